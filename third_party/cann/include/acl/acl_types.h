@@ -1,0 +1,1278 @@
+// CANN's interface, declared anew from its names, types, order and values.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ACL_SUCCESS 0
+#define ACL_CONTINUE_ON_FAILURE 0
+#define ACL_DEVICE_FORM_FACTOR_A_K 1
+#define ACL_DEVICE_FORM_FACTOR_A_X 2
+#define ACL_DEVICE_FORM_FACTOR_PCIE_CARD 3
+#define ACL_DEVICE_FORM_FACTOR_POD 0
+#define ACL_DEV_FEATURE_NOT_SUPPORT 0
+#define ACL_DEV_FEATURE_SUPPORT 1
+#define ACL_DIM_ENDPOINTS 2
+#define ACL_DUMP_MAX_FILE_PATH_LENGTH 4096
+#define ACL_DUMP_MAX_SHAPE_NUM 25
+#define ACL_ERROR_API_NOT_SUPPORT 200001
+#define ACL_ERROR_BAD_ALLOC 200000
+#define ACL_ERROR_BIN_SELECTOR_ALREADY_REGISTERED 100030
+#define ACL_ERROR_BIN_SELECTOR_NOT_REGISTERED 100028
+#define ACL_ERROR_COMPILING_STUB_MODE 100039
+#define ACL_ERROR_DESERIALIZE_MODEL 100012
+#define ACL_ERROR_DRV_FAILURE 500004
+#define ACL_ERROR_DUMP_ALREADY_RUN 100044
+#define ACL_ERROR_DUMP_NOT_RUN 100045
+#define ACL_ERROR_FAILURE 500001
+#define ACL_ERROR_FEATURE_UNSUPPORTED 200006
+#define ACL_ERROR_FILE_ATTR_INVALID 100008
+#define ACL_ERROR_FILE_MISSING_ATTR 100007
+#define ACL_ERROR_FORMAT_NOT_MATCH 100027
+#define ACL_ERROR_GE_AIPP_BATCH_EMPTY 145014
+#define ACL_ERROR_GE_AIPP_MODE_INVALID 145016
+#define ACL_ERROR_GE_AIPP_NOT_EXIST 145015
+#define ACL_ERROR_GE_COMMAND_HANDLE 545007
+#define ACL_ERROR_GE_DATATYPE_INVALID 145022
+#define ACL_ERROR_GE_DATA_NOT_ALIGNED 345104
+#define ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED 245002
+#define ACL_ERROR_GE_DYNAMIC_BATCH_SIZE_INVALID 145013
+#define ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID 145011
+#define ACL_ERROR_GE_DYNAMIC_INPUT_LENGTH_INVALID 145012
+#define ACL_ERROR_GE_EXEC_LOAD_KERNEL_PARTITION_FAILED 545005
+#define ACL_ERROR_GE_EXEC_LOAD_MODEL_PARTITION_FAILED 545002
+#define ACL_ERROR_GE_EXEC_LOAD_MODEL_REPEATED 145009
+#define ACL_ERROR_GE_EXEC_LOAD_TASK_PARTITION_FAILED 545004
+#define ACL_ERROR_GE_EXEC_LOAD_WEIGHT_PARTITION_FAILED 545003
+#define ACL_ERROR_GE_EXEC_MODEL_ADDR_INVALID 145007
+#define ACL_ERROR_GE_EXEC_MODEL_DATA_SIZE_INVALID 145006
+#define ACL_ERROR_GE_EXEC_MODEL_ID_INVALID 145003
+#define ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID 145002
+#define ACL_ERROR_GE_EXEC_MODEL_QUEUE_ID_INVALID 145008
+#define ACL_ERROR_GE_EXEC_NOT_INIT 145001
+#define ACL_ERROR_GE_EXEC_RELEASE_MODEL_DATA 545006
+#define ACL_ERROR_GE_FAILURE 500002
+#define ACL_ERROR_GE_FORMAT_INVALID 145020
+#define ACL_ERROR_GE_GET_TENSOR_INFO 545008
+#define ACL_ERROR_GE_INTERNAL_ERROR 545000
+#define ACL_ERROR_GE_LOAD_MODEL 545001
+#define ACL_ERROR_GE_MEMORY_ALLOCATION 245000
+#define ACL_ERROR_GE_MEMORY_OPERATE_FAILED 245001
+#define ACL_ERROR_GE_MODEL_EXECUTE_TIMEOUT 545601
+#define ACL_ERROR_GE_OP_KERNEL_TYPE_INVALID 145018
+#define ACL_ERROR_GE_OP_TASK_TYPE_INVALID 145017
+#define ACL_ERROR_GE_PARAM_INVALID 145000
+#define ACL_ERROR_GE_PLGMGR_PATH_INVALID 145019
+#define ACL_ERROR_GE_REDEPLOYING 545602
+#define ACL_ERROR_GE_SHAPE_INVALID 145021
+#define ACL_ERROR_GE_SUBHEALTHY 345102
+#define ACL_ERROR_GE_UNLOAD_MODEL 545009
+#define ACL_ERROR_GE_USER_RAISE_EXCEPTION 345103
+#define ACL_ERROR_GROUP_NOT_CREATE 100041
+#define ACL_ERROR_GROUP_NOT_SET 100040
+#define ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED 507910
+#define ACL_ERROR_HOST_MEMORY_NOT_REGISTERED 507911
+#define ACL_ERROR_INTERNAL_ERROR 500000
+#define ACL_ERROR_INVALID_BUNDLE_MODEL_ID 148053
+#define ACL_ERROR_INVALID_DEVICE 200002
+#define ACL_ERROR_INVALID_DUMP_CONFIG 100009
+#define ACL_ERROR_INVALID_FILE 100003
+#define ACL_ERROR_INVALID_FILE_SIZE 100005
+#define ACL_ERROR_INVALID_MAX_OPQUEUE_NUM_CONFIG 148048
+#define ACL_ERROR_INVALID_MODEL_ID 100011
+#define ACL_ERROR_INVALID_OPP_PATH 148049
+#define ACL_ERROR_INVALID_PARAM 100000
+#define ACL_ERROR_INVALID_PROFILING_CONFIG 100010
+#define ACL_ERROR_INVALID_QUEUE_ID 100032
+#define ACL_ERROR_INVALID_RESOURCE_HANDLE 200005
+#define ACL_ERROR_KERNEL_ALREADY_REGISTERED 100031
+#define ACL_ERROR_KERNEL_NOT_FOUND 100029
+#define ACL_ERROR_MEMORY_ADDRESS_UNALIGNED 200003
+#define ACL_ERROR_MODEL_INPUT_NOT_MATCH 100017
+#define ACL_ERROR_MODEL_MISSING_ATTR 100016
+#define ACL_ERROR_MODEL_NOT_DYNAMIC 100019
+#define ACL_ERROR_MODEL_OUTPUT_NOT_MATCH 100018
+#define ACL_ERROR_MODEL_SIZE_INVALID 100015
+#define ACL_ERROR_NONE 0
+#define ACL_ERROR_NOT_STATIC_AIPP 100038
+#define ACL_ERROR_OP_ATTR_NOT_MATCH 100023
+#define ACL_ERROR_OP_INPUT_NOT_MATCH 100021
+#define ACL_ERROR_OP_LOAD_FAILED 100025
+#define ACL_ERROR_OP_NOT_FOUND 100024
+#define ACL_ERROR_OP_OUTPUT_NOT_MATCH 100022
+#define ACL_ERROR_OP_TYPE_NOT_MATCH 100020
+#define ACL_ERROR_OP_UNSUPPORTED_DYNAMIC 148050
+#define ACL_ERROR_PARSE_FILE 100006
+#define ACL_ERROR_PARSE_MODEL 100013
+#define ACL_ERROR_PROFILING_FAILURE 500005
+#define ACL_ERROR_PROF_ALREADY_RUN 100042
+#define ACL_ERROR_PROF_API_CONFLICT 148047
+#define ACL_ERROR_PROF_MODULES_UNSUPPORTED 200007
+#define ACL_ERROR_PROF_NOT_RUN 100043
+#define ACL_ERROR_PROF_REPEAT_SUBSCRIBE 148046
+#define ACL_ERROR_READ_MODEL_FAILURE 100014
+#define ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED 148051
+#define ACL_ERROR_REPEAT_FINALIZE 100037
+#define ACL_ERROR_REPEAT_INITIALIZE 100002
+#define ACL_ERROR_REPEAT_SUBSCRIBE 100033
+#define ACL_ERROR_RESOURCE_NOT_MATCH 200004
+#define ACL_ERROR_RT_ADDR_UNALIGNED 107008
+#define ACL_ERROR_RT_AICORE_EXCEPTION 507015
+#define ACL_ERROR_RT_AICORE_OVER_FLOW 207003
+#define ACL_ERROR_RT_AICORE_TIMEOUT 507014
+#define ACL_ERROR_RT_AICORE_TRAP_EXCEPTION 507016
+#define ACL_ERROR_RT_AICORE_TRAP_READ_OVERFLOW 507042
+#define ACL_ERROR_RT_AICORE_TRAP_WRITE_OVERFLOW 507043
+#define ACL_ERROR_RT_AICPU_DATADUMP_RSP_ERR 507019
+#define ACL_ERROR_RT_AICPU_EXCEPTION 507018
+#define ACL_ERROR_RT_AICPU_INFO_LOAD_RSP_ERR 507902
+#define ACL_ERROR_RT_AICPU_INTERNAL_ERROR 507900
+#define ACL_ERROR_RT_AICPU_MODEL_RSP_ERR 507020
+#define ACL_ERROR_RT_AICPU_TIMEOUT 507017
+#define ACL_ERROR_RT_AIVEC_OVER_FLOW 207016
+#define ACL_ERROR_RT_CAPTURE_DEPENDENCY 107024
+#define ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC 107041
+#define ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT 107030
+#define ACL_ERROR_RT_CCU_EXCEPTION 507916
+#define ACL_ERROR_RT_CCU_TIMEOUT 507915
+#define ACL_ERROR_RT_CDQ_BATCH_ABNORMAL 507037
+#define ACL_ERROR_RT_COMM_OP_RETRY_FAIL 507904
+#define ACL_ERROR_RT_CONTEXT_NULL 107002
+#define ACL_ERROR_RT_CONTEXT_RELEASE_ERROR 507007
+#define ACL_ERROR_RT_COPY_DATA 507052
+#define ACL_ERROR_RT_DEBUG_REGISTER_FAIL 507029
+#define ACL_ERROR_RT_DEBUG_UNREGISTER_FAIL 507030
+#define ACL_ERROR_RT_DEVICE_MEM_ERROR 507053
+#define ACL_ERROR_RT_DEVICE_OOM 207018
+#define ACL_ERROR_RT_DEVICE_TASK_ABORT 107022
+#define ACL_ERROR_RT_DEV_SETUP_ERROR 507033
+#define ACL_ERROR_RT_DIE_MODE_CHANGE_ERROR 507038
+#define ACL_ERROR_RT_DIE_MODE_NOT_SET 507041
+#define ACL_ERROR_RT_DIE_SET_ERROR 507039
+#define ACL_ERROR_RT_DRV_INTERNAL_ERROR 507899
+#define ACL_ERROR_RT_END_OF_SEQUENCE 507005
+#define ACL_ERROR_RT_EVENT_CAPTURED 107028
+#define ACL_ERROR_RT_EVENT_NOT_COMPLETE 507006
+#define ACL_ERROR_RT_EVENT_SYNC_TIMEOUT 507047
+#define ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID 107006
+#define ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL 107007
+#define ACL_ERROR_RT_FAILURE 500003
+#define ACL_ERROR_RT_FEATURE_NOT_SUPPORT 207000
+#define ACL_ERROR_RT_FEATURE_NOT_SUPPORT_UPDATE_OP 207019
+#define ACL_ERROR_RT_FFTS_PLUS_EXCEPTION 507049
+#define ACL_ERROR_RT_FFTS_PLUS_TIMEOUT 507048
+#define ACL_ERROR_RT_FFTS_PLUS_TRAP_EXCEPTION 507050
+#define ACL_ERROR_RT_FILE_OPEN 107009
+#define ACL_ERROR_RT_FILE_WRITE 107010
+#define ACL_ERROR_RT_GROUP_NOT_CREATE 107014
+#define ACL_ERROR_RT_GROUP_NOT_SET 107013
+#define ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR 507054
+#define ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY 107039
+#define ACL_ERROR_RT_INTERNAL_ERROR 507000
+#define ACL_ERROR_RT_INVALID_DEVICEID 107001
+#define ACL_ERROR_RT_INVALID_DEVICE_FUNCTION 107044
+#define ACL_ERROR_RT_INVALID_DIEID 507040
+#define ACL_ERROR_RT_INVALID_HANDLE 107017
+#define ACL_ERROR_RT_INVALID_MALLOC_TYPE 107018
+#define ACL_ERROR_RT_INVALID_MEMORY_TYPE 107016
+#define ACL_ERROR_RT_INVALID_SYMBOL 107043
+#define ACL_ERROR_RT_IPC_ERROR 507022
+#define ACL_ERROR_RT_KERNEL_DUPLICATE 507028
+#define ACL_ERROR_RT_KERNEL_LOOKUP 507027
+#define ACL_ERROR_RT_KERNEL_UNREGISTERING 507024
+#define ACL_ERROR_RT_L3_PORT_ERROR 507914
+#define ACL_ERROR_RT_LABEL_CONTEXT 507031
+#define ACL_ERROR_RT_LINK_ERROR 507056
+#define ACL_ERROR_RT_LINK_TYPE_NOT_SUPPORTED 207021
+#define ACL_ERROR_RT_LOST_HEARTBEAT 507010
+#define ACL_ERROR_RT_MEMORY_ALLOCATION 207001
+#define ACL_ERROR_RT_MEMORY_FREE 207002
+#define ACL_ERROR_RT_MODEL_ABORT_NORMAL 507023
+#define ACL_ERROR_RT_MODEL_CAPTURED 107026
+#define ACL_ERROR_RT_MODEL_CONTEXT 107004
+#define ACL_ERROR_RT_MODEL_EXECUTE 507011
+#define ACL_ERROR_RT_MODEL_RUNNING 107037
+#define ACL_ERROR_RT_MODEL_UPDATE_FAILED 107040
+#define ACL_ERROR_RT_NO_CDQ_RESOURCE 207011
+#define ACL_ERROR_RT_NO_DEVICE 207004
+#define ACL_ERROR_RT_NO_EVENT_RESOURCE 207007
+#define ACL_ERROR_RT_NO_MODEL_RESOURCE 207010
+#define ACL_ERROR_RT_NO_NOTIFY_RESOURCE 207009
+#define ACL_ERROR_RT_NO_PERMISSION 207006
+#define ACL_ERROR_RT_NO_STREAM_RESOURCE 207008
+#define ACL_ERROR_RT_OVER_FLOW 207017
+#define ACL_ERROR_RT_OVER_LIMIT 207012
+#define ACL_ERROR_RT_PARAM_INVALID 107000
+#define ACL_ERROR_RT_PROFILING_ERROR 507021
+#define ACL_ERROR_RT_PROGRAM_USE_OUT 507032
+#define ACL_ERROR_RT_QUEUE_EMPTY 207013
+#define ACL_ERROR_RT_QUEUE_FULL 207014
+#define ACL_ERROR_RT_REPEATED_INIT 207015
+#define ACL_ERROR_RT_REPORT_TIMEOUT 507012
+#define ACL_ERROR_RT_RESOURCE_ALLOC_FAIL 207005
+#define ACL_ERROR_RT_RINGBUFFER_NOT_INIT 507025
+#define ACL_ERROR_RT_RINGBUFFER_NO_DATA 507026
+#define ACL_ERROR_RT_SEND_MSG 507051
+#define ACL_ERROR_RT_SOCKET_CLOSE 507901
+#define ACL_ERROR_RT_SOC_VERSION 507008
+#define ACL_ERROR_RT_STREAM_ABORT 107023
+#define ACL_ERROR_RT_STREAM_CAPTURED 107027
+#define ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT 107031
+#define ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED 507903
+#define ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED 107036
+#define ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD 107038
+#define ACL_ERROR_RT_STREAM_CONTEXT 107003
+#define ACL_ERROR_RT_STREAM_MODEL 107005
+#define ACL_ERROR_RT_STREAM_NOT_CAPTURED 107029
+#define ACL_ERROR_RT_STREAM_NOT_COMPLETE 507004
+#define ACL_ERROR_RT_STREAM_NOT_SUPPORT_OPERA 107045
+#define ACL_ERROR_RT_STREAM_NO_CB_REG 107015
+#define ACL_ERROR_RT_STREAM_SUBSCRIBE 107011
+#define ACL_ERROR_RT_STREAM_SYNC_TIMEOUT 507046
+#define ACL_ERROR_RT_STREAM_TASK_EMPTY 507003
+#define ACL_ERROR_RT_STREAM_TASK_FULL 507002
+#define ACL_ERROR_RT_STREAM_UNJOINED 107025
+#define ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING 107046
+#define ACL_ERROR_RT_SUSPECT_DEVICE_MEM_ERROR 507055
+#define ACL_ERROR_RT_SUSPECT_REMOTE_ERROR 507057
+#define ACL_ERROR_RT_SYMBOL_NOT_FOUND 107042
+#define ACL_ERROR_RT_SYSPARAMOPT_NOT_SET 107021
+#define ACL_ERROR_RT_SYS_DMA 507013
+#define ACL_ERROR_RT_TASK_ABORT_STOP 107035
+#define ACL_ERROR_RT_TASK_TIMEOUT 107020
+#define ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT 507009
+#define ACL_ERROR_RT_THREAD_SUBSCRIBE 107012
+#define ACL_ERROR_RT_TIMEOUT 207020
+#define ACL_ERROR_RT_TS_ERROR 507001
+#define ACL_ERROR_RT_VECTOR_CORE_EXCEPTION 507035
+#define ACL_ERROR_RT_VECTOR_CORE_TIMEOUT 507034
+#define ACL_ERROR_RT_VECTOR_CORE_TRAP_EXCEPTION 507036
+#define ACL_ERROR_RT_VECTOR_CORE_TRAP_READ_OVERFLOW 507044
+#define ACL_ERROR_RT_VECTOR_CORE_TRAP_WRITE_OVERFLOW 507045
+#define ACL_ERROR_RT_WAIT_TIMEOUT 107019
+#define ACL_ERROR_SNAPSHOT_BACKUP_FAILED 507908
+#define ACL_ERROR_SNAPSHOT_CALLBACK_FAILED 507912
+#define ACL_ERROR_SNAPSHOT_LOCK_FAILED 507906
+#define ACL_ERROR_SNAPSHOT_LOCK_TIMEOUT 507905
+#define ACL_ERROR_SNAPSHOT_REGISTER_CALLBACK_FAILED 507913
+#define ACL_ERROR_SNAPSHOT_RESTORE_FAILED 507909
+#define ACL_ERROR_SNAPSHOT_UNLOCK_FAILED 507907
+#define ACL_ERROR_STORAGE_OVER_LIMIT 300000
+#define ACL_ERROR_STREAM_CAPTURE_CONFLICT 107032
+#define ACL_ERROR_STREAM_NOT_SUBSCRIBE 100034
+#define ACL_ERROR_STREAM_TASK_GROUP_INTR 107034
+#define ACL_ERROR_STREAM_TASK_GROUP_STATUS 107033
+#define ACL_ERROR_THREAD_NOT_SUBSCRIBE 100035
+#define ACL_ERROR_UNINITIALIZE 100001
+#define ACL_ERROR_UNSUPPORTED_DATA_TYPE 100026
+#define ACL_ERROR_UNSUPPORTED_JPEG 148052
+#define ACL_ERROR_WAIT_CALLBACK_TIMEOUT 100036
+#define ACL_ERROR_WRITE_FILE 100004
+#define ACL_EVENT_CAPTURE_STREAM_PROGRESS 2
+#define ACL_EVENT_DEVICE_USE_ONLY 16
+#define ACL_EVENT_EXTERNAL 32
+#define ACL_EVENT_IPC 64
+#define ACL_EVENT_RECORD_DEFAULT 0
+#define ACL_EVENT_RECORD_EXTERNAL 1
+#define ACL_EVENT_SYNC 1
+#define ACL_EVENT_TIME_LINE 8
+#define ACL_EVENT_WAIT_DEFAULT 0
+#define ACL_EVENT_WAIT_EXTERNAL 1
+#define ACL_HOST_DEVICE_CONNECT_TYPE_HCCS 1
+#define ACL_HOST_DEVICE_CONNECT_TYPE_PCIE 0
+#define ACL_HOST_DEVICE_CONNECT_TYPE_UB 2
+#define ACL_HOST_REG_IOMEMORY 4
+#define ACL_HOST_REG_MAPPED 2
+#define ACL_HOST_REG_PINNED 268435456
+#define ACL_HOST_REG_READONLY 8
+#define ACL_INVALID_NODE_INDEX 4294967295U
+#define ACL_IPC_EVENT_HANDLE_SIZE 64
+#define ACL_MAJOR_VERSION 1
+#define ACL_MAX_BATCH_NUM 128
+#define ACL_MAX_DIM_CNT 128
+#define ACL_MAX_HW_NUM 128
+#define ACL_MAX_SHAPE_COUNT 128
+#define ACL_MAX_TENSOR_NAME_LEN 128
+#define ACL_MINOR_VERSION 17
+#define ACL_MODEL_STREAM_FLAG_DEFAULT 2147483647
+#define ACL_MODEL_STREAM_FLAG_HEAD 0
+#define ACL_NOTIFY_DEFAULT 0
+#define ACL_NOTIFY_DEVICE_USE_ONLY 1
+#define ACL_OP_DUMP_OP_AICORE_ARGS 1
+#define ACL_PATCH_VERSION 0
+#define ACL_PKG_VERSION_MAX_SIZE 128
+#define ACL_PKG_VERSION_PARTS_MAX_SIZE 64
+#define ACL_RT_BINARY_MAGIC_ELF_AICORE 1129660997
+#define ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE 1095320387
+#define ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE 1094799942
+#define ACL_RT_CMO_MAX_BARRIER_NUM 6
+#define ACL_RT_DEVS_TOPOLOGY_HCCS 1
+#define ACL_RT_DEVS_TOPOLOGY_HCCS_SW 64
+#define ACL_RT_DEVS_TOPOLOGY_PHB 8
+#define ACL_RT_DEVS_TOPOLOGY_PIB 4
+#define ACL_RT_DEVS_TOPOLOGY_PIX 2
+#define ACL_RT_DEVS_TOPOLOGY_SIO 32
+#define ACL_RT_DEVS_TOPOLOGY_SYS 16
+#define ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS 1
+#define ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO 0
+#define ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_MULTI_PORT_PATH 3
+#define ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_ONE_PORT_PATH 2
+#define ACL_RT_IPC_MEM_EXPORT_FLAG_DEFAULT 0
+#define ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION 1
+#define ACL_RT_IPC_MEM_IMPORT_FLAG_DEFAULT 0
+#define ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS 1
+#define ACL_RT_MAX_RECORD_PA_NUM_PER_DEV 20
+#define ACL_RT_MEM_ATTACH_GLOBAL 1
+#define ACL_RT_MEM_LINK_IDX_0 0
+#define ACL_RT_MEM_LINK_IDX_1 1
+#define ACL_RT_MEM_TYPE_DEV 2
+#define ACL_RT_MEM_TYPE_DVPP 8
+#define ACL_RT_MEM_TYPE_RSVD 16
+#define ACL_RT_MEM_UCE_INFO_MAX_NUM 20
+#define ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT 0
+#define ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION 2
+#define ACL_RT_NOTIFY_IMPORT_FLAG_DEFAULT 0
+#define ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS 2
+#define ACL_RT_SUCCESS 0
+#define ACL_RT_VMM_EXPORT_FLAG_DEFAULT 0
+#define ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION 1
+#define ACL_STOP_ON_FAILURE 1
+#define ACL_STREAM_CPU_SCHEDULE 16
+#define ACL_STREAM_DEVICE_USE_ONLY 32
+#define ACL_STREAM_FAST_LAUNCH 1
+#define ACL_STREAM_FAST_SYNC 2
+#define ACL_STREAM_HUGE 8
+#define ACL_STREAM_PERSISTENT 4
+#define ACL_STREAM_WAIT_VALUE_AND 2
+#define ACL_STREAM_WAIT_VALUE_EQ 1
+#define ACL_STREAM_WAIT_VALUE_GEQ 0
+#define ACL_STREAM_WAIT_VALUE_NOR 3
+#define ACL_TENSOR_SHAPE_RANGE_NUM 2
+#define ACL_TENSOR_VALUE_RANGE_NUM 2
+#define ACL_UNKNOWN_RANK 18446744073709551614ULL
+#define ACL_WORKSPACE_MEM_OPTIMIZE_DEFAULT 0
+#define ACL_WORKSPACE_MEM_OPTIMIZE_INPUTOUTPUT 1
+#define MAX_MEM_UCE_INFO_ARRAY_SIZE 128
+#define UCE_INFO_RESERVED_SIZE 14
+
+typedef struct aclOpExecutor aclOpExecutor;
+typedef struct aclTensorList aclTensorList;
+typedef int32_t aclnnStatus;
+typedef struct aclTensor aclTensor;
+typedef enum aclLogLevel {
+  ACL_DEBUG = 0,
+  ACL_INFO = 1,
+  ACL_WARNING = 2,
+  ACL_ERROR = 3,
+} aclLogLevel;
+
+typedef struct aclBoolArray aclBoolArray;
+typedef struct aclDataBuffer aclDataBuffer;
+typedef struct aclFloatArray aclFloatArray;
+typedef struct aclGraphDumpOption aclGraphDumpOption;
+typedef struct aclIntArray aclIntArray;
+typedef enum aclDataType {
+  ACL_DT_UNDEFINED = -1,
+  ACL_FLOAT = 0,
+  ACL_FLOAT16 = 1,
+  ACL_INT8 = 2,
+  ACL_INT32 = 3,
+  ACL_UINT8 = 4,
+  ACL_INT16 = 6,
+  ACL_UINT16 = 7,
+  ACL_UINT32 = 8,
+  ACL_INT64 = 9,
+  ACL_UINT64 = 10,
+  ACL_DOUBLE = 11,
+  ACL_BOOL = 12,
+  ACL_STRING = 13,
+  ACL_COMPLEX64 = 16,
+  ACL_COMPLEX128 = 17,
+  ACL_BF16 = 27,
+  ACL_INT4 = 29,
+  ACL_UINT1 = 30,
+  ACL_COMPLEX32 = 33,
+  ACL_HIFLOAT8 = 34,
+  ACL_FLOAT8_E5M2 = 35,
+  ACL_FLOAT8_E4M3FN = 36,
+  ACL_FLOAT8_E8M0 = 37,
+  ACL_FLOAT6_E3M2 = 38,
+  ACL_FLOAT6_E2M3 = 39,
+  ACL_FLOAT4_E2M1 = 40,
+  ACL_FLOAT4_E1M2 = 41,
+} aclDataType;
+
+typedef struct aclScalar aclScalar;
+typedef struct aclScalarList aclScalarList;
+typedef enum aclFormat {
+  ACL_FORMAT_UNDEFINED = -1,
+  ACL_FORMAT_NCHW = 0,
+  ACL_FORMAT_NHWC = 1,
+  ACL_FORMAT_ND = 2,
+  ACL_FORMAT_NC1HWC0 = 3,
+  ACL_FORMAT_FRACTAL_Z = 4,
+  ACL_FORMAT_NC1HWC0_C04 = 12,
+  ACL_FORMAT_HWCN = 16,
+  ACL_FORMAT_NDHWC = 27,
+  ACL_FORMAT_FRACTAL_NZ = 29,
+  ACL_FORMAT_NCDHW = 30,
+  ACL_FORMAT_NDC1HWC0 = 32,
+  ACL_FRACTAL_Z_3D = 33,
+  ACL_FORMAT_NC = 35,
+  ACL_FORMAT_NCL = 47,
+  ACL_FORMAT_FRACTAL_NZ_C0_16 = 50,
+  ACL_FORMAT_FRACTAL_NZ_C0_32 = 51,
+  ACL_FORMAT_FRACTAL_NZ_C0_2 = 52,
+  ACL_FORMAT_FRACTAL_NZ_C0_4 = 53,
+  ACL_FORMAT_FRACTAL_NZ_C0_8 = 54,
+} aclFormat;
+
+typedef struct aclTensorDesc aclTensorDesc;
+typedef int aclError;
+typedef void* aclrtStream;
+typedef enum aclRegisterCallbackType {
+  ACL_REG_TYPE_ACL_MODEL = 0,
+  ACL_REG_TYPE_ACL_OP_EXECUTOR = 1,
+  ACL_REG_TYPE_ACL_OP_CBLAS = 2,
+  ACL_REG_TYPE_ACL_OP_COMPILER = 3,
+  ACL_REG_TYPE_ACL_TDT_CHANNEL = 4,
+  ACL_REG_TYPE_ACL_TDT_QUEUE = 5,
+  ACL_REG_TYPE_ACL_DVPP = 6,
+  ACL_REG_TYPE_ACL_RETR = 7,
+  ACL_REG_TYPE_OTHER = 65535,
+} aclRegisterCallbackType;
+
+typedef aclError (*aclFinalizeCallbackFunc)(void*);
+typedef uint16_t aclFloat16;
+typedef struct aclopAttr aclopAttr;
+typedef enum aclopEngineType {
+  ACL_ENGINE_SYS = 0,
+  ACL_ENGINE_AICORE = 1,
+  ACL_ENGINE_VECTOR = 2,
+} aclopEngineType;
+
+typedef enum aclCannAttr {
+  ACL_CANN_ATTR_UNDEFINED = -1,
+  ACL_CANN_ATTR_INF_NAN = 0,
+  ACL_CANN_ATTR_BF16 = 1,
+  ACL_CANN_ATTR_JIT_COMPILE = 2,
+} aclCannAttr;
+
+typedef enum aclCompileOpt {
+  ACL_PRECISION_MODE = 0,
+  ACL_AICORE_NUM = 1,
+  ACL_AUTO_TUNE_MODE = 2,
+  ACL_OP_SELECT_IMPL_MODE = 3,
+  ACL_OPTYPELIST_FOR_IMPLMODE = 4,
+  ACL_OP_DEBUG_LEVEL = 5,
+  ACL_DEBUG_DIR = 6,
+  ACL_OP_COMPILER_CACHE_MODE = 7,
+  ACL_OP_COMPILER_CACHE_DIR = 8,
+  ACL_OP_PERFORMANCE_MODE = 9,
+  ACL_OP_JIT_COMPILE = 10,
+  ACL_OP_DETERMINISTIC = 11,
+  ACL_CUSTOMIZE_DTYPES = 12,
+  ACL_OP_PRECISION_MODE = 13,
+  ACL_ALLOW_HF32 = 14,
+  ACL_PRECISION_MODE_V2 = 15,
+  ACL_OP_DEBUG_OPTION = 16,
+} aclCompileOpt;
+
+typedef enum aclDeviceInfo {
+  ACL_DEVICE_INFO_UNDEFINED = -1,
+  ACL_DEVICE_INFO_AI_CORE_NUM = 0,
+  ACL_DEVICE_INFO_VECTOR_CORE_NUM = 1,
+  ACL_DEVICE_INFO_L2_SIZE = 2,
+} aclDeviceInfo;
+
+typedef aclError (*aclInitCallbackFunc)(const char*, size_t, void*);
+typedef enum aclMemType {
+  ACL_MEMTYPE_DEVICE = 0,
+  ACL_MEMTYPE_HOST = 1,
+  ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2,
+} aclMemType;
+
+typedef void* aclmdlRI;
+typedef void* aclmdlRICondHandle;
+typedef enum aclmdlRICondTaskType {
+  ACL_MODEL_RI_COND_TYPE_IF = 0,
+  ACL_MODEL_RI_COND_TYPE_WHILE = 1,
+  ACL_MODEL_RI_COND_TYPE_SWITCH = 2,
+} aclmdlRICondTaskType;
+
+typedef struct aclmdlRICondTaskParams {
+  aclmdlRICondHandle handle;
+  aclmdlRICondTaskType type;
+  uint32_t size;
+  aclmdlRI* modelRIArray;
+} aclmdlRICondTaskParams;
+
+typedef enum aclmdlRICaptureMode {
+  ACL_MODEL_RI_CAPTURE_MODE_GLOBAL = 0,
+  ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL = 1,
+  ACL_MODEL_RI_CAPTURE_MODE_RELAXED = 2,
+} aclmdlRICaptureMode;
+
+typedef enum aclmdlRICaptureStatus {
+  ACL_MODEL_RI_CAPTURE_STATUS_NONE = 0,
+  ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE = 1,
+  ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED = 2,
+} aclmdlRICaptureStatus;
+
+typedef void* aclrtTaskGrp;
+typedef enum aclmdlRICondHandleFlag {
+  ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT = 1,
+} aclmdlRICondHandleFlag;
+
+typedef void (*aclrtCallback)(void*);
+typedef void* aclmdlRITask;
+typedef enum aclrtLaunchKernelAttrId {
+  ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE = 1,
+  ACL_RT_LAUNCH_KERNEL_ATTR_LOCAL_MEMORY_SIZE = 2,
+  ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE = 2,
+  ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE = 3,
+  ACL_RT_LAUNCH_KERNEL_ATTR_BLOCKDIM_OFFSET = 4,
+  ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH = 5,
+  ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP = 6,
+  ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT = 7,
+  ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT_US = 8,
+} aclrtLaunchKernelAttrId;
+
+typedef enum aclrtEngineType {
+  ACL_RT_ENGINE_TYPE_AIC = 0,
+  ACL_RT_ENGINE_TYPE_AIV = 1,
+} aclrtEngineType;
+
+typedef struct aclrtTimeoutUs {
+  uint32_t timeoutLow;
+  uint32_t timeoutHigh;
+} aclrtTimeoutUs;
+
+typedef union aclrtLaunchKernelAttrValue {
+  uint8_t schemMode;
+  uint32_t localMemorySize;
+  uint32_t dynUBufSize;
+  aclrtEngineType engineType;
+  uint32_t blockDimOffset;
+  uint8_t isBlockTaskPrefetch;
+  uint8_t isDataDump;
+  uint16_t timeout;
+  aclrtTimeoutUs timeoutUs;
+  uint32_t rsv[4];
+} aclrtLaunchKernelAttrValue;
+
+typedef enum aclmdlRITaskType {
+  ACL_MODEL_RI_TASK_DEFAULT = 0,
+  ACL_MODEL_RI_TASK_KERNEL = 1,
+  ACL_MODEL_RI_TASK_EVENT_RECORD = 2,
+  ACL_MODEL_RI_TASK_EVENT_WAIT = 3,
+  ACL_MODEL_RI_TASK_EVENT_RESET = 4,
+  ACL_MODEL_RI_TASK_VALUE_WRITE = 5,
+  ACL_MODEL_RI_TASK_VALUE_WAIT = 6,
+} aclmdlRITaskType;
+
+typedef enum aclopCompileType {
+  ACL_COMPILE_SYS = 0,
+  ACL_COMPILE_UNREGISTERED = 1,
+} aclopCompileType;
+
+typedef struct aclopHandle aclopHandle;
+typedef void (*aclDataDeallocator)(void*, size_t);
+typedef struct aclopKernelDesc aclopKernelDesc;
+typedef aclError (*aclopCompileFunc)(int, const aclTensorDesc*[], int, const aclTensorDesc*[], const aclopAttr*, aclopKernelDesc*);
+typedef enum aclOpCompileFlag {
+  ACL_OP_COMPILE_DEFAULT = 0,
+  ACL_OP_COMPILE_FUZZ = 1,
+} aclOpCompileFlag;
+
+typedef void* aclrtMbuf;
+typedef void* aclrtBinHandle;
+typedef void* aclrtFuncHandle;
+typedef void* aclrtBinary;
+typedef enum aclrtBinaryLoadOptionType {
+  ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD = 1,
+  ACL_RT_BINARY_LOAD_OPT_LAZY_MAGIC = 2,
+  ACL_RT_BINARY_LOAD_OPT_MAGIC = 2,
+  ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE = 3,
+} aclrtBinaryLoadOptionType;
+
+typedef union aclrtBinaryLoadOptionValue {
+  uint32_t isLazyLoad;
+  uint32_t magic;
+  int32_t cpuKernelMode;
+  uint32_t rsv[4];
+} aclrtBinaryLoadOptionValue;
+
+typedef struct aclrtBinaryLoadOption {
+  aclrtBinaryLoadOptionType type;
+  aclrtBinaryLoadOptionValue value;
+} aclrtBinaryLoadOption;
+
+typedef struct aclrtBinaryLoadOptions {
+  aclrtBinaryLoadOption* options;
+  size_t numOpt;
+} aclrtBinaryLoadOptions;
+
+typedef struct rtExceptionInfo aclrtExceptionInfo;
+typedef void (*aclrtOpExceptionCallback)(aclrtExceptionInfo*, void*);
+typedef enum aclrtCmoType {
+  ACL_RT_CMO_TYPE_PREFETCH = 0,
+  ACL_RT_CMO_TYPE_WRITEBACK = 1,
+  ACL_RT_CMO_TYPE_INVALID = 2,
+  ACL_RT_CMO_TYPE_FLUSH = 3,
+} aclrtCmoType;
+
+typedef struct aclrtBarrierCmoInfo {
+  aclrtCmoType cmoType;
+  uint32_t barrierId;
+} aclrtBarrierCmoInfo;
+
+typedef struct aclrtBarrierTaskInfo {
+  size_t barrierNum;
+  aclrtBarrierCmoInfo cmoInfo[6];
+} aclrtBarrierTaskInfo;
+
+typedef void* aclrtCntNotify;
+typedef enum aclrtCntNotifyRecordMode {
+  ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE = 0,
+  ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE = 1,
+  ACL_RT_CNT_NOTIFY_RECORD_BIT_OR_MODE = 2,
+  ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE = 4,
+} aclrtCntNotifyRecordMode;
+
+typedef struct aclrtCntNotifyRecordInfo {
+  aclrtCntNotifyRecordMode mode;
+  uint32_t value;
+} aclrtCntNotifyRecordInfo;
+
+typedef enum aclrtCntNotifyWaitMode {
+  ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE = 0,
+  ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE = 1,
+  ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE = 2,
+  ACL_RT_CNT_NOTIFY_WAIT_BIGGER_OR_EQUAL_MODE = 3,
+  ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE = 4,
+} aclrtCntNotifyWaitMode;
+
+typedef struct aclrtCntNotifyWaitInfo {
+  aclrtCntNotifyWaitMode mode;
+  uint32_t value;
+  uint32_t timeout;
+  uint8_t isClear;
+  uint8_t rsv[3];
+} aclrtCntNotifyWaitInfo;
+
+typedef void* aclrtContext;
+typedef void* aclrtEvent;
+typedef struct tagRtGroupInfo aclrtGroupInfo;
+typedef void* aclrtLabel;
+typedef void* aclrtLabelList;
+typedef void* aclrtNotify;
+typedef struct aclrtStreamConfigHandle {
+  void* workptr;
+  size_t workSize;
+  size_t flag;
+  uint32_t priority;
+} aclrtStreamConfigHandle;
+
+typedef enum aclSysParamOpt {
+  ACL_OPT_DETERMINISTIC = 0,
+  ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
+  ACL_OPT_STRONG_CONSISTENCY = 2,
+} aclSysParamOpt;
+
+typedef enum aclrtAtomicOperation {
+  ACL_RT_ATOMIC_OPERATION_INTEGER_ADD = 0,
+  ACL_RT_ATOMIC_OPERATION_INTEGER_MIN = 1,
+  ACL_RT_ATOMIC_OPERATION_INTEGER_MAX = 2,
+  ACL_RT_ATOMIC_OPERATION_INTEGER_INCREMENT = 3,
+  ACL_RT_ATOMIC_OPERATION_INTEGER_DECREMENT = 4,
+  ACL_RT_ATOMIC_OPERATION_AND = 5,
+  ACL_RT_ATOMIC_OPERATION_OR = 6,
+  ACL_RT_ATOMIC_OPERATION_XOR = 7,
+  ACL_RT_ATOMIC_OPERATION_EXCHANGE = 8,
+  ACL_RT_ATOMIC_OPERATION_CAS = 9,
+  ACL_RT_ATOMIC_OPERATION_FLOAT_ADD = 10,
+  ACL_RT_ATOMIC_OPERATION_FLOAT_MIN = 11,
+  ACL_RT_ATOMIC_OPERATION_FLOAT_MAX = 12,
+  ACL_RT_ATOMIC_OPERATION_DMA_ADD = 30,
+  ACL_RT_ATOMIC_OPERATION_DMA_MIN = 31,
+  ACL_RT_ATOMIC_OPERATION_DMA_MAX = 32,
+  ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_ADD = 40,
+  ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_MIN = 41,
+  ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_MAX = 42,
+  ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_CAS = 43,
+  ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_EXCH = 44,
+} aclrtAtomicOperation;
+
+typedef enum aclrtDeviceLimit {
+  ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE = 0,
+  ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE = 1,
+  ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE = 2,
+  ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE = 3,
+  ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE = 4,
+} aclrtDeviceLimit;
+
+typedef struct aclrtUuid {
+  char bytes[16];
+} aclrtUuid;
+
+typedef void (*aclrtExceptionInfoCallback)(aclrtExceptionInfo*);
+typedef void* aclrtDrvMemHandle;
+typedef enum aclrtDevFeatureType {
+  ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV = 1,
+  ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV = 21,
+} aclrtDevFeatureType;
+
+typedef enum aclrtDevAttr {
+  ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
+  ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
+  ACL_DEV_ATTR_CUBE_CORE_NUM = 102,
+  ACL_DEV_ATTR_VECTOR_CORE_NUM = 201,
+  ACL_DEV_ATTR_WARP_SIZE = 202,
+  ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE = 203,
+  ACL_DEV_ATTR_LOCAL_MEM_PER_VECTOR_CORE = 204,
+  ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE = 204,
+  ACL_DEV_ATTR_MAX_GRID_DIM_X = 205,
+  ACL_DEV_ATTR_MAX_GRID_DIM_Y = 206,
+  ACL_DEV_ATTR_MAX_GRID_DIM_Z = 207,
+  ACL_DEV_ATTR_MAX_BLOCK_PER_GRID = 208,
+  ACL_DEV_ATTR_MAX_THREADS_PER_BLOCK = 209,
+  ACL_DEV_ATTR_MAX_BLOCK_DIM_X = 210,
+  ACL_DEV_ATTR_MAX_BLOCK_DIM_Y = 211,
+  ACL_DEV_ATTR_MAX_BLOCK_DIM_Z = 212,
+  ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE = 301,
+  ACL_DEV_ATTR_L2_CACHE_SIZE = 302,
+  ACL_DEV_ATTR_SMP_ID = 401,
+  ACL_DEV_ATTR_PHY_CHIP_ID = 402,
+  ACL_DEV_ATTR_SUPER_POD_DEVIDE_ID = 403,
+  ACL_DEV_ATTR_SUPER_POD_DEVICE_ID = 403,
+  ACL_DEV_ATTR_SUPER_POD_SERVER_ID = 404,
+  ACL_DEV_ATTR_SUPER_POD_ID = 405,
+  ACL_DEV_ATTR_CUST_OP_PRIVILEGE = 406,
+  ACL_DEV_ATTR_MAINBOARD_ID = 407,
+  ACL_DEV_ATTR_HD_CONNECT_TYPE = 408,
+  ACL_DEV_ATTR_IS_VIRTUAL = 501,
+  ACL_DEV_ATTR_NPU_ARCH = 601,
+} aclrtDevAttr;
+
+typedef enum aclrtDevResLimitType {
+  ACL_RT_DEV_RES_CUBE_CORE = 0,
+  ACL_RT_DEV_RES_VECTOR_CORE = 1,
+} aclrtDevResLimitType;
+
+typedef enum aclrtFloatOverflowMode {
+  ACL_RT_OVERFLOW_MODE_SATURATION = 0,
+  ACL_RT_OVERFLOW_MODE_INFNAN = 1,
+  ACL_RT_OVERFLOW_MODE_UNDEF = 2,
+} aclrtFloatOverflowMode;
+
+typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
+typedef struct aclrtUtilizationInfo {
+  int32_t cubeUtilization;
+  int32_t vectorUtilization;
+  int32_t aicpuUtilization;
+  int32_t memoryUtilization;
+  aclrtUtilizationExtendInfo* utilizationExtend;
+} aclrtUtilizationInfo;
+
+typedef enum aclrtErrorType {
+  ACL_RT_NO_ERROR = 0,
+  ACL_RT_ERROR_MEMORY = 1,
+  ACL_RT_ERROR_L2 = 2,
+  ACL_RT_ERROR_AICORE = 3,
+  ACL_RT_ERROR_LINK = 4,
+  ACL_RT_ERROR_L3_PORT = 5,
+  ACL_RT_ERROR_OTHERS = 65535,
+} aclrtErrorType;
+
+typedef struct aclrtMemUceInfo {
+  void* addr;
+  size_t len;
+  size_t reserved[14];
+} aclrtMemUceInfo;
+
+typedef struct aclrtMemUceInfoArray {
+  size_t arraySize;
+  aclrtMemUceInfo memUceInfoArray[20];
+} aclrtMemUceInfoArray;
+
+typedef enum aclrtAicoreErrorType {
+  ACL_RT_AICORE_ERROR_UNKNOWN = 0,
+  ACL_RT_AICORE_ERROR_SW = 1,
+  ACL_RT_AICORE_ERROR_HW_LOCAL = 2,
+} aclrtAicoreErrorType;
+
+typedef union aclrtErrorInfoDetail {
+  aclrtMemUceInfoArray uceInfo;
+  aclrtAicoreErrorType aicoreErrType;
+} aclrtErrorInfoDetail;
+
+typedef struct aclrtErrorInfo {
+  uint8_t tryRepair;
+  uint8_t hasDetail;
+  uint8_t reserved[2];
+  aclrtErrorType errorType;
+  aclrtErrorInfoDetail detail;
+} aclrtErrorInfo;
+
+typedef enum aclrtFuncAttribute {
+  ACL_FUNC_ATTR_KERNEL_TYPE = 1,
+  ACL_FUNC_ATTR_KERNEL_RATIO = 2,
+  ACL_FUNC_ATTR_KERNEL_SCHED_MODE = 3,
+} aclrtFuncAttribute;
+
+typedef enum aclrtGroupAttr {
+  ACL_GROUP_AICORE_INT = 0,
+  ACL_GROUP_AIV_INT = 1,
+  ACL_GROUP_AIC_INT = 2,
+  ACL_GROUP_SDMANUM_INT = 3,
+  ACL_GROUP_ASQNUM_INT = 4,
+  ACL_GROUP_GROUPID_INT = 5,
+} aclrtGroupAttr;
+
+typedef enum aclrtLastErrLevel {
+  ACL_RT_THREAD_LEVEL = 0,
+} aclrtLastErrLevel;
+
+typedef enum aclrtMemAttr {
+  ACL_DDR_MEM = 0,
+  ACL_HBM_MEM = 1,
+  ACL_DDR_MEM_HUGE = 2,
+  ACL_DDR_MEM_NORMAL = 3,
+  ACL_HBM_MEM_HUGE = 4,
+  ACL_HBM_MEM_NORMAL = 5,
+  ACL_DDR_MEM_P2P_HUGE = 6,
+  ACL_DDR_MEM_P2P_NORMAL = 7,
+  ACL_HBM_MEM_P2P_HUGE = 8,
+  ACL_HBM_MEM_P2P_NORMAL = 9,
+  ACL_HBM_MEM_HUGE1G = 10,
+  ACL_HBM_MEM_P2P_HUGE1G = 11,
+  ACL_MEM_NORMAL = 12,
+  ACL_MEM_HUGE = 13,
+  ACL_MEM_HUGE1G = 14,
+  ACL_MEM_P2P_NORMAL = 15,
+  ACL_MEM_P2P_HUGE = 16,
+  ACL_MEM_P2P_HUGE1G = 17,
+} aclrtMemAttr;
+
+typedef struct aclrtMemUsageInfo {
+  char name[32];
+  uint64_t curMemSize;
+  uint64_t memPeakSize;
+  size_t reserved[8];
+} aclrtMemUsageInfo;
+
+typedef enum aclrtMemcpyKind {
+  ACL_MEMCPY_HOST_TO_HOST = 0,
+  ACL_MEMCPY_HOST_TO_DEVICE = 1,
+  ACL_MEMCPY_DEVICE_TO_HOST = 2,
+  ACL_MEMCPY_DEVICE_TO_DEVICE = 3,
+  ACL_MEMCPY_DEFAULT = 4,
+  ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE = 5,
+  ACL_MEMCPY_INNER_DEVICE_TO_DEVICE = 6,
+  ACL_MEMCPY_INTER_DEVICE_TO_DEVICE = 7,
+} aclrtMemcpyKind;
+
+typedef enum aclrtRunMode {
+  ACL_DEVICE = 0,
+  ACL_HOST = 1,
+} aclrtRunMode;
+
+typedef enum aclrtStreamAttr {
+  ACL_STREAM_ATTR_FAILURE_MODE = 1,
+  ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK = 2,
+  ACL_STREAM_ATTR_USER_CUSTOM_TAG = 3,
+  ACL_STREAM_ATTR_CACHE_OP_INFO = 4,
+  ACL_STREAM_ATTR_PRIORITY = 5,
+} aclrtStreamAttr;
+
+typedef union aclrtStreamAttrValue {
+  uint64_t failureMode;
+  uint32_t overflowSwitch;
+  uint32_t userCustomTag;
+  uint32_t cacheOpInfoSwitch;
+  uint32_t streamPriority;
+  uint32_t reserve[4];
+} aclrtStreamAttrValue;
+
+typedef enum aclrtHacType {
+  ACL_RT_HAC_TYPE_STARS = 0,
+  ACL_RT_HAC_TYPE_AICPU = 1,
+  ACL_RT_HAC_TYPE_AIC = 2,
+  ACL_RT_HAC_TYPE_AIV = 3,
+  ACL_RT_HAC_TYPE_PCIEDMA = 4,
+  ACL_RT_HAC_TYPE_RDMA = 5,
+  ACL_RT_HAC_TYPE_SDMA = 6,
+  ACL_RT_HAC_TYPE_DVPP = 7,
+  ACL_RT_HAC_TYPE_UDMA = 8,
+  ACL_RT_HAC_TYPE_CCU = 9,
+} aclrtHacType;
+
+typedef enum aclrtHostMemMapCapability {
+  ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED = 0,
+  ACL_RT_HOST_MEM_MAP_SUPPORTED = 1,
+} aclrtHostMemMapCapability;
+
+typedef enum aclrtHostRegisterType {
+  ACL_HOST_REGISTER_MAPPED = 0,
+  ACL_HOST_REGISTER_IOMEMORY = 4,
+  ACL_HOST_REGISTER_READONLY = 8,
+} aclrtHostRegisterType;
+
+typedef struct aclrtIpcEventHandle {
+  char reserved[64];
+} aclrtIpcEventHandle;
+
+typedef struct aclrtServerPid {
+  uint32_t sdid;
+  int32_t* pid;
+  size_t num;
+} aclrtServerPid;
+
+typedef enum aclrtIpcMemAttrType {
+  ACL_RT_IPC_MEM_ATTR_ACCESS_LINK = 0,
+} aclrtIpcMemAttrType;
+
+typedef void* aclrtArgsHandle;
+typedef void* aclrtParamHandle;
+typedef enum aclrtCallbackBlockType {
+  ACL_CALLBACK_NO_BLOCK = 0,
+  ACL_CALLBACK_BLOCK = 1,
+} aclrtCallbackBlockType;
+
+typedef void (*aclrtHostFunc)(void*);
+typedef struct aclrtLaunchKernelAttr {
+  aclrtLaunchKernelAttrId id;
+  aclrtLaunchKernelAttrValue value;
+} aclrtLaunchKernelAttr;
+
+typedef struct aclrtLaunchKernelCfg {
+  aclrtLaunchKernelAttr* attrs;
+  size_t numAttrs;
+} aclrtLaunchKernelCfg;
+
+typedef struct aclrtPlaceHolderInfo {
+  uint32_t addrOffset;
+  uint32_t dataOffset;
+} aclrtPlaceHolderInfo;
+
+typedef struct dim3 {
+  uint32_t x;
+  uint32_t y;
+  uint32_t z;
+} dim3;
+
+typedef enum aclrtMemMallocPolicy {
+  ACL_MEM_MALLOC_HUGE_FIRST = 0,
+  ACL_MEM_MALLOC_HUGE_ONLY = 1,
+  ACL_MEM_MALLOC_NORMAL_ONLY = 2,
+  ACL_MEM_MALLOC_HUGE_FIRST_P2P = 3,
+  ACL_MEM_MALLOC_HUGE_ONLY_P2P = 4,
+  ACL_MEM_MALLOC_NORMAL_ONLY_P2P = 5,
+  ACL_MEM_MALLOC_HUGE1G_ONLY = 6,
+  ACL_MEM_MALLOC_HUGE1G_ONLY_P2P = 7,
+  ACL_MEM_TYPE_LOW_BAND_WIDTH = 256,
+  ACL_MEM_TYPE_HIGH_BAND_WIDTH = 4096,
+  ACL_MEM_ACCESS_USER_SPACE_READONLY = 1048576,
+} aclrtMemMallocPolicy;
+
+typedef enum aclrtMallocAttrType {
+  ACL_RT_MEM_ATTR_RSV = 0,
+  ACL_RT_MEM_ATTR_MODULE_ID = 1,
+  ACL_RT_MEM_ATTR_DEVICE_ID = 2,
+  ACL_RT_MEM_ATTR_VA_FLAG = 3,
+} aclrtMallocAttrType;
+
+typedef union aclrtMallocAttrValue {
+  uint16_t moduleId;
+  uint32_t deviceId;
+  uint32_t vaFlag;
+  uint8_t rsv[8];
+} aclrtMallocAttrValue;
+
+typedef struct aclrtMallocAttribute {
+  aclrtMallocAttrType attr;
+  aclrtMallocAttrValue value;
+} aclrtMallocAttribute;
+
+typedef struct aclrtMallocConfig {
+  aclrtMallocAttribute* attrs;
+  size_t numAttrs;
+} aclrtMallocConfig;
+
+typedef enum aclrtMemHandleType {
+  ACL_MEM_HANDLE_TYPE_NONE = 0,
+  ACL_MEM_HANDLE_TYPE_POSIX = 2,
+} aclrtMemHandleType;
+
+typedef enum aclrtMemAllocationType {
+  ACL_MEM_ALLOCATION_TYPE_PINNED = 0,
+} aclrtMemAllocationType;
+
+typedef enum aclrtMemLocationType {
+  ACL_MEM_LOCATION_TYPE_HOST = 0,
+  ACL_MEM_LOCATION_TYPE_DEVICE = 1,
+  ACL_MEM_LOCATION_TYPE_UNREGISTERED = 2,
+  ACL_MEM_LOCATION_TYPE_HOST_NUMA = 4,
+} aclrtMemLocationType;
+
+typedef struct aclrtMemLocation {
+  uint32_t id;
+  aclrtMemLocationType type;
+} aclrtMemLocation;
+
+typedef struct aclrtPhysicalMemProp {
+  aclrtMemHandleType handleType;
+  aclrtMemAllocationType allocationType;
+  aclrtMemAttr memAttr;
+  aclrtMemLocation location;
+  uint64_t reserve;
+} aclrtPhysicalMemProp;
+
+typedef enum aclrtMemSharedHandleType {
+  ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT = 1,
+  ACL_MEM_SHARE_HANDLE_TYPE_FABRIC = 2,
+} aclrtMemSharedHandleType;
+
+typedef enum aclrtMemGranularityOptions {
+  ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
+  ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
+  ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF = 65535,
+} aclrtMemGranularityOptions;
+
+typedef enum aclrtMemManagedAdviseType {
+  ACL_MEM_ADVISE_SET_READ_MOSTLY = 0,
+  ACL_MEM_ADVISE_UNSET_READ_MOSTLY = 1,
+  ACL_MEM_ADVISE_SET_PREFERRED_LOCATION = 2,
+  ACL_MEM_ADVISE_UNSET_PREFERRED_LOCATION = 3,
+  ACL_MEM_ADVISE_SET_ACCESSED_BY = 4,
+  ACL_MEM_ADVISE_UNSET_ACCESSED_BY = 5,
+} aclrtMemManagedAdviseType;
+
+typedef enum aclrtMemManagedLocationType {
+  ACL_MEM_LOCATIONTYPE_INVALID = 0,
+  ACL_MEM_LOCATIONTYPE_DEVICE = 1,
+  ACL_MEM_LOCATIONTYPE_HOST = 2,
+  ACL_MEM_LOCATIONTYPE_HOST_NUMA = 3,
+  ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT = 4,
+} aclrtMemManagedLocationType;
+
+typedef struct aclrtMemManagedLocation {
+  aclrtMemManagedLocationType type;
+  int32_t id;
+} aclrtMemManagedLocation;
+
+typedef enum aclrtMemManagedRangeAttribute {
+  ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY = 1,
+  ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION = 2,
+  ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY = 3,
+  ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE = 4,
+  ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID = 5,
+  ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION = 6,
+  ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE = 7,
+  ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID = 8,
+} aclrtMemManagedRangeAttribute;
+
+typedef enum aclrtMemLinkType {
+  ACL_RT_MEM_ACCESS_LINK_SIO = 0,
+  ACL_RT_MEM_ACCESS_LINK_HCCS = 1,
+  ACL_RT_MEM_ACCESS_UB_ONE_PORT_PATH = 2,
+  ACL_RT_MEM_ACCESS_UB_MULTI_PORT_PATH = 3,
+} aclrtMemLinkType;
+
+typedef void* aclrtMemPool;
+typedef struct aclrtMemPoolProps {
+  aclrtMemAllocationType allocType;
+  aclrtMemHandleType handleType;
+  aclrtMemLocation location;
+  size_t maxSize;
+  unsigned char reserved[32];
+} aclrtMemPoolProps;
+
+typedef enum aclrtMemPoolAttr {
+  ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
+  ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC = 2,
+  ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
+  ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD = 4,
+  ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT = 5,
+  ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH = 6,
+  ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT = 7,
+  ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH = 8,
+} aclrtMemPoolAttr;
+
+typedef enum aclrtMemAccessFlags {
+  ACL_RT_MEM_ACCESS_FLAGS_NONE = 0,
+  ACL_RT_MEM_ACCESS_FLAGS_READ = 1,
+  ACL_RT_MEM_ACCESS_FLAGS_READWRITE = 3,
+} aclrtMemAccessFlags;
+
+typedef struct aclrtMemAccessDesc {
+  aclrtMemAccessFlags flags;
+  aclrtMemLocation location;
+  uint8_t rsv[12];
+} aclrtMemAccessDesc;
+
+typedef struct aclrtMemcpyBatchAttr {
+  aclrtMemLocation dstLoc;
+  aclrtMemLocation srcLoc;
+  uint8_t rsv[16];
+} aclrtMemcpyBatchAttr;
+
+typedef struct aclrtPtrAttributes {
+  aclrtMemLocation location;
+  uint32_t pageSize;
+  uint32_t rsv[4];
+} aclrtPtrAttributes;
+
+typedef enum aclrtDeviceStatus {
+  ACL_RT_DEVICE_STATUS_NORMAL = 0,
+  ACL_RT_DEVICE_STATUS_ABNORMAL = 1,
+  ACL_RT_DEVICE_STATUS_END = 65535,
+} aclrtDeviceStatus;
+
+typedef enum aclrtEventStatus {
+  ACL_EVENT_STATUS_COMPLETE = 0,
+  ACL_EVENT_STATUS_NOT_READY = 1,
+  ACL_EVENT_STATUS_RESERVED = 2,
+} aclrtEventStatus;
+
+typedef enum aclrtEventRecordedStatus {
+  ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
+  ACL_EVENT_RECORDED_STATUS_COMPLETE = 1,
+} aclrtEventRecordedStatus;
+
+typedef enum aclrtEventWaitStatus {
+  ACL_EVENT_WAIT_STATUS_COMPLETE = 0,
+  ACL_EVENT_WAIT_STATUS_NOT_READY = 1,
+  ACL_EVENT_WAIT_STATUS_RESERVED = 65535,
+} aclrtEventWaitStatus;
+
+typedef enum aclrtReduceKind {
+  ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM = 10,
+  ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX = 11,
+  ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN = 12,
+  ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL = 13,
+} aclrtReduceKind;
+
+typedef enum aclrtDeviceState {
+  ACL_RT_DEVICE_STATE_SET_PRE = 0,
+  ACL_RT_DEVICE_STATE_SET_POST = 1,
+  ACL_RT_DEVICE_STATE_RESET_PRE = 2,
+  ACL_RT_DEVICE_STATE_RESET_POST = 3,
+} aclrtDeviceState;
+
+typedef void (*aclrtDeviceStateCallback)(int32_t, aclrtDeviceState, void*);
+typedef enum aclrtStreamState {
+  ACL_RT_STREAM_STATE_CREATE_POST = 1,
+  ACL_RT_STREAM_STATE_DESTROY_PRE = 2,
+} aclrtStreamState;
+
+typedef void (*aclrtStreamStateCallback)(aclrtStream, aclrtStreamState, void*);
+typedef enum aclrtDeviceTaskAbortStage {
+  ACL_RT_DEVICE_TASK_ABORT_PRE = 0,
+  ACL_RT_DEVICE_TASK_ABORT_POST = 1,
+} aclrtDeviceTaskAbortStage;
+
+typedef int32_t (*aclrtDeviceTaskAbortCallback)(int32_t, aclrtDeviceTaskAbortStage, uint32_t, void*);
+typedef enum aclrtStreamConfigAttr {
+  ACL_RT_STREAM_WORK_ADDR_PTR = 0,
+  ACL_RT_STREAM_WORK_SIZE = 1,
+  ACL_RT_STREAM_FLAG = 2,
+  ACL_RT_STREAM_PRIORITY = 3,
+} aclrtStreamConfigAttr;
+
+typedef enum aclrtTsId {
+  ACL_TS_ID_AICORE = 0,
+  ACL_TS_ID_AIVECTOR = 1,
+  ACL_TS_ID_RESERVED = 2,
+} aclrtTsId;
+
+typedef enum aclrtSnapShotStage {
+  ACL_RT_SNAPSHOT_LOCK_PRE = 0,
+  ACL_RT_SNAPSHOT_BACKUP_PRE = 1,
+  ACL_RT_SNAPSHOT_BACKUP_POST = 2,
+  ACL_RT_SNAPSHOT_RESTORE_PRE = 3,
+  ACL_RT_SNAPSHOT_RESTORE_POST = 4,
+  ACL_RT_SNAPSHOT_UNLOCK_POST = 5,
+} aclrtSnapShotStage;
+
+typedef uint32_t (*aclrtSnapShotCallBack)(int32_t, void*);
+typedef struct aclrtSnapShotBackupArgs {
+  uint32_t backupFlags;
+  char reserved[60];
+} aclrtSnapShotBackupArgs;
+
+typedef struct aclrtSnapShotRestoreArgs {
+  uint32_t restoreFlags;
+  char reserved[60];
+} aclrtSnapShotRestoreArgs;
+
+typedef enum aclrtStreamStatus {
+  ACL_STREAM_STATUS_COMPLETE = 0,
+  ACL_STREAM_STATUS_NOT_READY = 1,
+  ACL_STREAM_STATUS_RESERVED = 65535,
+} aclrtStreamStatus;
+
+typedef enum aclrtCondition {
+  ACL_RT_EQUAL = 0,
+  ACL_RT_NOT_EQUAL = 1,
+  ACL_RT_GREATER = 2,
+  ACL_RT_GREATER_OR_EQUAL = 3,
+  ACL_RT_LESS = 4,
+  ACL_RT_LESS_OR_EQUAL = 5,
+} aclrtCondition;
+
+typedef enum aclrtCompareDataType {
+  ACL_RT_SWITCH_INT32 = 0,
+  ACL_RT_SWITCH_INT64 = 1,
+} aclrtCompareDataType;
+
+typedef enum aclrtUpdateTaskAttrId {
+  ACL_RT_UPDATE_RANDOM_TASK = 1,
+  ACL_RT_UPDATE_AIC_AIV_TASK = 2,
+} aclrtUpdateTaskAttrId;
+
+typedef struct aclrtRandomTaskUpdateAttr {
+  void* srcAddr;
+  size_t size;
+  uint32_t rsv[4];
+} aclrtRandomTaskUpdateAttr;
+
+typedef struct aclrtAicAivTaskUpdateAttr {
+  void* binHandle;
+  void* funcEntryAddr;
+  void* blockDimAddr;
+  uint32_t rsv[4];
+} aclrtAicAivTaskUpdateAttr;
+
+typedef union aclrtUpdateTaskAttrVal {
+  aclrtRandomTaskUpdateAttr randomTaskAttr;
+  aclrtAicAivTaskUpdateAttr aicAivTaskAttr;
+} aclrtUpdateTaskAttrVal;
+
+typedef struct aclrtTaskUpdateInfo {
+  aclrtUpdateTaskAttrId id;
+  aclrtUpdateTaskAttrVal val;
+} aclrtTaskUpdateInfo;
+
+typedef enum aclCANNPackageName {
+  ACL_PKG_NAME_CANN = 0,
+  ACL_PKG_NAME_RUNTIME = 1,
+  ACL_PKG_NAME_COMPILER = 2,
+  ACL_PKG_NAME_HCCL = 3,
+  ACL_PKG_NAME_TOOLKIT = 4,
+  ACL_PKG_NAME_OPP = 5,
+  ACL_PKG_NAME_OPP_KERNEL = 6,
+  ACL_PKG_NAME_DRIVER = 7,
+} aclCANNPackageName;
+
+typedef struct aclCANNPackageVersion {
+  char version[128];
+  char majorVersion[64];
+  char minorVersion[64];
+  char releaseVersion[64];
+  char patchVersion[64];
+  char reserved[128];
+} aclCANNPackageVersion;
+
