@@ -1,0 +1,16 @@
+// The one place that knows torch versions (2.8 to 2.15). Everything else asks these names.
+#pragma once
+
+#include <torch/version.h>
+
+#define TORCH_NPU_TORCH_AT_LEAST(major, minor) \
+  (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+
+// c10::DeviceAllocator, torch.accelerator's memory API, at::REGISTER_HOST_ALLOCATOR.
+#define TORCH_NPU_HAS_DEVICE_ALLOCATOR TORCH_NPU_TORCH_AT_LEAST(2, 9)
+// DeviceGuardImplInterface::getDeviceCapability.
+#define TORCH_NPU_HAS_DEVICE_CAPABILITY TORCH_NPU_TORCH_AT_LEAST(2, 10)
+// DeviceGuardImplInterface::getStreamNativeHandle.
+#define TORCH_NPU_HAS_STREAM_NATIVE_HANDLE TORCH_NPU_TORCH_AT_LEAST(2, 11)
+// DeviceGuardImplInterface::isStreamCapturing.
+#define TORCH_NPU_HAS_STREAM_CAPTURING TORCH_NPU_TORCH_AT_LEAST(2, 12)

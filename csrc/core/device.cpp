@@ -1,0 +1,119 @@
+#include "core/device.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+
+#include "core/error.h"
+
+namespace torch_npu::core {
+
+thread_local ThreadState thread_state;
+
+namespace {
+
+constexpr int kAlreadyInitialized = 100002;
+
+enum class State : int { fresh, initialized, forked };
+
+std::atomic<State> state{State::fresh};
+std::atomic<int> known_count{-1};
+std::array<std::atomic<bool>, kMaxDevices> contexts{};
+std::mutex init_mutex;
+
+void in_child_after_fork() {
+  // Only the forking thread lives on here. Its next use of the device must come to bind_thread().
+  if (state.load() == State::initialized) state.store(State::forked);
+  thread_state = ThreadState();
+  new (&init_mutex) std::mutex();
+}
+
+[[noreturn]] void throw_forked() {
+  TORCH_CHECK(false, "The NPU cannot be used in a process forked after it was initialised. "
+              "Start worker processes with the 'spawn' method (torch.multiprocessing.set_start_method('spawn')), "
+              "or fork before the first use of the NPU.");
+}
+
+int query_count() {
+  uint32_t count = 0;
+  NPU_CHECK(acl::aclrtGetDeviceCount(&count));
+  return static_cast<int>(std::min<uint32_t>(count, kMaxDevices));
+}
+
+}  // namespace
+
+void ensure_initialized() {
+  const auto now = state.load(std::memory_order_acquire);
+  if (C10_LIKELY(now == State::initialized)) return;
+  if (now == State::forked) throw_forked();
+  std::lock_guard<std::mutex> lock(init_mutex);
+  if (state.load() == State::initialized) return;
+  const int status = acl::aclInit(nullptr);
+  if (status != kAlreadyInitialized) NPU_CHECK(status);
+  pthread_atfork(nullptr, nullptr, in_child_after_fork);
+  state.store(State::initialized, std::memory_order_release);
+}
+
+bool is_initialized() noexcept { return state.load() == State::initialized; }
+bool in_bad_fork() noexcept { return state.load() == State::forked; }
+
+c10::DeviceIndex device_count_or_throw() {
+  int count = known_count.load(std::memory_order_relaxed);
+  if (count < 0) {
+    count = query_count();
+    known_count.store(count);
+  }
+  return static_cast<c10::DeviceIndex>(count);
+}
+
+c10::DeviceIndex device_count() noexcept {
+  try {
+    return device_count_or_throw();
+  } catch (...) {
+    return 0;
+  }
+}
+
+void check_device(c10::DeviceIndex index) {
+  const auto count = device_count_or_throw();
+  TORCH_CHECK(index >= 0 && index < count, "npu:", static_cast<int>(index), " does not exist: this process sees ",
+              static_cast<int>(count), " NPU(s)", count > 0 ? " (npu:0" : "",
+              count > 1 ? c10::str(" to npu:", count - 1) : "", count > 0 ? ")" : "", ".");
+}
+
+c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
+  const auto previous = thread_state.device;
+  if (index == previous && thread_state.bound == index) return previous;
+  check_device(index);
+  thread_state.device = index;
+  return previous;
+}
+
+bool has_context(c10::DeviceIndex index) noexcept {
+  return index >= 0 && index < kMaxDevices && contexts[index].load(std::memory_order_relaxed);
+}
+
+void bind_thread() {
+  ensure_initialized();
+  check_device(thread_state.device);
+  NPU_CHECK(acl::aclrtSetDevice(thread_state.device));
+  contexts[thread_state.device].store(true, std::memory_order_relaxed);
+  thread_state.bound = thread_state.device;
+}
+
+void synchronize_device(c10::DeviceIndex index) {
+  DeviceGuard guard(index < 0 ? thread_state.device : index);
+  ensure_bound();
+  NPU_CHECK(acl::aclrtSynchronizeDevice());
+}
+
+std::string soc_name() {
+  ensure_bound();
+  const char* name = acl::aclrtGetSocName();
+  return name ? name : "";
+}
+
+}  // namespace torch_npu::core

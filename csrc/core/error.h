@@ -1,0 +1,32 @@
+// One way to turn a CANN status into an exception.
+#pragma once
+
+#include <c10/macros/Export.h>
+#include <c10/macros/Macros.h>
+
+namespace torch_npu::core {
+
+// Throws c10::Error (c10::OutOfMemoryError for the out-of-memory codes) saying which call failed, the
+// code and its meaning, and CANN's own report of this thread.
+[[noreturn]] C10_EXPORT void throw_cann_error(int code, const char* call, const char* file, int line);
+
+// For destructors and noexcept functions: warns instead of throwing.
+C10_EXPORT void warn_cann_error(int code, const char* call) noexcept;
+
+// Meaning of a status code in a few words, "unknown status" for others.
+C10_EXPORT const char* status_text(int code) noexcept;
+
+}  // namespace torch_npu::core
+
+#define NPU_CHECK(call)                                                              \
+  do {                                                                               \
+    const int npu_status = (call);                                                   \
+    if (C10_UNLIKELY(npu_status != 0))                                               \
+      ::torch_npu::core::throw_cann_error(npu_status, #call, __FILE__, __LINE__);    \
+  } while (0)
+
+#define NPU_CHECK_WARN(call)                                                         \
+  do {                                                                               \
+    const int npu_status = (call);                                                   \
+    if (C10_UNLIKELY(npu_status != 0)) ::torch_npu::core::warn_cann_error(npu_status, #call); \
+  } while (0)

@@ -1,0 +1,49 @@
+// The NPU's random generator: a seed and an offset, 16 bytes of state (uint64 seed, int64 offset) as
+// DTensor expects of a philox generator.
+//
+// An operator that draws n numbers takes the state's (seed, offset) and advances the offset by at
+// least the draws of each of its lanes, so the same seed repeats the same results.
+#pragma once
+
+#include <utility>
+
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+#include <c10/core/GeneratorImpl.h>
+
+namespace torch_npu::core {
+
+class C10_EXPORT GeneratorImpl final : public c10::GeneratorImpl {
+ public:
+  explicit GeneratorImpl(c10::DeviceIndex device);
+
+  void set_current_seed(uint64_t seed) override;
+  void set_offset(uint64_t offset) override;
+  uint64_t get_offset() const override { return offset_; }
+  uint64_t current_seed() const override { return seed_; }
+  uint64_t seed() override;
+  void set_state(const c10::TensorImpl& state) override;
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& state) override;
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
+  static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
+
+  // (seed, offset) for an operator that makes `draws` numbers; the caller holds mutex_.
+  std::pair<uint64_t, uint64_t> advance(uint64_t draws);
+
+ private:
+  GeneratorImpl* clone_impl() const override;
+
+  uint64_t seed_ = c10::default_rng_seed_val;
+  uint64_t offset_ = 0;
+};
+
+// The generator of a device (-1: current). Made at first use, with the default seed or the one the
+// last manual_seed_all gave.
+C10_EXPORT const at::Generator& default_generator(c10::DeviceIndex device = -1);
+C10_EXPORT at::Generator make_generator(c10::DeviceIndex device = -1);
+
+// (seed, offset) drawn from `generator`, or from the current device's default one.
+C10_EXPORT std::pair<uint64_t, uint64_t> philox_state(const std::optional<at::Generator>& generator, uint64_t draws);
+
+}  // namespace torch_npu::core
