@@ -1,0 +1,122 @@
+"""The contract against the project's fact tables: prototypes, enum values, struct layouts.
+
+The tables are not part of the repository; without them only the contract's own consistency is tested.
+"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CANN = ROOT / "third_party" / "cann"
+FACTS = ROOT.parent / "shared" / "facts"
+sys.path.insert(0, str(CANN))
+import gen_aclnn  # noqa: E402
+
+needs_facts = pytest.mark.skipif(not FACTS.is_dir(), reason="the fact tables are not beside this checkout")
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+
+# Width and kind of an argument, which is all that the C interface fixes.
+ABI = {"T": "p", "T!": "p", "S": "p", "S!": "p", "T[]": "p", "T[]!": "p", "S[]": "p", "int[]": "p", "float[]": "p",
+       "bool[]": "p", "char*": "p", "dtype": "i4", "bool": "i1", "double": "f8", "float": "f4", "int": "i4", "i8": "i1",
+       "i32": "i4", "i64": "i8", "u32": "i4", "u64": "i8"}
+FACT_ABI = {"bool": "i1", "int8_t": "i1", "double": "f8", "float": "f4", "int": "i4", "int32_t": "i4", "uint32_t": "i4",
+            "aclDataType": "i4", "int64_t": "i8", "uint64_t": "i8"}
+
+
+def load(name):
+    return json.loads((FACTS / name).read_text())
+
+
+def operators():
+    return {op.name: op for op in gen_aclnn.parse(CANN / "aclnn_ops.txt")}
+
+
+def test_bad_lines_are_refused():
+    with pytest.raises(ValueError, match="unknown type 'X'"):
+        gen_aclnn.parse_line("aclnnFoo(X self)")
+    with pytest.raises(ValueError, match="not 'name"):
+        gen_aclnn.parse_line("aclnnFoo T self")
+
+
+def test_operators_are_sorted_and_unique():
+    names = [op.name for op in gen_aclnn.parse(CANN / "aclnn_ops.txt")]
+    assert names == sorted(names) and len(names) > 1300
+
+
+@needs_facts
+def test_every_operator_has_the_facts_signature():
+    facts = load("aclnn.json")["ops"]
+    wrong = []
+    for name, op in operators().items():
+        expected = ["p" if p["ptr"] else FACT_ABI[p["type"]] for p in facts[name]["params"][:-2]]
+        found = [ABI[p.kind] for p in op.params]
+        if found != expected and name != "aclnnSqrt":  # the table's row for it repeats the executor
+            wrong.append((name, found, expected))
+    assert wrong == []
+
+
+def compile_and_run(tmp_path, text, compiler="g++"):
+    source = tmp_path / "check.cpp"
+    source.write_text(text)
+    gen_aclnn.main(str(CANN / "aclnn_ops.txt"), str(tmp_path))
+    subprocess.run([compiler, "-I", str(CANN / "include"), "-I", str(tmp_path), "-o", str(tmp_path / "check"), str(source)],
+                   check=True, capture_output=True, text=True)
+    return subprocess.run([str(tmp_path / "check")], check=True, capture_output=True, text=True).stdout
+
+
+@needs_facts
+@needs_compiler
+@pytest.mark.parametrize("header, table", [("acl/acl.h", "acl_enums.json"), ("hccl/hccl.h", "hccl.json")])
+def test_values_and_layouts_are_the_facts(tmp_path, header, table):
+    facts = load(table)
+    declared = "\n".join(p.read_text() for p in (CANN / "include").rglob("*.h"))
+    expected, lines = {}, []
+    for enum in facts["enums"].values():
+        for name, value in enum["values"].items():
+            if re.search(rf"\b{name} = ", declared):
+                expected[name] = value
+                lines.append(f'printf("{name} %lld\\n", (long long){name});')
+    for name, struct in facts["structs"].items():
+        if not re.search(rf"}} {name};", declared):
+            continue
+        expected[f"sizeof({name})"] = struct["size"]
+        lines.append(f'printf("sizeof({name}) %zu\\n", sizeof({name}));')
+        for field in struct["fields"]:
+            key = f"{name}.{field['name']}"
+            expected[key] = field["offset"]
+            lines.append(f'printf("{key} %zu\\n", offsetof({name}, {field["name"]}));')
+    assert len(expected) > 50
+    text = f'#include "{header}"\n#include <cstdio>\n#include <cstddef>\nint main() {{\n' + "\n".join(lines) + "\n}\n"
+    found = {key: int(value) for key, value in (line.rsplit(" ", 1) for line in compile_and_run(tmp_path, text).splitlines())}
+    assert found == expected
+
+
+@needs_facts
+def test_runtime_prototypes_have_the_facts_parameters():
+    text = "\n".join((CANN / "include" / "acl" / name).read_text() for name in ("acl_rt.h", "acl_op.h"))
+    facts = load("acl_runtime.json")["functions"]
+    declared = dict(re.findall(r"\b(\w+)\(([^;]*)\);", re.sub(r"\s+", " ", text)))
+    checked = 0
+    for name, parameters in declared.items():
+        if name not in facts:
+            continue
+        expected = [p["name"] for p in facts[name]["params"] if p["type"] != "..." and not p.get("fnptr")]
+        for parameter in expected:
+            assert re.search(rf"\b{parameter}\b", parameters), (name, parameter)
+        checked += 1
+    assert checked > 300
+
+
+@needs_compiler
+def test_headers_are_c_and_cpp(tmp_path):
+    for compiler, suffix in (("gcc", "c"), ("g++", "cpp")):
+        source = tmp_path / f"all.{suffix}"
+        source.write_text('#include "acl/acl.h"\n#include "aclnn/aclnn_ops.h"\n#include "hccl/hccl.h"\nint main(void) { return 0; }\n')
+        gen_aclnn.main(str(CANN / "aclnn_ops.txt"), str(tmp_path))
+        subprocess.run([compiler, "-Wall", "-Werror", "-fsyntax-only", "-I", str(CANN / "include"), "-I", str(tmp_path), str(source)],
+                       check=True)
