@@ -3,6 +3,7 @@
 #include <array>
 #include <mutex>
 
+#include <c10/macros/Export.h>
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 
@@ -54,25 +55,25 @@ void open(const std::vector<std::string>& folders, OpenLibrary& library) {
 
 }  // namespace
 
-void set_library_path(std::vector<std::string> folders) {
+C10_EXPORT void set_library_path(std::vector<std::string> folders) {
   auto& all = libraries();
   std::lock_guard<std::mutex> lock(all.mutex);
   all.folders = std::move(folders);
 }
 
-std::vector<std::string> library_path() {
+C10_EXPORT std::vector<std::string> library_path() {
   auto& all = libraries();
   std::lock_guard<std::mutex> lock(all.mutex);
   return all.folders;
 }
 
-std::string opened_path(Library library) {
+C10_EXPORT std::string opened_path(Library library) {
   auto& all = libraries();
   std::lock_guard<std::mutex> lock(all.mutex);
   return all.entries[static_cast<size_t>(library)].path;
 }
 
-void* find_symbol(Library library, const char* name) {
+C10_EXPORT void* find_symbol(Library library, const char* name) {
   auto& all = libraries();
   std::lock_guard<std::mutex> lock(all.mutex);
   auto& entry = all.entries[static_cast<size_t>(library)];
@@ -80,7 +81,7 @@ void* find_symbol(Library library, const char* name) {
   return dlsym(entry.handle, name);
 }
 
-void* require_symbol(Library library, const char* name) {
+C10_EXPORT void* require_symbol(Library library, const char* name) {
   void* address = find_symbol(library, name);
   TORCH_CHECK(address, "CANN function ", name, " is not in ", opened_path(library),
               ". This CANN version does not provide it; install one that does, or avoid the operator that needs it.");

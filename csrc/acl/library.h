@@ -8,24 +8,26 @@
 #include <string>
 #include <vector>
 
+#include <c10/macros/Export.h>
+
 namespace torch_npu::acl {
 
 enum class Library : unsigned char { ascendcl, opapi, hccl, op_compiler };
 
 // Folders searched before the dynamic loader's own path, in order. Takes effect for libraries that
 // are not open yet; set once, before the first call.
-void set_library_path(std::vector<std::string> folders);
-std::vector<std::string> library_path();
+C10_EXPORT void set_library_path(std::vector<std::string> folders);
+C10_EXPORT std::vector<std::string> library_path();
 
 // Path of an opened library, empty while it is not open.
-std::string opened_path(Library library);
+C10_EXPORT std::string opened_path(Library library);
 
 // Address of a function, or nullptr if the library is there and lacks it. Throws c10::Error when the
 // library itself cannot be opened; the message names the files tried and the loader's reason.
-void* find_symbol(Library library, const char* name);
+C10_EXPORT void* find_symbol(Library library, const char* name);
 
 // As find_symbol, and an absent function is a c10::Error too.
-void* require_symbol(Library library, const char* name);
+C10_EXPORT void* require_symbol(Library library, const char* name);
 
 // A C function of CANN with the contract's type: Symbol<decltype(::aclrtMalloc)>.
 template <class Signature>

@@ -11,7 +11,7 @@
 
 namespace torch_npu::core {
 
-thread_local ThreadState thread_state;
+thread_local constinit ThreadState thread_state;
 
 namespace {
 

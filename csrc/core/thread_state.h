@@ -25,6 +25,6 @@ struct ThreadState {
   CurrentStream streams[kMaxDevices];
 };
 
-C10_EXPORT extern thread_local ThreadState thread_state __attribute__((tls_model("initial-exec")));
+C10_EXPORT extern thread_local constinit ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
 }  // namespace torch_npu::core

@@ -1,0 +1,42 @@
+"""Is the host cost of an operator the same with 10^2 and with 10^6 live tensors, and after as many operators?"""
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1")
+
+import common  # noqa: E402
+import torch  # noqa: E402
+import torch_npu  # noqa: E402,F401
+
+COUNTS = [10**2, 10**3, 10**4, 10**5, 10**6]
+
+
+def cost(calls=2000):
+    """Microseconds of an addition that allocates its result."""
+    a, b = torch.ones(1, device="npu"), torch.ones(1, device="npu")
+    torch.npu.synchronize()
+    return common.seconds(lambda: a + b, calls) * 1e6
+
+
+def main():
+    options = common.arguments("scaling", __doc__)
+    cost()
+    # The machine's own drift is taken out: each count is measured beside an empty process state, in turn.
+    rows, results, live = [], {}, []
+    base = common.Worker(__file__, "--base")
+    for count in COUNTS:
+        live += [torch.empty(1, device="npu") for _ in range(count - len(live))]
+        ours, theirs = common.interleave([cost, base.ask], options.rounds)
+        rows.append([f"{count:,}", common.median(ours), common.ratio(ours, theirs)])
+        results[str(count)] = {"us": rows[-1][1], "ratio": rows[-1][2]}
+    base.close()
+    common.print_table("a + b with so many live tensors, us; ratio to a process with none",
+                       ["live tensors", "us", "ratio"], rows)
+    common.write_json(options.json, results)
+
+
+if __name__ == "__main__":
+    import sys
+    if sys.argv[1:] == ["--base"]:
+        common.serve(cost)
+    else:
+        main()

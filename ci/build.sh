@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds dist/torch_npu-*.whl, softcann bundled, and dist/softcann-*.whl, softcann alone.
+#   bash ci/build.sh [--python=3.9|...|3.13] [--torch=X.Y] [--jobs=N] [--debug|--asan] [--no-softcann]
+# The build has a virtual environment of its own in build/, with torch's headers and libraries but none of torch's
+# dependencies. ci/versions.txt has the supported pairs. Building again compiles only what changed.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+want_python='' want_torch='' with_softcann=1 variant='' cmake_arguments=''
+for argument in "$@"; do
+  case $argument in
+    --python=*) want_python=${argument#*=} ;;
+    --torch=*) want_torch=${argument#*=} ;;
+    --jobs=*) export MAX_JOBS=${argument#*=} ;;
+    --debug) variant=-debug cmake_arguments+=' -DCMAKE_BUILD_TYPE=Debug' ;;
+    --asan) variant=-asan cmake_arguments+=' -DTORCH_NPU_SANITIZE=address' ;;
+    --no-softcann) with_softcann=0 cmake_arguments+=' -DTORCH_NPU_BUILD_SOFTCANN=OFF' ;;
+    -h | --help) sed -n '2,5s/^# \?//p' ci/build.sh; exit ;;
+    *) die "unknown argument '$argument'; see bash ci/build.sh --help" ;;
+  esac
+done
+if [[ -n $want_python ]] && ! supported_python "$want_python"; then
+  die "Python $want_python is not supported:
+$(cat ci/versions.txt)"
+fi
+python=$(find_python "$want_python")
+minor=$(python_minor "$python")
+torch=$(default_torch "$minor")
+if [[ -n $want_torch && $want_torch != "${torch%.*}" && $want_torch != "$torch" ]]; then
+  versions | awk -v p="$minor" '$1 == p {$1 = $2 = ""; print}' | grep -qwF -- "$(cut -d. -f1,2 <<< "$want_torch")" ||
+    die "Python $minor with torch $want_torch is not supported:
+$(cat ci/versions.txt)"
+  torch=$want_torch
+  [[ $torch == *.*.* ]] || torch+=.*
+fi
+need_compiler "$python"
+
+tag=py$minor-torch${torch%.*}$variant
+venv=build/venv-py$minor-torch${torch%.*}
+make_venv "$venv" "$python"
+once "$venv" torch "$torch" eval "say 'installing torch $torch (headers and libraries)'; pip_install $venv --no-deps 'torch==$torch'"
+once "$venv" build "$(cat requirements.txt)" pip_install "$venv" -r requirements.txt
+
+export TORCH_NPU_BUILD_DIR=$PWD/build/$tag TORCH_NPU_CMAKE_ARGS="$cmake_arguments"
+# wheel FOLDER NAME: builds the package of that folder from an empty staging area, so that nothing stale gets in.
+wheel() {
+  say "building $2 for Python $minor, torch $torch"
+  local stage=$PWD/build/wheel-$tag/$2 dist=$PWD/dist python=$PWD/$venv/bin/python
+  rm -rf "$stage"
+  (cd "$1" && "$python" setup.py -q build --build-base "$stage" egg_info --egg-base "$(mkdir -p "$stage" && echo "$stage")" \
+    bdist_wheel --bdist-dir "$stage/bdist" --dist-dir "$dist")
+}
+wheel . torch_npu
+if ((with_softcann)); then wheel third_party/softcann softcann; fi
+ls -l dist

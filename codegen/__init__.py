@@ -1,0 +1,1 @@
+"""Turns ops.yaml, the list of operators, into dispatcher kernels. README.md says how to add one."""

@@ -1,0 +1,37 @@
+"""Command line of the generator; README.md explains the registry."""
+import argparse
+import pathlib
+import sys
+
+from . import contract, emit, errors, kernels, registry, schemas
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m codegen", description=__doc__)
+    parser.add_argument("--torch-dir", type=pathlib.Path, help="folder of the torch package; it is not imported")
+    parser.add_argument("--contract", type=pathlib.Path, help="aclnn_ops.txt")
+    parser.add_argument("--registry", type=pathlib.Path, help="ops.yaml")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the generated files")
+    parser.add_argument("--list", action="store_true", help="only print the generated files, one a line")
+    options = parser.parse_args(argv)
+    if options.list:
+        print("\n".join(str(options.out / name) for name in emit.outputs()))
+        return 0
+    for name in ("torch_dir", "contract", "registry"):
+        if getattr(options, name) is None:
+            parser.error(f"--{name.replace('_', '-')} is required")
+    try:
+        entries = registry.load(options.registry)
+        units = kernels.build(entries, schemas.load(options.torch_dir), contract.load(options.contract))
+    except (errors.RegistryErrors, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    changed = emit.write(units, options.out)
+    overloads = sum(len(u.registered) for u in units)
+    print(f"codegen: {len(units)} entries, {overloads} overloads, "
+          f"{sum(bool(u.declarations) for u in units)} by hand, {len(changed)} of {len(emit.outputs())} files changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

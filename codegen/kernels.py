@@ -1,0 +1,337 @@
+"""From registry entries to C++ kernels: which overloads an entry serves, and their text."""
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from .calls import Call, Resolver, Value, normalize, used_names
+from .errors import RegistryError, RegistryErrors
+from .registry import Entry
+from .schemas import Schemas
+
+
+class Unit(NamedTuple):
+    """Everything generated from one entry."""
+    op: str
+    root: str                              # decides the shard; all overloads of an operator stand together
+    text: str                              # definitions
+    registered: List[Tuple[str, str]]      # (overload, C++ function)
+    declarations: List[str]                # hand-written functions
+    aclnn: List[str]                       # operators called
+    includes: List[str]                    # headers under ATen/ops
+
+
+def build(entries: List[Entry], schemas: Schemas, contract) -> List[Unit]:
+    """One unit per entry that applies to this torch. Raises RegistryErrors with every mistake found."""
+    units, errors, owner = [], [], {}
+    explicit = {entry.op for entry in entries if entry.applies_to(schemas.torch_version)}
+    for entry in entries:
+        if not entry.applies_to(schemas.torch_version):
+            continue
+        try:
+            unit = _Builder(entry, schemas, contract, explicit).build()
+            for overload, _ in unit.registered:
+                if overload in owner:
+                    raise RegistryError(entry.where, f"{overload} is already served by {owner[overload]}")
+                owner[overload] = entry.op
+            units.append(unit)
+        except RegistryError as error:
+            errors.append(error)
+    if errors:
+        raise RegistryErrors(errors)
+    return units
+
+
+def cpp_name(overload: str) -> str:
+    """'add_.Tensor' -> 'add_inplace_Tensor': no reserved double underscore, no clash between overloads."""
+    base, _, rest = overload.partition(".")
+    if base.endswith("_") and not base.endswith("__"):
+        base = f"{base[:-1]}_inplace"
+    return "_".join(filter(None, [base.strip("_") if not base.startswith("_") else f"private{base}", rest]))
+
+
+class _Builder:
+    def __init__(self, entry: Entry, schemas: Schemas, contract, explicit):
+        self.entry = entry
+        self.schemas = schemas
+        self.contract = contract
+        self.explicit = explicit
+        self.aclnn: List[str] = []
+        self.includes: List[str] = []
+
+    def fail(self, message: str) -> RegistryError:
+        return RegistryError(self.entry.where, f"{self.entry.op}: {message}")
+
+    def build(self) -> Unit:
+        function = self.schemas.functions.get(self.entry.op)
+        if function is None:
+            version = ".".join(map(str, self.schemas.torch_version))
+            raise self.fail(f"torch {version} has no such schema (exclude versions by 'since' and 'until')")
+        from torchgen import local
+        # Two settings per function that torchgen's type translation reads.
+        with local.parametrize(use_const_ref_for_mutable_tensors=function.use_const_ref_for_mutable_tensors,
+                               use_ilistref_for_tensor_lists=function.part_of_structured_group):
+            return self._build(function)
+
+    def _build(self, function) -> Unit:
+        if self.entry.impl:
+            return self._hand_written(function)
+        if function.structured:
+            return self._structured(self.schemas.groups[self.entry.op])
+        if function.structured_delegate is not None:
+            raise self.fail(f"is derived from the structured {function.structured_delegate}: name that one instead")
+        return self._unstructured(function)
+
+    def _unit(self, function, text, registered, declarations=(), includes=()) -> Unit:
+        found = re.findall(r"\bat::(\w+)\(", text)
+        headers = [f"{name}.h" for name in found if self.schemas.has_header(f"{name}.h")]
+        return Unit(self.entry.op, function.root_name, text, registered, list(declarations),
+                    sorted(set(self.aclnn)), sorted({*includes, *headers, *self.includes}))
+
+    # Hand-written ---------------------------------------------------------------------------------------------------
+
+    def _hand_written(self, function) -> Unit:
+        signature = _signature(function, self.entry.symint)
+        name = f"npu_{cpp_name(self.entry.op)}"
+        call = f"native::{self.entry.impl}({', '.join(_forward(b) for b in signature.arguments())})"
+        text = [f"// {self.entry.op}", signature.decl(name=name) + " {", *_device_scope(function), f"  return {call};", "}", ""]
+        return self._unit(function, "\n".join(text), [(self.entry.op, name)],
+                          [signature.decl(name=self.entry.impl) + ";"])
+
+    # Structured -----------------------------------------------------------------------------------------------------
+
+    def _structured(self, group) -> Unit:
+        from torchgen.api import structured
+        out = group.out
+        if self.entry.out or self.entry.variants:
+            raise self.fail("is structured: torch's meta function gives the outputs, drop 'out' and 'variants'")
+        if self.entry.only_if:
+            raise self.fail("is structured: 'only_if' has no composite kernel to go to")
+        if self.entry.symint:
+            raise self.fail("is structured: its meta function takes plain integers, drop 'symint'")
+        outputs = [argument.name for argument in out.func.arguments.out]
+        # Arguments by name; a precomputed value replaces the argument of the same name, others are added.
+        bindings = {b.name: b for b in _signature(out).arguments() if b.name not in outputs}
+        types = {a.name: normalize(str(a.type)) for a in out.func.arguments.flat_non_out}
+        computed = {}
+        if out.precomputed:
+            for argument in [a for new in out.precomputed.replace.values() for a in new] + list(out.precomputed.add):
+                computed[argument.name] = structured.argument_type(argument, binds=argument.name).cpp_type()
+                types[argument.name] = normalize(str(argument.type))
+        values = {name: Value(name, kind) for name, kind in types.items()}
+        values.update({name: Value(name, "Tensor", written=True) for name in outputs})
+        parameters = {name: b.nctype.cpp_type() for name, b in bindings.items()}
+        parameters.update(computed)
+        parameters.update({name: "const at::Tensor &" for name in outputs})
+
+        body, used = self._calls(values)
+        used = [name for name in parameters if name in used]
+        kernel = f"run_{cpp_name(self.entry.op)}"
+        text = [f"// {self.entry.op}",
+                f"void {kernel}({', '.join(f'{parameters[name]} {name}' for name in used)}) {{", *body, "}", ""]
+        registered = []
+        for function in group.functions():
+            name = str(function.func.name)
+            if name != self.entry.op and name in self.explicit:
+                continue    # this overload has an entry of its own
+            arguments = [f"computed.{n}" if n in computed else f"op.output({outputs.index(n)})" if n in outputs else n
+                         for n in used]
+            text += _structured_wrapper(function, group, kernel, arguments, bool(computed))
+            registered.append((name, f"npu_{cpp_name(name)}"))
+        header = f"{group.functional.root_name}_meta.h"
+        return self._unit(out, "\n".join(text), registered, includes=[header])
+
+    # Unstructured ---------------------------------------------------------------------------------------------------
+
+    def _unstructured(self, function) -> Unit:
+        from torchgen.model import SchemaKind
+        text, registered = [f"// {self.entry.op}"], []
+        for member in self._members(function):
+            makes_new = member.func.returns and all(r.annotation is None for r in member.func.returns)
+            if makes_new:
+                text += self._functional(member)
+            elif member.func.kind() is SchemaKind.out:
+                text += self._into(member, [a.name for a in member.func.arguments.out])
+            else:
+                text += self._into(member, [])
+            registered.append((str(member.func.name), f"npu_{cpp_name(str(member.func.name))}"))
+        return self._unit(function, "\n".join(text), registered)
+
+    def _members(self, function) -> List:
+        """The overloads this entry serves."""
+        if not self.entry.variants:
+            return [function]
+        group = self.schemas.groups.get(self.entry.op)
+        if group is None:
+            raise self.fail("'variants': torch has no variants of it")
+        members = [getattr(group, variant) for variant in self.entry.variants]
+        for member, variant in zip(members, self.entry.variants):
+            if member is None or "generated" in member.tags:
+                raise self.fail(f"'variants': torch has no {variant} variant of it")
+        return members
+
+    def _functional(self, function) -> List[str]:
+        """Makes the outputs by their shape rules, runs, returns them."""
+        rules = self.entry.out
+        returns = function.func.returns
+        if not rules:
+            raise self.fail("returns new tensors: 'out' must give the shape rule of each")
+        if len(rules) != len(returns):
+            raise self.fail(f"returns {len(returns)} tensors, 'out' gives {len(rules)} rules")
+        names = [name or "out" for name in rules]
+        values = self._arguments(function)
+        for name, returned in zip(names, returns):
+            if name in values:
+                raise self.fail(f"output {name!r} has the name of an argument")
+            values[name] = Value(name, normalize(str(returned.type)), written=True)
+        body = []
+        for name, returned, rule in zip(names, returns, rules.values()):
+            plural = normalize(str(returned.type)) == "Tensor[]"
+            body.append(f"  {'std::vector<at::Tensor>' if plural else 'at::Tensor'} {name} = make({rule.strip('`')});")
+        body += self._calls(values)[0]
+        body.append(f"  return {names[0]};" if len(names) == 1 else
+                    f"  return {{{', '.join(f'std::move({n})' for n in names)}}};")
+        return self._wrapper(function, body)
+
+    def _into(self, function, outputs: List[str]) -> List[str]:
+        """Writes into tensors of the caller: those of out=, or the arguments the schema marks as written."""
+        values = self._arguments(function)
+        written = [name for name, value in values.items() if value.written]
+        body = []
+        if self.entry.out:
+            rules = list(self.entry.out.items())
+            if outputs:
+                if len(rules) != len(outputs):
+                    raise self.fail(f"writes {len(outputs)} outputs, 'out' gives {len(rules)} rules")
+                for (alias, rule), output in zip(rules, outputs):
+                    body.append(f"  resize_output({output}, {rule.strip('`')});")
+            elif not self.entry.variants:
+                raise self.fail("writes into its arguments: 'out' has no meaning")
+            # The calls name the outputs as the rules do.
+            for (alias, _), target in zip(rules, outputs or written):
+                values.setdefault(alias or "out", Value(target, values[target].type, written=True))
+        body += self._calls(values)[0]
+        returns = function.func.returns
+        targets = outputs or written
+        if len(returns) == 1:
+            body.append(f"  return {targets[0]};")
+        elif returns:
+            body.append(f"  return {{{', '.join(targets)}}};")
+        return self._wrapper(function, body)
+
+    def _arguments(self, function) -> Dict[str, Value]:
+        return {a.name: Value(a.name, normalize(str(a.type)), a.is_write) for a in function.func.arguments.flat_all}
+
+    def _wrapper(self, function, body: List[str]) -> List[str]:
+        signature = _signature(function, self.entry.symint, prefix="npu_")
+        name = cpp_name(str(function.func.name))
+        lines = [signature.decl(name=f"npu_{name}") + " {"]
+        lines += _device_check(function)
+        lines += self._composite_otherwise(function)
+        lines += _device_scope(function)
+        lines += body + ["}", ""]
+        words = set(re.findall(r"\w+", "\n".join(lines[1:])))
+        # Arguments that the kernel has no use for (a generator, a layout) lose their name.
+        unused = [b for b in signature.arguments() if b.name not in words]
+        for binding in unused:
+            lines[0] = re.sub(rf" {binding.name}(?=[,)])", f" /*{binding.name}*/", lines[0])
+        return lines
+
+    def _composite_otherwise(self, function) -> List[str]:
+        if not self.entry.only_if:
+            return []
+        name = str(function.func.name)
+        if name not in self.schemas.composites:
+            raise self.fail(f"'only_if': torch has no composite kernel of {name} to run instead")
+        self.includes.append(f"{function.root_name}_native.h")
+        arguments = ", ".join(b.name for b in _signature(function, self.entry.symint).arguments())
+        return [f"  if (!({self.entry.only_if.strip('`')})) "
+                f"return at::native::{self.schemas.composites[name]}({arguments});"]
+
+    # Calls ----------------------------------------------------------------------------------------------------------
+
+    def _calls(self, values: Dict[str, Value]) -> Tuple[List[str], List[str]]:
+        """The statements that run the operator, and the names they use."""
+        entry = self.entry
+        resolver = Resolver(self.contract, values, self.fail)
+        lines, used = [], []
+        alternatives = [(f"is_host_scalar({values[name].cpp})" if name in values else "", resolver.call(text, name), [name])
+                        for name, text in entry.scalar.items()]
+        alternatives += [(condition.strip("`"), resolver.call(text), used_names(condition, values))
+                         for condition, text in entry.when]
+        last = resolver.call(entry.aclnn)
+        self.aclnn += [last.aclnn] + [call.aclnn for _, call, _ in alternatives]
+        lead = "  "
+        for condition, call, names in alternatives:
+            used += names + call.names
+            lines += [f"{lead}if ({condition}) {{", f"    {call.cpp}"]
+            lead = "  } else "
+        if alternatives:
+            lines += ["  } else {", f"    {last.cpp}", "  }"]
+        else:
+            lines.append(f"  {last.cpp}")
+        return lines, used + last.names
+
+
+def _signature(function, symint: bool = False, prefix: str = ""):
+    from torchgen.api.types import DispatcherSignature
+    return DispatcherSignature.from_schema(function.func, prefix=prefix, symint=symint)
+
+
+def _forward(binding) -> str:
+    """An argument handed on; those passed by value are moved where that saves something."""
+    by_value = binding.nctype.cpp_type() in ("::std::optional<at::Generator>", "at::Storage")
+    return f"std::move({binding.name})" if by_value else binding.name
+
+
+def _structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool) -> List[str]:
+    """What the dispatcher calls: meta() makes or checks the outputs, then the shared kernel runs."""
+    from torchgen.api import meta, structured
+    from torchgen.api.translate import translate
+    from torchgen.model import SchemaKind
+    kind = function.func.kind()
+    signature = _signature(function)
+    base = f"at::meta::structured_{meta.name(group)}"
+    outputs = [a.name for a in function.func.arguments.out]
+    count = len(function.func.returns)
+    if kind is SchemaKind.functional:
+        op = f"Functional<{base}, {count}> op;"
+        result = ("op.take(0)" if count == 1 else
+                  f"{{{', '.join(f'op.take({i})' for i in range(count))}}}")
+    else:
+        targets = outputs or ["self"]
+        how = "Inplace" if kind is SchemaKind.inplace else "Out"
+        op = f"{how}<{base}, {count}> op({', '.join(targets)});"
+        result = targets[0] if count == 1 else f"{{{', '.join(targets)}}}"
+    meta_arguments = ", ".join(e.expr for e in translate(signature.arguments(), structured.meta_arguments(group)))
+    return [signature.decl(name=f"npu_{cpp_name(str(function.func.name))}") + " {",
+            *_device_check(function),
+            f"  {op}",
+            f"  {'const auto computed = ' if computed else ''}op.meta({meta_arguments});",
+            f"  {kernel}({', '.join(arguments)});",
+            f"  return {result};",
+            "}", ""]
+
+
+def _tensor_like(function) -> List:
+    return [a for a in function.func.arguments.flat_all if a.type.is_tensor_like()]
+
+
+def _device_check(function) -> List[str]:
+    """All tensors on one device, unless the schema says that the operator sees to it (TensorIterator)."""
+    from torchgen.model import DeviceCheckType
+    names = [a.name for a in _tensor_like(function)]
+    if function.device_check is DeviceCheckType.NoCheck or len(names) < 2:
+        return []
+    labels = ", ".join(f'"{name}"' for name in names)
+    return [f"  check_same_device(\"{function.func.name}\", {{{labels}}}, {', '.join(names)});"]
+
+
+def _device_scope(function) -> List[str]:
+    arguments = function.func.arguments
+    candidates = [arguments.self_arg.argument] if arguments.self_arg else []
+    candidates += [*arguments.out, *arguments.flat_positional]
+    tensor = next((a for a in candidates if a.type.is_tensor_like()), None)
+    if tensor is not None:
+        return [f"  const DeviceScope scope({tensor.name});"]
+    if arguments.tensor_options:
+        return ["  const DeviceScope scope(device);"]
+    return []

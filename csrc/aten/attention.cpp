@@ -1,0 +1,132 @@
+// Scaled dot-product attention on the fused kernel.
+//
+// Note [What attention keeps for its backward]
+// FlashAttentionScore leaves, for each row, the maximum and the sum of its softmax. PyTorch's operator has no
+// result for them, so they travel in cum_seq_q and cum_seq_k, which only sequences of packed lengths would use;
+// logsumexp is the real one, made from the two.
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+
+#include "aten/factory.h"
+#include "core/generator.h"
+#include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
+
+namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnFlashAttentionScore);
+NPU_OPERATOR(aclnnFlashAttentionScoreGrad);
+NPU_OPERATOR(aclnnDropoutGenMaskV2);
+
+namespace {
+
+constexpr int64_t kSoftmaxLanes = 8;       // the kernel keeps each row's number eight times
+constexpr int64_t kCompressedMask = 2048;  // side of the mask that stands for any causal mask
+constexpr int64_t kSparseNone = 0, kSparseCausal = 2;
+constexpr int64_t kAllTokens = 2147483647;
+constexpr int64_t kHighPrecision = 0;
+
+// The mask as the kernel wants it: either added to the scores, or a bool tensor where true hides.
+struct Mask {
+  at::Tensor added, hidden;
+  int64_t sparse_mode = kSparseNone;
+};
+
+Mask make_mask(const at::Tensor& query, const at::Tensor& key, const std::optional<at::Tensor>& bias, bool causal) {
+  Mask mask;
+  const auto rows = query.size(2), columns = key.size(2);
+  if (causal) {
+    mask.hidden = at::ones({kCompressedMask, kCompressedMask}, query.options().dtype(at::kBool)).triu_(1);
+    mask.sparse_mode = kSparseCausal;
+  } else if (bias && bias->defined()) {
+    if (bias->scalar_type() == at::kBool) {
+      mask.hidden = bias->logical_not().expand({query.size(0), bias->dim() == 4 ? bias->size(1) : 1, rows, columns}).contiguous();
+    } else {
+      mask.added = bias->to(query.scalar_type()).expand({query.size(0), query.size(1), rows, columns}).contiguous();
+    }
+  }
+  return mask;
+}
+
+at::Tensor drop_mask(const at::Tensor& query, const at::Tensor& key, double p, int64_t seed, int64_t offset) {
+  if (p == 0) return {};
+  const int64_t numel = query.size(0) * query.size(1) * query.size(2) * key.size(2);
+  auto mask = empty_like_with(query, {(numel + 127) / 128 * 128 / 8}, at::kByte);
+  op::run(aclnnDropoutGenMaskV2, at::IntArrayRef(numel), p, seed, offset, query.scalar_type(), mask);
+  return mask;
+}
+
+int64_t read_on_host(const at::Tensor& number) { return number.item<int64_t>(); }
+
+double scale_or_default(const at::Tensor& query, std::optional<double> scale) {
+  return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+}
+
+bool fused_kernel_takes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                        const std::optional<at::Tensor>& mask, double dropout) {
+  const auto dtype = query.scalar_type();
+  if (dtype != at::kHalf && dtype != at::kBFloat16 && dtype != at::kFloat) return false;
+  if (query.dim() != 4 || query.numel() == 0 || key.numel() == 0) return false;
+  if (key.scalar_type() != dtype || value.scalar_type() != dtype) return false;
+  if (query.size(-1) != value.size(-1) || query.size(-1) > 512) return false;
+  if (query.size(1) % key.size(1) != 0) return false;
+  if (dropout >= 1.0) return false;
+  // The kernel gives no gradient for a mask of fewer dims than the scores.
+  return !mask || !mask->defined() || !mask->requires_grad();
+}
+
+}  // namespace
+
+int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
+                          std::optional<double> scale, bool enable_gqa) {
+  const bool fused = fused_kernel_takes(query, key, value, attn_mask, dropout_p) && at::globalContext().userEnabledOverrideableSDP();
+  return static_cast<int64_t>(fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
+_scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                                 const std::optional<at::Tensor>& attn_bias, double dropout_p,
+                                                 bool is_causal, bool return_debug_mask, std::optional<double> scale) {
+  TORCH_CHECK(!return_debug_mask, "the NPU's fused attention keeps no debug mask");
+  const auto mask = make_mask(query, key, attn_bias, is_causal);
+  const auto stats = {query.size(0), query.size(1), query.size(2), kSoftmaxLanes};
+  auto softmax_max = empty_like_with(query, stats, at::kFloat);
+  auto softmax_sum = empty_like_with(query, stats, at::kFloat);
+  auto softmax_out = empty_like_with(query, {0});
+  auto output = at::empty_like(query);
+  int64_t seed = 0, offset = 0;
+  if (dropout_p > 0) {
+    const auto state = core::philox_state(std::nullopt, query.size(0) * query.size(1) * query.size(2) * key.size(2));
+    seed = static_cast<int64_t>(state.first);
+    offset = static_cast<int64_t>(state.second);
+  }
+  const auto drop = drop_mask(query, key, dropout_p, seed, offset);
+  op::run(aclnnFlashAttentionScore, query, key, value, mask.added, drop, at::Tensor(), mask.hidden, at::IntArrayRef(),
+          scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens, mask.sparse_mode == kSparseCausal ? 0 : kAllTokens,
+          query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, softmax_max, softmax_sum, softmax_out, output);
+  auto logsumexp = softmax_sum.select(-1, 0).log().add_(softmax_max.select(-1, 0));
+  const auto host = at::TensorOptions().dtype(at::kLong);
+  return {output, logsumexp, softmax_max, softmax_sum, query.size(2), key.size(2),
+          at::full({}, seed, host), at::full({}, offset, host), at::Tensor()};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_fused_attention_overrideable_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& attn_bias, std::array<bool, 4> grad_input_mask, const at::Tensor& out, const at::Tensor& logsumexp,
+    const at::Tensor& cum_seq_q, const at::Tensor& cum_seq_k, int64_t max_q, int64_t max_k, double dropout_p, bool is_causal,
+    const at::Tensor& philox_seed, const at::Tensor& philox_offset, std::optional<double> scale) {
+  TORCH_CHECK(!grad_input_mask[3], "the NPU's fused attention gives no gradient for the mask");
+  const auto mask = make_mask(query, key, attn_bias, is_causal);
+  const auto drop = dropout_p > 0 ? drop_mask(query, key, dropout_p, read_on_host(philox_seed), read_on_host(philox_offset))
+                                  : at::Tensor();
+  auto grad_query = at::empty_like(query), grad_key = at::empty_like(key), grad_value = at::empty_like(value);
+  op::run(aclnnFlashAttentionScoreGrad, query, key, value, grad_out, mask.added, drop, at::Tensor(), mask.hidden, cum_seq_q,
+          cum_seq_k, at::Tensor(), out, at::IntArrayRef(), scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens,
+          mask.sparse_mode == kSparseCausal ? 0 : kAllTokens, query.size(1), "BNSD", kHighPrecision, mask.sparse_mode,
+          grad_query, grad_key, grad_value, at::Tensor());
+  return {grad_query, grad_key, grad_value, at::Tensor()};
+}
+
+}  // namespace torch_npu::native

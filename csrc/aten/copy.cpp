@@ -1,0 +1,156 @@
+// Copies: between host and device, between devices, and on one device with change of dtype or layout.
+//
+// Note [Host copies]
+// The host may free or change pageable memory as soon as copy_ returns, so a copy from or to it waits
+// for the stream. Pinned memory with non_blocking=True does not wait: the host allocator is told which
+// stream uses the block and does not hand it out again before.
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+
+#include "aten/factory.h"
+#include "core/error.h"
+#include "core/event.h"
+#include "core/storage_hooks.h"
+#include "core/sync_debug.h"
+#include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
+
+namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnInplaceCopy);
+
+namespace {
+
+// Same sizes, dtype and math bits, and memory in the same order without gaps: the bytes can be copied as they lie.
+bool same_bytes(const at::Tensor& dst, const at::Tensor& src) {
+  return dst.scalar_type() == src.scalar_type() && dst.is_non_overlapping_and_dense() && dst.strides() == src.strides() &&
+      dst.sizes() == src.sizes() && src.is_conj() == dst.is_conj() && src.is_neg() == dst.is_neg();
+}
+
+// conj and neg are promises about how to read the memory; keep the target's when the source's differ.
+void settle_math_bits(const at::Tensor& dst, const at::Tensor& src) {
+  if (dst.is_conj() != src.is_conj()) const_cast<at::Tensor&>(dst)._conj().conj_physical_();
+  if (dst.is_neg() != src.is_neg()) const_cast<at::Tensor&>(dst).neg_();
+}
+
+// The tensor as its memory lies, without conj and neg bits.
+at::Tensor physical(const at::Tensor& tensor) {
+  if (C10_LIKELY(!tensor.is_conj() && !tensor.is_neg())) return tensor;
+  auto plain = tensor.detach();
+  plain._set_conj(false);
+  plain._set_neg(false);
+  return plain;
+}
+
+void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
+  core::DeviceGuard guard(dst.device().index());
+  op::run(aclnnInplaceCopy, dst, src);
+}
+
+void copy_bytes(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind, bool wait) {
+  const auto stream = core::current_raw_stream();
+  if (wait) {
+    core::warn_or_error_on_sync();
+    // What is queued before may still use this memory.
+    NPU_CHECK(acl::aclrtSynchronizeStream(stream));
+    NPU_CHECK(acl::aclrtMemcpy(to, bytes, from, bytes, kind));
+  } else {
+    NPU_CHECK(acl::aclrtMemcpyAsync(to, bytes, from, bytes, kind, stream));
+  }
+}
+
+void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
+  const auto source_device = src.device().index(), target_device = dst.device().index();
+  at::Tensor from = src;
+  {
+    core::DeviceGuard guard(source_device);
+    if (src.scalar_type() != dst.scalar_type()) from = from.to(dst.scalar_type());
+    from = from.contiguous();
+  }
+  core::DeviceGuard guard(target_device);
+  const at::Tensor to = same_bytes(dst, from) ? dst : at::empty_like(dst, at::MemoryFormat::Contiguous);
+  const auto source_stream = core::current_stream(source_device), target_stream = core::current_stream(target_device);
+  core::Event ready, done;
+  ready.record(source_stream);
+  ready.block(target_stream);
+  copy_bytes(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes(), ACL_MEMCPY_DEVICE_TO_DEVICE, false);
+  done.record(target_stream);
+  done.block(source_stream);  // `from` may be freed and reused there
+  if (!to.is_same(dst)) copy_on_device(dst, to);
+}
+
+bool asynchronous(const at::Tensor& host, bool non_blocking) {
+  return non_blocking && core::storage_hooks().is_pinned(host.storage().data());
+}
+
+void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  core::DeviceGuard guard(dst.device().index());
+  at::Tensor from = src.scalar_type() == dst.scalar_type() ? src : src.to(dst.scalar_type());
+  if (!same_bytes(dst, from)) from = from.expand(dst.sizes()).contiguous();
+  const at::Tensor to = same_bytes(dst, from) ? dst : at::empty_like(dst, at::MemoryFormat::Contiguous);
+  const bool wait = !asynchronous(from, non_blocking);
+  copy_bytes(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes(), ACL_MEMCPY_HOST_TO_DEVICE, wait);
+  if (!wait) core::storage_hooks().record_pinned(from.storage().data_ptr(), core::current_stream());
+  if (!to.is_same(dst)) copy_on_device(dst, to);
+}
+
+void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  core::DeviceGuard guard(src.device().index());
+  at::Tensor from = src.scalar_type() == dst.scalar_type() ? src : src.to(dst.scalar_type());
+  if (!same_bytes(dst, from)) from = from.expand(dst.sizes()).contiguous();
+  const at::Tensor to = same_bytes(dst, from) ? dst : at::empty_like(from, at::TensorOptions().device(at::kCPU));
+  const bool wait = !(to.is_same(dst) && asynchronous(dst, non_blocking));
+  copy_bytes(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes(), ACL_MEMCPY_DEVICE_TO_HOST, wait);
+  if (!wait) core::storage_hooks().record_pinned(dst.storage().data_ptr(), core::current_stream());
+  if (!to.is_same(dst)) dst.copy_(to);
+}
+
+void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (dst.numel() == 0) return;
+  const at::Tensor to = physical(dst), from = physical(src);
+  const bool to_npu = to.is_privateuseone(), from_npu = from.is_privateuseone();
+  if (to_npu && from_npu) {
+    if (to.device() == from.device()) {
+      copy_on_device(to, from);
+    } else {
+      copy_between_devices(to, from.expand(to.sizes()));
+    }
+  } else if (to_npu) {
+    TORCH_CHECK(from.is_cpu(), "cannot copy from ", from.device(), " to ", to.device());
+    copy_from_host(to, from, non_blocking);
+  } else {
+    TORCH_CHECK(to.is_cpu(), "cannot copy from ", from.device(), " to ", to.device());
+    copy_to_host(to, from, non_blocking);
+  }
+  settle_math_bits(dst, src);
+}
+
+}  // namespace
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  if (self.is_same(src)) return self;
+  TORCH_CHECK(self.defined() && src.defined(), "copy_: an undefined tensor");
+  copy(self, self.sizes() == src.sizes() ? src : src.expand(self.sizes()), non_blocking);
+  return self;
+}
+
+at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  copy(dst, self.sizes() == dst.sizes() ? self : self.expand(dst.sizes()), non_blocking);
+  return dst;
+}
+
+at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  dst.resize_(self.sizes());
+  copy(dst, self, false);
+  return dst;
+}
+
+at::Scalar _local_scalar_dense(const at::Tensor& self) {
+  core::DeviceGuard guard(self.device().index());
+  alignas(16) char bytes[16];
+  copy_bytes(bytes, self.const_data_ptr(), self.element_size(), ACL_MEMCPY_DEVICE_TO_HOST, true);
+  const auto tensor = at::from_blob(bytes, {}, at::TensorOptions().dtype(self.scalar_type()));
+  return tensor.item();
+}
+
+}  // namespace torch_npu::native

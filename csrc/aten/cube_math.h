@@ -1,0 +1,14 @@
+// cubeMathType: which precision the matrix unit may use for float32.
+#pragma once
+
+#include "core/options.h"
+
+namespace torch_npu::native {
+
+constexpr int8_t kKeepDtype = 0;
+constexpr int8_t kUseHf32 = 3;
+
+inline int8_t matmul_math_type() { return core::options().matmul_allow_hf32 ? kUseHf32 : kKeepDtype; }
+inline int8_t convolution_math_type() { return core::options().conv_allow_hf32 ? kUseHf32 : kKeepDtype; }
+
+}  // namespace torch_npu::native

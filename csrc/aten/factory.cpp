@@ -1,0 +1,82 @@
+#include "aten/factory.h"
+
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/fill.h>
+#include <c10/core/Allocator.h>
+
+#include "core/device.h"
+#include "generated/torch_npu_native_functions.h"
+
+namespace torch_npu::native {
+namespace {
+
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+c10::Allocator* allocator() {
+  static c10::Allocator* const instance = c10::GetAllocator(c10::DeviceType::PrivateUse1);
+  return instance;
+}
+
+c10::DeviceIndex check(std::optional<at::Device> device, std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
+  TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
+  TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "the NPU makes strided tensors, got layout ", *layout);
+  const auto index = device && device->has_index() ? device->index() : core::current_device();
+  if (index != core::current_device()) core::check_device(index);
+  return index;
+}
+
+// torch.use_deterministic_algorithms promises that memory nobody wrote is recognisable.
+void fill_if_deterministic(at::Tensor& tensor) {
+  const auto& context = at::globalContext();
+  if (C10_LIKELY(!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory())) return;
+  if (tensor.numel() == 0) return;
+  if (tensor.is_floating_point() || tensor.is_complex()) {
+    tensor.fill_(std::numeric_limits<double>::quiet_NaN());
+  } else {
+    tensor.fill_(tensor.scalar_type() == at::kBool ? at::Scalar(true) : at::Scalar(0x7f));
+  }
+}
+
+}  // namespace
+
+at::Tensor empty_on(c10::DeviceIndex device, at::IntArrayRef sizes, at::ScalarType dtype,
+                    std::optional<at::MemoryFormat> memory_format) {
+  core::DeviceGuard guard(device);
+  at::Tensor result = at::detail::empty_generic(sizes, allocator(), kKeys, dtype, memory_format);
+  fill_if_deterministic(result);
+  return result;
+}
+
+at::Tensor empty_like_with(const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                           std::optional<at::MemoryFormat> memory_format) {
+  return empty_on(self.device().index(), sizes, dtype.value_or(self.scalar_type()), memory_format);
+}
+
+at::Tensor create_out(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
+  const auto dtype = c10::typeMetaToScalarType(options.dtype());
+  at::Tensor result = strides.empty()
+      ? at::detail::empty_generic(sizes, allocator(), kKeys, dtype, options.memory_format_opt())
+      : at::detail::empty_strided_generic(sizes, strides, allocator(), kKeys, dtype);
+  fill_if_deterministic(result);
+  return result;
+}
+
+at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                 std::optional<at::Device> device, std::optional<bool> pin_memory,
+                 std::optional<at::MemoryFormat> memory_format) {
+  return empty_on(check(device, layout, pin_memory), size, c10::dtype_or_default(dtype), memory_format);
+}
+
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> layout, std::optional<at::Device> device,
+                         std::optional<bool> pin_memory) {
+  core::DeviceGuard guard(check(device, layout, pin_memory));
+  at::Tensor result =
+      at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
+  fill_if_deterministic(result);
+  return result;
+}
+
+}  // namespace torch_npu::native

@@ -1,0 +1,112 @@
+// Advanced indexing: x[i, j], x[mask], x[i] = v.
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/IndexingUtils.h>
+#include <ATen/native/TensorAdvancedIndexingUtils.h>
+
+#include "aten/factory.h"
+#include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
+
+namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnIndex);
+NPU_OPERATOR(aclnnIndexPutImpl);
+
+namespace {
+
+using Indices = c10::List<std::optional<at::Tensor>>;
+
+// Masks become positions, all indices one shape and on self's device; a dimension without index is undefined.
+std::vector<at::Tensor> resolve_indices(const at::Tensor& self, const Indices& given) {
+  TORCH_CHECK_INDEX(given.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(),
+                    " (got ", given.size(), ")");
+  at::native::checkIndexTensorTypes(given, /*allow_int=*/true);
+  auto indices = at::native::expandTensors(self, given);
+  try {
+    indices = at::expand_outplace(indices);
+  } catch (const std::exception&) {
+    TORCH_CHECK_INDEX(false, "shape mismatch: indexing tensors could not be broadcast together with shapes ",
+                      at::native::shapes_as_str(indices));
+  }
+  for (auto& index : indices) {
+    if (index.defined()) index = index.to(self.device());
+  }
+  return indices;
+}
+
+// Where the indexed dimensions' result goes: in their place when they are adjacent, in front otherwise.
+at::DimVector result_sizes(const at::Tensor& self, const std::vector<at::Tensor>& indices) {
+  int64_t first = -1, last = -1, count = 0;
+  at::IntArrayRef picked;
+  for (int64_t dim = 0; dim < static_cast<int64_t>(indices.size()); ++dim) {
+    if (!indices[dim].defined()) continue;
+    if (first < 0) first = dim;
+    last = dim;
+    ++count;
+    picked = indices[dim].sizes();
+  }
+  const bool adjacent = last - first + 1 == count;
+  at::DimVector sizes;
+  if (!adjacent) sizes.append(picked.begin(), picked.end());
+  for (int64_t dim = 0; dim < self.dim(); ++dim) {
+    const bool indexed = dim < static_cast<int64_t>(indices.size()) && indices[dim].defined();
+    if (!indexed) sizes.push_back(self.size(dim));
+    if (adjacent && dim == first) sizes.append(picked.begin(), picked.end());
+    if (indexed && self.size(dim) == 0) {
+      TORCH_CHECK_INDEX(indices[dim].numel() == 0, "index is out of bounds for dimension with size 0");
+    }
+  }
+  return sizes;
+}
+
+// CANN reads a tensor of shape [0] as "the whole dimension".
+std::vector<at::Tensor> for_cann(std::vector<at::Tensor> indices, const at::Tensor& self) {
+  for (auto& index : indices) {
+    if (!index.defined()) index = empty_like_with(self, {0}, at::kLong);
+  }
+  return indices;
+}
+
+}  // namespace
+
+at::Tensor& index_out(const at::Tensor& self, const Indices& given, at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "index_out: self (", self.scalar_type(), ") and result (",
+              out.scalar_type(), ") must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  const auto indices = resolve_indices(self, given);
+  out.resize_(result_sizes(self, indices));
+  if (out.numel() != 0) op::run(aclnnIndex, self, for_cann(indices, self), out);
+  return out;
+}
+
+at::Tensor index(const at::Tensor& self, const Indices& given) {
+  const auto indices = resolve_indices(self, given);
+  auto out = empty_like_with(self, result_sizes(self, indices));
+  if (out.numel() != 0) op::run(aclnnIndex, self, for_cann(indices, self), out);
+  return out;
+}
+
+at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::Tensor& values, bool accumulate, bool unsafe) {
+  TORCH_CHECK_INDEX(given.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(),
+                    " (got ", given.size(), ")");
+  TORCH_CHECK(self.scalar_type() == values.scalar_type(), "Index put requires the source and destination dtypes match, got ",
+              self.scalar_type(), " for the destination and ", values.scalar_type(), " for the source.");
+  at::assert_no_internal_overlap(self);
+  if (!accumulate) {
+    const auto [fits, mask] = at::native::canDispatchToMaskedFill(self, given, values);
+    if (fits) return self.masked_fill_(mask, values.item());
+  }
+  const auto indices = resolve_indices(self, given);
+  const auto sizes = result_sizes(self, indices);
+  if (c10::multiply_integers(sizes) == 0) return self;
+  const auto source = values.to(self.device());
+  TORCH_CHECK(at::is_expandable_to(source.sizes(), sizes), "shape mismatch: value tensor of shape ", source.sizes(),
+              " cannot be broadcast to indexing result of shape ", sizes);
+  // The operator's `unsafe` asks for a check of the indices; PyTorch's asks for none.
+  op::run(aclnnIndexPutImpl, self, for_cann(indices, self), source.expand(sizes), accumulate, !unsafe);
+  return self;
+}
+
+}  // namespace torch_npu::native

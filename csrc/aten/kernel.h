@@ -1,0 +1,184 @@
+// What generated kernels are made of: device scope, outputs of structured kernels, host scalars.
+//
+// Note [Structured kernels]
+// torch's meta() computes shape, dtype and errors of an operator and hands each output to set_output.
+// The three classes below answer it: Functional makes the output, Inplace checks self, Out resizes. The
+// kernel then runs on op.output(i). torch's own classes hold an OptionalDeviceGuard with two virtual
+// calls and a proxy for outputs of unsuitable strides; CANN takes any strides, so no proxy is needed
+// here, and the scope is one thread-local compare.
+#pragma once
+
+#include <array>
+#include <type_traits>
+
+#include <ATen/TensorIterator.h>
+#include <ATen/TensorMeta.h>
+#include <ATen/core/IListRef.h>
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+
+#include "aten/cube_math.h"
+#include "aten/factory.h"
+#include "aten/shape_rules.h"
+#include "core/device.h"
+
+namespace torch_npu::native {
+
+// Makes a tensor's device current until the end of the scope. Costs a compare when it already is.
+class DeviceScope {
+ public:
+  DeviceScope() = default;
+  explicit DeviceScope(const at::Tensor& tensor) {
+    if (tensor.defined()) enter(tensor.device());
+  }
+  explicit DeviceScope(const std::optional<at::Tensor>& tensor) {
+    if (tensor) enter(*tensor);
+  }
+  explicit DeviceScope(at::ITensorListRef tensors) {
+    if (tensors.size() != 0) enter(*tensors.begin());
+  }
+  explicit DeviceScope(const std::optional<c10::Device>& device) {
+    if (device && device->has_index()) enter(*device);
+  }
+  ~DeviceScope() {
+    if (previous_ >= 0) core::thread_state.device = previous_;
+  }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+  void enter(c10::Device device) {
+    if (device.index() == core::thread_state.device || device.type() != c10::DeviceType::PrivateUse1) return;
+    const auto before = core::exchange_device(device.index());
+    if (previous_ < 0) previous_ = before;
+  }
+
+ private:
+  void enter(const at::Tensor& tensor) {
+    if (tensor.defined()) enter(tensor.device());
+  }
+
+  c10::DeviceIndex previous_ = -1;
+};
+
+// torch's own error when tensors of one call are on two devices. `names` are the arguments' names.
+[[noreturn]] C10_EXPORT void throw_devices_differ(const char* op, c10::Device first, c10::Device other, const char* name);
+
+namespace detail {
+
+struct DeviceCheck {
+  const char* op;
+  std::optional<c10::Device> seen;
+
+  void operator()(const at::Tensor& tensor, const char* name) {
+    if (!tensor.defined()) return;
+    if (!seen) {
+      seen = tensor.device();
+    } else if (C10_UNLIKELY(*seen != tensor.device())) {
+      throw_devices_differ(op, *seen, tensor.device(), name);
+    }
+  }
+  void operator()(const std::optional<at::Tensor>& tensor, const char* name) {
+    if (tensor) (*this)(*tensor, name);
+  }
+  void operator()(at::ITensorListRef tensors, const char* name) {
+    for (const auto& tensor : tensors) (*this)(tensor, name);
+  }
+  void operator()(const c10::List<std::optional<at::Tensor>>& tensors, const char* name) {
+    for (const std::optional<at::Tensor>& tensor : tensors) (*this)(tensor, name);
+  }
+};
+
+}  // namespace detail
+
+// Throws unless all defined tensors are on one device.
+template <class... Tensors>
+void check_same_device(const char* op, const std::array<const char*, sizeof...(Tensors)>& names, const Tensors&... tensors) {
+  detail::DeviceCheck check{op, std::nullopt};
+  size_t i = 0;
+  (check(tensors, names[i++]), ...);
+}
+
+// Out-of-line halves of Inplace and Out.
+C10_EXPORT void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options);
+C10_EXPORT void prepare_out(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
+                            const at::TensorOptions& options);
+
+// A MetaBase's set_output takes a list of dimension names up to torch 2.12; the pack takes up whatever
+// is there, so that no version is named.
+using SetOutput = decltype(&at::impl::MetaBase::set_output_raw_strided);
+
+template <class Meta, int kOutputs, class Signature = SetOutput>
+class Functional;
+
+template <class Meta, int kOutputs, class... Names>
+class Functional<Meta, kOutputs, void (at::impl::MetaBase::*)(int64_t, at::IntArrayRef, at::IntArrayRef, at::TensorOptions, Names...)>
+    final : public Meta {
+ public:
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
+                          Names... names) override {
+    Functional::set_output_raw_strided(i, sizes, strides, options, names...);
+  }
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
+                              Names... names) override {
+    scope_.enter(options.device());
+    outputs_[i] = create_out(sizes, strides, options);
+    if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
+      Meta::set_output_raw_strided(i, sizes, strides, options, names...);
+    }
+  }
+  const at::Tensor& maybe_get_output(int64_t i) override { return outputs_[i]; }
+  const at::Tensor& output(int64_t i) const { return outputs_[i]; }
+  at::Tensor take(int64_t i) { return std::move(outputs_[i]); }
+
+ private:
+  std::array<at::Tensor, kOutputs> outputs_;
+  DeviceScope scope_;
+};
+
+// Inplace and Out: outputs of the caller.
+template <class Meta, int kOutputs, bool kInplace, class Signature = SetOutput>
+class Given;
+
+template <class Meta, int kOutputs, bool kInplace, class... Names>
+class Given<Meta, kOutputs, kInplace, void (at::impl::MetaBase::*)(int64_t, at::IntArrayRef, at::IntArrayRef, at::TensorOptions, Names...)>
+    final : public Meta {
+ public:
+  template <class... Tensors>
+  explicit Given(Tensors&... outputs) : outputs_{&outputs...} {}
+
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
+                          Names... names) override {
+    Given::set_output_raw_strided(i, sizes, strides, options, names...);
+  }
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
+                              Names... names) override {
+    scope_.enter(options.device());
+    if constexpr (kInplace) {
+      check_inplace(*outputs_[i], sizes, options);
+    } else {
+      prepare_out(*outputs_[i], sizes, strides, options);
+    }
+    if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
+      Meta::set_output_raw_strided(i, sizes, strides, options, names...);
+    }
+  }
+  const at::Tensor& maybe_get_output(int64_t i) override { return *outputs_[i]; }
+  const at::Tensor& output(int64_t i) const { return *outputs_[i]; }
+
+ private:
+  std::array<const at::Tensor*, kOutputs> outputs_;
+  DeviceScope scope_;
+};
+
+template <class Meta, int kOutputs>
+using Inplace = Given<Meta, kOutputs, true>;
+template <class Meta, int kOutputs>
+using Out = Given<Meta, kOutputs, false>;
+
+// A zero-dim CPU tensor, such as the 2 of `x + 2`: its value can go to the operator as a scalar.
+inline bool is_host_scalar(const at::Tensor& tensor) {
+  return tensor.device().is_cpu() && tensor.dim() == 0;
+}
+C10_EXPORT at::Scalar host_scalar(const at::Tensor& tensor);
+
+}  // namespace torch_npu::native

@@ -1,0 +1,248 @@
+// Random numbers. PyTorch's own templates check the arguments; the kernels here draw.
+#include <ATen/native/DistributionTemplates.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/multinomial_native.h>
+
+#include "aten/factory.h"
+#include "core/generator.h"
+#include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
+
+namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnInplaceNormal);
+NPU_OPERATOR(aclnnInplaceUniform);
+NPU_OPERATOR(aclnnInplaceRandom);
+NPU_OPERATOR(aclnnInplaceBernoulli);
+NPU_OPERATOR(aclnnInplaceBernoulliTensor);
+NPU_OPERATOR(aclnnRandperm);
+NPU_OPERATOR(aclnnMultinomial);
+
+namespace {
+
+using Generator = std::optional<at::Generator>;
+namespace templates = at::native::templates;
+
+template <class>
+struct NormalKernel {
+  void operator()(const at::TensorBase& self, double mean, double std, const Generator& generator) {
+    const auto [seed, offset] = core::philox_state(generator, self.numel());
+    op::run(aclnnInplaceNormal, at::Tensor(self), mean, std, seed, offset);
+  }
+};
+
+template <class>
+struct UniformKernel {
+  void operator()(at::TensorIteratorBase& iter, double from, double to, const Generator& generator) {
+    const auto self = iter.tensor(0);
+    const auto [seed, offset] = core::philox_state(generator, self.numel());
+    op::run(aclnnInplaceUniform, self, from, to, seed, offset);
+  }
+};
+
+void draw_integers(const at::Tensor& self, int64_t from, int64_t to, const Generator& generator) {
+  const auto [seed, offset] = core::philox_state(generator, self.numel());
+  op::run(aclnnInplaceRandom, self, from, to, seed, offset);
+}
+
+template <class>
+struct RandomFromToKernel {
+  void operator()(at::TensorIteratorBase& iter, uint64_t range, int64_t base, const Generator& generator) {
+    draw_integers(iter.tensor(0), base, static_cast<int64_t>(base + range), generator);
+  }
+  // All 2^64 values.
+  void operator()(at::TensorIteratorBase& iter, const Generator& generator) {
+    const auto self = iter.tensor(0);
+    auto low = empty_like_with(self, self.sizes(), at::kLong), high = empty_like_with(self, self.sizes(), at::kLong);
+    draw_integers(low, 0, int64_t(1) << 32, generator);
+    draw_integers(high, 0, int64_t(1) << 32, generator);
+    const_cast<at::Tensor&>(self).copy_(high.bitwise_left_shift_(32).bitwise_or_(low));
+  }
+};
+
+// The largest range in which the dtype holds every integer exactly, as torch.Tensor.random_ promises.
+int64_t largest_random(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return int64_t(1) << 53;
+    case at::kFloat:
+      return int64_t(1) << 24;
+    case at::kHalf:
+      return int64_t(1) << 11;
+    case at::kBFloat16:
+      return int64_t(1) << 8;
+    case at::kBool:
+      return 1;
+    case at::kByte:
+      return 255;
+    case at::kChar:
+      return 127;
+    case at::kShort:
+      return 32767;
+    case at::kInt:
+      return 2147483647;
+    default:
+      return std::numeric_limits<int64_t>::max();
+  }
+}
+
+template <class>
+struct RandomKernel {
+  void operator()(at::TensorIteratorBase& iter, const Generator& generator) {
+    const auto self = iter.tensor(0);
+    const auto type = self.scalar_type();
+    const auto largest = largest_random(type);
+    const bool half_open = at::isFloatingType(type) || largest == std::numeric_limits<int64_t>::max();
+    draw_integers(self, 0, half_open ? largest : largest + 1, generator);
+  }
+};
+
+template <class>
+struct BernoulliKernel {
+  void operator()(const at::TensorBase& self, double p, const Generator& generator) {
+    const auto [seed, offset] = core::philox_state(generator, self.numel());
+    op::run(aclnnInplaceBernoulli, at::Tensor(self), at::Scalar(p), seed, offset);
+  }
+  void operator()(const at::TensorBase& self, const at::TensorBase& p, const Generator& generator) {
+    const auto [seed, offset] = core::philox_state(generator, self.numel());
+    const auto probabilities = at::Tensor(p).to(self.device()).expand(self.sizes());
+    op::run(aclnnInplaceBernoulliTensor, at::Tensor(self), probabilities, seed, offset);
+  }
+};
+
+using Rng = core::GeneratorImpl;
+
+// Uniform numbers in [0, 1) in a dtype the transformations below can work in.
+at::Tensor uniform_like(const at::Tensor& self, const Generator& generator) {
+  const auto type = self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return empty_like_with(self, self.sizes(), type).uniform_(0, 1, generator);
+}
+
+}  // namespace
+
+at::Tensor& normal_(at::Tensor& self, double mean, double std, std::optional<at::Generator> generator) {
+  return templates::normal_impl_<NormalKernel, Rng>(self, mean, std, std::move(generator));
+}
+at::Tensor normal_tensor_float(const at::Tensor& mean, double std, std::optional<at::Generator> generator) {
+  return templates::normal_impl<NormalKernel, Rng>(mean, std, std::move(generator));
+}
+at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, std::optional<at::Generator> generator, at::Tensor& out) {
+  return templates::normal_out_impl<NormalKernel, Rng>(out, mean, std, std::move(generator));
+}
+at::Tensor normal_float_tensor(double mean, const at::Tensor& std, std::optional<at::Generator> generator) {
+  return templates::normal_impl<NormalKernel, Rng>(mean, std, std::move(generator));
+}
+at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, std::optional<at::Generator> generator, at::Tensor& out) {
+  return templates::normal_out_impl<NormalKernel, Rng>(out, mean, std, std::move(generator));
+}
+at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std, std::optional<at::Generator> generator) {
+  return templates::normal_impl<NormalKernel, Rng>(mean, std, std::move(generator));
+}
+at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std, std::optional<at::Generator> generator,
+                                     at::Tensor& out) {
+  return templates::normal_out_impl<NormalKernel, Rng>(out, mean, std, std::move(generator));
+}
+
+at::Tensor& uniform_(at::Tensor& self, double from, double to, std::optional<at::Generator> generator) {
+  return templates::uniform_impl_<UniformKernel, Rng>(self, from, to, std::move(generator));
+}
+
+at::Tensor& random_(at::Tensor& self, std::optional<at::Generator> generator) {
+  return templates::random_impl<RandomKernel, Rng>(self, std::move(generator));
+}
+at::Tensor& random_from(at::Tensor& self, int64_t from, std::optional<int64_t> to, std::optional<at::Generator> generator) {
+  return templates::random_from_to_impl<RandomFromToKernel, Rng>(self, from, to, std::move(generator));
+}
+at::Tensor& random_to(at::Tensor& self, int64_t to, std::optional<at::Generator> generator) {
+  return random_from(self, 0, to, std::move(generator));
+}
+
+at::Tensor& bernoulli_float(at::Tensor& self, double p, std::optional<at::Generator> generator) {
+  return templates::bernoulli_impl_<BernoulliKernel, Rng>(self, p, std::move(generator));
+}
+at::Tensor& bernoulli_tensor(at::Tensor& self, const at::Tensor& p, std::optional<at::Generator> generator) {
+  return templates::bernoulli_impl_<BernoulliKernel, Rng>(self, p, std::move(generator));
+}
+at::Tensor& bernoulli_out(const at::Tensor& self, std::optional<at::Generator> generator, at::Tensor& out) {
+  return templates::bernoulli_out_impl<BernoulliKernel, Rng>(out, self, std::move(generator));
+}
+
+at::Tensor& exponential_(at::Tensor& self, double lambd, std::optional<at::Generator> generator) {
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "Exponential distribution is a continuous probability distribution. "
+              "dtype must be a floating point but you specified ", self.dtype());
+  TORCH_CHECK(lambd > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambd);
+  // 1 - u is in (0, 1], so its logarithm is finite; tiny keeps the promise that no zero is drawn.
+  const double tiny = std::numeric_limits<float>::min();
+  return self.copy_(uniform_like(self, generator).neg_().log1p_().div_(-lambd).clamp_min_(tiny));
+}
+
+at::Tensor& log_normal_(at::Tensor& self, double mean, double std, std::optional<at::Generator> generator) {
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "log_normal_ is for floating-point tensors, got ", self.dtype());
+  TORCH_CHECK(std > 0.0, "log_normal_ expects std > 0.0, but found std=", std);
+  return self.normal_(mean, std, std::move(generator)).exp_();
+}
+
+at::Tensor& cauchy_(at::Tensor& self, double median, double sigma, std::optional<at::Generator> generator) {
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "Cauchy distribution is a continuous probability distribution. "
+              "dtype must be a floating point but you specified ", self.dtype());
+  TORCH_CHECK(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
+  return self.copy_(uniform_like(self, generator).sub_(0.5).mul_(M_PI).tan_().mul_(sigma).add_(median));
+}
+
+at::Tensor& geometric_(at::Tensor& self, double p, std::optional<at::Generator> generator) {
+  TORCH_CHECK(0 < p && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
+  return self.copy_(uniform_like(self, generator).neg_().log1p_().div_(std::log1p(-p)).ceil_().clamp_min_(1));
+}
+
+at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::Tensor& result) {
+  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
+  at::native::check_supported_max_int_with_precision(n, result);
+  result.resize_({n});
+  if (n == 0) return result;
+  const auto [seed, offset] = core::philox_state(generator, n);
+  if (result.scalar_type() == at::kLong) {
+    op::run(aclnnRandperm, n, seed, offset, result);
+  } else {
+    auto order = empty_like_with(result, {n}, at::kLong);
+    op::run(aclnnRandperm, n, seed, offset, order);
+    result.copy_(order);
+  }
+  return result;
+}
+
+at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement,
+                            std::optional<at::Generator> generator, at::Tensor& result) {
+  // Without replacement PyTorch's own way (exponential races) is made of ordinary operators.
+  if (!replacement || num_samples == 1) return at::native::multinomial_out(self, num_samples, replacement, generator, result);
+  TORCH_CHECK(result.scalar_type() == at::kLong, "multinomial expects Long tensor out, got: ", result.scalar_type());
+  TORCH_CHECK(num_samples > 0, "cannot sample n_sample <= 0 samples");
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
+  TORCH_CHECK(self.dim() == 1 || self.dim() == 2, "prob_dist must be 1 or 2 dim");
+  const auto sizes = self.dim() == 1 ? at::DimVector{num_samples} : at::DimVector{self.size(0), num_samples};
+  result.resize_(sizes);
+  if (result.numel() == 0) return result;
+  const auto [seed, offset] = core::philox_state(generator, result.numel());
+  op::run(aclnnMultinomial, self, num_samples, replacement, seed, offset, result);
+  return result;
+}
+
+at::Tensor multinomial(const at::Tensor& self, int64_t num_samples, bool replacement, std::optional<at::Generator> generator) {
+  auto result = empty_like_with(self, {0}, at::kLong);
+  return multinomial_out(self, num_samples, replacement, std::move(generator), result);
+}
+
+// The mask is an ordinary bool tensor, as PyTorch's double backward and users of native_dropout expect; the chip's
+// packed bit masks are kept for fused attention, where nobody sees them.
+std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
+  auto mask = at::empty_like(input, input.options().dtype(at::kBool));
+  mask.bernoulli_(1 - p);
+  return {input.mul(mask).mul_(p == 1 ? 0.0 : 1.0 / (1 - p)), mask};
+}
+
+at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
+  return grad_output.mul(mask).mul_(scale);
+}
+
+}  // namespace torch_npu::native

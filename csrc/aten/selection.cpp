@@ -1,0 +1,97 @@
+// Results whose size depends on the data: the operator fills the largest possible one and tells how much it used.
+#include <ATen/ExpandUtils.h>
+#include <ATen/Utils.h>
+
+#include "aten/factory.h"
+#include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
+
+namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnNonzero);
+NPU_OPERATOR(aclnnMaskedSelect);
+NPU_OPERATOR(aclnnUnique2);
+NPU_OPERATOR(aclnnUniqueConsecutive);
+NPU_OPERATOR(aclnnUniqueDim);
+
+namespace {
+
+// The used part; a copy when most of the memory would lie idle under it.
+at::Tensor shrink(const at::Tensor& largest, const at::DimVector& used) {
+  if (largest.sizes() == at::IntArrayRef(used)) return largest;
+  const auto part = largest.as_strided(used, at::detail::defaultStrides(used));
+  return part.numel() * 2 < largest.numel() ? part.clone() : part;
+}
+
+}  // namespace
+
+at::Tensor nonzero(const at::Tensor& self) {
+  const auto rank = self.dim();
+  auto largest = empty_like_with(self, {self.numel(), rank}, at::kLong);
+  if (self.numel() == 0) return largest;
+  if (rank == 0) return empty_like_with(self, {self.to(at::kBool).item<bool>() ? 1 : 0, 0}, at::kLong);
+  return shrink(largest, op::run_for_shapes(aclnnNonzero, self, largest).at(0));
+}
+
+at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got scalar type ", out.scalar_type());
+  const auto found = native::nonzero(self);
+  out.resize_(found.sizes());
+  return out.copy_(found);
+}
+
+at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
+  const auto sizes = at::infer_size_dimvector(self.sizes(), mask.sizes());
+  const auto numel = c10::multiply_integers(sizes);
+  auto largest = empty_like_with(self, {numel});
+  if (numel == 0) return largest;
+  return shrink(largest, op::run_for_shapes(aclnnMaskedSelect, self.expand(sizes), mask.expand(sizes), largest).at(0));
+}
+
+at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "masked_select(): self and result must have the same scalar type");
+  const auto found = native::masked_select(self, mask);
+  out.resize_(found.sizes());
+  return out.copy_(found);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> _unique2(const at::Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
+  auto values = empty_like_with(self, {self.numel()});
+  auto inverse = empty_like_with(self, return_inverse || return_counts ? self.sizes() : at::IntArrayRef{0}, at::kLong);
+  auto counts = empty_like_with(self, {return_counts ? self.numel() : 0}, at::kLong);
+  if (self.numel() == 0) return {values, inverse, counts};
+  const auto shapes = op::run_for_shapes(aclnnUnique2, self, sorted, return_inverse, return_counts, values, inverse, counts);
+  return {shrink(values, shapes.at(0)), return_inverse ? inverse : empty_like_with(self, {0}, at::kLong),
+          return_counts ? shrink(counts, shapes.at(2)) : counts};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_dim(const at::Tensor& self, int64_t dim, bool sorted, bool return_inverse,
+                                                          bool return_counts) {
+  dim = c10::maybe_wrap_dim(dim, self.dim());
+  const auto length = self.size(dim);
+  auto values = empty_like_with(self, self.sizes());
+  auto inverse = empty_like_with(self, {length}, at::kLong), counts = empty_like_with(self, {length}, at::kLong);
+  if (self.numel() == 0) {
+    TORCH_CHECK(length == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+    return {values, inverse, counts};
+  }
+  const auto shapes = op::run_for_shapes(aclnnUniqueDim, self, sorted, return_inverse, dim, values, inverse, counts);
+  return {shrink(values, shapes.at(0)), inverse, shrink(counts, shapes.at(2))};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts,
+                                                                  std::optional<int64_t> dim) {
+  constexpr int64_t kFlat = 1000;  // the operator's word for "no dimension"
+  const int64_t length = dim ? self.size(*dim) : self.numel();
+  auto values = dim ? empty_like_with(self, self.sizes()) : empty_like_with(self, {self.numel()});
+  auto inverse = !return_inverse ? empty_like_with(self, {0}, at::kLong)
+                 : dim ? empty_like_with(self, {length}, at::kLong) : empty_like_with(self, self.sizes(), at::kLong);
+  auto counts = empty_like_with(self, {return_counts ? length : 0}, at::kLong);
+  if (self.numel() == 0) return {values, inverse, counts};
+  const auto wrapped = dim ? c10::maybe_wrap_dim(*dim, self.dim()) : kFlat;
+  const auto shapes = op::run_for_shapes(aclnnUniqueConsecutive, self, return_inverse, return_counts, wrapped, values, inverse, counts);
+  return {shrink(values, shapes.at(0)), inverse, return_counts ? shrink(counts, shapes.at(2)) : counts};
+}
+
+}  // namespace torch_npu::native

@@ -1,0 +1,48 @@
+#include "op/descriptor.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/_copy_from.h>
+
+namespace torch_npu::op {
+
+void detail::throw_no_acl_type(c10::ScalarType type) {
+  TORCH_CHECK_TYPE(false, "the NPU has no data type for ", type);
+}
+
+aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned) {
+  if (!tensor.defined()) return nullptr;
+  const c10::Device here(c10::DeviceType::PrivateUse1, core::thread_state.device);
+  if (tensor.is_cpu() && tensor.dim() == 0) {
+    // A number that PyTorch lets mix with tensors of any device.
+    owned = at::empty_strided({}, {}, tensor.options().device(here));
+    at::_copy_from(tensor, owned, false);
+    return describe_local(*owned.unsafeGetTensorImpl());
+  }
+  TORCH_CHECK(tensor.device() == here, "Expected all tensors to be on the same device, but found at least two devices, ", here,
+              " and ", tensor.device(), "!");
+  TORCH_CHECK(tensor.layout() == c10::kStrided, "the NPU operator takes strided tensors, got layout ", tensor.layout());
+  return describe_local(*tensor.unsafeGetTensorImpl());
+}
+
+aclScalar* describe(const c10::Scalar& scalar) {
+  if (scalar.isFloatingPoint()) {
+    double value = scalar.toDouble();
+    return acl::aclCreateScalar(&value, ACL_DOUBLE);
+  }
+  if (scalar.isBoolean()) {
+    bool value = scalar.toBool();
+    return acl::aclCreateScalar(&value, ACL_BOOL);
+  }
+  if (scalar.isComplex()) {
+    auto value = scalar.toComplexDouble();
+    return acl::aclCreateScalar(&value, ACL_COMPLEX128);
+  }
+  if (scalar.type() == c10::ScalarType::UInt64) {
+    auto value = scalar.toUInt64();
+    return acl::aclCreateScalar(&value, ACL_UINT64);
+  }
+  int64_t value = scalar.toLong();
+  return acl::aclCreateScalar(&value, ACL_INT64);
+}
+
+}  // namespace torch_npu::op

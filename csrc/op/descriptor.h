@@ -1,0 +1,252 @@
+// Arguments of an operator as CANN wants them.
+//
+// Descriptor<P>(value) makes the C argument of contract type P out of a PyTorch value and destroys it
+// at the end of its scope, which is right after the second phase returned: CANN keeps what it needs.
+// The contract's parameter type chooses the conversion, so a call site cannot pass the wrong kind.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include <ATen/core/IListRef.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+#include <c10/util/OptionalArrayRef.h>
+#include <c10/util/SmallVector.h>
+
+#include "acl/runtime.h"
+#include "core/thread_state.h"
+#include "op/dtype.h"
+
+namespace torch_npu::op {
+
+// A tensor of the current device as CANN's descriptor; undefined gives nullptr. `owned` receives the
+// device copy that a zero-dim CPU tensor needs. Throws c10::Error for a tensor of another device.
+C10_EXPORT aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned);
+
+inline aclTensor* describe_local(const c10::TensorImpl& impl) {
+  const auto sizes = impl.sizes();
+  const auto rank = sizes.size();
+  const auto dtype = impl.dtype();
+  const auto& storage = impl.unsafe_storage();
+  const auto item = static_cast<int64_t>(dtype.itemsize());
+  const int64_t storage_size = static_cast<int64_t>(storage.nbytes()) / item;
+  constexpr aclFormat kFormats[] = {ACL_FORMAT_ND, ACL_FORMAT_ND, ACL_FORMAT_ND, ACL_FORMAT_NCL, ACL_FORMAT_NCHW, ACL_FORMAT_NCDHW};
+  return acl::aclCreateTensor(sizes.data(), rank, acl_type(c10::typeMetaToScalarType(dtype)), impl.strides().data(),
+                              impl.storage_offset(), rank < 6 ? kFormats[rank] : ACL_FORMAT_ND, &storage_size, 1,
+                              const_cast<void*>(storage.data()));
+}
+
+inline aclTensor* describe(const at::Tensor& tensor, at::Tensor& owned) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  if (C10_LIKELY(impl->key_set().has_backend(c10::BackendComponent::PrivateUse1Bit) && tensor.defined() &&
+                 impl->device().index() == core::thread_state.device)) {
+    return describe_local(*impl);
+  }
+  return describe_foreign(tensor, owned);
+}
+
+C10_EXPORT aclScalar* describe(const c10::Scalar& scalar);
+
+template <class P>
+class Descriptor {  // numbers, bool
+  static_assert(std::is_arithmetic_v<P>, "no conversion to this parameter type of the contract");
+
+ public:
+  template <class A>
+  explicit Descriptor(const A& value) {
+    if constexpr (std::is_same_v<A, c10::ScalarType>) {
+      value_ = static_cast<P>(acl_type(value));
+    } else if constexpr (std::is_same_v<A, c10::SymInt>) {
+      value_ = static_cast<P>(value.guard_int(__FILE__, __LINE__));
+    } else if constexpr (std::is_same_v<A, c10::Scalar>) {
+      value_ = value.template to<P>();
+    } else {
+      value_ = static_cast<P>(value);
+    }
+  }
+  P get() const { return value_; }
+
+ private:
+  P value_;
+};
+
+template <>
+class Descriptor<aclDataType> {
+ public:
+  explicit Descriptor(c10::ScalarType type) : value_(acl_type(type)) {}
+  explicit Descriptor(aclDataType type) : value_(type) {}
+  explicit Descriptor(const caffe2::TypeMeta& type) : value_(acl_type(c10::typeMetaToScalarType(type))) {}
+  aclDataType get() const { return value_; }
+
+ private:
+  aclDataType value_;
+};
+
+template <>
+class Descriptor<char*> {
+ public:
+  // The text must be zero-terminated, as literals and std::string are.
+  explicit Descriptor(std::string_view text) : text_(text.data()) {}
+  char* get() const { return const_cast<char*>(text_); }
+
+ private:
+  const char* text_;
+};
+
+class TensorDescriptor {
+ public:
+  explicit TensorDescriptor(const at::Tensor& tensor) : raw_(describe(tensor, owned_)) {}
+  explicit TensorDescriptor(const std::optional<at::Tensor>& tensor) {
+    if (tensor && tensor->defined()) raw_ = describe(*tensor, owned_);
+  }
+  explicit TensorDescriptor(const at::OptionalTensorRef& tensor) {
+    if (tensor.has_value() && tensor->defined()) raw_ = describe(*tensor, owned_);
+  }
+  explicit TensorDescriptor(std::nullptr_t) {}
+  ~TensorDescriptor() {
+    if (raw_) acl::aclDestroyTensor(raw_);
+  }
+  TensorDescriptor(const TensorDescriptor&) = delete;
+  TensorDescriptor& operator=(const TensorDescriptor&) = delete;
+  aclTensor* get() const { return raw_; }
+
+ private:
+  at::Tensor owned_;
+  aclTensor* raw_ = nullptr;
+};
+
+template <>
+class Descriptor<const aclTensor*> : public TensorDescriptor {
+  using TensorDescriptor::TensorDescriptor;
+};
+template <>
+class Descriptor<aclTensor*> : public TensorDescriptor {
+  using TensorDescriptor::TensorDescriptor;
+};
+
+template <>
+class Descriptor<const aclScalar*> {
+ public:
+  explicit Descriptor(const c10::Scalar& scalar) : raw_(describe(scalar)) {}
+  explicit Descriptor(const std::optional<c10::Scalar>& scalar) : raw_(scalar ? describe(*scalar) : nullptr) {}
+  explicit Descriptor(std::nullptr_t) {}
+  ~Descriptor() {
+    if (raw_) acl::aclDestroyScalar(raw_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  aclScalar* get() const { return raw_; }
+
+ private:
+  aclScalar* raw_ = nullptr;
+};
+
+// A list of numbers that is not given is an empty list.
+template <>
+class Descriptor<const aclIntArray*> {
+ public:
+  explicit Descriptor(c10::IntArrayRef values) : raw_(acl::aclCreateIntArray(values.data(), values.size())) {}
+  explicit Descriptor(const c10::OptionalIntArrayRef& values) : Descriptor(values.value_or(c10::IntArrayRef())) {}
+  explicit Descriptor(const std::optional<c10::IntArrayRef>& values) : Descriptor(values.value_or(c10::IntArrayRef())) {}
+  explicit Descriptor(c10::SymIntArrayRef values) : Descriptor(C10_AS_INTARRAYREF_SLOW(values)) {}
+  ~Descriptor() { acl::aclDestroyIntArray(raw_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  aclIntArray* get() const { return raw_; }
+
+ private:
+  aclIntArray* raw_;
+};
+
+template <>
+class Descriptor<const aclBoolArray*> {
+ public:
+  explicit Descriptor(c10::ArrayRef<bool> values) : raw_(acl::aclCreateBoolArray(values.data(), values.size())) {}
+  template <size_t N>
+  explicit Descriptor(const std::array<bool, N>& values) : raw_(acl::aclCreateBoolArray(values.data(), N)) {}
+  ~Descriptor() { acl::aclDestroyBoolArray(raw_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  aclBoolArray* get() const { return raw_; }
+
+ private:
+  aclBoolArray* raw_;
+};
+
+template <>
+class Descriptor<const aclFloatArray*> {
+ public:
+  explicit Descriptor(c10::ArrayRef<double> values) {
+    const c10::SmallVector<float, 8> narrowed(values.begin(), values.end());
+    raw_ = acl::aclCreateFloatArray(narrowed.data(), narrowed.size());
+  }
+  explicit Descriptor(const std::optional<c10::ArrayRef<double>>& values)
+      : Descriptor(values.value_or(c10::ArrayRef<double>())) {}
+  ~Descriptor() { acl::aclDestroyFloatArray(raw_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  aclFloatArray* get() const { return raw_; }
+
+ private:
+  aclFloatArray* raw_;
+};
+
+// An empty list is null.
+class TensorListDescriptor {
+ public:
+  explicit TensorListDescriptor(at::TensorList tensors) { make(tensors); }
+  explicit TensorListDescriptor(const at::ITensorListRef& tensors) { make(tensors); }
+  explicit TensorListDescriptor(const std::vector<at::Tensor>& tensors) { make(tensors); }
+  explicit TensorListDescriptor(std::nullptr_t) {}
+  ~TensorListDescriptor() {
+    if (raw_) acl::aclDestroyTensorList(raw_);  // and its elements
+  }
+  TensorListDescriptor(const TensorListDescriptor&) = delete;
+  TensorListDescriptor& operator=(const TensorListDescriptor&) = delete;
+  aclTensorList* get() const { return raw_; }
+
+ private:
+  template <class List>
+  void make(const List& tensors) {
+    c10::SmallVector<const aclTensor*, 16> elements;
+    for (const auto& tensor : tensors) {
+      at::Tensor owned;
+      elements.push_back(describe(tensor, owned));
+      if (owned.defined()) owned_.push_back(std::move(owned));
+    }
+    if (!elements.empty()) raw_ = acl::aclCreateTensorList(elements.data(), elements.size());
+  }
+
+  c10::SmallVector<at::Tensor, 1> owned_;
+  aclTensorList* raw_ = nullptr;
+};
+
+template <>
+class Descriptor<const aclTensorList*> : public TensorListDescriptor {
+  using TensorListDescriptor::TensorListDescriptor;
+};
+template <>
+class Descriptor<aclTensorList*> : public TensorListDescriptor {
+  using TensorListDescriptor::TensorListDescriptor;
+};
+
+template <>
+class Descriptor<const aclScalarList*> {
+ public:
+  explicit Descriptor(c10::ArrayRef<c10::Scalar> scalars) {
+    c10::SmallVector<const aclScalar*, 16> elements;
+    for (const auto& scalar : scalars) elements.push_back(describe(scalar));
+    raw_ = acl::aclCreateScalarList(elements.data(), elements.size());
+  }
+  ~Descriptor() { acl::aclDestroyScalarList(raw_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  aclScalarList* get() const { return raw_; }
+
+ private:
+  aclScalarList* raw_;
+};
+
+}  // namespace torch_npu::op

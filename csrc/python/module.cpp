@@ -1,0 +1,30 @@
+// torch_npu._C: the adapter's functions for the Python package. Nothing here runs CANN at import.
+#include <torch/csrc/Exceptions.h>
+
+#include "python/bindings.h"
+
+PYBIND11_MODULE(_C, module) {
+  namespace python = torch_npu::python;
+
+  // PyTorch's own mapping, so that an out-of-memory or a bad index is the same Python class as everywhere.
+  pybind11::register_local_exception_translator([](std::exception_ptr error) {
+    if (!error) return;
+    try {
+      std::rethrow_exception(error);
+    } catch (pybind11::builtin_exception&) {
+      throw;  // pybind11's own: a TypeError stays one
+    } catch (...) {
+      torch::translate_exception_to_python(std::current_exception());
+    }
+  });
+
+  python::init_device(module);
+  python::init_stream(module);
+  python::init_event(module);
+  python::init_memory(module);
+  python::init_random(module);
+  python::init_options(module);
+  python::init_ops(module);
+  python::init_ipc(module);
+  python::init_limits(module);
+}

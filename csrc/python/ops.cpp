@@ -1,0 +1,25 @@
+// Operators: the ledger of those that ran on the CPU.
+#include <pybind11/stl.h>
+
+#include "aten/fallback.h"
+#include "python/bindings.h"
+
+namespace torch_npu::python {
+namespace {
+
+py::list ledger() {
+  py::list all;
+  for (const auto& record : native::fallback_ledger()) {
+    all.append(py::make_tuple(record.op, record.calls, record.bytes, record.seconds));
+  }
+  return all;
+}
+
+}  // namespace
+
+void init_ops(py::module_& module) {
+  module.def("_fallback_ledger", &ledger);
+  module.def("_reset_fallback_ledger", &native::reset_fallback_ledger);
+}
+
+}  // namespace torch_npu::python

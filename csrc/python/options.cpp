@@ -1,0 +1,37 @@
+// The options table.
+#include "core/options.h"
+#include "op/launch_hooks.h"
+#include "python/bindings.h"
+
+namespace torch_npu::python {
+namespace {
+
+py::list describe() {
+  py::list all;
+  for (const auto& option : core::describe_options()) {
+    py::dict entry;
+    entry["name"] = option.name;
+    entry["type"] = option.type == "std::string" ? "str" : option.type;
+    entry["default"] = option.initial;
+    entry["value"] = option.value;
+    entry["variables"] = option.variables;
+    entry["doc"] = option.doc;
+    all.append(entry);
+  }
+  return all;
+}
+
+void set(const std::string& name, const std::string& value) {
+  core::set_option(name, value);
+  // The only option that is not read where it acts: it is a hook, so that launches need not ask.
+  if (name == "launch_blocking") op::set_launch_blocking(core::options().launch_blocking);
+}
+
+}  // namespace
+
+void init_options(py::module_& module) {
+  module.def("_describe_options", &describe);
+  module.def("_set_option", &set);
+}
+
+}  // namespace torch_npu::python

@@ -1,0 +1,163 @@
+"""What an entry turns into: which overloads, with which wrappers."""
+import re
+
+import pytest
+
+RELU = "- op: relu\n  aclnn: aclnnRelu(self, out)\n  out: like(self)\n"
+
+
+def overloads(unit):
+    return [name for name, _ in unit.registered]
+
+
+def body(unit, function):
+    """Text of one generated function."""
+    found = re.search(rf"^[^\n]* {function}\(.*?^}}", unit.text, re.S | re.M)
+    assert found, f"{function} is not in\n{unit.text}"
+    return found[0]
+
+
+def test_structured_group_comes_from_its_out_kernel(build):
+    unit, = build("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n")
+    assert sorted(overloads(unit)) == ["add.Tensor", "add.out", "add_.Tensor"]
+    assert unit.includes == ["add_meta.h"]
+    base = "at::meta::structured_add_Tensor, 1>"
+    assert f"Functional<{base} op;" in body(unit, "npu_add_Tensor")
+    assert "return op.take(0);" in body(unit, "npu_add_Tensor")
+    assert f"Inplace<{base} op(self);" in body(unit, "npu_add_inplace_Tensor")
+    assert f"Out<{base} op(out);" in body(unit, "npu_add_out")
+    for function in ("npu_add_Tensor", "npu_add_inplace_Tensor", "npu_add_out"):
+        assert "run_add_out(self, other, alpha, op.output(0));" in body(unit, function)
+
+
+def test_structured_with_two_outputs(build):
+    unit, = build("- op: sort.values_stable\n"
+                  "  aclnn: 'aclnnSort(self, stable ?? false, dim, descending, values, indices)'\n")
+    assert "return {op.take(0), op.take(1)};" in body(unit, "npu_sort_stable")
+    assert "Out<at::meta::structured_sort_stable, 2> op(values, indices);" in body(unit, "npu_sort_values_stable")
+    assert "return {values, indices};" in body(unit, "npu_sort_values_stable")
+
+
+def test_precomputed_values_replace_arguments(build):
+    unit, = build("- op: max.dim_max\n  aclnn: aclnnMaxDim(self, dim, keepdim, max, max_values)\n")
+    text = body(unit, "npu_max_dim")
+    assert "const auto computed = op.meta(self, dim, keepdim);" in text
+    assert "run_max_dim_max(self, computed.dim, keepdim, op.output(0), op.output(1));" in text
+
+
+def test_precomputed_values_can_be_named(build):
+    unit, = build("- op: avg_pool2d.out\n  aclnn: 'aclnnAvgPool2d(self, `{kH, kW}`, `{dH, dW}`, `{padH, padW}`, ceil_mode, "
+                  "count_include_pad, divisor_override ?? 0, 0, out)'\n")
+    assert "at::IntArrayRef({kH, kW})" in unit.text and "computed.kH" in unit.text
+
+
+def test_overload_with_its_own_entry_is_left_out(build):
+    units = build("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n"
+                  "- op: add.Tensor\n  impl: add\n  reason: a faster path\n")
+    assert sorted(overloads(units[0])) == ["add.out", "add_.Tensor"]
+    assert overloads(units[1]) == ["add.Tensor"]
+
+
+def test_hand_written_kernel_is_declared_and_called_on_its_device(build):
+    unit, = build("- op: view\n  impl: view\n  reason: a view\n")
+    assert unit.declarations == ["at::Tensor view(const at::Tensor & self, at::IntArrayRef size);"]
+    assert unit.registered == [("view", "npu_view")]
+    assert body(unit, "npu_view") == ("at::Tensor npu_view(const at::Tensor & self, at::IntArrayRef size) {\n"
+                                      "  const DeviceScope scope(self);\n  return native::view(self, size);\n}")
+
+
+def test_factory_takes_the_device_from_its_options(build):
+    unit, = build("- op: empty.memory_format\n  impl: empty\n  reason: allocates\n")
+    assert "const DeviceScope scope(device);" in unit.text
+
+
+def test_symint_on_demand(build):
+    unit, = build("- op: view\n  impl: view_symint\n  reason: a view\n  symint: true\n")
+    assert unit.declarations == ["at::Tensor view_symint(const at::Tensor & self, c10::SymIntArrayRef size);"]
+
+
+def test_functional_makes_its_output_by_the_rule(build):
+    unit, = build(RELU)
+    assert overloads(unit) == ["relu"]
+    assert body(unit, "npu_relu") == (
+        "at::Tensor npu_relu(const at::Tensor & self) {\n  const DeviceScope scope(self);\n"
+        "  at::Tensor out = make(like(self));\n  op::run(aclnnRelu, self, out);\n  return out;\n}")
+
+
+def test_variants_share_one_entry(build):
+    unit, = build("- op: hardtanh\n  aclnn: aclnnHardtanh(self, min_val, max_val, out)\n  out: like(self)\n"
+                  "  variants: [functional, inplace, out]\n")
+    assert overloads(unit) == ["hardtanh", "hardtanh_", "hardtanh.out"]
+    inplace = body(unit, "npu_hardtanh_inplace")
+    assert "op::run(aclnnHardtanh, self, min_val, max_val, self);" in inplace and "return self;" in inplace
+    out = body(unit, "npu_hardtanh_out")
+    assert "resize_output(out, like(self));" in out and "return out;" in out
+
+
+def test_out_variant_whose_output_has_another_name(build):
+    unit, = build("- op: mse_loss_backward\n  aclnn: aclnnMseLossBackward(grad_output, self, target, reduction, out)\n"
+                  "  out: like(self)\n  variants: [functional, out]\n")
+    text = body(unit, "npu_mse_loss_backward_grad_input")
+    assert "resize_output(grad_input, like(self));" in text
+    assert "op::run(aclnnMseLossBackward, grad_output, self, target, reduction, grad_input);" in text
+
+
+def test_several_outputs(build):
+    unit, = build("- op: log_sigmoid_forward\n  aclnn: aclnnLogSigmoidForward(self, output, buffer)\n"
+                  "  out: {output: like(self), buffer: like(self)}\n")
+    assert "return {std::move(output), std::move(buffer)};" in unit.text
+
+
+def test_new_tensors_beside_written_arguments(build):
+    """Batch norm updates its running statistics and returns new tensors."""
+    unit, = build("- op: _native_batch_norm_legit\n  aclnn: aclnnBatchNorm(input, weight, bias, running_mean, running_var, "
+                  "training, momentum, eps, a, b, c)\n  out: {a: like(input), b: like(input), c: like(input)}\n")
+    assert "at::Tensor a = make(like(input));" in unit.text and "running_mean, running_var, training" in unit.text
+
+
+def test_lists_fall_to_torchs_loop(build):
+    unit, = build("- op: _foreach_sqrt\n  aclnn: aclnnForeachSqrt(self, out)\n  out: like_list(self)\n"
+                  "  only_if: uniform_lists({self})\n  variants: [functional, inplace]\n")
+    assert "std::vector<at::Tensor> out = make(like_list(self));" in unit.text
+    assert "if (!(uniform_lists({self}))) return at::native::foreach_tensor_sqrt_slow(self);" in unit.text
+    assert "if (!(uniform_lists({self}))) return at::native::foreach_tensor_sqrt_slow_(self);" in unit.text
+    assert "_foreach_sqrt_native.h" in unit.includes
+
+
+def test_devices_are_checked_where_the_schema_asks(build):
+    checked, = build("- op: mm.out\n  aclnn: aclnnMm(self, mat2, out, 0)\n")
+    assert 'check_same_device("mm", {"self", "mat2"}, self, mat2);' in checked.text
+    iterator, = build("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n")
+    assert "check_same_device" not in iterator.text    # TensorIterator does it, and allows zero-dim CPU tensors
+
+
+def test_arguments_of_no_use_have_no_name(build):
+    unit, = build("- op: embedding\n  aclnn: aclnnEmbedding(weight, indices, out)\n  out: like(weight)\n")
+    assert "int64_t /*padding_idx*/, bool /*scale_grad_by_freq*/, bool /*sparse*/)" in unit.text
+
+
+@pytest.mark.parametrize("text, message", [
+    ("- op: ad.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n", "ad.out: torch 2.13 has no such schema"),
+    ("- op: add.Tensor\n  aclnn: aclnnAdd(self, other, alpha, out)\n", "add.Tensor: is derived from the structured add.out"),
+    ("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n  out: like(self)\n", "add.out: is structured: torch's meta"),
+    ("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n  symint: true\n", "add.out: is structured: its meta function"),
+    ("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n  only_if: true\n", "add.out: is structured: 'only_if'"),
+    ("- op: relu\n  aclnn: aclnnRelu(self, out)\n", "relu: returns new tensors: 'out' must give"),
+    ("- op: relu\n  aclnn: aclnnRelu(self, self)\n  out: {self: like(self)}\n", "relu: output 'self' has the name of an argument"),
+    ("- op: log_sigmoid_forward\n  aclnn: aclnnRelu(self, out)\n  out: like(self)\n", "log_sigmoid_forward: returns 2 tensors"),
+    ("- op: relu_\n  aclnn: aclnnRelu(self, self)\n  out: like(self)\n", "relu_: writes into its arguments: 'out' has no meaning"),
+    (RELU + "  variants: [functional, out]\n", "relu: 'variants': torch has no out variant of it"),
+    (RELU + "  only_if: true\n", "relu: 'only_if': torch has no composite kernel of relu"),
+    ("- op: hardtanh\n  aclnn: aclnnHardtanh(self, min_val, max_val, out)\n  out: like(self)\n"
+     "  variants: [functional, inplace]\n- op: hardtanh_\n  impl: hardtanh_\n  reason: faster\n",
+     "ops.yaml:5: hardtanh_ is already served by hardtanh"),
+])
+def test_entry_that_does_not_fit_the_schema(mistake, text, message):
+    found = mistake(text, torch=(2, 13))
+    assert any(message in error for error in found), found
+
+
+def test_schema_of_another_torch_is_excluded(build, mistake):
+    future = "- op: op_of_the_future\n  impl: f\n  reason: r\n"
+    assert "has no such schema" in mistake(future, torch=(2, 13))[0]
+    assert build(future + "  since: \"2.99\"\n", torch=(2, 13)) == []

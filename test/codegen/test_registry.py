@@ -1,0 +1,43 @@
+"""Mistakes in the registry's own form: each is found, with the line it stands on."""
+import pytest
+
+ADD = "- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n"
+
+
+@pytest.mark.parametrize("text, message", [
+    (ADD + "  alcnn: aclnnAdd()\n", "ops.yaml:3: unknown key 'alcnn'"),
+    (ADD + "  aclnn: aclnnAdd()\n", "ops.yaml:3: 'aclnn' stands twice in this entry"),
+    ("\n# twice\n" + ADD + ADD, "ops.yaml:5: add.out stands twice, first at line 3"),
+    ("- op: add.out\n", "ops.yaml:1: add.out: needs either 'aclnn' or 'impl'"),
+    (ADD + "  impl: add\n  reason: none\n", "ops.yaml:1: add.out: needs either 'aclnn' or 'impl'"),
+    ("- aclnn: aclnnAdd()\n", "ops.yaml:1: entry: 'op' is missing"),
+    ("- op: view\n  impl: view\n", "ops.yaml:1: view: 'impl' needs a 'reason'"),
+    (ADD + "  reason: because\n", "ops.yaml:1: add.out: 'reason' belongs to 'impl'"),
+    ("- op: view\n  impl: view\n  reason: a view\n  out: like(self)\n", "ops.yaml:1: view: 'impl' stands alone"),
+    (ADD + "  since: new\n", "ops.yaml:1: add.out: 'since' is a torch version such as \"2.10\", not 'new'"),
+    (ADD + "  variants: [functional, view]\n", "ops.yaml:1: add.out: 'variants' are of functional, inplace, out"),
+    (ADD + "  when: [{if: x}]\n", "ops.yaml:1: add.out: 'when' is a list of {if: condition, aclnn: call}"),
+    (ADD + "  scalar: other\n", "ops.yaml:1: add.out: 'scalar' maps an argument to a call"),
+    (ADD + "  symint: maybe\n", "ops.yaml:1: add.out: 'symint' is true or false"),
+    ("- add.out\n", "ops.yaml:1: an entry is a mapping"),
+    ("op: add.out\n", "ops.yaml:1: the registry is a list of entries"),
+    (ADD + "- op: [\n", "ops.yaml:4: not YAML"),
+])
+def test_mistake_is_named_with_its_line(mistake, text, message):
+    assert any(found.startswith(message) for found in mistake(text)), mistake(text)
+
+
+def test_all_mistakes_are_reported_at_once(mistake):
+    found = mistake("- op: one\n- op: two\n  aclnn: f()\n  key: 1\n")
+    assert [error.partition(": ")[0] for error in found] == ["ops.yaml:1", "ops.yaml:4"]
+
+
+def test_versions_are_not_read_as_numbers(build):
+    assert build(ADD + "  since: 2.10\n", torch=(2, 9)) == []
+    assert len(build(ADD + "  since: 2.10\n", torch=(2, 10))) == 1
+    assert len(build(ADD + "  until: 2.9\n", torch=(2, 9))) == 1
+    assert build(ADD + "  until: 2.9\n", torch=(2, 10)) == []
+
+
+def test_empty_registry(build):
+    assert build("# nothing yet\n") == []

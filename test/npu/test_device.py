@@ -1,0 +1,132 @@
+"""Devices: count, current device, contexts, properties, and errors for devices that do not exist."""
+
+import pytest
+import torch
+
+two_devices = pytest.mark.skipif(torch.npu.device_count() < 2, reason="needs two NPUs")
+
+
+def test_device_is_registered():
+    assert torch.npu.is_available()
+    assert torch.device("npu:0").type == "npu"
+    assert torch.get_device_module("npu") is torch.npu
+    assert torch._C._get_privateuse1_backend_name() == "npu"
+
+
+def test_tensor_methods():
+    x = torch.arange(3.0)
+    y = x.npu()
+    assert y.is_npu and not x.is_npu
+    assert y.device == torch.device("npu:0")
+    assert y.cpu().tolist() == [0.0, 1.0, 2.0]
+    assert torch.nn.Linear(2, 2).npu().weight.is_npu
+
+
+@two_devices
+def test_device_context_restores():
+    assert torch.npu.current_device() == 0
+    with torch.npu.device(1):
+        assert torch.npu.current_device() == 1
+        assert torch.ones(1, device="npu").device.index == 1
+        with torch.npu.device(None):
+            assert torch.npu.current_device() == 1
+    assert torch.npu.current_device() == 0
+    with pytest.raises(KeyError):
+        with torch.npu.device("npu:1"):
+            raise KeyError
+    assert torch.npu.current_device() == 0
+
+
+@two_devices
+def test_device_of():
+    x = torch.ones(1, device="npu:1")
+    with torch.npu.device_of(x):
+        assert torch.npu.current_device() == 1
+    with torch.npu.device_of(torch.ones(1)):
+        assert torch.npu.current_device() == 0
+
+
+@two_devices
+def test_set_device():
+    torch.npu.set_device("npu:1")
+    assert torch.npu.current_device() == 1
+    torch.npu.set_device(-1)
+    assert torch.npu.current_device() == 1
+    torch.npu.set_device(torch.device("npu", 0))
+    assert torch.npu.current_device() == 0
+
+
+@pytest.mark.parametrize("index", [2, 15, 100])
+def test_device_that_does_not_exist(index):
+    if index < torch.npu.device_count():
+        pytest.skip("this machine has it")
+    with pytest.raises(RuntimeError, match=f"npu:{index} does not exist"):
+        torch.ones(1, device=f"npu:{index}")
+    with pytest.raises(RuntimeError, match=f"npu:{index} does not exist"):
+        torch.npu.set_device(index)
+    with pytest.raises(RuntimeError, match=f"npu:{index} does not exist"):
+        torch.npu.synchronize(index)
+    assert torch.ones(2, device="npu").sum().item() == 2.0
+
+
+def test_wrong_kind_of_device():
+    with pytest.raises(ValueError, match="expected an npu device"):
+        torch.npu.set_device("cpu")
+    with pytest.raises(TypeError):
+        torch.npu.set_device(1.5)
+
+
+def test_properties():
+    properties = torch.npu.get_device_properties(0)
+    assert properties.name.startswith("Ascend")
+    assert properties.name == torch.npu.get_device_name() == torch.npu.get_soc_version()
+    assert properties.total_memory == torch.npu.mem_get_info(0)[1] > 0
+    assert (properties.major, properties.minor) == torch.npu.get_device_capability()
+    assert properties.name in repr(properties)
+    with pytest.raises(RuntimeError):
+        torch.npu.get_device_properties(99)
+
+
+@two_devices
+def test_peer_access():
+    assert torch.npu.can_device_access_peer(0, 1) in (True, False)
+    with pytest.raises(AssertionError):
+        torch.npu.can_device_access_peer(0, 99)
+
+
+def test_figures_that_are_not_known_print_as_na():
+    value = torch.npu.temperature()
+    assert value != value and f"{value}" == "NA"
+    assert torch.npu.device_memory_used() >= 0
+
+
+def test_accelerator():
+    assert torch.accelerator.current_accelerator() == torch.device("npu")
+    assert torch.accelerator.is_available()
+    assert torch.accelerator.device_count() == torch.npu.device_count()
+    assert torch.accelerator.current_device_index() == 0
+    torch.accelerator.synchronize()
+
+
+@two_devices
+def test_accelerator_device_index():
+    torch.accelerator.set_device_index(1)
+    assert torch.npu.current_device() == 1
+    assert torch.accelerator.current_stream().device_index == 1
+    torch.accelerator.set_device_index(0)
+
+
+def test_visible_devices(python):
+    run = python("import torch; print(torch.npu.device_count())", SOFTCANN_DEVICE_COUNT=4, ASCEND_RT_VISIBLE_DEVICES="2,3")
+    assert run.stdout.strip() == "2", run.stderr
+
+
+def test_each_thread_has_its_own_current_device():
+    import threading
+
+    seen = []
+    with torch.npu.device(torch.npu.device_count() - 1):
+        thread = threading.Thread(target=lambda: seen.append(torch.npu.current_device()))
+        thread.start()
+        thread.join()
+    assert seen == [0]

@@ -1,0 +1,64 @@
+"""run_check() and the doctor: what they say when all is well, and when it is not."""
+
+import subprocess
+import sys
+
+import torch
+import torch_npu
+from torch_npu import _health
+
+
+def test_run_check(capsys):
+    assert torch_npu.run_check() is True
+    assert capsys.readouterr().out == f"torch_npu works well on {torch.npu.device_count()} npu\n"
+
+
+def test_run_check_says_what_is_wrong(capsys, monkeypatch):
+    def wrong(index):
+        raise RuntimeError("a matrix product on npu:0 is wrong by up to 3")
+
+    monkeypatch.setattr(_health, "_check_device", wrong)
+    assert torch_npu.run_check() is False
+    out = capsys.readouterr().out
+    assert "wrong by up to 3" in out and "Remedy:" in out
+
+
+def test_check_finds_a_wrong_result(monkeypatch):
+    import pytest
+
+    good = torch.Tensor.__matmul__
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: good(a, b) + (1 if a.is_npu else 0))
+    with pytest.raises(RuntimeError, match="a matrix product on npu:0 is wrong"):
+        _health._check_device(0)
+
+
+def test_run_check_without_cann(python):
+    run = python("import torch_npu; print(torch_npu.run_check())", TORCH_NPU_RUNTIME="cann", ASCEND_HOME_PATH="/nowhere")
+    assert "False" in run.stdout and "ASCEND_HOME_PATH=/nowhere" in run.stdout and "Remedy:" in run.stdout, run.stderr
+
+
+def doctor(**environment):
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "torch_npu.doctor"],
+        env=dict(os.environ, **environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_doctor():
+    run = doctor()
+    assert run.returncode == 0, run.stdout + run.stderr
+    for text in ("torch_npu", "because", "libascendcl", "npu:0", torch.npu.get_soc_version(), "works well on"):
+        assert text in run.stdout
+
+
+def test_doctor_shows_options_and_trouble():
+    run = doctor(TORCH_NPU_FALLBACK_CPU_DISABLE="1")
+    assert "fallback_forbidden" in run.stdout and run.returncode == 0
+    run = doctor(TORCH_NPU_RUNTIME="cann", ASCEND_HOME_PATH="/nowhere")
+    assert run.returncode == 1 and "ASCEND_HOME_PATH=/nowhere" in run.stdout

@@ -1,0 +1,89 @@
+"""Events: record, query, wait, elapsed time."""
+
+import pytest
+import torch
+
+
+def test_not_recorded():
+    event = torch.npu.Event()
+    assert event.query()
+    assert event.npu_event == 0 and "uninitialized" in repr(event)
+    event.synchronize()
+
+
+def test_elapsed_time_orders():
+    start, middle, end = (torch.npu.Event(enable_timing=True) for _ in range(3))
+    x = torch.full((512, 512), 1e-3, device="npu")
+    start.record()
+    for _ in range(8):
+        x = x @ x
+    middle.record()
+    end.record()
+    end.synchronize()
+    assert start.elapsed_time(middle) > 0
+    assert start.elapsed_time(end) >= start.elapsed_time(middle)
+    assert isinstance(start.elapsed_time(end), float)
+
+
+def test_elapsed_time_needs_timing_and_records():
+    plain, timed = torch.npu.Event(), torch.npu.Event(enable_timing=True)
+    with pytest.raises((RuntimeError, ValueError)):
+        timed.elapsed_time(torch.npu.Event(enable_timing=True))
+    plain.record()
+    timed.record()
+    torch.npu.synchronize()
+    with pytest.raises((RuntimeError, ValueError)):
+        timed.elapsed_time(plain)
+
+
+def test_query_becomes_true():
+    x = torch.full((1024, 1024), 1e-3, device="npu")
+    event = torch.npu.Event()
+    seen = []
+    for _ in range(5):
+        for _ in range(8):
+            x = x @ x
+        event.record()
+        seen.append(event.query())
+        event.synchronize()
+        assert event.query()
+    assert False in seen
+
+
+def test_wait_orders_streams():
+    producer, consumer = torch.npu.Stream(), torch.npu.Stream()
+    x = torch.full((1024, 1024), 1.0 / 1024, device="npu")
+    torch.npu.synchronize()
+    with torch.npu.stream(producer):
+        for _ in range(4):
+            x = x @ x
+        event = producer.record_event()
+    assert isinstance(event, torch.npu.Event)
+    consumer.wait_event(event)
+    del event  # the wait is queued: the event may go
+    with torch.npu.stream(consumer):
+        y = x.sum()
+    consumer.synchronize()
+    assert y.item() == pytest.approx(1024.0, rel=1e-3)
+
+
+def test_generic_event_and_stream():
+    event = torch.Event("npu")
+    with torch.Stream("npu") as stream:
+        torch.ones(1, device="npu")
+        event.record(stream)
+    event.synchronize()
+    assert event.query() and stream.query()
+    npu_event = torch.npu.Event()
+    npu_event.record(torch.accelerator.current_stream())
+    npu_event.wait(torch.Stream("npu"))
+    npu_event.synchronize()
+
+
+def test_what_does_not_exist():
+    with pytest.raises(NotImplementedError):
+        torch.npu.Event(external=True)
+    with pytest.raises(ValueError):
+        torch.npu.Event(enable_timing=True, interprocess=True)
+    with pytest.raises(RuntimeError, match="interprocess"):
+        torch.npu.Event().ipc_handle()

@@ -1,0 +1,119 @@
+"""Importing: autoload, versions, cost, and that `import torch` survives a torch_npu that cannot work."""
+
+import os
+import sys
+import textwrap
+
+import pytest
+from torch_npu._bootstrap import check_torch_version
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def test_autoload(python):
+    run = python("import torch; print(torch.npu.is_available(), torch.ones(2).npu().sum().item())")
+    assert run.stdout.split() == ["True", "2.0"], run.stderr
+    assert run.stderr == ""
+
+
+def test_autoload_can_be_turned_off(python):
+    code = "import torch; print(hasattr(torch, 'npu')); import torch_npu; print(torch.npu.device_count() > 0)"
+    run = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert run.stdout.split() == ["False", "True"], run.stderr
+
+
+@pytest.mark.parametrize("first", ["torch", "torch_npu"])
+def test_either_import_first(python, first):
+    second = {"torch": "torch_npu", "torch_npu": "torch"}[first]
+    run = python(f"import {first}; import {second}; print(torch.ones(2, device='npu').tolist(), torch_npu.__version__)")
+    assert run.stdout.startswith("[1.0, 1.0]"), run.stderr
+    assert run.stderr == ""
+
+
+BROKEN = textwrap.dedent(
+    """
+    import importlib.abc, sys
+    class Broken(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path=None, target=None):
+            if name == "torch_npu._C":
+                raise ImportError("undefined symbol: nowhere")
+    sys.meta_path.insert(0, Broken())
+    """
+)
+
+
+@pytest.mark.parametrize("options", ["", "import warnings; warnings.simplefilter('error')"])
+def test_import_torch_survives_a_broken_torch_npu(python, options):
+    code = BROKEN + options + textwrap.dedent(
+        """
+        import torch
+        print(torch.ones(2).sum().item(), hasattr(torch, "npu"), "torch_npu" in sys.modules)
+        try:
+            import torch_npu
+        except ImportError as error:
+            print(error)
+        """
+    )
+    run = python(code)
+    lines = run.stdout.splitlines()
+    assert lines[0] == "2.0 False False", run.stderr
+    assert "undefined symbol: nowhere" in lines[1] and "reinstall torch_npu" in lines[1]
+    assert run.stderr.count("torch_npu was not loaded") == 1
+
+
+def test_another_torch_minor_is_one_clear_sentence():
+    check_torch_version("2.13.0+cpu", "2.13.1")
+    check_torch_version("2.13.0", None)
+    with pytest.raises(ImportError) as error:
+        check_torch_version("2.13.0+cpu", "2.9.1")
+    text = str(error.value)
+    assert "built for torch 2.9" in text and "torch 2.13.0+cpu is installed" in text
+    assert "pip install 'torch==2.9.*'" in text and "\n" not in text
+
+
+def test_wheel_of_another_minor_does_not_break_import_torch(python):
+    code = textwrap.dedent(
+        """
+        import sys, types
+        info = types.ModuleType("torch_npu._build_info")
+        info.version, info.git_version, info.torch_version = "2.1.0", "abc", "2.1.0"
+        sys.modules["torch_npu._build_info"] = info
+        import torch
+        print(torch.ones(1).item(), hasattr(torch, "npu"))
+        """
+    )
+    run = python(code)
+    assert run.stdout.split() == ["1.0", "False"], run.stderr
+    assert "built for torch 2.1" in run.stderr
+
+
+def test_import_opens_no_cann_and_starts_nothing(python):
+    code = textwrap.dedent(
+        """
+        import torch, torch_npu, threading
+        maps = open("/proc/self/maps").read()
+        print("libascendcl" in maps, "torch._dynamo" in __import__("sys").modules, torch.npu.is_initialized())
+        print(torch_npu._C._opened_libraries())
+        """
+    )
+    run = python(code)
+    assert run.stdout.splitlines() == ["False False False", "{}"], run.stderr
+
+
+def test_versions(python):
+    run = python("import torch_npu; torch_npu.version(); print(torch_npu.version.git_version)")
+    assert "torch_npu: " in run.stdout and "CANN: " in run.stdout and "commit: " in run.stdout, run.stderr
+
+
+def test_public_names():
+    import torch_npu
+
+    for name in ("runtime_info", "run_check", "fallbacks", "reset_fallbacks", "version", "npu"):
+        assert hasattr(torch_npu, name)
+    import torch
+
+    for name in ("FloatTensor", "Stream", "Event", "amp", "matmul", "conv", "config", "default_generators", "_initialized"):
+        assert hasattr(torch.npu, name)
+    with pytest.raises(AttributeError):
+        torch.npu.no_such_name
+    assert torch.npu is sys.modules["torch.npu"]

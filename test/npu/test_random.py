@@ -1,0 +1,94 @@
+"""Seeds and generator states."""
+
+import pytest
+import torch
+
+two_devices = pytest.mark.skipif(torch.npu.device_count() < 2, reason="needs two NPUs")
+
+
+def draw(device="npu", n=8):
+    return torch.rand(n, device=device).tolist()
+
+
+def test_seed_repeats():
+    torch.npu.manual_seed(5)
+    first = draw()
+    assert draw() != first
+    torch.npu.manual_seed(5)
+    assert draw() == first
+    assert torch.npu.initial_seed() == 5
+
+
+def test_torch_manual_seed_seeds_the_npu():
+    torch.manual_seed(7)
+    first = draw()
+    torch.manual_seed(7)
+    assert draw() == first
+    assert torch.npu.initial_seed() == 7
+
+
+def test_state_round_trip():
+    torch.npu.manual_seed(3)
+    draw()
+    state = torch.npu.get_rng_state()
+    assert state.dtype == torch.uint8 and state.device.type == "cpu" and state.numel() == 16
+    first = draw()
+    torch.npu.set_rng_state(state)
+    assert draw() == first
+    with pytest.raises((RuntimeError, TypeError)):
+        torch.npu.set_rng_state(torch.zeros(3, dtype=torch.uint8))
+
+
+@two_devices
+def test_devices_have_their_own_generators():
+    torch.npu.manual_seed_all(11)
+    on_zero, on_one = draw("npu:0"), draw("npu:1")
+    assert on_zero == on_one
+    torch.npu.manual_seed(12)  # the current device only
+    assert torch.npu.default_generators[0].initial_seed() == 12
+    assert torch.npu.default_generators[1].initial_seed() == 11
+    assert len(torch.npu.get_rng_state_all()) == torch.npu.device_count()
+
+
+def test_seed_takes_random_seeds():
+    torch.npu.seed()
+    first = torch.npu.initial_seed()
+    torch.npu.seed_all()
+    assert torch.npu.initial_seed() != first
+    assert len({generator.initial_seed() for generator in torch.npu.default_generators}) == 1
+
+
+def test_fork_rng():
+    torch.npu.manual_seed(1)
+    before = torch.npu.get_rng_state()
+    with torch.random.fork_rng(devices=[0], device_type="npu"):
+        draw()
+    assert torch.equal(torch.npu.get_rng_state(), before)
+
+
+def test_own_generator():
+    generator = torch.Generator(device="npu")
+    generator.manual_seed(9)
+    first = torch.rand(5, device="npu", generator=generator).tolist()
+    default = torch.npu.get_rng_state()
+    generator.manual_seed(9)
+    assert torch.rand(5, device="npu", generator=generator).tolist() == first
+    assert torch.equal(torch.npu.get_rng_state(), default)
+    assert generator.device == torch.device("npu:0")
+
+
+def test_seed_before_the_first_use_of_the_device(python):
+    code = """
+import torch
+torch.npu.manual_seed_all(1)
+torch.npu.manual_seed(2)
+torch.manual_seed(42)
+assert not torch.npu.is_initialized()
+first = torch.rand(4, device="npu").tolist()
+assert torch.npu.is_initialized()
+torch.npu.manual_seed(42)
+assert torch.rand(4, device="npu").tolist() == first
+print("ok")
+"""
+    run = python(code)
+    assert run.stdout.strip() == "ok", run.stderr

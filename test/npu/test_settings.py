@@ -1,0 +1,104 @@
+"""Options by their own and their published names, and autocast's state."""
+
+import pytest
+import torch
+import torch_npu
+from torch_npu import _options
+
+
+@pytest.fixture(autouse=True)
+def _restore():
+    before = {option["name"]: option["value"] for option in _options.describe()}
+    yield
+    for name, value in before.items():
+        _options.set(name, value)
+
+
+def test_hf32_flags():
+    assert torch.npu.matmul.allow_hf32 is False and torch.npu.conv.allow_hf32 is True
+    torch.npu.matmul.allow_hf32 = True
+    torch.npu.conv.allow_hf32 = False
+    assert torch.npu.matmul.allow_hf32 is True and torch.npu.conv.allow_hf32 is False
+    with pytest.raises(TypeError):
+        torch.npu.matmul.allow_hf32 = "yes"
+
+
+def test_set_option():
+    torch.npu.set_option({"ALLOW_MATMUL_HF32": "enable", "jitCompile": "disable", "fallback_warning": False})
+    assert torch.npu.matmul.allow_hf32 is True
+    assert torch.npu.get_option("fallback_warning") is False
+    with pytest.raises(ValueError, match="unknown option nonsense"):
+        torch.npu.set_option({"ALLOW_CONV_HF32": "disable", "nonsense": 1})
+    assert torch.npu.conv.allow_hf32 is True  # nothing is set when a name is wrong
+    with pytest.raises(ValueError, match="fallback_warning"):
+        torch.npu.set_option({"fallback_warning": "perhaps"})
+
+
+def test_what_is_not_there_says_so():
+    torch.npu.set_compile_mode(jit_compile=False)
+    assert torch.npu.is_jit_compile_false()
+    torch.npu.config.allow_internal_format = False
+    for call in (
+        lambda: torch.npu.set_compile_mode(jit_compile=True),
+        lambda: setattr(torch.npu.config, "allow_internal_format", True),
+        torch.npu.current_blas_handle,
+    ):
+        with pytest.raises(NotImplementedError):
+            call()
+
+
+def test_forbidden_fallback():
+    torch.npu.set_option({"fallback_forbidden": True})
+    try:
+        with pytest.raises(RuntimeError):
+            torch.linalg.eigvals(torch.eye(2, device="npu"))
+    finally:
+        torch.npu.set_option({"fallback_forbidden": False})
+
+
+def test_ledger_counts_fallbacks():
+    torch_npu.reset_fallbacks()
+    assert torch_npu.fallbacks() == {}
+    x = torch.tensor([[2.0, 0.0], [0.0, 3.0]], device="npu")
+    torch.linalg.eigvals(x)
+    record = [value for name, value in torch_npu.fallbacks().items() if "eig" in name]
+    assert len(record) == 1
+    assert record[0]["calls"] == 1 and record[0]["bytes"] >= 16 and record[0]["seconds"] > 0
+    torch_npu.reset_fallbacks()
+    assert torch_npu.fallbacks() == {}
+
+
+def test_option_from_the_environment(python):
+    run = python("import torch_npu._options as o; print(o.get('fallback_forbidden'))", TORCH_NPU_FALLBACK_CPU_DISABLE="1")
+    assert run.stdout.strip() == "True", run.stderr
+    run = python("import torch; torch.ones(1, device='npu')", TORCH_NPU_FALLBACK_CPU_DISABLE="perhaps")
+    assert run.returncode != 0 and "TORCH_NPU_FALLBACK_CPU_DISABLE=perhaps" in run.stderr
+
+
+def test_autocast_state():
+    assert torch.npu.get_amp_supported_dtype() == [torch.float16, torch.bfloat16]
+    assert torch.npu.is_bf16_supported()
+    assert not torch.npu.is_autocast_enabled()
+    with torch.npu.amp.autocast(dtype=torch.bfloat16):
+        assert torch.npu.is_autocast_enabled() and torch.npu.get_autocast_dtype() == torch.bfloat16
+        assert torch.is_autocast_enabled("npu")
+    assert not torch.npu.is_autocast_enabled()
+    before = torch.npu.get_autocast_dtype()
+    torch.npu.set_autocast_dtype(torch.bfloat16)
+    assert torch.get_autocast_dtype("npu") == torch.bfloat16
+    torch.npu.set_autocast_dtype(before)
+
+
+def test_grad_scaler_skips_a_step_with_infinities():
+    scaler = torch.npu.amp.GradScaler(init_scale=4.0)
+    weight = torch.nn.Parameter(torch.ones(2, device="npu"))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    scaler.scale((weight * 3).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert weight.tolist() == [-2.0, -2.0] and scaler.get_scale() == 4.0
+    optimizer.zero_grad()
+    scaler.scale((weight * float("inf")).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert weight.tolist() == [-2.0, -2.0] and scaler.get_scale() == 2.0

@@ -1,0 +1,136 @@
+"""Streams: contexts, order, queries, priorities, streams from elsewhere."""
+
+import time
+
+import pytest
+import torch
+
+two_devices = pytest.mark.skipif(torch.npu.device_count() < 2, reason="needs two NPUs")
+
+
+def long_work(size=1024, rounds=4):
+    """A chain of products that takes some milliseconds on any device; its last result."""
+    x = torch.full((size, size), 1.0 / size, device="npu")
+    torch.npu.synchronize()
+    for _ in range(rounds):
+        x = x @ x
+    return x
+
+
+def test_current_and_default():
+    assert torch.npu.current_stream() == torch.npu.default_stream()
+    s = torch.npu.Stream()
+    assert s != torch.npu.default_stream()
+    with torch.npu.stream(s):
+        assert torch.npu.current_stream() == s
+        assert torch.accelerator.current_stream() == s
+    assert torch.npu.current_stream() == torch.npu.default_stream()
+    assert isinstance(s, torch.Stream)
+    assert s.npu_stream != 0 and hex(s.npu_stream) in repr(s)
+
+
+def test_with_stream_itself():
+    s = torch.npu.Stream()
+    with s:
+        assert torch.npu.current_stream() == s
+    assert torch.npu.current_stream() == torch.npu.default_stream()
+
+
+def test_none_changes_nothing():
+    s = torch.npu.Stream()
+    with torch.npu.stream(s), torch.npu.stream(None):
+        assert torch.npu.current_stream() == s
+    torch.npu.set_stream(None)
+    assert torch.npu.current_stream() == torch.npu.default_stream()
+
+
+@two_devices
+def test_stream_of_another_device():
+    s = torch.npu.Stream("npu:1")
+    assert s.device == torch.device("npu:1")
+    with torch.npu.stream(s):
+        assert torch.npu.current_device() == 1
+        assert torch.ones(1, device="npu").device.index == 1
+    assert torch.npu.current_device() == 0
+    assert torch.npu.current_stream(1) == torch.npu.default_stream(1)
+
+
+def test_work_on_two_streams_ordered_by_wait_stream():
+    a, b = torch.npu.Stream(), torch.npu.Stream()
+    with torch.npu.stream(a):
+        x = long_work()
+    b.wait_stream(a)
+    with torch.npu.stream(b):
+        y = x + 1
+        x.record_stream(b)
+    b.synchronize()
+    assert torch.allclose(y.cpu(), x.cpu() + 1)
+
+
+def test_query_is_false_while_work_runs():
+    torch.npu.synchronize()
+    stream = torch.npu.current_stream()
+    assert stream.query()
+    seen = []
+    for _ in range(5):
+        long_work(rounds=8)
+        seen.append(stream.query())
+        stream.synchronize()
+        assert stream.query()
+    assert False in seen
+
+
+def test_host_returns_before_a_long_kernel_ends():
+    x = torch.full((2048, 2048), 1e-3, device="npu")
+    (x @ x).sum().item()
+    torch.npu.synchronize()
+    start = time.perf_counter()
+    x @ x
+    enqueued = time.perf_counter() - start
+    torch.npu.synchronize()
+    finished = time.perf_counter() - start
+    assert enqueued < 0.5 * finished
+
+
+def test_priorities():
+    low, high = torch.npu.Stream.priority_range()
+    assert low == 0 and high < 0
+    assert torch.npu.Stream().priority == 0
+    assert torch.npu.Stream(priority=-1).priority == high
+
+
+def test_equality_and_hash():
+    s = torch.npu.Stream()
+    same = torch.npu.Stream(stream_id=s.stream_id, device_index=s.device_index)
+    assert s == same and hash(s) == hash(same)
+    assert s != torch.npu.Stream()
+    assert s != 3 and s is not None
+
+
+def test_external_stream():
+    s = torch.npu.Stream()
+    outside = torch.npu.ExternalStream(s.npu_stream)
+    assert outside.npu_stream == s.npu_stream
+    with torch.npu.stream(outside):
+        x = torch.ones(4, device="npu") * 3
+    outside.synchronize()
+    assert x.tolist() == [3.0] * 4
+    with pytest.raises(RuntimeError):
+        torch.npu.ExternalStream(3)
+
+
+def test_sync_debug_mode():
+    x = torch.ones(2, device="npu")
+    try:
+        torch.npu.set_sync_debug_mode("error")
+        assert torch.npu.get_sync_debug_mode() == 2
+        with pytest.raises(RuntimeError, match="host wait"):
+            x.sum().item()
+        torch.npu.set_sync_debug_mode(1)
+        with pytest.warns(UserWarning, match="host wait"):
+            x.sum().item()
+    finally:
+        torch.npu.set_sync_debug_mode("default")
+    assert x.sum().item() == 2.0
+    with pytest.raises(RuntimeError):
+        torch.npu.set_sync_debug_mode("loud")

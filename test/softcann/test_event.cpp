@@ -1,0 +1,223 @@
+// Events: versions, lifetime, time, waiting in every direction.
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "harness.h"
+#include "rt/runtime.h"
+
+namespace {
+
+struct FunctionTask : softcann::Task {
+  std::function<void()> body;
+};
+
+void push(aclrtStream stream, std::function<void()> body, uint32_t cost = softcann::kNeverInline) {
+  auto* task = new FunctionTask;
+  task->name = "test task";
+  task->body = std::move(body);
+  task->run = [](softcann::Task* self, bool) {
+    std::unique_ptr<FunctionTask> mine(static_cast<FunctionTask*>(self));
+    mine->body();
+    return ACL_SUCCESS;
+  };
+  OK(softcann::submit(stream, task, cost));
+}
+
+aclrtStream new_stream() {
+  aclrtStream stream = nullptr;
+  OK(aclrtSetDevice(0));
+  OK(aclrtCreateStream(&stream));
+  return stream;
+}
+
+aclrtEvent new_event(uint32_t flags = ACL_EVENT_SYNC) {
+  aclrtEvent event = nullptr;
+  OK(aclrtCreateEventExWithFlag(&event, flags));
+  return event;
+}
+
+bool is_complete(aclrtEvent event) {
+  aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  OK(aclrtQueryEventStatus(event, &status));
+  return status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+}
+
+// A task that blocks its stream until open() is called.
+struct Gate {
+  std::atomic<bool> opened{false};
+  void block(aclrtStream stream) { push(stream, [this] { while (!opened) std::this_thread::yield(); }); }
+  void open() { opened = true; }
+};
+
+}  // namespace
+
+TEST(event_orders_two_streams) {
+  aclrtStream a = new_stream(), b = new_stream();
+  aclrtEvent event = new_event();
+  Gate gate;
+  std::atomic<int> value{0};
+  gate.block(a);
+  push(a, [&] { value = 1; });
+  OK(aclrtRecordEvent(event, a));
+  OK(aclrtStreamWaitEvent(b, event));
+  int seen = -1;
+  push(b, [&] { seen = value; });
+  EXPECT(!is_complete(event));
+  aclrtEventWaitStatus wait_status = ACL_EVENT_WAIT_STATUS_COMPLETE;
+  OK(aclrtQueryEventWaitStatus(event, &wait_status));
+  EXPECT_EQ(wait_status, ACL_EVENT_WAIT_STATUS_NOT_READY);
+  FAILS(aclrtSynchronizeEventWithTimeout(event, 10), ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "10 ms");
+  gate.open();
+  OK(aclrtSynchronizeEvent(event));
+  EXPECT(is_complete(event));
+  OK(aclrtSynchronizeStream(b));
+  EXPECT_EQ(seen, 1);
+  OK(aclrtQueryEventWaitStatus(event, &wait_status));
+  EXPECT_EQ(wait_status, ACL_EVENT_WAIT_STATUS_COMPLETE);
+  OK(aclrtDestroyEvent(event));
+  FAILS(aclrtRecordEvent(event, a), ACL_ERROR_RT_INVALID_HANDLE, "does not exist");
+  OK(aclrtDestroyStream(a));
+  OK(aclrtDestroyStream(b));
+}
+
+TEST(event_may_be_destroyed_right_after_a_wait) {
+  aclrtStream a = new_stream(), b = new_stream();
+  Gate gate;
+  int order = 0, first = 0, second = 0;
+  gate.block(a);
+  push(a, [&] { first = ++order; });
+  aclrtEvent event = new_event();
+  OK(aclrtRecordEvent(event, a));
+  OK(aclrtStreamWaitEvent(b, event));
+  OK(aclrtDestroyEvent(event));
+  push(b, [&] { second = ++order; });
+  gate.open();
+  OK(aclrtSynchronizeStream(b));
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 2);
+  OK(aclrtDestroyStream(a));
+  OK(aclrtDestroyStream(b));
+}
+
+TEST(event_waits_are_for_the_version_they_saw) {
+  aclrtStream a = new_stream(), b = new_stream(), c = new_stream();
+  aclrtEvent event = new_event();
+  Gate gate_a, gate_c;
+  gate_a.block(a);
+  OK(aclrtRecordEvent(event, a));   // version 1, behind gate a
+  OK(aclrtStreamWaitEvent(b, event));
+  std::atomic<bool> passed{false};
+  push(b, [&] { passed = true; });
+  gate_c.block(c);
+  OK(aclrtRecordEvent(event, c));   // version 2, behind gate c
+  gate_c.open();
+  OK(aclrtSynchronizeEvent(event));  // version 2
+  EXPECT(is_complete(event));
+  test::sleep_ms(5);
+  EXPECT(!passed);                  // version 1 is still open
+  gate_a.open();
+  OK(aclrtSynchronizeStream(b));
+  EXPECT(passed);
+  OK(aclrtDestroyEvent(event));
+  for (aclrtStream stream : {a, b, c}) OK(aclrtDestroyStream(stream));
+}
+
+TEST(event_never_recorded_is_no_wait) {
+  aclrtStream a = new_stream();
+  aclrtEvent event = new_event(ACL_EVENT_TIME_LINE);
+  OK(aclrtStreamWaitEvent(a, event));
+  OK(aclrtSynchronizeStream(a));
+  OK(aclrtSynchronizeEvent(event));
+  EXPECT(!is_complete(event));
+  float ms = 0;
+  FAILS(aclrtEventElapsedTime(&ms, event, event), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "never recorded");
+  OK(aclrtRecordEvent(event, a));
+  OK(aclrtSynchronizeStream(a));
+  EXPECT(is_complete(event));
+  OK(aclrtResetEvent(event, a));
+  OK(aclrtSynchronizeStream(a));
+  EXPECT(!is_complete(event));
+  OK(aclrtDestroyEvent(event));
+  OK(aclrtDestroyStream(a));
+}
+
+TEST(event_time_is_when_the_device_gets_there) {
+  aclrtStream a = new_stream();
+  aclrtEvent start = new_event(ACL_EVENT_TIME_LINE), end = new_event(ACL_EVENT_TIME_LINE), plain = new_event();
+  Gate gate;
+  gate.block(a);
+  OK(aclrtRecordEvent(start, a));
+  push(a, [] { test::sleep_ms(20); });
+  OK(aclrtRecordEvent(end, a));
+  OK(aclrtRecordEvent(plain, a));
+  float ms = 0;
+  FAILS(aclrtEventElapsedTime(&ms, start, end), ACL_ERROR_RT_EVENT_NOT_COMPLETE, "not complete");
+  test::sleep_ms(30);
+  gate.open();
+  OK(aclrtSynchronizeEvent(end));
+  OK(aclrtEventElapsedTime(&ms, start, end));
+  EXPECT(ms >= 20.0F && ms < 2000.0F);
+  FAILS(aclrtEventElapsedTime(&ms, end, start), ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "before");
+  OK(aclrtSynchronizeStream(a));
+  FAILS(aclrtEventElapsedTime(&ms, start, plain), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "ACL_EVENT_TIME_LINE");
+  // Two records that follow at once differ by microseconds, not by a clock tick of milliseconds.
+  OK(aclrtRecordEvent(start, a));
+  OK(aclrtRecordEvent(end, a));
+  OK(aclrtSynchronizeStream(a));
+  OK(aclrtEventElapsedTime(&ms, start, end));
+  EXPECT(ms >= 0.0F && ms < 5.0F);
+  for (aclrtEvent event : {start, end, plain}) OK(aclrtDestroyEvent(event));
+  OK(aclrtDestroyStream(a));
+}
+
+// A ring of streams, each waiting for an event of its neighbour, many rounds, with as few threads as there may be.
+TEST(event_ring_does_not_deadlock) {
+  constexpr int kStreams = 24, kRounds = 40;
+  std::vector<aclrtStream> streams;
+  for (int i = 0; i < kStreams; ++i) streams.push_back(new_stream());
+  std::atomic<int> ran{0};
+  Gate gate;
+  gate.block(streams[0]);
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < kStreams; ++i) {
+      aclrtEvent event = new_event();
+      push(streams[i], [&] { ++ran; }, i % 2 == 0 ? 10 : softcann::kNeverInline);
+      OK(aclrtRecordEvent(event, streams[i]));
+      OK(aclrtStreamWaitEvent(streams[(i + 1) % kStreams], event));
+      OK(aclrtStreamWaitEvent(streams[(i + 5) % kStreams], event));
+      OK(aclrtDestroyEvent(event));
+    }
+  }
+  gate.open();
+  OK(aclrtSynchronizeDevice());
+  EXPECT_EQ(ran.load(), kStreams * kRounds);
+  for (aclrtStream stream : streams) OK(aclrtDestroyStream(stream));
+}
+
+TEST(event_stress_from_many_threads) {
+  constexpr int kThreads = 6, kRounds = 400;
+  std::vector<aclrtStream> streams;
+  for (int i = 0; i < kThreads; ++i) streams.push_back(new_stream());
+  aclrtEvent shared = new_event(ACL_EVENT_TIME_LINE);
+  std::atomic<int> ran{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      OK(aclrtSetDevice(0));
+      for (int i = 0; i < kRounds; ++i) {
+        push(streams[t], [&] { ++ran; }, i % 4 == 0 ? softcann::kNeverInline : 1);
+        OK(aclrtRecordEvent(shared, streams[t]));
+        OK(aclrtStreamWaitEvent(streams[(t + 1) % kThreads], shared));
+        if (i % 50 == 0) OK(aclrtSynchronizeEvent(shared));
+        aclrtEventRecordedStatus status;
+        OK(aclrtQueryEventStatus(shared, &status));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  OK(aclrtDestroyEvent(shared));
+  OK(aclrtSynchronizeDevice());
+  EXPECT_EQ(ran.load(), kThreads * kRounds);
+  for (aclrtStream stream : streams) OK(aclrtDestroyStream(stream));
+}

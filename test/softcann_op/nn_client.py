@@ -1,0 +1,107 @@
+"""A client of libopapi in a page of ctypes: calls any operator of the contract with torch CPU tensors.
+
+Tensors are described with their own host memory, which softcann's kernels take as it is, so no device is
+needed to test arithmetic.
+"""
+import ctypes
+import pathlib
+import sys
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "third_party" / "cann"))
+from gen_aclnn import parse  # noqa: E402
+
+OPS = {op.name: op for op in parse(ROOT / "third_party" / "cann" / "aclnn_ops.txt")}
+ACL_TYPES = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4, torch.int16: 6,
+             torch.int64: 9, torch.float64: 11, torch.bool: 12, torch.complex64: 16, torch.complex128: 17,
+             torch.bfloat16: 27}
+C_NUMBERS = {"bool": ctypes.c_bool, "double": ctypes.c_double, "float": ctypes.c_float, "int": ctypes.c_int,
+             "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64, "u32": ctypes.c_uint32,
+             "u64": ctypes.c_uint64}
+
+
+class Client:
+    """libopapi of `folder` (where the libraries were built)."""
+
+    def __init__(self, folder):
+        self.acl = ctypes.CDLL(str(pathlib.Path(folder) / "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
+        self.lib = ctypes.CDLL(str(pathlib.Path(folder) / "libopapi.so"))
+        for name in ("Tensor", "Scalar", "IntArray", "BoolArray", "FloatArray", "TensorList", "ScalarList"):
+            getattr(self.lib, "aclCreate" + name).restype = ctypes.c_void_p
+        self.acl.aclGetRecentErrMsg.restype = ctypes.c_char_p
+        self.acl.aclInit(None)
+        self.check(self.acl.aclrtSetDevice(0), "aclrtSetDevice")
+        self.stream = ctypes.c_void_p()
+        self.check(self.acl.aclrtCreateStream(ctypes.byref(self.stream)), "aclrtCreateStream")
+        self.keep = []
+
+    def check(self, code, what):
+        if code:
+            text = self.acl.aclGetRecentErrMsg()
+            raise RuntimeError(f"{what}: {code}: {text.decode() if text else ''}")
+
+    def tensor(self, value):
+        if value is None:
+            return None
+        rank = value.dim()
+        longs = ctypes.c_int64 * max(rank, 1)
+        storage = value.untyped_storage()
+        elements = ctypes.c_int64(storage.nbytes() // value.element_size())
+        return ctypes.c_void_p(self.lib.aclCreateTensor(
+            longs(*value.shape), ctypes.c_uint64(rank), ACL_TYPES[value.dtype], longs(*value.stride()),
+            ctypes.c_int64(value.storage_offset()), 2, ctypes.byref(elements), ctypes.c_uint64(1),
+            ctypes.c_void_p(storage.data_ptr())))
+
+    def scalar(self, value):
+        if value is None:
+            return None
+        kind = {bool: (ctypes.c_bool, 12), int: (ctypes.c_int64, 9), float: (ctypes.c_double, 11)}[type(value)]
+        holder = kind[0](value)
+        return ctypes.c_void_p(self.lib.aclCreateScalar(ctypes.byref(holder), kind[1]))
+
+    def array(self, create, ctype, values):
+        if values is None:
+            return None
+        made = (ctype * max(len(values), 1))(*values)
+        return ctypes.c_void_p(getattr(self.lib, create)(made, ctypes.c_uint64(len(values))))
+
+    def argument(self, kind, value):
+        kind = kind.rstrip("!")
+        if kind == "T":
+            return self.tensor(value)
+        if kind == "S":
+            return self.scalar(value)
+        if kind == "int[]":
+            return self.array("aclCreateIntArray", ctypes.c_int64, value)
+        if kind == "bool[]":
+            return self.array("aclCreateBoolArray", ctypes.c_bool, value)
+        if kind == "float[]":
+            return self.array("aclCreateFloatArray", ctypes.c_float, value)
+        if kind == "T[]":
+            return self.array("aclCreateTensorList", ctypes.c_void_p, [self.tensor(t).value for t in value or []])
+        if kind == "S[]":
+            return self.array("aclCreateScalarList", ctypes.c_void_p, [self.scalar(s).value for s in value or []])
+        if kind == "dtype":
+            return ctypes.c_int(ACL_TYPES[value])
+        if kind == "char*":
+            return ctypes.c_char_p(value.encode() if value is not None else None)
+        return C_NUMBERS[kind](value)
+
+    def view_shape(self, descriptor):
+        dims, count = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_uint64()
+        self.check(self.lib.aclGetViewShape(descriptor, ctypes.byref(dims), ctypes.byref(count)), "aclGetViewShape")
+        return [dims[i] for i in range(count.value)]
+
+    def __call__(self, name, *values):
+        """Runs the operator; results appear in the tensors given. Returns the outputs' view shapes afterwards."""
+        op = OPS[name]
+        assert len(values) == len(op.params), f"{name} takes {[p.name for p in op.params]}"
+        arguments = [self.argument(p.kind, v) for p, v in zip(op.params, values)]
+        size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+        self.check(getattr(self.lib, name + "GetWorkspaceSize")(*arguments, ctypes.byref(size),
+                                                                ctypes.byref(executor)), name + "GetWorkspaceSize")
+        self.check(getattr(self.lib, name)(None, ctypes.c_uint64(0), executor, self.stream), name)
+        self.check(self.acl.aclrtSynchronizeStream(self.stream), name)
+        return [self.view_shape(a) for p, a in zip(op.params, arguments) if p.kind == "T!" and a]

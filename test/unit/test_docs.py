@@ -1,0 +1,30 @@
+"""What the documents say is what is there."""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_options_tables_are_up_to_date():
+    subprocess.run([sys.executable, str(ROOT / "docs" / "gen_options.py"), "--check"], check=True)
+
+
+def test_links_and_scripts_exist():
+    missing = []
+    for page in PAGES:
+        text = page.read_text()
+        for link in re.findall(r"\]\(([^)#]+)\)", text):
+            if not (page.parent / link).exists():
+                missing.append(f"{page.name}: {link}")
+        for script in re.findall(r"\b(?:benchmarks|ci|docs|examples)/\w+\.(?:py|sh)\b", text):
+            if not (ROOT / script).exists():
+                missing.append(f"{page.name}: {script}")
+    assert missing == []
+
+
+def test_every_page_is_reached_from_the_readme():
+    linked = set(re.findall(r"docs/\w+\.md", PAGES[0].read_text()))
+    assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked

@@ -1,0 +1,74 @@
+"""npu_fusion_attention against scaled_dot_product_attention, on the CPU: no device is needed."""
+import importlib.util
+import pathlib
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_spec = importlib.util.spec_from_file_location("fusion_attention_alone", ROOT / "torch_npu" / "_attention.py")
+_module = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+npu_fusion_attention = _module.npu_fusion_attention
+
+B, N, S, D = 2, 4, 6, 8
+TO_LAYOUT = {
+    "BNSD": lambda t: t,
+    "BSND": lambda t: t.transpose(1, 2),
+    "BSH": lambda t: t.transpose(1, 2).flatten(2),
+    "SBH": lambda t: t.transpose(1, 2).flatten(2).transpose(0, 1),
+}
+
+
+def inputs(kv_heads=N, kv_length=S):
+    torch.manual_seed(0)
+    return [torch.randn(B, heads, length, D, requires_grad=True)
+            for heads, length in ((N, S), (kv_heads, kv_length), (kv_heads, kv_length))]
+
+
+@pytest.mark.parametrize("layout", TO_LAYOUT)
+@pytest.mark.parametrize("kv_heads", [N, 2])
+def test_layouts_and_gradients(layout, kv_heads):
+    q, k, v = inputs(kv_heads)
+    to = TO_LAYOUT[layout]
+    out = npu_fusion_attention(to(q), to(k), to(v), N, layout, scale=D**-0.5)[0]
+    expected = to(F.scaled_dot_product_attention(q, k, v, enable_gqa=True))
+    torch.testing.assert_close(out, expected)
+    weight = torch.randn_like(expected)
+    for ours, reference in zip(torch.autograd.grad(out, (q, k, v), weight),
+                               torch.autograd.grad(expected, (q, k, v), weight)):
+        torch.testing.assert_close(ours, reference)
+
+
+@pytest.mark.parametrize("mode,options,seen", [
+    (0, {"atten_mask": True}, lambda row, column: column <= row),
+    (1, {"atten_mask": True}, lambda row, column: column <= row),
+    (2, {}, lambda row, column: column <= row),
+    (3, {}, lambda row, column: column <= row + 3),
+    (0, {"pre_tockens": 2, "next_tockens": 1}, lambda row, column: (column <= row + 1) & (column >= row - 2)),
+    (4, {"pre_tockens": 2, "next_tockens": 1}, lambda row, column: (column <= row + 4) & (column >= row + 1)),
+])
+def test_masks(mode, options, seen):
+    q, k, v = inputs(kv_length=S + 3)
+    allowed = seen(torch.arange(S).unsqueeze(1), torch.arange(S + 3))
+    if "atten_mask" in options:
+        options = {"atten_mask": ~allowed}
+    out = npu_fusion_attention(q, k, v, N, "BNSD", scale=0.3, sparse_mode=mode, **options)[0]
+    torch.testing.assert_close(out, F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=0.3))
+
+
+def test_statistics_of_the_softmax():
+    q, k, v = inputs()
+    _, top, total, *_ = npu_fusion_attention(q, k, v, N, "BNSD")
+    scores = q @ k.transpose(2, 3)
+    assert top.shape == total.shape == (B, N, S, 8)
+    torch.testing.assert_close(top[..., 0] + total[..., 5].log(), scores.logsumexp(-1))
+
+
+def test_what_is_not_supported_is_refused():
+    q, k, v = inputs()
+    with pytest.raises(NotImplementedError, match="TND"):
+        npu_fusion_attention(q, k, v, N, "TND")
+    with pytest.raises(NotImplementedError, match="prefix"):
+        npu_fusion_attention(q, k, v, N, "BNSD", prefix=[1])

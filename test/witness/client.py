@@ -1,0 +1,137 @@
+"""What a user of the published torch_npu does, one function a subject: python client.py NAME.
+
+Runs in that package's own environment; knows nothing of this repository. Each function asserts values.
+"""
+import copy
+import sys
+
+import torch
+import torch_npu
+from torch import nn
+from torch.nn import functional as F
+
+DEVICE = torch.device("npu:0")
+
+
+def same(actual, expected, rtol=1e-4, atol=1e-6):
+    torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=rtol, atol=atol)
+
+
+def device():
+    assert torch_npu.__version__ == "2.13.0"
+    assert torch.npu.is_available()
+    assert torch.npu.device_count() == 2
+    assert torch.npu.get_device_name(0) == "Ascend910B3"
+    torch.npu.set_device(1)
+    assert torch.npu.current_device() == 1
+    assert torch.ones(2, device="npu").device == torch.device("npu:1")
+    free, total = torch.npu.mem_get_info()
+    assert 0 < free <= total
+
+
+def tensors():
+    a, b = torch.randn(3, 4), torch.randn(3, 4)
+    x, y = a.npu(), b.to(DEVICE)
+    assert x.device == DEVICE
+    same(x + y, a + b)
+    same(x * 2 - y, a * 2 - b)
+    same(x @ y.t(), a @ b.t())
+    same(x.t().contiguous(), a.t())
+    same(x[1:, ::2], a[1:, ::2])
+    same(x.sum(), a.sum())
+    same(x.mean(1), a.mean(1))
+    same(torch.relu(x).to(torch.float16).float(), torch.relu(a).half().float())
+    assert (x > 0).cpu().equal(a > 0)
+    assert x.argmax(1).cpu().equal(a.argmax(1))
+    assert torch.arange(5, device=DEVICE).tolist() == [0, 1, 2, 3, 4]
+    assert torch.ones(3, device=DEVICE).sum().item() == 3.0
+
+
+def printing():
+    text = str(torch.tensor([1.0, 2.5, -3.0], device=DEVICE))
+    assert text == "tensor([ 1.0000,  2.5000, -3.0000], device='npu:0')", text
+
+
+def streams_and_events():
+    side = torch.npu.Stream()
+    start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+    a = torch.randn(256, 256)
+    x = a.npu()
+    start.record()
+    side.wait_stream(torch.npu.current_stream())
+    with torch.npu.stream(side):
+        y = x @ x
+        done = torch.npu.Event()
+        done.record()
+    done.wait()
+    z = y + 1
+    end.record()
+    end.synchronize()
+    assert end.query() and side.query()
+    assert start.elapsed_time(end) > 0
+    same(z, a @ a + 1, rtol=1e-3, atol=1e-3)
+    torch.npu.synchronize()
+
+
+def train(model, make_optimizer, images, labels):
+    twin = copy.deepcopy(model).to(DEVICE)
+    optimizers = make_optimizer(model.parameters()), make_optimizer(twin.parameters())
+    for _ in range(5):
+        for net, optimizer, x, y in ((model, optimizers[0], images, labels),
+                                     (twin, optimizers[1], images.to(DEVICE), labels.to(DEVICE))):
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+    for ours, reference in zip(twin.parameters(), model.parameters()):
+        same(ours, reference, atol=2e-5)
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
+
+
+def adam(parameters):
+    return torch.optim.Adam(parameters, lr=1e-3)
+
+
+def linear_network():
+    return nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 5))
+
+
+def conv_network():
+    return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8 * 16, 5))
+
+
+def linear_sgd():
+    train(linear_network(), sgd, torch.randn(16, 20), torch.randint(5, (16,)))
+
+
+def linear_adam():
+    train(linear_network(), adam, torch.randn(16, 20), torch.randint(5, (16,)))
+
+
+def conv_sgd():
+    train(conv_network(), sgd, torch.randn(16, 1, 8, 8), torch.randint(5, (16,)))
+
+
+def conv_adam():
+    train(conv_network(), adam, torch.randn(16, 1, 8, 8), torch.randint(5, (16,)))
+
+
+def out_of_memory():
+    total = torch.npu.mem_get_info()[1]
+    kept = torch.ones(1000, device=DEVICE)
+    try:
+        torch.empty(2 * total, dtype=torch.uint8, device=DEVICE)
+    except torch.OutOfMemoryError as error:
+        assert "memory" in str(error)
+    else:
+        raise AssertionError("twice the device's memory was allocated")
+    assert (kept + 1).sum().item() == 2000.0   # work goes on
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    globals()[sys.argv[1]]()
+    torch.npu.synchronize()
+    print("passed")

@@ -1,0 +1,77 @@
+"""The published torch_npu wheel, unmodified, on our softcann wheel: a client of CANN's interface that we did not write.
+
+It lives in a virtual environment of its own, build/witness, made at the first run. That it works shows that softcann
+serves CANN's interface and not just our own adapter.
+"""
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import venv
+
+import pytest
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build" / "witness" / "py{}.{}".format(*sys.version_info[:2])
+PYTHON = FOLDER / "venv" / "bin" / "python"
+CLIENT = pathlib.Path(__file__).with_name("client.py")
+VERSION = "2.13.0"
+SUBJECTS = [
+    "device", "tensors", "printing", "streams_and_events", "linear_sgd", "linear_adam", "conv_sgd", "conv_adam",
+    "out_of_memory",
+]
+
+pytestmark = [
+    pytest.mark.skipif(sys.version_info < (3, 10), reason=f"torch_npu {VERSION} has no wheel for Python below 3.10"),
+    pytest.mark.skipif(not torch.__version__.startswith("2.13."),
+                       reason=f"softcann was built for torch {torch.__version__}; torch_npu {VERSION} needs 2.13"),
+]
+
+
+def run(*command, **options):
+    """The command's output; its failure is the test's, with all it said."""
+    result = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            universal_newlines=True, **options)
+    assert result.returncode == 0, f"{shlex.join(map(str, command))} ended with {result.returncode}:\n{result.stdout}"
+    return result.stdout
+
+
+def clean_environment():
+    """This process's environment without what would lead the client to our adapter or to another CANN."""
+    foreign = ("PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "TORCH_", "ASCEND_", "SOFTCANN_", "PYTORCH_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+
+
+@pytest.fixture(scope="module")
+def client_environment():
+    """Environment variables that point a process to softcann, in the venv with the client and the softcann wheel."""
+    packages = [f"torch=={VERSION}", f"torch_npu=={VERSION}", "numpy", "pyyaml"]
+    stamp = FOLDER / "packages"
+    if not stamp.exists() or stamp.read_text() != " ".join(packages):
+        venv.create(PYTHON.parents[1], with_pip=True, clear=True)
+        run(PYTHON, "-m", "pip", "install", "-q", *packages, env=clean_environment())
+        stamp.write_text(" ".join(packages))
+    dist = FOLDER / "dist"
+    for old in dist.glob("*.whl"):
+        old.unlink()
+    run(sys.executable, "setup.py", "-q", "build", "--build-base", FOLDER / "build", "egg_info", "--egg-base", FOLDER,
+        "bdist_wheel", "--bdist-dir", FOLDER / "bdist", "--dist-dir", dist, cwd=ROOT / "third_party" / "softcann")
+    wheel, = dist.glob("softcann-*.whl")
+    run(PYTHON, "-m", "pip", "install", "-q", "--no-deps", "--force-reinstall", wheel, env=clean_environment())
+
+    environment = clean_environment()
+    for line in run(PYTHON, "-m", "softcann", "env", env=environment).splitlines():
+        words = shlex.split(line)
+        if words[:1] == ["export"]:
+            environment.update(word.split("=", 1) for word in words[1:])
+    assert str(PYTHON.parents[1]) in environment["LD_LIBRARY_PATH"]
+    return {**environment, "SOFTCANN_DEVICE_COUNT": "2", "SOFTCANN_MEMORY": "2G", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_client(client_environment, subject, tmp_path):
+    # A process each: after an asynchronous failure this client's queue refuses all further work.
+    output = run(PYTHON, CLIENT, subject, env=client_environment, cwd=tmp_path, timeout=300)
+    assert output.rstrip().endswith("passed")

@@ -1,0 +1,36 @@
+"""python -m softcann env | options | path"""
+import argparse
+import shlex
+import sys
+
+import softcann
+
+
+def print_environment():
+    for name, value in softcann.environment().items():
+        print(f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}")
+
+
+def print_options():
+    for name, default, text in softcann.options():
+        print(f"{name} (default: {default or 'empty'})\n    {text}")
+
+
+def main():
+    commands = {
+        "env": (print_environment, 'shell lines that point a process to softcann: eval "$(python -m softcann env)"'),
+        "options": (print_options, "the environment variables softcann reads"),
+        "path": (lambda: print(softcann.library_path()), "the folder of its libraries"),
+    }
+    parser = argparse.ArgumentParser(prog="python -m softcann", description="A software CANN for the CPU.")
+    choices = parser.add_subparsers(dest="command", required=True)
+    for name, (_, text) in commands.items():
+        choices.add_parser(name, help=text)
+    try:
+        commands[parser.parse_args().command][0]()
+    except FileNotFoundError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

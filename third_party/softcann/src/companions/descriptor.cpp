@@ -1,0 +1,204 @@
+#include "companions/descriptor.h"
+
+#include <cstring>
+
+#include "companions/half.h"
+
+using namespace softcann;
+
+namespace softcann {
+
+size_t bits_of(aclDataType type) {
+  switch (type) {
+    case ACL_UINT1: return 1;
+    case ACL_INT4:
+    case ACL_FLOAT4_E2M1:
+    case ACL_FLOAT4_E1M2: return 4;
+    case ACL_FLOAT6_E3M2:
+    case ACL_FLOAT6_E2M3: return 6;
+    case ACL_INT8:
+    case ACL_UINT8:
+    case ACL_BOOL:
+    case ACL_HIFLOAT8:
+    case ACL_FLOAT8_E5M2:
+    case ACL_FLOAT8_E4M3FN:
+    case ACL_FLOAT8_E8M0: return 8;
+    case ACL_FLOAT16:
+    case ACL_BF16:
+    case ACL_INT16:
+    case ACL_UINT16: return 16;
+    case ACL_FLOAT:
+    case ACL_INT32:
+    case ACL_UINT32:
+    case ACL_COMPLEX32: return 32;
+    case ACL_DOUBLE:
+    case ACL_INT64:
+    case ACL_UINT64:
+    case ACL_COMPLEX64: return 64;
+    case ACL_COMPLEX128: return 128;
+    default: return 0;
+  }
+}
+
+int64_t elements_of(const std::vector<int64_t>& dims) {
+  int64_t count = 1;
+  for (const int64_t dim : dims) {
+    if (dim < 0) return -1;
+    count *= dim;
+  }
+  return count;
+}
+
+}  // namespace softcann
+
+extern "C" {
+
+size_t aclDataTypeSize(aclDataType dataType) {
+  SOFTCANN_ENTRY_VALUE(aclDataTypeSize, 0);
+  return bits_of(dataType) / 8;
+}
+
+aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
+  SOFTCANN_ENTRY_VALUE(aclCreateDataBuffer, nullptr);
+  return new aclDataBuffer{data, size};
+}
+
+aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer) {
+  SOFTCANN_ENTRY(aclDestroyDataBuffer);
+  SOFTCANN_REQUIRE(dataBuffer, "dataBuffer");
+  delete dataBuffer;
+  return ACL_SUCCESS;
+}
+
+aclError aclUpdateDataBuffer(aclDataBuffer* dataBuffer, void* data, size_t size) {
+  SOFTCANN_ENTRY(aclUpdateDataBuffer);
+  SOFTCANN_REQUIRE(dataBuffer, "dataBuffer");
+  *dataBuffer = aclDataBuffer{data, size};
+  return ACL_SUCCESS;
+}
+
+void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer) {
+  SOFTCANN_ENTRY_VALUE(aclGetDataBufferAddr, nullptr);
+  return dataBuffer == nullptr ? nullptr : dataBuffer->data;
+}
+
+size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
+  SOFTCANN_ENTRY_VALUE(aclGetDataBufferSizeV2, 0);
+  return dataBuffer == nullptr ? 0 : dataBuffer->size;
+}
+
+uint32_t aclGetDataBufferSize(const aclDataBuffer* dataBuffer) {
+  SOFTCANN_ENTRY_VALUE(aclGetDataBufferSize, 0);
+  return dataBuffer == nullptr ? 0 : static_cast<uint32_t>(dataBuffer->size);
+}
+
+aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format) {
+  SOFTCANN_ENTRY_VALUE(aclCreateTensorDesc, nullptr);
+  if (numDims < 0 || (numDims > 0 && dims == nullptr)) {
+    fail(ACL_ERROR_INVALID_PARAM, "aclCreateTensorDesc: %d dimensions, dims %p", numDims, static_cast<const void*>(dims));
+    return nullptr;
+  }
+  auto* desc = new aclTensorDesc;
+  desc->type = dataType;
+  desc->format = format;
+  desc->dims.assign(dims, dims + numDims);
+  return desc;
+}
+
+void aclDestroyTensorDesc(const aclTensorDesc* desc) {
+  SOFTCANN_ENTRY_VALUE(aclDestroyTensorDesc, );
+  delete desc;
+}
+
+aclDataType aclGetTensorDescType(const aclTensorDesc* desc) {
+  SOFTCANN_ENTRY_VALUE(aclGetTensorDescType, ACL_DT_UNDEFINED);
+  return desc == nullptr ? ACL_DT_UNDEFINED : desc->type;
+}
+
+aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
+  SOFTCANN_ENTRY_VALUE(aclGetTensorDescFormat, ACL_FORMAT_UNDEFINED);
+  return desc == nullptr ? ACL_FORMAT_UNDEFINED : desc->format;
+}
+
+size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {
+  SOFTCANN_ENTRY_VALUE(aclGetTensorDescNumDims, 0);
+  return desc == nullptr ? 0 : desc->dims.size();
+}
+
+aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* dimSize) {
+  SOFTCANN_ENTRY(aclGetTensorDescDimV2);
+  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_REQUIRE(dimSize, "dimSize");
+  if (index >= desc->dims.size()) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclGetTensorDescDimV2: dimension %zu of %zu", index, desc->dims.size());
+  }
+  *dimSize = desc->dims[index];
+  return ACL_SUCCESS;
+}
+
+size_t aclGetTensorDescElementCount(const aclTensorDesc* desc) {
+  SOFTCANN_ENTRY_VALUE(aclGetTensorDescElementCount, 0);
+  const int64_t count = desc == nullptr ? 0 : elements_of(desc->dims);
+  return count < 0 ? 0 : static_cast<size_t>(count);
+}
+
+size_t aclGetTensorDescSize(const aclTensorDesc* desc) {
+  SOFTCANN_ENTRY_VALUE(aclGetTensorDescSize, 0);
+  const int64_t count = desc == nullptr ? 0 : elements_of(desc->dims);
+  return count < 0 ? 0 : (static_cast<size_t>(count) * bits_of(desc->type) + 7) / 8;
+}
+
+const char* aclGetTensorDescName(aclTensorDesc* desc) {
+  SOFTCANN_ENTRY_VALUE(aclGetTensorDescName, "");
+  return desc == nullptr ? "" : desc->name.c_str();
+}
+
+void aclSetTensorDescName(aclTensorDesc* desc, const char* name) {
+  SOFTCANN_ENTRY_VALUE(aclSetTensorDescName, );
+  if (desc != nullptr) desc->name = name == nullptr ? "" : name;
+}
+
+aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format) {
+  SOFTCANN_ENTRY(aclSetTensorFormat);
+  SOFTCANN_REQUIRE(desc, "desc");
+  desc->storage_format = format;
+  return ACL_SUCCESS;
+}
+
+aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
+  SOFTCANN_ENTRY(aclSetTensorShape);
+  SOFTCANN_REQUIRE(desc, "desc");
+  if (numDims < 0 || (numDims > 0 && dims == nullptr)) return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorShape: %d dimensions", numDims);
+  desc->storage_dims.assign(dims, dims + numDims);
+  return ACL_SUCCESS;
+}
+
+aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType) {
+  SOFTCANN_ENTRY(aclSetTensorPlaceMent);
+  SOFTCANN_REQUIRE(desc, "desc");
+  if (memType < ACL_MEMTYPE_DEVICE || memType > ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorPlaceMent: unknown kind of memory %d", static_cast<int>(memType));
+  }
+  desc->placement = memType;
+  return ACL_SUCCESS;
+}
+
+aclError aclSetTensorConst(aclTensorDesc* desc, void* dataBuffer, size_t length) {
+  SOFTCANN_ENTRY(aclSetTensorConst);
+  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_REQUIRE(dataBuffer, "dataBuffer");
+  const char* bytes = static_cast<const char*>(dataBuffer);
+  desc->constant.assign(bytes, bytes + length);
+  return ACL_SUCCESS;
+}
+
+float aclFloat16ToFloat(aclFloat16 value) {
+  SOFTCANN_ENTRY_VALUE(aclFloat16ToFloat, 0.0F);
+  return half_to_float(value);
+}
+
+aclFloat16 aclFloatToFloat16(float value) {
+  SOFTCANN_ENTRY_VALUE(aclFloatToFloat16, 0);
+  return float_to_half(value);
+}
+}

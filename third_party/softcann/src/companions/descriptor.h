@@ -1,0 +1,33 @@
+// What aclTensorDesc and aclDataBuffer hold; shared by libascendcl (which makes them) and libacl_op_compiler.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rt/error.h"
+
+struct aclTensorDesc {
+  aclDataType type = ACL_DT_UNDEFINED;
+  aclFormat format = ACL_FORMAT_UNDEFINED;
+  std::vector<int64_t> dims;
+  std::string name;
+  aclFormat storage_format = ACL_FORMAT_UNDEFINED;
+  std::vector<int64_t> storage_dims;
+  aclMemType placement = ACL_MEMTYPE_DEVICE;
+  std::vector<char> constant;
+};
+
+struct aclDataBuffer {
+  void* data;
+  size_t size;
+};
+
+namespace softcann {
+
+// Bits of one element; 0 when the type has none (strings, undefined).
+SOFTCANN_API size_t bits_of(aclDataType type);
+// -1 when a dimension is unknown.
+SOFTCANN_API int64_t elements_of(const std::vector<int64_t>& dims);
+
+}  // namespace softcann

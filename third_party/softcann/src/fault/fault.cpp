@@ -1,0 +1,151 @@
+#include "fault/fault.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "fault/lifecycle.h"
+#include "rt/runtime.h"
+
+namespace softcann::fault {
+
+std::atomic<int> armed{0};
+
+namespace {
+
+struct Rule {
+  std::string entry;  // "*" is every entry point
+  uint64_t nth = 0;   // fail this call only, counted from 1; 0: every call
+  uint64_t every = 0; // fail each call whose number is a multiple of this
+  int code = 0;
+  uint64_t delay_us = 0;
+  std::atomic<uint64_t> calls{0};
+};
+
+struct State {
+  std::vector<Rule*> rules;
+  std::string error;  // in SOFTCANN_FAULT itself
+  FILE* trace = nullptr;
+  std::mutex trace_mutex;
+  bool forked_child = false;
+  bool device_opened = false;
+};
+
+State& state() {
+  static auto* instance = new State;
+  return *instance;
+}
+
+Rule* parse_rule(const std::string& text, std::string* error) {
+  auto* rule = new Rule;
+  std::stringstream parts(text);
+  std::getline(parts, rule->entry, ':');
+  std::string part;
+  while (std::getline(parts, part, ':')) {
+    const size_t equals = part.find('=');
+    const std::string key = part.substr(0, equals);
+    char* end = nullptr;
+    const std::string number = equals == std::string::npos ? "" : part.substr(equals + 1);
+    const uint64_t value = std::strtoull(number.c_str(), &end, 10);
+    if (number.empty() || *end != 0) {
+      *error = "SOFTCANN_FAULT: '" + part + "' in '" + text + "' needs a number";
+    } else if (key == "nth") {
+      rule->nth = value;
+    } else if (key == "every") {
+      rule->every = value;
+    } else if (key == "code") {
+      rule->code = static_cast<int>(value);
+    } else if (key == "delay_us") {
+      rule->delay_us = value;
+    } else {
+      *error = "SOFTCANN_FAULT: unknown key '" + key + "' in '" + text + "'; known are nth, every, code, delay_us";
+    }
+  }
+  if (error->empty() && (rule->entry.empty() || (rule->code == 0 && rule->delay_us == 0))) {
+    *error = "SOFTCANN_FAULT: '" + text + "' names no entry point, or neither code nor delay_us";
+  }
+  return rule;
+}
+
+void configure() {
+  State& s = state();
+  std::stringstream rules(options().fault);
+  std::string text;
+  while (std::getline(rules, text, ',')) {
+    if (!text.empty()) s.rules.push_back(parse_rule(text, &s.error));
+  }
+  const std::string& path = options().trace;
+  if (!path.empty()) {
+    s.trace = path == "-" ? stderr : std::fopen(path.c_str(), "ae");
+    if (s.trace == nullptr) s.error = "SOFTCANN_TRACE: cannot write to " + path;
+  }
+  if (!s.rules.empty() || s.trace != nullptr) armed.store(1, std::memory_order_relaxed);
+}
+
+__attribute__((constructor)) void configure_at_load() { configure(); }
+
+void write_trace(const char* name, int code) {
+  State& s = state();
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  std::lock_guard<std::mutex> lock(s.trace_mutex);
+  std::fprintf(s.trace, "%ld.%06ld %d %s", static_cast<long>(now.tv_sec), now.tv_nsec / 1000, gettid(), name);
+  std::fprintf(s.trace, code != 0 ? " -> %d injected\n" : "\n", code);
+  std::fflush(s.trace);
+}
+
+int apply_rules(const char* name) {
+  int code = 0;
+  for (Rule* rule : state().rules) {
+    if (rule->entry != "*" && rule->entry != name) continue;
+    const uint64_t call = rule->calls.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (rule->nth != 0 && rule->nth != call) continue;
+    if (rule->every != 0 && call % rule->every != 0) continue;
+    if (rule->delay_us != 0) {
+      const timespec pause{static_cast<time_t>(rule->delay_us / 1000000), static_cast<long>(rule->delay_us % 1000000 * 1000)};
+      nanosleep(&pause, nullptr);
+    }
+    if (rule->code != 0) code = rule->code;
+  }
+  return code;
+}
+
+}  // namespace
+
+int enter(const char* name, int fork_code) {
+  State& s = state();
+  if (s.forked_child) {
+    if (fork_code == 0) return 0;
+    return fail(fork_code,
+        "%s: this process was forked from one that had opened an NPU; the device cannot be used here. "
+        "Start the process with the 'spawn' method, or fork before the first use of the device.",
+        name);
+  }
+  const int code = apply_rules(name);
+  if (s.trace != nullptr) write_trace(name, code);
+  if (code != 0) fail(code, "%s: fault injected by SOFTCANN_FAULT (code %d)", name, code);
+  return code;
+}
+
+const std::string& configuration_error() { return state().error; }
+
+void watch_forks() {
+  State& s = state();
+  if (s.device_opened) return;
+  s.device_opened = true;
+  pthread_atfork(nullptr, nullptr, [] {
+    state().forked_child = true;
+    armed.store(1, std::memory_order_relaxed);
+  });
+}
+
+bool in_forked_child() { return state().forked_child; }
+
+}  // namespace softcann::fault

@@ -1,0 +1,99 @@
+#include "op/descriptor.h"
+
+#include "op/pool.h"
+
+namespace softcann::op {
+
+const at::Scalar absent_scalar;
+
+const at::Tensor& absent_tensor() {
+  static const at::Tensor absent;
+  return absent;
+}
+
+at::ScalarType to_scalar_type(int acl_type) {
+  switch (acl_type) {
+    case ACL_FLOAT: return at::kFloat;
+    case ACL_FLOAT16: return at::kHalf;
+    case ACL_INT8: return at::kChar;
+    case ACL_INT32: return at::kInt;
+    case ACL_UINT8: return at::kByte;
+    case ACL_INT16: return at::kShort;
+    case ACL_UINT16: return at::kUInt16;
+    case ACL_UINT32: return at::kUInt32;
+    case ACL_INT64: return at::kLong;
+    case ACL_UINT64: return at::kUInt64;
+    case ACL_DOUBLE: return at::kDouble;
+    case ACL_BOOL: return at::kBool;
+    case ACL_COMPLEX64: return at::kComplexFloat;
+    case ACL_COMPLEX128: return at::kComplexDouble;
+    case ACL_COMPLEX32: return at::kComplexHalf;
+    case ACL_BF16: return at::kBFloat16;
+    case ACL_FLOAT8_E5M2: return at::kFloat8_e5m2;
+    case ACL_FLOAT8_E4M3FN: return at::kFloat8_e4m3fn;
+    default: return at::ScalarType::Undefined;
+  }
+}
+
+namespace {
+
+template <class A, PoolIndex P>
+void recycle_array(Object* object) {
+  static_cast<A*>(object)->many.reset();
+  give_back<P>(object);
+}
+
+template <class List>
+void delete_list(Object* object) {
+  auto* list = static_cast<List*>(object);
+  const auto elements = std::move(list->elements);
+  delete list;
+  for (auto* element : elements) destroy(element);
+}
+
+// Nobody holds it any more.
+void recycle(Object* object) {
+  switch (object->kind) {
+    case Kind::tensor: {
+      auto* tensor = static_cast<aclTensor*>(object);
+      if (tensor->replacement) destroy(std::exchange(tensor->replacement, nullptr));
+      return give_back<tensor_pool>(object);
+    }
+    case Kind::scalar: return give_back<scalar_pool>(object);
+    case Kind::int_array: return recycle_array<aclIntArray, int_pool>(object);
+    case Kind::float_array: return recycle_array<aclFloatArray, float_pool>(object);
+    case Kind::bool_array: return recycle_array<aclBoolArray, bool_pool>(object);
+    case Kind::tensor_list: return delete_list<aclTensorList>(object);
+    case Kind::scalar_list: return delete_list<aclScalarList>(object);
+    case Kind::none: break;
+  }
+}
+
+}  // namespace
+
+void hold(Object* object) {
+  if (object->owner == thread_token()) {
+    ++object->pins;
+  } else {
+    object->shared.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void release(Object* object, bool in_own_phase2) {
+  if (in_own_phase2 && object->owner == thread_token()) {
+    --object->pins;
+  } else if (object->shared.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    recycle(object);
+  }
+}
+
+void destroy(const Object* constant) {
+  if (!constant) return;
+  auto* object = const_cast<Object*>(constant);
+  if (object->idle()) return recycle(object);
+  object->owner = nullptr;
+  const int32_t change = object->pins - Object::open_bias;
+  if (object->shared.fetch_add(change, std::memory_order_acq_rel) + change == 0) recycle(object);
+}
+
+}  // namespace softcann::op

@@ -1,0 +1,112 @@
+// Descriptors: aclTensor, aclScalar, arrays and lists. Pooled, with a biased reference count.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <atomic>
+#include <c10/core/Scalar.h>
+#include <memory>
+#include <vector>
+
+#include "aclnn/acl_meta.h"
+
+namespace softcann::op {
+
+constexpr int aclOpExecutor_max_slots = 52;
+constexpr int max_dims = 64;  // c10::kDimVectorStaticSize is far below; beyond this a descriptor is refused
+
+enum class Kind : uint8_t { none, tensor, scalar, int_array, float_array, bool_array, tensor_list, scalar_list };
+
+// Note [Descriptor references]
+// A descriptor is made, used and destroyed by its client, nearly always on one thread, and the operator usually runs
+// inside phase 2 on that very thread; atomics would be most of the cost of a call. So references are counted in two
+// parts: `pins`, plain, touched only by the owner (the thread that made the descriptor), and `shared`, atomic, for
+// everyone else. `shared` starts at a bias that destroying takes away, together with merging the pins into it; it
+// reaches zero exactly when the client has destroyed the descriptor and nobody holds it. A release may use `pins` only
+// inside the phase 2 of the owner's own call, when the client cannot be destroying the descriptor at the same time.
+struct Object {
+  explicit Object(Kind k) : kind(k) {}
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+
+  static constexpr int32_t open_bias = 1 << 30;
+  const void* owner = nullptr;
+  int32_t pins = 0;
+  std::atomic<int32_t> shared{open_bias};
+  const Kind kind;
+  Object* next_free = nullptr;
+
+  // Held by nobody but the client.
+  bool idle() const { return pins + shared.load(std::memory_order_acquire) == open_bias; }
+};
+
+void hold(Object* object);
+void release(Object* object, bool in_own_phase2);
+// Ends the client's reference. Null is fine.
+void destroy(const Object* object);
+
+// Why an aclTensor cannot be computed with; phase 1 tells.
+enum class Defect : uint8_t { none, type, address, extent };
+
+// Contiguous elements, inline while they are few.
+template <class E, Kind K>
+struct Array : Object {
+  Array() : Object(K) {}
+  uint64_t size = 0;
+  E few[8] = {};
+  std::unique_ptr<E[]> many;
+  const E* data() const { return many ? many.get() : few; }
+  c10::ArrayRef<E> ref() const { return c10::ArrayRef<E>(data(), static_cast<size_t>(size)); }
+};
+
+at::ScalarType to_scalar_type(int acl_type);  // Undefined when ATen has no such type
+extern const at::Scalar absent_scalar;
+const at::Tensor& absent_tensor();
+
+}  // namespace softcann::op
+
+struct aclIntArray final : softcann::op::Array<int64_t, softcann::op::Kind::int_array> {};
+struct aclFloatArray final : softcann::op::Array<float, softcann::op::Kind::float_array> {};
+struct aclBoolArray final : softcann::op::Array<bool, softcann::op::Kind::bool_array> {};
+
+struct aclScalar final : softcann::op::Object {
+  aclScalar() : Object(softcann::op::Kind::scalar) {}
+  at::Scalar value;
+  aclDataType type = ACL_DT_UNDEFINED;
+};
+
+// The part of aclTensor that kernels get hold of; leads back to the descriptor.
+struct aclTensorHolder {
+  at::Tensor tensor;
+};
+
+// A view of device memory, as a CPU tensor over the address that kernels may touch. The TensorImpl and StorageImpl
+// survive in the pool and are pointed at the next memory in place.
+struct aclTensor final : softcann::op::Object, aclTensorHolder {
+  aclTensor() : Object(softcann::op::Kind::tensor) {}
+  c10::TensorImpl* impl = nullptr;          // what `tensor` was made with: kernels may have rebound it
+  c10::StorageImpl* storage = nullptr;
+  void* address = nullptr;                  // storage base, as the client gave it
+  int64_t made_numel = 0;
+  int64_t made_extent = -1;                 // elements between the first and the last of the view
+  aclTensor* replacement = nullptr;         // see aclInitTensor
+  aclDataType type = ACL_DT_UNDEFINED;
+  aclFormat format = ACL_FORMAT_ND;
+  bool shape_is_result = false;             // set_view_shape() was called
+  softcann::op::Defect defect = softcann::op::Defect::none;
+  uint32_t storage_rank = 0;
+  int64_t few_storage_dims[8] = {};
+  std::unique_ptr<int64_t[]> many_storage_dims;
+  const int64_t* storage_dims() const { return many_storage_dims ? many_storage_dims.get() : few_storage_dims; }
+};
+
+struct aclTensorList final : softcann::op::Object {
+  aclTensorList() : Object(softcann::op::Kind::tensor_list) {}
+  std::vector<aclTensor*> elements;
+  std::vector<at::Tensor> tensors;
+};
+
+struct aclScalarList final : softcann::op::Object {
+  aclScalarList() : Object(softcann::op::Kind::scalar_list) {}
+  std::vector<aclScalar*> elements;
+  std::vector<at::Scalar> values;
+};

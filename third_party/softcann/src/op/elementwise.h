@@ -1,0 +1,28 @@
+// Cost and shape check of elementwise operators.
+#pragma once
+
+#include <ATen/ExpandUtils.h>
+
+#include "op/kernel.h"
+
+namespace softcann::op {
+
+constexpr double elementwise_call_ns = 400, elementwise_ns_per_byte = 0.1;
+
+void refuse_shapes(const at::Tensor& out, const at::Tensor& in);  // throws: `in` does not broadcast to `out`
+
+inline void check_broadcast(const at::Tensor& out, const at::Tensor& in) {
+  if (!in.defined() || !out.defined()) return;
+  const auto *from = in.unsafeGetTensorImpl(), *to = out.unsafeGetTensorImpl();
+  if (__builtin_expect(from->sizes() == to->sizes() || from->numel() == 1, 1)) return;
+  if (!at::is_expandable_to(from->sizes(), to->sizes())) refuse_shapes(out, in);
+}
+
+// Nanoseconds; refuses inputs that do not broadcast to the output's shape.
+template <class... In>
+double elementwise(const at::Tensor& out, const In&... in) {
+  (check_broadcast(out, in), ...);
+  return elementwise_call_ns + elementwise_ns_per_byte * (bytes(out) + ... + bytes(in));
+}
+
+}  // namespace softcann::op

@@ -1,0 +1,381 @@
+#include "op/executor.h"
+
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+#include <cstdarg>
+#include <cstring>
+#include <stdexcept>
+#include <set>
+#include <shared_mutex>
+#include <string>
+
+#include "op/kernel.h"
+#include "op/pool.h"
+#include "op/scope.h"
+#include "op/tensor.h"
+
+namespace softcann::op {
+namespace {
+
+template <class F>
+inline void for_each_bit(uint64_t mask, F&& function) {
+  for (; mask; mask &= mask - 1) function(std::countr_zero(mask));
+}
+
+std::string parameter_name(const OpInfo& info, int index) {
+  const char* start = info.params;
+  for (int i = 0; i < index; ++i) start = std::strchr(start, ',') + 1;
+  const char* end = std::strchr(start, ',');
+  return end ? std::string(start, end) : std::string(start);
+}
+
+std::string describe(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "null";
+  std::string text = c10::toString(tensor.scalar_type());
+  text += '[';
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (i) text += ',';
+    text += std::to_string(tensor.size(i));
+  }
+  text += ']';
+  return text;
+}
+
+// "aclnnAdd(self=Float[2,3], other=Float[3], out=Float[2,3])": the tensors only.
+std::string describe(const aclOpExecutor& executor) {
+  const OpInfo& info = *executor.op;
+  std::string text = info.name;
+  text += '(';
+  const char* separator = "";
+  for_each_bit(info.tensors | info.tensor_lists, [&](int i) {
+    const Object* object = executor.slots[i].object;
+    text += separator;
+    text += parameter_name(info, i);
+    text += '=';
+    separator = ", ";
+    if (!object) {
+      text += "null";
+    } else if (object->kind == Kind::tensor) {
+      text += describe(static_cast<const aclTensor*>(object)->tensor);
+    } else {
+      const auto& tensors = static_cast<const aclTensorList*>(object)->tensors;
+      text += std::to_string(tensors.size()) + " tensors";
+      if (!tensors.empty()) text.append(" of ").append(describe(tensors[0])).append("...");
+    }
+  });
+  text += ')';
+  return text;
+}
+
+void drop_objects(aclOpExecutor* executor, bool in_own_phase2) {
+  for_each_bit(executor->op->objects, [&](int i) {
+    if (Object* object = executor->slots[i].object) release(object, in_own_phase2);
+  });
+}
+
+void recycle(aclOpExecutor* executor, bool in_own_phase2) {
+  drop_objects(executor, in_own_phase2);
+  give_back<executor_pool>(executor);
+}
+
+// A kernel that resized an output wrote elsewhere than the client asked for.
+void check_outputs(const aclOpExecutor& executor) {
+  const OpInfo& info = *executor.op;
+  for_each_bit(info.tensors & info.written, [&](int i) {
+    const auto* made = static_cast<const aclTensor*>(executor.slots[i].object);
+    if (!made || made->shape_is_result) return;
+    TORCH_CHECK(made->tensor.unsafeGetTensorImpl() == made->impl && made->impl->numel() == made->made_numel,
+                "the output ", parameter_name(info, i), " should have had the shape ", made->tensor.sizes());
+  });
+}
+
+aclError report(const aclOpExecutor& executor, const char* cause) {
+  task_error("%s: %s", describe(executor).c_str(), cause);
+  return ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
+}
+
+aclError compute(aclOpExecutor& executor) {
+  const OpInfo& info = *executor.op;
+  try {
+    if (info.fast && info.fast(executor.slots)) return ACL_SUCCESS;
+    const KernelScope scope;
+    info.run(executor.slots);
+    check_outputs(executor);
+    return ACL_SUCCESS;
+  } catch (const c10::Error& error) {
+    return report(executor, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return report(executor, error.what());
+  } catch (...) {
+    return report(executor, "unknown exception");
+  }
+}
+
+// A worker computes with as many threads as the submitting thread would.
+void follow_threads(int threads) {
+  if (this_thread.threads == threads) return;
+  this_thread.threads = threads;
+  at::set_num_threads(threads);
+}
+
+aclError run_task(Task* task, bool skip) {
+  auto* executor = static_cast<aclOpExecutor*>(task);
+  const bool in_own_phase2 = this_thread.launching == executor;
+  aclError result = ACL_SUCCESS;
+  if (!skip) {
+    if (!in_own_phase2) follow_threads(executor->threads);
+    result = compute(*executor);
+  }
+  recycle(executor, in_own_phase2);
+  return result;
+}
+
+// A repeatable executor can be launched again while an earlier launch waits, so each launch takes a copy. Its objects can
+// be shared: what an executor holds is never changed, only replaced.
+aclOpExecutor* snapshot(const aclOpExecutor& source) {
+  aclOpExecutor* copy = take_executor();
+  copy->op = source.op;
+  copy->cost_ns = source.cost_ns;
+  copy->name = source.name;
+  copy->repeatable = false;
+  std::copy_n(source.slots, source.op->count, copy->slots);
+  for_each_bit(source.op->objects, [&](int i) {
+    if (Object* object = copy->slots[i].object) hold(object);
+  });
+  return copy;
+}
+
+// Nanoseconds: a call, and memory streamed once.
+constexpr double call_ns = 400, ns_per_byte = 0.1;
+
+double default_cost(const aclOpExecutor& executor) {
+  double total = 0;
+  for_each_bit(executor.op->tensors, [&](int i) {
+    if (const auto* made = static_cast<const aclTensor*>(executor.slots[i].object)) total += bytes(made->tensor);
+  });
+  for_each_bit(executor.op->tensor_lists, [&](int i) {
+    if (const auto* list = static_cast<const aclTensorList*>(executor.slots[i].object)) {
+      for (const at::Tensor& tensor : list->tensors) total += bytes(tensor) + call_ns / ns_per_byte / 2;
+    }
+  });
+  return call_ns + ns_per_byte * total;
+}
+
+aclnnStatus refuse_null(const OpInfo& info, int index) {
+  return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: parameter %s is null", info.name, parameter_name(info, index).c_str());
+}
+
+aclnnStatus refuse_tensor(const OpInfo& info, int index, const aclTensor& made) {
+  const std::string name = parameter_name(info, index);
+  switch (made.defect) {
+    case Defect::type:
+      return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s has data type %d, which is not supported", info.name,
+                  name.c_str(), static_cast<int>(made.type));
+    case Defect::address:
+      return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s, has no memory", info.name, name.c_str(),
+                  describe(made.tensor).c_str());
+    default:
+      return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s at offset %lld, reaches beyond its storage of %zu bytes",
+                  info.name, name.c_str(), describe(made.tensor).c_str(),
+                  static_cast<long long>(made.tensor.storage_offset()), made.storage->nbytes());
+  }
+}
+
+aclnnStatus check_objects(const OpInfo& info, aclOpExecutor* made) {
+  for (uint64_t mask = info.objects; mask; mask &= mask - 1) {
+    const int i = std::countr_zero(mask);
+    Slot& slot = made->slots[i];
+    if (!slot.object) {
+      if (info.nullable >> i & 1) continue;
+      return refuse_null(info, i);
+    }
+    if (info.tensors >> i & 1) {
+      auto* tensor = current(static_cast<aclTensor*>(slot.object));
+      slot.object = tensor;
+      if (__builtin_expect(tensor->defect != Defect::none, 0)) return refuse_tensor(info, i, *tensor);
+    }
+  }
+  return ACLNN_SUCCESS;
+}
+
+}  // namespace
+
+const char* intern(const char* text) {
+  if (!text || !*text) return "";
+  static auto* texts = new std::set<std::string, std::less<>>();
+  static auto* mutex = new std::shared_mutex();
+  {
+    const std::shared_lock lock(*mutex);
+    if (const auto found = texts->find(text); found != texts->end()) return found->c_str();
+  }
+  const std::unique_lock lock(*mutex);
+  return texts->emplace(text).first->c_str();
+}
+
+void invalid(const char* format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  throw std::invalid_argument(text);
+}
+
+at::ScalarType scalar_type(int64_t acl_type) {
+  return to_scalar_type(static_cast<int32_t>(acl_type & 0xffffffff));
+}
+
+void set_view_shape(const at::Tensor& out, at::IntArrayRef sizes) {
+  aclTensor* made = descriptor_of(out);
+  TORCH_INTERNAL_ASSERT(made->kind == Kind::tensor);
+  int64_t numel = 1;
+  for (const int64_t size : sizes) numel *= size;
+  TORCH_CHECK(numel <= made->made_numel, "the result has ", numel, " elements, the output room for ", made->made_numel);
+  made->impl->set_sizes_contiguous(sizes);
+  made->shape_is_result = true;
+}
+
+aclOpExecutor* take_executor() {
+  return take<aclOpExecutor, executor_pool>();
+}
+
+aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* workspace, aclOpExecutor** executor) {
+  aclnnStatus status = ACLNN_SUCCESS;
+  if (__builtin_expect(!workspace || !executor, 0)) {
+    status = fail(ACLNN_ERR_PARAM_NULLPTR, "%s: workspaceSize or executor is null", info.name);
+  } else {
+    status = check_objects(info, made);
+  }
+  made->op = &info;
+  double cost = 0;
+  if (__builtin_expect(status == ACLNN_SUCCESS, 1)) {
+    try {
+      cost = info.cost ? info.cost(made->slots) : default_cost(*made);
+    } catch (const c10::Error& error) {
+      status = fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", info.name, error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      status = fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(*made).c_str(), error.what());
+    }
+  }
+  if (__builtin_expect(status != ACLNN_SUCCESS, 0)) {
+    give_back<executor_pool>(made);
+    return status;
+  }
+  for_each_bit(info.objects, [&](int i) {
+    if (Object* object = made->slots[i].object) hold(object);
+  });
+  made->cost_ns = static_cast<uint32_t>(std::min(cost, 4e9));
+  made->repeatable = false;
+  made->name = info.name;
+  *workspace = 0;
+  *executor = made;
+  return ACLNN_SUCCESS;
+}
+
+aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stream) {
+  if (__builtin_expect(!executor, 0)) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is null", info.name);
+  if (__builtin_expect(executor->op != &info, 0)) {
+    return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor belongs to %s", info.name, executor->op->name);
+  }
+  if (executor->repeatable) executor = snapshot(*executor);
+  executor->run = &run_task;
+  executor->threads = static_cast<uint16_t>(at::get_num_threads());
+  this_thread.launching = executor;
+  const aclError status = submit(stream, executor, executor->cost_ns);
+  this_thread.launching = nullptr;
+  if (__builtin_expect(status != ACL_SUCCESS, 0)) recycle(executor, false);
+  return status;
+}
+
+namespace {
+
+// The n-th parameter among those in `mask`; -1 when there are fewer.
+int nth(uint64_t mask, size_t n) {
+  for (; mask && n; --n) mask &= mask - 1;
+  return mask ? std::countr_zero(mask) : -1;
+}
+
+void replace(Slot& slot, Object* fresh) {
+  hold(fresh);
+  release(std::exchange(slot.object, fresh), false);
+  destroy(fresh);
+}
+
+aclnnStatus set_address(const char* function, aclOpExecutor* executor, bool inputs, bool outputs, size_t index,
+                        aclTensor* tensor, void* address) {
+  if (!executor || !tensor) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor or tensor is null", function);
+  const OpInfo& info = *executor->op;
+  const uint64_t mask = (inputs ? info.tensors & ~info.written : 0) | (outputs ? info.tensors & info.written : 0);
+  const int i = nth(mask, index);
+  if (i < 0 || !executor->slots[i].object) {
+    return fail(ACLNN_ERR_PARAM_INVALID, "%s: %s has no tensor with index %zu", function, info.name, index);
+  }
+  replace(executor->slots[i], clone_tensor(static_cast<aclTensor*>(executor->slots[i].object), address));
+  return aclSetRawTensorAddr(tensor, address);
+}
+
+aclnnStatus set_list_address(const char* function, aclOpExecutor* executor, bool inputs, bool outputs, size_t index,
+                             size_t element, aclTensorList* tensors, void* address) {
+  if (!executor || !tensors) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor or list is null", function);
+  const OpInfo& info = *executor->op;
+  const uint64_t any = info.tensors | info.tensor_lists;
+  const int i = nth((inputs ? any & ~info.written : 0) | (outputs ? any & info.written : 0), index);
+  auto* list = i < 0 || !(info.tensor_lists >> i & 1) ? nullptr : static_cast<aclTensorList*>(executor->slots[i].object);
+  if (!list || element >= list->elements.size() || element >= tensors->elements.size()) {
+    return fail(ACLNN_ERR_PARAM_INVALID, "%s: %s has no list with index %zu and element %zu", function, info.name, index,
+                element);
+  }
+  aclTensorList* fresh = clone_list(list);
+  aclTensor*& place = fresh->elements[element];
+  aclTensor* changed = clone_tensor(place, address);
+  fresh->tensors[element] = changed->tensor;
+  destroy(std::exchange(place, changed));
+  replace(executor->slots[i], fresh);
+  return aclSetRawTensorAddr(tensors->elements[element], address);
+}
+
+}  // namespace
+}  // namespace softcann::op
+
+using softcann::fail;
+
+extern "C" {
+
+SOFTCANN_API aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
+  SOFTCANN_ENTRY(aclSetAclOpExecutorRepeatable);
+  if (!executor) return fail(ACLNN_ERR_PARAM_NULLPTR, "aclSetAclOpExecutorRepeatable: executor is null");
+  executor->repeatable = true;
+  return ACLNN_SUCCESS;
+}
+
+SOFTCANN_API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  SOFTCANN_ENTRY(aclDestroyAclOpExecutor);
+  if (executor) softcann::op::recycle(executor, false);
+  return ACLNN_SUCCESS;
+}
+
+#define SET_ADDRESS(NAME, INPUTS, OUTPUTS) \
+  SOFTCANN_API aclnnStatus NAME(aclOpExecutor* executor, size_t index, aclTensor* tensor, void* addr) { \
+    SOFTCANN_ENTRY(NAME); \
+    return softcann::op::set_address(#NAME, executor, INPUTS, OUTPUTS, index, tensor, addr); \
+  }
+#define SET_LIST_ADDRESS(NAME, INPUTS, OUTPUTS) \
+  SOFTCANN_API aclnnStatus NAME(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex, aclTensorList* tensors, \
+                                void* addr) { \
+    SOFTCANN_ENTRY(NAME); \
+    return softcann::op::set_list_address(#NAME, executor, INPUTS, OUTPUTS, irIndex, relativeIndex, tensors, addr); \
+  }
+SET_ADDRESS(aclSetInputTensorAddr, true, false)
+SET_ADDRESS(aclSetOutputTensorAddr, false, true)
+SET_ADDRESS(aclSetTensorAddr, true, true)
+SET_ADDRESS(AclSetInputTensorAddr, true, false)
+SET_ADDRESS(AclSetOutputTensorAddr, false, true)
+SET_ADDRESS(AclSetTensorAddr, true, true)
+SET_LIST_ADDRESS(aclSetDynamicInputTensorAddr, true, false)
+SET_LIST_ADDRESS(aclSetDynamicOutputTensorAddr, false, true)
+SET_LIST_ADDRESS(aclSetDynamicTensorAddr, true, true)
+SET_LIST_ADDRESS(AclSetDynamicInputTensorAddr, true, false)
+SET_LIST_ADDRESS(AclSetDynamicOutputTensorAddr, false, true)
+SET_LIST_ADDRESS(AclSetDynamicTensorAddr, true, true)
+
+}  // extern "C"

@@ -1,0 +1,244 @@
+// Activations and their gradients.
+
+
+#include <ATen/ops/_prelu_kernel.h>
+#include <ATen/ops/_prelu_kernel_backward.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/celu.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/elu_backward_cpu_dispatch.h>
+#include <ATen/ops/elu_cpu_dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/gelu_backward_cpu_dispatch.h>
+#include <ATen/ops/gelu_cpu_dispatch.h>
+#include <ATen/ops/glu_backward_cpu_dispatch.h>
+#include <ATen/ops/glu_cpu_dispatch.h>
+#include <ATen/ops/hardshrink_backward_cpu_dispatch.h>
+#include <ATen/ops/hardshrink_cpu_dispatch.h>
+#include <ATen/ops/hardsigmoid_backward_cpu_dispatch.h>
+#include <ATen/ops/hardsigmoid_cpu_dispatch.h>
+#include <ATen/ops/hardswish_backward.h>
+#include <ATen/ops/hardswish_cpu_dispatch.h>
+#include <ATen/ops/hardtanh_backward_cpu_dispatch.h>
+#include <ATen/ops/hardtanh_cpu_dispatch.h>
+#include <ATen/ops/leaky_relu_backward_cpu_dispatch.h>
+#include <ATen/ops/leaky_relu_cpu_dispatch.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/log_sigmoid_backward_cpu_dispatch.h>
+#include <ATen/ops/log_sigmoid_forward_cpu_dispatch.h>
+#include <ATen/ops/mish_backward.h>
+#include <ATen/ops/mish_cpu_dispatch.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/relu_cpu_dispatch.h>
+#include <ATen/ops/selu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sigmoid_backward_cpu_dispatch.h>
+#include <ATen/ops/sigmoid_cpu_dispatch.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward_cpu_dispatch.h>
+#include <ATen/ops/silu_cpu_dispatch.h>
+#include <ATen/ops/softplus_backward_cpu_dispatch.h>
+#include <ATen/ops/softplus_cpu_dispatch.h>
+#include <ATen/ops/softshrink_backward_cpu_dispatch.h>
+#include <ATen/ops/softshrink_cpu_dispatch.h>
+#include <ATen/ops/square.h>
+#include <ATen/ops/tanh_backward_cpu_dispatch.h>
+#include <ATen/ops/tanh_cpu_dispatch.h>
+#include <ATen/ops/threshold_backward_cpu_dispatch.h>
+#include <ATen/ops/threshold_cpu_dispatch.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <ATen/ExpandUtils.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+OP(aclnnRelu) { at::clamp_min_out(out, self, 0); }
+OP(aclnnInplaceRelu) { at::cpu::relu_(selfRef); }
+OP(aclnnSigmoid) { at::cpu::sigmoid_outf(self, out); }
+OP(aclnnInplaceSigmoid) { at::cpu::sigmoid_(selfRef); }
+OP(aclnnSigmoidBackward) { at::cpu::sigmoid_backward_outf(gradOutput, output, gradInput); }
+OP(aclnnTanhBackward) { at::cpu::tanh_backward_outf(gradOutput, output, gradInput); }
+OP(aclnnTanhGrad) { at::cpu::tanh_backward_outf(dy, y, writable(zOut)); }
+
+OP(aclnnGelu) { at::cpu::gelu_outf(self, "none", out); }
+OP(aclnnGeluV2) { at::cpu::gelu_outf(x, approximate == 1 ? "tanh" : "none", y); }
+OP(aclnnGeluBackward) { at::cpu::gelu_backward_outf(gradOutput, self, "none", gradInput); }
+OP(aclnnGeluBackwardV2) { at::cpu::gelu_backward_outf(gradOutput, self, approximate, gradInput); }
+
+namespace {
+
+// CANN's fast gelu: x * sigmoid(1.702 x), in a form that cannot overflow.
+constexpr double fast_gelu_slope = 1.702;
+
+at::Tensor fast_gelu_gradient(const at::Tensor& grad, const at::Tensor& x) {
+  const at::Tensor wide = widened(x);
+  const at::Tensor gate = at::sigmoid(wide * fast_gelu_slope);
+  return widened(grad) * (gate + wide * fast_gelu_slope * gate * (1 - gate));
+}
+
+double slope_of(const at::Scalar& beta) {
+  return given(beta) ? beta.toDouble() : 1.0;
+}
+
+}  // namespace
+
+OP(aclnnFastGelu) { put(out, widened(self) * at::sigmoid(widened(self) * fast_gelu_slope)); }
+OP(aclnnFastGeluBackward) { put(gradInput, fast_gelu_gradient(gradOutput, self)); }
+
+OP(aclnnSilu) { at::cpu::silu_outf(self, out); }
+OP(aclnnSiluBackward) { at::cpu::silu_backward_outf(gradOutput, self, gradInput); }
+OP(aclnnSwish) {
+  if (slope_of(betaOptional) == 1.0) {
+    at::cpu::silu_outf(self, out);
+  } else {
+    put(out, self * at::sigmoid(self * slope_of(betaOptional)));
+  }
+}
+OP(aclnnSwishBackward) {
+  const double beta = slope_of(betaOptional);
+  if (beta == 1.0) {
+    at::cpu::silu_backward_outf(gradOutput, self, gradInput);
+  } else {
+    const at::Tensor gate = at::sigmoid(self * beta);
+    put(gradInput, gradOutput * (gate + self * beta * gate * (1 - gate)));
+  }
+}
+OP(aclnnMish) { at::cpu::mish_outf(self, out); }
+OP(aclnnInplaceMish) { at::cpu::mish_(selfRef); }
+OP(aclnnMishBackward) { into(gradInput, [&] { return at::mish_backward(gradOutput, self); }); }
+
+OP(aclnnElu) { at::cpu::elu_outf(self, alpha, scale, inputScale, out); }
+OP(aclnnInplaceElu) { at::cpu::elu_(selfRef, alpha, scale, inputScale); }
+OP(aclnnEluBackward) {
+  at::cpu::elu_backward_outf(gradOutput, alpha, scale, inputScale, isResult, selfOrResult, gradInput);
+}
+OP(aclnnCelu) { put(out, at::celu(self, alpha)); }
+OP(aclnnInplaceCelu) { at::celu_(selfRef, alpha); }
+OP(aclnnSelu) { put(out, at::selu(self)); }
+OP(aclnnInplaceSelu) { at::selu_(selfRef); }
+OP(aclnnSeluBackward) {
+  constexpr double alpha = 1.6732632423543772848170429916717, scale = 1.0507009873554804934193349852946;
+  at::cpu::elu_backward_outf(gradOutput, alpha, scale, 1, true, result, gradInput);
+}
+
+OP(aclnnLeakyRelu) { at::cpu::leaky_relu_outf(self, negativeSlope, out); }
+OP(aclnnInplaceLeakyRelu) { at::cpu::leaky_relu_(selfRef, negativeSlope); }
+OP(aclnnLeakyReluBackward) {
+  at::cpu::leaky_relu_backward_outf(gradOutput, self, negativeSlope, selfIsResult, out);
+}
+namespace {
+
+// One weight a channel, shaped to broadcast against x.
+at::Tensor channel_weight(const at::Tensor& weight, const at::Tensor& x) {
+  if (x.dim() < 2) return weight;
+  std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
+  sizes[1] = weight.numel();
+  return weight.reshape(sizes);
+}
+
+}  // namespace
+
+OP(aclnnPrelu) { into(out, [&] { return at::_prelu_kernel(self, channel_weight(weight, self)); }); }
+OP(aclnnPreluBackward) {
+  const auto [grad, grad_weight] = at::_prelu_kernel_backward(gradOutput, self, channel_weight(weight, self));
+  put(gradInput, grad);
+  put(gradWeight, at::sum_to(grad_weight, channel_weight(weight, self).sizes()));
+}
+OP(aclnnThreshold) { at::cpu::threshold_outf(self, threshold, value, out); }
+OP(aclnnInplaceThreshold) { at::cpu::threshold_(selfRef, threshold, value); }
+OP(aclnnThresholdBackward) { at::cpu::threshold_backward_outf(gradOutput, self, threshold, out); }
+
+OP(aclnnHardtanh) { at::cpu::hardtanh_outf(self, clipValueMin, clipValueMax, out); }
+OP(aclnnInplaceHardtanh) { at::cpu::hardtanh_(selfRef, clipValueMin, clipValueMax); }
+OP(aclnnHardtanhBackward) { at::cpu::hardtanh_backward_outf(gradOutput, self, min, max, out); }
+OP(aclnnHardswish) { at::cpu::hardswish_outf(self, out); }
+OP(aclnnInplaceHardswish) { at::cpu::hardswish_(writable(self)); }
+OP(aclnnHardswishBackward) { into(out, [&] { return at::hardswish_backward(gradOutput, self); }); }
+OP(aclnnHardswishBackwardV2) { into(out, [&] { return at::hardswish_backward(gradOutput, self); }); }
+OP(aclnnHardsigmoid) { at::cpu::hardsigmoid_outf(self, out); }
+OP(aclnnInplaceHardsigmoid) { at::cpu::hardsigmoid_(writable(self)); }
+OP(aclnnHardsigmoidBackward) { at::cpu::hardsigmoid_backward_outf(gradOutput, self, out); }
+OP(aclnnHardshrink) { at::cpu::hardshrink_outf(self, lambd, out); }
+OP(aclnnHardshrinkBackward) { at::cpu::hardshrink_backward_outf(gradOutput, self, lambd, gradInput); }
+OP(aclnnSoftshrink) { at::cpu::softshrink_outf(self, lambd, out); }
+OP(aclnnSoftshrinkBackward) { at::cpu::softshrink_backward_outf(gradOutput, self, lambda, gradInput); }
+OP(aclnnSoftplus) { at::cpu::softplus_outf(self, beta, threshold, out); }
+OP(aclnnSoftplusBackward) { at::cpu::softplus_backward_outf(gradOutput, self, beta, threshold, gradInput); }
+
+OP(aclnnLogSigmoid) { put(out, at::log_sigmoid(self)); }
+OP(aclnnLogSigmoidForward) {
+  at::Tensor own = at::empty({0}, self.options());
+  at::cpu::log_sigmoid_forward_outf(self, out, buffer.defined() && buffer.sizes() == self.sizes() ? buffer : own);
+}
+OP(aclnnLogSigmoidBackward) {
+  // A client may hand an empty buffer, as CUDA does; the CPU kernel needs exp(-|x|).
+  const bool usable = buffer.defined() && buffer.sizes() == self.sizes();
+  at::cpu::log_sigmoid_backward_outf(gradOutput, self, usable ? buffer : at::exp(-at::abs(self)), gradInput);
+}
+
+OP(aclnnGlu) { at::cpu::glu_outf(self, dim, out); }
+OP(aclnnGluBackward) { at::cpu::glu_backward_outf(gradOut, self, dim, out); }
+OP(aclnnSwiGlu) {
+  const int64_t half = x.size(dim) / 2;
+  at::cpu::silu_outf(x.narrow(dim, 0, half), out);
+  out.mul_(x.narrow(dim, half, half));
+}
+OP(aclnnSwiGluGrad) {
+  const int64_t half = x.size(dim) / 2;
+  const at::Tensor a = x.narrow(dim, 0, half), b = x.narrow(dim, half, half);
+  at::Tensor grad_a = out.narrow(dim, 0, half), grad_b = out.narrow(dim, half, half);
+  at::cpu::silu_backward_outf(yGrad * b, a, grad_a);
+  at::mul_out(grad_b, yGrad, at::silu(a));
+}
+OP(aclnnSquaredRelu) { put(out, at::square(at::relu(input))); }
+OP(aclnnShrink) {
+  const double l = lambd.toDouble(), b = bias.toDouble();
+  const at::Tensor zero = at::zeros({}, self.options());
+  put(out, at::where(self > l, self - b, at::where(self < -l, self + b, zero)));
+}
+
+namespace {
+
+// Parts of a gated activation: CANN's activateLeft says which half goes through the activation.
+struct Halves {
+  at::Tensor activated, linear;
+};
+Halves halves_of(const at::Tensor& x, int64_t dim, bool activate_left) {
+  const int64_t half = x.size(dim) / 2;
+  const at::Tensor left = x.narrow(dim, 0, half), right = x.narrow(dim, half, half);
+  return activate_left ? Halves{left, right} : Halves{right, left};
+}
+const char* gelu_kind(int64_t approximate) {
+  return approximate == 1 ? "tanh" : "none";
+}
+void geglu_into(at::Tensor& out, at::Tensor& gelu_out, const at::Tensor& x, int64_t dim, int64_t approximate,
+                bool activate_left) {
+  const Halves parts = halves_of(x, dim, activate_left);
+  at::cpu::gelu_outf(parts.activated, gelu_kind(approximate), gelu_out);
+  at::mul_out(out, gelu_out, parts.linear);
+}
+void geglu_gradient_into(at::Tensor& grad_input, const at::Tensor& grad, const at::Tensor& x, const at::Tensor& gelu,
+                         int64_t dim, int64_t approximate, bool activate_left) {
+  const Halves parts = halves_of(x, dim, activate_left), grads = halves_of(grad_input, dim, activate_left);
+  put(grads.activated, at::gelu_backward(grad * parts.linear, parts.activated, gelu_kind(approximate)));
+  put(grads.linear, grad * gelu);
+}
+
+}  // namespace
+
+OP(aclnnGeGlu) { geglu_into(out, outGelu, self, dim, approximate, false); }
+OP(aclnnGeGluV3) { geglu_into(out, outGelu, self, dim, approximate, activateLeft); }
+OP(aclnnGeGluBackward) { geglu_gradient_into(gradInput, gradOutput, self, gelu, dim, approximate, false); }
+OP(aclnnGeGluV3Backward) { geglu_gradient_into(gradInput, gradOutput, self, gelu, dim, approximate, activateLeft); }
+OP(aclnnGeluMul) {
+  const Halves parts = halves_of(input, -1, true);
+  at::cpu::gelu_outf(parts.activated, *approximateOptional ? approximateOptional : "none", out);
+  out.mul_(parts.linear);
+}

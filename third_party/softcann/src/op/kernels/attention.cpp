@@ -1,0 +1,313 @@
+// CANN's attention operators: layouts, masks and statistics around attention_core.h.
+#include <algorithm>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/bitwise_right_shift.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/logical_or.h>
+#include <ATen/ops/tensor.h>
+
+#include "op/kernel.h"
+#include "op/kernels/attention_core.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+// The client's tensor as [batch, heads, sequence, size]. `size` is the size of a head where the layout hides it.
+at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t size) {
+  if (layout == "BNSD") return tensor;
+  if (layout == "BSND") return tensor.transpose(1, 2);
+  if (layout == "BSH") return tensor.unflatten(-1, at::IntArrayRef{tensor.size(-1) / size, size}).transpose(1, 2);
+  if (layout == "SBH") return tensor.unflatten(-1, at::IntArrayRef{tensor.size(-1) / size, size}).permute({1, 2, 0, 3});
+  TORCH_CHECK(false, "attention: input layout '", layout, "' is not one of BNSD, BSND, BSH, SBH, TND");
+}
+int64_t head_size(const at::Tensor& query, std::string_view layout, int64_t heads) {
+  return layout == "BSH" || layout == "SBH" ? query.size(-1) / heads : query.size(-1);
+}
+
+// CANN's dropout mask: a bit for each probability, lowest bit first, 1 keeps.
+at::Tensor kept_of(const at::Tensor& bits, at::IntArrayRef sizes) {
+  if (!bits.defined() || bits.numel() == 0) return {};
+  const int64_t count = c10::multiply_integers(sizes);
+  const at::Tensor shifts = at::arange(8, bits.options());
+  const at::Tensor flat = at::bitwise_and(at::bitwise_right_shift(bits.view({-1, 1}), shifts), 1).view({-1});
+  return flat.narrow(0, 0, count).view(sizes).to(at::kBool);
+}
+
+// What sparseMode and the token window leave out, besides the mask tensor. See Note [Sparse modes].
+struct Sparse {
+  int64_t mode, before, after;
+};
+
+// Note [Sparse modes]
+// 0: the mask, within `before` tokens back and `after` ahead of the diagonal; without a mask nothing is hidden.
+// 1: the mask alone. 2: causal, from the first row and column on. 3: causal, to the last row and column.
+// 4: the band around the diagonal that ends in the last row and column. In 2 to 4 the client hands a small standard
+// mask whose content is known. The modes with prefixes (5, 6) are refused.
+void apply_mask(Attention& a, const at::Tensor& mask, const Sparse& sparse) {
+  TORCH_CHECK(sparse.mode >= 0 && sparse.mode <= 4, "attention: sparseMode ", sparse.mode, " is not supported");
+  const int64_t rows = a.query.size(2), columns = a.key.size(2), shift = sparse.mode >= 3 ? columns - rows : 0;
+  const auto band = [&](int64_t before, int64_t after) {
+    const at::Tensor distance = at::arange(columns, at::kLong).unsqueeze(0) -
+                                at::arange(rows, at::kLong).unsqueeze(1) - shift;
+    return at::logical_or(distance < -before, distance > after);
+  };
+  if (sparse.mode == 2 || (sparse.mode == 3 && !shift)) {
+    a.causal = true;
+  } else if (sparse.mode == 3) {
+    a.hidden = band(columns + rows, 0);
+  } else if (sparse.mode == 4) {
+    a.hidden = band(sparse.before, sparse.after);
+  } else if (mask.defined() && mask.numel()) {
+    a.hidden = mask.to(at::kBool);
+    if (a.hidden.dim() == 3) a.hidden = a.hidden.unsqueeze(1);
+    if (a.hidden.size(-2) > rows) a.hidden = a.hidden.slice(-2, 0, rows);
+    if (a.hidden.size(-1) > columns) a.hidden = a.hidden.slice(-1, 0, columns);
+    if (sparse.mode == 0 && (sparse.before < rows || sparse.after < columns)) {
+      a.hidden = at::logical_or(a.hidden, band(sparse.before, sparse.after));
+    }
+  }
+}
+
+// pseType 1, the older operators' only one, adds before scaling; 0 after.
+void apply_bias(Attention& a, const at::Tensor& bias, int64_t type) {
+  if (!bias.defined() || bias.numel() == 0) return;
+  TORCH_CHECK(type == 0 || type == 1, "attention: pseType ", type, " is not supported");
+  a.bias = type == 1 ? bias * a.scale : bias;
+}
+
+// Statistics lie eight times in a row, the width of a vector there. See Note [Softmax statistics].
+void put_statistics(const at::Tensor& maximum, const at::Tensor& sum, const at::Tensor& logsumexp) {
+  if (maximum.defined()) maximum.copy_(logsumexp.unsqueeze(-1).expand(maximum.sizes()));
+  if (sum.defined()) sum.fill_(1);
+}
+// Note [Softmax statistics]
+// Only max + log(sum) matters to whoever uses them (the gradient, ring attention's updates): the pair (logsumexp, 1)
+// says it as well as (max, sum).
+at::Tensor logsumexp_of(const at::Tensor& maximum, const at::Tensor& sum) {
+  return maximum.select(-1, 0) + at::log(sum.select(-1, 0));
+}
+
+struct Settings {
+  double scale, keep_prob;
+  Sparse sparse;
+  int64_t heads, bias_type;
+  std::string_view layout;
+};
+struct Extras {
+  const at::Tensor &bias, &drop_mask, &mask;
+};
+
+Attention make_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const Extras& extras,
+                         const Settings& settings) {
+  Attention a;
+  const int64_t size = head_size(query, settings.layout, settings.heads);
+  a.query = to_heads(query, settings.layout, size);
+  a.key = to_heads(key, settings.layout, size);
+  a.value = to_heads(value, settings.layout,
+                     settings.layout == "BSH" || settings.layout == "SBH" ? value.size(-1) / a.key.size(1) : size);
+  a.scale = settings.scale;
+  a.keep_prob = settings.keep_prob;
+  if (settings.keep_prob < 1) {
+    a.kept = kept_of(extras.drop_mask, {a.query.size(0), a.query.size(1), a.query.size(2), a.key.size(2)});
+  }
+  apply_mask(a, extras.mask, settings.sparse);
+  apply_bias(a, extras.bias, settings.bias_type);
+  return a;
+}
+
+void score(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const Extras& extras,
+           const Settings& settings, const at::Tensor& maximum, const at::Tensor& sum, const at::Tensor& out) {
+  const Attention a = make_attention(query, key, value, extras, settings);
+  const bool statistics = maximum.defined() && maximum.numel();
+  const at::Tensor logsumexp =
+      statistics ? at::empty(a.query.sizes().slice(0, 3), query.options().dtype(at::kFloat)) : at::Tensor();
+  attention_forward(a, to_heads(out, settings.layout, a.value.size(-1)), logsumexp);
+  if (statistics) put_statistics(maximum, sum, logsumexp);
+}
+
+struct ScoreGradients {
+  const at::Tensor &query, &key, &value, &bias;
+};
+void score_gradient(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& grad,
+                    const Extras& extras, const Settings& settings, const at::Tensor& maximum, const at::Tensor& sum,
+                    const at::Tensor& out, const ScoreGradients& results) {
+  const Attention a = make_attention(query, key, value, extras, settings);
+  const int64_t size = a.query.size(-1), value_size = a.value.size(-1);
+  const bool want_bias = a.bias.defined() && results.bias.defined() && results.bias.numel();
+  AttentionGradients gradients{to_heads(results.query, settings.layout, size),
+                               to_heads(results.key, settings.layout, size),
+                               to_heads(results.value, settings.layout, value_size),
+                               want_bias ? results.bias : at::Tensor()};
+  attention_backward(a, to_heads(grad, settings.layout, value_size), to_heads(out, settings.layout, value_size),
+                     logsumexp_of(maximum, sum), gradients);
+  if (want_bias && settings.bias_type == 1) results.bias.mul_(settings.scale);
+}
+
+double attention_cost(const at::Tensor& query, const at::Tensor& key) {
+  return query.defined() && key.defined()
+             ? 2000 + static_cast<double>(query.numel()) * static_cast<double>(key.numel()) /
+                          static_cast<double>(std::max<int64_t>(query.size(-1), 1)) * 0.05
+             : 2000;
+}
+
+void refuse(const at::Tensor& tensor, const char* what) {
+  TORCH_CHECK(!tensor.defined() || tensor.numel() == 0, "attention: ", what, " is not supported");
+}
+
+}  // namespace
+
+#define SCORE_SETTINGS(BIAS_TYPE) \
+  Settings { scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, BIAS_TYPE, inputLayout }
+
+OP_COST(aclnnFlashAttentionScore, attention_cost(query, key)) {
+  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(1), softmaxMaxOut,
+        softmaxSumOut, attentionOutOut);
+}
+OP_COST(aclnnFlashAttentionScoreV2, attention_cost(query, key)) {
+  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType),
+        softmaxMaxOut, softmaxSumOut, attentionOutOut);
+}
+OP_COST(aclnnFlashAttentionScoreV3, attention_cost(query, key)) {
+  refuse(sinkOptional, "a sink");
+  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType),
+        softmaxMaxOut, softmaxSumOut, attentionOutOut);
+}
+OP_COST(aclnnFlashAttentionScoreGrad, 2.5 * attention_cost(query, keyIn)) {
+  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(1),
+                 softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
+}
+OP_COST(aclnnFlashAttentionScoreGradV2, 2.5 * attention_cost(query, keyIn)) {
+  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional},
+                 SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
+                 {dqOut, dkOut, dvOut, dpseOut});
+}
+OP_COST(aclnnFlashAttentionScoreGradV3, 2.5 * attention_cost(query, keyIn)) {
+  refuse(sinkInOptional, "a sink");
+  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional},
+                 SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
+                 {dqOut, dkOut, dvOut, dpseOut});
+}
+
+namespace {
+
+// Sequences of different lengths in one tensor [tokens, heads, size]; the lengths come summed up.
+template <class Each>
+void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& each) {
+  TORCH_CHECK(query_ends.size() == key_ends.size(), "attention: ", query_ends.size(), " query sequences, ",
+              key_ends.size(), " key sequences");
+  int64_t query_start = 0, key_start = 0;
+  for (size_t i = 0; i < query_ends.size(); ++i) {
+    const auto query_part = [&](const at::Tensor& t) {
+      return t.defined() && t.numel() ? t.slice(0, query_start, query_ends[i]) : t;
+    };
+    const auto key_part = [&](const at::Tensor& t) { return t.slice(0, key_start, key_ends[i]); };
+    each(query_part, key_part);
+    query_start = query_ends[i];
+    key_start = key_ends[i];
+  }
+}
+at::Tensor batch_of_one(const at::Tensor& part) {
+  return part.unsqueeze(0);
+}
+void require_tokens_layout(const char* layout, const at::Tensor& bias, const at::Tensor& drop_mask, double keep) {
+  TORCH_CHECK(std::string_view(layout) == "TND", "attention: layout ", layout, " where TND is expected");
+  refuse(bias, "a position bias with sequences of different lengths");
+  if (keep < 1) refuse(drop_mask, "dropout with sequences of different lengths");
+}
+// [tokens, heads, 8] as [1, heads, tokens, 8]
+at::Tensor statistics_part(const at::Tensor& part) {
+  return part.defined() && part.numel() ? part.transpose(0, 1).unsqueeze(0) : at::Tensor();
+}
+
+}  // namespace
+
+#define TOKEN_SETTINGS \
+  Settings { scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, 1, "BSND" }
+
+OP_COST(aclnnFlashAttentionVarLenScore, attention_cost(query, key)) {
+  require_tokens_layout(inputLayout, realShiftOptional, dropMaskOptional, keepProb);
+  const at::Tensor none;
+  each_sequence(actualSeqQLenOptional, actualSeqKvLenOptional, [&](const auto& q, const auto& k) {
+    score(batch_of_one(q(query)), batch_of_one(k(key)), batch_of_one(k(value)), {none, none, attenMaskOptional},
+          TOKEN_SETTINGS, statistics_part(q(softmaxMaxOut)), statistics_part(q(softmaxSumOut)),
+          batch_of_one(q(attentionOutOut)));
+  });
+}
+OP_COST(aclnnFlashAttentionUnpaddingScoreGrad, 2.5 * attention_cost(query, keyIn)) {
+  require_tokens_layout(inputLayout, pseShiftOptional, dropMaskOptional, keepProb);
+  const at::Tensor none;
+  each_sequence(actualSeqQLenOptional, actualSeqKvLenOptional, [&](const auto& q, const auto& k) {
+    score_gradient(batch_of_one(q(query)), batch_of_one(k(keyIn)), batch_of_one(k(value)), batch_of_one(q(dy)),
+                   {none, none, attenMaskOptional}, TOKEN_SETTINGS, statistics_part(q(softmaxMaxOptional)),
+                   statistics_part(q(softmaxSumOptional)), batch_of_one(q(attentionInOptional)),
+                   {batch_of_one(q(dqOut)), batch_of_one(k(dkOut)), batch_of_one(k(dvOut)), none});
+  });
+}
+
+namespace {
+
+// Inference: no statistics, no dropout, lengths per batch.
+struct Inference {
+  at::IntArrayRef key_lengths;
+  int64_t heads;
+  Sparse sparse;
+  double scale;
+  std::string_view layout;
+};
+void infer(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& bias,
+           const at::Tensor& mask, const Inference& inference, const at::Tensor& out) {
+  const std::string_view layout = inference.layout == "BNSD_BSND" ? "BNSD" : inference.layout;
+  const at::Tensor none;
+  Attention a = make_attention(query, key, value, {bias, none, mask},
+                               {inference.scale, 1, inference.sparse, inference.heads, 0, layout});
+  const at::IntArrayRef lengths = inference.key_lengths;
+  const int64_t columns = a.key.size(2);
+  if (std::any_of(lengths.begin(), lengths.end(), [&](int64_t length) { return length < columns; })) {
+    const at::Tensor limit = at::tensor(lengths, at::kLong).view({-1, 1, 1, 1});
+    const at::Tensor beyond = at::arange(columns, at::kLong) >= limit;
+    a.hidden = a.hidden.defined() ? at::logical_or(a.hidden, beyond) : beyond;
+  }
+  const std::string_view out_layout = inference.layout == "BNSD_BSND" ? "BSND" : layout;
+  attention_forward(a, to_heads(out, out_layout, a.value.size(-1)), none);
+}
+const at::Tensor& only(at::TensorList list) {
+  TORCH_CHECK(list.size() == 1, "attention: ", list.size(), " key tensors where one is supported");
+  return list[0];
+}
+Sparse no_window(int64_t mode) {
+  return {mode, std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::max()};
+}
+
+}  // namespace
+
+OP_COST(aclnnPromptFlashAttention, attention_cost(query, key)) {
+  infer(query, key, value, pseShift, attenMask,
+        {actualSeqLengths, numHeads, {0, preTokens, nextTokens}, scaleValue, inputLayout}, attentionOut);
+}
+OP_COST(aclnnPromptFlashAttentionV2, attention_cost(query, key)) {
+  refuse(deqScale1, "quantization");
+  infer(query, key, value, pseShift, attenMask,
+        {actualSeqLengthsKv, numHeads, {sparseMode, preTokens, nextTokens}, scaleValue, inputLayout}, attentionOut);
+}
+OP_COST(aclnnPromptFlashAttentionV3, attention_cost(query, key)) {
+  refuse(deqScale1, "quantization");
+  infer(query, key, value, pseShift, attenMask,
+        {actualSeqLengthsKv, numHeads, {sparseMode, preTokens, nextTokens}, scaleValue, inputLayout}, attentionOut);
+}
+OP(aclnnIncreFlashAttention) {
+  infer(query, only(key), only(value), pseShift, attenMask,
+        {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout}, attentionOut);
+}
+OP(aclnnIncreFlashAttentionV4) {
+  refuse(dequantScale1, "quantization");
+  refuse(antiquantScale, "quantization");
+  refuse(blocktable, "a paged cache");
+  refuse(kvPaddingSize, "left padding");
+  infer(query, only(key), only(value), pseShift, attenMask,
+        {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout}, attentionOut);
+}

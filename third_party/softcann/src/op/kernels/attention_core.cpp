@@ -1,0 +1,147 @@
+#include <ATen/ExpandUtils.h>
+#include <ATen/native/transformers/attention.h>
+#include <cmath>
+#include <limits>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include "op/kernels/attention_core.h"
+#include "op/kernels/common.h"
+#include "op/kernels/gemm.h"
+
+namespace softcann::op {
+namespace {
+
+constexpr double nothing = -std::numeric_limits<double>::infinity();
+
+bool is_fully_given(const Attention& a) {
+  return !a.kept.defined() && a.query.size(-1) == a.value.size(-1) && a.query.size(-2) && a.key.size(-2);
+}
+at::Tensor with_dense_rows(const at::Tensor& tensor) {
+  return tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
+}
+at::Tensor with_heads_of(const at::Tensor& tensor, int64_t heads) {
+  if (tensor.size(1) == heads) return tensor;
+  TORCH_CHECK(tensor.size(1) && heads % tensor.size(1) == 0, "attention: ", heads, " query heads cannot share ",
+              tensor.size(1), " key heads");
+  return tensor.repeat_interleave(heads / tensor.size(1), 1);
+}
+// Sums what with_heads_of() spread.
+at::Tensor heads_summed(const at::Tensor& grad, int64_t heads) {
+  if (grad.size(1) == heads) return grad;
+  return grad.unflatten(1, at::IntArrayRef{heads, grad.size(1) / heads}).sum(2);
+}
+
+// Float32 throughout, unless the machine computes half types fast and no conversion is needed.
+Attention prepared(const Attention& a) {
+  Attention made = a;
+  const at::ScalarType type = a.query.scalar_type();
+  const bool widen = low_precision(type) && (better_in_float32(type) || !is_fully_given(a));
+  const auto ready = [&](const at::Tensor& t) {
+    return with_dense_rows(with_heads_of(widen ? widened(t) : t, a.query.size(1)));
+  };
+  made.query = ready(a.query);
+  made.key = ready(a.key);
+  made.value = ready(a.value);
+  return made;
+}
+
+// One additive mask out of bias and hidden, in the type the flash kernels take.
+std::optional<at::Tensor> additive_mask(const Attention& a) {
+  if (!a.bias.defined() && !a.hidden.defined()) return std::nullopt;
+  at::Tensor mask = a.bias.defined() ? a.bias.to(a.query.scalar_type()) : at::zeros({}, a.query.options());
+  if (a.hidden.defined()) mask = mask.masked_fill(a.hidden, nothing);
+  while (mask.dim() < 4) mask = mask.unsqueeze(0);
+  return with_dense_rows(mask);
+}
+
+// Scores of all pairs, masked: what flash attention avoids to keep. For dropout and uneven sizes.
+at::Tensor masked_scores(const Attention& a) {
+  at::Tensor scores = at::matmul(a.query, a.key.transpose(-1, -2)).mul_(a.scale);
+  if (a.bias.defined()) scores.add_(widened(a.bias));
+  if (a.hidden.defined()) scores.masked_fill_(a.hidden, nothing);
+  if (a.causal) {
+    scores.masked_fill_(at::ones({scores.size(-2), scores.size(-1)}, scores.options().dtype(at::kBool)).triu(1),
+                        nothing);
+  }
+  return scores;
+}
+at::Tensor probabilities(const at::Tensor& scores, const at::Tensor& logsumexp) {
+  // A row that sees nothing has -inf here; its probabilities shall be zero, not NaN.
+  const at::Tensor finite = logsumexp.masked_fill(logsumexp == nothing, 0);
+  return (scores - finite.unsqueeze(-1)).exp_();
+}
+at::Tensor dropped(const at::Tensor& values, const Attention& a) {
+  return a.kept.defined() ? values * a.kept / a.keep_prob : values;
+}
+
+}  // namespace
+
+void attention_forward(const Attention& attention, const at::Tensor& out, const at::Tensor& logsumexp) {
+  if (out.numel() == 0) return;
+  const Attention a = prepared(attention);
+  if (!is_fully_given(a)) {
+    const at::Tensor scores = masked_scores(a), sums = at::logsumexp(scores, {-1});
+    put(out, at::matmul(dropped(probabilities(scores, sums), a), a.value));
+    put(logsumexp, sums);
+    return;
+  }
+  const int64_t batch = a.query.size(0), heads = a.query.size(1), rows = a.query.size(2);
+  const bool in_place = out.scalar_type() == a.query.scalar_type() && out.stride(-1) == 1;
+  const at::Tensor by_row =
+      in_place ? out.transpose(1, 2) : at::empty({batch, rows, heads, out.size(-1)}, a.query.options());
+  const at::Tensor sums = at::empty({batch, rows, heads}, a.query.options().dtype(at::kFloat));
+  at::native::flash_attention_kernel(at::kCPU, by_row, sums, a.query, a.key, a.value, 0.0, a.causal, additive_mask(a),
+                                     a.scale);
+  if (!in_place) put(out, by_row.transpose(1, 2));
+  put(logsumexp, sums.transpose(1, 2));
+}
+
+namespace {
+
+void flash_backward(const Attention& a, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& logsumexp,
+                    const AttentionGradients& gradients) {
+  const auto zeros = [](const at::Tensor& like) {
+    return at::zeros({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options());
+  };
+  const at::Tensor dq = zeros(a.query), dk = zeros(a.key), dv = zeros(a.value);
+  const auto by_row = [&](const at::Tensor& t) {
+    return with_dense_rows(t.scalar_type() == a.query.scalar_type() ? t : t.to(a.query.scalar_type())).transpose(1, 2);
+  };
+  at::native::flash_attention_backward_kernel(at::kCPU, dq, dk, dv, by_row(grad), by_row(a.query), by_row(a.key),
+                                              by_row(a.value), by_row(out), logsumexp.transpose(1, 2), 0.0, a.causal,
+                                              additive_mask(a), a.scale);
+  put(gradients.query, dq.transpose(1, 2));
+  put(gradients.key, heads_summed(dk.transpose(1, 2), gradients.key.size(1)));
+  put(gradients.value, heads_summed(dv.transpose(1, 2), gradients.value.size(1)));
+}
+
+}  // namespace
+
+void attention_backward(const Attention& attention, const at::Tensor& grad, const at::Tensor& out,
+                        const at::Tensor& logsumexp, const AttentionGradients& gradients) {
+  if (attention.query.numel() == 0 || attention.key.numel() == 0) {
+    for (const at::Tensor& result : {gradients.query, gradients.key, gradients.value, gradients.bias}) {
+      if (result.defined()) result.zero_();
+    }
+    return;
+  }
+  const Attention a = prepared(attention);
+  if (is_fully_given(a) && !gradients.bias.defined()) {
+    return flash_backward(a, grad, out, logsumexp, gradients);
+  }
+  const at::Tensor wide_grad = widened(grad), p = probabilities(masked_scores(a), logsumexp);
+  put(gradients.value, heads_summed(at::matmul(dropped(p, a).transpose(-1, -2), wide_grad), gradients.value.size(1)));
+  const at::Tensor by_p = dropped(at::matmul(wide_grad, widened(a.value).transpose(-1, -2)), a);
+  const at::Tensor by_score = p * (by_p - (by_p * p).sum(-1, true));
+  put(gradients.query, at::matmul(by_score, widened(a.key)).mul_(a.scale));
+  put(gradients.key,
+      heads_summed(at::matmul(by_score.transpose(-1, -2), widened(a.query)).mul_(a.scale), gradients.key.size(1)));
+  if (gradients.bias.defined()) put(gradients.bias, at::sum_to(by_score, gradients.bias.sizes()));
+}
+
+}  // namespace softcann::op

@@ -1,0 +1,140 @@
+// Arithmetic of two operands, or of an operand and a number.
+#include <ATen/CPUFunctions.h>
+
+#include "op/elementwise.h"
+#include "op/fast_path.h"
+#include "op/scalar.h"
+
+using namespace softcann::op;
+namespace fast = softcann::op::fast;
+
+namespace {
+
+constexpr auto plus = [](auto a, auto b) { return a + b; };
+constexpr auto minus = [](auto a, auto b) { return a - b; };
+constexpr auto times = [](auto a, auto b) { return a * b; };
+constexpr auto over = [](auto a, auto b) { return a / b; };
+
+// Division of integers is torch's business: it yields a fraction.
+enum DivisionMode { true_division = 0, truncated = 1, floored = 2 };
+std::optional<c10::string_view> rounding(int mode) {
+  switch (mode) {
+    case true_division: return std::nullopt;
+    case truncated: return "trunc";
+    case floored: return "floor";
+    default: TORCH_CHECK(false, "mode must be 0 (true division), 1 (truncate) or 2 (floor), not ", mode);
+  }
+}
+
+}  // namespace
+
+#define COST elementwise(out, self, other)
+OP_FULL(aclnnAdd, COST, fast::is_one(alpha) && fast::binary<true>(self, other, out, plus)) {
+  at::cpu::add_outf(self, other, alpha, out);
+}
+OP_FULL(aclnnSub, COST, fast::is_one(alpha) && fast::binary<true>(self, other, out, minus)) {
+  at::cpu::sub_outf(self, other, alpha, out);
+}
+OP_FULL(aclnnMul, COST, fast::binary<true>(self, other, out, times)) { at::cpu::mul_outf(self, other, out); }
+OP_FULL(aclnnDiv, COST, fast::binary<false>(self, other, out, over)) { at::cpu::div_outf(self, other, out); }
+OP_COST(aclnnDivMod, COST) { at::cpu::div_outf(self, other, rounding(mode), out); }
+OP_COST(aclnnFloorDivide, COST) { at::cpu::floor_divide_outf(self, other, out); }
+OP_COST(aclnnRsub, COST) { at::cpu::sub_outf(other, self, alpha, out); }
+OP_COST(aclnnAddRelu, COST) { at::cpu::_add_relu_outf(self, other, alpha, out); }
+OP_COST(aclnnMaximum, COST) { at::cpu::maximum_outf(self, other, out); }
+OP_COST(aclnnMinimum, COST) { at::cpu::minimum_outf(self, other, out); }
+OP_COST(aclnnFmodTensor, COST) { at::cpu::fmod_outf(self, other, out); }
+OP_COST(aclnnRemainderTensorTensor, COST) { at::cpu::remainder_outf(self, other, out); }
+OP_COST(aclnnAtan2, COST) { at::cpu::atan2_outf(self, other, out); }
+OP_COST(aclnnLogAddExp, COST) { at::cpu::logaddexp_outf(self, other, out); }
+OP_COST(aclnnLogAddExp2, COST) { at::cpu::logaddexp2_outf(self, other, out); }
+OP_COST(aclnnGcd, COST) { at::cpu::gcd_outf(self, other, out); }
+OP_COST(aclnnXLogYTensor, COST) { at::cpu::xlogy_outf(self, other, out); }
+#undef COST
+
+OP_COST(aclnnPowTensorTensor, 4 * elementwise(out, self, exponent)) { at::cpu::pow_outf(self, exponent, out); }
+OP_COST(aclnnPow2, 4 * elementwise(out, x1, x2)) { at::cpu::pow_outf(x1, x2, out); }
+OP_COST(aclnnHeaviside, elementwise(out, input, values)) { at::cpu::heaviside_outf(input, values, out); }
+OP_COST(aclnnLeftShift, elementwise(out, self, shiftBits)) {
+  at::cpu::bitwise_left_shift_outf(self, shiftBits, out);
+}
+OP_COST(aclnnRightShift, elementwise(out, input, shiftBits)) {
+  at::cpu::bitwise_right_shift_outf(input, shiftBits, out);
+}
+OP_COST(aclnnComplex, elementwise(out, real, imag)) { at::cpu::complex_outf(real, imag, out); }
+OP_COST(aclnnPolar, 4 * elementwise(out, input, angle)) { at::cpu::polar_outf(input, angle, out); }
+
+// An operand and a number.
+#define COST elementwise(out, self)
+OP_FULL(aclnnAdds, COST, fast::is_one(alpha) && fast::with_scalar<true>(self, other, out, plus)) {
+  at::cpu::add_outf(self, wrapped(other, self, out), alpha, out);
+}
+OP_FULL(aclnnSubs, COST, fast::is_one(alpha) && fast::with_scalar<true>(self, other, out, minus)) {
+  at::cpu::sub_outf(self, wrapped(other, self, out), alpha, out);
+}
+OP_FULL(aclnnMuls, COST, fast::with_scalar<true>(self, other, out, times)) {
+  at::cpu::mul_outf(self, wrapped(other, self, out), out);
+}
+OP_FULL(aclnnDivs, COST, fast::with_scalar<false>(self, other, out, over)) {
+  at::cpu::div_outf(self, wrapped(other, self, out), out);
+}
+OP_COST(aclnnRsubs, COST) { at::cpu::sub_outf(wrapped(other, self, out), self, alpha, out); }
+OP_COST(aclnnDivMods, COST) { at::cpu::div_outf(self, wrapped(other, self, out), rounding(mode), out); }
+OP_COST(aclnnFloorDivides, COST) { at::cpu::floor_divide_outf(self, wrapped(other, self, out), out); }
+OP_COST(aclnnFmodScalar, COST) { at::cpu::fmod_outf(self, wrapped(other, self, out), out); }
+OP_COST(aclnnRemainderTensorScalar, COST) { at::cpu::remainder_outf(self, wrapped(other, self, out), out); }
+OP_COST(aclnnXLogYScalarOther, COST) { at::cpu::xlogy_outf(self, wrapped(other, self, out), out); }
+OP_COST(aclnnLeftShifts, COST) { at::cpu::bitwise_left_shift_outf(self, wrapped(shiftBits), out); }
+OP_COST(aclnnPowTensorScalar, 2 * COST) { at::cpu::pow_outf(self, exponent, out); }
+#undef COST
+OP_COST(aclnnAddV3, elementwise(out, other)) { at::cpu::add_outf(wrapped(self, other, out), other, alpha, out); }
+OP_COST(aclnnRemainderScalarTensor, elementwise(out, other)) {
+  at::cpu::remainder_outf(wrapped(self, other, out), other, out);
+}
+OP_COST(aclnnXLogYScalarSelf, elementwise(out, other)) { at::cpu::xlogy_outf(wrapped(self, other, out), other, out); }
+OP_COST(aclnnPowScalarTensor, 4 * elementwise(out, exponent)) { at::cpu::pow_outf(self, exponent, out); }
+
+// In place.
+#define COST elementwise(selfRef, other)
+OP_FULL(aclnnInplaceAdd, COST, fast::is_one(alpha) && fast::binary<true>(selfRef, other, selfRef, plus)) {
+  at::cpu::add_outf(selfRef, other, alpha, selfRef);
+}
+OP_FULL(aclnnInplaceSub, COST, fast::is_one(alpha) && fast::binary<true>(selfRef, other, selfRef, minus)) {
+  at::cpu::sub_outf(selfRef, other, alpha, selfRef);
+}
+OP_FULL(aclnnInplaceMul, COST, fast::binary<true>(selfRef, other, selfRef, times)) {
+  at::cpu::mul_outf(selfRef, other, selfRef);
+}
+OP_FULL(aclnnInplaceDiv, COST, fast::binary<false>(selfRef, other, selfRef, over)) {
+  at::cpu::div_outf(selfRef, other, selfRef);
+}
+OP_COST(aclnnInplaceDivMod, COST) { at::cpu::div_outf(selfRef, other, rounding(mode), selfRef); }
+OP_COST(aclnnInplaceFloorDivide, COST) { at::cpu::floor_divide_outf(selfRef, other, selfRef); }
+OP_COST(aclnnInplaceAddRelu, COST) { at::cpu::_add_relu_outf(selfRef, other, alpha, selfRef); }
+OP_COST(aclnnInplaceFmodTensor, COST) { at::cpu::fmod_outf(selfRef, other, selfRef); }
+OP_COST(aclnnInplaceRemainderTensorTensor, COST) { at::cpu::remainder_outf(selfRef, other, selfRef); }
+OP_COST(aclnnInplaceAtan2, COST) { at::cpu::atan2_outf(selfRef, other, selfRef); }
+OP_COST(aclnnInplaceXLogYTensor, COST) { at::cpu::xlogy_outf(selfRef, other, selfRef); }
+#undef COST
+OP_COST(aclnnInplacePowTensorTensor, 4 * elementwise(self, exponent)) { at::cpu::pow_outf(self, exponent, self); }
+
+#define COST elementwise(selfRef)
+OP_FULL(aclnnInplaceAdds, COST, fast::is_one(alpha) && fast::with_scalar<true>(selfRef, other, selfRef, plus)) {
+  at::cpu::add_outf(selfRef, wrapped(other), alpha, selfRef);
+}
+OP_FULL(aclnnInplaceSubs, COST, fast::is_one(alpha) && fast::with_scalar<true>(selfRef, other, selfRef, minus)) {
+  at::cpu::sub_outf(selfRef, wrapped(other), alpha, selfRef);
+}
+OP_FULL(aclnnInplaceMuls, COST, fast::with_scalar<true>(selfRef, other, selfRef, times)) {
+  at::cpu::mul_outf(selfRef, wrapped(other), selfRef);
+}
+OP_FULL(aclnnInplaceDivs, COST, fast::with_scalar<false>(selfRef, other, selfRef, over)) {
+  at::cpu::div_outf(selfRef, wrapped(other), selfRef);
+}
+OP_COST(aclnnInplaceDivMods, COST) { at::cpu::div_outf(selfRef, wrapped(other), rounding(mode), selfRef); }
+OP_COST(aclnnInplaceFloorDivides, COST) { at::cpu::floor_divide_outf(selfRef, wrapped(other), selfRef); }
+OP_COST(aclnnInplaceFmodScalar, COST) { at::cpu::fmod_outf(selfRef, wrapped(other), selfRef); }
+OP_COST(aclnnInplaceRemainderTensorScalar, COST) { at::cpu::remainder_outf(selfRef, wrapped(other), selfRef); }
+OP_COST(aclnnInplaceXLogYScalarOther, COST) { at::cpu::xlogy_outf(selfRef, wrapped(other), selfRef); }
+#undef COST
+OP_COST(aclnnInplacePowTensorScalar, 2 * elementwise(self)) { at::cpu::pow_outf(self, exponent, writable(self)); }

@@ -1,0 +1,34 @@
+#include <ATen/ops/empty.h>
+
+#include "op/kernels/common.h"
+
+namespace softcann::op {
+
+void put(const at::Tensor& out, const at::Tensor& value) {
+  if (!out.defined() || !value.defined()) return;
+  if (out.is_same(value)) return;
+  const bool same_memory = out.numel() != 0 && out.const_data_ptr() == value.const_data_ptr();
+  if (same_memory && out.scalar_type() == value.scalar_type() && out.sizes() == value.sizes() &&
+      out.strides() == value.strides()) {
+    return;
+  }
+  const at::Tensor source = same_memory ? value.clone() : value;
+  if (source.sizes() != out.sizes() && source.numel() == out.numel()) {
+    out.copy_(source.reshape(out.sizes()));
+  } else {
+    out.copy_(source);
+  }
+}
+
+PlainResult::PlainResult(const at::Tensor& target, bool wanted) : target_(target) {
+  if (!wanted || !target.defined()) return;
+  own_ = target.scalar_type() != at::kFloat || !target.is_contiguous();
+  value_ = own_ ? at::empty(target.sizes(), target.options().dtype(at::kFloat)) : target;
+}
+
+std::vector<int64_t> spread(at::IntArrayRef values, size_t count) {
+  if (values.size() == 1) return std::vector<int64_t>(count, values[0]);
+  return values.vec();
+}
+
+}  // namespace softcann::op

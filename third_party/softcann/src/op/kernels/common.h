@@ -1,0 +1,64 @@
+// Helpers shared by the kernels of networks: results into out tensors, precision, shapes.
+#pragma once
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <utility>
+#include <vector>
+
+#include "op/placement.h"
+
+namespace softcann::op {
+
+inline bool low_precision(at::ScalarType type) {
+  return type == at::kHalf || type == at::kBFloat16;
+}
+inline bool low_precision(const at::Tensor& tensor) {
+  return tensor.defined() && low_precision(tensor.scalar_type());
+}
+// The same tensor where it is float32 already or absent.
+inline at::Tensor widened(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.scalar_type() != at::kFloat ? tensor.to(at::kFloat) : tensor;
+}
+
+// Stores a result in `out`: converts the type, broadcasts, and takes another shape of as many elements. No-op where
+// the result lies in out's memory already, or where the client did not ask for this output.
+void put(const at::Tensor& out, const at::Tensor& value);
+
+inline void put(const at::Tensor& out, const at::Tensor& value, bool wanted) {
+  if (wanted) put(out, value);
+}
+
+// out = compute(), where compute() allocates its own result: see Note [Placement].
+template <class Compute>
+void into(const at::Tensor& out, Compute&& compute, int skip = 0) {
+  const Placement placement(out, skip);
+  const at::Tensor value = std::forward<Compute>(compute)();
+  put(out, value);
+}
+
+// As the kernels of ATen that take no strides want it: float32 and contiguous.
+inline at::Tensor plain(const at::Tensor& tensor) {
+  return tensor.defined() ? widened(tensor).contiguous() : tensor;
+}
+
+// An output for such a kernel: the client's own where it is plain already, else a tensor that is stored at the end.
+class PlainResult {
+ public:
+  explicit PlainResult(const at::Tensor& target, bool wanted = true);
+  at::Tensor& value() { return value_; }
+  at::Tensor* pointer() { return value_.defined() ? &value_ : nullptr; }
+  void finish() const {
+    if (own_) put(target_, value_);
+  }
+
+ private:
+  const at::Tensor& target_;
+  at::Tensor value_;
+  bool own_ = false;
+};
+
+// Numbers of a shape list that CANN lets be given once for all dimensions.
+std::vector<int64_t> spread(at::IntArrayRef values, size_t count);
+
+}  // namespace softcann::op

@@ -1,0 +1,43 @@
+// Embedding tables.
+#include <ATen/ops/_embedding_bag.h>
+#include <ATen/ops/embedding_dense_backward.h>
+#include <ATen/ops/embedding_renorm.h>
+#include <ATen/ops/index_select_cpu_dispatch.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+OP(aclnnEmbedding) {
+  const at::Tensor index = indices.reshape({-1});
+  if (out.is_contiguous() && out.scalar_type() == weight.scalar_type() && weight.dim() == 2) {
+    at::Tensor rows = out.view({-1, weight.size(1)});
+    at::cpu::index_select_outf(weight, 0, index, rows);
+  } else {
+    put(out, weight.index_select(0, index));
+  }
+}
+OP(aclnnEmbeddingDenseBackward) {
+  const at::Tensor index = indices.scalar_type() == at::kInt ? indices : indices.to(at::kLong);
+  if (grad.scalar_type() == out.scalar_type() && !low_precision(grad)) {
+    into(out, [&] {
+      return at::embedding_dense_backward(grad, index, static_cast<int64_t>(numWeights),
+                                          static_cast<int64_t>(paddingIdx), scaleGradByFreq);
+    });
+  } else {
+    // Sums over repeated rows deserve float32.
+    put(out, at::embedding_dense_backward(grad.to(at::kFloat), index, static_cast<int64_t>(numWeights),
+                                          static_cast<int64_t>(paddingIdx), scaleGradByFreq));
+  }
+}
+OP(aclnnEmbeddingRenorm) { at::embedding_renorm_(selfRef, indices, maxNorm, normType); }
+OP(aclnnEmbeddingBag) {
+  const auto [value, bag_of, sizes, largest] =
+      at::_embedding_bag(weight, indices, offsets.to(indices.scalar_type()), scaleGradByFreq, mode, false,
+                         maybe(perSampleWeights), includeLastOffset, paddingIdx);
+  put(output, value);
+  if (bag_of.numel() == offset2bag.numel()) put(offset2bag, bag_of);
+  if (sizes.numel() == bagSize.numel()) put(bagSize, sizes);
+  if (largest.numel() == maxIndices.numel()) put(maxIndices, largest);
+}

@@ -1,0 +1,245 @@
+// One operator over lists of tensors. One task for the list; each tensor takes the fast path of the single operator.
+#include <ATen/CPUFunctions.h>
+#include <ATen/ops/copy_compositeexplicitautograd_dispatch.h>
+
+#include "op/fast_path.h"
+#include "op/kernel.h"
+#include "op/scalar.h"
+
+using namespace softcann::op;
+namespace fast = softcann::op::fast;
+
+namespace {
+
+constexpr auto plus = [](auto a, auto b) { return a + b; };
+constexpr auto minus = [](auto a, auto b) { return a - b; };
+constexpr auto times = [](auto a, auto b) { return a * b; };
+constexpr auto over = [](auto a, auto b) { return a / b; };
+constexpr auto root = [](auto x) { return std::sqrt(x); };
+constexpr auto negated = [](auto x) { return -x; };
+constexpr auto inverse = [](auto x) { return decltype(x)(1) / x; };
+
+// The list's i-th tensor, after a check that it has as many as the output.
+void check_lengths(at::TensorList out, size_t length) {
+  TORCH_CHECK(out.size() == length, "the lists have ", length, " and ", out.size(), " tensors");
+}
+at::Tensor& place(at::TensorList list, size_t i) {
+  return const_cast<at::Tensor&>(list[i]);
+}
+at::Scalar number(const at::Tensor& one) {
+  return at::cpu::_local_scalar_dense(one);
+}
+at::Scalar number(const at::Scalar& value) {
+  return value;
+}
+
+void add(const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha, at::Tensor& out) {
+  if (!(fast::is_one(alpha) && fast::binary<true>(a, b, out, plus))) at::cpu::add_outf(a, b, alpha, out);
+}
+void sub(const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha, at::Tensor& out) {
+  if (!(fast::is_one(alpha) && fast::binary<true>(a, b, out, minus))) at::cpu::sub_outf(a, b, alpha, out);
+}
+void mul(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
+  if (!fast::binary<true>(a, b, out, times)) at::cpu::mul_outf(a, b, out);
+}
+void div(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
+  if (!fast::binary<false>(a, b, out, over)) at::cpu::div_outf(a, b, out);
+}
+void add(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
+  if (!fast::with_scalar<true>(a, b, out, plus)) at::cpu::add_outf(a, wrapped(b, a, out), 1, out);
+}
+void sub(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
+  if (!fast::with_scalar<true>(a, b, out, minus)) at::cpu::sub_outf(a, wrapped(b, a, out), 1, out);
+}
+void mul(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
+  if (!fast::with_scalar<true>(a, b, out, times)) at::cpu::mul_outf(a, wrapped(b, a, out), out);
+}
+void div(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
+  if (!fast::with_scalar<false>(a, b, out, over)) at::cpu::div_outf(a, wrapped(b, a, out), out);
+}
+void maximum(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) { at::cpu::maximum_outf(a, b, out); }
+void minimum(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) { at::cpu::minimum_outf(a, b, out); }
+void maximum(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) { at::cpu::clamp_min_outf(a, b, out); }
+void minimum(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) { at::cpu::clamp_max_outf(a, b, out); }
+void pow(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) { at::cpu::pow_outf(a, b, out); }
+void pow(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) { at::cpu::pow_outf(a, b, out); }
+void sqrt(const at::Tensor& a, at::Tensor& out) {
+  if (!fast::unary<false>(a, out, root)) at::cpu::sqrt_outf(a, out);
+}
+void neg(const at::Tensor& a, at::Tensor& out) {
+  if (!fast::unary<true>(a, out, negated)) at::cpu::neg_outf(a, out);
+}
+void reciprocal(const at::Tensor& a, at::Tensor& out) {
+  if (!fast::unary<false>(a, out, inverse)) at::cpu::reciprocal_outf(a, out);
+}
+void copy(const at::Tensor& from, at::Tensor& to) {
+  if (!fast::copy(to, from)) at::compositeexplicitautograd::copy_(to, from);
+}
+
+template <class F>
+void each(at::TensorList x, at::TensorList out, F&& f) {
+  check_lengths(out, x.size());
+  for (size_t i = 0; i < x.size(); ++i) f(x[i], place(out, i));
+}
+template <class F>
+void each(at::TensorList x1, at::TensorList x2, at::TensorList out, F&& f) {
+  check_lengths(x1, x2.size());
+  check_lengths(out, x1.size());
+  for (size_t i = 0; i < x1.size(); ++i) f(x1[i], x2[i], place(out, i));
+}
+template <class F>
+void each(at::TensorList x, c10::ArrayRef<at::Scalar> scalars, at::TensorList out, F&& f) {
+  check_lengths(x, scalars.size());
+  check_lengths(out, x.size());
+  for (size_t i = 0; i < x.size(); ++i) f(x[i], scalars[i], place(out, i));
+}
+
+}  // namespace
+
+// Functions of one tensor.
+#define FOREACH_UNARY(NAME, FUNCTION) \
+  OP(aclnnForeach##NAME) { \
+    each(x, out, [](const at::Tensor& from, at::Tensor& to) { at::cpu::FUNCTION##_outf(from, to); }); \
+  }
+FOREACH_UNARY(Abs, abs)
+FOREACH_UNARY(Acos, acos)
+FOREACH_UNARY(Asin, asin)
+FOREACH_UNARY(Atan, atan)
+FOREACH_UNARY(Cos, cos)
+FOREACH_UNARY(Cosh, cosh)
+FOREACH_UNARY(Erf, erf)
+FOREACH_UNARY(Erfc, erfc)
+FOREACH_UNARY(Exp, exp)
+FOREACH_UNARY(Expm1, expm1)
+FOREACH_UNARY(Log, log)
+FOREACH_UNARY(Log10, log10)
+FOREACH_UNARY(Log1p, log1p)
+FOREACH_UNARY(Log2, log2)
+FOREACH_UNARY(Sigmoid, sigmoid)
+FOREACH_UNARY(Sign, sgn)
+FOREACH_UNARY(Sin, sin)
+FOREACH_UNARY(Sinh, sinh)
+FOREACH_UNARY(Tan, tan)
+FOREACH_UNARY(Tanh, tanh)
+OP(aclnnForeachNeg) { each(x, out, [](auto& from, auto& to) { neg(from, to); }); }
+OP(aclnnForeachSqrt) { each(x, out, [](auto& from, auto& to) { sqrt(from, to); }); }
+OP(aclnnForeachReciprocal) { each(x, out, [](auto& from, auto& to) { reciprocal(from, to); }); }
+OP(aclnnForeachCopy) { each(x, out, [](auto& from, auto& to) { copy(from, to); }); }
+OP(aclnnForeachZeroInplace) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!fast::zero(x[i])) at::cpu::zero_(place(x, i));
+  }
+}
+
+// With a list, with one number for all (in a tensor, or V2: in a scalar), with a number for each.
+#define FOREACH_SCALARS(NAME, FUNCTION) \
+  OP(aclnnForeach##NAME##Scalar) { \
+    const at::Scalar value = number(scalar); \
+    each(x, out, [&](auto& from, auto& to) { FUNCTION(from, value, to); }); \
+  } \
+  OP(aclnnForeach##NAME##ScalarV2) { \
+    each(x, out, [&](auto& from, auto& to) { FUNCTION(from, scalar, to); }); \
+  } \
+  OP(aclnnForeach##NAME##ScalarList) { \
+    each(x, scalars, out, [](auto& from, auto& value, auto& to) { FUNCTION(from, value, to); }); \
+  }
+#define FOREACH_LIST(NAME, FUNCTION) \
+  OP(aclnnForeach##NAME##List) { each(x1, x2, out, [](auto& a, auto& b, auto& to) { FUNCTION(a, b, to); }); }
+FOREACH_SCALARS(Add, add)
+FOREACH_SCALARS(Sub, sub)
+FOREACH_SCALARS(Mul, mul)
+FOREACH_SCALARS(Div, div)
+FOREACH_SCALARS(Maximum, maximum)
+FOREACH_SCALARS(Minimum, minimum)
+FOREACH_SCALARS(Pow, pow)
+FOREACH_LIST(Mul, mul)
+FOREACH_LIST(Div, div)
+FOREACH_LIST(Maximum, maximum)
+FOREACH_LIST(Minimum, minimum)
+FOREACH_LIST(Pow, pow)
+OP(aclnnForeachAddList) {
+  const at::Scalar factor = number(alpha);
+  each(x1, x2, out, [&](auto& a, auto& b, auto& to) { add(a, b, factor, to); });
+}
+OP(aclnnForeachAddListV2) { each(x1, x2, out, [&](auto& a, auto& b, auto& to) { add(a, b, alpha, to); }); }
+OP(aclnnForeachSubList) {
+  const at::Scalar factor = number(alpha);
+  each(x1, x2, out, [&](auto& a, auto& b, auto& to) { sub(a, b, factor, to); });
+}
+OP(aclnnForeachSubListV2) { each(x1, x2, out, [&](auto& a, auto& b, auto& to) { sub(a, b, alpha, to); }); }
+OP(aclnnForeachPowScalarAndTensor) {
+  each(x, out, [&](auto& exponent, auto& to) { at::cpu::pow_outf(scalar, exponent, to); });
+}
+
+// x1 + value * x2 (times or over) x3.
+#define FOREACH_ADDC(NAME, FUNCTION) \
+  OP(aclnnForeach##NAME##ScalarV2) { \
+    check_lengths(x3, x1.size()); \
+    size_t i = 0; \
+    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { at::cpu::FUNCTION##_outf(a, b, x3[i++], scalar, to); }); \
+  } \
+  OP(aclnnForeach##NAME##Scalar) { \
+    check_lengths(x3, x1.size()); \
+    const at::Scalar value = number(scalar); \
+    size_t i = 0; \
+    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { at::cpu::FUNCTION##_outf(a, b, x3[i++], value, to); }); \
+  } \
+  OP(aclnnForeach##NAME##ScalarList) { addc_list(x1, x2, x3, scalars, out, &at::cpu::FUNCTION##_outf); } \
+  OP(aclnnForeach##NAME##List) { addc_list(x1, x2, x3, scalars, out, &at::cpu::FUNCTION##_outf); }
+
+namespace {
+using Addc = at::Tensor& (*)(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Scalar&, at::Tensor&);
+// The numbers come as one tensor with an element for each.
+void addc_list(at::TensorList x1, at::TensorList x2, at::TensorList x3, const at::Tensor& scalars, at::TensorList out,
+               Addc function) {
+  check_lengths(x3, x1.size());
+  check_lengths(x1, static_cast<size_t>(scalars.numel()));
+  const at::Tensor values = scalars.to(at::kDouble).contiguous();
+  const double* value = values.const_data_ptr<double>();
+  size_t i = 0;
+  each(x1, x2, out, [&](auto& a, auto& b, auto& to) {
+    function(a, b, x3[i], value[i], to);
+    ++i;
+  });
+}
+}  // namespace
+FOREACH_ADDC(Addcmul, addcmul)
+FOREACH_ADDC(Addcdiv, addcdiv)
+
+OP(aclnnForeachLerpScalar) {
+  each(x1, x2, out, [&](auto& a, auto& b, auto& to) { at::cpu::lerp_outf(a, b, weight, to); });
+}
+OP(aclnnForeachLerpList) {
+  check_lengths(weight, x1.size());
+  size_t i = 0;
+  each(x1, x2, out, [&](auto& a, auto& b, auto& to) { at::cpu::lerp_outf(a, b, weight[i++], to); });
+}
+OP(aclnnForeachNorm) {
+  each(x, out, [&](auto& from, auto& to) {
+    at::cpu::linalg_vector_norm_outf(from, scalar, std::nullopt, false, to.scalar_type(), to);
+  });
+}
+
+namespace {
+void round_off(at::TensorList x, int64_t mode, at::TensorList out) {
+  each(x, out, [&](const at::Tensor& from, at::Tensor& to) {
+    switch (mode) {
+      case 1: at::cpu::round_outf(from, to); return;
+      case 2: at::cpu::floor_outf(from, to); return;
+      case 3: at::cpu::ceil_outf(from, to); return;
+      case 5: at::cpu::trunc_outf(from, to); return;
+      case 7: at::cpu::frac_outf(from, to); return;
+      case 4:  // halves away from zero
+        to.copy_(at::cpu::floor(at::cpu::add(from.abs(), wrapped(0.5))).mul_(at::cpu::sgn(from)));
+        return;
+      default: TORCH_CHECK(false, "roundMode ", mode, " is not supported");
+    }
+  });
+}
+}  // namespace
+OP(aclnnForeachRoundOffNumber) { round_off(x, number(roundMode).toLong(), out); }
+OP(aclnnForeachRoundOffNumberV2) { round_off(x, roundMode.toLong(), out); }
+
+OP(aclnnForeachNonFiniteCheckAndUnscale) {
+  at::cpu::_amp_foreach_non_finite_check_and_unscale_(scaledGrads, foundInf, invScale);
+}

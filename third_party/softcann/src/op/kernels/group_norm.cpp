@@ -1,0 +1,55 @@
+// Group normalization.
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu_cpu_dispatch.h>
+
+#include <ATen/native/group_norm.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+void group_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const at::Tensor& x, const at::Tensor& gamma,
+                     const at::Tensor& beta, int64_t N, int64_t C, int64_t HxW, int64_t group, double eps) {
+  if (x.numel() == 0) return;
+  PlainResult result(out), mean_result(mean), rstd_result(rstd);
+  at::native::GroupNormKernel(at::kCPU, plain(x), plain(gamma), plain(beta), N, C, HxW, group, eps, result.value(),
+                              mean_result.value(), rstd_result.value());
+  result.finish();
+  mean_result.finish();
+  rstd_result.finish();
+}
+int64_t plane(const at::Tensor& x) {
+  return x.numel() / std::max<int64_t>(x.size(0) * x.size(1), 1);
+}
+
+}  // namespace
+
+OP(aclnnGroupNorm) { group_norm_into(out, meanOut, rstdOut, self, gamma, beta, N, C, HxW, group, eps); }
+OP(aclnnGroupNormSilu) {
+  group_norm_into(out, meanOut, rstdOut, self, gamma, beta, self.size(0), self.size(1), plane(self), group, eps);
+  at::cpu::silu_(out);
+}
+OP(aclnnGroupNormSiluV2) {
+  group_norm_into(out, meanOut, rstdOut, self, gamma, beta, self.size(0), self.size(1), plane(self), group, eps);
+  if (activateSilu) at::cpu::silu_(out);
+}
+OP(aclnnGroupNormSwish) {
+  group_norm_into(yOut, meanOut, rstdOut, x, gamma, beta, x.size(0), x.size(1), plane(x), numGroups, eps);
+  if (activateSwish) yOut.mul_(at::sigmoid(yOut * swishScale));
+}
+OP(aclnnGroupNormBackward) {
+  PlainResult dx(gradInput, outputMask[0]), dgamma(gradGammaOut, outputMask[1]), dbeta(gradBetaOut, outputMask[2]);
+  if (input.numel()) {
+    at::native::GroupNormBackwardKernel(at::kCPU, plain(gradOut), plain(input), plain(mean), plain(rstd), plain(gamma),
+                                        N, C, HxW, group, dx.value(), dgamma.value(), dbeta.value());
+  } else {
+    if (dgamma.pointer()) dgamma.value().zero_();
+    if (dbeta.pointer()) dbeta.value().zero_();
+  }
+  dx.finish();
+  dgamma.finish();
+  dbeta.finish();
+}

@@ -1,0 +1,186 @@
+// Reading and writing by index tensors.
+#include <ATen/ops/_index_put_impl.h>
+#include <ATen/ops/_unique2.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/gather_cpu_dispatch.h>
+#include <ATen/ops/index_cpu_dispatch.h>
+#include <ATen/ops/index_select_cpu_dispatch.h>
+#include <ATen/ops/masked_select.h>
+#include <ATen/ops/nonzero.h>
+#include <ATen/ops/put_cpu_dispatch.h>
+#include <ATen/ops/take_cpu_dispatch.h>
+#include <ATen/ops/unique_consecutive.h>
+#include <ATen/ops/unique_dim.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <ATen/core/List.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+// Note [Absent indices]
+// Clients put an empty one-dimensional tensor where an index is absent (x[:, i]), as a list cannot hold null for all of
+// them. One that is really empty selects nothing; then every defined index is empty.
+bool placeholder(const at::Tensor& index) {
+  return !index.defined() || (index.dim() == 1 && index.size(0) == 0);
+}
+bool selects_nothing(at::TensorList indices) {
+  return std::all_of(indices.begin(), indices.end(), placeholder);
+}
+c10::List<std::optional<at::Tensor>> optional_list(at::TensorList indices) {
+  c10::List<std::optional<at::Tensor>> list;
+  list.reserve(indices.size());
+  for (const at::Tensor& index : indices) {
+    list.push_back(placeholder(index) ? std::nullopt : std::optional<at::Tensor>(index));
+  }
+  return list;
+}
+
+}  // namespace
+
+OP(aclnnIndex) {
+  if (out.numel() == 0) return;
+  at::cpu::index_outf(self, optional_list(indices), out);
+}
+OP(aclnnIndexPutImpl) {
+  if (selects_nothing(indices) || selfRef.numel() == 0) return;
+  const at::Tensor same = values.scalar_type() == selfRef.scalar_type() ? values : values.to(selfRef.scalar_type());
+  // The CPU kernel checks every index as it goes, so the parameter `unsafe` changes nothing.
+  at::_index_put_impl_(selfRef, optional_list(indices), same, accumulate, false);
+}
+OP(aclnnIndexSelect) { at::cpu::index_select_outf(self, dim, index, out); }
+
+namespace {
+
+void index_add_into(at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index,
+                    const at::Tensor& source, const at::Scalar& alpha) {
+  put(out, self);
+  out.index_add_(dim, index, source.scalar_type() == out.scalar_type() ? source : source.to(out.scalar_type()), alpha);
+}
+
+}  // namespace
+
+OP(aclnnIndexAdd) { index_add_into(out, self, dim, index, source, alpha); }
+OP(aclnnIndexAddV2) { index_add_into(out, self, dim, index, source, alpha); }
+OP(aclnnIndexCopy) {
+  put(outRef, selfRef);
+  outRef.index_copy_(dim, index.to(at::kLong), source);
+}
+OP(aclnnInplaceIndexCopy) { selfRef.index_copy_(dim, index.to(at::kLong), source); }
+OP(aclnnIndexFill) {
+  put(out, self);
+  out.index_fill_(dim, index.to(at::kLong), value);
+}
+OP(aclnnInplaceIndexFill) { selfRef.index_fill_(dim, index.to(at::kLong), value); }
+OP(aclnnIndexFillTensor) {
+  put(out, self);
+  for (const int64_t i : index) out.select(dim, i).fill_(value);
+}
+OP(aclnnInplaceIndexFillTensor) {
+  for (const int64_t i : index) selfRef.select(dim, i).fill_(value);
+}
+
+OP(aclnnGather) { at::cpu::gather_outf(self, dim, index.to(at::kLong), false, out); }
+OP(aclnnGatherV2) {
+  put(out, self.index_select(dim, index.reshape({-1})));
+}
+OP(aclnnGatherV3) {
+  TORCH_CHECK(batchDims == 0, "aclnnGatherV3: batchDims ", batchDims, " is not supported");
+  put(out, self.index_select(dim, index.reshape({-1})));
+}
+
+namespace {
+
+// Rows of an index matrix address the leading dimensions of `data`.
+at::Tensor flat_rows(const at::Tensor& data, const at::Tensor& indices) {
+  const int64_t depth = indices.size(-1);
+  at::Tensor flat = at::zeros(indices.sizes().slice(0, indices.dim() - 1), indices.options().dtype(at::kLong));
+  for (int64_t i = 0; i < depth; ++i) {
+    const at::Tensor column = indices.select(-1, i).to(at::kLong);
+    const int64_t size = data.size(i);
+    TORCH_CHECK_INDEX(column.numel() == 0 || (column.min().item<int64_t>() >= -size &&
+                                              column.max().item<int64_t>() < size),
+                      "index out of range in dimension ", i, " of size ", size);
+    flat = flat * size + at::where(column < 0, column + size, column);
+  }
+  return flat.reshape({-1});
+}
+at::Tensor as_rows(const at::Tensor& data, int64_t depth) {
+  std::vector<int64_t> sizes{-1};
+  for (int64_t i = depth; i < data.dim(); ++i) sizes.push_back(data.size(i));
+  return data.view(sizes);
+}
+
+void scatter_nd_into(at::Tensor& target, const at::Tensor& indices, const at::Tensor& updates) {
+  const int64_t depth = indices.size(-1);
+  at::Tensor rows = as_rows(target, depth);
+  std::vector<int64_t> sizes{-1};
+  for (int64_t i = 1; i < rows.dim(); ++i) sizes.push_back(rows.size(i));
+  rows.index_copy_(0, flat_rows(target, indices), updates.reshape(sizes).to(target.scalar_type()));
+}
+
+}  // namespace
+
+OP(aclnnGatherNd) { put(out, as_rows(self.contiguous(), indices.size(-1)).index_select(0, flat_rows(self, indices))); }
+OP(aclnnScatterNdUpdate) { scatter_nd_into(varRef, indices, updates); }
+OP(aclnnScatterNd) {
+  put(out, data);
+  scatter_nd_into(out, indices, updates);
+}
+
+OP(aclnnTake) { at::cpu::take_outf(self, index.to(at::kLong), out); }
+OP(aclnnInplacePut) { at::cpu::put_(selfRef, index.to(at::kLong), source, accumulate); }
+
+namespace {
+
+at::Tensor as_mask(const at::Tensor& mask) {
+  return mask.scalar_type() == at::kBool ? mask : mask.to(at::kBool);
+}
+// Fills the front of an output that has room for the largest result, and tells the client how much it is.
+void put_front(const at::Tensor& out, const at::Tensor& value) {
+  TORCH_CHECK(value.numel() <= out.numel(), "the output holds ", out.numel(), " elements, the result has ",
+              value.numel());
+  if (value.numel()) {
+    at::Tensor front = at::as_strided(out, {value.numel()}, {1});
+    front.copy_(value.reshape({-1}));
+  }
+  set_view_shape(out, value.sizes());
+}
+
+}  // namespace
+
+OP(aclnnMaskedSelect) { put_front(out, at::masked_select(self, as_mask(mask))); }
+OP(aclnnNonzero) { put_front(out, at::nonzero(self)); }
+OP(aclnnNonzeroV2) { put_front(out, at::nonzero(self).t()); }
+OP(aclnnInplaceMaskedScatter) { selfRef.masked_scatter_(as_mask(mask), source); }
+
+OP(aclnnUnique) {
+  const auto [value, inverse, counts] = at::_unique2(self, sorted, returnInverse, false);
+  put_front(valueOut, value);
+  put(inverseOut, inverse, returnInverse);
+}
+OP(aclnnUnique2) {
+  const auto [value, inverse, counts] = at::_unique2(self, sorted, returnInverse || returnCounts, returnCounts);
+  put_front(valueOut, value);
+  put(inverseOut, inverse, returnInverse);
+  if (returnCounts) put_front(countsOut, counts);
+}
+OP(aclnnUniqueConsecutive) {
+  constexpr int64_t no_dim = 1000;  // the published client's way to say "flattened"
+  const auto [value, inverse, counts] = at::unique_consecutive(
+      self, returnInverse, returnCounts, dim == no_dim ? std::nullopt : std::optional<int64_t>(dim));
+  put_front(valueOut, value);
+  put(inverseOut, inverse, returnInverse);
+  if (returnCounts) put_front(countsOut, counts);
+}
+OP(aclnnUniqueDim) {
+  const auto [value, inverse, counts] = at::unique_dim(self, dim, sorted, returnInverse, true);
+  put_front(valueOut, value);
+  put(inverseOut, inverse, returnInverse);
+  if (countsOut.defined() && countsOut.numel() >= counts.numel()) put_front(countsOut, counts);
+}

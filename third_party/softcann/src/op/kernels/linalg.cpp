@@ -1,0 +1,61 @@
+// Linear algebra and Fourier transforms.
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+OP(aclnnInverse) { put(out, at::inverse(self)); }
+OP(aclnnLinalgCholesky) { put(out, at::linalg_cholesky(self, upper)); }
+OP(aclnnLinalgCross) { at::cpu::linalg_cross_outf(self, other, dim, out); }
+OP(aclnnLinalgQr) {
+  constexpr std::string_view modes[] = {"reduced", "complete", "r"};
+  TORCH_CHECK(mode >= 0 && mode < 3, "aclnnLinalgQr: mode ", mode, " is not 0, 1 or 2");
+  const auto [q, r] = at::linalg_qr(self, modes[mode]);
+  put(Q, q, mode != 2);
+  put(R, r);
+}
+OP(aclnnQr) {
+  const auto [q, r] = at::linalg_qr(self, some ? "reduced" : "complete");
+  put(Q, q);
+  put(R, r);
+}
+OP(aclnnSvd) {
+  if (computeUV) {
+    const auto [left, values, right] = at::linalg_svd(input, fullMatrices);
+    put(u, left);
+    put(sigma, values);
+    put(v, right.mH());
+  } else {
+    put(sigma, at::linalg_svdvals(input));
+  }
+}
+OP(aclnnSlogdet) {
+  const auto [sign, log_of] = at::slogdet(self);
+  put(signOut, sign);
+  put(logOut, log_of);
+}
+OP(aclnnLogdet) { put(out, at::logdet(self)); }
+OP(aclnnTriangularSolve) {
+  const auto [solution, copy] = at::triangular_solve(self, A, upper, transpose, unitriangular);
+  put(xOut, solution);
+  put(mOut, copy);
+}
+OP(aclnnCdist) { put(out, at::cdist(x1, x2, p)); }
+OP(aclnnCdistBackward) { put(out, at::_cdist_backward(grad.contiguous(), x1.contiguous(), x2.contiguous(), p, cdist.contiguous())); }
+OP(aclnnPdist) { put(out, at::pdist(self, p)); }
+
+namespace {
+
+const char* norm_of(int64_t norm) {
+  constexpr const char* names[] = {"", "backward", "forward", "ortho"};
+  TORCH_CHECK(norm >= 1 && norm < 4, "aclRfft1D: norm ", norm, " is not 1, 2 or 3");
+  return names[norm];
+}
+
+}  // namespace
+
+OP(aclRfft1D) { put(out, out.is_complex() ? at::fft_rfft(self, n, dim, norm_of(norm)) : at::view_as_real(at::fft_rfft(self, n, dim, norm_of(norm)))); }
+OP(aclStft) {
+  const at::Tensor result = at::stft(self, nFft, hopLength, winLength, maybe(windowOptional), normalized, onesided, true);
+  put(out, returnComplex && out.is_complex() ? result : at::view_as_real(result));
+}

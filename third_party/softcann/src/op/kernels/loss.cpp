@@ -1,0 +1,250 @@
+// Losses and their gradients. CANN's reduction numbers are torch's: 0 none, 1 mean, 2 sum.
+#include <ATen/ops/_ctc_loss.h>
+#include <ATen/ops/_ctc_loss_backward.h>
+#include <ATen/ops/binary_cross_entropy_backward_cpu_dispatch.h>
+#include <ATen/ops/binary_cross_entropy_cpu_dispatch.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/hinge_embedding_loss.h>
+#include <ATen/ops/huber_loss.h>
+#include <ATen/ops/kl_div.h>
+#include <ATen/ops/l1_loss.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/mse_loss_backward_cpu_dispatch.h>
+#include <ATen/ops/mse_loss_cpu_dispatch.h>
+#include <ATen/ops/multilabel_margin_loss_forward.h>
+#include <ATen/ops/nll_loss2d_backward_cpu_dispatch.h>
+#include <ATen/ops/nll_loss2d_forward_cpu_dispatch.h>
+#include <ATen/ops/nll_loss_backward_cpu_dispatch.h>
+#include <ATen/ops/nll_loss_forward_cpu_dispatch.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sign.h>
+#include <ATen/ops/smooth_l1_loss_backward_cpu_dispatch.h>
+#include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
+#include <ATen/ops/soft_margin_loss.h>
+#include <ATen/ops/soft_margin_loss_backward.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <ATen/core/Reduction.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+int64_t reduction_of(const char* text) {
+  const std::string_view name = *text ? text : "mean";
+  if (name == "none") return at::Reduction::None;
+  if (name == "mean") return at::Reduction::Mean;
+  TORCH_CHECK(name == "sum", "reduction must be none, mean or sum, not '", name, "'");
+  return at::Reduction::Sum;
+}
+at::Tensor reduced(const at::Tensor& values, int64_t reduction) {
+  return reduction == at::Reduction::None ? values : reduction == at::Reduction::Mean ? values.mean() : values.sum();
+}
+at::Tensor class_index(const at::Tensor& target) {
+  return target.scalar_type() == at::kLong || target.scalar_type() == at::kByte ? target : target.to(at::kLong);
+}
+// Loss kernels of ATen resize their outputs, so they get tensors of the shapes they mean.
+at::Tensor shaped(const at::Tensor& out, int64_t reduction, at::IntArrayRef sizes) {
+  return reduction == at::Reduction::None ? out : out.view(out.numel() == 1 ? at::IntArrayRef{} : sizes);
+}
+
+}  // namespace
+
+OP(aclnnNLLLoss) {
+  at::Tensor loss = shaped(out, reduction, {}), total = totalWeightOut.view({});
+  at::cpu::nll_loss_forward_outf(self, class_index(target), maybe(weight), reduction, ignoreIndex, loss, total);
+}
+OP(aclnnNLLLossBackward) {
+  const at::Tensor grad = reduction == at::Reduction::None || self.dim() == 1 ? gradOutput : gradOutput.reshape({});
+  at::cpu::nll_loss_backward_outf(grad, self, class_index(target), maybe(weight), reduction, ignoreIndex,
+                                  totalWeight.reshape({}), out);
+}
+OP(aclnnNLLLoss2d) {
+  at::Tensor loss = shaped(out, reduction, {}), total = totalWeightOut.view({});
+  at::cpu::nll_loss2d_forward_outf(self, class_index(target), maybe(weight), reduction, ignoreIndex, loss, total);
+}
+OP(aclnnNLLLoss2dBackward) {
+  const at::Tensor grad = reduction == at::Reduction::None ? gradOutput : gradOutput.reshape({});
+  at::cpu::nll_loss2d_backward_outf(grad, self, class_index(target), maybe(weight), reduction, ignoreIndex,
+                                    totalWeight.reshape({}), out);
+}
+
+namespace {
+
+struct ClassLoss {
+  at::Tensor log_prob, weights, counted;  // weights per row, 0 where ignored
+  at::Tensor index;
+};
+ClassLoss class_weights(const at::Tensor& log_prob, const at::Tensor& target, const at::Tensor& weight,
+                        int64_t ignore) {
+  const at::Tensor kept = target != ignore;
+  const at::Tensor index = at::where(kept, target, at::zeros_like(target)).to(at::kLong);
+  const at::Tensor per_row = weight.defined() ? weight.to(at::kFloat).index_select(0, index)
+                                              : at::ones({target.size(0)}, log_prob.options());
+  return {log_prob, per_row * kept, kept, index};
+}
+// Label smoothing gives each class this much besides the target's share.
+at::Tensor smoothing_weights(const at::Tensor& weight, const at::Tensor& log_prob) {
+  return weight.defined() ? weight.to(at::kFloat) : at::ones({log_prob.size(1)}, log_prob.options());
+}
+
+}  // namespace
+
+OP(aclnnCrossEntropyLoss) {
+  const int64_t reduction = reduction_of(reductionOptional);
+  const at::Tensor log_prob = at::log_softmax(input, 1, at::kFloat);
+  put(logProbOut, log_prob);
+  const ClassLoss rows = class_weights(log_prob, target, weightOptional, ignoreIndex);
+  const at::Tensor picked = -log_prob.gather(1, rows.index.unsqueeze(1)).squeeze(1) * rows.weights;
+  at::Tensor loss = picked;
+  if (labelSmoothing > 0) {
+    const at::Tensor weights = smoothing_weights(weightOptional, log_prob);
+    const at::Tensor smooth = -(log_prob * weights).sum(1) * rows.counted;
+    loss = (1 - labelSmoothing) * picked + labelSmoothing / static_cast<double>(log_prob.size(1)) * smooth;
+  }
+  const at::Tensor lse = at::logsumexp(widened(input), {1});
+  if (returnZloss) put(lseForZlossOut, lse);
+  at::Tensor z = lseSquareScaleForZloss * lse.square() * rows.counted;
+  if (reduction == at::Reduction::Mean) {
+    loss = loss.sum() / rows.weights.sum();
+    z = z.sum() / rows.counted.sum();
+  } else if (reduction == at::Reduction::Sum) {
+    loss = loss.sum();
+    z = z.sum();
+  }
+  if (returnZloss) put(zlossOut, z);
+  put(lossOut, lseSquareScaleForZloss != 0 ? loss + z : loss);
+}
+OP(aclnnCrossEntropyLossGrad) {
+  const int64_t reduction = reduction_of(reductionOptional);
+  const at::Tensor log_prob = widened(logProb);
+  const ClassLoss rows = class_weights(log_prob, target, weightOptional, ignoreIndex);
+  at::Tensor scale = widened(gradLoss), z_scale = gradZlossOptional.defined() ? widened(gradZlossOptional) : at::Tensor();
+  if (lseSquareScaleForZloss != 0) z_scale = z_scale.defined() ? z_scale + scale : scale;
+  if (reduction == at::Reduction::Mean) {
+    scale = scale / rows.weights.sum();
+    if (z_scale.defined()) z_scale = z_scale / rows.counted.sum();
+  }
+  const at::Tensor prob = log_prob.exp();
+  const double classes = static_cast<double>(log_prob.size(1));
+  at::Tensor by_log_prob = at::zeros_like(log_prob);
+  by_log_prob.scatter_(1, rows.index.unsqueeze(1),
+                       (-(1 - labelSmoothing) * rows.weights * scale.expand_as(rows.weights)).unsqueeze(1));
+  if (labelSmoothing > 0) {
+    const at::Tensor weights = smoothing_weights(weightOptional, log_prob);
+    by_log_prob -= labelSmoothing / classes * weights.unsqueeze(0) *
+                   (rows.counted * scale.expand_as(rows.weights)).unsqueeze(1);
+  }
+  at::Tensor grad = by_log_prob - prob * by_log_prob.sum(1, true);
+  if (z_scale.defined() && lseForZlossOptional.defined()) {
+    grad += prob * (2 * lseSquareScaleForZloss * lseForZlossOptional * rows.counted *
+                    z_scale.expand_as(rows.weights)).unsqueeze(1);
+  }
+  put(out, grad);
+}
+OP(aclnnSoftmaxCrossEntropyWithLogits) {
+  put(loss, -(at::log_softmax(features, -1) * labels).sum(-1));
+  put(backprop, at::softmax(features, -1) - labels);
+}
+
+OP(aclnnMseLoss) { at::cpu::mse_loss_outf(self, target, reduction, out); }
+OP(aclnnMseLossOut) { at::cpu::mse_loss_outf(self, target, reduction, out); }
+OP(aclnnMseLossBackward) { at::cpu::mse_loss_backward_outf(gradOutput, self, target, reduction, out); }
+OP(aclnnMseLossGrad) {
+  at::cpu::mse_loss_backward_outf(dout, predict, label, reduction_of(reductionOptional), writable(yOut));
+}
+OP(aclnnL1Loss) { put(out, at::l1_loss(self, target, reduction)); }
+OP(aclnnL1LossBackward) {
+  const at::Tensor sign = at::sign(self - target) * gradOutput;
+  put(gradInput, reduction == at::Reduction::Mean ? sign / static_cast<double>(sign.numel()) : sign);
+}
+OP(aclnnSmoothL1Loss) { at::cpu::smooth_l1_loss_outf(self, target, reduction, beta, result); }
+OP(aclnnSmoothL1LossBackward) {
+  at::cpu::smooth_l1_loss_backward_outf(gradOut, self, target, reduction, beta, gradInput);
+}
+OP(aclnnHuberLoss) { put(loss, at::huber_loss(predictions, targets, at::Reduction::Mean, delta)); }
+OP(aclnnSoftMarginLoss) { put(out, at::soft_margin_loss(self, target, reduction)); }
+OP(aclnnSoftMarginLossBackward) { put(out, at::soft_margin_loss_backward(gradOutput, self, target, reduction)); }
+OP(aclnnKlDiv) { put(out, at::kl_div(self, target, reduction, logTarget)); }
+
+namespace {
+
+at::Tensor averaged(const at::Tensor& grad, int64_t reduction, int64_t count) {
+  return reduction == at::Reduction::Mean ? grad / static_cast<double>(count) : grad;
+}
+
+}  // namespace
+
+OP(aclnnKlDivBackward) {
+  const at::Tensor grad = logTarget ? -at::exp(target) * gradOutput
+                                    : at::where(target > 0, -target * gradOutput, at::zeros({}, out.options()));
+  put(out, averaged(grad, reduction, self.numel()));
+}
+OP(aclnnKlDivTargetBackward) {
+  const at::Tensor grad =
+      logTarget ? gradOutput * (target + 1 - self) * target.exp()
+                : at::where(target > 0, gradOutput * (target.log() + 1 - self), at::zeros({}, gradTarget.options()));
+  put(gradTarget, averaged(grad, reduction, self.numel()));
+}
+OP(aclnnBinaryCrossEntropy) {
+  at::cpu::binary_cross_entropy_outf(self, target, maybe(weight), reduction, out);
+}
+OP(aclnnBinaryCrossEntropyBackward) {
+  at::cpu::binary_cross_entropy_backward_outf(gradOutput, self, target, maybe(weightOptional), reduction, out);
+}
+OP(aclnnBinaryCrossEntropyWithLogits) {
+  put(out, at::binary_cross_entropy_with_logits(self, target, maybe(weightOptional), maybe(posWeightOptional),
+                                                reduction));
+}
+OP(aclnnBinaryCrossEntropyWithLogitsBackward) {
+  at::Tensor grad;
+  if (posWeightOptional.defined()) {
+    const at::Tensor positive = posWeightOptional * target;
+    grad = (positive + 1 - target) * at::sigmoid(self) - positive;
+  } else {
+    grad = at::sigmoid(self) - target;
+  }
+  grad = grad * gradOutput;
+  if (weightOptional.defined()) grad = grad * weightOptional;
+  put(out, averaged(grad, reduction, self.numel()));
+}
+
+OP(aclnnCtcLoss) {
+  const auto [loss, alpha] =
+      at::_ctc_loss(logProbs, targets, inputLengths, targetlengths, blank, zeroInfinity);
+  put(negLogLikelihoodOut, loss);
+  // CANN pads the last dimension to a multiple of eight.
+  logAlphaOut.zero_();
+  logAlphaOut.narrow(-1, 0, std::min(alpha.size(-1), logAlphaOut.size(-1)))
+      .copy_(alpha.narrow(-1, 0, std::min(alpha.size(-1), logAlphaOut.size(-1))));
+}
+OP(aclnnCtcLossBackward) {
+  const int64_t longest = targetLengths.empty() ? 0 : *std::max_element(targetLengths.begin(), targetLengths.end());
+  const at::Tensor alpha = logAlpha.narrow(-1, 0, 2 * longest + 1).contiguous();
+  put(out, at::_ctc_loss_backward(gradOut, logProbs, targets, inputLengths, targetLengths, negLogLikelihood, alpha,
+                                  blank, zeroInfinity));
+}
+
+OP(aclnnMultilabelMarginLoss) {
+  const auto [loss, is_target] = at::multilabel_margin_loss_forward(self, target.to(at::kLong), reduction);
+  put(out, loss);
+  put(isTarget, is_target);
+}
+OP(aclnnHingeEmbeddingLoss) {
+  put(loss, at::hinge_embedding_loss(input, target, margin, reduction_of(reduction)));
+}
+OP(aclnnGaussianNllLoss) {
+  const at::Tensor bounded = var.clamp_min(eps);
+  at::Tensor value = 0.5 * (bounded.log() + (input - target).square() / bounded);
+  if (full) value = value + 0.91893853320467274178;  // log(2 pi) / 2
+  put(out, reduced(value, reduction_of(reductionOptional)));
+}

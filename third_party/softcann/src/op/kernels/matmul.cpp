@@ -1,0 +1,103 @@
+// Matrix products.
+
+#include <ATen/ops/addbmm_cpu_dispatch.h>
+#include <ATen/ops/addr_cpu_dispatch.h>
+#include <ATen/ops/dot.h>
+#include <ATen/ops/einsum.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/relu_cpu_dispatch.h>
+#include <ATen/ops/trace.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+#include "op/kernels/gemm.h"
+
+namespace softcann::op {
+namespace {
+
+double product_cost(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined() || !a.dim() || !b.dim()) return 1000;
+  const double inner = static_cast<double>(std::max<int64_t>(a.size(-1), 1));
+  const double columns = b.dim() > 1 ? static_cast<double>(b.size(-1)) : 1;
+  const double batches = b.dim() > 2 && b.numel() > a.numel() ? static_cast<double>(b.numel()) / inner / columns : 1;
+  return gemm_cost(static_cast<double>(a.numel()) / inner, columns * batches, inner);
+}
+
+}  // namespace
+}  // namespace softcann::op
+
+using namespace softcann::op;
+
+OP_COST(aclnnMm, product_cost(self, mat2)) { mm_into(out, self, mat2); }
+OP_COST(aclnnMatmul, product_cost(self, mat2)) { matmul_into(out, self, mat2); }
+OP_COST(aclnnBatchMatMul, product_cost(self, mat2)) { bmm_into(out, self, mat2); }
+OP_COST(aclnnMv, product_cost(self, vec)) { matmul_into(out, self, vec); }
+OP(aclnnDot) { put(out, at::dot(self, tensor)); }
+
+OP_COST(aclnnAddmm, product_cost(mat1, mat2)) { addmm_into(out, self, mat1, mat2, beta, alpha); }
+OP_COST(aclnnInplaceAddmm, product_cost(mat1, mat2)) {
+  addmm_into(writable(selfRef), selfRef, mat1, mat2, beta, alpha);
+}
+OP_COST(aclnnAddmv, product_cost(mat, vec)) {
+  at::Tensor column = out.unsqueeze(1);
+  addmm_into(column, self.dim() ? self.unsqueeze(1) : self, mat, vec.unsqueeze(1), beta, alpha);
+}
+OP_COST(aclnnBaddbmm, product_cost(batch1, batch2)) { baddbmm_into(out, self, batch1, batch2, beta, alpha); }
+OP_COST(aclnnInplaceBaddbmm, product_cost(batch1, batch2)) {
+  baddbmm_into(selfRef, selfRef, batch1, batch2, beta, alpha);
+}
+OP_COST(aclnnAddbmm, product_cost(batch1, batch2)) { at::cpu::addbmm_outf(self, batch1, batch2, beta, alpha, out); }
+OP_COST(aclnnInplaceAddbmm, product_cost(batch1, batch2)) {
+  at::cpu::addbmm_outf(selfRef, batch1, batch2, beta, alpha, selfRef);
+}
+
+namespace {
+
+at::Scalar or_one(const at::Scalar& scalar) { return given(scalar) ? scalar : at::Scalar(1); }
+
+// beta * self + alpha * outer(vec1, vec2)
+void addr_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2,
+               const at::Scalar& beta, const at::Scalar& alpha) {
+  at::cpu::addr_outf(self.expand(out.sizes()), vec1, vec2, or_one(beta), or_one(alpha), out);
+}
+
+}  // namespace
+
+OP(aclnnAddr) { addr_into(out, self, vec1, vec2, betaOptional, alphaOptional); }
+OP(aclnnAddrV2) { addr_into(out, self, vec1, vec2, betaOptional, alphaOptional); }
+OP(aclnnInplaceAddr) { addr_into(selfRef, selfRef, vec1, vec2, betaOptional, alphaOptional); }
+OP(aclnnInplaceAddrV2) { addr_into(selfRef, selfRef, vec1, vec2, betaOptional, alphaOptional); }
+OP(aclnnGer) { at::mul_out(out, self.unsqueeze(1), vec2.unsqueeze(0)); }
+
+OP_COST(aclnnGemm, product_cost(A, B)) {
+  const at::Tensor a = transA ? A.t() : A, b = transB ? B.t() : B;
+  addmm_into(out, C, a, b, static_cast<double>(beta), static_cast<double>(alpha));
+}
+// The published client's fused product: y = relu/gelu(x1 @ x2 + bias), or with another tensor added or multiplied.
+OP_COST(aclnnFusedMatmul, product_cost(x1, x2)) {
+  const std::string_view kind = fusedOpType;
+  at::Tensor product = at::empty(y.sizes(), y.options());
+  matmul_into(product, x1, x2);
+  if (bias.defined()) product.add_(bias);
+  if (kind == "relu") at::cpu::relu_(product);
+  else if (kind == "gelu_erf") product = at::gelu(product);
+  else if (kind == "gelu_tanh") product = at::gelu(product, "tanh");
+  else if (kind == "add") product.add_(x3);
+  else if (kind == "mul") product.mul_(x3);
+  else TORCH_CHECK(kind.empty() || kind == "16cast32", "aclnnFusedMatmul: unknown fusedOpType '", kind, "'");
+  put(y, product);
+}
+OP_COST(aclnnTransposeBatchMatMul, product_cost(x1, x2)) {
+  const at::Tensor a = x1.permute(permX1), b = x2.permute(permX2);
+  at::Tensor product = at::matmul(a, b);
+  if (bias.defined()) product.add_(bias);
+  product = permY.empty() ? product : product.permute(permY);
+  if (scale.defined()) product = product * scale.to(at::kFloat);
+  TORCH_CHECK(batchSplitFactor <= 1, "aclnnTransposeBatchMatMul: batchSplitFactor ", batchSplitFactor,
+              " is not supported");
+  put(out, product);
+}
+OP(aclnnEinsum) { put(output, at::einsum(equation, tensors)); }

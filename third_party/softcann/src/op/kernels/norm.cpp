@@ -1,0 +1,160 @@
+// Layer and root-mean-square normalization.
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/norm.h>
+#include <ATen/ops/renorm_cpu_dispatch.h>
+
+#include <ATen/native/layer_norm.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+int64_t elements(at::IntArrayRef sizes) {
+  int64_t product = 1;
+  for (const int64_t size : sizes) product *= size;
+  return product;
+}
+
+void layer_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const at::Tensor& input,
+                     at::IntArrayRef normalized, const at::Tensor& weight, const at::Tensor& bias, double eps) {
+  const int64_t columns = elements(normalized), rows = columns ? input.numel() / columns : 0;
+  if (!rows) return;
+  PlainResult result(out), mean_result(mean), rstd_result(rstd);
+  at::native::LayerNormKernel(at::kCPU, plain(input), plain(weight), plain(bias), rows, columns, eps, &result.value(),
+                              mean_result.pointer(), rstd_result.pointer());
+  result.finish();
+  mean_result.finish();
+  rstd_result.finish();
+}
+
+}  // namespace
+
+OP(aclnnLayerNorm) {
+  layer_norm_into(out, meanOutOptional, rstdOutOptional, input, normalizedShape, weightOptional, biasOptional, eps);
+}
+OP(aclnnLayerNormWithImplMode) {
+  layer_norm_into(out, meanOutOptional, rstdOutOptional, input, normalizedShape, weightOptional, biasOptional, eps);
+}
+OP(aclnnFastLayerNorm) {
+  layer_norm_into(out, meanOutOptional, rstdOutOptional, input, normalizedShape, weightOptional, biasOptional, eps);
+}
+
+namespace {
+
+void layer_norm_backward_into(at::Tensor& grad_input, at::Tensor& grad_weight, at::Tensor& grad_bias,
+                              const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef normalized,
+                              const at::Tensor& mean, const at::Tensor& rstd, const at::Tensor& weight,
+                              bool want_input, bool want_weight, bool want_bias) {
+  const int64_t columns = elements(normalized), rows = columns ? input.numel() / columns : 0;
+  PlainResult dx(grad_input, want_input), dgamma(grad_weight, want_weight), dbeta(grad_bias, want_bias);
+  if (rows) {
+    at::native::LayerNormBackwardKernel(at::kCPU, plain(grad), plain(input), plain(mean), plain(rstd), plain(weight),
+                                        rows, columns, &dx.value(), &dgamma.value(), &dbeta.value());
+  } else {
+    if (dgamma.pointer()) dgamma.value().zero_();
+    if (dbeta.pointer()) dbeta.value().zero_();
+  }
+  dx.finish();
+  dgamma.finish();
+  dbeta.finish();
+}
+
+}  // namespace
+
+OP(aclnnLayerNormBackward) {
+  layer_norm_backward_into(gradInputOut, gradWeightOut, gradBiasOut, gradOut, input, normalizedShape, mean, rstd,
+                           weightOptional, outputMask[0], outputMask[1], outputMask[2]);
+}
+OP(aclnnAddLayerNorm) {
+  at::Tensor sum = widened(x1) + widened(x2);
+  if (biasOptional.defined()) sum.add_(widened(biasOptional));
+  if (additionalOutput) put(xOut, sum);
+  layer_norm_into(yOut, meanOut, rstdOut, sum, gamma.sizes(), gamma, beta, epsilon);
+}
+OP(aclnnAddLayerNormGrad) {
+  const at::Tensor sum = widened(x1) + widened(x2);
+  layer_norm_backward_into(dxOut, dgammaOut, dbetaOut, dy, sum, gamma.sizes(), mean, rstd, gamma, true, true, true);
+  if (dsumOptional.defined()) dxOut.add_(dsumOptional);
+}
+OP(aclnnDeepNorm) {
+  layer_norm_into(yOut, meanOut, rstdOut, widened(x) * alpha + widened(gx), gamma.sizes(), gamma, beta, epsilon);
+}
+OP(aclnnDeepNormGrad) {
+  at::Tensor grad = at::empty(dgxOut.sizes(), dgxOut.options().dtype(at::kFloat));
+  layer_norm_backward_into(grad, dgammaOut, dbetaOut, dy, widened(x) * alpha + widened(gx), gamma.sizes(), mean, rstd,
+                           gamma, true, true, true);
+  put(dgxOut, grad);
+  put(dxOut, grad * alpha);
+}
+OP(aclnnAdaLayerNorm) {
+  at::Tensor none, normal = at::empty(x.sizes(), x.options().dtype(at::kFloat));
+  layer_norm_into(normal, none, none, x, x.sizes().slice(x.dim() - 1), weightOptional, biasOptional, epsilon);
+  const auto rows = [&](const at::Tensor& t) { return t.dim() == x.dim() ? widened(t) : widened(t).unsqueeze(-2); };
+  put(out, normal * (1 + rows(scale)) + rows(shift));
+}
+
+namespace {
+
+// Trailing dimensions that gamma covers.
+std::vector<int64_t> normalized_dims(const at::Tensor& gamma) {
+  std::vector<int64_t> dims;
+  for (int64_t i = 1; i <= gamma.dim(); ++i) dims.push_back(-i);
+  return dims;
+}
+struct RmsNorm {
+  at::Tensor normal, rstd;  // float32; normal is x * rstd, without gamma
+};
+RmsNorm rms_norm(const at::Tensor& x, const at::Tensor& gamma, double eps) {
+  const at::Tensor wide = widened(x);
+  const at::Tensor rstd = wide.square().mean(normalized_dims(gamma), true).add_(eps).rsqrt_();
+  return {wide * rstd, rstd};
+}
+
+}  // namespace
+
+OP(aclnnRmsNorm) {
+  RmsNorm norm = rms_norm(x, gamma, epsilon);
+  put(yOut, norm.normal.mul_(widened(gamma)));
+  put(rstdOut, norm.rstd);
+}
+OP(aclnnGemmaRmsNorm) {
+  RmsNorm norm = rms_norm(x, gamma, epsilon);
+  put(yOut, norm.normal.mul_(1 + widened(gamma)));
+  put(rstdOut, norm.rstd);
+}
+OP(aclnnRmsNormGrad) {
+  std::vector<int64_t> row_sizes = x.sizes().vec();
+  std::fill(row_sizes.end() - gamma.dim(), row_sizes.end(), 1);
+  const at::Tensor inverse = widened(rstd).view(row_sizes);
+  const at::Tensor grad = widened(dy), normal = widened(x) * inverse, scaled = grad * widened(gamma);
+  put(dxOut, (scaled - normal * (scaled * normal).mean(normalized_dims(gamma), true)) * inverse);
+  put(dgammaOut, (grad * normal).reshape({-1, gamma.numel()}).sum(0).view(gamma.sizes()));
+}
+OP(aclnnAddRmsNorm) {
+  const at::Tensor sum = x1 + x2;
+  put(xOut, sum);
+  RmsNorm norm = rms_norm(sum, gamma, epsilon);
+  put(yOut, norm.normal.mul_(widened(gamma)));
+  put(rstdOut, norm.rstd);
+}
+OP(aclnnAddRmsNormCast) {
+  const at::Tensor sum = x1 + x2;
+  put(xOut, sum);
+  RmsNorm norm = rms_norm(sum, gamma, epsilon);
+  norm.normal.mul_(widened(gamma));
+  put(y1Out, norm.normal);
+  put(y2Out, norm.normal.to(x1.scalar_type()));
+  put(rstdOut, norm.rstd);
+}
+// x2 becomes the sum, x1 its normalization.
+OP(aclnnInplaceAddRmsNorm) {
+  x2Ref.add_(x1Ref);
+  RmsNorm norm = rms_norm(x2Ref, gamma, epsilon);
+  put(x1Ref, norm.normal.mul_(widened(gamma)));
+  put(rstdOut, norm.rstd);
+}

@@ -1,0 +1,93 @@
+// Optimizer steps in one operator.
+#include <ATen/CPUFunctions.h>
+
+#include "op/kernel.h"
+
+using namespace softcann::op;
+
+namespace {
+
+double number(const at::Tensor& one) {
+  return at::cpu::_local_scalar_dense(one).toDouble();
+}
+
+// ATen's fused steps want one dtype for everything and float32 step counts.
+at::Tensor like(const at::Tensor& tensor, const at::Tensor& model) {
+  return tensor.scalar_type() == model.scalar_type() ? tensor : tensor.to(model.scalar_type());
+}
+at::Tensor step_count(const at::Tensor& step) {
+  return (step.scalar_type() == at::kFloat ? step : step.to(at::kFloat)).reshape({});
+}
+std::vector<at::Tensor> step_counts(at::TensorList steps) {
+  std::vector<at::Tensor> counts;
+  counts.reserve(steps.size());
+  for (const at::Tensor& step : steps) counts.push_back(step_count(step));
+  return counts;
+}
+
+double per_element(at::TensorList params) {
+  constexpr double call_ns = 3000, ns_per_element = 2;
+  double total = call_ns;
+  for (const at::Tensor& param : params) total += ns_per_element * static_cast<double>(param.numel());
+  return total;
+}
+
+}  // namespace
+
+OP_COST(aclnnApplyAdamWV2, per_element(varRef)) {
+  const bool same = mRef.scalar_type() == varRef.scalar_type();
+  TORCH_CHECK(same, "varRef and mRef must have one dtype");
+  std::vector<at::Tensor> maxima;
+  if (amsgrad) {
+    TORCH_CHECK(maxGradNormOptionalRef.defined(), "amsgrad needs maxGradNormOptionalRef");
+    maxima.push_back(maxGradNormOptionalRef);
+  }
+  const at::Tensor gradient = like(grad, varRef), count = step_count(step);
+  at::cpu::_fused_adamw_(varRef, gradient, mRef, vRef, maxima, count, lr, beta1, beta2, weightDecay, eps, amsgrad,
+                         maximize, std::nullopt, std::nullopt);
+}
+
+#define FUSED_ADAM(NAME, FUNCTION, GRADS) \
+  OP_COST(NAME, per_element(paramsRef)) { \
+    at::cpu::FUNCTION(paramsRef, GRADS, expAvgsRef, expAvgSqsRef, maxExpAvgSqsRef, step_counts(stateSteps), lr, beta1, \
+                      beta2, weightDecay, eps, amsgrad, maximize, maybe(gradScaleOptional), maybe(foundInfOptional)); \
+  }
+FUSED_ADAM(aclnnFusedAdam, _fused_adam_, gradsRef)
+FUSED_ADAM(aclnnFusedAdamw, _fused_adamw_, grads)
+
+OP_COST(aclnnFusedSgd, per_element(paramsRef)) {
+  at::cpu::_fused_sgd_(paramsRef, gradsRef, momentumBufferListOptionalRef, weightDecay, momentum, lr, dampening, nesterov,
+                       maximize, isFirstStep, maybe(gradScaleOptional), std::nullopt);
+}
+
+OP_COST(aclnnApplyAdamW, per_element(varRef)) {
+  const double rate = number(lr), b1 = number(beta1), b2 = number(beta2);
+  at::Tensor gradient = maximize ? grad.neg() : grad;
+  varRef.mul_(1 - rate * number(weightDecay));
+  mRef.mul_(b1).add_(gradient, 1 - b1);
+  vRef.mul_(b2).addcmul_(gradient, gradient, 1 - b2);
+  at::Tensor second = vRef;
+  if (amsgrad) {
+    TORCH_CHECK(maxGradNormOptional.defined(), "amsgrad needs maxGradNormOptional");
+    at::cpu::maximum_outf(maxGradNormOptional, vRef, writable(maxGradNormOptional));
+    second = maxGradNormOptional;
+  }
+  const at::Tensor denominator = second.div(1 - number(beta2Power)).sqrt_().add_(number(eps));
+  varRef.addcdiv_(mRef, denominator, -rate / (1 - number(beta1Power)));
+}
+
+OP_COST(aclnnApplyAdam, per_element(varRef)) {
+  const double b1 = number(beta1), b2 = number(beta2);
+  const double rate = number(lr) * std::sqrt(1 - number(beta2Power)) / (1 - number(beta1Power));
+  at::Tensor &first = writable(m), &second = writable(v);
+  first.mul_(b1).add_(grad, 1 - b1);
+  second.mul_(b2).addcmul_(grad, grad, 1 - b2);
+  const at::Tensor denominator = second.sqrt().add_(number(epsilon));
+  if (useNesterov) {
+    varRef.addcdiv_(first.mul(b1).add_(grad, 1 - b1), denominator, -rate);
+  } else {
+    varRef.addcdiv_(first, denominator, -rate);
+  }
+}
+
+OP_COST(aclnnApplyGradientDescent, per_element(varRef)) { varRef.sub_(delta, number(alpha)); }

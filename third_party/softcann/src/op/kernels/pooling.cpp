@@ -1,0 +1,212 @@
+// Pooling.
+#include <ATen/ops/_adaptive_avg_pool2d_backward.h>
+#include <ATen/ops/adaptive_avg_pool2d_cpu_dispatch.h>
+#include <ATen/ops/adaptive_avg_pool3d_backward_cpu_dispatch.h>
+#include <ATen/ops/adaptive_avg_pool3d_cpu_dispatch.h>
+#include <ATen/ops/adaptive_max_pool2d_backward_cpu_dispatch.h>
+#include <ATen/ops/adaptive_max_pool2d_cpu_dispatch.h>
+#include <ATen/ops/adaptive_max_pool3d_backward_cpu_dispatch.h>
+#include <ATen/ops/adaptive_max_pool3d_cpu_dispatch.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/avg_pool2d_backward_cpu_dispatch.h>
+#include <ATen/ops/avg_pool2d_cpu_dispatch.h>
+#include <ATen/ops/avg_pool3d_backward_cpu_dispatch.h>
+#include <ATen/ops/avg_pool3d_cpu_dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/max_pool2d_with_indices_backward_cpu_dispatch.h>
+#include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
+#include <ATen/ops/max_pool3d_with_indices_backward_cpu_dispatch.h>
+#include <ATen/ops/max_pool3d_with_indices_cpu_dispatch.h>
+#include <ATen/ops/max_unpool2d_cpu_dispatch.h>
+#include <ATen/ops/max_unpool3d_cpu_dispatch.h>
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+std::optional<int64_t> divisor(int64_t override) {
+  return override ? std::optional(override) : std::nullopt;
+}
+at::Tensor long_index(const at::Tensor& index) {
+  return index.scalar_type() == at::kLong ? index : index.to(at::kLong);
+}
+at::IntArrayRef or_kernel(at::IntArrayRef stride, at::IntArrayRef kernel) {
+  return stride.empty() ? kernel : stride;
+}
+
+}  // namespace
+
+OP(aclnnAvgPool2d) {
+  at::cpu::avg_pool2d_outf(self, kernelSize, strides, paddings, ceilMode, countIncludePad, divisor(divisorOverride),
+                           out);
+}
+OP(aclnnAvgPool2dBackward) {
+  at::cpu::avg_pool2d_backward_outf(gradOutput, self, kernelSize, stride, padding, ceilMode, countIncludePad,
+                                    divisor(divisorOverride), gradInput);
+}
+OP(aclnnAvgPool3d) {
+  at::cpu::avg_pool3d_outf(self, kernelSize, stride, padding, ceilMode, countIncludePad, divisor(divisorOverride), out);
+}
+OP(aclnnAvgPool3dBackward) {
+  at::cpu::avg_pool3d_backward_outf(gradOutput, self, kernelSize, stride, padding, ceilMode, countIncludePad,
+                                    divisor(divisorOverride), output);
+}
+OP(aclnnAdaptiveAvgPool2d) { at::cpu::adaptive_avg_pool2d_outf(self, outputSize, out); }
+OP(aclnnAdaptiveAvgPool2dBackward) {
+  into(out, [&] { return at::_adaptive_avg_pool2d_backward(gradOutput, self); });
+}
+OP(aclnnAdaptiveAvgPool3d) { at::cpu::adaptive_avg_pool3d_outf(self, outputSize, out); }
+OP(aclnnAdaptiveAvgPool3dBackward) { at::cpu::adaptive_avg_pool3d_backward_outf(gradOutput, self, out); }
+OP(aclnnGlobalAveragePool) {
+  std::vector<int64_t> dims;
+  for (int64_t i = 2; i < self.dim(); ++i) dims.push_back(i);
+  put(out, self.mean(dims, true));
+}
+OP(aclnnGlobalMaxPool) {
+  std::vector<int64_t> dims;
+  for (int64_t i = 2; i < self.dim(); ++i) dims.push_back(i);
+  put(out, at::amax(self, dims, true));
+}
+
+namespace {
+
+// Index outputs may be int32 or int64; the CPU kernels write int64.
+template <class Compute>
+void with_long_index(at::Tensor& indices, Compute&& compute) {
+  if (indices.scalar_type() == at::kLong) {
+    compute(indices);
+  } else {
+    at::Tensor wide = at::empty(indices.sizes(), indices.options().dtype(at::kLong));
+    compute(wide);
+    indices.copy_(wide);
+  }
+}
+
+}  // namespace
+
+OP(aclnnAdaptiveMaxPool2d) {
+  with_long_index(indicesOut, [&](at::Tensor& index) {
+    at::cpu::adaptive_max_pool2d_outf(self, outputSize, outputOut, index);
+  });
+}
+OP(aclnnAdaptiveMaxPool2dBackward) {
+  at::cpu::adaptive_max_pool2d_backward_outf(gradOutput, self, long_index(indices), gradInput);
+}
+OP(aclnnAdaptiveMaxPool3d) {
+  with_long_index(indicesOut, [&](at::Tensor& index) {
+    at::cpu::adaptive_max_pool3d_outf(self, outputSize, outputOut, index);
+  });
+}
+OP(aclnnAdaptiveMaxPool3dBackward) {
+  at::cpu::adaptive_max_pool3d_backward_outf(gradOutput, self, long_index(indices), gradInput);
+}
+OP(aclnnMaxPool2dWithIndices) {
+  with_long_index(indices, [&](at::Tensor& index) {
+    at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
+                                          out, index);
+  });
+}
+OP(aclnnMaxPool2dWithIndicesBackward) {
+  at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding,
+                                                 dilation, ceilMode, long_index(indices), gradInput);
+}
+OP(aclnnMaxPool3dWithArgmax) {
+  with_long_index(indices, [&](at::Tensor& index) {
+    at::cpu::max_pool3d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
+                                          out, index);
+  });
+}
+OP(aclnnMaxPool3dWithArgmaxBackward) {
+  at::cpu::max_pool3d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding,
+                                                 dilation, ceilMode, long_index(indices), gradInput);
+}
+
+namespace {
+
+// Note [Pooling mask]
+// aclnnMaxPool2dWithMask hands its gradient a mask whose content is its own affair: [N, C, kh*kw, (ceil(HoWo/16)+1)*32]
+// bytes. What stands in it here: for each image and channel, at the front of its part, one uint16 an output pixel, the
+// number of the window's element that won.
+struct MaskShape {
+  int64_t planes, part_bytes, outputs;
+};
+MaskShape mask_shape(const at::Tensor& mask, const at::Tensor& out) {
+  const int64_t outputs = out.size(-1) * out.size(-2), planes = out.numel() / std::max<int64_t>(outputs, 1);
+  const MaskShape shape{planes, planes ? mask.numel() / planes : 0, outputs};
+  TORCH_CHECK(mask.itemsize() == 1 && mask.is_contiguous() && shape.part_bytes >= 2 * outputs,
+              "aclnnMaxPool2dWithMask: the mask of ", mask.sizes(), " is too small for an output of ", out.sizes());
+  return shape;
+}
+
+struct Window {
+  int64_t kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, input_w, output_w;
+  int64_t number_of(int64_t output, int64_t input) const {
+    const int64_t row = input / input_w - (output / output_w * stride_h - pad_h);
+    const int64_t column = input % input_w - (output % output_w * stride_w - pad_w);
+    return row / dilation_h * kernel_w + column / dilation_w;
+  }
+  int64_t input_of(int64_t output, int64_t number) const {
+    const int64_t row = output / output_w * stride_h - pad_h + number / kernel_w * dilation_h;
+    const int64_t column = output % output_w * stride_w - pad_w + number % kernel_w * dilation_w;
+    return row * input_w + column;
+  }
+};
+Window window_of(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                 const at::Tensor& input, const at::Tensor& output) {
+  const auto k = spread(kernel, 2), s = spread(or_kernel(stride, kernel), 2), p = spread(padding, 2),
+             d = spread(dilation, 2);
+  return {k[1], s[0], s[1], p[0], p[1], d[0], d[1], input.size(-1), output.size(-1)};
+}
+
+}  // namespace
+
+OP(aclnnMaxPool2dWithMask) {
+  at::Tensor index = at::empty(out.sizes(), out.options().dtype(at::kLong));
+  at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
+                                        out, index);
+  const MaskShape shape = mask_shape(indices, out);
+  const Window window = window_of(kernelSize, stride, padding, dilation, self, out);
+  const at::Tensor dense = index.contiguous();
+  const int64_t* winners = dense.const_data_ptr<int64_t>();
+  char* mask = static_cast<char*>(indices.mutable_data_ptr());
+  at::parallel_for(0, shape.planes, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      auto* numbers = reinterpret_cast<uint16_t*>(mask + plane * shape.part_bytes);
+      for (int64_t i = 0; i < shape.outputs; ++i) {
+        numbers[i] = static_cast<uint16_t>(window.number_of(i, winners[plane * shape.outputs + i]));
+      }
+    }
+  });
+}
+OP(aclnnMaxPool2dWithMaskBackward) {
+  at::Tensor index = at::empty(gradOutput.sizes(), gradOutput.options().dtype(at::kLong));
+  const MaskShape shape = mask_shape(indices, gradOutput);
+  const Window window = window_of(kernelSize, stride, padding, dilation, self, gradOutput);
+  int64_t* winners = index.mutable_data_ptr<int64_t>();
+  const char* mask = static_cast<const char*>(indices.const_data_ptr());
+  at::parallel_for(0, shape.planes, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const auto* numbers = reinterpret_cast<const uint16_t*>(mask + plane * shape.part_bytes);
+      for (int64_t i = 0; i < shape.outputs; ++i) {
+        winners[plane * shape.outputs + i] = window.input_of(i, numbers[i]);
+      }
+    }
+  });
+  at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding,
+                                                 dilation, ceilMode, index, gradInput);
+}
+
+OP(aclnnMaxUnpool2d) { at::cpu::max_unpool2d_outf(self, long_index(indices), outputSize, out); }
+OP(aclnnMaxUnpool3d) { at::cpu::max_unpool3d_outf(self, long_index(indices), outputSize, stride, padding, outRef); }
+OP(aclnnMaxUnpool2dBackward) {
+  put(out, gradOutput.flatten(-2).gather(-1, long_index(indices).flatten(-2)).view(out.sizes()));
+}
+OP(aclnnMaxUnpool3dBackward) {
+  put(out, gradOutput.flatten(-3).gather(-1, long_index(indices).flatten(-3)).view(out.sizes()));
+}

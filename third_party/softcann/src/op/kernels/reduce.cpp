@@ -1,0 +1,144 @@
+// Reductions.
+#include <ATen/CPUFunctions.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/prod.h>
+
+#include "op/kernel.h"
+
+using namespace softcann::op;
+
+namespace {
+
+std::optional<at::ScalarType> known(at::ScalarType type) {
+  return type == at::ScalarType::Undefined ? std::nullopt : std::optional<at::ScalarType>(type);
+}
+
+// Reductions read much and write little.
+double reduction(const at::Tensor& self, double ns_per_element = 0.3) {
+  constexpr double call_ns = 1500;
+  return call_ns + (self.defined() ? ns_per_element * static_cast<double>(self.numel()) : 0);
+}
+
+// ATen gives positions as int64; CANN's clients may ask for int32.
+template <class F>
+void with_long(const at::Tensor& indices, F&& compute) {
+  if (indices.scalar_type() == at::kLong) {
+    compute(writable(indices));
+    return;
+  }
+  at::Tensor wide = at::cpu::empty(indices.sizes(), indices.options().dtype(at::kLong));
+  compute(wide);
+  writable(indices).copy_(wide);
+}
+
+void all_dims(const at::Tensor& self, c10::SmallVector<int64_t, 8>& dims) {
+  for (int64_t i = 0; i < self.dim(); ++i) dims.push_back(i);
+}
+
+}  // namespace
+
+OP_COST(aclnnReduceSum, reduction(self)) { at::cpu::sum_outf(self, maybe(dims), keepDims, out.scalar_type(), out); }
+OP_COST(aclnnReduceNansum, reduction(self)) { at::cpu::nansum_outf(self, maybe(dim), keepDim, out.scalar_type(), out); }
+OP_COST(aclnnMean, reduction(self)) { at::cpu::mean_outf(self, maybe(dim), keepDim, out.scalar_type(), out); }
+OP_COST(aclnnMeanV2, reduction(self)) {
+  if (dim.empty() && noopWithEmptyAxes) {
+    out.copy_(self);
+  } else {
+    at::cpu::mean_outf(self, maybe(dim), keepDim, out.scalar_type(), out);
+  }
+}
+OP_COST(aclnnProd, reduction(self)) {
+  if (self.dim() == 1) {
+    at::cpu::prod_outf(self, 0, false, out.scalar_type(), out);
+  } else {
+    out.copy_(at::cpu::prod(self, known(dtype)));
+  }
+}
+OP_COST(aclnnProdDim, reduction(self)) { at::cpu::prod_outf(self, dim, keepDim, out.scalar_type(), out); }
+
+OP_COST(aclnnAll, reduction(self)) { at::cpu::all_outf(self, maybe(dim), keepdim, out); }
+OP_COST(aclnnAny, reduction(self)) { at::cpu::any_outf(self, maybe(dim), keepdim, out); }
+
+OP_COST(aclnnMax, reduction(self)) { at::cpu::max_outf(self, out); }
+OP_COST(aclnnMin, reduction(self)) { at::cpu::min_outf(self, out); }
+OP_COST(aclnnAmax, reduction(self)) { at::cpu::amax_outf(self, dim, keepDim, out); }
+OP_COST(aclnnAmin, reduction(self)) { at::cpu::amin_outf(self, dim, keepDim, out); }
+OP_COST(aclnnMaxDim, reduction(self, 1)) {
+  with_long(indices, [&](at::Tensor& positions) { at::cpu::max_outf(self, dim, keepdim, out, positions); });
+}
+OP_COST(aclnnMinDim, reduction(self, 1)) {
+  with_long(indices, [&](at::Tensor& positions) { at::cpu::min_outf(self, dim, keepdim, out, positions); });
+}
+OP_COST(aclnnArgMax, reduction(self, 1)) {
+  with_long(out, [&](at::Tensor& positions) { at::cpu::argmax_outf(self, dim, keepdim, positions); });
+}
+OP_COST(aclnnArgMin, reduction(self, 1)) {
+  with_long(out, [&](at::Tensor& positions) { at::cpu::argmin_outf(self, dim, keepdim, positions); });
+}
+OP_COST(aclnnAminmaxAll, reduction(self)) { at::cpu::aminmax_outf(self, std::nullopt, false, minOut, maxOut); }
+OP_COST(aclnnAminmaxDim, reduction(self)) { at::cpu::aminmax_outf(self, dim, keepDim, minOut, maxOut); }
+OP_COST(aclnnAminmax, 2 * reduction(self)) {
+  if (dim.size() == 1) {
+    at::cpu::aminmax_outf(self, dim[0], keepDim, minOut, maxOut);
+  } else {
+    at::cpu::amin_outf(self, dim, keepDim, minOut);
+    at::cpu::amax_outf(self, dim, keepDim, maxOut);
+  }
+}
+
+OP_COST(aclnnStd, 2 * reduction(self)) { at::cpu::std_outf(self, maybe(dim), at::Scalar(correction), keepdim, out); }
+OP_COST(aclnnVar, 2 * reduction(self)) {
+  at::cpu::var_outf(self, maybe(dim), at::Scalar(unbiased ? 1 : 0), keepdim, out);
+}
+OP_COST(aclnnVarCorrection, 2 * reduction(self)) {
+  at::cpu::var_outf(self, maybe(dim), at::Scalar(correction), keepdim, out);
+}
+OP_COST(aclnnVarMean, 2 * reduction(self)) {
+  const auto [variance, mean] = at::cpu::var_mean(self, maybe(dim), at::Scalar(correction), keepdim);
+  varOut.copy_(variance);
+  meanOut.copy_(mean);
+}
+OP_COST(aclnnStdMeanCorrection, 2 * reduction(self)) {
+  const auto [deviation, mean] = at::cpu::std_mean(self, maybe(dim), at::Scalar(correction), keepdim);
+  stdOut.copy_(deviation);
+  meanOut.copy_(mean);
+}
+
+OP_COST(aclnnNorm, reduction(self)) {
+  at::cpu::linalg_vector_norm_outf(self, pScalar, maybe(dim), keepdim, out.scalar_type(), out);
+}
+OP_COST(aclnnLinalgVectorNorm, reduction(self)) {
+  at::cpu::linalg_vector_norm_outf(self, ord, maybe(dims), keepDims, out.scalar_type(), out);
+}
+OP_COST(aclnnLogSumExp, 4 * reduction(self)) {
+  c10::SmallVector<int64_t, 8> dims(dim.begin(), dim.end());
+  if (dims.empty()) all_dims(self, dims);
+  at::logsumexp_out(out, self, dims, keepDim);
+}
+
+OP_COST(aclnnMedian, reduction(self, 10)) { valuesOut.copy_(at::cpu::median(self)); }
+OP_COST(aclnnNanMedian, reduction(self, 10)) { out.copy_(at::cpu::nanmedian(self)); }
+OP_COST(aclnnMedianDim, reduction(self, 10)) {
+  with_long(indicesOut, [&](at::Tensor& positions) { at::cpu::median_outf(self, dim, keepDim, valuesOut, positions); });
+}
+OP_COST(aclnnNanMedianDim, reduction(self, 10)) {
+  with_long(indicesOut,
+            [&](at::Tensor& positions) { at::cpu::nanmedian_outf(self, dim, keepDim, valuesOut, positions); });
+}
+
+OP_COST(aclnnHistc, reduction(self, 3)) { at::cpu::histc_outf(self, bins, min, max, out); }
+OP_COST(aclnnBincount, reduction(self, 3)) { out.copy_(at::cpu::bincount(self, maybe(weights), minlength)); }
+OP(aclnnTrace) { out.copy_(at::cpu::trace(self)); }
+OP(aclnnRenorm) { at::cpu::renorm_outf(self, p, dim, maxNorm, out); }
+OP(aclnnInplaceRenorm) { at::cpu::renorm_outf(selfRef, p, dim, maxNorm, selfRef); }
+
+// Sum, maximum, minimum over a list of tensors of one shape.
+OP(aclnnAddN) {
+  TORCH_CHECK(!tensors.empty(), "tensors is empty");
+  if (tensors.size() == 1) {
+    out.copy_(tensors[0]);
+    return;
+  }
+  at::cpu::add_outf(tensors[0], tensors[1], 1, out);
+  for (size_t i = 2; i < tensors.size(); ++i) at::cpu::add_outf(out, tensors[i], 1, out);
+}

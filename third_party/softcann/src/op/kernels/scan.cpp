@@ -1,0 +1,45 @@
+// Running sums, products, maxima.
+#include <ATen/CPUFunctions.h>
+#include <ATen/ops/cummax.h>
+#include <ATen/ops/cummin.h>
+
+#include "op/kernel.h"
+
+using namespace softcann::op;
+
+namespace {
+
+double scan(const at::Tensor& self) {
+  constexpr double call_ns = 2000, ns_per_element = 1.5;
+  return call_ns + (self.defined() ? ns_per_element * static_cast<double>(self.numel()) : 0);
+}
+
+template <class F>
+void with_long(at::Tensor& indices, F&& compute) {
+  if (indices.scalar_type() == at::kLong) {
+    compute(indices);
+    return;
+  }
+  at::Tensor wide = at::cpu::empty(indices.sizes(), indices.options().dtype(at::kLong));
+  compute(wide);
+  indices.copy_(wide);
+}
+
+}  // namespace
+
+OP_COST(aclnnCumsum, scan(self)) { at::cpu::cumsum_outf(self, dim, out.scalar_type(), out); }
+OP_COST(aclnnCumprod, scan(input)) { at::cpu::cumprod_outf(input, dim.toLong(), out.scalar_type(), out); }
+OP_COST(aclnnInplaceCumprod, scan(input)) { at::cpu::cumprod_outf(input, dim.toLong(), input.scalar_type(), input); }
+// exclusive: element i is left out of its own sum. reverse: from the end.
+OP_COST(aclnnCumsumV2, 3 * scan(self)) {
+  at::Tensor source = reverse ? self.flip(dim) : self;
+  at::Tensor sums = at::cpu::cumsum(source, dim, out.scalar_type());
+  if (exclusive) sums.sub_(source);
+  out.copy_(reverse ? sums.flip(dim) : sums);
+}
+OP_COST(aclnnCummax, scan(self)) {
+  with_long(indicesOut, [&](at::Tensor& positions) { at::cummax_out(valuesOut, positions, self, dim); });
+}
+OP_COST(aclnnCummin, scan(self)) {
+  with_long(indicesOut, [&](at::Tensor& positions) { at::cummin_out(valuesOut, positions, self, dim); });
+}

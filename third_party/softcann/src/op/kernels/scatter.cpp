@@ -1,0 +1,122 @@
+// Scattering.
+#include <c10/util/string_view.h>
+#include <ATen/ops/scatter_add_cpu_dispatch.h>
+#include <ATen/ops/scatter_cpu_dispatch.h>
+#include <ATen/ops/scatter_reduce_cpu_dispatch.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+// CANN's numbers: 0 replace, 1 add, 2 multiply, 3 maximum, 4 minimum, 5 mean.
+std::string_view reduction_name(int64_t reduce) {
+  constexpr std::string_view names[] = {"", "sum", "prod", "amax", "amin", "mean"};
+  TORCH_CHECK(reduce >= 0 && reduce < 6, "scatter: reduction ", reduce, " is not one of 0 to 5");
+  return names[reduce];
+}
+at::Tensor index_of(const at::Tensor& index) {
+  return index.scalar_type() == at::kLong ? index : index.to(at::kLong);
+}
+at::Tensor as(const at::Tensor& source, const at::Tensor& target) {
+  return source.scalar_type() == target.scalar_type() ? source : source.to(target.scalar_type());
+}
+void scatter_in_place(at::Tensor& target, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                      int64_t reduce, bool include_self = true) {
+  if (reduce == 0) {
+    at::cpu::scatter_(target, dim, index_of(index), as(source, target));
+  } else {
+    at::cpu::scatter_reduce_(target, dim, index_of(index), as(source, target), reduction_name(reduce), include_self);
+  }
+}
+void scatter_value_in_place(at::Tensor& target, int64_t dim, const at::Tensor& index, const at::Scalar& value,
+                            int64_t reduce) {
+  if (reduce == 0) {
+    at::cpu::scatter_(target, dim, index_of(index), value);
+  } else {
+    at::cpu::scatter_(target, dim, index_of(index), value, reduce == 1 ? "add" : "multiply");
+  }
+}
+
+}  // namespace
+
+OP(aclnnScatter) {
+  put(out, self);
+  scatter_in_place(out, dim, index, src, reduce);
+}
+OP(aclnnInplaceScatter) { scatter_in_place(selfRef, dim, index, src, reduce); }
+OP(aclnnScatterValue) {
+  put(out, self);
+  scatter_value_in_place(out, dim, index, value, reduce);
+}
+OP(aclnnInplaceScatterValue) { scatter_value_in_place(selfRef, dim, index, value, reduce); }
+OP(aclnnScatterAdd) {
+  put(out, self);
+  at::cpu::scatter_add_(out, dim, index_of(index), as(src, out));
+}
+OP(aclnnScatterReduce) {
+  put(out, self);
+  scatter_in_place(out, dim, index, src, reduce, includeSelf);
+}
+OP(aclnnInplaceScatterReduce) { scatter_in_place(selfRef, dim, index, src, reduce, includeSelf); }
+
+namespace {
+
+// Writes each batch's update at its own offset along an axis: the way key-value caches grow.
+void update_along(const at::Tensor& target, const at::Tensor& update, int64_t axis, int64_t offset) {
+  target.narrow(axis, offset, update.size(axis)).copy_(update);
+}
+
+}  // namespace
+
+OP(aclnnInplaceScatterUpdate) {
+  const at::Tensor offsets = indices.to(at::kLong).contiguous().view({-1});
+  const int64_t* offset = offsets.const_data_ptr<int64_t>();
+  const int64_t dim = axis < 0 ? axis + data.dim() : axis;
+  for (int64_t i = 0; i < offsets.numel(); ++i) update_along(data[i], updates[i], dim - 1, offset[i]);
+}
+OP(aclnnScatterList) {
+  TORCH_CHECK(!*reduceOptional || std::string_view(reduceOptional) == "update", "aclnnScatterList: reduce '",
+              reduceOptional, "' is not supported");
+  const at::Tensor offsets = indice.to(at::kLong).contiguous();
+  const at::Tensor mask = maskOptional.defined() ? maskOptional.to(at::kBool) : at::Tensor();
+  for (size_t i = 0; i < varRef.size(); ++i) {
+    if (mask.defined() && !mask[static_cast<int64_t>(i)].item<bool>()) continue;
+    const at::Tensor update = updates[static_cast<int64_t>(i)];
+    const int64_t dim = axis < 0 ? axis + varRef[i].dim() : axis;
+    const at::Tensor at = offsets[static_cast<int64_t>(i)];
+    if (at.dim() == 0) {
+      update_along(varRef[i], update, dim, at.item<int64_t>());
+    } else {
+      const int64_t length = at[1].item<int64_t>();
+      update_along(varRef[i], update.narrow(dim, 0, length), dim, at[0].item<int64_t>());
+    }
+  }
+}
+// Paged caches: row i of key goes to slot slotMapping[i] of the cache seen as [blocks * block_size, heads, size].
+namespace {
+
+void fill_slots(const at::Tensor& cache, const at::Tensor& rows, const at::Tensor& slots) {
+  at::Tensor flat = cache.view({-1, cache.size(-2), cache.size(-1)});
+  const at::Tensor wanted = slots.to(at::kLong).view({-1});
+  const at::Tensor kept = (wanted >= 0).nonzero().view({-1});
+  flat.index_copy_(0, wanted.index_select(0, kept), rows.view({-1, rows.size(-2), rows.size(-1)}).index_select(0, kept));
+}
+void require_plain_cache(const at::Tensor& compress, const char* mode) {
+  TORCH_CHECK(!compress.defined() && (!*mode || std::string_view(mode) == "Norm"),
+              "paged cache: only the plain layout without compression is supported");
+}
+
+}  // namespace
+
+OP(aclnnScatterPaCache) {
+  require_plain_cache(compressLensOptional, cacheMode);
+  fill_slots(keyCacheRef, key, slotMapping);
+}
+OP(aclnnScatterPaKvCache) {
+  require_plain_cache(compressLensOptional, cacheModeOptional);
+  fill_slots(keyCacheRef, key, slotMapping);
+  fill_slots(valueCacheRef, value, slotMapping);
+}

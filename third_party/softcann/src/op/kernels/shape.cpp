@@ -1,0 +1,153 @@
+// Moving elements without changing them: joining, splitting, permuting, repeating, slicing.
+#include <ATen/ops/_chunk_cat.h>
+#include <ATen/ops/_stack_cpu_dispatch.h>
+#include <ATen/ops/affine_grid_generator.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/cat_cpu_dispatch.h>
+#include <ATen/ops/channel_shuffle.h>
+#include <ATen/ops/col2im_cpu_dispatch.h>
+#include <ATen/ops/diag.h>
+#include <ATen/ops/diagflat.h>
+#include <ATen/ops/diagonal.h>
+#include <ATen/ops/flip.h>
+#include <ATen/ops/im2col_cpu_dispatch.h>
+#include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/roll.h>
+#include <ATen/ops/tril_cpu_dispatch.h>
+#include <ATen/ops/triu_cpu_dispatch.h>
+#include <ATen/ops/unfold_backward.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+OP(aclnnCat) { at::cpu::cat_outf(tensors, dim, out); }
+OP(aclnnStack) { at::cpu::_stack_outf(tensors, dim < 0 ? dim + out.dim() : dim, out); }
+OP(aclnnChunkCat) { put(out, at::_chunk_cat(tensors, dim, numChunks)); }
+
+namespace {
+
+void split_into(at::TensorList out, const at::Tensor& self, int64_t dim) {
+  int64_t start = 0;
+  for (const at::Tensor& part : out) {
+    part.copy_(self.narrow(dim, start, part.size(dim)));
+    start += part.size(dim);
+  }
+}
+
+}  // namespace
+
+OP(aclnnSplitTensor) { split_into(out, self, dim); }
+OP(aclnnSplitWithSize) { split_into(out, self, dim); }
+
+OP(aclnnPermute) { out.copy_(self.permute(dims)); }
+OP(aclnnFlip) { into(out, [&] { return at::flip(self, dims); }); }
+OP(aclnnRoll) { into(out, [&] { return at::roll(x, shifts, dims); }); }
+OP(aclnnFlatten) { put(out, self); }
+OP(aclnnExpand) { out.copy_(self.expand(size)); }
+OP(aclnnExpandv) { out.copy_(self.expand(shape)); }
+OP(aclnnRepeat) { into(out, [&] { return self.repeat(repeats); }); }
+OP(aclnnRepeatInterleave) { put(out, at::repeat_interleave(self.reshape({-1}), repeats, 0, outputSize)); }
+OP(aclnnRepeatInterleaveWithDim) { put(out, at::repeat_interleave(self, repeats, dim, outputSize)); }
+OP(aclnnRepeatInterleaveInt) { put(out, at::repeat_interleave(self.reshape({-1}), repeats, 0, outputSize)); }
+OP(aclnnRepeatInterleaveIntWithDim) { put(out, at::repeat_interleave(self, repeats, dim, outputSize)); }
+OP(aclnnRepeatInterleaveTensor) { put(out, at::repeat_interleave(repeats, outputSize)); }
+OP(aclnnRepeatInterleaveGrad) {
+  const int64_t count = out.size(axis);
+  const at::Tensor times = repeats.numel() == 1 ? repeats.reshape({1}).expand({count}) : repeats;
+  at::Tensor wide = at::zeros(out.sizes(), out.options().dtype(low_precision(out) ? at::kFloat : out.scalar_type()));
+  wide.index_add_(axis, at::repeat_interleave(times.contiguous()), yGrad.to(wide.scalar_type()));
+  put(out, wide);
+}
+
+OP(aclnnSlice) { out.copy_(self.slice(dim, start, end, step)); }
+OP(aclnnSliceV2) {
+  at::Tensor view = self;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    view = view.slice(axes.empty() ? static_cast<int64_t>(i) : axes[i], starts[i], ends[i], steps.empty() ? 1 : steps[i]);
+  }
+  out.copy_(view);
+}
+
+namespace {
+
+// numpy's slicing rules with masks, as TensorFlow writes them; steps are positive.
+at::Tensor strided_slice(const at::Tensor& self, at::IntArrayRef begin, at::IntArrayRef end, at::IntArrayRef strides,
+                         int64_t begin_mask, int64_t end_mask, int64_t ellipsis_mask, int64_t new_axis_mask,
+                         int64_t shrink_mask) {
+  at::Tensor view = self;
+  int64_t dim = 0;
+  const auto count = static_cast<int64_t>(begin.size());
+  const auto bit = [](int64_t mask, int64_t i) { return (mask >> i & 1) != 0; };
+  for (int64_t i = 0; i < count; ++i) {
+    if (bit(ellipsis_mask, i)) {
+      int64_t rest = 0;
+      for (int64_t j = i + 1; j < count; ++j) rest += !bit(new_axis_mask, j);
+      dim = view.dim() - rest;
+    } else if (bit(new_axis_mask, i)) {
+      view = view.unsqueeze(dim++);
+    } else if (bit(shrink_mask, i)) {
+      view = view.select(dim, begin[i]);
+    } else {
+      const int64_t step = strides.empty() ? 1 : strides[i];
+      TORCH_CHECK(step > 0, "strided slice: step ", step, " is not positive");
+      const std::optional<int64_t> first = bit(begin_mask, i) ? std::nullopt : std::optional(begin[i]);
+      const std::optional<int64_t> last = bit(end_mask, i) ? std::nullopt : std::optional(end[i]);
+      view = view.slice(dim++, first, last, step);
+    }
+  }
+  return view;
+}
+
+}  // namespace
+
+OP(aclnnStridedSlice) {
+  put(out, strided_slice(self, begin, end, strides, beginMask, endMask, ellipsisMask, newAxisMask, shrinkAxisMask));
+}
+OP(aclnnStridedSliceAssignV2) {
+  at::Tensor view = varRef;
+  for (size_t i = 0; i < begin.size(); ++i) {
+    view = view.slice(axesOptional.empty() ? static_cast<int64_t>(i) : axesOptional[i], begin[i], end[i],
+                      strides.empty() ? 1 : strides[i]);
+  }
+  view.copy_(inputValue);
+}
+
+OP(aclnnTril) { at::cpu::tril_outf(self, diagonal, out); }
+OP(aclnnTriu) { at::cpu::triu_outf(self, diagonal, out); }
+OP(aclnnInplaceTril) { at::cpu::tril_(writable(selfRef), diagonal); }
+OP(aclnnInplaceTriu) { at::cpu::triu_(selfRef, diagonal); }
+OP(aclnnDiag) { put(out, at::diag(self, diagonal)); }
+OP(aclnnDiagFlat) { put(out, at::diagflat(self, diagonal)); }
+OP(aclnnDiagPart) { put(yOut, at::diagonal(x)); }
+OP(aclnnOneHot) {
+  const at::Tensor classes = at::arange(numClasses, self.options());
+  std::vector<int64_t> sizes(static_cast<size_t>(out.dim()), 1);
+  const int64_t dim = axis < 0 ? axis + out.dim() : axis;
+  sizes[static_cast<size_t>(dim)] = numClasses;
+  const at::Tensor hit = self.unsqueeze(dim) == classes.view(sizes);
+  put(out, at::where(hit, onValue.to(out.scalar_type()), offValue.to(out.scalar_type())));
+}
+OP(aclnnConfusionTranspose) {
+  put(out, transpose_first ? x.permute(perm).reshape(shape) : x.reshape(shape).permute(perm));
+}
+OP(aclnnChannelShuffle) { put(out, at::channel_shuffle(self, groups)); }
+OP(aclnnUnfoldGrad) { into(gradIn, [&] { return at::unfold_backward(gradOut, inputSizes, dim, size, step); }); }
+OP(aclnnIm2col) { at::cpu::im2col_outf(self, kernelSize, dilation, padding, stride, out); }
+OP(aclnnIm2colBackward) {
+  at::cpu::col2im_outf(gradOutput, inputSize, kernelSize, dilation, padding, stride, out);
+}
+OP(aclnnAffineGrid) { put(out, at::affine_grid_generator(theta, size, alignCorners)); }
+OP(aclnnAsStrided) {
+  writable(yOut).copy_(at::as_strided(x, size, stride, storageOffsetOptional.empty() ? std::nullopt
+                                                           : std::optional<int64_t>(storageOffsetOptional[0])));
+}
+OP(aclnnViewCopy) {
+  for (size_t i = 0; i < in.size(); ++i) out[i].copy_(in[i]);
+}
+// Data formats are the client's notion: memory here is always in the base format.
+OP(aclnnTensorMove) { put(yOut, x); }

@@ -1,0 +1,58 @@
+// Order: sort, top k, medians, search, histograms.
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/bucketize_cpu_dispatch.h>
+#include <ATen/ops/histc.h>
+#include <ATen/ops/kthvalue_cpu_dispatch.h>
+#include <ATen/ops/median.h>
+#include <ATen/ops/median_cpu_dispatch.h>
+#include <ATen/ops/nanmedian.h>
+#include <ATen/ops/nanmedian_cpu_dispatch.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/searchsorted_cpu_dispatch.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/sort_cpu_dispatch.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/topk_cpu_dispatch.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+bool usable_index(const at::Tensor& indices) {
+  return indices.scalar_type() == at::kLong;
+}
+
+}  // namespace
+
+OP(aclnnSort) {
+  if (usable_index(indicesOut)) {
+    at::cpu::sort_outf(self, stable, dim, descending, valuesOut, indicesOut);
+  } else {
+    const auto [values, indices] = at::sort(self, stable, dim, descending);
+    put(valuesOut, values);
+    put(indicesOut, indices);
+  }
+}
+OP(aclnnArgsort) { put(out, at::argsort(self, dim, descending)); }
+OP(aclnnTopk) {
+  if (usable_index(indicesOut)) {
+    at::cpu::topk_outf(self, k, dim, largest, sorted, valuesOut, indicesOut);
+  } else {
+    const auto [values, indices] = at::topk(self, k, dim, largest, sorted);
+    put(valuesOut, values);
+    put(indicesOut, indices);
+  }
+}
+OP(aclnnKthvalue) { at::cpu::kthvalue_outf(self, k, dim, keepdim, valuesOut, indicesOut); }
+
+OP(aclnnSearchSorted) {
+  at::cpu::searchsorted_outf(sortedSequence, self, outInt32, right, std::nullopt, maybe(sorter), out);
+}
+OP(aclnnSearchSorteds) {
+  put(out, at::searchsorted(sortedSequence, self, outInt32, right, std::nullopt, maybe(sorter)));
+}
+OP(aclnnBucketize) { at::cpu::bucketize_outf(self, boundaries, outInt32, right, out); }

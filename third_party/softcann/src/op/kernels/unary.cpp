@@ -1,0 +1,123 @@
+// Functions of one operand.
+#include <ATen/CPUFunctions.h>
+#include <cmath>
+#include <cstdlib>
+
+#include "op/elementwise.h"
+#include "op/fast_path.h"
+
+using namespace softcann::op;
+namespace fast = softcann::op::fast;
+
+namespace {
+
+constexpr auto negated = [](auto x) { return -x; };
+constexpr auto magnitude = [](auto x) { return std::abs(x); };
+constexpr auto root = [](auto x) { return std::sqrt(x); };
+constexpr auto inverse_root = [](auto x) { return decltype(x)(1) / std::sqrt(x); };
+constexpr auto inverse = [](auto x) { return decltype(x)(1) / x; };
+
+// CANN passes limits as floats: one beyond the type's range means the type's own limit, torch's default.
+std::optional<double> limit_of(float value) {
+  return std::isinf(value) ? std::nullopt : std::optional<double>(value);
+}
+
+}  // namespace
+
+#define UNARY(NAME, FUNCTION, IN, OUT) \
+  OP_COST(NAME, elementwise(OUT, IN)) { at::cpu::FUNCTION##_outf(IN, OUT); }
+#define INPLACE(NAME, FUNCTION, REF) \
+  OP_COST(NAME, elementwise(REF)) { at::cpu::FUNCTION##_outf(REF, writable(REF)); }
+
+OP_FULL(aclnnNeg, elementwise(out, self), fast::unary<true>(self, out, negated)) { at::cpu::neg_outf(self, out); }
+OP_FULL(aclnnAbs, elementwise(out, self), fast::unary<true>(self, out, magnitude)) { at::cpu::abs_outf(self, out); }
+OP_FULL(aclnnSqrt, elementwise(out, self), fast::unary<false>(self, out, root)) { at::cpu::sqrt_outf(self, out); }
+OP_FULL(aclnnRsqrt, elementwise(out, self), fast::unary<false>(self, out, inverse_root)) {
+  at::cpu::rsqrt_outf(self, out);
+}
+OP_FULL(aclnnReciprocal, elementwise(out, self), fast::unary<false>(self, out, inverse)) {
+  at::cpu::reciprocal_outf(self, out);
+}
+OP_FULL(aclnnInplaceNeg, elementwise(selfRef), fast::unary<true>(selfRef, selfRef, negated)) {
+  at::cpu::neg_outf(selfRef, selfRef);
+}
+OP_FULL(aclnnInplaceSqrt, elementwise(self), fast::unary<false>(self, self, root)) { at::cpu::sqrt_outf(self, self); }
+OP_FULL(aclnnInplaceRsqrt, elementwise(selfRef), fast::unary<false>(selfRef, selfRef, inverse_root)) {
+  at::cpu::rsqrt_outf(selfRef, selfRef);
+}
+OP_FULL(aclnnInplaceReciprocal, elementwise(selfRef), fast::unary<false>(selfRef, selfRef, inverse)) {
+  at::cpu::reciprocal_outf(selfRef, selfRef);
+}
+
+UNARY(aclnnAcos, acos, input, out)
+UNARY(aclnnAcosh, acosh, self, out)
+UNARY(aclnnAsin, asin, self, out)
+UNARY(aclnnAsinh, asinh, input, out)
+UNARY(aclnnAtan, atan, input, out)
+UNARY(aclnnAtanh, atanh, input, out)
+UNARY(aclnnCeil, ceil, self, out)
+UNARY(aclnnCos, cos, input, out)
+UNARY(aclnnCosh, cosh, self, out)
+UNARY(aclnnDigamma, digamma, self, out)
+UNARY(aclnnErf, erf, self, out)
+UNARY(aclnnErfc, erfc, self, out)
+UNARY(aclnnErfinv, erfinv, self, out)
+UNARY(aclnnExp, exp, self, out)
+UNARY(aclnnExp2, exp2, self, out)
+UNARY(aclnnExpm1, expm1, self, out)
+UNARY(aclnnFloor, floor, self, out)
+UNARY(aclnnFrac, frac, input, out)
+UNARY(aclnnLgamma, lgamma, self, out)
+UNARY(aclnnLog, log, self, out)
+UNARY(aclnnLog10, log10, self, out)
+UNARY(aclnnLog1p, log1p, self, out)
+UNARY(aclnnLog2, log2, self, out)
+UNARY(aclnnRound, round, self, out)
+UNARY(aclnnSign, sgn, self, result)
+UNARY(aclnnSignbit, signbit, self, out)
+UNARY(aclnnSin, sin, self, out)
+UNARY(aclnnSinc, sinc, self, out)
+UNARY(aclnnSinh, sinh, self, out)
+UNARY(aclnnTan, tan, self, out)
+UNARY(aclnnTanh, tanh, self, out)
+UNARY(aclnnTrunc, trunc, self, out)
+UNARY(aclnnAngleV2, angle, x, out)
+
+INPLACE(aclnnInplaceAcos, acos, inputRef)
+INPLACE(aclnnInplaceAcosh, acosh, selfRef)
+INPLACE(aclnnInplaceAsin, asin, selfRef)
+INPLACE(aclnnInplaceAsinh, asinh, inputRef)
+INPLACE(aclnnInplaceAtan, atan, inputRef)
+INPLACE(aclnnInplaceAtanh, atanh, inputRef)
+INPLACE(aclnnInplaceCeil, ceil, selfRef)
+INPLACE(aclnnInplaceCos, cos, inputRef)
+INPLACE(aclnnInplaceCosh, cosh, selfRef)
+INPLACE(aclnnInplaceErf, erf, selfRef)
+INPLACE(aclnnInplaceErfc, erfc, selfRef)
+INPLACE(aclnnInplaceErfinv, erfinv, selfRef)
+INPLACE(aclnnInplaceExp, exp, selfRef)
+INPLACE(aclnnInplaceExp2, exp2, selfRef)
+INPLACE(aclnnInplaceExpm1, expm1, selfRef)
+INPLACE(aclnnInplaceFloor, floor, selfRef)
+INPLACE(aclnnInplaceFrac, frac, inputRef)
+INPLACE(aclnnInplaceLog, log, selfRef)
+INPLACE(aclnnInplaceLog10, log10, selfRef)
+INPLACE(aclnnInplaceLog1p, log1p, selfRef)
+INPLACE(aclnnInplaceLog2, log2, selfRef)
+INPLACE(aclnnInplaceRound, round, selfRef)
+INPLACE(aclnnInplaceSin, sin, selfRef)
+INPLACE(aclnnInplaceSinc, sinc, selfRef)
+INPLACE(aclnnInplaceSinh, sinh, selfRef)
+INPLACE(aclnnInplaceTan, tan, selfRef)
+INPLACE(aclnnInplaceTanh, tanh, selfRef)
+INPLACE(aclnnInplaceTrunc, trunc, selfRef)
+
+OP_COST(aclnnSquare, elementwise(out, self)) { at::cpu::mul_outf(self, self, out); }
+OP_COST(aclnnRoundDecimals, elementwise(out, self)) { at::cpu::round_outf(self, decimals, out); }
+OP_COST(aclnnInplaceRoundDecimals, elementwise(selfRef)) { at::cpu::round_outf(selfRef, decimals, selfRef); }
+OP_COST(aclnnNanToNum, elementwise(out, self)) {
+  at::cpu::nan_to_num_outf(self, nan, limit_of(posinf), limit_of(neginf), out);
+}
+OP_COST(aclnnInplaceNanToNum, elementwise(selfRef)) {
+  at::cpu::nan_to_num_outf(selfRef, nan, limit_of(posinf), limit_of(neginf), selfRef);
+}

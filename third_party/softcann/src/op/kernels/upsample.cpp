@@ -1,0 +1,146 @@
+// Resampling: interpolation and sampling on grids.
+#include <ATen/ops/_upsample_bicubic2d_aa_backward_cpu_dispatch.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_cpu_dispatch.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_backward_cpu_dispatch.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_cpu_dispatch.h>
+#include <ATen/ops/_upsample_nearest_exact1d_backward_cpu_dispatch.h>
+#include <ATen/ops/_upsample_nearest_exact1d_cpu_dispatch.h>
+#include <ATen/ops/_upsample_nearest_exact2d_backward_cpu_dispatch.h>
+#include <ATen/ops/_upsample_nearest_exact2d_cpu_dispatch.h>
+#include <ATen/ops/_upsample_nearest_exact3d_backward_cpu_dispatch.h>
+#include <ATen/ops/_upsample_nearest_exact3d_cpu_dispatch.h>
+#include <ATen/ops/grid_sampler_2d.h>
+#include <ATen/ops/grid_sampler_2d_backward.h>
+#include <ATen/ops/grid_sampler_3d.h>
+#include <ATen/ops/grid_sampler_3d_backward.h>
+#include <ATen/ops/upsample_bicubic2d_backward_cpu_dispatch.h>
+#include <ATen/ops/upsample_bicubic2d_cpu_dispatch.h>
+#include <ATen/ops/upsample_bilinear2d_backward_cpu_dispatch.h>
+#include <ATen/ops/upsample_bilinear2d_cpu_dispatch.h>
+#include <ATen/ops/upsample_linear1d_backward_cpu_dispatch.h>
+#include <ATen/ops/upsample_linear1d_cpu_dispatch.h>
+#include <ATen/ops/upsample_nearest1d_backward_cpu_dispatch.h>
+#include <ATen/ops/upsample_nearest1d_cpu_dispatch.h>
+#include <ATen/ops/upsample_nearest2d_backward_cpu_dispatch.h>
+#include <ATen/ops/upsample_nearest2d_cpu_dispatch.h>
+#include <ATen/ops/upsample_nearest3d_backward_cpu_dispatch.h>
+#include <ATen/ops/upsample_nearest3d_cpu_dispatch.h>
+#include <ATen/ops/upsample_trilinear3d_backward_cpu_dispatch.h>
+#include <ATen/ops/upsample_trilinear3d_cpu_dispatch.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+// CANN's way to say that no scale was given: zero.
+std::optional<double> scale_of(double scale) {
+  return scale > 0 ? std::optional(scale) : std::nullopt;
+}
+
+}  // namespace
+
+OP(aclnnUpsampleNearest1d) { at::cpu::upsample_nearest1d_outf(self, outputSize, std::nullopt, out); }
+OP(aclnnUpsampleNearest1dV2) { at::cpu::upsample_nearest1d_outf(self, outputSize, scale_of(scaleL), out); }
+OP(aclnnUpsampleNearest2d) { at::cpu::upsample_nearest2d_outf(self, outputSize, std::nullopt, std::nullopt, out); }
+OP(aclnnUpsampleNearest2dV2) {
+  at::cpu::upsample_nearest2d_outf(self, outputSize, scale_of(scalesH), scale_of(scalesW), out);
+}
+OP(aclnnUpsampleNearest3d) {
+  at::cpu::upsample_nearest3d_outf(self, outputSize, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW), out);
+}
+OP(aclnnUpsampleNearest1dBackward) {
+  at::cpu::upsample_nearest1d_backward_outf(gradOut, outputSize, inputSize, scale_of(scales), out);
+}
+OP(aclnnUpsampleNearest2dBackward) {
+  at::cpu::upsample_nearest2d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesH), scale_of(scalesW),
+                                            gradInput);
+}
+OP(aclnnUpsampleNearest3dBackward) {
+  at::cpu::upsample_nearest3d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesD), scale_of(scalesH),
+                                            scale_of(scalesW), gradInput);
+}
+OP(aclnnUpsampleNearestExact1d) { at::cpu::_upsample_nearest_exact1d_outf(self, outputSize, scale_of(scales), out); }
+OP(aclnnUpsampleNearestExact2d) {
+  at::cpu::_upsample_nearest_exact2d_outf(self, outputSize, scale_of(scalesH), scale_of(scalesW), out);
+}
+OP(aclnnUpsampleNearestExact3d) {
+  at::cpu::_upsample_nearest_exact3d_outf(self, outputSize, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW),
+                                          out);
+}
+OP(aclnnUpsampleNearestExact1dBackward) {
+  at::cpu::_upsample_nearest_exact1d_backward_outf(gradOutput, outputSize, inputSize, scale_of(scales), out);
+}
+OP(aclnnUpsampleNearestExact2dBackward) {
+  at::cpu::_upsample_nearest_exact2d_backward_outf(gradOutput, outputSize, inputSize, scale_of(scalesH),
+                                                   scale_of(scalesW), out);
+}
+OP(aclnnUpsampleNearestExact3dBackward) {
+  at::cpu::_upsample_nearest_exact3d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesD),
+                                                   scale_of(scalesH), scale_of(scalesW), gradInput);
+}
+OP(aclnnUpsampleLinear1d) { at::cpu::upsample_linear1d_outf(self, outputSize, alignCorners, scale_of(scale), out); }
+OP(aclnnUpsampleLinear1dBackward) {
+  at::cpu::upsample_linear1d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scales), out);
+}
+OP(aclnnUpsampleBilinear2d) {
+  at::cpu::upsample_bilinear2d_outf(self, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
+}
+OP(aclnnUpsampleBilinear2dBackward) {
+  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH),
+                                             scale_of(scalesW), out);
+}
+OP(aclnnUpsampleBilinear2dBackwardV2) {
+  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH),
+                                             scale_of(scalesW), out);
+}
+OP(aclnnUpsampleBilinear2dAA) {
+  at::cpu::_upsample_bilinear2d_aa_outf(input, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
+}
+OP(aclnnUpsampleBilinear2dAABackward) {
+  at::cpu::_upsample_bilinear2d_aa_backward_outf(gradOutput, outputSize, inputSize, alignCorners, scale_of(scalesH),
+                                                 scale_of(scalesW), out);
+}
+OP(aclnnUpsampleBicubic2d) {
+  at::cpu::upsample_bicubic2d_outf(self, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
+}
+OP(aclnnUpsampleBicubic2dBackward) {
+  at::cpu::upsample_bicubic2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH),
+                                            scale_of(scalesW), gradInput);
+}
+OP(aclnnUpsampleBicubic2dAA) {
+  at::cpu::_upsample_bicubic2d_aa_outf(x, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
+}
+OP(aclnnUpsampleBicubic2dAAGrad) {
+  at::cpu::_upsample_bicubic2d_aa_backward_outf(gradOutput, outputSize, inputSize, alignCorners, scale_of(scalesH),
+                                                scale_of(scalesW), out);
+}
+OP(aclnnUpsampleTrilinear3d) {
+  at::cpu::upsample_trilinear3d_outf(self, outputSize, alignCorners, scale_of(scalesD), scale_of(scalesH),
+                                     scale_of(scalesW), out);
+}
+OP(aclnnUpsampleTrilinear3dBackward) {
+  at::cpu::upsample_trilinear3d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesD),
+                                              scale_of(scalesH), scale_of(scalesW), gradInput);
+}
+
+OP(aclnnGridSampler2D) {
+  into(out, [&] { return at::grid_sampler_2d(input, grid, interpolationMode, paddingMode, alignCorners); });
+}
+OP(aclnnGridSampler3D) {
+  into(out, [&] { return at::grid_sampler_3d(input, grid, interpolationMode, paddingMode, alignCorners); });
+}
+OP(aclnnGridSampler2DBackward) {
+  const auto [by_input, by_grid] = at::grid_sampler_2d_backward(
+      gradOutput, input, grid, interpolationMode, paddingMode, alignCorners, {outputMask[0], outputMask[1]});
+  put(inputGrad, by_input, outputMask[0]);
+  put(gridGrad, by_grid, outputMask[1]);
+}
+OP(aclnnGridSampler3DBackward) {
+  const auto [by_input, by_grid] = at::grid_sampler_3d_backward(
+      gradOutput, input, grid, interpolationMode, paddingMode, alignCorners, {outputMask[0], outputMask[1]});
+  put(inputGrad, by_input, outputMask[0]);
+  put(gridGrad, by_grid, outputMask[1]);
+}

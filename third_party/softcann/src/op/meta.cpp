@@ -1,0 +1,262 @@
+// The C entry points of acl_meta.h, except for executors.
+#include "aclnn/acl_meta.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "fault/fault.h"
+#include "op/pool.h"
+#include "op/tensor.h"
+#include "rt/runtime.h"
+
+using namespace softcann;
+using namespace softcann::op;
+
+namespace {
+
+template <class A, PoolIndex P, class E>
+A* make_array(const E* value, uint64_t size) {
+  if (size && !value) {
+    fail(ACLNN_ERR_PARAM_NULLPTR, "an array of %llu elements was created from null",
+         static_cast<unsigned long long>(size));
+    return nullptr;
+  }
+  auto* made = take<A, P>();
+  made->size = size;
+  if (size > std::size(made->few)) made->many = std::make_unique<E[]>(size);
+  std::copy_n(value, size, const_cast<E*>(made->data()));
+  return open(made);
+}
+
+template <class T>
+at::Scalar read(const void* value) {
+  T typed;
+  std::memcpy(&typed, value, sizeof(T));
+  return typed;
+}
+
+bool read_scalar(const void* value, aclDataType type, at::Scalar& out) {
+  switch (type) {
+    case ACL_FLOAT: out = read<float>(value); return true;
+    case ACL_DOUBLE: out = read<double>(value); return true;
+    case ACL_FLOAT16: out = read<at::Half>(value); return true;
+    case ACL_BF16: out = read<at::BFloat16>(value); return true;
+    case ACL_INT8: out = read<int8_t>(value); return true;
+    case ACL_INT16: out = read<int16_t>(value); return true;
+    case ACL_INT32: out = read<int32_t>(value); return true;
+    case ACL_INT64: out = read<int64_t>(value); return true;
+    case ACL_UINT8: out = read<uint8_t>(value); return true;
+    case ACL_UINT16: out = read<uint16_t>(value); return true;
+    case ACL_UINT32: out = read<uint32_t>(value); return true;
+    case ACL_UINT64: out = read<uint64_t>(value); return true;
+    case ACL_BOOL: out = read<bool>(value); return true;
+    case ACL_COMPLEX64: out = read<c10::complex<float>>(value); return true;
+    case ACL_COMPLEX128: out = read<c10::complex<double>>(value); return true;
+    default: return false;
+  }
+}
+
+aclnnStatus null_argument(const char* function) {
+  return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: a required argument is null", function);
+}
+
+// The caller frees with delete[].
+int64_t* copied(const int64_t* values, size_t count) {
+  auto* copy = new int64_t[std::max<size_t>(count, 1)];
+  std::copy_n(values, count, copy);
+  return copy;
+}
+
+template <class A>
+aclnnStatus size_of(const char* function, const A* array, uint64_t* size) {
+  if (!array || !size) return null_argument(function);
+  *size = array->size;
+  return ACLNN_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+SOFTCANN_API aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
+    const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
+    void* tensorData) {
+  SOFTCANN_ENTRY_VALUE(aclCreateTensor, nullptr);
+  return make_tensor({viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData});
+}
+
+SOFTCANN_API aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum,
+    aclDataType dataType, const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
+    uint64_t storageDimsNum, void* tensorDataAddr) {
+  SOFTCANN_ENTRY(aclInitTensor);
+  if (!tensor) return null_argument("aclInitTensor");
+  return change_tensor(tensor, {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum,
+                                tensorDataAddr});
+}
+
+SOFTCANN_API aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
+  SOFTCANN_ENTRY(aclDestroyTensor);
+  destroy(tensor);
+  return ACLNN_SUCCESS;
+}
+
+SOFTCANN_API aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
+  SOFTCANN_ENTRY_VALUE(aclCreateScalar, nullptr);
+  if (!value) {
+    fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateScalar: value is null");
+    return nullptr;
+  }
+  auto* made = take<aclScalar, scalar_pool>();
+  made->type = dataType;
+  if (!read_scalar(value, dataType, made->value)) {
+    give_back<scalar_pool>(made);
+    fail(ACLNN_ERR_PARAM_INVALID, "aclCreateScalar: data type %d is not supported", static_cast<int>(dataType));
+    return nullptr;
+  }
+  return open(made);
+}
+
+SOFTCANN_API aclnnStatus aclDestroyScalar(const aclScalar* scalar) {
+  SOFTCANN_ENTRY(aclDestroyScalar);
+  destroy(scalar);
+  return ACLNN_SUCCESS;
+}
+
+SOFTCANN_API aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
+  SOFTCANN_ENTRY_VALUE(aclCreateIntArray, nullptr);
+  return make_array<aclIntArray, int_pool>(value, size);
+}
+SOFTCANN_API aclFloatArray* aclCreateFloatArray(const float* value, uint64_t size) {
+  SOFTCANN_ENTRY_VALUE(aclCreateFloatArray, nullptr);
+  return make_array<aclFloatArray, float_pool>(value, size);
+}
+SOFTCANN_API aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size) {
+  SOFTCANN_ENTRY_VALUE(aclCreateBoolArray, nullptr);
+  return make_array<aclBoolArray, bool_pool>(value, size);
+}
+SOFTCANN_API aclnnStatus aclDestroyIntArray(const aclIntArray* array) {
+  SOFTCANN_ENTRY(aclDestroyIntArray);
+  destroy(array);
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclDestroyFloatArray(const aclFloatArray* array) {
+  SOFTCANN_ENTRY(aclDestroyFloatArray);
+  destroy(array);
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclDestroyBoolArray(const aclBoolArray* array) {
+  SOFTCANN_ENTRY(aclDestroyBoolArray);
+  destroy(array);
+  return ACLNN_SUCCESS;
+}
+
+SOFTCANN_API aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_t size) {
+  SOFTCANN_ENTRY_VALUE(aclCreateTensorList, nullptr);
+  if (size && !value) {
+    fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateTensorList: value is null");
+    return nullptr;
+  }
+  auto* made = open(new aclTensorList());
+  made->elements.reserve(size);
+  made->tensors.reserve(size);
+  for (uint64_t i = 0; i < size; ++i) {
+    made->elements.push_back(const_cast<aclTensor*>(value[i]));
+    made->tensors.push_back(value[i] ? current(value[i])->tensor : at::Tensor());
+  }
+  return made;
+}
+SOFTCANN_API aclnnStatus aclDestroyTensorList(const aclTensorList* array) {
+  SOFTCANN_ENTRY(aclDestroyTensorList);
+  destroy(array);
+  return ACLNN_SUCCESS;
+}
+
+SOFTCANN_API aclScalarList* aclCreateScalarList(const aclScalar** value, uint64_t size) {
+  SOFTCANN_ENTRY_VALUE(aclCreateScalarList, nullptr);
+  if (size && !value) {
+    fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateScalarList: value is null");
+    return nullptr;
+  }
+  auto* made = open(new aclScalarList());
+  for (uint64_t i = 0; i < size; ++i) {
+    made->elements.push_back(const_cast<aclScalar*>(value[i]));
+    made->values.push_back(value[i] ? value[i]->value : at::Scalar());
+  }
+  return made;
+}
+SOFTCANN_API aclnnStatus aclDestroyScalarList(const aclScalarList* array) {
+  SOFTCANN_ENTRY(aclDestroyScalarList);
+  destroy(array);
+  return ACLNN_SUCCESS;
+}
+
+SOFTCANN_API aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size) {
+  return size_of("aclGetIntArraySize", array, size);
+}
+SOFTCANN_API aclnnStatus aclGetFloatArraySize(const aclFloatArray* array, uint64_t* size) {
+  return size_of("aclGetFloatArraySize", array, size);
+}
+SOFTCANN_API aclnnStatus aclGetBoolArraySize(const aclBoolArray* array, uint64_t* size) {
+  return size_of("aclGetBoolArraySize", array, size);
+}
+SOFTCANN_API aclnnStatus aclGetTensorListSize(const aclTensorList* tensorList, uint64_t* size) {
+  if (!tensorList || !size) return null_argument("aclGetTensorListSize");
+  *size = tensorList->elements.size();
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclGetScalarListSize(const aclScalarList* scalarList, uint64_t* size) {
+  if (!scalarList || !size) return null_argument("aclGetScalarListSize");
+  *size = scalarList->elements.size();
+  return ACLNN_SUCCESS;
+}
+
+SOFTCANN_API aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
+  if (!tensor || !dataType) return null_argument("aclGetDataType");
+  *dataType = current(tensor)->type;
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
+  if (!tensor || !format) return null_argument("aclGetFormat");
+  *format = current(tensor)->format;
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
+  if (!tensor || !addr) return null_argument("aclGetRawTensorAddr");
+  *addr = current(tensor)->address;
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
+  if (!tensor || !offset) return null_argument("aclGetViewOffset");
+  *offset = current(tensor)->tensor.storage_offset();
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
+  if (!tensor || !viewDims || !viewDimsNum) return null_argument("aclGetViewShape");
+  const auto sizes = current(tensor)->tensor.sizes();
+  *viewDims = copied(sizes.data(), sizes.size());
+  *viewDimsNum = sizes.size();
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
+  if (!tensor || !stridesValue || !stridesNum) return null_argument("aclGetViewStrides");
+  const auto strides = current(tensor)->tensor.strides();
+  *stridesValue = copied(strides.data(), strides.size());
+  *stridesNum = strides.size();
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
+  if (!tensor || !storageDims || !storageDimsNum) return null_argument("aclGetStorageShape");
+  const aclTensor* now = current(tensor);
+  *storageDims = copied(now->storage_dims(), now->storage_rank);
+  *storageDimsNum = now->storage_rank;
+  return ACLNN_SUCCESS;
+}
+SOFTCANN_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
+  SOFTCANN_ENTRY(aclSetRawTensorAddr);
+  if (!tensor) return null_argument("aclSetRawTensorAddr");
+  TensorSpec spec = spec_of(current(tensor));
+  spec.address = addr;
+  return change_tensor(tensor, spec);
+}
+
+}  // extern "C"

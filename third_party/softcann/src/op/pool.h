@@ -1,0 +1,74 @@
+// Free lists for descriptors and executors. Each thread keeps a short list; surplus moves in batches to a shared one,
+// so objects made on one thread and released on another do not pile up.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "op/descriptor.h"
+
+namespace softcann::op {
+
+// Everything libopapi keeps per thread, small and plain, so that it fits the static TLS block and costs one
+// instruction to reach (Note: -ftls-model=initial-exec for this one variable; 128 bytes of the 1.6 KiB that glibc
+// spares for libraries opened at run time).
+struct FreeList {
+  Object* head = nullptr;
+  uint32_t count = 0;
+};
+// Memory that stands in for one allocation of just this size: see placement.h.
+struct PlacedBlock {
+  void* memory = nullptr;
+  size_t bytes = 0;  // 0: none, or given out already
+  int skip = 0;      // allocations of this size to let pass first
+};
+enum PoolIndex { tensor_pool, scalar_pool, int_pool, float_pool, bool_pool, executor_pool, pool_count };
+struct ThreadState {
+  FreeList free[pool_count];
+  const void* launching = nullptr;  // executor whose phase 2 this thread is in
+  bool in_kernel = false;           // temporaries come from the scratch cache
+  bool flushed_at_exit = false;     // a destructor will return the lists
+  int threads = 0;                  // number of ATen threads applied last, on a worker
+  PlacedBlock placement;
+};
+extern thread_local ThreadState this_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+// An identity for the running thread.
+inline const void* thread_token() { return &this_thread; }
+
+void refill(PoolIndex pool, FreeList& list);  // from the shared list; may leave it empty
+void spill(PoolIndex pool, FreeList& list);
+
+constexpr uint32_t local_limit = 128;
+
+template <class T, PoolIndex P>
+T* take() {
+  FreeList& list = this_thread.free[P];
+  if (__builtin_expect(!list.head, 0)) {
+    refill(P, list);
+    if (!list.head) return new T();
+  }
+  Object* object = list.head;
+  list.head = object->next_free;
+  --list.count;
+  return static_cast<T*>(object);
+}
+
+template <PoolIndex P>
+void give_back(Object* object) {
+  FreeList& list = this_thread.free[P];
+  object->next_free = list.head;
+  list.head = object;
+  if (__builtin_expect(++list.count > local_limit, 0)) spill(P, list);
+}
+
+// A taken object becomes the client's.
+template <class T>
+T* open(T* object) {
+  object->owner = thread_token();
+  object->pins = 0;
+  object->shared.store(Object::open_bias, std::memory_order_relaxed);
+  return object;
+}
+
+}  // namespace softcann::op

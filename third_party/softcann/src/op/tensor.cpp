@@ -1,0 +1,207 @@
+#include "op/tensor.h"
+
+#include <algorithm>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
+
+#include "op/pool.h"
+#include "rt/runtime.h"
+
+namespace softcann::op {
+namespace {
+
+c10::DataPtr borrowed(void* view) {
+  return {view, c10::Device(c10::kCPU)};
+}
+
+// A TensorImpl whose fields can be pointed at other memory in place; making a new one costs ten times as much.
+class AliasImpl final : public c10::TensorImpl {
+ public:
+  explicit AliasImpl(c10::Storage&& storage)
+      : TensorImpl(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta::Make<float>()) {
+    key_set_ = c10::DispatchKeySet(c10::DispatchKey::CPU);  // no autograd, no version tracking
+  }
+
+  bool has_shape(const TensorSpec& spec) const {
+    const auto sizes = sizes_and_strides_.sizes_arrayref();
+    return sizes.size() == spec.rank && spec.strides && !has_symbolic_sizes_strides_ &&
+        std::equal(sizes.begin(), sizes.end(), spec.dims) &&
+        std::equal(sizes.begin(), sizes.end(), spec.strides,
+                   [this, &sizes](const int64_t& size, int64_t stride) {
+                     return sizes_and_strides_.stride_at_unchecked(&size - sizes.data()) == stride;
+                   });
+  }
+  void set_shape(const TensorSpec& spec) {
+    const c10::IntArrayRef sizes(spec.dims, spec.rank);
+    if (spec.strides) {
+      set_sizes_and_strides(sizes, {spec.strides, static_cast<size_t>(spec.rank)});
+    } else {
+      set_sizes_contiguous(sizes);
+    }
+  }
+  void set_place(int64_t offset, caffe2::TypeMeta type) {
+    storage_offset_ = offset;
+    data_type_ = type;
+  }
+  bool only_user_of(const c10::StorageImpl* storage) const {
+    return storage_.unsafeGetStorageImpl() == storage && storage_.use_count() == 1;
+  }
+};
+
+void renew(aclTensor& made) {
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), 0, borrowed(nullptr), nullptr, /*resizable=*/false);
+  made.storage = storage.get();
+  auto impl = c10::make_intrusive<AliasImpl>(c10::Storage(std::move(storage)));
+  made.impl = impl.get();
+  made.tensor = at::Tensor(std::move(impl));
+}
+
+bool reusable(const aclTensor& made) {
+  return made.impl && made.tensor.unsafeGetTensorImpl() == made.impl && made.tensor.use_count() == 1 &&
+      static_cast<AliasImpl*>(made.impl)->only_user_of(made.storage);
+}
+
+// Elements from the first to the last that the view reaches; -1 for a negative size or stride.
+int64_t extent_of(const TensorSpec& spec) {
+  int64_t extent = 1;
+  bool empty = false;
+  for (uint64_t i = 0; i < spec.rank; ++i) {
+    if (spec.dims[i] < 0 || (spec.strides && spec.strides[i] < 0)) return -1;
+    empty |= spec.dims[i] == 0;
+  }
+  if (empty) return 0;
+  int64_t contiguous = 1;
+  for (uint64_t i = spec.rank; i-- > 0;) {
+    extent += (spec.dims[i] - 1) * (spec.strides ? spec.strides[i] : contiguous);
+    contiguous *= spec.dims[i];
+  }
+  return extent;
+}
+
+int64_t keep_storage_dims(aclTensor& made, const TensorSpec& spec) {
+  int64_t* dims = made.few_storage_dims;
+  if (__builtin_expect(spec.storage_rank > std::size(made.few_storage_dims), 0)) {
+    made.many_storage_dims = std::make_unique<int64_t[]>(spec.storage_rank);
+    dims = made.many_storage_dims.get();
+  } else if (made.many_storage_dims) {
+    made.many_storage_dims.reset();
+  }
+  made.storage_rank = static_cast<uint32_t>(spec.storage_rank);
+  int64_t numel = 1;
+  for (uint64_t i = 0; i < spec.storage_rank; ++i) numel *= dims[i] = spec.storage_dims[i];
+  return numel;
+}
+
+void assign(aclTensor& made, const TensorSpec& spec) {
+  if (__builtin_expect(!reusable(made), 0)) {
+    renew(made);
+    made.made_extent = -1;
+  }
+  auto* impl = static_cast<AliasImpl*>(made.impl);
+  if (made.made_extent < 0 || !impl->has_shape(spec)) {
+    made.made_extent = extent_of(spec);
+    impl->set_shape(spec);
+  }
+  auto scalar_type = to_scalar_type(spec.type);
+  const bool known = scalar_type != at::ScalarType::Undefined;
+  if (!known) scalar_type = at::kByte;  // packed types: refused by phase 1 unless the operator reads raw bytes
+  const auto type = c10::scalarTypeToTypeMeta(scalar_type);
+  impl->set_place(spec.offset, type);
+  int64_t capacity = keep_storage_dims(made, spec);
+  if (!spec.storage_dims) capacity = spec.offset + made.made_extent;
+  made.storage->set_data_ptr_noswap(borrowed(device_view(spec.address)));
+  made.storage->set_nbytes(static_cast<size_t>(capacity) * type.itemsize());
+  made.address = spec.address;
+  made.type = spec.type;
+  made.format = spec.format;
+  made.made_numel = impl->numel();
+  made.shape_is_result = false;
+  made.defect = !known                                         ? Defect::type
+      : made.made_extent && !spec.address                      ? Defect::address
+      : spec.offset + made.made_extent > capacity              ? Defect::extent
+                                                               : Defect::none;
+}
+
+bool sensible(const TensorSpec& spec) {
+  if ((spec.rank && !spec.dims) || (spec.storage_rank && !spec.storage_dims)) {
+    fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateTensor: the array of dimensions is null");
+    return false;
+  }
+  if (spec.rank > max_dims || spec.storage_rank > max_dims) {
+    fail(ACLNN_ERR_PARAM_INVALID, "aclCreateTensor: %llu dimensions; at most %d are supported",
+         static_cast<unsigned long long>(std::max(spec.rank, spec.storage_rank)), max_dims);
+    return false;
+  }
+  for (uint64_t i = 0; i < spec.rank; ++i) {
+    if (spec.dims[i] < 0 || (spec.strides && spec.strides[i] < 0)) {
+      fail(ACLNN_ERR_PARAM_INVALID, "aclCreateTensor: dimension %llu has a negative size or stride",
+           static_cast<unsigned long long>(i));
+      return false;
+    }
+  }
+  if (spec.offset < 0) {
+    fail(ACLNN_ERR_PARAM_INVALID, "aclCreateTensor: negative offset %lld", static_cast<long long>(spec.offset));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+aclTensor* make_tensor(const TensorSpec& spec) {
+  if (__builtin_expect(!sensible(spec), 0)) return nullptr;
+  auto* made = take<aclTensor, tensor_pool>();
+  assign(*made, spec);
+  return open(made);
+}
+
+TensorSpec spec_of(const aclTensor* tensor) {
+  const auto sizes = tensor->tensor.sizes();
+  return {sizes.data(), sizes.size(), tensor->type, tensor->tensor.strides().data(), tensor->tensor.storage_offset(),
+          tensor->format, tensor->storage_dims(), tensor->storage_rank, tensor->address};
+}
+
+aclTensor* clone_tensor(const aclTensor* tensor, void* address) {
+  TensorSpec spec = spec_of(tensor);
+  spec.address = address;
+  return make_tensor(spec);
+}
+
+aclTensorList* clone_list(const aclTensorList* list) {
+  auto* made = open(new aclTensorList());
+  for (const aclTensor* element : list->elements) {
+    made->elements.push_back(element ? clone_tensor(current(element), current(element)->address) : nullptr);
+    made->tensors.push_back(element ? made->elements.back()->tensor : at::Tensor());
+  }
+  return made;
+}
+
+// Note [Changing a descriptor in use]
+// Clients that cache descriptors point one at other memory as soon as phase 2 has returned, while the operator may
+// still wait in a queue. The object in use stays as it is; the client's handle gets a replacement, which every later
+// use of the handle means. A handle that is idle is changed in place.
+aclnnStatus change_tensor(aclTensor* tensor, const TensorSpec& spec) {
+  if (!sensible(spec)) return ACLNN_ERR_PARAM_INVALID;
+  // `spec` may point into the descriptor itself.
+  const c10::SmallVector<int64_t, 8> dims(spec.dims, spec.dims + spec.rank);
+  const c10::SmallVector<int64_t, 8> strides(spec.strides ? spec.strides : spec.dims,
+                                             (spec.strides ? spec.strides : spec.dims) + spec.rank);
+  const c10::SmallVector<int64_t, 8> storage(spec.storage_dims, spec.storage_dims + spec.storage_rank);
+  TensorSpec own = spec;
+  own.dims = dims.data();
+  own.strides = spec.strides ? strides.data() : nullptr;
+  own.storage_dims = spec.storage_dims ? storage.data() : nullptr;
+  if (tensor->idle()) {
+    if (tensor->replacement) destroy(std::exchange(tensor->replacement, nullptr));
+    assign(*tensor, own);
+    return ACLNN_SUCCESS;
+  }
+  aclTensor* made = make_tensor(own);
+  if (tensor->replacement) destroy(tensor->replacement);
+  tensor->replacement = made;
+  return ACLNN_SUCCESS;
+}
+
+}  // namespace softcann::op

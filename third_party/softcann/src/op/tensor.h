@@ -1,0 +1,43 @@
+// Making and changing aclTensors.
+#pragma once
+
+#include <type_traits>
+
+#include "op/descriptor.h"
+
+namespace softcann::op {
+
+struct TensorSpec {
+  const int64_t* dims;
+  uint64_t rank;
+  aclDataType type;
+  const int64_t* strides;  // null: contiguous
+  int64_t offset;          // elements
+  aclFormat format;
+  const int64_t* storage_dims;
+  uint64_t storage_rank;
+  void* address;           // base of the storage
+};
+
+// Null, with the reason recorded, when the description makes no sense.
+aclTensor* make_tensor(const TensorSpec& spec);
+// The same view of other memory; the client's own.
+aclTensor* clone_tensor(const aclTensor* tensor, void* address);
+aclTensorList* clone_list(const aclTensorList* list);
+// What the client's handle stands for now: see Note [Changing a descriptor in use].
+inline aclTensor* current(aclTensor* tensor) {
+  return __builtin_expect(tensor->replacement != nullptr, 0) ? tensor->replacement : tensor;
+}
+inline const aclTensor* current(const aclTensor* tensor) {
+  return current(const_cast<aclTensor*>(tensor));
+}
+aclnnStatus change_tensor(aclTensor* tensor, const TensorSpec& spec);
+TensorSpec spec_of(const aclTensor* tensor);
+
+// The aclTensor that a kernel's argument is embedded in.
+inline aclTensor* descriptor_of(const at::Tensor& argument) {
+  static_assert(std::is_standard_layout_v<aclTensorHolder>);  // the member has the holder's address
+  return static_cast<aclTensor*>(reinterpret_cast<aclTensorHolder*>(const_cast<at::Tensor*>(&argument)));
+}
+
+}  // namespace softcann::op

@@ -1,0 +1,75 @@
+// Devices and contexts.
+//
+// Lock order: registry (device.cpp) -> Device::mutex -> Stream/Event internals -> Arena. No lock is held while waiting
+// for work.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "rt/arena.h"
+#include "rt/error.h"
+#include "rt/runtime.h"
+#include "rt/window.h"
+
+namespace softcann {
+
+class Stream;
+struct Device;
+
+// What aclrtContext points to. Never freed, so a stale handle is recognised.
+struct Context {
+  static constexpr uint64_t kAlive = 0x78746e6f43746673;
+  std::atomic<uint64_t> magic{0};
+  Device* device = nullptr;
+  bool primary = false;
+  Stream* default_stream = nullptr;
+};
+
+struct Device {
+  explicit Device(int id, int physical, uint64_t capacity);
+
+  const int id;        // as clients count
+  const int physical;  // as ASCEND_RT_VISIBLE_DEVICES counts
+  int memory_fd = -1;
+  Region* region = nullptr;
+  Arena arena;
+  Context primary;
+
+  std::mutex mutex;
+  std::vector<Stream*> streams;  // alive
+  int users = 0;                 // aclrtSetDevice calls less aclrtResetDevice calls
+
+  uintptr_t base() const { return region->begin; }
+};
+
+int device_count();
+// Physical index of a client index that exists.
+int physical_device(int id);
+
+// The device if it was opened, else nullptr.
+Device* find_device(int id);
+// Opens the device when needed; nullptr with the reason recorded and its code in *error.
+Device* open_device(int id, aclError* error);
+
+// Note [Thread-local variables]
+// Two pointers are looked at for each task. The initial-exec model reads them with one instruction instead of a call; a
+// library that is loaded late may have a little of that, and two pointers are little.
+#define SOFTCANN_FAST_TLS __attribute__((tls_model("initial-exec")))
+
+// The calling thread's context; nullptr when none is set.
+extern constinit thread_local Context* this_context SOFTCANN_FAST_TLS;
+inline Context* current_context() { return this_context; }
+inline void set_current_context(Context* context) { this_context = context; }
+
+// The calling thread's context, or returns 107002 from the entry point.
+#define SOFTCANN_CONTEXT(variable, entry)                                                                         \
+  ::softcann::Context* variable = ::softcann::current_context();                                                  \
+  if (variable == nullptr) return ::softcann::no_context(entry)
+aclError no_context(const char* entry);
+
+// All alive streams of a device, in the order of their creation.
+std::vector<Stream*> streams_of(Device* device);
+
+}  // namespace softcann

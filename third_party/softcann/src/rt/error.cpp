@@ -1,0 +1,89 @@
+#include "rt/error.h"
+
+#include <cstdio>
+
+namespace softcann {
+namespace {
+
+struct ThreadErrors {
+  std::string recent;    // the next aclGetRecentErrMsg
+  std::string returned;  // what the last aclGetRecentErrMsg handed out; must live until the next one
+  std::string task;
+  aclError last = ACL_SUCCESS;
+};
+
+// Created at the first error of a thread and freed with it.
+ThreadErrors& thread_errors() {
+  static thread_local ThreadErrors errors;
+  return errors;
+}
+
+std::string format_text(const char* format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  const int length = std::vsnprintf(nullptr, 0, format, args);
+  std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+  if (length > 0) std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  return text;
+}
+
+}  // namespace
+
+int vfail(int code, const char* format, va_list args) {
+  ThreadErrors& errors = thread_errors();
+  errors.recent = format_text(format, args);
+  errors.last = code;
+  return code;
+}
+
+int fail(int code, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  vfail(code, format, args);
+  va_end(args);
+  return code;
+}
+
+void task_error(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  thread_errors().task = format_text(format, args);
+  va_end(args);
+}
+
+std::string take_task_error() {
+  std::string text;
+  text.swap(thread_errors().task);
+  return text;
+}
+
+aclError last_error(bool reset) {
+  ThreadErrors& errors = thread_errors();
+  const aclError code = errors.last;
+  if (reset) errors.last = ACL_SUCCESS;
+  return code;
+}
+
+}  // namespace softcann
+
+extern "C" {
+
+const char* aclGetRecentErrMsg() {
+  softcann::ThreadErrors& errors = softcann::thread_errors();
+  errors.returned.swap(errors.recent);
+  errors.recent.clear();
+  return errors.returned.empty() ? nullptr : errors.returned.c_str();
+}
+
+aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
+  if (level != ACL_RT_THREAD_LEVEL) return softcann::fail(ACL_ERROR_INVALID_PARAM, "aclrtPeekAtLastError: unknown level %d", level);
+  return softcann::last_error(false);
+}
+
+aclError aclrtGetLastError(aclrtLastErrLevel level) {
+  if (level != ACL_RT_THREAD_LEVEL) return softcann::fail(ACL_ERROR_INVALID_PARAM, "aclrtGetLastError: unknown level %d", level);
+  return softcann::last_error(true);
+}
+
+}

@@ -1,0 +1,219 @@
+#include "rt/event.h"
+
+#include <utility>
+#include <vector>
+
+namespace softcann {
+namespace {
+
+struct Pool {
+  std::mutex mutex;
+  std::vector<Event*> unused;
+  uint32_t next_id = 0;
+};
+
+Pool& pool() {
+  static auto* instance = new Pool;
+  return *instance;
+}
+
+}  // namespace
+
+Record* Record::create() {
+  auto* record = new Record;
+  record->run = [](Task* self, bool) {
+    auto* me = static_cast<Record*>(self);
+    me->complete();
+    me->release();
+    return ACL_SUCCESS;
+  };
+  record->name = "aclrtRecordEvent";
+  return record;
+}
+
+void Record::release() {
+  if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+void Record::complete() {
+  if (timed || shared != nullptr) time_ns = now_ns();
+  WaitTask* first = nullptr;
+  uint32_t before = kPending;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    before = state.exchange(kDone, std::memory_order_acq_rel);
+    first = std::exchange(waiters, nullptr);
+  }
+  if (before == kPendingWithSleepers) futex_wake_all(&state);
+  if (shared != nullptr) shared->complete(version, time_ns);
+  while (first != nullptr) {
+    WaitTask* waiter = first;
+    first = waiter->next_waiter;
+    Stream* parked = waiter->stream;
+    waiter->finish();
+    parked->resume();
+  }
+}
+
+bool Record::park(WaitTask* waiter) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (done()) return false;
+  waiter->next_waiter = waiters;
+  waiters = waiter;
+  return true;
+}
+
+bool Record::wait(int64_t timeout_ns) {
+  const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
+  for (;;) {
+    const int64_t spin = static_cast<int64_t>(options().spin_us) * 1000;
+    if (spin_until([this] { return done(); }, timeout_ns < 0 ? spin : std::min(spin, timeout_ns))) return true;
+    const int64_t left = deadline == INT64_MAX ? -1 : deadline - now_ns();
+    if (deadline != INT64_MAX && left <= 0) return done();
+    uint32_t pending = kPending;
+    if (!state.compare_exchange_strong(pending, kPendingWithSleepers, std::memory_order_acq_rel) && pending == kDone) {
+      return true;
+    }
+    futex_wait(&state, kPendingWithSleepers, left);
+  }
+}
+
+WaitTask* WaitTask::create(Event* event, Stream* stream, Record* record) {
+  auto* task = new WaitTask;
+  task->record = record;
+  task->stream = stream;
+  task->event = event;
+  task->name = "aclrtStreamWaitEvent";
+  task->run = [](Task* self, bool) {
+    auto* me = static_cast<WaitTask*>(self);
+    if (me->record == nullptr) {
+      me->event->shared->wait(me->version, -1);
+    } else if (me->record->park(me)) {
+      return kParked;  // Record::complete() finishes this task; it may be gone already
+    }
+    me->finish();
+    return ACL_SUCCESS;
+  };
+  event->waits.fetch_add(1, std::memory_order_relaxed);
+  event->retain();
+  return task;
+}
+
+void WaitTask::finish() {
+  event->waits.fetch_sub(1, std::memory_order_release);
+  event->release();
+  if (record != nullptr) record->release();
+  delete this;
+}
+
+Event* Event::create(uint32_t flags) {
+  Event* event = nullptr;
+  std::lock_guard<std::mutex> lock(pool().mutex);
+  if (pool().unused.empty()) {
+    event = new Event;
+  } else {
+    event = pool().unused.back();
+    pool().unused.pop_back();
+  }
+  event->flags = flags;
+  event->id = pool().next_id++;
+  event->references.store(1, std::memory_order_relaxed);
+  event->magic.store(kAlive, std::memory_order_release);
+  return event;
+}
+
+Event* Event::from_handle(aclrtEvent handle, aclError* error) {
+  auto* event = static_cast<Event*>(handle);
+  if (event == nullptr) {
+    *error = fail(ACL_ERROR_INVALID_PARAM, "the event is a null pointer");
+    return nullptr;
+  }
+  if (event->magic.load(std::memory_order_acquire) != kAlive) {
+    *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "event %p does not exist (destroyed, or never created)", handle);
+    return nullptr;
+  }
+  return event;
+}
+
+void Event::release() {
+  if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (Record* last = std::exchange(latest, nullptr)) last->release();
+  if (IpcEvent* state = std::exchange(shared, nullptr)) release_ipc_event(state);
+  imported = false;
+  std::lock_guard<std::mutex> lock(pool().mutex);
+  pool().unused.push_back(this);
+}
+
+Record* Event::take_latest() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (latest != nullptr) latest->retain();
+  return latest;
+}
+
+void Event::record(Stream* stream) {
+  Record* record = Record::create();
+  record->timed = timed();
+  record->stream = stream;
+  record->references.store(2, std::memory_order_relaxed);  // the task and `latest`
+  Record* before = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    before = std::exchange(latest, record);
+    if (shared != nullptr) {
+      record->shared = shared;
+      record->version = shared->recorded.fetch_add(1, std::memory_order_acq_rel) + 1;
+    }
+  }
+  if (before != nullptr) before->release();
+  stream->submit(record, 0);
+}
+
+void Event::wait_on(Stream* stream) {
+  if (shared != nullptr) {
+    const uint64_t version = shared->recorded.load(std::memory_order_acquire);
+    if (shared->completed.load(std::memory_order_acquire) >= version) return;
+    // Nobody in this process would resume a parked stream, so this task blocks, and therefore never inline.
+    WaitTask* task = WaitTask::create(this, stream, nullptr);
+    task->version = version;
+    stream->submit(task, kNeverInline);
+    return;
+  }
+  Record* record = take_latest();
+  if (record == nullptr) return;  // never recorded: nothing to wait for
+  // A stream is in order with itself.
+  if (record->done() || record->stream == stream) return record->release();
+  stream->submit(WaitTask::create(this, stream, record), 0);
+}
+
+Event::Status Event::status() {
+  if (shared != nullptr) {
+    const uint64_t recorded = shared->recorded.load(std::memory_order_acquire);
+    if (recorded == 0) return Status::kNeverRecorded;
+    return shared->completed.load(std::memory_order_acquire) >= recorded ? Status::kDone : Status::kPending;
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  if (latest == nullptr) return Status::kNeverRecorded;
+  return latest->done() ? Status::kDone : Status::kPending;
+}
+
+bool Event::wait_here(int64_t timeout_ns) {
+  if (shared != nullptr) return shared->wait(shared->recorded.load(std::memory_order_acquire), timeout_ns);
+  Record* record = take_latest();
+  if (record == nullptr) return true;
+  const bool done = record->wait(timeout_ns);
+  record->release();
+  return done;
+}
+
+bool Event::time(int64_t* ns) {
+  if (shared != nullptr) {
+    *ns = shared->time_ns.load(std::memory_order_acquire);
+    return true;
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  if (latest == nullptr || !latest->done()) return false;
+  *ns = latest->time_ns;
+  return true;
+}
+
+}  // namespace softcann

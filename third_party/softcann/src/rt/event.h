@@ -1,0 +1,86 @@
+// Events: what a record makes, and who waits for it.
+#pragma once
+
+#include <algorithm>
+#include <mutex>
+
+#include "rt/ipc.h"
+#include "rt/stream.h"
+
+namespace softcann {
+
+struct WaitTask;
+
+// Note [Event versions]
+// Each aclrtRecordEvent makes a new Record, and the event points to its latest one. A wait takes a reference to the
+// Record it found, not to the event: recording again, resetting or destroying the event does not change what earlier
+// waits wait for. Clients destroy an event right after they have queued a wait on it.
+struct Record : Task {
+  std::atomic<int> references{0};
+  std::atomic<uint32_t> state{kPending};
+  int64_t time_ns = 0;  // when it completed; valid once state is kDone
+  bool timed = false;
+  Stream* stream = nullptr;
+  IpcEvent* shared = nullptr;  // of an event that other processes know
+  uint64_t version = 0;
+  std::mutex mutex;  // guards `waiters`; taken before a stream is resumed, never while one is
+  WaitTask* waiters = nullptr;
+
+  enum State : uint32_t { kPending, kDone, kPendingWithSleepers };
+
+  static Record* create();
+  void retain() { references.fetch_add(1, std::memory_order_relaxed); }
+  void release();
+  bool done() const { return state.load(std::memory_order_acquire) == kDone; }
+  void complete();
+  // True when `waiter` was queued: its stream is parked now. False when the record is complete.
+  bool park(WaitTask* waiter);
+  // Waits on the calling thread; false when the time (negative: without limit) is over.
+  bool wait(int64_t timeout_ns);
+};
+
+// A stream's wait for a record, or, with an event of another process, for a version.
+struct WaitTask : Task {
+  Record* record = nullptr;
+  Stream* stream = nullptr;
+  struct Event* event = nullptr;  // counts its unfinished waits
+  WaitTask* next_waiter = nullptr;
+  uint64_t version = 0;
+
+  // Takes over the caller's reference to `record`.
+  static WaitTask* create(Event* event, Stream* stream, Record* record);
+  void finish();  // and deletes itself
+};
+
+// What aclrtEvent points to. Never freed, so a stale handle is recognised; a reference is held by the client and by
+// each task in flight.
+struct Event {
+  static constexpr uint64_t kAlive = 0x746e6576e4736674;
+  std::atomic<uint64_t> magic{0};
+  std::atomic<int> references{0};
+  uint32_t flags = 0;
+  uint32_t id = 0;
+  std::atomic<int> waits{0};  // queued and not yet passed
+  std::mutex mutex;           // guards the rest
+  Record* latest = nullptr;
+  IpcEvent* shared = nullptr;
+  bool imported = false;
+
+  static Event* create(uint32_t flags);
+  static Event* from_handle(aclrtEvent handle, aclError* error);
+  void retain() { references.fetch_add(1, std::memory_order_relaxed); }
+  void release();
+  // The latest record with a reference for the caller, or nullptr when there is none.
+  Record* take_latest();
+  enum class Status { kNeverRecorded, kPending, kDone };
+  Status status();
+  void record(Stream* stream);
+  void wait_on(Stream* stream);
+  // Waits on the calling thread; false when the time (negative: without limit) is over.
+  bool wait_here(int64_t timeout_ns);
+  // When the latest record completed; false when it has not.
+  bool time(int64_t* ns);
+  bool timed() const { return (flags & ACL_EVENT_TIME_LINE) != 0; }
+};
+
+}  // namespace softcann

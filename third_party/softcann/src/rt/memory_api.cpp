@@ -1,0 +1,100 @@
+// Device memory: allocation, figures, attributes.
+#include <algorithm>
+
+#include "rt/memory.h"
+#include "rt/physical.h"
+
+using namespace softcann;
+
+namespace {
+
+aclError malloc_on_current(const char* entry, void** out, size_t size, size_t alignment) {
+  SOFTCANN_REQUIRE(out, "devPtr");
+  SOFTCANN_CONTEXT(context, entry);
+  if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: the size is 0", entry);
+  Device* device = context->device;
+  const uint64_t offset = device->arena.allocate(size, alignment);
+  if (offset == Arena::kNone) {
+    const uint64_t used = device->arena.used(), capacity = device->arena.capacity();
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "%s: out of memory on device %d: %zu bytes asked for, %llu of %llu in use (SOFTCANN_MEMORY sets the size)", entry,
+        device->id, size, static_cast<unsigned long long>(used), static_cast<unsigned long long>(capacity));
+  }
+  *out = reinterpret_cast<void*>(device->base() + offset);
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy) {
+  SOFTCANN_ENTRY(aclrtMalloc);
+  return malloc_on_current("aclrtMalloc", devPtr, size, Arena::kGranule);
+}
+
+aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy) {
+  SOFTCANN_ENTRY(aclrtMallocAlign32);
+  return malloc_on_current("aclrtMallocAlign32", devPtr, size, Arena::kGranule);
+}
+
+aclError aclrtFree(void* devPtr) {
+  SOFTCANN_ENTRY(aclrtFree);
+  SOFTCANN_REQUIRE(devPtr, "devPtr");
+  Region* region = find_region(devPtr);
+  if (region != nullptr && region->kind == Region::Kind::kArena) {
+    retire_exports(static_cast<Device*>(region->owner), reinterpret_cast<uintptr_t>(devPtr) - region->begin);
+  }
+  if (region == nullptr || region->kind != Region::Kind::kArena ||
+      static_cast<Device*>(region->owner)->arena.release(reinterpret_cast<uintptr_t>(devPtr) - region->begin) == 0) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not the start of device memory that is allocated", devPtr);
+  }
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
+  SOFTCANN_ENTRY(aclrtGetMemInfo);
+  SOFTCANN_REQUIRE(free, "free");
+  SOFTCANN_REQUIRE(total, "total");
+  SOFTCANN_CONTEXT(context, "aclrtGetMemInfo");
+  if (attr < ACL_DDR_MEM || attr > ACL_MEM_P2P_HUGE1G) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetMemInfo: unknown kind of memory %d", static_cast<int>(attr));
+  }
+  Arena& arena = context->device->arena;
+  *total = arena.capacity();
+  *free = arena.capacity() - arena.used();
+  return ACL_SUCCESS;
+}
+
+aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes) {
+  SOFTCANN_ENTRY(aclrtPointerGetAttributes);
+  SOFTCANN_REQUIRE(ptr, "ptr");
+  SOFTCANN_REQUIRE(attributes, "attributes");
+  *attributes = aclrtPtrAttributes{};
+  attributes->pageSize = 4096;
+  uintptr_t begin = 0;
+  size_t size = 0;
+  if (const int device = device_of(ptr); device >= 0) {
+    attributes->location = aclrtMemLocation{static_cast<uint32_t>(device), ACL_MEM_LOCATION_TYPE_DEVICE};
+  } else if (find_pinned(ptr, &begin, &size)) {
+    attributes->location = aclrtMemLocation{0, ACL_MEM_LOCATION_TYPE_HOST};
+  } else {
+    attributes->location = aclrtMemLocation{0, ACL_MEM_LOCATION_TYPE_UNREGISTERED};
+  }
+  return ACL_SUCCESS;
+}
+
+aclError aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize) {
+  SOFTCANN_ENTRY(aclrtMemGetAddressRange);
+  SOFTCANN_REQUIRE(ptr, "ptr");
+  Region* region = find_region(ptr);
+  uint64_t start = 0, size = 0;
+  if (region == nullptr || region->kind != Region::Kind::kArena ||
+      !static_cast<Device*>(region->owner)->arena.find(reinterpret_cast<uintptr_t>(ptr) - region->begin, &start, &size)) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemGetAddressRange: %p is not allocated by aclrtMalloc", ptr);
+  }
+  if (pbase != nullptr) *pbase = reinterpret_cast<void*>(region->begin + start);
+  if (psize != nullptr) *psize = size;
+  return ACL_SUCCESS;
+}
+}

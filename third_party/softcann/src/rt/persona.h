@@ -1,0 +1,19 @@
+// What the device says it is: figures by SoC name.
+#pragma once
+
+#include <cstdint>
+
+namespace softcann {
+
+struct Persona {
+  int32_t cube_cores;
+  int32_t vector_cores;
+  int64_t l2_bytes;
+  int64_t architecture;  // ACL_DEV_ATTR_NPU_ARCH
+  bool bfloat16;
+  bool inf_nan;
+};
+
+const Persona& persona();
+
+}  // namespace softcann

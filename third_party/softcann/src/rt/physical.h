@@ -1,0 +1,29 @@
+// Physical memory that a client maps where it likes: aclrtDrvMemHandle.
+#pragma once
+
+#include "rt/device.h"
+
+namespace softcann {
+
+// A part of a device's memory file, of this process or of another one. References: the client's handle and each
+// mapping, so memory stays until the last mapping goes, as with CANN.
+struct Physical {
+  static constexpr uint64_t kAlive = 0x73796870e4736674;
+  uint64_t magic = kAlive;
+  std::atomic<int> references{1};
+  Device* device = nullptr;
+  int fd = -1;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  bool owned = false;  // the part is to be freed with the handle; not so when another process owns it
+
+  void release();
+  static Physical* from_handle(aclrtDrvMemHandle handle, const char* entry, aclError* error);
+};
+
+// Ends the sharing of a handle with other processes, if it was shared (ipc_memory.cpp).
+void retire_export(const Physical* physical);
+// The same for whatever lies in the allocation at `offset` of a device, which is about to be freed.
+void retire_exports(Device* device, uint64_t offset);
+
+}  // namespace softcann

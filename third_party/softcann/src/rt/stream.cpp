@@ -1,0 +1,330 @@
+#include "rt/stream.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+namespace softcann {
+namespace {
+
+struct Pool {
+  std::mutex mutex;
+  std::vector<Stream*> unused;
+  int next_id = 0;
+};
+
+Pool& pool() {
+  static auto* instance = new Pool;
+  return *instance;
+}
+
+// The stream whose task this thread is running, if any.
+constinit thread_local const Stream* running_stream SOFTCANN_FAST_TLS = nullptr;
+
+// Copies of options that the hot path looks at.
+const bool noop = options().noop;
+const int64_t inline_limit_ns =
+    options().inline_ns == 0 ? -1 : static_cast<int64_t>(std::min<uint64_t>(options().inline_ns, kNeverInline - 1));
+const int64_t spin_ns = static_cast<int64_t>(options().spin_us) * 1000;
+
+Task* load_next(Task* task) { return std::atomic_ref<Task*>(task->next).load(std::memory_order_acquire); }
+
+}  // namespace
+
+// Marks a place in the queue for a thread that waits. Two references: the waiter, which may give up, and the queue.
+struct Stream::Marker : Task {
+  std::atomic<uint32_t> reached{0};
+  std::atomic<int> references{2};
+
+  static aclError arrive(Task* self, bool) {
+    auto* marker = static_cast<Marker*>(self);
+    if (marker->reached.exchange(1, std::memory_order_acq_rel) == kWaiterSleeps) futex_wake_all(&marker->reached);
+    marker->release();
+    return ACL_SUCCESS;
+  }
+  void release() {
+    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  static constexpr uint32_t kWaiterSleeps = 2;
+};
+
+Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
+  Stream* stream = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(pool().mutex);
+    if (pool().unused.empty()) {
+      stream = new Stream;
+      stream->head_ = &stream->stub_;
+      stream->tail_.store(&stream->stub_, std::memory_order_relaxed);
+    } else {
+      stream = pool().unused.back();
+      pool().unused.pop_back();
+    }
+    stream->id = pool().next_id++;
+  }
+  stream->context = context;
+  stream->priority = priority;
+  stream->flags = flags;
+  stream->error_.store(0, std::memory_order_relaxed);
+  stream->stop_on_failure_.store(false, std::memory_order_relaxed);
+  stream->aborting_.store(false, std::memory_order_relaxed);
+  stream->user_tag.store(0, std::memory_order_relaxed);
+  stream->report_thread.store(0, std::memory_order_relaxed);
+  stream->magic_.store(kAlive, std::memory_order_release);
+  std::lock_guard<std::mutex> lock(context->device->mutex);
+  context->device->streams.push_back(stream);
+  return stream;
+}
+
+Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
+  Context* context = current_context();
+  if (__builtin_expect(context == nullptr, 0)) {
+    *error = fail(ACL_ERROR_RT_CONTEXT_NULL, "this thread has no context; call aclrtSetDevice first");
+    return nullptr;
+  }
+  if (handle == nullptr) return context->default_stream;
+  auto* stream = static_cast<Stream*>(handle);
+  if (__builtin_expect(!stream->alive(), 0)) {
+    *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p does not exist (destroyed, or never created)", handle);
+    return nullptr;
+  }
+  if (__builtin_expect(stream->context != context, 0)) {
+    *error = fail(ACL_ERROR_RT_STREAM_CONTEXT,
+        "stream %p belongs to device %d, but this thread's current context is of device %d; call aclrtSetDevice(%d) first",
+        handle, stream->context->device->id, context->device->id, stream->context->device->id);
+    return nullptr;
+  }
+  return stream;
+}
+
+bool Stream::runs_on_this_thread() const { return running_stream == this; }
+
+void Stream::push(Task* task) {
+  std::atomic_ref<Task*>(task->next).store(nullptr, std::memory_order_relaxed);
+  Task* before = tail_.exchange(task, std::memory_order_acq_rel);
+  std::atomic_ref<Task*>(before->next).store(task, std::memory_order_release);
+}
+
+// For the owner, who knows from `pending_` that a task is there or about to be linked.
+Task* Stream::pop() {
+  for (;;) {
+    Task* head = head_;
+    Task* next = load_next(head);
+    if (head == &stub_) {
+      if (next == nullptr) {
+        cpu_relax();
+        continue;
+      }
+      head_ = head = next;
+      next = load_next(head);
+    }
+    if (next != nullptr) {
+      head_ = next;
+      return head;
+    }
+    if (tail_.load(std::memory_order_acquire) == head) {
+      push(&stub_);
+      next = load_next(head);
+      if (next != nullptr) {
+        head_ = next;
+        return head;
+      }
+    }
+    cpu_relax();
+  }
+}
+
+void Stream::set_error(aclError code, const char* task, std::string text) {
+  std::lock_guard<std::mutex> lock(error_mutex_);
+  if (error_.load(std::memory_order_relaxed) != 0) return;  // the first failure is the cause
+  error_text_ = std::string(task) + " failed on stream " + std::to_string(id) + " of device " +
+      std::to_string(context->device->id) + ": " + (text.empty() ? "error " + std::to_string(code) : text);
+  error_.store(code, std::memory_order_release);
+}
+
+aclError Stream::execute(Task* task) {
+  const bool failed = error_.load(std::memory_order_relaxed) != 0 && stop_on_failure_.load(std::memory_order_relaxed);
+  const bool skip = failed || aborting_.load(std::memory_order_relaxed) || noop;
+  const Stream* outer = running_stream;
+  running_stream = this;
+  const char* name = task->name;  // the task frees itself
+  const aclError code = task->run(task, skip);
+  running_stream = outer;
+  if (__builtin_expect(code != ACL_SUCCESS && code != kParked, 0)) set_error(code, name, take_task_error());
+  return code;
+}
+
+// Counts one task as ended; true when the stream is idle now and no longer owned.
+bool Stream::finish_one() { return pending_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+
+void Stream::submit(Task* task, uint32_t cost_ns) {
+  if (pending_.fetch_add(1, std::memory_order_acq_rel) == 0) {
+    if (cost_ns <= inline_limit_ns) {
+      if (execute(task) != kParked && !finish_one()) hand_over();
+      return;
+    }
+    push(task);
+    hand_over();
+    return;
+  }
+  push(task);
+}
+
+// The owner runs tasks until the stream is idle, parked, or `until` is set; in the last case the worker goes on.
+void Stream::drain(const std::atomic<uint32_t>* until) {
+  for (;;) {
+    if (execute(pop()) == kParked || finish_one()) return;
+    if (until != nullptr && until->load(std::memory_order_acquire) == 1) return hand_over();
+  }
+}
+
+void Stream::resume() {
+  if (!finish_one()) hand_over();
+}
+
+void Stream::hand_over() {
+  const uint32_t before = signal_.exchange(kOffered, std::memory_order_acq_rel);
+  if (before == kSleeping) futex_wake_all(&signal_);
+  if (before == kAbsent) start_worker();
+}
+
+bool Stream::take_offer() {
+  uint32_t offered = kOffered;
+  return signal_.load(std::memory_order_relaxed) == kOffered &&
+      signal_.compare_exchange_strong(offered, kSpinning, std::memory_order_acq_rel);
+}
+
+// Called by the thread that found kAbsent. Meanwhile another may have taken its offer, ended the work and even
+// destroyed the stream; then no worker is wanted any more.
+void Stream::start_worker() {
+  std::lock_guard<std::mutex> lock(worker_mutex_);
+  const uint32_t signal = signal_.load(std::memory_order_acquire);
+  if (worker_.joinable() || (signal != kOffered && signal != kSpinning)) return;
+  worker_ = std::thread([this] { work(); });
+}
+
+void Stream::work() {
+  pthread_setname_np(pthread_self(), ("softcann-s" + std::to_string(id)).substr(0, 15).c_str());
+  set_current_context(context);
+  // Spinning that found nothing is tried for shorter next time; the first success restores the full length.
+  const int64_t longest = spin_ns;
+  int64_t budget = longest;
+  for (;;) {
+    const bool found = spin_until([this] { return signal_.load(std::memory_order_acquire) >= kOffered; }, budget);
+    if (!found) {
+      budget = std::max(budget / 2, longest / 16);
+      uint32_t spinning = kSpinning;
+      if (signal_.compare_exchange_strong(spinning, kSleeping, std::memory_order_acq_rel)) {
+        while (signal_.load(std::memory_order_acquire) == kSleeping) futex_wait(&signal_, kSleeping, -1);
+      }
+    } else {
+      budget = longest;
+    }
+    if (take_offer()) drain(nullptr);
+    if (signal_.load(std::memory_order_acquire) == kExit) return;
+  }
+}
+
+aclError Stream::take_error() {
+  if (__builtin_expect(error_.load(std::memory_order_acquire) == 0, 1)) return ACL_SUCCESS;
+  std::lock_guard<std::mutex> lock(error_mutex_);
+  const aclError code = error_.load(std::memory_order_relaxed);
+  if (code == 0) return ACL_SUCCESS;
+  // A stream that continues after a failure reports it once; one that stops stays failed.
+  if (!stop_on_failure_.load(std::memory_order_relaxed)) error_.store(0, std::memory_order_relaxed);
+  return fail(code, "%s", error_text_.c_str());
+}
+
+aclError Stream::synchronize(int64_t timeout_ns) {
+  if (idle()) return take_error();
+  if (runs_on_this_thread()) {
+    return fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d is synchronized by one of its own tasks, which would never end", id);
+  }
+  if (pending_.fetch_add(1, std::memory_order_acq_rel) == 0) {
+    if (!finish_one()) hand_over();
+    return take_error();
+  }
+  auto* marker = new Marker;
+  marker->run = &Marker::arrive;
+  marker->name = "synchronize";
+  push(marker);
+  wait_for(marker, timeout_ns);
+  const bool reached = marker->reached.load(std::memory_order_acquire) == 1;
+  marker->release();
+  if (!reached) {
+    return fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d did not finish within %lld ms", id,
+        static_cast<long long>(timeout_ns / 1000000));
+  }
+  return take_error();
+}
+
+void Stream::wait_for(Marker* marker, int64_t timeout_ns) {
+  const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
+  for (;;) {
+    bool offered = false;
+    const int64_t budget = timeout_ns < 0 ? spin_ns : std::min(spin_ns, timeout_ns);
+    spin_until(
+        [&] {
+          if (marker->reached.load(std::memory_order_acquire) == 1) return true;
+          // With a time limit the tasks stay with the worker: one of them may run for longer than the limit.
+          return offered = timeout_ns < 0 && take_offer();
+        },
+        budget);
+    if (offered) {
+      drain(&marker->reached);
+      continue;
+    }
+    uint32_t waiting = 0;
+    marker->reached.compare_exchange_strong(waiting, Marker::kWaiterSleeps, std::memory_order_acq_rel);
+    if (marker->reached.load(std::memory_order_acquire) == 1) return;
+    const int64_t left = deadline == INT64_MAX ? -1 : deadline - now_ns();
+    if (deadline != INT64_MAX && left <= 0) return;
+    futex_wait(&marker->reached, Marker::kWaiterSleeps, left);
+    if (marker->reached.load(std::memory_order_acquire) == 1) return;
+  }
+}
+
+void Stream::abort() {
+  aborting_.store(true, std::memory_order_release);
+  synchronize(-1);
+  aborting_.store(false, std::memory_order_release);
+  std::lock_guard<std::mutex> lock(error_mutex_);
+  error_.store(0, std::memory_order_release);
+}
+
+void Stream::destroy() {
+  synchronize(-1);
+  {
+    std::lock_guard<std::mutex> lock(context->device->mutex);
+    auto& streams = context->device->streams;
+    streams.erase(std::remove(streams.begin(), streams.end(), this), streams.end());
+  }
+  magic_.store(0, std::memory_order_release);
+  std::thread worker;
+  {
+    std::lock_guard<std::mutex> lock(worker_mutex_);
+    const uint32_t before = signal_.exchange(kExit, std::memory_order_acq_rel);
+    if (before == kSleeping) futex_wake_all(&signal_);
+    worker.swap(worker_);
+  }
+  if (worker.joinable()) worker.join();
+  signal_.store(kAbsent, std::memory_order_release);
+  std::lock_guard<std::mutex> lock(pool().mutex);
+  pool().unused.push_back(this);
+}
+
+aclError submit(aclrtStream handle, Task* task, uint32_t cost_ns) {
+  aclError error = ACL_SUCCESS;
+  Stream* stream = Stream::from_handle(handle, &error);
+  if (stream == nullptr) return error;
+  stream->submit(task, cost_ns);
+  return ACL_SUCCESS;
+}
+
+int stream_device(aclrtStream handle) {
+  if (handle == nullptr) return current_device();
+  auto* stream = static_cast<Stream*>(handle);
+  return stream->alive() ? stream->context->device->id : -1;
+}
+
+}  // namespace softcann

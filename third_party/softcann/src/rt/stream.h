@@ -1,0 +1,104 @@
+// Streams: who runs a task, and when.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "rt/device.h"
+#include "rt/runtime.h"
+#include "rt/sync.h"
+
+namespace softcann {
+
+// Returned by the run function of an internal task that has given its stream away: to an event or a callback queue,
+// which calls Stream::resume() later. Whoever ran the task must not touch the stream any more.
+inline constexpr aclError kParked = INT32_MIN;
+
+// Note [Ownership of a stream]
+// `pending_` counts tasks that were submitted and have not ended. Whoever raises it from 0 owns the stream: it alone
+// runs tasks, until it has brought the count back to 0 or passed the ownership on. So an idle stream runs a small task
+// right on the submitting thread, for two atomic additions; a queue and a worker come into play only when the stream
+// is busy or the task is long.
+//  - submit, count was 0, small task: run it here, then subtract; if others came meanwhile, hand the stream over.
+//  - submit, count was 0, long task: queue it, hand the stream over.
+//  - submit, count was not 0: queue it; the owner will come to it.
+// Handing over sets `signal_` to kOffered and wakes or starts the worker. A thread that waits for the stream may take
+// the offer itself when the worker has not yet. A task that must wait for an event parks: the ownership lies with the
+// event until it completes. No thread ever blocks inside a task for an event of this process, hence streams that
+// wait on each other in any pattern cannot exhaust anything.
+class Stream {
+ public:
+  static constexpr uint64_t kAlive = 0x6d61657274536673;
+
+  // Streams are taken from a pool and never freed, so that a stale handle is recognised.
+  static Stream* create(Context* context, uint32_t priority, uint32_t flags);
+  // Checks a client's handle against the calling thread's context; nullptr stands for the default stream. On failure
+  // returns nullptr and *error is set and recorded.
+  static Stream* from_handle(aclrtStream handle, aclError* error);
+
+  void submit(Task* task, uint32_t cost_ns);
+  bool idle() const { return pending_.load(std::memory_order_acquire) == 0; }
+  // Waits for everything submitted so far. Negative timeout: without limit. Returns the stream's error, or 507046.
+  aclError synchronize(int64_t timeout_ns);
+  // Gives the ownership back after kParked; the parked task counts as ended. Any thread.
+  void resume();
+  // Waits, ends the worker, returns the stream to the pool.
+  void destroy();
+  // Tasks that are queued are dropped as fast as they come up, until the stream is idle; then its error is forgotten.
+  void abort();
+
+  aclError error() const { return error_.load(std::memory_order_relaxed); }
+  bool stops_on_failure() const { return stop_on_failure_.load(std::memory_order_relaxed); }
+  void set_stops_on_failure(bool stops) { stop_on_failure_.store(stops, std::memory_order_relaxed); }
+  // Records a failure as if a task had returned it.
+  void set_error(aclError code, const char* task, std::string text);
+
+  aclrtStream handle() { return this; }
+  bool alive() const { return magic_.load(std::memory_order_acquire) == kAlive; }
+  bool runs_on_this_thread() const;
+
+  // Fixed from creation to destruction.
+  Context* context = nullptr;
+  uint32_t priority = 0;
+  uint32_t flags = 0;
+  int id = 0;
+  std::atomic<uint32_t> user_tag{0};  // for clients to set and read back
+  // Thread that serves callbacks (aclrtSubscribeReport); 0: none.
+  std::atomic<uint64_t> report_thread{0};
+
+ private:
+  enum Signal : uint32_t { kAbsent, kSpinning, kSleeping, kOffered, kExit };
+  struct Marker;
+
+  void push(Task* task);
+  Task* pop();
+  aclError execute(Task* task);
+  bool finish_one();
+  void drain(const std::atomic<uint32_t>* until);
+  void hand_over();
+  bool take_offer();
+  void start_worker();
+  void work();
+  aclError take_error();
+  void wait_for(Marker* marker, int64_t timeout_ns);
+
+  // Written by submitters and the owner.
+  alignas(64) std::atomic<uint64_t> pending_{0};
+  std::atomic<uint64_t> magic_{0};
+  std::atomic<int32_t> error_{0};
+  std::atomic<bool> stop_on_failure_{false};
+  std::atomic<bool> aborting_{false};
+  // A queue of many producers and one consumer (the owner). `stub_` keeps it from ever being empty.
+  alignas(64) std::atomic<Task*> tail_{nullptr};
+  alignas(64) Task* head_ = nullptr;
+  Task stub_;
+
+  alignas(64) std::atomic<uint32_t> signal_{kAbsent};
+  std::mutex worker_mutex_;
+  std::thread worker_;
+  std::mutex error_mutex_;
+  std::string error_text_;
+};
+
+}  // namespace softcann

@@ -1,0 +1,112 @@
+// Names that clients link and that cannot work on a software device: device binaries, model dump. They say so. The
+// profiler's report calls are here too, as there is nothing that would collect the reports.
+#include <cstring>
+
+#include "rt/error.h"
+#include "rt/sync.h"
+
+using namespace softcann;
+
+namespace {
+
+aclError unsupported(const char* entry, const char* what) {
+  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: %s is not supported by softcann", entry, what);
+}
+
+constexpr char kBinary[] = "running compiled device binaries";
+constexpr char kDump[] = "dumping of model data";
+constexpr int32_t kProfilerOff = -1;
+
+}  // namespace
+
+// Interfaces of CANN that are not part of acl/acl.h.
+#pragma GCC visibility push(default)
+extern "C" {
+struct rtDevBinary_t;
+struct rtSmDesc_t;
+struct MsprofApi;
+typedef int32_t (*ProfCommandHandle)(uint32_t type, void* data, uint32_t length);
+int32_t rtDevBinaryRegister(const rtDevBinary_t* bin, void** hdl);
+int32_t rtFunctionRegister(void* binHandle, const void* stubFunc, const char* stubName, const void* kernelInfoExt, uint32_t funcMode);
+int32_t rtGetC2cCtrlAddr(uint64_t* addr, uint32_t* len);
+int32_t rtKernelLaunch(const void* stubFunc, uint32_t numBlocks, void* args, uint32_t argsSize, rtSmDesc_t* smDesc, void* stm);
+uint64_t MsprofGetHashId(const char* hashInfo, size_t length);
+int32_t MsprofRegisterCallback(uint32_t moduleId, ProfCommandHandle handle);
+int32_t MsprofReportAdditionalInfo(uint32_t nonPersistantFlag, void* data, uint32_t length);
+int32_t MsprofReportApi(uint32_t nonPersistantFlag, const MsprofApi* api);
+int32_t MsprofReportCompactInfo(uint32_t nonPersistantFlag, void* data, uint32_t length);
+uint64_t MsprofSysCycleTime();
+}
+#pragma GCC visibility pop
+
+extern "C" {
+
+int32_t rtDevBinaryRegister(const rtDevBinary_t*, void**) {
+  SOFTCANN_ENTRY(rtDevBinaryRegister);
+  return unsupported("rtDevBinaryRegister", kBinary);
+}
+
+int32_t rtFunctionRegister(void*, const void*, const char*, const void*, uint32_t) {
+  SOFTCANN_ENTRY(rtFunctionRegister);
+  return unsupported("rtFunctionRegister", kBinary);
+}
+
+int32_t rtGetC2cCtrlAddr(uint64_t*, uint32_t*) {
+  SOFTCANN_ENTRY(rtGetC2cCtrlAddr);
+  return unsupported("rtGetC2cCtrlAddr", "synchronization between device cores");
+}
+
+int32_t rtKernelLaunch(const void*, uint32_t, void*, uint32_t, rtSmDesc_t*, void*) {
+  SOFTCANN_ENTRY(rtKernelLaunch);
+  return unsupported("rtKernelLaunch", kBinary);
+}
+
+aclError aclrtBinaryLoadFromData(const void*, size_t, const aclrtBinaryLoadOptions*, aclrtBinHandle*) {
+  SOFTCANN_ENTRY(aclrtBinaryLoadFromData);
+  return unsupported("aclrtBinaryLoadFromData", kBinary);
+}
+
+aclError aclrtBinaryGetFunction(const aclrtBinHandle, const char*, aclrtFuncHandle*) {
+  SOFTCANN_ENTRY(aclrtBinaryGetFunction);
+  return unsupported("aclrtBinaryGetFunction", kBinary);
+}
+
+aclError aclrtGetFunctionAddr(aclrtFuncHandle, void**, void**) {
+  SOFTCANN_ENTRY(aclrtGetFunctionAddr);
+  return unsupported("aclrtGetFunctionAddr", kBinary);
+}
+
+aclError aclmdlInitDump() {
+  SOFTCANN_ENTRY(aclmdlInitDump);
+  return unsupported("aclmdlInitDump", kDump);
+}
+
+aclError aclmdlSetDump(const char*) {
+  SOFTCANN_ENTRY(aclmdlSetDump);
+  return unsupported("aclmdlSetDump", kDump);
+}
+
+aclError aclmdlFinalizeDump() {
+  SOFTCANN_ENTRY(aclmdlFinalizeDump);
+  return unsupported("aclmdlFinalizeDump", kDump);
+}
+
+// FNV-1a: the same text always gets the same number, which is all that is asked of it.
+uint64_t MsprofGetHashId(const char* hashInfo, size_t length) {
+  SOFTCANN_ENTRY_VALUE(MsprofGetHashId, 0);
+  uint64_t hash = 14695981039346656037ULL;
+  for (size_t i = 0; hashInfo != nullptr && i < length; ++i) hash = (hash ^ static_cast<unsigned char>(hashInfo[i])) * 1099511628211ULL;
+  return hash;
+}
+
+// The handle would be called when a profiling session starts. softcann has none, so there is nothing to keep.
+int32_t MsprofRegisterCallback(uint32_t, ProfCommandHandle handle) {
+  SOFTCANN_ENTRY(MsprofRegisterCallback);
+  return handle != nullptr ? 0 : fail(ACL_ERROR_INVALID_PARAM, "MsprofRegisterCallback: the handle is a null pointer");
+}
+
+int32_t MsprofReportAdditionalInfo(uint32_t, void*, uint32_t) { return kProfilerOff; }
+int32_t MsprofReportApi(uint32_t, const MsprofApi*) { return kProfilerOff; }
+int32_t MsprofReportCompactInfo(uint32_t, void*, uint32_t) { return kProfilerOff; }
+uint64_t MsprofSysCycleTime() { return static_cast<uint64_t>(now_ns()); }
+}

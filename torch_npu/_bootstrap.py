@@ -1,0 +1,70 @@
+"""What ``import torch_npu`` does: check versions, load the C++ part, tell PyTorch about the device.
+
+Nothing here opens CANN or touches a device.
+"""
+
+
+def check_torch_version(installed, built):
+    """Raises ImportError unless both versions have the same major and minor number.
+
+    PyTorch keeps its C++ interface stable within a minor version only; loading across two of them
+    ends in an undefined symbol or a crash.
+    """
+    if built is None or installed.split("+")[0].split(".")[:2] == built.split(".")[:2]:
+        return
+    minor = ".".join(built.split(".")[:2])
+    raise ImportError(
+        f"this torch_npu was built for torch {minor}, but torch {installed} is installed; "
+        f"run `pip install 'torch=={minor}.*'` or install the torch_npu that matches torch {installed}"
+    )
+
+
+def start():
+    import torch
+
+    from torch_npu import version
+
+    check_torch_version(torch.__version__, version.torch_version)
+    try:
+        import torch_npu._C  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"the C++ part of torch_npu {version.__version__} could not be loaded with torch "
+            f"{torch.__version__}: {error}; reinstall torch_npu for this torch and this Python"
+        ) from error
+
+    torch.utils.rename_privateuse1_backend("npu")
+    from torch_npu import npu
+
+    torch._register_device_module("npu", npu)
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
+
+    from torch_npu import _compile, _patches, _runtime
+    from torch_npu.multiprocessing import reductions
+
+    _patches.apply()
+    _compile.register_when_imported()
+    reductions.register()
+    _runtime.prepare()
+
+
+def public_names():
+    """The names of the package torch_npu."""
+    from torch_npu import npu, version
+    from torch_npu._attention import npu_fusion_attention
+    from torch_npu._health import run_check
+    from torch_npu._ledger import fallbacks, reset_fallbacks
+    from torch_npu._runtime import runtime_info
+
+    return {
+        "__version__": version.__version__,
+        "fallbacks": fallbacks,
+        "npu": npu,
+        "npu_fusion_attention": npu_fusion_attention,
+        "reset_fallbacks": reset_fallbacks,
+        "run_check": run_check,
+        "runtime_info": runtime_info,
+        "version": version,
+    }

@@ -1,0 +1,109 @@
+"""torch.compile: tells Dynamo about streams, events and devices of the NPU.
+
+torch._dynamo takes seconds to import and most programs never need it, so the registration waits for the
+import of the module that holds the table; no public hook exists for that moment.
+"""
+
+import importlib.util
+import sys
+
+_TABLE = "torch._dynamo.device_interface"
+
+
+def register_when_imported():
+    if _TABLE in sys.modules:
+        _register(sys.modules[_TABLE])
+    else:
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder:
+    """Watches for one module, lets the other finders load it, and leaves."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != _TABLE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader:
+    def __init__(self, loader):
+        self._loader = loader
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        self._loader.exec_module(module)
+        _register(module)
+
+
+def _make_interface(table):
+    import torch
+
+    npu = torch.npu
+
+    class NpuInterface(table.DeviceInterface):
+        """What Dynamo asks of a device."""
+
+        device = npu.device
+        Event = npu.Event
+        Stream = npu.Stream
+
+        class Worker:
+            """Answers for compile workers, which must not touch the device: recorded in the main process."""
+
+            @staticmethod
+            def set_device(device):
+                table.caching_worker_current_devices["npu"] = device
+
+            @staticmethod
+            def current_device():
+                known = table.caching_worker_current_devices
+                return known["npu"] if "npu" in known else npu.current_device()
+
+            @staticmethod
+            def get_device_properties(device=None):
+                index = npu._utils._get_device_index(device, optional=True)
+                known = table.caching_worker_device_properties
+                if "npu" not in known:
+                    known["npu"] = [npu.get_device_properties(i) for i in range(npu.device_count())]
+                return known["npu"][index]
+
+        current_device = staticmethod(npu.current_device)
+        set_device = staticmethod(npu.set_device)
+        device_count = staticmethod(npu.device_count)
+        is_available = staticmethod(npu.is_available)
+        stream = staticmethod(npu.stream)
+        current_stream = staticmethod(npu.current_stream)
+        set_stream = staticmethod(npu.set_stream)
+        _set_stream_by_id = staticmethod(npu._set_stream_by_id)
+        get_raw_stream = staticmethod(npu._get_current_raw_stream)
+        synchronize = staticmethod(npu.synchronize)
+        exchange_device = staticmethod(npu._exchange_device)
+        maybe_exchange_device = staticmethod(npu._maybe_exchange_device)
+        memory_allocated = staticmethod(npu.memory_allocated)
+        is_bf16_supported = staticmethod(npu.is_bf16_supported)
+
+        @staticmethod
+        def get_compute_capability(device=None):
+            major, minor = npu.get_device_capability(device)
+            return f"{major}.{minor}"
+
+    return NpuInterface
+
+
+def _register(table):
+    import torch
+
+    interface = _make_interface(table)
+    table.register_interface_for_device("npu", interface)
+    for index in range(torch.npu.device_count()):
+        table.register_interface_for_device(f"npu:{index}", interface)

@@ -1,0 +1,71 @@
+"""torch_npu.run_check(): does this machine compute correctly on its NPUs?"""
+
+
+def _check_device(index):
+    """Computes on one device and compares with the CPU; raises RuntimeError that says what differs."""
+    import torch
+
+    device = torch.device("npu", index)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(64, 32, generator=generator)
+    w = torch.randn(32, 16, generator=generator)
+
+    on_cpu = w.clone().requires_grad_()
+    (x @ on_cpu).relu().sum().backward()
+    on_npu = w.to(device).requires_grad_()
+    product = (x.to(device) @ on_npu).relu()
+    product.sum().backward()
+    torch.npu.synchronize(device)
+
+    for what, got, expected in (
+        ("a copy to the device and back", x.to(device).cpu(), x),
+        ("a matrix product", product.detach().cpu(), (x @ w).relu()),
+        ("its gradient", on_npu.grad.cpu(), on_cpu.grad),
+    ):
+        # HF32 off: float32 products keep about six digits on every chip.
+        if not torch.allclose(got, expected, rtol=1e-3, atol=1e-3):
+            worst = (got - expected).abs().max().item()
+            raise RuntimeError(f"{what} on {device} is wrong by up to {worst:g}")
+
+
+_REMEDIES = (
+    ("no NPU", "run `npu-smi info`: if it lists none, install the driver; then check ASCEND_RT_VISIBLE_DEVICES"),
+    ("is wrong by", "the device computes wrongly: run `npu-smi info` for its health, and report the chip and CANN version"),
+    ("forked", "start worker processes with the 'spawn' method"),
+)
+
+
+def find_problem():
+    """None if everything works, else one text: what is wrong, and the remedy."""
+    import torch
+
+    from torch_npu import _runtime
+
+    try:
+        choice = _runtime.use_chosen()
+        count = torch.npu.device_count()
+        if count == 0:
+            raise RuntimeError(f"no NPU is visible to this process (runtime: {choice.runtime}, {choice.reason})")
+        for index in range(count):
+            _check_device(index)
+    except Exception as error:  # the user asked what is wrong: any cause is an answer
+        text = str(error)
+        remedies = [remedy for sign, remedy in _REMEDIES if sign in text]
+        remedy = remedies[0] if remedies else "run `python -m torch_npu.doctor` for versions, libraries and devices"
+        return f"{text}\nRemedy: {remedy}."
+    return None
+
+
+def run_check():
+    """Computes a matrix product with its gradient on every NPU and compares with the CPU.
+
+    Prints "torch_npu works well on N npu", or what is wrong and the remedy; returns True or False.
+    """
+    import torch
+
+    problem = find_problem()
+    if problem is None:
+        print(f"torch_npu works well on {torch.npu.device_count()} npu")
+        return True
+    print(f"torch_npu does not work: {problem}")
+    return False

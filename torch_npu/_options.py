@@ -1,0 +1,42 @@
+"""The adapter's options: names, defaults and meaning come from the one C++ table (core/options.def)."""
+
+from torch_npu import _C
+
+
+def describe():
+    """All options, a list of dicts with name, type, default, value, variables and doc (all text)."""
+    return _C._describe_options()
+
+
+def get(name):
+    """The option's value as bool, int or str. Raises ValueError for an unknown name."""
+    for option in describe():
+        if option["name"] != name:
+            continue
+        value = option["value"]
+        if option["type"] == "bool":
+            return value == "1"
+        return int(value) if option["type"] == "int64_t" else value
+    known = ", ".join(option["name"] for option in describe())
+    raise ValueError(f"unknown option {name}; the options are: {known}")
+
+
+def set(name, value):
+    """Sets an option. Raises ValueError for an unknown name or a value of another type."""
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    _C._set_option(name, text)
+
+
+class flag_property:
+    """Attribute of a settings object that is a bool option: ``allow_hf32 = flag_property("matmul_allow_hf32")``."""
+
+    def __init__(self, option):
+        self.option = option
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else get(self.option)
+
+    def __set__(self, instance, value):
+        if not isinstance(value, bool):
+            raise TypeError(f"expected a bool, got {type(value).__name__}")
+        set(self.option, value)

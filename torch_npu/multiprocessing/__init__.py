@@ -1,0 +1,1 @@
+"""NPU tensors between processes: torch.multiprocessing sends them by handle, without copying."""

@@ -1,0 +1,100 @@
+"""torch.npu: NPUs in PyTorch, with the names and meaning of torch.cuda."""
+
+from torch_npu.npu import _state, _utils, amp, autocast, memory, random, settings, streams, telemetry, types
+from torch_npu.npu._state import init, is_initialized
+from torch_npu.npu._state import is_in_bad_fork as _is_in_bad_fork
+from torch_npu.npu._state import lazy_call as _lazy_call
+from torch_npu.npu._state import lazy_init as _lazy_init
+from torch_npu.npu.autocast import (
+    get_amp_supported_dtype,
+    get_autocast_dtype,
+    is_autocast_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
+from torch_npu.npu.device import (
+    _exchange_device,
+    _maybe_exchange_device,
+    can_device_access_peer,
+    current_blas_handle,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    get_soc_version,
+    ipc_collect,
+    is_available,
+    is_bf16_supported,
+    set_device,
+    synchronize,
+)
+from torch_npu.npu.limits import (
+    get_device_limit,
+    get_stream_limit,
+    reset_stream_limit,
+    set_device_limit,
+    set_op_timeout_ms,
+    set_stream_limit,
+)
+from torch_npu.npu.memory import *  # noqa: F403
+from torch_npu.npu.random import (
+    _get_generator,
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from torch_npu.npu.settings import (
+    config,
+    conv,
+    get_option,
+    get_sync_debug_mode,
+    get_task_queue_enable,
+    is_jit_compile_false,
+    matmul,
+    set_compile_mode,
+    set_option,
+    set_sync_debug_mode,
+    set_task_queue_enable,
+)
+from torch_npu.npu.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    _get_current_raw_stream,
+    _set_stream_by_id,
+    current_stream,
+    default_stream,
+    get_stream_from_external,
+    set_stream,
+    stream,
+)
+from torch_npu.npu.telemetry import (
+    NA,
+    clock_rate,
+    device_memory_used,
+    memory_usage,
+    power_draw,
+    temperature,
+    utilization,
+)
+
+globals().update(types.make_types())
+
+
+def __getattr__(name):
+    # These change at initialisation, so they are read where they live.
+    if name == "_initialized":
+        return _state.is_initialized()
+    if name == "default_generators":
+        return _state.default_generators
+    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")

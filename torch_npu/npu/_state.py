@@ -1,0 +1,88 @@
+"""Initialisation of the NPU at first use, and the calls that wait for it.
+
+Nothing touches a device before it is needed, so a program may import torch_npu, seed and fork first.
+"""
+
+import threading
+import traceback
+
+from torch_npu import _C, _runtime
+
+_lock = threading.RLock()
+_initialized = False
+_initializing = threading.local()
+# Calls made before initialisation, in order: (kind, function, where it was asked for).
+_waiting = []
+default_generators = ()
+
+
+def is_initialized():
+    """True once this process has used an NPU; False again in a process forked after that."""
+    return _initialized and not _C._in_bad_fork()
+
+
+def is_in_bad_fork():
+    """True in a process forked after its parent had initialised the NPU: no NPU call can work here."""
+    return _C._in_bad_fork()
+
+
+def init():
+    """Initialises the NPU now instead of at first use; does nothing if that was done.
+
+    Raises RuntimeError when no CANN can be used, with the cause, or in a process forked after initialisation.
+    """
+    lazy_init()
+
+
+def lazy_init():
+    global _initialized, default_generators
+    if _C._in_bad_fork():
+        raise RuntimeError(
+            "the NPU was initialised before this process was forked and cannot be used in it; start worker "
+            "processes with the 'spawn' method (torch.multiprocessing.set_start_method('spawn')), or fork "
+            "before the first use of the NPU"
+        )
+    if _initialized or getattr(_initializing, "active", False):
+        return
+    with _lock:
+        if _initialized:
+            return
+        choice = _runtime.use_chosen()
+        _initializing.active = True
+        try:
+            _start(choice)
+            default_generators = tuple(_C._default_generator(i) for i in range(_C._device_count()))
+            for _, function, asked_at in _waiting:
+                try:
+                    function()
+                except Exception as error:
+                    place = "".join(asked_at)
+                    raise RuntimeError(f"a call that waited for the NPU failed: {error}\nIt was made at\n{place}") from error
+            _waiting.clear()
+            _initialized = True
+        finally:
+            _initializing.active = False
+
+
+def _start(choice):
+    try:
+        _C._init()
+    except RuntimeError as error:
+        if choice is None:
+            raise
+        raise RuntimeError(f"{error}\nThe {choice.runtime} runtime was chosen because {choice.reason}.") from error
+
+
+def lazy_call(function, kind="other"):
+    """Runs ``function`` now, or at initialisation if that has not happened.
+
+    ``kind`` "seed_all" replaces waiting "seed" and "seed_all" calls, "seed" replaces waiting "seed" calls: only
+    the last one counts.
+    """
+    if is_initialized():
+        function()
+        return
+    with _lock:
+        superseded = {"seed_all": ("seed", "seed_all"), "seed": ("seed",)}.get(kind, ())
+        _waiting[:] = [call for call in _waiting if call[0] not in superseded]
+        _waiting.append((kind, function, traceback.format_stack()))

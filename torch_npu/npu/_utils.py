@@ -1,0 +1,34 @@
+"""What the files of torch.npu share."""
+
+import torch
+
+
+def _get_device_index(device, optional=False, allow_cpu=False):
+    """Index of a device given as None, an int, a string such as "npu:1", or a torch.device.
+
+    Without an index in it, the current device's if ``optional``, else ValueError. A CPU device gives -1 if
+    ``allow_cpu``, else ValueError, as any other device type does.
+    """
+    if isinstance(device, bool):
+        raise TypeError("expected a device or an index, got a bool")
+    if isinstance(device, int):
+        return device
+    if isinstance(device, str):
+        device = torch.device(device)
+    if isinstance(device, torch.device):
+        if device.type == "cpu" and allow_cpu:
+            return -1
+        if device.type != "npu":
+            raise ValueError(f"expected an npu device, got {device}")
+        index = device.index
+    elif device is None:
+        index = None
+    else:
+        raise TypeError(f"expected a device, a string or an index, got {type(device).__name__}")
+    if index is None:
+        if not optional:
+            raise ValueError(f"expected a device with an index such as npu:0, or an index, got {device}")
+        from torch_npu.npu.device import current_device
+
+        index = current_device()
+    return index

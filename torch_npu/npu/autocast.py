@@ -1,0 +1,32 @@
+"""The autocast state of the NPU, and what its chips support."""
+
+import torch
+
+from torch_npu.npu.device import is_available, is_bf16_supported
+
+
+def get_amp_supported_dtype():
+    """dtypes that torch.autocast("npu") accepts."""
+    if is_available() and not is_bf16_supported():
+        return [torch.float16]
+    return [torch.float16, torch.bfloat16]
+
+
+def is_autocast_enabled():
+    """True inside an enabled autocast region."""
+    return torch.is_autocast_enabled("npu")
+
+
+def set_autocast_enabled(enable):
+    """Turns autocast on or off for this thread."""
+    torch.set_autocast_enabled("npu", enable)
+
+
+def get_autocast_dtype():
+    """dtype that autocast computes in."""
+    return torch.get_autocast_dtype("npu")
+
+
+def set_autocast_dtype(dtype):
+    """Sets the dtype that autocast computes in."""
+    torch.set_autocast_dtype("npu", dtype)

@@ -1,0 +1,135 @@
+"""Devices: how many, which is current, what they are."""
+
+import warnings
+
+from torch_npu import _C, _runtime
+from torch_npu.npu import _state
+from torch_npu.npu._utils import _get_device_index
+
+
+def device_count():
+    """Number of NPUs this process sees; 0 when there is no usable CANN (a warning then says why)."""
+    try:
+        _runtime.use_chosen()
+        return _C._device_count()
+    except (RuntimeError, ValueError) as error:
+        warnings.warn(f"no NPU can be used: {error}", RuntimeWarning, stacklevel=2)
+        return 0
+
+
+def is_available():
+    """True if at least one NPU can be used. Never raises."""
+    try:
+        _runtime.use_chosen()
+        return _C._device_count() > 0
+    except (RuntimeError, ValueError):
+        return False
+
+
+def current_device():
+    """Index of the current device of this thread."""
+    _state.lazy_init()
+    return _C._current_device()
+
+
+def set_device(device):
+    """Makes ``device`` current on this thread. A negative index does nothing. Prefer :class:`device`."""
+    index = _get_device_index(device, optional=True)
+    if index >= 0:
+        _state.lazy_init()
+        _C._exchange_device(index)
+
+
+def _exchange_device(index):
+    if index < 0:
+        return -1
+    _state.lazy_init()
+    return _C._exchange_device(index)
+
+
+def _maybe_exchange_device(index):
+    return _exchange_device(index)
+
+
+class device:
+    """Context manager that makes a device current; a negative index or None changes nothing."""
+
+    def __init__(self, device):
+        self.idx = -1 if device is None else _get_device_index(device, optional=True)
+        self.prev_idx = -1
+
+    def __enter__(self):
+        self.prev_idx = _exchange_device(self.idx)
+
+    def __exit__(self, *exception):
+        _maybe_exchange_device(self.prev_idx)
+        return False
+
+
+class device_of(device):
+    """Context manager that makes the device of a tensor or storage current; nothing for other devices."""
+
+    def __init__(self, obj):
+        super().__init__(obj.get_device() if obj.is_npu else -1)
+
+
+def synchronize(device=None):
+    """Waits for everything on all streams of a device; raises the error of a task that failed."""
+    _state.lazy_init()
+    _C._synchronize_device(_get_device_index(device, optional=True))
+
+
+def get_device_properties(device=None):
+    """Properties of a device: ``name``, ``total_memory`` (bytes), ``multi_processor_count`` (cube cores),
+    ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture)."""
+    _state.lazy_init()
+    return _C._device_properties(_get_device_index(device, optional=True))
+
+
+def get_device_name(device=None):
+    """Name of the chip, such as Ascend910B3."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device=None):
+    """(major, minor) of the core architecture: (2, 2) is C220 of Ascend910B and 910_93."""
+    properties = get_device_properties(device)
+    return properties.major, properties.minor
+
+
+def get_soc_version():
+    """Name of the chip of this machine, such as Ascend910B3."""
+    _state.lazy_init()
+    return _C._soc_name()
+
+
+def can_device_access_peer(device, peer_device):
+    """True if ``device`` can read and write the memory of ``peer_device``. Raises on a bad index."""
+    _state.lazy_init()
+    index = _get_device_index(device, optional=True)
+    peer = _get_device_index(peer_device)
+    count = _C._device_count()
+    for value in (index, peer):
+        if not 0 <= value < count:
+            raise AssertionError(f"npu:{value} does not exist: this process sees {count} NPU(s)")
+    return _C._can_access_peer(index, peer)
+
+
+def ipc_collect():
+    """Frees memory that other processes borrowed and have given back."""
+    from torch_npu.multiprocessing import reductions
+
+    _state.lazy_init()
+    reductions.collect()
+
+
+def is_bf16_supported(including_emulation=True):
+    """True if the chip computes in bfloat16: all do except the first Ascend910 and the 310 family."""
+    name = get_soc_version()
+    without = ("Ascend910A", "Ascend910Pro", "Ascend910Premium", "Ascend310")
+    return name != "Ascend910" and not name.startswith(without)
+
+
+def current_blas_handle():
+    """Not there: CANN computes matrix products through operators, without a handle."""
+    raise NotImplementedError("CANN has no BLAS handle: matrix products are operators (torch.matmul, torch.mm, ...)")

@@ -1,0 +1,411 @@
+"""Memory of the NPU: what is allocated, where it went, and how it is handed out.
+
+Names and meanings are torch.cuda.memory's. Sizes are bytes. ``device`` is a torch.device, a string, an index, or
+None for the current device.
+"""
+
+import contextlib
+import ctypes
+import os
+import pickle
+import sys
+import time
+import warnings
+
+import torch
+
+from torch_npu import _C, _options
+from torch_npu.npu import _memory_report, _state
+from torch_npu.npu._utils import _get_device_index
+
+__all__ = [
+    "MemPool",
+    "NPUPluggableAllocator",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "caching_allocator_enable",
+    "change_current_allocator",
+    "empty_cache",
+    "empty_host_cache",
+    "get_allocator_backend",
+    "get_per_process_memory_fraction",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
+    "max_memory_allocated",
+    "max_memory_cached",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_cached",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "reset_accumulated_host_memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
+    "reset_peak_memory_stats",
+    "set_per_process_memory_fraction",
+    "use_mem_pool",
+]
+
+
+def _index(device):
+    return _get_device_index(device, optional=True)
+
+
+# ---- allocating by hand, and giving back ----
+
+
+def caching_allocator_alloc(size, device=None, stream=None):
+    """Allocates ``size`` bytes for other libraries and returns the address; free it with caching_allocator_delete.
+
+    ``stream``: a Stream or the address of one (its ``npu_stream``); default: the device's current stream.
+    """
+    _state.lazy_init()
+    index = _index(device)
+    if stream is None:
+        stream_id = _C._current_stream_id(index)
+    elif isinstance(stream, torch.Stream):
+        stream_id, index = stream.stream_id, stream.device_index
+    elif isinstance(stream, int):
+        stream_id = _C._external_stream(stream, index) if stream else 0
+    else:
+        raise TypeError(f"stream must be a Stream or the address of one, got {type(stream).__name__}")
+    return _C._memory_alloc(size, index, stream_id)
+
+
+def caching_allocator_delete(mem_ptr):
+    """Frees what caching_allocator_alloc gave. ValueError for any other address."""
+    _C._memory_free(mem_ptr)
+
+
+def caching_allocator_enable(value=True):
+    """Turns caching on or off: without it every allocation asks the device, and every free waits for it."""
+    _C._memory_set_caching(bool(value))
+
+
+@contextlib.contextmanager
+def caching_allocator_disabled():
+    """Turns caching off for the allocations inside."""
+    before = _C._memory_caching()
+    caching_allocator_enable(False)
+    try:
+        yield
+    finally:
+        caching_allocator_enable(before)
+
+
+def empty_cache():
+    """Gives the cached memory that no tensor uses back to the device. Waits for the device if there is any."""
+    if _state.is_initialized():
+        _C._memory_empty_cache((0, 0))
+
+
+def empty_host_cache():
+    """Frees the cached pinned host memory that no tensor uses."""
+    if _state.is_initialized():
+        _C._host_memory_empty_cache()
+
+
+def set_per_process_memory_fraction(fraction, device=None):
+    """Limits this process to ``fraction`` (0 to 1) of the device's memory; beyond it, OutOfMemoryError."""
+    if not isinstance(fraction, (int, float)) or isinstance(fraction, bool):
+        raise TypeError(f"fraction must be a number from 0 to 1, got {type(fraction).__name__}")
+    _state.lazy_init()
+    _C._memory_set_fraction(float(fraction), _index(device))
+
+
+def get_per_process_memory_fraction(device=None):
+    """The limit set_per_process_memory_fraction gave, 1.0 by default."""
+    _state.lazy_init()
+    return _C._memory_fraction(_index(device))
+
+
+def mem_get_info(device=None):
+    """(free, total) bytes of the device, counting all processes."""
+    _state.lazy_init()
+    return _C._memory_info(_index(device))
+
+
+# ---- statistics ----
+
+
+def memory_stats_as_nested_dict(device=None):
+    """memory_stats as dictionaries in dictionaries; empty before the NPU is used."""
+    if not _state.is_initialized() or _C._memory_is_replaced():
+        return {}
+    return _C._memory_stats(_index(device))
+
+
+def memory_stats(device=None):
+    """Statistics of the allocator, sorted by name: ``"<what>.<pool>.<figure>"``.
+
+    What: ``allocation``, ``active``, ``segment``, ``inactive_split`` count blocks; the same with ``_bytes``,
+    ``allocated_bytes``, ``reserved_bytes`` and ``requested_bytes`` are bytes. Pool: ``all``, ``small_pool`` (requests
+    up to 1 MiB), ``large_pool``. Figure: ``current``, ``peak``, ``allocated`` and ``freed`` (totals). And
+    ``num_alloc_retries``, ``num_ooms``, ``num_sync_all_streams``, ``num_device_alloc``, ``num_device_free``,
+    ``max_split_size`` (-1: no limit), ``oversize_allocations.<figure>``, ``oversize_segments.<figure>``.
+    """
+    return _memory_report.flatten(memory_stats_as_nested_dict(device))
+
+
+def reset_accumulated_memory_stats(device=None):
+    """Sets the totals (``allocated``, ``freed``, the counts of events) to 0."""
+    _state.lazy_init()
+    _C._memory_reset_accumulated_stats(_index(device))
+
+
+def reset_peak_memory_stats(device=None):
+    """Sets every ``peak`` to the current value."""
+    _state.lazy_init()
+    _C._memory_reset_peak_stats(_index(device))
+
+
+def _figure(device, what, figure):
+    stats = memory_stats_as_nested_dict(device)
+    return stats[what]["all"][figure] if stats else 0
+
+
+def memory_allocated(device=None):
+    """Bytes that tensors occupy now."""
+    return _figure(device, "allocated_bytes", "current")
+
+
+def max_memory_allocated(device=None):
+    """The most bytes that tensors occupied since the start or reset_peak_memory_stats."""
+    return _figure(device, "allocated_bytes", "peak")
+
+
+def memory_reserved(device=None):
+    """Bytes the allocator holds from the device now, in use or not."""
+    return _figure(device, "reserved_bytes", "current")
+
+
+def max_memory_reserved(device=None):
+    """The most bytes the allocator held since the start or reset_peak_memory_stats."""
+    return _figure(device, "reserved_bytes", "peak")
+
+
+def _deprecated(old, new):
+    warnings.warn(f"torch.npu.{old} is deprecated: use torch.npu.{new}", FutureWarning, stacklevel=3)
+
+
+def memory_cached(device=None):
+    """Deprecated name of memory_reserved."""
+    _deprecated("memory_cached", "memory_reserved")
+    return memory_reserved(device)
+
+
+def max_memory_cached(device=None):
+    """Deprecated name of max_memory_reserved."""
+    _deprecated("max_memory_cached", "max_memory_reserved")
+    return max_memory_reserved(device)
+
+
+def reset_max_memory_allocated(device=None):
+    """Deprecated: resets all peaks, as reset_peak_memory_stats."""
+    _deprecated("reset_max_memory_allocated", "reset_peak_memory_stats")
+    reset_peak_memory_stats(device)
+
+
+def reset_max_memory_cached(device=None):
+    """Deprecated: resets all peaks, as reset_peak_memory_stats."""
+    _deprecated("reset_max_memory_cached", "reset_peak_memory_stats")
+    reset_peak_memory_stats(device)
+
+
+def memory_summary(device=None, abbreviated=False):
+    """The statistics as a table to print; ``abbreviated`` leaves out the split by pool."""
+    return _memory_report.summary(_index(device), memory_stats(device), abbreviated)
+
+
+def host_memory_stats_as_nested_dict():
+    """host_memory_stats as dictionaries in dictionaries; empty before the NPU is used."""
+    return _C._host_memory_stats() if _state.is_initialized() else {}
+
+
+def host_memory_stats():
+    """Statistics of pinned host memory: ``allocations``, ``allocated_bytes`` (held), ``active_requests``,
+    ``active_bytes`` (in use), each with ``current``, ``peak``, ``allocated``, ``freed``; ``host_alloc_time`` and
+    ``host_free_time`` in microseconds; ``num_host_alloc``, ``num_host_free``."""
+    return _memory_report.flatten(host_memory_stats_as_nested_dict())
+
+
+def reset_accumulated_host_memory_stats():
+    """Sets the totals of host_memory_stats to 0."""
+    _C._host_memory_reset_accumulated_stats()
+
+
+def reset_peak_host_memory_stats():
+    """Sets the peaks of host_memory_stats to the current values."""
+    _C._host_memory_reset_peak_stats()
+
+
+# ---- snapshots ----
+
+
+def _snapshot(device=None, include_traces=True, mempool_id=None):
+    """The allocator's state on all devices: ``segments`` with their ``blocks``, and ``device_traces``, in the schema
+    of torch.cuda.memory._snapshot; PyTorch's tools (torch.cuda._memory_viz, pytorch.org/memory_viz) open it."""
+    count = _C._device_count() if _state.is_initialized() else 0
+    return _C._memory_snapshot(count, mempool_id, include_traces)
+
+
+def memory_snapshot(mempool_id=None, include_traces=True):
+    """The segments of _snapshot, of one pool if ``mempool_id`` is given."""
+    return _snapshot(include_traces=include_traces, mempool_id=mempool_id)["segments"]
+
+
+def _dump_snapshot(filename="dump_snapshot.pickle"):
+    """Saves _snapshot as a pickle."""
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
+_STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}
+
+
+def _record_memory_history(
+    enabled="all",
+    context="all",
+    stacks="all",
+    max_entries=sys.maxsize,
+    device=None,
+    clear_history=False,
+    skip_actions=None,
+):
+    """Keeps where memory was allocated, for _snapshot.
+
+    ``enabled``: None off; "state" stacks of live allocations only; "all" also a history of allocations and frees.
+    ``context``: which stacks are kept: None, "state" (live allocations), "alloc" (history of allocations), "all"
+    (frees too). ``stacks``: "python", or "all" with C++ frames. ``max_entries``: length of the history.
+    """
+    if isinstance(enabled, bool):
+        enabled = "all" if enabled else None
+    if enabled not in (None, "state", "all"):
+        raise ValueError(f"enabled must be None, 'state' or 'all', got {enabled!r}")
+    if context not in _STACKS:
+        raise ValueError(f"context must be None, 'state', 'alloc' or 'all', got {context!r}")
+    if stacks not in ("python", "all"):
+        raise ValueError(f"stacks must be 'python' or 'all', got {stacks!r}")
+    kept = 0 if enabled is None else _STACKS[context]
+    if enabled == "state":
+        kept = min(kept, _STACKS["state"])
+    _C._memory_record_history(enabled == "all", kept, stacks == "all", max_entries, clear_history, skip_actions or [])
+
+
+def _allocation_traceback(data_ptr):
+    """Frames of the live allocation that starts at ``data_ptr``; None if unknown or not recorded."""
+    if not _state.is_initialized():
+        return None
+    return _C._memory_frames_of(data_ptr, _C._device_count())
+
+
+def _attach_out_of_memory_observer(observer):
+    """Calls ``observer(device, bytes_asked, device_total, device_free)`` before each OutOfMemoryError."""
+    _C._memory_attach_oom_observer(observer)
+
+
+def _set_allocator_settings(settings):
+    """Replaces the settings of PYTORCH_NPU_ALLOC_CONF from now on. ValueError when they are wrong."""
+    _C._memory_set_settings(settings)
+
+
+def _dump_at_out_of_memory(device, asked, total, free):
+    folder = _options.get("oom_snapshot_path") or "."
+    name = f"oom_snapshot_{os.getpid()}_npu{device}_{time.strftime('%Y%m%d-%H%M%S')}.pickle"
+    os.makedirs(folder, exist_ok=True)
+    _dump_snapshot(os.path.join(folder, name))
+
+
+def _obey_oom_snapshot_option():
+    if _options.get("oom_snapshot"):
+        _record_memory_history(max_entries=100000, stacks="python")
+        _attach_out_of_memory_observer(_dump_at_out_of_memory)
+
+
+_state.lazy_call(_obey_oom_snapshot_option)
+
+
+# ---- pools and other allocators ----
+
+
+class NPUPluggableAllocator:
+    """An allocator from a shared library: ``void* alloc(size_t bytes, int device, aclrtStream)``, null when there is
+    no room, and ``void free(void*, size_t bytes, int device, aclrtStream)``. For MemPool or change_current_allocator."""
+
+    def __init__(self, path_to_so_file, alloc_fn_name, free_fn_name):
+        library = ctypes.CDLL(path_to_so_file)
+        allocate, free = (
+            ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in (alloc_fn_name, free_fn_name)
+        )
+        self._library = library  # keeps the functions loaded
+        self._allocator = _C._memory_raw_allocator(allocate, free)
+
+    def allocator(self):
+        return self._allocator
+
+
+def change_current_allocator(allocator):
+    """Takes all memory from ``allocator`` (an NPUPluggableAllocator) from now on, without caching.
+
+    RuntimeError once NPU memory was allocated.
+    """
+    _C._memory_replace_allocator(allocator.allocator())
+    _in_use.append(allocator)
+
+
+_in_use = []
+
+
+def get_allocator_backend():
+    """"native": our caching allocator; "pluggable" after change_current_allocator."""
+    return "pluggable" if _C._memory_is_replaced() else "native"
+
+
+class MemPool:
+    """Memory of its own on the current device, for the allocations inside use_mem_pool.
+
+    ``allocator``: where it takes segments from (NPUPluggableAllocator), default the device. ``use_on_oom``: its free
+    blocks may serve others as a last resort. ``no_split``: a block is never cut from a segment. Its memory goes back
+    once the pool and all tensors in it are gone.
+    """
+
+    def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+        _state.lazy_init()
+        self._allocator = allocator
+        raw = allocator.allocator() if isinstance(allocator, NPUPluggableAllocator) else allocator
+        self._pool = _C._MemPool(_C._current_device(), raw, True, use_on_oom, no_split)
+
+    @property
+    def id(self):
+        """Two numbers that name the pool in snapshots."""
+        return self._pool.id
+
+    @property
+    def device(self):
+        return torch.device("npu", self._pool.device)
+
+    def use_count(self):
+        """How many hold the pool: this object, and each use_mem_pool inside which we are."""
+        return self._pool.use_count()
+
+    def snapshot(self, include_traces=True):
+        """The pool's segments, as memory_snapshot gives them."""
+        return memory_snapshot(self.id, include_traces=include_traces)
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool, device=None):
+    """Sends this thread's allocations inside the block to ``pool``."""
+    index = _index(device)
+    _C._memory_begin_pool(index, pool.id)
+    try:
+        yield
+    finally:
+        _C._memory_end_pool(index, pool.id)
+        _C._memory_release_pool(index, pool.id)

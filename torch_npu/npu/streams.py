@@ -1,0 +1,228 @@
+"""Streams and events, with torch.cuda's meaning, on PyTorch's device-independent classes."""
+
+import ctypes
+
+import torch
+
+from torch_npu import _C
+from torch_npu.npu import _state
+from torch_npu.npu._utils import _get_device_index
+
+
+class Stream(torch.Stream):
+    """A queue of work on one device; independent streams run side by side.
+
+    Args:
+        device: device of the stream; default the current one.
+        priority (int): negative for a stream of high priority.
+    """
+
+    def __new__(cls, device=None, priority=0, **kwargs):
+        _state.lazy_init()
+        if "stream_id" in kwargs:
+            return super().__new__(
+                cls,
+                stream_id=kwargs["stream_id"],
+                device_index=kwargs["device_index"],
+                device_type=kwargs.get("device_type", _C._device_type),
+            )
+        index = _get_device_index(device, optional=True)
+        if index < 0:
+            index = _C._current_device()
+        return super().__new__(cls, device=torch.device("npu", index), priority=priority)
+
+    @property
+    def npu_stream(self):
+        """Address of CANN's stream (aclrtStream), an int."""
+        return _C._stream_handle(self.stream_id, self.device_index)
+
+    @property
+    def priority(self):
+        """-1 for high priority, else 0."""
+        return _C._stream_priority(self.stream_id, self.device_index)
+
+    @staticmethod
+    def priority_range():
+        """(lowest, highest) priority; a lower number is served first."""
+        return 0, -1
+
+    @property
+    def _as_parameter_(self):
+        return ctypes.c_void_p(self.npu_stream)
+
+    def record_event(self, event=None):
+        """Records ``event``, or a new one, on this stream and returns it."""
+        if event is None:
+            event = Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event):
+        """Makes work submitted later wait for ``event``; the host does not wait."""
+        event.wait(self)
+
+    def wait_stream(self, stream):
+        """Makes work submitted later wait for what ``stream`` has now; the host does not wait."""
+        self.wait_event(stream.record_event())
+
+    def __eq__(self, other):
+        return isinstance(other, torch.Stream) and super().__eq__(other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash((self.stream_id, self.device_index))
+
+    def __repr__(self):
+        return f"<torch.npu.Stream device={self.device} npu_stream={self.npu_stream:#x}>"
+
+
+class ExternalStream(Stream):
+    """A stream that other code created with aclrtCreateStream*; that code keeps it alive and destroys it.
+
+    Args:
+        stream_ptr (int): address of the aclrtStream.
+        device: device it belongs to; default the current one.
+    """
+
+    def __new__(cls, stream_ptr, device=None, **kwargs):
+        _state.lazy_init()
+        index = _get_device_index(device, optional=True)
+        stream_id = _C._external_stream(stream_ptr, index)
+        return super().__new__(cls, stream_id=stream_id, device_index=index)
+
+
+class Event(torch.Event):
+    """A mark in a stream that other streams and the host can wait for; made at the first record.
+
+    Args:
+        enable_timing (bool): the event keeps its time, for :meth:`elapsed_time`.
+        blocking (bool): accepted for torch.cuda's sake; the host always sleeps while it waits.
+        interprocess (bool): the event can be sent to another process; excludes ``enable_timing``.
+    """
+
+    def __new__(cls, enable_timing=False, blocking=False, interprocess=False, external=False):
+        if external:
+            raise NotImplementedError("external events belong to graph capture, which is not there yet")
+        if interprocess and enable_timing:
+            raise ValueError("an interprocess event cannot measure time: CANN has no such event")
+        self = super().__new__(cls, device="npu", enable_timing=enable_timing, blocking=blocking)
+        self._interprocess = interprocess
+        if interprocess:
+            _state.lazy_init()
+        return self
+
+    @classmethod
+    def from_ipc_handle(cls, device, handle):
+        """The event another process exported with :meth:`ipc_handle`."""
+        _state.lazy_init()
+        self = torch.Event.__new__(cls, device="npu")
+        self._interprocess = True
+        _C._event_open_ipc(self, _get_device_index(device, optional=True), handle)
+        return self
+
+    def ipc_handle(self):
+        """Handle (bytes) for :meth:`from_ipc_handle` of another process; records the event if it was not."""
+        if not self._interprocess:
+            raise RuntimeError("only an event made with interprocess=True has a handle for other processes")
+        if not self.npu_event:
+            self.record()
+        return _C._event_ipc_handle(self)
+
+    @property
+    def npu_event(self):
+        """Address of CANN's event (aclrtEvent), an int; 0 before the first record."""
+        return _C._event_handle(self)
+
+    def record(self, stream=None):
+        """Records the event on ``stream``, by default the current one."""
+        stream = current_stream() if stream is None else stream
+        if self._interprocess and not self.npu_event:
+            _C._event_record_ipc(self, stream.stream_id, stream.device_index)
+        else:
+            super().record(stream)
+
+    def wait(self, stream=None):
+        """Makes later work of ``stream``, by default the current one, wait for the event."""
+        super().wait(current_stream() if stream is None else stream)
+
+    def elapsed_time(self, end_event):
+        """Milliseconds from this event to ``end_event``; both need ``enable_timing`` and must have been reached."""
+        return _C._event_elapsed_time(self, end_event)
+
+    @property
+    def _as_parameter_(self):
+        return ctypes.c_void_p(self.npu_event)
+
+    def __repr__(self):
+        handle = self.npu_event
+        return f"<torch.npu.Event {handle:#x}>" if handle else "<torch.npu.Event uninitialized>"
+
+
+def _wrap(stream_id, device_index):
+    return Stream(stream_id=stream_id, device_index=device_index)
+
+
+def current_stream(device=None):
+    """The stream this thread submits to on a device."""
+    _state.lazy_init()
+    index = _get_device_index(device, optional=True)
+    return _wrap(_C._current_stream_id(index), index)
+
+
+def default_stream(device=None):
+    """The stream that is current on a device until another is set."""
+    _state.lazy_init()
+    index = _get_device_index(device, optional=True)
+    return _wrap(_C._default_stream_id(index), index)
+
+
+def get_stream_from_external(data_ptr, device=None):
+    """The stream at the address ``data_ptr`` that other code created; see :class:`ExternalStream`."""
+    return ExternalStream(data_ptr, device)
+
+
+def set_stream(stream):
+    """Makes ``stream`` and its device current on this thread; None changes nothing. Prefer :func:`stream`."""
+    if stream is not None:
+        _state.lazy_init()
+        _C._set_stream(stream.stream_id, stream.device_index)
+
+
+class StreamContext:
+    """Context manager that makes a stream current, and its device; None changes nothing."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self._previous = None
+
+    def __enter__(self):
+        if self.stream is None:
+            return
+        before = current_stream()
+        # On another device than the current one, that device's stream has to come back too.
+        there = before
+        if self.stream.device_index != before.device_index:
+            there = current_stream(self.stream.device_index)
+        self._previous = (there, before)
+        set_stream(self.stream)
+
+    def __exit__(self, *exception):
+        if self._previous is not None:
+            for previous in self._previous:
+                set_stream(previous)
+            self._previous = None
+
+
+def stream(stream):
+    """``with torch.npu.stream(s):`` submits to ``s``; None changes nothing."""
+    return StreamContext(stream)
+
+
+def _set_stream_by_id(stream_id, device_index, device_type):
+    _C._set_stream(stream_id, device_index)
+
+
+def _get_current_raw_stream(device_index):
+    return _C._stream_handle(_C._current_stream_id(device_index), device_index)
