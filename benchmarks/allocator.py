@@ -32,10 +32,10 @@ def compile_loops():
     def bind(name):
         function = getattr(loops, name)
         function.restype = ctypes.c_double
-        function.argtypes = [ctypes.c_size_t if name != "npu_mix" else ctypes.c_int, ctypes.c_int, ctypes.c_int]
+        function.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
         return function
 
-    names = ("npu_cycle", "cpu_cycle", "malloc_cycle", "malloc_touch_cycle", "npu_mix")
+    names = ("npu_cycle", "cpu_cycle", "malloc_cycle", "malloc_touch_cycle")
     return {name: bind(name) for name in names}
 
 
@@ -92,22 +92,18 @@ def empty(rounds):
 
 
 def scaling(loops, rounds):
-    counts = [100, 10_000, 1_000_000]
-    for count in counts:
-        loops["npu_mix"](count, 1, 4 * count)  # warm: every size is cached
-    rows, results = [], {}
-    kept = [torch.empty(1, device="npu") for _ in range(1000)]
-    times = common.interleave([lambda: loops["npu_cycle"](1024, 200, 200)], rounds)
-    first = common.median(times[0])
-    for count in counts:
-        more = [torch.empty(1, device="npu") for _ in range(count)]
-        times = common.interleave([lambda: loops["npu_cycle"](1024, 200, 200)], rounds)
-        now = common.median(times[0])
-        rows.append([f"{count:,}", now, now / first])
-        results[str(count)] = {"npu_ns": now, "ratio": now / first}
-        del more
-    del kept
-    common.print_table("warm cycle with live tensors (bar: flat)", ["live tensors", "npu ns", "against 1000"], rows)
+    rows, results, first = [], {}, None
+    for count in (100, 10_000, 1_000_000):
+        live = [torch.empty(1, device="npu") for _ in range(count)]
+        ways = [lambda: loops["npu_cycle"](1024, 200, 200), lambda: loops["malloc_cycle"](MIB, 200, 200)]
+        times = common.interleave(ways, rounds)
+        ratio = common.ratio(*times)
+        first = first or ratio
+        rows.append([f"{count:,}", common.median(times[0]), ratio, ratio / first])
+        results[str(count)] = {"npu_ns": common.median(times[0]), "ratio": ratio, "against_100": ratio / first}
+        del live
+    common.print_table("warm cycle while tensors live (bar: flat)",
+                       ["live tensors", "npu ns", "npu / malloc", "against 100"], rows)
     return results
 
 

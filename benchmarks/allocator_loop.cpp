@@ -57,15 +57,4 @@ double malloc_touch_cycle(size_t bytes, int bursts, int cycles) {
     std::free(data);
   });
 }
-
-// A program's mix: sizes come and go in an order of their own, `live` of them at a time.
-double npu_mix(int live, int bursts, int cycles) {
-  auto* allocator = c10::GetAllocator(c10::DeviceType::PrivateUse1);
-  std::vector<c10::DataPtr> held(static_cast<size_t>(live));
-  uint32_t state = 1;
-  return best_nanoseconds(bursts, cycles, [&] {
-    state = state * 1664525u + 1013904223u;
-    held[(state >> 8) % held.size()] = allocator->allocate(512 * (1 + (state >> 20) % 256));
-  });
-}
 }

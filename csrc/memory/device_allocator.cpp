@@ -43,12 +43,21 @@ Common& common() {
 // ask only once some allocation has been profiled, so a program that never profiles pays once a cycle.
 std::atomic<bool> ever_profiled{false};
 
+// True when this thread has a profiler; whether it wants memory is asked then. (memoryProfilingEnabled()
+// asks both, through one call more.)
+inline bool has_profiler() {
+  return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) != nullptr;
+}
+
 C10_NOINLINE void report(const Block* block, bool allocated) {
+  if (!c10::memoryProfilingEnabled()) return;
   ever_profiled.store(true, std::memory_order_relaxed);
   auto* heap = block->pool->heap;
   const auto size = static_cast<int64_t>(block->size);
-  c10::reportMemoryUsageToProfiler(block->ptr, allocated ? size : -size, heap->allocated_bytes(),
-                                   heap->reserved_bytes(), c10::Device(kDeviceType, heap->device()));
+  // A free is reported before it happens: afterwards the block may be somebody else's.
+  const size_t in_use = heap->allocated_bytes() - (allocated ? 0 : block->size);
+  c10::reportMemoryUsageToProfiler(block->ptr, allocated ? size : -size, in_use, heap->reserved_bytes(),
+                                   c10::Device(kDeviceType, heap->device()));
 }
 
 C10_NOINLINE void trace_to_python(const Block* block, bool allocated) {
@@ -65,11 +74,7 @@ C10_NOINLINE void trace_to_python(const Block* block, bool allocated) {
 void free_block(void* context) {
   auto* block = static_cast<Block*>(context);
   if (C10_UNLIKELY(c10::impl::GPUTrace::haveState)) trace_to_python(block, false);
-  if (C10_UNLIKELY(ever_profiled.load(std::memory_order_relaxed)) && c10::memoryProfilingEnabled()) {
-    block->pool->heap->free(block);
-    report(block, false);
-    return;
-  }
+  if (C10_UNLIKELY(ever_profiled.load(std::memory_order_relaxed)) && has_profiler()) report(block, false);
   block->pool->heap->free(block);
 }
 
@@ -105,7 +110,7 @@ class DeviceAllocator final : public AllocatorBase {
       heap = &memory::heap(thread.device);
     }
     Block* block = heap->allocate(bytes, thread.streams[thread.device].id);
-    if (C10_UNLIKELY(c10::memoryProfilingEnabled())) report(block, true);
+    if (C10_UNLIKELY(has_profiler())) report(block, true);
     if (C10_UNLIKELY(c10::impl::GPUTrace::haveState)) trace_to_python(block, true);
     return {block->ptr, block, &free_block, device};
   }

@@ -227,7 +227,8 @@ void Heap::trace(TraceAction action, const void* address, size_t size, c10::Stre
   const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::system_clock::now().time_since_epoch());
   if (action != TraceAction::oom && !wants(Stacks::allocations)) context = nullptr;
-  trace_.add({action, device_, reinterpret_cast<size_t>(address), size, stream, pool, now.count(), std::move(context), {}});
+  trace_.add({action, device_, reinterpret_cast<size_t>(address), size, stream, pool, now.count(),
+              std::move(context), {}});
 }
 
 void Heap::trace(TraceAction action, const Block* block, Context context) {

@@ -143,7 +143,7 @@ class C10_EXPORT Heap {
   void refresh_modes();
   c10::Stream stream_of(c10::StreamId id) const;
 
-  // heap_growth.cpp: memory from the device and back
+  // heap_growth.cpp: memory from the device
   Block* grow(HeapLock& lock, const Request& request, const Context& context);
   Block* grow_segment(HeapLock& lock, const Request& request, const Context& context);
   Block* grow_expandable(HeapLock& lock, const Request& request, const Context& context);
@@ -151,6 +151,7 @@ class C10_EXPORT Heap {
   static Block* unmapped_room(const Request& request, size_t& bytes);
   bool within_limit(size_t more) const;
   void count_segment(PoolType type, size_t bytes);
+  // heap_release.cpp: memory back to the device, and running out of it
   Block* reclaim_and_retry(HeapLock& lock, const Request& request, const Context& context);
   Block* borrow_from_pools(const Request& request);
   void collect_garbage(HeapLock& lock, const Request& request);

@@ -152,8 +152,8 @@ void Heap::end_route(MempoolId id) {
   {
     std::lock_guard<std::mutex> guard(routes_mutex_);
     auto found = std::find_if(routes_.begin(), routes_.end(), [&](auto& entry) { return entry.pool->id == id; });
-    TORCH_CHECK(found != routes_.end(), "no allocations go to the memory pool (", id.first, ", ", id.second, ") on npu:",
-                static_cast<int>(device_));
+    TORCH_CHECK(found != routes_.end(), "no allocations go to the memory pool (", id.first, ", ", id.second,
+                ") on npu:", static_cast<int>(device_));
     std::lock_guard<SpinLock> lock(lock_);
     captures_ -= found->capture;
     routes_.erase(found);

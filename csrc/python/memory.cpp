@@ -264,8 +264,12 @@ void init_pools(py::module_& module) {
       .def_property_readonly("device", &MemPool::device)
       .def("use_count", &MemPool::use_count);
   module.def("_memory_begin_pool", &begin_current_thread);
-  module.def("_memory_end_pool", [](c10::DeviceIndex device, memory::MempoolId pool) { memory::heap(device).end_route(pool); });
-  module.def("_memory_release_pool", [](c10::DeviceIndex device, memory::MempoolId pool) { memory::heap(device).release_pool(pool); });
+  module.def("_memory_end_pool", [](c10::DeviceIndex device, memory::MempoolId pool) {
+    memory::heap(device).end_route(pool);
+  });
+  module.def("_memory_release_pool", [](c10::DeviceIndex device, memory::MempoolId pool) {
+    memory::heap(device).release_pool(pool);
+  });
   module.def("_memory_new_pool_id", &memory::new_pool_id);
   module.def("_memory_raw_allocator", &memory::raw_allocator_from);
   module.def("_memory_replace_allocator", &memory::replace_allocator);
@@ -278,10 +282,14 @@ void init_memory(py::module_& module) {
   memory::set_waiter(&wait_unlocked);
   module.def("_memory_stats", &statistics);
   module.def("_memory_reset_peak_stats", [](c10::DeviceIndex device) { memory::heap(device).reset_peak_stats(); });
-  module.def("_memory_reset_accumulated_stats", [](c10::DeviceIndex device) { memory::heap(device).reset_accumulated_stats(); });
+  module.def("_memory_reset_accumulated_stats", [](c10::DeviceIndex device) {
+    memory::heap(device).reset_accumulated_stats();
+  });
   module.def("_memory_info", &memory::memory_info, Unlocked());
   module.def("_memory_empty_cache", &memory::empty_cache, Unlocked());
-  module.def("_memory_set_fraction", [](double fraction, c10::DeviceIndex device) { memory::heap(device).set_memory_fraction(fraction); });
+  module.def("_memory_set_fraction", [](double fraction, c10::DeviceIndex device) {
+    memory::heap(device).set_memory_fraction(fraction);
+  });
   module.def("_memory_fraction", [](c10::DeviceIndex device) { return memory::heap(device).memory_fraction(); });
   module.def("_memory_set_caching", &memory::set_caching);
   module.def("_memory_caching", &memory::caching);

@@ -61,7 +61,7 @@ def summary(device, stats, abbreviated):
         double,
         f"PyTorch NPU memory summary, npu:{device}".center(_WIDTH),
         single,
-        f"out-of-memory errors: {stats['num_ooms']}  |  retries after freeing: {stats['num_alloc_retries']}".center(_WIDTH),
+        f"out-of-memory errors: {stats['num_ooms']}  |  retries: {stats['num_alloc_retries']}".center(_WIDTH),
         double,
         "        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  ",
     ]

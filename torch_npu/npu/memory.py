@@ -336,7 +336,8 @@ _state.lazy_call(_obey_oom_snapshot_option)
 
 class NPUPluggableAllocator:
     """An allocator from a shared library: ``void* alloc(size_t bytes, int device, aclrtStream)``, null when there is
-    no room, and ``void free(void*, size_t bytes, int device, aclrtStream)``. For MemPool or change_current_allocator."""
+    no room, and ``void free(void*, size_t bytes, int device, aclrtStream)``. For MemPool or
+    change_current_allocator."""
 
     def __init__(self, path_to_so_file, alloc_fn_name, free_fn_name):
         library = ctypes.CDLL(path_to_so_file)

@@ -10,7 +10,8 @@ using namespace torch_npu::memory;
 constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
 
 inline c10::Stream stream_on(c10::StreamId id, int device = 0) {
-  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device)), id);
+  const c10::Device npu(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device));
+  return c10::Stream(c10::Stream::UNSAFE, npu, id);
 }
 
 struct Fixture {

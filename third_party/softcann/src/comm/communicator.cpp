@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <random>
+#include <vector>
 
 using namespace softcann;
 
@@ -58,6 +59,25 @@ struct RootInfo {
 };
 static_assert(sizeof(RootInfo) <= HCCL_ROOT_INFO_BYTES);
 
+// Communicators that were destroyed, to be used again.
+struct Pool {
+  std::mutex mutex;
+  std::vector<Communicator*> unused;
+};
+
+Pool& pool() {
+  static auto* instance = new Pool;
+  return *instance;
+}
+
+Communicator* take_communicator() {
+  std::lock_guard<std::mutex> lock(pool().mutex);
+  if (pool().unused.empty()) pool().unused.push_back(new Communicator);
+  Communicator* taken = pool().unused.back();
+  pool().unused.pop_back();
+  return taken;
+}
+
 std::atomic<int32_t> process_configs[HCCL_CONFIG_RESERVED];
 
 HcclResult init(const char* entry, uint32_t ranks, const HcclRootInfo* root, uint32_t rank, const char* name, HcclComm* comm) {
@@ -68,13 +88,14 @@ HcclResult init(const char* entry, uint32_t ranks, const HcclRootInfo* root, uin
   if (ranks == 0 || rank >= ranks) return hccl_fail(HCCL_E_PARA, "%s: rank %u of %u", entry, rank, ranks);
   if (ranks > 1) return hccl_fail(HCCL_E_NOT_SUPPORT, "%s: softcann cannot connect %u ranks yet, only 1", entry, ranks);
   if (current_device() < 0) return hccl_fail(HCCL_E_RUNTIME, "%s: this thread has no context; call aclrtSetDevice first", entry);
-  auto* made = new Communicator;
+  Communicator* made = take_communicator();
   made->rank = rank;
   made->ranks = ranks;
   made->device = current_device();
   char unique[64];
   std::snprintf(unique, sizeof unique, "softcann-%d-%llx", info.pid, static_cast<unsigned long long>(info.nonce));
   made->name = name != nullptr && *name != 0 ? name : unique;
+  made->magic.store(Communicator::kAlive, std::memory_order_release);
   *comm = made;
   return HCCL_SUCCESS;
 }
@@ -119,6 +140,8 @@ HcclResult HcclCommDestroy(HcclComm comm) {
   Communicator* found = find_communicator(comm, "HcclCommDestroy");
   if (found == nullptr) return HCCL_E_PARA;
   found->magic.store(0, std::memory_order_release);
+  std::lock_guard<std::mutex> lock(pool().mutex);
+  pool().unused.push_back(found);
   return HCCL_SUCCESS;
 }
 

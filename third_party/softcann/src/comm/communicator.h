@@ -16,7 +16,7 @@ namespace softcann {
 // What HcclComm points to. Never freed, so a stale handle is recognised.
 struct Communicator {
   static constexpr uint64_t kAlive = 0x6d6d6f63e4736674;
-  std::atomic<uint64_t> magic{kAlive};
+  std::atomic<uint64_t> magic{0};
   uint32_t rank = 0;
   uint32_t ranks = 1;
   int device = -1;

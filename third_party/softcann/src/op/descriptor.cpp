@@ -51,7 +51,8 @@ void delete_list(Object* object) {
   for (auto* element : elements) destroy(element);
 }
 
-// Nobody holds it any more.
+}  // namespace
+
 void recycle(Object* object) {
   switch (object->kind) {
     case Kind::tensor: {
@@ -66,24 +67,6 @@ void recycle(Object* object) {
     case Kind::tensor_list: return delete_list<aclTensorList>(object);
     case Kind::scalar_list: return delete_list<aclScalarList>(object);
     case Kind::none: break;
-  }
-}
-
-}  // namespace
-
-void hold(Object* object) {
-  if (object->owner == thread_token()) {
-    ++object->pins;
-  } else {
-    object->shared.fetch_add(1, std::memory_order_relaxed);
-  }
-}
-
-void release(Object* object, bool in_own_phase2) {
-  if (in_own_phase2 && object->owner == thread_token()) {
-    --object->pins;
-  } else if (object->shared.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    recycle(object);
   }
 }
 

@@ -39,8 +39,7 @@ struct Object {
   bool idle() const { return pins + shared.load(std::memory_order_acquire) == open_bias; }
 };
 
-void hold(Object* object);
-void release(Object* object, bool in_own_phase2);
+void recycle(Object* object);  // nobody holds it any more
 // Ends the client's reference. Null is fine.
 void destroy(const Object* object);
 
@@ -88,6 +87,7 @@ struct aclTensor final : softcann::op::Object, aclTensorHolder {
   void* address = nullptr;                  // storage base, as the client gave it
   int64_t made_numel = 0;
   int64_t made_extent = -1;                 // elements between the first and the last of the view
+  int64_t capacity = 0;                     // elements of the storage
   aclTensor* replacement = nullptr;         // see aclInitTensor
   aclDataType type = ACL_DT_UNDEFINED;
   aclFormat format = ACL_FORMAT_ND;

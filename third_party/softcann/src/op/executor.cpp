@@ -73,7 +73,7 @@ void drop_objects(aclOpExecutor* executor, bool in_own_phase2) {
   });
 }
 
-void recycle(aclOpExecutor* executor, bool in_own_phase2) {
+void recycle_executor(aclOpExecutor* executor, bool in_own_phase2) {
   drop_objects(executor, in_own_phase2);
   give_back<executor_pool>(executor);
 }
@@ -111,6 +111,9 @@ aclError compute(aclOpExecutor& executor) {
   }
 }
 
+// Cheaper tasks would not use a second thread.
+constexpr uint32_t parallel_from_ns = 10000;
+
 // A worker computes with as many threads as the submitting thread would.
 void follow_threads(int threads) {
   if (this_thread.threads == threads) return;
@@ -123,10 +126,10 @@ aclError run_task(Task* task, bool skip) {
   const bool in_own_phase2 = this_thread.launching == executor;
   aclError result = ACL_SUCCESS;
   if (!skip) {
-    if (!in_own_phase2) follow_threads(executor->threads);
+    if (!in_own_phase2 && executor->cost_ns > parallel_from_ns) follow_threads(executor->threads);
     result = compute(*executor);
   }
-  recycle(executor, in_own_phase2);
+  recycle_executor(executor, in_own_phase2);
   return result;
 }
 
@@ -181,19 +184,27 @@ aclnnStatus refuse_tensor(const OpInfo& info, int index, const aclTensor& made) 
   }
 }
 
-aclnnStatus check_objects(const OpInfo& info, aclOpExecutor* made) {
+// Checks and takes hold of the objects; on refusal none is held.
+aclnnStatus take_objects(const OpInfo& info, aclOpExecutor* made) {
   for (uint64_t mask = info.objects; mask; mask &= mask - 1) {
     const int i = std::countr_zero(mask);
     Slot& slot = made->slots[i];
-    if (!slot.object) {
+    aclnnStatus status = ACLNN_SUCCESS;
+    if (__builtin_expect(!slot.object, 0)) {
       if (info.nullable >> i & 1) continue;
-      return refuse_null(info, i);
-    }
-    if (info.tensors >> i & 1) {
+      status = refuse_null(info, i);
+    } else if (info.tensors >> i & 1) {
       auto* tensor = current(static_cast<aclTensor*>(slot.object));
       slot.object = tensor;
-      if (__builtin_expect(tensor->defect != Defect::none, 0)) return refuse_tensor(info, i, *tensor);
+      if (__builtin_expect(tensor->defect != Defect::none, 0)) status = refuse_tensor(info, i, *tensor);
     }
+    if (__builtin_expect(status != ACLNN_SUCCESS, 0)) {
+      for_each_bit(info.objects & ((uint64_t{1} << i) - 1), [&](int earlier) {
+        if (Object* object = made->slots[earlier].object) release(object, false);
+      });
+      return status;
+    }
+    hold(slot.object);
   }
   return ACLNN_SUCCESS;
 }
@@ -240,30 +251,28 @@ aclOpExecutor* take_executor() {
 }
 
 aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* workspace, aclOpExecutor** executor) {
-  aclnnStatus status = ACLNN_SUCCESS;
-  if (__builtin_expect(!workspace || !executor, 0)) {
-    status = fail(ACLNN_ERR_PARAM_NULLPTR, "%s: workspaceSize or executor is null", info.name);
-  } else {
-    status = check_objects(info, made);
-  }
   made->op = &info;
-  double cost = 0;
-  if (__builtin_expect(status == ACLNN_SUCCESS, 1)) {
-    try {
-      cost = info.cost ? info.cost(made->slots) : default_cost(*made);
-    } catch (const c10::Error& error) {
-      status = fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", info.name, error.what_without_backtrace());
-    } catch (const std::exception& error) {
-      status = fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(*made).c_str(), error.what());
-    }
+  if (__builtin_expect(!workspace || !executor, 0)) {
+    give_back<executor_pool>(made);
+    return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: workspaceSize or executor is null", info.name);
   }
+  aclnnStatus status = take_objects(info, made);
   if (__builtin_expect(status != ACLNN_SUCCESS, 0)) {
     give_back<executor_pool>(made);
     return status;
   }
-  for_each_bit(info.objects, [&](int i) {
-    if (Object* object = made->slots[i].object) hold(object);
-  });
+  double cost = 0;
+  try {
+    cost = info.cost ? info.cost(made->slots) : default_cost(*made);
+  } catch (const c10::Error& error) {
+    status = fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(*made).c_str(), error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    status = fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(*made).c_str(), error.what());
+  }
+  if (__builtin_expect(status != ACLNN_SUCCESS, 0)) {
+    recycle_executor(made, false);
+    return status;
+  }
   made->cost_ns = static_cast<uint32_t>(std::min(cost, 4e9));
   made->repeatable = false;
   made->name = info.name;
@@ -279,11 +288,11 @@ aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stre
   }
   if (executor->repeatable) executor = snapshot(*executor);
   executor->run = &run_task;
-  executor->threads = static_cast<uint16_t>(at::get_num_threads());
+  if (executor->cost_ns > parallel_from_ns) executor->threads = static_cast<uint16_t>(at::get_num_threads());
   this_thread.launching = executor;
   const aclError status = submit(stream, executor, executor->cost_ns);
   this_thread.launching = nullptr;
-  if (__builtin_expect(status != ACL_SUCCESS, 0)) recycle(executor, false);
+  if (__builtin_expect(status != ACL_SUCCESS, 0)) recycle_executor(executor, false);
   return status;
 }
 
@@ -350,7 +359,7 @@ SOFTCANN_API aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) 
 
 SOFTCANN_API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
   SOFTCANN_ENTRY(aclDestroyAclOpExecutor);
-  if (executor) softcann::op::recycle(executor, false);
+  if (executor) softcann::op::recycle_executor(executor, false);
   return ACLNN_SUCCESS;
 }
 

@@ -29,7 +29,12 @@ inline bool small(const Impl* out) {
   return out->numel() <= most && out->is_contiguous();
 }
 inline bool same_layout(const Impl* in, const Impl* out) {
-  return in->sizes() == out->sizes() && in->is_contiguous();
+  const auto a = in->sizes(), b = out->sizes();
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return in->is_contiguous();
 }
 // One is the other, or they have no byte in common.
 inline bool no_partial_overlap(const char* a, const char* b, int64_t bytes) {

@@ -4,7 +4,7 @@
 
 namespace softcann::op {
 
-thread_local ThreadState this_thread;
+constinit thread_local ThreadState this_thread;
 
 namespace {
 

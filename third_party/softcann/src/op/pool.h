@@ -31,7 +31,8 @@ struct ThreadState {
   int threads = 0;                  // number of ATen threads applied last, on a worker
   PlacedBlock placement;
 };
-extern thread_local ThreadState this_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+// constinit: no check at each access whether it was initialized.
+extern constinit thread_local ThreadState this_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 // An identity for the running thread.
 inline const void* thread_token() { return &this_thread; }
@@ -60,6 +61,22 @@ void give_back(Object* object) {
   object->next_free = list.head;
   list.head = object;
   if (__builtin_expect(++list.count > local_limit, 0)) spill(P, list);
+}
+
+inline void hold(Object* object) {
+  if (object->owner == thread_token()) {
+    ++object->pins;
+  } else {
+    object->shared.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+inline void release(Object* object, bool in_own_phase2) {
+  if (in_own_phase2 && object->owner == thread_token()) {
+    --object->pins;
+  } else if (object->shared.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    recycle(object);
+  }
 }
 
 // A taken object becomes the client's.

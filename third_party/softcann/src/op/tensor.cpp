@@ -24,13 +24,12 @@ class AliasImpl final : public c10::TensorImpl {
   }
 
   bool has_shape(const TensorSpec& spec) const {
-    const auto sizes = sizes_and_strides_.sizes_arrayref();
-    return sizes.size() == spec.rank && spec.strides && !has_symbolic_sizes_strides_ &&
-        std::equal(sizes.begin(), sizes.end(), spec.dims) &&
-        std::equal(sizes.begin(), sizes.end(), spec.strides,
-                   [this, &sizes](const int64_t& size, int64_t stride) {
-                     return sizes_and_strides_.stride_at_unchecked(&size - sizes.data()) == stride;
-                   });
+    if (sizes_and_strides_.size() != spec.rank || !spec.strides || has_symbolic_sizes_strides_) return false;
+    const int64_t *sizes = sizes_and_strides_.sizes_data(), *strides = sizes_and_strides_.strides_data();
+    for (uint64_t i = 0; i < spec.rank; ++i) {
+      if (sizes[i] != spec.dims[i] || strides[i] != spec.strides[i]) return false;
+    }
+    return true;
   }
   void set_shape(const TensorSpec& spec) {
     const c10::IntArrayRef sizes(spec.dims, spec.rank);
@@ -40,10 +39,9 @@ class AliasImpl final : public c10::TensorImpl {
       set_sizes_contiguous(sizes);
     }
   }
-  void set_place(int64_t offset, caffe2::TypeMeta type) {
-    storage_offset_ = offset;
-    data_type_ = type;
-  }
+  void set_type(caffe2::TypeMeta type) { data_type_ = type; }
+  void set_offset(int64_t offset) { storage_offset_ = offset; }
+  int64_t element_count() const { return numel_; }
   bool only_user_of(const c10::StorageImpl* storage) const {
     return storage_.unsafeGetStorageImpl() == storage && storage_.use_count() == 1;
   }
@@ -94,6 +92,27 @@ int64_t keep_storage_dims(aclTensor& made, const TensorSpec& spec) {
   return numel;
 }
 
+// Everything but the place and the memory is as the pooled object has it already: the usual case.
+bool same_description(const aclTensor& made, const TensorSpec& spec) {
+  if (made.type != spec.type || made.storage_rank != spec.storage_rank || made.many_storage_dims) return false;
+  for (uint64_t i = 0; i < spec.storage_rank; ++i) {
+    if (made.few_storage_dims[i] != spec.storage_dims[i]) return false;
+  }
+  return made.made_extent >= 0 && static_cast<AliasImpl*>(made.impl)->has_shape(spec);
+}
+
+void place(aclTensor& made, const TensorSpec& spec) {
+  auto* impl = static_cast<AliasImpl*>(made.impl);
+  impl->set_offset(spec.offset);
+  made.storage->set_data_ptr_noswap(borrowed(device_view(spec.address)));
+  made.address = spec.address;
+  made.format = spec.format;
+  made.made_numel = impl->element_count();
+  made.shape_is_result = false;
+  const int64_t end = spec.offset + made.made_extent;
+  made.defect = made.made_extent && !spec.address ? Defect::address : end > made.capacity ? Defect::extent : Defect::none;
+}
+
 void assign(aclTensor& made, const TensorSpec& spec) {
   if (__builtin_expect(!reusable(made), 0)) {
     renew(made);
@@ -106,22 +125,15 @@ void assign(aclTensor& made, const TensorSpec& spec) {
   }
   auto scalar_type = to_scalar_type(spec.type);
   const bool known = scalar_type != at::ScalarType::Undefined;
-  if (!known) scalar_type = at::kByte;  // packed types: refused by phase 1 unless the operator reads raw bytes
+  if (!known) scalar_type = at::kByte;
   const auto type = c10::scalarTypeToTypeMeta(scalar_type);
-  impl->set_place(spec.offset, type);
-  int64_t capacity = keep_storage_dims(made, spec);
-  if (!spec.storage_dims) capacity = spec.offset + made.made_extent;
-  made.storage->set_data_ptr_noswap(borrowed(device_view(spec.address)));
-  made.storage->set_nbytes(static_cast<size_t>(capacity) * type.itemsize());
-  made.address = spec.address;
+  impl->set_type(type);
+  made.capacity = keep_storage_dims(made, spec);
+  if (!spec.storage_dims) made.capacity = spec.offset + made.made_extent;
+  made.storage->set_nbytes(static_cast<size_t>(made.capacity) * type.itemsize());
   made.type = spec.type;
-  made.format = spec.format;
-  made.made_numel = impl->numel();
-  made.shape_is_result = false;
-  made.defect = !known                                         ? Defect::type
-      : made.made_extent && !spec.address                      ? Defect::address
-      : spec.offset + made.made_extent > capacity              ? Defect::extent
-                                                               : Defect::none;
+  place(made, spec);
+  if (!known) made.defect = Defect::type;
 }
 
 bool sensible(const TensorSpec& spec) {
@@ -151,8 +163,16 @@ bool sensible(const TensorSpec& spec) {
 }  // namespace
 
 aclTensor* make_tensor(const TensorSpec& spec) {
-  if (__builtin_expect(!sensible(spec), 0)) return nullptr;
   auto* made = take<aclTensor, tensor_pool>();
+  if (__builtin_expect(made->impl && reusable(*made) && made->defect != Defect::type && spec.offset >= 0 &&
+                           same_description(*made, spec), 1)) {
+    place(*made, spec);
+    return open(made);
+  }
+  if (__builtin_expect(!sensible(spec), 0)) {
+    give_back<tensor_pool>(made);
+    return nullptr;
+  }
   assign(*made, spec);
   return open(made);
 }

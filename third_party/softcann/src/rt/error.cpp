@@ -73,7 +73,7 @@ const char* aclGetRecentErrMsg() {
   softcann::ThreadErrors& errors = softcann::thread_errors();
   errors.returned.swap(errors.recent);
   errors.recent.clear();
-  return errors.returned.empty() ? nullptr : errors.returned.c_str();
+  return errors.returned.c_str();  // empty, not null, when there is none: clients print it unchecked
 }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "rt/event.h"
@@ -259,6 +260,7 @@ aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandl
   aclError error = ACL_SUCCESS;
   Physical* physical = Physical::from_handle(handle, "aclrtMemExportToShareableHandle", &error);
   if (physical == nullptr) return error;
+  const std::unique_ptr<Physical, void (*)(Physical*)> held(physical, [](Physical* p) { p->release(); });
   if (handleType != ACL_MEM_HANDLE_TYPE_NONE || flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION || !physical->owned) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemExportToShareableHandle: handle type %d, flags %llu, or the memory is imported itself", static_cast<int>(handleType), static_cast<unsigned long long>(flags));
   }
@@ -295,7 +297,7 @@ aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t dev
   physical->fd = fd;
   physical->offset = memory->offset;
   physical->size = memory->size;
-  *handle = physical;
+  *handle = physical->to_handle();
   return ACL_SUCCESS;
 }
 

@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <system_error>
 
 namespace softcann {
 namespace {
@@ -173,7 +175,15 @@ void Stream::submit(Task* task, uint32_t cost_ns) {
 // The owner runs tasks until the stream is idle, parked, or `until` is set; in the last case the worker goes on.
 void Stream::drain(const std::atomic<uint32_t>* until) {
   for (;;) {
-    if (execute(pop()) == kParked || finish_one()) return;
+    Task* task = pop();
+    if (task->run == &Marker::arrive) {
+      // Counted as ended before the waiter is told: it may ask at once whether the stream is idle.
+      const bool idle_now = finish_one();
+      Marker::arrive(task, false);
+      if (idle_now) return;
+    } else if (execute(task) == kParked || finish_one()) {
+      return;
+    }
     if (until != nullptr && until->load(std::memory_order_acquire) == 1) return hand_over();
   }
 }
@@ -200,7 +210,12 @@ void Stream::start_worker() {
   std::lock_guard<std::mutex> lock(worker_mutex_);
   const uint32_t signal = signal_.load(std::memory_order_acquire);
   if (worker_.joinable() || (signal != kOffered && signal != kSpinning)) return;
-  worker_ = std::thread([this] { work(); });
+  try {
+    worker_ = std::thread([this] { work(); });
+  } catch (const std::system_error& error) {
+    // The offer stays; a thread that synchronizes takes it.
+    std::fprintf(stderr, "softcann: cannot start a thread for stream %d: %s\n", id, error.what());
+  }
 }
 
 void Stream::work() {

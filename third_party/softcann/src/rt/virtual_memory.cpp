@@ -1,9 +1,13 @@
 // Reserved addresses, physical memory, and the mapping of one to the other.
-#include <map>
-#include <mutex>
+#include <unistd.h>
 
-#include "rt/physical.h"
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+
 #include "rt/memory.h"
+#include "rt/physical.h"
 
 using namespace softcann;
 
@@ -50,19 +54,51 @@ bool reservation_is_mapped(void* reservation, uint64_t offset, uint64_t bytes) {
   return reached >= offset + bytes;
 }
 
-void Physical::release() {
-  if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (owned) device->arena.release(offset);
-  delete this;
+namespace {
+
+// Handles that clients hold.
+struct Handles {
+  std::mutex mutex;
+  std::unordered_set<void*> alive;
+};
+
+Handles& handles() {
+  static auto* instance = new Handles;
+  return *instance;
+}
+
+}  // namespace
+
+aclrtDrvMemHandle Physical::to_handle() {
+  std::lock_guard<std::mutex> lock(handles().mutex);
+  handles().alive.insert(this);
+  return this;
 }
 
 Physical* Physical::from_handle(aclrtDrvMemHandle handle, const char* entry, aclError* error) {
-  auto* physical = static_cast<Physical*>(handle);
-  if (physical == nullptr || physical->magic != kAlive) {
-    *error = fail(physical == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: memory handle %p does not exist", entry, handle);
+  std::lock_guard<std::mutex> lock(handles().mutex);
+  if (handles().alive.count(handle) == 0) {
+    *error = fail(handle == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: memory handle %p does not exist", entry, handle);
     return nullptr;
   }
+  auto* physical = static_cast<Physical*>(handle);
+  physical->references.fetch_add(1, std::memory_order_relaxed);
   return physical;
+}
+
+bool Physical::forget_handle() {
+  std::lock_guard<std::mutex> lock(handles().mutex);
+  return handles().alive.erase(this) != 0;
+}
+
+void Physical::release() {
+  if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (owned) {
+    device->arena.release(offset);
+  } else {
+    close(fd);
+  }
+  delete this;
 }
 
 }  // namespace softcann
@@ -81,6 +117,28 @@ aclError check_property(const char* entry, const aclrtPhysicalMemProp* prop) {
   if (prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE) {
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: memory of location type %d is not supported, only of a device", entry, static_cast<int>(prop->location.type));
   }
+  return ACL_SUCCESS;
+}
+
+aclError map_piece(void* virPtr, size_t size, size_t offset, Physical* physical, uint64_t flags) {
+  Reservation* reservation = reservation_of(virPtr);
+  const auto address = reinterpret_cast<uintptr_t>(virPtr);
+  if (reservation == nullptr || address + size > reservation->region->begin + reservation->region->size) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %p and the %zu bytes after it were not reserved", virPtr, size);
+  }
+  if (size == 0 || size > physical->size || offset > physical->size - size || offset % kGranularity != 0 || address % 4096 != 0 || flags != 0) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %zu bytes from offset %zu of a handle of %llu bytes", size, offset, static_cast<unsigned long long>(physical->size));
+  }
+  const uint64_t at = address - reservation->region->begin;
+  std::lock_guard<std::mutex> lock(reservation->mutex);
+  auto next = reservation->pieces.lower_bound(at);
+  if (reservation->find(at) != reservation->pieces.end() || (next != reservation->pieces.end() && next->first < at + size)) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: a part of %p and the %zu bytes after it is mapped already", virPtr, size);
+  }
+  if (!map_view(address, size, physical->fd, physical->offset + offset)) {
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMapMem: the kernel refused the mapping (vm.max_map_count?)");
+  }
+  reservation->pieces[at] = Reservation::Piece{size, physical};
   return ACL_SUCCESS;
 }
 
@@ -159,7 +217,7 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrt
   physical->offset = offset;
   physical->size = size;
   physical->owned = true;
-  *handle = physical;
+  *handle = physical->to_handle();
   return ACL_SUCCESS;
 }
 
@@ -169,7 +227,7 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
   Physical* physical = Physical::from_handle(handle, "aclrtFreePhysical", &error);
   if (physical == nullptr) return error;
   retire_export(physical);
-  physical->magic = 0;
+  if (physical->forget_handle()) physical->release();
   physical->release();
   return ACL_SUCCESS;
 }
@@ -180,26 +238,9 @@ aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle
   aclError error = ACL_SUCCESS;
   Physical* physical = Physical::from_handle(handle, "aclrtMapMem", &error);
   if (physical == nullptr) return error;
-  Reservation* reservation = reservation_of(virPtr);
-  const auto address = reinterpret_cast<uintptr_t>(virPtr);
-  if (reservation == nullptr || address + size > reservation->region->begin + reservation->region->size) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %p and the %zu bytes after it were not reserved", virPtr, size);
-  }
-  if (size == 0 || size > physical->size || offset > physical->size - size || offset % kGranularity != 0 || address % 4096 != 0 || flags != 0) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %zu bytes from offset %zu of a handle of %llu bytes", size, offset, static_cast<unsigned long long>(physical->size));
-  }
-  const uint64_t at = address - reservation->region->begin;
-  std::lock_guard<std::mutex> lock(reservation->mutex);
-  auto next = reservation->pieces.lower_bound(at);
-  if (reservation->find(at) != reservation->pieces.end() || (next != reservation->pieces.end() && next->first < at + size)) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: a part of %p and the %zu bytes after it is mapped already", virPtr, size);
-  }
-  if (!map_view(address, size, physical->fd, physical->offset + offset)) {
-    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMapMem: the kernel refused the mapping (vm.max_map_count?)");
-  }
-  physical->references.fetch_add(1, std::memory_order_relaxed);
-  reservation->pieces[at] = Reservation::Piece{size, physical};
-  return ACL_SUCCESS;
+  error = map_piece(virPtr, size, offset, physical, flags);
+  if (error != ACL_SUCCESS) physical->release();  // else the piece has the reference
+  return error;
 }
 
 aclError aclrtUnmapMem(void* virPtr) {

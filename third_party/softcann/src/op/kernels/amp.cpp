@@ -1,18 +1,13 @@
 // Loss scaling.
 #include <cmath>
 
+#include <ATen/ops/isfinite.h>
+
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 
 using namespace softcann::op;
 
-OP(aclnnForeachNonFiniteCheckAndUnscale) {
-  for (const at::Tensor& grad : scaledGrads) {
-    if (!at::isfinite(grad).all().item<bool>()) foundInf.fill_(1);
-    at::Tensor target = grad;
-    target.mul_(invScale);
-  }
-}
 OP(aclnnAmpUpdateScale) {
   put(updatedScale, currentScale);
   put(updatedGrowthTracker, growthTracker);

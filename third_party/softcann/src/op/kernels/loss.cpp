@@ -60,7 +60,7 @@ at::Tensor shaped(const at::Tensor& out, int64_t reduction, at::IntArrayRef size
 }  // namespace
 
 OP(aclnnNLLLoss) {
-  at::Tensor loss = shaped(out, reduction, {}), total = totalWeightOut.view({});
+  at::Tensor loss = shaped(out, reduction, {}), total = totalWeightOut.view(at::IntArrayRef());
   at::cpu::nll_loss_forward_outf(self, class_index(target), maybe(weight), reduction, ignoreIndex, loss, total);
 }
 OP(aclnnNLLLossBackward) {
@@ -69,7 +69,7 @@ OP(aclnnNLLLossBackward) {
                                   totalWeight.reshape({}), out);
 }
 OP(aclnnNLLLoss2d) {
-  at::Tensor loss = shaped(out, reduction, {}), total = totalWeightOut.view({});
+  at::Tensor loss = shaped(out, reduction, {}), total = totalWeightOut.view(at::IntArrayRef());
   at::cpu::nll_loss2d_forward_outf(self, class_index(target), maybe(weight), reduction, ignoreIndex, loss, total);
 }
 OP(aclnnNLLLoss2dBackward) {

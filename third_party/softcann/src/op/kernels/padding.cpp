@@ -1,4 +1,5 @@
 // Padding.
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/_pad_circular.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/reflection_pad1d_backward_cpu_dispatch.h>

@@ -1,4 +1,5 @@
 // Resampling: interpolation and sampling on grids.
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/_upsample_bicubic2d_aa_backward_cpu_dispatch.h>
 #include <ATen/ops/_upsample_bicubic2d_aa_cpu_dispatch.h>
 #include <ATen/ops/_upsample_bilinear2d_aa_backward_cpu_dispatch.h>
