@@ -243,6 +243,7 @@ void set_view_shape(const at::Tensor& out, at::IntArrayRef sizes) {
   for (const int64_t size : sizes) numel *= size;
   TORCH_CHECK(numel <= made->made_numel, "the result has ", numel, " elements, the output room for ", made->made_numel);
   made->impl->set_sizes_contiguous(sizes);
+  made->made_extent = -1;  // that of the shape it was made with; the object's next user computes its own
   made->shape_is_result = true;
 }
 

@@ -1,3 +1,4 @@
+
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
@@ -10,11 +11,10 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <limits>
-
 #include "op/kernels/common.h"
 
 namespace softcann::op {
@@ -70,7 +70,7 @@ double seconds_of(Way way, at::Tensor& out, const at::Tensor& a, const at::Tenso
       run(way, out, a, b);
       best = std::min(best, std::chrono::duration<double>(clock::now() - start).count());
     }
-  } catch (const c10::Error&) {
+  } catch (const std::exception&) {
     return std::numeric_limits<double>::infinity();  // this library does not know the type on this processor
   }
   return best;

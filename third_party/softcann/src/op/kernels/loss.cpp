@@ -1,4 +1,5 @@
 // Losses and their gradients. CANN's reduction numbers are torch's: 0 none, 1 mean, 2 sum.
+#include <ATen/core/Reduction.h>
 #include <ATen/ops/_ctc_loss.h>
 #include <ATen/ops/_ctc_loss_backward.h>
 #include <ATen/ops/binary_cross_entropy_backward_cpu_dispatch.h>
@@ -29,8 +30,6 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-
-#include <ATen/core/Reduction.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
@@ -156,8 +155,27 @@ OP(aclnnSoftmaxCrossEntropyWithLogits) {
   put(backprop, at::softmax(features, -1) - labels);
 }
 
-OP(aclnnMseLoss) { at::cpu::mse_loss_outf(self, target, reduction, out); }
-OP(aclnnMseLossOut) { at::cpu::mse_loss_outf(self, target, reduction, out); }
+namespace {
+
+// out = loss(...): without a reduction straight into out, else by the functional form, as the out forms of ATen use
+// out for the unreduced values too.
+template <class Direct, class Functional>
+void loss_into(at::Tensor& out, int64_t reduction, Direct&& direct, Functional&& functional) {
+  if (reduction == at::Reduction::None) {
+    direct(out);
+  } else {
+    put(out, functional());
+  }
+}
+void mse_loss_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
+  loss_into(out, reduction, [&](at::Tensor& result) { at::cpu::mse_loss_outf(self, target, reduction, result); },
+            [&] { return at::cpu::mse_loss(self, target, reduction); });
+}
+
+}  // namespace
+
+OP(aclnnMseLoss) { mse_loss_into(out, self, target, reduction); }
+OP(aclnnMseLossOut) { mse_loss_into(out, self, target, reduction); }
 OP(aclnnMseLossBackward) { at::cpu::mse_loss_backward_outf(gradOutput, self, target, reduction, out); }
 OP(aclnnMseLossGrad) {
   at::cpu::mse_loss_backward_outf(dout, predict, label, reduction_of(reductionOptional), writable(yOut));
@@ -167,7 +185,11 @@ OP(aclnnL1LossBackward) {
   const at::Tensor sign = at::sign(self - target) * gradOutput;
   put(gradInput, reduction == at::Reduction::Mean ? sign / static_cast<double>(sign.numel()) : sign);
 }
-OP(aclnnSmoothL1Loss) { at::cpu::smooth_l1_loss_outf(self, target, reduction, beta, result); }
+OP(aclnnSmoothL1Loss) {
+  loss_into(result, reduction,
+            [&](at::Tensor& out) { at::cpu::smooth_l1_loss_outf(self, target, reduction, beta, out); },
+            [&] { return at::cpu::smooth_l1_loss(self, target, reduction, beta); });
+}
 OP(aclnnSmoothL1LossBackward) {
   at::cpu::smooth_l1_loss_backward_outf(gradOut, self, target, reduction, beta, gradInput);
 }
@@ -196,7 +218,11 @@ OP(aclnnKlDivTargetBackward) {
   put(gradTarget, averaged(grad, reduction, self.numel()));
 }
 OP(aclnnBinaryCrossEntropy) {
-  at::cpu::binary_cross_entropy_outf(self, target, maybe(weight), reduction, out);
+  loss_into(out, reduction,
+            [&](at::Tensor& result) {
+              at::cpu::binary_cross_entropy_outf(self, target, maybe(weight), reduction, result);
+            },
+            [&] { return at::cpu::binary_cross_entropy(self, target, maybe(weight), reduction); });
 }
 OP(aclnnBinaryCrossEntropyBackward) {
   at::cpu::binary_cross_entropy_backward_outf(gradOutput, self, target, maybe(weightOptional), reduction, out);

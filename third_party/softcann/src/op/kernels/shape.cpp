@@ -55,7 +55,7 @@ OP(aclnnRepeatInterleave) { put(out, at::repeat_interleave(self.reshape({-1}), r
 OP(aclnnRepeatInterleaveWithDim) { put(out, at::repeat_interleave(self, repeats, dim, outputSize)); }
 OP(aclnnRepeatInterleaveInt) { put(out, at::repeat_interleave(self.reshape({-1}), repeats, 0, outputSize)); }
 OP(aclnnRepeatInterleaveIntWithDim) { put(out, at::repeat_interleave(self, repeats, dim, outputSize)); }
-OP(aclnnRepeatInterleaveTensor) { put(out, at::repeat_interleave(repeats, outputSize)); }
+OP(aclnnRepeatInterleaveTensor) { put(out, at::repeat_interleave(repeats, std::optional<int64_t>(outputSize))); }
 OP(aclnnRepeatInterleaveGrad) {
   const int64_t count = out.size(axis);
   const at::Tensor times = repeats.numel() == 1 ? repeats.reshape({1}).expand({count}) : repeats;

@@ -1,0 +1,20 @@
+import os
+import pathlib
+
+import pytest
+
+from nn_client import ROOT, Client
+
+
+@pytest.fixture(scope="session")
+def libraries():
+    """The folder of the built libraries."""
+    folder = pathlib.Path(os.environ.get("KERNEL_TEST_LIBS", ROOT / "torch_npu" / "softcann" / "lib"))
+    if not (folder / "libopapi.so").exists():
+        pytest.skip(f"{folder} has no libopapi.so: build first")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def call(libraries):
+    return Client(libraries)
