@@ -103,6 +103,8 @@ class _Builder:
         out = group.out
         if self.entry.out or self.entry.variants:
             raise self.fail("is structured: torch's meta function gives the outputs, drop 'out' and 'variants'")
+        if self.entry.pointwise and (out.precomputed or len(out.func.arguments.out) != 1):
+            raise self.fail("'pointwise' is for one result without precomputed arguments")
         if self.entry.only_if:
             raise self.fail("is structured: 'only_if' has no composite kernel to go to")
         if self.entry.symint:
@@ -134,15 +136,41 @@ class _Builder:
                 continue    # this overload has an entry of its own
             arguments = [f"computed.{n}" if n in computed else f"op.output({outputs.index(n)})" if n in outputs else n
                          for n in used]
-            text += _structured_wrapper(function, group, kernel, arguments, bool(computed))
+            text += _structured_wrapper(function, group, kernel, arguments, bool(computed),
+                                        self._pointwise(function, kernel, used, outputs))
             registered.append((name, f"npu_{cpp_name(name)}"))
         header = f"{group.functional.root_name}_meta.h"
         return self._unit(out, "\n".join(text), registered, includes=[header])
+
+    def _pointwise(self, function, kernel: str, used: List[str], outputs: List[str]) -> List[str]:
+        """The way past torch's meta function, for operands that need none of its work. See kernel.h, Note [Pointwise]."""
+        from torchgen.model import SchemaKind
+        kind = function.func.kind()
+        if not self.entry.pointwise or (self.entry.pointwise == "bool" and kind is not SchemaKind.functional):
+            return []
+        arguments = function.func.arguments.flat_non_out
+        first, *rest = [a.name for a in arguments if str(a.type) == "Tensor"]
+        conditions = [f"plain({first})"]
+        conditions += [f"{'alike_or_number' if n in self.entry.scalar else 'alike'}({first}, {n})" for n in rest]
+        conditions += [f"is_real({a.name})" for a in arguments if str(a.type) == "Scalar"]
+        if kind is SchemaKind.functional:
+            target = outputs[0]
+            make = f"    at::Tensor {target} = make_plain({first}{', at::kBool' if self.entry.pointwise == 'bool' else ''});"
+        else:
+            target, make = ("self", None) if kind is SchemaKind.inplace else (outputs[0], None)
+            inputs = [n for n in [first, *rest] if n != target]
+            conditions += [f"alike({first}, {target})"] if target != first else []
+            conditions += [f"apart({target}, {n})" for n in inputs]
+        run = ", ".join(target if n == outputs[0] else n for n in used)
+        return [f"  if (C10_LIKELY({' && '.join(conditions)})) {{", f"    const DeviceScope scope({first});",
+                *([make] if make else []), f"    {kernel}({run});", f"    return {target};", "  }"]
 
     # Unstructured ---------------------------------------------------------------------------------------------------
 
     def _unstructured(self, function) -> Unit:
         from torchgen.model import SchemaKind
+        if self.entry.pointwise:
+            raise self.fail("'pointwise' is for structured operators")
         text, registered = [f"// {self.entry.op}"], []
         for member in self._members(function):
             makes_new = member.func.returns and all(r.annotation is None for r in member.func.returns)
@@ -282,7 +310,7 @@ def _forward(binding) -> str:
     return f"std::move({binding.name})" if by_value else binding.name
 
 
-def _structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool) -> List[str]:
+def _structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool, fast: List[str]) -> List[str]:
     """What the dispatcher calls: meta() makes or checks the outputs, then the shared kernel runs."""
     from torchgen.api import meta, structured
     from torchgen.api.translate import translate
@@ -303,6 +331,7 @@ def _structured_wrapper(function, group, kernel: str, arguments: List[str], comp
         result = targets[0] if count == 1 else f"{{{', '.join(targets)}}}"
     meta_arguments = ", ".join(e.expr for e in translate(signature.arguments(), structured.meta_arguments(group)))
     return [signature.decl(name=f"npu_{cpp_name(str(function.func.name))}") + " {",
+            *fast,
             *_device_check(function),
             f"  {op}",
             f"  {'const auto computed = ' if computed else ''}op.meta({meta_arguments});",

@@ -7,8 +7,9 @@ import yaml
 
 from .errors import Location, RegistryError, RegistryErrors
 
-KEYS = {"op", "aclnn", "scalar", "when", "only_if", "out", "variants", "impl", "reason", "symint", "since", "until"}
+KEYS = {"op", "aclnn", "scalar", "when", "only_if", "pointwise", "out", "variants", "impl", "reason", "symint", "since", "until"}
 VARIANTS = ("functional", "inplace", "out")
+POINTWISE = ("same", "bool")
 
 
 class Entry(NamedTuple):
@@ -19,6 +20,7 @@ class Entry(NamedTuple):
     scalar: Dict[str, str]                # argument -> call used when it is a zero-dim CPU tensor
     when: List[Tuple[str, str]]           # (C++ condition, call), tried in order before `aclnn`
     only_if: Optional[str]                # C++ condition; where it is false torch's composite kernel runs
+    pointwise: Optional[str]              # dtype of the result of equal, contiguous, floating operands
     out: Optional[Dict[Optional[str], str]]  # output name (None: the only one) -> shape rule
     variants: Tuple[str, ...]
     impl: Optional[str]
@@ -117,7 +119,7 @@ def _check(where: Location, fields: Dict[str, Any]) -> Entry:
         fail("'impl' needs a 'reason': why the registry's own means do not suffice")
     if "reason" in fields and "impl" not in fields:
         fail("'reason' belongs to 'impl'")
-    if "impl" in fields and (set(fields) & {"scalar", "when", "only_if", "out", "variants"}):
+    if "impl" in fields and (set(fields) & {"scalar", "when", "only_if", "pointwise", "out", "variants"}):
         fail("'impl' stands alone: the C++ function decides everything")
     scalar = fields.get("scalar", {})
     if not isinstance(scalar, dict):
@@ -133,7 +135,9 @@ def _check(where: Location, fields: Dict[str, Any]) -> Entry:
     variants = tuple(fields.get("variants", ()))
     if not set(variants) <= set(VARIANTS):
         fail(f"'variants' are of {', '.join(VARIANTS)}")
+    if fields.get("pointwise", "same") not in POINTWISE:
+        fail(f"'pointwise' is one of {', '.join(POINTWISE)}")
     if fields.get("symint", "false") not in ("true", "false"):
         fail("'symint' is true or false")
     return Entry(where, fields["op"], text("aclnn"), scalar, [(w["if"], w["aclnn"]) for w in when],
-                 text("only_if"), out, variants, text("impl"), text("reason"), fields.get("symint") == "true", version("since"), version("until"))
+                 text("only_if"), text("pointwise"), out, variants, text("impl"), text("reason"), fields.get("symint") == "true", version("since"), version("until"))

@@ -5,6 +5,7 @@
 #include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/tril_indices.h>
 #include <ATen/ops/triu_indices.h>
+#include <ATen/ops/view_as_real.h>
 
 #include "aten/factory.h"
 #include "aten/shape_rules.h"
@@ -30,6 +31,21 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   auto result = empty_like_with(self, {1}, at::kBool);
   op::run(aclnnEqual, self, other, result);
   return result.item<bool>();
+}
+
+// Works on the memory: a conj bit says how to read it and stays.
+at::Tensor& conj_physical_(at::Tensor& self) {
+  if (!self.is_complex()) return self;
+  auto memory = self.detach();
+  memory._set_conj(false);
+  at::view_as_real(memory).select(-1, 1).neg_();
+  return self;
+}
+
+at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
+  at::native::resize_output(out, self.sizes());
+  out.copy_(self);
+  return native::conj_physical_(out);
 }
 
 // Half the square near the target, linear beyond delta.

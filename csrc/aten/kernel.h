@@ -175,10 +175,43 @@ using Inplace = Given<Meta, kOutputs, true>;
 template <class Meta, int kOutputs>
 using Out = Given<Meta, kOutputs, false>;
 
+// Note [Pointwise]
+// TensorIterator finds out shape, dtype, strides and overlaps of an elementwise operator's operands, which costs more
+// than queueing the operator. Where the operands are contiguous, of one floating dtype, device and shape, there is
+// nothing to find out. Numbers change neither shape nor dtype of a floating tensor unless they are complex.
+
+inline bool plain(const at::Tensor& tensor) {
+  const auto& impl = *tensor.unsafeGetTensorImpl();
+  return impl.key_set().has_backend(c10::BackendComponent::PrivateUse1Bit) && impl.is_contiguous() &&
+      at::isFloatingType(c10::typeMetaToScalarType(impl.dtype()));
+}
+// Given plain(self).
+inline bool alike(const at::Tensor& self, const at::Tensor& other) {
+  const auto &mine = *self.unsafeGetTensorImpl(), &its = *other.unsafeGetTensorImpl();
+  return &mine == &its ||
+      (mine.dtype() == its.dtype() && mine.key_set() == its.key_set() && its.is_contiguous() && mine.device() == its.device() &&
+       mine.sizes() == its.sizes());
+}
+
 // A zero-dim CPU tensor, such as the 2 of `x + 2`: its value can go to the operator as a scalar.
 inline bool is_host_scalar(const at::Tensor& tensor) {
   return tensor.device().is_cpu() && tensor.dim() == 0;
 }
 C10_EXPORT at::Scalar host_scalar(const at::Tensor& tensor);
+
+inline bool alike_or_number(const at::Tensor& self, const at::Tensor& other) {
+  return alike(self, other) || (is_host_scalar(other) && !other.is_complex() && self.dim() != 0);
+}
+inline bool is_real(const at::Scalar& number) { return number.isFloatingPoint() || number.isIntegral(false); }
+// Writing `target` cannot change what is read from `input`, or only element by element.
+inline bool apart(const at::Tensor& target, const at::Tensor& input) {
+  return target.is_same(input) || !target.storage().is_alias_of(input.storage());
+}
+inline at::Tensor make_plain(const at::Tensor& self) {
+  return create_out(self.sizes(), {}, at::TensorOptions().dtype(self.dtype()).device(self.device()));
+}
+inline at::Tensor make_plain(const at::Tensor& self, at::ScalarType dtype) {
+  return create_out(self.sizes(), {}, at::TensorOptions().dtype(dtype).device(self.device()));
+}
 
 }  // namespace torch_npu::native

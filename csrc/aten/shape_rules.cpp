@@ -268,6 +268,12 @@ int64_t scatter_mode(std::string_view reduce) {
   return 5;
 }
 
+int64_t gelu_mode(std::string_view approximate) {
+  if (approximate == "none") return 0;
+  TORCH_CHECK(approximate == "tanh", "approximate argument must be either none or tanh.");
+  return 1;
+}
+
 at::DimVector dims_or_all(const at::Tensor& self, at::OptionalIntArrayRef dims) {
   at::DimVector result;
   if (!dims || dims->empty()) {

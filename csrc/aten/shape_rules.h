@@ -93,6 +93,9 @@ int div_mode(const std::optional<std::string_view>& rounding_mode);
 // Reduction of a scatter: 1 add/sum, 2 multiply/prod, 3 amax, 4 amin, 5 mean.
 int64_t scatter_mode(std::string_view reduce);
 
+// 0 none, 1 tanh.
+int64_t gelu_mode(std::string_view approximate);
+
 // Dimensions to reduce, non-negative; none given means all of them.
 at::DimVector dims_or_all(const at::Tensor& self, at::OptionalIntArrayRef dims);
 at::DimVector dims_or_all(const at::Tensor& self, std::optional<int64_t> dim);

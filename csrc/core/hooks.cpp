@@ -39,6 +39,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isPinnedPtr(const void* data) const override { return is_initialized() && storage_hooks().is_pinned(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return storage_hooks().pinned_allocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
     storage_hooks().resize(storage, bytes);
   }
 };

@@ -1,5 +1,6 @@
 #include "memory/host_allocator.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "core/error.h"
@@ -51,15 +52,26 @@ struct PinnedImpl final : at::CachingHostAllocatorImpl<c10::Stream, PinnedEvent>
   void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  void note(at::DurationStat& stat, Clock::time_point start) {
+    const auto taken = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
+    std::lock_guard<std::mutex> lock(stats_.timing_mutex_);
+    stat.increase(taken.count());
+  }
+
   void allocate_host_memory(size_t size, void** ptr) override {
     core::ensure_bound();
+    const auto start = Clock::now();
     const int status = acl::aclrtMallocHost(ptr, size);
+    note(stats_.host_alloc_time, start);
     TORCH_CHECK(status == 0, "no pinned host memory for ", size, " bytes: aclrtMallocHost returned ", status, " (",
                 core::status_text(status), ")");
   }
   void free_block(at::HostBlock<c10::Stream>* block) override {
     core::ensure_bound();
+    const auto start = Clock::now();
     NPU_CHECK_WARN(acl::aclrtFreeHost(block->ptr_));
+    note(stats_.host_free_time, start);
   }
   void record_stream(std::optional<std::vector<PinnedEvent>>& events, c10::Stream stream) override {
     auto event = EventPool::instance().take(stream.device_index());

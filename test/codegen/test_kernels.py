@@ -146,6 +146,9 @@ def test_arguments_of_no_use_have_no_name(build):
     ("- op: relu\n  aclnn: aclnnRelu(self, self)\n  out: {self: like(self)}\n", "relu: output 'self' has the name of an argument"),
     ("- op: log_sigmoid_forward\n  aclnn: aclnnRelu(self, out)\n  out: like(self)\n", "log_sigmoid_forward: returns 2 tensors"),
     ("- op: relu_\n  aclnn: aclnnRelu(self, self)\n  out: like(self)\n", "relu_: writes into its arguments: 'out' has no meaning"),
+    (RELU + "  pointwise: same\n", "relu: 'pointwise' is for structured operators"),
+    ("- op: max.dim_max\n  aclnn: aclnnMaxDim(self, dim, keepdim, max, max_values)\n  pointwise: same\n",
+     "max.dim_max: 'pointwise' is for one result without precomputed arguments"),
     (RELU + "  variants: [functional, out]\n", "relu: 'variants': torch has no out variant of it"),
     (RELU + "  only_if: true\n", "relu: 'only_if': torch has no composite kernel of relu"),
     ("- op: hardtanh\n  aclnn: aclnnHardtanh(self, min_val, max_val, out)\n  out: like(self)\n"
@@ -155,6 +158,32 @@ def test_arguments_of_no_use_have_no_name(build):
 def test_entry_that_does_not_fit_the_schema(mistake, text, message):
     found = mistake(text, torch=(2, 13))
     assert any(message in error for error in found), found
+
+
+POINTWISE = ("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n  pointwise: same\n"
+             "  scalar: {other: 'aclnnAdds(self, other, alpha, out)'}\n")
+
+
+def test_pointwise_passes_by_the_meta_function(build):
+    unit, = build(POINTWISE)
+    common = "plain(self) && alike_or_number(self, other) && is_real(alpha)"
+    functional = body(unit, "npu_add_Tensor")
+    assert f"if (C10_LIKELY({common})) {{" in functional and "at::Tensor out = make_plain(self);" in functional
+    assert "run_add_out(self, other, alpha, out);\n    return out;" in functional
+    assert f"if (C10_LIKELY({common} && apart(self, other))) {{" in body(unit, "npu_add_inplace_Tensor")
+    assert f"{common} && alike(self, out) && apart(out, self) && apart(out, other)" in body(unit, "npu_add_out")
+    assert "op.meta(self, other, alpha);" in functional     # what is not plain still goes there
+
+
+def test_pointwise_without_number_takes_tensors_only(build):
+    unit, = build("- op: maximum.out\n  aclnn: aclnnMaximum(self, other, out)\n  pointwise: same\n")
+    assert "plain(self) && alike(self, other)))" in body(unit, "npu_maximum").replace("C10_LIKELY(", "(")
+
+
+def test_pointwise_comparison_gives_bool_and_only_anew(build):
+    unit, = build("- op: eq.Scalar_out\n  aclnn: aclnnEqScalar(self, other, out)\n  pointwise: bool\n")
+    assert "make_plain(self, at::kBool)" in body(unit, "npu_eq_Scalar")
+    assert "plain(" not in body(unit, "npu_eq_inplace_Scalar") + body(unit, "npu_eq_Scalar_out")
 
 
 def test_schema_of_another_torch_is_excluded(build, mistake):

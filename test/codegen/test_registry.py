@@ -18,6 +18,7 @@ ADD = "- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n"
     (ADD + "  variants: [functional, view]\n", "ops.yaml:1: add.out: 'variants' are of functional, inplace, out"),
     (ADD + "  when: [{if: x}]\n", "ops.yaml:1: add.out: 'when' is a list of {if: condition, aclnn: call}"),
     (ADD + "  scalar: other\n", "ops.yaml:1: add.out: 'scalar' maps an argument to a call"),
+    (ADD + "  pointwise: int\n", "ops.yaml:1: add.out: 'pointwise' is one of same, bool"),
     (ADD + "  symint: maybe\n", "ops.yaml:1: add.out: 'symint' is true or false"),
     ("- add.out\n", "ops.yaml:1: an entry is a mapping"),
     ("op: add.out\n", "ops.yaml:1: the registry is a list of entries"),

@@ -294,6 +294,11 @@ def test_pinned_memory():
     stats = torch.npu.host_memory_stats()
     assert stats["active_bytes.current"] >= 4096 + 512
     assert stats["num_host_alloc"] >= 1
+    assert stats["host_alloc_time.count"] >= 1
+    del a, empty
+    torch.npu.synchronize()
+    torch.npu.empty_host_cache()
+    assert torch.npu.host_memory_stats()["allocated_bytes.current"] < stats["allocated_bytes.current"]
 
 
 def test_pinned_memory_is_not_reused_under_a_copy():

@@ -32,7 +32,10 @@ void note(void*) { seen_by_host = counter.load(); }
 TEST(host_function_runs_in_order) {
   aclrtStream stream = new_stream();
   std::vector<int> order;
-  const auto append = [](void* list) { auto* v = static_cast<std::vector<int>*>(list); v->push_back(static_cast<int>(v->size())); };
+  const auto append = [](void* list) {
+    auto* v = static_cast<std::vector<int>*>(list);
+    v->push_back(static_cast<int>(v->size()));
+  };
   for (int i = 0; i < 50; ++i) OK(aclrtLaunchHostFunc(stream, append, &order));
   OK(aclrtSynchronizeStream(stream));
   EXPECT_EQ(order.size(), size_t{50});

@@ -213,7 +213,8 @@ TEST(stream_priorities_flags_and_attributes) {
   OK(aclrtStreamGetId(stream, &id));
   EXPECT(id >= 0);
   FAILS(aclrtCreateStreamWithConfig(&stream, 8, 0), ACL_ERROR_INVALID_PARAM, "priority 8");
-  FAILS(aclrtCreateStreamWithConfig(&stream, 0, ACL_STREAM_DEVICE_USE_ONLY), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not supported");
+  FAILS(aclrtCreateStreamWithConfig(&stream, 0, ACL_STREAM_DEVICE_USE_ONLY), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+      "not supported");
   aclrtStreamAttrValue attribute{};
   attribute.failureMode = 1;
   OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &attribute));

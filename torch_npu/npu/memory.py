@@ -107,8 +107,7 @@ def empty_cache():
 
 def empty_host_cache():
     """Frees the cached pinned host memory that no tensor uses."""
-    if _state.is_initialized():
-        _C._host_memory_empty_cache()
+    _C._host_memory_empty_cache()
 
 
 def set_per_process_memory_fraction(fraction, device=None):
@@ -224,8 +223,8 @@ def memory_summary(device=None, abbreviated=False):
 
 
 def host_memory_stats_as_nested_dict():
-    """host_memory_stats as dictionaries in dictionaries; empty before the NPU is used."""
-    return _C._host_memory_stats() if _state.is_initialized() else {}
+    """host_memory_stats as dictionaries in dictionaries."""
+    return _C._host_memory_stats()
 
 
 def host_memory_stats():

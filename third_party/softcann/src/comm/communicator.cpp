@@ -14,13 +14,16 @@ namespace softcann {
 
 Communicator* find_communicator(HcclComm handle, const char* entry) {
   auto* communicator = static_cast<Communicator*>(handle);
-  if (communicator != nullptr && communicator->magic.load(std::memory_order_acquire) == Communicator::kAlive) return communicator;
+  if (communicator != nullptr && communicator->magic.load(std::memory_order_acquire) == Communicator::kAlive) {
+    return communicator;
+  }
   fail(HCCL_E_PARA, "%s: communicator %p does not exist", entry, handle);
   return nullptr;
 }
 
 HcclResult hccl_fail_last(aclError code) {
-  return code == ACL_ERROR_RT_MEMORY_ALLOCATION ? HCCL_E_OOM : code == ACL_ERROR_RT_PARAM_INVALID ? HCCL_E_PARA : HCCL_E_RUNTIME;
+  return code == ACL_ERROR_RT_MEMORY_ALLOCATION ? HCCL_E_OOM : code == ACL_ERROR_RT_PARAM_INVALID ? HCCL_E_PARA
+      : HCCL_E_RUNTIME;
 }
 
 size_t bytes_of(HcclDataType type) {
@@ -80,14 +83,19 @@ Communicator* take_communicator() {
 
 std::atomic<int32_t> process_configs[HCCL_CONFIG_RESERVED];
 
-HcclResult init(const char* entry, uint32_t ranks, const HcclRootInfo* root, uint32_t rank, const char* name, HcclComm* comm) {
+HcclResult init(const char* entry, uint32_t ranks, const HcclRootInfo* root, uint32_t rank, const char* name,
+    HcclComm* comm) {
   if (root == nullptr || comm == nullptr) return hccl_fail(HCCL_E_PTR, "%s: rootInfo or comm is a null pointer", entry);
   RootInfo info{};
   std::memcpy(&info, root->internal, sizeof info);
-  if (std::memcmp(info.magic, kRootMagic, sizeof kRootMagic) != 0) return hccl_fail(HCCL_E_PARA, "%s: rootInfo is not from HcclGetRootInfo", entry);
+  if (std::memcmp(info.magic, kRootMagic, sizeof kRootMagic) != 0) {
+    return hccl_fail(HCCL_E_PARA, "%s: rootInfo is not from HcclGetRootInfo", entry);
+  }
   if (ranks == 0 || rank >= ranks) return hccl_fail(HCCL_E_PARA, "%s: rank %u of %u", entry, rank, ranks);
   if (ranks > 1) return hccl_fail(HCCL_E_NOT_SUPPORT, "%s: softcann cannot connect %u ranks yet, only 1", entry, ranks);
-  if (current_device() < 0) return hccl_fail(HCCL_E_RUNTIME, "%s: this thread has no context; call aclrtSetDevice first", entry);
+  if (current_device() < 0) {
+    return hccl_fail(HCCL_E_RUNTIME, "%s: this thread has no context; call aclrtSetDevice first", entry);
+  }
   Communicator* made = take_communicator();
   made->rank = rank;
   made->ranks = ranks;
@@ -122,7 +130,8 @@ HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, u
   return init("HcclCommInitRootInfo", nRanks, rootInfo, rank, nullptr, comm);
 }
 
-HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, const HcclCommConfig* config, HcclComm* comm) {
+HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
+    const HcclCommConfig* config, HcclComm* comm) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclCommInitRootInfoConfig);
   if (config == nullptr) return hccl_fail(HCCL_E_PTR, "HcclCommInitRootInfoConfig: config is a null pointer");
   const std::string name(config->hcclCommName, strnlen(config->hcclCommName, sizeof config->hcclCommName));
@@ -182,7 +191,9 @@ HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError) {
 
 HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclSetConfig);
-  if (config < HCCL_DETERMINISTIC || config >= HCCL_CONFIG_RESERVED) return hccl_fail(HCCL_E_PARA, "HcclSetConfig: unknown setting %d", static_cast<int>(config));
+  if (config < HCCL_DETERMINISTIC || config >= HCCL_CONFIG_RESERVED) {
+    return hccl_fail(HCCL_E_PARA, "HcclSetConfig: unknown setting %d", static_cast<int>(config));
+  }
   process_configs[config].store(configValue.value, std::memory_order_relaxed);
   return HCCL_SUCCESS;
 }
@@ -190,7 +201,9 @@ HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {
 HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclGetConfig);
   if (configValue == nullptr) return hccl_fail(HCCL_E_PTR, "HcclGetConfig: configValue is a null pointer");
-  if (config < HCCL_DETERMINISTIC || config >= HCCL_CONFIG_RESERVED) return hccl_fail(HCCL_E_PARA, "HcclGetConfig: unknown setting %d", static_cast<int>(config));
+  if (config < HCCL_DETERMINISTIC || config >= HCCL_CONFIG_RESERVED) {
+    return hccl_fail(HCCL_E_PARA, "HcclGetConfig: unknown setting %d", static_cast<int>(config));
+  }
   configValue->value = process_configs[config].load(std::memory_order_relaxed);
   return HCCL_SUCCESS;
 }

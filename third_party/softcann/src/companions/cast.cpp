@@ -32,7 +32,8 @@ To convert_one(From value) {
     return value != From{0};
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     // Out-of-range conversions are undefined in C++; by way of int64 they wrap, as PyTorch's do.
-    return static_cast<To>(value >= static_cast<From>(-0x1p63) && value < static_cast<From>(0x1p63) ? static_cast<int64_t>(value) : INT64_MIN);
+    return static_cast<To>(value >= static_cast<From>(-0x1p63) && value < static_cast<From>(0x1p63)
+        ? static_cast<int64_t>(value) : INT64_MIN);
   } else {
     return static_cast<To>(value);
   }

@@ -95,7 +95,8 @@ uint32_t aclGetDataBufferSize(const aclDataBuffer* dataBuffer) {
 aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format) {
   SOFTCANN_ENTRY_VALUE(aclCreateTensorDesc, nullptr);
   if (numDims < 0 || (numDims > 0 && dims == nullptr)) {
-    fail(ACL_ERROR_INVALID_PARAM, "aclCreateTensorDesc: %d dimensions, dims %p", numDims, static_cast<const void*>(dims));
+    fail(ACL_ERROR_INVALID_PARAM, "aclCreateTensorDesc: %d dimensions, dims %p", numDims,
+        static_cast<const void*>(dims));
     return nullptr;
   }
   auto* desc = new aclTensorDesc;
@@ -168,7 +169,9 @@ aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format) {
 aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
   SOFTCANN_ENTRY(aclSetTensorShape);
   SOFTCANN_REQUIRE(desc, "desc");
-  if (numDims < 0 || (numDims > 0 && dims == nullptr)) return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorShape: %d dimensions", numDims);
+  if (numDims < 0 || (numDims > 0 && dims == nullptr)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorShape: %d dimensions", numDims);
+  }
   desc->storage_dims.assign(dims, dims + numDims);
   return ACL_SUCCESS;
 }

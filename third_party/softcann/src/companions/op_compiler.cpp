@@ -58,17 +58,20 @@ aclError run_conversion(Task* self, bool skip) {
 }
 
 // One input, one output, both in device memory and large enough for their descriptors.
-aclError check_unary(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from, int outputs,
-    const aclTensorDesc* const* out, aclDataBuffer* const* to) {
-  if (inputs != 1 || outputs != 1 || in == nullptr || out == nullptr || from == nullptr || to == nullptr || in[0] == nullptr ||
-      out[0] == nullptr || from[0] == nullptr || to[0] == nullptr) {
+aclError check_unary(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from,
+    int outputs, const aclTensorDesc* const* out, aclDataBuffer* const* to) {
+  if (inputs != 1 || outputs != 1 || in == nullptr || out == nullptr || from == nullptr || to == nullptr ||
+      in[0] == nullptr || out[0] == nullptr || from[0] == nullptr || to[0] == nullptr) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s takes one input and one output, with descriptor and buffer each", op);
   }
   if (elements_of(in[0]->dims) < 0 || elements_of(in[0]->dims) != elements_of(out[0]->dims)) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: %lld elements in, %lld out", op, static_cast<long long>(elements_of(in[0]->dims)), static_cast<long long>(elements_of(out[0]->dims)));
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: %lld elements in, %lld out", op,
+        static_cast<long long>(elements_of(in[0]->dims)), static_cast<long long>(elements_of(out[0]->dims)));
   }
   if (from[0]->size < aclGetTensorDescSize(in[0]) || to[0]->size < aclGetTensorDescSize(out[0])) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: a buffer (%zu, %zu bytes) is smaller than its descriptor says (%zu, %zu)", op, from[0]->size, to[0]->size, aclGetTensorDescSize(in[0]), aclGetTensorDescSize(out[0]));
+    return fail(ACL_ERROR_INVALID_PARAM,
+        "%s: a buffer (%zu, %zu bytes) is smaller than its descriptor says (%zu, %zu)", op, from[0]->size, to[0]->size,
+        aclGetTensorDescSize(in[0]), aclGetTensorDescSize(out[0]));
   }
   if (const aclError code = check_device_range(from[0]->data, from[0]->size)) return code;
   return check_device_range(to[0]->data, to[0]->size);
@@ -76,18 +79,25 @@ aclError check_unary(const char* op, int inputs, const aclTensorDesc* const* in,
 
 bool same_layout(const aclTensorDesc& a, const aclTensorDesc& b) {
   const auto base = [](aclFormat format) {
-    return format == ACL_FORMAT_UNDEFINED || format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCL || format == ACL_FORMAT_NCDHW;
+    return format == ACL_FORMAT_UNDEFINED || format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW ||
+        format == ACL_FORMAT_NCL || format == ACL_FORMAT_NCDHW;
   };
-  const auto layout = [](const aclTensorDesc& d) { return d.storage_format != ACL_FORMAT_UNDEFINED ? d.storage_format : d.format; };
+  const auto layout = [](const aclTensorDesc& d) {
+    return d.storage_format != ACL_FORMAT_UNDEFINED ? d.storage_format : d.format;
+  };
   return layout(a) == layout(b) || (base(layout(a)) && base(layout(b)));
 }
 
-aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from, int outputs,
-    const aclTensorDesc* const* out, aclDataBuffer* const* to, aclrtStream stream) {
+aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from,
+    int outputs, const aclTensorDesc* const* out, aclDataBuffer* const* to, aclrtStream stream) {
   SOFTCANN_REQUIRE(op, "opType");
-  const bool identity = std::strcmp(op, "Identity") == 0 || std::strcmp(op, "TransData") == 0, cast = std::strcmp(op, "Cast") == 0;
+  const bool identity = std::strcmp(op, "Identity") == 0 || std::strcmp(op, "TransData") == 0;
+  const bool cast = std::strcmp(op, "Cast") == 0;
   if (!identity && !cast) {
-    return fail(ACL_ERROR_OP_NOT_FOUND, "aclopCompileAndExecute: softcann has no operator %s of this interface, only Identity, TransData and Cast; use the aclnn interface", op);
+    return fail(ACL_ERROR_OP_NOT_FOUND,
+        "aclopCompileAndExecute: softcann has no operator %s of this interface, only Identity, TransData and Cast; "
+        "use the aclnn interface",
+        op);
   }
   if (const aclError code = check_unary(op, inputs, in, from, outputs, out, to)) return code;
   auto task = std::make_unique<ConvertTask>();
@@ -98,12 +108,14 @@ aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, con
   task->count = elements_of(out[0]->dims);
   task->convert = nullptr;
   if (!same_layout(*in[0], *out[0])) {
-    return fail(ACL_ERROR_FORMAT_NOT_MATCH, "%s: from format %d to %d is not supported, only between base formats", op, static_cast<int>(in[0]->format), static_cast<int>(out[0]->format));
+    return fail(ACL_ERROR_FORMAT_NOT_MATCH, "%s: from format %d to %d is not supported, only between base formats", op,
+        static_cast<int>(in[0]->format), static_cast<int>(out[0]->format));
   }
   if (in[0]->type == out[0]->type) {
     task->count = static_cast<int64_t>(aclGetTensorDescSize(out[0]));
   } else if (identity || (task->convert = find_conversion(out[0]->type, in[0]->type)) == nullptr) {
-    return fail(ACL_ERROR_UNSUPPORTED_DATA_TYPE, "%s: from data type %d to %d is not supported", op, static_cast<int>(in[0]->type), static_cast<int>(out[0]->type));
+    return fail(ACL_ERROR_UNSUPPORTED_DATA_TYPE, "%s: from data type %d to %d is not supported", op,
+        static_cast<int>(in[0]->type), static_cast<int>(out[0]->type));
   }
   const auto cost = static_cast<uint32_t>(std::min<int64_t>(task->count, INT32_MAX));
   const aclError code = submit(stream, task.get(), cost);
@@ -153,43 +165,54 @@ aclError aclopSetAttrDataType(aclopAttr* attr, const char* attrName, aclDataType
 
 aclError aclopSetAttrListBool(aclopAttr* attr, const char* attrName, int numValues, const uint8_t* values) {
   SOFTCANN_ENTRY(aclopSetAttrListBool);
-  if (numValues < 0 || (numValues > 0 && values == nullptr)) return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListBool: %d values", numValues);
+  if (numValues < 0 || (numValues > 0 && values == nullptr)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListBool: %d values", numValues);
+  }
   return set_attribute("aclopSetAttrListBool", attr, attrName, std::vector<uint8_t>(values, values + numValues));
 }
 
 aclError aclopSetAttrListInt(aclopAttr* attr, const char* attrName, int numValues, const int64_t* values) {
   SOFTCANN_ENTRY(aclopSetAttrListInt);
-  if (numValues < 0 || (numValues > 0 && values == nullptr)) return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListInt: %d values", numValues);
+  if (numValues < 0 || (numValues > 0 && values == nullptr)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListInt: %d values", numValues);
+  }
   return set_attribute("aclopSetAttrListInt", attr, attrName, std::vector<int64_t>(values, values + numValues));
 }
 
 aclError aclopSetAttrListFloat(aclopAttr* attr, const char* attrName, int numValues, const float* values) {
   SOFTCANN_ENTRY(aclopSetAttrListFloat);
-  if (numValues < 0 || (numValues > 0 && values == nullptr)) return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListFloat: %d values", numValues);
+  if (numValues < 0 || (numValues > 0 && values == nullptr)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListFloat: %d values", numValues);
+  }
   return set_attribute("aclopSetAttrListFloat", attr, attrName, std::vector<float>(values, values + numValues));
 }
 
-aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numLists, const int* numValues, const int64_t* values[]) {
+aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numLists, const int* numValues,
+    const int64_t* values[]) {
   SOFTCANN_ENTRY(aclopSetAttrListListInt);
-  if (numLists < 0 || (numLists > 0 && (numValues == nullptr || values == nullptr))) return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListListInt: %d lists", numLists);
+  if (numLists < 0 || (numLists > 0 && (numValues == nullptr || values == nullptr))) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListListInt: %d lists", numLists);
+  }
   std::vector<std::vector<int64_t>> lists;
   for (int i = 0; i < numLists; ++i) {
-    if (numValues[i] < 0 || (numValues[i] > 0 && values[i] == nullptr)) return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListListInt: list %d has %d values", i, numValues[i]);
+    if (numValues[i] < 0 || (numValues[i] > 0 && values[i] == nullptr)) {
+      return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListListInt: list %d has %d values", i, numValues[i]);
+    }
     lists.emplace_back(values[i], values[i] + numValues[i]);
   }
   return set_attribute("aclopSetAttrListListInt", attr, attrName, std::move(lists));
 }
 
-aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* inputDesc[], const aclDataBuffer* inputs[],
-    int numOutputs, const aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], const aclopAttr*, aclopEngineType,
-    aclopCompileType, const char*, aclrtStream stream) {
+aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* inputDesc[],
+    const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[], aclDataBuffer* outputs[],
+    const aclopAttr*, aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecute);
   return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, stream);
 }
 
-aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[],
-    int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr*, aclopEngineType, aclopCompileType,
-    const char*, aclrtStream stream) {
+aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[],
+    aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr*,
+    aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecuteV2);
   return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, stream);
 }
@@ -207,7 +230,10 @@ aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t length) {
   std::lock_guard<std::mutex> lock(compile_options().mutex);
   const auto it = compile_options().values.find(opt);
   const std::string text = it == compile_options().values.end() ? "" : it->second;
-  if (text.size() >= length) return fail(ACL_ERROR_INVALID_PARAM, "aclGetCompileopt: the value has %zu bytes, there is room for %zu", text.size() + 1, length);
+  if (text.size() >= length) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclGetCompileopt: the value has %zu bytes, there is room for %zu",
+        text.size() + 1, length);
+  }
   std::memcpy(value, text.c_str(), text.size() + 1);
   return ACL_SUCCESS;
 }
@@ -215,17 +241,22 @@ aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t length) {
 aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {
   SOFTCANN_ENTRY(aclSetCompileopt);
   SOFTCANN_REQUIRE(value, "value");
-  if (opt < ACL_PRECISION_MODE || opt > ACL_OP_DEBUG_OPTION) return fail(ACL_ERROR_INVALID_PARAM, "aclSetCompileopt: unknown option %d", static_cast<int>(opt));
+  if (opt < ACL_PRECISION_MODE || opt > ACL_OP_DEBUG_OPTION) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclSetCompileopt: unknown option %d", static_cast<int>(opt));
+  }
   std::lock_guard<std::mutex> lock(compile_options().mutex);
   compile_options().values[opt] = value;
   // The one option that changes how kernels of a software device compute.
-  if (opt == ACL_OP_DETERMINISTIC) return aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, std::strcmp(value, "1") == 0 ? 1 : 0);
+  if (opt == ACL_OP_DETERMINISTIC) {
+    return aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, std::strcmp(value, "1") == 0 ? 1 : 0);
+  }
   return ACL_SUCCESS;
 }
 
 aclError aclopSetCompileFlag(aclOpCompileFlag flag) {
   SOFTCANN_ENTRY(aclopSetCompileFlag);
-  if (flag == ACL_OP_COMPILE_DEFAULT || flag == ACL_OP_COMPILE_FUZZ) return ACL_SUCCESS;  // nothing is compiled either way
+  if (flag == ACL_OP_COMPILE_DEFAULT ||
+      flag == ACL_OP_COMPILE_FUZZ) return ACL_SUCCESS;  // nothing is compiled either way
   return fail(ACL_ERROR_INVALID_PARAM, "aclopSetCompileFlag: unknown flag %d", static_cast<int>(flag));
 }
 }

@@ -109,7 +109,8 @@ int apply_rules(const char* name) {
     if (rule->nth != 0 && rule->nth != call) continue;
     if (rule->every != 0 && call % rule->every != 0) continue;
     if (rule->delay_us != 0) {
-      const timespec pause{static_cast<time_t>(rule->delay_us / 1000000), static_cast<long>(rule->delay_us % 1000000 * 1000)};
+      const timespec pause{static_cast<time_t>(rule->delay_us / 1000000),
+          static_cast<long>(rule->delay_us % 1000000 * 1000)};
       nanosleep(&pause, nullptr);
     }
     if (rule->code != 0) code = rule->code;

@@ -15,20 +15,20 @@ constexpr int64_t most = 1024;        // elements; beyond, ATen's wider vectors 
 constexpr int64_t most_reduced = 64;  // bfloat16 and half are converted one by one
 
 using Impl = c10::TensorImpl;
-inline Impl* impl(const at::Tensor& tensor) {
+[[gnu::always_inline]] inline Impl* impl(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl();
 }
-inline char* data(const Impl* tensor) {
+[[gnu::always_inline]] inline char* data(const Impl* tensor) {
   return static_cast<char*>(tensor->unsafe_storage().unsafeGetStorageImpl()->mutable_data()) +
       tensor->storage_offset() * static_cast<int64_t>(tensor->itemsize());
 }
-inline int64_t limit(at::ScalarType type) {
+[[gnu::always_inline]] inline int64_t limit(at::ScalarType type) {
   return type == at::kHalf || type == at::kBFloat16 ? most_reduced : most;
 }
-inline bool small(const Impl* out) {
+[[gnu::always_inline]] inline bool small(const Impl* out) {
   return out->numel() <= most && out->is_contiguous();
 }
-inline bool same_layout(const Impl* in, const Impl* out) {
+[[gnu::always_inline]] inline bool same_layout(const Impl* in, const Impl* out) {
   const auto a = in->sizes(), b = out->sizes();
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -37,7 +37,7 @@ inline bool same_layout(const Impl* in, const Impl* out) {
   return in->is_contiguous();
 }
 // One is the other, or they have no byte in common.
-inline bool no_partial_overlap(const char* a, const char* b, int64_t bytes) {
+[[gnu::always_inline]] inline bool no_partial_overlap(const char* a, const char* b, int64_t bytes) {
   return a == b || a + bytes <= b || b + bytes <= a;
 }
 

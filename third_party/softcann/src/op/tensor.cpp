@@ -56,7 +56,7 @@ void renew(aclTensor& made) {
   made.tensor = at::Tensor(std::move(impl));
 }
 
-bool reusable(const aclTensor& made) {
+[[gnu::always_inline]] inline bool reusable(const aclTensor& made) {
   return made.impl && made.tensor.unsafeGetTensorImpl() == made.impl && made.tensor.use_count() == 1 &&
       static_cast<AliasImpl*>(made.impl)->only_user_of(made.storage);
 }
@@ -93,7 +93,7 @@ int64_t keep_storage_dims(aclTensor& made, const TensorSpec& spec) {
 }
 
 // Everything but the place and the memory is as the pooled object has it already: the usual case.
-bool same_description(const aclTensor& made, const TensorSpec& spec) {
+[[gnu::always_inline]] inline bool same_description(const aclTensor& made, const TensorSpec& spec) {
   if (made.type != spec.type || made.storage_rank != spec.storage_rank || made.many_storage_dims) return false;
   for (uint64_t i = 0; i < spec.storage_rank; ++i) {
     if (made.few_storage_dims[i] != spec.storage_dims[i]) return false;
@@ -101,7 +101,7 @@ bool same_description(const aclTensor& made, const TensorSpec& spec) {
   return made.made_extent >= 0 && static_cast<AliasImpl*>(made.impl)->has_shape(spec);
 }
 
-void place(aclTensor& made, const TensorSpec& spec) {
+[[gnu::always_inline]] inline void place(aclTensor& made, const TensorSpec& spec) {
   auto* impl = static_cast<AliasImpl*>(made.impl);
   impl->set_offset(spec.offset);
   made.storage->set_data_ptr_noswap(borrowed(device_view(spec.address)));

@@ -97,7 +97,8 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   if (threadId == 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtSubscribeReport: the thread id is 0");
   std::lock_guard<std::mutex> lock(state().mutex);
   if (!s->report_thread.compare_exchange_strong(none, threadId)) {
-    return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "aclrtSubscribeReport: thread %llu is subscribed to the stream already", static_cast<unsigned long long>(none));
+    return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "aclrtSubscribeReport: thread %llu is subscribed to the stream already",
+        static_cast<unsigned long long>(none));
   }
   ++state().threads[threadId].streams;
   return ACL_SUCCESS;
@@ -118,10 +119,14 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
   SOFTCANN_ENTRY(aclrtLaunchCallback);
   STREAM_OR_RETURN(s, stream);
   if (fn == nullptr || (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK)) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchCallback: no function, or unknown block type %d", static_cast<int>(blockType));
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchCallback: no function, or unknown block type %d",
+        static_cast<int>(blockType));
   }
   const uint64_t thread = s->report_thread.load(std::memory_order_acquire);
-  if (thread == 0) return fail(ACL_ERROR_RT_STREAM_NO_CB_REG, "aclrtLaunchCallback: no thread is subscribed to the stream (aclrtSubscribeReport)");
+  if (thread == 0) {
+    return fail(ACL_ERROR_RT_STREAM_NO_CB_REG,
+        "aclrtLaunchCallback: no thread is subscribed to the stream (aclrtSubscribeReport)");
+  }
   auto* task = new ReportTask;
   task->name = "aclrtLaunchCallback";
   task->run = deliver;
@@ -133,7 +138,9 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
 
 aclError aclrtProcessReport(int32_t timeout) {
   SOFTCANN_ENTRY(aclrtProcessReport);
-  if (timeout < -1) return fail(ACL_ERROR_INVALID_PARAM, "aclrtProcessReport: timeout %d; -1 is without limit", timeout);
+  if (timeout < -1) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtProcessReport: timeout %d; -1 is without limit", timeout);
+  }
   State& s = state();
   std::unique_lock<std::mutex> lock(s.mutex);
   auto it = s.threads.find(static_cast<uint64_t>(pthread_self()));

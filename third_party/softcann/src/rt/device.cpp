@@ -90,7 +90,8 @@ Device* open_device(int id, aclError* error) {
     return nullptr;
   }
   if (id < 0 || id >= device_count()) {
-    *error = fail(ACL_ERROR_RT_INVALID_DEVICEID, "device %d does not exist: there are %d (SOFTCANN_DEVICE_COUNT=%d%s%s)", id,
+    *error = fail(ACL_ERROR_RT_INVALID_DEVICEID,
+        "device %d does not exist: there are %d (SOFTCANN_DEVICE_COUNT=%d%s%s)", id,
         device_count(), static_cast<int>(options().device_count),
         options().visible_devices.empty() ? "" : ", ASCEND_RT_VISIBLE_DEVICES=", options().visible_devices.c_str());
     return nullptr;

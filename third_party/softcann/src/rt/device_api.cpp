@@ -41,7 +41,8 @@ ContextPool& context_pool() {
 Context* context_from_handle(aclrtContext handle, const char* entry, aclError* error) {
   auto* context = static_cast<Context*>(handle);
   if (context == nullptr || context->magic.load(std::memory_order_acquire) != Context::kAlive) {
-    *error = fail(context == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: context %p does not exist", entry, handle);
+    *error = fail(context == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE,
+        "%s: context %p does not exist", entry, handle);
     return nullptr;
   }
   return context;
@@ -70,7 +71,10 @@ aclError aclrtGetDeviceCount(uint32_t* count) {
   SOFTCANN_REQUIRE(count, "count");
   if (!options().error.empty()) return fail(ACL_ERROR_INVALID_PARAM, "%s", options().error.c_str());
   *count = static_cast<uint32_t>(device_count());
-  if (*count == 0) return fail(ACL_ERROR_RT_NO_DEVICE, "aclrtGetDeviceCount: ASCEND_RT_VISIBLE_DEVICES=%s shows no device", options().visible_devices.c_str());
+  if (*count == 0) {
+    return fail(ACL_ERROR_RT_NO_DEVICE, "aclrtGetDeviceCount: ASCEND_RT_VISIBLE_DEVICES=%s shows no device",
+        options().visible_devices.c_str());
+  }
   return ACL_SUCCESS;
 }
 
@@ -115,7 +119,9 @@ aclError aclrtSynchronizeDevice() {
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
   SOFTCANN_ENTRY(aclrtSynchronizeDeviceWithTimeout);
   SOFTCANN_CONTEXT(context, "aclrtSynchronizeDeviceWithTimeout");
-  if (timeout < -1) return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeDeviceWithTimeout: timeout %d; -1 is without limit", timeout);
+  if (timeout < -1) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeDeviceWithTimeout: timeout %d; -1 is without limit", timeout);
+  }
   return synchronize_device(context->device, timeout < 0 ? -1 : int64_t{timeout} * 1000000);
 }
 
@@ -145,7 +151,9 @@ aclError aclrtDestroyContext(aclrtContext context) {
   aclError error = ACL_SUCCESS;
   Context* found = context_from_handle(context, "aclrtDestroyContext", &error);
   if (found == nullptr) return error;
-  if (found->primary) return fail(ACL_ERROR_INVALID_PARAM, "aclrtDestroyContext: a device's default context ends with aclrtResetDevice");
+  if (found->primary) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtDestroyContext: a device's default context ends with aclrtResetDevice");
+  }
   for (Stream* stream : streams_of(found->device)) {
     if (stream->context == found) stream->destroy();
   }
@@ -209,7 +217,9 @@ aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
   SOFTCANN_ENTRY(aclrtDeviceEnablePeerAccess);
   SOFTCANN_CONTEXT(context, "aclrtDeviceEnablePeerAccess");
   if (flags != 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtDeviceEnablePeerAccess: flags must be 0");
-  if (peerDeviceId == context->device->id) return fail(ACL_ERROR_INVALID_PARAM, "aclrtDeviceEnablePeerAccess: a device is no peer of itself");
+  if (peerDeviceId == context->device->id) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtDeviceEnablePeerAccess: a device is no peer of itself");
+  }
   // Memory of all devices is in one window: nothing is left to do but to open the peer, as the driver would.
   aclError error = ACL_SUCCESS;
   return open_device(peerDeviceId, &error) != nullptr ? ACL_SUCCESS : error;

@@ -77,12 +77,16 @@ const char* aclGetRecentErrMsg() {
 }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
-  if (level != ACL_RT_THREAD_LEVEL) return softcann::fail(ACL_ERROR_INVALID_PARAM, "aclrtPeekAtLastError: unknown level %d", level);
+  if (level != ACL_RT_THREAD_LEVEL) {
+    return softcann::fail(ACL_ERROR_INVALID_PARAM, "aclrtPeekAtLastError: unknown level %d", level);
+  }
   return softcann::last_error(false);
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level) {
-  if (level != ACL_RT_THREAD_LEVEL) return softcann::fail(ACL_ERROR_INVALID_PARAM, "aclrtGetLastError: unknown level %d", level);
+  if (level != ACL_RT_THREAD_LEVEL) {
+    return softcann::fail(ACL_ERROR_INVALID_PARAM, "aclrtGetLastError: unknown level %d", level);
+  }
   return softcann::last_error(true);
 }
 

@@ -6,12 +6,15 @@ using namespace softcann;
 namespace {
 
 constexpr uint32_t kKnownFlags =
-    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_IPC;
+    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
+    ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_IPC;
 
 aclError create(const char* entry, aclrtEvent* out, uint32_t flags) {
   SOFTCANN_REQUIRE(out, "event");
   SOFTCANN_CONTEXT(context, entry);
-  if ((flags & ~kKnownFlags) != 0) return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kKnownFlags);
+  if ((flags & ~kKnownFlags) != 0) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kKnownFlags);
+  }
   if ((flags & ACL_EVENT_IPC) != 0 && (flags & ACL_EVENT_TIME_LINE) != 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: an event for other processes has no time line", entry);
   }
@@ -31,13 +34,18 @@ struct ResetTask : Task {
 };
 
 aclError check_time(const char* which, Event* event, int64_t* ns) {
-  if (!event->timed()) return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the %s event was created without ACL_EVENT_TIME_LINE", which);
+  if (!event->timed()) {
+    return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the %s event was created without ACL_EVENT_TIME_LINE", which);
+  }
   switch (event->status()) {
-    case Event::Status::kNeverRecorded: return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the %s event was never recorded", which);
-    case Event::Status::kPending: return fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the %s event is not complete yet", which);
+    case Event::Status::kNeverRecorded: return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+        "the %s event was never recorded", which);
+    case Event::Status::kPending: return fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the %s event is not complete yet",
+        which);
     case Event::Status::kDone: break;
   }
-  return event->time(ns) ? ACL_SUCCESS : fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the %s event is not complete yet", which);
+  return event->time(ns) ? ACL_SUCCESS : fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the %s event is not complete yet",
+      which);
 }
 
 }  // namespace
@@ -135,16 +143,20 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   SOFTCANN_ENTRY(aclrtSynchronizeEventWithTimeout);
   EVENT_OR_RETURN(e, event);
-  if (timeout < -1) return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeEventWithTimeout: timeout %d; -1 is without limit", timeout);
+  if (timeout < -1) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeEventWithTimeout: timeout %d; -1 is without limit", timeout);
+  }
   if (e->wait_here(timeout < 0 ? -1 : int64_t{timeout} * 1000000)) return ACL_SUCCESS;
-  return fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "aclrtSynchronizeEventWithTimeout: the event did not complete within %d ms", timeout);
+  return fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+      "aclrtSynchronizeEventWithTimeout: the event did not complete within %d ms", timeout);
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
   SOFTCANN_ENTRY(aclrtQueryEventStatus);
   SOFTCANN_REQUIRE(status, "status");
   EVENT_OR_RETURN(e, event);
-  *status = e->status() == Event::Status::kDone ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  *status = e->status() == Event::Status::kDone ? ACL_EVENT_RECORDED_STATUS_COMPLETE
+      : ACL_EVENT_RECORDED_STATUS_NOT_READY;
   return ACL_SUCCESS;
 }
 
@@ -152,7 +164,8 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* statu
   SOFTCANN_ENTRY(aclrtQueryEventWaitStatus);
   SOFTCANN_REQUIRE(status, "status");
   EVENT_OR_RETURN(e, event);
-  *status = e->waits.load(std::memory_order_acquire) == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
+  *status = e->waits.load(std::memory_order_acquire) == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE
+      : ACL_EVENT_WAIT_STATUS_NOT_READY;
   return ACL_SUCCESS;
 }
 
@@ -164,7 +177,10 @@ aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endE
   int64_t from = 0, to = 0;
   if (const aclError code = check_time("start", start, &from)) return code;
   if (const aclError code = check_time("end", end, &to)) return code;
-  if (to < from) return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "aclrtEventElapsedTime: the end event completed before the start event");
+  if (to < from) {
+    return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL,
+        "aclrtEventElapsedTime: the end event completed before the start event");
+  }
   *ms = static_cast<float>(static_cast<double>(to - from) / 1e6);
   return ACL_SUCCESS;
 }

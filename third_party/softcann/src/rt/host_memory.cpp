@@ -15,7 +15,9 @@ aclError malloc_host(const char* entry, void** out, size_t size) {
   SOFTCANN_CONTEXT(context, entry);
   if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: the size is 0", entry);
   void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: the host has no %zu bytes of memory", entry, size);
+  if (p == MAP_FAILED) {
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: the host has no %zu bytes of memory", entry, size);
+  }
   if (size >= kHugePage) madvise(p, size, MADV_HUGEPAGE);
   add_pinned(p, size, false);
   *out = p;
@@ -27,7 +29,10 @@ aclError register_host(const char* entry, void* ptr, uint64_t size) {
   SOFTCANN_CONTEXT(context, entry);
   uintptr_t begin = 0;
   size_t length = 0;
-  if (size == 0 || is_device_pointer(ptr)) return fail(ACL_ERROR_INVALID_PARAM, "%s: %p is not host memory of %llu bytes", entry, ptr, static_cast<unsigned long long>(size));
+  if (size == 0 || is_device_pointer(ptr)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: %p is not host memory of %llu bytes", entry, ptr,
+        static_cast<unsigned long long>(size));
+  }
   if (find_pinned(ptr, &begin, &length)) {
     return fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%s: %p is pinned already", entry, ptr);
   }
@@ -60,7 +65,9 @@ aclError aclrtFreeHost(void* hostPtr) {
   SOFTCANN_ENTRY(aclrtFreeHost);
   SOFTCANN_REQUIRE(hostPtr, "hostPtr");
   const size_t size = remove_pinned(hostPtr, false);
-  if (size == 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFreeHost: %p was not allocated by aclrtMallocHost", hostPtr);
+  if (size == 0) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFreeHost: %p was not allocated by aclrtMallocHost", hostPtr);
+  }
   munmap(hostPtr, size);
   return ACL_SUCCESS;
 }
@@ -69,7 +76,8 @@ aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type,
   SOFTCANN_ENTRY(aclrtHostRegister);
   SOFTCANN_REQUIRE(devPtr, "devPtr");
   if (type != ACL_HOST_REGISTER_MAPPED && type != ACL_HOST_REGISTER_READONLY) {
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtHostRegister: type %d is not supported", static_cast<int>(type));
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtHostRegister: type %d is not supported",
+        static_cast<int>(type));
   }
   if (const aclError code = register_host("aclrtHostRegister", ptr, size)) return code;
   *devPtr = ptr;  // kernels can read it where it is
@@ -79,7 +87,9 @@ aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type,
 aclError aclrtHostRegisterV2(void* ptr, uint64_t size, uint32_t flag) {
   SOFTCANN_ENTRY(aclrtHostRegisterV2);
   constexpr uint32_t kKnown = ACL_HOST_REG_MAPPED | ACL_HOST_REG_READONLY | ACL_HOST_REG_PINNED;
-  if ((flag & ~kKnown) != 0) return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtHostRegisterV2: flag %#x is not supported", flag);
+  if ((flag & ~kKnown) != 0) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtHostRegisterV2: flag %#x is not supported", flag);
+  }
   return register_host("aclrtHostRegisterV2", ptr, size);
 }
 
@@ -101,7 +111,8 @@ aclError aclrtHostUnregister(void* ptr) {
   SOFTCANN_ENTRY(aclrtHostUnregister);
   SOFTCANN_REQUIRE(ptr, "ptr");
   if (remove_pinned(ptr, true) == 0) {
-    return fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "aclrtHostUnregister: %p is not the start of registered memory", ptr);
+    return fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "aclrtHostUnregister: %p is not the start of registered memory",
+        ptr);
   }
   return ACL_SUCCESS;
 }

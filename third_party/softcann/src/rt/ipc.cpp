@@ -89,7 +89,8 @@ std::string ShareKey::text(char what) const {
 
 bool ShareKey::parse(const char* text, char what, ShareKey* key) {
   char found = 0;
-  return std::sscanf(text, "softcann-%c-%d-%x-%u-%u", &found, &key->pid, &key->nonce, &key->slot, &key->serial) == 5 && found == what;
+  return std::sscanf(text, "softcann-%c-%d-%x-%u-%u", &found, &key->pid, &key->nonce, &key->slot, &key->serial) == 5 &&
+      found == what;
 }
 
 ShareTable* own_table() {
@@ -121,9 +122,12 @@ ShareTable* open_table_by_bits(ShareKey* key, const char* entry, aclError* error
     if (other != nullptr && id.first == key->pid && (id.second & kMask) == key->nonce) table = other;
   }
   std::string reason;
-  if (table == nullptr && (table = find_table(*key, kMask, &reason)) != nullptr) t.others[{key->pid, table->nonce}] = table;
+  if (table == nullptr && (table = find_table(*key, kMask, &reason)) != nullptr) {
+    t.others[{key->pid, table->nonce}] = table;
+  }
   if (table == nullptr) {
-    *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open what process %d shares: %s", entry, key->pid, reason.c_str());
+    *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open what process %d shares: %s", entry, key->pid,
+        reason.c_str());
     return nullptr;
   }
   key->nonce = table->nonce;

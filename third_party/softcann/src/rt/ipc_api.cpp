@@ -37,14 +37,17 @@ State& state() {
 }
 
 // Claims an entry of this process's table.
-aclError share(const char* entry, const Device* device, uint64_t offset, uint64_t size, bool any_process, ShareKey* key) {
+aclError share(const char* entry, const Device* device, uint64_t offset, uint64_t size, bool any_process,
+    ShareKey* key) {
   ShareTable* table = own_table();
   if (table == nullptr) return fail(ACL_ERROR_RT_IPC_ERROR, "%s: the kernel gives no memory file", entry);
   std::lock_guard<std::mutex> lock(state().mutex);
   const uint32_t used = table->memories_used.load(std::memory_order_relaxed);
   uint32_t slot = 0;
   while (slot < used && (table->memories[slot].serial.load(std::memory_order_relaxed) & 1) != 0) ++slot;
-  if (slot == ShareTable::kMemories) return fail(ACL_ERROR_RT_IPC_ERROR, "%s: %u pieces of memory are shared already", entry, slot);
+  if (slot == ShareTable::kMemories) {
+    return fail(ACL_ERROR_RT_IPC_ERROR, "%s: %u pieces of memory are shared already", entry, slot);
+  }
   SharedMemory& memory = table->memories[slot];
   memory.device = device->physical;
   memory.fd = device->memory_fd;
@@ -66,7 +69,8 @@ SharedMemory* find_shared(const ShareKey& key, const char* entry, aclError* erro
   SharedMemory* memory = key.slot < ShareTable::kMemories ? &table->memories[key.slot] : nullptr;
   // A 64-bit handle carries the low bits of the serial number only; they are compared as far as they go.
   if (memory == nullptr || memory->serial.load(std::memory_order_acquire) != key.serial) {
-    *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: process %d shares this memory no longer (freed or closed)", entry, key.pid);
+    *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: process %d shares this memory no longer (freed or closed)", entry,
+        key.pid);
     return nullptr;
   }
   return memory;
@@ -84,7 +88,8 @@ bool may_import(const SharedMemory& memory, int owner) {
 aclError set_pids(const char* entry, SharedMemory* memory, const int32_t* pids, size_t count) {
   SOFTCANN_REQUIRE(pids, "pid");
   if (count == 0 || count > SharedMemory::kMaxPids) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu process ids; 1 to %d are possible", entry, count, SharedMemory::kMaxPids);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu process ids; 1 to %d are possible", entry, count,
+        SharedMemory::kMaxPids);
   }
   for (size_t i = 0; i < count; ++i) memory->pids[i].store(pids[i], std::memory_order_relaxed);
   memory->num_pids.store(static_cast<uint32_t>(count), std::memory_order_release);
@@ -98,13 +103,17 @@ void retire(SharedMemory* memory) {
 
 aclError check_import(const char* entry, const SharedMemory& memory, int owner) {
   if (may_import(memory, owner)) return ACL_SUCCESS;
-  return fail(ACL_ERROR_RT_NO_PERMISSION, "%s: process %d does not allow process %d to import this memory", entry, owner, getpid());
+  return fail(ACL_ERROR_RT_NO_PERMISSION, "%s: process %d does not allow process %d to import this memory", entry,
+      owner, getpid());
 }
 
 // Opens the memory file of a shared piece.
 aclError open_memory(const char* entry, const SharedMemory& memory, int owner, int* fd) {
   *fd = open_foreign_fd(owner, memory.fd);
-  if (*fd < 0) return fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open the memory of process %d: %s", entry, owner, std::strerror(errno));
+  if (*fd < 0) {
+    return fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open the memory of process %d: %s", entry, owner,
+        std::strerror(errno));
+  }
   return ACL_SUCCESS;
 }
 
@@ -121,7 +130,8 @@ aclError import(const char* entry, const ShareKey& key, Device* device, Import* 
   if (region == nullptr || !map_view(region->begin, size, fd, first)) {
     if (region != nullptr) remove_region(region);
     close(fd);
-    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no address space is left for %llu bytes", entry, static_cast<unsigned long long>(size));
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no address space is left for %llu bytes", entry,
+        static_cast<unsigned long long>(size));
   }
   close(fd);
   *out = Import{region, reinterpret_cast<void*>(region->begin + lead), 1};
@@ -130,12 +140,14 @@ aclError import(const char* entry, const ShareKey& key, Device* device, Import* 
 
 // Layout of a 64-bit shareable handle: slot 14, serial 12, nonce 16, process 22 bits.
 uint64_t pack(const ShareKey& key) {
-  return uint64_t{key.slot} | uint64_t{key.serial & 0xfff} << 14 | uint64_t{key.nonce & 0xffff} << 26 | uint64_t(static_cast<uint32_t>(key.pid)) << 42;
+  return uint64_t{key.slot} | uint64_t{key.serial & 0xfff} << 14 | uint64_t{key.nonce & 0xffff}
+      << 26 | uint64_t(static_cast<uint32_t>(key.pid)) << 42;
 }
 
 // The full key behind a packed one: nonce and serial are completed from the table, if their known bits agree.
 SharedMemory* find_packed(uint64_t handle, const char* entry, ShareKey* key, aclError* error) {
-  *key = ShareKey{static_cast<int32_t>(handle >> 42), static_cast<uint32_t>(handle >> 26 & 0xffff), static_cast<uint32_t>(handle & 0x3fff), static_cast<uint32_t>(handle >> 14 & 0xfff)};
+  *key = ShareKey{static_cast<int32_t>(handle >> 42), static_cast<uint32_t>(handle >> 26 & 0xffff),
+      static_cast<uint32_t>(handle & 0x3fff), static_cast<uint32_t>(handle >> 14 & 0xfff)};
   ShareTable* table = open_table_by_bits(key, entry, error);
   if (table == nullptr) return nullptr;
   const uint32_t serial = table->memories[key->slot].serial.load(std::memory_order_acquire);
@@ -184,15 +196,21 @@ aclError aclrtIpcMemGetExportKey(void* devPtr, size_t size, char* key, size_t le
   Device* device = nullptr;
   uint64_t offset = 0;
   if (!find_own_memory(devPtr, size, &device, &offset)) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemGetExportKey: %p and the %zu bytes after it are not in one allocation of aclrtMalloc", devPtr, size);
+    return fail(ACL_ERROR_RT_PARAM_INVALID,
+        "aclrtIpcMemGetExportKey: %p and the %zu bytes after it are not in one allocation of aclrtMalloc", devPtr,
+        size);
   }
   if (flags > ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemGetExportKey: flags %llu are not known", static_cast<unsigned long long>(flags));
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemGetExportKey: flags %llu are not known",
+        static_cast<unsigned long long>(flags));
   }
   ShareKey shared;
   if (const aclError code = share("aclrtIpcMemGetExportKey", device, offset, size, flags != 0, &shared)) return code;
   const std::string text = shared.text('m');
-  if (text.size() >= len) return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemGetExportKey: a key needs %zu bytes, there are %zu", text.size() + 1, len);
+  if (text.size() >= len) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemGetExportKey: a key needs %zu bytes, there are %zu",
+        text.size() + 1, len);
+  }
   std::memset(key, 0, len);
   std::memcpy(key, text.data(), text.size());
   return ACL_SUCCESS;
@@ -217,7 +235,8 @@ aclError aclrtIpcMemImportByKey(void** devPtr, const char* key, uint64_t flags) 
   SOFTCANN_CONTEXT(context, "aclrtIpcMemImportByKey");
   ShareKey shared;
   if (!ShareKey::parse(key, 'm', &shared) || flags > ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemImportByKey: %s is no key of aclrtIpcMemGetExportKey, or flags are unknown", key);
+    return fail(ACL_ERROR_INVALID_PARAM,
+        "aclrtIpcMemImportByKey: %s is no key of aclrtIpcMemGetExportKey, or flags are unknown", key);
   }
   std::lock_guard<std::mutex> lock(state().mutex);
   auto it = state().imports.find(key);
@@ -236,7 +255,9 @@ aclError aclrtIpcMemClose(const char* key) {
   SOFTCANN_ENTRY(aclrtIpcMemClose);
   SOFTCANN_REQUIRE(key, "key");
   ShareKey shared;
-  if (!ShareKey::parse(key, 'm', &shared)) return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemClose: %s is no key of aclrtIpcMemGetExportKey", key);
+  if (!ShareKey::parse(key, 'm', &shared)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemClose: %s is no key of aclrtIpcMemGetExportKey", key);
+  }
   std::lock_guard<std::mutex> lock(state().mutex);
   auto it = state().imports.find(key);
   if (it != state().imports.end()) {
@@ -254,18 +275,25 @@ aclError aclrtIpcMemClose(const char* key) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t* shareableHandle) {
+aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
+    uint64_t* shareableHandle) {
   SOFTCANN_ENTRY(aclrtMemExportToShareableHandle);
   SOFTCANN_REQUIRE(shareableHandle, "shareableHandle");
   aclError error = ACL_SUCCESS;
   Physical* physical = Physical::from_handle(handle, "aclrtMemExportToShareableHandle", &error);
   if (physical == nullptr) return error;
   const std::unique_ptr<Physical, void (*)(Physical*)> held(physical, [](Physical* p) { p->release(); });
-  if (handleType != ACL_MEM_HANDLE_TYPE_NONE || flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION || !physical->owned) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemExportToShareableHandle: handle type %d, flags %llu, or the memory is imported itself", static_cast<int>(handleType), static_cast<unsigned long long>(flags));
+  if (handleType != ACL_MEM_HANDLE_TYPE_NONE || flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION ||
+      !physical->owned) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID,
+        "aclrtMemExportToShareableHandle: handle type %d, flags %llu, or the memory is imported itself",
+        static_cast<int>(handleType), static_cast<unsigned long long>(flags));
   }
   ShareKey key;
-  if (const aclError code = share("aclrtMemExportToShareableHandle", physical->device, physical->offset, physical->size, flags != 0, &key)) return code;
+  if (const aclError code = share("aclrtMemExportToShareableHandle", physical->device, physical->offset,
+      physical->size, flags != 0, &key)) {
+    return code;
+  }
   *shareableHandle = pack(key);
   return ACL_SUCCESS;
 }
@@ -276,7 +304,10 @@ aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid,
   aclError error = ACL_SUCCESS;
   SharedMemory* memory = find_packed(shareableHandle, "aclrtMemSetPidToShareableHandle", &key, &error);
   if (memory == nullptr) return error;
-  if (key.pid != getpid()) return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetPidToShareableHandle: the handle belongs to process %d", key.pid);
+  if (key.pid != getpid()) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetPidToShareableHandle: the handle belongs to process %d",
+        key.pid);
+  }
   return set_pids("aclrtMemSetPidToShareableHandle", memory, pid, pidNum);
 }
 
@@ -307,11 +338,14 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle) {
   aclError error = ACL_SUCCESS;
   Event* e = Event::from_handle(event, &error);
   if (e == nullptr) return error;
-  if (e->shared == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcGetEventHandle: the event was created without ACL_EVENT_IPC");
+  if (e->shared == nullptr) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcGetEventHandle: the event was created without ACL_EVENT_IPC");
+  }
   ShareTable* table = own_table();
   const auto slot = static_cast<size_t>(e->shared - table->events);
   if (e->imported) return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcGetEventHandle: the event is imported itself");
-  const ShareKey key{table->pid, table->nonce, static_cast<uint32_t>(slot), e->shared->serial.load(std::memory_order_acquire)};
+  const ShareKey key{table->pid, table->nonce, static_cast<uint32_t>(slot),
+      e->shared->serial.load(std::memory_order_acquire)};
   std::memset(handle, 0, sizeof *handle);
   const std::string text = key.text('e');
   std::memcpy(handle->reserved, text.data(), std::min(text.size(), sizeof handle->reserved - 1));
@@ -324,7 +358,9 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event) 
   SOFTCANN_CONTEXT(context, "aclrtIpcOpenEventHandle");
   ShareKey key;
   handle.reserved[sizeof handle.reserved - 1] = 0;
-  if (!ShareKey::parse(handle.reserved, 'e', &key)) return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcOpenEventHandle: this is no handle of aclrtIpcGetEventHandle");
+  if (!ShareKey::parse(handle.reserved, 'e', &key)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcOpenEventHandle: this is no handle of aclrtIpcGetEventHandle");
+  }
   aclError error = ACL_SUCCESS;
   ShareTable* table = open_table(key, "aclrtIpcOpenEventHandle", &error);
   if (table == nullptr) return error;

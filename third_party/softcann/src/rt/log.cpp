@@ -25,13 +25,16 @@ FILE* open_log() {
   for (const std::string& path : {options().log_path, folder, plog}) mkdir(path.c_str(), 0750);
   const std::string file = plog + "/plog-" + std::to_string(getpid()) + ".log";
   FILE* opened = std::fopen(file.c_str(), "ae");
-  if (opened == nullptr) std::fprintf(stderr, "[WARNING] softcann: cannot write %s; the log goes to stderr\n", file.c_str());
+  if (opened == nullptr) {
+    std::fprintf(stderr, "[WARNING] softcann: cannot write %s; the log goes to stderr\n", file.c_str());
+  }
   return opened != nullptr ? opened : stderr;
 }
 
 }  // namespace
 
-extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
+extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt,
+    ...) {
   SOFTCANN_ENTRY_VALUE(aclAppLog, );
   if (logLevel < ACL_DEBUG || logLevel > ACL_ERROR || static_cast<uint64_t>(logLevel) < options().log_level) return;
   static const char* const kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
@@ -49,7 +52,8 @@ extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* fi
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y-%m-%d-%H:%M:%S", &local);
   std::lock_guard<std::mutex> lock(mutex);
-  std::fprintf(log, "[%s] APP(%d):%s.%03ld.%03ld [%s:%u]%d %s: %s\n", kNames[logLevel], getpid(), stamp, now.tv_nsec / 1000000,
-      now.tv_nsec / 1000 % 1000, file != nullptr ? file : "", line, gettid(), func != nullptr ? func : "", text);
+  std::fprintf(log, "[%s] APP(%d):%s.%03ld.%03ld [%s:%u]%d %s: %s\n", kNames[logLevel], getpid(), stamp,
+      now.tv_nsec / 1000000, now.tv_nsec / 1000 % 1000, file != nullptr ? file : "", line, gettid(), func != nullptr
+          ? func : "", text);
   std::fflush(log);
 }

@@ -37,8 +37,8 @@ bool find_memory(const Region& region, uintptr_t address, uintptr_t* begin, uint
 }
 
 aclError wrong_kind(const char* entry, const char* which, const void* p, bool device) {
-  return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the %s %p is %s memory, which does not fit the kind of the copy", entry, which, p,
-      device ? "device" : "host");
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the %s %p is %s memory, which does not fit the kind of the copy", entry,
+      which, p, device ? "device" : "host");
 }
 
 }  // namespace
@@ -98,12 +98,15 @@ aclError check_device_range(const void* p, size_t bytes) {
   return ACL_SUCCESS;
 }
 
-aclError check_copy(const char* entry, void** dst, size_t dest_max, const void** src, size_t count, aclrtMemcpyKind kind) {
+aclError check_copy(const char* entry, void** dst, size_t dest_max, const void** src, size_t count,
+    aclrtMemcpyKind kind) {
   if (*dst == nullptr || *src == nullptr) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: the %s is a null pointer", entry, *dst == nullptr ? "destination" : "source");
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: the %s is a null pointer", entry, *dst == nullptr ? "destination"
+        : "source");
   }
   if (count > dest_max) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes are to be copied to a destination of %zu", entry, count, dest_max);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes are to be copied to a destination of %zu", entry, count,
+        dest_max);
   }
   const bool to_device = is_device_pointer(*dst), from_device = is_device_pointer(*src);
   if (kind != ACL_MEMCPY_DEFAULT) {

@@ -32,7 +32,9 @@ struct Parser {
     double scale = 1;
     if (end != text && *end != 0) {
       const char* found = std::strchr(kSuffixes, *end & ~0x20);
-      if (found == nullptr || end[1] != 0) return wrong(name, text, "a number of bytes with an optional suffix K, M, G or T");
+      if (found == nullptr || end[1] != 0) {
+        return wrong(name, text, "a number of bytes with an optional suffix K, M, G or T");
+      }
       for (const char* p = kSuffixes; p <= found; ++p) scale *= 1024;
     }
     if (end == text || !(value >= 0) || value * scale > 1e18) {
@@ -84,7 +86,8 @@ uint64_t container_limit() {
 }
 
 uint64_t default_memory() {
-  const uint64_t installed = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t installed =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t machine = std::min(installed, container_limit());
   const uint64_t most = uint64_t{64} << 30;
   const uint64_t share = machine / 4 * 3;
@@ -92,7 +95,8 @@ uint64_t default_memory() {
 }
 
 bool known_soc(const std::string& name) {
-  static const char* const kPrefixes[] = {"Ascend910B", "Ascend910_93", "Ascend950", "Ascend910P", "Ascend310P", "Ascend310B"};
+  static const char* const kPrefixes[] = {"Ascend910B", "Ascend910_93", "Ascend950", "Ascend910P", "Ascend310P",
+      "Ascend310B"};
   for (const char* prefix : kPrefixes) {
     if (name.compare(0, std::strlen(prefix), prefix) == 0) return true;
   }

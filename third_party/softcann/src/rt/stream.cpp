@@ -92,7 +92,8 @@ Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
   }
   if (__builtin_expect(stream->context != context, 0)) {
     *error = fail(ACL_ERROR_RT_STREAM_CONTEXT,
-        "stream %p belongs to device %d, but this thread's current context is of device %d; call aclrtSetDevice(%d) first",
+        "stream %p belongs to device %d, but this thread's current context is of device %d; "
+        "call aclrtSetDevice(%d) first",
         handle, stream->context->device->id, context->device->id, stream->context->device->id);
     return nullptr;
   }
@@ -253,7 +254,8 @@ aclError Stream::take_error() {
 aclError Stream::synchronize(int64_t timeout_ns) {
   if (idle()) return take_error();
   if (runs_on_this_thread()) {
-    return fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d is synchronized by one of its own tasks, which would never end", id);
+    return fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+        "stream %d is synchronized by one of its own tasks, which would never end", id);
   }
   if (pending_.fetch_add(1, std::memory_order_acq_rel) == 0) {
     if (!finish_one()) hand_over();

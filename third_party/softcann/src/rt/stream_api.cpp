@@ -8,13 +8,19 @@ using namespace softcann;
 namespace {
 
 constexpr uint32_t kLeastPriority = 7;
-constexpr uint32_t kKnownFlags = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE;
+constexpr uint32_t kKnownFlags =
+    ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE;
 
 aclError create(const char* entry, aclrtStream* out, uint32_t priority, uint32_t flags) {
   SOFTCANN_REQUIRE(out, "stream");
   SOFTCANN_CONTEXT(context, entry);
-  if (priority > kLeastPriority) return fail(ACL_ERROR_INVALID_PARAM, "%s: priority %u; 0 (first) to %u are possible", entry, priority, kLeastPriority);
-  if ((flags & ~kKnownFlags) != 0) return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kKnownFlags);
+  if (priority > kLeastPriority) {
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: priority %u; 0 (first) to %u are possible", entry, priority,
+        kLeastPriority);
+  }
+  if ((flags & ~kKnownFlags) != 0) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kKnownFlags);
+  }
   *out = Stream::create(context, priority, flags)->handle();
   return ACL_SUCCESS;
 }
@@ -22,8 +28,13 @@ aclError create(const char* entry, aclrtStream* out, uint32_t priority, uint32_t
 aclError destroy(const char* entry, aclrtStream handle, bool force) {
   SOFTCANN_REQUIRE(handle, "stream");
   auto* stream = static_cast<Stream*>(handle);
-  if (!stream->alive()) return fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %p does not exist (destroyed, or never created)", entry, handle);
-  if (stream == stream->context->default_stream) return fail(ACL_ERROR_INVALID_PARAM, "%s: a default stream cannot be destroyed", entry);
+  if (!stream->alive()) {
+    return fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %p does not exist (destroyed, or never created)", entry,
+        handle);
+  }
+  if (stream == stream->context->default_stream) {
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: a default stream cannot be destroyed", entry);
+  }
   if (stream->runs_on_this_thread()) return fail(ACL_ERROR_INVALID_PARAM, "%s: called by a task of that stream", entry);
   if (force) stream->abort();
   stream->destroy();
@@ -72,7 +83,9 @@ aclError aclrtSynchronizeStream(aclrtStream stream) {
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
   SOFTCANN_ENTRY(aclrtSynchronizeStreamWithTimeout);
-  if (timeout < -1) return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeStreamWithTimeout: timeout %d; -1 is without limit", timeout);
+  if (timeout < -1) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeStreamWithTimeout: timeout %d; -1 is without limit", timeout);
+  }
   return synchronize(stream, timeout < 0 ? -1 : int64_t{timeout} * 1000000);
 }
 
@@ -127,7 +140,8 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
   SOFTCANN_ENTRY(aclrtSetStreamFailureMode);
   STREAM_OR_RETURN(s, stream);
   if (mode != ACL_CONTINUE_ON_FAILURE && mode != ACL_STOP_ON_FAILURE) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamFailureMode: mode %llu; 0 (continue) or 1 (stop)", static_cast<unsigned long long>(mode));
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamFailureMode: mode %llu; 0 (continue) or 1 (stop)",
+        static_cast<unsigned long long>(mode));
   }
   s->set_stops_on_failure(mode == ACL_STOP_ON_FAILURE);
   return ACL_SUCCESS;
@@ -142,7 +156,8 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
     s->user_tag.store(value->userCustomTag, std::memory_order_relaxed);
     return ACL_SUCCESS;
   }
-  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtSetStreamAttribute: attribute %d cannot be set", static_cast<int>(stmAttrType));
+  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtSetStreamAttribute: attribute %d cannot be set",
+      static_cast<int>(stmAttrType));
 }
 
 aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value) {
@@ -151,10 +166,18 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
   STREAM_OR_RETURN(s, stream);
   *value = aclrtStreamAttrValue{};
   switch (stmAttrType) {
-    case ACL_STREAM_ATTR_FAILURE_MODE: value->failureMode = s->stops_on_failure() ? 1 : 0; return ACL_SUCCESS;
-    case ACL_STREAM_ATTR_USER_CUSTOM_TAG: value->userCustomTag = s->user_tag.load(std::memory_order_relaxed); return ACL_SUCCESS;
-    case ACL_STREAM_ATTR_PRIORITY: value->streamPriority = s->priority; return ACL_SUCCESS;
-    default: return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetStreamAttribute: attribute %d is not known", static_cast<int>(stmAttrType));
+    case ACL_STREAM_ATTR_FAILURE_MODE:
+      value->failureMode = s->stops_on_failure() ? 1 : 0;
+      return ACL_SUCCESS;
+    case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
+      value->userCustomTag = s->user_tag.load(std::memory_order_relaxed);
+      return ACL_SUCCESS;
+    case ACL_STREAM_ATTR_PRIORITY:
+      value->streamPriority = s->priority;
+      return ACL_SUCCESS;
+    default:
+      return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetStreamAttribute: attribute %d is not known",
+          static_cast<int>(stmAttrType));
   }
 }
 }

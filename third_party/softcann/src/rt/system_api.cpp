@@ -40,7 +40,8 @@ aclError check_option(const char* entry, aclSysParamOpt opt) {
 
 aclError check_device(const char* entry, int64_t id) {
   if (id >= 0 && id < device_count()) return ACL_SUCCESS;
-  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %lld does not exist: there are %d", entry, static_cast<long long>(id), device_count());
+  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %lld does not exist: there are %d", entry,
+      static_cast<long long>(id), device_count());
 }
 
 }  // namespace
@@ -49,7 +50,8 @@ namespace softcann {
 
 bool deterministic() {
   Settings& s = settings();
-  return s.system[ACL_OPT_DETERMINISTIC].load(std::memory_order_relaxed) != 0 || s.context[ACL_OPT_DETERMINISTIC].load(std::memory_order_relaxed) != 0;
+  return s.system[ACL_OPT_DETERMINISTIC].load(std::memory_order_relaxed) != 0 ||
+      s.context[ACL_OPT_DETERMINISTIC].load(std::memory_order_relaxed) != 0;
 }
 
 bool saturating() { return settings().sat_mode.load(std::memory_order_relaxed) == ACL_RT_OVERFLOW_MODE_SATURATION; }
@@ -70,7 +72,9 @@ aclError aclInit(const char* configPath) {
 
 aclError aclFinalize() {
   SOFTCANN_ENTRY(aclFinalize);
-  if (!settings().initialized.exchange(false)) return fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: aclInit was not called, or aclFinalize was before");
+  if (!settings().initialized.exchange(false)) {
+    return fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: aclInit was not called, or aclFinalize was before");
+  }
   for (int id = 0; id < device_count(); ++id) {
     Device* device = find_device(id);
     if (device == nullptr) continue;
@@ -122,7 +126,8 @@ aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
     case ACL_CANN_ATTR_INF_NAN: *value = persona().inf_nan ? 1 : 0; return ACL_SUCCESS;
     case ACL_CANN_ATTR_BF16: *value = persona().bfloat16 ? 1 : 0; return ACL_SUCCESS;
     case ACL_CANN_ATTR_JIT_COMPILE: *value = 0; return ACL_SUCCESS;
-    default: return fail(ACL_ERROR_INVALID_PARAM, "aclGetCannAttribute: unknown attribute %d", static_cast<int>(cannAttr));
+    default: return fail(ACL_ERROR_INVALID_PARAM, "aclGetCannAttribute: unknown attribute %d",
+        static_cast<int>(cannAttr));
   }
 }
 
@@ -145,7 +150,8 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
     case ACL_DEVICE_INFO_AI_CORE_NUM: *value = persona().cube_cores; return ACL_SUCCESS;
     case ACL_DEVICE_INFO_VECTOR_CORE_NUM: *value = persona().vector_cores; return ACL_SUCCESS;
     case ACL_DEVICE_INFO_L2_SIZE: *value = persona().l2_bytes; return ACL_SUCCESS;
-    default: return fail(ACL_ERROR_INVALID_PARAM, "aclGetDeviceCapability: unknown figure %d", static_cast<int>(deviceInfo));
+    default: return fail(ACL_ERROR_INVALID_PARAM, "aclGetDeviceCapability: unknown figure %d",
+        static_cast<int>(deviceInfo));
   }
 }
 
@@ -163,7 +169,8 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value
     case ACL_DEV_ATTR_PHY_CHIP_ID: *value = physical_device(static_cast<int>(deviceId)); return ACL_SUCCESS;
     case ACL_DEV_ATTR_IS_VIRTUAL: *value = 0; return ACL_SUCCESS;
     case ACL_DEV_ATTR_NPU_ARCH: *value = persona().architecture; return ACL_SUCCESS;
-    default: return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetDeviceInfo: a software device has no attribute %d", static_cast<int>(attr));
+    default: return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetDeviceInfo: a software device has no attribute %d",
+        static_cast<int>(attr));
   }
 }
 
@@ -191,7 +198,8 @@ aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* u
   const auto ns = [](const timeval& t) { return int64_t{t.tv_sec} * 1000000000 + int64_t{t.tv_usec} * 1000; };
   const int64_t wall = now_ns(), cpu = ns(usage.ru_utime) + ns(usage.ru_stime);
   const int64_t available = (wall - last_wall) * sysconf(_SC_NPROCESSORS_ONLN);
-  const auto percent = static_cast<int32_t>(last_wall == 0 || available <= 0 ? 0 : std::min<int64_t>(100, (cpu - last_cpu) * 100 / available));
+  const auto percent = static_cast<int32_t>(last_wall == 0 || available <= 0 ? 0 : std::min<int64_t>(100,
+      (cpu - last_cpu) * 100 / available));
   last_wall = wall;
   last_cpu = cpu;
   utilizationInfo->cubeUtilization = percent;
@@ -245,7 +253,8 @@ aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   SOFTCANN_CONTEXT(context, "aclrtCtxGetSysParamOpt");
   if (const aclError code = check_option("aclrtCtxGetSysParamOpt", opt)) return code;
   if (!settings().context_set[opt].load(std::memory_order_relaxed)) {
-    return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "aclrtCtxGetSysParamOpt: option %d was not set", static_cast<int>(opt));
+    return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "aclrtCtxGetSysParamOpt: option %d was not set",
+        static_cast<int>(opt));
   }
   *value = settings().context[opt].load(std::memory_order_relaxed);
   return ACL_SUCCESS;

@@ -143,7 +143,8 @@ Region* find_region(const void* client_address) {
 
 bool map_view(uintptr_t client, size_t size, int fd, uint64_t offset) {
   void* at = device_view(reinterpret_cast<void*>(client));
-  void* p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(offset));
+  void* p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+      static_cast<off_t>(offset));
   if (p == MAP_FAILED) return false;
   madvise(p, size, MADV_DONTDUMP);
   // Takes effect only where the kernel grants huge pages to shared memory (shmem_enabled advise or within_size).

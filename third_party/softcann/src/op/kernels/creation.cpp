@@ -1,6 +1,8 @@
 // Tensors out of nothing: filling, ranges.
 #include <ATen/CPUFunctions.h>
 #include <ATen/ops/fill_diagonal.h>
+#include <chrono>
+#include <thread>
 
 #include "op/elementwise.h"
 #include "op/fast_path.h"
@@ -21,3 +23,9 @@ OP_COST(aclnnRange, 4 * elementwise(out)) { at::cpu::range_outf(start, end, step
 OP_COST(aclnnLinspace, 4 * elementwise(out)) { at::cpu::linspace_outf(start, end, steps, out); }
 OP_COST(aclnnLogSpace, 8 * elementwise(result)) { at::cpu::logspace_outf(start, end, steps, base, result); }
 OP_COST(aclnnEye, elementwise(out)) { at::cpu::eye_outf(n, m, out); }
+
+// Keeps the stream busy: a cycle is a nanosecond here.
+OP_COST(aclnnSleep, cycles.empty() ? 0 : static_cast<double>(cycles[0])) {
+  TORCH_CHECK(cycles.size() == 1 && cycles[0] >= 0, "cycles must be one number, not negative; got ", cycles);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(cycles[0]));
+}

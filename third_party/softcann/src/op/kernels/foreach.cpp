@@ -15,7 +15,6 @@ constexpr auto plus = [](auto a, auto b) { return a + b; };
 constexpr auto minus = [](auto a, auto b) { return a - b; };
 constexpr auto times = [](auto a, auto b) { return a * b; };
 constexpr auto over = [](auto a, auto b) { return a / b; };
-constexpr auto root = [](auto x) { return std::sqrt(x); };
 constexpr auto negated = [](auto x) { return -x; };
 constexpr auto inverse = [](auto x) { return decltype(x)(1) / x; };
 
@@ -63,9 +62,6 @@ void maximum(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) { at::cp
 void minimum(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) { at::cpu::clamp_max_outf(a, b, out); }
 void pow(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) { at::cpu::pow_outf(a, b, out); }
 void pow(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) { at::cpu::pow_outf(a, b, out); }
-void sqrt(const at::Tensor& a, at::Tensor& out) {
-  if (!fast::unary<false>(a, out, root)) at::cpu::sqrt_outf(a, out);
-}
 void neg(const at::Tensor& a, at::Tensor& out) {
   if (!fast::unary<true>(a, out, negated)) at::cpu::neg_outf(a, out);
 }
@@ -119,10 +115,10 @@ FOREACH_UNARY(Sigmoid, sigmoid)
 FOREACH_UNARY(Sign, sgn)
 FOREACH_UNARY(Sin, sin)
 FOREACH_UNARY(Sinh, sinh)
+FOREACH_UNARY(Sqrt, sqrt)
 FOREACH_UNARY(Tan, tan)
 FOREACH_UNARY(Tanh, tanh)
 OP(aclnnForeachNeg) { each(x, out, [](auto& from, auto& to) { neg(from, to); }); }
-OP(aclnnForeachSqrt) { each(x, out, [](auto& from, auto& to) { sqrt(from, to); }); }
 OP(aclnnForeachReciprocal) { each(x, out, [](auto& from, auto& to) { reciprocal(from, to); }); }
 OP(aclnnForeachCopy) { each(x, out, [](auto& from, auto& to) { copy(from, to); }); }
 OP(aclnnForeachZeroInplace) {

@@ -206,3 +206,11 @@ OP_COST(aclnnMultinomial, random_cost(self, 20)) {
 OP_COST(aclnnMultinomialTensor, random_cost(self, 20)) {
   at::cpu::multinomial_outf(self, numsamples, replacement, generator(key_of(seedTensor, offsetTensor, offset)), out);
 }
+
+OP_COST(aclnnRReluWithNoise, random_cost(self, 8)) {
+  at::cpu::rrelu_with_noise_outf(self, writable(noise), lower, upper, training, generator(key_of(seed, offset)), out);
+}
+OP_COST(aclnnInplaceRReluWithNoise, random_cost(self, 8)) {
+  at::cpu::rrelu_with_noise_outf(self, writable(noise), lower, upper, training, generator(key_of(seed, offset)),
+                                 writable(self));
+}

@@ -13,13 +13,17 @@ namespace {
 
 constexpr auto negated = [](auto x) { return -x; };
 constexpr auto magnitude = [](auto x) { return std::abs(x); };
-constexpr auto root = [](auto x) { return std::sqrt(x); };
 constexpr auto inverse_root = [](auto x) { return decltype(x)(1) / std::sqrt(x); };
 constexpr auto inverse = [](auto x) { return decltype(x)(1) / x; };
 
 // CANN passes limits as floats: one beyond the type's range means the type's own limit, torch's default.
 std::optional<double> limit_of(float value) {
   return std::isinf(value) ? std::nullopt : std::optional<double>(value);
+}
+
+// A negative eps means none.
+std::optional<double> clamp_of(double eps) {
+  return eps < 0 ? std::nullopt : std::optional<double>(eps);
 }
 
 }  // namespace
@@ -31,7 +35,8 @@ std::optional<double> limit_of(float value) {
 
 OP_FULL(aclnnNeg, elementwise(out, self), fast::unary<true>(self, out, negated)) { at::cpu::neg_outf(self, out); }
 OP_FULL(aclnnAbs, elementwise(out, self), fast::unary<true>(self, out, magnitude)) { at::cpu::abs_outf(self, out); }
-OP_FULL(aclnnSqrt, elementwise(out, self), fast::unary<false>(self, out, root)) { at::cpu::sqrt_outf(self, out); }
+// No fast path: ATen takes MKL's square root, which is not always the nearest number.
+OP_COST(aclnnSqrt, elementwise(out, self)) { at::cpu::sqrt_outf(self, out); }
 OP_FULL(aclnnRsqrt, elementwise(out, self), fast::unary<false>(self, out, inverse_root)) {
   at::cpu::rsqrt_outf(self, out);
 }
@@ -41,7 +46,7 @@ OP_FULL(aclnnReciprocal, elementwise(out, self), fast::unary<false>(self, out, i
 OP_FULL(aclnnInplaceNeg, elementwise(selfRef), fast::unary<true>(selfRef, selfRef, negated)) {
   at::cpu::neg_outf(selfRef, selfRef);
 }
-OP_FULL(aclnnInplaceSqrt, elementwise(self), fast::unary<false>(self, self, root)) { at::cpu::sqrt_outf(self, self); }
+OP_COST(aclnnInplaceSqrt, elementwise(self)) { at::cpu::sqrt_outf(self, self); }
 OP_FULL(aclnnInplaceRsqrt, elementwise(selfRef), fast::unary<false>(selfRef, selfRef, inverse_root)) {
   at::cpu::rsqrt_outf(selfRef, selfRef);
 }
@@ -121,3 +126,5 @@ OP_COST(aclnnNanToNum, elementwise(out, self)) {
 OP_COST(aclnnInplaceNanToNum, elementwise(selfRef)) {
   at::cpu::nan_to_num_outf(selfRef, nan, limit_of(posinf), limit_of(neginf), selfRef);
 }
+OP_COST(aclnnLogit, 4 * elementwise(out, input)) { at::cpu::logit_outf(input, clamp_of(eps), out); }
+OP_COST(aclnnLogitGrad, 2 * elementwise(out, x, dy)) { at::cpu::logit_backward_outf(dy, x, clamp_of(eps), out); }
