@@ -26,6 +26,11 @@ def seconds(function, calls=1):
     return (time.perf_counter() - start) / calls
 
 
+def best(measure, times):
+    """The least of several runs: what another process takes away makes a run longer, never shorter."""
+    return min(measure() for _ in range(times))
+
+
 def interleave(functions, rounds=ROUNDS):
     """Runs each function once a round, in turn; a list of its results (numbers or lists of numbers) for each."""
     results = [[] for _ in functions]

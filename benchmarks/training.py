@@ -43,7 +43,7 @@ def models():
 
 
 def stepper(parts, device, repeat):
-    """Time of a step on the device, in milliseconds; the result is awaited."""
+    """Time of a step on the device, in milliseconds, the best of `repeat`; the result is awaited."""
     import copy
 
     from torch.nn import functional as F
@@ -62,7 +62,7 @@ def stepper(parts, device, repeat):
 
     for _ in range(3):
         step()
-    return lambda: common.seconds(step, repeat) * 1e3
+    return lambda: common.best(lambda: common.seconds(step), repeat) * 1e3
 
 
 def measure(rounds, names):

@@ -131,7 +131,7 @@ def prepare():
 def use_chosen():
     """The Choice of this process, made at the first call that succeeds. Raises as :func:`choose` does."""
     global _choice
-    if _C._opened_libraries():
+    if _choice is not None and _C._opened_libraries():
         return _choice
     _choice = None
     choice = choose()

@@ -9,7 +9,7 @@ import pytest
 os.environ.setdefault("SOFTCANN_DEVICE_COUNT", "2")
 
 
-def run_python(code, timeout=120, **environment):
+def run_python(code, timeout=300, **environment):
     """Runs Python code in a process of its own; the completed process, with text output.
 
     None as a value removes the variable. What breaks a process (a failed stream, a fork, an import) is tested so.

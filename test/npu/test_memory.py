@@ -33,7 +33,7 @@ def run(code, **environment):
     """Runs ``code`` in a fresh process and returns its output."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, **environment}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=600,
     )
     return done.returncode, done.stdout.strip(), done.stderr
 

@@ -7,7 +7,7 @@ import torch.multiprocessing as mp
 from torch_npu.multiprocessing import reductions
 
 context = mp.get_context("spawn")
-TIMEOUT = 60
+TIMEOUT = 200
 
 
 def _add_one_in_place(inbox, outbox):

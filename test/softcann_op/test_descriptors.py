@@ -240,3 +240,29 @@ print("other stream", x.tolist())
 def test_noop_computes_nothing(libraries):
     done = run(libraries, "x = torch.ones(3); call('aclnnNeg', x, x); print(x.tolist())", SOFTCANN_NOOP="1")
     assert done.returncode == 0 and "[1.0, 1.0, 1.0]" in done.stdout, done.stdout
+
+
+def test_temporaries_of_kernels_do_not_fault_again_and_again(libraries):
+    done = run(libraries, """
+import resource
+x, out = torch.ones(1 << 22), torch.empty(1 << 22, dtype=torch.bool)
+call("aclnnIsFinite", x, out)   # needs a temporary of 16 MiB, 4096 pages
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    call("aclnnIsFinite", x, out)
+print("faults", resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+""")
+    assert done.returncode == 0, done.stdout
+    assert int(done.stdout.split("faults")[1]) < 2000, done.stdout
+
+
+def test_submitting_threads_keep_their_own_number_of_threads(libraries):
+    done = run(libraries, """
+x, y = torch.ones(1 << 22), torch.ones(1 << 22)
+torch.set_num_threads(2)
+call("aclnnMul", x, y, x)
+torch.set_num_threads(1)
+call("aclnnMul", x, y, x)
+print("threads", torch.get_num_threads())
+""")
+    assert done.returncode == 0 and "threads 1" in done.stdout, done.stdout

@@ -321,13 +321,13 @@ def _dump_at_out_of_memory(device, asked, total, free):
     _dump_snapshot(os.path.join(folder, name))
 
 
-def _obey_oom_snapshot_option():
-    if _options.get("oom_snapshot"):
-        _record_memory_history(max_entries=100000, stacks="python")
-        _attach_out_of_memory_observer(_dump_at_out_of_memory)
+def _watch_out_of_memory():
+    _record_memory_history(max_entries=100000, stacks="python")
+    _attach_out_of_memory_observer(_dump_at_out_of_memory)
 
 
-_state.lazy_call(_obey_oom_snapshot_option)
+if _options.get("oom_snapshot"):
+    _state.lazy_call(_watch_out_of_memory)
 
 
 # ---- pools and other allocators ----
