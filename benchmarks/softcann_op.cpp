@@ -1,8 +1,5 @@
 // Host cost of softcann's operator calls, in nanoseconds: what a client pays for descriptors, the two phases, and the
-// work itself when it runs inline. Prints one line each; `--json FILE` writes them too.
-//
-//   g++ -O2 -std=c++20 -I third_party/cann/include -I <generated contract> benchmarks/softcann_op.cpp
-//       -L torch_npu/softcann/lib -lascendcl -lopapi -o softcann_op
+// work itself when it runs inline. Compiled and run by softcann_op.py; `--json FILE` writes the lines too.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

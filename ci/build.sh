@@ -46,7 +46,8 @@ wheel() {
   say "building $2 for Python $minor, torch $torch"
   local stage=$PWD/build/wheel-$tag/$2 dist=$PWD/dist python=$PWD/$venv/bin/python
   rm -rf "$stage"
-  (cd "$1" && "$python" setup.py -q build --build-base "$stage" egg_info --egg-base "$(mkdir -p "$stage" && echo "$stage")" \
+  # setuptools warns that setup.py is not a tool for users; here it is one for this script.
+  (cd "$1" && PYTHONWARNINGS=ignore "$python" setup.py -q build --build-base "$stage" egg_info --egg-base "$(mkdir -p "$stage" && echo "$stage")" \
     bdist_wheel --bdist-dir "$stage/bdist" --dist-dir "$dist")
 }
 wheel . torch_npu

@@ -45,7 +45,7 @@ need_compiler() {
   local cxx=${CXX:-c++} include
   command -v "$cxx" >/dev/null || die "no C++ compiler ($cxx). Debian, Ubuntu: apt-get install g++"
   echo 'template <class T> concept C = true; int main() {}' | "$cxx" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null ||
-    die "$cxx ($("$cxx" -dumpfullversion 2>/dev/null || echo unknown)) does not know C++20. Install g++ 11 or newer, or name it: CXX=g++-12"
+    die "$cxx ($("$cxx" -dumpfullversion 2>/dev/null || echo unknown)) does not know C++20. Install g++ 12 or newer, or name it: CXX=g++-12"
   include=$("$1" -c 'import sysconfig; print(sysconfig.get_path("include"))')
   [[ -e $include/Python.h ]] || die "no $include/Python.h. Debian, Ubuntu: apt-get install python$(python_minor "$1")-dev (or python3-dev)"
 }

@@ -1,8 +1,8 @@
 """From registry entries to C++ kernels: which overloads an entry serves, and their text."""
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
-from .calls import Call, Resolver, Value, normalize, used_names
+from .calls import Resolver, Value, normalize, used_names
 from .errors import RegistryError, RegistryErrors
 from .registry import Entry
 from .schemas import Schemas

@@ -1,4 +1,5 @@
 """The C++ tests of softcann's runtime and of the allocator; `bash ci/test.sh --sanitize` runs them under sanitizers."""
+import os
 import pathlib
 import subprocess
 import sys
@@ -8,8 +9,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "cpp-tests"
 
 
+# The programs choose their own options; other tests of this process leave theirs in the environment.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("SOFTCANN_")}
+
+
 def run(*command):
-    result = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT)
+    result = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT,
+                            env=ENVIRONMENT)
     assert result.returncode == 0, result.stdout.decode(errors="replace")[-20000:]
 
 

@@ -15,7 +15,6 @@
 namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnEqual);
-NPU_OPERATOR(aclnnHuberLoss);
 NPU_OPERATOR(aclnnBincount);
 NPU_OPERATOR(aclnnFusedSgd);
 
@@ -51,8 +50,9 @@ at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
 // Half the square near the target, linear beyond delta.
 at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta, at::Tensor& out) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  const auto single = make(binary(self, target));
-  op::run(aclnnHuberLoss, self.expand_as(single), target.expand_as(single), delta, single);
+  const auto distance = self.sub(target).abs_();
+  const auto near = distance.clamp_max(delta);
+  const auto single = near.mul(distance.sub(near, 0.5));
   const auto result = reduction == at::Reduction::None ? single : reduction == at::Reduction::Mean ? single.mean() : single.sum();
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);

@@ -621,3 +621,20 @@ def test_rotary_embedding(call, mode):
     call("aclnnRotaryPositionEmbeddingGrad", grad, arguments[1], arguments[2], arguments[0], mode, *results)
     for got, leaf in zip(results, (x, cos, sin)):
         close(got, leaf.grad)
+
+
+@pytest.mark.parametrize("channels,size,outputs,kernel,pad", [
+    (1, 28, 6, 5, 0), (6, 12, 16, 5, 0), (3, 13, 7, 3, 1), (1, 28, 6, 5, 2)])
+def test_convolution_of_few_channels(call, channels, size, outputs, kernel, pad):
+    x, w, bias = torch.randn(9, channels, size, size), torch.randn(outputs, channels, kernel, kernel), torch.randn(outputs)
+    leaves = [t.clone().requires_grad_() for t in (x, w, bias)]
+    expected = F.conv2d(*leaves, padding=pad)
+    out, grad = torch.full(expected.shape, 9.0), torch.randn(expected.shape)
+    window = ([1, 1], [pad, pad], [1, 1], False, [0, 0], 1)
+    call("aclnnConvolution", x, w, bias, *window, out, 0)
+    close(out, expected, 1e-4)
+    expected.backward(grad)
+    results = [torch.full_like(t, 9.0) for t in (x, w, bias)]
+    call("aclnnConvolutionBackward", grad, x, w, [outputs], *window, [True, True, True], 0, *results)
+    for got, leaf in zip(results, leaves):
+        close(got, leaf.grad, 1e-3)

@@ -122,11 +122,11 @@ struct Program {
 
 void random_programs(const std::string& settings) {
   int refused = 0;
-  for (uint32_t seed = 1; seed <= 12; ++seed) {
+  for (uint32_t seed = 1; seed <= 6; ++seed) {
     Program program(seed, settings);
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 2000; ++i) {
       program.step();
-      if (i % 25 == 0) program.verify();
+      if (i % 50 == 0) program.verify();
     }
     program.finish();
     refused += program.refused;

@@ -7,7 +7,7 @@
 
 namespace softcann::op {
 
-constexpr double elementwise_call_ns = 400, elementwise_ns_per_element = 0.4;
+constexpr double elementwise_call_ns = 400, elementwise_ns_per_element = 0.12;
 
 // ArrayRef's own comparison calls memcmp.
 [[gnu::always_inline]] inline bool same_sizes(at::IntArrayRef a, at::IntArrayRef b) {

@@ -114,11 +114,19 @@ aclError compute(aclOpExecutor& executor) {
 // Cheaper tasks would not use a second thread.
 constexpr uint32_t parallel_from_ns = 10000;
 
-// A worker computes with as many threads as the submitting thread would.
+// A thread that launches operators (and may run queued ones while it synchronizes) keeps its own setting.
+constexpr int client_thread = -1;
+
+// A worker computes with as many threads as the submitting thread would, or as SOFTCANN_THREADS says.
 void follow_threads(int threads) {
-  if (this_thread.threads == threads) return;
+  if (this_thread.threads == threads || this_thread.threads == client_thread) return;
   this_thread.threads = threads;
   at::set_num_threads(threads);
+}
+
+uint16_t wanted_threads() {
+  static const auto fixed = static_cast<uint16_t>(options().threads);
+  return fixed ? fixed : static_cast<uint16_t>(at::get_num_threads());
 }
 
 aclError run_task(Task* task, bool skip) {
@@ -289,7 +297,8 @@ aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stre
   }
   if (executor->repeatable) executor = snapshot(*executor);
   executor->run = &run_task;
-  if (executor->cost_ns > parallel_from_ns) executor->threads = static_cast<uint16_t>(at::get_num_threads());
+  this_thread.threads = client_thread;
+  if (executor->cost_ns > parallel_from_ns) executor->threads = wanted_threads();
   this_thread.launching = executor;
   const aclError status = submit(stream, executor, executor->cost_ns);
   this_thread.launching = nullptr;

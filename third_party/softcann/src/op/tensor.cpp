@@ -110,7 +110,7 @@ int64_t keep_storage_dims(aclTensor& made, const TensorSpec& spec) {
   made.made_numel = impl->element_count();
   made.shape_is_result = false;
   const int64_t end = spec.offset + made.made_extent;
-  made.defect = made.made_extent && !spec.address ? Defect::address : end > made.capacity ? Defect::extent : Defect::none;
+  made.defect = made.made_extent && !spec.address ? Defect::address : made.made_extent != 0 && end > made.capacity ? Defect::extent : Defect::none;
 }
 
 void assign(aclTensor& made, const TensorSpec& spec) {

@@ -1,6 +1,5 @@
 // Activations and their gradients.
-
-
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/_prelu_kernel.h>
 #include <ATen/ops/_prelu_kernel_backward.h>
 #include <ATen/ops/abs.h>
@@ -46,13 +45,10 @@
 #include <ATen/ops/softshrink_cpu_dispatch.h>
 #include <ATen/ops/square.h>
 #include <ATen/ops/tanh_backward_cpu_dispatch.h>
-#include <ATen/ops/tanh_cpu_dispatch.h>
 #include <ATen/ops/threshold_backward_cpu_dispatch.h>
 #include <ATen/ops/threshold_cpu_dispatch.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
-
-#include <ATen/ExpandUtils.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"

@@ -59,7 +59,9 @@ OP(aclnnBatchNorm) {
   if (all_float({input, weight, bias, runningMean, runningVar, output, saveMean, saveInvstd})) {
     at::Tensor mean = present(saveMean) ? saveMean : at::empty({0}, input.options());
     at::Tensor invstd = present(saveInvstd) ? saveInvstd : at::empty({0}, input.options());
-    at::cpu::native_batch_norm_outf(input, maybe(weight), maybe(bias), maybe(runningMean), maybe(runningVar), training,
+    // torch's out variant goes wrong on an input with gaps.
+    const at::Tensor source = input.is_non_overlapping_and_dense() ? input : input.contiguous();
+    at::cpu::native_batch_norm_outf(source, maybe(weight), maybe(bias), maybe(runningMean), maybe(runningVar), training,
                                     momentum, eps, output, mean, invstd);
     if (training && present(saveInvstd)) to_saved(saveInvstd, eps);
     return;

@@ -50,6 +50,7 @@ OP_COST(aclnnLogAddExp, COST) { at::cpu::logaddexp_outf(self, other, out); }
 OP_COST(aclnnLogAddExp2, COST) { at::cpu::logaddexp2_outf(self, other, out); }
 OP_COST(aclnnGcd, COST) { at::cpu::gcd_outf(self, other, out); }
 OP_COST(aclnnXLogYTensor, COST) { at::cpu::xlogy_outf(self, other, out); }
+OP(aclnnXlog1py) { at::cpu::special_xlog1py_outf(x, y, z); }
 #undef COST
 
 OP_COST(aclnnPowTensorTensor, 4 * elementwise(out, self, exponent)) { at::cpu::pow_outf(self, exponent, out); }

@@ -28,9 +28,6 @@ at::Tensor& place(at::TensorList list, size_t i) {
 at::Scalar number(const at::Tensor& one) {
   return at::cpu::_local_scalar_dense(one);
 }
-at::Scalar number(const at::Scalar& value) {
-  return value;
-}
 
 void add(const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha, at::Tensor& out) {
   if (!(fast::is_one(alpha) && fast::binary<true>(a, b, out, plus))) at::cpu::add_outf(a, b, alpha, out);

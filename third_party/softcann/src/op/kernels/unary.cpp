@@ -67,6 +67,7 @@ UNARY(aclnnDigamma, digamma, self, out)
 UNARY(aclnnErf, erf, self, out)
 UNARY(aclnnErfc, erfc, self, out)
 UNARY(aclnnErfinv, erfinv, self, out)
+OP_COST(aclnnNdtri, elementwise(yOut, x)) { at::cpu::special_ndtri_outf(x, writable(yOut)); }
 UNARY(aclnnExp, exp, self, out)
 UNARY(aclnnExp2, exp2, self, out)
 UNARY(aclnnExpm1, expm1, self, out)
