@@ -15,8 +15,8 @@
 
 namespace torch_npu::native {
 
-NPU_OPERATOR(aclnnFlashAttentionScore);
-NPU_OPERATOR(aclnnFlashAttentionScoreGrad);
+NPU_OPERATOR(aclnnFlashAttentionScoreV2);
+NPU_OPERATOR(aclnnFlashAttentionScoreGradV2);
 NPU_OPERATOR(aclnnDropoutGenMaskV2);
 
 namespace {
@@ -26,6 +26,7 @@ constexpr int64_t kCompressedMask = 2048;  // side of the mask that stands for a
 constexpr int64_t kSparseNone = 0, kSparseCausal = 2;
 constexpr int64_t kAllTokens = 2147483647;
 constexpr int64_t kHighPrecision = 0;
+constexpr int64_t kAddAfterScale = 0;  // as PyTorch does; the first version of the operator adds before it scales
 
 // The mask as the kernel wants it: either added to the scores, or a bool tensor where true hides.
 struct Mask {
@@ -103,9 +104,10 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
     offset = static_cast<int64_t>(state.second);
   }
   const auto drop = drop_mask(query, key, dropout_p, seed, offset);
-  op::run(aclnnFlashAttentionScore, query, key, value, mask.added, drop, at::Tensor(), mask.hidden, at::IntArrayRef(),
+  op::run(aclnnFlashAttentionScoreV2, query, key, value, mask.added, drop, at::Tensor(), mask.hidden, at::IntArrayRef(),
+          at::IntArrayRef(), at::IntArrayRef(),
           scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens, mask.sparse_mode == kSparseCausal ? 0 : kAllTokens,
-          query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, softmax_max, softmax_sum, softmax_out, output);
+          query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, kAddAfterScale, softmax_max, softmax_sum, softmax_out, output);
   auto logsumexp = softmax_sum.select(-1, 0).log().add_(softmax_max.select(-1, 0));
   const auto host = at::TensorOptions().dtype(at::kLong);
   return {output, logsumexp, softmax_max, softmax_sum, query.size(2), key.size(2),
@@ -122,9 +124,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   const auto drop = dropout_p > 0 ? drop_mask(query, key, dropout_p, read_on_host(philox_seed), read_on_host(philox_offset))
                                   : at::Tensor();
   auto grad_query = at::empty_like(query), grad_key = at::empty_like(key), grad_value = at::empty_like(value);
-  op::run(aclnnFlashAttentionScoreGrad, query, key, value, grad_out, mask.added, drop, at::Tensor(), mask.hidden, cum_seq_q,
-          cum_seq_k, at::Tensor(), out, at::IntArrayRef(), scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens,
-          mask.sparse_mode == kSparseCausal ? 0 : kAllTokens, query.size(1), "BNSD", kHighPrecision, mask.sparse_mode,
+  op::run(aclnnFlashAttentionScoreGradV2, query, key, value, grad_out, mask.added, drop, at::Tensor(), mask.hidden, cum_seq_q,
+          cum_seq_k, at::Tensor(), out, at::IntArrayRef(), at::IntArrayRef(), at::IntArrayRef(), scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens,
+          mask.sparse_mode == kSparseCausal ? 0 : kAllTokens, query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, kAddAfterScale,
           grad_query, grad_key, grad_value, at::Tensor());
   return {grad_query, grad_key, grad_value, at::Tensor()};
 }

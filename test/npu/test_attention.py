@@ -1,0 +1,62 @@
+"""Scaled dot-product attention on the fused kernel, against the CPU."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+
+def make(batch=2, heads=4, rows=9, columns=9, size=16, kv_heads=None):
+    torch.manual_seed(0)
+    kv_heads = kv_heads or heads
+    return (torch.randn(batch, heads, rows, size), torch.randn(batch, kv_heads, columns, size),
+            torch.randn(batch, kv_heads, columns, size))
+
+
+def result_and_gradients(device, inputs, **options):
+    inputs = [t.detach().to(device).requires_grad_() for t in inputs]
+    options = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    out = F.scaled_dot_product_attention(*inputs, **options)
+    (out * torch.arange(out.numel(), device=device).reshape(out.shape).cos()).sum().backward()
+    return [out.detach().cpu()] + [t.grad.cpu() for t in inputs]
+
+
+MASKS = {
+    "none": lambda: {},
+    "causal": lambda: {"is_causal": True},
+    "scale": lambda: {"scale": 0.5},
+    "bool": lambda: {"attn_mask": torch.rand(2, 1, 9, 9) > 0.3},
+    "bool 2-D": lambda: {"attn_mask": torch.ones(9, 9).tril().bool()},
+    "added": lambda: {"attn_mask": torch.randn(2, 1, 9, 9)},
+    "added 2-D": lambda: {"attn_mask": torch.randn(9, 9)},
+}
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_equals_cpu(kind):
+    torch.manual_seed(1)
+    options, inputs = MASKS[kind](), make()
+    # float32 sums in another order
+    torch.testing.assert_close(result_and_gradients("npu", inputs, **options), result_and_gradients("cpu", inputs, **options),
+                               rtol=1e-4, atol=1e-5)
+
+
+def test_cross_attention_of_other_length():
+    inputs = make(rows=5, columns=12)
+    torch.testing.assert_close(result_and_gradients("npu", inputs), result_and_gradients("cpu", inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_grouped_heads():
+    inputs = make(heads=4, kv_heads=2)
+    torch.testing.assert_close(result_and_gradients("npu", inputs, enable_gqa=True),
+                               result_and_gradients("cpu", inputs, enable_gqa=True), rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_keeps_the_mean_and_repeats():
+    q, k, v = make(batch=8, heads=8, rows=64, columns=64)
+    v = torch.ones_like(v).npu()
+    torch.npu.manual_seed(3)
+    first = F.scaled_dot_product_attention(q.npu(), k.npu(), v, dropout_p=0.3)
+    torch.npu.manual_seed(3)
+    second = F.scaled_dot_product_attention(q.npu(), k.npu(), v, dropout_p=0.3)
+    assert torch.equal(first, second)
+    assert first.std() > 0.01
+    assert abs(first.mean().item() - 1) < 0.02
