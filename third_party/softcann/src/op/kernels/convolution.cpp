@@ -7,6 +7,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/direct_conv.h"
 #include "op/kernels/gemm.h"
 
 namespace softcann::op {
@@ -40,6 +41,44 @@ bool convert(const at::Tensor& tensor) {
   return low_precision(tensor) && better_in_float32(tensor.scalar_type());
 }
 
+bool plain_float(const at::Tensor& tensor) {
+  return !tensor.defined() || (tensor.scalar_type() == at::kFloat && tensor.is_contiguous());
+}
+bool all_equal(at::IntArrayRef values, int64_t value) {
+  return std::all_of(values.begin(), values.end(), [value](int64_t v) { return v == value; });
+}
+// The sizes for the direct kernels, if they are for such a convolution at all.
+std::optional<DirectShape> direct_shape(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
+                                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                                        bool transposed, int64_t groups) {
+  if (transposed || groups != 1 || w.dim() != 4 || x.dim() != 4 || w.size(2) != w.size(3) || padding.empty() ||
+      !all_equal(stride, 1) || !all_equal(dilation, 1) || !all_equal(padding, padding[0]) || !plain_float(x) ||
+      !plain_float(w) || !plain_float(y)) {
+    return std::nullopt;
+  }
+  const DirectShape shape{x.size(0), x.size(1), x.size(2), x.size(3), w.size(0), w.size(2), padding[0],
+                          y.size(2), y.size(3)};
+  if (!suits_direct_convolution(shape)) return std::nullopt;
+  return shape;
+}
+
+// False, and nothing done, where an output is not plain.
+bool direct_gradients(const DirectShape& shape, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                      c10::ArrayRef<bool> wanted, at::Tensor& dx, at::Tensor& dw, at::Tensor& db) {
+  if ((wanted[0] && !plain_float(dx)) || (wanted[1] && !plain_float(dw)) || (wanted[2] && !plain_float(db)) ||
+      (wanted[2] && !wanted[1])) {
+    return false;
+  }
+  if (wanted[0]) {
+    direct_input_gradient(shape, w.const_data_ptr<float>(), dy.const_data_ptr<float>(), dx.mutable_data_ptr<float>());
+  }
+  if (wanted[1]) {
+    direct_weight_gradient(shape, x.const_data_ptr<float>(), dy.const_data_ptr<float>(), dw.mutable_data_ptr<float>(),
+                           wanted[2] ? db.mutable_data_ptr<float>() : nullptr);
+  }
+  return true;
+}
+
 }  // namespace
 }  // namespace softcann::op
 
@@ -47,6 +86,12 @@ using namespace softcann::op;
 
 OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
   const size_t spatial = static_cast<size_t>(weight.dim()) - 2;
+  if (const auto shape = direct_shape(input, weight, output, stride, padding, dilation, transposed, groups);
+      shape && plain_float(bias)) {
+    return direct_convolution(*shape, input.const_data_ptr<float>(), weight.const_data_ptr<float>(),
+                              bias.defined() ? bias.const_data_ptr<float>() : nullptr,
+                              output.mutable_data_ptr<float>());
+  }
   const auto [source, pad] = padded(input, padding, spatial);
   const bool wide = convert(input);
   const at::Tensor x = wide ? widened(source) : source, w = wide ? widened(weight) : weight.to(source.scalar_type());
@@ -60,6 +105,10 @@ OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
 OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
   const size_t spatial = static_cast<size_t>(weight.dim()) - 2;
   TORCH_CHECK(padding.size() <= spatial, "aclnnConvolutionBackward: uneven padding is not supported");
+  if (const auto shape = direct_shape(input, weight, gradOutput, stride, padding, dilation, transposed, groups);
+      shape && direct_gradients(*shape, gradOutput, input, weight, outputMask, gradInput, gradWeight, gradBias)) {
+    return;
+  }
   const bool wide = convert(input);
   const auto as = [&](const at::Tensor& t) { return wide ? widened(t) : t; };
   const Placement placement(outputMask[0] ? gradInput : at::Tensor());
