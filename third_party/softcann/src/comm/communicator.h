@@ -3,13 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
-#include "rt/runtime.h"
-
-#pragma GCC visibility push(default)
-#include "hccl/hccl.h"
-#pragma GCC visibility pop
+#include "comm/transport.h"
 
 namespace softcann {
 
@@ -21,10 +19,15 @@ struct Communicator {
   uint32_t ranks = 1;
   int device = -1;
   std::string name;
+  std::shared_ptr<Transport> transport;  // tasks hold it, too
+  std::atomic<uint64_t> children{0};     // sub-communicators made
 };
 
 // The communicator behind a handle; nullptr with the reason recorded.
 Communicator* find_communicator(HcclComm handle, const char* entry);
+// One to fill in, not alive yet; and back to the pool.
+Communicator* take_communicator();
+void give_communicator(Communicator* communicator);
 
 // Records the text for aclGetRecentErrMsg and returns the code.
 template <class... Args>
@@ -32,9 +35,7 @@ HcclResult hccl_fail(HcclResult code, const char* format, Args... args) {
   fail(code, format, args...);
   return code;
 }
+// What libhccl calls a failure that libascendcl has recorded.
 HcclResult hccl_fail_last(aclError code);
-
-// Bytes of one element; 0 for an unknown type.
-size_t bytes_of(HcclDataType type);
 
 }  // namespace softcann

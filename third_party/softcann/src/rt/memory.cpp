@@ -98,6 +98,31 @@ aclError check_device_range(const void* p, size_t bytes) {
   return ACL_SUCCESS;
 }
 
+bool device_memory(int device, DeviceMemory* memory) {
+  const Device* d = find_device(device);
+  if (d == nullptr) return false;
+  *memory = DeviceMemory{d->memory_fd, d->arena.capacity(),
+      static_cast<char*>(device_view(reinterpret_cast<void*>(d->base())))};
+  return true;
+}
+
+bool locate(const void* p, size_t bytes, int* device, uint64_t* offset) {
+  const Region* region = find_region(p);
+  if (region == nullptr) return false;
+  const uint64_t at = reinterpret_cast<uintptr_t>(p) - region->begin;
+  if (region->kind == Region::Kind::kArena) {
+    *device = region->device;
+    *offset = at;
+    return bytes <= region->size - at;
+  }
+  Device* owner = nullptr;
+  if (region->kind != Region::Kind::kReserved || !reservation_place(region->owner, at, bytes, &owner, offset)) {
+    return false;
+  }
+  *device = owner->id;
+  return true;
+}
+
 aclError check_copy(const char* entry, void** dst, size_t dest_max, const void** src, size_t count,
     aclrtMemcpyKind kind) {
   if (*dst == nullptr || *src == nullptr) {

@@ -22,5 +22,7 @@ aclError check_copy(const char* entry, void** dst, size_t dest_max, const void**
 bool reservation_is_mapped(void* reservation, uint64_t offset, uint64_t bytes);
 // The mapped piece around `offset`: its start within the reservation and its size.
 bool reservation_piece(void* reservation, uint64_t offset, uint64_t* start, uint64_t* size);
+// The device memory behind [offset, offset + bytes) of the reservation, if that is one piece of this process's own.
+bool reservation_place(void* reservation, uint64_t offset, uint64_t bytes, Device** device, uint64_t* place);
 
 }  // namespace softcann

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 
 namespace softcann {
 namespace {
@@ -110,6 +111,7 @@ void Stream::push(Task* task) {
 
 // For the owner, who knows from `pending_` that a task is there or about to be linked.
 Task* Stream::pop() {
+  if (unfinished_ != nullptr) return std::exchange(unfinished_, nullptr);
   for (;;) {
     Task* head = head_;
     Task* next = load_next(head);
@@ -153,7 +155,7 @@ aclError Stream::execute(Task* task) {
   const char* name = task->name;  // the task frees itself
   const aclError code = task->run(task, skip);
   running_stream = outer;
-  if (__builtin_expect(code != ACL_SUCCESS && code != kParked, 0)) set_error(code, name, take_task_error());
+  if (__builtin_expect(code != ACL_SUCCESS && code != kParked && code != kUnfinished, 0)) set_error(code, name, take_task_error());
   return code;
 }
 
@@ -163,7 +165,13 @@ bool Stream::finish_one() { return pending_.fetch_sub(1, std::memory_order_acq_r
 void Stream::submit(Task* task, uint32_t cost_ns) {
   if (pending_.fetch_add(1, std::memory_order_acq_rel) == 0) {
     if (cost_ns <= inline_limit_ns) {
-      if (execute(task) != kParked && !finish_one()) hand_over();
+      const aclError code = execute(task);
+      if (__builtin_expect(code == kUnfinished, 0)) {
+        unfinished_ = task;
+        hand_over();
+      } else if (code != kParked && !finish_one()) {
+        hand_over();
+      }
       return;
     }
     push(task);
@@ -182,8 +190,13 @@ void Stream::drain(const std::atomic<uint32_t>* until) {
       const bool idle_now = finish_one();
       Marker::arrive(task, false);
       if (idle_now) return;
-    } else if (execute(task) == kParked || finish_one()) {
-      return;
+    } else {
+      const aclError code = execute(task);
+      if (code == kUnfinished) {
+        unfinished_ = task;
+        continue;
+      }
+      if (code == kParked || finish_one()) return;
     }
     if (until != nullptr && until->load(std::memory_order_acquire) == 1) return hand_over();
   }

@@ -14,6 +14,7 @@ namespace softcann {
 // Returned by the run function of an internal task that has given its stream away: to an event or a callback queue,
 // which calls Stream::resume() later. Whoever ran the task must not touch the stream any more.
 inline constexpr aclError kParked = INT32_MIN;
+static_assert(kParked != kUnfinished);
 
 // Note [Ownership of a stream]
 // `pending_` counts tasks that were submitted and have not ended. Whoever raises it from 0 owns the stream: it alone
@@ -21,6 +22,8 @@ inline constexpr aclError kParked = INT32_MIN;
 // right on the submitting thread, for two atomic additions; a queue and a worker come into play only when the stream
 // is busy or the task is long.
 //  - submit, count was 0, small task: run it here, then subtract; if others came meanwhile, hand the stream over.
+//  - submit, count was 0, small task that turns out to wait for another process (kUnfinished): keep it as the next
+//    task, hand the stream over.
 //  - submit, count was 0, long task: queue it, hand the stream over.
 //  - submit, count was not 0: queue it; the owner will come to it.
 // Handing over sets `signal_` to kOffered and wakes or starts the worker. A thread that waits for the stream may take
@@ -92,6 +95,7 @@ class Stream {
   // A queue of many producers and one consumer (the owner). `stub_` keeps it from ever being empty.
   alignas(64) std::atomic<Task*> tail_{nullptr};
   alignas(64) Task* head_ = nullptr;
+  Task* unfinished_ = nullptr;  // comes before head_; the owner's
   Task stub_;
 
   alignas(64) std::atomic<uint32_t> signal_{kAbsent};

@@ -18,6 +18,7 @@ struct Reservation {
   struct Piece {
     uint64_t size;
     Physical* physical;
+    uint64_t place;  // in the memory file
   };
   Region* region = nullptr;
   std::mutex mutex;
@@ -51,6 +52,24 @@ bool reservation_is_mapped(void* reservation, uint64_t offset, uint64_t bytes) {
     reached = it->first + it->second.size;
     ++it;
   }
+  return reached >= offset + bytes;
+}
+
+bool reservation_place(void* reservation, uint64_t offset, uint64_t bytes, Device** device, uint64_t* place) {
+  auto* r = static_cast<Reservation*>(reservation);
+  std::lock_guard<std::mutex> lock(r->mutex);
+  auto it = r->find(offset);
+  if (it == r->pieces.end() || !it->second.physical->owned) return false;
+  *device = it->second.physical->device;
+  const uint64_t start = it->second.place - it->first;  // what an offset grows by to be a place
+  uint64_t reached = offset;
+  while (it != r->pieces.end() && it->first <= reached && reached < offset + bytes) {
+    const Reservation::Piece& piece = it->second;
+    if (!piece.physical->owned || piece.physical->device != *device || piece.place - it->first != start) return false;
+    reached = it->first + piece.size;
+    ++it;
+  }
+  *place = start + offset;
   return reached >= offset + bytes;
 }
 
@@ -146,7 +165,7 @@ aclError map_piece(void* virPtr, size_t size, size_t offset, Physical* physical,
   if (!map_view(address, size, physical->fd, physical->offset + offset)) {
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMapMem: the kernel refused the mapping (vm.max_map_count?)");
   }
-  reservation->pieces[at] = Reservation::Piece{size, physical};
+  reservation->pieces[at] = Reservation::Piece{size, physical, physical->offset + offset};
   return ACL_SUCCESS;
 }
 

@@ -1,0 +1,81 @@
+"""Runs a function in several processes, one a rank. Functions live in modules of this folder, so that the processes import
+little: `python ranks.py module function rank size folder arguments`."""
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+
+
+class Place:
+    """Where a rank is, and how ranks exchange root infos: through files, as a client would through its store."""
+
+    def __init__(self, rank, size, folder):
+        self.rank, self.size, self.folder, self.count = rank, size, pathlib.Path(folder), 0
+
+    def put(self, name, data=b"."):
+        path = self.folder / name
+        path.with_suffix(".part").write_bytes(data)
+        path.with_suffix(".part").rename(path)
+
+    def get(self, name, seconds=30):
+        end = time.monotonic() + seconds
+        while not (self.folder / name).exists():
+            assert time.monotonic() < end, f"rank {self.rank}: no {name} within {seconds} s"
+            time.sleep(0.002)
+        return (self.folder / name).read_bytes()
+
+    def connect(self, ranks=None):
+        """A communicator of all ranks, or of some."""
+        import hccl
+        ranks = list(range(self.size)) if ranks is None else ranks
+        self.count += 1
+        name = f"root-{self.count}-{'-'.join(map(str, ranks))}"
+        if self.rank == ranks[0]:
+            self.put(name, hccl.root_info())
+        return hccl.Comm.connect(len(ranks), self.get(name), ranks.index(self.rank))
+
+
+def start(module, function, size, *arguments, folder, **environment):
+    command = [sys.executable, str(FOLDER / "ranks.py"), module, function]
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("SOFTCANN_")}
+    settings.update(SOFTCANN_MEMORY="1G", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", **environment)
+    return [subprocess.Popen(command + [str(rank), str(size), str(folder), json.dumps(arguments)], env=settings,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True) for rank in range(size)]
+
+
+def finish(processes, seconds=60):
+    """The output of each; kills those that do not end in time."""
+    end = time.monotonic() + seconds
+    outputs = []
+    try:
+        for process in processes:
+            outputs.append(process.communicate(timeout=max(0.1, end - time.monotonic()))[0])
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+    return outputs
+
+
+def run(module, function, size, *arguments, seconds=60, **environment):
+    """Runs function(place, *arguments) of the module in `size` processes; all have to succeed."""
+    with tempfile.TemporaryDirectory() as folder:
+        processes = start(module, function, size, *arguments, folder=folder, **environment)
+        outputs = finish(processes, seconds)
+    for rank, (process, output) in enumerate(zip(processes, outputs)):
+        assert process.returncode == 0, f"rank {rank} of {size} ended with {process.returncode}:\n{output[-4000:]}"
+    return outputs
+
+
+if __name__ == "__main__":
+    module, function, rank, size, folder, arguments = sys.argv[1:]
+    sys.path.insert(0, str(FOLDER))
+    import hccl
+    hccl.open_device()
+    getattr(importlib.import_module(module), function)(Place(int(rank), int(size), folder), *json.loads(arguments))

@@ -1,0 +1,47 @@
+// Other processes of this machine: whether they live, and their devices' memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace softcann {
+
+// Watches one process through a descriptor, so that another process that gets the same number is not mistaken for it.
+class Process {
+ public:
+  // The same object for all that ask while one of them holds it. Never null.
+  static std::shared_ptr<Process> find(int pid);
+  ~Process();
+  bool ended() const;
+
+ private:
+  explicit Process(int pid);
+  int pid_;
+  int descriptor_;
+};
+
+// Another process's memory file, mapped here; shared by all communicators of this process that need it.
+class Mapping {
+ public:
+  // nullptr, with errno set, when the process is gone or does not let this one in.
+  static std::shared_ptr<Mapping> open(int pid, int fd, size_t bytes);
+  ~Mapping();
+  char* view() const { return view_; }
+
+ private:
+  Mapping(char* view, size_t bytes) : view_(view), bytes_(bytes) {}
+  char* view_;
+  size_t bytes_;
+};
+
+// Opens descriptor `fd` of process `pid`; -1 with errno set. The caller closes it.
+int open_descriptor(int pid, int fd);
+
+// Number of this machine, user and process-id namespace: where it is equal, processes can open each other's memory.
+uint64_t host_identity();
+
+// CPUs this process may use.
+int usable_cpus();
+
+}  // namespace softcann

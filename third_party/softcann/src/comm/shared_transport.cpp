@@ -1,0 +1,188 @@
+#include "comm/shared_transport.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace softcann {
+namespace {
+
+constexpr int64_t kSecond = 1000000000;
+
+std::string list_of(uint64_t ranks) {
+  std::string text;
+  for (uint32_t rank = 0; rank < kMaxRanks; ++rank) {
+    if ((ranks >> rank & 1) != 0) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  return text;
+}
+
+}  // namespace
+
+SharedTransport::SharedTransport(void* segment, uint32_t rank, uint32_t ranks, char* view, TimeLimits limits)
+    : segment_(segment), control_(segment, ranks), rank_(rank), ranks_(ranks),
+      all_(ranks == 64 ? UINT64_MAX : (uint64_t{1} << ranks) - 1), limits_(limits), next_message_(2 * size_t{ranks}) {
+  views_[rank] = view;
+  spin_ns_ = static_cast<int64_t>(options().spin_us) * 1000;
+  // Whoever spins keeps a CPU from the one it waits for when there are not enough of them.
+  if (static_cast<int>(ranks) > usable_cpus()) spin_ns_ = std::min<int64_t>(spin_ns_, 4000);
+  brief_ns_ = std::min<int64_t>(spin_ns_, 20000);
+}
+
+SharedTransport::~SharedTransport() { munmap(segment_, Control::bytes(ranks_)); }
+
+void SharedTransport::look_after(uint64_t peers, const Operation& operation) {
+  HcclResult code = HCCL_SUCCESS;
+  const std::string text = trouble(peers, operation, true, &code);
+  if (!text.empty()) fail(code, text);
+}
+
+HcclResult SharedTransport::attach() {
+  const Operation joining;
+  const int64_t deadline = now_ns() + limits_.connect_s * kSecond;
+  uint64_t absent = others();
+  processes_.resize(ranks_);
+  // Everybody has joined before anybody is opened, and all are open before anybody goes on.
+  for (int64_t pause_us = 50;; pause_us = std::min<int64_t>(pause_us * 2, 2000)) {
+    for (uint32_t peer = 0; peer < ranks_; ++peer) {
+      if ((absent >> peer & 1) == 0 || control_.state(peer).life.load(std::memory_order_acquire) < RankState::kJoined) continue;
+      processes_[peer] = Process::find(control_.state(peer).pid);
+      absent &= ~(uint64_t{1} << peer);
+    }
+    look_after(others() & ~absent, joining);
+    if (broken() || absent == 0) break;
+    if (limits_.connect_s != 0 && now_ns() > deadline) {
+      fail(HCCL_E_TIMEOUT, "rank(s) " + list_of(absent) + " of " + std::to_string(ranks_) + " did not join within " +
+          std::to_string(limits_.connect_s) + " s (HCCL_CONNECT_TIMEOUT)");
+      break;
+    }
+    usleep(static_cast<useconds_t>(pause_us));
+  }
+  if (!broken()) open_peers();
+  control_.header().attached.fetch_add(1, std::memory_order_acq_rel);
+  while (!broken() && control_.header().attached.load(std::memory_order_acquire) < ranks_) {
+    look_after(others(), joining);
+    usleep(50);
+  }
+  std::string text;
+  const HcclResult code = failure(&text);
+  return code == HCCL_SUCCESS ? code : static_cast<HcclResult>(softcann::fail(code, "%s", text.c_str()));
+}
+
+HcclResult SharedTransport::open_peers() {
+  processes_.resize(ranks_);
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    const RankState& state = control_.state(peer);
+    if (peer == rank_) continue;
+    if (state.pid == control_.state(rank_).pid) {
+      DeviceMemory memory;
+      device_memory(state.device, &memory);
+      views_[peer] = memory.view;
+      continue;
+    }
+    mappings_.push_back(Mapping::open(state.pid, state.memory_fd, state.capacity));
+    if (mappings_.back() == nullptr) {
+      const std::string text = "rank " + std::to_string(rank_) + " cannot open the device memory of rank " +
+          std::to_string(peer) + " (process " + std::to_string(state.pid) + "): " + std::strerror(errno);
+      fail(HCCL_E_REMOTE, text);
+      return static_cast<HcclResult>(softcann::fail(HCCL_E_REMOTE, "%s", text.c_str()));
+    }
+    views_[peer] = mappings_.back()->view();
+  }
+  return HCCL_SUCCESS;
+}
+
+bool SharedTransport::broken() const {
+  return left_.load(std::memory_order_relaxed) || broken_.load(std::memory_order_relaxed) || control_.failed();
+}
+
+HcclResult SharedTransport::failure(std::string* text) const {
+  const Failure& failure = control_.header().failure;
+  if (control_.failed()) {
+    *text = failure.text;
+    return static_cast<HcclResult>(failure.code);
+  }
+  if (left_.load(std::memory_order_relaxed)) {
+    *text = "the communicator was destroyed";
+    return HCCL_E_UNAVAIL;
+  }
+  if (!broken_.load(std::memory_order_relaxed)) return HCCL_SUCCESS;
+  *text = "a rank ended while it reported an error";
+  return HCCL_E_REMOTE;
+}
+
+void SharedTransport::fail(HcclResult code, const std::string& text) {
+  control_.fail(code, rank_, text.c_str());
+  broken_.store(true, std::memory_order_relaxed);
+}
+
+void SharedTransport::leave() {
+  left_.store(true, std::memory_order_seq_cst);
+  control_.state(rank_).life.store(RankState::kLeft, std::memory_order_seq_cst);
+  control_.wake(rank_, 0);
+  control_.ring_all(rank_);
+}
+
+aclError SharedTransport::result() const {
+  std::string text;
+  const HcclResult code = failure(&text);
+  task_error("%s", text.c_str());
+  return stream_error_of(code);
+}
+
+aclError SharedTransport::mismatch(const std::string& text) {
+  fail(HCCL_E_PARA, text);
+  return result();
+}
+
+std::string SharedTransport::trouble(uint64_t missing, const Operation& operation, bool thorough, HcclResult* code) const {
+  *code = HCCL_E_REMOTE;
+  const std::string what = operation.call.kind == 0 ? "the communicator was set up"
+      : describe(operation.call) + " (call " + std::to_string(operation.number) + ") was waiting for it";
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    if ((missing >> peer & 1) == 0 || peer == rank_) continue;
+    const RankState& state = control_.state(peer);
+    if (state.life.load(std::memory_order_acquire) == RankState::kLeft) {
+      return "rank " + std::to_string(peer) + " has destroyed the communicator while " + what + " in rank " +
+          std::to_string(rank_);
+    }
+    if (thorough && processes_[peer] != nullptr && processes_[peer]->ended()) {
+      return "rank " + std::to_string(peer) + " (process " + std::to_string(state.pid) + ") has ended while " + what +
+          " in rank " + std::to_string(rank_);
+    }
+  }
+  if (operation.started_ns == 0 || limits_.execute_s == 0) return {};
+  if (now_ns() - operation.started_ns < limits_.execute_s * kSecond) return {};
+  *code = HCCL_E_TIMEOUT;
+  return describe(operation.call) + " (call " + std::to_string(operation.number) + "): rank(s) " + list_of(missing) +
+      " did not come to rank " + std::to_string(rank_) + " within " + std::to_string(limits_.execute_s) +
+      " s (HCCL_EXEC_TIMEOUT)";
+}
+
+void SharedTransport::number(Operation& operation) {
+  if (operation.messages.empty()) {
+    operation.number = next_number_++;
+    return;
+  }
+  for (Message& message : operation.messages) {
+    message.number = next_message_[(message.send ? 0 : ranks_) + message.peer]++;
+    operation.number = message.number;
+  }
+}
+
+uint32_t SharedTransport::cost(const Operation& operation) const {
+  uint64_t bytes = std::max(operation.send.bytes, operation.receive.bytes);
+  for (const Message& message : operation.messages) bytes += message.buffer.bytes;
+  // 64 bytes a nanosecond is what caches give. What lies in memory takes longer, but then waking a worker on top does
+  // not make it faster.
+  return static_cast<uint32_t>(std::min<uint64_t>(1000 + bytes / 64, kNeverInline - 1));
+}
+
+aclError SharedTransport::run(Operation& operation, bool brief) {
+  if (operation.started_ns == 0 && !brief) operation.started_ns = now_ns();
+  return operation.messages.empty() ? run_collective(operation, brief) : run_messages(operation, brief);
+}
+
+}  // namespace softcann
