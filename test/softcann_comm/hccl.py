@@ -76,6 +76,20 @@ class Buffer:
         check(acl.aclrtFree(self.address))
 
 
+class Config(ctypes.Structure):
+    """HcclCommConfig as its initializer leaves it, apart from what is given."""
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint32), ("version", ctypes.c_uint32), ("reserved", ctypes.c_uint64),
+                ("buffer_size", ctypes.c_uint32), ("deterministic", ctypes.c_uint32), ("name", ctypes.c_char * 128),
+                ("udi", ctypes.c_char * 128), ("expansion", ctypes.c_uint32), ("traffic_class", ctypes.c_uint32),
+                ("service_level", ctypes.c_uint32), ("world_rank", ctypes.c_uint32), ("job", ctypes.c_uint64),
+                ("zero_copy", ctypes.c_uint8), ("timeout", ctypes.c_int32), ("algorithm", ctypes.c_char * 1600),
+                ("retry", ctypes.c_char * 50), ("retry_parameters", ctypes.c_char * 128), ("buffer_name", ctypes.c_char * 128),
+                ("qos", ctypes.c_uint32), ("window", ctypes.c_uint64)]
+
+    def __init__(self, name="", timeout=-1):
+        super().__init__(size=ctypes.sizeof(Config), magic=4042322160, version=10, name=name.encode(), timeout=timeout)
+
+
 def u64(values):
     return (ctypes.c_uint64 * len(values))(*values)
 
@@ -96,6 +110,21 @@ class Comm:
         handle = ctypes.c_void_p()
         check(hccl.HcclCommInitRootInfo(ctypes.c_uint32(size), info, ctypes.c_uint32(rank), ctypes.byref(handle)))
         return cls(handle.value, rank, size)
+
+    @classmethod
+    def connect_config(cls, size, info, rank, config):
+        handle = ctypes.c_void_p()
+        check(hccl.HcclCommInitRootInfoConfig(ctypes.c_uint32(size), info, ctypes.c_uint32(rank), ctypes.byref(config),
+                                              ctypes.byref(handle)))
+        return cls(handle.value, rank, size)
+
+    def split(self, ranks, number, config=None):
+        """The sub-communicator of `ranks`, of which this one has to be one."""
+        handle, list_of_ranks = ctypes.c_void_p(), (ctypes.c_uint32 * len(ranks))(*ranks)
+        check(hccl.HcclCreateSubCommConfig(ctypes.byref(self.handle), ctypes.c_uint32(len(ranks)), list_of_ranks,
+                                           ctypes.c_uint64(number), ctypes.c_uint32(ranks.index(self.rank)),
+                                           ctypes.byref(config or Config()), ctypes.byref(handle)))
+        return Comm(handle.value, ranks.index(self.rank), len(ranks))
 
     def call(self, name, *arguments, stream=None):
         """Hccl<name>(arguments..., comm, stream): integers are 64 bits wide unless they are given as ctypes."""

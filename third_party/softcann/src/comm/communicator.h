@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -20,7 +22,9 @@ struct Communicator {
   int device = -1;
   std::string name;
   std::shared_ptr<Transport> transport;  // tasks hold it, too
-  std::atomic<uint64_t> children{0};     // sub-communicators made
+  // How often a sub-communicator of the same description was made; for sub_communicator.cpp.
+  std::mutex mutex;
+  std::map<uint64_t, uint64_t> children;
 };
 
 // The communicator behind a handle; nullptr with the reason recorded.

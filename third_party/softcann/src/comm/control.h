@@ -40,7 +40,14 @@ struct alignas(2 * kCacheLine) ControlHeader {
   alignas(kCacheLine) Failure failure;
 };
 
+// How to join another communicator, for those ranks of this one that are to.
+struct Invitation {
+  std::atomic<uint64_t> key;  // 0: unused
+  char data[56];
+};
+
 struct alignas(2 * kCacheLine) RankState {
+  static constexpr uint32_t kInvitations = 16;
   enum Life : uint32_t { kAbsent, kJoining, kJoined, kLeft };
   std::atomic<uint32_t> life;
   int32_t pid;
@@ -51,6 +58,7 @@ struct alignas(2 * kCacheLine) RankState {
   alignas(kCacheLine) std::atomic<uint64_t> wanted;  // bit r: somebody of this rank sleeps until rank r posts
   std::atomic<uint32_t> bell;
   alignas(kCacheLine) std::atomic<uint64_t> completed;  // collectives below this number
+  alignas(kCacheLine) Invitation invitations[kInvitations];
 };
 
 // What a rank says about its call; equal on all ranks, except for kDirect.

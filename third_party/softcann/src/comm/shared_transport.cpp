@@ -118,6 +118,32 @@ void SharedTransport::fail(HcclResult code, const std::string& text) {
   broken_.store(true, std::memory_order_relaxed);
 }
 
+bool SharedTransport::invite(uint64_t key, const void* data, size_t bytes) {
+  std::lock_guard<std::mutex> lock(invite_mutex_);
+  for (Invitation& invitation : control_.state(rank_).invitations) {
+    if (invitation.key.load(std::memory_order_relaxed) != 0) continue;
+    std::memcpy(invitation.data, data, bytes);
+    invitation.key.store(key, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+void SharedTransport::withdraw(uint64_t key) {
+  for (Invitation& invitation : control_.state(rank_).invitations) {
+    if (invitation.key.load(std::memory_order_relaxed) == key) invitation.key.store(0, std::memory_order_release);
+  }
+}
+
+bool SharedTransport::invited(uint32_t rank, uint64_t key, void* data, size_t bytes) {
+  for (Invitation& invitation : control_.state(rank).invitations) {
+    if (invitation.key.load(std::memory_order_acquire) != key) continue;
+    std::memcpy(data, invitation.data, bytes);
+    return true;
+  }
+  return false;
+}
+
 void SharedTransport::leave() {
   left_.store(true, std::memory_order_seq_cst);
   control_.state(rank_).life.store(RankState::kLeft, std::memory_order_seq_cst);

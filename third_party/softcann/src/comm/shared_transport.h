@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ class SharedTransport : public Transport {
   void number(Operation& operation) override;
   uint32_t cost(const Operation& operation) const override;
   aclError run(Operation& operation, bool brief) override;
+  bool invite(uint64_t key, const void* data, size_t bytes) override;
+  void withdraw(uint64_t key) override;
+  bool invited(uint32_t rank, uint64_t key, void* data, size_t bytes) override;
   void leave() override;
   void fail(HcclResult code, const std::string& text) override;
   HcclResult failure(std::string* text) const override;
@@ -91,6 +95,7 @@ class SharedTransport : public Transport {
   std::vector<std::shared_ptr<Mapping>> mappings_;
   int64_t brief_ns_ = 0, spin_ns_ = 0;
 
+  std::mutex invite_mutex_;
   std::atomic<bool> left_{false}, broken_{false};
   uint64_t next_number_ = 0;
   std::vector<uint64_t> next_message_;  // [direction][peer]

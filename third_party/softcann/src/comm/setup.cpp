@@ -1,0 +1,81 @@
+#include "comm/setup.h"
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+namespace softcann {
+namespace {
+
+// First bytes of HcclCommConfig.
+struct ConfigHeader {
+  size_t size;
+  uint32_t magic;
+  uint32_t version;
+  uint64_t reserved;
+};
+static_assert(sizeof(ConfigHeader) == HCCL_COMM_CONFIG_INFO_BYTES);
+
+}  // namespace
+
+HcclResult read_config(const char* entry, const HcclCommConfig* config, Settings* settings) {
+  if (config == nullptr) return hccl_fail(HCCL_E_PTR, "%s: config is a null pointer", entry);
+  ConfigHeader header;
+  std::memcpy(&header, config->reserved, sizeof header);
+  if (header.magic != HCCL_COMM_CONFIG_MAGIC_WORD) {
+    return hccl_fail(HCCL_E_PARA, "%s: config was not initialized (HcclCommConfigInit)", entry);
+  }
+  settings->name.assign(config->hcclCommName, strnlen(config->hcclCommName, sizeof config->hcclCommName));
+  // A client that was compiled for an earlier version passes a shorter structure.
+  const bool has_timeout = header.size >= offsetof(HcclCommConfig, hcclAlgo);
+  if (has_timeout && config->hcclExecTimeOut != HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET) {
+    settings->limits.execute_s = config->hcclExecTimeOut;
+  }
+  return HCCL_SUCCESS;
+}
+
+HcclResult check_place(const char* entry, uint32_t ranks, uint32_t rank) {
+  if (ranks == 0 || rank >= ranks) return hccl_fail(HCCL_E_PARA, "%s: rank %u of %u", entry, rank, ranks);
+  if (current_device() < 0) {
+    return hccl_fail(HCCL_E_RUNTIME, "%s: this thread has no context; call aclrtSetDevice first", entry);
+  }
+  return HCCL_SUCCESS;
+}
+
+std::string unique_name(const RootInfo& info) {
+  char text[64];
+  std::snprintf(text, sizeof text, "softcann-%d-%llx", info.pid, static_cast<unsigned long long>(info.nonce));
+  return text;
+}
+
+Communicator* publish(const Member& member, std::shared_ptr<Transport> transport) {
+  Communicator* made = take_communicator();
+  made->rank = member.rank;
+  made->ranks = member.ranks;
+  made->device = member.device;
+  made->name = member.name;
+  made->transport = std::move(transport);
+  made->children.clear();
+  made->magic.store(Communicator::kAlive, std::memory_order_release);
+  return made;
+}
+
+// Joins and waits for the others.
+HcclResult connect(const char* entry, const RootInfo& info, const Member& member, HcclComm* comm) {
+  HcclResult code = HCCL_SUCCESS;
+  std::shared_ptr<SharedTransport> transport;
+  if (member.ranks == 1) {
+    transport = alone(member);
+    if (transport == nullptr) return hccl_fail(HCCL_E_MEMORY, "%s: no memory", entry);
+  } else {
+    transport = join(entry, info, member, &code);
+    if (transport == nullptr) return code;
+    code = transport->attach();
+  }
+  close_root(info);
+  if (code != HCCL_SUCCESS) return code;
+  *comm = publish(member, std::move(transport));
+  return HCCL_SUCCESS;
+}
+
+}  // namespace softcann
