@@ -1,0 +1,192 @@
+"""What goes wrong between ranks; runs in each rank (see ranks.py). Each function ends without anybody hanging."""
+import ctypes
+import os
+import signal
+import time
+
+import numpy as np
+
+import hccl
+from communicators import total
+from hccl import Buffer
+
+
+def broken(comm, code, *texts):
+    """Waits for the default stream, which must fail with all of the texts; then the communicator tells the same."""
+    start = time.monotonic()
+    try:
+        hccl.synchronize()
+    except hccl.HcclError as error:
+        found = str(error)
+    else:
+        raise AssertionError(f"rank {comm.rank}: no error with {texts}")
+    assert time.monotonic() - start < 20
+    for text in texts:
+        assert text in found, found
+    assert comm.async_error() == code, comm.async_error()
+    try:
+        comm.barrier()
+    except hccl.HcclError as error:
+        assert "is broken" in str(error), error
+    else:
+        raise AssertionError("a broken communicator was used")
+
+
+def mismatch(place, what):
+    comm = place.connect()
+    assert total(comm, 1) == place.size
+    odd = place.rank == place.size - 1
+    large = Buffer(np.zeros(50000, np.float32))
+    count, dtype = 40000, "float32"
+    if what == "count":
+        comm.all_reduce(large, large, count + odd, dtype)
+        texts = ["40000 float32", "40001 float32", f"rank {place.size - 1} calls"]
+    elif what == "small":
+        comm.all_reduce(large, large, 1 + odd, dtype)
+        texts = ["HcclAllReduce of 1 float32", "HcclAllReduce of 2 float32"]
+    elif what == "dtype":
+        comm.all_gather(large, large, 10, "int32" if odd else "float32")
+        texts = ["10 int32", "10 float32"]
+    elif what == "op":
+        comm.all_reduce(large, large, count, dtype, hccl.MAX if odd else hccl.SUM)
+        texts = ["sum", "max"]
+    elif what == "root":
+        comm.reduce(large, large, count, dtype, hccl.SUM, 1 if odd else 0)
+        texts = ["root 0", "root 1"]
+    elif what == "order":
+        (comm.barrier if odd else lambda: comm.all_reduce(large, large, count, dtype))()
+        texts = ["HcclBarrier", "HcclAllReduce of 40000 float32, sum"]
+    elif what == "parts":
+        counts = [9000] * place.size
+        if odd:
+            counts[0] = 9001
+        comm.all_to_all_v(large, [9000] * place.size, [0] * place.size, large, counts, [10000] * place.size, dtype)
+        texts = [f"rank 0 sends 9000 elements to rank {place.size - 1}, which expects 9001"]
+    elif what == "message":
+        if place.rank == 0:
+            comm.send(large, 30000, dtype, 1)
+        else:
+            comm.receive(large, 30001, dtype, 0)
+        texts = ["rank 0 sends 30000 float32 to rank 1, which expects 30001 float32"]
+    broken(comm, hccl.E_PARA, *texts)
+    comm.destroy()
+
+
+def killed(place, how):
+    """The last rank dies while the others wait for it."""
+    comm = place.connect()
+    assert total(comm, 1) == place.size
+    comm.barrier(), hccl.synchronize()
+    large = Buffer(np.zeros(1 << 20, np.float32))
+    if place.rank == place.size - 1:
+        if how == "in flight":
+            # Dies somewhere in the middle.
+            for _ in range(10000):
+                comm.all_reduce(large, large, 1 << 20, "float32")
+                if _ == 20:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "message":
+        comm.receive(large, 1 << 20, "float32", place.size - 1)
+    else:
+        for _ in range(200):
+            try:
+                comm.all_reduce(large, large, (1 << 20) if how == "in flight" else 1, "float32")
+            except hccl.HcclError:
+                break  # it is known already
+    broken(comm, hccl.E_REMOTE, f"rank {place.size - 1} (process", "has ended")
+    comm.destroy()
+    print("told")
+
+
+def left(place):
+    """Rank 1 destroys its communicator; what it had started comes to an end for the others, what it had not fails."""
+    comm = place.connect()
+    value = Buffer(np.array([place.rank], np.int32))
+    comm.broadcast(value, 1, "int32", 1)
+    if place.rank == 1:
+        hccl.synchronize()
+        comm.destroy()
+        return
+    hccl.synchronize()
+    assert value.read()[0] == 1
+    comm.all_reduce(value, value, 1, "int32")
+    broken(comm, hccl.E_REMOTE, "rank 1 has destroyed the communicator")
+    comm.destroy()
+
+
+def destroyed_in_flight(place):
+    """Rank 0 destroys a communicator whose collective waits for a peer that never comes."""
+    comm = place.connect()
+    value = Buffer(np.zeros(1, np.int32))
+    if place.rank == 0:
+        comm.all_reduce(value, value, 1, "int32")
+        time.sleep(0.1)
+        start = time.monotonic()
+        comm.destroy()
+        try:
+            hccl.synchronize()
+            raise AssertionError("the collective succeeded")
+        except hccl.HcclError as error:
+            assert "was destroyed" in str(error), error
+        assert time.monotonic() - start < 5
+        place.put("over")
+    place.get("over")
+
+
+def stopped(place):
+    """A rank that stands still is named when the time limit is over."""
+    comm = place.connect()
+    assert total(comm, 1) == place.size
+    place.put(f"pid-{place.rank}", str(os.getpid()).encode())
+    if place.rank == 1:
+        place.get("over")
+        return
+    other = int(place.get("pid-1"))
+    os.kill(other, signal.SIGSTOP)
+    try:
+        large = Buffer(np.zeros(50000, np.float32))
+        comm.all_reduce(large, large, 50000, "float32")
+        broken(comm, hccl.E_TIMEOUT, "HcclAllReduce of 50000 float32, sum (call 1)", "rank(s) 1 did not come to rank 0 within 1 s")
+    finally:
+        os.kill(other, signal.SIGCONT)
+    place.put("over")
+    comm.destroy()
+
+
+def asynchronous(place):
+    """The host goes on while a peer is late, and can tell that the stream is busy."""
+    comm = place.connect()
+    assert total(comm, 1) == 2
+    value, after = Buffer(np.ones(1, np.int32)), Buffer(np.zeros(1, np.int32))
+    line = hccl.Stream()
+    if place.rank == 1:
+        place.get("called")
+        time.sleep(0.2)
+    start = time.monotonic()
+    comm.all_reduce(value, after, 1, "int32", stream=line)
+    spent = time.monotonic() - start
+    place.put(f"called-{place.rank}")
+    if place.rank == 0:
+        status = ctypes.c_int(-1)
+        hccl.check(hccl.acl.aclrtStreamQuery(line.handle, ctypes.byref(status)))
+        place.put("called")
+        assert status.value != 0, "the stream claims to be ready"  # 0: all complete
+        assert spent < 0.1, spent
+    line.synchronize()
+    assert after.read()[0] == 2
+    comm.destroy()
+
+
+def never_there(place):
+    """Rank 1 does not join."""
+    if place.rank == 1:
+        return
+    try:
+        place.connect()
+    except hccl.HcclError as error:
+        assert error.code == hccl.E_TIMEOUT and "rank(s) 1 of 2 did not join within 1 s" in str(error), error
+    else:
+        raise AssertionError("joined alone")
+
+
