@@ -130,6 +130,24 @@ def one_process(place, size):
         comm.destroy()
 
 
+def apart(place):
+    """The last rank is on what looks like another machine; those that are together still share memory in a subgroup."""
+    def sockets():
+        return sum(os.readlink(f"/proc/self/fd/{entry}").startswith("socket:") for entry in os.listdir("/proc/self/fd")
+                   if os.path.islink(f"/proc/self/fd/{entry}"))
+
+    world = place.connect()
+    assert sockets() == place.size - 1, sockets()
+    assert total(world, place.rank + 1) == place.size * (place.size + 1) // 2
+    if place.rank < place.size - 1:
+        near = world.split(list(range(place.size - 1)), 1)
+        assert sockets() == place.size - 1, sockets()
+        assert total(near, 1) == place.size - 1
+        near.destroy()
+    world.barrier(), hccl.synchronize()
+    world.destroy()
+
+
 def shared_descriptors():
     """Names of the open files that communicators of this process have brought."""
     names = []

@@ -94,7 +94,7 @@ def killed(place, how):
                 comm.all_reduce(large, large, (1 << 20) if how == "in flight" else 1, "float32")
             except hccl.HcclError:
                 break  # it is known already
-    broken(comm, hccl.E_REMOTE, f"rank {place.size - 1} (process", "has ended")
+    broken(comm, hccl.E_REMOTE, f"rank {place.size - 1} ", "has ended")
     comm.destroy()
     print("told")
 

@@ -41,12 +41,14 @@ class Place:
         return hccl.Comm.connect(len(ranks), self.get(name), ranks.index(self.rank))
 
 
-def start(module, function, size, *arguments, folder, **environment):
+def start(module, function, size, *arguments, folder, last=(), **environment):
+    """One process a rank; `last` is what to put before the command of the last one."""
     command = [sys.executable, str(FOLDER / "ranks.py"), module, function]
     settings = {name: value for name, value in os.environ.items() if not name.startswith("SOFTCANN_")}
     settings.update(SOFTCANN_MEMORY="1G", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", **environment)
-    return [subprocess.Popen(command + [str(rank), str(size), str(folder), json.dumps(arguments)], env=settings,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True) for rank in range(size)]
+    return [subprocess.Popen((list(last) if rank == size - 1 else []) + command + [str(rank), str(size), str(folder), json.dumps(arguments)],
+                             env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+            for rank in range(size)]
 
 
 def finish(processes, seconds=60):
@@ -63,10 +65,10 @@ def finish(processes, seconds=60):
     return outputs
 
 
-def run(module, function, size, *arguments, seconds=60, **environment):
+def run(module, function, size, *arguments, seconds=60, last=(), **environment):
     """Runs function(place, *arguments) of the module in `size` processes; all have to succeed."""
     with tempfile.TemporaryDirectory() as folder:
-        processes = start(module, function, size, *arguments, folder=folder, **environment)
+        processes = start(module, function, size, *arguments, folder=folder, last=last, **environment)
         outputs = finish(processes, seconds)
     for rank, (process, output) in enumerate(zip(processes, outputs)):
         assert process.returncode == 0, f"rank {rank} of {size} ended with {process.returncode}:\n{output[-4000:]}"

@@ -37,13 +37,14 @@ struct alignas(2 * kCacheLine) ControlHeader {
   uint64_t nonce;
   std::atomic<uint32_t> ranks;  // 0 until the first rank joins
   std::atomic<uint32_t> attached;
+  std::atomic<uint32_t> remote;  // 1: a rank on another machine has called; all are to use TCP
   alignas(kCacheLine) Failure failure;
 };
 
 // How to join another communicator, for those ranks of this one that are to.
 struct Invitation {
   std::atomic<uint64_t> key;  // 0: unused
-  char data[56];
+  char data[120];
 };
 
 struct alignas(2 * kCacheLine) RankState {

@@ -15,10 +15,14 @@
 namespace softcann {
 namespace {
 
-// Segments this process made and keeps open for others: nonce -> descriptor.
+// What this process made and keeps open for others, by nonce.
 struct Roots {
   std::mutex mutex;
-  std::map<uint64_t, int> open;
+  struct Root {
+    int segment;
+    Socket listener;
+  };
+  std::map<uint64_t, Root> open;
 };
 
 Roots& roots() {
@@ -89,15 +93,23 @@ HcclResult make_root(const char* entry, RootInfo* info) {
   header->magic = ControlHeader::kMagic;
   munmap(header, sizeof(ControlHeader));
   std::lock_guard<std::mutex> lock(roots().mutex);
-  roots().open[info->nonce] = fd;
+  Socket listener = Socket::listen(&info->address);
+  if (!listener.valid()) info->address = Address{};  // then ranks on other machines cannot join
+  roots().open[info->nonce] = {fd, std::move(listener)};
   return HCCL_SUCCESS;
+}
+
+Socket take_listener(const RootInfo& info) {
+  std::lock_guard<std::mutex> lock(roots().mutex);
+  const auto it = roots().open.find(info.nonce);
+  return it == roots().open.end() ? Socket() : std::move(it->second.listener);
 }
 
 void close_root(const RootInfo& info) {
   std::lock_guard<std::mutex> lock(roots().mutex);
   const auto it = roots().open.find(info.nonce);
   if (it == roots().open.end()) return;
-  close(it->second);
+  close(it->second.segment);
   roots().open.erase(it);
 }
 
@@ -116,10 +128,6 @@ std::unique_ptr<SharedTransport> join(const char* entry, const RootInfo& info, c
   const uint32_t rank = member.rank, ranks = member.ranks;
   if (ranks > kMaxRanks) {
     return refuse(code, HCCL_E_NOT_SUPPORT, "%s: %u ranks on one machine; %u are possible", entry, ranks, kMaxRanks);
-  }
-  if (info.host != host_identity()) {
-    return refuse(code, HCCL_E_NOT_SUPPORT,
-        "%s: the root's process is on another machine, of another user or in another container", entry);
   }
   DeviceMemory memory;
   if (!device_memory(member.device, &memory)) {

@@ -5,17 +5,19 @@
 #include <string>
 
 #include "comm/shared_transport.h"
+#include "comm/socket.h"
 
 namespace softcann {
 
 // What HcclRootInfo holds.
 struct RootInfo {
-  static constexpr char kMagic[16] = "softcann-root-2";
+  static constexpr char kMagic[16] = "softcann-root-3";
   char magic[16];
   uint64_t nonce;  // tells this communicator from all others
   uint64_t host;   // host_identity()
   int32_t pid;
   int32_t segment_fd;  // in that process
+  Address address;     // where it accepts ranks on other machines
 };
 static_assert(sizeof(RootInfo) <= HCCL_ROOT_INFO_BYTES);
 
@@ -23,6 +25,8 @@ static_assert(sizeof(RootInfo) <= HCCL_ROOT_INFO_BYTES);
 HcclResult make_root(const char* entry, RootInfo* info);
 // Closes the segment's descriptor if this process made it.
 void close_root(const RootInfo& info);
+// The socket of the root this process made, for the first that asks; else none.
+Socket take_listener(const RootInfo& info);
 
 struct Member {
   uint32_t rank, ranks;

@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "comm/tcp_mesh.h"
+#include "comm/tcp_transport.h"
+
 namespace softcann {
 namespace {
 
@@ -60,18 +63,39 @@ Communicator* publish(const Member& member, std::shared_ptr<Transport> transport
   return made;
 }
 
-// Joins and waits for the others.
-HcclResult connect(const char* entry, const RootInfo& info, const Member& member, HcclComm* comm) {
+namespace {
+
+// On one machine. HCCL_E_AGAIN when a rank on another one turns up.
+HcclResult connect_shared(const char* entry, const RootInfo& info, const Member& member, const Socket& listener,
+    std::shared_ptr<Transport>* made) {
   HcclResult code = HCCL_SUCCESS;
-  std::shared_ptr<SharedTransport> transport;
-  if (member.ranks == 1) {
-    transport = alone(member);
-    if (transport == nullptr) return hccl_fail(HCCL_E_MEMORY, "%s: no memory", entry);
-  } else {
-    transport = join(entry, info, member, &code);
-    if (transport == nullptr) return code;
-    code = transport->attach();
-  }
+  std::unique_ptr<SharedTransport> transport = member.ranks == 1 ? alone(member) : join(entry, info, member, &code);
+  if (code != HCCL_SUCCESS) return code;
+  if (transport == nullptr) return hccl_fail(HCCL_E_MEMORY, "%s: no memory", entry);
+  if (member.ranks > 1) code = transport->attach(listener);
+  if (code == HCCL_SUCCESS) *made = std::move(transport);
+  return code;
+}
+
+HcclResult connect_tcp(const char* entry, const RootInfo& info, const Member& member, Socket listener,
+    std::shared_ptr<Transport>* made) {
+  if (member.ranks > kMaxRanks) return hccl_fail(HCCL_E_NOT_SUPPORT, "%s: more than %u ranks", entry, kMaxRanks);
+  HcclResult code = HCCL_SUCCESS;
+  std::vector<Socket> sockets = connect_all(entry, info, member, std::move(listener), &code);
+  if (sockets.empty()) return code;
+  *made = std::make_shared<TcpTransport>(member.rank, std::move(sockets), member.limits.execute_s);
+  return HCCL_SUCCESS;
+}
+
+}  // namespace
+
+HcclResult connect(const char* entry, const RootInfo& info, const Member& member, HcclComm* comm) {
+  std::shared_ptr<Transport> transport;
+  Socket listener = take_listener(info);
+  HcclResult code = HCCL_E_AGAIN;
+  const bool together = info.host == host_identity() && options().transport != "tcp";
+  if (member.ranks == 1 || together) code = connect_shared(entry, info, member, listener, &transport);
+  if (code == HCCL_E_AGAIN) code = connect_tcp(entry, info, member, std::move(listener), &transport);
   close_root(info);
   if (code != HCCL_SUCCESS) return code;
   *comm = publish(member, std::move(transport));

@@ -39,7 +39,7 @@ void SharedTransport::look_after(uint64_t peers, const Operation& operation) {
   if (!text.empty()) fail(code, text);
 }
 
-HcclResult SharedTransport::attach() {
+HcclResult SharedTransport::attach(const Socket& listener) {
   const Operation joining;
   const int64_t deadline = now_ns() + limits_.connect_s * kSecond;
   uint64_t absent = others();
@@ -53,6 +53,8 @@ HcclResult SharedTransport::attach() {
     }
     look_after(others() & ~absent, joining);
     if (broken() || absent == 0) break;
+    if (listener.has_connection()) control_.header().remote.store(1, std::memory_order_release);
+    if (control_.header().remote.load(std::memory_order_acquire) != 0) return HCCL_E_AGAIN;
     if (limits_.connect_s != 0 && now_ns() > deadline) {
       fail(HCCL_E_TIMEOUT, "rank(s) " + list_of(absent) + " of " + std::to_string(ranks_) + " did not join within " +
           std::to_string(limits_.connect_s) + " s (HCCL_CONNECT_TIMEOUT)");

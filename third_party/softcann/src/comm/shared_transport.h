@@ -10,6 +10,7 @@
 
 #include "comm/control.h"
 #include "comm/peers.h"
+#include "comm/socket.h"
 #include "comm/transport.h"
 #include "rt/sync.h"
 
@@ -28,8 +29,9 @@ class SharedTransport : public Transport {
   SharedTransport(void* segment, uint32_t rank, uint32_t ranks, char* view, TimeLimits limits);
   ~SharedTransport() override;
 
-  // Waits until all ranks have joined and opens their memory. An error is recorded.
-  HcclResult attach();
+  // Waits until all ranks have joined and opens their memory. An error is recorded; HCCL_E_AGAIN is none, but says that
+  // a rank on another machine has called at the listener (if this rank has it, or another one said so).
+  HcclResult attach(const Socket& listener);
   // The second part alone, for when all are known to have joined.
   HcclResult open_peers();
 

@@ -20,7 +20,7 @@ class Transport {
   virtual uint32_t cost(const Operation& operation) const = 0;
   // Does this rank's part. `brief`: returns kUnfinished rather than waiting for long; then it is called again.
   virtual aclError run(Operation& operation, bool brief) = 0;
-  // Makes `data` (at most 56 bytes) known to the other ranks under a key that is not 0; false when too many are known.
+  // Makes `data` (at most 120 bytes) known to the other ranks under a key that is not 0; false when too many are known.
   virtual bool invite(uint64_t key, const void* data, size_t bytes) = 0;
   virtual void withdraw(uint64_t key) = 0;
   // What `rank` makes known; false when it does not (yet).

@@ -115,6 +115,9 @@ Options* read_environment() {
     parser.wrong("SOFTCANN_DEVICE_COUNT", std::to_string(values->device_count).c_str(), "1 to 64");
     values->device_count = 1;
   }
+  if (values->transport != "auto" && values->transport != "tcp") {
+    parser.wrong("SOFTCANN_TRANSPORT", values->transport.c_str(), "auto or tcp");
+  }
   if (!known_soc(values->soc)) {
     parser.wrong("SOFTCANN_SOC", values->soc.c_str(), "a name such as Ascend910B3, Ascend910_9382 or Ascend950PR_9599");
   }

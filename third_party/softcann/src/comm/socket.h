@@ -1,0 +1,50 @@
+// Sockets: addresses, connecting, whole reads and writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace softcann {
+
+struct Address {
+  uint16_t family = 0;  // AF_INET, AF_INET6 or 0: none
+  uint16_t port = 0;
+  uint8_t bytes[16] = {};
+
+  std::string text() const;
+};
+
+// Owns a descriptor.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(other.release()) {}
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket() { reset(); }
+
+  int fd() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release();
+  void reset();
+
+  // A socket that accepts connections at any port of this machine's address (HCCL_IF_IP, or the first that is not
+  // loopback's); *address is what others connect to.
+  static Socket listen(Address* address);
+  static Socket connect(const Address& address);
+  // The next connection, or none when the time is over.
+  Socket accept(int64_t deadline_ns) const;
+  bool has_connection() const;
+  Address peer() const;
+
+  // Everything or nothing; false when the connection broke or the time is over.
+  bool write(const void* data, size_t bytes, int64_t deadline_ns) const;
+  bool read(void* data, size_t bytes, int64_t deadline_ns) const;
+  void set_nonblocking() const;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace softcann

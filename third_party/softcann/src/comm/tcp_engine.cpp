@@ -1,0 +1,355 @@
+#include "comm/tcp_engine.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "rt/sync.h"
+
+namespace softcann {
+namespace {
+
+constexpr int64_t kFarewell = 5000000000;  // how long a rank that leaves tries to send what is left
+
+}  // namespace
+
+TcpEngine::TcpEngine(uint32_t rank, std::vector<Socket> sockets)
+    : rank_(rank), peers_(sockets.size()), invitations_(sockets.size()), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  for (size_t i = 0; i < sockets.size(); ++i) {
+    peers_[i].socket = std::move(sockets[i]);
+    if (!peers_[i].socket.valid()) continue;
+    peers_[i].address = peers_[i].socket.peer();
+    peers_[i].socket.set_nonblocking();
+  }
+  thread_ = std::thread([this] { serve(); });
+}
+
+TcpEngine::~TcpEngine() {
+  leave();
+  thread_.join();
+}
+
+void TcpEngine::wake() {
+  const uint64_t one = 1;
+  if (write(wake_fd_.fd(), &one, sizeof one) < 0) return;  // full: it is awake already
+}
+
+std::shared_ptr<TcpEngine::Transfer> TcpEngine::send(uint32_t peer, const Frame& frame, const char* data) {
+  auto transfer = std::make_shared<Transfer>();
+  transfer->frame = frame;
+  transfer->data = const_cast<char*>(data);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (peer == rank_) {
+    transfer->done = true;
+    deliver(peers_[peer], frame, data);
+    return transfer;
+  }
+  peers_[peer].outgoing.push_back(transfer);
+  // Most of it usually fits into the socket, without the thread.
+  if (peers_[peer].outgoing.size() == 1 && peers_[peer].socket.valid()) write_to(peers_[peer]);
+  if (!transfer->done) wake();
+  return transfer;
+}
+
+std::shared_ptr<TcpEngine::Transfer> TcpEngine::expect(uint32_t peer, const Frame& frame, char* data) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Peer& from = peers_[peer];
+  const auto is_it = [&](const std::shared_ptr<Transfer>& early) { return same(early->frame, frame); };
+  const auto early = std::find_if(from.unexpected.begin(), from.unexpected.end(), is_it);
+  if (early != from.unexpected.end()) {
+    std::shared_ptr<Transfer> transfer = *early;
+    from.unexpected.erase(early);
+    if (transfer->frame.bytes == frame.bytes && frame.bytes != 0) std::memcpy(data, transfer->own.data(), frame.bytes);
+    return transfer;
+  }
+  auto transfer = std::make_shared<Transfer>();
+  transfer->frame = frame;
+  transfer->data = data;
+  from.expected.push_back(transfer);
+  return transfer;
+}
+
+bool TcpEngine::wait(const Transfers& transfers, int64_t deadline_ns, uint32_t* late) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const bool came = wait_locked(transfers, deadline_ns, late, lock);
+  for (size_t i = 0; i < transfers.size() && !came; ++i) cancel(transfers[i].first, transfers[i].second, lock);
+  return came;
+}
+
+// The buffers of a transfer that is not done are somebody else's soon.
+void TcpEngine::cancel(uint32_t rank, const std::shared_ptr<Transfer>& transfer, std::unique_lock<std::mutex>& lock) {
+  if (transfer->done) return;
+  Peer& peer = peers_[rank];
+  peer.expected.erase(std::remove(peer.expected.begin(), peer.expected.end(), transfer), peer.expected.end());
+  changed_.wait(lock, [&] { return !peer.reading || peer.incoming != transfer; });
+  if (transfer->done) return;
+  if (peer.incoming == transfer) {
+    transfer->own.resize(transfer->frame.bytes);
+  } else if (transfer->own.empty()) {
+    transfer->own.assign(transfer->data, transfer->data + transfer->frame.bytes);
+  }
+  transfer->data = transfer->own.data();
+}
+
+bool TcpEngine::wait_locked(const Transfers& transfers, int64_t deadline_ns, uint32_t* late,
+    std::unique_lock<std::mutex>& lock) {
+  for (const auto& [peer, transfer] : transfers) {
+    while (!transfer->done) {
+      if (code_ != HCCL_SUCCESS) return false;
+      *late = peer;
+      // It reads no more, and what it had sent before has been read before.
+      if (peers_[peer].left) return false;
+      if (now_ns() > deadline_ns) return false;
+      changed_.wait_for(lock, std::chrono::milliseconds(100));
+    }
+  }
+  return true;
+}
+
+void TcpEngine::fail(HcclResult code, const std::string& text, bool tell) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (code_ != HCCL_SUCCESS) return;
+  code_ = code;
+  text_ = text;
+  broken_.store(true, std::memory_order_release);
+  changed_.notify_all();
+  for (uint32_t rank = 0; tell && rank < peers_.size(); ++rank) {
+    if (rank == rank_ || !peers_[rank].socket.valid()) continue;
+    auto news = std::make_shared<Transfer>();
+    news->own.assign(text.begin(), text.end());
+    news->data = news->own.data();
+    news->frame = Frame{Frame::kFailure, 0, static_cast<uint64_t>(code), {}, text.size()};
+    peers_[rank].outgoing.push_back(news);
+  }
+  wake();
+}
+
+HcclResult TcpEngine::failure(std::string* text) const {
+  if (!broken_.load(std::memory_order_acquire)) return HCCL_SUCCESS;
+  std::lock_guard<std::mutex> lock(mutex_);
+  *text = text_;
+  return code_;
+}
+
+void TcpEngine::leave() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stopping_) return;
+  stopping_ = true;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (rank == rank_ || !peers_[rank].socket.valid()) continue;
+    auto farewell = std::make_shared<Transfer>();
+    farewell->frame.type = Frame::kLeave;
+    peers_[rank].outgoing.push_back(farewell);
+  }
+  if (code_ == HCCL_SUCCESS) {
+    code_ = HCCL_E_UNAVAIL;
+    text_ = "the communicator was destroyed";
+    broken_.store(true, std::memory_order_release);
+  }
+  changed_.notify_all();
+  wake();
+}
+
+void TcpEngine::invite(const Frame& frame, const void* data, size_t bytes) {
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (rank == rank_) continue;
+    auto transfer = std::make_shared<Transfer>();
+    transfer->own.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
+    transfer->data = transfer->own.data();
+    transfer->frame = frame;
+    transfer->frame.bytes = bytes;
+    std::lock_guard<std::mutex> lock(mutex_);
+    peers_[rank].outgoing.push_back(transfer);
+  }
+  wake();
+}
+
+bool TcpEngine::invited(uint32_t rank, uint64_t key, void* data, size_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = invitations_[rank].find(key);
+  if (found == invitations_[rank].end() || found->second.size() != bytes) return false;
+  std::memcpy(data, found->second.data(), bytes);
+  return true;
+}
+
+// Sends what the socket takes; false when the connection is broken.
+bool TcpEngine::write_to(Peer& peer) {
+  while (!peer.outgoing.empty()) {
+    Transfer& transfer = *peer.outgoing.front();
+    const uint64_t total = sizeof(Frame) + transfer.frame.bytes;
+    iovec pieces[2];
+    int count = 0;
+    uint64_t from = transfer.moved;
+    if (from < sizeof(Frame)) {
+      pieces[count++] = {reinterpret_cast<char*>(&transfer.frame) + from, sizeof(Frame) - from};
+      from = sizeof(Frame);
+    }
+    if (from < total) pieces[count++] = {transfer.data + (from - sizeof(Frame)), total - from};
+    msghdr message{};
+    message.msg_iov = pieces;
+    message.msg_iovlen = static_cast<size_t>(count);
+    const ssize_t sent = sendmsg(peer.socket.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR;
+    transfer.moved += static_cast<uint64_t>(sent);
+    if (transfer.moved < total) continue;
+    transfer.done = true;
+    peer.outgoing.pop_front();
+    changed_.notify_all();
+  }
+  return true;
+}
+
+// A header has come: finds out where its data go.
+void TcpEngine::start_data(uint32_t rank) {
+  Peer& peer = peers_[rank];
+  const auto is_it = [&](const std::shared_ptr<Transfer>& transfer) { return same(transfer->frame, peer.header); };
+  const auto found = std::find_if(peer.expected.begin(), peer.expected.end(), is_it);
+  peer.expected_incoming = found != peer.expected.end();
+  if (peer.expected_incoming) {
+    peer.incoming = *found;
+    peer.expected.erase(found);
+  } else {
+    peer.incoming = std::make_shared<Transfer>();
+  }
+  Transfer& transfer = *peer.incoming;
+  if (!peer.expected_incoming || transfer.frame.bytes != peer.header.bytes) {
+    transfer.own.resize(peer.header.bytes);
+    transfer.data = transfer.own.data();
+  }
+  transfer.frame = peer.header;
+  transfer.moved = 0;
+}
+
+// Gives data that are here to whoever expects them, or keeps them.
+void TcpEngine::deliver(Peer& peer, const Frame& frame, const char* data) {
+  const auto is_it = [&](const std::shared_ptr<Transfer>& other) { return same(other->frame, frame); };
+  const auto found = std::find_if(peer.expected.begin(), peer.expected.end(), is_it);
+  std::shared_ptr<Transfer> transfer;
+  if (found != peer.expected.end()) {
+    transfer = *found;
+    peer.expected.erase(found);
+    if (transfer->frame.bytes == frame.bytes && frame.bytes != 0) std::memcpy(transfer->data, data, frame.bytes);
+  } else {
+    transfer = std::make_shared<Transfer>();
+    transfer->own.assign(data, data + frame.bytes);
+    peer.unexpected.push_back(transfer);
+  }
+  transfer->frame = frame;
+  transfer->done = true;
+  changed_.notify_all();
+}
+
+void TcpEngine::finish_data(uint32_t rank) {
+  Peer& peer = peers_[rank];
+  const std::shared_ptr<Transfer> transfer = std::move(peer.incoming);
+  peer.incoming = nullptr;
+  peer.header_read = 0;
+  transfer->done = true;
+  const Frame& frame = transfer->frame;
+  switch (frame.type) {
+    case Frame::kInvite: invitations_[rank][frame.number] = transfer->own; break;
+    case Frame::kWithdraw: invitations_[rank].erase(frame.number); break;
+    case Frame::kLeave: peer.left = true; break;
+    case Frame::kFailure:
+      if (code_ == HCCL_SUCCESS) {
+        code_ = static_cast<HcclResult>(frame.number);
+        text_.assign(transfer->own.begin(), transfer->own.end());
+        broken_.store(true, std::memory_order_release);
+      }
+      break;
+    default:
+      // It may have become expected while it was being read.
+      if (!peer.expected_incoming) deliver(peer, frame, transfer->data);
+  }
+  changed_.notify_all();
+}
+
+// The connection has ended; that is all right after a farewell.
+void TcpEngine::lose(uint32_t rank) {
+  Peer& peer = peers_[rank];
+  if (!peer.left && !stopping_ && code_ == HCCL_SUCCESS) {
+    code_ = HCCL_E_REMOTE;
+    text_ = "rank " + std::to_string(rank) + " has ended: rank " + std::to_string(rank_) + " lost its connection to " +
+        peer.address.text();
+    broken_.store(true, std::memory_order_release);
+  }
+  peer.socket.reset();
+  peer.outgoing.clear();
+  changed_.notify_all();
+}
+
+// Reads what there is. The lock is not held while data are copied: nobody else touches `incoming`.
+void TcpEngine::read_from(uint32_t rank, std::unique_lock<std::mutex>& lock) {
+  Peer& peer = peers_[rank];
+  for (int turns = 0; turns < 64; ++turns) {
+    const bool header = peer.header_read < sizeof(Frame);
+    char* to = header ? reinterpret_cast<char*>(&peer.header) + peer.header_read
+        : peer.incoming->data + peer.incoming->moved;
+    const uint64_t wanted = header ? sizeof(Frame) - peer.header_read : peer.header.bytes - peer.incoming->moved;
+    ssize_t got = 0;
+    if (wanted != 0) {
+      peer.reading = true;
+      lock.unlock();
+      got = recv(peer.socket.fd(), to, wanted, MSG_DONTWAIT);
+      const int error = errno;
+      lock.lock();
+      peer.reading = false;
+      changed_.notify_all();
+      if (got < 0 && (error == EAGAIN || error == EINTR)) return;
+      if (got <= 0) return lose(rank);
+    }
+    if (header) {
+      peer.header_read += static_cast<uint64_t>(got);
+      if (peer.header_read < sizeof(Frame)) continue;
+      start_data(rank);
+    } else {
+      peer.incoming->moved += static_cast<uint64_t>(got);
+    }
+    if (peer.incoming->moved == peer.header.bytes) finish_data(rank);
+  }
+}
+
+void TcpEngine::serve() {
+  pthread_setname_np(pthread_self(), "softcann-tcp");
+  std::vector<pollfd> watched;
+  std::vector<uint32_t> ranks;
+  int64_t last_moment = INT64_MAX;
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    watched.assign(1, pollfd{wake_fd_.fd(), POLLIN, 0});
+    ranks.assign(1, 0);
+    bool to_send = false;
+    for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+      const Peer& peer = peers_[rank];
+      if (!peer.socket.valid()) continue;
+      const bool sends = !peer.outgoing.empty();
+      to_send = to_send || sends;
+      watched.push_back(pollfd{peer.socket.fd(), static_cast<short>(sends ? POLLIN | POLLOUT : POLLIN), 0});
+      ranks.push_back(rank);
+    }
+    if (stopping_) {
+      if (last_moment == INT64_MAX) last_moment = now_ns() + kFarewell;
+      if (!to_send || now_ns() > last_moment) return;
+    }
+    lock.unlock();
+    poll(watched.data(), watched.size(), 200);
+    lock.lock();
+    uint64_t count = 0;
+    if (watched[0].revents != 0 && read(wake_fd_.fd(), &count, sizeof count) < 0) count = 0;
+    for (size_t i = 1; i < watched.size(); ++i) {
+      Peer& peer = peers_[ranks[i]];
+      if ((watched[i].revents & (POLLIN | POLLERR | POLLHUP)) != 0 && peer.socket.valid()) read_from(ranks[i], lock);
+      if ((watched[i].revents & POLLOUT) != 0 && peer.socket.valid() && !write_to(peer)) lose(ranks[i]);
+    }
+  }
+}
+
+}  // namespace softcann

@@ -1,0 +1,52 @@
+// Ranks on several machines: through TCP connections.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "comm/tcp_engine.h"
+#include "comm/transport.h"
+
+namespace softcann {
+
+class TcpTransport : public Transport {
+ public:
+  TcpTransport(uint32_t rank, std::vector<Socket> sockets, int64_t execute_limit_s);
+
+  void number(Operation& operation) override;
+  uint32_t cost(const Operation&) const override { return kNeverInline; }
+  aclError run(Operation& operation, bool brief) override;
+  bool invite(uint64_t key, const void* data, size_t bytes) override;
+  void withdraw(uint64_t key) override;
+  bool invited(uint32_t rank, uint64_t key, void* data, size_t bytes) override;
+  void leave() override { engine_.leave(); }
+  void fail(HcclResult code, const std::string& text) override { engine_.fail(code, text, true); }
+  HcclResult failure(std::string* text) const override { return engine_.failure(text); }
+
+ private:
+  struct Piece {
+    const char* data;
+    uint64_t bytes;
+  };
+  // Sends `out[p]` to and receives `in[p]` from each rank p of the sets. Empty pieces are sent, too, for what they say
+  // about the call.
+  bool exchange(const Operation& operation, uint32_t step, uint64_t to, const std::vector<Piece>& out, uint64_t from,
+      const std::vector<Part>& in, char* base);
+  bool check_frame(const Operation& operation, uint32_t peer, const Frame& found, uint64_t expected);
+  bool collective(const Operation& operation);
+  bool all_reduce(const Operation& operation);
+  bool reduce_own(const Operation& operation, uint64_t participants);
+  bool messages(const Operation& operation);
+  int64_t deadline(const Operation& operation) const;
+  void late(const Operation& operation, uint32_t peer);
+
+  const uint32_t rank_, ranks_;
+  const uint64_t others_;
+  const int64_t limit_s_;
+  uint64_t next_number_ = 0;
+  std::vector<uint64_t> next_message_;
+  TcpEngine engine_;
+};
+
+}  // namespace softcann
