@@ -48,6 +48,10 @@ def start():
     _compile.register_when_imported()
     reductions.register()
     _runtime.prepare()
+    if torch.distributed.is_available():
+        from torch_npu import distributed
+
+        distributed._register()
 
 
 def public_names():

@@ -21,7 +21,58 @@ def _dlpack_device():
     torch.Tensor.__dlpack_device__ = __dlpack_device__
 
 
-PATCHES = (_dlpack_device,)
+def _monitored_barrier():
+    """torch.distributed.monitored_barrier refuses every backend but gloo by name. Needed through torch 2.13; remove it
+    when the oldest supported torch asks the backend.
+    """
+    import functools
+
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    c10d = dist.distributed_c10d
+    original = c10d.monitored_barrier
+
+    @functools.wraps(original)
+    def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+        if not dist._rank_not_in_group(group) and "hccl" in dist.get_backend(group):
+            from datetime import timedelta
+
+            backend = (group or dist.group.WORLD)._get_backend(torch.device("npu"))
+            backend.monitored_barrier(timeout or timedelta(0), wait_all_ranks)
+            return
+        original(group, timeout, wait_all_ranks)
+
+    c10d.monitored_barrier = dist.monitored_barrier = monitored_barrier
+
+
+def _bf16_hooks():
+    """DistributedDataParallel lets its bf16 communication hooks pass on CUDA and XPU only, by name. Needed through
+    torch 2.13; remove it when the oldest supported torch asks the backend.
+    """
+    import functools
+
+    from torch.nn.parallel import DistributedDataParallel
+
+    original = DistributedDataParallel._check_comm_hook
+
+    @functools.wraps(original)
+    def _check_comm_hook(self, hook):
+        if self.device_type == "npu" and hook.__name__ in ("bf16_compress_hook", "bf16_compress_wrapper_hook"):
+            inner = hook
+
+            @functools.wraps(inner)
+            def hook(*arguments):  # for the check alone: the same signature under another name
+                return inner(*arguments)
+
+            hook.__name__ = "compress_hook"
+        original(self, hook)
+
+    DistributedDataParallel._check_comm_hook = _check_comm_hook
+
+
+PATCHES = (_dlpack_device, _monitored_barrier, _bf16_hooks)
 
 
 def apply():

@@ -135,6 +135,9 @@ def use_chosen():
         return _choice
     _choice = None
     choice = choose()
+    if choice.runtime == "softcann" and "LOCAL_WORLD_SIZE" in os.environ:
+        # Under torchrun each process gets a device of its own, as on a server of NPUs.
+        os.environ.setdefault("SOFTCANN_DEVICE_COUNT", os.environ["LOCAL_WORLD_SIZE"])
     _C._set_library_path(choice.folders)
     _choice = choice
     return choice

@@ -14,3 +14,10 @@
 #define TORCH_NPU_HAS_STREAM_NATIVE_HANDLE TORCH_NPU_TORCH_AT_LEAST(2, 11)
 // DeviceGuardImplInterface::isStreamCapturing.
 #define TORCH_NPU_HAS_STREAM_CAPTURING TORCH_NPU_TORCH_AT_LEAST(2, 12)
+
+// c10d::Backend::{setTimeout, getBackendOptions, split}: overridden where they exist, plain functions before.
+#if TORCH_NPU_TORCH_AT_LEAST(2, 9)
+#define NPU_BACKEND_2_9 override
+#else
+#define NPU_BACKEND_2_9
+#endif

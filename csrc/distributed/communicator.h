@@ -1,0 +1,72 @@
+// An HCCL communicator of this rank and the stream its asynchronous collectives run on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "distributed/resources.h"
+#include "hccl/hccl.h"
+
+namespace torch_npu::distributed {
+
+class Ticket;
+
+class Communicator {
+ public:
+  // Takes `comm` over.
+  Communicator(HcclComm comm, core::Stream stream, bool high_priority);
+  // Aborts unless destroy() came first.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  HcclComm raw() const { return comm_; }
+  core::Stream stream() const { return stream_; }
+  c10::DeviceIndex device() const { return stream_.device_index(); }
+
+  // Makes the communicator's stream wait for what is queued on the caller's.
+  void follow(const core::Stream& current);
+  // HCCL wants the operations of a communicator one after the other: makes `stream` wait for the last one, if that is
+  // on another stream.
+  void come_after_last(const core::Stream& stream);
+  void set_last(std::shared_ptr<Ticket> ticket, const core::Stream& stream);
+
+  // HCCL's report of a failure that came after the call, such as a lost peer; nothing when all is well.
+  std::optional<std::string> async_error() noexcept;
+
+  // Ends the communicator; nothing of it may be in flight. Throws what HCCL reports.
+  void destroy();
+  // Ends it at once: what is in flight fails.
+  void abort() noexcept;
+
+ private:
+  HcclResult end() noexcept;
+
+  std::mutex mutex_;  // of comm_'s end against async_error, which another thread calls
+  HcclComm comm_;
+  core::Stream stream_;
+  core::Event ready_;
+  std::shared_ptr<Ticket> last_;
+  core::Stream last_stream_;
+  bool high_priority_;
+};
+
+// How to connect: the ranks find each other through what rank 0 publishes.
+struct Rendezvous {
+  uint32_t ranks = 1;
+  uint32_t rank = 0;
+  std::function<void(const HcclRootInfo&)> publish;  // called on rank 0
+  std::function<HcclRootInfo()> fetch;               // called on the others; waits
+};
+
+// Connects on the current device. Throws c10::DistBackendError.
+std::shared_ptr<Communicator> connect(const Rendezvous& rendezvous, const HcclCommConfig& config, bool configured,
+                                      core::Stream stream, bool high_priority);
+
+// A config in which everything is left to HCCL.
+HcclCommConfig default_config();
+
+}  // namespace torch_npu::distributed

@@ -1,0 +1,24 @@
+// One way to turn an HCCL status into an exception.
+#pragma once
+
+#include <string>
+
+#include <c10/macros/Export.h>
+#include <c10/macros/Macros.h>
+
+namespace torch_npu::distributed {
+
+// "HcclAllReduce failed with code 9 (timeout): <what HCCL and CANN say>".
+std::string describe_hccl_error(int code, const char* call);
+
+// Throws c10::DistBackendError with that text.
+[[noreturn]] void throw_hccl_error(int code, const char* call);
+[[noreturn]] void throw_backend_error(const std::string& message);
+
+}  // namespace torch_npu::distributed
+
+#define HCCL_CHECK(call)                                                                        \
+  do {                                                                                          \
+    const int hccl_status = (call);                                                             \
+    if (C10_UNLIKELY(hccl_status != 0)) ::torch_npu::distributed::throw_hccl_error(hccl_status, #call); \
+  } while (0)

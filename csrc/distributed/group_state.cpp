@@ -1,0 +1,133 @@
+#include "distributed/group_state.h"
+
+#include <array>
+
+#include <c10/util/Exception.h>
+
+#include "distributed/error.h"
+
+namespace torch_npu::distributed {
+namespace {
+
+void account(GroupState& group, const Ticket& ticket) {
+  float milliseconds = -1;
+  if (ticket.start) {
+    try {
+      milliseconds = static_cast<float>(ticket.start->elapsed_time(*ticket.end));
+    } catch (const std::exception&) {
+      // The device cannot tell; the entry stays without a duration.
+    }
+  }
+  FlightRecorder::instance().complete(ticket.record, milliseconds);
+  if (ticket.point_to_point()) return;
+  auto seen = group.completed.load();
+  while (seen < ticket.sequence && !group.completed.compare_exchange_weak(seen, ticket.sequence)) {
+  }
+}
+
+}  // namespace
+
+std::string Ticket::describe() const {
+  std::string text = operation.name;
+  if (point_to_point()) text += (operation.type == c10d::OpType::SEND ? " to rank " : " from rank ") + std::to_string(operation.peer);
+  text += "(" + std::to_string(input_elements);
+  if (output_elements != input_elements) text += " to " + std::to_string(output_elements);
+  return text + " elements of " + c10::toString(dtype) + ")";
+}
+
+void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
+  constexpr size_t kMost = 2;  // one more than comes in, so that the queue shrinks
+  std::array<std::shared_ptr<Ticket>, kMost> finished;
+  size_t count = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    while (count < kMost && !tickets_.empty() && tickets_.front()->query()) {
+      finished[count++] = std::move(tickets_.front());
+      tickets_.pop_front();
+    }
+    last_ = ticket;
+    tickets_.push_back(std::move(ticket));
+  }
+  for (size_t i = 0; i < count; ++i) account(*this, *finished[i]);
+}
+
+void GroupState::sweep(bool all) {
+  std::vector<std::shared_ptr<Ticket>> finished;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto it = tickets_.begin(); it != tickets_.end();) {
+      if ((*it)->query()) {
+        finished.push_back(std::move(*it));
+        it = tickets_.erase(it);
+      } else if (all) {
+        ++it;
+      } else {
+        break;
+      }
+    }
+  }
+  for (const auto& ticket : finished) account(*this, *ticket);
+}
+
+std::shared_ptr<Ticket> GroupState::oldest() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return tickets_.empty() ? nullptr : tickets_.front();
+}
+
+bool GroupState::idle() { return oldest() == nullptr; }
+
+std::shared_ptr<Ticket> GroupState::overdue(Clock::time_point now) {
+  const auto usual = std::chrono::milliseconds(timeout_ms.load());
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& ticket : tickets_) {
+    const auto timeout = ticket->operation.timeout.count() >= 0 ? ticket->operation.timeout : usual;
+    if (now - ticket->enqueued > timeout) return ticket;
+  }
+  return nullptr;
+}
+
+std::string GroupState::last_operation() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return last_ ? last_->describe() : std::string("none");
+}
+
+void GroupState::add(std::shared_ptr<Communicator> communicator) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  communicators_.push_back(std::move(communicator));
+}
+
+std::vector<std::shared_ptr<Communicator>> GroupState::communicators() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return communicators_;
+}
+
+void GroupState::forget_communicators() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  communicators_.clear();
+}
+
+void GroupState::fail(const std::string& message, bool abort) {
+  std::deque<std::shared_ptr<Ticket>> tickets;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!failed_.load()) failure_ = message;
+    failed_.store(true, std::memory_order_release);
+    tickets.swap(tickets_);
+  }
+  const auto error = std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message));
+  for (const auto& ticket : tickets) {
+    ticket->fail(error);
+    FlightRecorder::instance().retire(ticket->record);
+  }
+  if (!abort) return;
+  for (const auto& communicator : communicators()) communicator->abort();
+}
+
+std::string GroupState::failure() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return failure_;
+}
+
+void GroupState::throw_failure() const { throw_backend_error(failure()); }
+
+}  // namespace torch_npu::distributed

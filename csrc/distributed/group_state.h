@@ -1,0 +1,68 @@
+// What a process group shares with the watchdog: its operations in flight, its communicators and whether it failed.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "distributed/communicator.h"
+#include "distributed/recorder.h"
+#include "distributed/ticket.h"
+
+namespace torch_npu::distributed {
+
+// Lock order: mutex before anything of CANN; never held while the device is waited for.
+class GroupState {
+ public:
+  GroupState(c10::intrusive_ptr<c10d::Store> store, int rank, int size) : store(std::move(store)), rank(rank), size(size) {}
+
+  const c10::intrusive_ptr<c10d::Store> store;
+  const int rank;
+  const int size;
+  std::shared_ptr<RecordedGroup> recorded = std::make_shared<RecordedGroup>();
+  std::atomic<int64_t> timeout_ms{0};
+  std::atomic<uint64_t> collectives{0}, point_to_points{0}, operations{0};
+  std::atomic<uint64_t> completed{0};  // highest sequence number of a collective known to have run
+
+  // Puts an operation under the watchdog's eyes, and lets go of those that have run.
+  void enqueue(std::shared_ptr<Ticket> ticket);
+  // Lets go of what has run. With `all`, of what has run behind something that has not, too. Throws the device's error.
+  void sweep(bool all);
+  std::shared_ptr<Ticket> oldest();
+  bool idle();
+  // The first one that is past its time, or null.
+  std::shared_ptr<Ticket> overdue(Clock::time_point now);
+  std::string last_operation();  // description of the one enqueued last
+
+  void add(std::shared_ptr<Communicator> communicator);
+  std::vector<std::shared_ptr<Communicator>> communicators();
+  void forget_communicators();
+
+  // The group cannot be used any more: everything in flight and every later call throws `message`. With `abort`, what
+  // the device is at is ended too.
+  void fail(const std::string& message, bool abort);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Throws if the group has failed.
+  void check() const {
+    if (C10_UNLIKELY(failed())) throw_failure();
+  }
+  std::string failure() const;
+
+ private:
+  [[noreturn]] void throw_failure() const;
+
+  mutable std::mutex mutex_;
+  std::deque<std::shared_ptr<Ticket>> tickets_;
+  std::vector<std::shared_ptr<Communicator>> communicators_;
+  std::string last_operation_;
+  std::shared_ptr<Ticket> last_;
+  std::atomic<bool> failed_{false};
+  std::string failure_;
+};
+
+}  // namespace torch_npu::distributed

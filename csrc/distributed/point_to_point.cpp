@@ -1,0 +1,154 @@
+// Sends, receives, batches of them, and what is made of them.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/StreamGuard.h>
+
+#include "acl/hccl.h"
+#include "distributed/batch.h"
+#include "distributed/error.h"
+#include "distributed/types.h"
+
+namespace torch_npu::distributed {
+
+void ProcessGroupHCCL::Batch::begin(const std::shared_ptr<Communicator>& chosen, const core::Stream& current) {
+  if (!communicator) {
+    communicator = chosen;
+    communicator->follow(current);
+    communicator->come_after_last(communicator->stream());
+  }
+  TORCH_CHECK_VALUE(communicator == chosen, "operations on different devices in one coalescing block");
+}
+
+void ProcessGroupHCCL::Batch::keep(at::TensorList in, at::TensorList out) {
+  collectives = true;
+  inputs.insert(inputs.end(), in.begin(), in.end());
+  outputs.insert(outputs.end(), out.begin(), out.end());
+}
+
+void ProcessGroupHCCL::Batch::flush() {
+  if (items.empty()) return;
+  const auto stream = communicator->stream();
+  HCCL_CHECK(acl::HcclBatchSendRecv(items.data(), static_cast<uint32_t>(items.size()), communicator->raw(), stream.raw()));
+  items.clear();
+  c10::StreamGuard guard(stream.unwrap());
+  for (const auto& [from, to] : copies_back) to.copy_(from);
+  copies_back.clear();
+}
+
+void ProcessGroupHCCL::check_peer(int peer, const char* what) const {
+  TORCH_CHECK_VALUE(peer >= 0 && peer < size_, what, ": rank ", peer, " in a group of ", size_);
+  TORCH_CHECK_VALUE(peer != rank_, what, ": rank ", peer, " is this rank itself");
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::send(std::vector<at::Tensor>& tensors, int peer, int) {
+  return point_to_point(tensors, peer, true);
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::recv(std::vector<at::Tensor>& tensors, int peer, int) {
+  return point_to_point(tensors, peer, false);
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::Tensor>& tensors, int peer, bool sends) {
+  const char* name = sends ? "send" : "recv";
+  TORCH_CHECK_VALUE(tensors.size() == 1, name, ": one tensor, got ", tensors.size());
+  const auto& tensor = tensors[0];
+  check_peer(peer, name);
+  state_->check();
+  TORCH_CHECK_VALUE(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ", tensor.device());
+  const auto device = tensor.device().index();
+  core::DeviceGuard guard(device);
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  if (batch_) {
+    const auto current = core::current_stream(device);
+    batch_->begin(communicator(device), current);
+    const auto own = batch_->communicator->stream();
+    c10::StreamGuard stream_guard(own.unwrap());
+    auto staged = tensor.is_contiguous() ? tensor : sends ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options());
+    if (!sends && !tensor.is_contiguous()) batch_->copies_back.emplace_back(staged, tensor);
+    const auto buffer = moved_buffer(staged);
+    batch_->items.push_back({sends ? HCCL_SEND : HCCL_RECV, buffer.data, buffer.count, buffer.type, static_cast<uint32_t>(peer)});
+    auto& list = sends ? batch_->inputs : batch_->outputs;
+    list.push_back(tensor);
+    list.push_back(staged);
+    batch_->peers.push_back(peer);
+    (sends ? batch_->sends : batch_->receives) = true;
+    return nullptr;
+  }
+  // Both directions connect together, at the first operation of the pair on each side.
+  auto& channel = pairs_[{device, peer, sends}];
+  if (!channel) {
+    const int low = std::min(rank_, peer), high = std::max(rank_, peer);
+    for (const bool low_sends : {true, false}) {
+      const auto key = std::to_string(low_sends ? low : high) + "->" + std::to_string(low_sends ? high : low);
+      pairs_[{device, peer, low_sends == (rank_ == low)}] = make_communicator(device, key, 2, rank_ == low ? 0 : 1);
+    }
+  }
+  const uint32_t other = rank_ < peer ? 1 : 0;
+  const Operation operation{sends ? c10d::OpType::SEND : c10d::OpType::RECV, name, std::chrono::milliseconds(-1), true, peer, false};
+  const at::TensorList list(tensors), none;
+  return run_on(channel, operation, sends ? list : none, sends ? none : list, [&](HcclComm comm, aclrtStream stream) {
+    if (tensor.numel() == 0) return;
+    if (sends) {
+      const auto staged = tensor.contiguous();
+      const auto buffer = moved_buffer(staged);
+      HCCL_CHECK(acl::HcclSend(buffer.data, buffer.count, buffer.type, other, comm, stream));
+    } else {
+      const auto staged = tensor.is_contiguous() ? tensor : at::empty(tensor.sizes(), tensor.options());
+      const auto buffer = moved_buffer(staged);
+      HCCL_CHECK(acl::HcclRecv(buffer.data, buffer.count, buffer.type, other, comm, stream));
+      if (!staged.is_same(tensor)) tensor.copy_(staged);
+    }
+  });
+}
+
+void ProcessGroupHCCL::startCoalescing() {
+  TORCH_CHECK(!batch_, "startCoalescing: a coalescing block is open already");
+  state_->check();
+  batch_ = std::make_unique<Batch>();
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::endCoalescing() {
+  TORCH_CHECK(batch_, "endCoalescing: no coalescing block is open");
+  const auto batch = std::move(batch_);
+  if (!batch->communicator) return nullptr;  // nothing was called inside
+  core::DeviceGuard guard(batch->communicator->device());
+  core::ensure_bound();
+  batch->flush();
+  Operation operation{c10d::OpType::COALESCED, "coalesced", std::chrono::milliseconds(-1), true, -1, false};
+  if (!batch->collectives && batch->sends != batch->receives) {
+    operation.type = batch->sends ? c10d::OpType::SEND : c10d::OpType::RECV;
+    operation.name = batch->sends ? "send" : "recv";
+    operation.peer = batch->peers[0];
+  }
+  return finish(operation, *batch->communicator, batch->communicator->stream(), {}, batch->inputs, batch->outputs);
+}
+
+// Rank i gets inputs[i] and gives outputs[i]; empty tensors are left out. Its own part is a copy.
+void ProcessGroupHCCL::exchange(HcclComm comm, aclrtStream stream, at::TensorList outputs, at::TensorList inputs) {
+  std::vector<HcclSendRecvItem> items;
+  std::vector<at::Tensor> staged;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+  for (size_t peer = 0; peer < inputs.size(); ++peer) {
+    if (inputs[peer].numel() == 0 || static_cast<int>(peer) == rank_) continue;
+    staged.push_back(inputs[peer].contiguous());
+    const auto buffer = moved_buffer(staged.back());
+    items.push_back({HCCL_SEND, buffer.data, buffer.count, buffer.type, static_cast<uint32_t>(peer)});
+  }
+  for (size_t peer = 0; peer < outputs.size(); ++peer) {
+    const auto& output = outputs[peer];
+    if (output.numel() == 0) continue;
+    if (static_cast<int>(peer) == rank_) {
+      if (peer < inputs.size()) output.copy_(inputs[peer].view_as(output));
+      continue;
+    }
+    auto target = output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
+    if (!target.is_same(output)) copies.emplace_back(target, output);
+    const auto buffer = moved_buffer(target);
+    items.push_back({HCCL_RECV, buffer.data, buffer.count, buffer.type, static_cast<uint32_t>(peer)});
+    staged.push_back(target);
+  }
+  if (!items.empty()) HCCL_CHECK(acl::HcclBatchSendRecv(items.data(), static_cast<uint32_t>(items.size()), comm, stream));
+  for (const auto& [from, to] : copies) to.copy_(from);
+}
+
+}  // namespace torch_npu::distributed

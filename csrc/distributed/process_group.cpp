@@ -1,0 +1,285 @@
+#include "distributed/process_group.h"
+
+#include <cstring>
+#include <thread>
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/util/Logging.h>
+
+#include "acl/hccl.h"
+#include "core/options.h"
+#include "distributed/batch.h"
+#include "distributed/error.h"
+#include "distributed/watchdog.h"
+
+namespace torch_npu::distributed {
+namespace {
+
+std::atomic<size_t> next_group_id{0};
+
+void copy_text(char* target, size_t size, const std::string& text) {
+  TORCH_CHECK_VALUE(text.size() < size, "hccl_config: '", text, "' is longer than ", size - 1, " characters");
+  std::memcpy(target, text.c_str(), text.size() + 1);
+}
+
+HcclCommConfig make_config(const Options& options) {
+  auto config = default_config();
+  if (options.buffer_size_mb) config.hcclBufferSize = *options.buffer_size_mb;
+  if (options.deterministic) config.hcclDeterministic = *options.deterministic;
+  if (options.op_expansion_mode) config.hcclOpExpansionMode = *options.op_expansion_mode;
+  if (options.exec_timeout_s) config.hcclExecTimeOut = *options.exec_timeout_s;
+  copy_text(config.hcclAlgo, sizeof config.hcclAlgo, options.algorithm);
+  copy_text(config.hcclCommName, sizeof config.hcclCommName, options.communicator_name);
+  return config;
+}
+
+bool is_configured(const Options& options) {
+  return options.buffer_size_mb || options.deterministic || options.op_expansion_mode || options.exec_timeout_s ||
+         !options.algorithm.empty() || !options.communicator_name.empty();
+}
+
+int64_t elements(at::TensorList tensors) {
+  int64_t sum = 0;
+  for (const auto& tensor : tensors) sum += tensor.numel();
+  return sum;
+}
+
+// All tensors of a call are on one NPU.
+c10::DeviceIndex common_device(const char* name, at::TensorList inputs, at::TensorList outputs) {
+  c10::DeviceIndex device = -1;
+  for (const auto tensors : {inputs, outputs}) {
+    for (const auto& tensor : tensors) {
+      TORCH_CHECK_VALUE(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ", tensor.device(),
+                        "; move it with .npu(), or use init_process_group(\"cpu:gloo,npu:hccl\")");
+      TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, name, ": the backend hccl works on dense tensors, got ", tensor.layout());
+      TORCH_CHECK_VALUE(device < 0 || device == tensor.device().index(), name, ": tensors on npu:", static_cast<int>(device), " and ",
+                        tensor.device(), " in one call");
+      device = tensor.device().index();
+    }
+  }
+  TORCH_CHECK_VALUE(device >= 0, name, ": no tensors");
+  return device;
+}
+
+// Makes a stream current for a scope, where it is not already.
+class StreamScope {
+ public:
+  explicit StreamScope(const core::Stream& stream) : previous_(core::exchange_stream(stream)) {}
+  ~StreamScope() {
+    try {
+      core::exchange_stream(previous_);
+    } catch (...) {
+      // Only an index that does not exist throws, and this one was current before.
+    }
+  }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  core::Stream previous_;
+};
+
+}  // namespace
+
+Options::Options(bool is_high_priority_stream)
+    : c10d::Backend::Options("hccl", std::chrono::minutes(10)), is_high_priority_stream(is_high_priority_stream) {}
+
+ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options)
+    : c10d::Backend(rank, size),
+      options_(std::move(options)),
+      state_(std::make_shared<GroupState>(std::move(store), rank, size)),
+      timing_(core::options().hccl_enable_timing) {
+  TORCH_CHECK_VALUE(rank >= 0 && rank < size, "rank ", rank, " of a group of ", size);
+  auto& recorded = *state_->recorded;
+  recorded.id = next_group_id++;
+  recorded.rank = rank;
+  recorded.name = options_->group_name;
+  recorded.description = options_->group_desc.empty() ? "undefined" : options_->group_desc;
+  recorded.ranks = options_->global_ranks_in_group;
+  if (recorded.ranks.empty()) {
+    for (int r = 0; r < size; ++r) recorded.ranks.push_back(static_cast<uint64_t>(r));
+  }
+  state_->timeout_ms = options_->timeout.count();
+  FlightRecorder::instance().add_group(state_->recorded);
+  init();
+  watch(state_);
+}
+
+ProcessGroupHCCL::~ProcessGroupHCCL() { unwatch(state_); }
+
+void ProcessGroupHCCL::setTimeout(std::chrono::milliseconds timeout) {
+  options_->timeout = timeout;
+  state_->timeout_ms = timeout.count();
+}
+
+void ProcessGroupHCCL::setGroupUid(const std::string& name) {
+  c10d::Backend::setGroupUid(name);
+  if (state_->recorded->name.empty()) state_->recorded->name = name;
+}
+
+// Connecting
+
+std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceIndex device, const std::string& key, uint32_t ranks,
+                                                                  uint32_t rank) {
+  core::DeviceGuard guard(device);
+  core::ensure_bound();
+  // A key of its own for each connection of the same ranks.
+  const auto store_key = "hccl/root/" + key + "/" + std::to_string(connections_[key]++);
+  const auto& store = state_->store;
+  Rendezvous rendezvous{ranks, rank, {}, {}};
+  rendezvous.publish = [&](const HcclRootInfo& root) {
+    store->set(store_key, std::vector<uint8_t>(root.internal, root.internal + sizeof root.internal));
+  };
+  rendezvous.fetch = [&] {
+    try {
+      store->wait({store_key}, std::chrono::milliseconds(state_->timeout_ms.load()));
+    } catch (const std::exception& error) {
+      throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", state_->timeout_ms.load(),
+                                   " ms to connect (", key, ") and the other side did not come: ", error.what()));
+    }
+    const auto bytes = store->get(store_key);
+    HcclRootInfo root;
+    TORCH_CHECK(bytes.size() == sizeof root.internal, "what the store holds under ", store_key, " is no root info");
+    std::memcpy(root.internal, bytes.data(), bytes.size());
+    return root;
+  };
+  auto made = connect(rendezvous, make_config(*options_), is_configured(*options_), take_stream(device, options_->is_high_priority_stream),
+                      options_->is_high_priority_stream);
+  if (rank == 0) {
+    try {
+      store->deleteKey(store_key);  // a group that comes later with the same store and name must not find it
+    } catch (const std::exception&) {
+      // This kind of store cannot; then a store is good for one group of a name, as ever.
+    }
+  }
+  state_->add(made);
+  return made;
+}
+
+const std::shared_ptr<Communicator>& ProcessGroupHCCL::communicator(c10::DeviceIndex device) {
+  auto& slot = communicators_[device];
+  if (C10_UNLIKELY(!slot)) {
+    slot = make_communicator(device, "group", static_cast<uint32_t>(size_), static_cast<uint32_t>(rank_));
+    last_device_ = device;
+  }
+  return slot;
+}
+
+void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) { communicator(device.index()); }
+
+std::string ProcessGroupHCCL::communicator_name(c10::DeviceIndex device) {
+  char name[COMM_NAME_MAX_LENGTH] = {};
+  HCCL_CHECK(acl::HcclGetCommName(communicator(device)->raw(), name));
+  return name;
+}
+
+// Running
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run(const Operation& operation, at::TensorList inputs, at::TensorList outputs,
+                                                     Launch launch) {
+  state_->check();
+  const auto device = common_device(operation.name, inputs, outputs);
+  return run_on(communicator(device), operation, inputs, outputs, launch);
+}
+
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run_on(const std::shared_ptr<Communicator>& communicator, const Operation& operation,
+                                                        at::TensorList inputs, at::TensorList outputs, Launch launch) {
+  const auto device = communicator->device();
+  core::DeviceGuard device_guard(device);
+  core::ensure_bound();
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const auto current = core::current_stream(device);
+  if (batch_) {
+    batch_->begin(communicator, current);
+    batch_->flush();
+    const StreamScope scope(communicator->stream());
+    launch(communicator->raw(), communicator->stream().raw());
+    batch_->keep(inputs, outputs);
+    return nullptr;
+  }
+  const auto stream = operation.async ? communicator->stream() : current;
+  if (operation.async) communicator->follow(current);
+  communicator->come_after_last(stream);
+  PooledEvent start;
+  if (C10_UNLIKELY(timing_)) {
+    start = PooledEvent(true);
+    start.record(stream);
+  }
+  if (operation.async) {
+    const StreamScope scope(stream);
+    launch(communicator->raw(), stream.raw());
+  } else {
+    launch(communicator->raw(), stream.raw());
+  }
+  return finish(operation, *communicator, stream, std::move(start), inputs, outputs);
+}
+
+c10::intrusive_ptr<Work> ProcessGroupHCCL::finish(const Operation& operation, Communicator& communicator, const core::Stream& stream,
+                                                  PooledEvent start, at::TensorList inputs, at::TensorList outputs) {
+  auto ticket = std::make_shared<Ticket>();
+  ticket->operation = operation;
+  const bool p2p = ticket->point_to_point();
+  auto& counter = p2p ? state_->point_to_points : state_->collectives;
+  ticket->sequence = counter.fetch_add(1, std::memory_order_relaxed) + 1;
+  const auto id = state_->operations.fetch_add(1, std::memory_order_relaxed) + 1;
+  ticket->input_elements = elements(inputs);
+  ticket->output_elements = elements(outputs);
+  ticket->dtype = !outputs.empty() ? outputs[0].scalar_type() : inputs.empty() ? at::ScalarType::Undefined : inputs[0].scalar_type();
+  ticket->enqueued = Clock::now();
+  ticket->start = std::move(start);
+  ticket->end = PooledEvent(timing_);
+  ticket->end.record(stream);
+  const auto timeout = operation.timeout.count() >= 0 ? operation.timeout : std::chrono::milliseconds(state_->timeout_ms.load());
+  ticket->record = FlightRecorder::instance().record(state_->recorded, *ticket, state_->collectives.load(), state_->point_to_points.load(),
+                                                     id, timeout, inputs, outputs);
+  communicator.set_last(ticket, stream);
+  state_->enqueue(ticket);
+  auto work = c10::make_intrusive<Work>(state_, std::move(ticket), stream, outputs.vec());
+  if (operation.async) {
+    work->keep(inputs);
+    work->keep(outputs);
+  }
+  return work;
+}
+
+// Ending
+
+c10d::ErrorType ProcessGroupHCCL::getError() {
+  if (!state_->failed()) return c10d::ErrorType::SUCCESS;
+  return state_->failure().find("timeout") != std::string::npos ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
+}
+
+void ProcessGroupHCCL::abort() {
+  unwatch(state_);
+  state_->fail("the process group was aborted", true);
+}
+
+void ProcessGroupHCCL::shutdown() {
+  // The watchdog is still there: a peer that is gone fails the group, and the wait ends.
+  while (!state_->failed() && !state_->idle()) {
+    state_->sweep(true);
+    if (!state_->idle()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  unwatch(state_);
+  if (!state_->failed()) {
+    for (const auto& communicator : state_->communicators()) communicator->destroy();
+    state_->fail("the process group was destroyed", false);
+  }
+  state_->forget_communicators();
+  communicators_.fill(nullptr);
+  pairs_.clear();
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  ++splits_;
+  const auto own = std::find(ranks.begin(), ranks.end(), rank_);
+  if (own == ranks.end()) return nullptr;
+  auto given = c10::dynamic_intrusive_pointer_cast<Options>(options);
+  TORCH_CHECK_TYPE(given, "split: the options must be ProcessGroupHCCL.Options");
+  given->global_ranks_in_group.clear();
+  for (const int rank : ranks) given->global_ranks_in_group.push_back(state_->recorded->ranks.at(rank));
+  return c10::make_intrusive<ProcessGroupHCCL>(store, static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size()), given);
+}
+
+}  // namespace torch_npu::distributed

@@ -1,0 +1,82 @@
+// The flight recorder: the last operations of every group, in the form that PyTorch's own analyser
+// (torch.distributed.flight_recorder, torchfrtrace) reads.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+#include <torch/csrc/profiler/combined_traceback.h>
+
+#include "distributed/ticket.h"
+
+namespace torch_npu::distributed {
+
+// What does not change from one entry of a group to the next.
+struct RecordedGroup {
+  size_t id = 0;
+  int rank = 0;
+  std::string name, description;
+  std::vector<uint64_t> ranks;  // global
+};
+
+struct DumpChoice {
+  bool collectives = true;
+  bool stacks = true;  // needs the GIL
+  bool only_active = false;
+};
+
+class C10_EXPORT FlightRecorder {
+ public:
+  static FlightRecorder& instance();
+
+  // Number of entries it keeps; 0 records nothing.
+  size_t capacity() const { return capacity_; }
+
+  uint64_t record(std::shared_ptr<const RecordedGroup> group, const Ticket& ticket, uint64_t collective_sequence,
+                  uint64_t p2p_sequence, uint64_t operation_id, std::chrono::milliseconds timeout, at::TensorList inputs,
+                  at::TensorList outputs);
+  // `milliseconds` negative: not measured.
+  void complete(uint64_t id, float milliseconds);
+  void retire(uint64_t id);  // failed or given up
+  void add_group(std::shared_ptr<const RecordedGroup> group);
+  void reset();
+
+  std::string pickle(const DumpChoice& choice);
+  std::string json(const DumpChoice& choice);
+
+ private:
+  struct Entry {
+    uint64_t id = 0;
+    std::shared_ptr<const RecordedGroup> group;
+    Operation operation;
+    uint64_t collective_sequence = 0, p2p_sequence = 0, operation_id = 0;
+    int64_t created_ns = 0, completed_ns = 0;
+    int64_t timeout_ms = 0;
+    float duration_ms = -1;
+    bool retired = false;
+    pthread_t thread{};
+    c10::SmallVector<int64_t, 8> shapes;  // rank, sizes...; inputs first
+    c10::SmallVector<at::ScalarType, 4> dtypes;
+    size_t inputs = 0;
+    std::shared_ptr<torch::CapturedTraceback> stack;
+  };
+  friend class DumpWriter;
+
+  FlightRecorder();
+  Entry* find(uint64_t id);
+  std::vector<Entry> copy();
+
+  const size_t capacity_;
+  const bool stacks_;
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+  uint64_t next_ = 0;
+  uint64_t first_ = 0;  // entries before were reset
+  std::vector<std::shared_ptr<const RecordedGroup>> groups_;
+};
+
+}  // namespace torch_npu::distributed

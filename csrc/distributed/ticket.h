@@ -1,0 +1,77 @@
+// What is known about one operation in flight, without its tensors: the watchdog may hold this for as long as it
+// likes and never has to free a tensor (which could need the GIL).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <c10/core/ScalarType.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "distributed/resources.h"
+
+namespace torch_npu::distributed {
+
+using Clock = std::chrono::steady_clock;
+
+// What was asked for.
+struct Operation {
+  c10d::OpType type = c10d::OpType::UNKNOWN;
+  const char* name = "";
+  std::chrono::milliseconds timeout{-1};  // negative: the group's
+  bool async = true;                      // false: runs on the caller's stream
+  int peer = -1;                          // the root, or the other rank of a send or receive
+  bool wait_on_host = false;              // wait() returns after it has run (barrier)
+};
+
+class Ticket {
+ public:
+  Operation operation;
+  uint64_t sequence = 0;
+  int64_t input_elements = 0;
+  int64_t output_elements = 0;
+  at::ScalarType dtype = at::ScalarType::Undefined;
+  Clock::time_point enqueued;
+  uint64_t record = 0;  // in the flight recorder
+  PooledEvent start;    // only where timing was asked for
+  PooledEvent end;
+
+  // True once it has run. Throws if the device reports an error.
+  bool query() {
+    if (done_.load(std::memory_order_acquire)) return true;
+    if (!end || !end->query()) return false;
+    done_.store(true, std::memory_order_release);
+    return true;
+  }
+
+  // Keeps the first error.
+  void fail(std::exception_ptr error) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    failed_.store(true, std::memory_order_release);
+  }
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  std::exception_ptr error() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return error_;
+  }
+  void rethrow() const {
+    if (C10_UNLIKELY(failed())) std::rethrow_exception(error());
+  }
+
+  bool point_to_point() const { return operation.type == c10d::OpType::SEND || operation.type == c10d::OpType::RECV; }
+  // "all_reduce(1024 elements of Float)".
+  std::string describe() const;
+
+ private:
+  std::atomic<bool> done_{false};
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace torch_npu::distributed

@@ -1,0 +1,24 @@
+// One thread per process that looks after the operations in flight of every group.
+//
+// Ten times a second it lets go of what has run, asks the communicators for errors that came later, and fails a group
+// of which an operation has taken longer than its timeout: see TORCH_HCCL_ASYNC_ERROR_HANDLING for what that means.
+// Once a second it answers other ranks that are in trouble (desync.h). It never holds a tensor and never needs the
+// GIL, except for the stack traces of a dump, which are given up when the GIL cannot be had.
+#pragma once
+
+#include <memory>
+
+#include "distributed/group_state.h"
+
+namespace torch_npu::distributed {
+
+void watch(std::shared_ptr<GroupState> group);
+// When this returns the watchdog does not know the group any more.
+void unwatch(const std::shared_ptr<GroupState>& group);
+// Ends the thread; to be called before the process ends.
+C10_EXPORT void stop_watchdog();
+
+// Writes the flight recorder to <TORCH_HCCL_DEBUG_INFO_TEMP_FILE><global rank>; returns the path, empty if it could not.
+std::string dump_flight_recorder(int global_rank, bool stacks);
+
+}  // namespace torch_npu::distributed

@@ -1,0 +1,110 @@
+#include "distributed/work.h"
+
+#include <thread>
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/util/Exception.h>
+
+#include "core/options.h"
+#include "distributed/error.h"
+#include "memory/device_allocator.h"
+
+namespace torch_npu::distributed {
+
+Work::Work(std::shared_ptr<GroupState> group, std::shared_ptr<Ticket> ticket, core::Stream stream, std::vector<at::Tensor> outputs)
+    : c10d::Work(group->rank, ticket->operation.type),
+      group_(std::move(group)),
+      ticket_(std::move(ticket)),
+      stream_(stream),
+      outputs_(std::move(outputs)) {}
+
+Work::~Work() {
+  for (const auto& tensor : kept_) {
+    try {
+      if (tensor.has_storage()) memory::record_stream(tensor.storage().data_ptr(), stream_);
+    } catch (...) {
+      // The device is gone (process exit), and its memory with it.
+    }
+  }
+}
+
+bool Work::isCompleted() { return ticket_->failed() || ticket_->query(); }
+bool Work::isSuccess() const { return !ticket_->failed() && ticket_->query(); }
+std::exception_ptr Work::exception() const { return ticket_->error(); }
+
+void Work::synchronize() {
+  ticket_->rethrow();
+  if (ticket_->operation.async) {
+    const auto current = core::current_stream(stream_.device_index());
+    if (current != stream_) ticket_->end->block(current);
+    kept_.clear();
+  }
+}
+
+bool Work::wait(std::chrono::milliseconds timeout) {
+  synchronize();
+  if (C10_UNLIKELY(ticket_->operation.wait_on_host || timeout != kNoTimeout || core::options().hccl_blocking_wait)) {
+    wait_on_host(timeout);
+  }
+  return true;
+}
+
+void Work::wait_on_host(std::chrono::milliseconds timeout) {
+  using namespace std::chrono_literals;
+  if (timeout == kNoTimeout || timeout.count() < 0) {
+    timeout = ticket_->operation.timeout.count() >= 0 ? ticket_->operation.timeout : std::chrono::milliseconds(group_->timeout_ms.load());
+  }
+  const auto begin = Clock::now();
+  for (uint64_t turn = 0;; ++turn) {
+    ticket_->rethrow();
+    if (ticket_->query()) return;
+    if (turn < 2000) continue;
+    const auto waited = Clock::now() - begin;
+    // The watchdog's report is the better one: it gets a few seconds to come.
+    if (waited > timeout + 6s || (waited > timeout && timeout.count() < group_->timeout_ms.load())) {
+      throw_backend_error(c10::str("waited ", std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(), " ms for ",
+                                   ticket_->describe(), ", sequence number ", ticket_->sequence, ", longer than the timeout of ",
+                                   timeout.count(), " ms"));
+    }
+    if (waited < 1ms) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(waited < 20ms ? 50us : 500us);
+    }
+  }
+}
+
+void Work::abort() { group_->fail(ticket_->describe() + " was aborted", true); }
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
+  if (!future_) {
+    const c10::Device device(c10::DeviceType::PrivateUse1, stream_.device_index());
+    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{device});
+    // The future records its events on the current stream, which is to be the operation's.
+    c10::StreamGuard guard(stream_.unwrap());
+    future_->markCompleted(c10::IValue(outputs_));
+  }
+  return future_;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::getFutureResult() {
+  auto result = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
+  try {
+    wait_on_host(kNoTimeout);
+    result->markCompleted(c10::IValue(static_cast<int64_t>(c10d::WorkResult::SUCCESS)));
+  } catch (const c10::Error&) {
+    result->markCompleted(c10::IValue(static_cast<int64_t>(c10d::WorkResult::COMM_ERROR)));
+  }
+  return result;
+}
+
+float Work::getDuration() const {
+  TORCH_CHECK(ticket_->start, "the duration of ", ticket_->describe(), " was not measured; set TORCH_HCCL_ENABLE_TIMING=1 or call "
+              "enable_collectives_timing() of the backend before it");
+  TORCH_CHECK(ticket_->query(), ticket_->describe(), " has not ended yet");
+  return static_cast<float>(ticket_->start->elapsed_time(*ticket_->end));
+}
+
+}  // namespace torch_npu::distributed

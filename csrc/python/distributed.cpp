@@ -1,0 +1,102 @@
+// torch_npu._C._distributed_c10d: the backend "hccl" of torch.distributed.
+#include <torch/csrc/utils/pybind.h>
+
+#include <pybind11/chrono.h>
+#include <pybind11/stl.h>
+
+#include "distributed/process_group.h"
+#include "distributed/watchdog.h"
+#include "python/bindings.h"
+
+namespace torch_npu::python {
+namespace {
+
+using distributed::DumpChoice;
+using distributed::FlightRecorder;
+using distributed::Options;
+using distributed::ProcessGroupHCCL;
+
+// hccl_config as users know it: a dict of HCCL's settings.
+py::dict get_config(const Options& options) {
+  py::dict config;
+  if (options.buffer_size_mb) config["hccl_buffer_size"] = *options.buffer_size_mb;
+  if (options.deterministic) config["hccl_deterministic"] = *options.deterministic;
+  if (options.op_expansion_mode) config["hccl_op_expansion_mode"] = *options.op_expansion_mode;
+  if (options.exec_timeout_s) config["hccl_exec_timeout"] = *options.exec_timeout_s;
+  if (!options.algorithm.empty()) config["hccl_algo"] = options.algorithm;
+  if (!options.communicator_name.empty()) config["group_name"] = options.communicator_name;
+  return config;
+}
+
+void set_config(Options& options, const py::dict& config) {
+  for (const auto& [key, value] : config) {
+    const auto name = key.cast<std::string>();
+    if (name == "hccl_buffer_size") {
+      options.buffer_size_mb = value.cast<uint32_t>();
+    } else if (name == "hccl_deterministic") {
+      options.deterministic = value.cast<uint32_t>();
+    } else if (name == "hccl_op_expansion_mode") {
+      options.op_expansion_mode = value.cast<uint32_t>();
+    } else if (name == "hccl_exec_timeout") {
+      options.exec_timeout_s = value.cast<int32_t>();
+    } else if (name == "hccl_algo") {
+      options.algorithm = value.cast<std::string>();
+    } else if (name == "group_name") {
+      options.communicator_name = value.cast<std::string>();
+    } else {
+      TORCH_CHECK_VALUE(false, "hccl_config: unknown setting ", name,
+                        "; known are hccl_buffer_size, hccl_deterministic, hccl_op_expansion_mode, hccl_exec_timeout, hccl_algo, group_name");
+    }
+  }
+}
+
+void bind_options(py::handle scope, const py::object& base) {
+  py::class_<Options, c10::intrusive_ptr<Options>>(scope, "Options", base)
+      .def(py::init<bool>(), py::arg("is_high_priority_stream") = false)
+      .def_readwrite("is_high_priority_stream", &Options::is_high_priority_stream)
+      .def_property("hccl_config", &get_config, &set_config)
+      .def_readwrite("group_name", &Options::group_name)
+      .def_readwrite("group_desc", &Options::group_desc)
+      .def_readwrite("global_ranks_in_group", &Options::global_ranks_in_group)
+      .def("__copy__", [](const Options& self) { return c10::make_intrusive<Options>(self); })
+      .def("__deepcopy__", [](const Options& self, const py::dict&) { return c10::make_intrusive<Options>(self); }, py::arg("memo"));
+}
+
+}  // namespace
+
+void init_distributed(py::module_& module) {
+  const auto c10d = py::module_::import("torch._C._distributed_c10d");
+  auto part = module.def_submodule("_distributed_c10d", "torch.distributed on NPUs");
+
+  py::class_<ProcessGroupHCCL, c10::intrusive_ptr<ProcessGroupHCCL>> group(part, "ProcessGroupHCCL", c10d.attr("Backend"));
+  bind_options(group, c10d.attr("Backend").attr("Options"));
+  group
+      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const c10::intrusive_ptr<Options>& options) {
+             py::gil_scoped_release no_gil;
+             return c10::make_intrusive<ProcessGroupHCCL>(store, rank, size, options);
+           }),
+           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"))
+      .def("perform_nocolor_split", [](ProcessGroupHCCL&, const at::Device&) {},
+           "For ranks outside of a new group. Nothing to do: HCCL's communicators are made by their members alone.")
+      .def("comm_split_count", &ProcessGroupHCCL::splits)
+      .def("get_hccl_comm_name", &ProcessGroupHCCL::communicator_name, py::arg("device"), Unlocked())
+      .def("_enable_collectives_timing", &ProcessGroupHCCL::enableCollectivesTiming)
+      .def_property_readonly("options", [](ProcessGroupHCCL& self) {
+        return c10::static_intrusive_pointer_cast<Options>(self.getBackendOptions());
+      });
+
+  part.def("_dump_hccl_trace",
+           [](bool collectives, bool stacks, bool only_active) {
+             return py::bytes(FlightRecorder::instance().pickle(DumpChoice{collectives, stacks, only_active}));
+           },
+           py::arg("includeCollectives") = true, py::arg("includeStackTraces") = true, py::arg("onlyActive") = false);
+  part.def("_dump_hccl_trace_json",
+           [](bool collectives, bool only_active) {
+             return py::bytes(FlightRecorder::instance().json(DumpChoice{collectives, false, only_active}));
+           },
+           py::arg("includeCollectives") = true, py::arg("onlyActive") = false);
+  part.def("_reset_hccl_trace", [] { FlightRecorder::instance().reset(); });
+  part.def("_stop_watchdog", &distributed::stop_watchdog, Unlocked());
+}
+
+}  // namespace torch_npu::python

@@ -1,0 +1,125 @@
+"""Groups: sub-groups, splitting, options, default backends, ending and starting again."""
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from ranks import Ranks
+
+
+def total(group=None):
+    x = torch.full((3,), float(dist.get_rank() + 1), device="npu")
+    dist.all_reduce(x, group=group)
+    return x[0].item()
+
+
+def sub_groups(rank, world):
+    three = dist.new_group([0, 1, 3])
+    if rank != 2:
+        assert total(three) == 1 + 2 + 4
+        x = torch.full((2,), float(rank), device="npu")
+        dist.broadcast(x, src=3, group=three)
+        assert x.tolist() == [3, 3]
+    pairs, _ = dist.new_subgroups(2)
+    assert total(pairs) == (3 if rank < 2 else 7)
+    alone = [dist.new_group([r]) for r in range(world)][rank]
+    assert total(alone) == rank + 1
+    assert total() == 10
+    dist.barrier(pairs)
+
+
+def options(rank, world):
+    from torch_npu._C._distributed_c10d import ProcessGroupHCCL
+
+    chosen = ProcessGroupHCCL.Options()
+    chosen.is_high_priority_stream = True
+    chosen.hccl_config = {"hccl_buffer_size": 64, "group_name": "ours"}
+    group = dist.new_group(list(range(world)), pg_options=chosen, timeout=timedelta(seconds=33))
+    backend = group._get_backend(torch.device("npu"))
+    assert isinstance(backend, ProcessGroupHCCL) and backend.name() == "hccl"
+    assert backend.options._timeout == timedelta(seconds=33) and backend.options.is_high_priority_stream
+    assert backend.options.hccl_config == {"hccl_buffer_size": 64, "group_name": "ours"}
+    assert total(group) == world * (world + 1) / 2
+    assert backend.get_hccl_comm_name(torch.npu.current_device()) == "ours"
+    with pytest.raises(ValueError, match="unknown setting"):
+        chosen.hccl_config = {"no_such": 1}
+    with pytest.raises(TypeError, match="pg_options"):
+        dist.new_group(list(range(world)), pg_options="fast")
+
+
+def monitored(rank, world):
+    dist.monitored_barrier()
+    group = dist.new_group(list(range(world)))
+    if rank == 0:
+        with pytest.raises(RuntimeError, match="rank.* 1 did not arrive within 200 ms"):
+            dist.monitored_barrier(group, timedelta(milliseconds=200))
+    dist.barrier()
+
+
+def test_sub_groups(four):
+    four.run(sub_groups)
+
+
+def test_options(two):
+    two.run(options)
+
+
+def test_monitored_barrier(two):
+    two.run(monitored)
+
+
+def start(rank, world, path, backend, eager):
+    torch.npu.set_device(rank)
+    dist.init_process_group(backend, store=dist.FileStore(path, world), rank=rank, world_size=world,
+                            device_id=torch.device("npu", rank) if eager else None, timeout=timedelta(seconds=40))
+
+
+def end(rank, world):
+    dist.destroy_process_group()
+    assert not dist.is_initialized()
+
+
+def defaults(rank, world):
+    assert total() == world * (world + 1) / 2
+    devices = {device.type for device in dist.group.WORLD._device_types}
+    if "cpu" in devices:
+        x = torch.ones(3)
+        dist.all_reduce(x)
+        assert x.tolist() == [world] * 3
+    return sorted(devices)
+
+
+def split(rank, world):
+    groups = dist.split_group(split_ranks=[[0, 1], [2, 3]])
+    assert total(groups) == (3 if rank < 2 else 7)
+    backend = groups._get_backend(torch.device("npu"))
+    assert backend.options.global_ranks_in_group == ([0, 1] if rank < 2 else [2, 3])
+    new = dist.new_group([1, 2])
+    if rank in (1, 2):
+        assert total(new) == 5
+
+
+def test_backends_ending_and_starting_again(tmp_path):
+    with Ranks(4, join=False) as ranks:
+        for turn, (backend, eager) in enumerate([("hccl", True), ("cpu:gloo,npu:hccl", False), (None, True), (None, False)]):
+            ranks.run(start, str(tmp_path / f"store{turn}"), backend, eager)
+            expected = ["cpu", "npu"] if backend and "gloo" in backend else ["npu"]
+            assert ranks.run(defaults) == [expected] * 4
+            if eager:
+                ranks.run(split)
+            ranks.run(end)
+
+
+def again_on_one_store(rank, world, path):
+    store = dist.FileStore(path, world)
+    for _ in range(3):
+        torch.npu.set_device(rank)
+        dist.init_process_group("hccl", store=store, rank=rank, world_size=world)
+        assert total() == 3
+        dist.destroy_process_group()
+
+
+def test_the_same_store_serves_again(tmp_path):
+    with Ranks(2, join=False) as ranks:
+        ranks.run(again_on_one_store, str(tmp_path / "store"))

@@ -1,0 +1,96 @@
+"""Sends and receives, alone and in batches."""
+import torch
+import torch.distributed as dist
+
+from test_collectives import MOVED, same, values
+
+
+def ring(rank, world):
+    after, before = (rank + 1) % world, (rank - 1) % world
+    for dtype in MOVED:
+        for n in (1, 0, 1000):
+            x, y = values((n,), dtype, rank, n).npu(), torch.empty(n, dtype=dtype, device="npu")
+            works = dist.batch_isend_irecv([dist.P2POp(dist.isend, x, after), dist.P2POp(dist.irecv, y, before)])
+            for work in works:
+                work.wait()
+            same(y, values((n,), dtype, before, n), f"{dtype} {n}")
+
+
+def pairs(rank, world):
+    peer = rank ^ 1
+    x, y = values((50,), torch.float32, rank).npu(), torch.empty(50, device="npu")
+    if rank < peer:
+        dist.send(x, peer)
+        assert dist.recv(y, peer) == peer
+    else:
+        assert dist.recv(y, peer) == peer
+        dist.send(x, peer)
+    same(y, values((50,), torch.float32, peer))
+    # Both send first: nobody waits for the other.
+    outgoing = [dist.isend(values((n,), torch.float32, rank, n).npu(), peer) for n in (1, 70000, 3)]
+    incoming = [torch.empty(n, device="npu") for n in (1, 70000, 3)]
+    for work in [dist.irecv(y, peer) for y in incoming] + outgoing:
+        work.wait()
+    for y, n in zip(incoming, (1, 70000, 3)):
+        same(y, values((n,), torch.float32, peer, n))
+    # Not contiguous.
+    grid = torch.zeros(6, 8, device="npu")
+    works = [dist.irecv(grid[:, 1:3], peer), dist.isend(values((2, 6), torch.float32, rank).npu().t(), peer)]
+    for work in works:
+        work.wait()
+    same(grid[:, 1:3], values((2, 6), torch.float32, peer).t())
+    assert grid[:, 3:].sum().item() == 0
+
+
+def batch_of_all(rank, world):
+    # Everybody with everybody, in different orders, with a strided target.
+    others = [r for r in range(world) if r != rank]
+    outs = {r: torch.zeros(4, 3, device="npu") for r in others}
+    operations = [dist.P2POp(dist.irecv, outs[r][:, ::2], r) for r in reversed(others)]
+    operations += [dist.P2POp(dist.isend, values((4, 2), torch.float32, rank, r).npu(), r) for r in others]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    for r in others:
+        same(outs[r][:, ::2], values((4, 2), torch.float32, r, rank))
+        assert outs[r][:, 1].sum().item() == 0
+
+
+def objects(rank, world):
+    if rank == 0:
+        dist.send_object_list(["a", {"b": 2}], 1)
+    elif rank == 1:
+        box = [None, None]
+        dist.recv_object_list(box, 0)
+        assert box == ["a", {"b": 2}]
+
+
+def itself(rank, world):
+    import pytest
+
+    x = torch.ones(2, device="npu")
+    with pytest.raises(ValueError):
+        dist.send(x, rank)
+    with pytest.raises(ValueError):
+        dist.send(x, world)
+
+
+def test_ring(two, four):
+    two.run(ring)
+    four.run(ring)
+
+
+def test_pairs(two, four):
+    two.run(pairs)
+    four.run(pairs)
+
+
+def test_batch(four):
+    four.run(batch_of_all)
+
+
+def test_objects(two):
+    two.run(objects)
+
+
+def test_refuses_itself(two):
+    two.run(itself)

@@ -1,0 +1,115 @@
+"""Asynchronous operations: work, futures, streams, and the memory they use."""
+import pytest
+import torch
+import torch.distributed as dist
+
+
+def asynchronous(rank, world):
+    x = torch.full((300_000,), float(rank + 1), device="npu")
+    total = world * (world + 1) / 2
+    work = dist.all_reduce(x, async_op=True)
+    assert work.wait() is True
+    assert x[0].item() == total and x[-1].item() == total
+    torch.npu.synchronize()
+    assert work.is_completed() and work.is_success() and work.exception() is None
+    assert torch.equal(work.result()[0].cpu(), x.cpu())
+    # Work of the caller's stream that comes before and after is ordered.
+    y = torch.ones(300_000, device="npu")
+    y.mul_(3)
+    work = dist.all_reduce(y, async_op=True)
+    work.block_current_stream()
+    y.add_(1)
+    assert y[7].item() == 3 * world + 1
+
+
+def futures(rank, world):
+    x = torch.full((10_000,), float(rank), device="npu")
+    future = dist.all_reduce(x, async_op=True).get_future()
+    doubled = future.then(lambda done: done.value()[0] * 2).wait()
+    assert doubled[3].item() == world * (world - 1)
+    assert dist.all_reduce(x, async_op=True).get_future_result().wait() == 0
+
+
+def memory_is_not_reused_early(rank, world):
+    # The input's last reference goes while the collective may still be reading it.
+    for turn in range(30):
+        x = torch.full((200_000,), float(rank + turn), device="npu")
+        out = torch.empty(world * 200_000, device="npu")
+        work = dist.all_gather_into_tensor(out, x, async_op=True)
+        del x
+        junk = torch.full((200_000,), -1.0, device="npu")
+        work.wait()
+        assert out.view(world, -1)[:, -1].tolist() == [r + turn for r in range(world)]
+        y = torch.full((200_000,), float(rank), device="npu")
+        dist.all_reduce(y, async_op=True)  # nobody waits for this one
+        del y, junk
+        torch.full((200_000,), -1.0, device="npu")
+    torch.npu.synchronize()
+
+
+def side_streams(rank, world):
+    streams = [torch.npu.Stream() for _ in range(3)]
+    groups = [dist.new_group(list(range(world))) for _ in streams]
+    xs = [torch.full((5000 + i,), float(rank + i), device="npu") for i in range(3)]
+    torch.npu.synchronize()
+    for _ in range(5):
+        for stream, group, x in zip(streams, groups, xs):
+            with torch.npu.stream(stream):
+                dist.all_reduce(x, group=group)
+                x.div_(world)
+    torch.npu.synchronize()
+    for i, x in enumerate(xs):
+        assert abs(x[-1].item() - (sum(range(world)) / world + i)) < 1e-5
+    for group in groups:
+        dist.destroy_process_group(group)
+
+
+def durations(rank, world):
+    x = torch.ones(100_000, device="npu")
+    group = dist.new_group(list(range(world)))
+    backend = group._get_backend(torch.device("npu"))
+    with pytest.raises(RuntimeError, match="not measured"):
+        dist.all_reduce(x, group=group, async_op=True)._get_duration()
+    backend._enable_collectives_timing()
+    work = dist.all_reduce(x, group=group, async_op=True)
+    work.wait()
+    torch.npu.synchronize()
+    assert 0 < work._get_duration() < 10_000
+    dist.destroy_process_group(group)
+
+
+def no_leak(rank, world):
+    import gc
+    import os
+
+    def held():
+        gc.collect()
+        torch.npu.synchronize()
+        return torch.npu.memory_allocated(), len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    x, y = torch.ones(1000, device="npu"), torch.empty(world * 1000, device="npu")
+
+    def turn():
+        dist.all_reduce(x, dist.ReduceOp.AVG)
+        dist.all_gather_into_tensor(y, x, async_op=True).wait()
+        dist.all_gather([torch.empty(1000, device="npu") for _ in range(world)], x)
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, x, (rank + 1) % world),
+                                dist.P2POp(dist.irecv, torch.empty_like(x), (rank - 1) % world)])[0].wait()
+
+    for _ in range(20):
+        turn()
+    before = held()
+    for _ in range(300):
+        turn()
+    dist.barrier()
+    assert held() == before
+
+
+@pytest.mark.parametrize("check", [asynchronous, futures, memory_is_not_reused_early, side_streams, durations],
+                         ids=lambda check: check.__name__)
+def test_work(ranks, check):
+    ranks.run(check)
+
+
+def test_many_operations_leave_nothing_behind(two):
+    two.run(no_leak)
