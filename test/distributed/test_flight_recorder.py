@@ -1,0 +1,53 @@
+"""The flight recorder, and PyTorch's own analyser on what it writes."""
+import pickle
+import subprocess
+import sys
+
+import torch
+import torch.distributed as dist
+
+
+def record(rank, world, path):
+    import json
+
+    from torch_npu import _C
+
+    trace = _C._distributed_c10d
+    trace._reset_hccl_trace()
+    x = torch.ones(3, 4, device="npu")
+    dist.all_reduce(x)
+    dist.all_gather_into_tensor(torch.empty(3 * world, 4, device="npu"), x)
+    if rank == 0:
+        dist.send(x, 1)
+    elif rank == 1:
+        dist.recv(x, 0)
+    dist.barrier()
+    entries = pickle.loads(trace._dump_hccl_trace())["entries"]
+    names = [entry["profiling_name"] for entry in entries]
+    middle = {0: ["hccl:send 0->1"], 1: ["hccl:recv 1<-0"]}.get(rank, [])
+    assert names == ["hccl:all_reduce", "hccl:_all_gather_base", *middle, "hccl:barrier"]
+    assert entries[0]["input_sizes"] == entries[0]["output_sizes"] == [[3, 4]]
+    assert entries[1]["output_sizes"] == [[3 * world, 4]] and entries[1]["input_dtypes"] == ["Float"]
+    assert all(entry["state"] == "completed" for entry in entries[:-1])
+    assert json.loads(trace._dump_hccl_trace_json())["entries"][0]["profiling_name"] == "hccl:all_reduce"
+    with open(path + str(rank), "wb") as file:
+        file.write(trace._dump_hccl_trace())
+
+
+def analyse(folder):
+    """What torchfrtrace makes of the dumps trace_0, trace_1 ... of a folder: its data base."""
+    out = folder / "analysed"
+    done = subprocess.run([sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(folder), "-p", "trace_", "-o", str(out)],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout
+    with open(out, "rb") as file:
+        _, database = pickle.load(file)
+    return database, done.stdout
+
+
+def test_the_analyser_reads_it(two, tmp_path):
+    two.run(record, str(tmp_path / "trace_"))
+    data, output = analyse(tmp_path)
+    names = [collective.collective_name for collective in data.collectives]
+    assert names[:2] == ["hccl:all_reduce", "hccl:_all_gather_base"], output
+    assert all(collective.pass_check for collective in data.collectives), output
