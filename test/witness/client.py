@@ -130,6 +130,44 @@ def out_of_memory():
     assert (kept + 1).sum().item() == 2000.0   # work goes on
 
 
+def one_of_two(rank, path):
+    """A rank of data_parallel: the gradients of DDP are those of one process with the whole batch."""
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl", store=dist.FileStore(path, 2), rank=rank, world_size=2)
+    x = torch.full((5,), float(rank + 1), device="npu")
+    dist.all_reduce(x)
+    assert x.tolist() == [3.0] * 5
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    twin = copy.deepcopy(model)
+    model = DistributedDataParallel(model.npu(), device_ids=[rank])
+    ours, theirs = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, twin))
+    for step in range(5):
+        data, target = torch.randn(8, 8), torch.randint(0, 3, (8,))
+        mine = slice(4 * rank, 4 * rank + 4)
+        for optimizer, loss in ((ours, F.cross_entropy(model(data[mine].npu()), target[mine].npu())),
+                                (theirs, F.cross_entropy(twin(data), target))):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    for actual, expected in zip(model.module.parameters(), twin.parameters()):
+        same(actual, expected)
+    dist.destroy_process_group()
+
+
+def data_parallel():
+    import os
+    import tempfile
+
+    import torch.multiprocessing as mp
+
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(one_of_two, args=(os.path.join(folder, "store"),), nprocs=2)
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     globals()[sys.argv[1]]()

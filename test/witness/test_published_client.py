@@ -20,7 +20,7 @@ CLIENT = pathlib.Path(__file__).with_name("client.py")
 VERSION = "2.13.0"
 SUBJECTS = [
     "device", "tensors", "printing", "streams_and_events", "linear_sgd", "linear_adam", "conv_sgd", "conv_adam",
-    "out_of_memory",
+    "out_of_memory", "data_parallel",
 ]
 
 pytestmark = [
