@@ -4,11 +4,17 @@
 // FlashAttentionScore leaves, for each row, the maximum and the sum of its softmax. PyTorch's operator has no
 // result for them, so they travel in cum_seq_q and cum_seq_k, which only sequences of packed lengths would use;
 // logsumexp is the real one, made from the two.
+#include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/EmptyTensor.h>
+#include <array>
+#include <mutex>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
 #include "aten/factory.h"
+#include "core/error.h"
 #include "core/generator.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
@@ -28,6 +34,22 @@ constexpr int64_t kAllTokens = 2147483647;
 constexpr int64_t kHighPrecision = 0;
 constexpr int64_t kAddAfterScale = 0;  // as PyTorch does; the first version of the operator adds before it scales
 
+// The mask that stands for any causal one, made once for each device. It is used on any stream from then on, so the
+// stream that makes it is awaited.
+const at::Tensor& compressed_causal_mask(const at::Tensor& query) {
+  struct PerDevice {
+    std::once_flag once;
+    at::Tensor mask;
+  };
+  static auto* masks = new std::array<PerDevice, core::kMaxDevices>();  // never destroyed: the device may go first
+  auto& entry = masks->at(static_cast<size_t>(query.get_device()));
+  std::call_once(entry.once, [&] {
+    entry.mask = at::ones({kCompressedMask, kCompressedMask}, query.options().dtype(at::kBool)).triu_(1);
+    NPU_CHECK(acl::aclrtSynchronizeStream(core::current_raw_stream()));
+  });
+  return entry.mask;
+}
+
 // The mask as the kernel wants it: either added to the scores, or a bool tensor where true hides.
 struct Mask {
   at::Tensor added, hidden;
@@ -38,7 +60,7 @@ Mask make_mask(const at::Tensor& query, const at::Tensor& key, const std::option
   Mask mask;
   const auto rows = query.size(2), columns = key.size(2);
   if (causal) {
-    mask.hidden = at::ones({kCompressedMask, kCompressedMask}, query.options().dtype(at::kBool)).triu_(1);
+    mask.hidden = compressed_causal_mask(query);
     mask.sparse_mode = kSparseCausal;
   } else if (bias && bias->defined()) {
     if (bias->scalar_type() == at::kBool) {
@@ -56,6 +78,12 @@ at::Tensor drop_mask(const at::Tensor& query, const at::Tensor& key, double p, i
   auto mask = empty_like_with(query, {(numel + 127) / 128 * 128 / 8}, at::kByte);
   op::run(aclnnDropoutGenMaskV2, at::IntArrayRef(numel), p, seed, offset, query.scalar_type(), mask);
   return mask;
+}
+
+at::Tensor host_number(int64_t value) {
+  auto number = at::detail::empty_cpu({}, at::kLong);
+  *number.mutable_data_ptr<int64_t>() = value;
+  return number;
 }
 
 int64_t read_on_host(const at::Tensor& number) { return number.item<int64_t>(); }
@@ -109,9 +137,8 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
           scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens, mask.sparse_mode == kSparseCausal ? 0 : kAllTokens,
           query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, kAddAfterScale, softmax_max, softmax_sum, softmax_out, output);
   auto logsumexp = softmax_sum.select(-1, 0).log().add_(softmax_max.select(-1, 0));
-  const auto host = at::TensorOptions().dtype(at::kLong);
   return {output, logsumexp, softmax_max, softmax_sum, query.size(2), key.size(2),
-          at::full({}, seed, host), at::full({}, offset, host), at::Tensor()};
+          host_number(seed), host_number(offset), at::Tensor()};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_fused_attention_overrideable_backward(
@@ -132,3 +159,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
 }
 
 }  // namespace torch_npu::native
+
+// scaled_dot_product_attention asks this stub, not the operator, and takes the unfused way where it is empty.
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &torch_npu::native::_fused_sdp_choice)
+}  // namespace at::native

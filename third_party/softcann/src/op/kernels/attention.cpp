@@ -1,11 +1,11 @@
 // CANN's attention operators: layouts, masks and statistics around attention_core.h.
 #include <algorithm>
+#include <cmath>
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bitwise_and.h>
 #include <ATen/ops/bitwise_right_shift.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/log.h>
 #include <ATen/ops/logical_or.h>
 #include <ATen/ops/tensor.h>
 
@@ -80,16 +80,59 @@ void apply_bias(Attention& a, const at::Tensor& bias, int64_t type) {
   a.bias = type == 1 ? bias * a.scale : bias;
 }
 
-// Statistics lie eight times in a row, the width of a vector there. See Note [Softmax statistics].
+// Statistics lie kLanes times in a row, the width of a vector there. See Note [Softmax statistics].
+constexpr int64_t kLanes = 8;
+
+// Room for a number per row, [batch, heads, rows], in the order in which attention_core.h writes it fastest.
+at::Tensor row_numbers(const at::Tensor& query) {
+  return at::empty({query.size(0), query.size(2), query.size(1)}, at::TensorOptions(at::kFloat)).transpose(1, 2);
+}
+
+// Calls each(number of a row, its place in the statistics) for every row. `numbers` is from row_numbers().
+template <class Each>
+void each_row(const at::Tensor& numbers, Each&& each) {
+  float* by_row = numbers.mutable_data_ptr<float>();
+  const int64_t batch = numbers.size(0), heads = numbers.size(1), rows = numbers.size(2);
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t h = 0; h < heads; ++h) each(by_row++, ((b * heads + h) * rows + r) * kLanes);
+    }
+  }
+}
+
+void require_statistics(const at::Tensor& tensor, const at::Tensor& numbers) {
+  TORCH_CHECK(tensor.scalar_type() == at::kFloat && tensor.numel() == numbers.numel() * kLanes,
+              "attention: statistics of ", tensor.scalar_type(), tensor.sizes(), " for ", numbers.sizes(), " rows");
+}
+// Results of another layout are stored after they were made.
+at::Tensor dense(const at::Tensor& tensor) {
+  return tensor.is_contiguous() ? tensor : at::empty(tensor.sizes(), tensor.options());
+}
+
 void put_statistics(const at::Tensor& maximum, const at::Tensor& sum, const at::Tensor& logsumexp) {
-  if (maximum.defined()) maximum.copy_(logsumexp.unsqueeze(-1).expand(maximum.sizes()));
-  if (sum.defined()) sum.fill_(1);
+  require_statistics(maximum, logsumexp);
+  require_statistics(sum, logsumexp);
+  const at::Tensor maximum_made = dense(maximum), sum_made = dense(sum);
+  float *maximum_data = maximum_made.mutable_data_ptr<float>(), *sum_data = sum_made.mutable_data_ptr<float>();
+  each_row(logsumexp, [&](const float* number, int64_t place) {
+    std::fill_n(maximum_data + place, kLanes, *number);
+    std::fill_n(sum_data + place, kLanes, 1.0f);
+  });
+  put(maximum, maximum_made);
+  put(sum, sum_made);
 }
 // Note [Softmax statistics]
 // Only max + log(sum) matters to whoever uses them (the gradient, ring attention's updates): the pair (logsumexp, 1)
 // says it as well as (max, sum).
-at::Tensor logsumexp_of(const at::Tensor& maximum, const at::Tensor& sum) {
-  return maximum.select(-1, 0) + at::log(sum.select(-1, 0));
+at::Tensor logsumexp_of(const at::Tensor& query, const at::Tensor& maximum, const at::Tensor& sum) {
+  const at::Tensor numbers = row_numbers(query), maximum_given = plain(maximum), sum_given = plain(sum);
+  require_statistics(maximum_given, numbers);
+  require_statistics(sum_given, numbers);
+  const float *maximum_data = maximum_given.const_data_ptr<float>(), *sum_data = sum_given.const_data_ptr<float>();
+  each_row(numbers, [&](float* number, int64_t place) {
+    *number = maximum_data[place] + (sum_data[place] == 1.0f ? 0.0f : std::log(sum_data[place]));
+  });
+  return numbers;
 }
 
 struct Settings {
@@ -124,8 +167,8 @@ void score(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
            const Settings& settings, const at::Tensor& maximum, const at::Tensor& sum, const at::Tensor& out) {
   const Attention a = make_attention(query, key, value, extras, settings);
   const bool statistics = maximum.defined() && maximum.numel();
-  const at::Tensor logsumexp =
-      statistics ? at::empty(a.query.sizes().slice(0, 3), query.options().dtype(at::kFloat)) : at::Tensor();
+  TORCH_CHECK(statistics == (sum.defined() && sum.numel()), "attention: softmaxMaxOut and softmaxSumOut go together");
+  const at::Tensor logsumexp = statistics ? row_numbers(a.query) : at::Tensor();
   attention_forward(a, to_heads(out, settings.layout, a.value.size(-1)), logsumexp);
   if (statistics) put_statistics(maximum, sum, logsumexp);
 }
@@ -144,7 +187,7 @@ void score_gradient(const at::Tensor& query, const at::Tensor& key, const at::Te
                                to_heads(results.value, settings.layout, value_size),
                                want_bias ? results.bias : at::Tensor()};
   attention_backward(a, to_heads(grad, settings.layout, value_size), to_heads(out, settings.layout, value_size),
-                     logsumexp_of(maximum, sum), gradients);
+                     logsumexp_of(a.query, maximum, sum), gradients);
   if (want_bias && settings.bias_type == 1) results.bias.mul_(settings.scale);
 }
 

@@ -1,6 +1,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/transformers/attention.h>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <ATen/ops/empty.h>
@@ -94,30 +95,44 @@ void attention_forward(const Attention& attention, const at::Tensor& out, const 
   const bool in_place = out.scalar_type() == a.query.scalar_type() && out.stride(-1) == 1;
   const at::Tensor by_row =
       in_place ? out.transpose(1, 2) : at::empty({batch, rows, heads, out.size(-1)}, a.query.options());
-  const at::Tensor sums = at::empty({batch, rows, heads}, a.query.options().dtype(at::kFloat));
+  const bool sums_in_place = logsumexp.defined() && logsumexp.scalar_type() == at::kFloat && logsumexp.stride(1) == 1 &&
+      logsumexp.stride(2) == heads && logsumexp.stride(0) == rows * heads;
+  const at::Tensor sums = sums_in_place ? logsumexp.transpose(1, 2)
+                                        : at::empty({batch, rows, heads}, a.query.options().dtype(at::kFloat));
   at::native::flash_attention_kernel(at::kCPU, by_row, sums, a.query, a.key, a.value, 0.0, a.causal, additive_mask(a),
                                      a.scale);
   if (!in_place) put(out, by_row.transpose(1, 2));
-  put(logsumexp, sums.transpose(1, 2));
+  if (!sums_in_place) put(logsumexp, sums.transpose(1, 2));
 }
 
 namespace {
 
 void flash_backward(const Attention& a, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& logsumexp,
                     const AttentionGradients& gradients) {
-  const auto zeros = [](const at::Tensor& like) {
-    return at::zeros({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options());
+  // The kernel adds up in its results: straight in the client's memory where layout and type allow.
+  const auto direct = [&](const at::Tensor& result, const at::Tensor& like) {
+    return result.scalar_type() == like.scalar_type() && result.stride(-1) == 1 && result.size(1) == like.size(1) &&
+        result.is_non_overlapping_and_dense();
   };
-  const at::Tensor dq = zeros(a.query), dk = zeros(a.key), dv = zeros(a.value);
+  const auto accumulator = [&](const at::Tensor& result, const at::Tensor& like) {
+    if (!direct(result, like)) return at::zeros({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options());
+    std::memset(result.mutable_data_ptr(), 0, result.nbytes());
+    return result.transpose(1, 2);
+  };
+  const at::Tensor dq = accumulator(gradients.query, a.query), dk = accumulator(gradients.key, a.key),
+                   dv = accumulator(gradients.value, a.value);
   const auto by_row = [&](const at::Tensor& t) {
     return with_dense_rows(t.scalar_type() == a.query.scalar_type() ? t : t.to(a.query.scalar_type())).transpose(1, 2);
   };
   at::native::flash_attention_backward_kernel(at::kCPU, dq, dk, dv, by_row(grad), by_row(a.query), by_row(a.key),
                                               by_row(a.value), by_row(out), logsumexp.transpose(1, 2), 0.0, a.causal,
                                               additive_mask(a), a.scale);
-  put(gradients.query, dq.transpose(1, 2));
-  put(gradients.key, heads_summed(dk.transpose(1, 2), gradients.key.size(1)));
-  put(gradients.value, heads_summed(dv.transpose(1, 2), gradients.value.size(1)));
+  const auto store = [&](const at::Tensor& result, const at::Tensor& made, const at::Tensor& like) {
+    if (!direct(result, like)) put(result, heads_summed(made.transpose(1, 2), result.size(1)));
+  };
+  store(gradients.query, dq, a.query);
+  store(gradients.key, dk, a.key);
+  store(gradients.value, dv, a.value);
 }
 
 }  // namespace
