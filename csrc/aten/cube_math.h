@@ -1,14 +1,12 @@
 // cubeMathType: which precision the matrix unit may use for float32.
 #pragma once
 
-#include "core/options.h"
+#include <cstdint>
 
 namespace torch_npu::native {
 
-constexpr int8_t kKeepDtype = 0;
-constexpr int8_t kUseHf32 = 3;
-
-inline int8_t matmul_math_type() { return core::options().matmul_allow_hf32 ? kUseHf32 : kKeepDtype; }
-inline int8_t convolution_math_type() { return core::options().conv_allow_hf32 ? kUseHf32 : kKeepDtype; }
+// Not inline: every generated file includes this, and a new option shall not compile them all again.
+int8_t matmul_math_type();
+int8_t convolution_math_type();
 
 }  // namespace torch_npu::native
