@@ -41,7 +41,7 @@ def start():
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import _compile, _patches, _runtime
+    from torch_npu import _compile, _options, _patches, _runtime
     from torch_npu.multiprocessing import reductions
 
     _patches.apply()
@@ -52,6 +52,8 @@ def start():
         from torch_npu import distributed
 
         distributed._register()
+    if _options.get("transfer_to_npu"):
+        from torch_npu.contrib import transfer_to_npu  # noqa: F401
 
 
 def public_names():

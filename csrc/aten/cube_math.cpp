@@ -5,7 +5,6 @@
 namespace torch_npu::native {
 namespace {
 
-constexpr int8_t kKeepDtype = 0;
 constexpr int8_t kUseHf32 = 3;
 
 }  // namespace

@@ -1,0 +1,74 @@
+"""C++ outside of this project, as its authors would build it: the two examples."""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch_npu.utils import cpp_extension
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+USE = """
+import torch, torch_npu, npu_axpy
+axpy = torch.ops.npu_axpy.axpy
+x, y = torch.randn(5, 3), torch.randn(5, 3)
+on_npu = [t.npu().requires_grad_() for t in (x, y)]
+out = axpy(2.5, *on_npu)
+torch.testing.assert_close(out.cpu(), y + 2.5 * x)
+out.sum().backward()
+torch.testing.assert_close(on_npu[0].grad.cpu(), torch.full((5, 3), 2.5))
+torch.testing.assert_close(on_npu[1].grad.cpu(), torch.ones(5, 3))
+try:
+    axpy(1.0, x.npu(), y[:2].npu())
+except RuntimeError as error:
+    assert "must agree" in str(error), error
+else:
+    raise AssertionError("wrong shapes were accepted")
+assert not torch_npu.fallbacks(), torch_npu.fallbacks()
+print("the extension works")
+"""
+
+
+def run(*command, cwd):
+    """Output of a command; the test fails with its messages where it does."""
+    done = subprocess.run([str(word) for word in command], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout.decode()[-4000:]
+    return done.stdout.decode()
+
+
+def test_extension_builds_and_runs(tmp_path):
+    folder = tmp_path / "cpp_extension"
+    shutil.copytree(ROOT / "examples" / "cpp_extension", folder)
+    run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=folder)
+    assert "the extension works" in run(sys.executable, "-c", USE, cwd=folder)
+
+
+def test_libtorch_program_builds_and_runs(tmp_path):
+    import torch_npu
+    packages = pathlib.Path(torch.__file__).parent
+    cmake = shutil.which("cmake", path=str(pathlib.Path(sys.executable).parent)) or shutil.which("cmake")
+    run(cmake, "-S", ROOT / "examples" / "libtorch", "-B", tmp_path, f"-DTORCH_DIR={packages}",
+        f"-DTORCH_NPU_DIR={pathlib.Path(torch_npu.__file__).parent}", cwd=tmp_path)
+    run(cmake, "--build", tmp_path, cwd=tmp_path)
+    assert "x + 2.0" in run(tmp_path / "train", cwd=tmp_path)
+
+
+def test_installed_headers_name_nothing_but_the_contract():
+    """softcann is not the adapter's business, and a header outside of the package would be missing elsewhere."""
+    root = pathlib.Path(cpp_extension.include_paths()[0])
+    folders = [pathlib.Path(path) for path in cpp_extension.include_paths()]
+    for header in root.rglob("*.h"):
+        text = header.read_text()
+        assert "softcann" not in text, header
+        for line in text.splitlines():
+            if line.startswith('#include "'):
+                name = line.split('"')[1]
+                assert any((folder / name).is_file() for folder in [*folders, header.parent]), f"{header}: {name}"
+
+
+def test_missing_headers_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(cpp_extension, "_PACKAGE", tmp_path)
+    with pytest.raises(RuntimeError, match="install torch_npu again"):
+        cpp_extension.NpuExtension("x", ["x.cpp"])
