@@ -108,7 +108,9 @@ OP_COST(aclnnNorm, reduction(self)) {
   at::cpu::linalg_vector_norm_outf(self, pScalar, maybe(dim), keepdim, out.scalar_type(), out);
 }
 OP_COST(aclnnLinalgVectorNorm, reduction(self)) {
-  at::cpu::linalg_vector_norm_outf(self, ord, maybe(dims), keepDims, out.scalar_type(), out);
+  // ATen names the dtype it computes in, which of a complex operand is the complex one.
+  const at::ScalarType type = self.is_complex() ? c10::toComplexType(out.scalar_type()) : out.scalar_type();
+  at::cpu::linalg_vector_norm_outf(self, ord, maybe(dims), keepDims, type, out);
 }
 OP_COST(aclnnLogSumExp, 4 * reduction(self)) {
   c10::SmallVector<int64_t, 8> dims(dim.begin(), dim.end());
