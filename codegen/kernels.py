@@ -76,6 +76,8 @@ class _Builder:
             return self._hand_written(function)
         if function.structured:
             return self._structured(self.schemas.groups[self.entry.op])
+        if self.entry.kernel:
+            raise self.fail("'kernel' is for structured operators: torch has no meta function of it, use 'impl'")
         if function.structured_delegate is not None:
             raise self.fail(f"is derived from the structured {function.structured_delegate}: name that one instead")
         return self._unstructured(function)
@@ -124,11 +126,18 @@ class _Builder:
         parameters.update(computed)
         parameters.update({name: "const at::Tensor &" for name in outputs})
 
-        body, used = self._calls(values)
-        used = [name for name in parameters if name in used]
-        kernel = f"run_{cpp_name(self.entry.op)}"
-        text = [f"// {self.entry.op}",
-                f"void {kernel}({', '.join(f'{parameters[name]} {name}' for name in used)}) {{", *body, "}", ""]
+        declarations = []
+        if self.entry.kernel:
+            # A precomputed value replaces the argument of its name; those that torch only adds are left out.
+            kernel, used = f"native::{self.entry.kernel}", [n for n in parameters if n in bindings or n in outputs]
+            text = [f"// {self.entry.op}"]
+            declarations = [f"void {self.entry.kernel}({', '.join(f'{parameters[n]} {n}' for n in used)});"]
+        else:
+            body, used = self._calls(values)
+            used = [name for name in parameters if name in used]
+            kernel = f"run_{cpp_name(self.entry.op)}"
+            text = [f"// {self.entry.op}",
+                    f"void {kernel}({', '.join(f'{parameters[name]} {name}' for name in used)}) {{", *body, "}", ""]
         registered = []
         for function in group.functions():
             name = str(function.func.name)
@@ -140,7 +149,7 @@ class _Builder:
                                         self._pointwise(function, kernel, used, outputs))
             registered.append((name, f"npu_{cpp_name(name)}"))
         header = f"{group.functional.root_name}_meta.h"
-        return self._unit(out, "\n".join(text), registered, includes=[header])
+        return self._unit(out, "\n".join(text), registered, declarations, includes=[header])
 
     def _pointwise(self, function, kernel: str, used: List[str], outputs: List[str]) -> List[str]:
         """The way past torch's meta function, for operands that need none of its work. See kernel.h, Note [Pointwise]."""

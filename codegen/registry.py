@@ -7,7 +7,7 @@ import yaml
 
 from .errors import Location, RegistryError, RegistryErrors
 
-KEYS = {"op", "aclnn", "scalar", "when", "only_if", "pointwise", "out", "variants", "impl", "reason", "symint", "since", "until"}
+KEYS = {"op", "aclnn", "scalar", "when", "only_if", "pointwise", "out", "variants", "impl", "kernel", "reason", "symint", "since", "until"}
 VARIANTS = ("functional", "inplace", "out")
 POINTWISE = ("same", "bool")
 
@@ -24,6 +24,7 @@ class Entry(NamedTuple):
     out: Optional[Dict[Optional[str], str]]  # output name (None: the only one) -> shape rule
     variants: Tuple[str, ...]
     impl: Optional[str]
+    kernel: Optional[str]                 # C++ function that fills the outputs of a structured operator
     reason: Optional[str]
     symint: bool
     since: Optional[Tuple[int, int]]
@@ -113,14 +114,15 @@ def _check(where: Location, fields: Dict[str, Any]) -> Entry:
 
     if not text("op"):
         fail("'op' is missing")
-    if ("aclnn" in fields) == ("impl" in fields):
-        fail("needs either 'aclnn' or 'impl'")
-    if "impl" in fields and not text("reason"):
-        fail("'impl' needs a 'reason': why the registry's own means do not suffice")
-    if "reason" in fields and "impl" not in fields:
-        fail("'reason' belongs to 'impl'")
-    if "impl" in fields and (set(fields) & {"scalar", "when", "only_if", "pointwise", "out", "variants"}):
-        fail("'impl' stands alone: the C++ function decides everything")
+    if sum(key in fields for key in ("aclnn", "impl", "kernel")) != 1:
+        fail("needs either 'aclnn', 'impl' or 'kernel'")
+    by_hand = next((key for key in ("impl", "kernel") if key in fields), None)
+    if by_hand and not text("reason"):
+        fail(f"{by_hand!r} needs a 'reason': why the registry's own means do not suffice")
+    if "reason" in fields and not by_hand:
+        fail("'reason' belongs to 'impl' or 'kernel'")
+    if by_hand and (set(fields) & {"scalar", "when", "only_if", "pointwise", "out", "variants"}):
+        fail(f"{by_hand!r} stands alone: the C++ function decides everything")
     scalar = fields.get("scalar", {})
     if not isinstance(scalar, dict):
         fail("'scalar' maps an argument to a call")
@@ -140,4 +142,5 @@ def _check(where: Location, fields: Dict[str, Any]) -> Entry:
     if fields.get("symint", "false") not in ("true", "false"):
         fail("'symint' is true or false")
     return Entry(where, fields["op"], text("aclnn"), scalar, [(w["if"], w["aclnn"]) for w in when],
-                 text("only_if"), text("pointwise"), out, variants, text("impl"), text("reason"), fields.get("symint") == "true", version("since"), version("until"))
+                 text("only_if"), text("pointwise"), out, variants, text("impl"), text("kernel"),
+                 text("reason"), fields.get("symint") == "true", version("since"), version("until"))

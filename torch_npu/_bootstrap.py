@@ -48,6 +48,7 @@ def start():
     _compile.register_when_imported()
     reductions.register()
     _runtime.prepare()
+    torch_npu._C._apply_fallback_ops()
     if torch.distributed.is_available():
         from torch_npu import distributed
 

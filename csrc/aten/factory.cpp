@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/fill.h>
 #include <c10/core/Allocator.h>
@@ -77,6 +78,16 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
       at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
   fill_if_deterministic(result);
   return result;
+}
+
+// A zero that has no memory, which autograd uses for gradients that are not there.
+at::Tensor _efficientzerotensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                                std::optional<at::Device> device, std::optional<bool>) {
+  auto where = device.value_or(c10::Device(c10::DeviceType::PrivateUse1));
+  if (!where.has_index()) where.set_index(core::current_device());
+  at::native::ZeroTensorAllocator allocator(where);
+  const c10::DispatchKeySet keys({c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor});
+  return at::detail::empty_generic(size, &allocator, keys, c10::dtype_or_default(dtype), std::nullopt);
 }
 
 }  // namespace torch_npu::native

@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
@@ -50,22 +51,40 @@ bool enter(const std::string& name, uint64_t bytes) {
   return record.calls++ == 0;
 }
 
-void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const char* why) {
   const auto name = c10::toString(op.operator_name());
-  TORCH_CHECK_NOT_IMPLEMENTED(!core::options().fallback_forbidden, name,
-                              " is not implemented for the NPU, and running it on the CPU is forbidden "
-                              "(TORCH_NPU_FALLBACK_CPU_DISABLE).");
   uint64_t bytes = 0;
   for (const auto& argument : torch::jit::last(*stack, op.schema().arguments().size())) bytes += npu_bytes(argument);
   if (enter(name, bytes) && core::options().fallback_warning) {
-    TORCH_WARN(name, " is not implemented for the NPU and runs on the CPU instead: its tensors are copied there and back "
-               "at every call. torch_npu.fallbacks() lists such operators.");
+    TORCH_WARN(name, why, " its tensors are copied there and back at every call. torch_npu.fallbacks() lists such operators.");
   }
   const auto start = std::chrono::steady_clock::now();
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  bytes = 0;
+  for (const auto& returned : torch::jit::last(*stack, op.schema().returns().size())) bytes += npu_bytes(returned);
   std::lock_guard<std::mutex> lock(ledger().mutex);
-  ledger().records[name].seconds += elapsed.count();
+  auto& record = ledger().records[name];
+  record.seconds += elapsed.count();
+  record.bytes += bytes;
+}
+
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!core::options().fallback_forbidden, c10::toString(op.operator_name()),
+                              " is not implemented for the NPU, and running it on the CPU is forbidden "
+                              "(TORCH_NPU_FALLBACK_CPU_DISABLE).");
+  run_on_cpu(op, stack, " is not implemented for the NPU and runs on the CPU instead:");
+}
+
+void forced_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  run_on_cpu(op, stack, " runs on the CPU because TORCH_NPU_FALLBACK_OPS names it:");
+}
+
+bool makes_view(const c10::FunctionSchema& schema) {
+  for (const auto& returned : schema.returns()) {
+    if (returned.alias_info() && !returned.alias_info()->isWrite()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -80,6 +99,33 @@ std::vector<FallbackRecord> fallback_ledger() {
 void reset_fallback_ledger() {
   std::lock_guard<std::mutex> lock(ledger().mutex);
   ledger().records.clear();
+}
+
+void apply_fallback_ops() {
+  if (core::options().fallback_ops.empty()) return;
+  static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  const auto all = c10::Dispatcher::singleton().getAllOpNames();
+  std::istringstream list(core::options().fallback_ops);
+  for (std::string wanted; std::getline(list, wanted, ',');) {
+    wanted.erase(0, wanted.find_first_not_of(" "));
+    wanted.erase(wanted.find_last_not_of(" ") + 1);
+    if (wanted.empty()) continue;
+    if (wanted.rfind("aten::", 0) != 0) wanted = "aten::" + wanted;
+    const bool overload = wanted.find('.') != std::string::npos;
+    bool found = false;
+    for (const auto& name : all) {
+      if (overload ? c10::toString(name) != wanted : name.name != wanted) continue;
+      const auto op = c10::Dispatcher::singleton().findOp(name);
+      const auto& schema = op->schema();
+      TORCH_CHECK_VALUE(!makes_view(schema), "TORCH_NPU_FALLBACK_OPS: ", wanted, " makes a view, which cannot run on another device");
+      const bool composed = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+      TORCH_CHECK_VALUE(!composed || !overload, "TORCH_NPU_FALLBACK_OPS: ", wanted, " is made of other operators on every device; name those");
+      if (composed) continue;
+      found = true;
+      library->impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&forced_fallback>());
+    }
+    TORCH_CHECK_VALUE(found, "TORCH_NPU_FALLBACK_OPS: there is no operator ", wanted, ", or it is made of others");
+  }
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {

@@ -1,5 +1,6 @@
 // Random numbers. PyTorch's own templates check the arguments; the kernels here draw.
 #include <ATen/native/DistributionTemplates.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/multinomial_native.h>
 
@@ -17,6 +18,7 @@ NPU_OPERATOR(aclnnInplaceBernoulli);
 NPU_OPERATOR(aclnnInplaceBernoulliTensor);
 NPU_OPERATOR(aclnnRandperm);
 NPU_OPERATOR(aclnnMultinomial);
+NPU_OPERATOR(aclnnRReluWithNoise);
 
 namespace {
 
@@ -242,7 +244,28 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
 }
 
 at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {
-  return grad_output.mul(mask).mul_(scale);
+  const auto kept = grad_output.mul(mask);
+  return at::isIntegralType(kept.scalar_type(), true) ? kept.mul(scale) : kept.mul_(scale);
+}
+
+at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+                                 Generator generator, at::Tensor& out) {
+  TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(), "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
+              " noise.shape = ", noise.sizes());
+  TORCH_CHECK(lower.toDouble() <= upper.toDouble(), "Lower bound should be less than or equal to the upper bound");
+  at::native::resize_output(out, self.sizes());
+  const auto [seed, offset] = core::philox_state(generator, training ? self.numel() : 0);
+  op::run(aclnnRReluWithNoise, self, noise, lower, upper, training, seed, offset, out);
+  return out;
+}
+at::Tensor rrelu_with_noise(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+                            Generator generator) {
+  auto out = empty_like_with(self, self.sizes());
+  return native::rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), out);
+}
+at::Tensor& rrelu_with_noise_(at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+                              Generator generator) {
+  return native::rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), self);
 }
 
 }  // namespace torch_npu::native

@@ -302,6 +302,11 @@ at::Tensor cast(const at::Tensor& tensor, at::ScalarType dtype) {
   return tensor.scalar_type() == dtype ? tensor : tensor.to(dtype);
 }
 
+const at::Tensor& bool_mask(const at::Tensor& mask, const char* op) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, op, " only supports boolean masks, but got mask with dtype ", mask.scalar_type());
+  return mask;
+}
+
 at::Tensor class_weights(const std::optional<at::Tensor>& weight, const at::Tensor& scores) {
   if (weight && weight->defined()) return *weight;
   return at::ones({scores.dim() == 1 ? scores.size(0) : scores.size(1)}, options_of(scores));

@@ -106,6 +106,8 @@ at::DimVector spatial(at::IntArrayRef stride, at::IntArrayRef kernel_size, int64
 
 // `tensor` in another dtype; itself when it has it already.
 at::Tensor cast(const at::Tensor& tensor, at::ScalarType dtype);
+// `mask`, which must be bool; `op` names the operator in the error.
+const at::Tensor& bool_mask(const at::Tensor& mask, const char* op);
 // Weight of each class; undefined means 1 for each, which CANN wants spelled out.
 at::Tensor class_weights(const std::optional<at::Tensor>& weight, const at::Tensor& scores);
 // Numbers as a 1-D device tensor of the dtype of `like`.

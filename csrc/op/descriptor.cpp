@@ -1,7 +1,8 @@
 #include "op/descriptor.h"
 
-#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/_copy_from.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
 
 namespace torch_npu::op {
 
@@ -21,6 +22,10 @@ aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned) {
   TORCH_CHECK(tensor.device() == here, "Expected all tensors to be on the same device, but found at least two devices, ", here,
               " and ", tensor.device(), "!");
   TORCH_CHECK(tensor.layout() == c10::kStrided, "the NPU operator takes strided tensors, got layout ", tensor.layout());
+  if (has_math_bits(*tensor.unsafeGetTensorImpl())) {
+    owned = tensor._is_zerotensor() ? at::zeros(tensor.sizes(), tensor.options()) : tensor.resolve_conj().resolve_neg();
+    return describe_local(*owned.unsafeGetTensorImpl());
+  }
   return describe_local(*tensor.unsafeGetTensorImpl());
 }
 

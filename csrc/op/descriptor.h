@@ -22,7 +22,8 @@
 namespace torch_npu::op {
 
 // A tensor of the current device as CANN's descriptor; undefined gives nullptr. `owned` receives the
-// device copy that a zero-dim CPU tensor needs. Throws c10::Error for a tensor of another device.
+// device copy that a zero-dim CPU tensor needs, or one whose conj or neg bit says to read it otherwise.
+// Throws c10::Error for a tensor of another device.
 C10_EXPORT aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned);
 
 inline aclTensor* describe_local(const c10::TensorImpl& impl) {
@@ -38,10 +39,16 @@ inline aclTensor* describe_local(const c10::TensorImpl& impl) {
                               const_cast<void*>(storage.data()));
 }
 
+// CANN reads memory as it stands.
+inline bool has_math_bits(const c10::TensorImpl& impl) {
+  constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
+  return impl.key_set().has_any(kBits);
+}
+
 inline aclTensor* describe(const at::Tensor& tensor, at::Tensor& owned) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   if (C10_LIKELY(impl->key_set().has_backend(c10::BackendComponent::PrivateUse1Bit) && tensor.defined() &&
-                 impl->device().index() == core::thread_state.device)) {
+                 impl->device().index() == core::thread_state.device && !has_math_bits(*impl))) {
     return describe_local(*impl);
   }
   return describe_foreign(tensor, owned);

@@ -11,6 +11,7 @@
 // allocator hands it out again only to work of the same stream, which runs later, so no event is needed.
 #pragma once
 
+#include <array>
 #include <tuple>
 #include <vector>
 
@@ -19,6 +20,7 @@
 
 #include "aclnn/aclnn_ops.h"
 #include "core/stream.h"
+#include "op/check_numbers.h"
 #include "op/descriptor.h"
 #include "op/launch_hooks.h"
 
@@ -79,6 +81,11 @@ constexpr bool is_result() {
   return (std::is_same_v<P, aclTensor*> && std::is_same_v<A, at::Tensor>) || std::is_same_v<P, aclTensorList*>;
 }
 
+template <class... P, class... A>
+std::array<NumberSource, sizeof...(A)> number_sources(const A&... arguments) {
+  return {number_source(arguments, std::is_same_v<P, aclTensor*> || std::is_same_v<P, aclTensorList*>)...};
+}
+
 template <class D>
 void append_shape(std::vector<at::DimVector>& shapes, const D& descriptor) {
   if constexpr (std::is_same_v<D, Descriptor<aclTensor*>>) shapes.push_back(view_shape(descriptor.get()));
@@ -96,6 +103,7 @@ struct Launcher<std::tuple<P...>> {
     if constexpr ((is_result<P, A>() || ...)) {
       if (!(writes_elements<P>(arguments) || ...)) return;  // every result is empty
     }
+    const bool finite = C10_UNLIKELY(checks_numbers()) && operands_are_finite(op.name(), number_sources<P...>(arguments...));
     const auto stream = core::current_raw_stream();
     uint64_t workspace_size = 0;
     aclOpExecutor* executor = nullptr;
@@ -108,6 +116,7 @@ struct Launcher<std::tuple<P...>> {
     status = op.phase_two()(workspace.get(), workspace_size, executor, stream);
     if (C10_UNLIKELY(status != 0)) throw_operator_error(op.name(), status);
     if (C10_UNLIKELY(launch_hooks_active())) run_launch_hooks(op.name(), stream);
+    if (C10_UNLIKELY(finite)) check_results(op.name(), number_sources<P...>(arguments...));
     if (shapes) {
       wait_for_operator(op.name(), stream);
       std::apply([&](const auto&... descriptor) { (append_shape(*shapes, descriptor), ...); }, descriptors);

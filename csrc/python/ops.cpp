@@ -20,6 +20,7 @@ py::list ledger() {
 void init_ops(py::module_& module) {
   module.def("_fallback_ledger", &ledger);
   module.def("_reset_fallback_ledger", &native::reset_fallback_ledger);
+  module.def("_apply_fallback_ops", &native::apply_fallback_ops);
 }
 
 }  // namespace torch_npu::python

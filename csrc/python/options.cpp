@@ -1,5 +1,6 @@
 // The options table.
 #include "core/options.h"
+#include "op/check_numbers.h"
 #include "op/launch_hooks.h"
 #include "python/bindings.h"
 
@@ -23,8 +24,9 @@ py::list describe() {
 
 void set(const std::string& name, const std::string& value) {
   core::set_option(name, value);
-  // The only option that is not read where it acts: it is a hook, so that launches need not ask.
+  // The options that are not read where they act, so that launches need not ask.
   if (name == "launch_blocking") op::set_launch_blocking(core::options().launch_blocking);
+  if (name == "check_nan_inf") op::set_check_numbers(core::options().check_nan_inf);
 }
 
 }  // namespace

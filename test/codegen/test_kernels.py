@@ -66,6 +66,15 @@ def test_hand_written_kernel_is_declared_and_called_on_its_device(build):
                                       "  const DeviceScope scope(self);\n  return native::view(self, size);\n}")
 
 
+def test_composed_structured_kernel_serves_all_overloads(build):
+    unit, = build("- op: fmax.out\n  kernel: fmax_kernel\n  reason: none in CANN\n")
+    assert sorted(overloads(unit)) == ["fmax", "fmax.out"]
+    assert unit.declarations == ["void fmax_kernel(const at::Tensor & self, const at::Tensor & other, const at::Tensor & out);"]
+    for function in ("npu_fmax", "npu_fmax_out"):
+        assert "native::fmax_kernel(self, other, op.output(0));" in body(unit, function)
+    assert unit.aclnn == []
+
+
 def test_factory_takes_the_device_from_its_options(build):
     unit, = build("- op: empty.memory_format\n  impl: empty\n  reason: allocates\n")
     assert "const DeviceScope scope(device);" in unit.text

@@ -29,18 +29,22 @@ bool saves_variance() {
 }
 
 // Channel statistics of few elements, in place; never worth an ATen call each.
+template <class T, class F>
+void each_of(at::Tensor& values, F&& f) {
+  T* data = values.mutable_data_ptr<T>();
+  for (int64_t i = 0; i < values.numel(); ++i) data[i] = static_cast<T>(f(static_cast<double>(data[i])));
+}
 template <class F>
 void each_channel(at::Tensor& values, F&& f) {
-  AT_ASSERT(values.scalar_type() == at::kFloat && values.is_contiguous());
-  float* data = values.mutable_data_ptr<float>();
-  for (int64_t i = 0; i < values.numel(); ++i) data[i] = static_cast<float>(f(static_cast<double>(data[i])));
+  AT_ASSERT(values.is_contiguous());
+  values.scalar_type() == at::kDouble ? each_of<double>(values, f) : each_of<float>(values, f);
 }
 void to_saved(at::Tensor& invstd, double eps) {
   if (saves_variance()) each_channel(invstd, [eps](double inverse) { return 1.0 / (inverse * inverse) - eps; });
 }
 at::Tensor from_saved(const at::Tensor& saved, double eps) {
   if (!saved.defined() || !saves_variance()) return saved;
-  at::Tensor invstd = saved.to(at::kFloat, false, true).contiguous();
+  at::Tensor invstd = saved.to(wide_type(saved), false, true).contiguous();
   each_channel(invstd, [eps](double variance) { return 1.0 / std::sqrt(variance + eps); });
   return invstd;
 }
@@ -121,7 +125,7 @@ OP(aclnnBatchNormElemt) {
   put(output, result);
 }
 OP(aclnnBatchNormGatherStatsWithCounts) {
-  const at::Tensor counted = counts.to(at::kFloat).view({-1, 1});
+  const at::Tensor counted = counts.to(wide_type(mean)).view({-1, 1});
   const at::Tensor total = counted.sum();
   const at::Tensor average = (widened(mean) * counted).sum(0) / total;
   const at::Tensor spread_within = widened(invstd).pow(-2) - eps, apart = (widened(mean) - average).square();

@@ -22,8 +22,8 @@ void put(const at::Tensor& out, const at::Tensor& value) {
 
 PlainResult::PlainResult(const at::Tensor& target, bool wanted) : target_(target) {
   if (!wanted || !target.defined()) return;
-  own_ = target.scalar_type() != at::kFloat || !target.is_contiguous();
-  value_ = own_ ? at::empty(target.sizes(), target.options().dtype(at::kFloat)) : target;
+  own_ = target.scalar_type() != wide_type(target) || !target.is_contiguous();
+  value_ = own_ ? at::empty(target.sizes(), target.options().dtype(wide_type(target))) : target;
 }
 
 std::vector<int64_t> spread(at::IntArrayRef values, size_t count) {

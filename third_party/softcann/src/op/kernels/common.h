@@ -16,9 +16,13 @@ inline bool low_precision(at::ScalarType type) {
 inline bool low_precision(const at::Tensor& tensor) {
   return tensor.defined() && low_precision(tensor.scalar_type());
 }
-// The same tensor where it is float32 already or absent.
+// The dtype that kernels compute in: float64 stays what it is, all else is float32.
+inline at::ScalarType wide_type(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+// The same tensor where it is wide already or absent.
 inline at::Tensor widened(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.scalar_type() != at::kFloat ? tensor.to(at::kFloat) : tensor;
+  return tensor.defined() && tensor.scalar_type() != wide_type(tensor) ? tensor.to(at::kFloat) : tensor;
 }
 
 // Stores a result in `out`: converts the type, broadcasts, and takes another shape of as many elements. No-op where
@@ -37,7 +41,7 @@ void into(const at::Tensor& out, Compute&& compute, int skip = 0) {
   put(out, value);
 }
 
-// As the kernels of ATen that take no strides want it: float32 and contiguous.
+// As the kernels of ATen that take no strides want it: wide and contiguous.
 inline at::Tensor plain(const at::Tensor& tensor) {
   return tensor.defined() ? widened(tensor).contiguous() : tensor;
 }

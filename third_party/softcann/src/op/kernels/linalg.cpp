@@ -2,9 +2,9 @@
 #include <ATen/ops/_cdist_backward.h>
 #include <ATen/ops/cdist.h>
 #include <ATen/ops/fft_rfft.h>
-#include <ATen/ops/inverse.h>
-#include <ATen/ops/linalg_cholesky.h>
+#include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/linalg_cross_cpu_dispatch.h>
+#include <ATen/ops/linalg_inv_ex.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/linalg_svd.h>
 #include <ATen/ops/linalg_svdvals.h>
@@ -15,13 +15,33 @@
 #include <ATen/ops/triangular_solve.h>
 #include <ATen/ops/view_as_real.h>
 
+#include <limits>
+
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 
 using namespace softcann::op;
 
-OP(aclnnInverse) { put(out, at::inverse(self)); }
-OP(aclnnLinalgCholesky) { put(out, at::linalg_cholesky(self, upper)); }
+// A device does not stop for a matrix without inverse: the result has numbers that are not finite.
+OP(aclnnInverse) { put(out, std::get<0>(at::linalg_inv_ex(self))); }
+// Nor for one that is not positive definite: from the minor that failed on, the diagonal is NaN.
+OP(aclnnLinalgCholesky) {
+  const auto [factor, info] = at::linalg_cholesky_ex(self, upper);
+  put(out, factor);
+  const at::Tensor failed = info.reshape({-1}), diagonals = out.diagonal(0, -2, -1);
+  for (int64_t i = 0; i < failed.numel(); ++i) {
+    const int64_t minor = failed[i].item<int64_t>();
+    if (minor == 0) continue;
+    // A view for each matrix: `out` may have any strides.
+    at::Tensor diagonal = diagonals;
+    for (int64_t d = 0, rest = i, inner = failed.numel(); d < info.dim(); ++d) {
+      inner /= info.size(d);
+      diagonal = diagonal.select(0, rest / inner);
+      rest %= inner;
+    }
+    diagonal.narrow(0, minor - 1, diagonal.size(0) - minor + 1).fill_(std::numeric_limits<double>::quiet_NaN());
+  }
+}
 OP(aclnnLinalgCross) { at::cpu::linalg_cross_outf(self, other, dim, out); }
 OP(aclnnLinalgQr) {
   constexpr std::string_view modes[] = {"reduced", "complete", "r"};

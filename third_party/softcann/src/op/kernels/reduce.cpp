@@ -104,11 +104,20 @@ OP_COST(aclnnStdMeanCorrection, 2 * reduction(self)) {
   meanOut.copy_(mean);
 }
 
+namespace {
+
+// ATen names the dtype it computes in, which of a complex operand is the complex one.
+at::ScalarType norm_type(const at::Tensor& self, const at::Tensor& out) {
+  return self.is_complex() ? c10::toComplexType(out.scalar_type()) : out.scalar_type();
+}
+
+}  // namespace
+
 OP_COST(aclnnNorm, reduction(self)) {
-  at::cpu::linalg_vector_norm_outf(self, pScalar, maybe(dim), keepdim, out.scalar_type(), out);
+  at::cpu::linalg_vector_norm_outf(self, pScalar, maybe(dim), keepdim, norm_type(self, out), out);
 }
 OP_COST(aclnnLinalgVectorNorm, reduction(self)) {
-  at::cpu::linalg_vector_norm_outf(self, ord, maybe(dims), keepDims, out.scalar_type(), out);
+  at::cpu::linalg_vector_norm_outf(self, ord, maybe(dims), keepDims, norm_type(self, out), out);
 }
 OP_COST(aclnnLogSumExp, 4 * reduction(self)) {
   c10::SmallVector<int64_t, 8> dims(dim.begin(), dim.end());

@@ -1,0 +1,43 @@
+// What operators made of other operators have in common.
+#pragma once
+
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/result_type.h>
+
+#include "aten/shape_rules.h"
+
+namespace torch_npu::native {
+
+// A structured kernel's output is const by torchgen's convention; its elements are not.
+inline at::Tensor& result(const at::Tensor& out) { return const_cast<at::Tensor&>(out); }
+
+// The dtype an elementwise operator computes in: half precision is widened, integers become the default floating dtype.
+inline at::ScalarType compute_type(at::ScalarType type) {
+  if (type == at::kHalf || type == at::kBFloat16) return at::kFloat;
+  return at::isIntegralType(type, /*includeBool=*/true) ? c10::typeMetaToScalarType(c10::get_default_dtype()) : type;
+}
+
+// One operand on the result's device (it may be a number on the host) in a dtype.
+inline at::Tensor operand(const at::Tensor& tensor, const at::Tensor& out, at::ScalarType type) {
+  return tensor.to(out.device(), type);
+}
+inline std::pair<at::Tensor, at::Tensor> promoted(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto type = at::result_type(self, other);
+  return {operand(self, out, type), operand(other, out, type)};
+}
+inline std::pair<at::Tensor, at::Tensor> widened(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto type = compute_type(at::result_type(self, other));
+  return {operand(self, out, type), operand(other, out, type)};
+}
+inline at::Tensor widened(const at::Tensor& self) { return cast(self, compute_type(self.scalar_type())); }
+
+// An out overload made of the functional one.
+inline at::Tensor& give(at::Tensor& out, const at::Tensor& value) {
+  at::native::resize_output(out, value.sizes());
+  return out.copy_(value);
+}
+
+}  // namespace torch_npu::native

@@ -1,0 +1,122 @@
+// Elementwise functions that CANN lacks, exactly as compositions of those it has.
+#include <limits>
+
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "aten/compose.h"
+#include "generated/torch_npu_native_functions.h"
+
+namespace torch_npu::native {
+namespace {
+
+// How a floating dtype is laid out, for the functions that work on bits.
+struct Layout {
+  at::ScalarType bits;
+  int mantissa;
+  int64_t bias;
+  int64_t exponent_mask;
+};
+
+Layout layout_of(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return {at::kLong, 52, 1023, 0x7ff};
+    case at::kHalf:
+      return {at::kShort, 10, 15, 0x1f};
+    case at::kBFloat16:
+      return {at::kShort, 7, 127, 0xff};
+    default:
+      return {at::kInt, 23, 127, 0xff};
+  }
+}
+
+}  // namespace
+
+void fmax_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto [a, b] = promoted(self, other, out);
+  auto larger = at::maximum(a, b);
+  if (a.is_floating_point()) larger = at::where(a.isnan(), b, at::where(b.isnan(), a, larger));
+  result(out).copy_(larger);
+}
+
+void fmin_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto [a, b] = promoted(self, other, out);
+  auto smaller = at::minimum(a, b);
+  if (a.is_floating_point()) smaller = at::where(a.isnan(), b, at::where(b.isnan(), a, smaller));
+  result(out).copy_(smaller);
+}
+
+void copysign_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto magnitude = operand(self, out, out.scalar_type()).abs();
+  result(out).copy_(at::where(operand(other, out, other.scalar_type()).signbit(), magnitude.neg(), magnitude));
+}
+
+// The larger operand is taken out of the root, so that nothing overflows.
+void hypot_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto [x, y] = widened(self, other, out);
+  const auto a = x.abs(), b = y.abs();
+  const auto larger = at::maximum(a, b), smaller = at::minimum(a, b);
+  auto length = larger.mul(smaller.div(larger).square_().add_(1).sqrt_());
+  length.masked_fill_(larger.eq(0), 0);
+  length.masked_fill_(a.isinf().logical_or(b.isinf()), std::numeric_limits<double>::infinity());
+  result(out).copy_(length);
+}
+
+// The neighbour's bits, read as an integer, differ by one: floats of one sign are ordered as their bits are.
+void nextafter_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto [from, to] = promoted(self, other, out);
+  const auto layout = layout_of(from.scalar_type());
+  const auto sizes = out.sizes();
+  const auto a = from.expand(sizes).contiguous(), b = to.expand(sizes).contiguous();
+  const auto bits = a.view(layout.bits);
+  const auto away = a.lt(b).eq(a.gt(0));  // from zero
+  const auto moved = bits.add(away.to(layout.bits).mul_(2).sub_(1)).view(a.scalar_type());
+  const auto smallest = at::full_like(bits, 1).view(a.scalar_type());
+  const auto from_zero = at::where(b.signbit(), smallest.neg(), smallest);
+  auto next = at::where(a.eq(0), from_zero, moved);
+  next = at::where(a.eq(b), b, next);
+  next = at::where(a.isnan(), a, at::where(b.isnan(), b, next));
+  result(out).copy_(next);
+}
+
+std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tensor& mantissa, at::Tensor& exponent) {
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "torch.frexp() only supports floating-point dtypes");
+  TORCH_CHECK(mantissa.dtype() == self.dtype(), "torch.frexp() expects mantissa to have dtype ", self.dtype(), " but got ", mantissa.dtype());
+  TORCH_CHECK(exponent.dtype() == at::kInt, "torch.frexp() expects exponent to have int dtype but got ", exponent.dtype());
+  const auto value = widened(self).contiguous();
+  const auto layout = layout_of(value.scalar_type());
+  // A subnormal number is made normal first.
+  const bool is_double = value.scalar_type() == at::kDouble;
+  const auto smallest = is_double ? std::numeric_limits<double>::min() : static_cast<double>(std::numeric_limits<float>::min());
+  const auto tiny = value.abs().lt(smallest);
+  const auto normal = at::where(tiny, value.mul(static_cast<double>(int64_t(1) << layout.mantissa)), value);
+  const auto bits = normal.view(layout.bits);
+  const int64_t field = layout.exponent_mask << layout.mantissa;
+  auto power = bits.bitwise_and(field).bitwise_right_shift_(layout.mantissa).sub_(layout.bias - 1).sub_(tiny.to(layout.bits).mul_(layout.mantissa));
+  auto fraction = bits.bitwise_and(~field).bitwise_or_((layout.bias - 1) << layout.mantissa).view(value.scalar_type());
+  const auto special = value.eq(0).logical_or_(value.isfinite().logical_not_());
+  power.masked_fill_(special, 0);
+  give(mantissa, at::where(special, value, fraction));
+  give(exponent, power);
+  return {mantissa, exponent};
+}
+
+void entr_kernel(const at::Tensor& self, const at::Tensor& out) {
+  const auto x = widened(self);
+  auto entropy = x.mul(x.log()).neg_();
+  entropy.masked_fill_(x.eq(0), 0).masked_fill_(x.lt(0), -std::numeric_limits<double>::infinity());
+  result(out).copy_(entropy);
+}
+
+void lcm_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto [a, b] = promoted(self, other, out);
+  const auto divisor = a.gcd(b);
+  const auto multiple = a.div(divisor.masked_fill(divisor.eq(0), 1), "trunc").mul_(b).abs_();
+  result(out).copy_(multiple.masked_fill_(divisor.eq(0), 0));
+}
+
+}  // namespace torch_npu::native

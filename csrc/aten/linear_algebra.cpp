@@ -1,0 +1,132 @@
+// Factorizations and solvers that CANN has operators for, and what follows from them.
+#include <cmath>
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/linalg_cholesky.h>
+#include <ATen/ops/linalg_solve_triangular.h>
+
+#include "aten/compose.h"
+#include "aten/factory.h"
+#include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
+
+namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnInverse);
+NPU_OPERATOR(aclnnLinalgCholesky);
+NPU_OPERATOR(aclnnSvd);
+NPU_OPERATOR(aclnnTriangularSolve);
+
+namespace {
+
+void check_square(const at::Tensor& tensor, const char* op) {
+  TORCH_CHECK(tensor.dim() >= 2, op, ": The input tensor must have at least 2 dimensions.");
+  TORCH_CHECK(tensor.size(-1) == tensor.size(-2), op, ": A must be batches of square matrices, but they are ", tensor.size(-2), " by ",
+              tensor.size(-1), " matrices");
+}
+
+// Both with the batch dimensions they broadcast to.
+std::pair<at::Tensor, at::Tensor> same_batch(const at::Tensor& a, const at::Tensor& b) {
+  const auto batch = at::infer_size_dimvector(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2));
+  const auto expanded = [&](const at::Tensor& tensor) {
+    auto sizes = batch;
+    sizes.push_back(tensor.size(-2));
+    sizes.push_back(tensor.size(-1));
+    return tensor.expand(sizes);
+  };
+  return {expanded(a), expanded(b)};
+}
+
+}  // namespace
+
+at::Tensor linalg_solve_triangular(const at::Tensor& self, const at::Tensor& B, bool upper, bool left, bool unitriangular) {
+  check_square(self, "linalg.solve_triangular");
+  TORCH_CHECK(B.dim() >= 2, "linalg.solve_triangular: The input tensor B must have at least 2 dimensions.");
+  TORCH_CHECK(self.scalar_type() == B.scalar_type(), "linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type ",
+              self.scalar_type(), " and B of type ", B.scalar_type(), " instead");
+  TORCH_CHECK(left ? self.size(-2) == B.size(-2) : self.size(-1) == B.size(-1),
+              "linalg.solve_triangular: Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B", " (",
+              self.size(-2), "x", self.size(-1), " and ", B.size(-2), "x", B.size(-1), ")");
+  if (!left) return native::linalg_solve_triangular(self.mT(), B.mT(), !upper, true, unitriangular).mT();
+  const auto [a, b] = same_batch(self, B);
+  auto solution = empty_like_with(b, b.sizes());
+  auto copy = empty_like_with(a, a.sizes());
+  if (solution.numel() != 0) op::run(aclnnTriangularSolve, b, a, upper, false, unitriangular, solution, copy);
+  return solution;
+}
+
+at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor& B, bool upper, bool left, bool unitriangular, at::Tensor& out) {
+  return give(out, native::linalg_solve_triangular(self, B, upper, left, unitriangular));
+}
+
+void linalg_svd_kernel(const at::Tensor& A, bool full_matrices, bool compute_uv, std::optional<std::string_view>, const at::Tensor& U,
+                       const at::Tensor& S, const at::Tensor& Vh) {
+  if (A.numel() == 0) {
+    for (const auto* vectors : {&U, &Vh}) {
+      if (vectors->defined() && vectors->numel() != 0) result(*vectors).zero_().diagonal(0, -2, -1).fill_(1);
+    }
+    return;
+  }
+  auto v = compute_uv ? empty_like_with(Vh, Vh.mT().sizes()) : Vh;
+  op::run(aclnnSvd, A, full_matrices, compute_uv, S, U, v);
+  if (compute_uv) result(Vh).copy_(v.mH());
+}
+
+// An operator that fails leaves no number: what is not finite, of a finite matrix, has no inverse.
+void linalg_inv_kernel(const at::Tensor& A, bool, const at::Tensor& inverse, const at::Tensor& info) {
+  op::run(aclnnInverse, A, inverse);
+  if (A.numel() == 0) {
+    result(info).zero_();
+    return;
+  }
+  const auto whole = [](const at::Tensor& matrix) { return matrix.isfinite().flatten(-2).all(-1); };
+  result(info).copy_(whole(inverse).logical_not_().logical_and_(whole(A)).to(at::kInt).mul_(A.size(-1)));
+}
+
+// The order of the leading minor that is not positive definite: from there on the factor's diagonal is NaN.
+void linalg_cholesky_kernel(const at::Tensor& self, bool upper, bool, const at::Tensor& L, const at::Tensor& info) {
+  if (self.numel() == 0) {
+    result(info).zero_();
+    return;
+  }
+  op::run(aclnnLinalgCholesky, self, upper, L);
+  const auto failed = L.diagonal(0, -2, -1).isnan().to(at::kInt);
+  result(info).copy_(failed.argmax(-1).add_(1).mul_(failed.amax(-1)));
+}
+
+at::Tensor cholesky(const at::Tensor& self, bool upper) { return at::linalg_cholesky(self, upper); }
+at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) { return give(out, at::linalg_cholesky(self, upper)); }
+
+at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
+  check_square(self, "cholesky_inverse");
+  const auto identity = at::eye(self.size(-1), self.options()).expand(self.sizes());
+  const auto half = at::linalg_solve_triangular(self, identity, upper);
+  return upper ? half.matmul(half.mH()) : half.mH().matmul(half);
+}
+at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor& out) { return give(out, native::cholesky_inverse(self, upper)); }
+
+at::Tensor _cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, bool upper) {
+  const auto first = at::linalg_solve_triangular(upper ? A.mH() : A, self, false);
+  return at::linalg_solve_triangular(upper ? A : A.mH(), first, true);
+}
+
+// By scaling and squaring: with a norm of at most one half the Taylor series has converged after its sixteenth term.
+at::Tensor linalg_matrix_exp(const at::Tensor& self) {
+  check_square(self, "linalg.matrix_exp");
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()) || self.is_complex(), "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got ",
+              self.scalar_type());
+  constexpr int kTerms = 16;
+  const auto a = widened(self);
+  auto sum = at::eye(a.size(-1), a.options()).expand(a.sizes()).clone();
+  if (a.numel() == 0) return cast(sum, self.scalar_type());
+  const double norm = a.abs().sum(-2).max().item<double>();
+  const int halvings = std::isfinite(norm) && norm > 0.5 ? static_cast<int>(std::ceil(std::log2(norm / 0.5))) : 0;
+  const auto scaled = a.mul(std::ldexp(1.0, -halvings));
+  const auto identity = sum.clone();
+  for (int k = kTerms; k > 0; --k) sum = scaled.matmul(sum).div_(k).add_(identity);
+  for (int i = 0; i < halvings; ++i) sum = sum.matmul(sum);
+  return cast(sum, self.scalar_type());
+}
+
+}  // namespace torch_npu::native
