@@ -11,6 +11,10 @@ def test_subgroups():
     ranks.run(4, ["communicators", "subgroups"])
 
 
+def test_rank_table():
+    ranks.run(3, ["communicators", "rank_table"])
+
+
 def test_configuration_and_wrong_arguments():
     ranks.run(2, ["communicators", "configured"], ["communicators", "wrong_arguments"])
 
