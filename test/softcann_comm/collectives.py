@@ -36,8 +36,21 @@ def data(seed, ranks, count, dtype):
     return rng.integers(limits.min, limits.max, (ranks, count), numbers, endpoint=True)
 
 
+def reduced_wide(rows, op):
+    """The same for 128-bit integers, which numpy does not know: one row of 16 bytes an element."""
+    apply = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min}[op]
+    numbers = [[int.from_bytes(bytes(item), "little", signed=True) for item in row] for row in rows]
+    totals = numbers[0]
+    for row in numbers[1:]:
+        totals = [apply(a, b) for a, b in zip(totals, row)]
+    data = b"".join((total % (1 << 128)).to_bytes(16, "little") for total in totals)
+    return np.frombuffer(data, np.uint8).reshape(-1, 16)
+
+
 def reduced(rows, dtype, op):
     """In the order of ranks; 16-bit floating point in float32, rounded at the end."""
+    if dtype == "int128":
+        return reduced_wide(rows, op)
     half = dtype in ("float16", "bfloat16")
     total = to_float(rows[0], dtype) if half else rows[0].copy()
     for row in rows[1:]:

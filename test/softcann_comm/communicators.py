@@ -1,5 +1,6 @@
 """Making and leaving communicators; runs in each rank (see ranks.py)."""
 import ctypes
+import json
 import os
 import pathlib
 
@@ -128,6 +129,34 @@ def one_process(place, size):
             assert (results[rank].read() == np.arange(count) * (size * (size + 1) // 2)).all()
     for comm in comms:
         comm.destroy()
+
+
+def rank_table(place):
+    """A communicator by a file that lists the ranks, twice; then by one that is not right."""
+    devices = [{"device_id": str(rank), "rank_id": str(rank)} for rank in range(place.size)]
+    table = json.dumps({"version": "1.0", "server_list": [{"server_id": "here", "device": devices}]}, indent=1).encode()
+    if place.rank == 0:
+        place.put("table", table)
+        place.put("gap", table.replace(b'"rank_id": "0"', b'"rank_id": "7"'))
+    place.get("gap")
+
+    def connect(name):
+        handle, config = ctypes.c_void_p(), hccl.Config("by table")
+        hccl.check(hccl.hccl.HcclCommInitClusterInfoConfig(str(place.folder / name).encode(), ctypes.c_uint32(place.rank),
+                                                           ctypes.byref(config), ctypes.byref(handle)))
+        return hccl.Comm(handle.value, place.rank, place.size)
+
+    for _ in range(2):
+        comm = connect("table")
+        assert comm.name() == "by table" and total(comm, 1 << place.rank) == (1 << place.size) - 1
+        comm.destroy()
+    for name, text in (("gap", "are not 0, 1, 2"), ("nowhere", "cannot read")):
+        try:
+            connect(name)
+        except hccl.HcclError as error:
+            assert text in str(error), error
+        else:
+            raise AssertionError(f"no error with {name}")
 
 
 def apart(place):

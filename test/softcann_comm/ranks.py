@@ -1,5 +1,5 @@
-"""Runs a function in several processes, one a rank. Functions live in modules of this folder, so that the processes import
-little: `python ranks.py module function rank size folder arguments`."""
+"""Runs functions in several processes, one a rank. A call is [module, function, arguments...], of a module of this folder:
+`python ranks.py rank size folder calls`. Starting processes is what costs, so a test gives them all it has."""
 import importlib
 import json
 import os
@@ -41,12 +41,12 @@ class Place:
         return hccl.Comm.connect(len(ranks), self.get(name), ranks.index(self.rank))
 
 
-def start(module, function, size, *arguments, folder, last=(), **environment):
-    """One process a rank; `last` is what to put before the command of the last one."""
-    command = [sys.executable, str(FOLDER / "ranks.py"), module, function]
+def start(size, *calls, folder, last=(), **environment):
+    """One process a rank, which makes the calls one after the other; `last` is put before the command of the last one."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("SOFTCANN_")}
     settings.update(SOFTCANN_MEMORY="1G", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", **environment)
-    return [subprocess.Popen((list(last) if rank == size - 1 else []) + command + [str(rank), str(size), str(folder), json.dumps(arguments)],
+    command = [sys.executable, str(FOLDER / "ranks.py")]
+    return [subprocess.Popen((list(last) if rank == size - 1 else []) + command + [str(rank), str(size), str(folder), json.dumps(calls)],
                              env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
             for rank in range(size)]
 
@@ -65,19 +65,24 @@ def finish(processes, seconds=60):
     return outputs
 
 
-def run(module, function, size, *arguments, seconds=60, last=(), **environment):
-    """Runs function(place, *arguments) of the module in `size` processes; all have to succeed."""
+def run(size, *calls, seconds=100, last=(), **environment):
+    """Makes the calls, function(place, arguments...), in `size` processes; all have to succeed."""
     with tempfile.TemporaryDirectory() as folder:
-        processes = start(module, function, size, *arguments, folder=folder, last=last, **environment)
+        processes = start(size, *calls, folder=folder, last=last, **environment)
         outputs = finish(processes, seconds)
     for rank, (process, output) in enumerate(zip(processes, outputs)):
         assert process.returncode == 0, f"rank {rank} of {size} ended with {process.returncode}:\n{output[-4000:]}"
     return outputs
 
 
-if __name__ == "__main__":
-    module, function, rank, size, folder, arguments = sys.argv[1:]
-    sys.path.insert(0, str(FOLDER))
+def main(rank, size, folder, calls):
     import hccl
     hccl.open_device()
-    getattr(importlib.import_module(module), function)(Place(int(rank), int(size), folder), *json.loads(arguments))
+    place = Place(int(rank), int(size), folder)
+    for module, function, *arguments in json.loads(calls):
+        getattr(importlib.import_module(module), function)(place, *arguments)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(FOLDER))
+    main(*sys.argv[1:])

@@ -8,37 +8,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import ranks  # noqa: E402
 from collectives import LARGE, REDUCIBLE, SMALL  # noqa: E402
 
-
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_reductions(size):
-    ranks.run("collectives", "reductions", size, [0, 1, SMALL, LARGE], REDUCIBLE)
+COUNTS = [0, 1, SMALL, LARGE]
+COPIED = REDUCIBLE + ["int128", "hif8", "float8_e4m3", "float8_e5m2", "float8_e8m0"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_copies(size):
-    ranks.run("collectives", "copies", size, [0, 1, SMALL, LARGE], REDUCIBLE + ["int128", "hif8", "float8_e4m3", "float8_e5m2"])
+def test_every_collective(size):
+    ranks.run(size, ["collectives", "reductions", COUNTS, REDUCIBLE],
+              ["collectives", "reductions", [SMALL], ["int128"]],
+              ["collectives", "copies", COUNTS, COPIED],
+              ["collectives", "uneven", 1], ["collectives", "uneven", 1500],
+              ["collectives", "messages", 0], ["collectives", "messages", 5], ["collectives", "messages", 300001])
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
-@pytest.mark.parametrize("scale", [1, 1500])
-def test_uneven_parts(size, scale):
-    ranks.run("collectives", "uneven", size, scale)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("count", [0, 5, 300001])
-def test_messages(size, count):
-    ranks.run("collectives", "messages", size, count)
-
-
-def test_streams_and_communicators():
-    ranks.run("collectives", "streams", 2, 5)
-
-
-@pytest.mark.parametrize("size", [2, 8])
-def test_many_in_order(size):
-    ranks.run("collectives", "in_order", size, 300)
+def test_streams_communicators_and_order():
+    ranks.run(2, ["collectives", "streams", 5], ["collectives", "in_order", 300])
 
 
 def test_eight_ranks():
-    ranks.run("collectives", "reductions", 8, [1, SMALL, 4099], ["float32", "bfloat16"])
+    ranks.run(8, ["collectives", "reductions", [SMALL, 4099], ["float32", "bfloat16"]], ["collectives", "in_order", 20])

@@ -8,26 +8,26 @@ import ranks  # noqa: E402
 
 
 def test_subgroups():
-    ranks.run("communicators", "subgroups", 4)
+    ranks.run(4, ["communicators", "subgroups"])
 
 
-def test_configuration():
-    ranks.run("communicators", "configured", 2)
+def test_rank_table():
+    ranks.run(3, ["communicators", "rank_table"])
 
 
-def test_wrong_arguments():
-    ranks.run("communicators", "wrong_arguments", 2)
+def test_configuration_and_wrong_arguments():
+    ranks.run(2, ["communicators", "configured"], ["communicators", "wrong_arguments"])
 
 
-def test_a_rank_joins_once():
-    ranks.run("communicators", "join_twice", 2, HCCL_CONNECT_TIMEOUT="1")
+def test_a_rank_joins_once_or_never():
+    ranks.run(2, ["communicators", "join_twice"], ["failures", "never_there"], HCCL_CONNECT_TIMEOUT="1")
 
 
 def test_all_ranks_in_one_process():
-    ranks.run("communicators", "one_process", 1, 3, SOFTCANN_DEVICE_COUNT="3")
+    ranks.run(1, ["communicators", "one_process", 3], SOFTCANN_DEVICE_COUNT="3")
 
 
 def test_nothing_is_left_behind():
     files = sorted(os.listdir("/dev/shm"))
-    ranks.run("communicators", "again_and_again", 2, 50)
+    ranks.run(2, ["communicators", "again_and_again", 50])
     assert sorted(os.listdir("/dev/shm")) == files

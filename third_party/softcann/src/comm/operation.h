@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/control.h"
-#include "rt/runtime.h"
+#include "rt/exchange.h"
 
 #pragma GCC visibility push(default)
 #include "hccl/hccl.h"

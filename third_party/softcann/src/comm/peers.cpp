@@ -88,21 +88,32 @@ int open_descriptor(int pid, int fd) {
 std::shared_ptr<Mapping> Mapping::open(int pid, int fd, size_t bytes) {
   const int file = open_descriptor(pid, fd);
   if (file < 0) return nullptr;
+  const std::shared_ptr<Mapping> made = of_file(file, bytes);
+  const int reason = errno;
+  close(file);
+  errno = reason;
+  return made;
+}
+
+std::shared_ptr<Mapping> Mapping::of_file(int fd, size_t bytes) {
   struct stat status {};
-  if (fstat(file, &status) != 0 || static_cast<size_t>(status.st_size) < bytes) {
-    close(file);
+  if (fstat(fd, &status) != 0) return nullptr;
+  if (static_cast<size_t>(status.st_size) < bytes) {
     errno = ESTALE;
     return nullptr;
   }
-  const auto made = mappings().find({status.st_dev, status.st_ino}, [&]() -> std::shared_ptr<Mapping> {
-    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  return mappings().find({status.st_dev, status.st_ino}, [&]() -> std::shared_ptr<Mapping> {
+    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (p == MAP_FAILED) return nullptr;
     madvise(p, bytes, MADV_DONTDUMP);
     madvise(p, bytes, MADV_HUGEPAGE);
     return std::shared_ptr<Mapping>(new Mapping(static_cast<char*>(p), bytes));
   }, [](const Mapping&) { return true; });
-  close(file);
-  return made;
+}
+
+std::shared_ptr<Mapping> Mapping::anonymous(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : std::shared_ptr<Mapping>(new Mapping(static_cast<char*>(p), bytes));
 }
 
 Mapping::~Mapping() { munmap(view_, bytes_); }

@@ -21,11 +21,15 @@ class Process {
   int descriptor_;
 };
 
-// Another process's memory file, mapped here; shared by all communicators of this process that need it.
+// A memory file mapped here, once for all communicators of this process that need it.
 class Mapping {
  public:
-  // nullptr, with errno set, when the process is gone or does not let this one in.
+  // Descriptor `fd` of process `pid`. nullptr, with errno set, when the process is gone or does not let this one in.
   static std::shared_ptr<Mapping> open(int pid, int fd, size_t bytes);
+  // A file this process has open; the descriptor stays the caller's.
+  static std::shared_ptr<Mapping> of_file(int fd, size_t bytes);
+  // Memory of this process alone.
+  static std::shared_ptr<Mapping> anonymous(size_t bytes);
   ~Mapping();
   char* view() const { return view_; }
 

@@ -19,6 +19,13 @@ void combine(T* out, const T* a, const T* b, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) out[i] = apply<Op>(a[i], b[i]);
 }
 
+// The commonest case, two ranks that both want the result, without a second pass. The outputs may be the inputs.
+template <HcclReduceOp Op, class T>
+void combine_for_both(T* first, T* second, const T* a, const T* b, uint64_t count) {
+#pragma GCC ivdep
+  for (uint64_t i = 0; i < count; ++i) first[i] = second[i] = apply<Op>(a[i], b[i]);
+}
+
 inline void widen(const Bfloat* from, float* to, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) to[i] = bfloat_to_float(from[i].bits);
 }
@@ -72,6 +79,12 @@ void reduce_block(T* out, const T* const* from, uint32_t sources, uint64_t count
 template <HcclReduceOp Op, class T>
 void reduce_all(const char* const* from, uint32_t sources, char* const* to, uint32_t targets, uint64_t count) {
   const T* at[kMaxRanks];
+  if constexpr (kWide<T>) {
+    if (sources == 2 && targets == 2) {
+      return combine_for_both<Op>(reinterpret_cast<T*>(to[0]), reinterpret_cast<T*>(to[1]),
+          reinterpret_cast<const T*>(from[0]), reinterpret_cast<const T*>(from[1]), count);
+    }
+  }
   for (uint64_t first = 0; first < count; first += kBlock) {
     const uint64_t length = std::min(kBlock, count - first);
     for (uint32_t k = 0; k < sources; ++k) at[k] = reinterpret_cast<const T*>(from[k]) + first;

@@ -37,14 +37,12 @@ std::nullptr_t refuse(HcclResult* code, HcclResult reason, const char* format, A
 }
 
 // The segment, mapped in full. The header must be the one the root made.
-void* map_segment(const char* entry, const RootInfo& info, uint32_t ranks, HcclResult* code) {
+std::shared_ptr<Mapping> map_segment(const char* entry, const RootInfo& info, uint32_t ranks, HcclResult* code) {
   const int fd = open_descriptor(info.pid, info.segment_fd);
   if (fd < 0) {
     return refuse(code, HCCL_E_REMOTE, "%s: cannot open what process %d shares, which called HcclGetRootInfo: %s", entry,
         info.pid, std::strerror(errno));
   }
-  const size_t bytes = Control::bytes(ranks);
-  struct stat status {};
   // The descriptor may be another file by now, whose size is none of our business.
   uint64_t first_words[2] = {};
   static_assert(offsetof(ControlHeader, magic) == 0 && offsetof(ControlHeader, nonce) == 8);
@@ -54,18 +52,18 @@ void* map_segment(const char* entry, const RootInfo& info, uint32_t ranks, HcclR
     return refuse(code, HCCL_E_PARA, "%s: the rootInfo is used up: process %d shares its communicator no longer", entry,
         info.pid);
   }
+  const size_t bytes = Control::bytes(ranks);
+  struct stat status {};
   // Each rank makes the file large enough; the first one succeeds, for the others it is.
   const bool sized = fstat(fd, &status) == 0 &&
       (static_cast<size_t>(status.st_size) >= bytes || ftruncate(fd, static_cast<off_t>(bytes)) == 0);
-  void* memory = sized ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
+  std::shared_ptr<Mapping> segment = sized ? Mapping::of_file(fd, bytes) : nullptr;
   const int reason = errno;
   close(fd);
-  if (memory == MAP_FAILED) {
-    refuse(code, HCCL_E_MEMORY, "%s: cannot map %zu bytes of shared memory: %s", entry, bytes,
-        std::strerror(reason));
-    return nullptr;
+  if (segment == nullptr) {
+    refuse(code, HCCL_E_MEMORY, "%s: cannot map %zu bytes of shared memory: %s", entry, bytes, std::strerror(reason));
   }
-  return memory;
+  return segment;
 }
 
 }  // namespace
@@ -114,11 +112,10 @@ void close_root(const RootInfo& info) {
 }
 
 std::unique_ptr<SharedTransport> alone(const Member& member) {
-  void* segment = mmap(nullptr, Control::bytes(1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-      -1, 0);
+  const std::shared_ptr<Mapping> segment = Mapping::anonymous(Control::bytes(1));
   DeviceMemory memory;
-  if (segment == MAP_FAILED || !device_memory(member.device, &memory)) return nullptr;
-  RankState& state = Control(segment, 1).state(0);
+  if (segment == nullptr || !device_memory(member.device, &memory)) return nullptr;
+  RankState& state = Control(segment->view(), 1).state(0);
   state.pid = getpid();
   std::snprintf(state.name, sizeof state.name, "%s", member.name.c_str());
   return std::make_unique<SharedTransport>(segment, 0, 1, memory.view, member.limits);
@@ -133,13 +130,12 @@ std::unique_ptr<SharedTransport> join(const char* entry, const RootInfo& info, c
   if (!device_memory(member.device, &memory)) {
     return refuse(code, HCCL_E_RUNTIME, "%s: device %d is not open", entry, member.device);
   }
-  void* segment = map_segment(entry, info, ranks, code);
+  const std::shared_ptr<Mapping> segment = map_segment(entry, info, ranks, code);
   if (segment == nullptr) return nullptr;
-  Control control(segment, ranks);
+  Control control(segment->view(), ranks);
   uint32_t expected = 0;
   control.header().ranks.compare_exchange_strong(expected, ranks);
   if (expected != 0 && expected != ranks) {
-    munmap(segment, Control::bytes(ranks));
     return refuse(code, HCCL_E_PARA, "%s: rank %u says there are %u ranks, another rank said %u", entry, rank, ranks,
         expected);
   }
@@ -147,7 +143,6 @@ std::unique_ptr<SharedTransport> join(const char* entry, const RootInfo& info, c
   uint32_t absent = RankState::kAbsent;
   if (!state.life.compare_exchange_strong(absent, RankState::kJoining)) {
     const int other = state.pid;
-    munmap(segment, Control::bytes(ranks));
     return refuse(code, HCCL_E_PARA, "%s: rank %u has joined already, in process %d", entry, rank, other);
   }
   state.pid = getpid();

@@ -1,10 +1,9 @@
 #include "comm/shared_transport.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace softcann {
 namespace {
@@ -21,8 +20,9 @@ std::string list_of(uint64_t ranks) {
 
 }  // namespace
 
-SharedTransport::SharedTransport(void* segment, uint32_t rank, uint32_t ranks, char* view, TimeLimits limits)
-    : segment_(segment), control_(segment, ranks), rank_(rank), ranks_(ranks),
+SharedTransport::SharedTransport(std::shared_ptr<Mapping> segment, uint32_t rank, uint32_t ranks, char* view,
+    TimeLimits limits)
+    : segment_(std::move(segment)), control_(segment_->view(), ranks), rank_(rank), ranks_(ranks),
       all_(ranks == 64 ? UINT64_MAX : (uint64_t{1} << ranks) - 1), limits_(limits), next_message_(2 * size_t{ranks}) {
   views_[rank] = view;
   spin_ns_ = static_cast<int64_t>(options().spin_us) * 1000;
@@ -30,8 +30,6 @@ SharedTransport::SharedTransport(void* segment, uint32_t rank, uint32_t ranks, c
   if (static_cast<int>(ranks) > usable_cpus()) spin_ns_ = std::min<int64_t>(spin_ns_, 4000);
   brief_ns_ = std::min<int64_t>(spin_ns_, 20000);
 }
-
-SharedTransport::~SharedTransport() { munmap(segment_, Control::bytes(ranks_)); }
 
 void SharedTransport::look_after(uint64_t peers, const Operation& operation) {
   HcclResult code = HCCL_SUCCESS;
@@ -110,18 +108,24 @@ HcclResult SharedTransport::failure(std::string* text) const {
     *text = "the communicator was destroyed";
     return HCCL_E_UNAVAIL;
   }
-  if (!broken_.load(std::memory_order_relaxed)) return HCCL_SUCCESS;
-  *text = "a rank ended while it reported an error";
-  return HCCL_E_REMOTE;
+  if (!broken_.load(std::memory_order_acquire)) return HCCL_SUCCESS;
+  // Another rank is about to report something, and may never come to it.
+  std::lock_guard<std::mutex> lock(mutex_);
+  *text = own_text_;
+  return own_code_;
 }
 
 void SharedTransport::fail(HcclResult code, const std::string& text) {
+  std::lock_guard<std::mutex> lock(mutex_);
   control_.fail(code, rank_, text.c_str());
-  broken_.store(true, std::memory_order_relaxed);
+  if (broken_.load(std::memory_order_relaxed)) return;
+  own_code_ = code;
+  own_text_ = text;
+  broken_.store(true, std::memory_order_release);
 }
 
 bool SharedTransport::invite(uint64_t key, const void* data, size_t bytes) {
-  std::lock_guard<std::mutex> lock(invite_mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   for (Invitation& invitation : control_.state(rank_).invitations) {
     if (invitation.key.load(std::memory_order_relaxed) != 0) continue;
     std::memcpy(invitation.data, data, bytes);

@@ -26,8 +26,7 @@ class SharedTransport : public Transport {
  public:
   // The segment is mapped and this rank has joined; the others' memory is opened by attach(). `view`: where this rank's
   // device memory is.
-  SharedTransport(void* segment, uint32_t rank, uint32_t ranks, char* view, TimeLimits limits);
-  ~SharedTransport() override;
+  SharedTransport(std::shared_ptr<Mapping> segment, uint32_t rank, uint32_t ranks, char* view, TimeLimits limits);
 
   // Waits until all ranks have joined and opens their memory. An error is recorded; HCCL_E_AGAIN is none, but says that
   // a rank on another machine has called at the listener (if this rank has it, or another one said so).
@@ -87,7 +86,7 @@ class SharedTransport : public Transport {
   bool copy_pieces(Message& message, Lane& lane);
   bool check_message(const Call& sent, const Call& wanted, uint32_t from, uint32_t to);
 
-  void* segment_;
+  const std::shared_ptr<Mapping> segment_;
   Control control_;
   const uint32_t rank_, ranks_;
   const uint64_t all_;
@@ -97,7 +96,9 @@ class SharedTransport : public Transport {
   std::vector<std::shared_ptr<Mapping>> mappings_;
   int64_t brief_ns_ = 0, spin_ns_ = 0;
 
-  std::mutex invite_mutex_;
+  mutable std::mutex mutex_;
+  HcclResult own_code_ = HCCL_SUCCESS;  // what this rank found wrong
+  std::string own_text_;
   std::atomic<bool> left_{false}, broken_{false};
   uint64_t next_number_ = 0;
   std::vector<uint64_t> next_message_;  // [direction][peer]

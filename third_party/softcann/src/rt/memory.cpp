@@ -3,6 +3,8 @@
 #include <map>
 #include <shared_mutex>
 
+#include "rt/exchange.h"
+
 namespace softcann {
 namespace {
 

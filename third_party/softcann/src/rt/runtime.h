@@ -36,11 +36,6 @@ struct Task {
 SOFTCANN_API aclError submit(aclrtStream stream, Task* task, uint32_t cost_ns);
 inline constexpr uint32_t kNeverInline = UINT32_MAX;
 
-// Returned by a run function in place of a result: the task waits for another process, and the little time it may take
-// on the submitter's thread is over. `run` is called again, before any later task of the stream, by the stream's worker
-// or by a thread that waits for the stream.
-inline constexpr aclError kUnfinished = INT32_MIN + 1;
-
 // Note [Double mapping]
 // Clients get addresses inside one large reserved range (the window) that is never readable. The same bytes appear a
 // constant distance (delta) further on, in the view, where kernels may touch them. The distance is the same for every
@@ -80,18 +75,6 @@ inline void* client_address(const void* view) {
 // ACL_SUCCESS when [p, p + bytes) lies inside one live device allocation; otherwise an error code, with its text
 // recorded. Costs about 20 ns.
 SOFTCANN_API aclError check_device_range(const void* p, size_t bytes);
-
-// A device's memory as other processes can map it: `capacity` bytes of the file `fd`, which is at `view` in this one.
-struct DeviceMemory {
-  int fd = -1;
-  uint64_t capacity = 0;
-  char* view = nullptr;
-};
-// False when the device was not opened.
-SOFTCANN_API bool device_memory(int device, DeviceMemory* memory);
-// Where in its device's memory file [p, p + bytes) lies; false when it is not in one piece there (memory that a client
-// mapped piece by piece, or imported from another process).
-SOFTCANN_API bool locate(const void* p, size_t bytes, int* device, uint64_t* offset);
 
 // Records `text` as this thread's aclGetRecentErrMsg() and returns `code`: `return fail(ACL_ERROR_INVALID_PARAM, ...)`.
 SOFTCANN_API int fail(int code, const char* format, ...) __attribute__((format(printf, 2, 3)));

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "rt/device.h"
+#include "rt/exchange.h"
 #include "rt/runtime.h"
 #include "rt/sync.h"
 
