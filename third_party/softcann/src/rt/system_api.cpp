@@ -294,6 +294,14 @@ aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
   return ACL_SUCCESS;
 }
 
+// The longest that a stream may wait for an event, in seconds. Such a wait ends when the work it waits for has ended;
+// work that itself depends on somebody else is a collective, which has a limit of its own (HCCL_EXEC_TIMEOUT) that
+// clients keep below this one. So the wait need not be cut off here.
+aclError aclrtSetOpWaitTimeout(uint32_t) {
+  SOFTCANN_ENTRY(aclrtSetOpWaitTimeout);
+  return ACL_SUCCESS;
+}
+
 aclError aclrtGetOpExecuteTimeout(uint32_t* timeoutMs) {
   SOFTCANN_ENTRY(aclrtGetOpExecuteTimeout);
   SOFTCANN_REQUIRE(timeoutMs, "timeoutMs");
