@@ -17,6 +17,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 
+#include "aten/argument_checks.h"
 #include "aten/cube_math.h"
 #include "aten/factory.h"
 #include "aten/shape_rules.h"

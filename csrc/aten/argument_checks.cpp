@@ -1,0 +1,89 @@
+#include "aten/argument_checks.h"
+
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/layer_norm.h>
+
+namespace torch_npu::native {
+
+OutSpec dot_product(const at::Tensor& self, const at::Tensor& other, const char* op) {
+  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, op, ": 1D tensors expected, but got ", self.dim(), "D and ", other.dim(), "D tensors");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), op, ": expected both vectors to have same dtype, but found ", self.scalar_type(),
+              " and ", other.scalar_type());
+  TORCH_CHECK(self.numel() == other.numel(), op, ": inconsistent tensor size, expected tensor [", self.numel(), "] and src [", other.numel(),
+              "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(), " elements respectively");
+  return shaped(self, {});
+}
+
+OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at::Tensor& out) {
+  TORCH_CHECK(at::isFloatingType(real.scalar_type()) && real.scalar_type() != at::kBFloat16 && at::isFloatingType(imaginary.scalar_type()) &&
+                  imaginary.scalar_type() != at::kBFloat16,
+              "Expected both inputs to be Half, Float or Double tensors but got ", real.scalar_type(), " and ", imaginary.scalar_type());
+  TORCH_CHECK(real.scalar_type() == imaginary.scalar_type(), "Expected object of scalar type ", real.scalar_type(), " but got scalar type ",
+              imaginary.scalar_type(), " for second argument");
+  const auto wanted = c10::toComplexType(real.scalar_type());
+  TORCH_CHECK(out.scalar_type() == wanted, "Expected object of scalar type ", wanted, " but got scalar type ", out.scalar_type(),
+              " for argument 'out'");
+  return binary(real, imaginary, wanted);
+}
+
+OutSpec kth(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::ScalarType dtype) {
+  const auto wrapped = c10::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.dim() == 0 ? 1 : self.size(wrapped);
+  TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", wrapped);
+  return reduced(self, dim, keepdim, dtype);
+}
+
+OutSpec rolled(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
+  TORCH_CHECK(!shifts.empty(), "`shifts` required");
+  if (!dims.empty() || shifts.size() != 1) {
+    TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+    for (const auto dim : dims) {
+      TORCH_CHECK_INDEX(self.dim() != 0, "Dimension specified as ", dim, " but tensor has no dimensions");
+      c10::maybe_wrap_dim(dim, self.dim());
+    }
+  }
+  return shaped(self, self.sizes());
+}
+
+OutSpec embedded(const at::Tensor& weight, const at::Tensor& indices) {
+  TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
+  TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
+              "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ", indices.scalar_type(),
+              " instead (while checking arguments for embedding)");
+  return shaped(weight, with_tail(indices, indices.dim(), {weight.size(1)}));
+}
+
+OutSpec bucketized(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32) {
+  TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
+  return like(self, out_int32 ? at::kInt : at::kLong);
+}
+
+OutSpec layer_normed(const at::Tensor& input, at::IntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
+                     const std::optional<at::Tensor>& bias) {
+  at::native::_check_layer_norm_inputs(input, normalized_shape, weight ? *weight : at::Tensor(), bias ? *bias : at::Tensor());
+  return shaped(input, input.sizes());
+}
+
+OutSpec unpooled(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t rank) {
+  TORCH_CHECK(indices.scalar_type() == at::kLong, "elements in indices should be type int64 but got: ", indices.scalar_type());
+  TORCH_CHECK(static_cast<int64_t>(output_size.size()) == rank, "There should be exactly ", rank, " elements in output_size, but got ",
+              output_size.size(), " elements.");
+  TORCH_CHECK(self.dim() == rank + 1 || self.dim() == rank + 2, "Input to max_unpooling", rank, "d should be a ", rank + 1, "d or ", rank + 2,
+              "d Tensor, but got a tensor with ", self.dim(), " dimensions.");
+  TORCH_CHECK(self.sizes() == indices.sizes(), "Expected shape of indices to be same as that of the input tensor (", self.sizes(),
+              ") but got indices tensor with shape: ", indices.sizes());
+  return shaped(self, with_tail(self, self.dim() - rank, output_size));
+}
+
+const at::Tensor& one_number(const at::Tensor& value, const char* op) {
+  TORCH_CHECK(value.dim() == 0, op, " only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  return value;
+}
+
+const at::Scalar& fitting(const at::Scalar& value, const at::Tensor& self) {
+  TORCH_CHECK(!value.isComplex() || self.is_complex() || value.toComplexDouble().imag() == 0, "value cannot be converted to type ",
+              self.scalar_type(), " without overflow");
+  return value;
+}
+
+}  // namespace torch_npu::native

@@ -1,0 +1,26 @@
+// What operators demand of their arguments, for those without a meta function in torch: errors of torch's types, at the
+// call and not from the device later. Each returns the result's description, so that the registry can name it as a rule.
+#pragma once
+
+#include "aten/shape_rules.h"
+
+namespace torch_npu::native {
+
+// dot, vdot: two vectors of one length and dtype.
+OutSpec dot_product(const at::Tensor& self, const at::Tensor& other, const char* op);
+// complex, polar: two real tensors of one dtype, and a result whose dtype is their complex one.
+OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at::Tensor& out);
+// kthvalue: `k` counts from 1 within the dimension.
+OutSpec kth(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::ScalarType dtype);
+OutSpec rolled(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims);
+OutSpec embedded(const at::Tensor& weight, const at::Tensor& indices);
+OutSpec bucketized(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32);
+OutSpec layer_normed(const at::Tensor& input, at::IntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
+                     const std::optional<at::Tensor>& bias);
+OutSpec unpooled(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t rank);
+
+// The value of a fill: one number, and one that the dtype can hold.
+const at::Tensor& one_number(const at::Tensor& value, const char* op);
+const at::Scalar& fitting(const at::Scalar& value, const at::Tensor& self);
+
+}  // namespace torch_npu::native

@@ -1,0 +1,102 @@
+"""What the files of this folder share: operators of torch's OpInfo database, on the NPU against the CPU.
+
+Each file is one family and runs alone (`python3 test/test_network_ops/test_div.py` prints OK) or under pytest. A case
+takes a few of OpInfo's samples, made from a fixed seed, and compares result, gradients, in-place and out= form with
+the CPU's. Tolerances are torch.testing's own for the dtype, or OpInfo's where it states wider ones.
+"""
+import itertools
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+import torch  # noqa: E402
+import torch_npu  # noqa: E402
+
+from torch.testing._internal.common_device_type import toleranceOverride  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+OPS = {op.full_name: op for op in op_db}
+SAMPLES = 4
+
+
+def to_npu(value):
+    return value.detach().to("npu").requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+
+def samples_of(op, dtype, grad, limit=SAMPLES):
+    """The first samples; each has the seed of its own so that a case does not depend on the ones before."""
+    torch.manual_seed(20)
+    return list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=grad), limit))
+
+
+def tensors_of(tree):
+    return [t for t in torch.utils._pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)]
+
+
+class OpCase(unittest.TestCase):
+    """Subclasses set `ops` (full OpInfo names) and may narrow `dtypes`; test_against_cpu does the rest.
+
+    `random`: names whose results are drawn, of which only shape and dtype are compared.
+    """
+
+    ops = ()
+    dtypes = (torch.float32, torch.float16, torch.int64)
+    random = ()
+
+    @classmethod
+    def setUpClass(cls):
+        missing = [name for name in cls.ops if name not in OPS]
+        assert not missing, f"not in this torch's OpInfo database: {missing}"
+
+    def close(self, op, dtype, actual, expected, what):
+        actual, expected = tensors_of(actual), tensors_of(expected)
+        self.assertEqual(len(actual), len(expected), what)
+        for a, e in zip(actual, expected):
+            self.assertEqual(e.device.type, "cpu")
+            if op.full_name in self.random:
+                self.assertEqual((a.shape, a.dtype), (e.shape, e.dtype), what)
+                continue
+            rtol, atol = torch.testing._comparison.default_tolerances(e)
+            for decorator in op.decorators or ():
+                for override in getattr(decorator, "decorators", ()):
+                    if isinstance(override, toleranceOverride) and dtype in override.d:
+                        rtol, atol = max(rtol, override.d[dtype].rtol), max(atol, override.d[dtype].atol)
+            torch.testing.assert_close(a.cpu(), e, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}")
+
+    def run_one(self, op, dtype):
+        differentiable = dtype in (torch.float32, torch.float64, torch.complex64) and op.supports_autograd
+        for index, sample in enumerate(samples_of(op, dtype, differentiable)):
+            what = f"{op.full_name} {dtype} sample {index}"
+            on_npu = sample.transform(to_npu)
+            torch.manual_seed(7)
+            expected = sample.output_process_fn_grad(op(sample.input, *sample.args, **sample.kwargs))
+            torch.manual_seed(7)
+            actual = on_npu.output_process_fn_grad(op(on_npu.input, *on_npu.args, **on_npu.kwargs))
+            self.close(op, dtype, actual, expected, what)
+            if differentiable and op.full_name not in self.random:
+                self.close(op, dtype, self.gradients(on_npu, actual), self.gradients(sample, expected), what + ", gradient")
+
+    @staticmethod
+    def gradients(sample, output):
+        inputs = [t for t in tensors_of((sample.input, sample.args, sample.kwargs)) if t.requires_grad]
+        outputs = [t for t in tensors_of(output) if t.requires_grad]
+        if not inputs or not outputs:
+            return []
+        cotangents = [(torch.arange(o.numel(), dtype=torch.float64) * 0.7 + 0.3).cos().reshape(o.shape).to(o.dtype).to(o.device)
+                      for o in outputs]
+        return torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
+
+    def test_against_cpu(self):
+        for name in self.ops:
+            for dtype in self.dtypes:
+                op = OPS[name]
+                if op.supports_dtype(dtype, "cpu"):
+                    with self.subTest(op=name, dtype=dtype):
+                        self.run_one(op, dtype)
+
+
+def main():
+    """Entry of a file that is run alone."""
+    unittest.main(module="__main__")
