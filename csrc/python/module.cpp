@@ -27,4 +27,5 @@ PYBIND11_MODULE(_C, module) {
   python::init_ops(module);
   python::init_ipc(module);
   python::init_limits(module);
+  python::init_overflow(module);
 }
