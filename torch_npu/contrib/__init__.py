@@ -1,0 +1,1 @@
+"""Interfaces of other packages that scripts for NPUs use."""
