@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh clone on a bare machine (Linux, Python, g++): set up, build, train LeNet on npu:0, test it.
-#   bash ci/demo.sh [--device npu|cpu] [--epochs N] [--plot FILE] [--nproc N]
+#   bash ci/demo.sh [--device npu|cpu] [--epochs N] [--plot FILE] [--nproc N] [--amp O0|O1|O2|fp16|bf16] [--log-every N]
 # --nproc N trains with N processes, each on an NPU of its own, by DistributedDataParallel.
 # PYTHON=<executable> chooses the interpreter .venv is made with.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

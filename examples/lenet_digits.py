@@ -1,6 +1,6 @@
 """Trains LeNet on scikit-learn's handwritten digits and tests it: the program behind ci/demo.sh.
 
-    python examples/lenet_digits.py [--device npu|cpu] [--epochs N] [--plot FILE]
+    python examples/lenet_digits.py [--device npu|cpu] [--epochs N] [--plot FILE] [--amp O0|O1|O2|fp16|bf16] [--log-every N]
     torchrun --nproc_per_node=2 examples/lenet_digits.py      one process a device, each with a part of every batch
 
 The images (1797 of 8x8) come with scikit-learn: nothing is downloaded. Every device starts from the same weights and
@@ -12,7 +12,9 @@ import sys
 import time
 
 import torch
+from mixed_precision import KINDS, Precision
 from models.lenet import LeNet
+from pace import Pace
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -59,39 +61,42 @@ class Progress:
         print(("\r" if self.live else "") + line, end="\n" if last else "", flush=True)
 
 
-def evaluate(model, loader, device) -> float:
+def evaluate(model, loader, device, precision) -> float:
     """Share of images classified rightly."""
     model.eval()
     right = torch.zeros((), dtype=torch.long, device=device)
-    with torch.no_grad():
+    with torch.no_grad(), precision.region():
         for images, labels in loader:
             right += (model(images.to(device)).argmax(1) == labels.to(device)).sum()
     model.train()
     return right.item() / len(loader.dataset)
 
 
-def train(model, loader, test_loader, device, epochs: int):
+def train(model, loader, test_loader, device, epochs: int, precision, log_every: int):
     """Trains in place; returns the loss of each step and the test accuracy after each epoch."""
-    optimizer = torch.optim.Adam(model.parameters())
+    model, optimizer = precision.prepare(model, torch.optim.Adam(model.parameters()))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=6e-3, total_steps=epochs * len(loader))
-    progress = Progress(epochs, len(loader))
+    progress, pace = Progress(epochs, len(loader)), Pace(log_every, epochs * len(loader))
     losses, accuracies = [], []
     for epoch in range(1, epochs + 1):
         if ranks() > 1:
             loader.sampler.set_epoch(epoch)
         for step, (images, labels) in enumerate(loader, 1):
+            pace.read()
             images = images.to(device, non_blocking=True)
             labels = labels.to(device, non_blocking=True)
-            loss = F.cross_entropy(model(images), labels)
+            with precision.region():
+                loss = F.cross_entropy(model(images), labels)
             optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            precision.step(loss, optimizer)
             schedule.step()
             losses.append(loss.item())
             text = f"loss {losses[-1]:.4f}"
+            pace.done(len(labels), f"epoch {epoch:2}/{epochs}  {step:3}/{len(loader)}  {text}")
             if step == len(loader):
-                accuracies.append(evaluate(model, test_loader, device))
+                accuracies.append(evaluate(model, test_loader, device, precision))
                 text += f"  test accuracy {accuracies[-1]:.3f}"
+                pace.resume()
             progress.show(epoch, step, text)
     return losses, accuracies
 
@@ -144,9 +149,13 @@ def main() -> int:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", metavar="FILE", help="save the curves of loss and accuracy as a picture")
+    parser.add_argument("--amp", choices=KINDS, help="mixed precision: a level of Apex, or autocast in that type")
+    parser.add_argument("--log-every", type=int, default=0, metavar="N", help="print costs, speed and ETA every N iterations")
     options = parser.parse_args()
     if options.epochs < 1 or options.batch_size < 1:
         parser.error("--epochs and --batch-size are at least 1")
+    if ranks() > 1 and (options.amp or "").startswith("O"):
+        parser.error("the levels of Apex change the model before DistributedDataParallel wraps it; use --amp fp16 or bf16")
 
     device, title = open_device(options.device)
     torch.manual_seed(options.seed)
@@ -161,7 +170,8 @@ def main() -> int:
         loader = DataLoader(train_set, options.batch_size, shuffle=True, pin_memory=options.device == "npu",
                             generator=torch.Generator().manual_seed(options.seed))
     test_loader = DataLoader(test_set, batch_size=512)
-    losses, accuracies = train(model, loader, test_loader, device, options.epochs)
+    losses, accuracies = train(model, loader, test_loader, device, options.epochs,
+                               Precision(options.amp, device), options.log_every)
     if options.plot and is_first():
         plot(options.plot, losses, accuracies, f"LeNet on {title}")
     if ranks() > 1:

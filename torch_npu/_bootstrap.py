@@ -59,7 +59,7 @@ def start():
 
 def public_names():
     """The names of the package torch_npu."""
-    from torch_npu import npu, version
+    from torch_npu import npu, optim, utils, version
     from torch_npu._attention import npu_fusion_attention
     from torch_npu._health import run_check
     from torch_npu._ledger import fallbacks, reset_fallbacks
@@ -70,8 +70,10 @@ def public_names():
         "fallbacks": fallbacks,
         "npu": npu,
         "npu_fusion_attention": npu_fusion_attention,
+        "optim": optim,
         "reset_fallbacks": reset_fallbacks,
         "run_check": run_check,
         "runtime_info": runtime_info,
+        "utils": utils,
         "version": version,
     }

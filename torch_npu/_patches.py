@@ -72,7 +72,25 @@ def _bf16_hooks():
     DistributedDataParallel._check_comm_hook = _check_comm_hook
 
 
-PATCHES = (_dlpack_device, _monitored_barrier, _bf16_hooks)
+def _scaler_shares_overflow():
+    """torch.amp.GradScaler("npu") has no hook where ranks could agree that one of them overflowed, which only matters on
+    chips without inf: see torch_npu.npu.amp.grad_scaler.share_overflow. Needed as long as PyTorch has no such hook.
+    """
+    original = torch.amp.GradScaler._unscale_grads_
+
+    def _unscale_grads_(self, *args, **kwargs):
+        found_inf_per_device = original(self, *args, **kwargs)
+        if self._device == "npu":
+            from torch_npu.npu.amp.grad_scaler import share_overflow
+
+            share_overflow(found_inf_per_device)
+        return found_inf_per_device
+
+    _unscale_grads_.__doc__ = original.__doc__
+    torch.amp.GradScaler._unscale_grads_ = _unscale_grads_
+
+
+PATCHES = (_dlpack_device, _monitored_barrier, _bf16_hooks, _scaler_shares_overflow)
 
 
 def apply():

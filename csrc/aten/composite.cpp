@@ -16,17 +16,18 @@ namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnEqual);
 NPU_OPERATOR(aclnnBincount);
-NPU_OPERATOR(aclnnFusedSgd);
 
 bool is_set_to(const at::Tensor& self, const at::Tensor& tensor) { return at::native::is_set_to(self, tensor); }
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
               self.device(), " and ", other.device(), "!");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.scalar_type(),
-              " but got data type ", other.scalar_type(), " for argument 'other' in call to equal");
   if (self.sizes() != other.sizes()) return false;
   if (self.numel() == 0) return true;
+  if (self.scalar_type() != other.scalar_type()) {   // under autocast they often differ; CUDA compares them too
+    const auto dtype = at::promote_types(self.scalar_type(), other.scalar_type());
+    return native::equal(cast(self, dtype), cast(other, dtype));
+  }
   auto result = empty_like_with(self, {1}, at::kBool);
   op::run(aclnnEqual, self, other, result);
   return result.item<bool>();
@@ -118,22 +119,6 @@ at::Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<
 at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                         std::optional<at::Device> device, std::optional<bool>) {
   return at::triu_indices(row, col, offset, dtype, layout, at::kCPU, false).to(*device);
-}
-
-// aclnnFusedSgd does not know found_inf: the host looks whether this step is to be left out.
-void _fused_sgd_(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay, double momentum,
-                 double lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
-                 const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
-  if (found_inf && found_inf->defined() && found_inf->item<float>() != 0) return;
-  op::run(aclnnFusedSgd, self, grads, momentum_buffers, grad_scale, weight_decay, momentum, lr, dampening, nesterov, maximize,
-          is_first_step);
-}
-void _fused_sgd_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay,
-                          double momentum, const at::Tensor& lr, double dampening, bool nesterov, bool maximize,
-                          bool is_first_step, const std::optional<at::Tensor>& grad_scale,
-                          const std::optional<at::Tensor>& found_inf) {
-  native::_fused_sgd_(self, grads, momentum_buffers, weight_decay, momentum, lr.item<double>(), dampening, nesterov, maximize,
-                      is_first_step, grad_scale, found_inf);
 }
 
 }  // namespace torch_npu::native

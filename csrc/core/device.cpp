@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "core/error.h"
+#include "core/overflow.h"
 
 namespace torch_npu::core {
 
@@ -100,6 +101,7 @@ void bind_thread() {
   ensure_initialized();
   check_device(thread_state.device);
   NPU_CHECK(acl::aclrtSetDevice(thread_state.device));
+  if (!has_context(thread_state.device)) set_overflow_mode();
   contexts[thread_state.device].store(true, std::memory_order_relaxed);
   thread_state.bound = thread_state.device;
 }

@@ -20,5 +20,6 @@ void init_ops(py::module_& module);
 void init_ipc(py::module_& module);
 void init_limits(py::module_& module);
 void init_distributed(py::module_& module);
+void init_overflow(py::module_& module);
 
 }  // namespace torch_npu::python

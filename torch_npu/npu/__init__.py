@@ -1,6 +1,6 @@
 """torch.npu: NPUs in PyTorch, with the names and meaning of torch.cuda."""
 
-from torch_npu.npu import _state, _utils, amp, autocast, memory, random, settings, streams, telemetry, types
+from torch_npu.npu import _state, _utils, amp, autocast, memory, overflow, random, settings, streams, telemetry, types
 from torch_npu.npu._state import init, is_initialized
 from torch_npu.npu._state import is_in_bad_fork as _is_in_bad_fork
 from torch_npu.npu._state import lazy_call as _lazy_call
@@ -40,6 +40,12 @@ from torch_npu.npu.limits import (
     set_stream_limit,
 )
 from torch_npu.npu.memory import *  # noqa: F403
+from torch_npu.npu.overflow import (
+    clear_npu_overflow_flag,
+    get_npu_overflow_flag,
+    is_support_inf_nan,
+    npu_check_overflow,
+)
 from torch_npu.npu.random import (
     _get_generator,
     get_rng_state,

@@ -1,24 +1,112 @@
-"""torch.npu.amp.GradScaler."""
+"""torch.npu.amp.GradScaler: PyTorch's, with a fixed scale if wanted and errors for what PyTorch lets pass."""
+
+import weakref
 
 import torch
+from torch.amp.grad_scaler import OptState
+
+from torch_npu.npu import overflow
+
+# The scaler that unscaled an optimizer's gradients last.
+_owners = weakref.WeakKeyDictionary()
+
+
+def share_overflow(found_inf_per_device):
+    """Lets all ranks skip the step in which one of them overflowed.
+
+    Where inf exists, the all-reduce of the gradients spreads it. Where arithmetic saturates, only the flag of the
+    rank's own device knows, so the ranks take the largest found_inf of all. The host does not wait.
+    """
+    import torch.distributed as dist
+
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return
+    for found_inf in found_inf_per_device.values():
+        if found_inf.device.type == "npu" and not overflow.is_support_inf_nan():
+            dist.all_reduce(found_inf, op=dist.ReduceOp.MAX)
 
 
 class GradScaler(torch.amp.GradScaler):
-    """``torch.amp.GradScaler("npu", ...)``."""
+    """``torch.amp.GradScaler("npu", ...)``, with ``dynamic``.
+
+    ``dynamic=False``: the scale stays ``init_scale``; steps whose gradients overflowed are skipped all the same.
+
+    Raises ValueError for a loss that is not on the NPU, and RuntimeError when two scalers, or this one and
+    torch_npu.contrib.apex.amp, meet in one optimizer's step.
+    """
 
     def __init__(
-        self, init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True, **kwargs
+        self,
+        init_scale=2.0**16,
+        growth_factor=2.0,
+        backoff_factor=0.5,
+        growth_interval=2000,
+        enabled=True,
+        *,
+        dynamic=True,
     ):
-        dynamic = kwargs.pop("dynamic", True)
-        if kwargs:
-            raise TypeError(f"unexpected arguments {', '.join(kwargs)}")
-        if not dynamic:
-            raise NotImplementedError("a fixed loss scale: pass growth_interval=2**31 instead of dynamic=False")
-        super().__init__(
-            "npu",
-            init_scale=init_scale,
-            growth_factor=growth_factor,
-            backoff_factor=backoff_factor,
-            growth_interval=growth_interval,
-            enabled=enabled,
-        )
+        super().__init__("npu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+        self._dynamic = dynamic
+
+    def scale(self, outputs):
+        if self._enabled:
+            for output in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
+                if isinstance(output, torch.Tensor) and output.device.type != "npu":
+                    raise ValueError(f"this GradScaler scales losses on the NPU, but the loss is on {output.device}")
+        return super().scale(outputs)
+
+    def unscale_(self, optimizer):
+        if self._enabled:
+            self._check_owner(optimizer)
+        super().unscale_(optimizer)
+
+    def step(self, optimizer, *args, **kwargs):
+        if self._enabled:
+            self._check_owner(optimizer)
+        return super().step(optimizer, *args, **kwargs)
+
+    def _check_owner(self, optimizer):
+        if getattr(optimizer, "_apex_amp", None) is not None:
+            raise RuntimeError(
+                "this optimizer came out of torch_npu.contrib.apex.amp.initialize, which scales its losses: use "
+                "amp.scale_loss and optimizer.step(), without a GradScaler"
+            )
+        owner = _owners.get(optimizer)
+        owner = owner() if owner is not None else None
+        if owner is not None and owner is not self:
+            state = owner._per_optimizer_states.get(id(optimizer))
+            if state is not None and state["stage"] is not OptState.READY:
+                raise RuntimeError(
+                    "another GradScaler has already unscaled the gradients of this optimizer and was not updated since: "
+                    "one step of an optimizer belongs to one scaler"
+                )
+        _owners[optimizer] = weakref.ref(self)
+
+    def update(self, new_scale=None):
+        if not self._enabled:
+            return
+        if self._dynamic or new_scale is not None:
+            super().update(new_scale)
+        else:
+            self._end_step()
+        # _amp_update_scale_ clears the overflow flag, but it did not run then.
+        if not self._dynamic or new_scale is not None:
+            overflow.clear_npu_overflow_flag()
+
+    def _end_step(self):
+        self._check_scale_growth_tracker("update")
+        if not any(state["found_inf_per_device"] for state in self._per_optimizer_states.values()):
+            raise AssertionError("No inf checks were recorded prior to update.")
+        self._per_optimizer_states.clear()
+
+    def state_dict(self):
+        state = super().state_dict()
+        if state:
+            state["dynamic"] = self._dynamic
+        return state
+
+    def load_state_dict(self, state_dict):
+        """As PyTorch's; PyTorch's own state dicts fit too, and leave ``dynamic`` as it is."""
+        super().load_state_dict(state_dict)
+        if self._enabled:
+            self._dynamic = state_dict.get("dynamic", self._dynamic)

@@ -11,6 +11,7 @@
 
 #include "op/kernel.h"
 #include "op/pool.h"
+#include "op/saturate.h"
 #include "op/scope.h"
 #include "op/tensor.h"
 
@@ -97,10 +98,13 @@ aclError report(const aclOpExecutor& executor, const char* cause) {
 aclError compute(aclOpExecutor& executor) {
   const OpInfo& info = *executor.op;
   try {
-    if (info.fast && info.fast(executor.slots)) return ACL_SUCCESS;
+    const bool saturates = saturating();
+    if (!saturates && info.fast && info.fast(executor.slots)) return ACL_SUCCESS;
     const KernelScope scope;
+    const bool moves_nonfinite = saturates && reads_nonfinite(executor);
     info.run(executor.slots);
     check_outputs(executor);
+    if (saturates && !moves_nonfinite) saturate_results(executor);
     return ACL_SUCCESS;
   } catch (const c10::Error& error) {
     return report(executor, error.what_without_backtrace());

@@ -95,8 +95,8 @@ uint64_t default_memory() {
 }
 
 bool known_soc(const std::string& name) {
-  static const char* const kPrefixes[] = {"Ascend910B", "Ascend910_93", "Ascend950", "Ascend910P", "Ascend310P",
-      "Ascend310B"};
+  static const char* const kPrefixes[] = {"Ascend910B", "Ascend910_93", "Ascend950", "Ascend910A", "Ascend910P",
+      "Ascend310P", "Ascend310B"};
   for (const char* prefix : kPrefixes) {
     if (name.compare(0, std::strlen(prefix), prefix) == 0) return true;
   }

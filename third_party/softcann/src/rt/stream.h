@@ -61,6 +61,8 @@ class Stream {
   aclrtStream handle() { return this; }
   bool alive() const { return magic_.load(std::memory_order_acquire) == kAlive; }
   bool runs_on_this_thread() const;
+  // The stream whose task this thread is running; nullptr when it runs none.
+  static const Stream* running();
 
   // Fixed from creation to destruction.
   Context* context = nullptr;

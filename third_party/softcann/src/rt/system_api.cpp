@@ -24,7 +24,7 @@ struct Settings {
   std::atomic<int64_t> system[3] = {};   // aclSysParamOpt
   std::atomic<int64_t> context[3] = {};
   std::atomic<bool> context_set[3] = {};
-  std::atomic<int> sat_mode{ACL_RT_OVERFLOW_MODE_INFNAN};
+  std::atomic<int> sat_mode{persona().inf_nan ? ACL_RT_OVERFLOW_MODE_INFNAN : ACL_RT_OVERFLOW_MODE_SATURATION};
   std::atomic<uint64_t> op_timeout_us{0};
 };
 
@@ -265,6 +265,10 @@ aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
   SOFTCANN_CONTEXT(context, "aclrtSetDeviceSatMode");
   if (mode != ACL_RT_OVERFLOW_MODE_SATURATION && mode != ACL_RT_OVERFLOW_MODE_INFNAN) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSetDeviceSatMode: unknown mode %d", static_cast<int>(mode));
+  }
+  if (mode == ACL_RT_OVERFLOW_MODE_INFNAN && !persona().inf_nan) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtSetDeviceSatMode: %s has no inf and nan, its arithmetic always saturates",
+        options().soc.c_str());
   }
   settings().sat_mode.store(mode, std::memory_order_relaxed);
   return ACL_SUCCESS;

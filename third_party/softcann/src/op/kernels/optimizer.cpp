@@ -55,9 +55,33 @@ OP_COST(aclnnApplyAdamWV2, per_element(varRef)) {
 FUSED_ADAM(aclnnFusedAdam, _fused_adam_, gradsRef)
 FUSED_ADAM(aclnnFusedAdamw, _fused_adamw_, grads)
 
+namespace {
+// ATen's fused step of SGD takes the wrong numbers in half precision (torch 2.13): there it is made in float32.
+struct InFloat {
+  explicit InFloat(at::TensorList tensors) : given(tensors) {
+    for (const at::Tensor& tensor : tensors) values.push_back(tensor.to(at::kFloat));
+  }
+  void store() const {
+    for (size_t i = 0; i < given.size(); ++i) writable(given[i]).copy_(values[i]);
+  }
+  at::TensorList given;
+  std::vector<at::Tensor> values;  // the tensors themselves where they are float32
+};
+}  // namespace
+
 OP_COST(aclnnFusedSgd, per_element(paramsRef)) {
-  at::cpu::_fused_sgd_(paramsRef, gradsRef, momentumBufferListOptionalRef, weightDecay, momentum, lr, dampening, nesterov,
-                       maximize, isFirstStep, maybe(gradScaleOptional), std::nullopt);
+  const bool half = !paramsRef.empty() && at::isReducedFloatingType(paramsRef[0].scalar_type());
+  if (!half) {
+    at::cpu::_fused_sgd_(paramsRef, gradsRef, momentumBufferListOptionalRef, weightDecay, momentum, lr, dampening, nesterov,
+                         maximize, isFirstStep, maybe(gradScaleOptional), std::nullopt);
+    return;
+  }
+  const InFloat params(paramsRef), grads(gradsRef), buffers(momentumBufferListOptionalRef);
+  at::cpu::_fused_sgd_(params.values, grads.values, buffers.values, weightDecay, momentum, lr, dampening, nesterov, maximize,
+                       isFirstStep, maybe(gradScaleOptional), std::nullopt);
+  params.store();
+  buffers.store();
+  if (given(gradScaleOptional)) grads.store();
 }
 
 OP_COST(aclnnApplyAdamW, per_element(varRef)) {

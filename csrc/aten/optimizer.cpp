@@ -1,0 +1,63 @@
+// Optimizer steps that CANN lacks in PyTorch's form.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_zero.h>
+#include <ATen/ops/empty_like.h>
+
+#include "aten/factory.h"
+#include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
+
+namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnFusedSgd);
+NPU_OPERATOR(aclnnSWhere);
+
+namespace {
+
+std::vector<at::Tensor> copies(at::TensorList tensors) {
+  std::vector<at::Tensor> result;
+  result.reserve(tensors.size());
+  for (const auto& tensor : tensors) result.push_back(at::empty_like(tensor));
+  at::_foreach_copy_(result, tensors);
+  return result;
+}
+
+// Takes the step back where `skip` is true; the host does not learn whether it is.
+void restore_if(const at::Tensor& skip, at::TensorList tensors, const std::vector<at::Tensor>& before) {
+  for (size_t i = 0; i < tensors.size(); ++i) op::run(aclnnSWhere, skip, before[i], tensors[i], tensors[i]);
+}
+
+}  // namespace
+
+// aclnnFusedSgd does not know found_inf. A step that turns out to be left out is taken back on the device, which costs
+// copies but no waiting. Momentum that would have begun with such a step begins with 0.
+void _fused_sgd_(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay, double momentum,
+                 double lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
+                 const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
+  const bool may_skip = found_inf && found_inf->defined();
+  std::vector<at::Tensor> params_before, buffers_before;
+  if (may_skip) {
+    TORCH_CHECK(self.empty() || found_inf->device() == self[0].device(), "found_inf is on ", found_inf->device(),
+                ", but the parameters are on ", self[0].device());
+    if (is_first_step && !momentum_buffers.empty()) at::_foreach_zero_(momentum_buffers);
+    params_before = copies(self);
+    buffers_before = copies(momentum_buffers);
+  }
+  op::run(aclnnFusedSgd, self, grads, momentum_buffers, grad_scale, weight_decay, momentum, lr, dampening, nesterov, maximize,
+          is_first_step);
+  if (!may_skip) return;
+  const auto skip = found_inf->ne(0);
+  restore_if(skip, self, params_before);
+  restore_if(skip, momentum_buffers, buffers_before);
+}
+
+void _fused_sgd_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay,
+                          double momentum, const at::Tensor& lr, double dampening, bool nesterov, bool maximize,
+                          bool is_first_step, const std::optional<at::Tensor>& grad_scale,
+                          const std::optional<at::Tensor>& found_inf) {
+  native::_fused_sgd_(self, grads, momentum_buffers, weight_decay, momentum, lr.item<double>(), dampening, nesterov, maximize,
+                      is_first_step, grad_scale, found_inf);
+}
+
+}  // namespace torch_npu::native

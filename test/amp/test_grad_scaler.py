@@ -1,0 +1,275 @@
+"""Loss scaling: PyTorch's scale sequence, steps that are skipped whole, several optimizers, no waiting."""
+import copy
+import pickle
+
+import pytest
+import torch
+import torch_npu  # noqa: F401
+from torch.npu.amp import GradScaler
+
+INF, NAN = float("inf"), float("nan")
+
+
+def model_and_optimizer(device="npu", kind=torch.optim.SGD, **options):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3).to(device)
+    return model, kind(model.parameters(), lr=0.1, **options)
+
+
+def backward(model, scaler, poison=None, device="npu"):
+    """A backward pass; `poison` is put into one element of the weight's gradient."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(5, 4, generator=generator).to(device)
+    scaler.scale(model(x).square().mean()).backward()
+    if poison is not None:
+        model.weight.grad[1, 2] = poison
+
+
+SEQUENCE = [None, INF, None, None, NAN, -INF, None, None, None, None, INF, None, None]
+
+
+@pytest.mark.parametrize("make", [lambda **o: GradScaler(**o), lambda **o: torch.amp.GradScaler("npu", **o)],
+                         ids=["torch.npu.amp", "torch.amp"])
+def test_scales_and_parameters_follow_the_cpus(make):
+    options = {"init_scale": 8.0, "growth_factor": 2.0, "backoff_factor": 0.25, "growth_interval": 2}
+    runs = []
+    for device, scaler in (("cpu", torch.amp.GradScaler("cpu", **options)), ("npu", make(**options))):
+        model, optimizer = model_and_optimizer(device, momentum=0.9)
+        history = []
+        for poison in SEQUENCE:
+            before = copy.deepcopy((model.state_dict(), optimizer.state_dict()["state"]))
+            optimizer.zero_grad()
+            backward(model, scaler, poison, device)
+            scaler.step(optimizer)
+            scaler.update()
+            if poison is not None:   # not a bit of the model or the optimizer changed
+                torch.testing.assert_close((model.state_dict(), optimizer.state_dict()["state"]), before, rtol=0, atol=0)
+            history.append((scaler.get_scale(), scaler._get_growth_tracker()))
+        runs.append((history, model.weight.detach().cpu()))
+    assert runs[0][0] == runs[1][0]
+    assert len({scale for scale, _ in runs[0][0]}) > 3, "the scale hardly moved: the test would prove nothing"
+    torch.testing.assert_close(runs[1][1], runs[0][1])
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+@pytest.mark.parametrize("options", [{"foreach": False}, {"foreach": True}, {"fused": True}], ids=str)
+def test_optimizers_skip_or_step(kind, options):
+    if kind is torch.optim.SGD:
+        options = {**options, "momentum": 0.9, "weight_decay": 0.01}
+    expected, reference = model_and_optimizer("npu", kind, **options)
+    model, optimizer = model_and_optimizer("npu", kind, **options)
+    scaler, off = GradScaler(init_scale=1024.0), GradScaler(enabled=False)
+    for poison in (None, INF, None, NAN, None):
+        optimizer.zero_grad()
+        backward(model, scaler, poison)
+        scaler.step(optimizer)
+        scaler.update()
+        if poison is None:
+            reference.zero_grad()
+            backward(expected, off)
+            reference.step()
+    assert scaler.get_scale() == 256.0
+    torch.testing.assert_close(model.weight, expected.weight)
+
+
+def test_fused_step_that_begins_with_an_overflow():
+    """Momentum begins with the first gradient that is used, not with what was skipped."""
+    expected, reference = model_and_optimizer(momentum=0.9)
+    model, optimizer = model_and_optimizer(momentum=0.9, fused=True)
+    scaler, off = GradScaler(init_scale=16.0), GradScaler(enabled=False)
+    for poison in (INF, None, None):
+        optimizer.zero_grad()
+        backward(model, scaler, poison)
+        scaler.step(optimizer)
+        scaler.update()
+        if poison is None:
+            reference.zero_grad()
+            backward(expected, off)
+            reference.step()
+    assert model.weight.isfinite().all()
+    torch.testing.assert_close(model.weight, expected.weight)
+
+
+def test_no_step_waits_for_the_device():
+    model, optimizer = model_and_optimizer(kind=torch.optim.AdamW, fused=True)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
+    scaler = GradScaler()
+    for some in (optimizer, sgd):   # the state is made
+        backward(model, scaler)
+        scaler.step(some)
+        scaler.update()
+    x = torch.randn(5, 4, device="npu")
+    mode = torch.npu.get_sync_debug_mode()
+    torch.npu.set_sync_debug_mode("error")
+    try:
+        for some in (optimizer, sgd):
+            some.zero_grad()
+            scaler.scale(model(x).square().mean()).backward()
+            scaler.step(some)
+            scaler.update()
+    finally:
+        torch.npu.set_sync_debug_mode(mode)
+
+
+def test_clipping_between():
+    model, optimizer = model_and_optimizer()
+    expected, reference = model_and_optimizer()
+    scaler = GradScaler()
+    backward(model, scaler)
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+    scaler.step(optimizer)
+    scaler.update()
+    backward(expected, GradScaler(enabled=False))
+    torch.nn.utils.clip_grad_norm_(expected.parameters(), 0.01)
+    reference.step()
+    torch.testing.assert_close(model.weight, expected.weight)
+
+
+def test_several_optimizers():
+    """One overflows: it alone is skipped, and the scale backs off."""
+    first, one = model_and_optimizer()
+    second, two = model_and_optimizer()
+    scaler = GradScaler(init_scale=4.0)
+    before = first.weight.detach().clone(), second.weight.detach().clone()
+    backward(first, scaler, INF)
+    backward(second, scaler)
+    scaler.step(one)
+    scaler.step(two)
+    scaler.update()
+    assert scaler.get_scale() == 2.0
+    assert torch.equal(first.weight, before[0])
+    assert not torch.equal(second.weight, before[1])
+
+
+def test_gradient_accumulation():
+    model, optimizer = model_and_optimizer()
+    expected, _ = model_and_optimizer()
+    scaler = GradScaler(init_scale=64.0)
+    for _ in range(3):
+        backward(model, scaler)
+        backward(expected, GradScaler(enabled=False))
+    scaler.unscale_(optimizer)
+    torch.testing.assert_close(model.weight.grad, expected.weight.grad)
+
+
+def test_fixed_scale():
+    model, optimizer = model_and_optimizer()
+    scaler = GradScaler(init_scale=128.0, growth_interval=1, dynamic=False)
+    for poison in (None, INF, None):
+        before = model.weight.detach().clone()
+        optimizer.zero_grad()
+        backward(model, scaler, poison)
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == 128.0
+        assert torch.equal(model.weight, before) == (poison is not None)
+    with pytest.raises(AssertionError, match="No inf checks"):
+        scaler.update()
+    scaler.update(32.0)
+    assert scaler.get_scale() == 32.0
+
+
+def test_state_dict():
+    model, optimizer = model_and_optimizer()
+    scaler = GradScaler(init_scale=32.0, growth_interval=3, dynamic=False)
+    backward(model, scaler)
+    scaler.step(optimizer)
+    scaler.update()
+    other = GradScaler()
+    other.load_state_dict(scaler.state_dict())
+    assert other.state_dict() == scaler.state_dict() and not other._dynamic
+    plain = torch.amp.GradScaler("cpu", init_scale=2.0).state_dict()
+    other.load_state_dict(plain)
+    assert other.get_scale() == 2.0
+    assert pickle.loads(pickle.dumps(scaler)).state_dict() == scaler.state_dict()
+    with pytest.raises(RuntimeError, match="empty"):
+        scaler.load_state_dict({})
+
+
+def test_disabled():
+    model, optimizer = model_and_optimizer()
+    scaler = GradScaler(enabled=False)
+    loss = torch.ones((), device="npu")
+    assert scaler.scale(loss) is loss and scaler.get_scale() == 1.0 and scaler.state_dict() == {}
+    backward(model, scaler)
+    before = model.weight.detach().clone()
+    scaler.step(optimizer)
+    scaler.update()
+    assert not torch.equal(model.weight, before)
+
+
+def test_errors():
+    model, optimizer = model_and_optimizer()
+    scaler = GradScaler()
+    with pytest.raises(ValueError, match="the loss is on cpu"):
+        scaler.scale(torch.ones(()))
+    with pytest.raises(AssertionError, match="_scale is None"):
+        scaler.unscale_(optimizer)
+    backward(model, scaler)
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="[Cc]losure"):
+        scaler.step(optimizer, closure=lambda: None)
+    with pytest.raises(AssertionError, match="growth factor"):
+        GradScaler(growth_factor=1.0)
+    with pytest.raises(AssertionError, match="backoff factor"):
+        GradScaler(backoff_factor=1.0)
+
+
+def test_two_scalers_do_not_mix():
+    model, optimizer = model_and_optimizer()
+    one, two = GradScaler(), GradScaler()
+    backward(model, one)
+    backward(model, two)
+    one.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="another GradScaler"):
+        two.step(optimizer)
+    one.step(optimizer)
+    one.update()
+    optimizer.zero_grad()
+    backward(model, two)
+    two.step(optimizer)   # a step of its own is fine
+
+
+def test_half_precision_parameters_are_refused():
+    model = torch.nn.Linear(4, 3).npu().half()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = GradScaler()
+    scaler.scale(model(torch.ones(2, 4, device="npu", dtype=torch.float16)).sum()).backward()
+    with pytest.raises(ValueError, match="FP16 gradients"):
+        scaler.step(optimizer)
+
+
+def test_operators_check_their_arguments():
+    number = torch.ones((), device="npu")
+    with pytest.raises(RuntimeError, match="inv_scale is on cpu"):
+        torch._amp_foreach_non_finite_check_and_unscale_([number.clone()], number.clone(), torch.ones(()))
+    with pytest.raises(RuntimeError, match="floating point is expected"):
+        torch._amp_foreach_non_finite_check_and_unscale_([number.long()], number.clone(), number)
+    with pytest.raises(RuntimeError, match="growth_tracker must be one Int"):
+        torch._amp_update_scale_(number.clone(), number.clone(), number, 2.0, 0.5, 1)
+
+
+def test_sharded_scaler_in_one_process(tmp_path):
+    import torch.distributed as dist
+    from torch_npu.npu.amp.sharded_grad_scaler import ShardedGradScaler
+    assert issubclass(ShardedGradScaler, torch.amp.GradScaler)
+    dist.init_process_group("cpu:fake,npu:fake", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        model, optimizer = model_and_optimizer()
+        scaler = ShardedGradScaler(init_scale=4.0, process_group=dist.group.WORLD)
+        for poison, scale in ((None, 4.0), (INF, 2.0)):
+            before = model.weight.detach().clone()
+            optimizer.zero_grad()
+            backward(model, scaler, poison)
+            scaler.step(optimizer)
+            scaler.update()
+            assert scaler.get_scale() == scale
+            assert torch.equal(model.weight, before) == (poison is not None)
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,70 @@
+#include "op/saturate.h"
+
+#include <ATen/CPUFunctions.h>
+#include <ATen/ops/isfinite.h>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "rt/overflow.h"
+
+namespace softcann::op {
+namespace {
+
+bool all_finite(const at::Tensor& tensor) {
+  if (!tensor.defined() || !at::isFloatingType(tensor.scalar_type()) || tensor.numel() == 0) return true;
+  return at::isfinite(tensor).all().item<bool>();
+}
+
+template <class F>
+bool any_tensor(const aclOpExecutor& executor, int index, F&& function) {
+  const Object* object = executor.slots[index].object;
+  if (object == nullptr) return false;
+  if (object->kind == Kind::tensor) return function(static_cast<const aclTensor*>(object)->tensor);
+  bool any = false;
+  for (const at::Tensor& tensor : static_cast<const aclTensorList*>(object)->tensors) any |= function(tensor);
+  return any;
+}
+
+// The contract marks what is written; by its names, some of that is read first.
+bool is_read(const OpInfo& info, int index) {
+  if (!(info.written >> index & 1)) return true;
+  if (std::string_view(info.name).starts_with("aclnnInplace")) return true;
+  const char* name = info.params;
+  for (int i = 0; i < index; ++i) name = std::strchr(name, ',') + 1;
+  const std::string_view parameter(name, std::strcspn(name, ","));
+  return parameter.ends_with("Ref") || parameter == "scaledGrads";
+}
+
+}  // namespace
+
+bool reads_nonfinite(const aclOpExecutor& executor) {
+  const OpInfo& info = *executor.op;
+  for (int i = 0; i < info.count; ++i) {
+    const uint64_t bit = uint64_t{1} << i;
+    if ((info.tensors | info.tensor_lists) & bit) {
+      if (is_read(info, i) && any_tensor(executor, i, [](const at::Tensor& t) { return !all_finite(t); })) return true;
+    } else if (info.scalars & bit && executor.slots[i].object != nullptr) {
+      const at::Scalar& value = static_cast<const aclScalar*>(executor.slots[i].object)->value;
+      if (value.isFloatingPoint() && !std::isfinite(value.toDouble())) return true;
+    }
+  }
+  return false;
+}
+
+void saturate_results(const aclOpExecutor& executor) {
+  const OpInfo& info = *executor.op;
+  bool clamped = false;
+  for (int i = 0; i < info.count; ++i) {
+    if (!((info.tensors | info.tensor_lists) & info.written & uint64_t{1} << i)) continue;
+    clamped |= any_tensor(executor, i, [](const at::Tensor& tensor) {
+      if (all_finite(tensor)) return false;
+      at::Tensor result = tensor;
+      at::cpu::nan_to_num_out(result, tensor, 0.0, std::nullopt, std::nullopt);
+      return true;
+    });
+  }
+  if (clamped) note_overflow();
+}
+
+}  // namespace softcann::op

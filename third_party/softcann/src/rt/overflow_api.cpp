@@ -1,0 +1,79 @@
+#include "rt/overflow.h"
+
+#include <cstring>
+
+#include "rt/memory.h"
+#include "rt/stream.h"
+
+using namespace softcann;
+
+namespace {
+
+// What clients get: a block of this size, its first word not 0 after an overflow.
+constexpr size_t kStatusBytes = 64;
+
+std::atomic<bool> flags[64];  // one for each device a process can have
+
+struct StatusTask : Task {
+  std::atomic<bool>* flag;
+  void* out;  // nullptr: reset the flag
+};
+
+aclError read_or_reset(Task* self, bool skip) {
+  auto* task = static_cast<StatusTask*>(self);
+  if (!skip && task->out != nullptr) {
+    const uint32_t status[kStatusBytes / sizeof(uint32_t)] = {task->flag->load(std::memory_order_relaxed) ? 1u : 0u};
+    std::memcpy(task->out, status, kStatusBytes);
+  } else if (!skip) {
+    task->flag->store(false, std::memory_order_relaxed);
+  }
+  delete task;
+  return ACL_SUCCESS;
+}
+
+aclError submit_status(const char* entry, void* out, aclrtStream handle) {
+  aclError error = ACL_SUCCESS;
+  Stream* stream = Stream::from_handle(handle, &error);
+  if (stream == nullptr) return error;
+  auto* task = new StatusTask;
+  task->name = entry;
+  task->run = &read_or_reset;
+  task->flag = &flags[stream->context->device->id];
+  task->out = out;
+  constexpr uint32_t cost_ns = 20;
+  stream->submit(task, cost_ns);
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+
+namespace softcann {
+
+void note_overflow() {
+  const Stream* stream = Stream::running();
+  if (stream != nullptr) flags[stream->context->device->id].store(true, std::memory_order_relaxed);
+}
+
+}  // namespace softcann
+
+extern "C" {
+
+aclError aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtGetOverflowStatus);
+  SOFTCANN_REQUIRE(outputAddr, "outputAddr");
+  if (outputSize != kStatusBytes) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetOverflowStatus: outputSize is %zu, the status has %zu bytes", outputSize,
+        kStatusBytes);
+  }
+  if (!is_device_pointer(outputAddr)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetOverflowStatus: outputAddr is not device memory");
+  }
+  if (const aclError code = check_device_range(outputAddr, outputSize)) return code;
+  return submit_status("aclrtGetOverflowStatus", device_view(outputAddr), stream);
+}
+
+aclError aclrtResetOverflowStatus(aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtResetOverflowStatus);
+  return submit_status("aclrtResetOverflowStatus", nullptr, stream);
+}
+}

@@ -1,0 +1,56 @@
+"""The scale of a loss."""
+
+import torch
+
+from torch_npu.npu import overflow
+from torch_npu.npu.amp.grad_scaler import share_overflow
+
+_FIRST_SCALE = 2.0**16
+_FACTOR = 2.0
+_WINDOW = 2000
+
+
+class LossScaler:
+    """A loss scale, fixed or dynamic: halved after an overflow, doubled after 2000 steps without one."""
+
+    def __init__(self, loss_scale, min_loss_scale=None, max_loss_scale=2.0**24):
+        self.dynamic = loss_scale == "dynamic"
+        self._min, self._max = min_loss_scale, max_loss_scale
+        self.loss_scale = min(max_loss_scale, _FIRST_SCALE) if self.dynamic else loss_scale
+        self.unskipped = 0
+        self._found_inf = {}
+
+    @property
+    def scales(self):
+        """False where the scale is 1 for good: then gradients are neither changed nor looked at."""
+        return self.dynamic or self.loss_scale != 1.0
+
+    def unscale_(self, grads):
+        """Divides gradients by the scale in place and notes whether there was an inf or nan, without waiting."""
+        for device in {grad.device for grad in grads}:
+            if device not in self._found_inf:
+                self._found_inf[device] = torch.zeros((), device=device)
+            inverse = torch.full((), 1.0 / self.loss_scale, device=device)
+            for dtype in {grad.dtype for grad in grads}:
+                some = [grad for grad in grads if grad.device == device and grad.dtype == dtype]
+                torch._amp_foreach_non_finite_check_and_unscale_(some, self._found_inf[device], inverse)
+
+    def update(self):
+        """Adjusts the scale to what was found since the last call; True if the step is to be skipped. Waits."""
+        share_overflow(self._found_inf)
+        overflowed = any([bool(found.item()) for found in self._found_inf.values()])
+        self._found_inf = {}
+        overflow.clear_npu_overflow_flag()
+        if not self.dynamic:
+            return overflowed
+        if overflowed:
+            self.loss_scale /= _FACTOR
+            if self._min is not None:
+                self.loss_scale = max(self._min, self.loss_scale)
+            self.unskipped = 0
+        else:
+            self.unskipped += 1
+            if self.unskipped == _WINDOW:
+                self.loss_scale = min(self._max, self.loss_scale * _FACTOR)
+                self.unskipped = 0
+        return overflowed

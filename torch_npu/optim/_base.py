@@ -1,0 +1,99 @@
+"""What all fused optimizers share: buckets of flat tensors, and clipping on them."""
+
+import torch
+from torch.optim import Optimizer
+
+from torch_npu.optim._flat import Bucket
+
+
+def check(condition, name, value):
+    """ValueError unless the hyperparameter is in its range (nan is not)."""
+    if not condition:
+        raise ValueError(f"invalid {name}: {value}")
+
+
+class NpuFusedOptimizerBase(Optimizer):
+    """An optimizer whose parameters lie in flat tensors, one for each group, dtype and device.
+
+    The first ``step()`` moves the parameters there; their addresses change once. Subclasses give ``_state_names`` and
+    ``_update``. Works on every device; complex and non-strided parameters are a TypeError.
+    """
+
+    is_npu_fused_optimizer = True
+
+    def __init__(self, params, defaults):
+        super().__init__(params, defaults)
+        self._buckets = None
+
+    def _state_names(self, group):
+        """State tensors of a parameter and the number each begins with."""
+        raise NotImplementedError
+
+    def _update(self, group, run):
+        """One step of a :class:`torch_npu.optim._flat.Run`."""
+        raise NotImplementedError
+
+    def _prepare(self, runs):
+        """Called with all (group, run) of a step before the first update; for rules that need all gradients."""
+
+    def _ensure_buckets(self):
+        if self._buckets is not None and all(bucket.is_current() for _, bucket in self._buckets):
+            return self._buckets
+        self._buckets = []
+        for group in self.param_groups:
+            kinds = {}
+            for param in group["params"]:
+                if type(param) not in (torch.Tensor, torch.nn.Parameter):
+                    raise TypeError(f"fused optimizers take plain tensors, got {type(param).__name__}")
+                if not param.is_floating_point() or param.layout != torch.strided:
+                    raise TypeError(f"fused optimizers take strided real parameters, got {param.dtype}, {param.layout}")
+                if param.requires_grad and param.numel():
+                    kinds.setdefault((param.dtype, param.device), []).append(param)
+            names = self._state_names(group)
+            self._buckets += [(group, Bucket(params, names, self.state)) for params in kinds.values()]
+        return self._buckets
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One step; the loss of ``closure`` if it is given."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        runs = []
+        for group, bucket in self._ensure_buckets():
+            runs += [(group, run) for run in bucket.runs(bucket.gather())]
+        self._prepare(runs)
+        for group, run in runs:
+            self._update(group, run)
+        return loss
+
+    @torch.no_grad()
+    def clip_grad_norm_fused_(self, max_norm, norm_type=2.0):
+        """Scales all gradients so that the norm of all of them together is at most ``max_norm``.
+
+        As ``torch.nn.utils.clip_grad_norm_`` over the optimizer's parameters, in a few operators and without waiting.
+        Returns the norm before, a tensor of no dimensions.
+        """
+        norms, grads = [], []
+        for _, bucket in self._ensure_buckets():
+            if any(bucket.gather()):
+                norms.append(torch.linalg.vector_norm(bucket.grad, norm_type, dtype=torch.float32))
+                grads.append([param.grad for param in bucket.params if param.grad is not None])
+        if not norms:
+            return torch.zeros(())
+        device = norms[0].device
+        total = norms[0] if len(norms) == 1 else torch.linalg.vector_norm(
+            torch.stack([norm.to(device) for norm in norms]), norm_type)
+        factor = (max_norm / (total + 1e-6)).clamp_(max=1.0)
+        for some in grads:
+            torch._foreach_mul_(some, factor.to(some[0].device))
+        return total
+
+    def add_param_group(self, param_group):
+        super().add_param_group(param_group)
+        self._buckets = None
+
+    def load_state_dict(self, state_dict):
+        super().load_state_dict(state_dict)
+        self._buckets = None

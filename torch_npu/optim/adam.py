@@ -1,0 +1,46 @@
+"""Adam and AdamW, each step one operator of CANN."""
+
+import torch
+
+from torch_npu.optim._base import NpuFusedOptimizerBase, check
+
+
+class _Adam(NpuFusedOptimizerBase):
+    _operator = None
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False):
+        check(lr >= 0, "lr", lr)
+        check(eps >= 0, "eps", eps)
+        check(0 <= betas[0] < 1 and 0 <= betas[1] < 1, "betas", betas)
+        check(weight_decay >= 0, "weight_decay", weight_decay)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+                                  "amsgrad": amsgrad})
+
+    def _state_names(self, group):
+        names = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+        if group["amsgrad"]:
+            names["max_exp_avg_sq"] = 0.0
+        return names
+
+    def _update(self, group, run):
+        step = torch.full((), run.step, dtype=torch.float32, device=run.param.device)
+        maxima = [run.state["max_exp_avg_sq"]] if group["amsgrad"] else []
+        type(self)._operator(
+            [run.param], [run.grad], [run.state["exp_avg"]], [run.state["exp_avg_sq"]], maxima, [step], lr=group["lr"],
+            beta1=group["betas"][0], beta2=group["betas"][1], weight_decay=group["weight_decay"], eps=group["eps"],
+            amsgrad=group["amsgrad"], maximize=False)
+
+
+class NpuFusedAdam(_Adam):
+    """``torch.optim.Adam`` on flat tensors; weight decay is added to the gradient."""
+
+    _operator = torch._fused_adam_
+
+
+class NpuFusedAdamW(_Adam):
+    """``torch.optim.AdamW`` on flat tensors; weight decay shrinks the parameters."""
+
+    _operator = torch._fused_adamw_
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)

@@ -1,0 +1,76 @@
+"""The optimizer BERT was trained with: Adam without bias correction, with its own schedule."""
+
+import math
+
+import torch
+
+from torch_npu.optim._base import NpuFusedOptimizerBase, check
+
+
+def _cosine(done, warmup):
+    return done / warmup if done < warmup else 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _constant(done, warmup):
+    return done / warmup if done < warmup else 1.0
+
+
+def _linear(done, warmup):
+    return done / warmup if done < warmup else max((done - 1) / (warmup - 1), 0.0)
+
+
+_SCHEDULES = {"warmup_cosine": _cosine, "warmup_constant": _constant, "warmup_linear": _linear,
+              "none": lambda done, warmup: 1.0, None: lambda done, warmup: 1.0}
+
+
+class NpuFusedBertAdam(NpuFusedOptimizerBase):
+    """Adam with decoupled weight decay, without bias correction, with a learning rate that follows ``schedule``.
+
+    ``warmup``: share of ``t_total`` steps in which lr rises to its value; -1 for either means none of that.
+    ``schedule``: warmup_linear, warmup_cosine, warmup_constant or none. ``max_grad_norm``: each parameter's gradient is
+    clipped to it by itself; -1 does not clip.
+    """
+
+    def __init__(self, params, lr=1e-3, warmup=-1, t_total=-1, schedule="warmup_linear", b1=0.9, b2=0.99, e=1e-6,
+                 weight_decay=0.01, max_grad_norm=-1):
+        check(lr >= 0, "lr", lr)
+        check(0 <= b1 < 1, "b1", b1)
+        check(0 <= b2 < 1, "b2", b2)
+        check(e >= 0, "e", e)
+        check(0 <= warmup < 1 or warmup == -1, "warmup", warmup)
+        check(schedule in _SCHEDULES, "schedule", schedule)
+        super().__init__(params, {"lr": lr, "warmup": warmup, "t_total": t_total, "schedule": schedule, "b1": b1,
+                                  "b2": b2, "e": e, "weight_decay": weight_decay, "max_grad_norm": max_grad_norm})
+
+    def get_lr(self):
+        """The learning rate of the next step, for each parameter that has made one; [0] before the first."""
+        rates = []
+        for group in self.param_groups:
+            for param in group["params"]:
+                state = self.state.get(param)
+                if state:
+                    rates.append(self._rate(group, state["step"]))
+        return rates or [0]
+
+    @staticmethod
+    def _rate(group, steps):
+        if group["t_total"] == -1:
+            return group["lr"]
+        return group["lr"] * _SCHEDULES[group["schedule"]](steps / group["t_total"], group["warmup"])
+
+    def _state_names(self, group):
+        return {"next_m": 0.0, "next_v": 0.0}
+
+    def _update(self, group, run):
+        grad = run.grad
+        if group["max_grad_norm"] > 0:
+            for block in run.blocks():
+                rows = block.rows(grad)
+                norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+                rows.mul_((group["max_grad_norm"] / (norm + 1e-6)).clamp_(max=1.0))
+        next_m = run.state["next_m"].mul_(group["b1"]).add_(grad, alpha=1 - group["b1"])
+        next_v = run.state["next_v"].mul_(group["b2"]).addcmul_(grad, grad, value=1 - group["b2"])
+        update = next_m / next_v.sqrt().add_(group["e"])
+        if group["weight_decay"] > 0:
+            update.add_(run.param, alpha=group["weight_decay"])
+        run.param.add_(update, alpha=-self._rate(group, run.step - 1))
