@@ -24,7 +24,8 @@ def test_the_check_sees_an_upward_include():
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(CSRC)))
 def test_includes_point_down(path):
-    layer = path.relative_to(CSRC).parts[0]
+    parts = path.relative_to(CSRC).parts
+    layer = parts[0] if len(parts) > 1 else "op"  # the public header shows what lies up to the op-runner
     assert upward_includes(layer, path.read_text()) == []
 
 
