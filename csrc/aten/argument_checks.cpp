@@ -1,5 +1,6 @@
 #include "aten/argument_checks.h"
 
+#include <ATen/Dispatch_v2.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/layer_norm.h>
 
@@ -75,14 +76,23 @@ OutSpec unpooled(const at::Tensor& self, const at::Tensor& indices, at::IntArray
   return shaped(self, with_tail(self, self.dim() - rank, output_size));
 }
 
+OutSpec traced(const at::Tensor& self) {
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  return shaped(self, {}, sum_type(self));
+}
+
 const at::Tensor& one_number(const at::Tensor& value, const char* op) {
   TORCH_CHECK(value.dim() == 0, op, " only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
   return value;
 }
 
 const at::Scalar& fitting(const at::Scalar& value, const at::Tensor& self) {
-  TORCH_CHECK(!value.isComplex() || self.is_complex() || value.toComplexDouble().imag() == 0, "value cannot be converted to type ",
-              self.scalar_type(), " without overflow");
+  // Converting throws torch's error.
+  if (at::isFloatingType(self.scalar_type()) || self.is_complex() || at::isIntegralType(self.scalar_type(), true)) {
+    AT_DISPATCH_V2(self.scalar_type(), "masked_fill_", AT_WRAP([&] { (void)value.to<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+                   at::kHalf, at::kBFloat16, at::kBool, at::kComplexHalf, AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+                   AT_EXPAND(AT_FLOAT8_TYPES));
+  }
   return value;
 }
 

@@ -19,6 +19,8 @@ OutSpec layer_normed(const at::Tensor& input, at::IntArrayRef normalized_shape, 
                      const std::optional<at::Tensor>& bias);
 OutSpec unpooled(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t rank);
 
+OutSpec traced(const at::Tensor& self);
+
 // The value of a fill: one number, and one that the dtype can hold.
 const at::Tensor& one_number(const at::Tensor& value, const char* op);
 const at::Scalar& fitting(const at::Scalar& value, const at::Tensor& self);

@@ -5,7 +5,6 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "aten/compose.h"
 #include "generated/torch_npu_native_functions.h"

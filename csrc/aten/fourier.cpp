@@ -12,7 +12,6 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/complex.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/view_as_complex.h>

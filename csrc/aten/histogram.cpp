@@ -1,4 +1,6 @@
 // Histograms: searching the edges and adding up where each element fell.
+#include <cmath>
+
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/searchsorted.h>

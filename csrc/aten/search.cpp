@@ -48,6 +48,7 @@ std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t di
 
 // Doubling steps: after step k each element holds the sum of 2^k before it.
 at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
   auto sum = widened(self).clone();
   if (self.dim() == 0 || self.numel() == 0) return cast(sum, self.scalar_type());
   const auto n = self.size(dim);

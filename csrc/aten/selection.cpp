@@ -1,5 +1,6 @@
 // Results whose size depends on the data: the operator fills the largest possible one and tells how much it used.
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/Utils.h>
 
 #include "aten/factory.h"
@@ -51,6 +52,9 @@ at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
 
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "masked_select(): self and result must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, mask);
   const auto found = native::masked_select(self, mask);
   out.resize_(found.sizes());
   return out.copy_(found);

@@ -172,6 +172,10 @@ at::DimVector pooled(const at::Tensor& self, at::IntArrayRef kernel, at::IntArra
   const auto rank = static_cast<int64_t>(kernel.size());
   TORCH_CHECK(self.dim() == rank + 1 || self.dim() == rank + 2, "pooling over ", rank, " dimensions expects an input of ",
               rank + 1, " or ", rank + 2, " dimensions, got ", self.sizes());
+  for (int64_t d = self.dim() == rank + 2 ? 1 : 0; d < self.dim(); ++d) {
+    TORCH_CHECK(self.size(d) > 0, "Expected input's non-batch dimensions to have positive length, but input has a shape of ", self.sizes(),
+                " and non-batch dimension ", d, " has length zero!");
+  }
   auto sizes = to_dims(self.sizes());
   for (int64_t i = 0; i < rank; ++i) {
     auto& size = sizes[self.dim() - rank + i];

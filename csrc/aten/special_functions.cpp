@@ -224,7 +224,7 @@ void polygamma_kernel(int64_t n, const at::Tensor& self, const at::Tensor& out) 
 
 at::Tensor& mvlgamma_out(const at::Tensor& self, int64_t p, at::Tensor& out) {
   const auto value = self.mvlgamma(p);
-  TORCH_CHECK(at::can_cast(value.scalar_type(), out.scalar_type()), "mvlgamma: result type ", value.scalar_type(),
+  TORCH_CHECK(c10::canCast(value.scalar_type(), out.scalar_type()), "mvlgamma: result type ", value.scalar_type(),
               " can't be cast to the desired output type ", out.scalar_type());
   return give(out, value);
 }
