@@ -3,7 +3,7 @@ import argparse
 import pathlib
 import sys
 
-from . import contract, emit, errors, kernels, registry, schemas
+from . import contract, custom, emit, errors, kernels, registry, schemas
 
 
 def main(argv=None) -> int:
@@ -11,6 +11,7 @@ def main(argv=None) -> int:
     parser.add_argument("--torch-dir", type=pathlib.Path, help="folder of the torch package; it is not imported")
     parser.add_argument("--contract", type=pathlib.Path, help="aclnn_ops.txt")
     parser.add_argument("--registry", type=pathlib.Path, help="ops.yaml")
+    parser.add_argument("--custom", type=pathlib.Path, help="custom_ops.yaml")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the generated files")
     parser.add_argument("--list", action="store_true", help="only print the generated files, one a line")
     options = parser.parse_args(argv)
@@ -22,14 +23,17 @@ def main(argv=None) -> int:
             parser.error(f"--{name.replace('_', '-')} is required")
     try:
         entries = registry.load(options.registry)
-        units = kernels.build(entries, schemas.load(options.torch_dir), contract.load(options.contract))
+        torch_schemas, aclnn = schemas.load(options.torch_dir), contract.load(options.contract)
+        units = kernels.build(entries, torch_schemas, aclnn)
+        customs, functions = custom.load(options.custom) if options.custom else ([], {})
+        custom_units = custom.build(customs, functions, torch_schemas, aclnn)
     except (errors.RegistryErrors, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    changed = emit.write(units, options.out)
+    changed = emit.write(units, custom_units, custom.table(customs), options.out)
     overloads = sum(len(u.registered) for u in units)
     print(f"codegen: {len(units)} entries, {overloads} overloads, "
-          f"{sum(bool(u.declarations) for u in units)} by hand, {len(changed)} of {len(emit.outputs())} files changed")
+          f"{sum(bool(u.declarations) for u in units)} by hand, {len(customs)} custom operators, {len(changed)} of {len(emit.outputs())} files changed")
     return 0
 
 

@@ -3,6 +3,8 @@
 Nothing here opens CANN or touches a device.
 """
 
+import sys
+
 
 def check_torch_version(installed, built):
     """Raises ImportError unless both versions have the same major and minor number.
@@ -41,12 +43,13 @@ def start():
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import _compile, _options, _patches, _runtime
+    from torch_npu import _compile, _custom, _options, _patches, _runtime
     from torch_npu.multiprocessing import reductions
 
     _patches.apply()
     _compile.register_when_imported()
     reductions.register()
+    _custom.register()
     _runtime.prepare()
     torch_npu._C._apply_fallback_ops()
     if torch.distributed.is_available():
@@ -59,17 +62,17 @@ def start():
 
 def public_names():
     """The names of the package torch_npu."""
-    from torch_npu import npu, optim, utils, version
-    from torch_npu._attention import npu_fusion_attention
+    from torch_npu import _custom, npu, optim, utils, version
     from torch_npu._health import run_check
     from torch_npu._ledger import fallbacks, reset_fallbacks
     from torch_npu._runtime import runtime_info
 
     return {
+        "__dir__": lambda: sorted([*vars(sys.modules["torch_npu"]), *_custom.operators()]),
+        "__getattr__": _custom.lookup,
         "__version__": version.__version__,
         "fallbacks": fallbacks,
         "npu": npu,
-        "npu_fusion_attention": npu_fusion_attention,
         "optim": optim,
         "reset_fallbacks": reset_fallbacks,
         "run_check": run_check,

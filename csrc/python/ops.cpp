@@ -1,6 +1,7 @@
 // Operators: the ledger of those that ran on the CPU.
 #include <pybind11/stl.h>
 
+#include "aten/custom/table.h"
 #include "aten/fallback.h"
 #include "python/bindings.h"
 
@@ -15,9 +16,26 @@ py::list ledger() {
   return all;
 }
 
+// (name, schema, path) of each custom operator.
+py::list custom_operators() {
+  py::list all;
+  for (const auto& op : native::custom_ops()) all.append(py::make_tuple(op.name, op.schema, op.path));
+  return all;
+}
+
+py::list custom_operators_with_gradient() {
+  py::list names;
+  for (const auto& op : native::custom_ops()) {
+    if (op.grad) names.append(op.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void init_ops(py::module_& module) {
+  module.def("_custom_ops", &custom_operators);
+  module.def("_custom_ops_with_gradient", &custom_operators_with_gradient);
   module.def("_fallback_ledger", &ledger);
   module.def("_reset_fallback_ledger", &native::reset_fallback_ledger);
   module.def("_apply_fallback_ops", &native::apply_fallback_ops);

@@ -1,16 +1,9 @@
 """npu_fusion_attention against scaled_dot_product_attention, on the CPU: no device is needed."""
-import importlib.util
-import pathlib
-
 import pytest
 import torch
 from torch.nn import functional as F
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-_spec = importlib.util.spec_from_file_location("fusion_attention_alone", ROOT / "torch_npu" / "_attention.py")
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-npu_fusion_attention = _module.npu_fusion_attention
+from torch_npu._reference.attention import npu_fusion_attention
 
 B, N, S, D = 2, 4, 6, 8
 TO_LAYOUT = {
@@ -46,16 +39,24 @@ def test_layouts_and_gradients(layout, kv_heads):
     (1, {"atten_mask": True}, lambda row, column: column <= row),
     (2, {}, lambda row, column: column <= row),
     (3, {}, lambda row, column: column <= row + 3),
-    (0, {"pre_tockens": 2, "next_tockens": 1}, lambda row, column: (column <= row + 1) & (column >= row - 2)),
+    (0, {"atten_mask": False, "pre_tockens": 2, "next_tockens": 1}, lambda row, column: (column <= row + 1) & (column >= row - 2)),
+    (0, {"pre_tockens": 2, "next_tockens": 1}, lambda row, column: column >= 0),  # without a mask the band does not count
     (4, {"pre_tockens": 2, "next_tockens": 1}, lambda row, column: (column <= row + 4) & (column >= row + 1)),
 ])
 def test_masks(mode, options, seen):
     q, k, v = inputs(kv_length=S + 3)
-    allowed = seen(torch.arange(S).unsqueeze(1), torch.arange(S + 3))
+    allowed = seen(torch.arange(S).unsqueeze(1), torch.arange(S + 3)).expand(S, S + 3)
     if "atten_mask" in options:
-        options = {"atten_mask": ~allowed}
+        options = {**options, "atten_mask": ~allowed if options["atten_mask"] else torch.zeros_like(allowed)}
     out = npu_fusion_attention(q, k, v, N, "BNSD", scale=0.3, sparse_mode=mode, **options)[0]
     torch.testing.assert_close(out, F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=0.3))
+
+
+def test_bias_is_added_before_scaling():
+    q, k, v = inputs()
+    bias = torch.randn(B, N, S, S)
+    out = npu_fusion_attention(q, k, v, N, "BNSD", pse=bias, scale=0.3)[0]
+    torch.testing.assert_close(out, F.scaled_dot_product_attention(q, k, v, attn_mask=bias * 0.3, scale=0.3))
 
 
 def test_statistics_of_the_softmax():
@@ -68,7 +69,7 @@ def test_statistics_of_the_softmax():
 
 def test_what_is_not_supported_is_refused():
     q, k, v = inputs()
-    with pytest.raises(NotImplementedError, match="TND"):
+    with pytest.raises(ValueError, match="actual_seq_qlen"):
         npu_fusion_attention(q, k, v, N, "TND")
     with pytest.raises(NotImplementedError, match="prefix"):
         npu_fusion_attention(q, k, v, N, "BNSD", prefix=[1])

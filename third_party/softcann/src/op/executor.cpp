@@ -9,6 +9,7 @@
 #include <shared_mutex>
 #include <string>
 
+#include "op/formats.h"
 #include "op/kernel.h"
 #include "op/pool.h"
 #include "op/saturate.h"
@@ -190,6 +191,11 @@ aclnnStatus refuse_tensor(const OpInfo& info, int index, const aclTensor& made) 
       return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s, has no memory", info.name, name.c_str(),
                   describe(made.tensor).c_str());
     default:
+      if (!is_base_format(made.format)) {
+        if (takes_formats(info.name)) return ACLNN_SUCCESS;
+        return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s, is in the storage format %d; this operator takes base formats",
+                    info.name, name.c_str(), describe(made.tensor).c_str(), static_cast<int>(made.format));
+      }
       return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s at offset %lld, reaches beyond its storage of %zu bytes",
                   info.name, name.c_str(), describe(made.tensor).c_str(),
                   static_cast<long long>(made.tensor.storage_offset()), made.storage->nbytes());

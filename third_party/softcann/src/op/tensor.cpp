@@ -5,6 +5,7 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
 
+#include "op/formats.h"
 #include "op/pool.h"
 #include "rt/runtime.h"
 
@@ -110,7 +111,10 @@ int64_t keep_storage_dims(aclTensor& made, const TensorSpec& spec) {
   made.made_numel = impl->element_count();
   made.shape_is_result = false;
   const int64_t end = spec.offset + made.made_extent;
-  made.defect = made.made_extent && !spec.address ? Defect::address : made.made_extent != 0 && end > made.capacity ? Defect::extent : Defect::none;
+  made.defect = made.made_extent && !spec.address                 ? Defect::address
+                : made.made_extent != 0 && end > made.capacity ? Defect::extent
+                : !is_base_format(spec.format)                 ? Defect::extent  // where the elements lie, only the format knows
+                                                               : Defect::none;
 }
 
 void assign(aclTensor& made, const TensorSpec& spec) {

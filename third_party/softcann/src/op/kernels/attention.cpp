@@ -303,7 +303,7 @@ struct Inference {
   std::string_view layout;
 };
 void infer(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& bias,
-           const at::Tensor& mask, const Inference& inference, const at::Tensor& out) {
+           const at::Tensor& mask, const Inference& inference, const at::Tensor& out, const at::Tensor& logsumexp = {}) {
   const std::string_view layout = inference.layout == "BNSD_BSND" ? "BNSD" : inference.layout;
   const at::Tensor none;
   Attention a = make_attention(query, key, value, {bias, none, mask},
@@ -316,7 +316,16 @@ void infer(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
     a.hidden = a.hidden.defined() ? at::logical_or(a.hidden, beyond) : beyond;
   }
   const std::string_view out_layout = inference.layout == "BNSD_BSND" ? "BSND" : layout;
-  attention_forward(a, to_heads(out, out_layout, a.value.size(-1)), none);
+  attention_forward(a, to_heads(out, out_layout, a.value.size(-1)), logsumexp);
+}
+// A cache in pages, [pages, rows, heads * size] or [pages, heads, rows, size], as each sequence's own rows in `layout`.
+at::Tensor from_pages(const at::Tensor& cache, const at::Tensor& table, std::string_view layout, int64_t heads) {
+  at::Tensor pages = cache.index_select(0, table.clamp_min(0).reshape({-1}).to(at::kLong));
+  if (pages.dim() == 4) pages = pages.transpose(1, 2).flatten(2);
+  const at::Tensor rows = pages.view({table.size(0), -1, pages.size(-1)});
+  if (layout == "BSH") return rows;
+  const at::Tensor split = rows.unflatten(-1, at::IntArrayRef{heads, rows.size(-1) / heads});
+  return layout == "BSND" ? split : split.transpose(1, 2);
 }
 const at::Tensor& only(at::TensorList list) {
   TORCH_CHECK(list.size() == 1, "attention: ", list.size(), " key tensors where one is supported");
@@ -349,8 +358,29 @@ OP(aclnnIncreFlashAttention) {
 OP(aclnnIncreFlashAttentionV4) {
   refuse(dequantScale1, "quantization");
   refuse(antiquantScale, "quantization");
-  refuse(blocktable, "a paged cache");
   refuse(kvPaddingSize, "left padding");
-  infer(query, only(key), only(value), pseShift, attenMask,
+  const int64_t kv_heads = numKeyValueHeads ? numKeyValueHeads : numHeads;
+  const auto rows = [&](const at::Tensor& t) {
+    return given(blocktable) ? from_pages(t, blocktable, inputLayout, kv_heads) : t;
+  };
+  infer(query, rows(only(key)), rows(only(value)), pseShift, attenMask,
         {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout}, attentionOut);
+}
+OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query : key[0])) {
+  refuse(deqScale1, "quantization");
+  refuse(quantScale1, "quantization");
+  refuse(quantScale2, "quantization");
+  refuse(antiquantScale, "quantization");
+  refuse(queryPaddingSize, "left padding");
+  refuse(kvPaddingSize, "left padding");
+  const int64_t kv_heads = numKeyValueHeads ? numKeyValueHeads : numHeads;
+  const auto rows = [&](const at::Tensor& t) {
+    return given(blockTable) ? from_pages(t, blockTable, inputLayout, kv_heads) : t;
+  };
+  // One new token sees all keys that there are; prompts have a window.
+  const bool one_token = attentionOut.numel() == attentionOut.size(0) * numHeads * head_size(query, inputLayout, numHeads);
+  const Sparse sparse = one_token ? no_window(1) : Sparse{sparseMode, preTokens, nextTokens};
+  const at::Tensor logsumexp = softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor();
+  infer(query, rows(only(key)), rows(only(value)), pseShift, attenMask,
+        {actualSeqLengthsKv, numHeads, sparse, scaleValue, inputLayout}, attentionOut, logsumexp);
 }

@@ -29,12 +29,18 @@ at::Tensor rotated(const at::Tensor& x, int64_t mode) {
     default: TORCH_CHECK(false, "rotary embedding: mode ", mode, " is not supported");
   }
 }
+// Neighbours into halves, and back.
+at::Tensor split(const at::Tensor& x) {
+  return x.unflatten(-1, at::IntArrayRef{x.size(-1) / 2, 2}).transpose(-1, -2).flatten(-2);
+}
+at::Tensor joined(const at::Tensor& x) {
+  return x.unflatten(-1, at::IntArrayRef{2, x.size(-1) / 2}).transpose(-1, -2).flatten(-2);
+}
 at::Tensor embedded(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, int64_t mode) {
   const at::Tensor wide = widened(x);
   if (mode == interleave_half) {
-    const at::Tensor pairs = wide.unflatten(-1, at::IntArrayRef{x.size(-1) / 2, 2});
-    const at::Tensor split = at::cat({pairs.select(-1, 0), pairs.select(-1, 1)}, -1);
-    return split * widened(cos) + rotated_halves(split) * widened(sin);
+    const at::Tensor halves = split(wide);
+    return halves * widened(cos) + rotated_halves(halves) * widened(sin);
   }
   return wide * widened(cos) + rotated(wide, mode) * widened(sin);
 }
@@ -51,12 +57,14 @@ at::Tensor summed_to(const at::Tensor& value, const at::Tensor& like) {
 OP(aclnnRotaryPositionEmbedding) { put(out, embedded(x, cos, sin, mode)); }
 OP(aclnnInterleaveRope) { put(out, embedded(x, cos, sin, interleave_half)); }
 OP(aclnnRotaryPositionEmbeddingGrad) {
-  const at::Tensor grad = widened(dy);
-  put(dxOut, grad * widened(cos) + rotated_back(grad * widened(sin), mode));
+  const bool apart = mode == interleave_half;
+  const int64_t turn = apart ? half : mode;
+  const at::Tensor grad = widened(dy), dx = grad * widened(cos) + rotated_back(grad * widened(sin), turn);
+  put(dxOut, apart ? joined(dx) : dx);
   if (!xOptional.defined()) return;
-  const at::Tensor wide = widened(xOptional);
+  const at::Tensor wide = apart ? split(widened(xOptional)) : widened(xOptional);
   put(dcosOut, summed_to(grad * wide, cos));
-  put(dsinOut, summed_to(grad * rotated(wide, mode), sin));
+  put(dsinOut, summed_to(grad * rotated(wide, turn), sin));
 }
 OP(aclnnApplyRotaryPosEmb) {
   put(queryRef, embedded(queryRef, cos, sin, half));

@@ -1,0 +1,161 @@
+"""The custom operators, custom_ops.yaml: schemas of our own in the namespace `npu`, gradients, operators composed in Python."""
+import pathlib
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+import yaml
+
+from . import kernels, registry
+from .calls import split_call
+from .errors import Location, RegistryError, RegistryErrors
+from .schemas import Schemas
+
+
+class Grad(NamedTuple):
+    """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.h."""
+    backward: str
+    arguments: List[Tuple[str, int]]  # (kind, index): g gradient, a argument, r result, t dtype and s sizes of an argument, n none
+    receivers: List[int]              # arguments that the backward's results are gradients of
+
+
+class Custom(NamedTuple):
+    where: Location
+    name: str                         # with overload
+    schema: str                       # as torch::Library::def takes it
+    entry: Optional[registry.Entry]   # None: composed
+    grad: Optional[Grad]
+
+    @property
+    def path(self) -> str:
+        return "composed" if self.entry is None else "hand" if self.entry.impl else "native"
+
+
+class _Reader(registry._Reader):
+    """Takes out the keys that only custom operators have, and the schema."""
+
+    def __init__(self, path: str):
+        super().__init__(path)
+        self.extra: Dict[str, Tuple[str, Optional[str], Optional[str]]] = {}
+
+    def _entry(self, node: yaml.Node) -> registry.Entry:
+        where = Location(self.path, node.start_mark.line + 1)
+        if not isinstance(node, yaml.MappingNode):
+            raise RegistryError(where, "an entry is a mapping that begins with 'op:'")
+        fields = {key.value: value for key, value in node.value}
+        schema = fields["op"].value if "op" in fields else ""
+        match = re.match(r"(\w+(?:\.\w+)?)\(", schema)
+        if not match:
+            raise RegistryError(where, f"'op' is a schema such as 'npu_x(Tensor self) -> Tensor', not {schema!r}")
+        composed, grad = (fields[k].value if k in fields else None for k in ("composed", "grad"))
+        if composed is not None and set(fields) - {"op", "composed"}:
+            raise RegistryError(where, f"{match[1]}: 'composed' stands alone: the Python function decides everything")
+        if (composed is None) == ("aclnn" not in fields and "impl" not in fields):
+            raise RegistryError(where, f"{match[1]}: needs one of 'aclnn', 'impl' and 'composed'")
+        self.extra[match[1]] = (schema, composed, grad)
+        kept = [(key, value) for key, value in node.value if key.value not in ("op", "composed", "grad")]
+        name = yaml.ScalarNode("tag:yaml.org,2002:str", match[1], node.start_mark, node.end_mark)
+        key = yaml.ScalarNode("tag:yaml.org,2002:str", "op", node.start_mark, node.end_mark)
+        if composed is not None:  # the checks of the registry want a kernel; it is dropped again below
+            kept = [(_text("impl", node), _text("none", node)), (_text("reason", node), _text("composed", node))]
+        return super()._entry(yaml.MappingNode(node.tag, [(key, name), *kept], node.start_mark, node.end_mark))
+
+
+def _text(value: str, node: yaml.Node) -> yaml.Node:
+    return yaml.ScalarNode("tag:yaml.org,2002:str", value, node.start_mark, node.end_mark)
+
+
+def load(path: pathlib.Path) -> Tuple[List[Custom], Dict[str, "NativeFunction"]]:  # noqa: F821 - torchgen.model
+    """All custom operators, and their schemas by name. torchgen must be importable: call schemas.load() first."""
+    reader = _Reader(str(path))
+    entries = reader.read(path.read_text())
+    functions, customs, errors = {}, [], []
+    for entry in entries:
+        schema, composed, _ = reader.extra[entry.op]
+        try:
+            functions[entry.op] = _function(entry, schema)
+        except RegistryError as error:
+            errors.append(error)
+    for entry in entries:
+        schema, composed, grad = reader.extra[entry.op]
+        try:
+            customs.append(Custom(entry.where, entry.op, schema, None if composed is not None else entry,
+                                  _grad(entry, grad, functions) if grad and entry.op in functions else None))
+        except RegistryError as error:
+            errors.append(error)
+    if errors:
+        raise RegistryErrors(errors)
+    return customs, functions
+
+
+def _function(entry: registry.Entry, schema: str):
+    from torchgen.model import Location as TorchLocation, NativeFunction
+    item = {"func": schema}
+    if "dropout" in schema or "Generator" in schema:  # torchgen wants such operators marked
+        item["tags"] = "nondeterministic_seeded"
+    try:
+        return NativeFunction.from_yaml(item, TorchLocation(entry.where.path, entry.where.line), {"nondeterministic_seeded"})[0]
+    except Exception as error:  # torchgen asserts
+        raise RegistryError(entry.where, f"{entry.op}: no schema: {error}") from None
+
+
+_SOURCE = re.compile(r"(?:(?P<list>grad|result)\[(?P<index>\d+)\])|(?:(?P<name>\w+)(?:\.(?P<part>dtype|sizes))?)")
+
+
+def _grad(entry: registry.Entry, text: str, functions) -> Grad:
+    def fail(message: str) -> RegistryError:
+        return RegistryError(entry.where, f"{entry.op}: 'grad': {message}")
+
+    call, arrow, targets = text.rpartition("->")
+    if not arrow:
+        raise fail("is 'backward(arguments) -> arguments that get the results'")
+    backward, sources = split_call(call, fail)
+    if backward not in functions:
+        raise fail(f"there is no custom operator {backward}")
+    names = [a.name for a in functions[entry.op].func.arguments.flat_all]
+    expected = list(functions[backward].func.arguments.flat_all)
+    if len(sources) > len(expected):
+        raise fail(f"{backward} takes {len(expected)} arguments, not {len(sources)}")
+    encoded = []
+    for source in sources:
+        match = _SOURCE.fullmatch(source)
+        if not match:
+            raise fail(f"{source!r} is no argument, grad[i], result[i], x.dtype, x.sizes or none")
+        if match["list"]:
+            encoded.append(("g" if match["list"] == "grad" else "r", int(match["index"])))
+        elif match["name"] == "none":
+            encoded.append(("n", 0))
+        elif match["name"] in names:
+            encoded.append(({"dtype": "t", "sizes": "s", None: "a"}[match["part"]], names.index(match["name"])))
+        else:
+            raise fail(f"there is no argument {match['name']!r}")
+    receivers = [name.strip() for name in targets.split(",")]
+    unknown = [name for name in receivers if name not in names and name != "_"]
+    if unknown:
+        raise fail(f"there is no argument {unknown[0]!r}")
+    if len(receivers) != len(functions[backward].func.returns):
+        raise fail(f"{backward} returns {len(functions[backward].func.returns)} values; name a receiver for each, _ for none")
+    return Grad(backward, encoded, [names.index(name) if name != "_" else -1 for name in receivers])
+
+
+def build(customs: List[Custom], functions, schemas: Schemas, contract) -> List[kernels.Unit]:
+    """The kernels of the operators that are not composed."""
+    own = Schemas(functions, {}, {}, schemas.torch_version, schemas.includes)
+    return kernels.build([c.entry for c in customs if c.entry], own, contract)
+
+
+def table(customs: List[Custom]) -> str:
+    """custom_table.h: schemas, paths, gradients."""
+    lines = ["#pragma once", "", '#include "aten/custom/table.h"', "", "namespace torch_npu::native {", ""]
+    for custom in customs:
+        if custom.grad:
+            symbol = kernels.cpp_name(custom.name)
+            arguments = ", ".join(f"{{'{kind}', {index}}}" for kind, index in custom.grad.arguments)
+            lines.append(f"inline constexpr GradSource kSources_{symbol}[] = {{{arguments}}};")
+            lines.append(f"inline constexpr int kReceivers_{symbol}[] = {{{', '.join(map(str, custom.grad.receivers))}}};")
+            lines.append(f'inline constexpr GradRule kGrad_{symbol}{{"{custom.grad.backward}", kSources_{symbol}, kReceivers_{symbol}}};')
+    lines += ["", "inline constexpr CustomOp kCustomOps[] = {"]
+    for custom in customs:
+        rule = f"&kGrad_{kernels.cpp_name(custom.name)}" if custom.grad else "nullptr"
+        schema = custom.schema.replace("\\", "\\\\").replace('"', '\\"')
+        lines.append(f'    {{"{custom.name}", "{schema}", "{custom.path}", {rule}}},')
+    return "\n".join([*lines, "};", "", "}  // namespace torch_npu::native", ""])

@@ -1,0 +1,189 @@
+// Gradients of the custom operators, by the rules of custom_ops.yaml.
+//
+// Note [Custom autograd]
+// One boxed kernel serves all operators. Where no input requires a gradient it only passes the call on. Otherwise it
+// saves what the rule names and leaves a node that calls the backward operator, itself a custom operator, so that
+// CPU tensors, FakeTensor and torch.compile see nothing but operators. An operator without a rule leaves a node that
+// throws: no gradient goes missing without a word.
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "aten/custom/table.h"
+
+namespace torch_npu::native {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Stack = torch::jit::Stack;
+
+struct Call {
+  const CustomOp& custom;
+  const c10::OperatorHandle& op;
+  c10::DispatchKeySet keys;
+  Stack* stack;
+
+  at::ArrayRef<c10::IValue> arguments() const { return torch::jit::last(*stack, op.schema().arguments().size()); }
+  at::ArrayRef<c10::IValue> results() const { return torch::jit::last(*stack, op.schema().returns().size()); }
+  void run() const {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  }
+};
+
+// The defined tensors among the values, in lists too.
+variable_list tensors_of(at::ArrayRef<c10::IValue> values) {
+  variable_list tensors;
+  for (const auto& value : values) {
+    if (value.isTensor() && value.toTensor().defined()) tensors.push_back(value.toTensor());
+    if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) tensors.push_back(tensor);
+    }
+  }
+  return tensors;
+}
+at::Tensor tensor_or_none(const c10::IValue& value) { return value.isTensor() ? value.toTensor() : at::Tensor(); }
+
+// The dtype or the sizes of an argument.
+c10::IValue attribute(const c10::IValue& argument, char kind) {
+  const auto tensor = tensor_or_none(argument);
+  if (!tensor.defined()) return {};
+  if (kind == 't') return static_cast<int64_t>(tensor.scalar_type());
+  return tensor.sym_sizes();
+}
+
+// Where `argument` stands among the tensors of all arguments; -1: nowhere.
+int64_t position(at::ArrayRef<c10::IValue> arguments, int argument) {
+  if (argument < 0 || !tensor_or_none(arguments[argument]).defined()) return -1;
+  return static_cast<int64_t>(tensors_of(arguments.slice(0, argument)).size());
+}
+
+c10::OperatorHandle find(const std::string& name) {
+  const auto dot = std::min(name.find('.'), name.size());
+  return c10::Dispatcher::singleton().findSchemaOrThrow(("npu::" + name.substr(0, dot)).c_str(),
+                                                        dot < name.size() ? name.substr(dot + 1).c_str() : "");
+}
+
+struct CustomFunction : torch::autograd::Function<CustomFunction> {
+  // `inputs` are the tensors of the arguments on the stack.
+  static variable_list forward(AutogradContext* ctx, const at::TensorList& inputs, Call* call) {
+    const auto arguments = call->arguments().vec();
+    call->run();
+    const auto results = call->results();
+    const auto outputs = tensors_of(results);
+    variable_list constant;
+    for (const at::Tensor& output : outputs) {
+      if (!torch::autograd::isDifferentiableType(output.scalar_type())) constant.push_back(output);
+    }
+    ctx->mark_non_differentiable(constant);
+    ctx->saved_data["op"] = reinterpret_cast<int64_t>(&call->custom);
+    ctx->saved_data["inputs"] = static_cast<int64_t>(inputs.size());
+    if (call->custom.grad) save(ctx, *call->custom.grad, arguments, results);
+    return outputs;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list gradients) {
+    const auto& custom = *reinterpret_cast<const CustomOp*>(ctx->saved_data["op"].toInt());
+    TORCH_CHECK_NOT_IMPLEMENTED(custom.grad, "npu::", custom.name, " has no gradient");
+    const auto op = find(custom.grad->backward);
+    Stack stack;
+    restore(ctx, *custom.grad, op.schema(), gradients, stack);
+    op.callBoxed(stack);
+
+    variable_list results(ctx->saved_data["inputs"].toInt() + 1);  // one for the Call
+    const auto receivers = ctx->saved_data["receivers"].toIntVector();
+    for (size_t i = 0; i < receivers.size(); ++i) {
+      if (receivers[i] >= 0) results[receivers[i]] = tensor_or_none(stack[i]);
+    }
+    return results;
+  }
+
+ private:
+  // Keeps what the backward operator takes: tensors apart from all else.
+  static void save(AutogradContext* ctx, const GradRule& rule, const std::vector<c10::IValue>& arguments,
+                   at::ArrayRef<c10::IValue> results) {
+    variable_list tensors;
+    c10::List<c10::IValue> others(c10::AnyType::get());
+    for (const auto& source : rule.arguments) {
+      c10::IValue value;
+      if (source.kind == 'a') value = arguments[source.index];
+      if (source.kind == 'r') value = results[source.index];
+      if (source.kind == 't' || source.kind == 's') value = attribute(arguments[source.index], source.kind);
+      tensors.push_back(tensor_or_none(value));
+      others.push_back(value.isTensor() ? c10::IValue() : value);
+    }
+    c10::List<int64_t> receivers;
+    for (const int receiver : rule.receivers) receivers.push_back(position(arguments, receiver));
+    ctx->save_for_backward(tensors);
+    ctx->saved_data["others"] = others;
+    ctx->saved_data["receivers"] = receivers;
+  }
+
+  static void restore(AutogradContext* ctx, const GradRule& rule, const c10::FunctionSchema& schema,
+                      const variable_list& gradients, Stack& stack) {
+    const auto others = ctx->saved_data["others"].toList();
+    const auto tensors = ctx->get_saved_variables();
+    for (size_t i = 0; i < schema.arguments().size(); ++i) {
+      if (i >= rule.arguments.size()) {
+        const auto& value = schema.arguments()[i].default_value();
+        TORCH_CHECK(value.has_value(), "npu::", rule.backward, " is not given its argument ", schema.arguments()[i].name());
+        stack.push_back(*value);
+      } else if (rule.arguments[i].kind == 'g') {
+        stack.emplace_back(gradients[rule.arguments[i].index]);
+      } else if (tensors[i].defined()) {
+        stack.emplace_back(tensors[i]);
+      } else {
+        stack.push_back(others.get(i));
+      }
+    }
+  }
+};
+
+class AutogradKernel final : public c10::OperatorKernel {
+ public:
+  explicit AutogradKernel(const CustomOp& custom) : custom_(custom) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) const {
+    Call call{custom_, op, keys, stack};
+    // An operator that writes into its arguments (a conversion of a weight) leaves their graph alone.
+    if (!at::GradMode::is_enabled() || !any_requires_grad(call.arguments()) || op.schema().is_mutable()) return call.run();
+    const auto outputs = CustomFunction::apply(at::TensorList(tensors_of(call.arguments())), &call);
+    size_t next = 0;
+    for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i) {
+      c10::IValue& result = (*stack)[i];
+      if (result.isTensor() && result.toTensor().defined()) result = outputs[next++];
+      if (result.isTensorList()) {
+        auto list = result.toTensorList();
+        for (size_t j = 0; j < list.size(); ++j) list.set(j, outputs[next++]);
+      }
+    }
+  }
+
+ private:
+  static bool any_requires_grad(at::ArrayRef<c10::IValue> values) {
+    for (const auto& value : values) {
+      if (value.isTensor() ? value.toTensor().defined() && value.toTensor().requires_grad()
+                           : value.isTensorList() && any_requires_grad(value.toTensorVector())) {
+        return true;
+      }
+    }
+    return false;
+  }
+  static bool any_requires_grad(const variable_list& tensors) {
+    return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return t.requires_grad(); });
+  }
+
+  const CustomOp& custom_;
+};
+
+TORCH_LIBRARY_IMPL(npu, Autograd, m) {
+  for (const CustomOp& op : custom_ops()) {
+    if (std::string_view(op.path) == "composed") continue;
+    m.impl(op.name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutogradKernel>(op)));
+  }
+}
+
+}  // namespace
+}  // namespace torch_npu::native

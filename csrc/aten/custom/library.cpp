@@ -1,0 +1,18 @@
+// Schemas of the custom operators, torch.ops.npu. Their kernels are registered by the generated files, by autograd.cpp
+// and, for CPU and meta tensors, by torch_npu/_custom.py.
+#include <torch/library.h>
+
+#include "generated/custom_table.h"
+
+namespace torch_npu::native {
+
+c10::ArrayRef<CustomOp> custom_ops() { return kCustomOps; }
+
+namespace {
+
+TORCH_LIBRARY_FRAGMENT(npu, m) {
+  for (const CustomOp& op : kCustomOps) m.def(op.schema, {at::Tag::pt2_compliant_tag});
+}
+
+}  // namespace
+}  // namespace torch_npu::native

@@ -1,0 +1,67 @@
+// Grouped matrix products.
+#include "aten/custom/shapes.h"
+#include "aten/factory.h"
+#include "generated/torch_npu_custom_functions.h"
+#include "op/launch.h"
+
+namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnGroupedMatmulV4);
+
+namespace {
+
+constexpr int64_t kSeparate = -1, kRows = 0, kColumns = 2;  // group_type
+
+using OptionalList = std::optional<at::TensorList>;
+at::TensorList list(const OptionalList& tensors) { return tensors.value_or(at::TensorList()); }
+
+at::DimVector with_columns(const at::Tensor& x, int64_t columns) {
+  at::DimVector sizes(x.sizes());
+  sizes.back() = columns;
+  return sizes;
+}
+
+std::vector<at::Tensor> results(at::TensorList x, at::TensorList weight, const std::optional<at::Tensor>& group_list,
+                                int64_t group_type, int64_t split_item, at::ScalarType dtype) {
+  std::vector<at::Tensor> out;
+  if (group_type == kSeparate) {
+    TORCH_CHECK(x.size() == weight.size(), "npu_grouped_matmul: ", x.size(), " inputs and ", weight.size(), " weights");
+    TORCH_CHECK_NOT_IMPLEMENTED(split_item == 0 || split_item == 1, "npu_grouped_matmul: split_item=", split_item,
+                                " without a grouping is not supported");
+    for (size_t i = 0; i < x.size(); ++i) out.push_back(empty_like_with(x[i], with_columns(x[i], weight[i].size(-1)), dtype));
+    return out;
+  }
+  TORCH_CHECK(x.size() == 1, "npu_grouped_matmul: a group_list takes one input, not ", x.size());
+  TORCH_CHECK_NOT_IMPLEMENTED(split_item == 2 || split_item == 3,
+                              "npu_grouped_matmul: a group_list with separate results (split_item=", split_item, ") is not supported");
+  if (group_type == kRows) {
+    out.push_back(empty_like_with(x[0], with_columns(x[0], weight[0].size(-1)), dtype));
+  } else {
+    TORCH_CHECK_NOT_IMPLEMENTED(group_type == kColumns, "npu_grouped_matmul: group_type=", group_type, " is not supported");
+    out.push_back(empty_like_with(x[0], {group_list->numel(), x[0].size(0), weight[0].size(-1)}, dtype));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> npu_grouped_matmul(
+    at::TensorList x, at::TensorList weight, OptionalList bias, OptionalList scale, OptionalList offset,
+    OptionalList antiquant_scale, OptionalList antiquant_offset, OptionalList per_token_scale,
+    const std::optional<at::Tensor>& group_list, OptionalList activation_input, OptionalList activation_quant_scale,
+    OptionalList activation_quant_offset, std::optional<int64_t> split_item, std::optional<int64_t> group_type,
+    std::optional<int64_t> group_list_type, std::optional<int64_t> act_type, at::OptionalIntArrayRef /*tuning_config*/,
+    std::optional<int64_t> output_dtype, std::optional<int64_t>, std::optional<int64_t>, std::optional<int64_t>,
+    std::optional<int64_t>) {
+  TORCH_CHECK(!x.empty() && !weight.empty(), "npu_grouped_matmul: there must be an input and a weight");
+  const bool grouped = group_list && group_list->defined();
+  const int64_t type = group_type.value_or(grouped ? kRows : kSeparate);
+  TORCH_CHECK(grouped == (type != kSeparate), "npu_grouped_matmul: group_type=", type, grouped ? " with" : " without", " a group_list");
+  auto out = results(x, weight, group_list, type, split_item.value_or(0), type_or(output_dtype, x[0].scalar_type()));
+  op::run(aclnnGroupedMatmulV4, x, weight, list(bias), list(scale), list(offset), list(antiquant_scale), list(antiquant_offset),
+          list(per_token_scale), group_list, list(activation_input), list(activation_quant_scale), list(activation_quant_offset),
+          split_item.value_or(0), type, group_list_type.value_or(0), act_type.value_or(0), out, at::TensorList(), at::TensorList());
+  return out;
+}
+
+}  // namespace torch_npu::native

@@ -1,0 +1,103 @@
+#include "aten/custom/shapes.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/full.h>
+
+namespace torch_npu::native {
+
+at::DimVector row_sizes(const at::Tensor& x, const at::Tensor& gamma) {
+  TORCH_CHECK(gamma.dim() <= x.dim(), "normalization: gamma has ", gamma.dim(), " dimensions, the input ", x.dim());
+  at::DimVector sizes(x.sizes());
+  std::fill(sizes.end() - gamma.dim(), sizes.end(), 1);
+  return sizes;
+}
+
+at::DimVector halved(const at::Tensor& self, int64_t dim) {
+  at::DimVector sizes(self.sizes());
+  auto& size = sizes[at::maybe_wrap_dim(dim, self.dim())];
+  TORCH_CHECK(size % 2 == 0, "dimension ", dim, " has size ", size, ", which has no halves");
+  size /= 2;
+  return sizes;
+}
+
+at::DimVector inserted(const at::Tensor& self, int64_t dim, int64_t size) {
+  at::DimVector sizes(self.sizes());
+  sizes.insert(sizes.begin() + at::maybe_wrap_dim(dim, self.dim() + 1), size);
+  return sizes;
+}
+
+at::DimVector prompt_sizes(const at::Tensor& query, std::string_view layout) {
+  at::DimVector sizes(query.sizes());
+  if (layout == "BNSD_BSND") std::swap(sizes[1], sizes[2]);
+  return sizes;
+}
+
+at::DimVector lse_sizes(const at::Tensor& query, std::string_view layout, int64_t heads, bool wanted) {
+  if (!wanted) return {1};
+  TORCH_CHECK_NOT_IMPLEMENTED(layout == "BSH" || layout == "BSND" || layout == "BNSD" || layout == "BNSD_BSND",
+                              "attention: logsumexp in the layout ", layout, " is not supported");
+  return {query.size(0), heads, layout.starts_with("BNSD") ? query.size(2) : query.size(1), 1};
+}
+
+at::DimVector loss_sizes(const at::Tensor& target, std::string_view reduction) {
+  return reduction == "none" ? at::DimVector(target.sizes()) : at::DimVector{1};
+}
+
+int64_t permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted) {
+  const int64_t all = indices.numel(), count = wanted.value_or(0);
+  return count > 0 ? std::min(count, all) : std::max<int64_t>(all + count, 0);
+}
+
+at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2 && a.size(-1) == b.size(-2), "a matrix product of ", a.sizes(), " and ", b.sizes());
+  at::DimVector sizes(at::infer_size_dimvector(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2)));
+  sizes.push_back(a.size(-2));
+  sizes.push_back(b.size(-1));
+  return sizes;
+}
+
+at::ScalarType type_or(std::optional<int64_t> type, at::ScalarType otherwise) {
+  return type ? static_cast<at::ScalarType>(*type) : otherwise;
+}
+
+at::ScalarType stored_type(int64_t type) {
+  const auto dtype = static_cast<at::ScalarType>(type);
+  return at::isQIntType(dtype) ? at::toUnderlying(dtype) : dtype;
+}
+
+at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual) {
+  TORCH_CHECK_NOT_IMPLEMENTED(type_or(type, at::kChar) == at::kChar, op, ": results of dtype ", type_or(type, at::kChar),
+                              " are not supported, only int8");
+  TORCH_CHECK_NOT_IMPLEMENTED(usual, op, ": only quant_mode 'pertoken' is supported");
+  return at::kChar;
+}
+
+const at::Tensor& refusing(const at::Tensor& value, const char* what, at::ArrayRef<std::optional<at::Tensor>> refused) {
+  for (const auto& tensor : refused) TORCH_CHECK_NOT_IMPLEMENTED(!tensor || !tensor->defined(), what, " not supported");
+  return value;
+}
+
+int64_t rotary_mode_number(std::string_view mode, const std::optional<at::Tensor>& rotate) {
+  TORCH_CHECK(!rotate || !rotate->defined(), "npu_rotary_mul: a matrix `rotate` is not supported");
+  constexpr std::string_view kModes[] = {"half", "interleave", "quarter", "interleave-half"};
+  const auto* found = std::find(std::begin(kModes), std::end(kModes), mode);
+  TORCH_CHECK_VALUE(found != std::end(kModes), "rotary_mode '", mode, "' is not one of half, interleave, quarter, interleave-half");
+  return found - kModes;
+}
+
+int64_t rotary_layout_number(std::string_view layout) {
+  if (layout == "BSND" || layout == "BSH") return 1;
+  if (layout == "SBND") return 2;
+  if (layout == "BNSD") return 3;
+  if (layout == "TND") return 4;
+  TORCH_CHECK_VALUE(false, "layout '", layout, "' is not one of BSND, BSH, SBND, BNSD, TND");
+}
+
+std::vector<at::Tensor> one_tensor(const at::Tensor& tensor) { return {tensor}; }
+
+at::Tensor number_on(const at::Tensor& self, const at::Scalar& number) {
+  return at::full({1}, number, self.options().dtype(at::kFloat));
+}
+
+}  // namespace torch_npu::native

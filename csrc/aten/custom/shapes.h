@@ -1,0 +1,54 @@
+// What the entries of custom_ops.yaml use besides aten/shape_rules.h: sizes of results, arguments in CANN's form.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace torch_npu::native {
+
+// Sizes ----------------------------------------------------------------------------------------------
+
+// Statistics of a normalization of the trailing dimensions that gamma has: 1 for each of them.
+at::DimVector row_sizes(const at::Tensor& x, const at::Tensor& gamma);
+// `self` with half the size of `dim`, which must be even.
+at::DimVector halved(const at::Tensor& self, int64_t dim);
+// `self` with a new dimension `dim` of `size`.
+at::DimVector inserted(const at::Tensor& self, int64_t dim, int64_t size);
+// Attention's result: queries and heads change places in the layout BNSD_BSND.
+at::DimVector prompt_sizes(const at::Tensor& query, std::string_view layout);
+// logsumexp of attention's rows, [batch, heads, rows, 1]; [1] where it is not wanted.
+at::DimVector lse_sizes(const at::Tensor& query, std::string_view layout, int64_t heads, bool wanted);
+// A loss of a `reduction` given by name.
+at::DimVector loss_sizes(const at::Tensor& target, std::string_view reduction);
+// Rows of permuted tokens: `wanted` of them, all where it is 0 or not given, all but -wanted where negative.
+int64_t permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted);
+// A matrix product's, batches broadcast.
+at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b);
+
+// Dtypes ---------------------------------------------------------------------------------------------
+
+// A dtype given as a number, as the published operators take it.
+at::ScalarType type_or(std::optional<int64_t> type, at::ScalarType otherwise);
+// The integers that a quantized dtype (torch.quint8) is stored in; others as they are.
+at::ScalarType stored_type(int64_t type);
+// int8; throws NotImplementedError where another dtype or a mode that is not `usual` is asked for.
+at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual);
+
+// Arguments ------------------------------------------------------------------------------------------
+
+// "half" 0, "interleave" 1, "quarter" 2, "interleave-half" 3. Throws for others, and when `rotate` is given.
+int64_t rotary_mode_number(std::string_view mode, const std::optional<at::Tensor>& rotate);
+// "BSND" and "BSH" 1, "SBND" 2, "BNSD" 3, "TND" 4.
+int64_t rotary_layout_number(std::string_view layout);
+// A list of one.
+std::vector<at::Tensor> one_tensor(const at::Tensor& tensor);
+// The number as a tensor of one element, float32, on `self`'s device.
+at::Tensor number_on(const at::Tensor& self, const at::Scalar& number);
+
+// `value`; throws NotImplementedError, naming `what`, when one of `refused` is given.
+const at::Tensor& refusing(const at::Tensor& value, const char* what, at::ArrayRef<std::optional<at::Tensor>> refused);
+
+}  // namespace torch_npu::native

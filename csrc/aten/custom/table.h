@@ -1,0 +1,30 @@
+// The list of custom operators that codegen makes of custom_ops.yaml, in the form autograd.cpp and library.cpp read.
+#pragma once
+
+#include <c10/util/ArrayRef.h>
+
+namespace torch_npu::native {
+
+// Where an argument of a backward operator comes from: 'g' the gradient of result `index`, 'a' argument `index` of the
+// forward operator, 'r' its result, 't' the dtype and 's' the sizes of an argument, 'n' None.
+struct GradSource {
+  char kind;
+  int index;
+};
+
+struct GradRule {
+  const char* backward;                 // with overload, in namespace npu
+  c10::ArrayRef<GradSource> arguments;  // the backward operator's; its own defaults follow
+  c10::ArrayRef<int> receivers;         // for each of its results the argument it is the gradient of, or -1
+};
+
+struct CustomOp {
+  const char* name;  // with overload
+  const char* schema;
+  const char* path;  // "native" aclnn by an entry, "hand" aclnn by a C++ function, "composed" of other operators
+  const GradRule* grad;
+};
+
+C10_EXPORT c10::ArrayRef<CustomOp> custom_ops();
+
+}  // namespace torch_npu::native

@@ -1,0 +1,77 @@
+"""The registry of custom operators: what it accepts, what it refuses and on which line."""
+import pytest
+
+from conftest import CONTRACT, ROOT, torch_folder
+
+from codegen import contract, custom, emit, schemas
+from codegen.errors import RegistryErrors
+
+SWIGLU = """- op: npu_swiglu(Tensor self, int dim=-1) -> Tensor
+  aclnn: aclnnSwiGlu(self, dim, out)
+  out: shaped(self, halved(self, dim))
+  grad: npu_swiglu_backward(grad[0], self, dim) -> self
+- op: npu_swiglu_backward(Tensor grad_output, Tensor self, int dim=-1) -> Tensor
+  aclnn: aclnnSwiGluGrad(grad_output, self, dim, out)
+  out: shaped(self, self.sizes())
+"""
+
+
+@pytest.fixture(scope="module")
+def torch_schemas():
+    return schemas.load(torch_folder())
+
+
+def load(tmp_path, text):
+    path = tmp_path / "custom_ops.yaml"
+    path.write_text(text)
+    return custom.load(path)
+
+
+def mistake(tmp_path, text):
+    with pytest.raises(RegistryErrors) as caught:
+        load(tmp_path, text)
+    return str(caught.value)
+
+
+def test_an_entry(tmp_path, torch_schemas):
+    customs, functions = load(tmp_path, SWIGLU)
+    forward, backward = customs
+    assert (forward.name, forward.path) == ("npu_swiglu", "native") and backward.grad is None
+    assert forward.grad == custom.Grad("npu_swiglu_backward", [("g", 0), ("a", 0), ("a", 1)], [0])
+    units = custom.build(customs, functions, torch_schemas, contract.load(CONTRACT))
+    assert "op::run(aclnnSwiGlu, self, dim, out);" in units[0].text
+    table = custom.table(customs)
+    assert 'kSources_npu_swiglu[] = {{\'g\', 0}, {\'a\', 0}, {\'a\', 1}}' in table
+    assert '{"npu_swiglu", "npu_swiglu(Tensor self, int dim=-1) -> Tensor", "native", &kGrad_npu_swiglu}' in table
+
+
+def test_composed(tmp_path, torch_schemas):
+    customs, functions = load(tmp_path, "- op: npu_mish(Tensor self) -> Tensor\n  composed: torch has it\n")
+    assert customs[0].path == "composed" and customs[0].entry is None
+    assert custom.build(customs, functions, torch_schemas, {}) == []
+
+
+@pytest.mark.parametrize("change,message", [
+    (("int dim=-1) -> Tensor\n  aclnn: aclnnSwiGlu(", "int dim) -> Tensr\n  aclnn: aclnnSwiGlu("), "1: npu_swiglu: no schema"),
+    (("npu_swiglu(Tensor self", "npu_swiglu Tensor self"), "1: 'op' is a schema"),
+    (("grad: npu_swiglu_backward", "grad: npu_other"), "there is no custom operator npu_other"),
+    (("self, dim) -> self", "other, dim) -> self"), "there is no argument 'other'"),
+    (("self, dim) -> self", "self, dim) -> self, dim"), "returns 1 values"),
+    (("  aclnn: aclnnSwiGlu(self, dim, out)\n", ""), "needs one of 'aclnn', 'impl' and 'composed'"),
+    (("  out: shaped(self, self.sizes())", "  out: shaped(self, self.sizes())\n  composed: why"), "'composed' stands alone"),
+])
+def test_mistakes(tmp_path, torch_schemas, change, message):
+    assert change[0] in SWIGLU
+    assert message in mistake(tmp_path, SWIGLU.replace(*change, 1))
+
+
+def test_unknown_aclnn(tmp_path, torch_schemas):
+    customs, functions = load(tmp_path, SWIGLU.replace("aclnnSwiGlu(", "aclnnNoSuch("))
+    with pytest.raises(RegistryErrors, match="aclnnNoSuch is not in the contract"):
+        custom.build(customs, functions, torch_schemas, contract.load(CONTRACT))
+
+
+def test_the_registry_has_no_name_twice(torch_schemas):
+    customs, _ = custom.load(ROOT / "codegen" / "custom_ops.yaml")
+    assert len({c.name for c in customs}) == len(customs) >= 80
+    assert emit.CUSTOM_TABLE in emit.outputs()

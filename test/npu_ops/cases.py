@@ -1,0 +1,199 @@
+"""Inputs of the custom operators: CASES has, for each, functions that make arguments in a floating dtype."""
+import torch
+
+
+def randn(*shape, dtype=torch.float32):
+    return torch.randn(*shape).to(dtype)
+
+
+def _boxes(count, dtype):
+    corner = torch.rand(count, 2) * 20
+    return torch.cat([corner, corner + 1 + torch.rand(count, 2) * 15], 1).to(dtype)
+
+
+def _moe_rows(tokens, k):
+    return torch.arange(tokens * k, dtype=torch.int32).view(k, tokens).t().contiguous()
+
+
+def _rotary(dtype, size=8):
+    angle = torch.rand(1, 5, 1, size) * 3
+    return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def _call(*args, **kwargs):
+    return args, kwargs
+
+
+def _attention(layout, dtype, heads=4, kv_heads=2, rows=6, columns=6, size=8):
+    q, k, v = randn(2, heads, rows, size), randn(2, kv_heads, columns, size), randn(2, kv_heads, columns, size)
+    move = {"BNSD": lambda t: t, "BSND": lambda t: t.transpose(1, 2), "BSH": lambda t: t.transpose(1, 2).flatten(2),
+            "SBH": lambda t: t.transpose(1, 2).flatten(2).transpose(0, 1)}[layout]
+    return tuple(move(t).contiguous().to(dtype) for t in (q, k, v))
+
+
+_CAUSAL = torch.ones(6, 6, dtype=torch.bool).triu(1)
+_CAUSAL_STANDARD = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+_ENDS = dict(actual_seq_qlen=[2, 7], actual_seq_kvlen=[3, 7])
+_MEANS = (0.0, 0.1, 0.0, 0.1, 0.5, 1.0, 0.5, 1.0)
+
+
+def _int8(*shape):
+    return torch.randint(-20, 20, shape, dtype=torch.int8)
+
+
+CASES = {
+    "npu_rms_norm": [lambda d: _call(randn(3, 5, 8, dtype=d), randn(8, dtype=d), 1e-5),
+                     lambda d: _call(randn(3, 4, 2, dtype=d), randn(4, 2, dtype=d))],
+    "npu_gemma_rms_norm": [lambda d: _call(randn(3, 8, dtype=d), randn(8, dtype=d))],
+    "npu_add_rms_norm": [lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d))],
+    "npu_add_rms_norm_cast": [lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d))],
+    "npu_add_rms_norm_v2": [lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d))],
+    "npu_deep_norm": [lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d), randn(8, dtype=d), 0.5)],
+    "npu_add_layer_norm": [lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d), randn(8, dtype=d),
+                                           additional_output=True)],
+    "npu_group_norm_silu": [lambda d: _call(randn(2, 4, 5, dtype=d), randn(4, dtype=d), randn(4, dtype=d), 2)],
+    "npu_layer_norm_eval": [lambda d: _call(randn(3, 8, dtype=d), [8], randn(8, dtype=d), randn(8, dtype=d))],
+    "npu_clipped_swiglu": [lambda d: _call(randn(3, 8, dtype=d) * 8), lambda d: _call(randn(3, 8, 2, dtype=d), dim=1, interleaved=False)],
+    "npu_softmax_cross_entropy_with_logits": [lambda d: _call(randn(3, 8, dtype=d), torch.rand(3, 8).softmax(1).to(d))],
+    "npu_group_norm_swish": [lambda d: _call(randn(2, 4, 5, dtype=d), 2, randn(4, dtype=d), randn(4, dtype=d), 1e-5, 2.0)],
+    "npu_gather_sparse_index": [lambda d: _call(randn(5, 3, dtype=d), torch.tensor([[0, 4], [2, 2]]))],
+    "npu_view_copy": [lambda d: _call(randn(3, 4, dtype=d), randn(3, 4), False)],
+    "copy_memory_": [lambda d: _call(randn(3, 4, dtype=d), randn(3, 4, dtype=d))],
+    "one_": [lambda d: _call(randn(3, 4, dtype=d))],
+    "npu_transpose_batchmatmul": [lambda d: _call(randn(5, 2, 3, dtype=d), randn(2, 3, 4, dtype=d), perm_x1=[1, 0, 2])],
+    "npu_swiglu": [lambda d: _call(randn(3, 8, dtype=d)), lambda d: _call(randn(4, 3, dtype=d), 0)],
+    "npu_geglu": [lambda d: _call(randn(3, 8, dtype=d)), lambda d: _call(randn(3, 8, dtype=d), -1, 0, True)],
+    "npu_fast_gelu": [lambda d: _call(randn(3, 8, dtype=d))],
+    "fast_gelu": [lambda d: _call(randn(3, 8, dtype=d))],
+    "npu_gelu": [lambda d: _call(randn(3, 8, dtype=d), approximate="tanh")],
+    "npu_gelu_mul": [lambda d: _call(randn(3, 8, dtype=d))],
+    "npu_silu": [lambda d: _call(randn(3, 8, dtype=d))],
+    "npu_silu_": [lambda d: _call(randn(3, 8, dtype=d))],
+    "npu_mish": [lambda d: _call(randn(3, 8, dtype=d))],
+    "npu_scaled_masked_softmax": [
+        lambda d: _call(randn(2, 3, 4, 4, dtype=d), torch.rand(2, 1, 4, 4) > 0.6, 0.5),
+        lambda d: _call(randn(2, 3, 4, 4, dtype=d), torch.zeros(2, 1, 4, 4, dtype=torch.bool), 0.5, True)],
+    "npu_masked_softmax_with_rel_pos_bias": [
+        lambda d: _call(randn(2, 3, 2, 4, 4, dtype=d), randn(3, 4, 4, dtype=d), randn(2, 4, 4, dtype=d), 0.5)],
+    "npu_rotary_mul": [lambda d, mode=mode: _call(randn(2, 5, 3, 8, dtype=d), *_rotary(d), mode)
+                       for mode in ("half", "interleave", "quarter", "interleave-half")],
+    "npu_apply_rotary_pos_emb": [lambda d: _call(randn(2, 5, 3, 8, dtype=d), randn(2, 5, 1, 8, dtype=d), *_rotary(d))],
+    "npu_interleave_rope": [lambda d: _call(randn(2, 3, 5, 8, dtype=d), randn(2, 1, 5, 8, dtype=d), randn(2, 1, 5, 8, dtype=d))],
+    "npu_fusion_attention": [
+        *(lambda d, layout=layout: _call(*_attention(layout, d), 4, layout, scale=0.4) for layout in ("BNSD", "BSND", "BSH", "SBH")),
+        lambda d: _call(*_attention("BNSD", d), 4, "BNSD", atten_mask=_CAUSAL, scale=0.4),
+        lambda d: _call(*_attention("BNSD", d), 4, "BNSD", atten_mask=_CAUSAL, scale=0.4, pre_tockens=2, next_tockens=0),
+        lambda d: _call(*_attention("BNSD", d), 4, "BNSD", pse=randn(2, 4, 6, 6, dtype=d), scale=0.4),
+        lambda d: _call(*_attention("BNSD", d, columns=9), 4, "BNSD", atten_mask=_CAUSAL_STANDARD, scale=0.4, sparse_mode=3),
+        lambda d: _call(*_attention("BNSD", d), 4, "BNSD", atten_mask=_CAUSAL_STANDARD, scale=0.4, sparse_mode=2),
+        lambda d: _call(randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), 2, "TND", scale=0.4, **_ENDS)],
+    "npu_prompt_flash_attention": [
+        lambda d: _call(*_attention("BSH", d), num_heads=4, num_key_value_heads=2, scale_value=0.4, next_tokens=65535),
+        lambda d: _call(*_attention("BNSD", d), num_heads=4, num_key_value_heads=2, scale_value=0.4, input_layout="BNSD_BSND",
+                        atten_mask=_CAUSAL, next_tokens=65535)],
+    "npu_incre_flash_attention": [
+        lambda d: _call(*_attention("BSH", d, rows=1), num_heads=4, num_key_value_heads=2, scale_value=0.4,
+                        actual_seq_lengths=[3, 6]),
+        lambda d: _call(randn(2, 4, 1, 8, dtype=d), randn(5, 2, 4, 8, dtype=d), randn(5, 2, 4, 8, dtype=d), num_heads=4,
+                        num_key_value_heads=2, scale_value=0.4, block_table=torch.tensor([[3, 0], [1, 4]], dtype=torch.int32),
+                        actual_seq_lengths=[5, 8], block_size=4, input_layout="BNSD")],
+    "npu_fused_infer_attention_score": [
+        lambda d: _call(*_attention("BNSD", d), num_heads=4, num_key_value_heads=2, scale=0.4, input_layout="BNSD",
+                        atten_mask=_CAUSAL, softmax_lse_flag=True),
+        lambda d: _call(*_attention("BSND", d, columns=9), num_heads=4, num_key_value_heads=2, scale=0.4, input_layout="BSND",
+                        atten_mask=_CAUSAL_STANDARD, sparse_mode=3, softmax_lse_flag=True),
+        lambda d: _call(randn(2, 1, 32, dtype=d), randn(5, 4, 16, dtype=d), randn(5, 4, 16, dtype=d), num_heads=4,
+                        num_key_value_heads=2, scale=0.4, block_table=torch.tensor([[3, 0, -1], [1, 4, 2]], dtype=torch.int32),
+                        actual_seq_lengths_kv=[6, 11], block_size=4, softmax_lse_flag=True)],
+    "npu_confusion_transpose": [lambda d: _call(randn(2, 3, 4, dtype=d), [0, 2, 1], [2, 12], True),
+                                lambda d: _call(randn(2, 12, dtype=d), [0, 2, 1], [2, 3, 4], False)],
+    "npu_transpose": [lambda d: _call(randn(2, 3, 4, dtype=d), [2, 0, 1])],
+    "npu_broadcast": [lambda d: _call(randn(2, 1, dtype=d), [3, 2, 4])],
+    "npu_reshape": [lambda d: _call(randn(2, 6, dtype=d), [3, 4])],
+    "npu_slice": [lambda d: _call(randn(4, 6, dtype=d), [1, 2], [2, -1])],
+    "npu_stride_copy": [lambda d: _call(randn(4, 6, dtype=d), [3, 2], [1, 6], 2)],
+    "npu_indexing": [lambda d: _call(randn(4, 6, dtype=d), [1, 0], [4, 5], [2, 2], 0, 2)],
+    "npu_pad": [lambda d: _call(randn(2, 3, dtype=d), [1, 0, 2, 1])],
+    "npu_one_hot": [lambda d: _call(torch.tensor([5, 3, 0, 1], dtype=torch.int32), depth=4, on_value=2, off_value=-1),
+                    lambda d: _call(torch.tensor([[1, 3], [0, 2]]), 0, 4)],
+    "npu_dtype_cast": [lambda d: _call(randn(3, 4, dtype=d), torch.float64), lambda d: _call(randn(3, 4, dtype=d), torch.int32)],
+    "npu_dtype_cast_": [lambda d: _call(torch.zeros(3, 4), randn(3, 4, dtype=d))],
+    "npu_max": [lambda d: _call(randn(3, 4, dtype=d), 1)],
+    "npu_min": [lambda d: _call(randn(3, 4, dtype=d), 0, True)],
+    "npu_sort_v2": [lambda d: _call(randn(3, 7, dtype=d), -1, True)],
+    "npu_scatter": [lambda d: _call(randn(3, 4, dtype=d), torch.tensor([0, 3, 1]), randn(3, dtype=d), 1)],
+    "npu_scatter_nd_update": [lambda d: _call(randn(4, 3, dtype=d), torch.tensor([[2], [0]]), randn(2, 3, dtype=d))],
+    "npu_scatter_nd_update_": [lambda d: _call(randn(4, 3, dtype=d), torch.tensor([[2, 1], [0, 0]]), randn(2, dtype=d))],
+    "npu_linear": [lambda d: _call(randn(3, 4, dtype=d), randn(5, 4, dtype=d), randn(5, dtype=d))],
+    "npu_bmmV2": [lambda d: _call(randn(2, 3, 4, dtype=d), randn(2, 4, 5, dtype=d), [])],
+    "npu_conv2d": [lambda d: _call(randn(2, 4, 6, 6, dtype=d), randn(6, 2, 3, 3, dtype=d), randn(6, dtype=d), [2, 2], [1, 1], [1, 1], 2)],
+    "npu_conv3d": [lambda d: _call(randn(1, 2, 4, 4, 4, dtype=d), randn(3, 2, 2, 2, 2, dtype=d), None, [1] * 3, [0] * 3, [1] * 3, 1)],
+    "npu_convolution": [lambda d: _call(randn(2, 4, 6, 6, dtype=d), randn(6, 4, 3, 3, dtype=d), None, [1, 1], [0, 0], [1, 1], 1)],
+    "npu_conv_transpose2d": [lambda d: _call(randn(2, 4, 5, 5, dtype=d), randn(4, 3, 3, 3, dtype=d), None, [1, 1], [0, 0], [2, 2], [1, 1], 1)],
+    "npu_convolution_transpose": [lambda d: _call(randn(2, 4, 5, 5, dtype=d), randn(4, 3, 3, 3, dtype=d), None, [0, 0], [0, 0], [1, 1], [1, 1], 1)],
+    "npu_fused_matmul": [lambda d: _call(randn(3, 4, dtype=d), randn(4, 5, dtype=d), x3=randn(3, 5, dtype=d), fused_op_type="add")],
+    "npu_cross_entropy_loss": [
+        lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, -100, 2])),
+        lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, 1, 2]), torch.rand(7), "sum", label_smoothing=0.1),
+        lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, 1, 2]), reduction="none")],
+    "npu_moe_gating_top_k_softmax": [
+        lambda d: _call(randn(6, 8, dtype=d), None, 3),
+        lambda d: _call(randn(6, 8, dtype=d), torch.tensor([False, True, False, False, True, False]), 2)],
+    "npu_moe_gating_top_k": [
+        lambda d: _call(randn(6, 8, dtype=d), 3, out_flag=True),
+        lambda d: _call(randn(6, 8, dtype=d), 2, bias=randn(8, dtype=d), k_group=2, group_count=4, group_select_mode=1,
+                        norm_type=1, routed_scaling_factor=2.5, out_flag=True)],
+    "npu_moe_init_routing": [
+        lambda d: _call(randn(4, 5, dtype=d), _moe_rows(4, 2), torch.tensor([[1, 0], [2, 1], [0, 2], [1, 2]], dtype=torch.int32), 4),
+        lambda d: _call(randn(4, 5, dtype=d), _moe_rows(4, 2), torch.tensor([[1, 0], [2, 1], [0, 2], [1, 2]], dtype=torch.int32), 3)],
+    "npu_moe_compute_expert_tokens": [lambda d: _call(torch.tensor([0, 0, 1, 3, 3], dtype=torch.int32), 5)],
+    "npu_moe_finalize_routing": [
+        lambda d: _call(randn(8, 5, dtype=d), randn(4, 5, dtype=d), None, randn(3, 5, dtype=d), randn(4, 2, dtype=d),
+                        torch.randperm(8).int(), torch.tensor([[1, 0], [2, 1], [0, 2], [1, 2]], dtype=torch.int32))],
+    "npu_moe_token_permute": [lambda d: _call(randn(4, 5, dtype=d), torch.tensor([[1, 0], [2, 1], [0, 2], [1, 2]])),
+                              lambda d: _call(randn(4, 5, dtype=d), torch.tensor([1, 2, 0, 1]), 3)],
+    "npu_moe_token_unpermute": [
+        lambda d: _call(randn(8, 5, dtype=d), torch.randperm(8).int(), torch.rand(4, 2).to(d)),
+        lambda d: _call(randn(4, 5, dtype=d), torch.randperm(4).int())],
+    "npu_grouped_matmul": [
+        lambda d: _call([randn(3, 4, dtype=d), randn(2, 5, dtype=d)], [randn(4, 6, dtype=d), randn(5, 7, dtype=d)],
+                        bias=[randn(6, dtype=d), randn(7, dtype=d)]),
+        lambda d: _call([randn(7, 4, dtype=d)], [randn(3, 4, 6, dtype=d)], group_list=torch.tensor([2, 2, 6]), split_item=3, group_type=0),
+        lambda d: _call([randn(7, 4, dtype=d)], [randn(3, 4, 6, dtype=d)], group_list=torch.tensor([2, 0, 5]), split_item=2, group_type=0,
+                        group_list_type=1, act_type=5),
+        lambda d: _call([randn(3, 6, dtype=d)], [randn(6, 4, dtype=d)], group_list=torch.tensor([2, 6]), split_item=3, group_type=2)],
+    "npu_dynamic_quant": [lambda d: _call(randn(4, 6, dtype=d)), lambda d: _call(randn(4, 6, dtype=d), smooth_scales=torch.rand(6).to(d))],
+    "npu_quantize": [
+        lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) + 0.1, torch.zeros(4, dtype=torch.int32), torch.qint8, 1),
+        lambda d: _call(randn(3, 4, dtype=d), torch.tensor([0.05]), torch.tensor([3], dtype=torch.int32), torch.quint8, 1),
+        lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) * 50, None, torch.qint8, -1, False)],
+    "npu_anti_quant": [lambda d: _call(_int8(3, 4), torch.rand(4), offset=torch.rand(4))],
+    "npu_trans_quant_param": [lambda d: _call(torch.rand(5)), lambda d: _call(torch.rand(5), torch.tensor([1.0, -3.0, 7.0, 0.0, 2.0]))],
+    "npu_quant_matmul": [
+        lambda d: _call(_int8(3, 8), _int8(8, 5), torch.rand(5) / 100, output_dtype=torch.bfloat16, pertoken_scale=torch.rand(3)),
+        lambda d: _call(_int8(3, 8), _int8(5, 8).t(), torch.rand(5) / 100, offset=torch.rand(5), bias=torch.randint(-9, 9, (5,), dtype=torch.int32)),
+        lambda d: _call(_int8(3, 8), _int8(8, 5), torch.rand(5), output_dtype=torch.int32)],
+    "npu_weight_quant_batchmatmul": [
+        lambda d: _call(randn(3, 8, dtype=d), _int8(8, 5), torch.rand(5).to(d) / 10, torch.rand(5).to(d), bias=randn(5)),
+        lambda d: _call(randn(3, 8, dtype=d), _int8(8, 5), torch.rand(2, 5).to(d) / 10, antiquant_group_size=4)],
+    "npu_top_k_top_p": [lambda d: _call(randn(3, 9, dtype=d), torch.tensor([0.5, 0.9, 0.1]).to(d), torch.tensor([3, 9, 2], dtype=torch.int32)),
+                        lambda d: _call(randn(3, 9, dtype=d), None, torch.tensor([3, 9, 2], dtype=torch.int32))],
+    "npu_ring_attention_update": [
+        lambda d: _call(randn(5, 2, 12, dtype=d), torch.rand(2, 3, 5, 1).expand(2, 3, 5, 8).contiguous(),
+                        1 + torch.rand(2, 3, 5, 1).expand(2, 3, 5, 8), randn(5, 2, 12, dtype=d),
+                        torch.rand(2, 3, 5, 1).expand(2, 3, 5, 8).contiguous(), 1 + torch.rand(2, 3, 5, 1).expand(2, 3, 5, 8))],
+    "npu_iou": [lambda d: _call(_boxes(4, d), _boxes(3, d)), lambda d: _call(_boxes(4, d), _boxes(3, d), 1)],
+    "npu_ptiou": [lambda d: _call(_boxes(4, d), _boxes(3, d))],
+    "npu_giou": [lambda d: _call(_boxes(4, d).t().contiguous(), _boxes(4, d).t().contiguous()),
+                 lambda d: _call(_boxes(4, d).t().contiguous(), _boxes(3, d).t().contiguous(), True, True)],
+    "npu_diou": [lambda d: _call(_boxes(4, d).t().contiguous(), _boxes(4, d).t().contiguous())],
+    "npu_ciou": [lambda d: _call(_boxes(4, d).t().contiguous(), _boxes(3, d).t().contiguous())],
+    "npu_bounding_box_encode": [lambda d: _call(_boxes(4, d), _boxes(4, d), *_MEANS)],
+    "npu_bounding_box_decode": [lambda d: _call(_boxes(4, d), randn(4, 4, dtype=d), *_MEANS, (30, 40), 0.1)],
+    "npu_nms_with_mask": [lambda d: _call(torch.cat([_boxes(6, d), torch.rand(6, 1).sort(0, True).values.to(d)], 1), 0.2)],
+    "npu_nms_v4": [lambda d: _call(_boxes(8, d), torch.rand(8).to(d), 5, torch.tensor(0.3), torch.tensor(0.1)),
+                   lambda d: _call(_boxes(8, d), torch.rand(8).to(d), 5, torch.tensor(0.1), torch.tensor(0.4), True)],
+    "npu_roi_align": [lambda d: _call(randn(2, 3, 8, 8, dtype=d), torch.tensor([[0, 1.0, 1, 6, 5], [1, 0, 0, 7, 7]]), 0.5, 2, 3, 2, 0)],
+    "npu_dropout_backward": [lambda d: _call(randn(10, 13, dtype=d), torch.randint(0, 256, (32,), dtype=torch.uint8), 0.3)],
+    "npu_dropout_do_mask": [lambda d: _call(randn(10, 13, dtype=d), torch.randint(0, 256, (32,), dtype=torch.uint8), 0.3)],
+}

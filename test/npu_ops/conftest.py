@@ -1,0 +1,15 @@
+"""The custom operators: softcann with two devices, and no fallback to the CPU goes unnoticed."""
+import os
+
+import pytest
+
+os.environ.setdefault("SOFTCANN_DEVICE_COUNT", "2")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_falls_back():
+    import torch_npu
+
+    torch_npu.reset_fallbacks()
+    yield
+    assert torch_npu.fallbacks() == {}

@@ -1,0 +1,222 @@
+"""Every custom operator against its reference: values, gradients, meta tensors; signatures, docstrings, unknown names."""
+import inspect
+import re
+
+import pytest
+import torch
+from torch.utils._pytree import tree_flatten, tree_map
+
+import torch_npu
+from torch_npu import _custom, _reference
+
+from cases import CASES
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+# The NPU rounds once at the end, the reference too; float32 sums in another order.
+TOLERANCE = {torch.float32: (1e-4, 1e-5), torch.float16: (2e-3, 2e-3), torch.bfloat16: (1.6e-2, 1.6e-2)}
+# Composed of torch's own operators, which round after each: the NPU may do otherwise than the CPU between them.
+COARSE = 4
+RULED = sorted(name for name in CASES if name in torch_npu._C._custom_ops_with_gradient())
+SEEDED = {"_npu_dropout"}
+
+
+def arguments(name, index, dtype):
+    torch.manual_seed(index)
+    return CASES[name][index](dtype)
+
+
+def to(device, value):
+    return tree_map(lambda v: v.detach().clone().to(device) if isinstance(v, torch.Tensor) else v, value)
+
+
+def run(name, args, kwargs):
+    """The tensors among result and arguments: operators may write."""
+    result = getattr(torch_npu, name)(*args, **kwargs)
+    return [leaf for leaf in tree_flatten((result, args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+
+
+def every(names):
+    return [(name, i) for name in names for i in range(len(CASES[name]))]
+
+
+def defined(name, results):
+    """What is defined of the results: of attention's statistics only the logarithm of the sum of exponentials."""
+    if name == "npu_cross_entropy_loss":  # no z-loss is asked for
+        return results[:2]
+    if name != "npu_fusion_attention":
+        return results
+    out, top, total, *rest = results
+    return [out, top + total.log(), *rest]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name,index", every(CASES))
+def test_equals_reference(name, index, dtype):
+    args, kwargs = arguments(name, index, dtype)
+    if dtype == torch.float16 and name in ("npu_iou", "npu_ptiou", "npu_giou", "npu_diou", "npu_ciou"):
+        dtype = torch.bfloat16  # differences of areas lose digits
+    expected = defined(name, run(name, *to("cpu", (args, kwargs))))
+    found = defined(name, run(name, *to("npu", (args, kwargs))))
+    rtol, atol = TOLERANCE[dtype]
+    if any(overload[2] == "composed" for overload in _custom.operators()[name]):
+        rtol, atol = COARSE * rtol, COARSE * atol
+    assert len(expected) == len(found)
+    for ours, reference in zip(found, expected):
+        assert ours.device.type == "npu" and ours.dtype == reference.dtype and ours.shape == reference.shape
+        if ours.dtype in (torch.int8, torch.uint8) and name in ("npu_dynamic_quant", "npu_quantize", "npu_quant_matmul"):
+            # A value on the edge between two integers may fall to either side.
+            assert (ours.cpu().int() - reference.int()).abs().max() <= 1
+            continue
+        torch.testing.assert_close(ours.cpu(), reference, rtol=rtol, atol=atol, equal_nan=True)
+
+
+@pytest.mark.parametrize("name,index", every(CASES))
+def test_meta(name, index):
+    args, kwargs = arguments(name, index, torch.float32)
+    if name.startswith(("npu_nms", "npu_roi_align")):
+        pytest.skip("the result's shape depends on the data")
+    expected = run(name, *to("cpu", (args, kwargs)))
+    found = run(name, *to("meta", (args, kwargs)))
+    assert [(t.shape, t.dtype) for t in found] == [(t.shape, t.dtype) for t in expected]
+
+
+def gradients_of(name, args, kwargs, device):
+    args, kwargs = to(device, (args, kwargs))
+    leaves = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor) and t.is_floating_point()]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    first = next(t for t in tree_flatten(getattr(torch_npu, name)(*args, **kwargs))[0]
+                 if isinstance(t, torch.Tensor) and t.requires_grad and (name != "npu_deep_norm" or t.shape == args[0].shape))
+    torch.manual_seed(9)
+    first.backward(torch.randn(first.shape).to(first))
+    return [leaf.grad for leaf in leaves]
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+@pytest.mark.parametrize("name,index", every(RULED))
+def test_gradient_equals_reference(name, index, dtype):
+    args, kwargs = arguments(name, index, dtype)
+    rtol, atol = TOLERANCE[dtype]
+    found, expected = gradients_of(name, args, kwargs, "npu"), gradients_of(name, args, kwargs, "cpu")
+    assert any(g is not None for g in expected)
+    for ours, reference in zip(found, expected):
+        assert (ours is None) == (reference is None)
+        if ours is not None:
+            torch.testing.assert_close(ours.cpu(), reference, rtol=COARSE * rtol, atol=COARSE * atol)
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_rules_by_differences(name):
+    """The gradient rules on the CPU, in float64, against differences."""
+    args, kwargs = to("cpu", arguments(name, 0, torch.float64))
+    inputs = [a for a in args if isinstance(a, torch.Tensor) and a.dtype == torch.float64]
+
+    def function(*tensors):
+        given = iter(tensors)
+        filled = [next(given) if isinstance(a, torch.Tensor) and a.dtype == torch.float64 else a for a in args]
+        results = getattr(torch_npu, name)(*filled, **kwargs)
+        results = results if isinstance(results, tuple) else (results,)
+        return results[2] if name == "npu_deep_norm" else results[0]
+
+    assert torch.autograd.gradcheck(function, [t.requires_grad_() for t in inputs], atol=1e-4, rtol=1e-3)
+
+
+def test_no_gradient_says_so():
+    x = torch.randn(3, 8, device="npu", requires_grad=True)
+    out = torch_npu.npu_gelu_mul(x)
+    assert out.requires_grad
+    with pytest.raises(NotImplementedError, match="npu_gelu_mul has no gradient"):
+        out.sum().backward()
+
+
+def test_every_operator_has_a_reference_a_docstring_and_a_test():
+    untested = set()
+    for name, overloads in _custom.operators().items():
+        for overload, schema, _ in overloads:
+            reference = _reference.find(overload)
+            assert reference is not None, overload
+            assert reference.__doc__, overload
+            names = [a.name for a in torch._C.parse_schema("npu::" + schema).arguments]
+            assert list(inspect.signature(reference).parameters) == names, overload
+        if name not in CASES and not name.endswith(("_backward", "_grad")):
+            untested.add(name)
+    assert untested <= SEEDED
+
+
+def test_defaults_are_the_schemas():
+    for overloads in _custom.operators().values():
+        for overload, schema, _ in overloads:
+            signature = inspect.signature(_reference.find(overload))
+            for argument in torch._C.parse_schema("npu::" + schema).arguments:
+                if argument.has_default_value() and argument.default_value is not None:
+                    assert signature.parameters[argument.name].default == argument.default_value, (overload, argument.name)
+
+
+def test_dropout():
+    x = torch.ones(100, 1000, device="npu", requires_grad=True)
+    torch.npu.manual_seed(5)
+    out, mask = torch_npu._npu_dropout(x, 0.25)
+    torch.npu.manual_seed(5)
+    assert torch.equal(out, torch_npu._npu_dropout(x, 0.25)[0])
+    assert mask.dtype == torch.uint8 and mask.numel() == 12512  # 100000 bits, rounded up to 128
+    assert out.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert abs((out == 0).float().mean().item() - 0.25) < 0.01
+    out.sum().backward()
+    assert torch.equal(x.grad, out.detach())
+    torch.testing.assert_close(torch_npu.npu_dropout_do_mask(x.detach(), mask, 0.25)[0], out.detach())
+
+
+def test_attention_dropout_repeats_in_backward():
+    torch.manual_seed(7)
+    q, k, v = (torch.randn(1, 2, 32, 8, device="npu", requires_grad=True) for _ in range(3))
+    out, _, _, _, seed, offset, size = torch_npu.npu_fusion_attention(q, k, v, 2, "BNSD", scale=0.3, keep_prob=0.5)
+    assert size == 2 * 32 * 32
+    again = torch_npu.npu_fusion_attention(q, k, v, 2, "BNSD", scale=0.3, keep_prob=0.5, seed=seed, offset=offset)[0]
+    assert torch.equal(out, again)
+    # The result is linear in v: with the same dropout <v, dv> is <out, out>.
+    out.backward(out.detach())
+    torch.testing.assert_close((v * v.grad).sum(), out.square().sum(), rtol=1e-4, atol=1e-4)
+
+
+def test_input_is_self():
+    x = torch.randn(2, 8).npu()
+    assert torch.equal(torch_npu.npu_swiglu(input=x), torch_npu.npu_swiglu(x))
+    assert torch.equal(torch.ops.npu.npu_swiglu(x), torch_npu.npu_swiglu(x))
+
+
+def test_names():
+    assert "npu_rms_norm" in dir(torch_npu) and "gamma" in str(inspect.signature(torch_npu.npu_rms_norm))
+    assert torch_npu.npu_rms_norm.__doc__ and torch_npu.npu_rms_norm is torch_npu.npu_rms_norm
+    with pytest.raises(AttributeError, match=r"npu_rms_normm.*does not have this operator.*npu_rms_norm"):
+        torch_npu.npu_rms_normm
+    with pytest.raises(AttributeError, match=re.escape("module 'torch_npu' has no attribute 'nonsense'")):
+        torch_npu.nonsense
+    assert not hasattr(torch_npu, "npu_mla_prolog")
+
+
+def test_refusals():
+    q = torch.randn(1, 2, 4, 8)
+    for device in ("npu", "cpu"):
+        t = q.to(device)
+        with pytest.raises(NotImplementedError, match="padding_mask"):
+            torch_npu.npu_fusion_attention(t, t, t, 2, "BNSD", padding_mask=t)
+        with pytest.raises(ValueError, match="rotary_mode"):
+            torch_npu.npu_rotary_mul(t, t, t, "thirds")
+        with pytest.raises(NotImplementedError, match="pertoken"):
+            torch_npu.npu_dynamic_quant(t, quant_mode="perchannel")
+
+
+def test_fake_and_compiled():
+    from torch._subclasses import FakeTensorMode
+    with FakeTensorMode():
+        x = torch.randn(3, 8, device="npu")
+        assert torch_npu.npu_swiglu(x).device.type == "npu" and torch_npu.npu_swiglu(x).shape == (3, 4)
+
+    def model(x, gamma):
+        return torch_npu.npu_swiglu(torch_npu.npu_rms_norm(x, gamma)[0]).sum()
+
+    x, gamma = torch.randn(3, 8, device="npu", requires_grad=True), torch.randn(8, device="npu", requires_grad=True)
+    model(x, gamma).backward()
+    expected, x.grad, gamma.grad = (x.grad, gamma.grad), None, None
+    torch.compile(model, backend="aot_eager", fullgraph=True)(x, gamma).backward()
+    torch.testing.assert_close((x.grad, gamma.grad), expected)

@@ -1,0 +1,70 @@
+"""Storage formats at the C interface: conversions there and back, and refusal by operators that take base formats."""
+import ctypes
+
+import pytest
+import torch
+
+from nn_client import Client
+
+ND, FRACTAL_NZ = 2, 29
+
+
+class Formatted:
+    """Memory of `physical` sizes that stands for a tensor of `sizes` in `format`."""
+
+    def __init__(self, sizes, physical, format):
+        self.sizes, self.physical, self.format = sizes, physical, format
+        self.memory = torch.full(physical, -1.0)
+
+
+class FormatClient(Client):
+    def tensor(self, value):
+        if not isinstance(value, Formatted):
+            return super().tensor(value)
+
+        def longs(values):
+            return (ctypes.c_int64 * len(values))(*values)
+
+        strides = torch.empty(value.sizes, device="meta").stride()
+        return ctypes.c_void_p(self.lib.aclCreateTensor(
+            longs(value.sizes), ctypes.c_uint64(len(value.sizes)), 0, longs(strides), ctypes.c_int64(0), value.format,
+            longs(value.physical), ctypes.c_uint64(len(value.physical)), ctypes.c_void_p(value.memory.data_ptr())))
+
+
+@pytest.fixture(scope="module")
+def formats(libraries):
+    return FormatClient(libraries)
+
+
+def test_there_and_back(formats):
+    x = torch.randn(20, 18)
+    made = Formatted((20, 18), (2, 2, 16, 16), FRACTAL_NZ)
+    formats("aclnnNpuFormatCast", x, made)
+    padded = torch.zeros(32, 32)
+    padded[:20, :18] = x
+    assert torch.equal(made.memory, padded.view(2, 16, 2, 16).permute(2, 0, 1, 3))
+    back = torch.zeros(20, 18)
+    formats("aclnnNpuFormatCast", made, back)
+    assert torch.equal(back, x)
+
+
+def test_from_one_internal_format_to_another(formats):
+    x = torch.randn(2, 20, 3, 5)
+    first, second = Formatted(x.shape, (2, 2, 3, 5, 16), 3), Formatted(x.shape, (2 * 3 * 5, 1, 16, 16), 4)
+    back = torch.zeros(x.shape)
+    formats("aclnnNpuFormatCast", x, first)
+    formats("aclnnNpuFormatCast", first, second)
+    formats("aclnnNpuFormatCast", second, back)
+    assert torch.equal(back, x)
+
+
+def test_other_operators_refuse(formats):
+    made, out = Formatted((20, 18), (2, 2, 16, 16), FRACTAL_NZ), torch.zeros(20, 18)
+    with pytest.raises(RuntimeError, match="161002.*aclnnAbs: parameter self.*storage format 29; this operator takes base formats"):
+        formats("aclnnAbs", made, out)
+
+
+def test_storage_of_another_size_is_an_error(formats):
+    made = Formatted((20, 18), (3, 2, 16, 16), FRACTAL_NZ)
+    with pytest.raises(RuntimeError, match="takes 1024 elements, but the storage has 1536"):
+        formats("aclnnNpuFormatCast", torch.zeros(20, 18), made)

@@ -1,0 +1,250 @@
+// Mixtures of experts: gating, routing, permutation, grouped products.
+//
+// Note [Routing]
+// A token goes to k experts, so there are tokens * k copies. Sorting the copies by expert (stably) gives their places:
+// copy i, of token i / k, goes to place[i]. MoeInitRouting numbers copies the other way round, column by column
+// (row_idx), the token of copy i being i % tokens.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/one_hot.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
+// Place of each copy among the copies sorted by expert.
+at::Tensor places_of(const at::Tensor& experts) {
+  const at::Tensor order = at::argsort(experts.reshape({-1}), true);
+  at::Tensor places = at::empty_like(order);
+  places.index_copy_(0, order, at::arange(order.numel(), order.options()));
+  return places;
+}
+
+}  // namespace
+
+OP(aclnnMoeGatingTopKSoftmax) {
+  const auto [values, experts] = at::topk(at::softmax(widened(x), -1), k, -1);
+  put(yOut, values);
+  at::Tensor chosen = experts;
+  if (finishedOptional.defined()) chosen = at::where(finishedOptional.to(at::kBool).unsqueeze(-1), x.size(-1), experts);
+  put(expertIdxOut, chosen);
+  const int64_t rows = x.numel() / x.size(-1);
+  put(rowIdxOut, at::arange(rows * k, at::kLong).view({k, rows}).t());
+}
+
+namespace {
+
+// Scores of the experts outside the k_group best groups become minus infinity.
+at::Tensor within_groups(const at::Tensor& scores, int64_t groups, int64_t kept, int64_t select_mode) {
+  if (groups <= 1 || kept >= groups) return scores;
+  const at::Tensor split = scores.view({scores.size(0), groups, -1});
+  const at::Tensor best = select_mode == 0 ? split.amax({-1}) : std::get<0>(at::topk(split, 2, -1)).sum({-1});
+  const at::Tensor chosen = std::get<1>(at::topk(best, kept, -1));
+  const at::Tensor in = at::zeros(best.sizes(), at::kBool).scatter_(1, chosen, true).unsqueeze(-1);
+  return at::where(in, split, minus_infinity).view(scores.sizes());
+}
+
+}  // namespace
+
+OP(aclnnMoeGatingTopK) {
+  TORCH_CHECK(renorm == 0, "aclnnMoeGatingTopK: renorm ", renorm, " is not supported");
+  TORCH_CHECK(normType == 0 || normType == 1, "aclnnMoeGatingTopK: normType ", normType, " is not supported");
+  TORCH_CHECK(groupSelectMode == 0 || groupSelectMode == 1, "aclnnMoeGatingTopK: groupSelectMode ", groupSelectMode,
+              " is not supported");
+  const at::Tensor normal = normType == 0 ? at::softmax(widened(x), -1) : at::sigmoid(widened(x));
+  const at::Tensor biased = biasOptional.defined() ? normal + widened(biasOptional) : normal;
+  const at::Tensor experts = std::get<1>(at::topk(within_groups(biased, groupCount, kGroup, groupSelectMode), k, -1));
+  at::Tensor weights = normal.gather(1, experts);
+  if (normType == 1) weights = weights / (weights.sum({-1}, true) + eps);
+  put(yOut, weights * routedScalingFactor);
+  put(expertIdxOut, experts);
+  if (outFlag) put(outOut, normal);
+}
+OP(aclnnMoeComputeExpertTokens) {
+  const at::Tensor bounds = at::arange(numExperts, sortedExperts.options());
+  put(out, at::searchsorted(sortedExperts.contiguous(), bounds, false, true));
+}
+OP(aclnnMoeInitRouting) {
+  const int64_t tokens = x.size(0);
+  const auto [experts, order] = at::sort(expertIdx.reshape({-1}), /*stable=*/true, 0, false);
+  const at::Tensor copies = rowIdx.reshape({-1}).to(at::kLong).index_select(0, order);
+  put(expandedExpertIdxOut, experts);
+  at::Tensor places = at::empty_like(copies);
+  places.index_copy_(0, copies, at::arange(copies.numel(), at::kLong));
+  put(expandedRowIdxOut, places);
+  put(expandedXOut, x.index_select(0, copies.slice(0, 0, expandedXOut.size(0)).remainder(tokens)));
+}
+OP(aclnnMoeFinalizeRoutingV2) {
+  TORCH_CHECK(dropPadMode == 0, "aclnnMoeFinalizeRoutingV2: dropPadMode ", dropPadMode, " is not supported");
+  const int64_t tokens = out.size(0), k = expandedRowIdx.numel() / tokens;
+  at::Tensor rows = widened(expandedX).index_select(0, expandedRowIdx.reshape({-1}).to(at::kLong)).view({k, tokens, -1});
+  if (biasOptional.defined()) {
+    rows = rows + widened(biasOptional).index_select(0, expertIdxOptional.t().reshape({-1}).to(at::kLong)).view_as(rows);
+  }
+  if (scalesOptional.defined()) rows = rows * widened(scalesOptional).t().unsqueeze(-1);
+  at::Tensor sum = rows.sum({0});
+  if (x1Optional.defined()) sum = sum + widened(x1Optional);
+  if (x2Optional.defined()) sum = sum + widened(x2Optional);
+  put(out, sum);
+}
+
+namespace {
+
+void no_padding(bool padded) { TORCH_CHECK(!padded, "permutation of tokens: the padded mode is not supported"); }
+int64_t copies_of_each(const at::Tensor& indices) { return indices.dim() == 2 ? indices.size(1) : 1; }
+
+// Rows of `source` at `places`, zeros for places that it does not have.
+at::Tensor gathered(const at::Tensor& source, const at::Tensor& places) {
+  const at::Tensor there = places < source.size(0);
+  const at::Tensor rows = source.index_select(0, at::where(there, places, 0));
+  return at::where(there.unsqueeze(-1), rows, at::zeros({}, rows.options()));
+}
+
+}  // namespace
+
+OP(aclnnMoeTokenPermute) {
+  no_padding(paddedMode);
+  const int64_t k = copies_of_each(indices);
+  const at::Tensor order = at::argsort(indices.reshape({-1}), true);
+  put(sortedIndicesOut, places_of(indices));
+  put(permuteTokensOut, tokens.index_select(0, order.slice(0, 0, permuteTokensOut.size(0)).floor_divide(k)));
+}
+OP(aclnnMoeTokenPermuteGrad) {
+  no_padding(paddedMode);
+  const at::Tensor rows = gathered(widened(permutedOutputGrad), sortedIndices.to(at::kLong));
+  put(out, rows.view({-1, numTopk, rows.size(-1)}).sum({1}));
+}
+OP(aclnnMoeTokenUnpermute) {
+  no_padding(paddedMode);
+  const int64_t k = probsOptional.defined() ? copies_of_each(probsOptional) : sortedIndices.numel() / out.size(0);
+  at::Tensor rows = gathered(widened(permutedTokens), sortedIndices.to(at::kLong)).view({-1, k, permutedTokens.size(-1)});
+  if (probsOptional.defined()) rows = rows * widened(probsOptional).reshape({-1, k, 1});
+  put(out, rows.sum({1}));
+}
+OP(aclnnMoeTokenUnpermuteGrad) {
+  no_padding(paddedMode);
+  const at::Tensor grad = widened(unpermutedTokensGrad), places = sortedIndices.to(at::kLong);
+  const int64_t k = sortedIndices.numel() / grad.size(0);
+  at::Tensor rows = grad.unsqueeze(1).expand({-1, k, -1});
+  if (probsOptional.defined()) {
+    const at::Tensor tokens = gathered(widened(permuteTokensOptional), places).view({-1, k, grad.size(-1)});
+    put(probsGradOut, (tokens * rows).sum({-1}));
+    rows = rows * widened(probsOptional).reshape({-1, k, 1});
+  }
+  const int64_t count = permutedTokensGradOut.size(0);
+  const at::Tensor kept = (places < count).nonzero().squeeze(1);
+  at::Tensor result = at::zeros(permutedTokensGradOut.sizes(), at::kFloat);
+  result.index_add_(0, places.index_select(0, kept), rows.reshape({-1, grad.size(-1)}).index_select(0, kept));
+  put(permutedTokensGradOut, result);
+}
+
+namespace {
+
+at::Tensor activated(const at::Tensor& x, int64_t type) {
+  switch (type) {
+    case 0: return x;
+    case 1: return at::relu(x);
+    case 2: return at::gelu(x, "tanh");
+    case 4: return x * at::sigmoid(1.702 * x);
+    case 5: return at::silu(x);
+    default: TORCH_CHECK(false, "grouped matmul: activation ", type, " is not supported");
+  }
+}
+
+const at::Tensor& at_or_only(at::TensorList list, size_t i) { return list.size() == 1 ? list[0] : list[i]; }
+
+// One group: a product, and what belongs to it.
+struct Group {
+  at::TensorList weight, bias, scale, offset, antiquant_scale, antiquant_offset;
+
+  // In a list of one tensor the groups lie along its first dimension.
+  static at::Tensor part(at::TensorList list, size_t i, int64_t dims) {
+    if (list.empty()) return {};
+    const at::Tensor& tensor = at_or_only(list, i);
+    return list.size() == 1 && tensor.dim() > dims ? tensor.select(0, static_cast<int64_t>(i)) : tensor;
+  }
+  at::Tensor product(const at::Tensor& x, size_t i, const at::Tensor& per_token) const {
+    at::Tensor w = part(weight, i, 2);
+    if (!antiquant_scale.empty()) {
+      w = widened(w);
+      if (!antiquant_offset.empty()) w = w + widened(part(antiquant_offset, i, 1));
+      w = w * widened(part(antiquant_scale, i, 1));
+    }
+    at::Tensor y = at::matmul(widened(x), widened(w));
+    const at::Tensor b = part(bias, i, 1), s = part(scale, i, 1);
+    if (b.defined() && !at::isFloatingType(b.scalar_type())) y = y + widened(b);
+    if (s.defined()) y = y * widened(s);
+    if (per_token.defined()) y = y * widened(per_token).unsqueeze(-1);
+    return b.defined() && at::isFloatingType(b.scalar_type()) ? y + widened(b) : y;
+  }
+};
+
+std::vector<int64_t> ends_of(const at::Tensor& list, int64_t type) {
+  const at::Tensor ends = (type == 1 ? at::cumsum(list, 0) : list).to(at::kLong).contiguous();
+  return {ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel()};
+}
+
+struct GroupedMatmul {
+  Group group;
+  at::TensorList x, per_token;
+  const at::Tensor& list;
+  int64_t group_type, list_type, activation;
+
+  // group_type: -1 a product for each x; 0 the rows of one x in groups; 2 its columns.
+  void run(at::TensorList out) const {
+    if (!list.defined() || group_type == -1) {
+      for (size_t i = 0; i < x.size(); ++i) put(at_or_only(out, i), activated(group.product(x[i], i, token_scale(i)), activation));
+      return;
+    }
+    TORCH_CHECK(x.size() == 1, "grouped matmul: group_list with ", x.size(), " inputs is not supported");
+    const auto ends = ends_of(list, list_type);
+    int64_t start = 0;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      if (group_type == 0) {
+        rows(out, i, start, ends[i]);
+      } else {
+        const at::Tensor& w = group.weight[0];
+        put(out[0].select(0, static_cast<int64_t>(i)),
+            at::matmul(widened(x[0].slice(1, start, ends[i])), widened(w.slice(0, start, ends[i]))));
+      }
+      start = ends[i];
+    }
+    if (group_type == 0 && out.size() == 1 && start < out[0].size(0)) out[0].slice(0, start).zero_();
+  }
+  void rows(at::TensorList out, size_t i, int64_t start, int64_t end) const {
+    const at::Tensor scale = per_token.empty() ? at::Tensor() : per_token[0].slice(0, start, end);
+    const at::Tensor y = activated(group.product(x[0].slice(0, start, end), i, scale), activation);
+    put(out.size() == 1 ? out[0].slice(0, start, end) : out[i], y);
+  }
+  at::Tensor token_scale(size_t i) const { return per_token.empty() ? at::Tensor() : per_token[i]; }
+};
+
+}  // namespace
+
+OP(aclnnGroupedMatmulV4) {
+  GroupedMatmul{{weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional},
+                x, perTokenScaleOptional, groupListOptional, groupType, groupListType, actType}.run(out);
+}
+OP(aclnnGroupedMatmulV5) {
+  GroupedMatmul{{weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional},
+                x, perTokenScaleOptional, groupListOptional, groupType, groupListType, actType}.run(out);
+}

@@ -1,0 +1,152 @@
+// Quantization: int8 with scales, and the products of what was quantized.
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/logaddexp.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/round.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/where.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+constexpr double largest_int8 = 127;
+
+// Rounded to the nearest, ties to even, within the range of out's type.
+void put_rounded(const at::Tensor& out, const at::Tensor& value) {
+  double low = -128, high = 127;
+  if (out.scalar_type() == at::kByte) low = 0, high = 255;
+  if (out.scalar_type() == at::kInt) low = -2147483648.0, high = 2147483520.0;  // the largest float32 below 2^31
+  put(out, at::clamp(at::round(value), low, high));
+}
+
+// One number for each element of dimension `axis`, or for all.
+at::Tensor along(const at::Tensor& numbers, const at::Tensor& x, int64_t axis) {
+  if (!numbers.defined() || numbers.numel() == 1) return widened(numbers);
+  std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
+  sizes[static_cast<size_t>(axis < 0 ? axis + x.dim() : axis)] = -1;
+  return widened(numbers).view(sizes);
+}
+
+}  // namespace
+
+OP(aclnnDynamicQuant) {
+  TORCH_CHECK(yOut.scalar_type() == at::kChar, "aclnnDynamicQuant: results of other types than int8 are not supported");
+  at::Tensor values = widened(x);
+  if (smoothScalesOptional.defined()) values = values * widened(smoothScalesOptional);
+  const at::Tensor scale = values.abs().amax({-1}, true) / largest_int8;
+  put_rounded(yOut, at::where(scale > 0, values / scale, 0.0));
+  put(scaleOut, scale.squeeze(-1));
+}
+OP(aclnnQuantize) {
+  at::Tensor value = widened(x) / along(scales, x, axis);
+  if (zeroPoints.defined()) value = at::round(value) + along(zeroPoints, x, axis);
+  put_rounded(out, value);
+}
+OP(aclnnAscendQuantV3) {
+  const std::string_view mode = roundMode;
+  TORCH_CHECK(mode.empty() || mode == "round", "aclnnAscendQuantV3: roundMode '", mode, "' is not supported");
+  at::Tensor value = widened(x) * along(scale, x, axis);
+  if (sqrtMode) value = value * along(scale, x, axis);
+  if (offset.defined()) value = value + along(offset, x, axis);
+  put_rounded(y, value);
+}
+OP(aclnnAscendAntiQuant) {
+  at::Tensor value = widened(x);
+  if (offset.defined()) value = value + widened(offset);
+  value = value * widened(scale);
+  put(y, sqrtMode ? value * widened(scale) : value);
+}
+
+namespace {
+
+// Note [Deq scale]
+// The cube unit takes a scale as 64 bits: a float32 whose last 13 bits count as 0 in bits 0 to 31, a 9-bit offset
+// from bit 37 on, and bit 46 set.
+constexpr int64_t mantissa_kept = 0xFFFFE000, offset_bits = 0x1FF, offset_place = 37, marked = int64_t{1} << 46;
+
+at::Tensor scale_of(const at::Tensor& scale) {
+  if (scale.scalar_type() != at::kLong && scale.scalar_type() != at::kUInt64) return widened(scale);
+  const at::Tensor bits = scale.view(at::kLong).bitwise_and(mantissa_kept).to(at::kInt);
+  return bits.view(at::kFloat);
+}
+at::Tensor turned(const at::Tensor& x, bool transpose) { return transpose ? x.transpose(-1, -2) : x; }
+
+}  // namespace
+
+OP(aclnnTransQuantParamV2) {
+  const at::Tensor bits = widened(scale).contiguous().view(at::kInt).to(at::kLong).bitwise_and(mantissa_kept);
+  at::Tensor result = bits.bitwise_or(marked);
+  if (offset.defined()) {
+    const at::Tensor rounded = at::round(widened(offset)).to(at::kLong).bitwise_and(offset_bits);
+    result = result.bitwise_or(rounded.bitwise_left_shift(at::Scalar(offset_place)));
+  }
+  put(writable(out).view(at::kLong), result);
+}
+OP(aclnnQuantMatmulV4) {
+  // int8 products are exact in float64; float32 would not hold their sums.
+  at::Tensor sum = at::matmul(turned(x1, transposeX1).to(at::kDouble), turned(x2, transposeX2).to(at::kDouble));
+  const bool whole = bias.defined() && bias.scalar_type() == at::kInt;
+  if (whole) sum = sum + bias.to(at::kDouble);
+  if (out.scalar_type() == at::kInt) return put(out, sum);
+  at::Tensor value = sum.to(at::kFloat) * scale_of(scale);
+  if (pertokenScaleOptional.defined()) value = value * widened(pertokenScaleOptional).unsqueeze(-1);
+  if (bias.defined() && !whole) value = value + widened(bias);
+  if (out.scalar_type() != at::kChar) return put(out, value);
+  put_rounded(out, offset.defined() ? value + widened(offset) : value);
+}
+OP(aclnnWeightQuantBatchMatmulV2) {
+  TORCH_CHECK(!quantScaleOptional.defined(), "aclnnWeightQuantBatchMatmulV2: quantized results are not supported");
+  at::Tensor w = widened(weight), scale = widened(antiquantScale), offset = widened(antiquantOffsetOptional);
+  if (antiquantGroupSize > 0) {  // a scale for so many rows
+    const auto rows = [&](const at::Tensor& t) {
+      return t.defined() ? t.repeat_interleave(antiquantGroupSize, 0).slice(0, 0, w.size(0)) : t;
+    };
+    scale = rows(scale);
+    offset = rows(offset);
+  }
+  if (offset.defined()) w = w + offset;
+  at::Tensor value = at::matmul(widened(x), w * scale);
+  put(y, biasOptional.defined() ? value + widened(biasOptional) : value);
+}
+OP(aclnnApplyTopKTopP) {
+  const auto [sorted, order] = at::sort(widened(logits), -1, false);
+  at::Tensor hidden = at::full(sorted.sizes(), false, sorted.options().dtype(at::kBool));
+  const int64_t size = sorted.size(-1);
+  if (k.defined()) {
+    const at::Tensor first = (size - k.to(at::kLong)).clamp(0, size - 1).unsqueeze(-1);
+    hidden = sorted < sorted.gather(-1, first);
+  }
+  if (p.defined()) {
+    const at::Tensor weights = at::softmax(at::where(hidden, -std::numeric_limits<double>::infinity(), sorted), -1);
+    at::Tensor small = at::cumsum(weights, -1) <= 1 - widened(p).unsqueeze(-1);
+    small.select(-1, size - 1).fill_(false);  // at least one stays
+    hidden = hidden.logical_or(small);
+  }
+  const at::Tensor kept = at::where(hidden, -std::numeric_limits<double>::infinity(), sorted);
+  put(out, at::empty_like(kept).scatter_(-1, order, kept));
+}
+OP(aclnnRingAttentionUpdate) {
+  const std::string_view layout = inputLayoutOptional;
+  TORCH_CHECK(layout.empty() || layout == "SBH", "aclnnRingAttentionUpdate: layout ", layout, " is not supported");
+  const at::Tensor top = prevSoftmaxMax.maximum(curSoftmaxMax);
+  const at::Tensor previous = prevSoftmaxSum * (prevSoftmaxMax - top).exp(), current = curSoftmaxSum * (curSoftmaxMax - top).exp();
+  const at::Tensor sum = previous + current;
+  // Statistics are [B, N, S, 8], attention [S, B, N * D].
+  const auto share = [&](const at::Tensor& part) {
+    return (part / sum).select(-1, 0).permute({2, 0, 1}).unsqueeze(-1);
+  };
+  const auto heads = [&](const at::Tensor& t) {
+    return widened(t).unflatten(-1, at::IntArrayRef{top.size(1), t.size(-1) / top.size(1)});
+  };
+  put(attnOutOut, (heads(prevAttnOut) * share(previous) + heads(curAttnOut) * share(current)).flatten(-2));
+  put(softmaxMaxOut, top);
+  put(softmaxSumOut, sum);
+}

@@ -1,0 +1,127 @@
+// Conversions between storage formats.
+//
+// Note [Layouts]
+// C0 is 16 elements, 32 of one byte, 4 in NC1HWC0_C04; C1 the number of blocks of C0 channels, N1 of 16 batches.
+//   NC1HWC0      N C H W   -> N C1 H W C0            NDC1HWC0    N C D H W -> N D C1 H W C0
+//   FRACTAL_Z    N C H W   -> C1*H*W N1 16 C0        FRACTAL_Z_3D  N C D H W -> D*C1*H*W N1 16 C0
+//   FRACTAL_NZ   ... R C   -> ... C1 R1 16 C0        (rows and columns in blocks, a column of blocks after the other)
+// What is beyond the tensor in its last blocks is zero. A tensor [N, C] counts as [N, C, 1, 1].
+#include <ATen/ops/constant_pad_nd.h>
+
+#include "op/elementwise.h"
+#include "op/formats.h"
+#include "op/kernels/common.h"
+#include "op/tensor.h"
+
+using namespace softcann::op;
+
+namespace {
+
+constexpr int64_t block_rows = 16;
+
+struct Layout {
+  std::vector<int64_t> blocked;  // sizes with each blocked dimension as (blocks, block)
+  std::vector<int64_t> order;    // of these, as they lie in memory
+  std::vector<int64_t> padded;   // base sizes rounded up
+};
+
+int64_t up(int64_t size, int64_t block) { return (size + block - 1) / block * block; }
+
+// `channels` and, unless 0, `batches` are blocks of dimensions 1 and 0 of an image, [N, C, H, W] or [N, C, D, H, W].
+Layout image_layout(at::IntArrayRef sizes, int64_t channels, int64_t batches) {
+  TORCH_CHECK(sizes.size() == 2 || sizes.size() == 4 || sizes.size() == 5, "this storage format is not for ", sizes.size(),
+              " dimensions");
+  std::vector<int64_t> image = sizes.vec();
+  if (image.size() == 2) image.resize(4, 1);
+  Layout layout;
+  layout.padded = image;
+  layout.padded[1] = up(image[1], channels);
+  if (batches) layout.padded[0] = up(image[0], batches);
+  const bool volume = image.size() == 5;
+  if (batches) {
+    layout.blocked = {layout.padded[0] / batches, batches, layout.padded[1] / channels, channels};
+    layout.order = volume ? std::vector<int64_t>{4, 2, 5, 6, 0, 1, 3} : std::vector<int64_t>{2, 4, 5, 0, 1, 3};
+  } else {
+    layout.blocked = {image[0], layout.padded[1] / channels, channels};
+    layout.order = volume ? std::vector<int64_t>{0, 3, 1, 4, 5, 2} : std::vector<int64_t>{0, 1, 3, 4, 2};
+  }
+  layout.blocked.insert(layout.blocked.end(), image.begin() + 2, image.end());
+  return layout;
+}
+
+Layout matrix_layout(at::IntArrayRef sizes, int64_t columns) {
+  TORCH_CHECK(sizes.size() >= 2, "FRACTAL_NZ is not for ", sizes.size(), " dimensions");
+  Layout layout;
+  const size_t rank = sizes.size();
+  layout.padded = sizes.vec();
+  layout.padded[rank - 2] = up(sizes[rank - 2], block_rows);
+  layout.padded[rank - 1] = up(sizes[rank - 1], columns);
+  layout.blocked.assign(sizes.begin(), sizes.end() - 2);
+  for (size_t i = 0; i + 2 < rank; ++i) layout.order.push_back(static_cast<int64_t>(i));
+  const auto batch = static_cast<int64_t>(rank) - 2;
+  for (const int64_t size : {layout.padded[rank - 2] / block_rows, block_rows, layout.padded[rank - 1] / columns, columns}) {
+    layout.blocked.push_back(size);
+  }
+  for (const int64_t dim : {batch + 2, batch, batch + 1, batch + 3}) layout.order.push_back(dim);
+  return layout;
+}
+
+Layout layout_of(const aclTensor& made) {
+  const at::Tensor& view = made.tensor;
+  const int64_t c0 = view.itemsize() == 1 ? 32 : 16;
+  switch (made.format) {
+    case ACL_FORMAT_NC1HWC0:
+    case ACL_FORMAT_NDC1HWC0: return image_layout(view.sizes(), c0, 0);
+    case ACL_FORMAT_NC1HWC0_C04: return image_layout(view.sizes(), 4, 0);
+    case ACL_FORMAT_FRACTAL_Z:
+    case ACL_FRACTAL_Z_3D: return image_layout(view.sizes(), c0, block_rows);
+    case ACL_FORMAT_FRACTAL_NZ: return matrix_layout(view.sizes(), c0);
+    default: TORCH_CHECK(false, "storage format ", static_cast<int>(made.format), " is not supported");
+  }
+}
+
+// The memory of `made` as the padded base tensor: a view with its dimensions in the base's order, blocks apart.
+at::Tensor blocks_of(const aclTensor& made, const Layout& layout) {
+  std::vector<int64_t> physical;
+  for (const int64_t dim : layout.order) physical.push_back(layout.blocked[static_cast<size_t>(dim)]);
+  const int64_t count = c10::multiply_integers(physical);
+  TORCH_CHECK(count == made.capacity, "storage format ", static_cast<int>(made.format), " of ", made.tensor.sizes(), " takes ", count,
+              " elements, but the storage has ", made.capacity);
+  std::vector<int64_t> back(layout.order.size());
+  for (size_t i = 0; i < back.size(); ++i) back[static_cast<size_t>(layout.order[i])] = static_cast<int64_t>(i);
+  std::vector<int64_t> strides(physical.size(), 1);
+  for (size_t i = physical.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * physical[i + 1];
+  return made.tensor.as_strided(physical, strides, 0).permute(back);
+}
+
+at::Tensor image_of(const at::Tensor& tensor, size_t rank) {
+  return tensor.dim() == 2 && rank == 4 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor;
+}
+
+at::Tensor to_base(const at::Tensor& source) {
+  const aclTensor& made = *descriptor_of(source);
+  if (is_base_format(made.format)) return source;
+  const Layout layout = layout_of(made);
+  at::Tensor base = blocks_of(made, layout).reshape(layout.padded);
+  for (int64_t dim = 0; dim < source.dim(); ++dim) base = base.narrow(dim, 0, source.size(dim));
+  return base.reshape(source.sizes());
+}
+
+void from_base(const at::Tensor& base, const at::Tensor& target) {
+  const aclTensor& made = *descriptor_of(target);
+  if (is_base_format(made.format)) return put(target, base);
+  const Layout layout = layout_of(made);
+  const at::Tensor image = image_of(base, layout.padded.size());
+  std::vector<int64_t> pad;
+  for (int64_t dim = image.dim(); dim-- > 0;) {
+    pad.insert(pad.end(), {0, layout.padded[static_cast<size_t>(dim)] - image.size(dim)});
+  }
+  blocks_of(made, layout).copy_(at::constant_pad_nd(image, pad, 0).view(layout.blocked));
+}
+
+}  // namespace
+
+OP_COST(aclnnNpuFormatCast, elementwise(dstTensor, srcTensor)) {
+  TORCH_CHECK(srcTensor.sizes() == dstTensor.sizes(), "aclnnNpuFormatCast: sizes ", srcTensor.sizes(), " and ", dstTensor.sizes());
+  from_base(to_base(srcTensor), dstTensor);
+}

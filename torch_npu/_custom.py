@@ -1,0 +1,83 @@
+"""The custom operators: ``torch_npu.npu_*`` and ``torch.ops.npu.*``.
+
+codegen/custom_ops.yaml has their schemas; those that CANN has are registered for the NPU by the C++ part. Here the
+references (torch_npu/_reference) become their kernels for CPU and meta tensors, and, where an operator is composed of
+others, its kernel on every device.
+"""
+
+import difflib
+import inspect
+
+import torch
+
+from torch_npu import _C
+
+_libraries = []  # a registration ends with its library
+
+
+def _reference(name):
+    """The reference as a kernel; its module is imported when it is first called."""
+    function = None
+
+    def kernel(*args, **kwargs):
+        nonlocal function
+        if function is None:
+            from torch_npu import _reference as references
+
+            function = references.find(name)
+        return function(*args, **kwargs)
+
+    return kernel
+
+
+def register():
+    library = torch.library.Library("npu", "IMPL")
+    _libraries.append(library)
+    for name, _, path in _C._custom_ops():
+        keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
+        for key in keys:
+            library.impl(name, _reference(name), key)
+
+
+def operators():
+    """{name of a function of torch_npu: [(overload, schema, path), ...]}, sorted."""
+    found = {}
+    for name, schema, path in sorted(_C._custom_ops()):
+        found.setdefault(name.partition(".")[0], []).append((name, schema, path))
+    return found
+
+
+def _make(name):
+    """The operator as a Python function, with the reference's docstring and signature."""
+    from torch_npu import _reference as references
+
+    packet = getattr(torch.ops.npu, name)
+    takes_self = any("Tensor self" in schema or ") self" in schema for _, schema, _ in operators()[name])
+
+    def function(*args, **kwargs):
+        if takes_self and "input" in kwargs:  # what self was called in Python before
+            kwargs["self"] = kwargs.pop("input")
+        return packet(*args, **kwargs)
+
+    source = next(filter(None, (references.find(overload) for overload, _, _ in operators()[name])))
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "torch_npu"
+    function.__doc__ = source.__doc__
+    function.__signature__ = inspect.signature(source)
+    return function
+
+
+def lookup(name):
+    """``torch_npu.<name>`` for names that the package does not have otherwise."""
+    if name in operators():
+        function = _make(name)
+        import torch_npu
+
+        setattr(torch_npu, name, function)  # the next access does not come here
+        return function
+    hint = ""
+    if name.startswith(("npu_", "_npu_")):
+        close = difflib.get_close_matches(name, operators(), 3, 0.6)
+        hint = (f": torch_npu does not have this operator; docs/custom_operators.md lists the {len(operators())} it has"
+                + (f", such as {', '.join(close)}" if close else ""))
+    raise AttributeError(f"module 'torch_npu' has no attribute {name!r}{hint}")

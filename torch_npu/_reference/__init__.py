@@ -1,0 +1,15 @@
+"""The custom operators in PyTorch: one function each, with the operator's name and arguments.
+
+They are the operators' documentation, their kernels for CPU tensors, their shapes for meta tensors, and what the NPU's
+kernels are tested against. Arithmetic of float16 and bfloat16 is done in float32.
+"""
+
+from torch_npu._reference import activation, attention, boxes, loss, matrix, moe, norm, quant, rotary, shape
+
+_FAMILIES = (norm, activation, rotary, attention, shape, matrix, loss, moe, quant, boxes)
+
+
+def find(name):
+    """The function of an operator, ``npu_x`` or ``npu_x.overload``; None if there is none."""
+    symbol = name.replace(".", "_")
+    return next((vars(family)[symbol] for family in _FAMILIES if symbol in family.__all__), None)

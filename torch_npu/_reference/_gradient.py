@@ -1,0 +1,32 @@
+"""Gradients of references, for the backward operators."""
+
+import torch
+
+_AUTOGRAD_KEYS = ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor", "ADInplaceOrView")
+
+
+class _Recording:
+    """Lets autograd record inside a kernel, where the dispatcher has switched it off."""
+
+    def __enter__(self):
+        excluded = torch._C._dispatch_tls_local_exclude_set()
+        for key in _AUTOGRAD_KEYS:
+            excluded = excluded.remove(getattr(torch._C.DispatchKey, key)) if hasattr(excluded, "remove") else excluded
+        self._keys = torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
+        self._grad = torch.enable_grad()
+        self._keys.__enter__()
+        self._grad.__enter__()
+
+    def __exit__(self, *error):
+        self._grad.__exit__(*error)
+        self._keys.__exit__(*error)
+
+
+def gradients(function, inputs, grad):
+    """Gradients of ``function(*inputs)``, one tensor, for each input; zeros where it does not matter, None for None."""
+    with _Recording():
+        leaves = [None if t is None else t.detach().requires_grad_() for t in inputs]
+        result = function(*leaves)
+        wanted = [t for t in leaves if t is not None]
+        found = iter(torch.autograd.grad(result, wanted, grad.to(result.dtype), allow_unused=True, materialize_grads=True))
+    return tuple(None if t is None else next(found).detach() for t in leaves)

@@ -1,0 +1,282 @@
+"""Attention. The scores are materialised: memory grows with the product of the sequence lengths."""
+
+import torch
+
+from torch_npu._reference._common import unsupported, wide
+from torch_npu._reference._gradient import gradients
+
+__all__ = ["npu_fusion_attention", "npu_fusion_attention_grad", "npu_prompt_flash_attention", "npu_incre_flash_attention",
+           "npu_fused_infer_attention_score"]
+
+_UNLIMITED = 2147483647
+_LAST = 8  # the statistics of the softmax are repeated along a last dimension of this size
+_LAYOUTS = {"BSH", "SBH", "BSND", "BNSD"}
+
+
+def _split_heads(tensor, layout, heads):
+    """To [batch, heads, length, width]."""
+    if layout == "BNSD":
+        return tensor
+    if layout == "BSND":
+        return tensor.transpose(1, 2)
+    if layout == "SBH":
+        tensor = tensor.transpose(0, 1)
+    batch, length, hidden = tensor.shape
+    return tensor.reshape(batch, length, heads, hidden // heads).transpose(1, 2)
+
+
+def _merge_heads(tensor, layout):
+    if layout == "BNSD":
+        return tensor
+    tensor = tensor.transpose(1, 2)
+    if layout == "BSND":
+        return tensor.contiguous()
+    tensor = tensor.flatten(2)
+    return tensor.transpose(0, 1).contiguous() if layout == "SBH" else tensor
+
+
+def _hidden(rows, columns, atten_mask, sparse_mode, pre_tockens, next_tockens, device):
+    """Bool mask of scores that do not count, or None. sparse_mode: 0 the mask and the band, 1 the mask alone,
+    2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right."""
+    if sparse_mode in (0, 1) and atten_mask is None:
+        return None
+    if atten_mask is not None:
+        atten_mask = atten_mask.bool()[..., :rows, :columns]
+        atten_mask = atten_mask.unsqueeze(1) if atten_mask.dim() == 3 else atten_mask
+    if sparse_mode == 1 or (sparse_mode == 0 and pre_tockens >= rows and next_tockens >= columns):
+        return atten_mask
+    row = torch.arange(rows, device=device).unsqueeze(1)
+    distance = torch.arange(columns, device=device) - row  # how far a column lies ahead of its row
+    if sparse_mode in (3, 4):
+        distance = distance - (columns - rows)
+    if sparse_mode in (2, 3):
+        return distance > 0
+    band = (distance > next_tockens) | (distance < -pre_tockens)
+    return band if sparse_mode == 4 else band | atten_mask
+
+
+class _Options:
+    """What attention takes besides its tensors."""
+
+    def __init__(self, name, heads, layout, sparse_mode, pre, following, scale):
+        if layout not in _LAYOUTS or not 0 <= sparse_mode <= 4:
+            raise NotImplementedError(f"{name}: layout {layout!r} with sparse_mode={sparse_mode} is not supported; layouts are "
+                                      f"{', '.join(sorted(_LAYOUTS))}, modes 0 to 4")
+        self.heads, self.layout, self.sparse_mode = heads, layout, sparse_mode
+        self.pre, self.following, self.scale = pre, following, scale
+
+
+def _attention(query, key, value, bias, mask, options, keep=None):
+    """(attention in the layout and float32, maximum and sum of the softmax [B, N, S, 1]). ``bias`` is added to scaled scores.
+    ``keep`` is a function of the weights."""
+    layout, heads = options.layout, options.heads
+    q = _split_heads(wide(query), layout, heads)
+    kv_heads = key.shape[-1] // q.shape[-1] if layout in ("BSH", "SBH") else None
+    k, v = (_split_heads(wide(t), layout, kv_heads) for t in (key, value))
+    if k.shape[1] != heads:
+        k, v = (t.repeat_interleave(heads // t.shape[1], dim=1) for t in (k, v))
+    scores = torch.matmul(q, k.transpose(2, 3)) * options.scale
+    if bias is not None:
+        scores = scores + wide(bias)
+    hidden = _hidden(q.shape[2], k.shape[2], mask, options.sparse_mode, options.pre, options.following, q.device)
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
+    top = scores.detach().amax(dim=-1, keepdim=True)
+    weights = torch.exp(scores - top)
+    total = weights.sum(dim=-1, keepdim=True)
+    weights = weights / total
+    if keep is not None:
+        weights = keep(weights)
+    return _merge_heads(torch.matmul(weights, v), layout), top, total
+
+
+def _sequences(query_ends, key_ends):
+    """(first and last row of the query, of the key) of each sequence, out of the running sums of the lengths."""
+    starts = zip([0, *query_ends], [0, *key_ends])
+    return [(q, q_end, k, k_end) for (q, k), q_end, k_end in zip(starts, query_ends, key_ends)]
+
+
+def _dropped(shape, keep_prob, seed, offset, device):
+    """Which weights stay, by a generator of their own."""
+    if device.type == "meta":
+        return torch.empty(shape, dtype=torch.bool, device=device)
+    generator = torch.Generator(device=device).manual_seed(seed + offset)
+    return torch.rand(shape, generator=generator, device=device) < keep_prob
+
+
+def _fusion(query, key, value, pse, settings, keep_prob, seed, offset):
+    """(result, maximum, sum), differentiable in query, key, value and pse."""
+    heads, layout, mask, scale, before, after, query_ends, key_ends, sparse_mode = settings
+    bias = None if pse is None else wide(pse) * scale  # it is added before the scores are scaled
+
+    def keep(weights):
+        return weights * _dropped(weights.shape, keep_prob, seed, offset, weights.device) / keep_prob
+
+    keep = keep if keep_prob < 1 else None
+    if layout != "TND":
+        options = _Options("npu_fusion_attention", heads, layout, sparse_mode, before, after, scale)
+        return _attention(query, key, value, bias, mask, options, keep)
+    if query_ends is None or key_ends is None:
+        raise ValueError("npu_fusion_attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen")
+    unsupported("npu_fusion_attention with layout TND", pse=pse, dropout=keep)
+    options = _Options("npu_fusion_attention", heads, "BSND", sparse_mode, before, after, scale)
+    parts = [_attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], None, mask, options)
+             for q, q_end, k, k_end in _sequences(query_ends, key_ends)]
+    out, top, total = (torch.cat([part[i].squeeze(0).transpose(0, 1) if i else part[i].squeeze(0) for part in parts])
+                       for i in range(3))
+    return out, top, total
+
+
+def npu_fusion_attention(query, key, value, head_num, input_layout, pse=None, padding_mask=None, atten_mask=None,
+                         scale=1.0, keep_prob=1.0, pre_tockens=_UNLIMITED, next_tockens=_UNLIMITED, inner_precise=0,
+                         prefix=None, actual_seq_qlen=None, actual_seq_kvlen=None, sparse_mode=0,
+                         gen_mask_parallel=True, sync=False, softmax_layout="", sink=None, dropout_mask=None, seed=0,
+                         offset=0):
+    """softmax((query key^T + pse) * scale, masked) value.
+
+    ``input_layout``: "BSH", "SBH", "BSND", "BNSD", or "TND" with ``actual_seq_qlen`` and ``actual_seq_kvlen``, the running
+    sums of the lengths. ``key`` and ``value`` may have fewer heads, a divisor of ``head_num``. ``atten_mask`` is true where
+    a score does not count. ``sparse_mode``: 0 the mask within the band of ``pre_tockens`` and ``next_tockens``, 1 the mask
+    alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right.
+    ``keep_prob`` is 1 minus the dropout probability; ``seed`` and ``offset`` repeat the dropout of the call that returned
+    them, a seed of 0 draws new ones. ``inner_precise``, ``gen_mask_parallel`` and ``sync`` tune hardware.
+
+    Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty
+    tensor, and the dropout's seed, offset and size). Only ``max + log(sum)`` of the two statistics is defined. Has gradients
+    for query, key, value and pse. Raises NotImplementedError for padding_mask, prefix, sink, dropout_mask, sparse modes
+    above 4, and for pse and dropout with TND.
+    """
+    unsupported("npu_fusion_attention", padding_mask=padding_mask, prefix=prefix, sink=sink, dropout_mask=dropout_mask,
+                softmax_layout=softmax_layout or None)
+    settings = (head_num, input_layout, atten_mask, scale, pre_tockens, next_tockens, actual_seq_qlen, actual_seq_kvlen,
+                sparse_mode)
+    size = 0
+    if keep_prob < 1:
+        seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
+        size = query.numel() // query.shape[-1]
+    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset)
+    top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
+    return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
+
+
+def npu_fusion_attention_grad(query, key, value, dy, head_num, input_layout, *, pse=None, padding_mask=None, atten_mask=None,
+                              softmax_max=None, softmax_sum=None, softmax_in=None, attention_in=None, scale_value=1.0,
+                              keep_prob=1.0, pre_tockens=_UNLIMITED, next_tockens=_UNLIMITED, inner_precise=0, seed=0,
+                              offset=0, numels=0, prefix=None, actual_seq_qlen=None, actual_seq_kvlen=None, sparse_mode=0,
+                              gen_mask_parallel=True, sync=False, softmax_layout="", sink=None):
+    """Gradients of :func:`npu_fusion_attention` for query, key, value and pse (empty without pse), and an empty tensor."""
+    settings = (head_num, input_layout, atten_mask, scale_value, pre_tockens, next_tockens, actual_seq_qlen,
+                actual_seq_kvlen, sparse_mode)
+
+    def forward(q, k, v, bias):
+        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset)[0]
+
+    *found, dpse = gradients(forward, (query, key, value, pse), wide(dy))
+    return (*(g.contiguous() for g in found), query.new_empty(0) if dpse is None else dpse.contiguous(), query.new_empty(0))
+
+
+def _limited(mask, lengths, key, layout, heads, columns):
+    """The mask, and true behind each sequence's own length."""
+    if lengths is None or len(lengths) == 0:
+        return mask
+    beyond = torch.arange(columns, device=key.device) >= torch.tensor(list(lengths), device=key.device).view(-1, 1, 1, 1)
+    return beyond if mask is None else mask.bool() | beyond
+
+
+def _inference(name, query, key, value, bias, mask, lengths, options, out_layout=None):
+    columns = {"BNSD": 2, "SBH": 0}.get(options.layout, 1)
+    mask = _limited(mask, lengths, key, options.layout, options.heads, key.shape[columns])
+    if mask is not None and options.sparse_mode == 0 and options.following < key.shape[columns] and lengths:
+        raise NotImplementedError(f"{name}: lengths together with a band are not supported")
+    out, top, total = _attention(query, key, value, bias, mask, options)
+    return (out.transpose(1, 2) if out_layout else out).to(query.dtype).contiguous(), (top + total.log()).float()
+
+
+def _from_pages(cache, table, layout, heads):
+    """A cache in pages, [pages, rows, heads * size] or [pages, heads, rows, size], as each sequence's own rows."""
+    if table is None:
+        return cache
+    pages = cache[table.clamp(min=0).reshape(-1).long()]
+    pages = pages.transpose(1, 2).flatten(2) if pages.dim() == 4 else pages
+    rows = pages.reshape(table.shape[0], -1, pages.shape[-1])
+    if layout == "BSH":
+        return rows
+    split = rows.unflatten(-1, (heads, -1))
+    return split if layout == "BSND" else split.transpose(1, 2)
+
+
+def npu_prompt_flash_attention(query, key, value, *, padding_mask=None, atten_mask=None, pse_shift=None,
+                               actual_seq_lengths=None, deq_scale1=None, quant_scale1=None, deq_scale2=None,
+                               quant_scale2=None, quant_offset2=None, num_heads=1, scale_value=1.0, pre_tokens=_UNLIMITED,
+                               next_tokens=0, input_layout="BSH", num_key_value_heads=0, actual_seq_lengths_kv=None,
+                               sparse_mode=0):
+    """softmax(query key^T * scale_value + pse_shift, masked) value, for inference on whole prompts.
+
+    ``input_layout``: "BSH", "BSND", "BNSD", or "BNSD_BSND" (the result in BSND). ``atten_mask`` and ``sparse_mode`` as in
+    :func:`npu_fusion_attention`; ``actual_seq_lengths_kv``: how many keys of each sequence count. Raises NotImplementedError
+    for quantization.
+    """
+    name = "npu_prompt_flash_attention"
+    unsupported(name, padding_mask=padding_mask, deq_scale1=deq_scale1, quant_scale1=quant_scale1, deq_scale2=deq_scale2,
+                quant_scale2=quant_scale2, quant_offset2=quant_offset2)
+    layout = "BNSD" if input_layout == "BNSD_BSND" else input_layout
+    options = _Options(name, num_heads, layout, sparse_mode, pre_tokens, next_tokens, scale_value)
+    return _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths_kv, options,
+                      "BSND" if input_layout == "BNSD_BSND" else None)[0]
+
+
+def npu_incre_flash_attention(query, key, value, *, padding_mask=None, atten_mask=None, pse_shift=None,
+                              actual_seq_lengths=None, antiquant_scale=None, antiquant_offset=None, block_table=None,
+                              dequant_scale1=None, quant_scale1=None, dequant_scale2=None, quant_scale2=None,
+                              quant_offset2=None, kv_padding_size=None, num_heads=1, scale_value=1.0, input_layout="BSH",
+                              num_key_value_heads=0, block_size=0, inner_precise=1):
+    """softmax(query key^T * scale_value + pse_shift, masked) value for one new token: query has length 1.
+
+    ``input_layout``: "BSH", "BSND" or "BNSD". ``actual_seq_lengths``: how many keys of each sequence count. With
+    ``block_table`` [batch, pages of a sequence] key and value are caches in pages, [pages, rows, heads * size] or [pages,
+    heads, rows, size]. Raises NotImplementedError for quantization and left padding.
+    """
+    name = "npu_incre_flash_attention"
+    unsupported(name, padding_mask=padding_mask, antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset,
+                dequant_scale1=dequant_scale1, quant_scale1=quant_scale1,
+                dequant_scale2=dequant_scale2, quant_scale2=quant_scale2, quant_offset2=quant_offset2,
+                kv_padding_size=kv_padding_size)
+    options = _Options(name, num_heads, input_layout, 1, _UNLIMITED, _UNLIMITED, scale_value)
+    key, value = (_from_pages(t, block_table, input_layout, num_key_value_heads or num_heads) for t in (key, value))
+    return _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths, options)[0]
+
+
+def npu_fused_infer_attention_score(query, key, value, *, pse_shift=None, atten_mask=None, actual_seq_lengths=None,
+                                    actual_seq_lengths_kv=None, dequant_scale1=None, quant_scale1=None, dequant_scale2=None,
+                                    quant_scale2=None, quant_offset2=None, antiquant_scale=None, antiquant_offset=None,
+                                    key_antiquant_scale=None, key_antiquant_offset=None, value_antiquant_scale=None,
+                                    value_antiquant_offset=None, block_table=None, query_padding_size=None,
+                                    kv_padding_size=None, key_shared_prefix=None, value_shared_prefix=None,
+                                    actual_shared_prefix_len=None, query_rope=None, key_rope=None,
+                                    key_rope_antiquant_scale=None, num_heads=1, scale=1.0, pre_tokens=_UNLIMITED,
+                                    next_tokens=_UNLIMITED, input_layout="BSH", num_key_value_heads=0, sparse_mode=0,
+                                    inner_precise=0, block_size=0, antiquant_mode=0, key_antiquant_mode=0,
+                                    value_antiquant_mode=0, softmax_lse_flag=False):
+    """:func:`npu_incre_flash_attention` for a query of one token, :func:`npu_prompt_flash_attention` for longer ones.
+
+    ``actual_seq_lengths_kv``: how many keys of each sequence count. Returns (attention, logsumexp of the scores as float32
+    [batch, heads, rows, 1], with ``softmax_lse_flag``, else [1] without content). Raises NotImplementedError for
+    quantization, padding, shared prefixes and rope.
+    """
+    name = "npu_fused_infer_attention_score"
+    unsupported(name, dequant_scale1=dequant_scale1, quant_scale1=quant_scale1, dequant_scale2=dequant_scale2,
+                quant_scale2=quant_scale2, quant_offset2=quant_offset2, antiquant_scale=antiquant_scale,
+                antiquant_offset=antiquant_offset, key_antiquant_scale=key_antiquant_scale,
+                key_antiquant_offset=key_antiquant_offset, value_antiquant_scale=value_antiquant_scale,
+                value_antiquant_offset=value_antiquant_offset, query_padding_size=query_padding_size,
+                kv_padding_size=kv_padding_size, key_shared_prefix=key_shared_prefix, value_shared_prefix=value_shared_prefix,
+                query_rope=query_rope, key_rope=key_rope, key_rope_antiquant_scale=key_rope_antiquant_scale)
+    layout = "BNSD" if input_layout == "BNSD_BSND" else input_layout
+    if query.shape[2 if layout == "BNSD" else 1] == 1:
+        options = _Options(name, num_heads, layout, 1, _UNLIMITED, _UNLIMITED, scale)
+    else:
+        options = _Options(name, num_heads, layout, sparse_mode, pre_tokens, next_tokens, scale)
+    key, value = (_from_pages(t, block_table, layout, num_key_value_heads or num_heads) for t in (key, value))
+    out, lse = _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths_kv, options,
+                          "BSND" if input_layout == "BNSD_BSND" else None)
+    return out, lse if softmax_lse_flag else lse.new_zeros(1)

@@ -1,0 +1,200 @@
+"""Boxes and regions of images. A box is (x1, y1, x2, y2) unless said otherwise."""
+
+import math
+
+import torch
+
+__all__ = ["npu_iou", "npu_ptiou", "npu_giou", "npu_diou", "npu_ciou", "npu_bounding_box_encode", "npu_bounding_box_decode",
+           "npu_nms_with_mask", "npu_nms_v4", "npu_roi_align"]
+
+
+def _sides(boxes):
+    return boxes[..., 2] - boxes[..., 0], boxes[..., 3] - boxes[..., 1]
+
+
+def _overlap(a, b):
+    """(area of the intersection, of a, of b)."""
+    width = (torch.minimum(a[..., 2], b[..., 2]) - torch.maximum(a[..., 0], b[..., 0])).clamp(min=0)
+    height = (torch.minimum(a[..., 3], b[..., 3]) - torch.maximum(a[..., 1], b[..., 1])).clamp(min=0)
+    (aw, ah), (bw, bh) = _sides(a), _sides(b)
+    return width * height, aw * ah, bw * bh
+
+
+def _ratio(a, b, mode):
+    """mode 0: intersection over union; 1: over the area of b."""
+    both, first, second = _overlap(a, b)
+    return both / ((first + second - both) if mode == 0 else second)
+
+
+def npu_iou(bboxes, gtboxes, mode=0):
+    """[gtboxes, bboxes]: intersection over union (``mode`` 0) or over the area of the ground truth box (1).
+
+    ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4].
+    """
+    return _ratio(bboxes.unsqueeze(0), gtboxes.unsqueeze(1), mode)
+
+
+def npu_ptiou(bboxes, gtboxes, mode=0):
+    """As :func:`npu_iou`."""
+    return npu_iou(bboxes, gtboxes, mode)
+
+
+def _corners(boxes, trans):
+    """[4, n] as [n, 4] in corners; with ``trans`` the boxes are (centre x, centre y, width, height)."""
+    boxes = boxes.t()
+    if not trans:
+        return boxes
+    centre, half = boxes[..., :2], boxes[..., 2:] / 2
+    return torch.cat([centre - half, centre + half], -1)
+
+
+def _pairs(self, gtboxes, trans, is_cross):
+    a, b = _corners(self, trans), _corners(gtboxes, trans)
+    return (a.unsqueeze(1), b.unsqueeze(0)) if is_cross else (a, b)
+
+
+def _shaped(value, is_cross):
+    return value if is_cross else value.unsqueeze(0)
+
+
+def _hull(a, b):
+    """Width and height of the smallest box around both."""
+    return (torch.maximum(a[..., 2], b[..., 2]) - torch.minimum(a[..., 0], b[..., 0]),
+            torch.maximum(a[..., 3], b[..., 3]) - torch.minimum(a[..., 1], b[..., 1]))
+
+
+def npu_giou(self, gtboxes, trans=False, is_cross=False, mode=0):
+    """Generalized IoU of boxes [4, n] and [4, m]: [n, m] with ``is_cross``, else of pairs, [1, n].
+
+    ``trans``: boxes are (centre x, centre y, width, height). ``mode``: 0 over the union, 1 over the ground truth's area.
+    """
+    a, b = _pairs(self, gtboxes, trans, is_cross)
+    both, first, second = _overlap(a, b)
+    width, height = _hull(a, b)
+    hull = width * height
+    return _shaped(_ratio(a, b, mode) - (hull - (first + second - both)) / hull, is_cross)
+
+
+def _distance(a, b):
+    """Squared distance of the centres over the squared diagonal of the hull."""
+    centre = (a[..., :2] + a[..., 2:] - b[..., :2] - b[..., 2:]) / 2
+    width, height = _hull(a, b)
+    return centre.square().sum(-1) / (width.square() + height.square())
+
+
+def npu_diou(self, gtboxes, trans=False, is_cross=False, mode=0):
+    """Distance IoU; arguments and shapes as in :func:`npu_giou`."""
+    a, b = _pairs(self, gtboxes, trans, is_cross)
+    return _shaped(_ratio(a, b, mode) - _distance(a, b), is_cross)
+
+
+def npu_ciou(self, gtboxes, trans=False, is_cross=True, mode=0, atan_sub_flag=False):
+    """Complete IoU; arguments and shapes as in :func:`npu_giou`. ``atan_sub_flag`` tunes the hardware's gradient."""
+    a, b = _pairs(self, gtboxes, trans, is_cross)
+    (aw, ah), (bw, bh) = _sides(a), _sides(b)
+    aspect = 4 / math.pi**2 * (torch.atan(bw / bh) - torch.atan(aw / ah)).square()
+    ratio = _ratio(a, b, mode)
+    alpha = (aspect / (1 - ratio + aspect).clamp(min=1e-7)).detach()
+    return _shaped(ratio - _distance(a, b) - alpha * aspect, is_cross)
+
+
+def _centres(boxes):
+    width, height = boxes[..., 2] - boxes[..., 0] + 1, boxes[..., 3] - boxes[..., 1] + 1
+    return (boxes[..., 0] + boxes[..., 2]) / 2, (boxes[..., 1] + boxes[..., 3]) / 2, width, height
+
+
+def npu_bounding_box_encode(anchor_box, ground_truth_box, means0, means1, means2, means3, stds0, stds1, stds2, stds3):
+    """[n, 4] (dx, dy, dw, dh) of ground truth boxes against anchors, normalized by means and deviations."""
+    px, py, pw, ph = _centres(anchor_box)
+    gx, gy, gw, gh = _centres(ground_truth_box)
+    deltas = ((gx - px) / pw, (gy - py) / ph, torch.log(gw / pw), torch.log(gh / ph))
+    norms = ((means0, stds0), (means1, stds1), (means2, stds2), (means3, stds3))
+    return torch.stack([(d - mean) / std for d, (mean, std) in zip(deltas, norms)], -1)
+
+
+def npu_bounding_box_decode(rois, deltas, means0, means1, means2, means3, stds0, stds1, stds2, stds3, max_shape,
+                            wh_ratio_clip):
+    """Boxes [n, 4] out of rois and (dx, dy, dw, dh), the way back from :func:`npu_bounding_box_encode`.
+
+    ``max_shape``: (height, width) the boxes are clipped to; ``wh_ratio_clip``: dw and dh are clipped to +-|log| of it.
+    """
+    norms = ((means0, stds0), (means1, stds1), (means2, stds2), (means3, stds3))
+    dx, dy, dw, dh = (deltas[..., i] * std + mean for i, (mean, std) in enumerate(norms))
+    limit = abs(math.log(wh_ratio_clip))
+    px, py, pw, ph = _centres(rois)
+    x, y = px + pw * dx, py + ph * dy
+    half_width, half_height = (pw * dw.clamp(-limit, limit).exp() - 1) / 2, (ph * dh.clamp(-limit, limit).exp() - 1) / 2
+    height, width = max_shape if len(max_shape) == 2 else (max_shape[0], max_shape[0])
+    return torch.stack([(x - half_width).clamp(0, width - 1), (y - half_height).clamp(0, height - 1),
+                        (x + half_width).clamp(0, width - 1), (y + half_height).clamp(0, height - 1)], -1)
+
+
+def _suppress(boxes, threshold):
+    """Which of the boxes, best first, stay: a list of bools."""
+    ratio = _ratio(boxes.unsqueeze(0), boxes.unsqueeze(1), 0).tolist()
+    kept = []
+    for i, row in enumerate(ratio):
+        kept.append(not any(stays and row[j] > threshold for j, stays in enumerate(kept)))
+    return kept
+
+
+def npu_nms_with_mask(self, iou_threshold):
+    """Drops each box that overlaps a better one by more than ``iou_threshold``. ``self``: [n, 5], boxes and scores, best first.
+
+    Returns (the boxes, int32 indices 0 to n - 1, uint8 mask of the boxes that stay).
+    """
+    kept = torch.tensor(_suppress(self[:, :4].float().cpu(), float(iou_threshold)), dtype=torch.uint8, device=self.device)
+    return self.clone(), torch.arange(self.shape[0], dtype=torch.int32, device=self.device), kept
+
+
+def npu_nms_v4(self, scores, max_output_size, iou_threshold, scores_threshold, pad_to_max_output_size=False):
+    """Greedy choice of at most ``max_output_size`` boxes [n, 4] by ``scores`` [n], none of which overlaps a chosen one by
+    more than ``iou_threshold``, with scores above ``scores_threshold`` (tensors of one number).
+
+    Returns (int32 indices, filled up with 0 with ``pad_to_max_output_size``; their number, int32).
+    """
+    values = scores.float().cpu()
+    order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > float(scores_threshold)]
+    kept = _suppress(self.float().cpu()[order], float(iou_threshold))
+    chosen = [i for i, stays in zip(order, kept) if stays][:int(max_output_size)]
+    count = len(chosen)
+    if pad_to_max_output_size:
+        chosen += [0] * (int(max_output_size) - count)
+    return (torch.tensor(chosen, dtype=torch.int32, device=self.device),
+            torch.tensor(count, dtype=torch.int32, device=self.device))
+
+
+def _bilinear(image, y, x):
+    """Samples [C, H, W] at points; outside by more than one pixel it is 0."""
+    height, width = image.shape[-2:]
+    inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
+    y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
+    top, left = y.floor().long(), x.floor().long()
+    bottom, right = (top + 1).clamp(max=height - 1), (left + 1).clamp(max=width - 1)
+    dy, dx = y - top, x - left
+    value = (image[:, top, left] * (1 - dy) * (1 - dx) + image[:, top, right] * (1 - dy) * dx +
+             image[:, bottom, left] * dy * (1 - dx) + image[:, bottom, right] * dy * dx)
+    return value * inside
+
+
+def npu_roi_align(self, rois, spatial_scale, pooled_height, pooled_width, sample_num, roi_end_mode):
+    """Regions [n, 5] (image, x1, y1, x2, y2) of feature maps [N, C, H, W] as [n, C, pooled_height, pooled_width]: means of
+    ``sample_num`` x ``sample_num`` bilinear samples (0: as many as a bin has pixels).
+
+    ``roi_end_mode``: 0 the region ends at x2, y2; 1 one pixel later; 2 and 3 the same, half a pixel shifted.
+    """
+    results = []
+    shift = 0.5 if roi_end_mode >= 2 else 0.0
+    for image, x1, y1, x2, y2 in rois.tolist():
+        end = 1.0 if roi_end_mode in (1, 3) else 0.0
+        x1, y1 = x1 * spatial_scale - shift, y1 * spatial_scale - shift
+        width, height = (x2 + end) * spatial_scale - shift - x1, (y2 + end) * spatial_scale - shift - y1
+        if not shift:
+            width, height = max(width, 1.0), max(height, 1.0)
+        bin_width, bin_height = width / pooled_width, height / pooled_height
+        rows, columns = (sample_num or max(math.ceil(size), 1) for size in (bin_height, bin_width))
+        y = y1 + (torch.arange(pooled_height * rows, device=self.device) + 0.5) * bin_height / rows
+        x = x1 + (torch.arange(pooled_width * columns, device=self.device) + 0.5) * bin_width / columns
+        samples = _bilinear(self[int(image)], y.unsqueeze(1), x.unsqueeze(0))
+        results.append(samples.view(-1, pooled_height, rows, pooled_width, columns).mean((2, 4)))
+    return torch.stack(results).to(self.dtype)

@@ -1,0 +1,52 @@
+"""Losses."""
+
+import torch
+import torch.nn.functional as F
+
+from torch_npu._reference._common import wide
+from torch_npu._reference._gradient import gradients
+
+__all__ = ["npu_cross_entropy_loss", "npu_cross_entropy_loss_backward"]
+
+
+def _z_loss(scores, target, reduction, ignore_index, factor):
+    counted = (target != ignore_index).to(scores.dtype)
+    z = factor * torch.logsumexp(scores, 1).square() * counted
+    return z.sum() / counted.sum() if reduction == "mean" else z.sum() if reduction == "sum" else z
+
+
+def npu_cross_entropy_loss(self, target, weight=None, reduction="mean", ignore_index=-100, label_smoothing=0.0,
+                           lse_square_scale_for_zloss=0.0, return_zloss=False):
+    """Cross entropy of scores [N, C] and classes [N], with label smoothing, plus a z-loss where its factor is not 0:
+    ``lse_square_scale_for_zloss * logsumexp(scores)**2``.
+
+    Returns (loss, [1] unless ``reduction`` is "none"; log-probabilities [N, C]; z-loss like the loss, and logsumexp [N],
+    with content only where ``return_zloss``).
+    """
+    scores = wide(self)
+    loss = F.cross_entropy(scores, target.long(), wide(weight), ignore_index=ignore_index, reduction=reduction,
+                           label_smoothing=label_smoothing)
+    z = _z_loss(scores, target, reduction, ignore_index, lse_square_scale_for_zloss)
+    loss = loss + z if lse_square_scale_for_zloss else loss
+    shape = target.shape if reduction == "none" else (1,)
+    empty = torch.zeros(shape, dtype=self.dtype, device=self.device)
+    return (loss.reshape(shape).to(self.dtype), torch.log_softmax(scores, 1).to(self.dtype),
+            z.reshape(shape).to(self.dtype) if return_zloss else empty,
+            torch.logsumexp(scores, 1).to(self.dtype) if return_zloss else torch.zeros_like(scores[:, 0], dtype=self.dtype))
+
+
+def npu_cross_entropy_loss_backward(grad_loss, log_prob, target, weight=None, grad_zloss=None, lse_for_zloss=None,
+                                    reduction="mean", ignore_index=-100, label_smoothing=0.0,
+                                    lse_square_scale_for_zloss=0.0):
+    """Gradient of the loss of :func:`npu_cross_entropy_loss` for the scores; a z-loss needs ``lse_for_zloss``."""
+    if lse_square_scale_for_zloss:
+        raise NotImplementedError("npu_cross_entropy_loss: the z-loss has no gradient yet")
+
+    constant = None if weight is None else wide(weight.detach())
+
+    def forward(scores):
+        return F.cross_entropy(scores, target.long(), constant, ignore_index=ignore_index, reduction=reduction,
+                               label_smoothing=label_smoothing).reshape(grad_loss.shape)
+
+    # log-probabilities are scores of the same softmax.
+    return gradients(forward, (wide(log_prob),), wide(grad_loss))[0].to(log_prob.dtype).contiguous()

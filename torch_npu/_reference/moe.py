@@ -1,0 +1,213 @@
+"""Mixtures of experts.
+
+A token goes to k experts, so there are tokens * k copies. Sorted by expert (stably), copy i, of token i // k, comes to a
+place of its own.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from torch_npu._reference._common import unsupported, wide
+from torch_npu._reference._gradient import gradients
+
+__all__ = ["npu_moe_gating_top_k_softmax", "npu_moe_gating_top_k", "npu_moe_init_routing", "npu_moe_compute_expert_tokens",
+           "npu_moe_finalize_routing", "npu_moe_token_permute", "npu_moe_token_permute_grad", "npu_moe_token_unpermute",
+           "npu_moe_token_unpermute_grad", "npu_grouped_matmul"]
+
+
+def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
+    """The ``k`` largest of softmax(x) for each token.
+
+    ``x``: [..., experts]; ``finished``: bool [...], tokens that go nowhere: their expert is the number of experts.
+    Returns (weights in x's dtype, experts as int32, both [..., k]; numbers of the copies as int32, counted column by column).
+    """
+    weights, experts = torch.softmax(wide(x), -1).topk(k, -1)
+    if finished is not None:
+        experts = experts.masked_fill(finished.bool().unsqueeze(-1), x.shape[-1])
+    rows = weights.numel() // k
+    copies = torch.arange(rows * k, dtype=torch.int32, device=x.device).view(k, rows).t().reshape(weights.shape)
+    return weights.to(x.dtype), experts.int(), copies.contiguous()
+
+
+def npu_moe_gating_top_k(x, k, *, bias=None, input_ids=None, tid2eid=None, k_group=1, group_count=1, group_select_mode=0,
+                         renorm=0, norm_type=0, out_flag=False, routed_scaling_factor=1.0, eps=1e-20):
+    """The ``k`` best experts for each token out of the best groups of experts.
+
+    ``x``: [tokens, experts]. Normalized by softmax (``norm_type`` 0) or sigmoid (1), plus ``bias`` for the choice alone, the
+    experts lie in ``group_count`` groups, of which the ``k_group`` best count: by their largest score
+    (``group_select_mode`` 0) or the sum of their two largest (1). Weights are without bias, divided by ``sum + eps``
+    for sigmoid, and times ``routed_scaling_factor``.
+
+    Returns (weights in x's dtype, experts as int32, both [tokens, k]; the normalized x as float32, with content only with
+    ``out_flag``). Raises NotImplementedError for input_ids, tid2eid and ``renorm``.
+    """
+    unsupported("npu_moe_gating_top_k", input_ids=input_ids, tid2eid=tid2eid, renorm=renorm or None)
+    normal = torch.softmax(wide(x), -1) if norm_type == 0 else torch.sigmoid(wide(x))
+    scores = normal if bias is None else normal + wide(bias)
+    if group_count > 1 and k_group < group_count:
+        groups = scores.view(x.shape[0], group_count, -1)
+        best = groups.amax(-1) if group_select_mode == 0 else groups.topk(2, -1).values.sum(-1)
+        chosen = torch.zeros_like(best, dtype=torch.bool).scatter(1, best.topk(k_group, -1).indices, True)
+        scores = groups.masked_fill(~chosen.unsqueeze(-1), float("-inf")).view(scores.shape)
+    experts = scores.topk(k, -1).indices
+    weights = normal.gather(1, experts)
+    if norm_type == 1:
+        weights = weights / (weights.sum(-1, keepdim=True) + eps)
+    return (weights * routed_scaling_factor).to(x.dtype), experts.int(), normal.float()
+
+
+def npu_moe_init_routing(x, row_idx, expert_idx, active_num):
+    """Copies tokens into the order of their experts.
+
+    ``x``: [tokens, size]; ``row_idx``: int32 [tokens, k], the numbers of the copies, column by column; ``expert_idx``: int32
+    [tokens, k]. Returns (rows of x by expert, the first ``min(active_num, tokens) * k``; int32 [tokens * k], the place of
+    each copy; the experts, sorted).
+    """
+    experts, order = expert_idx.reshape(-1).sort(stable=True)
+    copies = row_idx.reshape(-1).long()[order]
+    places = torch.empty_like(copies).index_copy(0, copies, torch.arange(copies.numel(), device=x.device))
+    count = min(active_num, x.shape[0]) * expert_idx.shape[1]
+    return x[copies[:count] % x.shape[0]], places.int(), experts
+
+
+def npu_moe_compute_expert_tokens(sorted_expert_for_source_row, num_expert):
+    """How many copies go to experts 0 to e, for each e, out of the sorted experts of the copies."""
+    bounds = torch.arange(num_expert, device=sorted_expert_for_source_row.device, dtype=sorted_expert_for_source_row.dtype)
+    found = torch.searchsorted(sorted_expert_for_source_row.contiguous(), bounds, right=True)
+    return found.to(sorted_expert_for_source_row.dtype)
+
+
+def npu_moe_finalize_routing(expanded_permuted_rows, skip1, skip2, bias, scales, expanded_src_to_dst_row,
+                             export_for_source_row, drop_pad_mode=0, k=1):
+    """Adds up what the experts made of each token: ``skip1 + skip2 + sum(scales * (row + bias of its expert))``.
+
+    ``expanded_permuted_rows``: [tokens * k, size]; skips: [tokens, size]; ``bias``: [experts, size]; ``scales``: [tokens, k];
+    ``expanded_src_to_dst_row``: the place of each copy, column by column; ``export_for_source_row``: experts [tokens, k].
+    """
+    unsupported("npu_moe_finalize_routing", drop_pad_mode=drop_pad_mode or None)
+    tokens = expanded_src_to_dst_row.numel() if scales is None else scales.shape[0]
+    rows = wide(expanded_permuted_rows)[expanded_src_to_dst_row.long()].view(-1, tokens, expanded_permuted_rows.shape[-1])
+    if bias is not None:
+        rows = rows + wide(bias)[export_for_source_row.t().reshape(-1).long()].view(rows.shape)
+    if scales is not None:
+        rows = rows * wide(scales).t().unsqueeze(-1)
+    total = sum((wide(skip) for skip in (skip1, skip2) if skip is not None), rows.sum(0))
+    return total.to(expanded_permuted_rows.dtype)
+
+
+def _k(indices):
+    return indices.shape[1] if indices.dim() == 2 else 1
+
+
+def _at(rows, places):
+    """Rows at places, zeros for places behind the last."""
+    there = places < rows.shape[0]
+    return rows[places.clamp(max=max(rows.shape[0] - 1, 0))] * there.unsqueeze(-1).to(rows.dtype)
+
+
+def npu_moe_token_permute(tokens, indices, num_out_tokens=None, padded_mode=False):
+    """Copies tokens into the order of their experts.
+
+    ``tokens``: [tokens, size]; ``indices``: their experts, [tokens] or [tokens, k]. ``num_out_tokens``: how many rows to
+    return, 0 all, a negative number all but so many. Returns (rows by expert, int32 place of each copy). Has a gradient
+    for tokens. Raises NotImplementedError for ``padded_mode``.
+    """
+    unsupported("npu_moe_token_permute", padded_mode=padded_mode or None)
+    order = indices.reshape(-1).argsort(stable=True)
+    places = order.argsort(stable=True)
+    count = num_out_tokens or 0
+    count = min(count, order.numel()) if count > 0 else max(order.numel() + count, 0)
+    return tokens[order[:count] // _k(indices)], places.int()
+
+
+def npu_moe_token_permute_grad(tokens, grad_permuted_tokens, indices, sorted_indices, padded_mode=False):
+    """Gradient of :func:`npu_moe_token_permute` for tokens."""
+    rows = _at(wide(grad_permuted_tokens), sorted_indices.long())
+    return rows.view(-1, _k(indices), rows.shape[-1]).sum(1).to(tokens.dtype)
+
+
+def npu_moe_token_unpermute(permuted_tokens, sorted_indices, probs=None, padded_mode=False, restore_shape=None):
+    """Adds up the copies of each token, times ``probs``: the way back from :func:`npu_moe_token_permute`.
+
+    ``sorted_indices``: its second result; ``probs``: [tokens, k], needed where a token has several copies. Has gradients
+    for permuted_tokens and probs. Raises NotImplementedError for ``padded_mode``.
+    """
+    unsupported("npu_moe_token_unpermute", padded_mode=padded_mode or None)
+    rows = _at(wide(permuted_tokens), sorted_indices.long())
+    rows = rows.view(-1, 1 if probs is None else _k(probs), rows.shape[-1])
+    rows = rows if probs is None else rows * wide(probs).reshape(rows.shape[0], -1, 1)
+    return rows.sum(1).to(permuted_tokens.dtype)
+
+
+def npu_moe_token_unpermute_grad(permuted_tokens, grad_unpermuted_tokens, sorted_indices, probs=None, padded_mode=False,
+                                 restore_shape=None):
+    """Gradients of :func:`npu_moe_token_unpermute` for permuted_tokens and probs (empty without probs)."""
+    def forward(rows, weights):
+        return npu_moe_token_unpermute(wide(rows), sorted_indices, None if weights is None else wide(weights))
+
+    dtokens, dprobs = gradients(forward, (permuted_tokens, probs), wide(grad_unpermuted_tokens))
+    return dtokens, permuted_tokens.new_empty(0) if dprobs is None else dprobs
+
+
+_ACTIVATIONS = {0: lambda y: y, 1: F.relu, 2: lambda y: F.gelu(y, approximate="tanh"),
+                4: lambda y: y * torch.sigmoid(1.702 * y), 5: F.silu}
+
+
+def _part(tensors, i, dims):
+    """Of group i: the list's tensor i, or slice i of its only one where that has a dimension more."""
+    if not tensors:
+        return None
+    return tensors[0][i] if len(tensors) == 1 and tensors[0].dim() > dims else tensors[0 if len(tensors) == 1 else i]
+
+
+def npu_grouped_matmul(x, weight, *, bias=None, scale=None, offset=None, antiquant_scale=None, antiquant_offset=None,
+                       per_token_scale=None, group_list=None, activation_input=None, activation_quant_scale=None,
+                       activation_quant_offset=None, split_item=0, group_type=None, group_list_type=0, act_type=0,
+                       tuning_config=None, output_dtype=None, x_dtype=None, weight_dtype=None, scale_dtype=None,
+                       per_token_scale_dtype=None):
+    """Matrix products of groups, ``x_i @ weight_i + bias_i``, as a list.
+
+    Without ``group_list`` (``group_type`` -1): one for each x and weight. ``group_type`` 0: the rows of the one x in groups,
+    each with its weight; the result is one tensor, zero behind the last group. ``group_type`` 2: the columns of x and the
+    rows of the weight in groups; the result is [groups, rows, columns]. ``group_list``: where the groups end
+    (``group_list_type`` 0) or how long they are (1). Groups of weight, bias and scales are a list, or the first dimension of
+    its one tensor. ``split_item``: 0 or 1 without, 2 or 3 with a ``group_list``. ``scale`` and ``per_token_scale`` multiply
+    the product, ``antiquant_*`` the weight. ``act_type``: 0 none, 1 relu, 2 gelu (tanh), 4 fast gelu, 5 silu. ``output_dtype``:
+    x's dtype by default.
+    """
+    name = "npu_grouped_matmul"
+    kind = group_type if group_type is not None else (-1 if group_list is None else 0)
+    if (group_list is None) != (kind == -1):
+        raise ValueError(f"{name}: group_type={kind} does not suit group_list={group_list!r}")
+    dtype = x[0].dtype if output_dtype is None else output_dtype
+    dtype = dtype if isinstance(dtype, torch.dtype) else _DTYPES[dtype]
+    activation = _ACTIVATIONS[act_type or 0]
+
+    def product(rows, i, tokens):
+        w = wide(_part(weight, i, 2))
+        if antiquant_scale:
+            w = (w if not antiquant_offset else w + wide(_part(antiquant_offset, i, 1))) * wide(_part(antiquant_scale, i, 1))
+        y, b, s = torch.matmul(wide(rows), w), _part(bias, i, 1), _part(scale, i, 1)
+        y = y + wide(b) if b is not None and not b.is_floating_point() else y
+        y = y if s is None else y * wide(s)
+        y = y if tokens is None else y * wide(tokens).unsqueeze(-1)
+        return activation(y + wide(b) if b is not None and b.is_floating_point() else y).to(dtype)
+
+    if kind == -1:
+        return [product(part, i, per_token_scale[i] if per_token_scale else None) for i, part in enumerate(x)]
+    if x[0].device.type == "meta":
+        columns = weight[0].shape[-1]
+        shape = (*x[0].shape[:-1], columns) if kind == 0 else (group_list.numel(), x[0].shape[0], columns)
+        return [x[0].new_empty(shape, dtype=dtype)]
+    ends = (group_list.cumsum(0) if group_list_type == 1 else group_list).tolist()
+    starts = [0, *ends[:-1]]
+    if kind == 2:
+        return [torch.stack([torch.matmul(wide(x[0][:, a:b]), wide(weight[0][a:b])).to(dtype) for a, b in zip(starts, ends)])]
+    out = torch.zeros(*x[0].shape[:-1], weight[0].shape[-1], dtype=dtype, device=x[0].device)
+    for i, (a, b) in enumerate(zip(starts, ends)):
+        out[a:b] = product(x[0][a:b], i, per_token_scale[0][a:b] if per_token_scale else None)
+    return [out]
+
+
+# c10::ScalarType, as the operators take it where they take a number.
+_DTYPES = {1: torch.int8, 3: torch.int32, 5: torch.float16, 6: torch.float32, 15: torch.bfloat16}

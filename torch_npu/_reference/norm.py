@@ -1,0 +1,125 @@
+"""Normalizations."""
+
+import torch
+import torch.nn.functional as F
+
+from torch_npu._reference._common import trailing, wide
+from torch_npu._reference._gradient import gradients
+
+__all__ = ["npu_rms_norm", "npu_rms_norm_backward", "npu_gemma_rms_norm", "npu_add_rms_norm", "npu_add_rms_norm_cast",
+           "npu_add_rms_norm_v2", "npu_deep_norm", "npu_deep_norm_backward", "npu_add_layer_norm", "npu_group_norm_silu",
+           "npu_group_norm_swish", "npu_layer_norm_eval"]
+
+
+def _rms(x, gamma, epsilon):
+    x = wide(x)
+    rstd = torch.rsqrt(x.square().mean(trailing(gamma), keepdim=True) + epsilon)
+    return x * rstd, rstd.float()
+
+
+def _moments(x, gamma, epsilon):
+    dims = trailing(gamma)
+    mean = x.mean(dims, keepdim=True)
+    rstd = torch.rsqrt((x - mean).square().mean(dims, keepdim=True) + epsilon)
+    return (x - mean) * rstd, mean.float(), rstd.float()
+
+
+def npu_rms_norm(self, gamma, epsilon=1e-06):
+    """``self / sqrt(mean(self**2) + epsilon) * gamma`` over the trailing dimensions that ``gamma`` has.
+
+    Returns (result in self's shape and dtype, the reciprocal of the root as float32, 1 for each normalized dimension).
+    """
+    normal, rstd = _rms(self, gamma, epsilon)
+    return (normal * wide(gamma)).to(self.dtype).contiguous(), rstd
+
+
+def npu_rms_norm_backward(dy, self, gamma, rstd):
+    """Gradients of :func:`npu_rms_norm` for self (in its dtype) and gamma (float32)."""
+    def forward(x, weight):
+        mean_square = 1 / wide(rstd).square() - wide(self).square().mean(trailing(gamma), keepdim=True)  # epsilon
+        inverse = torch.rsqrt(wide(x).square().mean(trailing(gamma), keepdim=True) + mean_square)
+        return wide(x) * inverse * wide(weight)
+
+    dx, dgamma = gradients(forward, (self, gamma.float()), dy)
+    return dx.to(self.dtype).contiguous(), dgamma.float().contiguous()
+
+
+def npu_gemma_rms_norm(self, gamma, epsilon=1e-06):
+    """:func:`npu_rms_norm` with ``1 + gamma`` for gamma."""
+    normal, rstd = _rms(self, gamma, epsilon)
+    return (normal * (1 + wide(gamma))).to(self.dtype).contiguous(), rstd
+
+
+def npu_add_rms_norm(x1, x2, gamma, epsilon=1e-06):
+    """:func:`npu_rms_norm` of ``x1 + x2``. Returns (result, reciprocal root as float32, the sum)."""
+    total = x1 + x2
+    y, rstd = npu_rms_norm(total, gamma, epsilon)
+    return y, rstd, total.contiguous()
+
+
+def npu_add_rms_norm_cast(x1, x2, gamma, epsilon=1e-06):
+    """:func:`npu_add_rms_norm` in two types: (float32 result, result in x1's dtype, reciprocal root, the sum)."""
+    total = x1 + x2
+    normal, rstd = _rms(total, gamma, epsilon)
+    y = (normal * wide(gamma)).contiguous()
+    return y.float(), y.to(x1.dtype), rstd, total.contiguous()
+
+
+def npu_add_rms_norm_v2(x1, x2, gamma, epsilon=1e-06):
+    """:func:`npu_add_rms_norm` in place: x2 becomes the sum, x1 its normalization. Returns the reciprocal root."""
+    y, rstd, total = npu_add_rms_norm(x1, x2, gamma, epsilon)
+    x2.copy_(total)
+    x1.copy_(y)
+    return rstd
+
+
+def npu_deep_norm(x, gx, beta, gamma, alpha=0.3, epsilon=1e-06):
+    """Layer norm of ``alpha * x + gx``. Returns (mean and reciprocal deviation as float32, result in x's dtype)."""
+    normal, mean, rstd = _moments(wide(x) * alpha + wide(gx), gamma, epsilon)
+    return mean, rstd, (normal * wide(gamma) + wide(beta)).to(x.dtype).contiguous()
+
+
+def npu_deep_norm_backward(dy, x, gx, gamma, mean, rstd, alpha=0.3):
+    """Gradients of :func:`npu_deep_norm` for x, gx (in their dtypes), beta and gamma (float32)."""
+    total = wide(x) * alpha + wide(gx)
+    normal = (total - mean) * rstd
+    grad, dims = wide(dy), trailing(gamma)
+    scaled = grad * wide(gamma)
+    dgx = rstd * (scaled - scaled.mean(dims, keepdim=True) - normal * (scaled * normal).mean(dims, keepdim=True))
+    rows = list(range(grad.dim() - gamma.dim()))
+    dbeta = grad.sum(rows) if rows else grad
+    dgamma = (grad * normal).sum(rows) if rows else grad * normal
+    return ((dgx * alpha).to(x.dtype).contiguous(), dgx.to(gx.dtype).contiguous(), dbeta.float().contiguous(),
+            dgamma.float().contiguous())
+
+
+def npu_add_layer_norm(x1, x2, gamma, beta, epsilon=1e-05, additional_output=False):
+    """Layer norm of ``x1 + x2``. Returns (result, mean, reciprocal deviation, the sum).
+
+    The sum has content only with ``additional_output``.
+    """
+    total = wide(x1) + wide(x2)
+    normal, mean, rstd = _moments(total, gamma, epsilon)
+    out = (normal * wide(gamma) + wide(beta)).to(x1.dtype).contiguous()
+    return out, mean, rstd, total.to(x1.dtype).contiguous() if additional_output else torch.empty_like(out)
+
+
+def npu_group_norm_silu(self, weight, bias, group, eps=0.00001):
+    """silu of a group norm. Returns (result, mean and reciprocal deviation in self's dtype, [batch, group])."""
+    parts = wide(self).reshape(self.shape[0], group, -1)
+    mean = parts.mean(-1)
+    rstd = torch.rsqrt((parts - mean.unsqueeze(-1)).square().mean(-1) + eps)
+    out = F.silu(F.group_norm(wide(self), group, wide(weight), wide(bias), eps))
+    return out.to(self.dtype).contiguous(), mean.to(self.dtype), rstd.to(self.dtype)
+
+
+def npu_group_norm_swish(self, num_groups, weight, bias, eps=1e-05, swish_scale=1.0):
+    """``y * sigmoid(swish_scale * y)`` of a group norm y. Returns (result, mean and reciprocal deviation [batch, groups])."""
+    _, mean, rstd = npu_group_norm_silu(self, weight, bias, num_groups, eps)
+    y = F.group_norm(wide(self), num_groups, wide(weight), wide(bias), eps)
+    return (y * torch.sigmoid(swish_scale * y)).to(self.dtype), mean, rstd
+
+
+def npu_layer_norm_eval(self, normalized_shape, weight=None, bias=None, eps=1e-05):
+    """Layer norm, without statistics."""
+    return F.layer_norm(self, normalized_shape, weight, bias, eps)

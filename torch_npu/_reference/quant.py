@@ -1,0 +1,179 @@
+"""Quantization to int8, sampling, and what else inference needs."""
+
+import torch
+
+from torch_npu._reference._common import unsupported, wide
+from torch_npu._reference.moe import _DTYPES
+
+__all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
+           "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
+           "npu_dropout_backward", "npu_dropout_do_mask"]
+
+_STORED = {12: torch.int8, 13: torch.uint8, 14: torch.int32, 0: torch.uint8, **_DTYPES}  # by c10::ScalarType
+_LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int32: (-2147483648, 2147483520)}
+
+
+def _stored(dtype):
+    number = {torch.qint8: 12, torch.quint8: 13, torch.qint32: 14}.get(dtype, dtype)
+    return number if isinstance(number, torch.dtype) else _STORED[number]
+
+
+def _rounded(value, dtype):
+    low, high = _LIMITS[dtype]
+    return value.round().clamp(low, high).to(dtype)
+
+
+def npu_dynamic_quant(input, *, smooth_scales=None, group_index=None, dst_type=None, quant_mode="pertoken",
+                      dst_type_max=0.0):
+    """int8 with a scale for each token: ``scale = max(|x * smooth_scales|) / 127`` over the last dimension.
+
+    Returns (round(x * smooth_scales / scale) as int8, scales as float32 without the last dimension). Raises
+    NotImplementedError for group_index, other dtypes and other modes than "pertoken".
+    """
+    unsupported("npu_dynamic_quant", group_index=group_index)
+    if (dst_type not in (None, 1, torch.int8)) or quant_mode != "pertoken":
+        raise NotImplementedError("npu_dynamic_quant: only int8 and quant_mode 'pertoken' are supported")
+    values = wide(input) if smooth_scales is None else wide(input) * wide(smooth_scales)
+    scale = values.abs().amax(-1, keepdim=True) / 127
+    return _rounded(torch.where(scale > 0, values / scale, 0.0), torch.int8), scale.squeeze(-1).float()
+
+
+def _along(numbers, x, axis):
+    if numbers is None or numbers.numel() == 1:
+        return wide(numbers)
+    return wide(numbers).view([-1 if i == axis % x.dim() else 1 for i in range(x.dim())])
+
+
+def npu_quantize(self, scales, zero_points, dtype, axis=1, div_mode=True):
+    """``round(self / scales) + zero_points``, or ``round(self * scales + zero_points)`` unless ``div_mode``.
+
+    ``scales`` and ``zero_points`` are one number, or one for each element of dimension ``axis``. ``dtype``: torch.qint8, quint8
+    or qint32 (stored as int8, uint8, int32), or an integer dtype. Values beyond its range become its ends.
+    """
+    scale, zero = _along(scales, self, axis), _along(zero_points, self, axis)
+    if div_mode:
+        value = (wide(self) / scale).round()
+        value = value if zero is None else value + zero
+    else:
+        value = wide(self) * scale
+        value = value if zero is None else value + zero
+    return _rounded(value, _stored(dtype))
+
+
+def npu_anti_quant(x, scale, *, offset=None, dst_dtype=None, src_dtype=None):
+    """``(x + offset) * scale`` in ``dst_dtype``, float16 by default."""
+    value = wide(x) if offset is None else wide(x) + wide(offset)
+    return (value * wide(scale)).to(torch.float16 if dst_dtype is None else _stored(dst_dtype))
+
+
+def npu_trans_quant_param(scale, offset=None, round_mode=0):
+    """A float32 scale as the matrix unit takes it, int64: the bits of the float without its last 13, bit 46, and from bit
+    37 on the offset, rounded, in 9 bits."""
+    bits = scale.float().contiguous().view(torch.int32).long() & 0xFFFFE000 | 1 << 46
+    return bits if offset is None else bits | (offset.float().round().long() & 0x1FF) << 37
+
+
+def _scale(scale):
+    if scale.dtype not in (torch.int64, torch.uint64):
+        return wide(scale)
+    return (scale.view(torch.int64) & 0xFFFFE000).int().view(torch.float32)
+
+
+def npu_quant_matmul(x1, x2, scale, *, offset=None, pertoken_scale=None, bias=None, output_dtype=None, x1_dtype=None,
+                     x2_dtype=None, pertoken_scale_dtype=None, scale_dtype=None, group_sizes=None, y_scale=None):
+    """``(x1 @ x2 + bias) * scale * pertoken_scale`` of int8 matrices.
+
+    ``scale``: one or one for each column, float32, bfloat16 or from :func:`npu_trans_quant_param`; ``pertoken_scale``: one for
+    each row. An int32 ``bias`` is added before scaling, a floating one after. ``output_dtype``: int8 by default, then
+    ``offset`` is added and the result rounded; float16, bfloat16, or int32, the unscaled product.
+    """
+    unsupported("npu_quant_matmul", y_scale=y_scale)
+    dtype = torch.int8 if output_dtype is None else _stored(output_dtype)
+    total = torch.matmul(x1.double(), x2.double())
+    whole = bias is not None and not bias.is_floating_point()
+    total = total + bias.double() if whole else total
+    if dtype == torch.int32:
+        return total.to(dtype)
+    value = total.float() * _scale(scale)
+    value = value if pertoken_scale is None else value * wide(pertoken_scale).unsqueeze(-1)
+    value = value + wide(bias) if bias is not None and not whole else value
+    if dtype != torch.int8:
+        return value.to(dtype)
+    return _rounded(value if offset is None else value + wide(offset), dtype)
+
+
+def npu_weight_quant_batchmatmul(x, weight, antiquant_scale, antiquant_offset=None, quant_scale=None, quant_offset=None,
+                                 bias=None, antiquant_group_size=0, inner_precise=0, weight_dtype=None):
+    """``x @ ((weight + antiquant_offset) * antiquant_scale) + bias`` with an int8 weight.
+
+    Scale and offset: one, one for each column, or one for each column and ``antiquant_group_size`` rows. Raises
+    NotImplementedError for quantized results (quant_scale, quant_offset).
+    """
+    unsupported("npu_weight_quant_batchmatmul", quant_scale=quant_scale, quant_offset=quant_offset)
+    scale, offset = wide(antiquant_scale), wide(antiquant_offset)
+    if antiquant_group_size > 0:
+        scale, offset = (t if t is None else t.repeat_interleave(antiquant_group_size, 0)[:weight.shape[0]]
+                         for t in (scale, offset))
+    w = (wide(weight) if offset is None else wide(weight) + offset) * scale
+    out = torch.matmul(wide(x), w)
+    return (out if bias is None else out + wide(bias)).to(x.dtype)
+
+
+def npu_top_k_top_p(logits, p=None, k=None):
+    """``logits`` [batch, vocabulary] with minus infinity for all but the ``k`` [batch] largest, and of these all but the
+    largest whose probabilities first add up to ``p`` [batch]. At least one stays."""
+    values, order = wide(logits).sort(-1)
+    hidden = torch.zeros_like(values, dtype=torch.bool)
+    size = values.shape[-1]
+    if k is not None:
+        hidden = values < values.gather(-1, (size - k.long()).clamp(0, size - 1).unsqueeze(-1))
+    if p is not None:
+        weights = torch.softmax(values.masked_fill(hidden, float("-inf")), -1)
+        small = weights.cumsum(-1) <= 1 - wide(p).unsqueeze(-1)
+        hidden = hidden | torch.cat([small[..., :-1], torch.zeros_like(small[..., -1:])], -1)
+    kept = values.masked_fill(hidden, float("-inf"))
+    return torch.empty_like(kept).scatter(-1, order, kept).to(logits.dtype)
+
+
+def npu_ring_attention_update(prev_attn_out, prev_softmax_max, prev_softmax_sum, cur_attn_out, cur_softmax_max,
+                              cur_softmax_sum, *, actual_seq_qlen=None, input_layout="SBH", input_softmax_layout=""):
+    """Joins the attention over two parts of the keys: results [S, B, N * D], statistics [B, N, S, 8] as
+    :func:`npu_fusion_attention` returns them. Returns (attention, maximum, sum) over both. Raises NotImplementedError for
+    other layouts."""
+    if input_layout != "SBH":
+        raise NotImplementedError(f"npu_ring_attention_update: layout {input_layout!r} is not supported, only 'SBH'")
+    top = torch.maximum(prev_softmax_max, cur_softmax_max)
+    previous, current = prev_softmax_sum * (prev_softmax_max - top).exp(), cur_softmax_sum * (cur_softmax_max - top).exp()
+    total = previous + current
+
+    def part(attention, weight):
+        heads = wide(attention).unflatten(-1, (top.shape[1], -1))
+        return heads * (weight / total)[..., 0].permute(2, 0, 1).unsqueeze(-1)
+
+    out = (part(prev_attn_out, previous) + part(cur_attn_out, current)).flatten(-2)
+    return out.to(prev_attn_out.dtype), top, total
+
+
+def _bits(mask, numel):
+    return (mask.reshape(-1, 1) >> torch.arange(8, dtype=torch.uint8, device=mask.device) & 1).view(-1)[:numel].bool()
+
+
+def _npu_dropout(self, p):
+    """Dropout with probability ``p``. Returns (result, mask): uint8 with a bit for each element, the lowest first, 1 kept,
+    rounded up to 128 bits. Has a gradient."""
+    size = (self.numel() + 127) // 128 * 16
+    bits = (torch.rand(size, 8, device=self.device) >= p).to(torch.uint8)
+    mask = (bits << torch.arange(8, dtype=torch.uint8, device=self.device)).sum(-1).to(torch.uint8)
+    return npu_dropout_backward(self, mask, p), mask
+
+
+def npu_dropout_backward(grad_output, mask, p):
+    """``grad_output / (1 - p)`` where the mask of :func:`_npu_dropout` has a 1, else 0."""
+    kept = _bits(mask, grad_output.numel()).view(grad_output.shape)
+    factor = 0.0 if p == 1 else 1 / (1 - p)
+    return torch.where(kept, wide(grad_output) * factor, 0.0).to(grad_output.dtype).contiguous()
+
+
+def npu_dropout_do_mask(self, mask, p):
+    """(self with the mask of :func:`_npu_dropout` applied, the mask). Has a gradient."""
+    return npu_dropout_backward(self, mask, p), mask.clone()

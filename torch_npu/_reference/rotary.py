@@ -1,0 +1,53 @@
+"""Rotary position embeddings."""
+
+import torch
+
+from torch_npu._reference._common import unsupported, wide
+from torch_npu._reference._gradient import gradients
+
+__all__ = ["npu_rotary_mul", "npu_rotary_mul_backward", "npu_apply_rotary_pos_emb", "npu_interleave_rope"]
+
+
+def _rotated(x, mode):
+    if mode == "half":
+        a, b = x.chunk(2, -1)
+        return torch.cat([-b, a], -1)
+    if mode == "interleave":
+        return torch.stack([-x[..., 1::2], x[..., 0::2]], -1).flatten(-2)
+    if mode == "quarter":
+        return torch.cat([_rotated(part, "half") for part in x.chunk(2, -1)], -1)
+    raise ValueError(f"rotary_mode {mode!r} is not one of 'half', 'interleave', 'quarter', 'interleave-half'")
+
+
+def _embedded(x, cos, sin, mode):
+    if mode == "interleave-half":
+        x, mode = torch.cat([x[..., 0::2], x[..., 1::2]], -1), "half"
+    return wide(x) * wide(cos) + _rotated(wide(x), mode) * wide(sin)
+
+
+def npu_rotary_mul(self, r1, r2, rotary_mode="half", rotate=None):
+    """``self * r1 + rotated(self) * r2``: r1 holds cosines, r2 sines, both broadcastable to self.
+
+    ``rotary_mode`` says what is turned in the last dimension: "half" (-second half, first half), "interleave"
+    (neighbours as pairs), "quarter" ("half" in each half), "interleave-half" (neighbours, taken apart into halves
+    first). Raises ValueError for another, NotImplementedError when a matrix ``rotate`` is given.
+    """
+    unsupported("npu_rotary_mul", rotate=rotate)
+    return _embedded(self, r1, r2, rotary_mode).to(self.dtype).contiguous()
+
+
+def npu_rotary_mul_backward(grad, self, r1, r2, rotary_mode="half"):
+    """Gradients of :func:`npu_rotary_mul` for self, r1 and r2."""
+    found = gradients(lambda x, cos, sin: _embedded(x, cos, sin, rotary_mode), (self, r1, r2), wide(grad))
+    return tuple(g.contiguous() for g in found)
+
+
+def npu_apply_rotary_pos_emb(query, key, cos, sin, layout="BSND", rotary_mode="half"):
+    """:func:`npu_rotary_mul` of query and key. ``layout``: "BSND", "SBND", "BNSD" or "TND"; cos and sin broadcast."""
+    return (_embedded(query, cos, sin, rotary_mode).to(query.dtype).contiguous(),
+            _embedded(key, cos, sin, rotary_mode).to(key.dtype).contiguous())
+
+
+def npu_interleave_rope(x, cos, sin):
+    """:func:`npu_rotary_mul` in mode "interleave-half". ``x``: [B, N, S, D]; cos and sin: [B, 1 or N, S, D]."""
+    return _embedded(x, cos, sin, "interleave-half").to(x.dtype).contiguous()

@@ -1,0 +1,148 @@
+"""Moving elements, types, selections."""
+
+import torch
+import torch.nn.functional as F
+
+__all__ = ["npu_confusion_transpose", "npu_transpose", "npu_broadcast", "npu_reshape", "npu_slice", "npu_stride_copy",
+           "npu_indexing", "npu_pad", "npu_one_hot", "npu_dtype_cast", "npu_dtype_cast_", "npu_max_dim", "npu_min_dim",
+           "npu_sort_v2", "npu_scatter", "npu_scatter_nd_update", "npu_scatter_nd_update_",
+           "npu_gather_sparse_index", "npu_view_copy", "copy_memory_", "one_"]
+
+
+
+
+def npu_confusion_transpose(self, perm, shape, transpose_first):
+    """``self.permute(perm).reshape(shape)``, or in the other order unless ``transpose_first``."""
+    moved = self.permute(perm).reshape(shape) if transpose_first else self.reshape(shape).permute(perm)
+    return moved.clone(memory_format=torch.contiguous_format)
+
+
+def npu_transpose(self, perm, require_contiguous=True):
+    """``self.permute(perm)``, contiguous."""
+    return self.permute(perm).clone(memory_format=torch.contiguous_format)
+
+
+def npu_broadcast(self, size):
+    """``self.expand(size)``, contiguous."""
+    return self.expand(size).clone(memory_format=torch.contiguous_format)
+
+
+def npu_reshape(self, shape, can_refresh=False):
+    """``self.reshape(shape)``, a copy. ``can_refresh`` has no meaning."""
+    return self.reshape(shape).clone(memory_format=torch.contiguous_format)
+
+
+def npu_slice(self, offsets, size):
+    """``size`` elements of each dimension from ``offsets`` on; a size of -1 is all that follow."""
+    for dim, (offset, count) in enumerate(zip(offsets, size)):
+        self = self.narrow(dim, offset, self.shape[dim] - offset if count == -1 else count)
+    return self.clone(memory_format=torch.contiguous_format)
+
+
+def npu_stride_copy(self, shape, stride, storage_offset):
+    """A contiguous copy of the view of self's storage with ``shape``, ``stride`` and ``storage_offset``."""
+    return self.as_strided(shape, stride, int(storage_offset)).clone(memory_format=torch.contiguous_format)
+
+
+def npu_indexing(self, begin, end, strides, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
+                 shrink_axis_mask=0):
+    """``self[begin:end:strides]`` in each dimension. Bit i of a mask: begin_mask and end_mask leave out the bound,
+    ellipsis_mask makes entry i an ellipsis, new_axis_mask a new axis, shrink_axis_mask an index.
+    """
+    index = []
+    for i, (first, last, step) in enumerate(zip(begin, end, strides)):
+        def bit(mask):
+            return mask >> i & 1
+        if bit(ellipsis_mask):
+            index.append(Ellipsis)
+        elif bit(new_axis_mask):
+            index.append(None)
+        elif bit(shrink_axis_mask):
+            index.append(first)
+        else:
+            index.append(slice(None if bit(begin_mask) else first, None if bit(end_mask) else last, step))
+    return self[tuple(index)].clone(memory_format=torch.contiguous_format)
+
+
+def npu_pad(self, paddings):
+    """Zeros around self: ``paddings`` is (before, after) for each dimension, from the first."""
+    pairs = [paddings[i:i + 2] for i in range(0, len(paddings), 2)]
+    return F.pad(self, [n for pair in reversed(pairs) for n in pair])
+
+
+def npu_one_hot(self, num_classes=-1, depth=1, on_value=1, off_value=0):
+    """float32, with a new dimension of size ``depth``: ``on_value`` where its index is the element of self.
+
+    ``num_classes``, in spite of its name, is the place of the new dimension.
+    """
+    dim = num_classes % (self.dim() + 1)
+    classes = torch.arange(depth, device=self.device).reshape([-1 if i == dim else 1 for i in range(self.dim() + 1)])
+    hit = self.unsqueeze(dim) == classes
+    return torch.where(hit, float(on_value), float(off_value)).float()
+
+
+def npu_dtype_cast(self, dtype):
+    """self in another dtype, a copy."""
+    return self.to(dtype, copy=True)
+
+
+def npu_dtype_cast_(self, src):
+    """Copies ``src`` into self, in self's dtype."""
+    return self.copy_(src)
+
+
+def npu_max_dim(self, dim, keepdim=False):
+    """(maxima over ``dim``, their indices as int32)."""
+    values, indices = self.max(dim, keepdim)
+    return values, indices.to(torch.int32)
+
+
+def npu_min_dim(self, dim, keepdim=False):
+    """(minima over ``dim``, their indices as int32)."""
+    values, indices = self.min(dim, keepdim)
+    return values, indices.to(torch.int32)
+
+
+def npu_sort_v2(self, dim=-1, descending=False):
+    """self sorted along ``dim``, without indices."""
+    return self.sort(dim=dim, descending=descending).values
+
+
+def npu_scatter(self, indices, updates, dim):
+    """self with ``updates`` at ``indices`` along ``dim``: a dimension of size 1, as maxima leave it."""
+    if indices.dim() < self.dim():
+        indices, updates = indices.unsqueeze(dim), updates.unsqueeze(dim)
+    return self.scatter(dim, indices.long(), updates)
+
+
+def npu_scatter_nd_update(self, indices, updates):
+    """self with ``updates`` at ``indices``: the last dimension of ``indices`` indexes the first dimensions of self."""
+    return npu_scatter_nd_update_(self.clone(memory_format=torch.contiguous_format), indices, updates)
+
+
+def npu_scatter_nd_update_(self, indices, updates):
+    """:func:`npu_scatter_nd_update` in place."""
+    self[tuple(indices.long().unbind(-1))] = updates
+    return self
+
+
+def npu_gather_sparse_index(self, index):
+    """``self[index]``: rows of self, in the shape of ``index``."""
+    return self[index.long()]
+
+
+def npu_view_copy(self, other, non_blocking):
+    """Copies ``other`` into self."""
+    return self.copy_(other, non_blocking)
+
+
+def copy_memory_(self, src, non_blocking=False):
+    """Copies ``src`` into self, which must have its shape and dtype (ValueError)."""
+    if self.shape != src.shape or self.dtype != src.dtype:
+        raise ValueError(f"copy_memory_: {tuple(src.shape)} of {src.dtype} into {tuple(self.shape)} of {self.dtype}")
+    return self.copy_(src, non_blocking)
+
+
+def one_(self):
+    """Fills self with ones."""
+    return self.fill_(1)

@@ -1,0 +1,62 @@
+"""Helpers of tests with several processes."""
+
+import functools
+import unittest
+
+import torch
+import torch.distributed as dist
+
+
+def skipIfUnsupportMultiNPU(npu_number_needed):
+    """Skips a test where there are fewer NPUs."""
+
+    def decorate(fn):
+        @functools.wraps(fn)
+        def checked(self, *args, **kwargs):
+            count = torch.npu.device_count() if torch.npu.is_available() else 0
+            if count < npu_number_needed:
+                raise unittest.SkipTest(f"needs {npu_number_needed} NPUs; there are {count}")
+            return fn(self, *args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def init_pg(backend="hccl", world_size=1, rank=0, file_name="file://"):
+    """Starts the default process group over a file. With "hccl", the rank's NPU becomes current.
+
+    Raises ValueError for a backend other than "hccl" and "gloo", RuntimeError when "hccl" lacks NPUs.
+    """
+    if backend not in ("hccl", "gloo"):
+        raise ValueError(f"backend {backend!r}: expected 'hccl' or 'gloo'")
+    if backend == "hccl":
+        if torch.npu.device_count() < world_size:
+            raise RuntimeError(f"{world_size} ranks need as many NPUs; there are {torch.npu.device_count()}")
+        torch.npu.set_device(rank)
+    dist.init_process_group(backend=backend, world_size=world_size, rank=rank, init_method=f"file://{file_name}")
+
+
+def with_comms(func):
+    """Runs a test of a MultiProcessTestCase inside a process group: "hccl" where each rank has an NPU, else "gloo".
+
+    The test case gives ``world_size``, ``rank`` and ``file_name``. The group ends with the test, by the test case's
+    ``destroy_pg()`` where it has one.
+    """
+    if func is None:
+        raise RuntimeError("with_comms: there is no test function")
+
+    @functools.wraps(func)
+    def wrapped(self, *args, **kwargs):
+        on_npu = torch.npu.is_available() and torch.npu.device_count() >= self.world_size
+        init_pg("hccl" if on_npu else "gloo", self.world_size, self.rank, self.file_name)
+        torch.npu.manual_seed(0)
+        try:
+            return func(self, *args, **kwargs)
+        finally:
+            if hasattr(self, "destroy_pg"):
+                self.destroy_pg()
+            elif dist.is_initialized():
+                dist.destroy_process_group()
+
+    return wrapped

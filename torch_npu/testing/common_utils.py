@@ -1,0 +1,214 @@
+"""Inputs, skips and checks for tests of NPU code."""
+
+import functools
+import os
+import unittest
+from contextlib import contextmanager
+from itertools import product
+
+import numpy as np
+import torch
+
+
+def get_npu_device():
+    """The device tests run on: ``npu:$SET_NPU_DEVICE``, ``npu:0`` by default."""
+    return f"npu:{os.environ.get('SET_NPU_DEVICE', '0')}"
+
+
+def set_npu_device():
+    """Makes :func:`get_npu_device` current and returns it."""
+    device = get_npu_device()
+    torch.npu.set_device(device)
+    return device
+
+
+@contextmanager
+def freeze_rng_state():
+    """Leaves the CPU's random state as it was."""
+    state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+def iter_indices(tensor):
+    """All indices of a tensor: numbers for one dimension, tuples for more, none for no dimension."""
+    if tensor.dim() == 0:
+        return range(0)
+    if tensor.dim() == 1:
+        return range(tensor.size(0))
+    return product(*(range(size) for size in tensor.size()))
+
+
+def is_iterable(obj):
+    """Whether ``iter(obj)`` works."""
+    try:
+        iter(obj)
+    except TypeError:
+        return False
+    return True
+
+
+# Inputs ---------------------------------------------------------------------------------------------------------------
+
+def _to_npu(tensor, npu_format, device):
+    moved = tensor.to(device or get_npu_device())
+    if npu_format in (-1, None):
+        return moved
+    import torch_npu
+
+    return torch_npu.npu_format_cast(moved, npu_format)
+
+
+def create_common_tensor(item, minValue, maxValue, device=None):
+    """``(cpu_tensor, npu_tensor)`` with the same uniform numbers of [minValue, maxValue).
+
+    ``item`` is ``[numpy dtype, storage format, shape]``; -1 leaves the format alone.
+    """
+    dtype, npu_format, shape = item
+    values = np.random.uniform(minValue, maxValue, shape).astype(dtype)
+    cpu = torch.from_numpy(np.ascontiguousarray(values)).reshape(tuple(np.atleast_1d(shape)) if np.ndim(shape) or shape else ())
+    return cpu, _to_npu(cpu, npu_format, device)
+
+
+def create_dtype_tensor(shape, dtype, npu_format=-1, min_value=-5, max_value=5, no_zero=False, device=None):
+    """``(cpu_tensor, npu_tensor)`` of a torch dtype with the same numbers of [min_value, max_value), bools for bool.
+
+    ``no_zero``: zeros become ones. Raises ValueError for a half-open range that is empty.
+    """
+    if dtype == torch.bool:
+        cpu = torch.randint(0, 2, shape).bool()
+    elif max_value <= min_value:
+        raise ValueError(f"no numbers between {min_value} and {max_value}")
+    elif dtype.is_floating_point or dtype.is_complex:
+        def uniform():
+            return torch.rand(shape, dtype=torch.float32) * (max_value - min_value) + min_value
+
+        cpu = (torch.complex(uniform(), uniform()) if dtype.is_complex else uniform()).to(dtype)
+    else:
+        low = max(int(min_value), torch.iinfo(dtype).min)
+        cpu = torch.randint(low, max(int(max_value), low + 1), shape, dtype=torch.int64).to(dtype)
+    if no_zero:
+        cpu = torch.where(cpu == 0, torch.ones_like(cpu), cpu)
+    return cpu, _to_npu(cpu, npu_format, device)
+
+
+def test_2args_broadcast(fn):
+    """``[[result on the CPU, result on the NPU], ...]`` of ``fn(x, y)`` as arrays, for pairs of shapes that broadcast."""
+    results = []
+    for shape in ((1, 1, 1), (4, 5)):
+        x, y = torch.rand(2, 3, 4, 5), torch.rand(shape)
+        device = get_npu_device()
+        results.append([fn(x, y).numpy(), fn(x.to(device), y.to(device)).cpu().numpy()])
+    return results
+
+
+test_2args_broadcast.__test__ = False  # a helper, whatever its name says to pytest
+
+
+# Skips ----------------------------------------------------------------------------------------------------------------
+
+class _SkipUnless:
+    """A decorator that skips the test where :meth:`reason` gives one. Asked when the test runs, not when it is defined."""
+
+    def reason(self):
+        raise NotImplementedError
+
+    def __call__(self, fn):
+        @functools.wraps(fn)
+        def checked(*args, **kwargs):
+            reason = self.reason()
+            if reason:
+                raise unittest.SkipTest(reason)
+            return fn(*args, **kwargs)
+
+        return checked
+
+
+class SupportedDevices(_SkipUnless):
+    """``@SupportedDevices(["Ascend910B", "Ascend910_93"])``: skips on a SoC whose name begins with none of them."""
+
+    def __init__(self, supported_devices):
+        self.supported_devices = supported_devices
+
+    def reason(self):
+        soc = torch.npu.get_device_name(0)
+        if any(soc.startswith(name) for name in self.supported_devices):
+            return None
+        return f"for {', '.join(self.supported_devices)}; this is {soc}"
+
+
+def _version_key(version):
+    """Sorts "8.0.RC1" before "8.0.0" and "8.1.0"; texts such as RC1, T5 and alpha are what precedes a release."""
+    key = []
+    for part in str(version).replace("-", ".").split("."):
+        digits = "".join(c for c in part if c.isdigit())
+        key.append((1, int(part)) if part.isdigit() else (0, int(digits or 0)))
+    return key
+
+
+class SkipIfNotGteCANNVersion(_SkipUnless):
+    """``@SkipIfNotGteCANNVersion("8.0.0")``: skips below that version of CANN, and where it cannot be told."""
+
+    def __init__(self, base_version, module="CANN"):
+        self.base_version = base_version
+        self.module = module
+
+    def reason(self):
+        import torch_npu
+
+        if self.module != "CANN":
+            return f"the version of {self.module} is not known here"
+        version = torch_npu.runtime_info()["cann_version"]
+        if version and _version_key(version) >= _version_key(self.base_version):
+            return None
+        return f"needs CANN {self.base_version}; this is {version or 'unknown'}"
+
+
+class SkipIfNoLapack(_SkipUnless):
+    """``@SkipIfNoLapack()``: skips where torch was built without LAPACK."""
+
+    def reason(self):
+        return None if torch._C.has_lapack else "torch was built without LAPACK"
+
+
+class SkipIfNotRegistered(_SkipUnless):
+    """``@SkipIfNotRegistered("aten::add.Tensor", "why")``: skips where torch's dispatcher has no such operator."""
+
+    def __init__(self, op_name, message=None):
+        self.op_name = op_name
+        self.message = message
+
+    def reason(self):
+        name, _, overload = self.op_name.partition(".")
+        name = name if "::" in name else f"aten::{name}"
+        found = [n for n in torch._C._dispatch_get_all_op_names() if n == f"{name}.{overload}".rstrip(".")
+                 or (not overload and n.startswith(f"{name}."))]
+        return None if found else self.message or f"there is no operator {self.op_name}"
+
+
+# Checks ---------------------------------------------------------------------------------------------------------------
+
+def check_operators_in_prof(expected_operators, prof, unexpected_operators=None):
+    """Whether a profile (anything with ``key_averages()``) has all expected operators and none of the unexpected."""
+    seen = {item.key for item in prof.key_averages()}
+    return set(expected_operators) <= seen and not seen & set(unexpected_operators or ())
+
+
+@functools.lru_cache(maxsize=None)
+def get_cycles_per_ms():
+    """Cycles that ``torch.npu._sleep`` counts per millisecond. Raises NotImplementedError where that cannot be measured."""
+    if not hasattr(torch.npu, "_sleep"):
+        raise NotImplementedError("torch.npu._sleep is not there: a number of cycles cannot be slept")
+
+    def measure(cycles=1000000):
+        start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+        start.record()
+        torch.npu._sleep(cycles)
+        end.record()
+        end.synchronize()
+        return cycles / start.elapsed_time(end)
+
+    middle = sorted(measure() for _ in range(10))[2:8]  # the first is slow, others are disturbed
+    return sum(middle) / len(middle)

@@ -1,0 +1,172 @@
+"""``TestCase`` and ``run_tests`` for tests of NPU code."""
+
+import random
+import unittest
+import warnings
+from collections.abc import Mapping, Sequence, Set
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from torch_npu.testing import _compare
+from torch_npu.testing.common_utils import set_npu_device
+
+try:  # assertExpected and assertExpectedInline come from it; nothing else needs it
+    from expecttest import TestCase as _Base
+except ImportError:
+    _Base = unittest.TestCase
+
+SEED = 1234
+
+
+def run_tests():
+    """Runs the tests of the calling file, as ``unittest.main`` does."""
+    unittest.main()
+
+
+class TestCase(_Base):
+    """A unittest.TestCase that compares tensors, arrays and structures of them, wherever they are.
+
+    Each class starts on the device of SET_NPU_DEVICE (npu:0), each test from the same seed.
+    """
+
+    maxDiff = None
+    exact_dtype = False
+
+    def __init__(self, method_name="runTest", **kwargs):
+        super().__init__(method_name, **kwargs)
+        self._precision = None
+
+    @property
+    def precision(self):
+        """Absolute tolerance of assertEqual; None: by dtype."""
+        return self._precision
+
+    @precision.setter
+    def precision(self, prec):
+        self._precision = prec
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        set_npu_device()
+
+    def setUp(self):
+        super().setUp()
+        torch.manual_seed(SEED)
+        np.random.seed(SEED)
+        random.seed(SEED)
+
+    # assertRtolEqual ----------------------------------------------------------------------------------------------
+
+    def assertRtolEqual(self, x, y, prec=1e-4, prec16=1e-3, auto_trans_dtype=False, message=None):
+        """Fails unless ``x`` and ``y`` (tensors, arrays, numbers, or sequences of them) agree.
+
+        Shapes and dtypes must be equal (``auto_trans_dtype``: y is taken in x's dtype), NaN must stand in the same
+        places, infinities must be equal. An element is off absolutely when ``|x - y| > prec``, and relatively when
+        ``|x - y| > prec * max(|x|, |y|)``; at most ``prec`` of all elements may be off in one of the two ways.
+        float16 and bfloat16 are judged by ``prec16`` instead.
+        """
+        if isinstance(x, (list, tuple)) and isinstance(y, (list, tuple)):
+            self.assertEqual(len(x), len(y), message=self._join(message, "lengths of the sequences differ"))
+            for one, other in zip(x, y):
+                self.assertRtolEqual(one, other, prec, prec16, auto_trans_dtype, message)
+            return
+        arrays = [_compare.to_numpy(np.asarray(v) if isinstance(v, (bool, int, float, complex)) else v) for v in (x, y)]
+        if None in arrays:
+            self.fail(self._join(message, f"cannot compare {type(x).__name__} with {type(y).__name__}"))
+        (a, low_a), (b, low_b) = arrays
+        if a.shape != b.shape:
+            self.fail(self._join(message, f"shapes differ: {a.shape} and {b.shape}"))
+        if auto_trans_dtype:
+            b = b.astype(a.dtype)
+        elif a.dtype != b.dtype:
+            self.fail(self._join(message, f"dtypes differ: {a.dtype} and {b.dtype}"))
+        low = low_a or low_b
+        problem = _compare.relative(a, b, prec16 if low else prec, 6e-8 if low else 1e-9)
+        if problem:
+            self.fail(self._join(message, problem))
+
+    # assertEqual --------------------------------------------------------------------------------------------------
+
+    def assertEqual(self, x, y, prec=None, message="", allow_inf=False, exact_dtype=None, *, msg=None, atol=None,
+                    rtol=None, equal_nan=True):
+        """Fails unless ``x`` equals ``y``; for tensors, arrays and floats, within tolerances.
+
+        These are, in this order: ``atol`` and ``rtol``; ``prec``, an absolute one; :attr:`precision`; those that suit
+        the dtype. Tensors may be on different devices. ``exact_dtype`` asks for equal dtypes too. Structures are
+        compared element by element. ``allow_inf`` is accepted: equal infinities always compare equal.
+        """
+        message = msg or (message if not isinstance(prec, str) else self._join(message, prec))
+        prec = self.precision if prec is None or isinstance(prec, str) else prec
+        options = (prec, message, allow_inf, exact_dtype)
+        named = {"atol": atol, "rtol": rtol, "equal_nan": equal_nan}
+        if any(isinstance(v, (torch.Tensor, np.ndarray, np.generic)) for v in (x, y)):
+            self._assert_tensors(x, y, prec, message, exact_dtype, **named)
+        elif isinstance(x, Mapping) and isinstance(y, Mapping):
+            super().assertEqual(list(x) if hasattr(x, "move_to_end") else set(x),
+                                list(y) if hasattr(x, "move_to_end") else set(y), message or None)
+            for key in x:
+                self.assertEqual(x[key], y[key], *options, **named)
+        elif self._is_sequence(x) and self._is_sequence(y):
+            super().assertEqual(len(x), len(y), self._join(message, "lengths differ"))
+            for one, other in zip(x, y):
+                self.assertEqual(one, other, *options, **named)
+        elif any(isinstance(v, (float, complex)) for v in (x, y)) and all(
+                isinstance(v, (int, float, complex)) for v in (x, y)):
+            self._assert_tensors(torch.tensor(x), torch.tensor(y), 1e-5 if prec is None else prec, message, False, **named)
+        else:
+            super().assertEqual(x, y, message or None)
+
+    assertEquals = assertEqual
+
+    def assertNotEqual(self, x, y, prec=None, message="", **options):
+        """Fails if assertEqual with the same arguments would pass."""
+        try:
+            self.assertEqual(x, y, prec, message, **options)
+        except AssertionError:
+            return
+        self.fail(self._join(message, f"equal, but should not be: {x!r}"))
+
+    @staticmethod
+    def _is_sequence(value):
+        return isinstance(value, Sequence) and not isinstance(value, (str, bytes, Set))
+
+    def _assert_tensors(self, x, y, prec, message, exact_dtype, atol, rtol, equal_nan):
+        x, y = (v if isinstance(v, torch.Tensor) else torch.as_tensor(v) for v in (x, y))
+        exact = self.exact_dtype if exact_dtype is None else exact_dtype
+        x, y = x.detach().cpu(), y.detach().cpu()
+        if atol is None and rtol is None:
+            rtol, atol = _compare.tolerance_of(x.dtype, y.dtype) if prec is None else (0.0, prec)
+        torch.testing.assert_close(
+            x, y, rtol=rtol or 0.0, atol=atol or 0.0, equal_nan=equal_nan, check_dtype=exact, check_layout=False,
+            check_stride=False, msg=lambda text: self._join(message, text))
+
+    @staticmethod
+    def _join(message, text):
+        return f"{message}: {text}" if message else text
+
+    # The rest -----------------------------------------------------------------------------------------------------
+
+    def assertObjectIn(self, obj, iterable):
+        """Fails unless ``obj`` itself, not an equal object, is in ``iterable``."""
+        if not any(obj is other for other in iterable):
+            self.fail(f"{obj!r} is not an element of {iterable!r}")
+
+    def assertNotWarn(self, call_fn, msg=""):
+        """Fails if ``call_fn()`` warns."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call_fn()
+        self.assertEqual(len(caught), 0, message=self._join(msg, f"warned: {[str(w.message) for w in caught]}"))
+
+    @contextmanager
+    def maybeWarnsRegex(self, category, regex=""):
+        """Lets the block warn or not; warnings of ``category`` that do not match ``regex`` fail."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+        for warning in caught:
+            if issubclass(warning.category, category):
+                self.assertRegex(str(warning.message), regex)
