@@ -94,6 +94,14 @@ HcclResult SharedTransport::open_peers() {
   return HCCL_SUCCESS;
 }
 
+// How long to spin. After spinning in vain it is tried for shorter, as the peer may be waiting for just this CPU, with
+// the full time now and then to find out whether that has changed.
+int64_t SharedTransport::patience(bool brief) {
+  const int64_t full = brief ? brief_ns_ : spin_ns_;
+  if (waits_.fetch_add(1, std::memory_order_relaxed) % 32 == 0) return full;
+  return full >> impatience_.load(std::memory_order_relaxed);
+}
+
 bool SharedTransport::broken() const {
   return left_.load(std::memory_order_relaxed) || broken_.load(std::memory_order_relaxed) || control_.failed();
 }

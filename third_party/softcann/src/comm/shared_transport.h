@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -54,6 +55,7 @@ class SharedTransport : public Transport {
   // waking up for each of them, else only for the last.
   template <class Missing>
   Outcome wait(const Operation& operation, bool brief, bool any, Missing&& missing);
+  int64_t patience(bool brief);
   bool broken() const;
   // Why one of `missing` cannot come any more, or that time is up; else empty. Only a thorough look asks the kernel
   // whether processes live.
@@ -95,6 +97,7 @@ class SharedTransport : public Transport {
   std::vector<std::shared_ptr<Process>> processes_;
   std::vector<std::shared_ptr<Mapping>> mappings_;
   int64_t brief_ns_ = 0, spin_ns_ = 0;
+  std::atomic<uint32_t> impatience_{0}, waits_{0};
 
   mutable std::mutex mutex_;
   HcclResult own_code_ = HCCL_SUCCESS;  // what this rank found wrong
@@ -113,25 +116,30 @@ template <class Missing>
 SharedTransport::Outcome SharedTransport::wait(const Operation& operation, bool brief, bool any,
     Missing&& missing) {
   if (missing() == 0) return Outcome::kReady;
-  const int64_t start = now_ns(), budget = brief ? brief_ns_ : spin_ns_;
+  const int64_t start = now_ns(), budget = patience(brief);
   for (int round = 0;; ++round) {
     for (int i = 0; i < 24; ++i) {
       cpu_relax();
-      if (missing() == 0) return Outcome::kReady;
+      if (missing() == 0) {
+        impatience_.store(0, std::memory_order_relaxed);
+        return Outcome::kReady;
+      }
     }
     if (broken()) return Outcome::kBroken;
     if (now_ns() - start >= budget) break;
     // The first microseconds without a system call: most peers come at about the same time.
     if (round >= 4) sched_yield();
   }
+  impatience_.store(std::min(impatience_.load(std::memory_order_relaxed) + 1, 4U), std::memory_order_relaxed);
   if (brief) return Outcome::kLate;
   RankState& own = control_.state(rank_);
   for (int64_t last_look = start;;) {
     const uint32_t heard = own.bell.load(std::memory_order_acquire);
-    const uint64_t wanted = missing();
-    own.wanted.fetch_or(any ? wanted : wanted & -wanted, std::memory_order_seq_cst);
+    const uint64_t wanted = missing(), asked = any ? wanted : wanted & -wanted;
+    own.wanted.fetch_or(asked, std::memory_order_seq_cst);
     const uint64_t absent = missing();
     if (absent == 0) return Outcome::kReady;
+    if ((absent & asked) == 0) continue;  // the one asked has come just now; another one has to be asked
     if (broken()) return Outcome::kBroken;
     const int64_t now = now_ns();
     const bool thorough = now - last_look >= kSlice;
