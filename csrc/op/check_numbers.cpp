@@ -3,6 +3,8 @@
 #include <sstream>
 #include <string_view>
 
+#include <ATen/core/Formatting.h>
+
 #include "core/options.h"
 
 namespace torch_npu::op {
