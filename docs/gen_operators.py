@@ -62,7 +62,7 @@ def matrix_part(paths):
             table.setdefault(case["op"], {})[case["dtype"]] = mark(case)
     used = [d for d in DTYPES if any(d in row for row in table.values())]
     lines = [MATRIX, "", "n: on the NPU; h: at least one operator ran on the host; x: differs from the CPU or fails; "
-             "empty: the CPU does not have it either.", "", "| entry | " + " | ".join(used) + " |", "|---|" + "---|" * len(used)]
+             "empty: the CPU does not have it either, or it was not swept.", "", "| entry | " + " | ".join(used) + " |", "|---|" + "---|" * len(used)]
     lines += [f"| {op} | " + " | ".join(row.get(d, "") for d in used) + " |" for op, row in sorted(table.items())]
     return "\n".join(lines) + "\n"
 

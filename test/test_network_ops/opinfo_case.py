@@ -2,7 +2,8 @@
 
 Each file is one family and runs alone (`python3 test/test_network_ops/test_div.py` prints OK) or under pytest. A case
 takes a few of OpInfo's samples, made from a fixed seed, and compares result, gradients, in-place and out= form with
-the CPU's. Tolerances are torch.testing's own for the dtype, or OpInfo's where it states wider ones.
+the CPU's. Tolerances are torch.testing's own for the dtype, or OpInfo's where it states wider ones. Where a float32
+result misses them, float64 is the judge: the NPU's error may be at most three times the CPU's.
 """
 import itertools
 import pathlib
@@ -50,10 +51,18 @@ class OpCase(unittest.TestCase):
         missing = [name for name in cls.ops if name not in OPS]
         assert not missing, f"not in this torch's OpInfo database: {missing}"
 
-    def close(self, op, dtype, actual, expected, what):
+    @staticmethod
+    def as_good(actual, expected, exact):
+        """Whether `actual` is about as close to the float64 result as the CPU's is."""
+        scale = exact.abs().clamp(min=exact.abs().mean().item() or 1e-30)
+        error, cpu = ((actual - exact).abs() / scale).max(), ((expected - exact).abs() / scale).max()
+        return bool(error <= max(16 * torch.finfo(actual.dtype).eps, 3 * cpu))
+
+    def close(self, op, dtype, actual, expected, what, exact=None):
+        """`exact` computes the leaves in float64, when it comes to that."""
         actual, expected = tensors_of(actual), tensors_of(expected)
         self.assertEqual(len(actual), len(expected), what)
-        for a, e in zip(actual, expected):
+        for index, (a, e) in enumerate(zip(actual, expected)):
             self.assertEqual(e.device.type, "cpu")
             if op.full_name in self.random:
                 self.assertEqual((a.shape, a.dtype), (e.shape, e.dtype), what)
@@ -63,7 +72,11 @@ class OpCase(unittest.TestCase):
                 for override in getattr(decorator, "decorators", ()):
                     if isinstance(override, toleranceOverride) and dtype in override.d:
                         rtol, atol = max(rtol, override.d[dtype].rtol), max(atol, override.d[dtype].atol)
-            torch.testing.assert_close(a.cpu(), e, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}")
+            try:
+                torch.testing.assert_close(a.cpu(), e, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}")
+            except AssertionError:
+                if exact is None or not self.as_good(a.detach().cpu(), e.detach(), exact()[index].detach()):
+                    raise
 
     def run_one(self, op, dtype):
         differentiable = dtype in (torch.float32, torch.float64, torch.complex64) and op.supports_autograd
@@ -74,7 +87,9 @@ class OpCase(unittest.TestCase):
             expected = sample.output_process_fn_grad(op(sample.input, *sample.args, **sample.kwargs))
             torch.manual_seed(7)
             actual = on_npu.output_process_fn_grad(op(on_npu.input, *on_npu.args, **on_npu.kwargs))
-            self.close(op, dtype, actual, expected, what)
+            wide = sample.transform(lambda v: v.detach().double() if isinstance(v, torch.Tensor) and v.dtype.is_floating_point else v)
+            exact = (lambda: tensors_of(op(wide.input, *wide.args, **wide.kwargs))) if dtype.is_floating_point else None
+            self.close(op, dtype, actual, expected, what, exact)
             if differentiable and op.full_name not in self.random:
                 self.close(op, dtype, self.gradients(on_npu, actual), self.gradients(sample, expected), what + ", gradient")
 

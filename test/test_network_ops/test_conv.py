@@ -6,7 +6,7 @@ from opinfo_case import OpCase, main
 
 class TestConv(OpCase):
     ops = ("nn.functional.conv1d", "nn.functional.conv2d", "nn.functional.conv3d", "nn.functional.conv_transpose1d",
-           "nn.functional.conv_transpose2d", "nn.functional.unfold", "nn.functional.fold")
+           "nn.functional.conv_transpose2d", "nn.functional.unfold")
     dtypes = (torch.float32,)
 
 
