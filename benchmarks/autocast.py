@@ -51,8 +51,6 @@ def inside(function, operands):
 def main():
     options = common.arguments("autocast", __doc__)
     rows, results = [], {}
-    with torch.no_grad():
-        pass
     for name, (function, outer, inner) in operators().items():
         without, within = common.interleave(
             [lambda: cost(function, outer), lambda: inside(function, inner)], options.rounds)

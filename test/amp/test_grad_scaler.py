@@ -257,6 +257,7 @@ def test_operators_check_their_arguments():
 
 def test_sharded_scaler_in_one_process(tmp_path):
     import torch.distributed as dist
+    import torch.testing._internal.distributed.fake_pg  # noqa: F401 - registers the backend
     from torch_npu.npu.amp.sharded_grad_scaler import ShardedGradScaler
     assert issubclass(ShardedGradScaler, torch.amp.GradScaler)
     dist.init_process_group("cpu:fake,npu:fake", store=dist.HashStore(), rank=0, world_size=1)

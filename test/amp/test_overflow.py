@@ -107,6 +107,7 @@ def test_scaler_skips_what_saturated(python, environment, fused, make):
 RANKS = """
 import torch, torch_npu, warnings
 import torch.distributed as dist
+import torch.testing._internal.distributed.fake_pg
 warnings.simplefilter("ignore")
 dist.init_process_group("cpu:fake,npu:fake", store=dist.HashStore(), rank=0, world_size=2)
 asked = []
