@@ -1,21 +1,13 @@
 """The generator's tests: torch's schemas are read once; torch itself is not needed and not imported here."""
-import importlib.util
 import pathlib
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[2])]
 
 from codegen import contract, kernels, registry, schemas  # noqa: E402
-
-CONTRACT = ROOT / "third_party" / "cann" / "aclnn_ops.txt"
-REGISTRY = ROOT / "codegen" / "ops.yaml"
-
-
-def torch_folder() -> pathlib.Path:
-    return pathlib.Path(importlib.util.find_spec("torch").submodule_search_locations[0])
+from generator_inputs import CONTRACT, torch_folder  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 import subprocess
 import sys
 
-from conftest import CONTRACT, REGISTRY, ROOT, torch_folder
+from generator_inputs import CONTRACT, REGISTRY, ROOT, torch_folder
 
 from codegen import contract, emit, kernels, registry
 

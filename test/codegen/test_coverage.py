@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import REGISTRY, ROOT
+from generator_inputs import REGISTRY, ROOT
 
 from codegen import kernels, registry
 from codegen.calls import split_call

@@ -2,7 +2,7 @@
 import pytest
 import yaml
 
-from conftest import REGISTRY, ROOT, torch_folder
+from generator_inputs import REGISTRY, ROOT, torch_folder
 
 from codegen import kernels, registry
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from ranks import Ranks
+from rank_pool import Ranks
 
 
 def join(rank, world, path, seconds):

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from ranks import Ranks
+from rank_pool import Ranks
 
 
 def total(group=None):

@@ -1,4 +1,4 @@
-"""Random numbers: shapes and dtypes here, distributions in test/npu/test_random.py."""
+"""Random numbers: shapes and dtypes here, distributions in test/npu/test_generator.py."""
 import torch
 
 from opinfo_case import OpCase, main

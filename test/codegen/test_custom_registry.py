@@ -1,7 +1,7 @@
 """The registry of custom operators: what it accepts, what it refuses and on which line."""
 import pytest
 
-from conftest import CONTRACT, ROOT, torch_folder
+from generator_inputs import CONTRACT, ROOT, torch_folder
 
 from codegen import contract, custom, emit, schemas
 from codegen.errors import RegistryErrors
