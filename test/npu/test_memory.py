@@ -1,6 +1,8 @@
 """The caching allocator as a program sees it: statistics, reuse, limits, snapshots, pools, pinned memory."""
 import gc
+import inspect
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -38,6 +40,24 @@ def run(code, **environment):
     return done.returncode, done.stdout.strip(), done.stderr
 
 
+def alone(test):
+    """Runs the test in a process of its own: it looks at segments, and others leave theirs half used."""
+    name = test.__name__
+
+    def in_own_process(tmp_path):
+        arguments = "pathlib.Path(sys.argv[1])" if "tmp_path" in inspect.signature(test).parameters else ""
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+            import pathlib, sys
+            sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+            import test_memory
+            test_memory.{name}.test({arguments})
+            """), str(tmp_path)], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    in_own_process.test = test
+    return in_own_process
+
+
+@alone
 def test_allocated_and_reserved():
     before, reserved = torch.npu.memory_allocated(), torch.npu.memory_reserved()
     a = npu(1000)
@@ -205,6 +225,7 @@ def test_summary_prints_every_statistic():
     del a
 
 
+@alone
 def test_snapshot_opens_in_pytorchs_tools(tmp_path):
     torch.npu.memory._record_memory_history(max_entries=1000)
     try:

@@ -2,8 +2,8 @@
 
 Each file is one family and runs alone (`python3 test/test_network_ops/test_div.py` prints OK) or under pytest. A case
 takes a few of OpInfo's samples, made from a fixed seed, and compares result, gradients, in-place and out= form with
-the CPU's. Tolerances are torch.testing's own for the dtype, or OpInfo's where it states wider ones. Where a float32
-result misses them, float64 is the judge: the NPU's error may be at most three times the CPU's.
+the CPU's. Tolerances are torch.testing's own for the dtype, or OpInfo's where it states wider ones. Where a
+result or gradient misses them, float64 is the judge: the NPU's error may be at most three times the CPU's.
 """
 import itertools
 import pathlib
@@ -24,6 +24,12 @@ SAMPLES = 4
 
 def to_npu(value):
     return value.detach().to("npu").requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+
+def in_double(value):
+    if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
+        return value
+    return value.detach().to(torch.complex128 if value.is_complex() else torch.float64).requires_grad_(value.requires_grad)
 
 
 def samples_of(op, dtype, grad, limit=SAMPLES):
@@ -87,11 +93,13 @@ class OpCase(unittest.TestCase):
             expected = sample.output_process_fn_grad(op(sample.input, *sample.args, **sample.kwargs))
             torch.manual_seed(7)
             actual = on_npu.output_process_fn_grad(op(on_npu.input, *on_npu.args, **on_npu.kwargs))
-            wide = sample.transform(lambda v: v.detach().double() if isinstance(v, torch.Tensor) and v.dtype.is_floating_point else v)
-            exact = (lambda: tensors_of(op(wide.input, *wide.args, **wide.kwargs))) if dtype.is_floating_point else None
+            wide = sample.transform(in_double)
+            inexact = dtype.is_floating_point or dtype.is_complex
+            exact = (lambda: tensors_of(op(wide.input, *wide.args, **wide.kwargs))) if inexact else None
             self.close(op, dtype, actual, expected, what, exact)
             if differentiable and op.full_name not in self.random:
-                self.close(op, dtype, self.gradients(on_npu, actual), self.gradients(sample, expected), what + ", gradient")
+                exact = lambda: self.gradients(wide, op(wide.input, *wide.args, **wide.kwargs))  # noqa: E731
+                self.close(op, dtype, self.gradients(on_npu, actual), self.gradients(sample, expected), what + ", gradient", exact)
 
     @staticmethod
     def gradients(sample, output):
