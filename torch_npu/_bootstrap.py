@@ -3,6 +3,7 @@
 Nothing here opens CANN or touches a device.
 """
 
+import importlib
 import sys
 
 
@@ -60,20 +61,28 @@ def start():
         from torch_npu.contrib import transfer_to_npu  # noqa: F401
 
 
+def _lookup(name):
+    """A name of torch_npu that is not there yet: a part that few programs need, or a custom operator."""
+    if name in ("contrib", "optim", "testing"):
+        return importlib.import_module(f"torch_npu.{name}")
+    from torch_npu import _custom
+
+    return _custom.lookup(name)
+
+
 def public_names():
     """The names of the package torch_npu."""
-    from torch_npu import _custom, npu, optim, utils, version
+    from torch_npu import _custom, npu, utils, version
     from torch_npu._health import run_check
     from torch_npu._ledger import fallbacks, reset_fallbacks
     from torch_npu._runtime import runtime_info
 
     return {
         "__dir__": lambda: sorted([*vars(sys.modules["torch_npu"]), *_custom.operators()]),
-        "__getattr__": _custom.lookup,
+        "__getattr__": _lookup,
         "__version__": version.__version__,
         "fallbacks": fallbacks,
         "npu": npu,
-        "optim": optim,
         "reset_fallbacks": reset_fallbacks,
         "run_check": run_check,
         "runtime_info": runtime_info,
