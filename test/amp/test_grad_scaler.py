@@ -211,6 +211,8 @@ def test_errors():
         scaler.step(optimizer)
     with pytest.raises(RuntimeError, match="[Cc]losure"):
         scaler.step(optimizer, closure=lambda: None)
+    with pytest.raises(TypeError, match="takes no device"):
+        GradScaler("npu")
     with pytest.raises(AssertionError, match="growth factor"):
         GradScaler(growth_factor=1.0)
     with pytest.raises(AssertionError, match="backoff factor"):
