@@ -89,6 +89,17 @@ install_torch() {
   pip_install "$1" ${TORCH_NO_DEPS:+--no-deps} "torch==$torch"
 }
 
+# fetch_torch VENV VERSION FOLDER: the torch package alone, without dependencies, to compile against. 2.9.* takes any 2.9.
+fetch_torch() {
+  local have=
+  if [[ -e $3/.version ]]; then have=$(<"$3/.version"); fi
+  if [[ -n $have && ($have == "$2" || $2 == *.\*) ]]; then return; fi
+  say "fetching torch $2 (headers and libraries)"
+  rm -rf "$3"
+  pip_install "$1" --no-deps --target "$3" "torch==$2"
+  sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$3/torch/version.py" > "$3/.version"
+}
+
 # setup_venv NAME FILE...: .venv with torch, the requirements of the files, and torch_npu built and installed in place.
 setup_venv() {
   local name=$1; shift
