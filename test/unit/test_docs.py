@@ -20,6 +20,10 @@ def test_the_custom_operators_page_is_up_to_date():
     subprocess.run([sys.executable, str(ROOT / "docs" / "gen_custom_operators.py"), "--check"], check=True)
 
 
+def test_the_compatibility_page_is_up_to_date():
+    subprocess.run([sys.executable, str(ROOT / "docs" / "gen_compatibility.py"), "--check"], check=True)
+
+
 def test_links_and_scripts_exist():
     missing = []
     for page in PAGES:
