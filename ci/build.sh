@@ -27,8 +27,7 @@ python=$(find_python "$want_python")
 minor=$(python_minor "$python")
 torch=$(default_torch "$minor")
 if [[ -n $want_torch && $want_torch != "${torch%.*}" && $want_torch != "$torch" ]]; then
-  versions | awk -v p="$minor" '$1 == p {$1 = $2 = ""; print}' | grep -qwF -- "$(cut -d. -f1,2 <<< "$want_torch")" ||
-    die "Python $minor with torch $want_torch is not supported:
+  supported_pair "$minor" "$(cut -d. -f1,2 <<< "$want_torch")" || die "Python $minor with torch $want_torch is not supported:
 $(cat ci/versions.txt)"
   torch=$want_torch
   [[ $torch == *.*.* ]] || torch+=.*

@@ -9,6 +9,8 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 # Table of ci/versions.txt without comments: python, default torch, supported minors.
 versions() { grep -v '^#' ci/versions.txt; }
 supported_python() { versions | awk '{print $1}' | grep -qxF "$1"; }
+# supported_pair 3.11 2.13
+supported_pair() { versions | awk -v p="$1" -v t="$2" '$1 == p {for (i = 3; i <= NF; i++) if ($i == t) found = 1} END {exit !found}'; }
 default_torch() { versions | awk -v p="$1" '$1 == p {print $2}'; }
 
 # python_minor EXECUTABLE: prints 3.11; fails where it does not run (a pyenv shim of an inactive version).
@@ -83,7 +85,7 @@ install_torch() {
   minor=$(python_minor "$1/bin/python")
   torch=${2:-$(default_torch "$minor")}
   have=$(torch_installed "$1") || have=none
-  if [[ -z ${2:-} ]] && versions | awk -v p="$minor" '$1 == p' | grep -qwF -- "${have%.*}"; then return; fi
+  if [[ -z ${2:-} ]] && supported_pair "$minor" "${have%.*}"; then return; fi
   [[ $have == "$torch" ]] && return
   say "installing torch $torch"
   pip_install "$1" ${TORCH_NO_DEPS:+--no-deps} "torch==$torch"
