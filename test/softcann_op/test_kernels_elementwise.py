@@ -119,6 +119,25 @@ def test_in_place(call):
         same(shifted, torch.arange(float(n + 1)).masked_fill(torch.arange(n + 1) > 1, -1.0))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.bfloat16, torch.float32, torch.complex128], ids=str)
+def test_larger_than_the_caches(call, dtype):
+    n = (17 << 20) // dtype.itemsize + 1   # an odd rest
+    x, y = torch.empty(n + 1, dtype=dtype)[1:], torch.empty(n, dtype=dtype)
+    for target in (x, y):
+        call("aclnnInplaceFillScalar", target, 3.0)
+        same(target, torch.full((n,), 3.0).to(dtype))
+        call("aclnnInplaceOne", target)
+        same(target, torch.ones(n, dtype=dtype))
+        call("aclnnInplaceZero", target)
+        same(target, torch.zeros(n, dtype=dtype))
+    source = torch.arange(n).to(dtype)
+    for target in (x, y):
+        call("aclnnInplaceCopy", target, source)
+        same(target, source)
+    call("aclnnInplaceCopy", x, x)
+    same(x, source)
+
+
 @pytest.mark.parametrize("source", NUMBERS + [torch.bool], ids=str)
 @pytest.mark.parametrize("target", NUMBERS + [torch.bool], ids=str)
 def test_cast(call, source, target):

@@ -1,6 +1,7 @@
 // memcpy and memset, at once and on streams.
 #include <cstring>
 
+#include "rt/bulk.h"
 #include "rt/memory.h"
 #include "rt/stream.h"
 
@@ -31,7 +32,7 @@ void copy_now(void* dst, const void* src, size_t count) {
   if (a - b < count || b - a < count) {
     std::memmove(dst, src, count);
   } else {
-    std::memcpy(dst, src, count);
+    copy_bytes(dst, src, count);
   }
 }
 

@@ -1,18 +1,44 @@
 // Tensors out of nothing: filling, ranges.
 #include <ATen/CPUFunctions.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/fill_diagonal.h>
+#include <ATen/ops/from_blob.h>
 #include <chrono>
 #include <thread>
 
 #include "op/elementwise.h"
 #include "op/fast_path.h"
+#include "rt/bulk.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;
 
-OP_FULL(aclnnInplaceZero, elementwise(selfRef), fast::zero(selfRef)) { at::cpu::zero_(selfRef); }
-OP_FULL(aclnnInplaceOne, elementwise(selfRef), fast::fill(selfRef, 1)) { at::cpu::fill_(selfRef, 1); }
-OP_FULL(aclnnInplaceFillScalar, elementwise(selfRef), fast::fill(selfRef, value)) { at::cpu::fill_(selfRef, value); }
+namespace {
+
+constexpr int64_t kChunk = int64_t{4} << 20;  // bytes a thread fills at a time
+
+// A tensor larger than the caches is written past them, which takes half the time.
+void fill_all(at::Tensor& out, const at::Scalar& value) {
+  softcann::Pattern pattern{};
+  const auto size = static_cast<int64_t>(out.element_size());
+  if (out.nbytes() < softcann::kBulkBytes || !out.is_contiguous() || reinterpret_cast<uintptr_t>(out.data_ptr()) % sizeof pattern != 0) {
+    at::cpu::fill_(out, value);
+    return;
+  }
+  at::Tensor sample = at::from_blob(&pattern, {static_cast<int64_t>(sizeof pattern) / size}, out.options());
+  at::cpu::fill_(sample, value);
+  auto* data = static_cast<char*>(out.mutable_data_ptr());
+  const auto bytes = static_cast<int64_t>(out.nbytes()), chunks = (bytes + kChunk - 1) / kChunk;
+  at::parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {
+    softcann::fill_bytes(data + begin * kChunk, pattern, static_cast<size_t>(std::min(end * kChunk, bytes) - begin * kChunk));
+  });
+}
+
+}  // namespace
+
+OP_FULL(aclnnInplaceZero, elementwise(selfRef), fast::zero(selfRef)) { fill_all(selfRef, 0); }
+OP_FULL(aclnnInplaceOne, elementwise(selfRef), fast::fill(selfRef, 1)) { fill_all(selfRef, 1); }
+OP_FULL(aclnnInplaceFillScalar, elementwise(selfRef), fast::fill(selfRef, value)) { fill_all(selfRef, value); }
 OP_COST(aclnnInplaceFillTensor, elementwise(selfRef)) {
   at::cpu::fill_(selfRef, value.dim() == 0 ? value : value.reshape({}));
 }
