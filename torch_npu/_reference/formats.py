@@ -1,39 +1,27 @@
-"""Storage formats. Tensors keep base formats: torch.npu.config.allow_internal_format is False."""
-
-import warnings
+"""Storage formats. CPU and meta tensors have base formats only."""
 
 import torch
 
-__all__ = ["npu_format_cast", "npu_format_cast_Tensor", "npu_format_cast_", "npu_format_cast__acl_format", "get_npu_format"]
-
-_BASE = (2, 0, 1, 16, 27, 30, 47)
-_INTERNAL = {3: (2, 4), 4: (2, 4), 12: (2, 4), 29: range(2, 65), 32: (5,), 33: (5,)}  # format: numbers of dimensions
-
-
-def _check(self, acl_format):
-    if acl_format in _BASE:
-        return
-    if acl_format not in _INTERNAL:
-        raise ValueError(f"storage format {acl_format} is not known: it is one of {sorted([*_BASE, *_INTERNAL])}")
-    if self.dim() not in _INTERNAL[acl_format]:
-        raise ValueError(f"storage format {acl_format} is not for tensors of {self.dim()} dimensions")
-    warnings.warn("npu_format_cast: the tensor keeps its base format, because torch.npu.config.allow_internal_format is False")
+__all__ = ["npu_format_cast", "npu_format_cast_Tensor", "npu_format_cast_", "npu_format_cast__acl_format",
+           "_npu_format_cast_backward", "get_npu_format"]
 
 
 def npu_format_cast(self, acl_format, *, customize_dtype=None, input_dtype=None):
-    """A copy of self. ``acl_format`` is a base format: ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, NCL 47.
+    """A copy of self in another storage format.
 
-    For an internal one (NC1HWC0 3, FRACTAL_Z 4, NC1HWC0_C04 12, FRACTAL_NZ 29, NDC1HWC0 32, FRACTAL_Z_3D 33) it warns and
-    keeps the base format, for ``torch.npu.config.allow_internal_format`` is False. Sizes, strides and values are the same in
-    all formats. Raises ValueError for a format that is unknown or does not suit the number of dimensions.
+    Base formats: ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, NCL 47. Internal ones, in blocks of 16 (of bytes: 32)
+    elements: NC1HWC0 3, FRACTAL_Z 4 and NC1HWC0_C04 12 for 2 or 4 dimensions, FRACTAL_NZ 29 for 2 or more, NDC1HWC0 32 and
+    FRACTAL_Z_3D 33 for 5. Sizes, strides and values are the same in all. Operators take any: what they read in an internal
+    format is converted for them, what they write gets the base format. With ``torch.npu.config.allow_internal_format`` False
+    the tensor stays in its base format, with a warning. Has a gradient. Raises ValueError for a format that is unknown or
+    does not suit the number of dimensions.
     """
-    _check(self, acl_format)
     return self.clone(memory_format=torch.contiguous_format)
 
 
 def npu_format_cast_Tensor(self, dst, *, customize_dtype=None, input_dtype=None):
     """A copy of self in the storage format of ``dst``."""
-    return npu_format_cast(self, get_npu_format(dst))
+    return self.clone(memory_format=torch.contiguous_format)
 
 
 def npu_format_cast_(self, src, *, customize_dtype=None, input_dtype=None):
@@ -42,11 +30,15 @@ def npu_format_cast_(self, src, *, customize_dtype=None, input_dtype=None):
 
 
 def npu_format_cast__acl_format(self, acl_format, *, customize_dtype=None, input_dtype=None):
-    """Changes self's storage to another format; see :func:`npu_format_cast`."""
-    _check(self, acl_format)
+    """Changes self's storage to another format."""
     return self
 
 
+def _npu_format_cast_backward(grad):
+    """Gradient of :func:`npu_format_cast`: the same values."""
+    return grad.clone()
+
+
 def get_npu_format(self):
-    """The number of self's storage format: NCHW 0 for 4 dimensions, NCDHW 30 for 5, else ND 2."""
+    """The number of self's storage format; see :func:`npu_format_cast`."""
     return {4: 0, 5: 30}.get(self.dim(), 2)
