@@ -34,7 +34,11 @@ void settle_math_bits(const at::Tensor& dst, const at::Tensor& src) {
 }
 
 // The tensor as its memory lies, without conj and neg bits.
-at::Tensor physical(const at::Tensor& tensor) {
+at::Tensor physical(const at::Tensor& tensor, bool written) {
+  if (C10_UNLIKELY(op::internal_format(*tensor.unsafeGetTensorImpl()) != nullptr)) {
+    if (!written) return physical(op::normalized(tensor), false);
+    op::normalize_storage(tensor.storage());
+  }
   if (C10_LIKELY(!tensor.is_conj() && !tensor.is_neg())) return tensor;
   auto plain = tensor.detach();
   plain._set_conj(false);
@@ -107,7 +111,7 @@ void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blockin
 
 void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (dst.numel() == 0) return;
-  const at::Tensor to = physical(dst), from = physical(src);
+  const at::Tensor to = physical(dst, true), from = physical(src, false);
   const bool to_npu = to.is_privateuseone(), from_npu = from.is_privateuseone();
   if (to_npu && from_npu) {
     if (to.device() == from.device()) {
@@ -145,8 +149,9 @@ at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) 
   return dst;
 }
 
-at::Scalar _local_scalar_dense(const at::Tensor& self) {
-  core::DeviceGuard guard(self.device().index());
+at::Scalar _local_scalar_dense(const at::Tensor& given) {
+  core::DeviceGuard guard(given.device().index());
+  const at::Tensor self = op::internal_format(*given.unsafeGetTensorImpl()) ? op::normalized(given) : given;
   alignas(16) char bytes[16];
   copy_bytes(bytes, self.const_data_ptr(), self.element_size(), ACL_MEMCPY_DEVICE_TO_HOST, true);
   const auto tensor = at::from_blob(bytes, {}, at::TensorOptions().dtype(self.scalar_type()));

@@ -7,6 +7,7 @@
 #include "distributed/batch.h"
 #include "distributed/error.h"
 #include "distributed/types.h"
+#include "op/formats.h"
 
 namespace torch_npu::distributed {
 
@@ -58,6 +59,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
   const auto device = tensor.device().index();
   core::DeviceGuard guard(device);
   at::AutoDispatchBelowADInplaceOrView no_autograd;
+  op::normalize_storage(tensor.storage());
   if (batch_) {
     const auto current = core::current_stream(device);
     batch_->begin(communicator(device), current);

@@ -11,6 +11,7 @@
 #include "distributed/batch.h"
 #include "distributed/error.h"
 #include "distributed/watchdog.h"
+#include "op/formats.h"
 
 namespace torch_npu::distributed {
 namespace {
@@ -55,6 +56,7 @@ c10::DeviceIndex common_device(const char* name, at::TensorList inputs, at::Tens
       TORCH_CHECK_VALUE(device < 0 || device == tensor.device().index(), name, ": tensors on npu:", static_cast<int>(device), " and ",
                         tensor.device(), " in one call");
       device = tensor.device().index();
+      op::normalize_storage(tensor.storage());   // HCCL reads and writes memory as it stands
     }
   }
   TORCH_CHECK_VALUE(device >= 0, name, ": no tensors");

@@ -1,4 +1,5 @@
 #include "memory/device_allocator.h"
+#include "memory/formatted.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/GPUTrace.h>
@@ -178,6 +179,8 @@ void reset_locks_after_fork() {
 
 void resize_storage(const c10::Storage& storage, size_t bytes) {
   auto* impl = storage.unsafeGetStorageImpl();
+  TORCH_CHECK(bytes == 0 || !internal_format(impl->data_ptr()),
+              "a storage in an internal format cannot be resized: give it the base format first, by npu_format_cast_(tensor, 2)");
   const core::DeviceGuard guard(storage.device().index());
   c10::DataPtr data = instance().allocate(bytes);
   instance().copy_data(data.get(), impl->data(), std::min(bytes, impl->nbytes()));
@@ -229,7 +232,8 @@ Heap& heap(c10::DeviceIndex device) {
   return *created.release();  // lives as long as the process
 }
 
-void record_stream(const c10::DataPtr& data, core::Stream stream) {
+void record_stream(const c10::DataPtr& given, core::Stream stream) {
+  const c10::DataPtr& data = underlying(given);
   if (data.get_deleter() != &free_block || !data.get_context()) return;
   auto* block = static_cast<Block*>(data.get_context());
   block->pool->heap->record_stream(block, stream.unwrap());

@@ -10,6 +10,29 @@ void detail::throw_no_acl_type(c10::ScalarType type) {
   TORCH_CHECK_TYPE(false, "the NPU has no data type for ", type);
 }
 
+thread_local constinit const char* described_operator = nullptr;
+
+namespace {
+
+// CANN declares the target of these operators as if they only read it.
+bool writes_what_it_reads(const char* op) {
+  if (!op) return false;
+  const std::string_view name(op);
+  return name.starts_with("aclnnInplace") || name.starts_with("aclnnApply") || name.starts_with("aclnnForeach") ||
+      name.starts_with("aclnnRReluWithNoise") || name == "aclnnAsStrided" || name == "aclnnNdtri" || name == "aclnnAmpUpdateScale";
+}
+
+}  // namespace
+
+aclTensor* describe_formatted(const at::Tensor& tensor, at::Tensor& owned, bool written) {
+  if (written || writes_what_it_reads(described_operator)) {
+    normalize_storage(tensor.storage());
+    return describe_local(*tensor.unsafeGetTensorImpl());
+  }
+  owned = normalized(tensor);
+  return describe_local(*owned.unsafeGetTensorImpl());
+}
+
 aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned) {
   if (!tensor.defined()) return nullptr;
   const c10::Device here(c10::DeviceType::PrivateUse1, core::thread_state.device);

@@ -18,6 +18,7 @@
 #include "acl/runtime.h"
 #include "core/thread_state.h"
 #include "op/dtype.h"
+#include "op/formats.h"
 
 namespace torch_npu::op {
 
@@ -45,10 +46,17 @@ inline bool has_math_bits(const c10::TensorImpl& impl) {
   return impl.key_set().has_any(kBits);
 }
 
-inline aclTensor* describe(const at::Tensor& tensor, at::Tensor& owned) {
+// The operator whose arguments this thread describes; null outside the op-runner.
+C10_EXPORT extern thread_local constinit const char* described_operator __attribute__((tls_model("initial-exec")));
+// A tensor in an internal format: a copy in the base format is described, or, where the operator writes to it, its
+// storage is given the base format.
+C10_EXPORT aclTensor* describe_formatted(const at::Tensor& tensor, at::Tensor& owned, bool written);
+
+inline aclTensor* describe(const at::Tensor& tensor, at::Tensor& owned, bool written = false) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   if (C10_LIKELY(impl->key_set().has_backend(c10::BackendComponent::PrivateUse1Bit) && tensor.defined() &&
                  impl->device().index() == core::thread_state.device && !has_math_bits(*impl))) {
+    if (C10_UNLIKELY(internal_format(*impl) != nullptr)) return describe_formatted(tensor, owned, written);
     return describe_local(*impl);
   }
   return describe_foreign(tensor, owned);
@@ -102,14 +110,15 @@ class Descriptor<char*> {
   const char* text_;
 };
 
+template <bool kWritten>
 class TensorDescriptor {
  public:
-  explicit TensorDescriptor(const at::Tensor& tensor) : raw_(describe(tensor, owned_)) {}
+  explicit TensorDescriptor(const at::Tensor& tensor) : raw_(describe(tensor, owned_, kWritten)) {}
   explicit TensorDescriptor(const std::optional<at::Tensor>& tensor) {
-    if (tensor && tensor->defined()) raw_ = describe(*tensor, owned_);
+    if (tensor && tensor->defined()) raw_ = describe(*tensor, owned_, kWritten);
   }
   explicit TensorDescriptor(const at::OptionalTensorRef& tensor) {
-    if (tensor.has_value() && tensor->defined()) raw_ = describe(*tensor, owned_);
+    if (tensor.has_value() && tensor->defined()) raw_ = describe(*tensor, owned_, kWritten);
   }
   explicit TensorDescriptor(std::nullptr_t) {}
   ~TensorDescriptor() {
@@ -125,12 +134,12 @@ class TensorDescriptor {
 };
 
 template <>
-class Descriptor<const aclTensor*> : public TensorDescriptor {
-  using TensorDescriptor::TensorDescriptor;
+class Descriptor<const aclTensor*> : public TensorDescriptor<false> {
+  using TensorDescriptor<false>::TensorDescriptor;
 };
 template <>
-class Descriptor<aclTensor*> : public TensorDescriptor {
-  using TensorDescriptor::TensorDescriptor;
+class Descriptor<aclTensor*> : public TensorDescriptor<true> {
+  using TensorDescriptor<true>::TensorDescriptor;
 };
 
 template <>
@@ -201,6 +210,7 @@ class Descriptor<const aclFloatArray*> {
 };
 
 // An empty list is null.
+template <bool kWritten>
 class TensorListDescriptor {
  public:
   explicit TensorListDescriptor(at::TensorList tensors) { make(tensors); }
@@ -220,7 +230,7 @@ class TensorListDescriptor {
     c10::SmallVector<const aclTensor*, 16> elements;
     for (const auto& tensor : tensors) {
       at::Tensor owned;
-      elements.push_back(describe(tensor, owned));
+      elements.push_back(describe(tensor, owned, kWritten));
       if (owned.defined()) owned_.push_back(std::move(owned));
     }
     if (!elements.empty()) raw_ = acl::aclCreateTensorList(elements.data(), elements.size());
@@ -231,12 +241,12 @@ class TensorListDescriptor {
 };
 
 template <>
-class Descriptor<const aclTensorList*> : public TensorListDescriptor {
-  using TensorListDescriptor::TensorListDescriptor;
+class Descriptor<const aclTensorList*> : public TensorListDescriptor<false> {
+  using TensorListDescriptor<false>::TensorListDescriptor;
 };
 template <>
-class Descriptor<aclTensorList*> : public TensorListDescriptor {
-  using TensorListDescriptor::TensorListDescriptor;
+class Descriptor<aclTensorList*> : public TensorListDescriptor<true> {
+  using TensorListDescriptor<true>::TensorListDescriptor;
 };
 
 template <>

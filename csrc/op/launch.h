@@ -107,6 +107,7 @@ struct Launcher<std::tuple<P...>> {
     const auto stream = core::current_raw_stream();
     uint64_t workspace_size = 0;
     aclOpExecutor* executor = nullptr;
+    described_operator = op.name();
     const std::tuple<Descriptor<P>...> descriptors(arguments...);
     int status = std::apply(
         [&](const auto&... descriptor) { return op.phase_one()(descriptor.get()..., &workspace_size, &executor); }, descriptors);

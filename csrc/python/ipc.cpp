@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/stream.h"
 #include "memory/device_allocator.h"
+#include "op/formats.h"
 #include "python/bindings.h"
 
 namespace torch_npu::python {
@@ -149,6 +150,7 @@ c10::Storage own_storage(const CounterAddress& address) {
 MemoryHandle lend(const c10::Storage& storage) {
   TORCH_CHECK(storage.device_type() == c10::DeviceType::PrivateUse1, "expected an npu storage, got ", storage.device());
   collect_lent();
+  op::normalize_storage(storage);
   const auto device = storage.device().index();
   core::current_stream(device).synchronize();
 

@@ -1,8 +1,10 @@
 // Operators: the ledger of those that ran on the CPU.
 #include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "aten/custom/table.h"
 #include "aten/fallback.h"
+#include "op/formats.h"
 #include "python/bindings.h"
 
 namespace torch_npu::python {
@@ -35,6 +37,7 @@ py::list custom_operators_with_gradient() {
 
 void init_ops(py::module_& module) {
   module.def("_custom_ops", &custom_operators);
+  module.def("_raw_memory", &op::raw_memory);
   module.def("_custom_ops_with_gradient", &custom_operators_with_gradient);
   module.def("_fallback_ledger", &ledger);
   module.def("_reset_fallback_ledger", &native::reset_fallback_ledger);

@@ -34,13 +34,18 @@ def test_set_option():
         torch.npu.set_option({"fallback_warning": "perhaps"})
 
 
+def test_internal_formats():
+    assert torch.npu.config.allow_internal_format is True
+    torch.npu.set_option({"ALLOW_INTERNAL_FORMAT": "disable"})
+    assert torch.npu.config.allow_internal_format is False
+    torch.npu.config.allow_internal_format = True
+
+
 def test_what_is_not_there_says_so():
     torch.npu.set_compile_mode(jit_compile=False)
     assert torch.npu.is_jit_compile_false()
-    torch.npu.config.allow_internal_format = False
     for call in (
         lambda: torch.npu.set_compile_mode(jit_compile=True),
-        lambda: setattr(torch.npu.config, "allow_internal_format", True),
         torch.npu.current_blas_handle,
     ):
         with pytest.raises(NotImplementedError):

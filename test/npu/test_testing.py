@@ -173,7 +173,7 @@ import numpy as np
 
 class TestAdd(TestCase):
     def test_add(self):
-        cpu, npu = create_common_tensor([np.float32, -1, (4, 5)], -1, 1)
+        cpu, npu = create_common_tensor([np.float32, 2, (4, 5)], -1, 1)
         self.assertRtolEqual((cpu + cpu).numpy(), (npu + npu).cpu().numpy())
 
 run_tests()

@@ -140,7 +140,7 @@ def test_every_operator_has_a_reference_a_docstring_and_a_test():
             assert list(inspect.signature(reference).parameters) == names, overload
         if name not in CASES and not name.endswith(("_backward", "_grad")):
             untested.add(name)
-    assert untested <= SEEDED
+    assert untested <= SEEDED | {"npu_format_cast", "npu_format_cast_", "get_npu_format"}  # test_formats.py
 
 
 def test_defaults_are_the_schemas():

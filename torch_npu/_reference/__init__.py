@@ -4,9 +4,9 @@ They are the operators' documentation, their kernels for CPU tensors, their shap
 kernels are tested against. Arithmetic of float16 and bfloat16 is done in float32.
 """
 
-from torch_npu._reference import activation, attention, boxes, loss, matrix, moe, norm, quant, rotary, shape
+from torch_npu._reference import activation, attention, boxes, formats, loss, matrix, moe, norm, quant, rotary, shape
 
-_FAMILIES = (norm, activation, rotary, attention, shape, matrix, loss, moe, quant, boxes)
+_FAMILIES = (norm, activation, rotary, attention, shape, matrix, formats, loss, moe, quant, boxes)
 
 
 def find(name):

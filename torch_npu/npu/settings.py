@@ -16,18 +16,9 @@ class _ConvSettings:
 
 
 class _Config:
-    """``torch.npu.config``: ``allow_internal_format`` is False and cannot be changed."""
+    """``torch.npu.config``: ``allow_internal_format`` lets npu_format_cast use the NPU's internal storage formats."""
 
-    @property
-    def allow_internal_format(self):
-        return False
-
-    @allow_internal_format.setter
-    def allow_internal_format(self, value):
-        if value:
-            raise NotImplementedError(
-                "tensors are always kept in their base format (ND): leave torch.npu.config.allow_internal_format False"
-            )
+    allow_internal_format = _options.flag_property("allow_internal_format")
 
 
 matmul = _MatmulSettings()

@@ -1,0 +1,30 @@
+// Storage formats: their layouts, and conversions between them. See Note [Formats] in memory/formatted.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "memory/formatted.h"
+
+namespace torch_npu::op {
+
+using memory::is_base_format;
+// Throws for a format that is unknown or does not suit the number of dimensions.
+C10_EXPORT at::DimVector physical_sizes(at::IntArrayRef sizes, int64_t format, c10::ScalarType dtype);
+
+// The format of a tensor's memory; for ordinary memory the base format of its rank.
+C10_EXPORT int64_t format_of(const at::Tensor& tensor);
+// A copy in another format, contiguous in the base format's sizes.
+C10_EXPORT at::Tensor cast_to_format(const at::Tensor& tensor, int64_t format);
+
+// Null where the bytes of the tensor lie as its strides say.
+inline const memory::FormattedMemory* internal_format(const c10::TensorImpl& impl) {
+  return memory::internal_format(impl.unsafe_storage().data_ptr());
+}
+// The bytes of a tensor's storage as they lie in the device's memory, as uint8 on the CPU.
+C10_EXPORT at::Tensor raw_memory(const at::Tensor& tensor);
+// The same view of a copy in the base format.
+C10_EXPORT at::Tensor normalized(const at::Tensor& tensor);
+// Gives the storage itself the base format, for whoever writes to it.
+C10_EXPORT void normalize_storage(const c10::Storage& storage);
+
+}  // namespace torch_npu::op

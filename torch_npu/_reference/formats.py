@@ -1,0 +1,44 @@
+"""Storage formats. CPU and meta tensors have base formats only."""
+
+import torch
+
+__all__ = ["npu_format_cast", "npu_format_cast_Tensor", "npu_format_cast_", "npu_format_cast__acl_format",
+           "_npu_format_cast_backward", "get_npu_format"]
+
+
+def npu_format_cast(self, acl_format, *, customize_dtype=None, input_dtype=None):
+    """A copy of self in another storage format.
+
+    Base formats: ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, NCL 47. Internal ones, in blocks of 16 (of bytes: 32)
+    elements: NC1HWC0 3, FRACTAL_Z 4 and NC1HWC0_C04 12 for 2 or 4 dimensions, FRACTAL_NZ 29 for 2 or more, NDC1HWC0 32 and
+    FRACTAL_Z_3D 33 for 5. Sizes, strides and values are the same in all. Operators take any: what they read in an internal
+    format is converted for them, what they write gets the base format. With ``torch.npu.config.allow_internal_format`` False
+    the tensor stays in its base format, with a warning. Has a gradient. Raises ValueError for a format that is unknown or
+    does not suit the number of dimensions.
+    """
+    return self.clone(memory_format=torch.contiguous_format)
+
+
+def npu_format_cast_Tensor(self, dst, *, customize_dtype=None, input_dtype=None):
+    """A copy of self in the storage format of ``dst``."""
+    return self.clone(memory_format=torch.contiguous_format)
+
+
+def npu_format_cast_(self, src, *, customize_dtype=None, input_dtype=None):
+    """Changes self's storage to the format of ``src``."""
+    return self
+
+
+def npu_format_cast__acl_format(self, acl_format, *, customize_dtype=None, input_dtype=None):
+    """Changes self's storage to another format."""
+    return self
+
+
+def _npu_format_cast_backward(grad):
+    """Gradient of :func:`npu_format_cast`: the same values."""
+    return grad.clone()
+
+
+def get_npu_format(self):
+    """The number of self's storage format; see :func:`npu_format_cast`."""
+    return {4: 0, 5: 30}.get(self.dim(), 2)
