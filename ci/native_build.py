@@ -75,7 +75,8 @@ def build(torch: str, output: pathlib.Path, *arguments: str) -> None:
     ninja = find_tool("ninja")
     subprocess.check_call([
         find_tool("cmake"), "-S", str(ROOT), "-B", folder, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}",
-        f"-DPython_EXECUTABLE={sys.executable}", f"-DTORCH_DIR={torch_folder()}", f"-DTORCH_NPU_OUTPUT_DIR={output}",
+        f"-DPython_EXECUTABLE={sys.executable}", f"-DPython3_EXECUTABLE={sys.executable}", f"-DTORCH_DIR={torch_folder()}",
+        f"-DTORCH_NPU_OUTPUT_DIR={output}",
         *arguments, *shlex.split(os.environ.get("TORCH_NPU_CMAKE_ARGS", ""))], stdout=subprocess.DEVNULL)
     jobs = os.environ.get("MAX_JOBS")
     subprocess.check_call([ninja, "-C", folder, *(["-j", jobs] if jobs else [])])

@@ -15,15 +15,31 @@
 // DeviceGuardImplInterface::isStreamCapturing.
 #define TORCH_NPU_HAS_STREAM_CAPTURING TORCH_NPU_TORCH_AT_LEAST(2, 12)
 
-// Members of c10d::Backend and c10d::Work that 2.9 made virtual or added: setTimeout, getBackendOptions, setGroupUid, split;
-// blockCurrentStream. They override where they can and are plain functions before.
+// Members of c10d::Backend and c10d::Work that override in these versions and later, and are plain functions before:
+// 2.9: setTimeout, getBackendOptions, split, blockCurrentStream. 2.10: setGroupUid.
 // NPU_GROUP_OPTIONS: what c10d::Backend::Options says of the group since 2.9, in our own options before.
 #if TORCH_NPU_TORCH_AT_LEAST(2, 9)
-#define NPU_BACKEND_2_9 override
+#define NPU_OVERRIDE_2_9 override
 #define NPU_GROUP_OPTIONS
 #else
-#define NPU_BACKEND_2_9
+#define NPU_OVERRIDE_2_9
 #define NPU_GROUP_OPTIONS \
   std::string group_name, group_desc; \
   std::vector<uint64_t> global_ranks_in_group;
+#endif
+#if TORCH_NPU_TORCH_AT_LEAST(2, 10)
+#define NPU_OVERRIDE_2_10 override
+#else
+#define NPU_OVERRIDE_2_10
+#endif
+// Names in c10d: of a kind of operation, and of the factor of PREMUL_SUM.
+#if TORCH_NPU_TORCH_AT_LEAST(2, 12)
+#define NPU_REDUCE_SCATTER_TENSOR_COALESCED REDUCE_SCATTER_TENSOR_COALESCED
+#else
+#define NPU_REDUCE_SCATTER_TENSOR_COALESCED COALESCED
+#endif
+#if TORCH_NPU_TORCH_AT_LEAST(2, 13)
+#define NPU_PREMUL_SUPPLEMENT PreMulSumSupplement
+#else
+#define NPU_PREMUL_SUPPLEMENT NCCLPreMulSumSupplement
 #endif

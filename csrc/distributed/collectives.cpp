@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "acl/hccl.h"
+#include "core/compat.h"
 #include "distributed/batch.h"
 #include "distributed/error.h"
 #include "distributed/types.h"
@@ -155,7 +156,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce_scatter_tensor_coalesced
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "reduce_scatter_tensor_coalesced: ", outputs.size(), " outputs for ", inputs.size(),
                     " inputs");
   for (size_t i = 0; i < inputs.size(); ++i) check_parts(inputs[i], outputs[i], size_, "reduce_scatter_tensor_coalesced");
-  return run({OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced", options.timeout, options.asyncOp}, inputs, outputs,
+  return run({OpType::NPU_REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced", options.timeout, options.asyncOp}, inputs, outputs,
              [&](HcclComm comm, aclrtStream stream) {
                for (size_t i = 0; i < inputs.size(); ++i) {
                  const Reduction reduction(options.reduceOp, outputs[i].scalar_type(), size_, "reduce_scatter_tensor_coalesced");

@@ -44,9 +44,9 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   const std::string getBackendName() const override { return "hccl"; }
   bool supportsCoalescing() const override { return true; }
   bool supportsSplitting() const override { return true; }
-  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() NPU_BACKEND_2_9 { return options_; }
-  void setTimeout(std::chrono::milliseconds timeout) NPU_BACKEND_2_9;
-  void setGroupUid(const std::string& name) NPU_BACKEND_2_9;
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() NPU_OVERRIDE_2_9 { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) NPU_OVERRIDE_2_9;
+  void setGroupUid(const std::string& name) NPU_OVERRIDE_2_10;
 
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override;
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
@@ -86,7 +86,7 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override { return state_->collectives.load(); }
   void enableCollectivesTiming() override { timing_ = true; }
   c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) NPU_BACKEND_2_9;
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) NPU_OVERRIDE_2_9;
   void eagerConnectSingleDevice(at::Device device) override;
   c10d::ErrorType getError() override;
   // Everything in flight fails, the communicators end.

@@ -4,6 +4,8 @@
 #include <ATen/ops/mul.h>
 #include <c10/util/Exception.h>
 
+#include "core/compat.h"
+
 namespace torch_npu::distributed {
 namespace {
 
@@ -68,7 +70,7 @@ Reduction::Reduction(const c10d::ReduceOp& op, at::ScalarType dtype, int ranks, 
       return;
     case Op::PREMUL_SUM: {
       TORCH_CHECK_TYPE(at::isFloatingType(dtype) || complex_, where, ": PREMUL_SUM needs floating-point tensors, got ", dtype);
-      const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+      const auto* supplement = dynamic_cast<const c10d::NPU_PREMUL_SUPPLEMENT*>(op.supplement_.get());
       TORCH_CHECK_VALUE(supplement, where, ": PREMUL_SUM without its factor; make it with torch.distributed._make_nccl_premul_sum");
       scale_ = true;
       tensor_factor_ = supplement->tensor_factor;
