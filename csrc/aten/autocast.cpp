@@ -10,11 +10,8 @@
 namespace torch_npu::native {
 namespace {
 
-// PyTorch's lists name these without a namespace.
-using at::IntArrayRef;
-using at::Scalar;
-using at::ScalarType;
-using at::Tensor;
+// PyTorch's lists name types of ATen without a namespace; which ones depends on the version.
+using namespace at;
 
 // The sigmoid before it may round to 0 or 1 in half precision, whose logarithm is infinite.
 at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
