@@ -1,48 +1,16 @@
 """torch.compile: tells Dynamo about streams, events and devices of the NPU.
 
 torch._dynamo takes seconds to import and most programs never need it, so the registration waits for the
-import of the module that holds the table; no public hook exists for that moment.
+import of the module that holds the table.
 """
 
-import importlib.util
-import sys
+from torch_npu import _import_hook
 
 _TABLE = "torch._dynamo.device_interface"
 
 
 def register_when_imported():
-    if _TABLE in sys.modules:
-        _register(sys.modules[_TABLE])
-    else:
-        sys.meta_path.insert(0, _Finder())
-
-
-class _Finder:
-    """Watches for one module, lets the other finders load it, and leaves."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != _TABLE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        return spec
-
-
-class _Loader:
-    def __init__(self, loader):
-        self._loader = loader
-
-    def __getattr__(self, name):
-        return getattr(self._loader, name)
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        self._loader.exec_module(module)
-        _register(module)
+    _import_hook.when_imported(_TABLE, _register)
 
 
 def _make_interface(table):

@@ -78,38 +78,7 @@ def durations(rank, world):
     dist.destroy_process_group(group)
 
 
-def no_leak(rank, world):
-    import gc
-    import os
-
-    def held():
-        gc.collect()
-        torch.npu.synchronize()
-        return torch.npu.memory_allocated(), len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-
-    x, y = torch.ones(1000, device="npu"), torch.empty(world * 1000, device="npu")
-
-    def turn():
-        dist.all_reduce(x, dist.ReduceOp.AVG)
-        dist.all_gather_into_tensor(y, x, async_op=True).wait()
-        dist.all_gather([torch.empty(1000, device="npu") for _ in range(world)], x)
-        dist.batch_isend_irecv([dist.P2POp(dist.isend, x, (rank + 1) % world),
-                                dist.P2POp(dist.irecv, torch.empty_like(x), (rank - 1) % world)])[0].wait()
-
-    for _ in range(20):
-        turn()
-    before = held()
-    for _ in range(300):
-        turn()
-    dist.barrier()
-    assert held() == before
-
-
 @pytest.mark.parametrize("check", [asynchronous, futures, memory_is_not_reused_early, side_streams, durations],
                          ids=lambda check: check.__name__)
 def test_work(ranks, check):
     ranks.run(check)
-
-
-def test_many_operations_leave_nothing_behind(two):
-    two.run(no_leak)

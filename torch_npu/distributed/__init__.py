@@ -6,7 +6,7 @@ for NPUs) and ``init_process_group("cpu:gloo,npu:hccl")``.
 
 import atexit
 
-from torch_npu import _C
+from torch_npu import _C, _import_hook
 
 __all__ = ["ProcessGroupHCCL", "is_hccl_available"]
 
@@ -41,4 +41,11 @@ def _register():
     # The published package has the class at this address, and programs import it from there.
     sys.modules["torch_npu._C._distributed_c10d"] = _C._distributed_c10d
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
+    _import_hook.when_imported("torch.distributed.tensor", _register_sharding)
     atexit.register(_C._distributed_c10d._stop_watchdog)
+
+
+def _register_sharding(module):
+    from torch_npu.distributed import _sharding
+
+    _sharding.register()

@@ -1,0 +1,45 @@
+"""What is to be done when, and if, the program imports a module. There is no public hook for that moment."""
+
+import importlib.util
+import sys
+
+
+def when_imported(name, act):
+    """Calls ``act(module)`` once the module ``name`` is imported: now, if it is already."""
+    if name in sys.modules:
+        act(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Finder(name, act))
+
+
+class _Finder:
+    """Watches for one module, lets the other finders load it, and leaves."""
+
+    def __init__(self, name, act):
+        self._name = name
+        self._act = act
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._act)
+        return spec
+
+
+class _Loader:
+    def __init__(self, loader, act):
+        self._loader = loader
+        self._act = act
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        self._loader.exec_module(module)
+        self._act(module)
