@@ -1,4 +1,5 @@
 """Storage formats: their layouts in memory, and that every operator computes the same with them."""
+import copy
 import io
 import math
 
@@ -148,11 +149,9 @@ def test_save_load_and_copies():
 def test_training_with_formatted_weights():
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 20, 3), torch.nn.Flatten(), torch.nn.Linear(20 * 16, 5))
-    reference = [p.detach().clone() for p in model.parameters()]
-    x, losses = torch.randn(4, 3, 6, 6), []
+    x, losses, start = torch.randn(4, 3, 6, 6), [], model
     for device in ("cpu", "npu"):
-        for parameter, value in zip(model.parameters(), reference):
-            parameter.data = value.clone().to(device)
+        model = copy.deepcopy(start).to(device)
         if device == "npu":
             torch_npu.npu_format_cast_(model[0].weight, FRACTAL_Z)
             model[2].weight.data = torch_npu.npu_format_cast(model[2].weight.data, FRACTAL_NZ)
@@ -174,11 +173,11 @@ def test_gradient_and_record_stream():
     cast.detach().record_stream(torch.npu.Stream())
 
 
-def test_not_allowed():
+def test_not_allowed(capfd):
     torch.npu.config.allow_internal_format = False
     try:
-        with pytest.warns(UserWarning, match="allow_internal_format"):
-            cast = torch_npu.npu_format_cast(make((4, 4)).npu(), FRACTAL_NZ)
+        cast = torch_npu.npu_format_cast(make((4, 4)).npu(), FRACTAL_NZ)
+        assert "allow_internal_format" in capfd.readouterr().err   # torch.ops calls warn in C++, on stderr
         assert torch_npu.get_npu_format(cast) == ND
     finally:
         torch.npu.config.allow_internal_format = True
