@@ -90,7 +90,22 @@ def _scaler_shares_overflow():
     torch.amp.GradScaler._unscale_grads_ = _unscale_grads_
 
 
-PATCHES = (_dlpack_device, _monitored_barrier, _bf16_hooks, _scaler_shares_overflow)
+def _deterministic_algorithms():
+    """torch.use_deterministic_algorithms tells no device of the change, and CANN has a switch of its own. Needed as long as
+    PyTorch has no such hook. A change from C++ reaches CANN when Python next makes one.
+    """
+    original = torch._C._set_deterministic_algorithms
+
+    def _set_deterministic_algorithms(*args, **kwargs):
+        original(*args, **kwargs)
+        import torch_npu
+
+        torch_npu._C._follow_determinism()
+
+    torch._C._set_deterministic_algorithms = _set_deterministic_algorithms
+
+
+PATCHES = (_dlpack_device, _monitored_barrier, _bf16_hooks, _scaler_shares_overflow, _deterministic_algorithms)
 
 
 def apply():
