@@ -1,38 +1,40 @@
-"""torch.compile: tells Dynamo about streams, events and devices of the NPU.
+"""torch.compile: tells Dynamo about streams, events and devices of the NPU, and AOTAutograd about its generators.
 
-torch._dynamo takes seconds to import and most programs never need it, so the registration waits for the
-import of the module that holds the table; no public hook exists for that moment.
+torch._dynamo takes seconds to import and most programs never need it, so each registration waits for the
+import of the module that holds its table; no public hook exists for that moment.
 """
 
 import importlib.util
 import sys
 
-_TABLE = "torch._dynamo.device_interface"
-
 
 def register_when_imported():
-    if _TABLE in sys.modules:
-        _register(sys.modules[_TABLE])
-    else:
-        sys.meta_path.insert(0, _Finder())
+    for name, register in _TABLES.items():
+        if name in sys.modules:
+            register(sys.modules[name])
+        else:
+            sys.meta_path.insert(0, _Finder(name, register))
 
 
 class _Finder:
     """Watches for one module, lets the other finders load it, and leaves."""
 
+    def __init__(self, name, register):
+        self._name, self._register = name, register
+
     def find_spec(self, name, path=None, target=None):
-        if name != _TABLE:
+        if name != self._name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader, self._register)
         return spec
 
 
 class _Loader:
-    def __init__(self, loader):
-        self._loader = loader
+    def __init__(self, loader, register):
+        self._loader, self._register = loader, register
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -42,7 +44,7 @@ class _Loader:
 
     def exec_module(self, module):
         self._loader.exec_module(module)
-        _register(module)
+        self._register(module)
 
 
 def _make_interface(table):
@@ -100,10 +102,19 @@ def _make_interface(table):
     return NpuInterface
 
 
-def _register(table):
+def _register_device(table):
     import torch
 
     interface = _make_interface(table)
     table.register_interface_for_device("npu", interface)
     for index in range(torch.npu.device_count()):
         table.register_interface_for_device(f"npu:{index}", interface)
+
+
+def _register_generators(utils):
+    """A recomputed region draws the numbers it drew at first. Through torch 2.12 the NPU cannot say that it can do so."""
+    if hasattr(utils, "register_graphsafe_rng_device_type"):
+        utils.register_graphsafe_rng_device_type("npu")
+
+
+_TABLES = {"torch._dynamo.device_interface": _register_device, "torch._functorch._aot_autograd.utils": _register_generators}
