@@ -4,6 +4,8 @@ import re
 import sys
 from typing import Dict, NamedTuple, Tuple
 
+from . import layouts
+
 
 class Schemas(NamedTuple):
     functions: Dict[str, "NativeFunction"]      # noqa: F821 - torchgen.model
@@ -11,6 +13,7 @@ class Schemas(NamedTuple):
     composites: Dict[str, str]                  # overload -> torch's device-independent kernel in at::native
     torch_version: Tuple[int, int]
     includes: pathlib.Path
+    shared: Dict[str, Dict[str, object]] = {}   # layout -> overload -> the kernel that all devices share
 
     def has_header(self, name: str) -> bool:
         """Whether the wheel ships ATen/ops/<name>."""
@@ -39,7 +42,8 @@ def load(torch_dir: pathlib.Path) -> Schemas:
     for group in get_grouped_native_functions(parsed):
         if isinstance(group, NativeFunctionsGroup):
             groups.update({str(f.func.name): group for f in group.functions()})
-    return Schemas({str(f.func.name): f for f in parsed}, groups, composites, _version(torch_dir), torch_dir / "include")
+    return Schemas({str(f.func.name): f for f in parsed}, groups, composites, _version(torch_dir), torch_dir / "include",
+                   layouts.shared(everything.backend_indices, parsed))
 
 
 def _version(torch_dir: pathlib.Path) -> Tuple[int, int]:

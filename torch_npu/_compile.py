@@ -1,16 +1,15 @@
-"""torch.compile: tells Dynamo about streams, events and devices of the NPU.
+"""torch.compile: tells Dynamo about streams, events and devices of the NPU, and AOTAutograd about its generators.
 
-torch._dynamo takes seconds to import and most programs never need it, so the registration waits for the
-import of the module that holds the table.
+torch._dynamo takes seconds to import and most programs never need it, so each registration waits for the
+import of the module that holds its table.
 """
 
 from torch_npu import _import_hook
 
-_TABLE = "torch._dynamo.device_interface"
-
 
 def register_when_imported():
-    _import_hook.when_imported(_TABLE, _register)
+    for name, register in _TABLES.items():
+        _import_hook.when_imported(name, register)
 
 
 def _make_interface(table):
@@ -68,10 +67,19 @@ def _make_interface(table):
     return NpuInterface
 
 
-def _register(table):
+def _register_device(table):
     import torch
 
     interface = _make_interface(table)
     table.register_interface_for_device("npu", interface)
     for index in range(torch.npu.device_count()):
         table.register_interface_for_device(f"npu:{index}", interface)
+
+
+def _register_generators(utils):
+    """A recomputed region draws the numbers it drew at first. Through torch 2.12 the NPU cannot say that it can do so."""
+    if hasattr(utils, "register_graphsafe_rng_device_type"):
+        utils.register_graphsafe_rng_device_type("npu")
+
+
+_TABLES = {"torch._dynamo.device_interface": _register_device, "torch._functorch._aot_autograd.utils": _register_generators}

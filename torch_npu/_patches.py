@@ -1,5 +1,7 @@
 """Changes to PyTorch that no hook allows. Each says why, and which torch no longer needs it."""
 
+import functools
+
 import torch
 
 
@@ -21,12 +23,27 @@ def _dlpack_device():
     torch.Tensor.__dlpack_device__ = __dlpack_device__
 
 
+def _dlpack_layout():
+    """Tensor.__dlpack__ hands out memory as it stands, and DLPack knows no internal storage formats. Needed as long as a
+    backend has no say in it.
+    """
+    original = torch.Tensor.__dlpack__
+
+    @functools.wraps(original)
+    def __dlpack__(self, *args, **kwargs):
+        if self.device.type == "npu":
+            from torch_npu import _C
+
+            _C._to_base_format(self)
+        return original(self, *args, **kwargs)
+
+    torch.Tensor.__dlpack__ = __dlpack__
+
+
 def _monitored_barrier():
     """torch.distributed.monitored_barrier refuses every backend but gloo by name. Needed through torch 2.13; remove it
     when the oldest supported torch asks the backend.
     """
-    import functools
-
     import torch.distributed as dist
 
     if not dist.is_available():
@@ -93,7 +110,22 @@ def _scaler_shares_overflow():
     torch.amp.GradScaler._unscale_grads_ = _unscale_grads_
 
 
-PATCHES = (_dlpack_device, _monitored_barrier, _bf16_hooks, _scaler_shares_overflow)
+def _deterministic_algorithms():
+    """torch.use_deterministic_algorithms tells no device of the change, and CANN has a switch of its own. Needed as long as
+    PyTorch has no such hook. A change from C++ reaches CANN when Python next makes one.
+    """
+    original = torch._C._set_deterministic_algorithms
+
+    def _set_deterministic_algorithms(*args, **kwargs):
+        original(*args, **kwargs)
+        import torch_npu
+
+        torch_npu._C._follow_determinism()
+
+    torch._C._set_deterministic_algorithms = _set_deterministic_algorithms
+
+
+PATCHES = (_dlpack_device, _dlpack_layout, _monitored_barrier, _bf16_hooks, _scaler_shares_overflow, _deterministic_algorithms)
 
 
 def apply():

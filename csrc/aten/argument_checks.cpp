@@ -54,6 +54,12 @@ OutSpec embedded(const at::Tensor& weight, const at::Tensor& indices) {
   return shaped(weight, with_tail(indices, indices.dim(), {weight.size(1)}));
 }
 
+OutSpec eyed(const at::Tensor& out, int64_t n, int64_t m) {
+  TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
+  TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
+  return shaped(out, {n, m});
+}
+
 OutSpec bucketized(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32) {
   TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
   return like(self, out_int32 ? at::kInt : at::kLong);
@@ -84,6 +90,11 @@ OutSpec traced(const at::Tensor& self) {
 const at::Tensor& one_number(const at::Tensor& value, const char* op) {
   TORCH_CHECK(value.dim() == 0, op, " only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
   return value;
+}
+
+const at::Tensor& number_for(const at::Tensor& self, const at::Tensor& value, const char* op) {
+  TORCH_CHECK(!value.is_complex() || self.is_complex(), op, ": value cannot be converted to type ", self.scalar_type(), " without overflow");
+  return one_number(value, op);
 }
 
 const at::Scalar& fitting(const at::Scalar& value, const at::Tensor& self) {

@@ -19,10 +19,13 @@ OutSpec layer_normed(const at::Tensor& input, at::IntArrayRef normalized_shape, 
                      const std::optional<at::Tensor>& bias);
 OutSpec unpooled(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t rank);
 
+// eye: a matrix of n rows and m columns.
+OutSpec eyed(const at::Tensor& out, int64_t n, int64_t m);
 OutSpec traced(const at::Tensor& self);
 
 // The value of a fill: one number, and one that the dtype can hold.
 const at::Tensor& one_number(const at::Tensor& value, const char* op);
+const at::Tensor& number_for(const at::Tensor& self, const at::Tensor& value, const char* op);
 const at::Scalar& fitting(const at::Scalar& value, const at::Tensor& self);
 
 }  // namespace torch_npu::native

@@ -12,6 +12,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 
 #include "aten/factory.h"
 #include "core/error.h"
@@ -150,9 +151,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   const auto mask = make_mask(query, key, attn_bias, is_causal);
   const auto drop = dropout_p > 0 ? drop_mask(query, key, dropout_p, read_on_host(philox_seed), read_on_host(philox_offset))
                                   : at::Tensor();
+  // torch.compile knows this operator by torch's own description, which has no such results, and drops them: the exponents
+  // relative to logsumexp then stand for those relative to the largest, and their sum is one.
+  const bool kept = cum_seq_q.defined() && cum_seq_k.defined();
+  const auto softmax_max = kept ? cum_seq_q : logsumexp.unsqueeze(-1).expand({-1, -1, -1, kSoftmaxLanes}).contiguous();
+  const auto softmax_sum = kept ? cum_seq_k : at::ones_like(softmax_max);
   auto grad_query = at::empty_like(query), grad_key = at::empty_like(key), grad_value = at::empty_like(value);
-  op::run(aclnnFlashAttentionScoreGradV2, query, key, value, grad_out, mask.added, drop, at::Tensor(), mask.hidden, cum_seq_q,
-          cum_seq_k, at::Tensor(), out, at::IntArrayRef(), at::IntArrayRef(), at::IntArrayRef(), scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens,
+  op::run(aclnnFlashAttentionScoreGradV2, query, key, value, grad_out, mask.added, drop, at::Tensor(), mask.hidden, softmax_max,
+          softmax_sum, at::Tensor(), out, at::IntArrayRef(), at::IntArrayRef(), at::IntArrayRef(), scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens,
           mask.sparse_mode == kSparseCausal ? 0 : kAllTokens, query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, kAddAfterScale,
           grad_query, grad_key, grad_value, at::Tensor());
   return {grad_query, grad_key, grad_value, at::Tensor()};

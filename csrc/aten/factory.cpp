@@ -32,12 +32,7 @@ c10::DeviceIndex check(std::optional<at::Device> device, std::optional<at::Layou
 void fill_if_deterministic(at::Tensor& tensor) {
   const auto& context = at::globalContext();
   if (C10_LIKELY(!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory())) return;
-  if (tensor.numel() == 0) return;
-  if (tensor.is_floating_point() || tensor.is_complex()) {
-    tensor.fill_(std::numeric_limits<double>::quiet_NaN());
-  } else {
-    tensor.fill_(tensor.scalar_type() == at::kBool ? at::Scalar(true) : at::Scalar(0x7f));
-  }
+  if (tensor.numel() != 0) at::native::fill_empty_deterministic_(tensor);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ bool enter(const std::string& name, uint64_t bytes) {
   return record.calls++ == 0;
 }
 
-void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const char* why) {
+void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const char* why, BoxedRun run) {
   const auto name = c10::toString(op.operator_name());
   uint64_t bytes = 0;
   for (const auto& argument : torch::jit::last(*stack, op.schema().arguments().size())) bytes += npu_bytes(argument);
@@ -59,7 +59,7 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const c
     TORCH_WARN(name, why, " its tensors are copied there and back at every call. torch_npu.fallbacks() lists such operators.");
   }
   const auto start = std::chrono::steady_clock::now();
-  at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+  run(op, stack);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   bytes = 0;
   for (const auto& returned : torch::jit::last(*stack, op.schema().returns().size())) bytes += npu_bytes(returned);
@@ -69,15 +69,16 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const c
   record.bytes += bytes;
 }
 
+void run_dense(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+}
+
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!core::options().fallback_forbidden, c10::toString(op.operator_name()),
-                              " is not implemented for the NPU, and running it on the CPU is forbidden "
-                              "(TORCH_NPU_FALLBACK_CPU_DISABLE).");
-  run_on_cpu(op, stack, " is not implemented for the NPU and runs on the CPU instead:");
+  run_counted(op, stack, run_dense);
 }
 
 void forced_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  run_on_cpu(op, stack, " runs on the CPU because TORCH_NPU_FALLBACK_OPS names it:");
+  run_on_cpu(op, stack, " runs on the CPU because TORCH_NPU_FALLBACK_OPS names it:", run_dense);
 }
 
 bool makes_view(const c10::FunctionSchema& schema) {
@@ -88,6 +89,13 @@ bool makes_view(const c10::FunctionSchema& schema) {
 }
 
 }  // namespace
+
+void run_counted(const c10::OperatorHandle& op, torch::jit::Stack* stack, BoxedRun run) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!core::options().fallback_forbidden, c10::toString(op.operator_name()),
+                              " is not implemented for the NPU, and running it on the CPU is forbidden "
+                              "(TORCH_NPU_FALLBACK_CPU_DISABLE).");
+  run_on_cpu(op, stack, " is not implemented for the NPU and runs on the CPU instead:", run);
+}
 
 std::vector<FallbackRecord> fallback_ledger() {
   std::lock_guard<std::mutex> lock(ledger().mutex);

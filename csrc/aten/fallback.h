@@ -5,7 +5,12 @@
 #include <string>
 #include <vector>
 
+#include <ATen/core/stack.h>
 #include <c10/macros/Export.h>
+
+namespace c10 {
+class OperatorHandle;
+}
 
 namespace torch_npu::native {
 
@@ -15,6 +20,12 @@ struct FallbackRecord {
   uint64_t bytes = 0;    // of NPU tensors that were copied to the host, and of results that were copied back
   double seconds = 0;    // wall time of the calls, copies included
 };
+
+using BoxedRun = void (*)(const c10::OperatorHandle&, torch::jit::Stack*);
+
+// Runs the operator on the CPU by `run`, which copies the tensors there and back: warned of and counted, or an error where
+// that is forbidden.
+void run_counted(const c10::OperatorHandle& op, torch::jit::Stack* stack, BoxedRun run);
 
 C10_EXPORT std::vector<FallbackRecord> fallback_ledger();
 C10_EXPORT void reset_fallback_ledger();

@@ -39,7 +39,8 @@ Margins margins(const at::Tensor& self, const at::Tensor& target, const at::Scal
   TORCH_CHECK((self.dim() <= 2 && self.numel() != 0) || (self.dim() == 2 && self.size(1) != 0 && self.size(0) == 0),
               "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
   const int64_t samples = self.dim() < 2 ? 1 : self.size(0), classes = self.dim() == 0 ? 1 : self.size(-1);
-  TORCH_CHECK(target.dim() <= 1 && target.numel() == samples, "inconsistent target size, expected ", samples, " but got ", target.sizes());
+  TORCH_CHECK(target.scalar_type() == at::kLong, "multi_margin_loss: expected scalar type Long but found ", target.scalar_type());
+  TORCH_CHECK(target.dim() <= 1 && target.numel() == samples, "multi_margin_loss: inconsistent target size, expected ", samples, " but got ", target.sizes());
   TORCH_CHECK(!weight || !weight->defined() || (weight->dim() <= 1 && weight->numel() == classes), "inconsistent weight size, expected ",
               classes, " but got ", weight ? weight->sizes() : at::IntArrayRef());
   Margins m;

@@ -29,7 +29,8 @@ template <class>
 struct NormalKernel {
   void operator()(const at::TensorBase& self, double mean, double std, const Generator& generator) {
     const auto [seed, offset] = core::philox_state(generator, self.numel());
-    op::run(aclnnInplaceNormal, at::Tensor(self), mean, std, seed, offset);
+    // One dimension where the memory allows it: torch allows more of them than a descriptor holds.
+    op::run(aclnnInplaceNormal, self.dim() > 8 && self.is_contiguous() ? at::Tensor(self).view(-1) : at::Tensor(self), mean, std, seed, offset);
   }
 };
 
@@ -38,7 +39,7 @@ struct UniformKernel {
   void operator()(at::TensorIteratorBase& iter, double from, double to, const Generator& generator) {
     const auto self = iter.tensor(0);
     const auto [seed, offset] = core::philox_state(generator, self.numel());
-    op::run(aclnnInplaceUniform, self, from, to, seed, offset);
+    op::run(aclnnInplaceUniform, self.dim() > 8 && self.is_contiguous() ? self.view(-1) : self, from, to, seed, offset);
   }
 };
 

@@ -20,8 +20,13 @@ namespace {
 // The used part; a copy when most of the memory would lie idle under it.
 at::Tensor shrink(const at::Tensor& largest, const at::DimVector& used) {
   if (largest.sizes() == at::IntArrayRef(used)) return largest;
-  const auto part = largest.as_strided(used, at::detail::defaultStrides(used));
-  return part.numel() * 2 < largest.numel() ? part.clone() : part;
+  const auto numel = c10::multiply_integers(used);
+  if (numel * 2 < largest.numel()) return largest.as_strided(used, at::detail::defaultStrides(used)).clone();
+  auto* impl = largest.unsafeGetTensorImpl();
+  impl->set_sizes_contiguous(used);
+  // Who asks the storage for its size must not find more than the result: nested tensors take all of it for their values.
+  impl->unsafe_storage().unsafeGetStorageImpl()->set_nbytes(numel * largest.element_size());
+  return largest;
 }
 
 }  // namespace

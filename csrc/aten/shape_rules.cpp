@@ -4,6 +4,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/native/Pool.h>
@@ -44,6 +45,7 @@ void resize_output(const at::Tensor& out, const OutSpec& spec) {
               out.dtype(), " instead");
   TORCH_CHECK(spec.options.device() == out.device(), "Expected out tensor to have device ", spec.options.device(),
               ", but got ", out.device(), " instead");
+  at::assert_no_internal_overlap(out);
   if (out.sizes() == at::IntArrayRef(spec.sizes)) return;
   at::native::resize_output(out, spec.sizes);
   if (!spec.strides.empty()) out.unsafeGetTensorImpl()->set_sizes_and_strides(spec.sizes, spec.strides);
@@ -97,6 +99,7 @@ OutSpec reduced(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepd
 }
 
 OutSpec loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
+  (void)at::infer_size_dimvector(self.sizes(), target.sizes());
   return reduction == at::Reduction::None ? binary(self, target) : shaped(self, {}, at::result_type(self, target));
 }
 
@@ -172,15 +175,20 @@ at::DimVector pooled(const at::Tensor& self, at::IntArrayRef kernel, at::IntArra
   const auto rank = static_cast<int64_t>(kernel.size());
   TORCH_CHECK(self.dim() == rank + 1 || self.dim() == rank + 2, "pooling over ", rank, " dimensions expects an input of ",
               rank + 1, " or ", rank + 2, " dimensions, got ", self.sizes());
+  for (int64_t i = 0; i < rank; ++i) {
+    TORCH_CHECK(padding[i] >= 0, "pad must be non-negative, but got pad: ", padding[i]);
+    TORCH_CHECK(padding[i] <= ((kernel[i] - 1) * dilation[i] + 1) / 2, "pad should be at most half of effective kernel size, but got pad=",
+                padding[i], ", kernel_size=", kernel[i], " and dilation=", dilation[i]);
+  }
   for (int64_t d = self.dim() == rank + 2 ? 1 : 0; d < self.dim(); ++d) {
-    TORCH_CHECK(self.size(d) > 0, "Expected input's non-batch dimensions to have positive length, but input has a shape of ", self.sizes(),
+    TORCH_CHECK(self.size(d) > 0, "max_pool", rank, "d: Expected input's non-batch dimensions to have positive length, but input has a shape of ", self.sizes(),
                 " and non-batch dimension ", d, " has length zero!");
   }
   auto sizes = to_dims(self.sizes());
   for (int64_t i = 0; i < rank; ++i) {
     auto& size = sizes[self.dim() - rank + i];
     size = at::native::pooling_output_shape<int64_t>(size, kernel[i], padding[i], stride[i], dilation[i], ceil_mode);
-    TORCH_CHECK(size > 0, "Given input size ", self.sizes(), ", the output size would be ", size, ": too small");
+    TORCH_CHECK(size > 0, "max_pool", rank, "d: Given input size ", self.sizes(), ", the output size would be ", size, ": too small");
   }
   return sizes;
 }

@@ -1,6 +1,9 @@
 // Views: new tensors over the same memory. None of these may ever reach the CPU fallback, which would
 // hand back a copy and lose writes.
+#include <ATen/Context.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -53,10 +56,15 @@ void resize_impl(c10::TensorImpl* impl, at::IntArrayRef size, at::OptionalIntArr
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
   auto* impl = self.unsafeGetTensorImpl();
   for (const auto length : size) TORCH_CHECK(length >= 0, "Trying to resize to negative size: ", size);
+  const auto bytes = impl->unsafe_storage().nbytes();
   if (self.sizes() != size) resize_impl(impl, size, std::nullopt);
   if (memory_format) {
     TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "Unsupported memory format ", *memory_format);
     impl->empty_tensor_restride(*memory_format);
+  }
+  const auto& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    at::native::fill_resize_deterministic_(self, static_cast<int64_t>(bytes));
   }
   return self;
 }

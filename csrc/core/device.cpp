@@ -4,9 +4,11 @@
 #include <atomic>
 #include <mutex>
 
+#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include "core/determinism.h"
 #include "core/error.h"
 #include "core/overflow.h"
 
@@ -101,7 +103,10 @@ void bind_thread() {
   ensure_initialized();
   check_device(thread_state.device);
   NPU_CHECK(acl::aclrtSetDevice(thread_state.device));
-  if (!has_context(thread_state.device)) set_overflow_mode();
+  if (!has_context(thread_state.device)) {
+    set_overflow_mode();
+    if (at::globalContext().deterministicAlgorithms()) follow_determinism();
+  }
   contexts[thread_state.device].store(true, std::memory_order_relaxed);
   thread_state.bound = thread_state.device;
 }

@@ -38,6 +38,9 @@ py::list custom_operators_with_gradient() {
 void init_ops(py::module_& module) {
   module.def("_custom_ops", &custom_operators);
   module.def("_raw_memory", &op::raw_memory);
+  module.def("_to_base_format", [](const at::Tensor& tensor) {
+    if (tensor.has_storage()) op::normalize_storage(tensor.storage());
+  });
   module.def("_custom_ops_with_gradient", &custom_operators_with_gradient);
   module.def("_fallback_ledger", &ledger);
   module.def("_reset_fallback_ledger", &native::reset_fallback_ledger);

@@ -1,7 +1,8 @@
-// The overflow flag of chips that saturate.
+// The overflow flag of chips that saturate, and determinism.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
+#include "core/determinism.h"
 #include "core/overflow.h"
 #include "core/stream.h"
 #include "python/bindings.h"
@@ -21,6 +22,7 @@ bool overflow_flag() {
 
 void init_overflow(py::module_& module) {
   module.def("_chip_has_inf_nan", &core::chip_has_inf_nan, Unlocked());
+  module.def("_follow_determinism", &core::follow_determinism, Unlocked());
   module.def("_saturates", &core::saturates, Unlocked());
   module.def("_overflow_flag", &overflow_flag, Unlocked());
   module.def("_reset_overflow_flag", [] { core::reset_overflow(core::current_raw_stream()); }, Unlocked());

@@ -17,7 +17,7 @@ def left_over(torch, aclnn):
     native = torch_folder().parent / "torchgen" / "packaged" / "ATen" / "native"
     cpu = parse_native_yaml(str(native / "native_functions.yaml"), str(native / "tags.yaml")).backend_indices[DispatchKey.CPU]
     units = kernels.build(registry.load(REGISTRY), torch, aclnn)
-    served = {overload for unit in units for overload, _ in unit.registered}
+    served = {overload for unit in units for overload, _ in unit.registered} | set(torch.shared[""])
     names = set()
     for overload, function in torch.functions.items():
         delegate = function.structured_delegate

@@ -3,6 +3,8 @@
 import torch
 from torch.utils.dlpack import DLDeviceType, from_dlpack, to_dlpack
 
+import torch_npu
+
 
 def test_device():
     x = torch.ones(2, device="npu")
@@ -28,3 +30,11 @@ def test_memory_outlives_the_source():
     y = from_dlpack(to_dlpack(torch.full((1024,), 3.0, device="npu")))
     torch.zeros(1024, device="npu")
     assert y.sum().item() == 3072.0
+
+
+def test_storage_formats_are_not_handed_out():
+    x = torch.arange(12.0).view(3, 4)
+    formatted = torch_npu.npu_format_cast(x.npu(), 29)
+    y = torch.from_dlpack(formatted)
+    assert torch.equal(y.cpu(), x) and y.data_ptr() == formatted.data_ptr()
+    assert torch_npu.get_npu_format(formatted) == 2

@@ -1,0 +1,58 @@
+"""Kernels of torch that serve every device: of sparse, nested and quantized tensors.
+
+torch's table of kernels names one function for the CPU and for CUDA where that function is made of other operators and of
+bookkeeping, and says nothing of the memory. Such a function serves the NPU too, so it is registered as it stands. What
+torch wrote for the CPU alone runs there: csrc/aten/layouts.cpp.
+"""
+from typing import Dict, List
+
+# Dense operators whose results are of such a layout; by name, for most operators of dense tensors are in the registry.
+DENSE = ("_to_sparse", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "_nested_view_from_buffer",
+         "_nested_compute_contiguous_strides_offsets")
+# One function for both, which asks at run time for a kernel that only the CPU and CUDA have.
+EXCEPT = {
+    "Sparse": ("sparse_mask", "_sparse_mask_projection", "isnan", "any"),
+    "SparseCsr": ("normal_", "sparse_mask", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc"),
+    "NestedTensor": ("native_layer_norm", "native_layer_norm_backward", "_test_autograd_multiple_dispatch", "_transformer_encoder_layer_fwd"),
+    "Quantized": ("dequantize", "clone", "flip", "fill_"),
+}
+KEYS = {"Sparse": "SparsePrivateUse1", "SparseCsr": "SparseCsrPrivateUse1", "NestedTensor": "NestedTensorPrivateUse1",
+        "Quantized": "QuantizedPrivateUse1", "": "PrivateUse1"}
+
+
+def shared(backend_indices, functions) -> Dict[str, Dict[str, object]]:
+    """Layout -> overload -> torch's metadata of the kernel that the CPU and CUDA share. "" is the dense layout."""
+    from torchgen.model import DispatchKey
+
+    kernels = {}
+    for layout in KEYS:
+        cpu, cuda = (backend_indices[DispatchKey[layout + device]] for device in ("CPU", "CUDA"))
+        found = kernels[layout] = {}
+        for function in functions:
+            mine, other = cpu.get_kernel(function), cuda.get_kernel(function)
+            if mine is None or other is None or mine.structured or mine.kernel != other.kernel:
+                continue
+            root = function.root_name
+            if (root in DENSE) if layout == "" else (root not in EXCEPT[layout]):
+                found[str(function.func.name)] = mine
+    return kernels
+
+
+def text(schemas) -> str:
+    """The C++ that registers them."""
+    from torchgen.api.types import NativeSignature
+    from torchgen.context import native_function_manager
+
+    headers: List[str] = []
+    blocks: List[str] = []
+    for layout, kernels in schemas.shared.items():
+        lines = []
+        for overload, kernel in sorted(kernels.items()):
+            function = schemas.functions[overload]
+            headers.append(f"#include <ATen/ops/{function.root_name}_native.h>")
+            with native_function_manager(function):
+                signature = NativeSignature(function.func, symint=kernel.supports_symint()).ptr_type()
+            lines.append(f'  m.impl("{overload}", static_cast<{signature}>(&at::native::{kernel.kernel}));')
+        blocks += [f"TORCH_LIBRARY_IMPL(aten, {KEYS[layout]}, m) {{", *lines, "}", ""]
+    return "\n".join([*sorted(set(headers)), "#include <torch/library.h>", "", "namespace torch_npu::native {", "namespace {", "",
+                      *blocks, "}  // namespace", "}  // namespace torch_npu::native", ""])

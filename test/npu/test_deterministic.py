@@ -1,0 +1,83 @@
+"""torch.use_deterministic_algorithms: CANN is told, results repeat bit for bit, memory nobody wrote is recognisable."""
+
+import pytest
+import torch
+import torch_npu  # noqa: F401
+
+
+@pytest.fixture
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def test_cann_is_told(python, tmp_path):
+    trace = tmp_path / "trace"
+    code = """if True:
+        import torch, torch_npu
+        torch.use_deterministic_algorithms(True)
+        torch.ones(2, device="npu")
+        torch.use_deterministic_algorithms(False)"""
+    result = python(code, SOFTCANN_TRACE=trace)
+    assert result.returncode == 0, result.stderr
+    calls = [line for line in trace.read_text().splitlines() if "aclrtSetSysParamOpt" in line]
+    assert len(calls) == 2, calls  # on at the device's first use, then off
+
+
+N, BINS = 100_000, 7
+SUMS = {
+    "index_put_accumulate": lambda x, i: torch.zeros(BINS, device=x.device, dtype=x.dtype).index_put_((i,), x, accumulate=True),
+    "index_add": lambda x, i: torch.zeros(BINS, device=x.device, dtype=x.dtype).index_add_(0, i, x),
+    "scatter_add": lambda x, i: torch.zeros(BINS, device=x.device, dtype=x.dtype).scatter_add_(0, i, x),
+    "scatter_reduce": lambda x, i: torch.zeros(BINS, device=x.device, dtype=x.dtype).scatter_reduce_(0, i, x, "sum"),
+    "put_accumulate": lambda x, i: torch.zeros(BINS, device=x.device, dtype=x.dtype).put_(i, x, accumulate=True),
+    "bincount": lambda x, i: torch.bincount(i, x, BINS),
+    "embedding_backward": lambda x, i: torch.ops.aten.embedding_dense_backward(x.unsqueeze(1), i, BINS, -1, False),
+    "cumsum": lambda x, i: x.cumsum(0),
+    "sum": lambda x, i: x.sum(),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_repeat_and_equal_the_cpu(deterministic, name):
+    torch.manual_seed(0)
+    x, i = torch.randn(N), torch.randint(BINS, (N,))
+    first = SUMS[name](x.npu(), i.npu()).cpu()
+    for _ in range(3):
+        assert torch.equal(SUMS[name](x.npu(), i.npu()).cpu(), first)
+    torch.testing.assert_close(first, SUMS[name](x.double(), i).to(first.dtype), rtol=1e-4, atol=1e-2)
+
+
+def test_training_repeats(deterministic):
+    def train():
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Dropout(), torch.nn.Linear(36, 10)).npu()
+        steps = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            steps.zero_grad()
+            torch.nn.functional.cross_entropy(model(torch.randn(16, 1, 8, 8, device="npu")), torch.randint(10, (16,), device="npu")).backward()
+            steps.step()
+        return [p.detach().cpu() for p in model.parameters()]
+
+    for a, b in zip(train(), train()):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64, torch.int64, torch.int8, torch.bool])
+def test_memory_nobody_wrote_is_filled_as_on_the_cpu(deterministic, dtype):
+    for make in (lambda d: torch.empty(5, dtype=dtype, device=d), lambda d: torch.empty_strided((2, 3), (1, 2), dtype=dtype, device=d),
+                 lambda d: torch.empty_like(torch.zeros(4, dtype=dtype, device=d)), lambda d: torch.zeros(2, dtype=dtype, device=d).resize_(6)):
+        torch.testing.assert_close(make("npu").cpu(), make("cpu"), rtol=0, atol=0, equal_nan=True)
+
+
+def test_fill_can_be_switched_off(deterministic):
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    try:
+        kept = torch.ones(64, device="npu")
+        address = kept.data_ptr()
+        del kept
+        again = torch.empty(64, device="npu")
+        assert again.data_ptr() != address or again.cpu().eq(1).all()
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = True

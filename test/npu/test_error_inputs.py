@@ -1,0 +1,58 @@
+"""What torch refuses on the CPU is refused on the NPU: OpInfo's error inputs raise the same type of exception."""
+import warnings
+
+import torch
+import torch_npu  # noqa: F401
+
+from torch.testing._internal.common_methods_invocations import op_db
+
+# The message says neither what the CPU's says nor the operator's name, but is the one that CUDA gives too.
+OTHER_WORDS = {"gather", "narrow_copy"}
+
+
+def first_line(error):
+    return str(error).split("\n")[0].replace("npu:0", "cpu")
+
+
+def run(op, sample):
+    """The exception that the sample raises, or None."""
+    try:
+        op(sample.input, *sample.args, **sample.kwargs)
+        torch.npu.synchronize()
+    except Exception as error:
+        return error
+    return None
+
+
+def judge(op, expected, actual, error_type):
+    """What is wrong with the NPU's exception; None when all is well."""
+    if actual is None:
+        return "no error"
+    if "50703" in str(actual):
+        return f"only the device found out: {first_line(actual)}"
+    if type(actual) is not type(expected) and not isinstance(actual, error_type):
+        return f"{type(actual).__name__}: {first_line(actual)}"
+    named = op.name.split(".")[-1].strip("_").lower() in str(actual).lower()
+    if not named and first_line(actual) != first_line(expected) and op.name not in OTHER_WORDS:
+        return f"says {first_line(actual)}"
+    return None
+
+
+def test_error_inputs():
+    """All failures are told together."""
+    wrong, cases = {}, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op in op_db:
+            if op.error_inputs_func is None:
+                continue
+            for k, (on_cpu, on_npu) in enumerate(zip(op.error_inputs("cpu"), op.error_inputs("npu"))):
+                expected = run(op, on_cpu.sample_input)
+                if expected is None:
+                    continue
+                cases += 1
+                complaint = judge(op, expected, run(op, on_npu.sample_input), on_npu.error_type)
+                if complaint:
+                    wrong[op.full_name, k] = f"{complaint}; the CPU: {type(expected).__name__}: {first_line(expected)}"
+    assert wrong == {}
+    assert cases > 600

@@ -1,0 +1,180 @@
+"""Sparse, nested and quantized tensors: made, printed, computed with, trained, saved on the NPU."""
+import io
+
+import pytest
+import torch
+import torch_npu
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def coo(device):
+    indices, values = torch.tensor([[0, 1, 1, 0], [2, 0, 2, 2]], device=device), torch.tensor([3.0, 4, 5, 6], device=device)
+    return torch.sparse_coo_tensor(indices, values, (2, 3))
+
+
+def csr(device):
+    return torch.sparse_csr_tensor(torch.tensor([0, 2, 3], device=device), torch.tensor([0, 2, 1], device=device),
+                                   torch.tensor([1.0, 2, 3], device=device), (2, 3))
+
+
+def right(device):
+    return torch.arange(12.0, device=device).reshape(3, 4)
+
+
+def plain(tensor):
+    return (tensor if tensor.layout == torch.strided else tensor.to_dense()).detach().cpu()
+
+
+CALLS = {
+    "coalesce": lambda d: coo(d).coalesce(),
+    "values": lambda d: coo(d).coalesce().values(),
+    "indices": lambda d: coo(d).coalesce().indices(),
+    "to_dense": lambda d: coo(d).to_dense(),
+    "to_sparse": lambda d: right(d).to_sparse(),
+    "to_sparse_csr": lambda d: right(d).to_sparse_csr(),
+    "to_sparse_csc": lambda d: right(d).to_sparse_csc(),
+    "to_sparse_bsr": lambda d: right(d)[:2].to_sparse_bsr((2, 2)),
+    "coo_to_csr": lambda d: coo(d).to_sparse_csr(),
+    "csr_to_coo": lambda d: csr(d).to_sparse_coo(),
+    "csr_to_csc": lambda d: csr(d).to_sparse_csc(),
+    "sparse_mm": lambda d: torch.sparse.mm(coo(d), right(d)),
+    "matmul": lambda d: coo(d) @ right(d),
+    "mv": lambda d: coo(d) @ torch.arange(3.0, device=d),
+    "addmm": lambda d: torch.sparse.addmm(torch.ones(2, 4, device=d), coo(d), right(d)),
+    "sparse_by_sparse": lambda d: torch.sparse.mm(coo(d), coo(d).t()),
+    "add": lambda d: coo(d) + coo(d),
+    "add_dense": lambda d: torch.ones(2, 3, device=d) + coo(d),
+    "add_to_dense_": lambda d: torch.ones(2, 3, device=d).add_(coo(d), alpha=2),
+    "add_to_sparse_": lambda d: coo(d).add_(coo(d)).mul_(2),
+    "mul": lambda d: coo(d) * coo(d),
+    "div": lambda d: coo(d) / 2,
+    "sum": lambda d: torch.sparse.sum(coo(d)),
+    "sum_dim": lambda d: torch.sparse.sum(coo(d), 0),
+    "softmax": lambda d: torch.sparse.softmax(coo(d), 1),
+    "sqrt": lambda d: coo(d).coalesce().sqrt(),
+    "cat": lambda d: torch.cat([coo(d), coo(d)]),
+    "select": lambda d: coo(d).coalesce()[1],
+    "index_select": lambda d: coo(d).index_select(1, torch.tensor([0, 2], device=d)),
+    "mask": lambda d: torch.arange(6.0, device=d).reshape(2, 3).sparse_mask(coo(d).coalesce()),
+    "zeros_like": lambda d: torch.zeros_like(coo(d)),
+    "half": lambda d: coo(d).to(torch.float16),
+    "norm": lambda d: torch.norm(coo(d)),
+    "spdiags": lambda d: torch.sparse.spdiags(torch.ones(1, 3, device=d), torch.tensor([0]), (3, 3)),
+    "csr_matmul": lambda d: csr(d) @ right(d),
+    "csr_mv": lambda d: csr(d) @ torch.arange(3.0, device=d),
+    "csr_add": lambda d: csr(d) + csr(d),
+    "csr_mul": lambda d: csr(d) * 2,
+    "csr_relu": lambda d: torch.relu(csr(d)),
+    "csr_transpose": lambda d: csr(d).t(),
+    "csr_sum": lambda d: csr(d).sum(),
+    "sampled_addmm": lambda d: torch.sparse.sampled_addmm(csr(d), torch.ones(2, 4, device=d), torch.ones(4, 3, device=d)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_sparse_equals_cpu(name):
+    actual, expected = CALLS[name]("npu"), CALLS[name]("cpu")
+    assert actual.device.type == "npu" and actual.layout == expected.layout
+    torch.testing.assert_close(plain(actual), plain(expected))
+
+
+@pytest.mark.parametrize("make", [coo, csr])
+def test_sparse_moves_prints_and_is_saved(make):
+    tensor = make("cpu").to("npu")
+    assert tensor.device.type == "npu" and torch.equal(plain(tensor.cpu()), plain(make("cpu")))
+    assert "device='npu:0'" in repr(tensor) and "nnz=" in repr(tensor)
+    buffer = io.BytesIO()
+    torch.save(tensor, buffer)
+    buffer.seek(0)
+    loaded = torch.load(buffer)
+    assert loaded.device.type == "npu" and torch.equal(plain(loaded), plain(tensor))
+
+
+def test_operators_on_the_cpu_are_counted():
+    torch_npu.reset_fallbacks()
+    coo("npu").coalesce()
+    assert torch_npu.fallbacks()["aten::_coalesce"]["calls"] == 1
+
+
+def test_gradients_of_sparse_products():
+    def gradients(device):
+        values = torch.tensor([3.0, 4, 5], device=device, requires_grad=True)
+        sparse = torch.sparse_coo_tensor(torch.tensor([[0, 1, 1], [2, 0, 2]], device=device), values, (2, 3))
+        compressed, dense = csr(device).requires_grad_(), right(device).requires_grad_()
+        (torch.sparse.mm(sparse, dense).sum() + (compressed @ dense).sum()).backward()
+        return [plain(t.grad) for t in (values, compressed, dense)]
+
+    for actual, expected in zip(gradients("npu"), gradients("cpu")):
+        torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.SparseAdam, torch.optim.Adagrad])
+def test_embedding_with_sparse_gradients_trains(optimizer):
+    def train(device):
+        torch.manual_seed(0)
+        embedding = torch.nn.Embedding(10, 3, sparse=True).to(device)
+        steps = optimizer(embedding.parameters(), lr=0.1)
+        for _ in range(3):
+            steps.zero_grad()
+            embedding(torch.tensor([1, 2, 2], device=device)).square().sum().backward()
+            assert embedding.weight.grad.is_sparse
+            steps.step()
+        return embedding.weight.detach().cpu()
+
+    torch.testing.assert_close(train("npu"), train("cpu"))
+
+
+def test_jagged_tensors():
+    parts = [torch.randn(2, 8), torch.randn(3, 8)]
+    weight = torch.randn(8, 8)
+
+    def run(device):
+        jagged = torch.nested.nested_tensor(parts, layout=torch.jagged, device=device)
+        hidden = torch.nn.functional.linear(jagged, weight.to(device)).relu() * 2
+        heads = hidden.unflatten(-1, [2, 4]).transpose(1, 2)
+        attended = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+        return attended.transpose(1, 2).flatten(-2), hidden.to_padded_tensor(0.0)
+
+    for actual, expected in zip(run("npu"), run("cpu")):
+        assert actual.device.type == "npu"
+        if actual.is_nested:
+            for a, e in zip(actual.unbind(), expected.unbind()):
+                torch.testing.assert_close(a.cpu(), e)
+        else:
+            torch.testing.assert_close(actual.cpu(), expected)
+
+
+def test_gradient_of_jagged_values():
+    values = torch.randn(5, 4, device="npu", requires_grad=True)
+    jagged = torch.nested.nested_tensor_from_jagged(values, offsets=torch.tensor([0, 2, 5], device="npu"))
+    (jagged * 2).sin().values().sum().backward()
+    torch.testing.assert_close(values.grad.cpu(), 2 * (2 * values.detach().cpu()).cos())
+
+
+def test_strided_nested_tensors():
+    parts = [torch.randn(2, 8), torch.randn(3, 8)]
+    nested = torch.nested.nested_tensor(parts).to("npu")
+    for a, e in zip((nested * 2).unbind(), parts):
+        torch.testing.assert_close(a.cpu(), e * 2)
+    torch.testing.assert_close(nested.to_padded_tensor(0.0).cpu(), torch.nn.utils.rnn.pad_sequence(parts, batch_first=True))
+    torch.testing.assert_close(nested.cpu().unbind()[1], parts[1])
+
+
+def test_masked_select_owns_no_more_than_it_returns():
+    chosen = torch.arange(10, device="npu").masked_select(torch.arange(10, device="npu") > 2)
+    assert chosen.untyped_storage().nbytes() == 7 * 8
+
+
+def test_quantized_tensors():
+    x, scales = torch.randn(4, 4), torch.tensor([0.1, 0.2, 0.3, 0.4])
+    whole = torch.quantize_per_tensor(x.npu(), 0.1, 0, torch.qint8)
+    channels = torch.quantize_per_channel(x.npu(), scales.npu(), torch.zeros(4, dtype=torch.long).npu(), 0, torch.qint8)
+    for actual, expected in ((whole, torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)),
+                             (channels, torch.quantize_per_channel(x, scales, torch.zeros(4, dtype=torch.long), 0, torch.qint8))):
+        assert actual.device.type == "npu" and actual.is_quantized
+        assert torch.equal(actual.int_repr().cpu(), expected.int_repr())
+        assert torch.equal(actual.dequantize().cpu(), expected.dequantize())
+        assert torch.equal(actual.cpu().int_repr(), expected.int_repr())
+        assert torch.equal(expected.to("npu").int_repr().cpu(), expected.int_repr())
+        assert "device='npu:0'" in repr(actual)

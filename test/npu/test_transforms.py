@@ -1,0 +1,192 @@
+"""What works on programs rather than tensors: torch.compile, torch.func, fake tensors, torch.export, forward derivatives."""
+import copy
+import io
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_npu
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.BatchNorm2d(4)
+        self.linear, self.layer_norm = torch.nn.Linear(64, 10), torch.nn.LayerNorm(10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+        return self.layer_norm(self.linear(x.flatten(1))).softmax(-1)
+
+
+def net():
+    torch.manual_seed(0)
+    return Net()
+
+
+def aot_eager(function, **options):
+    torch._dynamo.reset()
+    return torch.compile(function, backend="aot_eager", **options)
+
+
+def close(actual, expected):
+    torch.testing.assert_close(actual.detach().cpu(), expected.detach().cpu(), rtol=1e-4, atol=1e-5)
+
+
+def test_compile_trains():
+    on_cpu = net()
+    on_npu = copy.deepcopy(on_cpu).npu()
+    x = torch.randn(3, 1, 8, 8)
+    expected, actual = on_cpu(x), aot_eager(on_npu, fullgraph=True)(x.npu())
+    close(actual, expected)
+    expected.square().sum().backward()
+    actual.square().sum().backward()
+    for a, e in zip(on_npu.parameters(), on_cpu.parameters()):
+        close(a.grad, e.grad)
+
+
+def test_compile_with_dynamic_shapes():
+    double = aot_eager(lambda x: (x * 2).sum(0) + x.shape[0], dynamic=True)
+    for n in (3, 5, 7):
+        close(double(torch.ones(n, 2, device="npu")), torch.full((2,), 3.0 * n))
+
+
+def test_compile_attention_with_gradients():
+    q = torch.randn(1, 2, 5, 8)
+
+    def attend(q):
+        return F.scaled_dot_product_attention(q, q, q, is_causal=True)
+
+    on_npu, on_cpu = q.npu().requires_grad_(), q.clone().requires_grad_()
+    actual, expected = aot_eager(attend, fullgraph=True)(on_npu), attend(on_cpu)
+    actual.sum().backward()
+    expected.sum().backward()
+    close(actual, expected)
+    close(on_npu.grad, on_cpu.grad)
+
+
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="a device can say that it restores its generators since torch 2.13")
+def test_compile_recomputes_dropout_with_the_same_numbers():
+    from torch.utils.checkpoint import checkpoint
+
+    region = aot_eager(lambda x: checkpoint(lambda y: F.dropout(y.sin(), 0.5), x, use_reentrant=False))
+    x = torch.linspace(0.1, 1, 64, device="npu", requires_grad=True)
+    y = region(x)
+    y.sum().backward()
+    assert 0 < (y == 0).sum() < 64
+    assert torch.equal(y.cpu() == 0, x.grad.cpu() == 0)
+
+
+def test_compile_custom_operator():
+    x = torch.randn(4, 8, device="npu")
+    close(aot_eager(torch_npu.npu_swiglu, fullgraph=True)(x), torch_npu.npu_swiglu(x))
+
+
+def test_gradients_of_each_sample():
+    from torch.func import functional_call, grad, vmap
+
+    layer, x = torch.nn.Linear(3, 2), torch.randn(5, 3)
+
+    def gradients(device):
+        module = copy.deepcopy(layer).to(device)
+        parameters = {name: p.detach() for name, p in module.named_parameters()}
+        return vmap(grad(lambda p, x: functional_call(module, p, (x,)).square().sum()), in_dims=(None, 0))(parameters, x.to(device))
+
+    actual, expected = gradients("npu"), gradients("cpu")
+    for name in expected:
+        close(actual[name], expected[name])
+
+
+def test_vmap_over_convolution_and_batch_norm():
+    x, w = torch.randn(5, 2, 3, 8, 8), torch.randn(4, 3, 3, 3)
+
+    def run(device):
+        return torch.vmap(lambda v: F.batch_norm(F.conv2d(v, w.to(device)), None, None, training=True))(x.to(device))
+
+    close(run("npu"), run("cpu"))
+
+
+def test_jvp_and_hessian():
+    from torch.func import hessian, jacfwd, jvp
+
+    x, v = torch.randn(3), torch.randn(3)
+
+    def f(x):
+        return torch.sin(x) * x.exp()
+
+    close(jvp(f, (x.npu(),), (v.npu(),))[1], jvp(f, (x,), (v,))[1])
+    close(jacfwd(f)(x.npu()), jacfwd(f)(x))
+    close(hessian(lambda x: f(x).sum())(x.npu()), hessian(lambda x: f(x).sum())(x))
+
+
+def test_forward_derivative_of_a_network():
+    import torch.autograd.forward_ad as forward
+
+    def tangent(device):
+        model = net().to(device).eval()
+        with forward.dual_level():
+            dual = forward.make_dual(torch.linspace(-1, 1, 64, device=device).reshape(1, 1, 8, 8), torch.ones(1, 1, 8, 8, device=device))
+            return forward.unpack_dual(model(dual)).tangent
+
+    close(tangent("npu"), tangent("cpu"))
+
+
+def test_second_derivatives():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).double().npu()
+    assert torch.autograd.gradgradcheck(model, torch.randn(2, 3, dtype=torch.float64, device="npu", requires_grad=True))
+
+
+def test_fake_tensors():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x = torch.randn(2, 2, device="npu")
+    with FakeTensorMode() as mode:
+        with torch.device("npu"):
+            y = Net()(torch.empty(3, 1, 8, 8))
+        assert y.device.type == "npu" and y.shape == (3, 10)
+        y.sum().backward()
+        fake = mode.from_tensor(x)
+        assert (fake + 1).device.type == "npu" and fake.cpu().device.type == "cpu"
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_export(dynamic):
+    model, x = net().npu().eval(), torch.randn(3, 1, 8, 8, device="npu")
+    shapes = {"x": {0: torch.export.Dim("batch")}} if dynamic else None
+    program = torch.export.export(model, (x,), dynamic_shapes=shapes)
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    buffer.seek(0)
+    x = torch.randn(5 if dynamic else 3, 1, 8, 8, device="npu")
+    close(torch.export.load(buffer).module()(x), model(x))
+
+
+# Differentiated twice, and forward, against finite differences; every tenth that allows it, so that the test stays short.
+def samples_of_differentiable():
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return [op for op in op_db if op.supports_forward_ad and op.supports_gradgrad and torch.float64 in op.supported_dtypes("cpu")
+            and not op.full_name.startswith("linalg")][::10]
+
+
+@pytest.mark.parametrize("op", samples_of_differentiable(), ids=lambda op: op.full_name)
+def test_forward_and_second_derivatives_of_operators(op):
+    for sample in list(op.sample_inputs("npu", torch.float64, requires_grad=True))[:1]:
+        leaves, structure = torch.utils._pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.numel()]
+
+        def call(*inputs):
+            torch.manual_seed(5)
+            given = list(leaves)
+            for k, x in zip(places, inputs):
+                given[k] = x
+            first, args, kwargs = torch.utils._pytree.tree_unflatten(given, structure)
+            result = sample.output_process_fn_grad(op.gradcheck_wrapper(op, first, *args, **kwargs))
+            return tuple(t for t in torch.utils._pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex()))
+
+        inputs = [leaves[k] for k in places]
+        if inputs:
+            torch.autograd.gradcheck(call, inputs, fast_mode=True, check_forward_ad=True, check_undefined_grad=False)
+            torch.autograd.gradgradcheck(call, inputs, gen_non_contig_grad_outputs=False, fast_mode=True)
