@@ -44,7 +44,8 @@ def in_overlay(scratch, script):
     """Runs a shell script in the tree, with an overlay over it that takes all changes."""
     for name in ("changes", "work"):
         (scratch / name).mkdir()
-    mount = f"lowerdir={ROOT},upperdir={scratch}/changes,workdir={scratch}/work"
+    # userxattr: in a namespace of its user, the overlay may mark replaced folders with nothing else.
+    mount = f"lowerdir={ROOT},upperdir={scratch}/changes,workdir={scratch}/work,userxattr"
     wrapped = f"mount -t overlay overlay -o {shlex.quote(mount)} {shlex.quote(str(ROOT))} || exit 77\ncd {shlex.quote(str(ROOT))}\n{script}"
     return subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", wrapped],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
