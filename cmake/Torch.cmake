@@ -40,3 +40,12 @@ target_link_libraries(torch_headers_libs INTERFACE
 
 add_library(python_headers INTERFACE)
 target_include_directories(python_headers SYSTEM INTERFACE "${PYTHON_INCLUDE_DIR}")
+if(TORCH_VERSION VERSION_LESS 2.9)
+  # Before pybind11 3, modules share their types only if compilers of one ABI version made them. Ours takes the name of
+  # torch's, as torch's own extensions do; the layouts of the types in question are the same.
+  file(STRINGS "${TORCH_DIR}/lib/libtorch_python.so" PYBIND11_ID LIMIT_COUNT 1 REGEX "__pybind11_internals_v.*_cxxabi[0-9]+__")
+  string(REGEX MATCH "_cxxabi[0-9]+" PYBIND11_ABI "${PYBIND11_ID}")
+  if(PYBIND11_ABI)
+    target_compile_definitions(python_headers INTERFACE PYBIND11_BUILD_ABI="${PYBIND11_ABI}")
+  endif()
+endif()

@@ -68,8 +68,12 @@ void init_distributed(py::module_& module) {
   const auto c10d = py::module_::import("torch._C._distributed_c10d");
   auto part = module.def_submodule("_distributed_c10d", "torch.distributed on NPUs");
 
-  py::class_<ProcessGroupHCCL, c10::intrusive_ptr<ProcessGroupHCCL>> group(part, "ProcessGroupHCCL", c10d.attr("Backend"));
-  bind_options(group, c10d.attr("Backend").attr("Options"));
+  // A pybind11 of another ABI does not know torch's classes, and deriving from one would crash.
+  const auto backend = c10d.attr("Backend");
+  TORCH_CHECK(py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(backend.ptr())),
+              "this torch was built with another ABI of pybind11 than torch_npu");
+  py::class_<ProcessGroupHCCL, c10::intrusive_ptr<ProcessGroupHCCL>> group(part, "ProcessGroupHCCL", backend);
+  bind_options(group, backend.attr("Options"));
   group
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const c10::intrusive_ptr<Options>& options) {
              py::gil_scoped_release no_gil;
