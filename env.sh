@@ -9,8 +9,8 @@ _torch_npu_env() {
   _npu_home=
   if [ "${TORCH_NPU_RUNTIME:-auto}" != softcann ]; then
     for _npu_home in "${ASCEND_HOME_PATH:-}" "${ASCEND_TOOLKIT_HOME:-}" /usr/local/Ascend/cann \
-        /usr/local/Ascend/ascend-toolkit/latest /usr/local/Ascend/latest /usr/local/Ascend/nnae/latest \
-        "$HOME/Ascend/ascend-toolkit/latest"; do
+        "$(_npu_recorded_home)" /usr/local/Ascend/ascend-toolkit/latest /usr/local/Ascend/latest \
+        /usr/local/Ascend/nnae/latest "${HOME:-}/Ascend/ascend-toolkit/latest"; do
       [ -n "$_npu_home" ] && [ -e "$_npu_home/lib64/libascendcl.so" ] && break
       _npu_home=
     done
@@ -18,9 +18,9 @@ _torch_npu_env() {
   if [ -n "$_npu_home" ]; then
     for _npu_script in "$_npu_home/set_env.sh" "$_npu_home/../set_env.sh"; do
       if [ -e "$_npu_script" ]; then
-        # CANN's own script reads variables that may be unset.
+        # CANN's own script reads variables that may be unset, and its last command may fail.
         case $- in *u*) _npu_strict=1; set +u ;; *) _npu_strict=0 ;; esac
-        . "$_npu_script"
+        . "$_npu_script" || true
         if [ "$_npu_strict" = 1 ]; then set -u; fi
         break
       fi
@@ -33,6 +33,7 @@ _torch_npu_env() {
     return 1
   else
     _npu_libraries=$_npu_here/torch_npu/softcann/lib
+    if [ ! -e "$_npu_libraries/libascendcl.so" ]; then _npu_libraries=$(_npu_installed_package)/softcann/lib; fi
     if [ ! -e "$_npu_libraries/libascendcl.so" ]; then
       echo "neither CANN nor a built softcann was found; bash ci/demo.sh builds it" >&2
       return 1
@@ -40,6 +41,16 @@ _torch_npu_env() {
     _npu_add "$_npu_libraries"
     echo "CANN: softcann in $_npu_libraries"
   fi
+}
+
+# Where CANN's installer says that it went, if it says so.
+_npu_recorded_home() {
+  sed -n 's/^[A-Za-z_]*Install_*Path[A-Za-z_]*=//p' /etc/Ascend/ascend_cann_install.info 2>/dev/null | head -n 1
+}
+
+# The folder of torch_npu in the current Python, found without importing it.
+_npu_installed_package() {
+  python3 -c 'import importlib.util as u; print(u.find_spec("torch_npu").submodule_search_locations[0])' 2>/dev/null || true
 }
 
 # Puts a folder first in LD_LIBRARY_PATH, once.
@@ -55,4 +66,4 @@ if [ -n "${BASH_VERSION:-}" ]; then
 else
   _npu_this=${(%):-%x}
 fi
-_torch_npu_env "$(cd "$(dirname "$_npu_this")" && pwd)"
+_torch_npu_env "$(CDPATH= cd "$(dirname "$_npu_this")" && pwd)"

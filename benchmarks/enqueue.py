@@ -2,7 +2,8 @@
 
     python benchmarks/enqueue.py [--client PYTHON]
 
-Part 1, end to end: 12 operators on one element, real kernels, the synchronize included, against CPU tensors.
+Part 1, end to end: 12 operators on one element, real kernels, the synchronize included, against CPU tensors; and one
+addition with a synchronize of its own.
 Part 2, host only: the kernels are no-ops (SOFTCANN_NOOP=1); against the published torch_npu at each of its queue
 levels. Its environment is the one test/witness makes; without it part 2 is left out, and the output says so.
 One thread.
@@ -58,6 +59,9 @@ def worker(device):
                 rest = common.seconds(synchronize)
                 batches.append((enqueue * 1e6, (enqueue + rest / CALLS) * 1e6))
             result[name] = [min(column) for column in zip(*batches)]
+        x = torch.ones(1, device=device)
+        awaited = common.best(lambda: common.seconds(lambda: (x + x, synchronize()), CALLS), BATCHES) * 1e6
+        result["a + b, synchronize"] = [awaited, awaited]
         return result
     common.serve(measure)
 
@@ -79,7 +83,8 @@ def compare(title, column, workers, names, rounds):
     ops = list(costs[0])
     rows = [[op, *(common.median(c[op]) for c in costs), *(common.ratio(costs[0][op], c[op]) for c in costs[1:])]
             for op in ops]
-    means = [common.geomean(row[-len(costs) + 1 + k] for row in rows) for k in range(len(costs) - 1)]
+    # The mean is of the 12 operators; the synchronize at each call stands beside them.
+    means = [common.geomean(row[-len(costs) + 1 + k] for row in rows[:12]) for k in range(len(costs) - 1)]
     rows.append(["geomean", *([""] * len(costs)), *means])
     common.print_table(title, ["operator", *names, *(f"ratio to {name}" for name in names[1:])], rows)
     return {"operators": {row[0]: dict(zip(names, row[1:])) for row in rows[:-1]}, "geomean": dict(zip(names[1:], means))}
@@ -92,7 +97,8 @@ def main():
     results = {"cpu": compare("microseconds an operator, end to end", 1, workers, ["npu", "cpu"], options.rounds)}
     if os.path.exists(options.client):
         noop = {**ENVIRONMENT, "SOFTCANN_NOOP": "1"}
-        client = {**noop, **client_environment(options.client)}
+        # PYTHONPATH may lead to this tree, which would then be measured against itself.
+        client = {**noop, **client_environment(options.client), "PYTHONPATH": ""}
         levels = ["0", "1", "2"]
         workers = [common.Worker(__file__, "npu", **noop)]
         workers += [common.Worker(__file__, "npu", python=options.client, TASK_QUEUE_ENABLE=level, **client)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds dist/torch_npu-*.whl, softcann bundled, and dist/softcann-*.whl, softcann alone.
 #   bash ci/build.sh [--python=3.9|...|3.13] [--torch=X.Y] [--jobs=N] [--debug|--asan] [--no-softcann]
-# The build has a virtual environment of its own in build/, with torch's headers and libraries but none of torch's
-# dependencies. ci/versions.txt has the supported pairs. Building again compiles only what changed.
+# In build/ it keeps an environment for each Python, and for each minor of torch its headers and libraries (none of
+# its dependencies) and the objects, which know no Python but for the bindings: after one Python, the next is quick.
+# ci/versions.txt has the supported pairs. Building again compiles only what changed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 want_python='' want_torch='' with_softcann=1 variant='' cmake_arguments=''
@@ -13,8 +14,8 @@ for argument in "$@"; do
     --jobs=*) export MAX_JOBS=${argument#*=} ;;
     --debug) variant=-debug cmake_arguments+=' -DCMAKE_BUILD_TYPE=Debug' ;;
     --asan) variant=-asan cmake_arguments+=' -DTORCH_NPU_SANITIZE=address' ;;
-    --no-softcann) with_softcann=0 cmake_arguments+=' -DTORCH_NPU_BUILD_SOFTCANN=OFF' ;;
-    -h | --help) sed -n '2,5s/^# \?//p' ci/build.sh; exit ;;
+    --no-softcann) with_softcann=0 ;;
+    -h | --help) sed -n '2,6s/^# \?//p' ci/build.sh; exit ;;
     *) die "unknown argument '$argument'; see bash ci/build.sh --help" ;;
   esac
 done
@@ -26,25 +27,32 @@ python=$(find_python "$want_python")
 minor=$(python_minor "$python")
 torch=$(default_torch "$minor")
 if [[ -n $want_torch && $want_torch != "${torch%.*}" && $want_torch != "$torch" ]]; then
-  versions | awk -v p="$minor" '$1 == p {$1 = $2 = ""; print}' | grep -qwF -- "$(cut -d. -f1,2 <<< "$want_torch")" ||
-    die "Python $minor with torch $want_torch is not supported:
+  supported_pair "$minor" "$(cut -d. -f1,2 <<< "$want_torch")" || die "Python $minor with torch $want_torch is not supported:
 $(cat ci/versions.txt)"
   torch=$want_torch
   [[ $torch == *.*.* ]] || torch+=.*
 fi
 need_compiler "$python"
 
-tag=py$minor-torch${torch%.*}$variant
-venv=build/venv-py$minor-torch${torch%.*}
+tag=torch$(cut -d. -f1,2 <<< "$torch")
+venv=build/venv-py$minor
 make_venv "$venv" "$python"
-once "$venv" torch "$torch" eval "say 'installing torch $torch (headers and libraries)'; pip_install $venv --no-deps 'torch==$torch'"
 once "$venv" build "$(cat requirements.txt)" pip_install "$venv" -r requirements.txt
+fetch_torch "$venv" "$torch" "build/$tag"
 
-export TORCH_NPU_BUILD_DIR=$PWD/build/$tag TORCH_NPU_CMAKE_ARGS="$cmake_arguments"
+# Two builds for one torch would compile into one folder: the second waits.
+exec 9> "build/$tag$variant.lock"
+if command -v flock > /dev/null; then flock 9; fi
+# Error messages name source files; in a wheel they should not name this machine's folders.
+cmake_arguments+=" '-DCMAKE_CXX_FLAGS=${CXXFLAGS:-} -ffile-prefix-map=$PWD/='"
+export TORCH_NPU_BUILD_DIR=$PWD/build/$tag-objects$variant TORCH_NPU_CMAKE_ARGS="-DTORCH_NPU_BUILD_SOFTCANN=$with_softcann$cmake_arguments"
+export PYTHONPATH=$PWD/build/$tag
+# Two builds of one commit give the same files: those in a wheel have the commit's date, not the build's.
+if [[ -z ${SOURCE_DATE_EPOCH:-} ]] && commit_date=$(git log -1 --format=%ct 2> /dev/null); then export SOURCE_DATE_EPOCH=$commit_date; fi
 # wheel FOLDER NAME: builds the package of that folder from an empty staging area, so that nothing stale gets in.
 wheel() {
   say "building $2 for Python $minor, torch $torch"
-  local stage=$PWD/build/wheel-$tag/$2 dist=$PWD/dist python=$PWD/$venv/bin/python
+  local stage=$PWD/build/stage-py$minor-$tag$variant/$2 dist=$PWD/dist python=$PWD/$venv/bin/python
   rm -rf "$stage"
   # setuptools warns that setup.py is not a tool for users; here it is one for this script.
   (cd "$1" && PYTHONWARNINGS=ignore "$python" setup.py -q build --build-base "$stage" egg_info --egg-base "$(mkdir -p "$stage" && echo "$stage")" \

@@ -9,6 +9,8 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 # Table of ci/versions.txt without comments: python, default torch, supported minors.
 versions() { grep -v '^#' ci/versions.txt; }
 supported_python() { versions | awk '{print $1}' | grep -qxF "$1"; }
+# supported_pair 3.11 2.13
+supported_pair() { versions | awk -v p="$1" -v t="$2" '$1 == p {for (i = 3; i <= NF; i++) if ($i == t) found = 1} END {exit !found}'; }
 default_torch() { versions | awk -v p="$1" '$1 == p {print $2}'; }
 
 # python_minor EXECUTABLE: prints 3.11; fails where it does not run (a pyenv shim of an inactive version).
@@ -83,10 +85,21 @@ install_torch() {
   minor=$(python_minor "$1/bin/python")
   torch=${2:-$(default_torch "$minor")}
   have=$(torch_installed "$1") || have=none
-  if [[ -z ${2:-} ]] && versions | awk -v p="$minor" '$1 == p' | grep -qwF -- "${have%.*}"; then return; fi
+  if [[ -z ${2:-} ]] && supported_pair "$minor" "${have%.*}"; then return; fi
   [[ $have == "$torch" ]] && return
   say "installing torch $torch"
   pip_install "$1" ${TORCH_NO_DEPS:+--no-deps} "torch==$torch"
+}
+
+# fetch_torch VENV VERSION FOLDER: the torch package alone, without dependencies, to compile against. 2.9.* takes any 2.9.
+fetch_torch() {
+  local have=
+  if [[ -e $3/.version ]]; then have=$(<"$3/.version"); fi
+  if [[ -n $have && ($have == "$2" || $2 == *.\*) ]]; then return; fi
+  say "fetching torch $2 (headers and libraries)"
+  rm -rf "$3"
+  pip_install "$1" --no-deps --target "$3" "torch==$2"
+  sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$3/torch/version.py" > "$3/.version"
 }
 
 # setup_venv NAME FILE...: .venv with torch, the requirements of the files, and torch_npu built and installed in place.

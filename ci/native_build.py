@@ -44,8 +44,11 @@ def git(*arguments: str) -> str:
 
 
 def own_version(torch: str) -> str:
-    """torch's minor, our revision (VERSION), and the commit: 2.13.0+git1a2b3c4; a tagged commit has no suffix."""
+    """torch's minor, our revision (VERSION), and the commit: 2.13.0+git1a2b3c4. A tagged commit has no suffix, and so has
+    a tree without a repository."""
     public = f"{torch.rpartition('.')[0]}.{(ROOT / 'VERSION').read_text().strip()}"
+    if git("rev-parse", "--show-toplevel") != str(ROOT):   # unpacked from an archive, perhaps inside of another repository
+        return public
     if git("tag", "--points-at", "HEAD", f"v{public}"):
         return public
     commit = git("rev-parse", "--short=7", "HEAD")

@@ -10,7 +10,8 @@ find_package(Threads REQUIRED)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+  # ccache leaves units with a precompiled header alone unless told that the macros and times inside do not matter.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE}")
 endif()
 
 # Memory decides how many compilers may run: an ordinary unit takes up to 1 GiB, a unit with torch/extension.h and a

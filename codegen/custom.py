@@ -18,12 +18,22 @@ class Grad(NamedTuple):
     receivers: List[int]              # arguments that the backward's results are gradients of
 
 
+class Autocast(NamedTuple):
+    """What becomes of the arguments under autocast."""
+    policy: str
+    arguments: List[int]              # which are cast
+
+
+POLICIES = ("lower_precision", "float32", "promote")
+
+
 class Custom(NamedTuple):
     where: Location
     name: str                         # with overload
     schema: str                       # as torch::Library::def takes it
     entry: Optional[registry.Entry]   # None: composed
     grad: Optional[Grad]
+    autocast: Optional[Autocast] = None
 
     @property
     def path(self) -> str:
@@ -35,7 +45,7 @@ class _Reader(registry._Reader):
 
     def __init__(self, path: str):
         super().__init__(path)
-        self.extra: Dict[str, Tuple[str, Optional[str], Optional[str]]] = {}
+        self.extra: Dict[str, Tuple[str, Optional[str], Optional[str], Optional[str]]] = {}
 
     def _entry(self, node: yaml.Node) -> registry.Entry:
         where = Location(self.path, node.start_mark.line + 1)
@@ -46,13 +56,13 @@ class _Reader(registry._Reader):
         match = re.match(r"(\w+(?:\.\w+)?)\(", schema)
         if not match:
             raise RegistryError(where, f"'op' is a schema such as 'npu_x(Tensor self) -> Tensor', not {schema!r}")
-        composed, grad = (fields[k].value if k in fields else None for k in ("composed", "grad"))
+        composed, grad, autocast = (fields[k].value if k in fields else None for k in ("composed", "grad", "autocast"))
         if composed is not None and set(fields) - {"op", "composed"}:
             raise RegistryError(where, f"{match[1]}: 'composed' stands alone: the Python function decides everything")
         if (composed is None) == ("aclnn" not in fields and "impl" not in fields):
             raise RegistryError(where, f"{match[1]}: needs one of 'aclnn', 'impl' and 'composed'")
-        self.extra[match[1]] = (schema, composed, grad)
-        kept = [(key, value) for key, value in node.value if key.value not in ("op", "composed", "grad")]
+        self.extra[match[1]] = (schema, composed, grad, autocast)
+        kept = [(key, value) for key, value in node.value if key.value not in ("op", "composed", "grad", "autocast")]
         name = yaml.ScalarNode("tag:yaml.org,2002:str", match[1], node.start_mark, node.end_mark)
         key = yaml.ScalarNode("tag:yaml.org,2002:str", "op", node.start_mark, node.end_mark)
         if composed is not None:  # the checks of the registry want a kernel; it is dropped again below
@@ -70,16 +80,17 @@ def load(path: pathlib.Path) -> Tuple[List[Custom], Dict[str, "NativeFunction"]]
     entries = reader.read(path.read_text())
     functions, customs, errors = {}, [], []
     for entry in entries:
-        schema, composed, _ = reader.extra[entry.op]
+        schema, composed, *_ = reader.extra[entry.op]
         try:
             functions[entry.op] = _function(entry, schema)
         except RegistryError as error:
             errors.append(error)
     for entry in entries:
-        schema, composed, grad = reader.extra[entry.op]
+        schema, composed, grad, autocast = reader.extra[entry.op]
         try:
             customs.append(Custom(entry.where, entry.op, schema, None if composed is not None else entry,
-                                  _grad(entry, grad, functions) if grad and entry.op in functions else None))
+                                  _grad(entry, grad, functions) if grad and entry.op in functions else None,
+                                  _autocast(entry, autocast, functions) if autocast and entry.op in functions else None))
         except RegistryError as error:
             errors.append(error)
     if errors:
@@ -137,6 +148,20 @@ def _grad(entry: registry.Entry, text: str, functions) -> Grad:
     return Grad(backward, encoded, [names.index(name) if name != "_" else -1 for name in receivers])
 
 
+def _autocast(entry: registry.Entry, text: str, functions) -> Autocast:
+    def fail(message: str) -> RegistryError:
+        return RegistryError(entry.where, f"{entry.op}: 'autocast': {message}")
+
+    policy, names = split_call(text, fail)
+    if policy not in POLICIES:
+        raise fail(f"{policy!r} is none of {', '.join(POLICIES)}")
+    arguments = {a.name: i for i, a in enumerate(functions[entry.op].func.arguments.flat_all) if "Tensor" in str(a.type)}
+    unknown = [name for name in names if name not in arguments]
+    if unknown or not names:
+        raise fail(f"there is no tensor {unknown[0]!r}" if unknown else "name the arguments that are cast")
+    return Autocast(policy, [arguments[name] for name in names])
+
+
 def build(customs: List[Custom], functions, schemas: Schemas, contract) -> List[kernels.Unit]:
     """The kernels of the operators that are not composed."""
     own = Schemas(functions, {}, {}, schemas.torch_version, schemas.includes)
@@ -144,7 +169,7 @@ def build(customs: List[Custom], functions, schemas: Schemas, contract) -> List[
 
 
 def table(customs: List[Custom]) -> str:
-    """custom_table.h: schemas, paths, gradients."""
+    """custom_table.h: schemas, paths, gradients, autocast."""
     lines = ["#pragma once", "", '#include "aten/custom/table.h"', "", "namespace torch_npu::native {", ""]
     for custom in customs:
         if custom.grad:
@@ -153,9 +178,15 @@ def table(customs: List[Custom]) -> str:
             lines.append(f"inline constexpr GradSource kSources_{symbol}[] = {{{arguments}}};")
             lines.append(f"inline constexpr int kReceivers_{symbol}[] = {{{', '.join(map(str, custom.grad.receivers))}}};")
             lines.append(f'inline constexpr GradRule kGrad_{symbol}{{"{custom.grad.backward}", kSources_{symbol}, kReceivers_{symbol}}};')
+        if custom.autocast:
+            symbol = kernels.cpp_name(custom.name)
+            lines.append(f"inline constexpr int kCast_{symbol}[] = {{{', '.join(map(str, custom.autocast.arguments))}}};")
+            policy = {"lower_precision": "kLowerPrecision", "float32": "kFloat32", "promote": "kPromote"}[custom.autocast.policy]
+            lines.append(f"inline constexpr CastRule kCastRule_{symbol}{{CastPolicy::{policy}, kCast_{symbol}}};")
     lines += ["", "inline constexpr CustomOp kCustomOps[] = {"]
     for custom in customs:
         rule = f"&kGrad_{kernels.cpp_name(custom.name)}" if custom.grad else "nullptr"
+        cast = f"&kCastRule_{kernels.cpp_name(custom.name)}" if custom.autocast else "nullptr"
         schema = custom.schema.replace("\\", "\\\\").replace('"', '\\"')
-        lines.append(f'    {{"{custom.name}", "{schema}", "{custom.path}", {rule}}},')
+        lines.append(f'    {{"{custom.name}", "{schema}", "{custom.path}", {rule}, {cast}}},')
     return "\n".join([*lines, "};", "", "}  // namespace torch_npu::native", ""])

@@ -1,4 +1,5 @@
 """Reads ops.yaml. Knows its keys and where each entry stands; knows nothing of torch or aclnn."""
+import collections
 import pathlib
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -33,6 +34,11 @@ class Entry(NamedTuple):
     def applies_to(self, torch: Tuple[int, int]) -> bool:
         return (self.since is None or self.since <= torch) and (self.until is None or torch <= self.until)
 
+    def overlaps(self, other: "Entry") -> bool:
+        """Whether there is a torch version that both apply to."""
+        oldest, newest = (0, 0), (999, 0)
+        return max(self.since or oldest, other.since or oldest) <= min(self.until or newest, other.until or newest)
+
 
 def load(path: pathlib.Path) -> List[Entry]:
     """Entries in file order. Raises RegistryErrors with every mistake found."""
@@ -54,13 +60,14 @@ class _Reader:
             return []
         if not isinstance(root, yaml.SequenceNode):
             raise RegistryErrors([RegistryError(Location(self.path, 1), "the registry is a list of entries")])
-        entries, errors, first = [], [], {}
+        entries, errors, before = [], [], collections.defaultdict(list)
         for node in root.value:
             try:
                 entry = self._entry(node)
-                if entry.op in first:
-                    raise RegistryError(entry.where, f"{entry.op} stands twice, first at line {first[entry.op]}")
-                first[entry.op] = entry.where.line
+                same = [other for other in before[entry.op] if entry.overlaps(other)]
+                if same:
+                    raise RegistryError(entry.where, f"{entry.op} stands twice, first at line {same[0].where.line}")
+                before[entry.op].append(entry)
                 entries.append(entry)
             except RegistryError as error:
                 errors.append(error)

@@ -74,16 +74,19 @@ def _bf16_hooks():
 
 def _scaler_shares_overflow():
     """torch.amp.GradScaler("npu") has no hook where ranks could agree that one of them overflowed, which only matters on
-    chips without inf: see torch_npu.npu.amp.grad_scaler.share_overflow. Needed as long as PyTorch has no such hook.
+    chips without inf: see torch_npu.npu.amp.grad_scaler.share_overflow. It also refuses
+    optimizers of torch_npu.contrib.apex, for which it would find no gradients. Needed as long as PyTorch has no such hook.
     """
     original = torch.amp.GradScaler._unscale_grads_
 
-    def _unscale_grads_(self, *args, **kwargs):
-        found_inf_per_device = original(self, *args, **kwargs)
-        if self._device == "npu":
-            from torch_npu.npu.amp.grad_scaler import share_overflow
+    def _unscale_grads_(self, optimizer, *args, **kwargs):
+        if self._device != "npu":
+            return original(self, optimizer, *args, **kwargs)
+        from torch_npu.npu.amp import grad_scaler
 
-            share_overflow(found_inf_per_device)
+        grad_scaler.refuse_apex(optimizer)
+        found_inf_per_device = original(self, optimizer, *args, **kwargs)
+        grad_scaler.share_overflow(found_inf_per_device)
         return found_inf_per_device
 
     _unscale_grads_.__doc__ = original.__doc__

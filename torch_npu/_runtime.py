@@ -3,7 +3,7 @@
 ``auto`` takes the real CANN when the machine has NPU device files; then a broken CANN is an error that
 names its cause. Only a machine without any NPU gets the software CANN.
 
-This module and the C++ options table are the only readers of the environment.
+Besides this early choice, the C++ options table (csrc/core/options.def) reads the environment.
 """
 
 import glob

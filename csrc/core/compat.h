@@ -15,9 +15,15 @@
 // DeviceGuardImplInterface::isStreamCapturing.
 #define TORCH_NPU_HAS_STREAM_CAPTURING TORCH_NPU_TORCH_AT_LEAST(2, 12)
 
-// c10d::Backend::{setTimeout, getBackendOptions, split}: overridden where they exist, plain functions before.
+// Members of c10d::Backend and c10d::Work that 2.9 made virtual or added: setTimeout, getBackendOptions, setGroupUid, split;
+// blockCurrentStream. They override where they can and are plain functions before.
+// NPU_GROUP_OPTIONS: what c10d::Backend::Options says of the group since 2.9, in our own options before.
 #if TORCH_NPU_TORCH_AT_LEAST(2, 9)
 #define NPU_BACKEND_2_9 override
+#define NPU_GROUP_OPTIONS
 #else
 #define NPU_BACKEND_2_9
+#define NPU_GROUP_OPTIONS \
+  std::string group_name, group_desc; \
+  std::vector<uint64_t> global_ranks_in_group;
 #endif

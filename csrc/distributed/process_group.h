@@ -31,6 +31,7 @@ struct C10_EXPORT Options final : c10d::Backend::Options {
   std::optional<int32_t> exec_timeout_s;
   std::string algorithm;
   std::string communicator_name;
+  NPU_GROUP_OPTIONS
 };
 
 class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
@@ -45,7 +46,7 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   bool supportsSplitting() const override { return true; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() NPU_BACKEND_2_9 { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) NPU_BACKEND_2_9;
-  void setGroupUid(const std::string& name) override;
+  void setGroupUid(const std::string& name) NPU_BACKEND_2_9;
 
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override;
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;

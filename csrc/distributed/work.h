@@ -7,6 +7,7 @@
 // caller's stream (async_op=False) needs neither.
 #pragma once
 
+#include "core/compat.h"
 #include "distributed/group_state.h"
 
 namespace torch_npu::distributed {
@@ -23,7 +24,7 @@ class Work final : public c10d::Work {
   // The caller's stream waits; so does the host where blocking wait, a barrier or a timeout asks for it.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void synchronize() override;
-  void blockCurrentStream() override { synchronize(); }
+  void blockCurrentStream() NPU_BACKEND_2_9 { synchronize(); }
   void abort() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;

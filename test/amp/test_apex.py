@@ -305,10 +305,12 @@ def test_mixing_is_refused():
         amp.initialize(model)
     with pytest.raises(RuntimeError, match="before"):
         amp.initialize(Net().npu(), optimizer)
-    scaler = torch.npu.amp.GradScaler()
-    scaler.scale(loss_of(model)).backward()
-    with pytest.raises(RuntimeError, match="apex.amp.initialize"):
-        scaler.step(optimizer)
+    for level in ("O1", "O2"):
+        for scaler in (torch.npu.amp.GradScaler(), torch.amp.GradScaler("npu")):
+            model, optimizer = make(level)
+            scaler.scale(loss_of(model)).backward()
+            with pytest.raises(RuntimeError, match="apex.amp.initialize"):
+                scaler.step(optimizer)
     other, its = make("O1")
     with pytest.raises(RuntimeError, match="different calls"), amp.scale_loss(loss_of(model), [optimizer, its]):
         pass

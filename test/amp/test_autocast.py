@@ -132,6 +132,15 @@ def test_state_functions():
         torch.npu.set_autocast_dtype(torch.float16)
 
 
+def test_default_dtype_must_be_one_of_autocasts():
+    for dtype in (torch.float64, torch.int8):
+        with pytest.raises(ValueError, match="torch.float16, torch.bfloat16, not in torch"):
+            torch.npu.set_autocast_dtype(dtype)
+    with pytest.raises(TypeError, match="must be torch.dtype"):
+        torch.npu.set_autocast_dtype("half")
+    assert torch.npu.get_autocast_dtype() == torch.float16
+
+
 def test_wrong_dtype_is_refused_with_a_warning():
     with pytest.warns(UserWarning, match="float16"):
         region = torch.autocast("npu", dtype=torch.float64)

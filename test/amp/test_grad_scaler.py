@@ -25,6 +25,21 @@ def backward(model, scaler, poison=None, device="npu"):
         model.weight.grad[1, 2] = poison
 
 
+def compare_with_steps_taken(model, optimizer, expected, reference, scaler, poisons):
+    """The model whose optimizer skips what is poisoned ends as one that never saw those steps."""
+    off = GradScaler(enabled=False)
+    for poison in poisons:
+        optimizer.zero_grad()
+        backward(model, scaler, poison)
+        scaler.step(optimizer)
+        scaler.update()
+        if poison is None:
+            reference.zero_grad()
+            backward(expected, off)
+            reference.step()
+    torch.testing.assert_close(model.weight, expected.weight)
+
+
 SEQUENCE = [None, INF, None, None, NAN, -INF, None, None, None, None, INF, None, None]
 
 
@@ -58,36 +73,17 @@ def test_optimizers_skip_or_step(kind, options):
         options = {**options, "momentum": 0.9, "weight_decay": 0.01}
     expected, reference = model_and_optimizer("npu", kind, **options)
     model, optimizer = model_and_optimizer("npu", kind, **options)
-    scaler, off = GradScaler(init_scale=1024.0), GradScaler(enabled=False)
-    for poison in (None, INF, None, NAN, None):
-        optimizer.zero_grad()
-        backward(model, scaler, poison)
-        scaler.step(optimizer)
-        scaler.update()
-        if poison is None:
-            reference.zero_grad()
-            backward(expected, off)
-            reference.step()
+    scaler = GradScaler(init_scale=1024.0)
+    compare_with_steps_taken(model, optimizer, expected, reference, scaler, (None, INF, None, NAN, None))
     assert scaler.get_scale() == 256.0
-    torch.testing.assert_close(model.weight, expected.weight)
 
 
 def test_fused_step_that_begins_with_an_overflow():
     """Momentum begins with the first gradient that is used, not with what was skipped."""
     expected, reference = model_and_optimizer(momentum=0.9)
     model, optimizer = model_and_optimizer(momentum=0.9, fused=True)
-    scaler, off = GradScaler(init_scale=16.0), GradScaler(enabled=False)
-    for poison in (INF, None, None):
-        optimizer.zero_grad()
-        backward(model, scaler, poison)
-        scaler.step(optimizer)
-        scaler.update()
-        if poison is None:
-            reference.zero_grad()
-            backward(expected, off)
-            reference.step()
+    compare_with_steps_taken(model, optimizer, expected, reference, GradScaler(init_scale=16.0), (INF, None, None))
     assert model.weight.isfinite().all()
-    torch.testing.assert_close(model.weight, expected.weight)
 
 
 def test_no_step_waits_for_the_device():
@@ -215,6 +211,8 @@ def test_errors():
         scaler.step(optimizer)
     with pytest.raises(RuntimeError, match="[Cc]losure"):
         scaler.step(optimizer, closure=lambda: None)
+    with pytest.raises(TypeError, match="takes no device"):
+        GradScaler("npu")
     with pytest.raises(AssertionError, match="growth factor"):
         GradScaler(growth_factor=1.0)
     with pytest.raises(AssertionError, match="backoff factor"):

@@ -42,7 +42,13 @@ def test_an_entry(tmp_path, torch_schemas):
     assert "op::run(aclnnSwiGlu, self, dim, out);" in units[0].text
     table = custom.table(customs)
     assert 'kSources_npu_swiglu[] = {{\'g\', 0}, {\'a\', 0}, {\'a\', 1}}' in table
-    assert '{"npu_swiglu", "npu_swiglu(Tensor self, int dim=-1) -> Tensor", "native", &kGrad_npu_swiglu}' in table
+    assert '{"npu_swiglu", "npu_swiglu(Tensor self, int dim=-1) -> Tensor", "native", &kGrad_npu_swiglu, nullptr}' in table
+
+
+def test_autocast(tmp_path, torch_schemas):
+    customs, _ = load(tmp_path, SWIGLU.replace("  grad:", "  autocast: promote(self)\n  grad:"))
+    assert customs[0].autocast == custom.Autocast("promote", [0]) and customs[1].autocast is None
+    assert "kCastRule_npu_swiglu{CastPolicy::kPromote, kCast_npu_swiglu}" in custom.table(customs)
 
 
 def test_composed(tmp_path, torch_schemas):
@@ -54,6 +60,9 @@ def test_composed(tmp_path, torch_schemas):
 @pytest.mark.parametrize("change,message", [
     (("int dim=-1) -> Tensor\n  aclnn: aclnnSwiGlu(", "int dim) -> Tensr\n  aclnn: aclnnSwiGlu("), "1: npu_swiglu: no schema"),
     (("npu_swiglu(Tensor self", "npu_swiglu Tensor self"), "1: 'op' is a schema"),
+    (("  grad:", "  autocast: half(self)\n  grad:"), "'half' is none of lower_precision, float32, promote"),
+    (("  grad:", "  autocast: float32(dim)\n  grad:"), "there is no tensor 'dim'"),
+    (("  grad:", "  autocast: float32()\n  grad:"), "name the arguments that are cast"),
     (("grad: npu_swiglu_backward", "grad: npu_other"), "there is no custom operator npu_other"),
     (("self, dim) -> self", "other, dim) -> self"), "there is no argument 'other'"),
     (("self, dim) -> self", "self, dim) -> self, dim"), "returns 1 values"),

@@ -40,5 +40,11 @@ def test_versions_are_not_read_as_numbers(build):
     assert build(ADD + "  until: 2.9\n", torch=(2, 10)) == []
 
 
+def test_an_operator_may_stand_twice_for_different_versions(build, mistake):
+    text = ADD + "  until: 2.9\n" + ADD + "  since: 2.10\n"
+    assert [len(build(text, torch=(2, minor))) for minor in (9, 10)] == [1, 1]
+    assert mistake(ADD + "  until: 2.10\n" + ADD + "  since: 2.10\n") == ["ops.yaml:4: add.out stands twice, first at line 1"]
+
+
 def test_empty_registry(build):
     assert build("# nothing yet\n") == []

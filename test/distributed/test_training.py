@@ -73,9 +73,8 @@ def train(model, optimizer, rank, world, **options):
     return losses
 
 
-def single_process():
-    model = make_model()
-    optimizer = optimizer_of(model.parameters())
+def train_on_whole_batches(model, optimizer):
+    """Losses of one process, or of ranks that each see the whole batch."""
     losses = []
     for tokens, targets in batches():
         loss = loss_of(model(tokens), targets)
@@ -83,6 +82,12 @@ def single_process():
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
+    return losses
+
+
+def single_process():
+    model = make_model()
+    losses = train_on_whole_batches(model, optimizer_of(model.parameters()))
     assert losses[-1] < losses[0]
     return losses
 
@@ -140,14 +145,7 @@ def tensor_parallel(rank, world):
     model = shard_by_tensor(make_model(), init_device_mesh("npu", (world,)))
     # Not all parameters are distributed tensors, and PyTorch's grouped updates take no mixture.
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
-    losses = []
-    for tokens, targets in batches():
-        loss = loss_of(model(tokens), targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+    return train_on_whole_batches(model, optimizer)
 
 
 def fsdp_and_tensor_parallel(rank, world):

@@ -1,11 +1,9 @@
 """The caching allocator as a program sees it: statistics, reuse, limits, snapshots, pools, pinned memory."""
 import gc
 import inspect
-import os
 import pathlib
 import pickle
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -31,28 +29,28 @@ def clean():
     yield
 
 
-def run(code, **environment):
-    """Runs ``code`` in a fresh process and returns its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, **environment}, capture_output=True, text=True, timeout=600,
-    )
-    return done.returncode, done.stdout.strip(), done.stderr
+@pytest.fixture
+def run(python):
+    """Runs code in a fresh process: its return code, output and errors."""
+    def run(code, **environment):
+        done = python(textwrap.dedent(code), **environment)
+        return done.returncode, done.stdout.strip(), done.stderr
+    return run
 
 
 def alone(test):
     """Runs the test in a process of its own: it looks at segments, and others leave theirs half used."""
     name = test.__name__
 
-    def in_own_process(tmp_path):
-        arguments = "pathlib.Path(sys.argv[1])" if "tmp_path" in inspect.signature(test).parameters else ""
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+    def in_own_process(run, tmp_path):
+        arguments = f"pathlib.Path({str(tmp_path)!r})" if "tmp_path" in inspect.signature(test).parameters else ""
+        failed, _, errors = run(f"""
             import pathlib, sys
             sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
             import test_memory
             test_memory.{name}.test({arguments})
-            """), str(tmp_path)], capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
+            """)
+        assert not failed, errors
     in_own_process.test = test
     return in_own_process
 
@@ -351,7 +349,7 @@ def test_settings_at_run_time():
         torch.npu.memory._set_allocator_settings("colour:blue")
 
 
-def test_environment_settings():
+def test_environment_settings(run):
     code = """
         import torch, torch_npu
         x = torch.ones(8, device="npu")
@@ -366,7 +364,7 @@ def test_environment_settings():
     assert failed and "unknown key 'max_split'" in errors
 
 
-def test_environment_no_caching():
+def test_environment_no_caching(run):
     code = """
         import torch, torch_npu
         x = torch.ones(1000, device="npu")
@@ -376,7 +374,7 @@ def test_environment_no_caching():
     assert run(code, PYTORCH_NO_NPU_MEMORY_CACHING="1")[1] == "0"
 
 
-def test_oom_snapshot_option(tmp_path):
+def test_oom_snapshot_option(run, tmp_path):
     code = """
         import torch, torch_npu
         try:
@@ -391,7 +389,7 @@ def test_oom_snapshot_option(tmp_path):
         assert any(entry["action"] == "oom" for entry in pickle.load(opened)["device_traces"][0])
 
 
-def test_pluggable_allocator(tmp_path):
+def test_pluggable_allocator(run, tmp_path):
     # Wraps the device's own allocator, counting.
     source = tmp_path / "counting.cpp"
     source.write_text(

@@ -1,16 +1,15 @@
 """Scripts for CUDA on the NPU: torch_npu.contrib.transfer_to_npu. It changes the process, so each runs in its own."""
-import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
 
-def run(script, prelude="import torch, torch_npu\nfrom torch_npu.contrib import transfer_to_npu\n", **environment):
-    done = subprocess.run([sys.executable, "-c", prelude + textwrap.dedent(script)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, env={**os.environ, **environment})
-    assert done.returncode == 0, done.stderr.decode()[-3000:]
+@pytest.fixture
+def run(python):
+    def run(script, prelude="import torch, torch_npu\nfrom torch_npu.contrib import transfer_to_npu\n", **environment):
+        done = python(prelude + textwrap.dedent(script), **environment)
+        assert done.returncode == 0, done.stderr[-3000:]
+    return run
 
 
 TRAINING = """
@@ -36,11 +35,11 @@ TRAINING = """
 """
 
 
-def test_a_training_script_for_cuda():
+def test_a_training_script_for_cuda(run):
     run(TRAINING)
 
 
-def test_streams_events_and_generators():
+def test_streams_events_and_generators(run):
     run("""
     stream, start, end = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     with torch.cuda.stream(stream):
@@ -58,7 +57,7 @@ def test_streams_events_and_generators():
     """)
 
 
-def test_loading_and_recurrent_layers():
+def test_loading_and_recurrent_layers(run):
     run("""
     import io
     lstm = torch.nn.LSTM(4, 8).cuda()
@@ -73,7 +72,7 @@ def test_loading_and_recurrent_layers():
     """)
 
 
-def test_other_devices_are_left_alone():
+def test_other_devices_are_left_alone(run):
     run("""
     assert torch.device("cpu").type == "cpu" and torch.zeros(1, device="meta").is_meta
     assert torch.zeros(2, device="cpu").to("cpu").device.type == "cpu"
@@ -81,12 +80,12 @@ def test_other_devices_are_left_alone():
     """)
 
 
-def test_the_variable_does_it_without_a_change():
+def test_the_variable_does_it_without_a_change(run):
     run(TRAINING, prelude="", TORCH_TRANSFER_TO_NPU="1")
 
 
 @pytest.mark.parametrize("value", ["0", ""])
-def test_nothing_happens_unasked(value):
+def test_nothing_happens_unasked(run, value):
     run("""
     assert not torch.cuda.is_available() or torch.device("cuda").type == "cuda"
     assert torch.device("cuda").type == "cuda"

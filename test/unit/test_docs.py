@@ -20,6 +20,17 @@ def test_the_custom_operators_page_is_up_to_date():
     subprocess.run([sys.executable, str(ROOT / "docs" / "gen_custom_operators.py"), "--check"], check=True)
 
 
+def test_the_compatibility_page_is_up_to_date():
+    subprocess.run([sys.executable, str(ROOT / "docs" / "gen_compatibility.py"), "--check"], check=True)
+
+
+def test_every_code_that_the_adapter_knows_has_a_remedy():
+    known = set(re.findall(r"\{(\d{6}), \"", (ROOT / "csrc" / "core" / "error.cpp").read_text()))
+    rows = re.findall(r"^\| (\d{6}[\d, ]*) \|", (ROOT / "docs" / "troubleshooting.md").read_text(), re.M)
+    documented = [code for row in rows for code in row.split(", ")]
+    assert len(documented) == len(set(documented)) and set(documented) == known
+
+
 def test_links_and_scripts_exist():
     missing = []
     for page in PAGES:

@@ -118,16 +118,12 @@ def _cuda_module():
     for name in dir(npu):
         if not name.startswith("_"):
             setattr(torch.cuda, name, getattr(npu, name))
-    for prefix in ("FloatTensor", "HalfTensor", "BFloat16Tensor", "DoubleTensor", "LongTensor", "IntTensor", "BoolTensor"):
-        if hasattr(npu, prefix):
-            setattr(torch.cuda, prefix, getattr(npu, prefix))
 
 
 def _amp():
     for owner in (torch.amp.autocast, torch.amp.GradScaler):
         original = owner.__init__
         owner.__init__ = _rewritten(original, "device", "device_type", positional=True)
-    torch.autocast = torch.amp.autocast
     for name in ("is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype"):
         _replace(torch, name, "device_type", positional=True)
 

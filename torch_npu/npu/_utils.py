@@ -2,6 +2,9 @@
 
 import torch
 
+from torch_npu import _C
+from torch_npu.npu import _state
+
 
 def _get_device_index(device, optional=False, allow_cpu=False):
     """Index of a device given as None, an int, a string such as "npu:1", or a torch.device.
@@ -9,6 +12,8 @@ def _get_device_index(device, optional=False, allow_cpu=False):
     Without an index in it, the current device's if ``optional``, else ValueError. A CPU device gives -1 if
     ``allow_cpu``, else ValueError, as any other device type does.
     """
+    if device is None and optional:   # first: it is what synchronize() and its kin wait for
+        return current_device()
     if isinstance(device, bool):
         raise TypeError("expected a device or an index, got a bool")
     if isinstance(device, int):
@@ -20,15 +25,16 @@ def _get_device_index(device, optional=False, allow_cpu=False):
             return -1
         if device.type != "npu":
             raise ValueError(f"expected an npu device, got {device}")
-        index = device.index
-    elif device is None:
-        index = None
-    else:
+        if device.index is not None:
+            return device.index
+    elif device is not None:
         raise TypeError(f"expected a device, a string or an index, got {type(device).__name__}")
-    if index is None:
-        if not optional:
-            raise ValueError(f"expected a device with an index such as npu:0, or an index, got {device}")
-        from torch_npu.npu.device import current_device
+    if not optional:
+        raise ValueError(f"expected a device with an index such as npu:0, or an index, got {device}")
+    return current_device()
 
-        index = current_device()
-    return index
+
+def current_device():
+    """Index of the current device of this thread."""
+    _state.lazy_init()
+    return _C._current_device()

@@ -28,5 +28,8 @@ def get_autocast_dtype():
 
 
 def set_autocast_dtype(dtype):
-    """Sets the dtype that autocast computes in."""
+    """Sets the dtype that autocast computes in: one of :func:`get_amp_supported_dtype`, else ValueError."""
+    if isinstance(dtype, torch.dtype) and dtype not in get_amp_supported_dtype():
+        supported = ", ".join(map(str, get_amp_supported_dtype()))
+        raise ValueError(f"autocast on this NPU computes in one of {supported}, not in {dtype}")
     torch.set_autocast_dtype("npu", dtype)

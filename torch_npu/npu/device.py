@@ -4,7 +4,7 @@ import warnings
 
 from torch_npu import _C, _runtime
 from torch_npu.npu import _state
-from torch_npu.npu._utils import _get_device_index
+from torch_npu.npu._utils import _get_device_index, current_device
 
 
 def device_count():
@@ -24,12 +24,6 @@ def is_available():
         return _C._device_count() > 0
     except (RuntimeError, ValueError):
         return False
-
-
-def current_device():
-    """Index of the current device of this thread."""
-    _state.lazy_init()
-    return _C._current_device()
 
 
 def set_device(device):

@@ -1,4 +1,5 @@
-// The list of custom operators that codegen makes of custom_ops.yaml, in the form autograd.cpp and library.cpp read.
+// The list of custom operators that codegen makes of custom_ops.yaml, in the form that autograd.cpp, autocast.cpp and
+// library.cpp read.
 #pragma once
 
 #include <c10/util/ArrayRef.h>
@@ -18,11 +19,20 @@ struct GradRule {
   c10::ArrayRef<int> receivers;         // for each of its results the argument it is the gradient of, or -1
 };
 
+// What happens to an operator's arguments under autocast: to the region's type, to float32, or to the widest among them.
+enum class CastPolicy { kLowerPrecision, kFloat32, kPromote };
+
+struct CastRule {
+  CastPolicy policy;
+  c10::ArrayRef<int> arguments;
+};
+
 struct CustomOp {
   const char* name;  // with overload
   const char* schema;
   const char* path;  // "native" aclnn by an entry, "hand" aclnn by a C++ function, "composed" of other operators
   const GradRule* grad;
+  const CastRule* autocast;  // null: the arguments are taken as they are
 };
 
 C10_EXPORT c10::ArrayRef<CustomOp> custom_ops();

@@ -26,6 +26,15 @@ def share_overflow(found_inf_per_device):
             dist.all_reduce(found_inf, op=dist.ReduceOp.MAX)
 
 
+def refuse_apex(optimizer):
+    """Raises RuntimeError for an optimizer whose losses torch_npu.contrib.apex.amp scales."""
+    if getattr(optimizer, "_apex_amp", None) is not None:
+        raise RuntimeError(
+            "this optimizer came out of torch_npu.contrib.apex.amp.initialize, which scales its losses: use "
+            "amp.scale_loss and optimizer.step(), without a GradScaler"
+        )
+
+
 class GradScaler(torch.amp.GradScaler):
     """``torch.amp.GradScaler("npu", ...)``, with ``dynamic``.
 
@@ -45,6 +54,8 @@ class GradScaler(torch.amp.GradScaler):
         *,
         dynamic=True,
     ):
+        if isinstance(init_scale, (str, torch.device)):
+            raise TypeError(f"init_scale is a number, not {init_scale!r}: this GradScaler is for the NPU and takes no device")
         super().__init__("npu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self._dynamic = dynamic
 
@@ -66,11 +77,7 @@ class GradScaler(torch.amp.GradScaler):
         return super().step(optimizer, *args, **kwargs)
 
     def _check_owner(self, optimizer):
-        if getattr(optimizer, "_apex_amp", None) is not None:
-            raise RuntimeError(
-                "this optimizer came out of torch_npu.contrib.apex.amp.initialize, which scales its losses: use "
-                "amp.scale_loss and optimizer.step(), without a GradScaler"
-            )
+        refuse_apex(optimizer)
         owner = _owners.get(optimizer)
         owner = owner() if owner is not None else None
         if owner is not None and owner is not self:

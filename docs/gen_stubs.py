@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Writes the custom operators' part of torch_npu/__init__.pyi from codegen/custom_ops.yaml, for editors and type checkers.
+
+    python docs/gen_stubs.py [--check]     --check only says whether the file is up to date
+"""
+import collections
+import keyword
+import pathlib
+import re
+import sys
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+STUB = ROOT / "torch_npu" / "__init__.pyi"
+BEGIN, END = "# custom operators: written by docs/gen_stubs.py", "# end of the custom operators"
+TYPES = {"Tensor": "Tensor", "int": "int", "SymInt": "int", "float": "float", "bool": "bool", "str": "str",
+         "Scalar": "Union[int, float, bool]", "ScalarType": "dtype", "Generator": "Generator"}
+SCHEMA = re.compile(r"(\w+)(?:\.\w+)?\((.*)\) -> (.*)")
+ARGUMENT = re.compile(r"(\w+)(?:\([^)]*\))?(\[\d*\])?(\?)? (\w+)(?:=(.*))?")
+
+
+def type_of(name, is_list, optional):
+    text = TYPES[name]
+    if is_list:
+        text = f"Sequence[{text}]"
+    return f"Optional[{text}]" if optional else text
+
+
+def parameter(text):
+    """One argument of a schema in Python's notation; '*' stays what it is."""
+    if text == "*":
+        return text
+    name, is_list, optional, variable, default = ARGUMENT.fullmatch(text).groups()
+    if keyword.iskeyword(variable):
+        raise SystemExit(f"an argument is called '{variable}'")
+    shown = f"{variable}: {type_of(name, is_list, optional)}"
+    return shown if default is None else f"{shown} = ..."
+
+
+def result(text):
+    parts = [part.strip() for part in text.strip("()").split(",")] if text.startswith("(") else [text]
+    types = []
+    for part in parts:
+        name, is_list = re.fullmatch(r"(\w+)(?:\([^)]*\))?(\[\])?(?: \w+)?", part).groups()
+        types.append(f"List[{TYPES[name]}]" if is_list else TYPES[name])
+    return types[0] if len(types) == 1 else f"Tuple[{', '.join(types)}]"
+
+
+def functions():
+    """{name: [the overloads' signatures]}."""
+    found = collections.defaultdict(list)
+    for entry in yaml.safe_load((ROOT / "codegen" / "custom_ops.yaml").read_text()):
+        name, arguments, returned = SCHEMA.fullmatch(" ".join(entry["op"].split())).groups()
+        arguments = [parameter(part) for part in re.split(r", (?![^(\[]*[)\]])", arguments)] if arguments else []
+        found[name].append(f"def {name}({', '.join(arguments)}) -> {result(returned)}: ...")
+    return found
+
+
+def render(stub):
+    before, begin, rest = stub.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{STUB.name} has no '{BEGIN}' ... '{END}'")
+    lines = []
+    for _, overloads in sorted(functions().items()):
+        for signature in overloads:
+            lines += ["@overload", signature] if len(overloads) > 1 else [signature]
+    return f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{after}"
+
+
+def main():
+    stub = STUB.read_text()
+    new = render(stub)
+    if "--check" in sys.argv[1:]:
+        if new != stub:
+            raise SystemExit("torch_npu/__init__.pyi is not up to date: python docs/gen_stubs.py")
+    elif new != stub:
+        STUB.write_text(new)
+
+
+if __name__ == "__main__":
+    main()
