@@ -3,6 +3,7 @@
 It lives in a virtual environment of its own, build/witness, made at the first run. That it works shows that softcann
 serves CANN's interface and not just our own adapter.
 """
+import json
 import os
 import pathlib
 import shlex
@@ -17,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "witness" / "py{}.{}".format(*sys.version_info[:2])
 PYTHON = FOLDER / "venv" / "bin" / "python"
 CLIENT = pathlib.Path(__file__).with_name("client.py")
+OPERATORS = CLIENT.with_name("operators.py")
 VERSION = "2.13.0"
 SUBJECTS = [
     "device", "tensors", "printing", "streams_and_events", "linear_sgd", "linear_adam", "conv_sgd", "conv_adam",
@@ -75,3 +77,15 @@ def test_client(client_environment, subject, tmp_path):
     # A process each: after an asynchronous failure this client's queue refuses all further work.
     output = run(PYTHON, CLIENT, subject, env=client_environment, cwd=tmp_path, timeout=300)
     assert output.rstrip().endswith("passed")
+
+
+def test_operators(client_environment, tmp_path):
+    """200 common ATen operators give the CPU's values: softcann has every aclnn operator that the client calls for them."""
+    start, wrong, count = 0, {}, None
+    while count is None or start < count:
+        output = run(PYTHON, OPERATORS, start, 1000, env=client_environment, cwd=tmp_path, timeout=300).splitlines()
+        wrong.update(json.loads(output[-1].partition("wrong ")[2]))
+        if count is None:
+            count = next(int(line.split()[1]) for line in output if line.startswith("cases "))
+        start += sum(line.startswith("case ") for line in output)
+    assert count >= 200 and wrong == {}
