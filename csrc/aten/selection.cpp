@@ -3,6 +3,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Utils.h>
 
+#include "aten/compose.h"
 #include "aten/factory.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
@@ -14,6 +15,7 @@ NPU_OPERATOR(aclnnMaskedSelect);
 NPU_OPERATOR(aclnnUnique2);
 NPU_OPERATOR(aclnnUniqueConsecutive);
 NPU_OPERATOR(aclnnUniqueDim);
+NPU_OPERATOR(aclnnTake);
 
 namespace {
 
@@ -101,6 +103,15 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_consecutive(const at::Tens
   const auto wrapped = dim ? c10::maybe_wrap_dim(*dim, self.dim()) : kFlat;
   const auto shapes = op::run_for_shapes(aclnnUniqueConsecutive, self, return_inverse, return_counts, wrapped, values, inverse, counts);
   return {shrink(values, shapes.at(0)), inverse, return_counts ? shrink(counts, shapes.at(2)) : counts};
+}
+
+at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor& out) {
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, index);
+  resize_output(out, shaped(self, index.sizes()));
+  op::run(aclnnTake, self, index, out);
+  return out;
 }
 
 }  // namespace torch_npu::native
