@@ -4,7 +4,8 @@
     python docs/gen_compatibility.py [--check]     --check only says whether the page is up to date
 """
 import pathlib
-import sys
+
+import generated
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "compatibility.md"
@@ -65,17 +66,7 @@ def table():
 
 
 def main():
-    page = PAGE.read_text()
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE.name} has no '{BEGIN}' ... '{END}'")
-    new = f"{before}{BEGIN}\n{table()}\n{END}{after}"
-    if "--check" in sys.argv[1:]:
-        if new != page:
-            raise SystemExit("docs/compatibility.md is not up to date: python docs/gen_compatibility.py")
-    elif new != page:
-        PAGE.write_text(new)
+    generated.write(PAGE, generated.replace_between(PAGE, PAGE.read_text(), BEGIN, END, table()))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
 """
 import pathlib
 import re
-import sys
 
+import generated
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -41,7 +41,4 @@ def page():
 
 
 if __name__ == "__main__":
-    text = page()
-    if "--check" in sys.argv:
-        sys.exit(PAGE.read_text() != text)
-    PAGE.write_text(text)
+    generated.write(PAGE, page())

@@ -7,8 +7,8 @@ import collections
 import keyword
 import pathlib
 import re
-import sys
 
+import generated
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -57,26 +57,16 @@ def functions():
     return found
 
 
-def render(stub):
-    before, begin, rest = stub.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{STUB.name} has no '{BEGIN}' ... '{END}'")
+def render():
     lines = []
     for _, overloads in sorted(functions().items()):
         for signature in overloads:
             lines += ["@overload", signature] if len(overloads) > 1 else [signature]
-    return f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{after}"
+    return "\n".join(lines)
 
 
 def main():
-    stub = STUB.read_text()
-    new = render(stub)
-    if "--check" in sys.argv[1:]:
-        if new != stub:
-            raise SystemExit("torch_npu/__init__.pyi is not up to date: python docs/gen_stubs.py")
-    elif new != stub:
-        STUB.write_text(new)
+    generated.write(STUB, generated.replace_between(STUB, STUB.read_text(), BEGIN, END, render()))
 
 
 if __name__ == "__main__":
