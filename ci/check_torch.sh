@@ -52,7 +52,7 @@ check() {
 
 # record VERSION: in ci/checked.txt, unless that says more of this pair already.
 record() {
-  if grep -qE "^$minor +${1%.*}\.[0-9]+ +runs " ci/checked.txt; then return; fi
+  if grep -qE "^$minor +${1%.*}\.[0-9]+ +(runs|tested) " ci/checked.txt; then return; fi
   sed -i "/^$minor *${1%.*}\.[0-9]* *links /d" ci/checked.txt
   printf '%-6s %-8s links  %s\n' "$minor" "$1" "$(git rev-parse --short=7 HEAD)" >> ci/checked.txt
 }
