@@ -24,7 +24,8 @@ class Autocast(NamedTuple):
     arguments: List[int]              # which are cast
 
 
-POLICIES = ("lower_precision", "float32", "promote")
+# Policy in the registry to its name in csrc/aten/custom/table.h.
+POLICIES = {"lower_precision": "kLowerPrecision", "float32": "kFloat32", "promote": "kPromote"}
 
 
 class Custom(NamedTuple):
@@ -181,7 +182,7 @@ def table(customs: List[Custom]) -> str:
         if custom.autocast:
             symbol = kernels.cpp_name(custom.name)
             lines.append(f"inline constexpr int kCast_{symbol}[] = {{{', '.join(map(str, custom.autocast.arguments))}}};")
-            policy = {"lower_precision": "kLowerPrecision", "float32": "kFloat32", "promote": "kPromote"}[custom.autocast.policy]
+            policy = POLICIES[custom.autocast.policy]
             lines.append(f"inline constexpr CastRule kCastRule_{symbol}{{CastPolicy::{policy}, kCast_{symbol}}};")
     lines += ["", "inline constexpr CustomOp kCustomOps[] = {"]
     for custom in customs:
