@@ -30,7 +30,7 @@ def main(argv=None) -> int:
     except (errors.RegistryErrors, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    changed = emit.write(units, custom_units, custom.table(customs), options.out, layouts.text(torch_schemas))
+    changed = emit.write(units, custom_units, custom.table(customs), *layouts.calls(torch_schemas), options.out)
     overloads = sum(len(u.registered) for u in units)
     print(f"codegen: {len(units)} entries, {overloads} overloads, "
           f"{sum(bool(u.declarations) for u in units)} by hand, {len(customs)} custom operators, {len(changed)} of {len(emit.outputs())} files changed")

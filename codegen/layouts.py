@@ -4,7 +4,7 @@ torch's table of kernels names one function for the CPU and for CUDA where that 
 bookkeeping, and says nothing of the memory. Such a function serves the NPU too, so it is registered as it stands. What
 torch wrote for the CPU alone runs there: csrc/aten/layouts.cpp.
 """
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 # Dense operators whose results are of such a layout; by name, for most operators of dense tensors are in the registry.
 DENSE = ("_to_sparse", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "_nested_view_from_buffer",
@@ -38,21 +38,18 @@ def shared(backend_indices, functions) -> Dict[str, Dict[str, object]]:
     return kernels
 
 
-def text(schemas) -> str:
-    """The C++ that registers them."""
+def calls(schemas) -> Tuple[List[str], Dict[str, List[str]]]:
+    """The headers that declare them, and for each dispatch key the C++ calls that register them."""
     from torchgen.api.types import NativeSignature
     from torchgen.context import native_function_manager
 
-    headers: List[str] = []
-    blocks: List[str] = []
+    headers = set()
+    by_key: Dict[str, List[str]] = {}
     for layout, kernels in schemas.shared.items():
-        lines = []
         for overload, kernel in sorted(kernels.items()):
             function = schemas.functions[overload]
-            headers.append(f"#include <ATen/ops/{function.root_name}_native.h>")
+            headers.add(f"{function.root_name}_native.h")
             with native_function_manager(function):
                 signature = NativeSignature(function.func, symint=kernel.supports_symint()).ptr_type()
-            lines.append(f'  m.impl("{overload}", static_cast<{signature}>(&at::native::{kernel.kernel}));')
-        blocks += [f"TORCH_LIBRARY_IMPL(aten, {KEYS[layout]}, m) {{", *lines, "}", ""]
-    return "\n".join([*sorted(set(headers)), "#include <torch/library.h>", "", "namespace torch_npu::native {", "namespace {", "",
-                      *blocks, "}  // namespace", "}  // namespace torch_npu::native", ""])
+            by_key.setdefault(KEYS[layout], []).append(f'r.impl("{overload}", static_cast<{signature}>(&at::native::{kernel.kernel}));')
+    return sorted(headers), by_key

@@ -109,7 +109,7 @@ void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blockin
   if (!to.is_same(dst)) dst.copy_(to);
 }
 
-void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+void copy_into(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (dst.numel() == 0) return;
   const at::Tensor to = physical(dst, true), from = physical(src, false);
   const bool to_npu = to.is_privateuseone(), from_npu = from.is_privateuseone();
@@ -134,18 +134,18 @@ void copy(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (self.is_same(src)) return self;
   TORCH_CHECK(self.defined() && src.defined(), "copy_: an undefined tensor");
-  copy(self, self.sizes() == src.sizes() ? src : src.expand(self.sizes()), non_blocking);
+  copy_into(self, self.sizes() == src.sizes() ? src : src.expand(self.sizes()), non_blocking);
   return self;
 }
 
 at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
-  copy(dst, self.sizes() == dst.sizes() ? self : self.expand(dst.sizes()), non_blocking);
+  copy_into(dst, self.sizes() == dst.sizes() ? self : self.expand(dst.sizes()), non_blocking);
   return dst;
 }
 
 at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
   dst.resize_(self.sizes());
-  copy(dst, self, false);
+  copy_into(dst, self, false);
   return dst;
 }
 

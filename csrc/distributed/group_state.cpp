@@ -9,6 +9,7 @@
 namespace torch_npu::distributed {
 namespace {
 
+// Under the group's lock, so that whoever sweeps a group afterwards finds all that has run in the recorder.
 void account(GroupState& group, const Ticket& ticket) {
   float milliseconds = -1;
   if (ticket.start) {
@@ -37,18 +38,18 @@ std::string Ticket::describe() const {
 
 void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
   constexpr size_t kMost = 2;  // one more than comes in, so that the queue shrinks
-  std::array<std::shared_ptr<Ticket>, kMost> finished;
+  std::array<std::shared_ptr<Ticket>, kMost> finished;  // their events go back to the pool without the lock
   size_t count = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     while (count < kMost && !tickets_.empty() && tickets_.front()->query()) {
+      account(*this, *tickets_.front());
       finished[count++] = std::move(tickets_.front());
       tickets_.pop_front();
     }
     last_ = ticket;
     tickets_.push_back(std::move(ticket));
   }
-  for (size_t i = 0; i < count; ++i) account(*this, *finished[i]);
 }
 
 void GroupState::sweep(bool all) {
@@ -57,6 +58,7 @@ void GroupState::sweep(bool all) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (auto it = tickets_.begin(); it != tickets_.end();) {
       if ((*it)->query()) {
+        account(*this, **it);
         finished.push_back(std::move(*it));
         it = tickets_.erase(it);
       } else if (all) {
@@ -66,7 +68,6 @@ void GroupState::sweep(bool all) {
       }
     }
   }
-  for (const auto& ticket : finished) account(*this, *ticket);
 }
 
 std::shared_ptr<Ticket> GroupState::oldest() {

@@ -43,6 +43,11 @@ class Watchdog {
   }
 
   void add(std::shared_ptr<GroupState> group) {
+    {
+      std::lock_guard<std::mutex> lock(known_mutex_);
+      std::erase_if(known_, [](const auto& known) { return known.expired(); });
+      known_.push_back(group);
+    }
     std::lock_guard<std::mutex> lock(mutex_);
     groups_.push_back({std::move(group), Clock::now(), nullptr});
     if (!running_) start();
@@ -51,6 +56,24 @@ class Watchdog {
   void remove(const std::shared_ptr<GroupState>& group) {
     std::lock_guard<std::mutex> lock(mutex_);
     std::erase_if(groups_, [&](const Watched& watched) { return watched.group == group; });
+  }
+
+  // Does not need the watchdog's lock, which it may hold in a call that hangs.
+  void sweep() {
+    std::vector<std::weak_ptr<GroupState>> groups;
+    {
+      std::lock_guard<std::mutex> lock(known_mutex_);
+      groups = known_;
+    }
+    for (const auto& known : groups) {
+      const auto group = known.lock();
+      if (!group || group->failed()) continue;
+      try {
+        group->sweep(true);
+      } catch (const std::exception&) {
+        // The watchdog meets the same error and fails the group with it.
+      }
+    }
   }
 
   void stop() {
@@ -183,6 +206,8 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable wake_, wake_monitor_;
   std::vector<Watched> groups_;
+  std::mutex known_mutex_;
+  std::vector<std::weak_ptr<GroupState>> known_;
   std::atomic<bool> running_{false};
   std::atomic<uint64_t> beat_{0};
   std::thread thread_, monitor_;
@@ -192,6 +217,7 @@ class Watchdog {
 
 void watch(std::shared_ptr<GroupState> group) { Watchdog::instance().add(std::move(group)); }
 void unwatch(const std::shared_ptr<GroupState>& group) { Watchdog::instance().remove(group); }
+void sweep_groups() { Watchdog::instance().sweep(); }
 void stop_watchdog() { Watchdog::instance().stop(); }
 
 std::string dump_flight_recorder(int global_rank, bool stacks) {

@@ -18,6 +18,9 @@ void unwatch(const std::shared_ptr<GroupState>& group);
 // Ends the thread; to be called before the process ends.
 C10_EXPORT void stop_watchdog();
 
+// Tells the flight recorder what has run by now, instead of at the watchdog's next look.
+C10_EXPORT void sweep_groups();
+
 // Writes the flight recorder to <TORCH_HCCL_DEBUG_INFO_TEMP_FILE><global rank>; returns the path, empty if it could not.
 std::string dump_flight_recorder(int global_rank, bool stacks);
 

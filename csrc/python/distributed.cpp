@@ -91,11 +91,13 @@ void init_distributed(py::module_& module) {
 
   part.def("_dump_hccl_trace",
            [](bool collectives, bool stacks, bool only_active) {
+             distributed::sweep_groups();
              return py::bytes(FlightRecorder::instance().pickle(DumpChoice{collectives, stacks, only_active}));
            },
            py::arg("includeCollectives") = true, py::arg("includeStackTraces") = true, py::arg("onlyActive") = false);
   part.def("_dump_hccl_trace_json",
            [](bool collectives, bool only_active) {
+             distributed::sweep_groups();
              return py::bytes(FlightRecorder::instance().json(DumpChoice{collectives, false, only_active}));
            },
            py::arg("includeCollectives") = true, py::arg("onlyActive") = false);

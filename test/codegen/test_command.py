@@ -46,7 +46,7 @@ def test_new_operator_changes_its_shard_only(tmp_path):
 def test_order_of_entries_does_not_matter(tmp_path, torch_schemas, aclnn):
     entries = registry.load(REGISTRY)
     for name, order in (("a", entries), ("b", entries[::-1])):
-        emit.write(kernels.build(order, torch_schemas, aclnn), [], "", tmp_path / name)
+        emit.write(kernels.build(order, torch_schemas, aclnn), [], "", [], {}, tmp_path / name)
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
 
