@@ -111,7 +111,7 @@ Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& i
   auto grad_bias = batch_norm_gradient(output_mask[2], input, weight);
   Optional saved = save_invstd;
   if (train && saves_variance() && saved && saved->defined()) {
-    saved = saved->to(at::kDouble).pow_(-2).sub_(eps).to(saved->scalar_type());
+    saved = saved->to(at::kDouble).pow(-2).sub_(eps).to(saved->scalar_type());
   }
   op::run(aclnnBatchNormBackward, grad_out, input, weight, running_mean, running_var, save_mean, saved, train, eps, output_mask,
           grad_input, grad_weight, grad_bias);

@@ -161,32 +161,3 @@ def test_export(dynamic):
     buffer.seek(0)
     x = torch.randn(5 if dynamic else 3, 1, 8, 8, device="npu")
     close(torch.export.load(buffer).module()(x), model(x))
-
-
-# Differentiated twice, and forward, against finite differences; every tenth that allows it, so that the test stays short.
-def samples_of_differentiable():
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    return [op for op in op_db if op.supports_forward_ad and op.supports_gradgrad and torch.float64 in op.supported_dtypes("cpu")
-            and not op.full_name.startswith("linalg")][::10]
-
-
-@pytest.mark.parametrize("op", samples_of_differentiable(), ids=lambda op: op.full_name)
-def test_forward_and_second_derivatives_of_operators(op):
-    for sample in list(op.sample_inputs("npu", torch.float64, requires_grad=True))[:1]:
-        leaves, structure = torch.utils._pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-        places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.numel()]
-
-        def call(*inputs):
-            torch.manual_seed(5)
-            given = list(leaves)
-            for k, x in zip(places, inputs):
-                given[k] = x
-            first, args, kwargs = torch.utils._pytree.tree_unflatten(given, structure)
-            result = sample.output_process_fn_grad(op.gradcheck_wrapper(op, first, *args, **kwargs))
-            return tuple(t for t in torch.utils._pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex()))
-
-        inputs = [leaves[k] for k in places]
-        if inputs:
-            torch.autograd.gradcheck(call, inputs, fast_mode=True, check_forward_ad=True, check_undefined_grad=False)
-            torch.autograd.gradgradcheck(call, inputs, gen_non_contig_grad_outputs=False, fast_mode=True)

@@ -3,6 +3,7 @@
 // Note [Dropout of attention]
 // The mask has a bit for each score and is not kept: seed and offset, which the forward returns, make the same one
 // again for the backward.
+#include "aten/custom/dropout.h"
 #include "aten/factory.h"
 #include "core/generator.h"
 #include "generated/torch_npu_custom_functions.h"
@@ -10,7 +11,6 @@
 
 namespace torch_npu::native {
 
-NPU_OPERATOR(aclnnDropoutGenMaskV2);
 NPU_OPERATOR(aclnnFlashAttentionScore);
 NPU_OPERATOR(aclnnFlashAttentionScoreGrad);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScore);
@@ -41,10 +41,7 @@ void refuse(const char* op, const char* argument, bool refused) {
 }
 
 at::Tensor drop_mask(const at::Tensor& query, int64_t numel, double keep_prob, int64_t seed, int64_t offset) {
-  if (numel == 0) return {};
-  auto mask = empty_like_with(query, {(numel + 127) / 128 * 128 / 8}, at::kByte);
-  op::run(aclnnDropoutGenMaskV2, at::IntArrayRef(numel), 1 - keep_prob, seed, offset, query.scalar_type(), mask);
-  return mask;
+  return numel == 0 ? at::Tensor() : dropout_mask(query, numel, 1 - keep_prob, seed, offset);
 }
 
 }  // namespace

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace torch_npu::native {
+
+// A bit for each of `numel` elements, set with probability 1 - p; in whole blocks of 128 bits, on the device of `like`.
+at::Tensor dropout_mask(const at::Tensor& like, int64_t numel, double p, int64_t seed, int64_t offset);
+
+}  // namespace torch_npu::native
