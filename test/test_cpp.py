@@ -25,4 +25,4 @@ def test_cpp():
         f"-DPython_EXECUTABLE={sys.executable}", f"-DTORCH_NPU_OUTPUT_DIR={BUILD / 'package'}",
         "-DTORCH_NPU_BUILD_TESTS=ON", "-DTORCH_NPU_BUILD_ADAPTER=OFF")
     run(tools / "ninja", "-C", BUILD, "cpp_tests")
-    run(tools / "ctest", "--test-dir", BUILD, "--output-on-failure", "--timeout", "300")
+    run(tools / "ctest", "--test-dir", BUILD, "--output-on-failure", "--timeout", "1200")

@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from held_stream import held
+
 
 def test_not_recorded():
     event = torch.npu.Event()
@@ -37,34 +39,34 @@ def test_elapsed_time_needs_timing_and_records():
 
 
 def test_query_becomes_true():
-    x = torch.full((1024, 1024), 1e-3, device="npu")
+    x = torch.full((256, 256), 1e-3, device="npu")
     event = torch.npu.Event()
-    seen = []
-    for _ in range(5):
-        for _ in range(8):
-            x = x @ x
+    with held(torch.npu.current_stream()) as let_go:
+        x = x @ x
         event.record()
-        seen.append(event.query())
+        assert not event.query()
+        let_go()
         event.synchronize()
-        assert event.query()
-    assert False in seen
+        assert event.query() and torch.npu.current_stream().query()
 
 
 def test_wait_orders_streams():
     producer, consumer = torch.npu.Stream(), torch.npu.Stream()
-    x = torch.full((1024, 1024), 1.0 / 1024, device="npu")
+    x = torch.full((256, 256), 1.0 / 256, device="npu")
     torch.npu.synchronize()
-    with torch.npu.stream(producer):
-        for _ in range(4):
-            x = x @ x
-        event = producer.record_event()
-    assert isinstance(event, torch.npu.Event)
-    consumer.wait_event(event)
-    del event  # the wait is queued: the event may go
-    with torch.npu.stream(consumer):
-        y = x.sum()
-    consumer.synchronize()
-    assert y.item() == pytest.approx(1024.0, rel=1e-3)
+    with held(producer) as let_go:
+        with torch.npu.stream(producer):
+            x = x @ (x * 2)
+            event = producer.record_event()
+        assert isinstance(event, torch.npu.Event)
+        consumer.wait_event(event)
+        del event  # the wait is queued: the event may go
+        with torch.npu.stream(consumer):
+            y = x.sum()
+        assert not consumer.query()
+        let_go()
+        consumer.synchronize()
+        assert y.item() == pytest.approx(512.0, rel=1e-3)
 
 
 def test_generic_event_and_stream():

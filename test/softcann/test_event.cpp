@@ -1,5 +1,6 @@
 // Events: versions, lifetime, time, waiting in every direction.
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -37,10 +38,16 @@ aclrtEvent new_event(uint32_t flags = ACL_EVENT_SYNC) {
   return event;
 }
 
-bool is_complete(aclrtEvent event) {
+bool has_completed(aclrtEvent event) {
   aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
   OK(aclrtQueryEventStatus(event, &status));
   return status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+}
+
+bool is_idle(aclrtStream stream) {
+  aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
+  OK(aclrtStreamQuery(stream, &status));
+  return status == ACL_STREAM_STATUS_COMPLETE;
 }
 
 // A task that blocks its stream until open() is called.
@@ -63,14 +70,14 @@ TEST(event_orders_two_streams) {
   OK(aclrtStreamWaitEvent(b, event));
   int seen = -1;
   push(b, [&] { seen = value; });
-  EXPECT(!is_complete(event));
+  EXPECT(!has_completed(event));
   aclrtEventWaitStatus wait_status = ACL_EVENT_WAIT_STATUS_COMPLETE;
   OK(aclrtQueryEventWaitStatus(event, &wait_status));
   EXPECT_EQ(wait_status, ACL_EVENT_WAIT_STATUS_NOT_READY);
   FAILS(aclrtSynchronizeEventWithTimeout(event, 10), ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "10 ms");
   gate.open();
   OK(aclrtSynchronizeEvent(event));
-  EXPECT(is_complete(event));
+  EXPECT(has_completed(event));
   OK(aclrtSynchronizeStream(b));
   EXPECT_EQ(seen, 1);
   OK(aclrtQueryEventWaitStatus(event, &wait_status));
@@ -113,7 +120,7 @@ TEST(event_waits_are_for_the_version_they_saw) {
   OK(aclrtRecordEvent(event, c));   // version 2, behind gate c
   gate_c.open();
   OK(aclrtSynchronizeEvent(event));  // version 2
-  EXPECT(is_complete(event));
+  EXPECT(has_completed(event));
   test::sleep_ms(5);
   EXPECT(!passed);                  // version 1 is still open
   gate_a.open();
@@ -123,21 +130,43 @@ TEST(event_waits_are_for_the_version_they_saw) {
   for (aclrtStream stream : {a, b, c}) OK(aclrtDestroyStream(stream));
 }
 
+// What is known of an event and of its stream is one thing: neither is seen to have ended before the other.
+TEST(event_and_stream_end_together) {
+  aclrtStream a = new_stream();
+  aclrtEvent event = new_event();
+  int busy = 0, open = 0;
+  for (int i = 0; i < 1000; ++i) {
+    push(a, [] {});
+    OK(aclrtRecordEvent(event, a));
+    if (i % 2 == 0) {
+      while (!has_completed(event)) std::this_thread::yield();
+      busy += is_idle(a) ? 0 : 1;
+    } else {
+      while (!is_idle(a)) std::this_thread::yield();
+      open += has_completed(event) ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(busy, 0);
+  EXPECT_EQ(open, 0);
+  OK(aclrtDestroyEvent(event));
+  OK(aclrtDestroyStream(a));
+}
+
 TEST(event_never_recorded_is_no_wait) {
   aclrtStream a = new_stream();
   aclrtEvent event = new_event(ACL_EVENT_TIME_LINE);
   OK(aclrtStreamWaitEvent(a, event));
   OK(aclrtSynchronizeStream(a));
   OK(aclrtSynchronizeEvent(event));
-  EXPECT(!is_complete(event));
+  EXPECT(!has_completed(event));
   float ms = 0;
   FAILS(aclrtEventElapsedTime(&ms, event, event), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "never recorded");
   OK(aclrtRecordEvent(event, a));
   OK(aclrtSynchronizeStream(a));
-  EXPECT(is_complete(event));
+  EXPECT(has_completed(event));
   OK(aclrtResetEvent(event, a));
   OK(aclrtSynchronizeStream(a));
-  EXPECT(!is_complete(event));
+  EXPECT(!has_completed(event));
   OK(aclrtDestroyEvent(event));
   OK(aclrtDestroyStream(a));
 }
@@ -154,19 +183,27 @@ TEST(event_time_is_when_the_device_gets_there) {
   float ms = 0;
   FAILS(aclrtEventElapsedTime(&ms, start, end), ACL_ERROR_RT_EVENT_NOT_COMPLETE, "not complete");
   test::sleep_ms(30);
+  const auto opened = std::chrono::steady_clock::now();
   gate.open();
   OK(aclrtSynchronizeEvent(end));
   OK(aclrtEventElapsedTime(&ms, start, end));
-  EXPECT(ms >= 20.0F && ms < 2000.0F);
+  const std::chrono::duration<float, std::milli> since = std::chrono::steady_clock::now() - opened;
+  EXPECT(ms >= 20.0F && ms <= since.count());  // the time before the gate opened does not count
   FAILS(aclrtEventElapsedTime(&ms, end, start), ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "before");
   OK(aclrtSynchronizeStream(a));
   FAILS(aclrtEventElapsedTime(&ms, start, plain), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "ACL_EVENT_TIME_LINE");
-  // Two records that follow at once differ by microseconds, not by a clock tick of milliseconds.
-  OK(aclrtRecordEvent(start, a));
-  OK(aclrtRecordEvent(end, a));
-  OK(aclrtSynchronizeStream(a));
-  OK(aclrtEventElapsedTime(&ms, start, end));
-  EXPECT(ms >= 0.0F && ms < 5.0F);
+  // Two records that follow at once differ by microseconds, not by a clock tick of milliseconds; this thread may be
+  // interrupted between them, but not every time.
+  bool fine = false;
+  for (int i = 0; i < 1000 && !fine; ++i) {
+    OK(aclrtRecordEvent(start, a));
+    OK(aclrtRecordEvent(end, a));
+    OK(aclrtSynchronizeStream(a));
+    OK(aclrtEventElapsedTime(&ms, start, end));
+    EXPECT(ms >= 0.0F);
+    fine = ms > 0.0F && ms < 1.0F;
+  }
+  EXPECT(fine);
   for (aclrtEvent event : {start, end, plain}) OK(aclrtDestroyEvent(event));
   OK(aclrtDestroyStream(a));
 }

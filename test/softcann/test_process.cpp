@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <fstream>
 #include <sstream>
@@ -81,6 +82,7 @@ CHILD(faults) {
 
 TEST(faults_and_traces) {
   const std::string trace = "/tmp/softcann-trace-" + std::to_string(getpid());
+  unlink(trace.c_str());
   EXPECT_EQ(test::run_child("faults", {},
       {"SOFTCANN_FAULT=aclrtMalloc:nth=3:code=207001,aclrtSynchronizeDevice:delay_us=20000",
       "SOFTCANN_TRACE=" + trace}), 0);
@@ -98,7 +100,7 @@ TEST(fork_after_use_gives_an_error_and_no_hang) {
   OK(aclrtCreateStream(&stream));
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20);
+    alarm(300);
     void* p = nullptr;
     FAILS(aclrtMalloc(&p, 512, ACL_MEM_MALLOC_HUGE_FIRST), 507000, "forked");
     FAILS(aclrtSynchronizeStream(stream), 507000, "forked");
@@ -159,9 +161,10 @@ CHILD(importer) {
   OK(aclrtIpcOpenEventHandle(handle, &event));
   aclrtStream stream = nullptr;
   OK(aclrtCreateStream(&stream));
-  OK(aclrtStreamWaitEvent(stream, event));  // recorded behind a gate that the parent opens later
+  OK(aclrtStreamWaitEvent(stream, event));  // recorded behind a gate in the parent
   int value = 0;
   OK(aclrtMemcpyAsync(&value, 4, p, 4, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+  OK(aclrtMemset(p + 4, 4, 1, 4));  // opens the gate
   OK(aclrtSynchronizeStream(stream));
   EXPECT_EQ(value, 4711);
   FAILS(aclrtMemset(p, 2000, 0, 1001), ACL_ERROR_RT_PARAM_INVALID, "reach beyond");
@@ -175,8 +178,9 @@ CHILD(importer) {
 
 namespace {
 
-struct Slow : softcann::Task {
-  void* view;
+// Waits for the importer, then writes what that is to see.
+struct Gate : softcann::Task {
+  int* view;
 };
 
 }  // namespace
@@ -199,15 +203,19 @@ TEST(memory_and_events_are_shared_between_processes) {
   OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
   aclrtIpcEventHandle handle{};
   OK(aclrtIpcGetEventHandle(event, &handle));
-  Slow slow;
-  slow.name = "slow";
-  slow.view = softcann::device_view(p);
-  slow.run = [](softcann::Task* self, bool) {
-    test::sleep_ms(300);
-    *static_cast<int*>(static_cast<Slow*>(self)->view) = 4711;
+  Gate gate;
+  gate.name = "gate";
+  gate.view = static_cast<int*>(softcann::device_view(p));
+  gate.run = [](softcann::Task* self, bool) {
+    int* view = static_cast<Gate*>(self)->view;
+    for (int i = 0; std::atomic_ref<int>(view[1]).load() == 0; ++i) {
+      if (i == 200000) return ACL_ERROR_RT_AICORE_TIMEOUT;
+      test::sleep_ms(1);
+    }
+    view[0] = 4711;
     return ACL_SUCCESS;
   };
-  OK(softcann::submit(stream, &slow, softcann::kNeverInline));
+  OK(softcann::submit(stream, &gate, softcann::kNeverInline));
   OK(aclrtRecordEvent(event, stream));
   EXPECT_EQ(test::run_child("importer", {"ok", open_key, handle.reserved}), 0);
   OK(aclrtSynchronizeStream(stream));

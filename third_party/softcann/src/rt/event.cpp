@@ -23,9 +23,11 @@ Record* Record::create() {
   auto* record = new Record;
   record->run = [](Task* self, bool) {
     auto* me = static_cast<Record*>(self);
+    Stream* stream = me->stream;
+    const uint64_t announced = stream->announce();
     me->complete();
     me->release();
-    return ACL_SUCCESS;
+    return stream->finish(announced);
   };
   record->name = "aclrtRecordEvent";
   return record;

@@ -156,8 +156,27 @@ aclError Stream::execute(Task* task) {
   const char* name = task->name;  // the task frees itself
   const aclError code = task->run(task, skip);
   running_stream = outer;
-  if (__builtin_expect(code != ACL_SUCCESS && code != kParked && code != kUnfinished, 0)) set_error(code, name, take_task_error());
+  if (__builtin_expect(code != ACL_SUCCESS && code != kParked && code != kUnfinished && code != kFinished, 0)) {
+    set_error(code, name, take_task_error());
+  }
   return code;
+}
+
+uint64_t Stream::announce() {
+  // With more tasks behind it, which only the owner can take away, the stream stays busy in any case.
+  if (pending_.load(std::memory_order_relaxed) != 1) return 0;
+  pending_.fetch_add(kEnding, std::memory_order_acq_rel);
+  return kEnding;
+}
+
+aclError Stream::finish(uint64_t announced) {
+  return pending_.fetch_sub(announced + 1, std::memory_order_acq_rel) == announced + 1 ? kParked : kFinished;
+}
+
+bool Stream::complete() const {
+  uint64_t pending = 0;
+  while ((pending = pending_.load(std::memory_order_acquire)) == kEnding + 1) std::this_thread::yield();
+  return pending == 0;
 }
 
 // Counts one task as ended; true when the stream is idle now and no longer owned.
@@ -170,7 +189,7 @@ void Stream::submit(Task* task, uint32_t cost_ns) {
       if (__builtin_expect(code == kUnfinished, 0)) {
         unfinished_ = task;
         hand_over();
-      } else if (code != kParked && !finish_one()) {
+      } else if (code == kFinished || (code != kParked && !finish_one())) {
         hand_over();
       }
       return;
@@ -197,7 +216,7 @@ void Stream::drain(const std::atomic<uint32_t>* until) {
         unfinished_ = task;
         continue;
       }
-      if (code == kParked || finish_one()) return;
+      if (code == kParked || (code != kFinished && finish_one())) return;
     }
     if (until != nullptr && until->load(std::memory_order_acquire) == 1) return hand_over();
   }

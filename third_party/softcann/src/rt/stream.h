@@ -15,7 +15,9 @@ namespace softcann {
 // Returned by the run function of an internal task that has given its stream away: to an event or a callback queue,
 // which calls Stream::resume() later. Whoever ran the task must not touch the stream any more.
 inline constexpr aclError kParked = INT32_MIN;
-static_assert(kParked != kUnfinished);
+// Returned by the run function of an internal task that has ended itself by Stream::finish(): the stream has more to do.
+inline constexpr aclError kFinished = INT32_MIN + 2;
+static_assert(kParked != kUnfinished && kFinished != kUnfinished);
 
 // Note [Ownership of a stream]
 // `pending_` counts tasks that were submitted and have not ended. Whoever raises it from 0 owns the stream: it alone
@@ -43,8 +45,15 @@ class Stream {
 
   void submit(Task* task, uint32_t cost_ns);
   bool idle() const { return pending_.load(std::memory_order_acquire) == 0; }
+  // As idle(), and true as soon as the last thing submitted, an event, is known to have completed.
+  bool complete() const;
   // Waits for everything submitted so far. Negative timeout: without limit. Returns the stream's error, or 507046.
   aclError synchronize(int64_t timeout_ns);
+  // For a task that tells others of its end, by its owner: from announce() to finish() it is undecided whether the stream
+  // is complete, so that nobody sees the task ended and the stream busy, nor the reverse. finish() counts the task as ended
+  // and gives what its run function has to return.
+  uint64_t announce();
+  aclError finish(uint64_t announced);
   // Gives the ownership back after kParked; the parked task counts as ended. Any thread.
   void resume();
   // Waits, ends the worker, returns the stream to the pool.
@@ -89,7 +98,8 @@ class Stream {
   aclError take_error();
   void wait_for(Marker* marker, int64_t timeout_ns);
 
-  // Written by submitters and the owner.
+  // Written by submitters and the owner. The task that announces its end adds kEnding as long as it does.
+  static constexpr uint64_t kEnding = uint64_t{1} << 32;
   alignas(64) std::atomic<uint64_t> pending_{0};
   std::atomic<uint64_t> magic_{0};
   std::atomic<int32_t> error_{0};

@@ -93,7 +93,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   SOFTCANN_ENTRY(aclrtStreamQuery);
   SOFTCANN_REQUIRE(status, "status");
   STREAM_OR_RETURN(s, stream);
-  *status = s->idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+  *status = s->complete() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
   return ACL_SUCCESS;
 }
 
