@@ -1,5 +1,6 @@
 """torch.autocast("npu"): every operator of PyTorch's lists computes in the type the lists promise."""
 import threading
+import warnings
 
 import pytest
 import torch
@@ -159,6 +160,19 @@ def test_nesting():
         assert (x @ x).dtype == torch.float16
 
 
+def test_nested_types_share_a_weight():
+    """PyTorch's cache does not tell the types apart: the inner region does without it."""
+    weight = torch.nn.Parameter(torch.randn(4, 4, device="npu"))
+    x = torch.randn(4, 4, device="npu")
+    with torch.autocast("npu"):
+        assert (x @ weight).dtype == torch.float16
+        with torch.autocast("npu", dtype=torch.bfloat16, cache_enabled=False):
+            assert not torch.is_autocast_cache_enabled()
+            assert (x @ weight).dtype == torch.bfloat16
+        assert torch.is_autocast_cache_enabled()
+        assert (x @ weight).dtype == torch.float16
+
+
 def test_weights_are_cast_once(monkeypatch):
     """With the cache a leaf is cast once in a region, without it at each use; the cache ends with the region."""
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -259,23 +273,80 @@ def test_cpu_and_npu_do_not_mix():
         assert (y @ y).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("region", [lambda: torch.autocast("npu"), lambda: torch.npu.amp.autocast(dtype=torch.bfloat16)],
-                         ids=["torch.autocast", "torch.npu.amp.autocast"])
-def test_under_compile(region):
+def under_compile(function, *args, region=torch.autocast):
+    """What the compiled function gives, which must be what the function gives; without leaving the graph or a warning."""
+    torch._dynamo.reset()
+    # 2.8's Dynamo leaves the graph where torch.npu.amp.autocast is made.
+    whole = region is torch.autocast or torch.__version__ >= torch.torch_version.TorchVersion("2.13")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=whole)
+        actual, expected = compiled(*args), function(*args)
+        assert [t.dtype for t in actual] == [t.dtype for t in expected]
+        torch.testing.assert_close(actual, expected)
+    return actual
+
+
+@pytest.mark.parametrize("region,options", [(torch.autocast, {"device_type": "npu"}), (torch.npu.amp.autocast, {}),
+                                            (torch.npu.amp.autocast, {"dtype": torch.bfloat16, "cache_enabled": False})],
+                         ids=str)
+def test_under_compile(region, options):
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Softmax(-1)).npu()
     x = torch.randn(3, 4, device="npu")
 
     def function(x):
-        with region():
+        with region(**options):
             hidden = model[0](x)
-            return hidden, model[1](hidden)
+            with region(**options, enabled=False):
+                inside = model[0](hidden.float())
+            return hidden, model[1](hidden), inside, model[0](inside)
 
-    compiled = torch.compile(function, backend="aot_eager")
-    for actual, expected in zip(compiled(x), function(x)):
-        assert actual.dtype == expected.dtype
-        torch.testing.assert_close(actual, expected)
-    sum(t.float().sum() for t in compiled(x)).backward()
+    sum(t.float().sum() for t in under_compile(function, x, region=region)).backward()
     assert model[0].weight.grad.dtype == torch.float32
+
+    @region(**options)
+    def decorated(x):
+        return model(x), model[0](x)
+    under_compile(decorated, x, region=region)
+
+
+def test_questions_under_compile():
+    """What programs ask before they choose a type does not leave the graph either."""
+    def function(x):
+        dtype = torch.bfloat16 if torch.npu.is_bf16_supported() else torch.npu.get_amp_supported_dtype()[0]
+        with torch.autocast("npu", dtype=dtype, enabled=torch.npu.is_available() and torch.npu.device_count() > 0):
+            assert torch.npu.is_autocast_enabled()
+            return x @ x, x.to(torch.npu.get_autocast_dtype()), x * torch.npu.is_support_inf_nan()
+    result = under_compile(function, torch.randn(3, 3, device="npu"))
+    assert result[0].dtype == result[1].dtype == torch.bfloat16
+
+
+def test_custom_functions_under_compile():
+    a, b = (torch.randn(4, 4, device="npu", requires_grad=True) for _ in range(2))
+
+    def function(a, b):
+        with torch.autocast("npu"):
+            return Product.apply(a, b), Float32Product.apply(a.half())
+    result = under_compile(function, a, b)
+    assert [t.dtype for t in result] == [torch.float16, torch.float32]
+    result[0].sum().backward()
+    assert a.grad.dtype == torch.float32
+
+
+def test_the_class():
+    """A call gives a torch.autocast, which counts as an instance; a class made from it works as one."""
+    class Mine(torch.npu.amp.autocast):
+        def __init__(self):
+            super().__init__(dtype=torch.bfloat16)
+
+    x = torch.ones(2, 2, device="npu")
+    with Mine():
+        assert (x @ x).dtype == torch.bfloat16
+    assert isinstance(Mine(), torch.npu.amp.autocast) and isinstance(torch.npu.amp.autocast(), torch.npu.amp.autocast)
+    assert isinstance(torch.npu.amp.autocast(), torch.autocast) and not isinstance(torch.npu.amp.autocast(), Mine)
+    assert not isinstance(torch.autocast("cpu"), torch.npu.amp.autocast)
+    with pytest.raises(TypeError, match="positional"):
+        torch.npu.amp.autocast("npu", torch.float16, True, True)
 
 
 def test_checkpointing_repeats_the_region():

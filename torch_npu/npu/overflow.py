@@ -6,8 +6,10 @@ import torch
 
 from torch_npu import _C
 from torch_npu.npu import _state
+from torch_npu.npu._utils import fixed
 
 
+@fixed
 def is_support_inf_nan():
     """True if the NPU computes with inf and nan: Ascend910B and later, unless INF_NAN_MODE_ENABLE=0.
 
