@@ -19,7 +19,7 @@ std::vector<at::Tensor> copies(at::TensorList tensors) {
   std::vector<at::Tensor> result;
   result.reserve(tensors.size());
   for (const auto& tensor : tensors) result.push_back(at::empty_like(tensor));
-  at::_foreach_copy_(result, tensors);
+  if (!result.empty()) at::_foreach_copy_(result, tensors);
   return result;
 }
 
