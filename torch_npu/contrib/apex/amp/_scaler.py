@@ -27,6 +27,7 @@ class LossScaler:
 
     def unscale_(self, grads):
         """Divides gradients by the scale in place and notes whether there was an inf or nan, without waiting."""
+        grads = [grad._values() if grad.is_sparse else grad for grad in grads]
         for device in {grad.device for grad in grads}:
             if device not in self._found_inf:
                 self._found_inf[device] = torch.zeros((), device=device)
