@@ -235,7 +235,7 @@ def test_sparse_gradients():
         torch.manual_seed(0)
         table = nn.Embedding(4, 2, sparse=True).npu()
         table, optimizer = amp.initialize(table, torch.optim.SGD(table.parameters(), lr=1.0), opt_level=level, verbosity=0)
-        before = table.weight.detach().float()
+        before = table.weight.detach().clone()
         loss = table(torch.tensor([1, 1], device="npu")).sum()
         if allowed:
             with amp.scale_loss(loss, optimizer) as scaled:
