@@ -109,6 +109,63 @@ def test_op_infos():
     assert len(checked) > 50, sorted(checked)
 
 
+def interpolate(mode, *size, **options):
+    return lambda t: torch.nn.functional.interpolate(t(1, 2, *size), scale_factor=2, mode=mode, **options)
+
+
+# Operators that stand in PyTorch's tables, but not in its test lists: whether they compute in float32, and a call.
+UNLISTED = {
+    "scaled_dot_product_attention": (False, lambda t: torch.nn.functional.scaled_dot_product_attention(*[t(1, 2, 4, 8)] * 3)),
+    "_thnn_fused_lstm_cell": (False, lambda t: torch.ops.aten._thnn_fused_lstm_cell(t(2, 12), t(2, 12), t(2, 3))),
+    "_thnn_fused_gru_cell": (False, lambda t: torch.ops.aten._thnn_fused_gru_cell(t(2, 9), t(2, 9), t(2, 3))),
+    "huber_loss": (True, lambda t: torch.nn.functional.huber_loss(t(3), t(3))),
+    "native_layer_norm": (True, lambda t: torch.native_layer_norm(t(3, 4), (4,), None, None, 1e-5)),
+    "frobenius_norm": (True, lambda t: torch.frobenius_norm(t(3, 4), dim=(0, 1))),
+    "nuclear_norm": (True, lambda t: torch.nuclear_norm(t(3, 4))),
+    "linalg_vector_norm": (True, lambda t: torch.linalg.vector_norm(t(3, 4))),
+    "linalg_matrix_norm": (True, lambda t: torch.linalg.matrix_norm(t(3, 4))),
+    "upsample_nearest1d": (True, interpolate("nearest", 4)),
+    "upsample_nearest2d": (True, interpolate("nearest", 4, 4)),
+    "upsample_nearest3d": (True, interpolate("nearest", 4, 4, 4)),
+    "_upsample_nearest_exact1d": (True, interpolate("nearest-exact", 4)),
+    "_upsample_nearest_exact2d": (True, interpolate("nearest-exact", 4, 4)),
+    "_upsample_nearest_exact3d": (True, interpolate("nearest-exact", 4, 4, 4)),
+    "upsample_linear1d": (True, interpolate("linear", 4)),
+    "upsample_bilinear2d": (True, interpolate("bilinear", 4, 4)),
+    "upsample_bicubic2d": (True, interpolate("bicubic", 4, 4)),
+    "upsample_trilinear3d": (True, interpolate("trilinear", 4, 4, 4)),
+    "_upsample_bilinear2d_aa": (True, interpolate("bilinear", 4, 4, antialias=True)),
+    "_upsample_bicubic2d_aa": (True, interpolate("bicubic", 4, 4, antialias=True)),
+}
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES, ids=str)
+@pytest.mark.parametrize("name", UNLISTED)
+def test_operators_that_the_lists_leave_out(name, dtype):
+    raised, call = UNLISTED[name]
+    results = []
+    for region in (torch.autocast("npu", dtype=dtype), torch.autocast("npu", enabled=False)):
+        torch.manual_seed(0)
+        inside = region._enabled
+        given = dtype if raised else torch.float32   # what the region has to change
+        computed = torch.float32 if raised else dtype
+        with region:
+            result = call(lambda *shape: torch.randn(shape, device="npu").to(given).to(given if inside else computed))
+        results.append(result if isinstance(result, tuple) else (result,))
+    assert [t.dtype for t in results[0]] == [computed] * len(results[0])
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)   # as if cast by hand
+
+
+def test_no_operator_is_left_out():
+    lists = AutocastTestLists("cpu")
+    names = ("torch_need_autocast_promote", "torch_expect_builtin_promote", "banned", *(name for name, _ in LOWERED + RAISED))
+    listed = {entry[0] for name in names for entry in getattr(lists, name)}
+    listed |= {f"linalg_{entry[0]}" for entry in lists.linalg_fp16}
+    ours = {name.removeprefix("aten::").partition(".")[0] for name in kernels("AutocastPrivateUse1")}
+    # The last one is CUDA's own implementation of attention.
+    assert ours - listed - set(UNLISTED) == {"_scaled_dot_product_flash_attention"}
+
+
 def test_default_is_float16_and_bfloat16_can_be_chosen():
     x = torch.ones(2, 2, device="npu")
     with torch.autocast("npu"):

@@ -40,8 +40,8 @@ class LossScaler:
         """Adjusts the scale to what was found since the last call; True if the step is to be skipped. Waits."""
         share_overflow(self._found_inf)
         overflowed = any([bool(found.item()) for found in self._found_inf.values()])
+        overflow.clear_overflow_flags(self._found_inf)
         self._found_inf = {}
-        overflow.clear_npu_overflow_flag()
         if not self.dynamic:
             return overflowed
         if overflowed:
