@@ -72,11 +72,10 @@ def evaluate(model, loader, device, precision) -> float:
     return right.item() / len(loader.dataset)
 
 
-def train(model, loader, test_loader, device, epochs: int, precision, log_every: int):
+def train(model, optimizer, loader, test_loader, device, epochs: int, precision, log_every: int):
     """Trains in place; returns the loss of each step and the test accuracy after each epoch."""
-    model, optimizer = precision.prepare(model, torch.optim.Adam(model.parameters()))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=6e-3, total_steps=epochs * len(loader))
-    progress, pace = Progress(epochs, len(loader)), Pace(log_every, epochs * len(loader))
+    progress, pace = Progress(epochs, len(loader)), Pace(log_every if is_first() else 0, epochs * len(loader))
     losses, accuracies = [], []
     for epoch in range(1, epochs + 1):
         if ranks() > 1:
@@ -92,7 +91,7 @@ def train(model, loader, test_loader, device, epochs: int, precision, log_every:
             schedule.step()
             losses.append(loss.item())
             text = f"loss {losses[-1]:.4f}"
-            pace.done(len(labels), f"epoch {epoch:2}/{epochs}  {step:3}/{len(loader)}  {text}")
+            pace.done(len(labels) * ranks(), f"epoch {epoch:2}/{epochs}  {step:3}/{len(loader)}  {text}")
             if step == len(loader):
                 accuracies.append(evaluate(model, test_loader, device, precision))
                 text += f"  test accuracy {accuracies[-1]:.3f}"
@@ -150,12 +149,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", metavar="FILE", help="save the curves of loss and accuracy as a picture")
     parser.add_argument("--amp", choices=KINDS, help="mixed precision: a level of Apex, or autocast in that type")
-    parser.add_argument("--log-every", type=int, default=0, metavar="N", help="print costs, speed and ETA every N iterations")
+    parser.add_argument("--log-every", type=int, metavar="N",
+                        help="print costs, speed and ETA every N iterations (10 with --amp, else never)")
     options = parser.parse_args()
     if options.epochs < 1 or options.batch_size < 1:
         parser.error("--epochs and --batch-size are at least 1")
-    if ranks() > 1 and (options.amp or "").startswith("O"):
-        parser.error("the levels of Apex change the model before DistributedDataParallel wraps it; use --amp fp16 or bf16")
+    if options.log_every is None:
+        options.log_every = 10 if options.amp else 0
 
     device, title = open_device(options.device)
     torch.manual_seed(options.seed)
@@ -164,14 +164,15 @@ def main() -> int:
     if is_first():
         print(f"LeNet on {title}: {sum(p.numel() for p in model.parameters())} parameters, "
               f"{len(train_set)} images to train, {len(test_set)} to test")
+    precision = Precision(options.amp, device)
+    model, optimizer = precision.prepare(model, torch.optim.Adam(model.parameters()))   # before the model is wrapped
     if ranks() > 1:
         model, loader = distribute(model, train_set, options, device)
     else:
         loader = DataLoader(train_set, options.batch_size, shuffle=True, pin_memory=options.device == "npu",
                             generator=torch.Generator().manual_seed(options.seed))
     test_loader = DataLoader(test_set, batch_size=512)
-    losses, accuracies = train(model, loader, test_loader, device, options.epochs,
-                               Precision(options.amp, device), options.log_every)
+    losses, accuracies = train(model, optimizer, loader, test_loader, device, options.epochs, precision, options.log_every)
     if options.plot and is_first():
         plot(options.plot, losses, accuracies, f"LeNet on {title}")
     if ranks() > 1:

@@ -90,24 +90,37 @@ def _bf16_hooks():
 
 
 def _scaler_shares_overflow():
-    """torch.amp.GradScaler("npu") has no hook where ranks could agree that one of them overflowed, which only matters on
-    chips without inf: see torch_npu.npu.amp.grad_scaler.share_overflow. It also refuses
-    optimizers of torch_npu.contrib.apex, for which it would find no gradients. Needed as long as PyTorch has no such hook.
+    """torch.amp.GradScaler("npu") has no hook where ranks could agree that one of them overflowed, nor one where the flags of
+    all devices of a step are cleared (_amp_update_scale_ knows the scale's), which only matters on chips without inf: see
+    torch_npu.npu.amp.grad_scaler. It also refuses optimizers of torch_npu.contrib.apex, for which it would find no
+    gradients. Needed as long as PyTorch has no such hooks.
     """
-    original = torch.amp.GradScaler._unscale_grads_
+    unscale_grads, update_scale = torch.amp.GradScaler._unscale_grads_, torch.amp.GradScaler.update
 
+    @functools.wraps(unscale_grads)
     def _unscale_grads_(self, optimizer, *args, **kwargs):
         if self._device != "npu":
-            return original(self, optimizer, *args, **kwargs)
+            return unscale_grads(self, optimizer, *args, **kwargs)
         from torch_npu.npu.amp import grad_scaler
 
         grad_scaler.refuse_apex(optimizer)
-        found_inf_per_device = original(self, optimizer, *args, **kwargs)
+        found_inf_per_device = unscale_grads(self, optimizer, *args, **kwargs)
         grad_scaler.share_overflow(found_inf_per_device)
         return found_inf_per_device
 
-    _unscale_grads_.__doc__ = original.__doc__
+    @functools.wraps(update_scale)
+    def update(self, *args, **kwargs):
+        if self._device != "npu" or not self._enabled:
+            return update_scale(self, *args, **kwargs)
+        from torch_npu.npu import overflow
+        from torch_npu.npu.amp import grad_scaler
+
+        devices = grad_scaler.devices_of_step(self)
+        update_scale(self, *args, **kwargs)
+        overflow.clear_overflow_flags(devices)
+
     torch.amp.GradScaler._unscale_grads_ = _unscale_grads_
+    torch.amp.GradScaler.update = update
 
 
 def _deterministic_algorithms():

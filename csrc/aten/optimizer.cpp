@@ -19,7 +19,7 @@ std::vector<at::Tensor> copies(at::TensorList tensors) {
   std::vector<at::Tensor> result;
   result.reserve(tensors.size());
   for (const auto& tensor : tensors) result.push_back(at::empty_like(tensor));
-  at::_foreach_copy_(result, tensors);
+  if (!result.empty()) at::_foreach_copy_(result, tensors);
   return result;
 }
 
@@ -35,6 +35,8 @@ void restore_if(const at::Tensor& skip, at::TensorList tensors, const std::vecto
 void _fused_sgd_(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay, double momentum,
                  double lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
                  const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
+  TORCH_CHECK(grads.size() == self.size() && (momentum == 0 || momentum_buffers.size() == self.size()), "_fused_sgd_ got ",
+              self.size(), " parameters, ", grads.size(), " gradients and ", momentum_buffers.size(), " momentum buffers");
   const bool may_skip = found_inf && found_inf->defined();
   std::vector<at::Tensor> params_before, buffers_before;
   if (may_skip) {

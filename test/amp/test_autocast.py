@@ -1,5 +1,6 @@
 """torch.autocast("npu"): every operator of PyTorch's lists computes in the type the lists promise."""
 import threading
+import warnings
 
 import pytest
 import torch
@@ -108,6 +109,63 @@ def test_op_infos():
     assert len(checked) > 50, sorted(checked)
 
 
+def interpolate(mode, *size, **options):
+    return lambda t: torch.nn.functional.interpolate(t(1, 2, *size), scale_factor=2, mode=mode, **options)
+
+
+# Operators that stand in PyTorch's tables, but not in its test lists: whether they compute in float32, and a call.
+UNLISTED = {
+    "scaled_dot_product_attention": (False, lambda t: torch.nn.functional.scaled_dot_product_attention(*[t(1, 2, 4, 8)] * 3)),
+    "_thnn_fused_lstm_cell": (False, lambda t: torch.ops.aten._thnn_fused_lstm_cell(t(2, 12), t(2, 12), t(2, 3))),
+    "_thnn_fused_gru_cell": (False, lambda t: torch.ops.aten._thnn_fused_gru_cell(t(2, 9), t(2, 9), t(2, 3))),
+    "huber_loss": (True, lambda t: torch.nn.functional.huber_loss(t(3), t(3))),
+    "native_layer_norm": (True, lambda t: torch.native_layer_norm(t(3, 4), (4,), None, None, 1e-5)),
+    "frobenius_norm": (True, lambda t: torch.frobenius_norm(t(3, 4), dim=(0, 1))),
+    "nuclear_norm": (True, lambda t: torch.nuclear_norm(t(3, 4))),
+    "linalg_vector_norm": (True, lambda t: torch.linalg.vector_norm(t(3, 4))),
+    "linalg_matrix_norm": (True, lambda t: torch.linalg.matrix_norm(t(3, 4))),
+    "upsample_nearest1d": (True, interpolate("nearest", 4)),
+    "upsample_nearest2d": (True, interpolate("nearest", 4, 4)),
+    "upsample_nearest3d": (True, interpolate("nearest", 4, 4, 4)),
+    "_upsample_nearest_exact1d": (True, interpolate("nearest-exact", 4)),
+    "_upsample_nearest_exact2d": (True, interpolate("nearest-exact", 4, 4)),
+    "_upsample_nearest_exact3d": (True, interpolate("nearest-exact", 4, 4, 4)),
+    "upsample_linear1d": (True, interpolate("linear", 4)),
+    "upsample_bilinear2d": (True, interpolate("bilinear", 4, 4)),
+    "upsample_bicubic2d": (True, interpolate("bicubic", 4, 4)),
+    "upsample_trilinear3d": (True, interpolate("trilinear", 4, 4, 4)),
+    "_upsample_bilinear2d_aa": (True, interpolate("bilinear", 4, 4, antialias=True)),
+    "_upsample_bicubic2d_aa": (True, interpolate("bicubic", 4, 4, antialias=True)),
+}
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES, ids=str)
+@pytest.mark.parametrize("name", UNLISTED)
+def test_operators_that_the_lists_leave_out(name, dtype):
+    raised, call = UNLISTED[name]
+    results = []
+    for region in (torch.autocast("npu", dtype=dtype), torch.autocast("npu", enabled=False)):
+        torch.manual_seed(0)
+        inside = region._enabled
+        given = dtype if raised else torch.float32   # what the region has to change
+        computed = torch.float32 if raised else dtype
+        with region:
+            result = call(lambda *shape: torch.randn(shape, device="npu").to(given).to(given if inside else computed))
+        results.append(result if isinstance(result, tuple) else (result,))
+    assert [t.dtype for t in results[0]] == [computed] * len(results[0])
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)   # as if cast by hand
+
+
+def test_no_operator_is_left_out():
+    lists = AutocastTestLists("cpu")
+    names = ("torch_need_autocast_promote", "torch_expect_builtin_promote", "banned", *(name for name, _ in LOWERED + RAISED))
+    listed = {entry[0] for name in names for entry in getattr(lists, name)}
+    listed |= {f"linalg_{entry[0]}" for entry in lists.linalg_fp16}
+    ours = {name.removeprefix("aten::").partition(".")[0] for name in kernels("AutocastPrivateUse1")}
+    # The last one is CUDA's own implementation of attention.
+    assert ours - listed - set(UNLISTED) == {"_scaled_dot_product_flash_attention"}
+
+
 def test_default_is_float16_and_bfloat16_can_be_chosen():
     x = torch.ones(2, 2, device="npu")
     with torch.autocast("npu"):
@@ -157,6 +215,19 @@ def test_nesting():
             with torch.autocast("npu", dtype=torch.bfloat16):
                 assert (x @ x).dtype == torch.bfloat16
         assert (x @ x).dtype == torch.float16
+
+
+def test_nested_types_share_a_weight():
+    """PyTorch's cache does not tell the types apart: the inner region does without it."""
+    weight = torch.nn.Parameter(torch.randn(4, 4, device="npu"))
+    x = torch.randn(4, 4, device="npu")
+    with torch.autocast("npu"):
+        assert (x @ weight).dtype == torch.float16
+        with torch.autocast("npu", dtype=torch.bfloat16, cache_enabled=False):
+            assert not torch.is_autocast_cache_enabled()
+            assert (x @ weight).dtype == torch.bfloat16
+        assert torch.is_autocast_cache_enabled()
+        assert (x @ weight).dtype == torch.float16
 
 
 def test_weights_are_cast_once(monkeypatch):
@@ -259,23 +330,80 @@ def test_cpu_and_npu_do_not_mix():
         assert (y @ y).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("region", [lambda: torch.autocast("npu"), lambda: torch.npu.amp.autocast(dtype=torch.bfloat16)],
-                         ids=["torch.autocast", "torch.npu.amp.autocast"])
-def test_under_compile(region):
+def under_compile(function, *args, region=torch.autocast):
+    """What the compiled function gives, which must be what the function gives; without leaving the graph or a warning."""
+    torch._dynamo.reset()
+    # 2.8's Dynamo leaves the graph where torch.npu.amp.autocast is made.
+    whole = region is torch.autocast or torch.__version__ >= torch.torch_version.TorchVersion("2.13")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=whole)
+        actual, expected = compiled(*args), function(*args)
+        assert [t.dtype for t in actual] == [t.dtype for t in expected]
+        torch.testing.assert_close(actual, expected)
+    return actual
+
+
+@pytest.mark.parametrize("region,options", [(torch.autocast, {"device_type": "npu"}), (torch.npu.amp.autocast, {}),
+                                            (torch.npu.amp.autocast, {"dtype": torch.bfloat16, "cache_enabled": False})],
+                         ids=str)
+def test_under_compile(region, options):
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Softmax(-1)).npu()
     x = torch.randn(3, 4, device="npu")
 
     def function(x):
-        with region():
+        with region(**options):
             hidden = model[0](x)
-            return hidden, model[1](hidden)
+            with region(**options, enabled=False):
+                inside = model[0](hidden.float())
+            return hidden, model[1](hidden), inside, model[0](inside)
 
-    compiled = torch.compile(function, backend="aot_eager")
-    for actual, expected in zip(compiled(x), function(x)):
-        assert actual.dtype == expected.dtype
-        torch.testing.assert_close(actual, expected)
-    sum(t.float().sum() for t in compiled(x)).backward()
+    sum(t.float().sum() for t in under_compile(function, x, region=region)).backward()
     assert model[0].weight.grad.dtype == torch.float32
+
+    @region(**options)
+    def decorated(x):
+        return model(x), model[0](x)
+    under_compile(decorated, x, region=region)
+
+
+def test_questions_under_compile():
+    """What programs ask before they choose a type does not leave the graph either."""
+    def function(x):
+        dtype = torch.bfloat16 if torch.npu.is_bf16_supported() else torch.npu.get_amp_supported_dtype()[0]
+        with torch.autocast("npu", dtype=dtype, enabled=torch.npu.is_available() and torch.npu.device_count() > 0):
+            assert torch.npu.is_autocast_enabled()
+            return x @ x, x.to(torch.npu.get_autocast_dtype()), x * torch.npu.is_support_inf_nan()
+    result = under_compile(function, torch.randn(3, 3, device="npu"))
+    assert result[0].dtype == result[1].dtype == torch.bfloat16
+
+
+def test_custom_functions_under_compile():
+    a, b = (torch.randn(4, 4, device="npu", requires_grad=True) for _ in range(2))
+
+    def function(a, b):
+        with torch.autocast("npu"):
+            return Product.apply(a, b), Float32Product.apply(a.half())
+    result = under_compile(function, a, b)
+    assert [t.dtype for t in result] == [torch.float16, torch.float32]
+    result[0].sum().backward()
+    assert a.grad.dtype == torch.float32
+
+
+def test_the_class():
+    """A call gives a torch.autocast, which counts as an instance; a class made from it works as one."""
+    class Mine(torch.npu.amp.autocast):
+        def __init__(self):
+            super().__init__(dtype=torch.bfloat16)
+
+    x = torch.ones(2, 2, device="npu")
+    with Mine():
+        assert (x @ x).dtype == torch.bfloat16
+    assert isinstance(Mine(), torch.npu.amp.autocast) and isinstance(torch.npu.amp.autocast(), torch.npu.amp.autocast)
+    assert isinstance(torch.npu.amp.autocast(), torch.autocast) and not isinstance(torch.npu.amp.autocast(), Mine)
+    assert not isinstance(torch.autocast("cpu"), torch.npu.amp.autocast)
+    with pytest.raises(TypeError, match="positional"):
+        torch.npu.amp.autocast("npu", torch.float16, True, True)
 
 
 def test_checkpointing_repeats_the_region():

@@ -188,6 +188,117 @@ def test_goes_on_from_a_checkpoint(fused, reference, options):
         assert torch.equal(a, b)
 
 
+# The most demanding case of each of the nine, and those that are in torch.optim.
+LAST = {case[0]: case for case in CASES}
+each = pytest.mark.parametrize("fused,reference,options", LAST.values(), ids=[fused.__name__ for fused in LAST])
+IN_TORCH = {fused: case for fused, case in LAST.items() if isinstance(case[1], type)}
+each_in_torch = pytest.mark.parametrize("fused,reference,options", IN_TORCH.values(), ids=[fused.__name__ for fused in IN_TORCH])
+
+
+def assert_same_steps(ours, theirs, first, last, **tolerance):
+    """Two (parameters, optimizer) take the same steps."""
+    for step in range(first, last):
+        for params, optimizer in (ours, theirs):
+            give_gradients(params, step)
+            optimizer.step()
+    for a, b in zip(ours[0], theirs[0]):
+        torch.testing.assert_close(a, b, **tolerance)
+
+
+def test_there_are_nine():
+    assert len(LAST) == 9 == len(optim.__all__) - 1 and len(IN_TORCH) == 5
+
+
+@each
+def test_copies_and_pickles_go_on(fused, reference, options):
+    params = parameters()
+    optimizer = fused(params, **options)
+    assert_same_steps((params, optimizer), (params, optimizer), 0, 1)
+    file = io.BytesIO()
+    torch.save((params, optimizer), file)
+    file.seek(0)
+    for other in (copy.deepcopy((params, optimizer)), torch.load(file, weights_only=False)):
+        assert vars(other[1]).keys() >= {"param_groups", "state"} and other[0][0] is other[1].param_groups[0]["params"][0]
+        assert_same_steps(copy.deepcopy((params, optimizer)), other, 2, 4, rtol=0, atol=0)
+
+
+@each
+def test_unfrozen_parameters_are_trained(fused, reference, options):
+    runs = []
+    for kind in (fused, reference):
+        params = parameters()
+        for param in params[1:4]:
+            param.requires_grad_(False)
+        optimizer = make(kind, params, options)
+        for step in range(4):
+            if step == 2:
+                params[1].requires_grad_(True)
+            give_gradients(params, step, {(step, i) for i in range(1, 4) if step < 2 or i > 1})
+            optimizer.step()
+        runs.append(params)
+    assert not torch.equal(runs[0][1], parameters()[1]) and torch.equal(runs[0][2], parameters()[2])
+    for actual, expected in zip(*runs):
+        torch.testing.assert_close(actual, expected, rtol=2e-5, atol=2e-6)
+
+
+@each_in_torch
+def test_checkpoints_of_torch_fit_and_fit_torch(fused, reference, options):
+    for first, second in ((fused, reference), (reference, fused)):
+        params = parameters()
+        optimizer = first(params, **options)
+        assert_same_steps((params, optimizer), (params, optimizer), 0, 1)
+        others = copy.deepcopy(params)
+        other = second(others, **options)
+        other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        assert_same_steps((params, optimizer), (others, other), 2, 4, rtol=2e-5, atol=2e-6)
+
+
+@each_in_torch
+def test_learning_rates_and_momentum_may_change(fused, reference, options):
+    runs = []
+    for kind in (fused, reference):
+        params = parameters()
+        optimizer = kind(params, **options)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=6, cycle_momentum="momentum" in options
+                                                       or "betas" in optimizer.defaults)
+        for step in range(5):
+            give_gradients(params, step)
+            optimizer.step()
+            schedule.step()
+        runs.append(params)
+    for actual, expected in zip(*runs):
+        torch.testing.assert_close(actual, expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("fused,reference", [(optim.NpuFusedSGD, torch.optim.SGD), (optim.NpuFusedRMSprop, torch.optim.RMSprop)])
+def test_momentum_may_begin_late(fused, reference):
+    runs = []
+    for kind in (fused, reference):
+        params = parameters()
+        runs.append((params, kind(params, lr=0.01)))
+    assert_same_steps(*runs, 0, 2)
+    for _, optimizer in runs:
+        optimizer.param_groups[0]["momentum"] = 0.9
+    for state in runs[1][1].state.values():   # torch.optim.RMSprop does not make it then
+        if reference is torch.optim.RMSprop:
+            state["momentum_buffer"] = torch.zeros_like(state["square_avg"])
+    assert_same_steps(*runs, 2, 4, rtol=2e-5, atol=2e-6)
+
+
+def test_step_in_a_compiled_function():
+    runs = []
+    for wrap in (lambda step: step, lambda step: torch.compile(step, backend="aot_eager")):
+        params = parameters()
+        optimizer = optim.NpuFusedAdamW(params)
+        step = wrap(optimizer.step)
+        for i in range(2):
+            give_gradients(params, i)
+            step()
+        runs.append(params)
+    for a, b in zip(*runs):
+        assert torch.equal(a, b)
+
+
 @pytest.mark.parametrize("fused", [optim.NpuFusedSGD, optim.NpuFusedAdamW])
 def test_half_precision(fused):
     """In float16 they agree with float32 as far as rounding at each step lets them."""
@@ -280,14 +391,31 @@ def test_closure_and_errors():
     assert optimizer.step(closure) < first
     for kind, options in ((optim.NpuFusedSGD, {"lr": -1}), (optim.NpuFusedAdam, {"betas": (1.0, 0.9)}),
                           (optim.NpuFusedSGD, {"nesterov": True}), (optim.NpuFusedBertAdam, {"schedule": "cubic"}),
-                          (optim.NpuFusedAdadelta, {"rho": 2}), (optim.NpuFusedLamb, {"eps": -1})):
+                          (optim.NpuFusedAdadelta, {"rho": 2}), (optim.NpuFusedLamb, {"eps": -1}),
+                          (optim.NpuFusedRMSprop, {"alpha": -1}), (optim.NpuFusedRMSpropTF, {"momentum": -1}),
+                          (optim.NpuFusedAdamP, {"weight_decay": -1}), (optim.NpuFusedAdamW, {"eps": math.nan})):
         with pytest.raises(ValueError):
             kind(parameters(), **options)
     weight = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
     weight.grad = torch.ones(3, dtype=torch.complex64)
     with pytest.raises(TypeError, match="complex64"):
         optim.NpuFusedSGD([weight]).step()
+
+
+@each
+def test_sparse_gradients_are_refused(fused, reference, options):
     embedding = torch.nn.Embedding(4, 2, sparse=True)
     embedding(torch.tensor([1])).sum().backward()
-    with pytest.raises(RuntimeError, match="dense"):
-        optim.NpuFusedSGD(embedding.parameters()).step()
+    before = embedding.weight.detach().clone()
+    optimizer = fused(embedding.parameters(), **options)
+    for act in (optimizer.step, lambda: optimizer.clip_grad_norm_fused_(1.0)):
+        with pytest.raises(RuntimeError, match="dense gradients only"):
+            act()
+    assert torch.equal(embedding.weight, before)
+
+
+def test_the_operator_checks_its_lists():
+    tensors = [torch.ones(2, device="npu")]
+    options = {"weight_decay": 0.0, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False, "is_first_step": False}
+    with pytest.raises(RuntimeError, match="1 parameters, 1 gradients and 0 momentum buffers"):
+        torch._fused_sgd_(tensors, tensors, [], momentum=0.9, **options)

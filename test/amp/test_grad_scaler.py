@@ -66,11 +66,12 @@ def test_scales_and_parameters_follow_the_cpus(make):
     torch.testing.assert_close(runs[1][1], runs[0][1])
 
 
-@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+@pytest.mark.parametrize("kind,settings", [(torch.optim.SGD, {"weight_decay": 0.01}), (torch.optim.Adam, {}),
+                                           (torch.optim.SGD, {"weight_decay": 0.01, "momentum": 0.9}), (torch.optim.AdamW, {})],
+                         ids=str)
 @pytest.mark.parametrize("options", [{"foreach": False}, {"foreach": True}, {"fused": True}], ids=str)
-def test_optimizers_skip_or_step(kind, options):
-    if kind is torch.optim.SGD:
-        options = {**options, "momentum": 0.9, "weight_decay": 0.01}
+def test_optimizers_skip_or_step(kind, settings, options):
+    options = {**options, **settings}
     expected, reference = model_and_optimizer("npu", kind, **options)
     model, optimizer = model_and_optimizer("npu", kind, **options)
     scaler = GradScaler(init_scale=1024.0)
@@ -86,25 +87,38 @@ def test_fused_step_that_begins_with_an_overflow():
     assert model.weight.isfinite().all()
 
 
-def test_no_step_waits_for_the_device():
-    model, optimizer = model_and_optimizer(kind=torch.optim.AdamW, fused=True)
-    sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
-    scaler = GradScaler()
-    for some in (optimizer, sgd):   # the state is made
-        backward(model, scaler)
-        scaler.step(some)
-        scaler.update()
+@pytest.mark.parametrize("clip", [False, True], ids=["", "clip"])
+@pytest.mark.parametrize("kind,options", [(torch.optim.SGD, {}), (torch.optim.SGD, {"momentum": 0.9}), (torch.optim.Adam, {}),
+                                          (torch.optim.AdamW, {})], ids=str)
+@pytest.mark.parametrize("make", [GradScaler, lambda: GradScaler(dynamic=False), lambda: torch.amp.GradScaler("npu")],
+                         ids=["dynamic", "fixed", "torch.amp"])
+def test_no_step_waits_for_the_device(make, kind, options, clip):
+    model, optimizer = model_and_optimizer(kind=kind, fused=True, **options)
+    scaler = make()
     x = torch.randn(5, 4, device="npu")
+
+    def step():
+        optimizer.zero_grad()
+        with torch.autocast("npu"):
+            loss = model(x).square().mean()
+        scaler.scale(loss).backward()
+        if clip:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        scaler.step(optimizer)
+        scaler.update()
+
+    before = model.weight.detach().clone()
+    step()   # the state is made
     mode = torch.npu.get_sync_debug_mode()
     torch.npu.set_sync_debug_mode("error")
     try:
-        for some in (optimizer, sgd):
-            some.zero_grad()
-            scaler.scale(model(x).square().mean()).backward()
-            scaler.step(some)
-            scaler.update()
+        step()
+        with pytest.raises(RuntimeError, match="made the host wait"):
+            model.weight.sum().item()   # the mode does notice
     finally:
         torch.npu.set_sync_debug_mode(mode)
+    assert not torch.equal(before, model.weight)
 
 
 def test_clipping_between():
@@ -175,9 +189,14 @@ def test_state_dict():
     other = GradScaler()
     other.load_state_dict(scaler.state_dict())
     assert other.state_dict() == scaler.state_dict() and not other._dynamic
-    plain = torch.amp.GradScaler("cpu", init_scale=2.0).state_dict()
-    other.load_state_dict(plain)
-    assert other.get_scale() == 2.0
+    for device in ("cpu", "npu"):   # PyTorch's fit, and say nothing of dynamic
+        theirs = torch.amp.GradScaler(device, init_scale=2.0, growth_interval=5)
+        other.load_state_dict({**theirs.state_dict(), "_growth_tracker": 3})
+        assert other.get_scale() == 2.0 and other.state_dict() == {**theirs.state_dict(), "_growth_tracker": 3, "dynamic": False}
+        backward(model, other)
+        assert other._get_growth_tracker() == 3
+        theirs.load_state_dict(scaler.state_dict())   # and the other way about
+        assert theirs.get_scale() == 32.0 and theirs.get_growth_interval() == 3
     assert pickle.loads(pickle.dumps(scaler)).state_dict() == scaler.state_dict()
     with pytest.raises(RuntimeError, match="empty"):
         scaler.load_state_dict({})

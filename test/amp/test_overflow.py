@@ -44,6 +44,7 @@ assert utils.npu_check_overflow(big) and not utils.npu_check_overflow(big)
 assert (x[:, None] @ x[None]).max() == 65504.0               # matrix products, casts, lists
 assert big.half().tolist() == [65504.0] * 2
 assert torch._foreach_mul([big], 100.0)[0].tolist() == [torch.finfo(torch.float32).max] * 2
+assert (torch.full((1,), 1e38 + 1e38j, device="npu") * 1e4j).tolist() == [complex(-1, 1) * torch.finfo(torch.float32).max]
 assert utils.npu_check_overflow(0.0)
 
 with torch.npu.device(1):                                    # the flag is the device's
@@ -102,6 +103,69 @@ assert scales == [1024.0, 512.0, 512.0, 256.0, 256.0, 512.0], scales
                                   "torch.amp.GradScaler('npu', init_scale=1024.0, growth_interval=2)"])
 def test_scaler_skips_what_saturated(python, environment, fused, make):
     python(SCALER.replace("FUSED", str(fused)).replace("MAKE", make), **environment)
+
+
+TWO_DEVICES = """
+import torch, torch_npu, warnings
+from torch_npu.contrib.apex import amp
+warnings.simplefilter("ignore")
+
+class Split(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4).to("npu:0"), torch.nn.Linear(4, 3).to("npu:1")
+
+    def forward(self, x):
+        return self.second(self.first(x).to("npu:1"))
+
+class Apex:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self, loss):
+        with amp.scale_loss(loss, self.optimizer) as scaled:
+            scaled.backward()
+        self.optimizer.step()
+
+class Scaler:
+    def __init__(self, scaler, optimizer):
+        self.scaler, self.optimizer = scaler, optimizer
+
+    def step(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+x = torch.randn(5, 4, device="npu:0")
+for kind in ("torch.amp", "dynamic", "fixed", "O1", "O2"):
+    torch.manual_seed(0)
+    model = Split()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=kind == "fixed")
+    if kind.startswith("O"):
+        model, optimizer = amp.initialize(model, optimizer, opt_level=kind, verbosity=0, loss_scale=1024.0)
+        it = Apex(optimizer)
+    elif kind == "torch.amp":
+        it = Scaler(torch.amp.GradScaler("npu", init_scale=1024.0), optimizer)
+    else:
+        it = Scaler(torch.npu.amp.GradScaler(init_scale=1024.0, dynamic=kind == "dynamic"), optimizer)
+    for where in (None, "npu:0", None, "npu:1", None):
+        before = [p.detach().clone() for p in model.parameters()]
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        if where is not None:   # on that device alone
+            handle = (model.first if where == "npu:0" else model.second).bias.register_hook(lambda grad: grad * 1e38 * 1e38)
+        it.step(loss)
+        if where is not None:
+            handle.remove()
+        same = [torch.equal(p, q) for p, q in zip(before, model.parameters())]
+        assert all(same) if where else not any(same), (kind, where, same)
+"""
+
+
+@pytest.mark.parametrize("soc", ["Ascend910A", "Ascend910B3"])
+def test_models_on_two_devices(python, soc):
+    """An overflow on one of a model's devices skips the step once, and leaves no flag behind on the other."""
+    python(TWO_DEVICES, SOFTCANN_SOC=soc)
 
 
 RANKS = """
@@ -167,6 +231,7 @@ for model, x, y in cases:
 def test_flag_status_is_checked_by_the_interface():
     """The mode cannot be changed to what a chip lacks; read-back sizes are fixed."""
     import ctypes
+    torch.npu.init()
     library = ctypes.CDLL(torch_npu._C._opened_libraries()["libascendcl"])
     buffer = torch.empty(16, dtype=torch.int32, device="npu")
     call = library.aclrtGetOverflowStatus

@@ -12,6 +12,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import torch_npu  # noqa: F401
+from torch_npu.contrib.apex import amp
 from torch_npu.npu.amp.sharded_grad_scaler import ShardedGradScaler
 
 OPTIONS = {"init_scale": 1024.0, "growth_interval": 2}
@@ -57,6 +58,33 @@ def check(wrap, scaler, rank, saturating, fused, unscale):
         assert scaler.get_scale() == scale, (rank, step, scaler.get_scale())
 
 
+def check_apex(level, rank, saturating):
+    """The levels with DistributedDataParallel: initialised before the model is wrapped."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)).npu()
+    model, optimizer = amp.initialize(model, torch.optim.SGD(model.parameters(), lr=0.1), opt_level=level, verbosity=0)
+    wrapped = DistributedDataParallel(model)
+    x = torch.randn(5, 6, generator=torch.Generator().manual_seed(rank)).npu()
+    params = [*model.parameters(), *amp.master_params(optimizer)]
+    for step, factor in enumerate((1.0, 1e38, 1.0)):
+        before = [p.detach().clone() for p in params]
+        optimizer.zero_grad()
+        loss = wrapped(x).square().mean() * (factor if rank == 1 else 1.0)
+        with amp.scale_loss(loss, optimizer) as scaled:
+            scaled.backward()
+            gradients = [p.grad for p in model.parameters()]
+            visible = not all(bool(g.isfinite().all()) for g in gradients)
+            assert visible == (factor > 1 and not saturating), (step, visible)
+        optimizer.step()
+        same = [torch.equal(p, q) for p, q in zip(before, params)]
+        assert all(same) if factor > 1 else not all(same), (rank, level, step, same)
+        assert amp.state_dict()["loss_scaler0"]["loss_scale"] == 65536.0 / (1 if step == 0 else 2), (rank, level, step)
+    mine = torch.cat([p.detach().float().flatten() for p in params])
+    theirs = [torch.empty_like(mine) for _ in range(2)]
+    dist.all_gather(theirs, mine)
+    assert torch.equal(*theirs), "the ranks went different ways"
+
+
 def main(rank, store, kind):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -70,6 +98,9 @@ def main(rank, store, kind):
             for make in scalers:
                 check(wrap, make(**OPTIONS), rank, saturating, fused, unscale)
                 print(wrap.__name__, getattr(make, "__module__", ""), fused, unscale, flush=True)
+    for level in ("O1", "O2"):
+        check_apex(level, rank, saturating)
+        print("apex", level, flush=True)
     dist.barrier()
     dist.destroy_process_group()
 

@@ -38,3 +38,10 @@ def current_device():
     """Index of the current device of this thread."""
     _state.lazy_init()
     return _C._current_device()
+
+
+def fixed(function):
+    """Marks a function whose answer does not change while the process lives: torch.compile asks once, instead of
+    tracing it. What ``torch.compiler.assume_constant_result`` does, which would import Dynamo."""
+    function._dynamo_marked_constant = True
+    return function

@@ -4,9 +4,10 @@ import warnings
 
 from torch_npu import _C, _runtime
 from torch_npu.npu import _state
-from torch_npu.npu._utils import _get_device_index, current_device
+from torch_npu.npu._utils import _get_device_index, current_device, fixed
 
 
+@fixed
 def device_count():
     """Number of NPUs this process sees; 0 when there is no usable CANN (a warning then says why)."""
     try:
@@ -17,6 +18,7 @@ def device_count():
         return 0
 
 
+@fixed
 def is_available():
     """True if at least one NPU can be used. Never raises."""
     try:
@@ -91,6 +93,7 @@ def get_device_capability(device=None):
     return properties.major, properties.minor
 
 
+@fixed
 def get_soc_version():
     """Name of the chip of this machine, such as Ascend910B3."""
     _state.lazy_init()
@@ -117,6 +120,7 @@ def ipc_collect():
     reductions.collect()
 
 
+@fixed
 def is_bf16_supported(including_emulation=True):
     """True if the chip computes in bfloat16: all do except the first Ascend910 and the 310 family."""
     name = get_soc_version()

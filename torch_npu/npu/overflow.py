@@ -6,8 +6,11 @@ import torch
 
 from torch_npu import _C
 from torch_npu.npu import _state
+from torch_npu.npu._utils import fixed
+from torch_npu.npu.device import device as _device
 
 
+@fixed
 def is_support_inf_nan():
     """True if the NPU computes with inf and nan: Ascend910B and later, unless INF_NAN_MODE_ENABLE=0.
 
@@ -30,6 +33,14 @@ def clear_npu_overflow_flag():
     """Clears the overflow flag of this device, after the work that the current stream already has."""
     if not is_support_inf_nan():
         _C._reset_overflow_flag()
+
+
+def clear_overflow_flags(devices):
+    """Clears the flags of several devices, each after the work that its current stream already has."""
+    if not is_support_inf_nan():
+        for index in {torch.device(device).index for device in devices}:
+            with _device(index):
+                _C._reset_overflow_flag()
 
 
 def npu_check_overflow(grad):

@@ -12,6 +12,10 @@ def check(condition, name, value):
         raise ValueError(f"invalid {name}: {value}")
 
 
+def _can_be_trained(param):
+    return param.requires_grad or param.grad is not None
+
+
 class NpuFusedOptimizerBase(Optimizer):
     """An optimizer whose parameters lie in flat tensors, one for each group, dtype and device.
 
@@ -20,10 +24,9 @@ class NpuFusedOptimizerBase(Optimizer):
     """
 
     is_npu_fused_optimizer = True
-
-    def __init__(self, params, defaults):
-        super().__init__(params, defaults)
-        self._buckets = None
+    # (group, Bucket) of all that can be trained, and the parameters that cannot. Not part of what is pickled or copied.
+    _buckets = None
+    _frozen = ()
 
     def _state_names(self, group):
         """State tensors of a parameter and the number each begins with."""
@@ -36,10 +39,18 @@ class NpuFusedOptimizerBase(Optimizer):
     def _prepare(self, runs):
         """Called with all (group, run) of a step before the first update; for rules that need all gradients."""
 
+    def _is_current(self):
+        """False after parameters were replaced or unfrozen, or a hyperparameter asks for other state."""
+        return (
+            self._buckets is not None
+            and not any(map(_can_be_trained, self._frozen))
+            and all(bucket.is_current() and bucket.names == self._state_names(group) for group, bucket in self._buckets)
+        )
+
     def _ensure_buckets(self):
-        if self._buckets is not None and all(bucket.is_current() for _, bucket in self._buckets):
+        if self._is_current():
             return self._buckets
-        self._buckets = []
+        self._buckets, self._frozen = [], []
         for group in self.param_groups:
             kinds = {}
             for param in group["params"]:
@@ -47,12 +58,15 @@ class NpuFusedOptimizerBase(Optimizer):
                     raise TypeError(f"fused optimizers take plain tensors, got {type(param).__name__}")
                 if not param.is_floating_point() or param.layout != torch.strided:
                     raise TypeError(f"fused optimizers take strided real parameters, got {param.dtype}, {param.layout}")
-                if param.requires_grad and param.numel():
+                if not _can_be_trained(param):
+                    self._frozen.append(param)
+                elif param.numel():
                     kinds.setdefault((param.dtype, param.device), []).append(param)
             names = self._state_names(group)
             self._buckets += [(group, Bucket(params, names, self.state)) for params in kinds.values()]
         return self._buckets
 
+    @torch._disable_dynamo
     @torch.no_grad()
     def step(self, closure=None):
         """One step; the loss of ``closure`` if it is given."""

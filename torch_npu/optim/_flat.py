@@ -77,7 +77,7 @@ class Bucket:
         first = self.params[0]
         self.param = torch.empty(self.offsets[-1], dtype=first.dtype, device=first.device)
         self.grad = torch.zeros_like(self.param)
-        self._names = names
+        self.names = names
         self.state = {name: torch.full_like(self.param, initial) for name, initial in names.items()}
         self.steps = [0] * len(self.params)
         self._states = states
@@ -99,10 +99,12 @@ class Bucket:
             state = self._states.get(param)
             if not state:
                 continue
-            self.steps[i] = int(state["step"])
+            # torch.optim.SGD counts no steps, but where it has momentum it has made one.
+            self.steps[i] = int(state.get("step", any(map(torch.is_tensor, state.values()))))
             for name in self.state:
                 view = self._view(self.state[name], i)
-                view.copy_(state[name])
+                if state.get(name) is not None:
+                    view.copy_(state[name])
                 state[name] = view
 
     def is_current(self):

@@ -32,6 +32,7 @@ class NpuFusedAdamP(NpuFusedOptimizerBase):
         check(lr >= 0, "lr", lr)
         check(eps >= 0, "eps", eps)
         check(0 <= betas[0] < 1 and 0 <= betas[1] < 1, "betas", betas)
+        check(weight_decay >= 0, "weight_decay", weight_decay)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "delta": delta,
                                   "wd_ratio": wd_ratio, "nesterov": nesterov})
 

@@ -38,6 +38,7 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         check(0 <= b2 < 1, "b2", b2)
         check(e >= 0, "e", e)
         check(0 <= warmup < 1 or warmup == -1, "warmup", warmup)
+        check(weight_decay >= 0, "weight_decay", weight_decay)
         check(schedule in _SCHEDULES, "schedule", schedule)
         super().__init__(params, {"lr": lr, "warmup": warmup, "t_total": t_total, "schedule": schedule, "b1": b1,
                                   "b2": b2, "e": e, "weight_decay": weight_decay, "max_grad_norm": max_grad_norm})

@@ -24,6 +24,9 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
         self.adam = adam
         self.use_global_grad_norm = use_global_grad_norm
 
+    def __getstate__(self):
+        return {**super().__getstate__(), "adam": self.adam, "use_global_grad_norm": self.use_global_grad_norm}
+
     def _state_names(self, group):
         return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 

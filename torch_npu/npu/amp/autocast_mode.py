@@ -5,10 +5,23 @@ import functools
 import torch
 
 
-class autocast(torch.amp.autocast_mode.autocast):
-    """``torch.autocast("npu", ...)``."""
+class _AutocastOfNpu(type):
+    def __instancecheck__(cls, instance):
+        if cls is not autocast:
+            return super().__instancecheck__(instance)
+        return isinstance(instance, torch.autocast) and instance.device == "npu"
 
-    def __init__(self, enabled=True, dtype=torch.float16, cache_enabled=True):
+
+class autocast(torch.autocast, metaclass=_AutocastOfNpu):
+    """``torch.autocast("npu", ...)``: what a call gives is a ``torch.autocast``, the one class that Dynamo traces without
+    leaving the graph."""
+
+    def __new__(cls, enabled=True, dtype=torch.float16, cache_enabled=True):
+        if cls is not autocast:
+            return super().__new__(cls)
+        return torch.autocast("npu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
+
+    def __init__(self, enabled=True, dtype=torch.float16, cache_enabled=True):   # of subclasses
         super().__init__("npu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 

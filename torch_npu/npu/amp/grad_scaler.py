@@ -26,6 +26,11 @@ def share_overflow(found_inf_per_device):
             dist.all_reduce(found_inf, op=dist.ReduceOp.MAX)
 
 
+def devices_of_step(scaler):
+    """The devices that hold gradients of the optimizers in a scaler's step."""
+    return {device for state in scaler._per_optimizer_states.values() for device in state["found_inf_per_device"]}
+
+
 def refuse_apex(optimizer):
     """Raises RuntimeError for an optimizer whose losses torch_npu.contrib.apex.amp scales."""
     if getattr(optimizer, "_apex_amp", None) is not None:
@@ -95,10 +100,9 @@ class GradScaler(torch.amp.GradScaler):
         if self._dynamic or new_scale is not None:
             super().update(new_scale)
         else:
+            devices = devices_of_step(self)
             self._end_step()
-        # _amp_update_scale_ clears the overflow flag, but it did not run then.
-        if not self._dynamic or new_scale is not None:
-            overflow.clear_npu_overflow_flag()
+            overflow.clear_overflow_flags(devices)
 
     def _end_step(self):
         self._check_scale_growth_tracker("update")

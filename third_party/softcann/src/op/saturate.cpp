@@ -2,6 +2,7 @@
 
 #include <ATen/CPUFunctions.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/view_as_real.h>
 #include <cmath>
 #include <cstring>
 #include <string_view>
@@ -11,9 +12,11 @@
 namespace softcann::op {
 namespace {
 
+at::Tensor parts(const at::Tensor& tensor) { return tensor.is_complex() ? at::view_as_real(tensor) : tensor; }
+
 bool all_finite(const at::Tensor& tensor) {
-  if (!tensor.defined() || !at::isFloatingType(tensor.scalar_type()) || tensor.numel() == 0) return true;
-  return at::isfinite(tensor).all().item<bool>();
+  if (!tensor.defined() || tensor.numel() == 0 || at::isIntegralType(tensor.scalar_type(), true)) return true;
+  return at::isfinite(parts(tensor)).all().item<bool>();
 }
 
 template <class F>
@@ -59,8 +62,8 @@ void saturate_results(const aclOpExecutor& executor) {
     if (!((info.tensors | info.tensor_lists) & info.written & uint64_t{1} << i)) continue;
     clamped |= any_tensor(executor, i, [](const at::Tensor& tensor) {
       if (all_finite(tensor)) return false;
-      at::Tensor result = tensor;
-      at::cpu::nan_to_num_out(result, tensor, 0.0, std::nullopt, std::nullopt);
+      at::Tensor result = parts(tensor);
+      at::cpu::nan_to_num_out(result, result, 0.0, std::nullopt, std::nullopt);
       return true;
     });
   }

@@ -1,6 +1,8 @@
 """Casting of models, of what goes in and comes out, and of functions of the user's own."""
 
 import contextlib
+import copy
+import dataclasses
 import functools
 
 import torch
@@ -8,11 +10,22 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 def cast_floats(value, dtype):
-    """``value`` with the floating-point tensors in it, at any depth of lists, tuples and dicts, in ``dtype``."""
+    """``value`` with the floating-point tensors in it, at any depth of lists, tuples, dicts and dataclasses,
+    in ``dtype``."""
     if isinstance(value, torch.Tensor):
         return value.to(dtype) if value.is_floating_point() else value
+    if type(value) is dict:   # Dynamo traces this
+        return {key: cast_floats(item, dtype) for key, item in value.items()}
     if isinstance(value, dict):
-        return type(value)((key, cast_floats(item, dtype)) for key, item in value.items())
+        result = copy.copy(value)   # a defaultdict, a ModelOutput, ... stays one
+        for key, item in value.items():
+            result[key] = cast_floats(item, dtype)
+        return result
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        result = copy.copy(value)
+        for field in dataclasses.fields(value):
+            object.__setattr__(result, field.name, cast_floats(getattr(value, field.name), dtype))   # of frozen ones too
+        return result
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(cast_floats(item, dtype) for item in value))
     if isinstance(value, (list, tuple)):
@@ -30,34 +43,36 @@ def cast_model(model, dtype, keep_batchnorm_fp32):
                 tensor.data = tensor.data.to(dtype)
 
 
+class _Forward:
+    """A model's ``forward`` that takes and returns what the level says. Copied with its model, it calls the copy's."""
+
+    def __init__(self, original, properties, output_type):
+        functools.update_wrapper(self, original)   # the original is self.__wrapped__
+        self._properties, self._output_type = properties, output_type or torch.float32
+
+    def __call__(self, *args, **kwargs):
+        if self._properties.autocast:
+            with torch.autocast("npu", dtype=torch.float16):
+                result = self.__wrapped__(*args, **kwargs)
+        else:
+            dtype = self._properties.cast_model_type
+            result = self.__wrapped__(*cast_floats(args, dtype), **cast_floats(kwargs, dtype))
+        return cast_floats(result, self._output_type)
+
+
 def wrap_forward(model, properties, output_type):
-    """Makes ``forward`` take and return what the level says."""
-    original = model.forward
-    output_type = output_type or torch.float32
+    model.forward = _Forward(model.forward, properties, output_type)
 
-    @functools.wraps(original)
-    def cast_forward(*args, **kwargs):
-        dtype = properties.cast_model_type
-        return cast_floats(original(*cast_floats(args, dtype), **cast_floats(kwargs, dtype)), output_type)
 
-    @functools.wraps(original)
-    def autocast_forward(*args, **kwargs):
-        with torch.autocast("npu", dtype=torch.float16):
-            result = original(*args, **kwargs)
-        return cast_floats(result, output_type)
-
-    model.forward = autocast_forward if properties.autocast else cast_forward
+def _to_float32(module, state_dict, prefix, local_metadata):
+    for name, value in state_dict.items():
+        if isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16):
+            state_dict[name] = value.float()
 
 
 def save_as_float32(model):
     """Lets ``model.state_dict()`` give float32, so that a checkpoint fits any level."""
-
-    def hook(module, state_dict, prefix, local_metadata):
-        for name, value in state_dict.items():
-            if isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16):
-                state_dict[name] = value.float()
-
-    model.register_state_dict_post_hook(hook)
+    model.register_state_dict_post_hook(_to_float32)
 
 
 def _floats(value):

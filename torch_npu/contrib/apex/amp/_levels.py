@@ -64,7 +64,7 @@ def _loss_scale(value):
     if value == "dynamic":
         return value
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not (math.isfinite(number) and number > 0):

@@ -137,6 +137,8 @@ class _AmpOptimizer:
             return None
         result = super().step()
         self._apex_amp.copy_to_model()
+        # A loop may clear gradients by model.zero_grad(), which knows nothing of the copies'.
+        self._apex_amp.drop_grads()
         return result
 
     def zero_grad(self, set_to_none=True):

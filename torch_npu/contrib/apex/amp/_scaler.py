@@ -27,6 +27,7 @@ class LossScaler:
 
     def unscale_(self, grads):
         """Divides gradients by the scale in place and notes whether there was an inf or nan, without waiting."""
+        grads = [grad._values() if grad.is_sparse else grad for grad in grads]
         for device in {grad.device for grad in grads}:
             if device not in self._found_inf:
                 self._found_inf[device] = torch.zeros((), device=device)
@@ -39,8 +40,8 @@ class LossScaler:
         """Adjusts the scale to what was found since the last call; True if the step is to be skipped. Waits."""
         share_overflow(self._found_inf)
         overflowed = any([bool(found.item()) for found in self._found_inf.values()])
+        overflow.clear_overflow_flags(self._found_inf)
         self._found_inf = {}
-        overflow.clear_npu_overflow_flag()
         if not self.dynamic:
             return overflowed
         if overflowed:

@@ -1,6 +1,7 @@
 """initialize, scale_loss and the state of the loss scales."""
 
 import contextlib
+import weakref
 
 import torch
 
@@ -54,6 +55,12 @@ def initialize(
     properties = Properties(opt_level, cast_model_type, patch_torch_functions, keep_batchnorm_fp32, master_weights, loss_scale)
     if combine_ddp:
         raise NotImplementedError("combine_ddp: use torch.nn.parallel.DistributedDataParallel around the returned model")
+    if cast_model_outputs is not None and not getattr(cast_model_outputs, "is_floating_point", False):
+        raise ValueError(f"cast_model_outputs {cast_model_outputs!r}: expected a floating-point dtype such as torch.float32")
+    limits = 0.0 if min_loss_scale is None else min_loss_scale, max_loss_scale
+    if not 0 <= limits[0] <= limits[1]:
+        raise ValueError(f"min_loss_scale {min_loss_scale} and max_loss_scale {max_loss_scale}: expected numbers from 0 up, the "
+                         "first at most the second")
     if not isinstance(num_losses, int) or num_losses < 1:
         raise ValueError(f"num_losses {num_losses!r}: expected a whole number from 1 up")
     _check_models(model_list)
@@ -72,7 +79,7 @@ def initialize(
     for optimizer in optimizer_list:
         _optimizer.attach(optimizer, session)
     for model in model_list:
-        _follow_loading(model, [optimizer._apex_amp for optimizer in optimizer_list])
+        model.register_load_state_dict_post_hook(_FollowLoading(model, optimizer_list))
     _latest = session
     return models if optimizers is None else (models, optimizers)
 
@@ -106,14 +113,22 @@ def _check_optimizers(optimizers):
             raise RuntimeError("this optimizer has been through amp.initialize before")
 
 
-def _follow_loading(model, optimizer_amps):
-    """The float32 copies follow when a checkpoint is loaded into the model."""
+class _FollowLoading:
+    """Lets the float32 copies follow when a checkpoint is loaded into the model, but not into a copy of the model."""
 
-    def hook(module, incompatible_keys):
-        for amp in optimizer_amps:
-            amp.copy_from_model()
+    def __init__(self, model, optimizers):
+        self._model, self._optimizers = weakref.ref(model), optimizers
 
-    model.register_load_state_dict_post_hook(hook)
+    def __call__(self, module, incompatible_keys):
+        if module is self._model():
+            for optimizer in self._optimizers:
+                optimizer._apex_amp.copy_from_model()
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        raise TypeError("a model that amp.initialize has changed cannot be pickled: save its state_dict()")
 
 
 @contextlib.contextmanager
