@@ -12,6 +12,7 @@
 namespace softcann::op::fast {
 
 constexpr int64_t most = 1024;        // elements; beyond, ATen's wider vectors win
+constexpr int64_t most_divided = 256; // divisions and roots gain most from these vectors
 constexpr int64_t most_reduced = 64;  // bfloat16 and half are converted one by one
 
 using Impl = c10::TensorImpl;
@@ -22,8 +23,8 @@ using Impl = c10::TensorImpl;
   return static_cast<char*>(tensor->unsafe_storage().unsafeGetStorageImpl()->mutable_data()) +
       tensor->storage_offset() * static_cast<int64_t>(tensor->itemsize());
 }
-[[gnu::always_inline]] inline int64_t limit(at::ScalarType type) {
-  return type == at::kHalf || type == at::kBFloat16 ? most_reduced : most;
+[[gnu::always_inline]] inline int64_t limit(at::ScalarType type, int64_t full = most) {
+  return type == at::kHalf || type == at::kBFloat16 ? most_reduced : full;
 }
 [[gnu::always_inline]] inline bool small(const Impl* out) {
   return out->numel() <= most && out->is_contiguous();
@@ -73,13 +74,13 @@ bool for_type(at::ScalarType type, Body&& body) {
 }
 
 template <bool Integers, class F>
-bool unary(const at::Tensor& self, const at::Tensor& out_tensor, F&& f) {
+bool unary(const at::Tensor& self, const at::Tensor& out_tensor, F&& f, int64_t full = most) {
   const Impl *in = impl(self), *out = impl(out_tensor);
   const int64_t n = out->numel();
   if (!small(out) || in->dtype() != out->dtype() || !same_layout(in, out)) return false;
   const auto type = c10::typeMetaToScalarType(out->dtype());
   char *from = data(in), *to = data(out);
-  if (n > limit(type) || !no_partial_overlap(from, to, n * static_cast<int64_t>(out->itemsize()))) return false;
+  if (n > limit(type, full) || !no_partial_overlap(from, to, n * static_cast<int64_t>(out->itemsize()))) return false;
   return for_type<Integers>(type, [&](auto tag) {
     using T = decltype(tag);
     using C = typename Compute<T>::type;

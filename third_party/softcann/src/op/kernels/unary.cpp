@@ -37,20 +37,20 @@ OP_FULL(aclnnNeg, elementwise(out, self), fast::unary<true>(self, out, negated))
 OP_FULL(aclnnAbs, elementwise(out, self), fast::unary<true>(self, out, magnitude)) { at::cpu::abs_outf(self, out); }
 // No fast path: ATen takes MKL's square root, which is not always the nearest number.
 OP_COST(aclnnSqrt, elementwise(out, self)) { at::cpu::sqrt_outf(self, out); }
-OP_FULL(aclnnRsqrt, elementwise(out, self), fast::unary<false>(self, out, inverse_root)) {
+OP_FULL(aclnnRsqrt, elementwise(out, self), fast::unary<false>(self, out, inverse_root, fast::most_divided)) {
   at::cpu::rsqrt_outf(self, out);
 }
-OP_FULL(aclnnReciprocal, elementwise(out, self), fast::unary<false>(self, out, inverse)) {
+OP_FULL(aclnnReciprocal, elementwise(out, self), fast::unary<false>(self, out, inverse, fast::most_divided)) {
   at::cpu::reciprocal_outf(self, out);
 }
 OP_FULL(aclnnInplaceNeg, elementwise(selfRef), fast::unary<true>(selfRef, selfRef, negated)) {
   at::cpu::neg_outf(selfRef, selfRef);
 }
 OP_COST(aclnnInplaceSqrt, elementwise(self)) { at::cpu::sqrt_outf(self, self); }
-OP_FULL(aclnnInplaceRsqrt, elementwise(selfRef), fast::unary<false>(selfRef, selfRef, inverse_root)) {
+OP_FULL(aclnnInplaceRsqrt, elementwise(selfRef), fast::unary<false>(selfRef, selfRef, inverse_root, fast::most_divided)) {
   at::cpu::rsqrt_outf(selfRef, selfRef);
 }
-OP_FULL(aclnnInplaceReciprocal, elementwise(selfRef), fast::unary<false>(selfRef, selfRef, inverse)) {
+OP_FULL(aclnnInplaceReciprocal, elementwise(selfRef), fast::unary<false>(selfRef, selfRef, inverse, fast::most_divided)) {
   at::cpu::reciprocal_outf(selfRef, selfRef);
 }
 
