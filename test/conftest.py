@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))                # codegen, benchmarks
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 
-def run_python(code, timeout=300, **environment):
+def run_python(code, timeout=1200, **environment):
     """Runs Python code in a process of its own; the completed process, with text output.
 
     None as a value removes the variable. What breaks a process (a failed stream, a fork, an import) is tested so.

@@ -175,6 +175,7 @@ class Watchdog {
 
   void time_out(Watched& watched, Ticket& ticket, Clock::time_point now) {
     auto& group = *watched.group;
+    group.reported = true;
     const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(now - ticket.enqueued).count();
     const auto timeout = ticket.operation.timeout.count() >= 0 ? ticket.operation.timeout.count() : group.timeout_ms.load();
     auto message = c10::str(ticket.describe(), ", sequence number ", ticket.sequence, ", ran into its timeout: ", ran, " ms of ",
@@ -184,6 +185,7 @@ class Watchdog {
     if (core::options().hccl_async_error_handling == kReportOnly) {
       LOG(ERROR) << "[hccl] [rank " << global_rank(group) << ", group " << group.recorded->name << "] " << message;
       ticket.enqueued = now;  // to be reported again after another timeout
+      group.reported = false;
       return;
     }
     fail(watched, message, nullptr);

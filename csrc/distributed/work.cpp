@@ -62,8 +62,8 @@ void Work::wait_on_host(std::chrono::milliseconds timeout) {
     if (ticket_->query()) return;
     if (turn < 2000) continue;
     const auto waited = Clock::now() - begin;
-    // The watchdog's report is the better one: it gets a few seconds to come.
-    if (waited > timeout + 6s || (waited > timeout && timeout.count() < group_->timeout_ms.load())) {
+    // The watchdog's report is the better one: it gets a few seconds to begin, and all that it needs.
+    if ((waited > timeout + 6s && !group_->reported) || (waited > timeout && timeout.count() < group_->timeout_ms.load())) {
       throw_backend_error(c10::str("waited ", std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(), " ms for ",
                                    ticket_->describe(), ", sequence number ", ticket_->sequence, ", longer than the timeout of ",
                                    timeout.count(), " ms"));

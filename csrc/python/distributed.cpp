@@ -84,6 +84,7 @@ void init_distributed(py::module_& module) {
            "For ranks outside of a new group. Nothing to do: HCCL's communicators are made by their members alone.")
       .def("comm_split_count", &ProcessGroupHCCL::splits)
       .def("get_hccl_comm_name", &ProcessGroupHCCL::communicator_name, py::arg("device"), Unlocked())
+      .def("_set_default_timeout", &ProcessGroupHCCL::setTimeout, py::arg("timeout"), "Of operations that come, and of those in flight.")
       .def("_enable_collectives_timing", &ProcessGroupHCCL::enableCollectivesTiming)
       .def_property_readonly("options", [](ProcessGroupHCCL& self) {
         return c10::static_intrusive_pointer_cast<Options>(self.getBackendOptions());

@@ -13,6 +13,10 @@ context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["torch_npu", "torch.distributed", "numpy"])
 
 
+# How long anything may take before it counts as hanging: much longer than on a loaded machine.
+PATIENCE = 300
+
+
 class RankError(AssertionError):
     """What went wrong on which rank."""
 
@@ -49,7 +53,7 @@ def join_world(rank, world, store_path):
 
     torch.npu.set_device(rank)
     store = dist.FileStore(store_path, world)
-    dist.init_process_group("hccl", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=60))
+    dist.init_process_group("hccl", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=PATIENCE))
 
 
 class Ranks:
@@ -79,7 +83,7 @@ class Ranks:
         for rank in range(self.world) if ranks is None else ranks:
             self.pipes[rank].send((function, arguments))
 
-    def collect(self, timeout=60, ranks=None):
+    def collect(self, timeout=PATIENCE, ranks=None):
         """Of each rank ("ok", value), ("error", traceback) or ("lost", None): ended or did not answer in time."""
         until = time.monotonic() + timeout
         results = []
@@ -91,7 +95,7 @@ class Ranks:
                 results.append(("lost", None))
         return results
 
-    def run(self, function, *arguments, timeout=60):
+    def run(self, function, *arguments, timeout=PATIENCE):
         self.start(function, *arguments)
         results = self.collect(timeout)
         failed = [f"--- rank {rank}: {kind}\n{text}" for rank, (kind, text) in enumerate(results) if kind != "ok"]
@@ -107,7 +111,7 @@ class Ranks:
                 except OSError:
                     pass
         for process in self.processes:
-            process.join(10)
+            process.join(60)
             if process.is_alive():
                 process.kill()
                 process.join()

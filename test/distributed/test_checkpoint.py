@@ -49,6 +49,6 @@ def load(rank, world, path):
 def test_another_number_of_ranks_goes_on_where_the_first_stopped(two, four, tmp_path):
     for writers, readers, asynchronous in ((four, two, False), (two, four, True)):
         path = str(tmp_path / f"checkpoint{writers.world}")
-        went_on = writers.run(save, path, asynchronous, timeout=150)[0]
-        for losses in readers.run(load, path, timeout=150):
+        went_on = writers.run(save, path, asynchronous)[0]
+        for losses in readers.run(load, path):
             torch.testing.assert_close(torch.tensor(losses), torch.tensor(went_on), rtol=1e-5, atol=0)

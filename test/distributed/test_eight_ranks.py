@@ -82,4 +82,4 @@ def eight():
 
 @pytest.mark.parametrize("check", [reductions, movements, exchanges], ids=lambda check: check.__name__)
 def test_eight_ranks(eight, check):
-    eight.run(check, timeout=120)
+    eight.run(check)

@@ -1,5 +1,8 @@
-"""What goes wrong ends in a clear error within the timeout, never in a hang."""
-import glob
+"""What goes wrong ends in a clear error within the timeout, never in a hang.
+
+Groups join with much time; an error that is to come from the timeout gets a short one afterwards, and one that is to come
+without it (a rank died, ranks called different things) must be there long before the other is over.
+"""
 import os
 import pickle
 import signal
@@ -12,31 +15,30 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from rank_pool import Ranks
+from rank_pool import PATIENCE, Ranks
+from shared_memory import left_over, new_left_over
+
+LONG = 3 * PATIENCE   # an error within PATIENCE did not come from this timeout
 
 
 def join(rank, world, path, seconds):
     torch.npu.set_device(rank)
     dist.init_process_group("hccl", store=dist.FileStore(path, world), rank=rank, world_size=world,
-                            timeout=timedelta(seconds=seconds))
+                            timeout=timedelta(seconds=LONG))
     x = torch.ones(4, device="npu")
     dist.all_reduce(x)
     assert x[0].item() == world
+    if seconds is not None:
+        dist.group.WORLD._get_backend(torch.device("npu"))._set_default_timeout(timedelta(seconds=seconds))
 
 
 def reduce_and_look(rank, world, n=100_000):
     x = torch.ones(n, device="npu")
     try:
         dist.all_reduce(x)
-        return "none", x[0].item(), 0
+        return "none", x[0].item()
     except RuntimeError as error:
-        return type(error).__name__, str(error), 0
-
-
-def timed(rank, world, n=100_000):
-    begin = time.monotonic()
-    kind, text, _ = reduce_and_look(rank, world, n)
-    return kind, text, time.monotonic() - begin
+        return type(error).__name__, str(error)
 
 
 def then_reduce(rank, world):
@@ -49,10 +51,10 @@ def then_reduce(rank, world):
 
 @pytest.fixture
 def pool(tmp_path):
-    """Starts ranks with a timeout of their own, for tests after which they are of no use."""
+    """Starts ranks, with a timeout of their own, for tests after which they are of no use."""
     pools = []
 
-    def make(world, seconds=3, **environment):
+    def make(world, seconds=None, **environment):
         ranks = Ranks(world, join=False, dumps=str(tmp_path / "trace_"), **environment)
         pools.append(ranks)
         ranks.run(join, str(tmp_path / f"store{len(pools)}"), seconds)
@@ -71,13 +73,12 @@ def pool(tmp_path):
 
 def test_a_rank_that_does_not_come_is_named(pool, tmp_path):
     ranks = pool(3, seconds=2)
-    ranks.start(timed, ranks=[0, 1])
-    for kind, (name, text, seconds) in ranks.collect(30, ranks=[0, 1]):
+    ranks.start(reduce_and_look, ranks=[0, 1])
+    for kind, (name, text) in ranks.collect(ranks=[0, 1]):
         assert kind == "ok" and name != "none", text
-        assert seconds < 15
-    text = ranks.pipes[0].send((then_reduce, ())) or ranks.collect(30, ranks=[0])[0][1]
+    text = ranks.pipes[0].send((then_reduce, ())) or ranks.collect(ranks=[0])[0][1]
     assert "all_reduce(100000 elements of Float), sequence number 2" in text
-    assert "Rank 2 did not arrive" in text and "timeout" in text
+    assert "Rank 2 did not arrive" in text and "ms of 2000 ms" in text
     # The flight recorder of each, in the form torch's analyser reads.
     dump = pickle.load(open(tmp_path / "trace_0", "rb"))
     assert [entry["state"] for entry in dump["entries"]] == ["completed", "started"]
@@ -86,28 +87,26 @@ def test_a_rank_that_does_not_come_is_named(pool, tmp_path):
 
 
 def test_a_killed_rank_fails_the_others(pool):
-    ranks = pool(3, seconds=20)
-    ranks.start(timed, ranks=[0, 1])
-    time.sleep(0.5)
+    ranks = pool(3)
+    ranks.start(reduce_and_look, ranks=[0, 1])
+    time.sleep(0.5)   # usually they wait for it then; it may as well die before
     os.kill(ranks.processes[2].pid, signal.SIGKILL)
-    begin = time.monotonic()
-    for kind, (name, text, _) in ranks.collect(30, ranks=[0, 1]):
+    for kind, (name, text) in ranks.collect(ranks=[0, 1]):
         assert kind == "ok" and name != "none", text
-    assert time.monotonic() - begin < 20
 
 
 def test_a_stopped_rank_fails_the_others(pool):
     ranks = pool(2, seconds=2)
     os.kill(ranks.processes[1].pid, signal.SIGSTOP)
-    ranks.start(timed, ranks=[0])
-    (kind, (name, text, seconds)), = ranks.collect(30, ranks=[0])
-    assert kind == "ok" and name != "none" and seconds < 15
-    text = ranks.pipes[0].send((then_reduce, ())) or ranks.collect(30, ranks=[0])[0][1]
-    assert "Rank 1 did not answer" in text
+    ranks.start(reduce_and_look, ranks=[0])
+    (kind, (name, text)), = ranks.collect(ranks=[0])
+    assert kind == "ok" and name != "none", text
+    text = ranks.pipes[0].send((then_reduce, ())) or ranks.collect(ranks=[0])[0][1]
+    assert "Rank 1 did not answer" in text and "ms of 2000 ms" in text
 
 
 def different_sizes(rank, world):
-    return timed(rank, world, 1000 + rank)
+    return reduce_and_look(rank, world, 1000 + rank)
 
 
 def different_calls(rank, world):
@@ -118,16 +117,16 @@ def different_calls(rank, world):
         else:
             dist.broadcast(x, 0)
         torch.npu.synchronize()
-        return "none", "", 0
+        return "none", ""
     except RuntimeError as error:
-        return type(error).__name__, str(error), 0
+        return type(error).__name__, str(error)
 
 
 @pytest.mark.parametrize("wrong", [different_sizes, different_calls], ids=lambda f: f.__name__)
 def test_mismatches_are_errors(pool, wrong):
-    ranks = pool(2, seconds=5)
+    ranks = pool(2)
     ranks.start(wrong)
-    for kind, (name, text, _) in ranks.collect(30):
+    for kind, (name, text) in ranks.collect():
         assert kind == "ok" and name != "none", text
 
 
@@ -146,21 +145,18 @@ def abort_in_flight(rank, world):
 
 def test_abort_with_work_in_flight(pool):
     ranks = pool(2)
-    ranks.run(abort_in_flight, timeout=30)
+    ranks.run(abort_in_flight)
 
 
 def destroy_in_flight(rank, world):
     if rank == 0:
         dist.all_reduce(torch.ones(100_000, device="npu"), async_op=True)
         dist.destroy_process_group()
-        return True
-    time.sleep(4)
-    return True
 
 
 def test_destroy_with_work_that_never_ends(pool):
     ranks = pool(2, seconds=2)
-    ranks.run(destroy_in_flight, timeout=30)
+    ranks.run(destroy_in_flight)
 
 
 def twice(rank, world):
@@ -174,11 +170,8 @@ def test_double_initialisation(pool):
 
 def blocking(rank, world):
     if rank == 0:
-        with pytest.raises(RuntimeError):
+        with pytest.raises(RuntimeError, match="longer than the timeout of 300 ms"):
             dist.all_reduce(torch.ones(10, device="npu"), async_op=True).wait(timedelta(milliseconds=300))
-    else:
-        time.sleep(1)
-    return True
 
 
 def test_wait_with_a_timeout(pool):
@@ -206,12 +199,12 @@ dist.destroy_process_group()
 def test_torchrun_restarts_after_a_rank_died(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(ELASTIC)
-    before = set(glob.glob("/dev/shm/*"))
+    before = left_over()
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--max_restarts=1",
          str(script), str(tmp_path / "rank")],
         env=dict(os.environ, SOFTCANN_DEVICE_COUNT="2", TORCH_HCCL_DEBUG_INFO_TEMP_FILE=str(tmp_path / "trace_")),
-        timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout
     assert [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)] == ["1", "1"]
-    assert set(glob.glob("/dev/shm/*")) <= before
+    assert not new_left_over(before)

@@ -35,10 +35,10 @@ def options(rank, world):
     chosen = ProcessGroupHCCL.Options()
     chosen.is_high_priority_stream = True
     chosen.hccl_config = {"hccl_buffer_size": 64, "group_name": "ours"}
-    group = dist.new_group(list(range(world)), pg_options=chosen, timeout=timedelta(seconds=33))
+    group = dist.new_group(list(range(world)), pg_options=chosen, timeout=timedelta(seconds=333))
     backend = group._get_backend(torch.device("npu"))
     assert isinstance(backend, ProcessGroupHCCL) and backend.name() == "hccl"
-    assert backend.options._timeout == timedelta(seconds=33) and backend.options.is_high_priority_stream
+    assert backend.options._timeout == timedelta(seconds=333) and backend.options.is_high_priority_stream
     assert backend.options.hccl_config == {"hccl_buffer_size": 64, "group_name": "ours"}
     assert total(group) == world * (world + 1) / 2
     assert backend.get_hccl_comm_name(torch.npu.current_device()) == "ours"
@@ -72,7 +72,7 @@ def test_monitored_barrier(two):
 def start(rank, world, path, backend, eager):
     torch.npu.set_device(rank)
     dist.init_process_group(backend, store=dist.FileStore(path, world), rank=rank, world_size=world,
-                            device_id=torch.device("npu", rank) if eager else None, timeout=timedelta(seconds=40))
+                            device_id=torch.device("npu", rank) if eager else None, timeout=timedelta(seconds=300))
 
 
 def end(rank, world):

@@ -10,19 +10,29 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from rank_pool import Ranks
+from rank_pool import PATIENCE, Ranks
+from shared_memory import left_over, new_left_over
 
 TURNS = 1000
 
 
 def held():
-    """Device memory, open files, threads, mapped memory files of this process; shared memory files of the machine."""
+    """Device memory, open files, threads, mapped memory files of this process."""
     gc.collect()
     with open("/proc/self/maps") as maps:
         mapped = len(re.findall(r"/memfd:", maps.read()))
-    shared = {name for name in os.listdir("/dev/shm") if not name.startswith("sem.")}   # Python's own
     return {"allocated": torch.npu.memory_allocated(), "files": len(os.listdir("/proc/self/fd")),
-            "threads": len(os.listdir("/proc/self/task")), "mapped": mapped, "shared": shared}
+            "threads": len(os.listdir("/proc/self/task")), "mapped": mapped}
+
+
+def with_each_rank_late(rank, world, call):
+    """A stream starts the thread it keeps when it first has to wait: so that each has done so, everybody comes late."""
+    for late in range(world):
+        for _ in range(3):
+            if rank == late:
+                time.sleep(0.05)
+            call()
+            torch.npu.synchronize()
 
 
 def resident():
@@ -47,6 +57,7 @@ def many(rank, world):
             if i % 20 == 19:   # how far the host runs ahead, and so the memory it needs, would depend on the machine's load
                 torch.npu.synchronize()
 
+    with_each_rank_late(rank, world, lambda: turn(rank, world, x, y))
     turns()   # pools and the flight recorder's ring are full after this
     before, memory = held(), resident()
     turns()
@@ -57,7 +68,9 @@ def many(rank, world):
 
 
 def test_many_operations(two):
-    two.run(many, timeout=200)
+    before = left_over()
+    two.run(many)
+    assert not new_left_over(before)
 
 
 def groups(rank, world):
@@ -68,8 +81,7 @@ def groups(rank, world):
         torch.npu.synchronize()
         dist.destroy_process_group(group)
 
-    for _ in range(5):
-        one()
+    with_each_rank_late(rank, world, one)
     before = held()
     for _ in range(20):
         one()
@@ -77,14 +89,20 @@ def groups(rank, world):
 
 
 def test_groups_that_come_and_go(two):
+    before = left_over()
     two.run(groups)
+    assert not new_left_over(before)
 
 
 def join(rank, world, path):
-    dist.init_process_group("hccl", store=dist.FileStore(path, world), rank=rank, world_size=world, timeout=timedelta(seconds=20))
-    x = torch.ones(300_000, device="npu")
-    dist.all_reduce(x)
-    assert x[-1].item() == world
+    dist.init_process_group("hccl", store=dist.FileStore(path, world), rank=rank, world_size=world, timeout=timedelta(seconds=PATIENCE))
+
+    def total():
+        x = torch.ones(300_000, device="npu")
+        dist.all_reduce(x)
+        assert x[-1].item() == world
+
+    with_each_rank_late(rank, world, total)
 
 
 def prepare(rank, world):
@@ -106,6 +124,7 @@ def report(rank, world):
 
 
 def test_a_killed_rank(tmp_path):
+    left = left_over()
     with Ranks(3, join=False, dumps=str(tmp_path / "trace_")) as ranks:
         ranks.run(prepare)
         # Once with a peaceful end: the threads and streams that stay for the next group are there then.
@@ -117,10 +136,11 @@ def test_a_killed_rank(tmp_path):
         ranks.start(lose, ranks=[2])
         time.sleep(0.3)
         os.kill(ranks.processes[2].pid, signal.SIGKILL)
-        assert [kind for kind, _ in ranks.collect(60, ranks=[0, 1])] == ["ok", "ok"]
+        assert [kind for kind, _ in ranks.collect(ranks=[0, 1])] == ["ok", "ok"]
         ranks.start(report, ranks=[0, 1])
-        after = [value for _, value in ranks.collect(30, ranks=[0, 1])]
+        after = [value for _, value in ranks.collect(ranks=[0, 1])]
         assert after == before[:2]
+        assert not new_left_over(left)
 
 
 def end(rank, world):

@@ -15,7 +15,7 @@ def test_all_ranks_skip(tmp_path, kind, soc):
     ranks = [subprocess.Popen([sys.executable, str(SCRIPT), str(rank), str(tmp_path / "store"), kind], env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(2)]
     try:
-        outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
+        outputs = [rank.communicate(timeout=600)[0] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()

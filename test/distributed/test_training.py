@@ -200,15 +200,15 @@ def pipeline(rank, world):
 @pytest.mark.parametrize("way", [ddp, ddp_zero, fsdp, tensor_parallel], ids=lambda way: way.__name__)
 @pytest.mark.parametrize("world", [2, 4])
 def test_losses_are_those_of_one_process(way, world, request, reference):
-    agree(request.getfixturevalue("two" if world == 2 else "four").run(way, timeout=200), reference)
+    agree(request.getfixturevalue("two" if world == 2 else "four").run(way), reference)
 
 
 def test_two_dimensional_mesh(four, reference):
-    agree(four.run(fsdp_and_tensor_parallel, timeout=200), reference)
+    agree(four.run(fsdp_and_tensor_parallel), reference)
 
 
 def test_pipeline(two, reference):
-    agree(two.run(pipeline, timeout=200)[1:], reference)
+    agree(two.run(pipeline)[1:], reference)
 
 
 def hooked(rank, world, name):
@@ -227,7 +227,7 @@ def hooked(rank, world, name):
 @pytest.mark.parametrize("name, relative", [("fp16_compress_hook", 2e-3), ("bf16_compress_hook", 5e-3), ("power", 3e-2)])
 def test_communication_hooks(two, reference, name, relative):
     # Gradients lose bits on the way: AdamW moves a little differently, and the loss goes down all the same.
-    results = two.run(hooked, name, timeout=100)
+    results = two.run(hooked, name)
     agree(results, reference, relative)
     assert results[0] == results[1]
 

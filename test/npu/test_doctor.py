@@ -46,7 +46,7 @@ def doctor(**environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=300,
+        timeout=1200,
     )
 
 

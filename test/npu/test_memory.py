@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import torch_npu  # noqa: F401
+from held_stream import held
 
 MIB = 1 << 20
 
@@ -123,15 +124,19 @@ def test_other_streams_do_not_share():
 
 def test_record_stream_keeps_memory_until_the_stream_has_passed():
     side = torch.npu.Stream()
-    torch.npu.synchronize()
-    a = npu(4 * MIB)
-    a.record_stream(side)
-    before = torch.npu.memory_stats()
-    del a
-    after = torch.npu.memory_stats()
-    assert after["allocated_bytes.all.current"] == before["allocated_bytes.all.current"] - 4 * MIB
-    torch.npu.synchronize()
-    assert torch.npu.memory_stats()["active_bytes.all.current"] == after["allocated_bytes.all.current"]
+    with held(side) as let_go:
+        a = npu(4 * MIB)
+        address = a.data_ptr()
+        a.record_stream(side)
+        before = torch.npu.memory_stats()
+        del a
+        after = torch.npu.memory_stats()
+        assert after["allocated_bytes.all.current"] == before["allocated_bytes.all.current"] - 4 * MIB
+        assert after["active_bytes.all.current"] == before["active_bytes.all.current"]
+        assert npu(4 * MIB).data_ptr() != address
+        let_go()
+        torch.npu.synchronize()
+        assert torch.npu.memory_stats()["active_bytes.all.current"] == after["allocated_bytes.all.current"]
 
 
 def test_out_of_memory_has_the_figures_and_work_goes_on():
@@ -323,12 +328,14 @@ def test_pinned_memory():
 def test_pinned_memory_is_not_reused_under_a_copy():
     source = torch.full((1 << 20,), 7.0).pin_memory()
     target = torch.empty(1 << 20, device="npu")
-    for value in range(20):
+    for value in range(3):
         staging = torch.full((1 << 20,), float(value)).pin_memory()
-        target.copy_(staging, non_blocking=True)
-        del staging
-        other = torch.full((1 << 20,), -1.0).pin_memory()
-        assert target[12345].item() == value
+        with held(torch.npu.current_stream()) as let_go:   # the copy has not even begun
+            target.copy_(staging, non_blocking=True)
+            del staging
+            other = torch.full((1 << 20,), -1.0).pin_memory()
+            let_go()
+            assert target[12345].item() == value
         del other
     target.copy_(source, non_blocking=True)
     assert target.sum().item() == 7.0 * (1 << 20)

@@ -7,7 +7,7 @@ import torch.multiprocessing as mp
 from torch_npu.multiprocessing import reductions
 
 context = mp.get_context("spawn")
-TIMEOUT = 200
+TIMEOUT = 1000
 
 
 def _add_one_in_place(inbox, outbox):

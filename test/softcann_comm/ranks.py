@@ -10,6 +10,7 @@ import tempfile
 import time
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+PATIENCE = 300   # seconds after which something hangs: much longer than it takes on a loaded machine
 
 
 class Place:
@@ -23,7 +24,7 @@ class Place:
         path.with_suffix(".part").write_bytes(data)
         path.with_suffix(".part").rename(path)
 
-    def get(self, name, seconds=30):
+    def get(self, name, seconds=PATIENCE):
         end = time.monotonic() + seconds
         while not (self.folder / name).exists():
             assert time.monotonic() < end, f"rank {self.rank}: no {name} within {seconds} s"
@@ -51,7 +52,7 @@ def start(size, *calls, folder, last=(), **environment):
             for rank in range(size)]
 
 
-def finish(processes, seconds=60):
+def finish(processes, seconds=2 * PATIENCE):
     """The output of each; kills those that do not end in time."""
     end = time.monotonic() + seconds
     outputs = []
@@ -65,11 +66,11 @@ def finish(processes, seconds=60):
     return outputs
 
 
-def run(size, *calls, seconds=100, last=(), **environment):
+def run(size, *calls, last=(), **environment):
     """Makes the calls, function(place, arguments...), in `size` processes; all have to succeed."""
     with tempfile.TemporaryDirectory() as folder:
         processes = start(size, *calls, folder=folder, last=last, **environment)
-        outputs = finish(processes, seconds)
+        outputs = finish(processes)
     for rank, (process, output) in enumerate(zip(processes, outputs)):
         assert process.returncode == 0, f"rank {rank} of {size} ended with {process.returncode}:\n{output[-4000:]}"
     return outputs

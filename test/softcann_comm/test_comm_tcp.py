@@ -37,7 +37,7 @@ def test_ipv6():
 def test_killed_rank():
     with tempfile.TemporaryDirectory() as folder:
         processes = ranks.start(3, ["failures", "killed", "waiting"], folder=folder, **TCP)
-        outputs = ranks.finish(processes, 40)
+        outputs = ranks.finish(processes)
     assert processes[2].returncode == -signal.SIGKILL
     for process, output in zip(processes[:2], outputs):
         assert process.returncode == 0 and "told" in output, output
