@@ -340,25 +340,25 @@ def test_disabled():
     assert amp.state_dict() == {}
 
 
-@pytest.mark.parametrize("level", ["O1", "O2"])
-def test_apex_skips_what_saturated(python, level):
-    output = python(f"""
+def test_apex_skips_what_saturated(python):
+    output = python("""
 import torch, torch_npu
 from torch_npu.contrib.apex import amp
-torch.manual_seed(0)
-model = torch.nn.Linear(4, 3).npu()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-model, optimizer = amp.initialize(model, optimizer, opt_level="{level}", loss_scale=128.0)
-for factor in (1.0, 1e38, 1.0):
-    before = model.weight.detach().clone()
-    optimizer.zero_grad()
-    loss = model(torch.ones(5, 4, device="npu")).square().mean() * factor
-    with amp.scale_loss(loss, optimizer) as scaled:
-        scaled.backward()
-    optimizer.step()
-    assert torch.equal(before, model.weight) == (factor > 1)
+for level in ("O1", "O2"):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3).npu()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level=level, loss_scale=128.0)
+    for factor in (1.0, 1e38, 1.0):
+        before = model.weight.detach().clone()
+        optimizer.zero_grad()
+        loss = model(torch.ones(5, 4, device="npu")).square().mean() * factor
+        with amp.scale_loss(loss, optimizer) as scaled:
+            scaled.backward()
+        optimizer.step()
+        assert torch.equal(before, model.weight) == (factor > 1)
 """, SOFTCANN_SOC="Ascend910A")
-    assert output.count("Gradient overflow") == 1
+    assert output.count("Gradient overflow") == 2
 
 
 @pytest.mark.parametrize("options,message", [

@@ -89,19 +89,17 @@ class NpuFusedOptimizerBase(Optimizer):
         As ``torch.nn.utils.clip_grad_norm_`` over the optimizer's parameters, in a few operators and without waiting.
         Returns the norm before, a tensor of no dimensions.
         """
-        norms, grads = [], []
-        for _, bucket in self._ensure_buckets():
-            if any(bucket.gather()):
-                norms.append(torch.linalg.vector_norm(bucket.grad, norm_type, dtype=torch.float32))
-                grads.append([param.grad for param in bucket.params if param.grad is not None])
-        if not norms:
+        buckets = [bucket for _, bucket in self._ensure_buckets() if any(bucket.gather())]
+        if not buckets:
             return torch.zeros(())
+        norms = [torch.linalg.vector_norm(bucket.grad, norm_type, dtype=torch.float32) for bucket in buckets]
         device = norms[0].device
         total = norms[0] if len(norms) == 1 else torch.linalg.vector_norm(
             torch.stack([norm.to(device) for norm in norms]), norm_type)
         factor = (max_norm / (total + 1e-6)).clamp_(max=1.0)
-        for some in grads:
-            torch._foreach_mul_(some, factor.to(some[0].device))
+        for bucket in buckets:
+            bucket.grad.mul_(factor.to(bucket.grad.device))
+            bucket.scatter()
         return total
 
     def add_param_group(self, param_group):

@@ -127,6 +127,11 @@ class Bucket:
             torch._foreach_copy_(views, grads)
         return present
 
+    def scatter(self):
+        """Copies the flat tensor back into the gradients."""
+        pairs = [(param.grad, view) for param, view in zip(self.params, self._grad_views) if param.grad is not None]
+        torch._foreach_copy_([grad for grad, _ in pairs], [view for _, view in pairs])
+
     def runs(self, present):
         """The runs of this step; counts it for their parameters."""
         first, count = 0, len(self.params)
