@@ -3,7 +3,7 @@
 // Note [Saved variance]
 // What aclnnBatchNorm saves, and its gradient expects, is the biased variance on the Ascend910 and 310 families and 1/std
 // on the Ascend950. PyTorch's operators hand out 1/std on every device, so on the former it is converted on the way out and
-// back. The gradient adds eps again, so what the subtraction loses where the variance is far below eps does not matter.
+// back. In double: a step of AdamW makes much of a gradient's last bits, and it is one number per channel.
 #include <ATen/core/Tensor.h>
 
 #include "aten/compose.h"
@@ -16,9 +16,6 @@ namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnBatchNorm);
 NPU_OPERATOR(aclnnBatchNormBackward);
-NPU_OPERATOR(aclnnInplaceAdds);
-NPU_OPERATOR(aclnnInplaceRsqrt);
-NPU_OPERATOR(aclnnPowTensorScalar);
 
 namespace {
 
@@ -37,10 +34,7 @@ void forward(const at::Tensor& input, const Optional& weight, const Optional& bi
               "Expected running_mean and running_var to be defined when training=False");
   op::run(aclnnBatchNorm, input, weight, bias, running_mean ? *running_mean : at::Tensor(), running_var ? *running_var : at::Tensor(),
           training, momentum, eps, out, mean, invstd);
-  if (training && saves_variance()) {
-    op::run(aclnnInplaceAdds, invstd, at::Scalar(eps), at::Scalar(1));
-    op::run(aclnnInplaceRsqrt, invstd);
-  }
+  if (training && saves_variance()) result(invstd).copy_(invstd.to(at::kDouble).add_(eps).rsqrt_());
 }
 
 Three normalize(const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
@@ -117,10 +111,7 @@ Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& i
   auto grad_bias = batch_norm_gradient(output_mask[2], input, weight);
   Optional saved = save_invstd;
   if (train && saves_variance() && saved && saved->defined()) {
-    const auto variance = make(like(*saved));
-    op::run(aclnnPowTensorScalar, *saved, at::Scalar(-2), variance);
-    op::run(aclnnInplaceAdds, variance, at::Scalar(-eps), at::Scalar(1));
-    saved = variance;
+    saved = saved->to(at::kDouble).pow(-2).sub_(eps).to(saved->scalar_type());
   }
   op::run(aclnnBatchNormBackward, grad_out, input, weight, running_mean, running_var, save_mean, saved, train, eps, output_mask,
           grad_input, grad_weight, grad_bias);
