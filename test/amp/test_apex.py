@@ -82,6 +82,34 @@ def test_types(level):
     assert isinstance(optimizer, torch.optim.SGD)
 
 
+HALF, BRAIN, FULL = torch.float16, torch.bfloat16, torch.float32
+CHANGED = [  # level, what is changed; then types of weights, batch norm, results, what the optimizer has; scale
+    ("O3", {"keep_batchnorm_fp32": True}, HALF, FULL, FULL, {HALF, FULL}, 1.0),
+    ("O2", {"keep_batchnorm_fp32": "False"}, HALF, HALF, FULL, {FULL}, 65536.0),
+    ("O2", {"cast_model_type": BRAIN}, BRAIN, FULL, FULL, {FULL}, 65536.0),
+    ("O2", {"cast_model_type": BRAIN, "combine_grad": True, "loss_scale": 1}, BRAIN, FULL, FULL, {FULL}, 1.0),
+    ("O2", {"master_weights": False}, HALF, FULL, FULL, {HALF, FULL}, 65536.0),
+    ("O3", {"master_weights": "True"}, HALF, HALF, FULL, {FULL}, 1.0),
+    ("O0", {"master_weights": True, "loss_scale": 128}, FULL, FULL, FULL, {FULL}, 128.0),
+    ("O0", {"cast_model_type": HALF}, HALF, HALF, FULL, {HALF}, 1.0),
+    ("O2", {"loss_scale": "128.0", "cast_model_outputs": HALF}, HALF, FULL, HALF, {FULL}, 128.0),
+    ("O1", {"loss_scale": 8, "cast_model_outputs": BRAIN}, FULL, FULL, BRAIN, {FULL}, 8.0),
+    ("O1", {"max_loss_scale": 16.0}, FULL, FULL, FULL, {FULL}, 16.0),
+]
+
+
+@pytest.mark.parametrize("level,options,weights,norm,results,optimized,first_scale", CHANGED, ids=str)
+def test_changed_levels(level, options, weights, norm, results, optimized, first_scale):
+    model, optimizer = make(level, **options)
+    assert (model.conv.weight.dtype, model.head.bias.dtype, model.norm.weight.dtype) == (weights, weights, norm)
+    assert {param.dtype for param in amp.master_params(optimizer)} == optimized
+    assert model(torch.randn(5, 1, 6, 6).npu()).dtype == results and scale() == first_scale
+    before = [param.detach().clone() for param in model.parameters()]
+    step(model, optimizer)
+    assert not torch.equal(model.head.weight, before[4])
+    assert all(param.isfinite().all() for param in model.parameters())
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("combine_grad", [False, True])
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, optim.NpuFusedSGD])

@@ -121,6 +121,45 @@ def test_no_step_waits_for_the_device(make, kind, options, clip):
     assert not torch.equal(before, model.weight)
 
 
+@pytest.mark.parametrize("kind,options", [(torch.optim.SGD, {"foreach": False}), (torch.optim.AdamW, {"foreach": True}),
+                                          (torch_npu.optim.NpuFusedAdam, {}), (torch_npu.optim.NpuFusedLamb, {})], ids=str)
+def test_unfused_steps_wait_in_one_place(kind, options):
+    """PyTorch's scaler asks whether to call step(); nothing else waits, the optimizer neither."""
+    model, optimizer = model_and_optimizer(kind=kind, **options)
+    scaler = GradScaler()
+    x = torch.randn(5, 4, device="npu")
+    backward(model, scaler)
+    optimizer.step()   # the state is made
+    waits = []
+
+    class Answered(torch.Tensor):
+        """found_inf whose value the host knows without asking."""
+        def item(self):
+            waits.append(1)
+            return 0.0
+
+    mode = torch.npu.get_sync_debug_mode()
+    torch.npu.set_sync_debug_mode("error")
+    try:
+        optimizer.zero_grad()
+        with torch.autocast("npu"):
+            loss = model(x).square().mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        with pytest.raises(RuntimeError, match="made the host wait"):
+            scaler.step(optimizer)
+        found = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+        known = {device: value.as_subclass(Answered) for device, value in found.items()}
+        scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = known
+        scaler.step(optimizer)
+        scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
+        scaler.update()
+    finally:
+        torch.npu.set_sync_debug_mode(mode)
+    assert waits == [1]
+
+
 def test_clipping_between():
     model, optimizer = model_and_optimizer()
     expected, reference = model_and_optimizer()
