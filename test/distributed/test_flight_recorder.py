@@ -38,7 +38,7 @@ def analyse(folder):
     """What torchfrtrace makes of the dumps trace_0, trace_1 ... of a folder: its data base."""
     out = folder / "analysed"
     done = subprocess.run([sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(folder), "-p", "trace_", "-o", str(out)],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout
     with open(out, "rb") as file:
         _, database = pickle.load(file)
