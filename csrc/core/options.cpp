@@ -34,7 +34,8 @@ std::string print(const std::string& value) { return value; }
 
 template <class T>
 void assign(const std::string& source, const std::string& text, const char* type, T& field) {
-  TORCH_CHECK_VALUE(parse(text, field), source, "=", text, ": expected a value of type ", type);
+  TORCH_CHECK_VALUE(parse(text, field), source, "=", text, ": expected a value of type ", type,
+                    std::is_same_v<T, bool> ? " (1 or 0)" : "");
 }
 
 template <class T>

@@ -55,7 +55,10 @@ std::vector<int64_t> coordinates(int64_t flat, at::IntArrayRef sizes) {
 }
 
 const bool from_environment = [] {
-  if (core::options().check_nan_inf) set_check_numbers(true);
+  try {
+    if (core::options().check_nan_inf) set_check_numbers(true);
+  } catch (const c10::Error&) {   // while the library is loaded nobody could catch it: options() throws again at first use
+  }
   return true;
 }();
 

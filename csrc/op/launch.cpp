@@ -22,7 +22,10 @@ Hooks& hooks() {
 }
 
 const bool blocking_from_environment = [] {
-  if (core::options().launch_blocking) set_launch_blocking(true);
+  try {
+    if (core::options().launch_blocking) set_launch_blocking(true);
+  } catch (const c10::Error&) {   // while the library is loaded nobody could catch it: options() throws again at first use
+  }
   return true;
 }();
 
