@@ -6,7 +6,7 @@
 # ci/versions.txt has the supported pairs. Building again compiles only what changed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-want_python='' want_torch='' with_softcann=1 variant='' cmake_arguments=''
+want_python='' want_torch='' with_softcann=1 variant='' cmake_arguments=" ${TORCH_NPU_CMAKE_ARGS:-}"
 for argument in "$@"; do
   case $argument in
     --python=*) want_python=${argument#*=} ;;

@@ -11,7 +11,8 @@ find_package(Threads REQUIRED)
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # ccache leaves units with a precompiled header alone unless told that the macros and times inside do not matter.
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE}")
+  # Not cmake's own env: each Python has a cmake of its own, and its path in the commands would compile all again.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE}")
 endif()
 
 # Memory decides how many compilers may run: an ordinary unit takes up to 1 GiB, a unit with torch/extension.h and a

@@ -1,11 +1,15 @@
 """ci/build.sh and ci/check_torch.sh: what they refuse, and how they say so. Nothing is built."""
 
+import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import sysconfig
 
 import pytest
+import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = "{}.{}".format(*sys.version_info[:2])
@@ -45,3 +49,17 @@ def test_an_absent_python_is_an_error_that_says_how_to_get_it(tmp_path):
     other = "3.10" if PYTHON != "3.10" else "3.12"
     run = script("build.sh", f"--python={other}")   # PYTHON names another one
     assert run.returncode == 1 and f"apt-get install python{other}" in run.stderr and "PYTHON=" in run.stderr
+
+
+def test_only_the_bindings_know_the_python():
+    """Other objects serve every Python: a command that names this one's folders would compile them again for the next."""
+    build = ROOT / "build" / "py{}-torch{}".format(PYTHON, torch.__version__.split("+")[0])
+    if not (build / "compile_commands.json").exists():
+        pytest.skip("nothing is built in this tree for this Python and torch")
+    folders = {sys.prefix, sys.base_prefix, sysconfig.get_path("include")} - {"/usr"}
+    launchers = set(re.findall(r"^ *LAUNCHER = (.*)", (build / "build.ninja").read_text(), re.M))   # ccache
+    assert not [launcher for launcher in launchers if any(folder in launcher for folder in folders)]
+    units = json.loads((build / "compile_commands.json").read_text())
+    here = str(pathlib.Path(torch.__file__).parent)
+    knowing = {unit["file"] for unit in units if any(folder in unit["command"].replace(here, "") for folder in folders)}
+    assert knowing == {unit["file"] for unit in units if "torch_npu_python.dir" in unit["output"]}
