@@ -58,3 +58,17 @@ def test_check_of_numbers_names_the_operator_and_the_place(python):
     assert "aclnnLog made -inf" in messages[0] and "argument 'out'" in messages[0] and "index [1, 1] of shape [2, 2]" in messages[0]
     assert "made inf" in messages[1] and "index [0, 0]" in messages[1]
     assert "(tensor 1 of the list)" in messages[2]
+
+
+@pytest.mark.parametrize("variable, value, kind", [("INF_NAN_MODE_ENABLE", "2", "bool (1 or 0)"),
+                                                   ("TORCH_NPU_SYNC_DEBUG_MODE", "long", "int64_t")])
+def test_a_wrong_value_in_the_environment_is_an_error_to_catch(python, variable, value, kind):
+    """The library is loaded all the same: `import torch`, which loads torch_npu by itself, goes on."""
+    process = python("""if True:
+        import torch
+        try:
+            import torch_npu
+        except ValueError as error:
+            print(error)""", **{variable: value})
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.strip() == f"{variable}={value}: expected a value of type {kind}"
