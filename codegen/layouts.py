@@ -6,9 +6,11 @@ torch wrote for the CPU alone runs there: csrc/aten/layouts.cpp.
 """
 from typing import Dict, List, Tuple
 
-# Dense operators whose results are of such a layout; by name, for most operators of dense tensors are in the registry.
+# Dense operators, by name, for most operators of dense tensors are in the registry: those whose results are of such a
+# layout, and one that serves every layout and is made of other operators alone.
 DENSE = ("_to_sparse", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "_nested_view_from_buffer",
-         "_nested_compute_contiguous_strides_offsets")
+         "_nested_compute_contiguous_strides_offsets",
+         "_transformer_encoder_layer_fwd")
 # One function for both, which asks at run time for a kernel that only the CPU and CUDA have.
 EXCEPT = {
     "Sparse": ("sparse_mask", "_sparse_mask_projection", "isnan", "any"),

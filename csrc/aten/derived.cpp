@@ -47,7 +47,7 @@ at::Tensor glu_backward_jvp(const at::Tensor&, const at::Tensor& grad_glu, const
 void addmm_activation_kernel(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
                              const at::Scalar& alpha, bool use_gelu, const at::Tensor& out) {
   const auto sum = at::addmm(self, mat1, mat2, beta, alpha);
-  result(out).copy_(use_gelu ? at::gelu(sum, "tanh") : sum.relu());
+  result(out).copy_(use_gelu ? at::gelu(sum) : sum.relu());
 }
 
 std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, const at::Tensor& g, int64_t dim) {

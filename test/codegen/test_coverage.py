@@ -42,7 +42,7 @@ NOT_SERVED = {
     "products in eight bits, by custom operators here": {
         "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "_scaled_mm", "_scaled_mm_v2"},
     "torch never calls it on this device": {
-        "_masked_softmax", "_native_multi_head_attention", "_transform_bias_rescale_qkv", "matmul_backward"},
+        "_masked_softmax", "_transform_bias_rescale_qkv", "matmul_backward"},
 }
 
 
