@@ -1,6 +1,8 @@
 #include "memory/settings.h"
 
 #include <mutex>
+#include <string>
+#include <unordered_set>
 
 #include "core/compat.h"
 #include "core/options.h"
@@ -35,9 +37,16 @@ void pass_to_torch(const AllocatorConfig& config) {
 }
 
 #if TORCH_NPU_HAS_DEVICE_ALLOCATOR
-// PyTorch parses PYTORCH_ALLOC_CONF too and refuses keys nobody has claimed.
+// PyTorch parses PYTORCH_ALLOC_CONF too and refuses keys nobody has claimed, or a second claim: its builds for CUDA have made
+// one since 2.10.
+std::unordered_set<std::string> unclaimed_keys() {
+  std::unordered_set<std::string> keys{"per_process_memory_fraction"};
+  for (const auto& claimed : c10::CachingAllocator::AcceleratorAllocatorConfig::getKeys()) keys.erase(claimed);
+  return keys;
+}
+
 const c10::CachingAllocator::DeviceConfigParserHookRegistry parser_hook(
-    [](const std::string& text) { set_settings(text, false); }, {"per_process_memory_fraction"});
+    [](const std::string& text) { set_settings(text, false); }, unclaimed_keys());
 #endif
 
 }  // namespace
