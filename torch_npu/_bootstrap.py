@@ -44,7 +44,7 @@ def start():
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import _compile, _custom, _options, _patches, _runtime
+    from torch_npu import _compile, _custom, _exit, _options, _patches, _runtime
     from torch_npu.multiprocessing import reductions
 
     _patches.apply()
@@ -52,6 +52,7 @@ def start():
     reductions.register()
     _custom.register()
     _runtime.prepare()
+    _exit.register()
     torch_npu._C._apply_fallback_ops()
     if torch.distributed.is_available():
         from torch_npu import distributed
