@@ -1,47 +1,55 @@
 """What has to be over before Python ends.
 
-The first backward starts a thread of autograd for each NPU, used or not, and each takes the GIL once before it first sleeps.
-One that has not come to that when the interpreter ends, on a loaded machine, is ended by Python in the middle of C++: the
-process aborts with "terminate called without an active exception", though the program was successful.
+The first backward starts a thread of autograd for each NPU, used or not. Each takes the GIL once as it starts, and the one
+that finished a backward once more, to let go of the context that PyTorch keeps for it (torch/autograd/graph.py), which may
+be after backward() has returned. One that asks for the GIL when the interpreter ends, on a loaded machine, is ended by
+Python in the middle of C++: the process aborts with "terminate called without an active exception", though the program was
+successful.
 """
 import atexit
 import os
 import time
 
-_PATIENCE = 10.0   # seconds
-_NAME = "pt_autograd_"   # the name each of these threads has once it is past its start, and its NPU's number
+_PATIENCE = 10.0         # seconds
+_PAUSE = 0.002           # seconds without the GIL, in which whoever waits for it gets it
+_NAME = "pt_autograd_"   # and the number of an NPU: what such a thread is called once it has started
 
 
-def _thread_names():
-    names = []
+def _autograd_threads():
+    """Name -> state of each thread of autograd, "S" where it sleeps."""
+    states = {}
     for task in os.listdir("/proc/self/task"):
         try:
-            with open(f"/proc/self/task/{task}/comm") as file:
-                names.append(file.read().rstrip("\n"))
+            with open(f"/proc/self/task/{task}/stat") as file:
+                name, _, rest = file.read().partition("(")[2].rpartition(")")
         except OSError:
-            pass   # it has ended
-    return names
+            continue   # it has ended
+        if name.startswith(_NAME):
+            states[name] = rest.split()[0]
+    return states
 
 
 def _wait_for_autograd():
     import torch
 
     try:
-        names = _thread_names()
-        if len(names) == 1:
+        if len(os.listdir("/proc/self/task")) == 1:
             return
-        if not any(name.startswith(_NAME) for name in names):
-            time.sleep(0.002)   # perhaps none of them has had the GIL yet
-            names = _thread_names()
-        if not any(name.startswith(_NAME) for name in names):
+        states = _autograd_threads()
+        if not states:
+            time.sleep(_PAUSE)   # perhaps none of them has had the GIL yet
+            states = _autograd_threads()
+        if not states:
             return
         wanted = {f"{_NAME}{index}" for index in range(torch.npu.device_count())}
-        until = time.monotonic() + _PATIENCE
-        while not wanted.issubset(names) and time.monotonic() < until:
-            time.sleep(0.001)   # without the GIL
-            names = _thread_names()
-    except OSError:
-        pass   # no /proc here
+        until, asleep = time.monotonic() + _PATIENCE, 0
+        # One that waits for the GIL sleeps too, but not any more after a pause.
+        while asleep < 2 and time.monotonic() < until:
+            asleep = asleep + 1 if wanted.issubset(states) and all(state == "S" for state in states.values()) else 0
+            time.sleep(_PAUSE)
+            states = _autograd_threads()
+    except (OSError, RuntimeError):
+        pass   # no /proc here, or a device that cannot be asked any more
 
 
 def register():

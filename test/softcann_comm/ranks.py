@@ -21,8 +21,9 @@ class Place:
 
     def put(self, name, data=b"."):
         path = self.folder / name
-        path.with_suffix(".part").write_bytes(data)
-        path.with_suffix(".part").rename(path)
+        part = self.folder / f"{name}.{self.rank}.part"   # several ranks may put one name
+        part.write_bytes(data)
+        part.rename(path)
 
     def get(self, name, seconds=PATIENCE):
         end = time.monotonic() + seconds
