@@ -17,10 +17,15 @@
 
 // Members of c10d::Backend and c10d::Work that override in these versions and later, and are plain functions before:
 // 2.9: setTimeout, getBackendOptions, split, blockCurrentStream. 2.10: setGroupUid.
-// NPU_GROUP_OPTIONS: what c10d::Backend::Options says of the group since 2.9, in our own options before.
+// NPU_GROUP_OPTIONS: what c10d::Backend::Options says of the group since 2.9 (the description since 2.11), in our own
+// options before.
+#if TORCH_NPU_TORCH_AT_LEAST(2, 11)
+#define NPU_GROUP_OPTIONS
+#elif TORCH_NPU_TORCH_AT_LEAST(2, 9)
+#define NPU_GROUP_OPTIONS std::string group_desc;
+#endif
 #if TORCH_NPU_TORCH_AT_LEAST(2, 9)
 #define NPU_OVERRIDE_2_9 override
-#define NPU_GROUP_OPTIONS
 #else
 #define NPU_OVERRIDE_2_9
 #define NPU_GROUP_OPTIONS \
