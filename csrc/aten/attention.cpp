@@ -14,6 +14,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 
+#include "aten/custom/dropout.h"
 #include "aten/factory.h"
 #include "core/error.h"
 #include "core/generator.h"
@@ -24,7 +25,6 @@ namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnFlashAttentionScoreV2);
 NPU_OPERATOR(aclnnFlashAttentionScoreGradV2);
-NPU_OPERATOR(aclnnDropoutGenMaskV2);
 
 namespace {
 
@@ -76,9 +76,7 @@ Mask make_mask(const at::Tensor& query, const at::Tensor& key, const std::option
 at::Tensor drop_mask(const at::Tensor& query, const at::Tensor& key, double p, int64_t seed, int64_t offset) {
   if (p == 0) return {};
   const int64_t numel = query.size(0) * query.size(1) * query.size(2) * key.size(2);
-  auto mask = empty_like_with(query, {(numel + 127) / 128 * 128 / 8}, at::kByte);
-  op::run(aclnnDropoutGenMaskV2, at::IntArrayRef(numel), p, seed, offset, query.scalar_type(), mask);
-  return mask;
+  return dropout_mask(query, numel, p, seed, offset);
 }
 
 at::Tensor host_number(int64_t value) {
