@@ -8,7 +8,7 @@ function(install_headers target folder root)
       OUTPUT "${copy}"
       COMMAND ${CMAKE_COMMAND} -E copy "${root}/${file}" "${copy}"
       DEPENDS "${root}/${file}"
-      COMMENT "" VERBATIM)
+      COMMENT "Installing ${file}" VERBATIM)
     list(APPEND copies "${copy}")
   endforeach()
   add_custom_target(${target} ALL DEPENDS ${copies})

@@ -343,7 +343,7 @@ def _structured_wrapper(function, group, kernel: str, arguments: List[str], comp
             *fast,
             *_device_check(function),
             f"  {op}",
-            f"  {'const auto computed = ' if computed else ''}op.meta({meta_arguments});",
+            f"  {'[[maybe_unused]] const auto computed = ' if computed else ''}op.meta({meta_arguments});",
             f"  {kernel}({', '.join(arguments)});",
             f"  return {result};",
             "}", ""]

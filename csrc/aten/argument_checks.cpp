@@ -15,6 +15,15 @@ OutSpec dot_product(const at::Tensor& self, const at::Tensor& other, const char*
   return shaped(self, {});
 }
 
+OutSpec matrix_vector(const at::Tensor& self, const at::Tensor& vec) {
+  TORCH_CHECK(self.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got 1, ", self.dim(), ", ", vec.dim());
+  TORCH_CHECK(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (", self.size(0), "x", self.size(1), "), vec (",
+              vec.size(0), ")");
+  TORCH_CHECK(self.scalar_type() == vec.scalar_type(), "mv input tensors must have the same dtype, but got ", self.scalar_type(), " and ",
+              vec.scalar_type());
+  return shaped(self, {self.size(0)});
+}
+
 OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at::Tensor& out) {
   TORCH_CHECK(at::isFloatingType(real.scalar_type()) && real.scalar_type() != at::kBFloat16 && at::isFloatingType(imaginary.scalar_type()) &&
                   imaginary.scalar_type() != at::kBFloat16,

@@ -16,6 +16,7 @@ namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnBatchNorm);
 NPU_OPERATOR(aclnnBatchNormBackward);
+NPU_OPERATOR(aclnnRsqrt);
 
 namespace {
 
@@ -27,6 +28,12 @@ bool saves_variance() {
   return value;
 }
 
+// 1/sqrt(variance + eps), in place: the sum in double, rounded once at the end.
+void invert(const at::Tensor& variance, double eps) {
+  const at::Tensor sum = variance.to(at::kDouble).add_(eps);
+  op::run(aclnnRsqrt, sum, result(variance));
+}
+
 void forward(const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
              const Optional& running_var, bool training, double momentum, double eps, const at::Tensor& out,
              const at::Tensor& mean, const at::Tensor& invstd) {
@@ -34,7 +41,7 @@ void forward(const at::Tensor& input, const Optional& weight, const Optional& bi
               "Expected running_mean and running_var to be defined when training=False");
   op::run(aclnnBatchNorm, input, weight, bias, running_mean ? *running_mean : at::Tensor(), running_var ? *running_var : at::Tensor(),
           training, momentum, eps, out, mean, invstd);
-  if (training && saves_variance()) result(invstd).copy_(invstd.to(at::kDouble).add_(eps).rsqrt_());
+  if (training && saves_variance()) invert(invstd, eps);
 }
 
 Three normalize(const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,

@@ -37,6 +37,15 @@ using Impl = c10::TensorImpl;
   }
   return in->is_contiguous();
 }
+// How often `in`, without gaps, repeats to fill `out`: its dimensions are out's last ones. 0: it does not.
+[[gnu::always_inline]] inline int64_t repeats(const Impl* in, const Impl* out) {
+  const auto a = in->sizes(), b = out->sizes();
+  if (a.size() > b.size() || !in->is_contiguous() || in->numel() == 0) return 0;
+  for (size_t i = 0, skipped = b.size() - a.size(); i < a.size(); ++i) {
+    if (a[i] != b[i + skipped]) return 0;
+  }
+  return out->numel() / in->numel();
+}
 // One is the other, or they have no byte in common.
 [[gnu::always_inline]] inline bool no_partial_overlap(const char* a, const char* b, int64_t bytes) {
   return a == b || a + bytes <= b || b + bytes <= a;
@@ -90,7 +99,8 @@ bool unary(const at::Tensor& self, const at::Tensor& out_tensor, F&& f, int64_t 
   });
 }
 
-// out = f(self, other), where other may be a single element. `Result` void: of the operands' dtype, else of that type.
+// out = f(self, other), where other may be a single element or a row for all rows. `Result` void: of the operands' dtype,
+// else of that type.
 template <bool Integers, class Result = void, class F>
 bool binary(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out_tensor, F&& f) {
   const Impl *left = impl(self), *right = impl(other), *out = impl(out_tensor);
@@ -102,12 +112,13 @@ bool binary(const at::Tensor& self, const at::Tensor& other, const at::Tensor& o
     if (out->dtype() != caffe2::TypeMeta::Make<Result>()) return false;
   }
   const bool one = right->numel() == 1 && right->dim() <= out->dim();
-  if (!one && !same_layout(right, out)) return false;
+  const int64_t rows = one ? 1 : repeats(right, out);
+  if (rows == 0 && n != 0) return false;
   const auto type = c10::typeMetaToScalarType(left->dtype());
   char *a_data = data(left), *b_data = data(right), *o_data = data(out);
   const int64_t size = n * static_cast<int64_t>(std::max(left->itemsize(), out->itemsize()));
   if (n > limit(type) || !no_partial_overlap(a_data, o_data, size)) return false;
-  if (!no_partial_overlap(b_data, o_data, size) || (one && n > 1 && a_data != b_data && b_data == o_data)) return false;
+  if (!no_partial_overlap(b_data, o_data, size) || ((one || rows > 1) && n > 1 && b_data == o_data)) return false;
   return for_type<Integers>(type, [&](auto tag) {
     using T = decltype(tag);
     using C = typename Compute<T>::type;
@@ -118,9 +129,28 @@ bool binary(const at::Tensor& self, const at::Tensor& other, const at::Tensor& o
       const C value = static_cast<C>(b[0]);
       for (int64_t i = 0; i < n; ++i) o[i] = static_cast<R>(f(static_cast<C>(a[i]), value));
     } else {
-      for (int64_t i = 0; i < n; ++i) o[i] = static_cast<R>(f(static_cast<C>(a[i]), static_cast<C>(b[i])));
+      const int64_t width = rows ? n / rows : 0;
+      for (int64_t row = 0; row < rows; ++row, a += width, o += width) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < width; ++i) o[i] = static_cast<R>(f(static_cast<C>(a[i]), static_cast<C>(b[i])));
+      }
     }
   });
+}
+
+// Logic on the bits of whole numbers and truth values, whatever their type: f(byte, byte).
+template <class F>
+bool bitwise(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out_tensor, F&& f) {
+  const Impl *left = impl(self), *right = impl(other), *out = impl(out_tensor);
+  if (!small(out) || left->dtype() != out->dtype() || right->dtype() != out->dtype()) return false;
+  if (!c10::isIntegralType(c10::typeMetaToScalarType(out->dtype()), true) || !same_layout(left, out) || !same_layout(right, out)) return false;
+  const int64_t size = out->numel() * static_cast<int64_t>(out->itemsize());
+  const char *a = data(left), *b = data(right);
+  char* o = data(out);
+  if (!no_partial_overlap(a, o, size) || !no_partial_overlap(b, o, size)) return false;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < size; ++i) o[i] = static_cast<char>(f(a[i], b[i]));
+  return true;
 }
 
 // out = f(self, number). ATen converts the number to the type it computes in.
@@ -150,6 +180,19 @@ bool with_scalar(const at::Tensor& self, const at::Scalar& other, const at::Tens
   });
 }
 
+// Bounds that are numbers; a NaN keeps itself, an equal bound changes nothing, not even the sign of a zero.
+inline bool clamp(const at::Tensor& self, const at::Scalar& low, const at::Scalar& high, const at::Tensor& out) {
+  const auto type = c10::typeMetaToScalarType(impl(out)->dtype());
+  if ((type != at::kFloat && type != at::kDouble) || low.isComplex() || high.isComplex()) return false;
+  const double from = low.toDouble(), to = high.toDouble();
+  if (std::isnan(from) || std::isnan(to)) return false;
+  return unary<false>(self, out, [from, to](auto x) {
+    const auto least = static_cast<decltype(x)>(from), greatest = static_cast<decltype(x)>(to);
+    x = x < least ? least : x;
+    return x > greatest ? greatest : x;
+  });
+}
+
 inline bool is_one(const at::Scalar& value) {
   return value.isIntegral(false) ? value.toLong() == 1 : value.isFloatingPoint() && value.toDouble() == 1.0;
 }
@@ -162,6 +205,41 @@ inline bool copy(const at::Tensor& self, const at::Tensor& src) {
   const size_t size = static_cast<size_t>(out->numel()) * out->itemsize();
   if (size > most_copied) return false;
   if (size) std::memmove(data(out), data(in), size);
+  return true;
+}
+
+// Tensors of one dtype without gaps, one after the other in each of the outer dimensions.
+inline bool concatenate(at::TensorList tensors, int64_t dim, const at::Tensor& out_tensor) {
+  const Impl* out = impl(out_tensor);
+  const int64_t dims = static_cast<int64_t>(out->sizes().size());
+  const size_t size = static_cast<size_t>(out->numel()) * out->itemsize();
+  if (dim < 0) dim += dims;
+  if (size > most_copied || dim < 0 || dim >= dims || !out->is_contiguous()) return false;
+  int64_t outer = 1, along = 0;
+  for (int64_t i = 0; i < dim; ++i) outer *= out->sizes()[i];
+  char* const begin = data(out);
+  for (const at::Tensor& tensor : tensors) {
+    const Impl* in = impl(tensor);
+    if (in->dtype() != out->dtype() || !in->is_contiguous() || static_cast<int64_t>(in->sizes().size()) != dims) return false;
+    for (int64_t i = 0; i < dims; ++i) {
+      if (i != dim && in->sizes()[i] != out->sizes()[i]) return false;
+    }
+    const char* from = data(in);
+    if (from < begin + size && begin < from + in->numel() * static_cast<int64_t>(in->itemsize())) return false;
+    along += in->sizes()[dim];
+  }
+  if (along != out->sizes()[dim] || !size) return false;
+  const size_t row = size / static_cast<size_t>(outer);
+  char* place = begin;
+  for (const at::Tensor& tensor : tensors) {
+    const Impl* in = impl(tensor);
+    const size_t part = static_cast<size_t>(in->numel()) * in->itemsize() / static_cast<size_t>(outer);
+    const char* from = data(in);
+    if (part) {
+      for (int64_t i = 0; i < outer; ++i) std::memcpy(place + static_cast<size_t>(i) * row, from + static_cast<size_t>(i) * part, part);
+    }
+    place += part;
+  }
   return true;
 }
 

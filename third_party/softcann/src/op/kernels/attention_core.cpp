@@ -1,5 +1,7 @@
 #include <ATen/ExpandUtils.h>
+#include <ATen/Parallel.h>
 #include <ATen/native/transformers/attention.h>
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -80,6 +82,94 @@ at::Tensor dropped(const at::Tensor& values, const Attention& a) {
   return a.kept.defined() ? values * a.kept / a.keep_prob : values;
 }
 
+// Note [Few keys]
+// ATen's flash kernel prepares blocks and calls a matrix product for each: more than all of the arithmetic of a short
+// sequence, or of one new token against the keys of those before it. Such heads are computed row by row.
+constexpr int64_t few_products = 1 << 16;  // multiply-adds of one product of a head
+constexpr int64_t most_keys = 1024;
+
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+#define SOFTCANN_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define SOFTCANN_CLONES
+#endif
+constexpr int64_t lanes = 8;
+using Lanes [[gnu::vector_size(lanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] = float;
+
+// A matrix of float32 whose rows are dense.
+struct Rows {
+  const float* data;
+  int64_t stride;
+};
+
+// result = softmax(scale * keys @ query) @ values for one query; scores is room for `count` numbers. Gives the logarithm of
+// the exponents' sum.
+SOFTCANN_CLONES float attend(const float* query, Rows keys, Rows values, int64_t count, int64_t size, float scale, float* scores,
+                             float* result) {
+  float largest = -std::numeric_limits<float>::infinity();
+  for (int64_t j = 0; j < count; ++j) {
+    const float* key = keys.data + j * keys.stride;
+    Lanes sums{};
+    int64_t d = 0;
+    for (; d + lanes <= size; d += lanes) sums += *reinterpret_cast<const Lanes*>(query + d) * *reinterpret_cast<const Lanes*>(key + d);
+    float sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+    for (; d < size; ++d) sum += query[d] * key[d];
+    scores[j] = sum * scale;
+    // A NaN must win.
+    if (!(scores[j] <= largest)) largest = scores[j];
+  }
+  float total = 0;
+  for (int64_t j = 0; j < count; ++j) {
+    scores[j] = std::exp(scores[j] - largest);
+    total += scores[j];
+  }
+  const float share = 1 / total;
+  int64_t d = 0;
+  for (; d + 2 * lanes <= size; d += 2 * lanes) {
+    Lanes low{}, high{};
+    for (int64_t j = 0; j < count; ++j) {
+      const float* value = values.data + j * values.stride + d;
+      low += scores[j] * *reinterpret_cast<const Lanes*>(value);
+      high += scores[j] * *reinterpret_cast<const Lanes*>(value + lanes);
+    }
+    *reinterpret_cast<Lanes*>(result + d) = low * share;
+    *reinterpret_cast<Lanes*>(result + d + lanes) = high * share;
+  }
+  for (; d < size; ++d) {
+    float sum = 0;
+    for (int64_t j = 0; j < count; ++j) sum += scores[j] * values.data[j * values.stride + d];
+    result[d] = sum * share;
+  }
+  return largest + std::log(total);
+}
+
+bool has_few_keys(const Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
+  if (a.bias.defined() || a.hidden.defined() || a.query.scalar_type() != at::kFloat || out.scalar_type() != at::kFloat) return false;
+  if (logsumexp.defined() && logsumexp.scalar_type() != at::kFloat) return false;
+  const int64_t rows = a.query.size(2), columns = a.key.size(2);
+  return columns <= most_keys && out.stride(-1) == 1 && rows * columns * a.query.size(3) <= few_products;
+}
+
+void attend_few(const Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
+  const int64_t heads = a.query.size(1), rows = a.query.size(2), columns = a.key.size(2), size = a.query.size(3);
+  const auto data = [](const at::Tensor& t, int64_t b, int64_t h) { return t.data_ptr<float>() + b * t.stride(0) + h * t.stride(1); };
+  at::parallel_for(0, a.query.size(0) * heads, std::max<int64_t>(1, few_products / std::max<int64_t>(1, rows * columns * size)),
+                   [&](int64_t begin, int64_t end) {
+    float scores[most_keys];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t b = i / heads, h = i % heads;
+      const float* query = data(a.query, b, h);
+      float* result = data(out, b, h);
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t seen = a.causal ? std::min(row + 1, columns) : columns;
+        const float sum = attend(query + row * a.query.stride(2), {data(a.key, b, h), a.key.stride(2)}, {data(a.value, b, h), a.value.stride(2)},
+                                 seen, size, static_cast<float>(a.scale), scores, result + row * out.stride(2));
+        if (logsumexp.defined()) data(logsumexp, b, h)[row * logsumexp.stride(2)] = sum;
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void attention_forward(const Attention& attention, const at::Tensor& out, const at::Tensor& logsumexp) {
@@ -91,6 +181,7 @@ void attention_forward(const Attention& attention, const at::Tensor& out, const 
     put(logsumexp, sums);
     return;
   }
+  if (has_few_keys(a, out, logsumexp)) return attend_few(a, out, logsumexp);
   const int64_t batch = a.query.size(0), heads = a.query.size(1), rows = a.query.size(2);
   const bool in_place = out.scalar_type() == a.query.scalar_type() && out.stride(-1) == 1;
   const at::Tensor by_row =

@@ -57,10 +57,65 @@ bool all_float(std::initializer_list<at::Tensor> tensors) {
 }
 bool present(const at::Tensor& tensor) { return tensor.defined() && tensor.numel() != 0; }
 
+struct BatchNorm {
+  const at::Tensor &input, &weight, &bias, &running_mean, &running_var;
+  double momentum, eps;
+  const at::Tensor &output, &mean, &saved;
+};
+
+double sum_of(const float* values, int64_t count, double center, bool squared) {
+  double sums[4] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    const double apart = static_cast<double>(values[i]) - center;
+    sums[i & 3] += squared ? apart * apart : apart;
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// Training on few elements, all float32 and in order: ATen's preparations take longer than the arithmetic.
+constexpr int64_t few_elements = 4096;
+bool is_small(const BatchNorm& n) {
+  const auto dense = [](const at::Tensor& t) { return !t.defined() || t.is_contiguous(); };
+  return n.input.numel() <= few_elements && n.input.numel() != 0 && n.input.is_contiguous() && n.output.is_contiguous() && dense(n.weight) &&
+         dense(n.bias) && dense(n.running_mean) && dense(n.running_var) && dense(n.mean) && dense(n.saved);
+}
+void train_small(const BatchNorm& n) {
+  const int64_t images = n.input.size(0), channels = n.input.size(1), area = n.input.numel() / images / channels;
+  const double count = static_cast<double>(images * area);
+  const auto pointer = [](const at::Tensor& t) { return present(t) ? t.data_ptr<float>() : nullptr; };
+  const float *input = pointer(n.input), *weight = pointer(n.weight), *bias = pointer(n.bias);
+  float *output = pointer(n.output), *running_mean = pointer(n.running_mean), *running_var = pointer(n.running_var), *mean = pointer(n.mean),
+        *saved = pointer(n.saved);
+  const auto running = [&](float& state, double value) {
+    state = static_cast<float>(n.momentum * value + (1 - n.momentum) * static_cast<double>(state));
+  };
+  for (int64_t c = 0; c < channels; ++c) {
+    const auto over_images = [&](double center, bool squared) {
+      double sum = 0;
+      for (int64_t i = 0; i < images; ++i) sum += sum_of(input + (i * channels + c) * area, area, center, squared);
+      return sum;
+    };
+    const double average = over_images(0, false) / count, squares = over_images(average, true), variance = squares / count;
+    const double invstd = 1 / std::sqrt(variance + n.eps), scale = invstd * (weight ? static_cast<double>(weight[c]) : 1);
+    const auto factor = static_cast<float>(scale), shift = static_cast<float>((bias ? static_cast<double>(bias[c]) : 0) - average * scale);
+    for (int64_t i = 0; i < images; ++i) {
+      const float* from = input + (i * channels + c) * area;
+      float* to = output + (i * channels + c) * area;
+      for (int64_t e = 0; e < area; ++e) to[e] = from[e] * factor + shift;
+    }
+    if (mean) mean[c] = static_cast<float>(average);
+    if (saved) saved[c] = static_cast<float>(saves_variance() ? variance : invstd);
+    if (running_mean) running(running_mean[c], average);
+    if (running_var) running(running_var[c], squares / (count - 1));
+  }
+}
+
 }  // namespace
 
 OP(aclnnBatchNorm) {
   if (all_float({input, weight, bias, runningMean, runningVar, output, saveMean, saveInvstd})) {
+    const BatchNorm all{input, weight, bias, runningMean, runningVar, momentum, eps, output, saveMean, saveInvstd};
+    if (training && is_small(all)) return train_small(all);
     at::Tensor mean = present(saveMean) ? saveMean : at::empty({0}, input.options());
     at::Tensor invstd = present(saveInvstd) ? saveInvstd : at::empty({0}, input.options());
     // torch's out variant goes wrong on an input with gaps.

@@ -21,7 +21,7 @@ void check_probability(double p) {
 void make_mask(at::Tensor& mask, int64_t numel, double drop, PhiloxKey key) {
   check_probability(drop);
   const int64_t bytes = bytes_for(numel);
-  TORCH_CHECK(mask.is_contiguous() && mask.numel() * mask.itemsize() >= bytes, "the mask of ", numel, " elements needs ",
+  TORCH_CHECK(mask.is_contiguous() && static_cast<int64_t>(mask.nbytes()) >= bytes, "the mask of ", numel, " elements needs ",
               bytes, " bytes");
   const auto threshold = static_cast<uint64_t>(std::ldexp(drop, 32));
   auto* data = static_cast<uint8_t*>(mask.mutable_data_ptr());
@@ -39,8 +39,8 @@ void apply_mask(const at::Tensor& self, const at::Tensor& mask, double scale, at
     at::mul_out(out, self, mask).mul_(scale);
     return;
   }
-  TORCH_CHECK(mask.is_contiguous() && mask.numel() * mask.itemsize() * 8 >= self.numel(), "the mask has ",
-              mask.numel() * mask.itemsize() * 8, " bits for ", self.numel(), " elements");
+  TORCH_CHECK(mask.is_contiguous() && static_cast<int64_t>(mask.nbytes()) * 8 >= self.numel(), "the mask has ",
+              mask.nbytes() * 8, " bits for ", self.numel(), " elements");
   const auto* bits = static_cast<const uint8_t*>(mask.const_data_ptr());
   const at::Tensor source = self.contiguous();
   through_contiguous(out, [&](at::Tensor& dense) {

@@ -1,5 +1,6 @@
 
 #include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/addmv_cpu_dispatch.h>
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
 #include <ATen/ops/empty.h>
@@ -147,6 +148,16 @@ void mm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
     run(best_way(type), out, as(a, type), as(b, type));
   } else {
     at::cpu::mm_outf(as(a, type), as(b, type), out);
+  }
+}
+
+void mv_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  const at::ScalarType type = compute_type(out, a, b);
+  if (type == out.scalar_type() && !low_precision(type)) {
+    at::cpu::addmv_outf(out, as(a, type), as(b, type), 0, 1, out);
+  } else {
+    at::Tensor column = out.unsqueeze(1);
+    mm_into(column, a, b.unsqueeze(1));
   }
 }
 

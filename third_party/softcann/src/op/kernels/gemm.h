@@ -8,6 +8,8 @@ namespace softcann::op {
 
 // out = a @ b, both 2-D of any strides; types may differ from out's.
 void mm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
+// out = a @ b, a matrix and a vector.
+void mv_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 // out = beta * self + alpha * a @ b; self broadcasts.
 void addmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
                 const at::Scalar& beta, const at::Scalar& alpha);

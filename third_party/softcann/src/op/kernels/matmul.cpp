@@ -34,7 +34,7 @@ using namespace softcann::op;
 OP_COST(aclnnMm, product_cost(self, mat2)) { mm_into(out, self, mat2); }
 OP_COST(aclnnMatmul, product_cost(self, mat2)) { matmul_into(out, self, mat2); }
 OP_COST(aclnnBatchMatMul, product_cost(self, mat2)) { bmm_into(out, self, mat2); }
-OP_COST(aclnnMv, product_cost(self, vec)) { matmul_into(out, self, vec); }
+OP_COST(aclnnMv, product_cost(self, vec)) { mv_into(out, self, vec); }
 OP(aclnnDot) { put(out, at::dot(self, tensor)); }
 
 OP_COST(aclnnAddmm, product_cost(mat1, mat2)) { addmm_into(out, self, mat1, mat2, beta, alpha); }

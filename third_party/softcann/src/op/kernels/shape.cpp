@@ -20,12 +20,13 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "op/fast_path.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 
 using namespace softcann::op;
 
-OP(aclnnCat) { at::cpu::cat_outf(tensors, dim, out); }
+OP_FAST(aclnnCat, softcann::op::fast::concatenate(tensors, dim, out)) { at::cpu::cat_outf(tensors, dim, out); }
 OP(aclnnStack) { at::cpu::_stack_outf(tensors, dim < 0 ? dim + out.dim() : dim, out); }
 OP(aclnnChunkCat) { put(out, at::_chunk_cat(tensors, dim, numChunks)); }
 

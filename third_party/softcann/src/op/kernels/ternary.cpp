@@ -2,8 +2,10 @@
 #include <ATen/CPUFunctions.h>
 
 #include "op/elementwise.h"
+#include "op/fast_path.h"
 
 using namespace softcann::op;
+namespace fast = softcann::op::fast;
 
 #define COST elementwise(out, self, tensor1, tensor2)
 OP_COST(aclnnAddcmul, COST) { at::cpu::addcmul_outf(self, tensor1, tensor2, value, out); }
@@ -19,7 +21,10 @@ OP_COST(aclnnLerps, elementwise(out, self, end)) { at::cpu::lerp_outf(self, end,
 OP_COST(aclnnInplaceLerp, elementwise(selfRef, end, weight)) { at::cpu::lerp_outf(selfRef, end, weight, selfRef); }
 OP_COST(aclnnInplaceLerps, elementwise(selfRef, end)) { at::cpu::lerp_outf(selfRef, end, weight, selfRef); }
 
-OP_COST(aclnnClamp, elementwise(out, self)) { at::cpu::clamp_outf(self, maybe(clipValueMin), maybe(clipValueMax), out); }
+OP_FULL(aclnnClamp, elementwise(out, self),
+        given(clipValueMin) && given(clipValueMax) && fast::clamp(self, clipValueMin, clipValueMax, out)) {
+  at::cpu::clamp_outf(self, maybe(clipValueMin), maybe(clipValueMax), out);
+}
 OP_COST(aclnnClampMin, elementwise(out, self)) { at::cpu::clamp_min_outf(self, clipValueMin, out); }
 OP_COST(aclnnClampMax, elementwise(out, self)) { at::cpu::clamp_max_outf(self, clipValueMax, out); }
 OP_COST(aclnnClampTensor, elementwise(out, self, clipValueMin, clipValueMax)) {
