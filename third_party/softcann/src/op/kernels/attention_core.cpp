@@ -12,6 +12,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include "op/clones.h"
 #include "op/kernels/attention_core.h"
 #include "op/kernels/common.h"
 #include "op/kernels/gemm.h"
@@ -88,11 +89,6 @@ at::Tensor dropped(const at::Tensor& values, const Attention& a) {
 constexpr int64_t few_products = 1 << 16;  // multiply-adds of one product of a head
 constexpr int64_t most_keys = 1024;
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
-#define SOFTCANN_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define SOFTCANN_CLONES
-#endif
 constexpr int64_t lanes = 8;
 using Lanes [[gnu::vector_size(lanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] = float;
 

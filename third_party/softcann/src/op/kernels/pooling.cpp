@@ -21,10 +21,12 @@
 #include <ATen/ops/max_unpool3d_cpu_dispatch.h>
 
 #include <ATen/Dispatch.h>
+#include <ATen/native/Pool.h>
 #include <ATen/Parallel.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/max_pool.h"
 
 using namespace softcann::op;
 
@@ -106,7 +108,35 @@ OP(aclnnAdaptiveMaxPool3d) {
 OP(aclnnAdaptiveMaxPool3dBackward) {
   at::cpu::adaptive_max_pool3d_backward_outf(gradOutput, self, long_index(indices), gradInput);
 }
+namespace {
+
+// The sizes that the kernel below trusts are those that ATen would compute.
+bool max_pool_fits(const at::Tensor& self, const PoolWindow& w, const at::Tensor& out, bool ceil_mode) {
+  const auto wanted = [ceil_mode](int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
+    return at::native::pooling_output_shape<int64_t>(size, kernel, pad, stride, dilation, ceil_mode);
+  };
+  return self.dim() == out.dim() && self.dim() >= 3 && self.sizes().slice(0, self.dim() - 2) == out.sizes().slice(0, out.dim() - 2) &&
+         out.size(-2) == wanted(self.size(-2), w.kernel_h, w.stride_h, w.pad_h, w.dilation_h) &&
+         out.size(-1) == wanted(self.size(-1), w.kernel_w, w.stride_w, w.pad_w, w.dilation_w);
+}
+// Nothing where ATen has an error to report.
+std::optional<PoolWindow> pool_window(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef pad, at::IntArrayRef dilation) {
+  const auto strides = or_kernel(stride, kernel);
+  for (const at::IntArrayRef values : {kernel, strides, pad, dilation}) {
+    if (values.empty() || values.size() > 2) return std::nullopt;
+  }
+  const PoolWindow w{kernel.front(), kernel.back(), strides.front(), strides.back(), pad.front(), pad.back(), dilation.front(), dilation.back()};
+  if (std::min({w.kernel_h, w.kernel_w, w.stride_h, w.stride_w, w.dilation_h, w.dilation_w}) < 1) return std::nullopt;
+  const auto padding_fits = [](int64_t size, int64_t dilation, int64_t padded) { return padded >= 0 && 2 * padded <= (size - 1) * dilation + 1; };
+  if (!padding_fits(w.kernel_h, w.dilation_h, w.pad_h) || !padding_fits(w.kernel_w, w.dilation_w, w.pad_w)) return std::nullopt;
+  return w;
+}
+
+}  // namespace
+
 OP(aclnnMaxPool2dWithIndices) {
+  const auto window = pool_window(kernelSize, stride, padding, dilation);
+  if (window && max_pool_fits(self, *window, out, ceilMode) && max_pool(self, *window, out, indices)) return;
   with_long_index(indices, [&](at::Tensor& index) {
     at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
                                           out, index);

@@ -1,0 +1,57 @@
+"""Maximum pooling: softcann has a kernel of its own for float32, so values and places are compared with the CPU's, exactly."""
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+NAN, INF = float("nan"), float("inf")
+WINDOWS = [  # kernel, stride, padding, dilation
+    (2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 1), ((2, 3), (3, 1), (1, 0), (1, 2)), (5, 3, 2, 1), (2, 4, 0, 3), (3, 3, 1, 2), (1, 1, 0, 1),
+    ((1, 33), (1, 2), (0, 16), 1),
+]
+
+
+def compare(x, *window, ceil=False):
+    expected = F.max_pool2d(x, *window, ceil_mode=ceil, return_indices=True)
+    got = F.max_pool2d(x.npu(), *window, ceil_mode=ceil, return_indices=True)
+    for on_npu, on_cpu in zip(got, expected):
+        torch.testing.assert_close(on_npu.cpu(), on_cpu, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("size", [(7, 40), (12, 35), (9, 600)], ids=str)
+@pytest.mark.parametrize("ceil", [False, True])
+def test_against_cpu(window, size, ceil):
+    kernel, stride, padding, dilation = window
+    compare(torch.randn(2, 3, *size), kernel, stride, padding, dilation, ceil=ceil)
+    compare(torch.randn(3, *size).double(), kernel, stride, padding, dilation, ceil=ceil)
+    compare(torch.randn(2, 3, *size).to(memory_format=torch.channels_last), kernel, stride, padding, dilation, ceil=ceil)
+
+
+def test_ties_nan_and_infinity():
+    values = torch.tensor([0.0, -0.0, 1.0, NAN, INF, -INF])
+    for window in itertools.product(range(6), repeat=4):
+        compare(values[list(window)].reshape(1, 1, 2, 2), 2)
+    compare(torch.full((1, 1, 4, 6), -INF), 3, 2, 1)
+    compare(torch.full((1, 1, 4, 6), NAN), 3, 2, 1)
+
+
+@pytest.mark.parametrize("window", [(2, 2, 2, 1), (0, 1, 0, 1), (2, 0, 0, 1), (2, 2, 0, 0), (9, 1, 0, 1)], ids=str)
+def test_bad_windows_are_refused(window):
+    x = torch.randn(1, 1, 5, 5)
+    with pytest.raises(RuntimeError) as on_cpu:
+        F.max_pool2d(x, *window)
+    with pytest.raises(RuntimeError) as on_npu:
+        F.max_pool2d(x.npu(), *window)
+    assert str(on_npu.value)[:30] == str(on_cpu.value)[:30]
+
+
+def test_gradient():
+    x = torch.randn(2, 3, 9, 11)
+    grads = []
+    for device in ("cpu", "npu"):
+        own = x.clone().to(device).requires_grad_()
+        F.max_pool2d(own, 3, 2, 1).square().sum().backward()
+        grads.append(own.grad.cpu())
+    torch.testing.assert_close(*grads)
