@@ -24,6 +24,15 @@ OutSpec matrix_vector(const at::Tensor& self, const at::Tensor& vec) {
   return shaped(self, {self.size(0)});
 }
 
+OutSpec distances(const at::Tensor& x1, const at::Tensor& x2) {
+  for (const auto* x : {&x1, &x2}) {
+    TORCH_CHECK(at::isFloatingType(x->scalar_type()), "cdist only supports floating-point dtypes, ", x == &x1 ? "X1" : "X2", " got: ",
+                x->scalar_type());
+  }
+  TORCH_CHECK(x1.scalar_type() == x2.scalar_type(), "cdist: expected scalar type ", x1.scalar_type(), " but found ", x2.scalar_type());
+  return shaped(x1, cdist_sizes(x1, x2));
+}
+
 OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at::Tensor& out) {
   TORCH_CHECK(at::isFloatingType(real.scalar_type()) && real.scalar_type() != at::kBFloat16 && at::isFloatingType(imaginary.scalar_type()) &&
                   imaginary.scalar_type() != at::kBFloat16,

@@ -9,6 +9,8 @@ namespace torch_npu::native {
 // dot, vdot: two vectors of one length and dtype.
 OutSpec dot_product(const at::Tensor& self, const at::Tensor& other, const char* op);
 OutSpec matrix_vector(const at::Tensor& self, const at::Tensor& vec);
+// cdist: rows of one floating dtype.
+OutSpec distances(const at::Tensor& x1, const at::Tensor& x2);
 // complex, polar: two real tensors of one dtype, and a result whose dtype is their complex one.
 OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at::Tensor& out);
 // kthvalue: `k` counts from 1 within the dimension.

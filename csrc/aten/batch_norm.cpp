@@ -46,6 +46,7 @@ void forward(const at::Tensor& input, const Optional& weight, const Optional& bi
 
 Three normalize(const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
                 const Optional& running_var, bool training, double momentum, double eps) {
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '", input.scalar_type(), "'");
   TORCH_CHECK(input.dim() >= 2, "Expected at least 2 input dimensions, but got ", input.dim());
   const int64_t channels = training ? input.size(1) : 0;
   auto out = make(like(input));

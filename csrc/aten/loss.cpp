@@ -126,6 +126,8 @@ at::Tensor& multilabel_margin_loss_backward_out(const at::Tensor& grad_output, c
 std::tuple<at::Tensor, at::Tensor> _ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef input_lengths,
                                              at::IntArrayRef target_lengths, int64_t blank, bool zero_infinity) {
   TORCH_CHECK(log_probs.dim() == 3, "ctc_loss: log_probs must have three dimensions, got ", log_probs.sizes());
+  TORCH_CHECK_NOT_IMPLEMENTED(log_probs.scalar_type() == at::kFloat || log_probs.scalar_type() == at::kDouble,
+                              "\"ctc_loss\" not implemented for '", log_probs.scalar_type(), "'");
   TORCH_CHECK(targets.scalar_type() == at::kInt || targets.scalar_type() == at::kLong, "ctc_loss: targets must be int or long");
   const int64_t batch = log_probs.size(1), classes = log_probs.size(2);
   TORCH_CHECK(blank >= 0 && blank < classes, "blank must be in label range");

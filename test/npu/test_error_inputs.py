@@ -5,6 +5,7 @@ import torch
 import torch_npu  # noqa: F401
 
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_map
 
 # The message says neither what the CPU's says nor the operator's name, but is the one that CUDA gives too.
 OTHER_WORDS = {"gather", "narrow_copy"}
@@ -56,3 +57,48 @@ def test_error_inputs():
                     wrong[op.full_name, k] = f"{complaint}; the CPU: {type(expected).__name__}: {first_line(expected)}"
     assert wrong == {}
     assert cases > 600
+
+
+def with_dtype(sample, base, dtype, device):
+    """The sample's input, args and kwargs with tensors of `base` made `dtype`."""
+    def convert(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        return (value.to(dtype) if value.dtype == base else value).to(device)
+    return tree_map(convert, (sample.input, sample.args, sample.kwargs))
+
+
+def test_dtypes_without_a_kernel_leave_the_device_well():
+    """Where the CPU refuses a dtype the NPU may know more; else it says so at the call, and what follows works."""
+    late, refused = [], 0
+    for op in op_db:
+        base = next((dtype for dtype in (torch.float32, torch.int64) if dtype in op.dtypes), None)
+        if base is None:
+            continue
+        for dtype in (torch.bool, torch.int64, torch.float16, torch.complex64, torch.uint8):
+            if dtype in op.dtypes:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                sample = next(iter(op.sample_inputs("cpu", base)), None)
+                if sample is None:
+                    continue
+                try:
+                    input, args, kwargs = with_dtype(sample, base, dtype, "cpu")
+                    op.op(input, *args, **kwargs)
+                    continue
+                except Exception:
+                    pass
+                try:
+                    input, args, kwargs = with_dtype(sample, base, dtype, "npu")
+                    op.op(input, *args, **kwargs)
+                    torch.npu.synchronize()
+                except Exception as error:
+                    refused += 1
+                    if "5070" in str(error):
+                        late.append((op.full_name, dtype, first_line(error)))
+                        break
+        if late:
+            break  # the stream keeps its error: the next would only repeat it
+    assert late == []
+    assert refused > 400

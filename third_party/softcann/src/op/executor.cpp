@@ -96,7 +96,10 @@ aclError report(const aclOpExecutor& executor, const char* cause) {
   return ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
 }
 
-aclError compute(aclOpExecutor& executor) {
+// Note [Dtypes without a kernel]
+// CANN knows in phase 1 which dtypes an operator takes; ATen's kernels know it when they run. Where one runs in its own launch,
+// the launch is refused, as phase 1 would have, and the stream stays well. In a queue it is too late for that.
+aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
   const OpInfo& info = *executor.op;
   try {
     const bool saturates = saturating();
@@ -106,6 +109,11 @@ aclError compute(aclOpExecutor& executor) {
     info.run(executor.slots);
     check_outputs(executor);
     if (saturates && !moves_nonfinite) saturate_results(executor);
+    return ACL_SUCCESS;
+  } catch (const c10::NotImplementedError& error) {
+    if (!in_own_phase2) return report(executor, error.what_without_backtrace());
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(executor).c_str(), error.what_without_backtrace());
+    this_thread.refused = true;
     return ACL_SUCCESS;
   } catch (const c10::Error& error) {
     return report(executor, error.what_without_backtrace());
@@ -140,7 +148,7 @@ aclError run_task(Task* task, bool skip) {
   aclError result = ACL_SUCCESS;
   if (!skip) {
     if (!in_own_phase2 && executor->cost_ns > parallel_from_ns) follow_threads(executor->threads);
-    result = compute(*executor);
+    result = compute(*executor, in_own_phase2);
   }
   recycle_executor(executor, in_own_phase2);
   return result;
@@ -313,6 +321,7 @@ aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stre
   const aclError status = submit(stream, executor, executor->cost_ns);
   this_thread.launching = nullptr;
   if (__builtin_expect(status != ACL_SUCCESS, 0)) recycle_executor(executor, false);
+  if (__builtin_expect(std::exchange(this_thread.refused, false), 0)) return ACLNN_ERR_PARAM_INVALID;
   return status;
 }
 

@@ -98,6 +98,14 @@ inline at::Tensor& writable(const at::Tensor& tensor) {
   return const_cast<at::Tensor&>(tensor);
 }
 
+// For kernels of ATen that do not say themselves that a dtype has none; see Note [Dtypes without a kernel].
+inline void require(bool has_kernel, const at::Tensor& tensor, const char* name) {
+  TORCH_CHECK_NOT_IMPLEMENTED(has_kernel, '"', name, "\" not implemented for '", tensor.scalar_type(), "'");
+}
+inline bool fractional(const at::Tensor& tensor) {
+  return at::isFloatingType(tensor.scalar_type());
+}
+
 inline double bytes(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<double>(tensor.unsafeGetTensorImpl()->numel()) * tensor.itemsize() : 0;
 }

@@ -26,6 +26,7 @@ enum PoolIndex { tensor_pool, scalar_pool, int_pool, float_pool, bool_pool, exec
 struct ThreadState {
   FreeList free[pool_count];
   const void* launching = nullptr;  // executor whose phase 2 this thread is in
+  bool refused = false;  // the operator being launched has no kernel for its dtypes
   bool in_kernel = false;           // temporaries come from the scratch cache
   bool flushed_at_exit = false;     // a destructor will return the lists
   int threads = 0;                  // number of ATen threads applied last, on a worker

@@ -55,7 +55,10 @@
 
 using namespace softcann::op;
 
-OP(aclnnRelu) { at::clamp_min_out(out, self, 0); }
+OP(aclnnRelu) {
+  require(self.scalar_type() != at::kBool, self, "relu");
+  at::clamp_min_out(out, self, 0);
+}
 OP(aclnnInplaceRelu) { at::cpu::relu_(selfRef); }
 OP(aclnnSigmoid) { at::cpu::sigmoid_outf(self, out); }
 OP(aclnnInplaceSigmoid) { at::cpu::sigmoid_(selfRef); }
@@ -151,8 +154,14 @@ OP(aclnnThreshold) { at::cpu::threshold_outf(self, threshold, value, out); }
 OP(aclnnInplaceThreshold) { at::cpu::threshold_(selfRef, threshold, value); }
 OP(aclnnThresholdBackward) { at::cpu::threshold_backward_outf(gradOutput, self, threshold, out); }
 
-OP(aclnnHardtanh) { at::cpu::hardtanh_outf(self, clipValueMin, clipValueMax, out); }
-OP(aclnnInplaceHardtanh) { at::cpu::hardtanh_(selfRef, clipValueMin, clipValueMax); }
+OP(aclnnHardtanh) {
+  require(self.scalar_type() != at::kBool, self, "hardtanh");
+  at::cpu::hardtanh_outf(self, clipValueMin, clipValueMax, out);
+}
+OP(aclnnInplaceHardtanh) {
+  require(selfRef.scalar_type() != at::kBool, selfRef, "hardtanh");
+  at::cpu::hardtanh_(selfRef, clipValueMin, clipValueMax);
+}
 OP(aclnnHardtanhBackward) { at::cpu::hardtanh_backward_outf(gradOutput, self, min, max, out); }
 OP(aclnnHardswish) { at::cpu::hardswish_outf(self, out); }
 OP(aclnnInplaceHardswish) { at::cpu::hardswish_(writable(self)); }

@@ -39,7 +39,10 @@ OP_FULL(aclnnMul, COST, fast::binary<true>(self, other, out, times)) { at::cpu::
 OP_FULL(aclnnDiv, COST, fast::binary<false>(self, other, out, over)) { at::cpu::div_outf(self, other, out); }
 OP_COST(aclnnDivMod, COST) { at::cpu::div_outf(self, other, rounding(mode), out); }
 OP_COST(aclnnFloorDivide, COST) { at::cpu::floor_divide_outf(self, other, out); }
-OP_COST(aclnnRsub, COST) { at::cpu::sub_outf(other, self, alpha, out); }
+OP_COST(aclnnRsub, COST) {
+  require(out.scalar_type() != at::kBool, out, "sub");
+  at::cpu::sub_outf(other, self, alpha, out);
+}
 OP_COST(aclnnAddRelu, COST) { at::cpu::_add_relu_outf(self, other, alpha, out); }
 OP_COST(aclnnMaximum, COST) { at::cpu::maximum_outf(self, other, out); }
 OP_COST(aclnnMinimum, COST) { at::cpu::minimum_outf(self, other, out); }

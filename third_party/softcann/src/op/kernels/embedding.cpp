@@ -33,6 +33,7 @@ OP(aclnnEmbeddingDenseBackward) {
 }
 OP(aclnnEmbeddingRenorm) { at::embedding_renorm_(selfRef, indices, maxNorm, normType); }
 OP(aclnnEmbeddingBag) {
+  require(fractional(weight), weight, "embedding_bag");
   const auto [value, bag_of, sizes, largest] =
       at::_embedding_bag(weight, indices, offsets.to(indices.scalar_type()), scaleGradByFreq, mode, false,
                          maybe(perSampleWeights), includeLastOffset, paddingIdx);

@@ -226,7 +226,10 @@ OP(aclnnSmoothL1LossBackward) {
   at::cpu::smooth_l1_loss_backward_outf(gradOut, self, target, reduction, beta, gradInput);
 }
 OP(aclnnHuberLoss) { put(loss, at::huber_loss(predictions, targets, at::Reduction::Mean, delta)); }
-OP(aclnnSoftMarginLoss) { put(out, at::soft_margin_loss(self, target, reduction)); }
+OP(aclnnSoftMarginLoss) {
+  require(fractional(out) || out.is_complex(), self, "soft_margin_loss");
+  put(out, at::soft_margin_loss(self, target, reduction));
+}
 OP(aclnnSoftMarginLossBackward) { put(out, at::soft_margin_loss_backward(gradOutput, self, target, reduction)); }
 OP(aclnnKlDiv) { put(out, at::kl_div(self, target, reduction, logTarget)); }
 

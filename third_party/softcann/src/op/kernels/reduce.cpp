@@ -38,7 +38,10 @@ void all_dims(const at::Tensor& self, c10::SmallVector<int64_t, 8>& dims) {
 }  // namespace
 
 OP_COST(aclnnReduceSum, reduction(self)) { at::cpu::sum_outf(self, maybe(dims), keepDims, out.scalar_type(), out); }
-OP_COST(aclnnReduceNansum, reduction(self)) { at::cpu::nansum_outf(self, maybe(dim), keepDim, out.scalar_type(), out); }
+OP_COST(aclnnReduceNansum, reduction(self)) {
+  require(!self.is_complex(), self, "nansum");
+  at::cpu::nansum_outf(self, maybe(dim), keepDim, out.scalar_type(), out);
+}
 OP_COST(aclnnMean, reduction(self)) { at::cpu::mean_outf(self, maybe(dim), keepDim, out.scalar_type(), out); }
 OP_COST(aclnnMeanV2, reduction(self)) {
   if (dim.empty() && noopWithEmptyAxes) {
@@ -138,7 +141,10 @@ OP_COST(aclnnNanMedianDim, reduction(self, 10)) {
 OP_COST(aclnnHistc, reduction(self, 3)) { at::cpu::histc_outf(self, bins, min, max, out); }
 OP_COST(aclnnBincount, reduction(self, 3)) { out.copy_(at::cpu::bincount(self, maybe(weights), minlength)); }
 OP(aclnnTrace) { out.copy_(at::cpu::trace(self)); }
-OP(aclnnRenorm) { at::cpu::renorm_outf(self, p, dim, maxNorm, out); }
+OP(aclnnRenorm) {
+  require(fractional(self) || self.is_complex(), self, "renorm");
+  at::cpu::renorm_outf(self, p, dim, maxNorm, out);
+}
 OP(aclnnInplaceRenorm) { at::cpu::renorm_outf(selfRef, p, dim, maxNorm, selfRef); }
 
 // Sum, maximum, minimum over a list of tensors of one shape.
