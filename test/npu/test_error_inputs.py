@@ -102,3 +102,18 @@ def test_dtypes_without_a_kernel_leave_the_device_well():
             break  # the stream keeps its error: the next would only repeat it
     assert late == []
     assert refused > 400
+
+
+def test_a_refusal_found_in_the_queue_is_told_once():
+    x = torch.ones(1024, 1024, dtype=torch.int64, device="npu")
+    good = torch.ones(3, device="npu")
+    try:
+        torch.softmax(x, 1)
+        after = good + 1
+        torch.npu.synchronize()
+    except RuntimeError as error:
+        assert "softmax" in str(error).lower() and "Long" in str(error)
+    else:
+        raise AssertionError("softmax of int64 was computed")
+    torch.npu.synchronize()
+    assert (good + 1).tolist() == [2, 2, 2] and after.tolist() == [2, 2, 2]

@@ -91,14 +91,15 @@ void check_outputs(const aclOpExecutor& executor) {
   });
 }
 
-aclError report(const aclOpExecutor& executor, const char* cause) {
+aclError report(const aclOpExecutor& executor, const char* cause, aclError code = ACL_ERROR_RT_VECTOR_CORE_EXCEPTION) {
   task_error("%s: %s", describe(executor).c_str(), cause);
-  return ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
+  return code;
 }
 
 // Note [Dtypes without a kernel]
 // CANN knows in phase 1 which dtypes an operator takes; ATen's kernels know it when they run. Where one runs in its own launch,
-// the launch is refused, as phase 1 would have, and the stream stays well. In a queue it is too late for that.
+// the launch is refused, as phase 1 would have. In a queue it is too late for that: whoever waits for the stream is told, once.
+// Either way the stream stays well, since no kernel ran.
 aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
   const OpInfo& info = *executor.op;
   try {
@@ -111,7 +112,7 @@ aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
     if (saturates && !moves_nonfinite) saturate_results(executor);
     return ACL_SUCCESS;
   } catch (const c10::NotImplementedError& error) {
-    if (!in_own_phase2) return report(executor, error.what_without_backtrace());
+    if (!in_own_phase2) return report(executor, error.what_without_backtrace(), kRefused);
     fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(executor).c_str(), error.what_without_backtrace());
     this_thread.refused = true;
     return ACL_SUCCESS;

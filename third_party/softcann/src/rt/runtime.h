@@ -29,6 +29,10 @@ struct Task {
   const char* name = "";
 };
 
+// What a task returns that did nothing because its arguments were wrong: aclnn's code for that. The stream tells it once and
+// goes on.
+inline constexpr aclError kRefused = 161002;
+
 // Runs `task` after everything that was submitted to `stream` before (nullptr: the current context's default stream).
 // When the stream is idle and cost_ns is at most the option inline_ns, the task runs on the caller's thread before
 // submit() returns; otherwise it is queued for the stream's worker. A cost of kNeverInline always queues.

@@ -142,14 +142,16 @@ Task* Stream::pop() {
 
 void Stream::set_error(aclError code, const char* task, std::string text) {
   std::lock_guard<std::mutex> lock(error_mutex_);
-  if (error_.load(std::memory_order_relaxed) != 0) return;  // the first failure is the cause
+  const aclError before = error_.load(std::memory_order_relaxed);
+  if (before != 0 && before != kRefused) return;  // the first failure is the cause
   error_text_ = std::string(task) + " failed on stream " + std::to_string(id) + " of device " +
       std::to_string(context->device->id) + ": " + (text.empty() ? "error " + std::to_string(code) : text);
   error_.store(code, std::memory_order_release);
 }
 
 aclError Stream::execute(Task* task) {
-  const bool failed = error_.load(std::memory_order_relaxed) != 0 && stop_on_failure_.load(std::memory_order_relaxed);
+  const aclError error = error_.load(std::memory_order_relaxed);
+  const bool failed = error != 0 && error != kRefused && stop_on_failure_.load(std::memory_order_relaxed);
   const bool skip = failed || aborting_.load(std::memory_order_relaxed) || noop;
   const Stream* outer = running_stream;
   running_stream = this;
@@ -279,8 +281,8 @@ aclError Stream::take_error() {
   std::lock_guard<std::mutex> lock(error_mutex_);
   const aclError code = error_.load(std::memory_order_relaxed);
   if (code == 0) return ACL_SUCCESS;
-  // A stream that continues after a failure reports it once; one that stops stays failed.
-  if (!stop_on_failure_.load(std::memory_order_relaxed)) error_.store(0, std::memory_order_relaxed);
+  // A stream that continues after a failure reports it once; one that stops stays failed, unless no kernel ran.
+  if (code == kRefused || !stop_on_failure_.load(std::memory_order_relaxed)) error_.store(0, std::memory_order_relaxed);
   return fail(code, "%s", error_text_.c_str());
 }
 
