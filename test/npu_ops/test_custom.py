@@ -17,7 +17,7 @@ TOLERANCE = {torch.float32: (1e-4, 1e-5), torch.float16: (2e-3, 2e-3), torch.bfl
 # Composed of torch's own operators, which round after each: the NPU may do otherwise than the CPU between them.
 COARSE = 4
 RULED = sorted(name for name in CASES if name in torch_npu._C._custom_ops_with_gradient())
-SEEDED = {"_npu_dropout"}
+SEEDED = {"_npu_dropout", "npu_dropout_with_add_softmax"}
 
 
 def arguments(name, index, dtype):
@@ -164,6 +164,22 @@ def test_dropout():
     out.sum().backward()
     assert torch.equal(x.grad, out.detach())
     torch.testing.assert_close(torch_npu.npu_dropout_do_mask(x.detach(), mask, 0.25)[0], out.detach())
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_dropout_with_add_softmax(device):
+    x, y = (torch.randn(40, 30, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    own = [t.detach().to(device).requires_grad_() for t in (x, y)]
+    mask, softmax, out = torch_npu.npu_dropout_with_add_softmax(*own, 0.5, 0.25, -1)
+    torch.testing.assert_close(softmax.cpu(), torch.softmax(y + 0.5 * x, -1))
+    kept = torch_npu.npu_dropout_backward(torch.ones_like(out), mask, 0.25).cpu() * 0.75
+    assert abs(kept.mean().item() - 0.75) < 0.06
+    expected = torch.softmax(y + 0.5 * x, -1) * kept / 0.75
+    torch.testing.assert_close(out.cpu(), expected)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    for got, wanted in zip(own, (x, y)):
+        torch.testing.assert_close(got.grad.cpu(), wanted.grad)
 
 
 def test_attention_dropout_repeats_in_backward():

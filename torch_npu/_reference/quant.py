@@ -7,7 +7,7 @@ from torch_npu._reference.moe import _DTYPES
 
 __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
            "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
-           "npu_dropout_backward", "npu_dropout_do_mask"]
+           "npu_dropout_backward", "npu_dropout_do_mask", "npu_dropout_with_add_softmax"]
 
 _STORED = {12: torch.int8, 13: torch.uint8, 14: torch.int32, 0: torch.uint8, **_DTYPES}  # by c10::ScalarType
 _LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int32: (-2147483648, 2147483520)}
@@ -177,3 +177,13 @@ def npu_dropout_backward(grad_output, mask, p):
 def npu_dropout_do_mask(self, mask, p):
     """(self with the mask of :func:`_npu_dropout` applied, the mask). Has a gradient."""
     return npu_dropout_backward(self, mask, p), mask.clone()
+
+
+def npu_dropout_with_add_softmax(self, x1, alpha, prob, dim):
+    """``softmax(x1 + alpha * self)`` over ``dim``, and a dropout of it with probability ``prob``. Has a gradient.
+
+    Returns (the mask as of :func:`_npu_dropout`, the softmax, the result of the dropout).
+    """
+    softmax = torch.softmax(x1 + alpha * self, dim)
+    out, mask = torch.ops.npu._npu_dropout(softmax, prob)
+    return mask, softmax, out
