@@ -30,6 +30,7 @@ UNDEFINED = {"bernoulli", "cauchy", "empty", "empty_like", "empty_permuted", "em
 
 
 ON_HOST = {"tensor_split"}  # torch wants its tensor of sections on the CPU
+PART_OF_A_STORAGE = {"as_strided.partial_views"}  # of which only the part is moved
 
 
 def tensors(tree):
@@ -104,6 +105,95 @@ def results(op, sample, device, check):
         weights = [(torch.arange(t.numel(), dtype=torch.float64) * 0.7 + 0.3).cos().reshape(t.shape).to(t.dtype).to(device) for t in outputs]
         found = torch.autograd.grad(outputs, inputs, weights)
     return [t.detach().cpu() for t in found]
+
+
+# |NPU - float64| allowed where the CPU's own rounding is as far off, relative to the largest element.
+ROUNDING = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 2e-5, torch.complex64: 4e-5}
+SAMPLES = 12
+
+
+def as_double(sample):
+    def widen(t):
+        if not isinstance(t, torch.Tensor) or not (t.is_floating_point() or t.is_complex()):
+            return t
+        return t.detach().to(torch.complex128 if t.is_complex() else torch.float64).requires_grad_(t.requires_grad)
+    return sample.transform(lambda v: widen(v) if isinstance(v, torch.Tensor) else v)
+
+
+def close(actual, expected, exact):
+    """As close as the dtype allows to the CPU's, or else to float64's, which `exact` makes; or as close to that as the CPU's is."""
+    try:
+        torch.testing.assert_close(actual, expected, equal_nan=True)
+        return
+    except AssertionError:
+        wide = exact() if expected.dtype in ROUNDING and actual.shape == expected.shape else None
+        if wide is None or wide.shape != actual.shape:
+            raise
+        scale = wide.abs().nan_to_num(0, 0, 0).max().item()
+        rounding = ROUNDING[expected.dtype]
+        off = [(t.to(wide.dtype) - wide).abs().nan_to_num(0, 0, 0).max().item() for t in (actual, expected)]
+        if not torch.equal(actual.isnan(), wide.isnan()) or off[0] > max(1e-5, 2 * rounding * scale, 4 * off[1]):
+            raise
+
+
+def compare_sample(op, sample, check):
+    expected = results(op, sample, "cpu", check)
+    actual = results(op, sample, "npu", check)
+    assert len(actual) == len(expected)
+    doubles = []
+
+    def exact(k):
+        if not doubles:
+            try:
+                doubles.extend(results(op, as_double(sample), "cpu", check))
+            except RuntimeError:
+                doubles.extend([None] * len(expected))
+        return doubles[k]
+
+    for k, (a, e) in enumerate(zip(actual, expected)):
+        assert (a.shape, a.dtype, a.layout) == (e.shape, e.dtype, e.layout)
+        if op.name == "mode" and k == 1:  # any place that holds the value
+            a, e = (sample.input.detach().gather(-1 if not sample.args else sample.args[0], i if i.dim() == sample.input.dim() else
+                                                 i.unsqueeze(-1 if not sample.args else sample.args[0])) if i.dim() else sample.input.detach().flatten()[i]
+                    for i in (a, e)) if sample.input.dim() else (a, e)
+        if a.layout != torch.strided:
+            a, e = a.to_dense(), e.to_dense()
+        close(a, e, lambda: exact(k))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype, check", [*itertools.product([torch.float32, torch.float16, torch.bfloat16, torch.complex64], ["forward", "backward"]),
+                                          (torch.int64, "forward"), (torch.bool, "forward")], ids=str)
+def test_samples(dtype, check):
+    """Twelve samples of every entry that has the dtype on the CPU. All failures are told together."""
+    backward = check == "backward"
+    excepted = {e["entry"] for e in EXCEPTIONS if str(dtype).split(".")[1] in e["dtypes"] and e["check"] == check}
+    wrong, compared = {}, 0
+    for op in op_db:
+        if dtype not in (op.supported_backward_dtypes("cpu") if backward else op.supported_dtypes("cpu")) or (backward and not op.supports_autograd):
+            continue
+        if backward and op.name == "mode":  # the gradient goes to the place that was chosen
+            continue
+        if op.full_name in UNDEFINED | ON_HOST | PART_OF_A_STORAGE | excepted or op.full_name.startswith("jiterator"):
+            continue
+        torch.manual_seed(11)
+        samples = op.sample_inputs("cpu", dtype, requires_grad=backward)
+        for k in range(SAMPLES):
+            try:
+                sample = next(samples, None)
+                if sample is None:
+                    break
+                results(op, sample, "cpu", check)
+            except Exception:  # the CPU has no answer to compare with
+                continue
+            try:
+                compare_sample(op, sample, check)
+                compared += 1
+            except Exception as error:
+                wrong[op.full_name, k] = f"{type(error).__name__}: {str(error)[:300]}"
+                break
+    assert wrong == {}
+    assert compared > 1000
 
 
 def agrees(op, sample, check):

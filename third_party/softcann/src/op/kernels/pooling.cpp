@@ -232,7 +232,8 @@ OP(aclnnMaxPool2dWithMaskBackward) {
                                                  dilation, ceilMode, index, gradInput);
 }
 
-OP(aclnnMaxUnpool2d) { at::cpu::max_unpool2d_outf(self, long_index(indices), outputSize, out); }
+// Contiguous, since ATen gives the result the layout of its input.
+OP(aclnnMaxUnpool2d) { at::cpu::max_unpool2d_outf(self.contiguous(), long_index(indices), outputSize, out); }
 OP(aclnnMaxUnpool3d) { at::cpu::max_unpool3d_outf(self, long_index(indices), outputSize, stride, padding, outRef); }
 OP(aclnnMaxUnpool2dBackward) {
   put(out, gradOutput.flatten(-2).gather(-1, long_index(indices).flatten(-2)).view(out.sizes()));
