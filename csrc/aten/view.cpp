@@ -93,6 +93,21 @@ at::Tensor& set_empty(at::Tensor& self) {
   return set_source_storage_offset(self, std::move(storage), 0, {0}, {});
 }
 
+// module.to("npu") replaces what a parameter holds, not the parameter, where its old and its new tensor are of one class. Ours
+// are plain ones, as the CPU's are; without this answer, weights that are shared would be no more, and an optimizer that was
+// made before would go on with the old ones.
+bool _has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  constexpr c10::DispatchKeySet backends({c10::BackendComponent::CPUBit, c10::BackendComponent::PrivateUse1Bit});
+  const auto mine = self.key_set(), other = from.key_set();
+  if (mine == other) return true;
+  if (!mine.has_any(backends) || !other.has_any(backends)) return false;
+  for (const auto layout : {c10::DispatchKey::Dense, c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr}) {
+    const c10::DispatchKeySet key(layout);
+    if (mine.has_any(key) && other.has_any(key)) return true;
+  }
+  return false;
+}
+
 void record_stream(at::Tensor& self, c10::Stream stream) {
   core::storage_hooks().record_stream(self.storage().data_ptr(), core::Stream(stream));
 }
