@@ -1,6 +1,7 @@
 // Elementwise functions that CANN lacks, exactly as compositions of those it has.
 #include <limits>
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
@@ -8,8 +9,12 @@
 
 #include "aten/compose.h"
 #include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
 
 namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnPrelu);
+
 namespace {
 
 // How a floating dtype is laid out, for the functions that work on bits.
@@ -34,6 +39,30 @@ Layout layout_of(at::ScalarType type) {
 }
 
 }  // namespace
+
+namespace {
+
+// CANN's operator has one weight for all elements or one for each channel.
+bool weighs_channels(const at::Tensor& self, const at::Tensor& weight) {
+  if (weight.dim() > self.dim()) return false;
+  if (weight.numel() == 1) return true;
+  if (self.dim() < 2 || weight.dim() != self.dim() || weight.size(1) != self.size(1)) return false;
+  return weight.numel() == weight.size(1);
+}
+
+}  // namespace
+
+at::Tensor _prelu_kernel(const at::Tensor& self, const at::Tensor& weight) {
+  if (!weighs_channels(self, weight)) return at::where(self.gt(0), self, self.mul(weight));
+  auto out = at::empty_like(self);
+  if (out.numel() != 0) op::run(aclnnPrelu, self, weight, out);
+  return out;
+}
+
+std::tuple<at::Tensor, at::Tensor> _prelu_kernel_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& weight) {
+  const auto positive = self.gt(0);
+  return {at::where(positive, grad_output, grad_output.mul(weight)), at::where(positive, 0, grad_output.mul(self))};
+}
 
 void fmax_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   const auto [a, b] = promoted(self, other, out);
