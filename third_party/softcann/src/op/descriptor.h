@@ -86,6 +86,7 @@ struct aclTensor final : softcann::op::Object, aclTensorHolder {
   c10::StorageImpl* storage = nullptr;
   void* address = nullptr;                  // storage base, as the client gave it
   int64_t made_numel = 0;
+  uint8_t made_orders = 0;                  // see same_order()
   int64_t made_extent = -1;                 // elements between the first and the last of the view
   int64_t capacity = 0;                     // elements of the storage
   aclTensor* replacement = nullptr;         // see aclInitTensor

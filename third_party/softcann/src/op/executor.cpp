@@ -80,7 +80,7 @@ void recycle_executor(aclOpExecutor* executor, bool in_own_phase2) {
   give_back<executor_pool>(executor);
 }
 
-// A kernel that resized an output wrote elsewhere than the client asked for.
+// A kernel that resized an output, or gave it another order of memory, wrote elsewhere than the client asked for.
 void check_outputs(const aclOpExecutor& executor) {
   const OpInfo& info = *executor.op;
   for_each_bit(info.tensors & info.written, [&](int i) {
@@ -88,6 +88,7 @@ void check_outputs(const aclOpExecutor& executor) {
     if (!made || made->shape_is_result) return;
     TORCH_CHECK(made->tensor.unsafeGetTensorImpl() == made->impl && made->impl->numel() == made->made_numel,
                 "the output ", parameter_name(info, i), " should have had the shape ", made->tensor.sizes());
+    TORCH_CHECK(same_order(*made), "the kernel changed the strides of the output ", parameter_name(info, i), " to ", made->tensor.strides());
   });
 }
 

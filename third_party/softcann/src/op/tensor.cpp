@@ -43,6 +43,8 @@ class AliasImpl final : public c10::TensorImpl {
   void set_type(caffe2::TypeMeta type) { data_type_ = type; }
   void set_offset(int64_t offset) { storage_offset_ = offset; }
   int64_t element_count() const { return numel_; }
+  // Which orders of memory the strides are: an output's must be the same before and after its kernel.
+  uint8_t orders() const { return static_cast<uint8_t>(is_contiguous_ | is_channels_last_contiguous_ << 1 | is_channels_last_3d_contiguous_ << 2); }
   bool only_user_of(const c10::StorageImpl* storage) const {
     return storage_.unsafeGetStorageImpl() == storage && storage_.use_count() == 1;
   }
@@ -109,6 +111,7 @@ int64_t keep_storage_dims(aclTensor& made, const TensorSpec& spec) {
   made.address = spec.address;
   made.format = spec.format;
   made.made_numel = impl->element_count();
+  made.made_orders = impl->orders();
   made.shape_is_result = false;
   const int64_t end = spec.offset + made.made_extent;
   made.defect = made.made_extent && !spec.address                 ? Defect::address
@@ -116,6 +119,12 @@ int64_t keep_storage_dims(aclTensor& made, const TensorSpec& spec) {
                 : !is_base_format(spec.format)                 ? Defect::extent  // where the elements lie, only the format knows
                                                                : Defect::none;
 }
+
+}  // namespace
+
+bool same_order(const aclTensor& made) { return static_cast<AliasImpl*>(made.impl)->orders() == made.made_orders; }
+
+namespace {
 
 void assign(aclTensor& made, const TensorSpec& spec) {
   if (__builtin_expect(!reusable(made), 0)) {

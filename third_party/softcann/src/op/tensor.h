@@ -33,6 +33,8 @@ inline const aclTensor* current(const aclTensor* tensor) {
 }
 aclnnStatus change_tensor(aclTensor* tensor, const TensorSpec& spec);
 TensorSpec spec_of(const aclTensor* tensor);
+// Whether the strides are still of the kind that the client gave them: a kernel may have changed them.
+bool same_order(const aclTensor& tensor);
 
 // The aclTensor that a kernel's argument is embedded in.
 inline aclTensor* descriptor_of(const at::Tensor& argument) {

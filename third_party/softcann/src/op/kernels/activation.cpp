@@ -179,8 +179,11 @@ OP(aclnnSoftplusBackward) { at::cpu::softplus_backward_outf(gradOutput, self, be
 
 OP(aclnnLogSigmoid) { put(out, at::log_sigmoid(self)); }
 OP(aclnnLogSigmoidForward) {
-  at::Tensor own = at::empty({0}, self.options());
-  at::cpu::log_sigmoid_forward_outf(self, out, buffer.defined() && buffer.sizes() == self.sizes() ? buffer : own);
+  const bool wanted = buffer.defined() && buffer.sizes() == self.sizes();
+  at::Tensor own = at::empty({0}, self.options());  // the CPU kernel fills it in the order of memory, whatever its strides
+  at::Tensor& kept = wanted && buffer.is_contiguous() ? buffer : own;
+  at::cpu::log_sigmoid_forward_outf(self, out, kept);
+  if (wanted) put(buffer, kept);
 }
 OP(aclnnLogSigmoidBackward) {
   // A client may hand an empty buffer, as CUDA does; the CPU kernel needs exp(-|x|).

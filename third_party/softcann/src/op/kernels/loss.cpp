@@ -5,6 +5,7 @@
 #include <ATen/ops/binary_cross_entropy_backward_cpu_dispatch.h>
 #include <ATen/ops/binary_cross_entropy_cpu_dispatch.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/hinge_embedding_loss.h>
 #include <ATen/ops/huber_loss.h>
@@ -105,8 +106,10 @@ OP(aclnnNLLLoss2d) {
 }
 OP(aclnnNLLLoss2dBackward) {
   const at::Tensor grad = reduction == at::Reduction::None ? gradOutput : gradOutput.reshape({});
+  at::Tensor dense = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());  // the kernel takes no other order
   at::cpu::nll_loss2d_backward_outf(grad, self, class_index(target), maybe(weight), reduction, ignoreIndex,
-                                    totalWeight.reshape({}), out);
+                                    totalWeight.reshape({}), dense);
+  put(out, dense);
 }
 
 namespace {

@@ -2,18 +2,18 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_pad_circular.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/reflection_pad1d_backward_cpu_dispatch.h>
-#include <ATen/ops/reflection_pad1d_cpu_dispatch.h>
-#include <ATen/ops/reflection_pad2d_backward_cpu_dispatch.h>
-#include <ATen/ops/reflection_pad2d_cpu_dispatch.h>
-#include <ATen/ops/reflection_pad3d_backward_cpu_dispatch.h>
-#include <ATen/ops/reflection_pad3d_cpu_dispatch.h>
-#include <ATen/ops/replication_pad1d_backward_cpu_dispatch.h>
-#include <ATen/ops/replication_pad1d_cpu_dispatch.h>
-#include <ATen/ops/replication_pad2d_backward_cpu_dispatch.h>
-#include <ATen/ops/replication_pad2d_cpu_dispatch.h>
-#include <ATen/ops/replication_pad3d_backward_cpu_dispatch.h>
-#include <ATen/ops/replication_pad3d_cpu_dispatch.h>
+#include <ATen/ops/reflection_pad1d.h>
+#include <ATen/ops/reflection_pad1d_backward.h>
+#include <ATen/ops/reflection_pad2d.h>
+#include <ATen/ops/reflection_pad2d_backward.h>
+#include <ATen/ops/reflection_pad3d.h>
+#include <ATen/ops/reflection_pad3d_backward.h>
+#include <ATen/ops/replication_pad1d.h>
+#include <ATen/ops/replication_pad1d_backward.h>
+#include <ATen/ops/replication_pad2d.h>
+#include <ATen/ops/replication_pad2d_backward.h>
+#include <ATen/ops/replication_pad3d.h>
+#include <ATen/ops/replication_pad3d_backward.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
@@ -22,19 +22,32 @@ using namespace softcann::op;
 
 OP(aclnnConstantPadNd) { into(out, [&] { return at::constant_pad_nd(self, pad, value); }); }
 
-OP(aclnnReflectionPad1d) { at::cpu::reflection_pad1d_outf(self, padding, out); }
-OP(aclnnReflectionPad2d) { at::cpu::reflection_pad2d_outf(self, padding, out); }
-OP(aclnnReflectionPad3d) { at::cpu::reflection_pad3d_outf(self, padding, out); }
-OP(aclnnReplicationPad1d) { at::cpu::replication_pad1d_outf(self, padding, out); }
-OP(aclnnReplicationPad2d) { at::cpu::replication_pad2d_outf(self, padding, out); }
-OP(aclnnReplicationPad3d) { at::cpu::replication_pad3d_outf(self, padding, out); }
+// See Note [Outputs that ATen lays out].
+OP(aclnnReflectionPad1d) { into(out, [&] { return at::reflection_pad1d(self, padding); }); }
+OP(aclnnReflectionPad2d) { into(out, [&] { return at::reflection_pad2d(self, padding); }); }
+OP(aclnnReflectionPad3d) { into(out, [&] { return at::reflection_pad3d(self, padding); }); }
+OP(aclnnReplicationPad1d) { into(out, [&] { return at::replication_pad1d(self, padding); }); }
+OP(aclnnReplicationPad2d) { into(out, [&] { return at::replication_pad2d(self, padding); }); }
+OP(aclnnReplicationPad3d) { into(out, [&] { return at::replication_pad3d(self, padding); }); }
 
-OP(aclnnReflectionPad1dBackward) { at::cpu::reflection_pad1d_backward_outf(gradOutput, self, padding, gradInput); }
-OP(aclnnReflectionPad2dBackward) { at::cpu::reflection_pad2d_backward_outf(gradOutput, self, padding, gradInput); }
-OP(aclnnReflectionPad3dBackward) { at::cpu::reflection_pad3d_backward_outf(gradOutput, self, padding, gradInput); }
-OP(aclnnReplicationPad1dBackward) { at::cpu::replication_pad1d_backward_outf(gradOutput, self, padding, gradInput); }
-OP(aclnnReplicationPad2dBackward) { at::cpu::replication_pad2d_backward_outf(gradOutput, self, padding, gradInput); }
-OP(aclnnReplicationPad3dBackward) { at::cpu::replication_pad3d_backward_outf(gradOutput, self, padding, gradInput); }
+OP(aclnnReflectionPad1dBackward) {
+  into(gradInput, [&] { return at::reflection_pad1d_backward(gradOutput, self, padding); });
+}
+OP(aclnnReflectionPad2dBackward) {
+  into(gradInput, [&] { return at::reflection_pad2d_backward(gradOutput, self, padding); });
+}
+OP(aclnnReflectionPad3dBackward) {
+  into(gradInput, [&] { return at::reflection_pad3d_backward(gradOutput, self, padding); });
+}
+OP(aclnnReplicationPad1dBackward) {
+  into(gradInput, [&] { return at::replication_pad1d_backward(gradOutput, self, padding); });
+}
+OP(aclnnReplicationPad2dBackward) {
+  into(gradInput, [&] { return at::replication_pad2d_backward(gradOutput, self, padding); });
+}
+OP(aclnnReplicationPad3dBackward) {
+  into(gradInput, [&] { return at::replication_pad3d_backward(gradOutput, self, padding); });
+}
 
 OP(aclnnCircularPad2d) { put(out, at::_pad_circular(self, padding)); }
 OP(aclnnCircularPad3d) { put(out, at::_pad_circular(self, padding)); }

@@ -1,8 +1,8 @@
 // Pooling.
+#include <ATen/ops/_adaptive_avg_pool2d.h>
 #include <ATen/ops/_adaptive_avg_pool2d_backward.h>
-#include <ATen/ops/adaptive_avg_pool2d_cpu_dispatch.h>
-#include <ATen/ops/adaptive_avg_pool3d_backward_cpu_dispatch.h>
-#include <ATen/ops/adaptive_avg_pool3d_cpu_dispatch.h>
+#include <ATen/ops/_adaptive_avg_pool3d.h>
+#include <ATen/ops/_adaptive_avg_pool3d_backward.h>
 #include <ATen/ops/adaptive_max_pool2d_backward_cpu_dispatch.h>
 #include <ATen/ops/adaptive_max_pool2d_cpu_dispatch.h>
 #include <ATen/ops/adaptive_max_pool3d_backward_cpu_dispatch.h>
@@ -15,10 +15,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_cpu_dispatch.h>
 #include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
-#include <ATen/ops/max_pool3d_with_indices_backward_cpu_dispatch.h>
-#include <ATen/ops/max_pool3d_with_indices_cpu_dispatch.h>
-#include <ATen/ops/max_unpool2d_cpu_dispatch.h>
-#include <ATen/ops/max_unpool3d_cpu_dispatch.h>
+#include <ATen/ops/max_pool3d_with_indices.h>
+#include <ATen/ops/max_pool3d_with_indices_backward.h>
+#include <ATen/ops/max_unpool2d.h>
+#include <ATen/ops/max_unpool3d.h>
 
 #include <ATen/Dispatch.h>
 #include <ATen/native/Pool.h>
@@ -59,12 +59,17 @@ OP(aclnnAvgPool3dBackward) {
   at::cpu::avg_pool3d_backward_outf(gradOutput, self, kernelSize, stride, padding, ceilMode, countIncludePad,
                                     divisor(divisorOverride), output);
 }
-OP(aclnnAdaptiveAvgPool2d) { at::cpu::adaptive_avg_pool2d_outf(self, outputSize, out); }
+// Note [Outputs that ATen lays out]
+// Where an input has the order of channels_last, ATen's older kernels give the output that order too, even one that is given to
+// them. Theirs are therefore results of their own, which go to the client's output in its order.
+OP(aclnnAdaptiveAvgPool2d) { into(out, [&] { return at::_adaptive_avg_pool2d(self, outputSize); }); }
 OP(aclnnAdaptiveAvgPool2dBackward) {
   into(out, [&] { return at::_adaptive_avg_pool2d_backward(gradOutput, self); });
 }
-OP(aclnnAdaptiveAvgPool3d) { at::cpu::adaptive_avg_pool3d_outf(self, outputSize, out); }
-OP(aclnnAdaptiveAvgPool3dBackward) { at::cpu::adaptive_avg_pool3d_backward_outf(gradOutput, self, out); }
+OP(aclnnAdaptiveAvgPool3d) { into(out, [&] { return at::_adaptive_avg_pool3d(self, outputSize); }); }
+OP(aclnnAdaptiveAvgPool3dBackward) {
+  into(out, [&] { return at::_adaptive_avg_pool3d_backward(gradOutput, self.contiguous()); });
+}
 OP(aclnnGlobalAveragePool) {
   std::vector<int64_t> dims;
   for (int64_t i = 2; i < self.dim(); ++i) dims.push_back(i);
@@ -147,14 +152,15 @@ OP(aclnnMaxPool2dWithIndicesBackward) {
                                                  dilation, ceilMode, long_index(indices), gradInput);
 }
 OP(aclnnMaxPool3dWithArgmax) {
-  with_long_index(indices, [&](at::Tensor& index) {
-    at::cpu::max_pool3d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
-                                          out, index);
-  });
+  const auto [value, index] = at::max_pool3d_with_indices(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode);
+  put(out, value);
+  put(indices, index);
 }
 OP(aclnnMaxPool3dWithArgmaxBackward) {
-  at::cpu::max_pool3d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding,
-                                                 dilation, ceilMode, long_index(indices), gradInput);
+  into(gradInput, [&] {
+    return at::max_pool3d_with_indices_backward(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
+                                                long_index(indices));
+  });
 }
 
 namespace {
@@ -232,9 +238,10 @@ OP(aclnnMaxPool2dWithMaskBackward) {
                                                  dilation, ceilMode, index, gradInput);
 }
 
-// Contiguous, since ATen gives the result the layout of its input.
-OP(aclnnMaxUnpool2d) { at::cpu::max_unpool2d_outf(self.contiguous(), long_index(indices), outputSize, out); }
-OP(aclnnMaxUnpool3d) { at::cpu::max_unpool3d_outf(self, long_index(indices), outputSize, stride, padding, outRef); }
+OP(aclnnMaxUnpool2d) { into(out, [&] { return at::max_unpool2d(self, long_index(indices), outputSize); }); }
+OP(aclnnMaxUnpool3d) {
+  into(outRef, [&] { return at::max_unpool3d(self, long_index(indices), outputSize, stride, padding); });
+}
 OP(aclnnMaxUnpool2dBackward) {
   put(out, gradOutput.flatten(-2).gather(-1, long_index(indices).flatten(-2)).view(out.sizes()));
 }

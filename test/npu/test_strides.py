@@ -1,0 +1,84 @@
+"""Every entry of torch's OpInfo database on tensors that are not contiguous: results and gradients are those of contiguous ones.
+
+Kernels of libraries like to lay out their results as they see fit; operators of images have orders of memory of their own.
+"""
+import itertools
+
+import pytest
+import torch
+import torch_npu  # noqa: F401
+
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_utils import noncontiguous_like
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SAMPLES = 12
+# Of strides or of memory itself, or refused for them.
+ABOUT_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter", "view", "view_as_complex", "take_along_dim", "empty_strided"}
+# Drawn, left as it was, or unique only up to a sign; an index that occurs twice; a tensor that has to stay on the CPU; a
+# gradient that cancels (logcumsumexp: the CPU's is as far from float64's).
+UNDEFINED = {"bernoulli", "cauchy", "empty", "empty_like", "empty_permuted", "exponential", "geometric", "log_normal", "multinomial",
+             "new_empty", "new_empty_strided", "normal", "rand_like", "randint", "randint_like", "randn", "randn_like", "uniform",
+             "nn.functional.alpha_dropout", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d",
+             "nn.functional.feature_alpha_dropout", "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
+             "nn.functional.rrelu", "nn.functional.multi_head_attention_forward", "nn.functional.scaled_dot_product_attention",
+             "pca_lowrank", "svd_lowrank", "nn.functional.max_unpool1d", "nn.functional.max_unpool2d", "nn.functional.max_unpool3d", "tensor_split",
+             "logcumsumexp"}
+ENTRIES = [op for op in op_db if torch.float32 in op.supported_dtypes("cpu") and op.name not in ABOUT_STRIDES | UNDEFINED
+           and not op.full_name.startswith("jiterator")]
+
+
+def channels_last(x):
+    if x.dim() in (4, 5):
+        return x.contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+    return x.t().contiguous().t() if x.dim() == 2 else x
+
+
+ORDERS = {"channels_last": channels_last, "with_gaps": noncontiguous_like}
+
+
+def run(op, sample, device, order):
+    leaves, structure = tree_flatten((sample.input, sample.args, sample.kwargs))
+
+    def moved(leaf):
+        if isinstance(leaf, torch.Tensor):
+            copy = leaf.detach().clone().to(device)
+            return (order(copy) if copy.layout == torch.strided else copy).requires_grad_(leaf.requires_grad)
+        return torch.device(device) if leaf in ("cpu", torch.device("cpu")) else leaf
+
+    leaves = [moved(leaf) for leaf in leaves]
+    first, args, kwargs = tree_unflatten(leaves, structure)
+    result = sample.output_process_fn_grad(op.get_op()(first, *args, **kwargs))
+    outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+    wanted = [t for t in leaves if isinstance(t, torch.Tensor) and t.requires_grad]
+    differentiable = [t for t in outputs if t.requires_grad and t.layout == torch.strided]
+    gradients = ()
+    if wanted and differentiable:
+        generator = torch.Generator().manual_seed(5)
+        given = [torch.randn(t.shape, generator=generator, dtype=t.dtype).to(device) for t in differentiable]
+        gradients = torch.autograd.grad(differentiable, wanted, given, allow_unused=True)
+    plain = lambda t: (t if t.layout == torch.strided else t.to_dense()).detach().cpu() if isinstance(t, torch.Tensor) else t  # noqa: E731
+    return tree_map(plain, [outputs, list(gradients)])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_results_do_not_depend_on_strides(order):
+    """All failures are told together."""
+    wrong = {}
+    for op in ENTRIES:
+        torch.manual_seed(3)
+        gradients = op.supports_autograd and torch.float32 in op.supported_backward_dtypes("cpu")
+        for k, sample in enumerate(itertools.islice(op.sample_inputs("cpu", torch.float32, requires_grad=gradients), SAMPLES)):
+            try:
+                expected = run(op, sample, "cpu", lambda x: x)
+            except Exception:
+                continue
+            try:
+                torch.testing.assert_close(run(op, sample, "npu", ORDERS[order]), expected, rtol=5e-3, atol=1e-3, equal_nan=True)
+                torch.npu.synchronize()
+            except Exception as error:
+                wrong[op.full_name] = f"sample {k}: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                break
+    assert wrong == {}
