@@ -2,8 +2,10 @@
 #include <cmath>
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_cholesky.h>
+#include <ATen/ops/linalg_lu_factor_ex.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 
 #include "aten/compose.h"
@@ -38,7 +40,32 @@ std::pair<at::Tensor, at::Tensor> same_batch(const at::Tensor& a, const at::Tens
   return {expanded(a), expanded(b)};
 }
 
+// The LU factors of A. torch's gradient expects those of the transpose where A is contiguous, for LAPACK counts by columns.
+void factor(const at::Tensor& A, const at::Tensor& LU, const at::Tensor& pivots) {
+  const auto [factors, rows, info] = at::linalg_lu_factor_ex(A.is_contiguous() && !A.is_complex() ? A.mT() : A);
+  result(LU).copy_(factors);
+  result(pivots).copy_(rows);
+}
+
+// -1 for an odd number of rows that changed places.
+at::Tensor sign_of(const at::Tensor& pivots) {
+  return at::arange(1, pivots.size(-1) + 1, pivots.options()).ne(pivots).sum(-1, false, at::kLong).fmod_(2).mul_(-2).add_(1);
+}
+
 }  // namespace
+
+void linalg_det_kernel(const at::Tensor& A, const at::Tensor& det, const at::Tensor& LU, const at::Tensor& pivots) {
+  factor(A, LU, pivots);
+  result(det).copy_(LU.diagonal(0, -2, -1).prod(-1).mul_(sign_of(pivots)));
+}
+
+void linalg_slogdet_kernel(const at::Tensor& A, const at::Tensor& sign, const at::Tensor& logabsdet, const at::Tensor& LU,
+                           const at::Tensor& pivots) {
+  factor(A, LU, pivots);
+  const auto diagonal = LU.diagonal(0, -2, -1);
+  result(sign).copy_(diagonal.sgn().prod(-1).mul_(sign_of(pivots)));
+  result(logabsdet).copy_(diagonal.abs().log_().sum(-1));
+}
 
 at::Tensor linalg_solve_triangular(const at::Tensor& self, const at::Tensor& B, bool upper, bool left, bool unitriangular) {
   check_square(self, "linalg.solve_triangular");
