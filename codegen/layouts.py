@@ -9,13 +9,15 @@ from typing import Dict, List, Tuple
 # Dense operators, by name, for most operators of dense tensors are in the registry: those whose results are of such a
 # layout, and one that serves every layout and is made of other operators alone.
 DENSE = ("_to_sparse", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "_nested_view_from_buffer",
-         "_nested_compute_contiguous_strides_offsets",
+         "_nested_compute_contiguous_strides_offsets", "_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned",
          "_transformer_encoder_layer_fwd")
+# CUDA has a kernel of its own; the CPU's is made of other operators and serves here.
+CPU_SERVES = {"": ("_nested_from_padded",), "NestedTensor": ("to_padded_tensor",)}
 # One function for both, which asks at run time for a kernel that only the CPU and CUDA have.
 EXCEPT = {
     "Sparse": ("sparse_mask", "_sparse_mask_projection", "isnan", "any"),
     "SparseCsr": ("normal_", "sparse_mask", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc"),
-    "NestedTensor": ("native_layer_norm", "native_layer_norm_backward", "_test_autograd_multiple_dispatch", "_transformer_encoder_layer_fwd"),
+    "NestedTensor": ("native_layer_norm", "native_layer_norm_backward", "_test_autograd_multiple_dispatch"),
     "Quantized": ("dequantize", "clone", "flip", "fill_"),
 }
 KEYS = {"Sparse": "SparsePrivateUse1", "SparseCsr": "SparseCsrPrivateUse1", "NestedTensor": "NestedTensorPrivateUse1",
@@ -32,9 +34,14 @@ def shared(backend_indices, functions) -> Dict[str, Dict[str, object]]:
         found = kernels[layout] = {}
         for function in functions:
             mine, other = cpu.get_kernel(function), cuda.get_kernel(function)
-            if mine is None or other is None or mine.structured or mine.kernel != other.kernel:
-                continue
             root = function.root_name
+            if mine is None or mine.structured:
+                continue
+            if root in CPU_SERVES.get(layout, ()):
+                found[str(function.func.name)] = mine
+                continue
+            if other is None or mine.kernel != other.kernel:
+                continue
             if (root in DENSE) if layout == "" else (root not in EXCEPT[layout]):
                 found[str(function.func.name)] = mine
     return kernels

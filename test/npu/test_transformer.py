@@ -36,6 +36,74 @@ def test_encoder_layer(options, mask):
     compare(layer, lambda module, device: module(x.to(device), **{name: value.to(device) for name, value in given.items()}).cpu())
 
 
+@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"activation": "gelu"}], ids=str)
+@pytest.mark.parametrize("lengths", [(5, 3, 4), (2, 2, 2), (1, 5, 5)], ids=str)
+def test_encoder_packs_padded_sequences(options, lengths):
+    """With a mask of padding at the ends torch makes nested tensors of the batch."""
+    x, padding = torch.randn(3, 5, 16), torch.arange(5) >= torch.tensor(lengths).unsqueeze(1)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, **options), 2, norm=nn.LayerNorm(16))
+    compare(encoder, lambda module, device: module(x.to(device), src_key_padding_mask=padding.to(device)).cpu())
+
+
+def test_encoder_with_gaps_in_the_mask():
+    """Such a batch cannot be packed: the padded tensors are computed with."""
+    x, padding = torch.randn(2, 4, 16), torch.tensor([[False, True, False, True], [True, False, False, False]])
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 1)
+    compare(encoder, lambda module, device: module(x.to(device), src_key_padding_mask=padding.to(device)).cpu())
+
+
+@pytest.mark.parametrize("need_weights, average", [(False, True), (True, True), (True, False)])
+def test_attention_of_nested_tensors(need_weights, average):
+    parts = [torch.randn(n, 16) for n in (4, 2, 5)]
+
+    def call(module, device):
+        x = torch.nested.nested_tensor([part.to(device) for part in parts])
+        result, weights = module(x, x, x, need_weights=need_weights, average_attn_weights=average)
+        return [part.cpu() for part in result.unbind()] + ([] if weights is None else [weights.cpu()])
+
+    compare(nn.MultiheadAttention(16, 4, batch_first=True), call)
+
+
+def test_nested_tensors_are_packed_and_padded():
+    x, kept = torch.randn(3, 5, 4), torch.arange(5) < torch.tensor([[5], [3], [4]])
+    packed = torch._nested_tensor_from_mask(x.npu(), kept.npu())
+    for part, whole, keep in zip(packed.unbind(), x, kept):
+        assert torch.equal(part.cpu(), whole[keep])
+    assert torch.equal(packed.to_padded_tensor(0.0).cpu(), x * kept.unsqueeze(-1))
+    assert torch.equal(packed.to_padded_tensor(-1.0, (3, 6, 4)).cpu()[:, 5], torch.full((3, 4), -1.0))
+    assert torch._nested_tensor_from_mask_left_aligned(x.npu(), kept.npu())
+    assert not torch._nested_tensor_from_mask_left_aligned(x.npu(), kept.flip(1).npu())
+    with pytest.raises(RuntimeError, match="left-aligned"):
+        torch._nested_tensor_from_mask(x.npu(), kept.flip(1).npu())
+    weight, bias = torch.rand(4), torch.rand(4)
+    for part, whole, keep in zip(nn.functional.layer_norm(packed, (4,), weight.npu(), bias.npu()).unbind(), x, kept):
+        torch.testing.assert_close(part.cpu(), nn.functional.layer_norm(whole[keep], (4,), weight, bias))
+
+
+@pytest.mark.parametrize("longest", [3, 4, 6])
+def test_jagged_tensors_are_padded_and_packed(longest):
+    values, offsets = torch.randn(9, 2), torch.tensor([0, 4, 4, 7, 9])
+
+    def run(device):
+        given, ends = values.to(device), offsets.to(device)
+        padded = torch.ops.aten._jagged_to_padded_dense_forward(given, [ends], [longest], -2.0)
+        packed = torch.ops.aten._padded_dense_to_jagged_forward(padded, [ends], 9) if longest > 3 else padded
+        return padded.cpu(), packed.cpu()
+
+    for actual, expected in zip(run("npu"), run("cpu")):
+        assert torch.equal(actual, expected)
+
+
+def test_jagged_tensors_of_two_ragged_dimensions():
+    """The CPU has one only. The first batch has parts of 1 and 3 rows, the second one of 4."""
+    values, ends = torch.randn(8, 2), [torch.tensor([0, 2, 3], device="npu"), torch.tensor([0, 1, 4, 8], device="npu")]
+    expected = torch.full((2, 2, 4, 2), 0.5)
+    expected[0, 0, :1], expected[0, 1, :3], expected[1, 0] = values[:1], values[1:4], values[4:]
+    padded = torch.ops.aten._jagged_to_padded_dense_forward(values.npu(), ends, [2, 4], 0.5)
+    assert torch.equal(padded.cpu(), expected)
+    assert torch.equal(torch.ops.aten._padded_dense_to_jagged_forward(padded, ends, 8).cpu(), values)
+
+
 @pytest.mark.parametrize("need_weights, average", [(False, True), (True, True), (True, False)])
 @pytest.mark.parametrize("same", [True, False])
 def test_attention(need_weights, average, same):
