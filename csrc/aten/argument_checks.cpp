@@ -33,6 +33,17 @@ OutSpec distances(const at::Tensor& x1, const at::Tensor& x2) {
   return shaped(x1, cdist_sizes(x1, x2));
 }
 
+OutSpec extreme(const at::Tensor& self, const char* op) {
+  TORCH_CHECK(self.numel() > 0, op, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+  return shaped(self, {});
+}
+
+const at::Tensor& factor(const at::Tensor& second, const at::Tensor& first) {
+  TORCH_CHECK(second.scalar_type() == first.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", first.dtype(), " != ",
+              second.dtype());
+  return second;
+}
+
 OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at::Tensor& out) {
   TORCH_CHECK(at::isFloatingType(real.scalar_type()) && real.scalar_type() != at::kBFloat16 && at::isFloatingType(imaginary.scalar_type()) &&
                   imaginary.scalar_type() != at::kBFloat16,

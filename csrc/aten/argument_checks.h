@@ -22,6 +22,12 @@ OutSpec layer_normed(const at::Tensor& input, at::IntArrayRef normalized_shape, 
                      const std::optional<at::Tensor>& bias);
 OutSpec unpooled(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t rank);
 
+// min and max of all elements: there has to be one.
+OutSpec extreme(const at::Tensor& self, const char* op);
+
+// The second factor of a product, of the first one's dtype.
+const at::Tensor& factor(const at::Tensor& second, const at::Tensor& first);
+
 // eye: a matrix of n rows and m columns.
 OutSpec eyed(const at::Tensor& out, int64_t n, int64_t m);
 OutSpec traced(const at::Tensor& self);

@@ -32,6 +32,10 @@ std::vector<int64_t> output_sizes(const at::Tensor& input, const at::Tensor& wei
 at::Tensor convolution_overrideable(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                                     at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                                     bool transposed, at::IntArrayRef output_padding, int64_t groups) {
+  TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (", weight.toString(),
+              ") should be the same");
+  TORCH_CHECK(!bias || !bias->defined() || bias->scalar_type() == input.scalar_type(), "Input type (", input.toString(), ") and bias type (",
+              bias->toString(), ") should be the same");
   const auto sizes = output_sizes(input, weight, stride, padding, dilation, transposed, output_padding, groups);
   auto output = empty_like_with(input, sizes, std::nullopt, output_format(input, weight));
   op::run(aclnnConvolution, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output,

@@ -4,6 +4,7 @@
 // The host may free or change pageable memory as soon as copy_ returns, so a copy from or to it waits
 // for the stream. Pinned memory with non_blocking=True does not wait: the host allocator is told which
 // stream uses the block and does not hand it out again before.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
@@ -115,6 +116,8 @@ void copy_into(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) 
   const bool to_npu = to.is_privateuseone(), from_npu = from.is_privateuseone();
   if (to_npu && from_npu) {
     if (to.device() == from.device()) {
+      at::assert_no_internal_overlap(to);
+      at::assert_no_partial_overlap(to, from);
       copy_on_device(to, from);
     } else {
       copy_between_devices(to, from.expand(to.sizes()));

@@ -117,3 +117,33 @@ def test_a_refusal_found_in_the_queue_is_told_once():
         raise AssertionError("softmax of int64 was computed")
     torch.npu.synchronize()
     assert (good + 1).tolist() == [2, 2, 2] and after.tolist() == [2, 2, 2]
+
+
+def test_operators_that_are_particular():
+    """What OpInfo's error inputs do not have: factors of two dtypes, nothing to reduce, memory that overlaps."""
+    def ones(*sizes, dtype=torch.float32):
+        return torch.ones(sizes, dtype=dtype, device="npu")
+
+    half = torch.half
+    line = ones(5)
+    cases = [
+        ("same dtype", lambda: torch.mm(ones(2, 2), ones(2, 2, dtype=half))),
+        ("same dtype", lambda: torch.bmm(ones(1, 2, 2), ones(1, 2, 2, dtype=half))),
+        ("same dtype", lambda: torch.baddbmm(ones(1, 2, 2), ones(1, 2, 2), ones(1, 2, 2, dtype=half))),
+        ("same dtype", lambda: torch.addbmm(ones(2, 2), ones(1, 2, 2), ones(1, 2, 2, dtype=half))),
+        ("same dtype", lambda: torch.nn.functional.linear(ones(2, 2), ones(2, 2, dtype=half))),
+        ("should be the same", lambda: torch.nn.functional.conv2d(ones(1, 1, 3, 3), ones(1, 1, 2, 2, dtype=half))),
+        ("should be the same", lambda: torch.nn.functional.conv2d(ones(1, 1, 3, 3), ones(1, 1, 2, 2), ones(1, dtype=half))),
+        ("Expected reduction dim", lambda: ones(0).max()),
+        ("Expected reduction dim", lambda: ones(0, 3).min()),
+        ("refer to a single memory location", lambda: line[1:].copy_(line[:-1])),
+        ("single memory location", lambda: ones(1).expand(3).copy_(ones(3))),
+    ]
+    for message, call in cases:
+        try:
+            call()
+        except RuntimeError as error:
+            assert message in str(error), error
+        else:
+            raise AssertionError(f"no error: {message}")
+    torch.npu.synchronize()
