@@ -15,6 +15,7 @@ namespace softcann::op {
 namespace {
 
 constexpr int64_t stretch = 256;  // outputs computed together; they stay in the nearest cache
+constexpr int64_t fewest_lanes = 8;
 constexpr int64_t most_taps = 32;  // in a row of the window
 constexpr int64_t work_of_a_thread = 1 << 15;  // comparisons
 using Best = std::array<float, stretch>;
@@ -119,7 +120,8 @@ bool max_pool(const at::Tensor& input, const PoolWindow& window, const at::Tenso
   if (input.scalar_type() != at::kFloat || out.scalar_type() != at::kFloat || input.dim() != out.dim() || out.numel() == 0) return false;
   if (!input.is_contiguous() || !out.is_contiguous() || !indices.is_contiguous() || indices.sizes() != out.sizes()) return false;
   const Plane plane{input.size(-2), input.size(-1), out.size(-2), out.size(-1)};
-  if (window.kernel_w > most_taps || plane.height * plane.width > std::numeric_limits<int32_t>::max()) return false;
+  // Narrower outputs leave lanes empty, and the preparations of a row are for few.
+  if (plane.out_width < fewest_lanes || window.kernel_w > most_taps || plane.height * plane.width > std::numeric_limits<int32_t>::max()) return false;
   if (indices.scalar_type() == at::kLong) {
     pool_planes<int64_t>(input, plane, window, out, indices);
   } else if (indices.scalar_type() == at::kInt) {
