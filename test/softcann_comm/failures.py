@@ -11,9 +11,11 @@ from communicators import total
 from hccl import Buffer
 
 
-def broken(comm, code, *texts):
-    """Waits for the default stream, which must fail with all of the texts; then the communicator tells the same."""
+def broken(comm, code, call, *texts):
+    """Calls a collective, then waits for the default stream: one of the two must fail with all of the texts, and the
+    communicator tells the same. The call itself is refused where the failure was known before it was made."""
     try:
+        call()
         hccl.synchronize()
     except hccl.HcclError as error:
         found = str(error)
@@ -37,36 +39,36 @@ def mismatch(place, what):
     large = Buffer(np.zeros(50000, np.float32))
     count, dtype = 40000, "float32"
     if what == "count":
-        comm.all_reduce(large, large, count + odd, dtype)
+        call = lambda: comm.all_reduce(large, large, count + odd, dtype)
         texts = ["40000 float32", "40001 float32", f"rank {place.size - 1} calls"]
     elif what == "small":
-        comm.all_reduce(large, large, 1 + odd, dtype)
+        call = lambda: comm.all_reduce(large, large, 1 + odd, dtype)
         texts = ["HcclAllReduce of 1 float32", "HcclAllReduce of 2 float32"]
     elif what == "dtype":
-        comm.all_gather(large, large, 10, "int32" if odd else "float32")
+        call = lambda: comm.all_gather(large, large, 10, "int32" if odd else "float32")
         texts = ["10 int32", "10 float32"]
     elif what == "op":
-        comm.all_reduce(large, large, count, dtype, hccl.MAX if odd else hccl.SUM)
+        call = lambda: comm.all_reduce(large, large, count, dtype, hccl.MAX if odd else hccl.SUM)
         texts = ["sum", "max"]
     elif what == "root":
-        comm.reduce(large, large, count, dtype, hccl.SUM, 1 if odd else 0)
+        call = lambda: comm.reduce(large, large, count, dtype, hccl.SUM, 1 if odd else 0)
         texts = ["root 0", "root 1"]
     elif what == "order":
-        (comm.barrier if odd else lambda: comm.all_reduce(large, large, count, dtype))()
+        call = comm.barrier if odd else lambda: comm.all_reduce(large, large, count, dtype)
         texts = ["HcclBarrier", "HcclAllReduce of 40000 float32, sum"]
     elif what == "parts":
         counts = [9000] * place.size
         if odd:
             counts[0] = 9001
-        comm.all_to_all_v(large, [9000] * place.size, [0] * place.size, large, counts, [10000] * place.size, dtype)
+        call = lambda: comm.all_to_all_v(large, [9000] * place.size, [0] * place.size, large, counts, [10000] * place.size, dtype)
         texts = [f"rank 0 sends 9000 elements to rank {place.size - 1}, which expects 9001"]
     elif what == "message":
         if place.rank == 0:
-            comm.send(large, 30000, dtype, 1)
+            call = lambda: comm.send(large, 30000, dtype, 1)
         else:
-            comm.receive(large, 30001, dtype, 0)
+            call = lambda: comm.receive(large, 30001, dtype, 0)
         texts = ["rank 0 sends 30000 float32 to rank 1, which expects 30001 float32"]
-    broken(comm, hccl.E_PARA, *texts)
+    broken(comm, hccl.E_PARA, call, *texts)
     comm.destroy()
 
 
@@ -84,15 +86,15 @@ def killed(place, how):
                 if _ == 20:
                     os.kill(os.getpid(), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
-    if how == "message":
-        comm.receive(large, 1 << 20, "float32", place.size - 1)
-    else:
-        for _ in range(200):
-            try:
+
+    def call():
+        if how == "message":
+            comm.receive(large, 1 << 20, "float32", place.size - 1)
+        else:
+            for _ in range(200):
                 comm.all_reduce(large, large, (1 << 20) if how == "in flight" else 1, "float32")
-            except hccl.HcclError:
-                break  # it is known already
-    broken(comm, hccl.E_REMOTE, f"rank {place.size - 1} ", "has ended")
+
+    broken(comm, hccl.E_REMOTE, call, f"rank {place.size - 1} ", "has ended")
     comm.destroy()
     print("told")
 
@@ -108,8 +110,7 @@ def left(place):
         return
     hccl.synchronize()
     assert value.read()[0] == 1
-    comm.all_reduce(value, value, 1, "int32")
-    broken(comm, hccl.E_REMOTE, "rank 1 has destroyed the communicator")
+    broken(comm, hccl.E_REMOTE, lambda: comm.all_reduce(value, value, 1, "int32"), "rank 1 has destroyed the communicator")
     comm.destroy()
 
 
@@ -141,8 +142,8 @@ def stopped(place):
     os.kill(other, signal.SIGSTOP)
     try:
         large = Buffer(np.zeros(50000, np.float32))
-        comm.all_reduce(large, large, 50000, "float32")
-        broken(comm, hccl.E_TIMEOUT, "HcclAllReduce of 50000 float32, sum (call 0)", "rank(s) 1 did not come to rank 0 within 1 s")
+        broken(comm, hccl.E_TIMEOUT, lambda: comm.all_reduce(large, large, 50000, "float32"),
+               "HcclAllReduce of 50000 float32, sum (call 0)", "rank(s) 1 did not come to rank 0 within 1 s")
     finally:
         os.kill(other, signal.SIGCONT)
     place.put("over")
