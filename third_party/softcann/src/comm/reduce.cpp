@@ -10,6 +10,7 @@
 
 #include "comm/control.h"
 #include "companions/half.h"
+#include "rt/bulk.h"
 
 namespace softcann {
 namespace {
@@ -42,6 +43,12 @@ struct Wrapping<Int128> {
 };
 
 using Kernel = void (*)(const char* const* from, uint32_t sources, char* const* to, uint32_t targets, uint64_t count);
+
+// The results are more than a cache holds and none lies where a source does, whose lines would be in the cache anyway.
+bool is_bulk(const char* const* from, uint32_t sources, char* const* to, uint32_t targets, uint64_t bytes) {
+  if (bytes < kBulkBytes) return false;
+  return std::none_of(to, to + targets, [&](const char* target) { return std::find(from, from + sources, target) != from + sources; });
+}
 
 namespace portable {
 #include "comm/reduce_kernels.inl"

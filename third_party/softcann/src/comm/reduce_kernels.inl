@@ -79,8 +79,9 @@ void reduce_block(T* out, const T* const* from, uint32_t sources, uint64_t count
 template <HcclReduceOp Op, class T>
 void reduce_all(const char* const* from, uint32_t sources, char* const* to, uint32_t targets, uint64_t count) {
   const T* at[kMaxRanks];
+  const bool bulk = is_bulk(from, sources, to, targets, count * sizeof(T));
   if constexpr (kWide<T>) {
-    if (sources == 2 && targets == 2) {
+    if (sources == 2 && targets == 2 && !bulk) {
       return combine_for_both<Op>(reinterpret_cast<T*>(to[0]), reinterpret_cast<T*>(to[1]),
           reinterpret_cast<const T*>(from[0]), reinterpret_cast<const T*>(from[1]), count);
     }
@@ -88,6 +89,15 @@ void reduce_all(const char* const* from, uint32_t sources, char* const* to, uint
   for (uint64_t first = 0; first < count; first += kBlock) {
     const uint64_t length = std::min(kBlock, count - first);
     for (uint32_t k = 0; k < sources; ++k) at[k] = reinterpret_cast<const T*>(from[k]) + first;
+    if (bulk) {
+      alignas(64) T block[kBlock];
+      for (uint32_t k = 0; k < sources; ++k) {
+        for (size_t line = 0; line < sizeof block; line += kCacheLine) __builtin_prefetch(reinterpret_cast<const char*>(at[k] + length) + line);
+      }
+      reduce_block<Op>(block, at, sources, length);
+      for (uint32_t j = 0; j < targets; ++j) stream_bytes(reinterpret_cast<T*>(to[j]) + first, block, length * sizeof(T));
+      continue;
+    }
     T* out = reinterpret_cast<T*>(to[0]) + first;
     reduce_block<Op>(out, at, sources, length);
     for (uint32_t j = 1; j < targets; ++j) std::memcpy(reinterpret_cast<T*>(to[j]) + first, out, length * sizeof(T));

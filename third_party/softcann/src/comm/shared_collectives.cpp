@@ -4,6 +4,7 @@
 
 #include "comm/reduce.h"
 #include "comm/shared_transport.h"
+#include "rt/bulk.h"
 
 namespace softcann {
 namespace {
@@ -47,7 +48,10 @@ void share_of(uint64_t count, size_t item, uint32_t index, uint32_t shares, uint
 }
 
 void copy(char* to, const char* from, uint64_t bytes) {
-  if (bytes != 0 && to != from) std::memmove(to, from, bytes);
+  if (bytes == 0 || to == from) return;
+  const bool apart = to + bytes <= from || from + bytes <= to;
+  if (apart) return copy_bytes(to, from, bytes);
+  std::memmove(to, from, bytes);
 }
 
 }  // namespace

@@ -29,22 +29,24 @@ void stream_lines(char* dst, const char* src, size_t lines) {
 
 }  // namespace
 
-void copy_bytes(void* dst, const void* src, size_t count) {
+void stream_bytes(void* dst, const void* src, size_t count) {
 #ifdef __SSE2__
+  auto* to = static_cast<char*>(dst);
+  const auto* from = static_cast<const char*>(src);
+  const size_t head = std::min<size_t>(count, -reinterpret_cast<uintptr_t>(to) % kLine);
+  const size_t lines = (count - head) / kLine, done = head + lines * kLine;
+  std::memcpy(to, from, head);
+  stream_lines(to + head, from + head, lines);
+  std::memcpy(to + done, from + done, count - done);
+#else
+  std::memcpy(dst, src, count);
+#endif
+}
+
+void copy_bytes(void* dst, const void* src, size_t count) {
   // The C library streams too, from a size on, but by several pages at once, which takes thrice the time where the source has
   // small pages and the two start at different places in theirs.
-  if (count >= kBulkBytes) {
-    auto* to = static_cast<char*>(dst);
-    const auto* from = static_cast<const char*>(src);
-    const size_t head = -reinterpret_cast<uintptr_t>(to) % kLine;
-    const size_t lines = (count - head) / kLine, done = head + lines * kLine;
-    std::memcpy(to, from, head);
-    stream_lines(to + head, from + head, lines);
-    std::memcpy(to + done, from + done, count - done);
-    return;
-  }
-#endif
-  std::memcpy(dst, src, count);
+  count >= kBulkBytes ? stream_bytes(dst, src, count) : static_cast<void>(std::memcpy(dst, src, count));
 }
 
 void fill_bytes(void* dst, const Pattern& pattern, size_t count) {
