@@ -32,7 +32,7 @@ def entries():
             how, gradient = "composed", "loop" not in entry["composed"]
         else:
             how, gradient = "native: " + (", ".join(operators) or entry["reason"]), "grad" in entry
-        yield name, how, gradient
+        yield name.removesuffix(".out"), how, gradient
 
 
 def page():

@@ -39,7 +39,7 @@ def parameter(text):
 
 
 def result(text):
-    parts = [part.strip() for part in text.strip("()").split(",")] if text.startswith("(") else [text]
+    parts = [part.strip() for part in text[1:-1].split(",")] if text.startswith("(") else [text]
     types = []
     for part in parts:
         name, is_list = re.fullmatch(r"(\w+)(?:\([^)]*\))?(\[\])?(?: \w+)?", part).groups()
@@ -52,7 +52,12 @@ def functions():
     found = collections.defaultdict(list)
     for entry in yaml.safe_load((ROOT / "codegen" / "custom_ops.yaml").read_text()):
         name, arguments, returned = SCHEMA.fullmatch(" ".join(entry["op"].split())).groups()
-        arguments = [parameter(part) for part in re.split(r", (?![^(\[]*[)\]])", arguments)] if arguments else []
+        arguments = re.split(r", (?![^(\[]*[)\]])", arguments) if arguments else []
+        if ".out(" in entry["op"]:   # in Python one argument for all that is written
+            written = arguments[arguments.index("*") + 1:]
+            arguments = [parameter(part) for part in arguments[:-len(written)]] + [f"out: Tuple[{', '.join(['Tensor'] * len(written))}]"]
+        else:
+            arguments = [parameter(part) for part in arguments]
         found[name].append(f"def {name}({', '.join(arguments)}) -> {result(returned)}: ...")
     return found
 

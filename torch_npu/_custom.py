@@ -47,14 +47,25 @@ def operators():
     return found
 
 
+def _written(overload):
+    """The names of the arguments that an overload "out" writes to."""
+    return [argument.name for argument in overload._schema.arguments if argument.is_out]
+
+
 def _make(name):
     """The operator as a Python function, with the reference's docstring and signature."""
     from torch_npu import _reference as references
 
     packet = getattr(torch.ops.npu, name)
     takes_self = any("Tensor self" in schema or ") self" in schema for _, schema, _ in operators()[name])
+    results = next((_written(packet.out) for overload, _, _ in operators()[name] if overload == name + ".out"), ())
 
     def function(*args, **kwargs):
+        if results and "out" in kwargs:
+            out = kwargs.pop("out")
+            if len(out) != len(results):
+                raise TypeError(f"{name}: out is ({', '.join(results)}), but got {len(out)} tensors")
+            kwargs.update(zip(results, out))
         if takes_self and "input" in kwargs:  # what self was called in Python before
             kwargs["self"] = kwargs.pop("input")
         return packet(*args, **kwargs)

@@ -11,6 +11,16 @@ def _boxes(count, dtype):
     return torch.cat([corner, corner + 1 + torch.rand(count, 2) * 15], 1).to(dtype)
 
 
+def _rotated(count, dtype):
+    return torch.cat([torch.rand(count, 2) * 20, 1 + torch.rand(count, 2) * 15, torch.rand(count, 1) * 360 - 180], 1).to(dtype)
+
+
+def _adam(dtype, *numbers, extra=()):
+    """The arguments of a step, and what it writes: a parameter and its moments."""
+    out = (randn(3, 5, dtype=dtype), randn(3, 5, dtype=dtype), torch.rand(3, 5).to(dtype))
+    return _call(*numbers, randn(3, 5, dtype=dtype), *extra, out=out)
+
+
 def _moe_rows(tokens, k):
     return torch.arange(tokens * k, dtype=torch.int32).view(k, tokens).t().contiguous()
 
@@ -193,6 +203,13 @@ CASES = {
     "npu_nms_with_mask": [lambda d: _call(torch.cat([_boxes(6, d), torch.rand(6, 1).sort(0, True).values.to(d)], 1), 0.2)],
     "npu_nms_v4": [lambda d: _call(_boxes(8, d), torch.rand(8).to(d), 5, torch.tensor(0.3), torch.tensor(0.1)),
                    lambda d: _call(_boxes(8, d), torch.rand(8).to(d), 5, torch.tensor(0.1), torch.tensor(0.4), True)],
+    "npu_rotated_iou": [lambda d: _call(_rotated(8, d).view(2, 4, 5), _rotated(6, d).view(2, 3, 5)),
+                        lambda d: _call(_rotated(4, d).view(1, 4, 5), _rotated(4, d).view(1, 4, 5), False, 1, False)],
+    "npu_nms_rotated": [lambda d: _call(_rotated(9, d), torch.rand(9).to(d), 0.2),
+                        lambda d: _call(_rotated(9, d), torch.rand(9).to(d), 0.1, 0.3, 2)],
+    "npu_apply_adam": [lambda d: _adam(d, 0.9 ** 3, 0.99 ** 3, 0.1, 0.9, 0.99, 1e-4, extra=(False, nesterov)) for nesterov in (False, True)],
+    "npu_apply_adam_w": [lambda d: _adam(d, 0.9 ** 3, 0.99 ** 3, 0.1, 0.01, 0.9, 0.99, 1e-4, extra=(None, False, True)),
+                         lambda d: _adam(d, 0.9, 0.99, 0.1, 0.0, 0.9, 0.99, 1e-4, extra=(torch.rand(3, 5).to(d), True, False))],
     "npu_roi_align": [lambda d: _call(randn(2, 3, 8, 8, dtype=d), torch.tensor([[0, 1.0, 1, 6, 5], [1, 0, 0, 7, 7]]), 0.5, 2, 3, 2, 0)],
     "npu_dropout_backward": [lambda d: _call(randn(10, 13, dtype=d), torch.randint(0, 256, (32,), dtype=torch.uint8), 0.3)],
     "npu_dropout_do_mask": [lambda d: _call(randn(10, 13, dtype=d), torch.randint(0, 256, (32,), dtype=torch.uint8), 0.3)],

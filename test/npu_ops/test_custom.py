@@ -194,6 +194,67 @@ def test_attention_dropout_repeats_in_backward():
     torch.testing.assert_close((v * v.grad).sum(), out.square().sum(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_adam_w_is_torchs(device, amsgrad):
+    torch.manual_seed(3)
+    weight = torch.randn(7, 3, dtype=torch.float64, requires_grad=True)
+    var, m, v = weight.detach().clone().to(device), torch.zeros(7, 3).double().to(device), torch.zeros(7, 3).double().to(device)
+    most = torch.zeros_like(v)
+    optimizer = torch.optim.AdamW([weight], lr=0.05, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1, amsgrad=amsgrad)
+    for step in range(1, 6):
+        weight.grad = torch.randn(7, 3, dtype=torch.float64) / step
+        optimizer.step()
+        results = torch_npu.npu_apply_adam_w(0.8 ** step, 0.95 ** step, 0.05, 0.1, 0.8, 0.95, 1e-3, weight.grad.to(device), most,
+                                             amsgrad, False, out=(var, m, v))
+        assert [t.data_ptr() for t in results] == [t.data_ptr() for t in (var, m, v)]
+    torch.testing.assert_close(var.cpu(), weight.detach())
+    with pytest.raises(RuntimeError, match="amsgrad needs max_grad_norm"):
+        torch_npu.npu_apply_adam_w(0.9, 0.9, 0.1, 0.0, 0.9, 0.9, 1e-3, var, None, True, False, out=(var, m, v))
+    with pytest.raises(TypeError, match=r"out is \(var, m, v\), but got 2"):
+        torch_npu.npu_apply_adam_w(0.9, 0.9, 0.1, 0.0, 0.9, 0.9, 1e-3, var, None, False, False, out=(var, m))
+
+
+def covered(box, points):
+    """Which points lie in a rotated box."""
+    x, y, width, height, angle = box.tolist()
+    turn = torch.tensor(angle).deg2rad()
+    dx, dy = points[:, 0] - x, points[:, 1] - y
+    along, across = dx * turn.cos() + dy * turn.sin(), dy * turn.cos() - dx * turn.sin()
+    return (along.abs() <= width / 2) & (across.abs() <= height / 2)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_rotated_iou_counts_points(device):
+    torch.manual_seed(4)
+    boxes = torch.cat([4 + torch.rand(12, 2) * 3, 1 + torch.rand(12, 2) * 4, torch.rand(12, 1) * 720 - 360], 1)
+    boxes[0] = boxes[1]                                    # equal
+    boxes[2] = torch.tensor([5.0, 5.0, 4.0, 2.0, 30.0])    # one inside the other, turned alike
+    boxes[3] = torch.tensor([5.0, 5.0, 2.0, 1.0, 30.0])
+    boxes[4] = torch.tensor([100.0, 5.0, 2.0, 1.0, 30.0])  # far away
+    boxes[5] = torch.tensor([5.0, 5.0, 0.0, 1.0, 30.0])    # empty
+    line = torch.arange(0.0, 12.0, 0.02)
+    points = torch.cartesian_prod(line, line)
+    inside = torch.stack([covered(box, points) for box in boxes]).double()
+    both = inside @ inside.t()
+    whole = inside.sum(1)[:, None] + inside.sum(1) - both
+    expected = torch.where(whole > 0, both / whole.clamp(min=1), 0).float()
+    found = torch_npu.npu_rotated_iou(boxes.unsqueeze(0).to(device), boxes.unsqueeze(0).to(device))[0].cpu()
+    live = [i for i in range(12) if i not in (4, 5)]
+    torch.testing.assert_close(found[live][:, live], expected[live][:, live], rtol=0, atol=0.01)
+    assert (found[live][:, live].diagonal() - 1).abs().max() < 1e-4
+    assert found[4, live].max() < 1e-6 and found[5].max() < 1e-6
+    corners = torch.cat([boxes[:, :2] - boxes[:, 2:4] / 2, boxes[:, :2] + boxes[:, 2:4] / 2, boxes[:, 4:]], 1).unsqueeze(0)
+    torch.testing.assert_close(torch_npu.npu_rotated_iou(corners.to(device), corners.to(device), True)[0].cpu(), found, rtol=1e-3, atol=1e-4)
+
+
+def test_nms_rotated_keeps_the_best():
+    boxes = torch.tensor([[5.0, 5, 4, 2, 0], [5, 5, 4, 2, 5], [5, 5, 4, 2, 90], [50, 5, 4, 2, 0]]).npu()
+    chosen, count = torch_npu.npu_nms_rotated(boxes, torch.tensor([0.5, 0.9, 0.8, 0.1]).npu(), 0.5)
+    assert chosen.tolist() == [1, 2, 3] and count.tolist() == [3] and chosen.dtype == torch.int32
+    assert torch_npu.npu_nms_rotated(boxes, torch.tensor([0.5, 0.9, 0.8, 0.1]).npu(), 0.5, 0.2, 1)[0].tolist() == [1]
+
+
 def test_input_is_self():
     x = torch.randn(2, 8).npu()
     assert torch.equal(torch_npu.npu_swiglu(input=x), torch_npu.npu_swiglu(x))

@@ -1,0 +1,46 @@
+"""Steps of optimizers that take the moments of their tensors and the powers of beta from the caller."""
+
+import torch
+
+__all__ = ["npu_apply_adam_out", "npu_apply_adam_w_out"]
+
+
+def _advance(moment, decay, value):
+    moment.mul_(decay).add_(value.to(moment.dtype), alpha=1 - decay)
+
+
+def npu_apply_adam_out(beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, use_locking, use_nesterov, *, var, m, v):
+    """A step of Adam, in place, called with ``out=(var, m, v)``: the parameter and its two moments, of ``grad``'s shape.
+
+    ``beta1_power`` and ``beta2_power``: beta1 and beta2 to the power of the number of the step, from 1. With
+    ``use_nesterov`` the first moment is looked ahead by one step. ``use_locking`` changes nothing. Returns (var, m, v).
+    Source: D. Kingma and J. Ba, Adam: A Method for Stochastic Optimization, 2014, in the form at the end of section 2.
+    """
+    _advance(m, beta1, grad)
+    _advance(v, beta2, grad * grad)
+    rate = lr * (1 - beta2_power) ** 0.5 / (1 - beta1_power)
+    first = m * beta1 + grad * (1 - beta1) if use_nesterov else m
+    var.sub_(rate * first / (v.sqrt() + epsilon))
+    return var, m, v
+
+
+def npu_apply_adam_w_out(beta1_power, beta2_power, lr, weight_decay, beta1, beta2, epsilon, grad, max_grad_norm, amsgrad, maximize,
+                         *, var, m, v):
+    """A step of AdamW, in place, called with ``out=(var, m, v)``: the parameter and its two moments, of ``grad``'s shape.
+
+    ``beta1_power`` and ``beta2_power``: beta1 and beta2 to the power of the number of the step, from 1. With ``amsgrad``,
+    ``max_grad_norm`` holds the greatest second moment so far and is brought up to date; with ``maximize`` the step goes up
+    the gradient. Returns (var, m, v). Errors: ``amsgrad`` without ``max_grad_norm``.
+    Source: I. Loshchilov and F. Hutter, Decoupled Weight Decay Regularization, 2017; as torch.optim.AdamW.
+    """
+    if amsgrad and max_grad_norm is None:
+        raise RuntimeError("npu_apply_adam_w: amsgrad needs max_grad_norm, the greatest second moment so far")
+    gradient = -grad if maximize else grad
+    var.mul_(1 - lr * weight_decay)
+    _advance(m, beta1, gradient)
+    _advance(v, beta2, gradient * gradient)
+    second = v
+    if amsgrad:
+        second = max_grad_norm.copy_(torch.maximum(max_grad_norm, v))
+    var.sub_(lr / (1 - beta1_power) * m / ((second / (1 - beta2_power)).sqrt() + epsilon))
+    return var, m, v
