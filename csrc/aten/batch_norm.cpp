@@ -48,6 +48,11 @@ Three normalize(const at::Tensor& input, const Optional& weight, const Optional&
                 const Optional& running_var, bool training, double momentum, double eps) {
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '", input.scalar_type(), "'");
   TORCH_CHECK(input.dim() >= 2, "Expected at least 2 input dimensions, but got ", input.dim());
+  for (const Optional* each : {&weight, &bias, &running_mean, &running_var}) {
+    if (!*each || !(*each)->defined()) continue;
+    TORCH_CHECK(((*each)->scalar_type() == at::kDouble) == (input.scalar_type() == at::kDouble), "batch_norm: mixed dtypes: the input is ",
+                input.scalar_type(), ", but a factor or statistic is ", (*each)->scalar_type());
+  }
   const int64_t channels = training ? input.size(1) : 0;
   auto out = make(like(input));
   auto mean = empty_like_with(input, {channels}, stats_type(input));

@@ -97,6 +97,7 @@ void hypot_kernel(const at::Tensor& self, const at::Tensor& other, const at::Ten
 // The neighbour's bits, read as an integer, differ by one: floats of one sign are ordered as their bits are.
 void nextafter_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   const auto [from, to] = promoted(self, other, out);
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(from.scalar_type()), "\"nextafter\" not implemented for '", from.scalar_type(), "'");
   const auto layout = layout_of(from.scalar_type());
   const auto sizes = out.sizes();
   const auto a = from.expand(sizes).contiguous(), b = to.expand(sizes).contiguous();

@@ -1,6 +1,7 @@
 """What torch refuses on the CPU is refused on the NPU: OpInfo's error inputs raise the same type of exception."""
 import warnings
 
+import pytest
 import torch
 import torch_npu  # noqa: F401
 
@@ -119,12 +120,30 @@ def test_a_refusal_found_in_the_queue_is_told_once():
     assert (good + 1).tolist() == [2, 2, 2] and after.tolist() == [2, 2, 2]
 
 
+def test_data_without_a_result_leave_the_device_well():
+    """Integers divided by zero, matrices that have no factors: an error as on the CPU, and work goes on."""
+    numbers, zeros = torch.tensor([1, 2], device="npu"), torch.tensor([0, 1], device="npu")
+    many = torch.ones(1 << 20, dtype=torch.int64, device="npu")   # long enough for the queue
+    nan = torch.full((3, 3), float("nan"), device="npu")
+    for message, call in [
+        ("ZeroDivisionError", lambda: numbers // zeros),
+        ("ZeroDivisionError", lambda: numbers % 0),
+        ("ZeroDivisionError", lambda: numbers.fmod_(zeros)),
+        ("ZeroDivisionError", lambda: many // (many - 1)),
+        ("non-finite", lambda: torch.linalg.svd(nan)),
+    ]:
+        with pytest.raises(RuntimeError, match=message):
+            call()
+            torch.npu.synchronize()
+        assert (numbers + 1).tolist() == [2, 3]
+
+
 def test_operators_that_are_particular():
     """What OpInfo's error inputs do not have: factors of two dtypes, nothing to reduce, memory that overlaps."""
     def ones(*sizes, dtype=torch.float32):
         return torch.ones(sizes, dtype=dtype, device="npu")
 
-    half = torch.half
+    half, double = torch.half, torch.double
     line = ones(5)
     cases = [
         ("same dtype", lambda: torch.mm(ones(2, 2), ones(2, 2, dtype=half))),
@@ -134,6 +153,9 @@ def test_operators_that_are_particular():
         ("same dtype", lambda: torch.nn.functional.linear(ones(2, 2), ones(2, 2, dtype=half))),
         ("should be the same", lambda: torch.nn.functional.conv2d(ones(1, 1, 3, 3), ones(1, 1, 2, 2, dtype=half))),
         ("should be the same", lambda: torch.nn.functional.conv2d(ones(1, 1, 3, 3), ones(1, 1, 2, 2), ones(1, dtype=half))),
+        ("mixed dtypes", lambda: torch.nn.functional.batch_norm(ones(2, 3), ones(3, dtype=double), ones(3, dtype=double))),
+        ("mixed dtypes", lambda: torch.nn.functional.batch_norm(ones(2, 3, dtype=double), None, None, ones(3), training=True)),
+        ("not implemented for 'Char'", lambda: torch.nextafter(ones(2, dtype=torch.int8), ones(2, dtype=torch.int8))),
         ("Expected reduction dim", lambda: ones(0).max()),
         ("Expected reduction dim", lambda: ones(0, 3).min()),
         ("refer to a single memory location", lambda: line[1:].copy_(line[:-1])),

@@ -100,7 +100,13 @@ aclError report(const aclOpExecutor& executor, const char* cause, aclError code 
 // Note [Dtypes without a kernel]
 // CANN knows in phase 1 which dtypes an operator takes; ATen's kernels know it when they run. Where one runs in its own launch,
 // the launch is refused, as phase 1 would have. In a queue it is too late for that: whoever waits for the stream is told, once.
-// Either way the stream stays well, since no kernel ran.
+// Either way the stream stays well, since no kernel ran. So it does after data that the hardware would compute some number from,
+// where ATen's kernels give up: integers divided by zero, a matrix that has no such factors.
+bool leaves_stream_well(const c10::Error& error) {
+  return dynamic_cast<const c10::NotImplementedError*>(&error) != nullptr || dynamic_cast<const c10::LinAlgError*>(&error) != nullptr ||
+      std::strcmp(error.what_without_backtrace(), "ZeroDivisionError") == 0;
+}
+
 aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
   const OpInfo& info = *executor.op;
   try {
@@ -112,13 +118,12 @@ aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
     check_outputs(executor);
     if (saturates && !moves_nonfinite) saturate_results(executor);
     return ACL_SUCCESS;
-  } catch (const c10::NotImplementedError& error) {
+  } catch (const c10::Error& error) {
+    if (!leaves_stream_well(error)) return report(executor, error.what_without_backtrace());
     if (!in_own_phase2) return report(executor, error.what_without_backtrace(), kRefused);
     fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(executor).c_str(), error.what_without_backtrace());
     this_thread.refused = true;
     return ACL_SUCCESS;
-  } catch (const c10::Error& error) {
-    return report(executor, error.what_without_backtrace());
   } catch (const std::exception& error) {
     return report(executor, error.what());
   } catch (...) {

@@ -29,8 +29,7 @@ struct Task {
   const char* name = "";
 };
 
-// What a task returns that did nothing because its arguments were wrong: aclnn's code for that. The stream tells it once and
-// goes on.
+// What a task returns whose arguments were wrong, but nothing else: aclnn's code for that. The stream tells it once and goes on.
 inline constexpr aclError kRefused = 161002;
 
 // Runs `task` after everything that was submitted to `stream` before (nullptr: the current context's default stream).
