@@ -2,6 +2,7 @@
 
 #include <ATen/Dispatch_v2.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/layer_norm.h>
 
 namespace torch_npu::native {
@@ -58,8 +59,14 @@ OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at
 
 OutSpec kth(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::ScalarType dtype) {
   const auto wrapped = c10::maybe_wrap_dim(dim, self.dim());
+  at::native::zero_numel_check_dims(self, wrapped, "kthvalue()");
   const int64_t size = self.dim() == 0 ? 1 : self.size(wrapped);
   TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", wrapped);
+  return reduced(self, dim, keepdim, dtype);
+}
+
+OutSpec median_of(const at::Tensor& self, int64_t dim, bool keepdim, at::ScalarType dtype) {
+  at::native::zero_numel_check_dims(self, c10::maybe_wrap_dim(dim, self.dim()), "median()");
   return reduced(self, dim, keepdim, dtype);
 }
 

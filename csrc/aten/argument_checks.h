@@ -14,6 +14,7 @@ OutSpec distances(const at::Tensor& x1, const at::Tensor& x2);
 // complex, polar: two real tensors of one dtype, and a result whose dtype is their complex one.
 OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at::Tensor& out);
 // kthvalue: `k` counts from 1 within the dimension.
+OutSpec median_of(const at::Tensor& self, int64_t dim, bool keepdim, at::ScalarType dtype);
 OutSpec kth(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::ScalarType dtype);
 OutSpec rolled(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims);
 OutSpec embedded(const at::Tensor& weight, const at::Tensor& indices);

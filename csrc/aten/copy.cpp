@@ -110,6 +110,13 @@ void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blockin
   if (!to.is_same(dst)) dst.copy_(to);
 }
 
+// Of two tensors in the same memory: whether they are the same view of it, which may be copied onto itself.
+bool same_view(const at::Tensor& dst, const at::Tensor& src) {
+  const bool same_places = dst.sizes() == src.sizes() && (dst.strides() == src.strides() || dst.numel() == 1);
+  return same_places && dst.storage_offset() == src.storage_offset() && dst.dtype() == src.dtype() && dst.is_conj() == src.is_conj() &&
+      dst.is_neg() == src.is_neg();
+}
+
 void copy_into(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (dst.numel() == 0) return;
   const at::Tensor to = physical(dst, true), from = physical(src, false);
@@ -137,6 +144,10 @@ void copy_into(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (self.is_same(src)) return self;
   TORCH_CHECK(self.defined() && src.defined(), "copy_: an undefined tensor");
+  if (self.is_alias_of(src)) {
+    if (same_view(self, src)) return self;
+    at::assert_no_partial_overlap(self, src);   // before src is expanded, after which nobody can tell
+  }
   copy_into(self, self.sizes() == src.sizes() ? src : src.expand(self.sizes()), non_blocking);
   return self;
 }

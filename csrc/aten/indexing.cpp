@@ -93,7 +93,9 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
                     " (got ", given.size(), ")");
   TORCH_CHECK(self.scalar_type() == values.scalar_type(), "Index put requires the source and destination dtypes match, got ",
               self.scalar_type(), " for the destination and ", values.scalar_type(), " for the source.");
-  at::assert_no_internal_overlap(self);
+  if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
+    TORCH_WARN("index_put_ writes to an expanded tensor, whose elements share memory: clone() it first. PyTorch will make this an error.");
+  }
   if (!accumulate) {
     const auto [fits, mask] = at::native::canDispatchToMaskedFill(self, given, values);
     if (fits) return self.masked_fill_(mask, values.item());

@@ -179,7 +179,8 @@ using Out = Given<Meta, kOutputs, false>;
 // Note [Pointwise]
 // TensorIterator finds out shape, dtype, strides and overlaps of an elementwise operator's operands, which costs more
 // than queueing the operator. Where the operands are contiguous, of one floating dtype, device and shape, there is
-// nothing to find out. Numbers change neither shape nor dtype of a floating tensor unless they are complex.
+// nothing to find out. Numbers change neither shape nor dtype of a floating tensor unless they are complex; bools are not
+// numbers to every operator.
 
 inline bool plain(const at::Tensor& tensor) {
   const auto& impl = *tensor.unsafeGetTensorImpl();
@@ -201,7 +202,7 @@ inline bool is_host_scalar(const at::Tensor& tensor) {
 C10_EXPORT at::Scalar host_scalar(const at::Tensor& tensor);
 
 inline bool alike_or_number(const at::Tensor& self, const at::Tensor& other) {
-  return alike(self, other) || (is_host_scalar(other) && !other.is_complex() && self.dim() != 0);
+  return alike(self, other) || (is_host_scalar(other) && !other.is_complex() && other.scalar_type() != at::kBool && self.dim() != 0);
 }
 inline bool is_real(const at::Scalar& number) { return number.isFloatingPoint() || number.isIntegral(false); }
 // Writing `target` cannot change what is read from `input`, or only element by element.

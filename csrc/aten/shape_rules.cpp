@@ -24,8 +24,21 @@ at::TensorOptions options_of(const at::Tensor& tensor) {
   return at::TensorOptions().dtype(tensor.dtype()).device(tensor.device());
 }
 
-// The device of the result: a zero-dim CPU operand does not decide it.
-const at::Tensor& on_device(const at::Tensor& self, const at::Tensor& other) { return self.device().is_cpu() ? other : self; }
+// As TensorIterator's: the first operand that has the whole shape decides about the order of memory. A zero-dim CPU operand
+// decides nothing.
+OutSpec broadcast(std::initializer_list<const at::Tensor*> operands, at::ScalarType dtype) {
+  const at::Tensor* device = *operands.begin();
+  at::DimVector sizes;
+  for (const auto* each : operands) {
+    if (device->device().is_cpu()) device = each;
+    sizes = at::infer_size_dimvector(sizes, each->sizes());
+  }
+  for (const auto* each : operands) {
+    if (each->sizes() != at::IntArrayRef(sizes) || each->device() != device->device()) continue;
+    return like(*each, dtype);
+  }
+  return shaped(*device, sizes, dtype);
+}
 
 }  // namespace
 
@@ -53,7 +66,10 @@ void resize_output(const at::Tensor& out, const OutSpec& spec) {
 
 OutSpec like(const at::Tensor& tensor) {
   OutSpec spec{to_dims(tensor.sizes()), {}, options_of(tensor)};
-  if (!tensor.is_contiguous() && tensor.is_non_overlapping_and_dense()) spec.strides = to_dims(tensor.strides());
+  if (tensor.is_contiguous()) return spec;
+  // Gaps go, the order of the dimensions stays.
+  spec.strides = to_dims(tensor.is_non_overlapping_and_dense() ? tensor.strides()
+                                                               : at::IntArrayRef(at::infer_dense_strides(tensor.sizes(), tensor.strides())));
   return spec;
 }
 
@@ -72,15 +88,12 @@ OutSpec shaped(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType d
 OutSpec binary(const at::Tensor& self, const at::Tensor& other) { return binary(self, other, at::result_type(self, other)); }
 
 OutSpec binary(const at::Tensor& self, const at::Tensor& other, at::ScalarType dtype) {
-  if (self.sizes() == other.sizes()) return like(on_device(self, other), dtype);
-  return shaped(on_device(self, other), at::infer_size_dimvector(self.sizes(), other.sizes()), dtype);
+  if (self.sizes() == other.sizes()) return like(self.device().is_cpu() ? other : self, dtype);
+  return broadcast({&self, &other}, dtype);
 }
 
 OutSpec selected(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
-  const auto values = binary(self, other);
-  const auto& device = condition.device().is_cpu() ? on_device(self, other) : condition;
-  return shaped(device, at::infer_size_dimvector(condition.sizes(), values.sizes),
-                c10::typeMetaToScalarType(values.options.dtype()));
+  return broadcast({&condition, &self, &other}, at::result_type(self, other));
 }
 
 OutSpec reduced(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim) {

@@ -1,5 +1,6 @@
 // Reductions.
 #include <ATen/CPUFunctions.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/prod.h>
 
@@ -78,9 +79,16 @@ OP_COST(aclnnArgMax, reduction(self, 1)) {
 OP_COST(aclnnArgMin, reduction(self, 1)) {
   with_long(out, [&](at::Tensor& positions) { at::cpu::argmin_outf(self, dim, keepdim, positions); });
 }
-OP_COST(aclnnAminmaxAll, reduction(self)) { at::cpu::aminmax_outf(self, std::nullopt, false, minOut, maxOut); }
-OP_COST(aclnnAminmaxDim, reduction(self)) { at::cpu::aminmax_outf(self, dim, keepDim, minOut, maxOut); }
+OP_COST(aclnnAminmaxAll, reduction(self)) {
+  require(!self.is_complex(), self, "aminmax");
+  at::cpu::aminmax_outf(self, std::nullopt, false, minOut, maxOut);
+}
+OP_COST(aclnnAminmaxDim, reduction(self)) {
+  require(!self.is_complex(), self, "aminmax");
+  at::cpu::aminmax_outf(self, dim, keepDim, minOut, maxOut);
+}
 OP_COST(aclnnAminmax, 2 * reduction(self)) {
+  require(!self.is_complex(), self, "aminmax");
   if (dim.size() == 1) {
     at::cpu::aminmax_outf(self, dim[0], keepDim, minOut, maxOut);
   } else {
@@ -130,12 +138,15 @@ OP_COST(aclnnLogSumExp, 4 * reduction(self)) {
 
 OP_COST(aclnnMedian, reduction(self, 10)) { valuesOut.copy_(at::cpu::median(self)); }
 OP_COST(aclnnNanMedian, reduction(self, 10)) { out.copy_(at::cpu::nanmedian(self)); }
+// ATen's kernel steps over the elements as if an expanded tensor had them one by one, and reads beyond its end.
+at::Tensor apart(const at::Tensor& self) { return at::has_internal_overlap(self) == at::MemOverlap::No ? self : self.contiguous(); }
+
 OP_COST(aclnnMedianDim, reduction(self, 10)) {
-  with_long(indicesOut, [&](at::Tensor& positions) { at::cpu::median_outf(self, dim, keepDim, valuesOut, positions); });
+  with_long(indicesOut, [&](at::Tensor& positions) { at::cpu::median_outf(apart(self), dim, keepDim, valuesOut, positions); });
 }
 OP_COST(aclnnNanMedianDim, reduction(self, 10)) {
   with_long(indicesOut,
-            [&](at::Tensor& positions) { at::cpu::nanmedian_outf(self, dim, keepDim, valuesOut, positions); });
+            [&](at::Tensor& positions) { at::cpu::nanmedian_outf(apart(self), dim, keepDim, valuesOut, positions); });
 }
 
 OP_COST(aclnnHistc, reduction(self, 3)) { at::cpu::histc_outf(self, bins, min, max, out); }
