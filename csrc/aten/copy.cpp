@@ -28,12 +28,6 @@ bool same_bytes(const at::Tensor& dst, const at::Tensor& src) {
       dst.sizes() == src.sizes() && src.is_conj() == dst.is_conj() && src.is_neg() == dst.is_neg();
 }
 
-// conj and neg are promises about how to read the memory; keep the target's when the source's differ.
-void settle_math_bits(const at::Tensor& dst, const at::Tensor& src) {
-  if (dst.is_conj() != src.is_conj()) const_cast<at::Tensor&>(dst)._conj().conj_physical_();
-  if (dst.is_neg() != src.is_neg()) const_cast<at::Tensor&>(dst).neg_();
-}
-
 // The tensor as its memory lies, without conj and neg bits.
 at::Tensor physical(const at::Tensor& tensor, bool written) {
   if (C10_UNLIKELY(op::internal_format(*tensor.unsafeGetTensorImpl()) != nullptr)) {
@@ -45,6 +39,14 @@ at::Tensor physical(const at::Tensor& tensor, bool written) {
   plain._set_conj(false);
   plain._set_neg(false);
   return plain;
+}
+
+// conj and neg are promises about how to read the memory; keep the target's when the source's differ.
+void settle_math_bits(const at::Tensor& dst, const at::Tensor& src) {
+  if (C10_LIKELY(dst.is_conj() == src.is_conj() && dst.is_neg() == src.is_neg())) return;
+  const auto plain = physical(dst, true);
+  if (dst.is_conj() != src.is_conj()) plain.conj_physical_();
+  if (dst.is_neg() != src.is_neg()) plain.neg_();
 }
 
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {

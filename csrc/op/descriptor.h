@@ -127,6 +127,10 @@ class TensorDescriptor {
   TensorDescriptor(const TensorDescriptor&) = delete;
   TensorDescriptor& operator=(const TensorDescriptor&) = delete;
   aclTensor* get() const { return raw_; }
+  // After the launch, for results: one with math bits was computed beside it.
+  void give_back(const at::Tensor& result) const {
+    if (C10_UNLIKELY(owned_.defined()) && has_math_bits(*result.unsafeGetTensorImpl())) result.copy_(owned_);
+  }
 
  private:
   at::Tensor owned_;

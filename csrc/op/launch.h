@@ -91,6 +91,11 @@ void append_shape(std::vector<at::DimVector>& shapes, const D& descriptor) {
   if constexpr (std::is_same_v<D, Descriptor<aclTensor*>>) shapes.push_back(view_shape(descriptor.get()));
 }
 
+template <class D, class A>
+void give_back(const D& descriptor, const A& argument) {
+  if constexpr (std::is_same_v<D, Descriptor<aclTensor*>> && std::is_same_v<A, at::Tensor>) descriptor.give_back(argument);
+}
+
 template <class Params>
 struct Launcher;
 
@@ -116,6 +121,7 @@ struct Launcher<std::tuple<P...>> {
     if (workspace_size != 0) workspace = allocate_workspace(workspace_size);
     status = op.phase_two()(workspace.get(), workspace_size, executor, stream);
     if (C10_UNLIKELY(status != 0)) throw_operator_error(op.name(), status);
+    std::apply([&](const auto&... descriptor) { (give_back(descriptor, arguments), ...); }, descriptors);
     if (C10_UNLIKELY(launch_hooks_active())) run_launch_hooks(op.name(), stream);
     if (C10_UNLIKELY(finite)) check_results(op.name(), number_sources<P...>(arguments...));
     if (shapes) {

@@ -93,6 +93,7 @@ VIEWS = {
     "reshape": lambda r, x: lambda x: x.reshape(-1),
     "view_as_real": of_complex(torch.view_as_real),
     "part": of_complex(torch.conj, torch.imag, torch.real),
+    "neg": lambda r, x: torch._neg_view if x.is_floating_point() or x.is_complex() else None,
     "bits": lambda r, x: (lambda x: x.view(torch.int32)) if x.dtype == torch.float32 else None,
 }
 
@@ -120,8 +121,10 @@ TWO = {
     "tensordot": lambda x, y: torch.tensordot(x, y, dims=([0], [0])), "cat": lambda x, y: torch.cat((x, y)),
     "stack": lambda x, y: torch.stack((x, y), -1), "contiguous": lambda x, y: x.contiguous(),
 }
-# The CPU has no kernel for these, or refuses them for reasons of its own: what the NPU does is not judged.
-ITS_OWN = ("not implemented", "nansum on", "for complex types", "Boolean inputs", "out of bounds", "same dtype")
+# The CPU has no kernel for these, or refuses them for reasons of its own: what the NPU does is not judged. A single element may
+# well be copied onto itself.
+ITS_OWN = ("some elements of the input tensor", "not implemented", "nansum on", "for complex types", "Boolean inputs", "out of bounds",
+           "same dtype")
 
 
 def step(r, tensors):
@@ -209,6 +212,28 @@ def run(seed):
 def test_programs(first):
     for seed in range(first, first + BATCH):
         run(seed)
+
+
+def negated(x):
+    return torch._neg_view(x)
+
+
+@pytest.mark.parametrize("view", [torch.conj, negated], ids=["conj", "neg"])
+@pytest.mark.parametrize("write", [
+    lambda v, a: v.neg_(), lambda v, a: v.conj_physical_(), lambda v, a: v.copy_(a), lambda v, a: v.zero_(), lambda v, a: v.fill_(2),
+    lambda v, a: v.addmm_(a, a), lambda v, a: torch.mm(a, a, out=v), lambda v, a: torch.addmm(a, a, a, out=v),
+    lambda v, a: v.unsqueeze(0).baddbmm_(a[None], a[None]), lambda v, a: torch.bmm(a[None], a[None], out=v.unsqueeze(0)),
+    lambda v, a: torch.linalg.inv(a, out=v),
+    lambda v, a: v.index_fill_(0, torch.tensor([1], device=a.device), 3), lambda v, a: v.masked_fill_(a.real > 0, 5),
+    lambda v, a: v.__setitem__(0, a[1]), lambda v, a: v.tril_(), lambda v, a: torch.add(a, a, out=v), lambda v, a: torch.cumsum(a, 0, out=v),
+])
+def test_writing_through_conj_and_neg_views(view, write):
+    """Operators for which PyTorch leaves the bits to the backend; and others, for which it does not."""
+    memory, numbers = (torch.complex(*torch.arange(18.0).add(k).sin().view(2, 3, 3)) for k in (0, 1))
+    on_npu = memory.npu()
+    write(view(memory), numbers)
+    write(view(on_npu), numbers.npu())
+    torch.testing.assert_close(on_npu.cpu(), memory)
 
 
 @pytest.mark.parametrize("function", [torch.median, torch.nanmedian])
