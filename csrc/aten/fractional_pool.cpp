@@ -43,7 +43,7 @@ void pool(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef output
   const auto rank = static_cast<int64_t>(kernel.size());
   const auto input = self.sizes().slice(self.dim() - rank);
   const auto planes = self.numel() / c10::multiply_integers(input);
-  const auto samples = random.reshape({planes, rank});
+  const auto samples = random.reshape({-1, rank}).narrow(0, 0, planes);   // one picture may come with the numbers of several
   std::vector<at::Tensor> starts;
   for (int64_t d = 0; d < rank; ++d) starts.push_back(window_starts(samples.select(1, first + d * step), input[d], output_size[d], kernel[d]));
   auto position = window_positions(starts, input, output_size, kernel);
