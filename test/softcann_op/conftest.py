@@ -2,6 +2,7 @@ import os
 import pathlib
 
 import pytest
+import torch
 
 from nn_client import ROOT, Client
 
@@ -18,3 +19,8 @@ def libraries():
 @pytest.fixture(scope="module")
 def call(libraries):
     return Client(libraries)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)

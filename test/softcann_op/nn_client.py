@@ -105,3 +105,12 @@ class Client:
         self.check(getattr(self.lib, name)(None, ctypes.c_uint64(0), executor, self.stream), name)
         self.check(self.acl.aclrtSynchronizeStream(self.stream), name)
         return [self.view_shape(a) for p, a in zip(op.params, arguments) if p.kind == "T!" and a]
+
+
+HALVES = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
+
+
+def close(actual, expected, tolerance=1e-5):
+    torch.testing.assert_close(actual.float() if actual.is_floating_point() else actual,
+                               expected.float() if expected.is_floating_point() else expected,
+                               rtol=tolerance, atol=tolerance)

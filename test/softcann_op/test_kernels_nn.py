@@ -1,35 +1,11 @@
 """softcann's kernels of networks against torch: one case an operator, in float32 and where it matters in halves."""
 import math
-import os
-import pathlib
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from nn_client import ROOT, Client
-
-
-@pytest.fixture(scope="module")
-def call():
-    folder = pathlib.Path(os.environ.get("KERNEL_TEST_LIBS", ROOT / "torch_npu" / "softcann" / "lib"))
-    if not (folder / "libopapi.so").exists():
-        pytest.skip(f"{folder} has no libopapi.so: build first")
-    return Client(folder)
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
-def close(actual, expected, tolerance=1e-5):
-    torch.testing.assert_close(actual.float() if actual.is_floating_point() else actual,
-                               expected.float() if expected.is_floating_point() else expected,
-                               rtol=tolerance, atol=tolerance)
-
-
-HALVES = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
+from nn_client import HALVES, close
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -78,52 +54,6 @@ def test_product_variants(call):
     assert dot.item() == 14
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("groups", [1, 2])
-def test_convolution(call, dtype, transposed, groups):
-    x, w = torch.randn(3, 4, 9, 8).to(dtype), (torch.randn(4, 6, 3, 3) / 6).to(dtype)
-    if not transposed:
-        w = (torch.randn(6, 4 // groups, 3, 3) / 6).to(dtype)
-    bias = torch.randn(6 * groups if transposed else 6).to(dtype)
-    xs, ws, bs = (t.float().requires_grad_() for t in (x, w, bias))
-    if transposed:
-        expected = F.conv_transpose2d(xs, ws, bs, stride=2, padding=1, output_padding=1, groups=groups)
-    else:
-        expected = F.conv2d(xs, ws, bs, stride=2, padding=1, groups=groups)
-    out = torch.full(expected.shape, 9.0, dtype=dtype)
-    extra = [1, 1] if transposed else [0, 0]
-    call("aclnnConvolution", x, w, bias, [2, 2], [1, 1], [1, 1], transposed, extra, groups, out, 0)
-    close(out, expected, HALVES[dtype])
-    grad = torch.randn(expected.shape).to(dtype)
-    expected.backward(grad.float())
-    dx, dw, db = (torch.full_like(t, 9) for t in (x, w, bias))
-    call("aclnnConvolutionBackward", grad, x, w, list(bias.shape), [2, 2], [1, 1], [1, 1], transposed, extra, groups,
-         [True, True, True], 0, dx, dw, db)
-    for got, leaf in ((dx, xs), (dw, ws), (db, bs)):
-        close(got, leaf.grad, 10 * HALVES[dtype])
-    dw.fill_(9)
-    call("aclnnConvolutionBackward", grad, x, w, None, [2, 2], [1, 1], [1, 1], transposed, extra, groups,
-         [False, True, False], 0, None, dw, None)
-    close(dw, ws.grad, 10 * HALVES[dtype])
-
-
-def test_large_convolution_lands_in_place(call):
-    for channels_last in (False, True):
-        x, w = torch.randn(8, 16, 32, 32), torch.randn(32, 16, 3, 3)
-        if channels_last:
-            x = x.contiguous(memory_format=torch.channels_last)
-        expected = F.conv2d(x, w, padding=1)
-        out = torch.full(expected.shape, 9.0)
-        for _ in range(3):
-            call("aclnnConvolution", x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, out, 0)
-            close(out, expected, 1e-3)
-        out_cl = torch.full(expected.shape, 9.0).contiguous(memory_format=torch.channels_last)
-        call("aclnnConvolution", x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, out_cl, 0)
-        close(out_cl, expected, 1e-3)
-        assert out_cl.is_contiguous(memory_format=torch.channels_last)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_batch_norm(call, dtype):
     x = torch.randn(5, 3, 4, 4).to(dtype)
@@ -149,6 +79,34 @@ def test_batch_norm(call, dtype):
     close(db, b.grad, 10 * tolerance)
     call("aclnnBatchNorm", x, weight, bias, mean, var, False, 0.1, 1e-5, out, torch.empty(3), torch.empty(3))
     close(out, F.batch_norm(x.float(), mean, var, weight, bias), tolerance)
+
+
+@pytest.mark.parametrize("shape", [(32, 3, 20, 20), (40, 513, 2, 2), (5000, 7), (2, 3, 4, 5, 6), (1, 2, 33)])
+@pytest.mark.parametrize("mean,spread", [(0, 1), (1000, 1), (-5e4, 10), (1e-3, 1e-5)])
+def test_batch_statistics_are_exact(call, shape, mean, spread):
+    """Far from zero too, where a sum in float32 would lose the variance."""
+    x, channels = torch.randn(shape) * spread + mean, shape[1]
+    weight, bias = torch.rand(channels) + 0.5, torch.randn(channels)
+    running = [torch.zeros(channels), torch.zeros(channels)]
+    out, saved = torch.empty(shape), [torch.empty(channels), torch.empty(channels)]
+    call("aclnnBatchNorm", x, weight, bias, *running, True, 1.0, 1e-5, out, *saved)
+    wide, dims = x.double(), [d for d in range(x.dim()) if d != 1]
+    var, average = torch.var_mean(wide, dims, correction=0)
+    for got, expected in ((saved[0], average), (saved[1], var), (running[0], average), (running[1], wide.var(dims))):
+        torch.testing.assert_close(got, expected.float(), rtol=1e-6, atol=0 if got is not saved[0] else 1e-6)
+    close(out, F.batch_norm(wide, None, None, weight.double(), bias.double(), True), 2e-5)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [0, 7])
+def test_batch_norm_keeps_what_is_not_a_number(call, bad, place):
+    x = torch.randn(2, 3, 6, 6)
+    x[0, 1].view(-1)[place] = bad
+    out, mean, saved, running = torch.empty(x.shape), torch.empty(3), torch.empty(3), [torch.zeros(3), torch.ones(3)]
+    call("aclnnBatchNorm", x, None, None, *running, True, 0.1, 1e-5, out, mean, saved)
+    wanted = [torch.zeros(3), torch.ones(3)]
+    torch.testing.assert_close(out, F.batch_norm(x, *wanted, training=True), equal_nan=True)
+    torch.testing.assert_close(running, wanted, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -621,20 +579,3 @@ def test_rotary_embedding(call, mode):
     call("aclnnRotaryPositionEmbeddingGrad", grad, arguments[1], arguments[2], arguments[0], mode, *results)
     for got, leaf in zip(results, (x, cos, sin)):
         close(got, leaf.grad)
-
-
-@pytest.mark.parametrize("channels,size,outputs,kernel,pad", [
-    (1, 28, 6, 5, 0), (6, 12, 16, 5, 0), (3, 13, 7, 3, 1), (1, 28, 6, 5, 2)])
-def test_convolution_of_few_channels(call, channels, size, outputs, kernel, pad):
-    x, w, bias = torch.randn(9, channels, size, size), torch.randn(outputs, channels, kernel, kernel), torch.randn(outputs)
-    leaves = [t.clone().requires_grad_() for t in (x, w, bias)]
-    expected = F.conv2d(*leaves, padding=pad)
-    out, grad = torch.full(expected.shape, 9.0), torch.randn(expected.shape)
-    window = ([1, 1], [pad, pad], [1, 1], False, [0, 0], 1)
-    call("aclnnConvolution", x, w, bias, *window, out, 0)
-    close(out, expected, 1e-4)
-    expected.backward(grad)
-    results = [torch.full_like(t, 9.0) for t in (x, w, bias)]
-    call("aclnnConvolutionBackward", grad, x, w, [outputs], *window, [True, True, True], 0, *results)
-    for got, leaf in zip(results, leaves):
-        close(got, leaf.grad, 1e-3)

@@ -1,4 +1,5 @@
 // Batch normalization, alone and synchronized.
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward.h>
@@ -6,10 +7,12 @@
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/var_mean.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "acl/acl_rt.h"
+#include "op/clones.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 
@@ -63,51 +66,151 @@ struct BatchNorm {
   const at::Tensor &output, &mean, &saved;
 };
 
-double sum_of(const float* values, int64_t count, double center, bool squared) {
-  double sums[4] = {};
-  for (int64_t i = 0; i < count; ++i) {
-    const double apart = static_cast<double>(values[i]) - center;
-    sums[i & 3] += squared ? apart * apart : apart;
+// Note [Batch statistics]
+// ATen adds up a channel one value after the other, twice. Here each channel is read once for its statistics, in lanes
+// that become vectors, and again for the result while it is still in the cache. Values are taken relative to the
+// channel's first one: its distance from the mean, squared, is at most `count` variances, so that float64 loses nothing.
+struct Sums {
+  double first = 0, squared = 0;
+  void add(double apart) {
+    first += apart;
+    squared += apart * apart;
   }
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
+};
+// y = (x - center) * factor + shift
+struct Line {
+  float center, factor, shift;
+};
 
-// Training on few elements, all float32 and in order: ATen's preparations take longer than the arithmetic.
-constexpr int64_t few_elements = 4096;
-bool is_small(const BatchNorm& n) {
-  const auto dense = [](const at::Tensor& t) { return !t.defined() || t.is_contiguous(); };
-  return n.input.numel() <= few_elements && n.input.numel() != 0 && n.input.is_contiguous() && n.output.is_contiguous() && dense(n.weight) &&
-         dense(n.bias) && dense(n.running_mean) && dense(n.running_var) && dense(n.mean) && dense(n.saved);
-}
-void train_small(const BatchNorm& n) {
-  const int64_t images = n.input.size(0), channels = n.input.size(1), area = n.input.numel() / images / channels;
-  const double count = static_cast<double>(images * area);
-  const auto pointer = [](const at::Tensor& t) { return present(t) ? t.data_ptr<float>() : nullptr; };
-  const float *input = pointer(n.input), *weight = pointer(n.weight), *bias = pointer(n.bias);
-  float *output = pointer(n.output), *running_mean = pointer(n.running_mean), *running_var = pointer(n.running_var), *mean = pointer(n.mean),
-        *saved = pointer(n.saved);
-  const auto running = [&](float& state, double value) {
-    state = static_cast<float>(n.momentum * value + (1 - n.momentum) * static_cast<double>(state));
-  };
-  for (int64_t c = 0; c < channels; ++c) {
-    const auto over_images = [&](double center, bool squared) {
-      double sum = 0;
-      for (int64_t i = 0; i < images; ++i) sum += sum_of(input + (i * channels + c) * area, area, center, squared);
-      return sum;
-    };
-    const double average = over_images(0, false) / count, squares = over_images(average, true), variance = squares / count;
-    const double invstd = 1 / std::sqrt(variance + n.eps), scale = invstd * (weight ? static_cast<double>(weight[c]) : 1);
-    const auto factor = static_cast<float>(scale), shift = static_cast<float>((bias ? static_cast<double>(bias[c]) : 0) - average * scale);
-    for (int64_t i = 0; i < images; ++i) {
-      const float* from = input + (i * channels + c) * area;
-      float* to = output + (i * channels + c) * area;
-      for (int64_t e = 0; e < area; ++e) to[e] = from[e] * factor + shift;
-    }
-    if (mean) mean[c] = static_cast<float>(average);
-    if (saved) saved[c] = static_cast<float>(saves_variance() ? variance : invstd);
-    if (running_mean) running(running_mean[c], average);
-    if (running_var) running(running_var[c], squares / (count - 1));
+// Training with everything float32 and in order: `images` times `channels` planes of `area` values.
+class TrainPlain {
+ public:
+  explicit TrainPlain(const BatchNorm& n)
+      : n_(n), images_(n.input.size(0)), channels_(n.input.size(1)), area_(n.input.numel() / images_ / channels_) {}
+
+  static bool suits(const BatchNorm& n) {
+    const auto dense = [](const at::Tensor& t) { return !t.defined() || t.is_contiguous(); };
+    return n.input.numel() != 0 && n.input.is_contiguous() && n.output.is_contiguous() && dense(n.weight) &&
+           dense(n.bias) && dense(n.running_mean) && dense(n.running_var) && dense(n.mean) && dense(n.saved);
   }
+
+  void run() {
+    constexpr int64_t few_elements = 32768;  // as ATen's grain: less is not worth a second thread
+    const bool narrow = area_ < narrow_area;
+    at::parallel_for(0, channels_, std::max<int64_t>(1, few_elements / (images_ * area_)), [&](int64_t begin, int64_t end) {
+      const int64_t step = narrow ? most_columns / area_ : 1;
+      for (int64_t c = begin; c < end; c += step) narrow ? columns(c, std::min(c + step, end)) : planes(c);
+    });
+  }
+
+ private:
+  static constexpr int64_t narrow_area = 32, most_columns = 512;
+
+  // One channel of planes that are long enough for vectors.
+  void planes(int64_t c) {
+    const double center = center_of(c);
+    Sums sums;
+    for (int64_t i = 0; i < images_; ++i) add_plane(input_ + (i * channels_ + c) * area_, area_, center, sums);
+    const Line line = finish(c, sums, center);
+    for (int64_t i = 0; i < images_; ++i) {
+      const int64_t plane = (i * channels_ + c) * area_;
+      apply(input_ + plane, output_ + plane, area_, line);
+    }
+  }
+  // The channels [begin, end) side by side: the vectors go across them.
+  void columns(int64_t begin, int64_t end) {
+    const int64_t count = (end - begin) * area_, stride = channels_ * area_;
+    float center[most_columns], factor[most_columns], shift[most_columns];
+    double first[most_columns] = {}, squared[most_columns] = {};
+    for (int64_t c = begin; c < end; ++c) {
+      std::fill_n(center + (c - begin) * area_, area_, static_cast<float>(center_of(c)));
+    }
+    const float* input = input_ + begin * area_;
+    for (int64_t i = 0; i < images_; ++i) add_row(input + i * stride, count, center, first, squared);
+    for (int64_t c = begin; c < end; ++c) {
+      const int64_t column = (c - begin) * area_;
+      Sums sums;
+      for (int64_t i = column; i < column + area_; ++i) {
+        sums.first += first[i];
+        sums.squared += squared[i];
+      }
+      const Line line = finish(c, sums, center_of(c));
+      std::fill_n(center + column, area_, line.center);
+      std::fill_n(factor + column, area_, line.factor);
+      std::fill_n(shift + column, area_, line.shift);
+    }
+    float* output = output_ + begin * area_;
+    for (int64_t i = 0; i < images_; ++i) {
+      apply_row(input + i * stride, output + i * stride, count, center, factor, shift);
+    }
+  }
+
+  double center_of(int64_t c) const {
+    const float first = input_[c * area_];
+    return std::isfinite(first) ? static_cast<double>(first) : 0;
+  }
+  // Writes what is kept of a channel; gives what its result is made with.
+  Line finish(int64_t c, const Sums& sums, double center) {
+    const double count = static_cast<double>(images_ * area_), apart = sums.first / count, mean = center + apart;
+    double squares = sums.squared - sums.first * apart;
+    if (squares < 0) squares = 0;  // rounding; a NaN stays
+    const double variance = squares / count, invstd = 1 / std::sqrt(variance + n_.eps);
+    if (mean_) mean_[c] = static_cast<float>(mean);
+    if (saved_) saved_[c] = static_cast<float>(saves_variance() ? variance : invstd);
+    const auto follow = [&](float& state, double value) {
+      state = static_cast<float>(n_.momentum * value + (1 - n_.momentum) * static_cast<double>(state));
+    };
+    if (running_mean_) follow(running_mean_[c], mean);
+    if (running_var_) follow(running_var_[c], squares / (count - 1));
+    const double factor = invstd * (weight_ ? static_cast<double>(weight_[c]) : 1), bias = bias_ ? static_cast<double>(bias_[c]) : 0;
+    const float rounded = std::isfinite(mean) ? static_cast<float>(mean) : 0;  // what rounding took goes into the shift
+    return {rounded, static_cast<float>(factor), static_cast<float>(bias - (mean - static_cast<double>(rounded)) * factor)};
+  }
+
+  static void add_plane(const float* values, int64_t count, double center, Sums& sums);
+  static void add_row(const float* values, int64_t count, const float* center, double* first, double* squared);
+  static void apply(const float* from, float* to, int64_t count, Line line);
+  static void apply_row(const float* from, float* to, int64_t count, const float* center, const float* factor, const float* shift);
+  static float* pointer(const at::Tensor& t) { return present(t) ? t.data_ptr<float>() : nullptr; }
+
+  const BatchNorm& n_;
+  const int64_t images_, channels_, area_;
+  const float *const input_ = pointer(n_.input), *const weight_ = pointer(n_.weight), *const bias_ = pointer(n_.bias);
+  float *const output_ = pointer(n_.output), *const mean_ = pointer(n_.mean), *const saved_ = pointer(n_.saved),
+        *const running_mean_ = pointer(n_.running_mean), *const running_var_ = pointer(n_.running_var);
+};
+
+SOFTCANN_CLONES void TrainPlain::add_plane(const float* values, int64_t count, double center, Sums& sums) {
+  constexpr int64_t lanes = 16;
+  double first[lanes] = {}, squared[lanes] = {};
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const double apart = static_cast<double>(values[i + lane]) - center;
+      first[lane] += apart;
+      squared[lane] += apart * apart;
+    }
+  }
+  for (; i < count; ++i) sums.add(static_cast<double>(values[i]) - center);
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    sums.first += first[lane];
+    sums.squared += squared[lane];
+  }
+}
+SOFTCANN_CLONES void TrainPlain::add_row(const float* values, int64_t count, const float* center, double* __restrict first,
+                                         double* __restrict squared) {
+  for (int64_t i = 0; i < count; ++i) {
+    const double apart = static_cast<double>(values[i]) - static_cast<double>(center[i]);
+    first[i] += apart;
+    squared[i] += apart * apart;
+  }
+}
+SOFTCANN_CLONES void TrainPlain::apply(const float* from, float* to, int64_t count, Line line) {
+  for (int64_t i = 0; i < count; ++i) to[i] = (from[i] - line.center) * line.factor + line.shift;
+}
+SOFTCANN_CLONES void TrainPlain::apply_row(const float* from, float* to, int64_t count, const float* center, const float* factor,
+                                           const float* shift) {
+  for (int64_t i = 0; i < count; ++i) to[i] = (from[i] - center[i]) * factor[i] + shift[i];
 }
 
 }  // namespace
@@ -115,7 +218,7 @@ void train_small(const BatchNorm& n) {
 OP(aclnnBatchNorm) {
   if (all_float({input, weight, bias, runningMean, runningVar, output, saveMean, saveInvstd})) {
     const BatchNorm all{input, weight, bias, runningMean, runningVar, momentum, eps, output, saveMean, saveInvstd};
-    if (training && is_small(all)) return train_small(all);
+    if (training && TrainPlain::suits(all)) return TrainPlain(all).run();
     at::Tensor mean = present(saveMean) ? saveMean : at::empty({0}, input.options());
     at::Tensor invstd = present(saveInvstd) ? saveInvstd : at::empty({0}, input.options());
     // torch's out variant goes wrong on an input with gaps.

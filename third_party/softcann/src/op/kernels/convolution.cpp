@@ -5,10 +5,13 @@
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 
+#include <array>
+
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/direct_conv.h"
 #include "op/kernels/gemm.h"
+#include "op/kernels/unfolded_conv.h"
 
 namespace softcann::op {
 namespace {
@@ -62,6 +65,18 @@ std::optional<DirectShape> direct_shape(const at::Tensor& x, const at::Tensor& w
   return shape;
 }
 
+// The sizes for one matrix product, under the same condition.
+std::optional<UnfoldedShape> unfolded_shape(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, at::IntArrayRef stride,
+                                            at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, int64_t groups) {
+  if (transposed || groups != 1 || w.dim() != 4 || x.dim() != 4 || x.numel() == 0 || y.numel() == 0 || !plain_float(x) ||
+      !plain_float(w) || !plain_float(y)) {
+    return std::nullopt;
+  }
+  const auto s = spread(stride, 2), p = spread(padding, 2), d = spread(dilation, 2);
+  return UnfoldedShape{x.size(0), x.size(1), x.size(2), x.size(3), w.size(0), w.size(2), w.size(3), y.size(2), y.size(3),
+                       {s[0], s[1]}, {p[0], p[1]}, {d[0], d[1]}};
+}
+
 // False, and nothing done, where an output is not plain.
 bool direct_gradients(const DirectShape& shape, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
                       c10::ArrayRef<bool> wanted, at::Tensor& dx, at::Tensor& dw, at::Tensor& db) {
@@ -77,6 +92,21 @@ bool direct_gradients(const DirectShape& shape, const at::Tensor& dy, const at::
                            wanted[2] ? db.mutable_data_ptr<float>() : nullptr);
   }
   return true;
+}
+
+// Computes what is faster so and no longer wanted then.
+void unfolded_gradients(const UnfoldedShape& shape, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                        std::array<bool, 3>& wanted, at::Tensor& dx, at::Tensor& dw, at::Tensor& db) {
+  const UnfoldedGain gain = gain_of_unfolding(shape);
+  if (wanted[0] && gain.input_gradient && plain_float(dx)) {
+    unfolded_input_gradient(shape, w, dy, dx);
+    wanted[0] = false;
+  }
+  if (wanted[1] && gain.weight_gradient && plain_float(dw) && (!wanted[2] || plain_float(db))) {
+    at::Tensor no_bias;
+    unfolded_weight_gradient(shape, x, dy, dw, wanted[2] ? db : no_bias);
+    wanted[1] = wanted[2] = false;
+  }
 }
 
 }  // namespace
@@ -97,6 +127,10 @@ OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
   const at::Tensor x = wide ? widened(source) : source, w = wide ? widened(weight) : weight.to(source.scalar_type());
   at::Tensor b = bias;
   if (b.defined() && b.scalar_type() != x.scalar_type()) b = b.to(x.scalar_type());
+  if (const auto shape = unfolded_shape(x, w, output, stride, pad, dilation, transposed, groups);
+      shape && plain_float(b) && gain_of_unfolding(*shape).result) {
+    return unfolded_convolution(*shape, x, w, b, output);
+  }
   into(output, [&, &pad = pad] {
     return at::convolution(x, w, maybe(b), spread(stride, spatial), pad, spread(dilation, spatial), transposed,
                            spread(outputPadding.empty() ? at::IntArrayRef(0) : outputPadding, spatial), groups);
@@ -109,18 +143,22 @@ OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
       shape && direct_gradients(*shape, gradOutput, input, weight, outputMask, gradInput, gradWeight, gradBias)) {
     return;
   }
+  std::array<bool, 3> wanted{outputMask[0], outputMask[1], outputMask[2]};
+  if (const auto shape = unfolded_shape(input, weight, gradOutput, stride, padding, dilation, transposed, groups)) {
+    unfolded_gradients(*shape, gradOutput, input, weight, wanted, gradInput, gradWeight, gradBias);
+    if (wanted == std::array<bool, 3>{}) return;
+  }
   const bool wide = convert(input);
   const auto as = [&](const at::Tensor& t) { return wide ? widened(t) : t; };
-  const Placement placement(outputMask[0] ? gradInput : at::Tensor());
+  const Placement placement(wanted[0] ? gradInput : at::Tensor());
   const auto [dx, dw, db] = at::convolution_backward(
       as(gradOutput), as(input), as(weight),
-      outputMask[2] ? at::OptionalIntArrayRef(biasSizes) : at::OptionalIntArrayRef(), spread(stride, spatial),
+      wanted[2] ? at::OptionalIntArrayRef(biasSizes) : at::OptionalIntArrayRef(), spread(stride, spatial),
       spread(padding, spatial), spread(dilation, spatial), transposed,
-      spread(outputPadding.empty() ? at::IntArrayRef(0) : outputPadding, spatial), groups,
-      {outputMask[0], outputMask[1], outputMask[2]});
-  put(gradInput, dx, outputMask[0]);
-  put(gradWeight, dw, outputMask[1]);
-  put(gradBias, db, outputMask[2]);
+      spread(outputPadding.empty() ? at::IntArrayRef(0) : outputPadding, spatial), groups, wanted);
+  put(gradInput, dx, wanted[0]);
+  put(gradWeight, dw, wanted[1]);
+  put(gradBias, db, wanted[2]);
 }
 OP_COST(aclnnConvDepthwise2d, convolution_cost(weight, out)) {
   into(out, [&] {

@@ -1,0 +1,104 @@
+"""softcann's convolutions against torch: the libraries' way, and its own for few channels and for few pixels."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+from nn_client import HALVES, close
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolution(call, dtype, transposed, groups):
+    x, w = torch.randn(3, 4, 9, 8).to(dtype), (torch.randn(4, 6, 3, 3) / 6).to(dtype)
+    if not transposed:
+        w = (torch.randn(6, 4 // groups, 3, 3) / 6).to(dtype)
+    bias = torch.randn(6 * groups if transposed else 6).to(dtype)
+    xs, ws, bs = (t.float().requires_grad_() for t in (x, w, bias))
+    if transposed:
+        expected = F.conv_transpose2d(xs, ws, bs, stride=2, padding=1, output_padding=1, groups=groups)
+    else:
+        expected = F.conv2d(xs, ws, bs, stride=2, padding=1, groups=groups)
+    out = torch.full(expected.shape, 9.0, dtype=dtype)
+    extra = [1, 1] if transposed else [0, 0]
+    call("aclnnConvolution", x, w, bias, [2, 2], [1, 1], [1, 1], transposed, extra, groups, out, 0)
+    close(out, expected, HALVES[dtype])
+    grad = torch.randn(expected.shape).to(dtype)
+    expected.backward(grad.float())
+    dx, dw, db = (torch.full_like(t, 9) for t in (x, w, bias))
+    call("aclnnConvolutionBackward", grad, x, w, list(bias.shape), [2, 2], [1, 1], [1, 1], transposed, extra, groups,
+         [True, True, True], 0, dx, dw, db)
+    for got, leaf in ((dx, xs), (dw, ws), (db, bs)):
+        close(got, leaf.grad, 10 * HALVES[dtype])
+    dw.fill_(9)
+    call("aclnnConvolutionBackward", grad, x, w, None, [2, 2], [1, 1], [1, 1], transposed, extra, groups,
+         [False, True, False], 0, None, dw, None)
+    close(dw, ws.grad, 10 * HALVES[dtype])
+
+
+def test_large_convolution_lands_in_place(call):
+    for channels_last in (False, True):
+        x, w = torch.randn(8, 16, 32, 32), torch.randn(32, 16, 3, 3)
+        if channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        expected = F.conv2d(x, w, padding=1)
+        out = torch.full(expected.shape, 9.0)
+        for _ in range(3):
+            call("aclnnConvolution", x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, out, 0)
+            close(out, expected, 1e-3)
+        out_cl = torch.full(expected.shape, 9.0).contiguous(memory_format=torch.channels_last)
+        call("aclnnConvolution", x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, out_cl, 0)
+        close(out_cl, expected, 1e-3)
+        assert out_cl.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("channels,size,outputs,kernel,pad", [
+    (1, 28, 6, 5, 0), (6, 12, 16, 5, 0), (3, 13, 7, 3, 1), (1, 28, 6, 5, 2)])
+def test_convolution_of_few_channels(call, channels, size, outputs, kernel, pad):
+    x, w, bias = torch.randn(9, channels, size, size), torch.randn(outputs, channels, kernel, kernel), torch.randn(outputs)
+    leaves = [t.clone().requires_grad_() for t in (x, w, bias)]
+    expected = F.conv2d(*leaves, padding=pad)
+    out, grad = torch.full(expected.shape, 9.0), torch.randn(expected.shape)
+    window = ([1, 1], [pad, pad], [1, 1], False, [0, 0], 1)
+    call("aclnnConvolution", x, w, bias, *window, out, 0)
+    close(out, expected, 1e-4)
+    expected.backward(grad)
+    results = [torch.full_like(t, 9.0) for t in (x, w, bias)]
+    call("aclnnConvolutionBackward", grad, x, w, [outputs], *window, [True, True, True], 0, *results)
+    for got, leaf in zip(results, leaves):
+        close(got, leaf.grad, 1e-3)
+
+
+# What op/kernels/unfolded_conv.cpp takes: [images, channels, height, width], [outputs, kernel height, kernel width].
+FEW_PIXELS = [
+    ((8, 128, 2, 2), (144, 3, 3), 1, 1, 1),    # gradient of the weights
+    ((4, 256, 3, 2), (128, 3, 3), 1, 1, 1),    # and the result
+    ((8, 64, 4, 4), (256, 3, 3), 2, 1, 1),     # strided: gradient of the input too
+    ((3, 130, 5, 5), (1024, 1, 1), 1, 0, 1),   # one tap
+    ((2, 8, 9, 7), (12, 1, 1), 2, 0, 1),
+    ((2, 3, 12, 18), (16, 4, 6), (4, 6), 0, 1),  # patches
+    ((5, 16, 5, 5), (24, 5, 5), 1, 0, 1),      # the whole image
+    ((6, 64, 1, 1), (80, 3, 3), 1, 1, 1),      # all taps but one see padding only
+    ((6, 16, 3, 2), (40, 7, 5), 5, 2, 1),
+    ((3, 64, 4, 3), (300, 3, 3), 1, 2, 2),     # dilated
+    ((2, 100, 6, 5), (200, 3, 2), (3, 1), (0, 1), (2, 3)),
+]
+
+
+@pytest.mark.parametrize("image,weights,stride,pad,dilation", FEW_PIXELS)
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_convolution_of_few_pixels(call, image, weights, stride, pad, dilation, with_bias):
+    x, w = torch.randn(image), torch.randn(weights[0], image[1], *weights[1:])
+    bias = torch.randn(weights[0]) if with_bias else None
+    leaves = [t.double().requires_grad_() for t in (x, w, bias) if t is not None]
+    expected = F.conv2d(*leaves, stride=stride, padding=pad, dilation=dilation)
+    out, grad = torch.full(expected.shape, 9.0), torch.randn(expected.shape)
+    pairs = [[v, v] if isinstance(v, int) else list(v) for v in (stride, pad, dilation)]
+    window = (*pairs, False, [0, 0], 1)
+    call("aclnnConvolution", x, w, bias, *window, out, 0)
+    close(out, expected, 1e-4)
+    expected.backward(grad.double())
+    results = [torch.full_like(t, 9.0) for t in (x, w)] + [torch.full(weights[:1], 9.0) if with_bias else None]
+    call("aclnnConvolutionBackward", grad, x, w, [weights[0]] if with_bias else None, *window, [True, True, with_bias], 0, *results)
+    for got, leaf in zip(results, leaves):
+        close(got, leaf.grad, 1e-4)
