@@ -19,7 +19,7 @@ struct ProcessGroupHCCL::Batch {
   void begin(const std::shared_ptr<Communicator>& chosen, const core::Stream& current);
   void keep(at::TensorList in, at::TensorList out);
   // Sends the items off.
-  void flush();
+  void flush(HcclComm comm);
 };
 
 }  // namespace torch_npu::distributed

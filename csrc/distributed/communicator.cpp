@@ -1,5 +1,6 @@
 #include "distributed/communicator.h"
 
+#include <chrono>
 #include <cstring>
 
 #include <c10/util/Exception.h>
@@ -33,7 +34,8 @@ void Communicator::set_last(std::shared_ptr<Ticket> ticket, const core::Stream& 
 
 std::optional<std::string> Communicator::async_error() noexcept {
   try {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const std::unique_lock<std::timed_mutex> lock(in_use_, std::try_to_lock);
+    if (!lock) return std::nullopt;  // somebody queues an operation: the next look will tell
     if (!comm_ || !acl::HcclGetCommAsyncError.available()) return std::nullopt;
     core::DeviceGuard guard(device());
     core::ensure_bound();
@@ -48,7 +50,8 @@ std::optional<std::string> Communicator::async_error() noexcept {
 }
 
 HcclResult Communicator::end() noexcept {
-  std::lock_guard<std::mutex> lock(mutex_);
+  // A call that does not return (a full queue behind a lost peer) is what an abort is for: then it ends all the same.
+  const std::unique_lock<std::timed_mutex> lock(in_use_, std::chrono::seconds(5));
   if (!comm_ || core::in_bad_fork()) return HCCL_SUCCESS;
   try {
     core::DeviceGuard guard(device());

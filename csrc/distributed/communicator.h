@@ -23,7 +23,18 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  HcclComm raw() const { return comm_; }
+  // Keeps the communicator for as long as this lives: it is ended by another thread (the watchdog, or the user's abort)
+  // only between two calls into HCCL. To be held while something is queued, not while anything is waited for.
+  class Use {
+   public:
+    explicit Use(Communicator& communicator) : lock_(communicator.in_use_), comm_(communicator.comm_) {}
+    // Null once it has ended.
+    HcclComm raw() const { return comm_; }
+
+   private:
+    std::lock_guard<std::timed_mutex> lock_;
+    HcclComm comm_;
+  };
   core::Stream stream() const { return stream_; }
   c10::DeviceIndex device() const { return stream_.device_index(); }
 
@@ -45,7 +56,7 @@ class Communicator {
  private:
   HcclResult end() noexcept;
 
-  std::mutex mutex_;  // of comm_'s end against async_error, which another thread calls
+  std::timed_mutex in_use_;  // of comm_'s end against calls by other threads
   HcclComm comm_;
   core::Stream stream_;
   core::Event ready_;

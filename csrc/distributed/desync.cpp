@@ -17,11 +17,12 @@ std::string key_of(int rank) { return "hccl/trouble/rank/" + std::to_string(rank
 
 struct Progress {
   uint64_t enqueued = 0, completed = 0;
-  std::string operation;
+  std::string operation, agreement;  // Ticket::describe() and agreement()
 };
 
 std::vector<uint8_t> encode(const Progress& progress) {
-  const auto text = std::to_string(progress.enqueued) + " " + std::to_string(progress.completed) + " " + progress.operation;
+  const auto text = std::to_string(progress.enqueued) + " " + std::to_string(progress.completed) + " " + progress.operation + "\n" +
+                    progress.agreement;
   return {text.begin(), text.end()};
 }
 
@@ -30,14 +31,15 @@ Progress decode(const std::vector<uint8_t>& bytes) {
   std::istringstream text(std::string(bytes.begin(), bytes.end()));
   text >> progress.enqueued >> progress.completed;
   std::getline(text >> std::ws, progress.operation);
+  std::getline(text, progress.agreement);
   return progress;
 }
 
-void say(std::string& text, const std::vector<int>& ranks, const std::string& what) {
+void say(std::string& text, const std::vector<int>& ranks, const std::string& what, const std::string& of_several = {}) {
   if (ranks.empty()) return;
   text += ranks.size() == 1 ? " Rank " : " Ranks ";
   for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
-  text += " " + what + ".";
+  text += " " + (ranks.size() > 1 && !of_several.empty() ? of_several : what) + ".";
 }
 
 }  // namespace
@@ -51,7 +53,9 @@ DesyncDebugger::DesyncDebugger(GroupState& group) {
 }
 
 void DesyncDebugger::publish(GroupState& group) {
-  store_->set(key_of(group.rank), encode({group.collectives.load(), group.completed.load(), group.last_operation()}));
+  const auto last = group.last_operation();
+  store_->set(key_of(group.rank), encode({group.collectives.load(), group.completed.load(), last ? last->describe() : "none",
+                                          last ? last->agreement() : ""}));
 }
 
 bool DesyncDebugger::answer(GroupState& group) {
@@ -88,7 +92,7 @@ std::string DesyncDebugger::report(GroupState& group, const Ticket& ticket) {
         late.push_back(rank);
         others += " Rank " + std::to_string(rank) + " stopped after collective " + std::to_string(progress.enqueued) + ", " +
                   progress.operation + ".";
-      } else if (progress.enqueued == ticket.sequence && progress.operation != ticket.describe()) {
+      } else if (progress.enqueued == ticket.sequence && progress.agreement != ticket.agreement()) {
         other.push_back(rank);
         others += " Rank " + std::to_string(rank) + " called " + progress.operation + " instead.";
       } else if (progress.completed >= ticket.sequence) {
@@ -106,8 +110,8 @@ std::string DesyncDebugger::report(GroupState& group, const Ticket& ticket) {
   say(text, late, "did not arrive");
   say(text, silent, "did not answer (ended, stopped, or its host cannot be reached)");
   say(text, other, "came with another operation");
-  say(text, same, "waits too");
-  say(text, ahead, "has completed it");
+  say(text, same, "waits too", "wait too");
+  say(text, ahead, "has completed it", "have completed it");
   return text + others;
 }
 

@@ -1,6 +1,7 @@
 #include "distributed/group_state.h"
 
 #include <array>
+#include <thread>
 
 #include <c10/util/Exception.h>
 
@@ -30,15 +31,55 @@ void account(GroupState& group, const Ticket& ticket) {
 
 std::string Ticket::describe() const {
   std::string text = operation.name;
-  if (point_to_point()) text += (operation.type == c10d::OpType::SEND ? " to rank " : " from rank ") + std::to_string(operation.peer);
+  if (operation.is_message()) text += (operation.type == c10d::OpType::SEND ? " to rank " : " from rank ") + std::to_string(operation.peer);
   text += "(" + std::to_string(input_elements);
   if (output_elements != input_elements) text += " to " + std::to_string(output_elements);
   return text + " elements of " + c10::toString(dtype) + ")";
 }
 
+std::string Ticket::agreement() const {
+  using c10d::OpType;
+  std::string text = std::string(operation.name) + " of " + c10::toString(dtype);
+  if (operation.peer >= 0) text += ", root " + std::to_string(operation.peer);
+  switch (operation.type) {
+    case OpType::ALLREDUCE:
+    case OpType::ALLREDUCE_COALESCED:
+    case OpType::BROADCAST:
+    case OpType::REDUCE:
+    case OpType::_ALLGATHER_BASE:
+    case OpType::_REDUCE_SCATTER_BASE: return text + ", " + std::to_string(input_elements) + " elements";
+    default: return text;  // ranks may have parts of different size
+  }
+}
+
+void Ticket::tell(c10::intrusive_ptr<c10::ivalue::Future> future) {
+  std::optional<c10d::WorkResult> known;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    known = result_;
+    if (!known) told_.push_back(future);
+  }
+  if (known) future->markCompleted(c10::IValue(static_cast<int64_t>(*known)));
+}
+
+void Ticket::settle(c10d::WorkResult result) {
+  std::vector<c10::intrusive_ptr<c10::ivalue::Future>> told;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (result_) return;
+    result_ = result;
+    told.swap(told_);
+  }
+  if (told.empty()) return;
+  // Callbacks may want the GIL, whose holder may wait for the watchdog, which is one of those who come here.
+  std::thread([told = std::move(told), result] {
+    for (const auto& future : told) future->markCompleted(c10::IValue(static_cast<int64_t>(result)));
+  }).detach();
+}
+
 void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
   constexpr size_t kMost = 2;  // one more than comes in, so that the queue shrinks
-  std::array<std::shared_ptr<Ticket>, kMost> finished;  // their events go back to the pool without the lock
+  std::array<std::shared_ptr<Ticket>, kMost> finished;  // they are settled, and their events go back to the pool, without the lock
   size_t count = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -50,6 +91,7 @@ void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
     last_ = ticket;
     tickets_.push_back(std::move(ticket));
   }
+  for (size_t i = 0; i < count; ++i) finished[i]->settle(c10d::WorkResult::SUCCESS);
 }
 
 void GroupState::sweep(bool all) {
@@ -68,6 +110,7 @@ void GroupState::sweep(bool all) {
       }
     }
   }
+  for (const auto& ticket : finished) ticket->settle(c10d::WorkResult::SUCCESS);
 }
 
 std::shared_ptr<Ticket> GroupState::oldest() {
@@ -87,9 +130,9 @@ std::shared_ptr<Ticket> GroupState::overdue(Clock::time_point now) {
   return nullptr;
 }
 
-std::string GroupState::last_operation() {
+std::shared_ptr<Ticket> GroupState::last_operation() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return last_ ? last_->describe() : std::string("none");
+  return last_;
 }
 
 void GroupState::add(std::shared_ptr<Communicator> communicator) {
@@ -120,8 +163,10 @@ void GroupState::fail(const std::string& message, bool abort) {
     ticket->fail(error);
     FlightRecorder::instance().retire(ticket->record);
   }
-  if (!abort) return;
-  for (const auto& communicator : communicators()) communicator->abort();
+  if (abort) {
+    for (const auto& communicator : communicators()) communicator->abort();
+  }
+  for (const auto& ticket : tickets) ticket->settle(c10d::WorkResult::COMM_ERROR);
 }
 
 std::string GroupState::failure() const {

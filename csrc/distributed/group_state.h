@@ -38,7 +38,7 @@ class GroupState {
   bool idle();
   // The first one that is past its time, or null.
   std::shared_ptr<Ticket> overdue(Clock::time_point now);
-  std::string last_operation();  // description of the one enqueued last
+  std::shared_ptr<Ticket> last_operation();  // the one enqueued last, or null
 
   void add(std::shared_ptr<Communicator> communicator);
   std::vector<std::shared_ptr<Communicator>> communicators();
@@ -60,7 +60,6 @@ class GroupState {
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<Ticket>> tickets_;
   std::vector<std::shared_ptr<Communicator>> communicators_;
-  std::string last_operation_;
   std::shared_ptr<Ticket> last_;
   std::atomic<bool> failed_{false};
   std::string failure_;

@@ -102,13 +102,24 @@ Layout layout_of(const at::Tensor& tensor, const std::vector<int64_t>& splits, i
   return layout;
 }
 
+void check_dtypes(const Tensors& tensors, const at::Tensor& like, const char* name) {
+  for (const auto& tensor : tensors) {
+    TORCH_CHECK_TYPE(tensor.scalar_type() == like.scalar_type(), name, ": tensors of ", tensor.scalar_type(), " and ", like.scalar_type());
+  }
+}
+
 const Tensors& list_for(const std::vector<Tensors>& lists, int ranks, const at::Tensor& like, const char* name) {
   TORCH_CHECK_VALUE(lists.size() == 1 && static_cast<int>(lists[0].size()) == ranks, name, ": a list of ", ranks, " tensors, got ",
                     lists.empty() ? 0 : lists[0].size());
-  for (const auto& tensor : lists[0]) {
-    TORCH_CHECK_TYPE(tensor.scalar_type() == like.scalar_type(), name, ": tensors of ", tensor.scalar_type(), " and ", like.scalar_type());
-  }
+  check_dtypes(lists[0], like, name);
   return lists[0];
+}
+
+// Where the ranks' parts are gathered: HCCL writes as much as comes.
+void check_outputs(const Tensors& outputs, const at::Tensor& input, int rank, const char* name) {
+  check_dtypes(outputs, input, name);
+  TORCH_CHECK_VALUE(outputs[rank].numel() == input.numel(), name, ": ", input.numel(), " elements go in, there is room for ",
+                    outputs[rank].numel(), " in this rank's output");
 }
 
 void all_gather_list(const Tensors& outputs, const at::Tensor& input, HcclComm comm, aclrtStream stream) {
@@ -131,8 +142,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather(std::vector<Tensors>&
                                                            const c10d::AllgatherOptions& options) {
   const auto& input = only(inputs, "all_gather");
   const auto& list = list_for(outputs, size_, input, "all_gather");
-  TORCH_CHECK_VALUE(list[rank_].numel() == input.numel(), "all_gather: ", input.numel(), " elements go in, there is room for ",
-                    list[rank_].numel(), " in this rank's output");
+  check_outputs(list, input, rank_, "all_gather");
   return run({OpType::ALLGATHER, "all_gather", options.timeout, options.asyncOp}, inputs, list,
              [&](HcclComm comm, aclrtStream stream) { all_gather_list(list, input, comm, stream); });
 }
@@ -148,6 +158,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather_coalesced(std::vector
     for (size_t i = 0; i < list.size(); ++i) by_input[i].push_back(list[i]);
     flat.insert(flat.end(), list.begin(), list.end());
   }
+  for (size_t i = 0; i < inputs.size(); ++i) check_outputs(by_input[i], inputs[i], rank_, "all_gather_coalesced");
   return run({OpType::ALLGATHER_COALESCED, "ALLGATHER_coalesced", options.timeout, options.asyncOp}, inputs, flat,
              [&](HcclComm comm, aclrtStream stream) {
                for (size_t i = 0; i < inputs.size(); ++i) all_gather_list(by_input[i], inputs[i], comm, stream);
@@ -195,13 +206,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall_base(at::Tensor& outpu
                const auto source = input.contiguous();
                const auto target = output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
                const auto from = moved_buffer(source), to = moved_buffer(target);
-               if (even) {
-                 if (from.count == 0) return;
-                 HCCL_CHECK(acl::HcclAlltoAll(from.data, sends.counts[0], from.type, to.data, receives.counts[0], to.type, comm, stream));
-               } else {
-                 HCCL_CHECK(acl::HcclAlltoAllV(from.data, sends.counts.data(), sends.offsets.data(), from.type, to.data,
-                                               receives.counts.data(), receives.offsets.data(), to.type, comm, stream));
-               }
+               // Not HcclAlltoAll for equal parts: another rank may have been given the same sizes as splits.
+               HCCL_CHECK(acl::HcclAlltoAllV(from.data, sends.counts.data(), sends.offsets.data(), from.type, to.data,
+                                             receives.counts.data(), receives.offsets.data(), to.type, comm, stream));
                if (!target.is_same(output)) output.copy_(target);
              });
 }

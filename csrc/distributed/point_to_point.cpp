@@ -2,6 +2,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
+#include <c10/util/ScopeExit.h>
 
 #include "acl/hccl.h"
 #include "distributed/batch.h"
@@ -12,12 +13,12 @@
 namespace torch_npu::distributed {
 
 void ProcessGroupHCCL::Batch::begin(const std::shared_ptr<Communicator>& chosen, const core::Stream& current) {
+  TORCH_CHECK_VALUE(!communicator || communicator == chosen, "operations on different devices in one coalescing block");
   if (!communicator) {
     communicator = chosen;
-    communicator->follow(current);
     communicator->come_after_last(communicator->stream());
   }
-  TORCH_CHECK_VALUE(communicator == chosen, "operations on different devices in one coalescing block");
+  communicator->follow(current);  // each time: what an operation reads may have been queued since the last one
 }
 
 void ProcessGroupHCCL::Batch::keep(at::TensorList in, at::TensorList out) {
@@ -26,10 +27,10 @@ void ProcessGroupHCCL::Batch::keep(at::TensorList in, at::TensorList out) {
   outputs.insert(outputs.end(), out.begin(), out.end());
 }
 
-void ProcessGroupHCCL::Batch::flush() {
+void ProcessGroupHCCL::Batch::flush(HcclComm comm) {
   if (items.empty()) return;
   const auto stream = communicator->stream();
-  HCCL_CHECK(acl::HcclBatchSendRecv(items.data(), static_cast<uint32_t>(items.size()), communicator->raw(), stream.raw()));
+  HCCL_CHECK(acl::HcclBatchSendRecv(items.data(), static_cast<uint32_t>(items.size()), comm, stream.raw()));
   items.clear();
   c10::StreamGuard guard(stream.unwrap());
   for (const auto& [from, to] : copies_back) to.copy_(from);
@@ -61,8 +62,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   op::normalize_storage(tensor.storage());
   if (batch_) {
-    const auto current = core::current_stream(device);
-    batch_->begin(communicator(device), current);
+    auto failed = c10::make_scope_exit([this] { batch_.reset(); });
+    batch_->begin(communicator(device), core::current_stream(device));
     const auto own = batch_->communicator->stream();
     c10::StreamGuard stream_guard(own.unwrap());
     auto staged = tensor.is_contiguous() ? tensor : sends ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options());
@@ -74,6 +75,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
     list.push_back(staged);
     batch_->peers.push_back(peer);
     (sends ? batch_->sends : batch_->receives) = true;
+    failed.release();
     return nullptr;
   }
   // Both directions connect together, at the first operation of the pair on each side.
@@ -104,8 +106,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
 }
 
 void ProcessGroupHCCL::startCoalescing() {
-  TORCH_CHECK(!batch_, "startCoalescing: a coalescing block is open already");
   state_->check();
+  // PyTorch does not end a block that an exception left; what it had collected is dropped.
   batch_ = std::make_unique<Batch>();
 }
 
@@ -115,8 +117,13 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::endCoalescing() {
   if (!batch->communicator) return nullptr;  // nothing was called inside
   core::DeviceGuard guard(batch->communicator->device());
   core::ensure_bound();
-  batch->flush();
+  {
+    const Communicator::Use use(*batch->communicator);
+    batch->flush(raw(use));
+  }
   Operation operation{c10d::OpType::COALESCED, "coalesced", std::chrono::milliseconds(-1), true, -1, false};
+  // Ranks take part in a different number of batches, so these do not count among the collectives.
+  operation.point_to_point = !batch->collectives;
   if (!batch->collectives && batch->sends != batch->receives) {
     operation.type = batch->sends ? c10d::OpType::SEND : c10d::OpType::RECV;
     operation.name = batch->sends ? "send" : "recv";
@@ -140,7 +147,7 @@ void ProcessGroupHCCL::exchange(HcclComm comm, aclrtStream stream, at::TensorLis
     const auto& output = outputs[peer];
     if (output.numel() == 0) continue;
     if (static_cast<int>(peer) == rank_) {
-      if (peer < inputs.size()) output.copy_(inputs[peer].view_as(output));
+      if (peer < inputs.size()) output.copy_(inputs[peer].reshape(output.sizes()));
       continue;
     }
     auto target = output.is_contiguous() ? output : at::empty(output.sizes(), output.options());

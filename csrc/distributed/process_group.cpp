@@ -5,6 +5,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Logging.h>
+#include <c10/util/ScopeExit.h>
 
 #include "acl/hccl.h"
 #include "core/options.h"
@@ -61,6 +62,19 @@ c10::DeviceIndex common_device(const char* name, at::TensorList inputs, at::Tens
   }
   TORCH_CHECK_VALUE(device >= 0, name, ": no tensors");
   return device;
+}
+
+// Those that have not arrived, of the ranks 1, 2... of a connection; rank 0, if all of them have.
+std::string missing(c10d::Store& store, const std::vector<std::string>& arrivals) {
+  std::string text;
+  try {
+    for (size_t i = 0; i < arrivals.size(); ++i) {
+      if (!store.check({arrivals[i]})) text += (text.empty() ? "" : ", ") + std::to_string(i + 1);
+    }
+  } catch (const std::exception&) {
+    return "the other side";  // the store is gone
+  }
+  return "rank " + (text.empty() ? "0" : text) + " of the connection";
 }
 
 // Makes a stream current for a scope, where it is not already.
@@ -129,16 +143,25 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
   const auto store_key = "hccl/root/" + key + "/" + std::to_string(connections_[key]++);
   const auto& store = state_->store;
   Rendezvous rendezvous{ranks, rank, {}, {}};
+  // Rank 0 publishes once all are there, so that whoever waits does so here, where the group's timeout holds and the
+  // missing have names, and not in HCCL.
+  std::vector<std::string> arrivals;
+  for (uint32_t other = 1; other < ranks; ++other) arrivals.push_back(store_key + "/" + std::to_string(other));
+  const auto wait_for = [&](const std::vector<std::string>& keys) {
+    try {
+      store->wait(keys, std::chrono::milliseconds(state_->timeout_ms.load()));
+    } catch (const std::exception& error) {
+      throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", state_->timeout_ms.load(),
+                                   " ms to connect (", key, ") and ", missing(*store, arrivals), " did not come: ", error.what()));
+    }
+  };
   rendezvous.publish = [&](const HcclRootInfo& root) {
+    if (!arrivals.empty()) wait_for(arrivals);
     store->set(store_key, std::vector<uint8_t>(root.internal, root.internal + sizeof root.internal));
   };
   rendezvous.fetch = [&] {
-    try {
-      store->wait({store_key}, std::chrono::milliseconds(state_->timeout_ms.load()));
-    } catch (const std::exception& error) {
-      throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", state_->timeout_ms.load(),
-                                   " ms to connect (", key, ") and the other side did not come: ", error.what()));
-    }
+    store->set(arrivals.at(rank - 1), std::vector<uint8_t>{1});
+    wait_for({store_key});
     const auto bytes = store->get(store_key);
     HcclRootInfo root;
     TORCH_CHECK(bytes.size() == sizeof root.internal, "what the store holds under ", store_key, " is no root info");
@@ -150,6 +173,7 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
   if (rank == 0) {
     try {
       store->deleteKey(store_key);  // a group that comes later with the same store and name must not find it
+      for (const auto& arrival : arrivals) store->deleteKey(arrival);
     } catch (const std::exception&) {
       // This kind of store cannot; then a store is good for one group of a name, as ever.
     }
@@ -171,7 +195,8 @@ void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) { communicato
 
 std::string ProcessGroupHCCL::communicator_name(c10::DeviceIndex device) {
   char name[COMM_NAME_MAX_LENGTH] = {};
-  HCCL_CHECK(acl::HcclGetCommName(communicator(device)->raw(), name));
+  const Communicator::Use use(*communicator(device));
+  HCCL_CHECK(acl::HcclGetCommName(raw(use), name));
   return name;
 }
 
@@ -192,11 +217,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run_on(const std::shared_ptr<Co
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   const auto current = core::current_stream(device);
   if (batch_) {
-    batch_->begin(communicator, current);
-    batch_->flush();
-    const StreamScope scope(communicator->stream());
-    launch(communicator->raw(), communicator->stream().raw());
-    batch_->keep(inputs, outputs);
+    launch_in_batch(communicator, current, inputs, outputs, launch);
     return nullptr;
   }
   const auto stream = operation.async ? communicator->stream() : current;
@@ -207,13 +228,34 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run_on(const std::shared_ptr<Co
     start = PooledEvent(true);
     start.record(stream);
   }
-  if (operation.async) {
-    const StreamScope scope(stream);
-    launch(communicator->raw(), stream.raw());
-  } else {
-    launch(communicator->raw(), stream.raw());
+  {
+    const Communicator::Use use(*communicator);
+    if (operation.async) {
+      const StreamScope scope(stream);
+      launch(raw(use), stream.raw());
+    } else {
+      launch(raw(use), stream.raw());
+    }
   }
   return finish(operation, *communicator, stream, std::move(start), inputs, outputs);
+}
+
+HcclComm ProcessGroupHCCL::raw(const Communicator::Use& use) const {
+  if (C10_LIKELY(use.raw() != nullptr)) return use.raw();
+  state_->check();  // says why it has ended
+  throw_backend_error("the process group's communicator has ended");
+}
+
+void ProcessGroupHCCL::launch_in_batch(const std::shared_ptr<Communicator>& communicator, const core::Stream& current,
+                                       at::TensorList inputs, at::TensorList outputs, Launch launch) {
+  auto failed = c10::make_scope_exit([this] { batch_.reset(); });
+  batch_->begin(communicator, current);
+  const Communicator::Use use(*communicator);
+  batch_->flush(raw(use));
+  const StreamScope scope(communicator->stream());
+  launch(raw(use), communicator->stream().raw());
+  batch_->keep(inputs, outputs);
+  failed.release();
 }
 
 c10::intrusive_ptr<Work> ProcessGroupHCCL::finish(const Operation& operation, Communicator& communicator, const core::Stream& stream,

@@ -105,6 +105,10 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> run(const Operation& operation, at::TensorList inputs, at::TensorList outputs, Launch launch);
   c10::intrusive_ptr<c10d::Work> run_on(const std::shared_ptr<Communicator>& communicator, const Operation& operation,
                                         at::TensorList inputs, at::TensorList outputs, Launch launch);
+  void launch_in_batch(const std::shared_ptr<Communicator>& communicator, const core::Stream& current, at::TensorList inputs,
+                       at::TensorList outputs, Launch launch);
+  // Throws why, if the communicator has ended.
+  HcclComm raw(const Communicator::Use& use) const;
   c10::intrusive_ptr<Work> finish(const Operation& operation, Communicator& communicator, const core::Stream& stream, PooledEvent start,
                                   at::TensorList inputs, at::TensorList outputs);
   c10::intrusive_ptr<c10d::Work> point_to_point(std::vector<at::Tensor>& tensors, int peer, bool sends);

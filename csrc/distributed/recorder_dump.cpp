@@ -139,8 +139,7 @@ class DumpWriter {
     one.insert("time_discovered_completed_ns", entry.completed_ns ? c10::IValue(entry.completed_ns) : c10::IValue());
     one.insert("retired", entry.retired);
     one.insert("timeout_ms", entry.timeout_ms);
-    const bool p2p = entry.operation.type == c10d::OpType::SEND || entry.operation.type == c10d::OpType::RECV;
-    one.insert("is_p2p", p2p);
+    one.insert("is_p2p", entry.operation.point_to_point || entry.operation.is_message());
     one.insert("thread_id", c10::str(entry.thread));
     one.insert("thread_name", "");
     return one;

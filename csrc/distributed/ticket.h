@@ -7,8 +7,11 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include <ATen/core/ivalue.h>
 #include <c10/core/ScalarType.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -26,6 +29,9 @@ struct Operation {
   bool async = true;                      // false: runs on the caller's stream
   int peer = -1;                          // the root, or the other rank of a send or receive
   bool wait_on_host = false;              // wait() returns after it has run (barrier)
+  bool point_to_point = false;            // only some ranks take part: numbered apart from the collectives
+
+  bool is_message() const { return type == c10d::OpType::SEND || type == c10d::OpType::RECV; }
 };
 
 class Ticket {
@@ -48,6 +54,15 @@ class Ticket {
     return true;
   }
 
+  // False also where the device reports an error, or is gone.
+  bool query_quietly() noexcept {
+    try {
+      return query();
+    } catch (...) {
+      return false;
+    }
+  }
+
   // Keeps the first error.
   void fail(std::exception_ptr error) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -63,15 +78,24 @@ class Ticket {
     if (C10_UNLIKELY(failed())) std::rethrow_exception(error());
   }
 
-  bool point_to_point() const { return operation.type == c10d::OpType::SEND || operation.type == c10d::OpType::RECV; }
+  bool point_to_point() const { return operation.point_to_point || operation.is_message(); }
   // "all_reduce(1024 elements of Float)".
   std::string describe() const;
+  // The part of it in which all ranks agree that call the same thing.
+  std::string agreement() const;
+
+  // Completes a future with a c10d::WorkResult when settle() is called, or at once if it has been.
+  void tell(c10::intrusive_ptr<c10::ivalue::Future> future);
+  // How it ended, for good.
+  void settle(c10d::WorkResult result);
 
  private:
   std::atomic<bool> done_{false};
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;
   std::exception_ptr error_;
+  std::optional<c10d::WorkResult> result_;
+  std::vector<c10::intrusive_ptr<c10::ivalue::Future>> told_;
 };
 
 }  // namespace torch_npu::distributed

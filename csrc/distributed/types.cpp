@@ -5,6 +5,8 @@
 #include <c10/util/Exception.h>
 
 #include "core/compat.h"
+#include "core/stream.h"
+#include "memory/device_allocator.h"
 
 namespace torch_npu::distributed {
 namespace {
@@ -66,7 +68,12 @@ Reduction::Reduction(const c10d::ReduceOp& op, at::ScalarType dtype, int ranks, 
     case Op::MAX: op_ = HCCL_REDUCE_MAX; return;
     case Op::AVG:
       TORCH_CHECK_TYPE(!logical, where, ": AVG has no meaning for bool tensors");
-      divide_ = true;
+      if (type_ == HCCL_DATA_TYPE_FP16) {
+        scale_ = true;  // the sum may be beyond 65504 where the average is not
+        factor_ = 1.0 / ranks;
+      } else {
+        divide_ = true;
+      }
       return;
     case Op::PREMUL_SUM: {
       TORCH_CHECK_TYPE(at::isFloatingType(dtype) || complex_, where, ": PREMUL_SUM needs floating-point tensors, got ", dtype);
@@ -87,11 +94,21 @@ Buffer Reduction::buffer(const at::Tensor& tensor) const {
 }
 
 at::Tensor Reduction::scaled(const at::Tensor& input) const {
-  return tensor_factor_.defined() ? at::mul(input, tensor_factor_).to(input.scalar_type()) : at::mul(input, factor_);
+  if (!tensor_factor_.defined()) return at::mul(input, factor_);
+  hold_factor();
+  return at::mul(input, tensor_factor_).to(input.scalar_type());
+}
+
+// The caller may let go of it before the collective's stream, which is the current one, has come to the multiplication.
+void Reduction::hold_factor() const {
+  if (tensor_factor_.device().is_privateuseone()) {
+    memory::record_stream(tensor_factor_.storage().data_ptr(), core::current_stream(tensor_factor_.device().index()));
+  }
 }
 
 void Reduction::scale(const at::Tensor& tensor) const {
   if (tensor_factor_.defined()) {
+    hold_factor();
     tensor.mul_(tensor_factor_);
   } else {
     tensor.mul_(factor_);

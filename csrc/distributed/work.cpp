@@ -21,6 +21,7 @@ Work::Work(std::shared_ptr<GroupState> group, std::shared_ptr<Ticket> ticket, co
       outputs_(std::move(outputs)) {}
 
 Work::~Work() {
+  if (after_ && ticket_->query_quietly()) give_stream(*after_, false);  // otherwise something is queued on it: it is not reused
   for (const auto& tensor : kept_) {
     try {
       if (tensor.has_storage()) memory::record_stream(tensor.storage().data_ptr(), stream_);
@@ -82,8 +83,13 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   if (!future_) {
     const c10::Device device(c10::DeviceType::PrivateUse1, stream_.device_index());
     future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{device});
-    // The future records its events on the current stream, which is to be the operation's.
-    c10::StreamGuard guard(stream_.unwrap());
+    // The future records its events on the current stream, which is to be the operation's; once others are queued
+    // behind it there, one of its own that waits for this operation alone.
+    if (ticket_->operation.async && group_->last_operation() != ticket_) {
+      after_ = take_stream(stream_.device_index(), false);
+      ticket_->end->block(*after_);
+    }
+    c10::StreamGuard guard(after_.value_or(stream_).unwrap());
     future_->markCompleted(c10::IValue(outputs_));
   }
   return future_;
@@ -91,12 +97,8 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFutureResult() {
   auto result = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
-  try {
-    wait_on_host(kNoTimeout);
-    result->markCompleted(c10::IValue(static_cast<int64_t>(c10d::WorkResult::SUCCESS)));
-  } catch (const c10::Error&) {
-    result->markCompleted(c10::IValue(static_cast<int64_t>(c10d::WorkResult::COMM_ERROR)));
-  }
+  if (ticket_->query_quietly()) ticket_->settle(c10d::WorkResult::SUCCESS);  // the watchdog looks ten times a second
+  ticket_->tell(result);
   return result;
 }
 

@@ -7,6 +7,8 @@
 // caller's stream (async_op=False) needs neither.
 #pragma once
 
+#include <optional>
+
 #include "core/compat.h"
 #include "distributed/group_state.h"
 
@@ -43,6 +45,7 @@ class Work final : public c10d::Work {
   core::Stream stream_;
   std::vector<at::Tensor> outputs_, kept_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::optional<core::Stream> after_;  // of the future, where stream_ has gone on
 };
 
 }  // namespace torch_npu::distributed

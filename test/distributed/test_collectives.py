@@ -1,7 +1,11 @@
 """Every collective, dtype and reduction against a reference that each rank computes from everybody's inputs."""
+import threading
+
 import pytest
 import torch
 import torch.distributed as dist
+
+from held_stream import held
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
@@ -92,6 +96,26 @@ def premultiplied(rank, world):
         same(part, sum(everybody((world * 3,), torch.float32, world, 1))[rank * 3:rank * 3 + 3] * float(factor))
 
 
+def factor_goes_early(rank, world):
+    """The factor's last reference goes while the collective, on its own stream, may still have to read it."""
+    x = torch.ones(100, device="npu")
+    with held(torch.npu.current_stream()):
+        factor = torch.full((1,), 0.5, device="npu")
+        work = dist.all_reduce(x, dist._make_nccl_premul_sum(factor), async_op=True)
+        del factor
+        torch.full((1,), 100.0, device="npu")
+    work.wait()
+    same(x, torch.full((100,), 0.5 * world))
+
+
+def average_without_overflow(rank, world):
+    x = torch.full((5,), 60000.0, dtype=torch.float16, device="npu")
+    parts = torch.empty(2, dtype=torch.float16, device="npu")
+    dist.reduce_scatter_tensor(parts, torch.full((2 * world,), 60000.0, dtype=torch.float16, device="npu"), dist.ReduceOp.AVG)
+    dist.all_reduce(x, dist.ReduceOp.AVG)
+    same(torch.cat([x, parts]), torch.full((7,), 60000.0, dtype=torch.float16))
+
+
 def broadcast_and_reduce(rank, world):
     for dtype in MOVED:
         for root in range(world):
@@ -170,6 +194,13 @@ def all_to_all(rank, world):
     outs = [torch.empty(n, 3, device="npu") for n in receive]
     dist.all_to_all(outs, [part.npu() for part in rows[rank].split(sizes[rank])])
     same(torch.cat(outs), torch.cat([rows[s].split(sizes[s])[rank] for s in range(world)]))
+    # Some give equal parts as splits, some leave them out; a rank's own part may come in another shape and order.
+    x, out = values((2 * world, 3), torch.float32, rank, 5).npu(), torch.empty(2 * world, 3, device="npu")
+    dist.all_to_all_single(out, x, *([[2] * world] * 2 if rank % 2 else []))
+    same(out, torch.cat([values((2 * world, 3), torch.float32, s, 5)[2 * rank:2 * rank + 2] for s in range(world)]))
+    outs = [torch.empty(6, device="npu") for _ in range(world)]
+    dist.all_to_all(outs, [part.t() for part in x.split(2)])
+    same(outs[rank], values((2 * world, 3), torch.float32, rank, 5)[2 * rank:2 * rank + 2].t().reshape(-1))
 
 
 def gather_and_scatter(rank, world):
@@ -235,6 +266,42 @@ def coalesced(rank, world):
         same(part, sum(everybody((world, n), torch.float32, world, n))[rank])
 
 
+def coalesced_with_work_between(rank, world):
+    """Each operation of a block comes after what was queued before it, not only before the first one."""
+    backend, first, second = dist.group.WORLD._get_backend(torch.device("npu")), torch.ones(3, device="npu"), torch.zeros(9, device="npu")
+    with held(torch.npu.current_stream()) as let_go:
+        backend._start_coalescing()
+        dist.broadcast(first, 0)
+        second.fill_(rank + 1)
+        dist.broadcast(second, 0)
+        if world > 1:
+            received, sent = torch.zeros(4, device="npu"), torch.zeros(4, device="npu")
+            dist.irecv(received, (rank - 1) % world)
+            sent.fill_(rank)
+            dist.isend(sent, (rank + 1) % world)
+        work = backend._end_coalescing()
+        threading.Timer(0.1, let_go).start()
+        work.wait()
+        same(second, torch.ones(9))
+        if world > 1:
+            same(received, torch.full((4,), float((rank - 1) % world)))
+
+
+def block_left_by_an_error(rank, world):
+    backend, x = dist.group.WORLD._get_backend(torch.device("npu")), torch.full((3,), float(rank), device="npu")
+    backend._start_coalescing()
+    dist.broadcast(x, 0)
+    with pytest.raises(ValueError, match="HCCL has no BXOR"):
+        dist.reduce(x.int(), 0, dist.ReduceOp.BXOR)
+    backend._start_coalescing()   # the next one starts anew
+    dist.broadcast(x, world - 1)
+    backend._end_coalescing().wait()
+    work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    dist.barrier()
+    same(x, torch.zeros(3))
+
+
 def objects(rank, world):
     gathered = [None] * world
     dist.all_gather_object(gathered, {"rank": rank, "text": "x" * 10 * rank})
@@ -266,9 +333,10 @@ def functional(rank, world):
     same(got, torch.cat([values((world * 2, 3), torch.float32, s, 1)[2 * rank:2 * rank + 2] for s in range(world)]))
 
 
-@pytest.mark.parametrize("check", [all_reduce, all_reduce_large_and_rounded, premultiplied, broadcast_and_reduce, all_gather,
-                                   reduce_scatter, all_to_all, gather_and_scatter, not_contiguous, coalesced, objects,
-                                   functional], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [all_reduce, all_reduce_large_and_rounded, premultiplied, factor_goes_early,
+                                   average_without_overflow, broadcast_and_reduce, all_gather, reduce_scatter, all_to_all,
+                                   gather_and_scatter, not_contiguous, coalesced, coalesced_with_work_between,
+                                   block_left_by_an_error, objects, functional], ids=lambda check: check.__name__)
 def test_equals_the_reference(ranks, check):
     ranks.run(check)
 
@@ -284,6 +352,10 @@ def refusals(rank, world):
         (ValueError, "3 elements on one side are not", lambda: dist.all_gather_into_tensor(torch.empty(3, device="npu"), x)),
         (ValueError, "add up to 5", lambda: dist.all_to_all_single(x.clone(), x, [4] + [0] * (world - 1), [5] + [0] * (world - 1))),
         (ValueError, "on cpu", lambda: dist.all_gather([torch.ones(4)] * world, x)),
+        (ValueError, "4 elements go in, there is room for 3",
+         lambda: dist.all_gather_coalesced([[torch.empty(3, device="npu")] for _ in range(world)], [x])),
+        (TypeError, "Int and Float",
+         lambda: dist.all_gather_coalesced([[torch.empty_like(x, dtype=torch.int32)] for _ in range(world)], [x])),
         (ValueError, "root", lambda: dist.broadcast(x, group_src=world)),
         (ValueError, "npu:1 and npu:0", lambda: dist.all_gather([torch.ones(4, device="npu:0")] * world, torch.ones(4, device="npu:1"))),
     ]

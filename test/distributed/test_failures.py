@@ -86,6 +86,54 @@ def test_a_rank_that_does_not_come_is_named(pool, tmp_path):
     assert dump["entries"][1]["input_sizes"] == [[100000]]
 
 
+def exchange_and_look(rank, world):
+    inputs = [r + 2 * rank for r in range(world)]   # rows to each rank: nobody has as many as another
+    outputs = [rank + 2 * r for r in range(world)]
+    try:
+        dist.all_to_all_single(torch.empty(sum(outputs), 3, device="npu"), torch.ones(sum(inputs), 3, device="npu"), outputs, inputs)
+        torch.npu.synchronize()
+        return "no error"
+    except RuntimeError:
+        return then_reduce(rank, world)
+
+
+def test_only_the_missing_rank_is_blamed(pool):
+    """Different sizes are no other operation where they may differ."""
+    ranks = pool(4, seconds=2)
+    ranks.start(exchange_and_look, ranks=[0, 1, 3])
+    for kind, text in ranks.collect(ranks=[0, 1, 3]):
+        assert kind == "ok" and "other operation" not in text and "instead" not in text, text
+    assert "Rank 2 did not arrive" in text
+
+
+def many_aborts(rank, world):
+    """From another thread, while this one calls."""
+    import threading
+
+    import torch_npu
+
+    group, options = torch_npu.distributed.ProcessGroupHCCL, dist.AllreduceOptions()
+    tensors, ends = [torch.ones(8, device="npu")], set()
+    options.asyncOp = False
+    for turn in range(150):
+        backend = group(dist.HashStore(), 0, 1, group.Options())
+        backend.allreduce(tensors, options)
+        thread = threading.Timer(turn % 10 * 1e-4, backend.abort)
+        thread.start()
+        try:
+            while True:
+                backend.allreduce(tensors, options)
+        except RuntimeError as error:
+            ends.add(str(error).split("\n")[0])
+        thread.join()
+    return sorted(ends)
+
+
+def test_abort_while_another_thread_calls(pool):
+    ranks = pool(1)
+    assert ranks.run(many_aborts) == [["the process group was aborted"]]
+
+
 def test_a_killed_rank_fails_the_others(pool):
     ranks = pool(3)
     ranks.start(reduce_and_look, ranks=[0, 1])

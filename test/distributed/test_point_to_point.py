@@ -55,6 +55,19 @@ def batch_of_all(rank, world):
         assert outs[r][:, 1].sum().item() == 0
 
 
+def numbers(rank, world):
+    """Ranks that send, that receive and that do both count their collectives alike afterwards."""
+    x, y = torch.ones(3, device="npu"), torch.empty(3, device="npu")
+    operations = ([dist.P2POp(dist.isend, x, rank + 1)] if rank + 1 < world else []) + (
+        [dist.P2POp(dist.irecv, y, rank - 1)] if rank else [])
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    dist.all_reduce(x)
+    counts = [None] * world
+    dist.all_gather_object(counts, dist.group.WORLD._get_backend(torch.device("npu"))._get_sequence_number_for_group())
+    assert len(set(counts)) == 1, counts
+
+
 def objects(rank, world):
     if rank == 0:
         dist.send_object_list(["a", {"b": 2}], 1)
@@ -86,6 +99,10 @@ def test_pairs(two, four):
 
 def test_batch(four):
     four.run(batch_of_all)
+
+
+def test_sequence_numbers(four):
+    four.run(numbers)
 
 
 def test_objects(two):

@@ -30,6 +30,27 @@ def futures(rank, world):
     assert dist.all_reduce(x, async_op=True).get_future_result().wait() == 0
 
 
+def late(rank, world):
+    """Rank 0's second operation cannot end before its first one's future has."""
+    if world == 1:
+        return
+    store, first, second = dist.distributed_c10d._get_default_store(), torch.ones(5, device="npu"), torch.ones(5, device="npu")
+    key = f"late {dist.group.WORLD._get_backend(torch.device('npu'))._get_sequence_number_for_group()}"
+    work = dist.all_reduce(first, async_op=True)
+    if rank == 0:
+        following = dist.all_reduce(second, async_op=True)
+        ended = following.get_future_result()
+        assert work.get_future().wait()[0].tolist() == [world] * 5
+        assert not ended.done()
+        store.set(key, "go on")
+        assert ended.wait() == 0
+    else:
+        store.wait([key])
+        dist.all_reduce(second)
+        work.wait()
+    assert second.tolist() == [world] * 5
+
+
 def memory_is_not_reused_early(rank, world):
     # The input's last reference goes while the collective may still be reading it.
     for turn in range(30):
@@ -78,7 +99,7 @@ def durations(rank, world):
     dist.destroy_process_group(group)
 
 
-@pytest.mark.parametrize("check", [asynchronous, futures, memory_is_not_reused_early, side_streams, durations],
+@pytest.mark.parametrize("check", [asynchronous, futures, late, memory_is_not_reused_early, side_streams, durations],
                          ids=lambda check: check.__name__)
 def test_work(ranks, check):
     ranks.run(check)
