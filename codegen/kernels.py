@@ -239,7 +239,8 @@ class _Builder:
                 if len(rules) != len(outputs):
                     raise self.fail(f"writes {len(outputs)} outputs, 'out' gives {len(rules)} rules")
                 for (alias, rule), output in zip(rules, outputs):
-                    body.append(f"  resize_output({output}, {rule.strip('`')});")
+                    inputs = [v.cpp for v in self._arguments(function).values() if v.type == "Tensor" and not v.written]
+                    body.append(f"  resize_output({', '.join([output, rule.strip('`')] + inputs)});")
             elif not self.entry.variants:
                 raise self.fail("writes into its arguments: 'out' has no meaning")
             # The calls name the outputs as the rules do.
@@ -290,8 +291,7 @@ class _Builder:
         entry = self.entry
         resolver = Resolver(self.contract, values, self.fail)
         lines, used = [], []
-        alternatives = [(f"is_host_scalar({values[name].cpp})" if name in values else "", resolver.call(text, name), [name])
-                        for name, text in entry.scalar.items()]
+        alternatives = [(self._host_scalar(values, name), resolver.call(text, name), [name]) for name, text in entry.scalar.items()]
         alternatives += [(condition.strip("`"), resolver.call(text), used_names(condition, values))
                          for condition, text in entry.when]
         last = resolver.call(entry.aclnn)
@@ -306,6 +306,15 @@ class _Builder:
         else:
             lines.append(f"  {last.cpp}")
         return lines, used + last.names
+
+
+    @staticmethod
+    def _host_scalar(values: Dict[str, Value], name: str) -> str:
+        """Whether an argument can go as a number: beside the first other tensor that is read, if there is one."""
+        if name not in values:
+            return ""
+        beside = [v.cpp for n, v in values.items() if n in ("self", "other", "exponent") and n != name and v.type == "Tensor"]
+        return f"is_host_scalar({', '.join([values[name].cpp] + beside[:1])})"
 
 
 def _signature(function, symint: bool = False, prefix: str = ""):

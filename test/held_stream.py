@@ -10,9 +10,11 @@ _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 @contextlib.contextmanager
-def held(stream):
-    """Work queued on the stream in the block waits for the function the block gets, or for the block's end."""
-    torch.npu.synchronize()
+def held(stream, settle=True):
+    """Work queued on the stream in the block waits for the function the block gets, or for the block's end. What was queued
+    before has run when the block begins; not so with `settle` false, for a second stream."""
+    if settle:
+        torch.npu.synchronize()
     gate = threading.Event()
     function = _FUNCTION(lambda _: gate.wait())
     library = ctypes.CDLL(torch_npu._C._opened_libraries()["libascendcl"])

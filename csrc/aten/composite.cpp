@@ -2,6 +2,7 @@
 #include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/tril_indices.h>
 #include <ATen/ops/triu_indices.h>
@@ -16,6 +17,7 @@ namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnEqual);
 NPU_OPERATOR(aclnnBincount);
+NPU_OPERATOR(aclnnNanToNum);
 
 bool is_set_to(const at::Tensor& self, const at::Tensor& tensor) { return at::native::is_set_to(self, tensor); }
 
@@ -46,6 +48,22 @@ at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
   at::native::resize_output(out, self.sizes());
   out.copy_(self);
   return native::conj_physical_(out);
+}
+
+at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, std::optional<double> posinf, std::optional<double> neginf,
+                           at::Tensor& out) {
+  resize_output(out, like(self), self);
+  if (self.scalar_type() != at::kDouble) {
+    op::run(aclnnNanToNum, self, nan.value_or(0), posinf.value_or(finite_limit(self, 1)), neginf.value_or(finite_limit(self, -1)), out);
+    return out;
+  }
+  // CANN takes float32 numbers, in which most of float64's have no place.
+  constexpr double kMost = std::numeric_limits<double>::max();
+  const auto number = [&](double value) { return at::full({}, value, self.options()); };
+  const auto infinite = self.isinf(), positive = self.gt(0);
+  auto result = at::where(infinite.logical_and(positive), number(posinf.value_or(kMost)), self);
+  result = at::where(infinite.logical_and(positive.logical_not()), number(neginf.value_or(-kMost)), result);
+  return out.copy_(at::where(self.isnan(), number(nan.value_or(0)), result));
 }
 
 // Half the square near the target, linear beyond delta.
@@ -99,7 +117,9 @@ at::Tensor isin_tensor_tensor(const at::Tensor& elements, const at::Tensor& test
   const auto dtype = at::promote_types(elements.scalar_type(), test_elements.scalar_type());
   const auto sorted = std::get<0>(cast(test_elements, dtype).flatten().sort());
   const auto wanted = cast(elements, dtype);
-  const auto place = at::searchsorted(sorted, wanted.contiguous()).clamp_max_(sorted.numel() - 1);
+  // A search among NaNs, which come last and equal nothing, would go astray.
+  const auto ordered = at::isFloatingType(dtype) ? sorted.masked_fill(sorted.isnan(), std::numeric_limits<double>::infinity()) : sorted;
+  const auto place = at::searchsorted(ordered, wanted.contiguous()).clamp_max_(sorted.numel() - 1);
   const auto found = sorted.index({place});
   return invert ? found.ne(wanted) : found.eq(wanted);
 }

@@ -39,6 +39,9 @@ void fill_if_deterministic(at::Tensor& tensor) {
 
 at::Tensor empty_on(c10::DeviceIndex device, at::IntArrayRef sizes, at::ScalarType dtype,
                     std::optional<at::MemoryFormat> memory_format) {
+  // An operator came here for its second tensor; the first one, for whose device the result is, has none with a number.
+  TORCH_CHECK(device >= 0, "Expected all tensors to be on the same device, but found at least two devices, cpu and npu:",
+              static_cast<int>(core::current_device()), "!");
   core::DeviceGuard guard(device);
   at::Tensor result = at::detail::empty_generic(sizes, allocator(), kKeys, dtype, memory_format);
   fill_if_deterministic(result);

@@ -6,10 +6,12 @@
 #include <set>
 #include <sstream>
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
+#include "core/generator.h"
 #include "core/options.h"
 
 namespace torch_npu::native {
@@ -69,7 +71,32 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const c
   record.bytes += bytes;
 }
 
+// Spreads the bits of a counter (the finaliser of splitmix64).
+uint64_t mixed(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+// A CPU kernel draws from a CPU generator. It gets one that follows from the NPU's state, so that seeds and states of the
+// NPU rule these operators too.
+void replace_generators(const c10::FunctionSchema& schema, torch::jit::Stack* stack) {
+  const auto& arguments = schema.arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    auto type = arguments[i].type();
+    if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+    if (type->kind() != c10::TypeKind::GeneratorType) continue;
+    auto& value = (*stack)[stack->size() - arguments.size() + i];
+    const auto given = value.isNone() ? std::nullopt : std::make_optional(value.toGenerator());
+    TORCH_CHECK(!given || !given->defined() || given->device().is_privateuseone(), "Expected a 'npu' device type for generator but found '",
+                given->device().type(), "'");
+    const auto [seed, offset] = core::philox_state(given, 4);
+    value = at::detail::createCPUGenerator(mixed(seed + mixed(offset + 1)));
+  }
+}
+
 void run_dense(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  replace_generators(op.schema(), stack);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }
 

@@ -1,5 +1,6 @@
 #include "aten/kernel.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 
 namespace torch_npu::native {
@@ -10,6 +11,7 @@ void throw_devices_differ(const char* op, c10::Device first, c10::Device other, 
 }
 
 void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options) {
+  at::assert_no_internal_overlap(self);
   TORCH_CHECK(options.dtype() == self.dtype(), "Bad in-place call: input tensor dtype ", self.dtype(),
               " and output tensor dtype ", options.dtype(), " should match");
   TORCH_CHECK(options.device() == self.device(), "Bad in-place call: input tensor device ", self.device(),
@@ -23,7 +25,7 @@ void prepare_out(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef s
               " instead");
   TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ",
               out.device(), " instead");
-  if (C10_LIKELY(sizes == out.sizes())) return;
+  if (C10_LIKELY(sizes == out.sizes())) return at::assert_no_internal_overlap(out);
   // Only a tensor that had to be resized takes the layout torch proposes.
   at::native::resize_output(out, sizes);
   if (!strides.empty()) {

@@ -199,6 +199,12 @@ inline bool alike(const at::Tensor& self, const at::Tensor& other) {
 inline bool is_host_scalar(const at::Tensor& tensor) {
   return tensor.device().is_cpu() && tensor.dim() == 0;
 }
+// And beside this tensor that makes no difference: a CPU tensor without dimensions widens another one without, as one of
+// its own device would; a Python number does not.
+inline bool is_host_scalar(const at::Tensor& tensor, const at::Tensor& beside) {
+  return is_host_scalar(tensor) && (beside.dim() != 0 || tensor.scalar_type() == beside.scalar_type() ||
+                                    tensor.unsafeGetTensorImpl()->is_wrapped_number());
+}
 C10_EXPORT at::Scalar host_scalar(const at::Tensor& tensor);
 
 inline bool alike_or_number(const at::Tensor& self, const at::Tensor& other) {

@@ -64,6 +64,16 @@ void resize_output(const at::Tensor& out, const OutSpec& spec) {
   if (!spec.strides.empty()) out.unsafeGetTensorImpl()->set_sizes_and_strides(spec.sizes, spec.strides);
 }
 
+void check_output(const at::Tensor& out, const OutSpec& spec, const at::Tensor& input) {
+  const at::IntArrayRef sizes(spec.sizes);
+  if (out.sizes() == sizes) {
+    if (!out.is_same(input)) at::assert_no_partial_overlap(out, input);
+  } else if (out.is_same(input)) {   // any other tensor gets memory of its own
+    if (c10::multiply_integers(sizes) <= out.numel()) at::assert_no_overlap(out, input);
+    TORCH_CHECK(false, "output with shape ", out.sizes(), " doesn't match the broadcast shape ", sizes);
+  }
+}
+
 OutSpec like(const at::Tensor& tensor) {
   OutSpec spec{to_dims(tensor.sizes()), {}, options_of(tensor)};
   if (tensor.is_contiguous()) return spec;

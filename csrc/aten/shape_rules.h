@@ -28,6 +28,14 @@ inline at::Tensor make(at::Tensor tensor) { return tensor; }
 inline std::vector<at::Tensor> make(std::vector<at::Tensor> tensors) { return tensors; }
 // Throws unless `out` has the rule's dtype and device; warns, as torch does, when it resizes a non-empty tensor.
 void resize_output(const at::Tensor& out, const OutSpec& spec);
+// And checks what is written against what is read: it may be the same tensor, if that has the right shape already, but not
+// share some memory with it.
+void check_output(const at::Tensor& out, const OutSpec& spec, const at::Tensor& input);
+template <class... Inputs>
+void resize_output(const at::Tensor& out, const OutSpec& spec, const Inputs&... inputs) {
+  (check_output(out, spec, inputs), ...);
+  resize_output(out, spec);
+}
 
 // Shape, dtype and, where it is dense, memory layout of `tensor`.
 OutSpec like(const at::Tensor& tensor);

@@ -1,8 +1,10 @@
-// Convolutions that torch names by how the CPU or CUDA does them. Here they are the one convolution.
+// Convolutions that torch names by how the CPU or CUDA does them. Here they are the one convolution. torch chooses them for
+// CPU images too, and comes here for a weight on the NPU: at::convolution would choose the same again.
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 
 #include "aten/compose.h"
+#include "aten/kernel.h"
 #include "generated/torch_npu_native_functions.h"
 
 namespace torch_npu::native {
@@ -11,8 +13,14 @@ namespace {
 using Optional = std::optional<at::Tensor>;
 constexpr int64_t kNone[] = {0, 0, 0}, kOnes[] = {1, 1, 1};
 
+void check_devices(const at::Tensor& self, const at::Tensor& weight, const Optional& bias) {
+  if (self.device() != weight.device()) throw_devices_differ("convolution", self.device(), weight.device(), "weight");
+  if (bias && bias->defined() && self.device() != bias->device()) throw_devices_differ("convolution", self.device(), bias->device(), "bias");
+}
+
 at::Tensor convolve(const at::Tensor& self, const at::Tensor& weight, const Optional& bias, at::IntArrayRef stride, at::IntArrayRef padding,
                     at::IntArrayRef dilation, int64_t groups = 1) {
+  check_devices(self, weight, bias);
   return at::convolution(self, weight, bias, stride, padding, dilation, false, at::IntArrayRef(kNone, weight.dim() - 2), groups);
 }
 
@@ -39,6 +47,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _slow_conv2d_backward(const at::T
                                                                      const at::Tensor& weight, at::IntArrayRef, at::IntArrayRef stride,
                                                                      at::IntArrayRef padding, std::array<bool, 3> output_mask) {
   const auto channels = weight.size(0);
+  check_devices(self, weight, grad_output);
   return at::convolution_backward(grad_output, self, weight, at::OptionalIntArrayRef(channels), stride, padding, at::IntArrayRef(kOnes, 2), false,
                                   at::IntArrayRef(kNone, 2), 1, output_mask);
 }
@@ -69,6 +78,7 @@ at::Tensor slow_conv_dilated(const at::Tensor& self, const at::Tensor& weight, a
 }
 at::Tensor slow_conv_transpose(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias, at::IntArrayRef stride,
                                at::IntArrayRef padding, at::IntArrayRef output_padding, at::IntArrayRef dilation) {
+  check_devices(self, weight, bias);
   return at::convolution(self, weight, bias, stride, padding, dilation, true, output_padding, 1);
 }
 at::Tensor& slow_conv_transpose_out(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel, const Optional& bias,

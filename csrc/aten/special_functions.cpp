@@ -118,7 +118,7 @@ at::Tensor erfcx(const at::Tensor& x) {
   return at::where(x.lt(0), negative, positive);
 }
 
-// Hurwitz zeta by the Euler-Maclaurin formula, for dtype float or double.
+// Hurwitz zeta by the Euler-Maclaurin formula, in float64: its rising factorials leave float32 soon.
 at::Tensor zeta(const at::Tensor& x, const at::Tensor& q) {
   constexpr double kBernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6,
                                    -3617.0 / 510, 43867.0 / 798, -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};
@@ -150,7 +150,7 @@ at::Tensor zeta(const at::Tensor& x, const at::Tensor& q) {
   auto tail = power.div(a);
   const auto inverse_square = a.square().reciprocal_();
   for (int k = 0; k < 12; ++k) {
-    sum.add_(rising.mul(tail), kBernoulli[k] / factorial);
+    sum.add_(rising.mul(tail).masked_fill_(tail.eq(0), 0), kBernoulli[k] / factorial);  // where the tail is 0, rising may be infinite
     rising = rising.mul(x.add(2 * k + 1)).mul_(x.add(2 * k + 2));
     factorial *= (2.0 * k + 3) * (2.0 * k + 4);
     tail = tail.mul(inverse_square);
@@ -207,7 +207,7 @@ void spherical_bessel_j0_kernel(const at::Tensor& self, const at::Tensor& out) {
 
 void zeta_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   const auto [x, q] = widened(self, other, out);
-  result(out).copy_(zeta(x.expand(out.sizes()), q.expand(out.sizes())));
+  result(out).copy_(zeta(x.to(at::kDouble).expand(out.sizes()), q.to(at::kDouble).expand(out.sizes())));
 }
 
 void polygamma_kernel(int64_t n, const at::Tensor& self, const at::Tensor& out) {
@@ -218,7 +218,8 @@ void polygamma_kernel(int64_t n, const at::Tensor& self, const at::Tensor& out) 
     result(out).copy_(trigamma(x));
   } else {
     const double scale = (n % 2 ? 1 : -1) * std::exp(std::lgamma(static_cast<double>(n) + 1));
-    result(out).copy_(zeta(at::full_like(x, static_cast<double>(n + 1)), x).mul_(scale));
+    const auto wide = x.to(at::kDouble);
+    result(out).copy_(zeta(at::full_like(wide, static_cast<double>(n + 1)), wide).mul_(scale));
   }
 }
 

@@ -38,11 +38,13 @@ GeneratorImpl::GeneratorImpl(c10::DeviceIndex device)
                          c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
 void GeneratorImpl::set_current_seed(uint64_t seed) {
-  seed_ = seed;
-  offset_ = 0;
+  *state_ = {seed, 0};
 }
 
-void GeneratorImpl::set_offset(uint64_t offset) { offset_ = offset; }
+void GeneratorImpl::set_offset(uint64_t offset) {
+  TORCH_CHECK_VALUE(offset % 4 == 0, "the offset of an NPU generator must be a multiple of 4, got ", offset);
+  state_->offset = offset;
+}
 
 uint64_t GeneratorImpl::seed() {
   const auto random = c10::detail::getNonDeterministicRandom(true);
@@ -54,40 +56,40 @@ void GeneratorImpl::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
   TORCH_CHECK(state.numel() == kStateBytes, "RNG state must be ", kStateBytes, " bytes (seed and offset), got ", state.numel());
   const auto* bytes = state.data_ptr_impl<uint8_t>();
-  std::memcpy(&seed_, bytes, sizeof(seed_));
-  std::memcpy(&offset_, bytes + sizeof(seed_), sizeof(offset_));
+  std::memcpy(&state_->seed, bytes, sizeof(state_->seed));
+  std::memcpy(&state_->offset, bytes + sizeof(state_->seed), sizeof(state_->offset));
 }
 
 c10::intrusive_ptr<c10::TensorImpl> GeneratorImpl::get_state() const {
   auto state = at::empty({static_cast<int64_t>(kStateBytes)}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
   auto* bytes = state.mutable_data_ptr<uint8_t>();
-  std::memcpy(bytes, &seed_, sizeof(seed_));
-  std::memcpy(bytes + sizeof(seed_), &offset_, sizeof(offset_));
+  std::memcpy(bytes, &state_->seed, sizeof(state_->seed));
+  std::memcpy(bytes + sizeof(state_->seed), &state_->offset, sizeof(state_->offset));
   return state.getIntrusivePtr();
 }
 
 void GeneratorImpl::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& state) {
   auto* other = dynamic_cast<GeneratorImpl*>(state.get());
   TORCH_CHECK(other, "the generator state given is not of an NPU generator");
-  seed_ = other->seed_;
-  offset_ = other->offset_;
+  state_ = other->state_;
 }
 
 c10::intrusive_ptr<c10::GeneratorImpl> GeneratorImpl::graphsafe_get_state() const {
-  return c10::intrusive_ptr<c10::GeneratorImpl>::reclaim(clone_impl());
+  auto shared = c10::make_intrusive<GeneratorImpl>(device().index());
+  shared->state_ = state_;
+  return shared;
 }
 
 GeneratorImpl* GeneratorImpl::clone_impl() const {
   auto* copy = new GeneratorImpl(device().index());
-  copy->seed_ = seed_;
-  copy->offset_ = offset_;
+  *copy->state_ = *state_;
   return copy;
 }
 
 std::pair<uint64_t, uint64_t> GeneratorImpl::advance(uint64_t draws) {
-  const auto offset = offset_;
-  offset_ += (draws + 3) / 4 * 4;  // philox makes four numbers at a time
-  return {seed_, offset};
+  const auto offset = state_->offset;
+  state_->offset += (draws + 3) / 4 * 4;
+  return {state_->seed, offset};
 }
 
 const at::Generator& default_generator(c10::DeviceIndex device) {
@@ -97,7 +99,10 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
   return all.generators[device];
 }
 
-at::Generator make_generator(c10::DeviceIndex device) { return at::make_generator<GeneratorImpl>(resolve(device)); }
+at::Generator make_generator(c10::DeviceIndex device) {
+  if (device >= 0) check_device(device);
+  return at::make_generator<GeneratorImpl>(resolve(device));
+}
 
 std::pair<uint64_t, uint64_t> philox_state(const std::optional<at::Generator>& generator, uint64_t draws) {
   auto* impl = at::get_generator_or_default<GeneratorImpl>(generator, default_generator());

@@ -5,6 +5,7 @@
 // least the draws of each of its lanes, so the same seed repeats the same results.
 #pragma once
 
+#include <memory>
 #include <utility>
 
 #include <ATen/core/Generator.h>
@@ -18,9 +19,10 @@ class C10_EXPORT GeneratorImpl final : public c10::GeneratorImpl {
   explicit GeneratorImpl(c10::DeviceIndex device);
 
   void set_current_seed(uint64_t seed) override;
+  // A multiple of 4: philox makes four numbers at a time.
   void set_offset(uint64_t offset) override;
-  uint64_t get_offset() const override { return offset_; }
-  uint64_t current_seed() const override { return seed_; }
+  uint64_t get_offset() const override { return state_->offset; }
+  uint64_t current_seed() const override { return state_->seed; }
   uint64_t seed() override;
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
@@ -32,10 +34,14 @@ class C10_EXPORT GeneratorImpl final : public c10::GeneratorImpl {
   std::pair<uint64_t, uint64_t> advance(uint64_t draws);
 
  private:
+  struct State {
+    uint64_t seed = c10::default_rng_seed_val;
+    uint64_t offset = 0;
+  };
+
   GeneratorImpl* clone_impl() const override;
 
-  uint64_t seed_ = c10::default_rng_seed_val;
-  uint64_t offset_ = 0;
+  std::shared_ptr<State> state_ = std::make_shared<State>();  // shared by what graphsafe_get_state gives
 };
 
 // The generator of a device (-1: current). Made at first use, with the default seed or the one the

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 #include <c10/util/Exception.h>
 
@@ -108,10 +109,27 @@ Stream stream_from_pool(bool high_priority, c10::DeviceIndex device) {
   return Stream(make(device, index << 3 | priority << 1 | kPooled));
 }
 
+namespace {
+
+// The id of a default or pooled stream that somebody knows by its address only.
+std::optional<c10::StreamId> own_id(aclrtStream raw, c10::DeviceIndex device) {
+  const auto& own = devices[device];
+  if (own.default_stream.load() == raw) return 0;
+  for (int priority = 0; priority < kPriorities; ++priority) {
+    for (int index = 0; index < kPoolSize; ++index) {
+      if (own.pool[priority][index].load() == raw) return c10::StreamId{index} << 3 | priority << 1 | kPooled;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Stream external_stream(aclrtStream raw, c10::DeviceIndex device) {
   const auto id = reinterpret_cast<c10::StreamId>(raw);
   TORCH_CHECK(raw && (id & 7) == 0, "not the address of a stream: ", id);
-  return Stream(make(resolve(device), id));
+  device = resolve(device);
+  return Stream(make(device, own_id(raw, device).value_or(id)));
 }
 
 Stream exchange_stream(Stream stream) {

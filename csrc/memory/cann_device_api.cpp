@@ -37,6 +37,10 @@ class CannDeviceApi final : public DeviceApi {
     at(device, [&] { waiter.load()([&] { core::synchronize_device(device); }); });
   }
 
+  void wait_until(const std::function<bool()>& reached) override {
+    waiter.load()([&] { DeviceApi::wait_until(reached); });
+  }
+
   Event create_event(c10::DeviceIndex device) override {
     const core::DeviceGuard guard(device);
     core::ensure_bound();

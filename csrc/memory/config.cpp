@@ -111,7 +111,7 @@ void parse_roundup(const Setting& setting, AllocatorConfig& config) {
     }
     const size_t limit = parse_size({setting.key, entry.key}, "sizes in MiB that are powers of two");
     if (!std::has_single_bit(limit)) bad_value(setting, "given for sizes in MiB that are powers of two");
-    const size_t end = interval_of(limit * kMiB);
+    const size_t end = interval_of(limit > SIZE_MAX / kMiB ? SIZE_MAX : limit * kMiB);
     while (next < end) divisions[next++] = last;
     if (next == end && next < divisions.size()) divisions[next++] = last;
   }
@@ -135,7 +135,7 @@ AllocatorConfig AllocatorConfig::parse(const std::string& text) {
     } else if (key == "max_non_split_rounding_mb") {
       const size_t mib = parse_size(setting, "a whole number of MiB above 20");
       if (mib <= kLargeSegment / kMiB) bad_value(setting, "a whole number of MiB above 20");
-      config.max_non_split_rounding = mib * kMiB;
+      config.max_non_split_rounding = mib > SIZE_MAX / kMiB ? SIZE_MAX : mib * kMiB;
     } else if (key == "garbage_collection_threshold") {
       config.garbage_collection_threshold = parse_fraction(setting, "between 0 and 1, both excluded");
       if (config.garbage_collection_threshold <= 0 || config.garbage_collection_threshold >= 1)

@@ -131,8 +131,8 @@ class DeviceAllocator final : public AllocatorBase {
     memory::record_stream(data, core::Stream(stream));
   }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override;
-  void resetAccumulatedStats(c10::DeviceIndex device) override { memory::heap(device).reset_accumulated_stats(); }
-  void resetPeakStats(c10::DeviceIndex device) override { memory::heap(device).reset_peak_stats(); }
+  void resetAccumulatedStats(c10::DeviceIndex device) override { memory::reset_accumulated_stats(device); }
+  void resetPeakStats(c10::DeviceIndex device) override { memory::reset_peak_stats(device); }
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) { return memory_info(device); }  // virtual from 2.10
 #endif
 };
@@ -147,7 +147,7 @@ c10::CachingDeviceAllocator::DeviceStats DeviceAllocator::getDeviceStats(c10::De
     stat.allocated = figures.allocated;
     stat.freed = figures.freed;
   };
-  const auto report = memory::heap(device).statistics();
+  const auto report = memory::statistics(device);
   // In the order of report().
   c10::CachingAllocator::StatArray* rows[] = {
       &result.allocation, &result.segment, &result.active, &result.inactive_split, &result.allocated_bytes,
@@ -230,6 +230,29 @@ Heap& heap(c10::DeviceIndex device) {
   for (const auto& observer : common().observers) created->add_observer(observer);
   heaps[device].store(created.get(), std::memory_order_release);
   return *created.release();  // lives as long as the process
+}
+
+namespace {
+
+// Null where nothing was allocated yet; throws for a device that does not exist, and where there is no heap to ask.
+Heap* heap_to_ask(c10::DeviceIndex device) {
+  core::check_device(device);
+  return replaced.load() ? &heap(device) : heap_if_used(device);
+}
+
+}  // namespace
+
+StatsReport statistics(c10::DeviceIndex device) {
+  if (auto* known = heap_to_ask(device)) return known->statistics();
+  return report(HeapStats(), common_settings().max_split_size);
+}
+
+void reset_peak_stats(c10::DeviceIndex device) {
+  if (auto* known = heap_to_ask(device)) known->reset_peak_stats();
+}
+
+void reset_accumulated_stats(c10::DeviceIndex device) {
+  if (auto* known = heap_to_ask(device)) known->reset_accumulated_stats();
 }
 
 void record_stream(const c10::DataPtr& given, core::Stream stream) {

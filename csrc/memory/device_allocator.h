@@ -16,6 +16,11 @@ C10_EXPORT Heap& heap(c10::DeviceIndex device);
 // The same, or null if nothing was allocated there yet.
 C10_EXPORT Heap* heap_if_used(c10::DeviceIndex device) noexcept;
 
+// Of a device, which is not opened for it: all zeros where nothing was allocated yet.
+C10_EXPORT StatsReport statistics(c10::DeviceIndex device);
+C10_EXPORT void reset_peak_stats(c10::DeviceIndex device);
+C10_EXPORT void reset_accumulated_stats(c10::DeviceIndex device);
+
 // Keeps memory from being reused until the work now on `stream` has run. Nothing for memory of others.
 C10_EXPORT void record_stream(const c10::DataPtr& data, core::Stream stream);
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <thread>
 #include <utility>
 
 #include <c10/core/Stream.h>
@@ -24,6 +26,11 @@ class DeviceApi {
   // Waits until no running work can touch memory that is about to go back; a failed stream is no
   // reason to stop, as its error comes out at the program's own synchronisation.
   virtual void quiesce(c10::DeviceIndex device) noexcept = 0;
+
+  // Waits for other threads, of which each may want what this one holds (the GIL) to get on.
+  virtual void wait_until(const std::function<bool()>& reached) {
+    while (!reached()) std::this_thread::yield();
+  }
 
   virtual Event create_event(c10::DeviceIndex device) = 0;
   virtual void destroy_event(c10::DeviceIndex device, Event event) noexcept = 0;

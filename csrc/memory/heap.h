@@ -200,7 +200,7 @@ class C10_EXPORT Heap {
   size_t total_;             // bytes the device has
   size_t limit_ = SIZE_MAX;  // bytes this process may reserve
   size_t growing_ = 0;       // bytes being asked of the device right now
-  int reclaiming_ = 0;       // threads on their way to the device with detached memory
+  int reclaiming_ = 0;       // threads on their way to the device with detached memory, or waiting for pending blocks
   uint64_t searches_ = 0;    // the clock of garbage collection
   bool caching_ = true;
 

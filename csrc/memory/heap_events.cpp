@@ -81,6 +81,7 @@ void Heap::poll_events() {
 void Heap::wait_events(HeapLock& lock) {
   if (stats_.pending.current() == 0) return;
   ++stats_.sync_all_streams;
+  ++reclaiming_;  // who runs out of memory meanwhile finds nothing pending, and waits for this thread
   lock.unlock();
   std::vector<PendingEvent> waiting;
   {
@@ -104,6 +105,7 @@ void Heap::wait_events(HeapLock& lock) {
     spare_events_[entry.device].push_back(entry.event);
     event_done(entry.block);
   }
+  --reclaiming_;
 }
 
 // ---- routes to private pools ----

@@ -37,17 +37,17 @@ Block* Heap::reclaim_and_retry(HeapLock& lock, const Request& request, const Con
     release_unused(lock, {0, 0});
     if (Block* block = grow(lock, request, context)) return block;
   }
-  // Another thread may be on its way to the device with memory that is enough for us.
-  bool waited = false;
+  // Another thread may be on its way to the device with memory that is enough for us, or have come back from it while
+  // this one was there.
   while (reclaiming_ > 0 || growing_ > 0) {
     lock.unlock();
-    std::this_thread::yield();
+    api_.wait_until([this] {
+      std::lock_guard<SpinLock> look(lock_);
+      return reclaiming_ == 0 && growing_ == 0;
+    });
     lock.lock();
-    waited = true;
   }
-  if (waited) {
-    if (Block* block = again()) return block;
-  }
+  if (Block* block = again()) return block;
   return borrow_from_pools(request);
 }
 

@@ -6,6 +6,8 @@
 //   2. Heap::routes_mutex_   which private pool a request goes to
 //   3. Heap::poll_mutex_     who looks at the pending events
 //   4. Heap::lock_           everything else of the heap; arithmetic only
+// The GIL is first and yet given up by who waits for the device, and taken again afterwards; so a thread that waits for
+// such a thread (DeviceApi::wait_until) must not hold it either.
 // No device call is made under 4, and none that can wait for the device under 2 to 4: memory is
 // taken out of the lists, the lock is given back, the device is called, the lock is taken again.
 #pragma once

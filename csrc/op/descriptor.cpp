@@ -33,10 +33,10 @@ aclTensor* describe_formatted(const at::Tensor& tensor, at::Tensor& owned, bool 
   return describe_local(*owned.unsafeGetTensorImpl());
 }
 
-aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned) {
+aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned, bool written) {
   if (!tensor.defined()) return nullptr;
   const c10::Device here(c10::DeviceType::PrivateUse1, core::thread_state.device);
-  if (tensor.is_cpu() && tensor.dim() == 0) {
+  if (tensor.is_cpu() && tensor.dim() == 0 && !written && !writes_what_it_reads(described_operator)) {
     // A number that PyTorch lets mix with tensors of any device.
     owned = at::empty_strided({}, {}, tensor.options().device(here));
     at::_copy_from(tensor, owned, false);

@@ -25,7 +25,7 @@ namespace torch_npu::op {
 // A tensor of the current device as CANN's descriptor; undefined gives nullptr. `owned` receives the
 // device copy that a zero-dim CPU tensor needs, or one whose conj or neg bit says to read it otherwise.
 // Throws c10::Error for a tensor of another device.
-C10_EXPORT aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned);
+C10_EXPORT aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned, bool written);
 
 inline aclTensor* describe_local(const c10::TensorImpl& impl) {
   const auto sizes = impl.sizes();
@@ -59,7 +59,7 @@ inline aclTensor* describe(const at::Tensor& tensor, at::Tensor& owned, bool wri
     if (C10_UNLIKELY(internal_format(*impl) != nullptr)) return describe_formatted(tensor, owned, written);
     return describe_local(*impl);
   }
-  return describe_foreign(tensor, owned);
+  return describe_foreign(tensor, owned, written);
 }
 
 C10_EXPORT aclScalar* describe(const c10::Scalar& scalar);

@@ -27,7 +27,7 @@ py::dict to_dict(const memory::Figures& figures) {
 
 py::dict statistics(c10::DeviceIndex device) {
   constexpr const char* kPools[] = {"all", "small_pool", "large_pool"};
-  const auto report = memory::heap(device).statistics();
+  const auto report = memory::statistics(device);
   py::dict result;
   for (const auto& row : report.rows) {
     py::dict pools;
@@ -281,10 +281,8 @@ void init_pools(py::module_& module) {
 void init_memory(py::module_& module) {
   memory::set_waiter(&wait_unlocked);
   module.def("_memory_stats", &statistics);
-  module.def("_memory_reset_peak_stats", [](c10::DeviceIndex device) { memory::heap(device).reset_peak_stats(); });
-  module.def("_memory_reset_accumulated_stats", [](c10::DeviceIndex device) {
-    memory::heap(device).reset_accumulated_stats();
-  });
+  module.def("_memory_reset_peak_stats", &memory::reset_peak_stats);
+  module.def("_memory_reset_accumulated_stats", &memory::reset_accumulated_stats);
   module.def("_memory_info", &memory::memory_info, Unlocked());
   module.def("_memory_empty_cache", &memory::empty_cache, Unlocked());
   module.def("_memory_set_fraction", [](double fraction, c10::DeviceIndex device) {

@@ -169,3 +169,46 @@ def test_operators_that_are_particular():
         else:
             raise AssertionError(f"no error: {message}")
     torch.npu.synchronize()
+
+
+def test_shapes_that_only_kernels_check_leave_the_device_well():
+    x, weight = torch.ones(2, 3, device="npu"), torch.ones(4, 3, device="npu")
+    for call in (lambda: torch.nn.functional.linear(x, weight, torch.ones(7, device="npu")),
+                 lambda: x.flip((0, 0)),
+                 lambda: torch.full((2,), float("nan"), dtype=torch.int64, device="npu"),
+                 lambda: torch.ones(2, dtype=torch.uint8, device="npu").fill_(300),
+                 lambda: x.addcmul(x, x, value=1e40)):
+        with pytest.raises((RuntimeError, IndexError)):
+            call()
+            torch.npu.synchronize()
+        assert (x + 1).tolist() == [[2, 2, 2], [2, 2, 2]]
+
+
+@pytest.mark.parametrize("layer, shape", [
+    (torch.nn.Conv1d(3, 8, 3), (1, 3, 8)), (torch.nn.Conv2d(3, 8, 3), (1, 3, 8, 8)), (torch.nn.Conv2d(3, 8, 3, dilation=2), (1, 3, 8, 8)),
+    (torch.nn.Conv3d(3, 8, 3), (1, 3, 8, 8, 8)), (torch.nn.ConvTranspose2d(3, 8, 3), (1, 3, 8, 8)), (torch.nn.BatchNorm2d(3), (2, 3, 4, 4)),
+    (torch.nn.InstanceNorm1d(3, affine=True), (2, 3, 5))], ids=lambda value: getattr(value, "_get_name", str)())
+def test_an_input_left_on_the_cpu(layer, shape):
+    with pytest.raises(RuntimeError, match="all tensors to be on the same device.*cpu and npu:0"):
+        layer.npu()(torch.ones(shape))
+
+
+def test_indices_on_the_npu_for_a_cpu_tensor():
+    x = torch.ones(4, 3)
+    for call in (lambda: x[torch.tensor([0, 1], device="npu")], lambda: x[x.npu() > 0], lambda: x.masked_select(x.npu() > 0)):
+        with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
+            call()
+
+
+def test_writing_into_a_number_of_the_cpu_is_refused():
+    with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
+        torch.ones(()).floor_divide_(torch.tensor(2.0, device="npu"))
+
+
+def test_writing_over_what_is_read():
+    x = torch.ones(6, device="npu")
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        torch.nan_to_num(x[:-1], out=x[1:])
+    one = torch.tensor([1.0], device="npu")
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        one.logical_and_(torch.tensor([1.0, 0.0], device="npu"))

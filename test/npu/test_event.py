@@ -89,3 +89,21 @@ def test_what_does_not_exist():
         torch.npu.Event(enable_timing=True, interprocess=True)
     with pytest.raises(RuntimeError, match="interprocess"):
         torch.npu.Event().ipc_handle()
+
+
+def test_a_record_outlives_its_interprocess_event():
+    """What was recorded on an event that is gone must not complete the one that took its place."""
+    first, second = torch.npu.Stream(), torch.npu.Stream()
+    with held(second) as let_second_go:
+        with held(first, settle=False) as let_first_go:
+            gone = torch.npu.Event(interprocess=True)
+            gone.record(first)
+            del gone
+            event = torch.npu.Event(interprocess=True)
+            event.record(second)
+            let_first_go()
+            first.synchronize()
+            assert not event.query()
+        let_second_go()
+    event.synchronize()
+    assert event.query()

@@ -92,3 +92,41 @@ print("ok")
 """
     run = python(code)
     assert run.stdout.strip() == "ok", run.stderr
+
+
+def test_operators_of_the_fallback_follow_the_seed():
+    """They draw on the CPU, from what the NPU's generator says."""
+    rate = torch.full((64,), 4.0, device="npu")
+    draws = {
+        "poisson": lambda **kwargs: torch.poisson(rate, **kwargs),
+        "binomial": lambda **kwargs: torch.binomial(rate, rate / 8, **kwargs),
+        "gamma": lambda **kwargs: torch._standard_gamma(rate, **kwargs),
+    }
+    for name, call in draws.items():
+        torch.npu.manual_seed(0)
+        first, second = call(), call()
+        assert not torch.equal(first, second), name
+        torch.npu.manual_seed(0)
+        assert torch.equal(call(), first) and torch.equal(call(), second), name
+        own = torch.Generator("npu").manual_seed(0)
+        assert torch.equal(call(generator=own), first), name
+        with pytest.raises(RuntimeError):
+            call(generator=torch.Generator())
+
+
+def test_generators_of_devices_that_are_not_there():
+    with pytest.raises(RuntimeError, match="does not exist"):
+        torch.Generator(f"npu:{torch.npu.device_count()}")
+
+
+def test_offset_and_shared_state():
+    generator = torch.Generator("npu").manual_seed(1)
+    with pytest.raises(ValueError, match="multiple of 4"):
+        generator.set_offset(3)
+    generator.set_offset(8)
+    shared = generator.graphsafe_get_state()
+    torch.rand(4, device="npu", generator=generator)
+    assert shared.get_offset() == generator.get_offset() > 8
+    copy = generator.clone_state()
+    torch.rand(4, device="npu", generator=generator)
+    assert copy.get_offset() < generator.get_offset()

@@ -47,7 +47,7 @@ def alone(test):
         arguments = f"pathlib.Path({str(tmp_path)!r})" if "tmp_path" in inspect.signature(test).parameters else ""
         failed, _, errors = run(f"""
             import pathlib, sys
-            sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+            sys.path[:0] = [{str(pathlib.Path(__file__).parent)!r}, {str(pathlib.Path(__file__).parents[1])!r}]
             import test_memory
             test_memory.{name}.test({arguments})
             """)
@@ -483,3 +483,64 @@ def test_mixed_sizes_do_not_grow_the_pool():
         rows = [npu(512 * ((i * 7) % 64 + 1)) for i in range(2000)]
     assert torch.npu.memory_reserved() <= 2 * reserved + 4 * MIB
     del rows
+
+
+def test_statistics_do_not_open_devices(python, tmp_path):
+    trace = tmp_path / "trace"
+    done = python("""
+        import torch, torch_npu
+        torch.ones(1, device="npu:0")
+        assert torch.npu.memory_allocated(1) == torch.npu.memory_reserved(2) == 0
+        torch.npu.reset_peak_memory_stats(3)
+        assert torch.npu.memory_stats(3)["num_ooms"] == 0
+    """.replace("\n        ", "\n"), SOFTCANN_DEVICE_COUNT=4, SOFTCANN_TRACE=trace)
+    assert done.returncode == 0, done.stderr
+    opened = [line for line in trace.read_text().splitlines() if "aclrtSetDevice" in line]
+    assert sum(line.split()[2] == "aclrtSetDevice" for line in opened) == 1, opened
+
+
+OUT_OF_MEMORY_IN_TWO_THREADS = """
+import faulthandler, sys, threading
+sys.path.insert(0, {folder!r})
+import torch, torch_npu
+from held_stream import held
+faulthandler.dump_traceback_later(300, exit=True)
+MIB, results = 1 << 20, {{}}
+torch.npu.set_per_process_memory_fraction(400 * MIB / torch.npu.mem_get_info()[1])
+
+def ask(name, mib):
+    # resize_ allocates with the GIL held
+    try:
+        torch.empty(0, dtype=torch.uint8, device="npu").untyped_storage().resize_(mib * MIB)
+        results[name] = "got it"
+    except torch.OutOfMemoryError:
+        results[name] = "out of memory"
+
+side = torch.npu.Stream()
+torch.empty(1, device="npu")
+with held({stream}) as let_go:
+    x = torch.empty(300 * MIB, dtype=torch.uint8, device="npu")
+    if {recorded}:
+        x.record_stream(side)
+    del x
+    threads = [threading.Thread(target=ask, args=a) for a in (("A", {a}), ("B", {b}))]
+    for thread in threads:
+        thread.start()
+        thread.join(0.5)   # is at the device
+    let_go()
+    for thread in threads:
+        thread.join()
+print(results)
+"""
+
+
+@pytest.mark.parametrize("stream, recorded, a, b, wanted", [
+    ("side", True, 150, 140, {"A": "got it", "B": "got it"}),   # both need the block that waits for the other stream
+    ("torch.npu.current_stream()", False, 390, 500, {"A": "got it", "B": "out of memory"}),   # A gives back first
+])
+def test_two_threads_out_of_memory(python, stream, recorded, a, b, wanted):
+    """The second neither gives up before the first is done nor keeps it from getting on."""
+    folder = str(pathlib.Path(__file__).resolve().parents[1])
+    done = python(OUT_OF_MEMORY_IN_TWO_THREADS.format(folder=folder, stream=stream, recorded=recorded, a=a, b=b))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(wanted)

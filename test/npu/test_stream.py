@@ -133,3 +133,10 @@ def test_sync_debug_mode():
     assert x.sum().item() == 2.0
     with pytest.raises(RuntimeError):
         torch.npu.set_sync_debug_mode("loud")
+
+
+def test_a_known_stream_by_its_address():
+    for stream in (torch.npu.Stream(), torch.npu.default_stream()):
+        with torch.npu.stream(stream):
+            torch.ones(1, device="npu")
+        assert torch.npu.ExternalStream(stream.npu_stream) == stream

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 SAMPLES = 12
 # Of strides or of memory itself, or refused for them.
-ABOUT_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter", "view", "view_as_complex", "take_along_dim", "empty_strided"}
+ABOUT_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter", "resize_", "view", "view_as", "view_as_complex", "take_along_dim", "empty_strided"}
 # Drawn, left as it was, or unique only up to a sign; an index that occurs twice; a tensor that has to stay on the CPU; a
 # gradient that cancels (logcumsumexp: the CPU's is as far from float64's).
 UNDEFINED = {"bernoulli", "cauchy", "empty", "empty_like", "empty_permuted", "exponential", "geometric", "log_normal", "multinomial",
@@ -36,7 +36,17 @@ def channels_last(x):
     return x.t().contiguous().t() if x.dim() == 2 else x
 
 
-ORDERS = {"channels_last": channels_last, "with_gaps": noncontiguous_like}
+def backwards(x):
+    """The first dimension lies closest together in memory, the last one farthest apart."""
+    order = list(range(x.dim()))[::-1]
+    return x.permute(order).contiguous().permute(order)
+
+
+def first_two_swapped(x):
+    return x.transpose(0, 1).contiguous().transpose(0, 1) if x.dim() >= 2 else x
+
+
+ORDERS = {"channels_last": channels_last, "with_gaps": noncontiguous_like, "backwards": backwards, "first_two_swapped": first_two_swapped}
 
 
 def run(op, sample, device, order):
@@ -81,4 +91,76 @@ def test_results_do_not_depend_on_strides(order):
             except Exception as error:
                 wrong[op.full_name] = f"sample {k}: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 break
-    assert wrong == {}
+    assert wrong == {}, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+
+
+MARGIN, FILL = 64, 7
+
+
+def in_margins(shape, dtype):
+    """A tensor laid out backwards in the middle of a buffer, and the buffer."""
+    size = torch.Size(shape).numel()
+    buffer = torch.full((size + 2 * MARGIN,), FILL).to(dtype).npu()
+    strides = [1]
+    for extent in shape[:-1]:
+        strides.append(strides[-1] * max(extent, 1))
+    return buffer.as_strided(shape, strides[: len(shape)], MARGIN), buffer
+
+
+def untouched(buffer):
+    margins = torch.cat([buffer[:MARGIN], buffer[-MARGIN:]]).cpu()
+    return torch.equal(margins, torch.full((2 * MARGIN,), FILL).to(buffer.dtype))
+
+
+# torch's own out= reshapes the tensor, or forgets it, so that CPU tensors fare no better.
+OUT_BROKEN = {"matmul", "nn.functional.linear", "fft.ihfft2", "fft.ihfftn"}
+
+
+def writes(op, sample):
+    """(what was written on the CPU, the same on the NPU, the NPU's buffers), for each way the operator has to write."""
+    def to_npu(value):
+        def moved(leaf):
+            if isinstance(leaf, torch.Tensor):
+                return leaf.npu()
+            return torch.device("npu") if leaf in ("cpu", torch.device("cpu")) else leaf
+        return tree_map(moved, value)
+
+    if op.inplace_variant and isinstance(sample.input, torch.Tensor) and sample.input.dim() >= 2:
+        expected = sample.input.clone()
+        try:
+            op.inplace_variant(expected, *sample.args, **sample.kwargs)
+        except RuntimeError:   # the result has another shape, or this operator refuses to write so
+            expected = None
+        if expected is not None and expected.shape == sample.input.shape:
+            target, buffer = in_margins(expected.shape, expected.dtype)
+            target.copy_(sample.input)
+            op.inplace_variant(target, *to_npu(sample.args), **to_npu(sample.kwargs))
+            yield expected, target, [buffer]
+    if op.supports_out and op.full_name not in OUT_BROKEN:
+        result = op(sample.input, *sample.args, **sample.kwargs)
+        outputs = tree_leaves(result)
+        if all(isinstance(t, torch.Tensor) and t.layout == torch.strided for t in outputs) and outputs[0].dim() >= 2:
+            targets, buffers = zip(*[in_margins(t.shape, t.dtype) for t in outputs])
+            out = targets[0] if isinstance(result, torch.Tensor) else targets
+            try:
+                op(sample.input, *sample.args, out=tree_map(torch.empty_like, result), **sample.kwargs)
+            except (RuntimeError, TypeError):
+                return
+            op(to_npu(sample.input), *to_npu(sample.args), out=out, **to_npu(sample.kwargs))
+            yield outputs, list(targets), buffers
+
+
+def test_writes_stay_within_tensors_of_any_order():
+    """In place and by out=, into memory laid out backwards: the right values, and nothing beside them."""
+    wrong = {}
+    for op in ENTRIES:
+        torch.manual_seed(3)
+        for k, sample in enumerate(itertools.islice(op.sample_inputs("cpu", torch.float32), 6)):
+            try:
+                for expected, got, buffers in writes(op, sample):
+                    torch.testing.assert_close(tree_map(lambda t: t.cpu(), got), expected, rtol=5e-3, atol=1e-3, equal_nan=True)
+                    assert all(untouched(buffer) for buffer in buffers), "wrote beside the tensor"
+            except Exception as error:
+                wrong[op.full_name] = f"sample {k}: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                break
+    assert wrong == {}, "\n".join(f"{name}: {what}" for name, what in wrong.items())

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <cstdarg>
 #include <cstring>
+#include <string_view>
 #include <stdexcept>
 #include <set>
 #include <shared_mutex>
@@ -97,14 +98,25 @@ aclError report(const aclOpExecutor& executor, const char* cause, aclError code 
   return code;
 }
 
-// Note [Dtypes without a kernel]
-// CANN knows in phase 1 which dtypes an operator takes; ATen's kernels know it when they run. Where one runs in its own launch,
-// the launch is refused, as phase 1 would have. In a queue it is too late for that: whoever waits for the stream is told, once.
-// Either way the stream stays well, since no kernel ran. So it does after data that the hardware would compute some number from,
-// where ATen's kernels give up: integers divided by zero, a matrix that has no such factors.
+// Note [Refused by the kernel]
+// CANN knows in phase 1 which dtypes and shapes an operator takes; ATen's kernels know it when they run. Where one runs in its
+// own launch, the launch is refused, as phase 1 would have. In a queue it is too late for that: whoever waits for the stream is
+// told, once. Either way the stream stays well, since no kernel ran. So it does after data that the hardware would compute some
+// number from, where ATen's kernels give up: integers divided by zero, a matrix that has no such factors.
+// An index that leads out of the memory is another matter: the hardware faults, and the stream with it.
 bool leaves_stream_well(const c10::Error& error) {
-  return dynamic_cast<const c10::NotImplementedError*>(&error) != nullptr || dynamic_cast<const c10::LinAlgError*>(&error) != nullptr ||
-      std::strcmp(error.what_without_backtrace(), "ZeroDivisionError") == 0;
+  const std::string_view text = error.what_without_backtrace();
+  const auto says = [text](std::string_view words) { return text.find(words) != std::string_view::npos; };
+  if (says("Dimension out of range")) return true;  // an IndexError too
+  if (dynamic_cast<const c10::IndexError*>(&error) != nullptr) return false;
+  return !says("out of bounds") && !says("out of range") && !says("out-of-bounds") && !says("invalid max index");
+}
+
+aclError refuse(const aclOpExecutor& executor, const char* cause, bool in_own_phase2) {
+  if (!in_own_phase2) return report(executor, cause, kRefused);
+  fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(executor).c_str(), cause);
+  this_thread.refused = true;
+  return ACL_SUCCESS;
 }
 
 aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
@@ -120,12 +132,11 @@ aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
     return ACL_SUCCESS;
   } catch (const c10::Error& error) {
     if (!leaves_stream_well(error)) return report(executor, error.what_without_backtrace());
-    if (!in_own_phase2) return report(executor, error.what_without_backtrace(), kRefused);
-    fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(executor).c_str(), error.what_without_backtrace());
-    this_thread.refused = true;
-    return ACL_SUCCESS;
-  } catch (const std::exception& error) {
+    return refuse(executor, error.what_without_backtrace(), in_own_phase2);
+  } catch (const std::bad_alloc& error) {
     return report(executor, error.what());
+  } catch (const std::exception& error) {  // a number beyond its type, what oneDNN does not know
+    return refuse(executor, error.what(), in_own_phase2);
   } catch (...) {
     return report(executor, "unknown exception");
   }

@@ -173,7 +173,8 @@ bool with_scalar(const at::Tensor& self, const at::Scalar& other, const at::Tens
     using T = decltype(tag);
     using C = typename Compute<T>::type;
     using R = std::conditional_t<std::is_void_v<Result>, T, Result>;
-    const C value = other.isFloatingPoint() ? static_cast<C>(other.toDouble()) : static_cast<C>(other.toLong());
+    C value = other.isFloatingPoint() ? static_cast<C>(other.toDouble()) : static_cast<C>(other.toLong());
+    if constexpr (!std::is_void_v<Result>) value = static_cast<C>(static_cast<T>(value));  // numbers are compared in the tensor's type
     const T* a = reinterpret_cast<const T*>(from);
     R* o = reinterpret_cast<R*>(to);
     for (int64_t i = 0; i < n; ++i) o[i] = static_cast<R>(f(static_cast<C>(a[i]), value));

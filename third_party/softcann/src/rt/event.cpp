@@ -47,7 +47,10 @@ void Record::complete() {
     first = std::exchange(waiters, nullptr);
   }
   if (before == kPendingWithSleepers) futex_wake_all(&state);
-  if (shared != nullptr) shared->complete(version, time_ns);
+  if (shared != nullptr) {
+    shared->complete(version, time_ns);
+    release_ipc_event(shared);
+  }
   while (first != nullptr) {
     WaitTask* waiter = first;
     first = waiter->next_waiter;
@@ -163,6 +166,7 @@ void Event::record(Stream* stream) {
     before = std::exchange(latest, record);
     if (shared != nullptr) {
       record->shared = shared;
+      shared->users.fetch_add(1, std::memory_order_relaxed);  // the entry stays this event's until the record is complete
       record->version = shared->recorded.fetch_add(1, std::memory_order_acq_rel) + 1;
     }
   }

@@ -21,7 +21,7 @@ struct Record : Task {
   int64_t time_ns = 0;  // when it completed; valid once state is kDone
   bool timed = false;
   Stream* stream = nullptr;
-  IpcEvent* shared = nullptr;  // of an event that other processes know
+  IpcEvent* shared = nullptr;  // of an event that other processes know; in use until the record is complete
   uint64_t version = 0;
   std::mutex mutex;  // guards `waiters`; taken before a stream is resumed, never while one is
   WaitTask* waiters = nullptr;

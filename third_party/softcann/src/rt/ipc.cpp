@@ -164,10 +164,11 @@ IpcEvent* new_ipc_event() {
   for (uint32_t slot = 0; slot < ShareTable::kEvents; ++slot) {
     IpcEvent& event = table->events[slot];
     uint32_t free = 0;
-    if (!event.users.compare_exchange_strong(free, 1, std::memory_order_acq_rel)) continue;
+    if (!event.users.compare_exchange_strong(free, IpcEvent::kClaimed, std::memory_order_acq_rel)) continue;
     event.recorded.store(0, std::memory_order_relaxed);
     event.completed.store(0, std::memory_order_relaxed);
     event.serial.fetch_add(1, std::memory_order_release);
+    event.users.store(1, std::memory_order_release);
     return &event;
   }
   return nullptr;

@@ -20,9 +20,11 @@ struct IpcEvent {
   std::atomic<uint64_t> recorded;   // versions issued
   std::atomic<uint64_t> completed;  // highest version that completed
   std::atomic<uint32_t> changes;    // futex word: bumped with `completed`
-  std::atomic<uint32_t> users;      // processes that hold the event; 0: the entry is free
+  std::atomic<uint32_t> users;      // events and records in flight, of all processes; 0: the entry is free
   std::atomic<uint32_t> serial;
   std::atomic<int64_t> time_ns;
+
+  static constexpr uint32_t kClaimed = UINT32_MAX;  // of `users`, while the entry is made another event's
 
   void complete(uint64_t version, int64_t time);
   // False when the time (negative: without limit) is over.

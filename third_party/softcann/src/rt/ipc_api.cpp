@@ -367,10 +367,11 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event) 
   IpcEvent* shared = key.slot < ShareTable::kEvents ? &table->events[key.slot] : nullptr;
   uint32_t users = shared == nullptr ? 0 : shared->users.load(std::memory_order_acquire);
   // The entry must not come back from 0: then it may be another event's already.
-  while (users != 0 && !shared->users.compare_exchange_weak(users, users + 1, std::memory_order_acq_rel)) {
+  const auto gone = [&] { return users == 0 || users == IpcEvent::kClaimed; };
+  while (!gone() && !shared->users.compare_exchange_weak(users, users + 1, std::memory_order_acq_rel)) {
   }
-  if (users == 0 || shared->serial.load(std::memory_order_acquire) != key.serial) {
-    if (users != 0) release_ipc_event(shared);
+  if (gone() || shared->serial.load(std::memory_order_acquire) != key.serial) {
+    if (!gone()) release_ipc_event(shared);
     return fail(ACL_ERROR_RT_IPC_ERROR, "aclrtIpcOpenEventHandle: process %d has destroyed the event", key.pid);
   }
   Event* made = Event::create(ACL_EVENT_IPC);

@@ -66,8 +66,20 @@ OP(aclnnSigmoidBackward) { at::cpu::sigmoid_backward_outf(gradOutput, output, gr
 OP(aclnnTanhBackward) { at::cpu::tanh_backward_outf(gradOutput, output, gradInput); }
 OP(aclnnTanhGrad) { at::cpu::tanh_backward_outf(dy, y, writable(zOut)); }
 
-OP(aclnnGelu) { at::cpu::gelu_outf(self, "none", out); }
-OP(aclnnGeluV2) { at::cpu::gelu_outf(x, approximate == 1 ? "tanh" : "none", y); }
+namespace {
+
+void gelu_into(const at::Tensor& self, std::string_view approximate, at::Tensor& out) {
+  if (self.strides() == out.strides()) {
+    at::cpu::gelu_outf(self, approximate, out);
+  } else {  // where oneDNN computes, ATen leaves other tensors unwritten
+    put(out, at::cpu::gelu(self, approximate));
+  }
+}
+
+}  // namespace
+
+OP(aclnnGelu) { gelu_into(self, "none", out); }
+OP(aclnnGeluV2) { gelu_into(x, approximate == 1 ? "tanh" : "none", y); }
 OP(aclnnGeluBackward) { at::cpu::gelu_backward_outf(gradOutput, self, "none", gradInput); }
 OP(aclnnGeluBackwardV2) { at::cpu::gelu_backward_outf(gradOutput, self, approximate, gradInput); }
 

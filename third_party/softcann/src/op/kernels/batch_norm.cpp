@@ -58,6 +58,12 @@ bool all_float(std::initializer_list<at::Tensor> tensors) {
   }
   return true;
 }
+// The orders of memory that ATen's variant with given outputs knows; in others it goes wrong.
+bool known_order(const at::Tensor& input, const at::Tensor& output) {
+  const auto both = [&](at::MemoryFormat format) { return input.is_contiguous(format) && output.is_contiguous(format); };
+  return both(at::MemoryFormat::Contiguous) || (input.dim() == 4 && both(at::MemoryFormat::ChannelsLast)) ||
+         (input.dim() == 5 && both(at::MemoryFormat::ChannelsLast3d));
+}
 bool present(const at::Tensor& tensor) { return tensor.defined() && tensor.numel() != 0; }
 
 struct BatchNorm {
@@ -216,14 +222,12 @@ SOFTCANN_CLONES void TrainPlain::apply_row(const float* from, float* to, int64_t
 }  // namespace
 
 OP(aclnnBatchNorm) {
-  if (all_float({input, weight, bias, runningMean, runningVar, output, saveMean, saveInvstd})) {
+  if (all_float({input, weight, bias, runningMean, runningVar, output, saveMean, saveInvstd}) && known_order(input, output)) {
     const BatchNorm all{input, weight, bias, runningMean, runningVar, momentum, eps, output, saveMean, saveInvstd};
     if (training && TrainPlain::suits(all)) return TrainPlain(all).run();
     at::Tensor mean = present(saveMean) ? saveMean : at::empty({0}, input.options());
     at::Tensor invstd = present(saveInvstd) ? saveInvstd : at::empty({0}, input.options());
-    // torch's out variant goes wrong on an input with gaps.
-    const at::Tensor source = input.is_non_overlapping_and_dense() ? input : input.contiguous();
-    at::cpu::native_batch_norm_outf(source, maybe(weight), maybe(bias), maybe(runningMean), maybe(runningVar), training,
+    at::cpu::native_batch_norm_outf(input, maybe(weight), maybe(bias), maybe(runningMean), maybe(runningVar), training,
                                     momentum, eps, output, mean, invstd);
     if (training && present(saveInvstd)) to_saved(saveInvstd, eps);
     return;

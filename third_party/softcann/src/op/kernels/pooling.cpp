@@ -53,7 +53,11 @@ OP(aclnnAvgPool2dBackward) {
                                     divisor(divisorOverride), gradInput);
 }
 OP(aclnnAvgPool3d) {
-  at::cpu::avg_pool3d_outf(self, kernelSize, stride, padding, ceilMode, countIncludePad, divisor(divisorOverride), out);
+  if (out.is_contiguous()) {
+    at::cpu::avg_pool3d_outf(self, kernelSize, stride, padding, ceilMode, countIncludePad, divisor(divisorOverride), out);
+  } else {  // ATen takes it for contiguous
+    put(out, at::cpu::avg_pool3d(self, kernelSize, stride, padding, ceilMode, countIncludePad, divisor(divisorOverride)));
+  }
 }
 OP(aclnnAvgPool3dBackward) {
   at::cpu::avg_pool3d_backward_outf(gradOutput, self, kernelSize, stride, padding, ceilMode, countIncludePad,

@@ -118,10 +118,15 @@ OP(aclnnStridedSliceAssignV2) {
   view.copy_(inputValue);
 }
 
-OP(aclnnTril) { at::cpu::tril_outf(self, diagonal, out); }
-OP(aclnnTriu) { at::cpu::triu_outf(self, diagonal, out); }
-OP(aclnnInplaceTril) { at::cpu::tril_(writable(selfRef), diagonal); }
-OP(aclnnInplaceTriu) { at::cpu::triu_(selfRef, diagonal); }
+// ATen's variants with given outputs take them for a plain batch of matrices, whatever their strides.
+OP(aclnnTril) { out.is_contiguous() ? void(at::cpu::tril_outf(self, diagonal, out)) : put(out, at::tril(self, diagonal)); }
+OP(aclnnTriu) { out.is_contiguous() ? void(at::cpu::triu_outf(self, diagonal, out)) : put(out, at::triu(self, diagonal)); }
+OP(aclnnInplaceTril) {
+  selfRef.is_contiguous() ? void(at::cpu::tril_(writable(selfRef), diagonal)) : put(selfRef, at::tril(selfRef, diagonal));
+}
+OP(aclnnInplaceTriu) {
+  selfRef.is_contiguous() ? void(at::cpu::triu_(writable(selfRef), diagonal)) : put(selfRef, at::triu(selfRef, diagonal));
+}
 OP(aclnnDiag) { put(out, at::diag(self, diagonal)); }
 OP(aclnnDiagFlat) { put(out, at::diagflat(self, diagonal)); }
 OP(aclnnDiagPart) { put(yOut, at::diagonal(x)); }

@@ -1,0 +1,67 @@
+"""Numbers at the edges of their types, and numbers beside tensors: the results are the CPU's."""
+import pytest
+import torch
+
+NAN, INF = float("nan"), float("inf")
+
+
+def same(call, rtol=0.0):
+    expected, got = call("cpu"), call("npu")
+    assert got.dtype == expected.dtype
+    torch.testing.assert_close(got.cpu(), expected, rtol=rtol, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int32], ids=str)
+@pytest.mark.parametrize("wide", [torch.float64, torch.int64], ids=str)
+@pytest.mark.parametrize("name", ["mul", "add", "sub", "div", "pow", "fmod", "remainder", "xlogy", "true_divide"])
+def test_a_cpu_number_widens_another_without_dimensions(name, dtype, wide):
+    number, other = torch.tensor(1.1, dtype=torch.float64).mul(3).to(wide), torch.tensor(2.7).to(dtype)
+    same(lambda device: getattr(torch, name)(number, other.to(device)).to(device), rtol=1e-12)
+    same(lambda device: getattr(torch, name)(other.to(device), number).to(device), rtol=1e-12)
+    if dtype == torch.float32:   # (the CPU rounds numbers to bfloat16 first, CUDA does not)
+        same(lambda device: getattr(torch, name)(other.to(device), 1.1), rtol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_comparisons_with_a_number_round_it(dtype, size):
+    x = torch.full((size,), 0.1, dtype=dtype)
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        same(lambda device: getattr(x.to(device), name)(0.1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_nan_to_num(dtype):
+    x = torch.tensor([NAN, INF, -INF, 0.1, -0.0], dtype=dtype)
+    same(lambda device: torch.nan_to_num(x.to(device)))
+    same(lambda device: torch.nan_to_num(x.to(device), nan=2.0, posinf=3.0, neginf=-4.0))
+    if dtype == torch.float64:
+        same(lambda device: torch.nan_to_num(x.to(device), posinf=1e300, neginf=-1e300))
+
+
+def test_isin_with_nan():
+    for tested in ([3, NAN], [NAN], [INF, NAN], [NAN, -INF, 5]):
+        same(lambda device: torch.isin(torch.tensor([3, 5, NAN, INF, -INF], device=device), torch.tensor(tested, device=device)))
+
+
+def test_reductions_over_no_dimension():
+    for dtype in (torch.float32, torch.bool, torch.uint8):
+        x = torch.tensor([[1, 0], [0, 2]]).to(dtype)
+        for name in ("any", "all"):
+            same(lambda device: getattr(torch, name)(x.to(device), dim=()))
+            same(lambda device: getattr(torch, name)(x.to(device), dim=(), keepdim=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_zeta_of_large_arguments(dtype):
+    x = torch.tensor([1.5, 10, 40, 50, 60, 64, 100, 1e4], dtype=dtype)
+    for q in (1.0, 1.5, 3.0, 20.0):
+        same(lambda device: torch.special.zeta(x.to(device), torch.tensor(q, dtype=dtype, device=device)), rtol=1e-5 if dtype == torch.float32 else 1e-12)
+    same(lambda device: torch.polygamma(25, torch.tensor([1.5, 3.0], dtype=dtype, device=device)), rtol=1e-5)
+
+
+def test_triangles_of_any_order():
+    x = torch.arange(1.0, 17).view(2, 2, 2, 2)
+    for order in ((1, 0, 2, 3), (3, 2, 1, 0), (0, 2, 1, 3)):
+        for name in ("tril_", "triu_"):
+            same(lambda device: getattr(x.to(device).permute(order), name)())
