@@ -79,10 +79,11 @@ def lazy_call(function, kind="other"):
     ``kind`` "seed_all" replaces waiting "seed" and "seed_all" calls, "seed" replaces waiting "seed" calls: only
     the last one counts.
     """
-    if is_initialized():
-        function()
-        return
-    with _lock:
-        superseded = {"seed_all": ("seed", "seed_all"), "seed": ("seed",)}.get(kind, ())
-        _waiting[:] = [call for call in _waiting if call[0] not in superseded]
-        _waiting.append((kind, function, traceback.format_stack()))
+    if not (is_initialized() or getattr(_initializing, "active", False)):
+        with _lock:
+            if not is_initialized():  # else another thread did it while we waited for the lock, and ran what waited
+                superseded = {"seed_all": ("seed", "seed_all"), "seed": ("seed",)}.get(kind, ())
+                _waiting[:] = [call for call in _waiting if call[0] not in superseded]
+                _waiting.append((kind, function, traceback.format_stack()))
+                return
+    function()
