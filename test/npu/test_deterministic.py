@@ -81,3 +81,16 @@ def test_fill_can_be_switched_off(deterministic):
         assert again.data_ptr() != address or again.cpu().eq(1).all()
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = True
+
+
+def test_levels():
+    try:
+        for level in (1, 0):
+            torch.npu.set_deterministic_level(level)
+            assert torch.are_deterministic_algorithms_enabled() is bool(level)
+            assert torch.npu._get_deterministic_level() == level
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for level, error in ((2, NotImplementedError), (3, NotImplementedError), (4, ValueError), ("on", ValueError)):
+        with pytest.raises(error, match="deterministic level"):
+            torch.npu.set_deterministic_level(level)

@@ -130,3 +130,37 @@ def test_offset_and_shared_state():
     copy = generator.clone_state()
     torch.rand(4, device="npu", generator=generator)
     assert copy.get_offset() < generator.get_offset()
+
+
+def test_offset_of_the_default_generator():
+    torch.npu.manual_seed(3)
+    assert torch.npu._get_rng_state_offset() == 0
+    draw()
+    offset = torch.npu._get_rng_state_offset()
+    assert offset > 0
+    second = draw()
+    torch.npu._set_rng_state_offset(offset)
+    assert draw() == second
+
+
+def test_a_call_while_another_thread_initialises_is_not_lost(python):
+    code = """
+import threading, time, torch
+from torch_npu.npu import _state
+begun = threading.Event()
+
+def slow():
+    begun.set()
+    time.sleep(0.5)  # the seed below comes meanwhile
+
+_state.lazy_call(slow)
+_state.lazy_call(lambda: torch.npu.manual_seed(7))  # from within: at once
+thread = threading.Thread(target=torch.npu.init)
+thread.start()
+begun.wait()
+torch.npu.manual_seed_all(1234)
+thread.join()
+print(torch.npu.initial_seed(), len(_state._waiting))
+"""
+    run = python(code)
+    assert run.stdout.split() == ["1234", "0"], run.stderr

@@ -1,6 +1,7 @@
 """Importing: autoload, versions, cost, and that `import torch` survives a torch_npu that cannot work."""
 
 import os
+import re
 import sys
 import textwrap
 
@@ -117,3 +118,48 @@ def test_public_names():
     with pytest.raises(AttributeError):
         torch.npu.no_such_name
     assert torch.npu is sys.modules["torch.npu"]
+
+
+# Public names of torch.cuda that torch.npu lacks on purpose.
+ABSENT = {
+    "CUDAGraph", "export_dot", "export_graph_data", "graph", "graph_annotations", "graph_pool_handle", "graphs",
+    "make_graphed_callables",  # graph capture is not there yet
+    "CudaError", "DeferredCudaCallError", "check_error", "cudaStatus", "cudart",  # CUDA's runtime library
+    "current_solver_handle", "gds", "jiterator", "nccl", "nvtx", "profiler", "sparse", "tunable",  # CUDA's other libraries
+    "GreenContext", "green_contexts",  # parts of a GPU; set_device_limit and set_stream_limit are what CANN has
+    "get_gencode_flags", "has_half", "has_magma", "is_tf32_supported",  # how torch was built for CUDA, and its number format
+}
+RENAMED = {"CUDAGraph": "NPUGraph", "CUDAPluggableAllocator": "NPUPluggableAllocator"}
+
+
+def names_of_cuda():
+    import torch
+
+    own = {name for name, value in vars(torch.cuda).items() if not name.startswith("_")
+           and re.fullmatch(r"torch(\.cuda.*)?", getattr(value, "__module__", None) or "")}
+    return own.union(*(module.__all__ for module in (torch.cuda, torch.cuda.memory, torch.cuda.random)))
+
+
+def test_the_names_of_torch_cuda_are_there_but_for_a_known_few():
+    import torch
+
+    assert len(names_of_cuda()) > 100
+    missing = {name for name in names_of_cuda() if not hasattr(torch.npu, RENAMED.get(name, name))}
+    assert missing - ABSENT == set()
+    assert {name for name in ABSENT if hasattr(torch.npu, RENAMED.get(name, name))} == set()
+    assert set(torch.cuda.memory.__all__) - {"CUDAPluggableAllocator"} <= set(torch.npu.memory.__all__)
+    for name in ("_get_rng_state_offset", "_set_rng_state_offset", "_lazy_call", "_lazy_init", "_is_in_bad_fork"):
+        assert hasattr(torch.npu, name)
+    assert torch.npu.OutOfMemoryError is torch.OutOfMemoryError and torch.npu.AcceleratorError is torch.AcceleratorError
+
+
+@pytest.mark.parametrize("name", ["graph", "NPUGraph", "graph_pool_handle", "make_graphed_callables", "ExternalEvent",
+                                  "init_dump", "set_dump", "finalize_dump"])
+def test_what_is_not_there_yet_is_absent_and_says_so(name):
+    import torch
+
+    assert not hasattr(torch.npu, name) and getattr(torch.npu, name, None) is None and name not in dir(torch.npu)
+    with pytest.raises(NotImplementedError, match=f"torch.npu.{name}: ") as error:
+        getattr(torch.npu, name)
+    assert "\n" not in str(error.value)
+    assert torch.npu.is_current_stream_capturing() is False

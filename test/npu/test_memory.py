@@ -1,6 +1,7 @@
 """The caching allocator as a program sees it: statistics, reuse, limits, snapshots, pools, pinned memory."""
 import gc
 import inspect
+import os
 import pathlib
 import pickle
 import subprocess
@@ -544,3 +545,12 @@ def test_two_threads_out_of_memory(python, stream, recorded, a, b, wanted):
     done = python(OUT_OF_MEMORY_IN_TWO_THREADS.format(folder=folder, stream=stream, recorded=recorded, a=a, b=b))
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(wanted)
+
+
+def test_processes_of_a_device():
+    kept = npu(20 * MIB)
+    device, mine, everyone = torch.npu.list_gpu_processes().splitlines()
+    megabytes = torch.npu.memory_reserved() / MIB
+    assert device == f"NPU:{torch.npu.current_device()}"
+    assert mine.split() == ["process", str(os.getpid()), "uses", f"{megabytes:.3f}", "MB", "NPU", "memory"]
+    assert everyone.startswith("all processes") and float(everyone.split()[3]) >= megabytes >= kept.nbytes / MIB

@@ -140,3 +140,12 @@ def test_a_known_stream_by_its_address():
         with torch.npu.stream(stream):
             torch.ones(1, device="npu")
         assert torch.npu.ExternalStream(stream.npu_stream) == stream
+
+
+def test_sync_launch_stream_is_a_stream():
+    stream = torch.npu.SyncLaunchStream(priority=-1)
+    assert isinstance(stream, torch.npu.Stream) and stream.priority == -1
+    with torch.npu.stream(stream):
+        x = torch.ones(3, device="npu") + 1
+    stream.synchronize()
+    assert x.tolist() == [2.0] * 3

@@ -1,6 +1,22 @@
 """torch.npu: NPUs in PyTorch, with the names and meaning of torch.cuda."""
 
-from torch_npu.npu import _state, _utils, amp, autocast, memory, overflow, random, settings, streams, telemetry, types
+from torch import AcceleratorError, OutOfMemoryError
+
+from torch_npu.npu import (
+    _not_there,
+    _state,
+    _utils,
+    amp,
+    autocast,
+    memory,
+    overflow,
+    random,
+    settings,
+    streams,
+    telemetry,
+    types,
+)
+from torch_npu.npu._mstx import mstx
 from torch_npu.npu._state import init, is_initialized
 from torch_npu.npu._state import is_in_bad_fork as _is_in_bad_fork
 from torch_npu.npu._state import lazy_call as _lazy_call
@@ -21,6 +37,7 @@ from torch_npu.npu.device import (
     device,
     device_count,
     device_of,
+    get_arch_list,
     get_device_capability,
     get_device_name,
     get_device_properties,
@@ -48,6 +65,8 @@ from torch_npu.npu.overflow import (
 )
 from torch_npu.npu.random import (
     _get_generator,
+    _get_rng_state_offset,
+    _set_rng_state_offset,
     get_rng_state,
     get_rng_state_all,
     initial_seed,
@@ -59,6 +78,7 @@ from torch_npu.npu.random import (
     set_rng_state_all,
 )
 from torch_npu.npu.settings import (
+    _get_deterministic_level,
     config,
     conv,
     get_option,
@@ -67,6 +87,7 @@ from torch_npu.npu.settings import (
     is_jit_compile_false,
     matmul,
     set_compile_mode,
+    set_deterministic_level,
     set_option,
     set_sync_debug_mode,
     set_task_queue_enable,
@@ -76,11 +97,13 @@ from torch_npu.npu.streams import (
     ExternalStream,
     Stream,
     StreamContext,
+    SyncLaunchStream,
     _get_current_raw_stream,
     _set_stream_by_id,
     current_stream,
     default_stream,
     get_stream_from_external,
+    is_current_stream_capturing,
     set_stream,
     stream,
 )
@@ -103,4 +126,4 @@ def __getattr__(name):
         return _state.is_initialized()
     if name == "default_generators":
         return _state.default_generators
-    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")
+    raise _not_there.error(name)

@@ -112,6 +112,11 @@ def can_device_access_peer(device, peer_device):
     return _C._can_access_peer(index, peer)
 
 
+def get_arch_list():
+    """Empty: the kernels are CANN's, and torch_npu brings none that were built for certain chips."""
+    return []
+
+
 def ipc_collect():
     """Frees memory that other processes borrowed and have given back."""
     from torch_npu.multiprocessing import reductions

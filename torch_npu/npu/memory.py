@@ -23,6 +23,7 @@ __all__ = [
     "NPUPluggableAllocator",
     "caching_allocator_alloc",
     "caching_allocator_delete",
+    "caching_allocator_disabled",
     "caching_allocator_enable",
     "change_current_allocator",
     "empty_cache",
@@ -31,6 +32,7 @@ __all__ = [
     "get_per_process_memory_fraction",
     "host_memory_stats",
     "host_memory_stats_as_nested_dict",
+    "list_gpu_processes",
     "max_memory_allocated",
     "max_memory_cached",
     "max_memory_reserved",
@@ -128,6 +130,22 @@ def mem_get_info(device=None):
     """(free, total) bytes of the device, counting all processes."""
     _state.lazy_init()
     return _C._memory_info(_index(device))
+
+
+def list_gpu_processes(device=None):
+    """What this process and all processes together hold of the device's memory, as text.
+
+    CANN's runtime interface does not name the others (`npu-smi info` does).
+    """
+    free, total = mem_get_info(device)
+    mine, all_of_them = (size / (1024 * 1024) for size in (memory_reserved(device), total - free))
+    return "\n".join(
+        [
+            f"NPU:{_index(device)}",
+            f"process {os.getpid():>10d} uses {mine:>12.3f} MB NPU memory",
+            f"all processes      use {all_of_them:>12.3f} MB NPU memory",
+        ]
+    )
 
 
 # ---- statistics ----

@@ -48,6 +48,16 @@ def set_rng_state_all(new_states):
         set_rng_state(state, index)
 
 
+def _get_rng_state_offset(device="npu"):
+    """How far a device's generator has come since it was seeded."""
+    return _get_generator(device).get_offset()
+
+
+def _set_rng_state_offset(offset, device="npu"):
+    """Puts a device's generator to an offset that :func:`_get_rng_state_offset` gave."""
+    _state.lazy_call(lambda: _generator(_get_device_index(device, optional=True)).set_offset(offset))
+
+
 def manual_seed(seed):
     """Seeds the current device's generator. Without an NPU it does nothing."""
     seed = int(seed)

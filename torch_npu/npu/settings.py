@@ -1,5 +1,7 @@
 """Settings of the published torch_npu: options that mean something here, and clear errors for the rest."""
 
+import torch
+
 from torch_npu import _options
 
 
@@ -46,6 +48,20 @@ def set_task_queue_enable(level):
 def get_task_queue_enable():
     """0: there is no task queue."""
     return 0
+
+
+def set_deterministic_level(level):
+    """0 or 1: what torch.use_deterministic_algorithms(False) or (True) does. Higher levels, which fix the result
+    whatever the batch, are not there: NotImplementedError."""
+    if level in (2, 3):
+        raise NotImplementedError(f"deterministic level {level}: there are 0 (off) and 1 (the same result at every run)")
+    if level not in (0, 1):
+        raise ValueError(f"deterministic level {level!r}: expected 0 or 1")
+    torch.use_deterministic_algorithms(bool(level))
+
+
+def _get_deterministic_level():
+    return int(torch.are_deterministic_algorithms_enabled())
 
 
 def _on(value):

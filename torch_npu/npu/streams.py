@@ -93,6 +93,15 @@ class ExternalStream(Stream):
         return super().__new__(cls, stream_id=stream_id, device_index=index)
 
 
+class SyncLaunchStream(Stream):
+    """A stream whose operators go to CANN without a queue of the adapter's in between: here every stream is one.
+
+    Args:
+        device: device of the stream; default the current one.
+        priority (int): negative for a stream of high priority.
+    """
+
+
 class Event(torch.Event):
     """A mark in a stream that other streams and the host can wait for; made at the first record.
 
@@ -176,6 +185,11 @@ def default_stream(device=None):
     _state.lazy_init()
     index = _get_device_index(device, optional=True)
     return _wrap(_C._default_stream_id(index), index)
+
+
+def is_current_stream_capturing():
+    """False: there is no graph capture."""
+    return False
 
 
 def get_stream_from_external(data_ptr, device=None):
