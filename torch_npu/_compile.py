@@ -1,4 +1,5 @@
-"""torch.compile: tells Dynamo about streams, events and devices of the NPU, and AOTAutograd about its generators.
+"""torch.compile: tells Dynamo about streams, events and devices of the NPU, AOTAutograd about its generators, and Inductor
+that there is no code generation.
 
 torch._dynamo takes seconds to import and most programs never need it, so each registration waits for the
 import of the module that holds its table.
@@ -82,4 +83,32 @@ def _register_generators(utils):
         utils.register_graphsafe_rng_device_type("npu")
 
 
-_TABLES = {"torch._dynamo.device_interface": _register_device, "torch._functorch._aot_autograd.utils": _register_generators}
+def _refuse(*arguments):
+    raise NotImplementedError(
+        'torch.compile\'s default backend "inductor" generates code, and there is none for the NPU: '
+        'use torch.compile(..., backend="aot_eager")'
+    )
+
+
+class _NoScheduling:
+    """Stands where Inductor looks for a generator of kernels, which has to be a class."""
+
+    __init__ = _refuse
+
+
+class _NoWrapper:
+    """Stands where Inductor looks for a generator of the code around kernels; mostly this is what it asks first."""
+
+    supports_caching = property(_refuse)
+
+
+def _register_no_code(table):
+    """Without an entry, Inductor ends in a KeyError for the device's name."""
+    table.register_backend_for_device("npu", _NoScheduling, _NoWrapper(), _NoWrapper())
+
+
+_TABLES = {
+    "torch._dynamo.device_interface": _register_device,
+    "torch._functorch._aot_autograd.utils": _register_generators,
+    "torch._inductor.codegen.common": _register_no_code,
+}

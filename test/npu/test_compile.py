@@ -1,5 +1,6 @@
 """torch.compile with a backend that runs PyTorch's own operators."""
 
+import pytest
 import torch
 
 
@@ -25,3 +26,20 @@ def test_device_interface_is_registered():
     assert interface.Stream is torch.npu.Stream
     assert interface.get_raw_stream(0) == torch.npu.current_stream(0).npu_stream
     assert get_interface_for_device("npu:0") is interface
+
+
+@pytest.mark.parametrize("where", ["argument", "inside"])
+def test_the_default_backend_says_what_to_use(where):
+    torch._dynamo.reset()
+    x = torch.ones(2, 3, device="npu" if where == "argument" else "cpu")
+    with pytest.raises(Exception, match=r'NotImplementedError: .*there is none for the NPU: use .*backend="aot_eager"'):
+        torch.compile(lambda x: (x.npu() * 2).sum())(x)
+
+
+def test_code_for_the_cpu_is_still_generated():
+    pytest.importorskip("torch._inductor.codecache")
+    from torch._inductor.codegen import common
+
+    common.init_backend_registration()
+    assert common.get_scheduling_for_device("cpu") is not None
+    assert common.get_device_op_overrides("cpu") is not None
