@@ -138,7 +138,41 @@ def _deterministic_algorithms():
     torch._C._set_deterministic_algorithms = _set_deterministic_algorithms
 
 
-PATCHES = (_dlpack_device, _dlpack_layout, _monitored_barrier, _bf16_hooks, _scaler_shares_overflow, _deterministic_algorithms)
+def _data_parallel():
+    """torch.nn.parallel.comm calls C++ functions that torch has only when it is built for CUDA. Without them, and so without
+    any chance that they are CUDA's to answer, they are ours. Needed as long as they ask for CUDA by name.
+    """
+    from torch_npu import _data_parallel
+
+    missing = [function for function in _data_parallel.FUNCTIONS if not hasattr(torch._C, f"_{function.__name__}")]
+    for function in missing:
+        setattr(torch._C, f"_{function.__name__}", function)
+    if missing:
+        _no_nccl_for_npu()
+
+
+def _no_nccl_for_npu():
+    """reduce_add asks for NCCL first, and warns that a torch without CUDA has none: nobody missed it for NPUs."""
+    from torch.cuda import nccl
+
+    original = nccl.is_available
+
+    @functools.wraps(original)
+    def is_available(tensors):
+        return all(tensor.device.type != "npu" for tensor in tensors) and original(tensors)
+
+    nccl.is_available = is_available
+
+
+PATCHES = (
+    _dlpack_device,
+    _dlpack_layout,
+    _monitored_barrier,
+    _bf16_hooks,
+    _scaler_shares_overflow,
+    _deterministic_algorithms,
+    _data_parallel,
+)
 
 
 def apply():
