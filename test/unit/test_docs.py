@@ -47,3 +47,20 @@ def test_links_and_scripts_exist():
 def test_every_page_is_reached_from_the_readme():
     linked = set(re.findall(r"docs/\w+\.md", PAGES[0].read_text()))
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
+
+
+def messages_to_look_up():
+    """The messages quoted in the first table's first column, as the parts between what varies (X, Y, ...)."""
+    table = (ROOT / "docs" / "troubleshooting.md").read_text().split("## Codes")[0]
+    for quoted in re.findall(r"^\| `([^`|]+ [^`|]+)`", table, re.M):   # a single word is the name of something
+        yield [part.strip() for part in re.split(r"\b[XY]\b|\.\.\.", quoted) if part.strip()]
+
+
+def test_the_quoted_messages_are_the_real_ones():
+    folders = [ROOT / "csrc", ROOT / "torch_npu", ROOT / "third_party" / "softcann" / "src"]
+    sources = "\n".join(path.read_text() for folder in folders for suffix in ("py", "cpp", "h") for path in folder.rglob(f"*.{suffix}"))
+    # One text, however the source breaks the literal.
+    sources = re.sub(r"""["']\s*\n\s*f?["']""", "", sources).replace("\\'", "'")
+    messages = list(messages_to_look_up())
+    assert len(messages) > 5
+    assert [part for parts in messages for part in parts if part not in sources] == []
