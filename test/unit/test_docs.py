@@ -58,9 +58,10 @@ def messages_to_look_up():
 
 def test_the_quoted_messages_are_the_real_ones():
     folders = [ROOT / "csrc", ROOT / "torch_npu", ROOT / "third_party" / "softcann" / "src"]
-    sources = "\n".join(path.read_text() for folder in folders for suffix in ("py", "cpp", "h") for path in folder.rglob(f"*.{suffix}"))
+    paths = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".cpp", ".h")]
+    sources = "\n".join(path.read_text() for path in paths)
     # One text, however the source breaks the literal.
     sources = re.sub(r"""["']\s*\n\s*f?["']""", "", sources).replace("\\'", "'")
     messages = list(messages_to_look_up())
-    assert len(messages) > 5
+    assert len(messages) >= 5
     assert [part for parts in messages for part in parts if part not in sources] == []
