@@ -1,0 +1,62 @@
+"""torch.cuda and its submodules: everything that torch.npu has under the same name. What torch.cuda has alone stays as it is."""
+import functools
+import inspect
+import sys
+
+import torch
+
+from torch_npu import npu
+from torch_npu.contrib.transfer_to_npu._replace import put
+
+SUBMODULES = "_utils amp amp.autocast_mode amp.grad_scaler graphs memory random streams".split()
+_ALIASES = {"CUDAGraph": "NPUGraph", "CUDAPluggableAllocator": "NPUPluggableAllocator"}
+# They change at initialisation, so torch.cuda must not have a copy.
+_CHANGING = ("_initialized", "default_generators")
+
+
+def apply():
+    _take_over(torch.cuda, npu)
+    for name in SUBMODULES:
+        ours, theirs = (sys.modules.get(f"{package}.{name}") for package in ("torch_npu.npu", "torch.cuda"))
+        if ours is not None and theirs is not None:
+            _take_over(theirs, ours)
+    _changing()
+    _graphs()
+    npu.Stream.cuda_stream = npu.Stream.npu_stream
+    npu.Event.cuda_event = npu.Event.npu_event
+
+
+def _take_over(theirs, ours):
+    for name, value in list(vars(theirs).items()):
+        if name.startswith("__") or inspect.ismodule(value) or name in _CHANGING:
+            continue
+        new = getattr(ours, _ALIASES.get(name, name), None)
+        if new is not None and new is not value and not inspect.ismodule(new):
+            put(theirs, name, new)
+
+
+def _changing():
+    for name in _CHANGING:
+        vars(torch.cuda).pop(name, None)
+    inherited = vars(torch.cuda).get("__getattr__")
+
+    def __getattr__(name):
+        if name in _CHANGING:
+            return getattr(npu, name)
+        if inherited is not None:
+            return inherited(name)
+        raise AttributeError(f"module 'torch.cuda' has no attribute {name!r}")
+
+    torch.cuda.__getattr__ = __getattr__
+
+
+def _graphs():
+    """Layers ask whether a stream records a graph (SyncBatchNorm, optimizers); none does where torch.npu cannot say it."""
+    original = torch.cuda.is_current_stream_capturing
+
+    @functools.wraps(original)
+    def is_current_stream_capturing():
+        return False
+
+    if not hasattr(npu, original.__name__):
+        put(torch.cuda, original.__name__, is_current_stream_capturing)
