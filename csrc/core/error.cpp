@@ -31,6 +31,7 @@ constexpr StatusText kStatusTexts[] = {
     {200000, "host memory ran out"},
     {207000, "feature not supported"},
     {207001, "device memory ran out"},
+    {207004, "no device"},
     {207018, "device resources ran out"},
     {361001, "runtime error inside an operator"},
     {507000, "internal runtime error"},

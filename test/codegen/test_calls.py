@@ -52,8 +52,8 @@ def test_host_scalar_goes_as_scalar(build):
     unit, = build("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n"
                   "  scalar: {other: 'aclnnAdds(self, other, alpha, out)', self: 'aclnnAddV3(self, other, alpha, out)'}\n")
     first, second, rest = (unit.text.index(part) for part in (
-        "if (is_host_scalar(other)) {\n    op::run(aclnnAdds, self, host_scalar(other), alpha, out);",
-        "} else if (is_host_scalar(self)) {\n    op::run(aclnnAddV3, host_scalar(self), other, alpha, out);",
+        "if (is_host_scalar(other, self)) {\n    op::run(aclnnAdds, self, host_scalar(other), alpha, out);",
+        "} else if (is_host_scalar(self, other)) {\n    op::run(aclnnAddV3, host_scalar(self), other, alpha, out);",
         "} else {\n    op::run(aclnnAdd, self, other, alpha, out);"))
     assert first < second < rest
     assert unit.aclnn == ["aclnnAdd", "aclnnAddV3", "aclnnAdds"]

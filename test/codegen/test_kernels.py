@@ -100,14 +100,14 @@ def test_variants_share_one_entry(build):
     inplace = body(unit, "npu_hardtanh_inplace")
     assert "op::run(aclnnHardtanh, self, min_val, max_val, self);" in inplace and "return self;" in inplace
     out = body(unit, "npu_hardtanh_out")
-    assert "resize_output(out, like(self));" in out and "return out;" in out
+    assert "resize_output(out, like(self), self);" in out and "return out;" in out
 
 
 def test_out_variant_whose_output_has_another_name(build):
     unit, = build("- op: mse_loss_backward\n  aclnn: aclnnMseLossBackward(grad_output, self, target, reduction, out)\n"
                   "  out: like(self)\n  variants: [functional, out]\n")
     text = body(unit, "npu_mse_loss_backward_grad_input")
-    assert "resize_output(grad_input, like(self));" in text
+    assert "resize_output(grad_input, like(self), grad_output, self, target);" in text
     assert "op::run(aclnnMseLossBackward, grad_output, self, target, reduction, grad_input);" in text
 
 

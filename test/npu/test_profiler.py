@@ -46,3 +46,10 @@ def test_marks_without_a_profile():
     mstx.range_end(0)
     mstx.range_end(10**9)
     mstx.mark("nothing")
+
+
+def test_times_of_the_device_by_events(capfd):
+    with torch.autograd.profiler.profile(use_device="npu") as profiled:
+        torch.ones(500, 500, device="npu") @ torch.ones(500, 500, device="npu")
+    assert found(profiled)["aten::mm"].device_time_total > 0
+    assert "Exception" not in capfd.readouterr().err
