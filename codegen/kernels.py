@@ -238,8 +238,10 @@ class _Builder:
             if outputs:
                 if len(rules) != len(outputs):
                     raise self.fail(f"writes {len(outputs)} outputs, 'out' gives {len(rules)} rules")
+                inputs = [v.cpp for v in values.values() if v.type == "Tensor" and not v.written]
+                if self.entry.casts:
+                    return self._cast_into(function, values, outputs[0], rules[0][1], inputs)
                 for (alias, rule), output in zip(rules, outputs):
-                    inputs = [v.cpp for v in self._arguments(function).values() if v.type == "Tensor" and not v.written]
                     body.append(f"  resize_output({', '.join([output, rule.strip('`')] + inputs)});")
             elif not self.entry.variants:
                 raise self.fail("writes into its arguments: 'out' has no meaning")
@@ -254,6 +256,14 @@ class _Builder:
         elif returns:
             body.append(f"  return {{{', '.join(targets)}}};")
         return self._wrapper(function, body)
+
+    def _cast_into(self, function, values: Dict[str, Value], output: str, rule: str, inputs: List[str]) -> List[str]:
+        """Into an output of the caller, through one of the rule's dtype where it has another."""
+        values[output] = Value("result.value()", values[output].type, written=True)
+        values.setdefault("out", values[output])
+        body = [f"  CastOutput result({', '.join([output, rule.strip('`')] + inputs)});"]
+        body += self._calls(values)[0]
+        return self._wrapper(function, body + ["  return result.give();"])
 
     def _arguments(self, function) -> Dict[str, Value]:
         return {a.name: Value(a.name, normalize(str(a.type)), a.is_write) for a in function.func.arguments.flat_all}

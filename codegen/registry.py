@@ -8,7 +8,7 @@ import yaml
 
 from .errors import Location, RegistryError, RegistryErrors
 
-KEYS = {"op", "aclnn", "scalar", "when", "only_if", "pointwise", "out", "variants", "impl", "kernel", "reason", "symint", "since", "until"}
+KEYS = {"op", "aclnn", "scalar", "when", "only_if", "pointwise", "out", "variants", "impl", "kernel", "reason", "symint", "casts", "since", "until"}
 VARIANTS = ("functional", "inplace", "out")
 POINTWISE = ("same", "bool")
 
@@ -28,6 +28,7 @@ class Entry(NamedTuple):
     kernel: Optional[str]                 # C++ function that fills the outputs of a structured operator
     reason: Optional[str]
     symint: bool
+    casts: bool                           # a given output may have another dtype that the result can be cast to
     since: Optional[Tuple[int, int]]
     until: Optional[Tuple[int, int]]
 
@@ -128,7 +129,7 @@ def _check(where: Location, fields: Dict[str, Any]) -> Entry:
         fail(f"{by_hand!r} needs a 'reason': why the registry's own means do not suffice")
     if "reason" in fields and not by_hand:
         fail("'reason' belongs to 'impl' or 'kernel'")
-    if by_hand and (set(fields) & {"scalar", "when", "only_if", "pointwise", "out", "variants"}):
+    if by_hand and (set(fields) & {"scalar", "when", "only_if", "pointwise", "out", "variants", "casts"}):
         fail(f"{by_hand!r} stands alone: the C++ function decides everything")
     scalar = fields.get("scalar", {})
     if not isinstance(scalar, dict):
@@ -146,8 +147,9 @@ def _check(where: Location, fields: Dict[str, Any]) -> Entry:
         fail(f"'variants' are of {', '.join(VARIANTS)}")
     if fields.get("pointwise", "same") not in POINTWISE:
         fail(f"'pointwise' is one of {', '.join(POINTWISE)}")
-    if fields.get("symint", "false") not in ("true", "false"):
-        fail("'symint' is true or false")
+    for key in ("symint", "casts"):
+        if fields.get(key, "false") not in ("true", "false"):
+            fail(f"{key!r} is true or false")
     return Entry(where, fields["op"], text("aclnn"), scalar, [(w["if"], w["aclnn"]) for w in when],
                  text("only_if"), text("pointwise"), out, variants, text("impl"), text("kernel"),
-                 text("reason"), fields.get("symint") == "true", version("since"), version("until"))
+                 text("reason"), fields.get("symint") == "true", fields.get("casts") == "true", version("since"), version("until"))

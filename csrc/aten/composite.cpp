@@ -4,6 +4,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/kaiser_window.h>
 #include <ATen/ops/tril_indices.h>
 #include <ATen/ops/triu_indices.h>
 #include <ATen/ops/view_as_real.h>
@@ -139,6 +140,18 @@ at::Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<
 at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                         std::optional<at::Device> device, std::optional<bool>) {
   return at::triu_indices(row, col, offset, dtype, layout, at::kCPU, false).to(*device);
+}
+at::Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<at::Device> device, std::optional<bool>) {
+  return at::kaiser_window(length, periodic, beta, dtype, layout, at::kCPU, false).to(*device);
+}
+at::Tensor kaiser_window(int64_t length, bool periodic, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<at::Device> device, std::optional<bool> pin) {
+  return native::kaiser_window(length, periodic, 12.0, dtype, layout, device, pin);
+}
+at::Tensor kaiser_window(int64_t length, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<at::Device> device,
+                         std::optional<bool> pin) {
+  return native::kaiser_window(length, true, 12.0, dtype, layout, device, pin);
 }
 
 }  // namespace torch_npu::native

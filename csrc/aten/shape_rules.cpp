@@ -74,6 +74,23 @@ void check_output(const at::Tensor& out, const OutSpec& spec, const at::Tensor& 
   }
 }
 
+bool CastOutput::beside(const OutSpec& spec) {
+  if (spec.options.dtype() == out_.dtype()) return false;
+  const auto own = c10::typeMetaToScalarType(spec.options.dtype());
+  TORCH_CHECK(at::canCast(own, out_.scalar_type()), "result type ", own, " can't be cast to the desired output type ", out_.scalar_type());
+  TORCH_CHECK(spec.options.device() == out_.device(), "Expected out tensor to have device ", spec.options.device(), ", but got ",
+              out_.device(), " instead");
+  at::assert_no_internal_overlap(out_);
+  value_ = make(spec);
+  return true;
+}
+
+at::Tensor& CastOutput::give() {
+  if (value_.is_same(out_)) return out_;
+  at::native::resize_output(out_, value_.sizes());
+  return out_.copy_(value_);
+}
+
 OutSpec like(const at::Tensor& tensor) {
   OutSpec spec{to_dims(tensor.sizes()), {}, options_of(tensor)};
   if (tensor.is_contiguous()) return spec;

@@ -37,6 +37,26 @@ void resize_output(const at::Tensor& out, const OutSpec& spec, const Inputs&... 
   resize_output(out, spec);
 }
 
+// The output of an operator whose result torch casts to the dtype of the tensor given for it: computed in that tensor, or
+// beside it where the dtypes differ. Throws where such a cast would lose more than precision.
+class CastOutput {
+ public:
+  template <class... Inputs>
+  CastOutput(at::Tensor& out, const OutSpec& spec, const Inputs&... inputs) : out_(out) {
+    if (beside(spec)) return;
+    resize_output(out, spec, inputs...);
+    value_ = out;
+  }
+  const at::Tensor& value() const { return value_; }
+  at::Tensor& give();
+
+ private:
+  bool beside(const OutSpec& spec);
+
+  at::Tensor& out_;
+  at::Tensor value_;
+};
+
 // Shape, dtype and, where it is dense, memory layout of `tensor`.
 OutSpec like(const at::Tensor& tensor);
 OutSpec like(const at::Tensor& tensor, at::ScalarType dtype);

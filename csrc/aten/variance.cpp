@@ -57,9 +57,9 @@ at::Tensor var_correction(const at::Tensor& self, Dims dim, const Correction& co
   return out;
 }
 at::Tensor& var_correction_out(const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim, at::Tensor& out) {
-  resize_output(out, reduced(self, dim, keepdim, variance_type(self)));
-  spread(aclnnVarCorrection, self, dim, correction, keepdim, false, out);
-  return out;
+  CastOutput result(out, reduced(self, dim, keepdim, variance_type(self)));
+  spread(aclnnVarCorrection, self, dim, correction, keepdim, false, result.value());
+  return result.give();
 }
 at::Tensor std_correction(const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim) {
   auto out = make(reduced(self, dim, keepdim, variance_type(self)));
@@ -67,9 +67,9 @@ at::Tensor std_correction(const at::Tensor& self, Dims dim, const Correction& co
   return out;
 }
 at::Tensor& std_correction_out(const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim, at::Tensor& out) {
-  resize_output(out, reduced(self, dim, keepdim, variance_type(self)));
-  spread(aclnnStd, self, dim, correction, keepdim, true, out);
-  return out;
+  CastOutput result(out, reduced(self, dim, keepdim, variance_type(self)));
+  spread(aclnnStd, self, dim, correction, keepdim, true, result.value());
+  return result.give();
 }
 std::tuple<at::Tensor, at::Tensor> var_mean_correction(const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim) {
   return spread_and_mean(aclnnVarMean, self, dim, correction, keepdim, false);

@@ -65,3 +65,29 @@ def test_triangles_of_any_order():
     for order in ((1, 0, 2, 3), (3, 2, 1, 0), (0, 2, 1, 3)):
         for name in ("tril_", "triu_"):
             same(lambda device: getattr(x.to(device).permute(order), name)())
+
+
+def test_kaiser_windows():
+    for arguments in ((9,), (9, False), (10, True, 5.0), (1,), (0,)):
+        same(lambda device: torch.kaiser_window(*arguments, device=device))
+        same(lambda device: torch.kaiser_window(*arguments, dtype=torch.float64, device=device))
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, out: torch.abs(x + 1j, out=out), lambda x, out: torch.angle(x + 1j, out=out), lambda x, out: torch.logit(x / 9, out=out),
+    lambda x, out: torch.std(x, 1, out=out), lambda x, out: torch.var(x, 1, out=out), lambda x, out: torch.addr(x, x[:, 0], x[0], out=out),
+    lambda x, out: torch.floor_divide(x, 3, out=out), lambda x, out: torch.max(x, out=out), lambda x, out: torch.min(x, out=out),
+], ids="abs angle logit std var addr floor_divide max min".split())
+def test_results_cast_to_the_output(call):
+    """As torch casts where its own kernels do; what would lose more than precision is refused."""
+    x = torch.arange(1.0, 7).view(2, 3)
+    shape = call(x, torch.empty(0)).shape
+    for dtype in (torch.float64, torch.bfloat16, torch.complex64):
+        try:
+            call(x, torch.empty(shape, dtype=dtype))
+        except NotImplementedError:   # the CPU has no such kernel
+            continue
+        same(lambda device: call(x.to(device), torch.empty(shape, dtype=dtype, device=device)), rtol=1e-6)
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError, match="can't be cast|canCast"):
+            call(x.to(device), torch.empty(shape, dtype=torch.int64, device=device))

@@ -1,6 +1,5 @@
 // Matrix products.
 
-#include <ATen/ops/addbmm_cpu_dispatch.h>
 #include <ATen/ops/addr_cpu_dispatch.h>
 #include <ATen/ops/dot.h>
 #include <ATen/ops/einsum.h>
@@ -49,9 +48,22 @@ OP_COST(aclnnBaddbmm, product_cost(batch1, batch2)) { baddbmm_into(out, self, ba
 OP_COST(aclnnInplaceBaddbmm, product_cost(batch1, batch2)) {
   baddbmm_into(selfRef, selfRef, batch1, batch2, beta, alpha);
 }
-OP_COST(aclnnAddbmm, product_cost(batch1, batch2)) { at::cpu::addbmm_outf(self, batch1, batch2, beta, alpha, out); }
+namespace {
+
+// The sum over a batch of products is one product of the matrices side by side.
+void addbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
+                 const at::Scalar& alpha) {
+  TORCH_CHECK(batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1), "addbmm: batches of ", batch1.sizes(), " and ",
+              batch2.sizes());
+  const int64_t depth = batch1.size(0) * batch1.size(2);
+  addmm_into(out, self, batch1.transpose(0, 1).reshape({batch1.size(1), depth}), batch2.reshape({depth, batch2.size(2)}), beta, alpha);
+}
+
+}  // namespace
+
+OP_COST(aclnnAddbmm, product_cost(batch1, batch2)) { addbmm_into(out, self, batch1, batch2, beta, alpha); }
 OP_COST(aclnnInplaceAddbmm, product_cost(batch1, batch2)) {
-  at::cpu::addbmm_outf(selfRef, batch1, batch2, beta, alpha, selfRef);
+  addbmm_into(writable(selfRef), selfRef, batch1, batch2, beta, alpha);
 }
 
 namespace {
