@@ -50,7 +50,7 @@ struct NpuProfilerStubs final : ProfilerStubs {
   void synchronize() const override { synchronize_device(); }
 };
 
-const bool registered = [] {
+const bool stubs_registered = [] {
   static NpuProfilerStubs stubs;
   torch::profiler::impl::registerPrivateUse1Methods(&stubs);
   return true;
