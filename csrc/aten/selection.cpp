@@ -5,6 +5,7 @@
 
 #include "aten/compose.h"
 #include "aten/factory.h"
+#include "core/sync_debug.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
 
@@ -18,6 +19,13 @@ NPU_OPERATOR(aclnnUniqueDim);
 NPU_OPERATOR(aclnnTake);
 
 namespace {
+
+// As op::run_for_shapes: the host waits, which the user may want to know.
+template <class... Arguments>
+std::vector<at::DimVector> shapes_after(const Arguments&... arguments) {
+  core::warn_or_error_on_sync();
+  return op::run_for_shapes(arguments...);
+}
 
 // The used part; a copy when most of the memory would lie idle under it.
 at::Tensor shrink(const at::Tensor& largest, const at::DimVector& used) {
@@ -38,7 +46,7 @@ at::Tensor nonzero(const at::Tensor& self) {
   auto largest = empty_like_with(self, {self.numel(), rank}, at::kLong);
   if (self.numel() == 0) return largest;
   if (rank == 0) return empty_like_with(self, {self.to(at::kBool).item<bool>() ? 1 : 0, 0}, at::kLong);
-  return shrink(largest, op::run_for_shapes(aclnnNonzero, self, largest).at(0));
+  return shrink(largest, shapes_after(aclnnNonzero, self, largest).at(0));
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
@@ -54,7 +62,7 @@ at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
   const auto numel = c10::multiply_integers(sizes);
   auto largest = empty_like_with(self, {numel});
   if (numel == 0) return largest;
-  return shrink(largest, op::run_for_shapes(aclnnMaskedSelect, self.expand(sizes), mask.expand(sizes), largest).at(0));
+  return shrink(largest, shapes_after(aclnnMaskedSelect, self.expand(sizes), mask.expand(sizes), largest).at(0));
 }
 
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
@@ -72,7 +80,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _unique2(const at::Tensor& self, 
   auto inverse = empty_like_with(self, return_inverse || return_counts ? self.sizes() : at::IntArrayRef{0}, at::kLong);
   auto counts = empty_like_with(self, {return_counts ? self.numel() : 0}, at::kLong);
   if (self.numel() == 0) return {values, inverse, counts};
-  const auto shapes = op::run_for_shapes(aclnnUnique2, self, sorted, return_inverse, return_counts, values, inverse, counts);
+  const auto shapes = shapes_after(aclnnUnique2, self, sorted, return_inverse, return_counts, values, inverse, counts);
   return {shrink(values, shapes.at(0)), return_inverse ? inverse : empty_like_with(self, {0}, at::kLong),
           return_counts ? shrink(counts, shapes.at(2)) : counts};
 }
@@ -87,7 +95,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_dim(const at::Tensor& self
     TORCH_CHECK(length == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
     return {values, inverse, counts};
   }
-  const auto shapes = op::run_for_shapes(aclnnUniqueDim, self, sorted, return_inverse, dim, values, inverse, counts);
+  const auto shapes = shapes_after(aclnnUniqueDim, self, sorted, return_inverse, dim, values, inverse, counts);
   return {shrink(values, shapes.at(0)), inverse, shrink(counts, shapes.at(2))};
 }
 
@@ -101,7 +109,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_consecutive(const at::Tens
   auto counts = empty_like_with(self, {return_counts ? length : 0}, at::kLong);
   if (self.numel() == 0) return {values, inverse, counts};
   const auto wrapped = dim ? c10::maybe_wrap_dim(*dim, self.dim()) : kFlat;
-  const auto shapes = op::run_for_shapes(aclnnUniqueConsecutive, self, return_inverse, return_counts, wrapped, values, inverse, counts);
+  const auto shapes = shapes_after(aclnnUniqueConsecutive, self, return_inverse, return_counts, wrapped, values, inverse, counts);
   return {shrink(values, shapes.at(0)), inverse, return_counts ? shrink(counts, shapes.at(2)) : counts};
 }
 

@@ -20,7 +20,6 @@
 
 #include "aclnn/aclnn_ops.h"
 #include "core/stream.h"
-#include "core/sync_debug.h"
 #include "op/check_numbers.h"
 #include "op/descriptor.h"
 #include "op/launch_hooks.h"
@@ -153,7 +152,6 @@ void run(const Operator<aclnnStatus (*)(P...)>& op, const A&... arguments) {
 // size; returns, in order, the shape that each written tensor really has. Waits for the operator.
 template <class... P, class... A>
 std::vector<at::DimVector> run_for_shapes(const Operator<aclnnStatus (*)(P...)>& op, const A&... arguments) {
-  core::warn_or_error_on_sync();
   std::vector<at::DimVector> shapes;
   detail::Launcher<typename detail::OwnParams<std::tuple<>, P...>::type>::run(&shapes, op, arguments...);
   return shapes;
