@@ -317,7 +317,6 @@ class _Builder:
             lines.append(f"  {last.cpp}")
         return lines, used + last.names
 
-
     @staticmethod
     def _host_scalar(values: Dict[str, Value], name: str) -> str:
         """Whether an argument can go as a number: beside the first other tensor that is read, if there is one."""

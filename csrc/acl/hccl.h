@@ -23,7 +23,6 @@ NPU_SYMBOL(HcclAllGather);
 NPU_SYMBOL(HcclAllGatherV);
 NPU_SYMBOL(HcclReduceScatter);
 NPU_SYMBOL(HcclReduceScatterV);
-NPU_SYMBOL(HcclAlltoAll);
 NPU_SYMBOL(HcclAlltoAllV);
 NPU_SYMBOL(HcclScatter);
 NPU_SYMBOL(HcclSend);

@@ -13,6 +13,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/result_type.h>
 
+#include "aten/compose.h"
 #include "aten/factory.h"
 
 namespace torch_npu::native {
@@ -53,12 +54,20 @@ std::vector<at::Tensor> make(const std::vector<OutSpec>& specs) {
   return tensors;
 }
 
-void resize_output(const at::Tensor& out, const OutSpec& spec) {
-  TORCH_CHECK(spec.options.dtype() == out.dtype(), "Expected out tensor to have dtype ", spec.options.dtype(), ", but got ",
-              out.dtype(), " instead");
+namespace {
+
+void check_writable(const at::Tensor& out, const OutSpec& spec) {
   TORCH_CHECK(spec.options.device() == out.device(), "Expected out tensor to have device ", spec.options.device(),
               ", but got ", out.device(), " instead");
   at::assert_no_internal_overlap(out);
+}
+
+}  // namespace
+
+void resize_output(const at::Tensor& out, const OutSpec& spec) {
+  TORCH_CHECK(spec.options.dtype() == out.dtype(), "Expected out tensor to have dtype ", spec.options.dtype(), ", but got ",
+              out.dtype(), " instead");
+  check_writable(out, spec);
   if (out.sizes() == at::IntArrayRef(spec.sizes)) return;
   at::native::resize_output(out, spec.sizes);
   if (!spec.strides.empty()) out.unsafeGetTensorImpl()->set_sizes_and_strides(spec.sizes, spec.strides);
@@ -78,18 +87,12 @@ bool CastOutput::beside(const OutSpec& spec) {
   if (spec.options.dtype() == out_.dtype()) return false;
   const auto own = c10::typeMetaToScalarType(spec.options.dtype());
   TORCH_CHECK(at::canCast(own, out_.scalar_type()), "result type ", own, " can't be cast to the desired output type ", out_.scalar_type());
-  TORCH_CHECK(spec.options.device() == out_.device(), "Expected out tensor to have device ", spec.options.device(), ", but got ",
-              out_.device(), " instead");
-  at::assert_no_internal_overlap(out_);
+  check_writable(out_, spec);
   value_ = make(spec);
   return true;
 }
 
-at::Tensor& CastOutput::give() {
-  if (value_.is_same(out_)) return out_;
-  at::native::resize_output(out_, value_.sizes());
-  return out_.copy_(value_);
-}
+at::Tensor& CastOutput::give() { return value_.is_same(out_) ? out_ : native::give(out_, value_); }
 
 OutSpec like(const at::Tensor& tensor) {
   OutSpec spec{to_dims(tensor.sizes()), {}, options_of(tensor)};

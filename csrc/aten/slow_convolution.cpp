@@ -14,8 +14,7 @@ using Optional = std::optional<at::Tensor>;
 constexpr int64_t kNone[] = {0, 0, 0}, kOnes[] = {1, 1, 1};
 
 void check_devices(const at::Tensor& self, const at::Tensor& weight, const Optional& bias) {
-  if (self.device() != weight.device()) throw_devices_differ("convolution", self.device(), weight.device(), "weight");
-  if (bias && bias->defined() && self.device() != bias->device()) throw_devices_differ("convolution", self.device(), bias->device(), "bias");
+  check_same_device("convolution", {"input", "weight", "bias"}, self, weight, bias);
 }
 
 at::Tensor convolve(const at::Tensor& self, const at::Tensor& weight, const Optional& bias, at::IntArrayRef stride, at::IntArrayRef padding,
@@ -47,7 +46,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _slow_conv2d_backward(const at::T
                                                                      const at::Tensor& weight, at::IntArrayRef, at::IntArrayRef stride,
                                                                      at::IntArrayRef padding, std::array<bool, 3> output_mask) {
   const auto channels = weight.size(0);
-  check_devices(self, weight, grad_output);
+  check_same_device("convolution_backward", {"input", "weight", "grad_output"}, self, weight, grad_output);
   return at::convolution_backward(grad_output, self, weight, at::OptionalIntArrayRef(channels), stride, padding, at::IntArrayRef(kOnes, 2), false,
                                   at::IntArrayRef(kNone, 2), 1, output_mask);
 }

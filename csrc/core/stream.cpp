@@ -31,6 +31,19 @@ std::mutex create_mutex;
 bool is_pooled(c10::StreamId id) { return (id & 7) != 0; }
 int pool_priority(c10::StreamId id) { return (id >> 1) & 3; }
 int pool_index(c10::StreamId id) { return static_cast<int>(id >> 3); }
+c10::StreamId pooled_id(int priority, c10::StreamId index) { return index << 3 | priority << 1 | kPooled; }
+
+// The id of a default or pooled stream that somebody knows by its address only.
+std::optional<c10::StreamId> own_id(aclrtStream raw, c10::DeviceIndex device) {
+  const auto& own = devices[device];
+  if (own.default_stream.load() == raw) return 0;
+  for (int priority = 0; priority < kPriorities; ++priority) {
+    for (int index = 0; index < kPoolSize; ++index) {
+      if (own.pool[priority][index].load() == raw) return pooled_id(priority, index);
+    }
+  }
+  return std::nullopt;
+}
 
 // The stream in `slot`, made on `device` if it is not there yet.
 aclrtStream get_or_create(std::atomic<aclrtStream>& slot, c10::DeviceIndex device, uint32_t priority) {
@@ -106,24 +119,8 @@ Stream stream_from_pool(bool high_priority, c10::DeviceIndex device) {
   device = resolve(device);
   const int priority = high_priority ? 1 : 0;
   const c10::StreamId index = devices[device].next[priority].fetch_add(1) % kPoolSize;
-  return Stream(make(device, index << 3 | priority << 1 | kPooled));
+  return Stream(make(device, pooled_id(priority, index)));
 }
-
-namespace {
-
-// The id of a default or pooled stream that somebody knows by its address only.
-std::optional<c10::StreamId> own_id(aclrtStream raw, c10::DeviceIndex device) {
-  const auto& own = devices[device];
-  if (own.default_stream.load() == raw) return 0;
-  for (int priority = 0; priority < kPriorities; ++priority) {
-    for (int index = 0; index < kPoolSize; ++index) {
-      if (own.pool[priority][index].load() == raw) return c10::StreamId{index} << 3 | priority << 1 | kPooled;
-    }
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 Stream external_stream(aclrtStream raw, c10::DeviceIndex device) {
   const auto id = reinterpret_cast<c10::StreamId>(raw);

@@ -486,16 +486,16 @@ def test_mixed_sizes_do_not_grow_the_pool():
     del rows
 
 
-def test_statistics_do_not_open_devices(python, tmp_path):
+def test_statistics_do_not_open_devices(run, tmp_path):
     trace = tmp_path / "trace"
-    done = python("""
+    code, _, errors = run("""
         import torch, torch_npu
         torch.ones(1, device="npu:0")
         assert torch.npu.memory_allocated(1) == torch.npu.memory_reserved(2) == 0
         torch.npu.reset_peak_memory_stats(3)
         assert torch.npu.memory_stats(3)["num_ooms"] == 0
-    """.replace("\n        ", "\n"), SOFTCANN_DEVICE_COUNT=4, SOFTCANN_TRACE=trace)
-    assert done.returncode == 0, done.stderr
+    """, SOFTCANN_DEVICE_COUNT=4, SOFTCANN_TRACE=trace)
+    assert code == 0, errors
     opened = [line for line in trace.read_text().splitlines() if "aclrtSetDevice" in line]
     assert sum(line.split()[2] == "aclrtSetDevice" for line in opened) == 1, opened
 
