@@ -52,21 +52,88 @@ def test_large_convolution_lands_in_place(call):
         assert out_cl.is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize("channels,size,outputs,kernel,pad", [
-    (1, 28, 6, 5, 0), (6, 12, 16, 5, 0), (3, 13, 7, 3, 1), (1, 28, 6, 5, 2)])
-def test_convolution_of_few_channels(call, channels, size, outputs, kernel, pad):
-    x, w, bias = torch.randn(9, channels, size, size), torch.randn(outputs, channels, kernel, kernel), torch.randn(outputs)
-    leaves = [t.clone().requires_grad_() for t in (x, w, bias)]
+# What op/kernels/direct_conv.cpp takes: [images, channels, height, width], outputs, kernel, pad.
+FEW_CHANNELS = [
+    ((9, 1, 28, 28), 6, 5, 0), ((9, 6, 12, 12), 16, 5, 0), ((9, 3, 13, 13), 7, 3, 1), ((9, 1, 28, 28), 6, 5, 2),
+    ((16, 1, 4, 9), 1, 2, 0),      # the smallest kernel, full lanes
+    ((33, 2, 5, 11), 5, 4, 3),     # two groups and one image; rows that see padding only in part
+    ((8, 8, 7, 10), 32, 7, 3),     # the largest kernel, as high as the image
+    ((20, 5, 3, 8), 13, 6, 4),     # a kernel higher than the image
+    ((17, 4, 2, 14), 3, 2, 1),
+    ((8, 1, 1, 8), 2, 3, 2),       # fewer pixels than lanes
+    ((10, 3, 40, 37), 31, 3, 1),   # results that are transposed in bands of rows
+    ((600, 2, 9, 12), 4, 3, 0),    # more groups than parts of a sum
+]
+
+
+@pytest.mark.parametrize("size,outputs,kernel,pad", FEW_CHANNELS)
+def test_convolution_of_few_channels(call, size, outputs, kernel, pad):
+    x, w, bias = torch.randn(size), torch.randn(outputs, size[1], kernel, kernel), torch.randn(outputs)
+    leaves = [t.double().requires_grad_() for t in (x, w, bias)]
     expected = F.conv2d(*leaves, padding=pad)
     out, grad = torch.full(expected.shape, 9.0), torch.randn(expected.shape)
     window = ([1, 1], [pad, pad], [1, 1], False, [0, 0], 1)
     call("aclnnConvolution", x, w, bias, *window, out, 0)
     close(out, expected, 1e-4)
-    expected.backward(grad)
+    call("aclnnConvolution", x, w, None, *window, out, 0)
+    close(out, expected - leaves[2].detach().view(-1, 1, 1), 1e-4)
+    expected.backward(grad.double())
+    for mask in ([True, True, True], [True, False, False], [False, True, True], [False, True, False]):
+        results = [torch.full_like(t, 9.0) if wanted else None for t, wanted in zip((x, w, bias), mask)]
+        call("aclnnConvolutionBackward", grad, x, w, [outputs], *window, mask, 0, *results)
+        for got, leaf in zip(results, leaves):
+            if got is not None:
+                close(got, leaf.grad, 1e-3)
+
+
+# Steps, distances, groups and orders in memory that are not for those kernels, at sizes that are.
+@pytest.mark.parametrize("stride,pad,dilation,groups", [((2, 2), (1, 1), (1, 1), 1), ((1, 1), (1, 1), (2, 2), 1), ((1, 1), (1, 0), (1, 1), 1),
+                                                        ((1, 1), (1, 1), (1, 1), 2), ((1, 2), (3, 3), (1, 1), 1)])
+@pytest.mark.parametrize("order", ["contiguous", "channels_last", "transposed"])
+def test_convolution_beside_few_channels(call, stride, pad, dilation, groups, order):
+    x, w, bias = torch.randn(9, 4, 12, 13), torch.randn(6, 4 // groups, 3, 3), torch.randn(6)
+    x = {"contiguous": x, "channels_last": x.contiguous(memory_format=torch.channels_last), "transposed": x.transpose(2, 3)}[order]
+    leaves = [t.double().requires_grad_() for t in (x, w, bias)]
+    expected = F.conv2d(*leaves, stride=stride, padding=pad, dilation=dilation, groups=groups)
+    out, grad = torch.full(expected.shape, 9.0), torch.randn(expected.shape)
+    window = (list(stride), list(pad), list(dilation), False, [0, 0], groups)
+    call("aclnnConvolution", x, w, bias, *window, out, 0)
+    close(out, expected, 1e-4)
+    expected.backward(grad.double())
     results = [torch.full_like(t, 9.0) for t in (x, w, bias)]
-    call("aclnnConvolutionBackward", grad, x, w, [outputs], *window, [True, True, True], 0, *results)
+    call("aclnnConvolutionBackward", grad, x, w, [6], *window, [True, True, True], 0, *results)
     for got, leaf in zip(results, leaves):
         close(got, leaf.grad, 1e-3)
+
+
+def test_convolution_past_the_cache(call):
+    x, w, bias = torch.randn(1601, 2, 20, 24), torch.randn(8, 2, 5, 5), torch.randn(8)   # the result is of 16 MiB
+    expected = F.conv2d(x, w, bias, padding=2)
+    out = torch.full(expected.shape, 9.0)
+    window = ([1, 1], [2, 2], [1, 1], False, [0, 0], 1)
+    call("aclnnConvolution", x, w, bias, *window, out, 0)
+    close(out, expected, 1e-4)
+    expected = F.conv_transpose2d(out, w, padding=2)
+    dx = torch.full_like(x, 9.0)
+    call("aclnnConvolutionBackward", out, x, w, None, *window, [True, False, False], 0, dx, None, None)
+    close(dx, expected, 1e-2)
+
+
+def test_few_channels_do_not_depend_on_the_number_of_threads(call):
+    x, w, bias, grad = torch.randn(650, 3, 12, 14), torch.randn(7, 3, 5, 5), torch.randn(7), torch.randn(650, 7, 10, 12)
+    window, before, seen = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1), torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            results = [torch.full_like(t, 9.0) for t in (grad, x, w, bias)]
+            call("aclnnConvolution", x, w, bias, *window, results[0], 0)
+            call("aclnnConvolutionBackward", grad, x, w, [7], *window, [True, True, True], 0, *results[1:])
+            seen.append(results)
+    finally:
+        torch.set_num_threads(before)
+    for results in seen[1:]:
+        for got, expected in zip(results, seen[0]):
+            assert torch.equal(got, expected)
 
 
 # What op/kernels/unfolded_conv.cpp takes: [images, channels, height, width], [outputs, kernel height, kernel width].

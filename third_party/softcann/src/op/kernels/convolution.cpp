@@ -84,13 +84,9 @@ bool direct_gradients(const DirectShape& shape, const at::Tensor& dy, const at::
       (wanted[2] && !wanted[1])) {
     return false;
   }
-  if (wanted[0]) {
-    direct_input_gradient(shape, w.const_data_ptr<float>(), dy.const_data_ptr<float>(), dx.mutable_data_ptr<float>());
-  }
-  if (wanted[1]) {
-    direct_weight_gradient(shape, x.const_data_ptr<float>(), dy.const_data_ptr<float>(), dw.mutable_data_ptr<float>(),
-                           wanted[2] ? db.mutable_data_ptr<float>() : nullptr);
-  }
+  direct_gradients(shape, x.const_data_ptr<float>(), w.const_data_ptr<float>(), dy.const_data_ptr<float>(),
+                   wanted[0] ? dx.mutable_data_ptr<float>() : nullptr, wanted[1] ? dw.mutable_data_ptr<float>() : nullptr,
+                   wanted[2] ? db.mutable_data_ptr<float>() : nullptr);
   return true;
 }
 

@@ -13,9 +13,8 @@ struct DirectShape {
 // Whether this processor and these sizes are what the functions below are for.
 bool suits_direct_convolution(const DirectShape& shape);
 
-// All tensors contiguous; y, dw, db and dx are overwritten; bias and db may be null.
+// All tensors contiguous; y, dw, db and dx are overwritten. bias, dx, dw and db may be null, db must be where dw is.
 void direct_convolution(const DirectShape& shape, const float* x, const float* w, const float* bias, float* y);
-void direct_weight_gradient(const DirectShape& shape, const float* x, const float* dy, float* dw, float* db);
-void direct_input_gradient(const DirectShape& shape, const float* w, const float* dy, float* dx);
+void direct_gradients(const DirectShape& shape, const float* x, const float* w, const float* dy, float* dx, float* dw, float* db);
 
 }  // namespace softcann::op
