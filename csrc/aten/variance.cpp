@@ -30,8 +30,17 @@ Divisor divisor(const at::Tensor& self, at::IntArrayRef dims, const Correction& 
   return {0, elements / std::max(elements - wanted, 0.0)};
 }
 
+// torch's own words.
+void warn_without_freedom(const char* name, const at::Tensor& self, const at::Tensor& out, const Correction& correction) {
+  const int64_t elements = out.numel() ? self.numel() / out.numel() : 0;
+  if (C10_LIKELY(static_cast<double>(elements) > (correction ? correction->toDouble() : 1))) return;
+  TORCH_WARN(name, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+             "(input numel divided by output numel).");
+}
+
 template <class Operator>
 void spread(const Operator& op, const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim, bool root, const at::Tensor& out) {
+  warn_without_freedom(root ? "std" : "var", self, out, correction);
   const auto dims = dims_or_all(self, dim);
   const auto [whole, factor] = divisor(self, dims, correction);
   op::run(op, self, at::IntArrayRef(dims), whole, keepdim, out);
@@ -42,6 +51,7 @@ template <class Operator>
 std::tuple<at::Tensor, at::Tensor> spread_and_mean(const Operator& op, const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim,
                                                    bool root) {
   auto out = make(reduced(self, dim, keepdim, variance_type(self))), mean = make(reduced(self, dim, keepdim));
+  warn_without_freedom(root ? "std_mean" : "var_mean", self, out, correction);
   const auto dims = dims_or_all(self, dim);
   const auto [whole, factor] = divisor(self, dims, correction);
   op::run(op, self, at::IntArrayRef(dims), whole, keepdim, out, mean);

@@ -1,4 +1,6 @@
 """Numbers at the edges of their types, and numbers beside tensors: the results are the CPU's."""
+import warnings
+
 import pytest
 import torch
 
@@ -91,3 +93,15 @@ def test_results_cast_to_the_output(call):
     for device in ("cpu", "npu"):
         with pytest.raises(RuntimeError, match="can't be cast|canCast"):
             call(x.to(device), torch.empty(shape, dtype=torch.int64, device=device))
+
+
+@pytest.mark.parametrize("function", [torch.var, torch.std, torch.var_mean, torch.std_mean])
+def test_a_variance_without_freedom_warns_as_on_the_cpu(function):
+    def warnings_of(device):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for shape, options in [((1,), {}), ((3,), {"correction": 3}), ((0, 3), {"dim": 0}), ((3, 0), {"dim": 0}), ((3,), {})]:
+                function(torch.ones(shape, device=device), **options)
+        return [str(warning.message).partition(" (Triggered")[0] for warning in seen]
+
+    assert warnings_of("npu") == warnings_of("cpu") != []

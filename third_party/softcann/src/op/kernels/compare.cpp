@@ -1,35 +1,100 @@
 // Comparisons and tests of single elements.
 #include <ATen/CPUFunctions.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <limits>
 
+#include "op/clones.h"
 #include "op/elementwise.h"
 #include "op/fast_path.h"
 #include "op/scalar.h"
+#include "op/strips.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;
 
-#define COMPARISON(NAME, FUNCTION, SIGN) \
+namespace {
+
+// Note [Comparing]
+// ATen compares into vectors of the operands' width, stores them, and makes truth values of them one by one. Here four loops
+// do for the six comparisons: greater is less with the operands changed over.
+#define LOOP(NAME, T, SIGN) \
+  SOFTCANN_CLONES void NAME(uint8_t* out, const T* a, const T* b, int64_t count) { \
+    _Pragma("GCC ivdep") for (int64_t i = 0; i < count; ++i) out[i] = a[i] SIGN b[i]; \
+  }
+#define LOOPS(T) LOOP(equal, T, ==) LOOP(differs, T, !=) LOOP(less, T, <) LOOP(at_most, T, <=)
+LOOPS(float)
+LOOPS(double)
+LOOPS(int64_t)
+LOOPS(int32_t)
+LOOPS(int16_t)
+LOOPS(int8_t)
+LOOPS(uint8_t)
+#undef LOOPS
+#undef LOOP
+
+// Calls body(T()) with the type of loops above; bool is a byte of 0 or 1.
+template <class Body>
+bool for_compared(at::ScalarType type, Body&& body) {
+  switch (type) {
+    case at::kFloat: body(float()); return true;
+    case at::kDouble: body(double()); return true;
+    case at::kLong: body(int64_t()); return true;
+    case at::kInt: body(int32_t()); return true;
+    case at::kShort: body(int16_t()); return true;
+    case at::kChar: body(int8_t()); return true;
+    case at::kByte:
+    case at::kBool: body(uint8_t()); return true;
+    default: return false;
+  }
+}
+
+// out = loop(a, b), where a loop takes plain arrays. False: not for these dtypes.
+template <class Loop>
+bool compare(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out, Loop&& loop) {
+  if (a.scalar_type() != b.scalar_type() || out.scalar_type() != at::kBool) return false;
+  return for_compared(a.scalar_type(), [&](auto tag) {
+    using T = decltype(tag);
+    at::TensorIterator iterator = strips_of(out, a, b);
+    by_strips<uint8_t, T, T>(iterator, [&](uint8_t* to, const T* x, const T* y, int64_t count) { loop(to, x, y, count); });
+  });
+}
+// The number as a tensor of the dtype that it is compared in; undefined where ATen has to choose this dtype.
+at::Tensor as_compared(const at::Tensor& self, const at::Scalar& number) {
+  const auto type = self.scalar_type();
+  if (number.isComplex() || number.isBoolean()) return {};
+  if (type == at::kFloat || type == at::kDouble) return wrapped(number).to(type);  // what is too large becomes infinite
+  if (!number.isIntegral(false)) return {};
+  const int64_t whole = number.toLong();
+  const bool fits = type == at::kLong || (type == at::kInt && whole == static_cast<int32_t>(whole));
+  return fits ? at::scalar_tensor(whole, type) : at::Tensor();
+}
+
+}  // namespace
+
+#define COMPARISON(NAME, FUNCTION, SIGN, LOOP) \
   OP_FULL(aclnn##NAME##Tensor, elementwise(out, self, other), \
           (fast::binary<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) { \
-    at::cpu::FUNCTION##_outf(self, other, out); \
+    if (!compare(self, other, out, LOOP)) at::cpu::FUNCTION##_outf(self, other, out); \
   } \
   OP_FULL(aclnn##NAME##Scalar, elementwise(out, self), \
           (fast::with_scalar<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) { \
-    at::cpu::FUNCTION##_outf(self, wrapped(other), out); \
+    const at::Tensor number = as_compared(self, other); \
+    if (!number.defined() || !compare(self, number, out, LOOP)) at::cpu::FUNCTION##_outf(self, wrapped(other), out); \
   } \
   OP_COST(aclnnInplace##NAME##Tensor, elementwise(selfRef, other)) { \
     at::cpu::FUNCTION##_outf(selfRef, other, selfRef); \
   } \
   OP_COST(aclnnInplace##NAME##Scalar, elementwise(selfRef)) { at::cpu::FUNCTION##_outf(selfRef, wrapped(other), selfRef); }
+#define AS_GIVEN(LOOP) [](uint8_t* to, const auto* a, const auto* b, int64_t count) { LOOP(to, a, b, count); }
+#define CHANGED_OVER(LOOP) [](uint8_t* to, const auto* a, const auto* b, int64_t count) { LOOP(to, b, a, count); }
 
-COMPARISON(Eq, eq, ==)
-COMPARISON(Ne, ne, !=)
-COMPARISON(Lt, lt, <)
-COMPARISON(Le, le, <=)
-COMPARISON(Gt, gt, >)
-COMPARISON(Ge, ge, >=)
+COMPARISON(Eq, eq, ==, AS_GIVEN(equal))
+COMPARISON(Ne, ne, !=, AS_GIVEN(differs))
+COMPARISON(Lt, lt, <, AS_GIVEN(less))
+COMPARISON(Le, le, <=, AS_GIVEN(at_most))
+COMPARISON(Gt, gt, >, CHANGED_OVER(less))
+COMPARISON(Ge, ge, >=, CHANGED_OVER(at_most))
 OP_COST(aclnnLessScalar, elementwise(out, self)) { at::cpu::lt_outf(self, wrapped(other), out); }
 
 // One bool for the whole tensors.

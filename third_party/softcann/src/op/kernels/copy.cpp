@@ -6,6 +6,7 @@
 
 #include "op/elementwise.h"
 #include "op/fast_path.h"
+#include "op/kernels/transpose.h"
 #include "rt/bulk.h"
 
 using namespace softcann::op;
@@ -36,7 +37,7 @@ void assign(const at::Tensor& target, const at::Tensor& source) {
     });
     return;
   }
-  at::compositeexplicitautograd::copy_(writable(target), source);
+  if (!copy_transposed(target, source)) at::compositeexplicitautograd::copy_(writable(target), source);
 }
 
 }  // namespace

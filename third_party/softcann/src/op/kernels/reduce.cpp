@@ -97,24 +97,6 @@ OP_COST(aclnnAminmax, 2 * reduction(self)) {
   }
 }
 
-OP_COST(aclnnStd, 2 * reduction(self)) { at::cpu::std_outf(self, maybe(dim), at::Scalar(correction), keepdim, out); }
-OP_COST(aclnnVar, 2 * reduction(self)) {
-  at::cpu::var_outf(self, maybe(dim), at::Scalar(unbiased ? 1 : 0), keepdim, out);
-}
-OP_COST(aclnnVarCorrection, 2 * reduction(self)) {
-  at::cpu::var_outf(self, maybe(dim), at::Scalar(correction), keepdim, out);
-}
-OP_COST(aclnnVarMean, 2 * reduction(self)) {
-  const auto [variance, mean] = at::cpu::var_mean(self, maybe(dim), at::Scalar(correction), keepdim);
-  varOut.copy_(variance);
-  meanOut.copy_(mean);
-}
-OP_COST(aclnnStdMeanCorrection, 2 * reduction(self)) {
-  const auto [deviation, mean] = at::cpu::std_mean(self, maybe(dim), at::Scalar(correction), keepdim);
-  stdOut.copy_(deviation);
-  meanOut.copy_(mean);
-}
-
 namespace {
 
 // ATen names the dtype it computes in, which of a complex operand is the complex one.

@@ -14,8 +14,6 @@
 #include <ATen/ops/im2col_cpu_dispatch.h>
 #include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/roll.h>
-#include <ATen/ops/tril_cpu_dispatch.h>
-#include <ATen/ops/triu_cpu_dispatch.h>
 #include <ATen/ops/unfold_backward.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -23,6 +21,7 @@
 #include "op/fast_path.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/transpose.h"
 
 using namespace softcann::op;
 
@@ -45,7 +44,10 @@ void split_into(at::TensorList out, const at::Tensor& self, int64_t dim) {
 OP(aclnnSplitTensor) { split_into(out, self, dim); }
 OP(aclnnSplitWithSize) { split_into(out, self, dim); }
 
-OP(aclnnPermute) { out.copy_(self.permute(dims)); }
+OP(aclnnPermute) {
+  const at::Tensor view = self.permute(dims);
+  if (!copy_transposed(out, view)) out.copy_(view);
+}
 OP(aclnnFlip) { into(out, [&] { return at::flip(self, dims); }); }
 OP(aclnnRoll) { into(out, [&] { return at::roll(x, shifts, dims); }); }
 OP(aclnnFlatten) { put(out, self); }
@@ -118,15 +120,6 @@ OP(aclnnStridedSliceAssignV2) {
   view.copy_(inputValue);
 }
 
-// ATen's variants with given outputs take them for a plain batch of matrices, whatever their strides.
-OP(aclnnTril) { out.is_contiguous() ? void(at::cpu::tril_outf(self, diagonal, out)) : put(out, at::tril(self, diagonal)); }
-OP(aclnnTriu) { out.is_contiguous() ? void(at::cpu::triu_outf(self, diagonal, out)) : put(out, at::triu(self, diagonal)); }
-OP(aclnnInplaceTril) {
-  selfRef.is_contiguous() ? void(at::cpu::tril_(writable(selfRef), diagonal)) : put(selfRef, at::tril(selfRef, diagonal));
-}
-OP(aclnnInplaceTriu) {
-  selfRef.is_contiguous() ? void(at::cpu::triu_(writable(selfRef), diagonal)) : put(selfRef, at::triu(selfRef, diagonal));
-}
 OP(aclnnDiag) { put(out, at::diag(self, diagonal)); }
 OP(aclnnDiagFlat) { put(out, at::diagflat(self, diagonal)); }
 OP(aclnnDiagPart) { put(yOut, at::diagonal(x)); }
