@@ -20,7 +20,7 @@ def compare(x, *window, ceil=False):
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("size", [(7, 40), (12, 35), (9, 600)], ids=str)
+@pytest.mark.parametrize("size", [(7, 40), (12, 35), (9, 600), (10, 10), (5, 5)], ids=str)
 @pytest.mark.parametrize("ceil", [False, True])
 def test_against_cpu(window, size, ceil):
     kernel, stride, padding, dilation = window
@@ -47,11 +47,36 @@ def test_bad_windows_are_refused(window):
     assert str(on_npu.value)[:30] == str(on_cpu.value)[:30]
 
 
-def test_gradient():
-    x = torch.randn(2, 3, 9, 11)
-    grads = []
+def test_more_results_than_the_cache_holds():
+    compare(torch.randn(2500, 6, 34, 36), 2)
+    compare(torch.randn(300, 3, 70, 75), 3, 1, 1)
+
+
+def gradients(x, *window):
+    grads, grad = [], None
     for device in ("cpu", "npu"):
         own = x.clone().to(device).requires_grad_()
-        F.max_pool2d(own, 3, 2, 1).square().sum().backward()
+        out = F.max_pool2d(own, *window)
+        grad = torch.randn(out.shape) if grad is None else grad
+        out.backward(grad.to(device))
         grads.append(own.grad.cpu())
-    torch.testing.assert_close(*grads)
+    torch.testing.assert_close(*grads, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("window", [(2,), (3, 2, 1), (3, 1, 1), (2, 3), ((2, 3), (3, 1), (1, 0), (1, 2))], ids=str)
+def test_gradient(window):
+    gradients(torch.randn(2, 3, 9, 11), *window)
+    gradients(torch.randn(3, 9, 11), *window)
+    gradients(torch.randn(2, 3, 9, 11).double(), *window)
+    gradients(torch.randn(2, 3, 9, 11).to(memory_format=torch.channels_last), *window)
+    gradients(torch.randn(350, 6, 47, 43), *window)      # more than the cache holds
+    gradients(torch.randn(2, 8, 520, 530), *window)      # in large planes
+
+
+def test_gradient_with_places_outside():
+    grad, x = torch.ones(1, 1, 2, 2).npu(), torch.ones(1, 1, 4, 4).npu()
+    for place in (16, -1):
+        places = torch.full((1, 1, 2, 2), place).npu()
+        with pytest.raises(RuntimeError):
+            torch.ops.aten.max_pool2d_with_indices_backward(grad, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
+            torch.npu.synchronize()

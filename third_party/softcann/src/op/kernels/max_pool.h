@@ -13,4 +13,7 @@ struct PoolWindow {
 // returns false where type or layout are not what it is made for: float32 without gaps.
 bool max_pool(const at::Tensor& input, const PoolWindow& window, const at::Tensor& out, const at::Tensor& indices);
 
+// grad_input = the sums of grad_output at the places that `indices` names. Returns false under the same condition.
+bool max_pool_gradient(const at::Tensor& grad_output, const at::Tensor& indices, const at::Tensor& grad_input);
+
 }  // namespace softcann::op

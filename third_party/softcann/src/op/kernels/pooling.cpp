@@ -152,6 +152,7 @@ OP(aclnnMaxPool2dWithIndices) {
   });
 }
 OP(aclnnMaxPool2dWithIndicesBackward) {
+  if (max_pool_gradient(gradOutput, indices, gradInput)) return;
   at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding,
                                                  dilation, ceilMode, long_index(indices), gradInput);
 }
