@@ -342,6 +342,29 @@ def test_activation_gradient(call, name, function, arguments):
     close(dx, x.grad)
 
 
+# More than the caches hold: 16 MiB, in op/kernels/rectifier.cpp.
+@pytest.mark.parametrize("order", ["plain", "unaligned", "channels_last", "mixed", "transposed", "in place"])
+def test_large_relu_and_its_gradient(call, order):
+    shape = (7, 5, 331, 365)
+    strange = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0])
+    x, grad = torch.randn(shape), torch.randn(shape)
+    x.view(-1)[:5], grad.view(-1)[2:7] = strange, strange
+    out = torch.full(shape, 9.0)
+    if order == "unaligned":
+        out = torch.full((out.numel() + 3,), 9.0)[3:].view(shape)
+    elif order == "transposed":
+        x, grad, out = (t.transpose(2, 3) for t in (x, grad, out))
+    elif order in ("channels_last", "mixed"):
+        x, grad = (t.contiguous(memory_format=torch.channels_last) for t in (x, grad))
+        out = out.contiguous(memory_format=torch.channels_last) if order == "channels_last" else out
+    relu, gradient = torch.relu(x), torch.where(x <= 0.25, 0, grad)
+    call("aclnnThresholdBackward", grad, x, 0.25, out)
+    torch.testing.assert_close(out, gradient, rtol=0, atol=0, equal_nan=True)
+    out = x if order == "in place" else out
+    call("aclnnRelu", x, out)
+    torch.testing.assert_close(out, relu, rtol=0, atol=0, equal_nan=True)
+
+
 def test_prelu(call):
     x, weight = torch.randn(2, 3, 4).requires_grad_(), torch.rand(3).requires_grad_()
     expected, out, grad = F.prelu(x, weight), torch.empty(2, 3, 4), torch.randn(2, 3, 4)

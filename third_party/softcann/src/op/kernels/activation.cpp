@@ -52,11 +52,13 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/rectifier.h"
 
 using namespace softcann::op;
 
 OP(aclnnRelu) {
   require(self.scalar_type() != at::kBool, self, "relu");
+  if (bulk_relu(self, out)) return;
   at::clamp_min_out(out, self, 0);
 }
 OP(aclnnInplaceRelu) { at::cpu::relu_(selfRef); }
@@ -164,7 +166,10 @@ OP(aclnnPreluBackward) {
 }
 OP(aclnnThreshold) { at::cpu::threshold_outf(self, threshold, value, out); }
 OP(aclnnInplaceThreshold) { at::cpu::threshold_(selfRef, threshold, value); }
-OP(aclnnThresholdBackward) { at::cpu::threshold_backward_outf(gradOutput, self, threshold, out); }
+OP(aclnnThresholdBackward) {
+  if (bulk_threshold_gradient(gradOutput, self, threshold.toDouble(), out)) return;
+  at::cpu::threshold_backward_outf(gradOutput, self, threshold, out);
+}
 
 OP(aclnnHardtanh) {
   require(self.scalar_type() != at::kBool, self, "hardtanh");
