@@ -33,7 +33,7 @@ void direct_gradients(const DirectShape&, const float*, const float*, const floa
 namespace {
 
 constexpr int64_t line = 16;  // floats of the cache
-constexpr int64_t largest_kernel = 7;
+constexpr int64_t largest_kernel = 7, largest_image = 1 << 14;
 constexpr int64_t band_vectors = 8192;  // results of a group that wait for their transposition
 constexpr int64_t least_work = 1 << 18;  // multiplications, in vectors
 constexpr int64_t most_parts = 32;  // that a weight's gradient is summed in; the same for any number of threads
@@ -132,7 +132,7 @@ bool has_avx2() {
 
 bool suits_direct_convolution(const DirectShape& s) {
   return has_avx2() && s.in_channels <= 8 && s.out_channels <= 32 && s.kernel >= 2 && s.kernel <= largest_kernel &&
-         s.pad < s.kernel && s.out_w >= 8 && s.out_h >= 1 && s.images >= 8 && s.in_channels * s.in_h * s.in_w <= 1 << 15;
+         s.pad < s.kernel && s.out_w >= 8 && s.out_h >= 1 && s.images >= 8 && s.in_channels * s.in_h * s.in_w <= largest_image;
 }
 void direct_convolution(const DirectShape& s, const float* x, const float* w, const float* bias, float* y) {
   (has_avx512() ? avx512::convolution : avx2::convolution)(s, x, w, bias, y);

@@ -110,7 +110,7 @@ class RowPooling {
   }
 
   void run(int64_t begin, int64_t end) const {
-    const int64_t width = p_.out_width, several = std::max<int64_t>(1, buffered / width), room = several * width + pooling_.lanes;
+    const int64_t width = p_.out_width, several = std::clamp<int64_t>(buffered / width, 1, end - begin), room = several * width + pooling_.lanes;
     std::vector<float> values(static_cast<size_t>(room)), staged(static_cast<size_t>(w_.kernel_h * reach_), lowest);
     std::vector<int32_t> places(static_cast<size_t>(room));
     std::vector<Index> wide(static_cast<size_t>(room));
