@@ -5,6 +5,8 @@
 // for the stream. Pinned memory with non_blocking=True does not wait: the host allocator is told which
 // stream uses the block and does not hand it out again before.
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ops/_to_copy_compositeexplicitautograd_dispatch.h>
+#include <ATen/ops/clone_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
@@ -142,6 +144,46 @@ void copy_into(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) 
 }
 
 }  // namespace
+
+namespace {
+
+// Memory whose elements are read as they lie: what ATen's clone and _to_copy, which go through the dispatcher twice more, are not needed for.
+bool plain(const at::Tensor& tensor) {
+  return !tensor.is_conj() && !tensor.is_neg() && op::internal_format(*tensor.unsafeGetTensorImpl()) == nullptr;
+}
+// The strides that a copy of `self` gets: none for contiguous ones, nothing where ATen has to choose.
+std::optional<at::IntArrayRef> strides_of_copy(const at::Tensor& self, std::optional<at::MemoryFormat> memory_format) {
+  const auto format = memory_format.value_or(at::MemoryFormat::Preserve);
+  if (format == at::MemoryFormat::Contiguous) return at::IntArrayRef();
+  if (format == at::MemoryFormat::Preserve && self.is_non_overlapping_and_dense()) return self.strides();
+  return std::nullopt;
+}
+at::Tensor copy_of(const at::Tensor& self, at::ScalarType dtype, at::IntArrayRef strides) {
+  core::DeviceGuard guard(self.device().index());
+  at::Tensor out = create_out(self.sizes(), strides, self.options().dtype(dtype));
+  if (self.numel() != 0) op::run(aclnnInplaceCopy, out, self);
+  return out;
+}
+
+}  // namespace
+
+at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_format) {
+  const auto strides = strides_of_copy(self, memory_format);
+  if (!strides || !plain(self)) return at::compositeexplicitautograd::clone(self, memory_format);
+  return copy_of(self, self.scalar_type(), *strides);
+}
+
+at::Tensor _to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<at::Device> device,
+                    std::optional<bool> pin_memory, bool non_blocking, std::optional<at::MemoryFormat> memory_format) {
+  const auto type = dtype.value_or(self.scalar_type());
+  const bool here = (!device || *device == self.device()) && layout.value_or(at::kStrided) == at::kStrided && !pin_memory.value_or(false);
+  const auto strides = strides_of_copy(self, memory_format);
+  const bool to_real = self.is_complex() && !at::isComplexType(type);  // of which torch warns
+  if (!here || !strides || to_real || !plain(self)) {
+    return at::compositeexplicitautograd::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format);
+  }
+  return copy_of(self, type, *strides);
+}
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (self.is_same(src)) return self;

@@ -10,13 +10,16 @@
 #include <ATen/native/Pool.h>
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/result_type.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"
+#include "op/launch.h"
 
 namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnInplaceOne);
+
 namespace {
 
 at::DimVector to_dims(at::IntArrayRef sizes) { return at::DimVector(sizes.begin(), sizes.end()); }
@@ -364,7 +367,9 @@ const at::Tensor& bool_mask(const at::Tensor& mask, const char* op) {
 
 at::Tensor class_weights(const std::optional<at::Tensor>& weight, const at::Tensor& scores) {
   if (weight && weight->defined()) return *weight;
-  return at::ones({scores.dim() == 1 ? scores.size(0) : scores.size(1)}, options_of(scores));
+  const auto ones = empty_like_with(scores, {scores.dim() == 1 ? scores.size(0) : scores.size(1)});
+  op::run(aclnnInplaceOne, ones);
+  return ones;
 }
 
 at::Tensor upload(at::ArrayRef<at::Scalar> values, const at::Tensor& like) {

@@ -1,4 +1,5 @@
-"""softcann's own loops, where ATen's are slow: comparing, choosing by a mask, variances, triangles, transposed copies.
+"""softcann's own loops, where ATen's are slow: comparing, choosing by a mask, sums of products, variances,
+softmax, triangles, transposed copies.
 
 What moves elements must be torch's bit for bit, whatever the strides; what adds up is judged by float64.
 """
@@ -213,6 +214,57 @@ def test_transposed_copies(call, dtype):
         out = torch.zeros(expected.shape, dtype=dtype).permute(back)
         call("aclnnInplaceCopy", out, x)
         assert torch.equal(out, x)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 100, 1024, 1025])
+def test_sums_of_products_round_as_torch(call, n):
+    a, b, c = torch.randn(n), torch.randn(n), torch.randn(n)
+    for value in (1, 0.3, -2.5):
+        for name, function, operands in [
+                ("Add", lambda a, b, alpha: torch.add(a, b, alpha=alpha), (a, b)), ("Sub", lambda a, b, alpha: torch.sub(a, b, alpha=alpha), (a, b)),
+                ("Addcmul", lambda *abc: torch.addcmul(*abc[:3], value=abc[3]), (a, b, c)),
+                ("Addcdiv", lambda *abc: torch.addcdiv(*abc[:3], value=abc[3]), (a, b, c)), ("Lerps", torch.lerp, (a, b))]:
+            out, expected = torch.empty(n), function(*operands, value)
+            call(f"aclnn{name}", *operands, value, out)
+            same(out, expected)
+            target = a.clone()
+            call(f"aclnnInplace{name}", target, *operands[1:], value)
+            same(target, expected)
+
+
+@pytest.mark.parametrize("name,function", [("aclnnSoftmax", torch.softmax), ("aclnnLogSoftmax", torch.log_softmax)])
+@pytest.mark.parametrize("scale", [1, 30, 1e-3])
+def test_softmax_of_rows(call, name, function, scale):
+    for rows, columns in [(3, 8), (5, 15), (1, 16), (4, 17), (2, 31), (7, 32), (3, 33), (2, 47), (33, 1000), (1, 100000), (9, 7)]:
+        x = torch.randn(rows, columns) * scale
+        expected = function(x.double(), -1)
+        rounding = 1e-6 + (x.max() - x.min()).item() * 2**-24  # that of x - max, which is the exponent
+        for dim in (1, -1):
+            out = torch.full_like(x, 9)
+            call(name, x, dim, out)
+            torch.testing.assert_close(out.double(), expected, rtol=rounding, atol=2**-126 if name == "aclnnSoftmax" else 1e-6)
+        target = x.clone()
+        call(name, target, 1, target)
+        same(target, out)
+
+
+def test_softmax_of_special_values(call):
+    for columns in (9, 16, 40):
+        for place in (0, columns - 1):
+            for value in SPECIAL[:3]:
+                x = torch.randn(3, columns)
+                x[1, place] = value
+                for name, function in (("aclnnSoftmax", torch.softmax), ("aclnnLogSoftmax", torch.log_softmax)):
+                    out = torch.empty_like(x)
+                    call(name, x, 1, out)
+                    torch.testing.assert_close(out, function(x, 1), equal_nan=True)
+        hidden = torch.full((2, columns), -math.inf)
+        out = torch.empty_like(hidden)
+        call("aclnnSoftmax", hidden, 1, out)
+        assert out.isnan().all()
+        hidden[:, 3] = -1e30
+        call("aclnnSoftmax", hidden, 1, out)
+        same(out, torch.softmax(hidden, 1))
 
 
 def test_a_transposed_copy_within_one_tensor(call):

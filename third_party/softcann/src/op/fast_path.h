@@ -194,6 +194,21 @@ inline bool clamp(const at::Tensor& self, const at::Scalar& low, const at::Scala
   });
 }
 
+// Tensors of float32 as `out` is, small and without gaps: for loops over plain arrays.
+template <class... In>
+bool plain_floats(const at::Tensor& out_tensor, const In&... inputs) {
+  const Impl* out = impl(out_tensor);
+  if (!small(out) || out->dtype() != caffe2::TypeMeta::Make<float>()) return false;
+  const int64_t size = out->numel() * static_cast<int64_t>(sizeof(float));
+  const auto suits = [&](const Impl* in) {
+    return in->dtype() == out->dtype() && same_layout(in, out) && no_partial_overlap(data(in), data(out), size);
+  };
+  return (suits(impl(inputs)) && ...);
+}
+inline float* floats(const at::Tensor& tensor) {
+  return reinterpret_cast<float*>(data(impl(tensor)));
+}
+
 inline bool is_one(const at::Scalar& value) {
   return value.isIntegral(false) ? value.toLong() == 1 : value.isFloatingPoint() && value.toDouble() == 1.0;
 }

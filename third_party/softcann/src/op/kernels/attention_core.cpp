@@ -16,6 +16,7 @@
 #include "op/kernels/attention_core.h"
 #include "op/kernels/common.h"
 #include "op/kernels/gemm.h"
+#include "op/vector_math.h"
 
 namespace softcann::op {
 namespace {
@@ -89,8 +90,8 @@ at::Tensor dropped(const at::Tensor& values, const Attention& a) {
 constexpr int64_t few_products = 1 << 16;  // multiply-adds of one product of a head
 constexpr int64_t most_keys = 1024;
 
-constexpr int64_t lanes = 8;
-using Lanes [[gnu::vector_size(lanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] = float;
+constexpr int64_t head_lanes = 8;
+using HeadLanes [[gnu::vector_size(head_lanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] = float;
 
 // A matrix of float32 whose rows are dense.
 struct Rows {
@@ -105,31 +106,36 @@ SOFTCANN_CLONES float attend(const float* query, Rows keys, Rows values, int64_t
   float largest = -std::numeric_limits<float>::infinity();
   for (int64_t j = 0; j < count; ++j) {
     const float* key = keys.data + j * keys.stride;
-    Lanes sums{};
+    HeadLanes sums{};
     int64_t d = 0;
-    for (; d + lanes <= size; d += lanes) sums += *reinterpret_cast<const Lanes*>(query + d) * *reinterpret_cast<const Lanes*>(key + d);
+    for (; d + head_lanes <= size; d += head_lanes) sums += *reinterpret_cast<const HeadLanes*>(query + d) * *reinterpret_cast<const HeadLanes*>(key + d);
     float sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
     for (; d < size; ++d) sum += query[d] * key[d];
     scores[j] = sum * scale;
     // A NaN must win.
     if (!(scores[j] <= largest)) largest = scores[j];
   }
-  float total = 0;
-  for (int64_t j = 0; j < count; ++j) {
-    scores[j] = std::exp(scores[j] - largest);
-    total += scores[j];
+  Lanes totals{}, powers;
+  for (int64_t j = 0; j < count; j += lane_count) {
+    const int64_t length = std::min(count - j, lane_count);
+    load(scores + j, length, static_cast<float>(nothing), powers);
+    powers -= largest;
+    exponentiate(powers);
+    totals += powers;
+    std::memcpy(scores + j, &powers, static_cast<size_t>(length) * sizeof(float));
   }
+  const float total = sum_of(totals);
   const float share = 1 / total;
   int64_t d = 0;
-  for (; d + 2 * lanes <= size; d += 2 * lanes) {
-    Lanes low{}, high{};
+  for (; d + 2 * head_lanes <= size; d += 2 * head_lanes) {
+    HeadLanes low{}, high{};
     for (int64_t j = 0; j < count; ++j) {
       const float* value = values.data + j * values.stride + d;
-      low += scores[j] * *reinterpret_cast<const Lanes*>(value);
-      high += scores[j] * *reinterpret_cast<const Lanes*>(value + lanes);
+      low += scores[j] * *reinterpret_cast<const HeadLanes*>(value);
+      high += scores[j] * *reinterpret_cast<const HeadLanes*>(value + head_lanes);
     }
-    *reinterpret_cast<Lanes*>(result + d) = low * share;
-    *reinterpret_cast<Lanes*>(result + d + lanes) = high * share;
+    *reinterpret_cast<HeadLanes*>(result + d) = low * share;
+    *reinterpret_cast<HeadLanes*>(result + d + head_lanes) = high * share;
   }
   for (; d < size; ++d) {
     float sum = 0;

@@ -184,7 +184,7 @@ void bmm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::bmm(as(a, type), as(b, type)));
-  } else if (type == at::kFloat && large(out[0], a) && best_way(type) == Way::onednn) {
+  } else if (type == at::kFloat && out.numel() * a.size(-1) >= worth_choosing * out.size(0) && best_way(type) == Way::onednn) {
     for (int64_t i = 0; i < out.size(0); ++i) {
       at::Tensor part = out[i];
       run(Way::onednn, part, as(a[i], type), as(b[i], type));

@@ -1,4 +1,5 @@
 // Softmax, its logarithm, its masked and scaled forms.
+#include <ATen/Parallel.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/_log_softmax_backward_data_cpu_dispatch.h>
 #include <ATen/ops/_log_softmax_cpu_dispatch.h>
@@ -8,10 +9,19 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "op/clones.h"
+#include "op/fast_path.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/vector_math.h"
 
 using namespace softcann::op;
+namespace fast = softcann::op::fast;
 
 namespace {
 
@@ -20,10 +30,124 @@ at::Tensor as_result(const at::Tensor& self, const at::Tensor& out) {
   return self.scalar_type() == out.scalar_type() ? self : self.to(out.scalar_type());
 }
 
+// Note [Softmax of rows]
+// float32 along the last dimension, which is what classes and attention's scores are. A row is read for its maximum, then for
+// the sum of the powers, then written. What fills up the lanes of a row's end changes neither; a NaN makes the sum one.
+enum class Form { plain, logarithm };
+constexpr int64_t few_columns = 8;             // below, most lanes would be empty
+constexpr int64_t elements_at_once = 1 << 15;  // not worth a second thread
+constexpr float nothing_yet = -std::numeric_limits<float>::infinity();
+
+[[gnu::always_inline]] inline float greatest_of(const float* row, int64_t columns) {
+  Lanes greatest = Lanes{} + nothing_yet, other = greatest, next;
+  int64_t c = 0;
+  for (; c + 2 * lane_count <= columns; c += 2 * lane_count) {
+    load(row + c, next);
+    greatest = next > greatest ? next : greatest;
+    load(row + c + lane_count, next);
+    other = next > other ? next : other;
+  }
+  for (; c < columns; c += lane_count) {
+    load(row + c, std::min(columns - c, lane_count), nothing_yet, next);
+    greatest = next > greatest ? next : greatest;
+  }
+  greatest = other > greatest ? other : greatest;
+  float all[lane_count];
+  store(greatest, all);
+  for (int64_t half = lane_count / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) all[i] = all[i + half] > all[i] ? all[i + half] : all[i];
+  }
+  return all[0];
+}
+// The sum of e^(x - greatest), which are stored as `powers` where the form asks for them.
+template <Form form>
+[[gnu::always_inline]] inline float sum_of_powers(const float* row, int64_t columns, float greatest, float* powers) {
+  Lanes sums{}, other{}, low, high;
+  int64_t c = 0;
+  for (; c + 2 * lane_count <= columns; c += 2 * lane_count) {
+    load(row + c, low);
+    load(row + c + lane_count, high);
+    low -= greatest;
+    high -= greatest;
+    exponentiate(low);
+    exponentiate(high);
+    sums += low;
+    other += high;
+    if constexpr (form == Form::plain) {
+      store(low, powers + c);
+      store(high, powers + c + lane_count);
+    }
+  }
+  for (; c < columns; c += lane_count) {
+    const int64_t count = std::min(columns - c, lane_count);
+    load(row + c, count, nothing_yet, low);
+    low -= greatest;
+    exponentiate(low);
+    sums += low;
+    if constexpr (form == Form::plain) std::memcpy(powers + c, &low, static_cast<size_t>(count) * sizeof(float));
+  }
+  return sum_of(sums + other);
+}
+template <Form form>
+[[gnu::always_inline]] inline void row_by_row(const float* from, float* to, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r, from += columns, to += columns) {
+    const float greatest = greatest_of(from, columns), sum = sum_of_powers<form>(from, columns, greatest, to);
+    if constexpr (form == Form::plain) {
+      const float share = 1 / sum;
+#pragma GCC ivdep
+      for (int64_t c = 0; c < columns; ++c) to[c] *= share;
+    } else {
+      const float logarithm = std::log(sum);
+#pragma GCC ivdep
+      for (int64_t c = 0; c < columns; ++c) to[c] = (from[c] - greatest) - logarithm;
+    }
+  }
+}
+SOFTCANN_CLONES void softmax_rows(const float* from, float* to, int64_t rows, int64_t columns) {
+  row_by_row<Form::plain>(from, to, rows, columns);
+}
+SOFTCANN_CLONES void log_softmax_rows(const float* from, float* to, int64_t rows, int64_t columns) {
+  row_by_row<Form::logarithm>(from, to, rows, columns);
+}
+
+// Touches nothing and returns false for other tensors than the note's. Those of `most` elements or fewer only.
+bool of_rows(Form form, const at::Tensor& self, int64_t dim, const at::Tensor& out, int64_t most) {
+  const auto *in = self.unsafeGetTensorImpl(), *result = out.unsafeGetTensorImpl();
+  const auto type = caffe2::TypeMeta::Make<float>();
+  if (in->dtype() != type || result->dtype() != type || !in->is_contiguous() || !result->is_contiguous()) return false;
+  const auto sizes = in->sizes(), out_sizes = result->sizes();
+  const int64_t dims = static_cast<int64_t>(sizes.size()), elements = in->numel();
+  if (dims == 0 || (dim != -1 && dim != dims - 1) || elements == 0 || elements > most || !sizes.equals(out_sizes)) return false;
+  const int64_t columns = sizes.back();
+  if (columns < few_columns) return false;
+  const float* from = fast::floats(self);
+  float* to = fast::floats(out);
+  if (!fast::no_partial_overlap(fast::data(in), fast::data(result), elements * static_cast<int64_t>(sizeof(float)))) return false;
+  const auto compute = [&](int64_t begin, int64_t end) {
+    (form == Form::plain ? softmax_rows : log_softmax_rows)(from + begin * columns, to + begin * columns, end - begin, columns);
+  };
+  if (elements <= elements_at_once) {
+    compute(0, elements / columns);
+  } else {
+    at::parallel_for(0, elements / columns, std::max<int64_t>(1, elements_at_once / columns), compute);
+  }
+  return true;
+}
+constexpr int64_t any_number = std::numeric_limits<int64_t>::max();
+
+double softmax_cost(const at::Tensor& self) {
+  constexpr double call_ns = 1000, ns_per_element = 0.6;
+  return call_ns + (self.defined() ? ns_per_element * static_cast<double>(self.unsafeGetTensorImpl()->numel()) : 0);
+}
+
 }  // namespace
 
-OP(aclnnSoftmax) { at::cpu::_softmax_outf(as_result(self, out), dim, false, out); }
-OP(aclnnLogSoftmax) { at::cpu::_log_softmax_outf(as_result(self, out), dim, false, out); }
+OP_FULL(aclnnSoftmax, softmax_cost(self), of_rows(Form::plain, self, dim, out, elements_at_once)) {
+  if (!of_rows(Form::plain, self, dim, out, any_number)) at::cpu::_softmax_outf(as_result(self, out), dim, false, out);
+}
+OP_FULL(aclnnLogSoftmax, softmax_cost(self), of_rows(Form::logarithm, self, dim, out, elements_at_once)) {
+  if (!of_rows(Form::logarithm, self, dim, out, any_number)) at::cpu::_log_softmax_outf(as_result(self, out), dim, false, out);
+}
 OP(aclnnSoftmaxBackward) {
   if (out.scalar_type() == output.scalar_type()) {
     at::cpu::_softmax_backward_data_outf(as_result(gradOutput, output), output, dim, output.scalar_type(), out);

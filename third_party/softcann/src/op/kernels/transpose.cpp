@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t side = 8, tile = 16;
 constexpr int64_t fewest_elements = 2048;  // below, preparing costs what is gained
-constexpr int64_t work_of_a_thread = 1 << 15;
+constexpr int64_t elements_of_a_thread = 1 << 15;
 
 // Element (r, c) of the source is at r + c * column, that of the target at r * row + c: in elements.
 struct Matrix {
@@ -83,7 +83,7 @@ template <class T>
 void run(const at::Tensor& target, const at::Tensor& source, const Matrix& m, const Batch& batch) {
   const T* const from = static_cast<const T*>(source.const_data_ptr());
   T* const to = static_cast<T*>(target.mutable_data_ptr());
-  const int64_t bands = (m.rows + tile - 1) / tile, grain = std::max<int64_t>(1, work_of_a_thread / (m.columns * std::min(m.rows, tile)));
+  const int64_t bands = (m.rows + tile - 1) / tile, grain = std::max<int64_t>(1, elements_of_a_thread / (m.columns * std::min(m.rows, tile)));
   at::parallel_for(0, batch.count * bands, grain, [&](int64_t begin, int64_t end) {
     while (begin < end) {  // the bands of one matrix after another
       int64_t index = begin / bands, from_offset = 0, to_offset = 0;

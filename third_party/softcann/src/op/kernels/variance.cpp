@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t lanes = 16, most_columns = 256;
 constexpr int64_t block = 1 << 14;  // elements of a long group that one thread takes; fixed, so that results do not depend on threads
 
-struct Sums {
+struct Distances {
   double apart = 0, squared = 0;
 };
 
@@ -41,9 +41,9 @@ template <class T>
   return sum;
 }
 template <class T>
-[[gnu::always_inline]] inline Sums sums_from(const T* values, int64_t count, double center) {
+[[gnu::always_inline]] inline Distances sums_from(const T* values, int64_t count, double center) {
   double apart[lanes] = {}, squared[lanes] = {};
-  Sums all;
+  Distances all;
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -79,7 +79,7 @@ template <class T>
 }
 #define LOOPS(T) \
   SOFTCANN_CLONES double sum_of(const T* values, int64_t count, double center) { return sum_from(values, count, center); } \
-  SOFTCANN_CLONES Sums sums_of(const T* values, int64_t count, double center) { return sums_from(values, count, center); } \
+  SOFTCANN_CLONES Distances sums_of(const T* values, int64_t count, double center) { return sums_from(values, count, center); } \
   SOFTCANN_CLONES void add_row_of(const T* values, int64_t count, const double* center, double* apart) { add_row(values, count, center, apart); } \
   SOFTCANN_CLONES void add_squares_of(const T* values, int64_t count, const double* center, double* apart, double* squared) { \
     add_squares(values, count, center, apart, squared); \
@@ -91,7 +91,7 @@ LOOPS(double)
 struct Moments {
   double mean, squares;  // squares: of the distances from the mean, added up
 };
-Moments moments(double mean, const Sums& sums, int64_t count) {
+Moments moments(double mean, const Distances& sums, int64_t count) {
   const double left = sums.apart / static_cast<double>(count), squares = sums.squared - sums.apart * left;
   return {mean + left, squares < 0 ? 0 : squares};  // rounding; a NaN stays
 }
@@ -117,13 +117,13 @@ void rows(const T* data, const Groups& g, Store&& store) {
     return;
   }
   const int64_t blocks = (g.count + block - 1) / block;
-  std::vector<Sums> parts(static_cast<size_t>(blocks));
+  std::vector<Distances> parts(static_cast<size_t>(blocks));
   const auto each_block = [&](auto&& compute) {
     at::parallel_for(0, blocks, 2, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) compute(b * block, std::min(block, g.count - b * block), parts[static_cast<size_t>(b)]);
     });
-    Sums sums;
-    for (const Sums& part : parts) {
+    Distances sums;
+    for (const Distances& part : parts) {
       sums.apart += part.apart;
       sums.squared += part.squared;
     }
@@ -132,9 +132,9 @@ void rows(const T* data, const Groups& g, Store&& store) {
   for (int64_t o = 0; o < g.outer; ++o) {
     const T* values = data + o * g.count;
     const double first = origin(values[0]);
-    const Sums from_first = each_block([&](int64_t start, int64_t length, Sums& part) { part = {sum_of(values + start, length, first), 0}; });
+    const Distances from_first = each_block([&](int64_t start, int64_t length, Distances& part) { part = {sum_of(values + start, length, first), 0}; });
     const double mean = first + from_first.apart / static_cast<double>(g.count);
-    store(o, moments(mean, each_block([&](int64_t start, int64_t length, Sums& part) { part = sums_of(values + start, length, mean); }), g.count));
+    store(o, moments(mean, each_block([&](int64_t start, int64_t length, Distances& part) { part = sums_of(values + start, length, mean); }), g.count));
   }
 }
 template <class T, class Store>
@@ -227,7 +227,7 @@ bool computed(const Spread& s) {
   return wide_type(s.self) == at::kDouble ? compute<double>(s) : compute<float>(s);
 }
 
-double cost(const at::Tensor& self) {
+double variance_cost(const at::Tensor& self) {
   constexpr double call_ns = 2000, ns_per_element = 0.5;
   return call_ns + (self.defined() ? ns_per_element * static_cast<double>(self.numel()) : 0);
 }
@@ -235,25 +235,25 @@ const at::Tensor none;
 
 }  // namespace
 
-OP_COST(aclnnStd, cost(self)) {
+OP_COST(aclnnStd, variance_cost(self)) {
   const auto freedom = static_cast<double>(correction);
   if (!computed({self, dim, freedom, true, out, none})) at::cpu::std_outf(self, maybe(dim), at::Scalar(correction), keepdim, out);
 }
-OP_COST(aclnnVar, cost(self)) {
+OP_COST(aclnnVar, variance_cost(self)) {
   if (computed({self, dim, unbiased ? 1.0 : 0.0, false, out, none})) return;
   at::cpu::var_outf(self, maybe(dim), at::Scalar(unbiased ? 1 : 0), keepdim, out);
 }
-OP_COST(aclnnVarCorrection, cost(self)) {
+OP_COST(aclnnVarCorrection, variance_cost(self)) {
   const auto freedom = static_cast<double>(correction);
   if (!computed({self, dim, freedom, false, out, none})) at::cpu::var_outf(self, maybe(dim), at::Scalar(correction), keepdim, out);
 }
-OP_COST(aclnnVarMean, cost(self)) {
+OP_COST(aclnnVarMean, variance_cost(self)) {
   if (computed({self, dim, static_cast<double>(correction), false, varOut, meanOut})) return;
   const auto [variance, mean] = at::cpu::var_mean(self, maybe(dim), at::Scalar(correction), keepdim);
   varOut.copy_(variance);
   meanOut.copy_(mean);
 }
-OP_COST(aclnnStdMeanCorrection, cost(self)) {
+OP_COST(aclnnStdMeanCorrection, variance_cost(self)) {
   if (computed({self, dim, static_cast<double>(correction), true, stdOut, meanOut})) return;
   const auto [deviation, mean] = at::cpu::std_mean(self, maybe(dim), at::Scalar(correction), keepdim);
   stdOut.copy_(deviation);
