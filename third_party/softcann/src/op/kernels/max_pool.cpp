@@ -22,7 +22,7 @@ constexpr int64_t fewest_outputs = 4;           // of a row; below that, most la
 constexpr int64_t ahead = 1024;                 // floats that are fetched in advance, for processors stop at the end of a page
 constexpr int64_t buffered = 4096;              // outputs
 constexpr int64_t buffered_gradients = 1 << 16;
-constexpr int64_t work_of_a_thread = 1 << 15;   // comparisons
+constexpr int64_t pooled_by_a_thread = 1 << 15; // comparisons
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
 // The smallest i from 0 on with start + i * step >= 0.
@@ -168,7 +168,7 @@ class RowPooling {
 template <class Index>
 void pool_rows(const at::Tensor& input, const Plane& p, const PoolWindow& w, const at::Tensor& out, const at::Tensor& indices) {
   const RowPooling<Index> pooling(p, w, input, out, indices);
-  const int64_t grain = std::max<int64_t>(1, work_of_a_thread / (p.out_width * w.kernel_h * w.kernel_w));
+  const int64_t grain = std::max<int64_t>(1, pooled_by_a_thread / (p.out_width * w.kernel_h * w.kernel_w));
   at::parallel_for(0, out.numel() / p.out_width, grain, [&](int64_t begin, int64_t end) { pooling.run(begin, end); });
 }
 
@@ -195,7 +195,7 @@ void add_planes(const at::Tensor& grad_output, const at::Tensor& indices, const 
   float* const to = grad_input.mutable_data_ptr<float>();
   const bool past_cache = grad_input.nbytes() >= kBulkBytes && area <= buffered_gradients;
   const int64_t several = std::max<int64_t>(1, buffered / area);
-  at::parallel_for(0, grad_input.numel() / area, std::max<int64_t>(1, work_of_a_thread / (area + count)), [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, grad_input.numel() / area, std::max<int64_t>(1, pooled_by_a_thread / (area + count)), [&](int64_t begin, int64_t end) {
     std::vector<float> own(static_cast<size_t>(past_cache ? several * area : 0));
     bool sound = true;
     for (int64_t plane = begin, last; plane < end; plane = last) {

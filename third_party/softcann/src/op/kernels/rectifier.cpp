@@ -23,7 +23,7 @@ SOFTCANN_CLONES void cut(const float* __restrict grad, const float* __restrict v
   for (int64_t i = 0; i < count; ++i) out[i] = values[i] <= threshold ? 0 : grad[i];
 }
 
-bool bulk(const at::Tensor& out, const at::Tensor& in) {
+bool passes_cache(const at::Tensor& out, const at::Tensor& in) {
   if (out.nbytes() < kBulkBytes || out.scalar_type() != at::kFloat || in.scalar_type() != at::kFloat || out.sizes() != in.sizes() ||
       out.strides() != in.strides() || !out.is_non_overlapping_and_dense()) {
     return false;
@@ -49,14 +49,14 @@ void in_strips(const at::Tensor& out, const Compute& compute) {
 }  // namespace
 
 bool bulk_relu(const at::Tensor& self, const at::Tensor& out) {
-  if (!bulk(out, self)) return false;
+  if (!passes_cache(out, self)) return false;
   const float* from = self.const_data_ptr<float>();
   in_strips(out, [from](int64_t first, int64_t count, float* to) { rectify(from + first, count, to); });
   return true;
 }
 
 bool bulk_threshold_gradient(const at::Tensor& grad, const at::Tensor& self, double threshold, const at::Tensor& out) {
-  if (!bulk(out, grad) || !bulk(out, self)) return false;
+  if (!passes_cache(out, grad) || !passes_cache(out, self)) return false;
   const float *grads = grad.const_data_ptr<float>(), *values = self.const_data_ptr<float>();
   const auto limit = static_cast<float>(threshold);
   in_strips(out, [=](int64_t first, int64_t count, float* to) { cut(grads + first, values + first, limit, count, to); });
