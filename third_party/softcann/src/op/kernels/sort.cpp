@@ -2,6 +2,7 @@
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/bucketize_cpu_dispatch.h>
+#include <ATen/ops/empty_cpu_dispatch.h>
 #include <ATen/ops/histc.h>
 #include <ATen/ops/kthvalue_cpu_dispatch.h>
 #include <ATen/ops/median.h>
@@ -17,6 +18,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/row_sort.h"
 
 using namespace softcann::op;
 
@@ -29,6 +31,7 @@ bool usable_index(const at::Tensor& indices) {
 }  // namespace
 
 OP(aclnnSort) {
+  if (sort_rows(self, dim, descending, valuesOut, indicesOut)) return;
   if (usable_index(indicesOut)) {
     at::cpu::sort_outf(self, stable, dim, descending, valuesOut, indicesOut);
   } else {
@@ -37,8 +40,12 @@ OP(aclnnSort) {
     put(indicesOut, indices);
   }
 }
-OP(aclnnArgsort) { put(out, at::argsort(self, dim, descending)); }
+OP(aclnnArgsort) {
+  const at::Tensor values = at::cpu::empty(self.sizes(), self.options());
+  if (!sort_rows(self, dim, descending, values, out)) put(out, at::argsort(self, dim, descending));
+}
 OP(aclnnTopk) {
+  if (topk_rows(self, k, dim, largest, valuesOut, indicesOut)) return;
   if (usable_index(indicesOut)) {
     at::cpu::topk_outf(self, k, dim, largest, sorted, valuesOut, indicesOut);
   } else {
