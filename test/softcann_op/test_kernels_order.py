@@ -1,4 +1,4 @@
-"""softcann's kernels that order numbers (sort, topk) against torch's: exact, around every length where the way changes."""
+"""softcann's kernels that order numbers (sort, topk, argmax and their kin) against torch's: exact, around every length where the way changes."""
 import itertools
 
 import pytest
@@ -69,6 +69,8 @@ def test_sort_of_layouts(call):
     gaps = torch.empty(4, 300)[:, ::2]
     check_sort(call, torch.randn(4, 150), 1, False, gaps, torch.empty(4, 150, dtype=torch.int32))
     check_sort(call, torch.tensor(3.0), 0, False)
+    check_sort(call, x[:1, :1], 0, False)
+    check_sort(call, x[:1, :1], 1, False)
     check_sort(call, torch.empty(0, 5), 1, False)
     check_sort(call, torch.empty(5, 0), 1, False)
     order = torch.empty(4, 150, dtype=torch.int64)
@@ -133,3 +135,61 @@ def test_long_keys_that_share_their_upper_bits(call, dtype):
         for descending in (False, True):
             check_sort(call, x, 1, descending)
             check_sort(call, x.sort(1).values, 1, descending)
+
+
+def check_extremes(call, x, dim, keepdim=False):
+    for name, arg in (("aclnnArgMax", torch.argmax), ("aclnnArgMin", torch.argmin)):
+        if x.dtype != torch.bool:
+            expected = arg(x, dim, keepdim)
+            out = torch.full_like(expected, -1)
+            call(name, x, dim, keepdim, out)
+            same(out, expected)
+    for name, along in (("aclnnMaxDim", torch.max), ("aclnnMinDim", torch.min)):
+        expected = along(x, dim, keepdim)
+        values, indices = torch.empty_like(expected.values), torch.full_like(expected.indices, -1)
+        call(name, x, dim, keepdim, values, indices)
+        same(indices, expected.indices)
+        same(bits(values), bits(expected.values))
+
+
+@pytest.mark.parametrize("kind", ["plain", "few", "special", "wide"])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_extremes(call, dtype, kind):
+    for length in LENGTHS + [511, 512, 513]:
+        check_extremes(call, numbers((3, length), dtype, kind), 1)
+    for inner in (1, 2, 7, 8, 9, 33, 255, 256, 257, 600):
+        x = numbers((2, 40, inner), dtype, kind)
+        check_extremes(call, x, 1, keepdim=True)
+        check_extremes(call, x, -3)
+
+
+@pytest.mark.parametrize("dtype", TYPES[:4], ids=str)
+def test_extremes_of_infinities_and_nan(call, dtype):
+    values = torch.tensor([0.0, -0.0, NAN, INF, -INF, -NAN], dtype=dtype)
+    x = values[torch.cartesian_prod(*[torch.arange(6)] * 4)]
+    check_extremes(call, x, 1)
+    check_extremes(call, x.t().contiguous(), 0)
+    for fill in (-INF, INF, NAN):
+        check_extremes(call, torch.full((3, 700), fill, dtype=dtype), 1)
+        check_extremes(call, torch.full((3, 700), fill, dtype=dtype), 0)
+
+
+def test_extremes_at_each_place_and_layout(call):
+    for place in range(600):
+        x = torch.zeros(1, 600)
+        x[0, place:] = 1
+        check_extremes(call, x, 1)
+    x = torch.randn(6, 7, 40)
+    for dim in (0, 1, 2, -1):
+        check_extremes(call, x.transpose(0, 2), dim)
+        check_extremes(call, x[:, ::2, 10:], dim)
+    check_extremes(call, torch.tensor(3.0), 0)
+    check_extremes(call, x[:1, :1], 0)  # strides of single elements say nothing
+    check_extremes(call, x[:1, :1], 1)
+    narrow = torch.empty(6, 7, dtype=torch.int32)
+    call("aclnnArgMax", x, 2, False, narrow)
+    same(narrow, x.argmax(2).int())
+    with pytest.raises(RuntimeError):
+        call("aclnnArgMax", torch.empty(3, 0), 1, False, torch.empty(3, dtype=torch.int64))
+    with pytest.raises(RuntimeError):
+        call("aclnnArgMax", torch.zeros(3, 2, dtype=torch.bool), 1, False, torch.empty(3, dtype=torch.int64))

@@ -13,6 +13,13 @@ inline at::Tensor as_rows(const at::Tensor& tensor, int64_t dim) {
   return tensor.transpose(dim, -1).contiguous();
 }
 
+// How far apart the elements along `dim` of a contiguous tensor are; a stride says it only where there are two.
+inline int64_t inner_of(const at::Tensor& tensor, int64_t dim) {
+  int64_t inner = 1;
+  for (int64_t d = (dim < 0 ? dim + tensor.dim() : dim) + 1; d < tensor.dim(); ++d) inner *= tensor.size(d);
+  return inner;
+}
+
 // Whether kernels that write one and read the other later may meet their own results.
 inline bool overlap(const at::Tensor& a, const at::Tensor& b) {
   const auto end = [](const at::Tensor& t) {
