@@ -4,6 +4,7 @@
 #include <ATen/ops/cummin.h>
 
 #include "op/kernel.h"
+#include "op/kernels/row_scan.h"
 
 using namespace softcann::op;
 
@@ -27,9 +28,15 @@ void with_long(at::Tensor& indices, F&& compute) {
 
 }  // namespace
 
-OP_COST(aclnnCumsum, scan(self)) { at::cpu::cumsum_outf(self, dim, out.scalar_type(), out); }
-OP_COST(aclnnCumprod, scan(input)) { at::cpu::cumprod_outf(input, dim.toLong(), out.scalar_type(), out); }
-OP_COST(aclnnInplaceCumprod, scan(input)) { at::cpu::cumprod_outf(input, dim.toLong(), input.scalar_type(), input); }
+OP_COST(aclnnCumsum, scan(self)) {
+  if (!scan_along(self, dim, false, out)) at::cpu::cumsum_outf(self, dim, out.scalar_type(), out);
+}
+OP_COST(aclnnCumprod, scan(input)) {
+  if (!scan_along(input, dim.toLong(), true, out)) at::cpu::cumprod_outf(input, dim.toLong(), out.scalar_type(), out);
+}
+OP_COST(aclnnInplaceCumprod, scan(input)) {
+  if (!scan_along(input, dim.toLong(), true, input)) at::cpu::cumprod_outf(input, dim.toLong(), input.scalar_type(), input);
+}
 // exclusive: element i is left out of its own sum. reverse: from the end.
 OP_COST(aclnnCumsumV2, 3 * scan(self)) {
   at::Tensor source = reverse ? self.flip(dim) : self;
