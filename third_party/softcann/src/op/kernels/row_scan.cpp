@@ -82,6 +82,7 @@ template <class Types, bool Product>
 template <class Types, bool Product>
 [[gnu::always_inline]] inline void scan_row(const typename Types::In* from, typename Types::Out* to, int64_t n) {
   typename Types::Acc total = Product ? 1 : 0;
+#pragma GCC unroll 8
   for (int64_t i = 0; i < n; ++i) {
     total = combined<typename Types::Acc, Product>(total, static_cast<typename Types::Acc>(from[i]));
     to[i] = static_cast<typename Types::Out>(total);
