@@ -10,6 +10,7 @@
 #include <array>
 #include <mutex>
 
+#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
@@ -23,6 +24,8 @@
 
 namespace torch_npu::native {
 
+NPU_OPERATOR(aclnnLog);
+NPU_OPERATOR(aclnnInplaceAdd);
 NPU_OPERATOR(aclnnFlashAttentionScoreV2);
 NPU_OPERATOR(aclnnFlashAttentionScoreGradV2);
 
@@ -87,6 +90,16 @@ at::Tensor host_number(int64_t value) {
 
 int64_t read_on_host(const at::Tensor& number) { return number.item<int64_t>(); }
 
+// max + log(sum), of the first of each row's equal numbers.
+at::Tensor logsumexp_of(const at::Tensor& softmax_max, const at::Tensor& softmax_sum) {
+  const auto sizes = softmax_max.sizes().slice(0, 3), strides = softmax_max.strides().slice(0, 3);
+  const auto first = [&](const at::Tensor& stats) { return at::native::as_strided_tensorimpl(stats, sizes, strides); };
+  auto result = empty_like_with(softmax_sum, sizes);
+  op::run(aclnnLog, first(softmax_sum), result);
+  op::run(aclnnInplaceAdd, result, first(softmax_max), at::Scalar(1));
+  return result;
+}
+
 double scale_or_default(const at::Tensor& query, std::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
 }
@@ -135,8 +148,7 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
           at::IntArrayRef(), at::IntArrayRef(),
           scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens, mask.sparse_mode == kSparseCausal ? 0 : kAllTokens,
           query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, kAddAfterScale, softmax_max, softmax_sum, softmax_out, output);
-  auto logsumexp = softmax_sum.select(-1, 0).log().add_(softmax_max.select(-1, 0));
-  return {output, logsumexp, softmax_max, softmax_sum, query.size(2), key.size(2),
+  return {output, logsumexp_of(softmax_max, softmax_sum), softmax_max, softmax_sum, query.size(2), key.size(2),
           host_number(seed), host_number(offset), at::Tensor()};
 }
 

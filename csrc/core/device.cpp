@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include <ATen/Context.h>
+#include <c10/core/AutogradState.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
@@ -99,6 +100,21 @@ bool has_context(c10::DeviceIndex index) noexcept {
   return index >= 0 && index < kMaxDevices && contexts[index].load(std::memory_order_relaxed);
 }
 
+namespace {
+
+// Note [Who runs the backward]
+// PyTorch gives each device a thread of its own for the backward, so that several devices are served at once. With one device that
+// thread only costs: waking it, and caches that know nothing of the model. Then the thread that calls backward() runs it itself, as for
+// CPU tensors; torch.autograd.set_multithreading_enabled says so, and has the last word. It belongs to the thread that opens the
+// device, and is undone by the one that opens a second device.
+void choose_backward_thread() {
+  static std::atomic<int> opened{0};
+  const int before = opened.fetch_add(1);
+  if (before < 2) c10::AutogradState::get_tls_state().set_multithreading_enabled(before == 1);
+}
+
+}  // namespace
+
 void bind_thread() {
   ensure_initialized();
   check_device(thread_state.device);
@@ -107,7 +123,7 @@ void bind_thread() {
     set_overflow_mode();
     if (at::globalContext().deterministicAlgorithms()) follow_determinism();
   }
-  contexts[thread_state.device].store(true, std::memory_order_relaxed);
+  if (!contexts[thread_state.device].exchange(true, std::memory_order_relaxed)) choose_backward_thread();
   thread_state.bound = thread_state.device;
 }
 
