@@ -60,3 +60,17 @@ def test_dropout_keeps_the_mean_and_repeats():
     assert torch.equal(first, second)
     assert first.std() > 0.01
     assert abs(first.mean().item() - 1) < 0.02
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 15, 16, 17, 24, 33, 64])
+@pytest.mark.parametrize("rows,columns", [(1, 1), (1, 1000), (3, 17), (4, 15), (5, 16), (16, 16), (17, 33), (4, 1024)])
+def test_few_keys(size, rows, columns):
+    """The sizes around those that softcann computes row by row, with and without packed keys, from views."""
+    q, k, v = (torch.randn(2, length, 3, size).transpose(1, 2) for length in (rows, columns, columns))
+    for causal in (False, rows == columns):
+        expected = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=causal)
+        got = torch.nn.functional.scaled_dot_product_attention(q.npu(), k.npu(), v.npu(), is_causal=causal)
+        torch.testing.assert_close(got.cpu().double(), expected, rtol=1e-5, atol=1e-5)
+    k[0, 1, columns // 2, 0] = float("nan")
+    got = torch.nn.functional.scaled_dot_product_attention(q.npu(), k.npu(), v.npu()).cpu()
+    assert got[0, 1].isnan().all() and not got[1].isnan().any() and not got[0, ::2].isnan().any()

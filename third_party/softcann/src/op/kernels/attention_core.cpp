@@ -89,6 +89,8 @@ at::Tensor dropped(const at::Tensor& values, const Attention& a) {
 // sequence, or of one new token against the keys of those before it. Such heads are computed row by row.
 constexpr int64_t few_products = 1 << 16;  // multiply-adds of one product of a head
 constexpr int64_t most_keys = 1024;
+constexpr int64_t rows_worth_packing = 4;
+constexpr int64_t most_packed = few_products / rows_worth_packing + most_keys;  // numbers, with the rest of the last lanes
 
 constexpr int64_t head_lanes = 8;
 using HeadLanes [[gnu::vector_size(head_lanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] = float;
@@ -99,11 +101,32 @@ struct Rows {
   int64_t stride;
 };
 
-// result = softmax(scale * keys @ query) @ values for one query; scores is room for `count` numbers. Gives the logarithm of
-// the exponents' sum.
-SOFTCANN_CLONES float attend(const float* query, Rows keys, Rows values, int64_t count, int64_t size, float scale, float* scores,
-                             float* result) {
-  float largest = -std::numeric_limits<float>::infinity();
+// packed(d, j) = keys(j, d), with rows of `width` numbers, so that sixteen keys are the lanes.
+SOFTCANN_CLONES void pack_keys(Rows keys, int64_t count, int64_t size, int64_t width, float* packed) {
+  for (int64_t d = 0; d < size; ++d, packed += width) {
+    for (int64_t j = 0; j < count; ++j) packed[j] = keys.data[j * keys.stride + d];
+    std::fill(packed + count, packed + width, 0.0F);
+  }
+}
+// scores = scale * keys @ query; there is room for `width` of them.
+SOFTCANN_CLONES void score_packed(const float* query, const float* packed, int64_t count, int64_t size, int64_t width, float scale, float* scores) {
+  for (int64_t j = 0; j < count; j += lane_count) {
+    Lanes even{}, odd{}, key;
+    int64_t d = 0;
+    for (; d + 2 <= size; d += 2) {
+      load(packed + d * width + j, key);
+      even += query[d] * key;
+      load(packed + (d + 1) * width + j, key);
+      odd += query[d + 1] * key;
+    }
+    if (d < size) {
+      load(packed + d * width + j, key);
+      even += query[d] * key;
+    }
+    store((even + odd) * scale, scores + j);
+  }
+}
+SOFTCANN_CLONES void score_by_key(const float* query, Rows keys, int64_t count, int64_t size, float scale, float* scores) {
   for (int64_t j = 0; j < count; ++j) {
     const float* key = keys.data + j * keys.stride;
     HeadLanes sums{};
@@ -112,9 +135,12 @@ SOFTCANN_CLONES float attend(const float* query, Rows keys, Rows values, int64_t
     float sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
     for (; d < size; ++d) sum += query[d] * key[d];
     scores[j] = sum * scale;
-    // A NaN must win.
-    if (!(scores[j] <= largest)) largest = scores[j];
   }
+}
+// result = softmax(scores) @ values; scores are used up. Gives the logarithm of the powers' sum.
+SOFTCANN_CLONES float attend(Rows values, int64_t count, int64_t size, float* scores, float* result) {
+  float largest = -std::numeric_limits<float>::infinity();
+  for (int64_t j = 0; j < count; ++j) largest = scores[j] > largest ? scores[j] : largest;  // a NaN makes the sum one
   Lanes totals{}, powers;
   for (int64_t j = 0; j < count; j += lane_count) {
     const int64_t length = std::min(count - j, lane_count);
@@ -124,8 +150,7 @@ SOFTCANN_CLONES float attend(const float* query, Rows keys, Rows values, int64_t
     totals += powers;
     std::memcpy(scores + j, &powers, static_cast<size_t>(length) * sizeof(float));
   }
-  const float total = sum_of(totals);
-  const float share = 1 / total;
+  const float total = sum_of(totals), share = 1 / total;
   int64_t d = 0;
   for (; d + 2 * head_lanes <= size; d += 2 * head_lanes) {
     HeadLanes low{}, high{};
@@ -136,6 +161,11 @@ SOFTCANN_CLONES float attend(const float* query, Rows keys, Rows values, int64_t
     }
     *reinterpret_cast<HeadLanes*>(result + d) = low * share;
     *reinterpret_cast<HeadLanes*>(result + d + head_lanes) = high * share;
+  }
+  for (; d + head_lanes <= size; d += head_lanes) {
+    HeadLanes sums{};
+    for (int64_t j = 0; j < count; ++j) sums += scores[j] * *reinterpret_cast<const HeadLanes*>(values.data + j * values.stride + d);
+    *reinterpret_cast<HeadLanes*>(result + d) = sums * share;
   }
   for (; d < size; ++d) {
     float sum = 0;
@@ -157,15 +187,20 @@ void attend_few(const Attention& a, const at::Tensor& out, const at::Tensor& log
   const auto data = [](const at::Tensor& t, int64_t b, int64_t h) { return t.data_ptr<float>() + b * t.stride(0) + h * t.stride(1); };
   at::parallel_for(0, a.query.size(0) * heads, std::max<int64_t>(1, few_products / std::max<int64_t>(1, rows * columns * size)),
                    [&](int64_t begin, int64_t end) {
-    float scores[most_keys];
+    const int64_t width = (columns + lane_count - 1) / lane_count * lane_count;
+    const bool pack = rows >= rows_worth_packing && width * size <= most_packed;
+    float scores[most_keys + lane_count], packed[most_packed];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t b = i / heads, h = i % heads;
+      const Rows keys{data(a.key, b, h), a.key.stride(2)}, values{data(a.value, b, h), a.value.stride(2)};
+      const auto scale = static_cast<float>(a.scale);
       const float* query = data(a.query, b, h);
       float* result = data(out, b, h);
-      for (int64_t row = 0; row < rows; ++row) {
+      if (pack) pack_keys(keys, columns, size, width, packed);
+      for (int64_t row = 0; row < rows; ++row, query += a.query.stride(2)) {
         const int64_t seen = a.causal ? std::min(row + 1, columns) : columns;
-        const float sum = attend(query + row * a.query.stride(2), {data(a.key, b, h), a.key.stride(2)}, {data(a.value, b, h), a.value.stride(2)},
-                                 seen, size, static_cast<float>(a.scale), scores, result + row * out.stride(2));
+        pack ? score_packed(query, packed, seen, size, width, scale, scores) : score_by_key(query, keys, seen, size, scale, scores);
+        const float sum = attend(values, seen, size, scores, result + row * out.stride(2));
         if (logsumexp.defined()) data(logsumexp, b, h)[row * logsumexp.stride(2)] = sum;
       }
     }
