@@ -8,7 +8,6 @@
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/EmptyTensor.h>
 #include <array>
-#include <mutex>
 
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
@@ -17,6 +16,7 @@
 
 #include "aten/custom/dropout.h"
 #include "aten/factory.h"
+#include "aten/kept.h"
 #include "core/error.h"
 #include "core/generator.h"
 #include "generated/torch_npu_native_functions.h"
@@ -38,20 +38,10 @@ constexpr int64_t kAllTokens = 2147483647;
 constexpr int64_t kHighPrecision = 0;
 constexpr int64_t kAddAfterScale = 0;  // as PyTorch does; the first version of the operator adds before it scales
 
-// The mask that stands for any causal one, made once for each device. It is used on any stream from then on, so the
-// stream that makes it is awaited.
+// The mask that stands for any causal one.
 const at::Tensor& compressed_causal_mask(const at::Tensor& query) {
-  struct PerDevice {
-    std::once_flag once;
-    at::Tensor mask;
-  };
-  static auto* masks = new std::array<PerDevice, core::kMaxDevices>();  // never destroyed: the device may go first
-  auto& entry = masks->at(static_cast<size_t>(query.get_device()));
-  std::call_once(entry.once, [&] {
-    entry.mask = at::ones({kCompressedMask, kCompressedMask}, query.options().dtype(at::kBool)).triu_(1);
-    NPU_CHECK(acl::aclrtSynchronizeStream(core::current_raw_stream()));
-  });
-  return entry.mask;
+  static KeptTensor mask;
+  return mask.of(query.device().index(), [&] { return at::ones({kCompressedMask, kCompressedMask}, query.options().dtype(at::kBool)).triu_(1); });
 }
 
 // The mask as the kernel wants it: either added to the scores, or a bool tensor where true hides.

@@ -10,10 +10,12 @@
 #include <ATen/native/Pool.h>
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/result_type.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"
+#include "aten/kept.h"
 #include "op/launch.h"
 
 namespace torch_npu::native {
@@ -367,9 +369,16 @@ const at::Tensor& bool_mask(const at::Tensor& mask, const char* op) {
 
 at::Tensor class_weights(const std::optional<at::Tensor>& weight, const at::Tensor& scores) {
   if (weight && weight->defined()) return *weight;
-  const auto ones = empty_like_with(scores, {scores.dim() == 1 ? scores.size(0) : scores.size(1)});
-  op::run(aclnnInplaceOne, ones);
-  return ones;
+  constexpr int64_t most_kept = 1024;
+  const int64_t classes = scores.dim() == 1 ? scores.size(0) : scores.size(1);
+  const auto ones = [&](int64_t count) {
+    const auto made = empty_like_with(scores, {count});
+    op::run(aclnnInplaceOne, made);
+    return made;
+  };
+  if (classes > most_kept || scores.scalar_type() != at::kFloat) return ones(classes);
+  static KeptTensor kept;
+  return at::native::as_strided_tensorimpl(kept.of(scores.device().index(), [&] { return ones(most_kept); }), {classes}, {1});
 }
 
 at::Tensor upload(at::ArrayRef<at::Scalar> values, const at::Tensor& like) {

@@ -50,13 +50,15 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "op/fast_path.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/rectifier.h"
 
 using namespace softcann::op;
+namespace fast = softcann::op::fast;
 
-OP(aclnnRelu) {
+OP_FAST(aclnnRelu, (fast::unary<true>(self, out, [](auto x) { return x < 0 ? decltype(x)(0) : x; }))) {
   require(self.scalar_type() != at::kBool, self, "relu");
   if (bulk_relu(self, out)) return;
   at::clamp_min_out(out, self, 0);

@@ -15,6 +15,8 @@ constexpr auto plus = [](auto a, auto b) { return a + b; };
 constexpr auto minus = [](auto a, auto b) { return a - b; };
 constexpr auto times = [](auto a, auto b) { return a * b; };
 constexpr auto over = [](auto a, auto b) { return a / b; };
+constexpr auto greater_or_nan = [](auto a, auto b) { return (b > a) | (b != b) ? b : a; };  // a NaN in a stays: nothing compares to it
+constexpr auto less_or_nan = [](auto a, auto b) { return (b < a) | (b != b) ? b : a; };
 
 // As in ATen's vectors, product and sum are rounded once where the processor has an instruction for that.
 SOFTCANN_CLONES void add_times(float* out, const float* a, const float* b, float factor, int64_t count) {
@@ -56,8 +58,8 @@ OP_COST(aclnnRsub, COST) {
   at::cpu::sub_outf(other, self, alpha, out);
 }
 OP_COST(aclnnAddRelu, COST) { at::cpu::_add_relu_outf(self, other, alpha, out); }
-OP_COST(aclnnMaximum, COST) { at::cpu::maximum_outf(self, other, out); }
-OP_COST(aclnnMinimum, COST) { at::cpu::minimum_outf(self, other, out); }
+OP_FULL(aclnnMaximum, COST, fast::binary<true>(self, other, out, greater_or_nan)) { at::cpu::maximum_outf(self, other, out); }
+OP_FULL(aclnnMinimum, COST, fast::binary<true>(self, other, out, less_or_nan)) { at::cpu::minimum_outf(self, other, out); }
 OP_COST(aclnnFmodTensor, COST) { at::cpu::fmod_outf(self, other, out); }
 OP_COST(aclnnRemainderTensorTensor, COST) { at::cpu::remainder_outf(self, other, out); }
 OP_COST(aclnnAtan2, COST) { at::cpu::atan2_outf(self, other, out); }
