@@ -28,10 +28,19 @@ bool usable_index(const at::Tensor& indices) {
   return indices.scalar_type() == at::kLong;
 }
 
+// Note [Order of equals]
+// Where no stability is asked for, ATen leaves equal numbers in an order of its own, which who compares with the CPU sees. Our
+// kernels give them in the order of their places. So narrow types, which are full of equals, stay with ATen then, and so does
+// the choice of whole numbers.
+bool rarely_equal(const at::Tensor& self) {
+  constexpr size_t wide = 4;
+  return self.itemsize() >= wide;
+}
+
 }  // namespace
 
 OP(aclnnSort) {
-  if (sort_rows(self, dim, descending, valuesOut, indicesOut)) return;
+  if ((stable || rarely_equal(self)) && sort_rows(self, dim, descending, valuesOut, indicesOut)) return;
   if (usable_index(indicesOut)) {
     at::cpu::sort_outf(self, stable, dim, descending, valuesOut, indicesOut);
   } else {
@@ -41,11 +50,14 @@ OP(aclnnSort) {
   }
 }
 OP(aclnnArgsort) {
-  const at::Tensor values = at::cpu::empty(self.sizes(), self.options());
-  if (!sort_rows(self, dim, descending, values, out)) put(out, at::argsort(self, dim, descending));
+  if (rarely_equal(self)) {
+    const at::Tensor values = at::cpu::empty(self.sizes(), self.options());
+    if (sort_rows(self, dim, descending, values, out)) return;
+  }
+  put(out, at::argsort(self, dim, descending));
 }
 OP(aclnnTopk) {
-  if (topk_rows(self, k, dim, largest, valuesOut, indicesOut)) return;
+  if (rarely_equal(self) && fractional(self) && topk_rows(self, k, dim, largest, valuesOut, indicesOut)) return;
   if (usable_index(indicesOut)) {
     at::cpu::topk_outf(self, k, dim, largest, sorted, valuesOut, indicesOut);
   } else {
