@@ -54,6 +54,7 @@
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/rectifier.h"
+#include "op/small_unary.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;
@@ -64,8 +65,8 @@ OP_FAST(aclnnRelu, (fast::unary<true>(self, out, [](auto x) { return x < 0 ? dec
   at::clamp_min_out(out, self, 0);
 }
 OP(aclnnInplaceRelu) { at::cpu::relu_(selfRef); }
-OP(aclnnSigmoid) { at::cpu::sigmoid_outf(self, out); }
-OP(aclnnInplaceSigmoid) { at::cpu::sigmoid_(selfRef); }
+OP_FAST(aclnnSigmoid, small_unary(at::native::sigmoid_stub, self, out)) { at::cpu::sigmoid_outf(self, out); }
+OP_FAST(aclnnInplaceSigmoid, small_unary(at::native::sigmoid_stub, selfRef, selfRef)) { at::cpu::sigmoid_(selfRef); }
 OP(aclnnSigmoidBackward) { at::cpu::sigmoid_backward_outf(gradOutput, output, gradInput); }
 OP(aclnnTanhBackward) { at::cpu::tanh_backward_outf(gradOutput, output, gradInput); }
 OP(aclnnTanhGrad) { at::cpu::tanh_backward_outf(dy, y, writable(zOut)); }

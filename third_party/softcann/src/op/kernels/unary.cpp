@@ -5,6 +5,7 @@
 
 #include "op/elementwise.h"
 #include "op/fast_path.h"
+#include "op/small_unary.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;
@@ -15,6 +16,11 @@ constexpr auto negated = [](auto x) { return -x; };
 constexpr auto magnitude = [](auto x) { return std::abs(x); };
 constexpr auto inverse_root = [](auto x) { return decltype(x)(1) / std::sqrt(x); };
 constexpr auto inverse = [](auto x) { return decltype(x)(1) / x; };
+
+template <class Stub, class F>
+bool divided(Stub& stub, const at::Tensor& self, const at::Tensor& out, F&& f) {
+  return fast::unary<false>(self, out, f, fast::most_divided) || small_unary(stub, self, out);
+}
 
 // CANN passes limits as floats: one beyond the type's range means the type's own limit, torch's default.
 std::optional<double> limit_of(float value) {
@@ -29,28 +35,28 @@ std::optional<double> clamp_of(double eps) {
 }  // namespace
 
 #define UNARY(NAME, FUNCTION, IN, OUT) \
-  OP_COST(NAME, elementwise(OUT, IN)) { at::cpu::FUNCTION##_outf(IN, OUT); }
+  OP_FULL(NAME, elementwise(OUT, IN), small_unary(at::native::FUNCTION##_stub, IN, OUT)) { at::cpu::FUNCTION##_outf(IN, OUT); }
 #define INPLACE(NAME, FUNCTION, REF) \
-  OP_COST(NAME, elementwise(REF)) { at::cpu::FUNCTION##_outf(REF, writable(REF)); }
+  OP_FULL(NAME, elementwise(REF), small_unary(at::native::FUNCTION##_stub, REF, REF)) { at::cpu::FUNCTION##_outf(REF, writable(REF)); }
 
 OP_FULL(aclnnNeg, elementwise(out, self), fast::unary<true>(self, out, negated)) { at::cpu::neg_outf(self, out); }
 OP_FULL(aclnnAbs, elementwise(out, self), fast::unary<true>(self, out, magnitude)) { at::cpu::abs_outf(self, out); }
-// No fast path: ATen takes MKL's square root, which is not always the nearest number.
-OP_COST(aclnnSqrt, elementwise(out, self)) { at::cpu::sqrt_outf(self, out); }
-OP_FULL(aclnnRsqrt, elementwise(out, self), fast::unary<false>(self, out, inverse_root, fast::most_divided)) {
+// Not a loop of ours: ATen takes MKL's square root, which is not always the nearest number.
+UNARY(aclnnSqrt, sqrt, self, out)
+OP_FULL(aclnnRsqrt, elementwise(out, self), divided(at::native::rsqrt_stub, self, out, inverse_root)) {
   at::cpu::rsqrt_outf(self, out);
 }
-OP_FULL(aclnnReciprocal, elementwise(out, self), fast::unary<false>(self, out, inverse, fast::most_divided)) {
+OP_FULL(aclnnReciprocal, elementwise(out, self), divided(at::native::reciprocal_stub, self, out, inverse)) {
   at::cpu::reciprocal_outf(self, out);
 }
 OP_FULL(aclnnInplaceNeg, elementwise(selfRef), fast::unary<true>(selfRef, selfRef, negated)) {
   at::cpu::neg_outf(selfRef, selfRef);
 }
-OP_COST(aclnnInplaceSqrt, elementwise(self)) { at::cpu::sqrt_outf(self, self); }
-OP_FULL(aclnnInplaceRsqrt, elementwise(selfRef), fast::unary<false>(selfRef, selfRef, inverse_root, fast::most_divided)) {
+INPLACE(aclnnInplaceSqrt, sqrt, self)
+OP_FULL(aclnnInplaceRsqrt, elementwise(selfRef), divided(at::native::rsqrt_stub, selfRef, selfRef, inverse_root)) {
   at::cpu::rsqrt_outf(selfRef, selfRef);
 }
-OP_FULL(aclnnInplaceReciprocal, elementwise(selfRef), fast::unary<false>(selfRef, selfRef, inverse, fast::most_divided)) {
+OP_FULL(aclnnInplaceReciprocal, elementwise(selfRef), divided(at::native::reciprocal_stub, selfRef, selfRef, inverse)) {
   at::cpu::reciprocal_outf(selfRef, selfRef);
 }
 
@@ -79,7 +85,7 @@ UNARY(aclnnLog10, log10, self, out)
 UNARY(aclnnLog1p, log1p, self, out)
 UNARY(aclnnLog2, log2, self, out)
 UNARY(aclnnRound, round, self, out)
-UNARY(aclnnSign, sgn, self, result)
+OP_COST(aclnnSign, elementwise(result, self)) { at::cpu::sgn_outf(self, result); }  // ATen's loop of this name is for complex numbers
 UNARY(aclnnSignbit, signbit, self, out)
 UNARY(aclnnSin, sin, self, out)
 UNARY(aclnnSinc, sinc, self, out)
