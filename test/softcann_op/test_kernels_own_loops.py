@@ -103,6 +103,24 @@ def test_masked_fill(call, dtype):
         same(filled, wanted)
 
 
+@pytest.mark.filterwarnings("ignore:Use of masked_fill_ on expanded tensors:UserWarning")
+def test_masked_fill_of_an_expanded_tensor(call):
+    for value in (2.0, torch.tensor(2.0)):
+        expected, got = torch.zeros(3, 1).expand(3, 4), torch.zeros(3, 1).expand(3, 4)
+        mask = torch.tensor([True, False, True])[:, None].expand(3, 4)
+        expected.masked_fill_(mask, value)
+        call("aclnnInplaceMaskedFill" + ("Tensor" if torch.is_tensor(value) else "Scalar"), got, mask, value)
+        same(got, expected)
+
+
+def test_factors_beyond_float_are_refused(call):
+    x, out = torch.ones(5), torch.ones(5)
+    for name, operands in (("Add", 2), ("Sub", 2), ("Addcmul", 3), ("Addcdiv", 3)):
+        with pytest.raises(RuntimeError):
+            call(f"aclnn{name}", *[x] * operands, 1e40, out)
+        call(f"aclnn{name}", *[x] * operands, math.inf, out)
+
+
 def test_masked_fill_refuses_what_a_dtype_cannot_hold(call):
     x = torch.zeros(3000, dtype=torch.int8)
     with pytest.raises(RuntimeError):

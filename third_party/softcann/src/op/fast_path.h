@@ -209,6 +209,14 @@ inline float* floats(const at::Tensor& tensor) {
   return reinterpret_cast<float*>(data(impl(tensor)));
 }
 
+// A factor as the loops over floats take it. False for what ATen has to look at: it refuses numbers beyond the type.
+inline bool as_float(const at::Scalar& value, float* result) {
+  if (value.isComplex()) return false;
+  const double number = value.toDouble();
+  *result = static_cast<float>(number);
+  return std::isfinite(*result) || !std::isfinite(number);
+}
+
 inline bool is_one(const at::Scalar& value) {
   return value.isIntegral(false) ? value.toLong() == 1 : value.isFloatingPoint() && value.toDouble() == 1.0;
 }

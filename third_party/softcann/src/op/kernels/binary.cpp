@@ -24,8 +24,9 @@ SOFTCANN_CLONES void add_times(float* out, const float* a, const float* b, float
   for (int64_t i = 0; i < count; ++i) out[i] = a[i] + factor * b[i];
 }
 bool small_sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, const at::Tensor& out, float sign) {
-  if (alpha.isComplex() || !fast::plain_floats(out, self, other)) return false;
-  add_times(fast::floats(out), fast::floats(self), fast::floats(other), sign * static_cast<float>(alpha.toDouble()), out.numel());
+  float factor = 0;
+  if (!fast::as_float(alpha, &factor) || !fast::plain_floats(out, self, other)) return false;
+  add_times(fast::floats(out), fast::floats(self), fast::floats(other), sign * factor, out.numel());
   return true;
 }
 

@@ -23,8 +23,9 @@ SOFTCANN_CLONES void add_quotients(float* out, const float* self, const float* a
 }
 using Loop = void(float*, const float*, const float*, const float*, float, int64_t);
 bool small(Loop& loop, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& value, const at::Tensor& out) {
-  if (value.isComplex() || !fast::plain_floats(out, self, a, b)) return false;
-  loop(fast::floats(out), fast::floats(self), fast::floats(a), fast::floats(b), static_cast<float>(value.toDouble()), out.numel());
+  float factor = 0;
+  if (!fast::as_float(value, &factor) || !fast::plain_floats(out, self, a, b)) return false;
+  loop(fast::floats(out), fast::floats(self), fast::floats(a), fast::floats(b), factor, out.numel());
   return true;
 }
 // The end that the weight is nearer to is the one that the distance is added to.
@@ -38,8 +39,9 @@ SOFTCANN_CLONES void mix(float* out, const float* from, const float* to, float w
   }
 }
 bool small_lerp(const at::Tensor& self, const at::Tensor& end, const at::Scalar& weight, const at::Tensor& out) {
-  if (weight.isComplex() || !fast::plain_floats(out, self, end)) return false;
-  mix(fast::floats(out), fast::floats(self), fast::floats(end), static_cast<float>(weight.toDouble()), out.numel());
+  float share = 0;
+  if (!fast::as_float(weight, &share) || !fast::plain_floats(out, self, end)) return false;
+  mix(fast::floats(out), fast::floats(self), fast::floats(end), share, out.numel());
   return true;
 }
 

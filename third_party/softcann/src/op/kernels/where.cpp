@@ -1,6 +1,6 @@
 // Choosing by a mask.
 #include <ATen/CPUFunctions.h>
-#include <ATen/Dispatch.h>
+#include <ATen/MemoryOverlap.h>
 
 #include <cstring>
 #include <optional>
@@ -48,6 +48,8 @@ bool for_size(size_t size, Body&& body) {
 
 // Masks may come as bytes.
 bool is_mask(const at::Tensor& mask) { return mask.scalar_type() == at::kBool || mask.scalar_type() == at::kByte; }
+// Filling an expanded tensor is allowed still, with a warning of ATen's.
+bool fillable(const at::Tensor& self, const at::Tensor& mask) { return is_mask(mask) && at::has_internal_overlap(self) != at::MemOverlap::Yes; }
 at::Tensor truth(const at::Tensor& mask) { return mask.scalar_type() == at::kBool ? mask : mask.to(at::kBool); }
 
 bool choose_by(const at::Tensor& mask, const at::Tensor& yes, const at::Tensor& no, const at::Tensor& out) {
@@ -96,12 +98,12 @@ OP_COST(aclnnSWhere, elementwise(out, condition, self, other)) {
   if (!choose_by(condition, self, other, out)) at::cpu::where_outf(condition, self, other, out);
 }
 OP_COST(aclnnInplaceMaskedFillScalar, elementwise(selfRef, mask)) {
-  const auto element = is_mask(mask) ? element_of(value, selfRef.scalar_type()) : std::nullopt;
+  const auto element = fillable(selfRef, mask) ? element_of(value, selfRef.scalar_type()) : std::nullopt;
   if (!element || !fill_by(selfRef, mask, *element)) at::cpu::masked_fill_(selfRef, truth(mask), value);
 }
 OP_COST(aclnnInplaceMaskedFillTensor, elementwise(selfRef, mask)) {
   const at::Tensor element = value.dim() == 0 ? value : value.reshape({});
-  if (!is_mask(mask) || !choose_by(mask, element, selfRef, selfRef)) at::cpu::masked_fill_(selfRef, truth(mask), element);
+  if (!fillable(selfRef, mask) || !choose_by(mask, element, selfRef, selfRef)) at::cpu::masked_fill_(selfRef, truth(mask), element);
 }
 // A tensor times a mask times a number: dropout's arithmetic.
 OP_COST(aclnnMaskedScale, elementwise(out, self, mask)) {
