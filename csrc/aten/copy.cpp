@@ -143,10 +143,6 @@ void copy_into(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) 
   settle_math_bits(dst, src);
 }
 
-}  // namespace
-
-namespace {
-
 // Memory whose elements are read as they lie: what ATen's clone and _to_copy, which go through the dispatcher twice more, are not needed for.
 bool plain(const at::Tensor& tensor) {
   return !tensor.is_conj() && !tensor.is_neg() && op::internal_format(*tensor.unsafeGetTensorImpl()) == nullptr;

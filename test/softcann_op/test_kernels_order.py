@@ -26,6 +26,16 @@ def numbers(shape, dtype, kind="plain"):
     return (torch.randn(shape) * 40).to(torch.int8).to(dtype) if not dtype.is_floating_point else torch.randn(shape, dtype=torch.float64).to(dtype)
 
 
+def layouts(x):
+    """Views of a tensor of three dimensions, each with a dimension to go along."""
+    for dim in (0, 1, 2, -1):
+        yield x.transpose(0, 2), dim
+        yield x[:, ::2, 10:], dim
+    yield torch.tensor(3.0), 0
+    yield x[:1, :1], 0  # strides of single elements say nothing
+    yield x[:1, :1], 1
+
+
 def bits(tensor):
     """For comparing zeros' signs and NaNs."""
     integer = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
@@ -197,12 +207,8 @@ def test_extremes_at_each_place_and_layout(call):
         x[0, place:] = 1
         check_extremes(call, x, 1)
     x = torch.randn(6, 7, 40)
-    for dim in (0, 1, 2, -1):
-        check_extremes(call, x.transpose(0, 2), dim)
-        check_extremes(call, x[:, ::2, 10:], dim)
-    check_extremes(call, torch.tensor(3.0), 0)
-    check_extremes(call, x[:1, :1], 0)  # strides of single elements say nothing
-    check_extremes(call, x[:1, :1], 1)
+    for view, dim in layouts(x):
+        check_extremes(call, view, dim)
     narrow = torch.empty(6, 7, dtype=torch.int32)
     call("aclnnArgMax", x, 2, False, narrow)
     same(narrow, x.argmax(2).int())

@@ -23,7 +23,8 @@ class KeptIterator {
       // Two places that do not overlap, never read nor written.
       static std::array<double, fast::most> first, second;
       const auto tensor = [&](auto& place) { return at::from_blob(place.data(), {count}, at::TensorOptions(type)); };
-      iterator_.emplace(at::TensorIterator::unary_float_op(result_ = tensor(first), tensor(second)));
+      at::Tensor result = tensor(first);
+      iterator_.emplace(at::TensorIterator::unary_float_op(result, tensor(second)));
       type_ = type;
       count_ = count;
     }
@@ -33,7 +34,6 @@ class KeptIterator {
   }
 
  private:
-  at::Tensor result_;
   std::optional<at::TensorIterator> iterator_;
   at::ScalarType type_ = at::ScalarType::Undefined;
   int64_t count_ = 0;

@@ -3,6 +3,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_cpu_dispatch.h>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,15 @@ class PlainResult {
   at::Tensor value_;
   bool own_ = false;
 };
+
+// Calls compute(tensor of int64 for positions) and stores them: ATen's kernels write int64, CANN's clients may ask for int32.
+template <class Compute>
+void with_long(const at::Tensor& positions, Compute&& compute) {
+  const bool direct = positions.scalar_type() == at::kLong;
+  at::Tensor wide = direct ? positions : at::cpu::empty(positions.sizes(), positions.options().dtype(at::kLong));
+  compute(wide);
+  if (!direct) positions.copy_(wide);
+}
 
 // Numbers of a shape list that CANN lets be given once for all dimensions.
 std::vector<int64_t> spread(at::IntArrayRef values, size_t count);

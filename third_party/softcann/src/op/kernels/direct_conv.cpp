@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "op/clones.h"
 #include "rt/bulk.h"
 
 // Note [Direct convolution]
@@ -115,20 +116,6 @@ constexpr int lanes = 8, registers = 16;
 #include "op/kernels/direct_conv_lanes.inl"
 }  // namespace avx2
 #pragma GCC pop_options
-
-namespace {
-
-bool has_avx512() {
-  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  return has;
-}
-bool has_avx2() {
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return has;
-}
-
-}  // namespace
 
 bool suits_direct_convolution(const DirectShape& s) {
   return has_avx2() && s.in_channels <= 8 && s.out_channels <= 32 && s.kernel >= 2 && s.kernel <= largest_kernel &&

@@ -75,11 +75,8 @@ struct Pooling {
 };
 Pooling pooling_of(int64_t stride, int64_t width) {
 #ifdef SOFTCANN_POOL_X86
-  static const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (has_avx512) return {avx512::pool_row_of(stride, width), avx512::lanes};
-  if (has_avx2) return {avx2::pool_row_of(stride, width), avx2::lanes};
+  if (has_avx512()) return {avx512::pool_row_of(stride, width), avx512::lanes};
+  if (has_avx2()) return {avx2::pool_row_of(stride, width), avx2::lanes};
 #endif
   return {portable::pool_row_of(stride, width), portable::lanes};
 }

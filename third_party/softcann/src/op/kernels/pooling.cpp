@@ -85,24 +85,8 @@ OP(aclnnGlobalMaxPool) {
   put(out, at::amax(self, dims, true));
 }
 
-namespace {
-
-// Index outputs may be int32 or int64; the CPU kernels write int64.
-template <class Compute>
-void with_long_index(at::Tensor& indices, Compute&& compute) {
-  if (indices.scalar_type() == at::kLong) {
-    compute(indices);
-  } else {
-    at::Tensor wide = at::empty(indices.sizes(), indices.options().dtype(at::kLong));
-    compute(wide);
-    indices.copy_(wide);
-  }
-}
-
-}  // namespace
-
 OP(aclnnAdaptiveMaxPool2d) {
-  with_long_index(indicesOut, [&](at::Tensor& index) {
+  with_long(indicesOut, [&](at::Tensor& index) {
     at::cpu::adaptive_max_pool2d_outf(self, outputSize, outputOut, index);
   });
 }
@@ -110,7 +94,7 @@ OP(aclnnAdaptiveMaxPool2dBackward) {
   at::cpu::adaptive_max_pool2d_backward_outf(gradOutput, self, long_index(indices), gradInput);
 }
 OP(aclnnAdaptiveMaxPool3d) {
-  with_long_index(indicesOut, [&](at::Tensor& index) {
+  with_long(indicesOut, [&](at::Tensor& index) {
     at::cpu::adaptive_max_pool3d_outf(self, outputSize, outputOut, index);
   });
 }
@@ -146,7 +130,7 @@ std::optional<PoolWindow> pool_window(at::IntArrayRef kernel, at::IntArrayRef st
 OP(aclnnMaxPool2dWithIndices) {
   const auto window = pool_window(kernelSize, stride, padding, dilation);
   if (window && max_pool_fits(self, *window, out, ceilMode) && max_pool(self, *window, out, indices)) return;
-  with_long_index(indices, [&](at::Tensor& index) {
+  with_long(indices, [&](at::Tensor& index) {
     at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
                                           out, index);
   });

@@ -5,6 +5,7 @@
 #include <ATen/ops/prod.h>
 
 #include "op/kernel.h"
+#include "op/kernels/common.h"
 #include "op/kernels/row_extreme.h"
 
 using namespace softcann::op;
@@ -19,18 +20,6 @@ std::optional<at::ScalarType> known(at::ScalarType type) {
 double reduction(const at::Tensor& self, double ns_per_element = 0.3) {
   constexpr double call_ns = 1500;
   return call_ns + (self.defined() ? ns_per_element * static_cast<double>(self.numel()) : 0);
-}
-
-// ATen gives positions as int64; CANN's clients may ask for int32.
-template <class F>
-void with_long(const at::Tensor& indices, F&& compute) {
-  if (indices.scalar_type() == at::kLong) {
-    compute(writable(indices));
-    return;
-  }
-  at::Tensor wide = at::cpu::empty(indices.sizes(), indices.options().dtype(at::kLong));
-  compute(wide);
-  writable(indices).copy_(wide);
 }
 
 void all_dims(const at::Tensor& self, c10::SmallVector<int64_t, 8>& dims) {

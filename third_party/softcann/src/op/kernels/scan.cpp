@@ -4,6 +4,7 @@
 #include <ATen/ops/cummin.h>
 
 #include "op/kernel.h"
+#include "op/kernels/common.h"
 #include "op/kernels/row_scan.h"
 
 using namespace softcann::op;
@@ -13,17 +14,6 @@ namespace {
 double scan(const at::Tensor& self) {
   constexpr double call_ns = 2000, ns_per_element = 1.5;
   return call_ns + (self.defined() ? ns_per_element * static_cast<double>(self.numel()) : 0);
-}
-
-template <class F>
-void with_long(at::Tensor& indices, F&& compute) {
-  if (indices.scalar_type() == at::kLong) {
-    compute(indices);
-    return;
-  }
-  at::Tensor wide = at::cpu::empty(indices.sizes(), indices.options().dtype(at::kLong));
-  compute(wide);
-  indices.copy_(wide);
 }
 
 }  // namespace
