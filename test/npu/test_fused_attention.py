@@ -71,6 +71,12 @@ def test_few_keys(size, rows, columns):
         expected = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=causal)
         got = torch.nn.functional.scaled_dot_product_attention(q.npu(), k.npu(), v.npu(), is_causal=causal)
         torch.testing.assert_close(got.cpu().double(), expected, rtol=1e-5, atol=1e-5)
+        wide, narrow = ([t.detach().to(device).requires_grad_() for t in (q, k, v)] for device in (torch.float64, "npu"))
+        weight = torch.randn(2, rows, 3, size).transpose(1, 2)
+        (F.scaled_dot_product_attention(*wide, is_causal=causal) * weight.double()).sum().backward()
+        (F.scaled_dot_product_attention(*narrow, is_causal=causal) * weight.npu()).sum().backward()
+        for by_cpu, by_npu in zip(wide, narrow):
+            torch.testing.assert_close(by_npu.grad.cpu().double(), by_cpu.grad, rtol=2e-5, atol=2e-5)
     k[0, 1, columns // 2, 0] = float("nan")
     got = torch.nn.functional.scaled_dot_product_attention(q.npu(), k.npu(), v.npu()).cpu()
     assert got[0, 1].isnan().all() and not got[1].isnan().any() and not got[0, ::2].isnan().any()

@@ -7,6 +7,7 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from test_kernels_elementwise import same
 
@@ -293,3 +294,37 @@ def test_a_transposed_copy_within_one_tensor(call):
         got = x.clone()
         call("aclnnInplaceCopy", got[:rows, :rows], got[:rows, :rows].t().clone())
         assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 40, 5000])
+def test_tanh_gelu(call, count):
+    """Both directions against float64, also where the tangent cancels, overflows or is no number; in place too."""
+    special = torch.tensor([0.0, -0.0, 1e-20, -1e-20, 63.0, -63.0, 88.0, -88.0, 1e4, -1e4, 3e38, -3e38])
+    x = torch.cat([special, torch.randn(count) * 4])[:count] if count > 1 else torch.tensor([-3.0])
+    grad = torch.randn(count)
+    wide = x.double().requires_grad_()
+    u = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+    expected = wide * torch.sigmoid(2 * u)  # float64's own tangent cancels too
+    expected.backward(grad.double())
+    out, result = torch.empty(count), torch.empty(count)
+    call("aclnnGeluV2", x, 1, out)
+    call("aclnnGeluBackwardV2", grad, x, "tanh", result)
+    torch.testing.assert_close(out.double(), expected.detach(), rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(result.double(), wide.grad, rtol=2e-6, atol=1e-6)
+    same = x.clone()
+    call("aclnnGeluV2", same, 1, same)
+    assert torch.equal(same, out)
+    odd = torch.tensor([float("nan"), float("inf"), float("-inf")])
+    out = torch.empty(3)
+    call("aclnnGeluV2", odd, 1, out)
+    assert torch.equal(out.isnan(), F.gelu(odd, approximate="tanh").isnan()) and out[1] == float("inf")
+
+
+@pytest.mark.parametrize("rows,columns", [(0, 5), (1, 1), (16, 96), (17, 64), (33, 130), (1000, 16)])
+def test_column_sums(call, rows, columns):
+    """Small matrices, with and without the dimension kept, also where the sums cancel."""
+    x = torch.randn(rows, columns) * 1000
+    for keep in (False, True):
+        out = torch.empty((1, columns) if keep else columns)
+        call("aclnnReduceSum", x, [0], keep, torch.float32, out)
+        torch.testing.assert_close(out.double(), x.double().sum(0, keepdim=keep), rtol=1e-6, atol=1e-6 * 1000 * max(rows, 1) ** 0.5)

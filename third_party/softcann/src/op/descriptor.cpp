@@ -40,7 +40,7 @@ namespace {
 template <class A, PoolIndex P>
 void recycle_array(Object* object) {
   static_cast<A*>(object)->many.reset();
-  give_back<P>(object);
+  give_back(P, object);
 }
 
 template <class List>
@@ -58,9 +58,9 @@ void recycle(Object* object) {
     case Kind::tensor: {
       auto* tensor = static_cast<aclTensor*>(object);
       if (tensor->replacement) destroy(std::exchange(tensor->replacement, nullptr));
-      return give_back<tensor_pool>(object);
+      return give_back(static_cast<PoolIndex>(tensor->shelf), object);
     }
-    case Kind::scalar: return give_back<scalar_pool>(object);
+    case Kind::scalar: return give_back(scalar_pool, object);
     case Kind::int_array: return recycle_array<aclIntArray, int_pool>(object);
     case Kind::float_array: return recycle_array<aclFloatArray, float_pool>(object);
     case Kind::bool_array: return recycle_array<aclBoolArray, bool_pool>(object);

@@ -93,6 +93,7 @@ struct aclTensor final : softcann::op::Object, aclTensorHolder {
   aclDataType type = ACL_DT_UNDEFINED;
   aclFormat format = ACL_FORMAT_ND;
   bool shape_is_result = false;             // set_view_shape() was called
+  int shelf = 0;                            // the pool's list that it goes back to
   softcann::op::Defect defect = softcann::op::Defect::none;
   uint32_t storage_rank = 0;
   int64_t few_storage_dims[8] = {};

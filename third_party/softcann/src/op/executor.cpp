@@ -78,7 +78,7 @@ void drop_objects(aclOpExecutor* executor, bool in_own_phase2) {
 
 void recycle_executor(aclOpExecutor* executor, bool in_own_phase2) {
   drop_objects(executor, in_own_phase2);
-  give_back<executor_pool>(executor);
+  give_back(executor_pool, executor);
 }
 
 // A kernel that resized an output, or gave it another order of memory, wrote elsewhere than the client asked for.
@@ -292,18 +292,18 @@ void set_view_shape(const at::Tensor& out, at::IntArrayRef sizes) {
 }
 
 aclOpExecutor* take_executor() {
-  return take<aclOpExecutor, executor_pool>();
+  return take<aclOpExecutor>(executor_pool);
 }
 
 aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* workspace, aclOpExecutor** executor) {
   made->op = &info;
   if (__builtin_expect(!workspace || !executor, 0)) {
-    give_back<executor_pool>(made);
+    give_back(executor_pool, made);
     return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: workspaceSize or executor is null", info.name);
   }
   aclnnStatus status = take_objects(info, made);
   if (__builtin_expect(status != ACLNN_SUCCESS, 0)) {
-    give_back<executor_pool>(made);
+    give_back(executor_pool, made);
     return status;
   }
   double cost = 0;

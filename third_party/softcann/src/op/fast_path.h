@@ -194,11 +194,11 @@ inline bool clamp(const at::Tensor& self, const at::Scalar& low, const at::Scala
   });
 }
 
-// Tensors of float32 as `out` is, small and without gaps: for loops over plain arrays.
-template <class... In>
+// Tensors of float32 as `out` is, of up to Limit elements and without gaps: for loops over plain arrays.
+template <int64_t Limit = most, class... In>
 bool plain_floats(const at::Tensor& out_tensor, const In&... inputs) {
   const Impl* out = impl(out_tensor);
-  if (!small(out) || out->dtype() != caffe2::TypeMeta::Make<float>()) return false;
+  if (out->numel() > Limit || !out->is_contiguous() || out->dtype() != caffe2::TypeMeta::Make<float>()) return false;
   const int64_t size = out->numel() * static_cast<int64_t>(sizeof(float));
   const auto suits = [&](const Impl* in) {
     return in->dtype() == out->dtype() && same_layout(in, out) && no_partial_overlap(data(in), data(out), size);

@@ -21,7 +21,7 @@ A* make_array(const E* value, uint64_t size) {
          static_cast<unsigned long long>(size));
     return nullptr;
   }
-  auto* made = take<A, P>();
+  auto* made = take<A>(P);
   made->size = size;
   if (size > std::size(made->few)) made->many = std::make_unique<E[]>(size);
   std::copy_n(value, size, const_cast<E*>(made->data()));
@@ -106,10 +106,10 @@ SOFTCANN_API aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
     fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateScalar: value is null");
     return nullptr;
   }
-  auto* made = take<aclScalar, scalar_pool>();
+  auto* made = take<aclScalar>(scalar_pool);
   made->type = dataType;
   if (!read_scalar(value, dataType, made->value)) {
-    give_back<scalar_pool>(made);
+    give_back(scalar_pool, made);
     fail(ACLNN_ERR_PARAM_INVALID, "aclCreateScalar: data type %d is not supported", static_cast<int>(dataType));
     return nullptr;
   }

@@ -10,7 +10,7 @@
 namespace softcann::op {
 
 // Everything libopapi keeps per thread, small and plain, so that it fits the static TLS block and costs one
-// instruction to reach (Note: -ftls-model=initial-exec for this one variable; 128 bytes of the 1.6 KiB that glibc
+// instruction to reach (Note: -ftls-model=initial-exec for this one variable; 400 bytes of the 1.6 KiB that glibc
 // spares for libraries opened at run time).
 struct FreeList {
   Object* head = nullptr;
@@ -22,7 +22,9 @@ struct PlacedBlock {
   size_t bytes = 0;  // 0: none, or given out already
   int skip = 0;      // allocations of this size to let pass first
 };
-enum PoolIndex { tensor_pool, scalar_pool, int_pool, float_pool, bool_pool, executor_pool, pool_count };
+// Tensors have several lists, by their shapes: one that has the wanted shape already costs half of another one.
+constexpr int tensor_shelves = 16;
+enum PoolIndex { scalar_pool, int_pool, float_pool, bool_pool, executor_pool, tensor_pool, pool_count = tensor_pool + tensor_shelves };
 struct ThreadState {
   FreeList free[pool_count];
   const void* launching = nullptr;  // executor whose phase 2 this thread is in
@@ -41,13 +43,13 @@ inline const void* thread_token() { return &this_thread; }
 void refill(PoolIndex pool, FreeList& list);  // from the shared list; may leave it empty
 void spill(PoolIndex pool, FreeList& list);
 
-constexpr uint32_t local_limit = 128;
+constexpr uint32_t local_limit = 256;
 
-template <class T, PoolIndex P>
-T* take() {
-  FreeList& list = this_thread.free[P];
+template <class T>
+T* take(PoolIndex pool) {
+  FreeList& list = this_thread.free[pool];
   if (__builtin_expect(!list.head, 0)) {
-    refill(P, list);
+    refill(pool, list);
     if (!list.head) return new T();
   }
   Object* object = list.head;
@@ -56,12 +58,11 @@ T* take() {
   return static_cast<T*>(object);
 }
 
-template <PoolIndex P>
-void give_back(Object* object) {
-  FreeList& list = this_thread.free[P];
+inline void give_back(PoolIndex pool, Object* object) {
+  FreeList& list = this_thread.free[pool];
   object->next_free = list.head;
   list.head = object;
-  if (__builtin_expect(++list.count > local_limit, 0)) spill(P, list);
+  if (__builtin_expect(++list.count > local_limit, 0)) spill(pool, list);
 }
 
 inline void hold(Object* object) {

@@ -1,4 +1,4 @@
-// ATen's loops over one small operand, without setting up an iterator for each. See Note [Kept iterators].
+// ATen's loops over one operand of few elements, without setting up an iterator for each. See Note [Kept iterators].
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -15,13 +15,15 @@
 // elements and addresses, where they have no gaps; so each thread keeps those it used last, and gives them new addresses.
 namespace softcann::op {
 
+constexpr int64_t most_kept = 1 << 14;  // elements; more are shared by threads
+
 // An iterator over `count` elements of a float dtype, from an operand to a result.
 class KeptIterator {
  public:
   at::TensorIteratorBase& over(at::ScalarType type, int64_t count, char* out, char* in) {
     if (!iterator_ || type != type_ || count != count_) {
       // Two places that do not overlap, never read nor written.
-      static std::array<double, fast::most> first, second;
+      static std::array<double, most_kept> first, second;
       const auto tensor = [&](auto& place) { return at::from_blob(place.data(), {count}, at::TensorOptions(type)); };
       at::Tensor result = tensor(first);
       iterator_.emplace(at::TensorIterator::unary_float_op(result, tensor(second)));
@@ -41,9 +43,9 @@ class KeptIterator {
 
 // This thread's for such a count.
 inline KeptIterator& kept_iterator(int64_t count) {
-  static thread_local std::unique_ptr<std::array<KeptIterator, 4>> kept;
-  if (!kept) kept = std::make_unique<std::array<KeptIterator, 4>>();
-  return (*kept)[static_cast<size_t>(count) % kept->size()];
+  static thread_local std::unique_ptr<std::array<KeptIterator, 16>> kept;
+  if (!kept) kept = std::make_unique<std::array<KeptIterator, 16>>();
+  return (*kept)[(static_cast<uint32_t>(count) * 0x9e3779b9U) >> 28];  // counts are often multiples of a power of two
 }
 
 // False for other tensors than the note's.
@@ -51,7 +53,7 @@ template <class Stub>
 bool small_unary(Stub& stub, const at::Tensor& self, const at::Tensor& out_tensor) {
   const fast::Impl *in = fast::impl(self), *out = fast::impl(out_tensor);
   const int64_t count = out->numel();
-  if (!fast::small(out) || count == 0 || in->dtype() != out->dtype() || !fast::same_layout(in, out)) return false;
+  if (count == 0 || count > most_kept || !out->is_contiguous() || in->dtype() != out->dtype() || !fast::same_layout(in, out)) return false;
   const auto type = c10::typeMetaToScalarType(out->dtype());
   if (type != at::kFloat && type != at::kDouble) return false;
   char *from = fast::data(in), *to = fast::data(out);

@@ -95,6 +95,16 @@ int64_t keep_storage_dims(aclTensor& made, const TensorSpec& spec) {
   return numel;
 }
 
+// Where tensors of such a shape are kept.
+[[gnu::always_inline]] inline PoolIndex shelf_of(const TensorSpec& spec) {
+  uint32_t mixed = static_cast<uint32_t>(spec.rank) + static_cast<uint32_t>(spec.type) * 7;
+  for (uint64_t i = 0; spec.dims && i < std::min<uint64_t>(spec.rank, 4); ++i) {
+    mixed = mixed * 31 + static_cast<uint32_t>(spec.dims[i]) + (spec.strides ? static_cast<uint32_t>(spec.strides[i]) * 5 : 0);
+  }
+  return static_cast<PoolIndex>(tensor_pool + ((mixed * 0x9e3779b9U) >> 28));
+}
+static_assert(tensor_shelves == 1 << (32 - 28));
+
 // Everything but the place and the memory is as the pooled object has it already: the usual case.
 [[gnu::always_inline]] inline bool same_description(const aclTensor& made, const TensorSpec& spec) {
   if (made.type != spec.type || made.storage_rank != spec.storage_rank || made.many_storage_dims) return false;
@@ -176,14 +186,16 @@ bool sensible(const TensorSpec& spec) {
 }  // namespace
 
 aclTensor* make_tensor(const TensorSpec& spec) {
-  auto* made = take<aclTensor, tensor_pool>();
+  const PoolIndex shelf = shelf_of(spec);
+  auto* made = take<aclTensor>(shelf);
+  made->shelf = shelf;
   if (__builtin_expect(made->impl && reusable(*made) && made->defect != Defect::type && spec.offset >= 0 &&
                            same_description(*made, spec), 1)) {
     place(*made, spec);
     return open(made);
   }
   if (__builtin_expect(!sensible(spec), 0)) {
-    give_back<tensor_pool>(made);
+    give_back(shelf, made);
     return nullptr;
   }
   assign(*made, spec);

@@ -54,6 +54,7 @@
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/rectifier.h"
+#include "op/kernels/tanh_gelu.h"
 #include "op/small_unary.h"
 
 using namespace softcann::op;
@@ -74,6 +75,7 @@ OP(aclnnTanhGrad) { at::cpu::tanh_backward_outf(dy, y, writable(zOut)); }
 namespace {
 
 void gelu_into(const at::Tensor& self, std::string_view approximate, at::Tensor& out) {
+  if (approximate == "tanh" && tanh_gelu(self, out)) return;
   if (self.strides() == out.strides()) {
     at::cpu::gelu_outf(self, approximate, out);
   } else {  // where oneDNN computes, ATen leaves other tensors unwritten
@@ -86,7 +88,10 @@ void gelu_into(const at::Tensor& self, std::string_view approximate, at::Tensor&
 OP(aclnnGelu) { gelu_into(self, "none", out); }
 OP(aclnnGeluV2) { gelu_into(x, approximate == 1 ? "tanh" : "none", y); }
 OP(aclnnGeluBackward) { at::cpu::gelu_backward_outf(gradOutput, self, "none", gradInput); }
-OP(aclnnGeluBackwardV2) { at::cpu::gelu_backward_outf(gradOutput, self, approximate, gradInput); }
+OP(aclnnGeluBackwardV2) {
+  if (approximate == std::string_view("tanh") && tanh_gelu_gradient(gradOutput, self, gradInput)) return;
+  at::cpu::gelu_backward_outf(gradOutput, self, approximate, gradInput);
+}
 
 namespace {
 

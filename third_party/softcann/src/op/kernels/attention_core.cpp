@@ -1,8 +1,6 @@
 #include <ATen/ExpandUtils.h>
-#include <ATen/Parallel.h>
 #include <ATen/native/transformers/attention.h>
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -12,11 +10,10 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
-#include "op/clones.h"
 #include "op/kernels/attention_core.h"
+#include "op/kernels/attention_few.h"
 #include "op/kernels/common.h"
 #include "op/kernels/gemm.h"
-#include "op/vector_math.h"
 
 namespace softcann::op {
 namespace {
@@ -84,129 +81,6 @@ at::Tensor dropped(const at::Tensor& values, const Attention& a) {
   return a.kept.defined() ? values * a.kept / a.keep_prob : values;
 }
 
-// Note [Few keys]
-// ATen's flash kernel prepares blocks and calls a matrix product for each: more than all of the arithmetic of a short
-// sequence, or of one new token against the keys of those before it. Such heads are computed row by row.
-constexpr int64_t few_products = 1 << 16;  // multiply-adds of one product of a head
-constexpr int64_t most_keys = 1024;
-constexpr int64_t rows_worth_packing = 4;
-constexpr int64_t most_packed = few_products / rows_worth_packing + most_keys;  // numbers, with the rest of the last lanes
-
-constexpr int64_t head_lanes = 8;
-using HeadLanes [[gnu::vector_size(head_lanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] = float;
-
-// A matrix of float32 whose rows are dense.
-struct Rows {
-  const float* data;
-  int64_t stride;
-};
-
-// packed(d, j) = keys(j, d), with rows of `width` numbers, so that sixteen keys are the lanes.
-SOFTCANN_CLONES void pack_keys(Rows keys, int64_t count, int64_t size, int64_t width, float* packed) {
-  for (int64_t d = 0; d < size; ++d, packed += width) {
-    for (int64_t j = 0; j < count; ++j) packed[j] = keys.data[j * keys.stride + d];
-    std::fill(packed + count, packed + width, 0.0F);
-  }
-}
-// scores = scale * keys @ query; there is room for `width` of them.
-SOFTCANN_CLONES void score_packed(const float* query, const float* packed, int64_t count, int64_t size, int64_t width, float scale, float* scores) {
-  for (int64_t j = 0; j < count; j += lane_count) {
-    Lanes even{}, odd{}, key;
-    int64_t d = 0;
-    for (; d + 2 <= size; d += 2) {
-      load(packed + d * width + j, key);
-      even += query[d] * key;
-      load(packed + (d + 1) * width + j, key);
-      odd += query[d + 1] * key;
-    }
-    if (d < size) {
-      load(packed + d * width + j, key);
-      even += query[d] * key;
-    }
-    store((even + odd) * scale, scores + j);
-  }
-}
-SOFTCANN_CLONES void score_by_key(const float* query, Rows keys, int64_t count, int64_t size, float scale, float* scores) {
-  for (int64_t j = 0; j < count; ++j) {
-    const float* key = keys.data + j * keys.stride;
-    HeadLanes sums{};
-    int64_t d = 0;
-    for (; d + head_lanes <= size; d += head_lanes) sums += *reinterpret_cast<const HeadLanes*>(query + d) * *reinterpret_cast<const HeadLanes*>(key + d);
-    float sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-    for (; d < size; ++d) sum += query[d] * key[d];
-    scores[j] = sum * scale;
-  }
-}
-// result = softmax(scores) @ values; scores are used up. Gives the logarithm of the powers' sum.
-SOFTCANN_CLONES float attend(Rows values, int64_t count, int64_t size, float* scores, float* result) {
-  float largest = -std::numeric_limits<float>::infinity();
-  for (int64_t j = 0; j < count; ++j) largest = scores[j] > largest ? scores[j] : largest;  // a NaN makes the sum one
-  Lanes totals{}, powers;
-  for (int64_t j = 0; j < count; j += lane_count) {
-    const int64_t length = std::min(count - j, lane_count);
-    load(scores + j, length, static_cast<float>(nothing), powers);
-    powers -= largest;
-    exponentiate(powers);
-    totals += powers;
-    std::memcpy(scores + j, &powers, static_cast<size_t>(length) * sizeof(float));
-  }
-  const float total = sum_of(totals), share = 1 / total;
-  int64_t d = 0;
-  for (; d + 2 * head_lanes <= size; d += 2 * head_lanes) {
-    HeadLanes low{}, high{};
-    for (int64_t j = 0; j < count; ++j) {
-      const float* value = values.data + j * values.stride + d;
-      low += scores[j] * *reinterpret_cast<const HeadLanes*>(value);
-      high += scores[j] * *reinterpret_cast<const HeadLanes*>(value + head_lanes);
-    }
-    *reinterpret_cast<HeadLanes*>(result + d) = low * share;
-    *reinterpret_cast<HeadLanes*>(result + d + head_lanes) = high * share;
-  }
-  for (; d + head_lanes <= size; d += head_lanes) {
-    HeadLanes sums{};
-    for (int64_t j = 0; j < count; ++j) sums += scores[j] * *reinterpret_cast<const HeadLanes*>(values.data + j * values.stride + d);
-    *reinterpret_cast<HeadLanes*>(result + d) = sums * share;
-  }
-  for (; d < size; ++d) {
-    float sum = 0;
-    for (int64_t j = 0; j < count; ++j) sum += scores[j] * values.data[j * values.stride + d];
-    result[d] = sum * share;
-  }
-  return largest + std::log(total);
-}
-
-bool has_few_keys(const Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
-  if (a.bias.defined() || a.hidden.defined() || a.query.scalar_type() != at::kFloat || out.scalar_type() != at::kFloat) return false;
-  if (logsumexp.defined() && logsumexp.scalar_type() != at::kFloat) return false;
-  const int64_t rows = a.query.size(2), columns = a.key.size(2);
-  return columns <= most_keys && out.stride(-1) == 1 && rows * columns * a.query.size(3) <= few_products;
-}
-
-void attend_few(const Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
-  const int64_t heads = a.query.size(1), rows = a.query.size(2), columns = a.key.size(2), size = a.query.size(3);
-  const auto data = [](const at::Tensor& t, int64_t b, int64_t h) { return t.data_ptr<float>() + b * t.stride(0) + h * t.stride(1); };
-  at::parallel_for(0, a.query.size(0) * heads, std::max<int64_t>(1, few_products / std::max<int64_t>(1, rows * columns * size)),
-                   [&](int64_t begin, int64_t end) {
-    const int64_t width = (columns + lane_count - 1) / lane_count * lane_count;
-    const bool pack = rows >= rows_worth_packing && width * size <= most_packed;
-    float scores[most_keys + lane_count], packed[most_packed];
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t b = i / heads, h = i % heads;
-      const Rows keys{data(a.key, b, h), a.key.stride(2)}, values{data(a.value, b, h), a.value.stride(2)};
-      const auto scale = static_cast<float>(a.scale);
-      const float* query = data(a.query, b, h);
-      float* result = data(out, b, h);
-      if (pack) pack_keys(keys, columns, size, width, packed);
-      for (int64_t row = 0; row < rows; ++row, query += a.query.stride(2)) {
-        const int64_t seen = a.causal ? std::min(row + 1, columns) : columns;
-        pack ? score_packed(query, packed, seen, size, width, scale, scores) : score_by_key(query, keys, seen, size, scale, scores);
-        const float sum = attend(values, seen, size, scores, result + row * out.stride(2));
-        if (logsumexp.defined()) data(logsumexp, b, h)[row * logsumexp.stride(2)] = sum;
-      }
-    }
-  });
-}
-
 }  // namespace
 
 void attention_forward(const Attention& attention, const at::Tensor& out, const at::Tensor& logsumexp) {
@@ -218,7 +92,7 @@ void attention_forward(const Attention& attention, const at::Tensor& out, const 
     put(logsumexp, sums);
     return;
   }
-  if (has_few_keys(a, out, logsumexp)) return attend_few(a, out, logsumexp);
+  if (attend_few(a, out, logsumexp)) return;
   const int64_t batch = a.query.size(0), heads = a.query.size(1), rows = a.query.size(2);
   const bool in_place = out.scalar_type() == a.query.scalar_type() && out.stride(-1) == 1;
   const at::Tensor by_row =
@@ -275,7 +149,8 @@ void attention_backward(const Attention& attention, const at::Tensor& grad, cons
   }
   const Attention a = prepared(attention);
   if (is_fully_given(a) && !gradients.bias.defined()) {
-    return flash_backward(a, grad, out, logsumexp, gradients);
+    if (!attend_few_backward(a, grad, logsumexp, gradients)) flash_backward(a, grad, out, logsumexp, gradients);
+    return;
   }
   const at::Tensor wide_grad = widened(grad), p = probabilities(masked_scores(a), logsumexp);
   put(gradients.value, heads_summed(at::matmul(dropped(p, a).transpose(-1, -2), wide_grad), gradients.value.size(1)));

@@ -1,9 +1,9 @@
 // Arithmetic of two operands, or of an operand and a number.
 #include <ATen/CPUFunctions.h>
 
-#include "op/clones.h"
 #include "op/elementwise.h"
 #include "op/fast_path.h"
+#include "op/float_loops.h"
 #include "op/scalar.h"
 
 using namespace softcann::op;
@@ -18,15 +18,10 @@ constexpr auto over = [](auto a, auto b) { return a / b; };
 constexpr auto greater_or_nan = [](auto a, auto b) { return (b > a) | (b != b) ? b : a; };  // a NaN in a stays: nothing compares to it
 constexpr auto less_or_nan = [](auto a, auto b) { return (b < a) | (b != b) ? b : a; };
 
-// As in ATen's vectors, product and sum are rounded once where the processor has an instruction for that.
-SOFTCANN_CLONES void add_times(float* out, const float* a, const float* b, float factor, int64_t count) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) out[i] = a[i] + factor * b[i];
-}
 bool small_sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, const at::Tensor& out, float sign) {
   float factor = 0;
   if (!fast::as_float(alpha, &factor) || !fast::plain_floats(out, self, other)) return false;
-  add_times(fast::floats(out), fast::floats(self), fast::floats(other), sign * factor, out.numel());
+  loops::sums(fast::floats(out), fast::floats(self), fast::floats(other), sign * factor, out.numel());
   return true;
 }
 

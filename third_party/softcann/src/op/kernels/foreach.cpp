@@ -1,10 +1,16 @@
 // One operator over lists of tensors. One task for the list; each tensor takes the fast path of the single operator.
 #include <ATen/CPUFunctions.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/copy_compositeexplicitautograd_dispatch.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "op/fast_path.h"
+#include "op/float_loops.h"
 #include "op/kernel.h"
 #include "op/scalar.h"
+#include "op/small_unary.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;
@@ -29,30 +35,82 @@ at::Scalar number(const at::Tensor& one) {
   return at::cpu::_local_scalar_dense(one);
 }
 
+// loop(out, in..., count) over float32 without gaps, however many; false for other tensors. Setting up an iterator for each of a
+// model's many small tensors takes longer than the arithmetic.
+template <class Loop, class... In>
+bool floats(const at::Tensor& out, Loop&& loop, const In&... in) {
+  if (!fast::plain_floats<std::numeric_limits<int64_t>::max()>(out, in...)) return false;
+  const int64_t count = out.numel();
+  const auto part = [&](int64_t begin, int64_t end) { loop(fast::floats(out) + begin, (fast::floats(in) + begin)..., end - begin); };
+  count <= at::internal::GRAIN_SIZE ? part(0, count) : at::parallel_for(0, count, at::internal::GRAIN_SIZE, part);
+  return true;
+}
+using Of1 = void(float*, const float*, float, int64_t);
+using Of2 = void(float*, const float*, const float*, float, int64_t);
+using Of3 = void(float*, const float*, const float*, const float*, float, int64_t);
+bool floats(Of1& loop, const at::Tensor& a, const at::Scalar& value, const at::Tensor& out) {
+  float number = 0;
+  return fast::as_float(value, &number) && floats(out, [&](float* to, const float* x, int64_t n) { loop(to, x, number, n); }, a);
+}
+bool floats(Of2& loop, const at::Tensor& a, const at::Tensor& b, const at::Scalar& value, const at::Tensor& out, float sign = 1) {
+  float number = 0;
+  return fast::as_float(value, &number) &&
+      floats(out, [&](float* to, const float* x, const float* y, int64_t n) { loop(to, x, y, sign * number, n); }, a, b);
+}
+bool floats(Of3& loop, const at::Tensor& a, const at::Tensor& b, const at::Tensor& c, const at::Scalar& value, const at::Tensor& out) {
+  float number = 0;
+  return fast::as_float(value, &number) &&
+      floats(out, [&](float* to, const float* x, const float* y, const float* z, int64_t n) { loop(to, x, y, z, number, n); }, a, b, c);
+}
+
 void add(const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha, at::Tensor& out) {
+  if (floats(loops::sums, a, b, alpha, out)) return;
   if (!(fast::is_one(alpha) && fast::binary<true>(a, b, out, plus))) at::cpu::add_outf(a, b, alpha, out);
 }
 void sub(const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha, at::Tensor& out) {
+  if (floats(loops::sums, a, b, alpha, out, -1)) return;
   if (!(fast::is_one(alpha) && fast::binary<true>(a, b, out, minus))) at::cpu::sub_outf(a, b, alpha, out);
 }
 void mul(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
-  if (!fast::binary<true>(a, b, out, times)) at::cpu::mul_outf(a, b, out);
+  if (!floats(out, loops::products, a, b) && !fast::binary<true>(a, b, out, times)) at::cpu::mul_outf(a, b, out);
 }
 void div(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
-  if (!fast::binary<false>(a, b, out, over)) at::cpu::div_outf(a, b, out);
+  if (!floats(out, loops::quotients, a, b) && !fast::binary<false>(a, b, out, over)) at::cpu::div_outf(a, b, out);
 }
 void add(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
-  if (!fast::with_scalar<true>(a, b, out, plus)) at::cpu::add_outf(a, wrapped(b, a, out), 1, out);
+  if (!floats(loops::plus, a, b, out) && !fast::with_scalar<true>(a, b, out, plus)) at::cpu::add_outf(a, wrapped(b, a, out), 1, out);
 }
 void sub(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
   if (!fast::with_scalar<true>(a, b, out, minus)) at::cpu::sub_outf(a, wrapped(b, a, out), 1, out);
 }
 void mul(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
-  if (!fast::with_scalar<true>(a, b, out, times)) at::cpu::mul_outf(a, wrapped(b, a, out), out);
+  if (!floats(loops::times, a, b, out) && !fast::with_scalar<true>(a, b, out, times)) at::cpu::mul_outf(a, wrapped(b, a, out), out);
 }
 void div(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
-  if (!fast::with_scalar<false>(a, b, out, over)) at::cpu::div_outf(a, wrapped(b, a, out), out);
+  if (!floats(loops::over, a, b, out) && !fast::with_scalar<false>(a, b, out, over)) at::cpu::div_outf(a, wrapped(b, a, out), out);
 }
+void addcmul(const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& value, at::Tensor& out) {
+  if (!floats(loops::add_products, self, a, b, value, out)) at::cpu::addcmul_outf(self, a, b, value, out);
+}
+void addcdiv(const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& value, at::Tensor& out) {
+  if (!floats(loops::add_quotients, self, a, b, value, out)) at::cpu::addcdiv_outf(self, a, b, value, out);
+}
+void lerp(const at::Tensor& from, const at::Tensor& to, const at::Scalar& weight, at::Tensor& out) {
+  if (!floats(loops::mix, from, to, weight, out)) at::cpu::lerp_outf(from, to, weight, out);
+}
+void sqrt(const at::Tensor& a, at::Tensor& out) {
+  if (!small_unary(at::native::sqrt_stub, a, out)) at::cpu::sqrt_outf(a, out);
+}
+// Nanoseconds for lists of which each has as many tensors of the same sizes as `out`. What fits the caches is not waited for.
+template <class... Lists>
+double loops_cost(at::TensorList out, const Lists&...) {
+  constexpr double ns_per_tensor = 50, ns_per_byte = 0.1, ns_per_cached_byte = 0.016, cached = 1 << 20;
+  double bytes = 0;
+  for (const at::Tensor& tensor : out) bytes += static_cast<double>(tensor.unsafeGetTensorImpl()->numel() * static_cast<int64_t>(tensor.itemsize()));
+  bytes *= 1 + sizeof...(Lists);
+  return ns_per_tensor * static_cast<double>(out.size()) + ns_per_cached_byte * std::min(bytes, cached) + ns_per_byte * std::max(bytes - cached, 0.0);
+}
+
 void maximum(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) { at::cpu::maximum_outf(a, b, out); }
 void minimum(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) { at::cpu::minimum_outf(a, b, out); }
 void maximum(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) { at::cpu::clamp_min_outf(a, b, out); }
@@ -112,76 +170,79 @@ FOREACH_UNARY(Sigmoid, sigmoid)
 FOREACH_UNARY(Sign, sgn)
 FOREACH_UNARY(Sin, sin)
 FOREACH_UNARY(Sinh, sinh)
-FOREACH_UNARY(Sqrt, sqrt)
 FOREACH_UNARY(Tan, tan)
 FOREACH_UNARY(Tanh, tanh)
+OP_COST(aclnnForeachSqrt, loops_cost(out, x)) { each(x, out, [](auto& from, auto& to) { sqrt(from, to); }); }
 OP(aclnnForeachNeg) { each(x, out, [](auto& from, auto& to) { neg(from, to); }); }
 OP(aclnnForeachReciprocal) { each(x, out, [](auto& from, auto& to) { reciprocal(from, to); }); }
-OP(aclnnForeachCopy) { each(x, out, [](auto& from, auto& to) { copy(from, to); }); }
-OP(aclnnForeachZeroInplace) {
+OP_COST(aclnnForeachCopy, loops_cost(out, x)) { each(x, out, [](auto& from, auto& to) { copy(from, to); }); }
+OP_COST(aclnnForeachZeroInplace, loops_cost(x)) {
   for (size_t i = 0; i < x.size(); ++i) {
     if (!fast::zero(x[i])) at::cpu::zero_(place(x, i));
   }
 }
 
 // With a list, with one number for all (in a tensor, or V2: in a scalar), with a number for each.
-#define FOREACH_SCALARS(NAME, FUNCTION) \
-  OP(aclnnForeach##NAME##Scalar) { \
+#define FOREACH_SCALARS(DEFINE, NAME, FUNCTION) \
+  DEFINE(aclnnForeach##NAME##Scalar, loops_cost(out, x)) { \
     const at::Scalar value = number(scalar); \
     each(x, out, [&](auto& from, auto& to) { FUNCTION(from, value, to); }); \
   } \
-  OP(aclnnForeach##NAME##ScalarV2) { \
+  DEFINE(aclnnForeach##NAME##ScalarV2, loops_cost(out, x)) { \
     each(x, out, [&](auto& from, auto& to) { FUNCTION(from, scalar, to); }); \
   } \
-  OP(aclnnForeach##NAME##ScalarList) { \
+  DEFINE(aclnnForeach##NAME##ScalarList, loops_cost(out, x)) { \
     each(x, scalars, out, [](auto& from, auto& value, auto& to) { FUNCTION(from, value, to); }); \
   }
-#define FOREACH_LIST(NAME, FUNCTION) \
-  OP(aclnnForeach##NAME##List) { each(x1, x2, out, [](auto& a, auto& b, auto& to) { FUNCTION(a, b, to); }); }
-FOREACH_SCALARS(Add, add)
-FOREACH_SCALARS(Sub, sub)
-FOREACH_SCALARS(Mul, mul)
-FOREACH_SCALARS(Div, div)
-FOREACH_SCALARS(Maximum, maximum)
-FOREACH_SCALARS(Minimum, minimum)
-FOREACH_SCALARS(Pow, pow)
-FOREACH_LIST(Mul, mul)
-FOREACH_LIST(Div, div)
-FOREACH_LIST(Maximum, maximum)
-FOREACH_LIST(Minimum, minimum)
-FOREACH_LIST(Pow, pow)
-OP(aclnnForeachAddList) {
+#define FOREACH_LIST(DEFINE, NAME, FUNCTION) \
+  DEFINE(aclnnForeach##NAME##List, loops_cost(out, x1, x2)) { \
+    each(x1, x2, out, [](auto& a, auto& b, auto& to) { FUNCTION(a, b, to); }); \
+  }
+#define BY_ATEN(NAME, ...) OP(NAME)  // with an iterator for each tensor, at the default cost
+FOREACH_SCALARS(OP_COST, Add, add)
+FOREACH_SCALARS(OP_COST, Sub, sub)
+FOREACH_SCALARS(OP_COST, Mul, mul)
+FOREACH_SCALARS(OP_COST, Div, div)
+FOREACH_SCALARS(BY_ATEN, Maximum, maximum)
+FOREACH_SCALARS(BY_ATEN, Minimum, minimum)
+FOREACH_SCALARS(BY_ATEN, Pow, pow)
+FOREACH_LIST(OP_COST, Mul, mul)
+FOREACH_LIST(OP_COST, Div, div)
+FOREACH_LIST(BY_ATEN, Maximum, maximum)
+FOREACH_LIST(BY_ATEN, Minimum, minimum)
+FOREACH_LIST(BY_ATEN, Pow, pow)
+OP_COST(aclnnForeachAddList, loops_cost(out, x1, x2)) {
   const at::Scalar factor = number(alpha);
   each(x1, x2, out, [&](auto& a, auto& b, auto& to) { add(a, b, factor, to); });
 }
-OP(aclnnForeachAddListV2) { each(x1, x2, out, [&](auto& a, auto& b, auto& to) { add(a, b, alpha, to); }); }
-OP(aclnnForeachSubList) {
+OP_COST(aclnnForeachAddListV2, loops_cost(out, x1, x2)) { each(x1, x2, out, [&](auto& a, auto& b, auto& to) { add(a, b, alpha, to); }); }
+OP_COST(aclnnForeachSubList, loops_cost(out, x1, x2)) {
   const at::Scalar factor = number(alpha);
   each(x1, x2, out, [&](auto& a, auto& b, auto& to) { sub(a, b, factor, to); });
 }
-OP(aclnnForeachSubListV2) { each(x1, x2, out, [&](auto& a, auto& b, auto& to) { sub(a, b, alpha, to); }); }
+OP_COST(aclnnForeachSubListV2, loops_cost(out, x1, x2)) { each(x1, x2, out, [&](auto& a, auto& b, auto& to) { sub(a, b, alpha, to); }); }
 OP(aclnnForeachPowScalarAndTensor) {
   each(x, out, [&](auto& exponent, auto& to) { at::cpu::pow_outf(scalar, exponent, to); });
 }
 
 // x1 + value * x2 (times or over) x3.
 #define FOREACH_ADDC(NAME, FUNCTION) \
-  OP(aclnnForeach##NAME##ScalarV2) { \
+  OP_COST(aclnnForeach##NAME##ScalarV2, loops_cost(out, x1, x2, x3)) { \
     check_lengths(x3, x1.size()); \
     size_t i = 0; \
-    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { at::cpu::FUNCTION##_outf(a, b, x3[i++], scalar, to); }); \
+    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { FUNCTION(a, b, x3[i++], scalar, to); }); \
   } \
-  OP(aclnnForeach##NAME##Scalar) { \
+  OP_COST(aclnnForeach##NAME##Scalar, loops_cost(out, x1, x2, x3)) { \
     check_lengths(x3, x1.size()); \
     const at::Scalar value = number(scalar); \
     size_t i = 0; \
-    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { at::cpu::FUNCTION##_outf(a, b, x3[i++], value, to); }); \
+    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { FUNCTION(a, b, x3[i++], value, to); }); \
   } \
-  OP(aclnnForeach##NAME##ScalarList) { addc_list(x1, x2, x3, scalars, out, &at::cpu::FUNCTION##_outf); } \
-  OP(aclnnForeach##NAME##List) { addc_list(x1, x2, x3, scalars, out, &at::cpu::FUNCTION##_outf); }
+  OP_COST(aclnnForeach##NAME##ScalarList, loops_cost(out, x1, x2, x3)) { addc_list(x1, x2, x3, scalars, out, &FUNCTION); } \
+  OP_COST(aclnnForeach##NAME##List, loops_cost(out, x1, x2, x3)) { addc_list(x1, x2, x3, scalars, out, &FUNCTION); }
 
 namespace {
-using Addc = at::Tensor& (*)(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Scalar&, at::Tensor&);
+using Addc = void (*)(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Scalar&, at::Tensor&);
 // The numbers come as one tensor with an element for each.
 void addc_list(at::TensorList x1, at::TensorList x2, at::TensorList x3, const at::Tensor& scalars, at::TensorList out,
                Addc function) {
@@ -199,8 +260,8 @@ void addc_list(at::TensorList x1, at::TensorList x2, at::TensorList x3, const at
 FOREACH_ADDC(Addcmul, addcmul)
 FOREACH_ADDC(Addcdiv, addcdiv)
 
-OP(aclnnForeachLerpScalar) {
-  each(x1, x2, out, [&](auto& a, auto& b, auto& to) { at::cpu::lerp_outf(a, b, weight, to); });
+OP_COST(aclnnForeachLerpScalar, loops_cost(out, x1, x2)) {
+  each(x1, x2, out, [&](auto& a, auto& b, auto& to) { lerp(a, b, weight, to); });
 }
 OP(aclnnForeachLerpList) {
   check_lengths(weight, x1.size());

@@ -4,11 +4,14 @@
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/prod.h>
 
+#include "op/fast_path.h"
+#include "op/float_loops.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/row_extreme.h"
 
 using namespace softcann::op;
+namespace fast = softcann::op::fast;
 
 namespace {
 
@@ -26,9 +29,19 @@ void all_dims(const at::Tensor& self, c10::SmallVector<int64_t, 8>& dims) {
   for (int64_t i = 0; i < self.dim(); ++i) dims.push_back(i);
 }
 
+// The columns' sums of a small matrix, a bias's gradient: ATen's iterator takes longer than the additions.
+bool small_column_sums(const at::Tensor& self, at::IntArrayRef dims, const at::Tensor& out) {
+  constexpr int64_t most_elements = 1 << 14, most_rows = 1 << 10;
+  if (dims.size() != 1 || dims[0] != 0 || self.dim() != 2 || self.numel() > most_elements || self.size(0) > most_rows) return false;
+  if (self.scalar_type() != at::kFloat || out.scalar_type() != at::kFloat || !self.is_contiguous() || !out.is_contiguous()) return false;
+  if (out.numel() != self.size(1) || at::get_overlap_status(self, out) != at::MemOverlapStatus::No) return false;
+  loops::column_sums(fast::floats(out), fast::floats(self), self.size(0), self.size(1));
+  return true;
+}
+
 }  // namespace
 
-OP_COST(aclnnReduceSum, reduction(self)) { at::cpu::sum_outf(self, maybe(dims), keepDims, out.scalar_type(), out); }
+OP_FULL(aclnnReduceSum, reduction(self), small_column_sums(self, dims, out)) { at::cpu::sum_outf(self, maybe(dims), keepDims, out.scalar_type(), out); }
 OP_COST(aclnnReduceNansum, reduction(self)) {
   require(!self.is_complex(), self, "nansum");
   at::cpu::nansum_outf(self, maybe(dim), keepDim, out.scalar_type(), out);

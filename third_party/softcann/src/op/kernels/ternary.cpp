@@ -1,26 +1,15 @@
 // Arithmetic of three operands, and clamping.
 #include <ATen/CPUFunctions.h>
 
-#include <cmath>
-
-#include "op/clones.h"
 #include "op/elementwise.h"
 #include "op/fast_path.h"
+#include "op/float_loops.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;
 
 namespace {
 
-// Small tensors; rounded as ATen's vectors do it, once for a product and a sum where the processor can.
-SOFTCANN_CLONES void add_products(float* out, const float* self, const float* a, const float* b, float factor, int64_t count) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) out[i] = self[i] + factor * a[i] * b[i];
-}
-SOFTCANN_CLONES void add_quotients(float* out, const float* self, const float* a, const float* b, float factor, int64_t count) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) out[i] = self[i] + factor * a[i] / b[i];
-}
 using Loop = void(float*, const float*, const float*, const float*, float, int64_t);
 bool small(Loop& loop, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& value, const at::Tensor& out) {
   float factor = 0;
@@ -28,38 +17,28 @@ bool small(Loop& loop, const at::Tensor& self, const at::Tensor& a, const at::Te
   loop(fast::floats(out), fast::floats(self), fast::floats(a), fast::floats(b), factor, out.numel());
   return true;
 }
-// The end that the weight is nearer to is the one that the distance is added to.
-SOFTCANN_CLONES void mix(float* out, const float* from, const float* to, float weight, int64_t count) {
-  if (std::abs(weight) < 0.5F) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = from[i] + weight * (to[i] - from[i]);
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = to[i] - (to[i] - from[i]) * (1 - weight);
-  }
-}
 bool small_lerp(const at::Tensor& self, const at::Tensor& end, const at::Scalar& weight, const at::Tensor& out) {
   float share = 0;
   if (!fast::as_float(weight, &share) || !fast::plain_floats(out, self, end)) return false;
-  mix(fast::floats(out), fast::floats(self), fast::floats(end), share, out.numel());
+  loops::mix(fast::floats(out), fast::floats(self), fast::floats(end), share, out.numel());
   return true;
 }
 
 }  // namespace
 
 #define COST elementwise(out, self, tensor1, tensor2)
-OP_FULL(aclnnAddcmul, COST, small(add_products, self, tensor1, tensor2, value, out)) {
+OP_FULL(aclnnAddcmul, COST, small(loops::add_products, self, tensor1, tensor2, value, out)) {
   at::cpu::addcmul_outf(self, tensor1, tensor2, value, out);
 }
-OP_FULL(aclnnAddcdiv, COST, small(add_quotients, self, tensor1, tensor2, value, out)) {
+OP_FULL(aclnnAddcdiv, COST, small(loops::add_quotients, self, tensor1, tensor2, value, out)) {
   at::cpu::addcdiv_outf(self, tensor1, tensor2, value, out);
 }
 #undef COST
 #define COST elementwise(selfRef, tensor1, tensor2)
-OP_FULL(aclnnInplaceAddcmul, COST, small(add_products, selfRef, tensor1, tensor2, value, selfRef)) {
+OP_FULL(aclnnInplaceAddcmul, COST, small(loops::add_products, selfRef, tensor1, tensor2, value, selfRef)) {
   at::cpu::addcmul_outf(selfRef, tensor1, tensor2, value, selfRef);
 }
-OP_FULL(aclnnInplaceAddcdiv, COST, small(add_quotients, selfRef, tensor1, tensor2, value, selfRef)) {
+OP_FULL(aclnnInplaceAddcdiv, COST, small(loops::add_quotients, selfRef, tensor1, tensor2, value, selfRef)) {
   at::cpu::addcdiv_outf(selfRef, tensor1, tensor2, value, selfRef);
 }
 #undef COST
