@@ -126,7 +126,7 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
   auto softmax_max = empty_like_with(query, stats, at::kFloat);
   auto softmax_sum = empty_like_with(query, stats, at::kFloat);
   auto softmax_out = empty_like_with(query, {0});
-  auto output = at::empty_like(query);
+  auto output = empty_dense_like(query);
   int64_t seed = 0, offset = 0;
   if (dropout_p > 0) {
     const auto state = core::philox_state(std::nullopt, query.size(0) * query.size(1) * query.size(2) * key.size(2));
@@ -156,7 +156,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   const bool kept = cum_seq_q.defined() && cum_seq_k.defined();
   const auto softmax_max = kept ? cum_seq_q : logsumexp.unsqueeze(-1).expand({-1, -1, -1, kSoftmaxLanes}).contiguous();
   const auto softmax_sum = kept ? cum_seq_k : at::ones_like(softmax_max);
-  auto grad_query = at::empty_like(query), grad_key = at::empty_like(key), grad_value = at::empty_like(value);
+  auto grad_query = empty_dense_like(query), grad_key = empty_dense_like(key), grad_value = empty_dense_like(value);
   op::run(aclnnFlashAttentionScoreGradV2, query, key, value, grad_out, mask.added, drop, at::Tensor(), mask.hidden, softmax_max,
           softmax_sum, at::Tensor(), out, at::IntArrayRef(), at::IntArrayRef(), at::IntArrayRef(), scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens,
           mask.sparse_mode == kSparseCausal ? 0 : kAllTokens, query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, kAddAfterScale,

@@ -28,7 +28,7 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   if (self.sizes() != other.sizes()) return false;
   if (self.numel() == 0) return true;
   if (self.scalar_type() != other.scalar_type()) {   // under autocast they often differ; CUDA compares them too
-    const auto dtype = at::promote_types(self.scalar_type(), other.scalar_type());
+    const auto dtype = c10::promoteTypes(self.scalar_type(), other.scalar_type());
     return native::equal(cast(self, dtype), cast(other, dtype));
   }
   auto result = empty_like_with(self, {1}, at::kBool);
@@ -115,7 +115,7 @@ at::Tensor isin_tensor_tensor(const at::Tensor& elements, const at::Tensor& test
     auto nothing = empty_like_with(elements, elements.sizes(), at::kBool);
     return nothing.fill_(invert);
   }
-  const auto dtype = at::promote_types(elements.scalar_type(), test_elements.scalar_type());
+  const auto dtype = c10::promoteTypes(elements.scalar_type(), test_elements.scalar_type());
   const auto sorted = std::get<0>(cast(test_elements, dtype).flatten().sort());
   const auto wanted = cast(elements, dtype);
   // A search among NaNs, which come last and equal nothing, would go astray.

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/fill.h>
@@ -60,6 +61,12 @@ at::Tensor create_out(at::IntArrayRef sizes, at::IntArrayRef strides, const at::
       : at::detail::empty_strided_generic(sizes, strides, allocator(), kKeys, dtype);
   fill_if_deterministic(result);
   return result;
+}
+
+at::Tensor empty_dense_like(const at::Tensor& self) {
+  core::DeviceGuard guard(self.device().index());
+  if (self.is_non_overlapping_and_dense()) return create_out(self.sizes(), self.strides(), self.options());
+  return create_out(self.sizes(), at::infer_dense_strides(self.sizes(), self.strides()), self.options());
 }
 
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,

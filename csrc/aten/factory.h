@@ -19,4 +19,7 @@ at::Tensor empty_like_with(const at::Tensor& self, at::IntArrayRef sizes,
                            std::optional<at::ScalarType> dtype = std::nullopt,
                            std::optional<at::MemoryFormat> memory_format = std::nullopt);
 
+// As torch.empty_like: in `self`'s order of memory, without its gaps.
+at::Tensor empty_dense_like(const at::Tensor& self);
+
 }  // namespace torch_npu::native

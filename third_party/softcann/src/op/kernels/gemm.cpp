@@ -6,7 +6,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/promote_types.h>
 
 #include "op/kernels/gemm.h"
 
@@ -125,7 +124,7 @@ bool is_one(const at::Scalar& scalar) {
 
 // What both factors must be converted to: the machine's better type, or the common one.
 at::ScalarType compute_type(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  const at::ScalarType common = at::promote_types(a.scalar_type(), b.scalar_type());
+  const at::ScalarType common = c10::promoteTypes(a.scalar_type(), b.scalar_type());
   if (low_precision(common) && (out.scalar_type() == at::kFloat || better_in_float32(common))) return at::kFloat;
   return common;
 }
