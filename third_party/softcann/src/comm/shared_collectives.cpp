@@ -217,8 +217,11 @@ void SharedTransport::broadcast(const Operation& operation) {
 void SharedTransport::gather(const Operation& operation, uint64_t peers) {
   const Call& call = operation.call;
   const bool by_rank = call.kind == HCCL_CMD_ALLGATHER || call.kind == HCCL_CMD_ALLTOALL;
+  // What all ranks read is read by all at the same time: then it comes from memory once, and from a cache for the others. Else
+  // each rank begins with another peer.
+  const bool same_for_all = call.kind == HCCL_CMD_ALLGATHER || call.kind == HCCL_CMD_ALLGATHER_V;
   for (uint32_t i = 0; i < ranks_; ++i) {
-    const uint32_t peer = (rank_ + i) % ranks_;  // not all from the same one at the same time
+    const uint32_t peer = same_for_all ? i : (rank_ + i) % ranks_;
     if ((peers >> peer & 1) == 0) continue;
     uint64_t bytes = 0;
     const char* from = sent_to_me(operation, peer, &bytes);
