@@ -146,3 +146,14 @@ def test_matrix_times_vector(dtype):
         with pytest.raises(RuntimeError, match="size mismatch|@ vector expected|same dtype") as on_npu:
             torch.mv(*[t.npu() for t in wrong])
         assert str(on_npu.value).split(",")[0][:20] == str(on_cpu.value).split(",")[0][:20] or "same dtype" in str(on_cpu.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64], ids=str)
+def test_numbers_are_rounded_as_by_torch(dtype):
+    """A number that is added is rounded to the tensor's type first, one that multiplies is not; whatever the size."""
+    for count in (1, 31, 64, 65, 200):
+        x = (torch.rand(count) * 8 + 0.5).to(dtype)
+        for call in (lambda t: t + 1.3, lambda t: t - 1.3, lambda t: 1.3 - t, lambda t: t * 1.3, lambda t: t / 1.3,
+                     lambda t: t.clone().add_(1.3), lambda t: t.clone().sub_(1.3), lambda t: torch._foreach_add([t], 1.3)[0],
+                     lambda t: torch._foreach_sub([t], [1.3])[0], lambda t: torch._foreach_mul([t], 1.3)[0]):
+            assert torch.equal(call(x.npu()).cpu(), call(x))

@@ -328,3 +328,44 @@ def test_column_sums(call, rows, columns):
         out = torch.empty((1, columns) if keep else columns)
         call("aclnnReduceSum", x, [0], keep, torch.float32, out)
         torch.testing.assert_close(out.double(), x.double().sum(0, keepdim=keep), rtol=1e-6, atol=1e-6 * 1000 * max(rows, 1) ** 0.5)
+
+
+def lists(dtype, count=3):
+    """Lists of tensors of the same shapes: empty, small, large, with gaps, transposed."""
+    def one(seed):
+        torch.manual_seed(seed)
+        made = [torch.rand(n) * 8 + 0.5 for n in (0, 1, 31, 1024, 5000, 70000)]
+        made += [(torch.rand(60) + 0.5)[::2], torch.rand(12, 7).t() + 0.5, (torch.rand(3, 1) + 0.5).expand(3, 4)]
+        return [x.to(dtype) for x in made]
+    return [one(seed) for seed in range(count)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+def test_lists(call, dtype):
+    """Every list operator with a loop of its own, bit for bit as torch's single one; results in place too."""
+    a, b, c = lists(dtype)
+    n = len(a)
+    numbers = [2] * n if dtype == torch.int64 else [0.3 + i for i in range(n)]
+    cases = [
+        ("AddListV2", (a, b, 2), lambda i: torch.add(a[i], b[i], alpha=2)), ("SubListV2", (a, b, 3), lambda i: torch.sub(a[i], b[i], alpha=3)),
+        ("AddScalarV2", (a, 2), lambda i: a[i] + 2), ("SubScalarV2", (a, 2), lambda i: a[i] - 2), ("MulScalarV2", (a, 3), lambda i: a[i] * 3),
+        ("MulScalarList", (a, numbers), lambda i: a[i] * numbers[i]), ("AddScalarList", (a, numbers), lambda i: a[i] + numbers[i]),
+        ("MulList", (a, b), lambda i: a[i] * b[i]), ("AddcmulScalarV2", (a, b, c, 2), lambda i: torch.addcmul(a[i], b[i], c[i], value=2)),
+    ]
+    if dtype != torch.int64:
+        cases += [
+            ("DivList", (a, b), lambda i: a[i] / b[i]), ("DivScalarV2", (a, 0.3), lambda i: a[i] / 0.3),
+            ("DivScalarList", (a, numbers), lambda i: a[i] / numbers[i]), ("Sqrt", (a,), lambda i: a[i].sqrt()),
+            ("AddcdivScalarV2", (a, b, c, -0.1), lambda i: torch.addcdiv(a[i], b[i], c[i], value=-0.1)),
+            ("LerpScalar", (a, b, 0.2), lambda i: torch.lerp(a[i], b[i], 0.2)), ("LerpScalar", (a, b, 0.7), lambda i: torch.lerp(a[i], b[i], 0.7)),
+        ]
+    for name, arguments, single in cases:
+        expected = [single(i) for i in range(n)]
+        outs = [torch.empty_like(e) for e in expected]
+        call(f"aclnnForeach{name}", *arguments, outs)
+        for out, wanted in zip(outs, expected):
+            same(out, wanted)
+        own = [x.clone() for x in a]  # the same order of memory
+        call(f"aclnnForeach{name}", own, *arguments[1:], own)
+        for out, wanted in zip(own, expected):
+            same(out, wanted)

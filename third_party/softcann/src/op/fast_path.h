@@ -153,8 +153,8 @@ bool bitwise(const at::Tensor& self, const at::Tensor& other, const at::Tensor& 
   return true;
 }
 
-// out = f(self, number). ATen converts the number to the type it computes in.
-template <bool Integers, class Result = void, class F>
+// out = f(self, number). ATen multiplies with the number in the type it computes in, but adds and compares it in the tensor's.
+template <bool Integers, class Result = void, bool Rounded = !std::is_void_v<Result>, class F>
 bool with_scalar(const at::Tensor& self, const at::Scalar& other, const at::Tensor& out_tensor, F&& f) {
   const Impl *in = impl(self), *out = impl(out_tensor);
   const int64_t n = out->numel();
@@ -174,11 +174,16 @@ bool with_scalar(const at::Tensor& self, const at::Scalar& other, const at::Tens
     using C = typename Compute<T>::type;
     using R = std::conditional_t<std::is_void_v<Result>, T, Result>;
     C value = other.isFloatingPoint() ? static_cast<C>(other.toDouble()) : static_cast<C>(other.toLong());
-    if constexpr (!std::is_void_v<Result>) value = static_cast<C>(static_cast<T>(value));  // numbers are compared in the tensor's type
+    if constexpr (Rounded) value = static_cast<C>(static_cast<T>(value));
     const T* a = reinterpret_cast<const T*>(from);
     R* o = reinterpret_cast<R*>(to);
     for (int64_t i = 0; i < n; ++i) o[i] = static_cast<R>(f(static_cast<C>(a[i]), value));
   });
+}
+
+template <class F>
+bool added(const at::Tensor& self, const at::Scalar& other, const at::Tensor& out, F&& f) {
+  return with_scalar<true, void, true>(self, other, out, std::forward<F>(f));
 }
 
 // Bounds that are numbers; a NaN keeps itself, an equal bound changes nothing, not even the sign of a zero.

@@ -80,10 +80,10 @@ OP_COST(aclnnPolar, 4 * elementwise(out, input, angle)) { at::cpu::polar_outf(in
 
 // An operand and a number.
 #define COST elementwise(out, self)
-OP_FULL(aclnnAdds, COST, fast::is_one(alpha) && fast::with_scalar<true>(self, other, out, plus)) {
+OP_FULL(aclnnAdds, COST, fast::is_one(alpha) && fast::added(self, other, out, plus)) {
   at::cpu::add_outf(self, wrapped(other, self, out), alpha, out);
 }
-OP_FULL(aclnnSubs, COST, fast::is_one(alpha) && fast::with_scalar<true>(self, other, out, minus)) {
+OP_FULL(aclnnSubs, COST, fast::is_one(alpha) && fast::added(self, other, out, minus)) {
   at::cpu::sub_outf(self, wrapped(other, self, out), alpha, out);
 }
 OP_FULL(aclnnMuls, COST, fast::with_scalar<true>(self, other, out, times)) {
@@ -133,10 +133,10 @@ OP_COST(aclnnInplaceXLogYTensor, COST) { at::cpu::xlogy_outf(selfRef, other, sel
 OP_COST(aclnnInplacePowTensorTensor, 4 * elementwise(self, exponent)) { at::cpu::pow_outf(self, exponent, self); }
 
 #define COST elementwise(selfRef)
-OP_FULL(aclnnInplaceAdds, COST, fast::is_one(alpha) && fast::with_scalar<true>(selfRef, other, selfRef, plus)) {
+OP_FULL(aclnnInplaceAdds, COST, fast::is_one(alpha) && fast::added(selfRef, other, selfRef, plus)) {
   at::cpu::add_outf(selfRef, wrapped(other), alpha, selfRef);
 }
-OP_FULL(aclnnInplaceSubs, COST, fast::is_one(alpha) && fast::with_scalar<true>(selfRef, other, selfRef, minus)) {
+OP_FULL(aclnnInplaceSubs, COST, fast::is_one(alpha) && fast::added(selfRef, other, selfRef, minus)) {
   at::cpu::sub_outf(selfRef, wrapped(other), alpha, selfRef);
 }
 OP_FULL(aclnnInplaceMuls, COST, fast::with_scalar<true>(selfRef, other, selfRef, times)) {

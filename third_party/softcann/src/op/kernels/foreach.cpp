@@ -78,10 +78,10 @@ void div(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
   if (!floats(out, loops::quotients, a, b) && !fast::binary<false>(a, b, out, over)) at::cpu::div_outf(a, b, out);
 }
 void add(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
-  if (!floats(loops::plus, a, b, out) && !fast::with_scalar<true>(a, b, out, plus)) at::cpu::add_outf(a, wrapped(b, a, out), 1, out);
+  if (!floats(loops::plus, a, b, out) && !fast::added(a, b, out, plus)) at::cpu::add_outf(a, wrapped(b, a, out), 1, out);
 }
 void sub(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
-  if (!fast::with_scalar<true>(a, b, out, minus)) at::cpu::sub_outf(a, wrapped(b, a, out), 1, out);
+  if (!fast::added(a, b, out, minus)) at::cpu::sub_outf(a, wrapped(b, a, out), 1, out);
 }
 void mul(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
   if (!floats(loops::times, a, b, out) && !fast::with_scalar<true>(a, b, out, times)) at::cpu::mul_outf(a, wrapped(b, a, out), out);
