@@ -1,6 +1,7 @@
 #include "op/pool.h"
 
 #include <array>
+#include <utility>
 
 namespace softcann::op {
 
@@ -34,21 +35,21 @@ void move_to_shared(PoolIndex pool, FreeList& list, uint32_t keep) {
 
 struct FlushAtExit {
   ~FlushAtExit() {
-    for (int i = 0; i < pool_count; ++i) move_to_shared(static_cast<PoolIndex>(i), this_thread.free[i], 0);
+    for (int i = 0; i < pool_count; ++i) move_to_shared(static_cast<PoolIndex>(i), this_thread.lists[i], 0);
+    delete[] std::exchange(this_thread.lists, nullptr);
   }
 };
 
-void register_flush() {
-  if (this_thread.flushed_at_exit) return;
-  this_thread.flushed_at_exit = true;
-  thread_local FlushAtExit flush;
-  (void)flush;
-}
-
 }  // namespace
 
+FreeList* make_lists() {
+  this_thread.lists = new FreeList[pool_count];
+  thread_local FlushAtExit flush;
+  (void)flush;
+  return this_thread.lists;
+}
+
 void refill(PoolIndex pool, FreeList& list) {
-  register_flush();
   SharedList& shared = shared_lists()[pool];
   const std::lock_guard lock(shared.mutex);
   while (shared.head && list.count < local_limit / 2) {
@@ -61,7 +62,6 @@ void refill(PoolIndex pool, FreeList& list) {
 }
 
 void spill(PoolIndex pool, FreeList& list) {
-  register_flush();
   move_to_shared(pool, list, local_limit / 2);
 }
 

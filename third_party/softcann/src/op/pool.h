@@ -10,8 +10,8 @@
 namespace softcann::op {
 
 // Everything libopapi keeps per thread, small and plain, so that it fits the static TLS block and costs one
-// instruction to reach (Note: -ftls-model=initial-exec for this one variable; 400 bytes of the 1.6 KiB that glibc
-// spares for libraries opened at run time).
+// instruction to reach (Note: -ftls-model=initial-exec for this one variable; under 100 bytes of the 1.6 KiB that
+// glibc spares for libraries opened at run time).
 struct FreeList {
   Object* head = nullptr;
   uint32_t count = 0;
@@ -26,11 +26,10 @@ struct PlacedBlock {
 constexpr int tensor_shelves = 16;
 enum PoolIndex { scalar_pool, int_pool, float_pool, bool_pool, executor_pool, tensor_pool, pool_count = tensor_pool + tensor_shelves };
 struct ThreadState {
-  FreeList free[pool_count];
+  FreeList* lists = nullptr;        // [pool_count], once there is need
   const void* launching = nullptr;  // executor whose phase 2 this thread is in
   bool refused = false;  // the operator being launched has no kernel for its dtypes
   bool in_kernel = false;           // temporaries come from the scratch cache
-  bool flushed_at_exit = false;     // a destructor will return the lists
   int threads = 0;                  // number of ATen threads applied last, on a worker
   PlacedBlock placement;
 };
@@ -40,6 +39,13 @@ extern constinit thread_local ThreadState this_thread __attribute__((tls_model("
 // An identity for the running thread.
 inline const void* thread_token() { return &this_thread; }
 
+FreeList* make_lists();  // this thread's
+[[gnu::always_inline]] inline FreeList& list_of(PoolIndex pool) {
+  FreeList* lists = this_thread.lists;
+  if (__builtin_expect(!lists, 0)) lists = make_lists();
+  return lists[pool];
+}
+
 void refill(PoolIndex pool, FreeList& list);  // from the shared list; may leave it empty
 void spill(PoolIndex pool, FreeList& list);
 
@@ -47,7 +53,7 @@ constexpr uint32_t local_limit = 256;
 
 template <class T>
 T* take(PoolIndex pool) {
-  FreeList& list = this_thread.free[pool];
+  FreeList& list = list_of(pool);
   if (__builtin_expect(!list.head, 0)) {
     refill(pool, list);
     if (!list.head) return new T();
@@ -59,7 +65,7 @@ T* take(PoolIndex pool) {
 }
 
 inline void give_back(PoolIndex pool, Object* object) {
-  FreeList& list = this_thread.free[pool];
+  FreeList& list = list_of(pool);
   object->next_free = list.head;
   list.head = object;
   if (__builtin_expect(++list.count > local_limit, 0)) spill(pool, list);
