@@ -104,9 +104,12 @@ void sqrt(const at::Tensor& a, at::Tensor& out) {
 // Nanoseconds for lists of which each has as many tensors of the same sizes as `out`. What fits the caches is not waited for.
 template <class... Lists>
 double loops_cost(at::TensorList out, const Lists&...) {
-  constexpr double ns_per_tensor = 50, ns_per_byte = 0.1, ns_per_cached_byte = 0.016, cached = 1 << 20;
+  constexpr double ns_per_byte = 0.1, ns_per_cached_byte = 0.016, cached = 1 << 20;
+  const double ns_per_tensor = out.empty() || out[0].scalar_type() == at::kFloat ? 50 : 500;  // other types take an iterator, if not few
   double bytes = 0;
-  for (const at::Tensor& tensor : out) bytes += static_cast<double>(tensor.unsafeGetTensorImpl()->numel() * static_cast<int64_t>(tensor.itemsize()));
+  for (const at::Tensor& tensor : out) {
+    if (tensor.defined()) bytes += static_cast<double>(tensor.unsafeGetTensorImpl()->numel() * static_cast<int64_t>(tensor.itemsize()));
+  }
   bytes *= 1 + sizeof...(Lists);
   return ns_per_tensor * static_cast<double>(out.size()) + ns_per_cached_byte * std::min(bytes, cached) + ns_per_byte * std::max(bytes - cached, 0.0);
 }
