@@ -1,4 +1,7 @@
 // Sends, receives, batches of them, and what is made of them.
+#include <set>
+#include <thread>
+
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
@@ -78,15 +81,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
     failed.release();
     return nullptr;
   }
-  // Both directions connect together, at the first operation of the pair on each side.
   auto& channel = pairs_[{device, peer, sends}];
-  if (!channel) {
-    const int low = std::min(rank_, peer), high = std::max(rank_, peer);
-    for (const bool low_sends : {true, false}) {
-      const auto key = std::to_string(low_sends ? low : high) + "->" + std::to_string(low_sends ? high : low);
-      pairs_[{device, peer, low_sends == (rank_ == low)}] = make_communicator(device, key, 2, rank_ == low ? 0 : 1);
-    }
-  }
+  if (!channel) meet(device, peer);
   const uint32_t other = rank_ < peer ? 1 : 0;
   const Operation operation{sends ? c10d::OpType::SEND : c10d::OpType::RECV, name, std::chrono::milliseconds(-1), true, peer, false};
   const at::TensorList list(tensors), none;
@@ -103,6 +99,78 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
       if (!staged.is_same(tensor)) tensor.copy_(staged);
     }
   });
+}
+
+// Both directions, when both sides are there.
+void ProcessGroupHCCL::connect_pair(c10::DeviceIndex device, int peer) {
+  const int low = std::min(rank_, peer), high = std::max(rank_, peer);
+  for (const bool low_sends : {true, false}) {
+    const auto key = std::to_string(low_sends ? low : high) + "->" + std::to_string(low_sends ? high : low);
+    pairs_[{device, peer, low_sends == (rank_ == low)}] = make_communicator(device, key, 2, rank_ == low ? 0 : 1);
+  }
+}
+
+// Note [Meeting]
+// Making a communicator blocks until both ranks are there, and in a ring of first sends every rank would wait for the next
+// one. So a rank that waits also serves the pairs that others want with it. Through the store, for each pair: the lower rank
+// says that it wants to meet; the higher one that it is there, wanting it itself or because the lower one does; then the
+// lower one goes ahead, and both connect. A rank that connects waits only for a higher one, so no circle can
+// form; and a rank that has said it is there stays until it was met.
+void ProcessGroupHCCL::meet(c10::DeviceIndex device, int wanted) {
+  constexpr std::chrono::microseconds shortest{100}, longest{10000};
+  const auto& store = state_->store;
+  const std::vector<uint8_t> yes{1};
+  const auto key = [&](int peer, const char* what) {
+    const auto pair = std::to_string(std::min(rank_, peer)) + "-" + std::to_string(std::max(rank_, peer));
+    return "hccl/meet/" + pair + "/" + std::to_string(meetings_[peer]) + "/" + what;
+  };
+  const auto met = [&](int peer) {
+    const auto pair = pairs_.find({device, peer, true});
+    return pair != pairs_.end() && pair->second;
+  };
+  const auto connect = [&](int peer) {
+    connect_pair(device, peer);
+    if (rank_ < peer) {
+      try {
+        for (const char* what : {"wanted", "there", "go"}) store->deleteKey(key(peer, what));
+      } catch (const std::exception&) {
+        // This kind of store cannot.
+      }
+    }
+    ++meetings_[peer];
+  };
+  std::set<int> expecting;  // lower ranks that know that this one is there
+  const auto say_there = [&](int peer) {
+    store->set(key(peer, "there"), yes);
+    expecting.insert(peer);
+  };
+  rank_ < wanted ? store->set(key(wanted, "wanted"), yes) : say_there(wanted);
+  const auto begin = Clock::now();
+  for (auto pause = shortest; !met(wanted) || !expecting.empty(); pause = std::min(2 * pause, longest)) {
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_ || met(peer)) continue;
+      if (rank_ < peer) {
+        if (!store->check({key(peer, "there")})) continue;
+        store->set(key(peer, "go"), yes);
+        connect(peer);
+        pause = shortest;
+      } else {
+        if (expecting.count(peer) == 0 && store->check({key(peer, "wanted")})) say_there(peer);
+        if (expecting.count(peer) == 0 || !store->check({key(peer, "go")})) continue;
+        connect(peer);
+        expecting.erase(peer);
+        pause = shortest;
+      }
+    }
+    if (met(wanted) && expecting.empty()) return;
+    state_->check();
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
+    if (waited > state_->timeout_ms.load()) {
+      throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", waited, " ms to connect with rank ",
+                                   met(wanted) ? *expecting.begin() : wanted, ", which did not come"));
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 void ProcessGroupHCCL::startCoalescing() {

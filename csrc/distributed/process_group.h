@@ -114,6 +114,9 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> point_to_point(std::vector<at::Tensor>& tensors, int peer, bool sends);
   void exchange(HcclComm comm, aclrtStream stream, at::TensorList outputs, at::TensorList inputs);
   void check_peer(int peer, const char* what) const;
+  // Connects with `wanted` for messages outside of batches. See Note [Meeting].
+  void meet(c10::DeviceIndex device, int wanted);
+  void connect_pair(c10::DeviceIndex device, int peer);
 
   const std::shared_ptr<Communicator>& communicator(c10::DeviceIndex device);
   std::shared_ptr<Communicator> make_communicator(c10::DeviceIndex device, const std::string& key, uint32_t ranks, uint32_t rank);
@@ -125,6 +128,7 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   // {device, peer, whether it carries what this rank sends}
   std::map<std::tuple<int, int, bool>, std::shared_ptr<Communicator>> pairs_;
   std::map<std::string, int> connections_;  // how often each key was used
+  std::map<int, int> meetings_;             // how often each peer was met
   std::unique_ptr<Batch> batch_;
   c10::DeviceIndex last_device_ = -1;
   uint64_t monitored_barriers_ = 0;

@@ -1,4 +1,6 @@
 """Sends and receives, alone and in batches."""
+import random
+
 import torch
 import torch.distributed as dist
 
@@ -40,6 +42,43 @@ def pairs(rank, world):
         work.wait()
     same(grid[:, 1:3], values((2, 6), torch.float32, peer).t())
     assert grid[:, 3:].sum().item() == 0
+
+
+def first_sends(rank, world):
+    """Messages outside of batches that connect first: rings in all directions at once, and everybody to everybody in any order."""
+    others = [(rank + shift) % world for shift in range(1, world)]
+    for order in ([1], [world - 1], range(1, world)):  # the neighbours first, each in a group of its own
+        group = dist.new_group()
+        works = [dist.isend(values((9,), torch.float32, rank, shift).npu(), (rank + shift) % world, group=group) for shift in order]
+        incoming = {shift: torch.empty(9, device="npu") for shift in order}
+        works += [dist.irecv(y, (rank - shift) % world, group=group) for shift, y in incoming.items()]
+        for work in works:
+            work.wait()
+        for shift, y in incoming.items():
+            same(y, values((9,), torch.float32, (rank - shift) % world, shift))
+        dist.destroy_process_group(group)
+    group = dist.new_group()
+    random.Random(rank).shuffle(others)
+    works = [dist.isend(values((5,), torch.float32, rank, peer).npu(), peer, group=group) for peer in others]
+    random.Random(rank + 100).shuffle(others)
+    incoming = {peer: torch.empty(5, device="npu") for peer in others}
+    for work in works + [dist.irecv(incoming[peer], peer, group=group) for peer in others]:
+        work.wait()
+    for peer, y in incoming.items():
+        same(y, values((5,), torch.float32, peer, rank))
+
+
+def absent(rank, world):
+    """A first message to a rank that does not come ends with the group's timeout and names it."""
+    import datetime
+
+    import pytest
+
+    group = dist.new_group(timeout=datetime.timedelta(seconds=1))
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match="rank 0 of group .* waited .* to connect with rank 1, which did not come"):
+            dist.isend(torch.ones(2, device="npu"), 1, group=group)
+    dist.barrier()
 
 
 def batch_of_all(rank, world):
@@ -95,6 +134,15 @@ def test_ring(two, four):
 def test_pairs(two, four):
     two.run(pairs)
     four.run(pairs)
+
+
+def test_first_sends(two, four):
+    two.run(first_sends)
+    four.run(first_sends)
+
+
+def test_absent_peer(two):
+    two.run(absent)
 
 
 def test_batch(four):
