@@ -1,6 +1,8 @@
 // Elementwise functions that CANN lacks, exactly as compositions of those it has.
 #include <limits>
 
+#include <ATen/ops/bitwise_left_shift.h>
+#include <ATen/ops/bitwise_right_shift.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/maximum.h>
@@ -8,12 +10,17 @@
 #include <ATen/ops/where.h>
 
 #include "aten/compose.h"
+#include "aten/kernel.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
 
 namespace torch_npu::native {
 
+NPU_OPERATOR(aclnnInplaceFillScalar);
+NPU_OPERATOR(aclnnInplaceFillTensor);
+NPU_OPERATOR(aclnnLeftShift);
 NPU_OPERATOR(aclnnPrelu);
+NPU_OPERATOR(aclnnRightShift);
 
 namespace {
 
@@ -63,6 +70,49 @@ std::tuple<at::Tensor, at::Tensor> _prelu_kernel_backward(const at::Tensor& grad
   const auto positive = self.gt(0);
   return {at::where(positive, grad_output, grad_output.mul(weight)), at::where(positive, 0, grad_output.mul(self))};
 }
+
+// The value is a number wherever it is, and may fill a tensor of the CPU.
+at::Tensor& fill_(at::Tensor& self, const at::Tensor& value) {
+  (void)one_number(value, "fill_");
+  if (is_host_scalar(value)) {
+    op::run(aclnnInplaceFillScalar, self, host_scalar(value));
+  } else if (value.device() == self.device()) {
+    op::run(aclnnInplaceFillTensor, self, value);
+  } else {
+    self.fill_(value.item());
+  }
+  return self;
+}
+
+namespace {
+
+template <class Shift>
+void shift(const Shift& shift, const char* name, const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto [value, places] = promoted(self, other, out);
+  const auto type = value.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isIntegralType(type, /*includeBool=*/false), "\"", name, "\" not implemented for '", type, "'");
+  const auto shifted = out.scalar_type() == type ? out : make_plain(out, type);
+  op::run(shift, value, places, shifted);
+  if (!shifted.is_same(out)) result(out).copy_(shifted);
+}
+
+}  // namespace
+
+void left_shift_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  shift(aclnnLeftShift, "bitwise_left_shift", self, other, out);
+}
+void right_shift_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  shift(aclnnRightShift, "bitwise_right_shift", self, other, out);
+}
+
+at::Tensor lshift(const at::Tensor& self, const at::Tensor& other) { return at::bitwise_left_shift(self, other); }
+at::Tensor lshift(const at::Tensor& self, const at::Scalar& other) { return at::bitwise_left_shift(self, other); }
+at::Tensor& lshift_(at::Tensor& self, const at::Tensor& other) { return self.bitwise_left_shift_(other); }
+at::Tensor& lshift_(at::Tensor& self, const at::Scalar& other) { return self.bitwise_left_shift_(other); }
+at::Tensor rshift(const at::Tensor& self, const at::Tensor& other) { return at::bitwise_right_shift(self, other); }
+at::Tensor rshift(const at::Tensor& self, const at::Scalar& other) { return at::bitwise_right_shift(self, other); }
+at::Tensor& rshift_(at::Tensor& self, const at::Tensor& other) { return self.bitwise_right_shift_(other); }
+at::Tensor& rshift_(at::Tensor& self, const at::Scalar& other) { return self.bitwise_right_shift_(other); }
 
 void fmax_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   const auto [a, b] = promoted(self, other, out);

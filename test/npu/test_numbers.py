@@ -105,3 +105,36 @@ def test_a_variance_without_freedom_warns_as_on_the_cpu(function):
         return [str(warning.message).partition(" (Triggered")[0] for warning in seen]
 
     assert warnings_of("npu") == warnings_of("cpu") != []
+
+
+KINDS = (torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64, torch.float32)
+
+
+@pytest.mark.parametrize("name", ["__lshift__", "__rshift__", "__ilshift__", "__irshift__", "bitwise_left_shift", "bitwise_right_shift_"])
+def test_shifts_promote_as_on_the_cpu(name):
+    """A bool by an integer is an integer, and what is no integer then is refused, at the call."""
+    refused = 0
+    for dtype in KINDS:
+        for other in (*KINDS, 2, True, 1.5):
+            def call(device):
+                x = torch.tensor([1, 3], device=device).to(dtype)
+                y = torch.tensor([1, 2], device=device).to(other) if isinstance(other, torch.dtype) else other
+                return getattr(x, name)(y)
+            try:
+                call("cpu")
+            except Exception as error:
+                refused += 1
+                with pytest.raises(type(error)):
+                    call("npu")
+            else:
+                same(call)
+    assert 0 < refused < 50
+
+
+def test_a_cpu_tensor_is_filled_with_a_number_of_the_npu():
+    number = torch.tensor(2.5, device="npu")
+    assert torch.ones(3).fill_(number).tolist() == [2.5] * 3
+    assert torch.ones(3, dtype=torch.int32).fill_(number).tolist() == [2] * 3
+    with pytest.raises(RuntimeError, match="0-dimensional"):
+        torch.ones(3).fill_(torch.ones(1, device="npu"))
+    assert torch.ones(3, device="npu").fill_(torch.tensor(2.5)).tolist() == [2.5] * 3
