@@ -94,7 +94,8 @@ class _Builder:
         signature = _signature(function, self.entry.symint)
         name = f"npu_{cpp_name(self.entry.op)}"
         call = f"native::{self.entry.impl}({', '.join(_forward(b) for b in signature.arguments())})"
-        text = [f"// {self.entry.op}", signature.decl(name=name) + " {", *_device_scope(function), f"  return {call};", "}", ""]
+        text = [f"// {self.entry.op}", signature.decl(name=name) + " {", *_output_check(function), *_device_scope(function),
+                f"  return {call};", "}", ""]
         return self._unit(function, "\n".join(text), [(self.entry.op, name)],
                           [signature.decl(name=self.entry.impl) + ";"])
 
@@ -146,7 +147,7 @@ class _Builder:
             arguments = [f"computed.{n}" if n in computed else f"op.output({outputs.index(n)})" if n in outputs else n
                          for n in used]
             text += _structured_wrapper(function, group, kernel, arguments, bool(computed),
-                                        self._pointwise(function, kernel, used, outputs))
+                                        self._pointwise(function, kernel, used, outputs), bool(self.entry.aclnn))
             registered.append((name, f"npu_{cpp_name(name)}"))
         header = f"{group.functional.root_name}_meta.h"
         return self._unit(out, "\n".join(text), registered, declarations, includes=[header])
@@ -337,8 +338,9 @@ def _forward(binding) -> str:
     return f"std::move({binding.name})" if by_value else binding.name
 
 
-def _structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool, fast: List[str]) -> List[str]:
-    """What the dispatcher calls: meta() makes or checks the outputs, then the shared kernel runs."""
+def _structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool, fast: List[str], direct: bool) -> List[str]:
+    """What the dispatcher calls: meta() makes or checks the outputs, then the shared kernel runs. `direct`: CANN's operator
+    writes to the outputs while it reads."""
     from torchgen.api import meta, structured
     from torchgen.api.translate import translate
     from torchgen.model import SchemaKind
@@ -362,6 +364,7 @@ def _structured_wrapper(function, group, kernel: str, arguments: List[str], comp
             *_device_check(function),
             f"  {op}",
             f"  {'[[maybe_unused]] const auto computed = ' if computed else ''}op.meta({meta_arguments});",
+            *(_overlap_check(function, group) if direct and kind is SchemaKind.out else []),
             f"  {kernel}({', '.join(arguments)});",
             f"  return {result};",
             "}", ""]
@@ -379,6 +382,24 @@ def _device_check(function) -> List[str]:
         return []
     labels = ", ".join(f'"{name}"' for name in names)
     return [f"  check_same_device(\"{function.func.name}\", {{{labels}}}, {', '.join(names)});"]
+
+
+def _output_check(function) -> List[str]:
+    """Of a hand-written kernel: what out= gives is on the device of what is read."""
+    outputs = [a.name for a in function.func.arguments.out if str(a.type) == "Tensor"]
+    if not outputs:
+        return []
+    inputs = [a.name for a in function.func.arguments.flat_non_out if str(a.type) == "Tensor"]
+    given = ", ".join(f'{{"{name}", {name}}}' for name in outputs)
+    return [f"  check_outputs(\"{function.func.name}\", {{{given}}}{', ' + inputs[0] if inputs else ''});"]
+
+
+def _overlap_check(function, group) -> List[str]:
+    """What out= gives shares no memory in part with what is read. TensorIterator sees to it where it is the meta function."""
+    inputs = [a.name for a in function.func.arguments.flat_non_out if str(a.type) == "Tensor"]
+    if group.out.structured_inherits is not None or not inputs:
+        return []
+    return [f"  check_apart({output.name}, {{{', '.join(inputs)}}});" for output in function.func.arguments.out]
 
 
 def _device_scope(function) -> List[str]:

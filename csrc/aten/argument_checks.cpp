@@ -1,11 +1,32 @@
 #include "aten/argument_checks.h"
 
 #include <ATen/Dispatch_v2.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/layer_norm.h>
 
+#include "aten/kernel.h"
+
 namespace torch_npu::native {
+
+void check_outputs(const char* op, std::initializer_list<GivenOutput> outputs, const at::Tensor& input) {
+  const bool known = input.defined() && input.is_privateuseone();
+  for (const auto& [name, out] : outputs) {
+    if (!out.defined()) continue;
+    if (C10_UNLIKELY(known ? out.device() != input.device() : !out.is_privateuseone())) {
+      const c10::Device expected = known ? input.device() : c10::Device(c10::DeviceType::PrivateUse1, core::current_device());
+      throw_devices_differ(op, expected, out.device(), name);
+    }
+    at::assert_no_internal_overlap(out);
+  }
+}
+
+void check_apart(const at::Tensor& out, std::initializer_list<std::reference_wrapper<const at::Tensor>> inputs) {
+  for (const at::Tensor& input : inputs) {
+    if (!out.is_same(input) && input.defined()) at::assert_no_partial_overlap(out, input);
+  }
+}
 
 OutSpec dot_product(const at::Tensor& self, const at::Tensor& other, const char* op) {
   TORCH_CHECK(self.dim() == 1 && other.dim() == 1, op, ": 1D tensors expected, but got ", self.dim(), "D and ", other.dim(), "D tensors");

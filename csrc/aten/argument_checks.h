@@ -2,9 +2,23 @@
 // call and not from the device later. Each returns the result's description, so that the registry can name it as a rule.
 #pragma once
 
+#include <functional>
+#include <initializer_list>
+
 #include "aten/shape_rules.h"
 
 namespace torch_npu::native {
+
+// What a caller gives by out=: a tensor and its name.
+struct GivenOutput {
+  const char* name;
+  const at::Tensor& tensor;
+};
+// Throws unless the outputs are on the NPU that `input` is on (any NPU, if that is undefined or a number of the CPU), each of
+// their elements with a place of its own.
+C10_EXPORT void check_outputs(const char* op, std::initializer_list<GivenOutput> outputs, const at::Tensor& input = {});
+// Throws if writing `out` would change a part of an input that is not the same tensor.
+C10_EXPORT void check_apart(const at::Tensor& out, std::initializer_list<std::reference_wrapper<const at::Tensor>> inputs);
 
 // dot, vdot: two vectors of one length and dtype.
 OutSpec dot_product(const at::Tensor& self, const at::Tensor& other, const char* op);

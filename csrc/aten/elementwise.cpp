@@ -168,6 +168,8 @@ std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tenso
   TORCH_CHECK(exponent.dtype() == at::kInt, "torch.frexp() expects exponent to have int dtype but got ", exponent.dtype());
   const auto value = widened(self).contiguous();
   const auto layout = layout_of(value.scalar_type());
+  check_apart(mantissa, {self});
+  check_apart(exponent, {self});
   // A subnormal number is made normal first.
   const bool is_double = value.scalar_type() == at::kDouble;
   const auto smallest = is_double ? std::numeric_limits<double>::min() : static_cast<double>(std::numeric_limits<float>::min());

@@ -11,6 +11,7 @@
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
+#include "aten/argument_checks.h"
 #include "core/generator.h"
 #include "core/options.h"
 
@@ -95,7 +96,19 @@ void replace_generators(const c10::FunctionSchema& schema, torch::jit::Stack* st
   }
 }
 
+// The copy of a tensor given by out= would come back to wherever it is, and to places that are not its own.
+void check_given_outputs(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& value = stack[stack.size() - arguments.size() + i];
+    if (arguments[i].is_out() && value.isTensor()) {
+      check_outputs(op.operator_name().name.c_str(), {{arguments[i].name().c_str(), value.toTensor()}});
+    }
+  }
+}
+
 void run_dense(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  check_given_outputs(op, *stack);
   replace_generators(op.schema(), stack);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }

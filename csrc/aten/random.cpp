@@ -4,6 +4,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/multinomial_native.h>
 
+#include "aten/argument_checks.h"
 #include "aten/factory.h"
 #include "core/generator.h"
 #include "generated/torch_npu_native_functions.h"
@@ -167,6 +168,7 @@ at::Tensor& bernoulli_tensor(at::Tensor& self, const at::Tensor& p, std::optiona
   return templates::bernoulli_impl_<BernoulliKernel, Rng>(self, p, std::move(generator));
 }
 at::Tensor& bernoulli_out(const at::Tensor& self, std::optional<at::Generator> generator, at::Tensor& out) {
+  check_apart(out, {self});
   return templates::bernoulli_out_impl<BernoulliKernel, Rng>(out, self, std::move(generator));
 }
 

@@ -10,6 +10,7 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "aten/argument_checks.h"
 #include "aten/compose.h"
 #include "generated/torch_npu_native_functions.h"
 
@@ -40,6 +41,8 @@ std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, boo
 std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices) {
   TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type '", self.scalar_type(), "' but got '", values.scalar_type(), "' for values output");
   TORCH_CHECK(indices.scalar_type() == at::kLong, "expected scalar type 'Long' but got '", indices.scalar_type(), "' for indices output");
+  check_apart(values, {self});
+  check_apart(indices, {self});
   const auto [value, index] = native::mode(self, dim, keepdim);
   give(values, value);
   give(indices, index);
@@ -64,7 +67,10 @@ at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
   }
   return cast(sum, self.scalar_type());
 }
-at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) { return give(out, native::_logcumsumexp(self, dim)); }
+at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
+  check_apart(out, {self});
+  return give(out, native::_logcumsumexp(self, dim));
+}
 
 void index_reduce_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source, std::string_view reduce,
                          bool include_self, const at::Tensor& out) {

@@ -140,6 +140,18 @@ def test_devices_are_checked_where_the_schema_asks(build):
     assert "check_same_device" not in iterator.text    # TensorIterator does it, and allows zero-dim CPU tensors
 
 
+def test_given_outputs_are_checked(build):
+    """By hand: their device. Where CANN writes while it reads, without an iterator: that they are apart from the inputs."""
+    by_hand, = build("- op: isin.Tensor_Tensor_out\n  impl: isin_out\n  reason: none\n")
+    assert 'check_outputs("isin.Tensor_Tensor_out", {{"out", out}}, elements);' in by_hand.text
+    product, = build("- op: mm.out\n  aclnn: aclnnMm(self, mat2, out, 0)\n")
+    assert "check_apart(out, {self, mat2});" in body(product, "npu_mm_out")
+    assert "check_apart" not in body(product, "npu_mm")
+    iterator, = build("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n")
+    composed, = build("- op: cumsum.out\n  kernel: cumsum_kernel\n  reason: none\n")
+    assert "check_apart" not in iterator.text + composed.text
+
+
 def test_arguments_of_no_use_have_no_name(build):
     unit, = build("- op: embedding\n  aclnn: aclnnEmbedding(weight, indices, out)\n  out: like(weight)\n")
     assert "int64_t /*padding_idx*/, bool /*scale_grad_by_freq*/, bool /*sparse*/)" in unit.text

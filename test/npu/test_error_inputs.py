@@ -1,4 +1,5 @@
 """What torch refuses on the CPU is refused on the NPU: OpInfo's error inputs raise the same type of exception."""
+import itertools
 import warnings
 
 import pytest
@@ -6,7 +7,7 @@ import torch
 import torch_npu  # noqa: F401
 
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 # The message says neither what the CPU's says nor the operator's name, but is the one that CUDA gives too.
 OTHER_WORDS = {"gather", "narrow_copy"}
@@ -212,3 +213,76 @@ def test_writing_over_what_is_read():
     one = torch.tensor([1.0], device="npu")
     with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
         one.logical_and_(torch.tensor([1.0, 0.0], device="npu"))
+
+
+# torch.lu copies in Python; the sparse one and the last steps of these transforms take any tensor on every device.
+TAKES_ANY_OUTPUT = {"lu", "sparse.sampled_addmm", "fft.ihfft2", "fft.ihfftn"}
+
+
+def test_outputs_have_to_be_on_the_npu():
+    """Whether the operator runs on the NPU, is made of others, or runs on the CPU for want of a kernel."""
+    def moved(value):
+        if isinstance(value, torch.Tensor):
+            return value.npu()
+        return torch.device("npu") if value in ("cpu", torch.device("cpu")) else value
+
+    taken, cases = {}, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op in op_db:
+            base = next((dtype for dtype in (torch.float32, torch.int64) if dtype in op.dtypes), None)
+            if not op.supports_out or base is None or op.full_name in TAKES_ANY_OUTPUT:
+                continue
+            for sample in itertools.islice(op.sample_inputs("cpu", base), 2):
+                given = (sample.input, sample.args, sample.kwargs)
+                if not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(given)):
+                    continue
+                try:
+                    out = tree_map(torch.empty_like, op(sample.input, *sample.args, **sample.kwargs))
+                    op(sample.input, *sample.args, out=out, **sample.kwargs)
+                except Exception:
+                    continue
+                cases += 1
+                input, args, kwargs = tree_map(moved, given)
+                try:
+                    op(input, *args, out=out, **kwargs)
+                    taken[op.full_name] = "taken"
+                except Exception as error:
+                    if not isinstance(error, RuntimeError) or "device" not in first_line(error).lower():
+                        taken[op.full_name] = first_line(error)
+    assert taken == {}
+    assert cases > 500
+
+
+def test_outputs_that_share_memory_in_part():
+    """With an input: operators without an iterator, whose kernels would read what they have written."""
+    memory = torch.rand(60, device="npu")
+    x, y = memory[:25].view(5, 5), torch.rand(5, 5, device="npu")
+    out = memory[1:26].view(5, 5)
+    places, index = torch.empty(5, 5, dtype=torch.int64, device="npu"), torch.zeros(5, 5, dtype=torch.int64, device="npu")
+    cases = [
+        lambda: torch.mm(x, y, out=out), lambda: torch.addmm(x, y, y, out=out), lambda: torch.addmm(y, y, x, out=out),
+        lambda: torch.cumsum(x, 0, out=out), lambda: torch.cumprod(x, 1, out=out), lambda: torch.logcumsumexp(x, 0, out=out),
+        lambda: torch.softmax(x, 1, out=out), lambda: torch.tril(x, out=out), lambda: torch.renorm(x, 2, 0, 1, out=out),
+        lambda: torch.sort(x, out=(out, places)), lambda: torch.topk(x, 5, out=(out, places)), lambda: torch.scatter(x, 0, index, y, out=out),
+        lambda: torch.gather(x, 0, index, out=out), lambda: torch.index_copy(x, 0, index[0], y, out=out),
+        lambda: torch.mode(x, out=(memory[1:6], places[0])), lambda: torch.max(x, 0, out=(memory[1:6], places[0])),
+        lambda: torch.bernoulli(x, out=out), lambda: torch.frexp(x, out=(out, places.int())),
+        lambda: torch.linalg.cross(memory[:6].view(2, 3), y[:2, :3].contiguous(), out=memory[1:7].view(2, 3)),
+    ]
+    for k, call in enumerate(cases):
+        with pytest.raises(RuntimeError, match="unsupported operation: some elements"):
+            call()
+            raise AssertionError(f"case {k} was computed")
+    torch.cumsum(x, 0, out=x)   # the same tensor is another matter
+    torch.npu.synchronize()
+
+
+def test_outputs_whose_elements_share_memory():
+    x = torch.eye(3, device="npu")
+    spread = torch.empty(3, 1, device="npu").expand(3, 3)
+    for call in (lambda: torch.add(x, x, out=spread), lambda: torch.mm(x, x, out=spread), lambda: torch.igamma(x, x, out=spread),
+                 lambda: torch.linalg.inv(x, out=spread), lambda: torch.linalg.eigh(x, out=(spread[0], spread)),
+                 lambda: torch.normal(x, x, out=spread), lambda: torch.special.bessel_j0(x, out=spread)):
+        with pytest.raises(RuntimeError, match="unsupported operation: more than one element"):
+            call()
