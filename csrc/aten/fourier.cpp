@@ -5,11 +5,13 @@
 // length n2. What does not split and is short is one product with the matrix of the transform, on interleaved real and
 // imaginary parts; a long prime length becomes a convolution of a power of two (Bluestein). Roots are computed on the host in
 // double, with the exponent reduced first, and kept on the device.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
 #include <numbers>
 
+#include <ATen/Context.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/complex.h>
 #include <ATen/ops/empty.h>
@@ -139,6 +141,36 @@ at::Tensor normalized(at::Tensor x, int64_t normalization, int64_t elements) {
   return x.mul_(normalization == 1 ? 1 / std::sqrt(number) : 1 / number);
 }
 
+// Note [Memory of a transform]
+// A result lies in memory as torch's meta functions tell it: first the dimensions that are not transformed, by the strides
+// of what they are read from, then the transformed ones.
+at::DimVector by_strides(at::IntArrayRef dims, at::IntArrayRef strides) {
+  at::DimVector sorted(dims);
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  return sorted;
+}
+at::DimVector order_of(at::IntArrayRef strides, at::IntArrayRef dims) {
+  at::DimVector rest;
+  for (int64_t dim = 0; dim < static_cast<int64_t>(strides.size()); ++dim) {
+    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) rest.push_back(dim);
+  }
+  auto order = by_strides(rest, strides);
+  order.append(dims.begin(), dims.end());
+  return order;
+}
+// In memory of its own.
+at::Tensor in_order(const at::Tensor& value, at::IntArrayRef order) {
+  at::DimVector inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = static_cast<int64_t>(i);
+  auto ordered = value.permute(order);
+  if (!ordered.is_contiguous() || ordered.storage().nbytes() != ordered.nbytes()) ordered = ordered.clone(at::MemoryFormat::Contiguous);
+  return ordered.permute(inverse);
+}
+// Without MKL torch's meta functions of real transforms know no order.
+at::Tensor in_order_of_mkl(const at::Tensor& value, at::IntArrayRef order) {
+  return at::hasMKL() ? in_order(value, order) : value.clone(at::MemoryFormat::Contiguous);
+}
+
 int64_t count(const at::Tensor& x, at::IntArrayRef dims) {
   int64_t elements = 1;
   for (const auto dim : dims) elements *= x.size(dim);
@@ -152,7 +184,7 @@ at::Tensor _fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normali
   if (dim.empty() || self.numel() == 0) return self.clone();
   auto x = self;
   for (const auto d : dim) x = along(x, d, forward ? -1 : 1);
-  return normalized(x.contiguous(), normalization, count(self, dim));
+  return normalized(in_order(x, order_of(self.strides(), by_strides(dim, self.strides()))), normalization, count(self, dim));
 }
 
 at::Tensor _fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided) {
@@ -161,20 +193,32 @@ at::Tensor _fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normali
   auto x = along(at::complex(self, at::zeros_like(self)), last, -1);
   if (onesided) x = x.narrow(last, 0, self.size(last) / 2 + 1);
   for (const auto d : dim.slice(0, dim.size() - 1)) x = along(x, d, -1);
-  return normalized(x.clone(at::MemoryFormat::Contiguous), normalization, count(self, dim));
+  auto sorted = by_strides(dim.slice(0, dim.size() - 1), self.strides());
+  sorted.push_back(last);
+  return normalized(in_order_of_mkl(x, order_of(self.strides(), sorted)), normalization, count(self, dim));
 }
 
 at::Tensor _fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_dim_size) {
   TORCH_CHECK(self.is_complex(), "_fft_c2r: expected a complex input, got ", self.scalar_type());
   const auto last = dim.back();
   auto x = self;
-  for (const auto d : dim.slice(0, dim.size() - 1)) x = along(x, d, 1);
+  const auto rest = dim.slice(0, dim.size() - 1);
+  for (const auto d : rest) x = along(x, d, 1);
   // The other half of the spectrum is the conjugate of the first, backwards.
   const auto half = last_dim_size / 2 + 1;
   x = x.narrow(last, 0, half);
   if (last_dim_size > half) x = at::cat({x, x.narrow(last, 1, last_dim_size - half).flip({last}).conj().resolve_conj()}, last);
-  const auto elements = count(self, dim.slice(0, dim.size() - 1)) * last_dim_size;
-  return normalized(at::real(along(x, last, 1)).clone(at::MemoryFormat::Contiguous), normalization, elements);
+  const auto elements = count(self, rest) * last_dim_size;
+  at::DimVector strides(self.strides());
+  if (!rest.empty()) {   // as of _fft_c2c's result
+    int64_t stride = 1;
+    const auto order = order_of(self.strides(), by_strides(rest, self.strides()));
+    for (auto place = order.rbegin(); place != order.rend(); ++place) {
+      strides[*place] = stride;
+      stride *= self.size(*place);
+    }
+  }
+  return normalized(in_order_of_mkl(at::real(along(x, last, 1)), order_of(strides, {last})), normalization, elements);
 }
 
 at::Tensor& _fft_c2c_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool forward, at::Tensor& out) {

@@ -35,8 +35,13 @@ std::vector<at::Tensor> resolve_indices(const at::Tensor& self, const Indices& g
   return indices;
 }
 
+struct Picked {
+  at::DimVector sizes;
+  at::DimVector steps;   // of self's memory in each dimension, 0 in those of the indices
+};
+
 // Where the indexed dimensions' result goes: in their place when they are adjacent, in front otherwise.
-at::DimVector result_sizes(const at::Tensor& self, const std::vector<at::Tensor>& indices) {
+Picked result_of(const at::Tensor& self, const std::vector<at::Tensor>& indices) {
   int64_t first = -1, last = -1, count = 0;
   at::IntArrayRef picked;
   for (int64_t dim = 0; dim < static_cast<int64_t>(indices.size()); ++dim) {
@@ -47,17 +52,24 @@ at::DimVector result_sizes(const at::Tensor& self, const std::vector<at::Tensor>
     picked = indices[dim].sizes();
   }
   const bool adjacent = last - first + 1 == count;
-  at::DimVector sizes;
-  if (!adjacent) sizes.append(picked.begin(), picked.end());
+  Picked result;
+  const auto pick = [&] {
+    result.sizes.append(picked.begin(), picked.end());
+    result.steps.append(picked.size(), 0);
+  };
+  if (!adjacent) pick();
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
     const bool indexed = dim < static_cast<int64_t>(indices.size()) && indices[dim].defined();
-    if (!indexed) sizes.push_back(self.size(dim));
-    if (adjacent && dim == first) sizes.append(picked.begin(), picked.end());
+    if (!indexed) {
+      result.sizes.push_back(self.size(dim));
+      result.steps.push_back(self.stride(dim));
+    }
+    if (adjacent && dim == first) pick();
     if (indexed && self.size(dim) == 0) {
       TORCH_CHECK_INDEX(indices[dim].numel() == 0, "index is out of bounds for dimension with size 0");
     }
   }
-  return sizes;
+  return result;
 }
 
 // CANN reads a tensor of shape [0] as "the whole dimension".
@@ -76,14 +88,17 @@ at::Tensor& index_out(const at::Tensor& self, const Indices& given, at::Tensor& 
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   const auto indices = resolve_indices(self, given);
-  out.resize_(result_sizes(self, indices));
+  out.resize_(result_of(self, indices).sizes);
   if (out.numel() != 0) op::run(aclnnIndex, self, for_cann(indices, self), out);
   return out;
 }
 
 at::Tensor index(const at::Tensor& self, const Indices& given) {
   const auto indices = resolve_indices(self, given);
-  auto out = empty_like_with(self, result_sizes(self, indices));
+  const auto [sizes, steps] = result_of(self, indices);
+  // What is left of self keeps the order of its memory.
+  auto out = self.is_contiguous() ? empty_like_with(self, sizes)
+                                  : create_out(sizes, at::infer_dense_strides(sizes, steps), self.options());
   if (out.numel() != 0) op::run(aclnnIndex, self, for_cann(indices, self), out);
   return out;
 }
@@ -101,7 +116,7 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
     if (fits) return self.masked_fill_(mask, values.item());
   }
   const auto indices = resolve_indices(self, given);
-  const auto sizes = result_sizes(self, indices);
+  const auto sizes = result_of(self, indices).sizes;
   if (c10::multiply_integers(sizes) == 0) return self;
   const auto source = values.to(self.device());
   TORCH_CHECK(at::is_expandable_to(source.sizes(), sizes), "shape mismatch: value tensor of shape ", source.sizes(),

@@ -40,6 +40,9 @@ std::pair<at::Tensor, at::Tensor> same_batch(const at::Tensor& a, const at::Tens
   return {expanded(a), expanded(b)};
 }
 
+// Laid out as LAPACK's results, which count by columns.
+at::Tensor by_columns(const at::Tensor& tensor) { return tensor.mT().contiguous().mT(); }
+
 // The LU factors of A. torch's gradient expects those of the transpose where A is contiguous, for LAPACK counts by columns.
 void factor(const at::Tensor& A, const at::Tensor& LU, const at::Tensor& pivots) {
   const auto [factors, rows, info] = at::linalg_lu_factor_ex(A.is_contiguous() && !A.is_complex() ? A.mT() : A);
@@ -75,12 +78,16 @@ at::Tensor linalg_solve_triangular(const at::Tensor& self, const at::Tensor& B, 
   TORCH_CHECK(left ? self.size(-2) == B.size(-2) : self.size(-1) == B.size(-1),
               "linalg.solve_triangular: Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B", " (",
               self.size(-2), "x", self.size(-1), " and ", B.size(-2), "x", B.size(-1), ")");
-  if (!left) return native::linalg_solve_triangular(self.mT(), B.mT(), !upper, true, unitriangular).mT();
   const auto [a, b] = same_batch(self, B);
-  auto solution = empty_like_with(b, b.sizes());
+  auto columns = empty_like_with(b, b.mT().sizes());   // the result counts by columns, as LAPACK's do
   auto copy = empty_like_with(a, a.sizes());
-  if (solution.numel() != 0) op::run(aclnnTriangularSolve, b, a, upper, false, unitriangular, solution, copy);
-  return solution;
+  if (columns.numel() == 0) return columns.mT();
+  if (left) {
+    op::run(aclnnTriangularSolve, b, a, upper, false, unitriangular, columns.mT(), copy);
+  } else {
+    op::run(aclnnTriangularSolve, b.mT(), a.mT(), !upper, false, unitriangular, columns, copy);
+  }
+  return columns.mT();
 }
 
 at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor& B, bool upper, bool left, bool unitriangular, at::Tensor& out) {
@@ -129,13 +136,13 @@ at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
   check_square(self, "cholesky_inverse");
   const auto identity = at::eye(self.size(-1), self.options()).expand(self.sizes());
   const auto half = at::linalg_solve_triangular(self, identity, upper);
-  return upper ? half.matmul(half.mH()) : half.mH().matmul(half);
+  return by_columns(upper ? half.matmul(half.mH()) : half.mH().matmul(half));
 }
 at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor& out) { return give(out, native::cholesky_inverse(self, upper)); }
 
 at::Tensor _cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, bool upper) {
   const auto first = at::linalg_solve_triangular(upper ? A.mH() : A, self, false);
-  return at::linalg_solve_triangular(upper ? A : A.mH(), first, true);
+  return by_columns(at::linalg_solve_triangular(upper ? A : A.mH(), first, true));
 }
 
 // By scaling and squaring. Up to these norms the Taylor series of degree 18 is exact to the dtype's rounding (Bader, Blanes,

@@ -5,6 +5,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/native/Pool.h>
@@ -30,20 +31,33 @@ at::TensorOptions options_of(const at::Tensor& tensor) {
   return at::TensorOptions().dtype(tensor.dtype()).device(tensor.device());
 }
 
-// As TensorIterator's: the first operand that has the whole shape decides about the order of memory. A zero-dim CPU operand
-// decides nothing.
+// Sizes and order of memory as TensorIterator's, which is asked where an operand's memory is out of order. A zero-dim CPU
+// operand decides nothing.
 OutSpec broadcast(std::initializer_list<const at::Tensor*> operands, at::ScalarType dtype) {
   const at::Tensor* device = *operands.begin();
   at::DimVector sizes;
+  const at::Tensor& first = **operands.begin();
+  bool ordered = true, alike = first.is_non_overlapping_and_dense();
   for (const auto* each : operands) {
     if (device->device().is_cpu()) device = each;
     sizes = at::infer_size_dimvector(sizes, each->sizes());
+    ordered = ordered && each->is_contiguous();
+    alike = alike && each->sizes() == first.sizes() && each->strides() == first.strides();
   }
-  for (const auto* each : operands) {
-    if (each->sizes() != at::IntArrayRef(sizes) || each->device() != device->device()) continue;
-    return like(*each, dtype);
-  }
-  return shaped(*device, sizes, dtype);
+  if (ordered) return shaped(*device, sizes, dtype);
+  if (alike) return like(*device, dtype);
+  const at::Tensor undefined;
+  at::TensorIteratorConfig config;
+  config.set_check_mem_overlap(false).check_all_same_dtype(false).check_all_same_device(false);
+  config.declare_static_dtype_and_device(dtype, at::kMeta).add_output(undefined);
+  for (const auto* each : operands) config.add_const_input(*each);
+  auto spec = like(config.build().output());
+  spec.options = options_of(*device).dtype(dtype);
+  return spec;
+}
+
+bool same_layout(const at::Tensor& self, const at::Tensor& other) {
+  return self.sizes() == other.sizes() && (self.is_contiguous() ? other.is_contiguous() : self.is_non_overlapping_and_dense() && self.strides() == other.strides());
 }
 
 }  // namespace
@@ -75,7 +89,11 @@ void resize_output(const at::Tensor& out, const OutSpec& spec) {
   check_writable(out, spec);
   if (out.sizes() == at::IntArrayRef(spec.sizes)) return;
   at::native::resize_output(out, spec.sizes);
-  if (!spec.strides.empty()) out.unsafeGetTensorImpl()->set_sizes_and_strides(spec.sizes, spec.strides);
+  if (!spec.strides.empty()) {
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(spec.sizes, spec.strides);
+  } else if (const auto format = spec.options.memory_format_opt()) {
+    out.unsafeGetTensorImpl()->empty_tensor_restride(*format);
+  }
 }
 
 void check_output(const at::Tensor& out, const OutSpec& spec, const at::Tensor& input) {
@@ -120,11 +138,25 @@ OutSpec shaped(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType d
   return {to_dims(sizes), {}, options_of(tensor).dtype(dtype)};
 }
 
+OutSpec formatted(const at::Tensor& tensor, at::IntArrayRef sizes) { return formatted(tensor, sizes, tensor.scalar_type()); }
+
+OutSpec formatted(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType dtype) {
+  return {to_dims(sizes), {}, options_of(tensor).dtype(dtype).memory_format(tensor.suggest_memory_format())};
+}
+
 OutSpec binary(const at::Tensor& self, const at::Tensor& other) { return binary(self, other, at::result_type(self, other)); }
 
 OutSpec binary(const at::Tensor& self, const at::Tensor& other, at::ScalarType dtype) {
-  if (self.sizes() == other.sizes()) return like(self.device().is_cpu() ? other : self, dtype);
+  if (same_layout(self, other)) return like(self.device().is_cpu() ? other : self, dtype);
   return broadcast({&self, &other}, dtype);
+}
+
+OutSpec outer(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2) {
+  const auto dtype = at::promote_types(self.scalar_type(), at::promote_types(vec1.scalar_type(), vec2.scalar_type()));
+  TORCH_CHECK(vec1.dim() == 1, "addr: Expected 1-D argument vec1, but got ", vec1.dim(), "-D");
+  TORCH_CHECK(vec2.dim() == 1, "addr: Expected 1-D argument vec2, but got ", vec2.dim(), "-D");
+  const auto matrix = self.expand({vec1.size(0), vec2.size(0)}), column = vec1.unsqueeze(1);
+  return broadcast({&matrix, &column, &vec2}, dtype);
 }
 
 OutSpec selected(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {

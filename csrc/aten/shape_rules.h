@@ -63,9 +63,14 @@ OutSpec like(const at::Tensor& tensor, at::ScalarType dtype);
 // Contiguous in another shape; dtype and device of `tensor` unless given.
 OutSpec shaped(const at::Tensor& tensor, at::IntArrayRef sizes);
 OutSpec shaped(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType dtype);
+// Images of another size: in `tensor`'s memory format, channels last or contiguous.
+OutSpec formatted(const at::Tensor& tensor, at::IntArrayRef sizes);
+OutSpec formatted(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType dtype);
 // Two operands broadcast and promoted as an elementwise operator does it.
 OutSpec binary(const at::Tensor& self, const at::Tensor& other);
 OutSpec binary(const at::Tensor& self, const at::Tensor& other, at::ScalarType dtype);
+// addr: a matrix, or what broadcasts to one, and the product of a column and a row.
+OutSpec outer(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2);
 // where(): the condition broadcasts too, but does not promote.
 OutSpec selected(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other);
 // `dims` (none: all) reduced, or kept with size 1.

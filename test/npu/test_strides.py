@@ -164,3 +164,59 @@ def test_writes_stay_within_tensors_of_any_order():
                 wrong[op.full_name] = f"sample {k}: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 break
     assert wrong == {}, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+
+
+def places(result):
+    """Sizes of the results, and strides where there is more than one element to step over."""
+    tensors = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor) and t.layout == torch.strided]
+    return [(tuple(t.shape), tuple(s for s, n in zip(t.stride(), t.shape) if n > 1) if t.numel() else ()) for t in tensors]
+
+
+def last_two_swapped(x):
+    return x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.dim() >= 2 else x
+
+
+# The CPU's and CUDA's list positions by columns, which would be one copy more; the result of a fallback lies as it came; a
+# transposed convolution of volumes keeps the input's memory format, as others do.
+LAID_OUT_OTHERWISE = {"argwhere", "nonzero", "linalg.lstsq", "linalg.lstsq.grad_oriented", "nn.functional.conv_transpose3d"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+@pytest.mark.parametrize("order", [lambda x: x, last_two_swapped, channels_last], ids=["plain", "last_two_swapped", "channels_last"])
+def test_results_lie_in_memory_as_torchs_do(order, dtype):
+    """As the meta device says, by which torch.compile reckons, or, where that differs from it, as on the CPU."""
+    def moved(value, device):
+        if not isinstance(value, torch.Tensor):
+            return torch.device(device) if value in ("cpu", torch.device("cpu")) else value
+        if device != "npu" or value.layout != torch.strided or any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape)):
+            return value.to(device)
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="npu").copy_(value)
+
+    def result(op, sample, device):
+        arranged = tree_map(lambda t: order(t) if isinstance(t, torch.Tensor) and t.layout == torch.strided else t, sample)
+        input, args, kwargs = tree_map(lambda value: moved(value, device), arranged)
+        return places(op(input, *args, **kwargs))
+
+    wrong, cases = {}, 0
+    for op in op_db:
+        if dtype not in op.supported_dtypes("cpu") or op.full_name in LAID_OUT_OTHERWISE:
+            continue
+        torch.manual_seed(3)
+        for k, given in enumerate(itertools.islice(op.sample_inputs("cpu", dtype), 7)):
+            sample = (given.input, given.args, given.kwargs)
+            try:
+                expected, got = result(op, sample, "cpu"), result(op, sample, "npu")
+            except Exception:
+                continue
+            cases += 1
+            if got == expected:
+                continue
+            try:
+                reckoned = result(op, sample, "meta")
+            except Exception:
+                reckoned = expected
+            if any(each not in known for each, known in zip(got, zip(expected, reckoned))) or len(got) != len(expected):
+                wrong[op.full_name] = f"sample {k}: {got}, not {expected}"
+                break
+    assert wrong == {}, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+    assert cases > 1000
