@@ -1,6 +1,7 @@
 #include "aten/shape_rules.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
@@ -421,7 +422,10 @@ at::Tensor upload(at::ArrayRef<at::Scalar> values, const at::Tensor& like) {
 }
 
 bool all_equal(at::ArrayRef<at::Scalar> values) {
-  return std::all_of(values.begin(), values.end(), [&](const at::Scalar& value) { return value.toDouble() == values[0].toDouble(); });
+  const double first = values[0].toDouble();  // there is one for each tensor of a list that is not empty
+  return std::all_of(values.begin(), values.end(), [&](const at::Scalar& value) {
+    return value.toDouble() == first && std::signbit(value.toDouble()) == std::signbit(first);
+  });
 }
 
 double finite_limit(const at::Tensor& self, int sign) {

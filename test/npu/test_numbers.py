@@ -138,3 +138,14 @@ def test_a_cpu_tensor_is_filled_with_a_number_of_the_npu():
     with pytest.raises(RuntimeError, match="0-dimensional"):
         torch.ones(3).fill_(torch.ones(1, device="npu"))
     assert torch.ones(3, device="npu").fill_(torch.tensor(2.5)).tolist() == [2.5] * 3
+
+
+def test_lists_of_numbers():
+    """A number for each tensor: all alike, some apart, and zeros of both signs."""
+    tensors = [torch.tensor([1.5, -2.0, -0.0, 0.0]), torch.tensor([[3.0]])]
+    for numbers in ([2.0, 2.0], [2.0, 3], [0.0, -0.0], [-0.0, 0.0], [float("nan"), 1.0]):
+        for name in ("add", "sub", "mul", "div"):
+            call = getattr(torch, f"_foreach_{name}")
+            for got, wanted in zip(call([t.npu() for t in tensors], numbers), call(tensors, numbers)):
+                torch.testing.assert_close(got.cpu(), wanted, rtol=0, atol=0, equal_nan=True)
+                assert torch.equal(got.cpu().signbit()[~wanted.isnan()], wanted.signbit()[~wanted.isnan()])
