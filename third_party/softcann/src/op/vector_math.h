@@ -18,13 +18,21 @@ using IntLanes [[gnu::vector_size(lane_count * sizeof(int32_t))]] = int32_t;
   lanes = Lanes{} + rest;
   std::memcpy(&lanes, from, static_cast<size_t>(count) * sizeof(float));
 }
+// One number of all lanes: halves are combined, in registers, until one lane is left.
+template <class Combine>
+[[gnu::always_inline]] inline float reduced(Lanes lanes, const Combine& combine) {
+  combine(lanes, __builtin_shufflevector(lanes, lanes, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  combine(lanes, __builtin_shufflevector(lanes, lanes, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  combine(lanes, __builtin_shufflevector(lanes, lanes, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  combine(lanes, __builtin_shufflevector(lanes, lanes, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+  return lanes[0];
+}
 [[gnu::always_inline]] inline float sum_of(const Lanes& lanes) {
-  float sums[lane_count];
-  store(lanes, sums);
-  for (int64_t half = lane_count / 2; half > 0; half /= 2) {
-    for (int64_t i = 0; i < half; ++i) sums[i] += sums[i + half];
-  }
-  return sums[0];
+  return reduced(lanes, [](Lanes& all, const Lanes& other) __attribute__((always_inline)) { all += other; });
+}
+// Of lanes that are NaN some are passed over.
+[[gnu::always_inline]] inline float largest_of(const Lanes& lanes) {
+  return reduced(lanes, [](Lanes& all, const Lanes& other) __attribute__((always_inline)) { all = other > all ? other : all; });
 }
 
 // x = e to the power of x, for x up to 88. The error is below 2 units in the last place; results below the smallest normal
