@@ -35,7 +35,7 @@ def compile_loops():
         function.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int]
         return function
 
-    names = ("npu_cycle", "cpu_cycle", "malloc_cycle", "malloc_touch_cycle")
+    names = ("npu_cycle", "cpu_cycle", "malloc_cycle", "malloc_touch_cycle", "stream_cycle")
     return {name: bind(name) for name in names}
 
 
@@ -70,12 +70,13 @@ def with_use(loops, rounds):
 
     npu()
     times = common.interleave(
-        [lambda: common.seconds(npu, 2) * 1e3, lambda: loops["malloc_touch_cycle"](size, 1, 2) / 1e6], rounds)
-    ratio = common.ratio(*times)
-    header = ["allocate + write + free", "npu ms", "malloc ms", "npu / malloc"]
-    common.print_table("64 MiB, every byte written (bar: 0.08)", header,
-                       [["64 MiB", common.median(times[0]), common.median(times[1]), ratio]])
-    return {"npu_ms": common.median(times[0]), "malloc_ms": common.median(times[1]), "ratio": ratio}
+        [lambda: common.seconds(npu, 2) * 1e3, lambda: loops["malloc_touch_cycle"](size, 1, 2) / 1e6,
+         lambda: loops["stream_cycle"](size, 1, 2) / 1e6], rounds)
+    ratio, floor = common.ratio(*times[:2]), common.ratio(times[2], times[1])
+    header = ["allocate + write + free", "npu ms", "malloc ms", "writing alone ms", "npu / malloc", "writing / malloc"]
+    medians = [common.median(t) for t in times]
+    common.print_table("64 MiB, every byte written by one thread (bar: 0.08)", header, [["64 MiB", *medians, ratio, floor]])
+    return {"npu_ms": medians[0], "malloc_ms": medians[1], "write_ms": medians[2], "ratio": ratio, "floor": floor}
 
 
 def empty(rounds):
