@@ -4,7 +4,9 @@
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/native/TensorAdvancedIndexingUtils.h>
 
+#include "aten/argument_checks.h"
 #include "aten/factory.h"
+#include "aten/kernel.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
 
@@ -12,15 +14,23 @@ namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnIndex);
 NPU_OPERATOR(aclnnIndexPutImpl);
+NPU_OPERATOR(aclnnInplaceMaskedFillScalar);
+NPU_OPERATOR(aclnnInplaceMaskedFillTensor);
 
 namespace {
 
 using Indices = c10::List<std::optional<at::Tensor>>;
 
+// Torch dispatches here by the number's device; a CPU tensor takes it as it takes one of its own.
+bool is_number_for_host(const at::Tensor& self, const at::Tensor& value) {
+  return self.is_cpu() && value.dim() == 0 && value.is_privateuseone();
+}
+
 // Masks become positions, all indices one shape and on self's device; a dimension without index is undefined.
 std::vector<at::Tensor> resolve_indices(const at::Tensor& self, const Indices& given) {
   TORCH_CHECK_INDEX(given.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(),
                     " (got ", given.size(), ")");
+  TORCH_CHECK(self.is_privateuseone(), "indices should be either on cpu or on the same device as the indexed tensor (", self.device(), ")");
   at::native::checkIndexTensorTypes(given, /*allow_int=*/true);
   auto indices = at::native::expandTensors(self, given);
   try {
@@ -108,6 +118,7 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
                     " (got ", given.size(), ")");
   TORCH_CHECK(self.scalar_type() == values.scalar_type(), "Index put requires the source and destination dtypes match, got ",
               self.scalar_type(), " for the destination and ", values.scalar_type(), " for the source.");
+  if (is_number_for_host(self, values)) return at::_index_put_impl_(self, given, values.cpu(), accumulate, unsafe);
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
     TORCH_WARN("index_put_ writes to an expanded tensor, whose elements share memory: clone() it first. PyTorch will make this an error.");
   }
@@ -124,6 +135,23 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
   // The operator's `unsafe` asks for a check of the indices; PyTorch's asks for none.
   op::run(aclnnIndexPutImpl, self, for_cann(indices, self), source.expand(sizes), accumulate, !unsafe);
   return self;
+}
+
+at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
+  (void)number_for(self, value, "masked_fill_");
+  if (is_number_for_host(self, value)) return self.masked_fill_(mask, value.item());
+  const auto& chosen = bool_mask(mask, "masked_fill_");
+  if (is_host_scalar(value)) {
+    op::run(aclnnInplaceMaskedFillScalar, self, chosen, fitting(host_scalar(value), self));
+  } else {
+    op::run(aclnnInplaceMaskedFillTensor, self, chosen, cast(value, self.scalar_type()));
+  }
+  return self;
+}
+
+at::Tensor& index_fill_(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {
+  (void)one_number(value, "index_fill_");
+  return self.index_fill_(dim, index, value.item());
 }
 
 }  // namespace torch_npu::native

@@ -196,9 +196,11 @@ def test_an_input_left_on_the_cpu(layer, shape):
 
 def test_indices_on_the_npu_for_a_cpu_tensor():
     x = torch.ones(4, 3)
-    for call in (lambda: x[torch.tensor([0, 1], device="npu")], lambda: x[x.npu() > 0], lambda: x.masked_select(x.npu() > 0)):
-        with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
+    for call in (lambda: x[torch.tensor([0, 1], device="npu")], lambda: x[x.npu() > 0], lambda: x.index_put_((x.npu() > 0,), x)):
+        with pytest.raises(RuntimeError, match=r"indices should be either on cpu or on the same device as the indexed tensor \(cpu\)"):
             call()
+    with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
+        x.masked_select(x.npu() > 0)
 
 
 def test_writing_into_a_number_of_the_cpu_is_refused():

@@ -140,6 +140,22 @@ def test_a_cpu_tensor_is_filled_with_a_number_of_the_npu():
     assert torch.ones(3, device="npu").fill_(torch.tensor(2.5)).tolist() == [2.5] * 3
 
 
+def test_a_cpu_tensor_takes_a_number_of_the_npu_at_chosen_places():
+    number, mask, place = torch.tensor(2.0, device="npu"), torch.tensor([True, False, True]), torch.tensor([1])
+    assert torch.zeros(3).masked_fill_(mask, number).tolist() == torch.zeros(3).masked_fill(mask, number).tolist() == [2, 0, 2]
+    assert torch.zeros(3, dtype=torch.int32).masked_fill_(mask, number).tolist() == [2, 0, 2]
+    assert torch.zeros(3).index_fill_(0, place, number).tolist() == [0, 2, 0]
+    assert torch.ones(3).index_put_((place,), number, accumulate=True).tolist() == [1, 3, 1]
+    x = torch.zeros(4)
+    x[place], x[torch.tensor([False, False, True, False])], x[3] = number, number, number
+    assert x.tolist() == [0, 2, 2, 2] and x.device.type == "cpu"
+    for call in (lambda: torch.zeros(3).masked_fill_(mask, number.view(1)), lambda: torch.zeros(3).index_fill_(0, place, number.view(1))):
+        with pytest.raises(RuntimeError, match="only supports a 0-dimensional value tensor"):
+            call()
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.zeros(3).index_put_((place,), number.view(1))
+
+
 def test_lists_of_numbers():
     """A number for each tensor: all alike, some apart, and zeros of both signs."""
     tensors = [torch.tensor([1.5, -2.0, -0.0, 0.0]), torch.tensor([[3.0]])]
