@@ -28,13 +28,13 @@ constexpr float nothing = -std::numeric_limits<float>::infinity();
 
 // A matrix of float32 whose rows are dense.
 template <class Number>
-struct Matrix {
+struct HeadMatrix {
   Number* data;
   int64_t stride;
   [[gnu::always_inline]] Number* operator[](int64_t row) const { return data + row * stride; }
 };
-using Rows = Matrix<const float>;
-using Results = Matrix<float>;
+using Rows = HeadMatrix<const float>;
+using Results = HeadMatrix<float>;
 
 // One head's share of the work.
 struct Head {
@@ -244,7 +244,7 @@ class HeadsOf {
   explicit HeadsOf(const at::Tensor& tensor)
       : data_(tensor.defined() ? tensor.data_ptr<float>() : nullptr), batch_(data_ ? tensor.stride(0) : 0),
         head_(data_ ? tensor.stride(1) : 0), row_(data_ ? tensor.stride(2) : 0) {}
-  Matrix<Number> of(int64_t batch, int64_t head) const { return {data_ ? data_ + batch * batch_ + head * head_ : nullptr, row_}; }
+  HeadMatrix<Number> of(int64_t batch, int64_t head) const { return {data_ ? data_ + batch * batch_ + head * head_ : nullptr, row_}; }
 
  private:
   Number* data_;
