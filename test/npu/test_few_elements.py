@@ -148,6 +148,20 @@ def test_matrix_times_vector(dtype):
         assert str(on_npu.value).split(",")[0][:20] == str(on_cpu.value).split(",")[0][:20] or "same dtype" in str(on_cpu.value)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64], ids=str)
+@pytest.mark.parametrize("bias", [(5,), (1, 5), (1,), (7, 1), (7, 5), ()], ids=str)
+def test_product_with_bias(dtype, bias):
+    """A row of the product's size is put into the result first; others are not. Whole numbers: sums are exact in any order."""
+    a, b = torch.randint(-4, 5, (7, 3)).to(dtype), torch.randint(-4, 5, (3, 5)).to(dtype)
+    c = torch.randint(-4, 5, bias).to(dtype)
+    for beta, alpha in ((1, 1), (1, 2), (2, 1), (0, 1)):
+        same(lambda *t: torch.addmm(*t, beta=beta, alpha=alpha), c, a, b)
+    same(lambda *t: torch.addmm(t[0], t[1][:, :0], t[2][:0]), c, a, b)
+    same(lambda *t: torch.addmm(*t, out=torch.zeros(5, 7, dtype=dtype, device=t[0].device).t()), c, a, b)
+    if dtype.is_floating_point:
+        same(lambda *t: torch.addmm(*t), torch.where(torch.arange(c.numel()).reshape(bias) % 2 == 0, NAN, INF).to(dtype), a, b)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64], ids=str)
 def test_numbers_are_rounded_as_by_torch(dtype):
     """A number that is added is rounded to the tensor's type first, one that multiplies is not; whatever the size."""

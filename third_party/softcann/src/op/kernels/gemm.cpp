@@ -13,6 +13,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include "op/kernels/common.h"
@@ -129,6 +130,20 @@ at::ScalarType compute_type(const at::Tensor& out, const at::Tensor& a, const at
   return common;
 }
 
+// Puts one row into all of out's, where they are few: ATen's iterator over the expanded row takes longer than a small product.
+bool repeat_row(at::Tensor& out, const at::Tensor& row) {
+  constexpr size_t few = 64 << 10;  // bytes
+  const int64_t rows = out.size(0);
+  const size_t bytes = row.nbytes();
+  if (row.scalar_type() != out.scalar_type() || row.numel() != out.size(1) || row.size(-1) != row.numel() || row.dim() > 2 || bytes == 0 ||
+      out.nbytes() > few || !row.is_contiguous() || !out.is_contiguous()) return false;
+  auto* to = static_cast<char*>(out.mutable_data_ptr());
+  const auto* from = static_cast<const char*>(row.const_data_ptr());
+  if (from < to + out.nbytes() && to < from + bytes) return false;
+  for (int64_t i = 0; i < rows; ++i, to += bytes) std::memcpy(to, from, bytes);
+  return true;
+}
+
 at::Tensor as(const at::Tensor& tensor, at::ScalarType type) {
   return tensor.scalar_type() == type ? tensor : tensor.to(type);
 }
@@ -176,7 +191,8 @@ void addmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, co
     }
     return;
   }
-  at::cpu::addmm_outf(as(self, type), as(a, type), as(b, type), beta, alpha, out);
+  const bool set_out = self.dim() != 0 && is_one(beta) && repeat_row(out, self);
+  at::cpu::addmm_outf(set_out ? out : as(self, type), as(a, type), as(b, type), beta, alpha, out);
 }
 
 void bmm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
