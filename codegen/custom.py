@@ -104,6 +104,8 @@ def _function(entry: registry.Entry, schema: str):
     item = {"func": schema}
     if "dropout" in schema or "Generator" in schema:  # torchgen wants such operators marked
         item["tags"] = "nondeterministic_seeded"
+    if "Device? device" in schema:  # and those that make a tensor out of none
+        item["dispatch"] = {"CompositeExplicitAutograd": re.split(r"\W", schema, maxsplit=1)[0]}
     try:
         return NativeFunction.from_yaml(item, TorchLocation(entry.where.path, entry.where.line), {"nondeterministic_seeded"})[0]
     except Exception as error:  # torchgen asserts

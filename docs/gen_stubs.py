@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 STUB = ROOT / "torch_npu" / "__init__.pyi"
 BEGIN, END = "# custom operators: written by docs/gen_stubs.py", "# end of the custom operators"
 TYPES = {"Tensor": "Tensor", "int": "int", "SymInt": "int", "float": "float", "bool": "bool", "str": "str",
-         "Scalar": "Union[int, float, bool]", "ScalarType": "dtype", "Generator": "Generator"}
+         "Scalar": "Union[int, float, bool]", "ScalarType": "dtype", "Generator": "Generator",
+         "Layout": "layout", "Device": "Union[device, str, int]"}
 SCHEMA = re.compile(r"(\w+)(?:\.\w+)?\((.*)\) -> (.*)")
 ARGUMENT = re.compile(r"(\w+)(?:\([^)]*\))?(\[\d*\])?(\?)? (\w+)(?:=(.*))?")
 
@@ -39,6 +40,8 @@ def parameter(text):
 
 
 def result(text):
+    if text == "()":
+        return "None"
     parts = [part.strip() for part in text[1:-1].split(",")] if text.startswith("(") else [text]
     types = []
     for part in parts:

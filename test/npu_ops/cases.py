@@ -47,6 +47,9 @@ _ENDS = dict(actual_seq_qlen=[2, 7], actual_seq_kvlen=[3, 7])
 _MEANS = (0.0, 0.1, 0.0, 0.1, 0.5, 1.0, 0.5, 1.0)
 
 
+_EXPERTS = torch.tensor([[1, 0], [2, 1], [0, 3], [1, 2]], dtype=torch.int32)
+
+
 def _int8(*shape):
     return torch.randint(-20, 20, shape, dtype=torch.int8)
 
@@ -213,4 +216,67 @@ CASES = {
     "npu_roi_align": [lambda d: _call(randn(2, 3, 8, 8, dtype=d), torch.tensor([[0, 1.0, 1, 6, 5], [1, 0, 0, 7, 7]]), 0.5, 2, 3, 2, 0)],
     "npu_dropout_backward": [lambda d: _call(randn(10, 13, dtype=d), torch.randint(0, 256, (32,), dtype=torch.uint8), 0.3)],
     "npu_dropout_do_mask": [lambda d: _call(randn(10, 13, dtype=d), torch.randint(0, 256, (32,), dtype=torch.uint8), 0.3)],
+    "npu_add_rms_norm_quant": [
+        lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d), torch.rand(8).to(d) / 20, torch.randint(-9, 9, (8,), dtype=torch.int32)),
+        lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d), torch.rand(8).to(d) * 20, None, None,
+                        torch.rand(8).to(d) * 30, div_mode=False)],
+    "npu_mrope": [
+        lambda d: _call(torch.tensor([4, 0, 9, 9, 1]), randn(5, 24, dtype=d), randn(5, 8, dtype=d), randn(10, 6, dtype=d), 8),
+        lambda d: _call(torch.randint(0, 10, (3, 5)), randn(5, 24, dtype=d), randn(5, 8, dtype=d), randn(10, 8, dtype=d), 8,
+                        mrope_section=[1, 1, 2]),
+        lambda d: _call(torch.tensor([4, 0, 9]), randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(10, 8, dtype=d), 8, rotary_mode="interleave")],
+    "scatter_update": [lambda d: _call(randn(3, 2, 6, 4, dtype=d), torch.tensor([4, 0, 2]), randn(3, 2, 2, 4, dtype=d), -2)],
+    "scatter_update_": [lambda d: _call(randn(3, 6, 4, dtype=d), torch.tensor([4, 0, 2], dtype=torch.int32), randn(3, 1, 4, dtype=d), 1)],
+    "npu_scatter_list_": [
+        lambda d: _call([randn(2, 6, 4, dtype=d), randn(2, 5, 4, dtype=d)], torch.tensor([3, 0]), randn(2, 2, 2, 4, dtype=d), torch.tensor([1, 1], dtype=torch.uint8)),
+        lambda d: _call([randn(2, 6, 4, dtype=d), randn(2, 5, 4, dtype=d)], torch.tensor([[3, 1], [0, 2]]), randn(2, 2, 2, 4, dtype=d),
+                        torch.tensor([1, 0], dtype=torch.uint8))],
+    "npu_scatter_pa_kv_cache": [
+        lambda d: _call(randn(3, 2, 16, dtype=d), randn(3, 2, 16, dtype=d), randn(4, 2, 5, 16, dtype=d), randn(4, 2, 5, 16, dtype=d),
+                        torch.tensor([7, -1, 12], dtype=torch.int32)),
+        lambda d: _call(randn(3, 2, 8, dtype=d), randn(3, 2, 6, dtype=d), randn(4, 5, 2, 8, dtype=d), randn(4, 5, 2, 6, dtype=d),
+                        torch.tensor([7, 0, 12], dtype=torch.int32), cache_mode="Norm")],
+    "npu_moe_gating_top_k_softmax_v2": [
+        lambda d: _call(randn(6, 8, dtype=d), 3, output_softmax=True),
+        lambda d: _call(randn(6, 8, dtype=d), 2, torch.tensor([False, True, False, False, True, False]), 1, True)],
+    "npu_moe_init_routing_v2": [
+        lambda d: _call(randn(4, 5, dtype=d), _EXPERTS, expert_num=4, expert_tokens_num_flag=True),
+        lambda d: _call(randn(4, 5, dtype=d), _EXPERTS, scale=torch.rand(4), expert_num=4, active_num=5, expert_tokens_num_flag=True,
+                        expert_tokens_num_type=1, row_idx_type=1),
+        lambda d: _call(randn(4, 5, dtype=d), _EXPERTS, expert_num=4, expert_tokens_num_flag=True, expert_tokens_num_type=2,
+                        active_expert_range=[1, 3]),
+        lambda d: _call(randn(4, 5, dtype=d), _EXPERTS, scale=torch.rand(2, 5), expert_num=4, active_expert_range=[1, 3], row_idx_type=1,
+                        quant_mode=1, expert_tokens_num_flag=True),
+        lambda d: _call(randn(4, 5, dtype=d), _EXPERTS, expert_num=4, quant_mode=1)],
+    "npu_moe_re_routing": [
+        lambda d: _call(randn(9, 5, dtype=d), torch.tensor([[2, 0, 1], [1, 3, 2]]), per_token_scales=torch.rand(9)),
+        lambda d: _call(randn(9, 5, dtype=d), torch.tensor([[2, 0], [0, 1], [3, 1]], dtype=torch.int32))],
+    "npu_grouped_matmul_add": [
+        lambda d: _call(randn(3, 4, 6), randn(7, 4, dtype=d), randn(7, 6, dtype=d), torch.tensor([2, 2, 6])),
+        lambda d: _call(randn(12, 6), randn(7, 4, dtype=d), randn(7, 6, dtype=d), torch.tensor([2, 0, 5]), group_list_type=1)],
+    "npu_grouped_matmul_add_": [lambda d: _call(randn(3, 4, 6), randn(7, 4, dtype=d), randn(7, 6, dtype=d), torch.tensor([2, 2, 6]))],
+    "npu_dynamic_quant_asymmetric": [
+        lambda d: _call(randn(4, 6, dtype=d)), lambda d: _call(randn(4, 6, dtype=d), smooth_scales=torch.rand(6).to(d))],
+    "npu_swiglu_quant": [
+        lambda d: _call(randn(5, 8, dtype=d), quant_mode=1),
+        lambda d: _call(randn(5, 8, dtype=d), smooth_scales=torch.rand(2, 4), group_index=torch.tensor([2, 4]), activate_left=True, quant_mode=1),
+        lambda d: _call(randn(5, 8, dtype=d), smooth_scales=torch.rand(2, 4), group_index=torch.tensor([1, 4]), group_list_type=1, quant_mode=1)],
+    "npu_dequant_swiglu_quant": [
+        lambda d: _call(torch.randint(-999, 999, (5, 8), dtype=torch.int32), weight_scale=torch.rand(8) / 99, activation_scale=torch.rand(5),
+                        quant_scale=torch.rand(4), bias=torch.randint(-99, 99, (8,), dtype=torch.int32), activate_left=True, quant_mode=1),
+        lambda d: _call(torch.randint(-999, 999, (5, 8), dtype=torch.int32), weight_scale=torch.rand(2, 8) / 99, activation_scale=torch.rand(5),
+                        quant_scale=torch.rand(2, 4), bias=randn(2, 8), group_index=torch.tensor([3, 1]), quant_mode=1)],
+    "npu_batch_nms": [
+        lambda d: _call(_boxes(16, d).view(2, 8, 1, 4), torch.rand(2, 8, 3).to(d), 0.3, 0.2, 3, 5),
+        lambda d: _call(_boxes(36, d).view(2, 6, 3, 4), torch.rand(2, 6, 3).to(d), 0.1, 0.1, 4, 20)],
+    "npu_lstm": [
+        lambda d: _call(randn(3, 2, 5, dtype=d), randn(9, 16, dtype=d), randn(16, dtype=d), torch.zeros(0, dtype=torch.int32),
+                        randn(1, 2, 4, dtype=d), randn(1, 2, 4, dtype=d), True, 1, 0.0, False, False, False, False, False),
+        lambda d: _call(randn(2, 3, 5, dtype=d), randn(9, 16, dtype=d), randn(16, dtype=d), torch.tensor([3, 1], dtype=torch.int32),
+                        randn(1, 2, 4, dtype=d), randn(1, 2, 4, dtype=d), False, 1, 0.0, True, False, True, True, True)],
+    "npu_gru": [
+        lambda d: _call(randn(3, 2, 5, dtype=d), randn(1, 2, 4, dtype=d), randn(5, 12, dtype=d), randn(4, 12, dtype=d), randn(12, dtype=d),
+                        randn(12, dtype=d), torch.tensor([3, 2], dtype=torch.int32), True, 1, 0.0, False, False, False),
+        lambda d: _call(randn(2, 3, 5, dtype=d), randn(1, 2, 4, dtype=d), randn(5, 12, dtype=d), randn(4, 12, dtype=d), randn(12, dtype=d),
+                        randn(12, dtype=d), torch.tensor([3, 3], dtype=torch.int32), False, 1, 0.0, True, False, True)],
 }

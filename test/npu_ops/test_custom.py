@@ -17,7 +17,9 @@ TOLERANCE = {torch.float32: (1e-4, 1e-5), torch.float16: (2e-3, 2e-3), torch.bfl
 # Composed of torch's own operators, which round after each: the NPU may do otherwise than the CPU between them.
 COARSE = 4
 RULED = sorted(name for name in CASES if name in torch_npu._C._custom_ops_with_gradient())
-SEEDED = {"_npu_dropout", "npu_dropout_with_add_softmax"}
+SEEDED = {"_npu_dropout", "npu_dropout_with_add_softmax", "npu_dropout_gen_mask", "npu_sim_exponential_"}
+QUANTIZING = {"npu_dynamic_quant", "npu_quantize", "npu_quant_matmul", "npu_dynamic_quant_asymmetric", "npu_swiglu_quant",
+              "npu_dequant_swiglu_quant", "npu_add_rms_norm_quant", "npu_moe_init_routing_v2"}
 
 
 def arguments(name, index, dtype):
@@ -63,7 +65,7 @@ def test_equals_reference(name, index, dtype):
     assert len(expected) == len(found)
     for ours, reference in zip(found, expected):
         assert ours.device.type == "npu" and ours.dtype == reference.dtype and ours.shape == reference.shape
-        if ours.dtype in (torch.int8, torch.uint8) and name in ("npu_dynamic_quant", "npu_quantize", "npu_quant_matmul"):
+        if ours.dtype in (torch.int8, torch.uint8) and name in QUANTIZING:
             # A value on the edge between two integers may fall to either side.
             assert (ours.cpu().int() - reference.int()).abs().max() <= 1
             continue
@@ -166,6 +168,49 @@ def test_dropout():
     torch.testing.assert_close(torch_npu.npu_dropout_do_mask(x.detach(), mask, 0.25)[0], out.detach())
 
 
+@pytest.mark.parametrize("device", ["npu", "npu:1", "cpu", None])
+def test_dropout_gen_mask(device):
+    def make(*size, p=0.25):
+        torch.manual_seed(5)
+        return torch_npu.npu_dropout_gen_mask(size, p, dtype=torch.float16, device=device)
+
+    mask = make(100, 1000)
+    assert mask.device.type == (device or "npu")[:3] and mask.device.index == {"cpu": None, "npu:1": 1}.get(device, 0)
+    assert mask.dtype == torch.uint8 and mask.shape == (12512,)
+    assert torch.equal(mask, make(100, 1000))
+    x = torch.ones(100, 1000, device=mask.device)
+    out = torch_npu.npu_dropout_do_mask(x, mask, 0.25)[0]
+    assert out.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert abs((out == 0).float().mean().item() - 0.25) < 0.01
+    assert make(0, 5).shape == (0,) and make().shape == (16,)
+    assert make(128, p=0.0).cpu().unique().tolist() == [255] and make(128, p=1.0).cpu().unique().tolist() == [0]
+    with pytest.raises(RuntimeError, match="probability"):
+        make(4, p=1.5)
+
+
+def test_dropout_gen_mask_without_data():
+    from torch._subclasses import FakeTensorMode
+    assert torch_npu.npu_dropout_gen_mask([3, 50], 0.5, device="meta").shape == (32,)
+    with FakeTensorMode():
+        mask = torch_npu.npu_dropout_gen_mask([3, 50], 0.5, device="npu")
+        assert mask.device.type == "npu" and mask.shape == (32,)
+    with pytest.raises(RuntimeError, match="pinned"):
+        torch_npu.npu_dropout_gen_mask([3, 50], 0.5, device="npu", pin_memory=True)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_sim_exponential(device):
+    x = torch.empty(200, 500, device=device)
+    torch.manual_seed(3)
+    assert torch_npu.npu_sim_exponential_(x, 2.0) is x
+    first = x.clone()
+    assert abs(x.mean().item() - 0.5) < 0.01 and x.min().item() >= 0
+    torch.manual_seed(3)
+    assert torch.equal(torch_npu.npu_sim_exponential_(x, 2.0), first)
+    with pytest.raises(RuntimeError, match="lambda"):
+        torch_npu.npu_sim_exponential_(x, -1.0)
+
+
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_dropout_with_add_softmax(device):
     x, y = (torch.randn(40, 30, dtype=torch.float64, requires_grad=True) for _ in range(2))
@@ -255,6 +300,83 @@ def test_nms_rotated_keeps_the_best():
     assert torch_npu.npu_nms_rotated(boxes, torch.tensor([0.5, 0.9, 0.8, 0.1]).npu(), 0.5, 0.2, 1)[0].tolist() == [1]
 
 
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_batch_nms_goes_class_by_class(device):
+    boxes = torch.tensor([[0.0, 0, 4, 4], [0, 0, 4, 3.9], [10, 10, 14, 14], [20, 20, 24, 24]])
+    scores = torch.tensor([[0.9, 0.2], [0.8, 0.7], [0.6, 0.65], [0.1, 0.05]])
+    found = torch_npu.npu_batch_nms(boxes.view(1, 4, 1, 4).to(device), scores.unsqueeze(0).to(device), 0.15, 0.5, 2, 5)
+    # Of class 0 boxes 0 and 2 stay, of class 1 boxes 1 and 2: the first two overlap.
+    torch.testing.assert_close(found[1].cpu(), torch.tensor([[0.9, 0.7, 0.65, 0.6, 0.0]]))
+    assert found[2].tolist() == [[0, 1, 1, 0, 0]] and found[3].tolist() == [4]
+    torch.testing.assert_close(found[0].cpu(), torch.stack([boxes[0], boxes[1], boxes[2], boxes[2], torch.zeros(4)]).unsqueeze(0))
+    assert found[3].dtype == torch.int32
+    few = torch_npu.npu_batch_nms(boxes.view(1, 4, 1, 4).to(device), scores.unsqueeze(0).to(device), 0.15, 0.5, 1, 2)
+    assert few[2].tolist() == [[0, 1]] and few[3].tolist() == [2]
+    with pytest.raises(NotImplementedError, match="transpose_box"):
+        torch_npu.npu_batch_nms(boxes.view(1, 4, 1, 4).to(device), scores.unsqueeze(0).to(device), 0.1, 0.5, 1, 2, transpose_box=True)
+
+
+def gates(weight, bias, order):
+    """torch's rows of gates as columns in another order."""
+    parts = weight.chunk(len(order), 0), bias.chunk(len(order), 0)
+    return tuple(torch.cat([part[i] for i in order], 0) for part in parts)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_lstm_is_torchs(device):
+    torch.manual_seed(2)
+    layer = torch.nn.LSTM(5, 4)
+    x, h, c = torch.randn(3, 2, 5, requires_grad=True), torch.randn(1, 2, 4), torch.randn(1, 2, 4)
+    order = (0, 2, 1, 3)  # torch: i, f, j, o
+    (w_ih, b_ih), (w_hh, b_hh) = gates(layer.weight_ih_l0, layer.bias_ih_l0, order), gates(layer.weight_hh_l0, layer.bias_hh_l0, order)
+    weight, bias = torch.cat([w_ih, w_hh], 1).t(), b_ih + b_hh
+    own = x.detach().to(device).requires_grad_()
+    out = torch_npu.npu_lstm(own, weight.detach().to(device), bias.detach().to(device), torch.empty(0).to(device), h.to(device),
+                             c.to(device), True, 1, 0.0, False, False, False, False, False)
+    y, (last_h, last_c) = layer(x, (h, c))
+    torch.testing.assert_close(out[0].cpu(), y)
+    torch.testing.assert_close(out[1][-1:].cpu(), last_h)
+    torch.testing.assert_close(out[2][-1:].cpu(), last_c)
+    y.square().sum().backward()
+    out[0].square().sum().backward()
+    torch.testing.assert_close(own.grad.cpu(), x.grad)
+    with pytest.raises(NotImplementedError, match="bidirectional"):
+        torch_npu.npu_lstm(own, own, own, own, own, own, True, 1, 0.0, False, True, False, False, False)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_gru_is_torchs(device):
+    torch.manual_seed(2)
+    layer = torch.nn.GRU(5, 4)
+    x, h = torch.randn(3, 2, 5, requires_grad=True), torch.randn(1, 2, 4)
+    lengths = torch.tensor([3, 2])
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths)
+    y, last = layer(packed, h)
+    y = torch.nn.utils.rnn.pad_packed_sequence(y)[0]
+    own = x.detach().to(device).requires_grad_()
+    parts = [t.detach().t().contiguous().to(device) if t.dim() == 2 else t.detach().to(device) for t in
+             (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)]
+    out = torch_npu.npu_gru(own, h.to(device), *parts, lengths.int().to(device), True, 1, 0.0, False, False, False)
+    torch.testing.assert_close(out[0].cpu(), y)
+    torch.testing.assert_close(out[1][-1:].cpu(), last)
+    y.square().sum().backward()
+    out[0].square().sum().backward()
+    torch.testing.assert_close(own.grad.cpu(), x.grad)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_gradient_of_the_added_layer_norm_takes_that_of_the_sum(device):
+    torch.manual_seed(6)
+    values = [torch.randn(3, 8), torch.randn(3, 8), torch.randn(8), torch.randn(8)]
+    own, plain = ([t.clone().to(place).requires_grad_() for t in values] for place in (device, "cpu"))
+    out, _, _, total = torch_npu.npu_add_layer_norm(*own, additional_output=True)
+    (out.square().sum() + (3 * total).sin().sum()).backward()
+    total = plain[0] + plain[1]
+    (torch.nn.functional.layer_norm(total, [8], *plain[2:]).square().sum() + (3 * total).sin().sum()).backward()
+    for ours, theirs in zip(own, plain):
+        torch.testing.assert_close(ours.grad.cpu(), theirs.grad, rtol=1e-4, atol=1e-4)
+
+
 def test_input_is_self():
     x = torch.randn(2, 8).npu()
     assert torch.equal(torch_npu.npu_swiglu(input=x), torch_npu.npu_swiglu(x))
@@ -279,6 +401,14 @@ def test_refusals():
             torch_npu.npu_fusion_attention(t, t, t, 2, "BNSD", padding_mask=t)
         with pytest.raises(ValueError, match="rotary_mode"):
             torch_npu.npu_rotary_mul(t, t, t, "thirds")
+        with pytest.raises(NotImplementedError, match="quant_mode"):
+            torch_npu.npu_swiglu_quant(t)
+        with pytest.raises(NotImplementedError, match="drop_pad_mode"):
+            torch_npu.npu_moe_init_routing_v2(t[0, 0], t[0, 0].int(), expert_num=4, drop_pad_mode=1)
+        with pytest.raises(NotImplementedError, match="transpose_weight"):
+            torch_npu.npu_grouped_matmul_add(t[0], t[0, 0], t[0, 0], t[0, 0].long(), transpose_weight=True)
+        with pytest.raises(NotImplementedError, match="cache_mode"):
+            torch_npu.npu_mrope(t[0, 0].long(), t[0, 0], t[0, 0], t[0, 0], 8, cache_mode="interleave")
         with pytest.raises(NotImplementedError, match="pertoken"):
             torch_npu.npu_dynamic_quant(t, quant_mode="perchannel")
 

@@ -4,10 +4,11 @@ They are the operators' documentation, their kernels for CPU tensors, their shap
 kernels are tested against. Arithmetic of float16 and bfloat16 is done in float32.
 """
 
-from torch_npu._reference import activation, attention, boxes, formats, loss, matrix, moe, norm, optimizer, quant, rotary, \
-    rotated_boxes, shape
+from torch_npu._reference import activation, attention, boxes, formats, loss, matrix, moe, norm, optimizer, quant, \
+    recurrent, rotary, rotated_boxes, shape
 
-_FAMILIES = (norm, activation, rotary, attention, shape, matrix, formats, loss, moe, quant, boxes, rotated_boxes, optimizer)
+_FAMILIES = (norm, activation, rotary, attention, shape, matrix, formats, loss, moe, quant, boxes, rotated_boxes, optimizer,
+             recurrent)
 
 
 def find(name):

@@ -4,8 +4,10 @@ import math
 
 import torch
 
+from torch_npu._reference._common import unsupported
+
 __all__ = ["npu_iou", "npu_ptiou", "npu_giou", "npu_diou", "npu_ciou", "npu_bounding_box_encode", "npu_bounding_box_decode",
-           "npu_nms_with_mask", "npu_nms_v4", "npu_roi_align"]
+           "npu_nms_with_mask", "npu_nms_v4", "npu_batch_nms", "npu_roi_align"]
 
 
 def _sides(boxes):
@@ -162,6 +164,48 @@ def npu_nms_v4(self, scores, max_output_size, iou_threshold, scores_threshold, p
         chosen += [0] * (int(max_output_size) - count)
     return (torch.tensor(chosen, dtype=torch.int32, device=self.device),
             torch.tensor(count, dtype=torch.int32, device=self.device))
+
+
+def _best_of_class(boxes, values, score_threshold, iou_threshold, count):
+    """Indices of the boxes that one class keeps, best first."""
+    order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > score_threshold]
+    kept = _suppress(boxes[order], iou_threshold)
+    return [i for i, stays in zip(order, kept) if stays][:count]
+
+
+def npu_batch_nms(self, scores, score_threshold, iou_threshold, max_size_per_class, max_total_size,
+                  change_coordinate_frame=False, transpose_box=False):
+    """Greedy choice among the boxes of each image, class by class: ``self`` [images, boxes, 1 or classes, 4], ``scores``
+    [images, boxes, classes].
+
+    Of each class at most ``max_size_per_class`` boxes stay, with scores above ``score_threshold``, none of which overlaps a
+    better one by more than ``iou_threshold``; of all classes the ``max_total_size`` best. Returns (boxes [images,
+    max_total_size, 4], scores and classes [images, max_total_size], all in self's dtype and zero behind the last; their
+    numbers [images], int32). Raises NotImplementedError for ``change_coordinate_frame`` and ``transpose_box``.
+    """
+    unsupported("npu_batch_nms", change_coordinate_frame=change_coordinate_frame or None, transpose_box=transpose_box or None)
+    if self.dim() != 4 or scores.dim() != 3 or self.shape[2] not in (1, scores.shape[2]):
+        raise ValueError(f"npu_batch_nms: boxes [images, boxes, 1 or classes, 4] and scores [images, boxes, classes], "
+                         f"but got {tuple(self.shape)} and {tuple(scores.shape)}")
+    images, classes = self.shape[0], scores.shape[2]
+    shape = (images, max_total_size)
+    if self.device.type == "meta":
+        return (self.new_empty(*shape, 4), self.new_empty(shape), self.new_empty(shape), self.new_empty(images, dtype=torch.int32))
+    boxes, values = self.float().cpu().expand(-1, -1, classes, -1), scores.float().cpu()
+    found, labels, counts = torch.zeros(*shape, 6), torch.arange(classes), []
+    for image in range(images):
+        chosen = []
+        for label in labels.tolist():
+            own, value = boxes[image, :, label], values[image, :, label]
+            kept = _best_of_class(own, value, score_threshold, iou_threshold, max_size_per_class)
+            chosen += [(*own[i].tolist(), value[i].item(), label) for i in kept]
+        chosen = sorted(chosen, key=lambda row: -row[4])[:max_total_size]
+        counts.append(len(chosen))
+        if chosen:
+            found[image, :len(chosen)] = torch.tensor(chosen)
+    found = found.to(device=self.device, dtype=self.dtype)
+    return (found[..., :4].contiguous(), found[..., 4].contiguous(), found[..., 5].contiguous(),
+            torch.tensor(counts, dtype=torch.int32, device=self.device))
 
 
 def _bilinear(image, y, x):

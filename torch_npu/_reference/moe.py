@@ -12,7 +12,8 @@ from torch_npu._reference._gradient import gradients
 
 __all__ = ["npu_moe_gating_top_k_softmax", "npu_moe_gating_top_k", "npu_moe_init_routing", "npu_moe_compute_expert_tokens",
            "npu_moe_finalize_routing", "npu_moe_token_permute", "npu_moe_token_permute_grad", "npu_moe_token_unpermute",
-           "npu_moe_token_unpermute_grad", "npu_grouped_matmul"]
+           "npu_moe_token_unpermute_grad", "npu_grouped_matmul", "npu_moe_gating_top_k_softmax_v2", "npu_moe_init_routing_v2",
+           "npu_moe_re_routing", "npu_grouped_matmul_add", "npu_grouped_matmul_add_"]
 
 
 def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
@@ -27,6 +28,22 @@ def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
     rows = weights.numel() // k
     copies = torch.arange(rows * k, dtype=torch.int32, device=x.device).view(k, rows).t().reshape(weights.shape)
     return weights.to(x.dtype), experts.int(), copies.contiguous()
+
+
+def npu_moe_gating_top_k_softmax_v2(x, k=1, finished=None, renorm=0, output_softmax=False):
+    """The ``k`` largest of softmax(x) for each token, or with ``renorm`` 1 the softmax of the k largest of x.
+
+    ``x``: [..., experts]; ``finished``: bool [...], tokens that go nowhere: their expert is the number of experts. Returns
+    (weights in x's dtype, experts as int32, both [..., k]; softmax(x) as float32 with ``output_softmax`` and without
+    ``renorm``, else empty).
+    """
+    softmax = torch.softmax(wide(x), -1)
+    weights, experts = (wide(x) if renorm else softmax).topk(k, -1)
+    weights = torch.softmax(weights, -1) if renorm else weights
+    if finished is not None:
+        experts = experts.masked_fill(finished.bool().unsqueeze(-1), x.shape[-1])
+    asked = output_softmax and not renorm
+    return weights.to(x.dtype), experts.int(), softmax.float() if asked else x.new_empty(0, dtype=torch.float32)
 
 
 def npu_moe_gating_top_k(x, k, *, bias=None, input_ids=None, tid2eid=None, k_group=1, group_count=1, group_select_mode=0,
@@ -68,6 +85,86 @@ def npu_moe_init_routing(x, row_idx, expert_idx, active_num):
     places = torch.empty_like(copies).index_copy(0, copies, torch.arange(copies.numel(), device=x.device))
     count = min(active_num, x.shape[0]) * expert_idx.shape[1]
     return x[copies[:count] % x.shape[0]], places.int(), experts
+
+
+def _numbers_of_tokens(wanted, first, end, expert_num, kind):
+    """How many copies the experts get: up to each (``kind`` 0), each (1), or pairs of an expert and its number (2)."""
+    experts = torch.arange(first, end, device=wanted.device)
+    counts = (wanted.unsqueeze(1) == experts).sum(0)
+    if kind != 2:
+        return counts.cumsum(0) if kind == 0 else counts
+    used = (counts == 0).long().argsort(stable=True)
+    pairs = torch.stack([experts, counts], 1)[used] * (counts[used] > 0).unsqueeze(1)
+    return F.pad(pairs, (0, 0, 0, expert_num - pairs.shape[0]))
+
+
+def npu_moe_init_routing_v2(x, expert_idx, *, scale=None, offset=None, active_num=-1, expert_capacity=-1, expert_num=-1,
+                            drop_pad_mode=0, expert_tokens_num_type=0, expert_tokens_num_flag=False, quant_mode=-1,
+                            active_expert_range=[], row_idx_type=0, x_dtype=None):
+    """Copies tokens into the order of their experts, of those in ``active_expert_range`` [first, end), all by default.
+
+    ``x``: [tokens, size]; ``expert_idx``: int32 [tokens, k]; ``active_num``: how many rows to return, tokens * k by default.
+    Returns (rows by expert, zero behind the last; int32 [tokens * k]: the place of each copy with ``row_idx_type`` 0, the copy
+    at each place with 1, -1 where there is none; with ``expert_tokens_num_flag`` int64 numbers of copies: up to each expert
+    (``expert_tokens_num_type`` 0), for each (1), or pairs [expert_num, 2] of the experts that get some and the numbers (2);
+    float32 scales of the rows). ``quant_mode`` 1: rows become int8 as by :func:`npu_dynamic_quant`, smoothed by ``scale``, a
+    row or one for each expert; -1: ``scale`` [tokens] goes with the rows. Raises NotImplementedError for drop_pad_mode,
+    offset, x_dtype and other quantizations.
+    """
+    name = "npu_moe_init_routing_v2"
+    unsupported(name, offset=offset, drop_pad_mode=drop_pad_mode or None, x_dtype=x_dtype,
+                quant_mode=None if quant_mode in (-1, 1) else quant_mode)
+    if expert_num <= 0:
+        raise ValueError(f"{name}: expert_num is {expert_num}")
+    first, end = active_expert_range or (0, expert_num)
+    wanted = expert_idx.reshape(-1).long()
+    here = (wanted >= first) & (wanted < end)
+    order = torch.where(here, wanted, torch.iinfo(torch.int64).max).argsort(stable=True)
+    numbers = torch.arange(wanted.numel(), device=x.device)
+    used = numbers < here.sum()
+    if row_idx_type == 1:
+        places = torch.where(used, order, -1)
+    else:
+        places = torch.empty_like(order).index_copy(0, order, torch.where(used, numbers, -1))
+    count = min(active_num, wanted.numel()) if active_num > 0 else wanted.numel()
+    order, used = order[:count], used[:count].unsqueeze(1)
+    tokens = order // expert_idx.shape[-1]
+    rows, scales = x[tokens], torch.zeros(count, dtype=torch.float32, device=x.device)
+    if quant_mode == 1:
+        rows = wide(rows)
+        if scale is not None:
+            rows = rows * (wide(scale) if scale.shape[0] == 1 else wide(scale)[(wanted[order] - first).clamp(0, end - first - 1)])
+        top = rows.abs().amax(-1, keepdim=True) / 127
+        rows = torch.where(top > 0, rows / top, 0.0).round().to(torch.int8)
+        scales = (top * used).squeeze(1).float()
+    elif scale is not None:
+        scales = (wide(scale).reshape(-1)[tokens] * used.squeeze(1)).float()
+    counts = _numbers_of_tokens(wanted, first, end, expert_num, expert_tokens_num_type)
+    return (torch.where(used, rows, 0).to(rows.dtype), places.int(), counts if expert_tokens_num_flag else torch.zeros_like(counts),
+            scales)
+
+
+def npu_moe_re_routing(tokens, expert_token_num_per_rank, *, per_token_scales=None, expert_token_num_type=1, idx_type=0,
+                       tokens_dtype=None):
+    """Brings tokens that came from several ranks, sorted by expert in each rank's part, into the order of the experts.
+
+    ``tokens``: [tokens, size]; ``expert_token_num_per_rank``: [ranks, experts]. Returns (tokens by expert, zero behind the
+    last; ``per_token_scales`` [tokens] likewise, without content when not given; int32 [tokens], which token each is; how
+    many each expert gets). Raises NotImplementedError for other ``expert_token_num_type``, ``idx_type`` and tokens_dtype.
+    """
+    unsupported("npu_moe_re_routing", expert_token_num_type=None if expert_token_num_type == 1 else expert_token_num_type,
+                idx_type=idx_type or None, tokens_dtype=tokens_dtype)
+    ranks, experts = expert_token_num_per_rank.shape
+    ends = expert_token_num_per_rank.reshape(-1).long().cumsum(0)
+    numbers = torch.arange(tokens.shape[0], device=tokens.device)
+    part = torch.searchsorted(ends, numbers, right=True)
+    order = torch.where(part < ranks * experts, part % experts, experts).argsort(stable=True)
+    used = numbers < ends[-1]
+    scales = torch.zeros(tokens.shape[0], dtype=torch.float32, device=tokens.device)
+    if per_token_scales is not None:
+        scales = torch.where(used, per_token_scales[order], 0.0).float()
+    return (torch.where(used.unsqueeze(1), tokens[order], 0).to(tokens.dtype), scales, torch.where(used, order, 0).int(),
+            expert_token_num_per_rank.sum(0).to(expert_token_num_per_rank.dtype))
 
 
 def npu_moe_compute_expert_tokens(sorted_expert_for_source_row, num_expert):
@@ -207,6 +304,33 @@ def npu_grouped_matmul(x, weight, *, bias=None, scale=None, offset=None, antiqua
     for i, (a, b) in enumerate(zip(starts, ends)):
         out[a:b] = product(x[0][a:b], i, per_token_scale[0][a:b] if per_token_scale else None)
     return [out]
+
+
+def npu_grouped_matmul_add(self, x, weight, group_list, *, transpose_x=True, transpose_weight=False, group_type=2,
+                           group_list_type=0):
+    """``self[i] + x_i.T @ weight_i``, where x [rows, m] and weight [rows, n] are cut into groups of rows: the gradients of the
+    weights of :func:`npu_grouped_matmul`, added up.
+
+    ``self``: float32 [groups, m, n], or [groups * m, n]; ``group_list``: where the groups end (``group_list_type`` 0) or how long
+    they are (1). Raises NotImplementedError for other transpositions and group types.
+    """
+    return npu_grouped_matmul_add_(self.clone(memory_format=torch.contiguous_format), x, weight, group_list,
+                                   transpose_x=transpose_x, transpose_weight=transpose_weight, group_type=group_type,
+                                   group_list_type=group_list_type)
+
+
+def npu_grouped_matmul_add_(self, x, weight, group_list, *, transpose_x=True, transpose_weight=False, group_type=2,
+                            group_list_type=0):
+    """:func:`npu_grouped_matmul_add` in place."""
+    unsupported("npu_grouped_matmul_add", transpose_x=None if transpose_x else transpose_x,
+                transpose_weight=transpose_weight or None, group_type=None if group_type == 2 else group_type)
+    if self.device.type == "meta":
+        return self
+    ends = (group_list.cumsum(0) if group_list_type == 1 else group_list).tolist()
+    sums = self.view(len(ends), x.shape[1], weight.shape[1])
+    for y, start, end in zip(sums, [0, *ends[:-1]], ends):
+        y.copy_(wide(y) + wide(x[start:end]).t() @ wide(weight[start:end]))
+    return self
 
 
 # c10::ScalarType, as the operators take it where they take a number.

@@ -3,12 +3,12 @@
 import torch
 import torch.nn.functional as F
 
-from torch_npu._reference._common import trailing, wide
+from torch_npu._reference._common import trailing, unsupported, wide
 from torch_npu._reference._gradient import gradients
 
 __all__ = ["npu_rms_norm", "npu_rms_norm_backward", "npu_gemma_rms_norm", "npu_add_rms_norm", "npu_add_rms_norm_cast",
            "npu_add_rms_norm_v2", "npu_deep_norm", "npu_deep_norm_backward", "npu_add_layer_norm", "npu_group_norm_silu",
-           "npu_group_norm_swish", "npu_layer_norm_eval"]
+           "npu_group_norm_swish", "npu_layer_norm_eval", "npu_add_rms_norm_quant", "npu_add_layer_norm_backward"]
 
 
 def _rms(x, gamma, epsilon):
@@ -73,6 +73,28 @@ def npu_add_rms_norm_v2(x1, x2, gamma, epsilon=1e-06):
     return rstd
 
 
+def npu_add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, beta=None, scales2=None, zero_points2=None, *, axis=-1,
+                           epsilon=1e-06, div_mode=True, dst_type=None):
+    """:func:`npu_add_rms_norm` as int8: ``round(norm / scales + zero_points)``, ``norm * scales`` unless ``div_mode``.
+
+    Returns (the result by scales1, that by scales2, zeros without it, the sum). Raises NotImplementedError for ``beta``, other
+    dtypes than int8 and another axis than the last.
+    """
+    unsupported("npu_add_rms_norm_quant", beta=beta, dst_type=None if dst_type in (None, 1, torch.int8) else dst_type,
+                axis=None if axis in (-1, x1.dim() - 1) else axis)
+    total = wide(x1) + wide(x2)
+    normal = _rms(total, gamma, epsilon)[0] * wide(gamma)
+
+    def quantized(scales, zeros):
+        value = normal / wide(scales) if div_mode else normal * wide(scales)
+        value = value if zeros is None else value + wide(zeros)
+        return value.round().clamp(-128, 127).to(torch.int8).contiguous()
+
+    first = quantized(scales1, zero_points1)
+    second = torch.zeros_like(first) if scales2 is None else quantized(scales2, zero_points2)
+    return first, second, total.to(x1.dtype).contiguous()
+
+
 def npu_deep_norm(x, gx, beta, gamma, alpha=0.3, epsilon=1e-06):
     """Layer norm of ``alpha * x + gx``. Returns (mean and reciprocal deviation as float32, result in x's dtype)."""
     normal, mean, rstd = _moments(wide(x) * alpha + wide(gx), gamma, epsilon)
@@ -102,6 +124,19 @@ def npu_add_layer_norm(x1, x2, gamma, beta, epsilon=1e-05, additional_output=Fal
     normal, mean, rstd = _moments(total, gamma, epsilon)
     out = (normal * wide(gamma) + wide(beta)).to(x1.dtype).contiguous()
     return out, mean, rstd, total.to(x1.dtype).contiguous() if additional_output else torch.empty_like(out)
+
+
+def npu_add_layer_norm_backward(dy_opt, x1, x2, rstd, mean, gamma, dsum_opt):
+    """Gradients of :func:`npu_add_layer_norm` for x1, x2 (in their dtypes), gamma and beta (float32), out of the gradients of
+    the result and of the sum."""
+    normal = (wide(x1) + wide(x2) - mean) * rstd
+    grad = torch.zeros_like(normal) if dy_opt is None else wide(dy_opt)
+    scaled, dims = grad * wide(gamma), trailing(gamma)
+    dx = rstd * (scaled - scaled.mean(dims, keepdim=True) - normal * (scaled * normal).mean(dims, keepdim=True))
+    dx = dx if dsum_opt is None else dx + wide(dsum_opt)
+    rows = list(range(grad.dim() - gamma.dim()))
+    dgamma, dbeta = ((t.sum(rows) if rows else t.clone()).float().contiguous() for t in (grad * normal, grad))
+    return dx.to(x1.dtype).contiguous(), dx.to(x2.dtype, copy=True).contiguous(), dgamma, dbeta
 
 
 def npu_group_norm_silu(self, weight, bias, group, eps=0.00001):

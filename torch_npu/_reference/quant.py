@@ -1,13 +1,17 @@
 """Quantization to int8, sampling, and what else inference needs."""
 
-import torch
+import math
 
-from torch_npu._reference._common import unsupported, wide
+import torch
+import torch.nn.functional as F
+
+from torch_npu._reference._common import even_halves, unsupported, wide
 from torch_npu._reference.moe import _DTYPES
 
 __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
            "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
-           "npu_dropout_backward", "npu_dropout_do_mask", "npu_dropout_with_add_softmax"]
+           "npu_dropout_backward", "npu_dropout_do_mask", "npu_dropout_with_add_softmax", "npu_dropout_gen_mask",
+           "npu_sim_exponential_", "npu_dynamic_quant_asymmetric", "npu_swiglu_quant", "npu_dequant_swiglu_quant"]
 
 _STORED = {12: torch.int8, 13: torch.uint8, 14: torch.int32, 0: torch.uint8, **_DTYPES}  # by c10::ScalarType
 _LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int32: (-2147483648, 2147483520)}
@@ -36,6 +40,93 @@ def npu_dynamic_quant(input, *, smooth_scales=None, group_index=None, dst_type=N
     values = wide(input) if smooth_scales is None else wide(input) * wide(smooth_scales)
     scale = values.abs().amax(-1, keepdim=True) / 127
     return _rounded(torch.where(scale > 0, values / scale, 0.0), torch.int8), scale.squeeze(-1).float()
+
+
+def npu_dynamic_quant_asymmetric(input, *, smooth_scales=None, group_index=None, dst_type=None, quant_mode="pertoken",
+                                 dst_type_max=0.0):
+    """int8 with a scale and an offset for each token: ``scale = (max - min) / 255`` and ``offset = 127 - max / scale`` over
+    the last dimension of ``x * smooth_scales``.
+
+    Returns (round(x * smooth_scales / scale + offset) as int8, scales and offsets as float32 without the last dimension).
+    Raises NotImplementedError for group_index, other dtypes and other modes than "pertoken".
+    """
+    unsupported("npu_dynamic_quant_asymmetric", group_index=group_index)
+    if (dst_type not in (None, 1, torch.int8)) or quant_mode != "pertoken":
+        raise NotImplementedError("npu_dynamic_quant_asymmetric: only int8 and quant_mode 'pertoken' are supported")
+    values = wide(input) if smooth_scales is None else wide(input) * wide(smooth_scales)
+    top = values.amax(-1, keepdim=True)
+    scale = (top - values.amin(-1, keepdim=True)) / 255
+    offset = torch.where(scale > 0, 127 - top / scale, 0.0)
+    out = _rounded(torch.where(scale > 0, values / scale, 0.0) + offset, torch.int8)
+    return out, scale.squeeze(-1).float(), offset.squeeze(-1).float()
+
+
+def _groups(rows, ends):
+    """The group of each row; the number of groups behind the last."""
+    return torch.searchsorted(ends.contiguous(), torch.arange(rows, device=ends.device, dtype=ends.dtype), right=True)
+
+
+def _row_of(table, group):
+    """What belongs to each row: a row of the table, by the row's group."""
+    table = wide(table)
+    if table.dim() < 2:
+        return table
+    if group is None or table.shape[0] == 1:
+        return table[0]
+    return table[group.clamp(max=table.shape[0] - 1)]
+
+
+def _swiglu_int8(x, shape, group, groups, smooth, activate_left):
+    left, right = even_halves("swiglu with quantization", x, -1)
+    value = F.silu(left) * right if activate_left else left * F.silu(right)
+    value = value if smooth is None else value * _row_of(smooth, group)
+    value = value if group is None else torch.where((group < groups).unsqueeze(-1), value, 0.0)
+    scale = value.abs().amax(-1, keepdim=True) / 127
+    out = _rounded(torch.where(scale > 0, value / scale, 0.0), torch.int8)
+    return out.reshape(*shape[:-1], -1), scale.reshape(shape[:-1]).float()
+
+
+def npu_swiglu_quant(x, *, smooth_scales=None, offsets=None, group_index=None, activate_left=False, quant_mode=0,
+                     group_list_type=0, dst_type=None):
+    """swiglu of the halves a, b of the last dimension, as int8 with a scale for each token, as :func:`npu_dynamic_quant`.
+
+    ``activate_left``: ``silu(a) * b``, otherwise ``a * silu(b)``. ``smooth_scales``: multiplies the result before it is
+    rounded, one row or, with ``group_index``, one for each group of rows. ``group_index``: where the groups end
+    (``group_list_type`` 0) or how long they are (1); rows behind the last become zero. Returns (int8, float32 scales).
+    Raises NotImplementedError for offsets, other dtypes than int8 and other modes than ``quant_mode`` 1.
+    """
+    unsupported("npu_swiglu_quant", offsets=offsets)
+    if quant_mode != 1 or dst_type not in (None, torch.int8):
+        raise NotImplementedError("npu_swiglu_quant: only int8 and quant_mode 1, dynamic, are supported")
+    rows, group = wide(x).reshape(-1, x.shape[-1]), None
+    if group_index is not None:
+        group = _groups(rows.shape[0], group_index.cumsum(0) if group_list_type == 1 else group_index)
+    return _swiglu_int8(rows, x.shape, group, 0 if group_index is None else group_index.numel(), smooth_scales, activate_left)
+
+
+def npu_dequant_swiglu_quant(x, *, weight_scale=None, activation_scale=None, bias=None, quant_scale=None, quant_offset=None,
+                             group_index=None, activate_left=False, quant_mode=0, dst_type=None, round_mode=None,
+                             activate_dim=None, swiglu_mode=0, clamp_limit=7.0, glu_alpha=1.702, glu_bias=1.0):
+    """:func:`npu_swiglu_quant` of what an int8 product becomes in floating point.
+
+    ``x``: int32 [tokens, size], times ``weight_scale`` [size] or [groups, size] and ``activation_scale`` [tokens]; an int32
+    ``bias`` is added before, a floating one after. ``quant_scale``: smooths, [size / 2] or [groups, size / 2];
+    ``group_index``: how many rows each group has. Returns (int8, float32 scales). Raises NotImplementedError for
+    quant_offset, round_mode, activate_dim, swiglu_mode, other dtypes than int8 and other modes than ``quant_mode`` 1.
+    """
+    name = "npu_dequant_swiglu_quant"
+    unsupported(name, quant_offset=quant_offset, round_mode=round_mode, activate_dim=activate_dim,
+                swiglu_mode=swiglu_mode or None)
+    if quant_mode != 1 or dst_type not in (None, 1, torch.int8):
+        raise NotImplementedError(f"{name}: only int8 and quant_mode 1, dynamic, are supported")
+    rows = wide(x).reshape(-1, x.shape[-1])
+    group = None if group_index is None else _groups(rows.shape[0], group_index.cumsum(0))
+    whole = bias is not None and not bias.is_floating_point()
+    rows = rows + _row_of(bias, group) if whole else rows
+    rows = rows if weight_scale is None else rows * _row_of(weight_scale, group)
+    rows = rows if activation_scale is None else rows * wide(activation_scale).reshape(-1, 1)
+    rows = rows + _row_of(bias, group) if bias is not None and not whole else rows
+    return _swiglu_int8(rows, x.shape, group, 0 if group_index is None else group_index.numel(), quant_scale, activate_left)
 
 
 def _along(numbers, x, axis):
@@ -158,12 +249,28 @@ def _bits(mask, numel):
     return (mask.reshape(-1, 1) >> torch.arange(8, dtype=torch.uint8, device=mask.device) & 1).view(-1)[:numel].bool()
 
 
+def npu_dropout_gen_mask(size, p, *, dtype=None, layout=None, device=None, pin_memory=None):
+    """A mask for a dropout with probability ``p`` of a tensor of ``size``, as of :func:`_npu_dropout`: uint8, a bit for each
+    element, the lowest first, 1 kept, rounded up to 128 bits.
+
+    ``dtype``: the tensor's, which the mask does not depend on; ``device``: where the mask is, the NPU by default.
+    """
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    count = (math.prod(size) + 127) // 128 * 16
+    bits = (torch.rand(count, 8, device=device) >= p).to(torch.uint8)
+    return (bits << torch.arange(8, dtype=torch.uint8, device=device)).sum(-1).to(torch.uint8)
+
+
+def npu_sim_exponential_(self, lambd=1, *, generator=None):
+    """Fills self with numbers of the exponential distribution of rate ``lambd``, as ``exponential_``."""
+    return self.exponential_(lambd, generator=generator)
+
+
 def _npu_dropout(self, p):
     """Dropout with probability ``p``. Returns (result, mask): uint8 with a bit for each element, the lowest first, 1 kept,
     rounded up to 128 bits. Has a gradient."""
-    size = (self.numel() + 127) // 128 * 16
-    bits = (torch.rand(size, 8, device=self.device) >= p).to(torch.uint8)
-    mask = (bits << torch.arange(8, dtype=torch.uint8, device=self.device)).sum(-1).to(torch.uint8)
+    mask = npu_dropout_gen_mask(self.shape, p, device=self.device)
     return npu_dropout_backward(self, mask, p), mask
 
 

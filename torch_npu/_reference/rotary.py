@@ -5,7 +5,7 @@ import torch
 from torch_npu._reference._common import unsupported, wide
 from torch_npu._reference._gradient import gradients
 
-__all__ = ["npu_rotary_mul", "npu_rotary_mul_backward", "npu_apply_rotary_pos_emb", "npu_interleave_rope"]
+__all__ = ["npu_rotary_mul", "npu_rotary_mul_backward", "npu_apply_rotary_pos_emb", "npu_interleave_rope", "npu_mrope"]
 
 
 def _rotated(x, mode):
@@ -51,3 +51,31 @@ def npu_apply_rotary_pos_emb(query, key, cos, sin, layout="BSND", rotary_mode="h
 def npu_interleave_rope(x, cos, sin):
     """:func:`npu_rotary_mul` in mode "interleave-half". ``x``: [B, N, S, D]; cos and sin: [B, 1 or N, S, D]."""
     return _embedded(x, cos, sin, "interleave-half").to(x.dtype).contiguous()
+
+
+def npu_mrope(positions, query, key, cos_sin_cache, head_size, *, mrope_section=None, rotary_mode="half",
+              cache_mode="default"):
+    """Turns each head of query and key [tokens, heads * head_size] by its token's position.
+
+    ``cos_sin_cache``: [positions, size], cosines in its first half, sines in its second; the first ``size`` numbers of a head
+    turn. ``positions``: [tokens], or [sections, tokens]: then cosines and sines are cut into ``mrope_section`` pieces, each
+    taken at its section's position. ``rotary_mode``: "half" or "interleave", as in :func:`npu_rotary_mul`. Returns (query,
+    key). Raises NotImplementedError for another ``cache_mode``.
+    """
+    unsupported("npu_mrope", cache_mode=None if cache_mode in (None, "default") else cache_mode)
+    mode = rotary_mode or "half"
+    if mode not in ("half", "interleave"):
+        raise ValueError(f"rotary_mode {mode!r} is not one of 'half', 'interleave'")
+    parts = wide(cos_sin_cache)[positions.long()].chunk(2, -1)
+    if positions.dim() == 2:
+        parts = [torch.cat([piece[i] for i, piece in enumerate(part.split(list(mrope_section), -1))], -1) for part in parts]
+    cos, sin = ((torch.cat([part, part], -1) if mode == "half" else part.repeat_interleave(2, -1)).unsqueeze(1)
+                for part in parts)
+
+    def turned(x):
+        heads = x.unflatten(-1, (-1, head_size))
+        size = cos.shape[-1]
+        out = torch.cat([_embedded(heads[..., :size], cos, sin, mode), wide(heads[..., size:])], -1)
+        return out.flatten(-2).to(x.dtype).contiguous()
+
+    return turned(query), turned(key)

@@ -3,11 +3,13 @@
 import torch
 import torch.nn.functional as F
 
+from torch_npu._reference._common import unsupported
+
 __all__ = ["npu_confusion_transpose", "npu_transpose", "npu_broadcast", "npu_reshape", "npu_slice", "npu_stride_copy",
            "npu_indexing", "npu_pad", "npu_one_hot", "npu_dtype_cast", "npu_dtype_cast_", "npu_max_dim", "npu_min_dim",
            "npu_sort_v2", "npu_scatter", "npu_scatter_nd_update", "npu_scatter_nd_update_",
-           "npu_gather_sparse_index", "npu_view_copy", "copy_memory_", "one_"]
-
+           "npu_gather_sparse_index", "npu_view_copy", "copy_memory_", "one_", "scatter_update", "scatter_update_",
+           "npu_scatter_list_", "npu_scatter_pa_kv_cache"]
 
 
 
@@ -124,6 +126,62 @@ def npu_scatter_nd_update_(self, indices, updates):
     """:func:`npu_scatter_nd_update` in place."""
     self[tuple(indices.long().unbind(-1))] = updates
     return self
+
+
+def scatter_update(self, indices, updates, axis):
+    """self with ``updates[i]`` written into ``self[i]`` from ``indices[i]`` on, along dimension ``axis``."""
+    return scatter_update_(self.clone(memory_format=torch.contiguous_format), indices, updates, axis)
+
+
+def scatter_update_(self, indices, updates, axis):
+    """:func:`scatter_update` in place."""
+    if self.device.type != "meta":
+        dim = axis % self.dim() - 1
+        for target, start, update in zip(self, indices.reshape(-1).tolist(), updates):
+            target.narrow(dim, start, update.shape[dim]).copy_(update)
+    return self
+
+
+def npu_scatter_list_(self, indices, updates, mask=None, reduce="update", axis=-2):
+    """Writes ``updates[i]`` into tensor i of the list self from ``indices[i]`` on, along dimension ``axis``.
+
+    ``indices``: [tensors], or [tensors, 2] with how much of the update to write; ``mask``: which of the tensors to write into,
+    all by default. Raises NotImplementedError unless ``reduce`` is "update".
+    """
+    if reduce != "update":
+        raise NotImplementedError(f"npu_scatter_list_: reduce {reduce!r} is not supported")
+    if indices.device.type == "meta":
+        return
+    chosen = [True] * len(self) if mask is None else mask.bool().tolist()
+    for target, place, update, wanted in zip(self, indices.tolist(), updates, chosen):
+        dim = axis % target.dim()
+        start, length = place if isinstance(place, list) else (place, update.shape[dim])
+        if wanted:
+            target.narrow(dim, start, length).copy_(update.narrow(dim, 0, length))
+
+
+def npu_scatter_pa_kv_cache(key, value, key_cache, value_cache, slot_mapping, *, compress_lens=None,
+                            compress_seq_offsets=None, seq_lens=None, cache_mode="PA_NZ"):
+    """Writes keys and values [tokens, heads, size] into the slots of paged caches, none where a slot is negative.
+
+    ``cache_mode``: "Norm", caches of [blocks, block_size, heads, size], or "PA_NZ", [blocks, heads * size / 16, block_size, 16]
+    (32 instead of 16 for int8). Raises NotImplementedError for compression.
+    """
+    unsupported("npu_scatter_pa_kv_cache", compress_lens=compress_lens, compress_seq_offsets=compress_seq_offsets,
+                seq_lens=seq_lens)
+    if cache_mode not in (None, "", "Norm", "PA_NZ"):
+        raise NotImplementedError(f"npu_scatter_pa_kv_cache: cache_mode {cache_mode!r} is not supported")
+    if key.device.type == "meta":
+        return
+    kept = slot_mapping.reshape(-1) >= 0
+    slots = slot_mapping.reshape(-1)[kept].long()
+    for rows, cache in ((key, key_cache), (value, value_cache)):
+        if cache_mode in ("", "Norm"):
+            block = cache.shape[1]
+            cache[slots // block, slots % block] = rows.reshape(-1, *cache.shape[2:])[kept]
+        else:
+            block = cache.shape[2]
+            cache[slots // block, :, slots % block] = rows.reshape(-1, cache.shape[1], cache.shape[3])[kept]
 
 
 def npu_gather_sparse_index(self, index):

@@ -4,6 +4,9 @@
 
 namespace torch_npu::native {
 
+// Bytes of a mask: a bit for each of `numel` elements, in whole blocks of 128.
+int64_t dropout_mask_size(int64_t numel);
+
 // A bit for each of `numel` elements, set with probability 1 - p; in whole blocks of 128 bits, on the device of `like`.
 at::Tensor dropout_mask(const at::Tensor& like, int64_t numel, double p, int64_t seed, int64_t offset);
 

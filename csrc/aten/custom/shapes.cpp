@@ -49,6 +49,18 @@ int64_t permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted) 
   return count > 0 ? std::min(count, all) : std::max<int64_t>(all + count, 0);
 }
 
+int64_t routed_rows(const at::Tensor& expert_idx, int64_t wanted) {
+  return wanted > 0 ? std::min(wanted, expert_idx.numel()) : expert_idx.numel();
+}
+
+at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type) {
+  TORCH_CHECK_VALUE(range.empty() || range.size() == 2, "active_expert_range has ", range.size(), " numbers, not 2");
+  TORCH_CHECK_VALUE(experts > 0, "npu_moe_init_routing_v2: expert_num is ", experts);
+  constexpr int64_t kPairs = 2;
+  if (type == kPairs) return {experts, 2};
+  return {range.empty() ? experts : range[1] - range[0]};
+}
+
 at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b) {
   TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2 && a.size(-1) == b.size(-2), "a matrix product of ", a.sizes(), " and ", b.sizes());
   at::DimVector sizes(at::infer_size_dimvector(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2)));
@@ -71,6 +83,24 @@ at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual
                               " are not supported, only int8");
   TORCH_CHECK_NOT_IMPLEMENTED(usual, op, ": only quant_mode 'pertoken' is supported");
   return at::kChar;
+}
+
+const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& value) {
+  TORCH_CHECK_NOT_IMPLEMENTED(supported, what, " not supported");
+  return value;
+}
+
+bool is_neox(const std::optional<std::string_view>& rotary_mode, const std::optional<std::string_view>& cache_mode) {
+  TORCH_CHECK_NOT_IMPLEMENTED(cache_mode.value_or("default") == "default", "npu_mrope: cache_mode '", *cache_mode,
+                              "' is not supported");
+  const auto mode = rotary_mode.value_or("half");
+  TORCH_CHECK_VALUE(mode == "half" || mode == "interleave", "rotary_mode '", mode, "' is not one of half, interleave");
+  return mode == "half";
+}
+
+std::string_view quant_mode_name(int64_t mode) {
+  TORCH_CHECK_NOT_IMPLEMENTED(mode == 1, "swiglu with quantization: quant_mode ", mode, " is not supported, only 1, dynamic");
+  return "dynamic";
 }
 
 const at::Tensor& refusing(const at::Tensor& value, const char* what, at::ArrayRef<std::optional<at::Tensor>> refused) {

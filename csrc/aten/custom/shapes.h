@@ -25,6 +25,10 @@ at::DimVector lse_sizes(const at::Tensor& query, std::string_view layout, int64_
 at::DimVector loss_sizes(const at::Tensor& target, std::string_view reduction);
 // Rows of permuted tokens: `wanted` of them, all where it is 0 or not given, all but -wanted where negative.
 int64_t permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted);
+// Rows that npu_moe_init_routing_v2 makes of the copies of all tokens: `wanted` of them, all unless that is positive.
+int64_t routed_rows(const at::Tensor& expert_idx, int64_t wanted);
+// Its numbers of tokens: one for each expert of `range` (all where it is empty), or pairs of an expert and its number.
+at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type);
 // A matrix product's, batches broadcast.
 at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b);
 
@@ -48,6 +52,13 @@ std::vector<at::Tensor> one_tensor(const at::Tensor& tensor);
 // The number as a tensor of one element, float32, on `self`'s device.
 at::Tensor number_on(const at::Tensor& self, const at::Scalar& number);
 
+// Whether vectors are turned in halves, as GPT-NeoX does it, and not in neighbours.
+bool is_neox(const std::optional<std::string_view>& rotary_mode, const std::optional<std::string_view>& cache_mode);
+// CANN's name of a mode of quantization: 0 static, 1 dynamic.
+std::string_view quant_mode_name(int64_t mode);
+
+// `value`; throws NotImplementedError, "`what` not supported", unless `supported`.
+const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& value);
 // `value`; throws NotImplementedError, naming `what`, when one of `refused` is given.
 const at::Tensor& refusing(const at::Tensor& value, const char* what, at::ArrayRef<std::optional<at::Tensor>> refused);
 

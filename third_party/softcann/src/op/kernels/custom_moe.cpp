@@ -6,6 +6,7 @@
 // (row_idx), the token of copy i being i % tokens.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
+#include <ATen/ops/bincount.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
@@ -13,11 +14,14 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/one_hot.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/round.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -49,6 +53,17 @@ OP(aclnnMoeGatingTopKSoftmax) {
   put(expertIdxOut, chosen);
   const int64_t rows = x.numel() / x.size(-1);
   put(rowIdxOut, at::arange(rows * k, at::kLong).view({k, rows}).t());
+}
+
+OP(aclnnMoeGatingTopKSoftmaxV2) {
+  TORCH_CHECK(renorm == 0 || renorm == 1, "aclnnMoeGatingTopKSoftmaxV2: renorm ", renorm, " is not supported");
+  const at::Tensor wide = widened(x);
+  const auto [best, experts] = at::topk(renorm ? wide : at::softmax(wide, -1), k, -1);
+  put(yOut, renorm ? at::softmax(best, -1) : best);
+  at::Tensor chosen = experts;
+  if (finishedOptional.defined()) chosen = at::where(finishedOptional.to(at::kBool).unsqueeze(-1), x.size(-1), experts);
+  put(expertIdxOut, chosen);
+  if (outputSoftmaxResultFlag && !renorm) put(softmaxResultOutOptional, at::softmax(wide, -1));
 }
 
 namespace {
@@ -92,6 +107,83 @@ OP(aclnnMoeInitRouting) {
   places.index_copy_(0, copies, at::arange(copies.numel(), at::kLong));
   put(expandedRowIdxOut, places);
   put(expandedXOut, x.index_select(0, copies.slice(0, 0, expandedXOut.size(0)).remainder(tokens)));
+}
+
+namespace {
+
+enum CountOfTokens : int64_t { up_to_each = 0, of_each = 1, pairs = 2 };  // expertTokensNumType
+
+// How many copies each of the experts [start, end) gets; `experts` are theirs, sorted.
+at::Tensor token_counts(const at::Tensor& experts, int64_t start, int64_t end, int64_t type) {
+  const at::Tensor counts = at::bincount(experts - start, {}, end - start);
+  if (type == of_each) return counts;
+  if (type == up_to_each) return at::cumsum(counts, 0);
+  TORCH_CHECK(type == pairs, "aclnnMoeInitRoutingV3: expertTokensNumType ", type, " is not supported");
+  const at::Tensor used = counts.nonzero().view({-1});
+  return at::stack({used + start, counts.index_select(0, used)}, 1);
+}
+
+}  // namespace
+
+// Rows that no copy of a token fills are zero, their places -1.
+OP(aclnnMoeInitRoutingV3) {
+  TORCH_CHECK(dropPadMode == 0, "aclnnMoeInitRoutingV3: dropPadMode ", dropPadMode, " is not supported");
+  TORCH_CHECK(quantMode == -1 || quantMode == 1, "aclnnMoeInitRoutingV3: quantMode ", quantMode, " is not supported");
+  TORCH_CHECK(!offsetOptional.defined(), "aclnnMoeInitRoutingV3: offset is not supported");
+  const bool all = activeExpertRangeOptional.empty();
+  const int64_t first = all ? 0 : activeExpertRangeOptional[0], end = all ? expertNum : activeExpertRangeOptional[1];
+  const int64_t k = expertIdx.size(-1);
+  const at::Tensor wanted = expertIdx.reshape({-1}).to(at::kLong);
+  const at::Tensor here = (wanted >= first).logical_and(wanted < end);
+  const auto [sorted, order] = at::sort(at::where(here, wanted, std::numeric_limits<int64_t>::max()), /*stable=*/true, 0, false);
+  const int64_t copies = here.sum().item<int64_t>(), rows = std::min(copies, expandedXOut.size(0));
+  const at::Tensor active = order.slice(0, 0, copies), filled = order.slice(0, 0, rows), tokens = filled.floor_divide(k);
+  at::Tensor places = at::empty_like(order).fill_(-1);
+  if (rowIdxType == 1) {
+    places.slice(0, 0, copies).copy_(active);
+  } else {
+    places.index_copy_(0, active, at::arange(copies, at::kLong));
+  }
+  put(expandedRowIdxOut, places);
+  writable(expandedXOut).zero_();
+  writable(expandedScaleOut).zero_();
+  const at::Tensor out = expandedXOut.slice(0, 0, rows);
+  if (quantMode == -1) {
+    put(out, x.index_select(0, tokens));
+    if (scaleOptional.defined()) put(expandedScaleOut.slice(0, 0, rows), scaleOptional.reshape({-1}).index_select(0, tokens));
+  } else {
+    at::Tensor values = widened(x).index_select(0, tokens);
+    if (scaleOptional.defined()) {  // one row for each expert here, or one for all
+      const at::Tensor smooth = widened(scaleOptional);
+      values = values * (smooth.size(0) == 1 ? smooth : smooth.index_select(0, sorted.slice(0, 0, rows) - first));
+    }
+    const at::Tensor scale = values.abs().amax({-1}, true) / 127;
+    put(out, at::round(at::where(scale > 0, values / scale, 0.0)));
+    put(expandedScaleOut.slice(0, 0, rows), scale.squeeze(-1));
+  }
+  writable(expertTokensCountOrCumsumOut).zero_();
+  if (!expertTokensNumFlag) return;
+  const at::Tensor counts = token_counts(sorted.slice(0, 0, copies), first, end, expertTokensNumType);
+  put(expertTokensCountOrCumsumOut.slice(0, 0, counts.size(0)), counts);
+}
+// From one part for each rank, sorted by expert within, to one part for each expert.
+OP(aclnnMoeReRouting) {
+  TORCH_CHECK(expertTokenNumTypeOptional == 1, "aclnnMoeReRouting: expertTokenNumType ", expertTokenNumTypeOptional,
+              " is not supported");
+  TORCH_CHECK(idxTypeOptional == 0, "aclnnMoeReRouting: idxType ", idxTypeOptional, " is not supported");
+  const at::Tensor counts = expertTokenNumPerRank.to(at::kLong).contiguous();
+  const at::Tensor experts = at::arange(counts.size(1), at::kLong).repeat({counts.size(0)});
+  const at::Tensor order = at::argsort(at::repeat_interleave(experts, counts.view({-1})), /*stable=*/true, 0, false);
+  const int64_t rows = order.size(0);
+  TORCH_CHECK(rows <= tokens.size(0), "aclnnMoeReRouting: ", rows, " tokens are counted, ", tokens.size(0), " are there");
+  const auto moved = [&](const at::Tensor& out, const at::Tensor& value) {
+    writable(out).zero_();
+    put(out.slice(0, 0, rows), value);
+  };
+  moved(permuteTokensOut, tokens.index_select(0, order));
+  if (perTokenScalesOptional.defined()) moved(permutePerTokenScalesOut, perTokenScalesOptional.index_select(0, order));
+  moved(permuteTokenIdxOut, order);
+  put(expertTokenNumOut, counts.sum({0}));
 }
 OP(aclnnMoeFinalizeRoutingV2) {
   TORCH_CHECK(dropPadMode == 0, "aclnnMoeFinalizeRoutingV2: dropPadMode ", dropPadMode, " is not supported");
@@ -247,4 +339,16 @@ OP(aclnnGroupedMatmulV4) {
 OP(aclnnGroupedMatmulV5) {
   GroupedMatmul{{weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional},
                 x, perTokenScaleOptional, groupListOptional, groupType, groupListType, actType}.run(out);
+}
+OP(aclnnGroupedMatmulAddV2) {
+  TORCH_CHECK(groupType == 2, "aclnnGroupedMatmulAddV2: groupType ", groupType, " is not supported");
+  TORCH_CHECK(transposeX && !transposeWeight, "aclnnGroupedMatmulAddV2: only x transposed is supported");
+  const auto ends = ends_of(groupList, groupListType);
+  const at::Tensor sums = yRef.view({static_cast<int64_t>(ends.size()), x.size(1), weight.size(1)});
+  int64_t start = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const at::Tensor y = sums.select(0, static_cast<int64_t>(i));
+    put(y, widened(y) + at::matmul(widened(x.slice(0, start, ends[i])).t(), widened(weight.slice(0, start, ends[i]))));
+    start = ends[i];
+  }
 }

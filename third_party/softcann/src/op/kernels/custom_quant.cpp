@@ -1,11 +1,15 @@
 // Quantization: int8 with scales, and the products of what was quantized.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/log.h>
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/round.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
@@ -44,6 +48,18 @@ OP(aclnnDynamicQuant) {
   const at::Tensor scale = values.abs().amax({-1}, true) / largest_int8;
   put_rounded(yOut, at::where(scale > 0, values / scale, 0.0));
   put(scaleOut, scale.squeeze(-1));
+}
+// With an offset for each token: from its least to its greatest value.
+OP(aclnnDynamicQuantV2) {
+  TORCH_CHECK(yOut.scalar_type() == at::kChar, "aclnnDynamicQuantV2: results of other types than int8 are not supported");
+  TORCH_CHECK(!groupIndexOptional.defined(), "aclnnDynamicQuantV2: groupIndex is not supported");
+  at::Tensor values = widened(x);
+  if (smoothScalesOptional.defined()) values = values * widened(smoothScalesOptional);
+  const at::Tensor top = values.amax({-1}, true), scale = (top - values.amin({-1}, true)) / (2 * largest_int8 + 1);
+  const at::Tensor offset = at::where(scale > 0, largest_int8 - top / scale, 0.0);
+  put_rounded(yOut, at::where(scale > 0, values / scale, 0.0) + offset);
+  put(scaleOut, scale.squeeze(-1));
+  put(offsetOut, offset.squeeze(-1));
 }
 OP(aclnnQuantize) {
   at::Tensor value = widened(x) / along(scales, x, axis);
@@ -149,4 +165,79 @@ OP(aclnnRingAttentionUpdate) {
   put(attnOutOut, (heads(prevAttnOut) * share(previous) + heads(curAttnOut) * share(current)).flatten(-2));
   put(softmaxMaxOut, top);
   put(softmaxSumOut, sum);
+}
+
+namespace {
+
+// Quantization of swiglu's result, and what comes before it. Groups follow each other along the rows; rows behind the
+// last become zero.
+struct Swiglu {
+  const at::Tensor &smooth, &group_index;
+  bool activate_left, cumulative;
+  std::string_view mode;
+
+  // The group of each row, the number of groups for those behind the last.
+  at::Tensor groups(int64_t rows) const {
+    at::Tensor counts = group_index.to(at::kLong).reshape({-1});
+    if (cumulative) counts = at::cat({counts.slice(0, 0, 1), counts.slice(0, 1) - counts.slice(0, 0, -1)});
+    const at::Tensor left = rows - counts.sum({0}, true);
+    return at::repeat_interleave(at::arange(counts.numel() + 1, at::kLong), at::cat({counts, left}), 0, rows);
+  }
+  // A row of `table` for each row of x.
+  at::Tensor chosen(const at::Tensor& table, const at::Tensor& group) const {
+    const at::Tensor wide = widened(table);
+    if (wide.dim() < 2) return wide;
+    if (!group.defined() || wide.size(0) == 1) return wide[0];
+    return wide.index_select(0, group.clamp_max(wide.size(0) - 1));
+  }
+  void quantize(const at::Tensor& x, const at::Tensor& group, const at::Tensor& out, const at::Tensor& scales) const {
+    TORCH_CHECK(mode == "dynamic", "swiglu with quantization: mode '", mode, "' is not supported");
+    TORCH_CHECK(out.scalar_type() == at::kChar, "swiglu with quantization: only int8 is supported");
+    const int64_t half = x.size(-1) / 2;
+    const at::Tensor left = x.narrow(-1, 0, half), right = x.narrow(-1, half, half);
+    at::Tensor value = activate_left ? at::silu(left) * right : left * at::silu(right);
+    if (smooth.defined()) value = value * chosen(smooth, group);
+    if (group.defined()) value = at::where((group < group_index.numel()).unsqueeze(-1), value, 0.0);
+    const at::Tensor scale = value.abs().amax({-1}, true) / largest_int8;
+    put_rounded(out, at::where(scale > 0, value / scale, 0.0));
+    put(scales, scale.squeeze(-1));
+  }
+};
+
+}  // namespace
+
+OP(aclnnSwiGluQuantV2) {
+  TORCH_CHECK(!offsetsOptional.defined(), "aclnnSwiGluQuantV2: offsets are not supported");
+  const Swiglu swiglu{smoothScalesOptional, groupIndexOptional, activateLeft, groupListType == 0, quantModeOptional};
+  const at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
+  swiglu.quantize(rows, groupIndexOptional.defined() ? swiglu.groups(rows.size(0)) : at::Tensor(), yOut, scaleOut);
+}
+OP(aclnnDequantSwigluQuant) {
+  TORCH_CHECK(!quantOffsetOptional.defined(), "aclnnDequantSwigluQuant: quantOffset is not supported");
+  const Swiglu swiglu{quantScaleOptional, groupIndexOptional, activateLeft, /*cumulative=*/false, quantModeOptional};
+  at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
+  const at::Tensor group = groupIndexOptional.defined() ? swiglu.groups(rows.size(0)) : at::Tensor();
+  const bool whole = biasOptional.defined() && biasOptional.scalar_type() == at::kInt;
+  if (whole) rows = rows + swiglu.chosen(biasOptional, group);
+  if (weightScaleOptional.defined()) rows = rows * swiglu.chosen(weightScaleOptional, group);
+  if (activationScaleOptional.defined()) rows = rows * widened(activationScaleOptional).reshape({-1, 1});
+  if (biasOptional.defined() && !whole) rows = rows + swiglu.chosen(biasOptional, group);
+  swiglu.quantize(rows, group, yOut, scaleOut);
+}
+OP(aclnnAddRmsNormQuant) {
+  TORCH_CHECK(axis == -1 || axis == x1.dim() - 1, "aclnnAddRmsNormQuant: axis ", axis, " is not supported");
+  TORCH_CHECK(gamma.dim() == 1, "aclnnAddRmsNormQuant: gamma of ", gamma.dim(), " dimensions is not supported");
+  const at::Tensor sum = widened(x1) + widened(x2);
+  put(xOut, sum);
+  const at::Tensor normal = sum * sum.square().mean({-1}, true).add_(epsilon).rsqrt_() * widened(gamma);
+  const auto quantized = [&](const at::Tensor& out, const at::Tensor& scales, const at::Tensor& zeros) {
+    const at::Tensor value = divMode ? normal / widened(scales) : normal * widened(scales);
+    put_rounded(out, zeros.defined() ? value + widened(zeros) : value);
+  };
+  quantized(y1Out, scales1, zeroPoints1Optional);
+  if (scales2Optional.defined()) {
+    quantized(y2Out, scales2Optional, zeroPoints2Optional);
+  } else {
+    writable(y2Out).zero_();
+  }
 }

@@ -78,3 +78,46 @@ OP(aclnnApplyRotaryPosEmbV2) {
   put(queryRef, embedded(queryRef, cos, sin, mode));
   put(keyRef, embedded(keyRef, cos, sin, mode));
 }
+
+namespace {
+
+// Turns the first `cos.size(-1)` numbers (twice as many with neox: halves, otherwise neighbours) of each head.
+at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, int64_t head_size, bool neox) {
+  const at::Tensor heads = widened(x).reshape({x.size(0), -1, head_size});
+  const int64_t turned = 2 * cos.size(-1);
+  const auto twice = [&](const at::Tensor& t) {
+    return (neox ? at::cat({t, t}, -1) : at::stack({t, t}, -1).flatten(-2)).unsqueeze(1);
+  };
+  const at::Tensor head = embedded(heads.narrow(-1, 0, turned), twice(cos), twice(sin), neox ? half : interleave);
+  return at::cat({head, heads.narrow(-1, turned, head_size - turned)}, -1).view(x.sizes());
+}
+
+}  // namespace
+
+// The cache has cosines, then sines, for each position; with sections, positions are given three times, and each section
+// of a row comes from its own.
+OP(aclnnRopeWithSinCosCache) {
+  const at::Tensor rows = widened(cosSinCache).index_select(0, positions.to(at::kLong).reshape({-1}));
+  const int64_t size = rows.size(-1) / 2;
+  const at::Tensor cosines = rows.narrow(-1, 0, size), sines = rows.narrow(-1, size, size);
+  at::Tensor cos = cosines, sin = sines;
+  if (positions.dim() == 2) {
+    const int64_t tokens = positions.size(1);
+    TORCH_CHECK(positions.size(0) == static_cast<int64_t>(mropeSection.size()), "aclnnRopeWithSinCosCache: positions for ",
+                positions.size(0), " sections, mropeSection has ", mropeSection.size());
+    const auto sections = [&](const at::Tensor& t) {
+      std::vector<at::Tensor> parts;
+      int64_t start = 0;
+      for (size_t i = 0; i < mropeSection.size(); ++i) {
+        parts.push_back(t.slice(0, static_cast<int64_t>(i) * tokens, static_cast<int64_t>(i + 1) * tokens)
+                            .narrow(-1, start, mropeSection[i]));
+        start += mropeSection[i];
+      }
+      return at::cat(parts, -1);
+    };
+    cos = sections(cosines);
+    sin = sections(sines);
+  }
+  put(queryOut, turned(queryIn, cos, sin, headSize, isNeoxStyle));
+  put(keyOut, turned(keyIn, cos, sin, headSize, isNeoxStyle));
+}

@@ -104,6 +104,17 @@ void fill_slots(const at::Tensor& cache, const at::Tensor& rows, const at::Tenso
   const at::Tensor kept = (wanted >= 0).nonzero().view({-1});
   flat.index_copy_(0, wanted.index_select(0, kept), rows.view({-1, rows.size(-2), rows.size(-1)}).index_select(0, kept));
 }
+// The layout of the cube unit: [blocks, heads * size / 16, block_size, 16], or 32 for int8.
+void fill_tiled_slots(const at::Tensor& cache, const at::Tensor& rows, const at::Tensor& slots) {
+  const int64_t tiles = cache.size(1), block = cache.size(2), width = cache.size(3);
+  const at::Tensor wanted = slots.to(at::kLong).view({-1});
+  const at::Tensor kept = (wanted >= 0).nonzero().view({-1}), places = wanted.index_select(0, kept);
+  const at::Tensor tiled = rows.reshape({-1, tiles, width}).index_select(0, kept);
+  for (int64_t i = 0; i < places.numel(); ++i) {
+    const int64_t slot = places[i].item<int64_t>();
+    cache.select(0, slot / block).select(1, slot % block).copy_(tiled[i]);
+  }
+}
 void require_plain_cache(const at::Tensor& compress, const char* mode) {
   TORCH_CHECK(!compress.defined() && (!*mode || std::string_view(mode) == "Norm"),
               "paged cache: only the plain layout without compression is supported");
@@ -116,6 +127,12 @@ OP(aclnnScatterPaCache) {
   fill_slots(keyCacheRef, key, slotMapping);
 }
 OP(aclnnScatterPaKvCache) {
+  if (std::string_view(cacheModeOptional) == "PA_NZ") {
+    TORCH_CHECK(!compressLensOptional.defined(), "paged cache: compression is not supported");
+    fill_tiled_slots(keyCacheRef, key, slotMapping);
+    fill_tiled_slots(valueCacheRef, value, slotMapping);
+    return;
+  }
   require_plain_cache(compressLensOptional, cacheModeOptional);
   fill_slots(keyCacheRef, key, slotMapping);
   fill_slots(valueCacheRef, value, slotMapping);

@@ -1,0 +1,83 @@
+"""Recurrent layers: one layer, one direction, time first."""
+
+import torch
+
+from torch_npu._reference._common import unsupported
+
+__all__ = ["npu_lstm", "npu_gru"]
+
+
+def _one_layer(name, num_layers, dropout, bidirectional):
+    unsupported(name, num_layers=None if num_layers == 1 else num_layers, dropout=dropout or None,
+                bidirectional=bidirectional or None)
+
+
+def _running(step, lengths, like):
+    """[batch, 1]: which sequences have this step."""
+    return None if lengths is None else (step < lengths.reshape(-1, 1)).to(like.dtype)
+
+
+def _kept(new, old, running):
+    return new if running is None else torch.where(running.bool(), new, old)
+
+
+def _stacked(rows, reverse):
+    """The values of each step, [time, batch, size] each."""
+    return tuple(torch.stack(column[::-1] if reverse else column) for column in (list(column) for column in zip(*rows)))
+
+
+def npu_lstm(input, weight, bias, seq_mask, h, c, has_biases, num_layers, dropout, train, bidirectional, batch_first,
+             flag_seq, direction):
+    """A layer of LSTM over ``input`` [time, batch, size], [batch, time, size] with ``batch_first``.
+
+    ``weight``: [size + hidden, 4 * hidden], for the input and the state, with columns for the gates i, j, f, o, j being the
+    new content; ``bias``: [4 * hidden], not used unless ``has_biases``; ``h`` and ``c``: [1, batch, hidden], the states before.
+    ``seq_mask``: int32 [batch], the lengths of the sequences, used with ``flag_seq``; a sequence that has ended keeps its state
+    and has the result 0. ``direction``: from the last step to the first. Returns (results, states h, states c, i, j, f, o,
+    tanh(c)), [time, batch, hidden] each; the results have the batch first with ``batch_first``. Raises NotImplementedError
+    for other than one layer, ``dropout`` and ``bidirectional``.
+    """
+    _one_layer("npu_lstm", num_layers, dropout, bidirectional)
+    x = input.transpose(0, 1) if batch_first else input
+    size, state, cell, rows = x.shape[-1], h[0], c[0], []
+    given = torch.matmul(x, weight[:size])
+    given = given + bias if has_biases else given
+    steps = range(x.shape[0])
+    for step in reversed(steps) if direction else steps:
+        i, j, f, o = (given[step] + torch.matmul(state, weight[size:])).chunk(4, -1)
+        i, j, f, o = torch.sigmoid(i), torch.tanh(j), torch.sigmoid(f), torch.sigmoid(o)
+        running = _running(step, seq_mask if flag_seq else None, x)
+        cell = _kept(f * cell + i * j, cell, running)
+        tanh = torch.tanh(cell)
+        state = _kept(o * tanh, state, running)
+        rows.append((state if running is None else state * running, state, cell, i, j, f, o, tanh))
+    y, *others = _stacked(rows, direction)
+    return (y.transpose(0, 1).contiguous() if batch_first else y, *others)
+
+
+def npu_gru(input, hx, weight_input, weight_hidden, bias_input, bias_hidden, seq_length, has_biases, num_layers, dropout,
+            train, bidirectional, batch_first):
+    """A layer of GRU over ``input`` [time, batch, size], [batch, time, size] with ``batch_first``.
+
+    ``weight_input``: [size, 3 * hidden] and ``weight_hidden``: [hidden, 3 * hidden], with columns for the gates r, z and the new
+    content; biases [3 * hidden], not used unless ``has_biases``; ``hx``: [1, batch, hidden], the state before; ``seq_length``:
+    int32 [batch], the lengths of the sequences: one that has ended keeps its state and has the result 0. Returns (results,
+    states, z, r, new content, its part of the state before the gate r), [time, batch, hidden] each; the results have the
+    batch first with ``batch_first``. Raises NotImplementedError for other than one layer, ``dropout`` and ``bidirectional``.
+    """
+    _one_layer("npu_gru", num_layers, dropout, bidirectional)
+    x = input.transpose(0, 1) if batch_first else input
+    state, rows = hx[0], []
+    given = torch.matmul(x, weight_input)
+    given = given + bias_input if has_biases else given
+    for step in range(x.shape[0]):
+        own = torch.matmul(state, weight_hidden)
+        own = own + bias_hidden if has_biases else own
+        (r, z, new), (own_r, own_z, hidden_new) = given[step].chunk(3, -1), own.chunk(3, -1)
+        reset, update = torch.sigmoid(r + own_r), torch.sigmoid(z + own_z)
+        content = torch.tanh(new + reset * hidden_new)
+        running = _running(step, seq_length, x)
+        state = _kept((1 - update) * content + update * state, state, running)
+        rows.append((state * running, state, update, reset, content, hidden_new))
+    y, *others = _stacked(rows, False)
+    return (y.transpose(0, 1).contiguous() if batch_first else y, *others)
