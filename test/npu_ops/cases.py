@@ -279,4 +279,9 @@ CASES = {
                         randn(12, dtype=d), torch.tensor([3, 2], dtype=torch.int32), True, 1, 0.0, False, False, False),
         lambda d: _call(randn(2, 3, 5, dtype=d), randn(1, 2, 4, dtype=d), randn(5, 12, dtype=d), randn(4, 12, dtype=d), randn(12, dtype=d),
                         randn(12, dtype=d), torch.tensor([3, 3], dtype=torch.int32), False, 1, 0.0, True, False, True)],
+    "npu_fusion_attention_v2": [
+        lambda d: _call(*_attention("BNSD", d), 4, "BNSD", pse=randn(2, 4, 6, 6, dtype=d), scale=0.4, pse_type=0),
+        lambda d: _call(*_attention("BNSD", d), 4, "BNSD", pse=randn(2, 4, 6, 6, dtype=d), atten_mask=_CAUSAL, scale=0.4),
+        lambda d: _call(*_attention("BSH", d), 4, "BSH", scale=0.4, atten_mask=_CAUSAL, pre_tokens=2, next_tokens=0, pse_type=0),
+        lambda d: _call(randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), 2, "TND", scale=0.4, **_ENDS)],
 }

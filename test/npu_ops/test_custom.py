@@ -45,7 +45,7 @@ def defined(name, results):
     """What is defined of the results: of attention's statistics only the logarithm of the sum of exponentials."""
     if name == "npu_cross_entropy_loss":  # no z-loss is asked for
         return results[:2]
-    if name != "npu_fusion_attention":
+    if name not in ("npu_fusion_attention", "npu_fusion_attention_v2"):
         return results
     out, top, total, *rest = results
     return [out, top + total.log(), *rest]
@@ -140,7 +140,7 @@ def test_every_operator_has_a_reference_a_docstring_and_a_test():
             assert reference.__doc__, overload
             names = [a.name for a in torch._C.parse_schema("npu::" + schema).arguments]
             assert list(inspect.signature(reference).parameters) == names, overload
-        if name not in CASES and not name.endswith(("_backward", "_grad")):
+        if name not in CASES and not name.endswith(("_backward", "_grad", "_grad_v2")):
             untested.add(name)
     assert untested <= SEEDED | {"npu_format_cast", "npu_format_cast_", "get_npu_format"}  # test_formats.py
 
@@ -227,12 +227,13 @@ def test_dropout_with_add_softmax(device):
         torch.testing.assert_close(got.grad.cpu(), wanted.grad)
 
 
-def test_attention_dropout_repeats_in_backward():
+@pytest.mark.parametrize("attention", [torch_npu.npu_fusion_attention, torch_npu.npu_fusion_attention_v2])
+def test_attention_dropout_repeats_in_backward(attention):
     torch.manual_seed(7)
     q, k, v = (torch.randn(1, 2, 32, 8, device="npu", requires_grad=True) for _ in range(3))
-    out, _, _, _, seed, offset, size = torch_npu.npu_fusion_attention(q, k, v, 2, "BNSD", scale=0.3, keep_prob=0.5)
+    out, _, _, _, seed, offset, size = attention(q, k, v, 2, "BNSD", scale=0.3, keep_prob=0.5)
     assert size == 2 * 32 * 32
-    again = torch_npu.npu_fusion_attention(q, k, v, 2, "BNSD", scale=0.3, keep_prob=0.5, seed=seed, offset=offset)[0]
+    again = attention(q, k, v, 2, "BNSD", scale=0.3, keep_prob=0.5, seed=seed, offset=offset)[0]
     assert torch.equal(out, again)
     # The result is linear in v: with the same dropout <v, dv> is <out, out>.
     out.backward(out.detach())
@@ -399,6 +400,10 @@ def test_refusals():
         t = q.to(device)
         with pytest.raises(NotImplementedError, match="padding_mask"):
             torch_npu.npu_fusion_attention(t, t, t, 2, "BNSD", padding_mask=t)
+        with pytest.raises(NotImplementedError, match="pse_type"):
+            torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", pse_type=2)
+        with pytest.raises(NotImplementedError, match="query_rope"):
+            torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", query_rope=t)
         with pytest.raises(ValueError, match="rotary_mode"):
             torch_npu.npu_rotary_mul(t, t, t, "thirds")
         with pytest.raises(NotImplementedError, match="quant_mode"):

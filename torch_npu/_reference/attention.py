@@ -5,7 +5,8 @@ import torch
 from torch_npu._reference._common import unsupported, wide
 from torch_npu._reference._gradient import gradients
 
-__all__ = ["npu_fusion_attention", "npu_fusion_attention_grad", "npu_prompt_flash_attention", "npu_incre_flash_attention",
+__all__ = ["npu_fusion_attention", "npu_fusion_attention_grad", "npu_fusion_attention_v2", "npu_fusion_attention_grad_v2",
+           "npu_prompt_flash_attention", "npu_incre_flash_attention",
            "npu_fused_infer_attention_score"]
 
 _UNLIMITED = 2147483647
@@ -104,10 +105,10 @@ def _dropped(shape, keep_prob, seed, offset, device):
     return torch.rand(shape, generator=generator, device=device) < keep_prob
 
 
-def _fusion(query, key, value, pse, settings, keep_prob, seed, offset):
+def _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type=1):
     """(result, maximum, sum), differentiable in query, key, value and pse."""
     heads, layout, mask, scale, before, after, query_ends, key_ends, sparse_mode = settings
-    bias = None if pse is None else wide(pse) * scale  # it is added before the scores are scaled
+    bias = None if pse is None else wide(pse) * (scale if pse_type == 1 else 1)  # type 1 is added before the scores are scaled
 
     def keep(weights):
         return weights * _dropped(weights.shape, keep_prob, seed, offset, weights.device) / keep_prob
@@ -173,6 +174,50 @@ def npu_fusion_attention_grad(query, key, value, dy, head_num, input_layout, *, 
 
     *found, dpse = gradients(forward, (query, key, value, pse), wide(dy))
     return (*(g.contiguous() for g in found), query.new_empty(0) if dpse is None else dpse.contiguous(), query.new_empty(0))
+
+
+def npu_fusion_attention_v2(query, key, value, head_num, input_layout, *, pse=None, padding_mask=None, atten_mask=None,
+                            query_rope=None, key_rope=None, scale=1.0, keep_prob=1.0, pre_tokens=_UNLIMITED,
+                            next_tokens=_UNLIMITED, inner_precise=0, prefix=None, actual_seq_qlen=None,
+                            actual_seq_kvlen=None, sparse_mode=0, gen_mask_parallel=True, sync=False, pse_type=1,
+                            q_start_idx=None, kv_start_idx=None, softmax_layout="", sink=None, dropout_mask=None, seed=0,
+                            offset=0):
+    """:func:`npu_fusion_attention` with a choice of how ``pse`` counts: ``pse_type`` 1 adds it before the scores are scaled,
+    0 after. Raises NotImplementedError for other types, query_rope, key_rope, q_start_idx and kv_start_idx too.
+    """
+    name = "npu_fusion_attention_v2"
+    unsupported(name, query_rope=query_rope, key_rope=key_rope, q_start_idx=q_start_idx or None,
+                kv_start_idx=kv_start_idx or None, padding_mask=padding_mask, prefix=prefix, sink=sink,
+                dropout_mask=dropout_mask, softmax_layout=softmax_layout or None,
+                pse_type=None if pse_type in (0, 1) else pse_type)
+    settings = (head_num, input_layout, atten_mask, scale, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
+                sparse_mode)
+    size = 0
+    if keep_prob < 1:
+        seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
+        size = query.numel() // query.shape[-1]
+    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type)
+    top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
+    return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
+
+
+def npu_fusion_attention_grad_v2(query, key, value, dy, head_num, input_layout, *, pse=None, padding_mask=None,
+                                 atten_mask=None, softmax_max=None, softmax_sum=None, softmax_in=None, attention_in=None,
+                                 query_rope=None, key_rope=None, scale_value=1.0, keep_prob=1.0, pre_tokens=_UNLIMITED,
+                                 next_tokens=_UNLIMITED, inner_precise=0, seed=0, offset=0, numels=0, prefix=None,
+                                 actual_seq_qlen=None, actual_seq_kvlen=None, sparse_mode=0, gen_mask_parallel=True,
+                                 sync=False, pse_type=1, q_start_idx=None, kv_start_idx=None, softmax_layout="", sink=None):
+    """Gradients of :func:`npu_fusion_attention_v2` for query, key, value and pse (empty without pse), and three empty tensors."""
+    unsupported("npu_fusion_attention_grad_v2", query_rope=query_rope, key_rope=key_rope)
+    settings = (head_num, input_layout, atten_mask, scale_value, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
+                sparse_mode)
+
+    def forward(q, k, v, bias):
+        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, pse_type)[0]
+
+    *found, dpse = gradients(forward, (query, key, value, pse), wide(dy))
+    none = (query.new_empty(0) for _ in range(3))
+    return (*(g.contiguous() for g in found), query.new_empty(0) if dpse is None else dpse.contiguous(), *none)
 
 
 def _limited(mask, lengths, key, layout, heads, columns):

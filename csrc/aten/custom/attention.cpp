@@ -1,4 +1,4 @@
-// npu_fusion_attention: the fused attention with all of CANN's options.
+// npu_fusion_attention and its second version: the fused attention with all of CANN's options.
 //
 // Note [Dropout of attention]
 // The mask has a bit for each score and is not kept: seed and offset, which the forward returns, make the same one
@@ -12,7 +12,9 @@
 namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnFlashAttentionScore);
+NPU_OPERATOR(aclnnFlashAttentionScoreV2);
 NPU_OPERATOR(aclnnFlashAttentionScoreGrad);
+NPU_OPERATOR(aclnnFlashAttentionScoreGradV2);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScore);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGrad);
 
@@ -44,6 +46,89 @@ at::Tensor drop_mask(const at::Tensor& query, int64_t numel, double keep_prob, i
   return numel == 0 ? at::Tensor() : dropout_mask(query, numel, 1 - keep_prob, seed, offset);
 }
 
+// The arguments that both versions have, in CANN's names.
+struct Options {
+  const char* op;
+  int64_t head_num;
+  std::string_view layout;
+  const std::optional<at::Tensor>&pse, &padding_mask, &atten_mask;
+  double scale, keep_prob;
+  int64_t pre_tokens, next_tokens, inner_precise;
+  at::OptionalIntArrayRef prefix, query_ends, key_ends;
+  int64_t sparse_mode;
+  int64_t pse_type = 1;  // the first version's: pse is added before the scores are scaled
+  bool packed() const { return layout == "TND"; }
+};
+
+using Scores = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t>;
+
+Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t seed,
+              int64_t offset) {
+  refuse(o.op, "padding_mask", given(o.padding_mask));
+  refuse(o.op, "prefix", o.prefix && !o.prefix->empty());
+  refuse(o.op, "a pse_type other than 0 and 1", o.pse_type != 0 && o.pse_type != 1);
+  refuse(o.op, "dropout with layout TND", o.packed() && o.keep_prob < 1);
+  const auto extent = extent_of(query, key, o.layout);
+  int64_t numel = 0;
+  if (o.keep_prob < 1) {
+    numel = extent.batch * o.head_num * extent.rows * extent.columns;
+    if (seed == 0) {
+      const auto state = core::philox_state(std::nullopt, numel);
+      seed = static_cast<int64_t>(state.first);
+      offset = static_cast<int64_t>(state.second);
+    }
+  }
+  const auto drop = drop_mask(query, numel, o.keep_prob, seed, offset);
+  const at::DimVector stats = o.packed() ? at::DimVector{extent.rows, o.head_num, kSoftmaxLanes}
+                                         : at::DimVector{extent.batch, o.head_num, extent.rows, kSoftmaxLanes};
+  auto maximum = empty_like_with(query, stats, at::kFloat), sum = empty_like_with(query, stats, at::kFloat);
+  auto softmax = empty_like_with(query, {0}), out = empty_like_with(query, query.sizes());
+  if (o.packed()) {
+    op::run(aclnnFlashAttentionVarLenScore, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix, o.query_ends,
+            o.key_ends, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode,
+            maximum, sum, softmax, out);
+  } else if (o.pse_type == 1) {
+    op::run(aclnnFlashAttentionScore, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix, o.scale,
+            o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, maximum, sum, softmax,
+            out);
+  } else {
+    op::run(aclnnFlashAttentionScoreV2, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix, at::IntArrayRef(),
+            at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
+            o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
+  }
+  return {out, maximum, sum, softmax, numel ? seed : 0, numel ? offset : 0, numel};
+}
+
+// What the forward left for the gradient.
+struct Left {
+  const std::optional<at::Tensor>&maximum, &sum, &softmax, &attention;
+  int64_t seed, offset, numel;
+};
+
+// Gradients of query, key, value and pse.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attend_back(const Options& o, const at::Tensor& query,
+                                                                       const at::Tensor& key, const at::Tensor& value,
+                                                                       const at::Tensor& dy, const Left& left) {
+  const auto drop = drop_mask(query, left.numel, o.keep_prob, left.seed, left.offset);
+  auto dq = empty_like_with(query, query.sizes()), dk = empty_like_with(key, key.sizes());
+  auto dv = empty_like_with(value, value.sizes());
+  auto dpse = empty_like_with(query, given(o.pse) ? o.pse->sizes() : at::IntArrayRef{0});
+  if (o.packed()) {
+    op::run(aclnnFlashAttentionUnpaddingScoreGrad, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
+            left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.scale, o.keep_prob, o.pre_tokens,
+            o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, dq, dk, dv, dpse);
+  } else if (o.pse_type == 1) {
+    op::run(aclnnFlashAttentionScoreGrad, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum, left.sum,
+            left.softmax, left.attention, o.prefix, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout,
+            o.inner_precise, o.sparse_mode, dq, dk, dv, dpse);
+  } else {
+    op::run(aclnnFlashAttentionScoreGradV2, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
+            left.sum, left.softmax, left.attention, o.prefix, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob,
+            o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, dq, dk, dv, dpse);
+  }
+  return {dq, dk, dv, dpse};
+}
+
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t> npu_fusion_attention(
@@ -55,37 +140,32 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
     std::string_view softmax_layout, const std::optional<at::Tensor>& sink, const std::optional<at::Tensor>& dropout_mask,
     int64_t seed, int64_t offset) {
   const char* op = "npu_fusion_attention";
-  refuse(op, "padding_mask", given(padding_mask));
   refuse(op, "sink", given(sink));
   refuse(op, "dropout_mask", given(dropout_mask));
   refuse(op, "softmax_layout", !softmax_layout.empty());
-  refuse(op, "prefix", prefix && !prefix->empty());
-  const auto extent = extent_of(query, key, input_layout);
-  const bool packed = input_layout == "TND";
-  refuse(op, "dropout with layout TND", packed && keep_prob < 1);
-  int64_t numel = 0;
-  if (keep_prob < 1) {
-    numel = extent.batch * head_num * extent.rows * extent.columns;
-    if (seed == 0) {
-      const auto state = core::philox_state(std::nullopt, numel);
-      seed = static_cast<int64_t>(state.first);
-      offset = static_cast<int64_t>(state.second);
-    }
-  }
-  const auto drop = drop_mask(query, numel, keep_prob, seed, offset);
-  const at::DimVector stats = packed ? at::DimVector{extent.rows, head_num, kSoftmaxLanes}
-                                     : at::DimVector{extent.batch, head_num, extent.rows, kSoftmaxLanes};
-  auto maximum = empty_like_with(query, stats, at::kFloat), sum = empty_like_with(query, stats, at::kFloat);
-  auto softmax = empty_like_with(query, {0}), out = empty_like_with(query, query.sizes());
-  if (packed) {
-    op::run(aclnnFlashAttentionVarLenScore, query, key, value, pse, drop, padding_mask, atten_mask, prefix, actual_seq_qlen,
-            actual_seq_kvlen, scale, keep_prob, pre_tockens, next_tockens, head_num, input_layout, inner_precise, sparse_mode,
-            maximum, sum, softmax, out);
-  } else {
-    op::run(aclnnFlashAttentionScore, query, key, value, pse, drop, padding_mask, atten_mask, prefix, scale, keep_prob,
-            pre_tockens, next_tockens, head_num, input_layout, inner_precise, sparse_mode, maximum, sum, softmax, out);
-  }
-  return {out, maximum, sum, softmax, numel ? seed : 0, numel ? offset : 0, numel};
+  return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tockens, next_tockens,
+                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode}, query, key, value, seed, offset);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t> npu_fusion_attention_v2(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t head_num, std::string_view input_layout,
+    const std::optional<at::Tensor>& pse, const std::optional<at::Tensor>& padding_mask,
+    const std::optional<at::Tensor>& atten_mask, const std::optional<at::Tensor>& query_rope,
+    const std::optional<at::Tensor>& key_rope, double scale, double keep_prob, int64_t pre_tokens, int64_t next_tokens,
+    int64_t inner_precise, at::OptionalIntArrayRef prefix, at::OptionalIntArrayRef actual_seq_qlen,
+    at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode, bool /*gen_mask_parallel*/, bool /*sync*/, int64_t pse_type,
+    at::OptionalIntArrayRef q_start_idx, at::OptionalIntArrayRef kv_start_idx, std::string_view softmax_layout,
+    const std::optional<at::Tensor>& sink, const std::optional<at::Tensor>& dropout_mask, int64_t seed, int64_t offset) {
+  const char* op = "npu_fusion_attention_v2";
+  refuse(op, "query_rope", given(query_rope));
+  refuse(op, "key_rope", given(key_rope));
+  refuse(op, "q_start_idx", q_start_idx && !q_start_idx->empty());
+  refuse(op, "kv_start_idx", kv_start_idx && !kv_start_idx->empty());
+  refuse(op, "sink", given(sink));
+  refuse(op, "dropout_mask", given(dropout_mask));
+  refuse(op, "softmax_layout", !softmax_layout.empty());
+  return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tokens, next_tokens,
+                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, pse_type}, query, key, value, seed, offset);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusion_attention_grad(
@@ -97,20 +177,33 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusio
     int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
     at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
     bool /*gen_mask_parallel*/, bool /*sync*/, std::string_view /*softmax_layout*/, const std::optional<at::Tensor>& /*sink*/) {
-  const auto drop = drop_mask(query, numels, keep_prob, seed, offset);
-  auto dq = empty_like_with(query, query.sizes()), dk = empty_like_with(key, key.sizes());
-  auto dv = empty_like_with(value, value.sizes());
-  auto dpse = empty_like_with(query, given(pse) ? pse->sizes() : at::IntArrayRef{0});
-  if (input_layout == "TND") {
-    op::run(aclnnFlashAttentionUnpaddingScoreGrad, query, key, value, dy, pse, drop, padding_mask, atten_mask, softmax_max,
-            softmax_sum, softmax_in, attention_in, prefix, actual_seq_qlen, actual_seq_kvlen, scale_value, keep_prob,
-            pre_tockens, next_tockens, head_num, input_layout, inner_precise, sparse_mode, dq, dk, dv, dpse);
-  } else {
-    op::run(aclnnFlashAttentionScoreGrad, query, key, value, dy, pse, drop, padding_mask, atten_mask, softmax_max, softmax_sum,
-            softmax_in, attention_in, prefix, scale_value, keep_prob, pre_tockens, next_tockens, head_num, input_layout,
-            inner_precise, sparse_mode, dq, dk, dv, dpse);
-  }
+  const auto [dq, dk, dv, dpse] = attend_back(
+      {"npu_fusion_attention", head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tockens,
+       next_tockens, inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode},
+      query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
   return {dq, dk, dv, dpse, empty_like_with(query, {0})};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusion_attention_grad_v2(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& dy, int64_t head_num,
+    std::string_view input_layout, const std::optional<at::Tensor>& pse, const std::optional<at::Tensor>& padding_mask,
+    const std::optional<at::Tensor>& atten_mask, const std::optional<at::Tensor>& softmax_max,
+    const std::optional<at::Tensor>& softmax_sum, const std::optional<at::Tensor>& softmax_in,
+    const std::optional<at::Tensor>& attention_in, const std::optional<at::Tensor>& query_rope,
+    const std::optional<at::Tensor>& key_rope, double scale_value, double keep_prob, int64_t pre_tokens, int64_t next_tokens,
+    int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
+    at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
+    bool /*gen_mask_parallel*/, bool /*sync*/, int64_t pse_type, at::OptionalIntArrayRef /*q_start_idx*/,
+    at::OptionalIntArrayRef /*kv_start_idx*/, std::string_view /*softmax_layout*/, const std::optional<at::Tensor>& /*sink*/) {
+  const char* op = "npu_fusion_attention_grad_v2";
+  refuse(op, "query_rope", given(query_rope));
+  refuse(op, "key_rope", given(key_rope));
+  const auto [dq, dk, dv, dpse] = attend_back(
+      {op, head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tokens, next_tokens, inner_precise,
+       prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, pse_type},
+      query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
+  const auto none = [&] { return empty_like_with(query, {0}); };
+  return {dq, dk, dv, dpse, none(), none(), none()};
 }
 
 }  // namespace torch_npu::native
