@@ -21,6 +21,11 @@ def test_every_collective(size):
               ["collectives", "messages", 0], ["collectives", "messages", 5], ["collectives", "messages", 300001])
 
 
+def test_results_larger_than_the_cache():
+    """From 16 MiB on a rank's share of the results is written past the cache, but for its last elements."""
+    ranks.run(2, ["collectives", "reductions", [(8 << 20) + 3], ["float32"]], ["collectives", "reductions", [(8 << 20) + 5], ["bfloat16"]])
+
+
 def test_streams_communicators_and_order():
     ranks.run(2, ["collectives", "streams", 5], ["collectives", "in_order", 300])
 

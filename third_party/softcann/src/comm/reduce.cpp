@@ -44,10 +44,13 @@ struct Wrapping<Int128> {
 
 using Kernel = void (*)(const char* const* from, uint32_t sources, char* const* to, uint32_t targets, uint64_t count);
 
-// The results are more than a cache holds and none lies where a source does, whose lines would be in the cache anyway.
+// The results are more than a cache holds, in whole lines, and none lies where a source does, whose lines would be in the
+// cache anyway.
 bool is_bulk(const char* const* from, uint32_t sources, char* const* to, uint32_t targets, uint64_t bytes) {
   if (bytes < kBulkBytes) return false;
-  return std::none_of(to, to + targets, [&](const char* target) { return std::find(from, from + sources, target) != from + sources; });
+  return std::none_of(to, to + targets, [&](const char* target) {
+    return reinterpret_cast<uintptr_t>(target) % kLineBytes != 0 || std::find(from, from + sources, target) != from + sources;
+  });
 }
 
 namespace portable {

@@ -1,7 +1,14 @@
 // The loops of reduce.cpp, compiled once for each instruction set inside a namespace of that name.
 
-// Blocks stay in the first-level cache while they are summed up and given to all targets.
-inline constexpr uint64_t kBlock = 1024;
+// What is summed up at once before all targets get it: a few lines, and a constant, so that loops have no rest.
+inline constexpr uint64_t kLines = 4;
+template <class T>
+inline constexpr uint64_t kBlock = kLines * kLineBytes / sizeof(T);
+
+// Asks for the block that comes later by so much: see Note [Fetching ahead].
+inline void fetch_ahead(const void* block) {
+  for (uint64_t line = 0; line < kLines; ++line) __builtin_prefetch(static_cast<const char*>(block) + kAheadBytes + line * kLineBytes);
+}
 
 template <HcclReduceOp Op, class T>
 inline T apply(T a, T b) {
@@ -14,25 +21,25 @@ inline T apply(T a, T b) {
 
 // out may be a or b.
 template <HcclReduceOp Op, class T>
-void combine(T* out, const T* a, const T* b, uint64_t count) {
+[[gnu::always_inline]] inline void combine(T* out, const T* a, const T* b, uint64_t count) {
 #pragma GCC ivdep
   for (uint64_t i = 0; i < count; ++i) out[i] = apply<Op>(a[i], b[i]);
 }
 
 // The commonest case, two ranks that both want the result, without a second pass. The outputs may be the inputs.
 template <HcclReduceOp Op, class T>
-void combine_for_both(T* first, T* second, const T* a, const T* b, uint64_t count) {
+[[gnu::always_inline]] inline void combine_for_both(T* first, T* second, const T* a, const T* b, uint64_t count) {
 #pragma GCC ivdep
   for (uint64_t i = 0; i < count; ++i) first[i] = second[i] = apply<Op>(a[i], b[i]);
 }
 
-inline void widen(const Bfloat* from, float* to, uint64_t count) {
+[[gnu::always_inline]] inline void widen(const Bfloat* from, float* to, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) to[i] = bfloat_to_float(from[i].bits);
 }
-inline void narrow(const float* from, Bfloat* to, uint64_t count) {
+[[gnu::always_inline]] inline void narrow(const float* from, Bfloat* to, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) to[i].bits = float_to_bfloat(from[i]);
 }
-inline void widen(const Half* from, float* to, uint64_t count) {
+[[gnu::always_inline]] inline void widen(const Half* from, float* to, uint64_t count) {
   uint64_t i = 0;
 #ifdef SOFTCANN_F16C
   for (; i + 8 <= count; i += 8) {
@@ -41,7 +48,7 @@ inline void widen(const Half* from, float* to, uint64_t count) {
 #endif
   for (; i < count; ++i) to[i] = half_to_float(from[i].bits);
 }
-inline void narrow(const float* from, Half* to, uint64_t count) {
+[[gnu::always_inline]] inline void narrow(const float* from, Half* to, uint64_t count) {
   uint64_t i = 0;
 #ifdef SOFTCANN_F16C
   for (; i + 8 <= count; i += 8) {
@@ -54,19 +61,15 @@ inline void narrow(const float* from, Half* to, uint64_t count) {
 template <class T>
 inline constexpr bool kWide = !std::is_same_v<T, Half> && !std::is_same_v<T, Bfloat>;
 
-// One block, all sources, into `out`.
+// One block, all sources, into `out`, which is none of them.
 template <HcclReduceOp Op, class T>
-void reduce_block(T* out, const T* const* from, uint32_t sources, uint64_t count) {
+[[gnu::always_inline]] inline void reduce_block(T* out, const T* const* from, uint32_t sources, uint64_t count) {
   if constexpr (kWide<T>) {
-    if (sources == 2) return combine<Op>(out, from[0], from[1], count);
-    // `out` may be one of the sources that are still to be read, hence the sum elsewhere.
-    alignas(64) T sum[kBlock];
-    combine<Op>(sum, from[0], from[1], count);
-    for (uint32_t k = 2; k + 1 < sources; ++k) combine<Op>(sum, sum, from[k], count);
-    combine<Op>(out, sum, from[sources - 1], count);
+    combine<Op>(out, from[0], from[1], count);
+    for (uint32_t k = 2; k < sources; ++k) combine<Op>(out, out, from[k], count);
   } else {
-    alignas(64) float sum[kBlock];
-    alignas(64) float next[kBlock];
+    alignas(64) float sum[kBlock<T>];
+    alignas(64) float next[kBlock<T>];
     widen(from[0], sum, count);
     for (uint32_t k = 1; k < sources; ++k) {
       widen(from[k], next, count);
@@ -78,30 +81,34 @@ void reduce_block(T* out, const T* const* from, uint32_t sources, uint64_t count
 
 template <HcclReduceOp Op, class T>
 void reduce_all(const char* const* from, uint32_t sources, char* const* to, uint32_t targets, uint64_t count) {
+  constexpr uint64_t length = kBlock<T>;
+  const bool bulk = is_bulk(from, sources, to, targets, count * sizeof(T)), both = kWide<T> && sources == 2 && targets == 2 && !bulk;
   const T* at[kMaxRanks];
-  const bool bulk = is_bulk(from, sources, to, targets, count * sizeof(T));
-  if constexpr (kWide<T>) {
-    if (sources == 2 && targets == 2 && !bulk) {
-      return combine_for_both<Op>(reinterpret_cast<T*>(to[0]), reinterpret_cast<T*>(to[1]),
-          reinterpret_cast<const T*>(from[0]), reinterpret_cast<const T*>(from[1]), count);
+  const auto target = [&](uint32_t j, uint64_t first) { return reinterpret_cast<T*>(to[j]) + first; };
+  uint64_t first = 0;
+  for (; first + length <= count; first += length) {
+    for (uint32_t k = 0; k < sources; ++k) {
+      at[k] = reinterpret_cast<const T*>(from[k]) + first;
+      fetch_ahead(at[k]);
     }
-  }
-  for (uint64_t first = 0; first < count; first += kBlock) {
-    const uint64_t length = std::min(kBlock, count - first);
-    for (uint32_t k = 0; k < sources; ++k) at[k] = reinterpret_cast<const T*>(from[k]) + first;
-    if (bulk) {
-      alignas(64) T block[kBlock];
-      for (uint32_t k = 0; k < sources; ++k) {
-        for (size_t line = 0; line < sizeof block; line += kCacheLine) __builtin_prefetch(reinterpret_cast<const char*>(at[k] + length) + line);
+    if constexpr (kWide<T>) {
+      if (both) {
+        combine_for_both<Op>(target(0, first), target(1, first), at[0], at[1], length);
+        continue;
       }
-      reduce_block<Op>(block, at, sources, length);
-      for (uint32_t j = 0; j < targets; ++j) stream_bytes(reinterpret_cast<T*>(to[j]) + first, block, length * sizeof(T));
-      continue;
     }
-    T* out = reinterpret_cast<T*>(to[0]) + first;
-    reduce_block<Op>(out, at, sources, length);
-    for (uint32_t j = 1; j < targets; ++j) std::memcpy(reinterpret_cast<T*>(to[j]) + first, out, length * sizeof(T));
+    alignas(kLineBytes) T block[length];
+    reduce_block<Op>(block, at, sources, length);
+    for (uint32_t j = 0; j < targets; ++j) {
+      bulk ? stream_lines(target(j, first), block, kLines) : static_cast<void>(std::memcpy(target(j, first), block, sizeof block));
+    }
   }
+  if (bulk) end_stream();
+  if (first == count) return;
+  for (uint32_t k = 0; k < sources; ++k) at[k] = reinterpret_cast<const T*>(from[k]) + first;
+  T rest[length];
+  reduce_block<Op>(rest, at, sources, count - first);
+  for (uint32_t j = 0; j < targets; ++j) std::memcpy(target(j, first), rest, (count - first) * sizeof(T));
 }
 
 template <class T>

@@ -3,44 +3,19 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 namespace softcann {
-namespace {
-
-constexpr size_t kLine = 64;
-
-#ifdef __SSE2__
-constexpr size_t kAhead = 1024;  // bytes the source is fetched in advance
-
-// dst is aligned to a line, lines are whole.
-void stream_lines(char* dst, const char* src, size_t lines) {
-  for (; lines != 0; --lines, dst += kLine, src += kLine) {
-    _mm_prefetch(src + kAhead, _MM_HINT_T0);
-    __m128i line[kLine / sizeof(__m128i)];
-    for (size_t i = 0; i < std::size(line); ++i) line[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src) + i);
-    for (size_t i = 0; i < std::size(line); ++i) _mm_stream_si128(reinterpret_cast<__m128i*>(dst) + i, line[i]);
-  }
-  _mm_sfence();
-}
-#endif
-
-}  // namespace
-
 void stream_bytes(void* dst, const void* src, size_t count) {
-#ifdef __SSE2__
   auto* to = static_cast<char*>(dst);
   const auto* from = static_cast<const char*>(src);
-  const size_t head = std::min<size_t>(count, -reinterpret_cast<uintptr_t>(to) % kLine);
-  const size_t lines = (count - head) / kLine, done = head + lines * kLine;
+  const size_t head = std::min<size_t>(count, -reinterpret_cast<uintptr_t>(to) % kLineBytes);
   std::memcpy(to, from, head);
-  stream_lines(to + head, from + head, lines);
-  std::memcpy(to + done, from + done, count - done);
-#else
-  std::memcpy(dst, src, count);
-#endif
+  for (to += head, from += head, count -= head; count >= kLineBytes; to += kLineBytes, from += kLineBytes, count -= kLineBytes) {
+    __builtin_prefetch(from + kAheadBytes);
+    stream_lines(to, from, 1);
+  }
+  end_stream();
+  std::memcpy(to, from, count);
 }
 
 void copy_bytes(void* dst, const void* src, size_t count) {
