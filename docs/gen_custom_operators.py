@@ -29,7 +29,7 @@ def entries():
         calls = [entry.get("aclnn", ""), *(case["aclnn"] for case in entry.get("when", []))]
         operators = sorted({re.match(r"\w+", call)[0] for call in calls if call})
         if "composed" in entry:
-            how, gradient = "composed", "loop" not in entry["composed"]
+            how, gradient = "composed", not any(word in entry["composed"] for word in ("loop", "bits"))
         else:
             how, gradient = "native: " + (", ".join(operators) or entry["reason"]), "grad" in entry
         yield name.removesuffix(".out"), how, gradient

@@ -284,4 +284,21 @@ CASES = {
         lambda d: _call(*_attention("BNSD", d), 4, "BNSD", pse=randn(2, 4, 6, 6, dtype=d), atten_mask=_CAUSAL, scale=0.4),
         lambda d: _call(*_attention("BSH", d), 4, "BSH", scale=0.4, atten_mask=_CAUSAL, pre_tokens=2, next_tokens=0, pse_type=0),
         lambda d: _call(randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), 2, "TND", scale=0.4, **_ENDS)],
+    "npu_fused_infer_attention_score_v2": [
+        lambda d: _call(*_attention("BSND", d, columns=9), num_query_heads=4, num_key_value_heads=2, softmax_scale=0.4,
+                        input_layout="BSND", atten_mask=_CAUSAL_STANDARD, sparse_mode=3, return_softmax_lse=True),
+        lambda d: _call(randn(2, 1, 32, dtype=d), randn(5, 4, 16, dtype=d), randn(5, 4, 16, dtype=d), num_query_heads=4,
+                        num_key_value_heads=2, softmax_scale=0.4, block_table=torch.tensor([[3, 0, -1], [1, 4, 2]], dtype=torch.int32),
+                        actual_seq_kvlen=[6, 11], block_size=4, return_softmax_lse=True)],
+    "npu_attention_update": [
+        lambda d: _call([randn(5), randn(5), randn(5)], [randn(5, 8, dtype=d), randn(5, 8, dtype=d), randn(5, 8, dtype=d)], 1),
+        lambda d: _call([randn(5), randn(5)], [randn(5, 8, dtype=d), randn(5, 8, dtype=d)], 0)],
+    "npu_ffn": [
+        lambda d: _call(randn(2, 3, 4, dtype=d), randn(4, 6, dtype=d), randn(6, 5, dtype=d), "gelu", bias1=randn(6), bias2=randn(5)),
+        lambda d: _call(randn(6, 4, dtype=d), randn(3, 4, 6, dtype=d), randn(3, 6, 5, dtype=d), "silu", expert_tokens=[2, 0, 3],
+                        bias1=randn(3, 6), bias2=randn(3, 5)),
+        lambda d: _call(randn(6, 4, dtype=d), randn(2, 4, 6, dtype=d), randn(2, 6, 5, dtype=d), "relu", expert_tokens_index=[2, 6])],
+    "npu_rotated_overlaps": [lambda d: _call(_rotated(8, d).view(2, 4, 5), _rotated(6, d).view(2, 3, 5))],
+    "npu_sign_bits_pack": [lambda d: _call(randn(24, dtype=d), 3), lambda d: _call(randn(21, dtype=d), 1)],
+    "npu_sign_bits_unpack": [lambda d: _call(torch.randint(0, 256, (6,), dtype=torch.uint8), 2, d)],
 }

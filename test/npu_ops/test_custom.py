@@ -378,6 +378,28 @@ def test_gradient_of_the_added_layer_norm_takes_that_of_the_sum(device):
         torch.testing.assert_close(ours.grad.cpu(), theirs.grad, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_sign_bits_go_there_and_back(device):
+    x = torch.tensor([5.0, 4, 3, 2, 0, -1, -2, 4, 3, 2, 1, 0, -1, -2], device=device)
+    packed = torch_npu.npu_sign_bits_pack(x, 2)
+    assert packed.tolist() == [[159], [15]] and packed.dtype == torch.uint8
+    signs = torch_npu.npu_sign_bits_unpack(packed.view(-1), 1, torch.float16)
+    assert signs.dtype == torch.float16 and signs[0, :14].tolist() == torch.where(x >= 0, 1.0, -1.0).tolist()
+    with pytest.raises(ValueError, match="3 rows"):
+        torch_npu.npu_sign_bits_pack(x, 3)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_attention_in_parts_is_attention(device):
+    torch.manual_seed(8)
+    scores, value = torch.randn(5, 12, device=device), torch.randn(12, 8, device=device)
+    cuts = ((0, 4), (4, 5), (5, 12))
+    out, lse = torch_npu.npu_attention_update([scores[:, a:b].logsumexp(1) for a, b in cuts],
+                                              [scores[:, a:b].softmax(1) @ value[a:b] for a, b in cuts], 1)
+    torch.testing.assert_close(out, scores.softmax(1) @ value)
+    torch.testing.assert_close(lse, scores.logsumexp(1))
+
+
 def test_input_is_self():
     x = torch.randn(2, 8).npu()
     assert torch.equal(torch_npu.npu_swiglu(input=x), torch_npu.npu_swiglu(x))
@@ -406,6 +428,10 @@ def test_refusals():
             torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", query_rope=t)
         with pytest.raises(ValueError, match="rotary_mode"):
             torch_npu.npu_rotary_mul(t, t, t, "thirds")
+        with pytest.raises(NotImplementedError, match="swiglu"):
+            torch_npu.npu_ffn(t[0, 0], t[0, 0], t[0, 0], "swiglu")
+        with pytest.raises(NotImplementedError, match="quantization|dequant_scale_key"):
+            torch_npu.npu_fused_infer_attention_score_v2(t, t, t, dequant_scale_key=t)
         with pytest.raises(NotImplementedError, match="quant_mode"):
             torch_npu.npu_swiglu_quant(t)
         with pytest.raises(NotImplementedError, match="drop_pad_mode"):

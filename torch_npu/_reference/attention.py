@@ -7,7 +7,7 @@ from torch_npu._reference._gradient import gradients
 
 __all__ = ["npu_fusion_attention", "npu_fusion_attention_grad", "npu_fusion_attention_v2", "npu_fusion_attention_grad_v2",
            "npu_prompt_flash_attention", "npu_incre_flash_attention",
-           "npu_fused_infer_attention_score"]
+           "npu_fused_infer_attention_score", "npu_fused_infer_attention_score_v2", "npu_attention_update"]
 
 _UNLIMITED = 2147483647
 _LAST = 8  # the statistics of the softmax are repeated along a last dimension of this size
@@ -325,3 +325,49 @@ def npu_fused_infer_attention_score(query, key, value, *, pse_shift=None, atten_
     out, lse = _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths_kv, options,
                           "BSND" if input_layout == "BNSD_BSND" else None)
     return out, lse if softmax_lse_flag else lse.new_zeros(1)
+
+
+def npu_fused_infer_attention_score_v2(query, key, value, *, query_rope=None, key_rope=None, pse_shift=None, atten_mask=None,
+                                       actual_seq_qlen=None, actual_seq_kvlen=None, block_table=None,
+                                       dequant_scale_query=None, dequant_scale_key=None, dequant_offset_key=None,
+                                       dequant_scale_value=None, dequant_offset_value=None, dequant_scale_key_rope=None,
+                                       quant_scale_out=None, quant_offset_out=None, quant_scale_p=None, learnable_sink=None,
+                                       num_query_heads=1, num_key_value_heads=0, softmax_scale=1.0, pre_tokens=_UNLIMITED,
+                                       next_tokens=_UNLIMITED, input_layout="BSH", sparse_mode=0, block_size=0,
+                                       query_quant_mode=0, key_quant_mode=0, value_quant_mode=0, inner_precise=0,
+                                       return_softmax_lse=False, query_dtype=None, key_dtype=None, value_dtype=None,
+                                       query_rope_dtype=None, key_rope_dtype=None, key_shared_prefix_dtype=None,
+                                       value_shared_prefix_dtype=None, dequant_scale_query_dtype=None,
+                                       dequant_scale_key_dtype=None, dequant_scale_value_dtype=None,
+                                       dequant_scale_key_rope_dtype=None, out_dtype=None):
+    """:func:`npu_fused_infer_attention_score` with other names of its arguments: ``num_query_heads``, ``softmax_scale``,
+    ``actual_seq_qlen``, ``actual_seq_kvlen`` and ``return_softmax_lse``. Raises NotImplementedError for quantization, rope, sinks
+    and ``out_dtype``; the dtypes of arguments that are not there have no meaning.
+    """
+    unsupported("npu_fused_infer_attention_score_v2", query_rope=query_rope, key_rope=key_rope, learnable_sink=learnable_sink,
+                dequant_scale_query=dequant_scale_query, dequant_scale_key=dequant_scale_key,
+                dequant_offset_key=dequant_offset_key, dequant_scale_value=dequant_scale_value,
+                dequant_offset_value=dequant_offset_value, dequant_scale_key_rope=dequant_scale_key_rope,
+                quant_scale_out=quant_scale_out, quant_offset_out=quant_offset_out, quant_scale_p=quant_scale_p,
+                out_dtype=out_dtype)
+    return npu_fused_infer_attention_score(
+        query, key, value, pse_shift=pse_shift, atten_mask=atten_mask, actual_seq_lengths=actual_seq_qlen,
+        actual_seq_lengths_kv=actual_seq_kvlen, block_table=block_table, num_heads=num_query_heads, scale=softmax_scale,
+        pre_tokens=pre_tokens, next_tokens=next_tokens, input_layout=input_layout, num_key_value_heads=num_key_value_heads,
+        sparse_mode=sparse_mode, inner_precise=inner_precise, block_size=block_size, softmax_lse_flag=return_softmax_lse)
+
+
+def npu_attention_update(lse, local_out, update_type):
+    """Joins the attention over parts of the keys: results [rows, size] and the logsumexp of their scores [rows], of each part.
+
+    Returns (attention, logsumexp) over all parts; the latter has content only with ``update_type`` 1.
+    """
+    if not lse or not local_out:
+        raise ValueError("npu_attention_update: an empty list")
+    sums = wide(torch.stack(list(lse)))
+    top = sums.amax(0)
+    weights = (sums - top).exp()
+    total = weights.sum(0)
+    out = (wide(torch.stack(list(local_out))) * (weights / total).unsqueeze(-1)).sum(0)
+    joined = (top + total.log()).to(lse[0].dtype)
+    return out.to(local_out[0].dtype), joined if update_type == 1 else torch.zeros_like(joined)

@@ -4,6 +4,8 @@ A token goes to k experts, so there are tokens * k copies. Sorted by expert (sta
 place of its own.
 """
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 
@@ -13,7 +15,7 @@ from torch_npu._reference._gradient import gradients
 __all__ = ["npu_moe_gating_top_k_softmax", "npu_moe_gating_top_k", "npu_moe_init_routing", "npu_moe_compute_expert_tokens",
            "npu_moe_finalize_routing", "npu_moe_token_permute", "npu_moe_token_permute_grad", "npu_moe_token_unpermute",
            "npu_moe_token_unpermute_grad", "npu_grouped_matmul", "npu_moe_gating_top_k_softmax_v2", "npu_moe_init_routing_v2",
-           "npu_moe_re_routing", "npu_grouped_matmul_add", "npu_grouped_matmul_add_"]
+           "npu_moe_re_routing", "npu_grouped_matmul_add", "npu_grouped_matmul_add_", "npu_ffn"]
 
 
 def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
@@ -331,6 +333,46 @@ def npu_grouped_matmul_add_(self, x, weight, group_list, *, transpose_x=True, tr
     for y, start, end in zip(sums, [0, *ends[:-1]], ends):
         y.copy_(wide(y) + wide(x[start:end]).t() @ wide(weight[start:end]))
     return self
+
+
+_BETWEEN = {"relu": 1, "gelu": 2, "fastgelu": 4, "silu": 5}
+
+
+def npu_ffn(x, weight1, weight2, activation, *, expert_tokens=None, expert_tokens_index=None, bias1=None, bias2=None,
+            scale=None, offset=None, deq_scale1=None, deq_scale2=None, antiquant_scale1=None, antiquant_scale2=None,
+            antiquant_offset1=None, antiquant_offset2=None, inner_precise=None, output_dtype=None):
+    """``activation(x @ weight1 + bias1) @ weight2 + bias2``.
+
+    ``expert_tokens``: how many rows each expert has, or ``expert_tokens_index``: where its rows end; then weights and biases have
+    the experts as first dimension, and rows behind the last are zero. ``activation``: "gelu" (tanh), "fastgelu", "relu" or
+    "silu". Raises NotImplementedError for "geglu", "swiglu" and "reglu", for quantization and another output_dtype.
+    """
+    unsupported("npu_ffn", scale=scale, offset=offset, deq_scale1=deq_scale1, deq_scale2=deq_scale2,
+                antiquant_scale1=antiquant_scale1, antiquant_scale2=antiquant_scale2, antiquant_offset1=antiquant_offset1,
+                antiquant_offset2=antiquant_offset2, output_dtype=None if output_dtype == x.dtype else output_dtype)
+    if activation in ("geglu", "swiglu", "reglu"):
+        raise NotImplementedError(f"npu_ffn: activation {activation!r} is not supported")
+    if activation not in _BETWEEN:
+        raise ValueError(f"npu_ffn: activation {activation!r} is not one of gelu, fastgelu, relu, silu")
+    if expert_tokens is not None and expert_tokens_index is not None:
+        raise ValueError("npu_ffn: give expert_tokens or expert_tokens_index, not both")
+
+    def layers(rows, group):
+        for weight, bias in ((weight1, bias1), (weight2, bias2)):
+            part = weight[group] if weight.dim() > 2 else weight
+            product = rows @ wide(part)
+            product = product if bias is None else product + wide(bias[group] if bias.dim() > 1 else bias)
+            rows = _ACTIVATIONS[_BETWEEN[activation]](product) if weight is weight1 else product
+        return rows
+
+    rows = wide(x).reshape(-1, x.shape[-1])
+    shape = (*x.shape[:-1], weight2.shape[-1])
+    if expert_tokens is None and expert_tokens_index is None:
+        return layers(rows, 0).to(x.dtype).reshape(shape)
+    ends = list(itertools.accumulate(expert_tokens)) if expert_tokens is not None else list(expert_tokens_index)
+    parts = [layers(rows[start:end], i) for i, (start, end) in enumerate(zip([0, *ends[:-1]], ends))]
+    parts.append(rows.new_zeros(rows.shape[0] - ends[-1], weight2.shape[-1]))
+    return torch.cat(parts).to(x.dtype).reshape(shape)
 
 
 # c10::ScalarType, as the operators take it where they take a number.

@@ -11,7 +11,8 @@ from torch_npu._reference.moe import _DTYPES
 __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
            "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
            "npu_dropout_backward", "npu_dropout_do_mask", "npu_dropout_with_add_softmax", "npu_dropout_gen_mask",
-           "npu_sim_exponential_", "npu_dynamic_quant_asymmetric", "npu_swiglu_quant", "npu_dequant_swiglu_quant"]
+           "npu_sim_exponential_", "npu_dynamic_quant_asymmetric", "npu_swiglu_quant", "npu_dequant_swiglu_quant",
+           "npu_sign_bits_pack", "npu_sign_bits_unpack"]
 
 _STORED = {12: torch.int8, 13: torch.uint8, 14: torch.int32, 0: torch.uint8, **_DTYPES}  # by c10::ScalarType
 _LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int32: (-2147483648, 2147483520)}
@@ -208,6 +209,26 @@ def npu_weight_quant_batchmatmul(x, weight, antiquant_scale, antiquant_offset=No
     w = (wide(weight) if offset is None else wide(weight) + offset) * scale
     out = torch.matmul(wide(x), w)
     return (out if bias is None else out + wide(bias)).to(x.dtype)
+
+
+def npu_sign_bits_pack(self, size):
+    """The signs of self, [n], as uint8 [size, bytes]: a bit for each element, the lowest first, 1 where it is not negative. The
+    last byte is filled with zeros. Raises ValueError unless the bytes make ``size`` rows."""
+    if self.dim() != 1:
+        raise ValueError(f"npu_sign_bits_pack: the input has one dimension, not {self.dim()}")
+    count = (self.numel() + 7) // 8
+    if size <= 0 or count % size:
+        raise ValueError(f"npu_sign_bits_pack: {count} bytes do not make {size} rows")
+    bits = F.pad((self >= 0).to(torch.uint8), (0, 8 * count - self.numel())).view(size, -1, 8)
+    return (bits << torch.arange(8, dtype=torch.uint8, device=self.device)).sum(-1).to(torch.uint8)
+
+
+def npu_sign_bits_unpack(input, size, dtype):
+    """The way back from :func:`npu_sign_bits_pack`: uint8 [n] as [size, 8 n / size] of 1 and -1 in ``dtype``."""
+    if input.dim() != 1 or size <= 0 or 8 * input.numel() % size:
+        raise ValueError(f"npu_sign_bits_unpack: {list(input.shape)} do not make {size} rows")
+    bits = input.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8, device=input.device) & 1
+    return (2 * bits.to(torch.int32) - 1).to(dtype).reshape(size, -1)
 
 
 def npu_top_k_top_p(logits, p=None, k=None):

@@ -2,7 +2,7 @@
 
 import torch
 
-__all__ = ["npu_rotated_iou", "npu_nms_rotated"]
+__all__ = ["npu_rotated_overlaps", "npu_rotated_iou", "npu_nms_rotated"]
 
 
 def _from_corners(boxes):
@@ -67,6 +67,21 @@ def _intersection(a, b):
     return _cross(spokes, follower).sum(-1).clamp(min=0) / 2
 
 
+def _float_boxes(name, *boxes):
+    for each in boxes:
+        if each.dim() != 3 or each.shape[-1] != 5:
+            raise ValueError(f"{name}: boxes are [B, N, 5], but got {' and '.join(str(list(t.shape)) for t in boxes)}")
+    return (each.float() if each.dtype in (torch.float16, torch.bfloat16) else each for each in boxes)
+
+
+def npu_rotated_overlaps(self, query_boxes, trans=False):
+    """Areas that boxes with an angle have in common, [B, N, K]; arguments as in :func:`npu_rotated_iou`."""
+    a, b = _float_boxes("npu_rotated_overlaps", self, query_boxes)
+    if trans:
+        a, b = _from_corners(a), _from_corners(b)
+    return _intersection(*torch.broadcast_tensors(a.unsqueeze(-2), b.unsqueeze(-3))).to(self.dtype)
+
+
 def npu_rotated_iou(self, query_boxes, trans=False, mode=0, is_cross=True, v_threshold=0.0, e_threshold=0.0):
     """Intersection over union of boxes with an angle.
 
@@ -77,9 +92,7 @@ def npu_rotated_iou(self, query_boxes, trans=False, mode=0, is_cross=True, v_thr
     """
     if mode not in (0, 1):
         raise ValueError(f"npu_rotated_iou: mode is 0 (over the union) or 1 (over the first area), but got {mode}")
-    if self.dim() != 3 or query_boxes.dim() != 3 or self.shape[-1] != 5 or query_boxes.shape[-1] != 5:
-        raise ValueError(f"npu_rotated_iou: boxes are [B, N, 5], but got {list(self.shape)} and {list(query_boxes.shape)}")
-    a, b = (each.float() if each.dtype in (torch.float16, torch.bfloat16) else each for each in (self, query_boxes))
+    a, b = _float_boxes("npu_rotated_iou", self, query_boxes)
     if trans:
         a, b = _from_corners(a), _from_corners(b)
     if is_cross:

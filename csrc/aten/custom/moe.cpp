@@ -1,11 +1,14 @@
-// Grouped matrix products.
+// Grouped matrix products, and the two layers of an expert.
 #include "aten/custom/shapes.h"
 #include "aten/factory.h"
 #include "generated/torch_npu_custom_functions.h"
 #include "op/launch.h"
 
+#include <ATen/ops/tensor.h>
+
 namespace torch_npu::native {
 
+NPU_OPERATOR(aclnnFFNV3);
 NPU_OPERATOR(aclnnGroupedMatmulV4);
 
 namespace {
@@ -61,6 +64,34 @@ std::vector<at::Tensor> npu_grouped_matmul(
   op::run(aclnnGroupedMatmulV4, x, weight, list(bias), list(scale), list(offset), list(antiquant_scale), list(antiquant_offset),
           list(per_token_scale), group_list, list(activation_input), list(activation_quant_scale), list(activation_quant_offset),
           split_item.value_or(0), type, group_list_type.value_or(0), act_type.value_or(0), out, at::TensorList(), at::TensorList());
+  return out;
+}
+
+at::Tensor npu_ffn(const at::Tensor& x, const at::Tensor& weight1, const at::Tensor& weight2, std::string_view activation,
+                   at::OptionalIntArrayRef expert_tokens, at::OptionalIntArrayRef expert_tokens_index,
+                   const std::optional<at::Tensor>& bias1, const std::optional<at::Tensor>& bias2,
+                   const std::optional<at::Tensor>& scale, const std::optional<at::Tensor>& offset,
+                   const std::optional<at::Tensor>& deq_scale1, const std::optional<at::Tensor>& deq_scale2,
+                   const std::optional<at::Tensor>& antiquant_scale1, const std::optional<at::Tensor>& antiquant_scale2,
+                   const std::optional<at::Tensor>& antiquant_offset1, const std::optional<at::Tensor>& antiquant_offset2,
+                   std::optional<int64_t> inner_precise, std::optional<at::ScalarType> output_dtype) {
+  refusing(x, "npu_ffn: quantization is", {scale, offset, deq_scale1, deq_scale2, antiquant_scale1, antiquant_scale2,
+                                           antiquant_offset1, antiquant_offset2});
+  TORCH_CHECK_NOT_IMPLEMENTED(!output_dtype || *output_dtype == x.scalar_type(), "npu_ffn: output_dtype is not supported");
+  for (const auto* refused : {"geglu", "swiglu", "reglu"}) {
+    TORCH_CHECK_NOT_IMPLEMENTED(activation != refused, "npu_ffn: activation '", activation, "' is not supported");
+  }
+  TORCH_CHECK_VALUE(activation == "gelu" || activation == "fastgelu" || activation == "relu" || activation == "silu",
+                    "npu_ffn: activation '", activation, "' is not one of gelu, fastgelu, relu, silu");
+  TORCH_CHECK_VALUE(!expert_tokens || !expert_tokens_index, "npu_ffn: give expert_tokens or expert_tokens_index, not both");
+  std::optional<at::Tensor> tokens;
+  if (const auto given = expert_tokens ? expert_tokens : expert_tokens_index) tokens = at::tensor(*given, at::kLong).to(x.device());
+  at::DimVector sizes(x.sizes());
+  sizes.back() = weight2.size(-1);
+  auto out = empty_like_with(x, sizes);
+  op::run(aclnnFFNV3, x, weight1, weight2, tokens, bias1, bias2, scale, offset, deq_scale1, deq_scale2, antiquant_scale1,
+          antiquant_scale2, antiquant_offset1, antiquant_offset2, activation, inner_precise.value_or(0),
+          expert_tokens_index.has_value(), out);
   return out;
 }
 

@@ -124,6 +124,11 @@ int64_t rotary_layout_number(std::string_view layout) {
   TORCH_CHECK_VALUE(false, "layout '", layout, "' is not one of BSND, BSH, SBND, BNSD, TND");
 }
 
+const at::Tensor& first_of(at::TensorList list, const char* what) {
+  TORCH_CHECK_VALUE(!list.empty(), what, " is an empty list");
+  return list[0];
+}
+
 std::vector<at::Tensor> one_tensor(const at::Tensor& tensor) { return {tensor}; }
 
 at::Tensor number_on(const at::Tensor& self, const at::Scalar& number) {

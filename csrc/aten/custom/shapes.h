@@ -47,6 +47,8 @@ at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual
 int64_t rotary_mode_number(std::string_view mode, const std::optional<at::Tensor>& rotate);
 // "BSND" and "BSH" 1, "SBND" 2, "BNSD" 3, "TND" 4.
 int64_t rotary_layout_number(std::string_view layout);
+// The first of a list; throws ValueError, naming `what`, when there is none.
+const at::Tensor& first_of(at::TensorList list, const char* what);
 // A list of one.
 std::vector<at::Tensor> one_tensor(const at::Tensor& tensor);
 // The number as a tensor of one element, float32, on `self`'s device.

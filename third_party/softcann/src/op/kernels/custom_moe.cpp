@@ -352,3 +352,41 @@ OP(aclnnGroupedMatmulAddV2) {
     start = ends[i];
   }
 }
+
+namespace {
+
+at::Tensor between_layers(const at::Tensor& x, std::string_view name) {
+  if (name == "relu") return activated(x, 1);
+  if (name == "gelu") return activated(x, 2);
+  if (name == "fastgelu") return activated(x, 4);
+  if (name == "silu") return activated(x, 5);
+  TORCH_CHECK(false, "aclnnFFNV3: activation '", name, "' is not supported");
+}
+
+}  // namespace
+
+// Two layers, with weights for each group of rows where tokens are given. Rows behind the last group become zero.
+OP(aclnnFFNV3) {
+  for (const auto& quantizing : {scaleOptional, offsetOptional, deqScale1Optional, deqScale2Optional, antiquantScale1Optional,
+                                 antiquantScale2Optional, antiquantOffset1Optional, antiquantOffset2Optional}) {
+    TORCH_CHECK(!quantizing.defined(), "aclnnFFNV3: quantization is not supported");
+  }
+  const auto layer = [](const at::Tensor& in, const at::Tensor& weight, const at::Tensor& bias, int64_t group) {
+    const auto part = [&](const at::Tensor& t, int64_t dims) { return widened(t.dim() > dims ? t.select(0, group) : t); };
+    const at::Tensor product = at::matmul(in, part(weight, 2));
+    return bias.defined() ? product + part(bias, 1) : product;
+  };
+  const at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
+  const auto both = [&](const at::Tensor& in, int64_t group) {
+    return layer(between_layers(layer(in, weight1, bias1Optional, group), activation), weight2, bias2Optional, group);
+  };
+  if (!expertTokensOptional.defined()) return put(y, both(rows, 0).view(y.sizes()));
+  at::Tensor out = at::zeros({rows.size(0), weight2.size(-1)}, rows.options());
+  const auto ends = ends_of(expertTokensOptional, tokensIndexFlag ? 0 : 1);
+  int64_t start = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    out.slice(0, start, ends[i]).copy_(both(rows.slice(0, start, ends[i]), static_cast<int64_t>(i)));
+    start = ends[i];
+  }
+  put(y, out.view(y.sizes()));
+}

@@ -12,6 +12,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
 #include "op/kernel.h"
@@ -148,6 +149,17 @@ OP(aclnnApplyTopKTopP) {
   }
   const at::Tensor kept = at::where(hidden, -std::numeric_limits<double>::infinity(), sorted);
   put(out, at::empty_like(kept).scatter_(-1, order, kept));
+}
+// Attention over parts of the keys, [rows, size] and the logarithms of the sums of exponentials, [rows], into one.
+OP(aclnnAttentionUpdate) {
+  TORCH_CHECK(updateType == 0 || updateType == 1, "aclnnAttentionUpdate: updateType ", updateType, " is not supported");
+  const at::Tensor sums = widened(at::stack(lse)), top = sums.amax({0}), weights = (sums - top).exp(), total = weights.sum({0});
+  put(out, (widened(at::stack(localOut)) * (weights / total).unsqueeze(-1)).sum({0}));
+  if (updateType == 1) {
+    put(lseOut, top + at::log(total));
+  } else {
+    writable(lseOut).zero_();
+  }
 }
 OP(aclnnRingAttentionUpdate) {
   const std::string_view layout = inputLayoutOptional;
