@@ -40,6 +40,15 @@ def _dlpack_layout():
     torch.Tensor.__dlpack__ = __dlpack__
 
 
+def _lazy_parameters():
+    """A parameter without a shape yet (nn.LazyLinear and its kin) lets cuda() move it, by name, and no other device's method.
+    Needed through torch 2.13; remove it when the oldest supported torch knows renamed backends there.
+    """
+    allowed = torch.nn.parameter.UninitializedTensorMixin._allowed_methods
+    if torch.Tensor.npu not in allowed:
+        allowed.append(torch.Tensor.npu)
+
+
 def _monitored_barrier():
     """torch.distributed.monitored_barrier refuses every backend but gloo by name. Needed through torch 2.13; remove it
     when the oldest supported torch asks the backend.
@@ -167,6 +176,7 @@ def _no_nccl_for_npu():
 PATCHES = (
     _dlpack_device,
     _dlpack_layout,
+    _lazy_parameters,
     _monitored_barrier,
     _bf16_hooks,
     _scaler_shares_overflow,

@@ -133,3 +133,12 @@ def test_tensors_move_between_the_devices_of_a_process():
         comm.scatter(x, out=columns)
     with pytest.raises(RuntimeError, match="expected an output of shape"):
         comm.broadcast(x, out=columns)
+
+
+@pytest.mark.parametrize("move", [lambda m: m.npu(), lambda m: m.to("npu"), lambda m: m.npu().half().float().npu(0)])
+def test_modules_without_shapes_yet(move):
+    model = move(nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2)))
+    assert model[3].weight.device.type == "npu"
+    model(torch.ones(2, 3, 5, 5, device="npu")).sum().backward()
+    assert all(p.device.type == "npu" and p.grad.shape == p.shape for p in model.parameters())
+    assert model[3].weight.shape == (2, 36) and model[1].running_mean.device.type == "npu"
