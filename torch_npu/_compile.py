@@ -83,6 +83,18 @@ def _register_generators(utils):
         utils.register_graphsafe_rng_device_type("npu")
 
 
+def _register_substitutes(_):
+    """What Dynamo traces in place of functions in C++."""
+    import torch
+
+    from torch_npu import _C, _substitutes
+
+    if not hasattr(torch.accelerator, "current_device_index"):  # torch 2.7 and older
+        return
+    for name in ("_in_bad_fork", "_current_device"):
+        torch.compiler.substitute_in_graph(getattr(_C, name), skip_signature_check=True)(getattr(_substitutes, name))
+
+
 def _refuse(*arguments):
     raise NotImplementedError(
         'torch.compile\'s default backend "inductor" generates code, and there is none for the NPU: '
@@ -110,5 +122,6 @@ def _register_no_code(table):
 _TABLES = {
     "torch._dynamo.device_interface": _register_device,
     "torch._functorch._aot_autograd.utils": _register_generators,
+    "torch._dynamo.polyfills.loader": _register_substitutes,
     "torch._inductor.codegen.common": _register_no_code,
 }

@@ -1,5 +1,7 @@
 """torch.compile with a backend that runs PyTorch's own operators."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -26,6 +28,17 @@ def test_device_interface_is_registered():
     assert interface.Stream is torch.npu.Stream
     assert interface.get_raw_stream(0) == torch.npu.current_stream(0).npu_stream
     assert get_interface_for_device("npu:0") is interface
+
+
+def test_the_current_device_inside():
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled = torch.compile(lambda x: x + torch.ones(2, device=torch.npu.current_device()), backend="eager", fullgraph=True)
+        for index in (0, torch.npu.device_count() - 1, 0):
+            with torch.npu.device(index):
+                result = compiled(torch.ones(2, device="npu"))
+            assert result.device.index == index and result.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("where", ["argument", "inside"])
