@@ -1,9 +1,11 @@
 """torch.compile: tells Dynamo about streams, events and devices of the NPU, AOTAutograd about its generators, and Inductor
-that there is no code generation.
+that there is no code generation; lets flex_attention take the NPU.
 
 torch._dynamo takes seconds to import and most programs never need it, so each registration waits for the
 import of the module that holds its table.
 """
+
+import functools
 
 from torch_npu import _import_hook
 
@@ -95,6 +97,22 @@ def _register_substitutes(_):
         torch.compiler.substitute_in_graph(getattr(_C, name), skip_signature_check=True)(getattr(_substitutes, name))
 
 
+def _accept_npu(flex):
+    """flex_attention refuses a device that it does not know by name; what it computes without generated code is made of
+    PyTorch's own operators. Needed through torch 2.13; remove it when the oldest supported torch asks the backend.
+    """
+    original = getattr(flex, "_validate_device", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _validate_device(query, key, value):
+        if query.device.type != "npu":
+            original(query, key, value)
+
+    flex._validate_device = _validate_device
+
+
 def _refuse(*arguments):
     raise NotImplementedError(
         'torch.compile\'s default backend "inductor" generates code, and there is none for the NPU: '
@@ -124,4 +142,5 @@ _TABLES = {
     "torch._functorch._aot_autograd.utils": _register_generators,
     "torch._dynamo.polyfills.loader": _register_substitutes,
     "torch._inductor.codegen.common": _register_no_code,
+    "torch.nn.attention.flex_attention": _accept_npu,
 }

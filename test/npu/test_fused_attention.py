@@ -80,3 +80,24 @@ def test_few_keys(size, rows, columns):
     k[0, 1, columns // 2, 0] = float("nan")
     got = torch.nn.functional.scaled_dot_product_attention(q.npu(), k.npu(), v.npu()).cpu()
     assert got[0, 1].isnan().all() and not got[1].isnan().any() and not got[0, ::2].isnan().any()
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_flex_attention(backend):
+    """A window of the past, farther keys counting less; against the same mask written out."""
+    flex = pytest.importorskip("torch.nn.attention.flex_attention")
+    torch._dynamo.reset()
+    attend = torch.compile(flex.flex_attention, backend=backend) if backend else flex.flex_attention
+    inputs = make(rows=130, columns=130)
+    slopes = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    distance = torch.arange(130) - torch.arange(130)[:, None]
+    bias = (distance * slopes[:, None, None]).masked_fill((distance > 0) | (distance <= -50), float("-inf"))
+    expected = result_and_gradients("cpu", inputs, attn_mask=bias.expand(2, 4, 130, 130))
+
+    on_npu = [t.npu().requires_grad_() for t in inputs]
+    slopes = slopes.npu()
+    window = flex.create_block_mask(lambda b, h, q, k: (q >= k) & (q - k < 50), None, None, 130, 130, device="npu")
+    out = attend(*on_npu, score_mod=lambda score, b, h, q, k: score + (k - q) * slopes[h], block_mask=window)
+    (out * torch.arange(out.numel(), device="npu").reshape(out.shape).cos()).sum().backward()
+    for ours, theirs in zip([out, *(t.grad for t in on_npu)], expected):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-4)
