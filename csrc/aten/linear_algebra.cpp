@@ -2,11 +2,13 @@
 #include <cmath>
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/_linalg_check_errors.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_cholesky.h>
 #include <ATen/ops/linalg_lu_factor_ex.h>
 #include <ATen/ops/linalg_solve_triangular.h>
+#include <ATen/ops/where.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"
@@ -104,6 +106,13 @@ void linalg_svd_kernel(const at::Tensor& A, bool full_matrices, bool compute_uv,
   }
   auto v = compute_uv ? empty_like_with(Vh, Vh.mT().sizes()) : Vh;
   op::run(aclnnSvd, A, full_matrices, compute_uv, S, U, v);
+  // An operator that fails leaves no number. LAPACK, which calls a matrix that is not finite its argument 4, gives singular
+  // values of infinities as NaN without vectors.
+  const auto any_nan = [](const at::Tensor& matrix) { return matrix.isnan().flatten(-2).any(-1); };
+  const auto whole = A.isfinite().flatten(-2).all(-1);
+  auto failed = S.isnan().any(-1);
+  if (!compute_uv) failed.logical_and_(any_nan(A).logical_or_(whole));
+  at::_linalg_check_errors(at::where(whole, 1, -4).mul_(failed).to(at::kInt), "linalg.svd", A.dim() == 2);
   if (compute_uv) result(Vh).copy_(v.mH());
 }
 

@@ -203,6 +203,22 @@ def test_indices_on_the_npu_for_a_cpu_tensor():
         x.masked_select(x.npu() > 0)
 
 
+def test_a_matrix_without_singular_values():
+    """Of type LinAlgError, which programs catch to go on without."""
+    nan, infinite = torch.full((3, 2), float("nan")), torch.tensor([[float("inf"), 1.0], [0.0, 1.0]])
+    for call in (torch.linalg.svd, torch.linalg.svdvals, torch.linalg.pinv, torch.linalg.cond, lambda x: torch.svd_lowrank(x, 1)):
+        for device in ("cpu", "npu"):
+            with pytest.raises(torch.linalg.LinAlgError, match="linalg.svd: .*failed to converge because the input matrix contained non-finite"):
+                call(nan.to(device))
+    for dtype in (torch.float32, torch.complex64):
+        batch = torch.stack([torch.eye(2), infinite, torch.eye(2)]).to("npu", dtype).view(3, 1, 2, 2)
+        with pytest.raises(torch.linalg.LinAlgError, match=r"linalg.svd: \(Batch element 1\): .*non-finite"):
+            torch.linalg.svd(batch)
+        assert torch.equal(torch.linalg.svdvals(batch[::2]).cpu(), torch.ones(2, 1, 2))
+    assert torch.equal(torch.linalg.svdvals(infinite.npu()).cpu().isnan(), torch.linalg.svdvals(infinite).isnan())
+    assert torch.equal(torch.linalg.svdvals(torch.eye(2, device="npu")).cpu(), torch.ones(2))
+
+
 def test_writing_into_a_number_of_the_cpu_is_refused():
     with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
         torch.ones(()).floor_divide_(torch.tensor(2.0, device="npu"))

@@ -2,6 +2,7 @@
 #include <ATen/ops/_cdist_backward.h>
 #include <ATen/ops/cdist.h>
 #include <ATen/ops/fft_rfft.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/linalg_cross_cpu_dispatch.h>
 #include <ATen/ops/linalg_inv_ex.h>
@@ -11,11 +12,15 @@
 #include <ATen/ops/logdet.h>
 #include <ATen/ops/pdist.h>
 #include <ATen/ops/slogdet.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/stft.h>
 #include <ATen/ops/triangular_solve.h>
 #include <ATen/ops/view_as_real.h>
 
+#include <algorithm>
 #include <limits>
+#include <tuple>
+#include <vector>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
@@ -55,15 +60,41 @@ OP(aclnnQr) {
   put(Q, q);
   put(R, r);
 }
-OP(aclnnSvd) {
-  if (computeUV) {
-    const auto [left, values, right] = at::linalg_svd(input, fullMatrices);
-    put(u, left);
-    put(sigma, values);
-    put(v, right.mH());
-  } else {
-    put(sigma, at::linalg_svdvals(input));
+namespace {
+
+// Nor for a matrix without decomposition: its numbers are NaN, those of the batch's others are what they are.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> decompose(const at::Tensor& matrix, bool full, bool vectors) {
+  try {
+    if (vectors) return at::linalg_svd(matrix, full);
+    return {at::Tensor(), at::linalg_svdvals(matrix), at::Tensor()};
+  } catch (const c10::LinAlgError&) {
+    std::vector<at::Tensor> left, values, right;
+    if (matrix.dim() > 2) {
+      for (const auto& part : matrix.unbind()) {
+        auto [u, s, vh] = decompose(part, full, vectors);
+        left.push_back(u);
+        values.push_back(s);
+        right.push_back(vh);
+      }
+      if (!vectors) return {at::Tensor(), at::stack(values), at::Tensor()};
+      return {at::stack(left), at::stack(values), at::stack(right)};
+    }
+    const int64_t rows = matrix.size(0), columns = matrix.size(1), count = std::min(rows, columns);
+    const auto nan = std::numeric_limits<double>::quiet_NaN();
+    return {at::full({rows, full ? rows : count}, nan, matrix.options()),
+            at::full({count}, nan, matrix.options().dtype(c10::toRealValueType(matrix.scalar_type()))),
+            at::full({full ? columns : count, columns}, nan, matrix.options())};
   }
+}
+
+}  // namespace
+
+OP(aclnnSvd) {
+  const auto [left, values, right] = decompose(input, fullMatrices, computeUV);
+  put(sigma, values);
+  if (!computeUV) return;
+  put(u, left);
+  put(v, right.mH());
 }
 OP(aclnnSlogdet) {
   const auto [sign, log_of] = at::slogdet(self);
