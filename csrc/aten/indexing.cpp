@@ -31,6 +31,10 @@ std::vector<at::Tensor> resolve_indices(const at::Tensor& self, const Indices& g
   TORCH_CHECK_INDEX(given.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(),
                     " (got ", given.size(), ")");
   TORCH_CHECK(self.is_privateuseone(), "indices should be either on cpu or on the same device as the indexed tensor (", self.device(), ")");
+  for (const std::optional<at::Tensor>& index : given) {
+    TORCH_CHECK(!index || !index->defined() || index->is_cpu() || index->device() == self.device(),
+                "indices should be either on cpu or on the same device as the indexed tensor (", self.device(), ")");
+  }
   at::native::checkIndexTensorTypes(given, /*allow_int=*/true);
   auto indices = at::native::expandTensors(self, given);
   try {
@@ -119,6 +123,7 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
   TORCH_CHECK(self.scalar_type() == values.scalar_type(), "Index put requires the source and destination dtypes match, got ",
               self.scalar_type(), " for the destination and ", values.scalar_type(), " for the source.");
   if (is_number_for_host(self, values)) return at::_index_put_impl_(self, given, values.cpu(), accumulate, unsafe);
+  if (values.dim() != 0) check_same_device("_index_put_impl_", {"self", "values"}, self, values);
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
     TORCH_WARN("index_put_ writes to an expanded tensor, whose elements share memory: clone() it first. PyTorch will make this an error.");
   }

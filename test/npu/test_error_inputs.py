@@ -203,6 +203,21 @@ def test_indices_on_the_npu_for_a_cpu_tensor():
         x.masked_select(x.npu() > 0)
 
 
+def test_indices_and_values_of_other_devices():
+    x, places = torch.zeros(3, device="npu"), torch.tensor([0, 2])
+    x[places] = torch.ones(2, device="npu")
+    x[places.npu()] = torch.tensor(2.0)
+    x[x == 0] = torch.tensor(3.0)
+    assert x[places].tolist() == [2, 2] and x.tolist() == [2, 3, 2]
+    for values in (torch.ones(2), torch.ones(1)):
+        with pytest.raises(RuntimeError, match="all tensors to be on the same device.*npu:0 and cpu"):
+            x.index_put_((places,), values)
+    if torch.npu.device_count() > 1:
+        for call in (lambda: x[places.to("npu:1")], lambda: x.index_put_((places.to("npu:1"),), x[:1])):
+            with pytest.raises(RuntimeError, match=r"indices should be either on cpu or on the same device as the indexed tensor \(npu:0\)"):
+                call()
+
+
 def test_a_matrix_without_singular_values():
     """Of type LinAlgError, which programs catch to go on without."""
     nan, infinite = torch.full((3, 2), float("nan")), torch.tensor([[float("inf"), 1.0], [0.0, 1.0]])
