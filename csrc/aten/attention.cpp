@@ -16,22 +16,19 @@
 
 #include "aten/custom/dropout.h"
 #include "aten/factory.h"
+#include "aten/fused_attention.h"
 #include "aten/kept.h"
 #include "core/error.h"
 #include "core/generator.h"
 #include "generated/torch_npu_native_functions.h"
-#include "op/launch.h"
 
 namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnLog);
 NPU_OPERATOR(aclnnInplaceAdd);
-NPU_OPERATOR(aclnnFlashAttentionScoreV2);
-NPU_OPERATOR(aclnnFlashAttentionScoreGradV2);
 
 namespace {
 
-constexpr int64_t kSoftmaxLanes = 8;       // the kernel keeps each row's number eight times
 constexpr int64_t kCompressedMask = 2048;  // side of the mask that stands for any causal mask
 constexpr int64_t kSparseNone = 0, kSparseCausal = 2;
 constexpr int64_t kAllTokens = 2147483647;

@@ -5,22 +5,18 @@
 // again for the backward.
 #include "aten/custom/dropout.h"
 #include "aten/factory.h"
+#include "aten/fused_attention.h"
 #include "core/generator.h"
 #include "generated/torch_npu_custom_functions.h"
-#include "op/launch.h"
 
 namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnFlashAttentionScore);
-NPU_OPERATOR(aclnnFlashAttentionScoreV2);
 NPU_OPERATOR(aclnnFlashAttentionScoreGrad);
-NPU_OPERATOR(aclnnFlashAttentionScoreGradV2);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScore);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGrad);
 
 namespace {
-
-constexpr int64_t kSoftmaxLanes = 8;  // each row's number is kept eight times
 
 // Sizes that the layouts hide.
 struct Extent {
