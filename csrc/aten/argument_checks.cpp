@@ -144,6 +144,18 @@ OutSpec traced(const at::Tensor& self) {
   return shaped(self, {}, sum_type(self));
 }
 
+const at::Tensor& places_in(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
+  if (self.numel() == 0 && index.numel() != 0) {
+    TORCH_CHECK(self.size(dim) != 0, "an index is out of bounds for dimension ", c10::maybe_wrap_dim(dim, self.dim()), " with size 0");
+  }
+  return index;
+}
+
+const at::Tensor& places_in(const at::Tensor& self, const at::Tensor& index) {
+  TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "put_(): Tried to put elements into an empty tensor");
+  return index;
+}
+
 const at::Tensor& one_number(const at::Tensor& value, const char* op) {
   TORCH_CHECK(value.dim() == 0, op, " only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
   return value;

@@ -47,6 +47,11 @@ const at::Tensor& factor(const at::Tensor& second, const at::Tensor& first);
 OutSpec eyed(const at::Tensor& out, int64_t n, int64_t m);
 OutSpec traced(const at::Tensor& self);
 
+// The index; refused where it names a place in a dimension, or a tensor, that has none: without results the operator is not run
+// and cannot tell.
+const at::Tensor& places_in(const at::Tensor& self, int64_t dim, const at::Tensor& index);
+const at::Tensor& places_in(const at::Tensor& self, const at::Tensor& index);
+
 // The value of a fill: one number, and one that the dtype can hold.
 const at::Tensor& one_number(const at::Tensor& value, const char* op);
 const at::Tensor& number_for(const at::Tensor& self, const at::Tensor& value, const char* op);

@@ -218,6 +218,25 @@ def test_indices_and_values_of_other_devices():
                 call()
 
 
+def test_places_in_a_dimension_that_has_none():
+    """Without results the operator is not run and could not tell; where another dimension is empty, nothing is written."""
+    x, place, one = torch.zeros(3, 0, device="npu"), torch.zeros(3, 1, dtype=torch.long, device="npu"), torch.ones(3, 1, device="npu")
+    calls = [
+        lambda: x.scatter(1, place, 1.0), lambda: x.scatter(1, place, one), lambda: x.scatter_add(1, place, one),
+        lambda: x.scatter_reduce(1, place, one, "sum"), lambda: x.scatter(1, place, 2.0, reduce="multiply"),
+        lambda: x.index_copy(1, place[0], one), lambda: x.index_fill(-1, place[0], 1.0),
+        lambda: torch.nn.functional.one_hot(torch.tensor([-1, -1], device="npu")),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="out of bounds for dimension . with size 0"):
+            call()
+    with pytest.raises(IndexError, match="empty tensor"):
+        x.put_(place, one)
+    none = place[:, :0]
+    assert x.scatter(1, none, 1.0).shape == x.index_fill(1, none[0], 1.0).shape == (3, 0) and x.put_(none, x).shape == (3, 0)
+    assert x.t().scatter(1, none.t() + 7, 1.0).shape == x.t().index_copy(1, place[0] + 7, x.t()[:, :1]).shape == (0, 3)
+
+
 def test_a_matrix_without_singular_values():
     """Of type LinAlgError, which programs catch to go on without."""
     nan, infinite = torch.full((3, 2), float("nan")), torch.tensor([[float("inf"), 1.0], [0.0, 1.0]])
