@@ -132,6 +132,8 @@ def test_data_without_a_result_leave_the_device_well():
         ("ZeroDivisionError", lambda: numbers.fmod_(zeros)),
         ("ZeroDivisionError", lambda: many // (many - 1)),
         ("non-finite", lambda: torch.linalg.svd(nan)),
+        ("between 0 and 1", lambda: torch.bernoulli(torch.tensor([0.5, 2.0], device="npu"))),
+        ("between 0 and 1", lambda: torch.zeros(3, 3, device="npu").bernoulli_(nan)),
     ]:
         with pytest.raises(RuntimeError, match=message):
             call()

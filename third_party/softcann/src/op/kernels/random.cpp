@@ -1,6 +1,7 @@
 // Random numbers.
 #include "op/kernels/random.h"
 
+#include <ATen/ops/aminmax.h>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -142,6 +143,11 @@ void fill_bernoulli(at::Tensor& out, double probability, PhiloxKey key) {
 }
 
 void fill_bernoulli(at::Tensor& out, const at::Tensor& probabilities, PhiloxKey key) {
+  if (probabilities.numel() != 0) {
+    const auto [least, greatest] = at::aminmax(probabilities);
+    const double from = least.item<double>(), to = greatest.item<double>();
+    TORCH_CHECK(from >= 0 && to <= 1, "probabilities from ", from, " to ", to, " are not all between 0 and 1");  // nor is a NaN
+  }
   at::Tensor uniform = at::empty(out.sizes(), out.options().dtype(at::kFloat));
   fill_uniform(uniform, 0, 1, key);
   out.copy_(uniform.lt(probabilities));
