@@ -6,6 +6,7 @@ size * (n-1)/n for reduce_scatter and all_to_all, size for broadcast and send/re
 call of torch.distributed on a group that does nothing (PyTorch's backend "fake").
 """
 import os
+import sys
 import tempfile
 import time
 import warnings
@@ -13,6 +14,8 @@ import warnings
 os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1")
 
 import common  # noqa: E402
+
+sys.path.insert(0, str(common.ROOT / "examples"))
 
 SMALL = 1 << 10
 SIZES = [4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]
@@ -141,7 +144,7 @@ def step_main(rank, world, path, rounds, results):
     from torch.nn.parallel import DistributedDataParallel
 
     import torch_npu  # noqa: F401
-    from examples.models.gpt import GPT
+    from models.gpt import GPT
 
     torch.set_num_threads(1)
     torch.npu.set_device(rank)
