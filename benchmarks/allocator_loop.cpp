@@ -6,8 +6,8 @@
 
 #include <c10/core/Allocator.h>
 #include <sys/mman.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
+#ifdef __x86_64__
+#include <immintrin.h>
 #endif
 
 namespace {
@@ -24,6 +24,26 @@ double best_nanoseconds(int bursts, int cycles, Cycle cycle) {
   }
   return best;
 }
+
+// As few instructions a line as the processor has: what the memory takes from one thread.
+#ifdef __x86_64__
+[[gnu::target("avx512f")]] void write_whole_lines(void* data, size_t bytes) {
+  auto* to = static_cast<__m512i*>(data);
+  for (size_t i = 0; i < bytes / sizeof *to; ++i) _mm512_stream_si512(to + i, _mm512_set1_epi8(1));
+}
+void write_past_cache(void* data, size_t bytes) {
+  static const bool whole_lines = __builtin_cpu_supports("avx512f");
+  auto* to = static_cast<__m128i*>(data);
+  if (whole_lines) {
+    write_whole_lines(data, bytes);
+  } else {
+    for (size_t i = 0; i < bytes / sizeof *to; ++i) _mm_stream_si128(to + i, _mm_set1_epi8(1));
+  }
+  _mm_sfence();
+}
+#else
+void write_past_cache(void* data, size_t bytes) { std::memset(data, 1, bytes); }
+#endif
 
 }  // namespace
 
@@ -62,19 +82,12 @@ double malloc_touch_cycle(size_t bytes, int bursts, int cycles) {
   });
 }
 
-// The same bytes written by one thread past the cache into memory that is kept: what the memory allows. Without SSE2 memset's.
+// The same bytes written by one thread past the cache into memory that is kept.
 double stream_cycle(size_t bytes, int bursts, int cycles) {
   static void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (data == MAP_FAILED) return -1;
   return best_nanoseconds(bursts, cycles, [&] {
-#ifdef __SSE2__
-    const __m128i value = _mm_set1_epi8(1);
-    auto* to = static_cast<__m128i*>(data);
-    for (size_t i = 0; i < bytes / sizeof value; ++i) _mm_stream_si128(to + i, value);
-    _mm_sfence();
-#else
-    std::memset(data, 1, bytes);
-#endif
+    write_past_cache(data, bytes);
     asm volatile("" ::"r"(data) : "memory");
   });
 }

@@ -43,12 +43,14 @@ TEST(bulk_fills_repeat_the_pattern) {
   softcann::Pattern pattern;
   for (size_t i = 0; i < sizeof pattern; ++i) pattern.bytes[i] = static_cast<unsigned char>(i + 1);
   for (const size_t count : {size_t{0}, size_t{5}, size_t{16}, size_t{1000}, kBulkBytes + 9}) {
-    std::vector<unsigned char> target(count + 2 * kMargin);
-    const size_t begin = -reinterpret_cast<uintptr_t>(target.data()) % sizeof pattern + sizeof pattern;
-    softcann::fill_bytes(target.data() + begin, pattern, count);
-    bool equal = true;
-    for (size_t i = 0; i < count; ++i) equal = equal && target[begin + i] == i % sizeof pattern + 1;
-    EXPECT(equal);
-    EXPECT(untouched(target, begin, begin + count));
+    for (size_t place = 0; place < softcann::kLineBytes; place += sizeof pattern) {
+      std::vector<unsigned char> target(count + 2 * kMargin);
+      const size_t begin = -reinterpret_cast<uintptr_t>(target.data()) % softcann::kLineBytes + place;
+      softcann::fill_bytes(target.data() + begin, pattern, count);
+      bool equal = true;
+      for (size_t i = 0; i < count; ++i) equal = equal && target[begin + i] == i % sizeof pattern + 1;
+      EXPECT(equal);
+      EXPECT(untouched(target, begin, begin + count));
+    }
   }
 }
