@@ -60,7 +60,6 @@ namespace portable {
 // Everything the kernels use is declared above: what a header defines must not be compiled for one instruction set.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define SOFTCANN_AVX2
-#define SOFTCANN_F16C
 #pragma GCC push_options
 #pragma GCC target("avx2,f16c")
 namespace avx2 {

@@ -10,6 +10,22 @@ inline void fetch_ahead(const void* block) {
   for (uint64_t line = 0; line < kLines; ++line) __builtin_prefetch(static_cast<const char*>(block) + kAheadBytes + line * kLineBytes);
 }
 
+// A block past the cache, to the start of a line. By vectors as wide as those that computed it: a wider one would wait for two.
+[[gnu::always_inline]] inline void stream_block(void* to, const void* block) {
+#ifdef SOFTCANN_AVX2
+  for (uint64_t i = 0; i < kLines * kLineBytes / sizeof(__m256i); ++i) {
+    _mm256_stream_si256(static_cast<__m256i*>(to) + i, _mm256_load_si256(static_cast<const __m256i*>(block) + i));
+  }
+#else
+  std::memcpy(to, block, kLines * kLineBytes);
+#endif
+}
+inline void end_stream() {
+#ifdef SOFTCANN_AVX2
+  _mm_sfence();
+#endif
+}
+
 template <HcclReduceOp Op, class T>
 inline T apply(T a, T b) {
   if constexpr (Op == HCCL_REDUCE_MAX) return a > b || a != a ? a : b;
@@ -41,7 +57,7 @@ template <HcclReduceOp Op, class T>
 }
 [[gnu::always_inline]] inline void widen(const Half* from, float* to, uint64_t count) {
   uint64_t i = 0;
-#ifdef SOFTCANN_F16C
+#ifdef SOFTCANN_AVX2
   for (; i + 8 <= count; i += 8) {
     _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
   }
@@ -50,7 +66,7 @@ template <HcclReduceOp Op, class T>
 }
 [[gnu::always_inline]] inline void narrow(const float* from, Half* to, uint64_t count) {
   uint64_t i = 0;
-#ifdef SOFTCANN_F16C
+#ifdef SOFTCANN_AVX2
   for (; i + 8 <= count; i += 8) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), 0));
   }
@@ -100,7 +116,7 @@ void reduce_all(const char* const* from, uint32_t sources, char* const* to, uint
     alignas(kLineBytes) T block[length];
     reduce_block<Op>(block, at, sources, length);
     for (uint32_t j = 0; j < targets; ++j) {
-      bulk ? stream_lines(target(j, first), block, kLines) : static_cast<void>(std::memcpy(target(j, first), block, sizeof block));
+      bulk ? stream_block(target(j, first), block) : static_cast<void>(std::memcpy(target(j, first), block, sizeof block));
     }
   }
   if (bulk) end_stream();

@@ -16,22 +16,17 @@
 namespace softcann {
 namespace {
 
-// src is asked for kAheadBytes before it is used where `fetch` says so.
-using CopyLines = void (*)(char* dst, const char* src, size_t lines, bool fetch);
+using CopyLines = void (*)(char* dst, const char* src, size_t lines);
 using FillLines = void (*)(char* dst, const Pattern& pattern, size_t lines);
 struct Stores {
   CopyLines copy;
   FillLines fill;
 };
 
-inline void fetch_line(const char* src, bool fetch) {
-  if (fetch) __builtin_prefetch(src + kAheadBytes);
-}
-
 #ifdef SOFTCANN_STREAMS
-void copy_sse2(char* dst, const char* src, size_t lines, bool fetch) {
+void copy_sse2(char* dst, const char* src, size_t lines) {
   for (; lines != 0; --lines, dst += kLineBytes, src += kLineBytes) {
-    fetch_line(src, fetch);
+    __builtin_prefetch(src + kAheadBytes);
     auto* to = reinterpret_cast<__m128i*>(dst);
     const auto* from = reinterpret_cast<const __m128i*>(src);
     const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
@@ -46,9 +41,9 @@ void fill_sse2(char* dst, const Pattern& pattern, size_t lines) {
   for (char* end = dst + lines * kLineBytes; dst != end; dst += sizeof value) _mm_stream_si128(reinterpret_cast<__m128i*>(dst), value);
 }
 
-[[gnu::target("avx")]] void copy_avx(char* dst, const char* src, size_t lines, bool fetch) {
+[[gnu::target("avx")]] void copy_avx(char* dst, const char* src, size_t lines) {
   for (; lines != 0; --lines, dst += kLineBytes, src += kLineBytes) {
-    fetch_line(src, fetch);
+    __builtin_prefetch(src + kAheadBytes);
     auto* to = reinterpret_cast<__m256i*>(dst);
     const auto* from = reinterpret_cast<const __m256i*>(src);
     const __m256i a = _mm256_loadu_si256(from), b = _mm256_loadu_si256(from + 1);
@@ -61,9 +56,9 @@ void fill_sse2(char* dst, const Pattern& pattern, size_t lines) {
   for (char* end = dst + lines * kLineBytes; dst != end; dst += sizeof value) _mm256_stream_ps(reinterpret_cast<float*>(dst), value);
 }
 
-[[gnu::target("avx512f")]] void copy_avx512(char* dst, const char* src, size_t lines, bool fetch) {
+[[gnu::target("avx512f")]] void copy_avx512(char* dst, const char* src, size_t lines) {
   for (; lines != 0; --lines, dst += kLineBytes, src += kLineBytes) {
-    fetch_line(src, fetch);
+    __builtin_prefetch(src + kAheadBytes);
     _mm512_stream_si512(reinterpret_cast<__m512i*>(dst), _mm512_loadu_si512(src));
   }
 }
@@ -79,9 +74,9 @@ const Stores& stores() {
   return chosen;
 }
 #else
-void copy_portable(char* dst, const char* src, size_t lines, bool fetch) {
+void copy_portable(char* dst, const char* src, size_t lines) {
   for (; lines != 0; --lines, dst += kLineBytes, src += kLineBytes) {
-    fetch_line(src, fetch);
+    __builtin_prefetch(src + kAheadBytes);
     std::memcpy(dst, src, kLineBytes);
   }
 }
@@ -95,27 +90,24 @@ const Stores& stores() {
 }
 #endif
 
-// As far as the first line that begins at or after `at`.
-size_t before_line(const char* at, size_t count) { return std::min<size_t>(count, -reinterpret_cast<uintptr_t>(at) % kLineBytes); }
-
-}  // namespace
-
-void stream_lines(void* dst, const void* src, size_t lines) {
-  stores().copy(static_cast<char*>(dst), static_cast<const char*>(src), lines, false);
-}
-
+// Before others are told of what was written.
 void end_stream() {
 #ifdef SOFTCANN_STREAMS
   _mm_sfence();
 #endif
 }
 
+// As far as the first line that begins at or after `at`.
+size_t before_line(const char* at, size_t count) { return std::min<size_t>(count, -reinterpret_cast<uintptr_t>(at) % kLineBytes); }
+
+}  // namespace
+
 void stream_bytes(void* dst, const void* src, size_t count) {
   auto* to = static_cast<char*>(dst);
   const auto* from = static_cast<const char*>(src);
   const size_t head = before_line(to, count), lines = (count - head) / kLineBytes, whole = head + lines * kLineBytes;
   std::memcpy(to, from, head);
-  stores().copy(to + head, from + head, lines, true);
+  stores().copy(to + head, from + head, lines);
   end_stream();
   std::memcpy(to + whole, from + whole, count - whole);
 }

@@ -16,10 +16,6 @@ constexpr size_t kBulkBytes = size_t{16} << 20;
 constexpr size_t kLineBytes = 64;
 constexpr size_t kAheadBytes = 4096;
 
-// Whole lines past the cache, to a place that is aligned to one. Other threads may be told of them after end_stream().
-SOFTCANN_API void stream_lines(void* dst, const void* src, size_t lines);
-SOFTCANN_API void end_stream();
-
 // As memcpy: the ranges do not overlap.
 SOFTCANN_API void copy_bytes(void* dst, const void* src, size_t count);
 
