@@ -7,6 +7,7 @@ from torch import Generator, Tensor, device, dtype, layout
 from torch_npu import contrib as contrib
 from torch_npu import npu as npu
 from torch_npu import optim as optim
+from torch_npu import profiler as profiler
 from torch_npu import testing as testing
 from torch_npu import utils as utils
 from torch_npu import version as version

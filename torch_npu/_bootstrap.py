@@ -64,7 +64,7 @@ def start():
 
 def _lookup(name):
     """A name of torch_npu that is not there yet: a part that few programs need, or a custom operator."""
-    if name in ("contrib", "optim", "testing"):
+    if name in ("contrib", "optim", "profiler", "testing"):
         return importlib.import_module(f"torch_npu.{name}")
     from torch_npu import _custom
 

@@ -56,16 +56,29 @@ void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
   op::run(aclnnInplaceCopy, dst, src);
 }
 
+// As profilers of PyTorch call them.
+const char* copy_name(aclrtMemcpyKind kind) {
+  switch (kind) {
+    case ACL_MEMCPY_HOST_TO_DEVICE: return "Memcpy HtoD";
+    case ACL_MEMCPY_DEVICE_TO_HOST: return "Memcpy DtoH";
+    default: return "Memcpy DtoD";
+  }
+}
+
 void copy_bytes(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind, bool wait) {
   const auto stream = core::current_raw_stream();
   if (wait) {
     core::warn_or_error_on_sync();
     // What is queued before may still use this memory.
     NPU_CHECK(acl::aclrtSynchronizeStream(stream));
-    NPU_CHECK(acl::aclrtMemcpy(to, bytes, from, bytes, kind));
-  } else {
-    NPU_CHECK(acl::aclrtMemcpyAsync(to, bytes, from, bytes, kind, stream));
   }
+  op::launch_with_hooks({copy_name(kind), stream, op::Launch::Kind::copy, bytes}, [&] {
+    if (wait) {
+      NPU_CHECK(acl::aclrtMemcpy(to, bytes, from, bytes, kind));
+    } else {
+      NPU_CHECK(acl::aclrtMemcpyAsync(to, bytes, from, bytes, kind, stream));
+    }
+  });
 }
 
 void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {

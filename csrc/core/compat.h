@@ -14,6 +14,8 @@
 #define TORCH_NPU_HAS_STREAM_NATIVE_HANDLE TORCH_NPU_TORCH_AT_LEAST(2, 11)
 // DeviceGuardImplInterface::isStreamCapturing.
 #define TORCH_NPU_HAS_STREAM_CAPTURING TORCH_NPU_TORCH_AT_LEAST(2, 12)
+// The profiler's registry of activity profilers, for PrivateUse1.
+#define TORCH_NPU_HAS_ACTIVITY_PROFILER TORCH_NPU_TORCH_AT_LEAST(2, 12)
 
 // Members of c10d::Backend and c10d::Work that override in these versions and later, and are plain functions before:
 // 2.9: setTimeout, getBackendOptions, split, blockCurrentStream. 2.10: setGroupUid.

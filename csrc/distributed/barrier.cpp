@@ -5,6 +5,7 @@
 
 #include "acl/hccl.h"
 #include "distributed/batch.h"
+#include "distributed/enqueue.h"
 #include "distributed/error.h"
 
 namespace torch_npu::distributed {
@@ -20,7 +21,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::barrier(const c10d::BarrierOpti
   state_->check();
   const Operation operation{c10d::OpType::BARRIER, "barrier", options.timeout, options.asyncOp, -1, true};
   return run_on(communicator(barrier_device(options)), operation, {}, {},
-                [](HcclComm comm, aclrtStream stream) { HCCL_CHECK(acl::HcclBarrier(comm, stream)); });
+                [](HcclComm comm, aclrtStream stream) { enqueue(acl::HcclBarrier, comm, stream); });
 }
 
 void ProcessGroupHCCL::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {

@@ -5,6 +5,7 @@
 #include "acl/hccl.h"
 #include "core/compat.h"
 #include "distributed/batch.h"
+#include "distributed/enqueue.h"
 #include "distributed/error.h"
 #include "distributed/types.h"
 
@@ -35,7 +36,7 @@ void launch_all_reduce(const at::Tensor& tensor, const Reduction& reduction, Hcc
   const Target target(tensor, true);
   if (reduction.scales_input()) reduction.scale(target.flat());
   const auto buffer = reduction.buffer(target.flat());
-  HCCL_CHECK(acl::HcclAllReduce(buffer.data, buffer.data, buffer.count, buffer.type, reduction.op(), comm, stream));
+  enqueue(acl::HcclAllReduce, buffer.data, buffer.data, buffer.count, buffer.type, reduction.op(), comm, stream);
   reduction.finish(target.flat());
   target.write_back();
 }
@@ -45,7 +46,7 @@ void launch_all_gather(const at::Tensor& output, const at::Tensor& input, HcclCo
   const Target target(output, false);
   const auto source = input.contiguous();
   const auto from = moved_buffer(source), to = moved_buffer(target.flat());
-  HCCL_CHECK(acl::HcclAllGather(from.data, to.data, from.count, from.type, comm, stream));
+  enqueue(acl::HcclAllGather, from.data, to.data, from.count, from.type, comm, stream);
   target.write_back();
 }
 
@@ -54,7 +55,7 @@ void launch_reduce_scatter(const at::Tensor& output, const at::Tensor& input, co
   const Target target(output, false);
   const auto source = reduction.scales_input() ? reduction.scaled(input.contiguous()) : input.contiguous();
   const auto from = reduction.buffer(source), to = reduction.buffer(target.flat());
-  HCCL_CHECK(acl::HcclReduceScatter(from.data, to.data, to.count, to.type, reduction.op(), comm, stream));
+  enqueue(acl::HcclReduceScatter, from.data, to.data, to.count, to.type, reduction.op(), comm, stream);
   reduction.finish(target.flat());
   target.write_back();
 }
@@ -99,7 +100,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::broadcast(std::vector<at::Tenso
                if (tensor.numel() == 0) return;
                const Target target(tensor, root == rank_);
                const auto buffer = moved_buffer(target.flat());
-               HCCL_CHECK(acl::HcclBroadcast(buffer.data, buffer.count, buffer.type, static_cast<uint32_t>(root), comm, stream));
+               enqueue(acl::HcclBroadcast, buffer.data, buffer.count, buffer.type, static_cast<uint32_t>(root), comm, stream);
                if (root != rank_) target.write_back();
              });
 }
@@ -116,7 +117,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce(std::vector<at::Tensor>&
                const auto source = reduction.scales_input() ? reduction.scaled(tensor.contiguous()) : tensor.contiguous();
                const Target target(tensor, false);
                const auto from = reduction.buffer(source), to = reduction.buffer(root == rank_ ? target.flat() : source);
-               HCCL_CHECK(acl::HcclReduce(from.data, to.data, from.count, from.type, reduction.op(), static_cast<uint32_t>(root), comm, stream));
+               enqueue(acl::HcclReduce, from.data, to.data, from.count, from.type, reduction.op(), static_cast<uint32_t>(root), comm, stream);
                if (root != rank_) return;
                reduction.finish(target.flat());
                target.write_back();

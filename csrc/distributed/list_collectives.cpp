@@ -7,6 +7,7 @@
 
 #include "acl/hccl.h"
 #include "distributed/batch.h"
+#include "distributed/enqueue.h"
 #include "distributed/error.h"
 #include "distributed/types.h"
 
@@ -128,10 +129,10 @@ void all_gather_list(const Tensors& outputs, const at::Tensor& input, HcclComm c
   const auto from = moved_buffer(source), to = moved_buffer(parts.flat());
   if (same_numel(outputs)) {
     if (from.count == 0) return;
-    HCCL_CHECK(acl::HcclAllGather(from.data, to.data, from.count, from.type, comm, stream));
+    enqueue(acl::HcclAllGather, from.data, to.data, from.count, from.type, comm, stream);
   } else {
     const auto layout = layout_of(outputs, moved_factor(input.scalar_type()));
-    HCCL_CHECK(acl::HcclAllGatherV(from.data, from.count, to.data, layout.counts.data(), layout.offsets.data(), from.type, comm, stream));
+    enqueue(acl::HcclAllGatherV, from.data, from.count, to.data, layout.counts.data(), layout.offsets.data(), from.type, comm, stream);
   }
   parts.write_back();
 }
@@ -180,11 +181,11 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce_scatter(Tensors& outputs
                const auto from = reduction.buffer(source), to = reduction.buffer(target);
                if (same_numel(list)) {
                  if (to.count == 0) return;
-                 HCCL_CHECK(acl::HcclReduceScatter(from.data, to.data, to.count, to.type, reduction.op(), comm, stream));
+                 enqueue(acl::HcclReduceScatter, from.data, to.data, to.count, to.type, reduction.op(), comm, stream);
                } else {
                  const auto layout = layout_of(list, at::isComplexType(output.scalar_type()) ? 2 : 1);
-                 HCCL_CHECK(acl::HcclReduceScatterV(from.data, layout.counts.data(), layout.offsets.data(), to.data, to.count, to.type,
-                                                    reduction.op(), comm, stream));
+                 enqueue(acl::HcclReduceScatterV, from.data, layout.counts.data(), layout.offsets.data(), to.data, to.count, to.type,
+                         reduction.op(), comm, stream);
                }
                reduction.finish(target);
                if (!target.is_same(output)) output.copy_(target);
@@ -207,8 +208,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall_base(at::Tensor& outpu
                const auto target = output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
                const auto from = moved_buffer(source), to = moved_buffer(target);
                // Not HcclAlltoAll for equal parts: another rank may have been given the same sizes as splits.
-               HCCL_CHECK(acl::HcclAlltoAllV(from.data, sends.counts.data(), sends.offsets.data(), from.type, to.data,
-                                             receives.counts.data(), receives.offsets.data(), to.type, comm, stream));
+               enqueue(acl::HcclAlltoAllV, from.data, sends.counts.data(), sends.offsets.data(), from.type, to.data,
+                       receives.counts.data(), receives.offsets.data(), to.type, comm, stream);
                if (!target.is_same(output)) output.copy_(target);
              });
 }

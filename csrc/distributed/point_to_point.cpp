@@ -9,6 +9,7 @@
 
 #include "acl/hccl.h"
 #include "distributed/batch.h"
+#include "distributed/enqueue.h"
 #include "distributed/error.h"
 #include "distributed/types.h"
 #include "op/formats.h"
@@ -33,9 +34,9 @@ void ProcessGroupHCCL::Batch::keep(at::TensorList in, at::TensorList out) {
 void ProcessGroupHCCL::Batch::flush(HcclComm comm) {
   if (items.empty()) return;
   const auto stream = communicator->stream();
-  HCCL_CHECK(acl::HcclBatchSendRecv(items.data(), static_cast<uint32_t>(items.size()), comm, stream.raw()));
-  items.clear();
   c10::StreamGuard guard(stream.unwrap());
+  enqueue(acl::HcclBatchSendRecv, items.data(), static_cast<uint32_t>(items.size()), comm, stream.raw());
+  items.clear();
   for (const auto& [from, to] : copies_back) to.copy_(from);
   copies_back.clear();
 }
@@ -91,11 +92,11 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
     if (sends) {
       const auto staged = tensor.contiguous();
       const auto buffer = moved_buffer(staged);
-      HCCL_CHECK(acl::HcclSend(buffer.data, buffer.count, buffer.type, other, comm, stream));
+      enqueue(acl::HcclSend, buffer.data, buffer.count, buffer.type, other, comm, stream);
     } else {
       const auto staged = tensor.is_contiguous() ? tensor : at::empty(tensor.sizes(), tensor.options());
       const auto buffer = moved_buffer(staged);
-      HCCL_CHECK(acl::HcclRecv(buffer.data, buffer.count, buffer.type, other, comm, stream));
+      enqueue(acl::HcclRecv, buffer.data, buffer.count, buffer.type, other, comm, stream);
       if (!staged.is_same(tensor)) tensor.copy_(staged);
     }
   });
@@ -224,7 +225,7 @@ void ProcessGroupHCCL::exchange(HcclComm comm, aclrtStream stream, at::TensorLis
     items.push_back({HCCL_RECV, buffer.data, buffer.count, buffer.type, static_cast<uint32_t>(peer)});
     staged.push_back(target);
   }
-  if (!items.empty()) HCCL_CHECK(acl::HcclBatchSendRecv(items.data(), static_cast<uint32_t>(items.size()), comm, stream));
+  if (!items.empty()) enqueue(acl::HcclBatchSendRecv, items.data(), static_cast<uint32_t>(items.size()), comm, stream);
   for (const auto& [from, to] : copies) to.copy_(from);
 }
 

@@ -54,9 +54,10 @@ void transform(const aclTensor* from, aclTensor* to) {
   c10::DataPtr workspace;
   if (workspace_size != 0) workspace = allocate_workspace(workspace_size);
   const auto stream = core::current_raw_stream();
-  status = aclnnNpuFormatCast.phase_two()(workspace.get(), workspace_size, executor, stream);
-  if (status != 0) throw_operator_error(aclnnNpuFormatCast.name(), status);
-  if (launch_hooks_active()) run_launch_hooks(aclnnNpuFormatCast.name(), stream);
+  launch_with_hooks({aclnnNpuFormatCast.name(), stream}, [&] {
+    status = aclnnNpuFormatCast.phase_two()(workspace.get(), workspace_size, executor, stream);
+    if (status != 0) throw_operator_error(aclnnNpuFormatCast.name(), status);
+  });
 }
 
 // The content in the base format, in a storage at least as large: views of other dtypes may span the padding.

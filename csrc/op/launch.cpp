@@ -75,15 +75,27 @@ void remove_launch_hook(const std::string& name) {
 
 void set_launch_blocking(bool on) {
   if (on) {
-    add_launch_hook("blocking", wait_for_operator);
+    add_launch_hook("blocking", {nullptr, [](const Launch& launch) {
+                      // Copies block anyway unless they were asked not to; a rank that waits for another would keep it from its turn.
+                      if (launch.kind == Launch::Kind::compute) wait_for_operator(launch.name, launch.stream);
+                    }});
   } else {
     remove_launch_hook("blocking");
   }
 }
 
-void run_launch_hooks(const char* op, aclrtStream stream) {
+void run_hooks_before(const Launch& launch) {
   std::shared_lock<std::shared_mutex> lock(hooks().mutex);
-  for (const auto& [name, hook] : hooks().entries) hook(op, stream);
+  for (const auto& [name, hook] : hooks().entries) {
+    if (hook.before) hook.before(launch);
+  }
+}
+
+void run_hooks_after(const Launch& launch) {
+  std::shared_lock<std::shared_mutex> lock(hooks().mutex);
+  for (const auto& [name, hook] : hooks().entries) {
+    if (hook.after) hook.after(launch);
+  }
 }
 
 }  // namespace torch_npu::op

@@ -119,10 +119,11 @@ struct Launcher<std::tuple<P...>> {
     if (C10_UNLIKELY(status != 0)) throw_operator_error(op.name(), status);
     c10::DataPtr workspace;
     if (workspace_size != 0) workspace = allocate_workspace(workspace_size);
-    status = op.phase_two()(workspace.get(), workspace_size, executor, stream);
-    if (C10_UNLIKELY(status != 0)) throw_operator_error(op.name(), status);
-    std::apply([&](const auto&... descriptor) { (give_back(descriptor, arguments), ...); }, descriptors);
-    if (C10_UNLIKELY(launch_hooks_active())) run_launch_hooks(op.name(), stream);
+    launch_with_hooks({op.name(), stream}, [&] {
+      status = op.phase_two()(workspace.get(), workspace_size, executor, stream);
+      if (C10_UNLIKELY(status != 0)) throw_operator_error(op.name(), status);
+      std::apply([&](const auto&... descriptor) { (give_back(descriptor, arguments), ...); }, descriptors);
+    });
     if (C10_UNLIKELY(finite)) check_results(op.name(), number_sources<P...>(arguments...));
     if (shapes) {
       wait_for_operator(op.name(), stream);

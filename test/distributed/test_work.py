@@ -99,7 +99,23 @@ def durations(rank, world):
     dist.destroy_process_group(group)
 
 
-@pytest.mark.parametrize("check", [asynchronous, futures, late, memory_is_not_reused_early, side_streams, durations],
+def profiles(rank, world):
+    """Collectives are on the device's part of a profile, those that were asked to run beside the caller on a stream of their own."""
+    if torch.__version__ < (2, 12):
+        return
+    x = torch.ones(100_000, device="npu")
+    dist.all_reduce(x)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.PrivateUse1]) as profiled:
+        dist.all_reduce(x)
+        dist.all_reduce(x, async_op=True).wait()
+        dist.broadcast(x, 0)
+        torch.npu.synchronize()
+    ran = [event for event in profiled.events() if event.name in ("HcclAllReduce", "HcclBroadcast")]
+    assert [event.name for event in ran] == ["HcclAllReduce", "HcclAllReduce", "HcclBroadcast"]
+    assert all(event.device_index == rank for event in ran) and 0 <= ran[0].device_resource_id != ran[1].device_resource_id >= 0
+
+
+@pytest.mark.parametrize("check", [asynchronous, futures, late, memory_is_not_reused_early, side_streams, durations, profiles],
                          ids=lambda check: check.__name__)
 def test_work(ranks, check):
     ranks.run(check)
