@@ -47,7 +47,7 @@ struct ConvertTask : Task {
 };
 
 aclError run_conversion(Task* self, bool skip) {
-  std::unique_ptr<ConvertTask> task(static_cast<ConvertTask*>(self));
+  const auto* task = static_cast<ConvertTask*>(self);
   if (skip) return ACL_SUCCESS;
   if (task->convert == nullptr) {
     std::memmove(task->dst, task->src, static_cast<size_t>(task->count));
@@ -101,7 +101,9 @@ aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, con
   }
   if (const aclError code = check_unary(op, inputs, in, from, outputs, out, to)) return code;
   auto task = std::make_unique<ConvertTask>();
-  task->run = run_conversion;
+  task->repeat = run_conversion;
+  task->discard = [](Task* self) { delete static_cast<ConvertTask*>(self); };
+  task->run = run_once;
   task->name = identity ? "Identity" : "Cast";
   task->dst = device_view(to[0]->data);
   task->src = device_view(from[0]->data);

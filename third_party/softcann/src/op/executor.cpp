@@ -160,14 +160,18 @@ uint16_t wanted_threads() {
   return fixed ? fixed : static_cast<uint16_t>(at::get_num_threads());
 }
 
+aclError run_again(Task* task, bool skip) {
+  auto* executor = static_cast<aclOpExecutor*>(task);
+  if (skip) return ACL_SUCCESS;
+  const bool in_own_phase2 = this_thread.launching == executor;
+  if (!in_own_phase2 && executor->cost_ns > parallel_from_ns) follow_threads(executor->threads);
+  return compute(*executor, in_own_phase2);
+}
+
 aclError run_task(Task* task, bool skip) {
   auto* executor = static_cast<aclOpExecutor*>(task);
   const bool in_own_phase2 = this_thread.launching == executor;
-  aclError result = ACL_SUCCESS;
-  if (!skip) {
-    if (!in_own_phase2 && executor->cost_ns > parallel_from_ns) follow_threads(executor->threads);
-    result = compute(*executor, in_own_phase2);
-  }
+  const aclError result = run_again(task, skip);
   recycle_executor(executor, in_own_phase2);
   return result;
 }
@@ -332,7 +336,6 @@ aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stre
     return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor belongs to %s", info.name, executor->op->name);
   }
   if (executor->repeatable) executor = snapshot(*executor);
-  executor->run = &run_task;
   this_thread.threads = client_thread;
   if (executor->cost_ns > parallel_from_ns) executor->threads = wanted_threads();
   this_thread.launching = executor;
@@ -392,6 +395,12 @@ aclnnStatus set_list_address(const char* function, aclOpExecutor* executor, bool
 
 }  // namespace
 }  // namespace softcann::op
+
+aclOpExecutor::aclOpExecutor() : Object(softcann::op::Kind::none) {
+  run = &softcann::op::run_task;
+  repeat = &softcann::op::run_again;
+  discard = [](softcann::Task* task) { softcann::op::recycle_executor(static_cast<aclOpExecutor*>(task), false); };
+}
 
 using softcann::fail;
 

@@ -154,7 +154,7 @@ inline void store(Slot& slot, A value) {
 
 // Pooled like descriptors, hence an Object.
 struct aclOpExecutor final : softcann::Task, softcann::op::Object {
-  aclOpExecutor() : Object(softcann::op::Kind::none) {}
+  aclOpExecutor();
   const softcann::op::OpInfo* op = nullptr;
   uint32_t cost_ns = 0;
   uint16_t threads = 0;  // of the submitting thread, for its workers

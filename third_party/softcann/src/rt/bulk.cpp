@@ -63,7 +63,7 @@ void fill_sse2(char* dst, const Pattern& pattern, size_t lines) {
   }
 }
 [[gnu::target("avx512f")]] void fill_avx512(char* dst, const Pattern& pattern, size_t lines) {
-  const __m512i value = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(&pattern)));
+  const __m512i value = _mm512_maskz_broadcast_i32x4(0xffff, _mm_load_si128(reinterpret_cast<const __m128i*>(&pattern)));
   for (char* end = dst + lines * kLineBytes; dst != end; dst += sizeof value) _mm512_stream_si512(reinterpret_cast<__m512i*>(dst), value);
 }
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <mutex>
 
-#include "rt/stream.h"
+#include "rt/capture.h"
 
 using namespace softcann;
 
@@ -80,12 +80,13 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args) {
   task->fn = fn;
   task->args = args;
   // Runs on a failed stream too: clients free what their work used in such functions.
-  task->run = [](Task* self, bool) {
+  task->repeat = [](Task* self, bool) {
     auto* host = static_cast<HostTask*>(self);
     host->fn(host->args);
-    delete host;
     return ACL_SUCCESS;
   };
+  task->discard = [](Task* self) { delete static_cast<HostTask*>(self); };
+  task->run = &run_once;
   s->submit(task, kNeverInline);
   return ACL_SUCCESS;
 }
@@ -122,6 +123,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchCallback: no function, or unknown block type %d",
         static_cast<int>(blockType));
   }
+  SOFTCANN_NOT_CAPTURED(s, "aclrtLaunchCallback");
   const uint64_t thread = s->report_thread.load(std::memory_order_acquire);
   if (thread == 0) {
     return fail(ACL_ERROR_RT_STREAM_NO_CB_REG,

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "rt/bulk.h"
+#include "rt/capture.h"
 #include "rt/memory.h"
 #include "rt/stream.h"
 
@@ -42,12 +43,13 @@ aclError submit_copy(const char* entry, Stream* stream, void* dst, const void* s
   task->dst = dst;
   task->src = src;
   task->count = count;
-  task->run = [](Task* self, bool skip) {
+  task->repeat = [](Task* self, bool skip) {
     auto* copy = static_cast<CopyTask*>(self);
     if (!really_skip(skip)) copy_now(copy->dst, copy->src, copy->count);
-    delete copy;
     return ACL_SUCCESS;
   };
+  task->discard = [](Task* self) { delete static_cast<CopyTask*>(self); };
+  task->run = &run_once;
   stream->submit(task, copy_cost(count));
   return ACL_SUCCESS;
 }
@@ -114,6 +116,7 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
   SOFTCANN_ENTRY(aclrtMemcpy);
   SOFTCANN_CONTEXT(context, "aclrtMemcpy");
   if (const aclError code = check_copy("aclrtMemcpy", &dst, destMax, &src, count, kind)) return code;
+  if (const aclError code = refuse_unsafe("aclrtMemcpy")) return code;
   copy_now(dst, src, count);
   return ACL_SUCCESS;
 }
@@ -143,6 +146,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
   SOFTCANN_ENTRY(aclrtMemset);
   SOFTCANN_CONTEXT(context, "aclrtMemset");
   if (const aclError code = check_fill("aclrtMemset", &devPtr, maxCount, count)) return code;
+  if (const aclError code = refuse_unsafe("aclrtMemset")) return code;
   std::memset(devPtr, value, count);
   return ACL_SUCCESS;
 }
@@ -159,12 +163,13 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
   task->dst = devPtr;
   task->count = count;
   task->value = value;
-  task->run = [](Task* self, bool skip) {
+  task->repeat = [](Task* self, bool skip) {
     auto* fill = static_cast<FillTask*>(self);
     if (!really_skip(skip)) std::memset(fill->dst, fill->value, fill->count);
-    delete fill;
     return ACL_SUCCESS;
   };
+  task->discard = [](Task* self) { delete static_cast<FillTask*>(self); };
+  task->run = &run_once;
   stream->submit(task, copy_cost(count));
   return ACL_SUCCESS;
 }

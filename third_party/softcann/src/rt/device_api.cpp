@@ -2,6 +2,7 @@
 #include <cstring>
 #include <string>
 
+#include "rt/capture.h"
 #include "rt/device.h"
 #include "rt/event.h"
 #include "rt/stream.h"
@@ -10,10 +11,11 @@ using namespace softcann;
 
 namespace {
 
-aclError synchronize_device(Device* device, int64_t timeout_ns) {
+aclError synchronize_device(const char* entry, Device* device, int64_t timeout_ns) {
   const int64_t deadline = timeout_ns < 0 ? -1 : now_ns() + timeout_ns;
   aclError first = ACL_SUCCESS;
   for (Stream* stream : streams_of(device)) {
+    if (__builtin_expect(stream->capture() != nullptr, 0)) return refuse_in_capture(stream, entry);
     const int64_t left = timeout_ns < 0 ? -1 : std::max<int64_t>(0, deadline - now_ns());
     const aclError code = stream->synchronize(left);
     if (first == ACL_SUCCESS) first = code;
@@ -52,7 +54,7 @@ aclError reset(int id, bool force, const char* entry) {
   Device* device = find_device(id);
   if (!device_exists(id)) return bad_device(entry, id);
   if (device == nullptr) return ACL_SUCCESS;
-  synchronize_device(device, -1);
+  synchronize_device(entry, device, -1);
   {
     std::lock_guard<std::mutex> lock(device->mutex);
     device->users = force ? 0 : std::max(0, device->users - 1);
@@ -113,7 +115,7 @@ aclError aclrtResetDeviceForce(int32_t deviceId) {
 aclError aclrtSynchronizeDevice() {
   SOFTCANN_ENTRY(aclrtSynchronizeDevice);
   SOFTCANN_CONTEXT(context, "aclrtSynchronizeDevice");
-  return synchronize_device(context->device, -1);
+  return synchronize_device("aclrtSynchronizeDevice", context->device, -1);
 }
 
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
@@ -122,7 +124,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
   if (timeout < -1) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeDeviceWithTimeout: timeout %d; -1 is without limit", timeout);
   }
-  return synchronize_device(context->device, timeout < 0 ? -1 : int64_t{timeout} * 1000000);
+  return synchronize_device("aclrtSynchronizeDeviceWithTimeout", context->device, timeout < 0 ? -1 : int64_t{timeout} * 1000000);
 }
 
 aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {

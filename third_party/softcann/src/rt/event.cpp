@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "rt/capture.h"
+
 namespace softcann {
 namespace {
 
@@ -145,6 +147,8 @@ void Event::release() {
   if (Record* last = std::exchange(latest, nullptr)) last->release();
   if (IpcEvent* state = std::exchange(shared, nullptr)) release_ipc_event(state);
   imported = false;
+  in_capture.store(false, std::memory_order_relaxed);
+  captured.reset();
   std::lock_guard<std::mutex> lock(pool().mutex);
   pool().unused.push_back(this);
 }
@@ -155,7 +159,17 @@ Record* Event::take_latest() {
   return latest;
 }
 
-void Event::record(Stream* stream) {
+aclError Event::record(Stream* stream) {
+  if (Capture* capture = stream->capture(); __builtin_expect(capture != nullptr, 0)) {
+    if (shared != nullptr) return refuse_in_capture(stream, "recording an event of several processes");
+    auto point = std::make_shared<CapturedPoint>();
+    point->capture = capture->weak_from_this();
+    point->clock = Capture::now(stream);
+    std::lock_guard<std::mutex> lock(mutex);
+    captured = std::move(point);
+    in_capture.store(true, std::memory_order_release);
+    return ACL_SUCCESS;
+  }
   Record* record = Record::create();
   record->timed = timed();
   record->stream = stream;
@@ -163,6 +177,7 @@ void Event::record(Stream* stream) {
   Record* before = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex);
+    if (__builtin_expect(in_capture.exchange(false, std::memory_order_relaxed), 0)) captured.reset();
     before = std::exchange(latest, record);
     if (shared != nullptr) {
       record->shared = shared;
@@ -172,23 +187,42 @@ void Event::record(Stream* stream) {
   }
   if (before != nullptr) before->release();
   stream->submit(record, 0);
+  return ACL_SUCCESS;
 }
 
-void Event::wait_on(Stream* stream) {
+aclError Event::wait_on(Stream* stream) {
+  if (__builtin_expect(in_capture.load(std::memory_order_acquire), 0)) {
+    std::unique_lock<std::mutex> lock(mutex);
+    const auto point = captured;
+    lock.unlock();
+    if (const auto capture = point->capture.lock()) return capture->join(stream, point->clock);
+    return fail(ACL_ERROR_RT_EVENT_CAPTURED, "the event was recorded in a capture, which has ended");
+  }
   if (shared != nullptr) {
     const uint64_t version = shared->recorded.load(std::memory_order_acquire);
-    if (shared->completed.load(std::memory_order_acquire) >= version) return;
+    if (shared->completed.load(std::memory_order_acquire) >= version) return ACL_SUCCESS;
+    SOFTCANN_NOT_CAPTURED(stream, "waiting for an event of another process");
     // Nobody in this process would resume a parked stream, so this task blocks, and therefore never inline.
     WaitTask* task = WaitTask::create(this, stream, nullptr);
     task->version = version;
     stream->submit(task, kNeverInline);
-    return;
+    return ACL_SUCCESS;
   }
   Record* record = take_latest();
-  if (record == nullptr) return;  // never recorded: nothing to wait for
+  if (record == nullptr) return ACL_SUCCESS;  // never recorded: nothing to wait for
   // A stream is in order with itself.
-  if (record->done() || record->stream == stream) return record->release();
+  if (record->done() || record->stream == stream) {
+    record->release();
+    return ACL_SUCCESS;
+  }
+  if (Capture* capture = stream->capture(); __builtin_expect(capture != nullptr, 0)) {
+    record->release();
+    capture->invalidate("a captured stream waited for work outside the capture");
+    return fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+        "stream %d is being captured and cannot wait for an event that was recorded outside the capture", stream->id);
+  }
   stream->submit(WaitTask::create(this, stream, record), 0);
+  return ACL_SUCCESS;
 }
 
 Event::Status Event::status() {

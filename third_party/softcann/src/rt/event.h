@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 
 #include "rt/ipc.h"
@@ -9,6 +10,7 @@
 
 namespace softcann {
 
+struct CapturedPoint;
 struct WaitTask;
 
 // Note [Event versions]
@@ -63,6 +65,8 @@ struct Event {
   std::atomic<int> waits{0};  // queued and not yet passed
   std::mutex mutex;           // guards the rest
   Record* latest = nullptr;
+  std::atomic<bool> in_capture{false};      // the latest record was on a captured stream,
+  std::shared_ptr<CapturedPoint> captured;  // at this point
   IpcEvent* shared = nullptr;
   bool imported = false;
 
@@ -74,8 +78,8 @@ struct Event {
   Record* take_latest();
   enum class Status { kNeverRecorded, kPending, kDone };
   Status status();
-  void record(Stream* stream);
-  void wait_on(Stream* stream);
+  aclError record(Stream* stream);
+  aclError wait_on(Stream* stream);
   // Waits on the calling thread; false when the time (negative: without limit) is over.
   bool wait_here(int64_t timeout_ns);
   // When the latest record completed; false when it has not.

@@ -1,19 +1,20 @@
 // Events, as clients call them.
+#include "rt/capture.h"
 #include "rt/event.h"
 
 using namespace softcann;
 
 namespace {
 
-constexpr uint32_t kKnownFlags =
+constexpr uint32_t kEventFlags =
     ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
     ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_IPC;
 
 aclError create(const char* entry, aclrtEvent* out, uint32_t flags) {
   SOFTCANN_REQUIRE(out, "event");
   SOFTCANN_CONTEXT(context, entry);
-  if ((flags & ~kKnownFlags) != 0) {
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kKnownFlags);
+  if ((flags & ~kEventFlags) != 0) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kEventFlags);
   }
   if ((flags & ACL_EVENT_IPC) != 0 && (flags & ACL_EVENT_TIME_LINE) != 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: an event for other processes has no time line", entry);
@@ -33,10 +34,17 @@ struct ResetTask : Task {
   Record* record;
 };
 
+// Work of a captured stream has no time at which it was done.
+aclError refuse_captured(const Event* event, const char* entry) {
+  if (__builtin_expect(!event->in_capture.load(std::memory_order_acquire), 1)) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_EVENT_CAPTURED, "%s: the event was last recorded on a stream that was being captured", entry);
+}
+
 aclError check_time(const char* which, Event* event, int64_t* ns) {
   if (!event->timed()) {
     return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the %s event was created without ACL_EVENT_TIME_LINE", which);
   }
+  if (const aclError code = refuse_captured(event, which)) return code;
   switch (event->status()) {
     case Event::Status::kNeverRecorded: return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
         "the %s event was never recorded", which);
@@ -92,14 +100,14 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtRecordEvent);
   EVENT_OR_RETURN(e, event);
   STREAM_OR_RETURN(s, stream);
-  e->record(s);
-  return ACL_SUCCESS;
+  return e->record(s);
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtResetEvent);
   EVENT_OR_RETURN(e, event);
   STREAM_OR_RETURN(s, stream);
+  SOFTCANN_NOT_CAPTURED(s, "aclrtResetEvent");
   Record* record = e->take_latest();
   if (record == nullptr) return ACL_SUCCESS;
   auto* task = new ResetTask;
@@ -129,13 +137,13 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   SOFTCANN_ENTRY(aclrtStreamWaitEvent);
   EVENT_OR_RETURN(e, event);
   STREAM_OR_RETURN(s, stream);
-  e->wait_on(s);
-  return ACL_SUCCESS;
+  return e->wait_on(s);
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
   SOFTCANN_ENTRY(aclrtSynchronizeEvent);
   EVENT_OR_RETURN(e, event);
+  if (const aclError code = refuse_captured(e, "aclrtSynchronizeEvent")) return code;
   e->wait_here(-1);
   return ACL_SUCCESS;
 }
@@ -146,6 +154,7 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   if (timeout < -1) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeEventWithTimeout: timeout %d; -1 is without limit", timeout);
   }
+  if (const aclError code = refuse_captured(e, "aclrtSynchronizeEventWithTimeout")) return code;
   if (e->wait_here(timeout < 0 ? -1 : int64_t{timeout} * 1000000)) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
       "aclrtSynchronizeEventWithTimeout: the event did not complete within %d ms", timeout);
@@ -155,6 +164,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
   SOFTCANN_ENTRY(aclrtQueryEventStatus);
   SOFTCANN_REQUIRE(status, "status");
   EVENT_OR_RETURN(e, event);
+  if (const aclError code = refuse_captured(e, "aclrtQueryEventStatus")) return code;
   *status = e->status() == Event::Status::kDone ? ACL_EVENT_RECORDED_STATUS_COMPLETE
       : ACL_EVENT_RECORDED_STATUS_NOT_READY;
   return ACL_SUCCESS;

@@ -27,7 +27,6 @@ aclError read_or_reset(Task* self, bool skip) {
   } else if (!skip) {
     task->flag->store(false, std::memory_order_relaxed);
   }
-  delete task;
   return ACL_SUCCESS;
 }
 
@@ -37,7 +36,9 @@ aclError submit_status(const char* entry, void* out, aclrtStream handle) {
   if (stream == nullptr) return error;
   auto* task = new StatusTask;
   task->name = entry;
-  task->run = &read_or_reset;
+  task->repeat = &read_or_reset;
+  task->discard = [](Task* self) { delete static_cast<StatusTask*>(self); };
+  task->run = &run_once;
   task->flag = &flags[stream->context->device->id];
   task->out = out;
   constexpr uint32_t cost_ns = 20;

@@ -25,9 +25,20 @@ struct Task {
   // task_error()). Frees or recycles itself. `skip`: the stream has failed before, or SOFTCANN_NOOP is set: do not
   // compute, only release.
   aclError (*run)(Task* self, bool skip) = nullptr;
+  // The two halves of `run`, of a task that can be captured into a graph: does the work and stays as it is, to do it again;
+  // frees or recycles it.
+  aclError (*repeat)(Task* self, bool skip) = nullptr;
+  void (*discard)(Task* self) = nullptr;
   // Shown in error messages and traces; must outlive the task.
   const char* name = "";
 };
+
+// `run` of a task that has both halves and nothing to add.
+inline aclError run_once(Task* self, bool skip) {
+  const aclError code = self->repeat(self, skip);
+  self->discard(self);
+  return code;
+}
 
 // What a task returns whose arguments were wrong, but nothing else: aclnn's code for that. The stream tells it once and goes on.
 inline constexpr aclError kRefused = 161002;
@@ -35,7 +46,8 @@ inline constexpr aclError kRefused = 161002;
 // Runs `task` after everything that was submitted to `stream` before (nullptr: the current context's default stream).
 // When the stream is idle and cost_ns is at most the option inline_ns, the task runs on the caller's thread before
 // submit() returns; otherwise it is queued for the stream's worker. A cost of kNeverInline always queues.
-// On an error (invalid stream, no context) the task was not taken and still belongs to the caller.
+// A stream that is being captured takes the task into its graph instead, if it can be repeated.
+// On an error (invalid stream, no context, cannot be captured) the task was not taken and still belongs to the caller.
 SOFTCANN_API aclError submit(aclrtStream stream, Task* task, uint32_t cost_ns);
 inline constexpr uint32_t kNeverInline = UINT32_MAX;
 

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "rt/capture.h"
+
 namespace softcann {
 namespace {
 
@@ -72,6 +74,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   stream->stop_on_failure_.store(false, std::memory_order_relaxed);
   stream->aborting_.store(false, std::memory_order_relaxed);
   stream->user_tag.store(0, std::memory_order_relaxed);
+  stream->set_capture(nullptr);
   stream->report_thread.store(0, std::memory_order_relaxed);
   stream->magic_.store(kAlive, std::memory_order_release);
   std::lock_guard<std::mutex> lock(context->device->mutex);
@@ -185,6 +188,7 @@ bool Stream::complete() const {
 bool Stream::finish_one() { return pending_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
 void Stream::submit(Task* task, uint32_t cost_ns) {
+  if (__builtin_expect(capture_.load(std::memory_order_relaxed) != nullptr, 0)) return Capture::add(this, task, cost_ns);
   if (pending_.fetch_add(1, std::memory_order_acq_rel) == 0) {
     if (cost_ns <= inline_limit_ns) {
       const aclError code = execute(task);
@@ -369,6 +373,7 @@ aclError submit(aclrtStream handle, Task* task, uint32_t cost_ns) {
   aclError error = ACL_SUCCESS;
   Stream* stream = Stream::from_handle(handle, &error);
   if (stream == nullptr) return error;
+  if (__builtin_expect(stream->capture() != nullptr && task->repeat == nullptr, 0)) return refuse_in_capture(stream, task->name);
   stream->submit(task, cost_ns);
   return ACL_SUCCESS;
 }

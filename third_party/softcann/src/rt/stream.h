@@ -33,6 +33,8 @@ static_assert(kParked != kUnfinished && kFinished != kUnfinished);
 // the offer itself when the worker has not yet. A task that must wait for an event parks: the ownership lies with the
 // event until it completes. No thread ever blocks inside a task for an event of this process, hence streams that
 // wait on each other in any pattern cannot exhaust anything.
+class Capture;
+
 class Stream {
  public:
   static constexpr uint64_t kAlive = 0x6d61657274536673;
@@ -43,7 +45,11 @@ class Stream {
   // returns nullptr and *error is set and recorded.
   static Stream* from_handle(aclrtStream handle, aclError* error);
 
+  // While the stream is being captured, the task must be one that can be repeated.
   void submit(Task* task, uint32_t cost_ns);
+  // What is recording this stream; nullptr in ordinary runs.
+  Capture* capture() const { return capture_.load(std::memory_order_acquire); }
+  void set_capture(Capture* capture) { capture_.store(capture, std::memory_order_release); }
   bool idle() const { return pending_.load(std::memory_order_acquire) == 0; }
   // As idle(), and true as soon as the last thing submitted, an event, is known to have completed.
   bool complete() const;
@@ -101,6 +107,7 @@ class Stream {
   // Written by submitters and the owner. The task that announces its end adds kEnding as long as it does.
   static constexpr uint64_t kEnding = uint64_t{1} << 32;
   alignas(64) std::atomic<uint64_t> pending_{0};
+  std::atomic<Capture*> capture_{nullptr};
   std::atomic<uint64_t> magic_{0};
   std::atomic<int32_t> error_{0};
   std::atomic<bool> stop_on_failure_{false};

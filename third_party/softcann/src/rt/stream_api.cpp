@@ -1,5 +1,5 @@
 // Streams, as clients call them.
-#include "rt/stream.h"
+#include "rt/capture.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ using namespace softcann;
 namespace {
 
 constexpr uint32_t kLeastPriority = 7;
-constexpr uint32_t kKnownFlags =
+constexpr uint32_t kStreamFlags =
     ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE;
 
 aclError create(const char* entry, aclrtStream* out, uint32_t priority, uint32_t flags) {
@@ -18,8 +18,8 @@ aclError create(const char* entry, aclrtStream* out, uint32_t priority, uint32_t
     return fail(ACL_ERROR_INVALID_PARAM, "%s: priority %u; 0 (first) to %u are possible", entry, priority,
         kLeastPriority);
   }
-  if ((flags & ~kKnownFlags) != 0) {
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kKnownFlags);
+  if ((flags & ~kStreamFlags) != 0) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kStreamFlags);
   }
   *out = Stream::create(context, priority, flags)->handle();
   return ACL_SUCCESS;
@@ -36,15 +36,18 @@ aclError destroy(const char* entry, aclrtStream handle, bool force) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: a default stream cannot be destroyed", entry);
   }
   if (stream->runs_on_this_thread()) return fail(ACL_ERROR_INVALID_PARAM, "%s: called by a task of that stream", entry);
+  SOFTCANN_NOT_CAPTURED(stream, entry);
   if (force) stream->abort();
   stream->destroy();
   return ACL_SUCCESS;
 }
 
-aclError synchronize(aclrtStream handle, int64_t timeout_ns) {
+aclError synchronize(const char* entry, aclrtStream handle, int64_t timeout_ns) {
   aclError error = ACL_SUCCESS;
   Stream* stream = Stream::from_handle(handle, &error);
-  return stream == nullptr ? error : stream->synchronize(timeout_ns);
+  if (stream == nullptr) return error;
+  SOFTCANN_NOT_CAPTURED(stream, entry);
+  return stream->synchronize(timeout_ns);
 }
 
 }  // namespace
@@ -78,7 +81,7 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtSynchronizeStream);
-  return synchronize(stream, -1);
+  return synchronize("aclrtSynchronizeStream", stream, -1);
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
@@ -86,13 +89,14 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
   if (timeout < -1) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeStreamWithTimeout: timeout %d; -1 is without limit", timeout);
   }
-  return synchronize(stream, timeout < 0 ? -1 : int64_t{timeout} * 1000000);
+  return synchronize("aclrtSynchronizeStreamWithTimeout", stream, timeout < 0 ? -1 : int64_t{timeout} * 1000000);
 }
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   SOFTCANN_ENTRY(aclrtStreamQuery);
   SOFTCANN_REQUIRE(status, "status");
   STREAM_OR_RETURN(s, stream);
+  SOFTCANN_NOT_CAPTURED(s, "aclrtStreamQuery");
   *status = s->complete() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
   return ACL_SUCCESS;
 }
@@ -100,6 +104,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
 aclError aclrtStreamAbort(aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtStreamAbort);
   STREAM_OR_RETURN(s, stream);
+  SOFTCANN_NOT_CAPTURED(s, "aclrtStreamAbort");
   s->abort();
   return ACL_SUCCESS;
 }

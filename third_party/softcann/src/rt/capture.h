@@ -1,0 +1,90 @@
+// Graphs: what was submitted to streams while they were captured, to be run again as one task.
+//
+// Note [Capture]
+// A stream that is captured takes tasks into a graph instead of running them. Another stream joins by waiting for an event
+// that was recorded in the capture, and has to be joined again before the capture ends: the first stream must have waited for
+// an event behind everything the other one took. The order in which tasks came is an order in which they can run, so a graph
+// runs them one after the other, in a single task of the stream it is executed on.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rt/stream.h"
+
+namespace softcann {
+
+// What aclmdlRI points to. Executions in flight keep it alive.
+class Graph {
+ public:
+  struct Node {
+    Task* task;
+    int stream;
+  };
+
+  explicit Graph(uint32_t id) : id(id) {}
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  aclError run(bool skip) const;
+
+  const uint32_t id;
+  std::string name;
+  std::vector<Node> nodes;
+  uint64_t cost_ns = 0;
+};
+
+// How many steps of each stream a point of the capture comes after.
+using Clock = std::map<const Stream*, uint64_t>;
+
+class Capture : public std::enable_shared_from_this<Capture> {
+ public:
+  // Starts one on `stream`.
+  static aclError begin(Stream* stream, aclmdlRICaptureMode mode);
+  // Ends the one that began on `stream`; *graph is null where it failed.
+  static aclError end(Stream* stream, std::shared_ptr<Graph>* graph);
+  // The graph that `stream` is being captured into; empty if it is not, *valid whether nothing has gone wrong yet.
+  static std::shared_ptr<Graph> graph_of(const Stream* stream, bool* valid);
+
+  static void add(Stream* stream, Task* task, uint32_t cost_ns);
+  // The point that `stream` has come to.
+  static Clock now(const Stream* stream);
+  // Makes `stream` come after the point; it joins the capture if it is not in it.
+  aclError join(Stream* stream, const Clock& point);
+  // Nothing can become of it any more. The first reason counts.
+  void invalidate(const std::string& reason);
+
+ private:
+  friend aclError refuse_in_capture(Stream* stream, const char* entry);
+  friend aclError refuse_unsafe(const char* entry);
+
+  Stream* origin_ = nullptr;
+  aclmdlRICaptureMode mode_ = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
+  std::thread::id thread_;
+  std::shared_ptr<Graph> graph_;
+  std::map<Stream*, Clock> streams_;
+  std::string failure_;
+};
+
+// A point of a capture, as an event keeps it.
+struct CapturedPoint {
+  std::weak_ptr<Capture> capture;
+  Clock clock;
+};
+
+// For calls that a captured stream cannot serve: records the error, and the capture comes to nothing.
+aclError refuse_in_capture(Stream* stream, const char* entry);
+// For calls that wait for the device beside its streams: an error while a capture forbids them to this thread.
+aclError refuse_unsafe(const char* entry);
+// The calling thread's mode, which says whose captures forbid it something.
+aclmdlRICaptureMode exchange_thread_mode(aclmdlRICaptureMode mode);
+
+}  // namespace softcann
+
+#define SOFTCANN_NOT_CAPTURED(stream, entry) \
+  if (__builtin_expect((stream)->capture() != nullptr, 0)) return ::softcann::refuse_in_capture(stream, entry)

@@ -1,0 +1,180 @@
+// Graphs, as clients call them.
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "rt/capture.h"
+
+using namespace softcann;
+
+namespace {
+
+// The handles that clients have.
+struct Handles {
+  std::mutex mutex;
+  std::map<aclmdlRI, std::shared_ptr<Graph>> graphs;
+};
+
+Handles& handles() {
+  static auto* instance = new Handles;
+  return *instance;
+}
+
+aclmdlRI handle_of(const std::shared_ptr<Graph>& graph) { return graph.get(); }
+
+std::shared_ptr<Graph> find(const char* entry, aclmdlRI handle, aclError* error) {
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  const auto found = handles().graphs.find(handle);
+  if (found != handles().graphs.end()) return found->second;
+  *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: graph %p does not exist (destroyed, or never captured)", entry, handle);
+  return nullptr;
+}
+
+struct GraphTask : Task {
+  std::shared_ptr<Graph> graph;
+};
+
+// Operators that take longer than this may use threads of their own, which are set for a stream's worker.
+constexpr uint64_t kInlineLimit = 10000;
+
+aclError execute(const char* entry, aclmdlRI handle, Stream* stream) {
+  aclError error = ACL_SUCCESS;
+  auto graph = find(entry, handle, &error);
+  if (graph == nullptr) return error;
+  auto* task = new GraphTask;
+  task->name = entry;
+  task->repeat = [](Task* self, bool skip) { return static_cast<GraphTask*>(self)->graph->run(skip); };
+  task->discard = [](Task* self) { delete static_cast<GraphTask*>(self); };
+  task->run = &run_once;
+  const uint64_t cost = graph->cost_ns;
+  task->graph = std::move(graph);
+  stream->submit(task, cost <= kInlineLimit ? static_cast<uint32_t>(cost) : kNeverInline);
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+
+#define STREAM_OR_RETURN(variable, handle)                           \
+  aclError variable##_error = ACL_SUCCESS;                           \
+  Stream* variable = Stream::from_handle(handle, &variable##_error); \
+  if (variable == nullptr) return variable##_error
+
+#define GRAPH_OR_RETURN(variable, entry, handle)              \
+  aclError variable##_error = ACL_SUCCESS;                    \
+  const auto variable = find(entry, handle, &variable##_error); \
+  if (variable == nullptr) return variable##_error
+
+extern "C" {
+
+aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
+  SOFTCANN_ENTRY(aclmdlRICaptureBegin);
+  STREAM_OR_RETURN(s, stream);
+  return Capture::begin(s, mode);
+}
+
+aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
+  SOFTCANN_ENTRY(aclmdlRICaptureEnd);
+  SOFTCANN_REQUIRE(modelRI, "modelRI");
+  STREAM_OR_RETURN(s, stream);
+  *modelRI = nullptr;
+  std::shared_ptr<Graph> graph;
+  if (const aclError code = Capture::end(s, &graph)) return code;
+  *modelRI = handle_of(graph);
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  handles().graphs.emplace(*modelRI, std::move(graph));
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI) {
+  SOFTCANN_ENTRY(aclmdlRICaptureGetInfo);
+  STREAM_OR_RETURN(s, stream);
+  bool valid = false;
+  const auto graph = Capture::graph_of(s, &valid);
+  if (status != nullptr) {
+    *status = graph == nullptr ? ACL_MODEL_RI_CAPTURE_STATUS_NONE
+        : valid ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE : ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED;
+  }
+  if (modelRI != nullptr) *modelRI = graph == nullptr ? nullptr : handle_of(graph);
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode) {
+  SOFTCANN_ENTRY(aclmdlRICaptureThreadExchangeMode);
+  SOFTCANN_REQUIRE(mode, "mode");
+  *mode = exchange_thread_mode(*mode);
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclmdlRIExecuteAsync);
+  STREAM_OR_RETURN(s, stream);
+  return execute("aclmdlRIExecuteAsync", modelRI, s);
+}
+
+aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
+  SOFTCANN_ENTRY(aclmdlRIExecute);
+  if (timeout < -1) return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIExecute: timeout %d; -1 is without limit", timeout);
+  STREAM_OR_RETURN(s, nullptr);
+  if (const aclError code = execute("aclmdlRIExecute", modelRI, s)) return code;
+  return s->synchronize(timeout < 0 ? -1 : int64_t{timeout} * 1000000);
+}
+
+aclError aclmdlRIDestroy(aclmdlRI modelRI) {
+  SOFTCANN_ENTRY(aclmdlRIDestroy);
+  GRAPH_OR_RETURN(graph, "aclmdlRIDestroy", modelRI);
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  handles().graphs.erase(modelRI);
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId) {
+  SOFTCANN_ENTRY(aclmdlRIGetId);
+  SOFTCANN_REQUIRE(modelRIId, "modelRIId");
+  GRAPH_OR_RETURN(graph, "aclmdlRIGetId", modelRI);
+  *modelRIId = graph->id;
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRISetName(aclmdlRI modelRI, const char* name) {
+  SOFTCANN_ENTRY(aclmdlRISetName);
+  SOFTCANN_REQUIRE(name, "name");
+  GRAPH_OR_RETURN(graph, "aclmdlRISetName", modelRI);
+  graph->name = name;
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name) {
+  SOFTCANN_ENTRY(aclmdlRIGetName);
+  SOFTCANN_REQUIRE(name, "name");
+  GRAPH_OR_RETURN(graph, "aclmdlRIGetName", modelRI);
+  if (graph->name.size() >= maxLen) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIGetName: the name has %zu characters, the room is for %u", graph->name.size(), maxLen);
+  }
+  std::copy_n(graph->name.c_str(), graph->name.size() + 1, name);
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
+  SOFTCANN_ENTRY(aclmdlRIDebugPrint);
+  GRAPH_OR_RETURN(graph, "aclmdlRIDebugPrint", modelRI);
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    std::fprintf(stderr, "graph %u, task %zu: stream %d, %s\n", graph->id, i, graph->nodes[i].stream, graph->nodes[i].task->name);
+  }
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t) {
+  SOFTCANN_ENTRY(aclmdlRIDebugJsonPrint);
+  SOFTCANN_REQUIRE(path, "path");
+  GRAPH_OR_RETURN(graph, "aclmdlRIDebugJsonPrint", modelRI);
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path, "w"), [](FILE* f) { return f ? std::fclose(f) : 0; });
+  if (file == nullptr) return fail(ACL_ERROR_RT_FILE_OPEN, "aclmdlRIDebugJsonPrint: %s cannot be written", path);
+  std::fprintf(file.get(), "{\"graph\": %u, \"tasks\": [", graph->id);
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    std::fprintf(file.get(), "%s\n  {\"id\": %zu, \"stream\": %d, \"name\": \"%s\"}", i == 0 ? "" : ",", i, graph->nodes[i].stream,
+        graph->nodes[i].task->name);
+  }
+  std::fputs("\n]}\n", file.get());
+  return ACL_SUCCESS;
+}
+}
