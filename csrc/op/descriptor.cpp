@@ -1,7 +1,6 @@
 #include "op/descriptor.h"
 
-#include <ATen/ops/_copy_from.h>
-#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 namespace torch_npu::op {
@@ -37,9 +36,10 @@ aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned, bool wr
   if (!tensor.defined()) return nullptr;
   const c10::Device here(c10::DeviceType::PrivateUse1, core::thread_state.device);
   if (tensor.is_cpu() && tensor.dim() == 0 && !written && !writes_what_it_reads(described_operator)) {
-    // A number that PyTorch lets mix with tensors of any device.
-    owned = at::empty_strided({}, {}, tensor.options().device(here));
-    at::_copy_from(tensor, owned, false);
+    // A number that PyTorch lets mix with tensors of any device. It goes along with a fill: a copy would make the host wait.
+    const char* const operator_of_this = described_operator;
+    owned = at::full({}, tensor.item(), tensor.options().device(here).pinned_memory(false));
+    described_operator = operator_of_this;
     return describe_local(*owned.unsafeGetTensorImpl());
   }
   TORCH_CHECK(tensor.device() == here, "Expected all tensors to be on the same device, but found at least two devices, ", here,

@@ -118,6 +118,20 @@ def test_external_stream():
         torch.npu.ExternalStream(3)
 
 
+def test_numbers_do_not_make_the_host_wait():
+    """Python numbers, and CPU tensors without dimensions, go along with the operator."""
+    x, half = torch.ones(3, device="npu"), torch.ones((), device="npu", dtype=torch.float16)
+    number = torch.tensor(2.0)
+    torch.npu.set_sync_debug_mode("error")
+    try:
+        results = [1 - x, 1.5 - half, 2 ** x, 2 / x, 5 % x, 5 // x, number - x, x - number, torch.atan2(number, x), torch.maximum(x, number),
+                   torch.where(x > 0, number, x), torch.rsub(x, 3), torch.lerp(x, x + 1, number), 7 - x.long()]
+    finally:
+        torch.npu.set_sync_debug_mode("default")
+    expected = [1 - 1, 0.5, 2, 2, 0, 5, 1, -1, torch.atan2(number, torch.tensor(1.0)).item(), 2, 2, 2, 3, 6]
+    assert [result.flatten()[0].item() for result in results] == pytest.approx(expected, rel=1e-6)
+
+
 def test_sync_debug_mode():
     x = torch.ones(2, device="npu")
     try:
