@@ -71,6 +71,13 @@ NPU_SYMBOL(ascendcl, aclrtQueryEventStatus);
 NPU_SYMBOL(ascendcl, aclrtEventElapsedTime);
 NPU_SYMBOL(ascendcl, aclrtResetEvent);
 NPU_SYMBOL(ascendcl, aclrtLaunchHostFunc);
+NPU_SYMBOL(ascendcl, aclmdlRICaptureBegin);
+NPU_SYMBOL(ascendcl, aclmdlRICaptureEnd);
+NPU_SYMBOL(ascendcl, aclmdlRICaptureGetInfo);
+NPU_SYMBOL(ascendcl, aclmdlRICaptureThreadExchangeMode);
+NPU_SYMBOL(ascendcl, aclmdlRIExecuteAsync);
+NPU_SYMBOL(ascendcl, aclmdlRIDebugJsonPrint);
+NPU_SYMBOL(ascendcl, aclmdlRIDestroy);
 
 // Descriptors of operator arguments live with the operators.
 NPU_SYMBOL(opapi, aclCreateTensor);

@@ -157,7 +157,7 @@ void copy_into(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) 
 }
 
 // Memory whose elements are read as they lie: what ATen's clone and _to_copy, which go through the dispatcher twice more, are not needed for.
-bool plain(const at::Tensor& tensor) {
+bool has_plain_memory(const at::Tensor& tensor) {
   return !tensor.is_conj() && !tensor.is_neg() && op::internal_format(*tensor.unsafeGetTensorImpl()) == nullptr;
 }
 // The strides that a copy of `self` gets: none for contiguous ones, nothing where ATen has to choose.
@@ -178,7 +178,7 @@ at::Tensor copy_of(const at::Tensor& self, at::ScalarType dtype, at::IntArrayRef
 
 at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_format) {
   const auto strides = strides_of_copy(self, memory_format);
-  if (!strides || !plain(self)) return at::compositeexplicitautograd::clone(self, memory_format);
+  if (!strides || !has_plain_memory(self)) return at::compositeexplicitautograd::clone(self, memory_format);
   return copy_of(self, self.scalar_type(), *strides);
 }
 
@@ -188,7 +188,7 @@ at::Tensor _to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
   const bool here = (!device || *device == self.device()) && layout.value_or(at::kStrided) == at::kStrided && !pin_memory.value_or(false);
   const auto strides = strides_of_copy(self, memory_format);
   const bool to_real = self.is_complex() && !at::isComplexType(type);  // of which torch warns
-  if (!here || !strides || to_real || !plain(self)) {
+  if (!here || !strides || to_real || !has_plain_memory(self)) {
     return at::compositeexplicitautograd::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format);
   }
   return copy_of(self, type, *strides);

@@ -14,6 +14,8 @@
 #define TORCH_NPU_HAS_STREAM_NATIVE_HANDLE TORCH_NPU_TORCH_AT_LEAST(2, 11)
 // DeviceGuardImplInterface::isStreamCapturing.
 #define TORCH_NPU_HAS_STREAM_CAPTURING TORCH_NPU_TORCH_AT_LEAST(2, 12)
+// at::GraphImplInterface, torch.accelerator.Graph.
+#define TORCH_NPU_HAS_GRAPH_IMPL TORCH_NPU_TORCH_AT_LEAST(2, 12)
 // The profiler's registry of activity profilers, for PrivateUse1.
 #define TORCH_NPU_HAS_ACTIVITY_PROFILER TORCH_NPU_TORCH_AT_LEAST(2, 12)
 

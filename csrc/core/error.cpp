@@ -26,6 +26,16 @@ constexpr StatusText kStatusTexts[] = {
     {107003, "stream is not of the current context"},
     {107017, "invalid handle"},
     {107020, "timed out"},
+    {107024, "a captured stream waits for work outside the capture"},
+    {107025, "a stream of the capture was not joined again"},
+    {107027, "the stream is being captured"},
+    {107028, "the event was recorded in a capture"},
+    {107029, "the stream is not being captured"},
+    {107030, "not possible while a stream is being captured in this mode"},
+    {107031, "the default stream cannot be captured"},
+    {107032, "the stream belongs to another capture"},
+    {107036, "the capture began on another stream"},
+    {107038, "the capture began on another thread"},
     {161001, "a required operator argument is null"},
     {161002, "an operator argument is invalid"},
     {200000, "host memory ran out"},
@@ -43,6 +53,7 @@ constexpr StatusText kStatusTexts[] = {
     {507035, "a vector core kernel failed"},
     {507046, "stream synchronisation timed out"},
     {561003, "no kernel for these arguments"},
+    {507903, "the capture failed"},
 };
 
 std::string function_name(const char* call) {

@@ -8,6 +8,7 @@
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/ops/empty.h>
 
+#include "core/capture.h"
 #include "core/device.h"
 
 namespace torch_npu::core {
@@ -105,6 +106,7 @@ at::Generator make_generator(c10::DeviceIndex device) {
 }
 
 std::pair<uint64_t, uint64_t> philox_state(const std::optional<at::Generator>& generator, uint64_t draws) {
+  refuse_in_capture("random numbers");   // a replay would draw the same ones
   auto* impl = at::get_generator_or_default<GeneratorImpl>(generator, default_generator());
   std::lock_guard<std::mutex> lock(impl->mutex_);
   return impl->advance(draws);

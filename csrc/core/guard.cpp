@@ -1,6 +1,7 @@
 // c10's view of the device: torch.Stream, torch.Event, torch.accelerator and every DeviceGuard rest on it.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include "core/capture.h"
 #include "core/compat.h"
 #include "core/error.h"
 #include "core/event.h"
@@ -48,7 +49,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(const c10::Stream stream) const override { return Stream(stream).raw(); }
 #endif
 #if TORCH_NPU_HAS_STREAM_CAPTURING
-  bool isStreamCapturing(const c10::Stream&) const override { return false; }
+  bool isStreamCapturing(const c10::Stream& stream) const override { return is_capturing(Stream(stream)); }
 #endif
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device,

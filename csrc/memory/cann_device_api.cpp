@@ -1,4 +1,5 @@
 // The device calls of the allocator, made through CANN.
+#include "core/capture.h"
 #include "core/error.h"
 #include "core/stream.h"
 #include "memory/device_allocator.h"
@@ -17,6 +18,7 @@ class CannDeviceApi final : public DeviceApi {
   void* allocate(c10::DeviceIndex device, size_t bytes) override {
     const core::DeviceGuard guard(device);
     core::ensure_bound();
+    const core::RelaxedCapture relaxed;
     void* ptr = nullptr;
     const int status = acl::aclrtMalloc(&ptr, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
     if (out_of_memory(status)) return nullptr;
@@ -87,6 +89,7 @@ class CannDeviceApi final : public DeviceApi {
     property.allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED;
     property.memAttr = ACL_HBM_MEM_HUGE;
     property.location = {static_cast<uint32_t>(device), ACL_MEM_LOCATION_TYPE_DEVICE};
+    const core::RelaxedCapture relaxed;
     aclrtDrvMemHandle handle = nullptr;
     const int status = acl::aclrtMallocPhysical(&handle, bytes, &property, 0);
     if (out_of_memory(status)) return nullptr;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "core/capture.h"
 #include "core/error.h"
 #include "core/event.h"
 #include "core/storage_hooks.h"
@@ -80,7 +81,7 @@ struct PinnedImpl final : at::CachingHostAllocatorImpl<c10::Stream, PinnedEvent>
   }
   bool query_event(PinnedEvent& event) override { return event->query(); }
   c10::Stream get_current_stream() const { return core::current_stream().unwrap(); }
-  bool stream_is_capturing(c10::Stream) const { return false; }
+  bool stream_is_capturing(c10::Stream stream) const { return core::is_capturing(core::Stream(stream)); }
 };
 
 void free_pinned(void* context);

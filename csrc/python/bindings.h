@@ -21,5 +21,6 @@ void init_ipc(py::module_& module);
 void init_limits(py::module_& module);
 void init_distributed(py::module_& module);
 void init_overflow(py::module_& module);
+void init_graph(py::module_& module);
 
 }  // namespace torch_npu::python

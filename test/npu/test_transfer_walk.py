@@ -75,10 +75,10 @@ CUDA = r"""
 import importlib, inspect, pkgutil
 
 # Of CUDA alone: they stay, and say so when they are called. profiler.profile and nvtx.range call what is ignored.
-MODULES = ('gds', 'graph_annotations', 'graphs', 'green_contexts', 'jiterator', 'nccl', 'sparse', 'tunable')
-NAMES = set('''CUDAGraph CudaError DeferredCudaCallError GreenContext amp_definitely_not_available cudaStatus
-    current_solver_handle export_dot export_graph_data get_arch_list get_gencode_flags graph graph_pool_handle
-    is_tf32_supported list_gpu_processes make_graphed_callables profile range'''.split())
+MODULES = ('gds', 'graph_annotations', 'green_contexts', 'jiterator', 'nccl', 'sparse', 'tunable')
+NAMES = set('''CudaError DeferredCudaCallError GreenContext amp_definitely_not_available cudaStatus
+    current_solver_handle export_dot export_graph_data get_arch_list get_gencode_flags
+    is_tf32_supported list_gpu_processes profile range'''.split())
 modules = [torch.cuda] + [importlib.import_module(m.name) for m in pkgutil.iter_modules(torch.cuda.__path__, 'torch.cuda.')
                           if not m.name.rpartition('.')[2].startswith('_') and m.name.rpartition('.')[2] not in MODULES]
 unknown, seen = [], 0

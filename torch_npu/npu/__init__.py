@@ -8,6 +8,7 @@ from torch_npu.npu import (
     _utils,
     amp,
     autocast,
+    graphs,
     memory,
     overflow,
     random,
@@ -47,6 +48,13 @@ from torch_npu.npu.device import (
     is_bf16_supported,
     set_device,
     synchronize,
+)
+from torch_npu.npu.graphs import (
+    NPUGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
 )
 from torch_npu.npu.limits import (
     get_device_limit,
@@ -103,7 +111,6 @@ from torch_npu.npu.streams import (
     current_stream,
     default_stream,
     get_stream_from_external,
-    is_current_stream_capturing,
     set_stream,
     stream,
 )

@@ -187,11 +187,6 @@ def default_stream(device=None):
     return _wrap(_C._default_stream_id(index), index)
 
 
-def is_current_stream_capturing():
-    """False: there is no graph capture."""
-    return False
-
-
 def get_stream_from_external(data_ptr, device=None):
     """The stream at the address ``data_ptr`` that other code created; see :class:`ExternalStream`."""
     return ExternalStream(data_ptr, device)

@@ -1,5 +1,4 @@
 """torch.cuda and its submodules: everything that torch.npu has under the same name. What torch.cuda has alone stays as it is."""
-import functools
 import inspect
 import sys
 
@@ -21,7 +20,6 @@ def apply():
         if ours is not None and theirs is not None:
             _take_over(theirs, ours)
     _changing()
-    _graphs()
     npu.Stream.cuda_stream = npu.Stream.npu_stream
     npu.Event.cuda_event = npu.Event.npu_event
 
@@ -48,15 +46,3 @@ def _changing():
         raise AttributeError(f"module 'torch.cuda' has no attribute {name!r}")
 
     torch.cuda.__getattr__ = __getattr__
-
-
-def _graphs():
-    """Layers ask whether a stream records a graph (SyncBatchNorm, optimizers); none does where torch.npu cannot say it."""
-    original = torch.cuda.is_current_stream_capturing
-
-    @functools.wraps(original)
-    def is_current_stream_capturing():
-        return False
-
-    if not hasattr(npu, original.__name__):
-        put(torch.cuda, original.__name__, is_current_stream_capturing)

@@ -1,0 +1,118 @@
+#include "graph/graph.h"
+
+#include <c10/util/ScopeExit.h>
+
+#include "core/error.h"
+#include "memory/heap.h"
+
+namespace torch_npu::graph {
+
+Graph::~Graph() {
+  try {
+    if (capturing_) capture_end();
+  } catch (const std::exception&) {
+    // Whoever gives a capture up does not want its error.
+  }
+  try {
+    reset();
+  } catch (const std::exception& error) {
+    TORCH_WARN("giving up a graph: ", error.what());
+  }
+}
+
+void Graph::capture_begin(memory::MempoolId pool, aclmdlRICaptureMode mode) {
+  TORCH_CHECK(!capturing_ && !graph_, "this graph has been captured already; reset() it first");
+  const auto stream = core::current_stream();
+  TORCH_CHECK(stream != core::default_stream(stream.device_index()),
+              "a graph cannot be captured on the default stream; use torch.npu.graph(), or another stream");
+  device_ = stream.device_index();
+  auto& heap = memory::heap(device_);
+  pool_ = pool == memory::MempoolId{0, 0} ? memory::new_pool_id(false) : pool;
+  heap.hold_pool(pool_, {});
+  holds_pool_ = true;
+  auto failed = c10::make_scope_exit([this] { release_memory(); });
+  core::ensure_bound();
+  NPU_CHECK(acl::aclmdlRICaptureBegin(stream.raw(), mode));
+  ++core::captures_under_way;
+  captured_ = stream;
+  capturing_ = true;
+  const aclmdlRI graph = core::captured_into(stream);
+  try {
+    heap.begin_route(pool_, [graph](c10::Stream of) { return core::captured_into(core::Stream(of)) == graph; }, true);
+  } catch (...) {
+    aclmdlRI none = nullptr;
+    NPU_CHECK_WARN(acl::aclmdlRICaptureEnd(stream.raw(), &none));
+    if (none) NPU_CHECK_WARN(acl::aclmdlRIDestroy(none));
+    --core::captures_under_way;
+    capturing_ = false;
+    throw;
+  }
+  failed.release();
+}
+
+void Graph::end_route() noexcept {
+  try {
+    memory::heap(device_).end_route(pool_);
+    memory::heap(device_).release_pool(pool_);  // the route held it as well
+  } catch (const std::exception& error) {
+    TORCH_WARN("ending a capture: ", error.what());
+  }
+}
+
+void Graph::capture_end() {
+  TORCH_CHECK(capturing_, "no capture has begun");
+  const core::DeviceGuard guard(device_);
+  core::ensure_bound();
+  TORCH_CHECK(core::current_stream() == *captured_, "a capture must end on the stream on which it began");
+  const int status = acl::aclmdlRICaptureEnd(captured_->raw(), &graph_);
+  capturing_ = false;
+  --core::captures_under_way;
+  end_route();
+  if (status != 0) {
+    graph_ = nullptr;
+    auto cleanup = c10::make_scope_exit([this] { release_memory(); });
+    core::throw_cann_error(status, "aclmdlRICaptureEnd", __FILE__, __LINE__);
+  }
+}
+
+void Graph::replay() {
+  TORCH_CHECK(graph_, "there is nothing to replay: the graph has not been captured");
+  const core::DeviceGuard guard(device_);
+  const auto stream = core::current_stream();
+  core::ensure_bound();
+  NPU_CHECK(acl::aclmdlRIExecuteAsync(graph_, stream.raw()));
+  replayed_ = stream;
+}
+
+void Graph::reset() {
+  TORCH_CHECK(!capturing_, "a graph cannot be reset while it is being captured");
+  if (graph_) {
+    const core::DeviceGuard guard(device_);
+    core::ensure_bound();
+    if (replayed_) acl::aclrtSynchronizeStream(replayed_->raw());  // its error is for whoever waits for the stream
+    NPU_CHECK_WARN(acl::aclmdlRIDestroy(std::exchange(graph_, nullptr)));
+  }
+  replayed_.reset();
+  release_memory();
+}
+
+void Graph::release_memory() noexcept {
+  if (!std::exchange(holds_pool_, false)) return;
+  try {
+    memory::heap(device_).release_pool(pool_);
+  } catch (const std::exception& error) {
+    TORCH_WARN("giving up the memory of a graph: ", error.what());
+  }
+}
+
+memory::MempoolId Graph::pool() const {
+  TORCH_CHECK(holds_pool_, "the graph has no memory pool before it is captured");
+  return pool_;
+}
+
+void Graph::debug_dump(const std::string& path) const {
+  TORCH_CHECK(graph_, "there is nothing to show: the graph has not been captured");
+  NPU_CHECK(acl::aclmdlRIDebugJsonPrint(graph_, path.c_str(), 0));
+}
+
+}  // namespace torch_npu::graph

@@ -1,0 +1,234 @@
+"""Graphs: work that is captured once and then launched as a whole.
+
+    graph, x = torch.npu.NPUGraph(), torch.zeros(8, device="npu")
+    with torch.npu.graph(graph):
+        y = model(x)            # taken, not run
+    x.copy_(batch)
+    graph.replay()              # y has the model's result for the batch
+
+A replay reads and writes the very memory of the capture. So inputs are copied into the tensors that were captured, results are
+read from those the capture made, and nothing captured may depend on values on the host: ``.item()``, printing, copies from pageable
+memory and random numbers are errors there.
+"""
+import gc
+
+import torch
+
+from torch_npu import _C
+from torch_npu.npu import device as _device
+from torch_npu.npu import memory as _memory
+from torch_npu.npu import streams as _streams
+
+__all__ = ["NPUGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
+
+
+def is_current_stream_capturing():
+    """Whether the current stream is being captured into a graph."""
+    return _C._is_current_stream_capturing()
+
+
+def graph_pool_handle():
+    """A memory pool, as an opaque pair, for graphs that are to share one: they must not be at work at the same time."""
+    return _C._graph_pool_handle()
+
+
+class NPUGraph(_C._NPUGraph):
+    """Work of the NPU, captured between ``capture_begin`` and ``capture_end``; ``torch.npu.graph`` calls both.
+
+    ``keep_graph`` is accepted for programs that give it; what was captured can be run as it is.
+    """
+
+    def __new__(cls, keep_graph=False):
+        return super().__new__(cls)
+
+    def __init__(self, keep_graph=False):
+        super().__init__()
+
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        """Takes what is given to the current stream from here on, which must not be the default one.
+
+        pool: that of another graph (``other.pool()``) or of ``graph_pool_handle()``; one of its own by default.
+        capture_error_mode: whom calls that wait for the device are forbidden to: "global" everybody, "thread_local" this thread,
+        "relaxed" nobody.
+        """
+        super().capture_begin(pool=pool, capture_error_mode=capture_error_mode)
+
+    def capture_end(self):
+        """Ends the capture, on the stream on which it began. What made it fail is raised here: RuntimeError."""
+        super().capture_end()
+
+    def instantiate(self):
+        """Nothing is left to be done: the graph is ready when its capture ends."""
+
+    def replay(self):
+        """Runs the work on the current stream."""
+        super().replay()
+
+    def reset(self):
+        """Waits for replays and lets go of the work and its memory; then the object can capture again."""
+        super().reset()
+
+    def pool(self):
+        """The graph's memory pool, to be given to the capture of another graph."""
+        return super().pool()
+
+    def enable_debug_mode(self):
+        """For programs that call it: ``debug_dump`` needs no mode."""
+
+    def debug_dump(self, debug_path):
+        """Writes the captured tasks to a file, as JSON."""
+        super().debug_dump(debug_path)
+
+
+class graph:
+    """Captures the work of the block into ``npu_graph``, on a stream of its own (or ``stream``)."""
+
+    default_capture_stream = None
+
+    def __init__(self, npu_graph, pool=None, stream=None, capture_error_mode="global"):
+        if stream is None:
+            if graph.default_capture_stream is None or graph.default_capture_stream.device_index != _device.current_device():
+                graph.default_capture_stream = _streams.Stream()
+            stream = graph.default_capture_stream
+        self.npu_graph = npu_graph
+        self.pool = pool
+        self.capture_stream = stream
+        self.capture_error_mode = capture_error_mode
+        self._stream_context = _streams.stream(stream)
+
+    def __enter__(self):
+        # What the capture does not own must not come back to the allocator while it may not ask for it.
+        _device.synchronize()
+        gc.collect()
+        _memory.empty_cache()
+        self._stream_context.__enter__()
+        try:
+            self.npu_graph.capture_begin(self.pool, self.capture_error_mode)
+        except BaseException:
+            self._stream_context.__exit__(None, None, None)
+            raise
+
+    def __exit__(self, kind, error, trace):
+        try:
+            self.npu_graph.capture_end()
+        except RuntimeError:
+            if error is None:  # else the block's own error tells more
+                raise
+        else:
+            if error is not None:  # half of the work is not to be replayed
+                self.npu_graph.reset()
+        finally:
+            self._stream_context.__exit__(kind, error, trace)
+
+
+def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None):
+    """Functions or modules whose forward and backward are one graph each, in the place of ``callables`` (one, or a tuple).
+
+    sample_args: the arguments, a tuple of NPU tensors (for several callables a tuple of tuples), of the shapes, dtypes and
+    ``requires_grad`` that all later calls have. Results are overwritten by the next call. Of a module, parameters must stay where they
+    are, and buffers must not need gradients; called in the other mode than at the capture (train, eval) it runs ungraphed.
+    Callables that are called in the order given share one memory pool.
+    """
+    single = not isinstance(callables, tuple)
+    if single:
+        callables, sample_args = (callables,), (sample_args,)
+    if len(callables) != len(sample_args):
+        raise ValueError(f"{len(callables)} callables and arguments for {len(sample_args)}")
+    if torch.is_autocast_enabled("npu") and torch.is_autocast_cache_enabled():
+        raise RuntimeError("make_graphed_callables under autocast needs autocast(..., cache_enabled=False)")
+    for function, args in zip(callables, sample_args):
+        if not all(isinstance(arg, torch.Tensor) and arg.device.type == "npu" for arg in args):
+            raise ValueError("sample_args are NPU tensors")
+        if isinstance(function, torch.nn.Module):
+            if function._backward_hooks or function._forward_hooks or function._forward_pre_hooks:
+                raise RuntimeError("modules with hooks cannot be graphed: add the hooks to what make_graphed_callables returns")
+            if any(buffer.requires_grad for buffer in function.buffers()):
+                raise RuntimeError("a module whose buffers need gradients cannot be graphed")
+    parts = [_Part(function, args, allow_unused_input) for function, args in zip(callables, sample_args)]
+    _device.synchronize()
+    with _streams.stream(_streams.Stream()):
+        for part in parts:
+            for _ in range(num_warmup_iters):
+                part.run()
+    _device.synchronize()
+    pool = graph_pool_handle() if pool is None else pool
+    for part in parts:
+        part.capture_forward(pool)
+    for part in reversed(parts):   # the order in which the backwards will run
+        part.capture_backward(pool)
+    made = tuple(part.wrap() for part in parts)
+    return made[0] if single else made
+
+
+class _Part:
+    """One callable on its way into two graphs."""
+
+    def __init__(self, function, args, allow_unused_input):
+        self.function = function
+        self.args = tuple(args)
+        self.allow_unused = allow_unused_input
+        self.parameters = tuple(function.parameters()) if isinstance(function, torch.nn.Module) else ()
+        self.inputs = self.args + self.parameters
+        self.wanted = tuple(x for x in self.inputs if x.requires_grad)
+        self.forward, self.backward = NPUGraph(), NPUGraph()
+
+    def gradients(self, outputs, grads):
+        differentiable = [output for output in outputs if output.requires_grad]
+        if not differentiable or not self.wanted:
+            return ()
+        return torch.autograd.grad(differentiable, self.wanted, grads, allow_unused=self.allow_unused)
+
+    def run(self):
+        outputs, _ = torch.utils._pytree.tree_flatten(self.function(*self.args))
+        self.gradients(outputs, [torch.empty_like(output) for output in outputs if output.requires_grad])
+
+    def capture_forward(self, pool):
+        with graph(self.forward, pool=pool):
+            results = self.function(*self.args)
+        self.outputs, self.structure = torch.utils._pytree.tree_flatten(results)
+
+    def capture_backward(self, pool):
+        self.grads = [torch.empty_like(output) if output.requires_grad else None for output in self.outputs]
+        found = ()
+        if self.wanted and any(grad is not None for grad in self.grads):
+            with graph(self.backward, pool=pool):
+                found = self.gradients(self.outputs, [grad for grad in self.grads if grad is not None])
+        found = iter(found)
+        self.input_grads = [next(found, None) if x.requires_grad else None for x in self.inputs]
+
+    def wrap(self):
+        part = self
+
+        class Graphed(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, *inputs):
+                for own, given in zip(part.args, inputs):
+                    if own.data_ptr() != given.data_ptr():
+                        own.copy_(given)
+                part.forward.replay()
+                return tuple(output.detach() for output in part.outputs)
+
+            @staticmethod
+            @torch.autograd.function.once_differentiable
+            def backward(ctx, *grads):
+                for own, given in zip(part.grads, grads):
+                    if own is not None and own.data_ptr() != given.data_ptr():
+                        own.copy_(given)
+                if any(grad is not None for grad in part.input_grads):
+                    part.backward.replay()
+                return tuple(grad.detach() if grad is not None else None for grad in part.input_grads)
+
+        def call(*args):
+            if len(args) != len(part.args):
+                raise TypeError(f"the graph has {len(part.args)} arguments, {len(args)} were given")
+            for own, given in zip(part.args, args):
+                if own.shape != given.shape or own.dtype != given.dtype or given.device != own.device:
+                    raise ValueError(f"the graph was captured for {own.dtype} of {tuple(own.shape)} on {own.device}, "
+                                     f"got {given.dtype} of {tuple(given.shape)} on {given.device}")
+            return torch.utils._pytree.tree_unflatten(Graphed.apply(*args, *part.parameters), part.structure)
+
+        if not isinstance(part.function, torch.nn.Module):
+            return call
+        module, ungraphed, training = part.function, part.function.forward, part.function.training
+        module.forward = lambda *args: call(*args) if module.training == training else ungraphed(*args)
+        return module
