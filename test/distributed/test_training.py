@@ -232,6 +232,22 @@ def test_communication_hooks(two, reference, name, relative):
     assert results[0] == results[1]
 
 
+def statistics(rank, world):
+    """DistributedDataParallel's own measurements of its first iterations."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    model = DistributedDataParallel(make_model(), device_ids=[rank])
+    for (tokens, targets), _ in zip(batches(), range(4)):
+        loss_of(model(tokens), targets).backward()
+    found = model._get_ddp_logging_data()
+    times = {name: found[name] for name in ("avg_forward_compute_time", "avg_backward_compute_time", "avg_backward_comm_time")}
+    assert all(0 < time < 60e9 for time in times.values()), times   # nanoseconds
+
+
+def test_statistics_of_data_parallel(two):
+    two.run(statistics)
+
+
 def distributed_tensor(rank, world):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
