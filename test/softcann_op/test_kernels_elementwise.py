@@ -307,5 +307,6 @@ def test_fused_adamw_is_torchs(call):
     optimizer = torch.optim.AdamW([p], lr=0.01, weight_decay=0.1, fused=True)
     for step in range(1, 4):
         optimizer.step()
-        call("aclnnApplyAdamWV2", x, m, v, None, g, torch.tensor([float(step)]), 0.01, 0.9, 0.999, 0.1, 1e-8, False, False)
+        call("aclnnApplyAdamWV2", x, m, v, None, g, torch.tensor([step - 1.0]),  # steps before this one
+              0.01, 0.9, 0.999, 0.1, 1e-8, False, False)
         torch.testing.assert_close(x, p.detach(), rtol=1e-6, atol=1e-7)

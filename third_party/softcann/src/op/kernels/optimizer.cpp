@@ -1,5 +1,6 @@
 // Optimizer steps in one operator.
 #include <ATen/CPUFunctions.h>
+#include <ATen/TensorOperators.h>
 
 #include "op/kernel.h"
 
@@ -42,7 +43,7 @@ OP_COST(aclnnApplyAdamWV2, per_element(varRef)) {
     TORCH_CHECK(maxGradNormOptionalRef.defined(), "amsgrad needs maxGradNormOptionalRef");
     maxima.push_back(maxGradNormOptionalRef);
   }
-  const at::Tensor gradient = like(grad, varRef), count = step_count(step);
+  const at::Tensor gradient = like(grad, varRef), count = step_count(step) + 1;  // the operator counts from 0, torch from 1
   at::cpu::_fused_adamw_(varRef, gradient, mRef, vRef, maxima, count, lr, beta1, beta2, weightDecay, eps, amsgrad,
                          maximize, std::nullopt, std::nullopt);
 }
