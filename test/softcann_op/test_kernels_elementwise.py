@@ -310,3 +310,9 @@ def test_fused_adamw_is_torchs(call):
         call("aclnnApplyAdamWV2", x, m, v, None, g, torch.tensor([step - 1.0]),  # steps before this one
               0.01, 0.9, 0.999, 0.1, 1e-8, False, False)
         torch.testing.assert_close(x, p.detach(), rtol=1e-6, atol=1e-7)
+
+
+def test_is_close_of_bool(call):
+    a, b, out = torch.tensor([True, False, True]), torch.tensor([True, True, False]), torch.empty(3, dtype=torch.bool)
+    call("aclnnIsClose", a, b, 1e-5, 1e-8, False, out)
+    assert out.tolist() == [True, False, False]

@@ -106,7 +106,7 @@ OP_COST(aclnnIsClose, 6 * elementwise(out, self, other)) {
   if (equalNan && at::isFloatingType(self.scalar_type())) {
     out.logical_or_(at::cpu::ne(self, self).logical_and_(at::cpu::ne(other, other)));
   }
-  if (rtol == 0 && atol == 0) return;
+  if ((rtol == 0 && atol == 0) || self.scalar_type() == at::kBool) return;
   at::Tensor allowed = other.abs().mul(rtol).add(atol), difference = self.sub(other).abs();
   out.logical_or_(at::cpu::le(difference, allowed).logical_and_(at::cpu::ne(difference, std::numeric_limits<double>::infinity())));
 }
