@@ -602,3 +602,11 @@ def test_rotary_embedding(call, mode):
     call("aclnnRotaryPositionEmbeddingGrad", grad, arguments[1], arguments[2], arguments[0], mode, *results)
     for got, leaf in zip(results, (x, cos, sin)):
         close(got, leaf.grad)
+
+
+def test_product_over_nothing_is_zero(call):
+    for a, b in (((2, 5, 0), (0, 4)), ((5, 0), (0, 4)), ((2, 5, 0), (2, 0, 4)), ((0, 3, 5), (5, 4))):
+        a, b = torch.empty(a), torch.empty(b)
+        out = torch.full((a @ b).shape, 7.0)
+        call("aclnnMatmul", a, b, out, 0)
+        close(out, a @ b)

@@ -223,7 +223,7 @@ namespace {
 
 // A stack of row vectors against one matrix is one product, if the rows lie evenly in memory.
 bool folds(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out) {
-  return b.dim() <= 2 && a.dim() >= 3 && a.is_contiguous() && out.is_contiguous();
+  return b.dim() <= 2 && a.dim() >= 3 && a.numel() > 0 && a.is_contiguous() && out.is_contiguous();
 }
 
 void batched_matmul_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
