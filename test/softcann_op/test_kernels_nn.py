@@ -610,3 +610,23 @@ def test_product_over_nothing_is_zero(call):
         out = torch.full((a @ b).shape, 7.0)
         call("aclnnMatmul", a, b, out, 0)
         close(out, a @ b)
+
+
+def test_dynamic_quantization_without_offset(call):
+    x, out, scale = torch.randn(4, 16), torch.empty(4, 16, dtype=torch.int8), torch.empty(4)
+    call("aclnnDynamicQuantV2", x, None, None, 2, out, scale, None)
+    close(scale, x.abs().amax(1) / 127)
+    close(out, torch.round(x / scale[:, None]).to(torch.int8))
+
+
+def test_quantized_product(call):
+    a, b = (torch.randint(-100, 100, shape).to(torch.int8) for shape in ((3, 32), (5, 32)))
+    scale, token_scale, bias = torch.rand(5), torch.rand(3), torch.randn(5)
+    expected = (a.double() @ b.double().t()).float() * scale * token_scale[:, None] + bias
+    for name, arguments in (("aclnnQuantMatmulV4", (a, b, scale, None, token_scale, bias)),
+                            ("aclnnQuantMatmulV5", (a, b, token_scale, scale, None, None, None, None, bias))):
+        out = torch.empty(3, 5)
+        call(name, *arguments, False, True, *([0] if name.endswith("5") else []), out)
+        close(out, expected)
+    with pytest.raises(RuntimeError, match="yScale is not supported"):
+        call("aclnnQuantMatmulV5", a, b, None, scale, scale, None, None, None, None, False, True, 0, out)

@@ -42,20 +42,27 @@ at::Tensor along(const at::Tensor& numbers, const at::Tensor& x, int64_t axis) {
 
 }  // namespace
 
+namespace {
+void quantize_tokens(const at::Tensor& values, const at::Tensor& out, const at::Tensor& scales) {
+  const at::Tensor scale = values.abs().amax({-1}, true) / largest_int8;
+  put_rounded(out, at::where(scale > 0, values / scale, 0.0));
+  put(scales, scale.squeeze(-1));
+}
+}  // namespace
+
 OP(aclnnDynamicQuant) {
   TORCH_CHECK(yOut.scalar_type() == at::kChar, "aclnnDynamicQuant: results of other types than int8 are not supported");
   at::Tensor values = widened(x);
   if (smoothScalesOptional.defined()) values = values * widened(smoothScalesOptional);
-  const at::Tensor scale = values.abs().amax({-1}, true) / largest_int8;
-  put_rounded(yOut, at::where(scale > 0, values / scale, 0.0));
-  put(scaleOut, scale.squeeze(-1));
+  quantize_tokens(values, yOut, scaleOut);
 }
-// With an offset for each token: from its least to its greatest value.
+// With an offset for each token: from its least to its greatest value. Without, as aclnnDynamicQuant.
 OP(aclnnDynamicQuantV2) {
   TORCH_CHECK(yOut.scalar_type() == at::kChar, "aclnnDynamicQuantV2: results of other types than int8 are not supported");
   TORCH_CHECK(!groupIndexOptional.defined(), "aclnnDynamicQuantV2: groupIndex is not supported");
   at::Tensor values = widened(x);
   if (smoothScalesOptional.defined()) values = values * widened(smoothScalesOptional);
+  if (!offsetOut.defined()) return quantize_tokens(values, yOut, scaleOut);
   const at::Tensor top = values.amax({-1}, true), scale = (top - values.amin({-1}, true)) / (2 * largest_int8 + 1);
   const at::Tensor offset = at::where(scale > 0, largest_int8 - top / scale, 0.0);
   put_rounded(yOut, at::where(scale > 0, values / scale, 0.0) + offset);
@@ -107,17 +114,40 @@ OP(aclnnTransQuantParamV2) {
   }
   put(writable(out).view(at::kLong), result);
 }
-OP(aclnnQuantMatmulV4) {
+
+namespace {
+
+struct QuantProduct {
+  at::Tensor x1, x2, scale, offset, token_scale, bias;
+};
+void quantized_product(const QuantProduct& in, const at::Tensor& out) {
   // int8 products are exact in float64; float32 would not hold their sums.
-  at::Tensor sum = at::matmul(turned(x1, transposeX1).to(at::kDouble), turned(x2, transposeX2).to(at::kDouble));
-  const bool whole = bias.defined() && bias.scalar_type() == at::kInt;
-  if (whole) sum = sum + bias.to(at::kDouble);
+  at::Tensor sum = at::matmul(in.x1.to(at::kDouble), in.x2.to(at::kDouble));
+  const bool whole = in.bias.defined() && in.bias.scalar_type() == at::kInt;
+  if (whole) sum = sum + in.bias.to(at::kDouble);
   if (out.scalar_type() == at::kInt) return put(out, sum);
-  at::Tensor value = sum.to(at::kFloat) * scale_of(scale);
-  if (pertokenScaleOptional.defined()) value = value * widened(pertokenScaleOptional).unsqueeze(-1);
-  if (bias.defined() && !whole) value = value + widened(bias);
+  at::Tensor value = sum.to(at::kFloat) * scale_of(in.scale);
+  if (in.token_scale.defined()) value = value * widened(in.token_scale).unsqueeze(-1);
+  if (in.bias.defined() && !whole) value = value + widened(in.bias);
   if (out.scalar_type() != at::kChar) return put(out, value);
-  put_rounded(out, offset.defined() ? value + widened(offset) : value);
+  put_rounded(out, in.offset.defined() ? value + widened(in.offset) : value);
+}
+
+}  // namespace
+
+OP(aclnnQuantMatmulV4) {
+  quantized_product({turned(x1, transposeX1), turned(x2, transposeX2), scale, offset, pertokenScaleOptional, bias}, out);
+}
+OP(aclnnQuantMatmulV5) {
+  const auto refuse = [](const at::Tensor& given, const char* name) {
+    TORCH_CHECK(!given.defined() || given.numel() == 0, "aclnnQuantMatmulV5: ", name, " is not supported");
+  };
+  refuse(yScale, "yScale");
+  refuse(x1Offset, "x1Offset");
+  refuse(yOffset, "yOffset");
+  TORCH_CHECK(groupSize == 0, "aclnnQuantMatmulV5: groupSize ", groupSize, " is not supported");
+  TORCH_CHECK(x1.scalar_type() == at::kChar && x2.scalar_type() == at::kChar, "aclnnQuantMatmulV5: only int8 is supported");
+  quantized_product({turned(x1, transposeX1), turned(x2, transposeX2), x2Scale, x2Offset, x1Scale, bias}, out);
 }
 OP(aclnnWeightQuantBatchMatmulV2) {
   TORCH_CHECK(!quantScaleOptional.defined(), "aclnnWeightQuantBatchMatmulV2: quantized results are not supported");
