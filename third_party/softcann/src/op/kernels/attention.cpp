@@ -366,6 +366,29 @@ OP(aclnnIncreFlashAttentionV4) {
   infer(query, rows(only(key)), rows(only(value)), pseShift, attenMask,
         {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout}, attentionOut);
 }
+namespace {
+
+struct InferRequest {
+  at::Tensor query, key, value, pse_shift, mask, block_table;
+  at::IntArrayRef lengths_kv;
+  int64_t heads, kv_heads;
+  Sparse sparse;
+  double scale;
+  const char* layout;
+};
+void fused_infer(const InferRequest& in, const at::Tensor& out, const at::Tensor& logsumexp) {
+  const int64_t kv_heads = in.kv_heads ? in.kv_heads : in.heads;
+  const auto rows = [&](const at::Tensor& t) {
+    return given(in.block_table) ? from_pages(t, in.block_table, in.layout, kv_heads) : t;
+  };
+  // One new token sees all keys that there are; prompts have a window.
+  const bool one_token = out.numel() == out.size(0) * in.heads * head_size(in.query, in.layout, in.heads);
+  infer(in.query, rows(in.key), rows(in.value), in.pse_shift, in.mask,
+        {in.lengths_kv, in.heads, one_token ? no_window(1) : in.sparse, in.scale, in.layout}, out, logsumexp);
+}
+
+}  // namespace
+
 OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query : key[0])) {
   refuse(deqScale1, "quantization");
   refuse(quantScale1, "quantization");
@@ -373,14 +396,24 @@ OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query
   refuse(antiquantScale, "quantization");
   refuse(queryPaddingSize, "left padding");
   refuse(kvPaddingSize, "left padding");
-  const int64_t kv_heads = numKeyValueHeads ? numKeyValueHeads : numHeads;
-  const auto rows = [&](const at::Tensor& t) {
-    return given(blockTable) ? from_pages(t, blockTable, inputLayout, kv_heads) : t;
-  };
-  // One new token sees all keys that there are; prompts have a window.
-  const bool one_token = attentionOut.numel() == attentionOut.size(0) * numHeads * head_size(query, inputLayout, numHeads);
-  const Sparse sparse = one_token ? no_window(1) : Sparse{sparseMode, preTokens, nextTokens};
-  const at::Tensor logsumexp = softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor();
-  infer(query, rows(only(key)), rows(only(value)), pseShift, attenMask,
-        {actualSeqLengthsKv, numHeads, sparse, scaleValue, inputLayout}, attentionOut, logsumexp);
+  fused_infer({query, only(key), only(value), pseShift, attenMask, blockTable, actualSeqLengthsKv, numHeads, numKeyValueHeads,
+               {sparseMode, preTokens, nextTokens}, scaleValue, inputLayout},
+              attentionOut, softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor());
 }
+#define FUSED_INFER_WITH_MORE(NAME, ...) \
+  OP_COST(NAME, attention_cost(query, key.empty() ? query : key[0])) { \
+    for (const at::Tensor& one : {deqScale1Optional, quantScale1Optional, quantScale2Optional, antiquantScaleOptional, \
+                                  keyAntiquantScaleOptional, valueAntiquantScaleOptional, keyRopeAntiquantScaleOptional}) { \
+      refuse(one, "quantization"); \
+    } \
+    refuse(queryPaddingSizeOptional, "left padding"); \
+    refuse(kvPaddingSizeOptional, "left padding"); \
+    refuse(keySharedPrefixOptional, "a shared prefix"); \
+    refuse(queryRopeOptional, "a query with rope apart"); \
+    __VA_ARGS__ \
+    fused_infer({query, only(key), only(value), pseShiftOptional, attenMaskOptional, blockTableOptional, actualSeqLengthsKvOptional, \
+                 numHeads, numKeyValueHeads, {sparseMode, preTokens, nextTokens}, scaleValue, inputLayout}, \
+                attentionOut, softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor()); \
+  }
+FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV3)
+FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV4, refuse(dequantScaleQueryOptional, "quantization"); refuse(learnableSinkOptional, "a sink");)
