@@ -644,3 +644,64 @@ def test_fused_infer_attention(call, version):
     scores = q @ k.transpose(2, 3) * 0.25
     close(out, scores.softmax(3) @ v)
     close(lse, scores.logsumexp(3, keepdim=True))
+
+
+def kept(count, cells, rows, size):
+    """What a recurrent operator keeps for its gradient: so many lists."""
+    return [[torch.empty(*rows, size) for _ in range(cells)] for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True, "bias": False, "bidirectional": True}])
+def test_recurrent_network(call, kind, settings):
+    module = getattr(torch.nn, kind)(6, 5, **settings)
+    layers, ways = settings.get("num_layers", 1), 1 + settings.get("bidirectional", False)
+    bias, first, both = settings.get("bias", True), settings.get("batch_first", False), settings.get("bidirectional", False)
+    cells, rows = layers * ways, (3, 4) if first else (4, 3)
+    x = torch.randn(*rows, 6, requires_grad=True)
+    states = [torch.randn(cells, 3, 5, requires_grad=True) for _ in range(2 if kind == "LSTM" else 1)]
+    expected, last = module(x, tuple(states) if kind == "LSTM" else states[0])
+    last = last if kind == "LSTM" else (last,)
+    params = [p.detach() for p in module._flat_weights]
+    start = [s.detach() for s in states]
+    output, finals = torch.empty_like(expected), [torch.empty_like(s) for s in start]
+    lists = kept(7 if kind == "LSTM" else 5, cells, rows, 5)
+    call("aclnn" + kind, x.detach(), params, start if kind == "LSTM" else start[0], None, bias, layers, 0.0, True, both, first,
+         output, *finals, *lists)
+    close(output, expected)
+    for actual, wanted in zip(finals, last):
+        close(actual, wanted)
+    grads = [torch.randn_like(t) for t in (expected, *last)]
+    torch.autograd.backward([expected, *last], grads)
+    by_x, by_start, by_params = torch.empty_like(x), [torch.empty_like(s) for s in start], [torch.empty_like(p) for p in params]
+    if kind == "LSTM":
+        call("aclnnLstmBackward", x.detach(), start, params, *grads, *lists, None, bias, layers, 0.0, True, both, first, None,
+             by_x, *by_start, by_params)
+    else:
+        call("aclnnGRUBackward", x.detach(), params, start[0], *grads, *lists, None, bias, layers, both, first, by_x, *by_start, by_params)
+    close(by_x, x.grad)
+    for actual, wanted in zip([*by_start, *by_params], [*(s.grad for s in states), *(p.grad for p in module._flat_weights)]):
+        close(actual, wanted)
+
+
+def test_sequences_of_several_lengths(call):
+    """batchSizes: how many of the sequences go on at each step; the rows are there for all of them."""
+    module, lengths = torch.nn.LSTM(6, 5), [4, 2, 1]
+    x = torch.randn(4, 3, 6)
+    expected, last = module(torch.nn.utils.rnn.pack_padded_sequence(x, lengths))
+    expected = torch.nn.utils.rnn.pad_packed_sequence(expected)[0]
+    output, finals = torch.empty(4, 3, 5), [torch.empty(1, 3, 5) for _ in range(2)]
+    params = [p.detach() for p in module._flat_weights]
+    start = [torch.zeros(1, 3, 5) for _ in range(2)]
+    call("aclnnLSTM", x.reshape(12, 6), params, start, torch.tensor([3, 2, 1, 1]), True, 1, 0.0, True, False, False, output, *finals,
+         *kept(7, 1, (4, 3), 5))
+    close(output, expected)
+    for actual, wanted in zip(finals, last):
+        close(actual, wanted)
+
+
+def test_dropout_between_layers_is_refused(call):
+    params = [p.detach() for p in torch.nn.GRU(6, 5, 2)._flat_weights]
+    with pytest.raises(RuntimeError, match="dropout between layers"):
+        call("aclnnGRU", torch.randn(4, 3, 6), params, torch.zeros(2, 3, 5), None, True, 2, 0.5, True, False, False, torch.empty(4, 3, 5),
+             torch.empty(2, 3, 5), *kept(5, 2, (4, 3), 5))
