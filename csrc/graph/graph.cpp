@@ -4,12 +4,17 @@
 
 #include "core/error.h"
 #include "memory/heap.h"
+#include "op/launch_hooks.h"
 
 namespace torch_npu::graph {
 
 Graph::~Graph() {
   try {
-    if (capturing_) capture_end();
+    if (capturing_) {
+      const auto current = core::exchange_stream(*captured_);
+      auto back = c10::make_scope_exit([&] { core::exchange_stream(current); });
+      capture_end();
+    }
   } catch (const std::exception&) {
     // Whoever gives a capture up does not want its error.
   }
@@ -80,7 +85,7 @@ void Graph::replay() {
   const core::DeviceGuard guard(device_);
   const auto stream = core::current_stream();
   core::ensure_bound();
-  NPU_CHECK(acl::aclmdlRIExecuteAsync(graph_, stream.raw()));
+  op::launch_with_hooks({"aclmdlRIExecuteAsync", stream.raw()}, [&] { NPU_CHECK(acl::aclmdlRIExecuteAsync(graph_, stream.raw())); });
   replayed_ = stream;
 }
 

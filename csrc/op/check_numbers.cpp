@@ -5,6 +5,7 @@
 
 #include <ATen/core/Formatting.h>
 
+#include "core/capture.h"
 #include "core/options.h"
 
 namespace torch_npu::op {
@@ -69,7 +70,7 @@ std::atomic<bool> numbers_are_checked{false};
 void set_check_numbers(bool on) { numbers_are_checked.store(on); }
 
 bool operands_are_finite(const char* op, c10::ArrayRef<NumberSource> sources) {
-  if (copying) return false;
+  if (copying || core::is_capturing(core::current_stream())) return false;
   // An operator in place reads what it writes; other results hold whatever was in the memory.
   const bool in_place = std::string_view(op).find("Inplace") != std::string_view::npos;
   at::Tensor host;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "core/capture.h"
 #include "core/error.h"
 #include "core/options.h"
 
@@ -77,7 +78,8 @@ void set_launch_blocking(bool on) {
   if (on) {
     add_launch_hook("blocking", {nullptr, [](const Launch& launch) {
                       // Copies block anyway unless they were asked not to; a rank that waits for another would keep it from its turn.
-                      if (launch.kind == Launch::Kind::compute) wait_for_operator(launch.name, launch.stream);
+                      if (launch.kind != Launch::Kind::compute || core::is_capturing(core::current_stream())) return;
+                      wait_for_operator(launch.name, launch.stream);
                     }});
   } else {
     remove_launch_hook("blocking");

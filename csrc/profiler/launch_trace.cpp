@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/capture.h"
 #include "core/error.h"
 
 namespace torch_npu::profiler {
@@ -101,6 +102,7 @@ void LaunchTrace::before(const op::Launch& launch) {
   traced.system_thread = static_cast<int32_t>(syscall(SYS_gettid));
   traced.thread = static_cast<int32_t>(pthread_self());
   const auto stream = core::current_stream();
+  if (core::is_capturing(stream)) return;  // it does not run now; a replay is a launch of its own
   traced.device = stream.device_index();
   traced.stream = stream.id();
   try {

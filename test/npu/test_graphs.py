@@ -2,6 +2,7 @@
 import copy
 import gc
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -259,11 +260,10 @@ def test_wrong_use():
         graph.capture_end()
     graph.reset()
     graph.reset()
-    abandoned = torch.npu.NPUGraph()
-    stream = torch.npu.Stream()
+    abandoned, stream = torch.npu.NPUGraph(), torch.npu.Stream()
     with torch.npu.stream(stream):
         abandoned.capture_begin()
-        del abandoned
+    del abandoned
     stream.synchronize()
 
 
@@ -328,6 +328,33 @@ except RuntimeError as error:
 """)
     result = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=1200)
     assert result.stdout == "told\n", result.stderr
+
+
+@pytest.mark.skipif(torch.__version__ < (2, 12), reason="torch has no place for another device's activities before 2.12")
+def test_profiles_show_replays_as_one_launch():
+    x = torch.ones(8, device=NPU)
+    with torch.profiler.profile() as profiled:
+        x + 1
+        graph, y = captured(lambda: (x + 1).relu())
+        graph.replay()
+        torch.npu.synchronize()
+    names = [event.name for event in profiled.events() if event.device_type == torch.autograd.DeviceType.PrivateUse1]
+    assert names == ["aclnnAdds", "aclmdlRIExecuteAsync"] and y[0].item() == 2
+
+
+@pytest.mark.parametrize("settings", [{"ASCEND_LAUNCH_BLOCKING": "1"}, {"TORCH_NPU_CHECK_NAN_INF": "1"}], ids=lambda s: next(iter(s)))
+def test_tools_that_wait_after_each_operator_leave_captures_alone(settings, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import torch, torch_npu
+x, graph = torch.ones(4, device="npu"), torch.npu.NPUGraph()
+with torch.npu.graph(graph):
+    y = (x + 1).sum()
+graph.replay()
+print(y.item())
+""")
+    result = subprocess.run([sys.executable, program], env={**os.environ, **settings}, capture_output=True, text=True, timeout=1200)
+    assert result.stdout == "8.0\n", result.stderr
 
 
 # make_graphed_callables

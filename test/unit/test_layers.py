@@ -5,7 +5,7 @@ import re
 import pytest
 
 CSRC = pathlib.Path(__file__).resolve().parents[2] / "csrc"
-LAYERS = ["acl", "core", "memory", "graph", "op", "aten", "distributed", "profiler", "python"]
+LAYERS = ["acl", "core", "memory", "op", "graph", "aten", "distributed", "profiler", "python"]
 SIDE_BY_SIDE = {"distributed", "profiler"}
 SOURCES = sorted(p for p in CSRC.rglob("*") if p.suffix in (".h", ".cpp", ".def"))
 INCLUDE = re.compile(r'#include\s+"(\w+)/')
