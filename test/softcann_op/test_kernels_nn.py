@@ -652,7 +652,8 @@ def kept(count, cells, rows, size):
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
-@pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True, "bias": False, "bidirectional": True}])
+@pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True, "bias": False,
+                                                                                         "bidirectional": True}])
 def test_recurrent_network(call, kind, settings):
     module = getattr(torch.nn, kind)(6, 5, **settings)
     layers, ways = settings.get("num_layers", 1), 1 + settings.get("bidirectional", False)

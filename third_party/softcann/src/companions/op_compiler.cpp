@@ -1,22 +1,17 @@
-// libacl_op_compiler: operators by name (aclop*) and compile options. Clients need it for format casts between base
-// formats (Identity); whatever else is asked for gets an error, as operators are served by libopapi.
+// libacl_op_compiler: operators by name (aclop*) and compile options. Casts between base formats (Identity) are made here;
+// the few other operators that clients still name are libopapi's: see Note [Operators by name].
+#include <dlfcn.h>
+
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <variant>
 
 #include "companions/cast.h"
 #include "companions/descriptor.h"
+#include "companions/named.h"
 
 using namespace softcann;
-
-struct aclopAttr {
-  using Value = std::variant<bool, int64_t, float, std::string, aclDataType, std::vector<uint8_t>, std::vector<int64_t>,
-      std::vector<float>, std::vector<std::vector<int64_t>>>;
-  std::map<std::string, Value> values;
-};
 
 namespace {
 
@@ -88,16 +83,91 @@ bool same_layout(const aclTensorDesc& a, const aclTensorDesc& b) {
   return layout(a) == layout(b) || (base(layout(a)) && base(layout(b)));
 }
 
+struct NamedOperators {
+  HasNamed has = nullptr;
+  RunNamed run = nullptr;
+};
+
+const NamedOperators& named_operators() {
+  static const NamedOperators found = [] {
+    NamedOperators result;
+    if (void* library = dlopen("libopapi.so", RTLD_NOW | RTLD_LOCAL)) {
+      result.run = reinterpret_cast<RunNamed>(dlsym(library, run_named_symbol));
+      if (result.run != nullptr) result.has = reinterpret_cast<HasNamed>(dlsym(library, has_named_symbol));
+    }
+    return result;
+  }();
+  return found;
+}
+
+struct NamedTask : Task {
+  NamedCall call;
+};
+
+aclError run_named(Task* self, bool skip) {
+  const std::unique_ptr<NamedTask> task(static_cast<NamedTask*>(self));
+  return skip ? ACL_SUCCESS : named_operators().run(task->call);
+}
+
+// Tensors that the client left out have no buffer, or a description without a type.
+aclError take_tensors(const char* op, int count, const aclTensorDesc* const* descs, const aclDataBuffer* const* buffers,
+    std::vector<NamedTensor>& taken) {
+  if (count < 0 || (count > 0 && (descs == nullptr || buffers == nullptr))) {
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: %d tensors without descriptions or buffers", op, count);
+  }
+  for (int i = 0; i < count; ++i) {
+    taken.push_back({});
+    NamedTensor& tensor = taken.back();
+    if (descs[i] == nullptr || descs[i]->type == ACL_DT_UNDEFINED) continue;
+    tensor.type = descs[i]->type;
+    tensor.dims = descs[i]->dims;
+    const size_t bytes = aclGetTensorDescSize(descs[i]);
+    const bool on_host = !descs[i]->constant.empty() || descs[i]->placement != ACL_MEMTYPE_DEVICE;
+    const char* source = descs[i]->constant.data();
+    if (descs[i]->constant.empty()) {
+      if (buffers[i] == nullptr || (buffers[i]->data == nullptr && bytes > 0)) continue;
+      if (buffers[i]->size < bytes) {
+        return fail(ACL_ERROR_INVALID_PARAM, "%s: a buffer of %zu bytes is smaller than its description says, %zu", op,
+            buffers[i]->size, bytes);
+      }
+      source = static_cast<const char*>(buffers[i]->data);
+    }
+    if (on_host) {
+      tensor.host.assign(source, source + bytes);
+      tensor.data = tensor.host.data();
+      continue;
+    }
+    if (const aclError code = check_device_range(source, bytes)) return code;
+    tensor.data = device_view(source);
+  }
+  return ACL_SUCCESS;
+}
+
+aclError execute_named(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from,
+    int outputs, const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes, aclrtStream stream) {
+  auto task = std::make_unique<NamedTask>();
+  task->run = run_named;
+  task->name = "an operator by name";
+  task->call.name = op;
+  if (attributes != nullptr) task->call.attributes = *attributes;
+  if (const aclError code = take_tensors(op, inputs, in, from, task->call.inputs)) return code;
+  if (const aclError code = take_tensors(op, outputs, out, to, task->call.outputs)) return code;
+  const aclError code = submit(stream, task.get(), kNeverInline);
+  if (code == ACL_SUCCESS) task.release();
+  return code;
+}
+
 aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from,
-    int outputs, const aclTensorDesc* const* out, aclDataBuffer* const* to, aclrtStream stream) {
+    int outputs, const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes, aclrtStream stream) {
   SOFTCANN_REQUIRE(op, "opType");
   const bool identity = std::strcmp(op, "Identity") == 0 || std::strcmp(op, "TransData") == 0;
   const bool cast = std::strcmp(op, "Cast") == 0;
   if (!identity && !cast) {
-    return fail(ACL_ERROR_OP_NOT_FOUND,
-        "aclopCompileAndExecute: softcann has no operator %s of this interface, only Identity, TransData and Cast; "
-        "use the aclnn interface",
-        op);
+    if (named_operators().has != nullptr && named_operators().has(op)) {
+      return execute_named(op, inputs, in, from, outputs, out, to, attributes, stream);
+    }
+    return fail(ACL_ERROR_OP_NOT_FOUND, 
+        "aclopCompileAndExecute: softcann has no operator %s of this interface; use the aclnn interface", op);
   }
   if (const aclError code = check_unary(op, inputs, in, from, outputs, out, to)) return code;
   auto task = std::make_unique<ConvertTask>();
@@ -207,16 +277,16 @@ aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numL
 
 aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* inputDesc[],
     const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[], aclDataBuffer* outputs[],
-    const aclopAttr*, aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
+    const aclopAttr* attr, aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecute);
-  return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, stream);
+  return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
 
 aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[],
-    aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr*,
+    aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr,
     aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecuteV2);
-  return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, stream);
+  return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
 
 size_t aclGetCompileoptSize(aclCompileOpt opt) {

@@ -416,4 +416,5 @@ OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query
                 attentionOut, softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor()); \
   }
 FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV3)
-FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV4, refuse(dequantScaleQueryOptional, "quantization"); refuse(learnableSinkOptional, "a sink");)
+FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV4,
+                      refuse(dequantScaleQueryOptional, "quantization"); refuse(learnableSinkOptional, "a sink");)

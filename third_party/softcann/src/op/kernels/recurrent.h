@@ -33,7 +33,8 @@ struct LstmKept {
 };
 
 // x are rows; h and c are the state, [batch, size], and become the last one.
-LstmKept lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h, const at::Tensor& c);
+LstmKept lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h,
+                      const at::Tensor& c);
 
 struct LstmGradient {
   at::Tensor by_sums, h_before;  // rows: the gradient of the gates' sums, and the state before each step

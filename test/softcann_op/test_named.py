@@ -1,0 +1,166 @@
+"""Operators that clients name to aclopCompileAndExecute: libacl_op_compiler hands them to libopapi."""
+import ctypes
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from nn_client import ACL_TYPES, close
+
+ND, HOST = 2, 1
+
+
+class NamedClient:
+    def __init__(self, client, folder):
+        self.acl, self.stream = client.acl, client.stream
+        self.check = client.check
+        self.lib = ctypes.CDLL(str(folder / "libacl_op_compiler.so"))
+        for library, name in ((self.acl, "aclCreateTensorDesc"), (self.acl, "aclCreateDataBuffer"), (self.lib, "aclopCreateAttr")):
+            getattr(library, name).restype = ctypes.c_void_p
+
+    def device(self, tensor):
+        address, bytes = ctypes.c_void_p(), ctypes.c_size_t(max(tensor.nbytes, 1))
+        self.check(self.acl.aclrtMalloc(ctypes.byref(address), bytes, 0), "aclrtMalloc")
+        self.check(self.acl.aclrtMemcpy(address, bytes, ctypes.c_void_p(tensor.data_ptr()), bytes, 1), "aclrtMemcpy")
+        return address
+
+    def described(self, tensors):
+        """Arrays of descriptors and buffers. A list of numbers is an input in host memory; None is left out."""
+        descriptors, buffers = (ctypes.c_void_p * len(tensors))(), (ctypes.c_void_p * len(tensors))()
+        for i, given in enumerate(tensors):
+            tensor = torch.tensor(given) if isinstance(given, list) else given
+            shape, kind = ((), -1) if tensor is None else (tensor.shape, ACL_TYPES[tensor.dtype])
+            descriptor = ctypes.c_void_p(self.acl.aclCreateTensorDesc(kind, len(shape), (ctypes.c_int64 * max(len(shape), 1))(*shape), ND))
+            address = None if tensor is None else ctypes.c_void_p(tensor.data_ptr()) if isinstance(given, list) else self.device(tensor)
+            if isinstance(given, list):
+                self.check(self.acl.aclSetTensorPlaceMent(descriptor, HOST), "aclSetTensorPlaceMent")
+            descriptors[i] = descriptor.value
+            buffers[i] = self.acl.aclCreateDataBuffer(address, ctypes.c_size_t(0 if tensor is None else tensor.nbytes))
+            self.kept.append((tensor, address))
+        return len(tensors), descriptors, buffers
+
+    def __call__(self, name, inputs, outputs, **attributes):
+        self.kept = []
+        attr = ctypes.c_void_p(self.lib.aclopCreateAttr())
+        for key, value in attributes.items():
+            key = key.encode()
+            if isinstance(value, bool):
+                self.lib.aclopSetAttrBool(attr, key, value)
+            elif isinstance(value, int):
+                self.lib.aclopSetAttrInt(attr, key, ctypes.c_int64(value))
+            elif isinstance(value, float):
+                self.lib.aclopSetAttrFloat(attr, key, ctypes.c_float(value))
+            elif isinstance(value, str):
+                self.lib.aclopSetAttrString(attr, key, value.encode())
+            else:
+                self.lib.aclopSetAttrListInt(attr, key, len(value), (ctypes.c_int64 * len(value))(*value))
+        taken = self.described(inputs)
+        made = self.described(outputs)
+        self.check(self.lib.aclopCompileAndExecute(name.encode(), *taken, *made, attr, 0, 0, None, self.stream), name)
+        self.check(self.acl.aclrtSynchronizeStream(self.stream), name)
+        for tensor, address in self.kept[len(inputs):]:
+            size = ctypes.c_size_t(tensor.nbytes)
+            self.check(self.acl.aclrtMemcpy(ctypes.c_void_p(tensor.data_ptr()), size, address, size, 2), "aclrtMemcpy")
+        for tensor, address in self.kept:
+            if address and address.value != tensor.data_ptr():
+                self.acl.aclrtFree(address)
+        return outputs
+
+
+@pytest.fixture(scope="module")
+def named(call, libraries):
+    return NamedClient(call, libraries)
+
+
+def test_small_operators(named):
+    x, y = torch.randn(4, 6), torch.randn(2, 4, 5)
+    columns, row = torch.randn(1, 6), torch.randn(4, 6)
+    for name, inputs, expected, attributes in [
+            ("Mish", [x], F.mish(x), {}), ("Swish", [x], x * torch.sigmoid(2 * x), {"scale": 2.0}),
+            ("Transpose", [y, [2, 0, 1]], y.permute(2, 0, 1), {}),
+            ("BroadcastTo", [columns, [4, 6]], columns.expand(4, 6), {}), ("Slice", [y, [0, 1, 2], [2, 2, -1]], y[:, 1:3, 2:], {}),
+            ("Pad", [x, [1, 2, 0, 3]], F.pad(x, (0, 3, 1, 2)), {}), ("BatchMatMul", [y, y], y @ y.mT, {"adj_x2": True}),
+            ("ConfusionTransposeD", [x], x.t().reshape(8, 3), {"perm": [1, 0], "shape": [8, 3], "transpose_first": True}),
+            ("LpNormReduceV2", [row], row.abs().pow(5).sum(1), {"p": 5.0, "axes": [1]}),
+            ("LpNormUpdateV2", [row.abs()], row.abs().pow(0.2), {"p": 5.0})]:
+        close(named(name, inputs, [torch.empty(expected.shape)], **attributes)[0], expected, 1e-4)
+    for name, expected in (("ArgMaxWithValue", x.max(1)), ("ArgMinWithValue", x.min(1))):
+        index, value = named(name, [x], [torch.empty(4, dtype=torch.int32), torch.empty(4)], dimension=1, keep_dims=False)
+        close(value, expected.values)
+        assert index.long().equal(expected.indices)
+
+
+@pytest.mark.parametrize("function,name", [(F.mish, "Mish"), (F.silu, "Swish")])
+def test_gradients_of_activations(named, function, name):
+    x, grad = torch.randn(4, 6).requires_grad_(), torch.randn(4, 6)
+    y = function(x)
+    expected, = torch.autograd.grad(y, x, grad)
+    close(named(name + "Grad", [grad, x.detach(), y.detach()], [torch.empty(4, 6)])[0], expected)
+
+
+def test_masked_softmax(named):
+    x, mask, grad = torch.randn(2, 3, 4, 8).requires_grad_(), torch.rand(2, 1, 4, 8) > 0.5, torch.randn(2, 3, 4, 8)
+    expected = (x * 0.5).masked_fill(mask, -10000.0).softmax(-1)
+    close(named("ScaledMaskedSoftmax", [x.detach(), mask], [torch.empty(x.shape)], scale=0.5)[0], expected)
+    by_x, = torch.autograd.grad(expected, x, grad)
+    close(named("ScaledMaskedSoftmaxGrad", [grad, expected.detach(), mask], [torch.empty(x.shape)], scale=0.5)[0], by_x)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])
+def test_gradient_of_distances(named, p):
+    x1, x2, grad = torch.randn(2, 5, 3).requires_grad_(), torch.randn(2, 4, 3), torch.randn(2, 5, 4)
+    distance = torch.cdist(x1, x2, p=p)
+    expected, = torch.autograd.grad(distance, x1, grad)
+    pairs = [t.detach().expand(2, 5, 4, 3).contiguous() for t in (grad[..., None], x1[:, :, None], x2[:, None], distance[..., None])]
+    close(named("CdistGrad", pairs, [torch.empty(2, 5, 3)], p=-1.0 if p == float("inf") else p)[0], expected, 1e-4)
+
+
+def columns_of(weight, order):
+    """torch's weight or bias, whose gates are input, forget, cell, output, as columns in this order."""
+    gates = dict(zip("ifjo", weight.chunk(4, 0)))
+    return torch.cat([gates[letter] for letter in order]).t().contiguous()
+
+
+@pytest.mark.parametrize("direction", ["UNIDIRECTIONAL", "REDIRECTIONAL"])
+@pytest.mark.parametrize("order", ["ifjo", "ijfo"])
+def test_recurrent_network(named, direction, order):
+    module = torch.nn.LSTM(6, 5)
+    torch.nn.init.zeros_(module.bias_hh_l0)
+    x, h, c = torch.randn(4, 3, 6).requires_grad_(), torch.randn(1, 3, 5).requires_grad_(), torch.randn(1, 3, 5).requires_grad_()
+
+    def turned(t):
+        return t.flip(0) if direction == "REDIRECTIONAL" else t
+    expected, last = module(turned(x), (h, c))
+    expected = turned(expected)
+    w = torch.cat([columns_of(module.weight_ih_l0.detach(), order), columns_of(module.weight_hh_l0.detach(), order)])
+    bias = columns_of(module.bias_ih_l0.detach(), order)
+    attributes = {"direction": direction, "gate_order": order, "cell_type": "LSTM", "is_training": True}
+    inputs = [x.detach(), w, bias, None, h.detach(), c.detach()]
+    kept = named("DynamicRNN", inputs, [torch.empty(4, 3, 5) for _ in range(8)], **attributes)
+    close(kept[0], expected)
+    end = 0 if direction == "REDIRECTIONAL" else 3
+    close(kept[1][end], last[0][0])
+    close(kept[2][end], last[1][0])
+
+    grads = [torch.randn_like(t) for t in (expected, *last)]
+    torch.autograd.backward([expected, *last], grads)
+    y, hs, cs, i, j, f, o, tanh_c = kept
+    number = torch.zeros(())
+    made = named("DynamicRNNGrad",
+                 [x.detach(), w, bias, y, h.detach()[0], c.detach()[0], hs, cs, grads[0], grads[1][0], grads[2][0],
+                  i, j, f, o, tanh_c, number],
+                 [torch.empty_like(w), torch.empty_like(bias), torch.empty(4, 3, 6), torch.empty(3, 5), torch.empty(3, 5)], **attributes)
+    by_w = torch.cat([columns_of(module.weight_ih_l0.grad, order), columns_of(module.weight_hh_l0.grad, order)])
+    for actual, wanted in zip(made, (by_w, columns_of(module.bias_ih_l0.grad, order), x.grad, h.grad[0], c.grad[0])):
+        close(actual, wanted)
+
+
+def test_what_is_not_served_is_refused(named):
+    with pytest.raises(RuntimeError, match="softcann has no operator Conv2D of this interface"):
+        named("Conv2D", [torch.ones(1, 1, 2, 2)], [torch.ones(1, 1, 2, 2)])
+    with pytest.raises(RuntimeError, match="smaller than its description"):
+        named.kept = []
+        counted, descriptors, buffers = named.described([torch.ones(4)])
+        named.acl.aclUpdateDataBuffer(ctypes.c_void_p(buffers[0]), named.kept[0][1], ctypes.c_size_t(4))
+        named.check(named.lib.aclopCompileAndExecute(b"Mish", counted, descriptors, buffers, counted, descriptors, buffers,
+                                                     None, 0, 0, None, named.stream), "Mish")

@@ -1,0 +1,270 @@
+// Operators that clients name. Inputs, outputs and attributes are those of CANN's operators of these names.
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/min.h>
+#include <ATen/ops/mish.h>
+#include <ATen/ops/mish_backward.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "op/kernels/common.h"
+#include "op/kernels/recurrent.h"
+#include "op/named.h"
+
+using namespace softcann::op;
+
+namespace {
+at::Tensor swish(const at::Tensor& x, double scale) { return x * at::sigmoid(x * scale); }
+}  // namespace
+
+NAMED(Mish) { put(call.out(0), at::mish(call.in(0))); }
+NAMED(Swish) { put(call.out(0), swish(widened(call.in(0)), call.attribute("scale", 1.0F))); }
+NAMED(SwishGrad) {
+  const at::Tensor x = widened(call.in(1));
+  const double scale = call.attribute("scale", 1.0F);
+  const at::Tensor gate = at::sigmoid(x * scale);
+  put(call.out(0), widened(call.in(0)) * gate * (1 + x * scale * (1 - gate)));
+}
+NAMED(MishGrad) { put(call.out(0), at::mish_backward(call.in(0), call.in(1))); }
+NAMED(BatchMatMul) {
+  const bool turn1 = call.attribute("adj_x1", false), turn2 = call.attribute("adj_x2", false);
+  const at::Tensor &a = call.in(0), &b = call.in(1);
+  put(call.out(0), at::bmm(turn1 ? a.transpose(1, 2) : a, turn2 ? b.transpose(1, 2) : b));
+}
+NAMED(Transpose) { put(call.out(0), call.in(0).permute(call.integers(1))); }
+NAMED(BroadcastTo) { put(call.out(0), call.in(0).expand(call.integers(1))); }
+NAMED(Slice) {
+  const std::vector<int64_t> begin = call.integers(1), size = call.integers(2);
+  at::Tensor part = call.in(0);
+  for (int64_t d = 0; d < part.dim(); ++d) part = part.narrow(d, begin[d], size[d] < 0 ? part.size(d) - begin[d] : size[d]);
+  put(call.out(0), part);
+}
+NAMED(Pad) {  // before and after each dimension, from the first one on; torch begins with the last
+  const std::vector<int64_t> given = call.integers(1);
+  std::vector<int64_t> pads;
+  for (size_t d = given.size() / 2; d-- > 0;) pads.insert(pads.end(), {given[2 * d], given[2 * d + 1]});
+  put(call.out(0), at::constant_pad_nd(call.in(0), pads, 0));
+}
+NAMED(ConfusionTransposeD) {
+  const auto perm = call.attribute<std::vector<int64_t>>("perm", {}), shape = call.attribute<std::vector<int64_t>>("shape", {});
+  const bool first = call.attribute("transpose_first", false);
+  put(call.out(0), first ? call.in(0).permute(perm).reshape(shape) : call.in(0).reshape(shape).permute(perm));
+}
+NAMED(ArgMaxWithValue) {
+  const auto [value, index] = at::max(call.in(0), call.attribute<int64_t>("dimension", 0), call.attribute("keep_dims", false));
+  put(call.out(0), index);
+  put(call.out(1), value);
+}
+NAMED(ArgMinWithValue) {
+  const auto [value, index] = at::min(call.in(0), call.attribute<int64_t>("dimension", 0), call.attribute("keep_dims", false));
+  put(call.out(0), index);
+  put(call.out(1), value);
+}
+NAMED(ScaledMaskedSoftmax) {
+  TORCH_CHECK(!call.attribute("fixed_triu_mask", false), "fixed_triu_mask is not supported");
+  constexpr double hidden = -10000;
+  at::Tensor value = widened(call.in(0)) * call.attribute("scale", 1.0F);
+  if (call.in(1).defined()) value = value.masked_fill(call.in(1).to(at::kBool), hidden);
+  put(call.out(0), at::softmax(value, -1));
+}
+NAMED(ScaledMaskedSoftmaxGrad) {
+  TORCH_CHECK(!call.attribute("fixed_triu_mask", false), "fixed_triu_mask is not supported");
+  const at::Tensor by = widened(call.in(0)), y = widened(call.in(1));
+  at::Tensor value = (by - (by * y).sum({-1}, true)) * y * call.attribute("scale", 1.0F);
+  if (call.in(2).defined()) value = value.masked_fill(call.in(2).to(at::kBool), 0);
+  put(call.out(0), value);
+}
+
+// The sum of powers, and then its root: of the p that clients do not give to aclnnNorm.
+NAMED(LpNormReduceV2) {
+  const double p = call.attribute("p", 2.0F);
+  const auto axes = call.attribute<std::vector<int64_t>>("axes", {});
+  const at::Tensor sizes = widened(call.in(0)).abs();
+  const at::Tensor sum = axes.empty() ? sizes.pow(p).sum() : sizes.pow(p).sum(axes, call.attribute("keepdim", false));
+  put(call.out(0), sum);
+}
+NAMED(LpNormUpdateV2) { put(call.out(0), widened(call.in(0)).pow(1.0 / call.attribute("p", 2.0F))); }
+
+// Gradient, x1, x2 and distances, all expanded to [..., P, R, M]: the gradient of x1 is summed over R. A p below 0
+// stands for infinity.
+NAMED(CdistGrad) {
+  const double p = call.attribute("p", 2.0F);
+  const at::Tensor by = widened(call.in(0)), difference = widened(call.in(1)) - widened(call.in(2)), distance = widened(call.in(3));
+  at::Tensor slope;
+  if (p == 0) {
+    slope = at::zeros_like(difference);
+  } else if (p < 0) {
+    slope = difference.sign() * (difference.abs() == distance);
+  } else {
+    slope = difference.sign() * difference.abs().pow(p - 1) * at::where(distance > 0, distance.pow(1 - p), 0.0);
+    if (p < 1) slope = at::where(difference == 0, 0.0, slope);
+  }
+  put(call.out(0), (by * slope).sum({-2}));
+}
+
+namespace {
+
+// Columns of weights by gate, in the order that the attribute gate_order spells: i, f, o, and j (or c) for the cell's.
+class GateOrder {
+ public:
+  explicit GateOrder(std::string letters) {
+    for (char& letter : letters) letter = letter == 'c' ? 'j' : letter;
+    const std::string in_torch = "ifjo";
+    for (size_t k = 0; k < in_torch.size(); ++k) {
+      const size_t place = letters.find(in_torch[k]);
+      TORCH_CHECK(letters.size() == in_torch.size() && place != std::string::npos, "gate_order ", letters, " is not known");
+      place_[k] = place;
+    }
+  }
+  at::Tensor to_torch(const at::Tensor& columns) const {
+    const std::vector<at::Tensor> part = columns.chunk(4, -1);
+    return at::cat({part[place_[0]], part[place_[1]], part[place_[2]], part[place_[3]]}, -1);
+  }
+  at::Tensor from_torch(const at::Tensor& columns) const {
+    const std::vector<at::Tensor> part = columns.chunk(4, -1);
+    std::vector<at::Tensor> placed(4);
+    for (size_t k = 0; k < 4; ++k) placed[place_[k]] = part[k];
+    return at::cat(placed, -1);
+  }
+
+ private:
+  size_t place_[4];
+};
+
+struct Rnn {
+  explicit Rnn(const Named& call, const at::Tensor& x, const at::Tensor& h)
+      : order(call.attribute<std::string>("gate_order", "ijfo")),
+        reverse(direction(call)), size(h.size(-1)), batch(x.size(1)) {
+    TORCH_CHECK(!call.attribute("use_peephole", false), "peepholes are not supported");
+    TORCH_CHECK(call.attribute("cell_clip", -1.0F) <= 0 && call.attribute<int64_t>("num_proj", 0) == 0,
+                "clipping and projection are not supported");
+    TORCH_CHECK(call.attribute("forget_bias", 0.0F) == 0, "forget_bias is not supported");
+    TORCH_CHECK(call.attribute("time_major", true), "time_major 0 is not supported");
+    TORCH_CHECK(call.attribute<std::string>("activation", "tanh") == "tanh", "activations other than tanh are not supported");
+  }
+  static bool direction(const Named& call) {
+    const auto text = call.attribute<std::string>("direction", "UNIDIRECTIONAL");
+    TORCH_CHECK(text == "UNIDIRECTIONAL" || text == "REDIRECTIONAL", "direction ", text, " is not supported");
+    return text == "REDIRECTIONAL";
+  }
+  // The mask is 1 where a sequence goes on: [steps, batch, size].
+  Layout layout(const at::Tensor& x, const at::Tensor& mask) const {
+    if (!mask.defined()) return layout_of(x.size(0), batch, {});
+    TORCH_CHECK(mask.dim() == 3, "seq_length as a list of lengths is not supported, only as a mask");
+    return layout_of(x.size(0), batch, mask.select(2, 0).to(at::kLong).sum({1}).contiguous());
+  }
+  at::Tensor rows(const at::Tensor& tensor) const { return widened(tensor).reshape({-1, tensor.size(-1)}); }
+
+  GateOrder order;
+  bool reverse;
+  int64_t size, batch;
+};
+
+// weights: [features, 4 * size].
+void rnn_forward(const Named& call, const at::Tensor& input_weight, const at::Tensor& hidden_weight, const at::Tensor& bias,
+                 const at::Tensor& mask, const at::Tensor& h0, const at::Tensor& c0) {
+  const at::Tensor& x = call.in(0);
+  const Rnn rnn(call, x, h0.defined() ? h0 : call.out(1));
+  const Weights weights{rnn.order.to_torch(widened(input_weight)).t(), rnn.order.to_torch(widened(hidden_weight)).t(),
+                        bias.defined() ? rnn.order.to_torch(widened(bias)) : at::Tensor(), at::Tensor()};
+  const auto state = [&](const at::Tensor& given) {
+    return given.defined() ? rnn.rows(given).clone() : at::zeros({rnn.batch, rnn.size}, weights.input.options());
+  };
+  const at::Tensor h = state(h0), c = state(c0);
+  const Layout layout = rnn.layout(x, mask);
+  const LstmKept kept = lstm_forward(layout, rnn.reverse, rnn.rows(x), weights, h, c);
+  put(call.out(0), kept.h);
+  // A sequence that has ended keeps its state: clients take the last step's as that of all.
+  at::Tensor h_before = state(h0), c_before = state(c0);
+  for (size_t k = 0; k < layout.steps.size(); ++k) {
+    const Step step = layout.at(rnn.reverse, k);
+    const int64_t ended = rnn.batch - step.count;
+    const auto carry = [&](const at::Tensor& all, at::Tensor& before) {
+      const at::Tensor now = all.narrow(0, step.begin, rnn.batch);
+      now.narrow(0, step.count, ended).copy_(before.narrow(0, step.count, ended));
+      before = now;
+    };
+    carry(kept.h, h_before);
+    carry(kept.c, c_before);
+  }
+  put(call.out(1), kept.h);
+  put(call.out(2), kept.c);
+  put(call.out(3), kept.i);
+  put(call.out(4), kept.j);
+  put(call.out(5), kept.f);
+  put(call.out(6), kept.o);
+  put(call.out(7), kept.tanh_c);
+}
+
+}  // namespace
+
+// x, w of input and state together, b, seq_length, init_h, init_c.
+NAMED(DynamicRNN) {
+  const int64_t features = call.in(0).size(2);
+  const at::Tensor& w = call.in(1);
+  TORCH_CHECK(4 * (w.size(0) - features) == w.size(1), "weights of ", w.sizes(), " do not fit ", features,
+              " features: projection is not supported");
+  rnn_forward(call, w.narrow(0, 0, features), w.narrow(0, features, w.size(0) - features), call.in(2), call.in(3),
+              call.in(4), call.in(5));
+}
+// x, weights of the input and of the state, b, seq_length, init_h, init_c.
+NAMED(DynamicRNNV2) {
+  rnn_forward(call, call.in(1), call.in(2), call.in(3), call.in(4), call.in(5), call.in(6));
+}
+
+namespace {
+
+struct RnnGradient {
+  at::Tensor by_gates, h_before, by_bias, by_h, by_c;  // the first two are rows
+};
+
+// Inputs from init_h on are those of both operators: init_h, init_c, h, c, dy, dh, dc, i, j, f, o, tanhc, and a mask or a number.
+RnnGradient rnn_backward(const Named& call, const at::Tensor& x, const at::Tensor& hidden_weight, size_t first) {
+  const at::Tensor &h0 = call.in(first), &c0 = call.in(first + 1), &mask = call.in(first + 12);
+  const Rnn rnn(call, x, h0);
+  const auto rows = [&](size_t i) { return rnn.rows(call.in(first + i)); };
+  const LstmKept kept{rows(7), rows(9), rows(8), rows(10), rows(2), rows(3), rows(11)};
+  const Layout layout = rnn.layout(x, mask.defined() && mask.dim() == 3 ? mask : at::Tensor());
+  RnnGradient made;
+  made.by_h = rows(5).clone();
+  made.by_c = rows(6).clone();
+  const auto [by_sums, h_before] = lstm_backward(layout, rnn.reverse, kept, rnn.rows(h0), rnn.rows(c0),
+                                                 rnn.order.to_torch(widened(hidden_weight)).t(), rows(4), made.by_h, made.by_c);
+  made.by_gates = rnn.order.from_torch(by_sums);
+  made.h_before = h_before;
+  made.by_bias = made.by_gates.sum(0);
+  return made;
+}
+
+}  // namespace
+
+NAMED(DynamicRNNGrad) {
+  const at::Tensor &x = call.in(0), w = widened(call.in(1));
+  const int64_t features = x.size(2);
+  const at::Tensor rows = widened(x).reshape({-1, features});
+  const RnnGradient by = rnn_backward(call, x, w.narrow(0, features, w.size(0) - features), 4);
+  put(call.out(0), at::mm(at::cat({rows, by.h_before}, 1).t(), by.by_gates));
+  put(call.out(1), by.by_bias);
+  put(call.out(2), at::mm(by.by_gates, w.narrow(0, 0, features).t()));
+  put(call.out(3), by.by_h);
+  put(call.out(4), by.by_c);
+}
+// One step of a cell: x has no dimension for time.
+NAMED(DynamicRNNV2Grad) {
+  const at::Tensor x = call.in(0).dim() == 2 ? call.in(0).unsqueeze(0) : call.in(0), input_weight = widened(call.in(1));
+  const at::Tensor rows = widened(x).reshape({-1, x.size(2)});
+  const RnnGradient by = rnn_backward(call, x, call.in(2), 4);
+  put(call.out(0), at::mm(rows.t(), by.by_gates));
+  put(call.out(1), at::mm(by.h_before.t(), by.by_gates));
+  put(call.out(2), by.by_bias);
+  put(call.out(3), at::mm(by.by_gates, input_weight.t()));
+  put(call.out(4), by.by_h);
+  put(call.out(5), by.by_c);
+}

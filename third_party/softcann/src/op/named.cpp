@@ -1,0 +1,71 @@
+#include "op/named.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
+#include <cstring>
+#include <map>
+#include <string_view>
+
+#include "op/descriptor.h"
+#include "op/scope.h"
+
+namespace softcann::op {
+namespace {
+
+std::map<std::string_view, void (*)(const Named&)>& operators() {
+  static auto* instance = new std::map<std::string_view, void (*)(const Named&)>;
+  return *instance;
+}
+
+std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& given) {
+  std::vector<at::Tensor> made;
+  for (const NamedTensor& one : given) {
+    if (one.data == nullptr) {
+      made.emplace_back();
+      continue;
+    }
+    const at::ScalarType type = to_scalar_type(one.type);
+    TORCH_CHECK(type != at::ScalarType::Undefined, "data type ", static_cast<int>(one.type), " is not supported");
+    made.push_back(at::from_blob(one.data, one.dims, at::TensorOptions().dtype(type)));
+  }
+  return made;
+}
+
+}  // namespace
+
+Named::Named(NamedCall& call) : call_(call), in_(tensors_of(call.inputs)), out_(tensors_of(call.outputs)) {}
+
+const at::Tensor& Named::out(size_t i) const {
+  TORCH_CHECK(i < out_.size() && out_[i].defined(), "there is no output ", i);
+  return out_[i];
+}
+
+std::vector<int64_t> Named::integers(size_t i) const {
+  TORCH_CHECK(in(i).defined(), "there is no input ", i);
+  const at::Tensor numbers = in(i).to(at::kLong).contiguous();
+  const auto* first = numbers.const_data_ptr<int64_t>();
+  return {first, first + numbers.numel()};
+}
+
+NamedOperator::NamedOperator(const char* name, void (*run)(const Named&)) { operators().emplace(name, run); }
+
+}  // namespace softcann::op
+
+extern "C" {
+
+SOFTCANN_API bool softcann_has_named(const char* name) { return softcann::op::operators().count(name) != 0; }
+
+SOFTCANN_API aclError softcann_run_named(softcann::NamedCall& call) {
+  using namespace softcann;
+  try {
+    const op::KernelScope scope;
+    op::operators().at(call.name)(op::Named(call));
+    return ACL_SUCCESS;
+  } catch (const c10::Error& error) {
+    task_error("%s: %s", call.name.c_str(), error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    task_error("%s: %s", call.name.c_str(), error.what());
+  }
+  return kRefused;  // nothing was computed: see Note [Refused by the kernel]
+}
+}

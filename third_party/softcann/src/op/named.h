@@ -1,0 +1,42 @@
+// How an operator that clients name is written: NAMED(Mish) { put(call.out(0), at::mish(call.in(0))); }
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <optional>
+
+#include "companions/named.h"
+
+namespace softcann::op {
+
+class Named {
+ public:
+  explicit Named(NamedCall& call);
+  const at::Tensor& in(size_t i) const { return i < in_.size() ? in_[i] : absent_; }  // undefined when left out
+  const at::Tensor& out(size_t i) const;
+  std::vector<int64_t> integers(size_t i) const;  // an input as numbers
+  // An attribute, or what it is when the client says nothing.
+  template <class T>
+  T attribute(const char* name, T otherwise) const {
+    const auto found = call_.attributes.values.find(name);
+    if (found == call_.attributes.values.end()) return otherwise;
+    const T* value = std::get_if<T>(&found->second);
+    TORCH_CHECK(value != nullptr, "the attribute ", name, " has another type");
+    return *value;
+  }
+
+ private:
+  NamedCall& call_;
+  std::vector<at::Tensor> in_, out_;
+  at::Tensor absent_;
+};
+
+struct NamedOperator {
+  NamedOperator(const char* name, void (*run)(const Named&));
+};
+
+#define NAMED(NAME) \
+  static void NAME##_named(const Named&); \
+  static const ::softcann::op::NamedOperator NAME##_entry(#NAME, &NAME##_named); \
+  static void NAME##_named([[maybe_unused]] const Named& call)
+
+}  // namespace softcann::op
