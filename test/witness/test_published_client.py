@@ -79,6 +79,12 @@ def test_client(client_environment, subject, tmp_path):
     assert "passed" in output.splitlines()
 
 
+@pytest.mark.parametrize("program", ["networks.py", "ascend_operators.py", "ranks.py"])
+def test_program(client_environment, program, tmp_path):
+    output = run(PYTHON, CLIENT.with_name(program), env=client_environment, cwd=tmp_path, timeout=1200)
+    assert "passed" in output.splitlines()
+
+
 def test_operators(client_environment, tmp_path):
     """200 common ATen operators give the CPU's values: softcann has every aclnn operator that the client calls for them."""
     start, wrong, count = 0, {}, None
