@@ -279,6 +279,16 @@ TEST(capture_begins_and_ends_where_it_may) {
   OK(aclmdlRIDestroy(graph));
 }
 
+TEST(capture_keeps_what_clients_ask_of_its_stream) {
+  const auto stream = new_stream();
+  aclrtStreamAttrValue value{};
+  value.cacheOpInfoSwitch = 1;
+  OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &value));
+  value.cacheOpInfoSwitch = 0;
+  OK(aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &value));
+  EXPECT(value.cacheOpInfoSwitch == 1);
+}
+
 TEST(capture_of_two_graphs_at_once) {
   const auto a = new_stream(), b = new_stream();
   const Event event;

@@ -161,6 +161,10 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
     s->user_tag.store(value->userCustomTag, std::memory_order_relaxed);
     return ACL_SUCCESS;
   }
+  if (stmAttrType == ACL_STREAM_ATTR_CACHE_OP_INFO) {
+    s->cache_op_info.store(value->cacheOpInfoSwitch, std::memory_order_relaxed);
+    return ACL_SUCCESS;
+  }
   return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtSetStreamAttribute: attribute %d cannot be set",
       static_cast<int>(stmAttrType));
 }
@@ -176,6 +180,9 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
       return ACL_SUCCESS;
     case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
       value->userCustomTag = s->user_tag.load(std::memory_order_relaxed);
+      return ACL_SUCCESS;
+    case ACL_STREAM_ATTR_CACHE_OP_INFO:
+      value->cacheOpInfoSwitch = s->cache_op_info.load(std::memory_order_relaxed);
       return ACL_SUCCESS;
     case ACL_STREAM_ATTR_PRIORITY:
       value->streamPriority = s->priority;
