@@ -124,6 +124,10 @@ TEST(capture_takes_streams_that_wait_for_its_events) {
   OK(aclmdlRICaptureGetInfo(first, nullptr, &one));
   OK(aclmdlRICaptureGetInfo(second, nullptr, &other));
   EXPECT(one != nullptr && one == other);
+  uint32_t number = 0;
+  OK(aclmdlRIGetId(one, &number));
+  EXPECT(aclmdlRIExecuteAsync(one, second) == ACL_ERROR_RT_MODEL_CAPTURED);
+  EXPECT(aclmdlRIDestroy(one) == ACL_ERROR_RT_MODEL_CAPTURED);
   log.add(second, 2);
   log.add(first, 3);
   OK(aclrtRecordEvent(join, second));

@@ -102,6 +102,18 @@ def conv_network():
     return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8 * 16, 5))
 
 
+def graphs():
+    x, w = torch.zeros(8, device="npu"), torch.randn(8, 8).npu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        y = torch.relu(x.view(1, 8) @ w) + 1
+    for value in (1.0, 2.0):
+        x.fill_(value)
+        graph.replay()
+        torch.npu.synchronize()
+        same(y, torch.relu(x.cpu().view(1, 8) @ w.cpu()) + 1)
+
+
 def linear_sgd():
     train(linear_network(), sgd, torch.randn(16, 20), torch.randint(5, (16,)))
 

@@ -21,7 +21,7 @@ CLIENT = pathlib.Path(__file__).with_name("client.py")
 OPERATORS = CLIENT.with_name("operators.py")
 VERSION = "2.13.0"
 SUBJECTS = [
-    "device", "tensors", "printing", "streams_and_events", "linear_sgd", "linear_adam", "conv_sgd", "conv_adam",
+    "device", "tensors", "printing", "streams_and_events", "graphs", "linear_sgd", "linear_adam", "conv_sgd", "conv_adam",
     "out_of_memory", "data_parallel",
 ]
 

@@ -95,7 +95,10 @@ aclError Capture::end(Stream* stream, std::shared_ptr<Graph>* graph) {
       break;
     }
   }
-  if (code == ACL_SUCCESS) *graph = capture->graph_;
+  if (code == ACL_SUCCESS) {
+    *graph = capture->graph_;
+    (*graph)->complete = true;
+  }
   for (const auto& [other, clock] : capture->streams_) other->set_capture(nullptr);
   const auto found = std::find_if(all.active.begin(), all.active.end(), [&](const auto& one) { return one.get() == capture; });
   all.active.erase(found);

@@ -7,6 +7,7 @@
 // runs them one after the other, in a single task of the stream it is executed on.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,6 +38,7 @@ class Graph {
   std::string name;
   std::vector<Node> nodes;
   uint64_t cost_ns = 0;
+  std::atomic<bool> complete{false};  // its capture has ended
 };
 
 // How many steps of each stream a point of the capture comes after.

@@ -9,7 +9,7 @@ using namespace softcann;
 
 namespace {
 
-// The handles that clients have.
+// The handles that clients have: from the beginning of a capture on, when they may ask for the graph's number.
 struct Handles {
   std::mutex mutex;
   std::map<aclmdlRI, std::shared_ptr<Graph>> graphs;
@@ -41,6 +41,7 @@ aclError execute(const char* entry, aclmdlRI handle, Stream* stream) {
   aclError error = ACL_SUCCESS;
   auto graph = find(entry, handle, &error);
   if (graph == nullptr) return error;
+  if (!graph->complete) return fail(ACL_ERROR_RT_MODEL_CAPTURED, "%s: graph %u is still being captured", entry, graph->id);
   auto* task = new GraphTask;
   task->name = entry;
   task->repeat = [](Task* self, bool skip) { return static_cast<GraphTask*>(self)->graph->run(skip); };
@@ -69,7 +70,12 @@ extern "C" {
 aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
   SOFTCANN_ENTRY(aclmdlRICaptureBegin);
   STREAM_OR_RETURN(s, stream);
-  return Capture::begin(s, mode);
+  if (const aclError code = Capture::begin(s, mode)) return code;
+  bool valid = false;
+  auto graph = Capture::graph_of(s, &valid);
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  handles().graphs.emplace(handle_of(graph), std::move(graph));
+  return ACL_SUCCESS;
 }
 
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
@@ -77,12 +83,17 @@ aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
   SOFTCANN_REQUIRE(modelRI, "modelRI");
   STREAM_OR_RETURN(s, stream);
   *modelRI = nullptr;
+  bool valid = false;
+  const auto captured = Capture::graph_of(s, &valid);
   std::shared_ptr<Graph> graph;
-  if (const aclError code = Capture::end(s, &graph)) return code;
-  *modelRI = handle_of(graph);
-  const std::lock_guard<std::mutex> lock(handles().mutex);
-  handles().graphs.emplace(*modelRI, std::move(graph));
-  return ACL_SUCCESS;
+  const aclError code = Capture::end(s, &graph);
+  if (code == ACL_SUCCESS) {
+    *modelRI = handle_of(graph);
+  } else if (s->capture() == nullptr) {  // it has come to nothing
+    const std::lock_guard<std::mutex> lock(handles().mutex);
+    handles().graphs.erase(handle_of(captured));
+  }
+  return code;
 }
 
 aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI) {
@@ -122,6 +133,7 @@ aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
 aclError aclmdlRIDestroy(aclmdlRI modelRI) {
   SOFTCANN_ENTRY(aclmdlRIDestroy);
   GRAPH_OR_RETURN(graph, "aclmdlRIDestroy", modelRI);
+  if (!graph->complete) return fail(ACL_ERROR_RT_MODEL_CAPTURED, "aclmdlRIDestroy: graph %u is still being captured", graph->id);
   const std::lock_guard<std::mutex> lock(handles().mutex);
   handles().graphs.erase(modelRI);
   return ACL_SUCCESS;
