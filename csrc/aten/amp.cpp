@@ -54,8 +54,8 @@ at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, con
   check_number(self, at::kFloat, self.device(), "current_scale");
   check_number(growth_tracker, at::kInt, self.device(), "growth_tracker");
   check_number(found_inf, at::kFloat, self.device(), "found_inf");
-  op::run(aclnnAmpUpdateScale, self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval,
-          self, growth_tracker);
+  op::run(aclnnAmpUpdateScale, self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval, self,
+          growth_tracker);
   if (core::saturates()) core::reset_overflow(core::current_raw_stream());
   return self;
 }

@@ -29,49 +29,55 @@ void check_apart(const at::Tensor& out, std::initializer_list<std::reference_wra
 }
 
 OutSpec dot_product(const at::Tensor& self, const at::Tensor& other, const char* op) {
-  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, op, ": 1D tensors expected, but got ", self.dim(), "D and ", other.dim(), "D tensors");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), op, ": expected both vectors to have same dtype, but found ", self.scalar_type(),
-              " and ", other.scalar_type());
-  TORCH_CHECK(self.numel() == other.numel(), op, ": inconsistent tensor size, expected tensor [", self.numel(), "] and src [", other.numel(),
-              "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(), " elements respectively");
+  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, op, ": 1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
+              "D tensors");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), op, ": expected both vectors to have same dtype, but found ",
+              self.scalar_type(), " and ", other.scalar_type());
+  TORCH_CHECK(self.numel() == other.numel(), op, ": inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
+              other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
+              " elements respectively");
   return shaped(self, {});
 }
 
 OutSpec matrix_vector(const at::Tensor& self, const at::Tensor& vec) {
   TORCH_CHECK(self.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got 1, ", self.dim(), ", ", vec.dim());
-  TORCH_CHECK(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (", self.size(0), "x", self.size(1), "), vec (",
-              vec.size(0), ")");
-  TORCH_CHECK(self.scalar_type() == vec.scalar_type(), "mv input tensors must have the same dtype, but got ", self.scalar_type(), " and ",
-              vec.scalar_type());
+  TORCH_CHECK(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (", self.size(0), "x",
+              self.size(1), "), vec (", vec.size(0), ")");
+  TORCH_CHECK(self.scalar_type() == vec.scalar_type(), "mv input tensors must have the same dtype, but got ", self.scalar_type(),
+              " and ", vec.scalar_type());
   return shaped(self, {self.size(0)});
 }
 
 OutSpec distances(const at::Tensor& x1, const at::Tensor& x2) {
   for (const auto* x : {&x1, &x2}) {
-    TORCH_CHECK(at::isFloatingType(x->scalar_type()), "cdist only supports floating-point dtypes, ", x == &x1 ? "X1" : "X2", " got: ",
-                x->scalar_type());
+    TORCH_CHECK(at::isFloatingType(x->scalar_type()), "cdist only supports floating-point dtypes, ", x == &x1 ? "X1" : "X2",
+                " got: ", x->scalar_type());
   }
-  TORCH_CHECK(x1.scalar_type() == x2.scalar_type(), "cdist: expected scalar type ", x1.scalar_type(), " but found ", x2.scalar_type());
+  TORCH_CHECK(x1.scalar_type() == x2.scalar_type(), "cdist: expected scalar type ", x1.scalar_type(), " but found ",
+              x2.scalar_type());
   return shaped(x1, cdist_sizes(x1, x2));
 }
 
 OutSpec extreme(const at::Tensor& self, const char* op) {
-  TORCH_CHECK(self.numel() > 0, op, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+  TORCH_CHECK(
+      self.numel() > 0, op,
+      "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
   return shaped(self, {});
 }
 
 const at::Tensor& factor(const at::Tensor& second, const at::Tensor& first) {
-  TORCH_CHECK(second.scalar_type() == first.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", first.dtype(), " != ",
-              second.dtype());
+  TORCH_CHECK(second.scalar_type() == first.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", first.dtype(),
+              " != ", second.dtype());
   return second;
 }
 
 OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at::Tensor& out) {
-  TORCH_CHECK(at::isFloatingType(real.scalar_type()) && real.scalar_type() != at::kBFloat16 && at::isFloatingType(imaginary.scalar_type()) &&
-                  imaginary.scalar_type() != at::kBFloat16,
-              "Expected both inputs to be Half, Float or Double tensors but got ", real.scalar_type(), " and ", imaginary.scalar_type());
-  TORCH_CHECK(real.scalar_type() == imaginary.scalar_type(), "Expected object of scalar type ", real.scalar_type(), " but got scalar type ",
-              imaginary.scalar_type(), " for second argument");
+  TORCH_CHECK(at::isFloatingType(real.scalar_type()) && real.scalar_type() != at::kBFloat16 &&
+                  at::isFloatingType(imaginary.scalar_type()) && imaginary.scalar_type() != at::kBFloat16,
+              "Expected both inputs to be Half, Float or Double tensors but got ", real.scalar_type(), " and ",
+              imaginary.scalar_type());
+  TORCH_CHECK(real.scalar_type() == imaginary.scalar_type(), "Expected object of scalar type ", real.scalar_type(),
+              " but got scalar type ", imaginary.scalar_type(), " for second argument");
   const auto wanted = c10::toComplexType(real.scalar_type());
   TORCH_CHECK(out.scalar_type() == wanted, "Expected object of scalar type ", wanted, " but got scalar type ", out.scalar_type(),
               " for argument 'out'");
@@ -94,7 +100,8 @@ OutSpec median_of(const at::Tensor& self, int64_t dim, bool keepdim, at::ScalarT
 OutSpec rolled(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
   if (!dims.empty() || shifts.size() != 1) {
-    TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+    TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
+                ", dims:", dims.size());
     for (const auto dim : dims) {
       TORCH_CHECK_INDEX(self.dim() != 0, "Dimension specified as ", dim, " but tensor has no dimensions");
       c10::maybe_wrap_dim(dim, self.dim());
@@ -106,8 +113,8 @@ OutSpec rolled(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef d
 OutSpec embedded(const at::Tensor& weight, const at::Tensor& indices) {
   TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
   TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
-              "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ", indices.scalar_type(),
-              " instead (while checking arguments for embedding)");
+              "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
+              indices.scalar_type(), " instead (while checking arguments for embedding)");
   return shaped(weight, with_tail(indices, indices.dim(), {weight.size(1)}));
 }
 
@@ -130,10 +137,10 @@ OutSpec layer_normed(const at::Tensor& input, at::IntArrayRef normalized_shape, 
 
 OutSpec unpooled(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size, int64_t rank) {
   TORCH_CHECK(indices.scalar_type() == at::kLong, "elements in indices should be type int64 but got: ", indices.scalar_type());
-  TORCH_CHECK(static_cast<int64_t>(output_size.size()) == rank, "There should be exactly ", rank, " elements in output_size, but got ",
-              output_size.size(), " elements.");
-  TORCH_CHECK(self.dim() == rank + 1 || self.dim() == rank + 2, "Input to max_unpooling", rank, "d should be a ", rank + 1, "d or ", rank + 2,
-              "d Tensor, but got a tensor with ", self.dim(), " dimensions.");
+  TORCH_CHECK(static_cast<int64_t>(output_size.size()) == rank, "There should be exactly ", rank,
+              " elements in output_size, but got ", output_size.size(), " elements.");
+  TORCH_CHECK(self.dim() == rank + 1 || self.dim() == rank + 2, "Input to max_unpooling", rank, "d should be a ", rank + 1,
+              "d or ", rank + 2, "d Tensor, but got a tensor with ", self.dim(), " dimensions.");
   TORCH_CHECK(self.sizes() == indices.sizes(), "Expected shape of indices to be same as that of the input tensor (", self.sizes(),
               ") but got indices tensor with shape: ", indices.sizes());
   return shaped(self, with_tail(self, self.dim() - rank, output_size));
@@ -146,7 +153,8 @@ OutSpec traced(const at::Tensor& self) {
 
 const at::Tensor& places_in(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
   if (self.numel() == 0 && index.numel() != 0) {
-    TORCH_CHECK(self.size(dim) != 0, "an index is out of bounds for dimension ", c10::maybe_wrap_dim(dim, self.dim()), " with size 0");
+    TORCH_CHECK(self.size(dim) != 0, "an index is out of bounds for dimension ", c10::maybe_wrap_dim(dim, self.dim()),
+                " with size 0");
   }
   return index;
 }
@@ -157,21 +165,23 @@ const at::Tensor& places_in(const at::Tensor& self, const at::Tensor& index) {
 }
 
 const at::Tensor& one_number(const at::Tensor& value, const char* op) {
-  TORCH_CHECK(value.dim() == 0, op, " only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  TORCH_CHECK(value.dim() == 0, op, " only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
+              " dimension(s).");
   return value;
 }
 
 const at::Tensor& number_for(const at::Tensor& self, const at::Tensor& value, const char* op) {
-  TORCH_CHECK(!value.is_complex() || self.is_complex(), op, ": value cannot be converted to type ", self.scalar_type(), " without overflow");
+  TORCH_CHECK(!value.is_complex() || self.is_complex(), op, ": value cannot be converted to type ", self.scalar_type(),
+              " without overflow");
   return one_number(value, op);
 }
 
 const at::Scalar& fitting(const at::Scalar& value, const at::Tensor& self) {
   // Converting throws torch's error.
   if (at::isFloatingType(self.scalar_type()) || self.is_complex() || at::isIntegralType(self.scalar_type(), true)) {
-    AT_DISPATCH_V2(self.scalar_type(), "masked_fill_", AT_WRAP([&] { (void)value.to<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
-                   at::kHalf, at::kBFloat16, at::kBool, at::kComplexHalf, AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
-                   AT_EXPAND(AT_FLOAT8_TYPES));
+    AT_DISPATCH_V2(self.scalar_type(), "masked_fill_", AT_WRAP([&] { (void)value.to<scalar_t>(); }),
+                   AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), at::kHalf, at::kBFloat16, at::kBool, at::kComplexHalf,
+                   AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES));
   }
   return value;
 }

@@ -38,7 +38,8 @@ constexpr int64_t kAddAfterScale = 0;  // as PyTorch does; the first version of 
 // The mask that stands for any causal one.
 const at::Tensor& compressed_causal_mask(const at::Tensor& query) {
   static KeptTensor mask;
-  return mask.of(query.device().index(), [&] { return at::ones({kCompressedMask, kCompressedMask}, query.options().dtype(at::kBool)).triu_(1); });
+  return mask.of(query.device().index(),
+                 [&] { return at::ones({kCompressedMask, kCompressedMask}, query.options().dtype(at::kBool)).triu_(1); });
 }
 
 // The mask as the kernel wants it: either added to the scores, or a bool tensor where true hides.
@@ -109,14 +110,15 @@ bool fused_kernel_takes(const at::Tensor& query, const at::Tensor& key, const at
 int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
                           std::optional<double> scale, bool enable_gqa) {
-  const bool fused = fused_kernel_takes(query, key, value, attn_mask, dropout_p) && at::globalContext().userEnabledOverrideableSDP();
+  const bool fused =
+      fused_kernel_takes(query, key, value, attn_mask, dropout_p) && at::globalContext().userEnabledOverrideableSDP();
   return static_cast<int64_t>(fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
 _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                                 const std::optional<at::Tensor>& attn_bias, double dropout_p,
-                                                 bool is_causal, bool return_debug_mask, std::optional<double> scale) {
+                                                 const std::optional<at::Tensor>& attn_bias, double dropout_p, bool is_causal,
+                                                 bool return_debug_mask, std::optional<double> scale) {
   TORCH_CHECK(!return_debug_mask, "the NPU's fused attention keeps no debug mask");
   const auto mask = make_mask(query, key, attn_bias, is_causal);
   const auto stats = {query.size(0), query.size(1), query.size(2), kSoftmaxLanes};
@@ -132,11 +134,18 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
   }
   const auto drop = drop_mask(query, key, dropout_p, seed, offset);
   op::run(aclnnFlashAttentionScoreV2, query, key, value, mask.added, drop, at::Tensor(), mask.hidden, at::IntArrayRef(),
-          at::IntArrayRef(), at::IntArrayRef(),
-          scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens, mask.sparse_mode == kSparseCausal ? 0 : kAllTokens,
-          query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, kAddAfterScale, softmax_max, softmax_sum, softmax_out, output);
-  return {output, logsumexp_of(softmax_max, softmax_sum), softmax_max, softmax_sum, query.size(2), key.size(2),
-          host_number(seed), host_number(offset), at::Tensor()};
+          at::IntArrayRef(), at::IntArrayRef(), scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens,
+          mask.sparse_mode == kSparseCausal ? 0 : kAllTokens, query.size(1), "BNSD", kHighPrecision, mask.sparse_mode,
+          kAddAfterScale, softmax_max, softmax_sum, softmax_out, output);
+  return {output,
+          logsumexp_of(softmax_max, softmax_sum),
+          softmax_max,
+          softmax_sum,
+          query.size(2),
+          key.size(2),
+          host_number(seed),
+          host_number(offset),
+          at::Tensor()};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_fused_attention_overrideable_backward(
@@ -146,8 +155,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
     const at::Tensor& philox_seed, const at::Tensor& philox_offset, std::optional<double> scale) {
   TORCH_CHECK(!grad_input_mask[3], "the NPU's fused attention gives no gradient for the mask");
   const auto mask = make_mask(query, key, attn_bias, is_causal);
-  const auto drop = dropout_p > 0 ? drop_mask(query, key, dropout_p, read_on_host(philox_seed), read_on_host(philox_offset))
-                                  : at::Tensor();
+  const auto drop =
+      dropout_p > 0 ? drop_mask(query, key, dropout_p, read_on_host(philox_seed), read_on_host(philox_offset)) : at::Tensor();
   // torch.compile knows this operator by torch's own description, which has no such results, and drops them: the exponents
   // relative to logsumexp then stand for those relative to the largest, and their sum is one.
   const bool kept = cum_seq_q.defined() && cum_seq_k.defined();
@@ -155,9 +164,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   const auto softmax_sum = kept ? cum_seq_k : at::ones_like(softmax_max);
   auto grad_query = empty_dense_like(query), grad_key = empty_dense_like(key), grad_value = empty_dense_like(value);
   op::run(aclnnFlashAttentionScoreGradV2, query, key, value, grad_out, mask.added, drop, at::Tensor(), mask.hidden, softmax_max,
-          softmax_sum, at::Tensor(), out, at::IntArrayRef(), at::IntArrayRef(), at::IntArrayRef(), scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens,
-          mask.sparse_mode == kSparseCausal ? 0 : kAllTokens, query.size(1), "BNSD", kHighPrecision, mask.sparse_mode, kAddAfterScale,
-          grad_query, grad_key, grad_value, at::Tensor());
+          softmax_sum, at::Tensor(), out, at::IntArrayRef(), at::IntArrayRef(), at::IntArrayRef(), scale_or_default(query, scale),
+          1.0 - dropout_p, kAllTokens, mask.sparse_mode == kSparseCausal ? 0 : kAllTokens, query.size(1), "BNSD", kHighPrecision,
+          mask.sparse_mode, kAddAfterScale, grad_query, grad_key, grad_value, at::Tensor());
   return {grad_query, grad_key, grad_value, at::Tensor()};
 }
 

@@ -15,7 +15,8 @@ using namespace at;
 
 // The sigmoid before it may round to 0 or 1 in half precision, whose logarithm is infinite.
 at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
-  TORCH_CHECK(false, "binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: use "
+  TORCH_CHECK(false,
+              "binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: use "
               "binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which take the logits, or leave autocast "
               "for this loss (torch.autocast(\"npu\", enabled=False)) and give it float32.");
 }

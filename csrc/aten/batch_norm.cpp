@@ -39,19 +39,21 @@ void forward(const at::Tensor& input, const Optional& weight, const Optional& bi
              const at::Tensor& mean, const at::Tensor& invstd) {
   TORCH_CHECK(training || (running_mean && running_mean->defined() && running_var && running_var->defined()),
               "Expected running_mean and running_var to be defined when training=False");
-  op::run(aclnnBatchNorm, input, weight, bias, running_mean ? *running_mean : at::Tensor(), running_var ? *running_var : at::Tensor(),
-          training, momentum, eps, out, mean, invstd);
+  op::run(aclnnBatchNorm, input, weight, bias, running_mean ? *running_mean : at::Tensor(),
+          running_var ? *running_var : at::Tensor(), training, momentum, eps, out, mean, invstd);
   if (training && saves_variance()) invert(invstd, eps);
 }
 
 Three normalize(const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
                 const Optional& running_var, bool training, double momentum, double eps) {
-  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '", input.scalar_type(), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '",
+                              input.scalar_type(), "'");
   TORCH_CHECK(input.dim() >= 2, "Expected at least 2 input dimensions, but got ", input.dim());
   for (const Optional* each : {&weight, &bias, &running_mean, &running_var}) {
     if (!*each || !(*each)->defined()) continue;
-    TORCH_CHECK(((*each)->scalar_type() == at::kDouble) == (input.scalar_type() == at::kDouble), "batch_norm: mixed dtypes: the input is ",
-                input.scalar_type(), ", but a factor or statistic is ", (*each)->scalar_type());
+    TORCH_CHECK(((*each)->scalar_type() == at::kDouble) == (input.scalar_type() == at::kDouble),
+                "batch_norm: mixed dtypes: the input is ", input.scalar_type(), ", but a factor or statistic is ",
+                (*each)->scalar_type());
   }
   const int64_t channels = training ? input.size(1) : 0;
   auto out = make(like(input));
@@ -68,9 +70,11 @@ Three native_batch_norm(const at::Tensor& input, const Optional& weight, const O
   return normalize(input, weight, bias, running_mean, running_var, training, momentum, eps);
 }
 
-std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> native_batch_norm_out(
-    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean, const Optional& running_var,
-    bool training, double momentum, double eps, at::Tensor& out, at::Tensor& save_mean, at::Tensor& save_invstd) {
+std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> native_batch_norm_out(const at::Tensor& input, const Optional& weight,
+                                                                        const Optional& bias, const Optional& running_mean,
+                                                                        const Optional& running_var, bool training,
+                                                                        double momentum, double eps, at::Tensor& out,
+                                                                        at::Tensor& save_mean, at::Tensor& save_invstd) {
   // Statistics of half precision are float32 here; the caller's tensors may be half, as the CPU's are.
   const auto [value, mean, invstd] = normalize(input, weight, bias, running_mean, running_var, training, momentum, eps);
   give(out, value);
@@ -84,10 +88,13 @@ Three _native_batch_norm_legit(const at::Tensor& input, const Optional& weight, 
   return normalize(input, weight, bias, running_mean, running_var, training, momentum, eps);
 }
 
-std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> _native_batch_norm_legit_out(
-    const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean, at::Tensor& running_var,
-    bool training, double momentum, double eps, at::Tensor& out, at::Tensor& save_mean, at::Tensor& save_invstd) {
-  return native_batch_norm_out(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd);
+std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> _native_batch_norm_legit_out(const at::Tensor& input, const Optional& weight,
+                                                                               const Optional& bias, at::Tensor& running_mean,
+                                                                               at::Tensor& running_var, bool training,
+                                                                               double momentum, double eps, at::Tensor& out,
+                                                                               at::Tensor& save_mean, at::Tensor& save_invstd) {
+  return native_batch_norm_out(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean,
+                               save_invstd);
 }
 
 Three _native_batch_norm_legit_no_stats(const at::Tensor& input, const Optional& weight, const Optional& bias, bool training,
@@ -96,15 +103,18 @@ Three _native_batch_norm_legit_no_stats(const at::Tensor& input, const Optional&
 }
 
 std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> _native_batch_norm_legit_no_stats_out(
-    const at::Tensor& input, const Optional& weight, const Optional& bias, bool training, double momentum, double eps, at::Tensor& out,
-    at::Tensor& save_mean, at::Tensor& save_invstd) {
-  return native_batch_norm_out(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps, out, save_mean, save_invstd);
+    const at::Tensor& input, const Optional& weight, const Optional& bias, bool training, double momentum, double eps,
+    at::Tensor& out, at::Tensor& save_mean, at::Tensor& save_invstd) {
+  return native_batch_norm_out(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps, out, save_mean,
+                               save_invstd);
 }
 
 // The reserve is cuDNN's; there is nothing to keep in it here.
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _batch_norm_with_update(
-    const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean, at::Tensor& running_var,
-    double momentum, double eps) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _batch_norm_with_update(const at::Tensor& input,
+                                                                                   const Optional& weight, const Optional& bias,
+                                                                                   at::Tensor& running_mean,
+                                                                                   at::Tensor& running_var, double momentum,
+                                                                                   double eps) {
   auto [out, mean, invstd] = normalize(input, weight, bias, running_mean, running_var, true, momentum, eps);
   return {out, mean, invstd, empty_like_with(input, {0}, at::kByte)};
 }
@@ -116,9 +126,9 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> _batch_norm_with_
   return {out, save_mean, save_invstd, reserve};
 }
 
-Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const Optional& weight, const Optional& running_mean,
-                                 const Optional& running_var, const Optional& save_mean, const Optional& save_invstd, bool train,
-                                 double eps, std::array<bool, 3> output_mask) {
+Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const Optional& weight,
+                                 const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
+                                 const Optional& save_invstd, bool train, double eps, std::array<bool, 3> output_mask) {
   auto grad_input = like_if(output_mask[0], input);
   auto grad_weight = batch_norm_gradient(output_mask[1], input, weight);
   auto grad_bias = batch_norm_gradient(output_mask[2], input, weight);
@@ -131,10 +141,11 @@ Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& i
   return {grad_input, grad_weight, grad_bias};
 }
 
-Three batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& weight, const Optional& running_mean,
-                          const Optional& running_var, const Optional& save_mean, const Optional& save_var, bool update, double eps,
-                          std::array<bool, 3> output_mask, const at::Tensor&) {
-  return native::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask);
+Three batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& weight,
+                          const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
+                          const Optional& save_var, bool update, double eps, std::array<bool, 3> output_mask, const at::Tensor&) {
+  return native::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps,
+                                            output_mask);
 }
 
 }  // namespace torch_npu::native

@@ -27,7 +27,7 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
               self.device(), " and ", other.device(), "!");
   if (self.sizes() != other.sizes()) return false;
   if (self.numel() == 0) return true;
-  if (self.scalar_type() != other.scalar_type()) {   // under autocast they often differ; CUDA compares them too
+  if (self.scalar_type() != other.scalar_type()) {  // under autocast they often differ; CUDA compares them too
     const auto dtype = c10::promoteTypes(self.scalar_type(), other.scalar_type());
     return native::equal(cast(self, dtype), cast(other, dtype));
   }
@@ -51,11 +51,12 @@ at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
   return native::conj_physical_(out);
 }
 
-at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, std::optional<double> posinf, std::optional<double> neginf,
-                           at::Tensor& out) {
+at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, std::optional<double> posinf,
+                           std::optional<double> neginf, at::Tensor& out) {
   resize_output(out, like(self), self);
   if (self.scalar_type() != at::kDouble) {
-    op::run(aclnnNanToNum, self, nan.value_or(0), posinf.value_or(finite_limit(self, 1)), neginf.value_or(finite_limit(self, -1)), out);
+    op::run(aclnnNanToNum, self, nan.value_or(0), posinf.value_or(finite_limit(self, 1)), neginf.value_or(finite_limit(self, -1)),
+            out);
     return out;
   }
   // CANN takes float32 numbers, in which most of float64's have no place.
@@ -95,7 +96,8 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   TORCH_CHECK(self.dim() == 1 && at::isIntegralType(self.scalar_type(), false),
               "bincount only supports 1-d non-negative integral inputs.");
   TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
-  TORCH_CHECK(!weights || !weights->defined() || weights->sizes() == self.sizes(), "weights should be 1-d and have the same length as input");
+  TORCH_CHECK(!weights || !weights->defined() || weights->sizes() == self.sizes(),
+              "weights should be 1-d and have the same length as input");
   const bool counted = !weights || !weights->defined();
   const auto dtype = counted ? at::kLong : weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
   int64_t length = 0;
@@ -119,38 +121,39 @@ at::Tensor isin_tensor_tensor(const at::Tensor& elements, const at::Tensor& test
   const auto sorted = std::get<0>(cast(test_elements, dtype).flatten().sort());
   const auto wanted = cast(elements, dtype);
   // A search among NaNs, which come last and equal nothing, would go astray.
-  const auto ordered = at::isFloatingType(dtype) ? sorted.masked_fill(sorted.isnan(), std::numeric_limits<double>::infinity()) : sorted;
+  const auto ordered =
+      at::isFloatingType(dtype) ? sorted.masked_fill(sorted.isnan(), std::numeric_limits<double>::infinity()) : sorted;
   const auto place = at::searchsorted(ordered, wanted.contiguous()).clamp_max_(sorted.numel() - 1);
   const auto found = sorted.index({place});
   return invert ? found.ne(wanted) : found.eq(wanted);
 }
 
-at::Tensor& isin_tensor_tensor_out(const at::Tensor& elements, const at::Tensor& test_elements, bool assume_unique,
-                                   bool invert, at::Tensor& out) {
+at::Tensor& isin_tensor_tensor_out(const at::Tensor& elements, const at::Tensor& test_elements, bool assume_unique, bool invert,
+                                   at::Tensor& out) {
   const auto result = isin_tensor_tensor(elements, test_elements, assume_unique, invert);
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);
 }
 
 // Made once on the host: CANN has no operator for them.
-at::Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                        std::optional<at::Device> device, std::optional<bool>) {
+at::Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
   return at::tril_indices(row, col, offset, dtype, layout, at::kCPU, false).to(*device);
 }
-at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                        std::optional<at::Device> device, std::optional<bool>) {
+at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
   return at::triu_indices(row, col, offset, dtype, layout, at::kCPU, false).to(*device);
 }
-at::Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                         std::optional<at::Device> device, std::optional<bool>) {
+at::Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
   return at::kaiser_window(length, periodic, beta, dtype, layout, at::kCPU, false).to(*device);
 }
 at::Tensor kaiser_window(int64_t length, bool periodic, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                          std::optional<at::Device> device, std::optional<bool> pin) {
   return native::kaiser_window(length, periodic, 12.0, dtype, layout, device, pin);
 }
-at::Tensor kaiser_window(int64_t length, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<at::Device> device,
-                         std::optional<bool> pin) {
+at::Tensor kaiser_window(int64_t length, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<at::Device> device, std::optional<bool> pin) {
   return native::kaiser_window(length, true, 12.0, dtype, layout, device, pin);
 }
 

@@ -30,12 +30,12 @@ std::vector<int64_t> output_sizes(const at::Tensor& input, const at::Tensor& wei
 }  // namespace
 
 at::Tensor convolution_overrideable(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-                                    bool transposed, at::IntArrayRef output_padding, int64_t groups) {
-  TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (", weight.toString(),
-              ") should be the same");
-  TORCH_CHECK(!bias || !bias->defined() || bias->scalar_type() == input.scalar_type(), "Input type (", input.toString(), ") and bias type (",
-              bias->toString(), ") should be the same");
+                                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                                    at::IntArrayRef output_padding, int64_t groups) {
+  TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (",
+              weight.toString(), ") should be the same");
+  TORCH_CHECK(!bias || !bias->defined() || bias->scalar_type() == input.scalar_type(), "Input type (", input.toString(),
+              ") and bias type (", bias->toString(), ") should be the same");
   const auto sizes = output_sizes(input, weight, stride, padding, dilation, transposed, output_padding, groups);
   auto output = empty_like_with(input, sizes, std::nullopt, output_format(input, weight));
   op::run(aclnnConvolution, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output,
@@ -53,8 +53,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable
   if (output_mask[0]) grad_input = empty_like_with(input, input.sizes(), std::nullopt, format);
   if (output_mask[1]) grad_weight = empty_like_with(weight, weight.sizes(), std::nullopt, format);
   if (output_mask[2]) grad_bias = empty_like_with(grad_output, {channels});
-  op::run(aclnnConvolutionBackward, grad_output, input, weight, at::IntArrayRef(channels), stride, padding, dilation,
-          transposed, output_padding, groups, output_mask, convolution_math_type(), grad_input, grad_weight, grad_bias);
+  op::run(aclnnConvolutionBackward, grad_output, input, weight, at::IntArrayRef(channels), stride, padding, dilation, transposed,
+          output_padding, groups, output_mask, convolution_math_type(), grad_input, grad_weight, grad_bias);
   return {grad_input, grad_weight, grad_bias};
 }
 

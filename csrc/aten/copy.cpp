@@ -27,7 +27,7 @@ namespace {
 // Same sizes, dtype and math bits, and memory in the same order without gaps: the bytes can be copied as they lie.
 bool same_bytes(const at::Tensor& dst, const at::Tensor& src) {
   return dst.scalar_type() == src.scalar_type() && dst.is_non_overlapping_and_dense() && dst.strides() == src.strides() &&
-      dst.sizes() == src.sizes() && src.is_conj() == dst.is_conj() && src.is_neg() == dst.is_neg();
+         dst.sizes() == src.sizes() && src.is_conj() == dst.is_conj() && src.is_neg() == dst.is_neg();
 }
 
 // The tensor as its memory lies, without conj and neg bits.
@@ -59,9 +59,12 @@ void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
 // As profilers of PyTorch call them.
 const char* copy_name(aclrtMemcpyKind kind) {
   switch (kind) {
-    case ACL_MEMCPY_HOST_TO_DEVICE: return "Memcpy HtoD";
-    case ACL_MEMCPY_DEVICE_TO_HOST: return "Memcpy DtoH";
-    default: return "Memcpy DtoD";
+    case ACL_MEMCPY_HOST_TO_DEVICE:
+      return "Memcpy HtoD";
+    case ACL_MEMCPY_DEVICE_TO_HOST:
+      return "Memcpy DtoH";
+    default:
+      return "Memcpy DtoD";
   }
 }
 
@@ -130,8 +133,8 @@ void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blockin
 // Of two tensors in the same memory: whether they are the same view of it, which may be copied onto itself.
 bool same_view(const at::Tensor& dst, const at::Tensor& src) {
   const bool same_places = dst.sizes() == src.sizes() && (dst.strides() == src.strides() || dst.numel() == 1);
-  return same_places && dst.storage_offset() == src.storage_offset() && dst.dtype() == src.dtype() && dst.is_conj() == src.is_conj() &&
-      dst.is_neg() == src.is_neg();
+  return same_places && dst.storage_offset() == src.storage_offset() && dst.dtype() == src.dtype() &&
+         dst.is_conj() == src.is_conj() && dst.is_neg() == src.is_neg();
 }
 
 void copy_into(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
@@ -156,7 +159,8 @@ void copy_into(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) 
   settle_math_bits(dst, src);
 }
 
-// Memory whose elements are read as they lie: what ATen's clone and _to_copy, which go through the dispatcher twice more, are not needed for.
+// Memory whose elements are read as they lie: what ATen's clone and _to_copy, which go through the dispatcher twice more, are not
+// needed for.
 bool has_plain_memory(const at::Tensor& tensor) {
   return !tensor.is_conj() && !tensor.is_neg() && op::internal_format(*tensor.unsafeGetTensorImpl()) == nullptr;
 }
@@ -182,10 +186,12 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
   return copy_of(self, self.scalar_type(), *strides);
 }
 
-at::Tensor _to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<at::Device> device,
-                    std::optional<bool> pin_memory, bool non_blocking, std::optional<at::MemoryFormat> memory_format) {
+at::Tensor _to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                    std::optional<at::Device> device, std::optional<bool> pin_memory, bool non_blocking,
+                    std::optional<at::MemoryFormat> memory_format) {
   const auto type = dtype.value_or(self.scalar_type());
-  const bool here = (!device || *device == self.device()) && layout.value_or(at::kStrided) == at::kStrided && !pin_memory.value_or(false);
+  const bool here =
+      (!device || *device == self.device()) && layout.value_or(at::kStrided) == at::kStrided && !pin_memory.value_or(false);
   const auto strides = strides_of_copy(self, memory_format);
   const bool to_real = self.is_complex() && !at::isComplexType(type);  // of which torch warns
   if (!here || !strides || to_real || !has_plain_memory(self)) {
@@ -199,7 +205,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   TORCH_CHECK(self.defined() && src.defined(), "copy_: an undefined tensor");
   if (self.is_alias_of(src)) {
     if (same_view(self, src)) return self;
-    at::assert_no_partial_overlap(self, src);   // before src is expanded, after which nobody can tell
+    at::assert_no_partial_overlap(self, src);  // before src is expanded, after which nobody can tell
   }
   copy_into(self, self.sizes() == src.sizes() ? src : src.expand(self.sizes()), non_blocking);
   return self;

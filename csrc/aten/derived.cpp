@@ -33,8 +33,8 @@ at::Tensor glu_jvp(const at::Tensor& glu, const at::Tensor& x, const at::Tensor&
   return da.mul(gate).add_(glu.mul(gate.neg().add_(1)).mul_(db));
 }
 
-at::Tensor glu_backward_jvp(const at::Tensor&, const at::Tensor& grad_glu, const at::Tensor& x, const at::Tensor& dgrad_glu, const at::Tensor& dx,
-                            int64_t dim) {
+at::Tensor glu_backward_jvp(const at::Tensor&, const at::Tensor& grad_glu, const at::Tensor& x, const at::Tensor& dgrad_glu,
+                            const at::Tensor& dx, int64_t dim) {
   const auto [a, b] = halves(x, dim);
   const auto [da, db] = halves(dx, dim);
   const auto gate = b.sigmoid(), rest = gate.neg().add_(1), dgate = gate.mul(rest).mul_(db);
@@ -54,13 +54,13 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, c
   const auto norm = at::norm_except_dim(widened(v), 2, dim);
   return {v.mul(g.div(norm)).to(v.scalar_type()), norm};
 }
-std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Tensor& grad_w, const at::Tensor& v, const at::Tensor& g,
-                                                                   const at::Tensor& norms, int64_t dim) {
+std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Tensor& grad_w, const at::Tensor& v,
+                                                                   const at::Tensor& g, const at::Tensor& norms, int64_t dim) {
   return at::_weight_norm_differentiable_backward(grad_w, v, g, norms, dim);
 }
 
-std::tuple<at::Tensor, at::Tensor> batch_norm_update_stats(const at::Tensor& input, const Optional& running_mean, const Optional& running_var,
-                                                           double momentum) {
+std::tuple<at::Tensor, at::Tensor> batch_norm_update_stats(const at::Tensor& input, const Optional& running_mean,
+                                                           const Optional& running_var, double momentum) {
   std::vector<int64_t> dims;
   for (int64_t d = 0; d < input.dim(); ++d) {
     if (d != 1) dims.push_back(d);
@@ -82,7 +82,8 @@ at::Tensor& searchsorted_scalar_out(const at::Tensor& sorted_sequence, const at:
   return give(out, at::searchsorted(sorted_sequence, self, out_int32, right, side, sorter));
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_inverse,
+                                                                      bool return_counts) {
   return at::unique_consecutive(self, return_inverse, return_counts, dim);
 }
 
@@ -90,8 +91,9 @@ at::Tensor _functional_assert_async_msg(const at::Tensor& self, std::string_view
   native::_assert_async_msg(self, message);
   return token.clone();
 }
-at::Tensor _make_dep_token(std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<at::Device> device,
-                           std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
+at::Tensor _make_dep_token(std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                           std::optional<at::Device> device, std::optional<bool> pin_memory,
+                           std::optional<at::MemoryFormat> memory_format) {
   return at::empty({}, dtype, layout, device, pin_memory, memory_format);
 }
 

@@ -66,7 +66,8 @@ at::Tensor _prelu_kernel(const at::Tensor& self, const at::Tensor& weight) {
   return out;
 }
 
-std::tuple<at::Tensor, at::Tensor> _prelu_kernel_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& weight) {
+std::tuple<at::Tensor, at::Tensor> _prelu_kernel_backward(const at::Tensor& grad_output, const at::Tensor& self,
+                                                          const at::Tensor& weight) {
   const auto positive = self.gt(0);
   return {at::where(positive, grad_output, grad_output.mul(weight)), at::where(positive, 0, grad_output.mul(self))};
 }
@@ -147,7 +148,8 @@ void hypot_kernel(const at::Tensor& self, const at::Tensor& other, const at::Ten
 // The neighbour's bits, read as an integer, differ by one: floats of one sign are ordered as their bits are.
 void nextafter_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   const auto [from, to] = promoted(self, other, out);
-  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(from.scalar_type()), "\"nextafter\" not implemented for '", from.scalar_type(), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(from.scalar_type()), "\"nextafter\" not implemented for '", from.scalar_type(),
+                              "'");
   const auto layout = layout_of(from.scalar_type());
   const auto sizes = out.sizes();
   const auto a = from.expand(sizes).contiguous(), b = to.expand(sizes).contiguous();
@@ -164,7 +166,8 @@ void nextafter_kernel(const at::Tensor& self, const at::Tensor& other, const at:
 
 std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tensor& mantissa, at::Tensor& exponent) {
   TORCH_CHECK(at::isFloatingType(self.scalar_type()), "torch.frexp() only supports floating-point dtypes");
-  TORCH_CHECK(mantissa.dtype() == self.dtype(), "torch.frexp() expects mantissa to have dtype ", self.dtype(), " but got ", mantissa.dtype());
+  TORCH_CHECK(mantissa.dtype() == self.dtype(), "torch.frexp() expects mantissa to have dtype ", self.dtype(), " but got ",
+              mantissa.dtype());
   TORCH_CHECK(exponent.dtype() == at::kInt, "torch.frexp() expects exponent to have int dtype but got ", exponent.dtype());
   const auto value = widened(self).contiguous();
   const auto layout = layout_of(value.scalar_type());
@@ -177,7 +180,10 @@ std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tenso
   const auto normal = at::where(tiny, value.mul(static_cast<double>(int64_t(1) << layout.mantissa)), value);
   const auto bits = normal.view(layout.bits);
   const int64_t field = layout.exponent_mask << layout.mantissa;
-  auto power = bits.bitwise_and(field).bitwise_right_shift_(layout.mantissa).sub_(layout.bias - 1).sub_(tiny.to(layout.bits).mul_(layout.mantissa));
+  auto power = bits.bitwise_and(field)
+                   .bitwise_right_shift_(layout.mantissa)
+                   .sub_(layout.bias - 1)
+                   .sub_(tiny.to(layout.bits).mul_(layout.mantissa));
   auto fraction = bits.bitwise_and(~field).bitwise_or_((layout.bias - 1) << layout.mantissa).view(value.scalar_type());
   const auto special = value.eq(0).logical_or_(value.isfinite().logical_not_());
   power.masked_fill_(special, 0);

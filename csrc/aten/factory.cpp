@@ -56,9 +56,8 @@ at::Tensor empty_like_with(const at::Tensor& self, at::IntArrayRef sizes, std::o
 
 at::Tensor create_out(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
   const auto dtype = c10::typeMetaToScalarType(options.dtype());
-  at::Tensor result = strides.empty()
-      ? at::detail::empty_generic(sizes, allocator(), kKeys, dtype, options.memory_format_opt())
-      : at::detail::empty_strided_generic(sizes, strides, allocator(), kKeys, dtype);
+  at::Tensor result = strides.empty() ? at::detail::empty_generic(sizes, allocator(), kKeys, dtype, options.memory_format_opt())
+                                      : at::detail::empty_strided_generic(sizes, strides, allocator(), kKeys, dtype);
   fill_if_deterministic(result);
   return result;
 }
@@ -76,11 +75,9 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std:
 }
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
-                         std::optional<at::Layout> layout, std::optional<at::Device> device,
-                         std::optional<bool> pin_memory) {
+                         std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
   core::DeviceGuard guard(check(device, layout, pin_memory));
-  at::Tensor result =
-      at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
+  at::Tensor result = at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
   fill_if_deterministic(result);
   return result;
 }

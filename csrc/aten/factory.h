@@ -15,8 +15,7 @@ at::Tensor empty_on(c10::DeviceIndex device, at::IntArrayRef sizes, at::ScalarTy
                     std::optional<at::MemoryFormat> memory_format = std::nullopt);
 
 // Uninitialised, on `self`'s device: contiguous, with `sizes` and `self`'s dtype unless given.
-at::Tensor empty_like_with(const at::Tensor& self, at::IntArrayRef sizes,
-                           std::optional<at::ScalarType> dtype = std::nullopt,
+at::Tensor empty_like_with(const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::ScalarType> dtype = std::nullopt,
                            std::optional<at::MemoryFormat> memory_format = std::nullopt);
 
 // As torch.empty_like: in `self`'s order of memory, without its gaps.

@@ -89,8 +89,8 @@ void replace_generators(const c10::FunctionSchema& schema, torch::jit::Stack* st
     if (type->kind() != c10::TypeKind::GeneratorType) continue;
     auto& value = (*stack)[stack->size() - arguments.size() + i];
     const auto given = value.isNone() ? std::nullopt : std::make_optional(value.toGenerator());
-    TORCH_CHECK(!given || !given->defined() || given->device().is_privateuseone(), "Expected a 'npu' device type for generator but found '",
-                given->device().type(), "'");
+    TORCH_CHECK(!given || !given->defined() || given->device().is_privateuseone(),
+                "Expected a 'npu' device type for generator but found '", given->device().type(), "'");
     const auto [seed, offset] = core::philox_state(given, 4);
     value = at::detail::createCPUGenerator(mixed(seed + mixed(offset + 1)));
   }
@@ -113,9 +113,7 @@ void run_dense(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }
 
-void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  run_counted(op, stack, run_dense);
-}
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { run_counted(op, stack, run_dense); }
 
 void forced_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   run_on_cpu(op, stack, " runs on the CPU because TORCH_NPU_FALLBACK_OPS names it:", run_dense);
@@ -165,9 +163,11 @@ void apply_fallback_ops() {
       if (overload ? c10::toString(name) != wanted : name.name != wanted) continue;
       const auto op = c10::Dispatcher::singleton().findOp(name);
       const auto& schema = op->schema();
-      TORCH_CHECK_VALUE(!makes_view(schema), "TORCH_NPU_FALLBACK_OPS: ", wanted, " makes a view, which cannot run on another device");
+      TORCH_CHECK_VALUE(!makes_view(schema), "TORCH_NPU_FALLBACK_OPS: ", wanted,
+                        " makes a view, which cannot run on another device");
       const bool composed = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-      TORCH_CHECK_VALUE(!composed || !overload, "TORCH_NPU_FALLBACK_OPS: ", wanted, " is made of other operators on every device; name those");
+      TORCH_CHECK_VALUE(!composed || !overload, "TORCH_NPU_FALLBACK_OPS: ", wanted,
+                        " is made of other operators on every device; name those");
       if (composed) continue;
       found = true;
       library->impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&forced_fallback>());
@@ -176,9 +176,7 @@ void apply_fallback_ops() {
   }
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
-}
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
 
 // Copies read the math bits themselves; PyTorch's own fallback for them would call the copy again.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {

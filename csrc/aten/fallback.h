@@ -15,10 +15,10 @@ class OperatorHandle;
 namespace torch_npu::native {
 
 struct FallbackRecord {
-  std::string op;        // "aten::name.overload"
+  std::string op;  // "aten::name.overload"
   uint64_t calls = 0;
-  uint64_t bytes = 0;    // of NPU tensors that were copied to the host, and of results that were copied back
-  double seconds = 0;    // wall time of the calls, copies included
+  uint64_t bytes = 0;  // of NPU tensors that were copied to the host, and of results that were copied back
+  double seconds = 0;  // wall time of the calls, copies included
 };
 
 using BoxedRun = void (*)(const c10::OperatorHandle&, torch::jit::Stack*);

@@ -163,7 +163,8 @@ at::Tensor in_order(const at::Tensor& value, at::IntArrayRef order) {
   at::DimVector inverse(order.size());
   for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = static_cast<int64_t>(i);
   auto ordered = value.permute(order);
-  if (!ordered.is_contiguous() || ordered.storage().nbytes() != ordered.nbytes()) ordered = ordered.clone(at::MemoryFormat::Contiguous);
+  if (!ordered.is_contiguous() || ordered.storage().nbytes() != ordered.nbytes())
+    ordered = ordered.clone(at::MemoryFormat::Contiguous);
   return ordered.permute(inverse);
 }
 // Without MKL torch's meta functions of real transforms know no order.
@@ -210,7 +211,7 @@ at::Tensor _fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normali
   if (last_dim_size > half) x = at::cat({x, x.narrow(last, 1, last_dim_size - half).flip({last}).conj().resolve_conj()}, last);
   const auto elements = count(self, rest) * last_dim_size;
   at::DimVector strides(self.strides());
-  if (!rest.empty()) {   // as of _fft_c2c's result
+  if (!rest.empty()) {  // as of _fft_c2c's result
     int64_t stride = 1;
     const auto order = order_of(self.strides(), by_strides(rest, self.strides()));
     for (auto place = order.rbegin(); place != order.rend(); ++place) {
@@ -227,7 +228,8 @@ at::Tensor& _fft_c2c_out(const at::Tensor& self, at::IntArrayRef dim, int64_t no
 at::Tensor& _fft_r2c_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided, at::Tensor& out) {
   return give(out, native::_fft_r2c(self, dim, normalization, onesided));
 }
-at::Tensor& _fft_c2r_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_dim_size, at::Tensor& out) {
+at::Tensor& _fft_c2r_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_dim_size,
+                         at::Tensor& out) {
   return give(out, native::_fft_c2r(self, dim, normalization, last_dim_size));
 }
 

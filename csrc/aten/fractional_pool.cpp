@@ -22,7 +22,8 @@ at::Tensor window_starts(const at::Tensor& random, int64_t input, int64_t output
 }
 
 // [planes, product of `output`, product of `kernel`]: flat positions in a plane of sizes `input`.
-at::Tensor window_positions(const std::vector<at::Tensor>& starts, at::IntArrayRef input, at::IntArrayRef output, at::IntArrayRef kernel) {
+at::Tensor window_positions(const std::vector<at::Tensor>& starts, at::IntArrayRef input, at::IntArrayRef output,
+                            at::IntArrayRef kernel) {
   const auto rank = static_cast<int64_t>(input.size()), planes = starts[0].size(0);
   at::Tensor position;
   for (int64_t d = 0; d < rank; ++d) {
@@ -37,15 +38,16 @@ at::Tensor window_positions(const std::vector<at::Tensor>& starts, at::IntArrayR
 }
 
 // `first` is the sample that belongs to the first spatial dimension; the others follow in steps of `step`.
-void pool(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef output_size, const at::Tensor& random, int64_t first, int64_t step,
-          const at::Tensor& out, const at::Tensor& indices) {
+void pool(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef output_size, const at::Tensor& random, int64_t first,
+          int64_t step, const at::Tensor& out, const at::Tensor& indices) {
   if (out.numel() == 0) return;
   const auto rank = static_cast<int64_t>(kernel.size());
   const auto input = self.sizes().slice(self.dim() - rank);
   const auto planes = self.numel() / c10::multiply_integers(input);
-  const auto samples = random.reshape({-1, rank}).narrow(0, 0, planes);   // one picture may come with the numbers of several
+  const auto samples = random.reshape({-1, rank}).narrow(0, 0, planes);  // one picture may come with the numbers of several
   std::vector<at::Tensor> starts;
-  for (int64_t d = 0; d < rank; ++d) starts.push_back(window_starts(samples.select(1, first + d * step), input[d], output_size[d], kernel[d]));
+  for (int64_t d = 0; d < rank; ++d)
+    starts.push_back(window_starts(samples.select(1, first + d * step), input[d], output_size[d], kernel[d]));
   auto position = window_positions(starts, input, output_size, kernel);
   const auto flat = self.reshape({planes, -1});
   const auto [largest, place] = flat.gather(1, position.view({planes, -1})).view(position.sizes()).max(-1, true);
@@ -64,18 +66,18 @@ at::Tensor unpool(const at::Tensor& grad_output, const at::Tensor& self, int64_t
 }  // namespace
 
 // torch draws the width's sample first in two dimensions, and the depth's first in three.
-void fractional_max_pool2d_kernel(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef output_size, const at::Tensor& random,
-                                  const at::Tensor& output, const at::Tensor& indices) {
+void fractional_max_pool2d_kernel(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef output_size,
+                                  const at::Tensor& random, const at::Tensor& output, const at::Tensor& indices) {
   pool(self, kernel_size, output_size, random, 1, -1, output, indices);
 }
 
-void fractional_max_pool2d_backward_kernel(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef, at::IntArrayRef,
-                                           const at::Tensor& indices, const at::Tensor& grad_input) {
+void fractional_max_pool2d_backward_kernel(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef,
+                                           at::IntArrayRef, const at::Tensor& indices, const at::Tensor& grad_input) {
   result(grad_input).copy_(unpool(grad_output, self, 2, indices));
 }
 
-void fractional_max_pool3d_kernel(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef output_size, const at::Tensor& random,
-                                  const at::Tensor& output, const at::Tensor& indices) {
+void fractional_max_pool3d_kernel(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef output_size,
+                                  const at::Tensor& random, const at::Tensor& output, const at::Tensor& indices) {
   pool(self, kernel_size, output_size, random, 0, 1, output, indices);
 }
 
@@ -83,8 +85,8 @@ at::Tensor fractional_max_pool3d_backward(const at::Tensor& grad_output, const a
                                           const at::Tensor& indices) {
   return unpool(grad_output, self, 3, indices);
 }
-at::Tensor& fractional_max_pool3d_backward_out(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef, at::IntArrayRef,
-                                               const at::Tensor& indices, at::Tensor& grad_input) {
+at::Tensor& fractional_max_pool3d_backward_out(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef,
+                                               at::IntArrayRef, const at::Tensor& indices, at::Tensor& grad_input) {
   return give(grad_input, unpool(grad_output, self, 3, indices));
 }
 

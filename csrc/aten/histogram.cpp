@@ -18,7 +18,8 @@ using OptionalRange = std::optional<at::ArrayRef<double>>;
 void check_input(const at::Tensor& self, const Optional& weight, const char* op) {
   TORCH_CHECK(self.is_floating_point(), op, ": expected a floating input, got ", self.scalar_type());
   if (!weight || !weight->defined()) return;
-  TORCH_CHECK(weight->scalar_type() == self.scalar_type(), op, "(): if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got input(",
+  TORCH_CHECK(weight->scalar_type() == self.scalar_type(), op,
+              "(): if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got input(",
               self.scalar_type(), "), and weight(", weight->scalar_type(), ")");
 }
 
@@ -33,7 +34,8 @@ std::pair<double, double> limits(const at::Tensor& values, const OptionalRange& 
     low = values.min().item<double>();
     high = values.max().item<double>();
   }
-  TORCH_CHECK(std::isfinite(low) && std::isfinite(high), op, "(): range of [", low, ", ", high, "] for dimension ", dim, " is not finite");
+  TORCH_CHECK(std::isfinite(low) && std::isfinite(high), op, "(): range of [", low, ", ", high, "] for dimension ", dim,
+              " is not finite");
   if (low == high) {
     low -= 0.5;
     high += 0.5;
@@ -42,8 +44,8 @@ std::pair<double, double> limits(const at::Tensor& values, const OptionalRange& 
 }
 
 std::vector<at::Tensor> even_edges(const at::Tensor& points, at::IntArrayRef bins, const OptionalRange& range, const char* op) {
-  TORCH_CHECK(!range || range->size() == 2 * bins.size(), op, "(): for a ", bins.size(), "-dimensional histogram range should have ",
-              2 * bins.size(), " elements, but got ", range ? range->size() : 0);
+  TORCH_CHECK(!range || range->size() == 2 * bins.size(), op, "(): for a ", bins.size(),
+              "-dimensional histogram range should have ", 2 * bins.size(), " elements, but got ", range ? range->size() : 0);
   std::vector<at::Tensor> edges;
   for (size_t d = 0; d < bins.size(); ++d) {
     TORCH_CHECK(bins[d] > 0, op, "(): bins must be > 0, but got ", bins[d], " for dimension ", d);
@@ -58,7 +60,8 @@ at::Tensor counted(const at::Tensor& points, at::TensorList edges, const Optiona
   at::DimVector sizes;
   int64_t cells = 1;
   for (const auto& edge : edges) {
-    TORCH_CHECK(edge.dim() == 1 && edge.numel() >= 1, "histogram(): bins tensor should have one dimension and an element, but got ", edge.sizes());
+    TORCH_CHECK(edge.dim() == 1 && edge.numel() >= 1,
+                "histogram(): bins tensor should have one dimension and an element, but got ", edge.sizes());
     sizes.push_back(edge.numel() - 1);
     cells *= edge.numel() - 1;
   }
@@ -94,48 +97,57 @@ at::Tensor columns(const at::Tensor& self) {
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> histogram_bin_ct(const at::Tensor& self, int64_t bins, OptionalRange range, const Optional& weight, bool density) {
+std::tuple<at::Tensor, at::Tensor> histogram_bin_ct(const at::Tensor& self, int64_t bins, OptionalRange range,
+                                                    const Optional& weight, bool density) {
   check_input(self, weight, "torch.histogram");
   const auto points = self.reshape({-1, 1});
   const auto edges = even_edges(points, {bins}, range, "torch.histogram");
   return {counted(points, edges, weight, density), edges[0]};
 }
-std::tuple<at::Tensor, at::Tensor> histogram_bins_tensor(const at::Tensor& self, const at::Tensor& bins, const Optional& weight, bool density) {
+std::tuple<at::Tensor, at::Tensor> histogram_bins_tensor(const at::Tensor& self, const at::Tensor& bins, const Optional& weight,
+                                                         bool density) {
   check_input(self, weight, "torch.histogram");
-  TORCH_CHECK(bins.scalar_type() == self.scalar_type(), "torch.histogram: input tensor and bins tensors should have the same dtype, but got input with dtype ",
+  TORCH_CHECK(bins.scalar_type() == self.scalar_type(),
+              "torch.histogram: input tensor and bins tensors should have the same dtype, but got input with dtype ",
               self.scalar_type(), " and bins with dtype ", bins.scalar_type());
   return {counted(self.reshape({-1, 1}), {bins}, weight, density), bins.clone()};
 }
-std::tuple<at::Tensor&, at::Tensor&> histogram_bin_ct_out(const at::Tensor& self, int64_t bins, OptionalRange range, const Optional& weight,
-                                                          bool density, at::Tensor& hist, at::Tensor& bin_edges) {
+std::tuple<at::Tensor&, at::Tensor&> histogram_bin_ct_out(const at::Tensor& self, int64_t bins, OptionalRange range,
+                                                          const Optional& weight, bool density, at::Tensor& hist,
+                                                          at::Tensor& bin_edges) {
   const auto [counts, edges] = native::histogram_bin_ct(self, bins, range, weight, density);
   give(hist, counts);
   give(bin_edges, edges);
   return {hist, bin_edges};
 }
-std::tuple<at::Tensor&, at::Tensor&> histogram_bins_tensor_out(const at::Tensor& self, const at::Tensor& bins, const Optional& weight,
-                                                               bool density, at::Tensor& hist, at::Tensor& bin_edges) {
+std::tuple<at::Tensor&, at::Tensor&> histogram_bins_tensor_out(const at::Tensor& self, const at::Tensor& bins,
+                                                               const Optional& weight, bool density, at::Tensor& hist,
+                                                               at::Tensor& bin_edges) {
   const auto [counts, edges] = native::histogram_bins_tensor(self, bins, weight, density);
   give(hist, counts);
   give(bin_edges, edges);
   return {hist, bin_edges};
 }
 
-std::vector<at::Tensor> _histogramdd_bin_edges(const at::Tensor& self, at::IntArrayRef bins, OptionalRange range, const Optional& weight, bool) {
+std::vector<at::Tensor> _histogramdd_bin_edges(const at::Tensor& self, at::IntArrayRef bins, OptionalRange range,
+                                               const Optional& weight, bool) {
   check_input(self, weight, "torch.histogramdd");
   const auto points = columns(self);
-  TORCH_CHECK(static_cast<int64_t>(bins.size()) == points.size(1), "torch.histogramdd: bins should have one element for each of the ", points.size(1),
-              " dimensions, but got ", bins.size());
+  TORCH_CHECK(static_cast<int64_t>(bins.size()) == points.size(1),
+              "torch.histogramdd: bins should have one element for each of the ", points.size(1), " dimensions, but got ",
+              bins.size());
   return even_edges(points, bins, range, "torch.histogramdd");
 }
-at::Tensor _histogramdd_from_bin_cts(const at::Tensor& self, at::IntArrayRef bins, OptionalRange range, const Optional& weight, bool density) {
+at::Tensor _histogramdd_from_bin_cts(const at::Tensor& self, at::IntArrayRef bins, OptionalRange range, const Optional& weight,
+                                     bool density) {
   return counted(columns(self), native::_histogramdd_bin_edges(self, bins, range, weight, density), weight, density);
 }
 at::Tensor _histogramdd_from_bin_tensors(const at::Tensor& self, at::TensorList bins, const Optional& weight, bool density) {
   check_input(self, weight, "torch.histogramdd");
   const auto points = columns(self);
-  TORCH_CHECK(static_cast<int64_t>(bins.size()) == points.size(1), "torch.histogramdd: bins should have one tensor for each of the ", points.size(1),
-              " dimensions, but got ", bins.size());
+  TORCH_CHECK(static_cast<int64_t>(bins.size()) == points.size(1),
+              "torch.histogramdd: bins should have one tensor for each of the ", points.size(1), " dimensions, but got ",
+              bins.size());
   return counted(points, bins, weight, density);
 }
 

@@ -30,7 +30,8 @@ bool is_number_for_host(const at::Tensor& self, const at::Tensor& value) {
 std::vector<at::Tensor> resolve_indices(const at::Tensor& self, const Indices& given) {
   TORCH_CHECK_INDEX(given.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(),
                     " (got ", given.size(), ")");
-  TORCH_CHECK(self.is_privateuseone(), "indices should be either on cpu or on the same device as the indexed tensor (", self.device(), ")");
+  TORCH_CHECK(self.is_privateuseone(), "indices should be either on cpu or on the same device as the indexed tensor (",
+              self.device(), ")");
   for (const std::optional<at::Tensor>& index : given) {
     TORCH_CHECK(!index || !index->defined() || index->is_cpu() || index->device() == self.device(),
                 "indices should be either on cpu or on the same device as the indexed tensor (", self.device(), ")");
@@ -51,7 +52,7 @@ std::vector<at::Tensor> resolve_indices(const at::Tensor& self, const Indices& g
 
 struct Picked {
   at::DimVector sizes;
-  at::DimVector steps;   // of self's memory in each dimension, 0 in those of the indices
+  at::DimVector steps;  // of self's memory in each dimension, 0 in those of the indices
 };
 
 // Where the indexed dimensions' result goes: in their place when they are adjacent, in front otherwise.
@@ -125,7 +126,9 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
   if (is_number_for_host(self, values)) return at::_index_put_impl_(self, given, values.cpu(), accumulate, unsafe);
   if (values.dim() != 0) check_same_device("_index_put_impl_", {"self", "values"}, self, values);
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
-    TORCH_WARN("index_put_ writes to an expanded tensor, whose elements share memory: clone() it first. PyTorch will make this an error.");
+    TORCH_WARN(
+        "index_put_ writes to an expanded tensor, whose elements share memory: clone() it first. PyTorch will make this an "
+        "error.");
   }
   if (!accumulate) {
     const auto [fits, mask] = at::native::canDispatchToMaskedFill(self, given, values);

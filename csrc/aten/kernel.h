@@ -112,7 +112,8 @@ template <class Meta, int kOutputs, class Signature = SetOutput>
 class Functional;
 
 template <class Meta, int kOutputs, class... Names>
-class Functional<Meta, kOutputs, void (at::impl::MetaBase::*)(int64_t, at::IntArrayRef, at::IntArrayRef, at::TensorOptions, Names...)>
+class Functional<Meta, kOutputs,
+                 void (at::impl::MetaBase::*)(int64_t, at::IntArrayRef, at::IntArrayRef, at::TensorOptions, Names...)>
     final : public Meta {
  public:
   void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
@@ -141,7 +142,8 @@ template <class Meta, int kOutputs, bool kInplace, class Signature = SetOutput>
 class Given;
 
 template <class Meta, int kOutputs, bool kInplace, class... Names>
-class Given<Meta, kOutputs, kInplace, void (at::impl::MetaBase::*)(int64_t, at::IntArrayRef, at::IntArrayRef, at::TensorOptions, Names...)>
+class Given<Meta, kOutputs, kInplace,
+            void (at::impl::MetaBase::*)(int64_t, at::IntArrayRef, at::IntArrayRef, at::TensorOptions, Names...)>
     final : public Meta {
  public:
   template <class... Tensors>
@@ -185,30 +187,28 @@ using Out = Given<Meta, kOutputs, false>;
 inline bool plain(const at::Tensor& tensor) {
   const auto& impl = *tensor.unsafeGetTensorImpl();
   return impl.key_set().has_backend(c10::BackendComponent::PrivateUse1Bit) && impl.is_contiguous() &&
-      at::isFloatingType(c10::typeMetaToScalarType(impl.dtype()));
+         at::isFloatingType(c10::typeMetaToScalarType(impl.dtype()));
 }
 // Given plain(self).
 inline bool alike(const at::Tensor& self, const at::Tensor& other) {
   const auto &mine = *self.unsafeGetTensorImpl(), &its = *other.unsafeGetTensorImpl();
-  return &mine == &its ||
-      (mine.dtype() == its.dtype() && mine.key_set() == its.key_set() && its.is_contiguous() && mine.device() == its.device() &&
-       mine.sizes() == its.sizes());
+  return &mine == &its || (mine.dtype() == its.dtype() && mine.key_set() == its.key_set() && its.is_contiguous() &&
+                           mine.device() == its.device() && mine.sizes() == its.sizes());
 }
 
 // A zero-dim CPU tensor, such as the 2 of `x + 2`: its value can go to the operator as a scalar.
-inline bool is_host_scalar(const at::Tensor& tensor) {
-  return tensor.device().is_cpu() && tensor.dim() == 0;
-}
+inline bool is_host_scalar(const at::Tensor& tensor) { return tensor.device().is_cpu() && tensor.dim() == 0; }
 // And beside this tensor that makes no difference: a CPU tensor without dimensions widens another one without, as one of
 // its own device would; a Python number does not.
 inline bool is_host_scalar(const at::Tensor& tensor, const at::Tensor& beside) {
-  return is_host_scalar(tensor) && (beside.dim() != 0 || tensor.scalar_type() == beside.scalar_type() ||
-                                    tensor.unsafeGetTensorImpl()->is_wrapped_number());
+  return is_host_scalar(tensor) &&
+         (beside.dim() != 0 || tensor.scalar_type() == beside.scalar_type() || tensor.unsafeGetTensorImpl()->is_wrapped_number());
 }
 C10_EXPORT at::Scalar host_scalar(const at::Tensor& tensor);
 
 inline bool alike_or_number(const at::Tensor& self, const at::Tensor& other) {
-  return alike(self, other) || (is_host_scalar(other) && !other.is_complex() && other.scalar_type() != at::kBool && self.dim() != 0);
+  return alike(self, other) ||
+         (is_host_scalar(other) && !other.is_complex() && other.scalar_type() != at::kBool && self.dim() != 0);
 }
 inline bool is_real(const at::Scalar& number) { return number.isFloatingPoint() || number.isIntegral(false); }
 // Writing `target` cannot change what is read from `input`, or only element by element.

@@ -29,9 +29,7 @@ bool is_compressed(const at::Tensor& tensor) {
   return layout == at::kSparseCsr || layout == at::kSparseCsc || layout == at::kSparseBsr || layout == at::kSparseBsc;
 }
 
-at::SparseTensorImpl& coo(const at::Tensor& tensor) {
-  return *static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
-}
+at::SparseTensorImpl& coo(const at::Tensor& tensor) { return *static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl()); }
 
 at::SparseCsrTensorImpl& compressed(const at::Tensor& tensor) {
   return *static_cast<at::SparseCsrTensorImpl*>(tensor.unsafeGetTensorImpl());
@@ -66,8 +64,9 @@ at::Tensor moved(const at::Tensor& tensor, at::Device device) {
   const auto options = tensor.options().device(device);
   if (tensor.layout() == at::kSparse) {
     const auto& impl = coo(tensor);
-    return at::_sparse_coo_tensor_with_dims_and_tensors(impl.sparse_dim(), impl.dense_dim(), tensor.sizes(), impl.indices().to(device),
-                                                        impl.values().to(device), options, impl.coalesced());
+    return at::_sparse_coo_tensor_with_dims_and_tensors(impl.sparse_dim(), impl.dense_dim(), tensor.sizes(),
+                                                        impl.indices().to(device), impl.values().to(device), options,
+                                                        impl.coalesced());
   }
   if (is_compressed(tensor)) {
     const auto& impl = compressed(tensor);
@@ -76,8 +75,9 @@ at::Tensor moved(const at::Tensor& tensor, at::Device device) {
   }
   if (tensor.is_nested()) {
     const auto* impl = at::native::get_nested_tensor_impl(tensor);
-    return at::detail::make_tensor<at::native::NestedTensorImpl>(impl->get_unsafe_storage_as_tensor().to(device), impl->get_nested_sizes(),
-                                                                 impl->get_nested_strides(), impl->get_storage_offsets());
+    return at::detail::make_tensor<at::native::NestedTensorImpl>(impl->get_unsafe_storage_as_tensor().to(device),
+                                                                 impl->get_nested_sizes(), impl->get_nested_strides(),
+                                                                 impl->get_storage_offsets());
   }
   return tensor.is_quantized() ? quantized_on(tensor, device) : tensor.to(device);
 }
@@ -194,9 +194,7 @@ void run_on_parts(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 }
 
-void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  run_counted(op, stack, run_on_parts);
-}
+void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { run_counted(op, stack, run_on_parts); }
 
 at::Tensor copy_quantized(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
   auto on_cpu = moved(dst, at::kCPU);
@@ -205,22 +203,12 @@ at::Tensor copy_quantized(const at::Tensor& self, const at::Tensor& dst, bool no
   return dst;
 }
 
-TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
-  m.impl("_copy_from", copy_quantized);
-}
+TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { m.impl("_copy_from", copy_quantized); }
 
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
-}
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
-}
-TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
-}
-TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
-}
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>()); }
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>()); }
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>()); }
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>()); }
 
 }  // namespace
 }  // namespace torch_npu::native

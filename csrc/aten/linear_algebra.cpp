@@ -26,8 +26,8 @@ namespace {
 
 void check_square(const at::Tensor& tensor, const char* op) {
   TORCH_CHECK(tensor.dim() >= 2, op, ": The input tensor must have at least 2 dimensions.");
-  TORCH_CHECK(tensor.size(-1) == tensor.size(-2), op, ": A must be batches of square matrices, but they are ", tensor.size(-2), " by ",
-              tensor.size(-1), " matrices");
+  TORCH_CHECK(tensor.size(-1) == tensor.size(-2), op, ": A must be batches of square matrices, but they are ", tensor.size(-2),
+              " by ", tensor.size(-1), " matrices");
 }
 
 // Both with the batch dimensions they broadcast to.
@@ -75,13 +75,14 @@ void linalg_slogdet_kernel(const at::Tensor& A, const at::Tensor& sign, const at
 at::Tensor linalg_solve_triangular(const at::Tensor& self, const at::Tensor& B, bool upper, bool left, bool unitriangular) {
   check_square(self, "linalg.solve_triangular");
   TORCH_CHECK(B.dim() >= 2, "linalg.solve_triangular: The input tensor B must have at least 2 dimensions.");
-  TORCH_CHECK(self.scalar_type() == B.scalar_type(), "linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type ",
-              self.scalar_type(), " and B of type ", B.scalar_type(), " instead");
+  TORCH_CHECK(self.scalar_type() == B.scalar_type(),
+              "linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type ", self.scalar_type(),
+              " and B of type ", B.scalar_type(), " instead");
   TORCH_CHECK(left ? self.size(-2) == B.size(-2) : self.size(-1) == B.size(-1),
               "linalg.solve_triangular: Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B", " (",
               self.size(-2), "x", self.size(-1), " and ", B.size(-2), "x", B.size(-1), ")");
   const auto [a, b] = same_batch(self, B);
-  auto columns = empty_like_with(b, b.mT().sizes());   // the result counts by columns, as LAPACK's do
+  auto columns = empty_like_with(b, b.mT().sizes());  // the result counts by columns, as LAPACK's do
   auto copy = empty_like_with(a, a.sizes());
   if (columns.numel() == 0) return columns.mT();
   if (left) {
@@ -92,12 +93,13 @@ at::Tensor linalg_solve_triangular(const at::Tensor& self, const at::Tensor& B, 
   return columns.mT();
 }
 
-at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor& B, bool upper, bool left, bool unitriangular, at::Tensor& out) {
+at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor& B, bool upper, bool left, bool unitriangular,
+                                        at::Tensor& out) {
   return give(out, native::linalg_solve_triangular(self, B, upper, left, unitriangular));
 }
 
-void linalg_svd_kernel(const at::Tensor& A, bool full_matrices, bool compute_uv, std::optional<std::string_view>, const at::Tensor& U,
-                       const at::Tensor& S, const at::Tensor& Vh) {
+void linalg_svd_kernel(const at::Tensor& A, bool full_matrices, bool compute_uv, std::optional<std::string_view>,
+                       const at::Tensor& U, const at::Tensor& S, const at::Tensor& Vh) {
   if (A.numel() == 0) {
     for (const auto* vectors : {&U, &Vh}) {
       if (vectors->defined() && vectors->numel() != 0) result(*vectors).zero_().diagonal(0, -2, -1).fill_(1);
@@ -139,7 +141,9 @@ void linalg_cholesky_kernel(const at::Tensor& self, bool upper, bool, const at::
 }
 
 at::Tensor cholesky(const at::Tensor& self, bool upper) { return at::linalg_cholesky(self, upper); }
-at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) { return give(out, at::linalg_cholesky(self, upper)); }
+at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
+  return give(out, at::linalg_cholesky(self, upper));
+}
 
 at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
   check_square(self, "cholesky_inverse");
@@ -147,7 +151,9 @@ at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
   const auto half = at::linalg_solve_triangular(self, identity, upper);
   return by_columns(upper ? half.matmul(half.mH()) : half.mH().matmul(half));
 }
-at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor& out) { return give(out, native::cholesky_inverse(self, upper)); }
+at::Tensor& cholesky_inverse_out(const at::Tensor& self, bool upper, at::Tensor& out) {
+  return give(out, native::cholesky_inverse(self, upper));
+}
 
 at::Tensor _cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, bool upper) {
   const auto first = at::linalg_solve_triangular(upper ? A.mH() : A, self, false);
@@ -158,8 +164,8 @@ at::Tensor _cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, b
 // Casas 2019); every squaring less halves the error of the result.
 at::Tensor linalg_matrix_exp(const at::Tensor& self) {
   check_square(self, "linalg.matrix_exp");
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()) || self.is_complex(), "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got ",
-              self.scalar_type());
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()) || self.is_complex(),
+              "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got ", self.scalar_type());
   constexpr int kTerms = 18;
   const auto a = widened(self);
   const bool wide = a.scalar_type() == at::kDouble || a.scalar_type() == at::kComplexDouble;

@@ -34,15 +34,17 @@ struct Margins {
   at::Tensor scores, target, violation, weight;  // violation: margin - score of the target + score, 0 for the target itself
 };
 
-Margins margins(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin, const Optional& weight) {
+Margins margins(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
+                const Optional& weight) {
   TORCH_CHECK(p.to<double>() == 1 || p.to<double>() == 2, "only p == 1 and p == 2 supported");
   TORCH_CHECK((self.dim() <= 2 && self.numel() != 0) || (self.dim() == 2 && self.size(1) != 0 && self.size(0) == 0),
               "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
   const int64_t samples = self.dim() < 2 ? 1 : self.size(0), classes = self.dim() == 0 ? 1 : self.size(-1);
   TORCH_CHECK(target.scalar_type() == at::kLong, "multi_margin_loss: expected scalar type Long but found ", target.scalar_type());
-  TORCH_CHECK(target.dim() <= 1 && target.numel() == samples, "multi_margin_loss: inconsistent target size, expected ", samples, " but got ", target.sizes());
-  TORCH_CHECK(!weight || !weight->defined() || (weight->dim() <= 1 && weight->numel() == classes), "inconsistent weight size, expected ",
-              classes, " but got ", weight ? weight->sizes() : at::IntArrayRef());
+  TORCH_CHECK(target.dim() <= 1 && target.numel() == samples, "multi_margin_loss: inconsistent target size, expected ", samples,
+              " but got ", target.sizes());
+  TORCH_CHECK(!weight || !weight->defined() || (weight->dim() <= 1 && weight->numel() == classes),
+              "inconsistent weight size, expected ", classes, " but got ", weight ? weight->sizes() : at::IntArrayRef());
   Margins m;
   m.scores = self.reshape({samples, classes});
   m.target = target.reshape({samples, 1});
@@ -66,26 +68,28 @@ at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& targ
   return give(out, native::multi_margin_loss(self, target, p, margin, weight, reduction));
 }
 
-at::Tensor multi_margin_loss_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
-                                      const at::Scalar& margin, const Optional& weight, int64_t reduction) {
+at::Tensor multi_margin_loss_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
+                                      const at::Scalar& p, const at::Scalar& margin, const Optional& weight, int64_t reduction) {
   const auto m = margins(self, target, p, margin, weight);
   const auto samples = m.scores.size(0), classes = m.scores.size(1);
   auto slope = p.to<double>() == 1 ? m.violation.gt(0).to(self.scalar_type()) : m.violation.mul(2);
   if (m.weight.defined()) slope = slope.mul(m.weight);
   slope = slope.div(static_cast<double>(classes * (reduction == at::Reduction::Mean ? samples : 1)));
   slope = slope.scatter(1, m.target, slope.sum(1, true).neg());
-  const auto scale = reduction == at::Reduction::None && self.dim() == 2 ? grad_output.reshape({samples, 1}) : grad_output.reshape({});
+  const auto scale =
+      reduction == at::Reduction::None && self.dim() == 2 ? grad_output.reshape({samples, 1}) : grad_output.reshape({});
   return slope.mul(scale).reshape(self.sizes());
 }
 at::Tensor& multi_margin_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
-                                           const at::Scalar& p, const at::Scalar& margin, const Optional& weight, int64_t reduction,
-                                           at::Tensor& grad_input) {
+                                           const at::Scalar& p, const at::Scalar& margin, const Optional& weight,
+                                           int64_t reduction, at::Tensor& grad_input) {
   return give(grad_input, native::multi_margin_loss_backward(grad_output, self, target, p, margin, weight, reduction));
 }
 
-std::tuple<at::Tensor, at::Tensor> multilabel_margin_loss_forward(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
-  TORCH_CHECK(self.dim() <= 2 && (self.dim() == 0 || self.size(-1) != 0), "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ",
-              self.sizes());
+std::tuple<at::Tensor, at::Tensor> multilabel_margin_loss_forward(const at::Tensor& self, const at::Tensor& target,
+                                                                  int64_t reduction) {
+  TORCH_CHECK(self.dim() <= 2 && (self.dim() == 0 || self.size(-1) != 0),
+              "Expected non-empty vector or matrix with optional 0-dim batch size, but got: ", self.sizes());
   TORCH_CHECK(target.sizes() == self.sizes() || (self.dim() <= 1 && target.dim() <= 1 && target.numel() == self.numel()),
               "inconsistent target size: ", target.sizes(), " for input of size: ", self.sizes());
   const bool each = reduction == at::Reduction::None && self.dim() == 2;
@@ -95,8 +99,9 @@ std::tuple<at::Tensor, at::Tensor> multilabel_margin_loss_forward(const at::Tens
   op::run(aclnnMultilabelMarginLoss, self, target, reduction, output, is_target);
   return {output, is_target};
 }
-std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction,
-                                                                        at::Tensor& output, at::Tensor& is_target) {
+std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at::Tensor& self, const at::Tensor& target,
+                                                                        int64_t reduction, at::Tensor& output,
+                                                                        at::Tensor& is_target) {
   const auto [value, mask] = native::multilabel_margin_loss_forward(self, target, reduction);
   give(output, value);
   give(is_target, mask);
@@ -104,11 +109,12 @@ std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_out(const at
 }
 
 // Each target, up to the first -1, is compared with each class that is no target.
-at::Tensor multilabel_margin_loss_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target, int64_t reduction,
-                                           const at::Tensor& is_target) {
+at::Tensor multilabel_margin_loss_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
+                                           int64_t reduction, const at::Tensor& is_target) {
   if (self.numel() == 0) return at::zeros_like(self);
   const int64_t samples = self.dim() < 2 ? 1 : self.size(0), classes = self.dim() == 0 ? 1 : self.size(-1);
-  const auto scores = self.reshape({samples, classes}), mask = is_target.reshape({samples, classes}), labels = target.reshape({samples, classes});
+  const auto scores = self.reshape({samples, classes}), mask = is_target.reshape({samples, classes}),
+             labels = target.reshape({samples, classes});
   const auto valid = labels.ge(0).to(at::kLong).cumprod(1).to(at::kBool), place = labels.clamp_min(0);
   const auto margin = scores.unsqueeze(1).sub(scores.gather(1, place).unsqueeze(2)).add_(1);  // [samples, targets, classes]
   const auto wrong = margin.gt(0).logical_and(valid.unsqueeze(2)).logical_and(mask.eq(0).unsqueeze(1)).to(self.scalar_type());
@@ -123,8 +129,9 @@ at::Tensor& multilabel_margin_loss_backward_out(const at::Tensor& grad_output, c
 }
 
 // The table of forward probabilities has room for a multiple of eight states, as the operator wants it.
-std::tuple<at::Tensor, at::Tensor> _ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef input_lengths,
-                                             at::IntArrayRef target_lengths, int64_t blank, bool zero_infinity) {
+std::tuple<at::Tensor, at::Tensor> _ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets,
+                                             at::IntArrayRef input_lengths, at::IntArrayRef target_lengths, int64_t blank,
+                                             bool zero_infinity) {
   TORCH_CHECK(log_probs.dim() == 3, "ctc_loss: log_probs must have three dimensions, got ", log_probs.sizes());
   TORCH_CHECK_NOT_IMPLEMENTED(log_probs.scalar_type() == at::kFloat || log_probs.scalar_type() == at::kDouble,
                               "\"ctc_loss\" not implemented for '", log_probs.scalar_type(), "'");
@@ -141,30 +148,34 @@ std::tuple<at::Tensor, at::Tensor> _ctc_loss(const at::Tensor& log_probs, const 
     longest = std::max(longest, target_lengths[b]);
     total += target_lengths[b];
   }
-  TORCH_CHECK(targets.dim() == 1 ? targets.size(0) == total : targets.dim() == 2 && targets.size(0) == batch && targets.size(1) >= longest,
-              "Expected tensor targets to hold ", total, " labels in all, or ", longest, " for each of ", batch, " samples, but got ", targets.sizes());
+  TORCH_CHECK(targets.dim() == 1 ? targets.size(0) == total
+                                 : targets.dim() == 2 && targets.size(0) == batch && targets.size(1) >= longest,
+              "Expected tensor targets to hold ", total, " labels in all, or ", longest, " for each of ", batch,
+              " samples, but got ", targets.sizes());
   auto loss = empty_like_with(log_probs, {batch});
   auto log_alpha = empty_like_with(log_probs, {batch, log_probs.size(0), (2 * longest + 1 + 7) / 8 * 8});
   op::run(aclnnCtcLoss, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity, loss, log_alpha);
   return {loss, log_alpha};
 }
-std::tuple<at::Tensor, at::Tensor> _ctc_loss_tensor(const at::Tensor& log_probs, const at::Tensor& targets, const at::Tensor& input_lengths,
-                                                    const at::Tensor& target_lengths, int64_t blank, bool zero_infinity) {
+std::tuple<at::Tensor, at::Tensor> _ctc_loss_tensor(const at::Tensor& log_probs, const at::Tensor& targets,
+                                                    const at::Tensor& input_lengths, const at::Tensor& target_lengths,
+                                                    int64_t blank, bool zero_infinity) {
   return native::_ctc_loss(log_probs, targets, host_list(input_lengths), host_list(target_lengths), blank, zero_infinity);
 }
 
-at::Tensor _ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef input_lengths,
-                              at::IntArrayRef target_lengths, const at::Tensor& loss, const at::Tensor& log_alpha, int64_t blank,
-                              bool zero_infinity) {
+at::Tensor _ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
+                              at::IntArrayRef input_lengths, at::IntArrayRef target_lengths, const at::Tensor& loss,
+                              const at::Tensor& log_alpha, int64_t blank, bool zero_infinity) {
   auto out = make(shaped(log_probs, log_probs.sizes()));
-  op::run(aclnnCtcLossBackward, grad, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, blank, zero_infinity, out);
+  op::run(aclnnCtcLossBackward, grad, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, blank, zero_infinity,
+          out);
   return out;
 }
 at::Tensor _ctc_loss_backward_tensor(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
                                      const at::Tensor& input_lengths, const at::Tensor& target_lengths, const at::Tensor& loss,
                                      const at::Tensor& log_alpha, int64_t blank, bool zero_infinity) {
-  return native::_ctc_loss_backward(grad, log_probs, targets, host_list(input_lengths), host_list(target_lengths), loss, log_alpha, blank,
-                                    zero_infinity);
+  return native::_ctc_loss_backward(grad, log_probs, targets, host_list(input_lengths), host_list(target_lengths), loss,
+                                    log_alpha, blank, zero_infinity);
 }
 
 // The pairs i < j as a symmetric matrix: then the gradient is that of all distances.

@@ -55,17 +55,21 @@ struct Sequences {
   }
 };
 
-std::tuple<at::Tensor, at::Tensor> nested_attention(
-    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t embed_dim, int64_t num_head, const at::Tensor& qkv_weight,
-    const at::Tensor& qkv_bias, const at::Tensor& proj_weight, const at::Tensor& proj_bias, const std::optional<at::Tensor>& mask, bool need_weights,
-    bool average_attn_weights, std::optional<int64_t>) {
+std::tuple<at::Tensor, at::Tensor> nested_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                                    int64_t embed_dim, int64_t num_head, const at::Tensor& qkv_weight,
+                                                    const at::Tensor& qkv_bias, const at::Tensor& proj_weight,
+                                                    const at::Tensor& proj_bias, const std::optional<at::Tensor>& mask,
+                                                    bool need_weights, bool average_attn_weights, std::optional<int64_t>) {
   TORCH_CHECK(!mask || !mask->defined(), "NestedTensor with mask is not supported yet");
-  TORCH_CHECK(query.dim() == 3 && key.dim() == 3 && value.dim() == 3, "_native_multi_head_attention: query, key and value have to be of 3 dimensions, but got ",
-              query.dim(), ", ", key.dim(), " and ", value.dim());
+  TORCH_CHECK(query.dim() == 3 && key.dim() == 3 && value.dim() == 3,
+              "_native_multi_head_attention: query, key and value have to be of 3 dimensions, but got ", query.dim(), ", ",
+              key.dim(), " and ", value.dim());
   TORCH_CHECK(qkv_weight.dim() == 2 && qkv_weight.size(0) == 3 * embed_dim && num_head > 0 && embed_dim % num_head == 0,
-              "_native_multi_head_attention: qkv_weight ", qkv_weight.sizes(), " does not fit ", num_head, " heads and an embed_dim of ", embed_dim);
+              "_native_multi_head_attention: qkv_weight ", qkv_weight.sizes(), " does not fit ", num_head,
+              " heads and an embed_dim of ", embed_dim);
   auto part = [&](const at::Tensor& x, int64_t which) {
-    return Sequences(x, qkv_weight.narrow(0, which * embed_dim, embed_dim), qkv_bias.narrow(0, which * embed_dim, embed_dim), num_head);
+    return Sequences(x, qkv_weight.narrow(0, which * embed_dim, embed_dim), qkv_bias.narrow(0, which * embed_dim, embed_dim),
+                     num_head);
   };
   const auto q = part(query, 0), k = part(key, 1), v = part(value, 2);
   const auto visible = k.visible();
@@ -81,7 +85,8 @@ std::tuple<at::Tensor, at::Tensor> nested_attention(
       weights = weights.masked_fill(average_attn_weights ? padding.select(1, 0) : padding, 0);
     }
   } else {
-    attended = at::scaled_dot_product_attention(q.dense, k.dense, v.dense, visible.defined() ? std::optional(visible) : std::nullopt);
+    attended =
+        at::scaled_dot_product_attention(q.dense, k.dense, v.dense, visible.defined() ? std::optional(visible) : std::nullopt);
   }
   attended = attended.transpose(1, 2).reshape({attended.size(0), attended.size(2), embed_dim});
   if (!query.is_nested()) return {at::linear(attended, proj_weight, proj_bias), weights};
@@ -92,7 +97,8 @@ std::tuple<at::Tensor, at::Tensor> nested_attention(
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> nested_layer_norm(const at::Tensor& input, at::IntArrayRef normalized_shape,
-                                                                const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, double eps) {
+                                                                 const std::optional<at::Tensor>& weight,
+                                                                 const std::optional<at::Tensor>& bias, double eps) {
   const auto* impl = at::native::get_nested_tensor_impl(input);
   for (size_t i = 0; i < normalized_shape.size(); ++i) {
     const auto size = impl->opt_size(static_cast<int64_t>(i) - static_cast<int64_t>(normalized_shape.size()) + input.dim());
@@ -113,9 +119,10 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
 }  // namespace
 
 // Level by level from the batch inwards: where in the next level's sequence of parts each place of the dense tensor is.
-at::Tensor _jagged_to_padded_dense_forward(const at::Tensor& values, at::TensorList offsets, at::IntArrayRef max_lengths, double padding_value) {
-  TORCH_CHECK(!offsets.empty() && offsets.size() == max_lengths.size(), "_jagged_to_padded_dense_forward: got ", offsets.size(), " offsets and ",
-              max_lengths.size(), " max_lengths");
+at::Tensor _jagged_to_padded_dense_forward(const at::Tensor& values, at::TensorList offsets, at::IntArrayRef max_lengths,
+                                           double padding_value) {
+  TORCH_CHECK(!offsets.empty() && offsets.size() == max_lengths.size(), "_jagged_to_padded_dense_forward: got ", offsets.size(),
+              " offsets and ", max_lengths.size(), " max_lengths");
   auto places = at::arange(offsets[0].size(0) - 1, offsets[0].options().dtype(at::kLong));
   at::Tensor inside;
   for (size_t level = 0; level < offsets.size(); ++level) {
@@ -136,8 +143,9 @@ at::Tensor _jagged_to_padded_dense_forward(const at::Tensor& values, at::TensorL
 }
 
 at::Tensor _padded_dense_to_jagged_forward(const at::Tensor& dense, at::TensorList offsets, std::optional<int64_t> total_L) {
-  TORCH_CHECK(!offsets.empty() && dense.dim() > static_cast<int64_t>(offsets.size()), "_padded_dense_to_jagged_forward: a dense tensor of ", dense.dim(),
-              " dimensions has no ", offsets.size(), " ragged ones");
+  TORCH_CHECK(!offsets.empty() && dense.dim() > static_cast<int64_t>(offsets.size()),
+              "_padded_dense_to_jagged_forward: a dense tensor of ", dense.dim(), " dimensions has no ", offsets.size(),
+              " ragged ones");
   const int64_t total = total_L ? *total_L : offsets.back().select(0, -1).item<int64_t>();
   // From the innermost level outwards: which part an element is in, and where.
   auto element = at::arange(total, offsets[0].options().dtype(at::kLong));

@@ -73,11 +73,12 @@ void _fused_sgd_(at::TensorList self, at::TensorList grads, at::TensorList momen
 
 // As torch's: the squares of all gradients so far divide the step, whose rate falls with the steps made. The steps are
 // counted on the device, and the host learns neither them nor whether the step is left out.
-void _fused_adagrad_(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps, double lr, double lr_decay,
-                     double weight_decay, double eps, bool maximize, const std::optional<at::Tensor>& grad_scale,
+void _fused_adagrad_(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps, double lr,
+                     double lr_decay, double weight_decay, double eps, bool maximize, const std::optional<at::Tensor>& grad_scale,
                      const std::optional<at::Tensor>& found_inf) {
-  TORCH_CHECK(grads.size() == self.size() && state_sums.size() == self.size() && state_steps.size() == self.size(), "_fused_adagrad_ got ",
-              self.size(), " parameters, ", grads.size(), " gradients, ", state_sums.size(), " sums and ", state_steps.size(), " steps");
+  TORCH_CHECK(grads.size() == self.size() && state_sums.size() == self.size() && state_steps.size() == self.size(),
+              "_fused_adagrad_ got ", self.size(), " parameters, ", grads.size(), " gradients, ", state_sums.size(), " sums and ",
+              state_steps.size(), " steps");
   if (self.empty()) return;
   const bool may_skip = found_inf && found_inf->defined();
   std::vector<at::Tensor> params_before, sums_before;
@@ -114,8 +115,8 @@ void _fused_adagrad_(at::TensorList self, at::TensorList grads, at::TensorList s
 void _fused_adagrad_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
                               const at::Tensor& lr, double lr_decay, double weight_decay, double eps, bool maximize,
                               const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
-  native::_fused_adagrad_(self, grads, state_sums, state_steps, lr.item<double>(), lr_decay, weight_decay, eps, maximize, grad_scale,
-                          found_inf);
+  native::_fused_adagrad_(self, grads, state_sums, state_steps, lr.item<double>(), lr_decay, weight_decay, eps, maximize,
+                          grad_scale, found_inf);
 }
 
 void _fused_sgd_tensor_lr(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay,

@@ -43,8 +43,9 @@ void chebyshev(const Tensor& x, const Tensor& n, const Tensor& out, const First&
 Tensor shifted(const Tensor& x) { return x.mul(2).sub_(1); }
 template <class First>
 void shifted_chebyshev(const Tensor& x, const Tensor& n, const Tensor& out, const First& first) {
-  recur(x, n, out, [&](const Tensor& x) { return first(shifted(x)); },
-        [](const Tensor& x, double, const Tensor& p, const Tensor& q) { return shifted(x).mul_(2).mul_(p).sub_(q); });
+  recur(
+      x, n, out, [&](const Tensor& x) { return first(shifted(x)); },
+      [](const Tensor& x, double, const Tensor& p, const Tensor& q) { return shifted(x).mul_(2).mul_(p).sub_(q); });
 }
 
 constexpr auto t_first = [](const Tensor& x) { return x.clone(); };
@@ -64,15 +65,18 @@ void shifted_chebyshev_v_kernel(const Tensor& x, const Tensor& n, const Tensor& 
 void shifted_chebyshev_w_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { shifted_chebyshev(x, n, out, w_first); }
 
 void hermite_h_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
-  recur(x, n, out, u_first, [](const Tensor& x, double k, const Tensor& p, const Tensor& q) { return x.mul(2).mul_(p).sub_(q, 2 * (k - 1)); });
+  recur(x, n, out, u_first,
+        [](const Tensor& x, double k, const Tensor& p, const Tensor& q) { return x.mul(2).mul_(p).sub_(q, 2 * (k - 1)); });
 }
 void hermite_he_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
   recur(x, n, out, t_first, [](const Tensor& x, double k, const Tensor& p, const Tensor& q) { return x.mul(p).sub_(q, k - 1); });
 }
 void laguerre_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
-  recur(x, n, out, [](const Tensor& x) { return x.neg().add_(1); }, [](const Tensor& x, double k, const Tensor& p, const Tensor& q) {
-    return x.neg().add_(2 * k - 1).mul_(p).sub_(q, k - 1).div_(k);
-  });
+  recur(
+      x, n, out, [](const Tensor& x) { return x.neg().add_(1); },
+      [](const Tensor& x, double k, const Tensor& p, const Tensor& q) {
+        return x.neg().add_(2 * k - 1).mul_(p).sub_(q, k - 1).div_(k);
+      });
 }
 void legendre_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
   recur(x, n, out, t_first, [](const Tensor& x, double k, const Tensor& p, const Tensor& q) {

@@ -31,7 +31,8 @@ struct NormalKernel {
   void operator()(const at::TensorBase& self, double mean, double std, const Generator& generator) {
     const auto [seed, offset] = core::philox_state(generator, self.numel());
     // One dimension where the memory allows it: torch allows more of them than a descriptor holds.
-    op::run(aclnnInplaceNormal, self.dim() > 8 && self.is_contiguous() ? at::Tensor(self).view(-1) : at::Tensor(self), mean, std, seed, offset);
+    op::run(aclnnInplaceNormal, self.dim() > 8 && self.is_contiguous() ? at::Tensor(self).view(-1) : at::Tensor(self), mean, std,
+            seed, offset);
   }
 };
 
@@ -173,8 +174,10 @@ at::Tensor& bernoulli_out(const at::Tensor& self, std::optional<at::Generator> g
 }
 
 at::Tensor& exponential_(at::Tensor& self, double lambd, std::optional<at::Generator> generator) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "Exponential distribution is a continuous probability distribution. "
-              "dtype must be a floating point but you specified ", self.dtype());
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
+              "Exponential distribution is a continuous probability distribution. "
+              "dtype must be a floating point but you specified ",
+              self.dtype());
   TORCH_CHECK(lambd > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambd);
   // 1 - u is in (0, 1], so its logarithm is finite; tiny keeps the promise that no zero is drawn.
   const double tiny = std::numeric_limits<float>::min();
@@ -188,8 +191,10 @@ at::Tensor& log_normal_(at::Tensor& self, double mean, double std, std::optional
 }
 
 at::Tensor& cauchy_(at::Tensor& self, double median, double sigma, std::optional<at::Generator> generator) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "Cauchy distribution is a continuous probability distribution. "
-              "dtype must be a floating point but you specified ", self.dtype());
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
+              "Cauchy distribution is a continuous probability distribution. "
+              "dtype must be a floating point but you specified ",
+              self.dtype());
   TORCH_CHECK(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
   return self.copy_(uniform_like(self, generator).sub_(0.5).mul_(M_PI).tan_().mul_(sigma).add_(median));
 }
@@ -215,13 +220,14 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
   return result;
 }
 
-at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement,
-                            std::optional<at::Generator> generator, at::Tensor& result) {
+at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement, std::optional<at::Generator> generator,
+                            at::Tensor& result) {
   // Without replacement PyTorch's own way (exponential races) is made of ordinary operators.
   if (!replacement || num_samples == 1) return at::native::multinomial_out(self, num_samples, replacement, generator, result);
   TORCH_CHECK(result.scalar_type() == at::kLong, "multinomial expects Long tensor out, got: ", result.scalar_type());
   TORCH_CHECK(num_samples > 0, "cannot sample n_sample <= 0 samples");
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
+              "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
   TORCH_CHECK(self.dim() == 1 || self.dim() == 2, "prob_dist must be 1 or 2 dim");
   const auto sizes = self.dim() == 1 ? at::DimVector{num_samples} : at::DimVector{self.size(0), num_samples};
   result.resize_(sizes);
@@ -251,9 +257,10 @@ at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tens
   return at::isIntegralType(kept.scalar_type(), true) ? kept.mul(scale) : kept.mul_(scale);
 }
 
-at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
-                                 Generator generator, at::Tensor& out) {
-  TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(), "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
+at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                                 bool training, Generator generator, at::Tensor& out) {
+  TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(),
+              "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
               " noise.shape = ", noise.sizes());
   TORCH_CHECK(lower.toDouble() <= upper.toDouble(), "Lower bound should be less than or equal to the upper bound");
   at::native::resize_output(out, self.sizes());
@@ -261,13 +268,13 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
   op::run(aclnnRReluWithNoise, self, noise, lower, upper, training, seed, offset, out);
   return out;
 }
-at::Tensor rrelu_with_noise(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
-                            Generator generator) {
+at::Tensor rrelu_with_noise(const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                            bool training, Generator generator) {
   auto out = empty_like_with(self, self.sizes());
   return native::rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), out);
 }
-at::Tensor& rrelu_with_noise_(at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
-                              Generator generator) {
+at::Tensor& rrelu_with_noise_(at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+                              bool training, Generator generator) {
   return native::rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), self);
 }
 

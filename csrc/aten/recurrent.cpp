@@ -25,8 +25,9 @@ std::tuple<at::Tensor, at::Tensor> _thnn_fused_gru_cell(const at::Tensor& input_
   return {fresh.addcmul(update, hx.sub(fresh)), at::cat({reset, update, fresh, hx, hidden[2]}, 1)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _thnn_fused_gru_cell_backward(
-    const at::Tensor& grad_hy, const at::Tensor& workspace, bool has_bias) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _thnn_fused_gru_cell_backward(const at::Tensor& grad_hy,
+                                                                                                     const at::Tensor& workspace,
+                                                                                                     bool has_bias) {
   const auto saved = workspace.chunk(5, 1);
   const auto &reset = saved[0], &update = saved[1], &fresh = saved[2], &hx = saved[3], &hidden_fresh = saved[4];
   const auto one_minus = [](const at::Tensor& value) { return value.mul(-1).add_(1); };

@@ -17,7 +17,9 @@ namespace torch_npu::native {
 class Registration {
  public:
   // Calls `fill`, which registers the kernels of a namespace ("aten") for one key. They leave with this object.
-  Registration(const char* name_space, c10::DispatchKey key, void (*fill)(Registration&)) : name_space_(name_space), key_(key) { fill(*this); }
+  Registration(const char* name_space, c10::DispatchKey key, void (*fill)(Registration&)) : name_space_(name_space), key_(key) {
+    fill(*this);
+  }
 
   // A function known at compile time, TORCH_FN(f): calls of the operator reach it directly.
   template <class Function, Function* function>

@@ -22,8 +22,10 @@ std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, boo
   at::native::zero_numel_check_dims(self, dim, "mode()");
   if (self.dim() == 0) return {self.clone(), at::zeros_like(self, self.options().dtype(at::kLong))};
   auto sizes = at::DimVector(self.sizes());
-  if (keepdim) sizes[dim] = 1;
-  else sizes.erase(sizes.begin() + dim);
+  if (keepdim)
+    sizes[dim] = 1;
+  else
+    sizes.erase(sizes.begin() + dim);
   if (self.numel() == 0) return {make(shaped(self, sizes)), make(shaped(self, sizes, at::kLong))};
   const auto [values, places] = self.sort(/*stable=*/true, dim, /*descending=*/false);
   const auto n = self.size(dim);
@@ -38,9 +40,12 @@ std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, boo
   return keepdim ? std::tuple(value, index) : std::tuple(value.squeeze(dim), index.squeeze(dim));
 }
 
-std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices) {
-  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type '", self.scalar_type(), "' but got '", values.scalar_type(), "' for values output");
-  TORCH_CHECK(indices.scalar_type() == at::kLong, "expected scalar type 'Long' but got '", indices.scalar_type(), "' for indices output");
+std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values,
+                                              at::Tensor& indices) {
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type '", self.scalar_type(), "' but got '",
+              values.scalar_type(), "' for values output");
+  TORCH_CHECK(indices.scalar_type() == at::kLong, "expected scalar type 'Long' but got '", indices.scalar_type(),
+              "' for indices output");
   check_apart(values, {self});
   check_apart(indices, {self});
   const auto [value, index] = native::mode(self, dim, keepdim);
@@ -72,8 +77,8 @@ at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& o
   return give(out, native::_logcumsumexp(self, dim));
 }
 
-void index_reduce_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source, std::string_view reduce,
-                         bool include_self, const at::Tensor& out) {
+void index_reduce_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                         std::string_view reduce, bool include_self, const at::Tensor& out) {
   auto& target = result(out);
   if (!target.is_same(self)) target.copy_(self);
   if (index.numel() == 0) return;
@@ -96,7 +101,8 @@ at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_val
   return places;
 }
 at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fill_value, at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero_static: Expected out tensor to have scalar type Long but got scalar type ", out.scalar_type());
+  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero_static: Expected out tensor to have scalar type Long but got scalar type ",
+              out.scalar_type());
   return give(out, native::nonzero_static(self, size, fill_value));
 }
 
@@ -110,7 +116,9 @@ at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, 
 }
 
 // The host waits to see it: an operator that stops the device has no counterpart in CANN.
-void _assert_async(const at::Tensor& self) { TORCH_CHECK(self.is_nonzero(), "Expected Tensor with single nonzero value, but got zero"); }
+void _assert_async(const at::Tensor& self) {
+  TORCH_CHECK(self.is_nonzero(), "Expected Tensor with single nonzero value, but got zero");
+}
 void _assert_async_msg(const at::Tensor& self, std::string_view message) {
   TORCH_CHECK(self.is_nonzero(), message.empty() ? std::string_view("Assertion is failed") : message);
 }

@@ -50,7 +50,8 @@ at::Tensor nonzero(const at::Tensor& self) {
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got scalar type ", out.scalar_type());
+  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got scalar type ",
+              out.scalar_type());
   const auto found = native::nonzero(self);
   out.resize_(found.sizes());
   return out.copy_(found);
@@ -75,7 +76,8 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   return out.copy_(found);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> _unique2(const at::Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> _unique2(const at::Tensor& self, bool sorted, bool return_inverse,
+                                                        bool return_counts) {
   auto values = empty_like_with(self, {self.numel()});
   auto inverse = empty_like_with(self, return_inverse || return_counts ? self.sizes() : at::IntArrayRef{0}, at::kLong);
   auto counts = empty_like_with(self, {return_counts ? self.numel() : 0}, at::kLong);
@@ -105,7 +107,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_consecutive(const at::Tens
   const int64_t length = dim ? self.size(*dim) : self.numel();
   auto values = dim ? empty_like_with(self, self.sizes()) : empty_like_with(self, {self.numel()});
   auto inverse = !return_inverse ? empty_like_with(self, {0}, at::kLong)
-                 : dim ? empty_like_with(self, {length}, at::kLong) : empty_like_with(self, self.sizes(), at::kLong);
+                 : dim           ? empty_like_with(self, {length}, at::kLong)
+                                 : empty_like_with(self, self.sizes(), at::kLong);
   auto counts = empty_like_with(self, {return_counts ? length : 0}, at::kLong);
   if (self.numel() == 0) return {values, inverse, counts};
   const auto wrapped = dim ? c10::maybe_wrap_dim(*dim, self.dim()) : kFlat;

@@ -58,7 +58,9 @@ OutSpec broadcast(std::initializer_list<const at::Tensor*> operands, at::ScalarT
 }
 
 bool same_layout(const at::Tensor& self, const at::Tensor& other) {
-  return self.sizes() == other.sizes() && (self.is_contiguous() ? other.is_contiguous() : self.is_non_overlapping_and_dense() && self.strides() == other.strides());
+  return self.sizes() == other.sizes() &&
+         (self.is_contiguous() ? other.is_contiguous()
+                               : self.is_non_overlapping_and_dense() && self.strides() == other.strides());
 }
 
 }  // namespace
@@ -77,8 +79,8 @@ std::vector<at::Tensor> make(const std::vector<OutSpec>& specs) {
 namespace {
 
 void check_writable(const at::Tensor& out, const OutSpec& spec) {
-  TORCH_CHECK(spec.options.device() == out.device(), "Expected out tensor to have device ", spec.options.device(),
-              ", but got ", out.device(), " instead");
+  TORCH_CHECK(spec.options.device() == out.device(), "Expected out tensor to have device ", spec.options.device(), ", but got ",
+              out.device(), " instead");
   at::assert_no_internal_overlap(out);
 }
 
@@ -101,7 +103,7 @@ void check_output(const at::Tensor& out, const OutSpec& spec, const at::Tensor& 
   const at::IntArrayRef sizes(spec.sizes);
   if (out.sizes() == sizes) {
     if (!out.is_same(input)) at::assert_no_partial_overlap(out, input);
-  } else if (out.is_same(input)) {   // any other tensor gets memory of its own
+  } else if (out.is_same(input)) {  // any other tensor gets memory of its own
     if (c10::multiply_integers(sizes) <= out.numel()) at::assert_no_overlap(out, input);
     TORCH_CHECK(false, "output with shape ", out.sizes(), " doesn't match the broadcast shape ", sizes);
   }
@@ -110,7 +112,8 @@ void check_output(const at::Tensor& out, const OutSpec& spec, const at::Tensor& 
 bool CastOutput::beside(const OutSpec& spec) {
   if (spec.options.dtype() == out_.dtype()) return false;
   const auto own = c10::typeMetaToScalarType(spec.options.dtype());
-  TORCH_CHECK(at::canCast(own, out_.scalar_type()), "result type ", own, " can't be cast to the desired output type ", out_.scalar_type());
+  TORCH_CHECK(at::canCast(own, out_.scalar_type()), "result type ", own, " can't be cast to the desired output type ",
+              out_.scalar_type());
   check_writable(out_, spec);
   value_ = make(spec);
   return true;
@@ -122,8 +125,9 @@ OutSpec like(const at::Tensor& tensor) {
   OutSpec spec{to_dims(tensor.sizes()), {}, options_of(tensor)};
   if (tensor.is_contiguous()) return spec;
   // Gaps go, the order of the dimensions stays.
-  spec.strides = to_dims(tensor.is_non_overlapping_and_dense() ? tensor.strides()
-                                                               : at::IntArrayRef(at::infer_dense_strides(tensor.sizes(), tensor.strides())));
+  spec.strides =
+      to_dims(tensor.is_non_overlapping_and_dense() ? tensor.strides()
+                                                    : at::IntArrayRef(at::infer_dense_strides(tensor.sizes(), tensor.strides())));
   return spec;
 }
 
@@ -173,8 +177,10 @@ OutSpec reduced(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepd
   if (!dims || dims->empty()) mask.set();
   at::DimVector sizes;
   for (int64_t i = 0; i < self.dim(); ++i) {
-    if (!mask[i]) sizes.push_back(self.size(i));
-    else if (keepdim) sizes.push_back(1);
+    if (!mask[i])
+      sizes.push_back(self.size(i));
+    else if (keepdim)
+      sizes.push_back(1);
   }
   return shaped(self, sizes, dtype);
 }
@@ -224,13 +230,15 @@ at::DimVector resized_dim(const at::Tensor& self, int64_t dim, int64_t size) {
 at::DimVector padded(const at::Tensor& self, at::IntArrayRef padding) {
   auto sizes = to_dims(self.sizes());
   TORCH_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= sizes.size(), "Length of pad must be even and at most twice ",
-              "the number of dimensions of the input, pad has length ", padding.size(), ", the input ", sizes.size(), " dimensions");
+              "the number of dimensions of the input, pad has length ", padding.size(), ", the input ", sizes.size(),
+              " dimensions");
   for (size_t i = 0; i < padding.size() / 2; ++i) {
     auto& size = sizes[sizes.size() - 1 - i];
     const auto before = size;
     size += padding[2 * i] + padding[2 * i + 1];
     TORCH_CHECK(size >= 0, "The input size ", before, ", plus negative padding ", padding[2 * i], " and ", padding[2 * i + 1],
-                " resulted in a negative output size, which is invalid. Check dimension ", sizes.size() - 1 - i, " of your input.");
+                " resulted in a negative output size, which is invalid. Check dimension ", sizes.size() - 1 - i,
+                " of your input.");
   }
   return sizes;
 }
@@ -258,18 +266,21 @@ at::DimVector pooled(const at::Tensor& self, at::IntArrayRef kernel, at::IntArra
               rank + 1, " or ", rank + 2, " dimensions, got ", self.sizes());
   for (int64_t i = 0; i < rank; ++i) {
     TORCH_CHECK(padding[i] >= 0, "pad must be non-negative, but got pad: ", padding[i]);
-    TORCH_CHECK(padding[i] <= ((kernel[i] - 1) * dilation[i] + 1) / 2, "pad should be at most half of effective kernel size, but got pad=",
-                padding[i], ", kernel_size=", kernel[i], " and dilation=", dilation[i]);
+    TORCH_CHECK(padding[i] <= ((kernel[i] - 1) * dilation[i] + 1) / 2,
+                "pad should be at most half of effective kernel size, but got pad=", padding[i], ", kernel_size=", kernel[i],
+                " and dilation=", dilation[i]);
   }
   for (int64_t d = self.dim() == rank + 2 ? 1 : 0; d < self.dim(); ++d) {
-    TORCH_CHECK(self.size(d) > 0, "max_pool", rank, "d: Expected input's non-batch dimensions to have positive length, but input has a shape of ", self.sizes(),
+    TORCH_CHECK(self.size(d) > 0, "max_pool", rank,
+                "d: Expected input's non-batch dimensions to have positive length, but input has a shape of ", self.sizes(),
                 " and non-batch dimension ", d, " has length zero!");
   }
   auto sizes = to_dims(self.sizes());
   for (int64_t i = 0; i < rank; ++i) {
     auto& size = sizes[self.dim() - rank + i];
     size = at::native::pooling_output_shape<int64_t>(size, kernel[i], padding[i], stride[i], dilation[i], ceil_mode);
-    TORCH_CHECK(size > 0, "max_pool", rank, "d: Given input size ", self.sizes(), ", the output size would be ", size, ": too small");
+    TORCH_CHECK(size > 0, "max_pool", rank, "d: Given input size ", self.sizes(), ", the output size would be ", size,
+                ": too small");
   }
   return sizes;
 }
@@ -302,7 +313,8 @@ at::DimVector col2im_sizes(const at::Tensor& self, at::IntArrayRef output, at::I
   TORCH_CHECK(self.dim() == 2 || self.dim() == 3, "Expected 2D or 3D tensor for input, got ", self.sizes());
   TORCH_CHECK(output.size() == 2 && kernel.size() == 2, "output_size and kernel_size need 2 numbers each");
   TORCH_CHECK(self.size(-2) % (kernel[0] * kernel[1]) == 0, "Expected size of input's dimension ", self.dim() - 2,
-              " to be divisible by the product of kernel_size, but got input of size ", self.sizes(), " and kernel_size=", kernel);
+              " to be divisible by the product of kernel_size, but got input of size ", self.sizes(),
+              " and kernel_size=", kernel);
   auto sizes = to_dims(self.sizes().slice(0, self.dim() - 2));
   sizes.push_back(self.size(-2) / (kernel[0] * kernel[1]));
   sizes.append(output.begin(), output.end());
@@ -458,7 +470,7 @@ bool uniform_lists(std::initializer_list<at::TensorList> lists, at::ArrayRef<at:
 
 bool uniform_lists(std::initializer_list<at::TensorList> lists, const at::Tensor& number) {
   return uniform_lists(lists) && number.dim() == 0 && number.scalar_type() == (*lists.begin())[0].scalar_type() &&
-      number.device() == (*lists.begin())[0].device();
+         number.device() == (*lists.begin())[0].device();
 }
 
 }  // namespace torch_npu::native

@@ -17,16 +17,16 @@ void check_devices(const at::Tensor& self, const at::Tensor& weight, const Optio
   check_same_device("convolution", {"input", "weight", "bias"}, self, weight, bias);
 }
 
-at::Tensor convolve(const at::Tensor& self, const at::Tensor& weight, const Optional& bias, at::IntArrayRef stride, at::IntArrayRef padding,
-                    at::IntArrayRef dilation, int64_t groups = 1) {
+at::Tensor convolve(const at::Tensor& self, const at::Tensor& weight, const Optional& bias, at::IntArrayRef stride,
+                    at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups = 1) {
   check_devices(self, weight, bias);
   return at::convolution(self, weight, bias, stride, padding, dilation, false, at::IntArrayRef(kNone, weight.dim() - 2), groups);
 }
 
 }  // namespace
 
-at::Tensor _conv_depthwise2d(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias, at::IntArrayRef stride,
-                             at::IntArrayRef padding, at::IntArrayRef dilation) {
+at::Tensor _conv_depthwise2d(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias,
+                             at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation) {
   return convolve(self, weight, bias, stride, padding, dilation, self.size(1));
 }
 at::Tensor& _conv_depthwise2d_out(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel, const Optional& bias,
@@ -34,55 +34,59 @@ at::Tensor& _conv_depthwise2d_out(const at::Tensor& self, const at::Tensor& weig
   return give(out, native::_conv_depthwise2d(self, weight, kernel, bias, stride, padding, dilation));
 }
 
-at::Tensor _slow_conv2d_forward(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias, at::IntArrayRef stride,
-                                at::IntArrayRef padding) {
+at::Tensor _slow_conv2d_forward(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias,
+                                at::IntArrayRef stride, at::IntArrayRef padding) {
   return convolve(self, weight, bias, stride, padding, at::IntArrayRef(kOnes, 2));
 }
-at::Tensor& _slow_conv2d_forward_out(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel, const Optional& bias,
-                                     at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& output) {
+at::Tensor& _slow_conv2d_forward_out(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel,
+                                     const Optional& bias, at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& output) {
   return give(output, native::_slow_conv2d_forward(self, weight, kernel, bias, stride, padding));
 }
 std::tuple<at::Tensor, at::Tensor, at::Tensor> _slow_conv2d_backward(const at::Tensor& grad_output, const at::Tensor& self,
-                                                                     const at::Tensor& weight, at::IntArrayRef, at::IntArrayRef stride,
-                                                                     at::IntArrayRef padding, std::array<bool, 3> output_mask) {
+                                                                     const at::Tensor& weight, at::IntArrayRef,
+                                                                     at::IntArrayRef stride, at::IntArrayRef padding,
+                                                                     std::array<bool, 3> output_mask) {
   const auto channels = weight.size(0);
   check_same_device("convolution_backward", {"input", "weight", "grad_output"}, self, weight, grad_output);
-  return at::convolution_backward(grad_output, self, weight, at::OptionalIntArrayRef(channels), stride, padding, at::IntArrayRef(kOnes, 2), false,
-                                  at::IntArrayRef(kNone, 2), 1, output_mask);
+  return at::convolution_backward(grad_output, self, weight, at::OptionalIntArrayRef(channels), stride, padding,
+                                  at::IntArrayRef(kOnes, 2), false, at::IntArrayRef(kNone, 2), 1, output_mask);
 }
 std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> _slow_conv2d_backward_out(const at::Tensor& grad_output, const at::Tensor& self,
                                                                             const at::Tensor& weight, at::IntArrayRef kernel,
-                                                                            at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& grad_input,
-                                                                            at::Tensor& grad_weight, at::Tensor& grad_bias) {
-  const auto [by_input, by_weight, by_bias] = native::_slow_conv2d_backward(grad_output, self, weight, kernel, stride, padding, {true, true, true});
+                                                                            at::IntArrayRef stride, at::IntArrayRef padding,
+                                                                            at::Tensor& grad_input, at::Tensor& grad_weight,
+                                                                            at::Tensor& grad_bias) {
+  const auto [by_input, by_weight, by_bias] =
+      native::_slow_conv2d_backward(grad_output, self, weight, kernel, stride, padding, {true, true, true});
   give(grad_input, by_input);
   give(grad_weight, by_weight);
   give(grad_bias, by_bias);
   return {grad_input, grad_weight, grad_bias};
 }
 
-at::Tensor slow_conv3d_forward(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias, at::IntArrayRef stride,
-                               at::IntArrayRef padding) {
+at::Tensor slow_conv3d_forward(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias,
+                               at::IntArrayRef stride, at::IntArrayRef padding) {
   return convolve(self, weight, bias, stride, padding, at::IntArrayRef(kOnes, 3));
 }
-at::Tensor& slow_conv3d_forward_out(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel, const Optional& bias,
-                                    at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& output) {
+at::Tensor& slow_conv3d_forward_out(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel,
+                                    const Optional& bias, at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& output) {
   return give(output, native::slow_conv3d_forward(self, weight, kernel, bias, stride, padding));
 }
 
 // Two and three dimensions.
-at::Tensor slow_conv_dilated(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias, at::IntArrayRef stride,
-                             at::IntArrayRef padding, at::IntArrayRef dilation) {
+at::Tensor slow_conv_dilated(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias,
+                             at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation) {
   return convolve(self, weight, bias, stride, padding, dilation);
 }
-at::Tensor slow_conv_transpose(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias, at::IntArrayRef stride,
-                               at::IntArrayRef padding, at::IntArrayRef output_padding, at::IntArrayRef dilation) {
+at::Tensor slow_conv_transpose(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef, const Optional& bias,
+                               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef output_padding,
+                               at::IntArrayRef dilation) {
   check_devices(self, weight, bias);
   return at::convolution(self, weight, bias, stride, padding, dilation, true, output_padding, 1);
 }
-at::Tensor& slow_conv_transpose_out(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel, const Optional& bias,
-                                    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef output_padding, at::IntArrayRef dilation,
-                                    at::Tensor& out) {
+at::Tensor& slow_conv_transpose_out(const at::Tensor& self, const at::Tensor& weight, at::IntArrayRef kernel,
+                                    const Optional& bias, at::IntArrayRef stride, at::IntArrayRef padding,
+                                    at::IntArrayRef output_padding, at::IntArrayRef dilation, at::Tensor& out) {
   return give(out, native::slow_conv_transpose(self, weight, kernel, bias, stride, padding, output_padding, dilation));
 }
 

@@ -113,15 +113,16 @@ at::Tensor erfcx(const at::Tensor& x) {
     return (1 + 2 * z) * host_erfcx(z);
   });
   const auto z = x.abs();
-  auto positive = evaluate(fit, at::where(z.isinf(), at::full_like(z, 1), z.sub(kScale).div_(z.add(kScale)))).div_(z.mul(2).add_(1));
+  auto positive =
+      evaluate(fit, at::where(z.isinf(), at::full_like(z, 1), z.sub(kScale).div_(z.add(kScale)))).div_(z.mul(2).add_(1));
   const auto negative = z.square().exp_().mul_(2).sub_(positive);
   return at::where(x.lt(0), negative, positive);
 }
 
 // Hurwitz zeta by the Euler-Maclaurin formula, in float64: its rising factorials leave float32 soon.
 at::Tensor zeta(const at::Tensor& x, const at::Tensor& q) {
-  constexpr double kBernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6,
-                                   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};
+  constexpr double kBernoulli[] = {1.0 / 6, -1.0 / 30,     1.0 / 42,      -1.0 / 30,       5.0 / 66,       -691.0 / 2730,
+                                   7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};
   const auto exponent = x.neg();
   auto a = q.clone();
   auto power = q.pow(exponent);
@@ -150,7 +151,8 @@ at::Tensor zeta(const at::Tensor& x, const at::Tensor& q) {
   auto tail = power.div(a);
   const auto inverse_square = a.square().reciprocal_();
   for (int k = 0; k < 12; ++k) {
-    sum.add_(rising.mul(tail).masked_fill_(tail.eq(0), 0), kBernoulli[k] / factorial);  // where the tail is 0, rising may be infinite
+    sum.add_(rising.mul(tail).masked_fill_(tail.eq(0), 0),
+             kBernoulli[k] / factorial);  // where the tail is 0, rising may be infinite
     rising = rising.mul(x.add(2 * k + 1)).mul_(x.add(2 * k + 2));
     factorial *= (2.0 * k + 3) * (2.0 * k + 4);
     tail = tail.mul(inverse_square);
@@ -200,7 +202,8 @@ void spherical_bessel_j0_kernel(const at::Tensor& self, const at::Tensor& out) {
   const auto x = widened(self);
   const auto square = x.square();
   auto series = at::full_like(x, 1);
-  for (const double factor : {-210.0, -156.0, -110.0, -72.0, -42.0, -20.0, -6.0}) series = series.mul(square).div_(factor).add_(1);
+  for (const double factor : {-210.0, -156.0, -110.0, -72.0, -42.0, -20.0, -6.0})
+    series = series.mul(square).div_(factor).add_(1);
   auto value = at::where(x.abs().lt(0.5), series, x.sin().div_(x));
   result(out).copy_(value.masked_fill_(x.isinf(), 0));
 }

@@ -34,12 +34,14 @@ Divisor divisor(const at::Tensor& self, at::IntArrayRef dims, const Correction& 
 void warn_without_freedom(const char* name, const at::Tensor& self, const at::Tensor& out, const Correction& correction) {
   const int64_t elements = out.numel() ? self.numel() / out.numel() : 0;
   if (C10_LIKELY(static_cast<double>(elements) > (correction ? correction->toDouble() : 1))) return;
-  TORCH_WARN(name, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+  TORCH_WARN(name,
+             "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
              "(input numel divided by output numel).");
 }
 
 template <class Operator>
-void spread(const Operator& op, const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim, bool root, const at::Tensor& out) {
+void spread(const Operator& op, const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim, bool root,
+            const at::Tensor& out) {
   warn_without_freedom(root ? "std" : "var", self, out, correction);
   const auto dims = dims_or_all(self, dim);
   const auto [whole, factor] = divisor(self, dims, correction);
@@ -48,8 +50,8 @@ void spread(const Operator& op, const at::Tensor& self, Dims dim, const Correcti
 }
 
 template <class Operator>
-std::tuple<at::Tensor, at::Tensor> spread_and_mean(const Operator& op, const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim,
-                                                   bool root) {
+std::tuple<at::Tensor, at::Tensor> spread_and_mean(const Operator& op, const at::Tensor& self, Dims dim,
+                                                   const Correction& correction, bool keepdim, bool root) {
   auto out = make(reduced(self, dim, keepdim, variance_type(self))), mean = make(reduced(self, dim, keepdim));
   warn_without_freedom(root ? "std_mean" : "var_mean", self, out, correction);
   const auto dims = dims_or_all(self, dim);
@@ -81,10 +83,12 @@ at::Tensor& std_correction_out(const at::Tensor& self, Dims dim, const Correctio
   spread(aclnnStd, self, dim, correction, keepdim, true, result.value());
   return result.give();
 }
-std::tuple<at::Tensor, at::Tensor> var_mean_correction(const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim) {
+std::tuple<at::Tensor, at::Tensor> var_mean_correction(const at::Tensor& self, Dims dim, const Correction& correction,
+                                                       bool keepdim) {
   return spread_and_mean(aclnnVarMean, self, dim, correction, keepdim, false);
 }
-std::tuple<at::Tensor, at::Tensor> std_mean_correction(const at::Tensor& self, Dims dim, const Correction& correction, bool keepdim) {
+std::tuple<at::Tensor, at::Tensor> std_mean_correction(const at::Tensor& self, Dims dim, const Correction& correction,
+                                                       bool keepdim) {
   return spread_and_mean(aclnnStdMeanCorrection, self, dim, correction, keepdim, true);
 }
 

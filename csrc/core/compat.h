@@ -32,7 +32,7 @@
 #define NPU_OVERRIDE_2_9 override
 #else
 #define NPU_OVERRIDE_2_9
-#define NPU_GROUP_OPTIONS \
+#define NPU_GROUP_OPTIONS             \
   std::string group_name, group_desc; \
   std::vector<uint64_t> global_ranks_in_group;
 #endif

@@ -36,7 +36,8 @@ void in_child_after_fork() {
 }
 
 [[noreturn]] void throw_forked() {
-  TORCH_CHECK(false, "The NPU cannot be used in a process forked after it was initialised. "
+  TORCH_CHECK(false,
+              "The NPU cannot be used in a process forked after it was initialised. "
               "Start worker processes with the 'spawn' method (torch.multiprocessing.set_start_method('spawn')), "
               "or fork before the first use of the NPU.");
 }
@@ -84,8 +85,8 @@ c10::DeviceIndex device_count() noexcept {
 void check_device(c10::DeviceIndex index) {
   const auto count = device_count_or_throw();
   TORCH_CHECK(index >= 0 && index < count, "npu:", static_cast<int>(index), " does not exist: this process sees ",
-              static_cast<int>(count), " NPU(s)", count > 0 ? " (npu:0" : "",
-              count > 1 ? c10::str(" to npu:", count - 1) : "", count > 0 ? ")" : "", ".");
+              static_cast<int>(count), " NPU(s)", count > 0 ? " (npu:0" : "", count > 1 ? c10::str(" to npu:", count - 1) : "",
+              count > 0 ? ")" : "", ".");
 }
 
 c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
@@ -103,10 +104,10 @@ bool has_context(c10::DeviceIndex index) noexcept {
 namespace {
 
 // Note [Who runs the backward]
-// PyTorch gives each device a thread of its own for the backward, so that several devices are served at once. With one device that
-// thread only costs: waking it, and caches that know nothing of the model. Then the thread that calls backward() runs it itself, as for
-// CPU tensors; torch.autograd.set_multithreading_enabled says so, and has the last word. It belongs to the thread that opens the
-// device, and is undone by the one that opens a second device.
+// PyTorch gives each device a thread of its own for the backward, so that several devices are served at once. With one device
+// that thread only costs: waking it, and caches that know nothing of the model. Then the thread that calls backward() runs it
+// itself, as for CPU tensors; torch.autograd.set_multithreading_enabled says so, and has the last word. It belongs to the thread
+// that opens the device, and is undone by the one that opens a second device.
 void choose_backward_thread() {
   static std::atomic<int> opened{0};
   const int before = opened.fetch_add(1);

@@ -18,15 +18,14 @@ C10_EXPORT const char* status_text(int code) noexcept;
 
 }  // namespace torch_npu::core
 
-#define NPU_CHECK(call)                                                              \
-  do {                                                                               \
-    const int npu_status = (call);                                                   \
-    if (C10_UNLIKELY(npu_status != 0))                                               \
-      ::torch_npu::core::throw_cann_error(npu_status, #call, __FILE__, __LINE__);    \
+#define NPU_CHECK(call)                                                                                            \
+  do {                                                                                                             \
+    const int npu_status = (call);                                                                                 \
+    if (C10_UNLIKELY(npu_status != 0)) ::torch_npu::core::throw_cann_error(npu_status, #call, __FILE__, __LINE__); \
   } while (0)
 
-#define NPU_CHECK_WARN(call)                                                         \
-  do {                                                                               \
-    const int npu_status = (call);                                                   \
+#define NPU_CHECK_WARN(call)                                                                  \
+  do {                                                                                        \
+    const int npu_status = (call);                                                            \
     if (C10_UNLIKELY(npu_status != 0)) ::torch_npu::core::warn_cann_error(npu_status, #call); \
   } while (0)

@@ -35,12 +35,9 @@ c10::DeviceIndex resolve(c10::DeviceIndex device) {
 }  // namespace
 
 GeneratorImpl::GeneratorImpl(c10::DeviceIndex device)
-    : c10::GeneratorImpl(c10::Device(c10::DeviceType::PrivateUse1, device),
-                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+    : c10::GeneratorImpl(c10::Device(c10::DeviceType::PrivateUse1, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
-void GeneratorImpl::set_current_seed(uint64_t seed) {
-  *state_ = {seed, 0};
-}
+void GeneratorImpl::set_current_seed(uint64_t seed) { *state_ = {seed, 0}; }
 
 void GeneratorImpl::set_offset(uint64_t offset) {
   TORCH_CHECK_VALUE(offset % 4 == 0, "the offset of an NPU generator must be a multiple of 4, got ", offset);
@@ -106,7 +103,7 @@ at::Generator make_generator(c10::DeviceIndex device) {
 }
 
 std::pair<uint64_t, uint64_t> philox_state(const std::optional<at::Generator>& generator, uint64_t draws) {
-  refuse_in_capture("random numbers");   // a replay would draw the same ones
+  refuse_in_capture("random numbers");  // a replay would draw the same ones
   auto* impl = at::get_generator_or_default<GeneratorImpl>(generator, default_generator());
   std::lock_guard<std::mutex> lock(impl->mutex_);
   return impl->advance(draws);

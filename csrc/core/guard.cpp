@@ -14,9 +14,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   static constexpr c10::DeviceType static_type = c10::DeviceType::PrivateUse1;
 
   GuardImpl() = default;
-  explicit GuardImpl(c10::DeviceType type) {
-    TORCH_INTERNAL_ASSERT(type == static_type);
-  }
+  explicit GuardImpl(c10::DeviceType type) { TORCH_INTERNAL_ASSERT(type == static_type); }
 
   c10::DeviceType type() const override { return static_type; }
   c10::Device exchangeDevice(c10::Device device) const override {
@@ -52,8 +50,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   bool isStreamCapturing(const c10::Stream& stream) const override { return is_capturing(Stream(stream)); }
 #endif
 
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device,
-              const c10::EventFlag flag) const override {
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device, const c10::EventFlag flag) const override {
     TORCH_CHECK(device == -1 || device == stream.device_index(), "event of npu:", static_cast<int>(device),
                 " recorded on a stream of npu:", static_cast<int>(stream.device_index()));
     if (!*event) {

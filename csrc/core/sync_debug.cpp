@@ -5,8 +5,7 @@
 namespace torch_npu::core {
 namespace {
 
-constexpr const char* kMessage =
-    "an operation made the host wait for the NPU (torch.npu.set_sync_debug_mode asked to be told)";
+constexpr const char* kMessage = "an operation made the host wait for the NPU (torch.npu.set_sync_debug_mode asked to be told)";
 constexpr int64_t kError = 2;
 
 }  // namespace

@@ -20,8 +20,8 @@ struct CurrentStream {
 };
 
 struct ThreadState {
-  c10::DeviceIndex device = 0;   // the current device
-  c10::DeviceIndex bound = -1;   // the device this thread is bound to in CANN; -1: none yet
+  c10::DeviceIndex device = 0;  // the current device
+  c10::DeviceIndex bound = -1;  // the device this thread is bound to in CANN; -1: none yet
   CurrentStream streams[kMaxDevices];
 };
 

@@ -52,7 +52,8 @@ void ProcessGroupHCCL::monitoredBarrier(const c10d::BarrierOptions& options, boo
     if (!wait_all_ranks) break;
   }
   if (!missing.empty()) {
-    throw_backend_error(c10::str("monitored_barrier: rank", wait_all_ranks ? "s " : " ", missing, " did not arrive within ", timeout.count(), " ms"));
+    throw_backend_error(c10::str("monitored_barrier: rank", wait_all_ranks ? "s " : " ", missing, " did not arrive within ",
+                                 timeout.count(), " ms"));
   }
   store->set(prefix + "go", here);
 }

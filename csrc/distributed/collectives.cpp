@@ -20,7 +20,9 @@ class Target {
   // `filled`: what is in the tensor matters.
   Target(const at::Tensor& tensor, bool filled)
       : tensor_(tensor),
-        flat_(tensor.is_contiguous() ? tensor : filled ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options())) {}
+        flat_(tensor.is_contiguous() ? tensor
+              : filled               ? tensor.contiguous()
+                                     : at::empty(tensor.sizes(), tensor.options())) {}
   const at::Tensor& flat() const { return flat_; }
   void write_back() const {
     if (!flat_.is_same(tensor_)) tensor_.copy_(flat_);
@@ -50,7 +52,8 @@ void launch_all_gather(const at::Tensor& output, const at::Tensor& input, HcclCo
   target.write_back();
 }
 
-void launch_reduce_scatter(const at::Tensor& output, const at::Tensor& input, const Reduction& reduction, HcclComm comm, aclrtStream stream) {
+void launch_reduce_scatter(const at::Tensor& output, const at::Tensor& input, const Reduction& reduction, HcclComm comm,
+                           aclrtStream stream) {
   if (output.numel() == 0) return;
   const Target target(output, false);
   const auto source = reduction.scales_input() ? reduction.scaled(input.contiguous()) : input.contiguous();
@@ -68,13 +71,14 @@ void check_same_dtype(const at::Tensor& output, const at::Tensor& input, const c
 // What one of them has in every rank's part.
 void check_parts(const at::Tensor& whole, const at::Tensor& part, int ranks, const char* name) {
   check_same_dtype(whole, part, name);
-  TORCH_CHECK_VALUE(whole.numel() == part.numel() * ranks, name, ": ", whole.numel(), " elements on one side are not ", ranks, " times the ",
-                    part.numel(), " on the other");
+  TORCH_CHECK_VALUE(whole.numel() == part.numel() * ranks, name, ": ", whole.numel(), " elements on one side are not ", ranks,
+                    " times the ", part.numel(), " on the other");
 }
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allreduce(std::vector<at::Tensor>& tensors,
+                                                           const c10d::AllreduceOptions& options) {
   const auto& tensor = only(tensors, "all_reduce");
   const Reduction reduction(options.reduceOp, tensor.scalar_type(), size_, "all_reduce");
   return run({OpType::ALLREDUCE, "all_reduce", options.timeout, options.asyncOp}, tensors, tensors,
@@ -86,12 +90,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allreduce_coalesced(std::vector
   return run({OpType::ALLREDUCE_COALESCED, "allreduce_coalesced", options.timeout, options.asyncOp}, tensors, tensors,
              [&](HcclComm comm, aclrtStream stream) {
                for (const auto& tensor : tensors) {
-                 launch_all_reduce(tensor, Reduction(options.reduceOp, tensor.scalar_type(), size_, "allreduce_coalesced"), comm, stream);
+                 launch_all_reduce(tensor, Reduction(options.reduceOp, tensor.scalar_type(), size_, "allreduce_coalesced"), comm,
+                                   stream);
                }
              });
 }
 
-c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) {
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::broadcast(std::vector<at::Tensor>& tensors,
+                                                           const c10d::BroadcastOptions& options) {
   const auto& tensor = only(tensors, "broadcast");
   const auto root = options.rootRank;
   TORCH_CHECK_VALUE(root >= 0 && root < size_, "broadcast: root ", root, " in a group of ", size_);
@@ -117,7 +123,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce(std::vector<at::Tensor>&
                const auto source = reduction.scales_input() ? reduction.scaled(tensor.contiguous()) : tensor.contiguous();
                const Target target(tensor, false);
                const auto from = reduction.buffer(source), to = reduction.buffer(root == rank_ ? target.flat() : source);
-               enqueue(acl::HcclReduce, from.data, to.data, from.count, from.type, reduction.op(), static_cast<uint32_t>(root), comm, stream);
+               enqueue(acl::HcclReduce, from.data, to.data, from.count, from.type, reduction.op(), static_cast<uint32_t>(root),
+                       comm, stream);
                if (root != rank_) return;
                reduction.finish(target.flat());
                target.write_back();
@@ -134,8 +141,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::_allgather_base(at::Tensor& out
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather_into_tensor_coalesced(std::vector<at::Tensor>& outputs,
                                                                                  std::vector<at::Tensor>& inputs,
                                                                                  const c10d::AllgatherOptions& options) {
-  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "all_gather_into_tensor_coalesced: ", outputs.size(), " outputs for ", inputs.size(),
-                    " inputs");
+  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "all_gather_into_tensor_coalesced: ", outputs.size(), " outputs for ",
+                    inputs.size(), " inputs");
   for (size_t i = 0; i < inputs.size(); ++i) check_parts(outputs[i], inputs[i], size_, "all_gather_into_tensor_coalesced");
   return run({OpType::COALESCED, "all_gather_into_tensor_coalesced", options.timeout, options.asyncOp}, inputs, outputs,
              [&](HcclComm comm, aclrtStream stream) {
@@ -154,11 +161,11 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::_reduce_scatter_base(at::Tensor
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce_scatter_tensor_coalesced(std::vector<at::Tensor>& outputs,
                                                                                  std::vector<at::Tensor>& inputs,
                                                                                  const c10d::ReduceScatterOptions& options) {
-  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "reduce_scatter_tensor_coalesced: ", outputs.size(), " outputs for ", inputs.size(),
-                    " inputs");
+  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "reduce_scatter_tensor_coalesced: ", outputs.size(), " outputs for ",
+                    inputs.size(), " inputs");
   for (size_t i = 0; i < inputs.size(); ++i) check_parts(inputs[i], outputs[i], size_, "reduce_scatter_tensor_coalesced");
-  return run({OpType::NPU_REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced", options.timeout, options.asyncOp}, inputs, outputs,
-             [&](HcclComm comm, aclrtStream stream) {
+  return run({OpType::NPU_REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced", options.timeout, options.asyncOp},
+             inputs, outputs, [&](HcclComm comm, aclrtStream stream) {
                for (size_t i = 0; i < inputs.size(); ++i) {
                  const Reduction reduction(options.reduceOp, outputs[i].scalar_type(), size_, "reduce_scatter_tensor_coalesced");
                  launch_reduce_scatter(outputs[i], inputs[i], reduction, comm, stream);

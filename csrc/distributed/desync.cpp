@@ -21,8 +21,8 @@ struct Progress {
 };
 
 std::vector<uint8_t> encode(const Progress& progress) {
-  const auto text = std::to_string(progress.enqueued) + " " + std::to_string(progress.completed) + " " + progress.operation + "\n" +
-                    progress.agreement;
+  const auto text = std::to_string(progress.enqueued) + " " + std::to_string(progress.completed) + " " + progress.operation +
+                    "\n" + progress.agreement;
   return {text.begin(), text.end()};
 }
 

@@ -17,8 +17,8 @@ std::string describe_hccl_error(int code, const char* call);
 
 }  // namespace torch_npu::distributed
 
-#define HCCL_CHECK(call)                                                                        \
-  do {                                                                                          \
-    const int hccl_status = (call);                                                             \
+#define HCCL_CHECK(call)                                                                                \
+  do {                                                                                                  \
+    const int hccl_status = (call);                                                                     \
     if (C10_UNLIKELY(hccl_status != 0)) ::torch_npu::distributed::throw_hccl_error(hccl_status, #call); \
   } while (0)

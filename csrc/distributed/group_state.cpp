@@ -31,7 +31,8 @@ void account(GroupState& group, const Ticket& ticket) {
 
 std::string Ticket::describe() const {
   std::string text = operation.name;
-  if (operation.is_message()) text += (operation.type == c10d::OpType::SEND ? " to rank " : " from rank ") + std::to_string(operation.peer);
+  if (operation.is_message())
+    text += (operation.type == c10d::OpType::SEND ? " to rank " : " from rank ") + std::to_string(operation.peer);
   text += "(" + std::to_string(input_elements);
   if (output_elements != input_elements) text += " to " + std::to_string(output_elements);
   return text + " elements of " + c10::toString(dtype) + ")";
@@ -47,8 +48,10 @@ std::string Ticket::agreement() const {
     case OpType::BROADCAST:
     case OpType::REDUCE:
     case OpType::_ALLGATHER_BASE:
-    case OpType::_REDUCE_SCATTER_BASE: return text + ", " + std::to_string(input_elements) + " elements";
-    default: return text;  // ranks may have parts of different size
+    case OpType::_REDUCE_SCATTER_BASE:
+      return text + ", " + std::to_string(input_elements) + " elements";
+    default:
+      return text;  // ranks may have parts of different size
   }
 }
 
@@ -79,7 +82,8 @@ void Ticket::settle(c10d::WorkResult result) {
 
 void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
   constexpr size_t kMost = 2;  // one more than comes in, so that the queue shrinks
-  std::array<std::shared_ptr<Ticket>, kMost> finished;  // they are settled, and their events go back to the pool, without the lock
+  std::array<std::shared_ptr<Ticket>, kMost>
+      finished;  // they are settled, and their events go back to the pool, without the lock
   size_t count = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -158,7 +162,8 @@ void GroupState::fail(const std::string& message, bool abort) {
     failed_.store(true, std::memory_order_release);
     tickets.swap(tickets_);
   }
-  const auto error = std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message));
+  const auto error =
+      std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message));
   for (const auto& ticket : tickets) {
     ticket->fail(error);
     FlightRecorder::instance().retire(ticket->record);

@@ -28,7 +28,7 @@ class GroupState {
   std::atomic<int64_t> timeout_ms{0};
   std::atomic<uint64_t> collectives{0}, point_to_points{0}, operations{0};
   std::atomic<uint64_t> completed{0};  // highest sequence number of a collective known to have run
-  std::atomic<bool> reported{false};       // the watchdog is at its report of an operation that ran into its timeout
+  std::atomic<bool> reported{false};   // the watchdog is at its report of an operation that ran into its timeout
 
   // Puts an operation under the watchdog's eyes, and lets go of those that have run.
   void enqueue(std::shared_ptr<Ticket> ticket);

@@ -22,7 +22,8 @@ bool same_numel(const Tensors& tensors) {
 }
 
 int64_t total(const Tensors& tensors) {
-  return std::accumulate(tensors.begin(), tensors.end(), int64_t{0}, [](int64_t sum, const auto& tensor) { return sum + tensor.numel(); });
+  return std::accumulate(tensors.begin(), tensors.end(), int64_t{0},
+                         [](int64_t sum, const auto& tensor) { return sum + tensor.numel(); });
 }
 
 // One tensor over memory in which the tensors lie one after the other, or an undefined one.
@@ -85,16 +86,17 @@ Layout layout_of(const Tensors& tensors, uint64_t factor) {
 Layout layout_of(const at::Tensor& tensor, const std::vector<int64_t>& splits, int ranks, uint64_t factor, const char* side) {
   Layout layout;
   if (splits.empty()) {
-    TORCH_CHECK_VALUE(tensor.dim() > 0 && tensor.size(0) % ranks == 0, "all_to_all_single: the first dimension of the ", side, " (",
-                      tensor.dim() ? tensor.size(0) : 0, ") does not divide into ", ranks, " equal parts; give split sizes");
+    TORCH_CHECK_VALUE(tensor.dim() > 0 && tensor.size(0) % ranks == 0, "all_to_all_single: the first dimension of the ", side,
+                      " (", tensor.dim() ? tensor.size(0) : 0, ") does not divide into ", ranks,
+                      " equal parts; give split sizes");
     for (int rank = 0; rank < ranks; ++rank) layout.append(tensor.numel() / ranks, factor);
     return layout;
   }
-  TORCH_CHECK_VALUE(static_cast<int>(splits.size()) == ranks, "all_to_all_single: ", splits.size(), " split sizes of the ", side, " for ", ranks,
-                    " ranks");
+  TORCH_CHECK_VALUE(static_cast<int>(splits.size()) == ranks, "all_to_all_single: ", splits.size(), " split sizes of the ", side,
+                    " for ", ranks, " ranks");
   const auto rows = std::accumulate(splits.begin(), splits.end(), int64_t{0});
-  TORCH_CHECK_VALUE(tensor.dim() > 0 && rows == tensor.size(0), "all_to_all_single: the split sizes of the ", side, " add up to ", rows,
-                    ", its first dimension is ", tensor.dim() ? tensor.size(0) : 0);
+  TORCH_CHECK_VALUE(tensor.dim() > 0 && rows == tensor.size(0), "all_to_all_single: the split sizes of the ", side, " add up to ",
+                    rows, ", its first dimension is ", tensor.dim() ? tensor.size(0) : 0);
   const auto row = rows ? tensor.numel() / rows : 0;
   for (const auto split : splits) {
     TORCH_CHECK_VALUE(split >= 0, "all_to_all_single: a split size of the ", side, " is ", split);
@@ -105,13 +107,14 @@ Layout layout_of(const at::Tensor& tensor, const std::vector<int64_t>& splits, i
 
 void check_dtypes(const Tensors& tensors, const at::Tensor& like, const char* name) {
   for (const auto& tensor : tensors) {
-    TORCH_CHECK_TYPE(tensor.scalar_type() == like.scalar_type(), name, ": tensors of ", tensor.scalar_type(), " and ", like.scalar_type());
+    TORCH_CHECK_TYPE(tensor.scalar_type() == like.scalar_type(), name, ": tensors of ", tensor.scalar_type(), " and ",
+                     like.scalar_type());
   }
 }
 
 const Tensors& list_for(const std::vector<Tensors>& lists, int ranks, const at::Tensor& like, const char* name) {
-  TORCH_CHECK_VALUE(lists.size() == 1 && static_cast<int>(lists[0].size()) == ranks, name, ": a list of ", ranks, " tensors, got ",
-                    lists.empty() ? 0 : lists[0].size());
+  TORCH_CHECK_VALUE(lists.size() == 1 && static_cast<int>(lists[0].size()) == ranks, name, ": a list of ", ranks,
+                    " tensors, got ", lists.empty() ? 0 : lists[0].size());
   check_dtypes(lists[0], like, name);
   return lists[0];
 }
@@ -132,7 +135,8 @@ void all_gather_list(const Tensors& outputs, const at::Tensor& input, HcclComm c
     enqueue(acl::HcclAllGather, from.data, to.data, from.count, from.type, comm, stream);
   } else {
     const auto layout = layout_of(outputs, moved_factor(input.scalar_type()));
-    enqueue(acl::HcclAllGatherV, from.data, from.count, to.data, layout.counts.data(), layout.offsets.data(), from.type, comm, stream);
+    enqueue(acl::HcclAllGatherV, from.data, from.count, to.data, layout.counts.data(), layout.offsets.data(), from.type, comm,
+            stream);
   }
   parts.write_back();
 }
@@ -151,11 +155,13 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather(std::vector<Tensors>&
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                                                                      const c10d::AllgatherOptions& options) {
   // outputs[rank][i] is rank's part of inputs[i].
-  TORCH_CHECK_VALUE(static_cast<int>(outputs.size()) == size_, "all_gather_coalesced: ", outputs.size(), " lists for ", size_, " ranks");
+  TORCH_CHECK_VALUE(static_cast<int>(outputs.size()) == size_, "all_gather_coalesced: ", outputs.size(), " lists for ", size_,
+                    " ranks");
   std::vector<Tensors> by_input(inputs.size());
   Tensors flat;
   for (const auto& list : outputs) {
-    TORCH_CHECK_VALUE(list.size() == inputs.size(), "all_gather_coalesced: ", list.size(), " outputs for ", inputs.size(), " inputs");
+    TORCH_CHECK_VALUE(list.size() == inputs.size(), "all_gather_coalesced: ", list.size(), " outputs for ", inputs.size(),
+                      " inputs");
     for (size_t i = 0; i < list.size(); ++i) by_input[i].push_back(list[i]);
     flat.insert(flat.end(), list.begin(), list.end());
   }
@@ -184,24 +190,26 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce_scatter(Tensors& outputs
                  enqueue(acl::HcclReduceScatter, from.data, to.data, to.count, to.type, reduction.op(), comm, stream);
                } else {
                  const auto layout = layout_of(list, at::isComplexType(output.scalar_type()) ? 2 : 1);
-                 enqueue(acl::HcclReduceScatterV, from.data, layout.counts.data(), layout.offsets.data(), to.data, to.count, to.type,
-                         reduction.op(), comm, stream);
+                 enqueue(acl::HcclReduceScatterV, from.data, layout.counts.data(), layout.offsets.data(), to.data, to.count,
+                         to.type, reduction.op(), comm, stream);
                }
                reduction.finish(target);
                if (!target.is_same(output)) output.copy_(target);
              });
 }
 
-c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
-                                                               std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) {
-  TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(), "all_to_all_single: the output is ", output.scalar_type(), " and the input ",
-                   input.scalar_type());
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                                               std::vector<int64_t>& output_splits,
+                                                               std::vector<int64_t>& input_splits,
+                                                               const c10d::AllToAllOptions& options) {
+  TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(), "all_to_all_single: the output is ", output.scalar_type(),
+                   " and the input ", input.scalar_type());
   const auto factor = moved_factor(input.scalar_type());
   const auto sends = layout_of(input, input_splits, size_, factor, "input");
   const auto receives = layout_of(output, output_splits, size_, factor, "output");
   const bool even = input_splits.empty() && output_splits.empty();
-  TORCH_CHECK_VALUE(!even || input.numel() == output.numel(), "all_to_all_single: ", input.numel(), " elements go in, there is room for ",
-                    output.numel());
+  TORCH_CHECK_VALUE(!even || input.numel() == output.numel(), "all_to_all_single: ", input.numel(),
+                    " elements go in, there is room for ", output.numel());
   return run({OpType::ALLTOALL_BASE, "all_to_all", options.timeout, options.asyncOp}, input, output,
              [&](HcclComm comm, aclrtStream stream) {
                const auto source = input.contiguous();
@@ -214,27 +222,31 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall_base(at::Tensor& outpu
              });
 }
 
-c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  TORCH_CHECK_VALUE(static_cast<int>(outputs.size()) == size_ && static_cast<int>(inputs.size()) == size_, "all_to_all: lists of ", size_,
-                    " tensors, got ", inputs.size(), " inputs and ", outputs.size(), " outputs");
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall(Tensors& outputs, Tensors& inputs,
+                                                          const c10d::AllToAllOptions& options) {
+  TORCH_CHECK_VALUE(static_cast<int>(outputs.size()) == size_ && static_cast<int>(inputs.size()) == size_,
+                    "all_to_all: lists of ", size_, " tensors, got ", inputs.size(), " inputs and ", outputs.size(), " outputs");
   TORCH_CHECK_VALUE(inputs[rank_].numel() == outputs[rank_].numel(), "all_to_all: this rank sends itself ", inputs[rank_].numel(),
                     " elements and expects ", outputs[rank_].numel());
   return run({OpType::ALLTOALL, "all_to_all", options.timeout, options.asyncOp}, inputs, outputs,
              [&](HcclComm comm, aclrtStream stream) { exchange(comm, stream, outputs, inputs); });
 }
 
-c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                                        const c10d::GatherOptions& options) {
   const auto& input = only(inputs, "gather");
   const auto root = static_cast<int>(options.rootRank);
   TORCH_CHECK_VALUE(root >= 0 && root < size_, "gather: root ", root, " in a group of ", size_);
   static const Tensors none;
-  TORCH_CHECK_VALUE(root == rank_ || outputs.empty() || outputs[0].empty(), "gather: outputs on rank ", rank_, ", which is not the root");
+  TORCH_CHECK_VALUE(root == rank_ || outputs.empty() || outputs[0].empty(), "gather: outputs on rank ", rank_,
+                    ", which is not the root");
   const auto& list = root == rank_ ? list_for(outputs, size_, input, "gather") : none;
-  return run({OpType::GATHER, "gather", options.timeout, options.asyncOp, root}, inputs, list, [&](HcclComm comm, aclrtStream stream) {
-    Tensors to_root(static_cast<size_t>(size_), input.new_empty({0}));
-    to_root[root] = input;
-    exchange(comm, stream, list, to_root);
-  });
+  return run({OpType::GATHER, "gather", options.timeout, options.asyncOp, root}, inputs, list,
+             [&](HcclComm comm, aclrtStream stream) {
+               Tensors to_root(static_cast<size_t>(size_), input.new_empty({0}));
+               to_root[root] = input;
+               exchange(comm, stream, list, to_root);
+             });
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
@@ -243,13 +255,15 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::scatter(Tensors& outputs, std::
   const auto root = static_cast<int>(options.rootRank);
   TORCH_CHECK_VALUE(root >= 0 && root < size_, "scatter: root ", root, " in a group of ", size_);
   static const Tensors none;
-  TORCH_CHECK_VALUE(root == rank_ || inputs.empty() || inputs[0].empty(), "scatter: inputs on rank ", rank_, ", which is not the root");
+  TORCH_CHECK_VALUE(root == rank_ || inputs.empty() || inputs[0].empty(), "scatter: inputs on rank ", rank_,
+                    ", which is not the root");
   const auto& list = root == rank_ ? list_for(inputs, size_, output, "scatter") : none;
-  return run({OpType::SCATTER, "scatter", options.timeout, options.asyncOp, root}, list, outputs, [&](HcclComm comm, aclrtStream stream) {
-    Tensors from_root(static_cast<size_t>(size_), output.new_empty({0}));
-    from_root[root] = output;
-    exchange(comm, stream, from_root, list);
-  });
+  return run({OpType::SCATTER, "scatter", options.timeout, options.asyncOp, root}, list, outputs,
+             [&](HcclComm comm, aclrtStream stream) {
+               Tensors from_root(static_cast<size_t>(size_), output.new_empty({0}));
+               from_root[root] = output;
+               exchange(comm, stream, from_root, list);
+             });
 }
 
 }  // namespace torch_npu::distributed

@@ -60,7 +60,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
   const auto& tensor = tensors[0];
   check_peer(peer, name);
   state_->check();
-  TORCH_CHECK_VALUE(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ", tensor.device());
+  TORCH_CHECK_VALUE(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ",
+                    tensor.device());
   const auto device = tensor.device().index();
   core::DeviceGuard guard(device);
   at::AutoDispatchBelowADInplaceOrView no_autograd;
@@ -85,7 +86,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
   auto& channel = pairs_[{device, peer, sends}];
   if (!channel) meet(device, peer);
   const uint32_t other = rank_ < peer ? 1 : 0;
-  const Operation operation{sends ? c10d::OpType::SEND : c10d::OpType::RECV, name, std::chrono::milliseconds(-1), true, peer, false};
+  const Operation operation{
+      sends ? c10d::OpType::SEND : c10d::OpType::RECV, name, std::chrono::milliseconds(-1), true, peer, false};
   const at::TensorList list(tensors), none;
   return run_on(channel, operation, sends ? list : none, sends ? none : list, [&](HcclComm comm, aclrtStream stream) {
     if (tensor.numel() == 0) return;
@@ -167,8 +169,9 @@ void ProcessGroupHCCL::meet(c10::DeviceIndex device, int wanted) {
     state_->check();
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
     if (waited > state_->timeout_ms.load()) {
-      throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", waited, " ms to connect with rank ",
-                                   met(wanted) ? *expecting.begin() : wanted, ", which did not come"));
+      throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", waited,
+                                   " ms to connect with rank ", met(wanted) ? *expecting.begin() : wanted,
+                                   ", which did not come"));
     }
     std::this_thread::sleep_for(pause);
   }

@@ -51,13 +51,14 @@ c10::DeviceIndex common_device(const char* name, at::TensorList inputs, at::Tens
   c10::DeviceIndex device = -1;
   for (const auto tensors : {inputs, outputs}) {
     for (const auto& tensor : tensors) {
-      TORCH_CHECK_VALUE(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ", tensor.device(),
-                        "; move it with .npu(), or use init_process_group(\"cpu:gloo,npu:hccl\")");
-      TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, name, ": the backend hccl works on dense tensors, got ", tensor.layout());
-      TORCH_CHECK_VALUE(device < 0 || device == tensor.device().index(), name, ": tensors on npu:", static_cast<int>(device), " and ",
-                        tensor.device(), " in one call");
+      TORCH_CHECK_VALUE(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ",
+                        tensor.device(), "; move it with .npu(), or use init_process_group(\"cpu:gloo,npu:hccl\")");
+      TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, name, ": the backend hccl works on dense tensors, got ",
+                        tensor.layout());
+      TORCH_CHECK_VALUE(device < 0 || device == tensor.device().index(), name, ": tensors on npu:", static_cast<int>(device),
+                        " and ", tensor.device(), " in one call");
       device = tensor.device().index();
-      op::normalize_storage(tensor.storage());   // HCCL reads and writes memory as it stands
+      op::normalize_storage(tensor.storage());  // HCCL reads and writes memory as it stands
     }
   }
   TORCH_CHECK_VALUE(device >= 0, name, ": no tensors");
@@ -152,7 +153,8 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
       store->wait(keys, std::chrono::milliseconds(state_->timeout_ms.load()));
     } catch (const std::exception& error) {
       throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", state_->timeout_ms.load(),
-                                   " ms to connect (", key, ") and ", missing(*store, arrivals), " did not come: ", error.what()));
+                                   " ms to connect (", key, ") and ", missing(*store, arrivals),
+                                   " did not come: ", error.what()));
     }
   };
   rendezvous.publish = [&](const HcclRootInfo& root) {
@@ -168,8 +170,8 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
     std::memcpy(root.internal, bytes.data(), bytes.size());
     return root;
   };
-  auto made = connect(rendezvous, make_config(*options_), is_configured(*options_), take_stream(device, options_->is_high_priority_stream),
-                      options_->is_high_priority_stream);
+  auto made = connect(rendezvous, make_config(*options_), is_configured(*options_),
+                      take_stream(device, options_->is_high_priority_stream), options_->is_high_priority_stream);
   if (rank == 0) {
     try {
       store->deleteKey(store_key);  // a group that comes later with the same store and name must not find it
@@ -209,8 +211,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run(const Operation& operation,
   return run_on(communicator(device), operation, inputs, outputs, launch);
 }
 
-c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run_on(const std::shared_ptr<Communicator>& communicator, const Operation& operation,
-                                                        at::TensorList inputs, at::TensorList outputs, Launch launch) {
+c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run_on(const std::shared_ptr<Communicator>& communicator,
+                                                        const Operation& operation, at::TensorList inputs, at::TensorList outputs,
+                                                        Launch launch) {
   const auto device = communicator->device();
   core::DeviceGuard device_guard(device);
   core::ensure_bound();
@@ -258,8 +261,9 @@ void ProcessGroupHCCL::launch_in_batch(const std::shared_ptr<Communicator>& comm
   failed.release();
 }
 
-c10::intrusive_ptr<Work> ProcessGroupHCCL::finish(const Operation& operation, Communicator& communicator, const core::Stream& stream,
-                                                  PooledEvent start, at::TensorList inputs, at::TensorList outputs) {
+c10::intrusive_ptr<Work> ProcessGroupHCCL::finish(const Operation& operation, Communicator& communicator,
+                                                  const core::Stream& stream, PooledEvent start, at::TensorList inputs,
+                                                  at::TensorList outputs) {
   auto ticket = std::make_shared<Ticket>();
   ticket->operation = operation;
   const bool p2p = ticket->point_to_point();
@@ -268,14 +272,16 @@ c10::intrusive_ptr<Work> ProcessGroupHCCL::finish(const Operation& operation, Co
   const auto id = state_->operations.fetch_add(1, std::memory_order_relaxed) + 1;
   ticket->input_elements = elements(inputs);
   ticket->output_elements = elements(outputs);
-  ticket->dtype = !outputs.empty() ? outputs[0].scalar_type() : inputs.empty() ? at::ScalarType::Undefined : inputs[0].scalar_type();
+  ticket->dtype = !outputs.empty() ? outputs[0].scalar_type()
+                  : inputs.empty() ? at::ScalarType::Undefined
+                                   : inputs[0].scalar_type();
   ticket->enqueued = Clock::now();
   ticket->start = std::move(start);
   ticket->end = PooledEvent(timing_);
   ticket->end.record(stream);
   const auto timeout = operation.timeout.count() >= 0 ? operation.timeout : std::chrono::milliseconds(state_->timeout_ms.load());
-  ticket->record = FlightRecorder::instance().record(state_->recorded, *ticket, state_->collectives.load(), state_->point_to_points.load(),
-                                                     id, timeout, inputs, outputs);
+  ticket->record = FlightRecorder::instance().record(state_->recorded, *ticket, state_->collectives.load(),
+                                                     state_->point_to_points.load(), id, timeout, inputs, outputs);
   communicator.set_last(ticket, stream);
   state_->enqueue(ticket);
   auto work = c10::make_intrusive<Work>(state_, std::move(ticket), stream, outputs.vec());
@@ -314,7 +320,8 @@ void ProcessGroupHCCL::shutdown() {
   pairs_.clear();
 }
 
-c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                          const std::vector<int>& ranks,
                                                           const c10::intrusive_ptr<c10d::Backend::Options>& options) {
   ++splits_;
   const auto own = std::find(ranks.begin(), ranks.end(), rank_);
@@ -323,7 +330,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_p
   TORCH_CHECK_TYPE(given, "split: the options must be ProcessGroupHCCL.Options");
   given->global_ranks_in_group.clear();
   for (const int rank : ranks) given->global_ranks_in_group.push_back(state_->recorded->ranks.at(rank));
-  return c10::make_intrusive<ProcessGroupHCCL>(store, static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size()), given);
+  return c10::make_intrusive<ProcessGroupHCCL>(store, static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size()),
+                                               given);
 }
 
 }  // namespace torch_npu::distributed

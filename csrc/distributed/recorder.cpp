@@ -31,9 +31,9 @@ FlightRecorder::FlightRecorder()
   entries_.resize(capacity_);
 }
 
-uint64_t FlightRecorder::record(std::shared_ptr<const RecordedGroup> group, const Ticket& ticket,
-                                uint64_t collective_sequence, uint64_t p2p_sequence, uint64_t operation_id,
-                                std::chrono::milliseconds timeout, at::TensorList inputs, at::TensorList outputs) {
+uint64_t FlightRecorder::record(std::shared_ptr<const RecordedGroup> group, const Ticket& ticket, uint64_t collective_sequence,
+                                uint64_t p2p_sequence, uint64_t operation_id, std::chrono::milliseconds timeout,
+                                at::TensorList inputs, at::TensorList outputs) {
   if (capacity_ == 0) return 0;
   // Takes the GIL, so it comes before the lock.
   auto stack = stacks_ ? torch::CapturedTraceback::gather(true, true, false) : nullptr;

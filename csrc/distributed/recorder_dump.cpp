@@ -23,7 +23,8 @@ std::string join(const std::vector<uint64_t>& ranks) {
 
 std::string pickled(const c10::IValue& value) {
   std::string bytes;
-  torch::jit::Pickler pickler([&](const char* data, size_t size) { bytes.append(data, size); }, nullptr, nullptr, nullptr, nullptr, false);
+  torch::jit::Pickler pickler([&](const char* data, size_t size) { bytes.append(data, size); }, nullptr, nullptr, nullptr,
+                              nullptr, false);
   pickler.protocol();
   pickler.pushIValue(value);
   pickler.stop();

@@ -35,7 +35,8 @@ class ReducerTimer final : public c10d::Timer {
 
  private:
   const c10::DeviceIndex device_;
-  std::array<core::Event, 5> events_{core::Event(true), core::Event(true), core::Event(true), core::Event(true), core::Event(true)};
+  std::array<core::Event, 5> events_{core::Event(true), core::Event(true), core::Event(true), core::Event(true),
+                                     core::Event(true)};
 };
 
 using c10d::RegistererTimerRegistry;

@@ -11,7 +11,8 @@ class PooledEvent {
   PooledEvent() = default;
   explicit PooledEvent(bool timing);
   ~PooledEvent() { release(); }
-  PooledEvent(PooledEvent&& other) noexcept : event_(std::move(other.event_)), timing_(other.timing_), held_(std::exchange(other.held_, false)) {}
+  PooledEvent(PooledEvent&& other) noexcept
+      : event_(std::move(other.event_)), timing_(other.timing_), held_(std::exchange(other.held_, false)) {}
   PooledEvent& operator=(PooledEvent&& other) noexcept {
     release();
     event_ = std::move(other.event_);

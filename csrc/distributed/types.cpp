@@ -13,23 +13,36 @@ namespace {
 
 HcclDataType data_type(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kChar: return HCCL_DATA_TYPE_INT8;
+    case at::kChar:
+      return HCCL_DATA_TYPE_INT8;
     case at::kByte:
-    case at::kBool: return HCCL_DATA_TYPE_UINT8;
-    case at::kShort: return HCCL_DATA_TYPE_INT16;
-    case at::kUInt16: return HCCL_DATA_TYPE_UINT16;
-    case at::kInt: return HCCL_DATA_TYPE_INT32;
-    case at::kUInt32: return HCCL_DATA_TYPE_UINT32;
-    case at::kLong: return HCCL_DATA_TYPE_INT64;
-    case at::kUInt64: return HCCL_DATA_TYPE_UINT64;
+    case at::kBool:
+      return HCCL_DATA_TYPE_UINT8;
+    case at::kShort:
+      return HCCL_DATA_TYPE_INT16;
+    case at::kUInt16:
+      return HCCL_DATA_TYPE_UINT16;
+    case at::kInt:
+      return HCCL_DATA_TYPE_INT32;
+    case at::kUInt32:
+      return HCCL_DATA_TYPE_UINT32;
+    case at::kLong:
+      return HCCL_DATA_TYPE_INT64;
+    case at::kUInt64:
+      return HCCL_DATA_TYPE_UINT64;
     case at::kHalf:
-    case at::kComplexHalf: return HCCL_DATA_TYPE_FP16;
-    case at::kBFloat16: return HCCL_DATA_TYPE_BFP16;
+    case at::kComplexHalf:
+      return HCCL_DATA_TYPE_FP16;
+    case at::kBFloat16:
+      return HCCL_DATA_TYPE_BFP16;
     case at::kFloat:
-    case at::kComplexFloat: return HCCL_DATA_TYPE_FP32;
+    case at::kComplexFloat:
+      return HCCL_DATA_TYPE_FP32;
     case at::kDouble:
-    case at::kComplexDouble: return HCCL_DATA_TYPE_FP64;
-    default: return HCCL_DATA_TYPE_RESERVED;
+    case at::kComplexDouble:
+      return HCCL_DATA_TYPE_FP64;
+    default:
+      return HCCL_DATA_TYPE_RESERVED;
   }
 }
 
@@ -58,14 +71,22 @@ Reduction::Reduction(const c10d::ReduceOp& op, at::ScalarType dtype, int ranks, 
   const auto kind = static_cast<Op::RedOpType>(op);
   TORCH_CHECK_TYPE(type_ != HCCL_DATA_TYPE_RESERVED, where, ": HCCL cannot reduce tensors of ", dtype,
                    "; convert to another dtype first");
-  TORCH_CHECK_VALUE(!complex_ || kind == Op::SUM || kind == Op::AVG || kind == Op::PREMUL_SUM, where, ": ",
-                    name_of(kind), " has no meaning for complex tensors");
+  TORCH_CHECK_VALUE(!complex_ || kind == Op::SUM || kind == Op::AVG || kind == Op::PREMUL_SUM, where, ": ", name_of(kind),
+                    " has no meaning for complex tensors");
   const bool logical = dtype == at::kBool;
   switch (kind) {
-    case Op::SUM: op_ = logical ? HCCL_REDUCE_MAX : HCCL_REDUCE_SUM; return;
-    case Op::PRODUCT: op_ = logical ? HCCL_REDUCE_MIN : HCCL_REDUCE_PROD; return;
-    case Op::MIN: op_ = HCCL_REDUCE_MIN; return;
-    case Op::MAX: op_ = HCCL_REDUCE_MAX; return;
+    case Op::SUM:
+      op_ = logical ? HCCL_REDUCE_MAX : HCCL_REDUCE_SUM;
+      return;
+    case Op::PRODUCT:
+      op_ = logical ? HCCL_REDUCE_MIN : HCCL_REDUCE_PROD;
+      return;
+    case Op::MIN:
+      op_ = HCCL_REDUCE_MIN;
+      return;
+    case Op::MAX:
+      op_ = HCCL_REDUCE_MAX;
+      return;
     case Op::AVG:
       TORCH_CHECK_TYPE(!logical, where, ": AVG has no meaning for bool tensors");
       if (type_ == HCCL_DATA_TYPE_FP16) {
@@ -78,7 +99,8 @@ Reduction::Reduction(const c10d::ReduceOp& op, at::ScalarType dtype, int ranks, 
     case Op::PREMUL_SUM: {
       TORCH_CHECK_TYPE(at::isFloatingType(dtype) || complex_, where, ": PREMUL_SUM needs floating-point tensors, got ", dtype);
       const auto* supplement = dynamic_cast<const c10d::NPU_PREMUL_SUPPLEMENT*>(op.supplement_.get());
-      TORCH_CHECK_VALUE(supplement, where, ": PREMUL_SUM without its factor; make it with torch.distributed._make_nccl_premul_sum");
+      TORCH_CHECK_VALUE(supplement, where,
+                        ": PREMUL_SUM without its factor; make it with torch.distributed._make_nccl_premul_sum");
       scale_ = true;
       tensor_factor_ = supplement->tensor_factor;
       factor_ = supplement->double_factor;

@@ -27,7 +27,8 @@ Buffer moved_buffer(const at::Tensor& tensor);
 uint64_t moved_factor(at::ScalarType dtype);
 
 // A torch reduction on one dtype: what HCCL does, and what is left to do around it.
-//   AVG = SUM, then divide (float16: divide, then SUM); PREMUL_SUM = multiply, then SUM; bool has SUM as "or"; complex is summed by parts.
+//   AVG = SUM, then divide (float16: divide, then SUM); PREMUL_SUM = multiply, then SUM; bool has SUM as "or"; complex is summed
+//   by parts.
 class Reduction {
  public:
   // Throws c10::ValueError or c10::TypeError for what has no meaning or no HCCL counterpart; `where` names the

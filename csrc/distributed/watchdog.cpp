@@ -178,9 +178,9 @@ class Watchdog {
     group.reported = true;
     const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(now - ticket.enqueued).count();
     const auto timeout = ticket.operation.timeout.count() >= 0 ? ticket.operation.timeout.count() : group.timeout_ms.load();
-    auto message = c10::str(ticket.describe(), ", sequence number ", ticket.sequence, ", ran into its timeout: ", ran, " ms of ",
-                            timeout, " ms. Enqueued last: collective ", group.collectives.load(), ", completed last: ",
-                            group.completed.load(), ".");
+    auto message =
+        c10::str(ticket.describe(), ", sequence number ", ticket.sequence, ", ran into its timeout: ", ran, " ms of ", timeout,
+                 " ms. Enqueued last: collective ", group.collectives.load(), ", completed last: ", group.completed.load(), ".");
     if (auto* desync = debugger(watched)) message += desync->report(group, ticket);
     if (core::options().hccl_async_error_handling == kReportOnly) {
       LOG(ERROR) << "[hccl] [rank " << global_rank(group) << ", group " << group.recorded->name << "] " << message;

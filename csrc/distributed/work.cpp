@@ -13,7 +13,8 @@
 
 namespace torch_npu::distributed {
 
-Work::Work(std::shared_ptr<GroupState> group, std::shared_ptr<Ticket> ticket, core::Stream stream, std::vector<at::Tensor> outputs)
+Work::Work(std::shared_ptr<GroupState> group, std::shared_ptr<Ticket> ticket, core::Stream stream,
+           std::vector<at::Tensor> outputs)
     : c10d::Work(group->rank, ticket->operation.type),
       group_(std::move(group)),
       ticket_(std::move(ticket)),
@@ -55,7 +56,8 @@ bool Work::wait(std::chrono::milliseconds timeout) {
 void Work::wait_on_host(std::chrono::milliseconds timeout) {
   using namespace std::chrono_literals;
   if (timeout == kNoTimeout || timeout.count() < 0) {
-    timeout = ticket_->operation.timeout.count() >= 0 ? ticket_->operation.timeout : std::chrono::milliseconds(group_->timeout_ms.load());
+    timeout = ticket_->operation.timeout.count() >= 0 ? ticket_->operation.timeout
+                                                      : std::chrono::milliseconds(group_->timeout_ms.load());
   }
   const auto begin = Clock::now();
   for (uint64_t turn = 0;; ++turn) {
@@ -82,7 +84,8 @@ void Work::abort() { group_->fail(ticket_->describe() + " was aborted", true); }
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   if (!future_) {
     const c10::Device device(c10::DeviceType::PrivateUse1, stream_.device_index());
-    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{device});
+    future_ =
+        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{device});
     // The future records its events on the current stream, which is to be the operation's; once others are queued
     // behind it there, one of its own that waits for this operation alone.
     if (ticket_->operation.async && group_->last_operation() != ticket_) {
@@ -103,7 +106,8 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFutureResult() {
 }
 
 float Work::getDuration() const {
-  TORCH_CHECK(ticket_->start, "the duration of ", ticket_->describe(), " was not measured; set TORCH_HCCL_ENABLE_TIMING=1 or call "
+  TORCH_CHECK(ticket_->start, "the duration of ", ticket_->describe(),
+              " was not measured; set TORCH_HCCL_ENABLE_TIMING=1 or call "
               "enable_collectives_timing() of the backend before it");
   TORCH_CHECK(ticket_->query(), ticket_->describe(), " has not ended yet");
   return static_cast<float>(ticket_->start->elapsed_time(*ticket_->end));

@@ -25,9 +25,12 @@ class AcceleratorGraph final : public at::GraphImplInterface {
  private:
   static aclmdlRICaptureMode mode_of(at::GraphCaptureMode mode) {
     switch (mode) {
-      case at::GraphCaptureMode::ThreadLocal: return ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL;
-      case at::GraphCaptureMode::Relaxed: return ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
-      default: return ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
+      case at::GraphCaptureMode::ThreadLocal:
+        return ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL;
+      case at::GraphCaptureMode::Relaxed:
+        return ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+      default:
+        return ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
     }
   }
 

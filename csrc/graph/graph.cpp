@@ -85,7 +85,8 @@ void Graph::replay() {
   const core::DeviceGuard guard(device_);
   const auto stream = core::current_stream();
   core::ensure_bound();
-  op::launch_with_hooks({"aclmdlRIExecuteAsync", stream.raw()}, [&] { NPU_CHECK(acl::aclmdlRIExecuteAsync(graph_, stream.raw())); });
+  op::launch_with_hooks({"aclmdlRIExecuteAsync", stream.raw()},
+                        [&] { NPU_CHECK(acl::aclmdlRIExecuteAsync(graph_, stream.raw())); });
   replayed_ = stream;
 }
 

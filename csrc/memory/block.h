@@ -14,8 +14,8 @@
 namespace torch_npu::memory {
 
 // The sizes PyTorch's users expect to see in memory_allocated and memory_reserved.
-constexpr size_t kMinBlock = 512;               // every block is a multiple of this
-constexpr size_t kSmallLimit = size_t{1} << 20;   // largest request the small pool serves
+constexpr size_t kMinBlock = 512;                // every block is a multiple of this
+constexpr size_t kSmallLimit = size_t{1} << 20;  // largest request the small pool serves
 constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kLargeSegment = size_t{20} << 20;  // requests below half of it share such a segment
 constexpr size_t kRoundLarge = size_t{2} << 20;     // larger ones get a segment rounded to this
@@ -27,12 +27,12 @@ inline size_t units_of(size_t bytes) { return (bytes + kMinBlock - 1) / kMinBloc
 inline PoolType pool_type(size_t rounded) { return rounded <= kSmallLimit ? kSmall : kLarge; }
 
 enum class BlockState : uint8_t {
-  free,       // in the best-fit list, merged with its neighbours
-  cached,     // in a size class, kept whole for the next request of its size
+  free,    // in the best-fit list, merged with its neighbours
+  cached,  // in a size class, kept whole for the next request of its size
   allocated,
-  pending,    // freed, but other streams have not passed their events
-  unmapped,   // address range without memory, in an expandable segment
-  detached,   // one thread has taken it out of all lists and is in a device call with it
+  pending,   // freed, but other streams have not passed their events
+  unmapped,  // address range without memory, in an expandable segment
+  detached,  // one thread has taken it out of all lists and is in a device call with it
 };
 
 class Heap;
@@ -52,22 +52,22 @@ struct alignas(64) Block {
   // The first cache line is all that a warm allocation or free touches.
   char* ptr = nullptr;
   size_t size = 0;
-  size_t requested = 0;       // what the caller asked for
+  size_t requested = 0;          // what the caller asked for
   Block* next_cached = nullptr;  // link in a size class or in the slab of unused blocks
   StreamPool* pool = nullptr;
-  Block* prev = nullptr;      // neighbours in the segment, by address
+  Block* prev = nullptr;  // neighbours in the segment, by address
   Block* next = nullptr;
-  uint32_t units = 0;         // its size class: the rounded request it last served
+  uint32_t units = 0;  // its size class: the rounded request it last served
   BlockState state = BlockState::detached;
   PoolType type = kSmall;
-  uint8_t marks = 0;          // BlockMark
+  uint8_t marks = 0;  // BlockMark
 
   // The second is for the long way.
   Segment* segment = nullptr;
   std::unique_ptr<std::vector<c10::Stream>> uses;  // other streams it was used on
   std::shared_ptr<c10::GatheredContext> context;
-  uint64_t freed_at = 0;      // the heap's search count when it became free, for garbage collection
-  uint32_t events = 0;        // outstanding, while pending
+  uint64_t freed_at = 0;  // the heap's search count when it became free, for garbage collection
+  uint32_t events = 0;    // outstanding, while pending
 
   bool is_split() const { return prev || next; }
   bool inactive() const { return state == BlockState::free || state == BlockState::cached; }
@@ -76,9 +76,7 @@ static_assert(offsetof(Block, segment) == 64, "the hot fields must fill exactly 
 
 struct BySizeThenAddress {
   using is_transparent = void;
-  bool operator()(const Block* a, const Block* b) const {
-    return a->size != b->size ? a->size < b->size : a->ptr < b->ptr;
-  }
+  bool operator()(const Block* a, const Block* b) const { return a->size != b->size ? a->size < b->size : a->ptr < b->ptr; }
   bool operator()(const Block* a, size_t size) const { return a->size < size; }
 };
 struct ByAddress {

@@ -7,9 +7,7 @@
 namespace torch_npu::memory {
 namespace {
 
-bool out_of_memory(int status) {
-  return status == ACL_ERROR_RT_MEMORY_ALLOCATION || status == ACL_ERROR_BAD_ALLOC;
-}
+bool out_of_memory(int status) { return status == ACL_ERROR_RT_MEMORY_ALLOCATION || status == ACL_ERROR_BAD_ALLOC; }
 
 std::atomic<Waiter> waiter{[](const std::function<void()>& wait) { wait(); }};
 

@@ -144,8 +144,7 @@ AllocatorConfig AllocatorConfig::parse(const std::string& text) {
       config.expandable_segments = parse_bool(setting);
     } else if (key == "per_process_memory_fraction") {
       config.per_process_memory_fraction = parse_fraction(setting, "from 0 to 1");
-      if (config.per_process_memory_fraction < 0 || config.per_process_memory_fraction > 1)
-        bad_value(setting, "from 0 to 1");
+      if (config.per_process_memory_fraction < 0 || config.per_process_memory_fraction > 1) bad_value(setting, "from 0 to 1");
     } else if (key == "roundup_power2_divisions") {
       parse_roundup(setting, config);
     } else if (key.rfind("pinned_", 0) == 0) {

@@ -46,9 +46,7 @@ std::atomic<bool> ever_profiled{false};
 
 // True when this thread has a profiler; whether it wants memory is asked then. (memoryProfilingEnabled()
 // asks both, through one call more.)
-inline bool has_profiler() {
-  return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) != nullptr;
-}
+inline bool has_profiler() { return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) != nullptr; }
 
 C10_NOINLINE void report(const Block* block, bool allocated) {
   if (!c10::memoryProfilingEnabled()) return;
@@ -94,8 +92,8 @@ c10::DataPtr allocate_replaced(size_t bytes, c10::DeviceIndex device) {
   core::ensure_bound();
   const auto stream = core::current_stream(device);
   void* ptr = replacement->allocate(bytes, device, stream.unwrap());
-  TORCH_CHECK_WITH(OutOfMemoryError, ptr, "NPU out of memory: the pluggable allocator has no ", bytes, " bytes on npu:",
-                   static_cast<int>(device));
+  TORCH_CHECK_WITH(OutOfMemoryError, ptr, "NPU out of memory: the pluggable allocator has no ", bytes,
+                   " bytes on npu:", static_cast<int>(device));
   return {ptr, new ReplacedMemory{ptr, bytes, stream}, &free_replaced, c10::Device(kDeviceType, device)};
 }
 
@@ -127,9 +125,7 @@ class DeviceAllocator final : public AllocatorBase {
 #if TORCH_NPU_HAS_DEVICE_ALLOCATOR
   bool initialized() override { return core::is_initialized(); }
   void emptyCache(c10::MempoolId_t pool = {0, 0}) override { memory::empty_cache(pool); }
-  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
-    memory::record_stream(data, core::Stream(stream));
-  }
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override { memory::record_stream(data, core::Stream(stream)); }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override { memory::reset_accumulated_stats(device); }
   void resetPeakStats(c10::DeviceIndex device) override { memory::reset_peak_stats(device); }
@@ -150,15 +146,16 @@ c10::CachingDeviceAllocator::DeviceStats DeviceAllocator::getDeviceStats(c10::De
   const auto report = memory::statistics(device);
   // In the order of report().
   c10::CachingAllocator::StatArray* rows[] = {
-      &result.allocation, &result.segment, &result.active, &result.inactive_split, &result.allocated_bytes,
-      &result.reserved_bytes, &result.active_bytes, &result.inactive_split_bytes, &result.requested_bytes};
+      &result.allocation,      &result.segment,        &result.active,       &result.inactive_split,
+      &result.allocated_bytes, &result.reserved_bytes, &result.active_bytes, &result.inactive_split_bytes,
+      &result.requested_bytes};
   for (size_t row = 0; row < report.rows.size(); ++row) {
     for (size_t pool = 0; pool < 3; ++pool) fill((*rows[row])[pool], report.rows[row].figures[pool]);
   }
   fill(result.oversize_allocations, report.oversize[0].figures[0]);
   fill(result.oversize_segments, report.oversize[1].figures[0]);
-  int64_t* scalars[] = {&result.num_alloc_retries, &result.num_ooms, &result.num_sync_all_streams,
-                        &result.num_device_alloc, &result.num_device_free, &result.max_split_size};
+  int64_t* scalars[] = {&result.num_alloc_retries, &result.num_ooms,        &result.num_sync_all_streams,
+                        &result.num_device_alloc,  &result.num_device_free, &result.max_split_size};
   for (size_t i = 0; i < report.scalars.size(); ++i) *scalars[i] = report.scalars[i].value;
   return result;
 }
@@ -215,7 +212,8 @@ Heap& heap(c10::DeviceIndex device) {
   if (auto* known = heap_if_used(device)) return *known;
   core::ensure_initialized();
   core::check_device(device);
-  TORCH_CHECK(!replaced.load(), "the caching allocator was replaced (change_current_allocator): it has no "
+  TORCH_CHECK(!replaced.load(),
+              "the caching allocator was replaced (change_current_allocator): it has no "
               "statistics, pools or history");
   const auto& config = common_settings();
   std::lock_guard<std::mutex> lock(create_mutex);
@@ -279,7 +277,8 @@ void* base_allocation(const void* address, size_t* size) {
     if (!found) found = heap.segment_of(address);
   });
   TORCH_CHECK(found, "not memory of the NPU's caching allocator: ", address);
-  TORCH_CHECK(!found->expandable, "memory of an expandable segment cannot be shared with other processes; "
+  TORCH_CHECK(!found->expandable,
+              "memory of an expandable segment cannot be shared with other processes; "
               "run without expandable_segments:True");
   if (size) *size = found->size;
   return found->base;
@@ -332,7 +331,8 @@ std::pair<size_t, size_t> memory_info(c10::DeviceIndex device) {
 void replace_allocator(std::shared_ptr<RawAllocator> with) {
   std::lock_guard<std::mutex> lock(create_mutex);
   each_heap([](Heap&) {
-    TORCH_CHECK(false, "the allocator cannot be changed once NPU memory was allocated; call "
+    TORCH_CHECK(false,
+                "the allocator cannot be changed once NPU memory was allocated; call "
                 "change_current_allocator before the first tensor");
   });
   TORCH_CHECK(!replaced.load(), "the allocator was changed before");

@@ -27,7 +27,7 @@ struct FormattedMemory {
 // Whether bytes lie as sizes and strides say.
 constexpr bool is_base_format(int64_t format) {
   return format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NHWC || format == ACL_FORMAT_HWCN ||
-      format == ACL_FORMAT_NDHWC || format == ACL_FORMAT_NCDHW || format == ACL_FORMAT_NCL;
+         format == ACL_FORMAT_NDHWC || format == ACL_FORMAT_NCDHW || format == ACL_FORMAT_NCL;
 }
 
 C10_EXPORT void free_formatted(void* context);

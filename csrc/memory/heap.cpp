@@ -221,14 +221,11 @@ Context Heap::gather(Stacks needed) const noexcept {
   }
 }
 
-void Heap::trace(TraceAction action, const void* address, size_t size, c10::StreamId stream, MempoolId pool,
-                 Context context) {
+void Heap::trace(TraceAction action, const void* address, size_t size, c10::StreamId stream, MempoolId pool, Context context) {
   if (!history_.entries || (history_.skipped_actions >> static_cast<int>(action) & 1)) return;
-  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch());
   if (action != TraceAction::oom && !wants(Stacks::allocations)) context = nullptr;
-  trace_.add({action, device_, reinterpret_cast<size_t>(address), size, stream, pool, now.count(),
-              std::move(context), {}});
+  trace_.add({action, device_, reinterpret_cast<size_t>(address), size, stream, pool, now.count(), std::move(context), {}});
 }
 
 void Heap::trace(TraceAction action, const Block* block, Context context) {

@@ -100,10 +100,10 @@ class C10_EXPORT Heap {
   // Reasons for every call to take the long way.
   enum Mode : uint32_t {
     kTracing = 1,
-    kRounding = 2,   // sizes are rounded otherwise than to 512 bytes
-    kRouting = 4,    // some allocations go to private pools
+    kRounding = 2,  // sizes are rounded otherwise than to 512 bytes
+    kRouting = 4,   // some allocations go to private pools
     kNoCache = 8,
-    kPending = 16,   // blocks wait for events
+    kPending = 16,  // blocks wait for events
   };
 
   struct Request {
@@ -177,8 +177,7 @@ class C10_EXPORT Heap {
   // history
   bool wants(Stacks stacks) const { return stacks_.load(std::memory_order_relaxed) >= static_cast<uint8_t>(stacks); }
   Context gather(Stacks needed) const noexcept;
-  void trace(TraceAction action, const void* address, size_t size, c10::StreamId stream, MempoolId pool,
-             Context context);
+  void trace(TraceAction action, const void* address, size_t size, c10::StreamId stream, MempoolId pool, Context context);
   void trace(TraceAction action, const Block* block, Context context);
   static MempoolId pool_id(const StreamPool* pool) { return pool->owner ? pool->owner->id : MempoolId{0, 0}; }
 

@@ -122,8 +122,7 @@ void Heap::detach_segment(Block* block, Detached& out) {
   stats_.reserved_bytes.sub(segment->type, static_cast<int64_t>(segment->size));
   ++stats_.device_frees;
   if (segment->size >= config_.max_split_size) stats_.oversize_segment.sub(kLarge, 1);
-  trace(TraceAction::segment_free, segment->base, segment->size, block->pool->stream, pool_id(block->pool),
-        segment->context);
+  trace(TraceAction::segment_free, segment->base, segment->size, block->pool->stream, pool_id(block->pool), segment->context);
   blocks_.recycle(block);
   segment->first = nullptr;
   auto found = segments_.find(segment->base);
@@ -262,19 +261,19 @@ void Heap::throw_out_of_memory(HeapLock& lock, const Request& request, const Con
 
   const auto [device_free, device_total] = api_.memory_info(device_);
   lock.lock();
-  trace(TraceAction::oom, reinterpret_cast<void*>(device_free), request.size, request.pool->stream,
-        pool_id(request.pool), context);
+  trace(TraceAction::oom, reinterpret_cast<void*>(device_free), request.size, request.pool->stream, pool_id(request.pool),
+        context);
   lock.unlock();
   const c10::Device device(c10::DeviceType::PrivateUse1, device_);
   c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(request.size), allocated, reserved, device);
   for (const auto& observer : observers) observer(device_, request.bytes, device_total, device_free);
 
   using c10::CachingAllocator::format_size;
-  std::string text = c10::str(
-      "NPU out of memory. Tried to allocate ", format_size(request.bytes), " on npu:", static_cast<int>(device_),
-      ", which has ", format_size(device_total), " in total and ", format_size(device_free), " free. ",
-      "This process has ", format_size(allocated), " allocated by PyTorch and ", format_size(reserved - allocated),
-      " reserved by PyTorch but unallocated.");
+  std::string text =
+      c10::str("NPU out of memory. Tried to allocate ", format_size(request.bytes), " on npu:", static_cast<int>(device_),
+               ", which has ", format_size(device_total), " in total and ", format_size(device_free), " free. ",
+               "This process has ", format_size(allocated), " allocated by PyTorch and ", format_size(reserved - allocated),
+               " reserved by PyTorch but unallocated.");
   if (in_private_pools) text += c10::str(" Private pools (graphs, MemPool) hold ", format_size(in_private_pools), ".");
   if (limit != SIZE_MAX) {
     text += c10::str(" The process may use at most ", format_size(limit), " (set_per_process_memory_fraction).");

@@ -124,7 +124,10 @@ namespace {
 BlockInfo describe(const Block* block) {
   const bool allocated = block->state == BlockState::allocated, pending = block->state == BlockState::pending;
   return {reinterpret_cast<size_t>(block->ptr), block->size, allocated || pending ? block->requested : 0,
-          allocated ? "active_allocated" : pending ? "active_pending_free" : "inactive", block->context};
+          allocated ? "active_allocated"
+          : pending ? "active_pending_free"
+                    : "inactive",
+          block->context};
 }
 
 void add(SegmentInfo& info, const Block* block) {
@@ -138,9 +141,7 @@ void add(SegmentInfo& info, const Block* block) {
 }
 
 // A detached block is on its way to or from the device: neither reserved nor usable.
-bool has_memory(const Block* block) {
-  return block->state != BlockState::unmapped && block->state != BlockState::detached;
-}
+bool has_memory(const Block* block) { return block->state != BlockState::unmapped && block->state != BlockState::detached; }
 
 }  // namespace
 

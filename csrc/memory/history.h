@@ -18,11 +18,19 @@ using MempoolId = std::pair<unsigned long long, unsigned long long>;
 enum class Stacks : uint8_t { never, live, allocations, all };
 
 enum class TraceAction : uint8_t {
-  alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom,
+  alloc,
+  free_requested,
+  free_completed,
+  segment_alloc,
+  segment_free,
+  segment_map,
+  segment_unmap,
+  snapshot,
+  oom,
 };
-constexpr const char* kTraceActionNames[] = {
-    "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free",
-    "segment_map", "segment_unmap", "snapshot", "oom"};
+constexpr const char* kTraceActionNames[] = {"alloc",         "free_requested", "free_completed",
+                                             "segment_alloc", "segment_free",   "segment_map",
+                                             "segment_unmap", "snapshot",       "oom"};
 
 struct TraceEntry {
   TraceAction action = TraceAction::alloc;
@@ -37,11 +45,11 @@ struct TraceEntry {
 };
 
 struct HistorySettings {
-  bool entries = false;           // keep trace entries
+  bool entries = false;  // keep trace entries
   Stacks stacks = Stacks::never;
   Context (*gather)() = nullptr;  // makes a context of the calling thread
   size_t max_entries = 1;
-  uint32_t skipped_actions = 0;   // bit per TraceAction
+  uint32_t skipped_actions = 0;  // bit per TraceAction
 };
 
 // The last max_entries entries. The heap's lock guards it.

@@ -124,8 +124,7 @@ HostStatistics convert(const Stats& stats) {
                     {"allocated_bytes", figures(stats.reserved_bytes)},
                     {"active_bytes", figures(stats.allocated_bytes)}}};
   }
-  result.durations = {{duration("host_alloc_time", stats.host_alloc_time),
-                       duration("host_free_time", stats.host_free_time)}};
+  result.durations = {{duration("host_alloc_time", stats.host_alloc_time), duration("host_free_time", stats.host_free_time)}};
   result.num_host_alloc = stats.num_host_alloc;
   result.num_host_free = stats.num_host_free;
   return result;
@@ -141,8 +140,7 @@ bool is_pinned(const void* data) {
   if (!data) return false;
   core::ensure_bound();
   aclrtPtrAttributes attributes{};
-  return acl::aclrtPointerGetAttributes(data, &attributes) == 0 &&
-         attributes.location.type == ACL_MEM_LOCATION_TYPE_HOST;
+  return acl::aclrtPointerGetAttributes(data, &attributes) == 0 && attributes.location.type == ACL_MEM_LOCATION_TYPE_HOST;
 }
 
 void record_pinned(const c10::DataPtr& data, core::Stream stream) {

@@ -14,8 +14,8 @@ struct PrivatePool;
 // A contiguous piece of device address space that came from one device call.
 struct Segment {
   char* base = nullptr;
-  size_t size = 0;          // address range; for an expandable one, what is reserved
-  size_t mapped = 0;        // memory behind it; equals size unless expandable
+  size_t size = 0;    // address range; for an expandable one, what is reserved
+  size_t mapped = 0;  // memory behind it; equals size unless expandable
   StreamPool* pool = nullptr;
   PoolType type = kSmall;
   Block* first = nullptr;
@@ -28,9 +28,9 @@ struct Segment {
 
 // The limits of best fit for one request.
 struct FitRule {
-  size_t max_split = SIZE_MAX;              // blocks from this size on are not split
+  size_t max_split = SIZE_MAX;                    // blocks from this size on are not split
   size_t max_non_split_rounding = kLargeSegment;  // how much larger than asked such a block may be
-  bool no_split = false;    // a private pool may ask for whole segments
+  bool no_split = false;                          // a private pool may ask for whole segments
 };
 
 class FreeList {

@@ -21,13 +21,13 @@ class RawAllocator {
 
 struct PoolOptions {
   std::shared_ptr<RawAllocator> allocator;  // null: the device's
-  bool use_on_oom = false;  // its free blocks may serve others before out of memory
-  bool no_split = false;    // blocks keep the size of their segment
+  bool use_on_oom = false;                  // its free blocks may serve others before out of memory
+  bool no_split = false;                    // blocks keep the size of their segment
 };
 
 struct PrivatePool {
   MempoolId id{0, 0};
-  int uses = 0;           // MemPool objects and routes; at 0 its memory can go back to the device
+  int uses = 0;  // MemPool objects and routes; at 0 its memory can go back to the device
   size_t segments = 0;
   PoolOptions options;
   std::map<c10::StreamId, std::unique_ptr<StreamPool>> streams;

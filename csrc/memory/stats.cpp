@@ -48,14 +48,13 @@ void HeapStats::set_base(Bases& bases, const Counter& allocated, const Counter& 
   for (auto type : {kSmall, kLarge}) bases[type] = {allocated.in(type), allocated.out(type) - pending.current(type)};
 }
 
-FiguresByPool HeapStats::combine(const Counter& allocated, const Counter& pending, const Peaks& peaks,
-                                 const Bases& bases) {
+FiguresByPool HeapStats::combine(const Counter& allocated, const Counter& pending, const Peaks& peaks, const Bases& bases) {
   FiguresByPool result;
   for (auto type : {kSmall, kLarge}) {
     auto& mine = result[type + 1];
     mine.current = allocated.current(type) + pending.current(type);
     mine.peak = std::max(peaks[type + 1], allocated.peak(type));
-    mine.allocated = allocated.in(type) - bases[type].in;
+    mine.allocated = allocated.in(type)-bases[type].in;
     mine.freed = allocated.out(type) - pending.current(type) - bases[type].out;
     result[0].current += mine.current;
     result[0].allocated += mine.allocated;
@@ -66,9 +65,8 @@ FiguresByPool HeapStats::combine(const Counter& allocated, const Counter& pendin
 }
 
 void HeapStats::reset_peak() {
-  for (auto* counter : {&allocation, &allocated_bytes, &requested_bytes, &pending, &pending_bytes, &segment,
-                        &reserved_bytes, &inactive_split, &inactive_split_bytes, &oversize_allocation,
-                        &oversize_segment}) {
+  for (auto* counter : {&allocation, &allocated_bytes, &requested_bytes, &pending, &pending_bytes, &segment, &reserved_bytes,
+                        &inactive_split, &inactive_split_bytes, &oversize_allocation, &oversize_segment}) {
     counter->reset_peak();
   }
   active_peaks_ = {};
@@ -77,9 +75,8 @@ void HeapStats::reset_peak() {
 }
 
 void HeapStats::reset_accumulated() {
-  for (auto* counter : {&allocation, &allocated_bytes, &requested_bytes, &pending, &pending_bytes, &segment,
-                        &reserved_bytes, &inactive_split, &inactive_split_bytes, &oversize_allocation,
-                        &oversize_segment}) {
+  for (auto* counter : {&allocation, &allocated_bytes, &requested_bytes, &pending, &pending_bytes, &segment, &reserved_bytes,
+                        &inactive_split, &inactive_split_bytes, &oversize_allocation, &oversize_segment}) {
     counter->reset_accumulated();
   }
   set_base(active_base_, allocation, pending);
@@ -99,8 +96,7 @@ StatsReport report(const HeapStats& stats, size_t max_split_size) {
        {"active_bytes", stats.active_bytes()},
        {"inactive_split_bytes", stats.inactive_split_bytes.figures()},
        {"requested_bytes", stats.requested_bytes.figures()}},
-      {{{"oversize_allocations", stats.oversize_allocation.figures()},
-        {"oversize_segments", stats.oversize_segment.figures()}}},
+      {{{"oversize_allocations", stats.oversize_allocation.figures()}, {"oversize_segments", stats.oversize_segment.figures()}}},
       {{"num_alloc_retries", stats.alloc_retries},
        {"num_ooms", stats.ooms},
        {"num_sync_all_streams", stats.sync_all_streams},

@@ -69,9 +69,7 @@ struct HeapStats {
 
   void note_active();
   FiguresByPool active() const { return combine(allocation, pending, active_peaks_, active_base_); }
-  FiguresByPool active_bytes() const {
-    return combine(allocated_bytes, pending_bytes, active_bytes_peaks_, active_bytes_base_);
-  }
+  FiguresByPool active_bytes() const { return combine(allocated_bytes, pending_bytes, active_bytes_peaks_, active_bytes_base_); }
   void reset_peak();
   void reset_accumulated();
 
@@ -83,8 +81,7 @@ struct HeapStats {
   using Bases = std::array<Base, kPoolTypes>;
   static void note(Peaks& peaks, const Counter& allocated, const Counter& pending);
   static void set_base(Bases& bases, const Counter& allocated, const Counter& pending);
-  static FiguresByPool combine(const Counter& allocated, const Counter& pending, const Peaks& peaks,
-                               const Bases& bases);
+  static FiguresByPool combine(const Counter& allocated, const Counter& pending, const Peaks& peaks, const Bases& bases);
   Peaks active_peaks_{}, active_bytes_peaks_{};
   Bases active_base_{}, active_bytes_base_{};
 };

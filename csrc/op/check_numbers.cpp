@@ -58,7 +58,7 @@ std::vector<int64_t> coordinates(int64_t flat, at::IntArrayRef sizes) {
 const bool from_environment = [] {
   try {
     if (core::options().check_nan_inf) set_check_numbers(true);
-  } catch (const c10::Error&) {   // while the library is loaded nobody could catch it: options() throws again at first use
+  } catch (const c10::Error&) {  // while the library is loaded nobody could catch it: options() throws again at first use
   }
   return true;
 }();
@@ -94,9 +94,9 @@ void check_results(const char* op, c10::ArrayRef<NumberSource> sources) {
       const auto value = host.flatten().select(0, flat).item();
       std::ostringstream list;
       if (sources[i].tensors.size() > 1) list << " (tensor " << t << " of the list)";
-      TORCH_CHECK(false, op, " made ", value, " of finite operands: argument '", parameter_name(op, i), "'", list.str(), ", first at index ",
-                  at::IntArrayRef(coordinates(flat, host.sizes())), " of shape ", host.sizes(), ", dtype ", host.scalar_type(),
-                  ". (TORCH_NPU_CHECK_NAN_INF)");
+      TORCH_CHECK(false, op, " made ", value, " of finite operands: argument '", parameter_name(op, i), "'", list.str(),
+                  ", first at index ", at::IntArrayRef(coordinates(flat, host.sizes())), " of shape ", host.sizes(), ", dtype ",
+                  host.scalar_type(), ". (TORCH_NPU_CHECK_NAN_INF)");
     }
   }
 }

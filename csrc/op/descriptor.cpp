@@ -5,9 +5,7 @@
 
 namespace torch_npu::op {
 
-void detail::throw_no_acl_type(c10::ScalarType type) {
-  TORCH_CHECK_TYPE(false, "the NPU has no data type for ", type);
-}
+void detail::throw_no_acl_type(c10::ScalarType type) { TORCH_CHECK_TYPE(false, "the NPU has no data type for ", type); }
 
 thread_local constinit const char* described_operator = nullptr;
 
@@ -18,7 +16,8 @@ bool writes_what_it_reads(const char* op) {
   if (!op) return false;
   const std::string_view name(op);
   return name.starts_with("aclnnInplace") || name.starts_with("aclnnApply") || name.starts_with("aclnnForeach") ||
-      name.starts_with("aclnnRReluWithNoise") || name == "aclnnAsStrided" || name == "aclnnNdtri" || name == "aclnnAmpUpdateScale";
+         name.starts_with("aclnnRReluWithNoise") || name == "aclnnAsStrided" || name == "aclnnNdtri" ||
+         name == "aclnnAmpUpdateScale";
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ inline aclTensor* describe_local(const c10::TensorImpl& impl) {
   const auto& storage = impl.unsafe_storage();
   const auto item = static_cast<int64_t>(dtype.itemsize());
   const int64_t storage_size = static_cast<int64_t>(storage.nbytes()) / item;
-  constexpr aclFormat kFormats[] = {ACL_FORMAT_ND, ACL_FORMAT_ND, ACL_FORMAT_ND, ACL_FORMAT_NCL, ACL_FORMAT_NCHW, ACL_FORMAT_NCDHW};
+  constexpr aclFormat kFormats[] = {ACL_FORMAT_ND,  ACL_FORMAT_ND,   ACL_FORMAT_ND,
+                                    ACL_FORMAT_NCL, ACL_FORMAT_NCHW, ACL_FORMAT_NCDHW};
   return acl::aclCreateTensor(sizes.data(), rank, acl_type(c10::typeMetaToScalarType(dtype)), impl.strides().data(),
                               impl.storage_offset(), rank < 6 ? kFormats[rank] : ACL_FORMAT_ND, &storage_size, 1,
                               const_cast<void*>(storage.data()));

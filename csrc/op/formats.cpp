@@ -20,8 +20,8 @@ int64_t blocks(int64_t size, int64_t block) { return (size + block - 1) / block;
 
 // [N, C] as [N, C, 1, 1]; 4 dimensions as they are.
 at::DimVector image_sizes(at::IntArrayRef sizes, int64_t format) {
-  TORCH_CHECK_VALUE(sizes.size() == 4 || sizes.size() == 2, "storage format ", format, " is for tensors of 2 or 4 dimensions, not ",
-                    sizes.size());
+  TORCH_CHECK_VALUE(sizes.size() == 4 || sizes.size() == 2, "storage format ", format,
+                    " is for tensors of 2 or 4 dimensions, not ", sizes.size());
   at::DimVector image(sizes);
   image.resize(4, 1);
   return image;
@@ -34,8 +34,8 @@ class RawDescriptor {
     int64_t stride = 1;
     at::DimVector strides(memory.sizes.size());
     for (size_t i = strides.size(); i-- > 0; stride *= memory.sizes[i]) strides[i] = stride;
-    raw_ = acl::aclCreateTensor(memory.sizes.data(), memory.sizes.size(), acl_type(memory.dtype), strides.data(), 0, memory.format,
-                                memory.physical.data(), memory.physical.size(), memory.memory.get());
+    raw_ = acl::aclCreateTensor(memory.sizes.data(), memory.sizes.size(), acl_type(memory.dtype), strides.data(), 0,
+                                memory.format, memory.physical.data(), memory.physical.size(), memory.memory.get());
   }
   ~RawDescriptor() { acl::aclDestroyTensor(raw_); }
   RawDescriptor(const RawDescriptor&) = delete;
@@ -90,7 +90,8 @@ at::DimVector physical_sizes(at::IntArrayRef sizes, int64_t format, c10::ScalarT
       return {blocks(image[1], columns) * image[2] * image[3], blocks(image[0], kRows), kRows, columns};
     }
     case ACL_FORMAT_FRACTAL_NZ: {
-      TORCH_CHECK_VALUE(sizes.size() >= 2, "storage format FRACTAL_NZ is for tensors of at least 2 dimensions, not ", sizes.size());
+      TORCH_CHECK_VALUE(sizes.size() >= 2, "storage format FRACTAL_NZ is for tensors of at least 2 dimensions, not ",
+                        sizes.size());
       at::DimVector physical(sizes.slice(0, sizes.size() - 2));
       for (const int64_t size : {blocks(sizes.back(), columns), blocks(sizes[sizes.size() - 2], kRows), kRows, columns}) {
         physical.push_back(size);
@@ -104,7 +105,8 @@ at::DimVector physical_sizes(at::IntArrayRef sizes, int64_t format, c10::ScalarT
       TORCH_CHECK_VALUE(sizes.size() == 5, "storage format FRACTAL_Z_3D is for tensors of 5 dimensions, not ", sizes.size());
       return {sizes[2] * blocks(sizes[1], columns) * sizes[3] * sizes[4], blocks(sizes[0], kRows), kRows, columns};
     default:
-      TORCH_CHECK_VALUE(false, "storage format ", format, " is not known: it is one of ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, "
+      TORCH_CHECK_VALUE(false, "storage format ", format,
+                        " is not known: it is one of ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, "
                         "NCL 47, NC1HWC0 3, FRACTAL_Z 4, NC1HWC0_C04 12, FRACTAL_NZ 29, NDC1HWC0 32, FRACTAL_Z_3D 33");
   }
 }

@@ -25,7 +25,7 @@ Hooks& hooks() {
 const bool blocking_from_environment = [] {
   try {
     if (core::options().launch_blocking) set_launch_blocking(true);
-  } catch (const c10::Error&) {   // while the library is loaded nobody could catch it: options() throws again at first use
+  } catch (const c10::Error&) {  // while the library is loaded nobody could catch it: options() throws again at first use
   }
   return true;
 }();
@@ -34,9 +34,7 @@ const bool blocking_from_environment = [] {
 
 std::atomic<bool> any_launch_hook{false};
 
-void throw_operator_error(const char* name, int status) {
-  core::throw_cann_error(status, name, __FILE__, __LINE__);
-}
+void throw_operator_error(const char* name, int status) { core::throw_cann_error(status, name, __FILE__, __LINE__); }
 
 void* require_operator_symbol(const char* name, const char* suffix) {
   return acl::require_symbol(acl::Library::opapi, (std::string(name) + suffix).c_str());
@@ -44,9 +42,7 @@ void* require_operator_symbol(const char* name, const char* suffix) {
 
 bool has_operator(const char* name) { return acl::find_symbol(acl::Library::opapi, name) != nullptr; }
 
-c10::DataPtr allocate_workspace(uint64_t bytes) {
-  return c10::GetAllocator(c10::DeviceType::PrivateUse1)->allocate(bytes);
-}
+c10::DataPtr allocate_workspace(uint64_t bytes) { return c10::GetAllocator(c10::DeviceType::PrivateUse1)->allocate(bytes); }
 
 void wait_for_operator(const char* name, aclrtStream stream) {
   const int status = acl::aclrtSynchronizeStream(stream);
@@ -77,10 +73,11 @@ void remove_launch_hook(const std::string& name) {
 void set_launch_blocking(bool on) {
   if (on) {
     add_launch_hook("blocking", {nullptr, [](const Launch& launch) {
-                      // Copies block anyway unless they were asked not to; a rank that waits for another would keep it from its turn.
-                      if (launch.kind != Launch::Kind::compute || core::is_capturing(core::current_stream())) return;
-                      wait_for_operator(launch.name, launch.stream);
-                    }});
+                                   // Copies block anyway unless they were asked not to; a rank that waits for another would keep
+                                   // it from its turn.
+                                   if (launch.kind != Launch::Kind::compute || core::is_capturing(core::current_stream())) return;
+                                   wait_for_operator(launch.name, launch.stream);
+                                 }});
   } else {
     remove_launch_hook("blocking");
   }

@@ -161,4 +161,5 @@ std::vector<at::DimVector> run_for_shapes(const Operator<aclnnStatus (*)(P...)>&
 }  // namespace torch_npu::op
 
 // Declares the operator `name` for use with op::run, at namespace scope of a source file.
-#define NPU_OPERATOR(name) static const ::torch_npu::op::Operator<decltype(&::name##GetWorkspaceSize)> name{#name}
+#define NPU_OPERATOR(name) \
+  static const ::torch_npu::op::Operator<decltype(&::name##GetWorkspaceSize)> name { #name }

@@ -15,7 +15,7 @@ namespace torch_npu::op {
 struct Launch {
   enum class Kind : uint8_t { compute, copy, collective };
 
-  const char* name;  // the operator's, or that of CANN's function
+  const char* name;    // the operator's, or that of CANN's function
   aclrtStream stream;  // the current one
   Kind kind = Kind::compute;
   uint64_t bytes = 0;  // of a copy

@@ -33,9 +33,12 @@ ActivityType activity_of(op::Launch::Kind kind) {
 
 const char* host_name(op::Launch::Kind kind) {
   switch (kind) {
-    case op::Launch::Kind::copy: return "aclrtMemcpy";
-    case op::Launch::Kind::collective: return "hcclLaunch";
-    default: return "aclnnLaunch";
+    case op::Launch::Kind::copy:
+      return "aclrtMemcpy";
+    case op::Launch::Kind::collective:
+      return "hcclLaunch";
+    default:
+      return "aclnnLaunch";
   }
 }
 
@@ -57,7 +60,8 @@ class Session final : public libkineto::IActivityProfilerSession {
   void processTrace(libkineto::ActivityLogger& logger) override {
     processTrace(logger, [](int32_t) { return nullptr; }, 0, INT64_MAX);
   }
-  void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t from, int64_t to) override {
+  void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t from,
+                    int64_t to) override {
     buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
     buffer_->span = libkineto::TraceSpan(from, to, "NPU");
     int32_t number = kFirstLaunch;
@@ -148,7 +152,8 @@ class Profiler final : public libkineto::IActivityProfiler {
  public:
   const std::string& name() const override { return name_; }
   const std::set<ActivityType>& availableActivities() const override { return available_; }
-  std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& types, const libkineto::Config&) override {
+  std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& types,
+                                                                 const libkineto::Config&) override {
     std::set<ActivityType> wanted;
     std::set_intersection(types.begin(), types.end(), available_.begin(), available_.end(), std::inserter(wanted, wanted.end()));
     if (wanted.empty()) return nullptr;
@@ -161,7 +166,8 @@ class Profiler final : public libkineto::IActivityProfiler {
 
  private:
   std::string name_ = "npu";
-  std::set<ActivityType> available_ = {ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY, ActivityType::PRIVATEUSE1_RUNTIME};
+  std::set<ActivityType> available_ = {ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
+                                       ActivityType::PRIVATEUSE1_RUNTIME};
 };
 
 REGISTER_PRIVATEUSE1_PROFILER(Profiler);

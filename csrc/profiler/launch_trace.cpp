@@ -43,7 +43,8 @@ std::vector<LaunchTrace::Open>& LaunchTrace::open_launches() {
 
 void LaunchTrace::start() {
   running_ = true;
-  op::add_launch_hook(kHook, {[this](const op::Launch& launch) { before(launch); }, [this](const op::Launch& launch) { after(launch); }});
+  op::add_launch_hook(
+      kHook, {[this](const op::Launch& launch) { before(launch); }, [this](const op::Launch& launch) { after(launch); }});
 }
 
 void LaunchTrace::stop() {

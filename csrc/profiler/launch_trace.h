@@ -3,8 +3,8 @@
 // Note [Clock of a device]
 // An event tells no time of its own, only what passed since another one. So a device has a base: an event on a stream of
 // nobody else, which is reached at once, and the host's time at that moment. CANN gives what passed in a float of
-// milliseconds, which after four seconds is good for a quarter of a microsecond; then a new base is taken. No tool of CANN's is needed,
-// and nothing has to be put together when the program has ended.
+// milliseconds, which after four seconds is good for a quarter of a microsecond; then a new base is taken. No tool of CANN's is
+// needed, and nothing has to be put together when the program has ended.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct TracedLaunch {
   std::string name;
   op::Launch::Kind kind = op::Launch::Kind::compute;
   uint64_t bytes = 0;
-  uint64_t correlation = 0;  // the profiler's number of the host's operator, 0 if none
+  uint64_t correlation = 0;               // the profiler's number of the host's operator, 0 if none
   int32_t system_thread = 0, thread = 0;  // that launched it: the kernel's id and the C library's
-  int64_t host_begin = 0, host_end = 0;  // of the call that launched it
-  int64_t begin = 0, end = 0;            // on the device
+  int64_t host_begin = 0, host_end = 0;   // of the call that launched it
+  int64_t begin = 0, end = 0;             // on the device
   c10::DeviceIndex device = 0;
   c10::StreamId stream = 0;
 };

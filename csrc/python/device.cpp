@@ -21,8 +21,7 @@ struct DeviceProperties {
   int64_t minor() const { return architecture / 100 % 10; }
   std::string repr() const {
     return "NPUDeviceProperties(name='" + name + "', total_memory=" + std::to_string(total_memory >> 20) +
-           "MB, cube_core_num=" + std::to_string(cube_core_num) +
-           ", vector_core_num=" + std::to_string(vector_core_num) +
+           "MB, cube_core_num=" + std::to_string(cube_core_num) + ", vector_core_num=" + std::to_string(vector_core_num) +
            ", L2_cache_size=" + std::to_string(l2_cache_size >> 20) + "MB)";
   }
 };
@@ -116,10 +115,13 @@ void init_device(py::module_& module) {
   module.def("_check_device", &core::check_device);
   module.def("_current_device", &core::current_device);
   module.def("_exchange_device", &core::exchange_device);
-  module.def("_synchronize_device", [](c10::DeviceIndex device) {
-    core::check_device(device);
-    core::synchronize_device(device);
-  }, Unlocked());
+  module.def(
+      "_synchronize_device",
+      [](c10::DeviceIndex device) {
+        core::check_device(device);
+        core::synchronize_device(device);
+      },
+      Unlocked());
   module.def("_can_access_peer", &can_access_peer);
   module.def("_utilization", &utilization);
 

@@ -44,8 +44,9 @@ void set_config(Options& options, const py::dict& config) {
     } else if (name == "group_name") {
       options.communicator_name = value.cast<std::string>();
     } else {
-      TORCH_CHECK_VALUE(false, "hccl_config: unknown setting ", name,
-                        "; known are hccl_buffer_size, hccl_deterministic, hccl_op_expansion_mode, hccl_exec_timeout, hccl_algo, group_name");
+      TORCH_CHECK_VALUE(
+          false, "hccl_config: unknown setting ", name,
+          "; known are hccl_buffer_size, hccl_deterministic, hccl_op_expansion_mode, hccl_exec_timeout, hccl_algo, group_name");
     }
   }
 }
@@ -59,7 +60,9 @@ void bind_options(py::handle scope, const py::object& base) {
       .def_readwrite("group_desc", &Options::group_desc)
       .def_readwrite("global_ranks_in_group", &Options::global_ranks_in_group)
       .def("__copy__", [](const Options& self) { return c10::make_intrusive<Options>(self); })
-      .def("__deepcopy__", [](const Options& self, const py::dict&) { return c10::make_intrusive<Options>(self); }, py::arg("memo"));
+      .def(
+          "__deepcopy__", [](const Options& self, const py::dict&) { return c10::make_intrusive<Options>(self); },
+          py::arg("memo"));
 }
 
 }  // namespace
@@ -75,33 +78,38 @@ void init_distributed(py::module_& module) {
   py::class_<ProcessGroupHCCL, c10::intrusive_ptr<ProcessGroupHCCL>> group(part, "ProcessGroupHCCL", backend);
   bind_options(group, backend.attr("Options"));
   group
-      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const c10::intrusive_ptr<Options>& options) {
-             py::gil_scoped_release no_gil;
-             return c10::make_intrusive<ProcessGroupHCCL>(store, rank, size, options);
-           }),
+      .def(py::init(
+               [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const c10::intrusive_ptr<Options>& options) {
+                 py::gil_scoped_release no_gil;
+                 return c10::make_intrusive<ProcessGroupHCCL>(store, rank, size, options);
+               }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"))
-      .def("perform_nocolor_split", [](ProcessGroupHCCL&, const at::Device&) {},
-           "For ranks outside of a new group. Nothing to do: HCCL's communicators are made by their members alone.")
+      .def(
+          "perform_nocolor_split", [](ProcessGroupHCCL&, const at::Device&) {},
+          "For ranks outside of a new group. Nothing to do: HCCL's communicators are made by their members alone.")
       .def("comm_split_count", &ProcessGroupHCCL::splits)
       .def("get_hccl_comm_name", &ProcessGroupHCCL::communicator_name, py::arg("device"), Unlocked())
-      .def("_set_default_timeout", &ProcessGroupHCCL::setTimeout, py::arg("timeout"), "Of operations that come, and of those in flight.")
+      .def("_set_default_timeout", &ProcessGroupHCCL::setTimeout, py::arg("timeout"),
+           "Of operations that come, and of those in flight.")
       .def("_enable_collectives_timing", &ProcessGroupHCCL::enableCollectivesTiming)
       .def_property_readonly("options", [](ProcessGroupHCCL& self) {
         return c10::static_intrusive_pointer_cast<Options>(self.getBackendOptions());
       });
 
-  part.def("_dump_hccl_trace",
-           [](bool collectives, bool stacks, bool only_active) {
-             distributed::sweep_groups();
-             return py::bytes(FlightRecorder::instance().pickle(DumpChoice{collectives, stacks, only_active}));
-           },
-           py::arg("includeCollectives") = true, py::arg("includeStackTraces") = true, py::arg("onlyActive") = false);
-  part.def("_dump_hccl_trace_json",
-           [](bool collectives, bool only_active) {
-             distributed::sweep_groups();
-             return py::bytes(FlightRecorder::instance().json(DumpChoice{collectives, false, only_active}));
-           },
-           py::arg("includeCollectives") = true, py::arg("onlyActive") = false);
+  part.def(
+      "_dump_hccl_trace",
+      [](bool collectives, bool stacks, bool only_active) {
+        distributed::sweep_groups();
+        return py::bytes(FlightRecorder::instance().pickle(DumpChoice{collectives, stacks, only_active}));
+      },
+      py::arg("includeCollectives") = true, py::arg("includeStackTraces") = true, py::arg("onlyActive") = false);
+  part.def(
+      "_dump_hccl_trace_json",
+      [](bool collectives, bool only_active) {
+        distributed::sweep_groups();
+        return py::bytes(FlightRecorder::instance().json(DumpChoice{collectives, false, only_active}));
+      },
+      py::arg("includeCollectives") = true, py::arg("onlyActive") = false);
   part.def("_reset_hccl_trace", [] { FlightRecorder::instance().reset(); });
   part.def("_stop_watchdog", &distributed::stop_watchdog, Unlocked());
 }

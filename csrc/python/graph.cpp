@@ -21,13 +21,14 @@ void init_graph(py::module_& module) {
   using graph::Graph;
   py::class_<Graph>(module, "_NPUGraph")
       .def(py::init<>())
-      .def("capture_begin",
-           [](Graph& self, std::optional<memory::MempoolId> pool, const std::string& capture_error_mode) {
-             const auto mode = mode_of(capture_error_mode);
-             py::gil_scoped_release unlocked;
-             self.capture_begin(pool.value_or(memory::MempoolId{0, 0}), mode);
-           },
-           py::arg("pool") = py::none(), py::arg("capture_error_mode") = "global")
+      .def(
+          "capture_begin",
+          [](Graph& self, std::optional<memory::MempoolId> pool, const std::string& capture_error_mode) {
+            const auto mode = mode_of(capture_error_mode);
+            py::gil_scoped_release unlocked;
+            self.capture_begin(pool.value_or(memory::MempoolId{0, 0}), mode);
+          },
+          py::arg("pool") = py::none(), py::arg("capture_error_mode") = "global")
       .def("capture_end", &Graph::capture_end, Unlocked())
       .def("replay", &Graph::replay, Unlocked())
       .def("reset", &Graph::reset, Unlocked())

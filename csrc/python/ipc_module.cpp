@@ -14,15 +14,18 @@ py::tuple lend_storage(const py::handle& storage) {
     py::gil_scoped_release unlocked;
     handle = lend(native);
   }
-  return py::make_tuple(handle.counter.process, handle.counter.file, handle.counter.token, handle.counter.slot,
-                        handle.device, py::bytes(handle.key), handle.offset, handle.bytes);
+  return py::make_tuple(handle.counter.process, handle.counter.file, handle.counter.token, handle.counter.slot, handle.device,
+                        py::bytes(handle.key), handle.offset, handle.bytes);
 }
 
 py::object borrow_storage(const py::tuple& fields) {
   TORCH_CHECK_VALUE(fields.size() == 8, "not a handle of npu memory");
   const MemoryHandle handle{
       {fields[0].cast<int64_t>(), fields[1].cast<int64_t>(), fields[2].cast<uint64_t>(), fields[3].cast<int64_t>()},
-      fields[4].cast<int64_t>(), fields[5].cast<std::string>(), fields[6].cast<int64_t>(), fields[7].cast<int64_t>()};
+      fields[4].cast<int64_t>(),
+      fields[5].cast<std::string>(),
+      fields[6].cast<int64_t>(),
+      fields[7].cast<int64_t>()};
   c10::Storage native;
   {
     py::gil_scoped_release unlocked;

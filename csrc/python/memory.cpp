@@ -168,8 +168,7 @@ py::dict snapshot(c10::DeviceIndex devices, std::optional<memory::MempoolId> poo
 memory::Context python_frames() { return torch::CapturedTraceback::gather(true, true, false); }
 memory::Context all_frames() { return torch::CapturedTraceback::gather(true, true, true); }
 
-void record_history(bool entries, int stacks, bool cpp, size_t max_entries, bool clear,
-                    const std::vector<std::string>& skipped) {
+void record_history(bool entries, int stacks, bool cpp, size_t max_entries, bool clear, const std::vector<std::string>& skipped) {
   memory::HistorySettings settings;
   settings.entries = entries;
   settings.stacks = static_cast<memory::Stacks>(stacks);
@@ -213,8 +212,7 @@ void attach_observer(py::function observer) {
 
 class MemPool {
  public:
-  MemPool(c10::DeviceIndex device, std::shared_ptr<memory::RawAllocator> allocator, bool by_user, bool use_on_oom,
-          bool no_split)
+  MemPool(c10::DeviceIndex device, std::shared_ptr<memory::RawAllocator> allocator, bool by_user, bool use_on_oom, bool no_split)
       : id_(memory::new_pool_id(by_user)), device_(device) {
     memory::heap(device_).hold_pool(id_, {std::move(allocator), use_on_oom, no_split});
   }
@@ -264,12 +262,9 @@ void init_pools(py::module_& module) {
       .def_property_readonly("device", &MemPool::device)
       .def("use_count", &MemPool::use_count);
   module.def("_memory_begin_pool", &begin_current_thread);
-  module.def("_memory_end_pool", [](c10::DeviceIndex device, memory::MempoolId pool) {
-    memory::heap(device).end_route(pool);
-  });
-  module.def("_memory_release_pool", [](c10::DeviceIndex device, memory::MempoolId pool) {
-    memory::heap(device).release_pool(pool);
-  });
+  module.def("_memory_end_pool", [](c10::DeviceIndex device, memory::MempoolId pool) { memory::heap(device).end_route(pool); });
+  module.def("_memory_release_pool",
+             [](c10::DeviceIndex device, memory::MempoolId pool) { memory::heap(device).release_pool(pool); });
   module.def("_memory_new_pool_id", &memory::new_pool_id);
   module.def("_memory_raw_allocator", &memory::raw_allocator_from);
   module.def("_memory_replace_allocator", &memory::replace_allocator);
@@ -285,17 +280,19 @@ void init_memory(py::module_& module) {
   module.def("_memory_reset_accumulated_stats", &memory::reset_accumulated_stats);
   module.def("_memory_info", &memory::memory_info, Unlocked());
   module.def("_memory_empty_cache", &memory::empty_cache, Unlocked());
-  module.def("_memory_set_fraction", [](double fraction, c10::DeviceIndex device) {
-    memory::heap(device).set_memory_fraction(fraction);
-  });
+  module.def("_memory_set_fraction",
+             [](double fraction, c10::DeviceIndex device) { memory::heap(device).set_memory_fraction(fraction); });
   module.def("_memory_fraction", [](c10::DeviceIndex device) { return memory::heap(device).memory_fraction(); });
   module.def("_memory_set_caching", &memory::set_caching);
   module.def("_memory_caching", &memory::caching);
   module.def("_memory_set_settings", [](const std::string& text) { memory::set_settings(text); });
   module.def("_memory_settings", &memory::settings);
-  module.def("_memory_alloc", [](size_t bytes, c10::DeviceIndex device, c10::StreamId id) {
-    return reinterpret_cast<uintptr_t>(memory::raw_alloc(bytes, stream(id, device)));
-  }, Unlocked());
+  module.def(
+      "_memory_alloc",
+      [](size_t bytes, c10::DeviceIndex device, c10::StreamId id) {
+        return reinterpret_cast<uintptr_t>(memory::raw_alloc(bytes, stream(id, device)));
+      },
+      Unlocked());
   module.def("_memory_free", [](uintptr_t address) { memory::raw_free(reinterpret_cast<void*>(address)); }, Unlocked());
   module.def("_memory_base_allocation", [](uintptr_t address) {
     size_t size = 0;

@@ -9,9 +9,7 @@ core::Stream stream(c10::StreamId id, c10::DeviceIndex device) {
   return core::Stream(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), id));
 }
 
-uintptr_t handle(c10::StreamId id, c10::DeviceIndex device) {
-  return reinterpret_cast<uintptr_t>(stream(id, device).raw());
-}
+uintptr_t handle(c10::StreamId id, c10::DeviceIndex device) { return reinterpret_cast<uintptr_t>(stream(id, device).raw()); }
 
 // As everywhere in PyTorch, the stream's device becomes current too.
 void set_stream(c10::StreamId id, c10::DeviceIndex device) {

@@ -15,8 +15,8 @@ namespace {
 NPU_OPERATOR(aclnnAdd);
 
 at::Tensor axpy_npu(const at::Scalar& a, const at::Tensor& x, const at::Tensor& y) {
-  TORCH_CHECK(x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type(), "axpy: x is ", x.scalar_type(), x.sizes(),
-              ", y is ", y.scalar_type(), y.sizes(), "; they must agree");
+  TORCH_CHECK(x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type(), "axpy: x is ", x.scalar_type(), x.sizes(), ", y is ",
+              y.scalar_type(), y.sizes(), "; they must agree");
   auto out = at::empty_like(y);
   torch_npu::op::run(aclnnAdd, y, x, a, out);
   return out;

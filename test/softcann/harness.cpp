@@ -37,8 +37,7 @@ void report_failure(const char* file, int line, const std::string& what) {
 
 bool failed() { return any_failed; }
 
-int start_child(const char* name, const std::vector<std::string>& arguments,
-    const std::vector<std::string>& environment) {
+int start_child(const char* name, const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
   std::vector<std::string> argv{"/proc/self/exe", "--child", name};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   std::vector<std::string> env = environment;
@@ -55,8 +54,7 @@ int wait_child(int pid) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int run_child(const char* name, const std::vector<std::string>& arguments,
-    const std::vector<std::string>& environment) {
+int run_child(const char* name, const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
   return wait_child(start_child(name, arguments, environment));
 }
 

@@ -33,12 +33,15 @@ bool failed();
 // NAME=value) added; 128 + signal when it was killed.
 int run_child(const char* name, const std::vector<std::string>& arguments = {}, const std::vector<std::string>& environment = {});
 // The same without waiting; wait_child() gives the status.
-int start_child(const char* name, const std::vector<std::string>& arguments = {}, const std::vector<std::string>& environment = {});
+int start_child(const char* name, const std::vector<std::string>& arguments = {},
+                const std::vector<std::string>& environment = {});
 int wait_child(int pid);
 
 struct Register {
   Register(const char* name, std::function<void()> body) { cases().push_back({name, std::move(body)}); }
-  Register(const char* name, std::function<int(const std::vector<std::string>&)> body) { children().push_back({name, std::move(body)}); }
+  Register(const char* name, std::function<int(const std::vector<std::string>&)> body) {
+    children().push_back({name, std::move(body)});
+  }
 };
 
 // The runtime's figures are per process, so tests use small ones.
@@ -54,13 +57,13 @@ std::string compare_text(const char* expression, const A& a, const B& b) {
 
 }  // namespace test
 
-#define TEST(id)                                               \
-  static void test_##id();                                     \
+#define TEST(id)                                                                    \
+  static void test_##id();                                                          \
   static const test::Register register_##id(#id, std::function<void()>(test_##id)); \
   static void test_##id()
 
-#define CHILD(id)                                                                                 \
-  static int child_##id(const std::vector<std::string>& arguments);                               \
+#define CHILD(id)                                                                                                        \
+  static int child_##id(const std::vector<std::string>& arguments);                                                      \
   static const test::Register register_child_##id(#id, std::function<int(const std::vector<std::string>&)>(child_##id)); \
   static int child_##id([[maybe_unused]] const std::vector<std::string>& arguments)
 
@@ -69,29 +72,32 @@ std::string compare_text(const char* expression, const A& a, const B& b) {
     if (!(condition)) test::report_failure(__FILE__, __LINE__, #condition); \
   } while (0)
 
-#define EXPECT_EQ(a, b)                                                                                         \
-  do {                                                                                                          \
-    const auto expect_a = (a);                                                                                  \
-    const auto expect_b = (b);                                                                                  \
-    if (!(expect_a == static_cast<std::decay_t<decltype(expect_a)>>(expect_b)))                                               \
-      test::report_failure(__FILE__, __LINE__, test::compare_text(#a " == " #b, expect_a, expect_b));           \
+#define EXPECT_EQ(a, b)                                                                               \
+  do {                                                                                                \
+    const auto expect_a = (a);                                                                        \
+    const auto expect_b = (b);                                                                        \
+    if (!(expect_a == static_cast<std::decay_t<decltype(expect_a)>>(expect_b)))                       \
+      test::report_failure(__FILE__, __LINE__, test::compare_text(#a " == " #b, expect_a, expect_b)); \
   } while (0)
 
 // For calls that must succeed: shows CANN's text when they do not.
-#define OK(call)                                                                                                       \
-  do {                                                                                                                 \
-    const int ok_code = (call);                                                                                        \
-    if (ok_code != 0) {                                                                                                \
-      const char* ok_text = aclGetRecentErrMsg();                                                                      \
-      test::report_failure(__FILE__, __LINE__, std::string(#call " -> ") + std::to_string(ok_code) + " " + (ok_text != nullptr ? ok_text : "")); \
-    }                                                                                                                  \
+#define OK(call)                                                                                                             \
+  do {                                                                                                                       \
+    const int ok_code = (call);                                                                                              \
+    if (ok_code != 0) {                                                                                                      \
+      const char* ok_text = aclGetRecentErrMsg();                                                                            \
+      test::report_failure(__FILE__, __LINE__,                                                                               \
+                           std::string(#call " -> ") + std::to_string(ok_code) + " " + (ok_text != nullptr ? ok_text : "")); \
+    }                                                                                                                        \
   } while (0)
 
 // For calls that must fail with a code and a text that contains `part`.
-#define FAILS(call, code, part)                                                                                        \
-  do {                                                                                                                 \
-    const int fails_code = (call);                                                                                     \
-    const char* fails_text = aclGetRecentErrMsg();                                                                     \
-    if (fails_code != (code) || fails_text == nullptr || std::strstr(fails_text, part) == nullptr)                     \
-      test::report_failure(__FILE__, __LINE__, std::string(#call " -> ") + std::to_string(fails_code) + " " + (fails_text != nullptr ? fails_text : "(no text)")); \
+#define FAILS(call, code, part)                                                                                               \
+  do {                                                                                                                        \
+    const int fails_code = (call);                                                                                            \
+    const char* fails_text = aclGetRecentErrMsg();                                                                            \
+    if (fails_code != (code) || fails_text == nullptr || std::strstr(fails_text, part) == nullptr)                            \
+      test::report_failure(                                                                                                   \
+          __FILE__, __LINE__,                                                                                                 \
+          std::string(#call " -> ") + std::to_string(fails_code) + " " + (fails_text != nullptr ? fails_text : "(no text)")); \
   } while (0)

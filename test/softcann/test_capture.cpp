@@ -30,7 +30,9 @@ class Event {
   aclrtEvent raw_ = nullptr;
 };
 
-void begin(aclrtStream stream, aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL) { OK(aclmdlRICaptureBegin(stream, mode)); }
+void begin(aclrtStream stream, aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL) {
+  OK(aclmdlRICaptureBegin(stream, mode));
+}
 
 aclmdlRI end(aclrtStream stream) {
   aclmdlRI graph = nullptr;
@@ -63,10 +65,13 @@ struct Log {
   std::vector<Entry*> entries;
   void add(aclrtStream stream, int number) {
     entries.push_back(new Entry{this, number});
-    OK(aclrtLaunchHostFunc(stream, [](void* data) {
-      auto* entry = static_cast<Entry*>(data);
-      entry->log->numbers.push_back(entry->number);
-    }, entries.back()));
+    OK(aclrtLaunchHostFunc(
+        stream,
+        [](void* data) {
+          auto* entry = static_cast<Entry*>(data);
+          entry->log->numbers.push_back(entry->number);
+        },
+        entries.back()));
   }
   ~Log() {
     for (Entry* entry : entries) delete entry;
@@ -211,9 +216,13 @@ TEST(capture_does_not_depend_on_work_outside) {
   const auto stream = new_stream(), outside = new_stream();
   const Event event;
   std::atomic<bool> open{false};
-  OK(aclrtLaunchHostFunc(outside, [](void* data) {
-    while (!*static_cast<std::atomic<bool>*>(data)) {}
-  }, &open));
+  OK(aclrtLaunchHostFunc(
+      outside,
+      [](void* data) {
+        while (!*static_cast<std::atomic<bool>*>(data)) {
+        }
+      },
+      &open));
   OK(aclrtRecordEvent(event, outside));
   begin(stream);
   EXPECT(aclrtStreamWaitEvent(stream, event) == ACL_ERROR_RT_CAPTURE_DEPENDENCY);

@@ -44,7 +44,7 @@ void use(HcclComm comm, uint32_t rank) {
     EXPECT_EQ(HcclBroadcast(given.p, count, HCCL_DATA_TYPE_INT32, 1, comm, second), HCCL_SUCCESS);
     EXPECT_EQ(HcclAllGather(sum.p, gathered.p, count, HCCL_DATA_TYPE_INT32, comm, first), HCCL_SUCCESS);
     HcclSendRecvItem items[] = {{HCCL_SEND, given.p, count, HCCL_DATA_TYPE_INT32, (rank + 1) % kRanks},
-        {HCCL_RECV, got.p, count, HCCL_DATA_TYPE_INT32, (rank + kRanks - 1) % kRanks}};
+                                {HCCL_RECV, got.p, count, HCCL_DATA_TYPE_INT32, (rank + kRanks - 1) % kRanks}};
     EXPECT_EQ(HcclBatchSendRecv(items, 2, comm, second), HCCL_SUCCESS);
     EXPECT_EQ(HcclBarrier(comm, first), HCCL_SUCCESS);
     for (aclrtStream stream : streams) OK(aclrtSynchronizeStream(stream));

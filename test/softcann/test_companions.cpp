@@ -10,8 +10,7 @@ namespace {
 
 // Runs a one-input operator on n elements and returns CANN's code.
 template <class From, class To>
-aclError run_unary(const char* op, const std::vector<From>& in, aclDataType from, std::vector<To>* out,
-    aclDataType to) {
+aclError run_unary(const char* op, const std::vector<From>& in, aclDataType from, std::vector<To>* out, aclDataType to) {
   const int64_t n = static_cast<int64_t>(in.size());
   void *a = nullptr, *b = nullptr;
   OK(aclrtSetDevice(0));
@@ -24,8 +23,8 @@ aclError run_unary(const char* op, const std::vector<From>& in, aclDataType from
   aclDataBuffer* out_buffer[] = {aclCreateDataBuffer(b, in.size() * sizeof(To))};
   aclopAttr* attr = aclopCreateAttr();
   OK(aclopSetAttrInt(attr, "dst_type", to));
-  const aclError code = aclopCompileAndExecute(op, 1, in_desc, in_buffer, 1, out_desc, out_buffer, attr,
-      ACL_ENGINE_SYS, ACL_COMPILE_SYS, nullptr, nullptr);
+  const aclError code = aclopCompileAndExecute(op, 1, in_desc, in_buffer, 1, out_desc, out_buffer, attr, ACL_ENGINE_SYS,
+                                               ACL_COMPILE_SYS, nullptr, nullptr);
   if (code == ACL_SUCCESS) {
     OK(aclrtSynchronizeStream(nullptr));
     out->resize(in.size());
@@ -54,8 +53,7 @@ TEST(identity_copies_and_cast_converts) {
   OK(run_unary("Cast", std::vector<int64_t>{1, 2048, -3}, ACL_INT64, &halves, ACL_FLOAT16));
   EXPECT(halves == std::vector<uint16_t>({0x3c00, 0x6800, 0xc200}));
   FAILS(run_unary("MatMul", std::vector<float>{1}, ACL_FLOAT, &out, ACL_FLOAT), ACL_ERROR_OP_NOT_FOUND, "MatMul");
-  FAILS(run_unary("Identity", std::vector<float>{1}, ACL_FLOAT, &ints, ACL_INT32), ACL_ERROR_UNSUPPORTED_DATA_TYPE,
-      "data type");
+  FAILS(run_unary("Identity", std::vector<float>{1}, ACL_FLOAT, &ints, ACL_INT32), ACL_ERROR_UNSUPPORTED_DATA_TYPE, "data type");
 }
 
 // Every half value there and back, and rounding at the borders.

@@ -53,7 +53,11 @@ bool is_idle(aclrtStream stream) {
 // A task that blocks its stream until open() is called.
 struct Gate {
   std::atomic<bool> opened{false};
-  void block(aclrtStream stream) { push(stream, [this] { while (!opened) std::this_thread::yield(); }); }
+  void block(aclrtStream stream) {
+    push(stream, [this] {
+      while (!opened) std::this_thread::yield();
+    });
+  }
   void open() { opened = true; }
 };
 
@@ -112,17 +116,17 @@ TEST(event_waits_are_for_the_version_they_saw) {
   aclrtEvent event = new_event();
   Gate gate_a, gate_c;
   gate_a.block(a);
-  OK(aclrtRecordEvent(event, a));   // version 1, behind gate a
+  OK(aclrtRecordEvent(event, a));  // version 1, behind gate a
   OK(aclrtStreamWaitEvent(b, event));
   std::atomic<bool> passed{false};
   push(b, [&] { passed = true; });
   gate_c.block(c);
-  OK(aclrtRecordEvent(event, c));   // version 2, behind gate c
+  OK(aclrtRecordEvent(event, c));  // version 2, behind gate c
   gate_c.open();
   OK(aclrtSynchronizeEvent(event));  // version 2
   EXPECT(has_completed(event));
   test::sleep_ms(5);
-  EXPECT(!passed);                  // version 1 is still open
+  EXPECT(!passed);  // version 1 is still open
   gate_a.open();
   OK(aclrtSynchronizeStream(b));
   EXPECT(passed);

@@ -170,8 +170,8 @@ TEST(memory_attributes_tell_device_host_and_unknown) {
   EXPECT_EQ(attributes.location.type, ACL_MEM_LOCATION_TYPE_UNREGISTERED);
   void* seen = nullptr;
   OK(aclrtHostRegister(plain.get(), 16384, ACL_HOST_REGISTER_MAPPED, &seen));
-  FAILS(aclrtHostRegister(plain.get(), 16384, ACL_HOST_REGISTER_MAPPED, &seen),
-      ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "already");
+  FAILS(aclrtHostRegister(plain.get(), 16384, ACL_HOST_REGISTER_MAPPED, &seen), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+        "already");
   OK(aclrtPointerGetAttributes(plain.get() + 16383, &attributes));
   EXPECT_EQ(attributes.location.type, ACL_MEM_LOCATION_TYPE_HOST);
   OK(aclrtHostUnregister(plain.get()));

@@ -28,8 +28,7 @@ CHILD(refused) {
 TEST(options_that_are_wrong_are_refused) {
   EXPECT_EQ(test::run_child("open_device"), 0);
   EXPECT_EQ(test::run_child("refused", {"SOFTCANN_DEVICE_COUNT=many", "1"}, {"SOFTCANN_DEVICE_COUNT=many"}), 0);
-  EXPECT_EQ(test::run_child("refused", {"SOFTCANN_DEVICE_CUONT is not an option", "1"}, {"SOFTCANN_DEVICE_CUONT=2"}),
-      0);
+  EXPECT_EQ(test::run_child("refused", {"SOFTCANN_DEVICE_CUONT is not an option", "1"}, {"SOFTCANN_DEVICE_CUONT=2"}), 0);
   EXPECT_EQ(test::run_child("refused", {"SOFTCANN_MEMORY=8X", "1"}, {"SOFTCANN_MEMORY=8X"}), 0);
   EXPECT_EQ(test::run_child("refused", {"SOFTCANN_SOC=Tesla", "1"}, {"SOFTCANN_SOC=Tesla"}), 0);
   EXPECT_EQ(test::run_child("refused", {"unknown key 'when'"}, {"SOFTCANN_FAULT=aclrtMalloc:when=3"}), 0);
@@ -59,8 +58,7 @@ CHILD(devices) {
 TEST(devices_are_counted_and_chosen) {
   EXPECT_EQ(test::run_child("devices", {"1", "0"}), 0);
   EXPECT_EQ(test::run_child("devices", {"3", "0", "1", "2"}, {"SOFTCANN_DEVICE_COUNT=3"}), 0);
-  EXPECT_EQ(test::run_child("devices", {"2", "2", "0"}, {"SOFTCANN_DEVICE_COUNT=3", "ASCEND_RT_VISIBLE_DEVICES=2,0"}),
-      0);
+  EXPECT_EQ(test::run_child("devices", {"2", "2", "0"}, {"SOFTCANN_DEVICE_COUNT=3", "ASCEND_RT_VISIBLE_DEVICES=2,0"}), 0);
   EXPECT_EQ(test::run_child("devices", {"1", "1"}, {"SOFTCANN_DEVICE_COUNT=3", "ASCEND_RT_VISIBLE_DEVICES=1,9,2"}), 0);
 }
 
@@ -84,8 +82,9 @@ TEST(faults_and_traces) {
   const std::string trace = "/tmp/softcann-trace-" + std::to_string(getpid());
   unlink(trace.c_str());
   EXPECT_EQ(test::run_child("faults", {},
-      {"SOFTCANN_FAULT=aclrtMalloc:nth=3:code=207001,aclrtSynchronizeDevice:delay_us=20000",
-      "SOFTCANN_TRACE=" + trace}), 0);
+                            {"SOFTCANN_FAULT=aclrtMalloc:nth=3:code=207001,aclrtSynchronizeDevice:delay_us=20000",
+                             "SOFTCANN_TRACE=" + trace}),
+            0);
   std::stringstream text;
   text << std::ifstream(trace).rdbuf();
   EXPECT(text.str().find(" aclrtMalloc -> 207001 injected\n") != std::string::npos);
@@ -131,12 +130,12 @@ CHILD(importer) {
   char* p = nullptr;
   if (arguments[0] == "denied") {
     FAILS(aclrtIpcMemImportByKey(reinterpret_cast<void**>(&p), arguments[1].c_str(), 0), ACL_ERROR_RT_NO_PERMISSION,
-        "does not allow");
+          "does not allow");
     return 0;
   }
   if (arguments[0] == "gone") {
     FAILS(aclrtIpcMemImportByKey(reinterpret_cast<void**>(&p), arguments[1].c_str(), 0), ACL_ERROR_RT_IPC_ERROR,
-        "shares this memory no longer");
+          "shares this memory no longer");
     return 0;
   }
   if (arguments[0] == "physical") {
@@ -243,7 +242,7 @@ TEST(physical_memory_is_shared_between_processes) {
   OK(aclrtMemcpy(range, 4, &value, 4, ACL_MEMCPY_HOST_TO_DEVICE));
   uint64_t shareable = 0;
   OK(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION,
-      &shareable));
+                                     &shareable));
   EXPECT_EQ(test::run_child("importer", {"physical", std::to_string(shareable)}), 0);
   OK(aclrtUnmapMem(range));
   OK(aclrtFreePhysical(handle));

@@ -68,9 +68,21 @@ bool sleeps(pid_t thread) {
 TEST(stream_runs_small_tasks_on_the_caller) {
   aclrtStream stream = new_stream();
   std::thread::id ran;
-  push(stream, [&](bool) { ran = std::this_thread::get_id(); return 0; }, 100);
+  push(
+      stream,
+      [&](bool) {
+        ran = std::this_thread::get_id();
+        return 0;
+      },
+      100);
   EXPECT(ran == std::this_thread::get_id());
-  push(stream, [&](bool) { ran = std::this_thread::get_id(); return 0; }, 2000000000);
+  push(
+      stream,
+      [&](bool) {
+        ran = std::this_thread::get_id();
+        return 0;
+      },
+      2000000000);
   while (!is_complete(stream)) test::sleep_ms(1);
   EXPECT(ran != std::this_thread::get_id());
   OK(aclrtDestroyStream(stream));
@@ -80,7 +92,13 @@ TEST(stream_keeps_order_inline_and_queued) {
   aclrtStream stream = new_stream();
   std::vector<int> seen;
   for (int i = 0; i < 2000; ++i) {
-    push(stream, [&seen, i](bool) { seen.push_back(i); return 0; }, i % 7 == 0 ? softcann::kNeverInline : 10);
+    push(
+        stream,
+        [&seen, i](bool) {
+          seen.push_back(i);
+          return 0;
+        },
+        i % 7 == 0 ? softcann::kNeverInline : 10);
   }
   OK(aclrtSynchronizeStream(stream));
   EXPECT_EQ(seen.size(), size_t{2000});
@@ -93,7 +111,10 @@ TEST(stream_keeps_order_inline_and_queued) {
 TEST(stream_is_asynchronous) {
   aclrtStream stream = new_stream();
   std::atomic<bool> go{false};
-  push(stream, [&](bool) { while (!go) std::this_thread::yield(); return 0; });
+  push(stream, [&](bool) {
+    while (!go) std::this_thread::yield();
+    return 0;
+  });
   EXPECT(!is_complete(stream));
   test::sleep_ms(20);
   EXPECT(!is_complete(stream));  // the running task counts
@@ -109,7 +130,11 @@ TEST(streams_overlap) {
   aclrtStream a = new_stream(), b = new_stream();
   std::atomic<int> arrived{0};
   // Each waits for the other: only possible when both run at the same time.
-  const auto meet = [&](bool) { ++arrived; while (arrived < 2) std::this_thread::yield(); return 0; };
+  const auto meet = [&](bool) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+    return 0;
+  };
   push(a, meet);
   push(b, meet);
   OK(aclrtSynchronizeDevice());
@@ -125,7 +150,14 @@ CHILD(unused_streams) {
   std::vector<aclrtStream> streams;
   for (int i = 0; i < 64; ++i) streams.push_back(new_stream());
   int ran = 0;
-  for (aclrtStream stream : streams) push(stream, [&](bool) { ++ran; return 0; }, 10);
+  for (aclrtStream stream : streams)
+    push(
+        stream,
+        [&](bool) {
+          ++ran;
+          return 0;
+        },
+        10);
   EXPECT_EQ(ran, 64);
   EXPECT_EQ(threads_of_process(), before);
   for (aclrtStream stream : streams) OK(aclrtDestroyStream(stream));
@@ -137,14 +169,26 @@ TEST(unused_streams_have_no_thread) { EXPECT_EQ(test::run_child("unused_streams"
 TEST(stream_error_is_reported_once_when_it_continues) {
   aclrtStream bad = new_stream(), good = new_stream();
   int after = 0;
-  push(bad, [](bool) { softcann::task_error("index %d is out of range", 7); return ACL_ERROR_RT_AICORE_EXCEPTION; });
-  push(bad, [&](bool skip) { after += skip ? 0 : 1; return 0; });
+  push(bad, [](bool) {
+    softcann::task_error("index %d is out of range", 7);
+    return ACL_ERROR_RT_AICORE_EXCEPTION;
+  });
+  push(bad, [&](bool skip) {
+    after += skip ? 0 : 1;
+    return 0;
+  });
   push(good, [](bool) { return 0; });
   OK(aclrtSynchronizeStream(good));
   FAILS(aclrtSynchronizeStream(bad), ACL_ERROR_RT_AICORE_EXCEPTION, "test task failed");
   EXPECT_EQ(after, 1);
   OK(aclrtSynchronizeStream(bad));
-  push(bad, [](bool) { softcann::task_error("index %d is out of range", 7); return ACL_ERROR_RT_AICORE_EXCEPTION; }, 1);
+  push(
+      bad,
+      [](bool) {
+        softcann::task_error("index %d is out of range", 7);
+        return ACL_ERROR_RT_AICORE_EXCEPTION;
+      },
+      1);
   FAILS(aclrtSynchronizeDevice(), ACL_ERROR_RT_AICORE_EXCEPTION, "index 7 is out of range");
   OK(aclrtDestroyStream(bad));
   OK(aclrtDestroyStream(good));
@@ -155,8 +199,14 @@ TEST(stream_error_sticks_when_it_stops) {
   OK(aclrtSetStreamFailureMode(bad, ACL_STOP_ON_FAILURE));
   int after = 0, elsewhere = 0, skipped = 0;
   push(bad, [](bool) { return ACL_ERROR_RT_AICORE_EXCEPTION; });
-  push(bad, [&](bool skip) { skip ? ++skipped : ++after; return 0; });
-  push(good, [&](bool skip) { elsewhere += skip ? 0 : 1; return 0; });
+  push(bad, [&](bool skip) {
+    skip ? ++skipped : ++after;
+    return 0;
+  });
+  push(good, [&](bool skip) {
+    elsewhere += skip ? 0 : 1;
+    return 0;
+  });
   FAILS(aclrtSynchronizeStream(bad), ACL_ERROR_RT_AICORE_EXCEPTION, "error 507015");
   FAILS(aclrtSynchronizeStream(bad), ACL_ERROR_RT_AICORE_EXCEPTION, "error 507015");
   OK(aclrtSynchronizeStream(good));
@@ -164,7 +214,10 @@ TEST(stream_error_sticks_when_it_stops) {
   EXPECT_EQ(skipped, 1);
   EXPECT_EQ(elsewhere, 1);
   OK(aclrtStreamAbort(bad));
-  push(bad, [&](bool skip) { after += skip ? 0 : 1; return 0; });
+  push(bad, [&](bool skip) {
+    after += skip ? 0 : 1;
+    return 0;
+  });
   OK(aclrtSynchronizeStream(bad));
   EXPECT_EQ(after, 1);
   OK(aclrtDestroyStream(bad));
@@ -174,7 +227,12 @@ TEST(stream_error_sticks_when_it_stops) {
 TEST(stream_destroy_waits_and_handles_go_stale) {
   aclrtStream stream = new_stream();
   std::atomic<int> done{0};
-  for (int i = 0; i < 10; ++i) push(stream, [&](bool) { test::sleep_ms(2); ++done; return 0; });
+  for (int i = 0; i < 10; ++i)
+    push(stream, [&](bool) {
+      test::sleep_ms(2);
+      ++done;
+      return 0;
+    });
   OK(aclrtDestroyStream(stream));
   EXPECT_EQ(done.load(), 10);
   FAILS(aclrtSynchronizeStream(stream), ACL_ERROR_RT_INVALID_HANDLE, "does not exist");
@@ -188,9 +246,17 @@ TEST(stream_destroy_by_force_drops_what_is_queued) {
   aclrtStream stream = new_stream();
   std::atomic<bool> started{false}, go{false};
   std::atomic<int> ran{0};
-  push(stream, [&](bool) { started = true; while (!go) std::this_thread::yield(); return 0; });
+  push(stream, [&](bool) {
+    started = true;
+    while (!go) std::this_thread::yield();
+    return 0;
+  });
   while (!started) std::this_thread::yield();  // else the thread that waits would run it itself
-  for (int i = 0; i < 100; ++i) push(stream, [&](bool skip) { ran += skip ? 0 : 1; return 0; });
+  for (int i = 0; i < 100; ++i)
+    push(stream, [&](bool skip) {
+      ran += skip ? 0 : 1;
+      return 0;
+    });
   std::atomic<pid_t> destroyer{0};
   std::thread destroying([&] {
     destroyer = gettid();
@@ -205,7 +271,10 @@ TEST(stream_destroy_by_force_drops_what_is_queued) {
 TEST(stream_null_is_the_default_stream) {
   OK(aclrtSetDevice(0));
   int ran = 0;
-  push(nullptr, [&](bool) { ++ran; return 0; });
+  push(nullptr, [&](bool) {
+    ++ran;
+    return 0;
+  });
   OK(aclrtSynchronizeStream(nullptr));
   EXPECT_EQ(ran, 1);
 }
@@ -236,8 +305,7 @@ TEST(stream_priorities_flags_and_attributes) {
   OK(aclrtStreamGetId(stream, &id));
   EXPECT(id >= 0);
   FAILS(aclrtCreateStreamWithConfig(&stream, 8, 0), ACL_ERROR_INVALID_PARAM, "priority 8");
-  FAILS(aclrtCreateStreamWithConfig(&stream, 0, ACL_STREAM_DEVICE_USE_ONLY), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-      "not supported");
+  FAILS(aclrtCreateStreamWithConfig(&stream, 0, ACL_STREAM_DEVICE_USE_ONLY), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not supported");
   aclrtStreamAttrValue attribute{};
   attribute.failureMode = 1;
   OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &attribute));
@@ -281,13 +349,22 @@ TEST(stream_stress) {
       std::vector<int> last(kStreams, -1);
       for (int i = 0; i < kTasks; ++i) {
         const size_t s = static_cast<size_t>(i * 7 + t) % kStreams;
-        push(streams[s], [&, s, i](bool) {
-          if (last[s] >= i) ++disorder;
-          last[s] = i;
-          ++total;
-          return 0;
-        }, i % 3 == 0 ? softcann::kNeverInline : 5);
-        push(own, [&](bool) { ++total; return 0; }, i % 5 == 0 ? softcann::kNeverInline : 5);
+        push(
+            streams[s],
+            [&, s, i](bool) {
+              if (last[s] >= i) ++disorder;
+              last[s] = i;
+              ++total;
+              return 0;
+            },
+            i % 3 == 0 ? softcann::kNeverInline : 5);
+        push(
+            own,
+            [&](bool) {
+              ++total;
+              return 0;
+            },
+            i % 5 == 0 ? softcann::kNeverInline : 5);
         if (i % 97 == 0) OK(aclrtSynchronizeStream(streams[s]));
       }
       for (aclrtStream stream : streams) OK(aclrtSynchronizeStream(stream));

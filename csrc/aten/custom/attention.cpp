@@ -114,9 +114,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attend_back(const Opt
             left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.scale, o.keep_prob, o.pre_tokens,
             o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, dq, dk, dv, dpse);
   } else if (o.pse_type == 1) {
-    op::run(aclnnFlashAttentionScoreGrad, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum, left.sum,
-            left.softmax, left.attention, o.prefix, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout,
-            o.inner_precise, o.sparse_mode, dq, dk, dv, dpse);
+    op::run(aclnnFlashAttentionScoreGrad, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
+            left.sum, left.softmax, left.attention, o.prefix, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num,
+            o.layout, o.inner_precise, o.sparse_mode, dq, dk, dv, dpse);
   } else {
     op::run(aclnnFlashAttentionScoreGradV2, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
             left.sum, left.softmax, left.attention, o.prefix, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob,
@@ -140,7 +140,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
   refuse(op, "dropout_mask", given(dropout_mask));
   refuse(op, "softmax_layout", !softmax_layout.empty());
   return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tockens, next_tockens,
-                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode}, query, key, value, seed, offset);
+                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode},
+                query, key, value, seed, offset);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t> npu_fusion_attention_v2(
@@ -161,7 +162,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
   refuse(op, "dropout_mask", given(dropout_mask));
   refuse(op, "softmax_layout", !softmax_layout.empty());
   return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tokens, next_tokens,
-                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, pse_type}, query, key, value, seed, offset);
+                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, pse_type},
+                query, key, value, seed, offset);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusion_attention_grad(
@@ -173,10 +175,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusio
     int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
     at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
     bool /*gen_mask_parallel*/, bool /*sync*/, std::string_view /*softmax_layout*/, const std::optional<at::Tensor>& /*sink*/) {
-  const auto [dq, dk, dv, dpse] = attend_back(
-      {"npu_fusion_attention", head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tockens,
-       next_tockens, inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode},
-      query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
+  const auto [dq, dk, dv, dpse] =
+      attend_back({"npu_fusion_attention", head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob,
+                   pre_tockens, next_tockens, inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode},
+                  query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
   return {dq, dk, dv, dpse, empty_like_with(query, {0})};
 }
 
@@ -194,10 +196,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
   const char* op = "npu_fusion_attention_grad_v2";
   refuse(op, "query_rope", given(query_rope));
   refuse(op, "key_rope", given(key_rope));
-  const auto [dq, dk, dv, dpse] = attend_back(
-      {op, head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tokens, next_tokens, inner_precise,
-       prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, pse_type},
-      query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
+  const auto [dq, dk, dv, dpse] =
+      attend_back({op, head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tokens, next_tokens,
+                   inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, pse_type},
+                  query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
   const auto none = [&] { return empty_like_with(query, {0}); };
   return {dq, dk, dv, dpse, none(), none(), none()};
 }

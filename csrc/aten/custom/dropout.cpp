@@ -81,7 +81,8 @@ namespace {
 // No tensor among the arguments says where the mask is made: `device` does, the NPU where it is not given.
 at::Tensor choose_device(at::IntArrayRef size, double p, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                          std::optional<at::Device> device, std::optional<bool> pin_memory) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("npu::npu_dropout_gen_mask", "")
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("npu::npu_dropout_gen_mask", "")
                              .typed<at::Tensor(at::IntArrayRef, double, std::optional<at::ScalarType>, std::optional<at::Layout>,
                                                std::optional<at::Device>, std::optional<bool>)>();
   const auto where = device.value_or(at::Device(c10::DeviceType::PrivateUse1));

@@ -36,7 +36,8 @@ std::vector<at::Tensor> results(at::TensorList x, at::TensorList weight, const s
   }
   TORCH_CHECK(x.size() == 1, "npu_grouped_matmul: a group_list takes one input, not ", x.size());
   TORCH_CHECK_NOT_IMPLEMENTED(split_item == 2 || split_item == 3,
-                              "npu_grouped_matmul: a group_list with separate results (split_item=", split_item, ") is not supported");
+                              "npu_grouped_matmul: a group_list with separate results (split_item=", split_item,
+                              ") is not supported");
   if (group_type == kRows) {
     out.push_back(empty_like_with(x[0], with_columns(x[0], weight[0].size(-1)), dtype));
   } else {
@@ -48,22 +49,25 @@ std::vector<at::Tensor> results(at::TensorList x, at::TensorList weight, const s
 
 }  // namespace
 
-std::vector<at::Tensor> npu_grouped_matmul(
-    at::TensorList x, at::TensorList weight, OptionalList bias, OptionalList scale, OptionalList offset,
-    OptionalList antiquant_scale, OptionalList antiquant_offset, OptionalList per_token_scale,
-    const std::optional<at::Tensor>& group_list, OptionalList activation_input, OptionalList activation_quant_scale,
-    OptionalList activation_quant_offset, std::optional<int64_t> split_item, std::optional<int64_t> group_type,
-    std::optional<int64_t> group_list_type, std::optional<int64_t> act_type, at::OptionalIntArrayRef /*tuning_config*/,
-    std::optional<int64_t> output_dtype, std::optional<int64_t>, std::optional<int64_t>, std::optional<int64_t>,
-    std::optional<int64_t>) {
+std::vector<at::Tensor> npu_grouped_matmul(at::TensorList x, at::TensorList weight, OptionalList bias, OptionalList scale,
+                                           OptionalList offset, OptionalList antiquant_scale, OptionalList antiquant_offset,
+                                           OptionalList per_token_scale, const std::optional<at::Tensor>& group_list,
+                                           OptionalList activation_input, OptionalList activation_quant_scale,
+                                           OptionalList activation_quant_offset, std::optional<int64_t> split_item,
+                                           std::optional<int64_t> group_type, std::optional<int64_t> group_list_type,
+                                           std::optional<int64_t> act_type, at::OptionalIntArrayRef /*tuning_config*/,
+                                           std::optional<int64_t> output_dtype, std::optional<int64_t>, std::optional<int64_t>,
+                                           std::optional<int64_t>, std::optional<int64_t>) {
   TORCH_CHECK(!x.empty() && !weight.empty(), "npu_grouped_matmul: there must be an input and a weight");
   const bool grouped = group_list && group_list->defined();
   const int64_t type = group_type.value_or(grouped ? kRows : kSeparate);
-  TORCH_CHECK(grouped == (type != kSeparate), "npu_grouped_matmul: group_type=", type, grouped ? " with" : " without", " a group_list");
+  TORCH_CHECK(grouped == (type != kSeparate), "npu_grouped_matmul: group_type=", type, grouped ? " with" : " without",
+              " a group_list");
   auto out = results(x, weight, group_list, type, split_item.value_or(0), type_or(output_dtype, x[0].scalar_type()));
   op::run(aclnnGroupedMatmulV4, x, weight, list(bias), list(scale), list(offset), list(antiquant_scale), list(antiquant_offset),
           list(per_token_scale), group_list, list(activation_input), list(activation_quant_scale), list(activation_quant_offset),
-          split_item.value_or(0), type, group_list_type.value_or(0), act_type.value_or(0), out, at::TensorList(), at::TensorList());
+          split_item.value_or(0), type, group_list_type.value_or(0), act_type.value_or(0), out, at::TensorList(),
+          at::TensorList());
   return out;
 }
 
@@ -75,8 +79,8 @@ at::Tensor npu_ffn(const at::Tensor& x, const at::Tensor& weight1, const at::Ten
                    const std::optional<at::Tensor>& antiquant_scale1, const std::optional<at::Tensor>& antiquant_scale2,
                    const std::optional<at::Tensor>& antiquant_offset1, const std::optional<at::Tensor>& antiquant_offset2,
                    std::optional<int64_t> inner_precise, std::optional<at::ScalarType> output_dtype) {
-  refusing(x, "npu_ffn: quantization is", {scale, offset, deq_scale1, deq_scale2, antiquant_scale1, antiquant_scale2,
-                                           antiquant_offset1, antiquant_offset2});
+  refusing(x, "npu_ffn: quantization is",
+           {scale, offset, deq_scale1, deq_scale2, antiquant_scale1, antiquant_scale2, antiquant_offset1, antiquant_offset2});
   TORCH_CHECK_NOT_IMPLEMENTED(!output_dtype || *output_dtype == x.scalar_type(), "npu_ffn: output_dtype is not supported");
   for (const auto* refused : {"geglu", "swiglu", "reglu"}) {
     TORCH_CHECK_NOT_IMPLEMENTED(activation != refused, "npu_ffn: activation '", activation, "' is not supported");
@@ -85,7 +89,8 @@ at::Tensor npu_ffn(const at::Tensor& x, const at::Tensor& weight1, const at::Ten
                     "npu_ffn: activation '", activation, "' is not one of gelu, fastgelu, relu, silu");
   TORCH_CHECK_VALUE(!expert_tokens || !expert_tokens_index, "npu_ffn: give expert_tokens or expert_tokens_index, not both");
   std::optional<at::Tensor> tokens;
-  if (const auto given = expert_tokens ? expert_tokens : expert_tokens_index) tokens = at::tensor(*given, at::kLong).to(x.device());
+  if (const auto given = expert_tokens ? expert_tokens : expert_tokens_index)
+    tokens = at::tensor(*given, at::kLong).to(x.device());
   at::DimVector sizes(x.sizes());
   sizes.back() = weight2.size(-1);
   auto out = empty_like_with(x, sizes);

@@ -31,10 +31,12 @@ void check_alike(const char* name, const at::Tensor& grad, const at::Tensor& var
 
 }  // namespace
 
-std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> npu_apply_adam_out(
-    const at::Scalar& beta1_power, const at::Scalar& beta2_power, const at::Scalar& lr, const at::Scalar& beta1,
-    const at::Scalar& beta2, const at::Scalar& epsilon, const at::Tensor& grad, std::optional<bool>, std::optional<bool> use_nesterov,
-    at::Tensor& var, at::Tensor& m, at::Tensor& v) {
+std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> npu_apply_adam_out(const at::Scalar& beta1_power, const at::Scalar& beta2_power,
+                                                                     const at::Scalar& lr, const at::Scalar& beta1,
+                                                                     const at::Scalar& beta2, const at::Scalar& epsilon,
+                                                                     const at::Tensor& grad, std::optional<bool>,
+                                                                     std::optional<bool> use_nesterov, at::Tensor& var,
+                                                                     at::Tensor& m, at::Tensor& v) {
   check_alike("npu_apply_adam", grad, var, m, v);
   const auto numbers = on_device({beta1_power, beta2_power, lr, beta1, beta2, epsilon}, var);
   op::run(aclnnApplyAdam, var, m, v, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], grad, false,

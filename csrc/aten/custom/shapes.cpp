@@ -112,7 +112,8 @@ int64_t rotary_mode_number(std::string_view mode, const std::optional<at::Tensor
   TORCH_CHECK(!rotate || !rotate->defined(), "npu_rotary_mul: a matrix `rotate` is not supported");
   constexpr std::string_view kModes[] = {"half", "interleave", "quarter", "interleave-half"};
   const auto* found = std::find(std::begin(kModes), std::end(kModes), mode);
-  TORCH_CHECK_VALUE(found != std::end(kModes), "rotary_mode '", mode, "' is not one of half, interleave, quarter, interleave-half");
+  TORCH_CHECK_VALUE(found != std::end(kModes), "rotary_mode '", mode,
+                    "' is not one of half, interleave, quarter, interleave-half");
   return found - kModes;
 }
 

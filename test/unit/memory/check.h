@@ -61,20 +61,20 @@ inline int main(int argc, char** argv) {
 
 }  // namespace check
 
-#define TEST(name)                                                \
-  static void test_##name();                                      \
+#define TEST(name)                                                 \
+  static void test_##name();                                       \
   static const bool added_##name = check::add(#name, test_##name); \
   static void test_##name()
 #define CHECK(expression) check::holds(static_cast<bool>(expression), #expression, __FILE__, __LINE__)
 #define CHECK_EQ(a, b) check::equal((a), (b), #a " == " #b, __FILE__, __LINE__)
-#define CHECK_THROWS(type, part, expression)                                                    \
-  do {                                                                                          \
-    bool thrown = false;                                                                        \
-    try {                                                                                       \
-      expression;                                                                               \
-    } catch (const type& error) {                                                               \
-      thrown = true;                                                                            \
+#define CHECK_THROWS(type, part, expression)                                                             \
+  do {                                                                                                   \
+    bool thrown = false;                                                                                 \
+    try {                                                                                                \
+      expression;                                                                                        \
+    } catch (const type& error) {                                                                        \
+      thrown = true;                                                                                     \
       if (std::string(error.what()).find(part) == std::string::npos) throw check::Failure{error.what()}; \
-    }                                                                                           \
-    check::holds(thrown, #expression " throws " #type, __FILE__, __LINE__);                     \
+    }                                                                                                    \
+    check::holds(thrown, #expression " throws " #type, __FILE__, __LINE__);                              \
   } while (0)

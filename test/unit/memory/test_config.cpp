@@ -55,10 +55,10 @@ TEST(rounding_by_power2_divisions) {
 TEST(rounding_by_intervals) {
   const auto config = AllocatorConfig::parse("roundup_power2_divisions:[2:1,8:2,>:8]");
   const size_t mib = 1 << 20;
-  CHECK_EQ(config.rounded(2 * mib + 1), 2 * mib + 512);   // up to the 2 MiB interval: 512 bytes
-  CHECK_EQ(config.rounded(4 * mib + 1), 6 * mib);         // halves of 4 MiB
-  CHECK_EQ(config.rounded(9 * mib), 12 * mib);            // halves of 8 MiB
-  CHECK_EQ(config.rounded(17 * mib), 18 * mib);           // eighths of 16 MiB
+  CHECK_EQ(config.rounded(2 * mib + 1), 2 * mib + 512);  // up to the 2 MiB interval: 512 bytes
+  CHECK_EQ(config.rounded(4 * mib + 1), 6 * mib);        // halves of 4 MiB
+  CHECK_EQ(config.rounded(9 * mib), 12 * mib);           // halves of 8 MiB
+  CHECK_EQ(config.rounded(17 * mib), 18 * mib);          // eighths of 16 MiB
 }
 
 int main(int argc, char** argv) { return check::main(argc, argv); }

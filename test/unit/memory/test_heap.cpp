@@ -161,8 +161,7 @@ TEST(out_of_memory_says_the_figures_and_work_goes_on) {
     free = left;
   });
   Block* a = f.heap.allocate(30 * kMiB, 0);
-  CHECK_THROWS(c10::OutOfMemoryError,
-               "Tried to allocate 40.00 MiB on npu:0, which has 64.00 MiB in total and 34.00 MiB free",
+  CHECK_THROWS(c10::OutOfMemoryError, "Tried to allocate 40.00 MiB on npu:0, which has 64.00 MiB in total and 34.00 MiB free",
                f.heap.allocate(40 * kMiB, 0));
   CHECK_EQ(asked, 40 * kMiB);
   CHECK_EQ(free, 34 * kMiB);

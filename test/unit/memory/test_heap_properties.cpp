@@ -18,10 +18,14 @@ struct Program {
   size_t pick(size_t below) { return random() % below; }
   size_t size() {
     switch (pick(4)) {
-      case 0: return 1 + pick(2000);
-      case 1: return 1 + pick(2 * kMiB);
-      case 2: return (1 + pick(8)) * 64 * kKiB;
-      default: return 1 + pick(40 * kMiB);
+      case 0:
+        return 1 + pick(2000);
+      case 1:
+        return 1 + pick(2 * kMiB);
+      case 2:
+        return (1 + pick(8)) * 64 * kKiB;
+      default:
+        return 1 + pick(40 * kMiB);
     }
   }
   c10::StreamId stream() { return static_cast<c10::StreamId>(pick(3) * 8 + 1); }

@@ -36,42 +36,42 @@ aclError aclTransTensorDescFormat(const aclTensorDesc* srcDesc, aclFormat dstFor
 aclGraphDumpOption* aclCreateGraphDumpOpt();
 aclError aclDestroyGraphDumpOpt(const aclGraphDumpOption* graphDumpOpt);
 aclError aclGenGraphAndDumpForOp(const char* opType, int numInputs, const aclTensorDesc* inputDesc[],
-    const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[], aclDataBuffer* outputs[],
-    const aclopAttr* attr, aclopEngineType engineType, const char* graphDumpPath,
-    const aclGraphDumpOption* graphDumpOpt);
+                                 const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[],
+                                 aclDataBuffer* outputs[], const aclopAttr* attr, aclopEngineType engineType,
+                                 const char* graphDumpPath, const aclGraphDumpOption* graphDumpOpt);
 aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t length);
 size_t aclGetCompileoptSize(aclCompileOpt opt);
 aclError aclSetCompileopt(aclCompileOpt opt, const char* value);
 aclError aclopCast(const aclTensorDesc* srcDesc, const aclDataBuffer* srcBuffer, const aclTensorDesc* dstDesc,
-    aclDataBuffer* dstBuffer, uint8_t truncate, aclrtStream stream);
+                   aclDataBuffer* dstBuffer, uint8_t truncate, aclrtStream stream);
 aclError aclopCompile(const char* opType, int numInputs, const aclTensorDesc* inputDesc[], int numOutputs,
-    const aclTensorDesc* outputDesc[], const aclopAttr* attr, aclopEngineType engineType,
-    aclopCompileType compileFlag, const char* opPath);
+                      const aclTensorDesc* outputDesc[], const aclopAttr* attr, aclopEngineType engineType,
+                      aclopCompileType compileFlag, const char* opPath);
 aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* inputDesc[],
-    const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[], aclDataBuffer* outputs[],
-    const aclopAttr* attr, aclopEngineType engineType, aclopCompileType compileFlag, const char* opPath,
-    aclrtStream stream);
-aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[],
-    aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr,
-    aclopEngineType engineType, aclopCompileType compileFlag, const char* opPath, aclrtStream stream);
+                                const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[],
+                                aclDataBuffer* outputs[], const aclopAttr* attr, aclopEngineType engineType,
+                                aclopCompileType compileFlag, const char* opPath, aclrtStream stream);
+aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[],
+                                  int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr,
+                                  aclopEngineType engineType, aclopCompileType compileFlag, const char* opPath,
+                                  aclrtStream stream);
 aclopAttr* aclopCreateAttr();
 aclError aclopCreateHandle(const char* opType, int numInputs, const aclTensorDesc* inputDesc[], int numOutputs,
-    const aclTensorDesc* outputDesc[], const aclopAttr* opAttr, aclopHandle** handle);
-aclError aclopCreateHandleForCast(aclTensorDesc* srcDesc, aclTensorDesc* dstDesc, uint8_t truncate,
-    aclopHandle** handle);
-aclError aclopCreateKernel(const char* opType, const char* kernelId, const char* kernelName, void* binData,
-    int binSize, aclopEngineType enginetype, aclDataDeallocator deallocator);
+                           const aclTensorDesc* outputDesc[], const aclopAttr* opAttr, aclopHandle** handle);
+aclError aclopCreateHandleForCast(aclTensorDesc* srcDesc, aclTensorDesc* dstDesc, uint8_t truncate, aclopHandle** handle);
+aclError aclopCreateKernel(const char* opType, const char* kernelId, const char* kernelName, void* binData, int binSize,
+                           aclopEngineType enginetype, aclDataDeallocator deallocator);
 void aclopDestroyAttr(const aclopAttr* attr);
 void aclopDestroyHandle(aclopHandle* handle);
 aclError aclopExecWithHandle(aclopHandle* handle, int numInputs, const aclDataBuffer* inputs[], int numOutputs,
-    aclDataBuffer* outputs[], aclrtStream stream);
-aclError aclopExecute(const char* opType, int numInputs, const aclTensorDesc* inputDesc[],
-    const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[], aclDataBuffer* outputs[],
-    const aclopAttr* attr, aclrtStream stream);
-aclError aclopExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[],
-    int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr, aclrtStream stream);
-aclError aclopInferShape(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[],
-    int numOutputs, aclTensorDesc* outputDesc[], aclopAttr* attr);
+                             aclDataBuffer* outputs[], aclrtStream stream);
+aclError aclopExecute(const char* opType, int numInputs, const aclTensorDesc* inputDesc[], const aclDataBuffer* inputs[],
+                      int numOutputs, const aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], const aclopAttr* attr,
+                      aclrtStream stream);
+aclError aclopExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[], int numOutputs,
+                        aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr, aclrtStream stream);
+aclError aclopInferShape(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[], int numOutputs,
+                         aclTensorDesc* outputDesc[], aclopAttr* attr);
 aclError aclopLoad(const void* model, size_t modelSize);
 aclError aclopRegisterCompileFunc(const char* opType, aclopCompileFunc func);
 aclError aclopSetAttrBool(aclopAttr* attr, const char* attrName, uint8_t attrValue);
@@ -83,18 +83,18 @@ aclError aclopSetAttrListDataType(aclopAttr* attr, const char* attrName, int num
 aclError aclopSetAttrListFloat(aclopAttr* attr, const char* attrName, int numValues, const float* values);
 aclError aclopSetAttrListInt(aclopAttr* attr, const char* attrName, int numValues, const int64_t* values);
 aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numLists, const int* numValues,
-    const int64_t* values[]);
+                                 const int64_t* values[]);
 aclError aclopSetAttrListString(aclopAttr* attr, const char* attrName, int numValues, const char** values);
 aclError aclopSetAttrString(aclopAttr* attr, const char* attrName, const char* attrValue);
 aclError aclopSetCompileFlag(aclOpCompileFlag flag);
 aclError aclopSetKernelArgs(aclopKernelDesc* kernelDesc, const char* kernelId, uint32_t blockDim, const void* args,
-    uint32_t argSize);
+                            uint32_t argSize);
 aclError aclopSetKernelWorkspaceSizes(aclopKernelDesc* kernelDesc, int numWorkspaces, size_t* workspaceSizes);
 aclError aclopSetMaxOpQueueNum(uint64_t maxOpNum);
 aclError aclopSetModelDir(const char* modelDir);
 aclError aclopUnregisterCompileFunc(const char* opType);
 aclError aclopUpdateParams(const char* opType, int numInputs, const aclTensorDesc* inputDesc[], int numOutputs,
-    const aclTensorDesc* outputDesc[], const aclopAttr* attr);
+                           const aclTensorDesc* outputDesc[], const aclopAttr* attr);
 
 #ifdef __cplusplus
 }

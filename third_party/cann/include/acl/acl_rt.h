@@ -46,7 +46,7 @@ aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode);
 aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode);
 aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag,
-    aclmdlRICondHandle* handle);
+                                  aclmdlRICondHandle* handle);
 aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr);
 aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags);
 aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
@@ -60,8 +60,7 @@ aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId);
 aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name);
 aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams);
 aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks, uint32_t* numTasks);
-aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId,
-    aclrtLaunchKernelAttrValue* attrValue);
+aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue* attrValue);
 aclError aclmdlRISetName(aclmdlRI modelRI, const char* name);
 aclError aclmdlRITaskDisable(aclmdlRITask task);
 aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id);
@@ -78,7 +77,7 @@ aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEn
 aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size);
 aclError aclrtBinaryLoad(aclrtBinary binary, aclrtBinHandle* binHandle);
 aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBinaryLoadOptions* options,
-    aclrtBinHandle* binHandle);
+                                 aclrtBinHandle* binHandle);
 aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle);
 aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void* userData);
 aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
@@ -87,8 +86,7 @@ aclError aclrtCacheLastTaskOpInfo(const void* infoPtr, size_t infoSize);
 aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible);
 aclError aclrtCheckMemType(void** addrList, uint32_t size, uint32_t memType, uint32_t* checkResult, uint32_t reserve);
 aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
-aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId,
-    aclrtStream stream);
+aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream);
 aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void* reserve);
 aclError aclrtCmoGetDescSize(size_t* size);
 aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size);
@@ -132,11 +130,11 @@ aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags);
 aclError aclrtDeviceGetBareTgid(int32_t* pid);
 aclError aclrtDeviceGetByPCIBusId(const char* pciBusId, int32_t* deviceId);
-aclError aclrtDeviceGetHostAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations,
-    uint32_t count, int32_t deviceId);
+aclError aclrtDeviceGetHostAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, uint32_t count,
+                                              int32_t deviceId);
 aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t* value);
-aclError aclrtDeviceGetP2PAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations,
-    uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId);
+aclError aclrtDeviceGetP2PAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, uint32_t count,
+                                             int32_t srcDeviceId, int32_t dstDeviceId);
 aclError aclrtDeviceGetPCIBusId(int32_t deviceId, char* pciBusId, int32_t len);
 aclError aclrtDeviceGetStreamPriorityRange(int32_t* leastPriority, int32_t* greatestPriority);
 aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid* uuid);
@@ -187,8 +185,8 @@ aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribut
 aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name);
 aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize, size_t* aivSize);
 aclError aclrtGetGroupCount(uint32_t* count);
-aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr,
-    void* attrValue, size_t valueLen, size_t* paramRetSize);
+aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void* attrValue,
+                                 size_t valueLen, size_t* paramRetSize);
 aclError aclrtGetHardwareSyncAddr(void** addr);
 aclError aclrtGetLastError(aclrtLastErrLevel level);
 aclError aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t* logicDevId);
@@ -221,8 +219,7 @@ aclError aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t* userDevid);
 aclError aclrtGetUserDevIdByPhyDevId(int32_t phyDevId, int32_t* userDevId);
 aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion);
 aclError aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag);
-aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
-    aclrtHostMemMapCapability* capabilities);
+aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability* capabilities);
 aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr);
 aclError aclrtHostRegisterV2(void* ptr, uint64_t size, uint32_t flag);
 aclError aclrtHostUnregister(void* ptr);
@@ -234,73 +231,68 @@ aclError aclrtIpcMemImportPidInterServer(const char* key, aclrtServerPid* server
 aclError aclrtIpcMemSetAttr(const char* key, aclrtIpcMemAttrType type, uint64_t attr);
 aclError aclrtIpcMemSetImportPid(const char* key, int32_t* pid, size_t num);
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event);
-aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize,
-    aclrtParamHandle* paramHandle);
+aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle);
 aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle* paramHandle);
 aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle);
 aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize);
 aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t* actualArgsSize);
-aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle,
-    size_t dataSize, void** bufferAddr);
+aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize,
+                                             void** bufferAddr);
 aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle);
 aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void* userHostMem,
-    size_t actualArgsSize);
-aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param,
-    size_t paramSize);
+                                      size_t actualArgsSize);
+aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize);
 aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType, aclrtStream stream);
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args);
 aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize,
-    aclrtStream stream);
+                           aclrtStream stream);
 aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize,
-    aclrtLaunchKernelCfg* cfg, aclrtStream stream);
+                             aclrtLaunchKernelCfg* cfg, aclrtStream stream);
 aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg,
-    void** args);
+                                        void** args);
 aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream,
-    aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve);
+                                     aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve);
 aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream,
-    aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray,
-    size_t placeHolderNum);
-aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize,
-    aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args);
-aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize,
-    aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize,
-    aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum);
+                                       aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize,
+                                       aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum);
+aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream,
+                                            aclrtLaunchKernelCfg* cfg, void** args);
+aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream,
+                                           aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize,
+                                           aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum);
 aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtMallocForTaskScheduler(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg);
 aclError aclrtMallocHost(void** hostPtr, size_t size);
 aclError aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cfg);
-aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop,
-    uint64_t flags);
+aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop, uint64_t flags);
 aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg);
 aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags);
 aclError aclrtMemAllocManaged(void** ptr, uint64_t size, uint32_t flag);
 aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
-    uint64_t* shareableHandle);
-aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags,
-    aclrtMemSharedHandleType shareType, void* shareableHandle);
+                                         uint64_t* shareableHandle);
+aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType,
+                                           void* shareableHandle);
 aclError aclrtMemFlush(void* devPtr, size_t size);
 aclError aclrtMemGetAccess(void* virPtr, aclrtMemLocation* location, uint64_t* flag);
 aclError aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize);
-aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option,
-    size_t* granularity);
+aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option, size_t* granularity);
 aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp* prop);
 aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle);
-aclError aclrtMemImportFromShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType,
-    uint64_t flags, aclrtDrvMemHandle* handle);
+aclError aclrtMemImportFromShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags,
+                                             aclrtDrvMemHandle* handle);
 aclError aclrtMemInvalidate(void* devPtr, size_t size);
 aclError aclrtMemManagedAdvise(const void* ptr, uint64_t size, aclrtMemManagedAdviseType advise,
-    aclrtMemManagedLocation location);
+                               aclrtMemManagedLocation location);
 aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void* ptr, size_t size, void* data,
-    size_t dataSize);
-aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute* attributes, size_t numAttributes, const void* ptr,
-    size_t size, void** data, size_t* dataSizes);
+                                size_t dataSize);
+aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute* attributes, size_t numAttributes, const void* ptr, size_t size,
+                                 void** data, size_t* dataSizes);
 aclError aclrtMemManagedPrefetchAsync(const void* ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags,
-    aclrtStream stream);
-aclError aclrtMemManagedPrefetchBatchAsync(const void** ptrs, size_t* sizes, size_t count,
-    aclrtMemManagedLocation* prefetchLocs, size_t* prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags,
-    aclrtStream stream);
+                                      aclrtStream stream);
+aclError aclrtMemManagedPrefetchBatchAsync(const void** ptrs, size_t* sizes, size_t count, aclrtMemManagedLocation* prefetchLocs,
+                                           size_t* prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream);
 aclError aclrtMemMapNoAccess(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags);
 aclError aclrtMemMapSelectedLink(void* virPtrDst, size_t size, void* virPtrSrc, uint32_t linkIdx);
 aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink);
@@ -316,35 +308,34 @@ aclError aclrtMemRetainAllocationHandle(void* virPtr, aclrtDrvMemHandle* handle)
 aclError aclrtMemSetAccess(void* virPtr, size_t size, aclrtMemAccessDesc* desc, size_t count);
 aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid, size_t pidNum);
 aclError aclrtMemSetPidToShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, int32_t* pid,
-    size_t pidNum);
+                                           size_t pidNum);
 aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize);
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind);
 aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
-    aclrtMemcpyKind kind);
+                       aclrtMemcpyKind kind);
 aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
-    aclrtMemcpyKind kind, aclrtStream stream);
-aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
-    aclrtStream stream);
+                            aclrtMemcpyKind kind, aclrtStream stream);
+aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream);
 aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
-    aclrtStream stream);
+                                       aclrtStream stream);
 aclError aclrtMemcpyAsyncWithDesc(void* desc, aclrtMemcpyKind kind, aclrtStream stream);
 aclError aclrtMemcpyAsyncWithOffset(void** dst, size_t destMax, size_t dstDataOffset, const void** src, size_t count,
-    size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream);
+                                    size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream);
 aclError aclrtMemcpyBatch(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
-    aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex);
+                          aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex);
 aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
-    aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex, aclrtStream stream);
+                               aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex,
+                               aclrtStream stream);
 aclError aclrtMemcpyBatchAsyncV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
-    aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, aclrtStream stream);
+                                 aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, aclrtStream stream);
 aclError aclrtMemcpyBatchV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
-    aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs);
-aclError aclrtMemcpyFromSymbol(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset,
-    aclrtMemcpyKind kind);
+                            aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs);
+aclError aclrtMemcpyFromSymbol(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset, aclrtMemcpyKind kind);
 aclError aclrtMemcpyFromSymbolAsync(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset,
-    aclrtMemcpyKind kind, aclrtStream stream);
+                                    aclrtMemcpyKind kind, aclrtStream stream);
 aclError aclrtMemcpyToSymbol(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind);
-aclError aclrtMemcpyToSymbolAsync(const void* symbol, const void* src, size_t count, size_t offset,
-    aclrtMemcpyKind kind, aclrtStream stream);
+aclError aclrtMemcpyToSymbolAsync(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind,
+                                  aclrtStream stream);
 aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count);
 aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream);
 aclError aclrtMemsetD32(void* ptr, size_t memSize, uint32_t value, size_t N);
@@ -355,8 +346,7 @@ aclError aclrtNotifyImportByKey(aclrtNotify* notify, const char* key, uint64_t f
 aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t* pid, size_t num);
 aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid* serverPids, size_t num);
 aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
-aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode,
-    aclrtStream stream);
+aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream);
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
 aclError aclrtPersistentTaskClean(aclrtStream stream);
 aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes);
@@ -370,17 +360,15 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* statu
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag);
 aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream);
-aclError aclrtReduceAsync(void* dst, const void* src, uint64_t count, aclrtReduceKind kind, aclDataType type,
-    aclrtStream stream, void* reserve);
+aclError aclrtReduceAsync(void* dst, const void* src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream,
+                          void* reserve);
 aclError aclrtRegDeviceStateCallback(const char* regName, aclrtDeviceStateCallback callback, void* args);
 aclError aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback, void* args);
-aclError aclrtRegisterCpuFunc(aclrtBinHandle handle, const char* funcName, const char* kernelName,
-    aclrtFuncHandle* funcHandle);
+aclError aclrtRegisterCpuFunc(aclrtBinHandle handle, const char* funcName, const char* kernelName, aclrtFuncHandle* funcHandle);
 aclError aclrtReleaseMemAddress(void* virPtr);
 aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo* errorInfo);
 aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags);
-aclError aclrtReserveMemAddressNoUCMemory(void** virPtr, size_t size, size_t alignment, void* expectPtr,
-    uint64_t flags);
+aclError aclrtReserveMemAddressNoUCMemory(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags);
 aclError aclrtResetDevice(int32_t deviceId);
 aclError aclrtResetDeviceForce(int32_t deviceId);
 aclError aclrtResetDeviceResLimit(int32_t deviceId);
@@ -398,15 +386,14 @@ aclError aclrtSetDeviceTaskAbortCallback(const char* regName, aclrtDeviceTaskAbo
 aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback);
 aclError aclrtSetGroup(int32_t groupId);
 aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream);
-aclError aclrtSetMemcpyDesc(void* desc, aclrtMemcpyKind kind, void* srcAddr, void* dstAddr, size_t count,
-    void* config);
+aclError aclrtSetMemcpyDesc(void* desc, aclrtMemcpyKind kind, void* srcAddr, void* dstAddr, size_t count, void* config);
 aclError aclrtSetOpExecuteTimeOut(uint32_t timeout);
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout);
 aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout);
 aclError aclrtSetOpWaitTimeout(uint32_t timeout);
 aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value);
 aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* handle, aclrtStreamConfigAttr attr, const void* attrValue,
-    size_t valueSize);
+                                 size_t valueSize);
 aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value);
@@ -431,15 +418,14 @@ aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream);
 aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue, aclrtCompareDataType dataType,
-    aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream);
+                           aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream);
 aclError aclrtSynchronizeDevice();
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 aclError aclrtSynchronizeEvent(aclrtEvent event);
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout);
 aclError aclrtSynchronizeStream(aclrtStream stream);
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
-aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info,
-    aclrtStream execStream);
+aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info, aclrtStream execStream);
 aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream);
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
 aclError aclrtUnmapMem(void* virPtr);

@@ -580,7 +580,8 @@ typedef enum aclopCompileType {
 typedef struct aclopHandle aclopHandle;
 typedef void (*aclDataDeallocator)(void*, size_t);
 typedef struct aclopKernelDesc aclopKernelDesc;
-typedef aclError (*aclopCompileFunc)(int, const aclTensorDesc*[], int, const aclTensorDesc*[], const aclopAttr*, aclopKernelDesc*);
+typedef aclError (*aclopCompileFunc)(int, const aclTensorDesc*[], int, const aclTensorDesc*[], const aclopAttr*,
+                                     aclopKernelDesc*);
 typedef enum aclOpCompileFlag {
   ACL_OP_COMPILE_DEFAULT = 0,
   ACL_OP_COMPILE_FUZZ = 1,
@@ -1275,4 +1276,3 @@ typedef struct aclCANNPackageVersion {
   char patchVersion[64];
   char reserved[128];
 } aclCANNPackageVersion;
-

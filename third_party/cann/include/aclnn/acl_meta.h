@@ -36,12 +36,12 @@
 extern "C" {
 #endif
 
-aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex,
-    aclTensorList* tensors, void* addr);
-aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex,
-    aclTensorList* tensors, void* addr);
-aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex,
-    aclTensorList* tensors, void* addr);
+aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex, aclTensorList* tensors,
+                                         void* addr);
+aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex, aclTensorList* tensors,
+                                          void* addr);
+aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex, aclTensorList* tensors,
+                                    void* addr);
 aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, size_t index, aclTensor* tensor, void* addr);
 aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, size_t index, aclTensor* tensor, void* addr);
 aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, size_t index, aclTensor* tensor, void* addr);
@@ -51,7 +51,8 @@ aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size);
 aclScalar* aclCreateScalar(void* value, aclDataType dataType);
 aclScalarList* aclCreateScalarList(const aclScalar** value, uint64_t size);
 aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
-    int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum, void* tensorData);
+                           int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
+                           void* tensorData);
 aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_t size);
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor);
 aclnnStatus aclDestroyBoolArray(const aclBoolArray* array);
@@ -62,7 +63,7 @@ aclnnStatus aclDestroyScalarList(const aclScalarList* array);
 aclnnStatus aclDestroyTensor(const aclTensor* tensor);
 aclnnStatus aclDestroyTensorList(const aclTensorList* array);
 aclnnStatus aclDumpOpTensors(const char* opType, const char* opName, aclTensor** tensors, size_t inputTensorNum,
-    size_t outputTensorNum, aclrtStream stream);
+                             size_t outputTensorNum, aclrtStream stream);
 aclnnStatus aclGetBoolArraySize(const aclBoolArray* array, uint64_t* size);
 aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType);
 aclnnStatus aclGetFloatArraySize(const aclFloatArray* array, uint64_t* size);
@@ -76,15 +77,15 @@ aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset);
 aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum);
 aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum);
 aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
-    const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
-    void* tensorDataAddr);
+                          const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
+                          uint64_t storageDimsNum, void* tensorDataAddr);
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor);
-aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex,
-    aclTensorList* tensors, void* addr);
-aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex,
-    aclTensorList* tensors, void* addr);
-aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex,
-    aclTensorList* tensors, void* addr);
+aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex, aclTensorList* tensors,
+                                         void* addr);
+aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex, aclTensorList* tensors,
+                                          void* addr);
+aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex, aclTensorList* tensors,
+                                    void* addr);
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, size_t index, aclTensor* tensor, void* addr);
 aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, size_t index, aclTensor* tensor, void* addr);
 aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr);

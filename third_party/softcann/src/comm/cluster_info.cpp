@@ -32,7 +32,7 @@ struct MeetingPlace {
     for (const char c : table) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
     address.sun_family = AF_UNIX;
     const int name = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "softcann-table-%u-%llx", geteuid(),
-        static_cast<unsigned long long>(hash));
+                                   static_cast<unsigned long long>(hash));
     length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(name));
   }
   const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&address); }
@@ -67,7 +67,8 @@ HcclResult hand_out(const char* entry, const MeetingPlace& place, const RootInfo
   const Socket door(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   while (!door.valid() || bind(door.fd(), place.generic(), place.length) != 0 || listen(door.fd(), 1024) != 0) {
     // Another communicator of the same table may be in the making.
-    if (!door.valid() || now_ns() > deadline) return hccl_fail(HCCL_E_NETWORK, "%s: cannot make a socket: %s", entry, std::strerror(errno));
+    if (!door.valid() || now_ns() > deadline)
+      return hccl_fail(HCCL_E_NETWORK, "%s: cannot make a socket: %s", entry, std::strerror(errno));
     usleep(10000);
   }
   for (uint32_t served = 1; served < ranks;) {

@@ -15,7 +15,7 @@ constexpr HcclDataType kBytes = HCCL_DATA_TYPE_UINT8;
 // Parts of a buffer from a client's lists of counts and displacements, in elements; `extent` becomes the number of
 // elements from the buffer's start to the end of its last part.
 HcclResult read_parts(const char* entry, const void* counts, const void* displacements, uint32_t ranks, uint64_t item,
-    std::vector<Part>* parts, uint64_t* extent, uint64_t* total) {
+                      std::vector<Part>* parts, uint64_t* extent, uint64_t* total) {
   if (counts == nullptr || displacements == nullptr) {
     return hccl_fail(HCCL_E_PTR, "%s: a list of counts or displacements is a null pointer", entry);
   }
@@ -36,8 +36,8 @@ HcclResult read_parts(const char* entry, const void* counts, const void* displac
 
 HcclResult check_own_count(const char* entry, uint64_t sent, uint64_t expected) {
   if (sent == expected) return HCCL_SUCCESS;
-  return hccl_fail(HCCL_E_PARA, "%s: %llu elements are sent, %llu expected", entry,
-      static_cast<unsigned long long>(sent), static_cast<unsigned long long>(expected));
+  return hccl_fail(HCCL_E_PARA, "%s: %llu elements are sent, %llu expected", entry, static_cast<unsigned long long>(sent),
+                   static_cast<unsigned long long>(expected));
 }
 
 HcclResult check_types(const char* entry, HcclDataType sent, HcclDataType received) {
@@ -49,8 +49,8 @@ HcclResult check_types(const char* entry, HcclDataType sent, HcclDataType receiv
 
 extern "C" {
 
-HcclResult HcclAllReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op,
-    HcclComm comm, aclrtStream stream) {
+HcclResult HcclAllReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm,
+                         aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclAllReduce);
   Launch launch("HcclAllReduce", comm, stream, HCCL_CMD_ALLREDUCE, dataType, count, op);
   HCCL_TRY(launch.check());
@@ -59,8 +59,8 @@ HcclResult HcclAllReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataT
   return launch.submit();
 }
 
-HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op,
-    uint32_t root, HcclComm comm, aclrtStream stream) {
+HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root,
+                      HcclComm comm, aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclReduce);
   Launch launch("HcclReduce", comm, stream, HCCL_CMD_REDUCE, dataType, count, op, root);
   HCCL_TRY(launch.check());
@@ -69,8 +69,7 @@ HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType
   return launch.submit();
 }
 
-HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm,
-    aclrtStream stream) {
+HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclBroadcast);
   Launch launch("HcclBroadcast", comm, stream, HCCL_CMD_BROADCAST, dataType, count, HCCL_REDUCE_SUM, root);
   HCCL_TRY(launch.check());
@@ -79,7 +78,7 @@ HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dataType, uint3
 }
 
 HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm,
-    aclrtStream stream) {
+                         aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclAllGather);
   Launch launch("HcclAllGather", comm, stream, HCCL_CMD_ALLGATHER, dataType, sendCount);
   HCCL_TRY(launch.check());
@@ -88,24 +87,24 @@ HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t sendCount, HcclD
   return launch.submit();
 }
 
-HcclResult HcclAllGatherV(void* sendBuf, uint64_t sendCount, void* recvBuf, const void* recvCounts,
-    const void* recvDispls, HcclDataType dataType, HcclComm comm, aclrtStream stream) {
+HcclResult HcclAllGatherV(void* sendBuf, uint64_t sendCount, void* recvBuf, const void* recvCounts, const void* recvDispls,
+                          HcclDataType dataType, HcclComm comm, aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclAllGatherV);
   Launch launch("HcclAllGatherV", comm, stream, HCCL_CMD_ALLGATHER_V, dataType, sendCount);
   HCCL_TRY(launch.check());
   Operation& operation = launch.operation();
   uint64_t extent = 0;
   HCCL_TRY(read_parts("HcclAllGatherV", recvCounts, recvDispls, launch.communicator().ranks, launch.item(),
-      &operation.receive_parts, &extent, &operation.call.count));
-  HCCL_TRY(check_own_count("HcclAllGatherV", sendCount,
-      operation.receive_parts[launch.communicator().rank].bytes / launch.item()));
+                      &operation.receive_parts, &extent, &operation.call.count));
+  HCCL_TRY(
+      check_own_count("HcclAllGatherV", sendCount, operation.receive_parts[launch.communicator().rank].bytes / launch.item()));
   HCCL_TRY(launch.send(sendBuf, sendCount));
   HCCL_TRY(launch.receive(recvBuf, extent));
   return launch.submit();
 }
 
 HcclResult HcclReduceScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op,
-    HcclComm comm, aclrtStream stream) {
+                             HcclComm comm, aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclReduceScatter);
   Launch launch("HcclReduceScatter", comm, stream, HCCL_CMD_REDUCE_SCATTER, dataType, recvCount, op);
   HCCL_TRY(launch.check());
@@ -114,15 +113,15 @@ HcclResult HcclReduceScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, H
   return launch.submit();
 }
 
-HcclResult HcclReduceScatterV(void* sendBuf, const void* sendCounts, const void* sendDispls, void* recvBuf,
-    uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) {
+HcclResult HcclReduceScatterV(void* sendBuf, const void* sendCounts, const void* sendDispls, void* recvBuf, uint64_t recvCount,
+                              HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclReduceScatterV);
   Launch launch("HcclReduceScatterV", comm, stream, HCCL_CMD_REDUCE_SCATTER_V, dataType, recvCount, op);
   HCCL_TRY(launch.check());
   Operation& operation = launch.operation();
   uint64_t extent = 0;
   HCCL_TRY(read_parts("HcclReduceScatterV", sendCounts, sendDispls, launch.communicator().ranks, launch.item(),
-      &operation.send_parts, &extent, &operation.call.count));
+                      &operation.send_parts, &extent, &operation.call.count));
   const uint64_t own = operation.send_parts[launch.communicator().rank].bytes;
   HCCL_TRY(check_own_count("HcclReduceScatterV", own / launch.item(), recvCount));
   operation.receive_parts.assign(launch.communicator().ranks, Part{0, own});
@@ -131,8 +130,8 @@ HcclResult HcclReduceScatterV(void* sendBuf, const void* sendCounts, const void*
   return launch.submit();
 }
 
-HcclResult HcclScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root,
-    HcclComm comm, aclrtStream stream) {
+HcclResult HcclScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm,
+                       aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclScatter);
   Launch launch("HcclScatter", comm, stream, HCCL_CMD_SCATTER, dataType, recvCount, HCCL_REDUCE_SUM, root);
   HCCL_TRY(launch.check());
@@ -141,8 +140,8 @@ HcclResult HcclScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDat
   return launch.submit();
 }
 
-HcclResult HcclAlltoAll(const void* sendBuf, uint64_t sendCount, HcclDataType sendType, const void* recvBuf,
-    uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream) {
+HcclResult HcclAlltoAll(const void* sendBuf, uint64_t sendCount, HcclDataType sendType, const void* recvBuf, uint64_t recvCount,
+                        HcclDataType recvType, HcclComm comm, aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclAlltoAll);
   Launch launch("HcclAlltoAll", comm, stream, HCCL_CMD_ALLTOALL, sendType, sendCount);
   HCCL_TRY(launch.check());
@@ -154,8 +153,8 @@ HcclResult HcclAlltoAll(const void* sendBuf, uint64_t sendCount, HcclDataType se
 }
 
 HcclResult HcclAlltoAllV(const void* sendBuf, const void* sendCounts, const void* sdispls, HcclDataType sendType,
-    const void* recvBuf, const void* recvCounts, const void* rdispls, HcclDataType recvType, HcclComm comm,
-    aclrtStream stream) {
+                         const void* recvBuf, const void* recvCounts, const void* rdispls, HcclDataType recvType, HcclComm comm,
+                         aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclAlltoAllV);
   Launch launch("HcclAlltoAllV", comm, stream, HCCL_CMD_ALLTOALLV, sendType, 0);
   HCCL_TRY(launch.check());
@@ -164,18 +163,17 @@ HcclResult HcclAlltoAllV(const void* sendBuf, const void* sendCounts, const void
   const uint32_t ranks = launch.communicator().ranks, rank = launch.communicator().rank;
   uint64_t sent = 0, received = 0, total = 0;
   HCCL_TRY(read_parts("HcclAlltoAllV", sendCounts, sdispls, ranks, launch.item(), &operation.send_parts, &sent, &total));
-  HCCL_TRY(read_parts("HcclAlltoAllV", recvCounts, rdispls, ranks, launch.item(), &operation.receive_parts, &received,
-      &total));
+  HCCL_TRY(read_parts("HcclAlltoAllV", recvCounts, rdispls, ranks, launch.item(), &operation.receive_parts, &received, &total));
   HCCL_TRY(check_own_count("HcclAlltoAllV, to itself", operation.send_parts[rank].bytes / launch.item(),
-      operation.receive_parts[rank].bytes / launch.item()));
+                           operation.receive_parts[rank].bytes / launch.item()));
   HCCL_TRY(launch.send(sendBuf, sent));
   HCCL_TRY(launch.receive(const_cast<void*>(recvBuf), received));
   return launch.submit();
 }
 
 // Row i of the matrix has what rank i sends to each rank; everything lies without gaps.
-HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, HcclDataType sendType,
-    const void* recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream) {
+HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, HcclDataType sendType, const void* recvBuf,
+                          HcclDataType recvType, HcclComm comm, aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclAlltoAllVC);
   Launch launch("HcclAlltoAllVC", comm, stream, HCCL_CMD_ALLTOALLVC, sendType, 0);
   HCCL_TRY(launch.check());
@@ -194,10 +192,10 @@ HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, Hccl
   }
   Operation& operation = launch.operation();
   uint64_t sent = 0, received = 0, total = 0;
-  HCCL_TRY(read_parts("HcclAlltoAllVC", counts[0].data(), places[0].data(), ranks, launch.item(),
-      &operation.send_parts, &sent, &total));
-  HCCL_TRY(read_parts("HcclAlltoAllVC", counts[1].data(), places[1].data(), ranks, launch.item(),
-      &operation.receive_parts, &received, &total));
+  HCCL_TRY(read_parts("HcclAlltoAllVC", counts[0].data(), places[0].data(), ranks, launch.item(), &operation.send_parts, &sent,
+                      &total));
+  HCCL_TRY(read_parts("HcclAlltoAllVC", counts[1].data(), places[1].data(), ranks, launch.item(), &operation.receive_parts,
+                      &received, &total));
   HCCL_TRY(launch.send(sendBuf, sent));
   HCCL_TRY(launch.receive(const_cast<void*>(recvBuf), received));
   return launch.submit();
@@ -210,8 +208,7 @@ HcclResult HcclBarrier(HcclComm comm, aclrtStream stream) {
   return launch.submit();
 }
 
-HcclResult HcclSend(void* sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm,
-    aclrtStream stream) {
+HcclResult HcclSend(void* sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclSend);
   Launch launch("HcclSend", comm, stream, HCCL_CMD_SEND, dataType, count);
   HCCL_TRY(launch.check());
@@ -219,8 +216,7 @@ HcclResult HcclSend(void* sendBuf, uint64_t count, HcclDataType dataType, uint32
   return launch.submit();
 }
 
-HcclResult HcclRecv(void* recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm,
-    aclrtStream stream) {
+HcclResult HcclRecv(void* recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclRecv);
   Launch launch("HcclRecv", comm, stream, HCCL_CMD_RECEIVE, dataType, count);
   HCCL_TRY(launch.check());

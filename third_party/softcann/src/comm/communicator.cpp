@@ -42,8 +42,7 @@ void give_communicator(Communicator* communicator) {
 }
 
 HcclResult hccl_fail_last(aclError code) {
-  return code == ACL_ERROR_RT_MEMORY_ALLOCATION ? HCCL_E_OOM : code == ACL_ERROR_RT_PARAM_INVALID ? HCCL_E_PARA
-      : HCCL_E_RUNTIME;
+  return code == ACL_ERROR_RT_MEMORY_ALLOCATION ? HCCL_E_OOM : code == ACL_ERROR_RT_PARAM_INVALID ? HCCL_E_PARA : HCCL_E_RUNTIME;
 }
 
 }  // namespace softcann

@@ -93,26 +93,46 @@ HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue) {
 const char* HcclGetErrorString(HcclResult code) {
   SOFTCANN_ENTRY_VALUE(HcclGetErrorString, nullptr);
   switch (code) {
-    case HCCL_SUCCESS: return "no error";
-    case HCCL_E_PARA: return "invalid parameter";
-    case HCCL_E_PTR: return "null pointer";
-    case HCCL_E_MEMORY: return "memory error";
-    case HCCL_E_INTERNAL: return "internal error";
-    case HCCL_E_NOT_SUPPORT: return "not supported";
-    case HCCL_E_NOT_FOUND: return "not found";
-    case HCCL_E_UNAVAIL: return "resource unavailable";
-    case HCCL_E_SYSCALL: return "system call failed";
-    case HCCL_E_TIMEOUT: return "timeout";
-    case HCCL_E_OPEN_FILE_FAILURE: return "cannot open a file";
-    case HCCL_E_TCP_CONNECT: return "cannot connect";
-    case HCCL_E_TCP_TRANSFER: return "a connection broke";
-    case HCCL_E_RUNTIME: return "runtime error";
-    case HCCL_E_NETWORK: return "network error";
-    case HCCL_E_AGAIN: return "try again";
-    case HCCL_E_REMOTE: return "error of a remote rank";
-    case HCCL_E_SUSPENDING: return "the communicator is suspended";
-    case HCCL_E_OOM: return "out of memory";
-    default: return "unknown error";
+    case HCCL_SUCCESS:
+      return "no error";
+    case HCCL_E_PARA:
+      return "invalid parameter";
+    case HCCL_E_PTR:
+      return "null pointer";
+    case HCCL_E_MEMORY:
+      return "memory error";
+    case HCCL_E_INTERNAL:
+      return "internal error";
+    case HCCL_E_NOT_SUPPORT:
+      return "not supported";
+    case HCCL_E_NOT_FOUND:
+      return "not found";
+    case HCCL_E_UNAVAIL:
+      return "resource unavailable";
+    case HCCL_E_SYSCALL:
+      return "system call failed";
+    case HCCL_E_TIMEOUT:
+      return "timeout";
+    case HCCL_E_OPEN_FILE_FAILURE:
+      return "cannot open a file";
+    case HCCL_E_TCP_CONNECT:
+      return "cannot connect";
+    case HCCL_E_TCP_TRANSFER:
+      return "a connection broke";
+    case HCCL_E_RUNTIME:
+      return "runtime error";
+    case HCCL_E_NETWORK:
+      return "network error";
+    case HCCL_E_AGAIN:
+      return "try again";
+    case HCCL_E_REMOTE:
+      return "error of a remote rank";
+    case HCCL_E_SUSPENDING:
+      return "the communicator is suspended";
+    case HCCL_E_OOM:
+      return "out of memory";
+    default:
+      return "unknown error";
   }
 }
 }

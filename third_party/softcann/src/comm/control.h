@@ -55,7 +55,7 @@ struct alignas(2 * kCacheLine) RankState {
   int32_t memory_fd;
   int32_t device;
   uint64_t capacity;
-  char name[128];  // of the communicator, as this rank calls it
+  char name[128];                                    // of the communicator, as this rank calls it
   alignas(kCacheLine) std::atomic<uint64_t> wanted;  // bit r: somebody of this rank sleeps until rank r posts
   std::atomic<uint32_t> bell;
   alignas(kCacheLine) std::atomic<uint64_t> completed;  // collectives below this number

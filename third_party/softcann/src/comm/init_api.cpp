@@ -17,8 +17,7 @@ HcclResult read_root(const char* entry, const HcclRootInfo* root, RootInfo* info
   return HCCL_SUCCESS;
 }
 
-HcclResult init(const char* entry, uint32_t ranks, const HcclRootInfo* root, uint32_t rank, Settings settings,
-    HcclComm* comm) {
+HcclResult init(const char* entry, uint32_t ranks, const HcclRootInfo* root, uint32_t rank, Settings settings, HcclComm* comm) {
   RootInfo info{};
   if (comm == nullptr) return hccl_fail(HCCL_E_PTR, "%s: comm is a null pointer", entry);
   if (const HcclResult wrong = read_root(entry, root, &info)) return wrong;
@@ -46,8 +45,8 @@ HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, u
   return init("HcclCommInitRootInfo", nRanks, rootInfo, rank, Settings{}, comm);
 }
 
-HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
-    const HcclCommConfig* config, HcclComm* comm) {
+HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, const HcclCommConfig* config,
+                                      HcclComm* comm) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclCommInitRootInfoConfig);
   Settings settings;
   if (const HcclResult wrong = read_config("HcclCommInitRootInfoConfig", config, &settings)) return wrong;

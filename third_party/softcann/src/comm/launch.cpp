@@ -24,8 +24,9 @@ struct CommTask : Task {
       if (code == kUnfinished) return code;
     } else if (!options().noop) {
       // The others would wait in vain.
-      task->transport->fail(HCCL_E_REMOTE, describe(task->operation.call) +
-          " was not carried out by one rank, because its stream had failed before or was aborted");
+      task->transport->fail(HCCL_E_REMOTE,
+                            describe(task->operation.call) +
+                                " was not carried out by one rank, because its stream had failed before or was aborted");
     }
     delete task;
     return code;
@@ -48,9 +49,13 @@ struct CommTask : Task {
   }
 };
 
-Launch::Launch(const char* entry, HcclComm comm, aclrtStream stream, HcclCMDType kind, HcclDataType type,
-    uint64_t count, HcclReduceOp op, uint32_t root)
-    : entry_(entry), handle_(comm), stream_(stream), item_(bytes_of(type)), task_(std::make_unique<CommTask>()),
+Launch::Launch(const char* entry, HcclComm comm, aclrtStream stream, HcclCMDType kind, HcclDataType type, uint64_t count,
+               HcclReduceOp op, uint32_t root)
+    : entry_(entry),
+      handle_(comm),
+      stream_(stream),
+      item_(bytes_of(type)),
+      task_(std::make_unique<CommTask>()),
       operation_(&task_->operation) {
   operation_->call = Call{static_cast<uint8_t>(kind), static_cast<uint8_t>(type), static_cast<uint8_t>(op), 0, root, count};
   task_->run = &CommTask::execute;
@@ -65,8 +70,8 @@ HcclResult Launch::check() {
   const Call& call = operation_->call;
   const auto type = static_cast<HcclDataType>(call.type);
   if (item_ == 0) return hccl_fail(HCCL_E_NOT_SUPPORT, "%s: unknown data type %d", entry_, static_cast<int>(call.type));
-  const bool reduces = call.kind == HCCL_CMD_ALLREDUCE || call.kind == HCCL_CMD_REDUCE ||
-      call.kind == HCCL_CMD_REDUCE_SCATTER || call.kind == HCCL_CMD_REDUCE_SCATTER_V;
+  const bool reduces = call.kind == HCCL_CMD_ALLREDUCE || call.kind == HCCL_CMD_REDUCE || call.kind == HCCL_CMD_REDUCE_SCATTER ||
+                       call.kind == HCCL_CMD_REDUCE_SCATTER_V;
   if (reduces && call.op > HCCL_REDUCE_MIN) {
     return hccl_fail(HCCL_E_PARA, "%s: unknown reduction %d", entry_, static_cast<int>(call.op));
   }
@@ -79,7 +84,7 @@ HcclResult Launch::check() {
   const int device = stream_device(stream_);
   if (device >= 0 && device != communicator_->device) {
     return hccl_fail(HCCL_E_PARA, "%s: the stream is of device %d, the communicator of device %d", entry_, device,
-        communicator_->device);
+                     communicator_->device);
   }
   std::string text;
   const HcclResult broken = communicator_->transport->failure(&text);
@@ -110,9 +115,7 @@ HcclResult Launch::use(const void* p, uint64_t count, uint64_t item, bool in, bo
 
 HcclResult Launch::send(const void* p, uint64_t count) { return use(p, count, item_, true, false, &operation_->send); }
 
-HcclResult Launch::receive(void* p, uint64_t count) {
-  return use(p, count, item_, false, true, &operation_->receive);
-}
+HcclResult Launch::receive(void* p, uint64_t count) { return use(p, count, item_, false, true, &operation_->receive); }
 
 HcclResult Launch::in_place(void* p, uint64_t count, bool sends) {
   if (const HcclResult wrong = use(p, count, item_, sends, !sends, &operation_->send)) return wrong;
@@ -143,7 +146,7 @@ HcclResult Launch::submit() {
   if (code != ACL_SUCCESS) {
     // The number is used up here, but not at the other ranks.
     transport->fail(HCCL_E_RUNTIME, std::string(entry_) + ": rank " + std::to_string(communicator_->rank) +
-        " has called it with a stream that cannot take it");
+                                        " has called it with a stream that cannot take it");
     return hccl_fail_last(code);
   }
   task_.release();

@@ -22,7 +22,7 @@ struct CommTask;
 class Launch {
  public:
   Launch(const char* entry, HcclComm comm, aclrtStream stream, HcclCMDType kind, HcclDataType type, uint64_t count,
-      HcclReduceOp op = HCCL_REDUCE_SUM, uint32_t root = 0);
+         HcclReduceOp op = HCCL_REDUCE_SUM, uint32_t root = 0);
   ~Launch();
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;

@@ -11,52 +11,81 @@ size_t bytes_of(HcclDataType type) {
     case HCCL_DATA_TYPE_HIF8:
     case HCCL_DATA_TYPE_FP8E4M3:
     case HCCL_DATA_TYPE_FP8E5M2:
-    case HCCL_DATA_TYPE_FP8E8M0: return 1;
+    case HCCL_DATA_TYPE_FP8E8M0:
+      return 1;
     case HCCL_DATA_TYPE_INT16:
     case HCCL_DATA_TYPE_UINT16:
     case HCCL_DATA_TYPE_FP16:
-    case HCCL_DATA_TYPE_BFP16: return 2;
+    case HCCL_DATA_TYPE_BFP16:
+      return 2;
     case HCCL_DATA_TYPE_INT32:
     case HCCL_DATA_TYPE_UINT32:
-    case HCCL_DATA_TYPE_FP32: return 4;
+    case HCCL_DATA_TYPE_FP32:
+      return 4;
     case HCCL_DATA_TYPE_INT64:
     case HCCL_DATA_TYPE_UINT64:
-    case HCCL_DATA_TYPE_FP64: return 8;
-    case HCCL_DATA_TYPE_INT128: return 16;
-    default: return 0;
+    case HCCL_DATA_TYPE_FP64:
+      return 8;
+    case HCCL_DATA_TYPE_INT128:
+      return 16;
+    default:
+      return 0;
   }
 }
 
 const char* name_of(HcclDataType type) {
   switch (type) {
-    case HCCL_DATA_TYPE_INT8: return "int8";
-    case HCCL_DATA_TYPE_UINT8: return "uint8";
-    case HCCL_DATA_TYPE_HIF8: return "hif8";
-    case HCCL_DATA_TYPE_FP8E4M3: return "float8_e4m3";
-    case HCCL_DATA_TYPE_FP8E5M2: return "float8_e5m2";
-    case HCCL_DATA_TYPE_FP8E8M0: return "float8_e8m0";
-    case HCCL_DATA_TYPE_INT16: return "int16";
-    case HCCL_DATA_TYPE_UINT16: return "uint16";
-    case HCCL_DATA_TYPE_FP16: return "float16";
-    case HCCL_DATA_TYPE_BFP16: return "bfloat16";
-    case HCCL_DATA_TYPE_INT32: return "int32";
-    case HCCL_DATA_TYPE_UINT32: return "uint32";
-    case HCCL_DATA_TYPE_FP32: return "float32";
-    case HCCL_DATA_TYPE_INT64: return "int64";
-    case HCCL_DATA_TYPE_UINT64: return "uint64";
-    case HCCL_DATA_TYPE_FP64: return "float64";
-    case HCCL_DATA_TYPE_INT128: return "int128";
-    default: return "of an unknown type";
+    case HCCL_DATA_TYPE_INT8:
+      return "int8";
+    case HCCL_DATA_TYPE_UINT8:
+      return "uint8";
+    case HCCL_DATA_TYPE_HIF8:
+      return "hif8";
+    case HCCL_DATA_TYPE_FP8E4M3:
+      return "float8_e4m3";
+    case HCCL_DATA_TYPE_FP8E5M2:
+      return "float8_e5m2";
+    case HCCL_DATA_TYPE_FP8E8M0:
+      return "float8_e8m0";
+    case HCCL_DATA_TYPE_INT16:
+      return "int16";
+    case HCCL_DATA_TYPE_UINT16:
+      return "uint16";
+    case HCCL_DATA_TYPE_FP16:
+      return "float16";
+    case HCCL_DATA_TYPE_BFP16:
+      return "bfloat16";
+    case HCCL_DATA_TYPE_INT32:
+      return "int32";
+    case HCCL_DATA_TYPE_UINT32:
+      return "uint32";
+    case HCCL_DATA_TYPE_FP32:
+      return "float32";
+    case HCCL_DATA_TYPE_INT64:
+      return "int64";
+    case HCCL_DATA_TYPE_UINT64:
+      return "uint64";
+    case HCCL_DATA_TYPE_FP64:
+      return "float64";
+    case HCCL_DATA_TYPE_INT128:
+      return "int128";
+    default:
+      return "of an unknown type";
   }
 }
 
 const char* name_of(HcclReduceOp op) {
   switch (op) {
-    case HCCL_REDUCE_SUM: return "sum";
-    case HCCL_REDUCE_PROD: return "prod";
-    case HCCL_REDUCE_MAX: return "max";
-    case HCCL_REDUCE_MIN: return "min";
-    default: return "an unknown reduction";
+    case HCCL_REDUCE_SUM:
+      return "sum";
+    case HCCL_REDUCE_PROD:
+      return "prod";
+    case HCCL_REDUCE_MAX:
+      return "max";
+    case HCCL_REDUCE_MIN:
+      return "min";
+    default:
+      return "an unknown reduction";
   }
 }
 
@@ -64,22 +93,38 @@ namespace {
 
 const char* name_of_kind(uint8_t kind) {
   switch (kind) {
-    case HCCL_CMD_BROADCAST: return "HcclBroadcast";
-    case HCCL_CMD_ALLREDUCE: return "HcclAllReduce";
-    case HCCL_CMD_REDUCE: return "HcclReduce";
-    case HCCL_CMD_SEND: return "HcclSend";
-    case HCCL_CMD_RECEIVE: return "HcclRecv";
-    case HCCL_CMD_ALLGATHER: return "HcclAllGather";
-    case HCCL_CMD_REDUCE_SCATTER: return "HcclReduceScatter";
-    case HCCL_CMD_ALLTOALLV: return "HcclAlltoAllV";
-    case HCCL_CMD_ALLTOALLVC: return "HcclAlltoAllVC";
-    case HCCL_CMD_ALLTOALL: return "HcclAlltoAll";
-    case HCCL_CMD_SCATTER: return "HcclScatter";
-    case HCCL_CMD_BATCH_SEND_RECV: return "HcclBatchSendRecv";
-    case HCCL_CMD_ALLGATHER_V: return "HcclAllGatherV";
-    case HCCL_CMD_REDUCE_SCATTER_V: return "HcclReduceScatterV";
-    case HCCL_CMD_BARRIER: return "HcclBarrier";
-    default: return "an unknown call";
+    case HCCL_CMD_BROADCAST:
+      return "HcclBroadcast";
+    case HCCL_CMD_ALLREDUCE:
+      return "HcclAllReduce";
+    case HCCL_CMD_REDUCE:
+      return "HcclReduce";
+    case HCCL_CMD_SEND:
+      return "HcclSend";
+    case HCCL_CMD_RECEIVE:
+      return "HcclRecv";
+    case HCCL_CMD_ALLGATHER:
+      return "HcclAllGather";
+    case HCCL_CMD_REDUCE_SCATTER:
+      return "HcclReduceScatter";
+    case HCCL_CMD_ALLTOALLV:
+      return "HcclAlltoAllV";
+    case HCCL_CMD_ALLTOALLVC:
+      return "HcclAlltoAllVC";
+    case HCCL_CMD_ALLTOALL:
+      return "HcclAlltoAll";
+    case HCCL_CMD_SCATTER:
+      return "HcclScatter";
+    case HCCL_CMD_BATCH_SEND_RECV:
+      return "HcclBatchSendRecv";
+    case HCCL_CMD_ALLGATHER_V:
+      return "HcclAllGatherV";
+    case HCCL_CMD_REDUCE_SCATTER_V:
+      return "HcclReduceScatterV";
+    case HCCL_CMD_BARRIER:
+      return "HcclBarrier";
+    default:
+      return "an unknown call";
   }
 }
 
@@ -87,7 +132,7 @@ bool has_root(uint8_t kind) { return kind == HCCL_CMD_BROADCAST || kind == HCCL_
 
 bool reduces(uint8_t kind) {
   return kind == HCCL_CMD_ALLREDUCE || kind == HCCL_CMD_REDUCE || kind == HCCL_CMD_REDUCE_SCATTER ||
-      kind == HCCL_CMD_REDUCE_SCATTER_V;
+         kind == HCCL_CMD_REDUCE_SCATTER_V;
 }
 
 }  // namespace
@@ -107,9 +152,12 @@ std::string describe(const Call& call) {
 
 aclError stream_error_of(HcclResult code) {
   switch (code) {
-    case HCCL_E_TIMEOUT: return ACL_ERROR_RT_AICPU_TIMEOUT;
-    case HCCL_E_REMOTE: return ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
-    default: return ACL_ERROR_RT_AICPU_EXCEPTION;
+    case HCCL_E_TIMEOUT:
+      return ACL_ERROR_RT_AICPU_TIMEOUT;
+    case HCCL_E_REMOTE:
+      return ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
+    default:
+      return ACL_ERROR_RT_AICPU_EXCEPTION;
   }
 }
 

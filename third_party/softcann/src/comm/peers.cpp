@@ -70,8 +70,7 @@ Process::~Process() {
 std::shared_ptr<Process> Process::find(int pid) {
   // One that has ended is of an earlier process of the same number.
   return processes().find(
-      pid, [pid] { return std::shared_ptr<Process>(new Process(pid)); },
-      [](const Process& found) { return !found.ended(); });
+      pid, [pid] { return std::shared_ptr<Process>(new Process(pid)); }, [](const Process& found) { return !found.ended(); });
 }
 
 bool Process::ended() const {
@@ -96,19 +95,22 @@ std::shared_ptr<Mapping> Mapping::open(int pid, int fd, size_t bytes) {
 }
 
 std::shared_ptr<Mapping> Mapping::of_file(int fd, size_t bytes) {
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd, &status) != 0) return nullptr;
   if (static_cast<size_t>(status.st_size) < bytes) {
     errno = ESTALE;
     return nullptr;
   }
-  return mappings().find({status.st_dev, status.st_ino}, [&]() -> std::shared_ptr<Mapping> {
-    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (p == MAP_FAILED) return nullptr;
-    madvise(p, bytes, MADV_DONTDUMP);
-    madvise(p, bytes, MADV_HUGEPAGE);
-    return std::shared_ptr<Mapping>(new Mapping(static_cast<char*>(p), bytes));
-  }, [](const Mapping&) { return true; });
+  return mappings().find(
+      {status.st_dev, status.st_ino},
+      [&]() -> std::shared_ptr<Mapping> {
+        void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        if (p == MAP_FAILED) return nullptr;
+        madvise(p, bytes, MADV_DONTDUMP);
+        madvise(p, bytes, MADV_HUGEPAGE);
+        return std::shared_ptr<Mapping>(new Mapping(static_cast<char*>(p), bytes));
+      },
+      [](const Mapping&) { return true; });
 }
 
 std::shared_ptr<Mapping> Mapping::anonymous(size_t bytes) {
@@ -120,7 +122,7 @@ Mapping::~Mapping() { munmap(view_, bytes_); }
 
 uint64_t host_identity() {
   static const uint64_t identity = [] {
-    struct stat space {};
+    struct stat space{};
     std::string text = read_text("/proc/sys/kernel/random/boot_id");
     if (stat("/proc/self/ns/pid", &space) == 0) text += std::to_string(space.st_ino);
     text += " " + std::to_string(geteuid());

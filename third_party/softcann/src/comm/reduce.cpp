@@ -80,8 +80,8 @@ Kernel find_kernel(HcclDataType type, HcclReduceOp op) {
 
 bool can_reduce(HcclDataType type) { return portable::find_kernel(type, HCCL_REDUCE_SUM) != nullptr; }
 
-void reduce(HcclDataType type, HcclReduceOp op, const char* const* from, uint32_t sources, char* const* to,
-    uint32_t targets, uint64_t count) {
+void reduce(HcclDataType type, HcclReduceOp op, const char* const* from, uint32_t sources, char* const* to, uint32_t targets,
+            uint64_t count) {
   if (sources > 1) return find_kernel(type, op)(from, sources, to, targets, count);
   for (uint32_t j = 0; j < targets; ++j) {
     if (count != 0 && to[j] != from[0]) std::memmove(to[j], from[0], count * bytes_of(type));

@@ -7,7 +7,8 @@ inline constexpr uint64_t kBlock = kLines * kLineBytes / sizeof(T);
 
 // Asks for the block that comes later by so much: see Note [Fetching ahead].
 inline void fetch_ahead(const void* block) {
-  for (uint64_t line = 0; line < kLines; ++line) __builtin_prefetch(static_cast<const char*>(block) + kAheadBytes + line * kLineBytes);
+  for (uint64_t line = 0; line < kLines; ++line)
+    __builtin_prefetch(static_cast<const char*>(block) + kAheadBytes + line * kLineBytes);
 }
 
 // A block past the cache, to the start of a line. By vectors as wide as those that computed it: a wider one would wait for two.
@@ -98,7 +99,8 @@ template <HcclReduceOp Op, class T>
 template <HcclReduceOp Op, class T>
 void reduce_all(const char* const* from, uint32_t sources, char* const* to, uint32_t targets, uint64_t count) {
   constexpr uint64_t length = kBlock<T>;
-  const bool bulk = is_bulk(from, sources, to, targets, count * sizeof(T)), both = kWide<T> && sources == 2 && targets == 2 && !bulk;
+  const bool bulk = is_bulk(from, sources, to, targets, count * sizeof(T)),
+             both = kWide<T> && sources == 2 && targets == 2 && !bulk;
   const T* at[kMaxRanks];
   const auto target = [&](uint32_t j, uint64_t first) { return reinterpret_cast<T*>(to[j]) + first; };
   uint64_t first = 0;
@@ -130,29 +132,48 @@ void reduce_all(const char* const* from, uint32_t sources, char* const* to, uint
 template <class T>
 Kernel kernel_of(HcclReduceOp op) {
   switch (op) {
-    case HCCL_REDUCE_SUM: return reduce_all<HCCL_REDUCE_SUM, T>;
-    case HCCL_REDUCE_PROD: return reduce_all<HCCL_REDUCE_PROD, T>;
-    case HCCL_REDUCE_MAX: return reduce_all<HCCL_REDUCE_MAX, T>;
-    case HCCL_REDUCE_MIN: return reduce_all<HCCL_REDUCE_MIN, T>;
-    default: return nullptr;
+    case HCCL_REDUCE_SUM:
+      return reduce_all<HCCL_REDUCE_SUM, T>;
+    case HCCL_REDUCE_PROD:
+      return reduce_all<HCCL_REDUCE_PROD, T>;
+    case HCCL_REDUCE_MAX:
+      return reduce_all<HCCL_REDUCE_MAX, T>;
+    case HCCL_REDUCE_MIN:
+      return reduce_all<HCCL_REDUCE_MIN, T>;
+    default:
+      return nullptr;
   }
 }
 
 inline Kernel find_kernel(HcclDataType type, HcclReduceOp op) {
   switch (type) {
-    case HCCL_DATA_TYPE_INT8: return kernel_of<int8_t>(op);
-    case HCCL_DATA_TYPE_UINT8: return kernel_of<uint8_t>(op);
-    case HCCL_DATA_TYPE_INT16: return kernel_of<int16_t>(op);
-    case HCCL_DATA_TYPE_UINT16: return kernel_of<uint16_t>(op);
-    case HCCL_DATA_TYPE_INT32: return kernel_of<int32_t>(op);
-    case HCCL_DATA_TYPE_UINT32: return kernel_of<uint32_t>(op);
-    case HCCL_DATA_TYPE_INT64: return kernel_of<int64_t>(op);
-    case HCCL_DATA_TYPE_UINT64: return kernel_of<uint64_t>(op);
-    case HCCL_DATA_TYPE_INT128: return kernel_of<Int128>(op);
-    case HCCL_DATA_TYPE_FP16: return kernel_of<Half>(op);
-    case HCCL_DATA_TYPE_BFP16: return kernel_of<Bfloat>(op);
-    case HCCL_DATA_TYPE_FP32: return kernel_of<float>(op);
-    case HCCL_DATA_TYPE_FP64: return kernel_of<double>(op);
-    default: return nullptr;
+    case HCCL_DATA_TYPE_INT8:
+      return kernel_of<int8_t>(op);
+    case HCCL_DATA_TYPE_UINT8:
+      return kernel_of<uint8_t>(op);
+    case HCCL_DATA_TYPE_INT16:
+      return kernel_of<int16_t>(op);
+    case HCCL_DATA_TYPE_UINT16:
+      return kernel_of<uint16_t>(op);
+    case HCCL_DATA_TYPE_INT32:
+      return kernel_of<int32_t>(op);
+    case HCCL_DATA_TYPE_UINT32:
+      return kernel_of<uint32_t>(op);
+    case HCCL_DATA_TYPE_INT64:
+      return kernel_of<int64_t>(op);
+    case HCCL_DATA_TYPE_UINT64:
+      return kernel_of<uint64_t>(op);
+    case HCCL_DATA_TYPE_INT128:
+      return kernel_of<Int128>(op);
+    case HCCL_DATA_TYPE_FP16:
+      return kernel_of<Half>(op);
+    case HCCL_DATA_TYPE_BFP16:
+      return kernel_of<Bfloat>(op);
+    case HCCL_DATA_TYPE_FP32:
+      return kernel_of<float>(op);
+    case HCCL_DATA_TYPE_FP64:
+      return kernel_of<double>(op);
+    default:
+      return nullptr;
   }
 }

@@ -41,7 +41,7 @@ std::shared_ptr<Mapping> map_segment(const char* entry, const RootInfo& info, ui
   const int fd = open_descriptor(info.pid, info.segment_fd);
   if (fd < 0) {
     return refuse(code, HCCL_E_REMOTE, "%s: cannot open what process %d shares, which called HcclGetRootInfo: %s", entry,
-        info.pid, std::strerror(errno));
+                  info.pid, std::strerror(errno));
   }
   // The descriptor may be another file by now, whose size is none of our business.
   uint64_t first_words[2] = {};
@@ -50,13 +50,13 @@ std::shared_ptr<Mapping> map_segment(const char* entry, const RootInfo& info, ui
       first_words[1] != info.nonce) {
     close(fd);
     return refuse(code, HCCL_E_PARA, "%s: the rootInfo is used up: process %d shares its communicator no longer", entry,
-        info.pid);
+                  info.pid);
   }
   const size_t bytes = Control::bytes(ranks);
-  struct stat status {};
+  struct stat status{};
   // Each rank makes the file large enough; the first one succeeds, for the others it is.
-  const bool sized = fstat(fd, &status) == 0 &&
-      (static_cast<size_t>(status.st_size) >= bytes || ftruncate(fd, static_cast<off_t>(bytes)) == 0);
+  const bool sized =
+      fstat(fd, &status) == 0 && (static_cast<size_t>(status.st_size) >= bytes || ftruncate(fd, static_cast<off_t>(bytes)) == 0);
   std::shared_ptr<Mapping> segment = sized ? Mapping::of_file(fd, bytes) : nullptr;
   const int reason = errno;
   close(fd);
@@ -136,8 +136,7 @@ std::unique_ptr<SharedTransport> join(const char* entry, const RootInfo& info, c
   uint32_t expected = 0;
   control.header().ranks.compare_exchange_strong(expected, ranks);
   if (expected != 0 && expected != ranks) {
-    return refuse(code, HCCL_E_PARA, "%s: rank %u says there are %u ranks, another rank said %u", entry, rank, ranks,
-        expected);
+    return refuse(code, HCCL_E_PARA, "%s: rank %u says there are %u ranks, another rank said %u", entry, rank, ranks, expected);
   }
   RankState& state = control.state(rank);
   uint32_t absent = RankState::kAbsent;

@@ -67,7 +67,7 @@ namespace {
 
 // On one machine. HCCL_E_AGAIN when a rank on another one turns up.
 HcclResult connect_shared(const char* entry, const RootInfo& info, const Member& member, const Socket& listener,
-    std::shared_ptr<Transport>* made) {
+                          std::shared_ptr<Transport>* made) {
   HcclResult code = HCCL_SUCCESS;
   std::unique_ptr<SharedTransport> transport = member.ranks == 1 ? alone(member) : join(entry, info, member, &code);
   if (code != HCCL_SUCCESS) return code;
@@ -78,7 +78,7 @@ HcclResult connect_shared(const char* entry, const RootInfo& info, const Member&
 }
 
 HcclResult connect_tcp(const char* entry, const RootInfo& info, const Member& member, Socket listener,
-    std::shared_ptr<Transport>* made) {
+                       std::shared_ptr<Transport>* made) {
   if (member.ranks > kMaxRanks) return hccl_fail(HCCL_E_NOT_SUPPORT, "%s: more than %u ranks", entry, kMaxRanks);
   HcclResult code = HCCL_SUCCESS;
   std::vector<Socket> sockets = connect_all(entry, info, member, std::move(listener), &code);

@@ -11,8 +11,7 @@ namespace softcann {
 
 struct Settings {
   std::string name;
-  TimeLimits limits{static_cast<int64_t>(options().hccl_connect_timeout),
-      static_cast<int64_t>(options().hccl_exec_timeout)};
+  TimeLimits limits{static_cast<int64_t>(options().hccl_connect_timeout), static_cast<int64_t>(options().hccl_exec_timeout)};
 };
 
 HcclResult read_config(const char* entry, const HcclCommConfig* config, Settings* settings);

@@ -28,9 +28,7 @@ bool has_table(const Call& call) {
 
 Details& details(Post& post) { return *reinterpret_cast<Details*>(post.body); }
 Part* table(Post& post) { return reinterpret_cast<Part*>(post.body + sizeof(Details)); }
-size_t data_offset(const Call& call, uint32_t ranks) {
-  return sizeof(Details) + (has_table(call) ? ranks * sizeof(Part) : 0);
-}
+size_t data_offset(const Call& call, uint32_t ranks) { return sizeof(Details) + (has_table(call) ? ranks * sizeof(Part) : 0); }
 
 uint64_t block_bytes(const Call& call) { return call.count * bytes_of(static_cast<HcclDataType>(call.type)); }
 
@@ -133,8 +131,8 @@ bool SharedTransport::check_posts(const Operation& operation, uint64_t peers, bo
     if (found.kind != call.kind || found.type != call.type || found.op != call.op || found.root != call.root ||
         found.count != call.count) {
       mismatch("the ranks call different things (call " + std::to_string(operation.number) + " of communicator " +
-          control_.state(rank_).name + "): rank " + std::to_string(peer) + " calls " + describe(found) + ", rank " +
-          std::to_string(rank_) + " calls " + describe(call));
+               control_.state(rank_).name + "): rank " + std::to_string(peer) + " calls " + describe(found) + ", rank " +
+               std::to_string(rank_) + " calls " + describe(call));
       return false;
     }
     *direct = *direct || found.direct != 0;
@@ -144,9 +142,9 @@ bool SharedTransport::check_posts(const Operation& operation, uint64_t peers, bo
     const uint64_t expected = operation.receive_parts[peer].bytes;
     if (bytes == expected) continue;
     const uint64_t item = bytes_of(static_cast<HcclDataType>(call.type));
-    mismatch(describe(call) + " (call " + std::to_string(operation.number) + "): rank " + std::to_string(peer) +
-        " sends " + std::to_string(bytes / item) + " elements to rank " + std::to_string(rank_) + ", which expects " +
-        std::to_string(expected / item));
+    mismatch(describe(call) + " (call " + std::to_string(operation.number) + "): rank " + std::to_string(peer) + " sends " +
+             std::to_string(bytes / item) + " elements to rank " + std::to_string(rank_) + ", which expects " +
+             std::to_string(expected / item));
     return false;
   }
   return true;
@@ -204,9 +202,7 @@ void SharedTransport::broadcast(const Operation& operation) {
   const uint64_t bytes = block_bytes(operation.call);
   uint64_t first = 0, length = 0;
   share_of(bytes, 1, 0, ranks_, &first, &length);
-  const auto buffer = [&](uint32_t rank) {
-    return views_[rank] + details(control_.post(operation.number, rank)).receive_place;
-  };
+  const auto buffer = [&](uint32_t rank) { return views_[rank] + details(control_.post(operation.number, rank)).receive_place; };
   if (rank_ != root) return copy(buffer(rank_) + length, buffer(root) + length, bytes - length);
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
     if (rank != root) copy(buffer(rank), buffer(root), length);
@@ -225,8 +221,7 @@ void SharedTransport::gather(const Operation& operation, uint64_t peers) {
     if ((peers >> peer & 1) == 0) continue;
     uint64_t bytes = 0;
     const char* from = sent_to_me(operation, peer, &bytes);
-    const uint64_t offset = !operation.receive_parts.empty() ? operation.receive_parts[peer].offset
-        : by_rank ? peer * bytes : 0;
+    const uint64_t offset = !operation.receive_parts.empty() ? operation.receive_parts[peer].offset : by_rank ? peer * bytes : 0;
     copy(operation.receive.data + offset, from, bytes);
   }
 }
@@ -234,20 +229,24 @@ void SharedTransport::gather(const Operation& operation, uint64_t peers) {
 void SharedTransport::move_data(const Operation& operation) {
   const Call& call = operation.call;
   switch (call.kind) {
-    case HCCL_CMD_BARRIER: return;
+    case HCCL_CMD_BARRIER:
+      return;
     case HCCL_CMD_ALLREDUCE:
     case HCCL_CMD_REDUCE:
       if (call.direct != 0) return reduce_everywhere(operation);
       if (call.kind == HCCL_CMD_REDUCE && call.root != rank_) return;
       return reduce_here(operation);
     case HCCL_CMD_REDUCE_SCATTER:
-    case HCCL_CMD_REDUCE_SCATTER_V: return reduce_here(operation);
+    case HCCL_CMD_REDUCE_SCATTER_V:
+      return reduce_here(operation);
     case HCCL_CMD_BROADCAST:
       if (call.direct != 0) return broadcast(operation);
       if (call.root == rank_) return;
       return gather(operation, uint64_t{1} << call.root);
-    case HCCL_CMD_SCATTER: return gather(operation, uint64_t{1} << call.root);
-    default: return gather(operation, all_);
+    case HCCL_CMD_SCATTER:
+      return gather(operation, uint64_t{1} << call.root);
+    default:
+      return gather(operation, all_);
   }
 }
 

@@ -23,8 +23,8 @@ bool SharedTransport::check_message(const Call& sent, const Call& wanted, uint32
   const auto what = [](const Call& call) {
     return std::to_string(call.count) + " " + name_of(static_cast<HcclDataType>(call.type));
   };
-  mismatch("rank " + std::to_string(from) + " sends " + what(sent) + " to rank " + std::to_string(to) +
-      ", which expects " + what(wanted));
+  mismatch("rank " + std::to_string(from) + " sends " + what(sent) + " to rank " + std::to_string(to) + ", which expects " +
+           what(wanted));
   return false;
 }
 
@@ -48,7 +48,7 @@ bool SharedTransport::advance_send(Message& message, Lane& lane) {
   const uint64_t number = message.number, before = number - kLanes + 1;
   if (message.stage == kStart) {
     const bool free = number < kLanes || (lane.received.load(std::memory_order_acquire) == before &&
-        lane.left.load(std::memory_order_acquire) == before);
+                                          lane.left.load(std::memory_order_acquire) == before);
     if (!free) return false;
     message.call.direct = message.buffer.bytes > sizeof lane.body ? 1 : 0;
     lane.call = message.call;

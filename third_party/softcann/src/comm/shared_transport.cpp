@@ -20,10 +20,14 @@ std::string list_of(uint64_t ranks) {
 
 }  // namespace
 
-SharedTransport::SharedTransport(std::shared_ptr<Mapping> segment, uint32_t rank, uint32_t ranks, char* view,
-    TimeLimits limits)
-    : segment_(std::move(segment)), control_(segment_->view(), ranks), rank_(rank), ranks_(ranks),
-      all_(ranks == 64 ? UINT64_MAX : (uint64_t{1} << ranks) - 1), limits_(limits), next_message_(2 * size_t{ranks}) {
+SharedTransport::SharedTransport(std::shared_ptr<Mapping> segment, uint32_t rank, uint32_t ranks, char* view, TimeLimits limits)
+    : segment_(std::move(segment)),
+      control_(segment_->view(), ranks),
+      rank_(rank),
+      ranks_(ranks),
+      all_(ranks == 64 ? UINT64_MAX : (uint64_t{1} << ranks) - 1),
+      limits_(limits),
+      next_message_(2 * size_t{ranks}) {
   views_[rank] = view;
   spin_ns_ = static_cast<int64_t>(options().spin_us) * 1000;
   // Whoever spins keeps a CPU from the one it waits for when there are not enough of them.
@@ -55,7 +59,7 @@ HcclResult SharedTransport::attach(const Socket& listener) {
     if (control_.header().remote.load(std::memory_order_acquire) != 0) return HCCL_E_AGAIN;
     if (limits_.connect_s != 0 && now_ns() > deadline) {
       fail(HCCL_E_TIMEOUT, "rank(s) " + list_of(absent) + " of " + std::to_string(ranks_) + " did not join within " +
-          std::to_string(limits_.connect_s) + " s (HCCL_CONNECT_TIMEOUT)");
+                               std::to_string(limits_.connect_s) + " s (HCCL_CONNECT_TIMEOUT)");
       break;
     }
     usleep(static_cast<useconds_t>(pause_us));
@@ -85,7 +89,7 @@ HcclResult SharedTransport::open_peers() {
     mappings_.push_back(Mapping::open(state.pid, state.memory_fd, state.capacity));
     if (mappings_.back() == nullptr) {
       const std::string text = "rank " + std::to_string(rank_) + " cannot open the device memory of rank " +
-          std::to_string(peer) + " (process " + std::to_string(state.pid) + "): " + std::strerror(errno);
+                               std::to_string(peer) + " (process " + std::to_string(state.pid) + "): " + std::strerror(errno);
       fail(HCCL_E_REMOTE, text);
       return static_cast<HcclResult>(softcann::fail(HCCL_E_REMOTE, "%s", text.c_str()));
     }
@@ -179,26 +183,27 @@ aclError SharedTransport::mismatch(const std::string& text) {
 
 std::string SharedTransport::trouble(uint64_t missing, const Operation& operation, bool thorough, HcclResult* code) const {
   *code = HCCL_E_REMOTE;
-  const std::string what = operation.call.kind == 0 ? "the communicator was set up"
-      : describe(operation.call) + " (call " + std::to_string(operation.number) + ") was waiting for it";
+  const std::string what = operation.call.kind == 0
+                               ? "the communicator was set up"
+                               : describe(operation.call) + " (call " + std::to_string(operation.number) + ") was waiting for it";
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     if ((missing >> peer & 1) == 0 || peer == rank_) continue;
     const RankState& state = control_.state(peer);
     if (state.life.load(std::memory_order_acquire) == RankState::kLeft) {
       return "rank " + std::to_string(peer) + " has destroyed the communicator while " + what + " in rank " +
-          std::to_string(rank_);
+             std::to_string(rank_);
     }
     if (thorough && processes_[peer] != nullptr && processes_[peer]->ended()) {
       return "rank " + std::to_string(peer) + " (process " + std::to_string(state.pid) + ") has ended while " + what +
-          " in rank " + std::to_string(rank_);
+             " in rank " + std::to_string(rank_);
     }
   }
   if (operation.started_ns == 0 || limits_.execute_s == 0) return {};
   if (now_ns() - operation.started_ns < limits_.execute_s * kSecond) return {};
   *code = HCCL_E_TIMEOUT;
   return describe(operation.call) + " (call " + std::to_string(operation.number) + "): rank(s) " + list_of(missing) +
-      " did not come to rank " + std::to_string(rank_) + " within " + std::to_string(limits_.execute_s) +
-      " s (HCCL_EXEC_TIMEOUT)";
+         " did not come to rank " + std::to_string(rank_) + " within " + std::to_string(limits_.execute_s) +
+         " s (HCCL_EXEC_TIMEOUT)";
 }
 
 void SharedTransport::number(Operation& operation) {

@@ -104,7 +104,7 @@ class SharedTransport : public Transport {
   std::string own_text_;
   std::atomic<bool> left_{false}, broken_{false};
   uint64_t next_number_ = 0;
-  std::vector<uint64_t> next_message_;  // [direction][peer]
+  std::vector<uint64_t> next_message_;        // [direction][peer]
   std::atomic<uint64_t> known_completed_{0};  // by all
   // This rank's completed numbers; they can end out of order on different streams.
   std::atomic_flag completing_ = ATOMIC_FLAG_INIT;
@@ -113,8 +113,7 @@ class SharedTransport : public Transport {
 };
 
 template <class Missing>
-SharedTransport::Outcome SharedTransport::wait(const Operation& operation, bool brief, bool any,
-    Missing&& missing) {
+SharedTransport::Outcome SharedTransport::wait(const Operation& operation, bool brief, bool any, Missing&& missing) {
   if (missing() == 0) return Outcome::kReady;
   const int64_t start = now_ns(), budget = patience(brief);
   for (int round = 0;; ++round) {

@@ -66,8 +66,8 @@ Address own_address() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) == 0) {
     for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-      const bool usable = entry->ifa_addr != nullptr && (entry->ifa_flags & IFF_UP) != 0 &&
-          (entry->ifa_flags & IFF_LOOPBACK) == 0;
+      const bool usable =
+          entry->ifa_addr != nullptr && (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
       if (!usable || (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6)) continue;
       const Address found = from_system(entry->ifa_addr);
       if (found.family == AF_INET6 && found.bytes[0] == 0xfe && (found.bytes[1] & 0xc0) == 0x80) continue;

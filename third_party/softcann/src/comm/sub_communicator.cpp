@@ -37,9 +37,9 @@ HcclResult wait_for_root(const Communicator* parent, uint32_t rank, uint64_t key
     }
     if (limit_s != 0 && now_ns() - start > limit_s * 1000000000) {
       return hccl_fail(HCCL_E_TIMEOUT,
-          "HcclCreateSubCommConfig: rank %u of communicator %s did not make the same call within %lld s "
-          "(HCCL_CONNECT_TIMEOUT)",
-          rank, parent->name.c_str(), static_cast<long long>(limit_s));
+                       "HcclCreateSubCommConfig: rank %u of communicator %s did not make the same call within %lld s "
+                       "(HCCL_CONNECT_TIMEOUT)",
+                       rank, parent->name.c_str(), static_cast<long long>(limit_s));
     }
     usleep(100);
   }
@@ -48,13 +48,13 @@ HcclResult wait_for_root(const Communicator* parent, uint32_t rank, uint64_t key
 
 HcclResult check_members(const Communicator* parent, const uint32_t* ranks, uint32_t count, uint32_t own) {
   if (own >= count || ranks[own] != parent->rank) {
-    return hccl_fail(HCCL_E_PARA, "HcclCreateSubCommConfig: rank %u is not number %u of the %u ranks given",
-        parent->rank, own, count);
+    return hccl_fail(HCCL_E_PARA, "HcclCreateSubCommConfig: rank %u is not number %u of the %u ranks given", parent->rank, own,
+                     count);
   }
   for (uint32_t i = 0; i < count; ++i) {
     if (ranks[i] >= parent->ranks || std::find(ranks, ranks + i, ranks[i]) != ranks + i) {
       return hccl_fail(HCCL_E_PARA, "HcclCreateSubCommConfig: rank %u is given twice, or is not one of %u", ranks[i],
-          parent->ranks);
+                       parent->ranks);
     }
   }
   return HCCL_SUCCESS;
@@ -65,7 +65,7 @@ HcclResult check_members(const Communicator* parent, const uint32_t* ranks, uint
 extern "C" {
 
 HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t subCommId,
-    uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm) {
+                                   uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclCreateSubCommConfig);
   if (comm == nullptr || subComm == nullptr) {
     return hccl_fail(HCCL_E_PTR, "HcclCreateSubCommConfig: comm or subComm is a null pointer");
@@ -81,8 +81,7 @@ HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* r
   if (const HcclResult wrong = read_config("HcclCreateSubCommConfig", config, &settings)) return wrong;
   if (const HcclResult wrong = check_members(parent, rankIds, rankNum, subCommRankId)) return wrong;
   if (current_device() != parent->device) {
-    return hccl_fail(HCCL_E_PARA, "HcclCreateSubCommConfig: the current device is not the communicator's, %d",
-        parent->device);
+    return hccl_fail(HCCL_E_PARA, "HcclCreateSubCommConfig: the current device is not the communicator's, %d", parent->device);
   }
   const uint64_t key = key_of(parent, subCommId, rankIds, rankNum);
   RootInfo info{};

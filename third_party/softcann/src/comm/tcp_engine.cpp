@@ -99,8 +99,7 @@ void TcpEngine::cancel(uint32_t rank, const std::shared_ptr<Transfer>& transfer,
   transfer->data = transfer->own.data();
 }
 
-bool TcpEngine::wait_locked(const Transfers& transfers, int64_t deadline_ns, uint32_t* late,
-    std::unique_lock<std::mutex>& lock) {
+bool TcpEngine::wait_locked(const Transfers& transfers, int64_t deadline_ns, uint32_t* late, std::unique_lock<std::mutex>& lock) {
   for (const auto& [peer, transfer] : transfers) {
     while (!transfer->done) {
       if (code_ != HCCL_SUCCESS) return false;
@@ -255,9 +254,15 @@ void TcpEngine::finish_data(uint32_t rank) {
   transfer->done = true;
   const Frame& frame = transfer->frame;
   switch (frame.type) {
-    case Frame::kInvite: invitations_[rank][frame.number] = transfer->own; break;
-    case Frame::kWithdraw: invitations_[rank].erase(frame.number); break;
-    case Frame::kLeave: peer.left = true; break;
+    case Frame::kInvite:
+      invitations_[rank][frame.number] = transfer->own;
+      break;
+    case Frame::kWithdraw:
+      invitations_[rank].erase(frame.number);
+      break;
+    case Frame::kLeave:
+      peer.left = true;
+      break;
     case Frame::kFailure:
       if (code_ == HCCL_SUCCESS) {
         code_ = static_cast<HcclResult>(frame.number);
@@ -278,7 +283,7 @@ void TcpEngine::lose(uint32_t rank) {
   if (!peer.left && !stopping_ && code_ == HCCL_SUCCESS) {
     code_ = HCCL_E_REMOTE;
     text_ = "rank " + std::to_string(rank) + " has ended: rank " + std::to_string(rank_) + " lost its connection to " +
-        peer.address.text();
+            peer.address.text();
     broken_.store(true, std::memory_order_release);
   }
   peer.socket.reset();
@@ -291,8 +296,7 @@ void TcpEngine::read_from(uint32_t rank, std::unique_lock<std::mutex>& lock) {
   Peer& peer = peers_[rank];
   for (int turns = 0; turns < 64; ++turns) {
     const bool header = peer.header_read < sizeof(Frame);
-    char* to = header ? reinterpret_cast<char*>(&peer.header) + peer.header_read
-        : peer.incoming->data + peer.incoming->moved;
+    char* to = header ? reinterpret_cast<char*>(&peer.header) + peer.header_read : peer.incoming->data + peer.incoming->moved;
     const uint64_t wanted = header ? sizeof(Frame) - peer.header_read : peer.header.bytes - peer.incoming->moved;
     ssize_t got = 0;
     if (wanted != 0) {

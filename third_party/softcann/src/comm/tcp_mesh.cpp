@@ -36,8 +36,7 @@ struct Meeting {
     return {};
   }
   std::string within() const {
-    return member.limits.connect_s == 0 ? "" : " within " + std::to_string(member.limits.connect_s) +
-        " s (HCCL_CONNECT_TIMEOUT)";
+    return member.limits.connect_s == 0 ? "" : " within " + std::to_string(member.limits.connect_s) + " s (HCCL_CONNECT_TIMEOUT)";
   }
 };
 
@@ -45,8 +44,8 @@ std::string wrong_hello(const Meeting& meeting, const Hello& hello, const std::v
   const Member& member = meeting.member;
   if (hello.nonce != meeting.info.nonce) return "the rootInfo is of another communicator";
   if (hello.ranks != member.ranks) {
-    return "rank " + std::to_string(hello.rank) + " says there are " + std::to_string(hello.ranks) + " ranks, another rank said " +
-        std::to_string(member.ranks);
+    return "rank " + std::to_string(hello.rank) + " says there are " + std::to_string(hello.ranks) +
+           " ranks, another rank said " + std::to_string(member.ranks);
   }
   if (hello.rank == member.rank || hello.rank >= called.size() || called[hello.rank].valid()) {
     return "rank " + std::to_string(hello.rank) + " has joined already";
@@ -118,7 +117,7 @@ bool ask_root(const Meeting& meeting, const Address& own, std::vector<Address>* 
 }  // namespace
 
 std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const Member& member, Socket listener,
-    HcclResult* code) {
+                                HcclResult* code) {
   const int64_t limit = member.limits.connect_s == 0 ? int64_t{1} << 40 : member.limits.connect_s;
   const Meeting meeting{entry, info, member, now_ns() + limit * kSecond, code};
   if (info.address.family == 0) return meeting.refuse(HCCL_E_NETWORK, "the root's process has no network");
@@ -128,8 +127,8 @@ std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const M
   std::vector<Address> addresses(member.ranks);
   addresses[member.rank] = own;
   std::string reason;
-  const bool met = listener.valid() ? gather_addresses(meeting, listener, &addresses, &reason)
-      : ask_root(meeting, own, &addresses, &reason);
+  const bool met =
+      listener.valid() ? gather_addresses(meeting, listener, &addresses, &reason) : ask_root(meeting, own, &addresses, &reason);
   if (!met) return meeting.refuse(reason.find("did not join") != std::string::npos ? HCCL_E_TIMEOUT : HCCL_E_TCP_CONNECT, reason);
 
   std::vector<Socket> sockets(member.ranks);
@@ -138,7 +137,7 @@ std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const M
     const Hello hello{info.nonce, member.rank, member.ranks, {}};
     if (!sockets[peer].valid() || !sockets[peer].write(&hello, sizeof hello, meeting.deadline)) {
       return meeting.refuse(HCCL_E_TCP_CONNECT,
-          "cannot connect to rank " + std::to_string(peer) + " at " + addresses[peer].text());
+                            "cannot connect to rank " + std::to_string(peer) + " at " + addresses[peer].text());
     }
   }
   for (uint32_t missing = member.ranks - 1 - member.rank; missing != 0;) {
@@ -146,7 +145,8 @@ std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const M
     Hello hello{};
     if (!caller.valid()) return meeting.refuse(HCCL_E_TIMEOUT, "a rank did not connect" + meeting.within());
     if (!caller.read(&hello, sizeof hello, now_ns() + 5 * kSecond)) continue;
-    if (hello.nonce != info.nonce || hello.rank <= member.rank || hello.rank >= member.ranks || sockets[hello.rank].valid()) continue;
+    if (hello.nonce != info.nonce || hello.rank <= member.rank || hello.rank >= member.ranks || sockets[hello.rank].valid())
+      continue;
     sockets[hello.rank] = std::move(caller);
     --missing;
   }

@@ -23,9 +23,12 @@ Part share_of(uint64_t count, uint64_t item, uint32_t index, uint32_t shares) {
 }  // namespace
 
 TcpTransport::TcpTransport(uint32_t rank, std::vector<Socket> sockets, int64_t execute_limit_s)
-    : rank_(rank), ranks_(static_cast<uint32_t>(sockets.size())),
+    : rank_(rank),
+      ranks_(static_cast<uint32_t>(sockets.size())),
       others_((ranks_ == 64 ? UINT64_MAX : (uint64_t{1} << ranks_) - 1) & ~(uint64_t{1} << rank)),
-      limit_s_(execute_limit_s), next_message_(2 * size_t{ranks_}), engine_(rank, std::move(sockets)) {}
+      limit_s_(execute_limit_s),
+      next_message_(2 * size_t{ranks_}),
+      engine_(rank, std::move(sockets)) {}
 
 void TcpTransport::number(Operation& operation) {
   if (operation.messages.empty()) {
@@ -71,10 +74,10 @@ void TcpTransport::late(const Operation& operation, uint32_t peer) {
   // A peer that left is noticed at once, so it cannot be the time limit unless that is over.
   if (operation.started_ns != 0 && limit_s_ != 0 && now_ns() - operation.started_ns >= limit_s_ * 1000000000) {
     fail(HCCL_E_TIMEOUT, what + ": rank(s) " + std::to_string(peer) + " did not come to rank " + std::to_string(rank_) +
-        " within " + std::to_string(limit_s_) + " s (HCCL_EXEC_TIMEOUT)");
+                             " within " + std::to_string(limit_s_) + " s (HCCL_EXEC_TIMEOUT)");
   } else {
     fail(HCCL_E_REMOTE, "rank " + std::to_string(peer) + " has destroyed the communicator while " + what +
-        " was waiting for it in rank " + std::to_string(rank_));
+                            " was waiting for it in rank " + std::to_string(rank_));
   }
 }
 
@@ -83,20 +86,19 @@ bool TcpTransport::check_frame(const Operation& operation, uint32_t peer, const 
   const std::string where = " (call " + std::to_string(operation.number) + ")";
   if (other.kind != own.kind || other.type != own.type || other.op != own.op || other.root != own.root ||
       other.count != own.count) {
-    fail(HCCL_E_PARA, "the ranks call different things" + where + ": rank " + std::to_string(peer) + " calls " +
-        describe(other) + ", rank " + std::to_string(rank_) + " calls " + describe(own));
+    fail(HCCL_E_PARA, "the ranks call different things" + where + ": rank " + std::to_string(peer) + " calls " + describe(other) +
+                          ", rank " + std::to_string(rank_) + " calls " + describe(own));
     return false;
   }
   if (found.bytes == expected) return true;
   const uint64_t item = bytes_of(static_cast<HcclDataType>(own.type));
-  fail(HCCL_E_PARA, describe(own) + where + ": rank " + std::to_string(peer) + " sends " +
-      std::to_string(found.bytes / item) + " elements to rank " + std::to_string(rank_) + ", which expects " +
-      std::to_string(expected / item));
+  fail(HCCL_E_PARA, describe(own) + where + ": rank " + std::to_string(peer) + " sends " + std::to_string(found.bytes / item) +
+                        " elements to rank " + std::to_string(rank_) + ", which expects " + std::to_string(expected / item));
   return false;
 }
 
-bool TcpTransport::exchange(const Operation& operation, uint32_t step, uint64_t to, const std::vector<Piece>& out,
-    uint64_t from, const std::vector<Part>& in, char* base) {
+bool TcpTransport::exchange(const Operation& operation, uint32_t step, uint64_t to, const std::vector<Piece>& out, uint64_t from,
+                            const std::vector<Part>& in, char* base) {
   Transfers transfers;
   Frame frame{Frame::kCollective, step, operation.number, operation.call, 0};
   // A frame is as long as the sender says; with another one here, nothing is written.
@@ -226,8 +228,8 @@ bool TcpTransport::messages(const Operation& operation) {
     const auto what = [](const Call& call) {
       return std::to_string(call.count) + " " + name_of(static_cast<HcclDataType>(call.type));
     };
-    fail(HCCL_E_PARA, "rank " + std::to_string(received[i]->peer) + " sends " + what(sent) + " to rank " +
-        std::to_string(rank_) + ", which expects " + what(wanted));
+    fail(HCCL_E_PARA, "rank " + std::to_string(received[i]->peer) + " sends " + what(sent) + " to rank " + std::to_string(rank_) +
+                          ", which expects " + what(wanted));
     return false;
   }
   return true;

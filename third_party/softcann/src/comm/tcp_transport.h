@@ -32,7 +32,7 @@ class TcpTransport : public Transport {
   // Sends `out[p]` to and receives `in[p]` from each rank p of the sets. Empty pieces are sent, too, for what they say
   // about the call.
   bool exchange(const Operation& operation, uint32_t step, uint64_t to, const std::vector<Piece>& out, uint64_t from,
-      const std::vector<Part>& in, char* base);
+                const std::vector<Part>& in, char* base);
   bool check_frame(const Operation& operation, uint32_t peer, const Frame& found, uint64_t expected);
   bool collective(const Operation& operation);
   bool all_reduce(const Operation& operation);

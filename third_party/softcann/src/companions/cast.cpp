@@ -32,8 +32,8 @@ To convert_one(From value) {
     return value != From{0};
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     // Out-of-range conversions are undefined in C++; by way of int64 they wrap, as PyTorch's do.
-    return static_cast<To>(value >= static_cast<From>(-0x1p63) && value < static_cast<From>(0x1p63)
-        ? static_cast<int64_t>(value) : INT64_MIN);
+    return static_cast<To>(value >= static_cast<From>(-0x1p63) && value < static_cast<From>(0x1p63) ? static_cast<int64_t>(value)
+                                                                                                    : INT64_MIN);
   } else {
     return static_cast<To>(value);
   }
@@ -49,17 +49,28 @@ void convert_all(void* dst, const void* src, int64_t count) {
 template <class From>
 Conversion conversion_from(aclDataType to) {
   switch (to) {
-    case ACL_FLOAT: return convert_all<float, From>;
-    case ACL_DOUBLE: return convert_all<double, From>;
-    case ACL_FLOAT16: return convert_all<Half, From>;
-    case ACL_BF16: return convert_all<BFloat, From>;
-    case ACL_INT8: return convert_all<int8_t, From>;
-    case ACL_UINT8: return convert_all<uint8_t, From>;
-    case ACL_INT16: return convert_all<int16_t, From>;
-    case ACL_INT32: return convert_all<int32_t, From>;
-    case ACL_INT64: return convert_all<int64_t, From>;
-    case ACL_BOOL: return convert_all<bool, From>;
-    default: return nullptr;
+    case ACL_FLOAT:
+      return convert_all<float, From>;
+    case ACL_DOUBLE:
+      return convert_all<double, From>;
+    case ACL_FLOAT16:
+      return convert_all<Half, From>;
+    case ACL_BF16:
+      return convert_all<BFloat, From>;
+    case ACL_INT8:
+      return convert_all<int8_t, From>;
+    case ACL_UINT8:
+      return convert_all<uint8_t, From>;
+    case ACL_INT16:
+      return convert_all<int16_t, From>;
+    case ACL_INT32:
+      return convert_all<int32_t, From>;
+    case ACL_INT64:
+      return convert_all<int64_t, From>;
+    case ACL_BOOL:
+      return convert_all<bool, From>;
+    default:
+      return nullptr;
   }
 }
 
@@ -67,17 +78,28 @@ Conversion conversion_from(aclDataType to) {
 
 Conversion find_conversion(aclDataType to, aclDataType from) {
   switch (from) {
-    case ACL_FLOAT: return conversion_from<float>(to);
-    case ACL_DOUBLE: return conversion_from<double>(to);
-    case ACL_FLOAT16: return conversion_from<Half>(to);
-    case ACL_BF16: return conversion_from<BFloat>(to);
-    case ACL_INT8: return conversion_from<int8_t>(to);
-    case ACL_UINT8: return conversion_from<uint8_t>(to);
-    case ACL_INT16: return conversion_from<int16_t>(to);
-    case ACL_INT32: return conversion_from<int32_t>(to);
-    case ACL_INT64: return conversion_from<int64_t>(to);
-    case ACL_BOOL: return conversion_from<bool>(to);
-    default: return nullptr;
+    case ACL_FLOAT:
+      return conversion_from<float>(to);
+    case ACL_DOUBLE:
+      return conversion_from<double>(to);
+    case ACL_FLOAT16:
+      return conversion_from<Half>(to);
+    case ACL_BF16:
+      return conversion_from<BFloat>(to);
+    case ACL_INT8:
+      return conversion_from<int8_t>(to);
+    case ACL_UINT8:
+      return conversion_from<uint8_t>(to);
+    case ACL_INT16:
+      return conversion_from<int16_t>(to);
+    case ACL_INT32:
+      return conversion_from<int32_t>(to);
+    case ACL_INT64:
+      return conversion_from<int64_t>(to);
+    case ACL_BOOL:
+      return conversion_from<bool>(to);
+    default:
+      return nullptr;
   }
 }
 

@@ -17,7 +17,7 @@ inline float half_to_float(uint16_t half) {
 inline uint16_t float_to_half(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffU;
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000U);
-  if (magnitude > 0x7f800000U) return sign | 0x7e00U;  // nan
+  if (magnitude > 0x7f800000U) return sign | 0x7e00U;   // nan
   if (magnitude >= 0x477ff000U) return sign | 0x7c00U;  // rounds to infinity
   if (magnitude < 0x38800000U) {
     // Adding 0.5 puts the bits of a subnormal half where float rounds, at the end of its significand.

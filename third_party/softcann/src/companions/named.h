@@ -10,7 +10,7 @@
 
 struct aclopAttr {
   using Value = std::variant<bool, int64_t, float, std::string, aclDataType, std::vector<uint8_t>, std::vector<int64_t>,
-      std::vector<float>, std::vector<std::vector<int64_t>>>;
+                             std::vector<float>, std::vector<std::vector<int64_t>>>;
   std::map<std::string, Value> values;
 };
 
@@ -23,8 +23,8 @@ namespace softcann {
 struct NamedTensor {
   aclDataType type;
   std::vector<int64_t> dims;
-  void* data;               // where kernels may touch it; null when the client left the tensor out
-  std::vector<char> host;   // a copy of what was in host memory, which `data` points to then
+  void* data;              // where kernels may touch it; null when the client left the tensor out
+  std::vector<char> host;  // a copy of what was in host memory, which `data` points to then
 };
 struct NamedCall {
   std::string name;

@@ -53,20 +53,19 @@ aclError run_conversion(Task* self, bool skip) {
 }
 
 // One input, one output, both in device memory and large enough for their descriptors.
-aclError check_unary(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from,
-    int outputs, const aclTensorDesc* const* out, aclDataBuffer* const* to) {
-  if (inputs != 1 || outputs != 1 || in == nullptr || out == nullptr || from == nullptr || to == nullptr ||
-      in[0] == nullptr || out[0] == nullptr || from[0] == nullptr || to[0] == nullptr) {
+aclError check_unary(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from, int outputs,
+                     const aclTensorDesc* const* out, aclDataBuffer* const* to) {
+  if (inputs != 1 || outputs != 1 || in == nullptr || out == nullptr || from == nullptr || to == nullptr || in[0] == nullptr ||
+      out[0] == nullptr || from[0] == nullptr || to[0] == nullptr) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s takes one input and one output, with descriptor and buffer each", op);
   }
   if (elements_of(in[0]->dims) < 0 || elements_of(in[0]->dims) != elements_of(out[0]->dims)) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: %lld elements in, %lld out", op,
-        static_cast<long long>(elements_of(in[0]->dims)), static_cast<long long>(elements_of(out[0]->dims)));
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: %lld elements in, %lld out", op, static_cast<long long>(elements_of(in[0]->dims)),
+                static_cast<long long>(elements_of(out[0]->dims)));
   }
   if (from[0]->size < aclGetTensorDescSize(in[0]) || to[0]->size < aclGetTensorDescSize(out[0])) {
-    return fail(ACL_ERROR_INVALID_PARAM,
-        "%s: a buffer (%zu, %zu bytes) is smaller than its descriptor says (%zu, %zu)", op, from[0]->size, to[0]->size,
-        aclGetTensorDescSize(in[0]), aclGetTensorDescSize(out[0]));
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: a buffer (%zu, %zu bytes) is smaller than its descriptor says (%zu, %zu)", op,
+                from[0]->size, to[0]->size, aclGetTensorDescSize(in[0]), aclGetTensorDescSize(out[0]));
   }
   if (const aclError code = check_device_range(from[0]->data, from[0]->size)) return code;
   return check_device_range(to[0]->data, to[0]->size);
@@ -74,8 +73,8 @@ aclError check_unary(const char* op, int inputs, const aclTensorDesc* const* in,
 
 bool same_layout(const aclTensorDesc& a, const aclTensorDesc& b) {
   const auto base = [](aclFormat format) {
-    return format == ACL_FORMAT_UNDEFINED || format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW ||
-        format == ACL_FORMAT_NCL || format == ACL_FORMAT_NCDHW;
+    return format == ACL_FORMAT_UNDEFINED || format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCL ||
+           format == ACL_FORMAT_NCDHW;
   };
   const auto layout = [](const aclTensorDesc& d) {
     return d.storage_format != ACL_FORMAT_UNDEFINED ? d.storage_format : d.format;
@@ -111,7 +110,7 @@ aclError run_named(Task* self, bool skip) {
 
 // Tensors that the client left out have no buffer, or a description without a type.
 aclError take_tensors(const char* op, int count, const aclTensorDesc* const* descs, const aclDataBuffer* const* buffers,
-    std::vector<NamedTensor>& taken) {
+                      std::vector<NamedTensor>& taken) {
   if (count < 0 || (count > 0 && (descs == nullptr || buffers == nullptr))) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: %d tensors without descriptions or buffers", op, count);
   }
@@ -128,7 +127,7 @@ aclError take_tensors(const char* op, int count, const aclTensorDesc* const* des
       if (buffers[i] == nullptr || (buffers[i]->data == nullptr && bytes > 0)) continue;
       if (buffers[i]->size < bytes) {
         return fail(ACL_ERROR_INVALID_PARAM, "%s: a buffer of %zu bytes is smaller than its description says, %zu", op,
-            buffers[i]->size, bytes);
+                    buffers[i]->size, bytes);
       }
       source = static_cast<const char*>(buffers[i]->data);
     }
@@ -143,8 +142,9 @@ aclError take_tensors(const char* op, int count, const aclTensorDesc* const* des
   return ACL_SUCCESS;
 }
 
-aclError execute_named(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from,
-    int outputs, const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes, aclrtStream stream) {
+aclError execute_named(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from, int outputs,
+                       const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes,
+                       aclrtStream stream) {
   auto task = std::make_unique<NamedTask>();
   task->run = run_named;
   task->name = "an operator by name";
@@ -157,8 +157,8 @@ aclError execute_named(const char* op, int inputs, const aclTensorDesc* const* i
   return code;
 }
 
-aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from,
-    int outputs, const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes, aclrtStream stream) {
+aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from, int outputs,
+                 const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes, aclrtStream stream) {
   SOFTCANN_REQUIRE(op, "opType");
   const bool identity = std::strcmp(op, "Identity") == 0 || std::strcmp(op, "TransData") == 0;
   const bool cast = std::strcmp(op, "Cast") == 0;
@@ -166,8 +166,8 @@ aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, con
     if (named_operators().has != nullptr && named_operators().has(op)) {
       return execute_named(op, inputs, in, from, outputs, out, to, attributes, stream);
     }
-    return fail(ACL_ERROR_OP_NOT_FOUND, 
-        "aclopCompileAndExecute: softcann has no operator %s of this interface; use the aclnn interface", op);
+    return fail(ACL_ERROR_OP_NOT_FOUND,
+                "aclopCompileAndExecute: softcann has no operator %s of this interface; use the aclnn interface", op);
   }
   if (const aclError code = check_unary(op, inputs, in, from, outputs, out, to)) return code;
   auto task = std::make_unique<ConvertTask>();
@@ -181,13 +181,13 @@ aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, con
   task->convert = nullptr;
   if (!same_layout(*in[0], *out[0])) {
     return fail(ACL_ERROR_FORMAT_NOT_MATCH, "%s: from format %d to %d is not supported, only between base formats", op,
-        static_cast<int>(in[0]->format), static_cast<int>(out[0]->format));
+                static_cast<int>(in[0]->format), static_cast<int>(out[0]->format));
   }
   if (in[0]->type == out[0]->type) {
     task->count = static_cast<int64_t>(aclGetTensorDescSize(out[0]));
   } else if (identity || (task->convert = find_conversion(out[0]->type, in[0]->type)) == nullptr) {
     return fail(ACL_ERROR_UNSUPPORTED_DATA_TYPE, "%s: from data type %d to %d is not supported", op,
-        static_cast<int>(in[0]->type), static_cast<int>(out[0]->type));
+                static_cast<int>(in[0]->type), static_cast<int>(out[0]->type));
   }
   const auto cost = static_cast<uint32_t>(std::min<int64_t>(task->count, INT32_MAX));
   const aclError code = submit(stream, task.get(), cost);
@@ -260,7 +260,7 @@ aclError aclopSetAttrListFloat(aclopAttr* attr, const char* attrName, int numVal
 }
 
 aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numLists, const int* numValues,
-    const int64_t* values[]) {
+                                 const int64_t* values[]) {
   SOFTCANN_ENTRY(aclopSetAttrListListInt);
   if (numLists < 0 || (numLists > 0 && (numValues == nullptr || values == nullptr))) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListListInt: %d lists", numLists);
@@ -276,15 +276,16 @@ aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numL
 }
 
 aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* inputDesc[],
-    const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[], aclDataBuffer* outputs[],
-    const aclopAttr* attr, aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
+                                const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[],
+                                aclDataBuffer* outputs[], const aclopAttr* attr, aclopEngineType, aclopCompileType, const char*,
+                                aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecute);
   return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
 
-aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[],
-    aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr,
-    aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
+aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[],
+                                  int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr,
+                                  aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecuteV2);
   return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
@@ -303,8 +304,8 @@ aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t length) {
   const auto it = compile_options().values.find(opt);
   const std::string text = it == compile_options().values.end() ? "" : it->second;
   if (text.size() >= length) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclGetCompileopt: the value has %zu bytes, there is room for %zu",
-        text.size() + 1, length);
+    return fail(ACL_ERROR_INVALID_PARAM, "aclGetCompileopt: the value has %zu bytes, there is room for %zu", text.size() + 1,
+                length);
   }
   std::memcpy(value, text.c_str(), text.size() + 1);
   return ACL_SUCCESS;
@@ -327,8 +328,7 @@ aclError aclSetCompileopt(aclCompileOpt opt, const char* value) {
 
 aclError aclopSetCompileFlag(aclOpCompileFlag flag) {
   SOFTCANN_ENTRY(aclopSetCompileFlag);
-  if (flag == ACL_OP_COMPILE_DEFAULT ||
-      flag == ACL_OP_COMPILE_FUZZ) return ACL_SUCCESS;  // nothing is compiled either way
+  if (flag == ACL_OP_COMPILE_DEFAULT || flag == ACL_OP_COMPILE_FUZZ) return ACL_SUCCESS;  // nothing is compiled either way
   return fail(ACL_ERROR_INVALID_PARAM, "aclopSetCompileFlag: unknown flag %d", static_cast<int>(flag));
 }
 }

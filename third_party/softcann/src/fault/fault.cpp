@@ -21,9 +21,9 @@ std::atomic<int> armed{0};
 namespace {
 
 struct Rule {
-  std::string entry;  // "*" is every entry point
-  uint64_t nth = 0;   // fail this call only, counted from 1; 0: every call
-  uint64_t every = 0; // fail each call whose number is a multiple of this
+  std::string entry;   // "*" is every entry point
+  uint64_t nth = 0;    // fail this call only, counted from 1; 0: every call
+  uint64_t every = 0;  // fail each call whose number is a multiple of this
   int code = 0;
   uint64_t delay_us = 0;
   std::atomic<uint64_t> calls{0};
@@ -109,8 +109,7 @@ int apply_rules(const char* name) {
     if (rule->nth != 0 && rule->nth != call) continue;
     if (rule->every != 0 && call % rule->every != 0) continue;
     if (rule->delay_us != 0) {
-      const timespec pause{static_cast<time_t>(rule->delay_us / 1000000),
-          static_cast<long>(rule->delay_us % 1000000 * 1000)};
+      const timespec pause{static_cast<time_t>(rule->delay_us / 1000000), static_cast<long>(rule->delay_us % 1000000 * 1000)};
       nanosleep(&pause, nullptr);
     }
     if (rule->code != 0) code = rule->code;
@@ -125,9 +124,9 @@ int enter(const char* name, int fork_code) {
   if (s.forked_child) {
     if (fork_code == 0) return 0;
     return fail(fork_code,
-        "%s: this process was forked from one that had opened an NPU; the device cannot be used here. "
-        "Start the process with the 'spawn' method, or fork before the first use of the device.",
-        name);
+                "%s: this process was forked from one that had opened an NPU; the device cannot be used here. "
+                "Start the process with the 'spawn' method, or fork before the first use of the device.",
+                name);
   }
   const int code = apply_rules(name);
   if (s.trace != nullptr) write_trace(name, code);

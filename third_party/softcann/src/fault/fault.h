@@ -22,20 +22,20 @@ SOFTCANN_API int enter(const char* name, int fork_code);
 #define SOFTCANN_ENTRY(name) SOFTCANN_ENTRY_AS(int, name)
 
 // The same for a function that returns another integer or enum type (HcclResult, aclnnStatus).
-#define SOFTCANN_ENTRY_AS(type, name)                                                             \
-  do {                                                                                            \
-    if (__builtin_expect(::softcann::fault::armed.load(std::memory_order_relaxed) != 0, 0)) {     \
-      if (const int softcann_injected = ::softcann::fault::enter(#name, 507000)) {                \
-        return static_cast<type>(softcann_injected);                                              \
-      }                                                                                           \
-    }                                                                                             \
+#define SOFTCANN_ENTRY_AS(type, name)                                                         \
+  do {                                                                                        \
+    if (__builtin_expect(::softcann::fault::armed.load(std::memory_order_relaxed) != 0, 0)) { \
+      if (const int softcann_injected = ::softcann::fault::enter(#name, 507000)) {            \
+        return static_cast<type>(softcann_injected);                                          \
+      }                                                                                       \
+    }                                                                                         \
   } while (0)
 
 // For functions that cannot report an error (constructors of descriptors, getters): trace and delay, and `value` is
 // returned where a fault is injected.
-#define SOFTCANN_ENTRY_VALUE(name, value)                                                         \
-  do {                                                                                            \
-    if (__builtin_expect(::softcann::fault::armed.load(std::memory_order_relaxed) != 0, 0)) {     \
-      if (::softcann::fault::enter(#name, 0) != 0) return value;                                  \
-    }                                                                                             \
+#define SOFTCANN_ENTRY_VALUE(name, value)                                                     \
+  do {                                                                                        \
+    if (__builtin_expect(::softcann::fault::armed.load(std::memory_order_relaxed) != 0, 0)) { \
+      if (::softcann::fault::enter(#name, 0) != 0) return value;                              \
+    }                                                                                         \
   } while (0)

@@ -13,25 +13,44 @@ const at::Tensor& absent_tensor() {
 
 at::ScalarType to_scalar_type(int acl_type) {
   switch (acl_type) {
-    case ACL_FLOAT: return at::kFloat;
-    case ACL_FLOAT16: return at::kHalf;
-    case ACL_INT8: return at::kChar;
-    case ACL_INT32: return at::kInt;
-    case ACL_UINT8: return at::kByte;
-    case ACL_INT16: return at::kShort;
-    case ACL_UINT16: return at::kUInt16;
-    case ACL_UINT32: return at::kUInt32;
-    case ACL_INT64: return at::kLong;
-    case ACL_UINT64: return at::kUInt64;
-    case ACL_DOUBLE: return at::kDouble;
-    case ACL_BOOL: return at::kBool;
-    case ACL_COMPLEX64: return at::kComplexFloat;
-    case ACL_COMPLEX128: return at::kComplexDouble;
-    case ACL_COMPLEX32: return at::kComplexHalf;
-    case ACL_BF16: return at::kBFloat16;
-    case ACL_FLOAT8_E5M2: return at::kFloat8_e5m2;
-    case ACL_FLOAT8_E4M3FN: return at::kFloat8_e4m3fn;
-    default: return at::ScalarType::Undefined;
+    case ACL_FLOAT:
+      return at::kFloat;
+    case ACL_FLOAT16:
+      return at::kHalf;
+    case ACL_INT8:
+      return at::kChar;
+    case ACL_INT32:
+      return at::kInt;
+    case ACL_UINT8:
+      return at::kByte;
+    case ACL_INT16:
+      return at::kShort;
+    case ACL_UINT16:
+      return at::kUInt16;
+    case ACL_UINT32:
+      return at::kUInt32;
+    case ACL_INT64:
+      return at::kLong;
+    case ACL_UINT64:
+      return at::kUInt64;
+    case ACL_DOUBLE:
+      return at::kDouble;
+    case ACL_BOOL:
+      return at::kBool;
+    case ACL_COMPLEX64:
+      return at::kComplexFloat;
+    case ACL_COMPLEX128:
+      return at::kComplexDouble;
+    case ACL_COMPLEX32:
+      return at::kComplexHalf;
+    case ACL_BF16:
+      return at::kBFloat16;
+    case ACL_FLOAT8_E5M2:
+      return at::kFloat8_e5m2;
+    case ACL_FLOAT8_E4M3FN:
+      return at::kFloat8_e4m3fn;
+    default:
+      return at::ScalarType::Undefined;
   }
 }
 
@@ -60,13 +79,20 @@ void recycle(Object* object) {
       if (tensor->replacement) destroy(std::exchange(tensor->replacement, nullptr));
       return give_back(static_cast<PoolIndex>(tensor->shelf), object);
     }
-    case Kind::scalar: return give_back(scalar_pool, object);
-    case Kind::int_array: return recycle_array<aclIntArray, int_pool>(object);
-    case Kind::float_array: return recycle_array<aclFloatArray, float_pool>(object);
-    case Kind::bool_array: return recycle_array<aclBoolArray, bool_pool>(object);
-    case Kind::tensor_list: return delete_list<aclTensorList>(object);
-    case Kind::scalar_list: return delete_list<aclScalarList>(object);
-    case Kind::none: break;
+    case Kind::scalar:
+      return give_back(scalar_pool, object);
+    case Kind::int_array:
+      return recycle_array<aclIntArray, int_pool>(object);
+    case Kind::float_array:
+      return recycle_array<aclFloatArray, float_pool>(object);
+    case Kind::bool_array:
+      return recycle_array<aclBoolArray, bool_pool>(object);
+    case Kind::tensor_list:
+      return delete_list<aclTensorList>(object);
+    case Kind::scalar_list:
+      return delete_list<aclScalarList>(object);
+    case Kind::none:
+      break;
   }
 }
 

@@ -82,18 +82,18 @@ struct aclTensorHolder {
 // survive in the pool and are pointed at the next memory in place.
 struct aclTensor final : softcann::op::Object, aclTensorHolder {
   aclTensor() : Object(softcann::op::Kind::tensor) {}
-  c10::TensorImpl* impl = nullptr;          // what `tensor` was made with: kernels may have rebound it
+  c10::TensorImpl* impl = nullptr;  // what `tensor` was made with: kernels may have rebound it
   c10::StorageImpl* storage = nullptr;
-  void* address = nullptr;                  // storage base, as the client gave it
+  void* address = nullptr;  // storage base, as the client gave it
   int64_t made_numel = 0;
-  uint8_t made_orders = 0;                  // see same_order()
-  int64_t made_extent = -1;                 // elements between the first and the last of the view
-  int64_t capacity = 0;                     // elements of the storage
-  aclTensor* replacement = nullptr;         // see aclInitTensor
+  uint8_t made_orders = 0;           // see same_order()
+  int64_t made_extent = -1;          // elements between the first and the last of the view
+  int64_t capacity = 0;              // elements of the storage
+  aclTensor* replacement = nullptr;  // see aclInitTensor
   aclDataType type = ACL_DT_UNDEFINED;
   aclFormat format = ACL_FORMAT_ND;
-  bool shape_is_result = false;             // set_view_shape() was called
-  int shelf = 0;                            // the pool's list that it goes back to
+  bool shape_is_result = false;  // set_view_shape() was called
+  int shelf = 0;                 // the pool's list that it goes back to
   softcann::op::Defect defect = softcann::op::Defect::none;
   uint32_t storage_rank = 0;
   int64_t few_storage_dims[8] = {};

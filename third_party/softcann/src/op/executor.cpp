@@ -87,9 +87,10 @@ void check_outputs(const aclOpExecutor& executor) {
   for_each_bit(info.tensors & info.written, [&](int i) {
     const auto* made = static_cast<const aclTensor*>(executor.slots[i].object);
     if (!made || made->shape_is_result) return;
-    TORCH_CHECK(made->tensor.unsafeGetTensorImpl() == made->impl && made->impl->numel() == made->made_numel,
-                "the output ", parameter_name(info, i), " should have had the shape ", made->tensor.sizes());
-    TORCH_CHECK(same_order(*made), "the kernel changed the strides of the output ", parameter_name(info, i), " to ", made->tensor.strides());
+    TORCH_CHECK(made->tensor.unsafeGetTensorImpl() == made->impl && made->impl->numel() == made->made_numel, "the output ",
+                parameter_name(info, i), " should have had the shape ", made->tensor.sizes());
+    TORCH_CHECK(same_order(*made), "the kernel changed the strides of the output ", parameter_name(info, i), " to ",
+                made->tensor.strides());
   });
 }
 
@@ -215,20 +216,21 @@ aclnnStatus refuse_tensor(const OpInfo& info, int index, const aclTensor& made) 
   const std::string name = parameter_name(info, index);
   switch (made.defect) {
     case Defect::type:
-      return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s has data type %d, which is not supported", info.name,
-                  name.c_str(), static_cast<int>(made.type));
+      return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s has data type %d, which is not supported", info.name, name.c_str(),
+                  static_cast<int>(made.type));
     case Defect::address:
       return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s, has no memory", info.name, name.c_str(),
                   describe(made.tensor).c_str());
     default:
       if (!is_base_format(made.format)) {
         if (takes_formats(info.name)) return ACLNN_SUCCESS;
-        return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s, is in the storage format %d; this operator takes base formats",
-                    info.name, name.c_str(), describe(made.tensor).c_str(), static_cast<int>(made.format));
+        return fail(ACLNN_ERR_PARAM_INVALID,
+                    "%s: parameter %s, %s, is in the storage format %d; this operator takes base formats", info.name,
+                    name.c_str(), describe(made.tensor).c_str(), static_cast<int>(made.format));
       }
       return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s at offset %lld, reaches beyond its storage of %zu bytes",
-                  info.name, name.c_str(), describe(made.tensor).c_str(),
-                  static_cast<long long>(made.tensor.storage_offset()), made.storage->nbytes());
+                  info.name, name.c_str(), describe(made.tensor).c_str(), static_cast<long long>(made.tensor.storage_offset()),
+                  made.storage->nbytes());
   }
 }
 
@@ -280,9 +282,7 @@ void invalid(const char* format, ...) {
   throw std::invalid_argument(text);
 }
 
-at::ScalarType scalar_type(int64_t acl_type) {
-  return to_scalar_type(static_cast<int32_t>(acl_type & 0xffffffff));
-}
+at::ScalarType scalar_type(int64_t acl_type) { return to_scalar_type(static_cast<int32_t>(acl_type & 0xffffffff)); }
 
 void set_view_shape(const at::Tensor& out, at::IntArrayRef sizes) {
   aclTensor* made = descriptor_of(out);
@@ -295,9 +295,7 @@ void set_view_shape(const at::Tensor& out, at::IntArrayRef sizes) {
   made->shape_is_result = true;
 }
 
-aclOpExecutor* take_executor() {
-  return take<aclOpExecutor>(executor_pool);
-}
+aclOpExecutor* take_executor() { return take<aclOpExecutor>(executor_pool); }
 
 aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* workspace, aclOpExecutor** executor) {
   made->op = &info;
@@ -360,8 +358,8 @@ void replace(Slot& slot, Object* fresh) {
   destroy(fresh);
 }
 
-aclnnStatus set_address(const char* function, aclOpExecutor* executor, bool inputs, bool outputs, size_t index,
-                        aclTensor* tensor, void* address) {
+aclnnStatus set_address(const char* function, aclOpExecutor* executor, bool inputs, bool outputs, size_t index, aclTensor* tensor,
+                        void* address) {
   if (!executor || !tensor) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor or tensor is null", function);
   const OpInfo& info = *executor->op;
   const uint64_t mask = (inputs ? info.tensors & ~info.written : 0) | (outputs ? info.tensors & info.written : 0);
@@ -419,16 +417,16 @@ SOFTCANN_API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
   return ACLNN_SUCCESS;
 }
 
-#define SET_ADDRESS(NAME, INPUTS, OUTPUTS) \
+#define SET_ADDRESS(NAME, INPUTS, OUTPUTS)                                                              \
   SOFTCANN_API aclnnStatus NAME(aclOpExecutor* executor, size_t index, aclTensor* tensor, void* addr) { \
-    SOFTCANN_ENTRY(NAME); \
-    return softcann::op::set_address(#NAME, executor, INPUTS, OUTPUTS, index, tensor, addr); \
+    SOFTCANN_ENTRY(NAME);                                                                               \
+    return softcann::op::set_address(#NAME, executor, INPUTS, OUTPUTS, index, tensor, addr);            \
   }
-#define SET_LIST_ADDRESS(NAME, INPUTS, OUTPUTS) \
+#define SET_LIST_ADDRESS(NAME, INPUTS, OUTPUTS)                                                                        \
   SOFTCANN_API aclnnStatus NAME(aclOpExecutor* executor, size_t irIndex, size_t relativeIndex, aclTensorList* tensors, \
-                                void* addr) { \
-    SOFTCANN_ENTRY(NAME); \
-    return softcann::op::set_list_address(#NAME, executor, INPUTS, OUTPUTS, irIndex, relativeIndex, tensors, addr); \
+                                void* addr) {                                                                          \
+    SOFTCANN_ENTRY(NAME);                                                                                              \
+    return softcann::op::set_list_address(#NAME, executor, INPUTS, OUTPUTS, irIndex, relativeIndex, tensors, addr);    \
   }
 SET_ADDRESS(aclSetInputTensorAddr, true, false)
 SET_ADDRESS(aclSetOutputTensorAddr, false, true)

@@ -20,15 +20,15 @@ union Slot {
 // What is known of an operator at compile time; one static object each.
 struct OpInfo {
   const char* name;
-  const char* params;      // names, comma-separated
-  uint64_t nullable;       // bit masks over the parameters
+  const char* params;  // names, comma-separated
+  uint64_t nullable;   // bit masks over the parameters
   uint64_t written;
-  uint64_t objects;        // any descriptor
-  uint64_t tensors;        // aclTensor
+  uint64_t objects;  // any descriptor
+  uint64_t tensors;  // aclTensor
   uint64_t tensor_lists;
   uint64_t scalars;
   void (*run)(Slot*);
-  double (*cost)(Slot*);   // null: from the bytes touched
+  double (*cost)(Slot*);  // null: from the bytes touched
   bool (*fast)(Slot*);
   int count;
 };
@@ -39,8 +39,10 @@ struct Arg {
   static_assert(std::is_arithmetic_v<A>, "parameter type that no slot holds");
   static constexpr Kind kind = Kind::none;
   static A get(const Slot& slot) {
-    if constexpr (std::is_floating_point_v<A>) return static_cast<A>(slot.real);
-    else return static_cast<A>(slot.integer);
+    if constexpr (std::is_floating_point_v<A>)
+      return static_cast<A>(slot.real);
+    else
+      return static_cast<A>(slot.integer);
   }
 };
 template <>

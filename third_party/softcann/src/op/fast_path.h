@@ -11,24 +11,20 @@
 
 namespace softcann::op::fast {
 
-constexpr int64_t most = 1024;        // elements; beyond, ATen's wider vectors win
-constexpr int64_t most_divided = 256; // divisions and roots gain most from these vectors
-constexpr int64_t most_reduced = 64;  // bfloat16 and half are converted one by one
+constexpr int64_t most = 1024;         // elements; beyond, ATen's wider vectors win
+constexpr int64_t most_divided = 256;  // divisions and roots gain most from these vectors
+constexpr int64_t most_reduced = 64;   // bfloat16 and half are converted one by one
 
 using Impl = c10::TensorImpl;
-[[gnu::always_inline]] inline Impl* impl(const at::Tensor& tensor) {
-  return tensor.unsafeGetTensorImpl();
-}
+[[gnu::always_inline]] inline Impl* impl(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 [[gnu::always_inline]] inline char* data(const Impl* tensor) {
   return static_cast<char*>(tensor->unsafe_storage().unsafeGetStorageImpl()->mutable_data()) +
-      tensor->storage_offset() * static_cast<int64_t>(tensor->itemsize());
+         tensor->storage_offset() * static_cast<int64_t>(tensor->itemsize());
 }
 [[gnu::always_inline]] inline int64_t limit(at::ScalarType type, int64_t full = most) {
   return type == at::kHalf || type == at::kBFloat16 ? most_reduced : full;
 }
-[[gnu::always_inline]] inline bool small(const Impl* out) {
-  return out->numel() <= most && out->is_contiguous();
-}
+[[gnu::always_inline]] inline bool small(const Impl* out) { return out->numel() <= most && out->is_contiguous(); }
 [[gnu::always_inline]] inline bool same_layout(const Impl* in, const Impl* out) {
   const auto a = in->sizes(), b = out->sizes();
   if (a.size() != b.size()) return false;
@@ -68,17 +64,32 @@ struct Compute<at::BFloat16> {
 template <bool Integers, class Body>
 bool for_type(at::ScalarType type, Body&& body) {
   switch (type) {
-    case at::kFloat: body(float()); return true;
-    case at::kDouble: body(double()); return true;
-    case at::kHalf: body(at::Half()); return true;
-    case at::kBFloat16: body(at::BFloat16()); return true;
+    case at::kFloat:
+      body(float());
+      return true;
+    case at::kDouble:
+      body(double());
+      return true;
+    case at::kHalf:
+      body(at::Half());
+      return true;
+    case at::kBFloat16:
+      body(at::BFloat16());
+      return true;
     case at::kLong:
-      if constexpr (Integers) { body(int64_t()); return true; }
+      if constexpr (Integers) {
+        body(int64_t());
+        return true;
+      }
       return false;
     case at::kInt:
-      if constexpr (Integers) { body(int32_t()); return true; }
+      if constexpr (Integers) {
+        body(int32_t());
+        return true;
+      }
       return false;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -143,7 +154,8 @@ template <class F>
 bool bitwise(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out_tensor, F&& f) {
   const Impl *left = impl(self), *right = impl(other), *out = impl(out_tensor);
   if (!small(out) || left->dtype() != out->dtype() || right->dtype() != out->dtype()) return false;
-  if (!c10::isIntegralType(c10::typeMetaToScalarType(out->dtype()), true) || !same_layout(left, out) || !same_layout(right, out)) return false;
+  if (!c10::isIntegralType(c10::typeMetaToScalarType(out->dtype()), true) || !same_layout(left, out) || !same_layout(right, out))
+    return false;
   const int64_t size = out->numel() * static_cast<int64_t>(out->itemsize());
   const char *a = data(left), *b = data(right);
   char* o = data(out);
@@ -210,9 +222,7 @@ bool plain_floats(const at::Tensor& out_tensor, const In&... inputs) {
   };
   return (suits(impl(inputs)) && ...);
 }
-inline float* floats(const at::Tensor& tensor) {
-  return reinterpret_cast<float*>(data(impl(tensor)));
-}
+inline float* floats(const at::Tensor& tensor) { return reinterpret_cast<float*>(data(impl(tensor))); }
 
 // A factor as the loops over floats take it. False for what ATen has to look at: it refuses numbers beyond the type.
 inline bool as_float(const at::Scalar& value, float* result) {
@@ -265,7 +275,8 @@ inline bool concatenate(at::TensorList tensors, int64_t dim, const at::Tensor& o
     const size_t part = static_cast<size_t>(in->numel()) * in->itemsize() / static_cast<size_t>(outer);
     const char* from = data(in);
     if (part) {
-      for (int64_t i = 0; i < outer; ++i) std::memcpy(place + static_cast<size_t>(i) * row, from + static_cast<size_t>(i) * part, part);
+      for (int64_t i = 0; i < outer; ++i)
+        std::memcpy(place + static_cast<size_t>(i) * row, from + static_cast<size_t>(i) * part, part);
     }
     place += part;
   }
@@ -284,8 +295,7 @@ inline bool fill(const at::Tensor& self, const at::Scalar& value) {
   return for_type<true>(type, [&](auto tag) {
     using T = decltype(tag);
     using C = typename Compute<T>::type;
-    const T element = static_cast<T>(value.isFloatingPoint() ? static_cast<C>(value.toDouble())
-                                                             : static_cast<C>(value.toLong()));
+    const T element = static_cast<T>(value.isFloatingPoint() ? static_cast<C>(value.toDouble()) : static_cast<C>(value.toLong()));
     std::fill_n(reinterpret_cast<T*>(data(out)), out->numel(), element);
   });
 }

@@ -55,9 +55,12 @@ SOFTCANN_CLONES void add_quotients(float* out, const float* self, const float* a
 }
 SOFTCANN_CLONES void mix(float* out, const float* from, const float* to, float weight, int64_t count) {
   if (std::abs(weight) < 0.5F) {
-    for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = from[i] + weight * (to[i] - from[i]); }, from, to);
+    for_each(
+        count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = from[i] + weight * (to[i] - from[i]); }, from, to);
   } else {
-    for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = to[i] - (to[i] - from[i]) * (1 - weight); }, to, from);
+    for_each(
+        count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = to[i] - (to[i] - from[i]) * (1 - weight); }, to,
+        from);
   }
 }
 SOFTCANN_CLONES void column_sums(float* __restrict out, const float* rows, int64_t count, int64_t columns) {

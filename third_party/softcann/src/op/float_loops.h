@@ -12,8 +12,10 @@ void plus(float* out, const float* a, float number, int64_t count);
 void times(float* out, const float* a, float number, int64_t count);
 void over(float* out, const float* a, float number, int64_t count);
 // Rounded as ATen's vectors do it, once for a product and a sum where the processor can.
-void add_products(float* out, const float* self, const float* a, const float* b, float factor, int64_t count);   // self + factor * a * b
-void add_quotients(float* out, const float* self, const float* a, const float* b, float factor, int64_t count);  // self + factor * a / b
+void add_products(float* out, const float* self, const float* a, const float* b, float factor,
+                  int64_t count);  // self + factor * a * b
+void add_quotients(float* out, const float* self, const float* a, const float* b, float factor,
+                   int64_t count);  // self + factor * a / b
 // from + weight * (to - from), from the end that the weight is nearer to.
 void mix(float* out, const float* from, const float* to, float weight, int64_t count);
 // out(j) = the sum over i of rows(i, j), added up in groups of sixteen so that rounding does not grow with the rows.

@@ -18,13 +18,13 @@ constexpr bool is_base_format(int format) {
     case ACL_FORMAT_NCL:
     case ACL_FORMAT_NC:
     case ACL_FORMAT_NCDHW:
-    case ACL_FORMAT_NDHWC: return true;
-    default: return false;
+    case ACL_FORMAT_NDHWC:
+      return true;
+    default:
+      return false;
   }
 }
 
-inline bool takes_formats(std::string_view op) {
-  return op == "aclnnNpuFormatCast";
-}
+inline bool takes_formats(std::string_view op) { return op == "aclnnNpuFormatCast"; }
 
 }  // namespace softcann::op

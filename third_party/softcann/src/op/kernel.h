@@ -28,16 +28,16 @@
 //     dispatcher nor throw; true means the work is done.
 // A null tensor or scalar is refused in phase 1 with 161001, unless its name says Optional or nullable.txt lists it.
 #define OP(NAME) SOFTCANN_OP_DEFINE(NAME, true, nullptr, nullptr)
-#define OP_COST(NAME, ...) \
+#define OP_COST(NAME, ...)            \
   SOFTCANN_OP_COST(NAME, __VA_ARGS__) \
   SOFTCANN_OP_DEFINE(NAME, false, &NAME##_cost, nullptr)
-#define OP_FAST(NAME, ...) \
+#define OP_FAST(NAME, ...)           \
   SOFTCANN_OP_TRY(NAME, __VA_ARGS__) \
   SOFTCANN_OP_DEFINE(NAME, true, nullptr, &NAME##_try)
 // Both: OP_FULL(name, (cost expression), (fast expression)).
 #define OP_FULL(NAME, COST, FAST) \
-  SOFTCANN_OP_COST(NAME, COST) \
-  SOFTCANN_OP_TRY(NAME, FAST) \
+  SOFTCANN_OP_COST(NAME, COST)    \
+  SOFTCANN_OP_TRY(NAME, FAST)     \
   SOFTCANN_OP_DEFINE(NAME, false, &NAME##_cost, &NAME##_try)
 
 #define SOFTCANN_OP_COST(NAME, ...) \
@@ -45,21 +45,20 @@
 #define SOFTCANN_OP_TRY(NAME, ...) \
   static bool NAME##_try(SOFTCANN_PARAMS_##NAME) { return __VA_ARGS__; }
 
-#define SOFTCANN_OP_DEFINE(NAME, DEFAULT_COST, COST, FAST) \
-  static void NAME##_kernel(SOFTCANN_PARAMS_##NAME); \
-  static const ::softcann::op::OpInfo NAME##_info = ::softcann::op::make_info<&NAME##_kernel, COST, FAST>( \
-      #NAME, SOFTCANN_NAMES_##NAME, SOFTCANN_NULLABLE_##NAME, SOFTCANN_WRITTEN_##NAME); \
-  extern "C" SOFTCANN_API aclnnStatus NAME##GetWorkspaceSize( \
-      ACLNN_PARAMS_##NAME, uint64_t* workspaceSize, aclOpExecutor** executor) { \
-    SOFTCANN_ENTRY(NAME##GetWorkspaceSize); \
-    return ::softcann::op::prepare(NAME##_info, workspaceSize, executor, ACLNN_ARGS_##NAME); \
-  } \
-  extern "C" SOFTCANN_API aclnnStatus NAME( \
-      [[maybe_unused]] void* workspace, [[maybe_unused]] uint64_t workspaceSize, aclOpExecutor* executor, \
-      aclrtStream stream) { \
-    SOFTCANN_ENTRY(NAME); \
-    return ::softcann::op::launch(NAME##_info, executor, stream); \
-  } \
+#define SOFTCANN_OP_DEFINE(NAME, DEFAULT_COST, COST, FAST)                                                            \
+  static void NAME##_kernel(SOFTCANN_PARAMS_##NAME);                                                                  \
+  static const ::softcann::op::OpInfo NAME##_info = ::softcann::op::make_info<&NAME##_kernel, COST, FAST>(            \
+      #NAME, SOFTCANN_NAMES_##NAME, SOFTCANN_NULLABLE_##NAME, SOFTCANN_WRITTEN_##NAME);                               \
+  extern "C" SOFTCANN_API aclnnStatus NAME##GetWorkspaceSize(ACLNN_PARAMS_##NAME, uint64_t* workspaceSize,            \
+                                                             aclOpExecutor** executor) {                              \
+    SOFTCANN_ENTRY(NAME##GetWorkspaceSize);                                                                           \
+    return ::softcann::op::prepare(NAME##_info, workspaceSize, executor, ACLNN_ARGS_##NAME);                          \
+  }                                                                                                                   \
+  extern "C" SOFTCANN_API aclnnStatus NAME([[maybe_unused]] void* workspace, [[maybe_unused]] uint64_t workspaceSize, \
+                                           aclOpExecutor* executor, aclrtStream stream) {                             \
+    SOFTCANN_ENTRY(NAME);                                                                                             \
+    return ::softcann::op::launch(NAME##_info, executor, stream);                                                     \
+  }                                                                                                                   \
   static void NAME##_kernel(SOFTCANN_PARAMS_##NAME)
 
 namespace softcann::op {
@@ -69,12 +68,8 @@ namespace softcann::op {
 
 // An absent scalar is a particular object: kernels ask given(scalar).
 extern const at::Scalar absent_scalar;
-inline bool given(const at::Scalar& value) {
-  return &value != &absent_scalar;
-}
-inline bool given(const at::Tensor& value) {
-  return value.defined();
-}
+inline bool given(const at::Scalar& value) { return &value != &absent_scalar; }
+inline bool given(const at::Tensor& value) { return value.defined(); }
 inline std::optional<at::Scalar> maybe(const at::Scalar& value) {
   return given(value) ? std::optional<at::Scalar>(value) : std::nullopt;
 }
@@ -94,17 +89,13 @@ at::ScalarType scalar_type(int64_t acl_type);
 void set_view_shape(const at::Tensor& out, at::IntArrayRef sizes);
 
 // A T (const) parameter which the operator writes all the same.
-inline at::Tensor& writable(const at::Tensor& tensor) {
-  return const_cast<at::Tensor&>(tensor);
-}
+inline at::Tensor& writable(const at::Tensor& tensor) { return const_cast<at::Tensor&>(tensor); }
 
 // For kernels of ATen that do not say themselves that a dtype has none; see Note [Dtypes without a kernel].
 inline void require(bool has_kernel, const at::Tensor& tensor, const char* name) {
   TORCH_CHECK_NOT_IMPLEMENTED(has_kernel, '"', name, "\" not implemented for '", tensor.scalar_type(), "'");
 }
-inline bool fractional(const at::Tensor& tensor) {
-  return at::isFloatingType(tensor.scalar_type());
-}
+inline bool fractional(const at::Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
 
 inline double bytes(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<double>(tensor.unsafeGetTensorImpl()->numel()) * tensor.itemsize() : 0;

@@ -17,8 +17,7 @@ namespace {
 template <class A, PoolIndex P, class E>
 A* make_array(const E* value, uint64_t size) {
   if (size && !value) {
-    fail(ACLNN_ERR_PARAM_NULLPTR, "an array of %llu elements was created from null",
-         static_cast<unsigned long long>(size));
+    fail(ACLNN_ERR_PARAM_NULLPTR, "an array of %llu elements was created from null", static_cast<unsigned long long>(size));
     return nullptr;
   }
   auto* made = take<A>(P);
@@ -37,22 +36,53 @@ at::Scalar read(const void* value) {
 
 bool read_scalar(const void* value, aclDataType type, at::Scalar& out) {
   switch (type) {
-    case ACL_FLOAT: out = read<float>(value); return true;
-    case ACL_DOUBLE: out = read<double>(value); return true;
-    case ACL_FLOAT16: out = read<at::Half>(value); return true;
-    case ACL_BF16: out = read<at::BFloat16>(value); return true;
-    case ACL_INT8: out = read<int8_t>(value); return true;
-    case ACL_INT16: out = read<int16_t>(value); return true;
-    case ACL_INT32: out = read<int32_t>(value); return true;
-    case ACL_INT64: out = read<int64_t>(value); return true;
-    case ACL_UINT8: out = read<uint8_t>(value); return true;
-    case ACL_UINT16: out = read<uint16_t>(value); return true;
-    case ACL_UINT32: out = read<uint32_t>(value); return true;
-    case ACL_UINT64: out = read<uint64_t>(value); return true;
-    case ACL_BOOL: out = read<bool>(value); return true;
-    case ACL_COMPLEX64: out = read<c10::complex<float>>(value); return true;
-    case ACL_COMPLEX128: out = read<c10::complex<double>>(value); return true;
-    default: return false;
+    case ACL_FLOAT:
+      out = read<float>(value);
+      return true;
+    case ACL_DOUBLE:
+      out = read<double>(value);
+      return true;
+    case ACL_FLOAT16:
+      out = read<at::Half>(value);
+      return true;
+    case ACL_BF16:
+      out = read<at::BFloat16>(value);
+      return true;
+    case ACL_INT8:
+      out = read<int8_t>(value);
+      return true;
+    case ACL_INT16:
+      out = read<int16_t>(value);
+      return true;
+    case ACL_INT32:
+      out = read<int32_t>(value);
+      return true;
+    case ACL_INT64:
+      out = read<int64_t>(value);
+      return true;
+    case ACL_UINT8:
+      out = read<uint8_t>(value);
+      return true;
+    case ACL_UINT16:
+      out = read<uint16_t>(value);
+      return true;
+    case ACL_UINT32:
+      out = read<uint32_t>(value);
+      return true;
+    case ACL_UINT64:
+      out = read<uint64_t>(value);
+      return true;
+    case ACL_BOOL:
+      out = read<bool>(value);
+      return true;
+    case ACL_COMPLEX64:
+      out = read<c10::complex<float>>(value);
+      return true;
+    case ACL_COMPLEX128:
+      out = read<c10::complex<double>>(value);
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -79,19 +109,19 @@ aclnnStatus size_of(const char* function, const A* array, uint64_t* size) {
 extern "C" {
 
 SOFTCANN_API aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
-    const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
-    void* tensorData) {
+                                        const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
+                                        uint64_t storageDimsNum, void* tensorData) {
   SOFTCANN_ENTRY_VALUE(aclCreateTensor, nullptr);
   return make_tensor({viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData});
 }
 
-SOFTCANN_API aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum,
-    aclDataType dataType, const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
-    uint64_t storageDimsNum, void* tensorDataAddr) {
+SOFTCANN_API aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                                       const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
+                                       uint64_t storageDimsNum, void* tensorDataAddr) {
   SOFTCANN_ENTRY(aclInitTensor);
   if (!tensor) return null_argument("aclInitTensor");
-  return change_tensor(tensor, {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum,
-                                tensorDataAddr});
+  return change_tensor(tensor,
+                       {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorDataAddr});
 }
 
 SOFTCANN_API aclnnStatus aclDestroyTensor(const aclTensor* tensor) {

@@ -34,8 +34,8 @@ struct NamedOperator {
   NamedOperator(const char* name, void (*run)(const Named&));
 };
 
-#define NAMED(NAME) \
-  static void NAME##_named(const Named&); \
+#define NAMED(NAME)                                                              \
+  static void NAME##_named(const Named&);                                        \
   static const ::softcann::op::NamedOperator NAME##_entry(#NAME, &NAME##_named); \
   static void NAME##_named([[maybe_unused]] const Named& call)
 

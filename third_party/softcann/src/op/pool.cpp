@@ -61,8 +61,6 @@ void refill(PoolIndex pool, FreeList& list) {
   }
 }
 
-void spill(PoolIndex pool, FreeList& list) {
-  move_to_shared(pool, list, local_limit / 2);
-}
+void spill(PoolIndex pool, FreeList& list) { move_to_shared(pool, list, local_limit / 2); }
 
 }  // namespace softcann::op

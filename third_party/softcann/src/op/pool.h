@@ -24,11 +24,19 @@ struct PlacedBlock {
 };
 // Tensors have several lists, by their shapes: one that has the wanted shape already costs half of another one.
 constexpr int tensor_shelves = 16;
-enum PoolIndex { scalar_pool, int_pool, float_pool, bool_pool, executor_pool, tensor_pool, pool_count = tensor_pool + tensor_shelves };
+enum PoolIndex {
+  scalar_pool,
+  int_pool,
+  float_pool,
+  bool_pool,
+  executor_pool,
+  tensor_pool,
+  pool_count = tensor_pool + tensor_shelves
+};
 struct ThreadState {
   FreeList* lists = nullptr;        // [pool_count], once there is need
   const void* launching = nullptr;  // executor whose phase 2 this thread is in
-  bool refused = false;  // the operator being launched has no kernel for its dtypes
+  bool refused = false;             // the operator being launched has no kernel for its dtypes
   bool in_kernel = false;           // temporaries come from the scratch cache
   int threads = 0;                  // number of ATen threads applied last, on a worker
   PlacedBlock placement;

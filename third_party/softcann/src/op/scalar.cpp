@@ -44,13 +44,11 @@ const at::Tensor& fill(const at::Scalar& value, bool wrap) {
 
 }  // namespace
 
-const at::Tensor& wrapped(const at::Scalar& value) {
-  return fill(value, true);
-}
+const at::Tensor& wrapped(const at::Scalar& value) { return fill(value, true); }
 
 const at::Tensor& wrapped(const at::Scalar& value, const at::Tensor& self, const at::Tensor& out) {
-  const bool computed_in_out = value.isFloatingPoint() && c10::isIntegralType(self.scalar_type(), true) &&
-      c10::isFloatingType(out.scalar_type());
+  const bool computed_in_out =
+      value.isFloatingPoint() && c10::isIntegralType(self.scalar_type(), true) && c10::isFloatingType(out.scalar_type());
   return fill(value, !computed_in_out);
 }
 

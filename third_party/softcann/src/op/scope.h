@@ -31,11 +31,10 @@ class KernelScope {
       pod.set_included(c10::DispatchKeySet({DispatchKey::BackendSelect}));
       pod.set_excluded(
           c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset | c10::python_ks | c10::functorch_transforms_ks |
-          c10::DispatchKeySet({DispatchKey::ADInplaceOrView, DispatchKey::Functionalize, DispatchKey::Tracer,
-                               DispatchKey::Python, DispatchKey::PythonTLSSnapshot, DispatchKey::PythonDispatcher,
-                               DispatchKey::PreDispatch, DispatchKey::FuncTorchDynamicLayerFrontMode,
-                               DispatchKey::FuncTorchDynamicLayerBackMode, DispatchKey::FuncTorchBatched,
-                               DispatchKey::FuncTorchVmapMode, DispatchKey::DeferredInit}));
+          c10::DispatchKeySet({DispatchKey::ADInplaceOrView, DispatchKey::Functionalize, DispatchKey::Tracer, DispatchKey::Python,
+                               DispatchKey::PythonTLSSnapshot, DispatchKey::PythonDispatcher, DispatchKey::PreDispatch,
+                               DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::FuncTorchDynamicLayerBackMode,
+                               DispatchKey::FuncTorchBatched, DispatchKey::FuncTorchVmapMode, DispatchKey::DeferredInit}));
       return pod;
     }();
     return set;

@@ -24,8 +24,7 @@ class ScratchCache {
   ScratchCache() {
     const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t wanted = memory / 2 & ~(huge_page - 1);
-    void* range = mmap(nullptr, wanted + huge_page, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* range = mmap(nullptr, wanted + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) return;  // stays empty: torch's allocator serves everything
     begin_ = (reinterpret_cast<uintptr_t>(range) + huge_page - 1) & ~(huge_page - 1);
     next_ = begin_;
@@ -88,9 +87,7 @@ ScratchCache& scratch_cache() {
   return *cache;
 }
 
-void free_scratch(void* block) {
-  scratch_cache().give_back(block);
-}
+void free_scratch(void* block) { scratch_cache().give_back(block); }
 
 at::Allocator* default_allocator = nullptr;
 

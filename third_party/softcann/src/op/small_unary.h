@@ -53,7 +53,8 @@ template <class Stub>
 bool small_unary(Stub& stub, const at::Tensor& self, const at::Tensor& out_tensor) {
   const fast::Impl *in = fast::impl(self), *out = fast::impl(out_tensor);
   const int64_t count = out->numel();
-  if (count == 0 || count > most_kept || !out->is_contiguous() || in->dtype() != out->dtype() || !fast::same_layout(in, out)) return false;
+  if (count == 0 || count > most_kept || !out->is_contiguous() || in->dtype() != out->dtype() || !fast::same_layout(in, out))
+    return false;
   const auto type = c10::typeMetaToScalarType(out->dtype());
   if (type != at::kFloat && type != at::kDouble) return false;
   char *from = fast::data(in), *to = fast::data(out);

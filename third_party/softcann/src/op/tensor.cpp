@@ -12,9 +12,7 @@
 namespace softcann::op {
 namespace {
 
-c10::DataPtr borrowed(void* view) {
-  return {view, c10::Device(c10::kCPU)};
-}
+c10::DataPtr borrowed(void* view) { return {view, c10::Device(c10::kCPU)}; }
 
 // A TensorImpl whose fields can be pointed at other memory in place; making a new one costs ten times as much.
 class AliasImpl final : public c10::TensorImpl {
@@ -44,15 +42,17 @@ class AliasImpl final : public c10::TensorImpl {
   void set_offset(int64_t offset) { storage_offset_ = offset; }
   int64_t element_count() const { return numel_; }
   // Which orders of memory the strides are: an output's must be the same before and after its kernel.
-  uint8_t orders() const { return static_cast<uint8_t>(is_contiguous_ | is_channels_last_contiguous_ << 1 | is_channels_last_3d_contiguous_ << 2); }
+  uint8_t orders() const {
+    return static_cast<uint8_t>(is_contiguous_ | is_channels_last_contiguous_ << 1 | is_channels_last_3d_contiguous_ << 2);
+  }
   bool only_user_of(const c10::StorageImpl* storage) const {
     return storage_.unsafeGetStorageImpl() == storage && storage_.use_count() == 1;
   }
 };
 
 void renew(aclTensor& made) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), 0, borrowed(nullptr), nullptr, /*resizable=*/false);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0, borrowed(nullptr), nullptr,
+                                                       /*resizable=*/false);
   made.storage = storage.get();
   auto impl = c10::make_intrusive<AliasImpl>(c10::Storage(std::move(storage)));
   made.impl = impl.get();
@@ -61,7 +61,7 @@ void renew(aclTensor& made) {
 
 [[gnu::always_inline]] inline bool reusable(const aclTensor& made) {
   return made.impl && made.tensor.unsafeGetTensorImpl() == made.impl && made.tensor.use_count() == 1 &&
-      static_cast<AliasImpl*>(made.impl)->only_user_of(made.storage);
+         static_cast<AliasImpl*>(made.impl)->only_user_of(made.storage);
 }
 
 // Elements from the first to the last that the view reaches; -1 for a negative size or stride.
@@ -124,7 +124,7 @@ static_assert(tensor_shelves == 1 << (32 - 28));
   made.made_orders = impl->orders();
   made.shape_is_result = false;
   const int64_t end = spec.offset + made.made_extent;
-  made.defect = made.made_extent && !spec.address                 ? Defect::address
+  made.defect = made.made_extent && !spec.address              ? Defect::address
                 : made.made_extent != 0 && end > made.capacity ? Defect::extent
                 : !is_base_format(spec.format)                 ? Defect::extent  // where the elements lie, only the format knows
                                                                : Defect::none;
@@ -189,8 +189,9 @@ aclTensor* make_tensor(const TensorSpec& spec) {
   const PoolIndex shelf = shelf_of(spec);
   auto* made = take<aclTensor>(shelf);
   made->shelf = shelf;
-  if (__builtin_expect(made->impl && reusable(*made) && made->defect != Defect::type && spec.offset >= 0 &&
-                           same_description(*made, spec), 1)) {
+  if (__builtin_expect(
+          made->impl && reusable(*made) && made->defect != Defect::type && spec.offset >= 0 && same_description(*made, spec),
+          1)) {
     place(*made, spec);
     return open(made);
   }
@@ -204,8 +205,15 @@ aclTensor* make_tensor(const TensorSpec& spec) {
 
 TensorSpec spec_of(const aclTensor* tensor) {
   const auto sizes = tensor->tensor.sizes();
-  return {sizes.data(), sizes.size(), tensor->type, tensor->tensor.strides().data(), tensor->tensor.storage_offset(),
-          tensor->format, tensor->storage_dims(), tensor->storage_rank, tensor->address};
+  return {sizes.data(),
+          sizes.size(),
+          tensor->type,
+          tensor->tensor.strides().data(),
+          tensor->tensor.storage_offset(),
+          tensor->format,
+          tensor->storage_dims(),
+          tensor->storage_rank,
+          tensor->address};
 }
 
 aclTensor* clone_tensor(const aclTensor* tensor, void* address) {

@@ -16,7 +16,7 @@ struct TensorSpec {
   aclFormat format;
   const int64_t* storage_dims;
   uint64_t storage_rank;
-  void* address;           // base of the storage
+  void* address;  // base of the storage
 };
 
 // Null, with the reason recorded, when the description makes no sense.
@@ -28,9 +28,7 @@ aclTensorList* clone_list(const aclTensorList* list);
 inline aclTensor* current(aclTensor* tensor) {
   return __builtin_expect(tensor->replacement != nullptr, 0) ? tensor->replacement : tensor;
 }
-inline const aclTensor* current(const aclTensor* tensor) {
-  return current(const_cast<aclTensor*>(tensor));
-}
+inline const aclTensor* current(const aclTensor* tensor) { return current(const_cast<aclTensor*>(tensor)); }
 aclnnStatus change_tensor(aclTensor* tensor, const TensorSpec& spec);
 TensorSpec spec_of(const aclTensor* tensor);
 // Whether the strides are still of the kind that the client gave them: a kernel may have changed them.

@@ -29,7 +29,8 @@ void copy_sse2(char* dst, const char* src, size_t lines) {
     __builtin_prefetch(src + kAheadBytes);
     auto* to = reinterpret_cast<__m128i*>(dst);
     const auto* from = reinterpret_cast<const __m128i*>(src);
-    const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
+    const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2),
+                  d = _mm_loadu_si128(from + 3);
     _mm_stream_si128(to, a);
     _mm_stream_si128(to + 1, b);
     _mm_stream_si128(to + 2, c);
@@ -38,7 +39,8 @@ void copy_sse2(char* dst, const char* src, size_t lines) {
 }
 void fill_sse2(char* dst, const Pattern& pattern, size_t lines) {
   const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(&pattern));
-  for (char* end = dst + lines * kLineBytes; dst != end; dst += sizeof value) _mm_stream_si128(reinterpret_cast<__m128i*>(dst), value);
+  for (char* end = dst + lines * kLineBytes; dst != end; dst += sizeof value)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(dst), value);
 }
 
 [[gnu::target("avx")]] void copy_avx(char* dst, const char* src, size_t lines) {
@@ -53,7 +55,8 @@ void fill_sse2(char* dst, const Pattern& pattern, size_t lines) {
 }
 [[gnu::target("avx")]] void fill_avx(char* dst, const Pattern& pattern, size_t lines) {
   const __m256 value = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(&pattern));
-  for (char* end = dst + lines * kLineBytes; dst != end; dst += sizeof value) _mm256_stream_ps(reinterpret_cast<float*>(dst), value);
+  for (char* end = dst + lines * kLineBytes; dst != end; dst += sizeof value)
+    _mm256_stream_ps(reinterpret_cast<float*>(dst), value);
 }
 
 [[gnu::target("avx512f")]] void copy_avx512(char* dst, const char* src, size_t lines) {
@@ -64,7 +67,8 @@ void fill_sse2(char* dst, const Pattern& pattern, size_t lines) {
 }
 [[gnu::target("avx512f")]] void fill_avx512(char* dst, const Pattern& pattern, size_t lines) {
   const __m512i value = _mm512_maskz_broadcast_i32x4(0xffff, _mm_load_si128(reinterpret_cast<const __m128i*>(&pattern)));
-  for (char* end = dst + lines * kLineBytes; dst != end; dst += sizeof value) _mm512_stream_si512(reinterpret_cast<__m512i*>(dst), value);
+  for (char* end = dst + lines * kLineBytes; dst != end; dst += sizeof value)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(dst), value);
 }
 
 const Stores& stores() {
@@ -98,7 +102,9 @@ void end_stream() {
 }
 
 // As far as the first line that begins at or after `at`.
-size_t before_line(const char* at, size_t count) { return std::min<size_t>(count, -reinterpret_cast<uintptr_t>(at) % kLineBytes); }
+size_t before_line(const char* at, size_t count) {
+  return std::min<size_t>(count, -reinterpret_cast<uintptr_t>(at) % kLineBytes);
+}
 
 }  // namespace
 

@@ -99,7 +99,7 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   std::lock_guard<std::mutex> lock(state().mutex);
   if (!s->report_thread.compare_exchange_strong(none, threadId)) {
     return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "aclrtSubscribeReport: thread %llu is subscribed to the stream already",
-        static_cast<unsigned long long>(none));
+                static_cast<unsigned long long>(none));
   }
   ++state().threads[threadId].streams;
   return ACL_SUCCESS;
@@ -121,13 +121,13 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
   STREAM_OR_RETURN(s, stream);
   if (fn == nullptr || (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK)) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchCallback: no function, or unknown block type %d",
-        static_cast<int>(blockType));
+                static_cast<int>(blockType));
   }
   SOFTCANN_NOT_CAPTURED(s, "aclrtLaunchCallback");
   const uint64_t thread = s->report_thread.load(std::memory_order_acquire);
   if (thread == 0) {
     return fail(ACL_ERROR_RT_STREAM_NO_CB_REG,
-        "aclrtLaunchCallback: no thread is subscribed to the stream (aclrtSubscribeReport)");
+                "aclrtLaunchCallback: no thread is subscribed to the stream (aclrtSubscribeReport)");
   }
   auto* task = new ReportTask;
   task->name = "aclrtLaunchCallback";

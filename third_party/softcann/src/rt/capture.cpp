@@ -76,11 +76,11 @@ aclError Capture::end(Stream* stream, std::shared_ptr<Graph>* graph) {
   }
   if (capture->origin_ != stream) {
     return fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "aclmdlRICaptureEnd: the capture began on stream %d, not on stream %d",
-        capture->origin_->id, stream->id);
+                capture->origin_->id, stream->id);
   }
   if (capture->mode_ != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && capture->thread_ != std::this_thread::get_id()) {
     return fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
-        "aclmdlRICaptureEnd: another thread began the capture, whose mode is not relaxed");
+                "aclmdlRICaptureEnd: another thread began the capture, whose mode is not relaxed");
   }
   const Clock& last = capture->streams_.at(stream);
   aclError code = ACL_SUCCESS;
@@ -91,7 +91,8 @@ aclError Capture::end(Stream* stream, std::shared_ptr<Graph>* graph) {
       const auto own = clock.find(other), seen = last.find(other);
       if (own == clock.end() || (seen != last.end() && seen->second >= own->second)) continue;
       code = fail(ACL_ERROR_RT_STREAM_UNJOINED,
-          "aclmdlRICaptureEnd: stream %d does not wait for the last of what was captured on stream %d", stream->id, other->id);
+                  "aclmdlRICaptureEnd: stream %d does not wait for the last of what was captured on stream %d", stream->id,
+                  other->id);
       break;
     }
   }
@@ -170,9 +171,10 @@ aclError refuse_unsafe(const char* entry) {
     const bool own = capture->thread_ == std::this_thread::get_id() && capture->mode_ != ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
     const bool everybodys = capture->mode_ == ACL_MODEL_RI_CAPTURE_MODE_GLOBAL && thread_mode == ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
     if (!own && !everybodys) continue;
-    if (capture->failure_.empty()) capture->failure_ = std::string(entry) + " while stream " + std::to_string(capture->origin_->id) + " was captured";
+    if (capture->failure_.empty())
+      capture->failure_ = std::string(entry) + " while stream " + std::to_string(capture->origin_->id) + " was captured";
     return fail(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, "%s: not while stream %d is being captured in this mode", entry,
-        capture->origin_->id);
+                capture->origin_->id);
   }
   return ACL_SUCCESS;
 }

@@ -60,8 +60,8 @@ aclError execute(const char* entry, aclmdlRI handle, Stream* stream) {
   Stream* variable = Stream::from_handle(handle, &variable##_error); \
   if (variable == nullptr) return variable##_error
 
-#define GRAPH_OR_RETURN(variable, entry, handle)              \
-  aclError variable##_error = ACL_SUCCESS;                    \
+#define GRAPH_OR_RETURN(variable, entry, handle)                \
+  aclError variable##_error = ACL_SUCCESS;                      \
   const auto variable = find(entry, handle, &variable##_error); \
   if (variable == nullptr) return variable##_error
 
@@ -103,7 +103,8 @@ aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* statu
   const auto graph = Capture::graph_of(s, &valid);
   if (status != nullptr) {
     *status = graph == nullptr ? ACL_MODEL_RI_CAPTURE_STATUS_NONE
-        : valid ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE : ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED;
+              : valid          ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE
+                               : ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED;
   }
   if (modelRI != nullptr) *modelRI = graph == nullptr ? nullptr : handle_of(graph);
   return ACL_SUCCESS;
@@ -160,7 +161,8 @@ aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name) {
   SOFTCANN_REQUIRE(name, "name");
   GRAPH_OR_RETURN(graph, "aclmdlRIGetName", modelRI);
   if (graph->name.size() >= maxLen) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIGetName: the name has %zu characters, the room is for %u", graph->name.size(), maxLen);
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIGetName: the name has %zu characters, the room is for %u", graph->name.size(),
+                maxLen);
   }
   std::copy_n(graph->name.c_str(), graph->name.size() + 1, name);
   return ACL_SUCCESS;
@@ -183,8 +185,8 @@ aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t) {
   if (file == nullptr) return fail(ACL_ERROR_RT_FILE_OPEN, "aclmdlRIDebugJsonPrint: %s cannot be written", path);
   std::fprintf(file.get(), "{\"graph\": %u, \"tasks\": [", graph->id);
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
-    std::fprintf(file.get(), "%s\n  {\"id\": %zu, \"stream\": %d, \"name\": \"%s\"}", i == 0 ? "" : ",", i, graph->nodes[i].stream,
-        graph->nodes[i].task->name);
+    std::fprintf(file.get(), "%s\n  {\"id\": %zu, \"stream\": %d, \"name\": \"%s\"}", i == 0 ? "" : ",", i,
+                 graph->nodes[i].stream, graph->nodes[i].task->name);
   }
   std::fputs("\n]}\n", file.get());
   return ACL_SUCCESS;

@@ -55,7 +55,7 @@ aclError submit_copy(const char* entry, Stream* stream, void* dst, const void* s
 }
 
 aclError copy_async(const char* entry, void* dst, size_t dest_max, const void* src, size_t count, aclrtMemcpyKind kind,
-    aclrtStream handle) {
+                    aclrtStream handle) {
   aclError error = ACL_SUCCESS;
   Stream* stream = Stream::from_handle(handle, &error);
   if (stream == nullptr) return error;
@@ -75,15 +75,15 @@ aclError check_fill(const char* entry, void** dst, size_t max_count, size_t coun
 }
 
 // The attribute of each copy of a batch: attrsIndexes[k] is the first copy that attrs[k] applies to.
-aclError batch_kind(const char* entry, size_t copy, const aclrtMemcpyBatchAttr* attrs, const size_t* indexes,
-    size_t num, aclrtMemcpyKind* kind) {
+aclError batch_kind(const char* entry, size_t copy, const aclrtMemcpyBatchAttr* attrs, const size_t* indexes, size_t num,
+                    aclrtMemcpyKind* kind) {
   if (num == 0 || attrs == nullptr || indexes == nullptr || indexes[0] != 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: attrs must begin with copy 0", entry);
   }
   size_t k = 0;
   while (k + 1 < num && indexes[k + 1] <= copy) ++k;
   const bool to = attrs[k].dstLoc.type == ACL_MEM_LOCATION_TYPE_DEVICE,
-      from = attrs[k].srcLoc.type == ACL_MEM_LOCATION_TYPE_DEVICE;
+             from = attrs[k].srcLoc.type == ACL_MEM_LOCATION_TYPE_DEVICE;
   *kind = to ? (from ? ACL_MEMCPY_DEVICE_TO_DEVICE : ACL_MEMCPY_HOST_TO_DEVICE)
              : (from ? ACL_MEMCPY_DEVICE_TO_HOST : ACL_MEMCPY_HOST_TO_HOST);
   return ACL_SUCCESS;
@@ -91,7 +91,7 @@ aclError batch_kind(const char* entry, size_t copy, const aclrtMemcpyBatchAttr* 
 
 template <class Copy>
 aclError batch(const char* entry, void** dsts, size_t* dest_maxs, void** srcs, size_t* sizes, size_t count,
-    aclrtMemcpyBatchAttr* attrs, size_t* indexes, size_t num_attrs, size_t* fail_index, Copy&& copy) {
+               aclrtMemcpyBatchAttr* attrs, size_t* indexes, size_t num_attrs, size_t* fail_index, Copy&& copy) {
   SOFTCANN_REQUIRE(dsts, "dsts");
   SOFTCANN_REQUIRE(dest_maxs, "destMaxs");
   SOFTCANN_REQUIRE(srcs, "srcs");
@@ -121,8 +121,7 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
   return ACL_SUCCESS;
 }
 
-aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
-    aclrtStream stream) {
+aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtMemcpyAsync);
   return copy_async("aclrtMemcpyAsync", dst, destMax, src, count, kind, stream);
 }
@@ -130,12 +129,12 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
 // CANN's condition is that pageable host memory is copied before the call returns; the plain asynchronous copy of a
 // software device reads pageable memory as well as pinned, but later. So it is done here and now in that case.
 aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
-    aclrtStream stream) {
+                                       aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtMemcpyAsyncWithCondition);
   uintptr_t begin = 0;
   size_t size = 0;
   const bool pageable = (!is_device_pointer(src) && !find_pinned(src, &begin, &size)) ||
-      (!is_device_pointer(dst) && !find_pinned(dst, &begin, &size));
+                        (!is_device_pointer(dst) && !find_pinned(dst, &begin, &size));
   if (const aclError code = copy_async("aclrtMemcpyAsyncWithCondition", dst, destMax, src, count, kind, stream)) {
     return code;
   }
@@ -175,19 +174,21 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
 }
 
 aclError aclrtMemcpyBatch(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
-    aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex) {
+                          aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex) {
   SOFTCANN_ENTRY(aclrtMemcpyBatch);
   return batch("aclrtMemcpyBatch", dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex,
-      [](void* dst, size_t max, const void* src, size_t size, aclrtMemcpyKind kind) { return aclrtMemcpy(dst, max, src,
-          size, kind); });
+               [](void* dst, size_t max, const void* src, size_t size, aclrtMemcpyKind kind) {
+                 return aclrtMemcpy(dst, max, src, size, kind);
+               });
 }
 
 aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
-    aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex, aclrtStream stream) {
+                               aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex,
+                               aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtMemcpyBatchAsync);
-  return batch("aclrtMemcpyBatchAsync", dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs,
-      failIndex, [stream](void* dst, size_t max, const void* src, size_t size, aclrtMemcpyKind kind) {
-        return copy_async("aclrtMemcpyBatchAsync", dst, max, src, size, kind, stream);
-      });
+  return batch("aclrtMemcpyBatchAsync", dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex,
+               [stream](void* dst, size_t max, const void* src, size_t size, aclrtMemcpyKind kind) {
+                 return copy_async("aclrtMemcpyBatchAsync", dst, max, src, size, kind, stream);
+               });
 }
 }

@@ -90,10 +90,9 @@ Device* open_device(int id, aclError* error) {
     return nullptr;
   }
   if (id < 0 || id >= device_count()) {
-    *error = fail(ACL_ERROR_RT_INVALID_DEVICEID,
-        "device %d does not exist: there are %d (SOFTCANN_DEVICE_COUNT=%d%s%s)", id,
-        device_count(), static_cast<int>(options().device_count),
-        options().visible_devices.empty() ? "" : ", ASCEND_RT_VISIBLE_DEVICES=", options().visible_devices.c_str());
+    *error = fail(ACL_ERROR_RT_INVALID_DEVICEID, "device %d does not exist: there are %d (SOFTCANN_DEVICE_COUNT=%d%s%s)", id,
+                  device_count(), static_cast<int>(options().device_count),
+                  options().visible_devices.empty() ? "" : ", ASCEND_RT_VISIBLE_DEVICES=", options().visible_devices.c_str());
     return nullptr;
   }
   Registry& r = registry();
@@ -102,8 +101,8 @@ Device* open_device(int id, aclError* error) {
   auto device = std::make_unique<Device>(id, visible_devices()[static_cast<size_t>(id)], capacity_option());
   if (!open_window() || !give_memory(device.get())) {
     *error = fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "cannot reserve %llu bytes of address space for device %d: %s (see ulimit -v, and SOFTCANN_MEMORY)",
-        static_cast<unsigned long long>(device->arena.capacity()), id, std::strerror(errno));
+                  "cannot reserve %llu bytes of address space for device %d: %s (see ulimit -v, and SOFTCANN_MEMORY)",
+                  static_cast<unsigned long long>(device->arena.capacity()), id, std::strerror(errno));
     return nullptr;
   }
   fault::watch_forks();

@@ -64,8 +64,8 @@ inline Context* current_context() { return this_context; }
 inline void set_current_context(Context* context) { this_context = context; }
 
 // The calling thread's context, or returns 107002 from the entry point.
-#define SOFTCANN_CONTEXT(variable, entry)                                                                         \
-  ::softcann::Context* variable = ::softcann::current_context();                                                  \
+#define SOFTCANN_CONTEXT(variable, entry)                        \
+  ::softcann::Context* variable = ::softcann::current_context(); \
   if (variable == nullptr) return ::softcann::no_context(entry)
 aclError no_context(const char* entry);
 

@@ -43,8 +43,8 @@ ContextPool& context_pool() {
 Context* context_from_handle(aclrtContext handle, const char* entry, aclError* error) {
   auto* context = static_cast<Context*>(handle);
   if (context == nullptr || context->magic.load(std::memory_order_acquire) != Context::kAlive) {
-    *error = fail(context == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE,
-        "%s: context %p does not exist", entry, handle);
+    *error = fail(context == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: context %p does not exist",
+                  entry, handle);
     return nullptr;
   }
   return context;
@@ -75,7 +75,7 @@ aclError aclrtGetDeviceCount(uint32_t* count) {
   *count = static_cast<uint32_t>(device_count());
   if (*count == 0) {
     return fail(ACL_ERROR_RT_NO_DEVICE, "aclrtGetDeviceCount: ASCEND_RT_VISIBLE_DEVICES=%s shows no device",
-        options().visible_devices.c_str());
+                options().visible_devices.c_str());
   }
   return ACL_SUCCESS;
 }

@@ -89,5 +89,4 @@ aclError aclrtGetLastError(aclrtLastErrLevel level) {
   }
   return softcann::last_error(true);
 }
-
 }

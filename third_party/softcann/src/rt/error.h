@@ -15,8 +15,8 @@ int vfail(int code, const char* format, va_list args);
 // The code of this thread's last failing call, kept until `reset`.
 aclError last_error(bool reset);
 
-#define SOFTCANN_REQUIRE(pointer, name)                                                                     \
-  do {                                                                                                      \
+#define SOFTCANN_REQUIRE(pointer, name)                                                                       \
+  do {                                                                                                        \
     if ((pointer) == nullptr) return ::softcann::fail(ACL_ERROR_INVALID_PARAM, "%s is a null pointer", name); \
   } while (0)
 

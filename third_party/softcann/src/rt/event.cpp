@@ -219,7 +219,7 @@ aclError Event::wait_on(Stream* stream) {
     record->release();
     capture->invalidate("a captured stream waited for work outside the capture");
     return fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
-        "stream %d is being captured and cannot wait for an event that was recorded outside the capture", stream->id);
+                "stream %d is being captured and cannot wait for an event that was recorded outside the capture", stream->id);
   }
   stream->submit(WaitTask::create(this, stream, record), 0);
   return ACL_SUCCESS;

@@ -7,8 +7,7 @@ using namespace softcann;
 namespace {
 
 constexpr uint32_t kEventFlags =
-    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
-    ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_IPC;
+    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_IPC;
 
 aclError create(const char* entry, aclrtEvent* out, uint32_t flags) {
   SOFTCANN_REQUIRE(out, "event");
@@ -46,21 +45,21 @@ aclError check_time(const char* which, Event* event, int64_t* ns) {
   }
   if (const aclError code = refuse_captured(event, which)) return code;
   switch (event->status()) {
-    case Event::Status::kNeverRecorded: return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
-        "the %s event was never recorded", which);
-    case Event::Status::kPending: return fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the %s event is not complete yet",
-        which);
-    case Event::Status::kDone: break;
+    case Event::Status::kNeverRecorded:
+      return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the %s event was never recorded", which);
+    case Event::Status::kPending:
+      return fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the %s event is not complete yet", which);
+    case Event::Status::kDone:
+      break;
   }
-  return event->time(ns) ? ACL_SUCCESS : fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the %s event is not complete yet",
-      which);
+  return event->time(ns) ? ACL_SUCCESS : fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the %s event is not complete yet", which);
 }
 
 }  // namespace
 
-#define EVENT_OR_RETURN(variable, handle)                            \
-  aclError variable##_error = ACL_SUCCESS;                           \
-  Event* variable = Event::from_handle(handle, &variable##_error);   \
+#define EVENT_OR_RETURN(variable, handle)                          \
+  aclError variable##_error = ACL_SUCCESS;                         \
+  Event* variable = Event::from_handle(handle, &variable##_error); \
   if (variable == nullptr) return variable##_error
 
 #define STREAM_OR_RETURN(variable, handle)                           \
@@ -156,8 +155,8 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   }
   if (const aclError code = refuse_captured(e, "aclrtSynchronizeEventWithTimeout")) return code;
   if (e->wait_here(timeout < 0 ? -1 : int64_t{timeout} * 1000000)) return ACL_SUCCESS;
-  return fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
-      "aclrtSynchronizeEventWithTimeout: the event did not complete within %d ms", timeout);
+  return fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "aclrtSynchronizeEventWithTimeout: the event did not complete within %d ms",
+              timeout);
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
@@ -165,8 +164,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
   SOFTCANN_REQUIRE(status, "status");
   EVENT_OR_RETURN(e, event);
   if (const aclError code = refuse_captured(e, "aclrtQueryEventStatus")) return code;
-  *status = e->status() == Event::Status::kDone ? ACL_EVENT_RECORDED_STATUS_COMPLETE
-      : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  *status = e->status() == Event::Status::kDone ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
   return ACL_SUCCESS;
 }
 
@@ -174,8 +172,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* statu
   SOFTCANN_ENTRY(aclrtQueryEventWaitStatus);
   SOFTCANN_REQUIRE(status, "status");
   EVENT_OR_RETURN(e, event);
-  *status = e->waits.load(std::memory_order_acquire) == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE
-      : ACL_EVENT_WAIT_STATUS_NOT_READY;
+  *status = e->waits.load(std::memory_order_acquire) == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
   return ACL_SUCCESS;
 }
 
@@ -188,8 +185,7 @@ aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endE
   if (const aclError code = check_time("start", start, &from)) return code;
   if (const aclError code = check_time("end", end, &to)) return code;
   if (to < from) {
-    return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL,
-        "aclrtEventElapsedTime: the end event completed before the start event");
+    return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "aclrtEventElapsedTime: the end event completed before the start event");
   }
   *ms = static_cast<float>(static_cast<double>(to - from) / 1e6);
   return ACL_SUCCESS;

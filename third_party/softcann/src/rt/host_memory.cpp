@@ -31,7 +31,7 @@ aclError register_host(const char* entry, void* ptr, uint64_t size) {
   size_t length = 0;
   if (size == 0 || is_device_pointer(ptr)) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: %p is not host memory of %llu bytes", entry, ptr,
-        static_cast<unsigned long long>(size));
+                static_cast<unsigned long long>(size));
   }
   if (find_pinned(ptr, &begin, &length)) {
     return fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%s: %p is pinned already", entry, ptr);
@@ -76,8 +76,7 @@ aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type,
   SOFTCANN_ENTRY(aclrtHostRegister);
   SOFTCANN_REQUIRE(devPtr, "devPtr");
   if (type != ACL_HOST_REGISTER_MAPPED && type != ACL_HOST_REGISTER_READONLY) {
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtHostRegister: type %d is not supported",
-        static_cast<int>(type));
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtHostRegister: type %d is not supported", static_cast<int>(type));
   }
   if (const aclError code = register_host("aclrtHostRegister", ptr, size)) return code;
   *devPtr = ptr;  // kernels can read it where it is
@@ -111,8 +110,7 @@ aclError aclrtHostUnregister(void* ptr) {
   SOFTCANN_ENTRY(aclrtHostUnregister);
   SOFTCANN_REQUIRE(ptr, "ptr");
   if (remove_pinned(ptr, true) == 0) {
-    return fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "aclrtHostUnregister: %p is not the start of registered memory",
-        ptr);
+    return fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "aclrtHostUnregister: %p is not the start of registered memory", ptr);
   }
   return ACL_SUCCESS;
 }

@@ -90,7 +90,7 @@ std::string ShareKey::text(char what) const {
 bool ShareKey::parse(const char* text, char what, ShareKey* key) {
   char found = 0;
   return std::sscanf(text, "softcann-%c-%d-%x-%u-%u", &found, &key->pid, &key->nonce, &key->slot, &key->serial) == 5 &&
-      found == what;
+         found == what;
 }
 
 ShareTable* own_table() {
@@ -126,17 +126,14 @@ ShareTable* open_table_by_bits(ShareKey* key, const char* entry, aclError* error
     t.others[{key->pid, table->nonce}] = table;
   }
   if (table == nullptr) {
-    *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open what process %d shares: %s", entry, key->pid,
-        reason.c_str());
+    *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open what process %d shares: %s", entry, key->pid, reason.c_str());
     return nullptr;
   }
   key->nonce = table->nonce;
   return table;
 }
 
-int open_foreign_fd(int pid, int fd) {
-  return open((fd_folder(pid) + "/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC);
-}
+int open_foreign_fd(int pid, int fd) { return open((fd_folder(pid) + "/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC); }
 
 void IpcEvent::complete(uint64_t version, int64_t time) {
   time_ns.store(time, std::memory_order_release);

@@ -37,8 +37,7 @@ State& state() {
 }
 
 // Claims an entry of this process's table.
-aclError share(const char* entry, const Device* device, uint64_t offset, uint64_t size, bool any_process,
-    ShareKey* key) {
+aclError share(const char* entry, const Device* device, uint64_t offset, uint64_t size, bool any_process, ShareKey* key) {
   ShareTable* table = own_table();
   if (table == nullptr) return fail(ACL_ERROR_RT_IPC_ERROR, "%s: the kernel gives no memory file", entry);
   std::lock_guard<std::mutex> lock(state().mutex);
@@ -69,8 +68,7 @@ SharedMemory* find_shared(const ShareKey& key, const char* entry, aclError* erro
   SharedMemory* memory = key.slot < ShareTable::kMemories ? &table->memories[key.slot] : nullptr;
   // A 64-bit handle carries the low bits of the serial number only; they are compared as far as they go.
   if (memory == nullptr || memory->serial.load(std::memory_order_acquire) != key.serial) {
-    *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: process %d shares this memory no longer (freed or closed)", entry,
-        key.pid);
+    *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: process %d shares this memory no longer (freed or closed)", entry, key.pid);
     return nullptr;
   }
   return memory;
@@ -88,8 +86,7 @@ bool may_import(const SharedMemory& memory, int owner) {
 aclError set_pids(const char* entry, SharedMemory* memory, const int32_t* pids, size_t count) {
   SOFTCANN_REQUIRE(pids, "pid");
   if (count == 0 || count > SharedMemory::kMaxPids) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu process ids; 1 to %d are possible", entry, count,
-        SharedMemory::kMaxPids);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu process ids; 1 to %d are possible", entry, count, SharedMemory::kMaxPids);
   }
   for (size_t i = 0; i < count; ++i) memory->pids[i].store(pids[i], std::memory_order_relaxed);
   memory->num_pids.store(static_cast<uint32_t>(count), std::memory_order_release);
@@ -103,16 +100,15 @@ void retire(SharedMemory* memory) {
 
 aclError check_import(const char* entry, const SharedMemory& memory, int owner) {
   if (may_import(memory, owner)) return ACL_SUCCESS;
-  return fail(ACL_ERROR_RT_NO_PERMISSION, "%s: process %d does not allow process %d to import this memory", entry,
-      owner, getpid());
+  return fail(ACL_ERROR_RT_NO_PERMISSION, "%s: process %d does not allow process %d to import this memory", entry, owner,
+              getpid());
 }
 
 // Opens the memory file of a shared piece.
 aclError open_memory(const char* entry, const SharedMemory& memory, int owner, int* fd) {
   *fd = open_foreign_fd(owner, memory.fd);
   if (*fd < 0) {
-    return fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open the memory of process %d: %s", entry, owner,
-        std::strerror(errno));
+    return fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open the memory of process %d: %s", entry, owner, std::strerror(errno));
   }
   return ACL_SUCCESS;
 }
@@ -131,7 +127,7 @@ aclError import(const char* entry, const ShareKey& key, Device* device, Import* 
     if (region != nullptr) remove_region(region);
     close(fd);
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no address space is left for %llu bytes", entry,
-        static_cast<unsigned long long>(size));
+                static_cast<unsigned long long>(size));
   }
   close(fd);
   *out = Import{region, reinterpret_cast<void*>(region->begin + lead), 1};
@@ -140,14 +136,14 @@ aclError import(const char* entry, const ShareKey& key, Device* device, Import* 
 
 // Layout of a 64-bit shareable handle: slot 14, serial 12, nonce 16, process 22 bits.
 uint64_t pack(const ShareKey& key) {
-  return uint64_t{key.slot} | uint64_t{key.serial & 0xfff} << 14 | uint64_t{key.nonce & 0xffff}
-      << 26 | uint64_t(static_cast<uint32_t>(key.pid)) << 42;
+  return uint64_t{key.slot} | uint64_t{key.serial & 0xfff} << 14 | uint64_t{key.nonce & 0xffff} << 26 |
+         uint64_t(static_cast<uint32_t>(key.pid)) << 42;
 }
 
 // The full key behind a packed one: nonce and serial are completed from the table, if their known bits agree.
 SharedMemory* find_packed(uint64_t handle, const char* entry, ShareKey* key, aclError* error) {
   *key = ShareKey{static_cast<int32_t>(handle >> 42), static_cast<uint32_t>(handle >> 26 & 0xffff),
-      static_cast<uint32_t>(handle & 0x3fff), static_cast<uint32_t>(handle >> 14 & 0xfff)};
+                  static_cast<uint32_t>(handle & 0x3fff), static_cast<uint32_t>(handle >> 14 & 0xfff)};
   ShareTable* table = open_table_by_bits(key, entry, error);
   if (table == nullptr) return nullptr;
   const uint32_t serial = table->memories[key->slot].serial.load(std::memory_order_acquire);
@@ -197,19 +193,17 @@ aclError aclrtIpcMemGetExportKey(void* devPtr, size_t size, char* key, size_t le
   uint64_t offset = 0;
   if (!find_own_memory(devPtr, size, &device, &offset)) {
     return fail(ACL_ERROR_RT_PARAM_INVALID,
-        "aclrtIpcMemGetExportKey: %p and the %zu bytes after it are not in one allocation of aclrtMalloc", devPtr,
-        size);
+                "aclrtIpcMemGetExportKey: %p and the %zu bytes after it are not in one allocation of aclrtMalloc", devPtr, size);
   }
   if (flags > ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemGetExportKey: flags %llu are not known",
-        static_cast<unsigned long long>(flags));
+                static_cast<unsigned long long>(flags));
   }
   ShareKey shared;
   if (const aclError code = share("aclrtIpcMemGetExportKey", device, offset, size, flags != 0, &shared)) return code;
   const std::string text = shared.text('m');
   if (text.size() >= len) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemGetExportKey: a key needs %zu bytes, there are %zu",
-        text.size() + 1, len);
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemGetExportKey: a key needs %zu bytes, there are %zu", text.size() + 1, len);
   }
   std::memset(key, 0, len);
   std::memcpy(key, text.data(), text.size());
@@ -235,8 +229,8 @@ aclError aclrtIpcMemImportByKey(void** devPtr, const char* key, uint64_t flags) 
   SOFTCANN_CONTEXT(context, "aclrtIpcMemImportByKey");
   ShareKey shared;
   if (!ShareKey::parse(key, 'm', &shared) || flags > ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) {
-    return fail(ACL_ERROR_INVALID_PARAM,
-        "aclrtIpcMemImportByKey: %s is no key of aclrtIpcMemGetExportKey, or flags are unknown", key);
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemImportByKey: %s is no key of aclrtIpcMemGetExportKey, or flags are unknown",
+                key);
   }
   std::lock_guard<std::mutex> lock(state().mutex);
   auto it = state().imports.find(key);
@@ -276,22 +270,21 @@ aclError aclrtIpcMemClose(const char* key) {
 }
 
 aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
-    uint64_t* shareableHandle) {
+                                         uint64_t* shareableHandle) {
   SOFTCANN_ENTRY(aclrtMemExportToShareableHandle);
   SOFTCANN_REQUIRE(shareableHandle, "shareableHandle");
   aclError error = ACL_SUCCESS;
   Physical* physical = Physical::from_handle(handle, "aclrtMemExportToShareableHandle", &error);
   if (physical == nullptr) return error;
   const std::unique_ptr<Physical, void (*)(Physical*)> held(physical, [](Physical* p) { p->release(); });
-  if (handleType != ACL_MEM_HANDLE_TYPE_NONE || flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION ||
-      !physical->owned) {
+  if (handleType != ACL_MEM_HANDLE_TYPE_NONE || flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION || !physical->owned) {
     return fail(ACL_ERROR_RT_PARAM_INVALID,
-        "aclrtMemExportToShareableHandle: handle type %d, flags %llu, or the memory is imported itself",
-        static_cast<int>(handleType), static_cast<unsigned long long>(flags));
+                "aclrtMemExportToShareableHandle: handle type %d, flags %llu, or the memory is imported itself",
+                static_cast<int>(handleType), static_cast<unsigned long long>(flags));
   }
   ShareKey key;
-  if (const aclError code = share("aclrtMemExportToShareableHandle", physical->device, physical->offset,
-      physical->size, flags != 0, &key)) {
+  if (const aclError code =
+          share("aclrtMemExportToShareableHandle", physical->device, physical->offset, physical->size, flags != 0, &key)) {
     return code;
   }
   *shareableHandle = pack(key);
@@ -305,8 +298,7 @@ aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid,
   SharedMemory* memory = find_packed(shareableHandle, "aclrtMemSetPidToShareableHandle", &key, &error);
   if (memory == nullptr) return error;
   if (key.pid != getpid()) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetPidToShareableHandle: the handle belongs to process %d",
-        key.pid);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetPidToShareableHandle: the handle belongs to process %d", key.pid);
   }
   return set_pids("aclrtMemSetPidToShareableHandle", memory, pid, pidNum);
 }
@@ -344,8 +336,7 @@ aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle) {
   ShareTable* table = own_table();
   const auto slot = static_cast<size_t>(e->shared - table->events);
   if (e->imported) return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcGetEventHandle: the event is imported itself");
-  const ShareKey key{table->pid, table->nonce, static_cast<uint32_t>(slot),
-      e->shared->serial.load(std::memory_order_acquire)};
+  const ShareKey key{table->pid, table->nonce, static_cast<uint32_t>(slot), e->shared->serial.load(std::memory_order_acquire)};
   std::memset(handle, 0, sizeof *handle);
   const std::string text = key.text('e');
   std::memcpy(handle->reserved, text.data(), std::min(text.size(), sizeof handle->reserved - 1));

@@ -33,8 +33,7 @@ FILE* open_log() {
 
 }  // namespace
 
-extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt,
-    ...) {
+extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
   SOFTCANN_ENTRY_VALUE(aclAppLog, );
   if (logLevel < ACL_DEBUG || logLevel > ACL_ERROR || static_cast<uint64_t>(logLevel) < options().log_level) return;
   static const char* const kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
@@ -52,8 +51,7 @@ extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* fi
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y-%m-%d-%H:%M:%S", &local);
   std::lock_guard<std::mutex> lock(mutex);
-  std::fprintf(log, "[%s] APP(%d):%s.%03ld.%03ld [%s:%u]%d %s: %s\n", kNames[logLevel], getpid(), stamp,
-      now.tv_nsec / 1000000, now.tv_nsec / 1000 % 1000, file != nullptr ? file : "", line, gettid(), func != nullptr
-          ? func : "", text);
+  std::fprintf(log, "[%s] APP(%d):%s.%03ld.%03ld [%s:%u]%d %s: %s\n", kNames[logLevel], getpid(), stamp, now.tv_nsec / 1000000,
+               now.tv_nsec / 1000 % 1000, file != nullptr ? file : "", line, gettid(), func != nullptr ? func : "", text);
   std::fflush(log);
 }

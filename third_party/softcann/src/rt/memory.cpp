@@ -39,8 +39,8 @@ bool find_memory(const Region& region, uintptr_t address, uintptr_t* begin, uint
 }
 
 aclError wrong_kind(const char* entry, const char* which, const void* p, bool device) {
-  return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the %s %p is %s memory, which does not fit the kind of the copy", entry,
-      which, p, device ? "device" : "host");
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the %s %p is %s memory, which does not fit the kind of the copy", entry, which, p,
+              device ? "device" : "host");
 }
 
 }  // namespace
@@ -94,8 +94,8 @@ aclError check_device_range(const void* p, size_t bytes) {
   }
   if (bytes > size || address - begin > size - bytes) {
     return fail(ACL_ERROR_RT_PARAM_INVALID,
-        "%zu bytes from device address %p reach beyond their allocation, which has %llu bytes from %p", bytes, p,
-        static_cast<unsigned long long>(size), reinterpret_cast<void*>(begin));
+                "%zu bytes from device address %p reach beyond their allocation, which has %llu bytes from %p", bytes, p,
+                static_cast<unsigned long long>(size), reinterpret_cast<void*>(begin));
   }
   return ACL_SUCCESS;
 }
@@ -103,8 +103,7 @@ aclError check_device_range(const void* p, size_t bytes) {
 bool device_memory(int device, DeviceMemory* memory) {
   const Device* d = find_device(device);
   if (d == nullptr) return false;
-  *memory = DeviceMemory{d->memory_fd, d->arena.capacity(),
-      static_cast<char*>(device_view(reinterpret_cast<void*>(d->base())))};
+  *memory = DeviceMemory{d->memory_fd, d->arena.capacity(), static_cast<char*>(device_view(reinterpret_cast<void*>(d->base())))};
   return true;
 }
 
@@ -125,21 +124,18 @@ bool locate(const void* p, size_t bytes, int* device, uint64_t* offset) {
   return true;
 }
 
-aclError check_copy(const char* entry, void** dst, size_t dest_max, const void** src, size_t count,
-    aclrtMemcpyKind kind) {
+aclError check_copy(const char* entry, void** dst, size_t dest_max, const void** src, size_t count, aclrtMemcpyKind kind) {
   if (*dst == nullptr || *src == nullptr) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: the %s is a null pointer", entry, *dst == nullptr ? "destination"
-        : "source");
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: the %s is a null pointer", entry, *dst == nullptr ? "destination" : "source");
   }
   if (count > dest_max) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes are to be copied to a destination of %zu", entry, count,
-        dest_max);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes are to be copied to a destination of %zu", entry, count, dest_max);
   }
   const bool to_device = is_device_pointer(*dst), from_device = is_device_pointer(*src);
   if (kind != ACL_MEMCPY_DEFAULT) {
     const bool wants_to = kind != ACL_MEMCPY_HOST_TO_HOST && kind != ACL_MEMCPY_DEVICE_TO_HOST;
     const bool wants_from = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE ||
-        kind == ACL_MEMCPY_INNER_DEVICE_TO_DEVICE || kind == ACL_MEMCPY_INTER_DEVICE_TO_DEVICE;
+                            kind == ACL_MEMCPY_INNER_DEVICE_TO_DEVICE || kind == ACL_MEMCPY_INTER_DEVICE_TO_DEVICE;
     if (kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_INTER_DEVICE_TO_DEVICE) {
       return fail(ACL_ERROR_INVALID_PARAM, "%s: unknown kind of copy %d", entry, static_cast<int>(kind));
     }

@@ -15,8 +15,7 @@ size_t remove_pinned(const void* p, bool registered);
 int device_of(const void* p);
 
 // Validates a copy as CANN does and translates the addresses. `entry` names the caller in error messages.
-aclError check_copy(const char* entry, void** dst, size_t dest_max, const void** src, size_t count,
-    aclrtMemcpyKind kind);
+aclError check_copy(const char* entry, void** dst, size_t dest_max, const void** src, size_t count, aclrtMemcpyKind kind);
 
 // Virtual memory (virtual_memory.cpp): is [offset, offset + bytes) of the reservation mapped?
 bool reservation_is_mapped(void* reservation, uint64_t offset, uint64_t bytes);

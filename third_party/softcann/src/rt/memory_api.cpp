@@ -17,9 +17,8 @@ aclError malloc_on_current(const char* entry, void** out, size_t size, size_t al
   if (offset == Arena::kNone) {
     const uint64_t used = device->arena.used(), capacity = device->arena.capacity();
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "%s: out of memory on device %d: %zu bytes asked for, %llu of %llu in use (SOFTCANN_MEMORY sets the size)",
-            entry,
-        device->id, size, static_cast<unsigned long long>(used), static_cast<unsigned long long>(capacity));
+                "%s: out of memory on device %d: %zu bytes asked for, %llu of %llu in use (SOFTCANN_MEMORY sets the size)", entry,
+                device->id, size, static_cast<unsigned long long>(used), static_cast<unsigned long long>(capacity));
   }
   *out = reinterpret_cast<void*>(device->base() + offset);
   return ACL_SUCCESS;
@@ -48,8 +47,7 @@ aclError aclrtFree(void* devPtr) {
   }
   if (region == nullptr || region->kind != Region::Kind::kArena ||
       static_cast<Device*>(region->owner)->arena.release(reinterpret_cast<uintptr_t>(devPtr) - region->begin) == 0) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not the start of device memory that is allocated",
-        devPtr);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not the start of device memory that is allocated", devPtr);
   }
   return ACL_SUCCESS;
 }
@@ -92,8 +90,7 @@ aclError aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize) {
   Region* region = find_region(ptr);
   uint64_t start = 0, size = 0;
   if (region == nullptr || region->kind != Region::Kind::kArena ||
-      !static_cast<Device*>(region->owner)->arena.find(reinterpret_cast<uintptr_t>(ptr) - region->begin, &start,
-          &size)) {
+      !static_cast<Device*>(region->owner)->arena.find(reinterpret_cast<uintptr_t>(ptr) - region->begin, &start, &size)) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemGetAddressRange: %p is not allocated by aclrtMalloc", ptr);
   }
   if (pbase != nullptr) *pbase = reinterpret_cast<void*>(region->begin + start);

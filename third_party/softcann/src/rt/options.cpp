@@ -86,8 +86,7 @@ uint64_t container_limit() {
 }
 
 uint64_t default_memory() {
-  const uint64_t installed =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t installed = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t machine = std::min(installed, container_limit());
   const uint64_t most = uint64_t{64} << 30;
   const uint64_t share = machine / 4 * 3;
@@ -95,8 +94,8 @@ uint64_t default_memory() {
 }
 
 bool known_soc(const std::string& name) {
-  static const char* const kPrefixes[] = {"Ascend910B", "Ascend910_93", "Ascend950", "Ascend910A", "Ascend910P",
-      "Ascend310P", "Ascend310B"};
+  static const char* const kPrefixes[] = {"Ascend910B", "Ascend910_93", "Ascend950", "Ascend910A",
+                                          "Ascend910P", "Ascend310P",   "Ascend310B"};
   for (const char* prefix : kPrefixes) {
     if (name.compare(0, std::strlen(prefix), prefix) == 0) return true;
   }

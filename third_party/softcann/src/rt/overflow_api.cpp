@@ -64,7 +64,7 @@ aclError aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream
   SOFTCANN_REQUIRE(outputAddr, "outputAddr");
   if (outputSize != kStatusBytes) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetOverflowStatus: outputSize is %zu, the status has %zu bytes", outputSize,
-        kStatusBytes);
+                kStatusBytes);
   }
   if (!is_device_pointer(outputAddr)) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetOverflowStatus: outputAddr is not device memory");

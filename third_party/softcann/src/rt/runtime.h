@@ -73,8 +73,9 @@ inline bool is_device_pointer(const void* p) {
 inline void* device_view(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p);
   const uintptr_t size = device_window.size.load(std::memory_order_acquire);
-  const uintptr_t delta =
-      address - device_window.base.load(std::memory_order_relaxed) < size ? device_window.delta.load(std::memory_order_relaxed) : 0;
+  const uintptr_t delta = address - device_window.base.load(std::memory_order_relaxed) < size
+                              ? device_window.delta.load(std::memory_order_relaxed)
+                              : 0;
   return reinterpret_cast<void*>(address + delta);
 }
 

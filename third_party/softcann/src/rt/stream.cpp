@@ -97,9 +97,9 @@ Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
   }
   if (__builtin_expect(stream->context != context, 0)) {
     *error = fail(ACL_ERROR_RT_STREAM_CONTEXT,
-        "stream %p belongs to device %d, but this thread's current context is of device %d; "
-        "call aclrtSetDevice(%d) first",
-        handle, stream->context->device->id, context->device->id, stream->context->device->id);
+                  "stream %p belongs to device %d, but this thread's current context is of device %d; "
+                  "call aclrtSetDevice(%d) first",
+                  handle, stream->context->device->id, context->device->id, stream->context->device->id);
     return nullptr;
   }
   return stream;
@@ -149,7 +149,7 @@ void Stream::set_error(aclError code, const char* task, std::string text) {
   const aclError before = error_.load(std::memory_order_relaxed);
   if (before != 0 && before != kRefused) return;  // the first failure is the cause
   error_text_ = std::string(task) + " failed on stream " + std::to_string(id) + " of device " +
-      std::to_string(context->device->id) + ": " + (text.empty() ? "error " + std::to_string(code) : text);
+                std::to_string(context->device->id) + ": " + (text.empty() ? "error " + std::to_string(code) : text);
   error_.store(code, std::memory_order_release);
 }
 
@@ -242,7 +242,7 @@ void Stream::hand_over() {
 bool Stream::take_offer() {
   uint32_t offered = kOffered;
   return signal_.load(std::memory_order_relaxed) == kOffered &&
-      signal_.compare_exchange_strong(offered, kSpinning, std::memory_order_acq_rel);
+         signal_.compare_exchange_strong(offered, kSpinning, std::memory_order_acq_rel);
 }
 
 // Called by the thread that found kAbsent. Meanwhile another may have taken its offer, ended the work and even
@@ -294,8 +294,7 @@ aclError Stream::take_error() {
 aclError Stream::synchronize(int64_t timeout_ns) {
   if (idle()) return take_error();
   if (runs_on_this_thread()) {
-    return fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-        "stream %d is synchronized by one of its own tasks, which would never end", id);
+    return fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d is synchronized by one of its own tasks, which would never end", id);
   }
   if (pending_.fetch_add(1, std::memory_order_acq_rel) == 0) {
     if (!finish_one()) hand_over();
@@ -310,7 +309,7 @@ aclError Stream::synchronize(int64_t timeout_ns) {
   marker->release();
   if (!reached) {
     return fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d did not finish within %lld ms", id,
-        static_cast<long long>(timeout_ns / 1000000));
+                static_cast<long long>(timeout_ns / 1000000));
   }
   return take_error();
 }

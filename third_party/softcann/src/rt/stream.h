@@ -84,7 +84,7 @@ class Stream {
   uint32_t priority = 0;
   uint32_t flags = 0;
   int id = 0;
-  std::atomic<uint32_t> user_tag{0};  // for clients to set and read back
+  std::atomic<uint32_t> user_tag{0};       // for clients to set and read back
   std::atomic<uint32_t> cache_op_info{0};  // the same: what it asks CANN to keep of captured operators, a graph here keeps anyway
   // Thread that serves callbacks (aclrtSubscribeReport); 0: none.
   std::atomic<uint64_t> report_thread{0};

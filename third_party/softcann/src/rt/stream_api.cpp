@@ -8,15 +8,13 @@ using namespace softcann;
 namespace {
 
 constexpr uint32_t kLeastPriority = 7;
-constexpr uint32_t kStreamFlags =
-    ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE;
+constexpr uint32_t kStreamFlags = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE;
 
 aclError create(const char* entry, aclrtStream* out, uint32_t priority, uint32_t flags) {
   SOFTCANN_REQUIRE(out, "stream");
   SOFTCANN_CONTEXT(context, entry);
   if (priority > kLeastPriority) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: priority %u; 0 (first) to %u are possible", entry, priority,
-        kLeastPriority);
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: priority %u; 0 (first) to %u are possible", entry, priority, kLeastPriority);
   }
   if ((flags & ~kStreamFlags) != 0) {
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kStreamFlags);
@@ -29,8 +27,7 @@ aclError destroy(const char* entry, aclrtStream handle, bool force) {
   SOFTCANN_REQUIRE(handle, "stream");
   auto* stream = static_cast<Stream*>(handle);
   if (!stream->alive()) {
-    return fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %p does not exist (destroyed, or never created)", entry,
-        handle);
+    return fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %p does not exist (destroyed, or never created)", entry, handle);
   }
   if (stream == stream->context->default_stream) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: a default stream cannot be destroyed", entry);
@@ -52,8 +49,8 @@ aclError synchronize(const char* entry, aclrtStream handle, int64_t timeout_ns) 
 
 }  // namespace
 
-#define STREAM_OR_RETURN(variable, handle)                     \
-  aclError variable##_error = ACL_SUCCESS;                     \
+#define STREAM_OR_RETURN(variable, handle)                           \
+  aclError variable##_error = ACL_SUCCESS;                           \
   Stream* variable = Stream::from_handle(handle, &variable##_error); \
   if (variable == nullptr) return variable##_error
 
@@ -146,7 +143,7 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
   STREAM_OR_RETURN(s, stream);
   if (mode != ACL_CONTINUE_ON_FAILURE && mode != ACL_STOP_ON_FAILURE) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamFailureMode: mode %llu; 0 (continue) or 1 (stop)",
-        static_cast<unsigned long long>(mode));
+                static_cast<unsigned long long>(mode));
   }
   s->set_stops_on_failure(mode == ACL_STOP_ON_FAILURE);
   return ACL_SUCCESS;
@@ -166,7 +163,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
     return ACL_SUCCESS;
   }
   return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtSetStreamAttribute: attribute %d cannot be set",
-      static_cast<int>(stmAttrType));
+              static_cast<int>(stmAttrType));
 }
 
 aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value) {
@@ -189,7 +186,7 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
       return ACL_SUCCESS;
     default:
       return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetStreamAttribute: attribute %d is not known",
-          static_cast<int>(stmAttrType));
+                  static_cast<int>(stmAttrType));
   }
 }
 }

@@ -31,8 +31,7 @@ inline void cpu_relax() {
 // lies in memory shared with other processes.
 inline void futex_wait(std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns, bool shared = false) {
   const timespec limit{static_cast<time_t>(timeout_ns / 1000000000), static_cast<long>(timeout_ns % 1000000000)};
-  syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, expected, timeout_ns < 0 ? nullptr : &limit,
-      nullptr, 0);
+  syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, expected, timeout_ns < 0 ? nullptr : &limit, nullptr, 0);
 }
 
 inline void futex_wake_all(std::atomic<uint32_t>* word, bool shared = false) {

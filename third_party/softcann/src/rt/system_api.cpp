@@ -21,7 +21,7 @@ constexpr char kMajor[] = "8", kMinor[] = "5", kRelease[] = "0";
 
 struct Settings {
   std::atomic<bool> initialized{false};
-  std::atomic<int64_t> system[3] = {};   // aclSysParamOpt
+  std::atomic<int64_t> system[3] = {};  // aclSysParamOpt
   std::atomic<int64_t> context[3] = {};
   std::atomic<bool> context_set[3] = {};
   std::atomic<int> sat_mode{persona().inf_nan ? ACL_RT_OVERFLOW_MODE_INFNAN : ACL_RT_OVERFLOW_MODE_SATURATION};
@@ -40,8 +40,8 @@ aclError check_option(const char* entry, aclSysParamOpt opt) {
 
 aclError check_device(const char* entry, int64_t id) {
   if (id >= 0 && id < device_count()) return ACL_SUCCESS;
-  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %lld does not exist: there are %d", entry,
-      static_cast<long long>(id), device_count());
+  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %lld does not exist: there are %d", entry, static_cast<long long>(id),
+              device_count());
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ namespace softcann {
 bool deterministic() {
   Settings& s = settings();
   return s.system[ACL_OPT_DETERMINISTIC].load(std::memory_order_relaxed) != 0 ||
-      s.context[ACL_OPT_DETERMINISTIC].load(std::memory_order_relaxed) != 0;
+         s.context[ACL_OPT_DETERMINISTIC].load(std::memory_order_relaxed) != 0;
 }
 
 bool saturating() { return settings().sat_mode.load(std::memory_order_relaxed) == ACL_RT_OVERFLOW_MODE_SATURATION; }
@@ -123,11 +123,17 @@ aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
   SOFTCANN_ENTRY(aclGetCannAttribute);
   SOFTCANN_REQUIRE(value, "value");
   switch (cannAttr) {
-    case ACL_CANN_ATTR_INF_NAN: *value = persona().inf_nan ? 1 : 0; return ACL_SUCCESS;
-    case ACL_CANN_ATTR_BF16: *value = persona().bfloat16 ? 1 : 0; return ACL_SUCCESS;
-    case ACL_CANN_ATTR_JIT_COMPILE: *value = 0; return ACL_SUCCESS;
-    default: return fail(ACL_ERROR_INVALID_PARAM, "aclGetCannAttribute: unknown attribute %d",
-        static_cast<int>(cannAttr));
+    case ACL_CANN_ATTR_INF_NAN:
+      *value = persona().inf_nan ? 1 : 0;
+      return ACL_SUCCESS;
+    case ACL_CANN_ATTR_BF16:
+      *value = persona().bfloat16 ? 1 : 0;
+      return ACL_SUCCESS;
+    case ACL_CANN_ATTR_JIT_COMPILE:
+      *value = 0;
+      return ACL_SUCCESS;
+    default:
+      return fail(ACL_ERROR_INVALID_PARAM, "aclGetCannAttribute: unknown attribute %d", static_cast<int>(cannAttr));
   }
 }
 
@@ -147,11 +153,17 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
   SOFTCANN_REQUIRE(value, "value");
   if (const aclError code = check_device("aclGetDeviceCapability", deviceId)) return code;
   switch (deviceInfo) {
-    case ACL_DEVICE_INFO_AI_CORE_NUM: *value = persona().cube_cores; return ACL_SUCCESS;
-    case ACL_DEVICE_INFO_VECTOR_CORE_NUM: *value = persona().vector_cores; return ACL_SUCCESS;
-    case ACL_DEVICE_INFO_L2_SIZE: *value = persona().l2_bytes; return ACL_SUCCESS;
-    default: return fail(ACL_ERROR_INVALID_PARAM, "aclGetDeviceCapability: unknown figure %d",
-        static_cast<int>(deviceInfo));
+    case ACL_DEVICE_INFO_AI_CORE_NUM:
+      *value = persona().cube_cores;
+      return ACL_SUCCESS;
+    case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
+      *value = persona().vector_cores;
+      return ACL_SUCCESS;
+    case ACL_DEVICE_INFO_L2_SIZE:
+      *value = persona().l2_bytes;
+      return ACL_SUCCESS;
+    default:
+      return fail(ACL_ERROR_INVALID_PARAM, "aclGetDeviceCapability: unknown figure %d", static_cast<int>(deviceInfo));
   }
 }
 
@@ -160,17 +172,34 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value
   SOFTCANN_REQUIRE(value, "value");
   if (const aclError code = check_device("aclrtGetDeviceInfo", deviceId)) return code;
   switch (attr) {
-    case ACL_DEV_ATTR_AICPU_CORE_NUM: *value = sysconf(_SC_NPROCESSORS_ONLN); return ACL_SUCCESS;
+    case ACL_DEV_ATTR_AICPU_CORE_NUM:
+      *value = sysconf(_SC_NPROCESSORS_ONLN);
+      return ACL_SUCCESS;
     case ACL_DEV_ATTR_AICORE_CORE_NUM:
-    case ACL_DEV_ATTR_CUBE_CORE_NUM: *value = persona().cube_cores; return ACL_SUCCESS;
-    case ACL_DEV_ATTR_VECTOR_CORE_NUM: *value = persona().vector_cores; return ACL_SUCCESS;
-    case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE: *value = static_cast<int64_t>(options().memory); return ACL_SUCCESS;
-    case ACL_DEV_ATTR_L2_CACHE_SIZE: *value = persona().l2_bytes; return ACL_SUCCESS;
-    case ACL_DEV_ATTR_PHY_CHIP_ID: *value = physical_device(static_cast<int>(deviceId)); return ACL_SUCCESS;
-    case ACL_DEV_ATTR_IS_VIRTUAL: *value = 0; return ACL_SUCCESS;
-    case ACL_DEV_ATTR_NPU_ARCH: *value = persona().architecture; return ACL_SUCCESS;
-    default: return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetDeviceInfo: a software device has no attribute %d",
-        static_cast<int>(attr));
+    case ACL_DEV_ATTR_CUBE_CORE_NUM:
+      *value = persona().cube_cores;
+      return ACL_SUCCESS;
+    case ACL_DEV_ATTR_VECTOR_CORE_NUM:
+      *value = persona().vector_cores;
+      return ACL_SUCCESS;
+    case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
+      *value = static_cast<int64_t>(options().memory);
+      return ACL_SUCCESS;
+    case ACL_DEV_ATTR_L2_CACHE_SIZE:
+      *value = persona().l2_bytes;
+      return ACL_SUCCESS;
+    case ACL_DEV_ATTR_PHY_CHIP_ID:
+      *value = physical_device(static_cast<int>(deviceId));
+      return ACL_SUCCESS;
+    case ACL_DEV_ATTR_IS_VIRTUAL:
+      *value = 0;
+      return ACL_SUCCESS;
+    case ACL_DEV_ATTR_NPU_ARCH:
+      *value = persona().architecture;
+      return ACL_SUCCESS;
+    default:
+      return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetDeviceInfo: a software device has no attribute %d",
+                  static_cast<int>(attr));
   }
 }
 
@@ -198,8 +227,8 @@ aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* u
   const auto ns = [](const timeval& t) { return int64_t{t.tv_sec} * 1000000000 + int64_t{t.tv_usec} * 1000; };
   const int64_t wall = now_ns(), cpu = ns(usage.ru_utime) + ns(usage.ru_stime);
   const int64_t available = (wall - last_wall) * sysconf(_SC_NPROCESSORS_ONLN);
-  const auto percent = static_cast<int32_t>(last_wall == 0 || available <= 0 ? 0 : std::min<int64_t>(100,
-      (cpu - last_cpu) * 100 / available));
+  const auto percent =
+      static_cast<int32_t>(last_wall == 0 || available <= 0 ? 0 : std::min<int64_t>(100, (cpu - last_cpu) * 100 / available));
   last_wall = wall;
   last_cpu = cpu;
   utilizationInfo->cubeUtilization = percent;
@@ -253,8 +282,7 @@ aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   SOFTCANN_CONTEXT(context, "aclrtCtxGetSysParamOpt");
   if (const aclError code = check_option("aclrtCtxGetSysParamOpt", opt)) return code;
   if (!settings().context_set[opt].load(std::memory_order_relaxed)) {
-    return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "aclrtCtxGetSysParamOpt: option %d was not set",
-        static_cast<int>(opt));
+    return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "aclrtCtxGetSysParamOpt: option %d was not set", static_cast<int>(opt));
   }
   *value = settings().context[opt].load(std::memory_order_relaxed);
   return ACL_SUCCESS;
@@ -268,7 +296,7 @@ aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
   }
   if (mode == ACL_RT_OVERFLOW_MODE_INFNAN && !persona().inf_nan) {
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtSetDeviceSatMode: %s has no inf and nan, its arithmetic always saturates",
-        options().soc.c_str());
+                options().soc.c_str());
   }
   settings().sat_mode.store(mode, std::memory_order_relaxed);
   return ACL_SUCCESS;

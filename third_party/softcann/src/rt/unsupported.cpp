@@ -28,10 +28,9 @@ struct MsprofApi;
 typedef int32_t (*ProfCommandHandle)(uint32_t type, void* data, uint32_t length);
 int32_t rtDevBinaryRegister(const rtDevBinary_t* bin, void** hdl);
 int32_t rtFunctionRegister(void* binHandle, const void* stubFunc, const char* stubName, const void* kernelInfoExt,
-    uint32_t funcMode);
+                           uint32_t funcMode);
 int32_t rtGetC2cCtrlAddr(uint64_t* addr, uint32_t* len);
-int32_t rtKernelLaunch(const void* stubFunc, uint32_t numBlocks, void* args, uint32_t argsSize, rtSmDesc_t* smDesc,
-    void* stm);
+int32_t rtKernelLaunch(const void* stubFunc, uint32_t numBlocks, void* args, uint32_t argsSize, rtSmDesc_t* smDesc, void* stm);
 uint64_t MsprofGetHashId(const char* hashInfo, size_t length);
 int32_t MsprofRegisterCallback(uint32_t moduleId, ProfCommandHandle handle);
 int32_t MsprofReportAdditionalInfo(uint32_t nonPersistantFlag, void* data, uint32_t length);

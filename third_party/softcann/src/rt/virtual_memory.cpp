@@ -98,7 +98,7 @@ Physical* Physical::from_handle(aclrtDrvMemHandle handle, const char* entry, acl
   std::lock_guard<std::mutex> lock(handles().mutex);
   if (handles().alive.count(handle) == 0) {
     *error = fail(handle == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE,
-        "%s: memory handle %p does not exist", entry, handle);
+                  "%s: memory handle %p does not exist", entry, handle);
     return nullptr;
   }
   auto* physical = static_cast<Physical*>(handle);
@@ -129,15 +129,14 @@ constexpr uint64_t kGranularity = uint64_t{2} << 20;
 
 Reservation* reservation_of(const void* p) {
   Region* region = find_region(p);
-  return region != nullptr && region->kind == Region::Kind::kReserved ? static_cast<Reservation*>(region->owner)
-      : nullptr;
+  return region != nullptr && region->kind == Region::Kind::kReserved ? static_cast<Reservation*>(region->owner) : nullptr;
 }
 
 aclError check_property(const char* entry, const aclrtPhysicalMemProp* prop) {
   SOFTCANN_REQUIRE(prop, "prop");
   if (prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE) {
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: memory of location type %d is not supported, only of a device",
-        entry, static_cast<int>(prop->location.type));
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: memory of location type %d is not supported, only of a device", entry,
+                static_cast<int>(prop->location.type));
   }
   return ACL_SUCCESS;
 }
@@ -146,21 +145,19 @@ aclError map_piece(void* virPtr, size_t size, size_t offset, Physical* physical,
   Reservation* reservation = reservation_of(virPtr);
   const auto address = reinterpret_cast<uintptr_t>(virPtr);
   if (reservation == nullptr || address + size > reservation->region->begin + reservation->region->size) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %p and the %zu bytes after it were not reserved", virPtr,
-        size);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %p and the %zu bytes after it were not reserved", virPtr, size);
   }
-  if (size == 0 || size > physical->size || offset > physical->size - size || offset % kGranularity != 0 ||
-      address % 4096 != 0 || flags != 0) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %zu bytes from offset %zu of a handle of %llu bytes", size,
-        offset, static_cast<unsigned long long>(physical->size));
+  if (size == 0 || size > physical->size || offset > physical->size - size || offset % kGranularity != 0 || address % 4096 != 0 ||
+      flags != 0) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %zu bytes from offset %zu of a handle of %llu bytes", size, offset,
+                static_cast<unsigned long long>(physical->size));
   }
   const uint64_t at = address - reservation->region->begin;
   std::lock_guard<std::mutex> lock(reservation->mutex);
   auto next = reservation->pieces.lower_bound(at);
-  if (reservation->find(at) != reservation->pieces.end() || (next != reservation->pieces.end() &&
-      next->first < at + size)) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: a part of %p and the %zu bytes after it is mapped already",
-        virPtr, size);
+  if (reservation->find(at) != reservation->pieces.end() || (next != reservation->pieces.end() && next->first < at + size)) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: a part of %p and the %zu bytes after it is mapped already", virPtr,
+                size);
   }
   if (!map_view(address, size, physical->fd, physical->offset + offset)) {
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMapMem: the kernel refused the mapping (vm.max_map_count?)");
@@ -173,14 +170,12 @@ aclError map_piece(void* virPtr, size_t size, size_t offset, Physical* physical,
 
 extern "C" {
 
-aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option,
-    size_t* granularity) {
+aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option, size_t* granularity) {
   SOFTCANN_ENTRY(aclrtMemGetAllocationGranularity);
   SOFTCANN_REQUIRE(granularity, "granularity");
   if (const aclError code = check_property("aclrtMemGetAllocationGranularity", prop)) return code;
   if (option != ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM && option != ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemGetAllocationGranularity: unknown option %d",
-        static_cast<int>(option));
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemGetAllocationGranularity: unknown option %d", static_cast<int>(option));
   }
   *granularity = kGranularity;
   return ACL_SUCCESS;
@@ -192,8 +187,8 @@ aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, vo
   SOFTCANN_CONTEXT(context, "aclrtReserveMemAddress");
   // CANN defines flag 1 (huge pages) only; regions are 32 MiB-aligned, which covers every alignment it allows.
   if (size == 0 || alignment > (size_t{32} << 20) || (alignment & (alignment - 1)) != 0 || flags > 1) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReserveMemAddress: size %zu, alignment %zu, flags %llu", size,
-        alignment, static_cast<unsigned long long>(flags));
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReserveMemAddress: size %zu, alignment %zu, flags %llu", size, alignment,
+                static_cast<unsigned long long>(flags));
   }
   auto reservation = std::make_unique<Reservation>();
   reservation->region = add_region(Region::Kind::kReserved, size, context->device->id, reservation.get(), expectPtr);
@@ -202,8 +197,7 @@ aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, vo
     reservation->region = add_region(Region::Kind::kReserved, size, context->device->id, reservation.get());
   }
   if (reservation->region == nullptr) {
-    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "aclrtReserveMemAddress: no %zu bytes of device address space are left", size);
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtReserveMemAddress: no %zu bytes of device address space are left", size);
   }
   *virPtr = reinterpret_cast<void*>(reservation.release()->region->begin);
   return ACL_SUCCESS;
@@ -220,7 +214,7 @@ aclError aclrtReleaseMemAddress(void* virPtr) {
     std::lock_guard<std::mutex> lock(reservation->mutex);
     if (!reservation->pieces.empty()) {
       return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReleaseMemAddress: %zu pieces of %p are still mapped",
-          reservation->pieces.size(), virPtr);
+                  reservation->pieces.size(), virPtr);
     }
   }
   remove_region(reservation->region);
@@ -233,9 +227,8 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrt
   SOFTCANN_REQUIRE(handle, "handle");
   if (const aclError code = check_property("aclrtMallocPhysical", prop)) return code;
   if (size == 0 || size % kGranularity != 0 || flags != 0) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID,
-        "aclrtMallocPhysical: size %zu is not a multiple of %llu, or flags are not 0", size,
-        static_cast<unsigned long long>(kGranularity));
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocPhysical: size %zu is not a multiple of %llu, or flags are not 0", size,
+                static_cast<unsigned long long>(kGranularity));
   }
   aclError error = ACL_SUCCESS;
   Device* device = open_device(static_cast<int>(prop->location.id), &error);
@@ -243,10 +236,10 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrt
   const uint64_t offset = device->arena.allocate(size, kGranularity);
   if (offset == Arena::kNone) {
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "aclrtMallocPhysical: out of memory on device %d: %zu bytes asked for, %llu of %llu in use "
-        "(SOFTCANN_MEMORY sets the size)",
-        device->id, size, static_cast<unsigned long long>(device->arena.used()),
-            static_cast<unsigned long long>(device->arena.capacity()));
+                "aclrtMallocPhysical: out of memory on device %d: %zu bytes asked for, %llu of %llu in use "
+                "(SOFTCANN_MEMORY sets the size)",
+                device->id, size, static_cast<unsigned long long>(device->arena.used()),
+                static_cast<unsigned long long>(device->arena.capacity()));
   }
   auto* physical = new Physical;
   physical->device = device;

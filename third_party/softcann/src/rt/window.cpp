@@ -89,7 +89,7 @@ bool open_window() {
     void* p = reserve(2 * bytes + kSlotBytes);
     if (p == nullptr) continue;
     void* table = mmap(nullptr, bytes / kSlotBytes * sizeof(void*), PROT_READ | PROT_WRITE,
-        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (table == MAP_FAILED) return false;
     const uintptr_t begin = (reinterpret_cast<uintptr_t>(p) + kSlotBytes - 1) / kSlotBytes * kSlotBytes;
     w.slots = static_cast<std::atomic<Region*>*>(table);
@@ -133,8 +133,7 @@ void remove_region(Region* region) {
 }
 
 Region* find_region(const void* client_address) {
-  const uintptr_t offset =
-      reinterpret_cast<uintptr_t>(client_address) - device_window.base.load(std::memory_order_relaxed);
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(client_address) - device_window.base.load(std::memory_order_relaxed);
   if (offset >= device_window.size.load(std::memory_order_acquire)) return nullptr;
   Region* region = window().slots[offset / kSlotBytes].load(std::memory_order_acquire);
   if (region == nullptr || reinterpret_cast<uintptr_t>(client_address) - region->begin >= region->size) return nullptr;
@@ -143,8 +142,7 @@ Region* find_region(const void* client_address) {
 
 bool map_view(uintptr_t client, size_t size, int fd, uint64_t offset) {
   void* at = device_view(reinterpret_cast<void*>(client));
-  void* p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
-      static_cast<off_t>(offset));
+  void* p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(offset));
   if (p == MAP_FAILED) return false;
   madvise(p, size, MADV_DONTDUMP);
   // Takes effect only where the kernel grants huge pages to shared memory (shmem_enabled advise or within_size).

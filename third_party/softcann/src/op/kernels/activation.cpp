@@ -104,9 +104,7 @@ at::Tensor fast_gelu_gradient(const at::Tensor& grad, const at::Tensor& x) {
   return widened(grad) * (gate + wide * fast_gelu_slope * gate * (1 - gate));
 }
 
-double slope_of(const at::Scalar& beta) {
-  return given(beta) ? beta.toDouble() : 1.0;
-}
+double slope_of(const at::Scalar& beta) { return given(beta) ? beta.toDouble() : 1.0; }
 
 }  // namespace
 
@@ -133,13 +131,13 @@ OP(aclnnSwishBackward) {
 }
 OP(aclnnMish) { at::cpu::mish_outf(self, out); }
 OP(aclnnInplaceMish) { at::cpu::mish_(selfRef); }
-OP(aclnnMishBackward) { into(gradInput, [&] { return at::mish_backward(gradOutput, self); }); }
+OP(aclnnMishBackward) {
+  into(gradInput, [&] { return at::mish_backward(gradOutput, self); });
+}
 
 OP(aclnnElu) { at::cpu::elu_outf(self, alpha, scale, inputScale, out); }
 OP(aclnnInplaceElu) { at::cpu::elu_(selfRef, alpha, scale, inputScale); }
-OP(aclnnEluBackward) {
-  at::cpu::elu_backward_outf(gradOutput, alpha, scale, inputScale, isResult, selfOrResult, gradInput);
-}
+OP(aclnnEluBackward) { at::cpu::elu_backward_outf(gradOutput, alpha, scale, inputScale, isResult, selfOrResult, gradInput); }
 OP(aclnnCelu) { put(out, at::celu(self, alpha)); }
 OP(aclnnInplaceCelu) { at::celu_(selfRef, alpha); }
 OP(aclnnSelu) { put(out, at::selu(self)); }
@@ -151,9 +149,7 @@ OP(aclnnSeluBackward) {
 
 OP(aclnnLeakyRelu) { at::cpu::leaky_relu_outf(self, negativeSlope, out); }
 OP(aclnnInplaceLeakyRelu) { at::cpu::leaky_relu_(selfRef, negativeSlope); }
-OP(aclnnLeakyReluBackward) {
-  at::cpu::leaky_relu_backward_outf(gradOutput, self, negativeSlope, selfIsResult, out);
-}
+OP(aclnnLeakyReluBackward) { at::cpu::leaky_relu_backward_outf(gradOutput, self, negativeSlope, selfIsResult, out); }
 namespace {
 
 // One weight a channel, shaped to broadcast against x.
@@ -166,7 +162,9 @@ at::Tensor channel_weight(const at::Tensor& weight, const at::Tensor& x) {
 
 }  // namespace
 
-OP(aclnnPrelu) { into(out, [&] { return at::_prelu_kernel(self, channel_weight(weight, self)); }); }
+OP(aclnnPrelu) {
+  into(out, [&] { return at::_prelu_kernel(self, channel_weight(weight, self)); });
+}
 OP(aclnnPreluBackward) {
   const auto [grad, grad_weight] = at::_prelu_kernel_backward(gradOutput, self, channel_weight(weight, self));
   put(gradInput, grad);
@@ -190,8 +188,12 @@ OP(aclnnInplaceHardtanh) {
 OP(aclnnHardtanhBackward) { at::cpu::hardtanh_backward_outf(gradOutput, self, min, max, out); }
 OP(aclnnHardswish) { at::cpu::hardswish_outf(self, out); }
 OP(aclnnInplaceHardswish) { at::cpu::hardswish_(writable(self)); }
-OP(aclnnHardswishBackward) { into(out, [&] { return at::hardswish_backward(gradOutput, self); }); }
-OP(aclnnHardswishBackwardV2) { into(out, [&] { return at::hardswish_backward(gradOutput, self); }); }
+OP(aclnnHardswishBackward) {
+  into(out, [&] { return at::hardswish_backward(gradOutput, self); });
+}
+OP(aclnnHardswishBackwardV2) {
+  into(out, [&] { return at::hardswish_backward(gradOutput, self); });
+}
 OP(aclnnHardsigmoid) { at::cpu::hardsigmoid_outf(self, out); }
 OP(aclnnInplaceHardsigmoid) { at::cpu::hardsigmoid_(writable(self)); }
 OP(aclnnHardsigmoidBackward) { at::cpu::hardsigmoid_backward_outf(gradOutput, self, out); }
@@ -248,17 +250,15 @@ Halves halves_of(const at::Tensor& x, int64_t dim, bool activate_left) {
   const at::Tensor left = x.narrow(dim, 0, half), right = x.narrow(dim, half, half);
   return activate_left ? Halves{left, right} : Halves{right, left};
 }
-const char* gelu_kind(int64_t approximate) {
-  return approximate == 1 ? "tanh" : "none";
-}
+const char* gelu_kind(int64_t approximate) { return approximate == 1 ? "tanh" : "none"; }
 void geglu_into(at::Tensor& out, at::Tensor& gelu_out, const at::Tensor& x, int64_t dim, int64_t approximate,
                 bool activate_left) {
   const Halves parts = halves_of(x, dim, activate_left);
   at::cpu::gelu_outf(parts.activated, gelu_kind(approximate), gelu_out);
   at::mul_out(out, gelu_out, parts.linear);
 }
-void geglu_gradient_into(at::Tensor& grad_input, const at::Tensor& grad, const at::Tensor& x, const at::Tensor& gelu,
-                         int64_t dim, int64_t approximate, bool activate_left) {
+void geglu_gradient_into(at::Tensor& grad_input, const at::Tensor& grad, const at::Tensor& x, const at::Tensor& gelu, int64_t dim,
+                         int64_t approximate, bool activate_left) {
   const Halves parts = halves_of(x, dim, activate_left), grads = halves_of(grad_input, dim, activate_left);
   put(grads.activated, at::gelu_backward(grad * parts.linear, parts.activated, gelu_kind(approximate)));
   put(grads.linear, grad * gelu);

@@ -52,9 +52,8 @@ void apply_mask(Attention& a, const at::Tensor& mask, const Sparse& sparse) {
   TORCH_CHECK(sparse.mode >= 0 && sparse.mode <= 4, "attention: sparseMode ", sparse.mode, " is not supported");
   const int64_t rows = a.query.size(2), columns = a.key.size(2), shift = sparse.mode >= 3 ? columns - rows : 0;
   const auto band = [&](int64_t before, int64_t after) {
-    const at::Tensor distance = at::arange(columns, at::kLong).unsqueeze(0) -
-                                at::arange(rows, at::kLong).unsqueeze(1) - shift;
-    return at::logical_or(distance < -before, distance > after);
+    const at::Tensor distance = at::arange(columns, at::kLong).unsqueeze(0) - at::arange(rows, at::kLong).unsqueeze(1) - shift;
+    return at::logical_or(distance<-before, distance> after);
   };
   if (sparse.mode == 2 || (sparse.mode == 3 && !shift)) {
     a.causal = true;
@@ -101,8 +100,8 @@ void each_row(const at::Tensor& numbers, Each&& each) {
 }
 
 void require_statistics(const at::Tensor& tensor, const at::Tensor& numbers) {
-  TORCH_CHECK(tensor.scalar_type() == at::kFloat && tensor.numel() == numbers.numel() * kLanes,
-              "attention: statistics of ", tensor.scalar_type(), tensor.sizes(), " for ", numbers.sizes(), " rows");
+  TORCH_CHECK(tensor.scalar_type() == at::kFloat && tensor.numel() == numbers.numel() * kLanes, "attention: statistics of ",
+              tensor.scalar_type(), tensor.sizes(), " for ", numbers.sizes(), " rows");
 }
 // Results of another layout are stored after they were made.
 at::Tensor dense(const at::Tensor& tensor) {
@@ -182,20 +181,17 @@ void score_gradient(const at::Tensor& query, const at::Tensor& key, const at::Te
   const Attention a = make_attention(query, key, value, extras, settings);
   const int64_t size = a.query.size(-1), value_size = a.value.size(-1);
   const bool want_bias = a.bias.defined() && results.bias.defined() && results.bias.numel();
-  AttentionGradients gradients{to_heads(results.query, settings.layout, size),
-                               to_heads(results.key, settings.layout, size),
-                               to_heads(results.value, settings.layout, value_size),
-                               want_bias ? results.bias : at::Tensor()};
+  AttentionGradients gradients{to_heads(results.query, settings.layout, size), to_heads(results.key, settings.layout, size),
+                               to_heads(results.value, settings.layout, value_size), want_bias ? results.bias : at::Tensor()};
   attention_backward(a, to_heads(grad, settings.layout, value_size), to_heads(out, settings.layout, value_size),
                      logsumexp_of(a.query, maximum, sum), gradients);
   if (want_bias && settings.bias_type == 1) results.bias.mul_(settings.scale);
 }
 
 double attention_cost(const at::Tensor& query, const at::Tensor& key) {
-  return query.defined() && key.defined()
-             ? 2000 + static_cast<double>(query.numel()) * static_cast<double>(key.numel()) /
-                          static_cast<double>(std::max<int64_t>(query.size(-1), 1)) * 0.05
-             : 2000;
+  return query.defined() && key.defined() ? 2000 + static_cast<double>(query.numel()) * static_cast<double>(key.numel()) /
+                                                       static_cast<double>(std::max<int64_t>(query.size(-1), 1)) * 0.05
+                                          : 2000;
 }
 
 void refuse(const at::Tensor& tensor, const char* what) {
@@ -212,28 +208,26 @@ OP_COST(aclnnFlashAttentionScore, attention_cost(query, key)) {
         softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreV2, attention_cost(query, key)) {
-  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType),
-        softmaxMaxOut, softmaxSumOut, attentionOutOut);
+  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType), softmaxMaxOut,
+        softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreV3, attention_cost(query, key)) {
   refuse(sinkOptional, "a sink");
-  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType),
-        softmaxMaxOut, softmaxSumOut, attentionOutOut);
+  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType), softmaxMaxOut,
+        softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreGrad, 2.5 * attention_cost(query, keyIn)) {
   score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(1),
                  softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
 }
 OP_COST(aclnnFlashAttentionScoreGradV2, 2.5 * attention_cost(query, keyIn)) {
-  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional},
-                 SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
-                 {dqOut, dkOut, dvOut, dpseOut});
+  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType),
+                 softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
 }
 OP_COST(aclnnFlashAttentionScoreGradV3, 2.5 * attention_cost(query, keyIn)) {
   refuse(sinkInOptional, "a sink");
-  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional},
-                 SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
-                 {dqOut, dkOut, dvOut, dpseOut});
+  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType),
+                 softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
 }
 
 namespace {
@@ -241,8 +235,8 @@ namespace {
 // Sequences of different lengths in one tensor [tokens, heads, size]; the lengths come summed up.
 template <class Each>
 void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& each) {
-  TORCH_CHECK(query_ends.size() == key_ends.size(), "attention: ", query_ends.size(), " query sequences, ",
-              key_ends.size(), " key sequences");
+  TORCH_CHECK(query_ends.size() == key_ends.size(), "attention: ", query_ends.size(), " query sequences, ", key_ends.size(),
+              " key sequences");
   int64_t query_start = 0, key_start = 0;
   for (size_t i = 0; i < query_ends.size(); ++i) {
     const auto query_part = [&](const at::Tensor& t) {
@@ -254,9 +248,7 @@ void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& 
     key_start = key_ends[i];
   }
 }
-at::Tensor batch_of_one(const at::Tensor& part) {
-  return part.unsqueeze(0);
-}
+at::Tensor batch_of_one(const at::Tensor& part) { return part.unsqueeze(0); }
 void require_tokens_layout(const char* layout, const at::Tensor& bias, const at::Tensor& drop_mask, double keep) {
   TORCH_CHECK(std::string_view(layout) == "TND", "attention: layout ", layout, " where TND is expected");
   refuse(bias, "a position bias with sequences of different lengths");
@@ -269,16 +261,14 @@ at::Tensor statistics_part(const at::Tensor& part) {
 
 }  // namespace
 
-#define TOKEN_SETTINGS \
-  Settings { scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, 1, "BSND" }
+#define TOKEN_SETTINGS Settings{scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, 1, "BSND"}
 
 OP_COST(aclnnFlashAttentionVarLenScore, attention_cost(query, key)) {
   require_tokens_layout(inputLayout, realShiftOptional, dropMaskOptional, keepProb);
   const at::Tensor none;
   each_sequence(actualSeqQLenOptional, actualSeqKvLenOptional, [&](const auto& q, const auto& k) {
-    score(batch_of_one(q(query)), batch_of_one(k(key)), batch_of_one(k(value)), {none, none, attenMaskOptional},
-          TOKEN_SETTINGS, statistics_part(q(softmaxMaxOut)), statistics_part(q(softmaxSumOut)),
-          batch_of_one(q(attentionOutOut)));
+    score(batch_of_one(q(query)), batch_of_one(k(key)), batch_of_one(k(value)), {none, none, attenMaskOptional}, TOKEN_SETTINGS,
+          statistics_part(q(softmaxMaxOut)), statistics_part(q(softmaxSumOut)), batch_of_one(q(attentionOutOut)));
   });
 }
 OP_COST(aclnnFlashAttentionUnpaddingScoreGrad, 2.5 * attention_cost(query, keyIn)) {
@@ -306,8 +296,8 @@ void infer(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
            const at::Tensor& mask, const Inference& inference, const at::Tensor& out, const at::Tensor& logsumexp = {}) {
   const std::string_view layout = inference.layout == "BNSD_BSND" ? "BNSD" : inference.layout;
   const at::Tensor none;
-  Attention a = make_attention(query, key, value, {bias, none, mask},
-                               {inference.scale, 1, inference.sparse, inference.heads, 0, layout});
+  Attention a =
+      make_attention(query, key, value, {bias, none, mask}, {inference.scale, 1, inference.sparse, inference.heads, 0, layout});
   const at::IntArrayRef lengths = inference.key_lengths;
   const int64_t columns = a.key.size(2);
   if (std::any_of(lengths.begin(), lengths.end(), [&](int64_t length) { return length < columns; })) {
@@ -331,15 +321,13 @@ const at::Tensor& only(at::TensorList list) {
   TORCH_CHECK(list.size() == 1, "attention: ", list.size(), " key tensors where one is supported");
   return list[0];
 }
-Sparse no_window(int64_t mode) {
-  return {mode, std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::max()};
-}
+Sparse no_window(int64_t mode) { return {mode, std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::max()}; }
 
 }  // namespace
 
 OP_COST(aclnnPromptFlashAttention, attention_cost(query, key)) {
-  infer(query, key, value, pseShift, attenMask,
-        {actualSeqLengths, numHeads, {0, preTokens, nextTokens}, scaleValue, inputLayout}, attentionOut);
+  infer(query, key, value, pseShift, attenMask, {actualSeqLengths, numHeads, {0, preTokens, nextTokens}, scaleValue, inputLayout},
+        attentionOut);
 }
 OP_COST(aclnnPromptFlashAttentionV2, attention_cost(query, key)) {
   refuse(deqScale1, "quantization");
@@ -352,17 +340,15 @@ OP_COST(aclnnPromptFlashAttentionV3, attention_cost(query, key)) {
         {actualSeqLengthsKv, numHeads, {sparseMode, preTokens, nextTokens}, scaleValue, inputLayout}, attentionOut);
 }
 OP(aclnnIncreFlashAttention) {
-  infer(query, only(key), only(value), pseShift, attenMask,
-        {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout}, attentionOut);
+  infer(query, only(key), only(value), pseShift, attenMask, {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout},
+        attentionOut);
 }
 OP(aclnnIncreFlashAttentionV4) {
   refuse(dequantScale1, "quantization");
   refuse(antiquantScale, "quantization");
   refuse(kvPaddingSize, "left padding");
   const int64_t kv_heads = numKeyValueHeads ? numKeyValueHeads : numHeads;
-  const auto rows = [&](const at::Tensor& t) {
-    return given(blocktable) ? from_pages(t, blocktable, inputLayout, kv_heads) : t;
-  };
+  const auto rows = [&](const at::Tensor& t) { return given(blocktable) ? from_pages(t, blocktable, inputLayout, kv_heads) : t; };
   infer(query, rows(only(key)), rows(only(value)), pseShift, attenMask,
         {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout}, attentionOut);
 }
@@ -396,25 +382,45 @@ OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query
   refuse(antiquantScale, "quantization");
   refuse(queryPaddingSize, "left padding");
   refuse(kvPaddingSize, "left padding");
-  fused_infer({query, only(key), only(value), pseShift, attenMask, blockTable, actualSeqLengthsKv, numHeads, numKeyValueHeads,
-               {sparseMode, preTokens, nextTokens}, scaleValue, inputLayout},
+  fused_infer({query,
+               only(key),
+               only(value),
+               pseShift,
+               attenMask,
+               blockTable,
+               actualSeqLengthsKv,
+               numHeads,
+               numKeyValueHeads,
+               {sparseMode, preTokens, nextTokens},
+               scaleValue,
+               inputLayout},
               attentionOut, softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor());
 }
-#define FUSED_INFER_WITH_MORE(NAME, ...) \
-  OP_COST(NAME, attention_cost(query, key.empty() ? query : key[0])) { \
-    for (const at::Tensor& one : {deqScale1Optional, quantScale1Optional, quantScale2Optional, antiquantScaleOptional, \
+#define FUSED_INFER_WITH_MORE(NAME, ...)                                                                                    \
+  OP_COST(NAME, attention_cost(query, key.empty() ? query : key[0])) {                                                      \
+    for (const at::Tensor& one : {deqScale1Optional, quantScale1Optional, quantScale2Optional, antiquantScaleOptional,      \
                                   keyAntiquantScaleOptional, valueAntiquantScaleOptional, keyRopeAntiquantScaleOptional}) { \
-      refuse(one, "quantization"); \
-    } \
-    refuse(queryPaddingSizeOptional, "left padding"); \
-    refuse(kvPaddingSizeOptional, "left padding"); \
-    refuse(keySharedPrefixOptional, "a shared prefix"); \
-    refuse(queryRopeOptional, "a query with rope apart"); \
-    __VA_ARGS__ \
-    fused_infer({query, only(key), only(value), pseShiftOptional, attenMaskOptional, blockTableOptional, actualSeqLengthsKvOptional, \
-                 numHeads, numKeyValueHeads, {sparseMode, preTokens, nextTokens}, scaleValue, inputLayout}, \
-                attentionOut, softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor()); \
+      refuse(one, "quantization");                                                                                          \
+    }                                                                                                                       \
+    refuse(queryPaddingSizeOptional, "left padding");                                                                       \
+    refuse(kvPaddingSizeOptional, "left padding");                                                                          \
+    refuse(keySharedPrefixOptional, "a shared prefix");                                                                     \
+    refuse(queryRopeOptional, "a query with rope apart");                                                                   \
+    __VA_ARGS__                                                                                                             \
+    fused_infer({query,                                                                                                     \
+                 only(key),                                                                                                 \
+                 only(value),                                                                                               \
+                 pseShiftOptional,                                                                                          \
+                 attenMaskOptional,                                                                                         \
+                 blockTableOptional,                                                                                        \
+                 actualSeqLengthsKvOptional,                                                                                \
+                 numHeads,                                                                                                  \
+                 numKeyValueHeads,                                                                                          \
+                 {sparseMode, preTokens, nextTokens},                                                                       \
+                 scaleValue,                                                                                                \
+                 inputLayout},                                                                                              \
+                attentionOut, softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor());                                      \
   }
 FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV3)
-FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV4,
-                      refuse(dequantScaleQueryOptional, "quantization"); refuse(learnableSinkOptional, "a sink");)
+FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV4, refuse(dequantScaleQueryOptional, "quantization");
+                      refuse(learnableSinkOptional, "a sink");)

@@ -23,13 +23,11 @@ constexpr double nothing = -std::numeric_limits<double>::infinity();
 bool is_fully_given(const Attention& a) {
   return !a.kept.defined() && a.query.size(-1) == a.value.size(-1) && a.query.size(-2) && a.key.size(-2);
 }
-at::Tensor with_dense_rows(const at::Tensor& tensor) {
-  return tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
-}
+at::Tensor with_dense_rows(const at::Tensor& tensor) { return tensor.stride(-1) == 1 ? tensor : tensor.contiguous(); }
 at::Tensor with_heads_of(const at::Tensor& tensor, int64_t heads) {
   if (tensor.size(1) == heads) return tensor;
-  TORCH_CHECK(tensor.size(1) && heads % tensor.size(1) == 0, "attention: ", heads, " query heads cannot share ",
-              tensor.size(1), " key heads");
+  TORCH_CHECK(tensor.size(1) && heads % tensor.size(1) == 0, "attention: ", heads, " query heads cannot share ", tensor.size(1),
+              " key heads");
   return tensor.repeat_interleave(heads / tensor.size(1), 1);
 }
 // Sums what with_heads_of() spread.
@@ -43,9 +41,7 @@ Attention prepared(const Attention& a) {
   Attention made = a;
   const at::ScalarType type = a.query.scalar_type();
   const bool widen = low_precision(type) && (better_in_float32(type) || !is_fully_given(a));
-  const auto ready = [&](const at::Tensor& t) {
-    return with_dense_rows(with_heads_of(widen ? widened(t) : t, a.query.size(1)));
-  };
+  const auto ready = [&](const at::Tensor& t) { return with_dense_rows(with_heads_of(widen ? widened(t) : t, a.query.size(1))); };
   made.query = ready(a.query);
   made.key = ready(a.key);
   made.value = ready(a.value);
@@ -67,8 +63,7 @@ at::Tensor masked_scores(const Attention& a) {
   if (a.bias.defined()) scores.add_(widened(a.bias));
   if (a.hidden.defined()) scores.masked_fill_(a.hidden, nothing);
   if (a.causal) {
-    scores.masked_fill_(at::ones({scores.size(-2), scores.size(-1)}, scores.options().dtype(at::kBool)).triu(1),
-                        nothing);
+    scores.masked_fill_(at::ones({scores.size(-2), scores.size(-1)}, scores.options().dtype(at::kBool)).triu(1), nothing);
   }
   return scores;
 }
@@ -95,14 +90,12 @@ void attention_forward(const Attention& attention, const at::Tensor& out, const 
   if (attend_few(a, out, logsumexp)) return;
   const int64_t batch = a.query.size(0), heads = a.query.size(1), rows = a.query.size(2);
   const bool in_place = out.scalar_type() == a.query.scalar_type() && out.stride(-1) == 1;
-  const at::Tensor by_row =
-      in_place ? out.transpose(1, 2) : at::empty({batch, rows, heads, out.size(-1)}, a.query.options());
+  const at::Tensor by_row = in_place ? out.transpose(1, 2) : at::empty({batch, rows, heads, out.size(-1)}, a.query.options());
   const bool sums_in_place = logsumexp.defined() && logsumexp.scalar_type() == at::kFloat && logsumexp.stride(1) == 1 &&
-      logsumexp.stride(2) == heads && logsumexp.stride(0) == rows * heads;
-  const at::Tensor sums = sums_in_place ? logsumexp.transpose(1, 2)
-                                        : at::empty({batch, rows, heads}, a.query.options().dtype(at::kFloat));
-  at::native::flash_attention_kernel(at::kCPU, by_row, sums, a.query, a.key, a.value, 0.0, a.causal, additive_mask(a),
-                                     a.scale);
+                             logsumexp.stride(2) == heads && logsumexp.stride(0) == rows * heads;
+  const at::Tensor sums =
+      sums_in_place ? logsumexp.transpose(1, 2) : at::empty({batch, rows, heads}, a.query.options().dtype(at::kFloat));
+  at::native::flash_attention_kernel(at::kCPU, by_row, sums, a.query, a.key, a.value, 0.0, a.causal, additive_mask(a), a.scale);
   if (!in_place) put(out, by_row.transpose(1, 2));
   if (!sums_in_place) put(logsumexp, sums.transpose(1, 2));
 }
@@ -114,7 +107,7 @@ void flash_backward(const Attention& a, const at::Tensor& grad, const at::Tensor
   // The kernel adds up in its results: straight in the client's memory where layout and type allow.
   const auto direct = [&](const at::Tensor& result, const at::Tensor& like) {
     return result.scalar_type() == like.scalar_type() && result.stride(-1) == 1 && result.size(1) == like.size(1) &&
-        result.is_non_overlapping_and_dense();
+           result.is_non_overlapping_and_dense();
   };
   const auto accumulator = [&](const at::Tensor& result, const at::Tensor& like) {
     if (!direct(result, like)) return at::zeros({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options());
@@ -126,9 +119,8 @@ void flash_backward(const Attention& a, const at::Tensor& grad, const at::Tensor
   const auto by_row = [&](const at::Tensor& t) {
     return with_dense_rows(t.scalar_type() == a.query.scalar_type() ? t : t.to(a.query.scalar_type())).transpose(1, 2);
   };
-  at::native::flash_attention_backward_kernel(at::kCPU, dq, dk, dv, by_row(grad), by_row(a.query), by_row(a.key),
-                                              by_row(a.value), by_row(out), logsumexp.transpose(1, 2), 0.0, a.causal,
-                                              additive_mask(a), a.scale);
+  at::native::flash_attention_backward_kernel(at::kCPU, dq, dk, dv, by_row(grad), by_row(a.query), by_row(a.key), by_row(a.value),
+                                              by_row(out), logsumexp.transpose(1, 2), 0.0, a.causal, additive_mask(a), a.scale);
   const auto store = [&](const at::Tensor& result, const at::Tensor& made, const at::Tensor& like) {
     if (!direct(result, like)) put(result, heads_summed(made.transpose(1, 2), result.size(1)));
   };
@@ -139,8 +131,8 @@ void flash_backward(const Attention& a, const at::Tensor& grad, const at::Tensor
 
 }  // namespace
 
-void attention_backward(const Attention& attention, const at::Tensor& grad, const at::Tensor& out,
-                        const at::Tensor& logsumexp, const AttentionGradients& gradients) {
+void attention_backward(const Attention& attention, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& logsumexp,
+                        const AttentionGradients& gradients) {
   if (attention.query.numel() == 0 || attention.key.numel() == 0) {
     for (const at::Tensor& result : {gradients.query, gradients.key, gradients.value, gradients.bias}) {
       if (result.defined()) result.zero_();
@@ -157,8 +149,7 @@ void attention_backward(const Attention& attention, const at::Tensor& grad, cons
   const at::Tensor by_p = dropped(at::matmul(wide_grad, widened(a.value).transpose(-1, -2)), a);
   const at::Tensor by_score = p * (by_p - (by_p * p).sum(-1, true));
   put(gradients.query, at::matmul(by_score, widened(a.key)).mul_(a.scale));
-  put(gradients.key,
-      heads_summed(at::matmul(by_score.transpose(-1, -2), widened(a.query)).mul_(a.scale), gradients.key.size(1)));
+  put(gradients.key, heads_summed(at::matmul(by_score.transpose(-1, -2), widened(a.query)).mul_(a.scale), gradients.key.size(1)));
   if (gradients.bias.defined()) put(gradients.bias, at::sum_to(by_score, gradients.bias.sizes()));
 }
 

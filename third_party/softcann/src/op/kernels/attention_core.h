@@ -23,7 +23,7 @@ void attention_forward(const Attention& attention, const at::Tensor& out, const 
 struct AttentionGradients {
   at::Tensor query, key, value, bias;
 };
-void attention_backward(const Attention& attention, const at::Tensor& grad, const at::Tensor& out,
-                        const at::Tensor& logsumexp, const AttentionGradients& gradients);
+void attention_backward(const Attention& attention, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& logsumexp,
+                        const AttentionGradients& gradients);
 
 }  // namespace softcann::op

@@ -84,15 +84,18 @@ INLINE void multiply_by_key(const float* query, Rows keys, int64_t count, int64_
     const float* key = keys[j];
     HeadLanes sums{};
     int64_t d = 0;
-    for (; d + head_lanes <= size; d += head_lanes) sums += *reinterpret_cast<const HeadLanes*>(query + d) * *reinterpret_cast<const HeadLanes*>(key + d);
+    for (; d + head_lanes <= size; d += head_lanes)
+      sums += *reinterpret_cast<const HeadLanes*>(query + d) * *reinterpret_cast<const HeadLanes*>(key + d);
     float sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
     for (; d < size; ++d) sum += query[d] * key[d];
     products[j] = sum * scale;
   }
 }
 // products = scale * keys @ row; there is room for whole lanes, and what the last ones hold beyond `count` is not said.
-INLINE void multiply(const float* row, Rows keys, bool packed_here, const Packed& packed, int64_t count, int64_t size, float scale, float* products) {
-  packed_here ? multiply_packed(row, packed, count, size, scale, products) : multiply_by_key(row, keys, count, size, scale, products);
+INLINE void multiply(const float* row, Rows keys, bool packed_here, const Packed& packed, int64_t count, int64_t size,
+                     float scale, float* products) {
+  packed_here ? multiply_packed(row, packed, count, size, scale, products)
+              : multiply_by_key(row, keys, count, size, scale, products);
 }
 // Lanes from `count` on become `rest`.
 INLINE void cut(Lanes& lanes, int64_t count, float rest) {
@@ -242,9 +245,13 @@ template <class Number>
 class HeadsOf {
  public:
   explicit HeadsOf(const at::Tensor& tensor)
-      : data_(tensor.defined() ? tensor.data_ptr<float>() : nullptr), batch_(data_ ? tensor.stride(0) : 0),
-        head_(data_ ? tensor.stride(1) : 0), row_(data_ ? tensor.stride(2) : 0) {}
-  HeadMatrix<Number> of(int64_t batch, int64_t head) const { return {data_ ? data_ + batch * batch_ + head * head_ : nullptr, row_}; }
+      : data_(tensor.defined() ? tensor.data_ptr<float>() : nullptr),
+        batch_(data_ ? tensor.stride(0) : 0),
+        head_(data_ ? tensor.stride(1) : 0),
+        row_(data_ ? tensor.stride(2) : 0) {}
+  HeadMatrix<Number> of(int64_t batch, int64_t head) const {
+    return {data_ ? data_ + batch * batch_ + head * head_ : nullptr, row_};
+  }
 
  private:
   Number* data_;
@@ -261,7 +268,9 @@ void each_head(const Attention& a, Compute&& compute) {
   at::parallel_for(0, a.query.size(0) * heads, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t b = i / heads, h = i % heads;
-      compute(Head{query.of(b, h), key.of(b, h), value.of(b, h), rows, columns, size, a.causal, pack, static_cast<float>(a.scale)}, b, h);
+      compute(
+          Head{query.of(b, h), key.of(b, h), value.of(b, h), rows, columns, size, a.causal, pack, static_cast<float>(a.scale)}, b,
+          h);
     }
   });
 }
@@ -275,9 +284,11 @@ bool attend_few(const Attention& a, const at::Tensor& out, const at::Tensor& log
   return true;
 }
 
-bool attend_few_backward(const Attention& a, const at::Tensor& grad, const at::Tensor& logsumexp, const AttentionGradients& gradients) {
+bool attend_few_backward(const Attention& a, const at::Tensor& grad, const at::Tensor& logsumexp,
+                         const AttentionGradients& gradients) {
   if (!has_few_keys(a) || !suits(grad) || logsumexp.scalar_type() != at::kFloat) return false;
-  for (const auto& [result, like] : {std::tie(gradients.query, a.query), std::tie(gradients.key, a.key), std::tie(gradients.value, a.value)}) {
+  for (const auto& [result, like] :
+       {std::tie(gradients.query, a.query), std::tie(gradients.key, a.key), std::tie(gradients.value, a.value)}) {
     if (!result.defined() || !suits(result) || result.size(1) != like.size(1)) return false;
   }
   const HeadsOf<const float> by_out(grad), sums(logsumexp);

@@ -96,8 +96,8 @@ class TrainPlain {
 
   static bool suits(const BatchNorm& n) {
     const auto dense = [](const at::Tensor& t) { return !t.defined() || t.is_contiguous(); };
-    return n.input.numel() != 0 && n.input.is_contiguous() && n.output.is_contiguous() && dense(n.weight) &&
-           dense(n.bias) && dense(n.running_mean) && dense(n.running_var) && dense(n.mean) && dense(n.saved);
+    return n.input.numel() != 0 && n.input.is_contiguous() && n.output.is_contiguous() && dense(n.weight) && dense(n.bias) &&
+           dense(n.running_mean) && dense(n.running_var) && dense(n.mean) && dense(n.saved);
   }
 
   void run() {
@@ -168,7 +168,8 @@ class TrainPlain {
     };
     if (running_mean_) follow(running_mean_[c], mean);
     if (running_var_) follow(running_var_[c], squares / (count - 1));
-    const double factor = invstd * (weight_ ? static_cast<double>(weight_[c]) : 1), bias = bias_ ? static_cast<double>(bias_[c]) : 0;
+    const double factor = invstd * (weight_ ? static_cast<double>(weight_[c]) : 1),
+                 bias = bias_ ? static_cast<double>(bias_[c]) : 0;
     const float rounded = std::isfinite(mean) ? static_cast<float>(mean) : 0;  // what rounding took goes into the shift
     return {rounded, static_cast<float>(factor), static_cast<float>(bias - (mean - static_cast<double>(rounded)) * factor)};
   }
@@ -176,14 +177,15 @@ class TrainPlain {
   static void add_plane(const float* values, int64_t count, double center, Sums& sums);
   static void add_row(const float* values, int64_t count, const float* center, double* first, double* squared);
   static void apply(const float* from, float* to, int64_t count, Line line);
-  static void apply_row(const float* from, float* to, int64_t count, const float* center, const float* factor, const float* shift);
+  static void apply_row(const float* from, float* to, int64_t count, const float* center, const float* factor,
+                        const float* shift);
   static float* pointer(const at::Tensor& t) { return present(t) ? t.data_ptr<float>() : nullptr; }
 
   const BatchNorm& n_;
   const int64_t images_, channels_, area_;
   const float *const input_ = pointer(n_.input), *const weight_ = pointer(n_.weight), *const bias_ = pointer(n_.bias);
   float *const output_ = pointer(n_.output), *const mean_ = pointer(n_.mean), *const saved_ = pointer(n_.saved),
-        *const running_mean_ = pointer(n_.running_mean), *const running_var_ = pointer(n_.running_var);
+               *const running_mean_ = pointer(n_.running_mean), *const running_var_ = pointer(n_.running_var);
 };
 
 SOFTCANN_CLONES void TrainPlain::add_plane(const float* values, int64_t count, double center, Sums& sums) {
@@ -227,8 +229,8 @@ OP(aclnnBatchNorm) {
     if (training && TrainPlain::suits(all)) return TrainPlain(all).run();
     at::Tensor mean = present(saveMean) ? saveMean : at::empty({0}, input.options());
     at::Tensor invstd = present(saveInvstd) ? saveInvstd : at::empty({0}, input.options());
-    at::cpu::native_batch_norm_outf(input, maybe(weight), maybe(bias), maybe(runningMean), maybe(runningVar), training,
-                                    momentum, eps, output, mean, invstd);
+    at::cpu::native_batch_norm_outf(input, maybe(weight), maybe(bias), maybe(runningMean), maybe(runningVar), training, momentum,
+                                    eps, output, mean, invstd);
     if (training && present(saveInvstd)) to_saved(saveInvstd, eps);
     return;
   }
@@ -247,10 +249,9 @@ OP(aclnnBatchNorm) {
 OP(aclnnBatchNormBackward) {
   const Placement placement(gradInput);
   const auto [grad, grad_weight, grad_bias] = at::native_batch_norm_backward(
-      widened(gradOut), widened(input), maybe(widened(weight)), maybe(widened(runningMean)),
-      maybe(widened(runningVar)), training ? maybe(widened(saveMean)) : std::nullopt,
-      training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt, training, eps,
-      {outputMask[0], outputMask[1], outputMask[2]});
+      widened(gradOut), widened(input), maybe(widened(weight)), maybe(widened(runningMean)), maybe(widened(runningVar)),
+      training ? maybe(widened(saveMean)) : std::nullopt, training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt, training,
+      eps, {outputMask[0], outputMask[1], outputMask[2]});
   put(gradInput, grad, outputMask[0]);
   put(gradWeight, grad_weight, outputMask[1]);
   put(gradBias, grad_bias, outputMask[2]);
@@ -314,8 +315,7 @@ OP(aclnnSyncBatchNormGatherStats) {
 OP(aclnnBatchNormReduceBackward) {
   const at::Tensor grad = widened(gradOut);
   const at::Tensor by_bias = grad.sum(all_but_channel(input));
-  const at::Tensor by_scale =
-      (grad * (widened(input) - per_channel(mean, input))).sum(all_but_channel(input));
+  const at::Tensor by_scale = (grad * (widened(input) - per_channel(mean, input))).sum(all_but_channel(input));
   put(sumDy, by_bias, inputG);
   put(sumDyXmu, by_scale, inputG);
   put(gradWeight, by_scale * widened(invstd), weightG);

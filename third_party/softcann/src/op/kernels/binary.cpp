@@ -15,7 +15,9 @@ constexpr auto plus = [](auto a, auto b) { return a + b; };
 constexpr auto minus = [](auto a, auto b) { return a - b; };
 constexpr auto times = [](auto a, auto b) { return a * b; };
 constexpr auto over = [](auto a, auto b) { return a / b; };
-constexpr auto greater_or_nan = [](auto a, auto b) { return (b > a) | (b != b) ? b : a; };  // a NaN in a stays: nothing compares to it
+constexpr auto greater_or_nan = [](auto a, auto b) {
+  return (b > a) | (b != b) ? b : a;
+};  // a NaN in a stays: nothing compares to it
 constexpr auto less_or_nan = [](auto a, auto b) { return (b < a) | (b != b) ? b : a; };
 
 bool small_sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, const at::Tensor& out, float sign) {
@@ -29,20 +31,26 @@ bool small_sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar
 enum DivisionMode { true_division = 0, truncated = 1, floored = 2 };
 std::optional<c10::string_view> rounding(int mode) {
   switch (mode) {
-    case true_division: return std::nullopt;
-    case truncated: return "trunc";
-    case floored: return "floor";
-    default: TORCH_CHECK(false, "mode must be 0 (true division), 1 (truncate) or 2 (floor), not ", mode);
+    case true_division:
+      return std::nullopt;
+    case truncated:
+      return "trunc";
+    case floored:
+      return "floor";
+    default:
+      TORCH_CHECK(false, "mode must be 0 (true division), 1 (truncate) or 2 (floor), not ", mode);
   }
 }
 
 }  // namespace
 
 #define COST elementwise(out, self, other)
-OP_FULL(aclnnAdd, COST, fast::is_one(alpha) ? fast::binary<true>(self, other, out, plus) : small_sum(self, other, alpha, out, 1)) {
+OP_FULL(aclnnAdd, COST,
+        fast::is_one(alpha) ? fast::binary<true>(self, other, out, plus) : small_sum(self, other, alpha, out, 1)) {
   at::cpu::add_outf(self, other, alpha, out);
 }
-OP_FULL(aclnnSub, COST, fast::is_one(alpha) ? fast::binary<true>(self, other, out, minus) : small_sum(self, other, alpha, out, -1)) {
+OP_FULL(aclnnSub, COST,
+        fast::is_one(alpha) ? fast::binary<true>(self, other, out, minus) : small_sum(self, other, alpha, out, -1)) {
   at::cpu::sub_outf(self, other, alpha, out);
 }
 OP_FULL(aclnnMul, COST, fast::binary<true>(self, other, out, times)) { at::cpu::mul_outf(self, other, out); }
@@ -69,12 +77,8 @@ OP(aclnnXlog1py) { at::cpu::special_xlog1py_outf(x, y, z); }
 OP_COST(aclnnPowTensorTensor, 4 * elementwise(out, self, exponent)) { at::cpu::pow_outf(self, exponent, out); }
 OP_COST(aclnnPow2, 4 * elementwise(out, x1, x2)) { at::cpu::pow_outf(x1, x2, out); }
 OP_COST(aclnnHeaviside, elementwise(out, input, values)) { at::cpu::heaviside_outf(input, values, out); }
-OP_COST(aclnnLeftShift, elementwise(out, self, shiftBits)) {
-  at::cpu::bitwise_left_shift_outf(self, shiftBits, out);
-}
-OP_COST(aclnnRightShift, elementwise(out, input, shiftBits)) {
-  at::cpu::bitwise_right_shift_outf(input, shiftBits, out);
-}
+OP_COST(aclnnLeftShift, elementwise(out, self, shiftBits)) { at::cpu::bitwise_left_shift_outf(self, shiftBits, out); }
+OP_COST(aclnnRightShift, elementwise(out, input, shiftBits)) { at::cpu::bitwise_right_shift_outf(input, shiftBits, out); }
 OP_COST(aclnnComplex, elementwise(out, real, imag)) { at::cpu::complex_outf(real, imag, out); }
 OP_COST(aclnnPolar, 4 * elementwise(out, input, angle)) { at::cpu::polar_outf(input, angle, out); }
 
@@ -102,9 +106,7 @@ OP_COST(aclnnLeftShifts, COST) { at::cpu::bitwise_left_shift_outf(self, wrapped(
 OP_COST(aclnnPowTensorScalar, 2 * COST) { at::cpu::pow_outf(self, exponent, out); }
 #undef COST
 OP_COST(aclnnAddV3, elementwise(out, other)) { at::cpu::add_outf(wrapped(self, other, out), other, alpha, out); }
-OP_COST(aclnnRemainderScalarTensor, elementwise(out, other)) {
-  at::cpu::remainder_outf(wrapped(self, other, out), other, out);
-}
+OP_COST(aclnnRemainderScalarTensor, elementwise(out, other)) { at::cpu::remainder_outf(wrapped(self, other, out), other, out); }
 OP_COST(aclnnXLogYScalarSelf, elementwise(out, other)) { at::cpu::xlogy_outf(wrapped(self, other, out), other, out); }
 OP_COST(aclnnPowScalarTensor, 4 * elementwise(out, exponent)) { at::cpu::pow_outf(self, exponent, out); }
 
@@ -116,12 +118,8 @@ OP_FULL(aclnnInplaceAdd, COST, fast::is_one(alpha) && fast::binary<true>(selfRef
 OP_FULL(aclnnInplaceSub, COST, fast::is_one(alpha) && fast::binary<true>(selfRef, other, selfRef, minus)) {
   at::cpu::sub_outf(selfRef, other, alpha, selfRef);
 }
-OP_FULL(aclnnInplaceMul, COST, fast::binary<true>(selfRef, other, selfRef, times)) {
-  at::cpu::mul_outf(selfRef, other, selfRef);
-}
-OP_FULL(aclnnInplaceDiv, COST, fast::binary<false>(selfRef, other, selfRef, over)) {
-  at::cpu::div_outf(selfRef, other, selfRef);
-}
+OP_FULL(aclnnInplaceMul, COST, fast::binary<true>(selfRef, other, selfRef, times)) { at::cpu::mul_outf(selfRef, other, selfRef); }
+OP_FULL(aclnnInplaceDiv, COST, fast::binary<false>(selfRef, other, selfRef, over)) { at::cpu::div_outf(selfRef, other, selfRef); }
 OP_COST(aclnnInplaceDivMod, COST) { at::cpu::div_outf(selfRef, other, rounding(mode), selfRef); }
 OP_COST(aclnnInplaceFloorDivide, COST) { at::cpu::floor_divide_outf(selfRef, other, selfRef); }
 OP_COST(aclnnInplaceAddRelu, COST) { at::cpu::_add_relu_outf(selfRef, other, alpha, selfRef); }

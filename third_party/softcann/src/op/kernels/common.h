@@ -11,12 +11,8 @@
 
 namespace softcann::op {
 
-inline bool low_precision(at::ScalarType type) {
-  return type == at::kHalf || type == at::kBFloat16;
-}
-inline bool low_precision(const at::Tensor& tensor) {
-  return tensor.defined() && low_precision(tensor.scalar_type());
-}
+inline bool low_precision(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
+inline bool low_precision(const at::Tensor& tensor) { return tensor.defined() && low_precision(tensor.scalar_type()); }
 // The dtype that kernels compute in: float64 stays what it is, all else is float32.
 inline at::ScalarType wide_type(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -43,9 +39,7 @@ void into(const at::Tensor& out, Compute&& compute, int skip = 0) {
 }
 
 // As the kernels of ATen that take no strides want it: wide and contiguous.
-inline at::Tensor plain(const at::Tensor& tensor) {
-  return tensor.defined() ? widened(tensor).contiguous() : tensor;
-}
+inline at::Tensor plain(const at::Tensor& tensor) { return tensor.defined() ? widened(tensor).contiguous() : tensor; }
 
 // An output for such a kernel: the client's own where it is plain already, else a tensor that is stored at the end.
 class PlainResult {

@@ -18,8 +18,8 @@ namespace {
 // Note [Comparing]
 // ATen compares into vectors of the operands' width, stores them, and makes truth values of them one by one. Here four loops
 // do for the six comparisons: greater is less with the operands changed over.
-#define LOOP(NAME, T, SIGN) \
-  SOFTCANN_CLONES void NAME(uint8_t* out, const T* a, const T* b, int64_t count) { \
+#define LOOP(NAME, T, SIGN)                                                           \
+  SOFTCANN_CLONES void NAME(uint8_t* out, const T* a, const T* b, int64_t count) {    \
     _Pragma("GCC ivdep") for (int64_t i = 0; i < count; ++i) out[i] = a[i] SIGN b[i]; \
   }
 #define LOOPS(T) LOOP(equal, T, ==) LOOP(differs, T, !=) LOOP(less, T, <) LOOP(at_most, T, <=)
@@ -37,15 +37,30 @@ LOOPS(uint8_t)
 template <class Body>
 bool for_compared(at::ScalarType type, Body&& body) {
   switch (type) {
-    case at::kFloat: body(float()); return true;
-    case at::kDouble: body(double()); return true;
-    case at::kLong: body(int64_t()); return true;
-    case at::kInt: body(int32_t()); return true;
-    case at::kShort: body(int16_t()); return true;
-    case at::kChar: body(int8_t()); return true;
+    case at::kFloat:
+      body(float());
+      return true;
+    case at::kDouble:
+      body(double());
+      return true;
+    case at::kLong:
+      body(int64_t());
+      return true;
+    case at::kInt:
+      body(int32_t());
+      return true;
+    case at::kShort:
+      body(int16_t());
+      return true;
+    case at::kChar:
+      body(int8_t());
+      return true;
     case at::kByte:
-    case at::kBool: body(uint8_t()); return true;
-    default: return false;
+    case at::kBool:
+      body(uint8_t());
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -72,19 +87,17 @@ at::Tensor as_compared(const at::Tensor& self, const at::Scalar& number) {
 
 }  // namespace
 
-#define COMPARISON(NAME, FUNCTION, SIGN, LOOP) \
-  OP_FULL(aclnn##NAME##Tensor, elementwise(out, self, other), \
-          (fast::binary<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) { \
-    if (!compare(self, other, out, LOOP)) at::cpu::FUNCTION##_outf(self, other, out); \
-  } \
-  OP_FULL(aclnn##NAME##Scalar, elementwise(out, self), \
-          (fast::with_scalar<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) { \
-    const at::Tensor number = as_compared(self, other); \
-    if (!number.defined() || !compare(self, number, out, LOOP)) at::cpu::FUNCTION##_outf(self, wrapped(other), out); \
-  } \
-  OP_COST(aclnnInplace##NAME##Tensor, elementwise(selfRef, other)) { \
-    at::cpu::FUNCTION##_outf(selfRef, other, selfRef); \
-  } \
+#define COMPARISON(NAME, FUNCTION, SIGN, LOOP)                                                                            \
+  OP_FULL(aclnn##NAME##Tensor, elementwise(out, self, other),                                                             \
+          (fast::binary<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) {                        \
+    if (!compare(self, other, out, LOOP)) at::cpu::FUNCTION##_outf(self, other, out);                                     \
+  }                                                                                                                       \
+  OP_FULL(aclnn##NAME##Scalar, elementwise(out, self),                                                                    \
+          (fast::with_scalar<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) {                   \
+    const at::Tensor number = as_compared(self, other);                                                                   \
+    if (!number.defined() || !compare(self, number, out, LOOP)) at::cpu::FUNCTION##_outf(self, wrapped(other), out);      \
+  }                                                                                                                       \
+  OP_COST(aclnnInplace##NAME##Tensor, elementwise(selfRef, other)) { at::cpu::FUNCTION##_outf(selfRef, other, selfRef); } \
   OP_COST(aclnnInplace##NAME##Scalar, elementwise(selfRef)) { at::cpu::FUNCTION##_outf(selfRef, wrapped(other), selfRef); }
 #define AS_GIVEN(LOOP) [](uint8_t* to, const auto* a, const auto* b, int64_t count) { LOOP(to, a, b, count); }
 #define CHANGED_OVER(LOOP) [](uint8_t* to, const auto* a, const auto* b, int64_t count) { LOOP(to, b, a, count); }
@@ -108,7 +121,8 @@ OP_COST(aclnnIsClose, 6 * elementwise(out, self, other)) {
   }
   if ((rtol == 0 && atol == 0) || self.scalar_type() == at::kBool) return;
   at::Tensor allowed = other.abs().mul(rtol).add(atol), difference = self.sub(other).abs();
-  out.logical_or_(at::cpu::le(difference, allowed).logical_and_(at::cpu::ne(difference, std::numeric_limits<double>::infinity())));
+  out.logical_or_(
+      at::cpu::le(difference, allowed).logical_and_(at::cpu::ne(difference, std::numeric_limits<double>::infinity())));
 }
 
 namespace {

@@ -18,8 +18,8 @@ namespace {
 
 double convolution_cost(const at::Tensor& weight, const at::Tensor& output) {
   if (!weight.defined() || !output.defined() || weight.dim() < 2) return 1000;
-  return gemm_cost(static_cast<double>(output.numel()), 1, static_cast<double>(weight.numel()) /
-                                                               static_cast<double>(std::max<int64_t>(weight.size(0), 1)));
+  return gemm_cost(static_cast<double>(output.numel()), 1,
+                   static_cast<double>(weight.numel()) / static_cast<double>(std::max<int64_t>(weight.size(0), 1)));
 }
 
 // CANN lets padding be given for both ends of each dimension; ATen only knows it symmetric.
@@ -40,9 +40,7 @@ Padded padded(const at::Tensor& input, at::IntArrayRef padding, size_t spatial) 
   return {at::constant_pad_nd(input, before_after), std::vector<int64_t>(spatial, 0)};
 }
 
-bool convert(const at::Tensor& tensor) {
-  return low_precision(tensor) && better_in_float32(tensor.scalar_type());
-}
+bool convert(const at::Tensor& tensor) { return low_precision(tensor) && better_in_float32(tensor.scalar_type()); }
 
 bool plain_float(const at::Tensor& tensor) {
   return !tensor.defined() || (tensor.scalar_type() == at::kFloat && tensor.is_contiguous());
@@ -51,16 +49,14 @@ bool all_equal(at::IntArrayRef values, int64_t value) {
   return std::all_of(values.begin(), values.end(), [value](int64_t v) { return v == value; });
 }
 // The sizes for the direct kernels, if they are for such a convolution at all.
-std::optional<DirectShape> direct_shape(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
-                                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-                                        bool transposed, int64_t groups) {
+std::optional<DirectShape> direct_shape(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, at::IntArrayRef stride,
+                                        at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, int64_t groups) {
   if (transposed || groups != 1 || w.dim() != 4 || x.dim() != 4 || w.size(2) != w.size(3) || padding.empty() ||
-      !all_equal(stride, 1) || !all_equal(dilation, 1) || !all_equal(padding, padding[0]) || !plain_float(x) ||
-      !plain_float(w) || !plain_float(y)) {
+      !all_equal(stride, 1) || !all_equal(dilation, 1) || !all_equal(padding, padding[0]) || !plain_float(x) || !plain_float(w) ||
+      !plain_float(y)) {
     return std::nullopt;
   }
-  const DirectShape shape{x.size(0), x.size(1), x.size(2), x.size(3), w.size(0), w.size(2), padding[0],
-                          y.size(2), y.size(3)};
+  const DirectShape shape{x.size(0), x.size(1), x.size(2), x.size(3), w.size(0), w.size(2), padding[0], y.size(2), y.size(3)};
   if (!suits_direct_convolution(shape)) return std::nullopt;
   return shape;
 }
@@ -73,8 +69,8 @@ std::optional<UnfoldedShape> unfolded_shape(const at::Tensor& x, const at::Tenso
     return std::nullopt;
   }
   const auto s = spread(stride, 2), p = spread(padding, 2), d = spread(dilation, 2);
-  return UnfoldedShape{x.size(0), x.size(1), x.size(2), x.size(3), w.size(0), w.size(2), w.size(3), y.size(2), y.size(3),
-                       {s[0], s[1]}, {p[0], p[1]}, {d[0], d[1]}};
+  return UnfoldedShape{x.size(0), x.size(1), x.size(2), x.size(3),    w.size(0),    w.size(2),
+                       w.size(3), y.size(2), y.size(3), {s[0], s[1]}, {p[0], p[1]}, {d[0], d[1]}};
 }
 
 // False, and nothing done, where an output is not plain.
@@ -115,8 +111,7 @@ OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
   if (const auto shape = direct_shape(input, weight, output, stride, padding, dilation, transposed, groups);
       shape && plain_float(bias)) {
     return direct_convolution(*shape, input.const_data_ptr<float>(), weight.const_data_ptr<float>(),
-                              bias.defined() ? bias.const_data_ptr<float>() : nullptr,
-                              output.mutable_data_ptr<float>());
+                              bias.defined() ? bias.const_data_ptr<float>() : nullptr, output.mutable_data_ptr<float>());
   }
   const auto [source, pad] = padded(input, padding, spatial);
   const bool wide = convert(input);
@@ -148,18 +143,15 @@ OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
   const auto as = [&](const at::Tensor& t) { return wide ? widened(t) : t; };
   const Placement placement(wanted[0] ? gradInput : at::Tensor());
   const auto [dx, dw, db] = at::convolution_backward(
-      as(gradOutput), as(input), as(weight),
-      wanted[2] ? at::OptionalIntArrayRef(biasSizes) : at::OptionalIntArrayRef(), spread(stride, spatial),
-      spread(padding, spatial), spread(dilation, spatial), transposed,
+      as(gradOutput), as(input), as(weight), wanted[2] ? at::OptionalIntArrayRef(biasSizes) : at::OptionalIntArrayRef(),
+      spread(stride, spatial), spread(padding, spatial), spread(dilation, spatial), transposed,
       spread(outputPadding.empty() ? at::IntArrayRef(0) : outputPadding, spatial), groups, wanted);
   put(gradInput, dx, wanted[0]);
   put(gradWeight, dw, wanted[1]);
   put(gradBias, db, wanted[2]);
 }
 OP_COST(aclnnConvDepthwise2d, convolution_cost(weight, out)) {
-  into(out, [&] {
-    return at::convolution(self, weight, maybe(bias), stride, padding, dilation, false, {0, 0}, self.size(1));
-  });
+  into(out, [&] { return at::convolution(self, weight, maybe(bias), stride, padding, dilation, false, {0, 0}, self.size(1)); });
 }
 OP_COST(aclnnConvTbc, convolution_cost(weight, output)) {
   // ATen's conv_tbc has its weight as [kernel, in, out], as CANN's client passes it.

@@ -19,7 +19,8 @@ namespace {
 // The same elements in the same order, elsewhere: what a byte means does not matter.
 bool same_bytes(const at::Tensor& target, const at::Tensor& source) {
   if (target.scalar_type() != source.scalar_type() || !target.sizes().equals(source.sizes()) ||
-      !target.is_non_overlapping_and_dense() || !(target.strides().equals(source.strides()) || (target.is_contiguous() && source.is_contiguous()))) {
+      !target.is_non_overlapping_and_dense() ||
+      !(target.strides().equals(source.strides()) || (target.is_contiguous() && source.is_contiguous()))) {
     return false;
   }
   const auto a = reinterpret_cast<uintptr_t>(target.const_data_ptr()), b = reinterpret_cast<uintptr_t>(source.const_data_ptr());
@@ -32,7 +33,8 @@ void copy_pages(const at::Tensor& target, const at::Tensor& source) {
   auto* to = static_cast<char*>(target.mutable_data_ptr());
   const auto* from = static_cast<const char*>(source.const_data_ptr());
   const auto bytes = static_cast<int64_t>(target.nbytes()), pages = (bytes + page - 1) / page;
-  const auto copy = target.nbytes() < softcann::kBulkBytes ? [](void* a, const void* b, size_t n) { std::memcpy(a, b, n); } : softcann::stream_bytes;
+  const auto copy = target.nbytes() < softcann::kBulkBytes ? [](void* a, const void* b, size_t n) { std::memcpy(a, b, n); }
+                                                           : softcann::stream_bytes;
   at::parallel_for(0, pages, least, [&](int64_t begin, int64_t end) {
     copy(to + begin * page, from + begin * page, static_cast<size_t>(std::min(end * page, bytes) - begin * page));
   });

@@ -21,7 +21,8 @@ constexpr int64_t kChunk = int64_t{4} << 20;  // bytes a thread fills at a time
 void fill_all(at::Tensor& out, const at::Scalar& value) {
   softcann::Pattern pattern{};
   const auto size = static_cast<int64_t>(out.element_size());
-  if (out.nbytes() < softcann::kBulkBytes || !out.is_contiguous() || reinterpret_cast<uintptr_t>(out.data_ptr()) % sizeof pattern != 0) {
+  if (out.nbytes() < softcann::kBulkBytes || !out.is_contiguous() ||
+      reinterpret_cast<uintptr_t>(out.data_ptr()) % sizeof pattern != 0) {
     at::cpu::fill_(out, value);
     return;
   }
@@ -39,9 +40,7 @@ void fill_all(at::Tensor& out, const at::Scalar& value) {
 OP_FULL(aclnnInplaceZero, elementwise(selfRef), fast::zero(selfRef)) { fill_all(selfRef, 0); }
 OP_FULL(aclnnInplaceOne, elementwise(selfRef), fast::fill(selfRef, 1)) { fill_all(selfRef, 1); }
 OP_FULL(aclnnInplaceFillScalar, elementwise(selfRef), fast::fill(selfRef, value)) { fill_all(selfRef, value); }
-OP_COST(aclnnInplaceFillTensor, elementwise(selfRef)) {
-  at::cpu::fill_(selfRef, value.dim() == 0 ? value : value.reshape({}));
-}
+OP_COST(aclnnInplaceFillTensor, elementwise(selfRef)) { at::cpu::fill_(selfRef, value.dim() == 0 ? value : value.reshape({})); }
 OP(aclnnInplaceFillDiagonal) { selfRef.fill_diagonal_(fillValue, wrap); }
 
 OP_COST(aclnnArange, 4 * elementwise(out)) { at::cpu::arange_outf(start, end, step, out); }

@@ -253,12 +253,18 @@ namespace {
 
 at::Tensor activated(const at::Tensor& x, int64_t type) {
   switch (type) {
-    case 0: return x;
-    case 1: return at::relu(x);
-    case 2: return at::gelu(x, "tanh");
-    case 4: return x * at::sigmoid(1.702 * x);
-    case 5: return at::silu(x);
-    default: TORCH_CHECK(false, "grouped matmul: activation ", type, " is not supported");
+    case 0:
+      return x;
+    case 1:
+      return at::relu(x);
+    case 2:
+      return at::gelu(x, "tanh");
+    case 4:
+      return x * at::sigmoid(1.702 * x);
+    case 5:
+      return at::silu(x);
+    default:
+      TORCH_CHECK(false, "grouped matmul: activation ", type, " is not supported");
   }
 }
 
@@ -304,7 +310,8 @@ struct GroupedMatmul {
   // group_type: -1 a product for each x; 0 the rows of one x in groups; 2 its columns.
   void run(at::TensorList out) const {
     if (!list.defined() || group_type == -1) {
-      for (size_t i = 0; i < x.size(); ++i) put(at_or_only(out, i), activated(group.product(x[i], i, token_scale(i)), activation));
+      for (size_t i = 0; i < x.size(); ++i)
+        put(at_or_only(out, i), activated(group.product(x[i], i, token_scale(i)), activation));
       return;
     }
     TORCH_CHECK(x.size() == 1, "grouped matmul: group_list with ", x.size(), " inputs is not supported");
@@ -334,11 +341,23 @@ struct GroupedMatmul {
 
 OP(aclnnGroupedMatmulV4) {
   GroupedMatmul{{weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional},
-                x, perTokenScaleOptional, groupListOptional, groupType, groupListType, actType}.run(out);
+                x,
+                perTokenScaleOptional,
+                groupListOptional,
+                groupType,
+                groupListType,
+                actType}
+      .run(out);
 }
 OP(aclnnGroupedMatmulV5) {
   GroupedMatmul{{weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional},
-                x, perTokenScaleOptional, groupListOptional, groupType, groupListType, actType}.run(out);
+                x,
+                perTokenScaleOptional,
+                groupListOptional,
+                groupType,
+                groupListType,
+                actType}
+      .run(out);
 }
 OP(aclnnGroupedMatmulAddV2) {
   TORCH_CHECK(groupType == 2, "aclnnGroupedMatmulAddV2: groupType ", groupType, " is not supported");

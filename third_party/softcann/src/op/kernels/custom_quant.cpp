@@ -195,12 +195,11 @@ OP(aclnnRingAttentionUpdate) {
   const std::string_view layout = inputLayoutOptional;
   TORCH_CHECK(layout.empty() || layout == "SBH", "aclnnRingAttentionUpdate: layout ", layout, " is not supported");
   const at::Tensor top = prevSoftmaxMax.maximum(curSoftmaxMax);
-  const at::Tensor previous = prevSoftmaxSum * (prevSoftmaxMax - top).exp(), current = curSoftmaxSum * (curSoftmaxMax - top).exp();
+  const at::Tensor previous = prevSoftmaxSum * (prevSoftmaxMax - top).exp(),
+                   current = curSoftmaxSum * (curSoftmaxMax - top).exp();
   const at::Tensor sum = previous + current;
   // Statistics are [B, N, S, 8], attention [S, B, N * D].
-  const auto share = [&](const at::Tensor& part) {
-    return (part / sum).select(-1, 0).permute({2, 0, 1}).unsqueeze(-1);
-  };
+  const auto share = [&](const at::Tensor& part) { return (part / sum).select(-1, 0).permute({2, 0, 1}).unsqueeze(-1); };
   const auto heads = [&](const at::Tensor& t) {
     return widened(t).unflatten(-1, at::IntArrayRef{top.size(1), t.size(-1) / top.size(1)});
   };

@@ -35,9 +35,9 @@ namespace {
 
 constexpr int64_t line = 16;  // floats of the cache
 constexpr int64_t largest_kernel = 7, largest_image = 1 << 14;
-constexpr int64_t band_vectors = 8192;  // results of a group that wait for their transposition
+constexpr int64_t band_vectors = 8192;   // results of a group that wait for their transposition
 constexpr int64_t least_work = 1 << 18;  // multiplications, in vectors
-constexpr int64_t most_parts = 32;  // that a weight's gradient is summed in; the same for any number of threads
+constexpr int64_t most_parts = 32;       // that a weight's gradient is summed in; the same for any number of threads
 
 // Memory whose start is that of a cache line, with zeros in it.
 class Buffer {

@@ -106,7 +106,8 @@ void stream_to(const float* from, int64_t elements, float* images, int64_t strid
   }
 }
 void scatter(const float* from, int64_t elements, float* images, int64_t stride, int64_t count, bool past_cache) {
-  const bool whole = reinterpret_cast<uintptr_t>(images) % (line * sizeof(float)) == 0 && stride % line == 0 && elements % line == 0;
+  const bool whole =
+      reinterpret_cast<uintptr_t>(images) % (line * sizeof(float)) == 0 && stride % line == 0 && elements % line == 0;
   (past_cache && whole ? stream_to : scatter_to)(from, elements, images, stride, count);
 }
 
@@ -174,7 +175,8 @@ Tile tile_of(int64_t channels, int64_t pixels) {
 }
 
 // Rows [first, last) of the result, to out[channel][row - first][column].
-void correlate(const DirectShape& s, Group& in, const float* weights, const float* bias, int64_t first, int64_t last, float* out) {
+void correlate(const DirectShape& s, Group& in, const float* weights, const float* bias, int64_t first, int64_t last,
+               float* out) {
   const int64_t plane = (last - first) * s.out_w * lanes, taps = s.in_channels * s.kernel * s.kernel;
   for (int64_t y = first; y < last; ++y) {
     const Taps rows = taps_of(y, y + 1, s.in_h, s.pad, s.kernel);
@@ -182,9 +184,11 @@ void correlate(const DirectShape& s, Group& in, const float* weights, const floa
       channels = piece(s.out_channels - c, channel_block);
       for (int64_t x = 0, pixels; x < s.out_w; x += pixels) {
         pixels = piece(s.out_w - x, most_pixels(channels));
-        const TileInput input{in.memory.data() + (y - s.pad) * in.row + x * lanes, in.plane, in.row, s.in_channels, s.kernel,
-                              rows, taps_of(x, x + pixels, s.in_w, s.pad, s.kernel)};
-        tile_of(channels, pixels)(input, weights + c * taps, bias + c, out + c * plane + ((y - first) * s.out_w + x) * lanes, plane);
+        const TileInput input{
+            in.memory.data() + (y - s.pad) * in.row + x * lanes, in.plane, in.row, s.in_channels, s.kernel, rows,
+            taps_of(x, x + pixels, s.in_w, s.pad, s.kernel)};
+        tile_of(channels, pixels)(input, weights + c * taps, bias + c, out + c * plane + ((y - first) * s.out_w + x) * lanes,
+                                  plane);
       }
     }
   }
@@ -194,7 +198,9 @@ void correlate(const DirectShape& s, Group& in, const float* weights, const floa
 class Correlation {
  public:
   Correlation(const DirectShape& s, const float* weights, const float* bias)
-      : s_(s), weights_(packed(s, channel_block, weights)), bias_(static_cast<size_t>(s.out_channels)),
+      : s_(s),
+        weights_(packed(s, channel_block, weights)),
+        bias_(static_cast<size_t>(s.out_channels)),
         band_(std::clamp<int64_t>(band_vectors / (s.out_channels * s.out_w), 1, s.out_h)),
         past_cache_(static_cast<size_t>(s.images * s.out_channels * s.out_h * s.out_w) * sizeof(float) >= kBulkBytes) {
     if (bias) std::copy(bias, bias + s.out_channels, bias_.begin());
@@ -286,7 +292,10 @@ WeightTile weight_tile_of(int64_t channels, int64_t taps) {
 class WeightSums {
  public:
   explicit WeightSums(const DirectShape& s)
-      : s_(s), taps_(s.in_channels * s.kernel * s.kernel), weights_(s.out_channels * taps_ * lanes), bias_(s.out_channels * lanes) {}
+      : s_(s),
+        taps_(s.in_channels * s.kernel * s.kernel),
+        weights_(s.out_channels * taps_ * lanes),
+        bias_(s.out_channels * lanes) {}
 
   void add(Group& x, Group& dy, int64_t dy_margin) {
     // So many rows as stay in the nearest cache for all taps.
@@ -316,7 +325,8 @@ class WeightSums {
   }
 
  private:
-  void add_row(const TileRows& dy, const TileRows& x, int64_t first, int64_t last, int64_t o, int64_t channels, int64_t c, int64_t ky) {
+  void add_row(const TileRows& dy, const TileRows& x, int64_t first, int64_t last, int64_t o, int64_t channels, int64_t c,
+               int64_t ky) {
     const int64_t from = std::max(first, s_.pad - ky), to = std::min(last, s_.in_h + s_.pad - ky);
     if (from >= to) return;
     const TileRows gradient{dy.data + o * dy.plane + from * dy.row, dy.plane, dy.row};

@@ -10,13 +10,9 @@ double dropout_cost(const at::Tensor& tensor) {
   return call_ns + (tensor.defined() ? ns_per_element * static_cast<double>(tensor.numel()) : 0);
 }
 
-int64_t bytes_for(int64_t numel) {
-  return (numel + 127) / 128 * 16;
-}
+int64_t bytes_for(int64_t numel) { return (numel + 127) / 128 * 16; }
 
-void check_probability(double p) {
-  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability ", p, " is not between 0 and 1");
-}
+void check_probability(double p) { TORCH_CHECK(p >= 0 && p <= 1, "dropout probability ", p, " is not between 0 and 1"); }
 
 void make_mask(at::Tensor& mask, int64_t numel, double drop, PhiloxKey key) {
   check_probability(drop);
@@ -39,8 +35,8 @@ void apply_mask(const at::Tensor& self, const at::Tensor& mask, double scale, at
     at::mul_out(out, self, mask).mul_(scale);
     return;
   }
-  TORCH_CHECK(mask.is_contiguous() && static_cast<int64_t>(mask.nbytes()) * 8 >= self.numel(), "the mask has ",
-              mask.nbytes() * 8, " bits for ", self.numel(), " elements");
+  TORCH_CHECK(mask.is_contiguous() && static_cast<int64_t>(mask.nbytes()) * 8 >= self.numel(), "the mask has ", mask.nbytes() * 8,
+              " bits for ", self.numel(), " elements");
   const auto* bits = static_cast<const uint8_t*>(mask.const_data_ptr());
   const at::Tensor source = self.contiguous();
   through_contiguous(out, [&](at::Tensor& dense) {

@@ -22,8 +22,8 @@ OP(aclnnEmbeddingDenseBackward) {
   const at::Tensor index = indices.scalar_type() == at::kInt ? indices : indices.to(at::kLong);
   if (grad.scalar_type() == out.scalar_type() && !low_precision(grad)) {
     into(out, [&] {
-      return at::embedding_dense_backward(grad, index, static_cast<int64_t>(numWeights),
-                                          static_cast<int64_t>(paddingIdx), scaleGradByFreq);
+      return at::embedding_dense_backward(grad, index, static_cast<int64_t>(numWeights), static_cast<int64_t>(paddingIdx),
+                                          scaleGradByFreq);
     });
   } else {
     // Sums over repeated rows deserve float32.

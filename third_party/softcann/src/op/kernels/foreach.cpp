@@ -28,12 +28,8 @@ constexpr auto inverse = [](auto x) { return decltype(x)(1) / x; };
 void check_lengths(at::TensorList out, size_t length) {
   TORCH_CHECK(out.size() == length, "the lists have ", length, " and ", out.size(), " tensors");
 }
-at::Tensor& place(at::TensorList list, size_t i) {
-  return const_cast<at::Tensor&>(list[i]);
-}
-at::Scalar number(const at::Tensor& one) {
-  return at::cpu::_local_scalar_dense(one);
-}
+at::Tensor& place(at::TensorList list, size_t i) { return const_cast<at::Tensor&>(list[i]); }
+at::Scalar number(const at::Tensor& one) { return at::cpu::_local_scalar_dense(one); }
 
 // loop(out, in..., count) over float32 without gaps, however many; false for other tensors. Setting up an iterator for each of a
 // model's many small tensors takes longer than the arithmetic.
@@ -41,7 +37,9 @@ template <class Loop, class... In>
 bool floats(const at::Tensor& out, Loop&& loop, const In&... in) {
   if (!fast::plain_floats<std::numeric_limits<int64_t>::max()>(out, in...)) return false;
   const int64_t count = out.numel();
-  const auto part = [&](int64_t begin, int64_t end) { loop(fast::floats(out) + begin, (fast::floats(in) + begin)..., end - begin); };
+  const auto part = [&](int64_t begin, int64_t end) {
+    loop(fast::floats(out) + begin, (fast::floats(in) + begin)..., end - begin);
+  };
   count <= at::internal::GRAIN_SIZE ? part(0, count) : at::parallel_for(0, count, at::internal::GRAIN_SIZE, part);
   return true;
 }
@@ -55,12 +53,15 @@ bool floats(Of1& loop, const at::Tensor& a, const at::Scalar& value, const at::T
 bool floats(Of2& loop, const at::Tensor& a, const at::Tensor& b, const at::Scalar& value, const at::Tensor& out, float sign = 1) {
   float number = 0;
   return fast::as_float(value, &number) &&
-      floats(out, [&](float* to, const float* x, const float* y, int64_t n) { loop(to, x, y, sign * number, n); }, a, b);
+         floats(out, [&](float* to, const float* x, const float* y, int64_t n) { loop(to, x, y, sign * number, n); }, a, b);
 }
-bool floats(Of3& loop, const at::Tensor& a, const at::Tensor& b, const at::Tensor& c, const at::Scalar& value, const at::Tensor& out) {
+bool floats(Of3& loop, const at::Tensor& a, const at::Tensor& b, const at::Tensor& c, const at::Scalar& value,
+            const at::Tensor& out) {
   float number = 0;
   return fast::as_float(value, &number) &&
-      floats(out, [&](float* to, const float* x, const float* y, const float* z, int64_t n) { loop(to, x, y, z, number, n); }, a, b, c);
+         floats(
+             out, [&](float* to, const float* x, const float* y, const float* z, int64_t n) { loop(to, x, y, z, number, n); }, a,
+             b, c);
 }
 
 void add(const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha, at::Tensor& out) {
@@ -84,10 +85,12 @@ void sub(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
   if (!fast::added(a, b, out, minus)) at::cpu::sub_outf(a, wrapped(b, a, out), 1, out);
 }
 void mul(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
-  if (!floats(loops::times, a, b, out) && !fast::with_scalar<true>(a, b, out, times)) at::cpu::mul_outf(a, wrapped(b, a, out), out);
+  if (!floats(loops::times, a, b, out) && !fast::with_scalar<true>(a, b, out, times))
+    at::cpu::mul_outf(a, wrapped(b, a, out), out);
 }
 void div(const at::Tensor& a, const at::Scalar& b, at::Tensor& out) {
-  if (!floats(loops::over, a, b, out) && !fast::with_scalar<false>(a, b, out, over)) at::cpu::div_outf(a, wrapped(b, a, out), out);
+  if (!floats(loops::over, a, b, out) && !fast::with_scalar<false>(a, b, out, over))
+    at::cpu::div_outf(a, wrapped(b, a, out), out);
 }
 void addcmul(const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& value, at::Tensor& out) {
   if (!floats(loops::add_products, self, a, b, value, out)) at::cpu::addcmul_outf(self, a, b, value, out);
@@ -105,13 +108,16 @@ void sqrt(const at::Tensor& a, at::Tensor& out) {
 template <class... Lists>
 double loops_cost(at::TensorList out, const Lists&...) {
   constexpr double ns_per_byte = 0.1, ns_per_cached_byte = 0.016, cached = 1 << 20;
-  const double ns_per_tensor = out.empty() || out[0].scalar_type() == at::kFloat ? 50 : 500;  // other types take an iterator, if not few
+  const double ns_per_tensor =
+      out.empty() || out[0].scalar_type() == at::kFloat ? 50 : 500;  // other types take an iterator, if not few
   double bytes = 0;
   for (const at::Tensor& tensor : out) {
-    if (tensor.defined()) bytes += static_cast<double>(tensor.unsafeGetTensorImpl()->numel() * static_cast<int64_t>(tensor.itemsize()));
+    if (tensor.defined())
+      bytes += static_cast<double>(tensor.unsafeGetTensorImpl()->numel() * static_cast<int64_t>(tensor.itemsize()));
   }
   bytes *= 1 + sizeof...(Lists);
-  return ns_per_tensor * static_cast<double>(out.size()) + ns_per_cached_byte * std::min(bytes, cached) + ns_per_byte * std::max(bytes - cached, 0.0);
+  return ns_per_tensor * static_cast<double>(out.size()) + ns_per_cached_byte * std::min(bytes, cached) +
+         ns_per_byte * std::max(bytes - cached, 0.0);
 }
 
 void maximum(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) { at::cpu::maximum_outf(a, b, out); }
@@ -151,8 +157,8 @@ void each(at::TensorList x, c10::ArrayRef<at::Scalar> scalars, at::TensorList ou
 }  // namespace
 
 // Functions of one tensor.
-#define FOREACH_UNARY(NAME, FUNCTION) \
-  OP(aclnnForeach##NAME) { \
+#define FOREACH_UNARY(NAME, FUNCTION)                                                                 \
+  OP(aclnnForeach##NAME) {                                                                            \
     each(x, out, [](const at::Tensor& from, at::Tensor& to) { at::cpu::FUNCTION##_outf(from, to); }); \
   }
 FOREACH_UNARY(Abs, abs)
@@ -175,10 +181,18 @@ FOREACH_UNARY(Sin, sin)
 FOREACH_UNARY(Sinh, sinh)
 FOREACH_UNARY(Tan, tan)
 FOREACH_UNARY(Tanh, tanh)
-OP_COST(aclnnForeachSqrt, loops_cost(out, x)) { each(x, out, [](auto& from, auto& to) { sqrt(from, to); }); }
-OP(aclnnForeachNeg) { each(x, out, [](auto& from, auto& to) { neg(from, to); }); }
-OP(aclnnForeachReciprocal) { each(x, out, [](auto& from, auto& to) { reciprocal(from, to); }); }
-OP_COST(aclnnForeachCopy, loops_cost(out, x)) { each(x, out, [](auto& from, auto& to) { copy(from, to); }); }
+OP_COST(aclnnForeachSqrt, loops_cost(out, x)) {
+  each(x, out, [](auto& from, auto& to) { sqrt(from, to); });
+}
+OP(aclnnForeachNeg) {
+  each(x, out, [](auto& from, auto& to) { neg(from, to); });
+}
+OP(aclnnForeachReciprocal) {
+  each(x, out, [](auto& from, auto& to) { reciprocal(from, to); });
+}
+OP_COST(aclnnForeachCopy, loops_cost(out, x)) {
+  each(x, out, [](auto& from, auto& to) { copy(from, to); });
+}
 OP_COST(aclnnForeachZeroInplace, loops_cost(x)) {
   for (size_t i = 0; i < x.size(); ++i) {
     if (!fast::zero(x[i])) at::cpu::zero_(place(x, i));
@@ -186,19 +200,19 @@ OP_COST(aclnnForeachZeroInplace, loops_cost(x)) {
 }
 
 // With a list, with one number for all (in a tensor, or V2: in a scalar), with a number for each.
-#define FOREACH_SCALARS(DEFINE, NAME, FUNCTION) \
-  DEFINE(aclnnForeach##NAME##Scalar, loops_cost(out, x)) { \
-    const at::Scalar value = number(scalar); \
-    each(x, out, [&](auto& from, auto& to) { FUNCTION(from, value, to); }); \
-  } \
-  DEFINE(aclnnForeach##NAME##ScalarV2, loops_cost(out, x)) { \
-    each(x, out, [&](auto& from, auto& to) { FUNCTION(from, scalar, to); }); \
-  } \
-  DEFINE(aclnnForeach##NAME##ScalarList, loops_cost(out, x)) { \
+#define FOREACH_SCALARS(DEFINE, NAME, FUNCTION)                                                  \
+  DEFINE(aclnnForeach##NAME##Scalar, loops_cost(out, x)) {                                       \
+    const at::Scalar value = number(scalar);                                                     \
+    each(x, out, [&](auto& from, auto& to) { FUNCTION(from, value, to); });                      \
+  }                                                                                              \
+  DEFINE(aclnnForeach##NAME##ScalarV2, loops_cost(out, x)) {                                     \
+    each(x, out, [&](auto& from, auto& to) { FUNCTION(from, scalar, to); });                     \
+  }                                                                                              \
+  DEFINE(aclnnForeach##NAME##ScalarList, loops_cost(out, x)) {                                   \
     each(x, scalars, out, [](auto& from, auto& value, auto& to) { FUNCTION(from, value, to); }); \
   }
-#define FOREACH_LIST(DEFINE, NAME, FUNCTION) \
-  DEFINE(aclnnForeach##NAME##List, loops_cost(out, x1, x2)) { \
+#define FOREACH_LIST(DEFINE, NAME, FUNCTION)                                   \
+  DEFINE(aclnnForeach##NAME##List, loops_cost(out, x1, x2)) {                  \
     each(x1, x2, out, [](auto& a, auto& b, auto& to) { FUNCTION(a, b, to); }); \
   }
 #define BY_ATEN(NAME, ...) OP(NAME)  // with an iterator for each tensor, at the default cost
@@ -218,29 +232,33 @@ OP_COST(aclnnForeachAddList, loops_cost(out, x1, x2)) {
   const at::Scalar factor = number(alpha);
   each(x1, x2, out, [&](auto& a, auto& b, auto& to) { add(a, b, factor, to); });
 }
-OP_COST(aclnnForeachAddListV2, loops_cost(out, x1, x2)) { each(x1, x2, out, [&](auto& a, auto& b, auto& to) { add(a, b, alpha, to); }); }
+OP_COST(aclnnForeachAddListV2, loops_cost(out, x1, x2)) {
+  each(x1, x2, out, [&](auto& a, auto& b, auto& to) { add(a, b, alpha, to); });
+}
 OP_COST(aclnnForeachSubList, loops_cost(out, x1, x2)) {
   const at::Scalar factor = number(alpha);
   each(x1, x2, out, [&](auto& a, auto& b, auto& to) { sub(a, b, factor, to); });
 }
-OP_COST(aclnnForeachSubListV2, loops_cost(out, x1, x2)) { each(x1, x2, out, [&](auto& a, auto& b, auto& to) { sub(a, b, alpha, to); }); }
+OP_COST(aclnnForeachSubListV2, loops_cost(out, x1, x2)) {
+  each(x1, x2, out, [&](auto& a, auto& b, auto& to) { sub(a, b, alpha, to); });
+}
 OP(aclnnForeachPowScalarAndTensor) {
   each(x, out, [&](auto& exponent, auto& to) { at::cpu::pow_outf(scalar, exponent, to); });
 }
 
 // x1 + value * x2 (times or over) x3.
-#define FOREACH_ADDC(NAME, FUNCTION) \
-  OP_COST(aclnnForeach##NAME##ScalarV2, loops_cost(out, x1, x2, x3)) { \
-    check_lengths(x3, x1.size()); \
-    size_t i = 0; \
-    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { FUNCTION(a, b, x3[i++], scalar, to); }); \
-  } \
-  OP_COST(aclnnForeach##NAME##Scalar, loops_cost(out, x1, x2, x3)) { \
-    check_lengths(x3, x1.size()); \
-    const at::Scalar value = number(scalar); \
-    size_t i = 0; \
-    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { FUNCTION(a, b, x3[i++], value, to); }); \
-  } \
+#define FOREACH_ADDC(NAME, FUNCTION)                                                                                       \
+  OP_COST(aclnnForeach##NAME##ScalarV2, loops_cost(out, x1, x2, x3)) {                                                     \
+    check_lengths(x3, x1.size());                                                                                          \
+    size_t i = 0;                                                                                                          \
+    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { FUNCTION(a, b, x3[i++], scalar, to); });                           \
+  }                                                                                                                        \
+  OP_COST(aclnnForeach##NAME##Scalar, loops_cost(out, x1, x2, x3)) {                                                       \
+    check_lengths(x3, x1.size());                                                                                          \
+    const at::Scalar value = number(scalar);                                                                               \
+    size_t i = 0;                                                                                                          \
+    each(x1, x2, out, [&](auto& a, auto& b, auto& to) { FUNCTION(a, b, x3[i++], value, to); });                            \
+  }                                                                                                                        \
   OP_COST(aclnnForeach##NAME##ScalarList, loops_cost(out, x1, x2, x3)) { addc_list(x1, x2, x3, scalars, out, &FUNCTION); } \
   OP_COST(aclnnForeach##NAME##List, loops_cost(out, x1, x2, x3)) { addc_list(x1, x2, x3, scalars, out, &FUNCTION); }
 
@@ -272,24 +290,34 @@ OP(aclnnForeachLerpList) {
   each(x1, x2, out, [&](auto& a, auto& b, auto& to) { at::cpu::lerp_outf(a, b, weight[i++], to); });
 }
 OP(aclnnForeachNorm) {
-  each(x, out, [&](auto& from, auto& to) {
-    at::cpu::linalg_vector_norm_outf(from, scalar, std::nullopt, false, to.scalar_type(), to);
-  });
+  each(x, out,
+       [&](auto& from, auto& to) { at::cpu::linalg_vector_norm_outf(from, scalar, std::nullopt, false, to.scalar_type(), to); });
 }
 
 namespace {
 void round_off(at::TensorList x, int64_t mode, at::TensorList out) {
   each(x, out, [&](const at::Tensor& from, at::Tensor& to) {
     switch (mode) {
-      case 1: at::cpu::round_outf(from, to); return;
-      case 2: at::cpu::floor_outf(from, to); return;
-      case 3: at::cpu::ceil_outf(from, to); return;
-      case 5: at::cpu::trunc_outf(from, to); return;
-      case 7: at::cpu::frac_outf(from, to); return;
+      case 1:
+        at::cpu::round_outf(from, to);
+        return;
+      case 2:
+        at::cpu::floor_outf(from, to);
+        return;
+      case 3:
+        at::cpu::ceil_outf(from, to);
+        return;
+      case 5:
+        at::cpu::trunc_outf(from, to);
+        return;
+      case 7:
+        at::cpu::frac_outf(from, to);
+        return;
       case 4:  // halves away from zero
         to.copy_(at::cpu::floor(at::cpu::add(from.abs(), wrapped(0.5))).mul_(at::cpu::sgn(from)));
         return;
-      default: TORCH_CHECK(false, "roundMode ", mode, " is not supported");
+      default:
+        TORCH_CHECK(false, "roundMode ", mode, " is not supported");
     }
   });
 }
@@ -297,6 +325,4 @@ void round_off(at::TensorList x, int64_t mode, at::TensorList out) {
 OP(aclnnForeachRoundOffNumber) { round_off(x, number(roundMode).toLong(), out); }
 OP(aclnnForeachRoundOffNumberV2) { round_off(x, roundMode.toLong(), out); }
 
-OP(aclnnForeachNonFiniteCheckAndUnscale) {
-  at::cpu::_amp_foreach_non_finite_check_and_unscale_(scaledGrads, foundInf, invScale);
-}
+OP(aclnnForeachNonFiniteCheckAndUnscale) { at::cpu::_amp_foreach_non_finite_check_and_unscale_(scaledGrads, foundInf, invScale); }

@@ -71,12 +71,17 @@ Layout layout_of(const aclTensor& made) {
   const int64_t c0 = view.itemsize() == 1 ? 32 : 16;
   switch (made.format) {
     case ACL_FORMAT_NC1HWC0:
-    case ACL_FORMAT_NDC1HWC0: return image_layout(view.sizes(), c0, 0);
-    case ACL_FORMAT_NC1HWC0_C04: return image_layout(view.sizes(), 4, 0);
+    case ACL_FORMAT_NDC1HWC0:
+      return image_layout(view.sizes(), c0, 0);
+    case ACL_FORMAT_NC1HWC0_C04:
+      return image_layout(view.sizes(), 4, 0);
     case ACL_FORMAT_FRACTAL_Z:
-    case ACL_FRACTAL_Z_3D: return image_layout(view.sizes(), c0, block_rows);
-    case ACL_FORMAT_FRACTAL_NZ: return matrix_layout(view.sizes(), c0);
-    default: TORCH_CHECK(false, "storage format ", static_cast<int>(made.format), " is not supported");
+    case ACL_FRACTAL_Z_3D:
+      return image_layout(view.sizes(), c0, block_rows);
+    case ACL_FORMAT_FRACTAL_NZ:
+      return matrix_layout(view.sizes(), c0);
+    default:
+      TORCH_CHECK(false, "storage format ", static_cast<int>(made.format), " is not supported");
   }
 }
 
@@ -85,8 +90,8 @@ at::Tensor blocks_of(const aclTensor& made, const Layout& layout) {
   std::vector<int64_t> physical;
   for (const int64_t dim : layout.order) physical.push_back(layout.blocked[static_cast<size_t>(dim)]);
   const int64_t count = c10::multiply_integers(physical);
-  TORCH_CHECK(count == made.capacity, "storage format ", static_cast<int>(made.format), " of ", made.tensor.sizes(), " takes ", count,
-              " elements, but the storage has ", made.capacity);
+  TORCH_CHECK(count == made.capacity, "storage format ", static_cast<int>(made.format), " of ", made.tensor.sizes(), " takes ",
+              count, " elements, but the storage has ", made.capacity);
   std::vector<int64_t> back(layout.order.size());
   for (size_t i = 0; i < back.size(); ++i) back[static_cast<size_t>(layout.order[i])] = static_cast<int64_t>(i);
   std::vector<int64_t> strides(physical.size(), 1);
@@ -122,6 +127,7 @@ void from_base(const at::Tensor& base, const at::Tensor& target) {
 }  // namespace
 
 OP_COST(aclnnNpuFormatCast, elementwise(dstTensor, srcTensor)) {
-  TORCH_CHECK(srcTensor.sizes() == dstTensor.sizes(), "aclnnNpuFormatCast: sizes ", srcTensor.sizes(), " and ", dstTensor.sizes());
+  TORCH_CHECK(srcTensor.sizes() == dstTensor.sizes(), "aclnnNpuFormatCast: sizes ", srcTensor.sizes(), " and ",
+              dstTensor.sizes());
   from_base(to_base(srcTensor), dstTensor);
 }

@@ -29,9 +29,8 @@ namespace {
 enum class Way { direct, onednn, widen };
 constexpr int64_t worth_choosing = int64_t{160} * 160 * 160;
 
-using LinearSignature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
-                                   std::string_view, c10::List<std::optional<at::Scalar>>,
-                                   std::optional<std::string_view>);
+using LinearSignature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
+                                   c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
 
 const std::optional<c10::TypedOperatorHandle<LinearSignature>>& onednn_linear() {
   static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<LinearSignature>> {
@@ -42,9 +41,7 @@ const std::optional<c10::TypedOperatorHandle<LinearSignature>>& onednn_linear() 
   return handle;
 }
 
-c10::List<std::optional<at::Scalar>> no_scalars() {
-  return c10::List<std::optional<at::Scalar>>();
-}
+c10::List<std::optional<at::Scalar>> no_scalars() { return c10::List<std::optional<at::Scalar>>(); }
 
 // a @ b by oneDNN, which takes the second factor transposed.
 at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b) {
@@ -115,13 +112,9 @@ Way best_way(at::ScalarType type) {
   return Way::direct;
 }
 
-bool large(const at::Tensor& out, const at::Tensor& a) {
-  return out.numel() * a.size(-1) >= worth_choosing;
-}
+bool large(const at::Tensor& out, const at::Tensor& a) { return out.numel() * a.size(-1) >= worth_choosing; }
 
-bool is_one(const at::Scalar& scalar) {
-  return !scalar.isComplex() && scalar.toDouble() == 1.0;
-}
+bool is_one(const at::Scalar& scalar) { return !scalar.isComplex() && scalar.toDouble() == 1.0; }
 
 // What both factors must be converted to: the machine's better type, or the common one.
 at::ScalarType compute_type(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
@@ -135,8 +128,9 @@ bool repeat_row(at::Tensor& out, const at::Tensor& row) {
   constexpr size_t few = 64 << 10;  // bytes
   const int64_t rows = out.size(0);
   const size_t bytes = row.nbytes();
-  if (row.scalar_type() != out.scalar_type() || row.numel() != out.size(1) || row.size(-1) != row.numel() || row.dim() > 2 || bytes == 0 ||
-      out.nbytes() > few || !row.is_contiguous() || !out.is_contiguous()) return false;
+  if (row.scalar_type() != out.scalar_type() || row.numel() != out.size(1) || row.size(-1) != row.numel() || row.dim() > 2 ||
+      bytes == 0 || out.nbytes() > few || !row.is_contiguous() || !out.is_contiguous())
+    return false;
   auto* to = static_cast<char*>(out.mutable_data_ptr());
   const auto* from = static_cast<const char*>(row.const_data_ptr());
   if (from < to + out.nbytes() && to < from + bytes) return false;
@@ -144,15 +138,11 @@ bool repeat_row(at::Tensor& out, const at::Tensor& row) {
   return true;
 }
 
-at::Tensor as(const at::Tensor& tensor, at::ScalarType type) {
-  return tensor.scalar_type() == type ? tensor : tensor.to(type);
-}
+at::Tensor as(const at::Tensor& tensor, at::ScalarType type) { return tensor.scalar_type() == type ? tensor : tensor.to(type); }
 
 }  // namespace
 
-bool better_in_float32(at::ScalarType type) {
-  return low_precision(type) && best_way(type) == Way::widen;
-}
+bool better_in_float32(at::ScalarType type) { return low_precision(type) && best_way(type) == Way::widen; }
 
 void mm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   const at::ScalarType type = compute_type(out, a, b);
@@ -175,8 +165,8 @@ void mv_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   }
 }
 
-void addmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
-                const at::Scalar& beta, const at::Scalar& alpha) {
+void addmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
+                const at::Scalar& alpha) {
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::addmm(as(self, type), as(a, type), as(b, type), beta, alpha));
@@ -209,8 +199,8 @@ void bmm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   }
 }
 
-void baddbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
-                  const at::Scalar& beta, const at::Scalar& alpha) {
+void baddbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
+                  const at::Scalar& alpha) {
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::baddbmm(as(self, type), as(a, type), as(b, type), beta, alpha));

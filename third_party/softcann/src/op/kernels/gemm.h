@@ -11,12 +11,12 @@ void mm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 // out = a @ b, a matrix and a vector.
 void mv_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 // out = beta * self + alpha * a @ b; self broadcasts.
-void addmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
-                const at::Scalar& beta, const at::Scalar& alpha);
+void addmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
+                const at::Scalar& alpha);
 // The same for batches of matrices, 3-D.
 void bmm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
-void baddbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
-                  const at::Scalar& beta, const at::Scalar& alpha);
+void baddbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
+                  const at::Scalar& alpha);
 // torch.matmul's rules for any ranks.
 void matmul_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
@@ -24,8 +24,6 @@ void matmul_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 bool better_in_float32(at::ScalarType type);
 
 // Nanoseconds, roughly, of m*n*k multiply-adds.
-inline double gemm_cost(double m, double n, double k) {
-  return 800 + m * n * k * 0.025;
-}
+inline double gemm_cost(double m, double n, double k) { return 800 + m * n * k * 0.025; }
 
 }  // namespace softcann::op

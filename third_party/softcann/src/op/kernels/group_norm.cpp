@@ -21,9 +21,7 @@ void group_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const 
   mean_result.finish();
   rstd_result.finish();
 }
-int64_t plane(const at::Tensor& x) {
-  return x.numel() / std::max<int64_t>(x.size(0) * x.size(1), 1);
-}
+int64_t plane(const at::Tensor& x) { return x.numel() / std::max<int64_t>(x.size(0) * x.size(1), 1); }
 
 }  // namespace
 
@@ -43,8 +41,8 @@ OP(aclnnGroupNormSwish) {
 OP(aclnnGroupNormBackward) {
   PlainResult dx(gradInput, outputMask[0]), dgamma(gradGammaOut, outputMask[1]), dbeta(gradBetaOut, outputMask[2]);
   if (input.numel()) {
-    at::native::GroupNormBackwardKernel(at::kCPU, plain(gradOut), plain(input), plain(mean), plain(rstd), plain(gamma),
-                                        N, C, HxW, group, dx.value(), dgamma.value(), dbeta.value());
+    at::native::GroupNormBackwardKernel(at::kCPU, plain(gradOut), plain(input), plain(mean), plain(rstd), plain(gamma), N, C, HxW,
+                                        group, dx.value(), dgamma.value(), dbeta.value());
   } else {
     if (dgamma.pointer()) dgamma.value().zero_();
     if (dbeta.pointer()) dbeta.value().zero_();

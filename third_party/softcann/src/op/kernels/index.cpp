@@ -26,12 +26,8 @@ namespace {
 // Note [Absent indices]
 // Clients put an empty one-dimensional tensor where an index is absent (x[:, i]), as a list cannot hold null for all of
 // them. One that is really empty selects nothing; then every defined index is empty.
-bool placeholder(const at::Tensor& index) {
-  return !index.defined() || (index.dim() == 1 && index.size(0) == 0);
-}
-bool selects_nothing(at::TensorList indices) {
-  return std::all_of(indices.begin(), indices.end(), placeholder);
-}
+bool placeholder(const at::Tensor& index) { return !index.defined() || (index.dim() == 1 && index.size(0) == 0); }
+bool selects_nothing(at::TensorList indices) { return std::all_of(indices.begin(), indices.end(), placeholder); }
 c10::List<std::optional<at::Tensor>> optional_list(at::TensorList indices) {
   c10::List<std::optional<at::Tensor>> list;
   list.reserve(indices.size());
@@ -57,8 +53,8 @@ OP(aclnnIndexSelect) { at::cpu::index_select_outf(self, dim, index, out); }
 
 namespace {
 
-void index_add_into(at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index,
-                    const at::Tensor& source, const at::Scalar& alpha) {
+void index_add_into(at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                    const at::Scalar& alpha) {
   put(out, self);
   out.index_add_(dim, index, source.scalar_type() == out.scalar_type() ? source : source.to(out.scalar_type()), alpha);
 }
@@ -86,9 +82,7 @@ OP(aclnnInplaceIndexFillTensor) {
 }
 
 OP(aclnnGather) { at::cpu::gather_outf(self, dim, index.to(at::kLong), false, out); }
-OP(aclnnGatherV2) {
-  put(out, self.index_select(dim, index.reshape({-1})));
-}
+OP(aclnnGatherV2) { put(out, self.index_select(dim, index.reshape({-1}))); }
 OP(aclnnGatherV3) {
   TORCH_CHECK(batchDims == 0, "aclnnGatherV3: batchDims ", batchDims, " is not supported");
   put(out, self.index_select(dim, index.reshape({-1})));
@@ -103,8 +97,7 @@ at::Tensor flat_rows(const at::Tensor& data, const at::Tensor& indices) {
   for (int64_t i = 0; i < depth; ++i) {
     const at::Tensor column = indices.select(-1, i).to(at::kLong);
     const int64_t size = data.size(i);
-    TORCH_CHECK_INDEX(column.numel() == 0 || (column.min().item<int64_t>() >= -size &&
-                                              column.max().item<int64_t>() < size),
+    TORCH_CHECK_INDEX(column.numel() == 0 || (column.min().item<int64_t>() >= -size && column.max().item<int64_t>() < size),
                       "index out of range in dimension ", i, " of size ", size);
     flat = flat * size + at::where(column < 0, column + size, column);
   }
@@ -138,13 +131,10 @@ OP(aclnnInplacePut) { at::cpu::put_(selfRef, index.to(at::kLong), source, accumu
 
 namespace {
 
-at::Tensor as_mask(const at::Tensor& mask) {
-  return mask.scalar_type() == at::kBool ? mask : mask.to(at::kBool);
-}
+at::Tensor as_mask(const at::Tensor& mask) { return mask.scalar_type() == at::kBool ? mask : mask.to(at::kBool); }
 // Fills the front of an output that has room for the largest result, and tells the client how much it is.
 void put_front(const at::Tensor& out, const at::Tensor& value) {
-  TORCH_CHECK(value.numel() <= out.numel(), "the output holds ", out.numel(), " elements, the result has ",
-              value.numel());
+  TORCH_CHECK(value.numel() <= out.numel(), "the output holds ", out.numel(), " elements, the result has ", value.numel());
   if (value.numel()) {
     at::Tensor front = at::as_strided(out, {value.numel()}, {1});
     front.copy_(value.reshape({-1}));
@@ -172,8 +162,8 @@ OP(aclnnUnique2) {
 }
 OP(aclnnUniqueConsecutive) {
   constexpr int64_t no_dim = 1000;  // the published client's way to say "flattened"
-  const auto [value, inverse, counts] = at::unique_consecutive(
-      self, returnInverse, returnCounts, dim == no_dim ? std::nullopt : std::optional<int64_t>(dim));
+  const auto [value, inverse, counts] =
+      at::unique_consecutive(self, returnInverse, returnCounts, dim == no_dim ? std::nullopt : std::optional<int64_t>(dim));
   put_front(valueOut, value);
   put(inverseOut, inverse, returnInverse);
   if (returnCounts) put_front(countsOut, counts);

@@ -108,7 +108,9 @@ OP(aclnnTriangularSolve) {
   put(mOut, copy);
 }
 OP(aclnnCdist) { put(out, at::cdist(x1, x2, p)); }
-OP(aclnnCdistBackward) { put(out, at::_cdist_backward(grad.contiguous(), x1.contiguous(), x2.contiguous(), p, cdist.contiguous())); }
+OP(aclnnCdistBackward) {
+  put(out, at::_cdist_backward(grad.contiguous(), x1.contiguous(), x2.contiguous(), p, cdist.contiguous()));
+}
 OP(aclnnPdist) { put(out, at::pdist(self, p)); }
 
 namespace {
@@ -121,7 +123,10 @@ const char* norm_of(int64_t norm) {
 
 }  // namespace
 
-OP(aclRfft1D) { put(out, out.is_complex() ? at::fft_rfft(self, n, dim, norm_of(norm)) : at::view_as_real(at::fft_rfft(self, n, dim, norm_of(norm)))); }
+OP(aclRfft1D) {
+  put(out,
+      out.is_complex() ? at::fft_rfft(self, n, dim, norm_of(norm)) : at::view_as_real(at::fft_rfft(self, n, dim, norm_of(norm))));
+}
 OP(aclStft) {
   const at::Tensor result = at::stft(self, nFft, hopLength, winLength, maybe(windowOptional), normalized, onesided, true);
   put(out, returnComplex && out.is_complex() ? result : at::view_as_real(result));

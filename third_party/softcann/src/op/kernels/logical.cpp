@@ -15,18 +15,14 @@ OP_COST(aclnnInplaceLogicalAnd, elementwise(selfRef, other)) { at::cpu::logical_
 OP_COST(aclnnInplaceLogicalOr, elementwise(selfRef, other)) { at::cpu::logical_or_outf(selfRef, other, selfRef); }
 OP_COST(aclnnInplaceLogicalNot, elementwise(selfRef)) { at::cpu::logical_not_outf(selfRef, selfRef); }
 
-#define BITWISE(NAME, FUNCTION, SIGN) \
-  OP_FULL(aclnnBitwise##NAME##Tensor, elementwise(out, self, other), \
-          softcann::op::fast::bitwise(self, other, out, [](int a, int b) { return a SIGN b; })) { \
-    at::cpu::FUNCTION##_outf(self, other, out); \
-  } \
-  OP_COST(aclnnBitwise##NAME##Scalar, elementwise(out, self)) { at::cpu::FUNCTION##_outf(self, wrapped(other), out); } \
-  OP_COST(aclnnInplaceBitwise##NAME##Tensor, elementwise(selfRef, other)) { \
-    at::cpu::FUNCTION##_outf(selfRef, other, selfRef); \
-  } \
-  OP_COST(aclnnInplaceBitwise##NAME##Scalar, elementwise(selfRef)) { \
-    at::cpu::FUNCTION##_outf(selfRef, wrapped(other), selfRef); \
-  }
+#define BITWISE(NAME, FUNCTION, SIGN)                                                                                            \
+  OP_FULL(aclnnBitwise##NAME##Tensor, elementwise(out, self, other),                                                             \
+          softcann::op::fast::bitwise(self, other, out, [](int a, int b) { return a SIGN b; })) {                                \
+    at::cpu::FUNCTION##_outf(self, other, out);                                                                                  \
+  }                                                                                                                              \
+  OP_COST(aclnnBitwise##NAME##Scalar, elementwise(out, self)) { at::cpu::FUNCTION##_outf(self, wrapped(other), out); }           \
+  OP_COST(aclnnInplaceBitwise##NAME##Tensor, elementwise(selfRef, other)) { at::cpu::FUNCTION##_outf(selfRef, other, selfRef); } \
+  OP_COST(aclnnInplaceBitwise##NAME##Scalar, elementwise(selfRef)) { at::cpu::FUNCTION##_outf(selfRef, wrapped(other), selfRef); }
 BITWISE(And, bitwise_and, &)
 BITWISE(Or, bitwise_or, |)
 BITWISE(Xor, bitwise_xor, ^)

@@ -97,8 +97,8 @@ OP(aclnnNLLLoss) {
 }
 OP(aclnnNLLLossBackward) {
   const at::Tensor grad = reduction == at::Reduction::None || self.dim() == 1 ? gradOutput : gradOutput.reshape({});
-  at::cpu::nll_loss_backward_outf(grad, self, class_index(target), maybe(weight), reduction, ignoreIndex,
-                                  totalWeight.reshape({}), out);
+  at::cpu::nll_loss_backward_outf(grad, self, class_index(target), maybe(weight), reduction, ignoreIndex, totalWeight.reshape({}),
+                                  out);
 }
 OP(aclnnNLLLoss2d) {
   at::Tensor loss = shaped(out, reduction, {}), total = totalWeightOut.view(at::IntArrayRef());
@@ -118,12 +118,11 @@ struct ClassLoss {
   at::Tensor log_prob, weights, counted;  // weights per row, 0 where ignored
   at::Tensor index;
 };
-ClassLoss class_weights(const at::Tensor& log_prob, const at::Tensor& target, const at::Tensor& weight,
-                        int64_t ignore) {
+ClassLoss class_weights(const at::Tensor& log_prob, const at::Tensor& target, const at::Tensor& weight, int64_t ignore) {
   const at::Tensor kept = target != ignore;
   const at::Tensor index = at::where(kept, target, at::zeros_like(target)).to(at::kLong);
-  const at::Tensor per_row = weight.defined() ? weight.to(at::kFloat).index_select(0, index)
-                                              : at::ones({target.size(0)}, log_prob.options());
+  const at::Tensor per_row =
+      weight.defined() ? weight.to(at::kFloat).index_select(0, index) : at::ones({target.size(0)}, log_prob.options());
   return {log_prob, per_row * kept, kept, index};
 }
 // Label smoothing gives each class this much besides the target's share.
@@ -175,13 +174,12 @@ OP(aclnnCrossEntropyLossGrad) {
                        (-(1 - labelSmoothing) * rows.weights * scale.expand_as(rows.weights)).unsqueeze(1));
   if (labelSmoothing > 0) {
     const at::Tensor weights = smoothing_weights(weightOptional, log_prob);
-    by_log_prob -= labelSmoothing / classes * weights.unsqueeze(0) *
-                   (rows.counted * scale.expand_as(rows.weights)).unsqueeze(1);
+    by_log_prob -= labelSmoothing / classes * weights.unsqueeze(0) * (rows.counted * scale.expand_as(rows.weights)).unsqueeze(1);
   }
   at::Tensor grad = by_log_prob - prob * by_log_prob.sum(1, true);
   if (z_scale.defined() && lseForZlossOptional.defined()) {
-    grad += prob * (2 * lseSquareScaleForZloss * lseForZlossOptional * rows.counted *
-                    z_scale.expand_as(rows.weights)).unsqueeze(1);
+    grad +=
+        prob * (2 * lseSquareScaleForZloss * lseForZlossOptional * rows.counted * z_scale.expand_as(rows.weights)).unsqueeze(1);
   }
   put(out, grad);
 }
@@ -203,8 +201,9 @@ void loss_into(at::Tensor& out, int64_t reduction, Direct&& direct, Functional&&
   }
 }
 void mse_loss_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
-  loss_into(out, reduction, [&](at::Tensor& result) { at::cpu::mse_loss_outf(self, target, reduction, result); },
-            [&] { return at::cpu::mse_loss(self, target, reduction); });
+  loss_into(
+      out, reduction, [&](at::Tensor& result) { at::cpu::mse_loss_outf(self, target, reduction, result); },
+      [&] { return at::cpu::mse_loss(self, target, reduction); });
 }
 
 }  // namespace
@@ -212,22 +211,18 @@ void mse_loss_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& ta
 OP(aclnnMseLoss) { mse_loss_into(out, self, target, reduction); }
 OP(aclnnMseLossOut) { mse_loss_into(out, self, target, reduction); }
 OP(aclnnMseLossBackward) { at::cpu::mse_loss_backward_outf(gradOutput, self, target, reduction, out); }
-OP(aclnnMseLossGrad) {
-  at::cpu::mse_loss_backward_outf(dout, predict, label, reduction_of(reductionOptional), writable(yOut));
-}
+OP(aclnnMseLossGrad) { at::cpu::mse_loss_backward_outf(dout, predict, label, reduction_of(reductionOptional), writable(yOut)); }
 OP(aclnnL1Loss) { put(out, at::l1_loss(self, target, reduction)); }
 OP(aclnnL1LossBackward) {
   const at::Tensor sign = at::sign(self - target) * gradOutput;
   put(gradInput, reduction == at::Reduction::Mean ? sign / static_cast<double>(sign.numel()) : sign);
 }
 OP(aclnnSmoothL1Loss) {
-  loss_into(result, reduction,
-            [&](at::Tensor& out) { at::cpu::smooth_l1_loss_outf(self, target, reduction, beta, out); },
-            [&] { return at::cpu::smooth_l1_loss(self, target, reduction, beta); });
+  loss_into(
+      result, reduction, [&](at::Tensor& out) { at::cpu::smooth_l1_loss_outf(self, target, reduction, beta, out); },
+      [&] { return at::cpu::smooth_l1_loss(self, target, reduction, beta); });
 }
-OP(aclnnSmoothL1LossBackward) {
-  at::cpu::smooth_l1_loss_backward_outf(gradOut, self, target, reduction, beta, gradInput);
-}
+OP(aclnnSmoothL1LossBackward) { at::cpu::smooth_l1_loss_backward_outf(gradOut, self, target, reduction, beta, gradInput); }
 OP(aclnnHuberLoss) { put(loss, at::huber_loss(predictions, targets, at::Reduction::Mean, delta)); }
 OP(aclnnSoftMarginLoss) {
   require(fractional(out) || out.is_complex(), self, "soft_margin_loss");
@@ -245,8 +240,8 @@ at::Tensor averaged(const at::Tensor& grad, int64_t reduction, int64_t count) {
 }  // namespace
 
 OP(aclnnKlDivBackward) {
-  const at::Tensor grad = logTarget ? -at::exp(target) * gradOutput
-                                    : at::where(target > 0, -target * gradOutput, at::zeros({}, out.options()));
+  const at::Tensor grad =
+      logTarget ? -at::exp(target) * gradOutput : at::where(target > 0, -target * gradOutput, at::zeros({}, out.options()));
   put(out, averaged(grad, reduction, self.numel()));
 }
 OP(aclnnKlDivTargetBackward) {
@@ -256,18 +251,16 @@ OP(aclnnKlDivTargetBackward) {
   put(gradTarget, averaged(grad, reduction, self.numel()));
 }
 OP(aclnnBinaryCrossEntropy) {
-  loss_into(out, reduction,
-            [&](at::Tensor& result) {
-              at::cpu::binary_cross_entropy_outf(self, target, maybe(weight), reduction, result);
-            },
-            [&] { return at::cpu::binary_cross_entropy(self, target, maybe(weight), reduction); });
+  loss_into(
+      out, reduction,
+      [&](at::Tensor& result) { at::cpu::binary_cross_entropy_outf(self, target, maybe(weight), reduction, result); },
+      [&] { return at::cpu::binary_cross_entropy(self, target, maybe(weight), reduction); });
 }
 OP(aclnnBinaryCrossEntropyBackward) {
   at::cpu::binary_cross_entropy_backward_outf(gradOutput, self, target, maybe(weightOptional), reduction, out);
 }
 OP(aclnnBinaryCrossEntropyWithLogits) {
-  put(out, at::binary_cross_entropy_with_logits(self, target, maybe(weightOptional), maybe(posWeightOptional),
-                                                reduction));
+  put(out, at::binary_cross_entropy_with_logits(self, target, maybe(weightOptional), maybe(posWeightOptional), reduction));
 }
 OP(aclnnBinaryCrossEntropyWithLogitsBackward) {
   at::Tensor grad;
@@ -283,8 +276,7 @@ OP(aclnnBinaryCrossEntropyWithLogitsBackward) {
 }
 
 OP(aclnnCtcLoss) {
-  const auto [loss, alpha] =
-      at::_ctc_loss(logProbs, targets, inputLengths, targetlengths, blank, zeroInfinity);
+  const auto [loss, alpha] = at::_ctc_loss(logProbs, targets, inputLengths, targetlengths, blank, zeroInfinity);
   put(negLogLikelihoodOut, loss);
   // CANN pads the last dimension to a multiple of eight.
   logAlphaOut.zero_();
@@ -294,8 +286,8 @@ OP(aclnnCtcLoss) {
 OP(aclnnCtcLossBackward) {
   const int64_t longest = targetLengths.empty() ? 0 : *std::max_element(targetLengths.begin(), targetLengths.end());
   const at::Tensor alpha = logAlpha.narrow(-1, 0, 2 * longest + 1).contiguous();
-  put(out, at::_ctc_loss_backward(gradOut, logProbs, targets, inputLengths, targetLengths, negLogLikelihood, alpha,
-                                  blank, zeroInfinity));
+  put(out, at::_ctc_loss_backward(gradOut, logProbs, targets, inputLengths, targetLengths, negLogLikelihood, alpha, blank,
+                                  zeroInfinity));
 }
 
 OP(aclnnMultilabelMarginLoss) {
@@ -303,9 +295,7 @@ OP(aclnnMultilabelMarginLoss) {
   put(out, loss);
   put(isTarget, is_target);
 }
-OP(aclnnHingeEmbeddingLoss) {
-  put(loss, at::hinge_embedding_loss(input, target, margin, reduction_of(reduction)));
-}
+OP(aclnnHingeEmbeddingLoss) { put(loss, at::hinge_embedding_loss(input, target, margin, reduction_of(reduction))); }
 OP(aclnnGaussianNllLoss) {
   const at::Tensor bounded = var.clamp_min(eps);
   at::Tensor value = 0.5 * (bounded.log() + (input - target).square() / bounded);

@@ -37,26 +37,23 @@ OP_COST(aclnnMv, product_cost(self, vec)) { mv_into(out, self, vec); }
 OP(aclnnDot) { put(out, at::dot(self, tensor)); }
 
 OP_COST(aclnnAddmm, product_cost(mat1, mat2)) { addmm_into(out, self, mat1, mat2, beta, alpha); }
-OP_COST(aclnnInplaceAddmm, product_cost(mat1, mat2)) {
-  addmm_into(writable(selfRef), selfRef, mat1, mat2, beta, alpha);
-}
+OP_COST(aclnnInplaceAddmm, product_cost(mat1, mat2)) { addmm_into(writable(selfRef), selfRef, mat1, mat2, beta, alpha); }
 OP_COST(aclnnAddmv, product_cost(mat, vec)) {
   at::Tensor column = out.unsqueeze(1);
   addmm_into(column, self.dim() ? self.unsqueeze(1) : self, mat, vec.unsqueeze(1), beta, alpha);
 }
 OP_COST(aclnnBaddbmm, product_cost(batch1, batch2)) { baddbmm_into(out, self, batch1, batch2, beta, alpha); }
-OP_COST(aclnnInplaceBaddbmm, product_cost(batch1, batch2)) {
-  baddbmm_into(selfRef, selfRef, batch1, batch2, beta, alpha);
-}
+OP_COST(aclnnInplaceBaddbmm, product_cost(batch1, batch2)) { baddbmm_into(selfRef, selfRef, batch1, batch2, beta, alpha); }
 namespace {
 
 // The sum over a batch of products is one product of the matrices side by side.
-void addbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
-                 const at::Scalar& alpha) {
-  TORCH_CHECK(batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1), "addbmm: batches of ", batch1.sizes(), " and ",
-              batch2.sizes());
+void addbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
+                 const at::Scalar& beta, const at::Scalar& alpha) {
+  TORCH_CHECK(batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1), "addbmm: batches of ", batch1.sizes(),
+              " and ", batch2.sizes());
   const int64_t depth = batch1.size(0) * batch1.size(2);
-  addmm_into(out, self, batch1.transpose(0, 1).reshape({batch1.size(1), depth}), batch2.reshape({depth, batch2.size(2)}), beta, alpha);
+  addmm_into(out, self, batch1.transpose(0, 1).reshape({batch1.size(1), depth}), batch2.reshape({depth, batch2.size(2)}), beta,
+             alpha);
 }
 
 }  // namespace
@@ -71,8 +68,8 @@ namespace {
 at::Scalar or_one(const at::Scalar& scalar) { return given(scalar) ? scalar : at::Scalar(1); }
 
 // beta * self + alpha * outer(vec1, vec2)
-void addr_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2,
-               const at::Scalar& beta, const at::Scalar& alpha) {
+void addr_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+               const at::Scalar& alpha) {
   at::cpu::addr_outf(self.expand(out.sizes()), vec1, vec2, or_one(beta), or_one(alpha), out);
 }
 
@@ -94,12 +91,18 @@ OP_COST(aclnnFusedMatmul, product_cost(x1, x2)) {
   at::Tensor product = at::empty(y.sizes(), y.options());
   matmul_into(product, x1, x2);
   if (bias.defined()) product.add_(bias);
-  if (kind == "relu") at::cpu::relu_(product);
-  else if (kind == "gelu_erf") product = at::gelu(product);
-  else if (kind == "gelu_tanh") product = at::gelu(product, "tanh");
-  else if (kind == "add") product.add_(x3);
-  else if (kind == "mul") product.mul_(x3);
-  else TORCH_CHECK(kind.empty() || kind == "16cast32", "aclnnFusedMatmul: unknown fusedOpType '", kind, "'");
+  if (kind == "relu")
+    at::cpu::relu_(product);
+  else if (kind == "gelu_erf")
+    product = at::gelu(product);
+  else if (kind == "gelu_tanh")
+    product = at::gelu(product, "tanh");
+  else if (kind == "add")
+    product.add_(x3);
+  else if (kind == "mul")
+    product.mul_(x3);
+  else
+    TORCH_CHECK(kind.empty() || kind == "16cast32", "aclnnFusedMatmul: unknown fusedOpType '", kind, "'");
   put(y, product);
 }
 OP_COST(aclnnTransposeBatchMatMul, product_cost(x1, x2)) {
@@ -108,8 +111,7 @@ OP_COST(aclnnTransposeBatchMatMul, product_cost(x1, x2)) {
   if (bias.defined()) product.add_(bias);
   product = permY.empty() ? product : product.permute(permY);
   if (scale.defined()) product = product * scale.to(at::kFloat);
-  TORCH_CHECK(batchSplitFactor <= 1, "aclnnTransposeBatchMatMul: batchSplitFactor ", batchSplitFactor,
-              " is not supported");
+  TORCH_CHECK(batchSplitFactor <= 1, "aclnnTransposeBatchMatMul: batchSplitFactor ", batchSplitFactor, " is not supported");
   put(out, product);
 }
 OP(aclnnEinsum) { put(output, at::einsum(equation, tensors)); }

@@ -18,11 +18,11 @@
 namespace softcann::op {
 namespace {
 
-constexpr int64_t fewest_outputs = 4;           // of a row; below that, most lanes are empty
-constexpr int64_t ahead = 1024;                 // floats that are fetched in advance, for processors stop at the end of a page
-constexpr int64_t buffered = 4096;              // outputs
+constexpr int64_t fewest_outputs = 4;  // of a row; below that, most lanes are empty
+constexpr int64_t ahead = 1024;        // floats that are fetched in advance, for processors stop at the end of a page
+constexpr int64_t buffered = 4096;     // outputs
 constexpr int64_t buffered_gradients = 1 << 16;
-constexpr int64_t pooled_by_a_thread = 1 << 15; // comparisons
+constexpr int64_t pooled_by_a_thread = 1 << 15;  // comparisons
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
 // The smallest i from 0 on with start + i * step >= 0.
@@ -42,8 +42,8 @@ struct FirstPlaces {
   int32_t row;
   const int32_t* columns;
 };
-using PoolRow = void (*)(const WindowRow* rows, int64_t row_count, const PoolWindow& w, const FirstPlaces& first, int64_t count, float* out,
-                         int32_t* places);
+using PoolRow = void (*)(const WindowRow* rows, int64_t row_count, const PoolWindow& w, const FirstPlaces& first, int64_t count,
+                         float* out, int32_t* places);
 
 namespace portable {
 constexpr int lanes = 4;
@@ -87,7 +87,8 @@ SOFTCANN_CLONES void widen(const int32_t* from, int64_t count, int64_t* to) {
 void widen(const int32_t* from, int64_t count, int32_t* to) { std::copy(from, from + count, to); }
 
 void deliver(void* to, const void* from, int64_t bytes, bool past_cache) {
-  past_cache ? stream_bytes(to, from, static_cast<size_t>(bytes)) : static_cast<void>(std::memcpy(to, from, static_cast<size_t>(bytes)));
+  past_cache ? stream_bytes(to, from, static_cast<size_t>(bytes))
+             : static_cast<void>(std::memcpy(to, from, static_cast<size_t>(bytes)));
 }
 
 // Rows of outputs [begin, end), counted through all planes.
@@ -95,8 +96,14 @@ template <class Index>
 class RowPooling {
  public:
   RowPooling(const Plane& p, const PoolWindow& w, const at::Tensor& input, const at::Tensor& out, const at::Tensor& indices)
-      : p_(p), w_(w), pooling_(pooling_of(w.stride_w, w.kernel_w)), input_(input.const_data_ptr<float>()), input_end_(input_ + input.numel()),
-        out_(out.mutable_data_ptr<float>()), indices_(indices.mutable_data_ptr<Index>()), past_cache_(out.nbytes() >= kBulkBytes) {
+      : p_(p),
+        w_(w),
+        pooling_(pooling_of(w.stride_w, w.kernel_w)),
+        input_(input.const_data_ptr<float>()),
+        input_end_(input_ + input.numel()),
+        out_(out.mutable_data_ptr<float>()),
+        indices_(indices.mutable_data_ptr<Index>()),
+        past_cache_(out.nbytes() >= kBulkBytes) {
     const int64_t lanes = pooling_.lanes, columns = (p.out_width + lanes - 1) / lanes * lanes;
     reach_ = columns * w.stride_w + (w.kernel_w - 1) * w.dilation_w + lanes;
     inside_ = w.pad_w == 0 && (p.out_width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w < p.width;
@@ -107,7 +114,8 @@ class RowPooling {
   }
 
   void run(int64_t begin, int64_t end) const {
-    const int64_t width = p_.out_width, several = std::clamp<int64_t>(buffered / width, 1, end - begin), room = several * width + pooling_.lanes;
+    const int64_t width = p_.out_width, several = std::clamp<int64_t>(buffered / width, 1, end - begin),
+                  room = several * width + pooling_.lanes;
     std::vector<float> values(static_cast<size_t>(room)), staged(static_cast<size_t>(w_.kernel_h * reach_), lowest);
     std::vector<int32_t> places(static_cast<size_t>(room));
     std::vector<Index> wide(static_cast<size_t>(room));
@@ -135,7 +143,8 @@ class RowPooling {
 
  private:
   // Rows first_row and on of the window whose first row is `top`; their number.
-  int64_t collect(const float* plane, int64_t top, int64_t first_row, std::vector<float>& staged, std::vector<WindowRow>& rows) const {
+  int64_t collect(const float* plane, int64_t top, int64_t first_row, std::vector<float>& staged,
+                  std::vector<WindowRow>& rows) const {
     int64_t count = 0;
     for (int64_t ky = first_row; ky < w_.kernel_h && top + ky * w_.dilation_h < p_.height; ++ky, ++count) {
       const int64_t y = top + ky * w_.dilation_h;
@@ -192,20 +201,21 @@ void add_planes(const at::Tensor& grad_output, const at::Tensor& indices, const 
   float* const to = grad_input.mutable_data_ptr<float>();
   const bool past_cache = grad_input.nbytes() >= kBulkBytes && area <= buffered_gradients;
   const int64_t several = std::max<int64_t>(1, buffered / area);
-  at::parallel_for(0, grad_input.numel() / area, std::max<int64_t>(1, pooled_by_a_thread / (area + count)), [&](int64_t begin, int64_t end) {
-    std::vector<float> own(static_cast<size_t>(past_cache ? several * area : 0));
-    bool sound = true;
-    for (int64_t plane = begin, last; plane < end; plane = last) {
-      last = std::min(plane + several, end);
-      float* target = past_cache ? own.data() : to + plane * area;
-      std::fill(target, target + (last - plane) * area, 0.0f);
-      for (int64_t i = plane; i < last; ++i) {
-        sound &= add_at(from + i * count, places + i * count, count, target + (i - plane) * area, area);
-      }
-      if (past_cache) deliver(to + plane * area, target, (last - plane) * area * static_cast<int64_t>(sizeof(float)), true);
-    }
-    TORCH_CHECK(sound, "max_pool2d_with_indices_backward: an index lies outside its plane of ", area, " elements");
-  });
+  at::parallel_for(
+      0, grad_input.numel() / area, std::max<int64_t>(1, pooled_by_a_thread / (area + count)), [&](int64_t begin, int64_t end) {
+        std::vector<float> own(static_cast<size_t>(past_cache ? several * area : 0));
+        bool sound = true;
+        for (int64_t plane = begin, last; plane < end; plane = last) {
+          last = std::min(plane + several, end);
+          float* target = past_cache ? own.data() : to + plane * area;
+          std::fill(target, target + (last - plane) * area, 0.0f);
+          for (int64_t i = plane; i < last; ++i) {
+            sound &= add_at(from + i * count, places + i * count, count, target + (i - plane) * area, area);
+          }
+          if (past_cache) deliver(to + plane * area, target, (last - plane) * area * static_cast<int64_t>(sizeof(float)), true);
+        }
+        TORCH_CHECK(sound, "max_pool2d_with_indices_backward: an index lies outside its plane of ", area, " elements");
+      });
 }
 
 bool plain_floats(const at::Tensor& tensor) { return tensor.scalar_type() == at::kFloat && tensor.is_contiguous(); }
@@ -214,9 +224,14 @@ bool plain_floats(const at::Tensor& tensor) { return tensor.scalar_type() == at:
 template <class Compute>
 bool with_index(const at::Tensor& indices, Compute&& compute) {
   switch (indices.scalar_type()) {
-    case at::kLong: compute(int64_t()); return true;
-    case at::kInt: compute(int32_t()); return true;
-    default: return false;
+    case at::kLong:
+      compute(int64_t());
+      return true;
+    case at::kInt:
+      compute(int32_t());
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -231,7 +246,8 @@ bool max_pool(const at::Tensor& input, const PoolWindow& window, const at::Tenso
 }
 
 bool max_pool_gradient(const at::Tensor& grad_output, const at::Tensor& indices, const at::Tensor& grad_input) {
-  if (!plain_floats(grad_output) || !plain_floats(grad_input) || !indices.is_contiguous() || grad_input.numel() == 0) return false;
+  if (!plain_floats(grad_output) || !plain_floats(grad_input) || !indices.is_contiguous() || grad_input.numel() == 0)
+    return false;
   if (grad_output.dim() < 3 || grad_input.dim() != grad_output.dim() || indices.sizes() != grad_output.sizes() ||
       grad_input.sizes().slice(0, grad_input.dim() - 2) != grad_output.sizes().slice(0, grad_output.dim() - 2)) {
     return false;

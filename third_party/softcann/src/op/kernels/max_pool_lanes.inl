@@ -52,8 +52,11 @@ void pool_row(const WindowRow* rows, int64_t row_count, const PoolWindow& w, con
 
 PoolRow pool_row_of(int64_t stride, int64_t width) {
   switch (stride) {
-    case 1: return pool_row<1, 0>;
-    case 2: return width == 2 ? pool_row<2, 2> : width == 3 ? pool_row<2, 3> : pool_row<2, 0>;
-    default: return pool_row<0, 0>;
+    case 1:
+      return pool_row<1, 0>;
+    case 2:
+      return width == 2 ? pool_row<2, 2> : width == 3 ? pool_row<2, 3> : pool_row<2, 0>;
+    default:
+      return pool_row<0, 0>;
   }
 }

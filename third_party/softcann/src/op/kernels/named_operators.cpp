@@ -96,7 +96,8 @@ NAMED(LpNormUpdateV2) { put(call.out(0), widened(call.in(0)).pow(1.0 / call.attr
 // stands for infinity.
 NAMED(CdistGrad) {
   const double p = call.attribute("p", 2.0F);
-  const at::Tensor by = widened(call.in(0)), difference = widened(call.in(1)) - widened(call.in(2)), distance = widened(call.in(3));
+  const at::Tensor by = widened(call.in(0)), difference = widened(call.in(1)) - widened(call.in(2)),
+                   distance = widened(call.in(3));
   at::Tensor slope;
   if (p == 0) {
     slope = at::zeros_like(difference);
@@ -140,8 +141,7 @@ class GateOrder {
 
 struct Rnn {
   explicit Rnn(const Named& call, const at::Tensor& x, const at::Tensor& h)
-      : order(call.attribute<std::string>("gate_order", "ijfo")),
-        reverse(direction(call)), size(h.size(-1)), batch(x.size(1)) {
+      : order(call.attribute<std::string>("gate_order", "ijfo")), reverse(direction(call)), size(h.size(-1)), batch(x.size(1)) {
     TORCH_CHECK(!call.attribute("use_peephole", false), "peepholes are not supported");
     TORCH_CHECK(call.attribute("cell_clip", -1.0F) <= 0 && call.attribute<int64_t>("num_proj", 0) == 0,
                 "clipping and projection are not supported");
@@ -211,13 +211,11 @@ NAMED(DynamicRNN) {
   const at::Tensor& w = call.in(1);
   TORCH_CHECK(4 * (w.size(0) - features) == w.size(1), "weights of ", w.sizes(), " do not fit ", features,
               " features: projection is not supported");
-  rnn_forward(call, w.narrow(0, 0, features), w.narrow(0, features, w.size(0) - features), call.in(2), call.in(3),
-              call.in(4), call.in(5));
+  rnn_forward(call, w.narrow(0, 0, features), w.narrow(0, features, w.size(0) - features), call.in(2), call.in(3), call.in(4),
+              call.in(5));
 }
 // x, weights of the input and of the state, b, seq_length, init_h, init_c.
-NAMED(DynamicRNNV2) {
-  rnn_forward(call, call.in(1), call.in(2), call.in(3), call.in(4), call.in(5), call.in(6));
-}
+NAMED(DynamicRNNV2) { rnn_forward(call, call.in(1), call.in(2), call.in(3), call.in(4), call.in(5), call.in(6)); }
 
 namespace {
 

@@ -20,8 +20,8 @@ int64_t elements(at::IntArrayRef sizes) {
   return product;
 }
 
-void layer_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const at::Tensor& input,
-                     at::IntArrayRef normalized, const at::Tensor& weight, const at::Tensor& bias, double eps) {
+void layer_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const at::Tensor& input, at::IntArrayRef normalized,
+                     const at::Tensor& weight, const at::Tensor& bias, double eps) {
   const int64_t columns = elements(normalized), rows = columns ? input.numel() / columns : 0;
   if (!rows) return;
   PlainResult result(out), mean_result(mean), rstd_result(rstd);
@@ -46,15 +46,14 @@ OP(aclnnFastLayerNorm) {
 
 namespace {
 
-void layer_norm_backward_into(at::Tensor& grad_input, at::Tensor& grad_weight, at::Tensor& grad_bias,
-                              const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef normalized,
-                              const at::Tensor& mean, const at::Tensor& rstd, const at::Tensor& weight,
-                              bool want_input, bool want_weight, bool want_bias) {
+void layer_norm_backward_into(at::Tensor& grad_input, at::Tensor& grad_weight, at::Tensor& grad_bias, const at::Tensor& grad,
+                              const at::Tensor& input, at::IntArrayRef normalized, const at::Tensor& mean, const at::Tensor& rstd,
+                              const at::Tensor& weight, bool want_input, bool want_weight, bool want_bias) {
   const int64_t columns = elements(normalized), rows = columns ? input.numel() / columns : 0;
   PlainResult dx(grad_input, want_input), dgamma(grad_weight, want_weight), dbeta(grad_bias, want_bias);
   if (rows) {
-    at::native::LayerNormBackwardKernel(at::kCPU, plain(grad), plain(input), plain(mean), plain(rstd), plain(weight),
-                                        rows, columns, &dx.value(), &dgamma.value(), &dbeta.value());
+    at::native::LayerNormBackwardKernel(at::kCPU, plain(grad), plain(input), plain(mean), plain(rstd), plain(weight), rows,
+                                        columns, &dx.value(), &dgamma.value(), &dbeta.value());
   } else {
     if (dgamma.pointer()) dgamma.value().zero_();
     if (dbeta.pointer()) dbeta.value().zero_();
@@ -67,8 +66,8 @@ void layer_norm_backward_into(at::Tensor& grad_input, at::Tensor& grad_weight, a
 }  // namespace
 
 OP(aclnnLayerNormBackward) {
-  layer_norm_backward_into(gradInputOut, gradWeightOut, gradBiasOut, gradOut, input, normalizedShape, mean, rstd,
-                           weightOptional, outputMask[0], outputMask[1], outputMask[2]);
+  layer_norm_backward_into(gradInputOut, gradWeightOut, gradBiasOut, gradOut, input, normalizedShape, mean, rstd, weightOptional,
+                           outputMask[0], outputMask[1], outputMask[2]);
 }
 OP(aclnnAddLayerNorm) {
   at::Tensor sum = widened(x1) + widened(x2);
@@ -86,8 +85,8 @@ OP(aclnnDeepNorm) {
 }
 OP(aclnnDeepNormGrad) {
   at::Tensor grad = at::empty(dgxOut.sizes(), dgxOut.options().dtype(at::kFloat));
-  layer_norm_backward_into(grad, dgammaOut, dbetaOut, dy, widened(x) * alpha + widened(gx), gamma.sizes(), mean, rstd,
-                           gamma, true, true, true);
+  layer_norm_backward_into(grad, dgammaOut, dbetaOut, dy, widened(x) * alpha + widened(gx), gamma.sizes(), mean, rstd, gamma,
+                           true, true, true);
   put(dgxOut, grad);
   put(dxOut, grad * alpha);
 }

@@ -8,9 +8,7 @@ using namespace softcann::op;
 
 namespace {
 
-double number(const at::Tensor& one) {
-  return at::cpu::_local_scalar_dense(one).toDouble();
-}
+double number(const at::Tensor& one) { return at::cpu::_local_scalar_dense(one).toDouble(); }
 
 // ATen's fused steps want one dtype for everything and float32 step counts.
 at::Tensor like(const at::Tensor& tensor, const at::Tensor& model) {
@@ -44,14 +42,14 @@ OP_COST(aclnnApplyAdamWV2, per_element(varRef)) {
     maxima.push_back(maxGradNormOptionalRef);
   }
   const at::Tensor gradient = like(grad, varRef), count = step_count(step) + 1;  // the operator counts from 0, torch from 1
-  at::cpu::_fused_adamw_(varRef, gradient, mRef, vRef, maxima, count, lr, beta1, beta2, weightDecay, eps, amsgrad,
-                         maximize, std::nullopt, std::nullopt);
+  at::cpu::_fused_adamw_(varRef, gradient, mRef, vRef, maxima, count, lr, beta1, beta2, weightDecay, eps, amsgrad, maximize,
+                         std::nullopt, std::nullopt);
 }
 
-#define FUSED_ADAM(NAME, FUNCTION, GRADS) \
-  OP_COST(NAME, per_element(paramsRef)) { \
-    at::cpu::FUNCTION(paramsRef, GRADS, expAvgsRef, expAvgSqsRef, maxExpAvgSqsRef, step_counts(stateSteps), lr, beta1, \
-                      beta2, weightDecay, eps, amsgrad, maximize, maybe(gradScaleOptional), maybe(foundInfOptional)); \
+#define FUSED_ADAM(NAME, FUNCTION, GRADS)                                                                                     \
+  OP_COST(NAME, per_element(paramsRef)) {                                                                                     \
+    at::cpu::FUNCTION(paramsRef, GRADS, expAvgsRef, expAvgSqsRef, maxExpAvgSqsRef, step_counts(stateSteps), lr, beta1, beta2, \
+                      weightDecay, eps, amsgrad, maximize, maybe(gradScaleOptional), maybe(foundInfOptional));                \
   }
 FUSED_ADAM(aclnnFusedAdam, _fused_adam_, gradsRef)
 FUSED_ADAM(aclnnFusedAdamw, _fused_adamw_, grads)

@@ -59,7 +59,8 @@ template <class Key>
     for (int64_t j = i / lanes * lanes; j < padded; ++j) {
       const Key key = keys[j];
       const auto after = static_cast<Key>(static_cast<Key>(j) - first);
-      const Key equal = ((a == key) & (after > 0) ? 1 : 0) + ((b == key) & (after > 1) ? 1 : 0) + ((c == key) & (after > 2) ? 1 : 0) + ((d == key) & (after > 3) ? 1 : 0);
+      const Key equal = ((a == key) & (after > 0) ? 1 : 0) + ((b == key) & (after > 1) ? 1 : 0) +
+                        ((c == key) & (after > 2) ? 1 : 0) + ((d == key) & (after > 3) ? 1 : 0);
       ranks[j] += equal;
     }
   }
@@ -98,11 +99,13 @@ struct DigitScratch {
 
 // Items with the keys' distances from the least, without their lowest `shift` bits, and how often each digit occurs.
 template <int Digits, class Item, class Key>
-[[gnu::always_inline]] inline void count_digits(const Key* keys, int64_t n, Key least, int shift, Item* items, DigitCounts& counts) {
+[[gnu::always_inline]] inline void count_digits(const Key* keys, int64_t n, Key least, int shift, Item* items,
+                                                DigitCounts& counts) {
   using Unsigned = std::make_unsigned_t<Key>;
   for (int d = 0; d < Digits; ++d) counts[d].fill(0);
   for (int64_t i = 0; i < n; ++i) {
-    const auto distance = static_cast<uint64_t>(static_cast<Unsigned>(static_cast<Unsigned>(keys[i]) - static_cast<Unsigned>(least))) >> shift;
+    const auto distance =
+        static_cast<uint64_t>(static_cast<Unsigned>(static_cast<Unsigned>(keys[i]) - static_cast<Unsigned>(least))) >> shift;
     items[i] = Item(distance, i);
 #pragma GCC unroll 8
     for (int d = 0; d < Digits; ++d) ++counts[d][distance >> (d * digit_bits) & (digit_values - 1)];
@@ -111,7 +114,8 @@ template <int Digits, class Item, class Key>
 
 // The items in order of these distances: in `a` or in `b`.
 template <int Digits, class Item, class Key>
-[[gnu::always_inline]] inline Item* order_by(const Key* keys, int64_t n, Key least, int low_bits, Item* a, Item* b, DigitCounts& counts) {
+[[gnu::always_inline]] inline Item* order_by(const Key* keys, int64_t n, Key least, int low_bits, Item* a, Item* b,
+                                             DigitCounts& counts) {
   count_digits<Digits>(keys, n, least, low_bits, a, counts);
   for (int d = 0; d < Digits; ++d) {
     uint32_t* begin = counts[d].data();
@@ -154,7 +158,8 @@ template <class Key>
 
 // Calls emit(rank, place) for ranks 0 to k - 1. n <= most_keys.
 template <class Key, class Emit>
-[[gnu::always_inline]] inline void order_by_digits(const Key* keys, int64_t n, int64_t k, DigitScratch<Key>& scratch, Emit&& emit) {
+[[gnu::always_inline]] inline void order_by_digits(const Key* keys, int64_t n, int64_t k, DigitScratch<Key>& scratch,
+                                                   Emit&& emit) {
   Key least = keys[0], greatest = keys[0];
   for (int64_t i = 0; i < n; ++i) {
     least = keys[i] < least ? keys[i] : least;

@@ -11,9 +11,9 @@ namespace softcann::op {
 
 // Note [Ordered keys]
 // Integers compare alike on every processor, in one instruction, and a maximum of them may be taken in any order, so
-// compilers make vectors of such loops. A float's bits are a sign and a magnitude: as an integer in two's complement they have the
-// order of torch's sort. Both zeros give 0, so they are equal; each NaN gives the largest key, so NaNs are equal among themselves
-// and greater than infinity. The complement of a key has the reverse order and never overflows.
+// compilers make vectors of such loops. A float's bits are a sign and a magnitude: as an integer in two's complement they have
+// the order of torch's sort. Both zeros give 0, so they are equal; each NaN gives the largest key, so NaNs are equal among
+// themselves and greater than infinity. The complement of a key has the reverse order and never overflows.
 
 // Memory is read as Bits. Key has the order of the numbers.
 template <class Bits_, class Key_ = Bits_>
@@ -55,16 +55,36 @@ using UInt8 = Integers<uint8_t, int16_t>;  // and bool
 template <class F>
 bool with_ordered(at::ScalarType type, F&& f) {
   switch (type) {
-    case at::kDouble: f(Float64()); return true;
-    case at::kFloat: f(Float32()); return true;
-    case at::kHalf: f(Float16()); return true;
-    case at::kBFloat16: f(BFloat16()); return true;
-    case at::kLong: f(Int64()); return true;
-    case at::kInt: f(Int32()); return true;
-    case at::kShort: f(Int16()); return true;
-    case at::kChar: f(Int8()); return true;
-    case at::kByte: case at::kBool: f(UInt8()); return true;
-    default: return false;
+    case at::kDouble:
+      f(Float64());
+      return true;
+    case at::kFloat:
+      f(Float32());
+      return true;
+    case at::kHalf:
+      f(Float16());
+      return true;
+    case at::kBFloat16:
+      f(BFloat16());
+      return true;
+    case at::kLong:
+      f(Int64());
+      return true;
+    case at::kInt:
+      f(Int32());
+      return true;
+    case at::kShort:
+      f(Int16());
+      return true;
+    case at::kChar:
+      f(Int8());
+      return true;
+    case at::kByte:
+    case at::kBool:
+      f(UInt8());
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -20,15 +20,29 @@
 
 using namespace softcann::op;
 
-OP(aclnnConstantPadNd) { into(out, [&] { return at::constant_pad_nd(self, pad, value); }); }
+OP(aclnnConstantPadNd) {
+  into(out, [&] { return at::constant_pad_nd(self, pad, value); });
+}
 
 // See Note [Outputs that ATen lays out].
-OP(aclnnReflectionPad1d) { into(out, [&] { return at::reflection_pad1d(self, padding); }); }
-OP(aclnnReflectionPad2d) { into(out, [&] { return at::reflection_pad2d(self, padding); }); }
-OP(aclnnReflectionPad3d) { into(out, [&] { return at::reflection_pad3d(self, padding); }); }
-OP(aclnnReplicationPad1d) { into(out, [&] { return at::replication_pad1d(self, padding); }); }
-OP(aclnnReplicationPad2d) { into(out, [&] { return at::replication_pad2d(self, padding); }); }
-OP(aclnnReplicationPad3d) { into(out, [&] { return at::replication_pad3d(self, padding); }); }
+OP(aclnnReflectionPad1d) {
+  into(out, [&] { return at::reflection_pad1d(self, padding); });
+}
+OP(aclnnReflectionPad2d) {
+  into(out, [&] { return at::reflection_pad2d(self, padding); });
+}
+OP(aclnnReflectionPad3d) {
+  into(out, [&] { return at::reflection_pad3d(self, padding); });
+}
+OP(aclnnReplicationPad1d) {
+  into(out, [&] { return at::replication_pad1d(self, padding); });
+}
+OP(aclnnReplicationPad2d) {
+  into(out, [&] { return at::replication_pad2d(self, padding); });
+}
+OP(aclnnReplicationPad3d) {
+  into(out, [&] { return at::replication_pad3d(self, padding); });
+}
 
 OP(aclnnReflectionPad1dBackward) {
   into(gradInput, [&] { return at::reflection_pad1d_backward(gradOutput, self, padding); });

@@ -32,21 +32,14 @@ using namespace softcann::op;
 
 namespace {
 
-std::optional<int64_t> divisor(int64_t override) {
-  return override ? std::optional(override) : std::nullopt;
-}
-at::Tensor long_index(const at::Tensor& index) {
-  return index.scalar_type() == at::kLong ? index : index.to(at::kLong);
-}
-at::IntArrayRef or_kernel(at::IntArrayRef stride, at::IntArrayRef kernel) {
-  return stride.empty() ? kernel : stride;
-}
+std::optional<int64_t> divisor(int64_t override) { return override ? std::optional(override) : std::nullopt; }
+at::Tensor long_index(const at::Tensor& index) { return index.scalar_type() == at::kLong ? index : index.to(at::kLong); }
+at::IntArrayRef or_kernel(at::IntArrayRef stride, at::IntArrayRef kernel) { return stride.empty() ? kernel : stride; }
 
 }  // namespace
 
 OP(aclnnAvgPool2d) {
-  at::cpu::avg_pool2d_outf(self, kernelSize, strides, paddings, ceilMode, countIncludePad, divisor(divisorOverride),
-                           out);
+  at::cpu::avg_pool2d_outf(self, kernelSize, strides, paddings, ceilMode, countIncludePad, divisor(divisorOverride), out);
 }
 OP(aclnnAvgPool2dBackward) {
   at::cpu::avg_pool2d_backward_outf(gradOutput, self, kernelSize, stride, padding, ceilMode, countIncludePad,
@@ -66,11 +59,15 @@ OP(aclnnAvgPool3dBackward) {
 // Note [Outputs that ATen lays out]
 // Where an input has the order of channels_last, ATen's older kernels give the output that order too, even one that is given to
 // them. Theirs are therefore results of their own, which go to the client's output in its order.
-OP(aclnnAdaptiveAvgPool2d) { into(out, [&] { return at::_adaptive_avg_pool2d(self, outputSize); }); }
+OP(aclnnAdaptiveAvgPool2d) {
+  into(out, [&] { return at::_adaptive_avg_pool2d(self, outputSize); });
+}
 OP(aclnnAdaptiveAvgPool2dBackward) {
   into(out, [&] { return at::_adaptive_avg_pool2d_backward(gradOutput, self); });
 }
-OP(aclnnAdaptiveAvgPool3d) { into(out, [&] { return at::_adaptive_avg_pool3d(self, outputSize); }); }
+OP(aclnnAdaptiveAvgPool3d) {
+  into(out, [&] { return at::_adaptive_avg_pool3d(self, outputSize); });
+}
 OP(aclnnAdaptiveAvgPool3dBackward) {
   into(out, [&] { return at::_adaptive_avg_pool3d_backward(gradOutput, self.contiguous()); });
 }
@@ -86,17 +83,13 @@ OP(aclnnGlobalMaxPool) {
 }
 
 OP(aclnnAdaptiveMaxPool2d) {
-  with_long(indicesOut, [&](at::Tensor& index) {
-    at::cpu::adaptive_max_pool2d_outf(self, outputSize, outputOut, index);
-  });
+  with_long(indicesOut, [&](at::Tensor& index) { at::cpu::adaptive_max_pool2d_outf(self, outputSize, outputOut, index); });
 }
 OP(aclnnAdaptiveMaxPool2dBackward) {
   at::cpu::adaptive_max_pool2d_backward_outf(gradOutput, self, long_index(indices), gradInput);
 }
 OP(aclnnAdaptiveMaxPool3d) {
-  with_long(indicesOut, [&](at::Tensor& index) {
-    at::cpu::adaptive_max_pool3d_outf(self, outputSize, outputOut, index);
-  });
+  with_long(indicesOut, [&](at::Tensor& index) { at::cpu::adaptive_max_pool3d_outf(self, outputSize, outputOut, index); });
 }
 OP(aclnnAdaptiveMaxPool3dBackward) {
   at::cpu::adaptive_max_pool3d_backward_outf(gradOutput, self, long_index(indices), gradInput);
@@ -108,19 +101,24 @@ bool max_pool_fits(const at::Tensor& self, const PoolWindow& w, const at::Tensor
   const auto wanted = [ceil_mode](int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
     return at::native::pooling_output_shape<int64_t>(size, kernel, pad, stride, dilation, ceil_mode);
   };
-  return self.dim() == out.dim() && self.dim() >= 3 && self.sizes().slice(0, self.dim() - 2) == out.sizes().slice(0, out.dim() - 2) &&
+  return self.dim() == out.dim() && self.dim() >= 3 &&
+         self.sizes().slice(0, self.dim() - 2) == out.sizes().slice(0, out.dim() - 2) &&
          out.size(-2) == wanted(self.size(-2), w.kernel_h, w.stride_h, w.pad_h, w.dilation_h) &&
          out.size(-1) == wanted(self.size(-1), w.kernel_w, w.stride_w, w.pad_w, w.dilation_w);
 }
 // Nothing where ATen has an error to report.
-std::optional<PoolWindow> pool_window(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef pad, at::IntArrayRef dilation) {
+std::optional<PoolWindow> pool_window(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef pad,
+                                      at::IntArrayRef dilation) {
   const auto strides = or_kernel(stride, kernel);
   for (const at::IntArrayRef values : {kernel, strides, pad, dilation}) {
     if (values.empty() || values.size() > 2) return std::nullopt;
   }
-  const PoolWindow w{kernel.front(), kernel.back(), strides.front(), strides.back(), pad.front(), pad.back(), dilation.front(), dilation.back()};
+  const PoolWindow w{kernel.front(), kernel.back(), strides.front(),  strides.back(),
+                     pad.front(),    pad.back(),    dilation.front(), dilation.back()};
   if (std::min({w.kernel_h, w.kernel_w, w.stride_h, w.stride_w, w.dilation_h, w.dilation_w}) < 1) return std::nullopt;
-  const auto padding_fits = [](int64_t size, int64_t dilation, int64_t padded) { return padded >= 0 && 2 * padded <= (size - 1) * dilation + 1; };
+  const auto padding_fits = [](int64_t size, int64_t dilation, int64_t padded) {
+    return padded >= 0 && 2 * padded <= (size - 1) * dilation + 1;
+  };
   if (!padding_fits(w.kernel_h, w.dilation_h, w.pad_h) || !padding_fits(w.kernel_w, w.dilation_w, w.pad_w)) return std::nullopt;
   return w;
 }
@@ -131,24 +129,25 @@ OP(aclnnMaxPool2dWithIndices) {
   const auto window = pool_window(kernelSize, stride, padding, dilation);
   if (window && max_pool_fits(self, *window, out, ceilMode) && max_pool(self, *window, out, indices)) return;
   with_long(indices, [&](at::Tensor& index) {
-    at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
-                                          out, index);
+    at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode, out,
+                                          index);
   });
 }
 OP(aclnnMaxPool2dWithIndicesBackward) {
   if (max_pool_gradient(gradOutput, indices, gradInput)) return;
-  at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding,
-                                                 dilation, ceilMode, long_index(indices), gradInput);
+  at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
+                                                 ceilMode, long_index(indices), gradInput);
 }
 OP(aclnnMaxPool3dWithArgmax) {
-  const auto [value, index] = at::max_pool3d_with_indices(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode);
+  const auto [value, index] =
+      at::max_pool3d_with_indices(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode);
   put(out, value);
   put(indices, index);
 }
 OP(aclnnMaxPool3dWithArgmaxBackward) {
   into(gradInput, [&] {
-    return at::max_pool3d_with_indices_backward(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
-                                                long_index(indices));
+    return at::max_pool3d_with_indices_backward(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
+                                                ceilMode, long_index(indices));
   });
 }
 
@@ -184,8 +183,7 @@ struct Window {
 };
 Window window_of(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                  const at::Tensor& input, const at::Tensor& output) {
-  const auto k = spread(kernel, 2), s = spread(or_kernel(stride, kernel), 2), p = spread(padding, 2),
-             d = spread(dilation, 2);
+  const auto k = spread(kernel, 2), s = spread(or_kernel(stride, kernel), 2), p = spread(padding, 2), d = spread(dilation, 2);
   return {k[1], s[0], s[1], p[0], p[1], d[0], d[1], input.size(-1), output.size(-1)};
 }
 
@@ -193,8 +191,7 @@ Window window_of(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef
 
 OP(aclnnMaxPool2dWithMask) {
   at::Tensor index = at::empty(out.sizes(), out.options().dtype(at::kLong));
-  at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode,
-                                        out, index);
+  at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode, out, index);
   const MaskShape shape = mask_shape(indices, out);
   const Window window = window_of(kernelSize, stride, padding, dilation, self, out);
   const at::Tensor dense = index.contiguous();
@@ -223,17 +220,15 @@ OP(aclnnMaxPool2dWithMaskBackward) {
       }
     }
   });
-  at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding,
-                                                 dilation, ceilMode, index, gradInput);
+  at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
+                                                 ceilMode, index, gradInput);
 }
 
-OP(aclnnMaxUnpool2d) { into(out, [&] { return at::max_unpool2d(self, long_index(indices), outputSize); }); }
+OP(aclnnMaxUnpool2d) {
+  into(out, [&] { return at::max_unpool2d(self, long_index(indices), outputSize); });
+}
 OP(aclnnMaxUnpool3d) {
   into(outRef, [&] { return at::max_unpool3d(self, long_index(indices), outputSize, stride, padding); });
 }
-OP(aclnnMaxUnpool2dBackward) {
-  put(out, gradOutput.flatten(-2).gather(-1, long_index(indices).flatten(-2)).view(out.sizes()));
-}
-OP(aclnnMaxUnpool3dBackward) {
-  put(out, gradOutput.flatten(-3).gather(-1, long_index(indices).flatten(-3)).view(out.sizes()));
-}
+OP(aclnnMaxUnpool2dBackward) { put(out, gradOutput.flatten(-2).gather(-1, long_index(indices).flatten(-2)).view(out.sizes())); }
+OP(aclnnMaxUnpool3dBackward) { put(out, gradOutput.flatten(-3).gather(-1, long_index(indices).flatten(-3)).view(out.sizes())); }

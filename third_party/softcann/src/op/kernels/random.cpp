@@ -186,8 +186,7 @@ OP_COST(aclnnInplaceRandom, random_cost(selfRef)) {
 }
 OP_COST(aclnnInplaceRandomTensor, random_cost(selfRef)) {
   check_range(from, to);
-  fill_integers(selfRef, from, static_cast<uint64_t>(to) - static_cast<uint64_t>(from),
-                key_of(seedTensor, offsetTensor, offset));
+  fill_integers(selfRef, from, static_cast<uint64_t>(to) - static_cast<uint64_t>(from), key_of(seedTensor, offsetTensor, offset));
 }
 OP_COST(aclnnInplaceRandomWithoutFromTo, random_cost(selfRef)) { fill_natural(selfRef, key_of(seed, offset)); }
 OP_COST(aclnnInplaceRandomWithoutFromToTensor, random_cost(selfRef)) {
@@ -217,6 +216,5 @@ OP_COST(aclnnRReluWithNoise, random_cost(self, 8)) {
   at::cpu::rrelu_with_noise_outf(self, writable(noise), lower, upper, training, generator(key_of(seed, offset)), out);
 }
 OP_COST(aclnnInplaceRReluWithNoise, random_cost(self, 8)) {
-  at::cpu::rrelu_with_noise_outf(self, writable(noise), lower, upper, training, generator(key_of(seed, offset)),
-                                 writable(self));
+  at::cpu::rrelu_with_noise_outf(self, writable(noise), lower, upper, training, generator(key_of(seed, offset)), writable(self));
 }

@@ -14,9 +14,7 @@
 
 namespace softcann::op {
 
-inline PhiloxKey key_of(int64_t seed, int64_t offset) {
-  return {static_cast<uint64_t>(seed), static_cast<uint64_t>(offset)};
-}
+inline PhiloxKey key_of(int64_t seed, int64_t offset) { return {static_cast<uint64_t>(seed), static_cast<uint64_t>(offset)}; }
 // Seeds in device memory (captured graphs change them between replays).
 PhiloxKey key_of(const at::Tensor& seed, const at::Tensor& offset, int64_t more);
 

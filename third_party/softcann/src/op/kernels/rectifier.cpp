@@ -24,8 +24,8 @@ SOFTCANN_CLONES void cut(const float* __restrict grad, const float* __restrict v
 }
 
 bool passes_cache(const at::Tensor& out, const at::Tensor& in) {
-  if (out.nbytes() < kBulkBytes || out.scalar_type() != at::kFloat || in.scalar_type() != at::kFloat || out.sizes() != in.sizes() ||
-      out.strides() != in.strides() || !out.is_non_overlapping_and_dense()) {
+  if (out.nbytes() < kBulkBytes || out.scalar_type() != at::kFloat || in.scalar_type() != at::kFloat ||
+      out.sizes() != in.sizes() || out.strides() != in.strides() || !out.is_non_overlapping_and_dense()) {
     return false;
   }
   const auto a = reinterpret_cast<uintptr_t>(out.const_data_ptr()), b = reinterpret_cast<uintptr_t>(in.const_data_ptr());

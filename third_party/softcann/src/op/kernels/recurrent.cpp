@@ -16,9 +16,7 @@ using namespace softcann::op;
 
 namespace {
 
-bool packed(const at::Tensor& batch_sizes) {
-  return batch_sizes.defined() && batch_sizes.numel() > 0;
-}
+bool packed(const at::Tensor& batch_sizes) { return batch_sizes.defined() && batch_sizes.numel() > 0; }
 // With batchSizes the input is a matrix, rows for the whole batch at every step.
 Layout layout_of(const at::Tensor& input, const at::Tensor& batch_sizes, bool batch_first, int64_t batch) {
   if (!packed(batch_sizes)) {
@@ -35,9 +33,7 @@ at::Tensor to_rows(const at::Tensor& tensor, bool swap) {
   const at::Tensor wide = widened(tensor);
   return (swap ? wide.transpose(0, 1) : wide).reshape({-1, tensor.size(-1)});
 }
-void put_rows(const at::Tensor& out, const at::Tensor& rows, bool swap) {
-  put(swap ? out.transpose(0, 1) : out, rows);
-}
+void put_rows(const at::Tensor& out, const at::Tensor& rows, bool swap) { put(swap ? out.transpose(0, 1) : out, rows); }
 
 struct Shape {
   int64_t layers, directions, per_cell;
@@ -46,8 +42,8 @@ struct Shape {
 
 Shape shape_of(at::TensorList params, bool has_bias, int64_t layers, bool bidirectional) {
   const Shape shape{layers, bidirectional ? 2 : 1, has_bias ? 4 : 2};
-  TORCH_CHECK(layers > 0 && params.size() == shape.cells() * shape.per_cell, params.size(), " parameters for ", layers, " layers of ",
-              shape.directions, " directions with ", shape.per_cell, " each");
+  TORCH_CHECK(layers > 0 && params.size() == shape.cells() * shape.per_cell, params.size(), " parameters for ", layers,
+              " layers of ", shape.directions, " directions with ", shape.per_cell, " each");
   return shape;
 }
 
@@ -121,7 +117,8 @@ LstmKept lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, c
 }
 
 LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmKept& kept, const at::Tensor& h, const at::Tensor& c,
-                           const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h, const at::Tensor& by_c) {
+                           const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h,
+                           const at::Tensor& by_c) {
   const LstmGradient made{at::zeros({layout.rows, 4 * h.size(1)}, kept.h.options()), previous(layout, reverse, kept.h, h)};
   const at::Tensor c_before = previous(layout, reverse, kept.c, c);
   for (size_t k = layout.steps.size(); k-- > 0;) {
@@ -131,8 +128,10 @@ LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmKept& k
     const at::Tensor h_now = by_h.narrow(0, 0, step.count), c_now = by_c.narrow(0, 0, step.count);
     const at::Tensor by_hidden = now(by_output) + h_now;
     c_now.add_(by_hidden * out * (1 - tanh_c.square()));
-    now(made.by_sums).copy_(at::cat({c_now * fresh * in * (1 - in), c_now * now(c_before) * forget * (1 - forget),
-                                     c_now * in * (1 - fresh.square()), by_hidden * tanh_c * out * (1 - out)}, 1));
+    now(made.by_sums)
+        .copy_(at::cat({c_now * fresh * in * (1 - in), c_now * now(c_before) * forget * (1 - forget),
+                        c_now * in * (1 - fresh.square()), by_hidden * tanh_c * out * (1 - out)},
+                       1));
     c_now.mul_(forget);
     h_now.copy_(at::mm(now(made.by_sums), hidden_weight));
   }
@@ -227,8 +226,9 @@ OP_COST(aclnnLstmBackward, 3 * cost(input, params)) {
   const auto rows = [&](at::TensorList list, size_t cell) { return widened(list[cell]).reshape({layout.rows, -1}); };
   const at::Tensor first_input = to_rows(input, swap);
   const int64_t size = params[1].size(1);
-  at::Tensor by_output = dy.defined() && dy.numel() > 0 ? to_rows(dy, swap)
-                                                        : at::zeros({layout.rows, shape.directions * size}, first_input.options());
+  at::Tensor by_output = dy.defined() && dy.numel() > 0
+                             ? to_rows(dy, swap)
+                             : at::zeros({layout.rows, shape.directions * size}, first_input.options());
   const at::Tensor by_h = or_zeros(dh, hx[0].sizes(), first_input), by_c = or_zeros(dc, hx[1].sizes(), first_input);
   for (int64_t layer = shape.layers - 1; layer >= 0; --layer) {
     const at::Tensor x = layer_input(first_input, h, shape, layer, layout);
@@ -237,7 +237,8 @@ OP_COST(aclnnLstmBackward, 3 * cost(input, params)) {
       const size_t cell = static_cast<size_t>(layer * shape.directions + direction);
       const bool reverse = direction == 1;
       const Weights weights = weights_of(params, shape, cell);
-      const LstmKept kept{rows(i, cell), rows(f, cell), rows(g, cell), rows(o, cell), rows(h, cell), rows(c, cell), rows(tanhc, cell)};
+      const LstmKept kept{rows(i, cell), rows(f, cell), rows(g, cell),    rows(o, cell),
+                          rows(h, cell), rows(c, cell), rows(tanhc, cell)};
       const auto [by_sums, h_before] =
           lstm_backward(layout, reverse, kept, widened(hx[0].select(0, cell)), widened(hx[1].select(0, cell)), weights.hidden,
                         by_output.narrow(1, direction * size, size), by_h.select(0, cell), by_c.select(0, cell));
@@ -302,8 +303,9 @@ OP_COST(aclnnGRUBackward, 3 * cost(input, params)) {
   const auto rows = [&](at::TensorList list, size_t cell) { return widened(list[cell]).reshape({layout.rows, -1}); };
   const at::Tensor first_input = to_rows(input, swap);
   const int64_t size = params[1].size(1);
-  at::Tensor by_output = dy.defined() && dy.numel() > 0 ? to_rows(dy, swap)
-                                                        : at::zeros({layout.rows, shape.directions * size}, first_input.options());
+  at::Tensor by_output = dy.defined() && dy.numel() > 0
+                             ? to_rows(dy, swap)
+                             : at::zeros({layout.rows, shape.directions * size}, first_input.options());
   const at::Tensor by_h = or_zeros(dh, hx.sizes(), first_input);
   for (int64_t layer = shape.layers - 1; layer >= 0; --layer) {
     const at::Tensor x = layer_input(first_input, h, shape, layer, layout);

@@ -41,6 +41,7 @@ struct LstmGradient {
 };
 // by_h and by_c are the gradients of the last state, and become those of the first.
 LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmKept& kept, const at::Tensor& h, const at::Tensor& c,
-                           const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h, const at::Tensor& by_c);
+                           const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h,
+                           const at::Tensor& by_c);
 
 }  // namespace softcann::op

@@ -32,8 +32,10 @@ void all_dims(const at::Tensor& self, c10::SmallVector<int64_t, 8>& dims) {
 // The columns' sums of a small matrix, a bias's gradient: ATen's iterator takes longer than the additions.
 bool small_column_sums(const at::Tensor& self, at::IntArrayRef dims, const at::Tensor& out) {
   constexpr int64_t most_elements = 1 << 14, most_rows = 1 << 10;
-  if (dims.size() != 1 || dims[0] != 0 || self.dim() != 2 || self.numel() > most_elements || self.size(0) > most_rows) return false;
-  if (self.scalar_type() != at::kFloat || out.scalar_type() != at::kFloat || !self.is_contiguous() || !out.is_contiguous()) return false;
+  if (dims.size() != 1 || dims[0] != 0 || self.dim() != 2 || self.numel() > most_elements || self.size(0) > most_rows)
+    return false;
+  if (self.scalar_type() != at::kFloat || out.scalar_type() != at::kFloat || !self.is_contiguous() || !out.is_contiguous())
+    return false;
   if (out.numel() != self.size(1) || at::get_overlap_status(self, out) != at::MemOverlapStatus::No) return false;
   loops::column_sums(fast::floats(out), fast::floats(self), self.size(0), self.size(1));
   return true;
@@ -41,7 +43,9 @@ bool small_column_sums(const at::Tensor& self, at::IntArrayRef dims, const at::T
 
 }  // namespace
 
-OP_FULL(aclnnReduceSum, reduction(self), small_column_sums(self, dims, out)) { at::cpu::sum_outf(self, maybe(dims), keepDims, out.scalar_type(), out); }
+OP_FULL(aclnnReduceSum, reduction(self), small_column_sums(self, dims, out)) {
+  at::cpu::sum_outf(self, maybe(dims), keepDims, out.scalar_type(), out);
+}
 OP_COST(aclnnReduceNansum, reduction(self)) {
   require(!self.is_complex(), self, "nansum");
   at::cpu::nansum_outf(self, maybe(dim), keepDim, out.scalar_type(), out);
@@ -128,14 +132,15 @@ OP_COST(aclnnLogSumExp, 4 * reduction(self)) {
 OP_COST(aclnnMedian, reduction(self, 10)) { valuesOut.copy_(at::cpu::median(self)); }
 OP_COST(aclnnNanMedian, reduction(self, 10)) { out.copy_(at::cpu::nanmedian(self)); }
 // ATen's kernel steps over the elements as if an expanded tensor had them one by one, and reads beyond its end.
-at::Tensor apart(const at::Tensor& self) { return at::has_internal_overlap(self) == at::MemOverlap::No ? self : self.contiguous(); }
+at::Tensor apart(const at::Tensor& self) {
+  return at::has_internal_overlap(self) == at::MemOverlap::No ? self : self.contiguous();
+}
 
 OP_COST(aclnnMedianDim, reduction(self, 10)) {
   with_long(indicesOut, [&](at::Tensor& positions) { at::cpu::median_outf(apart(self), dim, keepDim, valuesOut, positions); });
 }
 OP_COST(aclnnNanMedianDim, reduction(self, 10)) {
-  with_long(indicesOut,
-            [&](at::Tensor& positions) { at::cpu::nanmedian_outf(apart(self), dim, keepDim, valuesOut, positions); });
+  with_long(indicesOut, [&](at::Tensor& positions) { at::cpu::nanmedian_outf(apart(self), dim, keepDim, valuesOut, positions); });
 }
 
 OP_COST(aclnnHistc, reduction(self, 3)) { at::cpu::histc_outf(self, bins, min, max, out); }

@@ -45,10 +45,10 @@ OP(aclnnThnnFusedLstmCellBackward) {
     by_cell = by_cell + grad * gates.output * (1 - tanh_cell.square());
     by_output = grad * tanh_cell;
   }
-  const at::Tensor by_sums = at::cat({by_cell * gates.cell * gates.input * (1 - gates.input),
-                                      by_cell * widened(cx) * gates.forget * (1 - gates.forget),
-                                      by_cell * gates.input * (1 - gates.cell.square()),
-                                      by_output * gates.output * (1 - gates.output)}, 1);
+  const at::Tensor by_sums =
+      at::cat({by_cell * gates.cell * gates.input * (1 - gates.input), by_cell * widened(cx) * gates.forget * (1 - gates.forget),
+               by_cell * gates.input * (1 - gates.cell.square()), by_output * gates.output * (1 - gates.output)},
+              1);
   put(gradGatesOut, by_sums);
   put(gradCxOut, by_cell * gates.forget);
   if (hasBias) put(gradBiasOut, by_sums.sum(0));

@@ -23,10 +23,14 @@ at::Tensor rotated_neighbours(const at::Tensor& x) {
 }
 at::Tensor rotated(const at::Tensor& x, int64_t mode) {
   switch (mode) {
-    case half: return rotated_halves(x);
-    case interleave: return rotated_neighbours(x);
-    case quarter: return rotated_halves(x.unflatten(-1, at::IntArrayRef{2, x.size(-1) / 2})).flatten(-2);
-    default: TORCH_CHECK(false, "rotary embedding: mode ", mode, " is not supported");
+    case half:
+      return rotated_halves(x);
+    case interleave:
+      return rotated_neighbours(x);
+    case quarter:
+      return rotated_halves(x.unflatten(-1, at::IntArrayRef{2, x.size(-1) / 2})).flatten(-2);
+    default:
+      TORCH_CHECK(false, "rotary embedding: mode ", mode, " is not supported");
   }
 }
 // Neighbours into halves, and back.
@@ -45,12 +49,8 @@ at::Tensor embedded(const at::Tensor& x, const at::Tensor& cos, const at::Tensor
   return wide * widened(cos) + rotated(wide, mode) * widened(sin);
 }
 // The rotation is a skew map: its transpose turns back.
-at::Tensor rotated_back(const at::Tensor& grad, int64_t mode) {
-  return -rotated(grad, mode);
-}
-at::Tensor summed_to(const at::Tensor& value, const at::Tensor& like) {
-  return at::sum_to(value, like.sizes());
-}
+at::Tensor rotated_back(const at::Tensor& grad, int64_t mode) { return -rotated(grad, mode); }
+at::Tensor summed_to(const at::Tensor& value, const at::Tensor& like) { return at::sum_to(value, like.sizes()); }
 
 }  // namespace
 

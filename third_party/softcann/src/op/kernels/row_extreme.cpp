@@ -89,7 +89,8 @@ template <class Format, bool Greatest>
   Key best[column_stretch];
   Place place[column_stretch];
   for (int64_t s = begin; s < end; ++s) {
-    const int64_t outer = s / stretches, first = s % stretches * column_stretch, count = std::min(column_stretch, e.inner - first);
+    const int64_t outer = s / stretches, first = s % stretches * column_stretch,
+                  count = std::min(column_stretch, e.inner - first);
     const auto* from = e.from + outer * e.length * e.inner + first;
     for (int64_t j = 0; j < count; ++j) best[j] = wanted_key<Format, Greatest>(from[j]);
     for (int64_t j = 0; j < count; ++j) place[j] = 0;
@@ -119,12 +120,12 @@ template <class Format, bool Greatest>
   }
 }
 
-#define EXTREMES(FORMAT) \
+#define EXTREMES(FORMAT)                                                                                  \
   SOFTCANN_CLONES void greatest_of(FORMAT, const Extremes<FORMAT::Bits>& e, int64_t begin, int64_t end) { \
-    extremes_any<FORMAT, true>(e, begin, end); \
-  } \
-  SOFTCANN_CLONES void least_of(FORMAT, const Extremes<FORMAT::Bits>& e, int64_t begin, int64_t end) { \
-    extremes_any<FORMAT, false>(e, begin, end); \
+    extremes_any<FORMAT, true>(e, begin, end);                                                            \
+  }                                                                                                       \
+  SOFTCANN_CLONES void least_of(FORMAT, const Extremes<FORMAT::Bits>& e, int64_t begin, int64_t end) {    \
+    extremes_any<FORMAT, false>(e, begin, end);                                                           \
   }
 SOFTCANN_ORDERED_TYPES(EXTREMES)
 #undef EXTREMES
@@ -142,7 +143,8 @@ bool extreme_along(const at::Tensor& self, int64_t dim, bool greatest, const at:
   return with_ordered(self.scalar_type(), [&](auto format) {
     using Bits = typename decltype(format)::Bits;
     const Extremes<Bits> e{static_cast<const Bits*>(self.const_data_ptr()), n, inner,
-                           values.defined() ? static_cast<Bits*>(values.mutable_data_ptr()) : nullptr, indices.mutable_data_ptr<int64_t>()};
+                           values.defined() ? static_cast<Bits*>(values.mutable_data_ptr()) : nullptr,
+                           indices.mutable_data_ptr<int64_t>()};
     const int64_t columns = std::min(inner, column_stretch), stretches = (inner + column_stretch - 1) / column_stretch;
     at::parallel_for(0, results / inner * stretches, row_grain(n * columns, work_of_comparing), [&](int64_t begin, int64_t end) {
       greatest ? greatest_of(format, e, begin, end) : least_of(format, e, begin, end);

@@ -9,13 +9,13 @@
 
 // Note [Running sums]
 // Each addition waits for the one before, and rounding does not let a sum be taken in parts. So several rows go side by side, a
-// block of each at a time; widening and rounding, which are most of the work, are vectors over a block. Where rows lie side by side
-// in memory (`dim` is not the last), a lane is a row.
+// block of each at a time; widening and rounding, which are most of the work, are vectors over a block. Where rows lie side by
+// side in memory (`dim` is not the last), a lane is a row.
 namespace softcann::op {
 namespace {
 
-constexpr int64_t rows_at_once = 8;      // an addition's latency, twice over
-constexpr int64_t row_block = 64;        // elements of a row; a block of rows stays in the nearest cache
+constexpr int64_t rows_at_once = 8;  // an addition's latency, twice over
+constexpr int64_t row_block = 64;    // elements of a row; a block of rows stays in the nearest cache
 constexpr int64_t column_stretch_of_scan = 256;
 constexpr int64_t fewest_columns_of_scan = 8;
 constexpr double work_of_scanning = 1;
@@ -45,7 +45,8 @@ template <class Acc, bool Product>
 
 // As many rows as indices, which are constants so that the totals stay in registers.
 template <class Types, bool Product, size_t... Row>
-[[gnu::always_inline]] inline void scan_rows(const typename Types::In* from, typename Types::Out* to, int64_t n, std::index_sequence<Row...>) {
+[[gnu::always_inline]] inline void scan_rows(const typename Types::In* from, typename Types::Out* to, int64_t n,
+                                             std::index_sequence<Row...>) {
   using Acc = typename Types::Acc;
   constexpr int64_t rows = sizeof...(Row);
   alignas(64) Acc block[rows][row_block];
@@ -65,7 +66,8 @@ template <class Types, bool Product, size_t... Row>
 }
 
 template <class Types, bool Product>
-[[gnu::always_inline]] inline void scan_columns(const typename Types::In* from, typename Types::Out* to, int64_t n, int64_t inner, int64_t count) {
+[[gnu::always_inline]] inline void scan_columns(const typename Types::In* from, typename Types::Out* to, int64_t n, int64_t inner,
+                                                int64_t count) {
   using Acc = typename Types::Acc;
   Acc total[column_stretch_of_scan];
   for (int64_t j = 0; j < count; ++j) total[j] = Product ? 1 : 0;
@@ -93,9 +95,11 @@ template <class Types, bool Product>
 template <class Types, bool Product>
 [[gnu::always_inline]] inline void scan_any(const Scan<Types>& s, int64_t begin, int64_t end) {
   if (s.inner == 1) {
-    const auto row = [&](int64_t r) __attribute__((always_inline)) { return std::make_pair(s.from + r * s.length, s.to + r * s.length); };
+    const auto row = [&](int64_t r)
+                         __attribute__((always_inline)) { return std::make_pair(s.from + r * s.length, s.to + r * s.length); };
     // Blocks pay where numbers are widened and rounded; integers and float64 are added as they are.
-    constexpr bool rounds = std::is_floating_point_v<typename Types::Acc> && !std::is_same_v<typename Types::In, typename Types::Acc>;
+    constexpr bool rounds =
+        std::is_floating_point_v<typename Types::Acc> && !std::is_same_v<typename Types::In, typename Types::Acc>;
     constexpr bool halves = std::is_same_v<typename Types::Acc, float>;
     for (; rounds && begin + rows_at_once <= end; begin += rows_at_once) {
       scan_rows<Types, Product>(row(begin).first, row(begin).second, s.length, std::make_index_sequence<rows_at_once>());
@@ -112,13 +116,18 @@ template <class Types, bool Product>
   const int64_t stretches = (s.inner + column_stretch_of_scan - 1) / column_stretch_of_scan;
   for (; begin < end; ++begin) {
     const int64_t first = begin % stretches * column_stretch_of_scan, start = begin / stretches * s.length * s.inner + first;
-    scan_columns<Types, Product>(s.from + start, s.to + start, s.length, s.inner, std::min(column_stretch_of_scan, s.inner - first));
+    scan_columns<Types, Product>(s.from + start, s.to + start, s.length, s.inner,
+                                 std::min(column_stretch_of_scan, s.inner - first));
   }
 }
 
-#define SCAN(...) \
-  SOFTCANN_CLONES void sums_of(const Scan<__VA_ARGS__>& s, int64_t begin, int64_t end) { scan_any<__VA_ARGS__, false>(s, begin, end); } \
-  SOFTCANN_CLONES void products_of(const Scan<__VA_ARGS__>& s, int64_t begin, int64_t end) { scan_any<__VA_ARGS__, true>(s, begin, end); }
+#define SCAN(...)                                                                            \
+  SOFTCANN_CLONES void sums_of(const Scan<__VA_ARGS__>& s, int64_t begin, int64_t end) {     \
+    scan_any<__VA_ARGS__, false>(s, begin, end);                                             \
+  }                                                                                          \
+  SOFTCANN_CLONES void products_of(const Scan<__VA_ARGS__>& s, int64_t begin, int64_t end) { \
+    scan_any<__VA_ARGS__, true>(s, begin, end);                                              \
+  }
 SCAN(Types<float, double, float>)
 SCAN(Types<double, double, double>)
 SCAN(Types<at::Half, float, at::Half>)
@@ -130,14 +139,14 @@ SCAN(ToLong<uint8_t>)  // and bool
 
 template <class Types>
 bool run(Types, const at::Tensor& self, int64_t dim, bool product, const at::Tensor& out) {
-  const Scan<Types> s{static_cast<const typename Types::In*>(self.const_data_ptr()), static_cast<typename Types::Out*>(out.mutable_data_ptr()),
-                      self.size(dim), inner_of(self, dim)};
-  const int64_t stretches = (s.inner + column_stretch_of_scan - 1) / column_stretch_of_scan, columns = std::min(s.inner, column_stretch_of_scan);
+  const Scan<Types> s{static_cast<const typename Types::In*>(self.const_data_ptr()),
+                      static_cast<typename Types::Out*>(out.mutable_data_ptr()), self.size(dim), inner_of(self, dim)};
+  const int64_t stretches = (s.inner + column_stretch_of_scan - 1) / column_stretch_of_scan,
+                columns = std::min(s.inner, column_stretch_of_scan);
   // Each thread's first rows go side by side, too.
   const int64_t grain = std::max(s.inner == 1 ? rows_at_once : 1, row_grain(s.length * columns, work_of_scanning));
-  at::parallel_for(0, self.numel() / (s.length * s.inner) * stretches, grain, [&](int64_t begin, int64_t end) {
-    product ? products_of(s, begin, end) : sums_of(s, begin, end);
-  });
+  at::parallel_for(0, self.numel() / (s.length * s.inner) * stretches, grain,
+                   [&](int64_t begin, int64_t end) { product ? products_of(s, begin, end) : sums_of(s, begin, end); });
   return true;
 }
 
@@ -153,19 +162,29 @@ bool scan_along(const at::Tensor& self, int64_t dim, bool product, const at::Ten
   const at::ScalarType from = self.scalar_type(), to = out.scalar_type();
   if (to == at::kLong) {
     switch (from) {
-      case at::kLong: return run(ToLong<int64_t>(), self, dim, product, out);
-      case at::kInt: return run(ToLong<int32_t>(), self, dim, product, out);
-      case at::kByte: case at::kBool: return run(ToLong<uint8_t>(), self, dim, product, out);
-      default: return false;
+      case at::kLong:
+        return run(ToLong<int64_t>(), self, dim, product, out);
+      case at::kInt:
+        return run(ToLong<int32_t>(), self, dim, product, out);
+      case at::kByte:
+      case at::kBool:
+        return run(ToLong<uint8_t>(), self, dim, product, out);
+      default:
+        return false;
     }
   }
   if (from != to) return false;
   switch (to) {
-    case at::kFloat: return run(Types<float, double, float>(), self, dim, product, out);
-    case at::kDouble: return run(Types<double, double, double>(), self, dim, product, out);
-    case at::kHalf: return run(Types<at::Half, float, at::Half>(), self, dim, product, out);
-    case at::kBFloat16: return run(Types<at::BFloat16, float, at::BFloat16>(), self, dim, product, out);
-    default: return false;
+    case at::kFloat:
+      return run(Types<float, double, float>(), self, dim, product, out);
+    case at::kDouble:
+      return run(Types<double, double, double>(), self, dim, product, out);
+    case at::kHalf:
+      return run(Types<at::Half, float, at::Half>(), self, dim, product, out);
+    case at::kBFloat16:
+      return run(Types<at::BFloat16, float, at::BFloat16>(), self, dim, product, out);
+    default:
+      return false;
   }
 }
 

@@ -23,13 +23,15 @@ struct Part {
 };
 
 template <class Format>
-[[gnu::always_inline]] inline void keys_of(const typename Format::Bits* row, int64_t n, bool descending, typename Format::Key* keys) {
+[[gnu::always_inline]] inline void keys_of(const typename Format::Bits* row, int64_t n, bool descending,
+                                           typename Format::Key* keys) {
   const typename Format::Key flip = descending ? -1 : 0;
   for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<typename Format::Key>(Format::key(row[i]) ^ flip);
 }
 
 template <class Format>
-[[gnu::always_inline]] inline void sort_few(const typename Format::Bits* from, const Part& part, typename Format::Bits* values, int64_t* indices) {
+[[gnu::always_inline]] inline void sort_few(const typename Format::Bits* from, const Part& part, typename Format::Bits* values,
+                                            int64_t* indices) {
   using Key = typename Format::Key;
   alignas(64) Key keys[few_keys<Key> + key_pad], ranks[few_keys<Key> + key_pad];
   const int64_t n = part.length;
@@ -45,8 +47,8 @@ template <class Format>
 }
 
 template <class Format>
-[[gnu::always_inline]] inline void sort_by_digits(const typename Format::Bits* from, const Part& part, typename Format::Bits* values,
-                                                  int64_t* indices) {
+[[gnu::always_inline]] inline void sort_by_digits(const typename Format::Bits* from, const Part& part,
+                                                  typename Format::Bits* values, int64_t* indices) {
   using Key = typename Format::Key;
   const int64_t n = part.length, key_bytes = padded_bytes<Key>(n);
   const RowScratch memory(key_bytes + DigitScratch<Key>::bytes(n));
@@ -122,7 +124,8 @@ template <class Key>
 }
 
 template <class Format>
-[[gnu::always_inline]] inline void first_k(const typename Format::Bits* from, const Part& part, typename Format::Bits* values, int64_t* indices) {
+[[gnu::always_inline]] inline void first_k(const typename Format::Bits* from, const Part& part, typename Format::Bits* values,
+                                           int64_t* indices) {
   using Key = typename Format::Key;
   const int64_t n = part.length, k = part.k, key_bytes = padded_bytes<Key>(n), groups = groups_for(k);
   const RowScratch memory(2 * key_bytes + padded_bytes<int32_t>(n) + DigitScratch<Key>::bytes(n));
@@ -151,7 +154,8 @@ template <class Format>
 }
 
 template <class Format>
-[[gnu::always_inline]] inline void order_part(const typename Format::Bits* from, const Part& part, typename Format::Bits* values, int64_t* indices) {
+[[gnu::always_inline]] inline void order_part(const typename Format::Bits* from, const Part& part, typename Format::Bits* values,
+                                              int64_t* indices) {
   if (part.length <= few_keys<typename Format::Key>) {
     sort_few<Format>(from, part, values, indices);
   } else if (groups_for(part.k) <= part.length) {
@@ -161,14 +165,15 @@ template <class Format>
   }
 }
 
-#define ORDER_PART(FORMAT) \
+#define ORDER_PART(FORMAT)                                                                                                 \
   SOFTCANN_CLONES void order(FORMAT, const FORMAT::Bits* from, const Part& part, FORMAT::Bits* values, int64_t* indices) { \
-    order_part<FORMAT>(from, part, values, indices); \
+    order_part<FORMAT>(from, part, values, indices);                                                                       \
   }
 SOFTCANN_ORDERED_TYPES(ORDER_PART)
 #undef ORDER_PART
 
-bool order_rows(const at::Tensor& self, int64_t k, int64_t dim, bool descending, const at::Tensor& values, const at::Tensor& indices) {
+bool order_rows(const at::Tensor& self, int64_t k, int64_t dim, bool descending, const at::Tensor& values,
+                const at::Tensor& indices) {
   const int64_t n = self.size(dim);
   return with_ordered(self.scalar_type(), [&](auto format) {
     using Bits = typename decltype(format)::Bits;
@@ -189,13 +194,16 @@ bool order_rows(const at::Tensor& self, int64_t k, int64_t dim, bool descending,
 }  // namespace
 
 bool sort_rows(const at::Tensor& self, int64_t dim, bool descending, const at::Tensor& values, const at::Tensor& indices) {
-  if (self.dim() == 0 || self.numel() == 0 || self.size(dim) > most_keys || values.scalar_type() != self.scalar_type()) return false;
+  if (self.dim() == 0 || self.numel() == 0 || self.size(dim) > most_keys || values.scalar_type() != self.scalar_type())
+    return false;
   if (values.sizes() != self.sizes() || indices.sizes() != self.sizes()) return false;
   return order_rows(self, self.size(dim), dim, descending, values, indices);
 }
 
-bool topk_rows(const at::Tensor& self, int64_t k, int64_t dim, bool largest, const at::Tensor& values, const at::Tensor& indices) {
-  if (self.dim() == 0 || self.numel() == 0 || self.size(dim) > most_keys || values.scalar_type() != self.scalar_type()) return false;
+bool topk_rows(const at::Tensor& self, int64_t k, int64_t dim, bool largest, const at::Tensor& values,
+               const at::Tensor& indices) {
+  if (self.dim() == 0 || self.numel() == 0 || self.size(dim) > most_keys || values.scalar_type() != self.scalar_type())
+    return false;
   if (k < 1 || k > self.size(dim) || self.scalar_type() == at::kBool) return false;
   at::DimVector sizes(self.sizes());
   sizes[dim < 0 ? dim + self.dim() : dim] = k;

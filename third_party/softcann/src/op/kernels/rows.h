@@ -9,9 +9,7 @@
 namespace softcann::op {
 
 // The elements along `dim` next to each other, copied only where they are not.
-inline at::Tensor as_rows(const at::Tensor& tensor, int64_t dim) {
-  return tensor.transpose(dim, -1).contiguous();
-}
+inline at::Tensor as_rows(const at::Tensor& tensor, int64_t dim) { return tensor.transpose(dim, -1).contiguous(); }
 
 // How far apart the elements along `dim` of a contiguous tensor are; a stride says it only where there are two.
 inline int64_t inner_of(const at::Tensor& tensor, int64_t dim) {

@@ -17,22 +17,19 @@ std::string_view reduction_name(int64_t reduce) {
   TORCH_CHECK(reduce >= 0 && reduce < 6, "scatter: reduction ", reduce, " is not one of 0 to 5");
   return names[reduce];
 }
-at::Tensor index_of(const at::Tensor& index) {
-  return index.scalar_type() == at::kLong ? index : index.to(at::kLong);
-}
+at::Tensor index_of(const at::Tensor& index) { return index.scalar_type() == at::kLong ? index : index.to(at::kLong); }
 at::Tensor as(const at::Tensor& source, const at::Tensor& target) {
   return source.scalar_type() == target.scalar_type() ? source : source.to(target.scalar_type());
 }
-void scatter_in_place(at::Tensor& target, int64_t dim, const at::Tensor& index, const at::Tensor& source,
-                      int64_t reduce, bool include_self = true) {
+void scatter_in_place(at::Tensor& target, int64_t dim, const at::Tensor& index, const at::Tensor& source, int64_t reduce,
+                      bool include_self = true) {
   if (reduce == 0) {
     at::cpu::scatter_(target, dim, index_of(index), as(source, target));
   } else {
     at::cpu::scatter_reduce_(target, dim, index_of(index), as(source, target), reduction_name(reduce), include_self);
   }
 }
-void scatter_value_in_place(at::Tensor& target, int64_t dim, const at::Tensor& index, const at::Scalar& value,
-                            int64_t reduce) {
+void scatter_value_in_place(at::Tensor& target, int64_t dim, const at::Tensor& index, const at::Scalar& value, int64_t reduce) {
   if (reduce == 0) {
     at::cpu::scatter_(target, dim, index_of(index), value);
   } else {
@@ -78,8 +75,8 @@ OP(aclnnInplaceScatterUpdate) {
   for (int64_t i = 0; i < offsets.numel(); ++i) update_along(data[i], updates[i], dim - 1, offset[i]);
 }
 OP(aclnnScatterList) {
-  TORCH_CHECK(!*reduceOptional || std::string_view(reduceOptional) == "update", "aclnnScatterList: reduce '",
-              reduceOptional, "' is not supported");
+  TORCH_CHECK(!*reduceOptional || std::string_view(reduceOptional) == "update", "aclnnScatterList: reduce '", reduceOptional,
+              "' is not supported");
   const at::Tensor offsets = indice.to(at::kLong).contiguous();
   const at::Tensor mask = maskOptional.defined() ? maskOptional.to(at::kBool) : at::Tensor();
   for (size_t i = 0; i < varRef.size(); ++i) {

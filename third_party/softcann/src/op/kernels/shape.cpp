@@ -48,12 +48,18 @@ OP(aclnnPermute) {
   const at::Tensor view = self.permute(dims);
   if (!copy_transposed(out, view)) out.copy_(view);
 }
-OP(aclnnFlip) { into(out, [&] { return at::flip(self, dims); }); }
-OP(aclnnRoll) { into(out, [&] { return at::roll(x, shifts, dims); }); }
+OP(aclnnFlip) {
+  into(out, [&] { return at::flip(self, dims); });
+}
+OP(aclnnRoll) {
+  into(out, [&] { return at::roll(x, shifts, dims); });
+}
 OP(aclnnFlatten) { put(out, self); }
 OP(aclnnExpand) { out.copy_(self.expand(size)); }
 OP(aclnnExpandv) { out.copy_(self.expand(shape)); }
-OP(aclnnRepeat) { into(out, [&] { return self.repeat(repeats); }); }
+OP(aclnnRepeat) {
+  into(out, [&] { return self.repeat(repeats); });
+}
 OP(aclnnRepeatInterleave) { put(out, at::repeat_interleave(self.reshape({-1}), repeats, 0, outputSize)); }
 OP(aclnnRepeatInterleaveWithDim) { put(out, at::repeat_interleave(self, repeats, dim, outputSize)); }
 OP(aclnnRepeatInterleaveInt) { put(out, at::repeat_interleave(self.reshape({-1}), repeats, 0, outputSize)); }
@@ -131,19 +137,17 @@ OP(aclnnOneHot) {
   const at::Tensor hit = self.unsqueeze(dim) == classes.view(sizes);
   put(out, at::where(hit, onValue.to(out.scalar_type()), offValue.to(out.scalar_type())));
 }
-OP(aclnnConfusionTranspose) {
-  put(out, transpose_first ? x.permute(perm).reshape(shape) : x.reshape(shape).permute(perm));
-}
+OP(aclnnConfusionTranspose) { put(out, transpose_first ? x.permute(perm).reshape(shape) : x.reshape(shape).permute(perm)); }
 OP(aclnnChannelShuffle) { put(out, at::channel_shuffle(self, groups)); }
-OP(aclnnUnfoldGrad) { into(gradIn, [&] { return at::unfold_backward(gradOut, inputSizes, dim, size, step); }); }
-OP(aclnnIm2col) { at::cpu::im2col_outf(self, kernelSize, dilation, padding, stride, out); }
-OP(aclnnIm2colBackward) {
-  at::cpu::col2im_outf(gradOutput, inputSize, kernelSize, dilation, padding, stride, out);
+OP(aclnnUnfoldGrad) {
+  into(gradIn, [&] { return at::unfold_backward(gradOut, inputSizes, dim, size, step); });
 }
+OP(aclnnIm2col) { at::cpu::im2col_outf(self, kernelSize, dilation, padding, stride, out); }
+OP(aclnnIm2colBackward) { at::cpu::col2im_outf(gradOutput, inputSize, kernelSize, dilation, padding, stride, out); }
 OP(aclnnAffineGrid) { put(out, at::affine_grid_generator(theta, size, alignCorners)); }
 OP(aclnnAsStrided) {
-  writable(yOut).copy_(at::as_strided(x, size, stride, storageOffsetOptional.empty() ? std::nullopt
-                                                           : std::optional<int64_t>(storageOffsetOptional[0])));
+  writable(yOut).copy_(at::as_strided(
+      x, size, stride, storageOffsetOptional.empty() ? std::nullopt : std::optional<int64_t>(storageOffsetOptional[0])));
 }
 OP(aclnnViewCopy) {
   for (size_t i = 0; i < in.size(); ++i) out[i].copy_(in[i]);

@@ -177,15 +177,14 @@ at::Tensor triangular_mask(const at::Tensor& x) {
   return at::ones({x.size(-2), x.size(-1)}, x.options().dtype(at::kBool)).triu(1);
 }
 
-void scaled_masked_softmax_into(at::Tensor& y, const at::Tensor& x, const at::Tensor& mask, double scale,
-                                bool triangular) {
+void scaled_masked_softmax_into(at::Tensor& y, const at::Tensor& x, const at::Tensor& mask, double scale, bool triangular) {
   at::Tensor scores = x.to(at::kFloat) * scale;
   const at::Tensor hidden = triangular ? triangular_mask(x) : mask;
   if (hidden.defined()) scores.masked_fill_(hidden.to(at::kBool), masked_score);
   put(y, at::softmax(scores, -1));
 }
-void scaled_masked_softmax_gradient_into(at::Tensor& out, const at::Tensor& grad, const at::Tensor& y,
-                                         const at::Tensor& mask, double scale, bool triangular) {
+void scaled_masked_softmax_gradient_into(at::Tensor& out, const at::Tensor& grad, const at::Tensor& y, const at::Tensor& mask,
+                                         double scale, bool triangular) {
   at::Tensor wide = at::_softmax_backward_data(grad.to(at::kFloat), y.to(at::kFloat), -1, at::kFloat) * scale;
   const at::Tensor hidden = triangular ? triangular_mask(y) : mask;
   if (hidden.defined()) wide.masked_fill_(hidden.to(at::kBool), 0);
@@ -196,19 +195,14 @@ void scaled_masked_softmax_gradient_into(at::Tensor& out, const at::Tensor& grad
 
 OP(aclnnScaledMaskedSoftmax) { scaled_masked_softmax_into(y, x, mask, scale, fixedTriuMask); }
 OP(aclnnInnerScaledMaskedSoftmaxV2) { scaled_masked_softmax_into(y, x, mask, scale, fixedTriuMask); }
-OP(aclnnScaledMaskedSoftmaxBackward) {
-  scaled_masked_softmax_gradient_into(out, gradOutput, y, mask, scale, fixTriuMask);
-}
-OP(aclnnInnerScaledMaskedSoftmaxGradV2) {
-  scaled_masked_softmax_gradient_into(out, gradOutput, y, mask, scale, fixTriuMask);
-}
+OP(aclnnScaledMaskedSoftmaxBackward) { scaled_masked_softmax_gradient_into(out, gradOutput, y, mask, scale, fixTriuMask); }
+OP(aclnnInnerScaledMaskedSoftmaxGradV2) { scaled_masked_softmax_gradient_into(out, gradOutput, y, mask, scale, fixTriuMask); }
 OP(aclnnMaskedSoftmaxWithRelPosBias) {
   // x is [B, W, N, S1, S2] or [BW, N, S1, S2]; the mask is per window, the bias per head.
   at::Tensor scores = x.to(at::kFloat) * scaleValue;
   if (attenMaskOptional.defined()) {
     const int64_t windows = attenMaskOptional.size(attenMaskOptional.dim() > 3 ? -4 : 0);
-    const at::Tensor mask =
-        attenMaskOptional.to(at::kFloat).view({1, windows, 1, x.size(-2), x.size(-1)});
+    const at::Tensor mask = attenMaskOptional.to(at::kFloat).view({1, windows, 1, x.size(-2), x.size(-1)});
     const at::Tensor split = scores.view({-1, windows, x.size(-3), x.size(-2), x.size(-1)});
     scores = (split + mask).view(x.sizes());
   }

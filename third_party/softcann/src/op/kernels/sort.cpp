@@ -24,9 +24,7 @@ using namespace softcann::op;
 
 namespace {
 
-bool usable_index(const at::Tensor& indices) {
-  return indices.scalar_type() == at::kLong;
-}
+bool usable_index(const at::Tensor& indices) { return indices.scalar_type() == at::kLong; }
 
 // Note [Order of equals]
 // Where no stability is asked for, ATen leaves equal numbers in an order of its own, which who compares with the CPU sees. Our
@@ -68,10 +66,6 @@ OP(aclnnTopk) {
 }
 OP(aclnnKthvalue) { at::cpu::kthvalue_outf(self, k, dim, keepdim, valuesOut, indicesOut); }
 
-OP(aclnnSearchSorted) {
-  at::cpu::searchsorted_outf(sortedSequence, self, outInt32, right, std::nullopt, maybe(sorter), out);
-}
-OP(aclnnSearchSorteds) {
-  put(out, at::searchsorted(sortedSequence, self, outInt32, right, std::nullopt, maybe(sorter)));
-}
+OP(aclnnSearchSorted) { at::cpu::searchsorted_outf(sortedSequence, self, outInt32, right, std::nullopt, maybe(sorter), out); }
+OP(aclnnSearchSorteds) { put(out, at::searchsorted(sortedSequence, self, outInt32, right, std::nullopt, maybe(sorter))); }
 OP(aclnnBucketize) { at::cpu::bucketize_outf(self, boundaries, outInt32, right, out); }

@@ -11,7 +11,8 @@ namespace fast = softcann::op::fast;
 namespace {
 
 using Loop = void(float*, const float*, const float*, const float*, float, int64_t);
-bool small(Loop& loop, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& value, const at::Tensor& out) {
+bool small(Loop& loop, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& value,
+           const at::Tensor& out) {
   float factor = 0;
   if (!fast::as_float(value, &factor) || !fast::plain_floats(out, self, a, b)) return false;
   loop(fast::floats(out), fast::floats(self), fast::floats(a), fast::floats(b), factor, out.numel());
@@ -44,7 +45,9 @@ OP_FULL(aclnnInplaceAddcdiv, COST, small(loops::add_quotients, selfRef, tensor1,
 #undef COST
 
 OP_COST(aclnnLerp, elementwise(out, self, end, weight)) { at::cpu::lerp_outf(self, end, weight, out); }
-OP_FULL(aclnnLerps, elementwise(out, self, end), small_lerp(self, end, weight, out)) { at::cpu::lerp_outf(self, end, weight, out); }
+OP_FULL(aclnnLerps, elementwise(out, self, end), small_lerp(self, end, weight, out)) {
+  at::cpu::lerp_outf(self, end, weight, out);
+}
 OP_COST(aclnnInplaceLerp, elementwise(selfRef, end, weight)) { at::cpu::lerp_outf(selfRef, end, weight, selfRef); }
 OP_FULL(aclnnInplaceLerps, elementwise(selfRef, end), small_lerp(selfRef, end, weight, selfRef)) {
   at::cpu::lerp_outf(selfRef, end, weight, selfRef);

@@ -31,11 +31,14 @@ template <class T>
     Vector both[side / 2];
     for (int64_t i = 0; i < side / 2; ++i) {
       const T *low = from + half + i * column, *high = low + side / 2 * column;
-      both[i] = __builtin_shufflevector(*reinterpret_cast<const Half*>(low), *reinterpret_cast<const Half*>(high), 0, 1, 2, 3, 4, 5, 6, 7);
+      both[i] = __builtin_shufflevector(*reinterpret_cast<const Half*>(low), *reinterpret_cast<const Half*>(high), 0, 1, 2, 3, 4,
+                                        5, 6, 7);
     }
     const Vector a = both[0], b = both[1], c = both[2], d = both[3];
-    const Vector ab01 = __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13), ab23 = __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
-    const Vector cd01 = __builtin_shufflevector(c, d, 0, 8, 1, 9, 4, 12, 5, 13), cd23 = __builtin_shufflevector(c, d, 2, 10, 3, 11, 6, 14, 7, 15);
+    const Vector ab01 = __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13),
+                 ab23 = __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+    const Vector cd01 = __builtin_shufflevector(c, d, 0, 8, 1, 9, 4, 12, 5, 13),
+                 cd23 = __builtin_shufflevector(c, d, 2, 10, 3, 11, 6, 14, 7, 15);
     *reinterpret_cast<Vector*>(to) = __builtin_shufflevector(ab01, cd01, 0, 1, 8, 9, 4, 5, 12, 13);
     *reinterpret_cast<Vector*>(to + row) = __builtin_shufflevector(ab01, cd01, 2, 3, 10, 11, 6, 7, 14, 15);
     *reinterpret_cast<Vector*>(to + 2 * row) = __builtin_shufflevector(ab23, cd23, 0, 1, 8, 9, 4, 5, 12, 13);
@@ -59,8 +62,10 @@ template <class T>
     for (int64_t c = r < rows ? columns : 0; c < m.columns; ++c) to[r * m.row + c] = from[r + c * m.column];
   }
 }
-#define TURN(T) \
-  SOFTCANN_CLONES void turn_rows(const T* from, T* to, const Matrix& m, int64_t begin, int64_t end) { turn(from, to, m, begin, end); }
+#define TURN(T)                                                                                       \
+  SOFTCANN_CLONES void turn_rows(const T* from, T* to, const Matrix& m, int64_t begin, int64_t end) { \
+    turn(from, to, m, begin, end);                                                                    \
+  }
 TURN(uint8_t)
 TURN(uint16_t)
 TURN(uint32_t)
@@ -83,7 +88,8 @@ template <class T>
 void run(const at::Tensor& target, const at::Tensor& source, const Matrix& m, const Batch& batch) {
   const T* const from = static_cast<const T*>(source.const_data_ptr());
   T* const to = static_cast<T*>(target.mutable_data_ptr());
-  const int64_t bands = (m.rows + tile - 1) / tile, grain = std::max<int64_t>(1, elements_of_a_thread / (m.columns * std::min(m.rows, tile)));
+  const int64_t bands = (m.rows + tile - 1) / tile,
+                grain = std::max<int64_t>(1, elements_of_a_thread / (m.columns * std::min(m.rows, tile)));
   at::parallel_for(0, batch.count * bands, grain, [&](int64_t begin, int64_t end) {
     while (begin < end) {  // the bands of one matrix after another
       int64_t index = begin / bands, from_offset = 0, to_offset = 0;
@@ -103,7 +109,8 @@ void run(const at::Tensor& target, const at::Tensor& source, const Matrix& m, co
 }  // namespace
 
 bool copy_transposed(const at::Tensor& target, const at::Tensor& source) {
-  if (target.numel() < fewest_elements || target.scalar_type() != source.scalar_type() || !target.sizes().equals(source.sizes())) return false;
+  if (target.numel() < fewest_elements || target.scalar_type() != source.scalar_type() || !target.sizes().equals(source.sizes()))
+    return false;
   int64_t down = -1, across = -1;  // along which source and target have their elements side by side
   for (int64_t dim = 0; dim < target.dim(); ++dim) {
     if (target.size(dim) == 1) continue;
@@ -128,11 +135,20 @@ bool copy_transposed(const at::Tensor& target, const at::Tensor& source) {
     }
   }
   switch (target.itemsize()) {
-    case 1: run<uint8_t>(target, source, matrix, batch); return true;
-    case 2: run<uint16_t>(target, source, matrix, batch); return true;
-    case 4: run<uint32_t>(target, source, matrix, batch); return true;
-    case 8: run<uint64_t>(target, source, matrix, batch); return true;
-    default: return false;
+    case 1:
+      run<uint8_t>(target, source, matrix, batch);
+      return true;
+    case 2:
+      run<uint16_t>(target, source, matrix, batch);
+      return true;
+    case 4:
+      run<uint32_t>(target, source, matrix, batch);
+      return true;
+    case 8:
+      run<uint64_t>(target, source, matrix, batch);
+      return true;
+    default:
+      return false;
   }
 }
 

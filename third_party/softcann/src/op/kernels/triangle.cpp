@@ -34,11 +34,14 @@ void cut_rows(const char* from, char* to, const at::Tensor& out, int64_t diagona
 }
 
 void triangle(const at::Tensor& self, int64_t diagonal, const at::Tensor& out, Keep keep) {
-  const bool plain = self.scalar_type() == out.scalar_type() && self.sizes() == out.sizes() && self.dim() >= 2 && self.is_contiguous() && out.is_contiguous();
-  if (!plain || (self.const_data_ptr() != out.const_data_ptr() && at::get_overlap_status(self, out) != at::MemOverlapStatus::No)) {
+  const bool plain = self.scalar_type() == out.scalar_type() && self.sizes() == out.sizes() && self.dim() >= 2 &&
+                     self.is_contiguous() && out.is_contiguous();
+  if (!plain ||
+      (self.const_data_ptr() != out.const_data_ptr() && at::get_overlap_status(self, out) != at::MemOverlapStatus::No)) {
     return put(out, keep == Keep::lower ? at::tril(self, diagonal) : at::triu(self, diagonal));
   }
-  if (out.numel()) cut_rows(static_cast<const char*>(self.const_data_ptr()), static_cast<char*>(out.mutable_data_ptr()), out, diagonal, keep);
+  if (out.numel())
+    cut_rows(static_cast<const char*>(self.const_data_ptr()), static_cast<char*>(out.mutable_data_ptr()), out, diagonal, keep);
 }
 
 }  // namespace

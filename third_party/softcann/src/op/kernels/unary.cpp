@@ -23,21 +23,19 @@ bool divided(Stub& stub, const at::Tensor& self, const at::Tensor& out, F&& f) {
 }
 
 // CANN passes limits as floats: one beyond the type's range means the type's own limit, torch's default.
-std::optional<double> limit_of(float value) {
-  return std::isinf(value) ? std::nullopt : std::optional<double>(value);
-}
+std::optional<double> limit_of(float value) { return std::isinf(value) ? std::nullopt : std::optional<double>(value); }
 
 // A negative eps means none.
-std::optional<double> clamp_of(double eps) {
-  return eps < 0 ? std::nullopt : std::optional<double>(eps);
-}
+std::optional<double> clamp_of(double eps) { return eps < 0 ? std::nullopt : std::optional<double>(eps); }
 
 }  // namespace
 
 #define UNARY(NAME, FUNCTION, IN, OUT) \
   OP_FULL(NAME, elementwise(OUT, IN), small_unary(at::native::FUNCTION##_stub, IN, OUT)) { at::cpu::FUNCTION##_outf(IN, OUT); }
-#define INPLACE(NAME, FUNCTION, REF) \
-  OP_FULL(NAME, elementwise(REF), small_unary(at::native::FUNCTION##_stub, REF, REF)) { at::cpu::FUNCTION##_outf(REF, writable(REF)); }
+#define INPLACE(NAME, FUNCTION, REF)                                                    \
+  OP_FULL(NAME, elementwise(REF), small_unary(at::native::FUNCTION##_stub, REF, REF)) { \
+    at::cpu::FUNCTION##_outf(REF, writable(REF));                                       \
+  }
 
 OP_FULL(aclnnNeg, elementwise(out, self), fast::unary<true>(self, out, negated)) { at::cpu::neg_outf(self, out); }
 OP_FULL(aclnnAbs, elementwise(out, self), fast::unary<true>(self, out, magnitude)) { at::cpu::abs_outf(self, out); }
@@ -85,7 +83,9 @@ UNARY(aclnnLog10, log10, self, out)
 UNARY(aclnnLog1p, log1p, self, out)
 UNARY(aclnnLog2, log2, self, out)
 UNARY(aclnnRound, round, self, out)
-OP_COST(aclnnSign, elementwise(result, self)) { at::cpu::sgn_outf(self, result); }  // ATen's loop of this name is for complex numbers
+OP_COST(aclnnSign, elementwise(result, self)) {
+  at::cpu::sgn_outf(self, result);
+}  // ATen's loop of this name is for complex numbers
 UNARY(aclnnSignbit, signbit, self, out)
 UNARY(aclnnSin, sin, self, out)
 UNARY(aclnnSinc, sinc, self, out)
@@ -127,9 +127,7 @@ INPLACE(aclnnInplaceTrunc, trunc, selfRef)
 OP_COST(aclnnSquare, elementwise(out, self)) { at::cpu::mul_outf(self, self, out); }
 OP_COST(aclnnRoundDecimals, elementwise(out, self)) { at::cpu::round_outf(self, decimals, out); }
 OP_COST(aclnnInplaceRoundDecimals, elementwise(selfRef)) { at::cpu::round_outf(selfRef, decimals, selfRef); }
-OP_COST(aclnnNanToNum, elementwise(out, self)) {
-  at::cpu::nan_to_num_outf(self, nan, limit_of(posinf), limit_of(neginf), out);
-}
+OP_COST(aclnnNanToNum, elementwise(out, self)) { at::cpu::nan_to_num_outf(self, nan, limit_of(posinf), limit_of(neginf), out); }
 OP_COST(aclnnInplaceNanToNum, elementwise(selfRef)) {
   at::cpu::nan_to_num_outf(selfRef, nan, limit_of(posinf), limit_of(neginf), selfRef);
 }

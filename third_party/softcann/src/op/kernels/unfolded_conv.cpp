@@ -133,7 +133,8 @@ at::Tensor channels_first(const UnfoldedShape& s, const at::Tensor& dy) {
   float* to = result.mutable_data_ptr<float>();
   over_channels(s.out_channels, s.pixels(), [&](int64_t c) {
     for (int64_t n = 0; n < s.images; ++n) {
-      std::memcpy(to + (c * s.images + n) * area, from + (n * s.out_channels + c) * area, sizeof(float) * static_cast<size_t>(area));
+      std::memcpy(to + (c * s.images + n) * area, from + (n * s.out_channels + c) * area,
+                  sizeof(float) * static_cast<size_t>(area));
     }
   });
   return result;
@@ -146,19 +147,22 @@ at::Tensor channels_first(const UnfoldedShape& s, const at::Tensor& dy) {
 UnfoldedGain gain_of_unfolding(const UnfoldedShape& full) {
   const Reachable reachable(full);
   const UnfoldedShape& s = reachable.shape;
-  const int64_t taps = s.kernel_h * s.kernel_w, pixels = s.pixels(), area = s.out_h * s.out_w, weights = s.out_channels * s.taps();
+  const int64_t taps = s.kernel_h * s.kernel_w, pixels = s.pixels(), area = s.out_h * s.out_w,
+                weights = s.out_channels * s.taps();
   if (taps == 0) return {};
   if (area == 1 && s.taps() >= 64) return {true, true, true};
   const bool strided = s.stride[0] > 1 || s.stride[1] > 1, many_weights = weights >= 1 << 17;
   const bool patches = taps > 1 && s.stride[0] == full.kernel_h && s.stride[1] == full.kernel_w && s.pad[0] == 0 && s.pad[1] == 0;
   UnfoldedGain gain;
   gain.result = pixels <= 128 && weights >= 1 << 18;
-  gain.input_gradient = patches || (strided && (taps == 1 || (pixels <= 512 && many_weights))) || (taps == 1 && pixels <= 400 && many_weights);
+  gain.input_gradient =
+      patches || (strided && (taps == 1 || (pixels <= 512 && many_weights))) || (taps == 1 && pixels <= 400 && many_weights);
   gain.weight_gradient = many_weights && (pixels <= 400 || area <= 4);
   return gain;
 }
 
-void unfolded_convolution(const UnfoldedShape& full, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, at::Tensor& y) {
+void unfolded_convolution(const UnfoldedShape& full, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias,
+                          at::Tensor& y) {
   const Reachable reachable(full);
   const UnfoldedShape& s = reachable.shape;
   at::Tensor rows = at::empty({s.out_channels, s.pixels()}, y.options());
@@ -184,7 +188,8 @@ void unfolded_input_gradient(const UnfoldedShape& full, const at::Tensor& w, con
   fold(s, columns, dx);
 }
 
-void unfolded_weight_gradient(const UnfoldedShape& full, const at::Tensor& x, const at::Tensor& dy, at::Tensor& dw, at::Tensor& db) {
+void unfolded_weight_gradient(const UnfoldedShape& full, const at::Tensor& x, const at::Tensor& dy, at::Tensor& dw,
+                              at::Tensor& db) {
   const Reachable reachable(full);
   const UnfoldedShape& s = reachable.shape;
   const at::Tensor rows = channels_first(s, dy);

@@ -21,8 +21,10 @@ struct UnfoldedGain {
 UnfoldedGain gain_of_unfolding(const UnfoldedShape& shape);
 
 // All tensors contiguous float32; y, dx, dw and db are overwritten; bias and db may be undefined.
-void unfolded_convolution(const UnfoldedShape& shape, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, at::Tensor& y);
+void unfolded_convolution(const UnfoldedShape& shape, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias,
+                          at::Tensor& y);
 void unfolded_input_gradient(const UnfoldedShape& shape, const at::Tensor& w, const at::Tensor& dy, at::Tensor& dx);
-void unfolded_weight_gradient(const UnfoldedShape& shape, const at::Tensor& x, const at::Tensor& dy, at::Tensor& dw, at::Tensor& db);
+void unfolded_weight_gradient(const UnfoldedShape& shape, const at::Tensor& x, const at::Tensor& dy, at::Tensor& dw,
+                              at::Tensor& db);
 
 }  // namespace softcann::op

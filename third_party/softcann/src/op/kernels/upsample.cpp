@@ -37,18 +37,14 @@ using namespace softcann::op;
 namespace {
 
 // CANN's way to say that no scale was given: zero.
-std::optional<double> scale_of(double scale) {
-  return scale > 0 ? std::optional(scale) : std::nullopt;
-}
+std::optional<double> scale_of(double scale) { return scale > 0 ? std::optional(scale) : std::nullopt; }
 
 }  // namespace
 
 OP(aclnnUpsampleNearest1d) { at::cpu::upsample_nearest1d_outf(self, outputSize, std::nullopt, out); }
 OP(aclnnUpsampleNearest1dV2) { at::cpu::upsample_nearest1d_outf(self, outputSize, scale_of(scaleL), out); }
 OP(aclnnUpsampleNearest2d) { at::cpu::upsample_nearest2d_outf(self, outputSize, std::nullopt, std::nullopt, out); }
-OP(aclnnUpsampleNearest2dV2) {
-  at::cpu::upsample_nearest2d_outf(self, outputSize, scale_of(scalesH), scale_of(scalesW), out);
-}
+OP(aclnnUpsampleNearest2dV2) { at::cpu::upsample_nearest2d_outf(self, outputSize, scale_of(scalesH), scale_of(scalesW), out); }
 OP(aclnnUpsampleNearest3d) {
   at::cpu::upsample_nearest3d_outf(self, outputSize, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW), out);
 }
@@ -56,8 +52,7 @@ OP(aclnnUpsampleNearest1dBackward) {
   at::cpu::upsample_nearest1d_backward_outf(gradOut, outputSize, inputSize, scale_of(scales), out);
 }
 OP(aclnnUpsampleNearest2dBackward) {
-  at::cpu::upsample_nearest2d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesH), scale_of(scalesW),
-                                            gradInput);
+  at::cpu::upsample_nearest2d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesH), scale_of(scalesW), gradInput);
 }
 OP(aclnnUpsampleNearest3dBackward) {
   at::cpu::upsample_nearest3d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesD), scale_of(scalesH),
@@ -68,19 +63,17 @@ OP(aclnnUpsampleNearestExact2d) {
   at::cpu::_upsample_nearest_exact2d_outf(self, outputSize, scale_of(scalesH), scale_of(scalesW), out);
 }
 OP(aclnnUpsampleNearestExact3d) {
-  at::cpu::_upsample_nearest_exact3d_outf(self, outputSize, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW),
-                                          out);
+  at::cpu::_upsample_nearest_exact3d_outf(self, outputSize, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW), out);
 }
 OP(aclnnUpsampleNearestExact1dBackward) {
   at::cpu::_upsample_nearest_exact1d_backward_outf(gradOutput, outputSize, inputSize, scale_of(scales), out);
 }
 OP(aclnnUpsampleNearestExact2dBackward) {
-  at::cpu::_upsample_nearest_exact2d_backward_outf(gradOutput, outputSize, inputSize, scale_of(scalesH),
-                                                   scale_of(scalesW), out);
+  at::cpu::_upsample_nearest_exact2d_backward_outf(gradOutput, outputSize, inputSize, scale_of(scalesH), scale_of(scalesW), out);
 }
 OP(aclnnUpsampleNearestExact3dBackward) {
-  at::cpu::_upsample_nearest_exact3d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesD),
-                                                   scale_of(scalesH), scale_of(scalesW), gradInput);
+  at::cpu::_upsample_nearest_exact3d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesD), scale_of(scalesH),
+                                                   scale_of(scalesW), gradInput);
 }
 OP(aclnnUpsampleLinear1d) { at::cpu::upsample_linear1d_outf(self, outputSize, alignCorners, scale_of(scale), out); }
 OP(aclnnUpsampleLinear1dBackward) {
@@ -90,12 +83,12 @@ OP(aclnnUpsampleBilinear2d) {
   at::cpu::upsample_bilinear2d_outf(self, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
 }
 OP(aclnnUpsampleBilinear2dBackward) {
-  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH),
-                                             scale_of(scalesW), out);
+  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH), scale_of(scalesW),
+                                             out);
 }
 OP(aclnnUpsampleBilinear2dBackwardV2) {
-  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH),
-                                             scale_of(scalesW), out);
+  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH), scale_of(scalesW),
+                                             out);
 }
 OP(aclnnUpsampleBilinear2dAA) {
   at::cpu::_upsample_bilinear2d_aa_outf(input, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
@@ -108,8 +101,8 @@ OP(aclnnUpsampleBicubic2d) {
   at::cpu::upsample_bicubic2d_outf(self, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
 }
 OP(aclnnUpsampleBicubic2dBackward) {
-  at::cpu::upsample_bicubic2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH),
-                                            scale_of(scalesW), gradInput);
+  at::cpu::upsample_bicubic2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH), scale_of(scalesW),
+                                            gradInput);
 }
 OP(aclnnUpsampleBicubic2dAA) {
   at::cpu::_upsample_bicubic2d_aa_outf(x, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
@@ -119,12 +112,12 @@ OP(aclnnUpsampleBicubic2dAAGrad) {
                                                 scale_of(scalesW), out);
 }
 OP(aclnnUpsampleTrilinear3d) {
-  at::cpu::upsample_trilinear3d_outf(self, outputSize, alignCorners, scale_of(scalesD), scale_of(scalesH),
-                                     scale_of(scalesW), out);
+  at::cpu::upsample_trilinear3d_outf(self, outputSize, alignCorners, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW),
+                                     out);
 }
 OP(aclnnUpsampleTrilinear3dBackward) {
-  at::cpu::upsample_trilinear3d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesD),
-                                              scale_of(scalesH), scale_of(scalesW), gradInput);
+  at::cpu::upsample_trilinear3d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesD), scale_of(scalesH),
+                                              scale_of(scalesW), gradInput);
 }
 
 OP(aclnnGridSampler2D) {
@@ -134,14 +127,14 @@ OP(aclnnGridSampler3D) {
   into(out, [&] { return at::grid_sampler_3d(input, grid, interpolationMode, paddingMode, alignCorners); });
 }
 OP(aclnnGridSampler2DBackward) {
-  const auto [by_input, by_grid] = at::grid_sampler_2d_backward(
-      gradOutput, input, grid, interpolationMode, paddingMode, alignCorners, {outputMask[0], outputMask[1]});
+  const auto [by_input, by_grid] = at::grid_sampler_2d_backward(gradOutput, input, grid, interpolationMode, paddingMode,
+                                                                alignCorners, {outputMask[0], outputMask[1]});
   put(inputGrad, by_input, outputMask[0]);
   put(gridGrad, by_grid, outputMask[1]);
 }
 OP(aclnnGridSampler3DBackward) {
-  const auto [by_input, by_grid] = at::grid_sampler_3d_backward(
-      gradOutput, input, grid, interpolationMode, paddingMode, alignCorners, {outputMask[0], outputMask[1]});
+  const auto [by_input, by_grid] = at::grid_sampler_3d_backward(gradOutput, input, grid, interpolationMode, paddingMode,
+                                                                alignCorners, {outputMask[0], outputMask[1]});
   put(inputGrad, by_input, outputMask[0]);
   put(gridGrad, by_grid, outputMask[1]);
 }

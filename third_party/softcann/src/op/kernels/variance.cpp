@@ -23,7 +23,8 @@ using namespace softcann::op;
 namespace {
 
 constexpr int64_t lanes = 16, most_columns = 256;
-constexpr int64_t block = 1 << 14;  // elements of a long group that one thread takes; fixed, so that results do not depend on threads
+constexpr int64_t block =
+    1 << 14;  // elements of a long group that one thread takes; fixed, so that results do not depend on threads
 
 struct Distances {
   double apart = 0, squared = 0;
@@ -77,12 +78,14 @@ template <class T>
     squared[i] += distance * distance;
   }
 }
-#define LOOPS(T) \
-  SOFTCANN_CLONES double sum_of(const T* values, int64_t count, double center) { return sum_from(values, count, center); } \
+#define LOOPS(T)                                                                                                                \
+  SOFTCANN_CLONES double sum_of(const T* values, int64_t count, double center) { return sum_from(values, count, center); }      \
   SOFTCANN_CLONES Distances sums_of(const T* values, int64_t count, double center) { return sums_from(values, count, center); } \
-  SOFTCANN_CLONES void add_row_of(const T* values, int64_t count, const double* center, double* apart) { add_row(values, count, center, apart); } \
-  SOFTCANN_CLONES void add_squares_of(const T* values, int64_t count, const double* center, double* apart, double* squared) { \
-    add_squares(values, count, center, apart, squared); \
+  SOFTCANN_CLONES void add_row_of(const T* values, int64_t count, const double* center, double* apart) {                        \
+    add_row(values, count, center, apart);                                                                                      \
+  }                                                                                                                             \
+  SOFTCANN_CLONES void add_squares_of(const T* values, int64_t count, const double* center, double* apart, double* squared) {   \
+    add_squares(values, count, center, apart, squared);                                                                         \
   }
 LOOPS(float)
 LOOPS(double)
@@ -120,7 +123,8 @@ void rows(const T* data, const Groups& g, Store&& store) {
   std::vector<Distances> parts(static_cast<size_t>(blocks));
   const auto each_block = [&](auto&& compute) {
     at::parallel_for(0, blocks, 2, [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) compute(b * block, std::min(block, g.count - b * block), parts[static_cast<size_t>(b)]);
+      for (int64_t b = begin; b < end; ++b)
+        compute(b * block, std::min(block, g.count - b * block), parts[static_cast<size_t>(b)]);
     });
     Distances sums;
     for (const Distances& part : parts) {
@@ -132,27 +136,35 @@ void rows(const T* data, const Groups& g, Store&& store) {
   for (int64_t o = 0; o < g.outer; ++o) {
     const T* values = data + o * g.count;
     const double first = origin(values[0]);
-    const Distances from_first = each_block([&](int64_t start, int64_t length, Distances& part) { part = {sum_of(values + start, length, first), 0}; });
+    const Distances from_first =
+        each_block([&](int64_t start, int64_t length, Distances& part) { part = {sum_of(values + start, length, first), 0}; });
     const double mean = first + from_first.apart / static_cast<double>(g.count);
-    store(o, moments(mean, each_block([&](int64_t start, int64_t length, Distances& part) { part = sums_of(values + start, length, mean); }), g.count));
+    store(o, moments(mean, each_block([&](int64_t start, int64_t length, Distances& part) {
+                       part = sums_of(values + start, length, mean);
+                     }),
+                     g.count));
   }
 }
 template <class T, class Store>
 void columns(const T* data, const Groups& g, Store&& store) {
   const int64_t strips = (g.inner + most_columns - 1) / most_columns;
-  at::parallel_for(0, g.outer * strips, std::max<int64_t>(1, 2 * block / (g.count * std::min(g.inner, most_columns))), [&](int64_t begin, int64_t end) {
-    for (int64_t s = begin; s < end; ++s) {
-      const int64_t o = s / strips, start = s % strips * most_columns, width = std::min(most_columns, g.inner - start);
-      const T* values = data + o * g.count * g.inner + start;
-      double mean[most_columns], apart[most_columns] = {}, squared[most_columns] = {};
-      for (int64_t i = 0; i < width; ++i) mean[i] = origin(values[i]);
-      for (int64_t row = 0; row < g.count; ++row) add_row_of(values + row * g.inner, width, mean, apart);
-      for (int64_t i = 0; i < width; ++i) mean[i] += apart[i] / static_cast<double>(g.count);
-      std::fill_n(apart, width, 0);
-      for (int64_t row = 0; row < g.count; ++row) add_squares_of(values + row * g.inner, width, mean, apart, squared);
-      for (int64_t i = 0; i < width; ++i) store(o * g.inner + start + i, moments(mean[i], {apart[i], squared[i]}, g.count));
-    }
-  });
+  at::parallel_for(0, g.outer * strips, std::max<int64_t>(1, 2 * block / (g.count * std::min(g.inner, most_columns))),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t s = begin; s < end; ++s) {
+                       const int64_t o = s / strips, start = s % strips * most_columns,
+                                     width = std::min(most_columns, g.inner - start);
+                       const T* values = data + o * g.count * g.inner + start;
+                       double mean[most_columns], apart[most_columns] = {}, squared[most_columns] = {};
+                       for (int64_t i = 0; i < width; ++i) mean[i] = origin(values[i]);
+                       for (int64_t row = 0; row < g.count; ++row) add_row_of(values + row * g.inner, width, mean, apart);
+                       for (int64_t i = 0; i < width; ++i) mean[i] += apart[i] / static_cast<double>(g.count);
+                       std::fill_n(apart, width, 0);
+                       for (int64_t row = 0; row < g.count; ++row)
+                         add_squares_of(values + row * g.inner, width, mean, apart, squared);
+                       for (int64_t i = 0; i < width; ++i)
+                         store(o * g.inner + start + i, moments(mean[i], {apart[i], squared[i]}, g.count));
+                     }
+                   });
 }
 
 // `self` in an order of memory where the reduced dimensions stand together: as it is, or a copy with these at the end.
@@ -245,7 +257,8 @@ OP_COST(aclnnVar, variance_cost(self)) {
 }
 OP_COST(aclnnVarCorrection, variance_cost(self)) {
   const auto freedom = static_cast<double>(correction);
-  if (!computed({self, dim, freedom, false, out, none})) at::cpu::var_outf(self, maybe(dim), at::Scalar(correction), keepdim, out);
+  if (!computed({self, dim, freedom, false, out, none}))
+    at::cpu::var_outf(self, maybe(dim), at::Scalar(correction), keepdim, out);
 }
 OP_COST(aclnnVarMean, variance_cost(self)) {
   if (computed({self, dim, static_cast<double>(correction), false, varOut, meanOut})) return;

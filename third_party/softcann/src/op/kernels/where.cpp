@@ -24,9 +24,9 @@ template <class Bits>
     out[i] = mask[i] ? chosen : other;
   }
 }
-#define CHOOSE(BITS) \
+#define CHOOSE(BITS)                                                                                                     \
   SOFTCANN_CLONES void choose_elements(BITS* out, const uint8_t* mask, const BITS* yes, const BITS* no, int64_t count) { \
-    choose(out, mask, yes, no, count); \
+    choose(out, mask, yes, no, count);                                                                                   \
   }
 CHOOSE(uint8_t)
 CHOOSE(uint16_t)
@@ -38,18 +38,29 @@ CHOOSE(uint64_t)
 template <class Body>
 bool for_size(size_t size, Body&& body) {
   switch (size) {
-    case 1: body(uint8_t()); return true;
-    case 2: body(uint16_t()); return true;
-    case 4: body(uint32_t()); return true;
-    case 8: body(uint64_t()); return true;
-    default: return false;
+    case 1:
+      body(uint8_t());
+      return true;
+    case 2:
+      body(uint16_t());
+      return true;
+    case 4:
+      body(uint32_t());
+      return true;
+    case 8:
+      body(uint64_t());
+      return true;
+    default:
+      return false;
   }
 }
 
 // Masks may come as bytes.
 bool is_mask(const at::Tensor& mask) { return mask.scalar_type() == at::kBool || mask.scalar_type() == at::kByte; }
 // Filling an expanded tensor is allowed still, with a warning of ATen's.
-bool fillable(const at::Tensor& self, const at::Tensor& mask) { return is_mask(mask) && at::has_internal_overlap(self) != at::MemOverlap::Yes; }
+bool fillable(const at::Tensor& self, const at::Tensor& mask) {
+  return is_mask(mask) && at::has_internal_overlap(self) != at::MemOverlap::Yes;
+}
 at::Tensor truth(const at::Tensor& mask) { return mask.scalar_type() == at::kBool ? mask : mask.to(at::kBool); }
 
 bool choose_by(const at::Tensor& mask, const at::Tensor& yes, const at::Tensor& no, const at::Tensor& out) {
@@ -68,15 +79,16 @@ bool choose_by(const at::Tensor& mask, const at::Tensor& yes, const at::Tensor& 
 std::optional<uint64_t> element_of(const at::Scalar& value, at::ScalarType type) {
   uint64_t bits = 0;
   switch (type) {
-#define ELEMENT(T, NAME) \
-  case at::ScalarType::NAME: { \
-    const T element = value.to<T>(); \
+#define ELEMENT(T, NAME)                     \
+  case at::ScalarType::NAME: {               \
+    const T element = value.to<T>();         \
     std::memcpy(&bits, &element, sizeof(T)); \
-    return bits; \
+    return bits;                             \
   }
     AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, ELEMENT)
 #undef ELEMENT
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 // self where the mask is false, else the element of these bits.
@@ -103,7 +115,8 @@ OP_COST(aclnnInplaceMaskedFillScalar, elementwise(selfRef, mask)) {
 }
 OP_COST(aclnnInplaceMaskedFillTensor, elementwise(selfRef, mask)) {
   const at::Tensor element = value.dim() == 0 ? value : value.reshape({});
-  if (!fillable(selfRef, mask) || !choose_by(mask, element, selfRef, selfRef)) at::cpu::masked_fill_(selfRef, truth(mask), element);
+  if (!fillable(selfRef, mask) || !choose_by(mask, element, selfRef, selfRef))
+    at::cpu::masked_fill_(selfRef, truth(mask), element);
 }
 // A tensor times a mask times a number: dropout's arithmetic.
 OP_COST(aclnnMaskedScale, elementwise(out, self, mask)) {
