@@ -1,7 +1,7 @@
 """The custom operators: ``torch_npu.npu_*`` and ``torch.ops.npu.*``.
 
 codegen/custom_ops.yaml has their schemas; those that CANN has are registered for the NPU by the C++ part. Here the
-references (torch_npu/_reference) become their kernels for CPU and meta tensors, and, where an operator is composed of
+functions of the CPU (torch_npu/_cpu_ops) become their kernels for CPU and meta tensors, and, where an operator is composed of
 others, its kernel on every device.
 """
 
@@ -15,16 +15,16 @@ from torch_npu import _C
 _libraries = []  # a registration ends with its library
 
 
-def _reference(name):
-    """The reference as a kernel; its module is imported when it is first called."""
+def _cpu_kernel(name):
+    """The function of torch_npu._cpu_ops as a kernel; its module is imported when it is first called."""
     function = None
 
     def kernel(*args, **kwargs):
         nonlocal function
         if function is None:
-            from torch_npu import _reference as references
+            from torch_npu import _cpu_ops
 
-            function = references.find(name)
+            function = _cpu_ops.find(name)
         return function(*args, **kwargs)
 
     return kernel
@@ -36,7 +36,7 @@ def register():
     for name, _, path in _C._custom_ops():
         keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
         for key in keys:
-            library.impl(name, _reference(name), key)
+            library.impl(name, _cpu_kernel(name), key)
 
 
 def operators():
@@ -54,7 +54,7 @@ def _written(overload):
 
 def _make(name):
     """The operator as a Python function, with the reference's docstring and signature."""
-    from torch_npu import _reference as references
+    from torch_npu import _cpu_ops
 
     packet = getattr(torch.ops.npu, name)
     takes_self = any("Tensor self" in schema or ") self" in schema for _, schema, _ in operators()[name])
@@ -70,7 +70,7 @@ def _make(name):
             kwargs["self"] = kwargs.pop("input")
         return packet(*args, **kwargs)
 
-    source = next(filter(None, (references.find(overload) for overload, _, _ in operators()[name])))
+    source = next(filter(None, (_cpu_ops.find(overload) for overload, _, _ in operators()[name])))
     function.__name__ = function.__qualname__ = name
     function.__module__ = "torch_npu"
     function.__doc__ = source.__doc__

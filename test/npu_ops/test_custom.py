@@ -7,7 +7,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 import torch_npu
-from torch_npu import _custom, _reference
+from torch_npu import _cpu_ops, _custom
 
 from cases import CASES
 
@@ -135,7 +135,7 @@ def test_every_operator_has_a_reference_a_docstring_and_a_test():
     untested = set()
     for name, overloads in _custom.operators().items():
         for overload, schema, _ in overloads:
-            reference = _reference.find(overload)
+            reference = _cpu_ops.find(overload)
             assert reference is not None, overload
             assert reference.__doc__, overload
             names = [a.name for a in torch._C.parse_schema("npu::" + schema).arguments]
@@ -148,7 +148,7 @@ def test_every_operator_has_a_reference_a_docstring_and_a_test():
 def test_defaults_are_the_schemas():
     for overloads in _custom.operators().values():
         for overload, schema, _ in overloads:
-            signature = inspect.signature(_reference.find(overload))
+            signature = inspect.signature(_cpu_ops.find(overload))
             for argument in torch._C.parse_schema("npu::" + schema).arguments:
                 if argument.has_default_value() and argument.default_value is not None:
                     assert signature.parameters[argument.name].default == argument.default_value, (overload, argument.name)

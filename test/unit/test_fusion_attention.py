@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from torch_npu._reference.attention import npu_fusion_attention
+from torch_npu._cpu_ops.attention import npu_fusion_attention
 
 B, N, S, D = 2, 4, 6, 8
 TO_LAYOUT = {

@@ -4,7 +4,7 @@ They are the operators' documentation, their kernels for CPU tensors, their shap
 kernels are tested against. Arithmetic of float16 and bfloat16 is done in float32.
 """
 
-from torch_npu._reference import activation, attention, boxes, formats, loss, matrix, moe, norm, optimizer, quant, \
+from torch_npu._cpu_ops import activation, attention, boxes, formats, loss, matrix, moe, norm, optimizer, quant, \
     recurrent, rotary, rotated_boxes, shape
 
 _FAMILIES = (norm, activation, rotary, attention, shape, matrix, formats, loss, moe, quant, boxes, rotated_boxes, optimizer,

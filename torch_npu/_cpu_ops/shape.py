@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from torch_npu._reference._common import unsupported
+from torch_npu._cpu_ops._common import unsupported
 
 __all__ = ["npu_confusion_transpose", "npu_transpose", "npu_broadcast", "npu_reshape", "npu_slice", "npu_stride_copy",
            "npu_indexing", "npu_pad", "npu_one_hot", "npu_dtype_cast", "npu_dtype_cast_", "npu_max_dim", "npu_min_dim",

@@ -3,8 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from torch_npu._reference._common import trailing, unsupported, wide
-from torch_npu._reference._gradient import gradients
+from torch_npu._cpu_ops._common import trailing, unsupported, wide
+from torch_npu._cpu_ops._gradient import gradients
 
 __all__ = ["npu_rms_norm", "npu_rms_norm_backward", "npu_gemma_rms_norm", "npu_add_rms_norm", "npu_add_rms_norm_cast",
            "npu_add_rms_norm_v2", "npu_deep_norm", "npu_deep_norm_backward", "npu_add_layer_norm", "npu_group_norm_silu",

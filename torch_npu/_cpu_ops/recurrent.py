@@ -2,7 +2,7 @@
 
 import torch
 
-from torch_npu._reference._common import unsupported
+from torch_npu._cpu_ops._common import unsupported
 
 __all__ = ["npu_lstm", "npu_gru"]
 

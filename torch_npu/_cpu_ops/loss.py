@@ -3,8 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from torch_npu._reference._common import wide
-from torch_npu._reference._gradient import gradients
+from torch_npu._cpu_ops._common import wide
+from torch_npu._cpu_ops._gradient import gradients
 
 __all__ = ["npu_cross_entropy_loss", "npu_cross_entropy_loss_backward"]
 

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from torch_npu._reference._common import unsupported
+from torch_npu._cpu_ops._common import unsupported
 
 __all__ = ["npu_linear", "npu_bmmV2", "npu_conv2d", "npu_conv3d", "npu_convolution", "npu_conv_transpose2d",
            "npu_convolution_transpose", "npu_fused_matmul", "npu_transpose_batchmatmul"]

@@ -5,8 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from torch_npu._reference._common import even_halves, unsupported, wide
-from torch_npu._reference.moe import _DTYPES
+from torch_npu._cpu_ops._common import even_halves, unsupported, wide
+from torch_npu._cpu_ops.moe import _DTYPES
 
 __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
            "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",

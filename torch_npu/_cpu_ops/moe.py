@@ -9,8 +9,8 @@ import itertools
 import torch
 import torch.nn.functional as F
 
-from torch_npu._reference._common import unsupported, wide
-from torch_npu._reference._gradient import gradients
+from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._gradient import gradients
 
 __all__ = ["npu_moe_gating_top_k_softmax", "npu_moe_gating_top_k", "npu_moe_init_routing", "npu_moe_compute_expert_tokens",
            "npu_moe_finalize_routing", "npu_moe_token_permute", "npu_moe_token_permute_grad", "npu_moe_token_unpermute",

@@ -2,8 +2,8 @@
 
 import torch
 
-from torch_npu._reference._common import unsupported, wide
-from torch_npu._reference._gradient import gradients
+from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._gradient import gradients
 
 __all__ = ["npu_fusion_attention", "npu_fusion_attention_grad", "npu_fusion_attention_v2", "npu_fusion_attention_grad_v2",
            "npu_prompt_flash_attention", "npu_incre_flash_attention",

@@ -3,8 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from torch_npu._reference._common import even_halves, unsupported, wide
-from torch_npu._reference._gradient import gradients
+from torch_npu._cpu_ops._common import even_halves, unsupported, wide
+from torch_npu._cpu_ops._gradient import gradients
 
 __all__ = ["npu_swiglu", "npu_swiglu_backward", "npu_geglu", "npu_geglu_grad", "npu_fast_gelu", "npu_fast_gelu_backward",
            "fast_gelu", "npu_gelu", "npu_gelu_mul", "npu_silu", "npu_silu_", "npu_mish", "npu_scaled_masked_softmax",

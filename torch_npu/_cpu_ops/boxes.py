@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from torch_npu._reference._common import unsupported
+from torch_npu._cpu_ops._common import unsupported
 
 __all__ = ["npu_iou", "npu_ptiou", "npu_giou", "npu_diou", "npu_ciou", "npu_bounding_box_encode", "npu_bounding_box_decode",
            "npu_nms_with_mask", "npu_nms_v4", "npu_batch_nms", "npu_roi_align"]
