@@ -102,7 +102,7 @@ def load(path: pathlib.Path) -> Tuple[List[Custom], Dict[str, "NativeFunction"]]
 def _function(entry: registry.Entry, schema: str):
     from torchgen.model import Location as TorchLocation, NativeFunction
     item = {"func": schema}
-    if "dropout" in schema or "Generator" in schema:  # torchgen wants such operators marked
+    if re.search("dropout|Generator|random", schema):  # torchgen wants such operators marked
         item["tags"] = "nondeterministic_seeded"
     if "Device? device" in schema:  # and those that make a tensor out of none
         item["dispatch"] = {"CompositeExplicitAutograd": re.split(r"\W", schema, maxsplit=1)[0]}

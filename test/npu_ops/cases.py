@@ -1,6 +1,8 @@
 """Inputs of the custom operators: CASES has, for each, functions that make arguments in a floating dtype."""
 import torch
 
+import cases_training
+
 
 def randn(*shape, dtype=torch.float32):
     return torch.randn(*shape).to(dtype)
@@ -302,3 +304,5 @@ CASES = {
     "npu_sign_bits_pack": [lambda d: _call(randn(24, dtype=d), 3), lambda d: _call(randn(21, dtype=d), 1)],
     "npu_sign_bits_unpack": [lambda d: _call(torch.randint(0, 256, (6,), dtype=torch.uint8), 2, d)],
 }
+
+CASES.update(cases_training.CASES)

@@ -1,0 +1,82 @@
+"""Operators that are gradients of torch's own: each against autograd, in float64 on the CPU; cases.py compares the NPU with it."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import torch_npu
+
+from cases_training import CASES
+
+FORWARD = {
+    "npu_conv2d_backward": lambda x, _, w, *a: F.conv2d(x, w, None, *a[:3], a[3]),
+    "npu_conv3d_backward": lambda x, _, w, *a: F.conv3d(x, w, None, *a[:3], a[3]),
+    "npu_conv_transpose2d_backward": lambda x, _, w, *a: F.conv_transpose2d(x, w, None, a[2], a[0], a[1], a[4], a[3]),
+    "npu_conv_transpose3d_backward": lambda x, _, w, *a: F.conv_transpose3d(x, w, None, a[2], a[0], a[1], a[4], a[3]),
+    "slow_conv_dilated2d_backward": lambda _, x, w, *a: F.conv2d(x, w, None, a[1], a[2], a[3]),
+    "slow_conv_transpose2d_backward": lambda _, x, w, *a: F.conv_transpose2d(x, w, None, a[1], a[2], a[3], 1, a[4]),
+    "_conv_depthwise2d_backward": lambda _, x, w, *a: F.conv2d(x, w, None, a[1], a[2], a[3], 4),
+    "l1_loss_backward": lambda _, x, y, reduction: F.l1_loss(x, y),
+    "npu_linear_backward": lambda _, x, w: F.linear(x, w),
+    "npu_gelu_backward": lambda _, x, approximate="none": F.gelu(x, approximate=approximate),
+    "npu_mish_backward": lambda _, x: F.mish(x),
+    "npu_silu_backward": lambda _, x, y: F.silu(x),
+    "npu_renorm_backward": lambda _, x, *a: torch.renorm(x, *a),
+    "npu_softmax_cross_entropy_with_logits_backward": lambda _, x, y: -(y * x.log_softmax(1)).sum(1),
+    "repeat_interleave_backward_int": lambda _, x, n, dim: x.repeat_interleave(n, dim),
+    "repeat_interleave_backward_tensor": lambda _, x, n, dim: x.repeat_interleave(n, dim),
+}
+
+
+@pytest.mark.parametrize("name,index", [(name, i) for name in FORWARD for i in range(len(CASES[name]))])
+def test_equals_autograd(name, index):
+    torch.manual_seed(index)
+    args, kwargs = CASES[name][index](torch.float64)
+    found = getattr(torch_npu, name)(*args, **kwargs)
+    found = [t for t in (found if isinstance(found, tuple) else (found,)) if t is not None]
+    first = 0 if name.startswith("npu_conv") else 1
+    leaves = [a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
+    grad = leaves.pop(1 - first)
+    leaves = leaves[: min(len(found), 2)] if "silu" not in name and "loss" not in name and "entropy" not in name else leaves[:1]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    expected = torch.autograd.grad(FORWARD[name](*args, **kwargs), leaves, grad)
+    for ours, reference in zip(found, expected):
+        torch.testing.assert_close(ours, reference)
+
+
+def test_fourier_gradients():
+    torch.manual_seed(0)
+    for size in (6, 7):
+        x = torch.randn(2, size, dtype=torch.float64, requires_grad=True)
+        spectrum = torch.fft.rfft(x)
+        grad = torch.randn_like(spectrum)
+        expected = torch.autograd.grad(spectrum, x, grad)[0]
+        torch.testing.assert_close(torch_npu.fft_r2c_backward(grad, [1], 0, True, size), expected)
+        z = torch.randn(2, size // 2 + 1, dtype=torch.complex128, requires_grad=True)
+        real = torch.fft.irfft(z, size, norm="forward")
+        grad = torch.randn_like(real)
+        torch.testing.assert_close(torch_npu.fft_c2r_backward(grad, [1], 0), torch.autograd.grad(real, z, grad)[0])
+
+
+def test_matmul_double_backward():
+    a, b, grad = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 3, 4), (4, 5), (2, 3, 5)))
+    first = torch.autograd.grad(a @ b, (a, b), grad, create_graph=True)
+    arriving = [torch.randn_like(t) for t in first]
+    expected = torch.autograd.grad(sum((x * y).sum() for x, y in zip(first, arriving)), (grad, a, b))
+    found = torch_npu.matmul_double_backward(*arriving, grad.detach(), a.detach(), b.detach(), [True] * 3)
+    for ours, reference in zip(found, expected):
+        torch.testing.assert_close(ours, reference)
+    assert torch_npu.matmul_double_backward(arriving[0], None, grad.detach(), a.detach(), b.detach(), [False, True, True])[:2] == (None, None)
+
+
+@pytest.mark.parametrize("name", ["npu_giou", "npu_diou", "npu_ciou"])
+def test_boxes(name):
+    args, _ = CASES[name + "_backward"][0](torch.float32)
+    grad, a, b = (t.double() for t in args[:3])
+    a.requires_grad_(), b.requires_grad_()
+    expected = torch.autograd.grad(getattr(torch_npu, name)(a, b, False, False), (a, b), grad)
+    extra = (None,) if name == "npu_ciou" else ()
+    found = getattr(torch_npu, name + "_backward")(grad, a.detach(), b.detach(), *extra, False, False)
+    for ours, reference in zip(found, expected):
+        torch.testing.assert_close(ours, reference)
