@@ -89,7 +89,7 @@ def load(path: pathlib.Path) -> Tuple[List[Custom], Dict[str, "NativeFunction"]]
     for entry in entries:
         schema, composed, grad, autocast = reader.extra[entry.op]
         try:
-            customs.append(Custom(entry.where, entry.op, schema, None if composed is not None else entry,
+            customs.append(Custom(entry.where, entry.op, _published(schema), None if composed is not None else entry,
                                   _grad(entry, grad, functions) if grad and entry.op in functions else None,
                                   _autocast(entry, autocast, functions) if autocast and entry.op in functions else None))
         except RegistryError as error:
@@ -97,6 +97,11 @@ def load(path: pathlib.Path) -> Tuple[List[Custom], Dict[str, "NativeFunction"]]
     if errors:
         raise RegistryErrors(errors)
     return customs, functions
+
+
+def _published(schema: str) -> str:
+    """The schema as it is registered: Ascend calls `input` what torchgen, for its in-place operators, wants to be `self`."""
+    return re.sub(r"\bself\b", "input", schema)
 
 
 def _function(entry: registry.Entry, schema: str):

@@ -47,34 +47,24 @@ def operators():
     return found
 
 
-def _written(overload):
-    """The names of the arguments that an overload "out" writes to."""
-    return [argument.name for argument in overload._schema.arguments if argument.is_out]
-
-
 def _make(name):
     """The operator as a Python function, with the reference's docstring and signature."""
     from torch_npu import _cpu_ops
 
     packet = getattr(torch.ops.npu, name)
-    takes_self = any("Tensor self" in schema or ") self" in schema for _, schema, _ in operators()[name])
-    results = next((_written(packet.out) for overload, _, _ in operators()[name] if overload == name + ".out"), ())
 
     def function(*args, **kwargs):
-        if results and "out" in kwargs:
-            out = kwargs.pop("out")
-            if len(out) != len(results):
-                raise TypeError(f"{name}: out is ({', '.join(results)}), but got {len(out)} tensors")
-            kwargs.update(zip(results, out))
-        if takes_self and "input" in kwargs:  # what self was called in Python before
-            kwargs["self"] = kwargs.pop("input")
+        if "self" in kwargs and "input" not in kwargs:  # its name in other releases
+            kwargs["input"] = kwargs.pop("self")
         return packet(*args, **kwargs)
 
     source = next(filter(None, (_cpu_ops.find(overload) for overload, _, _ in operators()[name])))
     function.__name__ = function.__qualname__ = name
     function.__module__ = "torch_npu"
     function.__doc__ = source.__doc__
-    function.__signature__ = inspect.signature(source)
+    signature = inspect.signature(source)
+    function.__signature__ = signature.replace(parameters=[parameter.replace(name="input") if parameter.name == "self" else parameter
+                                                           for parameter in signature.parameters.values()])
     return function
 
 

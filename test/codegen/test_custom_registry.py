@@ -42,7 +42,7 @@ def test_an_entry(tmp_path, torch_schemas):
     assert "op::run(aclnnSwiGlu, self, dim, out);" in units[0].text
     table = custom.table(customs)
     assert 'kSources_npu_swiglu[] = {{\'g\', 0}, {\'a\', 0}, {\'a\', 1}}' in table
-    assert '{"npu_swiglu", "npu_swiglu(Tensor self, int dim=-1) -> Tensor", "native", &kGrad_npu_swiglu, nullptr}' in table
+    assert '{"npu_swiglu", "npu_swiglu(Tensor input, int dim=-1) -> Tensor", "native", &kGrad_npu_swiglu, nullptr}' in table
 
 
 def test_autocast(tmp_path, torch_schemas):

@@ -239,8 +239,8 @@ CASES = {
         lambda d: _call(randn(3, 2, 8, dtype=d), randn(3, 2, 6, dtype=d), randn(4, 5, 2, 8, dtype=d), randn(4, 5, 2, 6, dtype=d),
                         torch.tensor([7, 0, 12], dtype=torch.int32), cache_mode="Norm")],
     "npu_moe_gating_top_k_softmax_v2": [
-        lambda d: _call(randn(6, 8, dtype=d), 3, output_softmax=True),
-        lambda d: _call(randn(6, 8, dtype=d), 2, torch.tensor([False, True, False, False, True, False]), 1, True)],
+        lambda d: _call(randn(6, 8, dtype=d), k=3, output_softmax=True),
+        lambda d: _call(randn(6, 8, dtype=d), k=2, finished=torch.tensor([False, True, False, False, True, False]), renorm=1)],
     "npu_moe_init_routing_v2": [
         lambda d: _call(randn(4, 5, dtype=d), _EXPERTS, expert_num=4, expert_tokens_num_flag=True),
         lambda d: _call(randn(4, 5, dtype=d), _EXPERTS, scale=torch.rand(4), expert_num=4, active_num=5, expert_tokens_num_flag=True,

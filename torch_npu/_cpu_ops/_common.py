@@ -20,6 +20,21 @@ def even_halves(name, tensor, dim):
     return tensor.chunk(2, dim)
 
 
+# c10::ScalarType, the numbers that operators take for dtypes.
+_BY_NUMBER = {0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16, 6: torch.float32,
+              7: torch.float64, 9: torch.complex64, 10: torch.complex128, 11: torch.bool, 15: torch.bfloat16,
+              23: torch.float8_e5m2, 24: torch.float8_e4m3fn}
+
+
+def as_dtype(dtype):
+    """A dtype that may be given by its number in c10::ScalarType. Raises NotImplementedError for others."""
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    if dtype not in _BY_NUMBER:
+        raise NotImplementedError(f"dtype number {dtype} is not supported")
+    return _BY_NUMBER[dtype]
+
+
 def unsupported(name, **given):
     """Raises NotImplementedError naming the first argument that is given though it must not be."""
     for argument, value in given.items():

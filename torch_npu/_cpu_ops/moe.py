@@ -32,7 +32,7 @@ def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
     return weights.to(x.dtype), experts.int(), copies.contiguous()
 
 
-def npu_moe_gating_top_k_softmax_v2(x, k=1, finished=None, renorm=0, output_softmax=False):
+def npu_moe_gating_top_k_softmax_v2(x, *, k=1, finished=None, renorm=0, output_softmax=False):
     """The ``k`` largest of softmax(x) for each token, or with ``renorm`` 1 the softmax of the k largest of x.
 
     ``x``: [..., experts]; ``finished``: bool [...], tokens that go nowhere: their expert is the number of experts. Returns

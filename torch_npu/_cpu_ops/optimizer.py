@@ -2,20 +2,41 @@
 
 import torch
 
-__all__ = ["npu_apply_adam_out", "npu_apply_adam_w_out"]
+__all__ = ["npu_apply_adam", "npu_apply_adam_w", "npu_apply_adam_out", "npu_apply_adam_w_out"]
 
 
 def _advance(moment, decay, value):
     moment.mul_(decay).add_(value.to(moment.dtype), alpha=1 - decay)
 
 
-def npu_apply_adam_out(beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, use_locking, use_nesterov, *, var, m, v):
+def _written(name, out):
+    if len(out) != 3:
+        raise TypeError(f"{name}: out is (var, m, v), but got {len(out)} tensors")
+    return out
+
+
+def _without_out(name):
+    raise TypeError(f"{name}: give out=(var, m, v), the parameter and its moments, which the step changes")
+
+
+def npu_apply_adam(beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, use_locking, use_nesterov):
+    """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
+    _without_out("npu_apply_adam")
+
+
+def npu_apply_adam_w(beta1_power, beta2_power, lr, weight_decay, beta1, beta2, epsilon, grad, max_grad_norm, amsgrad, maximize):
+    """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
+    _without_out("npu_apply_adam_w")
+
+
+def npu_apply_adam_out(beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, use_locking, use_nesterov, *, out):
     """A step of Adam, in place, called with ``out=(var, m, v)``: the parameter and its two moments, of ``grad``'s shape.
 
     ``beta1_power`` and ``beta2_power``: beta1 and beta2 to the power of the number of the step, from 1. With
     ``use_nesterov`` the first moment is looked ahead by one step. ``use_locking`` changes nothing. Returns (var, m, v).
     Source: D. Kingma and J. Ba, Adam: A Method for Stochastic Optimization, 2014, in the form at the end of section 2.
     """
+    var, m, v = _written("npu_apply_adam", out)
     _advance(m, beta1, grad)
     _advance(v, beta2, grad * grad)
     rate = lr * (1 - beta2_power) ** 0.5 / (1 - beta1_power)
@@ -25,7 +46,7 @@ def npu_apply_adam_out(beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad
 
 
 def npu_apply_adam_w_out(beta1_power, beta2_power, lr, weight_decay, beta1, beta2, epsilon, grad, max_grad_norm, amsgrad, maximize,
-                         *, var, m, v):
+                         *, out):
     """A step of AdamW, in place, called with ``out=(var, m, v)``: the parameter and its two moments, of ``grad``'s shape.
 
     ``beta1_power`` and ``beta2_power``: beta1 and beta2 to the power of the number of the step, from 1. With ``amsgrad``,
@@ -33,6 +54,7 @@ def npu_apply_adam_w_out(beta1_power, beta2_power, lr, weight_decay, beta1, beta
     the gradient. Returns (var, m, v). Errors: ``amsgrad`` without ``max_grad_norm``.
     Source: I. Loshchilov and F. Hutter, Decoupled Weight Decay Regularization, 2017; as torch.optim.AdamW.
     """
+    var, m, v = _written("npu_apply_adam_w", out)
     if amsgrad and max_grad_norm is None:
         raise RuntimeError("npu_apply_adam_w: amsgrad needs max_grad_norm, the greatest second moment so far")
     gradient = -grad if maximize else grad

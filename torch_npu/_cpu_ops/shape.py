@@ -3,14 +3,13 @@
 import torch
 import torch.nn.functional as F
 
-from torch_npu._cpu_ops._common import unsupported
+from torch_npu._cpu_ops._common import as_dtype, unsupported
 
 __all__ = ["npu_confusion_transpose", "npu_transpose", "npu_broadcast", "npu_reshape", "npu_slice", "npu_stride_copy",
            "npu_indexing", "npu_pad", "npu_one_hot", "npu_dtype_cast", "npu_dtype_cast_", "npu_max_dim", "npu_min_dim",
            "npu_sort_v2", "npu_scatter", "npu_scatter_nd_update", "npu_scatter_nd_update_",
            "npu_gather_sparse_index", "npu_view_copy", "copy_memory_", "one_", "scatter_update", "scatter_update_",
            "npu_scatter_list_", "npu_scatter_pa_kv_cache"]
-
 
 
 def npu_confusion_transpose(self, perm, shape, transpose_first):
@@ -83,9 +82,10 @@ def npu_one_hot(self, num_classes=-1, depth=1, on_value=1, off_value=0):
     return torch.where(hit, float(on_value), float(off_value)).float()
 
 
-def npu_dtype_cast(self, dtype):
-    """self in another dtype, a copy."""
-    return self.to(dtype, copy=True)
+def npu_dtype_cast(self, dtype, input_dtype=None):
+    """self in another dtype, a copy. Raises NotImplementedError for ``input_dtype``, another reading of self's bytes."""
+    unsupported("npu_dtype_cast", input_dtype=input_dtype)
+    return self.to(as_dtype(dtype), copy=True)
 
 
 def npu_dtype_cast_(self, src):
