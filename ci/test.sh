@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sets up as ci/demo.sh does and runs every test; arguments go to pytest.
+# Sets up as ci/demo.sh does and runs every test, on all cores (ci/run_tests.py); arguments go to pytest.
 #   bash ci/test.sh [-k NAME] [test/unit ...]
+#   bash ci/test.sh --quick       less than five minutes: what QUICK in ci/run_tests.py names
 #   bash ci/test.sh --sanitize    the C++ tests of softcann and the allocator under ASan+UBSan, then under TSan
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -23,4 +24,4 @@ if [[ ${1:-} == --sanitize ]]; then
 fi
 setup_venv test ci/requirements-test.txt
 say "testing"
-exec .venv/bin/python -m pytest "$@"
+exec .venv/bin/python ci/run_tests.py "$@"

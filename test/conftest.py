@@ -34,6 +34,30 @@ def run_python(code, timeout=1200, **environment):
     )
 
 
+def pytest_addoption(parser):
+    parser.addoption("--alone", choices=["yes", "no", "only"], default="yes",
+                     help="whether to run the tests marked alone, which need the machine for themselves (ci/test.sh runs them last)")
+
+
+# Several processes a test, each of them busy: beside other tests they would miss their time limits, and gain nothing.
+ALONE = {ROOT / "test" / "distributed", ROOT / "test" / "softcann_comm"}
+# The longest files; started last, one of them would keep one core busy while the others have nothing left to do.
+FIRST = ["witness/test_published_client.py", "npu/test_gradcheck.py", "npu/test_opinfo.py"]
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if item.path.parent in ALONE:
+            item.add_marker("alone")
+    wanted = config.getoption("--alone")
+    if wanted != "yes":
+        dropped = [item for item in items if (item.get_closest_marker("alone") is not None) != (wanted == "only")]
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in set(dropped)]
+    rank = {ROOT / "test" / name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
 @pytest.fixture
 def python():
     return run_python

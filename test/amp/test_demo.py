@@ -7,9 +7,9 @@ import torch
 
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
-import lenet_digits  # noqa: E402
-from mixed_precision import KINDS  # noqa: E402
-from models.lenet import LeNet  # noqa: E402
+import lenet_digits
+from mixed_precision import KINDS
+from models.lenet import LeNet
 
 LINE = re.compile(r"epoch +\d+/\d+ +\d+/\d+  loss [\d.]+  reader cost ([\d.]+) s  batch cost ([\d.]+) s  ([\d.]+) images/s  ETA (\d+:\d\d:\d\d)")
 
@@ -26,6 +26,7 @@ TYPES = {"O0": (torch.float32, None), "O1": (torch.float32, torch.float16), "O2"
          "fp16": (torch.float32, torch.float16), "bf16": (torch.float32, torch.bfloat16)}
 
 
+@pytest.mark.alone   # what it says of its speed must go together
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_mixed_precision(monkeypatch, capsys, tmp_path, kind):
     seen, forward = set(), LeNet.forward

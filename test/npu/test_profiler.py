@@ -64,6 +64,7 @@ def test_launches_belong_to_their_operators():
 
 
 @traced
+@pytest.mark.alone   # two clocks: what runs on the cores between two reads differs
 def test_where_and_when_launches_ran():
     """In order on their stream, after their launch, and as long as they take."""
     x = torch.ones(1200, 1200, device="npu")

@@ -8,8 +8,6 @@ import threading
 import pytest
 import torch
 
-from nn_client import ROOT
-
 NULL, INVALID, KERNEL_FAILED = 161001, 161002, 507035
 BIG = 1 << 20  # elements: dear enough to be queued, not run inline
 
@@ -242,6 +240,7 @@ def test_noop_computes_nothing(libraries):
     assert done.returncode == 0 and "[1.0, 1.0, 1.0]" in done.stdout, done.stdout
 
 
+@pytest.mark.alone   # counts page faults
 def test_temporaries_of_kernels_do_not_fault_again_and_again(libraries):
     done = run(libraries, """
 import resource
