@@ -9,9 +9,10 @@ import subprocess
 
 os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1")
 
-import common  # noqa: E402
-import torch  # noqa: E402
-import torch_npu  # noqa: E402,F401
+import common
+import torch
+
+import torch_npu  # noqa: F401
 
 MIB = 1 << 20
 WARM = [1 << 10, 64 << 10, MIB, 64 * MIB]

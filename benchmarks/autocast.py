@@ -7,10 +7,11 @@ import os
 
 os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1", SOFTCANN_NOOP="1")
 
-import common  # noqa: E402
-import torch  # noqa: E402
-import torch_npu  # noqa: E402,F401
-from torch.nn import functional as F  # noqa: E402
+import common
+import torch
+from torch.nn import functional as F
+
+import torch_npu  # noqa: F401
 
 CALLS, BATCHES = 50, 20
 AIM_US = 0.4

@@ -13,7 +13,7 @@ import warnings
 
 os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1")
 
-import common  # noqa: E402
+import common
 
 sys.path.insert(0, str(common.ROOT / "examples"))
 
@@ -83,8 +83,7 @@ def seconds_of(call, calls, synchronize, barrier, halves):
 def rank_main(rank, world, path, rounds, sizes, answer):
     import torch
     import torch.distributed as dist
-
-    import torch.testing._internal.distributed.fake_pg  # noqa: F401 - registers the backend
+    import torch.testing._internal.distributed.fake_pg
 
     import torch_npu  # noqa: F401
 
@@ -140,11 +139,11 @@ def step_main(rank, world, path, rounds, results):
     """Seconds of a DDP step on hccl, of one on gloo with CPU tensors, and of an independent step on the NPU."""
     import torch
     import torch.distributed as dist
+    from models.gpt import GPT
     from torch.nn import functional as F
     from torch.nn.parallel import DistributedDataParallel
 
     import torch_npu  # noqa: F401
-    from models.gpt import GPT
 
     torch.set_num_threads(1)
     torch.npu.set_device(rank)

@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "test" / "softcann_comm"))
-import ranks  # noqa: E402
+import ranks
 
 
 def main(arguments):

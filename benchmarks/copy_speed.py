@@ -4,9 +4,10 @@ import os
 
 os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1")
 
-import common  # noqa: E402
-import torch  # noqa: E402
-import torch_npu  # noqa: E402,F401
+import common
+import torch
+
+import torch_npu  # noqa: F401
 
 SIZES = [4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20]
 

@@ -46,7 +46,7 @@ def worker(device):
         import torch_npu  # noqa: F401
         synchronize = torch.npu.synchronize
     else:
-        synchronize = lambda: None  # noqa: E731
+        synchronize = lambda: None
     functions = operators(torch, device)
 
     def measure():

@@ -8,13 +8,15 @@ import sys
 
 os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1")
 
-import common  # noqa: E402
-import torch  # noqa: E402
-import torch_npu  # noqa: E402,F401
+import common
+import torch
+
+import torch_npu  # noqa: F401
 
 sys.path.insert(0, str(common.ROOT / "test" / "amp"))
-import test_fused_optimizers as references  # noqa: E402
-from torch_npu import optim  # noqa: E402
+import test_fused_optimizers as references
+
+from torch_npu import optim
 
 SHAPES = [(64, 32), (64,), (32, 16, 3, 3), (32,)]
 COUNT, STEPS = 200, 3

@@ -4,7 +4,7 @@ import sys
 
 os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1")
 
-import common  # noqa: E402
+import common
 
 sys.path.insert(0, str(common.ROOT / "examples"))
 
@@ -61,6 +61,7 @@ def replayed(function):
 def main():
     options = common.arguments("graphs", __doc__)
     import torch
+
     import torch_npu  # noqa: F401
 
     torch.set_num_threads(1)

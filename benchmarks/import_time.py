@@ -26,7 +26,7 @@ def main():
     environment = {**os.environ, "OMP_NUM_THREADS": "1",
                    "PYTHONPYCACHEPREFIX": str(common.ROOT / "build" / "benchmarks" / "pycache")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    run = lambda: [float(word) for word in subprocess.run(  # noqa: E731
+    run = lambda: [float(word) for word in subprocess.run(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, check=True,
         env=environment).stdout.split()]
     run()

@@ -11,10 +11,11 @@ import re
 
 os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1", MKL_NUM_THREADS="1")
 
-import common  # noqa: E402
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-import torch_npu  # noqa: E402,F401
+import common
+import torch
+import torch.nn.functional as F
+
+import torch_npu  # noqa: F401
 
 SIZES = [32, 256, 1024]     # x is a square matrix of this side; images and sequences are of a like number of elements
 BATCH_SECONDS = 0.004       # of calls between two waits

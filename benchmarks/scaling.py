@@ -7,9 +7,10 @@ import os
 
 os.environ.update(OMP_NUM_THREADS="1", SOFTCANN_THREADS="1")
 
-import common  # noqa: E402
-import torch  # noqa: E402
-import torch_npu  # noqa: E402,F401
+import common
+import torch
+
+import torch_npu  # noqa: F401
 
 COUNTS = [10**2, 10**3, 10**4, 10**5, 10**6]
 

@@ -68,7 +68,8 @@ def stepper(parts, device, repeat):
 def measure(rounds, names):
     """In a process with its number of threads: name to [npu ms, cpu ms, ratio]."""
     import torch
-    import torch_npu  # noqa: F401
+
+    import torch_npu
     result = {}
     for name, make in models().items():
         if names and not any(word in name for word in names):

@@ -33,7 +33,8 @@ def main(argv=None) -> int:
     changed = emit.write(units, custom_units, custom.table(customs), *layouts.calls(torch_schemas), options.out)
     overloads = sum(len(u.registered) for u in units)
     print(f"codegen: {len(units)} entries, {overloads} overloads, "
-          f"{sum(bool(u.declarations) for u in units)} by hand, {len(customs)} custom operators, {len(changed)} of {len(emit.outputs())} files changed")
+          f"{sum(bool(u.declarations) for u in units)} by hand, {len(customs)} custom operators, "
+          f"{len(changed)} of {len(emit.outputs())} files changed")
     return 0
 
 

@@ -14,7 +14,7 @@ from .schemas import Schemas
 class Grad(NamedTuple):
     """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.h."""
     backward: str
-    arguments: List[Tuple[str, int]]  # (kind, index): g gradient, a argument, r result, t dtype and s sizes of an argument, n none
+    arguments: List[Tuple[str, int]]  # (kind, index): g gradient, a argument, r result, t dtype, s sizes of an argument, n none
     receivers: List[int]              # arguments that the backward's results are gradients of
 
 
@@ -185,7 +185,8 @@ def table(customs: List[Custom]) -> str:
             arguments = ", ".join(f"{{'{kind}', {index}}}" for kind, index in custom.grad.arguments)
             lines.append(f"inline constexpr GradSource kSources_{symbol}[] = {{{arguments}}};")
             lines.append(f"inline constexpr int kReceivers_{symbol}[] = {{{', '.join(map(str, custom.grad.receivers))}}};")
-            lines.append(f'inline constexpr GradRule kGrad_{symbol}{{"{custom.grad.backward}", kSources_{symbol}, kReceivers_{symbol}}};')
+            lines.append(f'inline constexpr GradRule kGrad_{symbol}'
+                         f'{{"{custom.grad.backward}", kSources_{symbol}, kReceivers_{symbol}}};')
         if custom.autocast:
             symbol = kernels.cpp_name(custom.name)
             lines.append(f"inline constexpr int kCast_{symbol}[] = {{{', '.join(map(str, custom.autocast.arguments))}}};")

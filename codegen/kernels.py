@@ -242,7 +242,7 @@ class _Builder:
                 inputs = [v.cpp for v in values.values() if v.type == "Tensor" and not v.written]
                 if self.entry.casts:
                     return self._cast_into(function, values, outputs[0], rules[0][1], inputs)
-                for (alias, rule), output in zip(rules, outputs):
+                for (_, rule), output in zip(rules, outputs):
                     body.append(f"  resize_output({', '.join([output, rule.strip('`')] + inputs)});")
             elif not self.entry.variants:
                 raise self.fail("writes into its arguments: 'out' has no meaning")
@@ -302,7 +302,8 @@ class _Builder:
         entry = self.entry
         resolver = Resolver(self.contract, values, self.fail)
         lines, used = [], []
-        alternatives = [(self._host_scalar(values, name), resolver.call(text, name), [name]) for name, text in entry.scalar.items()]
+        alternatives = [(self._host_scalar(values, name), resolver.call(text, name), [name])
+                        for name, text in entry.scalar.items()]
         alternatives += [(condition.strip("`"), resolver.call(text), used_names(condition, values))
                          for condition, text in entry.when]
         last = resolver.call(entry.aclnn)
@@ -338,7 +339,8 @@ def _forward(binding) -> str:
     return f"std::move({binding.name})" if by_value else binding.name
 
 
-def _structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool, fast: List[str], direct: bool) -> List[str]:
+def _structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool, fast: List[str],
+                        direct: bool) -> List[str]:
     """What the dispatcher calls: meta() makes or checks the outputs, then the shared kernel runs. `direct`: CANN's operator
     writes to the outputs while it reads."""
     from torchgen.api import meta, structured

@@ -60,5 +60,6 @@ def calls(schemas) -> Tuple[List[str], Dict[str, List[str]]]:
             headers.add(f"{function.root_name}_native.h")
             with native_function_manager(function):
                 signature = NativeSignature(function.func, symint=kernel.supports_symint()).ptr_type()
-            by_key.setdefault(KEYS[layout], []).append(f'r.impl("{overload}", static_cast<{signature}>(&at::native::{kernel.kernel}));')
+            by_key.setdefault(KEYS[layout], []).append(
+                f'r.impl("{overload}", static_cast<{signature}>(&at::native::{kernel.kernel}));')
     return sorted(headers), by_key

@@ -8,7 +8,8 @@ import yaml
 
 from .errors import Location, RegistryError, RegistryErrors
 
-KEYS = {"op", "aclnn", "scalar", "when", "only_if", "pointwise", "out", "variants", "impl", "kernel", "reason", "symint", "casts", "since", "until"}
+KEYS = {"op", "aclnn", "scalar", "when", "only_if", "pointwise", "out", "variants", "impl", "kernel", "reason",
+        "symint", "casts", "since", "until"}
 VARIANTS = ("functional", "inplace", "out")
 POINTWISE = ("same", "bool")
 
@@ -152,4 +153,5 @@ def _check(where: Location, fields: Dict[str, Any]) -> Entry:
             fail(f"{key!r} is true or false")
     return Entry(where, fields["op"], text("aclnn"), scalar, [(w["if"], w["aclnn"]) for w in when],
                  text("only_if"), text("pointwise"), out, variants, text("impl"), text("kernel"),
-                 text("reason"), fields.get("symint") == "true", fields.get("casts") == "true", version("since"), version("until"))
+                 text("reason"), fields.get("symint") == "true", fields.get("casts") == "true",
+                 version("since"), version("until"))

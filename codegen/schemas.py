@@ -27,9 +27,9 @@ def load(torch_dir: pathlib.Path) -> Schemas:
     if not (site / "torchgen").is_dir():
         raise FileNotFoundError(f"no torchgen beside {torch_dir}: is it the folder of an installed torch package?")
     sys.path.insert(0, str(site))
+    import torchgen
     from torchgen.gen import get_grouped_native_functions, parse_native_yaml
     from torchgen.model import DispatchKey, NativeFunctionsGroup
-    import torchgen
     if pathlib.Path(torchgen.__file__).resolve().parent.parent != site:
         raise ImportError(f"torchgen was already imported from {torchgen.__file__}, needed is the one in {site}")
 

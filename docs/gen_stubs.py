@@ -58,7 +58,8 @@ def functions():
         arguments = re.split(r", (?![^(\[]*[)\]])", arguments) if arguments else []
         if ".out(" in entry["op"]:   # in Python one argument for all that is written
             written = arguments[arguments.index("*") + 1:]
-            arguments = [parameter(part) for part in arguments[:-len(written)]] + [f"out: Tuple[{', '.join(['Tensor'] * len(written))}]"]
+            arguments = [parameter(part) for part in arguments[:-len(written)]]
+            arguments += [f"out: Tuple[{', '.join(['Tensor'] * len(written))}]"]
         else:
             arguments = [parameter(part) for part in arguments]
         found[name].append(f"def {name}({', '.join(arguments)}) -> {result(returned)}: ...")

@@ -4,6 +4,7 @@ import ctypes
 import threading
 
 import torch
+
 import torch_npu
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

@@ -29,7 +29,7 @@ def start():
 
     check_torch_version(torch.__version__, version.torch_version)
     try:
-        import torch_npu._C  # noqa: F401
+        import torch_npu._C
     except ImportError as error:
         raise ImportError(
             f"the C++ part of torch_npu {version.__version__} could not be loaded with torch "

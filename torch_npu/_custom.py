@@ -63,8 +63,9 @@ def _make(name):
     function.__module__ = "torch_npu"
     function.__doc__ = source.__doc__
     signature = inspect.signature(source)
-    function.__signature__ = signature.replace(parameters=[parameter.replace(name="input") if parameter.name == "self" else parameter
-                                                           for parameter in signature.parameters.values()])
+    function.__signature__ = signature.replace(parameters=[
+        parameter.replace(name="input") if parameter.name == "self" else parameter
+        for parameter in signature.parameters.values()])
     return function
 
 

@@ -18,5 +18,6 @@ from torch.profiler import (
 )
 
 __all__ = [
-    "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities", "tensorboard_trace_handler",
+    "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
+    "tensorboard_trace_handler",
 ]

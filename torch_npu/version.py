@@ -4,8 +4,7 @@ import sys
 import types
 
 try:
-    from torch_npu._build_info import git_version, torch_version
-    from torch_npu._build_info import version as __version__
+    from torch_npu._build_info import git_version, torch_version, version as __version__
 except ImportError:  # a source tree that was not built by setup.py
     __version__, git_version, torch_version = "0+unbuilt", "unknown", None
 

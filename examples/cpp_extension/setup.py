@@ -1,6 +1,7 @@
 """Builds the extension of this folder: pip install --no-build-isolation ."""
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension
+
 from torch_npu.utils.cpp_extension import NpuExtension
 
 setup(

@@ -9,8 +9,9 @@ import warnings
 
 import pytest
 import torch
-import torch_npu  # noqa: F401
 from torch import nn
+
+import torch_npu  # noqa: F401
 from torch_npu import optim
 from torch_npu.contrib.apex import amp
 

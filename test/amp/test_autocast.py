@@ -4,8 +4,9 @@ import warnings
 
 import pytest
 import torch
-import torch_npu  # noqa: F401
 from torch.testing._internal.autocast_test_lists import AutocastTestLists, TestAutocast
+
+import torch_npu  # noqa: F401
 
 HALF_TYPES = [torch.float16, torch.bfloat16]
 

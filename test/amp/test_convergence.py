@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
-import torch_npu  # noqa: F401
 from models.gpt import GPT
 from models.lenet import LeNet
 from models.resnet import ResNet18
 from torch.nn import functional as F
+
+import torch_npu  # noqa: F401
 from torch_npu.contrib.apex import amp
 
 KINDS = ["fp16", "bf16", "O1", "O2"]

@@ -1,6 +1,7 @@
 """torch.optim.Adagrad(fused=True) on the NPU: the CPU's parameters and states, without leaving the device."""
 import pytest
 import torch
+
 import torch_npu
 
 SHAPES = [(3,), (4, 3), (), (2, 3, 4), (0,)]
@@ -48,6 +49,6 @@ def test_scaled_gradients_and_a_step_left_out():
 
 
 def test_a_rate_on_the_device():
-    rate = lambda device: torch.tensor(0.1, device=device)  # noqa: E731
+    rate = lambda device: torch.tensor(0.1, device=device)
     torch.testing.assert_close([p.detach().cpu() for p in train("npu", torch.float32, lr=rate("npu"), lr_decay=0.1)[0]],
                                [p.detach() for p in train("cpu", torch.float32, lr=rate("cpu"), lr_decay=0.1)[0]])

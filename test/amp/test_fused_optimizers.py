@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+
 import torch_npu  # noqa: F401
 from torch_npu import optim
 

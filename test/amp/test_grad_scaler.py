@@ -4,8 +4,9 @@ import pickle
 
 import pytest
 import torch
-import torch_npu  # noqa: F401
 from torch.npu.amp import GradScaler
+
+import torch_npu
 
 INF, NAN = float("inf"), float("nan")
 
@@ -313,7 +314,8 @@ def test_operators_check_their_arguments():
 
 def test_sharded_scaler_in_one_process(tmp_path):
     import torch.distributed as dist
-    import torch.testing._internal.distributed.fake_pg  # noqa: F401 - registers the backend
+    import torch.testing._internal.distributed.fake_pg
+
     from torch_npu.npu.amp.sharded_grad_scaler import ShardedGradScaler
     assert issubclass(ShardedGradScaler, torch.amp.GradScaler)
     dist.init_process_group("cpu:fake,npu:fake", store=dist.HashStore(), rank=0, world_size=1)

@@ -1,6 +1,7 @@
 """Overflows where there is inf, and on a chip that saturates, in a process of its own."""
 import pytest
 import torch
+
 import torch_npu
 from torch_npu import utils
 

@@ -6,8 +6,9 @@ import pytest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[2])]
 
-from codegen import contract, kernels, registry, schemas  # noqa: E402
 from generator_inputs import CONTRACT, torch_folder  # noqa: E402
+
+from codegen import contract, kernels, registry, schemas  # noqa: E402
 
 
 @pytest.fixture(scope="session")

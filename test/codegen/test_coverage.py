@@ -5,7 +5,6 @@ import shutil
 import subprocess
 
 import pytest
-
 from generator_inputs import REGISTRY, ROOT
 
 from codegen import kernels, registry

@@ -1,6 +1,5 @@
 """The registry of custom operators: what it accepts, what it refuses and on which line."""
 import pytest
-
 from generator_inputs import CONTRACT, ROOT, torch_folder
 
 from codegen import contract, custom, emit, schemas

@@ -1,7 +1,6 @@
 """What runs on the CPU is a written list with reasons, and the list is true."""
 import pytest
 import yaml
-
 from generator_inputs import REGISTRY, ROOT, torch_folder
 
 from codegen import kernels, registry

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 os.environ.setdefault("SOFTCANN_DEVICE_COUNT", "4")
 
-from rank_pool import Ranks  # noqa: E402
+from rank_pool import Ranks
 
 
 class Pools:

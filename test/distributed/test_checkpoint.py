@@ -2,7 +2,6 @@
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-
 from test_training import make_model, optimizer_of, train
 
 

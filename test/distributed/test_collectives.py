@@ -4,7 +4,6 @@ import threading
 import pytest
 import torch
 import torch.distributed as dist
-
 from held_stream import held
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]

@@ -1,6 +1,7 @@
 """Custom operators on distributed tensors: they stay sharded, and values and gradients are those of whole tensors."""
 import pytest
 import torch
+
 import torch_npu
 
 

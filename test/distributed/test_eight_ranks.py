@@ -2,7 +2,6 @@
 import pytest
 import torch
 import torch.distributed as dist
-
 from rank_pool import Ranks
 
 SHAPES = [(1,), (0,), (7,), (3, 5), (2049,)]

@@ -4,7 +4,6 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-
 from rank_pool import Ranks
 
 

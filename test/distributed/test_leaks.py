@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-
 from rank_pool import PATIENCE, Ranks
 from shared_memory import left_over, new_left_over
 

@@ -3,7 +3,6 @@ import random
 
 import torch
 import torch.distributed as dist
-
 from test_collectives import MOVED, same, values
 
 

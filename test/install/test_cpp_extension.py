@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+
 from torch_npu.utils import cpp_extension
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -7,6 +7,7 @@ import subprocess
 import zipfile
 
 import pytest
+
 import torch_npu
 
 pytestmark = pytest.mark.skipif(not shutil.which("readelf"), reason="readelf (binutils) is not here")

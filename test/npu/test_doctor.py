@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import torch
+
 import torch_npu
 from torch_npu import _health
 

@@ -4,10 +4,10 @@ import warnings
 
 import pytest
 import torch
-import torch_npu  # noqa: F401
-
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
+
+import torch_npu  # noqa: F401
 
 # The message says neither what the CPU's says nor the operator's name, but is the one that CUDA gives too.
 OTHER_WORDS = {"gather", "narrow_copy"}

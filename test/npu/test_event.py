@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from held_stream import held
 
 

@@ -20,7 +20,7 @@ def result_and_gradients(device, inputs, **options):
 
 
 MASKS = {
-    "none": lambda: {},
+    "none": dict,
     "causal": lambda: {"is_causal": True},
     "scale": lambda: {"scale": 0.5},
     "bool": lambda: {"attn_mask": torch.rand(2, 1, 9, 9) > 0.3},

@@ -3,10 +3,10 @@ import itertools
 
 import pytest
 import torch
-import torch_npu  # noqa: F401
-
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+import torch_npu  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -180,7 +180,7 @@ def test_graphs_that_share_a_pool():
     first.replay()
     second.replay()
     assert z[9].item() == 5
-    del y
+    y = None
     first.reset()
     second.replay()
     torch.npu.synchronize()

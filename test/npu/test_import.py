@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import pytest
+
 from torch_npu._bootstrap import check_torch_version
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -3,6 +3,7 @@ import io
 
 import pytest
 import torch
+
 import torch_npu
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -9,9 +9,9 @@ import textwrap
 
 import pytest
 import torch
+from held_stream import held
 
 import torch_npu  # noqa: F401
-from held_stream import held
 
 MIB = 1 << 20
 

@@ -3,12 +3,13 @@ import copy
 
 import pytest
 import torch
-import torch_npu
 from models.gpt import GPT
 from models.lenet import LeNet
 from models.lstm import LSTMClassifier
 from models.resnet import ResNet18
 from torch.nn import functional as F
+
+import torch_npu
 
 STEPS = 20
 
@@ -36,7 +37,7 @@ def resnet18():
 
 def gpt():
     tokens = torch.randint(101, (2, 33))
-    loss = lambda model, b: F.cross_entropy(model(b[0]).flatten(0, 1), b[1].flatten())  # noqa: E731
+    loss = lambda model, b: F.cross_entropy(model(b[0]).flatten(0, 1), b[1].flatten())
     return Case(GPT(vocabulary=101, length=32, layers=4, width=64), (tokens[:, :-1], tokens[:, 1:]), loss)
 
 
@@ -55,7 +56,7 @@ def clip():
     tokens = torch.randint(2, 97, (4, 10))
     tokens[:, -1] = 98
     batch = tokens, torch.ones_like(tokens), torch.randn(4, 3, 32, 32)
-    loss = lambda model, b: model(b[0], attention_mask=b[1], pixel_values=b[2], return_loss=True).loss  # noqa: E731
+    loss = lambda model, b: model(b[0], attention_mask=b[1], pixel_values=b[2], return_loss=True).loss
     return Case(transformers.CLIPModel(config), batch, loss, pace=0.1)
 
 
@@ -68,7 +69,7 @@ def bert():
     mask = torch.ones_like(tokens)
     mask[0, 8:] = 0   # one padded sentence
     batch = tokens, mask, torch.randint(3, (4,))
-    loss = lambda model, b: model(b[0], attention_mask=b[1], labels=b[2]).loss  # noqa: E731
+    loss = lambda model, b: model(b[0], attention_mask=b[1], labels=b[2]).loss
     return Case(transformers.BertForSequenceClassification(config), batch, loss)
 
 
@@ -127,7 +128,7 @@ def test_forward_in_half_precision(make, dtype, tolerance, no_fallback):
     torch.manual_seed(0)
     case = make()
     case.model.eval()
-    cast = lambda t: t.to(dtype) if t.is_floating_point() else t  # noqa: E731
+    cast = lambda t: t.to(dtype) if t.is_floating_point() else t
     model = copy.deepcopy(case.model).to("npu", dtype)
     with torch.no_grad():
         expected = case.loss(case.model, case.batch)

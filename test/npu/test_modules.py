@@ -4,8 +4,9 @@ import warnings
 
 import pytest
 import torch
-import torch_npu  # noqa: F401
 from torch import nn
+
+import torch_npu  # noqa: F401
 
 
 class Tied(nn.Module):

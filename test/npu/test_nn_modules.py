@@ -3,9 +3,10 @@ import copy
 
 import pytest
 import torch
-import torch_npu
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_leaves, tree_map
+
+import torch_npu
 
 INPUTS = 12   # of each module and mode
 DOUBLE = ("nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d")   # the random numbers among their inputs are

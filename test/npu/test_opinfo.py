@@ -7,11 +7,11 @@ import pathlib
 
 import pytest
 import torch
-import torch_npu
 import yaml
-
 from chosen_places import CHOSEN, has_ties, picked, promised
 from torch.testing._internal.common_methods_invocations import op_db
+
+import torch_npu
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LISTED = {op for group in yaml.safe_load((ROOT / "codegen" / "fallbacks.yaml").read_text()) for op in group["ops"]}

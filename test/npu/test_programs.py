@@ -8,6 +8,7 @@ import random
 
 import pytest
 import torch
+
 import torch_npu  # noqa: F401
 
 PROGRAMS, BATCH = 2000, 100

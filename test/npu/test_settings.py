@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 import torch_npu
 from torch_npu import _options
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from held_stream import held
 
 two_devices = pytest.mark.skipif(torch.npu.device_count() < 2, reason="needs two NPUs")

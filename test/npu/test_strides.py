@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 import torch
-import torch_npu  # noqa: F401
-
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import noncontiguous_like
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+import torch_npu  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -69,7 +69,7 @@ def run(op, sample, device, order):
         generator = torch.Generator().manual_seed(5)
         given = [torch.randn(t.shape, generator=generator, dtype=t.dtype).to(device) for t in differentiable]
         gradients = torch.autograd.grad(differentiable, wanted, given, allow_unused=True)
-    plain = lambda t: (t if t.layout == torch.strided else t.to_dense()).detach().cpu() if isinstance(t, torch.Tensor) else t  # noqa: E731
+    plain = lambda t: (t if t.layout == torch.strided else t.to_dense()).detach().cpu() if isinstance(t, torch.Tensor) else t
     return tree_map(plain, [outputs, list(gradients)])
 
 

@@ -3,9 +3,9 @@ import copy
 
 import pytest
 import torch
-import torch_npu
-
 from torch import nn
+
+import torch_npu
 
 
 @pytest.fixture(autouse=True)

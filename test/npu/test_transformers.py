@@ -3,6 +3,7 @@ import copy
 
 import pytest
 import torch
+
 import torch_npu
 
 transformers = pytest.importorskip("transformers")

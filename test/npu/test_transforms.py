@@ -5,6 +5,7 @@ import io
 import pytest
 import torch
 import torch.nn.functional as F
+
 import torch_npu
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -1,7 +1,6 @@
 """Inputs of the custom operators: CASES has, for each, functions that make arguments in a floating dtype."""
-import torch
-
 import cases_training
+import torch
 
 
 def randn(*shape, dtype=torch.float32):

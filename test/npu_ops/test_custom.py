@@ -4,12 +4,11 @@ import re
 
 import pytest
 import torch
+from cases import CASES
 from torch.utils._pytree import tree_flatten, tree_map
 
 import torch_npu
 from torch_npu import _cpu_ops, _custom
-
-from cases import CASES
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # The NPU rounds once at the end, the reference too; float32 sums in another order.

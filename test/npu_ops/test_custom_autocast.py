@@ -4,11 +4,10 @@ import pathlib
 import pytest
 import torch
 import yaml
+from cases import CASES
 from torch.utils._pytree import tree_flatten, tree_map
 
 import torch_npu
-
-from cases import CASES
 
 REGISTRY = pathlib.Path(__file__).resolve().parents[2] / "codegen" / "custom_ops.yaml"
 RULES = {entry["op"].partition("(")[0]: entry["autocast"].partition("(")[0]

@@ -3,10 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from cases_training import CASES
 
 import torch_npu
-
-from cases_training import CASES
 
 FORWARD = {
     "npu_conv2d_backward": lambda x, _, w, *a: F.conv2d(x, w, None, *a[:3], a[3]),

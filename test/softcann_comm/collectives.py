@@ -1,9 +1,7 @@
 """Every collective against numpy; runs in each rank (see ranks.py)."""
-import ctypes
-
-import numpy as np
 
 import hccl
+import numpy as np
 from hccl import Buffer
 
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3}

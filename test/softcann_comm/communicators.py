@@ -4,9 +4,8 @@ import json
 import os
 import pathlib
 
-import numpy as np
-
 import hccl
+import numpy as np
 from hccl import Buffer
 
 

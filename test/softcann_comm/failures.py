@@ -4,9 +4,8 @@ import os
 import signal
 import time
 
-import numpy as np
-
 import hccl
+import numpy as np
 from communicators import total
 from hccl import Buffer
 

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import ranks  # noqa: E402
-from collectives import LARGE, REDUCIBLE, SMALL  # noqa: E402
+import ranks
+from collectives import LARGE, REDUCIBLE, SMALL
 
 COUNTS = [0, 1, SMALL, LARGE]
 COPIED = REDUCIBLE + ["int128", "hif8", "float8_e4m3", "float8_e5m2", "float8_e8m0"]

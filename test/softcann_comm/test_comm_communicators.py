@@ -3,8 +3,8 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import ranks  # noqa: E402
-from shared_memory import left_over, new_left_over  # noqa: E402
+import ranks
+from shared_memory import left_over, new_left_over
 
 
 def test_subgroups():

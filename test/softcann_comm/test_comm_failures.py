@@ -7,8 +7,8 @@ import tempfile
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import ranks  # noqa: E402
-from shared_memory import left_over, new_left_over  # noqa: E402
+import ranks
+from shared_memory import left_over, new_left_over
 
 
 def test_mismatch_names_both_sides():

@@ -8,8 +8,8 @@ import tempfile
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import ranks  # noqa: E402
-from collectives import LARGE, SMALL  # noqa: E402
+import ranks
+from collectives import LARGE, SMALL
 
 TCP = {"SOFTCANN_TRANSPORT": "tcp", "HCCL_IF_IP": "127.0.0.1"}
 

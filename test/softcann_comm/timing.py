@@ -2,9 +2,8 @@
 import ctypes
 import time
 
-import numpy as np
-
 import hccl
+import numpy as np
 from hccl import Buffer
 
 FLOAT, MAX = 4, 2

@@ -3,7 +3,6 @@ import pathlib
 
 import pytest
 import torch
-
 from nn_client import ROOT, Client
 
 

@@ -3,7 +3,6 @@ import ctypes
 
 import pytest
 import torch
-
 from nn_client import Client
 
 ND, FRACTAL_NZ = 2, 29

@@ -4,7 +4,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-
 from nn_client import HALVES, OPS, close
 
 

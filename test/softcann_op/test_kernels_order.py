@@ -3,7 +3,6 @@ import itertools
 
 import pytest
 import torch
-
 from test_kernels_elementwise import same
 
 NAN, INF = float("nan"), float("inf")

@@ -7,9 +7,8 @@ import math
 
 import pytest
 import torch
-from torch.nn import functional as F
-
 from test_kernels_elementwise import same
+from torch.nn import functional as F
 
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
 EVERY = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]

@@ -1,7 +1,6 @@
 """softcann's running sums and products against torch's: bit for bit, around every length where the way changes."""
 import pytest
 import torch
-
 from test_kernels_elementwise import same
 from test_kernels_order import INF, NAN, bits, layouts, numbers
 

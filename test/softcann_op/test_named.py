@@ -4,7 +4,6 @@ import ctypes
 import pytest
 import torch
 import torch.nn.functional as F
-
 from nn_client import ACL_TYPES, close
 
 ND, HOST = 2, 1

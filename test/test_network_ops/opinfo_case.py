@@ -13,12 +13,12 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import torch  # noqa: E402
-import torch_npu  # noqa: E402
-from chosen_places import CHOSEN, picked, promised  # noqa: E402
+import torch
+from chosen_places import CHOSEN, picked, promised
+from torch.testing._internal.common_device_type import toleranceOverride
+from torch.testing._internal.common_methods_invocations import op_db
 
-from torch.testing._internal.common_device_type import toleranceOverride  # noqa: E402
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+import torch_npu  # noqa: F401
 
 OPS = {op.full_name: op for op in op_db}
 SAMPLES = 4
@@ -100,7 +100,7 @@ class OpCase(unittest.TestCase):
             exact = (lambda: tensors_of(op(wide.input, *wide.args, **wide.kwargs))) if inexact else None
             self.close(op, dtype, *(self.by_number(op, sample, results) for results in (actual, expected)), what, exact)
             if differentiable and op.full_name not in self.random:
-                exact = lambda: self.gradients(wide, op(wide.input, *wide.args, **wide.kwargs))  # noqa: E731
+                exact = lambda: self.gradients(wide, op(wide.input, *wide.args, **wide.kwargs))
                 self.close(op, dtype, self.gradients(on_npu, actual), self.gradients(sample, expected), what + ", gradient", exact)
 
     @staticmethod

@@ -1,9 +1,8 @@
 """Activations."""
 import unittest
 
-from opinfo_case import OpCase, main
-
 import torch
+from opinfo_case import OpCase, main
 
 
 class TestActivation(OpCase):

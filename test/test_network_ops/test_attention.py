@@ -1,6 +1,5 @@
 """Attention: shapes, dtypes and that it runs, for some samples drop at random; values are in test/npu/test_fused_attention.py."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -1,6 +1,5 @@
 """Bits and logic."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -1,6 +1,5 @@
 """Comparisons."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

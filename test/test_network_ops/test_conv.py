@@ -1,6 +1,5 @@
 """Convolution."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

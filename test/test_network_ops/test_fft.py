@@ -1,6 +1,5 @@
 """Fourier transforms."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -1,6 +1,5 @@
 """Histograms and counts."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -1,6 +1,5 @@
 """Linear algebra."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

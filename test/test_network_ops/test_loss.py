@@ -1,6 +1,5 @@
 """Losses."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -1,6 +1,5 @@
 """Matrix products."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -1,6 +1,5 @@
 """Normalization."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -1,6 +1,5 @@
 """Orthogonal polynomials."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -1,9 +1,8 @@
 """Pooling."""
 import unittest
 
-from opinfo_case import OpCase, main
-
 import torch
+from opinfo_case import OpCase, main
 from torch.nn import functional as F
 
 

@@ -1,6 +1,5 @@
 """Random numbers: shapes and dtypes here, distributions in test/npu/test_generator.py."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -1,6 +1,5 @@
 """Special functions."""
 import torch
-
 from opinfo_case import OpCase, main
 
 

@@ -6,6 +6,7 @@ import warnings
 
 import torch
 import torch.nn.functional as F
+
 import torch_npu
 
 warnings.simplefilter("ignore")

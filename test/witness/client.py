@@ -6,9 +6,10 @@ import copy
 import sys
 
 import torch
-import torch_npu
 from torch import nn
 from torch.nn import functional as F
+
+import torch_npu
 
 DEVICE = torch.device("npu:0")
 
@@ -157,7 +158,7 @@ def one_of_two(rank, path):
     twin = copy.deepcopy(model)
     model = DistributedDataParallel(model.npu(), device_ids=[rank])
     ours, theirs = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, twin))
-    for step in range(5):
+    for _ in range(5):
         data, target = torch.randn(8, 8), torch.randint(0, 3, (8,))
         mine = slice(4 * rank, 4 * rank + 4)
         for optimizer, loss in ((ours, F.cross_entropy(model(data[mine].npu()), target[mine].npu())),

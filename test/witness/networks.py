@@ -7,8 +7,9 @@ import warnings
 
 import torch
 import torch.nn.functional as F
-import torch_npu  # noqa: F401
 from torch import nn
+
+import torch_npu  # noqa: F401
 
 warnings.simplefilter("ignore")
 DEVICE = torch.device("npu:0")

@@ -11,6 +11,7 @@ import warnings
 
 import torch
 import torch.nn.functional as F
+
 import torch_npu  # noqa: F401
 
 warnings.simplefilter("ignore")

@@ -7,8 +7,9 @@ import warnings
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-import torch_npu  # noqa: F401
 from torch import nn
+
+import torch_npu  # noqa: F401
 
 RANKS = 2
 

@@ -135,7 +135,7 @@ def _suppress(boxes, threshold):
     """Which of the boxes, best first, stay: a list of bools."""
     ratio = _ratio(boxes.unsqueeze(0), boxes.unsqueeze(1), 0).tolist()
     kept = []
-    for i, row in enumerate(ratio):
+    for row in ratio:
         kept.append(not any(stays and row[j] > threshold for j, stays in enumerate(kept)))
     return kept
 
@@ -190,7 +190,8 @@ def npu_batch_nms(self, scores, score_threshold, iou_threshold, max_size_per_cla
     images, classes = self.shape[0], scores.shape[2]
     shape = (images, max_total_size)
     if self.device.type == "meta":
-        return (self.new_empty(*shape, 4), self.new_empty(shape), self.new_empty(shape), self.new_empty(images, dtype=torch.int32))
+        return (self.new_empty(*shape, 4), self.new_empty(shape), self.new_empty(shape),
+                self.new_empty(images, dtype=torch.int32))
     boxes, values = self.float().cpu().expand(-1, -1, classes, -1), scores.float().cpu()
     found, labels, counts = torch.zeros(*shape, 6), torch.arange(classes), []
     for image in range(images):

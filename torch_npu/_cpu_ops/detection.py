@@ -30,8 +30,8 @@ __all__ = [
 def npu_anchor_response_flags(input, featmap_size, stride, num_base_anchors) -> Tensor:
     """uint8 [rows * columns * num_base_anchors]: 1 for the anchors of the cells that hold the centre of a box.
 
-    ``input``: boxes [n, 4]; ``featmap_size``: (rows, columns) of the feature map; ``stride``: the image's pixels of a cell, across
-    and down.
+    ``input``: boxes [n, 4]; ``featmap_size``: (rows, columns) of the feature map; ``stride``: the image's pixels of a cell,
+    across and down.
     """
     rows, columns = featmap_size
     x1, y1, x2, y2 = input.unbind(1)
@@ -102,8 +102,8 @@ def _rotated(boxes: Tensor) -> Tuple[Tensor, ...]:
 def npu_rotated_box_encode(input, gt_bboxes, weight) -> Tensor:
     """[batch, 5, n]: what a network learns for anchors ``input`` and boxes ``gt_bboxes``, both [batch, 5, n].
 
-    A box is (x1, y1, x2, y2, angle in degrees). Results, times ``weight`` [5]: the distances of the centres over the anchor's width and
-    height, the logarithms of the ratios of widths and heights, and the difference of the tangents of the angles.
+    A box is (x1, y1, x2, y2, angle in degrees). Results, times ``weight`` [5]: the distances of the centres over the anchor's
+    width and height, the logarithms of the ratios of widths and heights, and the difference of the tangents of the angles.
     """
     x, y, width, height, tangent = _rotated(input)
     gt_x, gt_y, gt_width, gt_height, gt_tangent = _rotated(gt_bboxes)
@@ -133,8 +133,8 @@ def npu_rotated_box_decode(input, deltas, weight) -> Tensor:
 def npu_random_choice_with_mask(x, count=256, seed=0, seed2=0) -> Tuple[Tensor, Tensor]:
     """The indices of ``count`` true elements of ``x``, drawn without repetition (0: of all, in random order).
 
-    Returns (int32 [count, dimensions of x], bool [count]: which rows there are, the others being 0). The draw repeats for the same
-    ``seed`` and ``seed2``, and follows torch's generator of the CPU if both are 0.
+    Returns (int32 [count, dimensions of x], bool [count]: which rows there are, the others being 0). The draw repeats for the
+    same ``seed`` and ``seed2``, and follows torch's generator of the CPU if both are 0.
     """
     generator = torch.Generator().manual_seed(seed * 2654435761 + seed2) if seed or seed2 else None
     found = x.nonzero()
@@ -278,9 +278,9 @@ def npu_deformable_conv2d(
 ) -> Tuple[Tensor, Tensor]:
     """2-D convolution of samples beside the kernel's own places. Computes in float32. Has a gradient.
 
-    ``input``: [N, C, H, W]; ``weight``: [O, C / groups, kernel_size[0], kernel_size[1]]; ``bias``: [O] or None; ``offset``: [N, parts *
-    deformable_groups * taps, rows, columns], first all distances across, then all down, then, if ``modulated``, the factors.
-    ``stride`` and ``dilation``: for N, C, H and W; ``padding``: top, bottom, left, right.
+    ``input``: [N, C, H, W]; ``weight``: [O, C / groups, kernel_size[0], kernel_size[1]]; ``bias``: [O] or None; ``offset``: [N,
+    parts * deformable_groups * taps, rows, columns], first all distances across, then all down, then, if ``modulated``, the
+    factors. ``stride`` and ``dilation``: for N, C, H and W; ``padding``: top, bottom, left, right.
 
     Returns (the convolution [N, O, rows, columns], the samples [N, C, rows * kernel_size[0], columns * kernel_size[1]]).
     """

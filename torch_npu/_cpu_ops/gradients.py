@@ -1,6 +1,6 @@
 """Gradients of torch's own operators, under the names that Ascend gives them. Each is the gradient of what its name says."""
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -139,13 +139,13 @@ def _conv_depthwise2d_backward(
 
 def kl_div_backward(grad_output, input, target, reduction=1, *, log_target=False) -> Tensor:
     """Gradient of ``F.kl_div`` for its input. ``reduction``: 0 none, 1 mean, 2 sum."""
-    forward = lambda x: F.kl_div(x, target, reduction=_REDUCTIONS[reduction], log_target=log_target)  # noqa: E731
+    forward = lambda x: F.kl_div(x, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
     return gradients(forward, (input,), grad_output)[0]
 
 
 def kl_div_target_backward(grad_output, input, target, reduction=1, *, log_target=False) -> Tensor:
     """Gradient of ``F.kl_div`` for its target. ``reduction``: 0 none, 1 mean, 2 sum."""
-    forward = lambda t: F.kl_div(input, t, reduction=_REDUCTIONS[reduction], log_target=log_target)  # noqa: E731
+    forward = lambda t: F.kl_div(input, t, reduction=_REDUCTIONS[reduction], log_target=log_target)
     return gradients(forward, (target,), grad_output)[0]
 
 

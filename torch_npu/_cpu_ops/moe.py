@@ -102,7 +102,7 @@ def _numbers_of_tokens(wanted, first, end, expert_num, kind):
 
 def npu_moe_init_routing_v2(x, expert_idx, *, scale=None, offset=None, active_num=-1, expert_capacity=-1, expert_num=-1,
                             drop_pad_mode=0, expert_tokens_num_type=0, expert_tokens_num_flag=False, quant_mode=-1,
-                            active_expert_range=[], row_idx_type=0, x_dtype=None):
+                            active_expert_range=(), row_idx_type=0, x_dtype=None):
     """Copies tokens into the order of their experts, of those in ``active_expert_range`` [first, end), all by default.
 
     ``x``: [tokens, size]; ``expert_idx``: int32 [tokens, k]; ``active_num``: how many rows to return, tokens * k by default.
@@ -142,8 +142,8 @@ def npu_moe_init_routing_v2(x, expert_idx, *, scale=None, offset=None, active_nu
     elif scale is not None:
         scales = (wide(scale).reshape(-1)[tokens] * used.squeeze(1)).float()
     counts = _numbers_of_tokens(wanted, first, end, expert_num, expert_tokens_num_type)
-    return (torch.where(used, rows, 0).to(rows.dtype), places.int(), counts if expert_tokens_num_flag else torch.zeros_like(counts),
-            scales)
+    return (torch.where(used, rows, 0).to(rows.dtype), places.int(),
+            counts if expert_tokens_num_flag else torch.zeros_like(counts), scales)
 
 
 def npu_moe_re_routing(tokens, expert_token_num_per_rank, *, per_token_scales=None, expert_token_num_type=1, idx_type=0,

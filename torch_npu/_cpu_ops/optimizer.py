@@ -45,8 +45,8 @@ def npu_apply_adam_out(beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad
     return var, m, v
 
 
-def npu_apply_adam_w_out(beta1_power, beta2_power, lr, weight_decay, beta1, beta2, epsilon, grad, max_grad_norm, amsgrad, maximize,
-                         *, out):
+def npu_apply_adam_w_out(beta1_power, beta2_power, lr, weight_decay, beta1, beta2, epsilon, grad, max_grad_norm,
+                         amsgrad, maximize, *, out):
     """A step of AdamW, in place, called with ``out=(var, m, v)``: the parameter and its two moments, of ``grad``'s shape.
 
     ``beta1_power`` and ``beta2_power``: beta1 and beta2 to the power of the number of the step, from 1. With ``amsgrad``,

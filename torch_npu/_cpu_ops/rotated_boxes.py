@@ -99,14 +99,15 @@ def npu_rotated_iou(self, query_boxes, trans=False, mode=0, is_cross=True, v_thr
         a, b = torch.broadcast_tensors(a.unsqueeze(-2), b.unsqueeze(-3))
     first, second, both = a[..., 2] * a[..., 3], b[..., 2] * b[..., 3], _intersection(a, b)
     whole = first + second - both if mode == 0 else first
-    return torch.where(whole > 0, both / torch.where(whole > 0, whole, torch.ones_like(whole)), torch.zeros_like(both)).to(self.dtype)
+    some = whole > 0
+    return torch.where(some, both / torch.where(some, whole, torch.ones_like(whole)), torch.zeros_like(both)).to(self.dtype)
 
 
 def npu_nms_rotated(self, scores, iou_threshold, scores_threshold=0, max_output_size=-1, mode=0):
     """Greedy choice, by falling score, of boxes with an angle none of which overlaps a chosen one by more than ``iou_threshold``.
 
-    ``self`` [n, 5]: centre x, centre y, width, height, angle in degrees (``mode`` 0) or x1, y1, x2, y2, angle (1); ``scores`` [n],
-    of which those above ``scores_threshold`` count. At most ``max_output_size`` boxes; -1: without limit.
+    ``self`` [n, 5]: centre x, centre y, width, height, angle in degrees (``mode`` 0) or x1, y1, x2, y2, angle (1); ``scores``
+    [n], of which those above ``scores_threshold`` count. At most ``max_output_size`` boxes; -1: without limit.
     Returns (int32 indices of the boxes; their number, int32 [1]).
     """
     values = scores.float().cpu()

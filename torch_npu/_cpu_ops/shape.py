@@ -52,7 +52,7 @@ def npu_indexing(self, begin, end, strides, begin_mask=0, end_mask=0, ellipsis_m
     """
     index = []
     for i, (first, last, step) in enumerate(zip(begin, end, strides)):
-        def bit(mask):
+        def bit(mask, i=i):
             return mask >> i & 1
         if bit(ellipsis_mask):
             index.append(Ellipsis)

@@ -18,10 +18,13 @@ from torch_npu.npu import (
     types,
 )
 from torch_npu.npu._mstx import mstx
-from torch_npu.npu._state import init, is_initialized
-from torch_npu.npu._state import is_in_bad_fork as _is_in_bad_fork
-from torch_npu.npu._state import lazy_call as _lazy_call
-from torch_npu.npu._state import lazy_init as _lazy_init
+from torch_npu.npu._state import (
+    init,
+    is_in_bad_fork as _is_in_bad_fork,
+    is_initialized,
+    lazy_call as _lazy_call,
+    lazy_init as _lazy_init,
+)
 from torch_npu.npu.autocast import (
     get_amp_supported_dtype,
     get_autocast_dtype,

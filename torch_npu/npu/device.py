@@ -4,7 +4,7 @@ import warnings
 
 from torch_npu import _C, _runtime
 from torch_npu.npu import _state
-from torch_npu.npu._utils import _get_device_index, current_device, fixed
+from torch_npu.npu._utils import _get_device_index, current_device, fixed  # noqa: F401 - torch.npu.device.current_device
 
 
 @fixed

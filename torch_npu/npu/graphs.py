@@ -7,17 +7,15 @@
     graph.replay()              # y has the model's result for the batch
 
 A replay reads and writes the very memory of the capture. So inputs are copied into the tensors that were captured, results are
-read from those the capture made, and nothing captured may depend on values on the host: ``.item()``, printing, copies from pageable
-memory and random numbers are errors there.
+read from those the capture made, and nothing captured may depend on values on the host: ``.item()``, printing, copies from
+pageable memory and random numbers are errors there.
 """
 import gc
 
 import torch
 
 from torch_npu import _C
-from torch_npu.npu import device as _device
-from torch_npu.npu import memory as _memory
-from torch_npu.npu import streams as _streams
+from torch_npu.npu import device as _device, memory as _memory, streams as _streams
 
 __all__ = ["NPUGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
 
@@ -125,8 +123,9 @@ def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unu
     """Functions or modules whose forward and backward are one graph each, in the place of ``callables`` (one, or a tuple).
 
     sample_args: the arguments, a tuple of NPU tensors (for several callables a tuple of tuples), of the shapes, dtypes and
-    ``requires_grad`` that all later calls have. Results are overwritten by the next call. Of a module, parameters must stay where they
-    are, and buffers must not need gradients; called in the other mode than at the capture (train, eval) it runs ungraphed.
+    ``requires_grad`` that all later calls have. Results are overwritten by the next call. Of a module, parameters must stay where
+    they are, and buffers must not need gradients; called in the other mode than at the capture (train, eval) it runs
+    ungraphed.
     Callables that are called in the order given share one memory pool.
     """
     single = not isinstance(callables, tuple)
