@@ -10,7 +10,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <random>
 
 namespace softcann {
 namespace {
@@ -69,6 +68,15 @@ std::shared_ptr<Mapping> map_segment(const char* entry, const RootInfo& info, ui
 }  // namespace
 
 HcclResult make_root(const char* entry, RootInfo* info) {
+  *info = RootInfo{};
+  info->address = listening_address();
+  if (info->address.family == 0) {
+    return static_cast<HcclResult>(
+        fail(HCCL_E_PARA, "%s: HCCL_IF_IP=%s is not an IPv4 or IPv6 address", entry, options().hccl_if_ip.c_str()));
+  }
+  if (!fill_randomly(&info->nonce, sizeof info->nonce) || !fill_randomly(info->secret.data(), info->secret.size())) {
+    return static_cast<HcclResult>(fail(HCCL_E_SYSCALL, "%s: no random numbers: %s", entry, std::strerror(errno)));
+  }
   const int fd = memfd_create("softcann-comm", MFD_CLOEXEC);
   ControlHeader* header = nullptr;
   if (fd >= 0 && ftruncate(fd, sizeof(ControlHeader)) == 0) {
@@ -80,10 +88,7 @@ HcclResult make_root(const char* entry, RootInfo* info) {
     if (fd >= 0) close(fd);
     return static_cast<HcclResult>(fail(HCCL_E_MEMORY, "%s: no shared memory: %s", entry, std::strerror(reason)));
   }
-  std::random_device random;
-  *info = RootInfo{};
   std::memcpy(info->magic, RootInfo::kMagic, sizeof info->magic);
-  info->nonce = uint64_t{random()} << 32 | random();
   info->host = host_identity();
   info->pid = getpid();
   info->segment_fd = fd;
@@ -92,6 +97,11 @@ HcclResult make_root(const char* entry, RootInfo* info) {
   munmap(header, sizeof(ControlHeader));
   std::lock_guard<std::mutex> lock(roots().mutex);
   Socket listener = Socket::listen(&info->address);
+  if (!listener.valid() && !options().hccl_if_ip.empty()) {
+    close(fd);
+    return static_cast<HcclResult>(fail(HCCL_E_NETWORK, "%s: cannot listen at HCCL_IF_IP=%s: %s", entry,
+                                        options().hccl_if_ip.c_str(), std::strerror(errno)));
+  }
   if (!listener.valid()) info->address = Address{};  // then ranks on other machines cannot join
   roots().open[info->nonce] = {fd, std::move(listener)};
   return HCCL_SUCCESS;

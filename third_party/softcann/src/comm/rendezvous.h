@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "comm/handshake.h"
 #include "comm/shared_transport.h"
 #include "comm/socket.h"
 
@@ -11,13 +12,14 @@ namespace softcann {
 
 // What HcclRootInfo holds.
 struct RootInfo {
-  static constexpr char kMagic[16] = "softcann-root-3";
+  static constexpr char kMagic[16] = "softcann-root-4";
   char magic[16];
   uint64_t nonce;  // tells this communicator from all others
   uint64_t host;   // host_identity()
   int32_t pid;
   int32_t segment_fd;  // in that process
   Address address;     // where it accepts ranks on other machines
+  Digest secret;       // by which they know each other; see Note [Handshake]
 };
 static_assert(sizeof(RootInfo) <= HCCL_ROOT_INFO_BYTES);
 

@@ -66,22 +66,22 @@ Communicator* publish(const Member& member, std::shared_ptr<Transport> transport
 namespace {
 
 // On one machine. HCCL_E_AGAIN when a rank on another one turns up.
-HcclResult connect_shared(const char* entry, const RootInfo& info, const Member& member, const Socket& listener,
+HcclResult connect_shared(const char* entry, const RootInfo& info, const Member& member, Acceptor* acceptor,
                           std::shared_ptr<Transport>* made) {
   HcclResult code = HCCL_SUCCESS;
   std::unique_ptr<SharedTransport> transport = member.ranks == 1 ? alone(member) : join(entry, info, member, &code);
   if (code != HCCL_SUCCESS) return code;
   if (transport == nullptr) return hccl_fail(HCCL_E_MEMORY, "%s: no memory", entry);
-  if (member.ranks > 1) code = transport->attach(listener);
+  if (member.ranks > 1) code = transport->attach(acceptor);
   if (code == HCCL_SUCCESS) *made = std::move(transport);
   return code;
 }
 
-HcclResult connect_tcp(const char* entry, const RootInfo& info, const Member& member, Socket listener,
+HcclResult connect_tcp(const char* entry, const RootInfo& info, const Member& member, Acceptor* acceptor,
                        std::shared_ptr<Transport>* made) {
   if (member.ranks > kMaxRanks) return hccl_fail(HCCL_E_NOT_SUPPORT, "%s: more than %u ranks", entry, kMaxRanks);
   HcclResult code = HCCL_SUCCESS;
-  std::vector<Socket> sockets = connect_all(entry, info, member, std::move(listener), &code);
+  std::vector<Socket> sockets = connect_all(entry, info, member, acceptor, &code);
   if (sockets.empty()) return code;
   *made = std::make_shared<TcpTransport>(member.rank, std::move(sockets), member.limits.execute_s);
   return HCCL_SUCCESS;
@@ -91,11 +91,13 @@ HcclResult connect_tcp(const char* entry, const RootInfo& info, const Member& me
 
 HcclResult connect(const char* entry, const RootInfo& info, const Member& member, HcclComm* comm) {
   std::shared_ptr<Transport> transport;
-  Socket listener = take_listener(info);
+  std::optional<Acceptor> root;
+  if (Socket listener = take_listener(info); listener.valid()) root.emplace(std::move(listener), info.secret);
+  Acceptor* acceptor = root ? &*root : nullptr;
   HcclResult code = HCCL_E_AGAIN;
   const bool together = info.host == host_identity() && options().transport != "tcp";
-  if (member.ranks == 1 || together) code = connect_shared(entry, info, member, listener, &transport);
-  if (code == HCCL_E_AGAIN) code = connect_tcp(entry, info, member, std::move(listener), &transport);
+  if (member.ranks == 1 || together) code = connect_shared(entry, info, member, acceptor, &transport);
+  if (code == HCCL_E_AGAIN) code = connect_tcp(entry, info, member, acceptor, &transport);
   close_root(info);
   if (code != HCCL_SUCCESS) return code;
   *comm = publish(member, std::move(transport));

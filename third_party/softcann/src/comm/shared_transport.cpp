@@ -41,7 +41,7 @@ void SharedTransport::look_after(uint64_t peers, const Operation& operation) {
   if (!text.empty()) fail(code, text);
 }
 
-HcclResult SharedTransport::attach(const Socket& listener) {
+HcclResult SharedTransport::attach(Acceptor* acceptor) {
   const Operation joining;
   const int64_t deadline = now_ns() + limits_.connect_s * kSecond;
   uint64_t absent = others();
@@ -55,7 +55,7 @@ HcclResult SharedTransport::attach(const Socket& listener) {
     }
     look_after(others() & ~absent, joining);
     if (broken() || absent == 0) break;
-    if (listener.has_connection()) control_.header().remote.store(1, std::memory_order_release);
+    if (acceptor != nullptr && acceptor->has_caller()) control_.header().remote.store(1, std::memory_order_release);
     if (control_.header().remote.load(std::memory_order_acquire) != 0) return HCCL_E_AGAIN;
     if (limits_.connect_s != 0 && now_ns() > deadline) {
       fail(HCCL_E_TIMEOUT, "rank(s) " + list_of(absent) + " of " + std::to_string(ranks_) + " did not join within " +

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "comm/control.h"
+#include "comm/handshake.h"
 #include "comm/peers.h"
-#include "comm/socket.h"
 #include "comm/transport.h"
 #include "rt/sync.h"
 
@@ -30,8 +30,8 @@ class SharedTransport : public Transport {
   SharedTransport(std::shared_ptr<Mapping> segment, uint32_t rank, uint32_t ranks, char* view, TimeLimits limits);
 
   // Waits until all ranks have joined and opens their memory. An error is recorded; HCCL_E_AGAIN is none, but says that
-  // a rank on another machine has called at the listener (if this rank has it, or another one said so).
-  HcclResult attach(const Socket& listener);
+  // a rank on another machine has called at the acceptor (if this rank has it, or another one said so).
+  HcclResult attach(Acceptor* acceptor);
   // The second part alone, for when all are known to have joined.
   HcclResult open_peers();
 

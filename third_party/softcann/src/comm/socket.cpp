@@ -51,35 +51,46 @@ Address from_system(const sockaddr* in) {
   return address;
 }
 
-// IPv4 is preferred; link-local IPv6 needs an interface's name and is left out.
-Address own_address() {
+bool parse(const std::string& text, Address* address) {
+  if (inet_pton(AF_INET, text.c_str(), address->bytes) == 1)
+    address->family = AF_INET;
+  else if (inet_pton(AF_INET6, text.c_str(), address->bytes) == 1)
+    address->family = AF_INET6;
+  return address->family != 0;
+}
+
+// Launchers say so: one machine has all ranks, or the ranks meet at loopback. Who starts ranks by other means on several
+// machines sets HCCL_IF_IP.
+bool all_ranks_are_here() {
+  const std::string &all = options().world_size, &here = options().local_world_size, &meeting = options().master_addr;
+  if (!all.empty() && all == here) return true;
+  Address place;
+  if (!parse(meeting, &place)) return meeting.empty() || meeting == "localhost";
+  static constexpr uint8_t kLoopback6[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return place.family == AF_INET ? place.bytes[0] == 127 : std::memcmp(place.bytes, kLoopback6, sizeof kLoopback6) == 0;
+}
+
+// The first that is up and not loopback's; none if there is none. IPv4 is preferred; link-local IPv6 needs an interface's
+// name and is left out.
+Address outside_address() {
   Address best;
-  const std::string& wanted = options().hccl_if_ip;
-  if (inet_pton(AF_INET, wanted.c_str(), best.bytes) == 1) {
-    best.family = AF_INET;
-    return best;
-  }
-  if (inet_pton(AF_INET6, wanted.c_str(), best.bytes) == 1) {
-    best.family = AF_INET6;
-    return best;
-  }
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) == 0) {
-    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-      const bool usable =
-          entry->ifa_addr != nullptr && (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
-      if (!usable || (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6)) continue;
-      const Address found = from_system(entry->ifa_addr);
-      if (found.family == AF_INET6 && found.bytes[0] == 0xfe && (found.bytes[1] & 0xc0) == 0x80) continue;
-      if (best.family == 0 || (best.family == AF_INET6 && found.family == AF_INET)) best = found;
-    }
-    freeifaddrs(list);
+  if (getifaddrs(&list) != 0) return best;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const bool usable = entry->ifa_addr != nullptr && (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
+    if (!usable || (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6)) continue;
+    const Address found = from_system(entry->ifa_addr);
+    if (found.family == AF_INET6 && found.bytes[0] == 0xfe && (found.bytes[1] & 0xc0) == 0x80) continue;
+    if (best.family == 0 || (best.family == AF_INET6 && found.family == AF_INET)) best = found;
   }
-  if (best.family == 0) {
-    best.family = AF_INET;
-    inet_pton(AF_INET, "127.0.0.1", best.bytes);
-  }
+  freeifaddrs(list);
   return best;
+}
+
+void prepare(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
 // Waits until the socket is ready for `events`; false when the time is over.
@@ -95,6 +106,17 @@ bool wait_for(int fd, short events, int64_t deadline_ns) {
 }
 
 }  // namespace
+
+Address listening_address() {
+  Address address;
+  if (!options().hccl_if_ip.empty()) {
+    parse(options().hccl_if_ip, &address);
+    return address;
+  }
+  if (!all_ranks_are_here()) address = outside_address();
+  if (address.family == 0) parse("127.0.0.1", &address);
+  return address;
+}
 
 std::string Address::text() const {
   char buffer[INET6_ADDRSTRLEN] = {};
@@ -118,7 +140,7 @@ void Socket::reset() {
 }
 
 Socket Socket::listen(Address* address) {
-  *address = own_address();
+  address->port = 0;
   Socket socket(::socket(address->family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_storage storage;
   socklen_t length = to_system(*address, &storage);
@@ -131,35 +153,40 @@ Socket Socket::listen(Address* address) {
   return socket;
 }
 
-Socket Socket::connect(const Address& address) {
-  Socket socket(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Socket Socket::connect(const Address& address, int64_t deadline_ns) {
+  Socket socket(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_storage storage;
   const socklen_t length = to_system(address, &storage);
-  if (!socket.valid() || ::connect(socket.fd(), reinterpret_cast<sockaddr*>(&storage), length) != 0) return Socket();
-  const int on = 1;
-  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(socket.fd(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  if (!socket.valid()) return Socket();
+  if (::connect(socket.fd(), reinterpret_cast<sockaddr*>(&storage), length) != 0) {
+    int reason = errno;
+    socklen_t size = sizeof reason;
+    if (reason != EINPROGRESS || !wait_for(socket.fd(), POLLOUT, deadline_ns)) return Socket();
+    if (getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &reason, &size) != 0 || reason != 0) return Socket();
+  }
+  prepare(socket.fd());
   return socket;
 }
 
-Socket Socket::accept(int64_t deadline_ns) const {
-  if (!wait_for(fd_, POLLIN, deadline_ns)) return Socket();
+Socket Socket::accept(int64_t deadline_ns) const { return wait_for(fd_, POLLIN, deadline_ns) ? accept_now() : Socket(); }
+
+Socket Socket::accept_now() const {
   Socket socket(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
-  const int on = 1;
-  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(socket.fd(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  if (socket.valid()) prepare(socket.fd());
   return socket;
-}
-
-bool Socket::has_connection() const {
-  pollfd watched{fd_, POLLIN, 0};
-  return valid() && poll(&watched, 1, 0) == 1;
 }
 
 Address Socket::peer() const {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;
   getpeername(fd_, reinterpret_cast<sockaddr*>(&storage), &length);
+  return from_system(reinterpret_cast<sockaddr*>(&storage));
+}
+
+Address Socket::local() const {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  getsockname(fd_, reinterpret_cast<sockaddr*>(&storage), &length);
   return from_system(reinterpret_cast<sockaddr*>(&storage));
 }
 

@@ -15,6 +15,10 @@ struct Address {
   std::string text() const;
 };
 
+// Where a root accepts ranks of other machines: at HCCL_IF_IP if that is set, at loopback if all ranks are known to be on
+// this machine, else at its first other address. Without a family when HCCL_IF_IP is not an address.
+Address listening_address();
+
 // Owns a descriptor.
 class Socket {
  public:
@@ -29,14 +33,15 @@ class Socket {
   int release();
   void reset();
 
-  // A socket that accepts connections at any port of this machine's address (HCCL_IF_IP, or the first that is not
-  // loopback's); *address is what others connect to.
+  // A socket that accepts connections at any port of the address; *address becomes what others connect to.
   static Socket listen(Address* address);
-  static Socket connect(const Address& address);
+  static Socket connect(const Address& address, int64_t deadline_ns);
   // The next connection, or none when the time is over.
   Socket accept(int64_t deadline_ns) const;
-  bool has_connection() const;
+  // None when nobody is waiting; the listening socket must not block.
+  Socket accept_now() const;
   Address peer() const;
+  Address local() const;
 
   // Everything or nothing; false when the connection broke or the time is over.
   bool write(const void* data, size_t bytes, int64_t deadline_ns) const;

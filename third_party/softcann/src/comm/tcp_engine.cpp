@@ -11,15 +11,35 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
 
 #include "rt/sync.h"
 
 namespace softcann {
 namespace {
 
-constexpr int64_t kFarewell = 5000000000;  // how long a rank that leaves tries to send what is left
+constexpr int64_t kFarewell = 5000000000;          // how long a rank that leaves tries to send what is left
+constexpr uint64_t kMostData = uint64_t{1} << 44;  // of one frame: more than any device has
+constexpr uint64_t kMostText = 4096;
+constexpr uint64_t kFirstRoom = 1 << 20;
 
 }  // namespace
+
+bool Frame::plausible() const {
+  switch (type) {
+    case kCollective:
+    case kMessage:
+      return bytes <= kMostData;
+    case kInvite:
+    case kFailure:
+      return bytes <= kMostText;
+    case kWithdraw:
+    case kLeave:
+      return bytes == 0;
+    default:
+      return false;
+  }
+}
 
 TcpEngine::TcpEngine(uint32_t rank, std::vector<Socket> sockets)
     : rank_(rank), peers_(sockets.size()), invitations_(sockets.size()), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -92,7 +112,8 @@ void TcpEngine::cancel(uint32_t rank, const std::shared_ptr<Transfer>& transfer,
   changed_.wait(lock, [&] { return !peer.reading || peer.incoming != transfer; });
   if (transfer->done) return;
   if (peer.incoming == transfer) {
-    transfer->own.resize(transfer->frame.bytes);
+    // Else it is the engine's already.
+    if (transfer->own.empty()) transfer->own.resize(transfer->frame.bytes);
   } else if (transfer->own.empty()) {
     transfer->own.assign(transfer->data, transfer->data + transfer->frame.bytes);
   }
@@ -115,7 +136,12 @@ bool TcpEngine::wait_locked(const Transfers& transfers, int64_t deadline_ns, uin
 
 void TcpEngine::fail(HcclResult code, const std::string& text, bool tell) {
   std::lock_guard<std::mutex> lock(mutex_);
+  fail_locked(code, text, tell);
+}
+
+void TcpEngine::fail_locked(HcclResult code, const std::string& whole, bool tell) {
   if (code_ != HCCL_SUCCESS) return;
+  const std::string text = whole.substr(0, kMostText);
   code_ = code;
   text_ = text;
   broken_.store(true, std::memory_order_release);
@@ -220,11 +246,19 @@ void TcpEngine::start_data(uint32_t rank) {
   }
   Transfer& transfer = *peer.incoming;
   if (!peer.expected_incoming || transfer.frame.bytes != peer.header.bytes) {
-    transfer.own.resize(peer.header.bytes);
+    transfer.own.resize(std::min(peer.header.bytes, kFirstRoom));
     transfer.data = transfer.own.data();
   }
   transfer.frame = peer.header;
   transfer.moved = 0;
+}
+
+// For data of which nobody knows yet where they go, or that nobody expects in this size.
+void TcpEngine::make_room(Peer& peer) {
+  Transfer& transfer = *peer.incoming;
+  if (transfer.own.empty() || transfer.moved < transfer.own.size()) return;
+  transfer.own.resize(std::min<uint64_t>(peer.header.bytes, 2 * transfer.own.size()));
+  transfer.data = transfer.own.data();
 }
 
 // Gives data that are here to whoever expects them, or keeps them.
@@ -277,18 +311,22 @@ void TcpEngine::finish_data(uint32_t rank) {
   changed_.notify_all();
 }
 
-// The connection has ended; that is all right after a farewell.
-void TcpEngine::lose(uint32_t rank) {
-  Peer& peer = peers_[rank];
-  if (!peer.left && !stopping_ && code_ == HCCL_SUCCESS) {
-    code_ = HCCL_E_REMOTE;
-    text_ = "rank " + std::to_string(rank) + " has ended: rank " + std::to_string(rank_) + " lost its connection to " +
-            peer.address.text();
-    broken_.store(true, std::memory_order_release);
-  }
+void TcpEngine::hang_up(Peer& peer) {
   peer.socket.reset();
   peer.outgoing.clear();
   changed_.notify_all();
+}
+
+// The connection has ended; that is all right after a farewell.
+void TcpEngine::lose(uint32_t rank) {
+  Peer& peer = peers_[rank];
+  if (!peer.left && !stopping_) {
+    fail_locked(HCCL_E_REMOTE,
+                "rank " + std::to_string(rank) + " has ended: rank " + std::to_string(rank_) + " lost its connection to " +
+                    peer.address.text(),
+                false);
+  }
+  hang_up(peer);
 }
 
 // Reads what there is. The lock is not held while data are copied: nobody else touches `incoming`.
@@ -296,8 +334,10 @@ void TcpEngine::read_from(uint32_t rank, std::unique_lock<std::mutex>& lock) {
   Peer& peer = peers_[rank];
   for (int turns = 0; turns < 64; ++turns) {
     const bool header = peer.header_read < sizeof(Frame);
+    if (!header) make_room(peer);
     char* to = header ? reinterpret_cast<char*>(&peer.header) + peer.header_read : peer.incoming->data + peer.incoming->moved;
-    const uint64_t wanted = header ? sizeof(Frame) - peer.header_read : peer.header.bytes - peer.incoming->moved;
+    const uint64_t room = header || peer.incoming->own.empty() ? peer.header.bytes : peer.incoming->own.size();
+    const uint64_t wanted = header ? sizeof(Frame) - peer.header_read : room - peer.incoming->moved;
     ssize_t got = 0;
     if (wanted != 0) {
       peer.reading = true;
@@ -313,6 +353,14 @@ void TcpEngine::read_from(uint32_t rank, std::unique_lock<std::mutex>& lock) {
     if (header) {
       peer.header_read += static_cast<uint64_t>(got);
       if (peer.header_read < sizeof(Frame)) continue;
+      if (!peer.header.plausible()) {
+        fail_locked(HCCL_E_TCP_TRANSFER,
+                    "rank " + std::to_string(rank) + " (" + peer.address.text() + ") sent rank " + std::to_string(rank_) +
+                        " a frame of type " + std::to_string(peer.header.type) + " and " + std::to_string(peer.header.bytes) +
+                        " bytes, which no rank sends: its process is damaged or of another version",
+                    true);
+        return hang_up(peer);
+      }
       start_data(rank);
     } else {
       peer.incoming->moved += static_cast<uint64_t>(got);
@@ -350,7 +398,17 @@ void TcpEngine::serve() {
     if (watched[0].revents != 0 && read(wake_fd_.fd(), &count, sizeof count) < 0) count = 0;
     for (size_t i = 1; i < watched.size(); ++i) {
       Peer& peer = peers_[ranks[i]];
-      if ((watched[i].revents & (POLLIN | POLLERR | POLLHUP)) != 0 && peer.socket.valid()) read_from(ranks[i], lock);
+      if ((watched[i].revents & (POLLIN | POLLERR | POLLHUP)) != 0 && peer.socket.valid()) {
+        try {
+          read_from(ranks[i], lock);
+        } catch (const std::bad_alloc&) {
+          fail_locked(HCCL_E_OOM,
+                      "rank " + std::to_string(rank_) + " has no memory for " + std::to_string(peer.header.bytes) +
+                          " bytes that rank " + std::to_string(ranks[i]) + " sends",
+                      true);
+          hang_up(peer);
+        }
+      }
       if ((watched[i].revents & POLLOUT) != 0 && peer.socket.valid() && !write_to(peer)) lose(ranks[i]);
     }
   }

@@ -24,11 +24,15 @@ struct Frame {
   uint64_t number;  // of the collective or message; an invitation's key; a failure's code
   Call call;
   uint64_t bytes;
+
+  // Nothing that another rank sends is believed before it is looked at: no rank sends such a frame.
+  bool plausible() const;
 };
 
 // Note [Frames]
 // A sender does not ask whether the receiver is ready: the thread reads all there is, to where it is expected, or else
-// into memory where it is kept until it is. So no order of operations on several streams can lock two ranks up.
+// into memory where it is kept until it is. So no order of operations on several streams can lock two ranks up. That memory
+// grows as the data come: what a header merely announces costs nothing.
 class TcpEngine {
  public:
   // Something that is sent or expected; done when its buffer is free to use.
@@ -79,10 +83,13 @@ class TcpEngine {
   void read_from(uint32_t rank, std::unique_lock<std::mutex>& lock);
   bool write_to(Peer& peer);
   void start_data(uint32_t rank);
+  void make_room(Peer& peer);
   void finish_data(uint32_t rank);
   void deliver(Peer& peer, const Frame& frame, const char* data);
   void cancel(uint32_t rank, const std::shared_ptr<Transfer>& transfer, std::unique_lock<std::mutex>& lock);
   void lose(uint32_t rank);
+  void hang_up(Peer& peer);
+  void fail_locked(HcclResult code, const std::string& text, bool tell);
   void wake();
   static bool same(const Frame& a, const Frame& b) { return a.type == b.type && a.number == b.number && a.step == b.step; }
 

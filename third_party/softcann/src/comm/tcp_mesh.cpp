@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -12,145 +13,173 @@ namespace {
 
 constexpr int64_t kSecond = 1000000000;
 
-// What a rank says when it calls the root, or another rank.
-struct Hello {
-  uint64_t nonce;
-  uint32_t rank, ranks;
-  Address address;  // where it accepts the ranks above it; its machine's part is replaced by what the root sees
-};
-
-// What the root answers: nothing is wrong if `text` is empty, and then the addresses of all ranks follow.
-struct Answer {
-  char text[160];
+struct Trouble {
+  HcclResult code = HCCL_SUCCESS;
+  std::string text;
 };
 
 struct Meeting {
-  const char* entry;
   const RootInfo& info;
   const Member& member;
   int64_t deadline;
-  HcclResult* code;
 
-  std::vector<Socket> refuse(HcclResult reason, const std::string& text) const {
-    *code = static_cast<HcclResult>(fail(reason, "%s: %s", entry, text.c_str()));
-    return {};
-  }
   std::string within() const {
     return member.limits.connect_s == 0 ? "" : " within " + std::to_string(member.limits.connect_s) + " s (HCCL_CONNECT_TIMEOUT)";
   }
+  Hello hello(const Address& address) const { return Hello{{}, member.rank, member.ranks, address, {}}; }
 };
 
-std::string wrong_hello(const Meeting& meeting, const Hello& hello, const std::vector<Socket>& called) {
+std::string wrong_hello(const Meeting& meeting, const Hello& hello, const std::vector<Acceptor::Caller>& called) {
   const Member& member = meeting.member;
-  if (hello.nonce != meeting.info.nonce) return "the rootInfo is of another communicator";
   if (hello.ranks != member.ranks) {
     return "rank " + std::to_string(hello.rank) + " says there are " + std::to_string(hello.ranks) +
            " ranks, another rank said " + std::to_string(member.ranks);
   }
-  if (hello.rank == member.rank || hello.rank >= called.size() || called[hello.rank].valid()) {
+  if (hello.rank == member.rank || hello.rank >= called.size() || called[hello.rank].socket.valid()) {
     return "rank " + std::to_string(hello.rank) + " has joined already";
   }
   return {};
 }
 
-// The root's side: hears from everybody, then tells everybody where the others are.
-bool gather_addresses(const Meeting& meeting, const Socket& listener, std::vector<Address>* addresses, std::string* reason) {
-  const uint32_t ranks = meeting.member.ranks;
-  std::vector<Socket> called(ranks);
-  for (uint32_t heard = 1; heard < ranks;) {
-    Socket caller = listener.accept(meeting.deadline);
-    if (!caller.valid()) {
-      std::string absent;
-      for (uint32_t rank = 0; rank < ranks; ++rank) {
-        if (rank != meeting.member.rank && !called[rank].valid()) absent += (absent.empty() ? "" : ", ") + std::to_string(rank);
-      }
-      *reason = "rank(s) " + absent + " of " + std::to_string(ranks) + " did not join" + meeting.within();
-      return false;
-    }
-    Hello hello{};
-    if (!caller.read(&hello, sizeof hello, now_ns() + 5 * kSecond)) continue;  // not a rank
-    Answer answer{};
-    const std::string wrong = wrong_hello(meeting, hello, called);
-    if (!wrong.empty()) {
-      std::snprintf(answer.text, sizeof answer.text, "%s", wrong.c_str());
-      caller.write(&answer, sizeof answer, now_ns() + kSecond);
-      continue;
-    }
-    Address seen = caller.peer();
-    seen.port = hello.address.port;
-    (*addresses)[hello.rank] = seen;
-    called[hello.rank] = std::move(caller);
-    ++heard;
+std::string absent(const Meeting& meeting, const std::vector<Acceptor::Caller>& called) {
+  std::string text;
+  for (uint32_t rank = 0; rank < called.size(); ++rank) {
+    if (rank != meeting.member.rank && !called[rank].socket.valid()) text += (text.empty() ? "" : ", ") + std::to_string(rank);
   }
-  const Answer welcome{};
-  for (const Socket& rank : called) {
-    if (!rank.valid()) continue;
-    if (!rank.write(&welcome, sizeof welcome, meeting.deadline) ||
-        !rank.write(addresses->data(), ranks * sizeof(Address), meeting.deadline)) {
-      *reason = "a rank went away while the communicator was set up";
-      return false;
-    }
-  }
-  return true;
+  return text;
 }
 
-// Everybody else's.
-bool ask_root(const Meeting& meeting, const Address& own, std::vector<Address>* addresses, std::string* reason) {
-  Socket root;
-  while (!(root = Socket::connect(meeting.info.address)).valid()) {
+void refuse(const Meeting& meeting, const Acceptor::Caller& caller, const Trouble& why) {
+  if (!caller.socket.valid()) return;
+  Answer answer{};
+  answer.code = why.code;
+  std::snprintf(answer.text, sizeof answer.text, "%s", why.text.c_str());
+  caller.answer(meeting.info.secret, answer, now_ns() + kSecond);
+}
+
+// The root's side: hears from everybody, then tells everybody where the others are.
+Trouble gather_addresses(const Meeting& meeting, Acceptor& root, std::vector<Address>* addresses) {
+  const uint32_t ranks = meeting.member.ranks;
+  std::vector<Acceptor::Caller> called(ranks);
+  for (uint32_t heard = 1; heard < ranks;) {
+    std::optional<Acceptor::Caller> caller = root.next(meeting.deadline);
+    if (!caller) {
+      const Trouble late{HCCL_E_TIMEOUT, "rank(s) " + absent(meeting, called) + " of " + std::to_string(ranks) + " did not join" +
+                                             meeting.within()};
+      for (const Acceptor::Caller& here : called) refuse(meeting, here, late);
+      return late;
+    }
+    const Hello& hello = caller->hello;
+    const std::string wrong = wrong_hello(meeting, hello, called);
+    if (!wrong.empty()) {
+      refuse(meeting, *caller, {HCCL_E_PARA, wrong});
+      continue;
+    }
+    (*addresses)[hello.rank] = hello.address;
+    called[hello.rank] = std::move(*caller);
+    ++heard;
+  }
+  Answer welcome{};
+  std::copy(addresses->begin(), addresses->end(), welcome.addresses);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    if (called[rank].socket.valid() && !called[rank].answer(meeting.info.secret, welcome, meeting.deadline)) {
+      return {HCCL_E_REMOTE, "rank " + std::to_string(rank) + " went away while the communicator was set up"};
+    }
+  }
+  return {};
+}
+
+// Everybody else's. Opens the socket at which this rank accepts the ranks above it: at the address from which it reaches
+// the root, which is the one at which the others reach it.
+Trouble ask_root(const Meeting& meeting, Address* own, Socket* accepting, std::vector<Address>* addresses) {
+  const Address& place = meeting.info.address;
+  for (;;) {
+    const Socket root = Socket::connect(place, meeting.deadline);
+    if (root.valid() && !accepting->valid()) {
+      if (options().hccl_if_ip.empty()) *own = root.local();
+      *accepting = Socket::listen(own);
+      if (!accepting->valid()) return {HCCL_E_NETWORK, "cannot listen at " + own->text()};
+    }
+    Answer answer{};
+    if (root.valid() && introduce(root, meeting.info.secret, meeting.hello(*own), meeting.deadline, &answer)) {
+      std::copy(answer.addresses, answer.addresses + meeting.member.ranks, addresses->begin());
+      return {};
+    }
+    const bool again = !root.valid() || answer.code == HCCL_E_AGAIN;
+    if (!again) return {static_cast<HcclResult>(answer.code), "the root at " + place.text() + ": " + answer.text};
     if (now_ns() > meeting.deadline) {
-      *reason = "cannot connect to the root at " + meeting.info.address.text() + meeting.within();
-      return false;
+      return {HCCL_E_TCP_CONNECT, "cannot connect to the root at " + place.text() + meeting.within() +
+                                      "; where ranks are on several machines, HCCL_IF_IP on the root's is to be the address at "
+                                      "which the others reach it"};
     }
     usleep(20000);
   }
-  const Hello hello{meeting.info.nonce, meeting.member.rank, meeting.member.ranks, own};
-  Answer answer{};
-  const bool answered = root.write(&hello, sizeof hello, meeting.deadline) && root.read(&answer, sizeof answer, meeting.deadline);
-  *reason = answered ? answer.text : "the root did not answer, because it ended or other ranks did not join" + meeting.within();
-  if (!reason->empty()) return false;
-  if (root.read(addresses->data(), addresses->size() * sizeof(Address), meeting.deadline)) return true;
-  *reason = "the root went away while the communicator was set up";
-  return false;
+}
+
+Trouble call_lower_ranks(const Meeting& meeting, const std::vector<Address>& addresses, std::vector<Socket>* sockets) {
+  for (uint32_t peer = 0; peer < meeting.member.rank; ++peer) {
+    Socket& socket = (*sockets)[peer];
+    socket = Socket::connect(addresses[peer], meeting.deadline);
+    Answer answer{};
+    const bool met = socket.valid() && introduce(socket, meeting.info.secret, meeting.hello({}), meeting.deadline, &answer);
+    if (!met) {
+      return {HCCL_E_TCP_CONNECT, "cannot connect to rank " + std::to_string(peer) + " at " + addresses[peer].text() +
+                                      (socket.valid() ? std::string(": ") + answer.text : "")};
+    }
+  }
+  return {};
+}
+
+Trouble hear_upper_ranks(const Meeting& meeting, Acceptor& door, std::vector<Socket>* sockets) {
+  const Member& member = meeting.member;
+  for (uint32_t missing = member.ranks - 1 - member.rank; missing != 0;) {
+    std::optional<Acceptor::Caller> caller = door.next(meeting.deadline);
+    if (!caller) {
+      std::string text;
+      for (uint32_t rank = member.rank + 1; rank < member.ranks; ++rank) {
+        if (!(*sockets)[rank].valid()) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+      }
+      return {HCCL_E_TIMEOUT, "rank(s) " + text + " did not connect to rank " + std::to_string(member.rank) + meeting.within()};
+    }
+    const uint32_t rank = caller->hello.rank;
+    if (rank <= member.rank || rank >= member.ranks || (*sockets)[rank].valid()) continue;
+    if (!caller->answer(meeting.info.secret, Answer{}, meeting.deadline)) continue;
+    (*sockets)[rank] = std::move(caller->socket);
+    --missing;
+  }
+  return {};
 }
 
 }  // namespace
 
-std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const Member& member, Socket listener,
-                                HcclResult* code) {
-  const int64_t limit = member.limits.connect_s == 0 ? int64_t{1} << 40 : member.limits.connect_s;
-  const Meeting meeting{entry, info, member, now_ns() + limit * kSecond, code};
-  if (info.address.family == 0) return meeting.refuse(HCCL_E_NETWORK, "the root's process has no network");
-  Address own;
-  Socket accepting = Socket::listen(&own);
-  if (!accepting.valid()) return meeting.refuse(HCCL_E_NETWORK, "cannot listen at " + own.text());
+std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root, HcclResult* code) {
+  const int64_t limit = member.limits.connect_s == 0 ? int64_t{1} << 30 : member.limits.connect_s;
+  const Meeting meeting{info, member, now_ns() + limit * kSecond};
   std::vector<Address> addresses(member.ranks);
-  addresses[member.rank] = own;
-  std::string reason;
-  const bool met =
-      listener.valid() ? gather_addresses(meeting, listener, &addresses, &reason) : ask_root(meeting, own, &addresses, &reason);
-  if (!met) return meeting.refuse(reason.find("did not join") != std::string::npos ? HCCL_E_TIMEOUT : HCCL_E_TCP_CONNECT, reason);
-
   std::vector<Socket> sockets(member.ranks);
-  for (uint32_t peer = 0; peer < member.rank; ++peer) {
-    sockets[peer] = Socket::connect(addresses[peer]);
-    const Hello hello{info.nonce, member.rank, member.ranks, {}};
-    if (!sockets[peer].valid() || !sockets[peer].write(&hello, sizeof hello, meeting.deadline)) {
-      return meeting.refuse(HCCL_E_TCP_CONNECT,
-                            "cannot connect to rank " + std::to_string(peer) + " at " + addresses[peer].text());
-    }
+  Address own = root != nullptr ? info.address : listening_address();
+  Socket accepting;
+  Trouble trouble;
+  if (info.address.family == 0) {
+    trouble = {HCCL_E_NETWORK, "the root's process has no network"};
+  } else if (own.family == 0) {
+    trouble = {HCCL_E_PARA, "HCCL_IF_IP=" + options().hccl_if_ip + " is not an IPv4 or IPv6 address"};
+  } else if (root == nullptr) {
+    trouble = ask_root(meeting, &own, &accepting, &addresses);
+  } else if (accepting = Socket::listen(&own); accepting.valid()) {
+    addresses[member.rank] = own;
+    trouble = gather_addresses(meeting, *root, &addresses);
+  } else {
+    trouble = {HCCL_E_NETWORK, "cannot listen at " + own.text()};
   }
-  for (uint32_t missing = member.ranks - 1 - member.rank; missing != 0;) {
-    Socket caller = accepting.accept(meeting.deadline);
-    Hello hello{};
-    if (!caller.valid()) return meeting.refuse(HCCL_E_TIMEOUT, "a rank did not connect" + meeting.within());
-    if (!caller.read(&hello, sizeof hello, now_ns() + 5 * kSecond)) continue;
-    if (hello.nonce != info.nonce || hello.rank <= member.rank || hello.rank >= member.ranks || sockets[hello.rank].valid())
-      continue;
-    sockets[hello.rank] = std::move(caller);
-    --missing;
+  if (trouble.code == HCCL_SUCCESS) {
+    Acceptor door(std::move(accepting), info.secret);
+    trouble = call_lower_ranks(meeting, addresses, &sockets);
+    if (trouble.code == HCCL_SUCCESS) trouble = hear_upper_ranks(meeting, door, &sockets);
   }
-  return sockets;
+  if (trouble.code == HCCL_SUCCESS) return sockets;
+  *code = static_cast<HcclResult>(fail(trouble.code, "%s: %s", entry, trouble.text.c_str()));
+  return {};
 }
 
 }  // namespace softcann

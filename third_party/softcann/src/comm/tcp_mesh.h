@@ -9,7 +9,7 @@
 namespace softcann {
 
 // One socket for each other rank (none for the own one); empty with the reason recorded and its code in *code.
-// `listener`: the root's; a rank in the root's process has it, the others call there.
-std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const Member& member, Socket listener, HcclResult* code);
+// `root`: null unless this rank has the root's; the others call there.
+std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root, HcclResult* code);
 
 }  // namespace softcann

@@ -1,0 +1,116 @@
+"""What strangers and damaged ranks do to communicators over TCP; runs in each rank (see ranks.py)."""
+import resource
+import socket
+import time
+
+import hccl
+import numpy as np
+import wire
+from communicators import total
+from hccl import Buffer
+
+
+def knock(root):
+    """Connections of the kinds that port scanners and worse make. Returns those that stay open."""
+    kept = []
+    for _ in range(20):
+        socket.create_connection(root.address, 60).close()
+    for data in (b"", b"GET / HTTP/1.0\r\n\r\n", bytes(4096), b"x"):
+        connection = socket.create_connection(root.address, 60)
+        connection.sendall(data)
+        kept.append(connection)
+    kept += [socket.create_connection(root.address, 60) for _ in range(40)]   # idle
+    return kept
+
+
+def visited(place, transport):
+    """Strangers at the root's port neither break nor delay a communicator, nor make local ranks use TCP."""
+    if place.rank == 0:
+        info = hccl.root_info()
+        kept = knock(wire.Root(info))
+        place.put("visited-root", info)
+    begin = time.monotonic()
+    comm = hccl.Comm.connect(place.size, place.get("visited-root"), place.rank)
+    assert time.monotonic() - begin < 4, "strangers have delayed it"   # less than one of them may take
+    assert total(comm, place.rank + 1) == place.size * (place.size + 1) // 2
+    comm.destroy()
+    if place.rank == 0:
+        for connection in kept:
+            connection.close()
+
+
+def wrong_secret(place):
+    """Who knows the address but not the secret is shown the door, and the rank it posed as can still join."""
+    if place.rank == 0:
+        place.put("secret-root", hccl.root_info())
+    info = place.get("secret-root")
+    if place.rank == 1:
+        root = wire.Root(info)
+        for secret in (bytes(32), root.secret[:-1] + bytes([root.secret[-1] ^ 1])):
+            with socket.create_connection(root.address, 60) as connection:
+                try:
+                    wire.introduce(connection, secret, 1, place.size)
+                except ConnectionError as error:
+                    assert "ended after 0" in str(error), error
+                else:
+                    raise AssertionError("let in without the secret")
+    comm = hccl.Comm.connect(place.size, info, place.rank)
+    assert total(comm, 1) == place.size
+    comm.destroy()
+
+
+def expect_failure(comm, *texts):
+    value = Buffer(np.zeros(100, np.float32))
+    try:
+        for _ in range(2):
+            comm.all_reduce(value, value, 100, "float32")
+            hccl.synchronize()
+    except hccl.HcclError as error:
+        for text in texts:
+            assert text in str(error), error
+    else:
+        raise AssertionError("no error")
+
+
+def damaged(place, what):
+    """The last rank is none of ours: it joins as one and sends a frame that cannot be."""
+    ranks = place.size
+    if place.rank == 0:
+        place.put(f"{what}-root", hccl.root_info())
+    info = place.get(f"{what}-root")
+    if place.rank == ranks - 1:
+        connections = wire.join(wire.Root(info), place.rank, ranks)
+        sizes = {"huge": 1 << 62, "large": 3 << 30, "text": 1 << 20}
+        type = {"text": wire.FAILURE, "unknown": 77}.get(what, wire.COLLECTIVE)
+        for connection in connections.values():
+            connection.sendall(wire.frame(type, 0, sizes.get(what, 0)) + bytes(1000))
+        place.get(f"{what}-measured-0")
+        for connection in connections.values():
+            connection.close()
+        return
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    comm = hccl.Comm.connect(ranks, info, place.rank)
+    if what == "large":   # announced, but does not come: costs nothing until the connection ends
+        time.sleep(0.5)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < 64 << 10, f"{grown} KiB more"
+        place.put(f"{what}-measured-{place.rank}")
+        expect_failure(comm, f"rank {ranks - 1} has ended")
+    else:
+        expect_failure(comm, f"rank {ranks - 1} (127.0.0.1", "which no rank sends")
+        place.put(f"{what}-measured-{place.rank}")
+    comm.destroy()
+
+
+def listening(place, expected):
+    """Where the root listens."""
+    assert wire.Root(hccl.root_info()).address[0] == expected
+
+
+def not_an_address(place):
+    try:
+        hccl.root_info()
+    except hccl.HcclError as error:
+        assert error.code == hccl.E_PARA and "HCCL_IF_IP=localhost is not an IPv4 or IPv6 address" in str(error), error
+    else:
+        raise AssertionError("taken")
