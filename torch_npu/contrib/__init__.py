@@ -1,1 +1,18 @@
-"""Interfaces of other packages that scripts for NPUs use."""
+"""What the published torch_npu offers beside its operators; each part is imported when it is asked for."""
+
+import importlib
+from typing import Any
+
+_FUNCTIONS = ("dropout_with_byte_mask", "fuse_add_softmax_dropout")  # in contrib.function only
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("apex", "function", "module", "transfer_to_npu"):
+        return importlib.import_module(f"torch_npu.contrib.{name}")
+    from torch_npu.contrib import function, module
+
+    for part in (module, function):
+        if name in part.NAMES and name not in _FUNCTIONS:
+            value = globals()[name] = getattr(part, name)
+            return value
+    raise AttributeError(f"module 'torch_npu.contrib' has no attribute {name!r}")

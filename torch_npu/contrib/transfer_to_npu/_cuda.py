@@ -19,6 +19,7 @@ def apply():
         ours, theirs = (sys.modules.get(f"{package}.{name}") for package in ("torch_npu.npu", "torch.cuda"))
         if ours is not None and theirs is not None:
             _take_over(theirs, ours)
+    put(torch.cuda, "get_device_capability", npu._architecture)  # programs for CUDA compare it with numbers
     _changing()
     npu.Stream.cuda_stream = npu.Stream.npu_stream
     npu.Event.cuda_event = npu.Event.npu_event

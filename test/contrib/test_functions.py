@@ -1,0 +1,103 @@
+"""torch_npu.contrib.function: values by hand."""
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from torch_npu.contrib import function, matmul_transpose, npu_fused_attention, npu_fused_attention_with_layernorm
+
+
+def same(actual, expected, **options):
+    torch.testing.assert_close(actual.detach().cpu(), expected.detach().cpu(), **options)
+
+
+A = torch.tensor([[0.0, 0, 10, 10], [5, 5, 20, 20]])
+B = torch.tensor([[0.0, 0, 10, 10], [2, 2, 8, 12], [30, 30, 40, 40]])
+IOU = torch.tensor([[1.0, 48 / 112, 0.0], [25 / 300, 21 / 264, 0.0]])
+
+
+@pytest.mark.parametrize("mode", ["iou", "ptiou"])
+def test_iou(mode):
+    same(function.npu_iou(A.npu(), B.npu(), mode=mode), IOU)
+    same(function.npu_iou(A.npu() / 100, B.npu() / 100, mode=mode, is_normalized=True), IOU, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="iof"):
+        function.npu_iou(A.npu(), B.npu(), mode="iof")
+
+
+def test_pairs_of_boxes():
+    a = torch.tensor([[5.0, 5, 10, 10]])          # 0 0 10 10
+    b = torch.tensor([[10.0, 5, 10, 10]])         # 5 0 15 10
+    iou, hull, distance = 50 / 150, 150, 25 / (15**2 + 10**2)
+    same(function.npu_giou(a.npu(), b.npu()), torch.tensor([[iou - (hull - 150) / hull]]))
+    same(function.npu_diou(a.npu().t(), b.npu().t()), torch.tensor([[iou - distance]]))
+    same(function.npu_ciou(a.npu().t(), b.npu().t()), torch.tensor([[iou - distance]]))  # same aspect ratio
+
+
+def test_box_coder_there_and_back():
+    boxes, truth = A, A + torch.tensor([1.0, 2, 3, 4])
+    code = function.npu_bbox_coder_encode_xyxy2xywh(boxes.npu(), truth.npu(), means=[0.0] * 4, stds=[0.1, 0.1, 0.2, 0.2])
+    back = function.npu_bbox_coder_decode_xywh2xyxy(boxes.npu(), code, means=[0.0] * 4, stds=[0.1, 0.1, 0.2, 0.2])
+    same(back, truth, rtol=1e-4, atol=1e-3)
+    clipped = function.npu_bbox_coder_decode_xywh2xyxy(boxes.npu(), code, stds=[0.1, 0.1, 0.2, 0.2], max_shape=(9, 7))
+    same(clipped, torch.minimum(truth, torch.tensor([6.0, 8, 6, 8])), rtol=1e-4, atol=1e-3)
+
+
+def test_responsible_flags():
+    flags = function.npu_single_level_responsible_flags((2, 3), torch.tensor([[8.0, 0, 16, 4]]).npu(), (8, 8), 2)
+    assert flags.dtype == torch.uint8 and flags.tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_multiclass_nms():
+    boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30]])
+    scores = torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.3, 0.0], [0.2, 0.7, 0.0]])
+    found, labels = function.npu_multiclass_nms(boxes.half().npu(), scores.half().npu(), max_num=4)
+    # class 0 keeps boxes 0 and 2, class 1 boxes 2 and 1
+    expected = torch.tensor([[0.0, 0, 10, 10, 0.9], [20, 20, 30, 30, 0.7], [1, 1, 10, 10, 0.3], [20, 20, 30, 30, 0.2]])
+    same(found, expected.half(), rtol=1e-3, atol=1e-3)
+    assert labels.tolist() == [0, 1, 1, 0]
+
+
+def test_condition_index_put():
+    x = torch.randn(3, 4)
+    for condition in (x > 0, torch.tensor([True, False, True])):
+        y = x.clone().npu()
+        expected = x.clone()
+        expected[condition] = 9.0
+        assert function.npu_fast_condition_index_put(y, condition.npu(), 9.0) is y
+        same(y, expected)
+    with pytest.raises(TypeError, match="bool"):
+        function.npu_fast_condition_index_put(x.npu(), torch.tensor([1, 0, 1]).npu(), 9.0)
+
+
+def test_roll_and_matmul_transpose():
+    x, y = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 6, 5)
+    same(function.roll(x.npu(), [1, -2], [2, 3]), x.roll([1, -2], [2, 3]))
+    same(matmul_transpose(x.npu(), y.npu()), x @ y.transpose(-1, -2), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_add_softmax_dropout(training):
+    mask, scores = torch.randn(2, 2, 16, 16).half(), torch.randn(2, 2, 16, 16).half()
+    out = function.fuse_add_softmax_dropout(training, torch.nn.Dropout(0.0), mask.npu(), scores.npu(), 64, p=0.0)
+    same(out, torch.softmax(scores.float() / math.sqrt(64) + mask.float(), -1).half(), rtol=5e-3, atol=5e-3)
+
+
+def test_fused_attention():
+    torch.manual_seed(0)
+    batch, heads, length, hidden = 2, 2, 3, 8
+    x, mask = torch.randn(batch * length, hidden), torch.zeros(batch, heads, length, length)
+    mask[..., -1] = -10000.0
+    kernels, biases = torch.randn(3, hidden, hidden), torch.randn(3, hidden)
+
+    def attention(rows):
+        q, k, v = ((rows @ w + b).view(batch, length, heads, -1).transpose(1, 2) for w, b in zip(kernels, biases))
+        return functional.scaled_dot_product_attention(q, k, v, mask, scale=0.5).transpose(1, 2).reshape(batch * length, hidden)
+
+    arguments = [x.npu(), mask.npu(), *kernels.npu(), *biases.npu()]
+    same(npu_fused_attention(*arguments, 0.5), attention(x), rtol=1e-3, atol=1e-3)
+    gamma, beta = torch.randn(hidden), torch.randn(hidden)
+    norm, out = npu_fused_attention_with_layernorm(*arguments, gamma.npu(), beta.npu(), 0.5)
+    expected = functional.layer_norm(x, (hidden,), gamma, beta)
+    same(norm, expected, rtol=1e-3, atol=1e-3)
+    same(out, attention(expected), rtol=1e-3, atol=1e-3)

@@ -1,0 +1,44 @@
+"""Names of a package that are imported when they are first asked for, and other names of its modules."""
+
+import importlib
+import sys
+import types
+from typing import Any, Callable, Dict
+
+
+def lazy(package: str, table: Dict[str, str]) -> Callable[[str], Any]:
+    """``__getattr__`` for ``package``: the table says which module has which name."""
+
+    def __getattr__(name: str) -> Any:
+        if name in table:
+            value = getattr(importlib.import_module(table[name]), name)
+        elif f"{package}.{name}" in sys.modules:
+            return sys.modules[f"{package}.{name}"]
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return __getattr__
+
+
+def alias(package: str, modules: Dict[str, str]) -> None:
+    """Modules that the published torch_npu has under other names: ``import package.name`` finds them."""
+    for name, target in modules.items():
+        sys.modules[f"{package}.{name}"] = _Alias(f"{package}.{name}", target)
+
+
+class _Alias(types.ModuleType):
+    """Stands for another module and imports it at the first use."""
+
+    def __init__(self, name: str, target: str) -> None:
+        super().__init__(name, f"The names of {target}.")
+        self.__dict__["_target"] = target
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__path__" or name == "__file__":
+            raise AttributeError(name)
+        return getattr(importlib.import_module(self._target), name)
+
+    def __dir__(self) -> Any:
+        return dir(importlib.import_module(self._target))
