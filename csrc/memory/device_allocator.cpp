@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "core/storage_hooks.h"
-#include "memory/settings.h"
+#include "memory/allocator_config.h"
 
 namespace torch_npu::memory {
 namespace {
@@ -215,7 +215,7 @@ Heap& heap(c10::DeviceIndex device) {
   TORCH_CHECK(!replaced.load(),
               "the caching allocator was replaced (change_current_allocator): it has no "
               "statistics, pools or history");
-  const auto& config = common_settings();
+  const auto& config = common_config();
   std::lock_guard<std::mutex> lock(create_mutex);
   if (auto* known = heap_if_used(device)) return *known;
   static const bool fork_handled = (pthread_atfork(nullptr, nullptr, &reset_locks_after_fork), true);
@@ -242,7 +242,7 @@ Heap* heap_to_ask(c10::DeviceIndex device) {
 
 StatsReport statistics(c10::DeviceIndex device) {
   if (auto* known = heap_to_ask(device)) return known->statistics();
-  return report(HeapStats(), common_settings().max_split_size);
+  return report(HeapStats(), common_config().max_split_size);
 }
 
 void reset_peak_stats(c10::DeviceIndex device) {
@@ -318,7 +318,7 @@ void add_observer(const OutOfMemoryObserver& observer) {
 }
 
 void set_settings(const std::string& text, bool tell_torch) {
-  const auto& config = change_common_settings(text, tell_torch);
+  const auto& config = change_common_config(text, tell_torch);
   each_heap([&](Heap& heap) { heap.configure(config); });
 }
 

@@ -4,7 +4,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "memory/arena.h"
+#include "memory/expandable_segment.h"
 
 namespace torch_npu::memory {
 namespace {
@@ -133,7 +133,7 @@ Block* Heap::allocate_uncached(HeapLock& lock, const Request& request, const Con
   if (!block) block = reclaim_and_retry(lock, exact, context);
   if (!block) throw_out_of_memory(lock, exact, context);
   block = commit(block, exact, context);
-  if (!block->is_split() && !block->segment->arena) block->marks |= kUncached;
+  if (!block->is_split() && !block->segment->expandable) block->marks |= kUncached;
   return block;
 }
 

@@ -14,7 +14,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "memory/config.h"
+#include "memory/allocator_config.h"
 #include "memory/device_api.h"
 #include "memory/lock.h"
 #include "memory/private_pool.h"
@@ -147,7 +147,7 @@ class C10_EXPORT Heap {
   Block* grow(HeapLock& lock, const Request& request, const Context& context);
   Block* grow_segment(HeapLock& lock, const Request& request, const Context& context);
   Block* grow_expandable(HeapLock& lock, const Request& request, const Context& context);
-  Segment* reserve_arena(HeapLock& lock, const Request& request);
+  Segment* reserve_expandable(HeapLock& lock, const Request& request);
   static Block* unmapped_room(const Request& request, size_t& bytes);
   bool within_limit(size_t more) const;
   void count_segment(PoolType type, size_t bytes);
@@ -160,7 +160,7 @@ class C10_EXPORT Heap {
   void detach_segment(Block* block, Detached& out);
   void detach_granules(Block* block, Detached& out);
   void give_back(HeapLock& lock, Detached& out);
-  void drop_arena_if_empty(HeapLock& lock, Block* unmapped);
+  void drop_expandable_if_empty(HeapLock& lock, Block* unmapped);
   void return_segment(Segment& segment) noexcept;
   void release_pool_memory(StreamPool& pool, Detached& out);
   void release_unused(HeapLock& lock, MempoolId pool);

@@ -3,7 +3,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "memory/arena.h"
+#include "memory/expandable_segment.h"
 #include "memory/heap.h"
 
 namespace torch_npu::memory {
@@ -75,22 +75,22 @@ Block* Heap::unmapped_room(const Request& request, size_t& bytes) {
   for (Block* room : request.pool->lists[request.type].unmapped) {
     const bool joins = room->prev && room->prev->state == BlockState::free;
     const size_t before = joins ? room->prev->size : 0;
-    const size_t granule = room->segment->arena->granule();
+    const size_t granule = room->segment->expandable->granule();
     bytes = round_up(request.size > before ? request.size - before : granule, granule);
     if (room->size >= bytes) return room;
   }
   return nullptr;
 }
 
-Segment* Heap::reserve_arena(HeapLock& lock, const Request& request) {
+Segment* Heap::reserve_expandable(HeapLock& lock, const Request& request) {
   const size_t granule = request.type == kSmall ? kSmallSegment : kLargeSegment;
   // More than the device has, so that one range is enough even when some of it is fragmented.
   const size_t capacity = round_up(std::max(total_ + total_ / 8, request.size), granule);
   if (request.owner) ++request.owner->segments;
   lock.unlock();
-  std::unique_ptr<Arena> arena;
+  std::unique_ptr<ExpandableSegment> expandable;
   try {
-    arena = std::make_unique<Arena>(api_, device_, capacity, granule);
+    expandable = std::make_unique<ExpandableSegment>(api_, device_, capacity, granule);
   } catch (...) {
     lock.lock();
     if (request.owner) --request.owner->segments;
@@ -98,11 +98,11 @@ Segment* Heap::reserve_arena(HeapLock& lock, const Request& request) {
   }
   lock.lock();
   auto segment = std::make_unique<Segment>();
-  segment->base = arena->base();
-  segment->size = arena->capacity();
+  segment->base = expandable->base();
+  segment->size = expandable->capacity();
   segment->pool = request.pool;
   segment->type = request.type;
-  segment->arena = std::move(arena);
+  segment->expandable = std::move(expandable);
   blocks_.release_unmapped(blocks_.cover(segment.get()));
   auto* result = segment.get();
   segments_.emplace(segment->base, std::move(segment));
@@ -114,7 +114,7 @@ Block* Heap::grow_expandable(HeapLock& lock, const Request& request, const Conte
   Block* room = unmapped_room(request, bytes);
   if (!within_limit(room ? bytes : round_up(request.size, kSmallSegment))) return nullptr;
   while (!room) {
-    reserve_arena(lock, request);
+    reserve_expandable(lock, request);
     room = unmapped_room(request, bytes);
   }
   Segment* segment = room->segment;
@@ -130,10 +130,10 @@ Block* Heap::grow_expandable(HeapLock& lock, const Request& request, const Conte
     lock.lock();
     growing_ -= bytes;
     if (before) blocks_.release(before, searches_);
-    if (!mapped) drop_arena_if_empty(lock, blocks_.release_unmapped(room));
+    if (!mapped) drop_expandable_if_empty(lock, blocks_.release_unmapped(room));
   };
   try {
-    mapped = segment->arena->map(static_cast<size_t>(room->ptr - segment->base), bytes);
+    mapped = segment->expandable->map(static_cast<size_t>(room->ptr - segment->base), bytes);
   } catch (...) {
     settle();
     throw;

@@ -3,7 +3,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "memory/arena.h"
+#include "memory/expandable_segment.h"
 #include "memory/heap.h"
 
 namespace torch_npu::memory {
@@ -17,7 +17,7 @@ struct Heap::Detached {
 
 namespace {
 
-bool whole_segment(const Block* block) { return !block->is_split() && !block->segment->arena; }
+bool whole_segment(const Block* block) { return !block->is_split() && !block->segment->expandable; }
 
 }  // namespace
 
@@ -133,7 +133,7 @@ void Heap::detach_segment(Block* block, Detached& out) {
 // The whole granules inside a free block.
 void Heap::detach_granules(Block* block, Detached& out) {
   Segment* segment = block->segment;
-  const size_t granule = segment->arena->granule();
+  const size_t granule = segment->expandable->granule();
   const auto offset = static_cast<size_t>(block->ptr - segment->base);
   const size_t start = round_up(offset, granule), end = round_down(offset + block->size, granule);
   if (start >= end) return;
@@ -153,8 +153,8 @@ void Heap::detach_granules(Block* block, Detached& out) {
 }
 
 void Heap::return_segment(Segment& segment) noexcept {
-  if (segment.arena) {
-    segment.arena = nullptr;
+  if (segment.expandable) {
+    segment.expandable = nullptr;
   } else if (auto* owner = segment.pool->owner; owner && owner->options.allocator) {
     owner->options.allocator->free(segment.base, segment.size, device_, stream_of(segment.pool->stream));
   } else {
@@ -170,10 +170,10 @@ void Heap::give_back(HeapLock& lock, Detached& out) {
   api_.quiesce(device_);
   for (auto& segment : out.segments) return_segment(*segment);
   for (Block* range : out.ranges) {
-    range->segment->arena->unmap(static_cast<size_t>(range->ptr - range->segment->base), range->size);
+    range->segment->expandable->unmap(static_cast<size_t>(range->ptr - range->segment->base), range->size);
   }
   lock.lock();
-  for (Block* range : out.ranges) drop_arena_if_empty(lock, blocks_.release_unmapped(range));
+  for (Block* range : out.ranges) drop_expandable_if_empty(lock, blocks_.release_unmapped(range));
   for (auto& segment : out.segments) {
     if (segment->pool->owner) --segment->pool->owner->segments;
   }
@@ -182,7 +182,7 @@ void Heap::give_back(HeapLock& lock, Detached& out) {
 }
 
 // Gives up the address range of an expandable segment that has no memory left.
-void Heap::drop_arena_if_empty(HeapLock& lock, Block* unmapped) {
+void Heap::drop_expandable_if_empty(HeapLock& lock, Block* unmapped) {
   if (unmapped->is_split()) return;
   blocks_.detach(unmapped);
   auto found = segments_.find(unmapped->segment->base);
@@ -190,7 +190,7 @@ void Heap::drop_arena_if_empty(HeapLock& lock, Block* unmapped) {
   segments_.erase(found);
   blocks_.recycle(unmapped);
   lock.unlock();
-  segment->arena = nullptr;
+  segment->expandable = nullptr;
   lock.lock();
   if (segment->pool->owner) --segment->pool->owner->segments;
 }
@@ -207,7 +207,7 @@ void Heap::release_pool_memory(StreamPool& pool, Detached& out) {
     blocks_.drain(pool, type, searches_);
     const auto& free = pool.lists[type].blocks();
     for (Block* block : std::vector<Block*>(free.begin(), free.end())) {
-      if (block->segment->arena) {
+      if (block->segment->expandable) {
         detach_granules(block, out);
       } else if (whole_segment(block)) {
         detach_segment(block, out);

@@ -105,7 +105,7 @@ std::optional<Heap::SegmentRange> Heap::segment_of(const void* ptr) {
   if (after == segments_.begin()) return std::nullopt;
   const auto& segment = *std::prev(after)->second;
   if (address >= segment.base + segment.size) return std::nullopt;
-  return SegmentRange{segment.base, segment.size, segment.arena != nullptr};
+  return SegmentRange{segment.base, segment.size, segment.expandable != nullptr};
 }
 
 Context Heap::context_of(const void* ptr) {
@@ -166,7 +166,7 @@ HeapSnapshot Heap::snapshot(std::optional<MempoolId> only, bool with_trace) {
         info.address = reinterpret_cast<size_t>(block->ptr);
         info.stream = segment->pool->stream;
         info.large = segment->type == kLarge;
-        info.expandable = segment->arena != nullptr;
+        info.expandable = segment->expandable != nullptr;
         info.pool = pool;
         info.context = segment->context;
         result.segments.push_back(std::move(info));

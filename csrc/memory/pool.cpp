@@ -1,6 +1,6 @@
 #include "memory/pool.h"
 
-#include "memory/arena.h"
+#include "memory/expandable_segment.h"
 
 namespace torch_npu::memory {
 
@@ -37,7 +37,7 @@ Block* BlockArithmetic::cover(Segment* segment) {
 bool BlockArithmetic::should_split(const Block* block, size_t size, const FitRule& rule) {
   const size_t rest = block->size - size;
   if (rule.no_split) return false;
-  if (block->type == kSmall || block->segment->arena) return rest >= kMinBlock;
+  if (block->type == kSmall || block->segment->expandable) return rest >= kMinBlock;
   return size < rule.max_split && rest > kSmallLimit;
 }
 

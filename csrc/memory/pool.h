@@ -8,7 +8,7 @@
 
 namespace torch_npu::memory {
 
-class Arena;
+class ExpandableSegment;
 struct PrivatePool;
 
 // A contiguous piece of device address space that came from one device call.
@@ -19,7 +19,7 @@ struct Segment {
   StreamPool* pool = nullptr;
   PoolType type = kSmall;
   Block* first = nullptr;
-  std::unique_ptr<Arena> arena;  // set if expandable
+  std::unique_ptr<ExpandableSegment> expandable;  // set if expandable
   std::shared_ptr<c10::GatheredContext> context;
 
   Segment();

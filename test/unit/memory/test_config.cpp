@@ -1,6 +1,6 @@
 // Parsing of the allocator's settings.
 #include "check.h"
-#include "memory/config.h"
+#include "memory/allocator_config.h"
 
 using torch_npu::memory::AllocatorConfig;
 

@@ -1,4 +1,4 @@
-#include "memory/settings.h"
+#include "memory/allocator_config.h"
 
 #include <mutex>
 #include <string>
@@ -51,7 +51,7 @@ const c10::CachingAllocator::DeviceConfigParserHookRegistry parser_hook(
 
 }  // namespace
 
-const AllocatorConfig& common_settings() {
+const AllocatorConfig& common_config() {
   auto& state = shared();
   std::lock_guard<std::mutex> lock(state.mutex);
   if (state.read) return state.config;
@@ -66,7 +66,7 @@ const AllocatorConfig& common_settings() {
   return state.config;
 }
 
-const AllocatorConfig& change_common_settings(const std::string& text, bool tell_torch) {
+const AllocatorConfig& change_common_config(const std::string& text, bool tell_torch) {
   const auto config = AllocatorConfig::parse(text);
   if (tell_torch) pass_to_torch(config);
   auto& state = shared();
@@ -78,7 +78,7 @@ const AllocatorConfig& change_common_settings(const std::string& text, bool tell
 }
 
 std::string settings() {
-  common_settings();
+  common_config();
   auto& state = shared();
   std::lock_guard<std::mutex> lock(state.mutex);
   return state.text;

@@ -1,4 +1,4 @@
-#include "memory/config.h"
+#include "memory/allocator_config.h"
 
 #include <bit>
 #include <cmath>

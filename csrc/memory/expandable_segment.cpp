@@ -1,20 +1,20 @@
-#include "memory/arena.h"
+#include "memory/expandable_segment.h"
 
 #include <c10/util/Exception.h>
 
 namespace torch_npu::memory {
 
-Arena::Arena(DeviceApi& api, c10::DeviceIndex device, size_t capacity, size_t granule)
+ExpandableSegment::ExpandableSegment(DeviceApi& api, c10::DeviceIndex device, size_t capacity, size_t granule)
     : api_(api), device_(device), granule_(granule), mappings_((capacity + granule - 1) / granule) {
   base_ = static_cast<char*>(api_.reserve(device_, mappings_.size() * granule_));
 }
 
-Arena::~Arena() {
+ExpandableSegment::~ExpandableSegment() {
   unmap(0, capacity());
   api_.release(device_, base_, capacity());
 }
 
-bool Arena::map(size_t offset, size_t bytes) {
+bool ExpandableSegment::map(size_t offset, size_t bytes) {
   TORCH_INTERNAL_ASSERT(offset % granule_ == 0 && bytes % granule_ == 0 && offset + bytes <= capacity());
   for (size_t done = 0; done < bytes; done += granule_) {
     auto& slot = mappings_[(offset + done) / granule_];
@@ -33,7 +33,7 @@ bool Arena::map(size_t offset, size_t bytes) {
   return true;
 }
 
-void Arena::unmap(size_t offset, size_t bytes) noexcept {
+void ExpandableSegment::unmap(size_t offset, size_t bytes) noexcept {
   for (size_t done = 0; done < bytes; done += granule_) {
     auto& slot = mappings_[(offset + done) / granule_];
     if (!slot) continue;

@@ -30,4 +30,12 @@ struct AllocatorConfig {
   size_t rounded(size_t bytes) const;
 };
 
+// Where it comes from (allocator_config_source.cpp): the two variables, and PyTorch's own interface to them.
+
+// The settings of new heaps, read from the options at the first call. Throws c10::ValueError when they
+// are wrong, or when both variables are set and differ.
+const AllocatorConfig& common_config();
+// Replaces them. `tell_torch`: hand PyTorch its part, unless the text came from there.
+const AllocatorConfig& change_common_config(const std::string& text, bool tell_torch);
+
 }  // namespace torch_npu::memory

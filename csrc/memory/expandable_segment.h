@@ -8,12 +8,12 @@
 
 namespace torch_npu::memory {
 
-class Arena {
+class ExpandableSegment {
  public:
-  Arena(DeviceApi& api, c10::DeviceIndex device, size_t capacity, size_t granule);
-  ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
+  ExpandableSegment(DeviceApi& api, c10::DeviceIndex device, size_t capacity, size_t granule);
+  ~ExpandableSegment();
+  ExpandableSegment(const ExpandableSegment&) = delete;
+  ExpandableSegment& operator=(const ExpandableSegment&) = delete;
 
   char* base() const { return base_; }
   size_t capacity() const { return mappings_.size() * granule_; }
