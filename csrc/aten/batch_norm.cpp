@@ -5,6 +5,7 @@
 // on the Ascend950. PyTorch's operators hand out 1/std on every device, so on the former it is converted on the way out and
 // back. In double: a step of AdamW makes much of a gradient's last bits, and it is one number per channel.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/var_mean.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"
@@ -146,6 +147,21 @@ Three batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& input, c
                           const Optional& save_var, bool update, double eps, std::array<bool, 3> output_mask, const at::Tensor&) {
   return native::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps,
                                             output_mask);
+}
+
+std::tuple<at::Tensor, at::Tensor> batch_norm_update_stats(const at::Tensor& input, const Optional& running_mean,
+                                                           const Optional& running_var, double momentum) {
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    if (d != 1) dims.push_back(d);
+  }
+  const auto [variance, mean] = at::var_mean(widened(input), dims, /*correction=*/at::Scalar(0));
+  const auto count = static_cast<double>(input.numel()) / static_cast<double>(std::max<int64_t>(input.size(1), 1));
+  if (running_mean && running_mean->defined()) result(*running_mean).lerp_(mean.to(running_mean->scalar_type()), momentum);
+  if (running_var && running_var->defined()) {
+    result(*running_var).lerp_(variance.mul(count / (count - 1)).to(running_var->scalar_type()), momentum);
+  }
+  return {mean, variance};
 }
 
 }  // namespace torch_npu::native

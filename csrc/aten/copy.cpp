@@ -10,6 +10,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
+#include "aten/compose.h"
 #include "aten/factory.h"
 #include "core/error.h"
 #include "core/event.h"
@@ -229,6 +230,10 @@ at::Scalar _local_scalar_dense(const at::Tensor& given) {
   copy_bytes(bytes, self.const_data_ptr(), self.element_size(), ACL_MEMCPY_DEVICE_TO_HOST, true);
   const auto tensor = at::from_blob(bytes, {}, at::TensorOptions().dtype(self.scalar_type()));
   return tensor.item();
+}
+
+at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
+  return give(out, self.narrow(dim, start, length));
 }
 
 }  // namespace torch_npu::native

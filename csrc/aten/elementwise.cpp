@@ -4,12 +4,15 @@
 #include <ATen/ops/bitwise_left_shift.h>
 #include <ATen/ops/bitwise_right_shift.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/where.h>
 
 #include "aten/compose.h"
+#include "aten/factory.h"
 #include "aten/kernel.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
@@ -19,8 +22,9 @@ namespace torch_npu::native {
 NPU_OPERATOR(aclnnInplaceFillScalar);
 NPU_OPERATOR(aclnnInplaceFillTensor);
 NPU_OPERATOR(aclnnLeftShift);
-NPU_OPERATOR(aclnnPrelu);
 NPU_OPERATOR(aclnnRightShift);
+NPU_OPERATOR(aclnnEqual);
+NPU_OPERATOR(aclnnNanToNum);
 
 namespace {
 
@@ -47,31 +51,6 @@ Layout layout_of(at::ScalarType type) {
 
 }  // namespace
 
-namespace {
-
-// CANN's operator has one weight for all elements or one for each channel.
-bool weighs_channels(const at::Tensor& self, const at::Tensor& weight) {
-  if (weight.dim() > self.dim()) return false;
-  if (weight.numel() == 1) return true;
-  if (self.dim() < 2 || weight.dim() != self.dim() || weight.size(1) != self.size(1)) return false;
-  return weight.numel() == weight.size(1);
-}
-
-}  // namespace
-
-at::Tensor _prelu_kernel(const at::Tensor& self, const at::Tensor& weight) {
-  if (!weighs_channels(self, weight)) return at::where(self.gt(0), self, self.mul(weight));
-  auto out = at::empty_like(self);
-  if (out.numel() != 0) op::run(aclnnPrelu, self, weight, out);
-  return out;
-}
-
-std::tuple<at::Tensor, at::Tensor> _prelu_kernel_backward(const at::Tensor& grad_output, const at::Tensor& self,
-                                                          const at::Tensor& weight) {
-  const auto positive = self.gt(0);
-  return {at::where(positive, grad_output, grad_output.mul(weight)), at::where(positive, 0, grad_output.mul(self))};
-}
-
 // The value is a number wherever it is, and may fill a tensor of the CPU.
 at::Tensor& fill_(at::Tensor& self, const at::Tensor& value) {
   (void)one_number(value, "fill_");
@@ -89,11 +68,11 @@ namespace {
 
 template <class Shift>
 void shift(const Shift& shift, const char* name, const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
-  const auto [value, places] = promoted(self, other, out);
+  const auto [value, amount] = promoted(self, other, out);
   const auto type = value.scalar_type();
   TORCH_CHECK_NOT_IMPLEMENTED(at::isIntegralType(type, /*includeBool=*/false), "\"", name, "\" not implemented for '", type, "'");
   const auto shifted = out.scalar_type() == type ? out : make_plain(out, type);
-  op::run(shift, value, places, shifted);
+  op::run(shift, value, amount, shifted);
   if (!shifted.is_same(out)) result(out).copy_(shifted);
 }
 
@@ -204,6 +183,48 @@ void lcm_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tenso
   const auto divisor = a.gcd(b);
   const auto multiple = a.div(divisor.masked_fill(divisor.eq(0), 1), "trunc").mul_(b).abs_();
   result(out).copy_(multiple.masked_fill_(divisor.eq(0), 0));
+}
+
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
+              self.device(), " and ", other.device(), "!");
+  if (self.sizes() != other.sizes()) return false;
+  if (self.numel() == 0) return true;
+  if (self.scalar_type() != other.scalar_type()) {  // under autocast they often differ; CUDA compares them too
+    const auto dtype = c10::promoteTypes(self.scalar_type(), other.scalar_type());
+    return native::equal(cast(self, dtype), cast(other, dtype));
+  }
+  auto result = empty_like_with(self, {1}, at::kBool);
+  op::run(aclnnEqual, self, other, result);
+  return result.item<bool>();
+}
+
+// Works on the memory: a conj bit says how to read it and stays.
+at::Tensor& conj_physical_(at::Tensor& self) {
+  if (!self.is_complex()) return self;
+  auto memory = self.detach();
+  memory._set_conj(false);
+  at::view_as_real(memory).select(-1, 1).neg_();
+  return self;
+}
+
+at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) { return native::conj_physical_(give(out, self)); }
+
+at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, std::optional<double> posinf,
+                           std::optional<double> neginf, at::Tensor& out) {
+  resize_output(out, like(self), self);
+  if (self.scalar_type() != at::kDouble) {
+    op::run(aclnnNanToNum, self, nan.value_or(0), posinf.value_or(finite_limit(self, 1)), neginf.value_or(finite_limit(self, -1)),
+            out);
+    return out;
+  }
+  // CANN takes float32 numbers, in which most of float64's have no place.
+  constexpr double kMost = std::numeric_limits<double>::max();
+  const auto number = [&](double value) { return at::full({}, value, self.options()); };
+  const auto infinite = self.isinf(), positive = self.gt(0);
+  auto result = at::where(infinite.logical_and(positive), number(posinf.value_or(kMost)), self);
+  result = at::where(infinite.logical_and(positive.logical_not()), number(neginf.value_or(-kMost)), result);
+  return out.copy_(at::where(self.isnan(), number(nan.value_or(0)), result));
 }
 
 }  // namespace torch_npu::native

@@ -6,6 +6,9 @@
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/fill.h>
+#include <ATen/ops/kaiser_window.h>
+#include <ATen/ops/tril_indices.h>
+#include <ATen/ops/triu_indices.h>
 #include <c10/core/Allocator.h>
 
 #include "core/device.h"
@@ -90,6 +93,28 @@ at::Tensor _efficientzerotensor(at::IntArrayRef size, std::optional<at::ScalarTy
   at::native::ZeroTensorAllocator allocator(where);
   const c10::DispatchKeySet keys({c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor});
   return at::detail::empty_generic(size, &allocator, keys, c10::dtype_or_default(dtype), std::nullopt);
+}
+
+// Made once on the host: CANN has no operator for them.
+at::Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
+  return at::tril_indices(row, col, offset, dtype, layout, at::kCPU, false).to(*device);
+}
+at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
+  return at::triu_indices(row, col, offset, dtype, layout, at::kCPU, false).to(*device);
+}
+at::Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
+  return at::kaiser_window(length, periodic, beta, dtype, layout, at::kCPU, false).to(*device);
+}
+at::Tensor kaiser_window(int64_t length, bool periodic, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<at::Device> device, std::optional<bool> pin) {
+  return native::kaiser_window(length, periodic, 12.0, dtype, layout, device, pin);
+}
+at::Tensor kaiser_window(int64_t length, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<at::Device> device, std::optional<bool> pin) {
+  return native::kaiser_window(length, true, 12.0, dtype, layout, device, pin);
 }
 
 }  // namespace torch_npu::native

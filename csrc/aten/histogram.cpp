@@ -7,9 +7,13 @@
 #include <ATen/ops/zeros.h>
 
 #include "aten/compose.h"
+#include "aten/factory.h"
 #include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
 
 namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnBincount);
 namespace {
 
 using Optional = std::optional<at::Tensor>;
@@ -149,6 +153,25 @@ at::Tensor _histogramdd_from_bin_tensors(const at::Tensor& self, at::TensorList 
               "torch.histogramdd: bins should have one tensor for each of the ", points.size(1), " dimensions, but got ",
               bins.size());
   return counted(points, bins, weight, density);
+}
+
+at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {
+  TORCH_CHECK(self.dim() == 1 && at::isIntegralType(self.scalar_type(), false),
+              "bincount only supports 1-d non-negative integral inputs.");
+  TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
+  TORCH_CHECK(!weights || !weights->defined() || weights->sizes() == self.sizes(),
+              "weights should be 1-d and have the same length as input");
+  const bool counted = !weights || !weights->defined();
+  const auto dtype = counted ? at::kLong : weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  int64_t length = 0;
+  if (self.numel() != 0) {
+    TORCH_CHECK(self.min().item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
+    length = self.max().item<int64_t>() + 1;
+  }
+  auto result = empty_like_with(self, {std::max(length, minlength)}, dtype);
+  if (self.numel() == 0) return result.zero_();
+  op::run(aclnnBincount, self, counted ? std::nullopt : weights, minlength, result);
+  return result;
 }
 
 }  // namespace torch_npu::native

@@ -5,6 +5,7 @@
 #include <ATen/native/TensorAdvancedIndexingUtils.h>
 
 #include "aten/argument_checks.h"
+#include "aten/compose.h"
 #include "aten/factory.h"
 #include "aten/kernel.h"
 #include "generated/torch_npu_native_functions.h"
@@ -160,6 +161,21 @@ at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const at::Ten
 at::Tensor& index_fill_(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {
   (void)one_number(value, "index_fill_");
   return self.index_fill_(dim, index, value.item());
+}
+
+void index_reduce_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                         std::string_view reduce, bool include_self, const at::Tensor& out) {
+  auto& target = result(out);
+  if (!target.is_same(self)) target.copy_(self);
+  if (index.numel() == 0) return;
+  auto indices = index.reshape({-1});
+  if (source.dim() == 0) {
+    target.view({1}).scatter_reduce_(0, indices, source.view({1}), reduce, include_self);
+    return;
+  }
+  auto shape = at::DimVector(source.dim(), 1);
+  shape[dim] = indices.numel();
+  target.scatter_reduce_(dim, indices.view(shape).expand(source.sizes()), source, reduce, include_self);
 }
 
 }  // namespace torch_npu::native

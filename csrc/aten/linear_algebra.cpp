@@ -3,8 +3,10 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/linalg_cholesky.h>
 #include <ATen/ops/linalg_lu_factor_ex.h>
 #include <ATen/ops/linalg_solve_triangular.h>
@@ -185,6 +187,12 @@ at::Tensor linalg_matrix_exp(const at::Tensor& self) {
   for (int i = 0; i < most; ++i) rest = at::where(per_matrix.gt(i), rest.matmul(rest).add_(rest, 2), rest);
   sum = rest.add_(identity);
   return cast(sum, self.scalar_type());
+}
+
+void addmm_activation_kernel(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+                             const at::Scalar& alpha, bool use_gelu, const at::Tensor& out) {
+  const auto sum = at::addmm(self, mat1, mat2, beta, alpha);
+  result(out).copy_(use_gelu ? at::gelu(sum) : sum.relu());
 }
 
 }  // namespace torch_npu::native

@@ -191,4 +191,25 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
   return at::_cdist_backward(square(grad), self, self, p, square(pdist));
 }
 
+// Half the square near the target, linear beyond delta.
+at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta, at::Tensor& out) {
+  TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
+  const auto distance = self.sub(target).abs_();
+  const auto near = distance.clamp_max(delta);
+  const auto single = near.mul(distance.sub(near, 0.5));
+  return give(out, reduced_loss(single, reduction));
+}
+
+at::Tensor huber_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta) {
+  auto out = make(loss(self, target, reduction));
+  return huber_loss_out(self, target, reduction, delta, out);
+}
+
+at::Tensor& huber_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
+                                    int64_t reduction, double delta, at::Tensor& grad_input) {
+  const double scale = reduction == at::Reduction::Mean ? 1.0 / static_cast<double>(self.numel()) : 1.0;
+  const auto gradient = self.sub(target).clamp_(-delta, delta).mul_(grad_output).mul_(scale);
+  return give(grad_input, gradient);
+}
+
 }  // namespace torch_npu::native

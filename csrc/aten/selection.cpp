@@ -2,6 +2,9 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Utils.h>
+#include <ATen/ops/_unique2.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/unique_consecutive.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"
@@ -123,6 +126,30 @@ at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor
   resize_output(out, shaped(self, index.sizes()));
   op::run(aclnnTake, self, index, out);
   return out;
+}
+
+at::Tensor nonzero_static(const at::Tensor& self, int64_t size, int64_t fill_value) {
+  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+  auto indices = at::full({size, self.dim()}, fill_value, self.options().dtype(at::kLong));
+  const auto found = self.nonzero();
+  const auto count = std::min(size, found.size(0));
+  indices.narrow(0, 0, count).copy_(found.narrow(0, 0, count));
+  return indices;
+}
+at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fill_value, at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero_static: Expected out tensor to have scalar type Long but got scalar type ",
+              out.scalar_type());
+  return give(out, native::nonzero_static(self, size, fill_value));
+}
+
+std::tuple<at::Tensor, at::Tensor> _unique(const at::Tensor& self, bool sorted, bool return_inverse) {
+  const auto [values, inverse, counts] = at::_unique2(self, sorted, return_inverse, false);
+  return {values, inverse};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_inverse,
+                                                                      bool return_counts) {
+  return at::unique_consecutive(self, return_inverse, return_counts, dim);
 }
 
 }  // namespace torch_npu::native

@@ -6,6 +6,7 @@
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
@@ -111,5 +112,7 @@ bool _has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor&
 void record_stream(at::Tensor& self, c10::Stream stream) {
   core::storage_hooks().record_stream(self.storage().data_ptr(), core::Stream(stream));
 }
+
+bool is_set_to(const at::Tensor& self, const at::Tensor& tensor) { return at::native::is_set_to(self, tensor); }
 
 }  // namespace torch_npu::native

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 import torch
 import yaml
-from chosen_places import CHOSEN, has_ties, picked, promised
+from chosen_indices import CHOSEN, has_ties, picked, promised
 from torch.testing._internal.common_methods_invocations import op_db
 
 import torch_npu
@@ -154,7 +154,7 @@ def compare_sample(op, sample, check):
     for k, (a, e) in enumerate(zip(actual, expected)):
         assert (a.shape, a.dtype, a.layout) == (e.shape, e.dtype, e.layout)
         if check == "forward" and CHOSEN.get(op.name) == k and not promised(sample):
-            a, e = (picked(op.name, sample, places) for places in (a, e))
+            a, e = (picked(op.name, sample, indices) for indices in (a, e))
         if a.layout != torch.strided:
             a, e = a.to_dense(), e.to_dense()
         close(a, e, lambda: exact(k))

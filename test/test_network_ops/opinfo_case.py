@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import torch
-from chosen_places import CHOSEN, picked, promised
+from chosen_indices import CHOSEN, picked, promised
 from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.common_methods_invocations import op_db
 
@@ -105,7 +105,7 @@ class OpCase(unittest.TestCase):
 
     @staticmethod
     def by_number(op, sample, results):
-        """The results with the numbers at the places that were chosen, where torch leaves the choice among equal ones open."""
+        """The results with the numbers at the indices that were chosen, where torch leaves the choice among equal ones open."""
         if CHOSEN.get(op.name) is None or promised(sample):
             return results
         found = tensors_of(results)
