@@ -4,11 +4,12 @@ No NPU is needed: without one, the bundled software CANN runs everything on the 
 """
 
 import sys
+from typing import Any
 
 _autoload_error = None
 
 
-def _autoload():
+def _autoload() -> None:
     """Entry point of the group ``torch.backends``: PyTorch calls it while it is being imported.
 
     A torch_npu that cannot work must not take PyTorch down with it, so the cause becomes one warning,
@@ -26,12 +27,12 @@ def _autoload():
         print(f"torch_npu was not loaded: {_autoload_error}", file=sys.stderr)
 
 
-def _torch_is_importing():
+def _torch_is_importing() -> Any:
     spec = getattr(sys.modules.get("torch"), "__spec__", None)
     return getattr(spec, "_initializing", False)
 
 
-def _load():
+def _load() -> None:
     from torch_npu import _bootstrap
 
     _bootstrap.start()

@@ -5,9 +5,10 @@ Nothing here opens CANN or touches a device.
 
 import importlib
 import sys
+from typing import Any, Dict
 
 
-def check_torch_version(installed, built):
+def check_torch_version(installed: Any, built: Any) -> None:
     """Raises ImportError unless both versions have the same major and minor number.
 
     PyTorch keeps its C++ interface stable within a minor version only; loading across two of them
@@ -22,7 +23,7 @@ def check_torch_version(installed, built):
     )
 
 
-def start():
+def start() -> None:
     import torch
 
     from torch_npu import version
@@ -62,7 +63,7 @@ def start():
         from torch_npu.contrib import transfer_to_npu  # noqa: F401
 
 
-def _lookup(name):
+def _lookup(name: str) -> Any:
     """A name of torch_npu that is not there yet: a part that few programs need, or a custom operator."""
     if name in ("contrib", "optim", "profiler", "testing"):
         return importlib.import_module(f"torch_npu.{name}")
@@ -71,7 +72,7 @@ def _lookup(name):
     return _custom.lookup(name)
 
 
-def public_names():
+def public_names() -> Dict[str, Any]:
     """The names of the package torch_npu."""
     from torch_npu import _custom, npu, utils, version
     from torch_npu._health import run_check

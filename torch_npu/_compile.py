@@ -6,16 +6,19 @@ import of the module that holds its table.
 """
 
 import functools
+from typing import Any, NoReturn
+
+from torch.types import Device
 
 from torch_npu import _import_hook
 
 
-def register_when_imported():
+def register_when_imported() -> None:
     for name, register in _TABLES.items():
         _import_hook.when_imported(name, register)
 
 
-def _make_interface(table):
+def _make_interface(table: Any) -> Any:
     import torch
 
     npu = torch.npu
@@ -31,16 +34,16 @@ def _make_interface(table):
             """Answers for compile workers, which must not touch the device: recorded in the main process."""
 
             @staticmethod
-            def set_device(device):
+            def set_device(device: Device) -> None:
                 table.caching_worker_current_devices["npu"] = device
 
             @staticmethod
-            def current_device():
+            def current_device() -> Any:
                 known = table.caching_worker_current_devices
                 return known["npu"] if "npu" in known else npu.current_device()
 
             @staticmethod
-            def get_device_properties(device=None):
+            def get_device_properties(device: Device = None) -> Any:
                 index = npu._utils._get_device_index(device, optional=True)
                 known = table.caching_worker_device_properties
                 if "npu" not in known:
@@ -63,14 +66,14 @@ def _make_interface(table):
         is_bf16_supported = staticmethod(npu.is_bf16_supported)
 
         @staticmethod
-        def get_compute_capability(device=None):
+        def get_compute_capability(device: Device = None) -> str:
             major, minor = npu.get_device_capability(device)
             return f"{major}.{minor}"
 
     return NpuInterface
 
 
-def _register_device(table):
+def _register_device(table: Any) -> None:
     import torch
 
     interface = _make_interface(table)
@@ -79,13 +82,13 @@ def _register_device(table):
         table.register_interface_for_device(f"npu:{index}", interface)
 
 
-def _register_generators(utils):
+def _register_generators(utils: Any) -> None:
     """A recomputed region draws the numbers it drew at first. Through torch 2.12 the NPU cannot say that it can do so."""
     if hasattr(utils, "register_graphsafe_rng_device_type"):
         utils.register_graphsafe_rng_device_type("npu")
 
 
-def _register_substitutes(_):
+def _register_substitutes(_: Any) -> None:
     """What Dynamo traces in place of functions in C++."""
     import torch
 
@@ -97,7 +100,7 @@ def _register_substitutes(_):
         torch.compiler.substitute_in_graph(getattr(_C, name), skip_signature_check=True)(getattr(_substitutes, name))
 
 
-def _accept_npu(flex):
+def _accept_npu(flex: Any) -> None:
     """flex_attention refuses a device that it does not know by name; what it computes without generated code is made of
     PyTorch's own operators. Needed through torch 2.13; remove it when the oldest supported torch asks the backend.
     """
@@ -106,14 +109,14 @@ def _accept_npu(flex):
         return
 
     @functools.wraps(original)
-    def _validate_device(query, key, value):
+    def _validate_device(query: Any, key: str, value: Any) -> None:
         if query.device.type != "npu":
             original(query, key, value)
 
     flex._validate_device = _validate_device
 
 
-def _refuse(*arguments):
+def _refuse(*arguments: Any) -> NoReturn:
     raise NotImplementedError(
         'torch.compile\'s default backend "inductor" generates code, and there is none for the NPU: '
         'use torch.compile(..., backend="aot_eager")'
@@ -132,7 +135,7 @@ class _NoWrapper:
     supports_caching = property(_refuse)
 
 
-def _register_no_code(table):
+def _register_no_code(table: Any) -> None:
     """Without an entry, Inductor ends in a KeyError for the device's name."""
     table.register_backend_for_device("npu", _NoScheduling, _NoWrapper(), _NoWrapper())
 

@@ -7,6 +7,7 @@ others, its kernel on every device.
 
 import difflib
 import inspect
+from typing import Any, Dict
 
 import torch
 
@@ -15,11 +16,11 @@ from torch_npu import _C
 _libraries = []  # a registration ends with its library
 
 
-def _cpu_kernel(name):
+def _cpu_kernel(name: str) -> Any:
     """The function of torch_npu._cpu_ops as a kernel; its module is imported when it is first called."""
     function = None
 
-    def kernel(*args, **kwargs):
+    def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal function
         if function is None:
             from torch_npu import _cpu_ops
@@ -30,7 +31,7 @@ def _cpu_kernel(name):
     return kernel
 
 
-def register():
+def register() -> None:
     library = torch.library.Library("npu", "IMPL")
     _libraries.append(library)
     for name, _, path in _C._custom_ops():
@@ -39,7 +40,7 @@ def register():
             library.impl(name, _cpu_kernel(name), key)
 
 
-def operators():
+def operators() -> Dict[Any, Any]:
     """{name of a function of torch_npu: [(overload, schema, path), ...]}, sorted."""
     found = {}
     for name, schema, path in sorted(_C._custom_ops()):
@@ -47,13 +48,13 @@ def operators():
     return found
 
 
-def _make(name):
+def _make(name: str) -> Any:
     """The operator as a Python function, with the reference's docstring and signature."""
     from torch_npu import _cpu_ops
 
     packet = getattr(torch.ops.npu, name)
 
-    def function(*args, **kwargs):
+    def function(*args: Any, **kwargs: Any) -> Any:
         if "self" in kwargs and "input" not in kwargs:  # its name in other releases
             kwargs["input"] = kwargs.pop("self")
         return packet(*args, **kwargs)
@@ -69,7 +70,7 @@ def _make(name):
     return function
 
 
-def lookup(name):
+def lookup(name: str) -> Any:
     """``torch_npu.<name>`` for names that the package does not have otherwise."""
     if name in operators():
         function = _make(name)

@@ -3,46 +3,50 @@
 Devices come as indices, -1 is the CPU. nn.DataParallel, replicate, scatter and gather stand on these.
 """
 
+from typing import Any, List, Sequence, Tuple
+
 import torch
+from torch import Tensor
+from torch.types import Device
 
 
-def _device(index):
+def _device(index: int) -> torch.device:
     return torch.device("npu", index) if index >= 0 else torch.device("cpu")
 
 
-def _moved(tensor, device):
+def _moved(tensor: Tensor, device: Device) -> Tensor:
     # Towards the host a copy that does not wait could be read too early.
     return tensor.to(device, non_blocking=device.type == "npu")
 
 
-def _pieces(tensors, whole, dim):
+def _pieces(tensors: Sequence[Tensor], whole: Any, dim: Any) -> Any:
     sizes = [tensor.size(dim) for tensor in tensors]
     if sum(sizes) != whole.size(dim):
         raise RuntimeError(f"sizes {sizes} along dimension {dim} do not add up to {whole.size(dim)}")
     return whole.split(sizes, dim)
 
 
-def _copy(target, source):
+def _copy(target: Any, source: Any) -> None:
     if target.shape != source.shape:
         raise RuntimeError(f"expected an output of shape {tuple(source.shape)}, got {tuple(target.shape)}")
     target.copy_(source, non_blocking=target.device.type == "npu")
 
 
-def broadcast(tensor, devices):
+def broadcast(tensor: Tensor, devices: Any) -> Tuple[Any, ...]:
     return tuple(_moved(tensor, _device(index)) for index in devices)
 
 
-def broadcast_out(tensor, out):
+def broadcast_out(tensor: Tensor, out: Any) -> Tuple[Any, ...]:
     for target in out:
         _copy(target, tensor)
     return tuple(out)
 
 
-def broadcast_coalesced(tensors, devices, buffer_size):
+def broadcast_coalesced(tensors: Sequence[Tensor], devices: Any, buffer_size: Any) -> List[List[Any]]:
     return [[_moved(tensor, _device(index)) for tensor in tensors] for index in devices]
 
 
-def scatter(tensor, devices, chunk_sizes=None, dim=0, streams=None):
+def scatter(tensor: Tensor, devices: Any, chunk_sizes: Any = None, dim: int = 0, streams: Any = None) -> List[Any]:
     chunks = tensor.chunk(len(devices), dim) if chunk_sizes is None else tensor.split(list(chunk_sizes), dim)
     if chunk_sizes is not None and len(chunks) != len(devices):
         raise RuntimeError(f"{len(chunks)} chunks for {len(devices)} devices")
@@ -53,19 +57,19 @@ def scatter(tensor, devices, chunk_sizes=None, dim=0, streams=None):
     return moved
 
 
-def scatter_out(tensor, out, dim=0, streams=None):
+def scatter_out(tensor: Tensor, out: Any, dim: int = 0, streams: Any = None) -> List[Any]:
     for i, (target, piece) in enumerate(zip(out, _pieces(out, tensor, dim))):
         with torch.npu.stream(streams[i] if streams else None):
             _copy(target, piece)
     return list(out)
 
 
-def gather(tensors, dim, destination):
+def gather(tensors: Sequence[Tensor], dim: Any, destination: Any) -> Tensor:
     device = _device(torch.npu.current_device() if destination is None else destination)
     return torch.cat([_moved(tensor, device) for tensor in tensors], dim)
 
 
-def gather_out(tensors, out, dim):
+def gather_out(tensors: Sequence[Tensor], out: Any, dim: Any) -> Any:
     for piece, tensor in zip(_pieces(tensors, out, dim), tensors):
         _copy(piece, tensor)
     return out

@@ -9,13 +9,14 @@ successful.
 import atexit
 import os
 import time
+from typing import Dict
 
 _PATIENCE = 10.0         # seconds
 _PAUSE = 0.002           # seconds without the GIL, in which whoever waits for it gets it
 _NAME = "pt_autograd_"   # and the number of an NPU: what such a thread is called once it has started
 
 
-def _autograd_threads():
+def _autograd_threads() -> Dict[str, str]:
     """Name -> state of each thread of autograd, "S" where it sleeps."""
     states = {}
     for task in os.listdir("/proc/self/task"):
@@ -29,7 +30,7 @@ def _autograd_threads():
     return states
 
 
-def _wait_for_autograd():
+def _wait_for_autograd() -> None:
     import torch
 
     try:
@@ -52,5 +53,5 @@ def _wait_for_autograd():
         pass   # no /proc here, or a device that cannot be asked any more
 
 
-def register():
+def register() -> None:
     atexit.register(_wait_for_autograd)

@@ -1,7 +1,8 @@
 """torch_npu.run_check(): does this machine compute correctly on its NPUs?"""
+from typing import Optional
 
 
-def _check_device(index):
+def _check_device(index: int) -> None:
     """Computes on one device and compares with the CPU; raises RuntimeError that says what differs."""
     import torch
 
@@ -35,7 +36,7 @@ _REMEDIES = (
 )
 
 
-def find_problem():
+def find_problem() -> Optional[str]:
     """None if everything works, else one text: what is wrong, and the remedy."""
     import torch
 
@@ -56,7 +57,7 @@ def find_problem():
     return None
 
 
-def run_check():
+def run_check() -> bool:
     """Computes a matrix product with its gradient on every NPU and compares with the CPU.
 
     Prints "torch_npu works well on N npu", or what is wrong and the remedy; returns True or False.

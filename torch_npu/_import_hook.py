@@ -2,9 +2,10 @@
 
 import importlib.util
 import sys
+from typing import Any, Optional
 
 
-def when_imported(name, act):
+def when_imported(name: str, act: Any) -> None:
     """Calls ``act(module)`` once the module ``name`` is imported: now, if it is already."""
     if name in sys.modules:
         act(sys.modules[name])
@@ -15,11 +16,11 @@ def when_imported(name, act):
 class _Finder:
     """Watches for one module, lets the other finders load it, and leaves."""
 
-    def __init__(self, name, act):
+    def __init__(self, name: str, act: Any) -> None:
         self._name = name
         self._act = act
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Optional[str] = None, target: Any = None) -> Any:
         if name != self._name:
             return None
         sys.meta_path.remove(self)
@@ -30,16 +31,16 @@ class _Finder:
 
 
 class _Loader:
-    def __init__(self, loader, act):
+    def __init__(self, loader: Any, act: Any) -> None:
         self._loader = loader
         self._act = act
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
-    def create_module(self, spec):
+    def create_module(self, spec: Any) -> Any:
         return self._loader.create_module(spec)
 
-    def exec_module(self, module):
+    def exec_module(self, module: Any) -> None:
         self._loader.exec_module(module)
         self._act(module)

@@ -1,14 +1,16 @@
 """The adapter's options: names, defaults and meaning come from the one C++ table (core/options.def)."""
 
+from typing import Any, Dict, List
+
 from torch_npu import _C
 
 
-def describe():
+def describe() -> List[Dict[str, str]]:
     """All options, a list of dicts with name, type, default, value, variables and doc (all text)."""
     return _C._describe_options()
 
 
-def get(name):
+def get(name: str) -> Any:
     """The option's value as bool, int or str. Raises ValueError for an unknown name."""
     for option in describe():
         if option["name"] != name:
@@ -21,7 +23,7 @@ def get(name):
     raise ValueError(f"unknown option {name}; the options are: {known}")
 
 
-def set(name, value):
+def set(name: str, value: Any) -> None:
     """Sets an option. Raises ValueError for an unknown name or a value of another type."""
     text = str(int(value)) if isinstance(value, bool) else str(value)
     _C._set_option(name, text)
@@ -30,13 +32,13 @@ def set(name, value):
 class flag_property:
     """Attribute of a settings object that is a bool option: ``allow_hf32 = flag_property("matmul_allow_hf32")``."""
 
-    def __init__(self, option):
+    def __init__(self, option: Any) -> None:
         self.option = option
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else get(self.option)
 
-    def __set__(self, instance, value):
+    def __set__(self, instance: Any, value: Any) -> None:
         if not isinstance(value, bool):
             raise TypeError(f"expected a bool, got {type(value).__name__}")
         set(self.option, value)

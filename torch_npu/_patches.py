@@ -1,18 +1,20 @@
 """Changes to PyTorch that no hook allows. Each says why, and which torch no longer needs it."""
 
 import functools
+from typing import Any, Dict, Sequence
 
 import torch
+from torch import Tensor
 
 
-def _dlpack_device():
+def _dlpack_device() -> None:
     """Tensor.__dlpack_device__ compares the device type with the literal "privateuse1", so it raises for a backend
     that renamed itself. Needed through torch 2.13; remove it when the oldest supported torch asks for the
     registered name. (The C++ half of DLPack knows renamed backends.)
     """
     original = torch.Tensor.__dlpack_device__
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self: Any) -> Any:
         if type(self) is torch.Tensor and self.device.type == "npu":
             from torch.utils.dlpack import DLDeviceType
 
@@ -23,14 +25,14 @@ def _dlpack_device():
     torch.Tensor.__dlpack_device__ = __dlpack_device__
 
 
-def _dlpack_layout():
+def _dlpack_layout() -> None:
     """Tensor.__dlpack__ hands out memory as it stands, and DLPack knows no internal storage formats. Needed as long as a
     backend has no say in it.
     """
     original = torch.Tensor.__dlpack__
 
     @functools.wraps(original)
-    def __dlpack__(self, *args, **kwargs):
+    def __dlpack__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self.device.type == "npu":
             from torch_npu import _C
 
@@ -40,7 +42,7 @@ def _dlpack_layout():
     torch.Tensor.__dlpack__ = __dlpack__
 
 
-def _lazy_parameters():
+def _lazy_parameters() -> None:
     """A parameter without a shape yet (nn.LazyLinear and its kin) lets cuda() move it, by name, and no other device's method.
     Needed through torch 2.13; remove it when the oldest supported torch knows renamed backends there.
     """
@@ -49,7 +51,7 @@ def _lazy_parameters():
         allowed.append(torch.Tensor.npu)
 
 
-def _monitored_barrier():
+def _monitored_barrier() -> None:
     """torch.distributed.monitored_barrier refuses every backend but gloo by name. Needed through torch 2.13; remove it
     when the oldest supported torch asks the backend.
     """
@@ -61,7 +63,7 @@ def _monitored_barrier():
     original = c10d.monitored_barrier
 
     @functools.wraps(original)
-    def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+    def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         if not dist._rank_not_in_group(group) and "hccl" in dist.get_backend(group):
             from datetime import timedelta
 
@@ -73,7 +75,7 @@ def _monitored_barrier():
     c10d.monitored_barrier = dist.monitored_barrier = monitored_barrier
 
 
-def _bf16_hooks():
+def _bf16_hooks() -> None:
     """DistributedDataParallel lets its bf16 communication hooks pass on CUDA and XPU only, by name. Needed through
     torch 2.13; remove it when the oldest supported torch asks the backend.
     """
@@ -84,12 +86,12 @@ def _bf16_hooks():
     original = DistributedDataParallel._check_comm_hook
 
     @functools.wraps(original)
-    def _check_comm_hook(self, hook):
+    def _check_comm_hook(self: Any, hook: Any) -> None:
         if self.device_type == "npu" and hook.__name__ in ("bf16_compress_hook", "bf16_compress_wrapper_hook"):
             inner = hook
 
             @functools.wraps(inner)
-            def hook(*arguments):  # for the check alone: the same signature under another name
+            def hook(*arguments: Any) -> Any:  # for the check alone: the same signature under another name
                 return inner(*arguments)
 
             hook.__name__ = "compress_hook"
@@ -98,7 +100,7 @@ def _bf16_hooks():
     DistributedDataParallel._check_comm_hook = _check_comm_hook
 
 
-def _scaler_shares_overflow():
+def _scaler_shares_overflow() -> None:
     """torch.amp.GradScaler("npu") has no hook where ranks could agree that one of them overflowed, nor one where the flags of
     all devices of a step are cleared (_amp_update_scale_ knows the scale's), which only matters on chips without inf: see
     torch_npu.npu.amp.grad_scaler. It also refuses optimizers of torch_npu.contrib.apex, for which it would find no
@@ -107,7 +109,7 @@ def _scaler_shares_overflow():
     unscale_grads, update_scale = torch.amp.GradScaler._unscale_grads_, torch.amp.GradScaler.update
 
     @functools.wraps(unscale_grads)
-    def _unscale_grads_(self, optimizer, *args, **kwargs):
+    def _unscale_grads_(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Dict[torch.device, Tensor]:
         if self._device != "npu":
             return unscale_grads(self, optimizer, *args, **kwargs)
         from torch_npu.npu.amp import grad_scaler
@@ -118,7 +120,7 @@ def _scaler_shares_overflow():
         return found_inf_per_device
 
     @functools.wraps(update_scale)
-    def update(self, *args, **kwargs):
+    def update(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self._device != "npu" or not self._enabled:
             return update_scale(self, *args, **kwargs)
         from torch_npu.npu import overflow
@@ -132,13 +134,13 @@ def _scaler_shares_overflow():
     torch.amp.GradScaler.update = update
 
 
-def _deterministic_algorithms():
+def _deterministic_algorithms() -> None:
     """torch.use_deterministic_algorithms tells no device of the change, and CANN has a switch of its own. Needed as long as
     PyTorch has no such hook. A change from C++ reaches CANN when Python next makes one.
     """
     original = torch._C._set_deterministic_algorithms
 
-    def _set_deterministic_algorithms(*args, **kwargs):
+    def _set_deterministic_algorithms(*args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
         import torch_npu
 
@@ -147,7 +149,7 @@ def _deterministic_algorithms():
     torch._C._set_deterministic_algorithms = _set_deterministic_algorithms
 
 
-def _data_parallel():
+def _data_parallel() -> None:
     """torch.nn.parallel.comm calls C++ functions that torch has only when it is built for CUDA. Without them, and so without
     any chance that they are CUDA's to answer, they are ours. Needed as long as they ask for CUDA by name.
     """
@@ -160,14 +162,14 @@ def _data_parallel():
         _no_nccl_for_npu()
 
 
-def _no_nccl_for_npu():
+def _no_nccl_for_npu() -> None:
     """reduce_add asks for NCCL first, and warns that a torch without CUDA has none: nobody missed it for NPUs."""
     from torch.cuda import nccl
 
     original = nccl.is_available
 
     @functools.wraps(original)
-    def is_available(tensors):
+    def is_available(tensors: Sequence[Tensor]) -> Any:
         return all(tensor.device.type != "npu" for tensor in tensors) and original(tensors)
 
     nccl.is_available = is_available
@@ -185,6 +187,6 @@ PATCHES = (
 )
 
 
-def apply():
+def apply() -> None:
     for patch in PATCHES:
         patch()

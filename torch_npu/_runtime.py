@@ -9,6 +9,7 @@ Besides this early choice, the C++ options table (csrc/core/options.def) reads t
 import glob
 import os
 import platform
+from typing import Any, Dict, List, Tuple
 
 from torch_npu import _C
 
@@ -26,7 +27,7 @@ _LIBRARY = "libascendcl.so"
 class Choice:
     """The CANN that was chosen: ``runtime`` ("cann" or "softcann"), library ``folders``, ``reason``."""
 
-    def __init__(self, runtime, folders, reason):
+    def __init__(self, runtime: Any, folders: Any, reason: Any) -> None:
         self.runtime = runtime
         self.folders = folders
         self.reason = reason
@@ -35,23 +36,23 @@ class Choice:
 _choice = None
 
 
-def npu_device_files():
+def npu_device_files() -> List[str]:
     """Device files of NPUs on this machine, sorted; an empty list where there is none."""
     return sorted(glob.glob("/dev/davinci[0-9]*"))
 
 
-def _library_folders(home):
+def _library_folders(home: Any) -> List[str]:
     """Folders below a CANN home where its libraries may be."""
     arch = "aarch64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
     names = ("lib64", f"{arch}-linux/lib64", "runtime/lib64", "lib")
     return [os.path.join(home, name) for name in names]
 
 
-def _folders_with_library(folders):
+def _folders_with_library(folders: Any) -> List[Any]:
     return [folder for folder in folders if os.path.isfile(os.path.join(folder, _LIBRARY))]
 
 
-def _find_cann():
+def _find_cann() -> Tuple[List[Any], str]:
     """Folders of the real CANN's libraries and where they come from.
 
     Raises RuntimeError that names the variable and the file when CANN is absent or incomplete. A variable that
@@ -90,7 +91,7 @@ def _find_cann():
     )
 
 
-def _find_softcann():
+def _find_softcann() -> List[str]:
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "softcann", "lib")
     library = os.path.join(folder, _LIBRARY)
     if not os.path.isfile(library):
@@ -100,7 +101,7 @@ def _find_softcann():
     return [folder]
 
 
-def choose():
+def choose() -> Any:
     """Decides which CANN to use; a Choice. Raises ValueError or RuntimeError with cause and remedy."""
     wanted = os.environ.get("TORCH_NPU_RUNTIME", "auto") or "auto"
     if wanted not in _CHOICES:
@@ -120,7 +121,7 @@ def choose():
     return Choice("cann", folders, f"this machine has an NPU ({devices[0]}); {source}")
 
 
-def prepare():
+def prepare() -> None:
     """Tells the C++ loader where the libraries are, without opening them; a failure waits for first use."""
     try:
         use_chosen()
@@ -128,7 +129,7 @@ def prepare():
         pass
 
 
-def use_chosen():
+def use_chosen() -> Any:
     """The Choice of this process, made at the first call that succeeds. Raises as :func:`choose` does."""
     global _choice
     if _choice is not None and _C._opened_libraries():
@@ -143,7 +144,7 @@ def use_chosen():
     return choice
 
 
-def runtime_info():
+def runtime_info() -> Dict[str, Any]:
     """What runs below torch_npu, as a dict.
 
     Keys: ``runtime`` ("cann" or "softcann"), ``reason`` (why that one), ``library_path`` (folders searched),

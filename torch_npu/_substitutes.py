@@ -3,9 +3,9 @@
 import torch
 
 
-def _in_bad_fork():
+def _in_bad_fork() -> bool:
     return False  # or nothing would be compiled: there is a tensor or a device already
 
 
-def _current_device():
+def _current_device() -> int:
     return torch.accelerator.current_device_index()

@@ -5,17 +5,18 @@ Ends with status 0 if a small computation on every NPU was right, else 1.
 
 import platform
 import sys
+from typing import Any
 
 
-def _heading(text):
+def _heading(text: str) -> None:
     print(f"\n{text}")
 
 
-def _entry(name, value):
+def _entry(name: str, value: Any) -> None:
     print(f"  {name:<16} {value}")
 
 
-def _print_versions(version):
+def _print_versions(version: str) -> None:
     _heading("Versions")
     import torch
 
@@ -26,7 +27,7 @@ def _print_versions(version):
     _entry("system", platform.platform())
 
 
-def _print_runtime(info):
+def _print_runtime(info: Any) -> None:
     from torch_npu import _runtime
 
     _heading("Runtime")
@@ -43,7 +44,7 @@ def _print_runtime(info):
         _entry("CANN", info["cann_version"])
 
 
-def _print_devices(count):
+def _print_devices(count: int) -> None:
     import torch
 
     _heading("Devices")
@@ -56,7 +57,7 @@ def _print_devices(count):
         _entry(f"npu:{index}", f"{properties.name}, {properties.cube_core_num} cube cores, {memory}")
 
 
-def _print_options():
+def _print_options() -> None:
     from torch_npu import _options
 
     changed = [option for option in _options.describe() if option["value"] != option["default"]]
@@ -67,7 +68,7 @@ def _print_options():
         _entry("none", "")
 
 
-def main():
+def main() -> int:
     import torch_npu
     from torch_npu import _health
 

@@ -9,7 +9,7 @@ except ImportError:  # a source tree that was not built by setup.py
     __version__, git_version, torch_version = "0+unbuilt", "unknown", None
 
 
-def describe():
+def describe() -> str:
     """Versions of torch_npu, its commit, torch and CANN in a few lines of text.
 
     Opens CANN if it is not open yet; where that fails, the line says why.
@@ -31,7 +31,7 @@ def describe():
 
 
 class _CallableModule(types.ModuleType):
-    def __call__(self):
+    def __call__(self) -> None:
         """Prints :func:`describe`."""
         print(describe())
 

@@ -1,19 +1,22 @@
 """What the references share."""
 
+from typing import Any, List, Tuple
+
 import torch
+from torch import Tensor
 
 
-def wide(tensor):
+def wide(tensor: Any) -> Tensor:
     """In float32, unless it is float64 already; None stays None."""
     return tensor if tensor is None or tensor.dtype == torch.float64 else tensor.float()
 
 
-def trailing(gamma):
+def trailing(gamma: Tensor) -> List[int]:
     """The dimensions that ``gamma`` covers, counted from the end."""
     return list(range(-gamma.dim(), 0))
 
 
-def even_halves(name, tensor, dim):
+def even_halves(name: str, tensor: Tensor, dim: int) -> Tuple[Tensor, ...]:
     """The two halves of a dimension. Raises ValueError when its size is odd."""
     if tensor.shape[dim] % 2:
         raise ValueError(f"{name}: dimension {dim} has the odd size {tensor.shape[dim]}")
@@ -26,7 +29,7 @@ _BY_NUMBER = {0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: 
               23: torch.float8_e5m2, 24: torch.float8_e4m3fn}
 
 
-def as_dtype(dtype):
+def as_dtype(dtype: Any) -> torch.dtype:
     """A dtype that may be given by its number in c10::ScalarType. Raises NotImplementedError for others."""
     if isinstance(dtype, torch.dtype):
         return dtype
@@ -35,7 +38,7 @@ def as_dtype(dtype):
     return _BY_NUMBER[dtype]
 
 
-def unsupported(name, **given):
+def unsupported(name: str, **given: Any) -> None:
     """Raises NotImplementedError naming the first argument that is given though it must not be."""
     for argument, value in given.items():
         if value is not None:

@@ -1,6 +1,9 @@
 """Gradients of references, for the backward operators."""
 
+from typing import Any, Optional, Tuple
+
 import torch
+from torch import Tensor
 
 _AUTOGRAD_KEYS = ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor", "ADInplaceOrView")
 
@@ -8,7 +11,7 @@ _AUTOGRAD_KEYS = ("AutogradFunctionality", "AutogradOther", "AutogradNestedTenso
 class _Recording:
     """Lets autograd record inside a kernel, where the dispatcher has switched it off."""
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         excluded = torch._C._dispatch_tls_local_exclude_set()
         for key in _AUTOGRAD_KEYS:
             excluded = excluded.remove(getattr(torch._C.DispatchKey, key)) if hasattr(excluded, "remove") else excluded
@@ -17,12 +20,12 @@ class _Recording:
         self._keys.__enter__()
         self._grad.__enter__()
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         self._grad.__exit__(*error)
         self._keys.__exit__(*error)
 
 
-def gradients(function, inputs, grad):
+def gradients(function: Any, inputs: Any, grad: Tensor) -> Tuple[Optional[Tensor], ...]:
     """Gradients of ``function(*inputs)``, one tensor, for each input; zeros where it does not matter, None for None."""
     with _Recording():
         leaves = [None if t is None else t.detach().requires_grad_() for t in inputs]

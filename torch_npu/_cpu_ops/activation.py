@@ -1,7 +1,10 @@
 """Activations and softmaxes."""
 
+from typing import Any, Optional, Tuple
+
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import even_halves, unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
@@ -14,25 +17,25 @@ __all__ = ["npu_swiglu", "npu_swiglu_backward", "npu_geglu", "npu_geglu_grad", "
 _SLOPE = 1.702
 
 
-def npu_swiglu(self, dim=-1):
+def npu_swiglu(self: Tensor, dim: int = -1) -> Tensor:
     """``silu(a) * b`` for the two halves a, b of dimension ``dim``, whose size must be even."""
     a, b = even_halves("npu_swiglu", wide(self), dim)
     return (F.silu(a) * b).to(self.dtype).contiguous()
 
 
-def npu_swiglu_backward(grad_output, self, dim=-1):
+def npu_swiglu_backward(grad_output: Tensor, self: Tensor, dim: int = -1) -> Tensor:
     """Gradient of :func:`npu_swiglu` for self."""
     return gradients(lambda x: npu_swiglu(x, dim), (wide(self),), wide(grad_output))[0].to(self.dtype).contiguous()
 
 
-def _geglu(x, dim, approximate, activate_left):
+def _geglu(x: Tensor, dim: int, approximate: Any, activate_left: Any) -> Tuple[Any, Tensor]:
     left, right = even_halves("npu_geglu", x, dim)
     activated, linear = (left, right) if activate_left else (right, left)
     gelu = F.gelu(activated, approximate="tanh" if approximate else "none")
     return linear * gelu, gelu
 
 
-def npu_geglu(self, dim=-1, approximate=1, activate_left=False):
+def npu_geglu(self: Tensor, dim: int = -1, approximate: int = 1, activate_left: bool = False) -> Tuple[Tensor, Tensor]:
     """``a * gelu(b)`` for the two halves a, b of dimension ``dim``; ``b * gelu(a)`` with ``activate_left``.
 
     ``approximate``: 0 the exact gelu, 1 by tanh. Returns (result, gelu).
@@ -41,61 +44,62 @@ def npu_geglu(self, dim=-1, approximate=1, activate_left=False):
     return out.to(self.dtype).contiguous(), gelu.to(self.dtype).contiguous()
 
 
-def npu_geglu_grad(grad_output, self, gelu, dim=-1, approximate=1, activate_left=False):
+def npu_geglu_grad(grad_output: Tensor, self: Tensor, gelu: Tensor, dim: int = -1, approximate: int = 1,
+                   activate_left: bool = False) -> Tensor:
     """Gradient of :func:`npu_geglu` for self."""
     return gradients(lambda x: _geglu(x, dim, approximate, activate_left)[0], (wide(self),),
                      wide(grad_output))[0].to(self.dtype).contiguous()
 
 
-def npu_fast_gelu(self):
+def npu_fast_gelu(self: Tensor) -> Tensor:
     """``x * sigmoid(1.702 x)``."""
     x = wide(self)
     return (x * torch.sigmoid(_SLOPE * x)).to(self.dtype).contiguous()
 
 
-def npu_fast_gelu_backward(grad, self):
+def npu_fast_gelu_backward(grad: Tensor, self: Tensor) -> Tensor:
     """Gradient of :func:`npu_fast_gelu`."""
     return gradients(npu_fast_gelu, (wide(self),), wide(grad))[0].to(self.dtype).contiguous()
 
 
-def fast_gelu(self):
+def fast_gelu(self: Tensor) -> Tensor:
     """``x * sigmoid(1.702 x)``, as :func:`npu_fast_gelu`."""
     return npu_fast_gelu(self)
 
 
-def npu_gelu(self, *, approximate="none"):
+def npu_gelu(self: Tensor, *, approximate: str = "none") -> Tensor:
     """gelu; ``approximate`` "none" or "tanh"."""
     return F.gelu(self, approximate=approximate)
 
 
-def npu_gelu_mul(self, *, approximate="none"):
+def npu_gelu_mul(self: Tensor, *, approximate: str = "none") -> Tensor:
     """``gelu(a) * b`` for the two halves a, b of the last dimension."""
     a, b = even_halves("npu_gelu_mul", wide(self), -1)
     return (F.gelu(a, approximate=approximate) * b).to(self.dtype).contiguous()
 
 
-def npu_silu(self):
+def npu_silu(self: Tensor) -> Tensor:
     """``x * sigmoid(x)``."""
     return F.silu(self)
 
 
-def npu_silu_(self):
+def npu_silu_(self: Tensor) -> Tensor:
     """``x * sigmoid(x)`` in place."""
     return F.silu(self, inplace=True)
 
 
-def npu_mish(self):
+def npu_mish(self: Tensor) -> Tensor:
     """``x * tanh(softplus(x))``."""
     return F.mish(self)
 
 
-def _hidden(x, mask, fixed_triu_mask):
+def _hidden(x: Tensor, mask: Tensor, fixed_triu_mask: Any) -> Tensor:
     if fixed_triu_mask:
         return torch.ones(x.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
     return None if mask is None else mask.bool()
 
 
-def npu_scaled_masked_softmax(x, mask, scale=1, fixed_triu_mask=False):
+def npu_scaled_masked_softmax(x: Tensor, mask: Tensor, scale: float = 1, fixed_triu_mask: bool = False) -> Tensor:
     """Softmax of ``x * scale`` over the last dimension, where ``mask`` is true -10000 instead of the score.
 
     ``x``: [N, C, H, W]; ``mask``: bool, broadcastable to it. ``fixed_triu_mask``: the triangle above the diagonal is
@@ -107,7 +111,7 @@ def npu_scaled_masked_softmax(x, mask, scale=1, fixed_triu_mask=False):
     return torch.softmax(scores, -1).to(x.dtype).contiguous()
 
 
-def npu_scaled_masked_softmax_backward(y_grad, y, mask, scale, fixed_triu_mask):
+def npu_scaled_masked_softmax_backward(y_grad: Tensor, y: Tensor, mask: Tensor, scale: float, fixed_triu_mask: bool) -> Tensor:
     """Gradient of :func:`npu_scaled_masked_softmax` for x, from its result y."""
     grad, prob = wide(y_grad), wide(y)
     dx = (grad - (grad * prob).sum(-1, keepdim=True)) * prob * scale
@@ -115,7 +119,8 @@ def npu_scaled_masked_softmax_backward(y_grad, y, mask, scale, fixed_triu_mask):
     return (dx if hidden is None else dx.masked_fill(hidden, 0.0)).to(y.dtype).contiguous()
 
 
-def npu_masked_softmax_with_rel_pos_bias(x, atten_mask, relative_pos_bias, scale_value=1.0, inner_precision_mode=0):
+def npu_masked_softmax_with_rel_pos_bias(x: Tensor, atten_mask: Optional[Tensor], relative_pos_bias: Tensor,
+                                         scale_value: float = 1.0, inner_precision_mode: int = 0) -> Tensor:
     """Softmax of ``x * scale_value + atten_mask + relative_pos_bias`` over the last dimension.
 
     ``x``: [B, W, N, S1, S2]; ``atten_mask``: [W, S1, S2], added for each window; ``relative_pos_bias``: [N, S1, S2].
@@ -126,7 +131,8 @@ def npu_masked_softmax_with_rel_pos_bias(x, atten_mask, relative_pos_bias, scale
     return torch.softmax(scores + wide(relative_pos_bias).reshape(-1, *x.shape[-2:]), -1).to(x.dtype).contiguous()
 
 
-def npu_clipped_swiglu(x, *, group_index=None, dim=-1, alpha=1.702, limit=7.0, bias=1.0, interleaved=True):
+def npu_clipped_swiglu(x: Tensor, *, group_index: Optional[Tensor] = None, dim: int = -1, alpha: float = 1.702,
+                       limit: float = 7.0, bias: float = 1.0, interleaved: bool = True) -> Tensor:
     """``a * sigmoid(alpha * a) * (b + bias)``, where a is clipped to at most ``limit`` and b to +-limit.
 
     a and b are the even and the odd elements of dimension ``dim``, its halves unless ``interleaved``. Raises
@@ -141,6 +147,6 @@ def npu_clipped_swiglu(x, *, group_index=None, dim=-1, alpha=1.702, limit=7.0, b
     return (a * torch.sigmoid(alpha * a) * (b + bias)).to(x.dtype)
 
 
-def npu_softmax_cross_entropy_with_logits(self, labels):
+def npu_softmax_cross_entropy_with_logits(self: Tensor, labels: Tensor) -> Tensor:
     """``-(labels * log_softmax(self)).sum(1)``: scores and probabilities [N, C], loss [N]."""
     return -(wide(labels) * torch.log_softmax(wide(self), 1)).sum(1).to(self.dtype)

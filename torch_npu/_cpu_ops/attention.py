@@ -1,6 +1,9 @@
 """Attention. The scores are materialised: memory grows with the product of the sequence lengths."""
 
+from typing import Any, List, Optional, Sequence, Tuple
+
 import torch
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
@@ -14,7 +17,7 @@ _LAST = 8  # the statistics of the softmax are repeated along a last dimension o
 _LAYOUTS = {"BSH", "SBH", "BSND", "BNSD"}
 
 
-def _split_heads(tensor, layout, heads):
+def _split_heads(tensor: Any, layout: Any, heads: Any) -> Tensor:
     """To [batch, heads, length, width]."""
     if layout == "BNSD":
         return tensor
@@ -26,7 +29,7 @@ def _split_heads(tensor, layout, heads):
     return tensor.reshape(batch, length, heads, hidden // heads).transpose(1, 2)
 
 
-def _merge_heads(tensor, layout):
+def _merge_heads(tensor: Tensor, layout: str) -> Tensor:
     if layout == "BNSD":
         return tensor
     tensor = tensor.transpose(1, 2)
@@ -36,7 +39,7 @@ def _merge_heads(tensor, layout):
     return tensor.transpose(0, 1).contiguous() if layout == "SBH" else tensor
 
 
-def _hidden(rows, columns, atten_mask, sparse_mode, pre_tockens, next_tockens, device):
+def _hidden(rows: int, columns: int, atten_mask: Any, sparse_mode: Any, pre_tockens: Any, next_tockens: Any, device: Any) -> Any:
     """Bool mask of scores that do not count, or None. sparse_mode: 0 the mask and the band, 1 the mask alone,
     2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right."""
     if sparse_mode in (0, 1) and atten_mask is None:
@@ -59,7 +62,7 @@ def _hidden(rows, columns, atten_mask, sparse_mode, pre_tockens, next_tockens, d
 class _Options:
     """What attention takes besides its tensors."""
 
-    def __init__(self, name, heads, layout, sparse_mode, pre, following, scale):
+    def __init__(self, name: str, heads: int, layout: str, sparse_mode: Any, pre: Any, following: Any, scale: Tensor) -> None:
         if layout not in _LAYOUTS or not 0 <= sparse_mode <= 4:
             raise NotImplementedError(f"{name}: layout {layout!r} with sparse_mode={sparse_mode} is not supported; layouts are "
                                       f"{', '.join(sorted(_LAYOUTS))}, modes 0 to 4")
@@ -67,7 +70,7 @@ class _Options:
         self.pre, self.following, self.scale = pre, following, scale
 
 
-def _attention(query, key, value, bias, mask, options, keep=None):
+def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, options: Any, keep: Any = None) -> Tuple[Any, Any, Tensor]:
     """(attention in the layout and float32, maximum and sum of the softmax [B, N, S, 1]). ``bias`` is added to scaled scores.
     ``keep`` is a function of the weights."""
     layout, heads = options.layout, options.heads
@@ -91,13 +94,13 @@ def _attention(query, key, value, bias, mask, options, keep=None):
     return _merge_heads(torch.matmul(weights, v), layout), top, total
 
 
-def _sequences(query_ends, key_ends):
+def _sequences(query_ends: Any, key_ends: Any) -> List[Tuple[Any, Any, Any, Any]]:
     """(first and last row of the query, of the key) of each sequence, out of the running sums of the lengths."""
     starts = zip([0, *query_ends], [0, *key_ends])
     return [(q, q_end, k, k_end) for (q, k), q_end, k_end in zip(starts, query_ends, key_ends)]
 
 
-def _dropped(shape, keep_prob, seed, offset, device):
+def _dropped(shape: Sequence[int], keep_prob: float, seed: int, offset: Tensor, device: Any) -> Tensor:
     """Which weights stay, by a generator of their own."""
     if device.type == "meta":
         return torch.empty(shape, dtype=torch.bool, device=device)
@@ -105,12 +108,13 @@ def _dropped(shape, keep_prob, seed, offset, device):
     return torch.rand(shape, generator=generator, device=device) < keep_prob
 
 
-def _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type=1):
+def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob: Any, seed: Any, offset: Any,
+            pse_type: Any = 1) -> Any:
     """(result, maximum, sum), differentiable in query, key, value and pse."""
     heads, layout, mask, scale, before, after, query_ends, key_ends, sparse_mode = settings
     bias = None if pse is None else wide(pse) * (scale if pse_type == 1 else 1)  # type 1 is added before the scores are scaled
 
-    def keep(weights):
+    def keep(weights: Any) -> Any:
         return weights * _dropped(weights.shape, keep_prob, seed, offset, weights.device) / keep_prob
 
     keep = keep if keep_prob < 1 else None
@@ -128,11 +132,14 @@ def _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type=
     return out, top, total
 
 
-def npu_fusion_attention(query, key, value, head_num, input_layout, pse=None, padding_mask=None, atten_mask=None,
-                         scale=1.0, keep_prob=1.0, pre_tockens=_UNLIMITED, next_tockens=_UNLIMITED, inner_precise=0,
-                         prefix=None, actual_seq_qlen=None, actual_seq_kvlen=None, sparse_mode=0,
-                         gen_mask_parallel=True, sync=False, softmax_layout="", sink=None, dropout_mask=None, seed=0,
-                         offset=0):
+def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str,
+                         pse: Optional[Tensor] = None, padding_mask: Optional[Tensor] = None, atten_mask: Optional[Tensor] = None,
+                         scale: float = 1.0, keep_prob: float = 1.0, pre_tockens: int = _UNLIMITED,
+                         next_tockens: int = _UNLIMITED, inner_precise: int = 0, prefix: Optional[Sequence[int]] = None,
+                         actual_seq_qlen: Optional[Sequence[int]] = None, actual_seq_kvlen: Optional[Sequence[int]] = None,
+                         sparse_mode: int = 0, gen_mask_parallel: bool = True, sync: bool = False, softmax_layout: str = "",
+                         sink: Optional[Tensor] = None, dropout_mask: Optional[Tensor] = None, seed: int = 0,
+                         offset: int = 0) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """softmax((query key^T + pse) * scale, masked) value.
 
     ``input_layout``: "BSH", "SBH", "BSND", "BNSD", or "TND" with ``actual_seq_qlen`` and ``actual_seq_kvlen``, the running
@@ -160,28 +167,38 @@ def npu_fusion_attention(query, key, value, head_num, input_layout, pse=None, pa
     return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
 
 
-def npu_fusion_attention_grad(query, key, value, dy, head_num, input_layout, *, pse=None, padding_mask=None, atten_mask=None,
-                              softmax_max=None, softmax_sum=None, softmax_in=None, attention_in=None, scale_value=1.0,
-                              keep_prob=1.0, pre_tockens=_UNLIMITED, next_tockens=_UNLIMITED, inner_precise=0, seed=0,
-                              offset=0, numels=0, prefix=None, actual_seq_qlen=None, actual_seq_kvlen=None, sparse_mode=0,
-                              gen_mask_parallel=True, sync=False, softmax_layout="", sink=None):
+def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Tensor, head_num: int, input_layout: str, *,
+                              pse: Optional[Tensor] = None, padding_mask: Optional[Tensor] = None,
+                              atten_mask: Optional[Tensor] = None, softmax_max: Optional[Tensor] = None,
+                              softmax_sum: Optional[Tensor] = None, softmax_in: Optional[Tensor] = None,
+                              attention_in: Optional[Tensor] = None, scale_value: float = 1.0, keep_prob: float = 1.0,
+                              pre_tockens: int = _UNLIMITED, next_tockens: int = _UNLIMITED, inner_precise: int = 0,
+                              seed: int = 0, offset: int = 0, numels: int = 0, prefix: Optional[Sequence[int]] = None,
+                              actual_seq_qlen: Optional[Sequence[int]] = None, actual_seq_kvlen: Optional[Sequence[int]] = None,
+                              sparse_mode: int = 0, gen_mask_parallel: bool = True, sync: bool = False, softmax_layout: str = "",
+                              sink: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of :func:`npu_fusion_attention` for query, key, value and pse (empty without pse), and an empty tensor."""
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tockens, next_tockens, actual_seq_qlen,
                 actual_seq_kvlen, sparse_mode)
 
-    def forward(q, k, v, bias):
+    def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Any:
         return _fusion(q, k, v, bias, settings, keep_prob, seed, offset)[0]
 
     *found, dpse = gradients(forward, (query, key, value, pse), wide(dy))
     return (*(g.contiguous() for g in found), query.new_empty(0) if dpse is None else dpse.contiguous(), query.new_empty(0))
 
 
-def npu_fusion_attention_v2(query, key, value, head_num, input_layout, *, pse=None, padding_mask=None, atten_mask=None,
-                            query_rope=None, key_rope=None, scale=1.0, keep_prob=1.0, pre_tokens=_UNLIMITED,
-                            next_tokens=_UNLIMITED, inner_precise=0, prefix=None, actual_seq_qlen=None,
-                            actual_seq_kvlen=None, sparse_mode=0, gen_mask_parallel=True, sync=False, pse_type=1,
-                            q_start_idx=None, kv_start_idx=None, softmax_layout="", sink=None, dropout_mask=None, seed=0,
-                            offset=0):
+def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *,
+                            pse: Optional[Tensor] = None, padding_mask: Optional[Tensor] = None,
+                            atten_mask: Optional[Tensor] = None, query_rope: Optional[Tensor] = None,
+                            key_rope: Optional[Tensor] = None, scale: float = 1.0, keep_prob: float = 1.0,
+                            pre_tokens: int = _UNLIMITED, next_tokens: int = _UNLIMITED, inner_precise: int = 0,
+                            prefix: Optional[Sequence[int]] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
+                            actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0,
+                            gen_mask_parallel: bool = True, sync: bool = False, pse_type: int = 1,
+                            q_start_idx: Optional[Sequence[int]] = None, kv_start_idx: Optional[Sequence[int]] = None,
+                            softmax_layout: str = "", sink: Optional[Tensor] = None, dropout_mask: Optional[Tensor] = None,
+                            seed: int = 0, offset: int = 0) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """:func:`npu_fusion_attention` with a choice of how ``pse`` counts: ``pse_type`` 1 adds it before the scores are scaled,
     0 after. Raises NotImplementedError for other types, query_rope, key_rope, q_start_idx and kv_start_idx too.
     """
@@ -201,18 +218,26 @@ def npu_fusion_attention_v2(query, key, value, head_num, input_layout, *, pse=No
     return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
 
 
-def npu_fusion_attention_grad_v2(query, key, value, dy, head_num, input_layout, *, pse=None, padding_mask=None,
-                                 atten_mask=None, softmax_max=None, softmax_sum=None, softmax_in=None, attention_in=None,
-                                 query_rope=None, key_rope=None, scale_value=1.0, keep_prob=1.0, pre_tokens=_UNLIMITED,
-                                 next_tokens=_UNLIMITED, inner_precise=0, seed=0, offset=0, numels=0, prefix=None,
-                                 actual_seq_qlen=None, actual_seq_kvlen=None, sparse_mode=0, gen_mask_parallel=True,
-                                 sync=False, pse_type=1, q_start_idx=None, kv_start_idx=None, softmax_layout="", sink=None):
+def npu_fusion_attention_grad_v2(query: Tensor, key: Tensor, value: Tensor, dy: Tensor, head_num: int, input_layout: str, *,
+                                 pse: Optional[Tensor] = None, padding_mask: Optional[Tensor] = None,
+                                 atten_mask: Optional[Tensor] = None, softmax_max: Optional[Tensor] = None,
+                                 softmax_sum: Optional[Tensor] = None, softmax_in: Optional[Tensor] = None,
+                                 attention_in: Optional[Tensor] = None, query_rope: Optional[Tensor] = None,
+                                 key_rope: Optional[Tensor] = None, scale_value: float = 1.0, keep_prob: float = 1.0,
+                                 pre_tokens: int = _UNLIMITED, next_tokens: int = _UNLIMITED, inner_precise: int = 0,
+                                 seed: int = 0, offset: int = 0, numels: int = 0, prefix: Optional[Sequence[int]] = None,
+                                 actual_seq_qlen: Optional[Sequence[int]] = None,
+                                 actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0,
+                                 gen_mask_parallel: bool = True, sync: bool = False, pse_type: int = 1,
+                                 q_start_idx: Optional[Sequence[int]] = None, kv_start_idx: Optional[Sequence[int]] = None,
+                                 softmax_layout: str = "",
+                                 sink: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of :func:`npu_fusion_attention_v2` for query, key, value and pse (empty without pse), and three empty tensors."""
     unsupported("npu_fusion_attention_grad_v2", query_rope=query_rope, key_rope=key_rope)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode)
 
-    def forward(q, k, v, bias):
+    def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Any:
         return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, pse_type)[0]
 
     *found, dpse = gradients(forward, (query, key, value, pse), wide(dy))
@@ -220,7 +245,7 @@ def npu_fusion_attention_grad_v2(query, key, value, dy, head_num, input_layout, 
     return (*(g.contiguous() for g in found), query.new_empty(0) if dpse is None else dpse.contiguous(), *none)
 
 
-def _limited(mask, lengths, key, layout, heads, columns):
+def _limited(mask: Tensor, lengths: Optional[Sequence[int]], key: Tensor, layout: str, heads: int, columns: int) -> Tensor:
     """The mask, and true behind each sequence's own length."""
     if lengths is None or len(lengths) == 0:
         return mask
@@ -228,7 +253,8 @@ def _limited(mask, lengths, key, layout, heads, columns):
     return beyond if mask is None else mask.bool() | beyond
 
 
-def _inference(name, query, key, value, bias, mask, lengths, options, out_layout=None):
+def _inference(name: Any, query: Any, key: Any, value: Any, bias: Any, mask: Any, lengths: Any, options: Any,
+               out_layout: Any = None) -> Tuple[Any, Any]:
     columns = {"BNSD": 2, "SBH": 0}.get(options.layout, 1)
     mask = _limited(mask, lengths, key, options.layout, options.heads, key.shape[columns])
     if mask is not None and options.sparse_mode == 0 and options.following < key.shape[columns] and lengths:
@@ -237,7 +263,7 @@ def _inference(name, query, key, value, bias, mask, lengths, options, out_layout
     return (out.transpose(1, 2) if out_layout else out).to(query.dtype).contiguous(), (top + total.log()).float()
 
 
-def _from_pages(cache, table, layout, heads):
+def _from_pages(cache: Any, table: Any, layout: Any, heads: Any) -> Any:
     """A cache in pages, [pages, rows, heads * size] or [pages, heads, rows, size], as each sequence's own rows."""
     if table is None:
         return cache
@@ -250,11 +276,14 @@ def _from_pages(cache, table, layout, heads):
     return split if layout == "BSND" else split.transpose(1, 2)
 
 
-def npu_prompt_flash_attention(query, key, value, *, padding_mask=None, atten_mask=None, pse_shift=None,
-                               actual_seq_lengths=None, deq_scale1=None, quant_scale1=None, deq_scale2=None,
-                               quant_scale2=None, quant_offset2=None, num_heads=1, scale_value=1.0, pre_tokens=_UNLIMITED,
-                               next_tokens=0, input_layout="BSH", num_key_value_heads=0, actual_seq_lengths_kv=None,
-                               sparse_mode=0):
+def npu_prompt_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, padding_mask: Optional[Tensor] = None,
+                               atten_mask: Optional[Tensor] = None, pse_shift: Optional[Tensor] = None,
+                               actual_seq_lengths: Optional[Sequence[int]] = None, deq_scale1: Optional[Tensor] = None,
+                               quant_scale1: Optional[Tensor] = None, deq_scale2: Optional[Tensor] = None,
+                               quant_scale2: Optional[Tensor] = None, quant_offset2: Optional[Tensor] = None, num_heads: int = 1,
+                               scale_value: float = 1.0, pre_tokens: int = _UNLIMITED, next_tokens: int = 0,
+                               input_layout: str = "BSH", num_key_value_heads: int = 0,
+                               actual_seq_lengths_kv: Optional[Sequence[int]] = None, sparse_mode: int = 0) -> Tensor:
     """softmax(query key^T * scale_value + pse_shift, masked) value, for inference on whole prompts.
 
     ``input_layout``: "BSH", "BSND", "BNSD", or "BNSD_BSND" (the result in BSND). ``atten_mask`` and ``sparse_mode`` as in
@@ -270,11 +299,15 @@ def npu_prompt_flash_attention(query, key, value, *, padding_mask=None, atten_ma
                       "BSND" if input_layout == "BNSD_BSND" else None)[0]
 
 
-def npu_incre_flash_attention(query, key, value, *, padding_mask=None, atten_mask=None, pse_shift=None,
-                              actual_seq_lengths=None, antiquant_scale=None, antiquant_offset=None, block_table=None,
-                              dequant_scale1=None, quant_scale1=None, dequant_scale2=None, quant_scale2=None,
-                              quant_offset2=None, kv_padding_size=None, num_heads=1, scale_value=1.0, input_layout="BSH",
-                              num_key_value_heads=0, block_size=0, inner_precise=1):
+def npu_incre_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, padding_mask: Optional[Tensor] = None,
+                              atten_mask: Optional[Tensor] = None, pse_shift: Optional[Tensor] = None,
+                              actual_seq_lengths: Optional[Sequence[int]] = None, antiquant_scale: Optional[Tensor] = None,
+                              antiquant_offset: Optional[Tensor] = None, block_table: Optional[Tensor] = None,
+                              dequant_scale1: Optional[Tensor] = None, quant_scale1: Optional[Tensor] = None,
+                              dequant_scale2: Optional[Tensor] = None, quant_scale2: Optional[Tensor] = None,
+                              quant_offset2: Optional[Tensor] = None, kv_padding_size: Optional[Tensor] = None,
+                              num_heads: int = 1, scale_value: float = 1.0, input_layout: str = "BSH",
+                              num_key_value_heads: int = 0, block_size: int = 0, inner_precise: int = 1) -> Tensor:
     """softmax(query key^T * scale_value + pse_shift, masked) value for one new token: query has length 1.
 
     ``input_layout``: "BSH", "BSND" or "BNSD". ``actual_seq_lengths``: how many keys of each sequence count. With
@@ -291,17 +324,24 @@ def npu_incre_flash_attention(query, key, value, *, padding_mask=None, atten_mas
     return _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths, options)[0]
 
 
-def npu_fused_infer_attention_score(query, key, value, *, pse_shift=None, atten_mask=None, actual_seq_lengths=None,
-                                    actual_seq_lengths_kv=None, dequant_scale1=None, quant_scale1=None, dequant_scale2=None,
-                                    quant_scale2=None, quant_offset2=None, antiquant_scale=None, antiquant_offset=None,
-                                    key_antiquant_scale=None, key_antiquant_offset=None, value_antiquant_scale=None,
-                                    value_antiquant_offset=None, block_table=None, query_padding_size=None,
-                                    kv_padding_size=None, key_shared_prefix=None, value_shared_prefix=None,
-                                    actual_shared_prefix_len=None, query_rope=None, key_rope=None,
-                                    key_rope_antiquant_scale=None, num_heads=1, scale=1.0, pre_tokens=_UNLIMITED,
-                                    next_tokens=_UNLIMITED, input_layout="BSH", num_key_value_heads=0, sparse_mode=0,
-                                    inner_precise=0, block_size=0, antiquant_mode=0, key_antiquant_mode=0,
-                                    value_antiquant_mode=0, softmax_lse_flag=False):
+def npu_fused_infer_attention_score(query: Tensor, key: Tensor, value: Tensor, *, pse_shift: Optional[Tensor] = None,
+                                    atten_mask: Optional[Tensor] = None, actual_seq_lengths: Optional[Sequence[int]] = None,
+                                    actual_seq_lengths_kv: Optional[Sequence[int]] = None,
+                                    dequant_scale1: Optional[Tensor] = None, quant_scale1: Optional[Tensor] = None,
+                                    dequant_scale2: Optional[Tensor] = None, quant_scale2: Optional[Tensor] = None,
+                                    quant_offset2: Optional[Tensor] = None, antiquant_scale: Optional[Tensor] = None,
+                                    antiquant_offset: Optional[Tensor] = None, key_antiquant_scale: Optional[Tensor] = None,
+                                    key_antiquant_offset: Optional[Tensor] = None, value_antiquant_scale: Optional[Tensor] = None,
+                                    value_antiquant_offset: Optional[Tensor] = None, block_table: Optional[Tensor] = None,
+                                    query_padding_size: Optional[Tensor] = None, kv_padding_size: Optional[Tensor] = None,
+                                    key_shared_prefix: Optional[Tensor] = None, value_shared_prefix: Optional[Tensor] = None,
+                                    actual_shared_prefix_len: Optional[Sequence[int]] = None, query_rope: Optional[Tensor] = None,
+                                    key_rope: Optional[Tensor] = None, key_rope_antiquant_scale: Optional[Tensor] = None,
+                                    num_heads: int = 1, scale: float = 1.0, pre_tokens: int = _UNLIMITED,
+                                    next_tokens: int = _UNLIMITED, input_layout: str = "BSH", num_key_value_heads: int = 0,
+                                    sparse_mode: int = 0, inner_precise: int = 0, block_size: int = 0, antiquant_mode: int = 0,
+                                    key_antiquant_mode: int = 0, value_antiquant_mode: int = 0,
+                                    softmax_lse_flag: bool = False) -> Tuple[Tensor, Tensor]:
     """:func:`npu_incre_flash_attention` for a query of one token, :func:`npu_prompt_flash_attention` for longer ones.
 
     ``actual_seq_lengths_kv``: how many keys of each sequence count. Returns (attention, logsumexp of the scores as float32
@@ -327,19 +367,29 @@ def npu_fused_infer_attention_score(query, key, value, *, pse_shift=None, atten_
     return out, lse if softmax_lse_flag else lse.new_zeros(1)
 
 
-def npu_fused_infer_attention_score_v2(query, key, value, *, query_rope=None, key_rope=None, pse_shift=None, atten_mask=None,
-                                       actual_seq_qlen=None, actual_seq_kvlen=None, block_table=None,
-                                       dequant_scale_query=None, dequant_scale_key=None, dequant_offset_key=None,
-                                       dequant_scale_value=None, dequant_offset_value=None, dequant_scale_key_rope=None,
-                                       quant_scale_out=None, quant_offset_out=None, quant_scale_p=None, learnable_sink=None,
-                                       num_query_heads=1, num_key_value_heads=0, softmax_scale=1.0, pre_tokens=_UNLIMITED,
-                                       next_tokens=_UNLIMITED, input_layout="BSH", sparse_mode=0, block_size=0,
-                                       query_quant_mode=0, key_quant_mode=0, value_quant_mode=0, inner_precise=0,
-                                       return_softmax_lse=False, query_dtype=None, key_dtype=None, value_dtype=None,
-                                       query_rope_dtype=None, key_rope_dtype=None, key_shared_prefix_dtype=None,
-                                       value_shared_prefix_dtype=None, dequant_scale_query_dtype=None,
-                                       dequant_scale_key_dtype=None, dequant_scale_value_dtype=None,
-                                       dequant_scale_key_rope_dtype=None, out_dtype=None):
+def npu_fused_infer_attention_score_v2(query: Tensor, key: Tensor, value: Tensor, *, query_rope: Optional[Tensor] = None,
+                                       key_rope: Optional[Tensor] = None, pse_shift: Optional[Tensor] = None,
+                                       atten_mask: Optional[Tensor] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
+                                       actual_seq_kvlen: Optional[Sequence[int]] = None, block_table: Optional[Tensor] = None,
+                                       dequant_scale_query: Optional[Tensor] = None, dequant_scale_key: Optional[Tensor] = None,
+                                       dequant_offset_key: Optional[Tensor] = None, dequant_scale_value: Optional[Tensor] = None,
+                                       dequant_offset_value: Optional[Tensor] = None,
+                                       dequant_scale_key_rope: Optional[Tensor] = None, quant_scale_out: Optional[Tensor] = None,
+                                       quant_offset_out: Optional[Tensor] = None, quant_scale_p: Optional[Tensor] = None,
+                                       learnable_sink: Optional[Tensor] = None, num_query_heads: int = 1,
+                                       num_key_value_heads: int = 0, softmax_scale: float = 1.0, pre_tokens: int = _UNLIMITED,
+                                       next_tokens: int = _UNLIMITED, input_layout: str = "BSH", sparse_mode: int = 0,
+                                       block_size: int = 0, query_quant_mode: int = 0, key_quant_mode: int = 0,
+                                       value_quant_mode: int = 0, inner_precise: int = 0, return_softmax_lse: bool = False,
+                                       query_dtype: Optional[int] = None, key_dtype: Optional[int] = None,
+                                       value_dtype: Optional[int] = None, query_rope_dtype: Optional[int] = None,
+                                       key_rope_dtype: Optional[int] = None, key_shared_prefix_dtype: Optional[int] = None,
+                                       value_shared_prefix_dtype: Optional[int] = None,
+                                       dequant_scale_query_dtype: Optional[int] = None,
+                                       dequant_scale_key_dtype: Optional[int] = None,
+                                       dequant_scale_value_dtype: Optional[int] = None,
+                                       dequant_scale_key_rope_dtype: Optional[int] = None,
+                                       out_dtype: Optional[int] = None) -> Tuple[Tensor, Tensor]:
     """:func:`npu_fused_infer_attention_score` with other names of its arguments: ``num_query_heads``, ``softmax_scale``,
     ``actual_seq_qlen``, ``actual_seq_kvlen`` and ``return_softmax_lse``. Raises NotImplementedError for quantization, rope, sinks
     and ``out_dtype``; the dtypes of arguments that are not there have no meaning.
@@ -357,7 +407,7 @@ def npu_fused_infer_attention_score_v2(query, key, value, *, query_rope=None, ke
         sparse_mode=sparse_mode, inner_precise=inner_precise, block_size=block_size, softmax_lse_flag=return_softmax_lse)
 
 
-def npu_attention_update(lse, local_out, update_type):
+def npu_attention_update(lse: Sequence[Tensor], local_out: Sequence[Tensor], update_type: int) -> Tuple[Tensor, Tensor]:
     """Joins the attention over parts of the keys: results [rows, size] and the logsumexp of their scores [rows], of each part.
 
     Returns (attention, logsumexp) over all parts; the latter has content only with ``update_type`` 1.

@@ -1,8 +1,10 @@
 """Boxes and regions of images. A box is (x1, y1, x2, y2) unless said otherwise."""
 
 import math
+from typing import Any, List, Sequence, Tuple
 
 import torch
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported
 
@@ -10,11 +12,11 @@ __all__ = ["npu_iou", "npu_ptiou", "npu_giou", "npu_diou", "npu_ciou", "npu_boun
            "npu_nms_with_mask", "npu_nms_v4", "npu_batch_nms", "npu_roi_align"]
 
 
-def _sides(boxes):
+def _sides(boxes: Tensor) -> Tuple[Tensor, Tensor]:
     return boxes[..., 2] - boxes[..., 0], boxes[..., 3] - boxes[..., 1]
 
 
-def _overlap(a, b):
+def _overlap(a: Tensor, b: Tensor) -> Tuple[Tensor, Any, Any]:
     """(area of the intersection, of a, of b)."""
     width = (torch.minimum(a[..., 2], b[..., 2]) - torch.maximum(a[..., 0], b[..., 0])).clamp(min=0)
     height = (torch.minimum(a[..., 3], b[..., 3]) - torch.maximum(a[..., 1], b[..., 1])).clamp(min=0)
@@ -22,13 +24,13 @@ def _overlap(a, b):
     return width * height, aw * ah, bw * bh
 
 
-def _ratio(a, b, mode):
+def _ratio(a: Tensor, b: Tensor, mode: int) -> Any:
     """mode 0: intersection over union; 1: over the area of b."""
     both, first, second = _overlap(a, b)
     return both / ((first + second - both) if mode == 0 else second)
 
 
-def npu_iou(bboxes, gtboxes, mode=0):
+def npu_iou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
     """[gtboxes, bboxes]: intersection over union (``mode`` 0) or over the area of the ground truth box (1).
 
     ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4].
@@ -36,12 +38,12 @@ def npu_iou(bboxes, gtboxes, mode=0):
     return _ratio(bboxes.unsqueeze(0), gtboxes.unsqueeze(1), mode)
 
 
-def npu_ptiou(bboxes, gtboxes, mode=0):
+def npu_ptiou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
     """As :func:`npu_iou`."""
     return npu_iou(bboxes, gtboxes, mode)
 
 
-def _corners(boxes, trans):
+def _corners(boxes: Tensor, trans: Any) -> Tensor:
     """[4, n] as [n, 4] in corners; with ``trans`` the boxes are (centre x, centre y, width, height)."""
     boxes = boxes.t()
     if not trans:
@@ -50,22 +52,22 @@ def _corners(boxes, trans):
     return torch.cat([centre - half, centre + half], -1)
 
 
-def _pairs(self, gtboxes, trans, is_cross):
+def _pairs(self: Tensor, gtboxes: Any, trans: Any, is_cross: Any) -> Tuple[Any, Any]:
     a, b = _corners(self, trans), _corners(gtboxes, trans)
     return (a.unsqueeze(1), b.unsqueeze(0)) if is_cross else (a, b)
 
 
-def _shaped(value, is_cross):
+def _shaped(value: Tensor, is_cross: Any) -> Tensor:
     return value if is_cross else value.unsqueeze(0)
 
 
-def _hull(a, b):
+def _hull(a: Tensor, b: Tensor) -> Tuple[Tensor, Tensor]:
     """Width and height of the smallest box around both."""
     return (torch.maximum(a[..., 2], b[..., 2]) - torch.minimum(a[..., 0], b[..., 0]),
             torch.maximum(a[..., 3], b[..., 3]) - torch.minimum(a[..., 1], b[..., 1]))
 
 
-def npu_giou(self, gtboxes, trans=False, is_cross=False, mode=0):
+def npu_giou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
     """Generalized IoU of boxes [4, n] and [4, m]: [n, m] with ``is_cross``, else of pairs, [1, n].
 
     ``trans``: boxes are (centre x, centre y, width, height). ``mode``: 0 over the union, 1 over the ground truth's area.
@@ -77,20 +79,21 @@ def npu_giou(self, gtboxes, trans=False, is_cross=False, mode=0):
     return _shaped(_ratio(a, b, mode) - (hull - (first + second - both)) / hull, is_cross)
 
 
-def _distance(a, b):
+def _distance(a: Tensor, b: Tensor) -> Any:
     """Squared distance of the centres over the squared diagonal of the hull."""
     centre = (a[..., :2] + a[..., 2:] - b[..., :2] - b[..., 2:]) / 2
     width, height = _hull(a, b)
     return centre.square().sum(-1) / (width.square() + height.square())
 
 
-def npu_diou(self, gtboxes, trans=False, is_cross=False, mode=0):
+def npu_diou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
     """Distance IoU; arguments and shapes as in :func:`npu_giou`."""
     a, b = _pairs(self, gtboxes, trans, is_cross)
     return _shaped(_ratio(a, b, mode) - _distance(a, b), is_cross)
 
 
-def npu_ciou(self, gtboxes, trans=False, is_cross=True, mode=0, atan_sub_flag=False):
+def npu_ciou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = True, mode: int = 0,
+             atan_sub_flag: bool = False) -> Tensor:
     """Complete IoU; arguments and shapes as in :func:`npu_giou`. ``atan_sub_flag`` tunes the hardware's gradient."""
     a, b = _pairs(self, gtboxes, trans, is_cross)
     (aw, ah), (bw, bh) = _sides(a), _sides(b)
@@ -100,12 +103,13 @@ def npu_ciou(self, gtboxes, trans=False, is_cross=True, mode=0, atan_sub_flag=Fa
     return _shaped(ratio - _distance(a, b) - alpha * aspect, is_cross)
 
 
-def _centres(boxes):
+def _centres(boxes: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     width, height = boxes[..., 2] - boxes[..., 0] + 1, boxes[..., 3] - boxes[..., 1] + 1
     return (boxes[..., 0] + boxes[..., 2]) / 2, (boxes[..., 1] + boxes[..., 3]) / 2, width, height
 
 
-def npu_bounding_box_encode(anchor_box, ground_truth_box, means0, means1, means2, means3, stds0, stds1, stds2, stds3):
+def npu_bounding_box_encode(anchor_box: Tensor, ground_truth_box: Tensor, means0: float, means1: float, means2: float,
+                            means3: float, stds0: float, stds1: float, stds2: float, stds3: float) -> Tensor:
     """[n, 4] (dx, dy, dw, dh) of ground truth boxes against anchors, normalized by means and deviations."""
     px, py, pw, ph = _centres(anchor_box)
     gx, gy, gw, gh = _centres(ground_truth_box)
@@ -114,8 +118,9 @@ def npu_bounding_box_encode(anchor_box, ground_truth_box, means0, means1, means2
     return torch.stack([(d - mean) / std for d, (mean, std) in zip(deltas, norms)], -1)
 
 
-def npu_bounding_box_decode(rois, deltas, means0, means1, means2, means3, stds0, stds1, stds2, stds3, max_shape,
-                            wh_ratio_clip):
+def npu_bounding_box_decode(rois: Tensor, deltas: Tensor, means0: float, means1: float, means2: float, means3: float,
+                            stds0: float, stds1: float, stds2: float, stds3: float, max_shape: Sequence[int],
+                            wh_ratio_clip: float) -> Tensor:
     """Boxes [n, 4] out of rois and (dx, dy, dw, dh), the way back from :func:`npu_bounding_box_encode`.
 
     ``max_shape``: (height, width) the boxes are clipped to; ``wh_ratio_clip``: dw and dh are clipped to +-|log| of it.
@@ -131,7 +136,7 @@ def npu_bounding_box_decode(rois, deltas, means0, means1, means2, means3, stds0,
                         (x + half_width).clamp(0, width - 1), (y + half_height).clamp(0, height - 1)], -1)
 
 
-def _suppress(boxes, threshold):
+def _suppress(boxes: Tensor, threshold: Any) -> List[bool]:
     """Which of the boxes, best first, stay: a list of bools."""
     ratio = _ratio(boxes.unsqueeze(0), boxes.unsqueeze(1), 0).tolist()
     kept = []
@@ -140,7 +145,7 @@ def _suppress(boxes, threshold):
     return kept
 
 
-def npu_nms_with_mask(self, iou_threshold):
+def npu_nms_with_mask(self: Tensor, iou_threshold: float) -> Tuple[Tensor, Tensor, Tensor]:
     """Drops each box that overlaps a better one by more than ``iou_threshold``. ``self``: [n, 5], boxes and scores, best first.
 
     Returns (the boxes, int32 indices 0 to n - 1, uint8 mask of the boxes that stay).
@@ -149,7 +154,8 @@ def npu_nms_with_mask(self, iou_threshold):
     return self.clone(), torch.arange(self.shape[0], dtype=torch.int32, device=self.device), kept
 
 
-def npu_nms_v4(self, scores, max_output_size, iou_threshold, scores_threshold, pad_to_max_output_size=False):
+def npu_nms_v4(self: Tensor, scores: Tensor, max_output_size: float, iou_threshold: Tensor, scores_threshold: Tensor,
+               pad_to_max_output_size: bool = False) -> Tuple[Tensor, Tensor]:
     """Greedy choice of at most ``max_output_size`` boxes [n, 4] by ``scores`` [n], none of which overlaps a chosen one by
     more than ``iou_threshold``, with scores above ``scores_threshold`` (tensors of one number).
 
@@ -166,15 +172,16 @@ def npu_nms_v4(self, scores, max_output_size, iou_threshold, scores_threshold, p
             torch.tensor(count, dtype=torch.int32, device=self.device))
 
 
-def _best_of_class(boxes, values, score_threshold, iou_threshold, count):
+def _best_of_class(boxes: Tensor, values: Any, score_threshold: Any, iou_threshold: Any, count: int) -> List[Any]:
     """Indices of the boxes that one class keeps, best first."""
     order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > score_threshold]
     kept = _suppress(boxes[order], iou_threshold)
     return [i for i, stays in zip(order, kept) if stays][:count]
 
 
-def npu_batch_nms(self, scores, score_threshold, iou_threshold, max_size_per_class, max_total_size,
-                  change_coordinate_frame=False, transpose_box=False):
+def npu_batch_nms(self: Tensor, scores: Tensor, score_threshold: float, iou_threshold: float, max_size_per_class: int,
+                  max_total_size: int, change_coordinate_frame: bool = False,
+                  transpose_box: bool = False) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Greedy choice among the boxes of each image, class by class: ``self`` [images, boxes, 1 or classes, 4], ``scores``
     [images, boxes, classes].
 
@@ -209,7 +216,7 @@ def npu_batch_nms(self, scores, score_threshold, iou_threshold, max_size_per_cla
             torch.tensor(counts, dtype=torch.int32, device=self.device))
 
 
-def _bilinear(image, y, x):
+def _bilinear(image: Any, y: Tensor, x: Tensor) -> Any:
     """Samples [C, H, W] at points; outside by more than one pixel it is 0."""
     height, width = image.shape[-2:]
     inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
@@ -222,7 +229,8 @@ def _bilinear(image, y, x):
     return value * inside
 
 
-def npu_roi_align(self, rois, spatial_scale, pooled_height, pooled_width, sample_num, roi_end_mode):
+def npu_roi_align(self: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int, sample_num: int,
+                  roi_end_mode: int) -> Tensor:
     """Regions [n, 5] (image, x1, y1, x2, y2) of feature maps [N, C, H, W] as [n, C, pooled_height, pooled_width]: means of
     ``sample_num`` x ``sample_num`` bilinear samples (0: as many as a bin has pixels).
 

@@ -27,7 +27,7 @@ __all__ = [
 # Anchors --------------------------------------------------------------------------------------------------------------------
 
 
-def npu_anchor_response_flags(input, featmap_size, stride, num_base_anchors) -> Tensor:
+def npu_anchor_response_flags(input: Tensor, featmap_size: Sequence[int], stride: Sequence[int], num_base_anchors: int) -> Tensor:
     """uint8 [rows * columns * num_base_anchors]: 1 for the anchors of the cells that hold the centre of a box.
 
     ``input``: boxes [n, 4]; ``featmap_size``: (rows, columns) of the feature map; ``stride``: the image's pixels of a cell,
@@ -48,7 +48,7 @@ def _centres(boxes: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     return (x1 + x2) * 0.5, (y1 + y2) * 0.5, x2 - x1, y2 - y1
 
 
-def npu_yolo_boxes_encode(input, gt_bboxes, stride, performance_mode=False) -> Tensor:
+def npu_yolo_boxes_encode(input: Tensor, gt_bboxes: Tensor, stride: Tensor, performance_mode: bool = False) -> Tensor:
     """[n, 4]: what YOLO learns for anchors ``input`` and boxes ``gt_bboxes``, [n, 4] each, with strides int32 [n].
 
     The centre's place in its cell, within [1e-6, 1 - 1e-6], and the logarithms of the ratios of widths and heights.
@@ -63,19 +63,9 @@ def npu_yolo_boxes_encode(input, gt_bboxes, stride, performance_mode=False) -> T
     return torch.stack([across, down, *sizes], -1).to(input.dtype)
 
 
-def npu_grid_assign_positive(
-    input,
-    overlaps,
-    box_responsible_flags,
-    max_overlaps,
-    argmax_overlaps,
-    gt_max_overlaps,
-    gt_argmax_overlaps,
-    num_gts,
-    pos_iou_thr,
-    min_pos_iou,
-    gt_max_assign_all,
-) -> Tensor:
+def npu_grid_assign_positive(input: Tensor, overlaps: Tensor, box_responsible_flags: Tensor, max_overlaps: Tensor,
+                             argmax_overlaps: Tensor, gt_max_overlaps: Tensor, gt_argmax_overlaps: Tensor, num_gts: int,
+                             pos_iou_thr: float, min_pos_iou: float, gt_max_assign_all: bool) -> Tensor:
     """Assigns boxes of ground truth to anchors: ``input`` [n] with 1 + the number of the box where an anchor is positive.
 
     ``overlaps`` [k, n] of k boxes and n anchors; ``max_overlaps``, ``argmax_overlaps`` [n] over the boxes, ``gt_max_overlaps``,
@@ -99,7 +89,7 @@ def _rotated(boxes: Tensor) -> Tuple[Tensor, ...]:
     return (*_centres(boxes[:, :4].transpose(1, 2)), torch.deg2rad(boxes[:, 4]).tan())
 
 
-def npu_rotated_box_encode(input, gt_bboxes, weight) -> Tensor:
+def npu_rotated_box_encode(input: Tensor, gt_bboxes: Tensor, weight: Tensor) -> Tensor:
     """[batch, 5, n]: what a network learns for anchors ``input`` and boxes ``gt_bboxes``, both [batch, 5, n].
 
     A box is (x1, y1, x2, y2, angle in degrees). Results, times ``weight`` [5]: the distances of the centres over the anchor's
@@ -117,7 +107,7 @@ def npu_rotated_box_encode(input, gt_bboxes, weight) -> Tensor:
     return (torch.stack(parts, 1) * wide(weight).reshape(1, 5, 1)).to(input.dtype)
 
 
-def npu_rotated_box_decode(input, deltas, weight) -> Tensor:
+def npu_rotated_box_decode(input: Tensor, deltas: Tensor, weight: Tensor) -> Tensor:
     """The boxes [batch, 5, n] that :func:`npu_rotated_box_encode` made ``deltas`` of, for anchors ``input``."""
     x, y, width, height, tangent = _rotated(input)
     across, down, wider, higher, turn = (wide(deltas) / wide(weight).reshape(1, 5, 1)).unbind(1)
@@ -130,7 +120,7 @@ def npu_rotated_box_decode(input, deltas, weight) -> Tensor:
 # Samples --------------------------------------------------------------------------------------------------------------------
 
 
-def npu_random_choice_with_mask(x, count=256, seed=0, seed2=0) -> Tuple[Tensor, Tensor]:
+def npu_random_choice_with_mask(x: Tensor, count: int = 256, seed: int = 0, seed2: int = 0) -> Tuple[Tensor, Tensor]:
     """The indices of ``count`` true elements of ``x``, drawn without repetition (0: of all, in random order).
 
     Returns (int32 [count, dimensions of x], bool [count]: which rows there are, the others being 0). The draw repeats for the
@@ -145,7 +135,7 @@ def npu_random_choice_with_mask(x, count=256, seed=0, seed2=0) -> Tuple[Tensor, 
     return indices, torch.arange(rows, device=x.device) < order.numel()
 
 
-def npu_sub_sample(input, per_images, positive_fraction) -> Tensor:
+def npu_sub_sample(input: Tensor, per_images: int, positive_fraction: float) -> Tensor:
     """Labels (1 positive, 0 negative, -1 ignored) [n] of which at most ``per_images`` stay, the others become -1.
 
     At most ``per_images * positive_fraction`` positive ones stay, drawn at random, and negative ones up to the number.
@@ -171,7 +161,7 @@ def _bin_masks(start: Tensor, size: Tensor, bins: int, length: int) -> Tensor:
     return ((pixel >= first[..., None]) & (pixel < last[..., None])).float()
 
 
-def npu_ps_roi_pooling(input, rois, spatial_scale, group_size, output_dim) -> Tensor:
+def npu_ps_roi_pooling(input: Tensor, rois: Tensor, spatial_scale: float, group_size: int, output_dim: int) -> Tensor:
     """Regions pooled by position: [regions, output_dim, group_size, group_size], bin (i, j) being the mean over its pixels of
     channel ``(c * group_size + i) * group_size + j``.
 
@@ -192,7 +182,8 @@ def npu_ps_roi_pooling(input, rois, spatial_scale, group_size, output_dim) -> Te
     return (total / area.clamp(min=1) * valid[:, None, None, None]).to(input.dtype)
 
 
-def npu_ps_roi_pooling_backward(output_grad, rois, spatial_scale, group_size, output_dim, input_size) -> Tensor:
+def npu_ps_roi_pooling_backward(output_grad: Tensor, rois: Tensor, spatial_scale: float, group_size: int, output_dim: int,
+                                input_size: Sequence[int]) -> Tensor:
     """Gradient of :func:`npu_ps_roi_pooling` for its input, whose height and width are the last two of ``input_size``."""
     shape = (rois.shape[0], output_dim * group_size**2, *input_size[-2:])
     zeros = torch.zeros(shape, dtype=torch.float32, device=output_grad.device)
@@ -203,9 +194,8 @@ def npu_ps_roi_pooling_backward(output_grad, rois, spatial_scale, group_size, ou
     return gradients(forward, (zeros,), output_grad)[0].to(output_grad.dtype)
 
 
-def npu_roi_alignbk(
-    input, rois, xdiff_shape, pooled_width, pooled_height, spatial_scale, sample_num, roi_end_mode=None
-) -> Tensor:
+def npu_roi_alignbk(input: Tensor, rois: Tensor, xdiff_shape: Sequence[int], pooled_width: int, pooled_height: int,
+                    spatial_scale: float, sample_num: int, roi_end_mode: Optional[int] = None) -> Tensor:
     """Gradient of ``npu_roi_align`` for its feature maps of shape ``xdiff_shape``; ``input`` is the gradient of its result."""
     from torch_npu._cpu_ops.boxes import npu_roi_align
 
@@ -263,19 +253,9 @@ def _deformed(
     return samples.permute(0, 1, 4, 2, 5, 3).reshape(batch, channels, rows * kernel[0], columns * kernel[1])
 
 
-def npu_deformable_conv2d(
-    input,
-    weight,
-    offset,
-    bias,
-    kernel_size,
-    stride,
-    padding,
-    dilation=[1, 1, 1, 1],  # noqa: B006 - the schema's
-    groups=1,
-    deformable_groups=1,
-    modulated=True,
-) -> Tuple[Tensor, Tensor]:
+def npu_deformable_conv2d(input: Tensor, weight: Tensor, offset: Tensor, bias: Optional[Tensor], kernel_size: Sequence[int],
+                          stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int] = [1, 1, 1, 1], groups: int = 1,
+                          deformable_groups: int = 1, modulated: bool = True) -> Tuple[Tensor, Tensor]:
     """2-D convolution of samples beside the kernel's own places. Computes in float32. Has a gradient.
 
     ``input``: [N, C, H, W]; ``weight``: [O, C / groups, kernel_size[0], kernel_size[1]]; ``bias``: [O] or None; ``offset``: [N,
@@ -291,20 +271,10 @@ def npu_deformable_conv2d(
     return F.conv2d(samples, weight.float(), bias, stride=tuple(kernel_size), groups=groups), samples
 
 
-def npu_deformable_conv2dbk(
-    input,
-    grad_output,
-    offset_out,
-    weight,
-    offset,
-    kernel_size,
-    stride,
-    padding,
-    dilation=[1, 1, 1, 1],  # noqa: B006 - the schema's
-    groups=1,
-    deformable_groups=1,
-    modulated=True,
-) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor], Optional[Tensor]]:
+def npu_deformable_conv2dbk(input: Tensor, grad_output: Tensor, offset_out: Tensor, weight: Tensor, offset: Tensor,
+                            kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+                            dilation: Sequence[int] = [1, 1, 1, 1], groups: int = 1, deformable_groups: int = 1,
+                            modulated: bool = True) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor], Optional[Tensor]]:
     """Gradients of :func:`npu_deformable_conv2d` for input, weight, offset and bias. ``offset_out``: its second result."""
 
     def forward(x: Tensor, w: Tensor, o: Tensor) -> Tensor:

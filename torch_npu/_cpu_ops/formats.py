@@ -1,12 +1,16 @@
 """Storage formats. CPU and meta tensors have base formats only."""
 
+from typing import Optional
+
 import torch
+from torch import Tensor
 
 __all__ = ["npu_format_cast", "npu_format_cast_Tensor", "npu_format_cast_", "npu_format_cast__acl_format",
            "_npu_format_cast_backward", "get_npu_format"]
 
 
-def npu_format_cast(self, acl_format, *, customize_dtype=None, input_dtype=None):
+def npu_format_cast(self: Tensor, acl_format: int, *, customize_dtype: Optional[int] = None,
+                    input_dtype: Optional[int] = None) -> Tensor:
     """A copy of self in another storage format.
 
     Base formats: ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, NCL 47. Internal ones, in blocks of 16 (of bytes: 32)
@@ -19,26 +23,29 @@ def npu_format_cast(self, acl_format, *, customize_dtype=None, input_dtype=None)
     return self.clone(memory_format=torch.contiguous_format)
 
 
-def npu_format_cast_Tensor(self, dst, *, customize_dtype=None, input_dtype=None):
+def npu_format_cast_Tensor(self: Tensor, dst: Tensor, *, customize_dtype: Optional[int] = None,
+                           input_dtype: Optional[int] = None) -> Tensor:
     """A copy of self in the storage format of ``dst``."""
     return self.clone(memory_format=torch.contiguous_format)
 
 
-def npu_format_cast_(self, src, *, customize_dtype=None, input_dtype=None):
+def npu_format_cast_(self: Tensor, src: Tensor, *, customize_dtype: Optional[int] = None,
+                     input_dtype: Optional[int] = None) -> Tensor:
     """Changes self's storage to the format of ``src``."""
     return self
 
 
-def npu_format_cast__acl_format(self, acl_format, *, customize_dtype=None, input_dtype=None):
+def npu_format_cast__acl_format(self: Tensor, acl_format: int, *, customize_dtype: Optional[int] = None,
+                                input_dtype: Optional[int] = None) -> Tensor:
     """Changes self's storage to another format."""
     return self
 
 
-def _npu_format_cast_backward(grad):
+def _npu_format_cast_backward(grad: Tensor) -> Tensor:
     """Gradient of :func:`npu_format_cast`: the same values."""
     return grad.clone()
 
 
-def get_npu_format(self):
+def get_npu_format(self: Tensor) -> int:
     """The number of self's storage format; see :func:`npu_format_cast`."""
     return {4: 0, 5: 30}.get(self.dim(), 2)

@@ -1,7 +1,10 @@
 """Losses."""
 
+from typing import Any, Optional, Tuple
+
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import gradients
@@ -9,14 +12,15 @@ from torch_npu._cpu_ops._gradient import gradients
 __all__ = ["npu_cross_entropy_loss", "npu_cross_entropy_loss_backward"]
 
 
-def _z_loss(scores, target, reduction, ignore_index, factor):
+def _z_loss(scores: Tensor, target: Any, reduction: Any, ignore_index: Any, factor: Any) -> Any:
     counted = (target != ignore_index).to(scores.dtype)
     z = factor * torch.logsumexp(scores, 1).square() * counted
     return z.sum() / counted.sum() if reduction == "mean" else z.sum() if reduction == "sum" else z
 
 
-def npu_cross_entropy_loss(self, target, weight=None, reduction="mean", ignore_index=-100, label_smoothing=0.0,
-                           lse_square_scale_for_zloss=0.0, return_zloss=False):
+def npu_cross_entropy_loss(self: Tensor, target: Tensor, weight: Optional[Tensor] = None, reduction: str = "mean",
+                           ignore_index: int = -100, label_smoothing: float = 0.0, lse_square_scale_for_zloss: float = 0.0,
+                           return_zloss: bool = False) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Cross entropy of scores [N, C] and classes [N], with label smoothing, plus a z-loss where its factor is not 0:
     ``lse_square_scale_for_zloss * logsumexp(scores)**2``.
 
@@ -35,16 +39,17 @@ def npu_cross_entropy_loss(self, target, weight=None, reduction="mean", ignore_i
             torch.logsumexp(scores, 1).to(self.dtype) if return_zloss else torch.zeros_like(scores[:, 0], dtype=self.dtype))
 
 
-def npu_cross_entropy_loss_backward(grad_loss, log_prob, target, weight=None, grad_zloss=None, lse_for_zloss=None,
-                                    reduction="mean", ignore_index=-100, label_smoothing=0.0,
-                                    lse_square_scale_for_zloss=0.0):
+def npu_cross_entropy_loss_backward(grad_loss: Tensor, log_prob: Tensor, target: Tensor, weight: Optional[Tensor] = None,
+                                    grad_zloss: Optional[Tensor] = None, lse_for_zloss: Optional[Tensor] = None,
+                                    reduction: str = "mean", ignore_index: int = -100, label_smoothing: float = 0.0,
+                                    lse_square_scale_for_zloss: float = 0.0) -> Tensor:
     """Gradient of the loss of :func:`npu_cross_entropy_loss` for the scores; a z-loss needs ``lse_for_zloss``."""
     if lse_square_scale_for_zloss:
         raise NotImplementedError("npu_cross_entropy_loss: the z-loss has no gradient yet")
 
     constant = None if weight is None else wide(weight.detach())
 
-    def forward(scores):
+    def forward(scores: Tensor) -> Tensor:
         return F.cross_entropy(scores, target.long(), constant, ignore_index=ignore_index, reduction=reduction,
                                label_smoothing=label_smoothing).reshape(grad_loss.shape)
 

@@ -1,7 +1,10 @@
 """Matrix products and convolutions."""
 
+from typing import Any, Optional, Sequence
+
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported
 
@@ -9,53 +12,61 @@ __all__ = ["npu_linear", "npu_bmmV2", "npu_conv2d", "npu_conv3d", "npu_convoluti
            "npu_convolution_transpose", "npu_fused_matmul", "npu_transpose_batchmatmul"]
 
 
-def npu_linear(self, weight, bias=None):
+def npu_linear(self: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     """``self @ weight.T + bias``."""
     return F.linear(self, weight, bias)
 
 
-def npu_bmmV2(self, mat2, output_sizes):
+def npu_bmmV2(self: Tensor, mat2: Tensor, output_sizes: Sequence[int]) -> Tensor:
     """``self @ mat2``, in the shape ``output_sizes`` unless that is empty."""
     out = torch.matmul(self, mat2)
     return out.reshape(output_sizes) if output_sizes else out
 
 
-def _convolution(self, weight, bias, stride, padding, dilation, groups, dims):
+def _convolution(self: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Any, dims: Any) -> Tensor:
     if self.dim() != dims + 2:
         raise ValueError(f"expected an input of {dims + 2} dimensions, got {self.dim()}")
     return torch.convolution(self, weight, bias, stride, padding, dilation, False, [0] * dims, groups)
 
 
-def npu_conv2d(self, weight, bias, stride, padding, dilation, groups):
+def npu_conv2d(self: Tensor, weight: Tensor, bias: Optional[Tensor], stride: Sequence[int], padding: Sequence[int],
+               dilation: Sequence[int], groups: int) -> Tensor:
     """2-D convolution of [N, C, H, W]."""
     return _convolution(self, weight, bias, stride, padding, dilation, groups, 2)
 
 
-def npu_conv3d(self, weight, bias, stride, padding, dilation, groups):
+def npu_conv3d(self: Tensor, weight: Tensor, bias: Optional[Tensor], stride: Sequence[int], padding: Sequence[int],
+               dilation: Sequence[int], groups: int) -> Tensor:
     """3-D convolution of [N, C, D, H, W]."""
     return _convolution(self, weight, bias, stride, padding, dilation, groups, 3)
 
 
-def npu_convolution(self, weight, bias, stride, padding, dilation, groups):
+def npu_convolution(self: Tensor, weight: Tensor, bias: Optional[Tensor], stride: Sequence[int], padding: Sequence[int],
+                    dilation: Sequence[int], groups: int) -> Tensor:
     """2-D or 3-D convolution, by the input's dimensions."""
     return _convolution(self, weight, bias, stride, padding, dilation, groups, 3 if self.dim() == 5 else 2)
 
 
-def _transposed(self, weight, bias, padding, output_padding, stride, dilation, groups):
+def _transposed(self: Any, weight: Any, bias: Any, padding: Any, output_padding: Any, stride: Any, dilation: Any,
+                groups: Any) -> Tensor:
     return torch.convolution(self, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
-def npu_conv_transpose2d(self, weight, bias, padding, output_padding, stride, dilation, groups):
+def npu_conv_transpose2d(self: Tensor, weight: Tensor, bias: Optional[Tensor], padding: Sequence[int],
+                         output_padding: Sequence[int], stride: Sequence[int], dilation: Sequence[int], groups: int) -> Tensor:
     """2-D transposed convolution of [N, C, H, W]."""
     return _transposed(self, weight, bias, padding, output_padding, stride, dilation, groups)
 
 
-def npu_convolution_transpose(self, weight, bias, padding, output_padding, stride, dilation, groups):
+def npu_convolution_transpose(self: Tensor, weight: Tensor, bias: Optional[Tensor], padding: Sequence[int],
+                              output_padding: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
+                              groups: int) -> Tensor:
     """2-D or 3-D transposed convolution."""
     return _transposed(self, weight, bias, padding, output_padding, stride, dilation, groups)
 
 
-def npu_fused_matmul(x1, x2, *, bias=None, x3=None, fused_op_type=""):
+def npu_fused_matmul(x1: Tensor, x2: Tensor, *, bias: Optional[Tensor] = None, x3: Optional[Tensor] = None,
+                     fused_op_type: str = "") -> Tensor:
     """``x1 @ x2 + bias``, then by ``fused_op_type``: "" nothing, "relu", "gelu_erf", "gelu_tanh", "add" or "mul" with x3."""
     out = torch.matmul(x1, x2)
     out = out if bias is None else out + bias
@@ -66,8 +77,9 @@ def npu_fused_matmul(x1, x2, *, bias=None, x3=None, fused_op_type=""):
     return fused[fused_op_type]()
 
 
-def npu_transpose_batchmatmul(input, weight, *, bias=None, scale=None, perm_x1=None, perm_x2=None, perm_y=None,
-                              batch_split_factor=1):
+def npu_transpose_batchmatmul(input: Tensor, weight: Tensor, *, bias: Optional[Tensor] = None, scale: Optional[Tensor] = None,
+                              perm_x1: Optional[Sequence[int]] = None, perm_x2: Optional[Sequence[int]] = None,
+                              perm_y: Optional[Sequence[int]] = None, batch_split_factor: Optional[int] = 1) -> Tensor:
     """``input.permute(perm_x1) @ weight.permute(perm_x2)`` [batch, rows, columns], permuted by ``perm_y``, by default (1, 0, 2).
 
     Raises NotImplementedError for bias, scale and ``batch_split_factor``.

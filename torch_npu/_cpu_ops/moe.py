@@ -5,9 +5,11 @@ place of its own.
 """
 
 import itertools
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
@@ -18,7 +20,7 @@ __all__ = ["npu_moe_gating_top_k_softmax", "npu_moe_gating_top_k", "npu_moe_init
            "npu_moe_re_routing", "npu_grouped_matmul_add", "npu_grouped_matmul_add_", "npu_ffn"]
 
 
-def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
+def npu_moe_gating_top_k_softmax(x: Tensor, finished: Optional[Tensor] = None, k: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
     """The ``k`` largest of softmax(x) for each token.
 
     ``x``: [..., experts]; ``finished``: bool [...], tokens that go nowhere: their expert is the number of experts.
@@ -32,7 +34,8 @@ def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
     return weights.to(x.dtype), experts.int(), copies.contiguous()
 
 
-def npu_moe_gating_top_k_softmax_v2(x, *, k=1, finished=None, renorm=0, output_softmax=False):
+def npu_moe_gating_top_k_softmax_v2(x: Tensor, *, k: int = 1, finished: Optional[Tensor] = None, renorm: Optional[int] = 0,
+                                    output_softmax: Optional[bool] = False) -> Tuple[Tensor, Tensor, Tensor]:
     """The ``k`` largest of softmax(x) for each token, or with ``renorm`` 1 the softmax of the k largest of x.
 
     ``x``: [..., experts]; ``finished``: bool [...], tokens that go nowhere: their expert is the number of experts. Returns
@@ -48,8 +51,10 @@ def npu_moe_gating_top_k_softmax_v2(x, *, k=1, finished=None, renorm=0, output_s
     return weights.to(x.dtype), experts.int(), softmax.float() if asked else x.new_empty(0, dtype=torch.float32)
 
 
-def npu_moe_gating_top_k(x, k, *, bias=None, input_ids=None, tid2eid=None, k_group=1, group_count=1, group_select_mode=0,
-                         renorm=0, norm_type=0, out_flag=False, routed_scaling_factor=1.0, eps=1e-20):
+def npu_moe_gating_top_k(x: Tensor, k: int, *, bias: Optional[Tensor] = None, input_ids: Optional[Tensor] = None,
+                         tid2eid: Optional[Tensor] = None, k_group: int = 1, group_count: int = 1, group_select_mode: int = 0,
+                         renorm: int = 0, norm_type: int = 0, out_flag: bool = False, routed_scaling_factor: float = 1.0,
+                         eps: float = 1e-20) -> Tuple[Tensor, Tensor, Tensor]:
     """The ``k`` best experts for each token out of the best groups of experts.
 
     ``x``: [tokens, experts]. Normalized by softmax (``norm_type`` 0) or sigmoid (1), plus ``bias`` for the choice alone, the
@@ -75,7 +80,7 @@ def npu_moe_gating_top_k(x, k, *, bias=None, input_ids=None, tid2eid=None, k_gro
     return (weights * routed_scaling_factor).to(x.dtype), experts.int(), normal.float()
 
 
-def npu_moe_init_routing(x, row_idx, expert_idx, active_num):
+def npu_moe_init_routing(x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int) -> Tuple[Tensor, Tensor, Tensor]:
     """Copies tokens into the order of their experts.
 
     ``x``: [tokens, size]; ``row_idx``: int32 [tokens, k], the numbers of the copies, column by column; ``expert_idx``: int32
@@ -89,7 +94,7 @@ def npu_moe_init_routing(x, row_idx, expert_idx, active_num):
     return x[copies[:count] % x.shape[0]], places.int(), experts
 
 
-def _numbers_of_tokens(wanted, first, end, expert_num, kind):
+def _numbers_of_tokens(wanted: Any, first: Any, end: Any, expert_num: Any, kind: Any) -> Any:
     """How many copies the experts get: up to each (``kind`` 0), each (1), or pairs of an expert and its number (2)."""
     experts = torch.arange(first, end, device=wanted.device)
     counts = (wanted.unsqueeze(1) == experts).sum(0)
@@ -100,9 +105,11 @@ def _numbers_of_tokens(wanted, first, end, expert_num, kind):
     return F.pad(pairs, (0, 0, 0, expert_num - pairs.shape[0]))
 
 
-def npu_moe_init_routing_v2(x, expert_idx, *, scale=None, offset=None, active_num=-1, expert_capacity=-1, expert_num=-1,
-                            drop_pad_mode=0, expert_tokens_num_type=0, expert_tokens_num_flag=False, quant_mode=-1,
-                            active_expert_range=(), row_idx_type=0, x_dtype=None):
+def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Tensor] = None, offset: Optional[Tensor] = None,
+                            active_num: int = -1, expert_capacity: int = -1, expert_num: int = -1, drop_pad_mode: int = 0,
+                            expert_tokens_num_type: int = 0, expert_tokens_num_flag: bool = False, quant_mode: int = -1,
+                            active_expert_range: Sequence[int] = [], row_idx_type: int = 0,
+                            x_dtype: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Copies tokens into the order of their experts, of those in ``active_expert_range`` [first, end), all by default.
 
     ``x``: [tokens, size]; ``expert_idx``: int32 [tokens, k]; ``active_num``: how many rows to return, tokens * k by default.
@@ -146,8 +153,9 @@ def npu_moe_init_routing_v2(x, expert_idx, *, scale=None, offset=None, active_nu
             counts if expert_tokens_num_flag else torch.zeros_like(counts), scales)
 
 
-def npu_moe_re_routing(tokens, expert_token_num_per_rank, *, per_token_scales=None, expert_token_num_type=1, idx_type=0,
-                       tokens_dtype=None):
+def npu_moe_re_routing(tokens: Tensor, expert_token_num_per_rank: Tensor, *, per_token_scales: Optional[Tensor] = None,
+                       expert_token_num_type: int = 1, idx_type: int = 0,
+                       tokens_dtype: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Brings tokens that came from several ranks, sorted by expert in each rank's part, into the order of the experts.
 
     ``tokens``: [tokens, size]; ``expert_token_num_per_rank``: [ranks, experts]. Returns (tokens by expert, zero behind the
@@ -169,15 +177,17 @@ def npu_moe_re_routing(tokens, expert_token_num_per_rank, *, per_token_scales=No
             expert_token_num_per_rank.sum(0).to(expert_token_num_per_rank.dtype))
 
 
-def npu_moe_compute_expert_tokens(sorted_expert_for_source_row, num_expert):
+def npu_moe_compute_expert_tokens(sorted_expert_for_source_row: Tensor, num_expert: int) -> Tensor:
     """How many copies go to experts 0 to e, for each e, out of the sorted experts of the copies."""
     bounds = torch.arange(num_expert, device=sorted_expert_for_source_row.device, dtype=sorted_expert_for_source_row.dtype)
     found = torch.searchsorted(sorted_expert_for_source_row.contiguous(), bounds, right=True)
     return found.to(sorted_expert_for_source_row.dtype)
 
 
-def npu_moe_finalize_routing(expanded_permuted_rows, skip1, skip2, bias, scales, expanded_src_to_dst_row,
-                             export_for_source_row, drop_pad_mode=0, k=1):
+def npu_moe_finalize_routing(expanded_permuted_rows: Tensor, skip1: Optional[Tensor], skip2: Optional[Tensor],
+                             bias: Optional[Tensor], scales: Optional[Tensor], expanded_src_to_dst_row: Tensor,
+                             export_for_source_row: Optional[Tensor], drop_pad_mode: Optional[int] = 0,
+                             k: Optional[int] = 1) -> Tensor:
     """Adds up what the experts made of each token: ``skip1 + skip2 + sum(scales * (row + bias of its expert))``.
 
     ``expanded_permuted_rows``: [tokens * k, size]; skips: [tokens, size]; ``bias``: [experts, size]; ``scales``: [tokens, k];
@@ -194,17 +204,18 @@ def npu_moe_finalize_routing(expanded_permuted_rows, skip1, skip2, bias, scales,
     return total.to(expanded_permuted_rows.dtype)
 
 
-def _k(indices):
+def _k(indices: Tensor) -> int:
     return indices.shape[1] if indices.dim() == 2 else 1
 
 
-def _at(rows, places):
+def _at(rows: int, places: Any) -> Any:
     """Rows at places, zeros for places behind the last."""
     there = places < rows.shape[0]
     return rows[places.clamp(max=max(rows.shape[0] - 1, 0))] * there.unsqueeze(-1).to(rows.dtype)
 
 
-def npu_moe_token_permute(tokens, indices, num_out_tokens=None, padded_mode=False):
+def npu_moe_token_permute(tokens: Tensor, indices: Tensor, num_out_tokens: Optional[int] = None,
+                          padded_mode: bool = False) -> Tuple[Tensor, Tensor]:
     """Copies tokens into the order of their experts.
 
     ``tokens``: [tokens, size]; ``indices``: their experts, [tokens] or [tokens, k]. ``num_out_tokens``: how many rows to
@@ -219,13 +230,15 @@ def npu_moe_token_permute(tokens, indices, num_out_tokens=None, padded_mode=Fals
     return tokens[order[:count] // _k(indices)], places.int()
 
 
-def npu_moe_token_permute_grad(tokens, grad_permuted_tokens, indices, sorted_indices, padded_mode=False):
+def npu_moe_token_permute_grad(tokens: Tensor, grad_permuted_tokens: Tensor, indices: Tensor, sorted_indices: Tensor,
+                               padded_mode: bool = False) -> Tensor:
     """Gradient of :func:`npu_moe_token_permute` for tokens."""
     rows = _at(wide(grad_permuted_tokens), sorted_indices.long())
     return rows.view(-1, _k(indices), rows.shape[-1]).sum(1).to(tokens.dtype)
 
 
-def npu_moe_token_unpermute(permuted_tokens, sorted_indices, probs=None, padded_mode=False, restore_shape=None):
+def npu_moe_token_unpermute(permuted_tokens: Tensor, sorted_indices: Tensor, probs: Optional[Tensor] = None,
+                            padded_mode: bool = False, restore_shape: Optional[Sequence[int]] = None) -> Tensor:
     """Adds up the copies of each token, times ``probs``: the way back from :func:`npu_moe_token_permute`.
 
     ``sorted_indices``: its second result; ``probs``: [tokens, k], needed where a token has several copies. Has gradients
@@ -238,10 +251,11 @@ def npu_moe_token_unpermute(permuted_tokens, sorted_indices, probs=None, padded_
     return rows.sum(1).to(permuted_tokens.dtype)
 
 
-def npu_moe_token_unpermute_grad(permuted_tokens, grad_unpermuted_tokens, sorted_indices, probs=None, padded_mode=False,
-                                 restore_shape=None):
+def npu_moe_token_unpermute_grad(permuted_tokens: Tensor, grad_unpermuted_tokens: Tensor, sorted_indices: Tensor,
+                                 probs: Optional[Tensor] = None, padded_mode: bool = False,
+                                 restore_shape: Optional[Sequence[int]] = None) -> Tuple[Tensor, Tensor]:
     """Gradients of :func:`npu_moe_token_unpermute` for permuted_tokens and probs (empty without probs)."""
-    def forward(rows, weights):
+    def forward(rows: int, weights: Any) -> Tensor:
         return npu_moe_token_unpermute(wide(rows), sorted_indices, None if weights is None else wide(weights))
 
     dtokens, dprobs = gradients(forward, (permuted_tokens, probs), wide(grad_unpermuted_tokens))
@@ -252,18 +266,24 @@ _ACTIVATIONS = {0: lambda y: y, 1: F.relu, 2: lambda y: F.gelu(y, approximate="t
                 4: lambda y: y * torch.sigmoid(1.702 * y), 5: F.silu}
 
 
-def _part(tensors, i, dims):
+def _part(tensors: Any, i: Any, dims: Any) -> Optional[Tensor]:
     """Of group i: the list's tensor i, or slice i of its only one where that has a dimension more."""
     if not tensors:
         return None
     return tensors[0][i] if len(tensors) == 1 and tensors[0].dim() > dims else tensors[0 if len(tensors) == 1 else i]
 
 
-def npu_grouped_matmul(x, weight, *, bias=None, scale=None, offset=None, antiquant_scale=None, antiquant_offset=None,
-                       per_token_scale=None, group_list=None, activation_input=None, activation_quant_scale=None,
-                       activation_quant_offset=None, split_item=0, group_type=None, group_list_type=0, act_type=0,
-                       tuning_config=None, output_dtype=None, x_dtype=None, weight_dtype=None, scale_dtype=None,
-                       per_token_scale_dtype=None):
+def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: Optional[Sequence[Tensor]] = None,
+                       scale: Optional[Sequence[Tensor]] = None, offset: Optional[Sequence[Tensor]] = None,
+                       antiquant_scale: Optional[Sequence[Tensor]] = None, antiquant_offset: Optional[Sequence[Tensor]] = None,
+                       per_token_scale: Optional[Sequence[Tensor]] = None, group_list: Optional[Tensor] = None,
+                       activation_input: Optional[Sequence[Tensor]] = None,
+                       activation_quant_scale: Optional[Sequence[Tensor]] = None,
+                       activation_quant_offset: Optional[Sequence[Tensor]] = None, split_item: Optional[int] = 0,
+                       group_type: Optional[int] = None, group_list_type: Optional[int] = 0, act_type: Optional[int] = 0,
+                       tuning_config: Optional[Sequence[int]] = None, output_dtype: Optional[int] = None,
+                       x_dtype: Optional[int] = None, weight_dtype: Optional[int] = None, scale_dtype: Optional[int] = None,
+                       per_token_scale_dtype: Optional[int] = None) -> List[Tensor]:
     """Matrix products of groups, ``x_i @ weight_i + bias_i``, as a list.
 
     Without ``group_list`` (``group_type`` -1): one for each x and weight. ``group_type`` 0: the rows of the one x in groups,
@@ -282,7 +302,7 @@ def npu_grouped_matmul(x, weight, *, bias=None, scale=None, offset=None, antiqua
     dtype = dtype if isinstance(dtype, torch.dtype) else _DTYPES[dtype]
     activation = _ACTIVATIONS[act_type or 0]
 
-    def product(rows, i, tokens):
+    def product(rows: Any, i: Any, tokens: Any) -> Any:
         w = wide(_part(weight, i, 2))
         if antiquant_scale:
             w = (w if not antiquant_offset else w + wide(_part(antiquant_offset, i, 1))) * wide(_part(antiquant_scale, i, 1))
@@ -308,8 +328,8 @@ def npu_grouped_matmul(x, weight, *, bias=None, scale=None, offset=None, antiqua
     return [out]
 
 
-def npu_grouped_matmul_add(self, x, weight, group_list, *, transpose_x=True, transpose_weight=False, group_type=2,
-                           group_list_type=0):
+def npu_grouped_matmul_add(self: Tensor, x: Tensor, weight: Tensor, group_list: Tensor, *, transpose_x: bool = True,
+                           transpose_weight: bool = False, group_type: int = 2, group_list_type: Optional[int] = 0) -> Tensor:
     """``self[i] + x_i.T @ weight_i``, where x [rows, m] and weight [rows, n] are cut into groups of rows: the gradients of the
     weights of :func:`npu_grouped_matmul`, added up.
 
@@ -321,8 +341,8 @@ def npu_grouped_matmul_add(self, x, weight, group_list, *, transpose_x=True, tra
                                    group_list_type=group_list_type)
 
 
-def npu_grouped_matmul_add_(self, x, weight, group_list, *, transpose_x=True, transpose_weight=False, group_type=2,
-                            group_list_type=0):
+def npu_grouped_matmul_add_(self: Tensor, x: Tensor, weight: Tensor, group_list: Tensor, *, transpose_x: bool = True,
+                            transpose_weight: bool = False, group_type: int = 2, group_list_type: Optional[int] = 0) -> Tensor:
     """:func:`npu_grouped_matmul_add` in place."""
     unsupported("npu_grouped_matmul_add", transpose_x=None if transpose_x else transpose_x,
                 transpose_weight=transpose_weight or None, group_type=None if group_type == 2 else group_type)
@@ -338,9 +358,13 @@ def npu_grouped_matmul_add_(self, x, weight, group_list, *, transpose_x=True, tr
 _BETWEEN = {"relu": 1, "gelu": 2, "fastgelu": 4, "silu": 5}
 
 
-def npu_ffn(x, weight1, weight2, activation, *, expert_tokens=None, expert_tokens_index=None, bias1=None, bias2=None,
-            scale=None, offset=None, deq_scale1=None, deq_scale2=None, antiquant_scale1=None, antiquant_scale2=None,
-            antiquant_offset1=None, antiquant_offset2=None, inner_precise=None, output_dtype=None):
+def npu_ffn(x: Tensor, weight1: Tensor, weight2: Tensor, activation: str, *, expert_tokens: Optional[Sequence[int]] = None,
+            expert_tokens_index: Optional[Sequence[int]] = None, bias1: Optional[Tensor] = None, bias2: Optional[Tensor] = None,
+            scale: Optional[Tensor] = None, offset: Optional[Tensor] = None, deq_scale1: Optional[Tensor] = None,
+            deq_scale2: Optional[Tensor] = None, antiquant_scale1: Optional[Tensor] = None,
+            antiquant_scale2: Optional[Tensor] = None, antiquant_offset1: Optional[Tensor] = None,
+            antiquant_offset2: Optional[Tensor] = None, inner_precise: Optional[int] = None,
+            output_dtype: Optional[torch.dtype] = None) -> Tensor:
     """``activation(x @ weight1 + bias1) @ weight2 + bias2``.
 
     ``expert_tokens``: how many rows each expert has, or ``expert_tokens_index``: where its rows end; then weights and biases have
@@ -357,7 +381,7 @@ def npu_ffn(x, weight1, weight2, activation, *, expert_tokens=None, expert_token
     if expert_tokens is not None and expert_tokens_index is not None:
         raise ValueError("npu_ffn: give expert_tokens or expert_tokens_index, not both")
 
-    def layers(rows, group):
+    def layers(rows: int, group: Any) -> int:
         for weight, bias in ((weight1, bias1), (weight2, bias2)):
             part = weight[group] if weight.dim() > 2 else weight
             product = rows @ wide(part)

@@ -1,7 +1,10 @@
 """Normalizations."""
 
+from typing import Any, Optional, Sequence, Tuple
+
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import trailing, unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
@@ -11,20 +14,20 @@ __all__ = ["npu_rms_norm", "npu_rms_norm_backward", "npu_gemma_rms_norm", "npu_a
            "npu_group_norm_swish", "npu_layer_norm_eval", "npu_add_rms_norm_quant", "npu_add_layer_norm_backward"]
 
 
-def _rms(x, gamma, epsilon):
+def _rms(x: Tensor, gamma: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:
     x = wide(x)
     rstd = torch.rsqrt(x.square().mean(trailing(gamma), keepdim=True) + epsilon)
     return x * rstd, rstd.float()
 
 
-def _moments(x, gamma, epsilon):
+def _moments(x: Tensor, gamma: Tensor, epsilon: float) -> Tuple[Tensor, Tensor, Tensor]:
     dims = trailing(gamma)
     mean = x.mean(dims, keepdim=True)
     rstd = torch.rsqrt((x - mean).square().mean(dims, keepdim=True) + epsilon)
     return (x - mean) * rstd, mean.float(), rstd.float()
 
 
-def npu_rms_norm(self, gamma, epsilon=1e-06):
+def npu_rms_norm(self: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Tuple[Tensor, Tensor]:
     """``self / sqrt(mean(self**2) + epsilon) * gamma`` over the trailing dimensions that ``gamma`` has.
 
     Returns (result in self's shape and dtype, the reciprocal of the root as float32, 1 for each normalized dimension).
@@ -33,9 +36,9 @@ def npu_rms_norm(self, gamma, epsilon=1e-06):
     return (normal * wide(gamma)).to(self.dtype).contiguous(), rstd
 
 
-def npu_rms_norm_backward(dy, self, gamma, rstd):
+def npu_rms_norm_backward(dy: Tensor, self: Tensor, gamma: Tensor, rstd: Tensor) -> Tuple[Tensor, Tensor]:
     """Gradients of :func:`npu_rms_norm` for self (in its dtype) and gamma (float32)."""
-    def forward(x, weight):
+    def forward(x: Tensor, weight: Tensor) -> Any:
         mean_square = 1 / wide(rstd).square() - wide(self).square().mean(trailing(gamma), keepdim=True)  # epsilon
         inverse = torch.rsqrt(wide(x).square().mean(trailing(gamma), keepdim=True) + mean_square)
         return wide(x) * inverse * wide(weight)
@@ -44,20 +47,20 @@ def npu_rms_norm_backward(dy, self, gamma, rstd):
     return dx.to(self.dtype).contiguous(), dgamma.float().contiguous()
 
 
-def npu_gemma_rms_norm(self, gamma, epsilon=1e-06):
+def npu_gemma_rms_norm(self: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Tuple[Tensor, Tensor]:
     """:func:`npu_rms_norm` with ``1 + gamma`` for gamma."""
     normal, rstd = _rms(self, gamma, epsilon)
     return (normal * (1 + wide(gamma))).to(self.dtype).contiguous(), rstd
 
 
-def npu_add_rms_norm(x1, x2, gamma, epsilon=1e-06):
+def npu_add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Tuple[Tensor, Tensor, Tensor]:
     """:func:`npu_rms_norm` of ``x1 + x2``. Returns (result, reciprocal root as float32, the sum)."""
     total = x1 + x2
     y, rstd = npu_rms_norm(total, gamma, epsilon)
     return y, rstd, total.contiguous()
 
 
-def npu_add_rms_norm_cast(x1, x2, gamma, epsilon=1e-06):
+def npu_add_rms_norm_cast(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """:func:`npu_add_rms_norm` in two types: (float32 result, result in x1's dtype, reciprocal root, the sum)."""
     total = x1 + x2
     normal, rstd = _rms(total, gamma, epsilon)
@@ -65,7 +68,7 @@ def npu_add_rms_norm_cast(x1, x2, gamma, epsilon=1e-06):
     return y.float(), y.to(x1.dtype), rstd, total.contiguous()
 
 
-def npu_add_rms_norm_v2(x1, x2, gamma, epsilon=1e-06):
+def npu_add_rms_norm_v2(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Tensor:
     """:func:`npu_add_rms_norm` in place: x2 becomes the sum, x1 its normalization. Returns the reciprocal root."""
     y, rstd, total = npu_add_rms_norm(x1, x2, gamma, epsilon)
     x2.copy_(total)
@@ -73,8 +76,10 @@ def npu_add_rms_norm_v2(x1, x2, gamma, epsilon=1e-06):
     return rstd
 
 
-def npu_add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, beta=None, scales2=None, zero_points2=None, *, axis=-1,
-                           epsilon=1e-06, div_mode=True, dst_type=None):
+def npu_add_rms_norm_quant(x1: Tensor, x2: Tensor, gamma: Tensor, scales1: Tensor, zero_points1: Optional[Tensor],
+                           beta: Optional[Tensor] = None, scales2: Optional[Tensor] = None, zero_points2: Optional[Tensor] = None,
+                           *, axis: int = -1, epsilon: float = 1e-06, div_mode: bool = True,
+                           dst_type: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor]:
     """:func:`npu_add_rms_norm` as int8: ``round(norm / scales + zero_points)``, ``norm * scales`` unless ``div_mode``.
 
     Returns (the result by scales1, that by scales2, zeros without it, the sum). Raises NotImplementedError for ``beta``, other
@@ -85,7 +90,7 @@ def npu_add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, beta=None, scal
     total = wide(x1) + wide(x2)
     normal = _rms(total, gamma, epsilon)[0] * wide(gamma)
 
-    def quantized(scales, zeros):
+    def quantized(scales: Tensor, zeros: Any) -> Any:
         value = normal / wide(scales) if div_mode else normal * wide(scales)
         value = value if zeros is None else value + wide(zeros)
         return value.round().clamp(-128, 127).to(torch.int8).contiguous()
@@ -95,13 +100,15 @@ def npu_add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, beta=None, scal
     return first, second, total.to(x1.dtype).contiguous()
 
 
-def npu_deep_norm(x, gx, beta, gamma, alpha=0.3, epsilon=1e-06):
+def npu_deep_norm(x: Tensor, gx: Tensor, beta: Tensor, gamma: Tensor, alpha: float = 0.3,
+                  epsilon: float = 1e-06) -> Tuple[Tensor, Tensor, Tensor]:
     """Layer norm of ``alpha * x + gx``. Returns (mean and reciprocal deviation as float32, result in x's dtype)."""
     normal, mean, rstd = _moments(wide(x) * alpha + wide(gx), gamma, epsilon)
     return mean, rstd, (normal * wide(gamma) + wide(beta)).to(x.dtype).contiguous()
 
 
-def npu_deep_norm_backward(dy, x, gx, gamma, mean, rstd, alpha=0.3):
+def npu_deep_norm_backward(dy: Tensor, x: Tensor, gx: Tensor, gamma: Tensor, mean: Tensor, rstd: Tensor,
+                           alpha: float = 0.3) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of :func:`npu_deep_norm` for x, gx (in their dtypes), beta and gamma (float32)."""
     total = wide(x) * alpha + wide(gx)
     normal = (total - mean) * rstd
@@ -115,7 +122,8 @@ def npu_deep_norm_backward(dy, x, gx, gamma, mean, rstd, alpha=0.3):
             dgamma.float().contiguous())
 
 
-def npu_add_layer_norm(x1, x2, gamma, beta, epsilon=1e-05, additional_output=False):
+def npu_add_layer_norm(x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-05,
+                       additional_output: bool = False) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Layer norm of ``x1 + x2``. Returns (result, mean, reciprocal deviation, the sum).
 
     The sum has content only with ``additional_output``.
@@ -126,7 +134,8 @@ def npu_add_layer_norm(x1, x2, gamma, beta, epsilon=1e-05, additional_output=Fal
     return out, mean, rstd, total.to(x1.dtype).contiguous() if additional_output else torch.empty_like(out)
 
 
-def npu_add_layer_norm_backward(dy_opt, x1, x2, rstd, mean, gamma, dsum_opt):
+def npu_add_layer_norm_backward(dy_opt: Optional[Tensor], x1: Tensor, x2: Tensor, rstd: Tensor, mean: Tensor, gamma: Tensor,
+                                dsum_opt: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of :func:`npu_add_layer_norm` for x1, x2 (in their dtypes), gamma and beta (float32), out of the gradients of
     the result and of the sum."""
     normal = (wide(x1) + wide(x2) - mean) * rstd
@@ -139,7 +148,8 @@ def npu_add_layer_norm_backward(dy_opt, x1, x2, rstd, mean, gamma, dsum_opt):
     return dx.to(x1.dtype).contiguous(), dx.to(x2.dtype, copy=True).contiguous(), dgamma, dbeta
 
 
-def npu_group_norm_silu(self, weight, bias, group, eps=0.00001):
+def npu_group_norm_silu(self: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], group: int,
+                        eps: float = 0.00001) -> Tuple[Tensor, Tensor, Tensor]:
     """silu of a group norm. Returns (result, mean and reciprocal deviation in self's dtype, [batch, group])."""
     parts = wide(self).reshape(self.shape[0], group, -1)
     mean = parts.mean(-1)
@@ -148,13 +158,15 @@ def npu_group_norm_silu(self, weight, bias, group, eps=0.00001):
     return out.to(self.dtype).contiguous(), mean.to(self.dtype), rstd.to(self.dtype)
 
 
-def npu_group_norm_swish(self, num_groups, weight, bias, eps=1e-05, swish_scale=1.0):
+def npu_group_norm_swish(self: Tensor, num_groups: int, weight: Tensor, bias: Tensor, eps: Optional[float] = 1e-05,
+                         swish_scale: Optional[float] = 1.0) -> Tuple[Tensor, Tensor, Tensor]:
     """``y * sigmoid(swish_scale * y)`` of a group norm y. Returns (result, mean and reciprocal deviation [batch, groups])."""
     _, mean, rstd = npu_group_norm_silu(self, weight, bias, num_groups, eps)
     y = F.group_norm(wide(self), num_groups, wide(weight), wide(bias), eps)
     return (y * torch.sigmoid(swish_scale * y)).to(self.dtype), mean, rstd
 
 
-def npu_layer_norm_eval(self, normalized_shape, weight=None, bias=None, eps=1e-05):
+def npu_layer_norm_eval(self: Tensor, normalized_shape: Sequence[int], weight: Optional[Tensor] = None,
+                        bias: Optional[Tensor] = None, eps: float = 1e-05) -> Tensor:
     """Layer norm, without statistics."""
     return F.layer_norm(self, normalized_shape, weight, bias, eps)

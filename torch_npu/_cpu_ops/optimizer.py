@@ -1,35 +1,43 @@
 """Steps of optimizers that take the moments of their tensors and the powers of beta from the caller."""
 
+from typing import Any, NoReturn, Optional, Sequence, Tuple
+
 import torch
+from torch import Tensor
 
 __all__ = ["npu_apply_adam", "npu_apply_adam_w", "npu_apply_adam_out", "npu_apply_adam_w_out"]
 
 
-def _advance(moment, decay, value):
+def _advance(moment: Any, decay: Any, value: Tensor) -> None:
     moment.mul_(decay).add_(value.to(moment.dtype), alpha=1 - decay)
 
 
-def _written(name, out):
+def _written(name: str, out: Any) -> Any:
     if len(out) != 3:
         raise TypeError(f"{name}: out is (var, m, v), but got {len(out)} tensors")
     return out
 
 
-def _without_out(name):
+def _without_out(name: str) -> NoReturn:
     raise TypeError(f"{name}: give out=(var, m, v), the parameter and its moments, which the step changes")
 
 
-def npu_apply_adam(beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, use_locking, use_nesterov):
+def npu_apply_adam(beta1_power: float, beta2_power: float, lr: float, beta1: float, beta2: float, epsilon: float, grad: Tensor,
+                   use_locking: Optional[bool], use_nesterov: Optional[bool]) -> Tuple[Tensor, Tensor, Tensor]:
     """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
     _without_out("npu_apply_adam")
 
 
-def npu_apply_adam_w(beta1_power, beta2_power, lr, weight_decay, beta1, beta2, epsilon, grad, max_grad_norm, amsgrad, maximize):
+def npu_apply_adam_w(beta1_power: float, beta2_power: float, lr: float, weight_decay: float, beta1: float, beta2: float,
+                     epsilon: float, grad: Tensor, max_grad_norm: Optional[Tensor], amsgrad: Optional[bool],
+                     maximize: Optional[bool]) -> Tuple[Tensor, Tensor, Tensor]:
     """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
     _without_out("npu_apply_adam_w")
 
 
-def npu_apply_adam_out(beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, use_locking, use_nesterov, *, out):
+def npu_apply_adam_out(beta1_power: float, beta2_power: float, lr: float, beta1: float, beta2: float, epsilon: float,
+                       grad: Tensor, use_locking: Optional[bool], use_nesterov: Optional[bool], *,
+                       out: Sequence[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
     """A step of Adam, in place, called with ``out=(var, m, v)``: the parameter and its two moments, of ``grad``'s shape.
 
     ``beta1_power`` and ``beta2_power``: beta1 and beta2 to the power of the number of the step, from 1. With
@@ -45,8 +53,9 @@ def npu_apply_adam_out(beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad
     return var, m, v
 
 
-def npu_apply_adam_w_out(beta1_power, beta2_power, lr, weight_decay, beta1, beta2, epsilon, grad, max_grad_norm,
-                         amsgrad, maximize, *, out):
+def npu_apply_adam_w_out(beta1_power: float, beta2_power: float, lr: float, weight_decay: float, beta1: float, beta2: float,
+                         epsilon: float, grad: Tensor, max_grad_norm: Optional[Tensor], amsgrad: Optional[bool],
+                         maximize: Optional[bool], *, out: Sequence[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
     """A step of AdamW, in place, called with ``out=(var, m, v)``: the parameter and its two moments, of ``grad``'s shape.
 
     ``beta1_power`` and ``beta2_power``: beta1 and beta2 to the power of the number of the step, from 1. With ``amsgrad``,

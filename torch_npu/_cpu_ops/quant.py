@@ -1,9 +1,11 @@
 """Quantization to int8, sampling, and what else inference needs."""
 
 import math
+from typing import Any, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import even_halves, unsupported, wide
 from torch_npu._cpu_ops.moe import _DTYPES
@@ -18,18 +20,19 @@ _STORED = {12: torch.int8, 13: torch.uint8, 14: torch.int32, 0: torch.uint8, **_
 _LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int32: (-2147483648, 2147483520)}
 
 
-def _stored(dtype):
+def _stored(dtype: Any) -> torch.dtype:
     number = {torch.qint8: 12, torch.quint8: 13, torch.qint32: 14}.get(dtype, dtype)
     return number if isinstance(number, torch.dtype) else _STORED[number]
 
 
-def _rounded(value, dtype):
+def _rounded(value: Tensor, dtype: torch.dtype) -> Tensor:
     low, high = _LIMITS[dtype]
     return value.round().clamp(low, high).to(dtype)
 
 
-def npu_dynamic_quant(input, *, smooth_scales=None, group_index=None, dst_type=None, quant_mode="pertoken",
-                      dst_type_max=0.0):
+def npu_dynamic_quant(input: Tensor, *, smooth_scales: Optional[Tensor] = None, group_index: Optional[Tensor] = None,
+                      dst_type: Optional[int] = None, quant_mode: str = "pertoken",
+                      dst_type_max: float = 0.0) -> Tuple[Tensor, Tensor]:
     """int8 with a scale for each token: ``scale = max(|x * smooth_scales|) / 127`` over the last dimension.
 
     Returns (round(x * smooth_scales / scale) as int8, scales as float32 without the last dimension). Raises
@@ -43,8 +46,9 @@ def npu_dynamic_quant(input, *, smooth_scales=None, group_index=None, dst_type=N
     return _rounded(torch.where(scale > 0, values / scale, 0.0), torch.int8), scale.squeeze(-1).float()
 
 
-def npu_dynamic_quant_asymmetric(input, *, smooth_scales=None, group_index=None, dst_type=None, quant_mode="pertoken",
-                                 dst_type_max=0.0):
+def npu_dynamic_quant_asymmetric(input: Tensor, *, smooth_scales: Optional[Tensor] = None, group_index: Optional[Tensor] = None,
+                                 dst_type: Optional[int] = None, quant_mode: str = "pertoken",
+                                 dst_type_max: float = 0.0) -> Tuple[Tensor, Tensor, Tensor]:
     """int8 with a scale and an offset for each token: ``scale = (max - min) / 255`` and ``offset = 127 - max / scale`` over
     the last dimension of ``x * smooth_scales``.
 
@@ -62,12 +66,12 @@ def npu_dynamic_quant_asymmetric(input, *, smooth_scales=None, group_index=None,
     return out, scale.squeeze(-1).float(), offset.squeeze(-1).float()
 
 
-def _groups(rows, ends):
+def _groups(rows: int, ends: Any) -> Tensor:
     """The group of each row; the number of groups behind the last."""
     return torch.searchsorted(ends.contiguous(), torch.arange(rows, device=ends.device, dtype=ends.dtype), right=True)
 
 
-def _row_of(table, group):
+def _row_of(table: Any, group: Any) -> Tensor:
     """What belongs to each row: a row of the table, by the row's group."""
     table = wide(table)
     if table.dim() < 2:
@@ -77,7 +81,7 @@ def _row_of(table, group):
     return table[group.clamp(max=table.shape[0] - 1)]
 
 
-def _swiglu_int8(x, shape, group, groups, smooth, activate_left):
+def _swiglu_int8(x: Tensor, shape: Sequence[int], group: Any, groups: int, smooth: Any, activate_left: Any) -> Tuple[Any, Any]:
     left, right = even_halves("swiglu with quantization", x, -1)
     value = F.silu(left) * right if activate_left else left * F.silu(right)
     value = value if smooth is None else value * _row_of(smooth, group)
@@ -87,8 +91,9 @@ def _swiglu_int8(x, shape, group, groups, smooth, activate_left):
     return out.reshape(*shape[:-1], -1), scale.reshape(shape[:-1]).float()
 
 
-def npu_swiglu_quant(x, *, smooth_scales=None, offsets=None, group_index=None, activate_left=False, quant_mode=0,
-                     group_list_type=0, dst_type=None):
+def npu_swiglu_quant(x: Tensor, *, smooth_scales: Optional[Tensor] = None, offsets: Optional[Tensor] = None,
+                     group_index: Optional[Tensor] = None, activate_left: bool = False, quant_mode: int = 0,
+                     group_list_type: int = 0, dst_type: Optional[torch.dtype] = None) -> Tuple[Tensor, Tensor]:
     """swiglu of the halves a, b of the last dimension, as int8 with a scale for each token, as :func:`npu_dynamic_quant`.
 
     ``activate_left``: ``silu(a) * b``, otherwise ``a * silu(b)``. ``smooth_scales``: multiplies the result before it is
@@ -105,9 +110,12 @@ def npu_swiglu_quant(x, *, smooth_scales=None, offsets=None, group_index=None, a
     return _swiglu_int8(rows, x.shape, group, 0 if group_index is None else group_index.numel(), smooth_scales, activate_left)
 
 
-def npu_dequant_swiglu_quant(x, *, weight_scale=None, activation_scale=None, bias=None, quant_scale=None, quant_offset=None,
-                             group_index=None, activate_left=False, quant_mode=0, dst_type=None, round_mode=None,
-                             activate_dim=None, swiglu_mode=0, clamp_limit=7.0, glu_alpha=1.702, glu_bias=1.0):
+def npu_dequant_swiglu_quant(x: Tensor, *, weight_scale: Optional[Tensor] = None, activation_scale: Optional[Tensor] = None,
+                             bias: Optional[Tensor] = None, quant_scale: Optional[Tensor] = None,
+                             quant_offset: Optional[Tensor] = None, group_index: Optional[Tensor] = None,
+                             activate_left: bool = False, quant_mode: int = 0, dst_type: Optional[int] = None,
+                             round_mode: Optional[int] = None, activate_dim: Optional[int] = None, swiglu_mode: int = 0,
+                             clamp_limit: float = 7.0, glu_alpha: float = 1.702, glu_bias: float = 1.0) -> Tuple[Tensor, Tensor]:
     """:func:`npu_swiglu_quant` of what an int8 product becomes in floating point.
 
     ``x``: int32 [tokens, size], times ``weight_scale`` [size] or [groups, size] and ``activation_scale`` [tokens]; an int32
@@ -130,13 +138,14 @@ def npu_dequant_swiglu_quant(x, *, weight_scale=None, activation_scale=None, bia
     return _swiglu_int8(rows, x.shape, group, 0 if group_index is None else group_index.numel(), quant_scale, activate_left)
 
 
-def _along(numbers, x, axis):
+def _along(numbers: Any, x: Any, axis: Any) -> Any:
     if numbers is None or numbers.numel() == 1:
         return wide(numbers)
     return wide(numbers).view([-1 if i == axis % x.dim() else 1 for i in range(x.dim())])
 
 
-def npu_quantize(self, scales, zero_points, dtype, axis=1, div_mode=True):
+def npu_quantize(self: Tensor, scales: Tensor, zero_points: Optional[Tensor], dtype: int, axis: int = 1,
+                 div_mode: bool = True) -> Tensor:
     """``round(self / scales) + zero_points``, or ``round(self * scales + zero_points)`` unless ``div_mode``.
 
     ``scales`` and ``zero_points`` are one number, or one for each element of dimension ``axis``. ``dtype``: torch.qint8, quint8
@@ -152,27 +161,31 @@ def npu_quantize(self, scales, zero_points, dtype, axis=1, div_mode=True):
     return _rounded(value, _stored(dtype))
 
 
-def npu_anti_quant(x, scale, *, offset=None, dst_dtype=None, src_dtype=None):
+def npu_anti_quant(x: Tensor, scale: Tensor, *, offset: Optional[Tensor] = None, dst_dtype: Optional[int] = None,
+                   src_dtype: Optional[int] = None) -> Tensor:
     """``(x + offset) * scale`` in ``dst_dtype``, float16 by default."""
     value = wide(x) if offset is None else wide(x) + wide(offset)
     return (value * wide(scale)).to(torch.float16 if dst_dtype is None else _stored(dst_dtype))
 
 
-def npu_trans_quant_param(scale, offset=None, round_mode=0):
+def npu_trans_quant_param(scale: Tensor, offset: Optional[Tensor] = None, round_mode: Optional[int] = 0) -> Tensor:
     """A float32 scale as the matrix unit takes it, int64: the bits of the float without its last 13, bit 46, and from bit
     37 on the offset, rounded, in 9 bits."""
     bits = scale.float().contiguous().view(torch.int32).long() & 0xFFFFE000 | 1 << 46
     return bits if offset is None else bits | (offset.float().round().long() & 0x1FF) << 37
 
 
-def _scale(scale):
+def _scale(scale: Tensor) -> Any:
     if scale.dtype not in (torch.int64, torch.uint64):
         return wide(scale)
     return (scale.view(torch.int64) & 0xFFFFE000).int().view(torch.float32)
 
 
-def npu_quant_matmul(x1, x2, scale, *, offset=None, pertoken_scale=None, bias=None, output_dtype=None, x1_dtype=None,
-                     x2_dtype=None, pertoken_scale_dtype=None, scale_dtype=None, group_sizes=None, y_scale=None):
+def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[Tensor] = None,
+                     pertoken_scale: Optional[Tensor] = None, bias: Optional[Tensor] = None, output_dtype: Optional[int] = None,
+                     x1_dtype: Optional[int] = None, x2_dtype: Optional[int] = None, pertoken_scale_dtype: Optional[int] = None,
+                     scale_dtype: Optional[int] = None, group_sizes: Optional[Sequence[int]] = None,
+                     y_scale: Optional[Tensor] = None) -> Tensor:
     """``(x1 @ x2 + bias) * scale * pertoken_scale`` of int8 matrices.
 
     ``scale``: one or one for each column, float32, bfloat16 or from :func:`npu_trans_quant_param`; ``pertoken_scale``: one for
@@ -194,8 +207,10 @@ def npu_quant_matmul(x1, x2, scale, *, offset=None, pertoken_scale=None, bias=No
     return _rounded(value if offset is None else value + wide(offset), dtype)
 
 
-def npu_weight_quant_batchmatmul(x, weight, antiquant_scale, antiquant_offset=None, quant_scale=None, quant_offset=None,
-                                 bias=None, antiquant_group_size=0, inner_precise=0, weight_dtype=None):
+def npu_weight_quant_batchmatmul(x: Tensor, weight: Tensor, antiquant_scale: Tensor, antiquant_offset: Optional[Tensor] = None,
+                                 quant_scale: Optional[Tensor] = None, quant_offset: Optional[Tensor] = None,
+                                 bias: Optional[Tensor] = None, antiquant_group_size: int = 0, inner_precise: int = 0,
+                                 weight_dtype: Optional[int] = None) -> Tensor:
     """``x @ ((weight + antiquant_offset) * antiquant_scale) + bias`` with an int8 weight.
 
     Scale and offset: one, one for each column, or one for each column and ``antiquant_group_size`` rows. Raises
@@ -211,7 +226,7 @@ def npu_weight_quant_batchmatmul(x, weight, antiquant_scale, antiquant_offset=No
     return (out if bias is None else out + wide(bias)).to(x.dtype)
 
 
-def npu_sign_bits_pack(self, size):
+def npu_sign_bits_pack(self: Tensor, size: int) -> Tensor:
     """The signs of self, [n], as uint8 [size, bytes]: a bit for each element, the lowest first, 1 where it is not negative. The
     last byte is filled with zeros. Raises ValueError unless the bytes make ``size`` rows."""
     if self.dim() != 1:
@@ -223,7 +238,7 @@ def npu_sign_bits_pack(self, size):
     return (bits << torch.arange(8, dtype=torch.uint8, device=self.device)).sum(-1).to(torch.uint8)
 
 
-def npu_sign_bits_unpack(input, size, dtype):
+def npu_sign_bits_unpack(input: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """The way back from :func:`npu_sign_bits_pack`: uint8 [n] as [size, 8 n / size] of 1 and -1 in ``dtype``."""
     if input.dim() != 1 or size <= 0 or 8 * input.numel() % size:
         raise ValueError(f"npu_sign_bits_unpack: {list(input.shape)} do not make {size} rows")
@@ -231,7 +246,7 @@ def npu_sign_bits_unpack(input, size, dtype):
     return (2 * bits.to(torch.int32) - 1).to(dtype).reshape(size, -1)
 
 
-def npu_top_k_top_p(logits, p=None, k=None):
+def npu_top_k_top_p(logits: Tensor, p: Optional[Tensor] = None, k: Optional[Tensor] = None) -> Tensor:
     """``logits`` [batch, vocabulary] with minus infinity for all but the ``k`` [batch] largest, and of these all but the
     largest whose probabilities first add up to ``p`` [batch]. At least one stays."""
     values, order = wide(logits).sort(-1)
@@ -247,8 +262,9 @@ def npu_top_k_top_p(logits, p=None, k=None):
     return torch.empty_like(kept).scatter(-1, order, kept).to(logits.dtype)
 
 
-def npu_ring_attention_update(prev_attn_out, prev_softmax_max, prev_softmax_sum, cur_attn_out, cur_softmax_max,
-                              cur_softmax_sum, *, actual_seq_qlen=None, input_layout="SBH", input_softmax_layout=""):
+def npu_ring_attention_update(prev_attn_out: Tensor, prev_softmax_max: Tensor, prev_softmax_sum: Tensor, cur_attn_out: Tensor,
+                              cur_softmax_max: Tensor, cur_softmax_sum: Tensor, *, actual_seq_qlen: Optional[Tensor] = None,
+                              input_layout: str = "SBH", input_softmax_layout: str = "") -> Tuple[Tensor, Tensor, Tensor]:
     """Joins the attention over two parts of the keys: results [S, B, N * D], statistics [B, N, S, 8] as
     :func:`npu_fusion_attention` returns them. Returns (attention, maximum, sum) over both. Raises NotImplementedError for
     other layouts."""
@@ -258,7 +274,7 @@ def npu_ring_attention_update(prev_attn_out, prev_softmax_max, prev_softmax_sum,
     previous, current = prev_softmax_sum * (prev_softmax_max - top).exp(), cur_softmax_sum * (cur_softmax_max - top).exp()
     total = previous + current
 
-    def part(attention, weight):
+    def part(attention: Any, weight: Tensor) -> Any:
         heads = wide(attention).unflatten(-1, (top.shape[1], -1))
         return heads * (weight / total)[..., 0].permute(2, 0, 1).unsqueeze(-1)
 
@@ -266,11 +282,13 @@ def npu_ring_attention_update(prev_attn_out, prev_softmax_max, prev_softmax_sum,
     return out.to(prev_attn_out.dtype), top, total
 
 
-def _bits(mask, numel):
+def _bits(mask: Tensor, numel: Any) -> Tensor:
     return (mask.reshape(-1, 1) >> torch.arange(8, dtype=torch.uint8, device=mask.device) & 1).view(-1)[:numel].bool()
 
 
-def npu_dropout_gen_mask(size, p, *, dtype=None, layout=None, device=None, pin_memory=None):
+def npu_dropout_gen_mask(size: Sequence[int], p: float, *, dtype: Optional[torch.dtype] = None,
+                         layout: Optional[torch.layout] = None, device: Optional[torch.device] = None,
+                         pin_memory: Optional[bool] = None) -> Tensor:
     """A mask for a dropout with probability ``p`` of a tensor of ``size``, as of :func:`_npu_dropout`: uint8, a bit for each
     element, the lowest first, 1 kept, rounded up to 128 bits.
 
@@ -283,31 +301,31 @@ def npu_dropout_gen_mask(size, p, *, dtype=None, layout=None, device=None, pin_m
     return (bits << torch.arange(8, dtype=torch.uint8, device=device)).sum(-1).to(torch.uint8)
 
 
-def npu_sim_exponential_(self, lambd=1, *, generator=None):
+def npu_sim_exponential_(self: Tensor, lambd: float = 1, *, generator: Optional[torch.Generator] = None) -> Tensor:
     """Fills self with numbers of the exponential distribution of rate ``lambd``, as ``exponential_``."""
     return self.exponential_(lambd, generator=generator)
 
 
-def _npu_dropout(self, p):
+def _npu_dropout(self: Tensor, p: Any) -> Tuple[Tensor, Tensor]:
     """Dropout with probability ``p``. Returns (result, mask): uint8 with a bit for each element, the lowest first, 1 kept,
     rounded up to 128 bits. Has a gradient."""
     mask = npu_dropout_gen_mask(self.shape, p, device=self.device)
     return npu_dropout_backward(self, mask, p), mask
 
 
-def npu_dropout_backward(grad_output, mask, p):
+def npu_dropout_backward(grad_output: Tensor, mask: Tensor, p: float) -> Tensor:
     """``grad_output / (1 - p)`` where the mask of :func:`_npu_dropout` has a 1, else 0."""
     kept = _bits(mask, grad_output.numel()).view(grad_output.shape)
     factor = 0.0 if p == 1 else 1 / (1 - p)
     return torch.where(kept, wide(grad_output) * factor, 0.0).to(grad_output.dtype).contiguous()
 
 
-def npu_dropout_do_mask(self, mask, p):
+def npu_dropout_do_mask(self: Tensor, mask: Tensor, p: float) -> Tuple[Tensor, Tensor]:
     """(self with the mask of :func:`_npu_dropout` applied, the mask). Has a gradient."""
     return npu_dropout_backward(self, mask, p), mask.clone()
 
 
-def npu_dropout_with_add_softmax(self, x1, alpha, prob, dim):
+def npu_dropout_with_add_softmax(self: Tensor, x1: Tensor, alpha: float, prob: float, dim: int) -> Tuple[Tensor, Tensor, Tensor]:
     """``softmax(x1 + alpha * self)`` over ``dim``, and a dropout of it with probability ``prob``. Has a gradient.
 
     Returns (the mask as of :func:`_npu_dropout`, the softmax, the result of the dropout).

@@ -1,33 +1,37 @@
 """Recurrent layers: one layer, one direction, time first."""
 
+from typing import Any, Tuple
+
 import torch
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported
 
 __all__ = ["npu_lstm", "npu_gru"]
 
 
-def _one_layer(name, num_layers, dropout, bidirectional):
+def _one_layer(name: str, num_layers: Any, dropout: Any, bidirectional: Any) -> None:
     unsupported(name, num_layers=None if num_layers == 1 else num_layers, dropout=dropout or None,
                 bidirectional=bidirectional or None)
 
 
-def _running(step, lengths, like):
+def _running(step: Any, lengths: Any, like: Any) -> Any:
     """[batch, 1]: which sequences have this step."""
     return None if lengths is None else (step < lengths.reshape(-1, 1)).to(like.dtype)
 
 
-def _kept(new, old, running):
+def _kept(new: Any, old: Any, running: Any) -> Any:
     return new if running is None else torch.where(running.bool(), new, old)
 
 
-def _stacked(rows, reverse):
+def _stacked(rows: Any, reverse: Any) -> Tuple[Tensor, ...]:
     """The values of each step, [time, batch, size] each."""
     return tuple(torch.stack(column[::-1] if reverse else column) for column in (list(column) for column in zip(*rows)))
 
 
-def npu_lstm(input, weight, bias, seq_mask, h, c, has_biases, num_layers, dropout, train, bidirectional, batch_first,
-             flag_seq, direction):
+def npu_lstm(input: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: Tensor, c: Tensor, has_biases: bool,
+             num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool, flag_seq: bool,
+             direction: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """A layer of LSTM over ``input`` [time, batch, size], [batch, time, size] with ``batch_first``.
 
     ``weight``: [size + hidden, 4 * hidden], for the input and the state, with columns for the gates i, j, f, o, j being the
@@ -55,8 +59,9 @@ def npu_lstm(input, weight, bias, seq_mask, h, c, has_biases, num_layers, dropou
     return (y.transpose(0, 1).contiguous() if batch_first else y, *others)
 
 
-def npu_gru(input, hx, weight_input, weight_hidden, bias_input, bias_hidden, seq_length, has_biases, num_layers, dropout,
-            train, bidirectional, batch_first):
+def npu_gru(input: Tensor, hx: Tensor, weight_input: Tensor, weight_hidden: Tensor, bias_input: Tensor, bias_hidden: Tensor,
+            seq_length: Tensor, has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
+            batch_first: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """A layer of GRU over ``input`` [time, batch, size], [batch, time, size] with ``batch_first``.
 
     ``weight_input``: [size, 3 * hidden] and ``weight_hidden``: [hidden, 3 * hidden], with columns for the gates r, z and the new

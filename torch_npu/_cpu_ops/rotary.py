@@ -1,6 +1,9 @@
 """Rotary position embeddings."""
 
+from typing import Any, Optional, Sequence, Tuple
+
 import torch
+from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
@@ -8,7 +11,7 @@ from torch_npu._cpu_ops._gradient import gradients
 __all__ = ["npu_rotary_mul", "npu_rotary_mul_backward", "npu_apply_rotary_pos_emb", "npu_interleave_rope", "npu_mrope"]
 
 
-def _rotated(x, mode):
+def _rotated(x: Any, mode: Any) -> Tensor:
     if mode == "half":
         a, b = x.chunk(2, -1)
         return torch.cat([-b, a], -1)
@@ -19,13 +22,13 @@ def _rotated(x, mode):
     raise ValueError(f"rotary_mode {mode!r} is not one of 'half', 'interleave', 'quarter', 'interleave-half'")
 
 
-def _embedded(x, cos, sin, mode):
+def _embedded(x: Any, cos: Any, sin: Any, mode: Any) -> Any:
     if mode == "interleave-half":
         x, mode = torch.cat([x[..., 0::2], x[..., 1::2]], -1), "half"
     return wide(x) * wide(cos) + _rotated(wide(x), mode) * wide(sin)
 
 
-def npu_rotary_mul(self, r1, r2, rotary_mode="half", rotate=None):
+def npu_rotary_mul(self: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "half", rotate: Optional[Tensor] = None) -> Tensor:
     """``self * r1 + rotated(self) * r2``: r1 holds cosines, r2 sines, both broadcastable to self.
 
     ``rotary_mode`` says what is turned in the last dimension: "half" (-second half, first half), "interleave"
@@ -36,25 +39,28 @@ def npu_rotary_mul(self, r1, r2, rotary_mode="half", rotate=None):
     return _embedded(self, r1, r2, rotary_mode).to(self.dtype).contiguous()
 
 
-def npu_rotary_mul_backward(grad, self, r1, r2, rotary_mode="half"):
+def npu_rotary_mul_backward(grad: Tensor, self: Tensor, r1: Tensor, r2: Tensor,
+                            rotary_mode: str = "half") -> Tuple[Tensor, Tensor, Tensor]:
     """Gradients of :func:`npu_rotary_mul` for self, r1 and r2."""
     found = gradients(lambda x, cos, sin: _embedded(x, cos, sin, rotary_mode), (self, r1, r2), wide(grad))
     return tuple(g.contiguous() for g in found)
 
 
-def npu_apply_rotary_pos_emb(query, key, cos, sin, layout="BSND", rotary_mode="half"):
+def npu_apply_rotary_pos_emb(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, layout: str = "BSND",
+                             rotary_mode: str = "half") -> Tuple[Tensor, Tensor]:
     """:func:`npu_rotary_mul` of query and key. ``layout``: "BSND", "SBND", "BNSD" or "TND"; cos and sin broadcast."""
     return (_embedded(query, cos, sin, rotary_mode).to(query.dtype).contiguous(),
             _embedded(key, cos, sin, rotary_mode).to(key.dtype).contiguous())
 
 
-def npu_interleave_rope(x, cos, sin):
+def npu_interleave_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """:func:`npu_rotary_mul` in mode "interleave-half". ``x``: [B, N, S, D]; cos and sin: [B, 1 or N, S, D]."""
     return _embedded(x, cos, sin, "interleave-half").to(x.dtype).contiguous()
 
 
-def npu_mrope(positions, query, key, cos_sin_cache, head_size, *, mrope_section=None, rotary_mode="half",
-              cache_mode="default"):
+def npu_mrope(positions: Tensor, query: Tensor, key: Tensor, cos_sin_cache: Tensor, head_size: int, *,
+              mrope_section: Optional[Sequence[int]] = None, rotary_mode: Optional[str] = "half",
+              cache_mode: Optional[str] = "default") -> Tuple[Tensor, Tensor]:
     """Turns each head of query and key [tokens, heads * head_size] by its token's position.
 
     ``cos_sin_cache``: [positions, size], cosines in its first half, sines in its second; the first ``size`` numbers of a head
@@ -72,7 +78,7 @@ def npu_mrope(positions, query, key, cos_sin_cache, head_size, *, mrope_section=
     cos, sin = ((torch.cat([part, part], -1) if mode == "half" else part.repeat_interleave(2, -1)).unsqueeze(1)
                 for part in parts)
 
-    def turned(x):
+    def turned(x: Tensor) -> Tensor:
         heads = x.unflatten(-1, (-1, head_size))
         size = cos.shape[-1]
         out = torch.cat([_embedded(heads[..., :size], cos, sin, mode), wide(heads[..., size:])], -1)

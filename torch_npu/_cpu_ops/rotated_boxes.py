@@ -1,17 +1,20 @@
 """Boxes with an angle: (centre x, centre y, width, height, angle in degrees, counter-clockwise)."""
 
+from typing import Any, Tuple
+
 import torch
+from torch import Tensor
 
 __all__ = ["npu_rotated_overlaps", "npu_rotated_iou", "npu_nms_rotated"]
 
 
-def _from_corners(boxes):
+def _from_corners(boxes: Tensor) -> Tensor:
     """(x1, y1, x2, y2, angle) as (centre x, centre y, width, height, angle)."""
     x1, y1, x2, y2, angle = boxes.unbind(-1)
     return torch.stack([(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1, angle], -1)
 
 
-def _vertices(boxes):
+def _vertices(boxes: Tensor) -> Tensor:
     """[..., 4, 2], counter-clockwise."""
     x, y, width, height, angle = boxes.unsqueeze(-1).unbind(-2)
     side = torch.tensor([[-0.5, 0.5, 0.5, -0.5], [-0.5, -0.5, 0.5, 0.5]], dtype=boxes.dtype, device=boxes.device)
@@ -20,11 +23,11 @@ def _vertices(boxes):
     return torch.stack([x + across * cos - up * sin, y + across * sin + up * cos], -1)
 
 
-def _cross(a, b):
+def _cross(a: Tensor, b: Tensor) -> Tensor:
     return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
 
 
-def _inside(points, corners):
+def _inside(points: Any, corners: Any) -> Any:
     """Which of [..., p, 2] lie in the convex [..., 4, 2], whose edge counts as inside."""
     edges = corners.roll(-1, -2) - corners
     turn = _cross(edges.unsqueeze(-3), points.unsqueeze(-2) - corners.unsqueeze(-3))
@@ -33,7 +36,7 @@ def _inside(points, corners):
     return (turn >= -slack[..., None, None]).all(-1)
 
 
-def _crossings(a, b):
+def _crossings(a: Tensor, b: Tensor) -> Tuple[Any, Any]:
     """Where each edge of a meets each of b: points [..., 16, 2], and which of them there are."""
     along_a, along_b = a.roll(-1, -2) - a, b.roll(-1, -2) - b
     along_a, along_b = along_a.unsqueeze(-2), along_b.unsqueeze(-3)
@@ -46,7 +49,7 @@ def _crossings(a, b):
     return (a.unsqueeze(-2) + s.unsqueeze(-1) * along_a).flatten(-3, -2), there.flatten(-2)
 
 
-def _intersection(a, b):
+def _intersection(a: Tensor, b: Tensor) -> Any:
     """Area of what two boxes share: its corners are corners of one box inside the other, and crossings of edges."""
     origin = a[..., :2]   # near the boxes, for the sake of rounding
     a, b = (_vertices(torch.cat([each[..., :2] - origin, each[..., 2:]], -1)) for each in (a, b))
@@ -67,14 +70,14 @@ def _intersection(a, b):
     return _cross(spokes, follower).sum(-1).clamp(min=0) / 2
 
 
-def _float_boxes(name, *boxes):
+def _float_boxes(name: str, *boxes: Any) -> Any:
     for each in boxes:
         if each.dim() != 3 or each.shape[-1] != 5:
             raise ValueError(f"{name}: boxes are [B, N, 5], but got {' and '.join(str(list(t.shape)) for t in boxes)}")
     return (each.float() if each.dtype in (torch.float16, torch.bfloat16) else each for each in boxes)
 
 
-def npu_rotated_overlaps(self, query_boxes, trans=False):
+def npu_rotated_overlaps(self: Tensor, query_boxes: Tensor, trans: bool = False) -> Tensor:
     """Areas that boxes with an angle have in common, [B, N, K]; arguments as in :func:`npu_rotated_iou`."""
     a, b = _float_boxes("npu_rotated_overlaps", self, query_boxes)
     if trans:
@@ -82,7 +85,8 @@ def npu_rotated_overlaps(self, query_boxes, trans=False):
     return _intersection(*torch.broadcast_tensors(a.unsqueeze(-2), b.unsqueeze(-3))).to(self.dtype)
 
 
-def npu_rotated_iou(self, query_boxes, trans=False, mode=0, is_cross=True, v_threshold=0.0, e_threshold=0.0):
+def npu_rotated_iou(self: Tensor, query_boxes: Tensor, trans: bool = False, mode: int = 0, is_cross: bool = True,
+                    v_threshold: float = 0.0, e_threshold: float = 0.0) -> Tensor:
     """Intersection over union of boxes with an angle.
 
     ``self`` [B, N, 5] and ``query_boxes`` [B, K, 5]: centre x, centre y, width, height, angle in degrees; with ``trans`` x1,
@@ -103,7 +107,8 @@ def npu_rotated_iou(self, query_boxes, trans=False, mode=0, is_cross=True, v_thr
     return torch.where(some, both / torch.where(some, whole, torch.ones_like(whole)), torch.zeros_like(both)).to(self.dtype)
 
 
-def npu_nms_rotated(self, scores, iou_threshold, scores_threshold=0, max_output_size=-1, mode=0):
+def npu_nms_rotated(self: Tensor, scores: Tensor, iou_threshold: float, scores_threshold: float = 0, max_output_size: int = -1,
+                    mode: int = 0) -> Tuple[Tensor, Tensor]:
     """Greedy choice, by falling score, of boxes with an angle none of which overlaps a chosen one by more than ``iou_threshold``.
 
     ``self`` [n, 5]: centre x, centre y, width, height, angle in degrees (``mode`` 0) or x1, y1, x2, y2, angle (1); ``scores``

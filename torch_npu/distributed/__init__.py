@@ -5,6 +5,7 @@ for NPUs) and ``init_process_group("cpu:gloo,npu:hccl")``.
 """
 
 import atexit
+from typing import Any
 
 from torch_npu import _C, _import_hook
 
@@ -13,12 +14,12 @@ __all__ = ["ProcessGroupHCCL", "is_hccl_available"]
 ProcessGroupHCCL = _C._distributed_c10d.ProcessGroupHCCL
 
 
-def is_hccl_available():
+def is_hccl_available() -> bool:
     """Whether the backend ``"hccl"`` can be used: it is part of this package."""
     return True
 
 
-def _create(options, backend_options):
+def _create(options: Any, backend_options: Any) -> Any:
     """Makes the backend of one group, for torch.distributed.
 
     ``backend_options`` is what the user gave as ``pg_options``: a ``ProcessGroupHCCL.Options`` or None.
@@ -33,7 +34,7 @@ def _create(options, backend_options):
     return ProcessGroupHCCL(options.store, options.group_rank, options.group_size, backend_options)
 
 
-def _register():
+def _register() -> None:
     import sys
 
     import torch.distributed as dist
@@ -45,7 +46,7 @@ def _register():
     atexit.register(_C._distributed_c10d._stop_watchdog)
 
 
-def _register_sharding(module):
+def _register_sharding(module: Any) -> None:
     from torch_npu.distributed import _sharding
 
     _sharding.register()

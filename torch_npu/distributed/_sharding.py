@@ -4,7 +4,10 @@ The operators that are composed of others need none: DTensor sees the others. An
 DTensor's that names it.
 """
 
+from typing import Any, List
+
 import torch
+from torch import Tensor
 from torch.distributed.tensor import Partial, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
@@ -17,23 +20,23 @@ from torch.distributed.tensor.experimental import register_sharding
 # npu_rms_norm's gamma has the sizes of the last dimensions of its input, those that are normalized.
 
 
-def _all(arguments, x):
+def _all(arguments: Any, x: Any) -> Any:
     return range(x.ndim)
 
 
-def _but_the_last(count):
+def _but_the_last(count: int) -> Any:
     return lambda arguments, x: range(x.ndim - count)
 
 
-def _but_the_named(arguments, x):
+def _but_the_named(arguments: Any, x: Any) -> List[int]:
     return [d for d in range(x.ndim) if d != arguments["dim"] % x.ndim]
 
 
-def _rows(arguments, x):
+def _rows(arguments: Any, x: Any) -> Any:
     return range(x.ndim - arguments["gamma"].ndim)
 
 
-def _samples(arguments, x):
+def _samples(arguments: Any, x: Any) -> List[int]:
     """The dimension of the batch. Heads do not qualify, as head_num counts those of the whole tensor."""
     dims = {"BSH": 0, "BSND": 0, "BNSD": 0, "SBH": 1}
     layout = arguments["input_layout"]
@@ -70,13 +73,13 @@ RULES = {
 class _Rule:
     """What register_sharding wants of one operator: the placements of its results and arguments that fit together."""
 
-    def __init__(self, schema, dims, inputs, outputs):
+    def __init__(self, schema: Any, dims: Any, inputs: Any, outputs: Any) -> None:
         self._names = [argument.name for argument in schema.arguments]
         self._defaults = {argument.name: argument.default_value for argument in schema.arguments}
         self._tensors = [a.name for a in schema.arguments if isinstance(_plain(a.type), torch.TensorType)]
         self._dims, self._inputs, self._outputs = dims, inputs, outputs
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         arguments = {**self._defaults, **dict(zip(self._names, args)), **kwargs}
         given = [name for name in (*self._names[: len(args)], *kwargs)]
         letters = dict(zip(self._tensors, self._inputs))
@@ -91,11 +94,11 @@ class _Rule:
         return found
 
 
-def _plain(kind):
+def _plain(kind: Any) -> Any:
     return kind.getElementType() if isinstance(kind, torch.OptionalType) else kind
 
 
-def _input(letter, tensor, dim):
+def _input(letter: Any, tensor: Tensor, dim: Any) -> Any:
     if tensor is None:
         return None
     if letter == "b":
@@ -103,7 +106,7 @@ def _input(letter, tensor, dim):
     return _placement(letter, dim)
 
 
-def _output(letter, dim, broadcast, arguments):
+def _output(letter: Any, dim: Any, broadcast: Any, arguments: Any) -> Any:
     if letter == "-":
         return None
     if letter == "q":
@@ -111,11 +114,11 @@ def _output(letter, dim, broadcast, arguments):
     return _placement(letter, dim)
 
 
-def _placement(letter, dim):
+def _placement(letter: Any, dim: Any) -> Any:
     return {"r": Replicate(), "p": Partial(), "s": Shard(dim), "0": Shard(0)}[letter]
 
 
-def register():
+def register() -> None:
     for name, (dims, inputs, outputs) in RULES.items():
         op = getattr(torch.ops.npu, name).default
         register_sharding(op)(_Rule(op._schema, dims, inputs, outputs))

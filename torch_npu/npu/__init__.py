@@ -1,5 +1,7 @@
 """torch.npu: NPUs in PyTorch, with the names and meaning of torch.cuda."""
 
+from typing import Any
+
 from torch import AcceleratorError, OutOfMemoryError
 
 from torch_npu.npu import (
@@ -130,7 +132,7 @@ from torch_npu.npu.telemetry import (
 globals().update(types.make_types())
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # These change at initialisation, so they are read where they live.
     if name == "_initialized":
         return _state.is_initialized()

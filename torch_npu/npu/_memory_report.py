@@ -1,13 +1,16 @@
 """The allocator's statistics as flat names and as a table."""
 
 import collections
+from typing import Any, Dict
+
+from torch.types import Device
 
 
-def flatten(nested):
+def flatten(nested: Any) -> Any:
     """{"a": {"b": 1}} as {"a.b": 1}, sorted by name."""
     flat = {}
 
-    def visit(prefix, value):
+    def visit(prefix: str, value: Any) -> None:
         if not isinstance(value, dict):
             flat[prefix] = value
             return
@@ -37,7 +40,7 @@ _OVERSIZE = (("oversize_allocations", "Oversize allocations"), ("oversize_segmen
 _WIDTH = 75
 
 
-def _scaled(value, reference, is_bytes):
+def _scaled(value: Any, reference: Any, is_bytes: bool) -> str:
     """``value`` in the unit that suits ``reference``, so that the rows of one block compare at a glance."""
     base, units = (1024, _BYTE_UNITS) if is_bytes else (1000, _COUNT_UNITS)
     unit = 0
@@ -48,12 +51,12 @@ def _scaled(value, reference, is_bytes):
     return f"{value:6d} {units[unit]}" if is_bytes else f"{value:7d} {units[unit]} "
 
 
-def _row(title, stats, prefix, references, is_bytes):
+def _row(title: Any, stats: Dict[str, Any], prefix: str, references: Any, is_bytes: bool) -> str:
     cells = [_scaled(stats[f"{prefix}.{figure}"], references[figure], is_bytes) for figure in _FIGURES]
     return f" {title:<21} | " + " | ".join(cells) + " "
 
 
-def summary(device, stats, abbreviated):
+def summary(device: Device, stats: Dict[str, Any], abbreviated: Any) -> str:
     if not stats:
         return f"npu:{device}: no statistics, as its caching allocator has not been used\n"
     double, single = "=" * _WIDTH, "-" * _WIDTH

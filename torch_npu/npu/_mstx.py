@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+from typing import Any, Iterator
 
 import torch
 
@@ -16,12 +17,12 @@ class mstx:
     """
 
     @staticmethod
-    def mark(message, stream=None, domain="default"):
+    def mark(message: str, stream: Any = None, domain: str = "default") -> None:
         """Puts a mark into the profile."""
         mstx.range_end(mstx.range_start(message, stream, domain))
 
     @staticmethod
-    def range_start(message, stream=None, domain="default"):
+    def range_start(message: str, stream: Any = None, domain: str = "default") -> int:
         """Begins a range and returns its number, for :meth:`range_end`; 0 when nothing profiles this thread."""
         if not torch.autograd._profiler_enabled():
             return 0
@@ -31,7 +32,7 @@ class mstx:
         return number
 
     @staticmethod
-    def range_end(range_id, domain="default"):
+    def range_end(range_id: Any, domain: str = "default") -> None:
         """Ends a range. A number that is not open, such as 0, changes nothing: marks must not stop a program."""
         record = _open.pop(range_id, None)
         if record is not None:
@@ -39,7 +40,7 @@ class mstx:
 
     @staticmethod
     @contextlib.contextmanager
-    def mstx_range(message, stream=None, domain="default"):
+    def mstx_range(message: str, stream: Any = None, domain: str = "default") -> Iterator[None]:
         """A range around a ``with`` block, or, as a decorator, around each call of a function."""
         number = mstx.range_start(message, stream, domain)
         try:

@@ -3,6 +3,7 @@
 They are absent for ``hasattr`` and ``getattr`` with a default, for that is how programs find out what there is: a stub that
 fails at the call would send them there. Whoever uses such a name without asking gets one sentence.
 """
+from typing import Any
 
 _DUMPS = "operators' tensors are not dumped to files: TORCH_NPU_CHECK_NAN_INF=1 finds the operator that goes wrong"
 
@@ -19,7 +20,7 @@ class NotThereError(AttributeError, NotImplementedError):
     """An attribute that is missing because the feature is."""
 
 
-def error(name):
+def error(name: str) -> Any:
     """The exception for a name that torch.npu lacks."""
     if name in _REASONS:
         return NotThereError(f"torch.npu.{name}: {_REASONS[name]}")

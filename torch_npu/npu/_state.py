@@ -5,6 +5,7 @@ Nothing touches a device before it is needed, so a program may import torch_npu,
 
 import threading
 import traceback
+from typing import Any, Callable
 
 from torch_npu import _C, _runtime
 
@@ -16,17 +17,17 @@ _waiting = []
 default_generators = ()
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """True once this process has used an NPU; False again in a process forked after that."""
     return _initialized and not _C._in_bad_fork()
 
 
-def is_in_bad_fork():
+def is_in_bad_fork() -> bool:
     """True in a process forked after its parent had initialised the NPU: no NPU call can work here."""
     return _C._in_bad_fork()
 
 
-def init():
+def init() -> None:
     """Initialises the NPU now instead of at first use; does nothing if that was done.
 
     Raises RuntimeError when no CANN can be used, with the cause, or in a process forked after initialisation.
@@ -34,7 +35,7 @@ def init():
     lazy_init()
 
 
-def lazy_init():
+def lazy_init() -> None:
     global _initialized, default_generators
     if _C._in_bad_fork():
         raise RuntimeError(
@@ -64,7 +65,7 @@ def lazy_init():
             _initializing.active = False
 
 
-def _start(choice):
+def _start(choice: Any) -> None:
     try:
         _C._init()
     except RuntimeError as error:
@@ -73,7 +74,7 @@ def _start(choice):
         raise RuntimeError(f"{error}\nThe {choice.runtime} runtime was chosen because {choice.reason}.") from error
 
 
-def lazy_call(function, kind="other"):
+def lazy_call(function: Callable[..., Any], kind: str = "other") -> None:
     """Runs ``function`` now, or at initialisation if that has not happened.
 
     ``kind`` "seed_all" replaces waiting "seed" and "seed_all" calls, "seed" replaces waiting "seed" calls: only

@@ -1,12 +1,15 @@
 """What the files of torch.npu share."""
 
+from typing import Any, Callable
+
 import torch
+from torch.types import Device
 
 from torch_npu import _C
 from torch_npu.npu import _state
 
 
-def _get_device_index(device, optional=False, allow_cpu=False):
+def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = False) -> Any:
     """Index of a device given as None, an int, a string such as "npu:1", or a torch.device.
 
     Without an index in it, the current device's if ``optional``, else ValueError. A CPU device gives -1 if
@@ -34,13 +37,13 @@ def _get_device_index(device, optional=False, allow_cpu=False):
     return current_device()
 
 
-def current_device():
+def current_device() -> int:
     """Index of the current device of this thread."""
     _state.lazy_init()
     return _C._current_device()
 
 
-def fixed(function):
+def fixed(function: Callable[..., Any]) -> Any:
     """Marks a function whose answer does not change while the process lives: torch.compile asks once, instead of
     tracing it. What ``torch.compiler.assume_constant_result`` does, which would import Dynamo."""
     function._dynamo_marked_constant = True

@@ -1,6 +1,9 @@
 """Devices: how many, which is current, what they are."""
 
 import warnings
+from typing import Any, List, NoReturn, Tuple
+
+from torch.types import Device
 
 from torch_npu import _C, _runtime
 from torch_npu.npu import _state
@@ -8,7 +11,7 @@ from torch_npu.npu._utils import _get_device_index, current_device, fixed  # noq
 
 
 @fixed
-def device_count():
+def device_count() -> int:
     """Number of NPUs this process sees; 0 when there is no usable CANN (a warning then says why)."""
     try:
         _runtime.use_chosen()
@@ -19,7 +22,7 @@ def device_count():
 
 
 @fixed
-def is_available():
+def is_available() -> bool:
     """True if at least one NPU can be used. Never raises."""
     try:
         _runtime.use_chosen()
@@ -28,7 +31,7 @@ def is_available():
         return False
 
 
-def set_device(device):
+def set_device(device: Device) -> None:
     """Makes ``device`` current on this thread. A negative index does nothing. Prefer :class:`device`."""
     index = _get_device_index(device, optional=True)
     if index >= 0:
@@ -36,71 +39,70 @@ def set_device(device):
         _C._exchange_device(index)
 
 
-def _exchange_device(index):
+def _exchange_device(index: int) -> int:
     if index < 0:
         return -1
     _state.lazy_init()
     return _C._exchange_device(index)
 
 
-def _maybe_exchange_device(index):
+def _maybe_exchange_device(index: int) -> Any:
     return _exchange_device(index)
 
 
 class device:
     """Context manager that makes a device current; a negative index or None changes nothing."""
 
-    def __init__(self, device):
+    def __init__(self, device: Device) -> None:
         self.idx = -1 if device is None else _get_device_index(device, optional=True)
         self.prev_idx = -1
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.prev_idx = _exchange_device(self.idx)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _maybe_exchange_device(self.prev_idx)
-        return False
 
 
 class device_of(device):
     """Context manager that makes the device of a tensor or storage current; nothing for other devices."""
 
-    def __init__(self, obj):
+    def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if obj.is_npu else -1)
 
 
-def synchronize(device=None):
+def synchronize(device: Device = None) -> None:
     """Waits for everything on all streams of a device; raises the error of a task that failed."""
     _state.lazy_init()
     _C._synchronize_device(_get_device_index(device, optional=True))
 
 
-def get_device_properties(device=None):
+def get_device_properties(device: Device = None) -> Any:
     """Properties of a device: ``name``, ``total_memory`` (bytes), ``multi_processor_count`` (cube cores),
     ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture)."""
     _state.lazy_init()
     return _C._device_properties(_get_device_index(device, optional=True))
 
 
-def get_device_name(device=None):
+def get_device_name(device: Device = None) -> Any:
     """Name of the chip, such as Ascend910B3."""
     return get_device_properties(device).name
 
 
-def get_device_capability(device=None):
+def get_device_capability(device: Device = None) -> Tuple[Any, Any]:
     """(major, minor) of the core architecture: (2, 2) is C220 of Ascend910B and 910_93."""
     properties = get_device_properties(device)
     return properties.major, properties.minor
 
 
 @fixed
-def get_soc_version():
+def get_soc_version() -> str:
     """Name of the chip of this machine, such as Ascend910B3."""
     _state.lazy_init()
     return _C._soc_name()
 
 
-def can_device_access_peer(device, peer_device):
+def can_device_access_peer(device: Device, peer_device: Any) -> bool:
     """True if ``device`` can read and write the memory of ``peer_device``. Raises on a bad index."""
     _state.lazy_init()
     index = _get_device_index(device, optional=True)
@@ -112,12 +114,12 @@ def can_device_access_peer(device, peer_device):
     return _C._can_access_peer(index, peer)
 
 
-def get_arch_list():
+def get_arch_list() -> List[Any]:
     """Empty: the kernels are CANN's, and torch_npu brings none that were built for certain chips."""
     return []
 
 
-def ipc_collect():
+def ipc_collect() -> None:
     """Frees memory that other processes borrowed and have given back."""
     from torch_npu.multiprocessing import reductions
 
@@ -126,13 +128,13 @@ def ipc_collect():
 
 
 @fixed
-def is_bf16_supported(including_emulation=True):
+def is_bf16_supported(including_emulation: bool = True) -> bool:
     """True if the chip computes in bfloat16: all do except the first Ascend910 and the 310 family."""
     name = get_soc_version()
     without = ("Ascend910A", "Ascend910Pro", "Ascend910Premium", "Ascend310")
     return name != "Ascend910" and not name.startswith(without)
 
 
-def current_blas_handle():
+def current_blas_handle() -> NoReturn:
     """Not there: CANN computes matrix products through operators, without a handle."""
     raise NotImplementedError("CANN has no BLAS handle: matrix products are operators (torch.matmul, torch.mm, ...)")

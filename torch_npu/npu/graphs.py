@@ -11,6 +11,7 @@ read from those the capture made, and nothing captured may depend on values on t
 pageable memory and random numbers are errors there.
 """
 import gc
+from typing import Any, Callable, Tuple
 
 import torch
 
@@ -20,12 +21,12 @@ from torch_npu.npu import device as _device, memory as _memory, streams as _stre
 __all__ = ["NPUGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
 
 
-def is_current_stream_capturing():
+def is_current_stream_capturing() -> bool:
     """Whether the current stream is being captured into a graph."""
     return _C._is_current_stream_capturing()
 
 
-def graph_pool_handle():
+def graph_pool_handle() -> Tuple[int, int]:
     """A memory pool, as an opaque pair, for graphs that are to share one: they must not be at work at the same time."""
     return _C._graph_pool_handle()
 
@@ -36,13 +37,13 @@ class NPUGraph(_C._NPUGraph):
     ``keep_graph`` is accepted for programs that give it; what was captured can be run as it is.
     """
 
-    def __new__(cls, keep_graph=False):
+    def __new__(cls, keep_graph: bool = False) -> Any:
         return super().__new__(cls)
 
-    def __init__(self, keep_graph=False):
+    def __init__(self, keep_graph: bool = False) -> None:
         super().__init__()
 
-    def capture_begin(self, pool=None, capture_error_mode="global"):
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Takes what is given to the current stream from here on, which must not be the default one.
 
         pool: that of another graph (``other.pool()``) or of ``graph_pool_handle()``; one of its own by default.
@@ -51,29 +52,29 @@ class NPUGraph(_C._NPUGraph):
         """
         super().capture_begin(pool=pool, capture_error_mode=capture_error_mode)
 
-    def capture_end(self):
+    def capture_end(self) -> None:
         """Ends the capture, on the stream on which it began. What made it fail is raised here: RuntimeError."""
         super().capture_end()
 
-    def instantiate(self):
+    def instantiate(self) -> None:
         """Nothing is left to be done: the graph is ready when its capture ends."""
 
-    def replay(self):
+    def replay(self) -> None:
         """Runs the work on the current stream."""
         super().replay()
 
-    def reset(self):
+    def reset(self) -> None:
         """Waits for replays and lets go of the work and its memory; then the object can capture again."""
         super().reset()
 
-    def pool(self):
+    def pool(self) -> Tuple[int, int]:
         """The graph's memory pool, to be given to the capture of another graph."""
         return super().pool()
 
-    def enable_debug_mode(self):
+    def enable_debug_mode(self) -> None:
         """For programs that call it: ``debug_dump`` needs no mode."""
 
-    def debug_dump(self, debug_path):
+    def debug_dump(self, debug_path: Any) -> None:
         """Writes the captured tasks to a file, as JSON."""
         super().debug_dump(debug_path)
 
@@ -83,7 +84,7 @@ class graph:
 
     default_capture_stream = None
 
-    def __init__(self, npu_graph, pool=None, stream=None, capture_error_mode="global"):
+    def __init__(self, npu_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global") -> None:
         if stream is None:
             if graph.default_capture_stream is None or graph.default_capture_stream.device_index != _device.current_device():
                 graph.default_capture_stream = _streams.Stream()
@@ -94,7 +95,7 @@ class graph:
         self.capture_error_mode = capture_error_mode
         self._stream_context = _streams.stream(stream)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         # What the capture does not own must not come back to the allocator while it may not ask for it.
         _device.synchronize()
         gc.collect()
@@ -106,7 +107,7 @@ class graph:
             self._stream_context.__exit__(None, None, None)
             raise
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
             self.npu_graph.capture_end()
         except RuntimeError:
@@ -119,7 +120,8 @@ class graph:
             self._stream_context.__exit__(kind, error, trace)
 
 
-def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None):
+def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: int = 3, allow_unused_input: bool = False,
+                           pool: Any = None) -> Any:
     """Functions or modules whose forward and backward are one graph each, in the place of ``callables`` (one, or a tuple).
 
     sample_args: the arguments, a tuple of NPU tensors (for several callables a tuple of tuples), of the shapes, dtypes and
@@ -162,7 +164,7 @@ def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unu
 class _Part:
     """One callable on its way into two graphs."""
 
-    def __init__(self, function, args, allow_unused_input):
+    def __init__(self, function: Callable[..., Any], args: Any, allow_unused_input: Any) -> None:
         self.function = function
         self.args = tuple(args)
         self.allow_unused = allow_unused_input
@@ -171,22 +173,22 @@ class _Part:
         self.wanted = tuple(x for x in self.inputs if x.requires_grad)
         self.forward, self.backward = NPUGraph(), NPUGraph()
 
-    def gradients(self, outputs, grads):
+    def gradients(self, outputs: Any, grads: Any) -> Any:
         differentiable = [output for output in outputs if output.requires_grad]
         if not differentiable or not self.wanted:
             return ()
         return torch.autograd.grad(differentiable, self.wanted, grads, allow_unused=self.allow_unused)
 
-    def run(self):
+    def run(self) -> None:
         outputs, _ = torch.utils._pytree.tree_flatten(self.function(*self.args))
         self.gradients(outputs, [torch.empty_like(output) for output in outputs if output.requires_grad])
 
-    def capture_forward(self, pool):
+    def capture_forward(self, pool: Any) -> None:
         with graph(self.forward, pool=pool):
             results = self.function(*self.args)
         self.outputs, self.structure = torch.utils._pytree.tree_flatten(results)
 
-    def capture_backward(self, pool):
+    def capture_backward(self, pool: Any) -> None:
         self.grads = [torch.empty_like(output) if output.requires_grad else None for output in self.outputs]
         found = ()
         if self.wanted and any(grad is not None for grad in self.grads):
@@ -195,12 +197,12 @@ class _Part:
         found = iter(found)
         self.input_grads = [next(found, None) if x.requires_grad else None for x in self.inputs]
 
-    def wrap(self):
+    def wrap(self) -> Any:
         part = self
 
         class Graphed(torch.autograd.Function):
             @staticmethod
-            def forward(ctx, *inputs):
+            def forward(ctx: Any, *inputs: Any) -> Tuple[Any, ...]:
                 for own, given in zip(part.args, inputs):
                     if own.data_ptr() != given.data_ptr():
                         own.copy_(given)
@@ -209,7 +211,7 @@ class _Part:
 
             @staticmethod
             @torch.autograd.function.once_differentiable
-            def backward(ctx, *grads):
+            def backward(ctx: Any, *grads: Any) -> Tuple[Any, ...]:
                 for own, given in zip(part.grads, grads):
                     if own is not None and own.data_ptr() != given.data_ptr():
                         own.copy_(given)
@@ -217,7 +219,7 @@ class _Part:
                     part.backward.replay()
                 return tuple(grad.detach() if grad is not None else None for grad in part.input_grads)
 
-        def call(*args):
+        def call(*args: Any) -> Any:
             if len(args) != len(part.args):
                 raise TypeError(f"the graph has {len(part.args)} arguments, {len(args)} were given")
             for own, given in zip(part.args, args):

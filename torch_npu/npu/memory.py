@@ -11,8 +11,10 @@ import pickle
 import sys
 import time
 import warnings
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
+from torch.types import Device
 
 from torch_npu import _C, _options
 from torch_npu.npu import _memory_report, _state
@@ -55,14 +57,14 @@ __all__ = [
 ]
 
 
-def _index(device):
+def _index(device: Device) -> Any:
     return _get_device_index(device, optional=True)
 
 
 # ---- allocating by hand, and giving back ----
 
 
-def caching_allocator_alloc(size, device=None, stream=None):
+def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None) -> int:
     """Allocates ``size`` bytes for other libraries and returns the address; free it with caching_allocator_delete.
 
     ``stream``: a Stream or the address of one (its ``npu_stream``); default: the device's current stream.
@@ -80,18 +82,18 @@ def caching_allocator_alloc(size, device=None, stream=None):
     return _C._memory_alloc(size, index, stream_id)
 
 
-def caching_allocator_delete(mem_ptr):
+def caching_allocator_delete(mem_ptr: Any) -> None:
     """Frees what caching_allocator_alloc gave. ValueError for any other address."""
     _C._memory_free(mem_ptr)
 
 
-def caching_allocator_enable(value=True):
+def caching_allocator_enable(value: Any = True) -> None:
     """Turns caching on or off: without it every allocation asks the device, and every free waits for it."""
     _C._memory_set_caching(bool(value))
 
 
 @contextlib.contextmanager
-def caching_allocator_disabled():
+def caching_allocator_disabled() -> Iterator[None]:
     """Turns caching off for the allocations inside."""
     before = _C._memory_caching()
     caching_allocator_enable(False)
@@ -101,18 +103,18 @@ def caching_allocator_disabled():
         caching_allocator_enable(before)
 
 
-def empty_cache():
+def empty_cache() -> None:
     """Gives the cached memory that no tensor uses back to the device. Waits for the device if there is any."""
     if _state.is_initialized():
         _C._memory_empty_cache((0, 0))
 
 
-def empty_host_cache():
+def empty_host_cache() -> None:
     """Frees the cached pinned host memory that no tensor uses."""
     _C._host_memory_empty_cache()
 
 
-def set_per_process_memory_fraction(fraction, device=None):
+def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> None:
     """Limits this process to ``fraction`` (0 to 1) of the device's memory; beyond it, OutOfMemoryError."""
     if not isinstance(fraction, (int, float)) or isinstance(fraction, bool):
         raise TypeError(f"fraction must be a number from 0 to 1, got {type(fraction).__name__}")
@@ -120,19 +122,19 @@ def set_per_process_memory_fraction(fraction, device=None):
     _C._memory_set_fraction(float(fraction), _index(device))
 
 
-def get_per_process_memory_fraction(device=None):
+def get_per_process_memory_fraction(device: Device = None) -> float:
     """The limit set_per_process_memory_fraction gave, 1.0 by default."""
     _state.lazy_init()
     return _C._memory_fraction(_index(device))
 
 
-def mem_get_info(device=None):
+def mem_get_info(device: Device = None) -> Tuple[int, int]:
     """(free, total) bytes of the device, counting all processes."""
     _state.lazy_init()
     return _C._memory_info(_index(device))
 
 
-def list_gpu_processes(device=None):
+def list_gpu_processes(device: Device = None) -> str:
     """What this process and all processes together hold of the device's memory, as text.
 
     CANN's runtime interface does not name the others (`npu-smi info` does).
@@ -151,14 +153,14 @@ def list_gpu_processes(device=None):
 # ---- statistics ----
 
 
-def memory_stats_as_nested_dict(device=None):
+def memory_stats_as_nested_dict(device: Device = None) -> Any:
     """memory_stats as dictionaries in dictionaries; empty before the NPU is used."""
     if not _state.is_initialized() or _C._memory_is_replaced():
         return {}
     return _C._memory_stats(_index(device))
 
 
-def memory_stats(device=None):
+def memory_stats(device: Device = None) -> Any:
     """Statistics of the allocator, sorted by name: ``"<what>.<pool>.<figure>"``.
 
     What: ``allocation``, ``active``, ``segment``, ``inactive_split`` count blocks; the same with ``_bytes``,
@@ -170,94 +172,94 @@ def memory_stats(device=None):
     return _memory_report.flatten(memory_stats_as_nested_dict(device))
 
 
-def reset_accumulated_memory_stats(device=None):
+def reset_accumulated_memory_stats(device: Device = None) -> None:
     """Sets the totals (``allocated``, ``freed``, the counts of events) to 0."""
     _state.lazy_init()
     _C._memory_reset_accumulated_stats(_index(device))
 
 
-def reset_peak_memory_stats(device=None):
+def reset_peak_memory_stats(device: Device = None) -> None:
     """Sets every ``peak`` to the current value."""
     _state.lazy_init()
     _C._memory_reset_peak_stats(_index(device))
 
 
-def _figure(device, what, figure):
+def _figure(device: Device, what: Any, figure: Any) -> Any:
     stats = memory_stats_as_nested_dict(device)
     return stats[what]["all"][figure] if stats else 0
 
 
-def memory_allocated(device=None):
+def memory_allocated(device: Device = None) -> Any:
     """Bytes that tensors occupy now."""
     return _figure(device, "allocated_bytes", "current")
 
 
-def max_memory_allocated(device=None):
+def max_memory_allocated(device: Device = None) -> Any:
     """The most bytes that tensors occupied since the start or reset_peak_memory_stats."""
     return _figure(device, "allocated_bytes", "peak")
 
 
-def memory_reserved(device=None):
+def memory_reserved(device: Device = None) -> Any:
     """Bytes the allocator holds from the device now, in use or not."""
     return _figure(device, "reserved_bytes", "current")
 
 
-def max_memory_reserved(device=None):
+def max_memory_reserved(device: Device = None) -> Any:
     """The most bytes the allocator held since the start or reset_peak_memory_stats."""
     return _figure(device, "reserved_bytes", "peak")
 
 
-def _deprecated(old, new):
+def _deprecated(old: Any, new: Any) -> None:
     warnings.warn(f"torch.npu.{old} is deprecated: use torch.npu.{new}", FutureWarning, stacklevel=3)
 
 
-def memory_cached(device=None):
+def memory_cached(device: Device = None) -> Any:
     """Deprecated name of memory_reserved."""
     _deprecated("memory_cached", "memory_reserved")
     return memory_reserved(device)
 
 
-def max_memory_cached(device=None):
+def max_memory_cached(device: Device = None) -> Any:
     """Deprecated name of max_memory_reserved."""
     _deprecated("max_memory_cached", "max_memory_reserved")
     return max_memory_reserved(device)
 
 
-def reset_max_memory_allocated(device=None):
+def reset_max_memory_allocated(device: Device = None) -> None:
     """Deprecated: resets all peaks, as reset_peak_memory_stats."""
     _deprecated("reset_max_memory_allocated", "reset_peak_memory_stats")
     reset_peak_memory_stats(device)
 
 
-def reset_max_memory_cached(device=None):
+def reset_max_memory_cached(device: Device = None) -> None:
     """Deprecated: resets all peaks, as reset_peak_memory_stats."""
     _deprecated("reset_max_memory_cached", "reset_peak_memory_stats")
     reset_peak_memory_stats(device)
 
 
-def memory_summary(device=None, abbreviated=False):
+def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """The statistics as a table to print; ``abbreviated`` leaves out the split by pool."""
     return _memory_report.summary(_index(device), memory_stats(device), abbreviated)
 
 
-def host_memory_stats_as_nested_dict():
+def host_memory_stats_as_nested_dict() -> Dict[str, Any]:
     """host_memory_stats as dictionaries in dictionaries."""
     return _C._host_memory_stats()
 
 
-def host_memory_stats():
+def host_memory_stats() -> Any:
     """Statistics of pinned host memory: ``allocations``, ``allocated_bytes`` (held), ``active_requests``,
     ``active_bytes`` (in use), each with ``current``, ``peak``, ``allocated``, ``freed``; ``host_alloc_time`` and
     ``host_free_time`` in microseconds; ``num_host_alloc``, ``num_host_free``."""
     return _memory_report.flatten(host_memory_stats_as_nested_dict())
 
 
-def reset_accumulated_host_memory_stats():
+def reset_accumulated_host_memory_stats() -> None:
     """Sets the totals of host_memory_stats to 0."""
     _C._host_memory_reset_accumulated_stats()
 
 
-def reset_peak_host_memory_stats():
+def reset_peak_host_memory_stats() -> None:
     """Sets the peaks of host_memory_stats to the current values."""
     _C._host_memory_reset_peak_stats()
 
@@ -265,19 +267,19 @@ def reset_peak_host_memory_stats():
 # ---- snapshots ----
 
 
-def _snapshot(device=None, include_traces=True, mempool_id=None):
+def _snapshot(device: Device = None, include_traces: bool = True, mempool_id: Any = None) -> Dict[str, Any]:
     """The allocator's state on all devices: ``segments`` with their ``blocks``, and ``device_traces``, in the schema
     of torch.cuda.memory._snapshot; PyTorch's tools (torch.cuda._memory_viz, pytorch.org/memory_viz) open it."""
     count = _C._device_count() if _state.is_initialized() else 0
     return _C._memory_snapshot(count, mempool_id, include_traces)
 
 
-def memory_snapshot(mempool_id=None, include_traces=True):
+def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> Any:
     """The segments of _snapshot, of one pool if ``mempool_id`` is given."""
     return _snapshot(include_traces=include_traces, mempool_id=mempool_id)["segments"]
 
 
-def _dump_snapshot(filename="dump_snapshot.pickle"):
+def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
     """Saves _snapshot as a pickle."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
@@ -286,15 +288,8 @@ def _dump_snapshot(filename="dump_snapshot.pickle"):
 _STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}
 
 
-def _record_memory_history(
-    enabled="all",
-    context="all",
-    stacks="all",
-    max_entries=sys.maxsize,
-    device=None,
-    clear_history=False,
-    skip_actions=None,
-):
+def _record_memory_history(enabled: str = "all", context: str = "all", stacks: str = "all", max_entries: Any = sys.maxsize,
+                           device: Device = None, clear_history: bool = False, skip_actions: Any = None) -> None:
     """Keeps where memory was allocated, for _snapshot.
 
     ``enabled``: None off; "state" stacks of live allocations only; "all" also a history of allocations and frees.
@@ -315,31 +310,31 @@ def _record_memory_history(
     _C._memory_record_history(enabled == "all", kept, stacks == "all", max_entries, clear_history, skip_actions or [])
 
 
-def _allocation_traceback(data_ptr):
+def _allocation_traceback(data_ptr: int) -> Optional[Optional[List[Dict[str, Any]]]]:
     """Frames of the live allocation that starts at ``data_ptr``; None if unknown or not recorded."""
     if not _state.is_initialized():
         return None
     return _C._memory_frames_of(data_ptr, _C._device_count())
 
 
-def _attach_out_of_memory_observer(observer):
+def _attach_out_of_memory_observer(observer: Any) -> None:
     """Calls ``observer(device, bytes_asked, device_total, device_free)`` before each OutOfMemoryError."""
     _C._memory_attach_oom_observer(observer)
 
 
-def _set_allocator_settings(settings):
+def _set_allocator_settings(settings: Any) -> None:
     """Replaces the settings of PYTORCH_NPU_ALLOC_CONF from now on. ValueError when they are wrong."""
     _C._memory_set_settings(settings)
 
 
-def _dump_at_out_of_memory(device, asked, total, free):
+def _dump_at_out_of_memory(device: Device, asked: Any, total: Any, free: Any) -> None:
     folder = _options.get("oom_snapshot_path") or "."
     name = f"oom_snapshot_{os.getpid()}_npu{device}_{time.strftime('%Y%m%d-%H%M%S')}.pickle"
     os.makedirs(folder, exist_ok=True)
     _dump_snapshot(os.path.join(folder, name))
 
 
-def _watch_out_of_memory():
+def _watch_out_of_memory() -> None:
     _record_memory_history(max_entries=100000, stacks="python")
     _attach_out_of_memory_observer(_dump_at_out_of_memory)
 
@@ -356,7 +351,7 @@ class NPUPluggableAllocator:
     no room, and ``void free(void*, size_t bytes, int device, aclrtStream)``. For MemPool or
     change_current_allocator."""
 
-    def __init__(self, path_to_so_file, alloc_fn_name, free_fn_name):
+    def __init__(self, path_to_so_file: Any, alloc_fn_name: Any, free_fn_name: Any) -> None:
         library = ctypes.CDLL(path_to_so_file)
         allocate, free = (
             ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in (alloc_fn_name, free_fn_name)
@@ -364,11 +359,11 @@ class NPUPluggableAllocator:
         self._library = library  # keeps the functions loaded
         self._allocator = _C._memory_raw_allocator(allocate, free)
 
-    def allocator(self):
+    def allocator(self) -> Any:
         return self._allocator
 
 
-def change_current_allocator(allocator):
+def change_current_allocator(allocator: Any) -> None:
     """Takes all memory from ``allocator`` (an NPUPluggableAllocator) from now on, without caching.
 
     RuntimeError once NPU memory was allocated.
@@ -380,7 +375,7 @@ def change_current_allocator(allocator):
 _in_use = []
 
 
-def get_allocator_backend():
+def get_allocator_backend() -> str:
     """"native": our caching allocator; "pluggable" after change_current_allocator."""
     return "pluggable" if _C._memory_is_replaced() else "native"
 
@@ -393,32 +388,32 @@ class MemPool:
     once the pool and all tensors in it are gone.
     """
 
-    def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+    def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False) -> None:
         _state.lazy_init()
         self._allocator = allocator
         raw = allocator.allocator() if isinstance(allocator, NPUPluggableAllocator) else allocator
         self._pool = _C._MemPool(_C._current_device(), raw, True, use_on_oom, no_split)
 
     @property
-    def id(self):
+    def id(self) -> Tuple[int, int]:
         """Two numbers that name the pool in snapshots."""
         return self._pool.id
 
     @property
-    def device(self):
+    def device(self) -> torch.device:
         return torch.device("npu", self._pool.device)
 
-    def use_count(self):
+    def use_count(self) -> int:
         """How many hold the pool: this object, and each use_mem_pool inside which we are."""
         return self._pool.use_count()
 
-    def snapshot(self, include_traces=True):
+    def snapshot(self, include_traces: bool = True) -> Any:
         """The pool's segments, as memory_snapshot gives them."""
         return memory_snapshot(self.id, include_traces=include_traces)
 
 
 @contextlib.contextmanager
-def use_mem_pool(pool, device=None):
+def use_mem_pool(pool: Any, device: Device = None) -> Iterator[None]:
     """Sends this thread's allocations inside the block to ``pool``."""
     index = _index(device)
     _C._memory_begin_pool(index, pool.id)

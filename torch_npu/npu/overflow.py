@@ -1,8 +1,10 @@
 """Overflows on chips that saturate, where no inf shows them; and one question that works on all chips."""
 
 import math
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from torch_npu import _C
 from torch_npu.npu import _state
@@ -11,7 +13,7 @@ from torch_npu.npu.device import device as _device
 
 
 @fixed
-def is_support_inf_nan():
+def is_support_inf_nan() -> bool:
     """True if the NPU computes with inf and nan: Ascend910B and later, unless INF_NAN_MODE_ENABLE=0.
 
     Otherwise it saturates: a result that is too large becomes the largest number of its type, nan becomes 0, and the
@@ -21,7 +23,7 @@ def is_support_inf_nan():
     return not _C._saturates()
 
 
-def get_npu_overflow_flag():
+def get_npu_overflow_flag() -> bool:
     """True if an operator overflowed on this device since the flag was cleared. Waits for the current stream.
 
     Always False on an NPU with inf and nan: look at the numbers there, or use :func:`npu_check_overflow`.
@@ -29,13 +31,13 @@ def get_npu_overflow_flag():
     return not is_support_inf_nan() and _C._overflow_flag()
 
 
-def clear_npu_overflow_flag():
+def clear_npu_overflow_flag() -> None:
     """Clears the overflow flag of this device, after the work that the current stream already has."""
     if not is_support_inf_nan():
         _C._reset_overflow_flag()
 
 
-def clear_overflow_flags(devices):
+def clear_overflow_flags(devices: Any) -> None:
     """Clears the flags of several devices, each after the work that its current stream already has."""
     if not is_support_inf_nan():
         for index in {torch.device(device).index for device in devices}:
@@ -43,7 +45,7 @@ def clear_overflow_flags(devices):
                 _C._reset_overflow_flag()
 
 
-def npu_check_overflow(grad):
+def npu_check_overflow(grad: Tensor) -> Any:
     """True if there was an overflow in ``grad``: a tensor, a number, or a list or tuple of them.
 
     Where the NPU has inf and nan: whether ``grad`` holds any. Where it saturates: whether the device's overflow flag is
@@ -55,7 +57,7 @@ def npu_check_overflow(grad):
     return _holds_nonfinite(grad) or flag
 
 
-def _holds_nonfinite(value):
+def _holds_nonfinite(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any([_holds_nonfinite(item) for item in value])
     if isinstance(value, torch.Tensor):

@@ -1,5 +1,7 @@
 """Settings of the published torch_npu: options that mean something here, and clear errors for the rest."""
 
+from typing import Any
+
 import torch
 
 from torch_npu import _options
@@ -28,29 +30,29 @@ conv = _ConvSettings()
 config = _Config()
 
 
-def set_compile_mode(jit_compile=False):
+def set_compile_mode(jit_compile: bool = False) -> None:
     """Chooses between prebuilt operators (False) and compiling them at run time (not there: NotImplementedError)."""
     if jit_compile:
         raise NotImplementedError("operators always come prebuilt: use set_compile_mode(jit_compile=False)")
 
 
-def is_jit_compile_false():
+def is_jit_compile_false() -> bool:
     """True: operators come prebuilt."""
     return True
 
 
-def set_task_queue_enable(level):
+def set_task_queue_enable(level: Any) -> None:
     """Only 0: operators go straight to CANN's stream, without a queue of our own that could be turned on."""
     if level != 0:
         raise NotImplementedError("operators go straight to the stream: there is no task queue to turn on")
 
 
-def get_task_queue_enable():
+def get_task_queue_enable() -> int:
     """0: there is no task queue."""
     return 0
 
 
-def set_deterministic_level(level):
+def set_deterministic_level(level: Any) -> None:
     """0 or 1: what torch.use_deterministic_algorithms(False) or (True) does. Higher levels, which fix the result
     whatever the batch, are not there: NotImplementedError."""
     if level in (2, 3):
@@ -60,11 +62,11 @@ def set_deterministic_level(level):
     torch.use_deterministic_algorithms(bool(level))
 
 
-def _get_deterministic_level():
+def _get_deterministic_level() -> int:
     return int(torch.are_deterministic_algorithms_enabled())
 
 
-def _on(value):
+def _on(value: Any) -> bool:
     return str(value).lower() in ("enable", "true", "1")
 
 
@@ -76,7 +78,7 @@ _PUBLISHED = {
 }
 
 
-def set_option(options):
+def set_option(options: Any) -> None:
     """Sets options from a dict: the published names (jitCompile, ALLOW_INTERNAL_FORMAT, ALLOW_MATMUL_HF32,
     ALLOW_CONV_HF32; "enable" or "disable") and those of torch_npu's own table. ValueError for an unknown name."""
     if not isinstance(options, dict):
@@ -92,7 +94,7 @@ def set_option(options):
             _options.set(name, value)
 
 
-def get_option(name):
+def get_option(name: str) -> Any:
     """Value of an option of torch_npu's own table."""
     return _options.get(name)
 
@@ -100,7 +102,7 @@ def get_option(name):
 _SYNC_MODES = ("default", "warn", "error")
 
 
-def set_sync_debug_mode(debug_mode):
+def set_sync_debug_mode(debug_mode: Any) -> None:
     """What happens when an operation makes the host wait for the device: nothing ("default" or 0), a warning
     ("warn" or 1), or an error ("error" or 2)."""
     if isinstance(debug_mode, str):
@@ -112,6 +114,6 @@ def set_sync_debug_mode(debug_mode):
     _options.set("sync_debug_mode", debug_mode)
 
 
-def get_sync_debug_mode():
+def get_sync_debug_mode() -> Any:
     """0, 1 or 2; see :func:`set_sync_debug_mode`."""
     return _options.get("sync_debug_mode")

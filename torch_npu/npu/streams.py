@@ -1,8 +1,10 @@
 """Streams and events, with torch.cuda's meaning, on PyTorch's device-independent classes."""
 
 import ctypes
+from typing import Any, Tuple
 
 import torch
+from torch.types import Device
 
 from torch_npu import _C
 from torch_npu.npu import _state
@@ -17,7 +19,7 @@ class Stream(torch.Stream):
         priority (int): negative for a stream of high priority.
     """
 
-    def __new__(cls, device=None, priority=0, **kwargs):
+    def __new__(cls, device: Device = None, priority: int = 0, **kwargs: Any) -> Any:
         _state.lazy_init()
         if "stream_id" in kwargs:
             return super().__new__(
@@ -32,49 +34,49 @@ class Stream(torch.Stream):
         return super().__new__(cls, device=torch.device("npu", index), priority=priority)
 
     @property
-    def npu_stream(self):
+    def npu_stream(self) -> int:
         """Address of CANN's stream (aclrtStream), an int."""
         return _C._stream_handle(self.stream_id, self.device_index)
 
     @property
-    def priority(self):
+    def priority(self) -> int:
         """-1 for high priority, else 0."""
         return _C._stream_priority(self.stream_id, self.device_index)
 
     @staticmethod
-    def priority_range():
+    def priority_range() -> Tuple[int, int]:
         """(lowest, highest) priority; a lower number is served first."""
         return 0, -1
 
     @property
-    def _as_parameter_(self):
+    def _as_parameter_(self) -> Any:
         return ctypes.c_void_p(self.npu_stream)
 
-    def record_event(self, event=None):
+    def record_event(self, event: Any = None) -> Any:
         """Records ``event``, or a new one, on this stream and returns it."""
         if event is None:
             event = Event()
         event.record(self)
         return event
 
-    def wait_event(self, event):
+    def wait_event(self, event: Any) -> None:
         """Makes work submitted later wait for ``event``; the host does not wait."""
         event.wait(self)
 
-    def wait_stream(self, stream):
+    def wait_stream(self, stream: Any) -> None:
         """Makes work submitted later wait for what ``stream`` has now; the host does not wait."""
         self.wait_event(stream.record_event())
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> bool:
         return isinstance(other, torch.Stream) and super().__eq__(other)
 
-    def __ne__(self, other):
+    def __ne__(self, other: Any) -> bool:
         return not self == other
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.stream_id, self.device_index))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<torch.npu.Stream device={self.device} npu_stream={self.npu_stream:#x}>"
 
 
@@ -86,7 +88,7 @@ class ExternalStream(Stream):
         device: device it belongs to; default the current one.
     """
 
-    def __new__(cls, stream_ptr, device=None, **kwargs):
+    def __new__(cls, stream_ptr: Any, device: Device = None, **kwargs: Any) -> Any:
         _state.lazy_init()
         index = _get_device_index(device, optional=True)
         stream_id = _C._external_stream(stream_ptr, index)
@@ -111,7 +113,8 @@ class Event(torch.Event):
         interprocess (bool): the event can be sent to another process; excludes ``enable_timing``.
     """
 
-    def __new__(cls, enable_timing=False, blocking=False, interprocess=False, external=False):
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
+                external: bool = False) -> Any:
         if external:
             raise NotImplementedError("external events belong to graph capture, which is not there yet")
         if interprocess and enable_timing:
@@ -123,7 +126,7 @@ class Event(torch.Event):
         return self
 
     @classmethod
-    def from_ipc_handle(cls, device, handle):
+    def from_ipc_handle(cls, device: Device, handle: Any) -> Any:
         """The event another process exported with :meth:`ipc_handle`."""
         _state.lazy_init()
         self = torch.Event.__new__(cls, device="npu")
@@ -131,7 +134,7 @@ class Event(torch.Event):
         _C._event_open_ipc(self, _get_device_index(device, optional=True), handle)
         return self
 
-    def ipc_handle(self):
+    def ipc_handle(self) -> bytes:
         """Handle (bytes) for :meth:`from_ipc_handle` of another process; records the event if it was not."""
         if not self._interprocess:
             raise RuntimeError("only an event made with interprocess=True has a handle for other processes")
@@ -140,11 +143,11 @@ class Event(torch.Event):
         return _C._event_ipc_handle(self)
 
     @property
-    def npu_event(self):
+    def npu_event(self) -> int:
         """Address of CANN's event (aclrtEvent), an int; 0 before the first record."""
         return _C._event_handle(self)
 
-    def record(self, stream=None):
+    def record(self, stream: Any = None) -> None:
         """Records the event on ``stream``, by default the current one."""
         stream = current_stream() if stream is None else stream
         if self._interprocess and not self.npu_event:
@@ -152,47 +155,47 @@ class Event(torch.Event):
         else:
             super().record(stream)
 
-    def wait(self, stream=None):
+    def wait(self, stream: Any = None) -> None:
         """Makes later work of ``stream``, by default the current one, wait for the event."""
         super().wait(current_stream() if stream is None else stream)
 
-    def elapsed_time(self, end_event):
+    def elapsed_time(self, end_event: Any) -> float:
         """Milliseconds from this event to ``end_event``; both need ``enable_timing`` and must have been reached."""
         return _C._event_elapsed_time(self, end_event)
 
     @property
-    def _as_parameter_(self):
+    def _as_parameter_(self) -> Any:
         return ctypes.c_void_p(self.npu_event)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         handle = self.npu_event
         return f"<torch.npu.Event {handle:#x}>" if handle else "<torch.npu.Event uninitialized>"
 
 
-def _wrap(stream_id, device_index):
+def _wrap(stream_id: int, device_index: int) -> Any:
     return Stream(stream_id=stream_id, device_index=device_index)
 
 
-def current_stream(device=None):
+def current_stream(device: Device = None) -> Any:
     """The stream this thread submits to on a device."""
     _state.lazy_init()
     index = _get_device_index(device, optional=True)
     return _wrap(_C._current_stream_id(index), index)
 
 
-def default_stream(device=None):
+def default_stream(device: Device = None) -> Any:
     """The stream that is current on a device until another is set."""
     _state.lazy_init()
     index = _get_device_index(device, optional=True)
     return _wrap(_C._default_stream_id(index), index)
 
 
-def get_stream_from_external(data_ptr, device=None):
+def get_stream_from_external(data_ptr: int, device: Device = None) -> Any:
     """The stream at the address ``data_ptr`` that other code created; see :class:`ExternalStream`."""
     return ExternalStream(data_ptr, device)
 
 
-def set_stream(stream):
+def set_stream(stream: Any) -> None:
     """Makes ``stream`` and its device current on this thread; None changes nothing. Prefer :func:`stream`."""
     if stream is not None:
         _state.lazy_init()
@@ -202,11 +205,11 @@ def set_stream(stream):
 class StreamContext:
     """Context manager that makes a stream current, and its device; None changes nothing."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: Any) -> None:
         self.stream = stream
         self._previous = None
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self.stream is None:
             return
         before = current_stream()
@@ -217,21 +220,21 @@ class StreamContext:
         self._previous = (there, before)
         set_stream(self.stream)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         if self._previous is not None:
             for previous in self._previous:
                 set_stream(previous)
             self._previous = None
 
 
-def stream(stream):
+def stream(stream: Any) -> Any:
     """``with torch.npu.stream(s):`` submits to ``s``; None changes nothing."""
     return StreamContext(stream)
 
 
-def _set_stream_by_id(stream_id, device_index, device_type):
+def _set_stream_by_id(stream_id: int, device_index: int, device_type: str) -> None:
     _C._set_stream(stream_id, device_index)
 
 
-def _get_current_raw_stream(device_index):
+def _get_current_raw_stream(device_index: int) -> int:
     return _C._stream_handle(_C._current_stream_id(device_index), device_index)

@@ -1,6 +1,9 @@
 """The legacy types: torch.npu.FloatTensor, torch.npu.FloatStorage and their kind."""
 
+from typing import Any
+
 import torch
+from torch import Tensor
 from torch.storage import _LegacyStorage
 
 _DTYPES = {
@@ -23,7 +26,7 @@ _WITHOUT_TENSOR_TYPE = ("ComplexDouble", "ComplexFloat")
 class _TensorType(type):
     """``torch.npu.FloatTensor(2, 3)`` makes a tensor; isinstance() asks for its device and dtype."""
 
-    def __call__(cls, *args):
+    def __call__(cls, *args: Any) -> Tensor:
         device = torch.device("npu", torch.npu.current_device())
         if not args:
             return torch.empty(0, dtype=cls.dtype, device=device)
@@ -42,21 +45,21 @@ class _TensorType(type):
             return torch.empty(0, dtype=cls.dtype, device=device).set_(data)
         return torch.tensor(data, dtype=cls.dtype, device=device)
 
-    def __instancecheck__(cls, tensor):
+    def __instancecheck__(cls, tensor: Tensor) -> bool:
         return isinstance(tensor, torch.Tensor) and tensor.device.type == "npu" and tensor.dtype == cls.dtype
 
 
 class _StorageDtype:
     """The dtype of a legacy storage class, which TypedStorage reads from the class and from instances."""
 
-    def __init__(self, dtype):
+    def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: Any = None) -> torch.dtype:
         return self.dtype
 
 
-def make_types():
+def make_types() -> Any:
     """All legacy types by name, for the module torch.npu."""
     made = {}
     for prefix, dtype in _DTYPES.items():

@@ -1,18 +1,21 @@
 """What all fused optimizers share: buckets of flat tensors, and clipping on them."""
 
+from typing import Any, Callable, Dict, List, Optional
+
 import torch
+from torch import Tensor
 from torch.optim import Optimizer
 
 from torch_npu.optim._flat import Bucket
 
 
-def check(condition, name, value):
+def check(condition: Any, name: str, value: Any) -> None:
     """ValueError unless the hyperparameter is in its range (nan is not)."""
     if not condition:
         raise ValueError(f"invalid {name}: {value}")
 
 
-def _can_be_trained(param):
+def _can_be_trained(param: Tensor) -> bool:
     return param.requires_grad or param.grad is not None
 
 
@@ -28,18 +31,18 @@ class NpuFusedOptimizerBase(Optimizer):
     _buckets = None
     _frozen = ()
 
-    def _state_names(self, group):
+    def _state_names(self, group: Any) -> Any:
         """State tensors of a parameter and the number each begins with."""
         raise NotImplementedError
 
-    def _update(self, group, run):
+    def _update(self, group: Any, run: Any) -> Any:
         """One step of a :class:`torch_npu.optim._flat.Run`."""
         raise NotImplementedError
 
-    def _prepare(self, runs):
+    def _prepare(self, runs: Any) -> None:
         """Called with all (group, run) of a step before the first update; for rules that need all gradients."""
 
-    def _is_current(self):
+    def _is_current(self) -> bool:
         """False after parameters were replaced or unfrozen, or a hyperparameter asks for other state."""
         return (
             self._buckets is not None
@@ -47,7 +50,7 @@ class NpuFusedOptimizerBase(Optimizer):
             and all(bucket.is_current() and bucket.names == self._state_names(group) for group, bucket in self._buckets)
         )
 
-    def _ensure_buckets(self):
+    def _ensure_buckets(self) -> Optional[List[Any]]:
         if self._is_current():
             return self._buckets
         self._buckets, self._frozen = [], []
@@ -68,7 +71,7 @@ class NpuFusedOptimizerBase(Optimizer):
 
     @torch._disable_dynamo
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """One step; the loss of ``closure`` if it is given."""
         loss = None
         if closure is not None:
@@ -83,7 +86,7 @@ class NpuFusedOptimizerBase(Optimizer):
         return loss
 
     @torch.no_grad()
-    def clip_grad_norm_fused_(self, max_norm, norm_type=2.0):
+    def clip_grad_norm_fused_(self, max_norm: Any, norm_type: float = 2.0) -> Any:
         """Scales all gradients so that the norm of all of them together is at most ``max_norm``.
 
         As ``torch.nn.utils.clip_grad_norm_`` over the optimizer's parameters, in a few operators and without waiting.
@@ -102,10 +105,10 @@ class NpuFusedOptimizerBase(Optimizer):
             bucket.scatter()
         return total
 
-    def add_param_group(self, param_group):
+    def add_param_group(self, param_group: Any) -> None:
         super().add_param_group(param_group)
         self._buckets = None
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
         self._buckets = None

@@ -8,10 +8,13 @@ A parameter may have no gradient in some step, and then nothing of it changes. T
 of the flat tensor whose parameters have all had the same number of steps; ordinarily there is one, the whole.
 """
 
+from typing import Any, Iterator, List, Tuple
+
 import torch
+from torch import Tensor
 
 
-def _layout(param):
+def _layout(param: Tensor) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
     """(shape, strides) of a parameter within the flat tensor: its own order if its first dimension comes first."""
     if param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last):
         return tuple(param.shape), tuple(param.stride())
@@ -21,17 +24,17 @@ def _layout(param):
 class Block:
     """``count`` consecutive parameters of one shape in a run, from its element ``begin`` on."""
 
-    def __init__(self, begin, count, shape):
+    def __init__(self, begin: Any, count: int, shape: Any) -> None:
         self.begin, self.count, self.shape = begin, count, shape
         self.numel = 1
         for size in shape:
             self.numel *= size
 
-    def rows(self, flat):
+    def rows(self, flat: Any) -> Any:
         """The block's part of a run's flat tensor, [parameters, elements of each]."""
         return flat.narrow(0, self.begin, self.count * self.numel).view(self.count, self.numel)
 
-    def channels(self, flat):
+    def channels(self, flat: Any) -> Any:
         """The same, [parameters, first dimension, rest]."""
         return flat.narrow(0, self.begin, self.count * self.numel).view(self.count, self.shape[0], -1)
 
@@ -40,7 +43,7 @@ class Run:
     """Part of a bucket that one update serves. ``param``, ``grad`` and ``state[name]`` are flat and of equal length;
     ``step`` counts this step, beginning with 1."""
 
-    def __init__(self, bucket, first, last, step):
+    def __init__(self, bucket: Any, first: Any, last: Any, step: int) -> None:
         self._bucket, self._first, self._last = bucket, first, last
         self.step = step
         self._begin, self._end = bucket.offsets[first], bucket.offsets[last]
@@ -48,12 +51,12 @@ class Run:
         self.grad = self._cut(bucket.grad)
         self.state = {name: self._cut(flat) for name, flat in bucket.state.items()}
 
-    def _cut(self, flat):
+    def _cut(self, flat: Any) -> Any:
         if self._begin == 0 and self._end == flat.numel():
             return flat
         return flat[self._begin : self._end]
 
-    def blocks(self):
+    def blocks(self) -> Any:
         """The run's parameters by shape."""
         bucket, found = self._bucket, []
         for i in range(self._first, self._last):
@@ -68,7 +71,7 @@ class Run:
 class Bucket:
     """Parameters of one group, dtype and device. ``names``: the state tensors and the number each begins with."""
 
-    def __init__(self, params, names, states):
+    def __init__(self, params: Any, names: Any, states: Any) -> None:
         self.params = sorted(params, key=lambda param: _layout(param))
         self.layouts = [_layout(param) for param in self.params]
         self.offsets = [0]
@@ -83,11 +86,11 @@ class Bucket:
         self._states = states
         self._take_over()
 
-    def _view(self, flat, i):
+    def _view(self, flat: Any, i: Any) -> Any:
         shape, strides = self.layouts[i]
         return flat.as_strided(shape, strides, self.offsets[i])
 
-    def _take_over(self):
+    def _take_over(self) -> None:
         """Moves parameters and the state they already have (of a checkpoint) into the flat tensors."""
         views = [self._view(self.param, i) for i in range(len(self.params))]
         torch._foreach_copy_(views, [param.detach() for param in self.params])
@@ -107,11 +110,11 @@ class Bucket:
                     view.copy_(state[name])
                 state[name] = view
 
-    def is_current(self):
+    def is_current(self) -> bool:
         """Whether the parameters still are the views they were made: ``module.to()`` and its kin replace them."""
         return all(param.data_ptr() == pointer for param, pointer in zip(self.params, self._pointers))
 
-    def gather(self):
+    def gather(self) -> List[bool]:
         """Copies the gradients into the flat tensor (0 where there is none); which parameters have one."""
         grads = [param.grad for param in self.params]
         present = [grad is not None for grad in grads]
@@ -127,12 +130,12 @@ class Bucket:
             torch._foreach_copy_(views, grads)
         return present
 
-    def scatter(self):
+    def scatter(self) -> None:
         """Copies the flat tensor back into the gradients."""
         pairs = [(param.grad, view) for param, view in zip(self.params, self._grad_views) if param.grad is not None]
         torch._foreach_copy_([grad for grad, _ in pairs], [view for _, view in pairs])
 
-    def runs(self, present):
+    def runs(self, present: Any) -> Iterator[Any]:
         """The runs of this step; counts it for their parameters."""
         first, count = 0, len(self.params)
         while first < count:
@@ -148,7 +151,7 @@ class Bucket:
             yield Run(self, first, last, step)
             first = last
 
-    def _count(self, i, step):
+    def _count(self, i: Any, step: int) -> None:
         self.steps[i] = step
         state = self._states[self.params[i]]
         if step == 1 and "step" not in state:

@@ -1,22 +1,24 @@
 """Adadelta (Zeiler, 2012)."""
 
+from typing import Any, Dict
+
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
 
 class NpuFusedAdadelta(NpuFusedOptimizerBase):
     """``torch.optim.Adadelta`` on flat tensors."""
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0):
+    def __init__(self, params: Any, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0) -> None:
         check(lr >= 0, "lr", lr)
         check(0 <= rho <= 1, "rho", rho)
         check(eps >= 0, "eps", eps)
         check(weight_decay >= 0, "weight_decay", weight_decay)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay})
 
-    def _state_names(self, group):
+    def _state_names(self, group: Any) -> Dict[str, float]:
         return {"square_avg": 0.0, "acc_delta": 0.0}
 
-    def _update(self, group, run):
+    def _update(self, group: Any, run: Any) -> None:
         grad, rho, eps = run.grad, group["rho"], group["eps"]
         square_avg, acc_delta = run.state["square_avg"], run.state["acc_delta"]
         if group["weight_decay"]:

@@ -1,5 +1,7 @@
 """Adam and AdamW, each step one operator of CANN."""
 
+from typing import Any, Dict, Tuple
+
 import torch
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
@@ -8,7 +10,8 @@ from torch_npu.optim._base import NpuFusedOptimizerBase, check
 class _Adam(NpuFusedOptimizerBase):
     _operator = None
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False):
+    def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.0, amsgrad: bool = False) -> None:
         check(lr >= 0, "lr", lr)
         check(eps >= 0, "eps", eps)
         check(0 <= betas[0] < 1 and 0 <= betas[1] < 1, "betas", betas)
@@ -16,13 +19,13 @@ class _Adam(NpuFusedOptimizerBase):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                                   "amsgrad": amsgrad})
 
-    def _state_names(self, group):
+    def _state_names(self, group: Any) -> Dict[str, float]:
         names = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
         if group["amsgrad"]:
             names["max_exp_avg_sq"] = 0.0
         return names
 
-    def _update(self, group, run):
+    def _update(self, group: Any, run: Any) -> None:
         step = torch.full((), run.step, dtype=torch.float32, device=run.param.device)
         maxima = [run.state["max_exp_avg_sq"]] if group["amsgrad"] else []
         type(self)._operator(
@@ -42,5 +45,6 @@ class NpuFusedAdamW(_Adam):
 
     _operator = torch._fused_adamw_
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False):
+    def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 1e-2, amsgrad: bool = False) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad)

@@ -1,21 +1,22 @@
 """The optimizer BERT was trained with: Adam without bias correction, with its own schedule."""
 
 import math
+from typing import Any, Dict, List
 
 import torch
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
 
-def _cosine(done, warmup):
+def _cosine(done: Any, warmup: Any) -> Any:
     return done / warmup if done < warmup else 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _constant(done, warmup):
+def _constant(done: Any, warmup: Any) -> Any:
     return done / warmup if done < warmup else 1.0
 
 
-def _linear(done, warmup):
+def _linear(done: Any, warmup: Any) -> Any:
     return done / warmup if done < warmup else max((done - 1) / (warmup - 1), 0.0)
 
 
@@ -31,8 +32,8 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
     clipped to it by itself; -1 does not clip.
     """
 
-    def __init__(self, params, lr=1e-3, warmup=-1, t_total=-1, schedule="warmup_linear", b1=0.9, b2=0.99, e=1e-6,
-                 weight_decay=0.01, max_grad_norm=-1):
+    def __init__(self, params: Any, lr: float = 1e-3, warmup: int = -1, t_total: int = -1, schedule: str = "warmup_linear",
+                 b1: float = 0.9, b2: float = 0.99, e: float = 1e-6, weight_decay: float = 0.01, max_grad_norm: int = -1) -> None:
         check(lr >= 0, "lr", lr)
         check(0 <= b1 < 1, "b1", b1)
         check(0 <= b2 < 1, "b2", b2)
@@ -43,7 +44,7 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         super().__init__(params, {"lr": lr, "warmup": warmup, "t_total": t_total, "schedule": schedule, "b1": b1,
                                   "b2": b2, "e": e, "weight_decay": weight_decay, "max_grad_norm": max_grad_norm})
 
-    def get_lr(self):
+    def get_lr(self) -> List[Any]:
         """The learning rate of the next step, for each parameter that has made one; [0] before the first."""
         rates = []
         for group in self.param_groups:
@@ -54,15 +55,15 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         return rates or [0]
 
     @staticmethod
-    def _rate(group, steps):
+    def _rate(group: Any, steps: Any) -> Any:
         if group["t_total"] == -1:
             return group["lr"]
         return group["lr"] * _SCHEDULES[group["schedule"]](steps / group["t_total"], group["warmup"])
 
-    def _state_names(self, group):
+    def _state_names(self, group: Any) -> Dict[str, float]:
         return {"next_m": 0.0, "next_v": 0.0}
 
-    def _update(self, group, run):
+    def _update(self, group: Any, run: Any) -> None:
         grad = run.grad
         if group["max_grad_norm"] > 0:
             for block in run.blocks():

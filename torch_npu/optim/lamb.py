@@ -1,5 +1,7 @@
 """LAMB (You et al., 2019)."""
 
+from typing import Any, Dict, Tuple
+
 import torch
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
@@ -14,8 +16,8 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
     ``use_global_grad_norm``: gradients are first divided by the norm of all of them if that is greater than 1.
     """
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0, adam=False,
-                 use_global_grad_norm=False):
+    def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-6,
+                 weight_decay: float = 0, adam: bool = False, use_global_grad_norm: bool = False) -> None:
         check(lr >= 0, "lr", lr)
         check(eps >= 0, "eps", eps)
         check(0 <= betas[0] < 1 and 0 <= betas[1] < 1, "betas", betas)
@@ -24,13 +26,13 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
         self.adam = adam
         self.use_global_grad_norm = use_global_grad_norm
 
-    def __getstate__(self):
+    def __getstate__(self) -> Dict[str, Any]:
         return {**super().__getstate__(), "adam": self.adam, "use_global_grad_norm": self.use_global_grad_norm}
 
-    def _state_names(self, group):
+    def _state_names(self, group: Any) -> Dict[str, float]:
         return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
-    def _prepare(self, runs):
+    def _prepare(self, runs: Any) -> None:
         if not self.use_global_grad_norm or not runs:
             return
         device = runs[0][1].grad.device
@@ -39,7 +41,7 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
         for _, run in runs:
             run.grad.div_(divisor.to(run.grad.device))
 
-    def _update(self, group, run):
+    def _update(self, group: Any, run: Any) -> None:
         beta1, beta2 = group["betas"]
         exp_avg = run.state["exp_avg"].mul_(beta1).add_(run.grad, alpha=1 - beta1)
         exp_avg_sq = run.state["exp_avg_sq"].mul_(beta2).addcmul_(run.grad, run.grad, value=1 - beta2)

@@ -1,12 +1,15 @@
 """RMSprop as PyTorch has it, and as TensorFlow has it."""
 
+from typing import Any, Dict
+
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
 
 class _RMSprop(NpuFusedOptimizerBase):
     _square_avg_begins = 0.0
 
-    def __init__(self, params, lr, alpha, eps, weight_decay, momentum, centered, **more):
+    def __init__(self, params: Any, lr: float, alpha: Any, eps: float, weight_decay: float, momentum: float, centered: Any,
+                 **more: Any) -> None:
         check(lr >= 0, "lr", lr)
         check(alpha >= 0, "alpha", alpha)
         check(eps >= 0, "eps", eps)
@@ -15,7 +18,7 @@ class _RMSprop(NpuFusedOptimizerBase):
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
                                   "momentum": momentum, "centered": centered, **more})
 
-    def _state_names(self, group):
+    def _state_names(self, group: Any) -> Dict[str, float]:
         names = {"square_avg": self._square_avg_begins}
         if group["momentum"]:
             names["momentum_buffer"] = 0.0
@@ -27,10 +30,11 @@ class _RMSprop(NpuFusedOptimizerBase):
 class NpuFusedRMSprop(_RMSprop):
     """``torch.optim.RMSprop`` on flat tensors: eps is added to the root."""
 
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False):
+    def __init__(self, params: Any, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
+                 momentum: float = 0, centered: bool = False) -> None:
         super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered)
 
-    def _update(self, group, run):
+    def _update(self, group: Any, run: Any) -> None:
         grad, alpha, square_avg = run.grad, group["alpha"], run.state["square_avg"]
         if group["weight_decay"]:
             grad = grad.add(run.param, alpha=group["weight_decay"])
@@ -57,12 +61,13 @@ class NpuFusedRMSpropTF(_RMSprop):
 
     _square_avg_begins = 1.0
 
-    def __init__(self, params, lr=1e-2, alpha=0.9, eps=1e-10, weight_decay=0, momentum=0.0, centered=False,
-                 decoupled_decay=False, lr_in_momentum=True):
+    def __init__(self, params: Any, lr: float = 1e-2, alpha: float = 0.9, eps: float = 1e-10, weight_decay: float = 0,
+                 momentum: float = 0.0, centered: bool = False, decoupled_decay: bool = False,
+                 lr_in_momentum: bool = True) -> None:
         super().__init__(params, lr, alpha, eps, weight_decay, momentum, centered,
                          decoupled_decay=decoupled_decay, lr_in_momentum=lr_in_momentum)
 
-    def _update(self, group, run):
+    def _update(self, group: Any, run: Any) -> None:
         grad, rest, lr, square_avg = run.grad, 1 - group["alpha"], group["lr"], run.state["square_avg"]
         if group["weight_decay"] and group["decoupled_decay"]:
             run.param.mul_(1 - lr * group["weight_decay"])

@@ -1,5 +1,7 @@
 """Stochastic gradient descent."""
 
+from typing import Any, Dict
+
 import torch
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
@@ -8,7 +10,8 @@ from torch_npu.optim._base import NpuFusedOptimizerBase, check
 class NpuFusedSGD(NpuFusedOptimizerBase):
     """``torch.optim.SGD`` on flat tensors: momentum, dampening, weight decay, Nesterov's momentum."""
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False):
+    def __init__(self, params: Any, lr: float = 1e-3, momentum: float = 0, dampening: int = 0, weight_decay: float = 0,
+                 nesterov: bool = False) -> None:
         check(lr >= 0, "lr", lr)
         check(momentum >= 0, "momentum", momentum)
         check(weight_decay >= 0, "weight_decay", weight_decay)
@@ -17,10 +20,10 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
         super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening,
                                   "weight_decay": weight_decay, "nesterov": nesterov})
 
-    def _state_names(self, group):
+    def _state_names(self, group: Any) -> Dict[str, float]:
         return {"momentum_buffer": 0.0} if group["momentum"] else {}
 
-    def _update(self, group, run):
+    def _update(self, group: Any, run: Any) -> None:
         buffers = [run.state["momentum_buffer"]] if run.state else []
         torch._fused_sgd_([run.param], [run.grad], buffers, weight_decay=group["weight_decay"],
                           momentum=group["momentum"], lr=group["lr"], dampening=group["dampening"],

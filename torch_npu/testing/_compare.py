@@ -1,5 +1,7 @@
 """Comparisons behind :class:`torch_npu.testing.testcase.TestCase`; each returns None or what is wrong."""
 
+from typing import Any, Optional, Tuple
+
 import numpy as np
 import torch
 
@@ -15,13 +17,13 @@ TOLERANCES = {
 _LOW = (torch.float16, torch.bfloat16)
 
 
-def tolerance_of(*dtypes):
+def tolerance_of(*dtypes: Any) -> Tuple[float, float]:
     """(rtol, atol) that suits all of ``dtypes``; (0, 0) when they are exact."""
     pairs = [TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in dtypes]
     return max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
 
 
-def to_numpy(value):
+def to_numpy(value: Any) -> Optional[Tuple[Any, Any]]:
     """(array, whether it held half precision); None when ``value`` is neither a tensor nor an array."""
     if isinstance(value, torch.Tensor):
         low = value.dtype in _LOW
@@ -34,7 +36,7 @@ def to_numpy(value):
     return None
 
 
-def relative(x, y, prec, minimum):
+def relative(x: Any, y: Any, prec: Any, minimum: Any) -> Optional[str]:
     """Judges two arrays of one shape as assertRtolEqual describes it."""
     x, y = (np.asarray(v, np.complex128 if np.iscomplexobj(v) else np.float64) for v in (x, y))
     if x.size == 0:

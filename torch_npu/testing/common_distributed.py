@@ -2,17 +2,18 @@
 
 import functools
 import unittest
+from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
 
 
-def skipIfUnsupportMultiNPU(npu_number_needed):
+def skipIfUnsupportMultiNPU(npu_number_needed: Any) -> Any:
     """Skips a test where there are fewer NPUs."""
 
-    def decorate(fn):
+    def decorate(fn: Callable[..., Any]) -> Any:
         @functools.wraps(fn)
-        def checked(self, *args, **kwargs):
+        def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
             count = torch.npu.device_count() if torch.npu.is_available() else 0
             if count < npu_number_needed:
                 raise unittest.SkipTest(f"needs {npu_number_needed} NPUs; there are {count}")
@@ -23,7 +24,7 @@ def skipIfUnsupportMultiNPU(npu_number_needed):
     return decorate
 
 
-def init_pg(backend="hccl", world_size=1, rank=0, file_name="file://"):
+def init_pg(backend: str = "hccl", world_size: int = 1, rank: int = 0, file_name: str = "file://") -> None:
     """Starts the default process group over a file. With "hccl", the rank's NPU becomes current.
 
     Raises ValueError for a backend other than "hccl" and "gloo", RuntimeError when "hccl" lacks NPUs.
@@ -37,7 +38,7 @@ def init_pg(backend="hccl", world_size=1, rank=0, file_name="file://"):
     dist.init_process_group(backend=backend, world_size=world_size, rank=rank, init_method=f"file://{file_name}")
 
 
-def with_comms(func):
+def with_comms(func: Any) -> Any:
     """Runs a test of a MultiProcessTestCase inside a process group: "hccl" where each rank has an NPU, else "gloo".
 
     The test case gives ``world_size``, ``rank`` and ``file_name``. The group ends with the test, by the test case's
@@ -47,7 +48,7 @@ def with_comms(func):
         raise RuntimeError("with_comms: there is no test function")
 
     @functools.wraps(func)
-    def wrapped(self, *args, **kwargs):
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
         on_npu = torch.npu.is_available() and torch.npu.device_count() >= self.world_size
         init_pg("hccl" if on_npu else "gloo", self.world_size, self.rank, self.file_name)
         torch.npu.manual_seed(0)

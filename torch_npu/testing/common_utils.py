@@ -5,17 +5,20 @@ import os
 import unittest
 from contextlib import contextmanager
 from itertools import product
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.types import Device
 
 
-def get_npu_device():
+def get_npu_device() -> str:
     """The device tests run on: ``npu:$SET_NPU_DEVICE``, ``npu:0`` by default."""
     return f"npu:{os.environ.get('SET_NPU_DEVICE', '0')}"
 
 
-def set_npu_device():
+def set_npu_device() -> str:
     """Makes :func:`get_npu_device` current and returns it."""
     device = get_npu_device()
     torch.npu.set_device(device)
@@ -23,7 +26,7 @@ def set_npu_device():
 
 
 @contextmanager
-def freeze_rng_state():
+def freeze_rng_state() -> Iterator[None]:
     """Leaves the CPU's random state as it was."""
     state = torch.get_rng_state()
     try:
@@ -32,7 +35,7 @@ def freeze_rng_state():
         torch.set_rng_state(state)
 
 
-def iter_indices(tensor):
+def iter_indices(tensor: Tensor) -> Any:
     """All indices of a tensor: numbers for one dimension, tuples for more, none for no dimension."""
     if tensor.dim() == 0:
         return range(0)
@@ -41,7 +44,7 @@ def iter_indices(tensor):
     return product(*(range(size) for size in tensor.size()))
 
 
-def is_iterable(obj):
+def is_iterable(obj: Any) -> bool:
     """Whether ``iter(obj)`` works."""
     try:
         iter(obj)
@@ -52,7 +55,7 @@ def is_iterable(obj):
 
 # Inputs ---------------------------------------------------------------------------------------------------------------
 
-def _to_npu(tensor, npu_format, device):
+def _to_npu(tensor: Tensor, npu_format: Any, device: Device) -> Tensor:
     moved = tensor.to(device or get_npu_device())
     if npu_format in (-1, None):
         return moved
@@ -61,7 +64,7 @@ def _to_npu(tensor, npu_format, device):
     return torch_npu.npu_format_cast(moved, npu_format)
 
 
-def create_common_tensor(item, minValue, maxValue, device=None):
+def create_common_tensor(item: Any, minValue: Any, maxValue: Any, device: Device = None) -> Tuple[Tensor, Any]:
     """``(cpu_tensor, npu_tensor)`` with the same uniform numbers of [minValue, maxValue).
 
     ``item`` is ``[numpy dtype, storage format, shape]``; -1 leaves the format alone.
@@ -72,7 +75,8 @@ def create_common_tensor(item, minValue, maxValue, device=None):
     return cpu, _to_npu(cpu, npu_format, device)
 
 
-def create_dtype_tensor(shape, dtype, npu_format=-1, min_value=-5, max_value=5, no_zero=False, device=None):
+def create_dtype_tensor(shape: Any, dtype: torch.dtype, npu_format: int = -1, min_value: int = -5, max_value: int = 5,
+                        no_zero: bool = False, device: Device = None) -> Tuple[Tensor, Any]:
     """``(cpu_tensor, npu_tensor)`` of a torch dtype with the same numbers of [min_value, max_value), bools for bool.
 
     ``no_zero``: zeros become ones. Raises ValueError for a half-open range that is empty.
@@ -82,7 +86,7 @@ def create_dtype_tensor(shape, dtype, npu_format=-1, min_value=-5, max_value=5, 
     elif max_value <= min_value:
         raise ValueError(f"no numbers between {min_value} and {max_value}")
     elif dtype.is_floating_point or dtype.is_complex:
-        def uniform():
+        def uniform() -> Tensor:
             return torch.rand(shape, dtype=torch.float32) * (max_value - min_value) + min_value
 
         cpu = (torch.complex(uniform(), uniform()) if dtype.is_complex else uniform()).to(dtype)
@@ -94,7 +98,7 @@ def create_dtype_tensor(shape, dtype, npu_format=-1, min_value=-5, max_value=5, 
     return cpu, _to_npu(cpu, npu_format, device)
 
 
-def test_2args_broadcast(fn):
+def test_2args_broadcast(fn: Callable[..., Any]) -> List[List[Any]]:
     """``[[result on the CPU, result on the NPU], ...]`` of ``fn(x, y)`` as arrays, for pairs of shapes that broadcast."""
     results = []
     for shape in ((1, 1, 1), (4, 5)):
@@ -112,12 +116,12 @@ test_2args_broadcast.__test__ = False  # a helper, whatever its name says to pyt
 class _SkipUnless:
     """A decorator that skips the test where :meth:`reason` gives one. Asked when the test runs, not when it is defined."""
 
-    def reason(self):
+    def reason(self) -> Any:
         raise NotImplementedError
 
-    def __call__(self, fn):
+    def __call__(self, fn: Callable[..., Any]) -> Any:
         @functools.wraps(fn)
-        def checked(*args, **kwargs):
+        def checked(*args: Any, **kwargs: Any) -> Any:
             reason = self.reason()
             if reason:
                 raise unittest.SkipTest(reason)
@@ -129,17 +133,17 @@ class _SkipUnless:
 class SupportedDevices(_SkipUnless):
     """``@SupportedDevices(["Ascend910B", "Ascend910_93"])``: skips on a SoC whose name begins with none of them."""
 
-    def __init__(self, supported_devices):
+    def __init__(self, supported_devices: Any) -> None:
         self.supported_devices = supported_devices
 
-    def reason(self):
+    def reason(self) -> Optional[str]:
         soc = torch.npu.get_device_name(0)
         if any(soc.startswith(name) for name in self.supported_devices):
             return None
         return f"for {', '.join(self.supported_devices)}; this is {soc}"
 
 
-def _version_key(version):
+def _version_key(version: str) -> List[Tuple[int, int]]:
     """Sorts "8.0.RC1" before "8.0.0" and "8.1.0"; texts such as RC1, T5 and alpha are what precedes a release."""
     key = []
     for part in str(version).replace("-", ".").split("."):
@@ -151,11 +155,11 @@ def _version_key(version):
 class SkipIfNotGteCANNVersion(_SkipUnless):
     """``@SkipIfNotGteCANNVersion("8.0.0")``: skips below that version of CANN, and where it cannot be told."""
 
-    def __init__(self, base_version, module="CANN"):
+    def __init__(self, base_version: Any, module: Any = "CANN") -> None:
         self.base_version = base_version
         self.module = module
 
-    def reason(self):
+    def reason(self) -> Optional[str]:
         import torch_npu
 
         if self.module != "CANN":
@@ -169,18 +173,18 @@ class SkipIfNotGteCANNVersion(_SkipUnless):
 class SkipIfNoLapack(_SkipUnless):
     """``@SkipIfNoLapack()``: skips where torch was built without LAPACK."""
 
-    def reason(self):
+    def reason(self) -> Any:
         return None if torch._C.has_lapack else "torch was built without LAPACK"
 
 
 class SkipIfNotRegistered(_SkipUnless):
     """``@SkipIfNotRegistered("aten::add.Tensor", "why")``: skips where torch's dispatcher has no such operator."""
 
-    def __init__(self, op_name, message=None):
+    def __init__(self, op_name: Any, message: Optional[str] = None) -> None:
         self.op_name = op_name
         self.message = message
 
-    def reason(self):
+    def reason(self) -> Any:
         name, _, overload = self.op_name.partition(".")
         name = name if "::" in name else f"aten::{name}"
         found = [n for n in torch._C._dispatch_get_all_op_names() if n == f"{name}.{overload}".rstrip(".")
@@ -190,19 +194,19 @@ class SkipIfNotRegistered(_SkipUnless):
 
 # Checks ---------------------------------------------------------------------------------------------------------------
 
-def check_operators_in_prof(expected_operators, prof, unexpected_operators=None):
+def check_operators_in_prof(expected_operators: Any, prof: Any, unexpected_operators: Any = None) -> bool:
     """Whether a profile (anything with ``key_averages()``) has all expected operators and none of the unexpected."""
     seen = {item.key for item in prof.key_averages()}
     return set(expected_operators) <= seen and not seen & set(unexpected_operators or ())
 
 
 @functools.lru_cache(maxsize=None)
-def get_cycles_per_ms():
+def get_cycles_per_ms() -> Any:
     """Cycles that ``torch.npu._sleep`` counts per millisecond. Raises NotImplementedError where that cannot be measured."""
     if not hasattr(torch.npu, "_sleep"):
         raise NotImplementedError("torch.npu._sleep is not there: a number of cycles cannot be slept")
 
-    def measure(cycles=1000000):
+    def measure(cycles: int = 1000000) -> Any:
         start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
         start.record()
         torch.npu._sleep(cycles)

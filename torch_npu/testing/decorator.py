@@ -3,17 +3,18 @@
 import functools
 import inspect
 import itertools
+from typing import Any, Callable
 
 
 class Dtypes:
     """``@Dtypes(torch.float32, torch.float16)``: dtypes that :func:`instantiate_tests` makes a test of."""
 
-    def __init__(self, *args):
+    def __init__(self, *args: Any) -> None:
         if not args:
             raise ValueError("Dtypes: name at least one dtype")
         self.dtypes = args
 
-    def __call__(self, fn):
+    def __call__(self, fn: Callable[..., Any]) -> Any:
         fn.dtypes = self.dtypes
         return fn
 
@@ -21,17 +22,17 @@ class Dtypes:
 class Formats:
     """``@Formats(0, 3)``: storage formats that :func:`instantiate_tests` makes a test of."""
 
-    def __init__(self, *args):
+    def __init__(self, *args: Any) -> None:
         if not args:
             raise ValueError("Formats: name at least one format")
         self.formats = args
 
-    def __call__(self, fn):
+    def __call__(self, fn: Callable[..., Any]) -> Any:
         fn.formats = self.formats
         return fn
 
 
-def instantiate_tests(arg=None, **kwargs):
+def instantiate_tests(arg: Any = None, **kwargs: Any) -> Any:
     """Replaces each test of a class that has Dtypes or Formats by one for every combination.
 
     ``test_add(self, dtype, npu_format, device)`` becomes ``test_add_float32_3`` and so on. The parameters whose names
@@ -55,15 +56,15 @@ def instantiate_tests(arg=None, **kwargs):
     return arg
 
 
-def _parameter(test, parameters, word):
+def _parameter(test: Any, parameters: Any, word: Any) -> Any:
     found = [p for p in parameters if word in p]
     if len(found) != 1:
         raise TypeError(f"{test} must have one parameter whose name contains {word!r}, not {len(found)}")
     return found[0]
 
 
-def _bind(test, label, given):
-    def bound(self):
+def _bind(test: Any, label: Any, given: Any) -> Any:
+    def bound(self: Any) -> Any:
         return test(self, **given)
 
     functools.update_wrapper(bound, test)

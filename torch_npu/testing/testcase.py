@@ -5,6 +5,7 @@ import unittest
 import warnings
 from collections.abc import Mapping, Sequence, Set
 from contextlib import contextmanager
+from typing import Any, Iterator, Optional
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ except ImportError:
 SEED = 1234
 
 
-def run_tests():
+def run_tests() -> None:
     """Runs the tests of the calling file, as ``unittest.main`` does."""
     unittest.main()
 
@@ -34,25 +35,25 @@ class TestCase(_Base):
     maxDiff = None
     exact_dtype = False
 
-    def __init__(self, method_name="runTest", **kwargs):
+    def __init__(self, method_name: str = "runTest", **kwargs: Any) -> None:
         super().__init__(method_name, **kwargs)
         self._precision = None
 
     @property
-    def precision(self):
+    def precision(self) -> Any:
         """Absolute tolerance of assertEqual; None: by dtype."""
         return self._precision
 
     @precision.setter
-    def precision(self, prec):
+    def precision(self, prec: Any) -> None:
         self._precision = prec
 
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         super().setUpClass()
         set_npu_device()
 
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         torch.manual_seed(SEED)
         np.random.seed(SEED)
@@ -60,7 +61,8 @@ class TestCase(_Base):
 
     # assertRtolEqual ----------------------------------------------------------------------------------------------
 
-    def assertRtolEqual(self, x, y, prec=1e-4, prec16=1e-3, auto_trans_dtype=False, message=None):
+    def assertRtolEqual(self, x: Any, y: Any, prec: float = 1e-4, prec16: float = 1e-3, auto_trans_dtype: bool = False,
+                        message: Optional[str] = None) -> None:
         """Fails unless ``x`` and ``y`` (tensors, arrays, numbers, or sequences of them) agree.
 
         Shapes and dtypes must be equal (``auto_trans_dtype``: y is taken in x's dtype), NaN must stand in the same
@@ -90,8 +92,8 @@ class TestCase(_Base):
 
     # assertEqual --------------------------------------------------------------------------------------------------
 
-    def assertEqual(self, x, y, prec=None, message="", allow_inf=False, exact_dtype=None, *, msg=None, atol=None,
-                    rtol=None, equal_nan=True):
+    def assertEqual(self, x: Any, y: Any, prec: Any = None, message: str = "", allow_inf: bool = False, exact_dtype: Any = None,
+                    *, msg: Any = None, atol: Any = None, rtol: Any = None, equal_nan: bool = True) -> None:
         """Fails unless ``x`` equals ``y``; for tensors, arrays and floats, within tolerances.
 
         These are, in this order: ``atol`` and ``rtol``; ``prec``, an absolute one; :attr:`precision`; those that suit
@@ -121,7 +123,7 @@ class TestCase(_Base):
 
     assertEquals = assertEqual
 
-    def assertNotEqual(self, x, y, prec=None, message="", **options):
+    def assertNotEqual(self, x: Any, y: Any, prec: Any = None, message: str = "", **options: Any) -> None:
         """Fails if assertEqual with the same arguments would pass."""
         try:
             self.assertEqual(x, y, prec, message, **options)
@@ -130,10 +132,11 @@ class TestCase(_Base):
         self.fail(self._join(message, f"equal, but should not be: {x!r}"))
 
     @staticmethod
-    def _is_sequence(value):
+    def _is_sequence(value: Any) -> bool:
         return isinstance(value, Sequence) and not isinstance(value, (str, bytes, Set))
 
-    def _assert_tensors(self, x, y, prec, message, exact_dtype, atol, rtol, equal_nan):
+    def _assert_tensors(self, x: Any, y: Any, prec: Any, message: str, exact_dtype: Any, atol: Any, rtol: Any,
+                        equal_nan: Any) -> None:
         x, y = (v if isinstance(v, torch.Tensor) else torch.as_tensor(v) for v in (x, y))
         exact = self.exact_dtype if exact_dtype is None else exact_dtype
         x, y = x.detach().cpu(), y.detach().cpu()
@@ -144,17 +147,17 @@ class TestCase(_Base):
             check_stride=False, msg=lambda text: self._join(message, text))
 
     @staticmethod
-    def _join(message, text):
+    def _join(message: str, text: str) -> str:
         return f"{message}: {text}" if message else text
 
     # The rest -----------------------------------------------------------------------------------------------------
 
-    def assertObjectIn(self, obj, iterable):
+    def assertObjectIn(self, obj: Any, iterable: Any) -> None:
         """Fails unless ``obj`` itself, not an equal object, is in ``iterable``."""
         if not any(obj is other for other in iterable):
             self.fail(f"{obj!r} is not an element of {iterable!r}")
 
-    def assertNotWarn(self, call_fn, msg=""):
+    def assertNotWarn(self, call_fn: Any, msg: str = "") -> None:
         """Fails if ``call_fn()`` warns."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -162,7 +165,7 @@ class TestCase(_Base):
         self.assertEqual(len(caught), 0, message=self._join(msg, f"warned: {[str(w.message) for w in caught]}"))
 
     @contextmanager
-    def maybeWarnsRegex(self, category, regex=""):
+    def maybeWarnsRegex(self, category: Any, regex: str = "") -> Iterator[None]:
         """Lets the block warn or not; warnings of ``category`` that do not match ``regex`` fail."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -9,12 +9,13 @@
 The sources include ``<torch_npu/torch_npu.h>``. An extension belongs to one minor version of torch, as torch_npu does.
 """
 import pathlib
+from typing import Any, List
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 _COMPILE_ARGUMENTS = ["-std=c++20"]
 
 
-def include_paths():
+def include_paths() -> List[str]:
     """Folders with the headers of torch_npu and of CANN's interface, as a list of str; torch's are not among them."""
     root = _PACKAGE / "include"
     if not (root / "torch_npu" / "torch_npu.h").is_file():
@@ -23,12 +24,12 @@ def include_paths():
     return [str(root), str(root / "torch_npu"), str(root / "cann")]
 
 
-def library_paths():
+def library_paths() -> List[str]:
     """Folders with the libraries to link, as a list of str."""
     return [str(_PACKAGE / "lib")]
 
 
-def NpuExtension(name, sources, *args, **kwargs):
+def NpuExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> Any:
     """A ``setuptools.Extension`` for C++ that uses torch and torch_npu; build it with torch's ``BuildExtension``.
 
     Args:
@@ -56,7 +57,8 @@ def NpuExtension(name, sources, *args, **kwargs):
     return CppExtension(name, sources, *args, **kwargs)
 
 
-def load(name, sources, extra_cflags=None, extra_ldflags=None, extra_include_paths=None, **kwargs):
+def load(name: str, sources: Any, extra_cflags: Any = None, extra_ldflags: Any = None, extra_include_paths: Any = None,
+         **kwargs: Any) -> Any:
     """Compiles and imports an extension at run time: ``torch.utils.cpp_extension.load`` with torch_npu's paths added.
 
     Args, returns and errors are those of torch's function.

@@ -17,8 +17,9 @@ class MultiheadAttention(nn.Module):
     """
 
     def __init__(self, embed_dim: int, num_heads: int, kdim: Optional[int] = None, vdim: Optional[int] = None,
-                 dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False, add_zero_attn: bool = False, self_attention: bool = False,
-                 encoder_decoder_attention: bool = False, q_noise: float = 0.0, qn_block_size: int = 8) -> None:
+                 dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False, add_zero_attn: bool = False,
+                 self_attention: bool = False, encoder_decoder_attention: bool = False, q_noise: float = 0.0,
+                 qn_block_size: int = 8) -> None:
         super().__init__()
         if embed_dim % num_heads:
             raise ValueError(f"embed_dim {embed_dim} cannot be shared by {num_heads} heads")

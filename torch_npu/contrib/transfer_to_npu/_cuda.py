@@ -1,6 +1,7 @@
 """torch.cuda and its submodules: everything that torch.npu has under the same name. What torch.cuda has alone stays as it is."""
 import inspect
 import sys
+from typing import Any
 
 import torch
 
@@ -13,7 +14,7 @@ _ALIASES = {"CUDAGraph": "NPUGraph", "CUDAPluggableAllocator": "NPUPluggableAllo
 _CHANGING = ("_initialized", "default_generators")
 
 
-def apply():
+def apply() -> None:
     _take_over(torch.cuda, npu)
     for name in SUBMODULES:
         ours, theirs = (sys.modules.get(f"{package}.{name}") for package in ("torch_npu.npu", "torch.cuda"))
@@ -25,7 +26,7 @@ def apply():
     npu.Event.cuda_event = npu.Event.npu_event
 
 
-def _take_over(theirs, ours):
+def _take_over(theirs: Any, ours: Any) -> None:
     for name, value in list(vars(theirs).items()):
         if name.startswith("__") or inspect.ismodule(value) or name in _CHANGING:
             continue
@@ -34,12 +35,12 @@ def _take_over(theirs, ours):
             put(theirs, name, new)
 
 
-def _changing():
+def _changing() -> None:
     for name in _CHANGING:
         vars(torch.cuda).pop(name, None)
     inherited = vars(torch.cuda).get("__getattr__")
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> Any:
         if name in _CHANGING:
             return getattr(npu, name)
         if inherited is not None:

@@ -1,5 +1,6 @@
 """torch.device and all that takes one: creation functions, methods of tensors, modules and storages, streams, generators."""
 import functools
+from typing import Any
 
 import torch
 
@@ -16,7 +17,7 @@ FACTORIES = (
 TENSOR_METHODS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
 
 
-def apply():
+def apply() -> None:
     _functions()
     _classes()
     _methods()
@@ -24,7 +25,7 @@ def apply():
     _import_hook.when_imported("torch._dynamo.variables.tensor", _traced_is_cuda)
 
 
-def _functions():
+def _functions() -> None:
     from torch.utils._device import _device_constructors
 
     constructors = _device_constructors()   # what `with torch.device(...)` gives a device to
@@ -48,43 +49,43 @@ class _DeviceClass(type):
     """torch.device cannot be subclassed, so this stands for it. It is equal to it where torch compares the two: FX does
     when it writes code, TorchScript and Dynamo look the class up in their tables."""
 
-    def __call__(cls, *args, **kwargs):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return Device(*map(device, args), **{name: device(value) for name, value in kwargs.items()})
 
-    def __eq__(cls, other):
+    def __eq__(cls, other: Any) -> bool:
         return other is cls or other is Device
 
-    def __hash__(cls):
+    def __hash__(cls) -> int:
         return hash(Device)
 
-    def __getattr__(cls, name):
+    def __getattr__(cls, name: str) -> Any:
         return getattr(Device, name)
 
-    def __instancecheck__(cls, instance):
+    def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Device)
 
-    def __subclasscheck__(cls, subclass):
+    def __subclasscheck__(cls, subclass: Any) -> bool:
         return subclass is cls or issubclass(subclass, Device)
 
 
-def _stand_in(original):
+def _stand_in(original: Any) -> Any:
     """A class for a torch class whose constructor takes a device: it makes instances of the original, and can be subclassed."""
 
     class StandIn(type(original)):
-        def __call__(cls, *args, **kwargs):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             args, kwargs = map(device, args), {name: device(value) for name, value in kwargs.items()}
             return original(*args, **kwargs) if cls is new else super().__call__(*args, **kwargs)
 
-        def __eq__(cls, other):
+        def __eq__(cls, other: Any) -> bool:
             return other is cls or cls is new and other is original
 
-        def __hash__(cls):
+        def __hash__(cls) -> int:
             return hash(original) if cls is new else super().__hash__()
 
-        def __instancecheck__(cls, instance):
+        def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, original) if cls is new else super().__instancecheck__(instance)
 
-        def __subclasscheck__(cls, subclass):
+        def __subclasscheck__(cls, subclass: Any) -> Any:
             return issubclass(subclass, original) if cls is new else super().__subclasscheck__(subclass)
 
     fields = {"__doc__": original.__doc__, "__module__": "torch", "__qualname__": original.__qualname__}
@@ -92,7 +93,7 @@ def _stand_in(original):
     return new
 
 
-def _classes():
+def _classes() -> None:
     torch.device = _DeviceClass("device", (), {"__doc__": Device.__doc__, "__module__": "torch"})
     for name in ("Generator", "Stream", "Event"):
         setattr(torch, name, _stand_in(getattr(torch, name)))
@@ -100,13 +101,13 @@ def _classes():
     new = torch.UntypedStorage.__new__
 
     @functools.wraps(new)
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return new(cls, *args, **{name: device(value) for name, value in kwargs.items()})
 
     torch.UntypedStorage.__new__ = __new__
 
 
-def _methods():
+def _methods() -> None:
     for name in TENSOR_METHODS:
         replace(torch.Tensor, name, device=device)
     for name in ("to", "pin_memory", "is_pinned"):
@@ -121,14 +122,14 @@ def _methods():
         storage.is_cuda = property(lambda storage: storage.device.type == "npu", doc="True for a storage on the NPU.")
 
 
-def _default_type():
+def _default_type() -> None:
     """torch.set_default_tensor_type("torch.cuda.FloatTensor"): PyTorch knows no such type of other devices, so it becomes
     its two halves, a default dtype and a default device."""
     original = torch.set_default_tensor_type
     changed = False
 
     @functools.wraps(original)
-    def set_default_tensor_type(t):
+    def set_default_tensor_type(t: Any) -> None:
         nonlocal changed
         if isinstance(t, str):
             t = torch._utils._import_dotted_name(tensor_type(t))
@@ -145,12 +146,12 @@ def _default_type():
     put(torch, "set_default_tensor_type", set_default_tensor_type)
 
 
-def _traced_is_cuda(table):
+def _traced_is_cuda(table: Any) -> None:
     """Dynamo answers tensor.is_cuda itself, by the name of the device."""
     original = table.TensorVariable.method_attr_is_cuda
 
     @functools.wraps(original)
-    def method_attr_is_cuda(self, tx):
+    def method_attr_is_cuda(self: Any, tx: Any) -> Any:
         if self.device is not None:
             return table.ConstantVariable.create(self.device.type == "npu")
         return original(self, tx)

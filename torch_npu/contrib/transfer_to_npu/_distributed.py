@@ -1,5 +1,6 @@
 """Process groups and device meshes; and what torch.distributed and DataParallel take for the device of this process."""
 import functools
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -9,7 +10,7 @@ from torch_npu.contrib.transfer_to_npu._replace import backend, device, put, rep
 GROUP_FUNCTIONS = ("init_process_group", "new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 
 
-def apply():
+def apply() -> None:
     _available_device()
     if not dist.is_available():
         return
@@ -22,7 +23,7 @@ def apply():
     replace(dist, "is_backend_available", backend=backend)
     replace(dist, "get_default_backend_for_device", device=device)
 
-    def is_nccl_available():
+    def is_nccl_available() -> bool:
         """True where process groups of hccl can be made, which "nccl" means."""
         return dist.is_backend_available("hccl")
 
@@ -33,11 +34,11 @@ def apply():
     replace(device_mesh.DeviceMesh, "__init__", device_type=device)
 
 
-def _available_device():
+def _available_device() -> None:
     original = torch._utils._get_available_device_type
 
     @functools.wraps(original)
-    def _get_available_device_type():
+    def _get_available_device_type() -> Any:
         return device(original())
 
     put(torch._utils, original.__name__, _get_available_device_type)

@@ -1,5 +1,6 @@
 """torch.load: where tensors go, and checkpoints that were saved on CUDA."""
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -9,18 +10,18 @@ from torch_npu.contrib.transfer_to_npu._replace import device, replace
 _PRIORITY = 15
 
 
-def apply():
+def apply() -> None:
     replace(torch, "load", map_location=_map_location)
     torch.serialization.register_package(_PRIORITY, lambda storage: None, _restore)
 
 
-def _restore(storage, location):
+def _restore(storage: Any, location: Any) -> Any:
     if location.startswith("cuda"):
         return torch.serialization.default_restore_location(storage, device(location))
     return None
 
 
-def _map_location(value):
+def _map_location(value: Any) -> Any:
     if isinstance(value, Mapping):
         # Its keys are looked up among the locations in the file: npu:0 if it was saved here, cuda:0 if it was on CUDA.
         values = {key: device(place) for key, place in value.items()}
@@ -30,6 +31,6 @@ def _map_location(value):
     return device(value)
 
 
-def _cuda_name(location):
+def _cuda_name(location: Any) -> Any:
     """The location as a script for CUDA expects it."""
     return "cuda" + location[len("npu"):] if location.startswith("npu") else location

@@ -3,6 +3,7 @@ import functools
 import inspect
 import re
 import sys
+from typing import Any, Callable
 
 import torch
 from torch.jit import _builtins
@@ -15,7 +16,7 @@ _replaced = {}   # id of an original: (original, replacement)
 TRANSFERRED = set()   # all replacements
 
 
-def device(value):
+def device(value: Any) -> Any:
     """The value, with an npu device where it is a cuda device or its name."""
     if isinstance(value, str):
         return _CUDA.sub("npu", value) if value.startswith("cuda") else value
@@ -24,22 +25,22 @@ def device(value):
     return value
 
 
-def devices(value):
+def devices(value: Any) -> Any:
     """As :func:`device`, for one or several."""
     return type(value)(map(device, value)) if isinstance(value, (list, tuple)) else device(value)
 
 
-def backend(value):
+def backend(value: Any) -> Any:
     """The value, with hccl where it names nccl, also in "cpu:gloo,cuda:nccl"."""
     return _NCCL.sub("hccl", _CUDA.sub("npu", value)) if isinstance(value, str) else value
 
 
-def tensor_type(value):
+def tensor_type(value: Any) -> Any:
     """The value, with the NPU's legacy type where it names CUDA's: "torch.cuda.HalfTensor"."""
     return value.replace("torch.cuda.", "torch.npu.", 1) if isinstance(value, str) else value
 
 
-def rewritten(function, everywhere=False, **rewriters):
+def rewritten(function: Callable[..., Any], everywhere: bool = False, **rewriters: Any) -> Any:
     """The function with arguments rewritten: ``device=device`` rewrites the argument ``device`` with :func:`device`.
 
     It may be given by position, too, where Python tells the order of parameters. Builtins do not tell; theirs is rewritten if
@@ -51,7 +52,7 @@ def rewritten(function, everywhere=False, **rewriters):
     of_all = next(iter(rewriters.values()))
 
     @functools.wraps(function)
-    def wrapper(*args, **kwargs):
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         # __torch_function__ is to see what the program knows as torch.zeros_like, not the original.
         if builtin and has_torch_function(args):
             return handle_torch_function(wrapper, args, *args, **kwargs)
@@ -67,14 +68,14 @@ def rewritten(function, everywhere=False, **rewriters):
     return wrapper
 
 
-def replace(owner, name, **options):
+def replace(owner: Any, name: str, **options: Any) -> None:
     """Replaces a function of a module or class by the :func:`rewritten` one; nothing where this torch has no such function."""
     original = getattr(owner, name, None)
     if original is not None:
         put(owner, name, rewritten(original, **options))
 
 
-def put(owner, name, new):
+def put(owner: Any, name: str, new: Any) -> None:
     """Sets an attribute that stands for the one there was, also for TorchScript, pickle, and torch's own imports by name."""
     original = getattr(owner, name)
     if inspect.isfunction(original) or inspect.isclass(original):
@@ -90,7 +91,7 @@ def put(owner, name, new):
     setattr(owner, name, new)
 
 
-def rebind():
+def rebind() -> None:
     """Gives torch's own modules, which imported by name, the functions written in Python that were replaced."""
     for name, module in list(sys.modules.items()):
         if not name.startswith("torch.") or not inspect.ismodule(module):

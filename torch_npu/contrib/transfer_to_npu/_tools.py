@@ -2,6 +2,7 @@
 import functools
 import sys
 import types
+from typing import Any
 
 import torch
 
@@ -15,7 +16,7 @@ IGNORED = {
 }
 
 
-def apply():
+def apply() -> None:
     for module, names in IGNORED.items():
         module = sys.modules.get(module)
         for name in names:
@@ -27,9 +28,9 @@ def apply():
     replace(torch.profiler.profile, "__init__", activities=_activities)
 
 
-def _ignored(original):
+def _ignored(original: Any) -> Any:
     @functools.wraps(original)
-    def ignored(*args, **kwargs):
+    def ignored(*args: Any, **kwargs: Any) -> int:
         return 0
 
     return ignored
@@ -40,7 +41,7 @@ _RUNTIME = types.SimpleNamespace(**dict.fromkeys(
     ("cudaHostRegister", "cudaHostUnregister", "cudaProfilerStart", "cudaProfilerStop"), lambda *args: 0))
 
 
-def _activities(value):
+def _activities(value: Any) -> Any:
     """The activities to record, with the NPU's where they name CUDA's; of torch 2.15 a dict, too."""
     kinds = torch.profiler.ProfilerActivity
     named = {kinds.CUDA: kinds.PrivateUse1}

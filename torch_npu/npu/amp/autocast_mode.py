@@ -1,12 +1,13 @@
 """torch.npu.amp.autocast and the decorators for custom autograd functions."""
 
 import functools
+from typing import Any
 
 import torch
 
 
 class _AutocastOfNpu(type):
-    def __instancecheck__(cls, instance):
+    def __instancecheck__(cls, instance: Any) -> bool:
         if cls is not autocast:
             return super().__instancecheck__(instance)
         return isinstance(instance, torch.autocast) and instance.device == "npu"
@@ -16,12 +17,13 @@ class autocast(torch.autocast, metaclass=_AutocastOfNpu):
     """``torch.autocast("npu", ...)``: what a call gives is a ``torch.autocast``, the one class that Dynamo traces without
     leaving the graph."""
 
-    def __new__(cls, enabled=True, dtype=torch.float16, cache_enabled=True):
+    def __new__(cls, enabled: bool = True, dtype: torch.dtype = torch.float16, cache_enabled: bool = True) -> Any:
         if cls is not autocast:
             return super().__new__(cls)
         return torch.autocast("npu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
-    def __init__(self, enabled=True, dtype=torch.float16, cache_enabled=True):   # of subclasses
+    def __init__(self, enabled: bool = True, dtype: torch.dtype = torch.float16,
+                 cache_enabled: bool = True) -> None:   # of subclasses
         super().__init__("npu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 

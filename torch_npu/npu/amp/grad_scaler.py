@@ -1,6 +1,7 @@
 """torch.npu.amp.GradScaler: PyTorch's, with a fixed scale if wanted and errors for what PyTorch lets pass."""
 
 import weakref
+from typing import Any, Dict, Optional, Set
 
 import torch
 from torch.amp.grad_scaler import OptState
@@ -11,7 +12,7 @@ from torch_npu.npu import overflow
 _owners = weakref.WeakKeyDictionary()
 
 
-def share_overflow(found_inf_per_device):
+def share_overflow(found_inf_per_device: Any) -> None:
     """Lets all ranks skip the step in which one of them overflowed.
 
     Where inf exists, the all-reduce of the gradients spreads it. Where arithmetic saturates, only the flag of the
@@ -26,12 +27,12 @@ def share_overflow(found_inf_per_device):
             dist.all_reduce(found_inf, op=dist.ReduceOp.MAX)
 
 
-def devices_of_step(scaler):
+def devices_of_step(scaler: Any) -> Set[Any]:
     """The devices that hold gradients of the optimizers in a scaler's step."""
     return {device for state in scaler._per_optimizer_states.values() for device in state["found_inf_per_device"]}
 
 
-def refuse_apex(optimizer):
+def refuse_apex(optimizer: Any) -> None:
     """Raises RuntimeError for an optimizer whose losses torch_npu.contrib.apex.amp scales."""
     if getattr(optimizer, "_apex_amp", None) is not None:
         raise RuntimeError(
@@ -49,39 +50,31 @@ class GradScaler(torch.amp.GradScaler):
     torch_npu.contrib.apex.amp, meet in one optimizer's step.
     """
 
-    def __init__(
-        self,
-        init_scale=2.0**16,
-        growth_factor=2.0,
-        backoff_factor=0.5,
-        growth_interval=2000,
-        enabled=True,
-        *,
-        dynamic=True,
-    ):
+    def __init__(self, init_scale: Any = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
+                 growth_interval: int = 2000, enabled: bool = True, *, dynamic: bool = True) -> None:
         if isinstance(init_scale, (str, torch.device)):
             raise TypeError(f"init_scale is a number, not {init_scale!r}: this GradScaler is for the NPU and takes no device")
         super().__init__("npu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self._dynamic = dynamic
 
-    def scale(self, outputs):
+    def scale(self, outputs: Any) -> Any:
         if self._enabled:
             for output in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
                 if isinstance(output, torch.Tensor) and output.device.type != "npu":
                     raise ValueError(f"this GradScaler scales losses on the NPU, but the loss is on {output.device}")
         return super().scale(outputs)
 
-    def unscale_(self, optimizer):
+    def unscale_(self, optimizer: Any) -> None:
         if self._enabled:
             self._check_owner(optimizer)
         super().unscale_(optimizer)
 
-    def step(self, optimizer, *args, **kwargs):
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Optional[float]:
         if self._enabled:
             self._check_owner(optimizer)
         return super().step(optimizer, *args, **kwargs)
 
-    def _check_owner(self, optimizer):
+    def _check_owner(self, optimizer: Any) -> None:
         refuse_apex(optimizer)
         owner = _owners.get(optimizer)
         owner = owner() if owner is not None else None
@@ -94,7 +87,7 @@ class GradScaler(torch.amp.GradScaler):
                 )
         _owners[optimizer] = weakref.ref(self)
 
-    def update(self, new_scale=None):
+    def update(self, new_scale: Any = None) -> None:
         if not self._enabled:
             return
         if self._dynamic or new_scale is not None:
@@ -104,19 +97,19 @@ class GradScaler(torch.amp.GradScaler):
             self._end_step()
             overflow.clear_overflow_flags(devices)
 
-    def _end_step(self):
+    def _end_step(self) -> None:
         self._check_scale_growth_tracker("update")
         if not any(state["found_inf_per_device"] for state in self._per_optimizer_states.values()):
             raise AssertionError("No inf checks were recorded prior to update.")
         self._per_optimizer_states.clear()
 
-    def state_dict(self):
+    def state_dict(self) -> Dict[str, Any]:
         state = super().state_dict()
         if state:
             state["dynamic"] = self._dynamic
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """As PyTorch's; PyTorch's own state dicts fit too, and leave ``dynamic`` as it is."""
         super().load_state_dict(state_dict)
         if self._enabled:

@@ -1,7 +1,10 @@
 """ShardedGradScaler for FSDP, on the NPU unless told otherwise. A module of its own: it imports FSDP."""
 
+from typing import Any, Dict
+
 import torch.distributed as dist
 from torch.distributed.fsdp import sharded_grad_scaler
+from torch.types import Device
 
 
 class ShardedGradScaler(sharded_grad_scaler.ShardedGradScaler):
@@ -11,10 +14,10 @@ class ShardedGradScaler(sharded_grad_scaler.ShardedGradScaler):
     shard there, and what it leaves after ``unscale_`` (the number of ranks, of shape [1]) is not what they take.
     """
 
-    def __init__(self, device="npu", *args, **kwargs):
+    def __init__(self, device: Device = "npu", *args: Any, **kwargs: Any) -> None:
         super().__init__(device, *args, **kwargs)
 
-    def _check_inf_per_device(self, optimizer):
+    def _check_inf_per_device(self, optimizer: Any) -> Dict[str, Any]:
         found_inf_per_device = super()._check_inf_per_device(optimizer)
         for found_inf in found_inf_per_device.values():
             shared = found_inf.to(self._device)
@@ -23,7 +26,7 @@ class ShardedGradScaler(sharded_grad_scaler.ShardedGradScaler):
                 found_inf.copy_(shared)
         return found_inf_per_device
 
-    def unscale_(self, optimizer):
+    def unscale_(self, optimizer: Any) -> None:
         super().unscale_(optimizer)
         if self._enabled:
             state = self._per_optimizer_states[id(optimizer)]

@@ -4,12 +4,13 @@ import contextlib
 import copy
 import dataclasses
 import functools
+from typing import Any, Callable, Dict, Iterator
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
-def cast_floats(value, dtype):
+def cast_floats(value: Any, dtype: torch.dtype) -> Any:
     """``value`` with the floating-point tensors in it, at any depth of lists, tuples, dicts and dataclasses,
     in ``dtype``."""
     if isinstance(value, torch.Tensor):
@@ -33,7 +34,7 @@ def cast_floats(value, dtype):
     return value
 
 
-def cast_model(model, dtype, keep_batchnorm_fp32):
+def cast_model(model: Any, dtype: torch.dtype, keep_batchnorm_fp32: Any) -> None:
     """Casts parameters and buffers in place: the parameters stay the objects that the optimizer knows."""
     for module in model.modules():
         if keep_batchnorm_fp32 and isinstance(module, _BatchNorm):
@@ -46,11 +47,11 @@ def cast_model(model, dtype, keep_batchnorm_fp32):
 class _Forward:
     """A model's ``forward`` that takes and returns what the level says. Copied with its model, it calls the copy's."""
 
-    def __init__(self, original, properties, output_type):
+    def __init__(self, original: Any, properties: Any, output_type: Any) -> None:
         functools.update_wrapper(self, original)   # the original is self.__wrapped__
         self._properties, self._output_type = properties, output_type or torch.float32
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._properties.autocast:
             with torch.autocast("npu", dtype=torch.float16):
                 result = self.__wrapped__(*args, **kwargs)
@@ -60,22 +61,22 @@ class _Forward:
         return cast_floats(result, self._output_type)
 
 
-def wrap_forward(model, properties, output_type):
+def wrap_forward(model: Any, properties: Any, output_type: Any) -> None:
     model.forward = _Forward(model.forward, properties, output_type)
 
 
-def _to_float32(module, state_dict, prefix, local_metadata):
+def _to_float32(module: Any, state_dict: Dict[str, Any], prefix: str, local_metadata: Any) -> None:
     for name, value in state_dict.items():
         if isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16):
             state_dict[name] = value.float()
 
 
-def save_as_float32(model):
+def save_as_float32(model: Any) -> None:
     """Lets ``model.state_dict()`` give float32, so that a checkpoint fits any level."""
     model.register_state_dict_post_hook(_to_float32)
 
 
-def _floats(value):
+def _floats(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return [value.dtype] if value.is_floating_point() else []
     if isinstance(value, dict):
@@ -85,9 +86,9 @@ def _floats(value):
     return [dtype for item in value for dtype in _floats(item)]
 
 
-def _casting(function, choose):
+def _casting(function: Callable[..., Any], choose: Any) -> Any:
     @functools.wraps(function)
-    def wrapper(*args, **kwargs):
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         if torch.is_autocast_enabled("npu"):
             dtype = choose((args, kwargs))
             if dtype is not None:
@@ -97,43 +98,43 @@ def _casting(function, choose):
     return wrapper
 
 
-def _widest(values):
+def _widest(values: Any) -> Any:
     dtypes = _floats(values)
     return functools.reduce(torch.promote_types, dtypes) if dtypes else None
 
 
-def half_function(function):
+def half_function(function: Callable[..., Any]) -> Any:
     """``function``, which in O1 gets its floating-point tensors in float16."""
     return _casting(function, lambda values: torch.get_autocast_dtype("npu"))
 
 
-def float_function(function):
+def float_function(function: Callable[..., Any]) -> Any:
     """``function``, which in O1 gets its floating-point tensors in float32."""
     return _casting(function, lambda values: torch.float32)
 
 
-def promote_function(function):
+def promote_function(function: Callable[..., Any]) -> Any:
     """``function``, which in O1 gets its floating-point tensors in the widest type among them."""
     return _casting(function, _widest)
 
 
-def register_half_function(module, name):
+def register_half_function(module: Any, name: str) -> None:
     """Replaces ``module.name`` by its :func:`half_function`."""
     setattr(module, name, half_function(getattr(module, name)))
 
 
-def register_float_function(module, name):
+def register_float_function(module: Any, name: str) -> None:
     """Replaces ``module.name`` by its :func:`float_function`."""
     setattr(module, name, float_function(getattr(module, name)))
 
 
-def register_promote_function(module, name):
+def register_promote_function(module: Any, name: str) -> None:
     """Replaces ``module.name`` by its :func:`promote_function`."""
     setattr(module, name, promote_function(getattr(module, name)))
 
 
 @contextlib.contextmanager
-def disable_casts():
+def disable_casts() -> Iterator[None]:
     """No autocast inside."""
     with torch.autocast("npu", enabled=False):
         yield

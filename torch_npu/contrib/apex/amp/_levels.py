@@ -1,6 +1,7 @@
 """The optimization levels: what each means, and what may be changed about it."""
 
 import math
+from typing import Any
 
 import torch
 
@@ -19,7 +20,8 @@ _MODEL_TYPES = (torch.float16, torch.bfloat16, torch.float32)
 class Properties:
     """The properties of one amp.initialize: the level's, unless given."""
 
-    def __init__(self, opt_level, cast_model_type, patch_torch_functions, keep_batchnorm_fp32, master_weights, loss_scale):
+    def __init__(self, opt_level: Any, cast_model_type: Any, patch_torch_functions: Any, keep_batchnorm_fp32: Any,
+                 master_weights: Any, loss_scale: Any) -> None:
         if opt_level not in _LEVELS:
             raise ValueError(f"opt_level {opt_level!r}: expected one of 'O0', 'O1', 'O2', 'O3' (the letter O, not zero)")
         self.opt_level = opt_level
@@ -43,7 +45,7 @@ class Properties:
             self.loss_scale = _loss_scale(loss_scale)
 
 
-def _model_type(dtype):
+def _model_type(dtype: torch.dtype) -> torch.dtype:
     if dtype not in _MODEL_TYPES:
         raise ValueError(f"cast_model_type {dtype}: expected torch.float16, torch.bfloat16 or torch.float32")
     if dtype is torch.bfloat16 and not is_bf16_supported():
@@ -51,7 +53,7 @@ def _model_type(dtype):
     return dtype
 
 
-def _flag(name, value):
+def _flag(name: str, value: Any) -> bool:
     """True and False; as strings too, for they often come from a command line."""
     if value in (True, "True"):
         return True
@@ -60,7 +62,7 @@ def _flag(name, value):
     raise ValueError(f"{name} {value!r}: expected True or False")
 
 
-def _loss_scale(value):
+def _loss_scale(value: Any) -> Any:
     if value == "dynamic":
         return value
     try:

@@ -1,11 +1,12 @@
 """Optimizers under amp: float32 copies of what they optimize, and steps that may be skipped."""
 
 import types
+from typing import Any, Callable, Iterator, List, Optional
 
 import torch
 
 
-def master_params(optimizer):
+def master_params(optimizer: Any) -> Iterator[Any]:
     """The parameters that ``optimizer`` updates: the float32 copies in O2, the model's own otherwise."""
     for group in optimizer.param_groups:
         yield from group["params"]
@@ -17,7 +18,7 @@ class OptimizerAmp:
     ``masters``: pairs of a model's parameter and its float32 copy, which stands for it in the optimizer's groups.
     """
 
-    def __init__(self, optimizer, session):
+    def __init__(self, optimizer: Any, session: Any) -> None:
         self.optimizer, self.session = optimizer, session
         self.skip = False
         self.grads_are_scaled = False
@@ -27,7 +28,7 @@ class OptimizerAmp:
             self.adopt(group)
 
     @torch.no_grad()
-    def adopt(self, group):
+    def adopt(self, group: Any) -> None:
         """Puts float32 copies in the place of a group's half-precision parameters, along with their state."""
         if not self.session.properties.master_weights:
             return
@@ -43,28 +44,28 @@ class OptimizerAmp:
                                  for key, value in state.pop(param).items()}
 
     @torch.no_grad()
-    def copy_to_model(self):
+    def copy_to_model(self) -> None:
         if self.masters:
             torch._foreach_copy_([param for param, _ in self.masters], [master for _, master in self.masters])
 
     @torch.no_grad()
-    def copy_from_model(self):
+    def copy_from_model(self) -> None:
         if self.masters:
             torch._foreach_copy_([master for _, master in self.masters], [param for param, _ in self.masters])
 
-    def zero_model_grads(self, set_to_none):
+    def zero_model_grads(self, set_to_none: Any) -> None:
         for param, _ in self.masters:
             if param.grad is not None and set_to_none:
                 param.grad = None
             elif param.grad is not None:
                 param.grad.detach_().zero_()
 
-    def _own_params(self):
+    def _own_params(self) -> List[Any]:
         """Parameters whose gradients autograd gives to the optimizer itself."""
         copies = {id(master) for _, master in self.masters}
         return [param for param in master_params(self.optimizer) if id(param) not in copies]
 
-    def before_backward(self):
+    def before_backward(self) -> None:
         """Puts gradients of earlier losses aside: they are unscaled already, what comes now is not."""
         if self.grads_are_scaled:
             return
@@ -73,7 +74,7 @@ class OptimizerAmp:
             param.grad = None
 
     @torch.no_grad()
-    def after_backward(self, scaler):
+    def after_backward(self, scaler: Any) -> None:
         """Unscales the new gradients, for the float32 copies too, and adds the earlier ones."""
         self.grads_are_scaled = False
         own = [param for param in self._own_params() if param.grad is not None]
@@ -94,12 +95,12 @@ class OptimizerAmp:
             param.grad = grad if param.grad is None else param.grad.add_(grad)
         self._earlier = {}
 
-    def drop_grads(self):
+    def drop_grads(self) -> None:
         for _, master in self.masters:
             master.grad = None
 
 
-def _combined(grads, dtype_of):
+def _combined(grads: Any, dtype_of: Any) -> Any:
     """Copies of the gradients, those of one device and type in one flat tensor each."""
     result = [None] * len(grads)
     kinds = {}
@@ -117,7 +118,7 @@ def _combined(grads, dtype_of):
     return result
 
 
-def _flats(views):
+def _flats(views: Any) -> List[Any]:
     """The flat tensors that views made by _combined lie in."""
     return list({view.data_ptr() if view._base is None else view._base.data_ptr(): view if view._base is None
                  else view._base for view in views}.values())
@@ -126,7 +127,7 @@ def _flats(views):
 class _AmpOptimizer:
     """Mixed into the class of an optimizer that amp.initialize was given."""
 
-    def step(self, closure=None):
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         if closure is not None:
             raise RuntimeError("amp does not take closures: it decides between backward and step whether to skip the step")
         if self._apex_amp.grads_are_scaled:
@@ -141,11 +142,11 @@ class _AmpOptimizer:
         self._apex_amp.drop_grads()
         return result
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         super().zero_grad(set_to_none)
         self._apex_amp.zero_model_grads(set_to_none)
 
-    def add_param_group(self, param_group):
+    def add_param_group(self, param_group: Any) -> None:
         super().add_param_group(param_group)
         self._apex_amp.adopt(self.param_groups[-1])
 
@@ -153,7 +154,7 @@ class _AmpOptimizer:
 _classes = {}
 
 
-def attach(optimizer, session):
+def attach(optimizer: Any, session: Any) -> None:
     """Makes ``optimizer`` an optimizer under amp: it keeps its identity, its class becomes a subclass."""
     kind = type(optimizer)
     if kind not in _classes:
@@ -164,13 +165,13 @@ def attach(optimizer, session):
         _renew_scheduled_step(optimizer)
 
 
-def _renew_scheduled_step(optimizer):
+def _renew_scheduled_step(optimizer: Any) -> None:
     """A learning rate scheduler made before amp.initialize has put a wrapper of the class's step into the instance, which
     would go past amp's. This one does what the scheduler's does: it notes that a step was made."""
     del optimizer.step
     bound = optimizer.step
 
-    def step(self, *args, **kwargs):
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
         self._opt_called = True
         return bound(*args, **kwargs)
 

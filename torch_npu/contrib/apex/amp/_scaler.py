@@ -1,5 +1,7 @@
 """The scale of a loss."""
 
+from typing import Any
+
 import torch
 
 from torch_npu.npu import overflow
@@ -13,7 +15,7 @@ _WINDOW = 2000
 class LossScaler:
     """A loss scale, fixed or dynamic: halved after an overflow, doubled after 2000 steps without one."""
 
-    def __init__(self, loss_scale, min_loss_scale=None, max_loss_scale=2.0**24):
+    def __init__(self, loss_scale: Any, min_loss_scale: Any = None, max_loss_scale: Any = 2.0**24) -> None:
         self.dynamic = loss_scale == "dynamic"
         self._min, self._max = min_loss_scale, max_loss_scale
         self.loss_scale = min(max_loss_scale, _FIRST_SCALE) if self.dynamic else loss_scale
@@ -21,11 +23,11 @@ class LossScaler:
         self._found_inf = {}
 
     @property
-    def scales(self):
+    def scales(self) -> Any:
         """False where the scale is 1 for good: then gradients are neither changed nor looked at."""
         return self.dynamic or self.loss_scale != 1.0
 
-    def unscale_(self, grads):
+    def unscale_(self, grads: Any) -> None:
         """Divides gradients by the scale in place and notes whether there was an inf or nan, without waiting."""
         grads = [grad._values() if grad.is_sparse else grad for grad in grads]
         for device in {grad.device for grad in grads}:
@@ -36,7 +38,7 @@ class LossScaler:
                 some = [grad for grad in grads if grad.device == device and grad.dtype == dtype]
                 torch._amp_foreach_non_finite_check_and_unscale_(some, self._found_inf[device], inverse)
 
-    def update(self):
+    def update(self) -> bool:
         """Adjusts the scale to what was found since the last call; True if the step is to be skipped. Waits."""
         share_overflow(self._found_inf)
         overflowed = any([bool(found.item()) for found in self._found_inf.values()])

@@ -2,6 +2,7 @@
 
 import contextlib
 import weakref
+from typing import Any, Dict, Iterator
 
 import torch
 
@@ -13,7 +14,8 @@ from torch_npu.contrib.apex.amp._scaler import LossScaler
 class _Session:
     """One amp.initialize: its properties and loss scales."""
 
-    def __init__(self, properties, num_losses, min_loss_scale, max_loss_scale, combine_grad, verbosity):
+    def __init__(self, properties: Any, num_losses: Any, min_loss_scale: Any, max_loss_scale: Any, combine_grad: Any,
+                 verbosity: Any) -> None:
         self.properties = properties
         self.combine_grad, self.verbosity = combine_grad, verbosity
         self.scalers = [LossScaler(properties.loss_scale, min_loss_scale, max_loss_scale) for _ in range(num_losses)]
@@ -23,24 +25,11 @@ class _Session:
 _latest = None
 
 
-def initialize(
-    models,
-    optimizers=None,
-    enabled=True,
-    opt_level="O1",
-    cast_model_type=None,
-    patch_torch_functions=None,
-    keep_batchnorm_fp32=None,
-    master_weights=None,
-    loss_scale=None,
-    cast_model_outputs=None,
-    num_losses=1,
-    verbosity=1,
-    min_loss_scale=None,
-    max_loss_scale=2.0**24,
-    combine_grad=None,
-    combine_ddp=None,
-):
+def initialize(models: Any, optimizers: Any = None, enabled: bool = True, opt_level: str = "O1", cast_model_type: Any = None,
+               patch_torch_functions: Any = None, keep_batchnorm_fp32: Any = None, master_weights: Any = None,
+               loss_scale: Any = None, cast_model_outputs: Any = None, num_losses: int = 1, verbosity: int = 1,
+               min_loss_scale: Any = None, max_loss_scale: Any = 2.0**24, combine_grad: Any = None,
+               combine_ddp: Any = None) -> Any:
     """Prepares models and optimizers for a level of mixed precision; returns them, as they came (one or a list).
 
     ``models``: float32, on the NPU, not yet wrapped by DistributedDataParallel. ``opt_level`` and what changes it:
@@ -84,13 +73,13 @@ def initialize(
     return models if optimizers is None else (models, optimizers)
 
 
-def _as_list(value):
+def _as_list(value: Any) -> Any:
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _check_models(models):
+def _check_models(models: Any) -> None:
     for model in models:
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"models must be torch.nn.Module or a list of them, got {type(model).__name__}")
@@ -105,7 +94,7 @@ def _check_models(models):
                 raise ValueError(f"{name} is on {tensor.device}: move the model to the NPU before amp.initialize")
 
 
-def _check_optimizers(optimizers):
+def _check_optimizers(optimizers: Any) -> None:
     for optimizer in optimizers:
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise TypeError(f"optimizers must be torch.optim.Optimizer or a list of them, got {type(optimizer).__name__}")
@@ -116,23 +105,24 @@ def _check_optimizers(optimizers):
 class _FollowLoading:
     """Lets the float32 copies follow when a checkpoint is loaded into the model, but not into a copy of the model."""
 
-    def __init__(self, model, optimizers):
+    def __init__(self, model: Any, optimizers: Any) -> None:
         self._model, self._optimizers = weakref.ref(model), optimizers
 
-    def __call__(self, module, incompatible_keys):
+    def __call__(self, module: Any, incompatible_keys: Any) -> None:
         if module is self._model():
             for optimizer in self._optimizers:
                 optimizer._apex_amp.copy_from_model()
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Any:
         return self
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError("a model that amp.initialize has changed cannot be pickled: save its state_dict()")
 
 
 @contextlib.contextmanager
-def scale_loss(loss, optimizers, loss_id=0, model=None, delay_unscale=False, delay_overflow_check=False):
+def scale_loss(loss: Any, optimizers: Any, loss_id: int = 0, model: Any = None, delay_unscale: bool = False,
+               delay_overflow_check: bool = False) -> Iterator[Any]:
     """Gives the loss times its scale, for backward(); afterwards unscales the gradients of ``optimizers``.
 
     If there was an overflow, the next ``step()`` of each of them is skipped, and a dynamic scale is halved.
@@ -166,7 +156,7 @@ def scale_loss(loss, optimizers, loss_id=0, model=None, delay_unscale=False, del
         amp.skip = True
 
 
-def _session_of(optimizers):
+def _session_of(optimizers: Any) -> Any:
     sessions = {id(amp.session): amp.session for amp in (getattr(o, "_apex_amp", None) for o in optimizers) if amp}
     if len(sessions) > 1:
         raise RuntimeError("these optimizers come from different calls of amp.initialize: give each its own scale_loss")
@@ -177,7 +167,7 @@ def _session_of(optimizers):
     return next(iter(sessions.values()))
 
 
-def state_dict(destination=None):
+def state_dict(destination: Any = None) -> Any:
     """State of all loss scales of the last initialize: {"loss_scaler0": {"loss_scale": ..., "unskipped": ...}, ...}."""
     destination = {} if destination is None else destination
     for i, scaler in enumerate(_latest.scalers if _latest else []):
@@ -185,7 +175,7 @@ def state_dict(destination=None):
     return destination
 
 
-def load_state_dict(state_dict):
+def load_state_dict(state_dict: Dict[str, Any]) -> None:
     """Restores what :func:`state_dict` gave. ValueError unless it has as many loss scales as the last initialize."""
     scalers = _latest.scalers if _latest else []
     expected = {f"loss_scaler{i}" for i in range(len(scalers))}
