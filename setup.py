@@ -16,6 +16,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "ci"))
+import compile_commands  # noqa: E402
 import native_build  # noqa: E402
 
 TORCH = native_build.torch_version()
@@ -34,7 +35,9 @@ class NativeBuild(build_ext):
     def run(self) -> None:
         in_place = self.inplace or self.editable_mode
         package = (ROOT if in_place else pathlib.Path(self.build_lib).resolve()) / "torch_npu"
-        native_build.build(TORCH, package, "-DTORCH_NPU_BUILD_ADAPTER=ON")
+        folder = native_build.build(TORCH, package, "-DTORCH_NPU_BUILD_ADAPTER=ON")
+        if in_place:
+            compile_commands.write(ROOT, folder)
         native_build.write_if_changed(package / "_build_info.py", BUILD_INFO)
 
     def get_source_files(self):

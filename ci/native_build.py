@@ -69,8 +69,8 @@ def find_tool(name: str) -> str:
     return found
 
 
-def build(torch: str, output: pathlib.Path, *arguments: str) -> None:
-    """Configures and compiles; the libraries go to the package folder `output`."""
+def build(torch: str, output: pathlib.Path, *arguments: str) -> pathlib.Path:
+    """Configures and compiles; the libraries go to the package folder `output`. The folder it compiled in."""
     folder = os.environ.get("TORCH_NPU_BUILD_DIR", str(ROOT / "build" / f"py{PYTHON}-torch{torch}"))
     ninja = find_tool("ninja")
     subprocess.check_call([
@@ -80,6 +80,7 @@ def build(torch: str, output: pathlib.Path, *arguments: str) -> None:
         *arguments, *shlex.split(os.environ.get("TORCH_NPU_CMAKE_ARGS", ""))], stdout=subprocess.DEVNULL)
     jobs = os.environ.get("MAX_JOBS")
     subprocess.check_call([ninja, "-C", folder, *(["-j", jobs] if jobs else [])])
+    return pathlib.Path(folder)
 
 
 def write_if_changed(path: pathlib.Path, text: str) -> None:

@@ -7,6 +7,10 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 # GCC takes torch's SmallVector and std::optional for uninitialized where it inlines them; it has never been right.
 add_compile_options(-Wall -Wextra -Wno-maybe-uninitialized)
+option(TORCH_NPU_WERROR "Warnings are errors, as .ci/run has it" OFF)
+if(TORCH_NPU_WERROR)
+  add_compile_options(-Werror)
+endif()
 find_package(Threads REQUIRED)
 
 find_program(CCACHE ccache)
