@@ -70,8 +70,10 @@ int main(int argc, char** argv) {
     }
     return 98;
   }
+  int ran = 0;
   for (const Case& test : cases()) {
-    if (argc > 1 && std::strstr(test.name, argv[1]) == nullptr) continue;
+    if (argc > 1 && std::strcmp(test.name, argv[1]) != 0) continue;
+    ++ran;
     const bool before = any_failed;
     any_failed = false;
     test.body();
@@ -79,5 +81,6 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     any_failed = any_failed || before;
   }
-  return any_failed ? 1 : 0;
+  if (ran == 0) std::fprintf(stderr, "no test is named %s\n", argc > 1 ? argv[1] : "anything");
+  return any_failed || ran == 0 ? 1 : 0;
 }

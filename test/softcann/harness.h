@@ -1,4 +1,4 @@
-// A small test harness: TEST(name) { EXPECT(...); }, run all or those whose name contains argv[1]. CHILD(name) bodies
+// A small test harness: TEST(name) { EXPECT(...); }, run all, or the one that argv[1] names. CHILD(name) bodies
 // run in a fresh process (exec, not fork: the runtime does not survive a fork), started by run_child().
 #pragma once
 

@@ -37,12 +37,12 @@ inline void holds(bool value, const char* expression, const char* file, int line
   if (!value) throw Failure{std::string(file) + ":" + std::to_string(line) + ": " + expression};
 }
 
-// Runs every test whose name contains the first argument.
+// Runs every test, or the one that the first argument names.
 inline int main(int argc, char** argv) {
   const std::string only = argc > 1 ? argv[1] : "";
   int failed = 0, ran = 0;
   for (const auto& test : tests()) {
-    if (std::string(test.name).find(only) == std::string::npos) continue;
+    if (!only.empty() && test.name != only) continue;
     ++ran;
     try {
       test.run();
