@@ -1,7 +1,7 @@
 """Runs the tests on all cores, then those that need the machine alone; called by ci/test.sh with arguments for pytest.
 
-Two passes of pytest: first, all but the tests marked `alone`, with one worker a core and whole files to each worker; then the
-others, one after the other. At the end: the slowest 20 of both passes, and one line that sums them up.
+`--quick` takes what QUICK names. Two passes of pytest: first, all but the tests marked `alone`, with one worker a core and whole
+files to each worker; then the others, one after the other. At the end: the slowest 20 of both passes, and one line that sums up.
 """
 import os
 import pathlib
@@ -14,6 +14,16 @@ from typing import Dict, List, Tuple
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "build" / "test-reports"
 SLOWEST = 20
+# `--quick`: the tree and the registry, softcann's operators, every family of operators, Ascend's own operators, what is central to
+# the adapter, and collectives between ranks. Not: sweeps of all of OpInfo, whole models, failures of ranks, wheels, C++, the
+# published client.
+QUICK = [
+    "test/unit", "test/codegen", "test/softcann", "test/softcann_op", "test/test_network_ops", "test/npu_ops",
+    *(f"test/npu/test_{name}.py" for name in (
+        "controls", "device", "event", "exit", "generator", "import", "memory", "numbers", "runtime", "serialization", "settings",
+        "stream")),
+    "test/amp/test_autocast.py", "test/amp/test_grad_scaler.py", "test/distributed/test_collectives.py",
+]
 NOTHING_COLLECTED = 5   # pytest's exit code
 ENDS = {"failure": "failed", "error": "errors", "skipped": "skipped"}   # elements of a JUnit report
 Times = List[Tuple[float, str]]
@@ -42,6 +52,8 @@ def stops_at_failures(arguments: List[str]) -> bool:
 
 def main(arguments: List[str]) -> int:
     """pytest's exit code: of the first pass that failed, 5 if neither found a test, else 0."""
+    if "--quick" in arguments:
+        arguments = [*QUICK, *(argument for argument in arguments if argument != "--quick")]
     REPORTS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     total, times, codes = {}, [], []
