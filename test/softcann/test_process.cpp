@@ -263,9 +263,11 @@ TEST(versions_and_figures) {
   OK(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
   OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
   EXPECT_EQ(value, 1);
-  EXPECT(softcann::deterministic());
+  FAILS(aclrtSetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, 1), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "STRONG_CONSISTENCY");
+  OK(aclrtSetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, 0));
   OK(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 0));
-  EXPECT(!softcann::deterministic());
+  OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+  EXPECT_EQ(value, 0);
   aclrtUtilizationInfo use{};
   OK(aclrtGetDeviceUtilizationRate(0, &use));
   EXPECT(use.cubeUtilization >= 0 && use.cubeUtilization <= 100);

@@ -117,6 +117,9 @@ Options* read_environment() {
   if (values->transport != "auto" && values->transport != "tcp") {
     parser.wrong("SOFTCANN_TRANSPORT", values->transport.c_str(), "auto or tcp");
   }
+  if (values->gemm != "auto" && values->gemm != "direct" && values->gemm != "onednn" && values->gemm != "widen") {
+    parser.wrong("SOFTCANN_GEMM", values->gemm.c_str(), "auto, direct, onednn or widen");
+  }
   if (!known_soc(values->soc)) {
     parser.wrong("SOFTCANN_SOC", values->soc.c_str(), "a name such as Ascend910B3, Ascend910_9382 or Ascend950PR_9599");
   }

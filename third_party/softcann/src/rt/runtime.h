@@ -101,8 +101,7 @@ SOFTCANN_API void task_error(const char* format, ...) __attribute__((format(prin
 SOFTCANN_API int current_device();
 SOFTCANN_API int stream_device(aclrtStream stream);
 
-// Process-wide switches that clients set through aclrtSetSysParamOpt and aclSetCompileopt, for kernels to respect.
-SOFTCANN_API bool deterministic();
+// A process-wide switch that clients set, for kernels to respect.
 SOFTCANN_API bool saturating();  // aclrtSetDeviceSatMode: true = overflow saturates, false = IEEE inf/nan
 
 }  // namespace softcann

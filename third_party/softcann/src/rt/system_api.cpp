@@ -38,6 +38,17 @@ aclError check_option(const char* entry, aclSysParamOpt opt) {
   return fail(ACL_ERROR_INVALID_PARAM, "%s: unknown option %d", entry, static_cast<int>(opt));
 }
 
+// No kernel's result depends on which of its threads comes first, so results repeat whatever ACL_OPT_DETERMINISTIC says, and all
+// that is left to do is to remember it. That an element's result does not depend on where it stands in a batch, no matrix
+// product here can promise.
+aclError check_setting(const char* entry, aclSysParamOpt opt, int64_t value) {
+  if (opt == ACL_OPT_STRONG_CONSISTENCY && value != 0) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "%s: softcann does not serve ACL_OPT_STRONG_CONSISTENCY; use ACL_OPT_DETERMINISTIC", entry);
+  }
+  return check_option(entry, opt);
+}
+
 aclError check_device(const char* entry, int64_t id) {
   if (id >= 0 && id < device_count()) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %lld does not exist: there are %d", entry, static_cast<long long>(id),
@@ -47,12 +58,6 @@ aclError check_device(const char* entry, int64_t id) {
 }  // namespace
 
 namespace softcann {
-
-bool deterministic() {
-  Settings& s = settings();
-  return s.system[ACL_OPT_DETERMINISTIC].load(std::memory_order_relaxed) != 0 ||
-         s.context[ACL_OPT_DETERMINISTIC].load(std::memory_order_relaxed) != 0;
-}
 
 bool saturating() { return settings().sat_mode.load(std::memory_order_relaxed) == ACL_RT_OVERFLOW_MODE_SATURATION; }
 
@@ -254,7 +259,7 @@ aclError aclrtGetRunMode(aclrtRunMode* runMode) {
 
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   SOFTCANN_ENTRY(aclrtSetSysParamOpt);
-  if (const aclError code = check_option("aclrtSetSysParamOpt", opt)) return code;
+  if (const aclError code = check_setting("aclrtSetSysParamOpt", opt, value)) return code;
   settings().system[opt].store(value, std::memory_order_relaxed);
   return ACL_SUCCESS;
 }
@@ -270,7 +275,7 @@ aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   SOFTCANN_ENTRY(aclrtCtxSetSysParamOpt);
   SOFTCANN_CONTEXT(context, "aclrtCtxSetSysParamOpt");
-  if (const aclError code = check_option("aclrtCtxSetSysParamOpt", opt)) return code;
+  if (const aclError code = check_setting("aclrtCtxSetSysParamOpt", opt, value)) return code;
   settings().context[opt].store(value, std::memory_order_relaxed);
   settings().context_set[opt].store(true, std::memory_order_relaxed);
   return ACL_SUCCESS;

@@ -5,111 +5,21 @@
 #include <ATen/ops/bmm_cpu_dispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
-#include <ATen/ops/ones.h>
 
 #include "op/kernels/gemm.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <exception>
-#include <limits>
 #include "op/kernels/common.h"
+#include "op/kernels/gemm_choice.h"
 
 namespace softcann::op {
 namespace {
 
-// Note [Choosing a GEMM]
-// libtorch_cpu carries two libraries, a BLAS (MKL as a rule) and oneDNN, and which one is fast depends on processor and
-// type by factors of two (float32 on AMD) to a hundred (half types where the processor has no instructions for them:
-// there, widening to float32 first is the best way). No table of processors would stay true, so the first large product
-// of each type runs a race of a few milliseconds. Small products always go the direct way: call overhead decides.
-enum class Way { direct, onednn, widen };
+// Small products always go the direct way: call overhead decides.
 constexpr int64_t worth_choosing = int64_t{160} * 160 * 160;
 
-using LinearSignature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
-                                   c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
-
-const std::optional<c10::TypedOperatorHandle<LinearSignature>>& onednn_linear() {
-  static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<LinearSignature>> {
-    const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
-    if (!found || !found->hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
-    return found->typed<LinearSignature>();
-  }();
-  return handle;
-}
-
-c10::List<std::optional<at::Scalar>> no_scalars() { return c10::List<std::optional<at::Scalar>>(); }
-
-// a @ b by oneDNN, which takes the second factor transposed.
-at::Tensor onednn_product(const at::Tensor& a, const at::Tensor& b) {
-  return onednn_linear()->call(a, b.t(), std::nullopt, "none", no_scalars(), "");
-}
-
-void run(Way way, at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  if (way == Way::direct) {
-    at::cpu::mm_outf(a, b, out);
-  } else if (way == Way::onednn) {
-    into(out, [&] { return onednn_product(a, b); });
-  } else {
-    out.copy_(at::cpu::mm(widened(a), widened(b)));
-  }
-}
-
-double seconds_of(Way way, at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  using clock = std::chrono::steady_clock;
-  double best = std::numeric_limits<double>::infinity();
-  try {
-    run(way, out, a, b);
-    for (int i = 0; i < 3; ++i) {
-      const auto start = clock::now();
-      run(way, out, a, b);
-      best = std::min(best, std::chrono::duration<double>(clock::now() - start).count());
-    }
-  } catch (const std::exception&) {
-    return std::numeric_limits<double>::infinity();  // this library does not know the type on this processor
-  }
-  return best;
-}
-
-Way race(at::ScalarType type) {
-  const bool half = low_precision(type);
-  const int64_t m = half ? 64 : 384, n = half ? 256 : 384;
-  const auto options = at::TensorOptions(type);
-  const at::Tensor a = at::ones({m, n}, options), b = at::ones({n, n}, options);
-  at::Tensor out = at::empty({m, n}, options);
-  Way best = Way::direct;
-  double best_time = seconds_of(best, out, a, b) * 0.9;  // the others must win clearly
-  const auto consider = [&](Way way) {
-    const double time = seconds_of(way, out, a, b);
-    if (time < best_time) {
-      best = way;
-      best_time = time;
-    }
-  };
-  if (onednn_linear()) consider(Way::onednn);
-  if (half) consider(Way::widen);
-  return best;
-}
-
-// One race per type, and per "alone or with other threads".
-Way best_way(at::ScalarType type) {
-  const bool threads = at::get_num_threads() > 1;
-  if (type == at::kFloat) {
-    static const Way one = race(at::kFloat), many = race(at::kFloat);
-    return threads ? many : one;
-  }
-  if (type == at::kHalf) {
-    static const Way way = race(at::kHalf);
-    return way;
-  }
-  if (type == at::kBFloat16) {
-    static const Way way = race(at::kBFloat16);
-    return way;
-  }
-  return Way::direct;
+void onednn_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  into(out, [&] { return onednn_linear(a, b, std::nullopt); });
 }
 
 bool large(const at::Tensor& out, const at::Tensor& a) { return out.numel() * a.size(-1) >= worth_choosing; }
@@ -142,14 +52,14 @@ at::Tensor as(const at::Tensor& tensor, at::ScalarType type) { return tensor.sca
 
 }  // namespace
 
-bool better_in_float32(at::ScalarType type) { return low_precision(type) && best_way(type) == Way::widen; }
+bool better_in_float32(at::ScalarType type) { return low_precision(type) && gemm_for(type) == Gemm::widen; }
 
 void mm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::mm(as(a, type), as(b, type)));
-  } else if (type == at::kFloat && large(out, a) && best_way(type) != Way::direct) {
-    run(best_way(type), out, as(a, type), as(b, type));
+  } else if (type == at::kFloat && large(out, a) && gemm_for(type) == Gemm::onednn) {
+    onednn_into(out, as(a, type), as(b, type));
   } else {
     at::cpu::mm_outf(as(a, type), as(b, type), out);
   }
@@ -172,12 +82,12 @@ void addmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, co
     put(out, at::cpu::addmm(as(self, type), as(a, type), as(b, type), beta, alpha));
     return;
   }
-  if (type == at::kFloat && large(out, a) && best_way(type) == Way::onednn && is_one(alpha)) {
+  if (type == at::kFloat && large(out, a) && gemm_for(type) == Gemm::onednn && is_one(alpha)) {
     const at::Tensor addend = is_one(beta) ? self : self * beta;
     if (addend.dim() == 1) {
-      into(out, [&] { return onednn_linear()->call(as(a, type), as(b, type).t(), addend, "none", no_scalars(), ""); });
+      into(out, [&] { return onednn_linear(as(a, type), as(b, type), addend); });
     } else {
-      put(out, onednn_product(as(a, type), as(b, type)).add_(addend));
+      put(out, onednn_linear(as(a, type), as(b, type), std::nullopt).add_(addend));
     }
     return;
   }
@@ -189,10 +99,10 @@ void bmm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::bmm(as(a, type), as(b, type)));
-  } else if (type == at::kFloat && out.numel() * a.size(-1) >= worth_choosing * out.size(0) && best_way(type) == Way::onednn) {
+  } else if (type == at::kFloat && out.numel() * a.size(-1) >= worth_choosing * out.size(0) && gemm_for(type) == Gemm::onednn) {
     for (int64_t i = 0; i < out.size(0); ++i) {
       at::Tensor part = out[i];
-      run(Way::onednn, part, as(a[i], type), as(b[i], type));
+      onednn_into(part, as(a[i], type), as(b[i], type));
     }
   } else {
     at::cpu::bmm_outf(as(a, type), as(b, type), out);

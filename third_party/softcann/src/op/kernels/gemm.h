@@ -1,4 +1,4 @@
-// Matrix products by whichever library of this process is the fastest on this machine. See Note [Choosing a GEMM].
+// Matrix products by the library that gemm_choice.h names for this machine.
 #pragma once
 
 #include <ATen/core/Tensor.h>

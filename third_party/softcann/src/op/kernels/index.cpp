@@ -14,6 +14,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <ATen/Parallel.h>
 #include <ATen/core/List.h>
 
 #include "op/kernel.h"
@@ -37,6 +38,23 @@ c10::List<std::optional<at::Tensor>> optional_list(at::TensorList indices) {
   return list;
 }
 
+// While it lives, ATen's kernels take the elements of an accumulation one after the other. With several threads they add float32
+// as threads come by, and sums round differently from run to run.
+class InOrder {
+ public:
+  explicit InOrder(const at::Tensor& values, bool accumulate) {
+    if (accumulate && values.scalar_type() == at::kFloat && threads_ > 1) at::set_num_threads(1);
+  }
+  ~InOrder() {
+    if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
+  }
+  InOrder(const InOrder&) = delete;
+  InOrder& operator=(const InOrder&) = delete;
+
+ private:
+  const int threads_ = at::get_num_threads();
+};
+
 }  // namespace
 
 OP(aclnnIndex) {
@@ -47,6 +65,7 @@ OP(aclnnIndexPutImpl) {
   if (selects_nothing(indices) || selfRef.numel() == 0) return;
   const at::Tensor same = values.scalar_type() == selfRef.scalar_type() ? values : values.to(selfRef.scalar_type());
   // The CPU kernel checks every index as it goes, so the parameter `unsafe` changes nothing.
+  const InOrder in_order(same, accumulate);
   at::_index_put_impl_(selfRef, optional_list(indices), same, accumulate, false);
 }
 OP(aclnnIndexSelect) { at::cpu::index_select_outf(self, dim, index, out); }
@@ -127,7 +146,10 @@ OP(aclnnScatterNd) {
 }
 
 OP(aclnnTake) { at::cpu::take_outf(self, index.to(at::kLong), out); }
-OP(aclnnInplacePut) { at::cpu::put_(selfRef, index.to(at::kLong), source, accumulate); }
+OP(aclnnInplacePut) {
+  const InOrder in_order(source, accumulate);
+  at::cpu::put_(selfRef, index.to(at::kLong), source, accumulate);
+}
 
 namespace {
 
