@@ -1,20 +1,24 @@
 # Points a shell to CANN: the real one where it is installed, else the software one of this tree or of an installed
 # torch_npu. torch_npu needs this only for the real CANN and finds the software one by itself; other clients of CANN
-# need it for both.
+# need it for both. The rule is that of torch_npu itself (torch_npu/_cann.py).
 #   . ./env.sh            bash or zsh; may be sourced again; fine under set -eu
 #   TORCH_NPU_RUNTIME=softcann . ./env.sh      the software one even where there is a real one
 
 _torch_npu_env() {
-  _npu_here=$1
-  _npu_home=
-  if [ "${TORCH_NPU_RUNTIME:-auto}" != softcann ]; then
-    for _npu_home in "${ASCEND_HOME_PATH:-}" "${ASCEND_TOOLKIT_HOME:-}" /usr/local/Ascend/cann \
-        "$(_npu_recorded_home)" /usr/local/Ascend/ascend-toolkit/latest /usr/local/Ascend/latest \
-        /usr/local/Ascend/nnae/latest "${HOME:-}/Ascend/ascend-toolkit/latest"; do
-      [ -n "$_npu_home" ] && [ -e "$_npu_home/lib64/libascendcl.so" ] && break
-      _npu_home=
-    done
+  _npu_rule=$1/torch_npu/_cann.py
+  # A tree that was not built has nothing to offer but the rule: then the one that is installed.
+  if [ ! -e "$1/torch_npu/softcann/lib/libascendcl.so" ]; then
+    _npu_package=$(_npu_installed_package)
+    if [ -e "$_npu_package/_cann.py" ]; then _npu_rule=$_npu_package/_cann.py; fi
   fi
+  if [ ! -e "$_npu_rule" ]; then
+    echo "env.sh: there is neither a source tree of torch_npu beside it nor an installed torch_npu" >&2
+    return 1
+  fi
+  _npu_answer=$(python3 "$_npu_rule") || return 1
+  _npu_runtime=$(echo "$_npu_answer" | sed -n 1p)
+  _npu_home=$(echo "$_npu_answer" | sed -n 2p)
+  _npu_folders=$(echo "$_npu_answer" | sed -n 3p)
   if [ -n "$_npu_home" ]; then
     for _npu_script in "$_npu_home/set_env.sh" "$_npu_home/../set_env.sh"; do
       if [ -e "$_npu_script" ]; then
@@ -26,31 +30,17 @@ _torch_npu_env() {
       fi
     done
     export ASCEND_HOME_PATH="$_npu_home"
-    _npu_add "$_npu_home/lib64"
-    echo "CANN: $_npu_home"
-  elif [ "${TORCH_NPU_RUNTIME:-auto}" = cann ]; then
-    echo "CANN was not found; set ASCEND_HOME_PATH to its folder and source this file again" >&2
-    return 1
-  else
-    _npu_libraries=$_npu_here/torch_npu/softcann/lib
-    if [ ! -e "$_npu_libraries/libascendcl.so" ]; then _npu_libraries=$(_npu_installed_package)/softcann/lib; fi
-    if [ ! -e "$_npu_libraries/libascendcl.so" ]; then
-      echo "neither CANN nor a built softcann was found; bash ci/demo.sh builds it" >&2
-      return 1
-    fi
-    _npu_add "$_npu_libraries"
-    echo "CANN: softcann in $_npu_libraries"
   fi
+  _npu_add "${_npu_folders%%:*}"
+  case $_npu_runtime in
+    softcann) echo "CANN: softcann in ${_npu_folders%%:*}" ;;
+    *) echo "CANN: ${_npu_home:-${_npu_folders%%:*}}" ;;
+  esac
 }
 
-# Where CANN's installer says that it went, if it says so.
-_npu_recorded_home() {
-  sed -n 's/^[A-Za-z_]*Install_*Path[A-Za-z_]*=//p' /etc/Ascend/ascend_cann_install.info 2>/dev/null | head -n 1
-}
-
-# The folder of torch_npu in the current Python, found without importing it.
+# The folder of torch_npu in the current Python, found without importing it. Not the tree we may stand in.
 _npu_installed_package() {
-  python3 -c 'import importlib.util as u; print(u.find_spec("torch_npu").submodule_search_locations[0])' 2>/dev/null || true
+  (cd / && python3 -c 'import importlib.util as u; print(u.find_spec("torch_npu").submodule_search_locations[0])' 2>/dev/null) || true
 }
 
 # Puts a folder first in LD_LIBRARY_PATH, once.

@@ -3,9 +3,11 @@
 Nothing here opens CANN or touches a device.
 """
 
+import glob
 import importlib
+import os
 import sys
-from typing import Any, Dict
+from typing import Any, Dict, List, Optional
 
 
 def check_torch_version(installed: Any, built: Any) -> None:
@@ -23,7 +25,30 @@ def check_torch_version(installed: Any, built: Any) -> None:
     )
 
 
+def check_built(package: str, path: Optional[List[str]] = None) -> None:
+    """Raises ImportError where ``package``, the folder of torch_npu, is a source tree without the C++ part.
+
+    Python looks into the current folder first, so that in such a tree it does not find the installed package. ``path``: the
+    folders to look for it, ``sys.path`` when None.
+    """
+    if _is_built(package) or not os.path.isfile(os.path.join(package, "..", "csrc", "CMakeLists.txt")):
+        return
+    tree = os.path.abspath(os.path.join(package, ".."))
+    others = [os.path.join(folder, "torch_npu") for folder in (sys.path if path is None else path) if folder]
+    installed = next((other for other in others if _is_built(other)), None)
+    raise ImportError(
+        f"{tree} is a source tree of torch_npu that is not built, and Python found it before anything that is installed. "
+        + (f"Leave this folder (and take it out of PYTHONPATH) to use {installed}, or build here" if installed else "Build here")
+        + ": `pip install --no-build-isolation -e .`"
+    )
+
+
+def _is_built(package: str) -> bool:
+    return bool(glob.glob(os.path.join(glob.escape(package), "_C.*.so")))
+
+
 def start() -> None:
+    check_built(os.path.dirname(os.path.abspath(__file__)))
     import torch
 
     from torch_npu import version

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import torch_npu
-from torch_npu import _runtime
+from torch_npu import _cann, _runtime
 
 SHOW = "import torch_npu; print(torch_npu.runtime_info())"
 USE = "import torch; torch.ones(1, device='npu')"
@@ -45,9 +45,9 @@ def test_unknown_choice(python):
 
 def test_cann_asked_for_but_absent(python):
     try:
-        _runtime._find_cann()
+        _cann.find_cann()
         pytest.skip("this machine has a CANN")
-    except RuntimeError:
+    except FileNotFoundError:
         pass
     run = python(USE, TORCH_NPU_RUNTIME="cann", **HOMES)
     assert run.returncode != 0
