@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "companions/half.h"
+#include "rt/half.h"
 #include "harness.h"
 #include "hccl/hccl.h"
 

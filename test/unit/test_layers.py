@@ -1,25 +1,44 @@
-"""The adapter's layers point one way, and nothing in it knows the software CANN."""
+"""The layers of the adapter and of softcann point one way, and nothing in the adapter knows the software CANN."""
 import pathlib
 import re
 
 import pytest
 
-CSRC = pathlib.Path(__file__).resolve().parents[2] / "csrc"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CSRC = ROOT / "csrc"
+SOFTCANN = ROOT / "third_party" / "softcann" / "src"
 LAYERS = ["acl", "core", "memory", "op", "graph", "aten", "distributed", "profiler", "python"]
 SIDE_BY_SIDE = {"distributed", "profiler"}
-SOURCES = sorted(p for p in CSRC.rglob("*") if p.suffix in (".h", ".cpp", ".def"))
+SOFTCANN_LAYERS = ["fault", "rt", "op", "comm", "companions"]
+SOFTCANN_SIDE_BY_SIDE = {"op", "comm", "companions"}  # libraries of their own above libascendcl
+
+
+def sources(folder):
+    return sorted(p for p in folder.rglob("*") if p.suffix in (".h", ".cpp", ".def", ".inl"))
+
+
+SOURCES = sources(CSRC)
+SOFTCANN_SOURCES = sources(SOFTCANN)
 INCLUDE = re.compile(r'#include\s+"(\w+)/')
 
 
-def upward_includes(layer, text):
+def upward_includes(layer, text, layers=LAYERS, side_by_side=SIDE_BY_SIDE):
     """Layers that `text`, a file of `layer`, must not include but does."""
     return [found for found in INCLUDE.findall(text)
-            if found in LAYERS and found != layer
-            and (LAYERS.index(found) > LAYERS.index(layer) or {found, layer} == SIDE_BY_SIDE)]
+            if found in layers and found != layer
+            and (layers.index(found) > layers.index(layer) or {found, layer} <= side_by_side)]
 
 
 def test_the_check_sees_an_upward_include():
     assert upward_includes("core", '#include "op/launch.h"\n#include "acl/runtime.h"') == ["op"]
+    text = '#include "rt/runtime.h"\n#include "companions/cast.h"'
+    assert upward_includes("comm", text, SOFTCANN_LAYERS, SOFTCANN_SIDE_BY_SIDE) == ["companions"]
+    assert upward_includes("fault", text, SOFTCANN_LAYERS, SOFTCANN_SIDE_BY_SIDE) == ["rt", "companions"]
+
+
+def test_every_folder_is_a_layer():
+    assert {p.name for p in CSRC.iterdir() if p.is_dir()} == set(LAYERS)
+    assert {p.name for p in SOFTCANN.iterdir() if p.is_dir()} == set(SOFTCANN_LAYERS)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(CSRC)))
@@ -27,6 +46,15 @@ def test_includes_point_down(path):
     parts = path.relative_to(CSRC).parts
     layer = parts[0] if len(parts) > 1 else "op"  # the public header shows what lies up to the op-runner
     assert upward_includes(layer, path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", SOFTCANN_SOURCES, ids=lambda p: str(p.relative_to(SOFTCANN)))
+def test_includes_of_softcann_point_down(path):
+    text = path.read_text()
+    layer = path.relative_to(SOFTCANN).parts[0]
+    assert upward_includes(layer, text, SOFTCANN_LAYERS, SOFTCANN_SIDE_BY_SIDE) == []
+    torch = re.findall(r"#include\s+<(?:ATen|c10|torch)/", text)
+    assert layer == "op" or not torch, "only libopapi is linked with torch"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(CSRC)))
@@ -37,6 +65,8 @@ def test_the_adapter_does_not_know_the_software_cann(path):
 def test_only_the_options_read_the_environment():
     readers = [p for p in SOURCES if re.search(r"\bgetenv\s*\(", p.read_text())]
     assert [str(p.relative_to(CSRC)) for p in readers] == ["core/options.cpp"]
+    readers = [p for p in SOFTCANN_SOURCES if re.search(r"\bgetenv\s*\(", p.read_text())]
+    assert [str(p.relative_to(SOFTCANN)) for p in readers] == ["rt/options.cpp"]
 
 
 def test_one_file_knows_torch_versions():
@@ -44,7 +74,8 @@ def test_one_file_knows_torch_versions():
     assert knowing == {"core/compat.h"}
 
 
-def test_every_source_is_in_a_source_list():
-    lists = "\n".join(p.read_text() for p in CSRC.rglob("CMakeLists.txt"))
-    missing = [str(p.relative_to(CSRC)) for p in SOURCES if p.suffix == ".cpp" and p.name not in lists]
-    assert missing == []
+@pytest.mark.parametrize("folder", [CSRC, SOFTCANN.parent])
+def test_every_source_is_in_a_source_list(folder):
+    lists = set(re.findall(r"[\w/]+\.cpp", "\n".join(p.read_text() for p in folder.rglob("CMakeLists.txt"))))
+    names = {name.rpartition("/")[2] for name in lists}
+    assert [str(p.relative_to(folder)) for p in sources(folder) if p.suffix == ".cpp" and p.name not in names] == []

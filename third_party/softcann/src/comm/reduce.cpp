@@ -9,7 +9,7 @@
 #endif
 
 #include "comm/control.h"
-#include "companions/half.h"
+#include "rt/half.h"
 #include "rt/bulk.h"
 
 namespace softcann {

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "companions/half.h"
+#include "rt/half.h"
 
 namespace softcann {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "companions/cast.h"
-#include "companions/descriptor.h"
-#include "companions/named.h"
+#include "rt/tensor_desc.h"
+#include "rt/named.h"
 
 using namespace softcann;
 

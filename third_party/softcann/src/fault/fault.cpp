@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "fault/lifecycle.h"
-#include "rt/runtime.h"
 
 namespace softcann::fault {
 
@@ -36,6 +35,7 @@ struct State {
   std::mutex trace_mutex;
   bool forked_child = false;
   bool device_opened = false;
+  Report report = nullptr;
 };
 
 State& state() {
@@ -74,23 +74,6 @@ Rule* parse_rule(const std::string& text, std::string* error) {
   return rule;
 }
 
-void configure() {
-  State& s = state();
-  std::stringstream rules(options().fault);
-  std::string text;
-  while (std::getline(rules, text, ',')) {
-    if (!text.empty()) s.rules.push_back(parse_rule(text, &s.error));
-  }
-  const std::string& path = options().trace;
-  if (!path.empty()) {
-    s.trace = path == "-" ? stderr : std::fopen(path.c_str(), "ae");
-    if (s.trace == nullptr) s.error = "SOFTCANN_TRACE: cannot write to " + path;
-  }
-  if (!s.rules.empty() || s.trace != nullptr) armed.store(1, std::memory_order_relaxed);
-}
-
-__attribute__((constructor)) void configure_at_load() { configure(); }
-
 void write_trace(const char* name, int code) {
   State& s = state();
   timespec now{};
@@ -119,18 +102,33 @@ int apply_rules(const char* name) {
 
 }  // namespace
 
+void configure(const std::string& rules, const std::string& trace, Report report) {
+  State& s = state();
+  s.report = report;
+  std::stringstream parts(rules);
+  std::string text;
+  while (std::getline(parts, text, ',')) {
+    if (!text.empty()) s.rules.push_back(parse_rule(text, &s.error));
+  }
+  if (!trace.empty()) {
+    s.trace = trace == "-" ? stderr : std::fopen(trace.c_str(), "ae");
+    if (s.trace == nullptr) s.error = "SOFTCANN_TRACE: cannot write to " + trace;
+  }
+  if (!s.rules.empty() || s.trace != nullptr) armed.store(1, std::memory_order_relaxed);
+}
+
 int enter(const char* name, int fork_code) {
   State& s = state();
   if (s.forked_child) {
     if (fork_code == 0) return 0;
-    return fail(fork_code,
-                "%s: this process was forked from one that had opened an NPU; the device cannot be used here. "
-                "Start the process with the 'spawn' method, or fork before the first use of the device.",
-                name);
+    return s.report(fork_code,
+                    "%s: this process was forked from one that had opened an NPU; the device cannot be used here. "
+                    "Start the process with the 'spawn' method, or fork before the first use of the device.",
+                    name);
   }
   const int code = apply_rules(name);
   if (s.trace != nullptr) write_trace(name, code);
-  if (code != 0) fail(code, "%s: fault injected by SOFTCANN_FAULT (code %d)", name, code);
+  if (code != 0) s.report(code, "%s: fault injected by SOFTCANN_FAULT (code %d)", name, code);
   return code;
 }
 

@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <optional>
 
-#include "companions/named.h"
+#include "rt/named.h"
 
 namespace softcann::op {
 

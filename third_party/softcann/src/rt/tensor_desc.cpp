@@ -1,8 +1,8 @@
-#include "companions/descriptor.h"
+#include "rt/tensor_desc.h"
 
 #include <cstring>
 
-#include "companions/half.h"
+#include "rt/half.h"
 
 using namespace softcann;
 
