@@ -59,5 +59,10 @@ wheel() {
     bdist_wheel --bdist-dir "$stage/bdist" --dist-dir "$dist")
 }
 wheel . torch_npu
-if ((with_softcann)); then wheel third_party/softcann softcann; fi
+if ((with_softcann)); then   # alone: the libraries that the other wheel was made of
+  SOFTCANN_LIBRARIES=$(find "$PWD/build/stage-py$minor-$tag$variant/torch_npu" -path '*/torch_npu/softcann/lib' -type d | head -1)
+  SOFTCANN_VERSION=$(PYTHONPATH=ci "$venv/bin/python" -c 'import sys, native_build; print(native_build.own_version(sys.argv[1]))' "${tag#torch}.0")
+  export SOFTCANN_LIBRARIES SOFTCANN_VERSION
+  wheel third_party/softcann softcann
+fi
 ls -l dist

@@ -1,4 +1,4 @@
-"""What the two setup.py share: finding torch, naming the version, driving CMake and Ninja."""
+"""What setup.py and build.sh share: finding torch, naming the version, driving CMake and Ninja."""
 import importlib.util
 import os
 import pathlib
