@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include "acl/runtime.h"
+#include "core/call_name.h"
 
 namespace torch_npu::core {
 namespace {
@@ -56,14 +57,6 @@ constexpr StatusText kStatusTexts[] = {
     {507903, "the capture failed"},
 };
 
-std::string function_name(const char* call) {
-  // "acl::aclrtMalloc(&p, n)" -> "aclrtMalloc"
-  std::string text(call);
-  text = text.substr(0, text.find('('));
-  const auto colon = text.rfind(':');
-  return colon == std::string::npos ? text : text.substr(colon + 1);
-}
-
 std::string recent_message() noexcept {
   try {
     const char* text = acl::aclGetRecentErrMsg();
@@ -74,7 +67,7 @@ std::string recent_message() noexcept {
 }
 
 std::string describe(int code, const char* call) {
-  std::string text = function_name(call) + " failed with code " + std::to_string(code) + " (" + status_text(code) + ")";
+  std::string text = call_name(call) + " failed with code " + std::to_string(code) + " (" + status_text(code) + ")";
   const auto report = recent_message();
   if (!report.empty()) text += ": " + report;
   return text;

@@ -4,17 +4,10 @@
 
 #include "acl/hccl.h"
 #include "acl/runtime.h"
+#include "core/call_name.h"
 
 namespace torch_npu::distributed {
 namespace {
-
-std::string function_name(const char* call) {
-  // "acl::HcclAllReduce(buffer, ...)" -> "HcclAllReduce"
-  std::string text(call);
-  text = text.substr(0, text.find('('));
-  const auto colon = text.rfind(':');
-  return colon == std::string::npos ? text : text.substr(colon + 1);
-}
 
 std::string meaning(int code) {
   const char* text = acl::HcclGetErrorString.available() ? acl::HcclGetErrorString(static_cast<HcclResult>(code)) : nullptr;
@@ -24,7 +17,7 @@ std::string meaning(int code) {
 }  // namespace
 
 std::string describe_hccl_error(int code, const char* call) {
-  std::string text = function_name(call) + " failed with code " + std::to_string(code) + " (" + meaning(code) + ")";
+  std::string text = core::call_name(call) + " failed with code " + std::to_string(code) + " (" + meaning(code) + ")";
   const char* report = acl::aclGetRecentErrMsg();
   if (report && *report) text += std::string(": ") + report;
   return text;

@@ -14,6 +14,8 @@
 #include <mutex>
 #include <string>
 
+#include "rt/hash.h"
+
 namespace softcann {
 namespace {
 
@@ -126,9 +128,7 @@ uint64_t host_identity() {
     std::string text = read_text("/proc/sys/kernel/random/boot_id");
     if (stat("/proc/self/ns/pid", &space) == 0) text += std::to_string(space.st_ino);
     text += " " + std::to_string(geteuid());
-    uint64_t hash = 14695981039346656037ULL;
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-    return hash;
+    return hash_of(text);
   }();
   return identity;
 }

@@ -27,7 +27,7 @@ SharedTransport::SharedTransport(std::shared_ptr<Mapping> segment, uint32_t rank
       ranks_(ranks),
       all_(ranks == 64 ? UINT64_MAX : (uint64_t{1} << ranks) - 1),
       limits_(limits),
-      next_message_(2 * size_t{ranks}) {
+      numbering_(ranks) {
   views_[rank] = view;
   spin_ns_ = static_cast<int64_t>(options().spin_us) * 1000;
   // Whoever spins keeps a CPU from the one it waits for when there are not enough of them.
@@ -204,17 +204,6 @@ std::string SharedTransport::trouble(uint64_t missing, const Operation& operatio
   return describe(operation.call) + " (call " + std::to_string(operation.number) + "): rank(s) " + list_of(missing) +
          " did not come to rank " + std::to_string(rank_) + " within " + std::to_string(limits_.execute_s) +
          " s (HCCL_EXEC_TIMEOUT)";
-}
-
-void SharedTransport::number(Operation& operation) {
-  if (operation.messages.empty()) {
-    operation.number = next_number_++;
-    return;
-  }
-  for (Message& message : operation.messages) {
-    message.number = next_message_[(message.send ? 0 : ranks_) + message.peer]++;
-    operation.number = message.number;
-  }
 }
 
 uint32_t SharedTransport::cost(const Operation& operation) const {

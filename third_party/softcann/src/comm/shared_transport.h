@@ -11,6 +11,7 @@
 
 #include "comm/control.h"
 #include "comm/handshake.h"
+#include "comm/numbering.h"
 #include "comm/peers.h"
 #include "comm/transport.h"
 #include "rt/sync.h"
@@ -35,7 +36,7 @@ class SharedTransport : public Transport {
   // The second part alone, for when all are known to have joined.
   HcclResult open_peers();
 
-  void number(Operation& operation) override;
+  void number(Operation& operation) override { numbering_.number(operation); }
   uint32_t cost(const Operation& operation) const override;
   aclError run(Operation& operation, bool brief) override;
   bool invite(uint64_t key, const void* data, size_t bytes) override;
@@ -103,8 +104,7 @@ class SharedTransport : public Transport {
   HcclResult own_code_ = HCCL_SUCCESS;  // what this rank found wrong
   std::string own_text_;
   std::atomic<bool> left_{false}, broken_{false};
-  uint64_t next_number_ = 0;
-  std::vector<uint64_t> next_message_;        // [direction][peer]
+  Numbering numbering_;
   std::atomic<uint64_t> known_completed_{0};  // by all
   // This rank's completed numbers; they can end out of order on different streams.
   std::atomic_flag completing_ = ATOMIC_FLAG_INIT;

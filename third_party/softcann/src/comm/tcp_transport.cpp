@@ -27,19 +27,8 @@ TcpTransport::TcpTransport(uint32_t rank, std::vector<Socket> sockets, int64_t e
       ranks_(static_cast<uint32_t>(sockets.size())),
       others_((ranks_ == 64 ? UINT64_MAX : (uint64_t{1} << ranks_) - 1) & ~(uint64_t{1} << rank)),
       limit_s_(execute_limit_s),
-      next_message_(2 * size_t{ranks_}),
+      numbering_(ranks_),
       engine_(rank, std::move(sockets)) {}
-
-void TcpTransport::number(Operation& operation) {
-  if (operation.messages.empty()) {
-    operation.number = next_number_++;
-    return;
-  }
-  for (Message& message : operation.messages) {
-    message.number = next_message_[(message.send ? 0 : ranks_) + message.peer]++;
-    operation.number = message.number;
-  }
-}
 
 int64_t TcpTransport::deadline(const Operation& operation) const {
   return limit_s_ == 0 ? INT64_MAX : operation.started_ns + limit_s_ * 1000000000;

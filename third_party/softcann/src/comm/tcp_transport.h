@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/numbering.h"
 #include "comm/tcp_engine.h"
 #include "comm/transport.h"
 
@@ -14,7 +15,7 @@ class TcpTransport : public Transport {
  public:
   TcpTransport(uint32_t rank, std::vector<Socket> sockets, int64_t execute_limit_s);
 
-  void number(Operation& operation) override;
+  void number(Operation& operation) override { numbering_.number(operation); }
   uint32_t cost(const Operation&) const override { return kNeverInline; }
   aclError run(Operation& operation, bool brief) override;
   bool invite(uint64_t key, const void* data, size_t bytes) override;
@@ -44,8 +45,7 @@ class TcpTransport : public Transport {
   const uint32_t rank_, ranks_;
   const uint64_t others_;
   const int64_t limit_s_;
-  uint64_t next_number_ = 0;
-  std::vector<uint64_t> next_message_;
+  Numbering numbering_;
   TcpEngine engine_;
 };
 

@@ -64,11 +64,6 @@ aclError deliver(Task* self, bool) {
 
 }  // namespace
 
-#define STREAM_OR_RETURN(variable, handle)                           \
-  aclError variable##_error = ACL_SUCCESS;                           \
-  Stream* variable = Stream::from_handle(handle, &variable##_error); \
-  if (variable == nullptr) return variable##_error
-
 extern "C" {
 
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args) {

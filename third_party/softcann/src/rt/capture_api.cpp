@@ -55,11 +55,6 @@ aclError execute(const char* entry, aclmdlRI handle, Stream* stream) {
 
 }  // namespace
 
-#define STREAM_OR_RETURN(variable, handle)                           \
-  aclError variable##_error = ACL_SUCCESS;                           \
-  Stream* variable = Stream::from_handle(handle, &variable##_error); \
-  if (variable == nullptr) return variable##_error
-
 #define GRAPH_OR_RETURN(variable, entry, handle)                \
   aclError variable##_error = ACL_SUCCESS;                      \
   const auto variable = find(entry, handle, &variable##_error); \

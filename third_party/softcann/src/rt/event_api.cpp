@@ -62,11 +62,6 @@ aclError check_time(const char* which, Event* event, int64_t* ns) {
   Event* variable = Event::from_handle(handle, &variable##_error); \
   if (variable == nullptr) return variable##_error
 
-#define STREAM_OR_RETURN(variable, handle)                           \
-  aclError variable##_error = ACL_SUCCESS;                           \
-  Stream* variable = Stream::from_handle(handle, &variable##_error); \
-  if (variable == nullptr) return variable##_error
-
 extern "C" {
 
 aclError aclrtCreateEvent(aclrtEvent* event) {

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <unistd.h>
 
+#include "rt/persona.h"
+
 extern char** environ;
 
 namespace softcann {
@@ -91,15 +93,6 @@ uint64_t default_memory() {
   const uint64_t most = uint64_t{64} << 30;
   const uint64_t share = machine / 4 * 3;
   return share < most ? share : most;
-}
-
-bool known_soc(const std::string& name) {
-  static const char* const kPrefixes[] = {"Ascend910B", "Ascend910_93", "Ascend950", "Ascend910A",
-                                          "Ascend910P", "Ascend310P",   "Ascend310B"};
-  for (const char* prefix : kPrefixes) {
-    if (name.compare(0, std::strlen(prefix), prefix) == 0) return true;
-  }
-  return false;
 }
 
 Options* read_environment() {

@@ -23,18 +23,20 @@ const Row kRows[] = {
     {"Ascend950", {32, 64, 128 * kMiB, 3510, true, true}},
 };
 
-const Persona& find() {
+const Row* find(const std::string& name) {
   for (const Row& row : kRows) {
-    if (options().soc.compare(0, std::strlen(row.prefix), row.prefix) == 0) return row.persona;
+    if (name.compare(0, std::strlen(row.prefix), row.prefix) == 0) return &row;
   }
-  return kRows[2].persona;  // SOFTCANN_SOC is wrong; opening a device reports it
+  return nullptr;
 }
 
 }  // namespace
 
 const Persona& persona() {
-  static const Persona& found = find();
-  return found;
+  static const Row* row = find(options().soc);
+  return (row ? row : &kRows[2])->persona;  // SOFTCANN_SOC is wrong; opening a device reports it
 }
+
+bool known_soc(const std::string& name) { return find(name) != nullptr; }
 
 }  // namespace softcann

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace softcann {
 
@@ -15,5 +16,7 @@ struct Persona {
 };
 
 const Persona& persona();
+// Whether there is a chip of that name.
+bool known_soc(const std::string& name);
 
 }  // namespace softcann

@@ -126,4 +126,10 @@ class Stream {
   std::string error_text_;
 };
 
+// A client's handle as a stream; leaves the function with the error's code where it is none.
+#define STREAM_OR_RETURN(variable, handle)                           \
+  aclError variable##_error = ACL_SUCCESS;                           \
+  Stream* variable = Stream::from_handle(handle, &variable##_error); \
+  if (variable == nullptr) return variable##_error
+
 }  // namespace softcann

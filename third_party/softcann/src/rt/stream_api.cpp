@@ -49,11 +49,6 @@ aclError synchronize(const char* entry, aclrtStream handle, int64_t timeout_ns) 
 
 }  // namespace
 
-#define STREAM_OR_RETURN(variable, handle)                           \
-  aclError variable##_error = ACL_SUCCESS;                           \
-  Stream* variable = Stream::from_handle(handle, &variable##_error); \
-  if (variable == nullptr) return variable##_error
-
 extern "C" {
 
 aclError aclrtCreateStream(aclrtStream* stream) {

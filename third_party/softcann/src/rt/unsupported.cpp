@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "rt/error.h"
+#include "rt/hash.h"
 #include "rt/sync.h"
 
 using namespace softcann;
@@ -92,14 +93,9 @@ aclError aclmdlFinalizeDump() {
   return unsupported("aclmdlFinalizeDump", kDump);
 }
 
-// FNV-1a: the same text always gets the same number, which is all that is asked of it.
 uint64_t MsprofGetHashId(const char* hashInfo, size_t length) {
   SOFTCANN_ENTRY_VALUE(MsprofGetHashId, 0);
-  uint64_t hash = 14695981039346656037ULL;
-  for (size_t i = 0; hashInfo != nullptr && i < length; ++i) {
-    hash = (hash ^ static_cast<unsigned char>(hashInfo[i])) * 1099511628211ULL;
-  }
-  return hash;
+  return hash_of(hashInfo != nullptr ? std::string_view(hashInfo, length) : std::string_view());
 }
 
 // The handle would be called when a profiling session starts. softcann has none, so there is nothing to keep.
