@@ -4,45 +4,13 @@ They are the operators' documentation, their kernels for CPU tensors, their shap
 kernels are tested against. Arithmetic of float16 and bfloat16 is done in float32.
 """
 
+import importlib
+import pkgutil
 from typing import Callable, Optional
 
-from torch_npu._cpu_ops import (
-    activation,
-    attention,
-    boxes,
-    detection,
-    formats,
-    gradients,
-    loss,
-    matrix,
-    moe,
-    norm,
-    optimizer,
-    quant,
-    recurrent,
-    rotary,
-    rotated_boxes,
-    shape,
-)
-
-_FAMILIES = (
-    activation,
-    attention,
-    boxes,
-    detection,
-    formats,
-    gradients,
-    loss,
-    matrix,
-    moe,
-    norm,
-    optimizer,
-    quant,
-    recurrent,
-    rotary,
-    rotated_boxes,
-    shape,
-)
+# Every module here that is not private is a family of operators.
+_FAMILIES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)
+             if not module.name.startswith("_")]
 
 
 def find(name: str) -> Optional[Callable]:
