@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "comm/setup.h"
+#include "rt/hash.h"
 #include "rt/sync.h"
 
 using namespace softcann;
@@ -28,11 +29,9 @@ struct MeetingPlace {
   socklen_t length;
 
   explicit MeetingPlace(const std::string& table) {
-    uint64_t hash = 14695981039346656037ULL;
-    for (const char c : table) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
     address.sun_family = AF_UNIX;
     const int name = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "softcann-table-%u-%llx", geteuid(),
-                                   static_cast<unsigned long long>(hash));
+                                   static_cast<unsigned long long>(hash_of(table)));
     length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(name));
   }
   const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&address); }
