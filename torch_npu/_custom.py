@@ -6,12 +6,13 @@ others, its kernel on every device.
 """
 
 import difflib
+import importlib
 import inspect
 from typing import Any, Dict
 
 import torch
 
-from torch_npu import _C
+from torch_npu import _C, _atb
 
 _libraries = []  # a registration ends with its library
 
@@ -38,6 +39,7 @@ def register() -> None:
         keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
         for key in keys:
             library.impl(name, _cpu_kernel(name), key)
+    _atb.register(_cpu_kernel)
 
 
 def operators() -> Dict[Any, Any]:
@@ -63,6 +65,8 @@ def _make(name: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__module__ = "torch_npu"
     function.__doc__ = source.__doc__
+    for overload in packet.overloads():
+        setattr(function, overload, getattr(packet, overload))
     signature = inspect.signature(source)
     function.__signature__ = signature.replace(parameters=[
         parameter.replace(name="input") if parameter.name == "self" else parameter
@@ -78,6 +82,10 @@ def lookup(name: str) -> Any:
 
         setattr(torch_npu, name, function)  # the next access does not come here
         return function
+    if name in _atb.NAMES:
+        return _atb.function(name)
+    if name == "atb":
+        return importlib.import_module("torch_npu.atb")
     hint = ""
     if name.startswith(("npu_", "_npu_")):
         close = difflib.get_close_matches(name, operators(), 3, 0.6)

@@ -42,6 +42,11 @@ def _attention(layout, dtype, heads=4, kv_heads=2, rows=6, columns=6, size=8):
     return tuple(move(t).contiguous().to(dtype) for t in (q, k, v))
 
 
+def _tokens(dtype):
+    """Query, key and value of two sequences in the layout TND."""
+    return randn(7, 4, 8, dtype=dtype), randn(9, 2, 8, dtype=dtype), randn(9, 2, 8, dtype=dtype)
+
+
 _CAUSAL = torch.ones(6, 6, dtype=torch.bool).triu(1)
 _CAUSAL_STANDARD = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
 _ENDS = dict(actual_seq_qlen=[2, 7], actual_seq_kvlen=[3, 7])
@@ -53,6 +58,37 @@ _EXPERTS = torch.tensor([[1, 0], [2, 1], [0, 3], [1, 2]], dtype=torch.int32)
 
 def _int8(*shape):
     return torch.randint(-20, 20, shape, dtype=torch.int8)
+
+
+def _prolog(dtype, quantized=False, by_name=False, cache_mode="PA_BSND", **more):
+    """Arguments of npu_mla_prolog: 5 tokens, 2 heads."""
+    hidden, low, heads, width, latent, rope = 16, 12, 2, 8, 32, 16
+    index, caches = torch.tensor([0, 7, 2, 5, 11]), (randn(3, 4, 1, latent, dtype=dtype), randn(3, 4, 1, rope, dtype=dtype))
+    up = randn(low, heads * (width + rope), dtype=dtype)
+    if quantized:
+        up, more = _int8(low, heads * (width + rope)), {"dequant_scale_w_uq_qr": torch.rand(1, heads * (width + rope)) / 20,
+                                                        "smooth_scales_cq": torch.rand(1, low) + 0.5}
+    args = (randn(5, hidden, dtype=dtype), randn(hidden, low, dtype=dtype), up, randn(heads, width, latent, dtype=dtype),
+            randn(hidden, latent + rope, dtype=dtype), randn(low, dtype=dtype), randn(latent, dtype=dtype), randn(5, rope, dtype=dtype),
+            randn(5, rope, dtype=dtype))
+    if by_name:
+        return _call(*args, *caches, cache_index=index, cache_mode=cache_mode, **more)
+    return _call(*args, index, *caches, cache_mode=cache_mode, **more)
+
+
+def _quantized_latent_attention(dtype):
+    """Pages of 16 numbers, a rope of 4 and two scales."""
+    numbers, rope, scales = _int8(5, 4, 1, 16), randn(5, 4, 1, 4).bfloat16().view(torch.int8), (torch.rand(5, 4, 1, 2) / 20).view(torch.int8)
+    cache = torch.cat([numbers, rope, scales], -1)
+    places = torch.tensor([[[0, 3, 1, -1]], [[4, 5, 2, 0]], [[0, -1, -1, -1]], [[1, 0, 4, 5]], [[6, 5, 0, 1]]], dtype=torch.int32)
+    return _call(randn(5, 2, 20, dtype=dtype), cache, cache, places, 0.3, 2, 2, layout_query="TND", layout_kv="PA_BSND", tile_size=8,
+                 rope_head_dim=4, actual_seq_lengths_query=torch.tensor([2, 5], dtype=torch.int32), attention_mode=2,
+                 actual_seq_lengths_kv=torch.tensor([6, 7], dtype=torch.int32), block_table=torch.tensor([[3, 0], [1, 4]], dtype=torch.int32))
+
+
+def _delta_rule(dtype):
+    """Query, key and value of 5 tokens, 2 heads of keys and 4 of values."""
+    return randn(5, 2, 8, dtype=dtype) * 0.3, randn(5, 2, 8, dtype=dtype) * 0.3, randn(5, 4, 5, dtype=dtype)
 
 
 CASES = {
@@ -118,7 +154,16 @@ CASES = {
                         atten_mask=_CAUSAL_STANDARD, sparse_mode=3, softmax_lse_flag=True),
         lambda d: _call(randn(2, 1, 32, dtype=d), randn(5, 4, 16, dtype=d), randn(5, 4, 16, dtype=d), num_heads=4,
                         num_key_value_heads=2, scale=0.4, block_table=torch.tensor([[3, 0, -1], [1, 4, 2]], dtype=torch.int32),
-                        actual_seq_lengths_kv=[6, 11], block_size=4, softmax_lse_flag=True)],
+                        actual_seq_lengths_kv=[6, 11], block_size=4, softmax_lse_flag=True),
+        lambda d: _call(randn(7, 4, 8, dtype=d), randn(5, 4, 16, dtype=d), randn(5, 4, 16, dtype=d), num_heads=4,
+                        num_key_value_heads=2, scale=0.4, block_table=torch.tensor([[3, 0, -1], [1, 4, 2]], dtype=torch.int32),
+                        actual_seq_lengths=[3, 7], actual_seq_lengths_kv=[6, 11], block_size=4, input_layout="TND",
+                        atten_mask=_CAUSAL_STANDARD, sparse_mode=3, softmax_lse_flag=True),
+        lambda d: _call(*_attention("BSH", d), num_heads=4, num_key_value_heads=2, scale=0.4, key_shared_prefix=randn(1, 5, 16, dtype=d),
+                        value_shared_prefix=randn(1, 5, 16, dtype=d), actual_shared_prefix_len=[4], softmax_lse_flag=True)],
+    "_npu_fused_infer_attention_score_infer_output": [
+        lambda d: _call(*_attention("BNSD", d)[::2], num_heads=4, num_key_value_heads=2, input_layout="BNSD_BSND", softmax_lse_flag=True)],
+    "_npu_fused_infer_attention_score_get_max_workspace": [lambda d: _call(*_attention("BNSD", d))],
     "npu_confusion_transpose": [lambda d: _call(randn(2, 3, 4, dtype=d), [0, 2, 1], [2, 12], True),
                                 lambda d: _call(randn(2, 12, dtype=d), [0, 2, 1], [2, 3, 4], False)],
     "npu_transpose": [lambda d: _call(randn(2, 3, 4, dtype=d), [2, 0, 1])],
@@ -290,7 +335,19 @@ CASES = {
                         input_layout="BSND", atten_mask=_CAUSAL_STANDARD, sparse_mode=3, return_softmax_lse=True),
         lambda d: _call(randn(2, 1, 32, dtype=d), randn(5, 4, 16, dtype=d), randn(5, 4, 16, dtype=d), num_query_heads=4,
                         num_key_value_heads=2, softmax_scale=0.4, block_table=torch.tensor([[3, 0, -1], [1, 4, 2]], dtype=torch.int32),
-                        actual_seq_kvlen=[6, 11], block_size=4, return_softmax_lse=True)],
+                        actual_seq_kvlen=[6, 11], block_size=4, return_softmax_lse=True),
+        lambda d: _call(*_tokens(d), num_query_heads=4, num_key_value_heads=2, softmax_scale=0.4, input_layout="TND",
+                        actual_seq_qlen=[2, 7], actual_seq_kvlen=[3, 9], atten_mask=_CAUSAL_STANDARD, sparse_mode=3,
+                        learnable_sink=randn(4, dtype=d), return_softmax_lse=True),
+        lambda d: _call(*_tokens(d), num_query_heads=4, num_key_value_heads=2, softmax_scale=0.4, input_layout="TND_NTD",
+                        actual_seq_qlen=[2, 7], actual_seq_kvlen=[3, 9], query_rope=randn(7, 4, 4, dtype=d),
+                        key_rope=randn(9, 2, 4, dtype=d)),
+        lambda d: _call(*_attention("BNSD", d, columns=9), num_query_heads=4, num_key_value_heads=2, softmax_scale=0.4,
+                        input_layout="BNSD", quant_scale_out=torch.tensor([30.0]), actual_seq_qlen=[4, 6], actual_seq_kvlen=[9, 7]),
+        lambda d: _call(randn(2, 4, 1, 16, dtype=d), _int8(5, 2, 4, 16), _int8(5, 2, 4, 16), num_query_heads=4, input_layout="BNSD",
+                        num_key_value_heads=2, softmax_scale=0.4, block_table=torch.tensor([[3, 0, -1], [1, 4, 2]], dtype=torch.int32),
+                        actual_seq_kvlen=[6, 11], block_size=4, dequant_scale_key=torch.rand(2, 16).to(d) / 9,
+                        dequant_scale_value=torch.rand(2, 16).to(d) / 9)],
     "npu_attention_update": [
         lambda d: _call([randn(5), randn(5), randn(5)], [randn(5, 8, dtype=d), randn(5, 8, dtype=d), randn(5, 8, dtype=d)], 1),
         lambda d: _call([randn(5), randn(5)], [randn(5, 8, dtype=d), randn(5, 8, dtype=d)], 0)],
@@ -302,6 +359,176 @@ CASES = {
     "npu_rotated_overlaps": [lambda d: _call(_rotated(8, d).view(2, 4, 5), _rotated(6, d).view(2, 3, 5))],
     "npu_sign_bits_pack": [lambda d: _call(randn(24, dtype=d), 3), lambda d: _call(randn(21, dtype=d), 1)],
     "npu_sign_bits_unpack": [lambda d: _call(torch.randint(0, 256, (6,), dtype=torch.uint8), 2, d)],
+    "npu_scatter_pa_kv_cache_functional": [
+        lambda d: _call(randn(3, 2, 8, dtype=d), randn(3, 2, 6, dtype=d), randn(4, 5, 2, 8, dtype=d), randn(4, 5, 2, 6, dtype=d),
+                        torch.tensor([7, 0, 12], dtype=torch.int32), cache_mode="Norm")],
+    "npu_scatter_pa_cache": [
+        lambda d: _call(randn(3, 2, 8, dtype=d), torch.tensor([7, -1, 12], dtype=torch.int32), key_cache=randn(4, 5, 2, 8, dtype=d))],
+    "npu_gather_pa_kv_cache": [
+        lambda d: _call(randn(5, 4, 2, 8, dtype=d), randn(5, 4, 2, 6, dtype=d), torch.tensor([[3, 0], [1, 4]], dtype=torch.int32),
+                        torch.tensor([3, 6], dtype=torch.int32), randn(9, 2, 8, dtype=d), randn(9, 2, 6, dtype=d),
+                        seq_offset=torch.tensor([1, 2], dtype=torch.int32)),
+        lambda d: _call(randn(5, 2, 4, 16, dtype=d), randn(5, 2, 4, 16, dtype=d), torch.tensor([[3, 0], [1, 4]], dtype=torch.int32),
+                        torch.tensor([0, 3, 9], dtype=torch.int32), randn(9, 1, 32, dtype=d), randn(9, 1, 32, dtype=d),
+                        is_seq_lens_cumsum=True)],
+    "npu_gather_pa_kv_cache_functional": [
+        lambda d: _call(randn(5, 4, 2, 8, dtype=d), randn(5, 4, 2, 6, dtype=d), torch.tensor([[3, 0], [1, 4]], dtype=torch.int32),
+                        torch.tensor([3, 6], dtype=torch.int32), randn(9, 2, 8, dtype=d), randn(9, 2, 6, dtype=d))],
+    "npu_scatter_list": [lambda d: _call([randn(2, 6, 3, dtype=d), randn(2, 6, 3, dtype=d)], torch.tensor([1, 4]), randn(2, 2, 2, 3, dtype=d))],
+    "npu_quant_scatter_": [
+        lambda d: _call(_int8(3, 6, 4), torch.tensor([1, 0, 4], dtype=torch.int32), randn(3, 2, 4, dtype=d), torch.rand(1, 1, 4) + 0.1,
+                        torch.randint(-3, 3, (1, 1, 4), dtype=torch.int32))],
+    "npu_quant_scatter": [
+        lambda d: _call(_int8(3, 6, 4), torch.tensor([[2, 1], [0, 3]], dtype=torch.int32), randn(2, 2, 4, dtype=d), torch.rand(4) + 0.1)],
+    "npu_kv_rmsnorm_rope_cache": [
+        lambda d: _call(randn(2, 1, 3, 48, dtype=d), randn(32, dtype=d), randn(2, 1, 3, 16, dtype=d), randn(2, 1, 3, 16, dtype=d),
+                        torch.tensor([[0, 1, 2], [3, 4, 5]]), randn(2, 1, 6, 16, dtype=d), randn(2, 1, 6, 32, dtype=d)),
+        *(lambda d, mode=mode: _call(randn(2, 1, 3, 48, dtype=d), randn(32, dtype=d), randn(2, 1, 3, 16, dtype=d), randn(2, 1, 3, 16, dtype=d),
+                                     torch.tensor([0, 5, 7, 2, -1, 11]), randn(3, 4, 1, 16, dtype=d), randn(3, 4, 1, 32, dtype=d),
+                                     cache_mode=mode, is_output_kv=True) for mode in ("PA", "PA_NZ")),
+        lambda d: _call(randn(2, 1, 3, 64, dtype=d), randn(32, dtype=d), randn(2, 1, 3, 32, dtype=d), randn(2, 1, 3, 32, dtype=d),
+                        torch.tensor([0, 8]), _int8(3, 4, 1, 32), _int8(3, 4, 1, 32), cache_mode="PA_BLK_NZ",
+                        k_rope_scale=torch.rand(32) * 20, c_kv_scale=torch.rand(32) * 20)],
+    "npu_kv_rmsnorm_rope_cache_v2": [
+        lambda d: _call(randn(2, 1, 3, 48, dtype=d), randn(32, dtype=d), randn(2, 1, 3, 16, dtype=d), randn(2, 1, 3, 16, dtype=d),
+                        torch.tensor([0, 5, 7, 2, 1, 11]), randn(3, 4, 1, 16, dtype=d), randn(3, 4, 1, 32, dtype=d), cache_mode="PA_BNSD",
+                        is_output_kv=True)],
+    "npu_kv_rmsnorm_rope_cache_v2_functional": [
+        lambda d: _call(randn(2, 1, 3, 48, dtype=d), randn(32, dtype=d), randn(2, 1, 3, 16, dtype=d), randn(2, 1, 3, 16, dtype=d),
+                        torch.tensor([0, 5, 7, 2, 1, 11]), randn(3, 4, 1, 16, dtype=d), randn(3, 4, 1, 32, dtype=d), cache_mode="PA")],
+    "npu_qkv_rms_norm_rope_cache": [
+        lambda d: _call(randn(6, 64, dtype=d), randn(16, dtype=d), randn(16, dtype=d), randn(6, 16, dtype=d), randn(6, 16, dtype=d),
+                        torch.tensor([0, 5, 7, 2, 1, 11]), torch.zeros(6, 32, dtype=d), randn(3, 1, 4, 16, dtype=d),
+                        randn(3, 1, 4, 16, dtype=d), [2, 3, 4, 16], [2, 1, 1], is_output_qkv=True)],
+    "npu_qkv_rms_norm_rope_cache_functional": [
+        lambda d: _call(randn(6, 64, dtype=d), randn(16, dtype=d), randn(16, dtype=d), randn(6, 16, dtype=d), randn(6, 16, dtype=d),
+                        torch.tensor([0, 5, 7, 2, 1, 11]), torch.zeros(6, 32, dtype=d), randn(3, 4, 1, 16, dtype=d),
+                        randn(3, 4, 1, 16, dtype=d), [2, 3, 4, 16], [2, 1, 1], cache_mode="PA")],
+    "npu_rope_quant_kvcache": [
+        lambda d: _call(randn(2, 3, 64, dtype=d), randn(2, 3, 1, 16, dtype=d), randn(2, 3, 1, 16, dtype=d), _int8(2, 6, 1, 16),
+                        _int8(2, 6, 1, 16), torch.tensor([0, 3], dtype=torch.int32), torch.rand(16) + 0.1, torch.rand(16) + 0.1,
+                        [32, 16, 16], kv_output=True)],
+    "npu_dequant_rope_quant_kvcache": [
+        lambda d: _call(torch.randint(-99, 99, (2, 3, 64), dtype=torch.int32), randn(2, 3, 1, 16, dtype=d), randn(2, 3, 1, 16, dtype=d),
+                        _int8(2, 6, 1, 16), _int8(2, 6, 1, 16), torch.tensor([0, 3], dtype=torch.int32), torch.rand(16) + 0.1,
+                        torch.rand(16) + 0.1, [32, 16, 16], weight_scale=torch.rand(64) / 50, activation_scale=torch.rand(6),
+                        bias=torch.randint(-9, 9, (64,), dtype=torch.int32))],
+    "npu_advance_step_flashattn": [
+        lambda d: _call(torch.tensor([9, 8, 7]), torch.tensor([[4], [5]]), torch.tensor([2, 3, 4]), torch.tensor([3, 4, 5], dtype=torch.int32),
+                        torch.tensor([0, 0, 0]), torch.tensor([[3, 0], [1, 4], [2, 5]], dtype=torch.int32), 3, 2, 4)],
+    "npu_dynamic_mx_quant": [
+        *(lambda d, kind=kind: _call(randn(3, 70, dtype=d), dst_type=kind) for kind in (296, 297, 23, 24)),
+        lambda d: _call(randn(40, 6, dtype=d), axis=0, dst_type=296, round_mode="floor"),
+        lambda d: _call(randn(3, 64, dtype=d), dst_type=24, scale_alg=1)],
+    "npu_dynamic_mx_quant_with_dual_axis": [lambda d: _call(randn(2, 40, 66, dtype=d), dst_type=24)],
+    "npu_dynamic_block_mx_quant": [lambda d: _call(randn(40, 66, dtype=d), dst_type=24), lambda d: _call(randn(2, 33, 64, dtype=d))],
+    "npu_dynamic_dual_level_mx_quant": [lambda d: _call(randn(3, 600, dtype=d))],
+    "npu_grouped_dynamic_mx_quant": [lambda d: _call(randn(140, 6, dtype=d), torch.tensor([40, 40, 120], dtype=torch.int32))],
+    "npu_dynamic_block_quant": [
+        lambda d: _call(randn(3, 130, dtype=d)), lambda d: _call(randn(130, 130, dtype=d), dst_type=24, row_block_size=128)],
+    "npu_grouped_dynamic_block_quant": [
+        lambda d: _call(randn(14, 130, dtype=d), torch.tensor([3, 3, 12], dtype=torch.int32), dst_type=292, row_block_size=4)],
+    "npu_anti_mx_quant": [
+        lambda d: _call(randn(3, 64).to(torch.float8_e4m3fn), torch.randint(120, 130, (3, 1, 2), dtype=torch.uint8)),
+        lambda d: _call(torch.randint(0, 256, (3, 32), dtype=torch.uint8), torch.randint(120, 130, (3, 1, 2), dtype=torch.uint8), src_type=296,
+                        dst_type=6)],
+    "npu_swiglu_mx_quant": [lambda d: _call(randn(3, 128, dtype=d), dst_type=24), lambda d: _call(randn(3, 128, dtype=d), swiglu_mode=1)],
+    "npu_rms_norm_dynamic_mx_quant": [lambda d: _call(randn(3, 64, dtype=d), randn(64, dtype=d), beta=randn(64, dtype=d), dst_type=24)],
+    "npu_add_rms_norm_dynamic_mx_quant": [lambda d: _call(randn(3, 64, dtype=d), randn(3, 64, dtype=d), randn(64, dtype=d))],
+    "npu_add_rms_norm_dynamic_quant": [
+        lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d)),
+        lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d), smooth_scale1=torch.rand(8).to(d),
+                        smooth_scale2=torch.rand(8).to(d), beta=randn(8, dtype=d)),
+        lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d), output_mask=[False, True])],
+    "npu_rms_norm_quant": [lambda d: _call(randn(3, 8, dtype=d), randn(8, dtype=d), randn(8, dtype=d), torch.tensor([20.0]).to(d),
+                                           torch.tensor([3], dtype=torch.int8))],
+    "npu_rms_norm_quant_v2": [lambda d: _call(randn(3, 8, dtype=d), randn(8, dtype=d), torch.rand(1) + 0.1, beta=randn(8, dtype=d))],
+    "npu_add_rms_norm_v2_functional": [lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d))],
+    "npu_gelu_quant": [lambda d: _call(randn(3, 8, dtype=d), input_scale=torch.rand(8)),
+                       lambda d: _call(randn(3, 8, dtype=d), input_scale=torch.rand(1) * 50, input_offset=torch.rand(1), quant_mode="static",
+                                       approximate="tanh")],
+    "npu_group_quant": [lambda d: _call(randn(5, 8, dtype=d), torch.rand(2, 8) * 50, torch.tensor([2, 5]), offset=torch.tensor([2.0]))],
+    "npu_dequant_bias": [
+        lambda d: _call(torch.randint(-999, 999, (3, 8), dtype=torch.int32), torch.rand(8) / 99, torch.rand(3),
+                        torch.randint(-9, 9, (8,), dtype=torch.int32), output_dtype=torch.bfloat16)],
+    "npu_quant_matmul_gelu": [lambda d: _call(_int8(3, 8), _int8(8, 5), torch.rand(3), torch.rand(5) / 50, bias=randn(5, dtype=d))],
+    "npu_quant_matmul_reduce_sum": [
+        lambda d: _call(_int8(2, 3, 8), _int8(2, 8, 5), x1_scale=torch.rand(2, 3), x2_scale=torch.rand(5).bfloat16())],
+    "npu_quant_matmul_dequant": [
+        lambda d: _call(randn(3, 8, dtype=d), _int8(5, 8), torch.rand(5) / 50, bias=torch.randint(-9, 9, (5,), dtype=torch.int32)),
+        lambda d: _call(randn(3, 8, dtype=d), _int8(5, 8), torch.rand(5) / 50, x_scale=torch.tensor([0.03]), quant_mode="pertensor")],
+    "npu_quant_grouped_matmul_dequant": [
+        lambda d: _call(randn(6, 8, dtype=d), _int8(2, 5, 8), torch.rand(2, 5) / 50, torch.tensor([2, 5]), smooth_scale=torch.rand(2, 8))],
+    "npu_transpose_quant_batchmatmul": [
+        lambda d: _call(randn(3, 2, 8).to(torch.float8_e4m3fn), randn(2, 8, 5).to(torch.float8_e4m3fn), torch.bfloat16, x1_scale=torch.rand(3),
+                        x2_scale=torch.rand(5), perm_x1=[1, 0, 2], perm_y=[1, 0, 2])],
+    "npu_convert_weight_to_int4pack": [lambda d: _call(torch.randint(-8, 8, (3, 16), dtype=torch.int32))],
+    "npu_kronecker_quant": [lambda d: _call(randn(3, 4, 8, dtype=d), randn(4, 4, dtype=d), randn(8, 8, dtype=d), 0.9)],
+    "npu_rotate_quant": [lambda d: _call(randn(3, 16, dtype=d), randn(8, 8, dtype=d))],
+    "npu_quant_max": [lambda d: _call(randn(3, 16, dtype=d), torch.tensor([20.0])),
+                      lambda d: _call(randn(5, 16, dtype=d), torch.tensor([20.0, 9.0]), dst_dtype=24, group_list=torch.tensor([2, 5]))],
+    "npu_grouped_matmul_swiglu_quant": [
+        lambda d: _call(_int8(6, 8), _int8(2, 8, 12), torch.tensor([2, 5]), torch.rand(2, 12) / 50, torch.rand(6))],
+    "npu_grouped_matmul_swiglu_quant_v2": [
+        lambda d: _call(_int8(6, 8), [_int8(2, 8, 12)], [torch.rand(2, 12) / 50], torch.rand(6), torch.tensor([2, 3]), group_list_type=1),
+        lambda d: _call(_int8(6, 8), [_int8(8, 12), _int8(8, 12)], [torch.rand(12) / 50, torch.rand(12) / 50], torch.rand(6),
+                        torch.tensor([2, 6]), smooth_scale=torch.rand(2))],
+    "npu_grouped_matmul_finalize_routing": [
+        lambda d: _call(_int8(6, 8), _int8(2, 8, 12), torch.tensor([2, 4]), scale=torch.rand(2, 12) / 50, pertoken_scale=torch.rand(6),
+                        shared_input=randn(2, 12, dtype=d), logit=torch.rand(6), row_index=torch.tensor([0, 1, 3, 2, 0, 1]), output_bs=4,
+                        shared_input_weight=0.5, shared_input_offset=1)],
+    "npu_moe_init_routing_quant": [
+        lambda d: _call(randn(4, 8, dtype=d), _EXPERTS, scale=torch.rand(4, 8), active_num=8, expert_num=4, expert_tokens_num_mode=2),
+        lambda d: _call(randn(4, 8, dtype=d), _EXPERTS, scale=torch.tensor([20.0]), offset=torch.tensor([1.0]), active_num=5, expert_num=4,
+                        quant_mode=0, expert_tokens_num_mode=1)],
+    "npu_moe_update_expert": [
+        lambda d: _call(_EXPERTS, torch.tensor([[1, 7, 0, 0], [2, 3, 4, 0], [3, 0, 1, 2], [1, 6, 0, 0]], dtype=torch.int32),
+                        expert_scales=torch.rand(4, 2).to(d), pruning_threshold=torch.tensor([[0.3, 0.5]]), local_rank_id=1, world_size=4),
+        lambda d: _call(_EXPERTS, torch.tensor([[1, 7, 0, 0], [2, 3, 4, 0], [3, 0, 1, 2], [1, 6, 0, 0]], dtype=torch.int32), balance_mode=1)],
+    "npu_add_quant_matmul_": [
+        lambda d: _call(randn(3, 5), randn(3, 64).to(torch.float8_e4m3fn), randn(64, 5).to(torch.float8_e4m3fn),
+                        torch.randint(125, 129, (1, 5, 2), dtype=torch.uint8), x1_scale=torch.randint(125, 129, (3, 1, 2), dtype=torch.uint8))],
+    "npu_add_quant_matmul": [
+        lambda d: _call(randn(3, 5), randn(3, 8).to(torch.float8_e5m2), randn(8, 5).to(torch.float8_e5m2), torch.rand(5), x1_scale=torch.rand(3))],
+    "npu_add_quant_gmm_": [
+        lambda d: _call(randn(2, 3, 5), randn(3, 8).to(torch.float8_e5m2), randn(8, 5).to(torch.float8_e5m2), torch.rand(2), torch.tensor([3, 8]),
+                        x1_scale=torch.rand(2))],
+    "npu_add_quant_gmm": [
+        lambda d: _call(randn(2, 3, 5), randn(3, 8).to(torch.float8_e5m2), randn(8, 5).to(torch.float8_e5m2), torch.rand(2), torch.tensor([3, 8]))],
+    "npu_mla_prolog": [lambda d: _prolog(d), lambda d: _prolog(d, cache_mode="PA_NZ")],
+    "npu_mla_prolog_v2": [lambda d: _prolog(d), lambda d: _prolog(d, quantized=True)],
+    "npu_mla_prolog_v3": [lambda d: _prolog(d, by_name=True, query_norm_flag=True, qc_qr_scale=0.5, kc_scale=2.0)],
+    "npu_mla_prolog_v3_functional": [lambda d: _prolog(d, by_name=True)],
+    "npu_lightning_indexer": [
+        lambda d: _call(randn(2, 3, 4, 8), randn(2, 6, 1, 8), randn(2, 3, 4), sparse_count=5, return_value=True),
+        lambda d: _call(randn(5, 4, 8), randn(5, 4, 1, 8), randn(5, 4), actual_seq_lengths_query=torch.tensor([2, 5], dtype=torch.int32),
+                        actual_seq_lengths_key=torch.tensor([6, 7], dtype=torch.int32), layout_query="TND", layout_key="PA_BSND",
+                        block_table=torch.tensor([[3, 0], [1, 4]], dtype=torch.int32), sparse_count=4, sparse_mode=0)],
+    "npu_quant_lightning_indexer": [
+        lambda d: _call(_int8(2, 3, 4, 8), _int8(2, 6, 1, 8), randn(2, 3, 4), torch.rand(2, 3, 4), torch.rand(2, 6, 1), 0, 0, sparse_count=5)],
+    "npu_kv_quant_sparse_flash_attention": [lambda d: _quantized_latent_attention(d)],
+    "npu_recurrent_gated_delta_rule": [
+        lambda d: _call(*_delta_rule(d), randn(6, 4, 5, 8, dtype=d), beta=torch.rand(5, 4).to(d), scale=0.4, g=-torch.rand(5, 4),
+                        actual_seq_lengths=torch.tensor([2, 3], dtype=torch.int32), gk=-torch.rand(5, 4, 8),
+                        ssm_state_indices=torch.tensor([3, 0, 5, 1, 2], dtype=torch.int32),
+                        num_accepted_tokens=torch.tensor([1, 2], dtype=torch.int32))],
+    "npu_recurrent_gated_delta_rule_functional": [lambda d: _call(*_delta_rule(d), randn(6, 4, 5, 8, dtype=d), beta=torch.rand(5, 4).to(d))],
+    "npu_chunk_gated_delta_rule": [
+        lambda d: _call(*_delta_rule(d), beta=torch.rand(5, 4).to(d), initial_state=randn(2, 4, 5, 8), scale=0.4, g=-torch.rand(5, 4),
+                        actual_seq_lengths=torch.tensor([2, 3], dtype=torch.int32)),
+        lambda d: _call(*_delta_rule(d))],
+    "npu_fused_causal_conv1d": [
+        lambda d: _call(randn(7, 6, dtype=d), randn(3, 6, dtype=d), randn(4, 3, 6, dtype=d), bias=randn(6, dtype=d), activation="silu",
+                        query_start_loc=torch.tensor([0, 2, 7], dtype=torch.int32), cache_indices=torch.tensor([2, 0], dtype=torch.int32),
+                        initial_state_mode=torch.tensor([1, 0], dtype=torch.int32)),
+        lambda d: _call(randn(2, 2, 6, dtype=d), randn(3, 6, dtype=d), randn(4, 5, 6, dtype=d), residual_connection=1,
+                        num_accepted_tokens=torch.tensor([1, 2], dtype=torch.int32))],
+    "npu_fused_causal_conv1d_v2": [lambda d: _call(randn(2, 4, 6, dtype=d), randn(3, 6, dtype=d), randn(2, 2, 6, dtype=d))],
+    "npu_top_k_top_p_sample": [
+        lambda d: _call(randn(4, 9, dtype=d), torch.tensor([3, 0, 9, 5], dtype=torch.int32), torch.tensor([0.7, 0.5, 1.0, 0.0]).to(d),
+                        torch.rand(4, 9) + 0.1, is_need_logits=True),
+        lambda d: _call(randn(4, 9, dtype=d), torch.tensor([3, 0, 9, 5], dtype=torch.int32), torch.tensor([0.7, 0.5, 1.0, 0.0]).to(d),
+                        min_ps=torch.tensor([0.1, 0.2, 0.3, 0.4]).to(d), is_need_logits=True, post_sample="None")],
 }
 
 CASES.update(cases_training.CASES)

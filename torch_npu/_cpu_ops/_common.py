@@ -1,6 +1,7 @@
 """What the references share."""
 
-from typing import Any, List, Tuple
+import inspect
+from typing import Any, Callable, List, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -43,3 +44,15 @@ def unsupported(name: str, **given: Any) -> None:
     for argument, value in given.items():
         if value is not None:
             raise NotImplementedError(f"{name}: {argument} is not supported")
+
+
+def with_arguments_of(source: Callable, *more: str, without: Sequence[str] = ()) -> Callable:
+    """A decorator for a function that hands its arguments on to ``source``: gives it that signature, and arguments by name."""
+    def decorate(function: Callable) -> Callable:
+        kept = [p for p in inspect.signature(source).parameters.values() if p.name not in without]
+        kept += [inspect.Parameter(name.rstrip("?"), inspect.Parameter.KEYWORD_ONLY,
+                                   default=None if name.endswith("?") else inspect.Parameter.empty) for name in more]
+        function.__signature__ = inspect.Signature(kept)
+        return function
+
+    return decorate

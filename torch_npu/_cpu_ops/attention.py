@@ -10,7 +10,7 @@ from torch_npu._cpu_ops._gradient import gradients
 
 __all__ = ["npu_fusion_attention", "npu_fusion_attention_grad", "npu_fusion_attention_v2", "npu_fusion_attention_grad_v2",
            "npu_prompt_flash_attention", "npu_incre_flash_attention",
-           "npu_fused_infer_attention_score", "npu_fused_infer_attention_score_v2", "npu_attention_update"]
+           "npu_attention_update"]
 
 _UNLIMITED = 2147483647
 _LAST = 8  # the statistics of the softmax are repeated along a last dimension of this size
@@ -322,89 +322,6 @@ def npu_incre_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, padd
     options = _Options(name, num_heads, input_layout, 1, _UNLIMITED, _UNLIMITED, scale_value)
     key, value = (_from_pages(t, block_table, input_layout, num_key_value_heads or num_heads) for t in (key, value))
     return _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths, options)[0]
-
-
-def npu_fused_infer_attention_score(query: Tensor, key: Tensor, value: Tensor, *, pse_shift: Optional[Tensor] = None,
-                                    atten_mask: Optional[Tensor] = None, actual_seq_lengths: Optional[Sequence[int]] = None,
-                                    actual_seq_lengths_kv: Optional[Sequence[int]] = None,
-                                    dequant_scale1: Optional[Tensor] = None, quant_scale1: Optional[Tensor] = None,
-                                    dequant_scale2: Optional[Tensor] = None, quant_scale2: Optional[Tensor] = None,
-                                    quant_offset2: Optional[Tensor] = None, antiquant_scale: Optional[Tensor] = None,
-                                    antiquant_offset: Optional[Tensor] = None, key_antiquant_scale: Optional[Tensor] = None,
-                                    key_antiquant_offset: Optional[Tensor] = None, value_antiquant_scale: Optional[Tensor] = None,
-                                    value_antiquant_offset: Optional[Tensor] = None, block_table: Optional[Tensor] = None,
-                                    query_padding_size: Optional[Tensor] = None, kv_padding_size: Optional[Tensor] = None,
-                                    key_shared_prefix: Optional[Tensor] = None, value_shared_prefix: Optional[Tensor] = None,
-                                    actual_shared_prefix_len: Optional[Sequence[int]] = None, query_rope: Optional[Tensor] = None,
-                                    key_rope: Optional[Tensor] = None, key_rope_antiquant_scale: Optional[Tensor] = None,
-                                    num_heads: int = 1, scale: float = 1.0, pre_tokens: int = _UNLIMITED,
-                                    next_tokens: int = _UNLIMITED, input_layout: str = "BSH", num_key_value_heads: int = 0,
-                                    sparse_mode: int = 0, inner_precise: int = 0, block_size: int = 0, antiquant_mode: int = 0,
-                                    key_antiquant_mode: int = 0, value_antiquant_mode: int = 0,
-                                    softmax_lse_flag: bool = False) -> Tuple[Tensor, Tensor]:
-    """:func:`npu_incre_flash_attention` for a query of one token, :func:`npu_prompt_flash_attention` for longer ones.
-
-    ``actual_seq_lengths_kv``: how many keys of each sequence count. Returns (attention, logsumexp of the scores as float32
-    [batch, heads, rows, 1], with ``softmax_lse_flag``, else [1] without content). Raises NotImplementedError for
-    quantization, padding, shared prefixes and rope.
-    """
-    name = "npu_fused_infer_attention_score"
-    unsupported(name, dequant_scale1=dequant_scale1, quant_scale1=quant_scale1, dequant_scale2=dequant_scale2,
-                quant_scale2=quant_scale2, quant_offset2=quant_offset2, antiquant_scale=antiquant_scale,
-                antiquant_offset=antiquant_offset, key_antiquant_scale=key_antiquant_scale,
-                key_antiquant_offset=key_antiquant_offset, value_antiquant_scale=value_antiquant_scale,
-                value_antiquant_offset=value_antiquant_offset, query_padding_size=query_padding_size,
-                kv_padding_size=kv_padding_size, key_shared_prefix=key_shared_prefix, value_shared_prefix=value_shared_prefix,
-                query_rope=query_rope, key_rope=key_rope, key_rope_antiquant_scale=key_rope_antiquant_scale)
-    layout = "BNSD" if input_layout == "BNSD_BSND" else input_layout
-    if query.shape[2 if layout == "BNSD" else 1] == 1:
-        options = _Options(name, num_heads, layout, 1, _UNLIMITED, _UNLIMITED, scale)
-    else:
-        options = _Options(name, num_heads, layout, sparse_mode, pre_tokens, next_tokens, scale)
-    key, value = (_from_pages(t, block_table, layout, num_key_value_heads or num_heads) for t in (key, value))
-    out, lse = _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths_kv, options,
-                          "BSND" if input_layout == "BNSD_BSND" else None)
-    return out, lse if softmax_lse_flag else lse.new_zeros(1)
-
-
-def npu_fused_infer_attention_score_v2(query: Tensor, key: Tensor, value: Tensor, *, query_rope: Optional[Tensor] = None,
-                                       key_rope: Optional[Tensor] = None, pse_shift: Optional[Tensor] = None,
-                                       atten_mask: Optional[Tensor] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
-                                       actual_seq_kvlen: Optional[Sequence[int]] = None, block_table: Optional[Tensor] = None,
-                                       dequant_scale_query: Optional[Tensor] = None, dequant_scale_key: Optional[Tensor] = None,
-                                       dequant_offset_key: Optional[Tensor] = None, dequant_scale_value: Optional[Tensor] = None,
-                                       dequant_offset_value: Optional[Tensor] = None,
-                                       dequant_scale_key_rope: Optional[Tensor] = None, quant_scale_out: Optional[Tensor] = None,
-                                       quant_offset_out: Optional[Tensor] = None, quant_scale_p: Optional[Tensor] = None,
-                                       learnable_sink: Optional[Tensor] = None, num_query_heads: int = 1,
-                                       num_key_value_heads: int = 0, softmax_scale: float = 1.0, pre_tokens: int = _UNLIMITED,
-                                       next_tokens: int = _UNLIMITED, input_layout: str = "BSH", sparse_mode: int = 0,
-                                       block_size: int = 0, query_quant_mode: int = 0, key_quant_mode: int = 0,
-                                       value_quant_mode: int = 0, inner_precise: int = 0, return_softmax_lse: bool = False,
-                                       query_dtype: Optional[int] = None, key_dtype: Optional[int] = None,
-                                       value_dtype: Optional[int] = None, query_rope_dtype: Optional[int] = None,
-                                       key_rope_dtype: Optional[int] = None, key_shared_prefix_dtype: Optional[int] = None,
-                                       value_shared_prefix_dtype: Optional[int] = None,
-                                       dequant_scale_query_dtype: Optional[int] = None,
-                                       dequant_scale_key_dtype: Optional[int] = None,
-                                       dequant_scale_value_dtype: Optional[int] = None,
-                                       dequant_scale_key_rope_dtype: Optional[int] = None,
-                                       out_dtype: Optional[int] = None) -> Tuple[Tensor, Tensor]:
-    """:func:`npu_fused_infer_attention_score` with other names of its arguments: ``num_query_heads``, ``softmax_scale``,
-    ``actual_seq_qlen``, ``actual_seq_kvlen`` and ``return_softmax_lse``. Raises NotImplementedError for quantization, rope, sinks
-    and ``out_dtype``; the dtypes of arguments that are not there have no meaning.
-    """
-    unsupported("npu_fused_infer_attention_score_v2", query_rope=query_rope, key_rope=key_rope, learnable_sink=learnable_sink,
-                dequant_scale_query=dequant_scale_query, dequant_scale_key=dequant_scale_key,
-                dequant_offset_key=dequant_offset_key, dequant_scale_value=dequant_scale_value,
-                dequant_offset_value=dequant_offset_value, dequant_scale_key_rope=dequant_scale_key_rope,
-                quant_scale_out=quant_scale_out, quant_offset_out=quant_offset_out, quant_scale_p=quant_scale_p,
-                out_dtype=out_dtype)
-    return npu_fused_infer_attention_score(
-        query, key, value, pse_shift=pse_shift, atten_mask=atten_mask, actual_seq_lengths=actual_seq_qlen,
-        actual_seq_lengths_kv=actual_seq_kvlen, block_table=block_table, num_heads=num_query_heads, scale=softmax_scale,
-        pre_tokens=pre_tokens, next_tokens=next_tokens, input_layout=input_layout, num_key_value_heads=num_key_value_heads,
-        sparse_mode=sparse_mode, inner_precise=inner_precise, block_size=block_size, softmax_lse_flag=return_softmax_lse)
 
 
 def npu_attention_update(lse: Sequence[Tensor], local_out: Sequence[Tensor], update_type: int) -> Tuple[Tensor, Tensor]:

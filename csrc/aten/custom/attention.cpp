@@ -4,6 +4,7 @@
 // The mask has a bit for each score and is not kept: seed and offset, which the forward returns, make the same one
 // again for the backward.
 #include "aten/custom/dropout.h"
+#include "aten/custom/shapes.h"
 #include "aten/factory.h"
 #include "aten/fused_attention.h"
 #include "core/generator.h"
@@ -31,8 +32,6 @@ Extent extent_of(const at::Tensor& query, const at::Tensor& key, std::string_vie
                               "' is not one of BSH, SBH, BSND, BNSD, TND");
   return {1, query.size(0), key.size(0)};
 }
-
-bool given(const std::optional<at::Tensor>& tensor) { return tensor && tensor->defined(); }
 
 void refuse(const char* op, const char* argument, bool refused) {
   TORCH_CHECK_NOT_IMPLEMENTED(!refused, op, ": ", argument, " is not supported");

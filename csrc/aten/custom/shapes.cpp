@@ -33,11 +33,49 @@ at::DimVector prompt_sizes(const at::Tensor& query, std::string_view layout) {
   return sizes;
 }
 
-at::DimVector lse_sizes(const at::Tensor& query, std::string_view layout, int64_t heads, bool wanted) {
+namespace {
+
+// Batch, heads and rows of a query; of packed ones no batch.
+struct QueryExtent {
+  int64_t batch, heads, rows;
+  bool packed;
+};
+
+QueryExtent extent_of(const at::Tensor& query, std::string_view layout, int64_t heads) {
+  const auto dims = query.dim();
+  if (layout == "BSH" && dims == 3) return {query.size(0), heads, query.size(1), false};
+  if (layout == "BSND" && dims == 4) return {query.size(0), query.size(2), query.size(1), false};
+  if (layout == "BNSD" && dims == 4) return {query.size(0), query.size(1), query.size(2), false};
+  if (layout == "TND" && dims == 3) return {0, query.size(1), query.size(0), true};
+  if (layout == "NTD" && dims == 3) return {0, query.size(0), query.size(1), true};
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "attention: a query of ", dims, " dimensions in the layout ", layout,
+                              " is not supported; layouts are BSH, BSND, BNSD, TND, NTD");
+}
+
+}  // namespace
+
+at::DimVector infer_sizes(const at::Tensor& query, const at::Tensor& value, std::string_view layout, int64_t heads,
+                          int64_t kv_heads, bool paged) {
+  const auto bar = std::min(layout.find('_'), layout.size());
+  const auto in = layout.substr(0, bar), out = bar < layout.size() ? layout.substr(bar + 1) : in;
+  const auto q = extent_of(query, in, heads);
+  const bool whole = paged ? value.dim() == 3 : in == "BSH";  // the heads lie in the last dimension
+  const int64_t size = value.dim() == 5 ? value.size(2) * value.size(4)
+                       : whole          ? value.size(-1) / (kv_heads ? kv_heads : heads)
+                                        : value.size(-1);
+  if (out == "BSH") return {q.batch, q.rows, q.heads * size};
+  if (out == "BSND") return {q.batch, q.rows, q.heads, size};
+  if (out == "BNSD") return {q.batch, q.heads, q.rows, size};
+  if (out == "NBSD") return {q.heads, q.batch, q.rows, size};
+  if (out == "TND") return {q.rows, q.heads, size};
+  TORCH_CHECK_NOT_IMPLEMENTED(out == "NTD", "attention: results in the layout ", out, " are not supported");
+  return {q.heads, q.rows, size};
+}
+
+at::DimVector infer_lse_sizes(const at::Tensor& query, std::string_view layout, int64_t heads, bool wanted) {
   if (!wanted) return {1};
-  TORCH_CHECK_NOT_IMPLEMENTED(layout == "BSH" || layout == "BSND" || layout == "BNSD" || layout == "BNSD_BSND",
-                              "attention: logsumexp in the layout ", layout, " is not supported");
-  return {query.size(0), heads, layout.starts_with("BNSD") ? query.size(2) : query.size(1), 1};
+  const auto q = extent_of(query, layout.substr(0, layout.find('_')), heads);
+  return q.packed ? at::DimVector{q.rows, q.heads, 1} : at::DimVector{q.batch, q.heads, q.rows, 1};
 }
 
 at::DimVector loss_sizes(const at::Tensor& target, std::string_view reduction) {

@@ -19,8 +19,11 @@ at::DimVector halved(const at::Tensor& self, int64_t dim);
 at::DimVector inserted(const at::Tensor& self, int64_t dim, int64_t size);
 // Attention's result: queries and heads change places in the layout BNSD_BSND.
 at::DimVector prompt_sizes(const at::Tensor& query, std::string_view layout);
-// logsumexp of attention's rows, [batch, heads, rows, 1]; [1] where it is not wanted.
-at::DimVector lse_sizes(const at::Tensor& query, std::string_view layout, int64_t heads, bool wanted);
+// The fused attention's: the query's with the heads' size of the values, in the layout behind the "_" of `layout`.
+at::DimVector infer_sizes(const at::Tensor& query, const at::Tensor& value, std::string_view layout, int64_t heads,
+                          int64_t kv_heads, bool paged);
+// logsumexp of its rows, [batch, heads, rows, 1] or [tokens, heads, 1]; [1] where it is not wanted.
+at::DimVector infer_lse_sizes(const at::Tensor& query, std::string_view layout, int64_t heads, bool wanted);
 // A loss of a `reduction` given by name.
 at::DimVector loss_sizes(const at::Tensor& target, std::string_view reduction);
 // Rows of permuted tokens: `wanted` of them, all where it is 0 or not given, all but -wanted where negative.
@@ -49,6 +52,8 @@ int64_t rotary_mode_number(std::string_view mode, const std::optional<at::Tensor
 int64_t rotary_layout_number(std::string_view layout);
 // The first of a list; throws ValueError, naming `what`, when there is none.
 const at::Tensor& first_of(at::TensorList list, const char* what);
+// Whether an optional argument is there.
+inline bool given(const std::optional<at::Tensor>& tensor) { return tensor && tensor->defined(); }
 // A list of one.
 std::vector<at::Tensor> one_tensor(const at::Tensor& tensor);
 // The number as a tensor of one element, float32, on `self`'s device.

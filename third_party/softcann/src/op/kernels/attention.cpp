@@ -11,6 +11,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/attention_core.h"
+#include "op/kernels/attention_infer.h"
 #include "op/kernels/common.h"
 
 using namespace softcann::op;
@@ -37,11 +38,6 @@ at::Tensor kept_of(const at::Tensor& bits, at::IntArrayRef sizes) {
   const at::Tensor flat = at::bitwise_and(at::bitwise_right_shift(bits.view({-1, 1}), shifts), 1).view({-1});
   return flat.narrow(0, 0, count).view(sizes).to(at::kBool);
 }
-
-// What sparseMode and the token window leave out, besides the mask tensor. See Note [Sparse modes].
-struct Sparse {
-  int64_t mode, before, after;
-};
 
 // Note [Sparse modes]
 // 0: the mask, within `before` tokens back and `after` ahead of the diagonal; without a mask nothing is hidden.
@@ -354,73 +350,97 @@ OP(aclnnIncreFlashAttentionV4) {
 }
 namespace {
 
-struct InferRequest {
-  at::Tensor query, key, value, pse_shift, mask, block_table;
-  at::IntArrayRef lengths_kv;
-  int64_t heads, kv_heads;
-  Sparse sparse;
-  double scale;
-  const char* layout;
-};
 void fused_infer(const InferRequest& in, const at::Tensor& out, const at::Tensor& logsumexp) {
+  if (!is_plain(in)) return infer_sequences(in, out, logsumexp);
   const int64_t kv_heads = in.kv_heads ? in.kv_heads : in.heads;
   const auto rows = [&](const at::Tensor& t) {
     return given(in.block_table) ? from_pages(t, in.block_table, in.layout, kv_heads) : t;
   };
   // One new token sees all keys that there are; prompts have a window.
   const bool one_token = out.numel() == out.size(0) * in.heads * head_size(in.query, in.layout, in.heads);
-  infer(in.query, rows(in.key), rows(in.value), in.pse_shift, in.mask,
-        {in.lengths_kv, in.heads, one_token ? no_window(1) : in.sparse, in.scale, in.layout}, out, logsumexp);
+  infer(in.query, rows(only(in.key)), rows(only(in.value)), in.bias, in.mask,
+        {in.key_lengths, in.heads, one_token ? no_window(1) : in.sparse, in.scale, in.layout}, out,
+        logsumexp.defined() ? logsumexp.squeeze(-1) : logsumexp);
 }
+
+// The output where it is asked for; else it becomes 0.
+at::Tensor wanted(const at::Tensor& out, bool flag) {
+  if (flag) return out;
+  if (given(out)) writable(out).zero_();
+  return {};
+}
+// `scales` of keys and of values, one after the other, for a cache of int8.
+at::Tensor half_of(const at::Tensor& scales, int64_t which) { return given(scales) ? scales[which] : scales; }
 
 }  // namespace
 
 OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query : key[0])) {
-  refuse(deqScale1, "quantization");
-  refuse(quantScale1, "quantization");
-  refuse(quantScale2, "quantization");
-  refuse(antiquantScale, "quantization");
+  refuse(deqScale1, "a quantised query");
+  refuse(quantScale1, "a quantised query");
   refuse(queryPaddingSize, "left padding");
   refuse(kvPaddingSize, "left padding");
-  fused_infer({query,
-               only(key),
-               only(value),
-               pseShift,
-               attenMask,
-               blockTable,
-               actualSeqLengthsKv,
-               numHeads,
-               numKeyValueHeads,
-               {sparseMode, preTokens, nextTokens},
-               scaleValue,
-               inputLayout},
-              attentionOut, softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor());
+  InferRequest in{query,
+                  key,
+                  value,
+                  pseShift,
+                  attenMask,
+                  blockTable,
+                  actualSeqLengths,
+                  actualSeqLengthsKv,
+                  numHeads,
+                  numKeyValueHeads,
+                  {sparseMode, preTokens, nextTokens},
+                  scaleValue,
+                  inputLayout};
+  in.key_scale = half_of(antiquantScale, 0), in.value_scale = half_of(antiquantScale, 1);
+  in.key_offset = half_of(antiquantOffset, 0), in.value_offset = half_of(antiquantOffset, 1);
+  in.key_per_token = in.value_per_token = antiquantMode == 1;
+  in.out_scale = quantScale2, in.out_offset = quantOffset2;
+  fused_infer(in, attentionOut, wanted(softmaxLse, softmaxLseFlag));
 }
 #define FUSED_INFER_WITH_MORE(NAME, ...)                                                                                    \
   OP_COST(NAME, attention_cost(query, key.empty() ? query : key[0])) {                                                      \
-    for (const at::Tensor& one : {deqScale1Optional, quantScale1Optional, quantScale2Optional, antiquantScaleOptional,      \
-                                  keyAntiquantScaleOptional, valueAntiquantScaleOptional, keyRopeAntiquantScaleOptional}) { \
-      refuse(one, "quantization");                                                                                          \
-    }                                                                                                                       \
+    refuse(deqScale1Optional, "a quantised query");                                                                         \
+    refuse(quantScale1Optional, "a quantised query");                                                                       \
     refuse(queryPaddingSizeOptional, "left padding");                                                                       \
     refuse(kvPaddingSizeOptional, "left padding");                                                                          \
-    refuse(keySharedPrefixOptional, "a shared prefix");                                                                     \
-    refuse(queryRopeOptional, "a query with rope apart");                                                                   \
+    TORCH_CHECK(keyAntiquantMode <= 1 && valueAntiquantMode <= 1, "attention: antiquant modes ", keyAntiquantMode, " and ", \
+                valueAntiquantMode, ", only 0 and 1 are supported");                                                        \
+    InferRequest in{query,                                                                                                  \
+                    key,                                                                                                    \
+                    value,                                                                                                  \
+                    pseShiftOptional,                                                                                       \
+                    attenMaskOptional,                                                                                      \
+                    blockTableOptional,                                                                                     \
+                    actualSeqLengthsOptional,                                                                               \
+                    actualSeqLengthsKvOptional,                                                                             \
+                    numHeads,                                                                                               \
+                    numKeyValueHeads,                                                                                       \
+                    {sparseMode, preTokens, nextTokens},                                                                    \
+                    scaleValue,                                                                                             \
+                    inputLayout};                                                                                           \
+    const bool apart = given(keyAntiquantScaleOptional);                                                                    \
+    in.key_scale = apart ? keyAntiquantScaleOptional : half_of(antiquantScaleOptional, 0);                                  \
+    in.value_scale = apart ? valueAntiquantScaleOptional : half_of(antiquantScaleOptional, 1);                              \
+    in.key_offset = apart ? keyAntiquantOffsetOptional : half_of(antiquantOffsetOptional, 0);                               \
+    in.value_offset = apart ? valueAntiquantOffsetOptional : half_of(antiquantOffsetOptional, 1);                           \
+    in.key_per_token = (apart ? keyAntiquantMode : antiquantMode) == 1;                                                     \
+    in.value_per_token = (apart ? valueAntiquantMode : antiquantMode) == 1;                                                 \
+    in.out_scale = quantScale2Optional, in.out_offset = quantOffset2Optional;                                               \
+    in.key_prefix = keySharedPrefixOptional, in.value_prefix = valueSharedPrefixOptional;                                   \
+    in.prefix_length = actualSharedPrefixLenOptional;                                                                       \
     __VA_ARGS__                                                                                                             \
-    fused_infer({query,                                                                                                     \
-                 only(key),                                                                                                 \
-                 only(value),                                                                                               \
-                 pseShiftOptional,                                                                                          \
-                 attenMaskOptional,                                                                                         \
-                 blockTableOptional,                                                                                        \
-                 actualSeqLengthsKvOptional,                                                                                \
-                 numHeads,                                                                                                  \
-                 numKeyValueHeads,                                                                                          \
-                 {sparseMode, preTokens, nextTokens},                                                                       \
-                 scaleValue,                                                                                                \
-                 inputLayout},                                                                                              \
-                attentionOut, softmaxLseFlag ? softmaxLse.squeeze(-1) : at::Tensor());                                      \
+    fused_infer(in, attentionOut, wanted(softmaxLse, softmaxLseFlag));                                                      \
   }
-FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV3)
-FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV4, refuse(dequantScaleQueryOptional, "quantization");
-                      refuse(learnableSinkOptional, "a sink");)
+#define WITH_ROPE                                                          \
+  refuse(keyRopeAntiquantScaleOptional, "quantised keys with rope apart"); \
+  in.query_rope = queryRopeOptional, in.key_rope = keyRopeOptional;
+#define WITH_SINK                                         \
+  refuse(dequantScaleQueryOptional, "a quantised query"); \
+  in.sink = learnableSinkOptional;
+FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV2)
+FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV3, WITH_ROPE)
+FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV4, WITH_ROPE WITH_SINK)
+FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV5,
+                      WITH_ROPE WITH_SINK TORCH_CHECK(qStartIdxOptional.empty() && kvStartIdxOptional.empty() && pseType == 0,
+                                                      "attention: start indices and pseType ", pseType, " are not supported");)

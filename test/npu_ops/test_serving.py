@@ -1,0 +1,230 @@
+"""The operators of serving against their definitions, written another way than in torch_npu/_cpu_ops."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+import torch_npu
+
+DEVICES = pytest.mark.parametrize("device", ["cpu", "npu"])
+CAUSAL = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+
+
+def paged(rows, pages, table, heads):
+    """Rows [tokens, heads, size] in pages [pages, 4, heads, size]."""
+    cache = torch.randn(pages, 4, heads, rows.shape[-1])
+    for i, row in enumerate(rows):
+        cache[table[i // 4], i % 4] = row
+    return cache
+
+
+def last_causal(rows, columns):
+    return torch.ones(rows, columns, dtype=torch.bool).tril(columns - rows)
+
+
+@DEVICES
+def test_packed_attention_over_pages_is_torchs(device):
+    torch.manual_seed(0)
+    lengths, contexts, tables = [3, 1, 5], [6, 9, 5], [[3, 1], [0, 5, 2], [4, 6]]
+    keys, values = ([torch.randn(n, 2, 8) for n in contexts] for _ in range(2))
+    query = torch.randn(9, 4, 8)
+    key_cache, value_cache = torch.zeros(7, 4, 2, 8), torch.zeros(7, 4, 2, 8)
+    table = torch.zeros(3, 3, dtype=torch.int32)
+    expected, start = [], 0
+    for b, (length, context) in enumerate(zip(lengths, contexts)):
+        table[b, :len(tables[b])] = torch.tensor(tables[b], dtype=torch.int32)
+        for cache, rows in ((key_cache, keys[b]), (value_cache, values[b])):
+            for i, row in enumerate(rows):
+                cache[tables[b][i // 4], i % 4] = row
+        q = query[start:start + length].transpose(0, 1)
+        k, v = (t.transpose(0, 1).repeat_interleave(2, 0) for t in (keys[b], values[b]))
+        expected.append(F.scaled_dot_product_attention(q, k, v, last_causal(length, context), scale=0.4).transpose(0, 1))
+        start += length
+    expected = torch.cat(expected)
+    out, _ = torch_npu.npu_fused_infer_attention_score(
+        query.to(device), key_cache.flatten(2).to(device), value_cache.flatten(2).to(device), num_heads=4, num_key_value_heads=2,
+        input_layout="TND", atten_mask=CAUSAL.to(device), sparse_mode=3, actual_seq_lengths=[3, 4, 9], actual_seq_lengths_kv=contexts,
+        block_table=table.to(device), block_size=4, scale=0.4)
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+    out = torch.empty_like(query).to(device)
+    torch_npu._npu_paged_attention_splitfuse(
+        query=query.to(device), key_cache=key_cache.to(device), value_cache=value_cache.to(device), block_table=table.to(device),
+        context_lens=torch.tensor(contexts, dtype=torch.int32), mask=CAUSAL.to(device).float(), num_kv_heads=2, num_heads=4,
+        seq_len=torch.tensor(lengths, dtype=torch.int32), scale_value=0.4, out=out)
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+@DEVICES
+def test_one_token_over_pages_is_torchs(device):
+    torch.manual_seed(1)
+    keys, values, query = torch.randn(7, 2, 8), torch.randn(7, 2, 6), torch.randn(1, 4, 8)
+    table = [2, 0]
+    caches = [paged(t, 3, table, 2).to(device) for t in (keys, values)]
+    out = torch.empty(1, 4, 6, device=device)
+    arguments = dict(query=query.to(device), key_cache=caches[0], value_cache=caches[1], num_kv_heads=2, num_heads=4, scale_value=0.3,
+                     block_table=torch.tensor([table], dtype=torch.int32, device=device), context_lens=torch.tensor([7], dtype=torch.int32))
+    workspace = torch_npu._npu_paged_attention_get_workspace(out=out, **arguments)
+    torch_npu._npu_paged_attention(out=out, workspace=workspace, **arguments)
+    k, v = (t.transpose(0, 1).repeat_interleave(2, 0) for t in (keys, values))
+    expected = F.scaled_dot_product_attention(query.transpose(0, 1), k, v, scale=0.3).transpose(0, 1)
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+@DEVICES
+def test_a_sink_is_a_key_without_value(device):
+    torch.manual_seed(2)
+    q, k, v, sink = torch.randn(1, 2, 3, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(2)
+    out, lse = torch_npu.npu_fused_infer_attention_score_v2(*(t.to(device) for t in (q, k, v)), num_query_heads=2, input_layout="BNSD",
+                                                            softmax_scale=0.5, learnable_sink=sink.to(device), return_softmax_lse=True)
+    scores = torch.cat([q @ k.transpose(2, 3) * 0.5, sink.view(1, 2, 1, 1).expand(1, 2, 3, 1)], -1)
+    torch.testing.assert_close(out.cpu(), scores.softmax(-1)[..., :5] @ v, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(lse.squeeze(-1).cpu(), scores.logsumexp(-1), rtol=1e-4, atol=1e-5)
+
+
+@DEVICES
+def test_attention_into_given_tensors(device):
+    q, k, v = (torch.randn(1, 2, 3, 8, device=device) for _ in range(3))
+    options = dict(num_heads=2, input_layout="BNSD", scale=0.5, softmax_lse_flag=True)
+    workspace = torch_npu._npu_fused_infer_attention_score_get_max_workspace(q, k, v, **options)
+    out, lse = torch_npu._npu_fused_infer_attention_score_infer_output(q, v, num_heads=2, input_layout="BNSD", softmax_lse_flag=True)
+    torch_npu.npu_fused_infer_attention_score.out(q, k, v, workspace=workspace, out=[out, lse], **options)
+    expected = torch_npu.npu_fused_infer_attention_score(q, k, v, **options)
+    assert torch.equal(out, expected[0]) and torch.equal(lse, expected[1])
+
+
+@DEVICES
+def test_flash_attention_of_packed_sequences(device):
+    torch.manual_seed(3)
+    q, k, v = torch.randn(7, 4, 8), torch.randn(7, 2, 8), torch.randn(7, 2, 8)
+    causal, whole = torch.empty(7, 4, 8, device=device), torch.empty(7, 4, 8, device=device)
+    lengths = torch.tensor([3, 4], dtype=torch.int32)
+    own = [t.to(device) for t in (q, k, v)]
+    torch_npu._npu_flash_attention(*own, CAUSAL[:16, :16].to(device).float(), lengths, 0.4, 4, 2, out=causal)
+    torch_npu._npu_flash_attention_unpad(*own, lengths, 0.4, 4, 2, out=whole)
+    for rows in (slice(0, 3), slice(3, 7)):
+        heads = [t[rows].transpose(0, 1) for t in (q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1))]
+        for out, flag in ((causal, True), (whole, False)):
+            expected = F.scaled_dot_product_attention(*heads, is_causal=flag, scale=0.4).transpose(0, 1)
+            torch.testing.assert_close(out[rows].cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+@DEVICES
+def test_ring_attention_joins_parts(device):
+    torch.manual_seed(4)
+    qn, qr, kn, kr, v = torch.randn(5, 2, 8), torch.randn(5, 2, 4), torch.randn(9, 2, 8), torch.randn(9, 2, 4), torch.randn(9, 2, 6)
+    own = [t.to(device) for t in (qn, qr, kn, kr, v)]
+
+    def part(rows, count, **more):
+        return torch_npu.atb.npu_ring_mla(own[0], own[1], *(t[rows] for t in own[2:]), torch.empty(0, device=device),
+                                          torch.tensor([[5], [count]], dtype=torch.int32), 2, 2, qk_scale=0.3, mask_type="no_mask", **more)
+
+    out, lse = part(slice(0, 4), 4, calc_type="calc_type_first_ring")
+    out, lse = part(slice(4, 9), 5, pre_out=out, prev_lse=lse, calc_type="calc_type_default")
+    q, k = torch.cat([qn, qr], -1).transpose(0, 1), torch.cat([kn, kr], -1).transpose(0, 1)
+    torch.testing.assert_close(out.cpu(), F.scaled_dot_product_attention(q, k, v.transpose(0, 1), scale=0.3).transpose(0, 1), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(lse.cpu(), (q @ k.transpose(1, 2) * 0.3).logsumexp(-1), rtol=1e-4, atol=1e-5)
+
+
+@DEVICES
+@pytest.mark.parametrize("neox", [True, False])
+def test_rotary_embedding_in_place(device, neox):
+    torch.manual_seed(5)
+    angle = torch.rand(10, 2) * 3
+    cache, positions = torch.cat([angle.cos(), angle.sin()], -1), torch.tensor([7, 0, 3])
+    query, key = torch.randn(3, 2 * 6), torch.randn(3, 6)
+    ours = [t.clone().to(device) for t in (query, key)]
+    torch_npu._npu_rotary_embedding(positions.to(device), *ours, 6, cache.to(device), neox)
+    turn = torch.polar(torch.ones(3, 1, 2), angle[positions].unsqueeze(1))
+    for found, given in zip(ours, (query, key)):
+        heads = given.view(3, -1, 6)
+        pairs = (0, 2, 1, 3) if neox else (0, 1, 2, 3)  # where the two of a pair lie
+        turned = torch.view_as_real(torch.view_as_complex(heads[..., list(pairs)].reshape(3, -1, 2, 2).contiguous()) * turn).flatten(-2)
+        expected = heads.clone()
+        expected[..., list(pairs)] = turned
+        torch.testing.assert_close(found.cpu(), expected.view(given.shape))
+
+
+@DEVICES
+def test_cache_there_and_back(device):
+    torch.manual_seed(6)
+    key, value = torch.randn(9, 2, 8), torch.randn(9, 2, 6)
+    key_cache, value_cache = torch.zeros(6, 4, 2, 8, device=device), torch.zeros(6, 4, 2, 6, device=device)
+    table = torch.tensor([[4, 1], [0, 5]], dtype=torch.int32)
+    slots = torch.tensor([16, 17, 18, 19, 4, 0, 1, 2, 3], dtype=torch.int32)  # 5 tokens and 4
+    torch_npu._npu_reshape_and_cache(key=key.to(device), value=value.to(device), key_cache=key_cache, value_cache=value_cache,
+                                     slot_indices=slots.to(device))
+    found = torch.zeros_like(key, device=device), torch.zeros_like(value, device=device)
+    torch_npu.npu_gather_pa_kv_cache(key_cache, value_cache, table.to(device), torch.tensor([5, 4], dtype=torch.int32, device=device), *found)
+    assert torch.equal(found[0].cpu(), key) and torch.equal(found[1].cpu(), value)
+
+
+@DEVICES
+@pytest.mark.parametrize("kind,step", [(24, 2 ** -3), (23, 2 ** -2), (296, 2 ** -1)])
+@pytest.mark.parametrize("alg", [0, 1])
+def test_mx_quantization_comes_near(device, kind, step, alg):
+    torch.manual_seed(7)
+    x = torch.randn(3, 80) * torch.tensor([1.0, 1e-4, 300.0]).view(3, 1)
+    y, scales = torch_npu.npu_dynamic_mx_quant(x.to(device), dst_type=kind, scale_alg=alg)
+    assert scales.shape == (3, 2, 2) and scales.dtype == torch.uint8 and (scales[:, 1, 1] == 0).all()
+    back = torch_npu.npu_anti_mx_quant(y, scales, src_type=kind, dst_type=6).cpu()
+    blocks = F.pad(x, (0, 16)).view(3, 3, 32).abs().amax(-1).repeat_interleave(32, 1)[:, :80]
+    assert ((back - x).abs() <= step * blocks).all()
+    assert (back[x.abs() == blocks] - x[x.abs() == blocks]).abs().max() <= step * blocks.max()
+
+
+@DEVICES
+def test_gated_delta_rule_without_gates_is_a_sum(device):
+    """With orthonormal keys and beta 1 each key keeps its value."""
+    keys = torch.eye(4).view(4, 1, 4)
+    value = torch.randn(4, 1, 3)
+    out, state = torch_npu.npu_chunk_gated_delta_rule(keys.to(device), keys.to(device), value.to(device))
+    torch.testing.assert_close(out.cpu(), value)
+    torch.testing.assert_close(state.cpu()[0, 0], value[:, 0].t())
+    pool = torch.zeros(2, 1, 3, 4, device=device)
+    slots = torch.tensor([1, 1, 1, 1], dtype=torch.int32, device=device)
+    again = torch_npu.npu_recurrent_gated_delta_rule(keys.to(device), keys.to(device), value.to(device), pool, ssm_state_indices=slots,
+                                                     actual_seq_lengths=torch.tensor([4], dtype=torch.int32, device=device))
+    torch.testing.assert_close(again.cpu(), value)
+    torch.testing.assert_close(pool[1].cpu(), state.cpu()[0])
+
+
+@DEVICES
+def test_causal_convolution_goes_on_from_its_cache(device):
+    torch.manual_seed(8)
+    x, weight = torch.randn(1, 9, 4), torch.randn(3, 4)
+    expected = F.conv1d(F.pad(x.transpose(1, 2), (2, 0)), weight.t().unsqueeze(1), groups=4).transpose(1, 2)
+    states = torch.zeros(1, 2, 4, device=device)
+    parts = [torch_npu.npu_fused_causal_conv1d(part.to(device), weight.to(device), states) for part in x.split([4, 1, 4], 1)]
+    torch.testing.assert_close(torch.cat(parts, 1).cpu(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(states[0].cpu(), x[0, -2:])
+
+
+@DEVICES
+def test_indexer_chooses_the_best(device):
+    torch.manual_seed(9)
+    query, key, weights = torch.randn(1, 3, 4, 8), torch.randn(1, 6, 1, 8), torch.rand(1, 3, 4)
+    places, values = torch_npu.npu_lightning_indexer(query.to(device), key.to(device), weights.to(device), sparse_count=4, return_value=True)
+    for row in range(3):
+        scores = (weights[0, row].unsqueeze(1) * (query[0, row] @ key[0, :, 0].t()).relu()).sum(0)[:row + 4]
+        best = scores.topk(4)
+        assert places[0, row, 0].tolist() == best.indices.tolist()
+        torch.testing.assert_close(values[0, row, 0].cpu(), best.values, rtol=1e-4, atol=1e-5)
+
+
+def test_sampling_keeps_the_likeliest():
+    logits = torch.tensor([[2.0, 1.0, 0.0, -1.0, 3.0]]).npu()
+    one = torch.ones(1, dtype=torch.int32)
+    token, kept = torch_npu.npu_top_k_top_p_sample(logits, (one * 3).npu(), torch.tensor([1.0]).npu(), is_need_logits=True)
+    assert token.tolist() == [4] and kept.isfinite().tolist() == [[True, True, False, False, True]]
+    _, kept = torch_npu.npu_top_k_top_p_sample(logits, (one * 0).npu(), torch.tensor([0.7]).npu(), is_need_logits=True)
+    assert kept.isfinite().tolist() == [[True, False, False, False, True]]  # 0.64 alone is not enough, 0.87 is
+    torch.manual_seed(0)
+    drawn = [torch_npu.npu_top_k_top_p_sample(logits, (one * 2).npu(), torch.tensor([1.0]).npu(), post_sample="multiNomial")[0].item()
+             for _ in range(40)]
+    assert set(drawn) == {0, 4}
+
+
+def test_names_of_the_transformer_library():
+    assert torch.ops.atb._npu_paged_attention.default._schema.arguments[0].name == "query"
+    assert "block_table" in torch_npu._npu_paged_attention.__doc__
+    with pytest.raises(AttributeError, match="npu_ring_mla"):
+        torch_npu.atb.nothing

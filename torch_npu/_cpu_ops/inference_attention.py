@@ -1,0 +1,499 @@
+"""The fused attention of inference: one sequence after the other, each with a length of its own."""
+
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
+
+__all__ = [
+    "npu_fused_infer_attention_score",
+    "npu_fused_infer_attention_score_v2",
+    "npu_fused_infer_attention_score_out",
+    "npu_fused_infer_attention_score_v2_out",
+    "_npu_fused_infer_attention_score_get_max_workspace",
+    "_npu_fused_infer_attention_score_v2_get_max_workspace",
+    "_npu_fused_infer_attention_score_infer_output",
+    "_npu_fused_infer_attention_score_v2_infer_output",
+]
+
+_UNLIMITED = 2147483647
+_PACKED = ("TND", "NTD")
+
+
+def sequence_of(tensor: Tensor, layout: str, heads: int, batch: int, start: int, end: int) -> Tensor:
+    """Sequence ``batch`` of a tensor in ``layout`` as [heads, rows, size]; of packed ones, rows [start, end)."""
+    if layout == "BNSD":
+        return tensor[batch, :, start:end]
+    if layout == "BSND":
+        return tensor[batch, start:end].transpose(0, 1)
+    if layout == "BSH":
+        return tensor[batch, start:end].unflatten(-1, (heads, tensor.shape[-1] // heads)).transpose(0, 1)
+    if layout == "NBSD":
+        return tensor[:, batch, start:end]
+    return tensor[start:end].transpose(0, 1) if layout == "TND" else tensor[:, start:end]
+
+
+def pages_of(cache: Tensor, table: Tensor, heads: int, length: int) -> Tensor:
+    """The pages of one sequence as [heads, rows, size]: they are [rows, heads * size], [heads, rows, size] or
+    [heads, size / 16, rows, 16] each."""
+    pages = cache[table.clamp(min=0).long()]
+    if pages.dim() == 5:
+        pages = pages.transpose(2, 3).flatten(3)
+    if pages.dim() == 3:
+        pages = pages.unflatten(-1, (heads, pages.shape[-1] // heads)).transpose(1, 2)
+    return pages.transpose(0, 1).flatten(1, 2)[:, :length]
+
+
+def numbers(lengths: Union[None, Tensor, Sequence[int]]) -> List[int]:
+    """Lengths as a list, out of a tensor or a list; none for a tensor without content."""
+    if isinstance(lengths, torch.Tensor):
+        return [] if lengths.device.type == "meta" else lengths.tolist()
+    return list(lengths or ())
+
+
+def span(lengths: List[int], summed: bool, batch: int, rows: int) -> Tuple[int, int]:
+    """(first, last) row of a sequence. ``lengths``: running sums, or one for each, or one for all; none: all rows."""
+    if not lengths:
+        return 0, rows
+    if summed:
+        return lengths[batch - 1] if batch else 0, lengths[batch]
+    return 0, min(lengths[min(batch, len(lengths) - 1)], rows)
+
+
+def _hidden(
+    mask: Optional[Tensor],
+    mode: int,
+    before: int,
+    after: int,
+    batch: int,
+    batches: int,
+    rows: int,
+    columns: int,
+    device: torch.device,
+) -> Optional[Tensor]:
+    """Scores that do not count, [1, rows, columns], or None."""
+    ahead = torch.arange(columns, device=device) - torch.arange(rows, device=device).unsqueeze(1)
+    if mode == 2:
+        return (ahead > 0).unsqueeze(0)
+    if mode == 3:
+        return (ahead > columns - rows).unsqueeze(0)
+    if mode == 4:
+        ahead = ahead - (columns - rows)
+        return ((ahead < -before) | (ahead > after)).unsqueeze(0)
+    if mask is None:
+        return None
+    mask = mask.bool()
+    if mask.dim() == 2 and rows == 1 and mask.shape[0] == batches:
+        mask = mask.unsqueeze(1)
+    if mask.dim() == 4:
+        mask = mask.squeeze(1)
+    if mask.dim() == 3:
+        mask = mask[0 if mask.shape[0] == 1 else batch]
+    mask = mask[:rows, :columns].unsqueeze(0)
+    if mode == 0 and rows > 1 and (before < rows or after < columns):
+        mask = mask | (ahead < -before) | (ahead > after)
+    return mask
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    hidden: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    sink: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor]:
+    """(softmax(query key^T * scale + bias) value, logsumexp of the scores); [heads, rows, size] in float32. Fewer heads of
+    key and value serve several of query's. Rows that see nothing are 0, their logsumexp infinite."""
+    query, key, value = wide(query), wide(key), wide(value)
+    repeats = query.shape[0] // key.shape[0]
+    if repeats > 1:
+        key, value = key.repeat_interleave(repeats, 0), value.repeat_interleave(repeats, 0)
+    if key.shape[1] == 0:
+        return query.new_zeros(*query.shape[:2], value.shape[-1]), query.new_full(query.shape[:2], float("inf"))
+    scores = torch.matmul(query, key.transpose(1, 2)) * scale
+    if bias is not None:
+        scores = scores + wide(bias)
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, float("-inf"))
+    sums = scores.logsumexp(-1)
+    if sink is not None:
+        sums = torch.logaddexp(sums, wide(sink).view(-1, 1))
+    weights = (scores - sums.unsqueeze(-1)).exp()
+    if hidden is not None:
+        nothing = hidden.all(-1).expand_as(sums)
+        weights, sums = weights.masked_fill(nothing.unsqueeze(-1), 0.0), sums.masked_fill(nothing, float("inf"))
+    return torch.matmul(weights, value), sums
+
+
+def _unquantized(x: Tensor, scale: Optional[Tensor], offset: Optional[Tensor], per_token: bool, batch: int) -> Tensor:
+    if scale is None:
+        return x
+
+    def spread(given: Tensor) -> Tensor:
+        given = wide(given)
+        if per_token:
+            rows = given.reshape(-1, given.shape[-1])
+            return rows[0 if rows.shape[0] == 1 else batch][: x.shape[1]].view(1, -1, 1)
+        return given.view(1, 1, 1) if given.numel() == 1 else given.reshape(x.shape[0], 1, x.shape[2])
+
+    return (wide(x) + (spread(offset) if offset is not None else 0)) * spread(scale)
+
+
+def _empty(
+    query: Tensor, value: Tensor, layout: str, heads: int, kv_heads: int, paged: bool, want_sums: bool, dtype: torch.dtype
+) -> Tuple[Tensor, Tensor]:
+    """The results without content."""
+    source, _, target = layout.partition("_")
+    target = target or source
+    dims = {"BSH": "BS", "BSND": "BSN", "BNSD": "BNS", "TND": "TN", "NTD": "NT"}.get(source)
+    if dims is None or query.dim() != (3 if source in ("BSH", *_PACKED) else 4):
+        raise NotImplementedError(f"attention: a query of {query.dim()} dimensions in the layout {source} is not supported")
+    size = dict(zip(dims, query.shape))
+    size.setdefault("N", heads)
+    if value.dim() == 5:
+        width = value.shape[2] * value.shape[4]
+    elif value.dim() == 3 if paged else source == "BSH":
+        width = value.shape[-1] // (kv_heads or heads)
+    else:
+        width = value.shape[-1]
+    if target == "BSH":
+        shape = [size["B"], size["S"], size["N"] * width]
+    elif target in ("BSND", "BNSD", "NBSD", "TND", "NTD"):
+        shape = [size[letter] for letter in target[:-1]] + [width]
+    else:
+        raise NotImplementedError(f"attention: results in the layout {target} are not supported")
+    sums = [1] if not want_sums else [size["T"], size["N"], 1] if source in _PACKED else [size["B"], size["N"], size["S"], 1]
+    return query.new_zeros(shape, dtype=dtype), query.new_zeros(sums, dtype=torch.float32)
+
+
+def npu_fused_infer_attention_score(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    pse_shift: Optional[Tensor] = None,
+    atten_mask: Optional[Tensor] = None,
+    actual_seq_lengths: Optional[Sequence[int]] = None,
+    actual_seq_lengths_kv: Optional[Sequence[int]] = None,
+    dequant_scale1: Optional[Tensor] = None,
+    quant_scale1: Optional[Tensor] = None,
+    dequant_scale2: Optional[Tensor] = None,
+    quant_scale2: Optional[Tensor] = None,
+    quant_offset2: Optional[Tensor] = None,
+    antiquant_scale: Optional[Tensor] = None,
+    antiquant_offset: Optional[Tensor] = None,
+    key_antiquant_scale: Optional[Tensor] = None,
+    key_antiquant_offset: Optional[Tensor] = None,
+    value_antiquant_scale: Optional[Tensor] = None,
+    value_antiquant_offset: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    query_padding_size: Optional[Tensor] = None,
+    kv_padding_size: Optional[Tensor] = None,
+    key_shared_prefix: Optional[Tensor] = None,
+    value_shared_prefix: Optional[Tensor] = None,
+    actual_shared_prefix_len: Optional[Sequence[int]] = None,
+    query_rope: Optional[Tensor] = None,
+    key_rope: Optional[Tensor] = None,
+    key_rope_antiquant_scale: Optional[Tensor] = None,
+    num_heads: int = 1,
+    scale: float = 1.0,
+    pre_tokens: int = _UNLIMITED,
+    next_tokens: int = _UNLIMITED,
+    input_layout: str = "BSH",
+    num_key_value_heads: int = 0,
+    sparse_mode: int = 0,
+    inner_precise: int = 0,
+    block_size: int = 0,
+    antiquant_mode: int = 0,
+    key_antiquant_mode: int = 0,
+    value_antiquant_mode: int = 0,
+    softmax_lse_flag: bool = False,
+    learnable_sink: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor]:
+    """softmax(query key^T * scale + pse_shift, masked) value, for prompts and for single new tokens.
+
+    ``input_layout``: "BSH", "BSND", "BNSD", "TND" or "NTD", and, behind an underscore, the result's ("BNSD_BSND", "BSH_NBSD",
+    "TND_NTD", ...). ``actual_seq_lengths``, ``actual_seq_lengths_kv``: how many rows of each sequence count; in the packed
+    layouts TND and NTD they are running sums, the keys' only without pages. ``block_table`` [batch, pages of a sequence]: key
+    and value are caches in pages, [pages, rows, heads * size], [pages, heads, rows, size] or [pages, heads, size / 16, rows,
+    16]. ``query_rope`` and ``key_rope``: more elements of each vector. ``key_shared_prefix``: keys and values in front of every
+    sequence's. ``sparse_mode``: 0 ``atten_mask`` (true where a score does not count) within the band of ``pre_tokens`` and
+    ``next_tokens``, 1 the mask alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from
+    the lower right. Caches of int8 become ``(x + offset) * scale`` by ``antiquant_*`` ([2, ...]: keys, values) or
+    ``key_antiquant_*`` and ``value_antiquant_*``; modes: 0 for each channel, 1 for each token. With ``quant_scale2`` the result
+    is int8, ``round(y * quant_scale2 + quant_offset2)``.
+
+    Returns (attention, logsumexp of the scores as float32, [batch, heads, rows, 1] or [tokens, heads, 1], with
+    ``softmax_lse_flag``, else a 0 of shape [1]). Raises NotImplementedError for quantised queries, left padding and quantised
+    ropes. ``inner_precise`` tunes hardware.
+    """
+    name = "npu_fused_infer_attention_score"
+    unsupported(
+        name,
+        dequant_scale1=dequant_scale1,
+        quant_scale1=quant_scale1,
+        dequant_scale2=dequant_scale2,
+        query_padding_size=query_padding_size,
+        kv_padding_size=kv_padding_size,
+        key_rope_antiquant_scale=key_rope_antiquant_scale,
+    )
+    if not 0 <= sparse_mode <= 4 or max(key_antiquant_mode, value_antiquant_mode, antiquant_mode) > 1:
+        raise NotImplementedError(
+            f"{name}: sparse_mode={sparse_mode} (0 to 4 are supported) with antiquant modes "
+            f"{key_antiquant_mode}, {value_antiquant_mode}, {antiquant_mode} (0 and 1 are)"
+        )
+    layout, kv_heads = input_layout.partition("_")[0], num_key_value_heads or num_heads
+    target = input_layout.partition("_")[2] or layout
+    out, sums = _empty(
+        query,
+        value,
+        input_layout,
+        num_heads,
+        num_key_value_heads,
+        block_table is not None,
+        softmax_lse_flag,
+        torch.int8 if quant_scale2 is not None else query.dtype,
+    )
+    if out.device.type == "meta" or out.numel() == 0:
+        return out, sums
+    packed = layout in _PACKED
+    query_lengths, key_lengths = numbers(actual_seq_lengths), numbers(actual_seq_lengths_kv)
+    if packed and not (query_lengths and key_lengths):
+        raise ValueError(f"{name}: the layout {layout} needs actual_seq_lengths and actual_seq_lengths_kv")
+    together = antiquant_scale is not None and key_antiquant_scale is None
+    scales = list(antiquant_scale) if together else [key_antiquant_scale, value_antiquant_scale]
+    offsets = [key_antiquant_offset, value_antiquant_offset]
+    if together:
+        offsets = [None, None] if antiquant_offset is None else list(antiquant_offset)
+    modes = [antiquant_mode] * 2 if together else [key_antiquant_mode, value_antiquant_mode]
+    rows_at = {"BNSD": 2, "TND": 0}.get(layout, 1)
+    batches = len(query_lengths) if packed else query.shape[0]
+    for b in range(batches):
+        start, end = span(query_lengths, packed, b, query.shape[rows_at])
+
+        def rows(cache: Tensor, b: int = b) -> Tensor:
+            if block_table is not None:
+                return pages_of(cache, block_table[b], kv_heads, span(key_lengths, False, b, 1 << 62)[1])
+            return sequence_of(cache, layout, kv_heads, b, *span(key_lengths, packed, b, cache.shape[rows_at]))
+
+        def whole(cache: Tensor, shared: Optional[Tensor], which: int, b: int = b) -> Tensor:
+            found = rows(cache, b)
+            if shared is not None:
+                length = numbers(actual_shared_prefix_len) or [shared.shape[rows_at]]
+                found = torch.cat([sequence_of(shared, layout, kv_heads, 0, 0, length[0]), found], 1)
+            return _unquantized(found, scales[which], offsets[which], modes[which] == 1, b)
+
+        q, k, v = (
+            sequence_of(query, layout, num_heads, b, start, end),
+            whole(key, key_shared_prefix, 0),
+            whole(value, value_shared_prefix, 1),
+        )
+        if query_rope is not None:
+            q = torch.cat([q, sequence_of(query_rope, layout, num_heads, b, start, end)], -1)
+            k = torch.cat([k, rows(key_rope).to(k.dtype)], -1)
+        count, columns = q.shape[1], k.shape[1]
+        alone = count == 1 and query_rope is None and sparse_mode >= 2 and not packed  # one new token sees all keys
+        hidden = (
+            None if alone else _hidden(atten_mask, sparse_mode, pre_tokens, next_tokens, b, batches, count, columns, q.device)
+        )
+        bias = None if pse_shift is None else pse_shift[0 if pse_shift.shape[0] == 1 else b][:, :count, :columns]
+        y, lse = attend(q, k, v, scale, hidden, bias, learnable_sink)
+        if quant_scale2 is not None:
+
+            def channels(t: Tensor) -> Tensor:
+                return wide(t).view(1, 1, 1) if t.numel() == 1 else wide(t).reshape(num_heads, 1, -1)
+
+            y = y * channels(quant_scale2) + (0 if quant_offset2 is None else channels(quant_offset2))
+            y = y.round().clamp(-128, 127)
+        sequence_of(out, target, num_heads, b, start, end).copy_(y)
+        if softmax_lse_flag:
+            sequence_of(sums, "TND" if packed else "BNSD", num_heads, b, start, end).copy_(lse.unsqueeze(-1))
+    return out, sums
+
+
+with_arguments_of(npu_fused_infer_attention_score, without=["learnable_sink"])(npu_fused_infer_attention_score)
+
+
+def npu_fused_infer_attention_score_v2(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    query_rope: Optional[Tensor] = None,
+    key_rope: Optional[Tensor] = None,
+    pse_shift: Optional[Tensor] = None,
+    atten_mask: Optional[Tensor] = None,
+    actual_seq_qlen: Optional[Sequence[int]] = None,
+    actual_seq_kvlen: Optional[Sequence[int]] = None,
+    block_table: Optional[Tensor] = None,
+    dequant_scale_query: Optional[Tensor] = None,
+    dequant_scale_key: Optional[Tensor] = None,
+    dequant_offset_key: Optional[Tensor] = None,
+    dequant_scale_value: Optional[Tensor] = None,
+    dequant_offset_value: Optional[Tensor] = None,
+    dequant_scale_key_rope: Optional[Tensor] = None,
+    quant_scale_out: Optional[Tensor] = None,
+    quant_offset_out: Optional[Tensor] = None,
+    quant_scale_p: Optional[Tensor] = None,
+    learnable_sink: Optional[Tensor] = None,
+    num_query_heads: int = 1,
+    num_key_value_heads: int = 0,
+    softmax_scale: float = 1.0,
+    pre_tokens: int = _UNLIMITED,
+    next_tokens: int = _UNLIMITED,
+    input_layout: str = "BSH",
+    sparse_mode: int = 0,
+    block_size: int = 0,
+    query_quant_mode: int = 0,
+    key_quant_mode: int = 0,
+    value_quant_mode: int = 0,
+    inner_precise: int = 0,
+    return_softmax_lse: bool = False,
+    query_dtype: Optional[int] = None,
+    key_dtype: Optional[int] = None,
+    value_dtype: Optional[int] = None,
+    query_rope_dtype: Optional[int] = None,
+    key_rope_dtype: Optional[int] = None,
+    key_shared_prefix_dtype: Optional[int] = None,
+    value_shared_prefix_dtype: Optional[int] = None,
+    dequant_scale_query_dtype: Optional[int] = None,
+    dequant_scale_key_dtype: Optional[int] = None,
+    dequant_scale_value_dtype: Optional[int] = None,
+    dequant_scale_key_rope_dtype: Optional[int] = None,
+    out_dtype: Optional[int] = None,
+) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_fused_infer_attention_score` with other names of its arguments, and ``learnable_sink`` [heads]: a score of
+    each head's own that takes part in the softmax and has no value.
+
+    ``num_query_heads``, ``softmax_scale``, ``actual_seq_qlen``, ``actual_seq_kvlen``, ``return_softmax_lse``,
+    ``dequant_scale_key`` and so on are what the other calls num_heads, scale, actual_seq_lengths, actual_seq_lengths_kv,
+    softmax_lse_flag and key_antiquant_scale. The dtypes by number, and ``out_dtype`` other than int8, have no meaning here.
+    """
+    unsupported("npu_fused_infer_attention_score_v2", dequant_scale_query=dequant_scale_query, quant_scale_p=quant_scale_p)
+    return npu_fused_infer_attention_score(
+        query,
+        key,
+        value,
+        pse_shift=pse_shift,
+        atten_mask=atten_mask,
+        actual_seq_lengths=actual_seq_qlen,
+        actual_seq_lengths_kv=actual_seq_kvlen,
+        block_table=block_table,
+        num_heads=num_query_heads,
+        scale=softmax_scale,
+        pre_tokens=pre_tokens,
+        next_tokens=next_tokens,
+        input_layout=input_layout,
+        num_key_value_heads=num_key_value_heads,
+        sparse_mode=sparse_mode,
+        inner_precise=inner_precise,
+        block_size=block_size,
+        softmax_lse_flag=return_softmax_lse,
+        query_rope=query_rope,
+        key_rope=key_rope,
+        key_antiquant_scale=dequant_scale_key,
+        key_antiquant_offset=dequant_offset_key,
+        value_antiquant_scale=dequant_scale_value,
+        value_antiquant_offset=dequant_offset_value,
+        key_rope_antiquant_scale=dequant_scale_key_rope,
+        quant_scale2=quant_scale_out,
+        quant_offset2=quant_offset_out,
+        key_antiquant_mode=key_quant_mode,
+        value_antiquant_mode=value_quant_mode,
+        learnable_sink=learnable_sink,
+    )
+
+
+def _into(out: Sequence[Tensor], results: Tuple[Tensor, Tensor]) -> Tuple[Tensor, Tensor]:
+    if len(out) != 2:
+        raise ValueError(f"attention: out is (attention, logsumexp), but got {len(out)} tensors")
+    for target, result in zip(out, results):
+        target.copy_(result.view(target.shape))
+    return out[0], out[1]
+
+
+@with_arguments_of(npu_fused_infer_attention_score, "workspace?", "out")
+def npu_fused_infer_attention_score_out(
+    query: Tensor, key: Tensor, value: Tensor, *, workspace: Optional[Tensor] = None, out: Sequence[Tensor], **options: Any
+) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_fused_infer_attention_score` into ``out``, (attention, logsumexp). ``workspace`` is not needed."""
+    return _into(out, torch.ops.npu.npu_fused_infer_attention_score(query, key, value, **options))
+
+
+@with_arguments_of(npu_fused_infer_attention_score_v2, "workspace?", "out")
+def npu_fused_infer_attention_score_v2_out(
+    query: Tensor, key: Tensor, value: Tensor, *, workspace: Optional[Tensor] = None, out: Sequence[Tensor], **options: Any
+) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_fused_infer_attention_score_v2` into ``out``, (attention, logsumexp). ``workspace`` is not needed."""
+    return _into(out, torch.ops.npu.npu_fused_infer_attention_score_v2(query, key, value, **options))
+
+
+@with_arguments_of(npu_fused_infer_attention_score)
+def _npu_fused_infer_attention_score_get_max_workspace(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    """The ``workspace`` for :func:`npu_fused_infer_attention_score`: an empty uint8 tensor, since the operator takes its
+    memory from the caching allocator."""
+    return query.new_empty(0, dtype=torch.uint8)
+
+
+@with_arguments_of(npu_fused_infer_attention_score_v2)
+def _npu_fused_infer_attention_score_v2_get_max_workspace(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    """The ``workspace`` for :func:`npu_fused_infer_attention_score_v2`: an empty uint8 tensor, since the operator takes its
+    memory from the caching allocator."""
+    return query.new_empty(0, dtype=torch.uint8)
+
+
+def _npu_fused_infer_attention_score_infer_output(
+    query: Tensor,
+    value: Tensor,
+    *,
+    input_layout: str = "BSH",
+    quant_scale2: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    num_heads: int = 1,
+    num_key_value_heads: int = 0,
+    softmax_lse_flag: bool = False,
+    query_rope: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor]:
+    """Tensors for the results of :func:`npu_fused_infer_attention_score`, (attention, logsumexp)."""
+    return _empty(
+        query,
+        value,
+        input_layout,
+        num_heads,
+        num_key_value_heads,
+        block_table is not None,
+        softmax_lse_flag,
+        torch.int8 if quant_scale2 is not None else query.dtype,
+    )
+
+
+def _npu_fused_infer_attention_score_v2_infer_output(
+    query: Tensor,
+    value: Tensor,
+    *,
+    query_dtype: Optional[int] = None,
+    value_dtype: Optional[int] = None,
+    input_layout: str = "BSH",
+    quant_scale_out: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    num_query_heads: int = 1,
+    num_key_value_heads: int = 0,
+    return_softmax_lse: bool = False,
+    query_rope: Optional[Tensor] = None,
+    out_dtype: Optional[int] = None,
+) -> Tuple[Tensor, Tensor]:
+    """Tensors for the results of :func:`npu_fused_infer_attention_score_v2`, (attention, logsumexp)."""
+    return _empty(
+        query,
+        value,
+        input_layout,
+        num_query_heads,
+        num_key_value_heads,
+        block_table is not None,
+        return_softmax_lse,
+        torch.int8 if quant_scale_out is not None else query.dtype,
+    )

@@ -1,0 +1,542 @@
+"""Multi-head latent attention: the projections in front of it, and the choice of the keys that matter."""
+
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
+from torch_npu._cpu_ops.inference_attention import attend, numbers, span
+from torch_npu._cpu_ops.kv_cache import as_int8, rms_norm, rope, write_cache
+from torch_npu._cpu_ops.quantized import by_token, exact
+
+__all__ = [
+    "npu_mla_prolog",
+    "npu_mla_prolog_v2",
+    "npu_mla_prolog_v3",
+    "npu_mla_prolog_v3_functional",
+    "npu_lightning_indexer",
+    "npu_quant_lightning_indexer",
+    "npu_kv_quant_sparse_flash_attention",
+]
+
+_LARGEST = 9223372036854775807
+
+
+def _project(x: Tensor, weight: Tensor, x_scale: Optional[Tensor], weight_scale: Optional[Tensor]) -> Tensor:
+    """x @ weight in float32; int8 ones times their scales, [rows, 1] and [1, columns]."""
+    if weight.dtype != torch.int8:
+        return torch.matmul(wide(x), wide(weight))
+    return exact(x, weight).float() * wide(x_scale).reshape(-1, 1) * wide(weight_scale).reshape(1, -1)
+
+
+class _Prolog:
+    """The four ways through the operator. ``dtype``: of what is not quantised, that of rope_cos."""
+
+    def __init__(self, name: str, token_x: Tensor, rope_cos: Tensor, rope_sin: Tensor) -> None:
+        self.name, self.lead, self.dtype = name, token_x.shape[:-1], rope_cos.dtype
+        self.x = token_x.reshape(-1, token_x.shape[-1])
+        self.cos, self.sin = (t.reshape(-1, t.shape[-1]) for t in (rope_cos, rope_sin))
+
+    def queries(
+        self,
+        weight_dq: Tensor,
+        weight_uq_qr: Tensor,
+        weight_uk: Tensor,
+        gamma: Tensor,
+        epsilon: float,
+        x_scale: Optional[Tensor],
+        dq_scale: Optional[Tensor],
+        uq_scale: Optional[Tensor],
+        smooth: Optional[Tensor],
+        correction: float,
+    ) -> Tuple[Tensor, Tensor, Tensor, Optional[Tensor]]:
+        """(queries [tokens, heads, latent], turned [tokens, heads, rope], the normalised c, its scales where it is int8)."""
+        c = rms_norm(_project(self.x, weight_dq, x_scale, dq_scale).to(self.dtype), gamma, epsilon) * correction
+        c, scale = c.to(self.dtype), None
+        if weight_uq_qr.dtype == torch.int8:
+            c, scale = by_token(wide(c) if smooth is None else wide(c) * wide(smooth).reshape(-1))
+        heads, width, _ = weight_uk.shape
+        q = _project(c, weight_uq_qr, scale, uq_scale).to(self.dtype).unflatten(-1, (heads, -1))
+        latent = torch.matmul(wide(q[..., :width]).transpose(0, 1), wide(weight_uk)).transpose(0, 1).to(self.dtype)
+        turned = rope(q[..., width:], self.cos.unsqueeze(1), self.sin.unsqueeze(1), True).to(self.dtype)
+        return latent.contiguous(), turned, c, scale
+
+    def keys(
+        self,
+        weight: Tensor,
+        gamma: Tensor,
+        epsilon: float,
+        x_scale: Optional[Tensor],
+        weight_scale: Optional[Tensor],
+        correction: float,
+    ) -> Tuple[Tensor, Tensor]:
+        """(normalised [tokens, latent], turned [tokens, rope])."""
+        both = _project(self.x, weight, x_scale, weight_scale).to(self.dtype)
+        latent, turned = both.split([gamma.numel(), both.shape[-1] - gamma.numel()], -1)
+        return (rms_norm(latent, gamma, epsilon) * correction).to(self.dtype), rope(turned, self.cos, self.sin, True).to(
+            self.dtype
+        )
+
+    def shaped(self, t: Tensor) -> Tensor:
+        return t.reshape(*self.lead, *t.shape[1:])
+
+
+def _store(cache: Tensor, rows: Tensor, scale: Optional[Tensor], index: Optional[Tensor], mode: str) -> None:
+    if cache.dtype == torch.int8:
+        rows = as_int8(wide(rows) * wide(scale).reshape(-1))
+    if mode in ("BSND", "TND"):
+        cache.copy_(rows.reshape(cache.shape))
+    else:
+        write_cache(cache, index, rows.unsqueeze(0), mode)
+
+
+def npu_mla_prolog_v3(
+    token_x: Tensor,
+    weight_dq: Tensor,
+    weight_uq_qr: Tensor,
+    weight_uk: Tensor,
+    weight_dkv_kr: Tensor,
+    rmsnorm_gamma_cq: Tensor,
+    rmsnorm_gamma_ckv: Tensor,
+    rope_sin: Tensor,
+    rope_cos: Tensor,
+    kv_cache: Tensor,
+    kr_cache: Tensor,
+    *,
+    cache_index: Optional[Tensor] = None,
+    dequant_scale_x: Optional[Tensor] = None,
+    dequant_scale_w_dq: Optional[Tensor] = None,
+    dequant_scale_w_uq_qr: Optional[Tensor] = None,
+    dequant_scale_w_dkv_kr: Optional[Tensor] = None,
+    quant_scale_ckv: Optional[Tensor] = None,
+    quant_scale_ckr: Optional[Tensor] = None,
+    smooth_scales_cq: Optional[Tensor] = None,
+    actual_seq_len: Optional[Tensor] = None,
+    k_nope_clip_alpha: Optional[Tensor] = None,
+    rmsnorm_epsilon_cq: float = 1e-5,
+    rmsnorm_epsilon_ckv: float = 1e-5,
+    cache_mode: str = "PA_BSND",
+    query_norm_flag: bool = False,
+    weight_quant_mode: int = 0,
+    kv_cache_quant_mode: int = 0,
+    query_quant_mode: int = 0,
+    ckvkr_repo_mode: int = 0,
+    quant_scale_repo_mode: int = 0,
+    tile_size: int = 128,
+    qc_qr_scale: float = 1.0,
+    kc_scale: float = 1.0,
+    token_x_dtype: Optional[int] = None,
+    weight_dq_dtype: Optional[int] = None,
+    weight_uq_qr_dtype: Optional[int] = None,
+    weight_dkv_kr_dtype: Optional[int] = None,
+    kv_cache_dtype: Optional[int] = None,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """What comes before multi-head latent attention: queries, and keys into the caches.
+
+    ``c = rms_norm(x @ weight_dq) * qc_qr_scale``; ``(q, r) = c @ weight_uq_qr`` for each head; queries are ``q @ weight_uk``
+    and ``rope(r)``. ``(k, t) = x @ weight_dkv_kr``: ``rms_norm(k) * kc_scale`` goes to ``kv_cache`` and ``rope(t)`` to
+    ``kr_cache``. The rope takes elements 2i and 2i + 1 together. Shapes: token_x [tokens, he] or [batch, length, he],
+    weight_dq [he, hcq], weight_uq_qr [hcq, heads * (d + dr)], weight_uk [heads, d, hckv], weight_dkv_kr [he, hckv + dr],
+    rope_sin and rope_cos [..., dr], caches [pages, rows, 1, hckv] and [..., dr]. ``cache_index``: the slot of each token
+    ("PA_BSND", "PA_NZ"), or the first of each page ("PA_BLK_BSND", "PA_BLK_NZ"); "BSND", "TND": the caches are as long as
+    token_x. int8 weights come with ``dequant_scale_w_*`` (and token_x with ``dequant_scale_x``); before weight_uq_qr in int8,
+    c is quantised by rows after ``smooth_scales_cq``. int8 caches hold ``round(x * quant_scale_ckv)`` and ``round(x *
+    quant_scale_ckr)``. ``query_quant_mode`` 1: queries are int8 with a scale for each head.
+
+    Returns (queries [..., heads, hckv], turned [..., heads, dr], scales of int8 queries [tokens, heads, 1] or [1], c and its
+    scales with ``query_norm_flag``, else empty). Raises NotImplementedError for caches quantised in tiles, merged caches and
+    MX weights.
+    """
+    name = "npu_mla_prolog"
+    unsupported(
+        name,
+        actual_seq_len=actual_seq_len,
+        k_nope_clip_alpha=k_nope_clip_alpha,
+        ckvkr_repo_mode=ckvkr_repo_mode or None,
+        quant_scale_repo_mode=quant_scale_repo_mode or None,
+        token_x_dtype=token_x_dtype,
+        weight_dq_dtype=weight_dq_dtype,
+        weight_uq_qr_dtype=weight_uq_qr_dtype,
+        weight_dkv_kr_dtype=weight_dkv_kr_dtype,
+        kv_cache_dtype=kv_cache_dtype,
+    )
+    if kv_cache_quant_mode == 3 or weight_quant_mode > 2:
+        raise NotImplementedError(
+            f"{name}: kv_cache_quant_mode={kv_cache_quant_mode} (0 to 2 are supported), weight_quant_mode="
+            f"{weight_quant_mode} (0 to 2 are)"
+        )
+    prolog = _Prolog(name, token_x, rope_cos, rope_sin)
+    latent, turned, c, c_scale = prolog.queries(
+        weight_dq,
+        weight_uq_qr,
+        weight_uk,
+        rmsnorm_gamma_cq,
+        rmsnorm_epsilon_cq,
+        dequant_scale_x,
+        dequant_scale_w_dq,
+        dequant_scale_w_uq_qr,
+        smooth_scales_cq,
+        qc_qr_scale,
+    )
+    k, t = prolog.keys(weight_dkv_kr, rmsnorm_gamma_ckv, rmsnorm_epsilon_ckv, dequant_scale_x, dequant_scale_w_dkv_kr, kc_scale)
+    _store(kv_cache, k, quant_scale_ckv, cache_index, cache_mode)
+    _store(kr_cache, t, quant_scale_ckr, cache_index, cache_mode)
+    query_scale = latent.new_zeros(1, dtype=torch.float32)
+    if query_quant_mode == 1:
+        latent, query_scale = by_token(wide(latent))
+        query_scale = query_scale.unsqueeze(-1)
+    none = latent.new_empty(0, dtype=torch.float32)
+    norm = prolog.shaped(c) if query_norm_flag else latent.new_empty(0, dtype=c.dtype)
+    norm_scale = c_scale.unsqueeze(-1) if query_norm_flag and c_scale is not None else none
+    return prolog.shaped(latent), prolog.shaped(turned), query_scale, norm, norm_scale
+
+
+@with_arguments_of(npu_mla_prolog_v3)
+def npu_mla_prolog_v3_functional(
+    token_x: Tensor,
+    weight_dq: Tensor,
+    weight_uq_qr: Tensor,
+    weight_uk: Tensor,
+    weight_dkv_kr: Tensor,
+    rmsnorm_gamma_cq: Tensor,
+    rmsnorm_gamma_ckv: Tensor,
+    rope_sin: Tensor,
+    rope_cos: Tensor,
+    kv_cache: Tensor,
+    kr_cache: Tensor,
+    **options: object,
+) -> Tuple[Tensor, ...]:
+    """:func:`npu_mla_prolog_v3` with new caches: returns its results, and then (kv_cache, kr_cache)."""
+    caches = kv_cache.clone(), kr_cache.clone()
+    return (
+        *npu_mla_prolog_v3(
+            token_x,
+            weight_dq,
+            weight_uq_qr,
+            weight_uk,
+            weight_dkv_kr,
+            rmsnorm_gamma_cq,
+            rmsnorm_gamma_ckv,
+            rope_sin,
+            rope_cos,
+            *caches,
+            **options,
+        ),
+        *caches,
+    )
+
+
+def npu_mla_prolog_v2(
+    token_x: Tensor,
+    weight_dq: Tensor,
+    weight_uq_qr: Tensor,
+    weight_uk: Tensor,
+    weight_dkv_kr: Tensor,
+    rmsnorm_gamma_cq: Tensor,
+    rmsnorm_gamma_ckv: Tensor,
+    rope_sin: Tensor,
+    rope_cos: Tensor,
+    cache_index: Tensor,
+    kv_cache: Tensor,
+    kr_cache: Tensor,
+    *,
+    dequant_scale_x: Optional[Tensor] = None,
+    dequant_scale_w_dq: Optional[Tensor] = None,
+    dequant_scale_w_uq_qr: Optional[Tensor] = None,
+    dequant_scale_w_dkv_kr: Optional[Tensor] = None,
+    quant_scale_ckv: Optional[Tensor] = None,
+    quant_scale_ckr: Optional[Tensor] = None,
+    smooth_scales_cq: Optional[Tensor] = None,
+    rmsnorm_epsilon_cq: float = 1e-5,
+    rmsnorm_epsilon_ckv: float = 1e-5,
+    cache_mode: str = "PA_BSND",
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`npu_mla_prolog_v3` that returns (queries, turned, kv_cache, kr_cache, scales of int8 queries or [1]). Queries
+    are int8 where token_x and kv_cache are."""
+    quantized = token_x.dtype == torch.int8 and kv_cache.dtype == torch.int8
+    latent, turned, scale, *_ = npu_mla_prolog_v3(
+        token_x,
+        weight_dq,
+        weight_uq_qr,
+        weight_uk,
+        weight_dkv_kr,
+        rmsnorm_gamma_cq,
+        rmsnorm_gamma_ckv,
+        rope_sin,
+        rope_cos,
+        kv_cache,
+        kr_cache,
+        cache_index=cache_index,
+        dequant_scale_x=dequant_scale_x,
+        dequant_scale_w_dq=dequant_scale_w_dq,
+        dequant_scale_w_uq_qr=dequant_scale_w_uq_qr,
+        dequant_scale_w_dkv_kr=dequant_scale_w_dkv_kr,
+        quant_scale_ckv=quant_scale_ckv,
+        quant_scale_ckr=quant_scale_ckr,
+        smooth_scales_cq=smooth_scales_cq,
+        rmsnorm_epsilon_cq=rmsnorm_epsilon_cq,
+        rmsnorm_epsilon_ckv=rmsnorm_epsilon_ckv,
+        cache_mode=cache_mode,
+        query_quant_mode=int(quantized),
+    )
+    return latent, turned, kv_cache, kr_cache, scale
+
+
+@with_arguments_of(npu_mla_prolog_v2)
+def npu_mla_prolog(
+    token_x: Tensor,
+    weight_dq: Tensor,
+    weight_uq_qr: Tensor,
+    weight_uk: Tensor,
+    weight_dkv_kr: Tensor,
+    rmsnorm_gamma_cq: Tensor,
+    rmsnorm_gamma_ckv: Tensor,
+    rope_sin: Tensor,
+    rope_cos: Tensor,
+    cache_index: Tensor,
+    kv_cache: Tensor,
+    kr_cache: Tensor,
+    **options: object,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`npu_mla_prolog_v2` without the scales: returns (queries, turned, kv_cache, kr_cache)."""
+    return npu_mla_prolog_v2(
+        token_x,
+        weight_dq,
+        weight_uq_qr,
+        weight_uk,
+        weight_dkv_kr,
+        rmsnorm_gamma_cq,
+        rmsnorm_gamma_ckv,
+        rope_sin,
+        rope_cos,
+        cache_index,
+        kv_cache,
+        kr_cache,
+        **options,
+    )[:4]
+
+
+class _Rows:
+    """Where the queries and the keys of each sequence are. ``layout`` "BSND", "TND" (lengths are running sums), "PA_BSND"
+    (keys in pages [pages, rows, ...], with ``table``)."""
+
+    def __init__(
+        self,
+        layout_query: str,
+        layout_key: str,
+        query: Tensor,
+        query_lengths: Optional[Tensor],
+        key_lengths: Optional[Tensor],
+        table: Optional[Tensor],
+    ) -> None:
+        if layout_query not in ("BSND", "TND") or layout_key not in ("BSND", "TND", "PA_BSND"):
+            raise NotImplementedError(
+                f"layouts {layout_query!r} and {layout_key!r} are not supported; BSND, TND and, for keys, PA_BSND are"
+            )
+        self.packed, self.layout_key, self.table = layout_query == "TND", layout_key, table
+        self.query_lengths, self.key_lengths = numbers(query_lengths), numbers(key_lengths)
+        self.batches = len(self.query_lengths) if self.packed else query.shape[0]
+
+    def query(self, t: Tensor, b: int) -> Tensor:
+        if self.packed:
+            start, end = span(self.query_lengths, True, b, t.shape[0])
+            return t[start:end]
+        return t[b, : span(self.query_lengths, False, b, t.shape[1])[1]]
+
+    def key(self, t: Tensor, b: int) -> Tensor:
+        if self.layout_key == "PA_BSND":
+            length = self.key_lengths[b]
+            return t[self.table[b].clamp(min=0).long()].flatten(0, 1)[:length]
+        if self.layout_key == "TND":
+            start, end = span(self.key_lengths, True, b, t.shape[0])
+            return t[start:end]
+        return t[b, : span(self.key_lengths, False, b, t.shape[1])[1]]
+
+
+def _index(
+    name: str,
+    rows: _Rows,
+    query: Tensor,
+    weights: Tensor,
+    key: Tensor,
+    query_scale: Optional[Tensor],
+    key_scale: Optional[Tensor],
+    count: int,
+    mode: int,
+) -> Tuple[Tensor, Tensor]:
+    if mode not in (0, 3):
+        raise NotImplementedError(f"{name}: sparse_mode {mode} is not supported; 0 and 3 are")
+    heads = key.shape[-2]
+    indices = torch.full((*query.shape[:-2], heads, count), -1, dtype=torch.int32, device=query.device)
+    values = torch.zeros(indices.shape, dtype=torch.float32, device=query.device)
+    if query.device.type == "meta":
+        return indices, values
+    for b in range(rows.batches):
+        q, w, k = wide(rows.query(query, b)), wide(rows.query(weights, b)), wide(rows.key(key, b))
+        scores = torch.einsum("snd,td->snt", q, k[:, 0])
+        if query_scale is not None:
+            scores = scores * wide(rows.query(query_scale, b)).unsqueeze(-1) * wide(rows.key(key_scale, b))[:, 0]
+        total = (scores.relu() * w.unsqueeze(-1)).sum(1)
+        if mode == 3:
+            ahead = torch.arange(total.shape[1], device=q.device) - torch.arange(total.shape[0], device=q.device).unsqueeze(1)
+            total = total.masked_fill(ahead > total.shape[1] - total.shape[0], float("-inf"))
+        best, found = total.sort(dim=-1, descending=True, stable=True)
+        best, found = best[:, :count], torch.where(best[:, :count] == float("-inf"), -1, found[:, :count])
+        rows.query(indices, b)[:, 0, : found.shape[1]] = found.int()
+        rows.query(values, b)[:, 0, : found.shape[1]] = best
+    return indices, values
+
+
+def npu_lightning_indexer(
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
+    *,
+    actual_seq_lengths_query: Optional[Tensor] = None,
+    actual_seq_lengths_key: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    layout_query: str = "BSND",
+    layout_key: str = "BSND",
+    sparse_count: int = 2048,
+    sparse_mode: int = 3,
+    pre_tokens: int = _LARGEST,
+    next_tokens: int = _LARGEST,
+    return_value: bool = False,
+) -> Tuple[Tensor, Tensor]:
+    """The keys that matter most to each token: the ``sparse_count`` greatest of ``sum over heads of weights * relu(query
+    key^T)``.
+
+    ``query`` [batch, length, heads, size] or, "TND", [tokens, heads, size] with running sums of lengths; ``key`` likewise
+    with one head, or "PA_BSND", pages [pages, rows, 1, size] with ``block_table``; ``weights`` as query without size.
+    ``sparse_mode`` 3: a token sees keys up to its own, counted from the end; 0: all. Returns (places int32 [..., 1,
+    sparse_count], best first, -1 behind the last; values in query's dtype with ``return_value``, else empty). Keys of the
+    same value come in their order.
+    """
+    rows = _Rows(layout_query, layout_key, query, actual_seq_lengths_query, actual_seq_lengths_key, block_table)
+    indices, values = _index("npu_lightning_indexer", rows, query, weights, key, None, None, sparse_count, sparse_mode)
+    return indices, values.to(query.dtype) if return_value else query.new_empty(0)
+
+
+def npu_quant_lightning_indexer(
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
+    query_dequant_scale: Tensor,
+    key_dequant_scale: Tensor,
+    query_quant_mode: int,
+    key_quant_mode: int,
+    *,
+    actual_seq_lengths_query: Optional[Tensor] = None,
+    actual_seq_lengths_key: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    layout_query: str = "BSND",
+    layout_key: str = "BSND",
+    sparse_count: int = 2048,
+    sparse_mode: int = 3,
+    pre_tokens: int = _LARGEST,
+    next_tokens: int = _LARGEST,
+    query_dtype: Optional[int] = None,
+    key_dtype: Optional[int] = None,
+) -> Tensor:
+    """:func:`npu_lightning_indexer` of int8 or float8 queries and keys with a scale for each head of a token: only the places.
+    ``query_dequant_scale`` and ``key_dequant_scale``: the shapes of query and key without size. Modes must be 0."""
+    name = "npu_quant_lightning_indexer"
+    unsupported(
+        name,
+        query_dtype=query_dtype,
+        key_dtype=key_dtype,
+        query_quant_mode=query_quant_mode or None,
+        key_quant_mode=key_quant_mode or None,
+    )
+    rows = _Rows(layout_query, layout_key, query, actual_seq_lengths_query, actual_seq_lengths_key, block_table)
+    return _index(name, rows, query, weights, key, query_dequant_scale, key_dequant_scale, sparse_count, sparse_mode)[0]
+
+
+def sparse_rows(places: Tensor, block: int, length: int) -> Tensor:
+    """The keys that blocks of ``block`` name, in their order; those behind ``length`` left out."""
+    chosen = places[places >= 0].long()
+    if block > 1:
+        chosen = (chosen.unsqueeze(1) * block + torch.arange(block, device=chosen.device)).reshape(-1)
+    return chosen[chosen < length]
+
+
+def _tiles(packed: Tensor, rope_size: int, tile: int) -> Tuple[Tensor, Tensor]:
+    """(latent in float32, rope) out of rows of int8: numbers, the bytes of a bfloat16 rope, the bytes of a float32 scale for each
+    tile."""
+    for size in range(tile, packed.shape[-1], tile):
+        if size + 2 * rope_size + 4 * (size // tile) == packed.shape[-1]:
+            break
+    else:
+        raise ValueError(
+            f"npu_kv_quant_sparse_flash_attention: rows of {packed.shape[-1]} bytes are not numbers, a rope of "
+            f"{rope_size} and a scale for each {tile} numbers"
+        )
+    raw = packed.contiguous()
+    turned = raw[..., size : size + 2 * rope_size].contiguous().view(torch.bfloat16)
+    scales = raw[..., size + 2 * rope_size :].contiguous().view(torch.float32)
+    return raw[..., :size].float() * scales.repeat_interleave(tile, -1), turned.float()
+
+
+def npu_kv_quant_sparse_flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sparse_indices: Tensor,
+    scale_value: float,
+    key_quant_mode: int,
+    value_quant_mode: int,
+    *,
+    key_dequant_scale: Optional[Tensor] = None,
+    value_dequant_scale: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    actual_seq_lengths_query: Optional[Tensor] = None,
+    actual_seq_lengths_kv: Optional[Tensor] = None,
+    sparse_block_size: int = 1,
+    layout_query: str = "BSND",
+    layout_kv: str = "BSND",
+    sparse_mode: int = 3,
+    pre_tokens: int = _LARGEST,
+    next_tokens: int = _LARGEST,
+    attention_mode: int = 0,
+    quant_scale_repo_mode: int = 1,
+    tile_size: int = 128,
+    rope_head_dim: int = 64,
+    key_dtype: Optional[int] = None,
+    value_dtype: Optional[int] = None,
+) -> Tensor:
+    """Latent attention over the keys that ``sparse_indices`` names for each token, -1 none; the cache is int8.
+
+    ``query`` [batch, length, heads, latent + rope] or, "TND", [tokens, ...]; ``key``: rows of bytes with one head: latent
+    int8 numbers, a bfloat16 rope of ``rope_head_dim``, a float32 scale for each ``tile_size`` numbers; "PA_BSND": in pages
+    with ``block_table``. The values are the latent parts of the keys. ``sparse_mode`` 3: a token sees keys up to its own,
+    counted from the end. Returns [..., heads, latent]. Only modes 2, quant_scale_repo_mode 1 and attention_mode 2;
+    MindSpeed's npu_sparse_flash_attention takes others.
+    """
+    name = "npu_kv_quant_sparse_flash_attention"
+    unsupported(
+        name,
+        key_dequant_scale=key_dequant_scale,
+        value_dequant_scale=value_dequant_scale,
+        key_dtype=key_dtype,
+        value_dtype=value_dtype,
+    )
+    if (key_quant_mode, value_quant_mode, quant_scale_repo_mode) != (2, 2, 1) or key.dtype != torch.int8:
+        raise NotImplementedError(f"{name}: only int8 caches with quant modes 2 and quant_scale_repo_mode 1 are supported")
+    out = query.new_zeros(*query.shape[:-1], query.shape[-1] - rope_head_dim)
+    if query.device.type == "meta":
+        return out
+    rows = _Rows(layout_query, layout_kv, query, actual_seq_lengths_query, actual_seq_lengths_kv, block_table)
+    for b in range(rows.batches):
+        latent, turned = _tiles(rows.key(key, b)[:, 0], rope_head_dim, tile_size)
+        whole = torch.cat([latent, turned], -1)
+        q, target, places = rows.query(query, b), rows.query(out, b), rows.query(sparse_indices, b)
+        for i in range(q.shape[0]):
+            last = whole.shape[0] - q.shape[0] + i + 1 if sparse_mode == 3 else whole.shape[0]
+            chosen = sparse_rows(places[i, 0], sparse_block_size, last)
+            target[i] = (
+                attend(q[i].unsqueeze(1), whole[chosen].unsqueeze(0), latent[chosen].unsqueeze(0), scale_value)[0]
+                .squeeze(1)
+                .to(out.dtype)
+            )
+    return out

@@ -1,0 +1,240 @@
+"""Linear attention with a state: the gated delta rule, and the short causal convolution in front of it."""
+
+from typing import List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
+
+__all__ = [
+    "npu_recurrent_gated_delta_rule",
+    "npu_recurrent_gated_delta_rule_functional",
+    "npu_chunk_gated_delta_rule",
+    "npu_fused_causal_conv1d",
+    "npu_fused_causal_conv1d_v2",
+]
+
+
+class _Steps:
+    """The gated delta rule, token by token. States: [value heads, value size, key size]; key heads serve several of them."""
+
+    def __init__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        beta: Optional[Tensor],
+        scale: float,
+        g: Optional[Tensor],
+        gk: Optional[Tensor],
+    ) -> None:
+        repeats = value.shape[1] // key.shape[1]
+        self.query, self.key = (wide(t).repeat_interleave(repeats, 1) for t in (query, key))
+        self.query = self.query * scale
+        self.value, self.beta = wide(value), None if beta is None else wide(beta)
+        self.decay = None if g is None else wide(g).exp()
+        self.key_decay = None if gk is None else wide(gk).exp()
+
+    def step(self, state: Tensor, t: int) -> Tuple[Tensor, Tensor]:
+        """(the state after token t, its output [value heads, value size])."""
+        if self.decay is not None:
+            state = state * self.decay[t].view(-1, 1, 1)
+        if self.key_decay is not None:
+            state = state * self.key_decay[t].unsqueeze(1)
+        key = self.key[t].unsqueeze(-1)
+        error = self.value[t] - torch.matmul(state, key).squeeze(-1)
+        error = error if self.beta is None else error * self.beta[t].unsqueeze(-1)
+        state = state + error.unsqueeze(-1) * self.key[t].unsqueeze(1)
+        return state, torch.matmul(state, self.query[t].unsqueeze(-1)).squeeze(-1)
+
+
+def npu_recurrent_gated_delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    state: Tensor,
+    *,
+    beta: Optional[Tensor] = None,
+    scale: Optional[float] = None,
+    actual_seq_lengths: Optional[Tensor] = None,
+    ssm_state_indices: Optional[Tensor] = None,
+    num_accepted_tokens: Optional[Tensor] = None,
+    g: Optional[Tensor] = None,
+    gk: Optional[Tensor] = None,
+) -> Tensor:
+    """A few steps of the gated delta rule for each sequence, from states that are kept and brought up to date.
+
+    For each token, ``S = S * exp(g) * exp(gk)``, ``S += beta (v - S k) k^T``, output ``S q * scale``. ``query``, ``key``
+    [tokens, key heads, dk], ``value`` [tokens, value heads, dv], ``state`` [slots, value heads, dv, dk], ``beta`` and ``g``
+    [tokens, value heads], ``gk`` [tokens, value heads, dk]. ``actual_seq_lengths``: int32 [sequences]; ``ssm_state_indices``:
+    int32 [tokens], the slot that the state after each token goes to; a sequence starts from the slot of its token
+    ``num_accepted_tokens - 1`` (its first by default). Returns [tokens, value heads, dv] in value's dtype; writes ``state``.
+    """
+    out = torch.zeros_like(value)
+    if value.device.type == "meta":
+        return out
+    count = value.shape[0]
+    lengths = [1] * count if actual_seq_lengths is None else actual_seq_lengths.tolist()
+    slots = list(range(count)) if ssm_state_indices is None else ssm_state_indices.reshape(-1).tolist()
+    accepted = [1] * len(lengths) if num_accepted_tokens is None else num_accepted_tokens.tolist()
+    steps = _Steps(query, key, value, beta, 1.0 if scale is None else scale, g, gk)
+    start = 0
+    for length, kept in zip(lengths, accepted):
+        current = wide(state[slots[start + kept - 1]])
+        for t in range(start, start + length):
+            current, y = steps.step(current, t)
+            state[slots[t]] = current.to(state.dtype)
+            out[t] = y.to(out.dtype)
+        start += length
+    return out
+
+
+def npu_recurrent_gated_delta_rule_functional(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    state: Tensor,
+    *,
+    beta: Optional[Tensor] = None,
+    scale: Optional[float] = None,
+    actual_seq_lengths: Optional[Tensor] = None,
+    ssm_state_indices: Optional[Tensor] = None,
+    num_accepted_tokens: Optional[Tensor] = None,
+    g: Optional[Tensor] = None,
+    gk: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_recurrent_gated_delta_rule` with a new state: returns (output, state)."""
+    kept = state.clone()
+    return npu_recurrent_gated_delta_rule(
+        query,
+        key,
+        value,
+        kept,
+        beta=beta,
+        scale=scale,
+        actual_seq_lengths=actual_seq_lengths,
+        ssm_state_indices=ssm_state_indices,
+        num_accepted_tokens=num_accepted_tokens,
+        g=g,
+        gk=gk,
+    ), kept
+
+
+def npu_chunk_gated_delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    beta: Optional[Tensor] = None,
+    initial_state: Optional[Tensor] = None,
+    actual_seq_lengths: Optional[Tensor] = None,
+    scale: Optional[float] = None,
+    g: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor]:
+    """The gated delta rule over whole sequences: see :func:`npu_recurrent_gated_delta_rule` for the formula and the shapes.
+
+    ``initial_state`` [sequences, value heads, dv, dk], 0 without it; ``actual_seq_lengths`` int32 [sequences], all tokens one
+    sequence without it. Returns (outputs [tokens, value heads, dv], the states after the last tokens, in initial_state's
+    dtype).
+    """
+    batches = 1 if actual_seq_lengths is None else actual_seq_lengths.numel()
+    shape = (batches, value.shape[1], value.shape[2], key.shape[2])
+    states = torch.zeros(shape, dtype=value.dtype, device=value.device) if initial_state is None else initial_state.clone()
+    out = torch.zeros_like(value)
+    if value.device.type == "meta":
+        return out, states
+    lengths = [value.shape[0]] if actual_seq_lengths is None else actual_seq_lengths.tolist()
+    steps = _Steps(query, key, value, beta, 1.0 if scale is None else scale, g, None)
+    start = 0
+    for b, length in enumerate(lengths):
+        current = wide(states[b])
+        for t in range(start, start + length):
+            current, y = steps.step(current, t)
+            out[t] = y.to(out.dtype)
+        start += length
+        states[b] = current.to(states.dtype)
+    return out, states
+
+
+def _sequences(x: Tensor, starts: Optional[Tensor]) -> List[Tensor]:
+    if x.dim() == 3:
+        return list(x)
+    if starts is None:
+        raise ValueError("npu_fused_causal_conv1d: x of [tokens, size] needs query_start_loc")
+    places = starts.tolist()
+    return [x[start:end] for start, end in zip(places, places[1:])]
+
+
+def npu_fused_causal_conv1d(
+    x: Tensor,
+    weight: Tensor,
+    conv_states: Tensor,
+    *,
+    query_start_loc: Optional[Tensor] = None,
+    cache_indices: Optional[Tensor] = None,
+    initial_state_mode: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    num_accepted_tokens: Optional[Tensor] = None,
+    activation: Optional[str] = "None",
+    pad_slot_id: Optional[int] = -1,
+    run_mode: Optional[int] = 0,
+    residual_connection: Optional[int] = 0,
+    max_query_len: Optional[int] = -1,
+    num_computed_tokens: Optional[Tensor] = None,
+    block_idx_first_scheduled_token: Optional[Tensor] = None,
+    block_idx_last_scheduled_token: Optional[Tensor] = None,
+    initial_state_idx: Optional[Tensor] = None,
+    block_size: Optional[int] = 128,
+    conv_mode: Optional[str] = "default",
+) -> Tensor:
+    """A convolution of k taps along each sequence, ``y[i] = sum_j weight[j] * x[i + j - k + 1]``, with what came before in a
+    cache.
+
+    ``x`` [tokens, size] with ``query_start_loc`` int32 [sequences + 1], or [sequences, length, size]; ``weight`` [k, size];
+    ``conv_states`` [slots, rows, size], rows >= k - 1, gets each sequence's last inputs; ``cache_indices`` its slot
+    (``pad_slot_id``: the sequence is left out). ``initial_state_mode`` 0: a sequence begins with zeros.
+    ``num_accepted_tokens``: the cache counts from there. ``bias`` [size]; ``activation`` "None", "silu" or "swish";
+    ``residual_connection`` 1 adds x. Returns x's shape. Raises NotImplementedError for prefix caches (the block indices) and
+    other conv_modes.
+    """
+    name = "npu_fused_causal_conv1d"
+    unsupported(
+        name,
+        block_idx_first_scheduled_token=block_idx_first_scheduled_token,
+        initial_state_idx=initial_state_idx,
+        block_idx_last_scheduled_token=block_idx_last_scheduled_token,
+        num_computed_tokens=num_computed_tokens,
+        conv_mode=None if conv_mode in (None, "default") else conv_mode,
+    )
+    if activation not in (None, "None", "none", "", "silu", "swish"):
+        raise NotImplementedError(f"{name}: activation {activation!r} is not supported; None, silu and swish are")
+    out = torch.zeros_like(x)
+    if x.device.type == "meta":
+        return out
+    taps, rows = weight.shape[0], conv_states.shape[1]
+    targets = _sequences(out, query_start_loc)
+    for b, (part, target) in enumerate(zip(_sequences(x, query_start_loc), targets)):
+        slot = b if cache_indices is None else int(cache_indices[b])
+        if slot == pad_slot_id or part.shape[0] == 0:
+            continue
+        offset = rows - (taps - 1) if num_accepted_tokens is None else int(num_accepted_tokens[b]) - 1
+        before = conv_states[slot, : offset + taps - 1].clone()
+        if initial_state_mode is not None and int(initial_state_mode[b]) == 0:
+            before.zero_()
+        padded = torch.cat([before, part])
+        kept = min(rows, padded.shape[0])
+        conv_states[slot, rows - kept :] = padded[padded.shape[0] - kept :]
+        windows = wide(padded[offset:]).unfold(0, taps, 1)  # [length, size, taps]
+        y = (windows * wide(weight).t()).sum(-1)
+        y = y if bias is None else y + wide(bias)
+        y = F.silu(y) if activation in ("silu", "swish") else y
+        target.copy_((y + wide(part) if residual_connection else y).to(out.dtype))
+    return out
+
+
+@with_arguments_of(npu_fused_causal_conv1d)
+def npu_fused_causal_conv1d_v2(x: Tensor, weight: Tensor, conv_states: Tensor, **options: object) -> None:
+    """:func:`npu_fused_causal_conv1d` that writes its result into ``x``."""
+    x.copy_(npu_fused_causal_conv1d(x, weight, conv_states, **options))

@@ -1,0 +1,397 @@
+"""Quantization in blocks: microscaling (MX) formats, whose scales are powers of two, and blocks with a scale in float32.
+
+An MX block is 32 elements along an axis with one scale, stored as its exponent plus 127 in a uint8 (the format e8m0).
+Elements are float8_e4m3fn, float8_e5m2, or float4: e2m1 or e1m2, two in a uint8, the first in the lower half. Scales come in
+pairs: the axis has half as many, rounded up, and a last dimension of 2 is added; what fills up the last pair is 0.
+"""
+
+from typing import Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
+
+__all__ = [
+    "npu_dynamic_mx_quant",
+    "npu_dynamic_mx_quant_with_dual_axis",
+    "npu_dynamic_block_mx_quant",
+    "npu_dynamic_dual_level_mx_quant",
+    "npu_grouped_dynamic_mx_quant",
+    "npu_dynamic_block_quant",
+    "npu_grouped_dynamic_block_quant",
+    "npu_anti_mx_quant",
+    "npu_swiglu_mx_quant",
+    "npu_rms_norm_dynamic_mx_quant",
+    "npu_add_rms_norm_dynamic_mx_quant",
+]
+
+_BLOCK = 32
+_FP4 = {"e2m1": [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], "e1m2": [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75]}
+_EXPONENT = {"e2m1": 2, "e1m2": 0, "e4m3": 8, "e5m2": 15}  # of the greatest number
+_LARGEST = {"e2m1": 6.0, "e1m2": 1.75, "e4m3": 448.0, "e5m2": 57344.0}
+_FP8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+# Numbers of dtypes: c10::ScalarType, or 256 and CANN's number.
+_FORMATS = {23: "e5m2", 24: "e4m3", 291: "e5m2", 292: "e4m3", 296: "e2m1", 297: "e1m2", 40: "e2m1", 41: "e1m2"}
+
+
+def format_of(name: str, dtype: object) -> str:
+    """The short name of a dtype given as such or by number. Raises NotImplementedError for others than float8 and float4."""
+    by_type = {torch.float8_e5m2: "e5m2", torch.float8_e4m3fn: "e4m3", getattr(torch, "float4_e2m1fn_x2", None): "e2m1"}
+    found = by_type.get(dtype) if isinstance(dtype, torch.dtype) else _FORMATS.get(dtype)
+    if found is None:
+        raise NotImplementedError(
+            f"{name}: elements of dtype {dtype} are not supported; float8_e4m3fn (24, 292), float8_e5m2 (23, "
+            "291), float4_e2m1fn_x2 (296) and float4_e1m2fn_x2 (297) are"
+        )
+    return found
+
+
+def _to_fp4(x: Tensor, kind: str, mode: str) -> Tensor:
+    """Codes of 4 bits as uint8: the nearest value (ties to the even code; ``mode`` "round": away from zero), or "floor"."""
+    levels = x.new_tensor(_FP4[kind])
+    size = x.abs()
+    above = torch.searchsorted(levels, size.contiguous()).clamp(max=7)  # the first level not below
+    below = torch.where(levels[above] <= size, above, (above - 1).clamp(min=0))
+    low, high = size - levels[below], levels[above] - size
+    if mode == "floor":
+        code = torch.where((x < 0) & (low > 0), above, below)
+    else:
+        tie = above if mode == "round" else torch.where(below % 2 == 0, below, above)
+        code = torch.where(low < high, below, torch.where(low > high, above, tie))
+    code = torch.where(size >= levels[7], 7, code)
+    return (code + torch.where(x.signbit(), 8, 0)).to(torch.uint8)
+
+
+def _packed(codes: Tensor) -> Tensor:
+    if codes.shape[-1] % 2:
+        raise ValueError(f"float4: the last dimension has the odd size {codes.shape[-1]}; two elements share a byte")
+    pairs = codes.unflatten(-1, (-1, 2))
+    return pairs[..., 0] | (pairs[..., 1] << 4)
+
+
+def encode(x: Tensor, kind: str, mode: str) -> Tensor:
+    """Numbers in a format, values beyond its range as its ends; float4 as uint8 with a last dimension of half the size."""
+    if kind in _FP8:
+        if mode != "rint":
+            raise NotImplementedError(f"float8: round_mode {mode!r} is not supported, only 'rint'")
+        return x.clamp(-_LARGEST[kind], _LARGEST[kind]).to(_FP8[kind])
+    if mode not in ("rint", "round", "floor"):
+        raise ValueError(f"round_mode {mode!r} is not one of rint, round, floor")
+    return _packed(_to_fp4(x, kind, mode))
+
+
+def decode(y: Tensor, kind: str) -> Tensor:
+    """What :func:`encode` stored, in float32."""
+    if kind in _FP8:
+        return y.view(_FP8[kind]).float() if y.dtype == torch.uint8 else y.float()
+    codes = torch.stack([y & 15, y >> 4], -1).flatten(-2).long()
+    size = torch.tensor(_FP4[kind], device=y.device)[codes & 7]
+    return torch.where(codes >= 8, -size, size)
+
+
+def exponents(top: Tensor, kind: str, alg: int, largest: float) -> Tensor:
+    """The exponents of the blocks' scales, by the greatest absolute value of each. ``alg`` 0: of the greatest number; 1 and 2:
+    the least power of two with which no element is beyond ``largest`` (0: the format's greatest)."""
+    if alg == 0:
+        found = torch.frexp(top)[1] - 1 - _EXPONENT[kind]
+    else:
+        mantissa, exponent = torch.frexp(top / (largest or _LARGEST[kind]))
+        found = torch.where(mantissa == 0.5, exponent - 1, exponent)
+    return torch.where(top > 0, found, -127).clamp(-127, 127)
+
+
+def quantize_blocks(
+    name: str, x: Tensor, axis: int, kind: str, mode: str, alg: int, largest: float = 0.0, block: int = _BLOCK
+) -> Tuple[Tensor, Tensor]:
+    """(x / scale in the format ``kind``, scales in pairs) for blocks of ``block`` elements along ``axis``."""
+    if alg not in (0, 1, 2):
+        raise ValueError(f"{name}: scale_alg {alg} is not one of 0, 1, 2")
+    axis %= x.dim()
+    rows = wide(x).movedim(axis, -1)
+    size = rows.shape[-1]
+    count = -(-size // block)
+    blocks = F.pad(rows, (0, count * block - size)).unflatten(-1, (count, block))
+    shared = exponents(blocks.abs().amax(-1), kind, alg, largest)
+    values = (blocks * torch.ldexp(torch.ones_like(blocks[..., :1]), -shared.unsqueeze(-1))).flatten(-2)[..., :size]
+    pairs = F.pad(shared + 127, (0, count % 2)).to(torch.uint8).unflatten(-1, (-1, 2))
+    return encode(values.movedim(-1, axis).contiguous(), kind, mode), pairs.movedim(-2, axis).contiguous()
+
+
+def npu_dynamic_mx_quant(
+    input: Tensor,
+    *,
+    axis: int = -1,
+    round_mode: str = "rint",
+    dst_type: int = 296,
+    block_size: int = 32,
+    scale_alg: Optional[int] = 0,
+    dst_type_max: float = 0.0,
+    max_low_bound: float = 0.0,
+) -> Tuple[Tensor, Tensor]:
+    """MX quantization: (elements, scales) of blocks of ``block_size`` elements along ``axis``.
+
+    ``scale_alg`` 0: the scale is ``2 ** (floor(log2(max |x|)) - e)`` with e the exponent of the format's greatest number; 1,
+    2: the least power of two that keeps elements within ``dst_type_max`` (0: the format's greatest). ``dst_type``:
+    float4_e2m1fn_x2 (296), float4_e1m2fn_x2 (297), float8_e4m3fn, float8_e5m2. ``round_mode`` for float4: "rint", "round",
+    "floor". Scales are uint8, exponent + 127, in pairs: see the module. Raises NotImplementedError for max_low_bound.
+    """
+    name = "npu_dynamic_mx_quant"
+    unsupported(name, max_low_bound=max_low_bound or None)
+    return quantize_blocks(name, input, axis, format_of(name, dst_type), round_mode, scale_alg or 0, dst_type_max, block_size)
+
+
+def npu_dynamic_mx_quant_with_dual_axis(
+    input: Tensor, *, round_mode: str = "rint", dst_type: int = 296, scale_alg: int = 0, dst_type_max: Optional[float] = 0.0
+) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`npu_dynamic_mx_quant` along the last axis and along the one before it: (elements, scales, elements, scales)."""
+    name = "npu_dynamic_mx_quant_with_dual_axis"
+    kind = format_of(name, dst_type)
+    return (
+        *quantize_blocks(name, input, -1, kind, round_mode, scale_alg, dst_type_max or 0.0),
+        *quantize_blocks(name, input, -2, kind, round_mode, scale_alg, dst_type_max or 0.0),
+    )
+
+
+def npu_dynamic_block_mx_quant(
+    input: Tensor, *, round_mode: str = "rint", dst_type: int = 296, scale_alg: int = 0, dst_type_max: float = 0.0
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """MX quantization of squares of 32 by 32 elements of the last two axes, with one scale each.
+
+    Returns (elements, scales for blocks along the last axis, scales for blocks along the one before): both repeat the squares'.
+    """
+    name = "npu_dynamic_block_mx_quant"
+    kind = format_of(name, dst_type)
+    rows, columns = input.shape[-2:]
+    down, across = -(-rows // _BLOCK), -(-columns // _BLOCK)
+    squares = F.pad(wide(input), (0, across * _BLOCK - columns, 0, down * _BLOCK - rows))
+    squares = squares.unflatten(-1, (across, _BLOCK)).unflatten(-3, (down, _BLOCK))
+    shared = exponents(squares.abs().amax((-1, -3)), kind, scale_alg, dst_type_max)  # [..., down, across]
+    spread = shared.repeat_interleave(_BLOCK, -2)[..., :rows, :].repeat_interleave(_BLOCK, -1)[..., :columns]
+    y = encode(wide(input) * torch.ldexp(torch.ones_like(spread, dtype=torch.float32), -spread), kind, round_mode)
+    by_row = F.pad(shared + 127, (0, across % 2)).to(torch.uint8).repeat_interleave(_BLOCK, -2)[..., :rows, :]
+    by_column = F.pad((shared + 127).transpose(-1, -2), (0, down % 2)).to(torch.uint8).unflatten(-1, (-1, 2))
+    by_column = by_column.repeat_interleave(_BLOCK, -3)[..., :columns, :, :].movedim(-3, -2)
+    return y, by_row.unflatten(-1, (-1, 2)).contiguous(), by_column.contiguous()
+
+
+def npu_dynamic_dual_level_mx_quant(
+    input: Tensor, *, smooth_scale: Optional[Tensor] = None, round_mode: str = "rint"
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """float4_e2m1 in two steps along the last axis: blocks of 512 by ``max |x| / 6`` in float32, then MX blocks of 32 of those.
+
+    Returns (elements as uint8 [..., size / 2], float32 scales [..., ceil(size / 512)], MX scales in pairs).
+    """
+    x = wide(input) if smooth_scale is None else wide(input) * wide(smooth_scale)
+    size = x.shape[-1]
+    count = -(-size // 512)
+    blocks = F.pad(x, (0, count * 512 - size)).unflatten(-1, (count, 512))
+    first = blocks.abs().amax(-1) / _LARGEST["e2m1"]
+    scaled = torch.where(first.unsqueeze(-1) > 0, blocks / first.unsqueeze(-1), 0.0).flatten(-2)[..., :size].to(input.dtype)
+    y, second = quantize_blocks("npu_dynamic_dual_level_mx_quant", scaled, -1, "e2m1", round_mode, 0)
+    return y, first, second
+
+
+def npu_grouped_dynamic_mx_quant(
+    x: Tensor,
+    group_index: Tensor,
+    *,
+    round_mode: str = "rint",
+    dst_type: int = 23,
+    blocksize: int = 32,
+    scale_alg: Optional[int] = 0,
+    dst_type_max: Optional[float] = 0.0,
+) -> Tuple[Tensor, Tensor]:
+    """MX quantization along the rows of x [rows, size], the blocks of each group for themselves.
+
+    ``group_index``: where the groups end, int32 [groups]. Returns (elements [rows, size], scales [rows / 64 + groups, size,
+    2]: the groups' one after the other, each with ceil(its rows / 64) pairs; the rest is 0).
+    """
+    name = "npu_grouped_dynamic_mx_quant"
+    kind = format_of(name, dst_type)
+    rows, size = x.shape
+    scales = x.new_zeros((rows // (2 * blocksize) + group_index.numel(), size, 2), dtype=torch.uint8)
+    y = x.new_zeros((rows, size), dtype=_FP8[kind]) if kind in _FP8 else x.new_zeros((rows, size // 2), dtype=torch.uint8)
+    if x.device.type == "meta":
+        return y, scales
+    start = place = 0
+    for end in group_index.tolist():
+        if end > start:
+            part, pairs = quantize_blocks(name, x[start:end], 0, kind, round_mode, scale_alg or 0, dst_type_max or 0.0, blocksize)
+            y.view(torch.uint8)[start:end] = part.view(torch.uint8)
+            scales[place : place + pairs.shape[0]] = pairs
+            place += pairs.shape[0]
+        start = end
+    return y, scales
+
+
+def _block_target(name: str, dst_type: object) -> Tuple[torch.dtype, float]:
+    if dst_type in (1, torch.int8):
+        return torch.int8, 127.0
+    kind = format_of(name, dst_type)
+    if kind not in _FP8:
+        raise NotImplementedError(f"{name}: float4 is not supported; int8 (1) and float8 are")
+    return _FP8[kind], _LARGEST[kind]
+
+
+def _in_blocks(x: Tensor, rows: int, columns: int, dtype: torch.dtype, largest: float, least: float) -> Tuple[Tensor, Tensor]:
+    height, width = x.shape[-2:]
+    down, across = -(-height // rows), -(-width // columns)
+    blocks = F.pad(wide(x), (0, across * columns - width, 0, down * rows - height))
+    blocks = blocks.unflatten(-1, (across, columns)).unflatten(-3, (down, rows))
+    scale = (blocks.abs().amax((-1, -3)) / largest).clamp(min=least)
+    spread = scale.repeat_interleave(rows, -2)[..., :height, :].repeat_interleave(columns, -1)[..., :width]
+    value = torch.where(spread > 0, wide(x) / spread, 0.0)
+    value = value.round().clamp(-128, 127) if dtype == torch.int8 else value.clamp(-largest, largest)
+    return value.to(dtype), scale
+
+
+def npu_dynamic_block_quant(
+    x: Tensor,
+    *,
+    min_scale: float = 0.0,
+    round_mode: str = "rint",
+    dst_type: int = 1,
+    row_block_size: int = 1,
+    col_block_size: int = 128,
+    dst_type_max: float = 0.0,
+) -> Tuple[Tensor, Tensor]:
+    """int8 or float8 with a scale for each block of the last two axes: ``scale = max(max |x| / m, min_scale)``, m the format's
+    greatest number or ``dst_type_max``.
+
+    Returns (round(x / scale), scales as float32 [..., ceil(rows / row_block_size), ceil(columns / col_block_size)]).
+    """
+    dtype, largest = _block_target("npu_dynamic_block_quant", dst_type)
+    return _in_blocks(x, row_block_size, col_block_size, dtype, dst_type_max or largest, min_scale)
+
+
+def npu_grouped_dynamic_block_quant(
+    x: Tensor,
+    group_list: Tensor,
+    *,
+    min_scale: float = 0.0,
+    round_mode: str = "rint",
+    dst_type: int = 291,
+    row_block_size: int = 1,
+    col_block_size: int = 128,
+    group_list_type: int = 0,
+    dst_type_max: float = 0.0,
+) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_dynamic_block_quant` of x [rows, columns], the blocks of each group of rows for themselves.
+
+    ``group_list``: where the groups end (``group_list_type`` 0) or how long they are (1). Returns (elements, scales [rows //
+    row_block_size + groups, ceil(columns / col_block_size)]: the groups' one after the other; the rest is 0).
+    """
+    dtype, largest = _block_target("npu_grouped_dynamic_block_quant", dst_type)
+    rows, columns = x.shape[-2:]
+    y = torch.zeros_like(x, dtype=dtype)
+    shape = (*x.shape[:-2], rows // row_block_size + group_list.numel(), -(-columns // col_block_size))
+    scales = x.new_zeros(shape, dtype=torch.float32)
+    if x.device.type == "meta":
+        return y, scales
+    ends = (group_list.cumsum(0) if group_list_type == 1 else group_list).tolist()
+    start = place = 0
+    for end in ends:
+        if end > start:
+            part, found = _in_blocks(
+                x[..., start:end, :], row_block_size, col_block_size, dtype, dst_type_max or largest, min_scale
+            )
+            y.view(torch.uint8)[..., start:end, :] = part.view(torch.uint8)
+            scales[..., place : place + found.shape[-2], :] = found
+            place += found.shape[-2]
+        start = end
+    return y, scales
+
+
+def unscaled(y: Tensor, scales: Tensor, axis: int, kind: str) -> Tensor:
+    """What :func:`quantize_blocks` made, in float32 again."""
+    values = decode(y, kind)
+    axis %= values.dim()
+    rows = values.movedim(axis, -1)
+    shared = scales.view(torch.uint8).movedim(axis, -2).flatten(-2).int() - 127
+    powers = torch.ldexp(torch.ones(shared.shape, device=y.device), shared)
+    powers = powers.repeat_interleave(_BLOCK, -1)[..., : rows.shape[-1]]
+    return (rows * powers).movedim(-1, axis)
+
+
+def npu_anti_mx_quant(
+    x: Tensor, mxscale: Tensor, *, axis: Optional[int] = -1, dst_type: Optional[int] = 15, src_type: Optional[int] = 292
+) -> Tensor:
+    """Elements of the format ``src_type`` times their MX scales, in ``dst_type``: 15 bfloat16, 5 float16, 6 float32."""
+    return unscaled(x, mxscale, -1 if axis is None else axis, format_of("npu_anti_mx_quant", src_type)).to(as_dtype(dst_type))
+
+
+def npu_swiglu_mx_quant(
+    x: Tensor,
+    *,
+    group_index: Optional[Tensor] = None,
+    activate_dim: int = -1,
+    activate_left: bool = False,
+    swiglu_mode: int = 0,
+    clamp_limit: float = 7.0,
+    glu_alpha: float = 1.702,
+    glu_bias: float = 1.0,
+    group_mode: int = 0,
+    axis: int = -1,
+    dst_type: int = 296,
+    round_mode: str = "rint",
+    scale_alg: int = 0,
+    max_dtype_value: float = 0.0,
+) -> Tuple[Tensor, Tensor]:
+    """swiglu of the halves a, b of ``activate_dim``, then :func:`npu_dynamic_mx_quant` along ``axis``.
+
+    ``swiglu_mode`` 0: ``silu(a) * b`` with ``activate_left``, else ``a * silu(b)``; 1: a and b are the even and the odd elements,
+    ``clamp(a, max) sigmoid(glu_alpha a) (clamp(b) + glu_bias)`` with ``clamp_limit``; 2: the same of the halves. Raises
+    NotImplementedError for group_index.
+    """
+    name = "npu_swiglu_mx_quant"
+    unsupported(name, group_index=group_index)
+    value = wide(x)
+    a, b = (value[..., ::2], value[..., 1::2]) if swiglu_mode == 1 else value.chunk(2, activate_dim)
+    if swiglu_mode == 0:
+        value = F.silu(a) * b if activate_left else a * F.silu(b)
+    else:
+        a, b = (a, b) if activate_left or swiglu_mode == 1 else (b, a)
+        a, b = a.clamp(max=clamp_limit), b.clamp(-clamp_limit, clamp_limit)
+        value = a * torch.sigmoid(glu_alpha * a) * (b + glu_bias)
+    return quantize_blocks(name, value.to(x.dtype), axis, format_of(name, dst_type), round_mode, scale_alg, max_dtype_value)
+
+
+def npu_rms_norm_dynamic_mx_quant(
+    x: Tensor,
+    gamma: Tensor,
+    *,
+    beta: Optional[Tensor] = None,
+    epsilon: float = 1e-6,
+    scale_alg: int = 0,
+    round_mode: str = "rint",
+    dst_type: int = 296,
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """``x / rms(x) * gamma + beta``, then :func:`npu_dynamic_mx_quant` along the last axis.
+
+    Returns (elements, scales, 1 / rms as float32 [..., 1])."""
+    name = "npu_rms_norm_dynamic_mx_quant"
+    rstd = torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + epsilon)
+    value = wide(x) * rstd * wide(gamma)
+    value = value if beta is None else value + wide(beta)
+    return (*quantize_blocks(name, value.to(x.dtype), -1, format_of(name, dst_type), round_mode, scale_alg), rstd)
+
+
+def npu_add_rms_norm_dynamic_mx_quant(
+    x1: Tensor,
+    x2: Tensor,
+    gamma: Tensor,
+    *,
+    beta: Optional[Tensor] = None,
+    epsilon: float = 1e-6,
+    scale_alg: int = 0,
+    round_mode: str = "rint",
+    dst_type: int = 296,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`npu_rms_norm_dynamic_mx_quant` of x1 + x2: returns (elements, x1 + x2, scales, 1 / rms)."""
+    total = (wide(x1) + wide(x2)).to(x1.dtype)
+    y, scales, rstd = npu_rms_norm_dynamic_mx_quant(
+        total, gamma, beta=beta, epsilon=epsilon, scale_alg=scale_alg, round_mode=round_mode, dst_type=dst_type
+    )
+    return y, total, scales, rstd
