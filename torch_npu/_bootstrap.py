@@ -4,7 +4,6 @@ Nothing here opens CANN or touches a device.
 """
 
 import glob
-import importlib
 import os
 import sys
 from typing import Any, Dict, List, Optional
@@ -70,13 +69,14 @@ def start() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import _compile, _custom, _exit, _options, _patches, _runtime
+    from torch_npu import _compile, _custom, _exit, _options, _patches, _published_names, _runtime
     from torch_npu.multiprocessing import reductions
 
     _patches.apply()
     _compile.register_when_imported()
     reductions.register()
     _custom.register()
+    _published_names.register_aliases()
     _runtime.prepare()
     _exit.register()
     torch_npu._C._apply_fallback_ops()
@@ -90,9 +90,13 @@ def start() -> None:
 
 def _lookup(name: str) -> Any:
     """A name of torch_npu that is not there yet: a part that few programs need, or a custom operator."""
-    if name in ("contrib", "optim", "profiler", "testing"):
-        return importlib.import_module(f"torch_npu.{name}")
-    from torch_npu import _custom
+    from torch_npu import _custom, _published_names
+
+    names = _published_names
+    if name in names.MODULES or name in names.TORCH_NPU:
+        value = names.find("torch_npu", name, names.TORCH_NPU, names.MODULES)
+        setattr(sys.modules["torch_npu"], name, value)
+        return value
 
     return _custom.lookup(name)
 

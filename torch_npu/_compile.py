@@ -67,8 +67,8 @@ def _make_interface(table: Any) -> Any:
 
         @staticmethod
         def get_compute_capability(device: Device = None) -> str:
-            major, minor = npu.get_device_capability(device)
-            return f"{major}.{minor}"
+            properties = npu.get_device_properties(device)
+            return f"{properties.major}.{properties.minor}"
 
     return NpuInterface
 

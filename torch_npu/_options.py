@@ -1,8 +1,9 @@
 """The adapter's options: names, defaults and meaning come from the one C++ table (core/options.def)."""
 
-from typing import Any, Dict, List
+import os
+from typing import Any, Dict, List, Optional, Tuple
 
-from torch_npu import _C
+from torch_npu import _C, _published_environment
 
 
 def describe() -> List[Dict[str, str]]:
@@ -27,6 +28,29 @@ def set(name: str, value: Any) -> None:
     """Sets an option. Raises ValueError for an unknown name or a value of another type."""
     text = str(int(value)) if isinstance(value, bool) else str(value)
     _C._set_option(name, text)
+
+
+def published(name: str) -> Optional[str]:
+    """Value of an environment variable of the published torch_npu (_published_environment lists them), or None."""
+    if name not in _published_environment.MEANING:
+        raise ValueError(f"{name} is no variable of the published torch_npu")
+    return os.environ.get(name)
+
+
+def published_number(name: str, default: int) -> int:
+    """As :func:`published`, a number. ValueError, with the variable's name, where it is none."""
+    text = published(name)
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{name}={text}: expected a whole number") from None
+
+
+def published_without_effect() -> List[Tuple[str, str]]:
+    """(variable, why nothing follows) of the published torch_npu's variables that are set and change nothing here."""
+    return _published_environment.accepted(dict(os.environ))
 
 
 class flag_property:

@@ -66,6 +66,11 @@ def _print_options() -> None:
         _entry(option["name"], f"{option['value']!r} (default {option['default']!r}; {option['variables']})")
     if not changed:
         _entry("none", "")
+    without_effect = _options.published_without_effect()
+    if without_effect:
+        _heading("Variables of the published torch_npu that are set and change nothing here")
+        for name, why in without_effect:
+            _entry(name, why)
 
 
 def main() -> int:

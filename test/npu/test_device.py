@@ -79,9 +79,9 @@ def test_wrong_kind_of_device():
 def test_properties():
     properties = torch.npu.get_device_properties(0)
     assert properties.name.startswith("Ascend")
-    assert properties.name == torch.npu.get_device_name() == torch.npu.get_soc_version()
+    assert properties.name == torch.npu.get_device_name()
     assert properties.total_memory == torch.npu.mem_get_info(0)[1] > 0
-    assert (properties.major, properties.minor) == torch.npu.get_device_capability()
+    assert (properties.major, properties.minor) == torch.npu._architecture()
     assert properties.name in repr(properties)
     with pytest.raises(RuntimeError):
         torch.npu.get_device_properties(99)

@@ -54,7 +54,7 @@ def doctor(**environment):
 def test_doctor():
     run = doctor()
     assert run.returncode == 0, run.stdout + run.stderr
-    for text in ("torch_npu", "because", "libascendcl", "npu:0", torch.npu.get_soc_version(), "works well on"):
+    for text in ("torch_npu", "because", "libascendcl", "npu:0", torch.npu.get_device_name(), "works well on"):
         assert text in run.stdout
 
 

@@ -35,6 +35,7 @@ from torch_npu.npu.autocast import (
     set_autocast_enabled,
 )
 from torch_npu.npu.device import (
+    _architecture,
     _exchange_device,
     _maybe_exchange_device,
     can_device_access_peer,
@@ -80,6 +81,7 @@ from torch_npu.npu.random import (
     _get_generator,
     _get_rng_state_offset,
     _set_rng_state_offset,
+    get_default_generator,
     get_rng_state,
     get_rng_state_all,
     initial_seed,
@@ -92,8 +94,10 @@ from torch_npu.npu.random import (
 )
 from torch_npu.npu.settings import (
     _get_deterministic_level,
+    are_compatible_impl_enabled,
     config,
     conv,
+    get_mm_bmm_format_nd,
     get_option,
     get_sync_debug_mode,
     get_task_queue_enable,
@@ -101,9 +105,11 @@ from torch_npu.npu.settings import (
     matmul,
     set_compile_mode,
     set_deterministic_level,
+    set_mm_bmm_format_nd,
     set_option,
     set_sync_debug_mode,
     set_task_queue_enable,
+    use_compatible_impl,
 )
 from torch_npu.npu.streams import (
     Event,
@@ -138,4 +144,9 @@ def __getattr__(name: str) -> Any:
         return _state.is_initialized()
     if name == "default_generators":
         return _state.default_generators
+    from torch_npu import _published_names as names
+
+    if name in names.NPU_MODULES or name in names.TORCH_NPU_NPU:
+        value = globals()[name] = names.find("torch_npu.npu", name, names.TORCH_NPU_NPU, names.NPU_MODULES)
+        return value
     raise _not_there.error(name)

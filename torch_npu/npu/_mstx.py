@@ -2,12 +2,19 @@
 
 import contextlib
 import itertools
-from typing import Any, Iterator
+import threading
+from typing import Any, Iterator, List
 
 import torch
 
 _ids = itertools.count(1)
 _open = {}
+_stacks = threading.local()
+
+
+def _pushed(domain: str) -> List[int]:
+    """The ranges that this thread pushed."""
+    return vars(_stacks).setdefault(domain, [])
 
 
 class mstx:
@@ -47,3 +54,24 @@ class mstx:
             yield
         finally:
             mstx.range_end(number, domain)
+
+    @staticmethod
+    def range_push(message: str, stream: Any = None, domain: str = "default") -> int:
+        """Begins a range within the one that was pushed last on this thread, and returns its depth, from 0 on."""
+        stack = _pushed(domain)
+        stack.append(mstx.range_start(message, stream, domain))
+        return len(stack) - 1
+
+    @staticmethod
+    def range_pop(domain: str = "default") -> int:
+        """Ends the range that was pushed last on this thread, and returns its depth; -1 where there is none."""
+        stack = _pushed(domain)
+        if not stack:
+            return -1
+        mstx.range_end(stack.pop(), domain)
+        return len(stack)
+
+    @staticmethod
+    def annotate(message: str = "", stream: Any = None, domain: str = "default") -> Any:
+        """As :meth:`mstx_range`."""
+        return mstx.mstx_range(message, stream, domain)

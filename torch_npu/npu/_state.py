@@ -7,7 +7,7 @@ import threading
 import traceback
 from typing import Any, Callable
 
-from torch_npu import _C, _runtime
+from torch_npu import _C, _options, _runtime
 
 _lock = threading.RLock()
 _initialized = False
@@ -61,8 +61,17 @@ def lazy_init() -> None:
                     raise RuntimeError(f"a call that waited for the NPU failed: {error}\nIt was made at\n{place}") from error
             _waiting.clear()
             _initialized = True
+            _pin_threads()
         finally:
             _initializing.active = False
+
+
+def _pin_threads() -> None:
+    configuration = _options.published("CPU_AFFINITY_CONF")
+    if configuration:
+        from torch_npu.utils import affinity
+
+        affinity.apply_configuration(configuration, _C._current_device())
 
 
 def _start(choice: Any) -> None:

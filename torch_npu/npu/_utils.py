@@ -48,3 +48,13 @@ def fixed(function: Callable[..., Any]) -> Any:
     tracing it. What ``torch.compiler.assume_constant_result`` does, which would import Dynamo."""
     function._dynamo_marked_constant = True
     return function
+
+
+class classproperty:  # a decorator, by the published name
+    """A property of a class, computed by a function of the class."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self._function(owner)

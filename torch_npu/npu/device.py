@@ -1,11 +1,11 @@
 """Devices: how many, which is current, what they are."""
 
 import warnings
-from typing import Any, List, NoReturn, Tuple
+from typing import Any, List, NoReturn, Optional, Tuple
 
 from torch.types import Device
 
-from torch_npu import _C, _runtime
+from torch_npu import _C, _options, _runtime
 from torch_npu.npu import _state
 from torch_npu.npu._utils import _get_device_index, current_device, fixed  # noqa: F401 - torch.npu.device.current_device
 
@@ -79,7 +79,7 @@ def synchronize(device: Device = None) -> None:
 
 def get_device_properties(device: Device = None) -> Any:
     """Properties of a device: ``name``, ``total_memory`` (bytes), ``multi_processor_count`` (cube cores),
-    ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture)."""
+    ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture), ``uuid``."""
     _state.lazy_init()
     return _C._device_properties(_get_device_index(device, optional=True))
 
@@ -89,17 +89,43 @@ def get_device_name(device: Device = None) -> Any:
     return get_device_properties(device).name
 
 
-def get_device_capability(device: Device = None) -> Tuple[Any, Any]:
+def _architecture(device: Device = None) -> Tuple[int, int]:
     """(major, minor) of the core architecture: (2, 2) is C220 of Ascend910B and 910_93."""
     properties = get_device_properties(device)
     return properties.major, properties.minor
 
 
+def get_device_capability(device: Device = None) -> Optional[Tuple[int, int]]:
+    """None, as in the published torch_npu: an NPU has no capability of CUDA's kind, and programs that find none skip what needs
+    it. TORCH_NPU_DEVICE_CAPABILITY (such as 8.0) is the answer where it is set. The core architecture is ``major`` and ``minor``
+    of :func:`get_device_properties`."""
+    text = _options.published("TORCH_NPU_DEVICE_CAPABILITY")
+    if not text:
+        return None
+    major, _, minor = text.partition(".")
+    if not (major.isdigit() and minor.isdigit()):
+        raise ValueError(f"TORCH_NPU_DEVICE_CAPABILITY={text}: expected two numbers, such as 8.0")
+    return int(major), int(minor)
+
+
+# The numbers by which programs tell chips apart: families in the order of their first number, members in theirs.
+_SOC_FAMILIES = {
+    100: ("Ascend910PremiumA", "Ascend910ProA", "Ascend910A", "Ascend910ProB", "Ascend910B"),
+    200: ("Ascend310P1", "Ascend310P2", "Ascend310P3", "Ascend310P4", "Ascend310P5", "Ascend310P6", "Ascend310P7"),
+    220: ("Ascend910B1", "Ascend910B2", "Ascend910B2C", "Ascend910B3", "Ascend910B4", "Ascend910B4-1"),
+    240: ("Ascend310B1", "Ascend310B2", "Ascend310B3", "Ascend310B4"),
+    250: ("Ascend910_9391", "Ascend910_9392", "Ascend910_9381", "Ascend910_9382", "Ascend910_9372", "Ascend910_9362"),
+    260: ("Ascend950",),
+}
+_SOC_NUMBERS = {name: first + i for first, names in _SOC_FAMILIES.items() for i, name in enumerate(names)}
+
+
 @fixed
-def get_soc_version() -> str:
-    """Name of the chip of this machine, such as Ascend910B3."""
-    _state.lazy_init()
-    return _C._soc_name()
+def get_soc_version() -> int:
+    """Number of the chip of this machine: 220 to 225 is Ascend910B, 250 to 255 Ascend910_93, 260 Ascend950; -1 where it has none.
+    :func:`get_device_name` tells its name."""
+    name = get_device_name()
+    return _SOC_NUMBERS.get("Ascend950" if name.startswith("Ascend950") else name, -1)
 
 
 def can_device_access_peer(device: Device, peer_device: Any) -> bool:
@@ -130,7 +156,7 @@ def ipc_collect() -> None:
 @fixed
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """True if the chip computes in bfloat16: all do except the first Ascend910 and the 310 family."""
-    name = get_soc_version()
+    name = _C._soc_name() if _state.is_initialized() else get_device_name()
     without = ("Ascend910A", "Ascend910Pro", "Ascend910Premium", "Ascend310")
     return name != "Ascend910" and not name.startswith(without)
 

@@ -15,7 +15,7 @@ from typing import Any, Callable, Tuple
 
 import torch
 
-from torch_npu import _C
+from torch_npu import _C, _options
 from torch_npu.npu import device as _device, memory as _memory, streams as _streams
 
 __all__ = ["NPUGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
@@ -98,7 +98,8 @@ class graph:
     def __enter__(self) -> None:
         # What the capture does not own must not come back to the allocator while it may not ask for it.
         _device.synchronize()
-        gc.collect()
+        if _options.published_number("TORCH_NPUGRAPH_GC", 1):
+            gc.collect()
         _memory.empty_cache()
         self._stream_context.__enter__()
         try:

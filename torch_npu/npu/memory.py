@@ -30,6 +30,8 @@ __all__ = [
     "change_current_allocator",
     "empty_cache",
     "empty_host_cache",
+    "empty_virt_addr_cache",
+    "host_empty_cache",
     "get_allocator_backend",
     "get_per_process_memory_fraction",
     "host_memory_stats",
@@ -112,6 +114,14 @@ def empty_cache() -> None:
 def empty_host_cache() -> None:
     """Frees the cached pinned host memory that no tensor uses."""
     _C._host_memory_empty_cache()
+
+
+host_empty_cache = empty_host_cache
+
+
+def empty_virt_addr_cache() -> None:
+    """Gives back the addresses of expandable segments that no tensor uses, with their memory: :func:`empty_cache` does both."""
+    empty_cache()
 
 
 def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> None:

@@ -23,6 +23,12 @@ def _get_generator(device: Device) -> Any:
     return _generator(_get_device_index(device, optional=True))
 
 
+def get_default_generator(device_index: int) -> torch.Generator:
+    """The default generator of the device with this index. RuntimeError where there is none."""
+    _state.lazy_init()
+    return _generator(device_index)
+
+
 def get_rng_state(device: Device = "npu") -> Any:
     """State of a device's generator: a ByteTensor of 16 bytes, seed and offset."""
     return _get_generator(device).get_state()

@@ -1,10 +1,23 @@
-"""Settings of the published torch_npu: options that mean something here, and clear errors for the rest."""
+"""Settings of the published torch_npu: those that mean something here, and what is told of the rest."""
 
-from typing import Any
+import enum
+import logging
+from typing import Any, Dict, Set
 
 import torch
 
 from torch_npu import _options
+from torch_npu.utils import _error_code
+
+
+class CubeMathType(enum.IntEnum):
+    """Arithmetic of matrix products and convolutions, with CANN's numbers."""
+
+    KEEP_DTYPE = 0
+    ALLOW_FP32_DOWN_PRECISION = 1
+    USE_FP16 = 2
+    USE_HF32 = 3
+    FORCE_GRP_ACC_FOR_FP32 = 4
 
 
 class _MatmulSettings:
@@ -20,9 +33,23 @@ class _ConvSettings:
 
 
 class _Config:
-    """``torch.npu.config``: ``allow_internal_format`` lets npu_format_cast use the NPU's internal storage formats."""
+    """``torch.npu.config``: ``allow_internal_format`` lets npu_format_cast use the NPU's internal storage formats. By default
+    they are off from Ascend910B on, where they cost more than they save."""
 
-    allow_internal_format = _options.flag_property("allow_internal_format")
+    @property
+    def allow_internal_format(self) -> bool:
+        wanted = _options.get("allow_internal_format")
+        if wanted >= 0:
+            return bool(wanted)
+        from torch_npu import npu
+
+        return not npu.is_bf16_supported()  # the chips before Ascend910B, which have no bfloat16
+
+    @allow_internal_format.setter
+    def allow_internal_format(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(f"expected a bool, got {type(value).__name__}")
+        _options.set("allow_internal_format", int(value))
 
 
 matmul = _MatmulSettings()
@@ -30,26 +57,75 @@ conv = _ConvSettings()
 config = _Config()
 
 
+_log = logging.getLogger("torch_npu")
+_told: Set[str] = set()
+_jit_compile = False
+_task_queue = -1  # not set: as the environment says
+_mm_bmm_nd = True
+_compatible_impl = False
+
+
+def _without_effect(what: str, why: str) -> None:
+    """Tells once that a setting is taken and changes nothing."""
+    if what not in _told:
+        _told.add(what)
+        _log.info("%s is accepted and changes nothing: %s", what, why)
+
+
 def set_compile_mode(jit_compile: bool = False) -> None:
-    """Chooses between prebuilt operators (False) and compiling them at run time (not there: NotImplementedError)."""
+    """For programs that choose between prebuilt operators and such that CANN compiles at run time: it is remembered, and
+    operators come prebuilt either way, with the same results."""
+    global _jit_compile
+    _jit_compile = bool(jit_compile)
     if jit_compile:
-        raise NotImplementedError("operators always come prebuilt: use set_compile_mode(jit_compile=False)")
+        _without_effect("set_compile_mode(jit_compile=True)", "operators come prebuilt")
 
 
 def is_jit_compile_false() -> bool:
-    """True: operators come prebuilt."""
-    return True
+    """Whether :func:`set_compile_mode` was last called with False, or never."""
+    return not _jit_compile
 
 
-def set_task_queue_enable(level: Any) -> None:
-    """Only 0: operators go straight to CANN's stream, without a queue of our own that could be turned on."""
-    if level != 0:
-        raise NotImplementedError("operators go straight to the stream: there is no task queue to turn on")
+def set_task_queue_enable(mode: int) -> None:
+    """For programs that choose the level of the host's task queue (0, 1 or 2): it is remembered, and operators go straight
+    to CANN's stream at every level. RuntimeError for another level."""
+    global _task_queue
+    if mode not in (0, 1, 2):
+        raise RuntimeError(f"task queue level {mode!r}: expected 0, 1 or 2" + _error_code.pta_error(_error_code.ErrCode.VALUE))
+    _task_queue = mode
+    if mode:
+        _without_effect(f"set_task_queue_enable({mode})", "operators go straight to the stream")
 
 
 def get_task_queue_enable() -> int:
-    """0: there is no task queue."""
-    return 0
+    """The level that was set, by :func:`set_task_queue_enable` or TASK_QUEUE_ENABLE; 1 by default, 0 when launches block."""
+    if _options.get("launch_blocking"):
+        return 0
+    return _task_queue if _task_queue >= 0 else _options.published_number("TASK_QUEUE_ENABLE", 1)
+
+
+def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
+    """Whether matrix products keep the base format of their operands. They always do here; it is remembered."""
+    global _mm_bmm_nd
+    if not isinstance(is_nd, bool):
+        raise TypeError(f"expected a bool, got {type(is_nd).__name__}" + _error_code.pta_error(_error_code.ErrCode.TYPE))
+    _mm_bmm_nd = is_nd
+
+
+def get_mm_bmm_format_nd() -> bool:
+    """What :func:`set_mm_bmm_format_nd` was given; True by default."""
+    return _mm_bmm_nd
+
+
+def use_compatible_impl(is_enable: bool) -> None:
+    """For programs that ask for results as other devices give them: operators here follow PyTorch's CPU results anyway."""
+    global _compatible_impl
+    _compatible_impl = bool(is_enable)
+
+
+def are_compatible_impl_enabled() -> bool:
+    """What :func:`use_compatible_impl` was given; False by default."""
+    return _compatible_impl
 
 
 def set_deterministic_level(level: Any) -> None:
@@ -75,21 +151,55 @@ _PUBLISHED = {
     "ALLOW_INTERNAL_FORMAT": lambda value: setattr(config, "allow_internal_format", _on(value)),
     "ALLOW_MATMUL_HF32": lambda value: setattr(matmul, "allow_hf32", _on(value)),
     "ALLOW_CONV_HF32": lambda value: setattr(conv, "allow_hf32", _on(value)),
+    "MM_BMM_ND_ENABLE": lambda value: set_mm_bmm_format_nd(_on(value)),
+}
+_COMPILER = "operators come prebuilt, so none is compiled"
+_KERNELS = "kernels choose by the dtypes of their operands"
+# Options of the published torch_npu for its compiler of operators: the values they take (None: any) and why nothing follows.
+_LEGACY = {
+    "ACL_PRECISION_MODE": (("allow_fp32_to_fp16", "must_keep_origin_dtype"), _KERNELS),
+    "ACL_OP_SELECT_IMPL_MODE": (("high_performance", "high_precision"), _KERNELS),
+    "ACL_OPTYPELIST_FOR_IMPLMODE": (None, _KERNELS),
+    "ACL_OP_COMPILER_CACHE_MODE": (("disable", "enable", "force"), _COMPILER),
+    "ACL_OP_COMPILER_CACHE_DIR": (None, _COMPILER),
+    "ACL_OP_DEBUG_LEVEL": (("0", "1", "2", "3", "4"), _COMPILER),
+    "ACL_OP_DEBUG_OPTION": (None, _COMPILER),
+    "ACL_DEBUG_DIR": (None, _COMPILER),
+    "ACL_AICORE_NUM": (None, "torch.npu.set_device_limit(device, cube_num) limits the cores"),
+    "FORCE_ACLNN_OP_LIST": (None, "all operators go through aclnn"),
+    "mdldumpswitch": (None, "torch_npu.doctor tells what there is to find an operator that goes wrong"),
+    "mdldumpconfigpath": (None, "torch_npu.doctor tells what there is to find an operator that goes wrong"),
 }
 
 
-def set_option(options: Any) -> None:
+class UnknownOptionError(ValueError, RuntimeError):
+    """No option has this name. (The published torch_npu raises RuntimeError.)"""
+
+
+def set_option(option: Dict[str, Any]) -> None:
     """Sets options from a dict: the published names (jitCompile, ALLOW_INTERNAL_FORMAT, ALLOW_MATMUL_HF32,
-    ALLOW_CONV_HF32; "enable" or "disable") and those of torch_npu's own table. ValueError for an unknown name."""
-    if not isinstance(options, dict):
-        raise TypeError(f"expected a dict of options, got {type(options).__name__}")
-    own = {option["name"] for option in _options.describe()}
-    unknown = [name for name in options if name not in own and name not in _PUBLISHED]
-    if unknown:
-        raise ValueError(f"unknown option {unknown[0]}; the options are: {', '.join(sorted(own | set(_PUBLISHED)))}")
-    for name, value in options.items():
+    ALLOW_CONV_HF32, MM_BMM_ND_ENABLE; "enable" or "disable") and those of torch_npu's own table. The published options of a
+    compiler that is not there (ACL_PRECISION_MODE, ACL_OP_COMPILER_CACHE_DIR, ...) are checked, told once in the log and
+    change nothing. ValueError for a value that an option does not take, UnknownOptionError for an unknown name."""
+    if not isinstance(option, dict):
+        raise TypeError(f"expected a dict of options, got {type(option).__name__}"
+                        + _error_code.pta_error(_error_code.ErrCode.PARAM))
+    own = {entry["name"] for entry in _options.describe()}
+    for name, value in option.items():
+        if name in _LEGACY:
+            values = _LEGACY[name][0]
+            if values is not None and str(value) not in values:
+                raise ValueError(f"option {name} is one of {', '.join(values)}, not {value!r}"
+                                 + _error_code.pta_error(_error_code.ErrCode.VALUE))
+        elif name not in own and name not in _PUBLISHED:
+            known = ", ".join(sorted(own | set(_PUBLISHED) | set(_LEGACY)))
+            raise UnknownOptionError(f"unknown option {name}; the options are: {known}"
+                                     + _error_code.pta_error(_error_code.ErrCode.PARAM))
+    for name, value in option.items():
         if name in _PUBLISHED:
             _PUBLISHED[name](value)
+        elif name in _LEGACY:
+            _without_effect(f"the option {name}", _LEGACY[name][1])
         else:
             _options.set(name, value)
 

@@ -52,6 +52,10 @@ class Stream(torch.Stream):
     def _as_parameter_(self) -> Any:
         return ctypes.c_void_p(self.npu_stream)
 
+    def set_data_preprocess_stream(self, is_data_preprocess_stream: bool = False) -> None:
+        """For programs that mark the stream of their data's preparation: it is remembered, and all streams are served alike."""
+        self.is_data_preprocess_stream = bool(is_data_preprocess_stream)
+
     def record_event(self, event: Any = None) -> Any:
         """Records ``event``, or a new one, on this stream and returns it."""
         if event is None:
@@ -238,3 +242,9 @@ def _set_stream_by_id(stream_id: int, device_index: int, device_type: str) -> No
 
 def _get_current_raw_stream(device_index: int) -> int:
     return _C._stream_handle(_C._current_stream_id(device_index), device_index)
+
+
+def erase_stream(tensor: torch.Tensor, stream: Stream) -> None:
+    """Ends the claim of ``tensor.record_stream(stream)``: waits until the stream has done what it has, after which the tensor's
+    memory is free to be used again with the tensor."""
+    stream.synchronize()

@@ -1,7 +1,7 @@
 """The optimizer BERT was trained with: Adam without bias correction, with its own schedule."""
 
 import math
-from typing import Any, Dict, List
+from typing import Any, Optional, Dict, List
 
 import torch
 
@@ -29,11 +29,14 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
 
     ``warmup``: share of ``t_total`` steps in which lr rises to its value; -1 for either means none of that.
     ``schedule``: warmup_linear, warmup_cosine, warmup_constant or none. ``max_grad_norm``: each parameter's gradient is
-    clipped to it by itself; -1 does not clip.
+    clipped to it by itself; -1 does not clip. ``lr`` has no default.
     """
 
-    def __init__(self, params: Any, lr: float = 1e-3, warmup: int = -1, t_total: int = -1, schedule: str = "warmup_linear",
-                 b1: float = 0.9, b2: float = 0.99, e: float = 1e-6, weight_decay: float = 0.01, max_grad_norm: int = -1) -> None:
+    def __init__(self, params: Any, lr: Optional[float] = None, warmup: float = -1, t_total: int = -1,
+                 schedule: str = "warmup_linear", b1: float = 0.9, b2: float = 0.999, e: float = 1e-6, weight_decay: float = 0.01,
+                 max_grad_norm: float = 1.0) -> None:
+        if lr is None:
+            raise ValueError("NpuFusedBertAdam has no learning rate by default: give lr")
         check(lr >= 0, "lr", lr)
         check(0 <= b1 < 1, "b1", b1)
         check(0 <= b2 < 1, "b2", b2)

@@ -1,5 +1,7 @@
 """Names that users of torch_npu import from torch_npu.utils."""
 
+from typing import Any
+
 from torch_npu.npu.overflow import (
     clear_npu_overflow_flag,
     get_npu_overflow_flag,
@@ -8,3 +10,12 @@ from torch_npu.npu.overflow import (
 )
 
 __all__ = ["clear_npu_overflow_flag", "get_npu_overflow_flag", "is_support_inf_nan", "npu_check_overflow"]
+
+
+def __getattr__(name: str) -> Any:
+    from torch_npu import _published_names as names
+
+    if name not in names.UTILS_MODULES and name not in names.UTILS:
+        raise AttributeError(f"module 'torch_npu.utils' has no attribute {name!r}")
+    value = globals()[name] = names.find("torch_npu.utils", name, names.UTILS, names.UTILS_MODULES)
+    return value

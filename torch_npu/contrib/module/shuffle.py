@@ -19,6 +19,11 @@ class ChannelShuffle(nn.Module):
         self.group_len = in_channels // groups
         self.out_channels = torch.arange(in_channels).view(groups, self.group_len).t().reshape(-1)
 
+    def check_self(self, x: torch.Tensor) -> None:
+        """Raises ValueError where a tensor does not have half of the channels."""
+        if 2 * x.shape[1] != self.out_channels.numel():
+            raise ValueError(f"two tensors of {self.out_channels.numel() // 2} channels, but one has {x.shape[1]}")
+
     def forward(self, x1: torch.Tensor, x2: torch.Tensor) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
         shuffled = nn.functional.channel_shuffle(torch.cat([x1, x2], 1), self.groups)
         if not self.split_shuffle:

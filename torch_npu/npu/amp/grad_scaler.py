@@ -57,6 +57,16 @@ class GradScaler(torch.amp.GradScaler):
         super().__init__("npu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self._dynamic = dynamic
 
+    @staticmethod
+    def get_npu_overflow_flag() -> bool:
+        """:func:`torch.npu.get_npu_overflow_flag`."""
+        return overflow.get_npu_overflow_flag()
+
+    @staticmethod
+    def clear_npu_overflow_flag() -> None:
+        """:func:`torch.npu.clear_npu_overflow_flag`."""
+        overflow.clear_npu_overflow_flag()
+
     def scale(self, outputs: Any) -> Any:
         if self._enabled:
             for output in outputs if isinstance(outputs, (list, tuple)) else (outputs,):

@@ -1,0 +1,135 @@
+"""torch_npu.utils, torch_npu.asd, torch_npu.jit and their kin: values."""
+import copy
+
+import pytest
+import torch
+
+import torch_npu
+from torch_npu import utils
+
+
+def test_versions():
+    assert utils.get_cann_version() == torch_npu.runtime_info()["cann_version"] == utils.get_cann_version("RUNTIME")
+    assert utils.get_cann_version("NOTHING") == ""
+    assert torch.npu.utils._is_gte_cann_version("5.0.0") and not torch.npu.utils._is_gte_cann_version("99.0.0")
+    report = utils.collect_env.get_pretty_env_info()
+    assert f"Torch-npu version: {torch_npu.__version__}" in report and utils.get_cann_version() in report
+
+
+def test_combined_tensors():
+    parts = [torch.randn(2, 3).npu(), torch.randn(4).npu(), torch.randn(3, 2).npu().t()]
+    values = [part.cpu() for part in parts]
+    combined = utils.npu_combine_tensors(parts)
+    assert combined.shape == (16,) and utils.is_combined_tensor_valid(combined, parts)
+    assert all(torch.equal(part.cpu(), value) for part, value in zip(parts, values))
+    assert torch.equal(utils.get_part_combined_tensor(combined, 6, 4).cpu(), values[1])
+    combined.zero_()
+    assert not any(part.any() for part in parts)
+    assert not utils.is_combined_tensor_valid(combined, parts[::-1])
+    with pytest.raises(ValueError, match="dtype|float16|torch"):
+        utils.npu_combine_tensors([parts[0], parts[1].half()])
+    with pytest.raises(ValueError, match="empty"):
+        utils.npu_combine_tensors([])
+
+
+def test_flops():
+    counter = utils.FlopsCounter()
+    counter.start()
+    x = torch.ones(4, 5, device="npu", requires_grad=True)
+    y = torch.ones(5, 6, device="npu")
+    (x @ y).sum().backward()
+    assert counter.get_flops() == [480, 480]
+    counter.pause()
+    x @ y
+    counter.resume()
+    assert counter.get_flops() == [480, 720]
+    counter.stop()
+    x @ y
+    assert counter.get_flops() == [480, 720]
+
+
+def test_save_async(tmp_path):
+    tensors = {"w": torch.arange(5.0, device="npu"), "step": 3}
+    thread = utils.save_async(tensors, tmp_path / "state.pt")
+    tensors["w"].zero_()
+    thread.result()
+    loaded = torch.load(tmp_path / "state.pt")
+    assert loaded["step"] == 3 and loaded["w"].is_npu and loaded["w"].tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises((RuntimeError, OSError)):
+        utils.save_async({}, tmp_path / "no" / "folder.pt").result()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_checksum(dtype):
+    a, b = torch.randn(8, 16).npu().to(dtype), torch.randn(16, 12).npu().to(dtype)
+    c = a @ b
+    assert not torch_npu.matmul_checksum(a, b, c)
+    wrong = copy.copy(c.clone())
+    wrong[3, 4] += 100
+    assert torch_npu.matmul_checksum(a, b, wrong)
+    wrong[3, 4] = float("nan")
+    assert torch_npu.matmul_checksum(a, b, wrong)
+
+
+def test_silent_faults(caplog):
+    from torch_npu.asd import SilentFaultDetector
+
+    detector = SilentFaultDetector(sigmas=5, warm_up=10)
+    generator = torch.Generator().manual_seed(0)
+    values = (1 + 0.1 * torch.randn(200, generator=generator)).tolist()
+    assert not any(detector.step(value) for value in values)
+    assert detector.step(50.0) and detector.step(float("inf")) and not detector.step(1.1)
+
+    weight = torch.nn.Parameter(torch.ones(3, device="npu"))
+    for factor in [1.0] * 101 + [1e6]:
+        x = torch.ones(3, device="npu", requires_grad=True)
+        utils.register_asd_hook(x, weight)
+        (x * factor).sum().backward()
+    assert "may have failed" in caplog.text
+    assert utils.register_asd_hook(torch.ones(1), weight) is None
+
+
+def test_fast_gelu_in_torchscript():
+    class Gelu(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * torch.sigmoid(1.702 * x) + 1
+
+    x = torch.randn(8).npu()
+    module = torch_npu.jit.optimize(torch.jit.trace(Gelu(), x))
+    assert "npu::fast_gelu" in str(module.graph)
+    torch.testing.assert_close(module(x), Gelu()(x), rtol=1e-4, atol=1e-4)
+    with pytest.raises(TypeError, match="ScriptModule"):
+        torch_npu.jit.optimize(Gelu())
+
+
+def test_sdp_switches():
+    assert torch.npu.flash_sdp_enabled()
+    with torch.npu.sdp_kernel(enable_flash=False):
+        assert not torch.npu.flash_sdp_enabled() and torch.npu.math_sdp_enabled()
+    assert torch.npu.flash_sdp_enabled()
+    assert torch.npu.preferred_linalg_library() == torch._C._LinalgBackend.Default
+    with pytest.raises(RuntimeError, match="magma"):
+        torch.npu.preferred_linalg_library("magma")
+
+
+def test_determinism_of_a_part():
+    seen = []
+    x = torch.ones(2, device="npu", requires_grad=True)
+    begin = torch.npu.enable_deterministic_with_backward(x)
+    seen.append(torch.are_deterministic_algorithms_enabled())
+    inner = begin * 2
+    inner.register_hook(lambda grad: seen.append(torch.are_deterministic_algorithms_enabled()))
+    end = torch.npu.disable_deterministic_with_backward(inner)
+    seen.append(torch.are_deterministic_algorithms_enabled())
+    end.sum().backward()
+    assert seen == [True, False, True] and not torch.are_deterministic_algorithms_enabled()
+
+
+def test_bert_adam_defaults():
+    from torch_npu.optim import NpuFusedBertAdam
+
+    parameter = torch.nn.Parameter(torch.ones(2, device="npu"))
+    with pytest.raises(ValueError, match="lr"):
+        NpuFusedBertAdam([parameter])
+    group = NpuFusedBertAdam([parameter], lr=0.1).param_groups[0]
+    assert group["b2"] == 0.999 and group["max_grad_norm"] == 1.0

@@ -1,0 +1,56 @@
+"""The environment variables that the published torch_npu documents, and what follows from each here.
+
+Those in core/options.def are the adapter's own and not repeated. ``served``: it does what it is known for. ``accepted``: nothing
+follows, and the doctor says why.
+"""
+
+from typing import Dict, List, Tuple
+
+_NO_COMPILER = "operators come prebuilt, so none is compiled"
+_NO_QUEUE = "operators go straight to the stream, without a queue"
+_NO_CODE = "torch.compile generates no kernels for the NPU yet"
+_NO_ASD = "no silent-fault detection runs by itself: torch_npu.asd checks what it is given"
+
+# name: (served | accepted, what it does or why nothing follows)
+MEANING: Dict[str, Tuple[str, str]] = {
+    "ACL_OP_COMPILER_CACHE_DIR": ("accepted", _NO_COMPILER),
+    "ACL_OP_COMPILER_CACHE_MODE": ("accepted", _NO_COMPILER),
+    "COMBINED_ENABLE": ("accepted", "non-contiguous tensors are copied in one step already"),
+    "CPU_AFFINITY_CONF": ("served", "which CPU cores this process runs on, by device; set at the first use of a device"),
+    "HCCL_EVENT_TIMEOUT": ("accepted", "waits for events have no limit of their own: the timeout of the process group applies"),
+    "INDUCTOR_ASCEND_CHECK_ACCURACY": ("accepted", _NO_CODE),
+    "INF_NAN_MODE_FORCE_DISABLE": ("accepted", "INF_NAN_MODE_ENABLE=0 alone lets the chip saturate"),
+    "KINETO_USE_DAEMON": ("accepted", "no daemon starts profiles: torch_npu.profiler.dynamic_profile reads a file instead"),
+    "MULTI_STREAM_MEMORY_REUSE": ("accepted", "memory that several streams use comes back as soon as its events are over"),
+    "NPU_ASD_CONFIG": ("accepted", _NO_ASD),
+    "NPU_ASD_ENABLE": ("accepted", _NO_ASD),
+    "NPU_ASD_SIGMA_THRESH": ("accepted", _NO_ASD),
+    "NPU_ASD_UPPER_THRESH": ("accepted", _NO_ASD),
+    "NPU_INDUCTOR_FALLBACK_LIST": ("accepted", _NO_CODE),
+    "P2P_HCCL_BUFFSIZE": ("accepted", "point-to-point communicators have the buffers of the others: HCCL_BUFFSIZE"),
+    "PER_STREAM_QUEUE": ("accepted", _NO_QUEUE),
+    "PROF_CONFIG_PATH": ("served", "folder of profiler_config.json, which torch_npu.profiler.dynamic_profile watches"),
+    "RANK_TABLE_FILE": ("accepted", "it is HCCL's own: real CANN reads it, softcann where SOFTCANN's table names it"),
+    "STREAMS_PER_DEVICE": ("accepted", "streams come from one pool of 32 for each priority"),
+    "TASK_QUEUE_ENABLE": ("accepted", _NO_QUEUE + "; torch.npu.get_task_queue_enable() repeats it"),
+    "TORCHINDUCTOR_ENABLE_MFUSION": ("accepted", _NO_CODE),
+    "TORCHINDUCTOR_NPU_BACKEND": ("accepted", _NO_CODE),
+    "TORCHINDUCTOR_USE_AKG": ("accepted", _NO_CODE),
+    "TORCH_ACL_INIT_CONFIG_PATH": ("accepted", "CANN is initialised without a configuration file"),
+    "TORCH_NPUGRAPH_GC": ("served", "0: a capture begins without a garbage collection before it"),
+    "TORCH_NPU_COMPACT_ERROR_OUTPUT": ("accepted", "messages are short already, and their cause is in them"),
+    "TORCH_NPU_DEVICE_CAPABILITY": ("served", "what torch.npu.get_device_capability() answers, such as 8.0"),
+    "TORCH_NPU_DISABLED_WARNING": ("served", "1: no warnings of torch_npu"),
+    "TORCH_NPU_LAZY_FUSION": ("accepted", _NO_CODE),
+    "TORCH_NPU_LEGACY_IMPL_LIST": ("accepted", "there is one implementation of each operator"),
+    "TORCH_NPU_LOGS": ("served", "level of the Python loggers of torch_npu: debug, info, warning, error, or all"),
+    "TORCH_NPU_LOGS_FILTER": ("accepted", "Python's logging filters: logging.getLogger('torch_npu').addFilter"),
+    "TORCH_NPU_USE_COMPATIBLE_IMPL": ("accepted", "operators follow PyTorch's results on the CPU anyway"),
+    "TORCH_NPU_WARNING_DISABLE": ("served", "1: no warnings of torch_npu"),
+    "TORCHDYNAMO_NPU_DEFAULT": ("served", "error: torch.compile without a backend refuses tensors of the NPU"),
+}
+
+
+def accepted(environment: Dict[str, str]) -> List[Tuple[str, str]]:
+    """(variable, why nothing follows) of those that are set and change nothing."""
+    return [(name, why) for name, (how, why) in MEANING.items() if how == "accepted" and environment.get(name)]

@@ -1,0 +1,61 @@
+"""Names of the published torch_npu that live in modules which few programs need: where each is found."""
+
+import importlib
+from typing import Any, Dict
+
+from torch_npu import _dtypes, _lazy
+
+_UTILS = "torch_npu.npu.utils"
+_BACKENDS = "torch_npu.npu.backends"
+# torch_npu.<name>
+TORCH_NPU: Dict[str, str] = {
+    "Format": "torch_npu._format", "get_npu_format": "torch_npu._format", "erase_stream": "torch_npu.npu.streams",
+    "unsupported_dtype": "torch_npu._dtypes", **dict.fromkeys(_dtypes.NUMBERS, "torch_npu._dtypes"),
+    "matmul_checksum": "torch_npu.asd", "set_op_timeout_ms": "torch_npu.npu.limits",
+    **dict.fromkeys(("native_device", "new_device", "npu_device"), "torch_npu.npu._device_names"),
+}
+MODULES = ("asd", "contrib", "jit", "op_plugin", "optim", "profiler", "testing")
+# torch.npu.<name>
+TORCH_NPU_NPU: Dict[str, str] = {
+    **dict.fromkeys(("stress_detect", "get_cann_version"), _UTILS),
+    **dict.fromkeys(("enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp", "flash_sdp_enabled", "math_sdp_enabled",
+                     "mem_efficient_sdp_enabled", "preferred_linalg_library", "sdp_kernel"), _BACKENDS),
+    **dict.fromkeys(("disable_deterministic_with_backward", "enable_deterministic_with_backward"), "torch_npu.npu.deterministic"),
+    **dict.fromkeys(("native_device", "new_device", "npu_device"), "torch_npu.npu._device_names"),
+    **dict.fromkeys(("pta_error", "prof_error", "ErrCode"), "torch_npu.utils._error_code"),
+    "CubeMathType": "torch_npu.npu.settings", "classproperty": "torch_npu.npu._utils",
+}
+NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "utils")
+# torch_npu.utils.<name>
+UTILS: Dict[str, str] = {
+    **dict.fromkeys(("get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"),
+                    "torch_npu.utils.combine_tensors"),
+    **dict.fromkeys(("reset_thread_affinity", "set_thread_affinity"), "torch_npu.utils.affinity"),
+    **dict.fromkeys(("register_asd_hook", "set_asd_loss_scale"), "torch_npu.asd"),
+    "FlopsCounter": "torch_npu.utils.flops_count", "save_async": "torch_npu.utils.serialization", "get_cann_version": _UTILS,
+}
+UTILS_MODULES = ("affinity", "asd_detector", "collect_env", "combine_tensors", "cpp_extension", "flops_count", "patch_getenv",
+                 "profiler", "serialization")
+
+# Modules of the published torch_npu whose names live in one of ours: (theirs, ours).
+_ALIASES = (
+    ("torch_npu.asd.asd", "torch_npu.asd"), ("torch_npu.asd.checksum", "torch_npu.asd"),
+    ("torch_npu.asd.silent_fault_data", "torch_npu.asd"), ("torch_npu.npu.autocast_utils", "torch_npu.npu.autocast"),
+    ("torch_npu.npu.npu_config", "torch_npu.npu.settings"),
+    *((f"torch_npu.optim.npu_fused_{name}", "torch_npu.optim")
+      for name in ("adadelta", "adam", "adamp", "adamw", "bert_adam", "lamb", "optim_base", "rmsprop", "rmsprop_tf", "sgd")),
+)
+
+
+def register_aliases() -> None:
+    """Lets ``import`` find the published modules."""
+    for theirs, ours in _ALIASES:
+        package, _, name = theirs.rpartition(".")
+        _lazy.alias(package, {name: ours})
+
+
+def find(package: str, name: str, names: Dict[str, str], modules: Any) -> Any:
+    """The value of ``package.name``, by its tables. KeyError where they lack it."""
+    if name in modules:
+        return importlib.import_module(f"{package}.{name}")
+    return getattr(importlib.import_module(names[name]), name)

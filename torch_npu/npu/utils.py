@@ -1,0 +1,76 @@
+"""Names that programs import from ``torch_npu.npu.utils``."""
+
+from typing import Any
+
+import torch
+
+from torch_npu import _C
+from torch_npu.npu._utils import _get_device_index
+from torch_npu.npu.device import (
+    current_blas_handle,
+    current_device,
+    device,
+    device_of,
+    get_soc_version,
+    ipc_collect,
+    is_bf16_supported,
+    set_device,
+    synchronize,
+)
+from torch_npu.npu.limits import set_op_timeout_ms
+from torch_npu.npu.overflow import (
+    clear_npu_overflow_flag,
+    get_npu_overflow_flag,
+    is_support_inf_nan,
+    npu_check_overflow,
+)
+from torch_npu.npu.settings import get_sync_debug_mode, get_task_queue_enable, set_sync_debug_mode, set_task_queue_enable
+from torch_npu.npu.streams import StreamContext, current_stream, default_stream, set_stream, stream
+
+__all__ = [
+    "StreamContext", "_get_device_index", "_is_gte_cann_version", "clear_npu_overflow_flag", "current_blas_handle",
+    "current_device", "current_stream", "default_stream", "device", "device_of", "get_cann_version", "get_npu_overflow_flag",
+    "get_soc_version", "get_sync_debug_mode", "get_task_queue_enable", "ipc_collect", "is_bf16_supported",
+    "is_force_overflow_check", "is_support_inf_nan", "npu_check_overflow", "set_device", "set_op_timeout_ms", "set_stream",
+    "set_sync_debug_mode", "set_task_queue_enable", "stream", "stress_detect", "synchronize",
+]
+
+# What one installation of CANN brings together, with one version.
+_PARTS = ("CANN", "RUNTIME", "COMPILER", "HCCL", "TOOLKIT", "OPP", "OPP_KERNEL")
+
+
+def get_cann_version(module: str = "CANN") -> str:
+    """Version of CANN, such as 8.5.0; "" for a module that is no part of it."""
+    if module not in _PARTS:
+        return ""
+    from torch_npu import _runtime
+
+    _runtime.use_chosen()
+    return _C._cann_version()
+
+
+def _is_gte_cann_version(version: str, module: str = "CANN") -> bool:
+    """Whether :func:`get_cann_version` is ``version`` or later. ValueError for a module that has none."""
+    from torch_npu.testing.common_utils import _version_key
+
+    found = get_cann_version(module)
+    if not found:
+        raise ValueError(f"the version of {module} is not known: ask for one of {', '.join(_PARTS)}")
+    return _version_key(found) >= _version_key(version)
+
+
+def is_force_overflow_check() -> bool:
+    """False: gradients are looked at where the chip computes with inf and nan, and flags where it saturates."""
+    return False
+
+
+def stress_detect(detect_type: str = "aic") -> Any:
+    """Not there: RuntimeError. Tests of the hardware's health are the driver's: ``npu-smi`` and ``ascend-dmi``."""
+    if detect_type not in ("aic", "p2p"):
+        raise ValueError(f"detect_type {detect_type!r}: expected aic or p2p")
+    raise RuntimeError("CANN's C interface that torch_npu uses has no stress test: run ascend-dmi on the machine")
+
+
+def _erase_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """Takes back ``tensor.record_stream(stream)`` by waiting for what the stream has."""
+    stream.synchronize()

@@ -1,0 +1,1 @@
+"""The operators of the transformer library, ``torch_npu._npu_*``."""

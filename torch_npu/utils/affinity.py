@@ -1,0 +1,69 @@
+"""The CPU cores that this process runs on."""
+
+import os
+import re
+from typing import List, Optional, Set, Union
+
+_original: Optional[Set[int]] = None
+
+
+def _cores(ranges: Union[List[int], List[List[int]]]) -> Set[int]:
+    pairs = [ranges] if ranges and isinstance(ranges[0], int) else ranges
+    cores: Set[int] = set()
+    for pair in pairs:
+        if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
+            raise ValueError(f"a range of cores is [first, last], not {pair}")
+        cores.update(range(pair[0], pair[1] + 1))
+    return cores
+
+
+def _share(device: int) -> Set[int]:
+    """The cores of a device: as many for each, in order."""
+    import torch
+
+    cores = sorted(_original or os.sched_getaffinity(0))
+    each = max(len(cores) // max(torch.npu.device_count(), 1), 1)
+    return set(cores[device * each:(device + 1) * each] or cores)
+
+
+def set_thread_affinity(core_range: Optional[Union[List[int], List[List[int]]]] = None) -> None:
+    """Keeps this thread, and those it starts from now on, on cores [first, last] or several such ranges; by default on the
+    share of the current device. ValueError for cores that are not there."""
+    global _original
+    if _original is None:
+        _original = os.sched_getaffinity(0)
+    if core_range is None:
+        import torch
+
+        wanted = _share(torch.npu.current_device())
+    else:
+        wanted = _cores(core_range)
+    missing = wanted - set(range(os.cpu_count() or 1))
+    if not wanted or missing:
+        raise ValueError(f"cores {sorted(missing)}: this machine has {os.cpu_count()}")
+    os.sched_setaffinity(0, wanted)
+
+
+def reset_thread_affinity() -> None:
+    """Takes back :func:`set_thread_affinity` for this thread."""
+    if _original is not None:
+        os.sched_setaffinity(0, _original)
+
+
+def apply_configuration(text: str, device: int) -> None:
+    """What CPU_AFFINITY_CONF asks for: ``mode:0`` nothing, ``mode:1`` or ``mode:2`` the device's share, with ``npu0:0-3`` (for
+    any device) those cores. ValueError for another text."""
+    fields = dict(field.strip().split(":", 1) for field in text.split(",") if ":" in field)
+    mode = fields.get("mode", text.strip())
+    if mode not in ("0", "1", "2"):
+        raise ValueError(f"CPU_AFFINITY_CONF={text}: expected mode:0, mode:1 or mode:2, and npu0:0-3 for a device's cores")
+    if mode == "0":
+        return
+    own = fields.get(f"npu{device}")
+    if own is None:
+        set_thread_affinity()
+        return
+    match = re.fullmatch(r"(\d+)-(\d+)", own.strip())
+    if match is None:
+        raise ValueError(f"CPU_AFFINITY_CONF={text}: npu{device} has the cores {own!r}, expected such as 0-3")
+    set_thread_affinity([int(match[1]), int(match[2])])
