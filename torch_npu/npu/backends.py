@@ -60,7 +60,7 @@ def preferred_linalg_library(backend: Optional[Any] = None) -> Any:
 
 
 class _FftPlanCache:
-    """``torch.npu.backends.fft_plan_cache``: CANN plans each transform by itself, so there is nothing kept and nothing to clear."""
+    """``torch.npu.backends.fft_plan_cache``: CANN plans each transform by itself; nothing is kept, nothing to clear."""
 
     size = 0
     max_size = 0

@@ -1,7 +1,7 @@
 """The optimizer BERT was trained with: Adam without bias correction, with its own schedule."""
 
 import math
-from typing import Any, Optional, Dict, List
+from typing import Any, Dict, List, Optional
 
 import torch
 

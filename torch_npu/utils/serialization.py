@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import torch
 
+
 def save_async(obj: object, f: Any, pickle_module: Any = pickle, pickle_protocol: int = 2,
                _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
                model: Optional[torch.nn.Module] = None) -> threading.Thread:

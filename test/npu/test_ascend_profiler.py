@@ -1,0 +1,147 @@
+"""torch_npu.profiler: Ascend's arguments, and the files that Ascend's tools read."""
+import csv
+import json
+import os
+import sqlite3
+
+import pytest
+import torch
+
+import torch_npu
+from torch_npu import profiler
+from torch_npu.profiler import _columns, dynamic_profile
+
+pytestmark = pytest.mark.skipif(torch.__version__ < (2, 12), reason="torch has no place for another device's activities before 2.12")
+
+
+def rows(folder, name):
+    with open(os.path.join(folder, name), newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def only(folder):
+    name, = os.listdir(folder)
+    assert name.endswith("_ascend_pt")
+    return os.path.join(folder, name)
+
+
+def work():
+    x = torch.ones(64, 64, device="npu")
+    return (x @ x).relu().sum().item()
+
+
+def test_schedule_is_in_the_published_order():
+    actions = profiler.schedule(1, 2, 1)
+    names = [actions(i).name for i in range(5)]
+    assert names == ["NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE"]
+    assert profiler.schedule(2, 1, skip_first_wait=1)(0).name == "RECORD_AND_SAVE"
+    with pytest.raises(ValueError, match="active"):
+        profiler.schedule(1, 0)
+
+
+def test_configuration():
+    config = profiler._ExperimentalConfig(profiler_level=profiler.ProfilerLevel.Level1)
+    assert config._aic_metrics == profiler.AiCMetrics.PipeUtilization and config._export_type == ["text"]
+    assert profiler._ExperimentalConfig()._aic_metrics == profiler.AiCMetrics.AiCoreNone
+    with pytest.raises(ValueError, match="Level9"):
+        profiler._ExperimentalConfig(profiler_level="Level9")
+
+
+def test_files(tmp_path):
+    config = profiler._ExperimentalConfig(profiler_level=profiler.ProfilerLevel.Level1, export_type=["text", "db"])
+    with profiler.profile(schedule=profiler.schedule(0, 2, 1), record_shapes=True, profile_memory=True, experimental_config=config,
+                          on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path), "worker")) as profiled:
+        for _ in range(3):
+            work()
+            profiled.step()
+    folder = only(tmp_path)
+    assert os.path.basename(folder).startswith("worker_")
+    with open(os.path.join(folder, "profiler_info.json")) as file:
+        assert json.load(file)["torch_npu_version"] == torch_npu.__version__
+    output = os.path.join(folder, "ASCEND_PROFILER_OUTPUT")
+    kernels = rows(output, "kernel_details.csv")
+    assert tuple(kernels[0]) == _columns.KERNEL_DETAILS + _columns.PIPE_UTILIZATION
+    products = [row for row in kernels if row["Name"] == "aclnnMm"]
+    assert [row["Step Id"] for row in products] == ["1", "2"] and {row["Accelerator Core"] for row in products} == {"AI_CORE"}
+    assert products[0]["Input Shapes"] == "64,64;64,64" and products[0]["Type"] == "Mm" and products[0]["aic_mac_ratio"] == "N/A"
+    assert float(products[0]["Duration(us)"]) > 0
+
+    statistic = {row["OP Type"]: row for row in rows(output, "op_statistic.csv")}
+    assert statistic["Mm"]["Count"] == "2"
+    total = sum(float(row["Duration(us)"]) for row in products)
+    assert float(statistic["Mm"]["Total Time(us)"]) == pytest.approx(total, abs=0.01)
+    assert sum(float(row["Ratio(%)"]) for row in statistic.values()) == pytest.approx(100, abs=0.1)
+
+    operators = [row for row in rows(output, "operator_details.csv") if row["Name"] in ("aten::mm", "aten::matmul")]
+    assert len(operators) == 4
+    for row in operators:
+        inner = row["Name"] == "aten::mm"
+        assert (float(row["Device Self Duration(us)"]) > 0) == inner and float(row["Device Total Duration(us)"]) > 0
+        assert float(row["Host Self Duration(us)"]) <= float(row["Host Total Duration(us)"])
+
+    steps = rows(output, "step_trace_time.csv")
+    assert [row["Step"] for row in steps] == ["1", "2"]
+    for row in steps:
+        assert 0 < float(row["Computing"]) <= float(row["Stage"]) and float(row["Communication"]) == 0
+        assert float(row["Computing"]) + float(row["Free"]) == pytest.approx(float(row["Stage"]), abs=0.01)
+    assert any(row["API Name"] == "aclnnMm" and row["Count"] == "2" for row in rows(output, "api_statistic.csv"))
+    memory = rows(output, "memory_record.csv")
+    assert tuple(memory[0]) == _columns.MEMORY_RECORD and max(float(row["Total Allocated(MB)"]) for row in memory) > 0
+    blocks = rows(output, "operator_memory.csv")
+    assert any(row["Name"] == "aten::empty" and float(row["Size(KB)"]) >= 16 for row in blocks)
+    with open(os.path.join(output, "trace_view.json")) as file:
+        view = json.load(file)
+    assert any(event.get("name") == "aclnnMm" for event in view)
+    connection = sqlite3.connect(os.path.join(output, "ascend_pytorch_profiler.db"))
+    assert connection.execute("SELECT COUNT(*) FROM kernel_details WHERE Name = 'aclnnMm'").fetchone() == (2,)
+    connection.close()
+    assert not os.path.exists(os.path.join(folder, "FRAMEWORK"))
+
+
+def test_analyse_later(tmp_path):
+    with profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path), analyse_flag=False)):
+        work()
+    folder = only(tmp_path)
+    assert not os.path.exists(os.path.join(folder, "ASCEND_PROFILER_OUTPUT"))
+    profiler.profiler.analyse(str(tmp_path))
+    assert "Step Id" not in rows(os.path.join(folder, "ASCEND_PROFILER_OUTPUT"), "kernel_details.csv")[0]
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        profiler.profiler.analyse(str(tmp_path / "nowhere"))
+    with pytest.raises(ValueError, match="excel"):
+        profiler.profiler.analyse(str(tmp_path), export_type="excel")
+
+
+def test_a_file_starts_a_profile(tmp_path):
+    dynamic_profile.init(str(tmp_path / "config"))
+    path = tmp_path / "config" / "profiler_config.json"
+    settings = json.loads(path.read_text())
+    for _ in range(2):
+        dynamic_profile.step()
+    settings.update(prof_dir=str(tmp_path / "out"), analyse=True, active=2)
+    path.write_text(json.dumps(settings))
+    os.utime(path, ns=(1, 1))
+    for _ in range(4):
+        dynamic_profile.step()
+        work()
+    found = rows(os.path.join(only(tmp_path / "out"), "ASCEND_PROFILER_OUTPUT"), "op_statistic.csv")
+    assert {row["OP Type"]: row["Count"] for row in found}["Mm"] == "2"
+    path.write_text("[")
+    os.utime(path, ns=(2, 2))
+    dynamic_profile.step()  # logged, and the program goes on
+
+
+def test_one_step_of_a_loop(tmp_path):
+    from torch_npu.utils.profiler import Profile
+
+    recorder = Profile(profile_type="TORCH", start_step=2, path=str(tmp_path))
+    for _ in range(3):
+        recorder.start()
+        work()
+        recorder.end()
+    found = rows(os.path.join(only(tmp_path), "ASCEND_PROFILER_OUTPUT"), "op_statistic.csv")
+    assert {row["OP Type"]: row["Count"] for row in found}["Mm"] == "1"
+    idle = Profile()
+    idle.start()
+    idle.end()
+    with pytest.raises(ValueError, match="NSYS"):
+        Profile(profile_type="NSYS")

@@ -1,0 +1,209 @@
+"""The folder ``*_ascend_pt/ASCEND_PROFILER_OUTPUT`` that Ascend's tools read, written from a trace."""
+
+import collections
+import csv
+import json
+import os
+import statistics
+from typing import Any, Dict, Iterable, List, Sequence, Tuple
+
+from torch_npu.profiler import _columns
+from torch_npu.profiler._trace import Kernel, Operator, Trace
+
+_NONE = "N/A"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _write(folder: str, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with open(os.path.join(folder, name), "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def write(trace: Trace, folder: str, with_counters: bool) -> None:
+    """All files of a trace. ``with_counters``: kernel_details.csv has the columns of the hardware's counters, N/A."""
+    os.makedirs(folder, exist_ok=True)
+    kernel_details(trace, folder, with_counters)
+    operator_details(trace, folder)
+    op_statistic(trace, folder)
+    api_statistic(trace, folder)
+    step_trace_time(trace, folder)
+    if trace.memory:
+        memory_record(trace, folder)
+        operator_memory(trace, folder)
+    trace_view(trace, folder)
+
+
+def kernel_details(trace: Trace, folder: str, with_counters: bool) -> None:
+    """One line a kernel; shapes are those of the operator it belongs to."""
+    shapes = {operator.external: operator.shapes for operator in trace.operators if operator.external is not None}
+    counters = _columns.PIPE_UTILIZATION if with_counters else ()
+    columns = _columns.KERNEL_DETAILS if trace.steps else _columns.KERNEL_DETAILS[1:]
+    rows = []
+    for kernel in trace.kernels:
+        if kernel.is_copy:
+            continue
+        step = trace.step_of(kernel.begin)
+        row: List[Any] = [_NONE if step is None else step] if trace.steps else []
+        row += [kernel.device, kernel.name, kernel.type, kernel.core, _number(kernel.begin) + "\t", _number(kernel.duration),
+                _number(kernel.wait), _NONE, _NONE, _NONE, shapes.get(kernel.external) or _NONE]
+        rows.append(row + [_NONE] * (len(columns) + len(counters) - len(row)))
+    _write(folder, "kernel_details.csv", (*columns, *counters), rows)
+
+
+def operator_details(trace: Trace, folder: str) -> None:
+    """One line an operator of PyTorch, with the device's time of what it and its children launched."""
+    own: Dict[Any, List[Kernel]] = collections.defaultdict(list)
+    for kernel in trace.kernels:
+        own[kernel.external].append(kernel)
+
+    def device_time(operator: Operator, cube: bool, children: bool) -> float:
+        kernels = own.get(operator.external, []) if operator.external is not None else []
+        total = sum(kernel.duration for kernel in kernels if not cube or kernel.core == "AI_CORE")
+        return total + (sum(device_time(child, cube, True) for child in operator.children) if children else 0.0)
+
+    rows = [[operator.name, operator.shapes, operator.stack, _number(operator.self_duration), _number(operator.duration),
+             *(_number(device_time(operator, cube, children)) for cube in (False, True) for children in (False, True))]
+            for operator in trace.operators]
+    _write(folder, "operator_details.csv", _columns.OPERATOR_DETAILS, rows)
+
+
+def op_statistic(trace: Trace, folder: str) -> None:
+    """Sums by kind of kernel, the longest first."""
+    groups: Dict[Tuple[int, str, str], List[float]] = collections.defaultdict(list)
+    for kernel in trace.kernels:
+        if not kernel.is_copy:
+            groups[kernel.device, kernel.type, kernel.core].append(kernel.duration)
+    total = sum(map(sum, groups.values())) or 1.0
+    rows = [[*key, len(times), *map(_number, (
+        sum(times), min(times), sum(times) / len(times), max(times), 100 * sum(times) / total))]
+            for key, times in sorted(groups.items(), key=lambda item: -sum(item[1]))]
+    _write(folder, "op_statistic.csv", _columns.OP_STATISTIC, rows)
+
+
+def api_statistic(trace: Trace, folder: str) -> None:
+    """Sums by the call of CANN that the host made."""
+    device = trace.kernels[0].device if trace.kernels else 0
+    groups: Dict[Tuple[str, str], List[float]] = collections.defaultdict(list)
+    for level, name, duration in trace.calls:
+        groups[level, name].append(duration)
+    rows = [[device, *key, _number(sum(times)), len(times), *map(_number, (
+        sum(times) / len(times), min(times), max(times), statistics.pvariance(times)))]
+        for key, times in sorted(groups.items(), key=lambda item: -sum(item[1]))]
+    _write(folder, "api_statistic.csv", _columns.API_STATISTIC, rows)
+
+
+def _union(spans: Iterable[Tuple[float, float]]) -> List[Tuple[float, float]]:
+    merged: List[Tuple[float, float]] = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _length(spans: Iterable[Tuple[float, float]]) -> float:
+    return sum(end - begin for begin, end in spans)
+
+
+def _step_times(kernels: List[Kernel], begin: float, end: float) -> List[str]:
+    def spans(wanted: bool) -> List[Tuple[float, float]]:
+        return _union((max(k.begin, begin), min(k.begin + k.duration, end)) for k in kernels if k.is_communication == wanted)
+
+    computing, communication = spans(False), spans(True)
+    busy = _length(_union(computing + communication))
+    alone = busy - _length(computing)
+    first = min((kernel.begin for kernel in kernels), default=end)
+    whole = _length(communication)
+    free = max(end - begin - busy, 0.0)
+    return list(map(_number, (
+        _length(computing), alone, whole - alone, whole, free, end - begin, 0.0, alone, max(first - begin, 0.0))))
+
+
+def step_trace_time(trace: Trace, folder: str) -> None:
+    """What the device did in each step: computing, communication, their overlap, nothing."""
+    kernels = [kernel for kernel in trace.kernels if not kernel.is_copy]
+    steps: List[Tuple[Any, float, float]] = list(trace.steps)
+    if not steps and kernels:
+        steps = [("", kernels[0].begin, max(kernel.begin + kernel.duration for kernel in kernels))]
+    rows = []
+    for device in sorted({kernel.device for kernel in kernels}):
+        for number, begin, end in steps:
+            inside = [k for k in kernels if k.device == device and k.begin < end and k.begin + k.duration > begin]
+            rows.append([device, number, *_step_times(inside, begin, end)])
+    _write(folder, "step_trace_time.csv", _columns.STEP_TRACE_TIME, rows)
+
+
+def _mega(value: float) -> str:
+    return _number(value / 2**20)
+
+
+def memory_record(trace: Trace, folder: str) -> None:
+    """The allocator's sums after each allocation and release."""
+    rows = [["PTA", _number(entry["time"]) + "\t", _mega(entry.get("Total Allocated", 0)), _mega(entry.get("Total Reserved", 0)),
+             _mega(entry.get("Total Allocated", 0)), _NONE, f"NPU:{entry.get('Device Id', 0)}"] for entry in trace.memory]
+    _write(folder, "memory_record.csv", _columns.MEMORY_RECORD, rows)
+
+
+def operator_memory(trace: Trace, folder: str) -> None:
+    """Each block of memory: when it was taken, by which operator, and when it was given back."""
+    begins = [(operator.begin, operator.begin + operator.duration, operator.name) for operator in trace.operators]
+
+    def owner(time: float) -> str:
+        inside = [(end - begin, name) for begin, end, name in begins if begin <= time <= end]
+        return min(inside)[1] if inside else _NONE
+
+    def sums(entry: Dict[str, Any]) -> List[str]:
+        return [_mega(entry.get(key, 0)) for key in ("Total Allocated", "Total Reserved", "Total Allocated")]
+
+    open_blocks: Dict[Any, Dict[str, Any]] = {}
+    rows: List[List[Any]] = []
+
+    def add(taken: Dict[str, Any], end: List[str], totals: List[str]) -> None:
+        rows.append([owner(taken["time"]), _number(taken["Bytes"] / 1024), _number(taken["time"]) + "\t", *end, *sums(taken),
+                     *totals, _NONE, f"NPU:{taken.get('Device Id', 0)}"])
+
+    for entry in trace.memory:
+        if entry.get("Bytes", 0) >= 0:
+            open_blocks[entry.get("Addr")] = entry
+        elif entry.get("Addr") in open_blocks:
+            taken = open_blocks.pop(entry["Addr"])
+            add(taken, [*[_number(entry["time"]) + "\t"] * 2, *[_number(entry["time"] - taken["time"])] * 2], sums(entry))
+    for taken in open_blocks.values():
+        add(taken, [_NONE] * 4, [_NONE] * 3)
+    _write(folder, "operator_memory.csv", _columns.OPERATOR_MEMORY, rows)
+
+
+def trace_view(trace: Trace, folder: str) -> None:
+    """The trace as a list of events, with the processes named as Ascend's tools look for them."""
+    events = []
+    for event in trace.events:
+        if event.get("name") == "process_name" and event.get("args", {}).get("name") == "NPU":
+            event = {**event, "args": {"name": "Ascend Hardware"}}
+        events.append(event)
+    with open(os.path.join(folder, "trace_view.json"), "w", encoding="utf-8") as file:
+        json.dump(events, file)
+
+
+def database(folder: str) -> None:
+    """The CSV files of a folder as tables of one SQLite file, ascend_pytorch_profiler.db; all values are text."""
+    import sqlite3
+
+    path = os.path.join(folder, "ascend_pytorch_profiler.db")
+    if os.path.exists(path):
+        os.unlink(path)
+    with sqlite3.connect(path) as connection:
+        for name in sorted(os.listdir(folder)):
+            if not name.endswith(".csv"):
+                continue
+            with open(os.path.join(folder, name), encoding="utf-8", newline="") as file:
+                columns, *rows = csv.reader(file)
+            table = name[:-len(".csv")]
+            connection.execute(f'CREATE TABLE "{table}" (' + ", ".join(f'"{column}" TEXT' for column in columns) + ")")
+            connection.executemany(f'INSERT INTO "{table}" VALUES (' + ", ".join("?" * len(columns)) + ")", rows)
+    connection.close()

@@ -1,0 +1,156 @@
+"""PyTorch's profiler with the arguments and the files of Ascend's."""
+
+import json
+import os
+import shutil
+import socket
+import threading
+import time
+from typing import Any, Callable, Dict, Iterable, List, Optional, Union
+
+import torch
+from torch.profiler import ProfilerActivity, profile as _torch_profile, supported_activities
+
+from torch_npu.profiler.experimental_config import AiCMetrics, ExportType, _ExperimentalConfig, supported_export_type
+
+__all__ = ["ProfilerActivity", "analyse", "profile", "supported_activities", "tensorboard_trace_handler"]
+
+_SUFFIX = "_ascend_pt"
+_OUTPUT = "ASCEND_PROFILER_OUTPUT"
+_RAW = os.path.join("FRAMEWORK", "trace.json")
+
+
+class profile(_torch_profile):
+    """``torch.profiler.profile`` of the host and the NPU: its methods and tables are there, and nothing needs another tool.
+
+    ``experimental_config``: an ``_ExperimentalConfig`` of this package (or PyTorch's own); ``use_cuda`` is accepted.
+    ``on_trace_ready=tensorboard_trace_handler(folder)`` writes Ascend's files.
+    """
+
+    def __init__(self, *, activities: Optional[Iterable[ProfilerActivity]] = None,
+                 schedule: Optional[Callable[[int], Any]] = None, on_trace_ready: Optional[Callable[..., Any]] = None,
+                 record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
+                 with_modules: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
+                 custom_trace_id_callback: Optional[Callable[[], str]] = None, use_cuda: Optional[bool] = None,
+                 **options: Any) -> None:
+        is_own = isinstance(experimental_config, _ExperimentalConfig)
+        self.ascend_config = experimental_config if is_own else _ExperimentalConfig()
+        if not is_own and experimental_config is not None:
+            options["experimental_config"] = experimental_config
+        if execution_trace_observer is not None:
+            options["execution_trace_observer"] = execution_trace_observer
+        if custom_trace_id_callback is not None:
+            options["custom_trace_id_callback"] = custom_trace_id_callback
+        super().__init__(activities=activities, schedule=schedule, on_trace_ready=on_trace_ready, record_shapes=record_shapes,
+                         profile_memory=profile_memory, with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
+                         **options)
+
+    @staticmethod
+    def enable_profiler_in_child_thread(record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
+                                        with_flops: bool = False, with_modules: bool = False) -> None:
+        """Not there: NotImplementedError."""
+        raise NotImplementedError(
+            "threads are recorded by torch.profiler.profile(experimental_config=torch._C._profiler._ExperimentalConfig("
+            "profile_all_threads=True))")
+
+    @staticmethod
+    def disable_profiler_in_child_thread() -> None:
+        """Not there, as :meth:`enable_profiler_in_child_thread`."""
+        profile.enable_profiler_in_child_thread()
+
+
+def _rank() -> int:
+    dist = torch.distributed
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else -1
+
+
+def _info(config: _ExperimentalConfig, begun: float) -> Dict[str, Any]:
+    import torch_npu
+
+    settings = {name.lstrip("_"): value for name, value in vars(config).items()}
+    return {"config": {"common_config": {}, "experimental_config": settings}, "start_info": {"time": begun},
+            "end_info": {"time": time.time()}, "torch_npu_version": torch_npu.__version__,
+            "cann_version": torch_npu.runtime_info()["cann_version"], "rank_id": _rank()}
+
+
+def tensorboard_trace_handler(dir_name: Optional[str] = None, worker_name: Optional[str] = None, analyse_flag: bool = True,
+                              async_mode: bool = False) -> Callable[[Any], None]:
+    """For ``on_trace_ready``: writes each trace to ``dir_name/<worker>_<time>_ascend_pt`` (the current folder by default).
+
+    analyse_flag: the files of Ascend's tools at once; else :func:`analyse` makes them later. async_mode: on a thread.
+    """
+    if worker_name is not None and (not worker_name or os.sep in worker_name):
+        raise ValueError(f"worker_name {worker_name!r}: expected a name for a part of a folder's name")
+    folder = os.path.abspath(dir_name or os.curdir)
+
+    def handler(profiled: Any) -> None:
+        config = getattr(profiled, "ascend_config", None) or _ExperimentalConfig()
+        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        now = time.time()
+        stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now)) + f"{int(now * 1000) % 1000:03d}"
+        path = os.path.join(folder, f"{worker}_{stamp}{_SUFFIX}")
+        os.makedirs(os.path.dirname(os.path.join(path, _RAW)), mode=0o750, exist_ok=True)
+        profiled.export_chrome_trace(os.path.join(path, _RAW))
+        rank = _rank()
+        with open(os.path.join(path, f"profiler_info{'' if rank < 0 else f'_{rank}'}.json"), "w", encoding="utf-8") as file:
+            json.dump(_info(config, now), file, indent=2)
+        with open(os.path.join(path, "profiler_metadata.json"), "w", encoding="utf-8") as file:
+            json.dump({"distributed_info": {}, "parallel_group_info": {}}, file)
+        if not analyse_flag:
+            return
+        if async_mode:
+            threading.Thread(target=_analyse_one, args=(path,), name="torch_npu.profiler").start()
+        else:
+            _analyse_one(path)
+
+    return handler
+
+
+def _settings(path: str) -> Dict[str, Any]:
+    names = [name for name in os.listdir(path) if name.startswith("profiler_info") and name.endswith(".json")]
+    if not names:
+        return {}
+    with open(os.path.join(path, names[0]), encoding="utf-8") as file:
+        return json.load(file)["config"]["experimental_config"]
+
+
+def _analyse_one(path: str, export_type: Optional[List[str]] = None) -> None:
+    from torch_npu.profiler import _files, _trace
+
+    raw = os.path.join(path, _RAW)
+    if not os.path.exists(raw):
+        if os.path.isdir(os.path.join(path, _OUTPUT)):
+            return  # it was analysed, and its raw data are gone
+        raise FileNotFoundError(f"{path} has no {_RAW}: it was not written by torch_npu.profiler")
+    settings = _settings(path)
+    counters = settings.get("aic_metrics", AiCMetrics.AiCoreNone) != AiCMetrics.AiCoreNone
+    kinds = export_type or settings.get("export_type", [ExportType.Text])
+    trace = _trace.read(raw)
+    output = os.path.join(path, _OUTPUT)
+    _files.write(trace, output, counters)
+    if ExportType.Db in kinds:
+        _files.database(output)
+    if settings.get("data_simplification", True):
+        shutil.rmtree(os.path.dirname(raw))
+
+
+def analyse(profiler_path: str, max_process_number: int = 1, export_type: Union[str, List[str], None] = None) -> None:
+    """Makes Ascend's files of all traces (``*_ascend_pt``) in a folder, or of one. ``max_process_number`` is accepted.
+
+    FileNotFoundError where there are none; ValueError for a bad argument.
+    """
+    if not isinstance(max_process_number, int) or max_process_number < 1:
+        raise ValueError(f"max_process_number {max_process_number!r}: expected a positive number")
+    kinds = None if export_type is None else export_type if isinstance(export_type, list) else [export_type]
+    for kind in kinds or ():
+        if kind not in supported_export_type():
+            raise ValueError(f"export_type {kind!r}: expected one of {', '.join(sorted(supported_export_type()))}")
+    path = os.path.abspath(profiler_path)
+    if not os.path.isdir(path):
+        raise FileNotFoundError(f"{profiler_path} is no folder")
+    found = [path] if path.endswith(_SUFFIX) else sorted(
+        os.path.join(folder, name) for folder, names, _ in os.walk(path) for name in names if name.endswith(_SUFFIX))
+    if not found:
+        raise FileNotFoundError(f"{profiler_path} has no folder *{_SUFFIX}")
+    for folder in found:
+        _analyse_one(folder, kinds)
