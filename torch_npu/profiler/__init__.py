@@ -32,6 +32,6 @@ from torch_npu.profiler.scheduler import schedule
 
 __all__ = [
     "AiCMetrics", "ExportType", "HostSystem", "ProfilerAction", "ProfilerActivity", "ProfilerLevel", "_ExperimentalConfig",
-    "analyse", "profile", "record_function", "schedule", "supported_activities", "supported_ai_core_metrics", "supported_export_type",
-    "supported_profiler_level", "tensorboard_trace_handler",
+    "analyse", "profile", "record_function", "schedule", "supported_activities", "supported_ai_core_metrics",
+    "supported_export_type", "supported_profiler_level", "tensorboard_trace_handler",
 ]
