@@ -119,7 +119,7 @@ def _accept_npu(flex: Any) -> None:
 def _refuse(*arguments: Any) -> NoReturn:
     raise NotImplementedError(
         'torch.compile\'s default backend "inductor" generates code, and there is none for the NPU: '
-        'use torch.compile(..., backend="aot_eager")'
+        'unset TORCHDYNAMO_NPU_DEFAULT, or use torch.compile(..., backend="aot_eager")'
     )
 
 
@@ -140,7 +140,21 @@ def _register_no_code(table: Any) -> None:
     table.register_backend_for_device("npu", _NoScheduling, _NoWrapper(), _NoWrapper())
 
 
+def _register_backends(registry: Any) -> None:
+    from torch_npu import _compile_backends
+
+    _compile_backends.register(registry)
+
+
+def _take_default(compile_fx: Any) -> None:
+    from torch_npu import _compile_backends
+
+    _compile_backends.take_default(compile_fx)
+
+
 _TABLES = {
+    "torch._dynamo.backends.registry": _register_backends,
+    "torch._inductor.compile_fx": _take_default,
     "torch._dynamo.device_interface": _register_device,
     "torch._functorch._aot_autograd.utils": _register_generators,
     "torch._dynamo.polyfills.loader": _register_substitutes,

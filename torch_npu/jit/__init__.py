@@ -1,5 +1,7 @@
 """Patterns in TorchScript that one operator of the NPU replaces."""
 
+from typing import Any, List
+
 import torch
 
 
@@ -25,7 +27,7 @@ def _replace_one(graph: torch._C.Graph, node: torch._C.Node) -> None:
         if scaled.kind() != "aten::mul":
             continue
         operands = list(scaled.inputs())
-        factors = [value.toIValue() for value in operands if value.node().kind() == "prim::Constant"]
+        factors: List[Any] = [value.toIValue() for value in operands if value.node().kind() == "prim::Constant"]
         if any(value.debugName() == x.debugName() for value in operands) and factors and abs(float(factors[0]) - 1.702) < 1e-6:
             fused = graph.create("npu::fast_gelu", [x], 1)
             fused.insertBefore(node)

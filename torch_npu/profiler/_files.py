@@ -5,7 +5,7 @@ import csv
 import json
 import os
 import statistics
-from typing import Any, Dict, Iterable, List, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from torch_npu.profiler import _columns
 from torch_npu.profiler._trace import Kernel, Operator, Trace
@@ -40,7 +40,8 @@ def write(trace: Trace, folder: str, with_counters: bool) -> None:
 
 def kernel_details(trace: Trace, folder: str, with_counters: bool) -> None:
     """One line a kernel; shapes are those of the operator it belongs to."""
-    shapes = {operator.external: operator.shapes for operator in trace.operators if operator.external is not None}
+    shapes: Dict[Optional[int], str] = {
+        operator.external: operator.shapes for operator in trace.operators if operator.external is not None}
     counters = _columns.PIPE_UTILIZATION if with_counters else ()
     columns = _columns.KERNEL_DETAILS if trace.steps else _columns.KERNEL_DETAILS[1:]
     rows = []

@@ -55,8 +55,8 @@ class _Watch:
             except (OSError, ValueError) as error:  # a watched file must not stop the program
                 _log.error("%s is not used: %s", self.path, error)
 
-    def begin(self) -> None:
-        config, self.waiting = self.waiting, None
+    def begin(self, config: Dict[str, Any]) -> None:
+        self.waiting = None
         if config["is_rank"] and config["rank_list"] and profiler._rank() not in config["rank_list"]:
             return
         kinds = {"CPU": profiler.ProfilerActivity.CPU, "NPU": profiler.ProfilerActivity.PrivateUse1}
@@ -83,7 +83,7 @@ class _Watch:
         if self.running is None:
             self.look()
             if self.waiting is not None and self.steps >= self.waiting["start_step"]:
-                self.begin()
+                self.begin(self.waiting)
 
 
 _watch = _Watch()

@@ -2,14 +2,14 @@
 
 import os
 import re
-from typing import List, Optional, Set, Union
+from typing import Any, List, Optional, Set, Union
 
 _original: Optional[Set[int]] = None
 
 
 def _cores(ranges: Union[List[int], List[List[int]]]) -> Set[int]:
-    pairs = [ranges] if ranges and isinstance(ranges[0], int) else ranges
     cores: Set[int] = set()
+    pairs: List[Any] = [ranges] if ranges and isinstance(ranges[0], int) else list(ranges)
     for pair in pairs:
         if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
             raise ValueError(f"a range of cores is [first, last], not {pair}")

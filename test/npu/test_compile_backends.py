@@ -1,0 +1,72 @@
+"""torch.compile's backends for the NPU, and what the default one becomes."""
+import copy
+import warnings
+
+import pytest
+import torch
+
+from torch_npu import _compile_backends as backends
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    backends._tell.cache_clear()
+    yield
+    torch._dynamo.reset()
+
+
+def losses(model, compiled):
+    optimizer, found = torch.optim.SGD(model.parameters(), lr=0.1), []
+    for i in range(4):
+        loss = compiled(torch.full((3, 4), float(i), device="npu")).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.parametrize("backend", ["npu", "npugraphs", "npugraph_ex"])
+def test_training(backend, monkeypatch):
+    replays = []
+    replay = torch.npu.NPUGraph.replay
+    monkeypatch.setattr(torch.npu.NPUGraph, "replay", lambda graph: (replays.append(graph), replay(graph))[1])
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).npu()
+    other = copy.deepcopy(model)
+    expected = losses(model, model)
+    assert losses(other, torch.compile(other, backend=backend)) == pytest.approx(expected, rel=1e-5)
+    assert len(replays) == (0 if backend == "npu" else 8)  # forward and backward of four steps
+    assert len(set(replays)) == (0 if backend == "npu" else 2)
+
+
+def test_what_cannot_be_captured_runs_all_the_same():
+    noisy = torch.compile(lambda x: x + torch.rand_like(x), backend="npugraphs")
+    first, second = noisy(torch.zeros(100, device="npu")), noisy(torch.zeros(100, device="npu"))
+    assert not torch.equal(first, second) and 0 <= first.min() and first.max() < 1
+    here = torch.compile(lambda x, y: (x + 1, y + 1), backend="npugraphs")
+    x, y = here(torch.zeros(2, device="npu"), torch.zeros(2))
+    assert x.tolist() == y.tolist() == [1, 1]
+
+
+def test_results_are_not_overwritten():
+    double = torch.compile(lambda x: x * 2, backend="npugraphs")
+    results = [double(torch.full((2,), float(i), device="npu")) for i in range(3)]
+    assert [result.tolist() for result in results] == [[0, 0], [2, 2], [4, 4]]
+
+
+def test_the_default_backend_runs_with_one_warning():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for factor in (2, 3):
+            torch._dynamo.reset()
+            out = torch.compile(lambda x, factor=factor: (x * factor).relu())(torch.tensor([-1.0, 1.0], device="npu"))
+            assert out.tolist() == [0, factor]
+    assert [str(w.message).count("npugraphs") for w in caught if "default backend" in str(w.message)] == [1]
+
+
+def test_the_refusal_comes_back(monkeypatch):
+    monkeypatch.setenv("TORCHDYNAMO_NPU_DEFAULT", "error")
+    with pytest.raises(Exception, match="NotImplementedError: .*there is none for the NPU"):
+        torch.compile(lambda x: x + 1)(torch.zeros(2, device="npu"))

@@ -1,0 +1,145 @@
+"""Backends of torch.compile for the NPU.
+
+``npu``: the graphs of PyTorch's autograd, run operator by operator; it is also what the default backend, "inductor", becomes
+while there are no generated kernels. ``npugraphs`` and ``npugraph_ex``: each such graph is captured once and then launched as a
+whole (:mod:`torch_npu.npu.graphs`); one that cannot be captured runs operator by operator.
+"""
+
+import functools
+import warnings
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+
+from torch_npu import _options
+
+
+def npu(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """The backend ``npu``; ``options`` are accepted."""
+    from torch._dynamo.backends.debugging import aot_eager
+
+    return aot_eager(module, list(inputs))
+
+
+def npugraphs(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """The backends ``npugraphs`` and ``npugraph_ex``; ``options`` are accepted."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    return aot_autograd(fw_compiler=_capture_later, bw_compiler=_capture_later)(module, inputs)
+
+
+def _why_not(module: Any, inputs: Sequence[Any]) -> Optional[str]:
+    """Why a graph cannot be captured; None if it seems to be."""
+    for value in inputs:
+        if not isinstance(value, torch.Tensor):
+            return f"an input is a {type(value).__name__}"
+        if value.device.type != "npu":
+            return f"an input is on {value.device}"
+    refused = {torch.Tag.nondeterministic_seeded: "draws random numbers",
+               torch.Tag.dynamic_output_shape: "has a result whose size depends on values",
+               torch.Tag.data_dependent_output: "gives a value to the host"}
+    for node in module.graph.nodes:
+        for tag, what in refused.items():
+            if tag in getattr(node.target, "tags", ()):
+                return f"{node.target} {what}"
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.device.type != "npu":
+            return f"{node.target} has a result on {value.device}"
+    return None
+
+
+def _capture_later(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+    from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
+
+    return make_boxed_func(module.forward if _why_not(module, inputs) else _Captured(module))
+
+
+class _Captured:
+    """A graph that is captured at its first call. Parameters are read where they are; other inputs are copied to where they were
+    then. Results are copies."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._graph: Optional[Any] = None
+        self._failed = False
+        self._inputs: List[torch.Tensor] = []
+        self._addresses: List[int] = []
+        self._results: Sequence[Any] = ()
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        if self._failed:
+            return self._module(*inputs)
+        graph = self._graph
+        if graph is None or self._moved(inputs):
+            try:
+                graph = self._capture(inputs)
+            except RuntimeError as error:
+                self._failed = True
+                self._graph = None
+                warnings.warn(f"a compiled graph runs operator by operator, for it could not be captured: {error}",
+                              RuntimeWarning, stacklevel=2)
+                return self._module(*inputs)
+        for mine, given in zip(self._inputs, inputs):
+            if mine is not given:
+                mine.copy_(given)
+        graph.replay()
+        return [result.clone() if isinstance(result, torch.Tensor) else result for result in self._results]
+
+    def _moved(self, inputs: Sequence[torch.Tensor]) -> bool:
+        """Whether a parameter is elsewhere, or an input has another shape."""
+        for mine, address, given in zip(self._inputs, self._addresses, inputs):
+            if given.shape != mine.shape or isinstance(given, torch.nn.Parameter) and given.data_ptr() != address:
+                return True
+        return False
+
+    def _capture(self, inputs: Sequence[torch.Tensor]) -> Any:
+        self._inputs = [given if isinstance(given, torch.nn.Parameter) else given.detach().clone() for given in inputs]
+        self._addresses = [mine.data_ptr() for mine in self._inputs]
+        side, current = torch.npu.Stream(), torch.npu.current_stream()
+        side.wait_stream(current)
+        with torch.npu.stream(side), torch.no_grad():
+            self._module(*self._inputs)  # operators prepare themselves outside of the capture
+        current.wait_stream(side)
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph), torch.no_grad():
+            self._results = self._module(*self._inputs)
+        self._graph = graph
+        return graph
+
+
+def register(registry: Any) -> None:
+    """For torch._dynamo.backends.registry."""
+    registry.register_backend(npu, name="npu")
+    for name in ("npugraphs", "npugraph_ex"):
+        registry.register_backend(npugraphs, name=name)
+
+
+def _touches_npu(module: Any, inputs: Sequence[Any]) -> bool:
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    nodes = getattr(getattr(module, "graph", None), "nodes", ())
+    tensors += [node.meta[key] for node in nodes for key in ("val", "example_value")
+                if isinstance(node.meta.get(key), torch.Tensor)]
+    return any(tensor.device.type == "npu" for tensor in tensors)
+
+
+@functools.lru_cache(maxsize=None)
+def _tell() -> None:
+    warnings.warn(
+        "torch.compile's default backend generates no kernels for the NPU yet: graphs run operator by operator "
+        '(backend="npu"); backend="npugraphs" launches them as a whole, TORCHDYNAMO_NPU_DEFAULT=error makes this an error',
+        RuntimeWarning, stacklevel=2)
+
+
+def take_default(compile_fx: Any) -> None:
+    """For torch._inductor.compile_fx: graphs of the NPU go to the backend ``npu``, with one warning. There is no hook for the
+    choice of a default backend by device."""
+    original = compile_fx.compile_fx
+
+    @functools.wraps(original)
+    def chosen(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
+        if _options.published("TORCHDYNAMO_NPU_DEFAULT") != "error" and _touches_npu(model_, example_inputs_):
+            _tell()
+            return npu(model_, example_inputs_)
+        return original(model_, example_inputs_, *args, **kwargs)
+
+    compile_fx.compile_fx = chosen
