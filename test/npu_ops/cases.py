@@ -163,6 +163,9 @@ CASES = {
                         value_shared_prefix=randn(1, 5, 16, dtype=d), actual_shared_prefix_len=[4], softmax_lse_flag=True)],
     "_npu_fused_infer_attention_score_infer_output": [
         lambda d: _call(*_attention("BNSD", d)[::2], num_heads=4, num_key_value_heads=2, input_layout="BNSD_BSND", softmax_lse_flag=True)],
+    "_npu_fused_infer_attention_score_v2_infer_output": [
+        lambda d: _call(*_attention("BSND", d)[::2], num_query_heads=4, num_key_value_heads=2, input_layout="BSND_NBSD")],
+    "_npu_fused_infer_attention_score_v2_get_max_workspace": [lambda d: _call(*_attention("BNSD", d))],
     "_npu_fused_infer_attention_score_get_max_workspace": [lambda d: _call(*_attention("BNSD", d))],
     "npu_confusion_transpose": [lambda d: _call(randn(2, 3, 4, dtype=d), [0, 2, 1], [2, 12], True),
                                 lambda d: _call(randn(2, 12, dtype=d), [0, 2, 1], [2, 3, 4], False)],
@@ -529,6 +532,35 @@ CASES = {
                         torch.rand(4, 9) + 0.1, is_need_logits=True),
         lambda d: _call(randn(4, 9, dtype=d), torch.tensor([3, 0, 9, 5], dtype=torch.int32), torch.tensor([0.7, 0.5, 1.0, 0.0]).to(d),
                         min_ps=torch.tensor([0.1, 0.2, 0.3, 0.4]).to(d), is_need_logits=True, post_sample="None")],
+    "_npu_dtype_cast": [lambda d: _call(randn(3, 4, dtype=d), torch.int32)],
+    "_npu_ciou": [lambda d: _call(_boxes(5, d).t().contiguous(), _boxes(5, d).t().contiguous(), False, False, 0, True)],
+    "_npu_moe_token_unpermute": [
+        lambda d: _call(randn(8, 5, dtype=d), torch.randperm(8).int(), torch.rand(4, 2).to(d)),
+        lambda d: _call(randn(4, 5, dtype=d), torch.randperm(4).int())],
+    "npu_moe_token_unpermute_grad_v2": [
+        lambda d: _call(randn(4, 5, dtype=d), torch.randperm(8).int(), 8, d, torch.rand(4, 2).to(d), permuted_tokens=randn(8, 5, dtype=d))],
+    "npu_moe_token_permute_grad_v2": [lambda d: _call(randn(6, 5, dtype=d), torch.randperm(8).int(), 4, d, 2)],
+    "npu_fusion_attention_v3": [
+        lambda d: _call(*_attention("BNSD", d), 4, "BNSD", scale=0.4),
+        lambda d: _call(randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), 2, "TND", scale=0.4,
+                        actual_seq_qlen=torch.tensor([2, 7]), actual_seq_kvlen=torch.tensor([3, 7]))],
+    "_npu_fusion_attention_v3_get_max_workspace": [lambda d: _call(*_attention("BNSD", d), 4, "BNSD")],
+    "_npu_fusion_attention_v3_infer_output": [lambda d: _call(*_attention("BSH", d), 4, "BSH")],
+    "npu_swiglu_mx_quant_with_dual_axis": [lambda d: _call(randn(40, 128, dtype=d)), lambda d: _call(randn(2, 6, 64, dtype=d), activate_left=False)],
+    "npu_dual_level_quant_matmul": [
+        lambda d: _call(torch.randint(0, 256, (3, 32), dtype=torch.uint8), torch.randint(0, 256, (5, 32), dtype=torch.uint8), torch.rand(3, 1),
+                        torch.rand(5, 1), torch.randint(124, 129, (3, 1, 2), dtype=torch.uint8),
+                        torch.randint(124, 129, (5, 1, 2), dtype=torch.uint8), bias=randn(5), output_dtype=5)],
+    "npu_batch_gather_matmul_": [
+        lambda d: _call(randn(3, 8, dtype=d), randn(3, 6, dtype=d), randn(2, 1, 5, 4, dtype=d), torch.tensor([1, -1, 0], dtype=torch.int32),
+                        randn(2, 1, 4, 6, dtype=d), 0, 0.5, 2, 5)],
+    "npu_batch_gather_matmul": [
+        lambda d: _call(randn(3, 5, dtype=d), randn(3, 4, dtype=d), randn(2, 2, 5, 4, dtype=d), torch.tensor([1, 1, 0], dtype=torch.int32),
+                        layer_idx=1, scale=1.0)],
+    "npu_quant_conv2d": [
+        lambda d: _call(_int8(1, 2, 6, 6), _int8(3, 2, 3, 3), torch.rand(3) / 50, [2, 2], [1, 1], [1, 1], offset_x=1,
+                        bias=torch.randint(-99, 99, (3,), dtype=torch.int32)),
+        lambda d: _call(_int8(1, 4, 6, 6), _int8(4, 2, 3, 3), torch.rand(1) / 50, groups=2, output_dtype=15)],
 }
 
 CASES.update(cases_training.CASES)

@@ -48,7 +48,7 @@ def defined(name, results):
     """What is defined of the results: of attention's statistics only the logarithm of the sum of exponentials."""
     if name == "npu_cross_entropy_loss":  # no z-loss is asked for
         return results[:2]
-    if name not in ("npu_fusion_attention", "npu_fusion_attention_v2"):
+    if name not in ("npu_fusion_attention", "npu_fusion_attention_v2", "npu_fusion_attention_v3"):
         return results
     out, top, total, *rest = results
     return [out, top + total.log(), *rest]
@@ -150,10 +150,14 @@ def test_every_operator_has_a_reference_a_docstring_and_a_test():
             assert reference is not None, overload
             assert reference.__doc__, overload
             names = [a.name for a in torch._C.parse_schema("npu::" + schema).arguments]
-            assert list(inspect.signature(reference).parameters) == names, overload
+            # The registry writes `self` for what is published as `input`: codegen/custom.py.
+            assert ["input" if n == "self" else n for n in inspect.signature(reference).parameters] == names, overload
         if name not in CASES and not name.endswith(("_backward", "_grad", "_grad_v2")):
             untested.add(name)
-    assert untested <= SEEDED | {"npu_format_cast", "npu_format_cast_", "get_npu_format"}  # test_formats.py
+    elsewhere = {"npu_format_cast", "npu_format_cast_", "get_npu_format"}  # test_formats.py
+    elsewhere |= {name for name in untested if "_distribute_" in name}  # test/distributed/test_expert_parallel.py
+    elsewhere |= {"_quantize_per_tensor_impl", "_quantize_per_channel_impl"}  # only with out
+    assert untested <= SEEDED | elsewhere
 
 
 def test_defaults_are_the_schemas():

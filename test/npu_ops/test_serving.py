@@ -228,3 +228,19 @@ def test_names_of_the_transformer_library():
     assert "block_table" in torch_npu._npu_paged_attention.__doc__
     with pytest.raises(AttributeError, match="npu_ring_mla"):
         torch_npu.atb.nothing
+
+
+@DEVICES
+def test_overloads_that_write_into_given_tensors(device):
+    x = torch.randn(2, 3, 4, device=device)
+    out = torch.empty(4, 2, 3, device=device)
+    assert torch_npu.npu_transpose(x, [2, 0, 1], out=out) is out and torch.equal(out, x.permute(2, 0, 1))
+    out = torch.empty(0, device=device)
+    torch.ops.npu.npu_sort_v2.out(x, -1, True, out=out)
+    assert torch.equal(out, x.sort(-1, descending=True)[0])
+    torch.ops.npu.npu_slice.out(x, [0, 1, 1], [2, 2, 2], out=out)
+    assert torch.equal(out, x[:, 1:3, 1:3])
+    codes = torch.empty(2, 3, 4, dtype=torch.int8, device=device)
+    one, zero = torch.tensor([0.5], device=device), torch.tensor([1], dtype=torch.int32, device=device)
+    torch.ops.npu._quantize_per_tensor_impl.out(x, one, zero, torch.qint8, result=codes)
+    assert torch.equal(codes, ((x / 0.5).round() + 1).to(torch.int8))

@@ -23,6 +23,8 @@ __all__ = [
     "npu_grouped_dynamic_block_quant",
     "npu_anti_mx_quant",
     "npu_swiglu_mx_quant",
+    "npu_swiglu_mx_quant_with_dual_axis",
+    "npu_dual_level_quant_matmul",
     "npu_rms_norm_dynamic_mx_quant",
     "npu_add_rms_norm_dynamic_mx_quant",
 ]
@@ -395,3 +397,51 @@ def npu_add_rms_norm_dynamic_mx_quant(
         total, gamma, beta=beta, epsilon=epsilon, scale_alg=scale_alg, round_mode=round_mode, dst_type=dst_type
     )
     return y, total, scales, rstd
+
+
+def npu_swiglu_mx_quant_with_dual_axis(
+    x: Tensor,
+    *,
+    group_index: Optional[Tensor] = None,
+    activate_left: bool = True,
+    round_mode: str = "rint",
+    scale_alg: int = 1,
+    dst_type: int = 24,
+    dst_type_max: float = 0.0,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    """swiglu of the halves a, b of the last axis, ``silu(a) * b`` with ``activate_left``, else ``a * silu(b)``, then
+    :func:`npu_dynamic_mx_quant_with_dual_axis`. Raises NotImplementedError for group_index."""
+    name = "npu_swiglu_mx_quant_with_dual_axis"
+    unsupported(name, group_index=group_index)
+    a, b = wide(x).chunk(2, -1)
+    value = (F.silu(a) * b if activate_left else a * F.silu(b)).to(x.dtype)
+    kind = format_of(name, dst_type)
+    return (
+        *quantize_blocks(name, value, -1, kind, round_mode, scale_alg, dst_type_max),
+        *quantize_blocks(name, value, -2, kind, round_mode, scale_alg, dst_type_max),
+    )
+
+
+def npu_dual_level_quant_matmul(
+    x1: Tensor,
+    x2: Tensor,
+    x1_level0_scale: Tensor,
+    x2_level0_scale: Tensor,
+    x1_level1_scale: Tensor,
+    x2_level1_scale: Tensor,
+    *,
+    bias: Optional[Tensor] = None,
+    output_dtype: int = 15,
+) -> Tensor:
+    """The product of what :func:`npu_dynamic_dual_level_mx_quant` made of [m, k] and of [n, k]: ``x1 @ x2^T + bias``.
+
+    ``x1`` uint8 [m, k / 2], ``x2`` uint8 [n, k / 2], scales as that operator returns them. Returns [m, n] in
+    ``output_dtype``: 15 bfloat16, 5 float16.
+    """
+
+    def whole(y: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        values = unscaled(y, second, -1, "e2m1")
+        return values * first.repeat_interleave(512, -1)[..., : values.shape[-1]]
+
+    product = torch.matmul(whole(x1, x1_level0_scale, x1_level1_scale), whole(x2, x2_level0_scale, x2_level1_scale).t())
+    return (product if bias is None else product + wide(bias)).to(as_dtype(output_dtype))

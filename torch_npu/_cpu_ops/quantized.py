@@ -1,6 +1,6 @@
 """Norms and activations with quantised results, and products of quantised matrices, grouped ones too."""
 
-from typing import List, Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -36,6 +36,9 @@ __all__ = [
     "npu_add_quant_gmm",
     "npu_add_quant_gmm_",
     "npu_quant_max",
+    "npu_batch_gather_matmul",
+    "npu_batch_gather_matmul_",
+    "npu_quant_conv2d",
 ]
 
 
@@ -804,3 +807,80 @@ def npu_add_quant_gmm(
         x1_dtype=x1_dtype,
         x2_dtype=x2_dtype,
     )
+
+
+def npu_batch_gather_matmul_(
+    self: Tensor,
+    x: Tensor,
+    weight_b: Tensor,
+    indices: Tensor,
+    weight_a: Optional[Tensor] = None,
+    layer_idx: int = 0,
+    scale: float = 0.001,
+    y_offset: int = 0,
+    y_slice_size: int = -1,
+) -> Tensor:
+    """Adds low-rank adapters: to columns [y_offset, y_offset + y_slice_size) of row i of input [rows, columns] goes
+    ``x[i] @ weight_a[g]^T @ weight_b[g]^T * scale`` with g = ``indices[i]``; rows with a negative index get nothing.
+
+    ``weight_a`` [adapters, layers, rank, size] (without it x is [rows, rank]), ``weight_b`` [adapters, layers, y_slice_size,
+    rank]; ``layer_idx`` chooses the layer. ``y_slice_size`` -1: all columns. Returns input.
+    """
+    chosen = indices.long().clamp(min=0)
+    y = wide(x).unsqueeze(1)
+    if weight_a is not None:
+        y = torch.matmul(y, wide(weight_a)[chosen, layer_idx].transpose(1, 2))
+    y = torch.matmul(y, wide(weight_b)[chosen, layer_idx].transpose(1, 2)).squeeze(1) * scale
+    y = y * (indices >= 0).unsqueeze(-1)
+    size = self.shape[1] if y_slice_size < 0 else y_slice_size
+    part = self[:, y_offset : y_offset + size]
+    part.copy_((wide(part) + y).to(self.dtype))
+    return self
+
+
+def npu_batch_gather_matmul(
+    self: Tensor,
+    x: Tensor,
+    weight_b: Tensor,
+    indices: Tensor,
+    weight_a: Optional[Tensor] = None,
+    layer_idx: int = 0,
+    scale: float = 0.001,
+    y_offset: int = 0,
+    y_slice_size: int = -1,
+) -> Tensor:
+    """:func:`npu_batch_gather_matmul_` that leaves the tensor alone and returns a new one."""
+    return npu_batch_gather_matmul_(self.clone(), x, weight_b, indices, weight_a, layer_idx, scale, y_offset, y_slice_size)
+
+
+def npu_quant_conv2d(
+    self: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    strides: Sequence[int] = [1, 1],
+    pads: Sequence[int] = [0, 0],
+    dilations: Sequence[int] = [1, 1],
+    groups: int = 1,
+    offset_x: int = 0,
+    round_mode: str = "rint",
+    output_dtype: Optional[int] = None,
+    bias: Optional[Tensor] = None,
+    offset: Optional[Tensor] = None,
+    input_dtype: Optional[int] = None,
+    weight_dtype: Optional[int] = None,
+) -> Tensor:
+    """A convolution of int8 images [batch, channels, height, width] with int8 weights, times ``scale`` of each channel.
+
+    ``scale``: float32 [1 or channels], or int64 as :func:`npu_trans_quant_param` makes it; an int32 ``bias`` is added before.
+    ``offset_x`` is what the padding holds. Returns float16, or ``output_dtype``. Raises NotImplementedError for offset and for
+    other dtypes than int8.
+    """
+    unsupported("npu_quant_conv2d", offset=offset, input_dtype=input_dtype, weight_dtype=weight_dtype)
+    pair = [list(v) if isinstance(v, (list, tuple)) else [v, v] for v in (strides, pads, dilations)]
+    image = F.pad(self.double(), (pair[1][1], pair[1][1], pair[1][0], pair[1][0]), value=float(offset_x))
+    sums = F.conv2d(image, weight.double(), None, pair[0], 0, pair[2], groups)
+    if bias is not None:
+        sums = sums + bias.double().view(1, -1, 1, 1)
+    if scale.dtype == torch.int64:  # a float32 in the lower half; the last 13 bits do not count
+        scale = scale.bitwise_and(0xFFFFE000).to(torch.int32).view(torch.float32)
+    return (sums.float() * wide(scale).view(1, -1, 1, 1)).to(torch.float16 if output_dtype is None else as_dtype(output_dtype))

@@ -1,0 +1,313 @@
+"""Overloads that write into a tensor of the caller's, and operators that differ from others only in their names."""
+
+from typing import List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from torch_npu._cpu_ops._common import as_dtype, unsupported
+
+__all__ = [
+    "npu_broadcast_out",
+    "npu_conv2d_out",
+    "npu_conv3d_out",
+    "npu_indexing_out",
+    "npu_reshape_out",
+    "npu_slice_out",
+    "npu_sort_v2_out",
+    "npu_stride_copy_out",
+    "npu_transpose_out",
+    "_npu_dtype_cast",
+    "_npu_ciou",
+    "_npu_moe_token_unpermute",
+    "npu_moe_token_unpermute_grad_v2",
+    "npu_moe_token_permute_grad_v2",
+    "_quantize_per_tensor_impl_out",
+    "_quantize_per_channel_impl_out",
+    "npu_fusion_attention_v3",
+    "_npu_fusion_attention_v3_get_max_workspace",
+    "_npu_fusion_attention_v3_infer_output",
+]
+
+_UNLIMITED = 2147483647
+
+
+def _into(out: Tensor, value: Tensor) -> Tensor:
+    """Copies a result into ``out``, resized where it is empty."""
+    if out.shape != value.shape:
+        out.resize_(value.shape)
+    return out.copy_(value)
+
+
+def npu_broadcast_out(self: Tensor, size: Sequence[int], *, out: Tensor) -> Tensor:
+    """:func:`npu_broadcast` into ``out``."""
+    return _into(out, torch.ops.npu.npu_broadcast(self, size))
+
+
+def npu_conv2d_out(
+    self: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    *,
+    out: Tensor,
+) -> Tensor:
+    """:func:`npu_conv2d` into ``out``."""
+    return _into(out, torch.ops.npu.npu_conv2d(self, weight, bias, stride, padding, dilation, groups))
+
+
+def npu_conv3d_out(
+    self: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    *,
+    out: Tensor,
+) -> Tensor:
+    """:func:`npu_conv3d` into ``out``."""
+    return _into(out, torch.ops.npu.npu_conv3d(self, weight, bias, stride, padding, dilation, groups))
+
+
+def npu_indexing_out(
+    self: Tensor,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int],
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    *,
+    out: Tensor,
+) -> Tensor:
+    """:func:`npu_indexing` into ``out``."""
+    return _into(
+        out,
+        torch.ops.npu.npu_indexing(
+            self, begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
+        ),
+    )
+
+
+def npu_reshape_out(self: Tensor, shape: Sequence[int], can_refresh: bool = False, *, out: Tensor) -> Tensor:
+    """:func:`npu_reshape` into ``out``."""
+    return _into(out, torch.ops.npu.npu_reshape(self, shape, can_refresh))
+
+
+def npu_slice_out(self: Tensor, offsets: Sequence[int], size: Sequence[int], *, out: Tensor) -> Tensor:
+    """:func:`npu_slice` into ``out``."""
+    return _into(out, torch.ops.npu.npu_slice(self, offsets, size))
+
+
+def npu_sort_v2_out(self: Tensor, dim: int = -1, descending: bool = False, *, out: Tensor) -> Tensor:
+    """:func:`npu_sort_v2` into ``out``."""
+    return _into(out, torch.ops.npu.npu_sort_v2(self, dim, descending))
+
+
+def npu_stride_copy_out(
+    self: Tensor, shape: Sequence[int], stride: Sequence[int], storage_offset: float, *, out: Tensor
+) -> Tensor:
+    """:func:`npu_stride_copy` into ``out``."""
+    return _into(out, torch.ops.npu.npu_stride_copy(self, shape, stride, storage_offset))
+
+
+def npu_transpose_out(self: Tensor, perm: Sequence[int], require_contiguous: bool = True, *, out: Tensor) -> Tensor:
+    """:func:`npu_transpose` into ``out``."""
+    return _into(out, torch.ops.npu.npu_transpose(self, perm, require_contiguous))
+
+
+def _npu_dtype_cast(self: Tensor, dtype: torch.dtype) -> Tensor:
+    """:func:`npu_dtype_cast`."""
+    return self.to(as_dtype(dtype), copy=True)
+
+
+def _npu_ciou(
+    self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = True, mode: int = 0, atan_sub_flag: bool = False
+) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_ciou`, and the difference of the arc tangents of width / height of the two boxes.
+
+    Boxes are [4, n]: corners, or centers and sizes with ``trans``. The second result is [1, n]; it has content with
+    ``atan_sub_flag``, which goes with pairs of boxes (``is_cross`` False).
+    """
+    found = torch.ops.npu.npu_ciou(self, gtboxes, trans, is_cross, mode, atan_sub_flag)
+    if not atan_sub_flag:
+        return found, torch.zeros_like(found)
+
+    def angle(boxes: Tensor) -> Tensor:
+        width, height = (boxes[2], boxes[3]) if trans else (boxes[2] - boxes[0], boxes[3] - boxes[1])
+        return torch.atan(width / height)
+
+    return found, (angle(gtboxes) - angle(self)).view(1, -1)
+
+
+def _npu_moe_token_unpermute(
+    permuted_tokens: Tensor,
+    sorted_indices: Tensor,
+    probs: Optional[Tensor] = None,
+    padded_mode: bool = False,
+    restore_shape: Optional[Sequence[int]] = None,
+) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_moe_token_unpermute`, and what its gradient needs: ``permuted_tokens`` where there are ``probs``, else empty."""
+    out = torch.ops.npu.npu_moe_token_unpermute(permuted_tokens, sorted_indices, probs, padded_mode, restore_shape)
+    return out, permuted_tokens.clone() if probs is not None else permuted_tokens.new_empty(0)
+
+
+def npu_moe_token_unpermute_grad_v2(
+    grad_unpermuted_tokens: Tensor,
+    sorted_indices: Tensor,
+    permuted_tokens_size_0: int,
+    permuted_tokens_dtype: torch.dtype,
+    probs: Optional[Tensor] = None,
+    padded_mode: bool = False,
+    restore_shape: Optional[Sequence[int]] = None,
+    permuted_tokens: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor]:
+    """Gradients of :func:`npu_moe_token_unpermute` for the tokens, [permuted_tokens_size_0, size] in
+    ``permuted_tokens_dtype``, and for ``probs`` (empty without). ``permuted_tokens`` is needed with probs."""
+    tokens = permuted_tokens
+    if tokens is None:
+        if probs is not None:
+            raise ValueError("npu_moe_token_unpermute_grad_v2: with probs, permuted_tokens must be given")
+        tokens = grad_unpermuted_tokens.new_zeros(
+            permuted_tokens_size_0, grad_unpermuted_tokens.shape[-1], dtype=as_dtype(permuted_tokens_dtype)
+        )
+    return torch.ops.npu.npu_moe_token_unpermute_grad(
+        tokens, grad_unpermuted_tokens, sorted_indices, probs, padded_mode, restore_shape
+    )
+
+
+def npu_moe_token_permute_grad_v2(
+    grad_permuted_tokens: Tensor,
+    sorted_indices: Tensor,
+    tokens_size_0: int,
+    tokens_dtype: torch.dtype,
+    num_topK: int,
+    padded_mode: bool = False,
+) -> Tensor:
+    """The gradient of :func:`npu_moe_token_permute` for its tokens: sums of their ``num_topK`` copies' gradients,
+    [tokens_size_0, size] in ``tokens_dtype``; copies that were cut off count as 0."""
+    unsupported("npu_moe_token_permute_grad_v2", padded_mode=padded_mode or None)
+    rows = grad_permuted_tokens.shape[0]
+    places = sorted_indices.reshape(-1).long()
+    kept = places < rows
+    copies = grad_permuted_tokens.float()[places.clamp(max=max(rows - 1, 0))] * kept.unsqueeze(-1)
+    return copies.view(tokens_size_0, num_topK, -1).sum(1).to(as_dtype(tokens_dtype))
+
+
+def _quantize_per_tensor_impl_out(
+    inputs: Tensor, scales: Tensor, zero_points: Tensor, dtype: torch.dtype, *, result: Tensor
+) -> Tensor:
+    """:func:`npu_quantize` with one scale, into ``result``."""
+    return _into(result, torch.ops.npu.npu_quantize(inputs, scales, zero_points, dtype, 1, True))
+
+
+def _quantize_per_channel_impl_out(
+    inputs: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: torch.dtype, *, result: Tensor
+) -> Tensor:
+    """:func:`npu_quantize` with a scale for each element of ``axis``, into ``result``."""
+    return _into(result, torch.ops.npu.npu_quantize(inputs, scales, zero_points, dtype, axis, True))
+
+
+def _numbers(ends: Optional[Tensor]) -> Optional[List[int]]:
+    return None if ends is None else ends.tolist()
+
+
+def npu_fusion_attention_v3(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    head_num: int,
+    input_layout: str,
+    pse: Optional[Tensor] = None,
+    padding_mask: Optional[Tensor] = None,
+    atten_mask: Optional[Tensor] = None,
+    scale: float = 1.0,
+    keep_prob: float = 1.0,
+    pre_tockens: int = _UNLIMITED,
+    next_tockens: int = _UNLIMITED,
+    inner_precise: int = 0,
+    prefix: Optional[Sequence[int]] = None,
+    actual_seq_qlen: Optional[Tensor] = None,
+    actual_seq_kvlen: Optional[Tensor] = None,
+    sparse_mode: int = 0,
+    gen_mask_parallel: bool = True,
+    sync: bool = False,
+    softmax_layout: str = "",
+    sink: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`npu_fusion_attention` whose lengths are int64 tensors, and which returns the dropout's seed and offset as int64
+    tensors of one element, without the size. The host waits for the lengths."""
+    if query.device.type == "meta" and actual_seq_qlen is not None:  # lengths without content
+        out, top, total = _npu_fusion_attention_v3_infer_output(query, key, value, head_num, input_layout)
+        return out, top, total, query.new_empty(0), *(query.new_empty(1, dtype=torch.int64) for _ in range(2))
+    *results, seed, offset, _ = torch.ops.npu.npu_fusion_attention(
+        query,
+        key,
+        value,
+        head_num,
+        input_layout,
+        pse,
+        padding_mask,
+        atten_mask,
+        scale,
+        keep_prob,
+        pre_tockens,
+        next_tockens,
+        inner_precise,
+        prefix,
+        _numbers(actual_seq_qlen),
+        _numbers(actual_seq_kvlen),
+        sparse_mode,
+        gen_mask_parallel,
+        sync,
+        softmax_layout,
+        sink,
+    )
+    return (*results, torch.tensor([seed], device=query.device), torch.tensor([offset], device=query.device))
+
+
+def _npu_fusion_attention_v3_get_max_workspace(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    head_num: int,
+    input_layout: str,
+    pse: Optional[Tensor] = None,
+    padding_mask: Optional[Tensor] = None,
+    atten_mask: Optional[Tensor] = None,
+    scale: float = 1.0,
+    keep_prob: float = 1.0,
+    pre_tockens: int = _UNLIMITED,
+    next_tockens: int = _UNLIMITED,
+    inner_precise: int = 0,
+    prefix: Optional[Sequence[int]] = None,
+    actual_seq_qlen: Optional[Tensor] = None,
+    actual_seq_kvlen: Optional[Tensor] = None,
+    sparse_mode: int = 0,
+    gen_mask_parallel: bool = True,
+    sync: bool = False,
+    softmax_layout: str = "",
+    sink: Optional[Tensor] = None,
+) -> Tensor:
+    """The workspace for :func:`npu_fusion_attention_v3`: empty, since operators take their memory from the caching allocator."""
+    return query.new_empty(0, dtype=torch.uint8)
+
+
+def _npu_fusion_attention_v3_infer_output(
+    query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """Tensors for the results of :func:`npu_fusion_attention_v3`: (attention, maximum, sum of the softmax)."""
+    if input_layout == "TND":
+        sizes = [query.shape[0], head_num, 8]
+    else:
+        batch, rows = {"BNSD": (0, 2), "SBH": (1, 0)}.get(input_layout, (0, 1))
+        sizes = [query.shape[batch], head_num, query.shape[rows], 8]
+    maximum, total = (query.new_zeros(sizes, dtype=torch.float32) for _ in range(2))
+    return torch.zeros_like(query), maximum, total
