@@ -12,6 +12,7 @@ def main(argv=None) -> int:
     parser.add_argument("--contract", type=pathlib.Path, help="aclnn_ops.txt")
     parser.add_argument("--registry", type=pathlib.Path, help="ops.yaml")
     parser.add_argument("--custom", type=pathlib.Path, help="custom_ops.yaml")
+    parser.add_argument("--fallbacks", type=pathlib.Path, help="fallbacks.yaml")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the generated files")
     parser.add_argument("--list", action="store_true", help="only print the generated files, one a line")
     options = parser.parse_args(argv)
@@ -23,6 +24,8 @@ def main(argv=None) -> int:
             parser.error(f"--{name.replace('_', '-')} is required")
     try:
         entries = registry.load(options.registry)
+        if options.fallbacks:
+            registry.check_fallbacks(options.fallbacks, entries)
         torch_schemas, aclnn = schemas.load(options.torch_dir), contract.load(options.contract)
         units = kernels.build(entries, torch_schemas, aclnn)
         customs, functions = custom.load(options.custom) if options.custom else ([], {})

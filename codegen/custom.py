@@ -3,11 +3,9 @@ import pathlib
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-import yaml
-
 from . import kernels, registry
 from .calls import split_call
-from .errors import Location, RegistryError, RegistryErrors
+from .errors import RegistryError, RegistryErrors
 from .schemas import Schemas
 
 
@@ -29,69 +27,37 @@ POLICIES = {"lower_precision": "kLowerPrecision", "float32": "kFloat32", "promot
 
 
 class Custom(NamedTuple):
-    where: Location
-    name: str                         # with overload
-    schema: str                       # as torch::Library::def takes it
-    entry: Optional[registry.Entry]   # None: composed
+    entry: registry.CustomEntry
     grad: Optional[Grad]
-    autocast: Optional[Autocast] = None
+    autocast: Optional[Autocast]
+
+    @property
+    def name(self) -> str:
+        """With overload."""
+        return self.entry.op
+
+    @property
+    def schema(self) -> str:
+        """As it is registered: Ascend calls `input` what torchgen, for its in-place operators, wants to be `self`."""
+        return re.sub(r"\bself\b", "input", self.entry.schema)
 
     @property
     def path(self) -> str:
-        return "composed" if self.entry is None else "hand" if self.entry.impl else "native"
-
-
-class _Reader(registry._Reader):
-    """Takes out the keys that only custom operators have, and the schema."""
-
-    def __init__(self, path: str):
-        super().__init__(path)
-        self.extra: Dict[str, Tuple[str, Optional[str], Optional[str], Optional[str]]] = {}
-
-    def _entry(self, node: yaml.Node) -> registry.Entry:
-        where = Location(self.path, node.start_mark.line + 1)
-        if not isinstance(node, yaml.MappingNode):
-            raise RegistryError(where, "an entry is a mapping that begins with 'op:'")
-        fields = {key.value: value for key, value in node.value}
-        schema = fields["op"].value if "op" in fields else ""
-        match = re.match(r"(\w+(?:\.\w+)?)\(", schema)
-        if not match:
-            raise RegistryError(where, f"'op' is a schema such as 'npu_x(Tensor self) -> Tensor', not {schema!r}")
-        composed, grad, autocast = (fields[k].value if k in fields else None for k in ("composed", "grad", "autocast"))
-        if composed is not None and set(fields) - {"op", "composed"}:
-            raise RegistryError(where, f"{match[1]}: 'composed' stands alone: the Python function decides everything")
-        if (composed is None) == ("aclnn" not in fields and "impl" not in fields):
-            raise RegistryError(where, f"{match[1]}: needs one of 'aclnn', 'impl' and 'composed'")
-        self.extra[match[1]] = (schema, composed, grad, autocast)
-        kept = [(key, value) for key, value in node.value if key.value not in ("op", "composed", "grad", "autocast")]
-        name = yaml.ScalarNode("tag:yaml.org,2002:str", match[1], node.start_mark, node.end_mark)
-        key = yaml.ScalarNode("tag:yaml.org,2002:str", "op", node.start_mark, node.end_mark)
-        if composed is not None:  # the checks of the registry want a kernel; it is dropped again below
-            kept = [(_text("impl", node), _text("none", node)), (_text("reason", node), _text("composed", node))]
-        return super()._entry(yaml.MappingNode(node.tag, [(key, name), *kept], node.start_mark, node.end_mark))
-
-
-def _text(value: str, node: yaml.Node) -> yaml.Node:
-    return yaml.ScalarNode("tag:yaml.org,2002:str", value, node.start_mark, node.end_mark)
+        return "composed" if self.entry.composed else "hand" if self.entry.impl else "native"
 
 
 def load(path: pathlib.Path) -> Tuple[List[Custom], Dict[str, "NativeFunction"]]:  # noqa: F821 - torchgen.model
     """All custom operators, and their schemas by name. torchgen must be importable: call schemas.load() first."""
-    reader = _Reader(str(path))
-    entries = reader.read(path.read_text())
+    entries = registry.load_custom(path)
     functions, customs, errors = {}, [], []
     for entry in entries:
-        schema, composed, *_ = reader.extra[entry.op]
         try:
-            functions[entry.op] = _function(entry, schema)
+            functions[entry.op] = _function(entry)
         except RegistryError as error:
             errors.append(error)
     for entry in entries:
-        schema, composed, grad, autocast = reader.extra[entry.op]
         try:
-            customs.append(Custom(entry.where, entry.op, _published(schema), None if composed is not None else entry,
-                                  _grad(entry, grad, functions) if grad and entry.op in functions else None,
-                                  _autocast(entry, autocast, functions) if autocast and entry.op in functions else None))
+            customs.append(Custom(entry, _grad(entry, functions), _autocast(entry, functions)))
         except RegistryError as error:
             errors.append(error)
     if errors:
@@ -99,14 +65,9 @@ def load(path: pathlib.Path) -> Tuple[List[Custom], Dict[str, "NativeFunction"]]
     return customs, functions
 
 
-def _published(schema: str) -> str:
-    """The schema as it is registered: Ascend calls `input` what torchgen, for its in-place operators, wants to be `self`."""
-    return re.sub(r"\bself\b", "input", schema)
-
-
-def _function(entry: registry.Entry, schema: str):
+def _function(entry: registry.CustomEntry):
     from torchgen.model import Location as TorchLocation, NativeFunction
-    item = {"func": schema}
+    schema, item = entry.schema, {"func": entry.schema}
     if re.search("dropout|Generator|random", schema):  # torchgen wants such operators marked
         item["tags"] = "nondeterministic_seeded"
     if "Device? device" in schema:  # and those that make a tensor out of none
@@ -114,17 +75,20 @@ def _function(entry: registry.Entry, schema: str):
     try:
         return NativeFunction.from_yaml(item, TorchLocation(entry.where.path, entry.where.line), {"nondeterministic_seeded"})[0]
     except Exception as error:  # torchgen asserts
-        raise RegistryError(entry.where, f"{entry.op}: no schema: {error}") from None
+        raise entry.fail(f"no schema: {error}") from None
 
 
 _SOURCE = re.compile(r"(?:(?P<list>grad|result)\[(?P<index>\d+)\])|(?:(?P<name>\w+)(?:\.(?P<part>dtype|sizes))?)")
 
 
-def _grad(entry: registry.Entry, text: str, functions) -> Grad:
-    def fail(message: str) -> RegistryError:
-        return RegistryError(entry.where, f"{entry.op}: 'grad': {message}")
+def _grad(entry: registry.CustomEntry, functions) -> Optional[Grad]:
+    if not entry.grad or entry.op not in functions:
+        return None
 
-    call, arrow, targets = text.rpartition("->")
+    def fail(message: str) -> RegistryError:
+        return entry.fail(f"'grad': {message}")
+
+    call, arrow, targets = entry.grad.rpartition("->")
     if not arrow:
         raise fail("is 'backward(arguments) -> arguments that get the results'")
     backward, sources = split_call(call, fail)
@@ -156,11 +120,14 @@ def _grad(entry: registry.Entry, text: str, functions) -> Grad:
     return Grad(backward, encoded, [names.index(name) if name != "_" else -1 for name in receivers])
 
 
-def _autocast(entry: registry.Entry, text: str, functions) -> Autocast:
-    def fail(message: str) -> RegistryError:
-        return RegistryError(entry.where, f"{entry.op}: 'autocast': {message}")
+def _autocast(entry: registry.CustomEntry, functions) -> Optional[Autocast]:
+    if not entry.autocast or entry.op not in functions:
+        return None
 
-    policy, names = split_call(text, fail)
+    def fail(message: str) -> RegistryError:
+        return entry.fail(f"'autocast': {message}")
+
+    policy, names = split_call(entry.autocast, fail)
     if policy not in POLICIES:
         raise fail(f"{policy!r} is none of {', '.join(POLICIES)}")
     arguments = {a.name: i for i, a in enumerate(functions[entry.op].func.arguments.flat_all) if "Tensor" in str(a.type)}
@@ -173,7 +140,7 @@ def _autocast(entry: registry.Entry, text: str, functions) -> Autocast:
 def build(customs: List[Custom], functions, schemas: Schemas, contract) -> List[kernels.Unit]:
     """The kernels of the operators that are not composed."""
     own = Schemas(functions, {}, {}, schemas.torch_version, schemas.includes)
-    return kernels.build([c.entry for c in customs if c.entry], own, contract)
+    return kernels.build([c.entry for c in customs if not c.entry.composed], own, contract)
 
 
 def table(customs: List[Custom]) -> str:

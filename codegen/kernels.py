@@ -58,7 +58,7 @@ class _Builder:
         self.includes: List[str] = []
 
     def fail(self, message: str) -> RegistryError:
-        return RegistryError(self.entry.where, f"{self.entry.op}: {message}")
+        return self.entry.fail(message)
 
     def build(self) -> Unit:
         function = self.schemas.functions.get(self.entry.op)
@@ -106,8 +106,8 @@ class _Builder:
         out = group.out
         if self.entry.out or self.entry.variants:
             raise self.fail("is structured: torch's meta function gives the outputs, drop 'out' and 'variants'")
-        if self.entry.pointwise and (out.precomputed or len(out.func.arguments.out) != 1):
-            raise self.fail("'pointwise' is for one result without precomputed arguments")
+        if self.entry.pointwise and not self._elementwise(out):
+            raise self.fail("'pointwise' is for elementwise operators, those whose meta function torch builds on TensorIterator")
         if self.entry.only_if:
             raise self.fail("is structured: 'only_if' has no composite kernel to go to")
         if self.entry.symint:
@@ -152,11 +152,20 @@ class _Builder:
         header = f"{group.functional.root_name}_meta.h"
         return self._unit(out, "\n".join(text), registered, declarations, includes=[header])
 
+    @staticmethod
+    def _elementwise(out) -> bool:
+        """Whether the one result of a structured operator has shape and dtype of its operands, as far as the schema tells."""
+        return (out.structured_inherits == "TensorIteratorBase" and not out.precomputed and len(out.func.arguments.out) == 1
+                and {str(a.type) for a in out.func.arguments.flat_non_out} <= {"Tensor", "Scalar", "str"})
+
     def _pointwise(self, function, kernel: str, used: List[str], outputs: List[str]) -> List[str]:
         """The way past torch's meta function, for operands that need none of its work. See kernel.h, Note [Pointwise]."""
         from torchgen.model import SchemaKind
-        kind = function.func.kind()
-        if not self.entry.pointwise or (self.entry.pointwise == "bool" and kind is not SchemaKind.functional):
+        kind, gives_bool = function.func.kind(), self.entry.pointwise == "bool"
+        out = self.schemas.groups[self.entry.op].out
+        if not self.entry.aclnn or self.entry.pointwise == "none" or not self._elementwise(out):
+            return []
+        if gives_bool and kind is not SchemaKind.functional:
             return []
         arguments = function.func.arguments.flat_non_out
         first, *rest = [a.name for a in arguments if str(a.type) == "Tensor"]
@@ -165,7 +174,7 @@ class _Builder:
         conditions += [f"is_real({a.name})" for a in arguments if str(a.type) == "Scalar"]
         if kind is SchemaKind.functional:
             target = outputs[0]
-            make = f"    at::Tensor {target} = make_plain({first}{', at::kBool' if self.entry.pointwise == 'bool' else ''});"
+            make = f"    at::Tensor {target} = make_plain({first}{', at::kBool' if gives_bool else ''});"
         else:
             target, make = ("self", None) if kind is SchemaKind.inplace else (outputs[0], None)
             inputs = [n for n in [first, *rest] if n != target]

@@ -1,37 +1,53 @@
-"""Reads ops.yaml. Knows its keys and where each entry stands; knows nothing of torch or aclnn."""
+"""Reads the registries, ops.yaml and custom_ops.yaml. Knows their keys and where each entry stands, nothing of torch or aclnn."""
 import collections
+import dataclasses
 import pathlib
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar
 
 import yaml
 
 from .errors import Location, RegistryError, RegistryErrors
 
-KEYS = {"op", "aclnn", "scalar", "when", "only_if", "pointwise", "out", "variants", "impl", "kernel", "reason",
-        "symint", "casts", "since", "until"}
 VARIANTS = ("functional", "inplace", "out")
-POINTWISE = ("same", "bool")
+POINTWISE = ("bool", "none")
 
 
-class Entry(NamedTuple):
-    """One operator as written in the registry."""
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One operator as written in ops.yaml. The fields are the keys of an entry."""
     where: Location
     op: str
-    aclnn: Optional[str]
-    scalar: Dict[str, str]                # argument -> call used when it is a zero-dim CPU tensor
-    when: List[Tuple[str, str]]           # (C++ condition, call), tried in order before `aclnn`
-    only_if: Optional[str]                # C++ condition; where it is false torch's composite kernel runs
-    pointwise: Optional[str]              # dtype of the result of equal, contiguous, floating operands
-    out: Optional[Dict[Optional[str], str]]  # output name (None: the only one) -> shape rule
-    variants: Tuple[str, ...]
-    impl: Optional[str]
-    kernel: Optional[str]                 # C++ function that fills the outputs of a structured operator
-    reason: Optional[str]
-    symint: bool
-    casts: bool                           # a given output may have another dtype that the result can be cast to
-    since: Optional[Tuple[int, int]]
-    until: Optional[Tuple[int, int]]
+    aclnn: Optional[str] = None
+    scalar: Dict[str, str] = dataclasses.field(default_factory=dict)  # argument -> call used when it is a zero-dim CPU tensor
+    when: Tuple[Tuple[str, str], ...] = ()                            # (C++ condition, call), tried in order before `aclnn`
+    only_if: Optional[str] = None                # C++ condition; where it is false torch's composite kernel runs
+    pointwise: Optional[str] = None              # "bool": an elementwise result; "none": torch's meta function has to run
+    out: Optional[Dict[Optional[str], str]] = None  # output name (None: the only one) -> shape rule
+    variants: Tuple[str, ...] = ()
+    impl: Optional[str] = None
+    kernel: Optional[str] = None                 # C++ function that fills the outputs of a structured operator
+    reason: Optional[str] = None
+    symint: bool = False
+    casts: bool = False                          # a given output may have another dtype that the result can be cast to
+    since: Optional[Tuple[int, int]] = None
+    until: Optional[Tuple[int, int]] = None
+
+    KERNELS = ("aclnn", "impl", "kernel")        # an entry has one of these
+
+    def __post_init__(self):
+        if sum(getattr(self, key) is not None for key in self.KERNELS) != 1:
+            raise self.fail(f"needs one of {', '.join(map(repr, self.KERNELS[:-1]))} and {self.KERNELS[-1]!r}")
+        by_hand = next((key for key in ("impl", "kernel") if getattr(self, key)), None)
+        if by_hand and not self.reason:
+            raise self.fail(f"{by_hand!r} needs a 'reason': why the registry's own means do not suffice")
+        if self.reason and not by_hand:
+            raise self.fail("'reason' belongs to 'impl' or 'kernel'")
+        if by_hand and any((self.scalar, self.when, self.only_if, self.pointwise, self.out, self.variants, self.casts)):
+            raise self.fail(f"{by_hand!r} stands alone: the C++ function decides everything")
+
+    def fail(self, message: str) -> RegistryError:
+        return RegistryError(self.where, f"{self.op}: {message}")
 
     def applies_to(self, torch: Tuple[int, int]) -> bool:
         return (self.since is None or self.since <= torch) and (self.until is None or torch <= self.until)
@@ -42,116 +58,178 @@ class Entry(NamedTuple):
         return max(self.since or oldest, other.since or oldest) <= min(self.until or newest, other.until or newest)
 
 
+@dataclasses.dataclass(frozen=True)
+class CustomEntry(Entry):
+    """One operator as written in custom_ops.yaml: `op` is its name there too, `schema` what stands in the file as `op`."""
+    schema: str = ""
+    composed: Optional[str] = None               # why the Python function is the kernel everywhere
+    grad: Optional[str] = None
+    autocast: Optional[str] = None
+
+    KERNELS = ("aclnn", "impl", "composed")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.composed and any(getattr(self, field.name) != field.default for field in dataclasses.fields(self)
+                                 if field.name not in ("where", "op", "schema", "composed", "scalar")):
+            raise self.fail("'composed' stands alone: the Python function decides everything")
+
+
+# Values: each reader takes a node to what an entry holds, or returns None when the node is something else. They go no deeper
+# than an entry does, so that a node that contains itself is only one more mistake.
+
+def _text(node: yaml.Node) -> Optional[str]:
+    """Text only: `since: 2.10` must not become the number 2.1."""
+    return node.value if isinstance(node, yaml.ScalarNode) and node.value else None
+
+
+def _texts(node: yaml.Node) -> Optional[Dict[str, str]]:
+    if not isinstance(node, yaml.MappingNode) or not node.value:
+        return None
+    pairs = [(_text(key), _text(value)) for key, value in node.value]
+    texts = dict(pairs)
+    return texts if len(texts) == len(pairs) and all(key and value for key, value in pairs) else None
+
+
+def _rules(node: yaml.Node) -> Optional[Dict[Optional[str], str]]:
+    only = _text(node)
+    return {None: only} if only else _texts(node)
+
+
+def _cases(node: yaml.Node) -> Optional[Tuple[Tuple[str, str], ...]]:
+    cases = [_texts(case) for case in node.value] if isinstance(node, yaml.SequenceNode) else [None]
+    return tuple((c["if"], c["aclnn"]) for c in cases) if all(c and set(c) == {"if", "aclnn"} for c in cases) else None
+
+
+def _variants(node: yaml.Node) -> Optional[Tuple[str, ...]]:
+    variants = tuple(_text(one) for one in node.value) if isinstance(node, yaml.SequenceNode) else ("",)
+    return variants if set(variants) <= set(VARIANTS) else None
+
+
+def _flag(node: yaml.Node) -> Optional[bool]:
+    return {"true": True, "false": False}.get(_text(node) or "")
+
+
+def _version(node: yaml.Node) -> Optional[Tuple[int, int]]:
+    match = re.fullmatch(r"(\d{1,3})\.(\d{1,3})", _text(node) or "")
+    return (int(match[1]), int(match[2])) if match else None
+
+
+class Key(NamedTuple):
+    read: Callable[[yaml.Node], object]
+    expected: str
+    custom: Optional[bool] = None    # only in custom_ops.yaml (True), only in ops.yaml (False), in both
+
+
+TEXT = "must be a non-empty string"
+KEYS = {
+    "op": Key(_text, TEXT), "aclnn": Key(_text, TEXT), "only_if": Key(_text, TEXT),
+    "impl": Key(_text, TEXT), "kernel": Key(_text, TEXT, False), "reason": Key(_text, TEXT),
+    "composed": Key(_text, TEXT, True), "grad": Key(_text, TEXT, True), "autocast": Key(_text, TEXT, True),
+    "scalar": Key(_texts, "maps an argument to a call"),
+    "when": Key(_cases, "is a list of {if: condition, aclnn: call}"),
+    "pointwise": Key(lambda node: _text(node) if _text(node) in POINTWISE else None, f"is one of {', '.join(POINTWISE)}", False),
+    "out": Key(_rules, "is one shape rule, or maps output names to rules"),
+    "variants": Key(_variants, f"are of {', '.join(VARIANTS)}"),
+    "symint": Key(_flag, "is true or false"), "casts": Key(_flag, "is true or false"),
+    "since": Key(_version, 'is a torch version such as "2.10"'), "until": Key(_version, 'is a torch version such as "2.10"'),
+}
+
+SomeEntry = TypeVar("SomeEntry", bound=Entry)
+
+
 def load(path: pathlib.Path) -> List[Entry]:
-    """Entries in file order. Raises RegistryErrors with every mistake found."""
-    return _Reader(str(path)).read(path.read_text())
+    """Entries of ops.yaml in file order. Raises RegistryErrors with every mistake found."""
+    return _read(path, Entry)
 
 
-class _Reader:
-    def __init__(self, path: str):
-        self.path = path
+def load_custom(path: pathlib.Path) -> List[CustomEntry]:
+    """Entries of custom_ops.yaml, likewise."""
+    return _read(path, CustomEntry)
 
-    def read(self, text: str) -> List[Entry]:
+
+def _read(path: pathlib.Path, kind: Type[SomeEntry]) -> List[SomeEntry]:
+    entries, errors, before = [], [], collections.defaultdict(list)
+    for node in _nodes(path):
         try:
-            root = yaml.compose(text, Loader=_LOADER)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = mark.line + 1 if mark else 1
-            raise RegistryErrors([RegistryError(Location(self.path, line), f"not YAML: {error}")]) from None
-        if root is None:
-            return []
-        if not isinstance(root, yaml.SequenceNode):
-            raise RegistryErrors([RegistryError(Location(self.path, 1), "the registry is a list of entries")])
-        entries, errors, before = [], [], collections.defaultdict(list)
-        for node in root.value:
-            try:
-                entry = self._entry(node)
-                same = [other for other in before[entry.op] if entry.overlaps(other)]
-                if same:
-                    raise RegistryError(entry.where, f"{entry.op} stands twice, first at line {same[0].where.line}")
-                before[entry.op].append(entry)
-                entries.append(entry)
-            except RegistryError as error:
-                errors.append(error)
-        if errors:
-            raise RegistryErrors(errors)
-        return entries
-
-    def _entry(self, node: yaml.Node) -> Entry:
-        where = Location(self.path, node.start_mark.line + 1)
-        if not isinstance(node, yaml.MappingNode):
-            raise RegistryError(where, "an entry is a mapping that begins with 'op:'")
-        fields: Dict[str, Any] = {}
-        for key, value in node.value:
-            at = Location(self.path, key.start_mark.line + 1)
-            if key.value not in KEYS:
-                raise RegistryError(at, f"unknown key {key.value!r}; known are {', '.join(sorted(KEYS))}")
-            if key.value in fields:
-                raise RegistryError(at, f"{key.value!r} stands twice in this entry")
-            fields[key.value] = _plain(value)
-        return _check(where, fields)
+            entry = _entry(str(path), node, kind)
+            same = [other for other in before[entry.op] if entry.overlaps(other)]
+            if same:
+                raise entry.fail(f"stands twice, first at line {same[0].where.line}")
+            before[entry.op].append(entry)
+            entries.append(entry)
+        except RegistryError as error:
+            errors.append(error)
+    if errors:
+        raise RegistryErrors(errors)
+    return entries
 
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+def _nodes(path: pathlib.Path) -> List[yaml.Node]:
+    """The nodes of the entries, with their lines."""
+    def fail(line: int, message: str) -> RegistryErrors:
+        return RegistryErrors([RegistryError(Location(str(path), line), message)])
+
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise fail(data[:error.start].count(b"\n") + 1, f"not UTF-8: {error.reason}") from None
+    try:
+        root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None) or 0
+        raise fail(mark.line + 1 if mark else text[:position].count("\n") + 1, f"not YAML: {error}") from None
+    except RecursionError:
+        raise fail(1, "not YAML: nested too deeply") from None
+    if root is None:
+        return []
+    if not isinstance(root, yaml.SequenceNode):
+        raise fail(1, "the registry is a list of entries")
+    return root.value
 
 
-def _plain(node: yaml.Node) -> Any:
-    """Strings, lists and mappings only: `since: 2.10` must not become the number 2.1."""
-    if isinstance(node, yaml.ScalarNode):
-        return node.value
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(n) for n in node.value]
-    return {key.value: _plain(value) for key, value in node.value}
+def _entry(path: str, node: yaml.Node, kind: Type[SomeEntry]) -> SomeEntry:
+    where = Location(path, node.start_mark.line + 1)
+    if not isinstance(node, yaml.MappingNode):
+        raise RegistryError(where, "an entry is a mapping that begins with 'op:'")
+    custom = issubclass(kind, CustomEntry)
+    known = [name for name, key in KEYS.items() if key.custom in (None, custom)]
+    fields: Dict[str, object] = {}
+    for key, value in node.value:
+        at, name = Location(path, key.start_mark.line + 1), _text(key)
+        if name not in known:
+            raise RegistryError(at, f"unknown key {name or 'that is no text'!r}; known are {', '.join(sorted(known))}")
+        if name in fields:
+            raise RegistryError(at, f"{name!r} stands twice in this entry")
+        fields[name] = KEYS[name].read(value)
+        if fields[name] is None:
+            given = f", not {_text(value)!r}" if _text(value) else ""
+            raise RegistryError(at, f"{fields.get('op') or 'entry'}: {name!r} {KEYS[name].expected}{given}")
+    if "op" not in fields:
+        raise RegistryError(where, "entry: 'op' is missing")
+    if custom:
+        match = re.match(r"(\w+(?:\.\w+)?)\(", str(fields["op"]))
+        if not match:
+            raise RegistryError(where, f"'op' is a schema such as 'npu_x(Tensor self) -> Tensor', not {fields['op']!r}")
+        fields.update(op=match[1], schema=fields["op"])
+    return kind(where, **fields)
 
 
-def _check(where: Location, fields: Dict[str, Any]) -> Entry:
-    def fail(message: str):
-        raise RegistryError(where, f"{fields.get('op', 'entry')}: {message}")
-
-    def text(key: str) -> Optional[str]:
-        value = fields.get(key)
-        if value is not None and (not isinstance(value, str) or not value):
-            fail(f"{key!r} must be a non-empty string")
-        return value
-
-    def version(key: str) -> Optional[Tuple[int, int]]:
-        value = text(key)
-        match = re.fullmatch(r"(\d+)\.(\d+)", value or "")
-        if value is not None and not match:
-            fail(f"{key!r} is a torch version such as \"2.10\", not {value!r}")
-        return (int(match[1]), int(match[2])) if match else None
-
-    if not text("op"):
-        fail("'op' is missing")
-    if sum(key in fields for key in ("aclnn", "impl", "kernel")) != 1:
-        fail("needs either 'aclnn', 'impl' or 'kernel'")
-    by_hand = next((key for key in ("impl", "kernel") if key in fields), None)
-    if by_hand and not text("reason"):
-        fail(f"{by_hand!r} needs a 'reason': why the registry's own means do not suffice")
-    if "reason" in fields and not by_hand:
-        fail("'reason' belongs to 'impl' or 'kernel'")
-    if by_hand and (set(fields) & {"scalar", "when", "only_if", "pointwise", "out", "variants", "casts"}):
-        fail(f"{by_hand!r} stands alone: the C++ function decides everything")
-    scalar = fields.get("scalar", {})
-    if not isinstance(scalar, dict):
-        fail("'scalar' maps an argument to a call")
-    when = fields.get("when", [])
-    if not isinstance(when, list) or any(not isinstance(w, dict) or set(w) != {"if", "aclnn"} for w in when):
-        fail("'when' is a list of {if: condition, aclnn: call}")
-    out = fields.get("out")
-    if isinstance(out, str):
-        out = {None: out}
-    if out is not None and (not isinstance(out, dict) or not out):
-        fail("'out' is one shape rule, or maps output names to rules")
-    variants = tuple(fields.get("variants", ()))
-    if not set(variants) <= set(VARIANTS):
-        fail(f"'variants' are of {', '.join(VARIANTS)}")
-    if fields.get("pointwise", "same") not in POINTWISE:
-        fail(f"'pointwise' is one of {', '.join(POINTWISE)}")
-    for key in ("symint", "casts"):
-        if fields.get(key, "false") not in ("true", "false"):
-            fail(f"{key!r} is true or false")
-    return Entry(where, fields["op"], text("aclnn"), scalar, [(w["if"], w["aclnn"]) for w in when],
-                 text("only_if"), text("pointwise"), out, variants, text("impl"), text("kernel"),
-                 text("reason"), fields.get("symint") == "true", fields.get("casts") == "true",
-                 version("since"), version("until"))
+def check_fallbacks(path: pathlib.Path, entries: List[Entry]) -> None:
+    """Checks fallbacks.yaml, groups of operators that run on the CPU and the reason of each: none of them has an entry."""
+    served = {entry.op.partition(".")[0]: entry for entry in entries}
+    errors = []
+    for group in _nodes(path):
+        where = Location(str(path), group.start_mark.line + 1)
+        fields = {_text(key): value for key, value in group.value} if isinstance(group, yaml.MappingNode) else {}
+        if set(fields) != {"reason", "ops"} or not _text(fields["reason"]) or not isinstance(fields["ops"], yaml.SequenceNode):
+            errors.append(RegistryError(where, "a group is {reason: text, ops: [operators]}"))
+            continue
+        for node in fields["ops"].value:
+            name = _text(node)
+            if name in served or not name:
+                why = f"has an entry in {served[name].where}: take it off this list" if name else "is no operator's name"
+                errors.append(RegistryError(Location(str(path), node.start_mark.line + 1), f"{name} {why}"))
+    if errors:
+        raise RegistryErrors(errors)

@@ -26,7 +26,7 @@ def build(tmp_path, torch_schemas, aclnn):
     """build(yaml text) -> units; `torch` stands in for the installed version."""
     def run(text, torch=None):
         path = tmp_path / "ops.yaml"
-        path.write_text(text)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
         known = torch_schemas if torch is None else torch_schemas._replace(torch_version=torch)
         return kernels.build(registry.load(path), known, aclnn)
     return run

@@ -52,7 +52,7 @@ def test_autocast(tmp_path, torch_schemas):
 
 def test_composed(tmp_path, torch_schemas):
     customs, functions = load(tmp_path, "- op: npu_mish(Tensor self) -> Tensor\n  composed: torch has it\n")
-    assert customs[0].path == "composed" and customs[0].entry is None
+    assert customs[0].path == "composed" and customs[0].entry.composed
     assert custom.build(customs, functions, torch_schemas, {}) == []
 
 
@@ -66,7 +66,10 @@ def test_composed(tmp_path, torch_schemas):
     (("self, dim) -> self", "other, dim) -> self"), "there is no argument 'other'"),
     (("self, dim) -> self", "self, dim) -> self, dim"), "returns 1 values"),
     (("  aclnn: aclnnSwiGlu(self, dim, out)\n", ""), "needs one of 'aclnn', 'impl' and 'composed'"),
-    (("  out: shaped(self, self.sizes())", "  out: shaped(self, self.sizes())\n  composed: why"), "'composed' stands alone"),
+    (("  out: shaped(self, self.sizes())", "  out: shaped(self, self.sizes())\n  composed: why"), "needs one of 'aclnn', 'impl' and 'composed'"),
+    (("  aclnn: aclnnSwiGlu(self, dim, out)\n", "  composed: why\n"), "'composed' stands alone"),
+    (("  grad:", "  kernel: swiglu\n  grad:"), "4: unknown key 'kernel'"),
+    (("  grad:", "  autocast: &a [*a]\n  grad:"), "4: npu_swiglu(Tensor self, int dim=-1) -> Tensor: 'autocast' must be"),
 ])
 def test_mistakes(tmp_path, torch_schemas, change, message):
     assert change[0] in SWIGLU

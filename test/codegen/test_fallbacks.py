@@ -4,6 +4,7 @@ import yaml
 from generator_inputs import REGISTRY, ROOT, torch_folder
 
 from codegen import kernels, registry
+from codegen.errors import RegistryErrors
 
 ALLOWLIST = ROOT / "codegen" / "fallbacks.yaml"
 
@@ -38,3 +39,22 @@ def test_the_list_is_what_falls_back(torch_schemas, aclnn):
     actual = left_over(torch_schemas, aclnn)
     assert actual - set(listed) == set(), "these fall back without a reason"
     assert set(listed) - actual == set(), "these do not fall back any more"
+
+
+@pytest.mark.parametrize("text, message", [
+    ("- reason: rare\n  ops: [geqrf,\n        add]\n", ":3: add has an entry in "),
+    ("- reason: rare\n  ops: geqrf\n", ":1: a group is {reason: text, ops: [operators]}"),
+    ("- ops: [geqrf]\n", ":1: a group is"),
+    ("- geqrf\n", ":1: a group is"),
+    ("- reason: rare\n  ops: [[geqrf]]\n", ":2: None is no operator's name"),
+])
+def test_mistakes_stop_the_generator(tmp_path, text, message):
+    path = tmp_path / "fallbacks.yaml"
+    path.write_text(text)
+    with pytest.raises(RegistryErrors) as caught:
+        registry.check_fallbacks(path, registry.load(REGISTRY))
+    assert message in str(caught.value)
+
+
+def test_the_list_has_no_name_of_the_registry():
+    registry.check_fallbacks(ALLOWLIST, registry.load(REGISTRY))

@@ -167,9 +167,9 @@ def test_arguments_of_no_use_have_no_name(build):
     ("- op: relu\n  aclnn: aclnnRelu(self, self)\n  out: {self: like(self)}\n", "relu: output 'self' has the name of an argument"),
     ("- op: log_sigmoid_forward\n  aclnn: aclnnRelu(self, out)\n  out: like(self)\n", "log_sigmoid_forward: returns 2 tensors"),
     ("- op: relu_\n  aclnn: aclnnRelu(self, self)\n  out: like(self)\n", "relu_: writes into its arguments: 'out' has no meaning"),
-    (RELU + "  pointwise: same\n", "relu: 'pointwise' is for structured operators"),
-    ("- op: max.dim_max\n  aclnn: aclnnMaxDim(self, dim, keepdim, max, max_values)\n  pointwise: same\n",
-     "max.dim_max: 'pointwise' is for one result without precomputed arguments"),
+    (RELU + "  pointwise: bool\n", "relu: 'pointwise' is for structured operators"),
+    ("- op: max.dim_max\n  aclnn: aclnnMaxDim(self, dim, keepdim, max, max_values)\n  pointwise: bool\n",
+     "max.dim_max: 'pointwise' is for elementwise operators"),
     (RELU + "  variants: [functional, out]\n", "relu: 'variants': torch has no out variant of it"),
     (RELU + "  only_if: true\n", "relu: 'only_if': torch has no composite kernel of relu"),
     ("- op: hardtanh\n  aclnn: aclnnHardtanh(self, min_val, max_val, out)\n  out: like(self)\n"
@@ -181,7 +181,7 @@ def test_entry_that_does_not_fit_the_schema(mistake, text, message):
     assert any(message in error for error in found), found
 
 
-POINTWISE = ("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n  pointwise: same\n"
+POINTWISE = ("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n"
              "  scalar: {other: 'aclnnAdds(self, other, alpha, out)'}\n")
 
 
@@ -197,8 +197,18 @@ def test_pointwise_passes_by_the_meta_function(build):
 
 
 def test_pointwise_without_number_takes_tensors_only(build):
-    unit, = build("- op: maximum.out\n  aclnn: aclnnMaximum(self, other, out)\n  pointwise: same\n")
+    unit, = build("- op: maximum.out\n  aclnn: aclnnMaximum(self, other, out)\n")
     assert "plain(self) && alike(self, other)))" in body(unit, "npu_maximum").replace("C10_LIKELY(", "(")
+
+
+def test_pointwise_is_what_the_schema_says(build):
+    """Of elementwise operators on tensors and numbers; where torch's meta function checks more, the entry says none."""
+    for text in ("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n  pointwise: none\n",
+                 "- op: sum.IntList_out\n  aclnn: aclnnReduceSum(self, `dims_or_all(self, dim)`, keepdim, out.dtype, out)\n",
+                 "- op: clamp.out\n  aclnn: aclnnClamp(self, min, max, out)\n",
+                 "- op: fmax.out\n  kernel: fmax_kernel\n  reason: none in CANN\n"):
+        unit, = build(text)
+        assert "plain(" not in unit.text, text
 
 
 def test_pointwise_comparison_gives_bool_and_only_anew(build):
