@@ -15,6 +15,7 @@ class _NPUDeviceProperties:
     L2_cache_size: int
     major: int
     minor: int
+    uuid: str
 
 # device
 def _set_library_path(folders: list[str]) -> None: ...

@@ -130,6 +130,10 @@ OutSpec shaped(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType d
   return {at::DimVector(sizes), {}, options_of(tensor).dtype(dtype)};
 }
 
+OutSpec row_like(const at::Tensor& tensor, int64_t count) {
+  return tensor.numel() == count ? like(tensor) : shaped(tensor, {count});
+}
+
 OutSpec formatted(const at::Tensor& tensor, at::IntArrayRef sizes) { return formatted(tensor, sizes, tensor.scalar_type()); }
 
 OutSpec formatted(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType dtype) {

@@ -63,6 +63,8 @@ OutSpec like(const at::Tensor& tensor, at::ScalarType dtype);
 // Contiguous in another shape; dtype and device of `tensor` unless given.
 OutSpec shaped(const at::Tensor& tensor, at::IntArrayRef sizes);
 OutSpec shaped(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType dtype);
+// A row of `count` numbers; a tensor that has so many elements is taken in its own shape.
+OutSpec row_like(const at::Tensor& tensor, int64_t count);
 // Images of another size: in `tensor`'s memory format, channels last or contiguous.
 OutSpec formatted(const at::Tensor& tensor, at::IntArrayRef sizes);
 OutSpec formatted(const at::Tensor& tensor, at::IntArrayRef sizes, at::ScalarType dtype);

@@ -70,7 +70,8 @@ std::string describe(int code, const char* call) {
   std::string text = call_name(call) + " failed with code " + std::to_string(code) + " (" + status_text(code) + ")";
   const auto report = recent_message();
   if (!report.empty()) text += ": " + report;
-  return text;
+  // The code by which programs for the published torch_npu know an error of CANN.
+  return text + " [ERR00100 PTA call acl api failed]";
 }
 
 }  // namespace

@@ -97,10 +97,16 @@ bool Stream::query() const {
   return status == ACL_STREAM_STATUS_COMPLETE;
 }
 
+// Negative: without limit.
+static int64_t sync_timeout_ms() {
+  const auto& all = options();
+  return all.sync_timeout_ms < 0 && all.sync_timeout_s >= 0 ? all.sync_timeout_s * 1000 : all.sync_timeout_ms;
+}
+
 void Stream::synchronize() const {
   DeviceGuard guard(device_index());
   ensure_bound();
-  const auto timeout = options().sync_timeout_ms;
+  const auto timeout = sync_timeout_ms();
   if (timeout < 0) {
     NPU_CHECK(acl::aclrtSynchronizeStream(raw()));
   } else {

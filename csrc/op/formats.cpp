@@ -1,10 +1,15 @@
 #include "op/formats.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
 #include <ATen/core/TensorBase.h>
 #include <ATen/ops/empty.h>
 
 #include "core/device.h"
 #include "core/error.h"
+#include "core/options.h"
 #include "op/launch.h"
 
 namespace torch_npu::op {
@@ -25,6 +30,21 @@ at::DimVector image_sizes(at::IntArrayRef sizes, int64_t format) {
   at::DimVector image(sizes);
   image.resize(4, 1);
   return image;
+}
+
+[[noreturn]] void throw_unknown(int64_t format) {
+  TORCH_CHECK_VALUE(false, "storage format ", format,
+                    " is not known: it is one of ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, "
+                    "NCL 47, NC1HWC0 3, FRACTAL_Z 4, NC1HWC0_C04 12, FRACTAL_NZ 29, NDC1HWC0 32, FRACTAL_Z_3D 33");
+}
+
+// Internal formats cost more than they save from Ascend910B on, whose cube unit reads base formats by itself.
+bool suits_chip() {
+  const std::string soc = core::soc_name();
+  const auto is_one_of = [&](std::initializer_list<const char*> families) {
+    return std::any_of(families.begin(), families.end(), [&](const char* family) { return soc.rfind(family, 0) == 0; });
+  };
+  return soc == "Ascend910" || is_one_of({"Ascend910A", "Ascend910Pro", "Ascend910Premium", "Ascend310"});
 }
 
 // A descriptor of the whole memory in its own format.
@@ -105,9 +125,28 @@ at::DimVector physical_sizes(at::IntArrayRef sizes, int64_t format, c10::ScalarT
       TORCH_CHECK_VALUE(sizes.size() == 5, "storage format FRACTAL_Z_3D is for tensors of 5 dimensions, not ", sizes.size());
       return {sizes[2] * blocks(sizes[1], columns) * sizes[3] * sizes[4], blocks(sizes[0], kRows), kRows, columns};
     default:
-      TORCH_CHECK_VALUE(false, "storage format ", format,
-                        " is not known: it is one of ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, "
-                        "NCL 47, NC1HWC0 3, FRACTAL_Z 4, NC1HWC0_C04 12, FRACTAL_NZ 29, NDC1HWC0 32, FRACTAL_Z_3D 33");
+      throw_unknown(format);
+  }
+}
+
+bool internal_formats_allowed() {
+  const auto option = core::options().allow_internal_format;
+  return option < 0 ? suits_chip() : option != 0;
+}
+
+int64_t base_format(int64_t format, int64_t rank) {
+  if (is_base_format(format)) return format;
+  const bool volume = format == ACL_FORMAT_NDC1HWC0 || format == ACL_FRACTAL_Z_3D;
+  switch (format) {
+    case ACL_FORMAT_NC1HWC0:
+    case ACL_FORMAT_NC1HWC0_C04:
+    case ACL_FORMAT_FRACTAL_Z:
+    case ACL_FORMAT_FRACTAL_NZ:
+    case ACL_FORMAT_NDC1HWC0:
+    case ACL_FRACTAL_Z_3D:
+      return rank == 4 ? ACL_FORMAT_NCHW : rank == 5 && volume ? ACL_FORMAT_NCDHW : ACL_FORMAT_ND;
+    default:
+      throw_unknown(format);
   }
 }
 

@@ -11,6 +11,11 @@ using memory::is_base_format;
 // Throws for a format that is unknown or does not suit the number of dimensions.
 C10_EXPORT at::DimVector physical_sizes(at::IntArrayRef sizes, int64_t format, c10::ScalarType dtype);
 
+// Whether tensors may take internal formats: the option, or what suits the chip.
+C10_EXPORT bool internal_formats_allowed();
+// The base format that stands for an internal one in a tensor of `rank` dimensions. Throws for a format that is unknown.
+C10_EXPORT int64_t base_format(int64_t format, int64_t rank);
+
 // The format of a tensor's memory; for ordinary memory the base format of its rank.
 C10_EXPORT int64_t format_of(const at::Tensor& tensor);
 // A copy in another format, contiguous in the base format's sizes.

@@ -16,13 +16,14 @@ struct DeviceProperties {
   int64_t vector_core_num = 0;
   int64_t l2_cache_size = 0;
   int64_t architecture = 0;  // 2201 is C220
+  std::string uuid;          // as 8-4-4-4-12 hexadecimal digits; empty where this CANN does not tell
 
   int64_t major() const { return architecture / 1000; }
   int64_t minor() const { return architecture / 100 % 10; }
   std::string repr() const {
     return "NPUDeviceProperties(name='" + name + "', total_memory=" + std::to_string(total_memory >> 20) +
            "MB, cube_core_num=" + std::to_string(cube_core_num) + ", vector_core_num=" + std::to_string(vector_core_num) +
-           ", L2_cache_size=" + std::to_string(l2_cache_size >> 20) + "MB)";
+           (uuid.empty() ? "" : ", uuid=" + uuid) + ", L2_cache_size=" + std::to_string(l2_cache_size >> 20) + "MB)";
   }
 };
 
@@ -30,6 +31,21 @@ struct DeviceProperties {
 int64_t attribute(c10::DeviceIndex device, aclrtDevAttr which) {
   int64_t value = 0;
   return acl::aclrtGetDeviceInfo(static_cast<uint32_t>(device), which, &value) == 0 ? value : 0;
+}
+
+std::string uuid_of(c10::DeviceIndex device) {
+  static const acl::Symbol<decltype(::aclrtDeviceGetUuid)> get(acl::Library::ascendcl, "aclrtDeviceGetUuid");
+  aclrtUuid uuid{};
+  if (!get.available() || get(device, &uuid) != 0) return "";
+  std::string text;
+  for (size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
 }
 
 DeviceProperties device_properties(c10::DeviceIndex device) {
@@ -45,6 +61,7 @@ DeviceProperties device_properties(c10::DeviceIndex device) {
   properties.vector_core_num = attribute(device, ACL_DEV_ATTR_VECTOR_CORE_NUM);
   properties.l2_cache_size = attribute(device, ACL_DEV_ATTR_L2_CACHE_SIZE);
   properties.architecture = attribute(device, ACL_DEV_ATTR_NPU_ARCH);
+  properties.uuid = uuid_of(device);
   return properties;
 }
 
@@ -132,6 +149,7 @@ void init_device(py::module_& module) {
       .def_readonly("cube_core_num", &DeviceProperties::cube_core_num)
       .def_readonly("vector_core_num", &DeviceProperties::vector_core_num)
       .def_readonly("L2_cache_size", &DeviceProperties::l2_cache_size)
+      .def_readonly("uuid", &DeviceProperties::uuid)
       .def_property_readonly("major", &DeviceProperties::major)
       .def_property_readonly("minor", &DeviceProperties::minor)
       .def("__repr__", &DeviceProperties::repr);

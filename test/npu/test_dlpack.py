@@ -32,7 +32,8 @@ def test_memory_outlives_the_source():
     assert y.sum().item() == 3072.0
 
 
-def test_storage_formats_are_not_handed_out():
+def test_storage_formats_are_not_handed_out(monkeypatch):
+    monkeypatch.setattr(torch.npu.config, "allow_internal_format", True)
     x = torch.arange(12.0).view(3, 4)
     formatted = torch_npu.npu_format_cast(x.npu(), 29)
     y = torch.from_dlpack(formatted)

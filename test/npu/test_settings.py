@@ -36,10 +36,14 @@ def test_set_option():
 
 
 def test_internal_formats():
+    by_chip = not torch.npu.is_bf16_supported()
+    assert torch.npu.config.allow_internal_format is by_chip
+    torch.npu.set_option({"ALLOW_INTERNAL_FORMAT": "enable"})
     assert torch.npu.config.allow_internal_format is True
-    torch.npu.set_option({"ALLOW_INTERNAL_FORMAT": "disable"})
+    torch.npu.config.allow_internal_format = False
     assert torch.npu.config.allow_internal_format is False
-    torch.npu.config.allow_internal_format = True
+    torch.npu.set_option({"allow_internal_format": -1})
+    assert torch.npu.config.allow_internal_format is by_chip
 
 
 def test_what_is_not_there_says_so():

@@ -220,3 +220,14 @@ def test_results_lie_in_memory_as_torchs_do(order, dtype):
                 break
     assert wrong == {}, "\n".join(f"{name}: {what}" for name, what in wrong.items())
     assert cases > 1000
+
+
+@pytest.mark.parametrize("function", [torch.linspace, torch.logspace])
+def test_spaced_numbers_keep_the_shape_of_out(function):
+    for out in (torch.empty(20)[::2], torch.empty(5, 2).t(), torch.empty(2, 5)):
+        expected = torch.empty_strided(out.size(), out.stride())
+        there = torch.empty_strided(out.size(), out.stride(), device="npu")
+        function(0, 1, 10, out=expected)
+        assert function(0, 1, 10, out=there) is there
+        assert there.shape == out.shape and there.stride() == out.stride()
+        torch.testing.assert_close(there.cpu(), expected)

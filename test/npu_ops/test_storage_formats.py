@@ -11,6 +11,11 @@ import torch_npu
 ND, NCHW, NC1HWC0, FRACTAL_Z, C04, FRACTAL_NZ, NDC1HWC0, FRACTAL_Z_3D = 2, 0, 3, 4, 12, 29, 32, 33
 
 
+@pytest.fixture(autouse=True)
+def _internal_formats(monkeypatch):
+    monkeypatch.setattr(torch.npu.config, "allow_internal_format", True)
+
+
 def up(size, block):
     return math.ceil(size / block)
 
@@ -194,3 +199,22 @@ def test_refusals():
         torch_npu.npu_format_cast(make((3, 4, 5)).npu(), NC1HWC0)
     with pytest.raises(ValueError, match="999 is not known"):
         torch_npu.npu_format_cast(make((3, 4)).npu(), 999)
+
+
+@pytest.mark.parametrize("rank", range(6))
+def test_by_default_the_base_format_stays(rank, monkeypatch):
+    """From Ascend910B on: for every rank and format, without an error."""
+    torch.npu.set_option({"allow_internal_format": 0})
+    names = torch_npu.Format
+    base = {4: names.NCHW, 5: names.NCDHW}.get(rank, names.ND)
+    x = make((2, 3, 4, 5, 6)[:rank])
+    assert torch_npu.get_npu_format(x.npu()) is base
+    for format in (NC1HWC0, FRACTAL_Z, C04, FRACTAL_NZ, NDC1HWC0, FRACTAL_Z_3D):
+        there = x.npu()
+        expected = base if rank != 5 or format in (NDC1HWC0, FRACTAL_Z_3D) else names.ND
+        for cast in (torch_npu.npu_format_cast(there, format), torch_npu.npu_format_cast_(there, format)):
+            assert torch_npu.get_npu_format(cast) is expected and torch.equal(cast.cpu(), x)
+    for format in (ND, NCHW, names.NCDHW):
+        assert torch_npu.get_npu_format(torch_npu.npu_format_cast(x.npu(), format)) == format
+    with pytest.raises(ValueError, match="99 is not known"):
+        torch_npu.npu_format_cast(x.npu(), 99)

@@ -16,9 +16,9 @@ def npu_format_cast(self: Tensor, acl_format: int, *, customize_dtype: Optional[
     Base formats: ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, NCL 47. Internal ones, in blocks of 16 (of bytes: 32)
     elements: NC1HWC0 3, FRACTAL_Z 4 and NC1HWC0_C04 12 for 2 or 4 dimensions, FRACTAL_NZ 29 for 2 or more, NDC1HWC0 32 and
     FRACTAL_Z_3D 33 for 5. Sizes, strides and values are the same in all. Operators take any: what they read in an internal
-    format is converted for them, what they write gets the base format. With ``torch.npu.config.allow_internal_format`` False
-    the tensor stays in its base format, with a warning. Has a gradient. Raises ValueError for a format that is unknown or
-    does not suit the number of dimensions.
+    format is converted for them, what they write gets the base format. With ``torch.npu.config.allow_internal_format`` False,
+    as it is from Ascend910B on, the tensor gets a base format instead, with a warning. Has a gradient. Raises ValueError for
+    a format that is unknown or does not suit the number of dimensions.
     """
     return self.clone(memory_format=torch.contiguous_format)
 

@@ -10,10 +10,13 @@ namespace {
 int64_t allowed(const at::Tensor& self, int64_t wanted, const std::optional<int64_t>& dtype) {
   TORCH_CHECK_NOT_IMPLEMENTED(!dtype || *dtype == static_cast<int64_t>(self.scalar_type()),
                               "npu_format_cast: customize_dtype is not supported");
-  op::physical_sizes(self.sizes(), wanted, self.scalar_type());  // throws for one that does not suit
-  if (op::is_base_format(wanted) || core::options().allow_internal_format) return wanted;
+  if (op::is_base_format(wanted)) return wanted;
+  if (op::internal_formats_allowed()) {
+    op::physical_sizes(self.sizes(), wanted, self.scalar_type());  // throws for one that does not suit
+    return wanted;
+  }
   TORCH_WARN_ONCE("npu_format_cast: the tensor keeps its base format, because torch.npu.config.allow_internal_format is False");
-  return op::is_base_format(op::format_of(self)) ? op::format_of(self) : static_cast<int64_t>(ACL_FORMAT_ND);
+  return op::base_format(wanted, self.dim());
 }
 
 void check_whole(const at::Tensor& self) {
