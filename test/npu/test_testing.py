@@ -199,3 +199,27 @@ def test_common_distributed(tmp_path):
     assert not torch.distributed.is_initialized()
     with pytest.raises(ValueError, match="mpi"):
         common_distributed.init_pg("mpi")
+
+
+def test_slow_equality_looks_at_each_element():
+    x = torch.rand(20)
+    case.assertTensorsSlowEqual(x, x.npu() + 5e-6)
+    other = x.clone()
+    other[7] += 1e-3
+    with pytest.raises(AssertionError, match="0.0009|0.001"):
+        case.assertTensorsSlowEqual(x, other)
+    case.assertTensorsSlowEqual(x, other, prec=1e-2)
+    with pytest.raises(AssertionError, match="shapes differ"):
+        case.assertTensorsSlowEqual(x, x[:3])
+
+
+def test_items_may_have_more_than_three_parts():
+    cpu, npu = common_utils.create_common_tensor([np.float32, -1, (2, 3), "mine", 4], 0, 1)
+    assert cpu.shape == npu.shape == (2, 3) and npu.is_npu and torch.equal(npu.cpu(), cpu)
+
+
+def test_each_test_begins_at_the_seed():
+    case.setUp()
+    first = torch.rand(2)
+    torch.manual_seed(666)
+    assert torch.equal(first, torch.rand(2))

@@ -69,7 +69,7 @@ def create_common_tensor(item: Any, minValue: Any, maxValue: Any, device: Device
 
     ``item`` is ``[numpy dtype, storage format, shape]``; -1 leaves the format alone.
     """
-    dtype, npu_format, shape = item
+    dtype, npu_format, shape = item[:3]  # programs keep more there, for themselves
     values = np.random.uniform(minValue, maxValue, shape).astype(dtype)
     cpu = torch.from_numpy(np.ascontiguousarray(values)).reshape(tuple(np.atleast_1d(shape)) if np.ndim(shape) or shape else ())
     return cpu, _to_npu(cpu, npu_format, device)
