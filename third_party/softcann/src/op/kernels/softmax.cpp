@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "op/clones.h"
@@ -52,12 +51,7 @@ constexpr float nothing_yet = -std::numeric_limits<float>::infinity();
     greatest = next > greatest ? next : greatest;
   }
   greatest = other > greatest ? other : greatest;
-  float all[lane_count];
-  store(greatest, all);
-  for (int64_t half = lane_count / 2; half > 0; half /= 2) {
-    for (int64_t i = 0; i < half; ++i) all[i] = all[i + half] > all[i] ? all[i + half] : all[i];
-  }
-  return all[0];
+  return largest_of(greatest);
 }
 // The sum of e^(x - greatest), which are stored as `powers` where the form asks for them.
 template <Form form>
@@ -84,7 +78,7 @@ template <Form form>
     low -= greatest;
     exponentiate(low);
     sums += low;
-    if constexpr (form == Form::plain) std::memcpy(powers + c, &low, static_cast<size_t>(count) * sizeof(float));
+    if constexpr (form == Form::plain) store(low, count, powers + c);
   }
   return sum_of(sums + other);
 }

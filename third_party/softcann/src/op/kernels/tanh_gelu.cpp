@@ -2,14 +2,13 @@
 
 #include <ATen/Parallel.h>
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "op/clones.h"
 #include "op/fast_path.h"
 #include "op/vector_math.h"
 
-// Note [The tangent of GELU]
+// Note [GELU by tanh]
 // (1 + tanh u) / 2 is 1 / (1 + e^-2u), which takes an exponential and a division where ATen computes the tangent to the last
 // place. It also keeps what 1 + tanh u cancels: the results of numbers far below zero.
 namespace softcann::op {
@@ -53,7 +52,7 @@ SOFTCANN_CLONES void gelu_values(const float* from, float* out, int64_t count) {
   if (i == count) return;
   load(from + i, count - i, 0, x);
   value_of(x);
-  std::memcpy(out + i, &x, static_cast<size_t>(count - i) * sizeof(float));
+  store(x, count - i, out + i);
 }
 SOFTCANN_CLONES void gelu_gradients(const float* grad, const float* from, float* out, int64_t count) {
   Lanes by_out, x;
@@ -68,7 +67,7 @@ SOFTCANN_CLONES void gelu_gradients(const float* grad, const float* from, float*
   load(grad + i, count - i, 0, by_out);
   load(from + i, count - i, 0, x);
   gradient_of(by_out, x);
-  std::memcpy(out + i, &x, static_cast<size_t>(count - i) * sizeof(float));
+  store(x, count - i, out + i);
 }
 
 constexpr int64_t any_number = std::numeric_limits<int64_t>::max(), gelu_grain = 1 << 14;
