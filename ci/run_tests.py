@@ -14,9 +14,9 @@ from typing import Dict, List, Tuple
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "build" / "test-reports"
 SLOWEST = 20
-# `--quick`: the tree and the registry, softcann's operators, every family of operators, Ascend's own operators, what is central to
-# the adapter, and collectives between ranks. Not: sweeps of all of OpInfo, whole models, failures of ranks, wheels, C++, the
-# published client.
+# `--quick`: the tree and the registry, softcann's operators, every family of operators, Ascend's own operators, what is central
+# to the adapter, and collectives between ranks. Not: sweeps of all of OpInfo, whole models, failures of ranks, wheels, C++,
+# the published client.
 QUICK = [
     "test/unit", "test/codegen", "test/softcann", "test/softcann_op", "test/test_network_ops", "test/npu_ops",
     *(f"test/npu/test_{name}.py" for name in (

@@ -16,7 +16,7 @@ def _entry(name: str, value: Any) -> None:
     print(f"  {name:<16} {value}")
 
 
-def _print_versions(version: str) -> None:
+def _print_versions(version: Any) -> None:
     _heading("Versions")
     import torch
 

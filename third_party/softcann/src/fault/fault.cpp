@@ -36,6 +36,7 @@ struct State {
   bool forked_child = false;
   bool device_opened = false;
   Report report = nullptr;
+  Watcher watcher = nullptr;
 };
 
 State& state() {
@@ -117,6 +118,11 @@ void configure(const std::string& rules, const std::string& trace, Report report
   if (!s.rules.empty() || s.trace != nullptr) armed.store(1, std::memory_order_relaxed);
 }
 
+void watch_calls(Watcher watcher) {
+  state().watcher = watcher;
+  armed.store(1, std::memory_order_relaxed);
+}
+
 int enter(const char* name, int fork_code) {
   State& s = state();
   if (s.forked_child) {
@@ -128,6 +134,7 @@ int enter(const char* name, int fork_code) {
   }
   const int code = apply_rules(name);
   if (s.trace != nullptr) write_trace(name, code);
+  if (s.watcher != nullptr) s.watcher(name);
   if (code != 0) s.report(code, "%s: fault injected by SOFTCANN_FAULT (code %d)", name, code);
   return code;
 }

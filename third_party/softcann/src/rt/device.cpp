@@ -9,6 +9,7 @@
 #include <string>
 
 #include "fault/lifecycle.h"
+#include "rt/log.h"
 #include "rt/stream.h"
 
 namespace softcann {
@@ -111,6 +112,8 @@ Device* open_device(int id, aclError* error) {
   device->primary.default_stream = Stream::create(&device->primary, 0, 0);
   device->primary.magic.store(Context::kAlive, std::memory_order_release);
   r.devices[id].store(device.get(), std::memory_order_release);
+  SOFTCANN_LOG(ACL_INFO, "RUNTIME", "device %d was opened: %s with %llu MiB", id, options().soc.c_str(),
+               static_cast<unsigned long long>(device->arena.capacity() >> 20));
   return device.release();
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "rt/log.h"
+
 namespace softcann {
 namespace {
 
@@ -34,6 +36,7 @@ int vfail(int code, const char* format, va_list args) {
   ThreadErrors& errors = thread_errors();
   errors.recent = format_text(format, args);
   errors.last = code;
+  SOFTCANN_LOG(ACL_ERROR, "RUNTIME", "code %d: %s", code, errors.recent.c_str());
   return code;
 }
 
@@ -50,6 +53,7 @@ void task_error(const char* format, ...) {
   va_start(args, format);
   thread_errors().task = format_text(format, args);
   va_end(args);
+  SOFTCANN_LOG(ACL_ERROR, "RUNTIME", "a task failed: %s", thread_errors().task.c_str());
 }
 
 std::string take_task_error() {

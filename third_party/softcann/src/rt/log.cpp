@@ -1,19 +1,20 @@
-// aclAppLog: CANN's application log.
+#include "rt/log.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <mutex>
 #include <string>
 
-#include "rt/runtime.h"
-
-using namespace softcann;
-
+namespace softcann {
 namespace {
+
+constexpr uint64_t kErrorsOnly = 3;  // the default of ASCEND_GLOBAL_LOG_LEVEL
 
 // One file per process, as CANN writes them below ASCEND_PROCESS_LOG_PATH. stderr when it cannot be written: a log
 // that nobody finds would be worse.
@@ -31,19 +32,26 @@ FILE* open_log() {
   return opened != nullptr ? opened : stderr;
 }
 
+bool level_reached(aclLogLevel level) {
+  return level >= ACL_DEBUG && level <= ACL_ERROR && static_cast<uint64_t>(level) >= options().log_level;
+}
+
+const char* base_name(const char* path) {
+  const char* slash = path != nullptr ? std::strrchr(path, '/') : nullptr;
+  return slash != nullptr ? slash + 1 : path != nullptr ? path : "";
+}
+
 }  // namespace
 
-extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
-  SOFTCANN_ENTRY_VALUE(aclAppLog, );
-  if (logLevel < ACL_DEBUG || logLevel > ACL_ERROR || static_cast<uint64_t>(logLevel) < options().log_level) return;
+bool log_wanted(aclLogLevel level) {
+  const bool asked = options().log_level < kErrorsOnly || options().log_to_stdout || !options().log_path.empty();
+  return __builtin_expect(asked, 0) && level_reached(level);
+}
+
+void log_line(aclLogLevel level, const char* module, const char* file, uint32_t line, const char* text) {
   static const char* const kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
   static FILE* const log = open_log();
   static std::mutex mutex;
-  char text[4096];
-  va_list args;
-  va_start(args, fmt);
-  std::vsnprintf(text, sizeof text, fmt != nullptr ? fmt : "", args);
-  va_end(args);
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   tm local{};
@@ -51,7 +59,34 @@ extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* fi
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y-%m-%d-%H:%M:%S", &local);
   std::lock_guard<std::mutex> lock(mutex);
-  std::fprintf(log, "[%s] APP(%d):%s.%03ld.%03ld [%s:%u]%d %s: %s\n", kNames[logLevel], getpid(), stamp, now.tv_nsec / 1000000,
-               now.tv_nsec / 1000 % 1000, file != nullptr ? file : "", line, gettid(), func != nullptr ? func : "", text);
+  std::fprintf(log, "[%s] %s(%d,%s):%s.%03ld.%03ld [%s:%u]%d %s\n", kNames[level], module, getpid(),
+               program_invocation_short_name, stamp, now.tv_nsec / 1000000, now.tv_nsec / 1000 % 1000, base_name(file), line,
+               gettid(), text);
   std::fflush(log);
+}
+
+void log_format(aclLogLevel level, const char* module, const char* file, uint32_t line, const char* format, ...) {
+  char text[1024];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  log_line(level, module, file, line, text);
+}
+
+}  // namespace softcann
+
+using namespace softcann;
+
+extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
+  SOFTCANN_ENTRY_VALUE(aclAppLog, );
+  if (!level_reached(logLevel)) return;
+  char text[4096];
+  const int length = std::snprintf(text, sizeof text, "%s: ", func != nullptr ? func : "");
+  if (length < 0 || static_cast<size_t>(length) >= sizeof text) return;
+  va_list args;
+  va_start(args, fmt);
+  std::vsnprintf(text + length, sizeof text - static_cast<size_t>(length), fmt != nullptr ? fmt : "", args);
+  va_end(args);
+  log_line(logLevel, "APP", file, line, text);
 }

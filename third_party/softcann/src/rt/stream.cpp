@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rt/capture.h"
+#include "rt/log.h"
 
 namespace softcann {
 namespace {
@@ -80,6 +81,8 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   stream->magic_.store(kAlive, std::memory_order_release);
   std::lock_guard<std::mutex> lock(context->device->mutex);
   context->device->streams.push_back(stream);
+  SOFTCANN_LOG(ACL_INFO, "RUNTIME", "stream %llu of device %d was created, priority %u",
+               static_cast<unsigned long long>(stream->id), context->device->id, priority);
   return stream;
 }
 
