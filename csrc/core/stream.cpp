@@ -2,13 +2,13 @@
 
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <optional>
 
 #include <c10/util/Exception.h>
 
 #include "core/error.h"
 #include "core/options.h"
+#include "core/thread_annotations.h"
 
 namespace torch_npu::core {
 namespace {
@@ -26,7 +26,7 @@ struct DeviceStreams {
 };
 
 std::array<DeviceStreams, kMaxDevices> devices;
-std::mutex create_mutex;
+Mutex create_mutex;
 
 bool is_pooled(c10::StreamId id) { return (id & 7) != 0; }
 int pool_priority(c10::StreamId id) { return (id >> 1) & 3; }
@@ -50,7 +50,7 @@ aclrtStream get_or_create(std::atomic<aclrtStream>& slot, c10::DeviceIndex devic
   if (auto* raw = slot.load(std::memory_order_acquire)) return raw;
   DeviceGuard guard(device);
   ensure_bound();
-  std::lock_guard<std::mutex> lock(create_mutex);
+  const MutexLock lock(create_mutex);
   if (auto* raw = slot.load()) return raw;
   aclrtStream raw = nullptr;
   NPU_CHECK(acl::aclrtCreateStreamWithConfig(&raw, priority, kFastLaunch));

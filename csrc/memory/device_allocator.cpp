@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "core/storage_hooks.h"
+#include "core/thread_annotations.h"
 #include "memory/allocator_config.h"
 
 namespace torch_npu::memory {
@@ -23,17 +24,17 @@ using AllocatorBase = c10::Allocator;
 constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
 
 std::array<std::atomic<Heap*>, core::kMaxDevices> heaps{};
-std::mutex create_mutex;
+core::Mutex create_mutex;
 std::shared_ptr<RawAllocator> replacement;  // written under create_mutex, before any heap exists
 std::atomic<bool> replaced{false};
 
-// What is set for all devices, and given to heaps made later. Guarded by create_mutex.
+// What is set for all devices, and given to heaps made later.
 struct Common {
   std::optional<bool> caching;
   HistorySettings history;
   std::vector<OutOfMemoryObserver> observers;
 };
-Common& common() {
+Common& common() NPU_REQUIRES(create_mutex) {
   static auto* instance = new Common();
   return *instance;
 }
@@ -216,7 +217,7 @@ Heap& heap(c10::DeviceIndex device) {
               "the caching allocator was replaced (change_current_allocator): it has no "
               "statistics, pools or history");
   const auto& config = common_config();
-  std::lock_guard<std::mutex> lock(create_mutex);
+  const core::MutexLock lock(create_mutex);
   if (auto* known = heap_if_used(device)) return *known;
   static const bool fork_handled = (pthread_atfork(nullptr, nullptr, &reset_locks_after_fork), true);
   (void)fork_handled;
@@ -290,20 +291,20 @@ void empty_cache(MempoolId pool) {
 
 void set_caching(bool enabled) {
   {
-    std::lock_guard<std::mutex> lock(create_mutex);
+    const core::MutexLock lock(create_mutex);
     common().caching = enabled;
   }
   each_heap([&](Heap& heap) { heap.set_caching(enabled); });
 }
 
 bool caching() {
-  std::lock_guard<std::mutex> lock(create_mutex);
+  const core::MutexLock lock(create_mutex);
   return common().caching.value_or(!core::options().no_memory_caching);
 }
 
 void record_history(const HistorySettings& settings, bool clear) {
   {
-    std::lock_guard<std::mutex> lock(create_mutex);
+    const core::MutexLock lock(create_mutex);
     common().history = settings;
   }
   each_heap([&](Heap& heap) { heap.record_history(settings, clear); });
@@ -311,7 +312,7 @@ void record_history(const HistorySettings& settings, bool clear) {
 
 void add_observer(const OutOfMemoryObserver& observer) {
   {
-    std::lock_guard<std::mutex> lock(create_mutex);
+    const core::MutexLock lock(create_mutex);
     common().observers.push_back(observer);
   }
   each_heap([&](Heap& heap) { heap.add_observer(observer); });
@@ -329,7 +330,7 @@ std::pair<size_t, size_t> memory_info(c10::DeviceIndex device) {
 }
 
 void replace_allocator(std::shared_ptr<RawAllocator> with) {
-  std::lock_guard<std::mutex> lock(create_mutex);
+  const core::MutexLock lock(create_mutex);
   each_heap([](Heap&) {
     TORCH_CHECK(false,
                 "the allocator cannot be changed once NPU memory was allocated; call "

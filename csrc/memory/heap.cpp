@@ -51,7 +51,7 @@ StreamPool* Heap::stream_pool(PrivatePool* owner, c10::StreamId stream) {
 
 std::shared_ptr<PrivatePool> Heap::route(c10::StreamId stream) {
   if (!(modes_.load(std::memory_order_relaxed) & kRouting)) return nullptr;
-  std::lock_guard<std::mutex> guard(routes_mutex_);
+  const core::MutexLock guard(routes_mutex_);
   for (auto& entry : routes_) {
     if (entry.accepts(stream_of(stream))) return entry.pool;
   }
@@ -180,7 +180,7 @@ void Heap::finish_free(Block* block) {
 
 void Heap::record_stream(Block* block, c10::Stream stream) {
   if (stream.device_index() == device_ && stream.id() == block->pool->stream) return;
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   if (!block->uses) block->uses = std::make_unique<std::vector<c10::Stream>>();
   for (const auto& known : *block->uses) {
     if (known == stream) return;
@@ -191,7 +191,7 @@ void Heap::record_stream(Block* block, c10::Stream stream) {
 
 void* Heap::allocate_raw(size_t bytes, c10::StreamId stream) {
   Block* block = allocate(bytes, stream);
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   block->marks |= kRawPointer;
   raw_[block->ptr] = block;
   return block->ptr;
@@ -200,7 +200,7 @@ void* Heap::allocate_raw(size_t bytes, c10::StreamId stream) {
 bool Heap::free_raw(void* ptr) {
   Block* block = nullptr;
   {
-    std::lock_guard<SpinLock> lock(lock_);
+    const SpinGuard lock(lock_);
     auto found = raw_.find(ptr);
     if (found == raw_.end()) return false;
     block = found->second;

@@ -35,14 +35,14 @@ class C10_EXPORT Heap {
   // `bytes` > 0. Throws c10::OutOfMemoryError.
   Block* allocate(size_t bytes, c10::StreamId stream) {
     {
-      std::lock_guard<SpinLock> lock(lock_);
+      const SpinGuard lock(lock_);
       if (Block* block = allocate_warm(bytes, stream); C10_LIKELY(block != nullptr)) return block;
     }
     return allocate_long(bytes, stream);
   }
   void free(Block* block) noexcept {
     {
-      std::lock_guard<SpinLock> lock(lock_);
+      const SpinGuard lock(lock_);
       if (C10_LIKELY(free_warm(block))) return;
     }
     free_long(block);
@@ -114,9 +114,9 @@ class C10_EXPORT Heap {
     FitRule rule;
   };
 
-  Block* allocate_warm(size_t bytes, c10::StreamId stream);
-  bool free_warm(Block* block) noexcept;
-  StreamPool* known_pool(c10::StreamId stream) const {
+  Block* allocate_warm(size_t bytes, c10::StreamId stream) NPU_REQUIRES(lock_);
+  bool free_warm(Block* block) noexcept NPU_REQUIRES(lock_);
+  StreamPool* known_pool(c10::StreamId stream) const NPU_REQUIRES(lock_) {
     const auto& slot = known_[slot_of(stream)];
     return slot.id == stream ? slot.pool : nullptr;
   }
@@ -127,58 +127,62 @@ class C10_EXPORT Heap {
     return bits & 1 ? 64 + ((bits >> 3 & 31) << 1 | (bits >> 1 & 1)) : (bits >> 4 ^ bits >> 10) & 63;
   }
 
+  // For functions that get their caller's guard: the lock is given back while the device is called, and taken again.
+  void give_up(HeapLock& lock) NPU_RELEASE(lock_) NPU_NO_THREAD_SAFETY_ANALYSIS { lock.unlock(); }
+  void take_again(HeapLock& lock) NPU_ACQUIRE(lock_) NPU_NO_THREAD_SAFETY_ANALYSIS { lock.lock(); }
+
   // heap.cpp
   Block* allocate_long(size_t bytes, c10::StreamId stream);
-  Block* allocate_uncached(HeapLock& lock, const Request& request, const Context& context);
+  Block* allocate_uncached(HeapLock& lock, const Request& request, const Context& context) NPU_REQUIRES(lock_);
   void free_long(Block* block) noexcept;
-  void free_uncached(HeapLock& lock, Block* block) noexcept;
-  void finish_free(Block* block);
-  Block* find(const Request& request);
-  Block* commit(Block* block, const Request& request, const Context& context);
-  void count_free(Block* block);
-  StreamPool* stream_pool(PrivatePool* owner, c10::StreamId stream);
+  void free_uncached(HeapLock& lock, Block* block) noexcept NPU_REQUIRES(lock_);
+  void finish_free(Block* block) NPU_REQUIRES(lock_);
+  Block* find(const Request& request) NPU_REQUIRES(lock_);
+  Block* commit(Block* block, const Request& request, const Context& context) NPU_REQUIRES(lock_);
+  void count_free(Block* block) NPU_REQUIRES(lock_);
+  StreamPool* stream_pool(PrivatePool* owner, c10::StreamId stream) NPU_REQUIRES(lock_);
   std::shared_ptr<PrivatePool> route(c10::StreamId stream);
-  FitRule fit_rule(const PrivatePool* owner) const;
-  void set_mode(uint32_t mode, bool on);
-  void refresh_modes();
+  FitRule fit_rule(const PrivatePool* owner) const NPU_REQUIRES(lock_);
+  void set_mode(uint32_t mode, bool on) NPU_REQUIRES(lock_);
   c10::Stream stream_of(c10::StreamId id) const;
 
   // heap_growth.cpp: memory from the device
-  Block* grow(HeapLock& lock, const Request& request, const Context& context);
-  Block* grow_segment(HeapLock& lock, const Request& request, const Context& context);
-  Block* grow_expandable(HeapLock& lock, const Request& request, const Context& context);
-  Segment* reserve_expandable(HeapLock& lock, const Request& request);
+  Block* grow(HeapLock& lock, const Request& request, const Context& context) NPU_REQUIRES(lock_);
+  Block* grow_segment(HeapLock& lock, const Request& request, const Context& context) NPU_REQUIRES(lock_);
+  Block* grow_expandable(HeapLock& lock, const Request& request, const Context& context) NPU_REQUIRES(lock_);
+  Segment* reserve_expandable(HeapLock& lock, const Request& request) NPU_REQUIRES(lock_);
   static Block* unmapped_room(const Request& request, size_t& bytes);
-  bool within_limit(size_t more) const;
-  void count_segment(PoolType type, size_t bytes);
+  bool within_limit(size_t more) const NPU_REQUIRES(lock_);
+  void count_segment(PoolType type, size_t bytes) NPU_REQUIRES(lock_);
   // heap_release.cpp: memory back to the device, and running out of it
-  Block* reclaim_and_retry(HeapLock& lock, const Request& request, const Context& context);
-  Block* borrow_from_pools(const Request& request);
-  void collect_garbage(HeapLock& lock, const Request& request);
-  bool release_oversize(HeapLock& lock, const Request& request);
+  Block* reclaim_and_retry(HeapLock& lock, const Request& request, const Context& context) NPU_REQUIRES(lock_);
+  Block* borrow_from_pools(const Request& request) NPU_REQUIRES(lock_);
+  void collect_garbage(HeapLock& lock, const Request& request) NPU_REQUIRES(lock_);
+  bool release_oversize(HeapLock& lock, const Request& request) NPU_REQUIRES(lock_);
   struct Detached;  // memory taken out of the lists, on its way to the device
-  void detach_segment(Block* block, Detached& out);
-  void detach_granules(Block* block, Detached& out);
-  void give_back(HeapLock& lock, Detached& out);
-  void drop_expandable_if_empty(HeapLock& lock, Block* unmapped);
+  void detach_segment(Block* block, Detached& out) NPU_REQUIRES(lock_);
+  void detach_granules(Block* block, Detached& out) NPU_REQUIRES(lock_);
+  void give_back(HeapLock& lock, Detached& out) NPU_REQUIRES(lock_);
+  void drop_expandable_if_empty(HeapLock& lock, Block* unmapped) NPU_REQUIRES(lock_);
   void return_segment(Segment& segment) noexcept;
-  void release_pool_memory(StreamPool& pool, Detached& out);
-  void release_unused(HeapLock& lock, MempoolId pool);
-  void forget_empty_pools();
-  [[noreturn]] void throw_out_of_memory(HeapLock& lock, const Request& request, const Context& context);
+  void release_pool_memory(StreamPool& pool, Detached& out) NPU_REQUIRES(lock_);
+  void release_unused(HeapLock& lock, MempoolId pool) NPU_REQUIRES(lock_);
+  void forget_empty_pools() NPU_REQUIRES(lock_);
+  [[noreturn]] void throw_out_of_memory(HeapLock& lock, const Request& request, const Context& context) NPU_REQUIRES(lock_);
 
   // heap_events.cpp: blocks that other streams still use
   void poll_events();
-  void wait_events(HeapLock& lock);
+  void wait_events(HeapLock& lock) NPU_REQUIRES(lock_);
   void record_uses(Block* block, const std::vector<c10::Stream>& uses);
-  void event_done(Block* block);
+  void event_done(Block* block) NPU_REQUIRES(lock_);
   DeviceApi::Event take_event(c10::DeviceIndex device);
 
   // history
   bool wants(Stacks stacks) const { return stacks_.load(std::memory_order_relaxed) >= static_cast<uint8_t>(stacks); }
   Context gather(Stacks needed) const noexcept;
-  void trace(TraceAction action, const void* address, size_t size, c10::StreamId stream, MempoolId pool, Context context);
-  void trace(TraceAction action, const Block* block, Context context);
+  void trace(TraceAction action, const void* address, size_t size, c10::StreamId stream, MempoolId pool, Context context)
+      NPU_REQUIRES(lock_);
+  void trace(TraceAction action, const Block* block, Context context) NPU_REQUIRES(lock_);
   static MempoolId pool_id(const StreamPool* pool) { return pool->owner ? pool->owner->id : MempoolId{0, 0}; }
 
   const c10::DeviceIndex device_;
@@ -190,26 +194,27 @@ class C10_EXPORT Heap {
     c10::StreamId id = -1;
     StreamPool* pool = nullptr;
   };
-  std::array<Known, 128> known_{};  // the default pool's streams, by a hash of their id
-  HeapStats stats_;
-  BlockArithmetic blocks_{stats_};
+  std::array<Known, 128> known_ NPU_GUARDED_BY(lock_){};  // the default pool's streams, by a hash of their id
+  HeapStats stats_ NPU_GUARDED_BY(lock_);
+  BlockArithmetic blocks_ NPU_GUARDED_BY(lock_){stats_};
 
-  AllocatorConfig config_;
-  double fraction_ = 1;
-  size_t total_;             // bytes the device has
-  size_t limit_ = SIZE_MAX;  // bytes this process may reserve
-  size_t growing_ = 0;       // bytes being asked of the device right now
-  int reclaiming_ = 0;       // threads on their way to the device with detached memory, or waiting for pending blocks
-  uint64_t searches_ = 0;    // the clock of garbage collection
-  bool caching_ = true;
+  AllocatorConfig config_ NPU_GUARDED_BY(lock_);
+  double fraction_ NPU_GUARDED_BY(lock_) = 1;
+  size_t total_;                                   // bytes the device has
+  size_t limit_ NPU_GUARDED_BY(lock_) = SIZE_MAX;  // bytes this process may reserve
+  size_t growing_ NPU_GUARDED_BY(lock_) = 0;       // bytes being asked of the device right now
+  int reclaiming_ NPU_GUARDED_BY(lock_) =
+      0;  // threads on their way to the device with detached memory, or waiting for pending blocks
+  uint64_t searches_ NPU_GUARDED_BY(lock_) = 0;  // the clock of garbage collection
+  bool caching_ NPU_GUARDED_BY(lock_) = true;
 
-  std::map<c10::StreamId, std::unique_ptr<StreamPool>> streams_;
-  std::map<MempoolId, std::shared_ptr<PrivatePool>> private_pools_;
-  std::map<char*, std::unique_ptr<Segment>> segments_;  // by address
-  std::unordered_map<void*, Block*> raw_;
+  std::map<c10::StreamId, std::unique_ptr<StreamPool>> streams_ NPU_GUARDED_BY(lock_);
+  std::map<MempoolId, std::shared_ptr<PrivatePool>> private_pools_ NPU_GUARDED_BY(lock_);
+  std::map<char*, std::unique_ptr<Segment>> segments_ NPU_GUARDED_BY(lock_);  // by address
+  std::unordered_map<void*, Block*> raw_ NPU_GUARDED_BY(lock_);
 
-  std::mutex routes_mutex_;
-  std::vector<PoolRoute> routes_;
+  core::Mutex routes_mutex_;
+  std::vector<PoolRoute> routes_ NPU_GUARDED_BY(routes_mutex_);
 
   struct PendingEvent {
     DeviceApi::Event event;
@@ -217,16 +222,16 @@ class C10_EXPORT Heap {
     Block* block;
   };
   std::mutex poll_mutex_;
-  std::map<std::pair<c10::DeviceIndex, c10::StreamId>, std::deque<PendingEvent>> pending_;
-  std::map<c10::DeviceIndex, std::vector<DeviceApi::Event>> spare_events_;
-  std::vector<Block*> deferred_;  // freed while a graph was being recorded
-  int captures_ = 0;
+  std::map<std::pair<c10::DeviceIndex, c10::StreamId>, std::deque<PendingEvent>> pending_ NPU_GUARDED_BY(lock_);
+  std::map<c10::DeviceIndex, std::vector<DeviceApi::Event>> spare_events_ NPU_GUARDED_BY(lock_);
+  std::vector<Block*> deferred_ NPU_GUARDED_BY(lock_);  // freed while a graph was being recorded
+  int captures_ NPU_GUARDED_BY(lock_) = 0;
 
   std::atomic<uint8_t> stacks_{0};
   std::atomic<Context (*)()> gather_{nullptr};
-  HistorySettings history_;
-  TraceRing trace_;
-  std::vector<OutOfMemoryObserver> observers_;
+  HistorySettings history_ NPU_GUARDED_BY(lock_);
+  TraceRing trace_ NPU_GUARDED_BY(lock_);
+  std::vector<OutOfMemoryObserver> observers_ NPU_GUARDED_BY(lock_);
 };
 
 inline Block* Heap::allocate_warm(size_t bytes, c10::StreamId stream) {

@@ -9,7 +9,7 @@ namespace torch_npu::memory {
 
 DeviceApi::Event Heap::take_event(c10::DeviceIndex device) {
   {
-    std::lock_guard<SpinLock> lock(lock_);
+    const SpinGuard lock(lock_);
     auto& spare = spare_events_[device];
     if (!spare.empty()) {
       auto event = spare.back();
@@ -31,12 +31,12 @@ void Heap::record_uses(Block* block, const std::vector<c10::Stream>& uses) {
       api_.record_event(event, stream);
     } catch (const std::exception& failure) {
       TORCH_WARN("freeing memory used on a stream that failed: ", failure.what());
-      std::lock_guard<SpinLock> lock(lock_);
+      const SpinGuard lock(lock_);
       if (event) spare_events_[device].push_back(event);
       event_done(block);
       continue;
     }
-    std::lock_guard<SpinLock> lock(lock_);
+    const SpinGuard lock(lock_);
     pending_[{device, stream.id()}].push_back({event, device, block});
   }
 }
@@ -82,16 +82,16 @@ void Heap::wait_events(HeapLock& lock) {
   if (stats_.pending.current() == 0) return;
   ++stats_.sync_all_streams;
   ++reclaiming_;  // who runs out of memory meanwhile finds nothing pending, and waits for this thread
-  lock.unlock();
+  give_up(lock);
   std::vector<PendingEvent> waiting;
   {
     std::lock_guard<std::mutex> poll(poll_mutex_);
-    lock.lock();
+    take_again(lock);
     for (auto& [stream, queue] : pending_) {
       waiting.insert(waiting.end(), queue.begin(), queue.end());
       queue.clear();
     }
-    lock.unlock();
+    give_up(lock);
   }
   for (auto& entry : waiting) {
     try {
@@ -100,7 +100,7 @@ void Heap::wait_events(HeapLock& lock) {
       // As above: a failed stream uses nothing any more.
     }
   }
-  lock.lock();
+  take_again(lock);
   for (auto& entry : waiting) {
     spare_events_[entry.device].push_back(entry.event);
     event_done(entry.block);
@@ -111,7 +111,7 @@ void Heap::wait_events(HeapLock& lock) {
 // ---- routes to private pools ----
 
 void Heap::hold_pool(MempoolId id, const PoolOptions& options) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   auto& pool = private_pools_[id];
   if (!pool) {
     pool = std::make_shared<PrivatePool>();
@@ -122,7 +122,7 @@ void Heap::hold_pool(MempoolId id, const PoolOptions& options) {
 }
 
 void Heap::release_pool(MempoolId id) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   auto found = private_pools_.find(id);
   TORCH_CHECK(found != private_pools_.end() && found->second->uses > 0, "memory pool (", id.first, ", ", id.second,
               ") is not held on npu:", static_cast<int>(device_));
@@ -131,19 +131,19 @@ void Heap::release_pool(MempoolId id) {
 }
 
 int Heap::pool_uses(MempoolId id) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   auto found = private_pools_.find(id);
   return found == private_pools_.end() ? 0 : found->second->uses;
 }
 
 void Heap::begin_route(MempoolId id, std::function<bool(c10::Stream)> accepts, bool capture) {
-  std::lock_guard<std::mutex> guard(routes_mutex_);
+  const core::MutexLock guard(routes_mutex_);
   for (auto& entry : routes_) {
     TORCH_CHECK(entry.pool->id != id, "allocations already go to the memory pool (", id.first, ", ", id.second,
                 ") on npu:", static_cast<int>(device_));
   }
   hold_pool(id, {});
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   routes_.push_back({private_pools_.at(id), std::move(accepts), capture});
   captures_ += capture;
   set_mode(kRouting, true);
@@ -152,11 +152,11 @@ void Heap::begin_route(MempoolId id, std::function<bool(c10::Stream)> accepts, b
 void Heap::end_route(MempoolId id) {
   std::vector<std::pair<Block*, std::unique_ptr<std::vector<c10::Stream>>>> due;
   {
-    std::lock_guard<std::mutex> guard(routes_mutex_);
+    const core::MutexLock guard(routes_mutex_);
     auto found = std::find_if(routes_.begin(), routes_.end(), [&](auto& entry) { return entry.pool->id == id; });
     TORCH_CHECK(found != routes_.end(), "no allocations go to the memory pool (", id.first, ", ", id.second,
                 ") on npu:", static_cast<int>(device_));
-    std::lock_guard<SpinLock> lock(lock_);
+    const SpinGuard lock(lock_);
     captures_ -= found->capture;
     routes_.erase(found);
     set_mode(kRouting, !routes_.empty());

@@ -1,5 +1,6 @@
 // How the heap gets memory from the device.
 #include <algorithm>
+#include <exception>
 
 #include <c10/util/Exception.h>
 
@@ -38,20 +39,18 @@ Block* Heap::grow_segment(HeapLock& lock, const Request& request, const Context&
   growing_ += bytes;
   if (request.owner) ++request.owner->segments;
   auto* raw = request.owner ? request.owner->options.allocator.get() : nullptr;
-  lock.unlock();
+  give_up(lock);
   void* ptr = nullptr;
-  auto settle = [&] {
-    lock.lock();
-    growing_ -= bytes;
-    if (!ptr && request.owner) --request.owner->segments;
-  };
+  std::exception_ptr failure;
   try {
     ptr = raw ? raw->allocate(bytes, device_, stream_of(request.pool->stream)) : api_.allocate(device_, bytes);
   } catch (...) {
-    settle();
-    throw;
+    failure = std::current_exception();
   }
-  settle();
+  take_again(lock);
+  growing_ -= bytes;
+  if (!ptr && request.owner) --request.owner->segments;
+  if (failure) std::rethrow_exception(failure);
   if (!ptr) return nullptr;
 
   auto segment = std::make_unique<Segment>();
@@ -87,16 +86,19 @@ Segment* Heap::reserve_expandable(HeapLock& lock, const Request& request) {
   // More than the device has, so that one range is enough even when some of it is fragmented.
   const size_t capacity = round_up(std::max(total_ + total_ / 8, request.size), granule);
   if (request.owner) ++request.owner->segments;
-  lock.unlock();
+  give_up(lock);
   std::unique_ptr<ExpandableSegment> expandable;
+  std::exception_ptr failure;
   try {
     expandable = std::make_unique<ExpandableSegment>(api_, device_, capacity, granule);
   } catch (...) {
-    lock.lock();
-    if (request.owner) --request.owner->segments;
-    throw;
+    failure = std::current_exception();
   }
-  lock.lock();
+  take_again(lock);
+  if (failure) {
+    if (request.owner) --request.owner->segments;
+    std::rethrow_exception(failure);
+  }
   auto segment = std::make_unique<Segment>();
   segment->base = expandable->base();
   segment->size = expandable->capacity();
@@ -124,21 +126,19 @@ Block* Heap::grow_expandable(HeapLock& lock, const Request& request, const Conte
   blocks_.detach(room);
   if (room->size > bytes) blocks_.release_unmapped(blocks_.split(room, bytes));
   growing_ += bytes;
-  lock.unlock();
+  give_up(lock);
   bool mapped = false;
-  auto settle = [&] {
-    lock.lock();
-    growing_ -= bytes;
-    if (before) blocks_.release(before, searches_);
-    if (!mapped) drop_expandable_if_empty(lock, blocks_.release_unmapped(room));
-  };
+  std::exception_ptr failure;
   try {
     mapped = segment->expandable->map(static_cast<size_t>(room->ptr - segment->base), bytes);
   } catch (...) {
-    settle();
-    throw;
+    failure = std::current_exception();
   }
-  settle();
+  take_again(lock);
+  growing_ -= bytes;
+  if (before) blocks_.release(before, searches_);
+  if (!mapped) drop_expandable_if_empty(lock, blocks_.release_unmapped(room));
+  if (failure) std::rethrow_exception(failure);
   if (!mapped) return nullptr;
   count_segment(request.type, bytes);
   if (segment->mapped == 0) stats_.segment.add(request.type, 1);

@@ -23,10 +23,6 @@ bool whole_segment(const Block* block) { return !block->is_split() && !block->se
 
 // Memory went out although the device refused: give back what is unused, in growing circles.
 Block* Heap::reclaim_and_retry(HeapLock& lock, const Request& request, const Context& context) {
-  auto again = [&]() -> Block* {
-    if (Block* block = find(request)) return block;
-    return grow(lock, request, context);
-  };
   if (release_oversize(lock, request)) {
     if (Block* block = grow(lock, request, context)) return block;
   }
@@ -40,14 +36,15 @@ Block* Heap::reclaim_and_retry(HeapLock& lock, const Request& request, const Con
   // Another thread may be on its way to the device with memory that is enough for us, or have come back from it while
   // this one was there.
   while (reclaiming_ > 0 || growing_ > 0) {
-    lock.unlock();
+    give_up(lock);
     api_.wait_until([this] {
-      std::lock_guard<SpinLock> look(lock_);
+      const SpinGuard look(lock_);
       return reclaiming_ == 0 && growing_ == 0;
     });
-    lock.lock();
+    take_again(lock);
   }
-  if (Block* block = again()) return block;
+  if (Block* block = find(request)) return block;
+  if (Block* block = grow(lock, request, context)) return block;
   return borrow_from_pools(request);
 }
 
@@ -165,14 +162,14 @@ void Heap::return_segment(Segment& segment) noexcept {
 void Heap::give_back(HeapLock& lock, Detached& out) {
   if (out.empty()) return;
   ++reclaiming_;
-  lock.unlock();
+  give_up(lock);
   // The memory was free for its stream, which says nothing about the work still running there.
   api_.quiesce(device_);
   for (auto& segment : out.segments) return_segment(*segment);
   for (Block* range : out.ranges) {
     range->segment->expandable->unmap(static_cast<size_t>(range->ptr - range->segment->base), range->size);
   }
-  lock.lock();
+  take_again(lock);
   for (Block* range : out.ranges) drop_expandable_if_empty(lock, blocks_.release_unmapped(range));
   for (auto& segment : out.segments) {
     if (segment->pool->owner) --segment->pool->owner->segments;
@@ -189,9 +186,9 @@ void Heap::drop_expandable_if_empty(HeapLock& lock, Block* unmapped) {
   auto segment = std::move(found->second);
   segments_.erase(found);
   blocks_.recycle(unmapped);
-  lock.unlock();
+  give_up(lock);
   segment->expandable = nullptr;
-  lock.lock();
+  take_again(lock);
   if (segment->pool->owner) --segment->pool->owner->segments;
 }
 
@@ -257,13 +254,13 @@ void Heap::throw_out_of_memory(HeapLock& lock, const Request& request, const Con
   const auto observers = observers_;
   const size_t limit = limit_;
   const bool expandable = config_.expandable_segments;
-  lock.unlock();
+  give_up(lock);
 
   const auto [device_free, device_total] = api_.memory_info(device_);
-  lock.lock();
+  take_again(lock);
   trace(TraceAction::oom, reinterpret_cast<void*>(device_free), request.size, request.pool->stream, pool_id(request.pool),
         context);
-  lock.unlock();
+  give_up(lock);
   const c10::Device device(c10::DeviceType::PrivateUse1, device_);
   c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(request.size), allocated, reserved, device);
   for (const auto& observer : observers) observer(device_, request.bytes, device_total, device_free);

@@ -8,7 +8,7 @@
 namespace torch_npu::memory {
 
 void Heap::configure(const AllocatorConfig& config) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   if (config.per_process_memory_fraction != config_.per_process_memory_fraction) {
     fraction_ = config.per_process_memory_fraction;
     limit_ = fraction_ < 1 ? static_cast<size_t>(fraction_ * static_cast<double>(total_)) : SIZE_MAX;
@@ -18,61 +18,61 @@ void Heap::configure(const AllocatorConfig& config) {
 }
 
 AllocatorConfig Heap::config() const {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   return config_;
 }
 
 void Heap::set_memory_fraction(double fraction) {
   TORCH_CHECK_VALUE(fraction >= 0 && fraction <= 1, "the memory fraction must be from 0 to 1, but is ", fraction);
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   fraction_ = fraction;
   limit_ = fraction < 1 ? static_cast<size_t>(fraction * static_cast<double>(total_)) : SIZE_MAX;
 }
 
 double Heap::memory_fraction() const {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   return fraction_;
 }
 
 void Heap::set_caching(bool enabled) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   caching_ = enabled;
   set_mode(kNoCache, !enabled);
 }
 
 StatsReport Heap::statistics() {
   poll_events();
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   return report(stats_, config_.max_split_size);
 }
 
 size_t Heap::allocated_bytes() const {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   return static_cast<size_t>(stats_.allocated_bytes.current());
 }
 
 size_t Heap::reserved_bytes() const {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   return static_cast<size_t>(stats_.reserved_bytes.current());
 }
 
 void Heap::reset_peak_stats() {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   stats_.reset_peak();
 }
 
 void Heap::reset_accumulated_stats() {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   stats_.reset_accumulated();
 }
 
 void Heap::add_observer(OutOfMemoryObserver observer) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   observers_.push_back(std::move(observer));
 }
 
 std::pair<size_t, size_t> Heap::pool_bytes(MempoolId pool) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   size_t held = 0, unused = 0;
   for (auto& [base, segment] : segments_) {
     if (pool_id(segment->pool) != pool) continue;
@@ -85,7 +85,7 @@ std::pair<size_t, size_t> Heap::pool_bytes(MempoolId pool) {
 }
 
 void Heap::record_history(const HistorySettings& settings, bool clear) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   gather_.store(settings.gather);
   stacks_.store(static_cast<uint8_t>(settings.gather ? settings.stacks : Stacks::never));
   if (clear || settings.max_entries != history_.max_entries) trace_.set_limit(settings.max_entries);
@@ -94,12 +94,12 @@ void Heap::record_history(const HistorySettings& settings, bool clear) {
 }
 
 void Heap::clear_history() {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   trace_.clear();
 }
 
 std::optional<Heap::SegmentRange> Heap::segment_of(const void* ptr) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   auto* address = const_cast<char*>(static_cast<const char*>(ptr));
   auto after = segments_.upper_bound(address);
   if (after == segments_.begin()) return std::nullopt;
@@ -109,7 +109,7 @@ std::optional<Heap::SegmentRange> Heap::segment_of(const void* ptr) {
 }
 
 Context Heap::context_of(const void* ptr) {
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   auto* address = const_cast<char*>(static_cast<const char*>(ptr));
   auto after = segments_.upper_bound(address);
   if (after == segments_.begin()) return nullptr;
@@ -149,7 +149,7 @@ HeapSnapshot Heap::snapshot(std::optional<MempoolId> only, bool with_trace) {
   poll_events();
   const Context context = gather(Stacks::allocations);
   HeapSnapshot result;
-  std::lock_guard<SpinLock> lock(lock_);
+  const SpinGuard lock(lock_);
   for (auto& [base, segment] : segments_) {
     const auto pool = pool_id(segment->pool);
     if (only && *only != pool) continue;

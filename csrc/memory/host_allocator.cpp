@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/event.h"
 #include "core/storage_hooks.h"
+#include "core/thread_annotations.h"
 
 namespace torch_npu::memory {
 namespace {
@@ -24,7 +25,7 @@ class EventPool {
     return *pool;
   }
   Event take(c10::DeviceIndex device) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     auto& spare = spare_[device];
     if (spare.empty()) return Event(new core::Event());
     Event event(spare.back());
@@ -38,12 +39,12 @@ class EventPool {
       delete event;
       return;
     }
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     spare_[event->device_index()].push_back(event);
   }
 
-  std::mutex mutex_;
-  std::array<std::vector<core::Event*>, core::kMaxDevices> spare_;
+  core::Mutex mutex_;
+  std::array<std::vector<core::Event*>, core::kMaxDevices> spare_ NPU_GUARDED_BY(mutex_);
 };
 
 using PinnedEvent = EventPool::Event;

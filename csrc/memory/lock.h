@@ -18,14 +18,16 @@
 
 #include <c10/macros/Macros.h>
 
+#include "core/thread_annotations.h"
+
 namespace torch_npu::memory {
 
-class SpinLock {
+class NPU_CAPABILITY("mutex") SpinLock {
  public:
-  void lock() noexcept {
+  void lock() noexcept NPU_ACQUIRE() {
     if (C10_UNLIKELY(held_.exchange(true, std::memory_order_acquire))) wait();
   }
-  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+  void unlock() noexcept NPU_RELEASE() { held_.store(false, std::memory_order_release); }
 
  private:
   // The holder does some tens of nanoseconds of arithmetic, unless it was preempted: spin a little,
@@ -49,6 +51,28 @@ class SpinLock {
   std::atomic<bool> held_{false};
 };
 
-using HeapLock = std::unique_lock<SpinLock>;
+// Holds the lock until the end of its block.
+class NPU_SCOPED_CAPABILITY SpinGuard {
+ public:
+  explicit SpinGuard(SpinLock& lock) NPU_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  ~SpinGuard() NPU_RELEASE() { lock_.unlock(); }
+  SpinGuard(const SpinGuard&) = delete;
+  SpinGuard& operator=(const SpinGuard&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+// The same, and the lock can be given back meanwhile.
+class NPU_SCOPED_CAPABILITY HeapLock {
+ public:
+  explicit HeapLock(SpinLock& lock) NPU_ACQUIRE(lock) : lock_(lock) {}
+  ~HeapLock() NPU_RELEASE() {}
+  void lock() NPU_ACQUIRE() { lock_.lock(); }
+  void unlock() NPU_RELEASE() { lock_.unlock(); }
+
+ private:
+  std::unique_lock<SpinLock> lock_;
+};
 
 }  // namespace torch_npu::memory
