@@ -58,7 +58,7 @@ std::string Ticket::agreement() const {
 void Ticket::tell(c10::intrusive_ptr<c10::ivalue::Future> future) {
   std::optional<c10d::WorkResult> known;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     known = result_;
     if (!known) told_.push_back(future);
   }
@@ -68,7 +68,7 @@ void Ticket::tell(c10::intrusive_ptr<c10::ivalue::Future> future) {
 void Ticket::settle(c10d::WorkResult result) {
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> told;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     if (result_) return;
     result_ = result;
     told.swap(told_);
@@ -86,7 +86,7 @@ void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
       finished;  // they are settled, and their events go back to the pool, without the lock
   size_t count = 0;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     while (count < kMost && !tickets_.empty() && tickets_.front()->query()) {
       account(*this, *tickets_.front());
       finished[count++] = std::move(tickets_.front());
@@ -101,7 +101,7 @@ void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
 void GroupState::sweep(bool all) {
   std::vector<std::shared_ptr<Ticket>> finished;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     for (auto it = tickets_.begin(); it != tickets_.end();) {
       if ((*it)->query()) {
         account(*this, **it);
@@ -118,7 +118,7 @@ void GroupState::sweep(bool all) {
 }
 
 std::shared_ptr<Ticket> GroupState::oldest() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   return tickets_.empty() ? nullptr : tickets_.front();
 }
 
@@ -126,7 +126,7 @@ bool GroupState::idle() { return oldest() == nullptr; }
 
 std::shared_ptr<Ticket> GroupState::overdue(Clock::time_point now) {
   const auto usual = std::chrono::milliseconds(timeout_ms.load());
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   for (const auto& ticket : tickets_) {
     const auto timeout = ticket->operation.timeout.count() >= 0 ? ticket->operation.timeout : usual;
     if (now - ticket->enqueued > timeout) return ticket;
@@ -135,29 +135,29 @@ std::shared_ptr<Ticket> GroupState::overdue(Clock::time_point now) {
 }
 
 std::shared_ptr<Ticket> GroupState::last_operation() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   return last_;
 }
 
 void GroupState::add(std::shared_ptr<Communicator> communicator) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   communicators_.push_back(std::move(communicator));
 }
 
 std::vector<std::shared_ptr<Communicator>> GroupState::communicators() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   return communicators_;
 }
 
 void GroupState::forget_communicators() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   communicators_.clear();
 }
 
 void GroupState::fail(const std::string& message, bool abort) {
   std::deque<std::shared_ptr<Ticket>> tickets;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     if (!failed_.load()) failure_ = message;
     failed_.store(true, std::memory_order_release);
     tickets.swap(tickets_);
@@ -175,7 +175,7 @@ void GroupState::fail(const std::string& message, bool abort) {
 }
 
 std::string GroupState::failure() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   return failure_;
 }
 

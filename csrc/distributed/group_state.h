@@ -10,6 +10,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "core/thread_annotations.h"
 #include "distributed/communicator.h"
 #include "distributed/recorder.h"
 #include "distributed/ticket.h"
@@ -57,12 +58,12 @@ class GroupState {
  private:
   [[noreturn]] void throw_failure() const;
 
-  mutable std::mutex mutex_;
-  std::deque<std::shared_ptr<Ticket>> tickets_;
-  std::vector<std::shared_ptr<Communicator>> communicators_;
-  std::shared_ptr<Ticket> last_;
+  mutable core::Mutex mutex_;
+  std::deque<std::shared_ptr<Ticket>> tickets_ NPU_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Communicator>> communicators_ NPU_GUARDED_BY(mutex_);
+  std::shared_ptr<Ticket> last_ NPU_GUARDED_BY(mutex_);
   std::atomic<bool> failed_{false};
-  std::string failure_;
+  std::string failure_ NPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace torch_npu::distributed

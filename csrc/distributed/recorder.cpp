@@ -37,7 +37,7 @@ uint64_t FlightRecorder::record(std::shared_ptr<const RecordedGroup> group, cons
   if (capacity_ == 0) return 0;
   // Takes the GIL, so it comes before the lock.
   auto stack = stacks_ ? torch::CapturedTraceback::gather(true, true, false) : nullptr;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   const auto id = next_++;
   auto& entry = entries_[id % capacity_];
   std::swap(entry.stack, stack);
@@ -68,7 +68,7 @@ FlightRecorder::Entry* FlightRecorder::find(uint64_t id) {
 }
 
 void FlightRecorder::complete(uint64_t id, float milliseconds) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   if (auto* entry = find(id)) {
     entry->completed_ns = c10::getTime();
     entry->duration_ms = milliseconds;
@@ -77,22 +77,22 @@ void FlightRecorder::complete(uint64_t id, float milliseconds) {
 }
 
 void FlightRecorder::retire(uint64_t id) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   if (auto* entry = find(id)) entry->retired = true;
 }
 
 void FlightRecorder::add_group(std::shared_ptr<const RecordedGroup> group) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   groups_.push_back(std::move(group));
 }
 
 void FlightRecorder::reset() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   first_ = next_;
 }
 
 std::vector<FlightRecorder::Entry> FlightRecorder::copy() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const core::MutexLock lock(mutex_);
   std::vector<Entry> result;
   const auto oldest = std::max(first_, next_ > capacity_ ? next_ - capacity_ : 0);
   for (auto id = oldest; id < next_; ++id) result.push_back(entries_[id % capacity_]);

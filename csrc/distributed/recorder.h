@@ -67,16 +67,16 @@ class C10_EXPORT FlightRecorder {
   friend class DumpWriter;
 
   FlightRecorder();
-  Entry* find(uint64_t id);
+  Entry* find(uint64_t id) NPU_REQUIRES(mutex_);
   std::vector<Entry> copy();
 
   const size_t capacity_;
   const bool stacks_;
-  std::mutex mutex_;
-  std::vector<Entry> entries_;
-  uint64_t next_ = 0;
-  uint64_t first_ = 0;  // entries before were reset
-  std::vector<std::shared_ptr<const RecordedGroup>> groups_;
+  core::Mutex mutex_;
+  std::vector<Entry> entries_ NPU_GUARDED_BY(mutex_);
+  uint64_t next_ NPU_GUARDED_BY(mutex_) = 0;
+  uint64_t first_ NPU_GUARDED_BY(mutex_) = 0;  // entries before were reset
+  std::vector<std::shared_ptr<const RecordedGroup>> groups_ NPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace torch_npu::distributed

@@ -54,7 +54,7 @@ class DumpWriter {
 
   c10::IValue groups() {
     auto all = new_dict();
-    std::lock_guard<std::mutex> lock(recorder_.mutex_);
+    const core::MutexLock lock(recorder_.mutex_);
     for (const auto& group : recorder_.groups_) {
       auto one = new_dict();
       one.insert("name", group->name);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/thread_annotations.h"
 
 namespace torch_npu::distributed {
 namespace {
@@ -14,10 +15,10 @@ constexpr uint32_t kFastLaunch = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC;
 constexpr int kStopOnError = 1;
 
 struct Pools {
-  std::mutex mutex;
+  core::Mutex mutex;
   // By device; with and without timing; high priority or not.
-  std::array<std::array<std::vector<core::Event>, 2>, core::kMaxDevices> events;
-  std::array<std::array<std::vector<core::Stream>, 2>, core::kMaxDevices> streams;
+  std::array<std::array<std::vector<core::Event>, 2>, core::kMaxDevices> events NPU_GUARDED_BY(mutex);
+  std::array<std::array<std::vector<core::Stream>, 2>, core::kMaxDevices> streams NPU_GUARDED_BY(mutex);
 };
 
 // Never destroyed: events come back until the very end of the process.
@@ -32,7 +33,7 @@ PooledEvent::PooledEvent(bool timing) : event_(timing), timing_(timing), held_(t
 
 void PooledEvent::record(const core::Stream& stream) {
   if (!event_.created()) {
-    std::lock_guard<std::mutex> lock(pools().mutex);
+    const core::MutexLock lock(pools().mutex);
     auto& idle = pools().events[stream.device_index()][timing_];
     if (!idle.empty()) {
       event_ = std::move(idle.back());
@@ -44,14 +45,14 @@ void PooledEvent::record(const core::Stream& stream) {
 
 void PooledEvent::release() noexcept {
   if (!std::exchange(held_, false) || !event_.created() || core::in_bad_fork()) return;
-  std::lock_guard<std::mutex> lock(pools().mutex);
+  const core::MutexLock lock(pools().mutex);
   auto& idle = pools().events[event_.device_index()][timing_];
   if (idle.size() < kMostIdleEvents) idle.push_back(std::move(event_));
 }
 
 core::Stream take_stream(c10::DeviceIndex device, bool high_priority) {
   {
-    std::lock_guard<std::mutex> lock(pools().mutex);
+    const core::MutexLock lock(pools().mutex);
     auto& idle = pools().streams[device][high_priority];
     if (!idle.empty()) {
       const auto stream = idle.back();
@@ -68,7 +69,7 @@ core::Stream take_stream(c10::DeviceIndex device, bool high_priority) {
 }
 
 void give_stream(core::Stream stream, bool high_priority) noexcept {
-  std::lock_guard<std::mutex> lock(pools().mutex);
+  const core::MutexLock lock(pools().mutex);
   pools().streams[stream.device_index()][high_priority].push_back(stream);
 }
 

@@ -15,6 +15,7 @@
 #include <c10/core/ScalarType.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "core/thread_annotations.h"
 #include "distributed/resources.h"
 
 namespace torch_npu::distributed {
@@ -65,13 +66,13 @@ class Ticket {
 
   // Keeps the first error.
   void fail(std::exception_ptr error) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     if (!error_) error_ = std::move(error);
     failed_.store(true, std::memory_order_release);
   }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   std::exception_ptr error() const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     return error_;
   }
   void rethrow() const {
@@ -92,10 +93,10 @@ class Ticket {
  private:
   std::atomic<bool> done_{false};
   std::atomic<bool> failed_{false};
-  mutable std::mutex mutex_;
-  std::exception_ptr error_;
-  std::optional<c10d::WorkResult> result_;
-  std::vector<c10::intrusive_ptr<c10::ivalue::Future>> told_;
+  mutable core::Mutex mutex_;
+  std::exception_ptr error_ NPU_GUARDED_BY(mutex_);
+  std::optional<c10d::WorkResult> result_ NPU_GUARDED_BY(mutex_);
+  std::vector<c10::intrusive_ptr<c10::ivalue::Future>> told_ NPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace torch_npu::distributed

@@ -11,6 +11,7 @@
 #include <c10/util/thread_name.h>
 
 #include "core/options.h"
+#include "core/thread_annotations.h"
 #include "distributed/desync.h"
 
 namespace torch_npu::distributed {
@@ -44,17 +45,17 @@ class Watchdog {
 
   void add(std::shared_ptr<GroupState> group) {
     {
-      std::lock_guard<std::mutex> lock(known_mutex_);
+      const core::MutexLock lock(known_mutex_);
       std::erase_if(known_, [](const auto& known) { return known.expired(); });
       known_.push_back(group);
     }
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     groups_.push_back({std::move(group), Clock::now(), nullptr});
     if (!running_) start();
   }
 
   void remove(const std::shared_ptr<GroupState>& group) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const core::MutexLock lock(mutex_);
     std::erase_if(groups_, [&](const Watched& watched) { return watched.group == group; });
   }
 
@@ -62,7 +63,7 @@ class Watchdog {
   void sweep() {
     std::vector<std::weak_ptr<GroupState>> groups;
     {
-      std::lock_guard<std::mutex> lock(known_mutex_);
+      const core::MutexLock lock(known_mutex_);
       groups = known_;
     }
     for (const auto& known : groups) {
@@ -78,7 +79,7 @@ class Watchdog {
 
   void stop() {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      const core::MutexLock lock(mutex_);
       if (!running_) return;
       running_ = false;
     }
@@ -95,7 +96,7 @@ class Watchdog {
     std::unique_ptr<DesyncDebugger> desync;
   };
 
-  void start() {
+  void start() NPU_REQUIRES(mutex_) {
     if (thread_.joinable()) thread_.join();
     running_ = true;
     thread_ = std::thread([this] { run(); });
@@ -107,14 +108,14 @@ class Watchdog {
 
   void run() {
     c10::setThreadName("hccl_watchdog");
-    std::unique_lock<std::mutex> lock(mutex_);
+    core::MutexLock lock(mutex_);
     while (running_) {
       for (auto& watched : groups_) {
         beat_.fetch_add(1);
         look_at(watched);
       }
       beat_.fetch_add(1);
-      wake_.wait_for(lock, kPeriod, [this] { return !running_; });
+      wake_.wait_for(lock.native(), kPeriod, [this] { return !running_; });
     }
   }
 
@@ -205,11 +206,11 @@ class Watchdog {
     }
   }
 
-  std::mutex mutex_;
+  core::Mutex mutex_;
   std::condition_variable wake_, wake_monitor_;
-  std::vector<Watched> groups_;
-  std::mutex known_mutex_;
-  std::vector<std::weak_ptr<GroupState>> known_;
+  std::vector<Watched> groups_ NPU_GUARDED_BY(mutex_);
+  core::Mutex known_mutex_;
+  std::vector<std::weak_ptr<GroupState>> known_ NPU_GUARDED_BY(known_mutex_);
   std::atomic<bool> running_{false};
   std::atomic<uint64_t> beat_{0};
   std::thread thread_, monitor_;
