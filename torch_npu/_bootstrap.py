@@ -69,9 +69,10 @@ def start() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import _compile, _custom, _exit, _options, _patches, _published_names, _runtime
+    from torch_npu import _compile, _custom, _exit, _options, _patches, _published_names, _quiet, _runtime
     from torch_npu.multiprocessing import reductions
 
+    _quiet.apply()
     _patches.apply()
     _compile.register_when_imported()
     reductions.register()

@@ -135,3 +135,14 @@ def test_affinity():
             set_thread_affinity([3, 1])
     finally:
         os.sched_setaffinity(0, before)
+
+
+def test_quiet_and_loud(python):
+    code = ("import warnings, torch, torch_npu\n"
+            "warnings.warn_explicit('noise', RuntimeWarning, 'x.py', 1, module='torch_npu.npu.device')\n"
+            "torch.npu.set_option({'ACL_DEBUG_DIR': '/nowhere'})")
+    loud = python(code, TORCH_NPU_LOGS="info")
+    assert loud.returncode == 0 and "noise" in loud.stderr and "ACL_DEBUG_DIR is accepted" in loud.stderr
+    quiet = python(code, TORCH_NPU_WARNING_DISABLE="1")
+    assert quiet.returncode == 0 and "noise" not in quiet.stderr and "ACL_DEBUG_DIR" not in quiet.stderr
+    assert "TORCH_NPU_LOGS=much" in python(code, TORCH_NPU_LOGS="much").stderr.replace("much:", "much")
