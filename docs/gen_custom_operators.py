@@ -6,6 +6,7 @@
 """
 import pathlib
 import re
+import sys
 
 import generated
 import yaml
@@ -41,4 +42,8 @@ def page():
 
 
 if __name__ == "__main__":
+    import gen_published_names
+
     generated.write(PAGE, page())
+    if "--check" not in sys.argv[1:]:
+        generated.write(gen_published_names.PAGE, gen_published_names.page())  # it says how each operator runs, too

@@ -30,7 +30,7 @@ MEANING: Dict[str, Tuple[str, str]] = {
     "P2P_HCCL_BUFFSIZE": ("accepted", "point-to-point communicators have the buffers of the others: HCCL_BUFFSIZE"),
     "PER_STREAM_QUEUE": ("accepted", _NO_QUEUE),
     "PROF_CONFIG_PATH": ("served", "folder of profiler_config.json, which torch_npu.profiler.dynamic_profile watches"),
-    "RANK_TABLE_FILE": ("accepted", "it is HCCL's own: real CANN reads it, softcann where SOFTCANN's table names it"),
+    "RANK_TABLE_FILE": ("accepted", "ranks meet through torch.distributed's store; programs that call HCCL read rank tables"),
     "STREAMS_PER_DEVICE": ("accepted", "streams come from one pool of 32 for each priority"),
     "TASK_QUEUE_ENABLE": ("accepted", _NO_QUEUE + "; torch.npu.get_task_queue_enable() repeats it"),
     "TORCHINDUCTOR_ENABLE_MFUSION": ("accepted", _NO_CODE),

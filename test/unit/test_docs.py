@@ -20,6 +20,17 @@ def test_the_custom_operators_page_is_up_to_date():
     subprocess.run([sys.executable, str(ROOT / "docs" / "gen_custom_operators.py"), "--check"], check=True)
 
 
+def test_the_page_of_published_names_is_up_to_date():
+    """Its operators are those of the custom operators' page, whose generator writes both."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import gen_published_names
+    finally:
+        sys.path.pop(0)
+    parts = [text.split("## Custom operators")[0] for text in (gen_published_names.PAGE.read_text(), gen_published_names.page())]
+    assert parts[0] == parts[1] and "`torch.npu.graph_task_group_begin` | refused" in parts[0]
+
+
 def test_the_compatibility_page_is_up_to_date():
     subprocess.run([sys.executable, str(ROOT / "docs" / "gen_compatibility.py"), "--check"], check=True)
 
