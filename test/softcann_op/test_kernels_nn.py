@@ -341,7 +341,7 @@ def test_activation_gradient(call, name, function, arguments):
     close(dx, x.grad)
 
 
-# More than the caches hold: 16 MiB, in op/kernels/rectifier.cpp.
+# More than the caches hold: 16 MiB.
 @pytest.mark.parametrize("order", ["plain", "unaligned", "channels_last", "mixed", "transposed", "in place"])
 def test_large_relu_and_its_gradient(call, order):
     shape = (7, 5, 331, 365)

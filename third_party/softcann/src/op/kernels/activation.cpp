@@ -53,7 +53,6 @@
 #include "op/fast_path.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
-#include "op/kernels/rectifier.h"
 #include "op/kernels/tanh_gelu.h"
 #include "op/small_unary.h"
 
@@ -62,7 +61,6 @@ namespace fast = softcann::op::fast;
 
 OP_FAST(aclnnRelu, (fast::unary<true>(self, out, [](auto x) { return x < 0 ? decltype(x)(0) : x; }))) {
   require(self.scalar_type() != at::kBool, self, "relu");
-  if (bulk_relu(self, out)) return;
   at::clamp_min_out(out, self, 0);
 }
 OP(aclnnInplaceRelu) { at::cpu::relu_(selfRef); }
@@ -172,10 +170,7 @@ OP(aclnnPreluBackward) {
 }
 OP(aclnnThreshold) { at::cpu::threshold_outf(self, threshold, value, out); }
 OP(aclnnInplaceThreshold) { at::cpu::threshold_(selfRef, threshold, value); }
-OP(aclnnThresholdBackward) {
-  if (bulk_threshold_gradient(gradOutput, self, threshold.toDouble(), out)) return;
-  at::cpu::threshold_backward_outf(gradOutput, self, threshold, out);
-}
+OP(aclnnThresholdBackward) { at::cpu::threshold_backward_outf(gradOutput, self, threshold, out); }
 
 OP(aclnnHardtanh) {
   require(self.scalar_type() != at::kBool, self, "hardtanh");
