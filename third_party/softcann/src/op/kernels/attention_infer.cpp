@@ -1,17 +1,20 @@
 // The fused attention of inference in full: sequences of their own lengths, paged and quantised caches, keys with rope apart,
 // shared prefixes, sinks, quantised results. One sequence after the other, on attention_core.h.
 #include <algorithm>
+#include <limits>
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/logaddexp.h>
+#include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_or.h>
 #include <ATen/ops/round.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "op/kernel.h"
 #include "op/kernels/attention_core.h"
 #include "op/kernels/attention_infer.h"
 #include "op/kernels/common.h"

@@ -22,12 +22,12 @@ struct InferRequest {
   Sparse sparse;
   double scale;
   std::string_view layout;  // of the inputs, or INPUTS_RESULT
-  at::Tensor query_rope, key_rope, sink;
-  at::Tensor key_prefix, value_prefix;
-  at::IntArrayRef prefix_length;
-  at::Tensor key_scale, key_offset, value_scale, value_offset;  // of caches in int8
+  at::Tensor query_rope{}, key_rope{}, sink{};
+  at::Tensor key_prefix{}, value_prefix{};
+  at::IntArrayRef prefix_length{};
+  at::Tensor key_scale{}, key_offset{}, value_scale{}, value_offset{};  // of caches in int8
   bool key_per_token = false, value_per_token = false;
-  at::Tensor out_scale, out_offset;  // of a result in int8
+  at::Tensor out_scale{}, out_offset{};  // of a result in int8
 
   int64_t batch() const;
   std::string_view in_layout() const;
