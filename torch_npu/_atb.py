@@ -35,6 +35,7 @@ SCHEMAS = (
     "_npu_rotary_embedding(Tensor positions, Tensor(a!) query, Tensor(b!) key, int head_size, Tensor cos_sin_cache, bool "
     "is_neox_style) -> ()",
     "_npu_group_topk(Tensor(a!) self, int k=0, int group_num=1, int n=1) -> ()",
+    "_npu_matmul_add_fp32(Tensor x, Tensor weight, Tensor(a!) C) -> ()",
     "_npu_quantize_per_tensor(Tensor x, Tensor scale, Tensor zero_point, Tensor(a!) y) -> ()",
     "npu_multi_head_latent_attention(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor k_rope, Tensor block_tables, "
     "SymInt[] context_lens, int q_headnum, float qk_scale, int kv_headnum, *, Tensor? mask=None, SymInt[]? qseqlen=None, "

@@ -2,7 +2,6 @@
 
 # What is not there: the beginning of the names, and why.
 _GRAPHS = "tasks of a captured graph cannot be changed yet"
-_OPERATOR = "a custom operator: docs/custom_operators.md"
 _INTERNAL = "an internal module of the published package; nothing public is in it"
 ABSENT = {
     "torch.npu.Event.recorded_time": "CANN's runtime gives no time of a single event, only of pairs",
@@ -31,7 +30,6 @@ ABSENT = {
     "torch_npu.npu.stop_device": "recovery of the device",
     "torch_npu.npu._recovery": "recovery of the device",
     "torch_npu.HiFloat8Tensor": "torch has no such dtype",
-    "torch_npu._npu_": _OPERATOR,
     "torch_npu._inductor": "torch.compile generates no kernels for the NPU yet",
     "torch_npu.distributed.": "torch.distributed",
     "torch_npu.onnx.": _INTERNAL,

@@ -223,6 +223,13 @@ def test_sampling_keeps_the_likeliest():
     assert set(drawn) == {0, 4}
 
 
+def test_product_added_to_a_gradient():
+    x, weight, total = torch.randn(7, 3).half(), torch.randn(7, 4).half(), torch.randn(3, 4)
+    ours = total.npu()
+    torch_npu._npu_matmul_add_fp32(x.npu(), weight.npu(), ours)
+    torch.testing.assert_close(ours.cpu(), total + x.float().t() @ weight.float(), rtol=1e-4, atol=1e-4)
+
+
 def test_names_of_the_transformer_library():
     assert torch.ops.atb._npu_paged_attention.default._schema.arguments[0].name == "query"
     assert "block_table" in torch_npu._npu_paged_attention.__doc__

@@ -28,6 +28,7 @@ __all__ = [
     "_npu_reshape_and_cache_siso",
     "_npu_rotary_embedding",
     "_npu_group_topk",
+    "_npu_matmul_add_fp32",
     "_npu_quantize_per_tensor",
     "npu_multi_head_latent_attention",
     "npu_multi_head_latent_attention_out",
@@ -311,6 +312,11 @@ def _npu_group_topk(self: Tensor, k: int = 0, group_num: int = 1, n: int = 1) ->
     best = wide(groups).topk(n, -1)[0].sum(-1).topk(k, -1)[1]
     kept = torch.zeros(groups.shape[:-1], dtype=torch.bool, device=self.device).scatter_(-1, best, True)
     self.copy_(torch.where(kept.unsqueeze(-1), groups, 0).flatten(-2))
+
+
+def _npu_matmul_add_fp32(x: Tensor, weight: Tensor, C: Tensor) -> None:
+    """Adds ``x^T @ weight`` to ``C``, float32 [m, n], in place: x [k, m], weight [k, n]."""
+    C.add_(torch.matmul(wide(x).t(), wide(weight)))
 
 
 def _npu_quantize_per_tensor(x: Tensor, scale: Tensor, zero_point: Tensor, y: Tensor) -> None:
