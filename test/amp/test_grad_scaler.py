@@ -177,7 +177,8 @@ def test_clipping_between():
 
 
 def test_several_optimizers():
-    """One overflows: it alone is skipped, and the scale backs off."""
+    """The first overflows: the second is skipped, too, as by the published GradScaler, and the scale backs off. PyTorch's own skips
+    the first alone."""
     first, one = model_and_optimizer()
     second, two = model_and_optimizer()
     scaler = GradScaler(init_scale=4.0)
@@ -189,7 +190,7 @@ def test_several_optimizers():
     scaler.update()
     assert scaler.get_scale() == 2.0
     assert torch.equal(first.weight, before[0])
-    assert not torch.equal(second.weight, before[1])
+    assert torch.equal(second.weight, before[1])
 
 
 def test_gradient_accumulation():
@@ -332,3 +333,19 @@ def test_sharded_scaler_in_one_process(tmp_path):
             assert torch.equal(model.weight, before) == (poison is not None)
     finally:
         dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("bad,stepped", [(None, [True, True]), (0, [False, False]), (1, [True, False])])
+def test_an_overflow_skips_the_later_steps_of_other_optimizers(bad, stepped):
+    layers = [torch.nn.Linear(2, 2).npu() for _ in range(2)]
+    optimizers = [torch.optim.SGD(layer.parameters(), lr=1.0) for layer in layers]
+    before = [layer.weight.clone() for layer in layers]
+    scaler = torch.npu.amp.GradScaler(init_scale=4.0, growth_interval=1)
+    scaler.scale(sum(layer(torch.ones(1, 2, device="npu")).sum() for layer in layers)).backward()
+    if bad is not None:
+        layers[bad].weight.grad[0, 0] = float("inf")
+    for optimizer in optimizers:
+        scaler.step(optimizer)
+    scaler.update()
+    assert [not torch.equal(old, layer.weight) for old, layer in zip(before, layers)] == stepped
+    assert scaler.get_scale() == (8.0 if bad is None else 2.0)

@@ -44,6 +44,7 @@ def refuse_apex(optimizer: Any) -> None:
 class GradScaler(torch.amp.GradScaler):
     """``torch.amp.GradScaler("npu", ...)``, with ``dynamic``.
 
+    Where several optimizers share it, an overflow in the gradients of one skips the later steps of all until ``update``.
     ``dynamic=False``: the scale stays ``init_scale``; steps whose gradients overflowed are skipped all the same.
 
     Raises ValueError for a loss that is not on the NPU, and RuntimeError when two scalers, or this one and
@@ -83,6 +84,12 @@ class GradScaler(torch.amp.GradScaler):
         if self._enabled:
             self._check_owner(optimizer)
         return super().step(optimizer, *args, **kwargs)
+
+    def _maybe_opt_step(self, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
+        """An overflow in the gradients of one optimizer lets the others skip their steps, too, as far as they were not made."""
+        found = {device: value for state in self._per_optimizer_states.values()
+                 for device, value in state["found_inf_per_device"].items() if value.item()}
+        return super()._maybe_opt_step(optimizer, {"found_inf_per_device": found}, *args, **kwargs)
 
     def _check_owner(self, optimizer: Any) -> None:
         refuse_apex(optimizer)
