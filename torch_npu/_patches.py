@@ -175,7 +175,25 @@ def _no_nccl_for_npu() -> None:
     nccl.is_available = is_available
 
 
+def _cann_version() -> None:
+    """torch.version.cann, which accelerate and others print beside torch.version.cuda. It is found when it is asked for: an
+    import opens no CANN. Needed as long as torch.version knows its own builds only.
+    """
+    if hasattr(torch.version, "cann"):
+        return
+
+    def __getattr__(name: str) -> Any:
+        if name != "cann":
+            raise AttributeError(f"module 'torch.version' has no attribute {name!r}")
+        import torch_npu
+
+        return torch_npu.runtime_info()["cann_version"]
+
+    torch.version.__getattr__ = __getattr__
+
+
 PATCHES = (
+    _cann_version,
     _dlpack_device,
     _dlpack_layout,
     _lazy_parameters,

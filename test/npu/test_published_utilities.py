@@ -10,7 +10,8 @@ from torch_npu import utils
 
 def test_versions():
     assert utils.get_cann_version() == torch_npu.runtime_info()["cann_version"] == utils.get_cann_version("RUNTIME")
-    assert utils.get_cann_version("NOTHING") == ""
+    assert utils.get_cann_version("NOTHING") == "" and torch.version.cann == utils.get_cann_version()
+    assert not hasattr(torch.version, "nothing")
     assert torch.npu.utils._is_gte_cann_version("5.0.0") and not torch.npu.utils._is_gte_cann_version("99.0.0")
     report = utils.collect_env.get_pretty_env_info()
     assert f"Torch-npu version: {torch_npu.__version__}" in report and utils.get_cann_version() in report
