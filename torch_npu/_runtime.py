@@ -34,8 +34,11 @@ def use_chosen() -> Choice:
     choice = choose(os.path.dirname(os.path.abspath(__file__)))
     if choice.runtime == "softcann" and "LOCAL_WORLD_SIZE" in os.environ:
         # Under torchrun each process gets a device of its own, as on a server of NPUs.
+        if not os.environ["LOCAL_WORLD_SIZE"].isdecimal():
+            processes = os.environ["LOCAL_WORLD_SIZE"]
+            raise ValueError(f"LOCAL_WORLD_SIZE={processes}: expected the number of processes, as torchrun sets it")
         os.environ.setdefault("SOFTCANN_DEVICE_COUNT", os.environ["LOCAL_WORLD_SIZE"])
-    _C._set_library_path(choice.folders)
+    _C._set_library_path([os.fsencode(folder) for folder in choice.folders])   # a folder's name need not be UTF-8
     _choice = choice
     return choice
 

@@ -60,8 +60,13 @@ const AllocatorConfig& common_config() {
   TORCH_CHECK_VALUE(ours.empty() || torchs.empty() || ours == torchs, "PYTORCH_NPU_ALLOC_CONF is '", ours,
                     "' and PYTORCH_ALLOC_CONF is '", torchs, "': set one of them");
   state.text = ours.empty() ? torchs : ours;
-  state.config = AllocatorConfig::parse(state.text);
-  if (!ours.empty()) pass_to_torch(state.config);
+  try {
+    state.config = AllocatorConfig::parse(state.text);
+    if (!ours.empty()) pass_to_torch(state.config);
+  } catch (const c10::Error& error) {
+    TORCH_CHECK_VALUE(false, ours.empty() ? "PYTORCH_ALLOC_CONF" : "PYTORCH_NPU_ALLOC_CONF", "=", state.text, ": ",
+                      error.what_without_backtrace());
+  }
   state.read = true;
   return state.config;
 }

@@ -17,7 +17,19 @@ struct Parser {
   std::string* error;
 
   void wrong(const char* name, const char* text, const char* wanted) {
-    if (error->empty()) *error = std::string(name) + "=" + text + " is not valid: " + wanted + " is expected";
+    if (error->empty()) *error = std::string(name) + "=" + printable(text) + " is not valid: " + wanted + " is expected";
+  }
+
+  // An error is text for any client: what is not ASCII is shown as \xNN.
+  static std::string printable(const char* text) {
+    std::string shown;
+    for (; *text != 0; ++text) {
+      const auto byte = static_cast<unsigned char>(*text);
+      char escaped[5];
+      std::snprintf(escaped, sizeof escaped, byte < 0x80 ? "%c" : "\\x%02x", byte);
+      shown += escaped;
+    }
+    return shown;
   }
 
   void Count(const char* name, const char* text, uint64_t* out) {
