@@ -5,13 +5,18 @@ that finished a backward once more, to let go of the context that PyTorch keeps 
 be after backward() has returned. One that asks for the GIL when the interpreter ends, on a loaded machine, is ended by
 Python in the middle of C++: the process aborts with "terminate called without an active exception", though the program was
 successful.
+
+Nor may kernels compute, or host functions ask for the GIL, when it ends: what was submitted comes to its end first.
 """
 import atexit
 import os
 import time
 from typing import Dict
 
+from torch_npu import _C
+
 _PATIENCE = 10.0         # seconds
+_WORK_PATIENCE = 10000   # milliseconds for the work of each NPU
 _PAUSE = 0.002           # seconds without the GIL, in which whoever waits for it gets it
 _NAME = "pt_autograd_"   # and the number of an NPU: what such a thread is called once it has started
 
@@ -53,5 +58,10 @@ def _wait_for_autograd() -> None:
         pass   # no /proc here, or a device that cannot be asked any more
 
 
+def _finish() -> None:
+    _wait_for_autograd()
+    _C._finish_work(_WORK_PATIENCE)
+
+
 def register() -> None:
-    atexit.register(_wait_for_autograd)
+    atexit.register(_finish)

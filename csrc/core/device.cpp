@@ -12,6 +12,7 @@
 #include "core/determinism.h"
 #include "core/error.h"
 #include "core/overflow.h"
+#include "core/recovery.h"
 
 namespace torch_npu::core {
 
@@ -132,6 +133,7 @@ void synchronize_device(c10::DeviceIndex index) {
   DeviceGuard guard(index < 0 ? thread_state.device : index);
   ensure_bound();
   NPU_CHECK(acl::aclrtSynchronizeDevice());
+  throw_kept_failure(thread_state.device);
 }
 
 std::string soc_name() {

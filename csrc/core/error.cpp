@@ -7,6 +7,7 @@
 
 #include "acl/runtime.h"
 #include "core/call_name.h"
+#include "core/recovery.h"
 
 namespace torch_npu::core {
 namespace {
@@ -66,15 +67,15 @@ std::string recent_message() noexcept {
   }
 }
 
-std::string describe(int code, const char* call) {
+}  // namespace
+
+std::string describe_cann_error(int code, const char* call) {
   std::string text = call_name(call) + " failed with code " + std::to_string(code) + " (" + status_text(code) + ")";
   const auto report = recent_message();
   if (!report.empty()) text += ": " + report;
   // The code by which programs for the published torch_npu know an error of CANN.
   return text + " [ERR00100 PTA call acl api failed]";
 }
-
-}  // namespace
 
 const char* status_text(int code) noexcept {
   for (const auto& entry : kStatusTexts) {
@@ -85,14 +86,14 @@ const char* status_text(int code) noexcept {
 
 void throw_cann_error(int code, const char* call, const char* file, int line) {
   const c10::SourceLocation where{"", file, static_cast<uint32_t>(line)};
-  auto message = describe(code, call);
+  auto message = describe_cann_error(code, call);
   if (code == 207001) throw c10::OutOfMemoryError(where, std::move(message));
   throw c10::AcceleratorError(where, code, std::move(message));
 }
 
 void warn_cann_error(int code, const char* call) noexcept {
   try {
-    TORCH_WARN(describe(code, call));
+    TORCH_WARN(describe_cann_error(code, call));
   } catch (...) {
     // A warning turned into an exception by the user must not end a destructor.
   }

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/error.h"
+#include "core/recovery.h"
 #include "core/options.h"
 #include "core/thread_annotations.h"
 
@@ -112,6 +113,7 @@ void Stream::synchronize() const {
   } else {
     NPU_CHECK(acl::aclrtSynchronizeStreamWithTimeout(raw(), static_cast<int32_t>(timeout)));
   }
+  throw_kept_failure(device_index());
 }
 
 Stream default_stream(c10::DeviceIndex device) { return Stream(make(resolve(device), 0)); }

@@ -1,6 +1,7 @@
 // The device calls of the allocator, made through CANN.
 #include "core/capture.h"
 #include "core/error.h"
+#include "core/recovery.h"
 #include "core/stream.h"
 #include "memory/device_allocator.h"
 
@@ -34,7 +35,13 @@ class CannDeviceApi final : public DeviceApi {
     return {free, total};
   }
   void quiesce(c10::DeviceIndex device) noexcept override {
-    at(device, [&] { waiter.load()([&] { core::synchronize_device(device); }); });
+    at(device, [&] {
+      waiter.load()([&] {
+        const int status = acl::aclrtSynchronizeDevice();
+        // A stream that is being captured cannot be waited for, and runs nothing.
+        if (status != 0 && status != ACL_ERROR_RT_STREAM_CAPTURED) core::keep_failure(device, status, "aclrtSynchronizeDevice");
+      });
+    });
   }
 
   void wait_until(const std::function<bool()>& reached) override {

@@ -24,7 +24,7 @@ class DeviceApi {
   // {free, total} bytes.
   virtual std::pair<size_t, size_t> memory_info(c10::DeviceIndex device) = 0;
   // Waits until no running work can touch memory that is about to go back; a failed stream is no
-  // reason to stop, as its error comes out at the program's own synchronisation.
+  // reason to stop, as its error is kept for the program's own synchronisation.
   virtual void quiesce(c10::DeviceIndex device) noexcept = 0;
 
   // Waits for other threads, of which each may want what this one holds (the GIL) to get on.

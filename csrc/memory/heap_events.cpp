@@ -20,8 +20,7 @@ DeviceApi::Event Heap::take_event(c10::DeviceIndex device) {
   return api_.create_event(device);
 }
 
-// Records an event on each stream that used the pending block. A stream that cannot take one has
-// failed: nothing runs there any more, so there is nothing to wait for.
+// Records an event on each stream that used the pending block. Where one cannot be recorded, the whole device is waited for.
 void Heap::record_uses(Block* block, const std::vector<c10::Stream>& uses) {
   for (const auto& stream : uses) {
     const auto device = stream.device_index();
@@ -30,7 +29,8 @@ void Heap::record_uses(Block* block, const std::vector<c10::Stream>& uses) {
       event = take_event(device);
       api_.record_event(event, stream);
     } catch (const std::exception& failure) {
-      TORCH_WARN("freeing memory used on a stream that failed: ", failure.what());
+      TORCH_WARN("freed memory was used on another stream, and no event can tell when it is done with: ", failure.what());
+      api_.quiesce(device);
       const SpinGuard lock(lock_);
       if (event) spare_events_[device].push_back(event);
       event_done(block);
@@ -66,7 +66,7 @@ void Heap::poll_events() {
       try {
         reached = api_.query_event(head.device, head.event);
       } catch (const std::exception&) {
-        // The stream failed and says so at its synchronisation.
+        api_.quiesce(head.device);  // the event does not tell
       }
       lock.lock();
       if (!reached) break;
@@ -97,7 +97,7 @@ void Heap::wait_events(HeapLock& lock) {
     try {
       api_.synchronize_event(entry.device, entry.event);
     } catch (const std::exception&) {
-      // As above: a failed stream uses nothing any more.
+      api_.quiesce(entry.device);  // as above
     }
   }
   take_again(lock);

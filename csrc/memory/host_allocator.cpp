@@ -8,6 +8,7 @@
 #include "core/event.h"
 #include "core/storage_hooks.h"
 #include "core/thread_annotations.h"
+#include "memory/device_allocator.h"
 
 namespace torch_npu::memory {
 namespace {
@@ -76,11 +77,31 @@ struct PinnedImpl final : at::CachingHostAllocatorImpl<c10::Stream, PinnedEvent>
     note(stats_.host_free_time, start);
   }
   void record_stream(std::optional<std::vector<PinnedEvent>>& events, c10::Stream stream) override {
-    auto event = EventPool::instance().take(stream.device_index());
-    event->record(core::Stream(stream));
-    events->push_back(std::move(event));
+    try {
+      auto event = EventPool::instance().take(stream.device_index());
+      event->record(core::Stream(stream));
+      events->push_back(std::move(event));
+    } catch (const c10::Error& failure) {
+      // This is called by a deleter, which must not throw; without an event there is still the stream itself to wait for.
+      wait_instead(stream.device_index(), failure);
+    }
   }
-  bool query_event(PinnedEvent& event) override { return event->query(); }
+  bool query_event(PinnedEvent& event) override {
+    try {
+      return event->query();
+    } catch (const c10::Error& failure) {
+      wait_instead(event->device_index(), failure);
+      return true;
+    }
+  }
+  static void wait_instead(c10::DeviceIndex device, const c10::Error& failure) noexcept {
+    try {
+      TORCH_WARN("no event can tell when pinned memory is done with: ", failure.what_without_backtrace());
+    } catch (const std::exception&) {
+      // A warning that was made an error must not end a deleter.
+    }
+    cann_device_api().quiesce(device);
+  }
   c10::Stream get_current_stream() const { return core::current_stream().unwrap(); }
   bool stream_is_capturing(c10::Stream stream) const { return core::is_capturing(core::Stream(stream)); }
 };

@@ -4,6 +4,7 @@
 
 #include "core/device.h"
 #include "core/error.h"
+#include "core/recovery.h"
 #include "python/bindings.h"
 
 namespace torch_npu::python {
@@ -104,7 +105,7 @@ py::dict opened_libraries() {
   py::dict opened;
   for (const auto& [library, name] : kNames) {
     const auto path = acl::opened_path(library);
-    if (!path.empty()) opened[name] = path;
+    if (!path.empty()) opened[name] = py::reinterpret_steal<py::object>(PyUnicode_DecodeFSDefault(path.c_str()));
   }
   return opened;
 }
@@ -127,6 +128,10 @@ void init_device(py::module_& module) {
   module.def("_soc_name", &core::soc_name);
 
   module.def("_init", &init, Unlocked());
+  module.def("_abort_device", &core::abort_device, Unlocked());
+  module.def("_forget_failures", &core::forget_failures, Unlocked());
+  module.def("_damaged_memory", &core::damaged_memory, Unlocked());
+  module.def("_finish_work", &core::finish_work, Unlocked());
   module.def("_in_bad_fork", &core::in_bad_fork);
   module.def("_device_count", &core::device_count_or_throw);
   module.def("_check_device", &core::check_device);

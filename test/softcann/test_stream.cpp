@@ -194,7 +194,7 @@ TEST(stream_error_is_reported_once_when_it_continues) {
   OK(aclrtDestroyStream(good));
 }
 
-TEST(stream_error_sticks_when_it_stops) {
+TEST(stream_that_stops_works_again_when_its_error_was_told) {
   aclrtStream bad = new_stream(), good = new_stream();
   OK(aclrtSetStreamFailureMode(bad, ACL_STOP_ON_FAILURE));
   int after = 0, elsewhere = 0, skipped = 0;
@@ -208,20 +208,53 @@ TEST(stream_error_sticks_when_it_stops) {
     return 0;
   });
   FAILS(aclrtSynchronizeStream(bad), ACL_ERROR_RT_AICORE_EXCEPTION, "error 507015");
-  FAILS(aclrtSynchronizeStream(bad), ACL_ERROR_RT_AICORE_EXCEPTION, "error 507015");
+  OK(aclrtSynchronizeStream(bad));
   OK(aclrtSynchronizeStream(good));
   EXPECT_EQ(after, 0);
   EXPECT_EQ(skipped, 1);
   EXPECT_EQ(elsewhere, 1);
-  OK(aclrtStreamAbort(bad));
   push(bad, [&](bool skip) {
     after += skip ? 0 : 1;
     return 0;
   });
   OK(aclrtSynchronizeStream(bad));
   EXPECT_EQ(after, 1);
+  push(bad, [](bool) { return ACL_ERROR_RT_AICORE_EXCEPTION; });
+  OK(aclrtStreamAbort(bad));
+  OK(aclrtSynchronizeStream(bad));
   OK(aclrtDestroyStream(bad));
   OK(aclrtDestroyStream(good));
+}
+
+TEST(aborted_work_is_told_to_who_waits) {
+  aclrtStream stream = new_stream(), idle = new_stream();
+  std::atomic<int> ran{0};
+  for (int i = 0; i < 50; ++i) {
+    push(stream, [&](bool skip) {
+      if (!skip) test::sleep_ms(5), ++ran;
+      return 0;
+    });
+  }
+  OK(aclrtDeviceTaskAbort(0, 10000));
+  EXPECT(ran.load() < 50);
+  FAILS(aclrtSynchronizeStream(stream), ACL_ERROR_RT_DEVICE_TASK_ABORT, "were aborted");
+  OK(aclrtSynchronizeStream(stream));
+  OK(aclrtSynchronizeStream(idle));
+  push(stream, [&](bool skip) {
+    ran = skip ? 0 : 1000;
+    return 0;
+  });
+  OK(aclrtSynchronizeStream(stream));
+  EXPECT_EQ(ran.load(), 1000);
+  push(stream, [](bool) {
+    test::sleep_ms(300);
+    return 0;
+  });
+  test::sleep_ms(20);
+  FAILS(aclrtDeviceTaskAbort(0, 30), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "did not end within 30 ms");
+  aclrtSynchronizeStream(stream);
+  OK(aclrtDestroyStream(stream));
+  OK(aclrtDestroyStream(idle));
 }
 
 TEST(stream_destroy_waits_and_handles_go_stale) {

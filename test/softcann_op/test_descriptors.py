@@ -206,14 +206,14 @@ def test_descriptors_cross_threads(call):
 
 
 def run(libraries, body, **environment):
-    """A process of its own: a failed stream stays failed."""
+    """A process of its own, with options of its own."""
     script = "\n".join(["import sys, torch", f"sys.path.insert(0, {os.path.dirname(__file__)!r})",
                         "from nn_client import Client", f"call = Client({str(libraries)!r})", body])
     return subprocess.run([sys.executable, "-c", script], env={**os.environ, **environment}, text=True, timeout=1200,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def test_a_kernel_failure_sticks_to_its_stream(libraries):
+def test_a_kernel_failure_stops_its_stream_until_it_is_told(libraries):
     done = run(libraries, """
 x = torch.ones(3)
 codes = []

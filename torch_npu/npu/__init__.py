@@ -20,6 +20,7 @@ from torch_npu.npu import (
     types,
 )
 from torch_npu.npu._mstx import mstx
+from torch_npu.npu._recovery import check_uce_in_memory, reset_device, restart_device, stop_device
 from torch_npu.npu._state import (
     init,
     is_in_bad_fork as _is_in_bad_fork,

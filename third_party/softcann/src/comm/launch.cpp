@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "comm/reduce.h"
+#include "rt/exit.h"
 
 namespace softcann {
 
@@ -33,6 +34,7 @@ struct CommTask : Task {
   }
 
   aclError advance() {
+    const WaitOutside outside;
     if (!tried) copy_staged(true);
     const aclError code = transport->run(operation, !tried);
     tried = true;

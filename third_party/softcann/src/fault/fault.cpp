@@ -85,10 +85,11 @@ void write_trace(const char* name, int code) {
   std::fflush(s.trace);
 }
 
-int apply_rules(const char* name) {
+// `any`: what stands for every name of this kind.
+int apply_rules(const char* name, const char* any = "*") {
   int code = 0;
   for (Rule* rule : state().rules) {
-    if (rule->entry != "*" && rule->entry != name) continue;
+    if (rule->entry != any && rule->entry != name) continue;
     const uint64_t call = rule->calls.fetch_add(1, std::memory_order_relaxed) + 1;
     if (rule->nth != 0 && rule->nth != call) continue;
     if (rule->every != 0 && call % rule->every != 0) continue;
@@ -136,6 +137,22 @@ int enter(const char* name, int fork_code) {
   if (s.trace != nullptr) write_trace(name, code);
   if (s.watcher != nullptr) s.watcher(name);
   if (code != 0) s.report(code, "%s: fault injected by SOFTCANN_FAULT (code %d)", name, code);
+  return code;
+}
+
+bool strikes(const char* name) {
+  State& s = state();
+  if (s.forked_child) return false;
+  const int code = apply_rules(name, name);
+  if (s.trace != nullptr && code != 0) write_trace(name, code);
+  return code != 0;
+}
+
+int enter_task(const char* name) {
+  if (state().forked_child) return 0;
+  const std::string place = std::string("task.") + name;
+  const int code = apply_rules(place.c_str(), "task.*");
+  if (state().trace != nullptr && code != 0) write_trace(place.c_str(), code);
   return code;
 }
 

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "fault/fault.h"
+
 namespace softcann::fault {
 
 // Records a text for aclGetRecentErrMsg and returns `code`.
@@ -17,5 +19,14 @@ const std::string& configuration_error();
 // Called when the first device is opened (under the runtime's lock): from now on the child of a fork gets errors.
 void watch_forks();
 bool in_forked_child();
+// The code with which the task `name`, which is about to run, is to fail instead; 0: none. Rules call it task.<name>.
+int enter_task(const char* name);
+
+// True when a rule says that what is called `name` here, a part of the system that may refuse (a thread, a mapping), does so now.
+bool strikes(const char* name);
 
 }  // namespace softcann::fault
+
+// `if (SOFTCANN_FAULT_POINT(mmap) || mmap(...) == MAP_FAILED) ...`
+#define SOFTCANN_FAULT_POINT(name) \
+  (__builtin_expect(::softcann::fault::armed.load(std::memory_order_relaxed) != 0, 0) && ::softcann::fault::strikes(#name))

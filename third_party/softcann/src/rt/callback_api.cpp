@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "rt/capture.h"
+#include "rt/exit.h"
 
 using namespace softcann;
 
@@ -59,6 +60,7 @@ aclError deliver(Task* self, bool) {
   Report& report = s.threads[thread];
   report.queue.push_back(callback);
   report.arrived.notify_one();
+  if (blocks) waits_outside.fetch_add(1, std::memory_order_relaxed);
   return blocks ? kParked : ACL_SUCCESS;
 }
 
@@ -77,6 +79,7 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args) {
   // Runs on a failed stream too: clients free what their work used in such functions.
   task->repeat = [](Task* self, bool) {
     auto* host = static_cast<HostTask*>(self);
+    const WaitOutside outside;
     host->fn(host->args);
     return ACL_SUCCESS;
   };
@@ -155,7 +158,9 @@ aclError aclrtProcessReport(int32_t timeout) {
   report.queue.pop_front();
   lock.unlock();
   callback.fn(callback.data);
-  if (callback.parked != nullptr) callback.parked->resume();
+  if (callback.parked == nullptr) return ACL_SUCCESS;
+  waits_outside.fetch_sub(1, std::memory_order_relaxed);
+  callback.parked->resume();
   return ACL_SUCCESS;
 }
 }

@@ -60,7 +60,7 @@ const std::vector<int>& visible_devices() {
 bool give_memory(Device* device) {
   const size_t capacity = device->arena.capacity();
   const std::string name = "softcann-memory-" + std::to_string(device->physical);
-  device->memory_fd = memfd_create(name.c_str(), MFD_CLOEXEC);
+  device->memory_fd = SOFTCANN_FAULT_POINT(memfd) ? -1 : memfd_create(name.c_str(), MFD_CLOEXEC);
   if (device->memory_fd < 0 || ftruncate(device->memory_fd, static_cast<off_t>(capacity)) != 0) return false;
   device->region = add_region(Region::Kind::kArena, capacity, device->id, device);
   return device->region != nullptr && map_view(device->region->begin, capacity, device->memory_fd, 0);

@@ -1,11 +1,14 @@
 // Devices and contexts, as clients call them.
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "rt/capture.h"
 #include "rt/device.h"
 #include "rt/event.h"
+#include "rt/exit.h"
 #include "rt/stream.h"
+#include "rt/sync.h"
 
 using namespace softcann;
 
@@ -14,13 +17,17 @@ namespace {
 aclError synchronize_device(const char* entry, Device* device, int64_t timeout_ns) {
   const int64_t deadline = timeout_ns < 0 ? -1 : now_ns() + timeout_ns;
   aclError first = ACL_SUCCESS;
+  std::string text;
   for (Stream* stream : streams_of(device)) {
     if (__builtin_expect(stream->capture() != nullptr, 0)) return refuse_in_capture(stream, entry);
     const int64_t left = timeout_ns < 0 ? -1 : std::max<int64_t>(0, deadline - now_ns());
     const aclError code = stream->synchronize(left);
-    if (first == ACL_SUCCESS) first = code;
+    if (code == ACL_SUCCESS || first != ACL_SUCCESS) continue;
+    first = code;
+    text = aclGetRecentErrMsg();
   }
-  return first;
+  // Of several streams that failed, the first one's code comes with its own text.
+  return first == ACL_SUCCESS ? first : fail(first, "%s", text.c_str());
 }
 
 aclError bad_device(const char* entry, int id) {
@@ -86,6 +93,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
   Device* device = open_device(deviceId, &error);
   if (device == nullptr) return error;
   if (current_context() == &device->primary) return ACL_SUCCESS;
+  watch_exit();
   {
     std::lock_guard<std::mutex> lock(device->mutex);
     ++device->users;
@@ -125,6 +133,47 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeDeviceWithTimeout: timeout %d; -1 is without limit", timeout);
   }
   return synchronize_device("aclrtSynchronizeDeviceWithTimeout", context->device, timeout < 0 ? -1 : int64_t{timeout} * 1000000);
+}
+
+// Queued work is dropped, and the streams that had some say so to who synchronizes them next.
+aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
+  SOFTCANN_ENTRY(aclrtDeviceTaskAbort);
+  if (!device_exists(deviceId)) return bad_device("aclrtDeviceTaskAbort", deviceId);
+  Device* device = find_device(deviceId);
+  if (device == nullptr) return ACL_SUCCESS;
+  std::vector<Stream*> busy;
+  for (Stream* stream : streams_of(device)) {
+    if (stream->idle()) continue;
+    if (stream == Stream::running()) {
+      return fail(ACL_ERROR_INVALID_PARAM, "aclrtDeviceTaskAbort: called by a task of stream %d, which it would wait for",
+                  stream->id);
+    }
+    stream->begin_abort();
+    busy.push_back(stream);
+  }
+  const int64_t deadline = timeout == 0 ? INT64_MAX : now_ns() + int64_t{timeout} * 1000000;
+  for (Stream* stream : busy) {
+    while (!stream->idle() && now_ns() < deadline) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  Stream* late = nullptr;
+  for (Stream* stream : busy) {
+    if (!stream->idle()) late = stream;
+    stream->end_abort();
+    stream->set_error(ACL_ERROR_RT_DEVICE_TASK_ABORT, "aclrtDeviceTaskAbort", "its tasks were aborted");
+  }
+  if (late == nullptr) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "aclrtDeviceTaskAbort: a task of stream %d did not end within %u ms", late->id,
+              timeout);
+}
+
+// The memory is the machine's: an error in it that cannot be corrected ends the process by the kernel's hand.
+aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize, size_t* retSize) {
+  SOFTCANN_ENTRY(aclrtGetMemUceInfo);
+  SOFTCANN_REQUIRE(retSize, "retSize");
+  if (!device_exists(deviceId)) return bad_device("aclrtGetMemUceInfo", deviceId);
+  if (arraySize != 0) SOFTCANN_REQUIRE(memUceInfoArray, "memUceInfoArray");
+  *retSize = 0;
+  return ACL_SUCCESS;
 }
 
 aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {

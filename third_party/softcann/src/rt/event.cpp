@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "rt/capture.h"
+#include "rt/exit.h"
 
 namespace softcann {
 namespace {
@@ -94,6 +95,7 @@ WaitTask* WaitTask::create(Event* event, Stream* stream, Record* record) {
   task->run = [](Task* self, bool) {
     auto* me = static_cast<WaitTask*>(self);
     if (me->record == nullptr) {
+      const WaitOutside outside;
       me->event->shared->wait(me->version, -1);
     } else if (me->record->park(me)) {
       return kParked;  // Record::complete() finishes this task; it may be gone already

@@ -2,6 +2,7 @@
 // to aclrtPointerGetAttributes, page-aligned, and in huge pages where it is large.
 #include <sys/mman.h>
 
+#include "fault/lifecycle.h"
 #include "rt/memory.h"
 
 using namespace softcann;
@@ -14,7 +15,8 @@ aclError malloc_host(const char* entry, void** out, size_t size) {
   SOFTCANN_REQUIRE(out, "hostPtr");
   SOFTCANN_CONTEXT(context, entry);
   if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: the size is 0", entry);
-  void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* p =
+      SOFTCANN_FAULT_POINT(mmap) ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: the host has no %zu bytes of memory", entry, size);
   }

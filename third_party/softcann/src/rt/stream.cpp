@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "fault/lifecycle.h"
 #include "rt/capture.h"
 #include "rt/log.h"
 
@@ -163,8 +164,14 @@ aclError Stream::execute(Task* task) {
   const Stream* outer = running_stream;
   running_stream = this;
   const char* name = task->name;  // the task frees itself
-  const aclError code = task->run(task, skip);
+  int injected = 0;
+  // What cannot be repeated is the machinery of streams and events, or waits for other processes.
+  if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0) && task->repeat != nullptr) {
+    injected = fault::enter_task(name);
+  }
+  const aclError code = task->run(task, skip || injected != 0);
   running_stream = outer;
+  if (__builtin_expect(injected != 0, 0) && !skip) set_error(injected, name, "fault injected by SOFTCANN_FAULT");
   if (__builtin_expect(code != ACL_SUCCESS && code != kParked && code != kUnfinished && code != kFinished, 0)) {
     set_error(code, name, take_task_error());
   }
@@ -239,7 +246,7 @@ void Stream::resume() {
 void Stream::hand_over() {
   const uint32_t before = signal_.exchange(kOffered, std::memory_order_acq_rel);
   if (before == kSleeping) futex_wake_all(&signal_);
-  if (before == kAbsent) start_worker();
+  if (__builtin_expect(before == kAbsent || workerless_.load(std::memory_order_relaxed), 0) && !start_worker()) work_here();
 }
 
 bool Stream::take_offer() {
@@ -250,16 +257,26 @@ bool Stream::take_offer() {
 
 // Called by the thread that found kAbsent. Meanwhile another may have taken its offer, ended the work and even
 // destroyed the stream; then no worker is wanted any more.
-void Stream::start_worker() {
+bool Stream::start_worker() {
   std::lock_guard<std::mutex> lock(worker_mutex_);
   const uint32_t signal = signal_.load(std::memory_order_acquire);
-  if (worker_.joinable() || (signal != kOffered && signal != kSpinning)) return;
+  if (worker_.joinable() || (signal != kOffered && signal != kSpinning)) return true;
   try {
+    if (SOFTCANN_FAULT_POINT(worker)) throw std::system_error(EAGAIN, std::generic_category());
     worker_ = std::thread([this] { work(); });
+    workerless_.store(false, std::memory_order_relaxed);
   } catch (const std::system_error& error) {
-    // The offer stays; a thread that synchronizes takes it.
-    std::fprintf(stderr, "softcann: cannot start a thread for stream %d: %s\n", id, error.what());
+    if (!workerless_.exchange(true, std::memory_order_relaxed)) {
+      std::fprintf(stderr, "softcann: no thread for stream %d (%s): whoever uses it does its work\n", id, error.what());
+    }
+    return false;
   }
+  return true;
+}
+
+// Where no worker could be started. Another thread that waits for the stream may take the offer as well.
+void Stream::work_here() {
+  if (take_offer()) drain(nullptr);
 }
 
 void Stream::work() {
@@ -289,8 +306,8 @@ aclError Stream::take_error() {
   std::lock_guard<std::mutex> lock(error_mutex_);
   const aclError code = error_.load(std::memory_order_relaxed);
   if (code == 0) return ACL_SUCCESS;
-  // A stream that continues after a failure reports it once; one that stops stays failed, unless no kernel ran.
-  if (code == kRefused || !stop_on_failure_.load(std::memory_order_relaxed)) error_.store(0, std::memory_order_relaxed);
+  // Told once, then the stream is well again: a failure leaves no memory damaged but the results of the tasks that did not run.
+  error_.store(0, std::memory_order_relaxed);
   return fail(code, "%s", error_text_.c_str());
 }
 

@@ -51,6 +51,8 @@ class Stream {
   Capture* capture() const { return capture_.load(std::memory_order_acquire); }
   void set_capture(Capture* capture) { capture_.store(capture, std::memory_order_release); }
   bool idle() const { return pending_.load(std::memory_order_acquire) == 0; }
+  // How many have not ended.
+  uint64_t tasks() const { return pending_.load(std::memory_order_acquire) & (kEnding - 1); }
   // As idle(), and true as soon as the last thing submitted, an event, is known to have completed.
   bool complete() const;
   // Waits for everything submitted so far. Negative timeout: without limit. Returns the stream's error, or 507046.
@@ -66,6 +68,9 @@ class Stream {
   void destroy();
   // Tasks that are queued are dropped as fast as they come up, until the stream is idle; then its error is forgotten.
   void abort();
+  // The two halves of abort() for those who wait with a limit: the second is for a stream that is idle.
+  void begin_abort() { aborting_.store(true, std::memory_order_release); }
+  void end_abort() { aborting_.store(false, std::memory_order_release); }
 
   aclError error() const { return error_.load(std::memory_order_relaxed); }
   bool stops_on_failure() const { return stop_on_failure_.load(std::memory_order_relaxed); }
@@ -100,7 +105,8 @@ class Stream {
   void drain(const std::atomic<uint32_t>* until);
   void hand_over();
   bool take_offer();
-  void start_worker();
+  bool start_worker();
+  void work_here();
   void work();
   aclError take_error();
   void wait_for(Marker* marker, int64_t timeout_ns);
@@ -113,6 +119,7 @@ class Stream {
   std::atomic<int32_t> error_{0};
   std::atomic<bool> stop_on_failure_{false};
   std::atomic<bool> aborting_{false};
+  std::atomic<bool> workerless_{false};  // the last attempt to start a worker failed
   // A queue of many producers and one consumer (the owner). `stub_` keeps it from ever being empty.
   alignas(64) std::atomic<Task*> tail_{nullptr};
   alignas(64) Task* head_ = nullptr;

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <vector>
 
+#include "fault/lifecycle.h"
+
 namespace softcann {
 
 DeviceWindow device_window;
@@ -142,6 +144,7 @@ Region* find_region(const void* client_address) {
 
 bool map_view(uintptr_t client, size_t size, int fd, uint64_t offset) {
   void* at = device_view(reinterpret_cast<void*>(client));
+  if (SOFTCANN_FAULT_POINT(mmap)) return false;
   void* p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(offset));
   if (p == MAP_FAILED) return false;
   madvise(p, size, MADV_DONTDUMP);

@@ -1,0 +1,40 @@
+// What goes on after a failure, and at the end of the process.
+//
+// Note [Told once]
+// After a kernel failed, the rest of its stream does not run, and the stream's next synchronization throws. With that the error
+// is told: where memory is not damaged the stream then works again (docs/recovery.md). So a failure that is met where nothing can
+// be thrown must not get lost: it is kept until the program itself waits for the device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <c10/core/Device.h>
+#include <c10/macros/Export.h>
+
+namespace torch_npu::core {
+
+// The first failure of a device is kept.
+C10_EXPORT void keep_failure(c10::DeviceIndex device, int code, const char* call) noexcept;
+// Called by every synchronization with the device after its own wait.
+C10_EXPORT void throw_kept_failure(c10::DeviceIndex device);
+
+// Drops what is queued on the device; who synchronizes a stream that had something gets an error. Throws when the work that was
+// running did not end within the time.
+C10_EXPORT void abort_device(c10::DeviceIndex device, uint32_t timeout_ms);
+// Takes the errors of the device that nobody has been told yet. Throws one that comes again and again: such a device cannot go
+// on.
+C10_EXPORT void forget_failures(c10::DeviceIndex device);
+// Address and bytes of each piece of the device's memory with an error that could not be corrected.
+C10_EXPORT std::vector<std::pair<uint64_t, uint64_t>> damaged_memory(c10::DeviceIndex device);
+
+// For the end of the process: waits for each device that was used, at most `timeout_ms` for each. What failed or did not end
+// becomes a warning. The GIL must not be held.
+C10_EXPORT void finish_work(int32_t timeout_ms) noexcept;
+
+// The call, the code and its meaning, and CANN's own report of this thread.
+std::string describe_cann_error(int code, const char* call);
+
+}  // namespace torch_npu::core

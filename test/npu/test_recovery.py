@@ -1,0 +1,154 @@
+"""After a failure the same process goes on: docs/recovery.md."""
+
+import threading
+
+import pytest
+import torch
+
+from torch_npu.npu import _recovery
+
+
+def fail():
+    """An index out of range: told at the next wait."""
+    torch.ones(3, device="npu")[torch.tensor([7], device="npu")]
+    with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        torch.npu.synchronize()
+
+
+def test_a_stream_works_after_its_error_was_told():
+    before = torch.arange(4.0, device="npu")
+    for _ in range(3):
+        fail()
+        torch.npu.synchronize()
+        assert (before + 1).tolist() == [1.0, 2.0, 3.0, 4.0]
+    with torch.npu.stream(torch.npu.Stream()):
+        fail()
+        assert (before * 2).tolist() == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_what_follows_a_failure_does_not_run_until_it_is_told():
+    x = torch.zeros(2, device="npu")
+    torch.npu.synchronize()
+    torch.ones(3, device="npu")[torch.tensor([7], device="npu")]
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        x.tolist()
+    assert x.tolist() == [0.0, 0.0]
+
+
+def test_memory_given_back_does_not_swallow_an_error():
+    """The allocator waits for the device too; its wait is not the program's."""
+    torch.npu.empty_cache()
+    block = torch.ones(1 << 20, device="npu")
+    torch.npu.synchronize()
+    torch.ones(3, device="npu")[torch.tensor([7], device="npu")]
+    del block
+    torch.npu.empty_cache()
+    with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        torch.npu.synchronize()
+    torch.npu.synchronize()
+
+
+def test_training_goes_on_from_what_was_saved():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2).npu()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x = torch.ones(3, 4, device="npu")
+
+    def step(index):
+        optimizer.zero_grad()
+        out = model(x)[torch.tensor([index], device="npu")]
+        out.sum().backward()
+        torch.npu.synchronize()
+        optimizer.step()
+
+    step(0)
+    saved = {name: value.cpu() for name, value in model.state_dict().items()}
+    with pytest.raises(RuntimeError):
+        step(7)
+    device = torch.npu.current_device()
+    assert torch.npu.stop_device(device) == 0
+    torch.npu.restart_device(device)
+    assert not _recovery.check_npu_tensor_is_safe(model.weight)
+    model.load_state_dict(saved)
+    for parameter in model.parameters():
+        _recovery.update_npu_tensor_to_safe(parameter)
+    assert _recovery.check_npu_tensor_is_safe(model.weight)
+    step(0)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+    assert not torch.equal(model.weight.cpu(), saved["weight"])
+
+
+def test_stop_from_another_thread():
+    """Who waits is told that the work was dropped, and the device works again."""
+    m = torch.ones(400, 400, device="npu")
+    torch.npu.synchronize()
+    told, waiting = [], threading.Event()
+
+    def wait():
+        for _ in range(200):
+            torch.mm(m, m)
+        waiting.set()
+        try:
+            torch.npu.synchronize()
+        except torch.AcceleratorError as error:
+            told.append(error.error_code)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waiting.wait()
+    assert torch.npu.stop_device(0) == 0
+    thread.join(60)
+    torch.npu.restart_device(0, disable_tensor_unsafe_check=True)
+    assert not thread.is_alive() and told in ([107022], [])   # [] if the work was over first
+    assert torch.mm(m, m)[0, 0].item() == 400
+    torch.npu.reset_device(0)
+    assert (m + 1).sum().item() == 320000
+
+
+def test_damaged_memory(monkeypatch):
+    assert torch.npu.check_uce_in_memory(0) == 0
+    with torch.npu.device(0):
+        x = torch.ones(1 << 19, device="npu:0")
+    monkeypatch.setattr(_recovery._C, "_damaged_memory", lambda device, at=x.data_ptr(): [(at + 64, 32)])
+    assert torch.npu.check_uce_in_memory(0) == 3
+    assert not _recovery.check_npu_tensor_is_safe(x)
+    _recovery.update_npu_tensor_to_safe(x)
+    assert _recovery.check_npu_tensor_is_safe(x)
+    del x
+    assert torch.npu.check_uce_in_memory(0) == 2
+    monkeypatch.setattr(_recovery._C, "_damaged_memory", lambda device: [(64, 32)])
+    assert torch.npu.check_uce_in_memory(0) == 1
+    with pytest.raises(NotImplementedError):
+        _recovery.set_npu_tensor_unsafe_check_flag(True)
+
+
+@pytest.mark.parametrize("fault", ["aclrtRecordEvent:nth=1:code=507000", "aclrtQueryEventStatus:nth=1:code=507000",
+                                   "aclrtCreateEventExWithFlag:nth=1:code=207018"])
+def test_pinned_memory_without_events(python, fault):
+    """Pinned memory is freed by a deleter, which must not throw: the device is waited for instead."""
+    done = python("""if True:
+        import torch
+        for _ in range(4):
+            x = torch.full((1 << 18,), 3.0).pin_memory()
+            y = x.to("npu", non_blocking=True)
+            del x
+        print((y + 1).sum().item())""", SOFTCANN_FAULT=fault)
+    assert done.returncode == 0 and done.stdout.strip() == str(4.0 * (1 << 18)), done.stderr
+
+
+@pytest.mark.parametrize("fault", ["worker:code=1", "task.aclnnMuls:nth=1:code=507015"])
+def test_faults_below_the_interface(python, fault):
+    done = python("""if True:
+        import torch
+        x = torch.ones(300, 300, device="npu")
+        try:
+            y = torch.mm(x, x) * 2
+            torch.npu.synchronize()
+        except torch.AcceleratorError as error:
+            assert error.error_code == 507015 and "aclnnMuls" in str(error), error
+            print("told")
+            y = torch.mm(x, x) * 2
+        print(y.sum().item())""", SOFTCANN_FAULT=fault, SOFTCANN_INLINE_NS="0")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == str(600.0 * 90000) and ("told" in done.stdout) == fault.startswith("task"), done.stdout
