@@ -5,62 +5,47 @@
 #include <cstring>
 
 #include "op/clones.h"
-#include "rt/bulk.h"
 
 namespace softcann::op::loops {
 namespace {
 
-// Calls each(i) for all numbers, and asks for those that come later: see Note [Fetching ahead] in rt/bulk.h.
-template <class Each, class... From>
-[[gnu::always_inline]] inline void for_each(int64_t count, const float* out, const Each& each, const From*... from) {
-  constexpr int64_t line = kLineBytes / sizeof(float), length = 4 * line;  // a constant, so that the loop has no rest
-  int64_t first = 0;
-  for (; first + length <= count; first += length) {
-    for (int64_t i = first; i < first + length; i += line) {
-      __builtin_prefetch(reinterpret_cast<const char*>(out + i) + kAheadBytes, 1);
-      (__builtin_prefetch(reinterpret_cast<const char*>(from + i) + kAheadBytes), ...);
-    }
+template <class Each>
+[[gnu::always_inline]] inline void for_each(int64_t count, const Each& each) {
 #pragma GCC ivdep
-    for (int64_t i = first; i < first + length; ++i) each(i);
-  }
-#pragma GCC ivdep
-  for (int64_t i = first; i < count; ++i) each(i);
+  for (int64_t i = 0; i < count; ++i) each(i);
 }
 
 }  // namespace
 
 SOFTCANN_CLONES void sums(float* out, const float* a, const float* b, float factor, int64_t count) {
-  for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] + factor * b[i]; }, a, b);
+  for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] + factor * b[i]; });
 }
 SOFTCANN_CLONES void products(float* out, const float* a, const float* b, int64_t count) {
-  for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] * b[i]; }, a, b);
+  for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] * b[i]; });
 }
 SOFTCANN_CLONES void quotients(float* out, const float* a, const float* b, int64_t count) {
-  for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] / b[i]; }, a, b);
+  for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] / b[i]; });
 }
 SOFTCANN_CLONES void plus(float* out, const float* a, float number, int64_t count) {
-  for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] + number; }, a);
+  for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] + number; });
 }
 SOFTCANN_CLONES void times(float* out, const float* a, float number, int64_t count) {
-  for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] * number; }, a);
+  for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] * number; });
 }
 SOFTCANN_CLONES void over(float* out, const float* a, float number, int64_t count) {
-  for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] / number; }, a);
+  for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = a[i] / number; });
 }
 SOFTCANN_CLONES void add_products(float* out, const float* self, const float* a, const float* b, float factor, int64_t count) {
-  for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = self[i] + factor * a[i] * b[i]; }, self, a, b);
+  for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = self[i] + factor * a[i] * b[i]; });
 }
 SOFTCANN_CLONES void add_quotients(float* out, const float* self, const float* a, const float* b, float factor, int64_t count) {
-  for_each(count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = self[i] + factor * a[i] / b[i]; }, self, a, b);
+  for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = self[i] + factor * a[i] / b[i]; });
 }
 SOFTCANN_CLONES void mix(float* out, const float* from, const float* to, float weight, int64_t count) {
   if (std::abs(weight) < 0.5F) {
-    for_each(
-        count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = from[i] + weight * (to[i] - from[i]); }, from, to);
+    for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = from[i] + weight * (to[i] - from[i]); });
   } else {
-    for_each(
-        count, out, [=](int64_t i) __attribute__((always_inline)) { out[i] = to[i] - (to[i] - from[i]) * (1 - weight); }, to,
-        from);
+    for_each(count, [=](int64_t i) __attribute__((always_inline)) { out[i] = to[i] - (to[i] - from[i]) * (1 - weight); });
   }
 }
 SOFTCANN_CLONES void column_sums(float* __restrict out, const float* rows, int64_t count, int64_t columns) {

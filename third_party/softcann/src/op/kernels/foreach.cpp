@@ -1,10 +1,8 @@
 // One operator over lists of tensors. One task for the list; each tensor takes the fast path of the single operator.
 #include <ATen/CPUFunctions.h>
-#include <ATen/Parallel.h>
 #include <ATen/ops/copy_compositeexplicitautograd_dispatch.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "op/fast_path.h"
 #include "op/float_loops.h"
@@ -31,16 +29,13 @@ void check_lengths(at::TensorList out, size_t length) {
 at::Tensor& place(at::TensorList list, size_t i) { return const_cast<at::Tensor&>(list[i]); }
 at::Scalar number(const at::Tensor& one) { return at::cpu::_local_scalar_dense(one); }
 
-// loop(out, in..., count) over float32 without gaps, however many; false for other tensors. Setting up an iterator for each of a
-// model's many small tensors takes longer than the arithmetic.
+// loop(out, in..., count) over few float32 without gaps; false for other tensors. Setting up an iterator for each of a model's
+// many small tensors takes longer than the arithmetic; of large ones, ATen's loops are the faster (docs/softcann_kernels.md).
 template <class Loop, class... In>
 bool floats(const at::Tensor& out, Loop&& loop, const In&... in) {
-  if (!fast::plain_floats<std::numeric_limits<int64_t>::max()>(out, in...)) return false;
-  const int64_t count = out.numel();
-  const auto part = [&](int64_t begin, int64_t end) {
-    loop(fast::floats(out) + begin, (fast::floats(in) + begin)..., end - begin);
-  };
-  count <= at::internal::GRAIN_SIZE ? part(0, count) : at::parallel_for(0, count, at::internal::GRAIN_SIZE, part);
+  constexpr int64_t most_elements = 1 << 14;
+  if (!fast::plain_floats<most_elements>(out, in...)) return false;
+  loop(fast::floats(out), fast::floats(in)..., out.numel());
   return true;
 }
 using Of1 = void(float*, const float*, float, int64_t);
