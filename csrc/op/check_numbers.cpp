@@ -1,22 +1,15 @@
 #include "op/check_numbers.h"
 
 #include <sstream>
-#include <string_view>
 
 #include <ATen/core/Formatting.h>
 
 #include "core/capture.h"
 #include "core/options.h"
+#include "op/parameters.h"
 
 namespace torch_npu::op {
 namespace {
-
-struct ParameterNames {
-  std::string_view op, names;
-};
-constexpr ParameterNames kNames[] = {
-#include "aclnn/aclnn_names.inc"
-};
 
 // The copies below launch operators too.
 thread_local bool copying = false;
@@ -24,17 +17,6 @@ struct Copying {
   Copying() { copying = true; }
   ~Copying() { copying = false; }
 };
-
-std::string parameter_name(std::string_view op, size_t position) {
-  for (const auto& row : kNames) {
-    if (row.op != op) continue;
-    std::istringstream words{std::string(row.names)};
-    std::string name;
-    for (size_t i = 0; i <= position; ++i) words >> name;
-    return name;
-  }
-  return "number " + std::to_string(position + 1);
-}
 
 bool can_be_bad(const at::Tensor& tensor) {
   return tensor.defined() && tensor.numel() != 0 && (at::isFloatingType(tensor.scalar_type()) || tensor.is_complex());
@@ -71,13 +53,13 @@ void set_check_numbers(bool on) { numbers_are_checked.store(on); }
 
 bool operands_are_finite(const char* op, c10::ArrayRef<NumberSource> sources) {
   if (copying || core::is_capturing(core::current_stream())) return false;
-  // An operator in place reads what it writes; other results hold whatever was in the memory.
-  const bool in_place = std::string_view(op).find("Inplace") != std::string_view::npos;
+  const Parameters* parameters = parameters_of(op);
   at::Tensor host;
-  for (const auto& source : sources) {
-    if (!source.finite) return false;
-    if (source.written && !in_place) continue;
-    for (const auto& tensor : source.tensors) {
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (!sources[i].finite) return false;
+    // What is only written holds whatever was in the memory.
+    if (parameters != nullptr && !parameters->reads(i)) continue;
+    for (const auto& tensor : sources[i].tensors) {
       if (first_bad(tensor, host) >= 0) return false;
     }
   }
@@ -85,8 +67,9 @@ bool operands_are_finite(const char* op, c10::ArrayRef<NumberSource> sources) {
 }
 
 void check_results(const char* op, c10::ArrayRef<NumberSource> sources) {
+  const Parameters* parameters = parameters_of(op);
   for (size_t i = 0; i < sources.size(); ++i) {
-    if (!sources[i].written) continue;
+    if (parameters == nullptr || !parameters->writes(i)) continue;
     for (size_t t = 0; t < sources[i].tensors.size(); ++t) {
       at::Tensor host;
       const auto flat = first_bad(sources[i].tensors[t], host);
@@ -94,7 +77,7 @@ void check_results(const char* op, c10::ArrayRef<NumberSource> sources) {
       const auto value = host.flatten().select(0, flat).item();
       std::ostringstream list;
       if (sources[i].tensors.size() > 1) list << " (tensor " << t << " of the list)";
-      TORCH_CHECK(false, op, " made ", value, " of finite operands: argument '", parameter_name(op, i), "'", list.str(),
+      TORCH_CHECK(false, op, " made ", value, " of finite operands: argument '", parameters->name(i), "'", list.str(),
                   ", first at index ", at::IntArrayRef(coordinates(flat, host.sizes())), " of shape ", host.sizes(), ", dtype ",
                   host.scalar_type(), ". (TORCH_NPU_CHECK_NAN_INF)");
     }

@@ -23,7 +23,6 @@ C10_EXPORT void set_check_numbers(bool on);
 // One argument of a launch: tensors of it, or a number.
 struct NumberSource {
   c10::SmallVector<at::Tensor, 1> tensors;
-  bool written = false;
   bool finite = true;  // of a number
 };
 
@@ -33,9 +32,8 @@ C10_EXPORT bool operands_are_finite(const char* op, c10::ArrayRef<NumberSource> 
 C10_EXPORT void check_results(const char* op, c10::ArrayRef<NumberSource> sources);
 
 template <class A>
-NumberSource number_source(const A& argument, bool written) {
+NumberSource number_source(const A& argument) {
   NumberSource source;
-  source.written = written;
   if constexpr (std::is_same_v<A, at::Tensor>) {
     source.tensors.push_back(argument);
   } else if constexpr (std::is_same_v<A, std::optional<at::Tensor>>) {

@@ -81,9 +81,9 @@ constexpr bool is_result() {
   return (std::is_same_v<P, aclTensor*> && std::is_same_v<A, at::Tensor>) || std::is_same_v<P, aclTensorList*>;
 }
 
-template <class... P, class... A>
+template <class... A>
 std::array<NumberSource, sizeof...(A)> number_sources(const A&... arguments) {
-  return {number_source(arguments, std::is_same_v<P, aclTensor*> || std::is_same_v<P, aclTensorList*>)...};
+  return {number_source(arguments)...};
 }
 
 template <class D>
@@ -108,7 +108,7 @@ struct Launcher<std::tuple<P...>> {
     if constexpr ((is_result<P, A>() || ...)) {
       if (!(writes_elements<P>(arguments) || ...)) return;  // every result is empty
     }
-    const bool finite = C10_UNLIKELY(checks_numbers()) && operands_are_finite(op.name(), number_sources<P...>(arguments...));
+    const bool finite = C10_UNLIKELY(checks_numbers()) && operands_are_finite(op.name(), number_sources(arguments...));
     const auto stream = core::current_raw_stream();
     uint64_t workspace_size = 0;
     aclOpExecutor* executor = nullptr;
@@ -124,7 +124,7 @@ struct Launcher<std::tuple<P...>> {
       if (C10_UNLIKELY(status != 0)) throw_operator_error(op.name(), status);
       std::apply([&](const auto&... descriptor) { (give_back(descriptor, arguments), ...); }, descriptors);
     });
-    if (C10_UNLIKELY(finite)) check_results(op.name(), number_sources<P...>(arguments...));
+    if (C10_UNLIKELY(finite)) check_results(op.name(), number_sources(arguments...));
     if (shapes) {
       wait_for_operator(op.name(), stream);
       std::apply([&](const auto&... descriptor) { (append_shape(*shapes, descriptor), ...); }, descriptors);

@@ -120,3 +120,25 @@ def test_headers_are_c_and_cpp(tmp_path):
         gen_aclnn.main(str(CANN / "aclnn_ops.txt"), str(tmp_path))
         subprocess.run([compiler, "-Wall", "-Werror", "-fsyntax-only", "-I", str(CANN / "include"), "-I", str(tmp_path), str(source)],
                        check=True)
+
+
+@pytest.mark.parametrize("text, kind, read, written, declared_const", [
+    ("T self", "T", True, False, False), ("T! out", "T!", False, True, False), ("T& selfRef", "T!", True, True, False),
+    ("const T! yOut", "T", False, True, True), ("const T& m", "T", True, True, True), ("T[]& x", "T[]!", True, True, False),
+    ("const T[]& paramsRef", "T[]", True, True, True), ("int[] dims", "int[]", True, False, False)])
+def test_what_is_done_with_a_parameter(text, kind, read, written, declared_const):
+    param = gen_aclnn.parse_param(text)
+    assert (param.kind, param.read, param.written, param.declared_const) == (kind, read, written, declared_const)
+
+
+@pytest.mark.parametrize("text", ["S& alpha", "const S! alpha", "T? self", "const T self", "int[]! sizes"])
+def test_marks_that_no_kind_has_are_refused(text):
+    with pytest.raises(ValueError, match="unknown type"):
+        gen_aclnn.parse_param(text)
+
+
+def test_operators_in_place_read_what_they_write_unless_they_fill():
+    named = operators()
+    for name, expected in (("aclnnInplaceAdd", "br"), ("aclnnInplaceCopy", "wr"), ("aclnnInplaceZero", "w"),
+                           ("aclnnApplyAdam", "bBB"), ("aclnnAdd", "rrrw"), ("aclnnInplaceHardswish", "B"), ("aclnnNdtri", "rW")):
+        assert "".join(gen_aclnn.access(p) for p in named[name].params)[:len(expected)] == expected, name

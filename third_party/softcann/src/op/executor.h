@@ -22,6 +22,7 @@ struct OpInfo {
   const char* name;
   const char* params;  // names, comma-separated
   uint64_t nullable;   // bit masks over the parameters
+  uint64_t read;
   uint64_t written;
   uint64_t objects;  // any descriptor
   uint64_t tensors;  // aclTensor
@@ -31,6 +32,7 @@ struct OpInfo {
   double (*cost)(Slot*);  // null: from the bytes touched
   bool (*fast)(Slot*);
   int count;
+  const Kind* kinds;  // [count]
 };
 
 // Reads a slot as the type a kernel's parameter has.
@@ -68,7 +70,7 @@ template <>
 struct Arg<at::TensorList> {
   static constexpr Kind kind = Kind::tensor_list;
   static at::TensorList get(const Slot& slot) {
-    return slot.object ? at::TensorList(static_cast<aclTensorList*>(slot.object)->tensors) : at::TensorList();
+    return slot.object ? at::TensorList(static_cast<aclTensorList*>(slot.object)->values) : at::TensorList();
   }
 };
 template <>
@@ -114,10 +116,14 @@ auto call(Slot* slots) {
   }(Function);
 }
 
+template <class... A>
+inline constexpr Kind kinds_of[sizeof...(A)] = {Arg<A>::kind...};
+
 template <auto Run, auto Cost, auto Fast, class... A>
-constexpr OpInfo info_of(void (*)(A...), const char* name, const char* params, uint64_t nullable, uint64_t written) {
-  constexpr Kind kinds[] = {Arg<A>::kind...};
-  OpInfo info{name, params, nullable, written, 0, 0, 0, 0, &call<Run>, nullptr, nullptr, sizeof...(A)};
+constexpr OpInfo info_of(void (*)(A...), const char* name, const char* params, uint64_t nullable, uint64_t read,
+                         uint64_t written) {
+  constexpr const Kind* kinds = kinds_of<A...>;
+  OpInfo info{name, params, nullable, read, written, 0, 0, 0, 0, &call<Run>, nullptr, nullptr, sizeof...(A), kinds};
   static_assert(sizeof...(A) <= aclOpExecutor_max_slots);
   for (size_t i = 0; i < sizeof...(A); ++i) {
     const uint64_t bit = uint64_t{1} << i;
@@ -131,8 +137,8 @@ constexpr OpInfo info_of(void (*)(A...), const char* name, const char* params, u
   return info;
 }
 template <auto Run, auto Cost, auto Fast>
-constexpr OpInfo make_info(const char* name, const char* params, uint64_t nullable, uint64_t written) {
-  return info_of<Run, Cost, Fast>(Run, name, params, nullable, written);
+constexpr OpInfo make_info(const char* name, const char* params, uint64_t nullable, uint64_t read, uint64_t written) {
+  return info_of<Run, Cost, Fast>(Run, name, params, nullable, read, written);
 }
 
 const char* intern(const char* text);  // a copy that lives as long as the process
@@ -165,6 +171,9 @@ struct aclOpExecutor final : softcann::Task, softcann::op::Object {
 };
 
 namespace softcann::op {
+
+// ACLNN_SUCCESS, or 161002 and why: the handle of `function`'s argument is not one of that kind.
+aclnnStatus require_live(const char* function, const Object* object, Kind kind);
 
 aclOpExecutor* take_executor();
 aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* workspace, aclOpExecutor** executor);

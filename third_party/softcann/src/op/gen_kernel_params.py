@@ -5,7 +5,8 @@
 
 writes OUTDIR/op/kernel_params.h: for every operator its parameters in the types a kernel sees
 (SOFTCANN_PARAMS_<op>), their names for messages (SOFTCANN_NAMES_<op>), and bit masks over the
-parameters: which may be null (SOFTCANN_NULLABLE_<op>), which are written (SOFTCANN_WRITTEN_<op>).
+parameters: which may be null (SOFTCANN_NULLABLE_<op>), which are read (SOFTCANN_READ_<op>) and which written
+(SOFTCANN_WRITTEN_<op>).
 """
 import pathlib
 import re
@@ -21,8 +22,8 @@ KERNEL_TYPES = {
     "dtype": "at::ScalarType", "char*": "const char*", "bool": "bool", "double": "double", "float": "float",
     "int": "int", "i8": "int8_t", "i32": "int32_t", "i64": "int64_t", "u32": "uint32_t", "u64": "uint64_t",
 }
-# An absent list or text means an empty one, in CANN as in its clients.
-ALWAYS_NULLABLE = {"T[]", "T[]!", "S[]", "int[]", "float[]", "bool[]", "char*"}
+# An absent text means an empty one, and an absent list of tensors too, in CANN as in its clients.
+ALWAYS_NULLABLE = {"T[]", "T[]!", "char*"}
 MASK_BITS = 64
 
 
@@ -53,6 +54,7 @@ def describe(op, nullable: Set[str]) -> str:
         f"#define SOFTCANN_PARAMS_{op.name} {params}",
         f'#define SOFTCANN_NAMES_{op.name} "{",".join(p.name for p in op.params)}"',
         f"#define SOFTCANN_NULLABLE_{op.name} {may_be_null}",
+        f"#define SOFTCANN_READ_{op.name} {mask(op, lambda p: p.read)}",
         f"#define SOFTCANN_WRITTEN_{op.name} {mask(op, lambda p: p.written)}",
     ])
 

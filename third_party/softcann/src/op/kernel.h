@@ -20,13 +20,14 @@
 //   int[] at::IntArrayRef   float[] bool[] c10::ArrayRef              T[] at::TensorList   S[] c10::ArrayRef<at::Scalar>
 //   dtype at::ScalarType (Undefined when unknown)                     char* const char* ("" when null)
 // It runs later, perhaps on another thread, with every dispatch key but the backend's switched off. It throws to
-// fail: the text becomes the stream's error. Never keep a reference to an argument.
+// fail: the text becomes the stream's error, and the exception's type decides what becomes of the stream, see Note [Refused
+// by the kernel]; Error(kind, text) says it outright. Never keep a reference to an argument.
 //
 // OP_COST(aclnnMm, mm_cost(self, mat2)) {...}   expression over the same names, in ns, evaluated in phase 1.
 //     It may also validate: invalid("...") makes phase 1 return 161002 with that text. The tensors may be undefined.
 // OP_FAST(aclnnAdd, fast_add(self, other, alpha, out)) {...}   tried first, without guards; must not call the
 //     dispatcher nor throw; true means the work is done.
-// A null tensor or scalar is refused in phase 1 with 161001, unless its name says Optional or nullable.txt lists it.
+// A null tensor, scalar or array is refused in phase 1 with 161001, unless its name says Optional or nullable.txt lists it.
 #define OP(NAME) SOFTCANN_OP_DEFINE(NAME, true, nullptr, nullptr)
 #define OP_COST(NAME, ...)            \
   SOFTCANN_OP_COST(NAME, __VA_ARGS__) \
@@ -48,7 +49,7 @@
 #define SOFTCANN_OP_DEFINE(NAME, DEFAULT_COST, COST, FAST)                                                            \
   static void NAME##_kernel(SOFTCANN_PARAMS_##NAME);                                                                  \
   static const ::softcann::op::OpInfo NAME##_info = ::softcann::op::make_info<&NAME##_kernel, COST, FAST>(            \
-      #NAME, SOFTCANN_NAMES_##NAME, SOFTCANN_NULLABLE_##NAME, SOFTCANN_WRITTEN_##NAME);                               \
+      #NAME, SOFTCANN_NAMES_##NAME, SOFTCANN_NULLABLE_##NAME, SOFTCANN_READ_##NAME, SOFTCANN_WRITTEN_##NAME);         \
   extern "C" SOFTCANN_API aclnnStatus NAME##GetWorkspaceSize(ACLNN_PARAMS_##NAME, uint64_t* workspaceSize,            \
                                                              aclOpExecutor** executor) {                              \
     SOFTCANN_ENTRY(NAME##GetWorkspaceSize);                                                                           \

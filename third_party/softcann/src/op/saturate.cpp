@@ -4,8 +4,6 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/view_as_real.h>
 #include <cmath>
-#include <cstring>
-#include <string_view>
 
 #include "rt/overflow.h"
 
@@ -25,18 +23,8 @@ bool any_tensor(const aclOpExecutor& executor, int index, F&& function) {
   if (object == nullptr) return false;
   if (object->kind == Kind::tensor) return function(static_cast<const aclTensor*>(object)->tensor);
   bool any = false;
-  for (const at::Tensor& tensor : static_cast<const aclTensorList*>(object)->tensors) any |= function(tensor);
+  for (const at::Tensor& tensor : static_cast<const aclTensorList*>(object)->values) any |= function(tensor);
   return any;
-}
-
-// The contract marks what is written; by its names, some of that is read first.
-bool is_read(const OpInfo& info, int index) {
-  if (!(info.written >> index & 1)) return true;
-  if (std::string_view(info.name).starts_with("aclnnInplace")) return true;
-  const char* name = info.params;
-  for (int i = 0; i < index; ++i) name = std::strchr(name, ',') + 1;
-  const std::string_view parameter(name, std::strcspn(name, ","));
-  return parameter.ends_with("Ref") || parameter == "scaledGrads";
 }
 
 }  // namespace
@@ -46,7 +34,7 @@ bool reads_nonfinite(const aclOpExecutor& executor) {
   for (int i = 0; i < info.count; ++i) {
     const uint64_t bit = uint64_t{1} << i;
     if ((info.tensors | info.tensor_lists) & bit) {
-      if (is_read(info, i) && any_tensor(executor, i, [](const at::Tensor& t) { return !all_finite(t); })) return true;
+      if (info.read & bit && any_tensor(executor, i, [](const at::Tensor& t) { return !all_finite(t); })) return true;
     } else if (info.scalars & bit && executor.slots[i].object != nullptr) {
       const at::Scalar& value = static_cast<const aclScalar*>(executor.slots[i].object)->value;
       if (value.isFloatingPoint() && !std::isfinite(value.toDouble())) return true;
