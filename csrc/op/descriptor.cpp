@@ -3,6 +3,10 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <sstream>
+
+#include "op/parameters.h"
+
 namespace torch_npu::op {
 
 void detail::throw_no_acl_type(c10::ScalarType type) { TORCH_CHECK_TYPE(false, "the NPU has no data type for ", type); }
@@ -11,16 +15,30 @@ thread_local constinit const char* described_operator = nullptr;
 
 namespace {
 
-// CANN declares the target of these operators as if they only read it.
+// CANN declares the target of some operators as if they only read it.
 bool writes_what_it_reads(const char* op) {
-  if (!op) return false;
-  const std::string_view name(op);
-  return name.starts_with("aclnnInplace") || name.starts_with("aclnnApply") || name.starts_with("aclnnForeach") ||
-         name.starts_with("aclnnRReluWithNoise") || name == "aclnnAsStrided" || name == "aclnnNdtri" ||
-         name == "aclnnAmpUpdateScale";
+  const Parameters* parameters = op ? parameters_of(op) : nullptr;
+  return parameters != nullptr && parameters->writes_const();
 }
 
 }  // namespace
+
+namespace detail {
+
+void throw_no_descriptor(const char* function, const std::string& of, const char* op) {
+  if (!op) op = described_operator;
+  const char* report = acl::aclGetRecentErrMsg();
+  TORCH_CHECK(false, function, " made no descriptor of ", of, op ? " for " : "", op ? op : "",
+              report && *report ? ": " : " and gave no reason", report ? report : "");
+}
+
+void throw_no_descriptor(const c10::TensorImpl& tensor) {
+  std::ostringstream of;
+  of << "a tensor of type " << tensor.dtype() << " and " << tensor.dim() << " dimensions, " << tensor.sizes();
+  throw_no_descriptor("aclCreateTensor", of.str());
+}
+
+}  // namespace detail
 
 aclTensor* describe_formatted(const at::Tensor& tensor, at::Tensor& owned, bool written) {
   if (written || writes_what_it_reads(described_operator)) {
@@ -51,25 +69,23 @@ aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned, bool wr
   return describe_local(*tensor.unsafeGetTensorImpl());
 }
 
+namespace {
+
+template <class T>
+aclScalar* make_scalar(T value, aclDataType type) {
+  auto* made = acl::aclCreateScalar(&value, type);
+  if (C10_UNLIKELY(!made)) detail::throw_no_descriptor("aclCreateScalar", "a number");
+  return made;
+}
+
+}  // namespace
+
 aclScalar* describe(const c10::Scalar& scalar) {
-  if (scalar.isFloatingPoint()) {
-    double value = scalar.toDouble();
-    return acl::aclCreateScalar(&value, ACL_DOUBLE);
-  }
-  if (scalar.isBoolean()) {
-    bool value = scalar.toBool();
-    return acl::aclCreateScalar(&value, ACL_BOOL);
-  }
-  if (scalar.isComplex()) {
-    auto value = scalar.toComplexDouble();
-    return acl::aclCreateScalar(&value, ACL_COMPLEX128);
-  }
-  if (scalar.type() == c10::ScalarType::UInt64) {
-    auto value = scalar.toUInt64();
-    return acl::aclCreateScalar(&value, ACL_UINT64);
-  }
-  int64_t value = scalar.toLong();
-  return acl::aclCreateScalar(&value, ACL_INT64);
+  if (scalar.isFloatingPoint()) return make_scalar(scalar.toDouble(), ACL_DOUBLE);
+  if (scalar.isBoolean()) return make_scalar(scalar.toBool(), ACL_BOOL);
+  if (scalar.isComplex()) return make_scalar(scalar.toComplexDouble(), ACL_COMPLEX128);
+  if (scalar.type() == c10::ScalarType::UInt64) return make_scalar(scalar.toUInt64(), ACL_UINT64);
+  return make_scalar(scalar.toLong(), ACL_INT64);
 }
 
 }  // namespace torch_npu::op

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -22,9 +23,26 @@
 
 namespace torch_npu::op {
 
+// Note [Absent and failed]
+// To CANN a null pointer is an argument that was left out. A descriptor that could not be made is therefore never a null
+// pointer here: whatever makes one throws, with CANN's reason, and only what the caller left out comes out as null.
+namespace detail {
+// `op`: null for the operator whose arguments are being described.
+[[noreturn]] C10_EXPORT void throw_no_descriptor(const char* function, const std::string& of, const char* op = nullptr);
+[[noreturn]] C10_EXPORT void throw_no_descriptor(const c10::TensorImpl& tensor);
+
+// An array's descriptor, from the function of CANN that makes it.
+template <class Create, class E>
+auto* make_array(const Create& create, E* values, size_t size) {
+  auto* made = create(values, size);
+  if (C10_UNLIKELY(!made)) throw_no_descriptor(create.name(), std::to_string(size) + " values");
+  return made;
+}
+}  // namespace detail
+
 // A tensor of the current device as CANN's descriptor; undefined gives nullptr. `owned` receives the
 // device copy that a zero-dim CPU tensor needs, or one whose conj or neg bit says to read it otherwise.
-// Throws c10::Error for a tensor of another device.
+// Throws c10::Error for a tensor of another device, or that CANN cannot describe.
 C10_EXPORT aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned, bool written);
 
 inline aclTensor* describe_local(const c10::TensorImpl& impl) {
@@ -36,9 +54,11 @@ inline aclTensor* describe_local(const c10::TensorImpl& impl) {
   const int64_t storage_size = static_cast<int64_t>(storage.nbytes()) / item;
   constexpr aclFormat kFormats[] = {ACL_FORMAT_ND,  ACL_FORMAT_ND,   ACL_FORMAT_ND,
                                     ACL_FORMAT_NCL, ACL_FORMAT_NCHW, ACL_FORMAT_NCDHW};
-  return acl::aclCreateTensor(sizes.data(), rank, acl_type(c10::typeMetaToScalarType(dtype)), impl.strides().data(),
-                              impl.storage_offset(), rank < 6 ? kFormats[rank] : ACL_FORMAT_ND, &storage_size, 1,
-                              const_cast<void*>(storage.data()));
+  auto* made = acl::aclCreateTensor(sizes.data(), rank, acl_type(c10::typeMetaToScalarType(dtype)), impl.strides().data(),
+                                    impl.storage_offset(), rank < 6 ? kFormats[rank] : ACL_FORMAT_ND, &storage_size, 1,
+                                    const_cast<void*>(storage.data()));
+  if (C10_UNLIKELY(!made)) detail::throw_no_descriptor(impl);
+  return made;
 }
 
 // CANN reads memory as it stands.
@@ -168,7 +188,7 @@ class Descriptor<const aclScalar*> {
 template <>
 class Descriptor<const aclIntArray*> {
  public:
-  explicit Descriptor(c10::IntArrayRef values) : raw_(acl::aclCreateIntArray(values.data(), values.size())) {}
+  explicit Descriptor(c10::IntArrayRef values) : raw_(detail::make_array(acl::aclCreateIntArray, values.data(), values.size())) {}
   explicit Descriptor(const c10::OptionalIntArrayRef& values) : Descriptor(values.value_or(c10::IntArrayRef())) {}
   explicit Descriptor(const std::optional<c10::IntArrayRef>& values) : Descriptor(values.value_or(c10::IntArrayRef())) {}
   explicit Descriptor(c10::SymIntArrayRef values) : Descriptor(C10_AS_INTARRAYREF_SLOW(values)) {}
@@ -184,9 +204,10 @@ class Descriptor<const aclIntArray*> {
 template <>
 class Descriptor<const aclBoolArray*> {
  public:
-  explicit Descriptor(c10::ArrayRef<bool> values) : raw_(acl::aclCreateBoolArray(values.data(), values.size())) {}
+  explicit Descriptor(c10::ArrayRef<bool> values)
+      : raw_(detail::make_array(acl::aclCreateBoolArray, values.data(), values.size())) {}
   template <size_t N>
-  explicit Descriptor(const std::array<bool, N>& values) : raw_(acl::aclCreateBoolArray(values.data(), N)) {}
+  explicit Descriptor(const std::array<bool, N>& values) : raw_(detail::make_array(acl::aclCreateBoolArray, values.data(), N)) {}
   ~Descriptor() { acl::aclDestroyBoolArray(raw_); }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -201,7 +222,7 @@ class Descriptor<const aclFloatArray*> {
  public:
   explicit Descriptor(c10::ArrayRef<double> values) {
     const c10::SmallVector<float, 8> narrowed(values.begin(), values.end());
-    raw_ = acl::aclCreateFloatArray(narrowed.data(), narrowed.size());
+    raw_ = detail::make_array(acl::aclCreateFloatArray, narrowed.data(), narrowed.size());
   }
   explicit Descriptor(const std::optional<c10::ArrayRef<double>>& values)
       : Descriptor(values.value_or(c10::ArrayRef<double>())) {}
@@ -213,6 +234,37 @@ class Descriptor<const aclFloatArray*> {
  private:
   aclFloatArray* raw_;
 };
+
+namespace detail {
+
+// Descriptors on their way into a list, which owns them once it is made.
+template <class T>
+class Elements {
+ public:
+  Elements() = default;
+  ~Elements() {
+    for (const T* element : made_) destroy(element);
+  }
+  Elements(const Elements&) = delete;
+  Elements& operator=(const Elements&) = delete;
+  void add(const T* element) { made_.push_back(element); }
+  size_t size() const { return made_.size(); }
+  template <class Create>
+  auto* list(const Create& create) {
+    auto* list = make_array(create, made_.data(), made_.size());
+    made_.clear();
+    return list;
+  }
+
+ private:
+  static void destroy(const aclTensor* element) {
+    if (element) acl::aclDestroyTensor(element);
+  }
+  static void destroy(const aclScalar* element) { acl::aclDestroyScalar(element); }
+  c10::SmallVector<const T*, 16> made_;
+};
+
+}  // namespace detail
 
 // An empty list is null.
 template <bool kWritten>
@@ -232,13 +284,13 @@ class TensorListDescriptor {
  private:
   template <class List>
   void make(const List& tensors) {
-    c10::SmallVector<const aclTensor*, 16> elements;
+    detail::Elements<aclTensor> elements;
     for (const auto& tensor : tensors) {
       at::Tensor owned;
-      elements.push_back(describe(tensor, owned, kWritten));
+      elements.add(describe(tensor, owned, kWritten));
       if (owned.defined()) owned_.push_back(std::move(owned));
     }
-    if (!elements.empty()) raw_ = acl::aclCreateTensorList(elements.data(), elements.size());
+    if (elements.size() != 0) raw_ = elements.list(acl::aclCreateTensorList);
   }
 
   c10::SmallVector<at::Tensor, 1> owned_;
@@ -258,9 +310,9 @@ template <>
 class Descriptor<const aclScalarList*> {
  public:
   explicit Descriptor(c10::ArrayRef<c10::Scalar> scalars) {
-    c10::SmallVector<const aclScalar*, 16> elements;
-    for (const auto& scalar : scalars) elements.push_back(describe(scalar));
-    raw_ = acl::aclCreateScalarList(elements.data(), elements.size());
+    detail::Elements<aclScalar> elements;
+    for (const auto& scalar : scalars) elements.add(describe(scalar));
+    raw_ = elements.list(acl::aclCreateScalarList);
   }
   ~Descriptor() { acl::aclDestroyScalarList(raw_); }
   Descriptor(const Descriptor&) = delete;

@@ -56,6 +56,9 @@ class RawDescriptor {
     for (size_t i = strides.size(); i-- > 0; stride *= memory.sizes[i]) strides[i] = stride;
     raw_ = acl::aclCreateTensor(memory.sizes.data(), memory.sizes.size(), acl_type(memory.dtype), strides.data(), 0,
                                 memory.format, memory.physical.data(), memory.physical.size(), memory.memory.get());
+    if (raw_) return;
+    detail::throw_no_descriptor("aclCreateTensor", "memory in storage format " + std::to_string(memory.format),
+                                aclnnNpuFormatCast.name());
   }
   ~RawDescriptor() { acl::aclDestroyTensor(raw_); }
   RawDescriptor(const RawDescriptor&) = delete;
