@@ -92,14 +92,23 @@ double scale_or_default(const at::Tensor& query, std::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
 }
 
+// The kernel trusts its caller with the shapes. What fits in another way, by broadcasting, or not at all is for the unfused way
+// to compute or to refuse.
+bool shapes_fit(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool grouped) {
+  if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
+  if (query.size(0) != key.size(0) || key.size(0) != value.size(0)) return false;
+  if (key.size(1) != value.size(1) || key.size(2) != value.size(2)) return false;
+  if (query.size(3) != key.size(3) || query.size(3) != value.size(3)) return false;
+  return grouped ? key.size(1) != 0 && query.size(1) % key.size(1) == 0 : query.size(1) == key.size(1);
+}
+
 bool fused_kernel_takes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const std::optional<at::Tensor>& mask, double dropout) {
+                        const std::optional<at::Tensor>& mask, double dropout, bool grouped) {
   const auto dtype = query.scalar_type();
   if (dtype != at::kHalf && dtype != at::kBFloat16 && dtype != at::kFloat) return false;
-  if (query.dim() != 4 || query.numel() == 0 || key.numel() == 0) return false;
+  if (query.numel() == 0 || key.numel() == 0) return false;
   if (key.scalar_type() != dtype || value.scalar_type() != dtype) return false;
-  if (query.size(-1) != value.size(-1) || query.size(-1) > 512) return false;
-  if (query.size(1) % key.size(1) != 0) return false;
+  if (!shapes_fit(query, key, value, grouped) || query.size(-1) > 512) return false;
   if (dropout >= 1.0) return false;
   // The kernel gives no gradient for a mask of fewer dims than the scores.
   return !mask || !mask->defined() || !mask->requires_grad();
@@ -111,7 +120,7 @@ int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const 
                           const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
                           std::optional<double> scale, bool enable_gqa) {
   const bool fused =
-      fused_kernel_takes(query, key, value, attn_mask, dropout_p) && at::globalContext().userEnabledOverrideableSDP();
+      fused_kernel_takes(query, key, value, attn_mask, dropout_p, enable_gqa) && at::globalContext().userEnabledOverrideableSDP();
   return static_cast<int64_t>(fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 
@@ -120,6 +129,10 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
                                                  const std::optional<at::Tensor>& attn_bias, double dropout_p, bool is_causal,
                                                  bool return_debug_mask, std::optional<double> scale) {
   TORCH_CHECK(!return_debug_mask, "the NPU's fused attention keeps no debug mask");
+  TORCH_CHECK(shapes_fit(query, key, value, /*grouped=*/true),
+              "the NPU's fused attention takes query, key and value of [batch, heads, tokens, head size] that agree in all but "
+              "query's tokens, and whose heads are those of key or a multiple; got ",
+              query.sizes(), ", ", key.sizes(), " and ", value.sizes());
   const auto mask = make_mask(query, key, attn_bias, is_causal);
   const auto stats = {query.size(0), query.size(1), query.size(2), kSoftmaxLanes};
   auto softmax_max = empty_like_with(query, stats, at::kFloat);

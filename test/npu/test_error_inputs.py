@@ -269,6 +269,23 @@ def test_writing_over_what_is_read():
         one.logical_and_(torch.tensor([1.0, 0.0], device="npu"))
 
 
+def test_index_put_over_what_it_reads():
+    def calls(device):
+        a, i = torch.arange(4.0, device=device), torch.arange(4, device=device)
+        yield lambda: a.index_put_((i[:2],), a[1:3])
+        yield lambda: a.index_put_((i,), a)
+        yield lambda: i.index_put_((i,), i + 4)
+        yield lambda: i.index_put_((i[:2],), i[2:].clone(), accumulate=True)
+    for device in ("cpu", "npu"):
+        for call in calls(device):
+            with pytest.raises(RuntimeError, match="single memory location"):
+                call()
+    mask = torch.tensor([True, False, True], device="npu")  # a fill: the mask is read first
+    assert not mask.index_put_((mask,), torch.tensor(False, device="npu")).any()
+    x = torch.arange(6.0, device="npu")
+    assert x.index_put_((torch.tensor([0, 1], device="npu"),), x[4:].clone()).tolist() == [4, 5, 2, 3, 4, 5]
+
+
 # torch.lu copies in Python; the sparse one and the last steps of these transforms take any tensor on every device.
 TAKES_ANY_OUTPUT = {"lu", "sparse.sampled_addmm", "fft.ihfft2", "fft.ihfftn"}
 

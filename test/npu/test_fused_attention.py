@@ -101,3 +101,30 @@ def test_flex_attention(backend):
     (out * torch.arange(out.numel(), device="npu").reshape(out.shape).cos()).sum().backward()
     for ours, theirs in zip([out, *(t.grad for t in on_npu)], expected):
         torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-4)
+
+
+SHAPES = {  # query, key, value: what CPU computes by broadcasting, or refuses
+    "key's head size": ((2, 3, 4, 8), (2, 3, 4, 7), (2, 3, 4, 7)),
+    "batch": ((2, 3, 4, 8), (3, 3, 4, 8), (3, 3, 4, 8)),
+    "value's batch": ((2, 3, 4, 8), (2, 3, 4, 8), (3, 3, 4, 8)),
+    "heads": ((2, 3, 4, 8), (2, 2, 4, 8), (2, 2, 4, 8)),
+    "heads that would group": ((2, 4, 4, 8), (2, 2, 4, 8), (2, 2, 4, 8)),
+    "value's heads": ((2, 4, 4, 8), (2, 4, 4, 8), (2, 2, 4, 8)),
+    "value's tokens": ((2, 3, 4, 8), (2, 3, 5, 8), (2, 3, 6, 8)),
+    "one batch for all": ((2, 3, 4, 8), (1, 3, 4, 8), (1, 3, 4, 8)),
+    "one head for all": ((2, 3, 4, 8), (2, 1, 4, 8), (2, 1, 4, 8)),
+    "value's head size": ((2, 3, 4, 8), (2, 3, 5, 8), (2, 3, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
+def test_shapes_are_taken_and_refused_as_on_the_cpu(shapes):
+    torch.manual_seed(0)
+    inputs = [torch.randn(shape) for shape in shapes]
+    try:
+        expected = F.scaled_dot_product_attention(*inputs)
+    except RuntimeError:
+        with pytest.raises(RuntimeError):
+            F.scaled_dot_product_attention(*[t.npu() for t in inputs])
+    else:
+        torch.testing.assert_close(F.scaled_dot_product_attention(*[t.npu() for t in inputs]).cpu(), expected)

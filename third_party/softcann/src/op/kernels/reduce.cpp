@@ -143,7 +143,13 @@ OP_COST(aclnnNanMedianDim, reduction(self, 10)) {
   with_long(indicesOut, [&](at::Tensor& positions) { at::cpu::nanmedian_outf(apart(self), dim, keepDim, valuesOut, positions); });
 }
 
-OP_COST(aclnnHistc, reduction(self, 3)) { at::cpu::histc_outf(self, bins, min, max, out); }
+OP_COST(aclnnHistc, reduction(self, 3)) {
+  if (c10::isIntegralType(self.scalar_type(), false)) {  // CANN counts whole numbers too, in their own type
+    out.copy_(at::cpu::histc(self.to(at::kDouble), bins, min, max));
+  } else {
+    at::cpu::histc_outf(self, bins, min, max, out);
+  }
+}
 OP_COST(aclnnBincount, reduction(self, 3)) { out.copy_(at::cpu::bincount(self, maybe(weights), minlength)); }
 OP(aclnnTrace) { out.copy_(at::cpu::trace(self)); }
 OP(aclnnRenorm) {
