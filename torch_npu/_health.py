@@ -1,9 +1,10 @@
 """torch_npu.run_check(): does this machine compute correctly on its NPUs?"""
+
 from typing import Optional
 
 
 def _check_device(index: int) -> None:
-    """Computes on one device and compares with the CPU; raises RuntimeError that says what differs."""
+    """Computes on one device and compares with the CPU; raises WrongResult that says what differs."""
     import torch
 
     device = torch.device("npu", index)
@@ -26,14 +27,40 @@ def _check_device(index: int) -> None:
         # HF32 off: float32 products keep about six digits on every chip.
         if not torch.allclose(got, expected, rtol=1e-3, atol=1e-3):
             worst = (got - expected).abs().max().item()
-            raise RuntimeError(f"{what} on {device} is wrong by up to {worst:g}")
+            raise WrongResult(f"{what} on {device} is wrong by up to {worst:g}")
 
 
-_REMEDIES = (
-    ("no NPU", "run `npu-smi info`: if it lists none, install the driver; then check ASCEND_RT_VISIBLE_DEVICES"),
-    ("is wrong by", "the device computes wrongly: run `npu-smi info` for its health, and report the chip and CANN version"),
-    ("forked", "start worker processes with the 'spawn' method"),
-)
+class NoDevice(RuntimeError):
+    """This process sees no NPU."""
+
+
+class WrongResult(RuntimeError):
+    """A device computed something else than the CPU."""
+
+
+_NO_DEVICE = "run `npu-smi info`: if it lists none, install the driver; then check ASCEND_RT_VISIBLE_DEVICES"
+# By CANN's code, which torch.AcceleratorError carries.
+_REMEDIES = {
+    107001: "check ASCEND_RT_VISIBLE_DEVICES and the device's index",
+    107002: "call torch.npu.set_device() in the thread that uses the device",
+    207001: "free device memory, or look with `npu-smi info` which process holds it",
+    207004: _NO_DEVICE,
+    507046: "the device did not answer in time: look with `npu-smi info` whether it hangs, or raise ACL_DEVICE_SYNC_TIMEOUT_MS",
+}
+
+
+def _remedy(error: Exception) -> str:
+    """What to do about a failed check, by the error's kind."""
+    from torch_npu import _C
+
+    if _C._in_bad_fork():
+        return "start worker processes with the 'spawn' method"
+    if isinstance(error, NoDevice):
+        return _NO_DEVICE
+    if isinstance(error, WrongResult):
+        return "the device computes wrongly: run `npu-smi info` for its health, and report the chip and CANN version"
+    default = "run `python -m torch_npu.doctor` for versions, libraries and devices"
+    return _REMEDIES.get(getattr(error, "error_code", 0), default)
 
 
 def find_problem() -> Optional[str]:
@@ -46,14 +73,11 @@ def find_problem() -> Optional[str]:
         choice = _runtime.use_chosen()
         count = torch.npu.device_count()
         if count == 0:
-            raise RuntimeError(f"no NPU is visible to this process (runtime: {choice.runtime}, {choice.reason})")
+            raise NoDevice(f"no NPU is visible to this process (runtime: {choice.runtime}, {choice.reason})")
         for index in range(count):
             _check_device(index)
     except Exception as error:  # the user asked what is wrong: any cause is an answer
-        text = str(error)
-        remedies = [remedy for sign, remedy in _REMEDIES if sign in text]
-        remedy = remedies[0] if remedies else "run `python -m torch_npu.doctor` for versions, libraries and devices"
-        return f"{text}\nRemedy: {remedy}."
+        return f"{error}\nRemedy: {_remedy(error)}."
     return None
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 import torch
 
 import torch_npu
@@ -16,17 +17,35 @@ def test_run_check(capsys):
 
 def test_run_check_says_what_is_wrong(capsys, monkeypatch):
     def wrong(index):
-        raise RuntimeError("a matrix product on npu:0 is wrong by up to 3")
+        raise _health.WrongResult("a matrix product on npu:0 is 3 too much")
 
     monkeypatch.setattr(_health, "_check_device", wrong)
     assert torch_npu.run_check() is False
     out = capsys.readouterr().out
-    assert "wrong by up to 3" in out and "Remedy:" in out
+    assert "is 3 too much" in out and "Remedy: the device computes wrongly" in out
+
+
+@pytest.mark.parametrize(
+    "code, remedy", [(107001, "ASCEND_RT_VISIBLE_DEVICES"), (207001, "free device memory"), (507046, "in time"), (9, "doctor")]
+)
+def test_the_remedy_goes_by_the_code(monkeypatch, code, remedy):
+    error = RuntimeError("no NPU is wrong by a forked word")  # words decide nothing
+    error.error_code = code
+
+    def failing(index):
+        raise error
+
+    monkeypatch.setattr(_health, "_check_device", failing)
+    assert remedy in _health.find_problem().split("Remedy:")[1]
+
+
+def test_cann_errors_carry_their_code():
+    with pytest.raises(torch.AcceleratorError) as caught:
+        torch.npu.ExternalStream(0xDEAD000)
+    assert caught.value.error_code == 107017
 
 
 def test_check_finds_a_wrong_result(monkeypatch):
-    import pytest
-
     good = torch.Tensor.__matmul__
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: good(a, b) + (1 if a.is_npu else 0))
     with pytest.raises(RuntimeError, match="a matrix product on npu:0 is wrong"):

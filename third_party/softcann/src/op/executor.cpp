@@ -4,18 +4,19 @@
 #include <c10/util/Exception.h>
 #include <cstdarg>
 #include <cstring>
-#include <string_view>
 #include <stdexcept>
 #include <set>
 #include <shared_mutex>
 #include <string>
 
 #include "op/formats.h"
+#include "op/indices.h"
 #include "op/kernel.h"
 #include "op/pool.h"
 #include "op/saturate.h"
 #include "op/scope.h"
 #include "op/tensor.h"
+#include "rt/error.h"
 
 namespace softcann::op {
 namespace {
@@ -61,7 +62,7 @@ std::string describe(const aclOpExecutor& executor) {
     } else if (object->kind == Kind::tensor) {
       text += describe(static_cast<const aclTensor*>(object)->tensor);
     } else {
-      const auto& tensors = static_cast<const aclTensorList*>(object)->tensors;
+      const auto& tensors = static_cast<const aclTensorList*>(object)->values;
       text += std::to_string(tensors.size()) + " tensors";
       if (!tensors.empty()) text.append(" of ").append(describe(tensors[0])).append("...");
     }
@@ -77,6 +78,7 @@ void drop_objects(aclOpExecutor* executor, bool in_own_phase2) {
 }
 
 void recycle_executor(aclOpExecutor* executor, bool in_own_phase2) {
+  executor->tag = 0;
   drop_objects(executor, in_own_phase2);
   give_back(executor_pool, executor);
 }
@@ -94,7 +96,7 @@ void check_outputs(const aclOpExecutor& executor) {
   });
 }
 
-aclError report(const aclOpExecutor& executor, const char* cause, aclError code = ACL_ERROR_RT_VECTOR_CORE_EXCEPTION) {
+aclError report(const aclOpExecutor& executor, const char* cause, aclError code) {
   task_error("%s: %s", describe(executor).c_str(), cause);
   return code;
 }
@@ -104,17 +106,22 @@ aclError report(const aclOpExecutor& executor, const char* cause, aclError code 
 // own launch, the launch is refused, as phase 1 would have. In a queue it is too late for that: whoever waits for the stream is
 // told, once. Either way the stream stays well, since no kernel ran. So it does after data that the hardware would compute some
 // number from, where ATen's kernels give up: integers divided by zero, a matrix that has no such factors.
-// An index that leads out of the memory is another matter: the hardware faults, and the stream with it.
-bool leaves_stream_well(const c10::Error& error) {
-  const std::string_view text = error.what_without_backtrace();
-  const auto says = [text](std::string_view words) { return text.find(words) != std::string_view::npos; };
-  if (says("Dimension out of range")) return true;  // an IndexError too
-  if (dynamic_cast<const c10::IndexError*>(&error) != nullptr) return false;
-  return !says("out of bounds") && !says("out of range") && !says("out-of-bounds") && !says("invalid max index");
+// An index that leads out of the memory is another matter: the hardware faults, and the stream with it. ATen's exceptions do not
+// tell that apart, so the indices are looked at once a kernel has failed.
+ErrorKind kind_of(const aclOpExecutor& executor, const std::exception& error) {
+  if (const auto* own = dynamic_cast<const Error*>(&error)) return own->kind();
+  if (dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
+    return ErrorKind::out_of_memory;
+  }
+  if (dynamic_cast<const c10::NotImplementedError*>(&error)) return ErrorKind::unsupported;
+  return indices_lead_outside(executor) ? ErrorKind::index_out_of_range : ErrorKind::bad_argument;
 }
 
-aclError refuse(const aclOpExecutor& executor, const char* cause, bool in_own_phase2) {
-  if (!in_own_phase2) return report(executor, cause, kRefused);
+aclError fail_by_kind(const aclOpExecutor& executor, const std::exception& error, bool in_own_phase2) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  const char* cause = of_torch ? of_torch->what_without_backtrace() : error.what();
+  const aclError code = task_code(kind_of(executor, error));
+  if (code != kRefused || !in_own_phase2) return report(executor, cause, code);
   fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(executor).c_str(), cause);
   this_thread.refused = true;
   return ACL_SUCCESS;
@@ -131,15 +138,10 @@ aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
     check_outputs(executor);
     if (saturates && !moves_nonfinite) saturate_results(executor);
     return ACL_SUCCESS;
-  } catch (const c10::Error& error) {
-    if (!leaves_stream_well(error)) return report(executor, error.what_without_backtrace());
-    return refuse(executor, error.what_without_backtrace(), in_own_phase2);
-  } catch (const std::bad_alloc& error) {
-    return report(executor, error.what());
-  } catch (const std::exception& error) {  // a number beyond its type, what oneDNN does not know
-    return refuse(executor, error.what(), in_own_phase2);
+  } catch (const std::exception& error) {
+    return fail_by_kind(executor, error, in_own_phase2);
   } catch (...) {
-    return report(executor, "unknown exception");
+    return report(executor, "unknown exception", task_code(ErrorKind::internal));
   }
 }
 
@@ -202,10 +204,35 @@ double default_cost(const aclOpExecutor& executor) {
   });
   for_each_bit(executor.op->tensor_lists, [&](int i) {
     if (const auto* list = static_cast<const aclTensorList*>(executor.slots[i].object)) {
-      for (const at::Tensor& tensor : list->tensors) total += bytes(tensor) + call_ns / ns_per_byte / 2;
+      for (const at::Tensor& tensor : list->values) total += bytes(tensor) + call_ns / ns_per_byte / 2;
     }
   });
   return call_ns + ns_per_byte * total;
+}
+
+// Whether all that the tensor's view reaches lies in one live piece of device memory.
+[[gnu::always_inline]] inline bool reaches_live_memory(const aclTensor& made) {
+  const auto first = reinterpret_cast<uintptr_t>(made.first_byte());
+  const size_t bytes = made.reached_bytes();
+  const KnownMemory& known = lists_of_thread().known[(first >> known_shift) % known_places];
+  // Wraps around, and so fails, for an address before the known memory.
+  if (__builtin_expect(known.epoch == memory_epoch.load(std::memory_order_acquire) && first - known.begin < known.size &&
+                           bytes <= known.size - (first - known.begin),
+                       1)) {
+    return true;
+  }
+  return bytes == 0 || look_up_memory(first, bytes);
+}
+
+aclnnStatus refuse_memory(const OpInfo& info, int index, const aclTensor& made) {
+  const void* first = made.first_byte();
+  const std::string name = parameter_name(info, index), shape = describe(made.tensor);
+  if (!is_device_pointer(first)) {
+    return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s, is at %p, which is not device memory", info.name, name.c_str(),
+                shape.c_str(), first);
+  }
+  check_device_range(first, made.reached_bytes());
+  return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s: %s", info.name, name.c_str(), shape.c_str(), aclGetRecentErrMsg());
 }
 
 aclnnStatus refuse_null(const OpInfo& info, int index) {
@@ -234,6 +261,28 @@ aclnnStatus refuse_tensor(const OpInfo& info, int index, const aclTensor& made) 
   }
 }
 
+aclnnStatus refuse_handle(const OpInfo& info, int index, const Object* object) {
+  return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %p, %s", info.name, parameter_name(info, index).c_str(),
+              static_cast<const void*>(object), what_is(object, info.kinds[index]).c_str());
+}
+
+[[gnu::always_inline]] inline aclnnStatus check_tensor(const OpInfo& info, int index, const aclTensor& made) {
+  if (__builtin_expect(made.defect != Defect::none, 0)) {
+    if (const aclnnStatus status = refuse_tensor(info, index, made)) return status;
+  }
+  if (__builtin_expect(!reaches_live_memory(made), 0)) return refuse_memory(info, index, made);
+  return ACLNN_SUCCESS;
+}
+
+aclnnStatus check_list(const OpInfo& info, int index, const aclTensorList& list) {
+  for (const aclTensor* element : list.elements) {
+    if (element == nullptr) continue;  // which ones may be left out only the kernel knows
+    if (!is_live(element, Kind::tensor)) return refuse_handle(info, index, element);
+    if (const aclnnStatus status = check_tensor(info, index, *current(element))) return status;
+  }
+  return ACLNN_SUCCESS;
+}
+
 // Checks and takes hold of the objects; on refusal none is held.
 aclnnStatus take_objects(const OpInfo& info, aclOpExecutor* made) {
   for (uint64_t mask = info.objects; mask; mask &= mask - 1) {
@@ -243,10 +292,14 @@ aclnnStatus take_objects(const OpInfo& info, aclOpExecutor* made) {
     if (__builtin_expect(!slot.object, 0)) {
       if (info.nullable >> i & 1) continue;
       status = refuse_null(info, i);
+    } else if (__builtin_expect(!is_live(slot.object, info.kinds[i]), 0)) {
+      status = refuse_handle(info, i, slot.object);
     } else if (info.tensors >> i & 1) {
       auto* tensor = current(static_cast<aclTensor*>(slot.object));
       slot.object = tensor;
-      if (__builtin_expect(tensor->defect != Defect::none, 0)) status = refuse_tensor(info, i, *tensor);
+      status = check_tensor(info, i, *tensor);
+    } else if (__builtin_expect(info.tensor_lists >> i & 1, 0)) {
+      status = check_list(info, i, *static_cast<const aclTensorList*>(slot.object));
     }
     if (__builtin_expect(status != ACLNN_SUCCESS, 0)) {
       for_each_bit(info.objects & ((uint64_t{1} << i) - 1), [&](int earlier) {
@@ -260,6 +313,21 @@ aclnnStatus take_objects(const OpInfo& info, aclOpExecutor* made) {
 }
 
 }  // namespace
+
+aclnnStatus require_live(const char* function, const Object* object, Kind kind) {
+  if (is_live(object, kind)) return ACLNN_SUCCESS;
+  return fail(ACLNN_ERR_PARAM_INVALID, "%s: %p %s", function, static_cast<const void*>(object), what_is(object, kind).c_str());
+}
+
+bool look_up_memory(uintptr_t first, size_t bytes) {
+  KnownMemory found;
+  found.epoch = memory_epoch.load(std::memory_order_acquire);
+  const auto* p = reinterpret_cast<const void*>(first);
+  if (!is_device_pointer(p)) return options().host_tensors;
+  if (!live_memory(p, bytes, &found.begin, &found.size)) return false;
+  lists_of_thread().known[(first >> known_shift) % known_places] = found;
+  return true;
+}
 
 const char* intern(const char* text) {
   if (!text || !*text) return "";
@@ -291,7 +359,7 @@ void set_view_shape(const at::Tensor& out, at::IntArrayRef sizes) {
   for (const int64_t size : sizes) numel *= size;
   TORCH_CHECK(numel <= made->made_numel, "the result has ", numel, " elements, the output room for ", made->made_numel);
   made->impl->set_sizes_contiguous(sizes);
-  made->made_extent = -1;  // that of the shape it was made with; the object's next user computes its own
+  made->made_extent = numel;
   made->shape_is_result = true;
 }
 
@@ -323,6 +391,7 @@ aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* wo
   made->cost_ns = static_cast<uint32_t>(std::min(cost, 4e9));
   made->repeatable = false;
   made->name = info.name;
+  made->tag = Object::tag_of(Kind::executor);
   *workspace = 0;
   *executor = made;
   return ACLNN_SUCCESS;
@@ -330,6 +399,10 @@ aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* wo
 
 aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stream) {
   if (__builtin_expect(!executor, 0)) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is null", info.name);
+  if (__builtin_expect(!is_live(executor, Kind::executor), 0)) {
+    return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor, %p, %s", info.name, static_cast<void*>(executor),
+                what_is(executor, Kind::executor).c_str());
+  }
   if (__builtin_expect(executor->op != &info, 0)) {
     return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor belongs to %s", info.name, executor->op->name);
   }
@@ -361,6 +434,8 @@ void replace(Slot& slot, Object* fresh) {
 aclnnStatus set_address(const char* function, aclOpExecutor* executor, bool inputs, bool outputs, size_t index, aclTensor* tensor,
                         void* address) {
   if (!executor || !tensor) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor or tensor is null", function);
+  if (const aclnnStatus status = require_live(function, executor, Kind::executor)) return status;
+  if (const aclnnStatus status = require_live(function, tensor, Kind::tensor)) return status;
   const OpInfo& info = *executor->op;
   const uint64_t mask = (inputs ? info.tensors & ~info.written : 0) | (outputs ? info.tensors & info.written : 0);
   const int i = nth(mask, index);
@@ -374,6 +449,8 @@ aclnnStatus set_address(const char* function, aclOpExecutor* executor, bool inpu
 aclnnStatus set_list_address(const char* function, aclOpExecutor* executor, bool inputs, bool outputs, size_t index,
                              size_t element, aclTensorList* tensors, void* address) {
   if (!executor || !tensors) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor or list is null", function);
+  if (const aclnnStatus status = require_live(function, executor, Kind::executor)) return status;
+  if (const aclnnStatus status = require_live(function, tensors, Kind::tensor_list)) return status;
   const OpInfo& info = *executor->op;
   const uint64_t any = info.tensors | info.tensor_lists;
   const int i = nth((inputs ? any & ~info.written : 0) | (outputs ? any & info.written : 0), index);
@@ -385,7 +462,7 @@ aclnnStatus set_list_address(const char* function, aclOpExecutor* executor, bool
   aclTensorList* fresh = clone_list(list);
   aclTensor*& place = fresh->elements[element];
   aclTensor* changed = clone_tensor(place, address);
-  fresh->tensors[element] = changed->tensor;
+  fresh->values[element] = changed->tensor;
   destroy(std::exchange(place, changed));
   replace(executor->slots[i], fresh);
   return aclSetRawTensorAddr(tensors->elements[element], address);
@@ -394,7 +471,7 @@ aclnnStatus set_list_address(const char* function, aclOpExecutor* executor, bool
 }  // namespace
 }  // namespace softcann::op
 
-aclOpExecutor::aclOpExecutor() : Object(softcann::op::Kind::none) {
+aclOpExecutor::aclOpExecutor() : Object(softcann::op::Kind::executor) {
   run = &softcann::op::run_task;
   repeat = &softcann::op::run_again;
   discard = [](softcann::Task* task) { softcann::op::recycle_executor(static_cast<aclOpExecutor*>(task), false); };
@@ -407,13 +484,20 @@ extern "C" {
 SOFTCANN_API aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
   SOFTCANN_ENTRY(aclSetAclOpExecutorRepeatable);
   if (!executor) return fail(ACLNN_ERR_PARAM_NULLPTR, "aclSetAclOpExecutorRepeatable: executor is null");
+  if (const auto status = softcann::op::require_live("aclSetAclOpExecutorRepeatable", executor, softcann::op::Kind::executor)) {
+    return status;
+  }
   executor->repeatable = true;
   return ACLNN_SUCCESS;
 }
 
 SOFTCANN_API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
   SOFTCANN_ENTRY(aclDestroyAclOpExecutor);
-  if (executor) softcann::op::recycle_executor(executor, false);
+  if (!executor) return ACLNN_SUCCESS;
+  if (const auto status = softcann::op::require_live("aclDestroyAclOpExecutor", executor, softcann::op::Kind::executor)) {
+    return status;
+  }
+  softcann::op::recycle_executor(executor, false);
   return ACLNN_SUCCESS;
 }
 

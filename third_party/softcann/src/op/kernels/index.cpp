@@ -19,6 +19,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "rt/error.h"
 
 using namespace softcann::op;
 
@@ -116,8 +117,10 @@ at::Tensor flat_rows(const at::Tensor& data, const at::Tensor& indices) {
   for (int64_t i = 0; i < depth; ++i) {
     const at::Tensor column = indices.select(-1, i).to(at::kLong);
     const int64_t size = data.size(i);
-    TORCH_CHECK_INDEX(column.numel() == 0 || (column.min().item<int64_t>() >= -size && column.max().item<int64_t>() < size),
-                      "index out of range in dimension ", i, " of size ", size);
+    if (column.numel() != 0 && (column.min().item<int64_t>() < -size || column.max().item<int64_t>() >= size)) {
+      throw softcann::Error(softcann::ErrorKind::index_out_of_range,
+                            c10::str("index out of range in dimension ", i, " of size ", size));
+    }
     flat = flat * size + at::where(column < 0, column + size, column);
   }
   return flat.reshape({-1});

@@ -6,6 +6,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "rt/error.h"
 
 using namespace softcann::op;
 
@@ -63,6 +64,10 @@ namespace {
 
 // Writes each batch's update at its own offset along an axis: the way key-value caches grow.
 void update_along(const at::Tensor& target, const at::Tensor& update, int64_t axis, int64_t offset) {
+  if (offset < 0 || offset > target.size(axis) - update.size(axis)) {
+    throw softcann::Error(softcann::ErrorKind::index_out_of_range, c10::str("an update of ", update.size(axis), " from ", offset,
+                                                                            " on does not fit a size of ", target.size(axis)));
+  }
   target.narrow(axis, offset, update.size(axis)).copy_(update);
 }
 
