@@ -1,9 +1,10 @@
 """A client of libopapi in a page of ctypes: calls any operator of the contract with torch CPU tensors.
 
-Tensors are described with their own host memory, which softcann's kernels take as it is, so no device is
-needed to test arithmetic.
+Tensors are described with their own host memory, which softcann's kernels take as it is where SOFTCANN_HOST_TENSORS says so;
+so arithmetic is tested without copies.
 """
 import ctypes
+import os
 import pathlib
 import sys
 
@@ -26,6 +27,7 @@ class Client:
     """libopapi of `folder` (where the libraries were built)."""
 
     def __init__(self, folder):
+        os.environ.setdefault("SOFTCANN_HOST_TENSORS", "1")
         self.acl = ctypes.CDLL(str(pathlib.Path(folder) / "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
         self.lib = ctypes.CDLL(str(pathlib.Path(folder) / "libopapi.so"))
         for name in ("Tensor", "Scalar", "IntArray", "BoolArray", "FloatArray", "TensorList", "ScalarList"):

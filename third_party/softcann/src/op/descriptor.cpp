@@ -1,5 +1,7 @@
 #include "op/descriptor.h"
 
+#include <utility>
+
 #include "op/pool.h"
 
 namespace softcann::op {
@@ -54,6 +56,21 @@ at::ScalarType to_scalar_type(int acl_type) {
   }
 }
 
+const char* name_of(Kind kind) {
+  constexpr const char* names[] = {"nothing",      "aclTensor",     "aclScalar",     "aclIntArray",  "aclFloatArray",
+                                   "aclBoolArray", "aclTensorList", "aclScalarList", "aclOpExecutor"};
+  return names[static_cast<int>(kind)];
+}
+
+std::string what_is(const Object* object, Kind wanted) {
+  for (int kind = 1; kind <= static_cast<int>(Kind::executor); ++kind) {
+    if (is_live(object, static_cast<Kind>(kind))) {
+      return std::string("is an ") + name_of(static_cast<Kind>(kind)) + ", not an " + name_of(wanted);
+    }
+  }
+  return std::string("is no ") + name_of(wanted) + ": it was destroyed, or never created";
+}
+
 namespace {
 
 template <class A, PoolIndex P>
@@ -62,12 +79,15 @@ void recycle_array(Object* object) {
   give_back(P, object);
 }
 
-template <class List>
-void delete_list(Object* object) {
+template <class List, PoolIndex P>
+void recycle_list(Object* object) {
   auto* list = static_cast<List*>(object);
-  const auto elements = std::move(list->elements);
-  delete list;
-  for (auto* element : elements) destroy(element);
+  const auto elements = std::exchange(list->elements, {});
+  list->values.clear();
+  give_back(P, list);
+  for (auto* element : elements) {
+    if (element && element->tag != 0) destroy(element);  // some clients have destroyed it themselves
+  }
 }
 
 }  // namespace
@@ -88,9 +108,10 @@ void recycle(Object* object) {
     case Kind::bool_array:
       return recycle_array<aclBoolArray, bool_pool>(object);
     case Kind::tensor_list:
-      return delete_list<aclTensorList>(object);
+      return recycle_list<aclTensorList, tensor_list_pool>(object);
     case Kind::scalar_list:
-      return delete_list<aclScalarList>(object);
+      return recycle_list<aclScalarList, scalar_list_pool>(object);
+    case Kind::executor:
     case Kind::none:
       break;
   }
@@ -99,6 +120,7 @@ void recycle(Object* object) {
 void destroy(const Object* constant) {
   if (!constant) return;
   auto* object = const_cast<Object*>(constant);
+  object->tag = 0;
   if (object->idle()) return recycle(object);
   object->owner = nullptr;
   const int32_t change = object->pins - Object::open_bias;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <c10/core/Scalar.h>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "aclnn/acl_meta.h"
@@ -14,7 +15,9 @@ namespace softcann::op {
 constexpr int aclOpExecutor_max_slots = 52;
 constexpr int max_dims = 64;  // c10::kDimVectorStaticSize is far below; beyond this a descriptor is refused
 
-enum class Kind : uint8_t { none, tensor, scalar, int_array, float_array, bool_array, tensor_list, scalar_list };
+enum class Kind : uint8_t { none, tensor, scalar, int_array, float_array, bool_array, tensor_list, scalar_list, executor };
+// "aclTensor" and so on.
+const char* name_of(Kind kind);
 
 // Note [Descriptor references]
 // A descriptor is made, used and destroyed by its client, nearly always on one thread, and the operator usually runs
@@ -23,12 +26,19 @@ enum class Kind : uint8_t { none, tensor, scalar, int_array, float_array, bool_a
 // everyone else. `shared` starts at a bias that destroying takes away, together with merging the pins into it; it
 // reaches zero exactly when the client has destroyed the descriptor and nobody holds it. A release may use `pins` only
 // inside the phase 2 of the owner's own call, when the client cannot be destroying the descriptor at the same time.
+//
+// Note [Handles]
+// A client's handle is the object's address. `tag` says what lies there: the kind, while the client has not destroyed it.
+// Objects stay in pools, so a handle that was destroyed, or that is of another kind, is told by one comparison. Only one
+// that was destroyed and whose object has been handed out again, for the same kind, cannot be told from the new one.
 struct Object {
   explicit Object(Kind k) : kind(k) {}
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
 
   static constexpr int32_t open_bias = 1 << 30;
+  static constexpr uint32_t tag_of(Kind kind) { return 0x51ac0000U | static_cast<uint32_t>(kind); }
+  uint32_t tag = 0;
   const void* owner = nullptr;
   int32_t pins = 0;
   std::atomic<int32_t> shared{open_bias};
@@ -38,6 +48,11 @@ struct Object {
   // Held by nobody but the client.
   bool idle() const { return pins + shared.load(std::memory_order_acquire) == open_bias; }
 };
+
+// Whether a client's handle is one of that kind, alive.
+[[gnu::always_inline]] inline bool is_live(const Object* object, Kind kind) { return object->tag == Object::tag_of(kind); }
+// What is wrong with a handle that is not: a text for people.
+std::string what_is(const Object* object, Kind wanted);
 
 void recycle(Object* object);  // nobody holds it any more
 // Ends the client's reference. Null is fine.
@@ -89,6 +104,7 @@ struct aclTensor final : softcann::op::Object, aclTensorHolder {
   uint8_t made_orders = 0;           // see same_order()
   int64_t made_extent = -1;          // elements between the first and the last of the view
   int64_t capacity = 0;              // elements of the storage
+  int64_t item = 1;                  // bytes of an element
   aclTensor* replacement = nullptr;  // see aclInitTensor
   aclDataType type = ACL_DT_UNDEFINED;
   aclFormat format = ACL_FORMAT_ND;
@@ -99,12 +115,15 @@ struct aclTensor final : softcann::op::Object, aclTensorHolder {
   int64_t few_storage_dims[8] = {};
   std::unique_ptr<int64_t[]> many_storage_dims;
   const int64_t* storage_dims() const { return many_storage_dims ? many_storage_dims.get() : few_storage_dims; }
+  // What the view reaches of the client's memory: from the first to the last element.
+  const char* first_byte() const { return static_cast<const char*>(address) + tensor.storage_offset() * item; }
+  size_t reached_bytes() const { return static_cast<size_t>(made_extent * item); }
 };
 
 struct aclTensorList final : softcann::op::Object {
   aclTensorList() : Object(softcann::op::Kind::tensor_list) {}
   std::vector<aclTensor*> elements;
-  std::vector<at::Tensor> tensors;
+  std::vector<at::Tensor> values;
 };
 
 struct aclScalarList final : softcann::op::Object {

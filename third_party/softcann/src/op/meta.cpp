@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "fault/fault.h"
+#include "op/executor.h"
 #include "op/pool.h"
 #include "op/tensor.h"
 #include "rt/runtime.h"
@@ -90,6 +91,27 @@ aclnnStatus null_argument(const char* function) {
   return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: a required argument is null", function);
 }
 
+// Refuses an argument that is not there, or not what the function takes.
+aclnnStatus check_handle(const char* function, const Object* object, Kind kind, bool others_given = true) {
+  if (!object || !others_given) return null_argument(function);
+  return require_live(function, object, kind);
+}
+
+template <class T>
+bool all_live(const char* function, const T* const* handles, uint64_t count, Kind kind) {
+  for (uint64_t i = 0; i < count; ++i) {
+    if (handles[i] && require_live(function, handles[i], kind) != ACLNN_SUCCESS) return false;
+  }
+  return true;
+}
+
+aclnnStatus destroy_handle(const char* function, const Object* object, Kind kind) {
+  if (!object) return ACLNN_SUCCESS;
+  if (const aclnnStatus status = require_live(function, object, kind)) return status;
+  destroy(object);
+  return ACLNN_SUCCESS;
+}
+
 // The caller frees with delete[].
 int64_t* copied(const int64_t* values, size_t count) {
   auto* copy = new int64_t[std::max<size_t>(count, 1)];
@@ -98,8 +120,8 @@ int64_t* copied(const int64_t* values, size_t count) {
 }
 
 template <class A>
-aclnnStatus size_of(const char* function, const A* array, uint64_t* size) {
-  if (!array || !size) return null_argument(function);
+aclnnStatus size_of(const char* function, const A* array, Kind kind, uint64_t* size) {
+  if (const aclnnStatus status = check_handle(function, array, kind, size)) return status;
   *size = array->size;
   return ACLNN_SUCCESS;
 }
@@ -119,15 +141,14 @@ SOFTCANN_API aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDim
                                        const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
                                        uint64_t storageDimsNum, void* tensorDataAddr) {
   SOFTCANN_ENTRY(aclInitTensor);
-  if (!tensor) return null_argument("aclInitTensor");
+  if (const aclnnStatus status = check_handle("aclInitTensor", tensor, Kind::tensor)) return status;
   return change_tensor(tensor,
                        {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorDataAddr});
 }
 
 SOFTCANN_API aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
   SOFTCANN_ENTRY(aclDestroyTensor);
-  destroy(tensor);
-  return ACLNN_SUCCESS;
+  return destroy_handle("aclDestroyTensor", tensor, Kind::tensor);
 }
 
 SOFTCANN_API aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
@@ -148,8 +169,7 @@ SOFTCANN_API aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
 
 SOFTCANN_API aclnnStatus aclDestroyScalar(const aclScalar* scalar) {
   SOFTCANN_ENTRY(aclDestroyScalar);
-  destroy(scalar);
-  return ACLNN_SUCCESS;
+  return destroy_handle("aclDestroyScalar", scalar, Kind::scalar);
 }
 
 SOFTCANN_API aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
@@ -166,18 +186,15 @@ SOFTCANN_API aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size) 
 }
 SOFTCANN_API aclnnStatus aclDestroyIntArray(const aclIntArray* array) {
   SOFTCANN_ENTRY(aclDestroyIntArray);
-  destroy(array);
-  return ACLNN_SUCCESS;
+  return destroy_handle("aclDestroyIntArray", array, Kind::int_array);
 }
 SOFTCANN_API aclnnStatus aclDestroyFloatArray(const aclFloatArray* array) {
   SOFTCANN_ENTRY(aclDestroyFloatArray);
-  destroy(array);
-  return ACLNN_SUCCESS;
+  return destroy_handle("aclDestroyFloatArray", array, Kind::float_array);
 }
 SOFTCANN_API aclnnStatus aclDestroyBoolArray(const aclBoolArray* array) {
   SOFTCANN_ENTRY(aclDestroyBoolArray);
-  destroy(array);
-  return ACLNN_SUCCESS;
+  return destroy_handle("aclDestroyBoolArray", array, Kind::bool_array);
 }
 
 SOFTCANN_API aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_t size) {
@@ -186,19 +203,19 @@ SOFTCANN_API aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_
     fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateTensorList: value is null");
     return nullptr;
   }
-  auto* made = open(new aclTensorList());
+  if (!all_live("aclCreateTensorList", value, size, Kind::tensor)) return nullptr;
+  auto* made = take<aclTensorList>(tensor_list_pool);
   made->elements.reserve(size);
-  made->tensors.reserve(size);
+  made->values.reserve(size);
   for (uint64_t i = 0; i < size; ++i) {
     made->elements.push_back(const_cast<aclTensor*>(value[i]));
-    made->tensors.push_back(value[i] ? current(value[i])->tensor : at::Tensor());
+    made->values.push_back(value[i] ? current(value[i])->tensor : at::Tensor());
   }
-  return made;
+  return open(made);
 }
 SOFTCANN_API aclnnStatus aclDestroyTensorList(const aclTensorList* array) {
   SOFTCANN_ENTRY(aclDestroyTensorList);
-  destroy(array);
-  return ACLNN_SUCCESS;
+  return destroy_handle("aclDestroyTensorList", array, Kind::tensor_list);
 }
 
 SOFTCANN_API aclScalarList* aclCreateScalarList(const aclScalar** value, uint64_t size) {
@@ -207,75 +224,77 @@ SOFTCANN_API aclScalarList* aclCreateScalarList(const aclScalar** value, uint64_
     fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateScalarList: value is null");
     return nullptr;
   }
-  auto* made = open(new aclScalarList());
+  if (!all_live("aclCreateScalarList", value, size, Kind::scalar)) return nullptr;
+  auto* made = take<aclScalarList>(scalar_list_pool);
   for (uint64_t i = 0; i < size; ++i) {
     made->elements.push_back(const_cast<aclScalar*>(value[i]));
     made->values.push_back(value[i] ? value[i]->value : at::Scalar());
   }
-  return made;
+  return open(made);
 }
 SOFTCANN_API aclnnStatus aclDestroyScalarList(const aclScalarList* array) {
   SOFTCANN_ENTRY(aclDestroyScalarList);
-  destroy(array);
-  return ACLNN_SUCCESS;
+  return destroy_handle("aclDestroyScalarList", array, Kind::scalar_list);
 }
 
 SOFTCANN_API aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size) {
-  return size_of("aclGetIntArraySize", array, size);
+  return size_of("aclGetIntArraySize", array, Kind::int_array, size);
 }
 SOFTCANN_API aclnnStatus aclGetFloatArraySize(const aclFloatArray* array, uint64_t* size) {
-  return size_of("aclGetFloatArraySize", array, size);
+  return size_of("aclGetFloatArraySize", array, Kind::float_array, size);
 }
 SOFTCANN_API aclnnStatus aclGetBoolArraySize(const aclBoolArray* array, uint64_t* size) {
-  return size_of("aclGetBoolArraySize", array, size);
+  return size_of("aclGetBoolArraySize", array, Kind::bool_array, size);
 }
 SOFTCANN_API aclnnStatus aclGetTensorListSize(const aclTensorList* tensorList, uint64_t* size) {
-  if (!tensorList || !size) return null_argument("aclGetTensorListSize");
+  if (const aclnnStatus status = check_handle("aclGetTensorListSize", tensorList, Kind::tensor_list, size)) return status;
   *size = tensorList->elements.size();
   return ACLNN_SUCCESS;
 }
 SOFTCANN_API aclnnStatus aclGetScalarListSize(const aclScalarList* scalarList, uint64_t* size) {
-  if (!scalarList || !size) return null_argument("aclGetScalarListSize");
+  if (const aclnnStatus status = check_handle("aclGetScalarListSize", scalarList, Kind::scalar_list, size)) return status;
   *size = scalarList->elements.size();
   return ACLNN_SUCCESS;
 }
 
 SOFTCANN_API aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
-  if (!tensor || !dataType) return null_argument("aclGetDataType");
+  if (const aclnnStatus status = check_handle("aclGetDataType", tensor, Kind::tensor, dataType)) return status;
   *dataType = current(tensor)->type;
   return ACLNN_SUCCESS;
 }
 SOFTCANN_API aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
-  if (!tensor || !format) return null_argument("aclGetFormat");
+  if (const aclnnStatus status = check_handle("aclGetFormat", tensor, Kind::tensor, format)) return status;
   *format = current(tensor)->format;
   return ACLNN_SUCCESS;
 }
 SOFTCANN_API aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
-  if (!tensor || !addr) return null_argument("aclGetRawTensorAddr");
+  if (const aclnnStatus status = check_handle("aclGetRawTensorAddr", tensor, Kind::tensor, addr)) return status;
   *addr = current(tensor)->address;
   return ACLNN_SUCCESS;
 }
 SOFTCANN_API aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
-  if (!tensor || !offset) return null_argument("aclGetViewOffset");
+  if (const aclnnStatus status = check_handle("aclGetViewOffset", tensor, Kind::tensor, offset)) return status;
   *offset = current(tensor)->tensor.storage_offset();
   return ACLNN_SUCCESS;
 }
 SOFTCANN_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
-  if (!tensor || !viewDims || !viewDimsNum) return null_argument("aclGetViewShape");
+  if (const aclnnStatus status = check_handle("aclGetViewShape", tensor, Kind::tensor, viewDims && viewDimsNum)) return status;
   const auto sizes = current(tensor)->tensor.sizes();
   *viewDims = copied(sizes.data(), sizes.size());
   *viewDimsNum = sizes.size();
   return ACLNN_SUCCESS;
 }
 SOFTCANN_API aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
-  if (!tensor || !stridesValue || !stridesNum) return null_argument("aclGetViewStrides");
+  if (const aclnnStatus status = check_handle("aclGetViewStrides", tensor, Kind::tensor, stridesValue && stridesNum))
+    return status;
   const auto strides = current(tensor)->tensor.strides();
   *stridesValue = copied(strides.data(), strides.size());
   *stridesNum = strides.size();
   return ACLNN_SUCCESS;
 }
 SOFTCANN_API aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
-  if (!tensor || !storageDims || !storageDimsNum) return null_argument("aclGetStorageShape");
+  if (const aclnnStatus status = check_handle("aclGetStorageShape", tensor, Kind::tensor, storageDims && storageDimsNum))
+    return status;
   const aclTensor* now = current(tensor);
   *storageDims = copied(now->storage_dims(), now->storage_rank);
   *storageDimsNum = now->storage_rank;
@@ -283,7 +302,7 @@ SOFTCANN_API aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** s
 }
 SOFTCANN_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
   SOFTCANN_ENTRY(aclSetRawTensorAddr);
-  if (!tensor) return null_argument("aclSetRawTensorAddr");
+  if (const aclnnStatus status = check_handle("aclSetRawTensorAddr", tensor, Kind::tensor)) return status;
   TensorSpec spec = spec_of(current(tensor));
   spec.address = addr;
   return change_tensor(tensor, spec);

@@ -35,15 +35,15 @@ void move_to_shared(PoolIndex pool, FreeList& list, uint32_t keep) {
 
 struct FlushAtExit {
   ~FlushAtExit() {
-    for (int i = 0; i < pool_count; ++i) move_to_shared(static_cast<PoolIndex>(i), this_thread.lists[i], 0);
-    delete[] std::exchange(this_thread.lists, nullptr);
+    for (int i = 0; i < pool_count; ++i) move_to_shared(static_cast<PoolIndex>(i), this_thread.lists->pools[i], 0);
+    delete std::exchange(this_thread.lists, nullptr);
   }
 };
 
 }  // namespace
 
-FreeList* make_lists() {
-  this_thread.lists = new FreeList[pool_count];
+ThreadLists* make_lists() {
+  this_thread.lists = new ThreadLists;
   thread_local FlushAtExit flush;
   (void)flush;
   return this_thread.lists;

@@ -4,6 +4,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
+#include <optional>
 
 #include "op/formats.h"
 #include "op/pool.h"
@@ -11,6 +12,9 @@
 
 namespace softcann::op {
 namespace {
+
+// As many of the widest type are just addressed by 63 bits.
+constexpr int64_t most_elements = INT64_MAX / 16;
 
 c10::DataPtr borrowed(void* view) { return {view, c10::Device(c10::kCPU)}; }
 
@@ -64,19 +68,28 @@ void renew(aclTensor& made) {
          static_cast<AliasImpl*>(made.impl)->only_user_of(made.storage);
 }
 
-// Elements from the first to the last that the view reaches; -1 for a negative size or stride.
-int64_t extent_of(const TensorSpec& spec) {
-  int64_t extent = 1;
-  bool empty = false;
-  for (uint64_t i = 0; i < spec.rank; ++i) {
-    if (spec.dims[i] < 0 || (spec.strides && spec.strides[i] < 0)) return -1;
-    empty |= spec.dims[i] == 0;
+// Elements of a contiguous tensor, if they can be addressed.
+std::optional<int64_t> numel_of(const int64_t* dims, uint64_t rank) {
+  int64_t numel = 1;
+  for (uint64_t i = 0; i < rank; ++i) {
+    if (dims[i] == 0) return 0;
+    if (dims[i] < 0 || __builtin_mul_overflow(numel, dims[i], &numel) || numel > most_elements) return std::nullopt;
   }
-  if (empty) return 0;
-  int64_t contiguous = 1;
-  for (uint64_t i = spec.rank; i-- > 0;) {
-    extent += (spec.dims[i] - 1) * (spec.strides ? spec.strides[i] : contiguous);
-    contiguous *= spec.dims[i];
+  return numel;
+}
+
+// Elements from the first to the last that the view reaches; nothing for a negative size or stride, and where they are more
+// than can be addressed.
+std::optional<int64_t> extent_of(const TensorSpec& spec) {
+  const auto numel = numel_of(spec.dims, spec.rank);
+  if (!numel || *numel == 0 || !spec.strides) return numel;
+  int64_t extent = 1;
+  for (uint64_t i = 0; i < spec.rank; ++i) {
+    int64_t reached = 0;
+    if (spec.strides[i] < 0 || __builtin_mul_overflow(spec.dims[i] - 1, spec.strides[i], &reached) ||
+        __builtin_add_overflow(extent, reached, &extent) || extent > most_elements) {
+      return std::nullopt;
+    }
   }
   return extent;
 }
@@ -143,7 +156,7 @@ void assign(aclTensor& made, const TensorSpec& spec) {
   }
   auto* impl = static_cast<AliasImpl*>(made.impl);
   if (made.made_extent < 0 || !impl->has_shape(spec)) {
-    made.made_extent = extent_of(spec);
+    made.made_extent = *extent_of(spec);  // sensible() has looked
     impl->set_shape(spec);
   }
   auto scalar_type = to_scalar_type(spec.type);
@@ -155,6 +168,7 @@ void assign(aclTensor& made, const TensorSpec& spec) {
   if (!spec.storage_dims) made.capacity = spec.offset + made.made_extent;
   made.storage->set_nbytes(static_cast<size_t>(made.capacity) * type.itemsize());
   made.type = spec.type;
+  made.item = static_cast<int64_t>(type.itemsize());
   place(made, spec);
   if (!known) made.defect = Defect::type;
 }
@@ -176,8 +190,12 @@ bool sensible(const TensorSpec& spec) {
       return false;
     }
   }
-  if (spec.offset < 0) {
-    fail(ACLNN_ERR_PARAM_INVALID, "aclCreateTensor: negative offset %lld", static_cast<long long>(spec.offset));
+  if (spec.offset < 0 || spec.offset > most_elements) {
+    fail(ACLNN_ERR_PARAM_INVALID, "aclCreateTensor: offset %lld", static_cast<long long>(spec.offset));
+    return false;
+  }
+  if (!numel_of(spec.storage_dims, spec.storage_rank) || !extent_of(spec)) {
+    fail(ACLNN_ERR_PARAM_INVALID, "aclCreateTensor: the sizes and strides reach further than memory can be addressed");
     return false;
   }
   return true;
@@ -189,9 +207,9 @@ aclTensor* make_tensor(const TensorSpec& spec) {
   const PoolIndex shelf = shelf_of(spec);
   auto* made = take<aclTensor>(shelf);
   made->shelf = shelf;
-  if (__builtin_expect(
-          made->impl && reusable(*made) && made->defect != Defect::type && spec.offset >= 0 && same_description(*made, spec),
-          1)) {
+  if (__builtin_expect(made->impl && reusable(*made) && made->defect != Defect::type && spec.offset >= 0 &&
+                           spec.offset <= most_elements && same_description(*made, spec),
+                       1)) {
     place(*made, spec);
     return open(made);
   }
@@ -223,10 +241,10 @@ aclTensor* clone_tensor(const aclTensor* tensor, void* address) {
 }
 
 aclTensorList* clone_list(const aclTensorList* list) {
-  auto* made = open(new aclTensorList());
+  auto* made = open(take<aclTensorList>(tensor_list_pool));
   for (const aclTensor* element : list->elements) {
     made->elements.push_back(element ? clone_tensor(current(element), current(element)->address) : nullptr);
-    made->tensors.push_back(element ? made->elements.back()->tensor : at::Tensor());
+    made->values.push_back(element ? made->elements.back()->tensor : at::Tensor());
   }
   return made;
 }

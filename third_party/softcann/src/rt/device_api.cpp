@@ -7,6 +7,7 @@
 #include "rt/device.h"
 #include "rt/event.h"
 #include "rt/exit.h"
+#include "rt/handles.h"
 #include "rt/stream.h"
 #include "rt/sync.h"
 
@@ -39,6 +40,7 @@ bool device_exists(int id) { return id >= 0 && id < device_count(); }
 // Contexts other than the primary ones; alive or, with magic 0, waiting to be used again.
 struct ContextPool {
   std::mutex mutex;
+  HandleBlocks<Context> contexts;
   std::vector<Context*> unused;
 };
 
@@ -47,9 +49,18 @@ ContextPool& context_pool() {
   return *instance;
 }
 
+bool is_primary(const void* handle) {
+  for (int i = 0; i < device_count(); ++i) {
+    const Device* device = find_device(i);
+    if (device != nullptr && handle == &device->primary) return true;
+  }
+  return false;
+}
+
 Context* context_from_handle(aclrtContext handle, const char* entry, aclError* error) {
   auto* context = static_cast<Context*>(handle);
-  if (context == nullptr || context->magic.load(std::memory_order_acquire) != Context::kAlive) {
+  if (!(context_pool().contexts.has(handle) || is_primary(handle)) ||
+      context->magic.load(std::memory_order_acquire) != Context::kAlive) {
     *error = fail(context == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: context %p does not exist",
                   entry, handle);
     return nullptr;
@@ -185,7 +196,7 @@ aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   Context* created = nullptr;
   {
     std::lock_guard<std::mutex> lock(context_pool().mutex);
-    if (context_pool().unused.empty()) context_pool().unused.push_back(new Context);
+    if (context_pool().unused.empty()) context_pool().unused.push_back(context_pool().contexts.add());
     created = context_pool().unused.back();
     context_pool().unused.pop_back();
   }

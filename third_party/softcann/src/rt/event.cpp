@@ -5,12 +5,14 @@
 
 #include "rt/capture.h"
 #include "rt/exit.h"
+#include "rt/handles.h"
 
 namespace softcann {
 namespace {
 
 struct Pool {
   std::mutex mutex;
+  HandleBlocks<Event> events;
   std::vector<Event*> unused;
   uint32_t next_id = 0;
 };
@@ -119,7 +121,7 @@ Event* Event::create(uint32_t flags) {
   Event* event = nullptr;
   std::lock_guard<std::mutex> lock(pool().mutex);
   if (pool().unused.empty()) {
-    event = new Event;
+    event = pool().events.add();
   } else {
     event = pool().unused.back();
     pool().unused.pop_back();
@@ -137,7 +139,7 @@ Event* Event::from_handle(aclrtEvent handle, aclError* error) {
     *error = fail(ACL_ERROR_INVALID_PARAM, "the event is a null pointer");
     return nullptr;
   }
-  if (event->magic.load(std::memory_order_acquire) != kAlive) {
+  if (!pool().events.has(handle) || event->magic.load(std::memory_order_acquire) != kAlive) {
     *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "event %p does not exist (destroyed, or never created)", handle);
     return nullptr;
   }

@@ -80,6 +80,21 @@ int device_of(const void* p) {
   return region->device;
 }
 
+std::atomic<uint64_t> memory_epoch{0};
+
+bool live_memory(const void* p, size_t bytes, uintptr_t* begin, size_t* size) {
+  const Region* region = find_region(p);
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  if (region == nullptr || !find_memory(*region, address, begin, size)) return false;
+  if (bytes <= *size && address - *begin <= *size - bytes) return true;
+  // Mapped pieces of one reservation may follow each other without a gap; together they are one range.
+  if (region->kind != Region::Kind::kReserved || !reservation_is_mapped(region->owner, address - region->begin, bytes))
+    return false;
+  *begin = address;
+  *size = bytes;
+  return true;
+}
+
 aclError check_device_range(const void* p, size_t bytes) {
   const Region* region = find_region(p);
   const auto address = reinterpret_cast<uintptr_t>(p);

@@ -49,6 +49,7 @@ aclError aclrtFree(void* devPtr) {
       static_cast<Device*>(region->owner)->arena.release(reinterpret_cast<uintptr_t>(devPtr) - region->begin) == 0) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not the start of device memory that is allocated", devPtr);
   }
+  memory_epoch.fetch_add(1, std::memory_order_acq_rel);
   return ACL_SUCCESS;
 }
 

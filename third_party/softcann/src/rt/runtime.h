@@ -92,6 +92,12 @@ inline void* client_address(const void* view) {
 // recorded. Costs about 20 ns.
 SOFTCANN_API aclError check_device_range(const void* p, size_t bytes);
 
+// Counts up whenever device memory has been given back or unmapped: what was found out about addresses before that may no
+// longer be so.
+SOFTCANN_API extern std::atomic<uint64_t> memory_epoch;
+// The live memory that [p, p + bytes) lies in: its first address and size. False when it lies in none, or not in one.
+SOFTCANN_API bool live_memory(const void* p, size_t bytes, uintptr_t* begin, size_t* size);
+
 // Records `text` as this thread's aclGetRecentErrMsg() and returns `code`: `return fail(ACL_ERROR_INVALID_PARAM, ...)`.
 SOFTCANN_API int fail(int code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 // Text for the failure of the task that is running on this thread; shown where the stream is synchronized.

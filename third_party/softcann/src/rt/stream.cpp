@@ -9,6 +9,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/capture.h"
+#include "rt/handles.h"
 #include "rt/log.h"
 
 namespace softcann {
@@ -16,6 +17,7 @@ namespace {
 
 struct Pool {
   std::mutex mutex;
+  HandleBlocks<Stream> streams;
   std::vector<Stream*> unused;
   int next_id = 0;
 };
@@ -60,7 +62,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   {
     std::lock_guard<std::mutex> lock(pool().mutex);
     if (pool().unused.empty()) {
-      stream = new Stream;
+      stream = pool().streams.add();
       stream->head_ = &stream->stub_;
       stream->tail_.store(&stream->stub_, std::memory_order_relaxed);
     } else {
@@ -87,6 +89,11 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   return stream;
 }
 
+Stream* Stream::find(aclrtStream handle) {
+  auto* stream = static_cast<Stream*>(handle);
+  return pool().streams.has(handle) && stream->alive() ? stream : nullptr;
+}
+
 Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
   Context* context = current_context();
   if (__builtin_expect(context == nullptr, 0)) {
@@ -94,8 +101,8 @@ Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
     return nullptr;
   }
   if (handle == nullptr) return context->default_stream;
-  auto* stream = static_cast<Stream*>(handle);
-  if (__builtin_expect(!stream->alive(), 0)) {
+  Stream* stream = find(handle);
+  if (__builtin_expect(stream == nullptr, 0)) {
     *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p does not exist (destroyed, or never created)", handle);
     return nullptr;
   }
@@ -400,8 +407,8 @@ aclError submit(aclrtStream handle, Task* task, uint32_t cost_ns) {
 
 int stream_device(aclrtStream handle) {
   if (handle == nullptr) return current_device();
-  auto* stream = static_cast<Stream*>(handle);
-  return stream->alive() ? stream->context->device->id : -1;
+  const Stream* stream = Stream::find(handle);
+  return stream != nullptr ? stream->context->device->id : -1;
 }
 
 }  // namespace softcann

@@ -44,6 +44,8 @@ class Stream {
   // Checks a client's handle against the calling thread's context; nullptr stands for the default stream. On failure
   // returns nullptr and *error is set and recorded.
   static Stream* from_handle(aclrtStream handle, aclError* error);
+  // The stream, of any context; nullptr when the handle is of none that lives.
+  static Stream* find(aclrtStream handle);
 
   // While the stream is being captured, the task must be one that can be repeated.
   void submit(Task* task, uint32_t cost_ns);

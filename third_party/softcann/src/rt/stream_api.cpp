@@ -25,8 +25,8 @@ aclError create(const char* entry, aclrtStream* out, uint32_t priority, uint32_t
 
 aclError destroy(const char* entry, aclrtStream handle, bool force) {
   SOFTCANN_REQUIRE(handle, "stream");
-  auto* stream = static_cast<Stream*>(handle);
-  if (!stream->alive()) {
+  Stream* stream = Stream::find(handle);
+  if (stream == nullptr) {
     return fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %p does not exist (destroyed, or never created)", entry, handle);
   }
   if (stream == stream->context->default_stream) {

@@ -52,8 +52,7 @@ size_t bits_of(aclDataType type) {
 int64_t elements_of(const std::vector<int64_t>& dims) {
   int64_t count = 1;
   for (const int64_t dim : dims) {
-    if (dim < 0) return -1;
-    count *= dim;
+    if (dim < 0 || __builtin_mul_overflow(count, dim, &count)) return -1;
   }
   return count;
 }
@@ -154,7 +153,7 @@ size_t aclGetTensorDescElementCount(const aclTensorDesc* desc) {
 size_t aclGetTensorDescSize(const aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescSize, 0);
   const int64_t count = desc == nullptr ? 0 : elements_of(desc->dims);
-  return count < 0 ? 0 : (static_cast<size_t>(count) * bits_of(desc->type) + 7) / 8;
+  return count <= 0 ? 0 : (static_cast<size_t>(count) * bits_of(desc->type) + 7) / 8;
 }
 
 const char* aclGetTensorDescName(aclTensorDesc* desc) {

@@ -27,7 +27,7 @@ namespace softcann {
 
 // Bits of one element; 0 when the type has none (strings, undefined).
 SOFTCANN_API size_t bits_of(aclDataType type);
-// -1 when a dimension is unknown.
+// -1 when a dimension is unknown, or the product beyond 63 bits.
 SOFTCANN_API int64_t elements_of(const std::vector<int64_t>& dims);
 
 }  // namespace softcann

@@ -154,6 +154,7 @@ bool map_view(uintptr_t client, size_t size, int fd, uint64_t offset) {
 }
 
 bool unmap_view(uintptr_t client, size_t size) {
+  memory_epoch.fetch_add(1, std::memory_order_acq_rel);
   void* at = device_view(reinterpret_cast<void*>(client));
   return mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
