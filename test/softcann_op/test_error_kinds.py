@@ -23,7 +23,6 @@ REFUSED = {  # wrong otherwise, whatever the words
     "aclnnIndexSelect, dimension": f"{F}, 5, {L}([0]), torch.empty(1, 4)",
     "aclnnIndexSelect, type": f"{F}, 0, {L}([0.5]), torch.empty(1, 4)",
     "aclnnGather, rank": f"{F}, 1, {L}([0]), torch.empty(1)",
-    "aclnnNLLLoss, ignored": f"{F}, {L}([0, 1]), None, 1, -100, torch.empty(()), torch.empty(())",
     "aclnnFloorDivide": f"{L}([1, 2]), {L}([1, 0]), {L}([0, 0])",
 }
 

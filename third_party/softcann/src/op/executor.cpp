@@ -231,7 +231,7 @@ aclnnStatus refuse_memory(const OpInfo& info, int index, const aclTensor& made) 
     return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s, is at %p, which is not device memory", info.name, name.c_str(),
                 shape.c_str(), first);
   }
-  check_device_range(first, made.reached_bytes());
+  check_device_range(made.address, static_cast<size_t>(made.tensor.storage_offset() * made.item) + made.reached_bytes());
   return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s: %s", info.name, name.c_str(), shape.c_str(), aclGetRecentErrMsg());
 }
 
