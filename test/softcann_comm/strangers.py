@@ -1,4 +1,6 @@
 """What strangers and damaged ranks do to communicators over TCP; runs in each rank (see ranks.py)."""
+import ctypes
+import os
 import resource
 import socket
 import time
@@ -105,6 +107,44 @@ def damaged(place, what):
 def listening(place, expected):
     """Where the root listens."""
     assert wire.Root(hccl.root_info()).address[0] == expected
+
+
+def other_user(place):
+    """Where ranks meet by a rank table, another user's process learns nothing."""
+    table = b'[{"rank_id": "0"}, {"rank_id": "1"}]'
+    if place.rank == 0:
+        place.put("other-table", table)
+    place.get("other-table")
+    if place.rank == 1:
+        hash = 14695981039346656037
+        for byte in table:
+            hash = (hash ^ byte) * 1099511628211 % 2**64
+        name = f"\0softcann-table-{os.geteuid()}-{hash:x}"
+        child = os.fork()
+        if child == 0:
+            os.setuid(65534)
+            told = b"nobody was there"
+            for _ in range(6000):
+                with socket.socket(socket.AF_UNIX) as caller:
+                    try:
+                        caller.connect(name)
+                    except ConnectionRefusedError:
+                        time.sleep(0.01)
+                        continue
+                    caller.sendall(b"\1\0\0\0")
+                    try:
+                        told = caller.recv(4096)
+                    except ConnectionResetError:
+                        told = b""
+                    break
+            os._exit(1 if told else 0)
+        assert os.waitpid(child, 0)[1] == 0, "another user was told the communicator's secret, or met nobody"
+    handle = ctypes.c_void_p()
+    hccl.check(hccl.hccl.HcclCommInitClusterInfo(str(place.folder / "other-table").encode(), ctypes.c_uint32(place.rank),
+                                                 ctypes.byref(handle)))
+    comm = hccl.Comm(handle.value, place.rank, place.size)
+    assert total(comm, 1) == place.size
+    comm.destroy()
 
 
 def not_an_address(place):

@@ -1,4 +1,5 @@
 """Who may connect, and what ranks believe of each other: SECURITY.md. What runs is in strangers.py, the protocol in wire.py."""
+import os
 import pathlib
 import socket
 import sys
@@ -45,6 +46,11 @@ def test_listens_on_loopback_unless_a_rank_is_remote(environment, local):
     unset = {name: "" for name in ("MASTER_ADDR", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "HCCL_IF_IP")}
     expected = "127.0.0.1" if local else other_address() or "127.0.0.1"
     ranks.run(1, ["strangers", "listening", expected], **{**unset, **environment})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_learns_nothing_from_a_rank_table():
+    ranks.run(2, ["strangers", "other_user"])
 
 
 def test_a_name_is_no_address():

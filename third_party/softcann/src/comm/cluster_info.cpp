@@ -10,7 +10,6 @@
 #include <cstring>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "comm/setup.h"
 #include "rt/hash.h"
@@ -22,8 +21,11 @@ namespace {
 
 constexpr int64_t kSecond = 1000000000;
 
+constexpr size_t kMostText = 16 << 20;  // of a table: far more than the largest cluster's
+
 // Ranks that share a table meet at a socket whose name comes from the table's text. Such a name is no file and vanishes
-// with the process.
+// with the process. Any user can connect to it, or make it first: both sides ask the kernel whose process the other is, and
+// what is told there, which has the communicator's secret, is told to the same user alone.
 struct MeetingPlace {
   sockaddr_un address{};
   socklen_t length;
@@ -37,13 +39,21 @@ struct MeetingPlace {
   const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
+bool same_user(const Socket& socket) {
+  ucred other{};
+  socklen_t length = sizeof other;
+  return getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == geteuid();
+}
+
 // The ranks that a table lists: the values of all "rank_id", as text or number.
 HcclResult read_table(const char* entry, const char* path, std::string* table, uint32_t* ranks) {
   if (path == nullptr) return hccl_fail(HCCL_E_PTR, "%s: clusterInfo is a null pointer", entry);
   std::ifstream file(path);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) return hccl_fail(HCCL_E_OPEN_FILE_FAILURE, "%s: cannot read %s", entry, path);
-  *table = text.str();
+  table->resize(kMostText + 1);
+  file.read(table->data(), static_cast<std::streamsize>(table->size()));
+  table->resize(static_cast<size_t>(file.gcount()));
+  if (table->empty()) return hccl_fail(HCCL_E_OPEN_FILE_FAILURE, "%s: cannot read %s", entry, path);
+  if (table->size() > kMostText) return hccl_fail(HCCL_E_PARA, "%s: %s is no rank table: longer than 16 MiB", entry, path);
   std::set<unsigned long> found;
   constexpr char kKey[] = "\"rank_id\"";
   for (size_t at = table->find(kKey); at != std::string::npos; at = table->find(kKey, at)) {
@@ -70,20 +80,31 @@ HcclResult hand_out(const char* entry, const MeetingPlace& place, const RootInfo
       return hccl_fail(HCCL_E_NETWORK, "%s: cannot make a socket: %s", entry, std::strerror(errno));
     usleep(10000);
   }
-  for (uint32_t served = 1; served < ranks;) {
+  std::set<uint32_t> absent;
+  for (uint32_t rank = 1; rank < ranks; ++rank) absent.insert(rank);
+  while (!absent.empty()) {
     const Socket caller = door.accept(deadline);
     if (!caller.valid()) {
-      return hccl_fail(HCCL_E_TIMEOUT, "%s: only %u of %u ranks came in time (HCCL_CONNECT_TIMEOUT)", entry, served, ranks);
+      std::string text;
+      for (const uint32_t rank : absent) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+      return hccl_fail(HCCL_E_TIMEOUT, "%s: rank(s) %s of %u did not join in time (HCCL_CONNECT_TIMEOUT)", entry, text.c_str(),
+                       ranks);
     }
-    if (caller.write(&info, sizeof info, now_ns() + kSecond)) ++served;
+    uint32_t rank = 0;
+    if (!same_user(caller) || !caller.read(&rank, sizeof rank, now_ns() + kSecond)) continue;
+    if (caller.write(&info, sizeof info, now_ns() + kSecond)) absent.erase(rank);
   }
   return HCCL_SUCCESS;
 }
 
-HcclResult fetch(const char* entry, const MeetingPlace& place, RootInfo* info, int64_t deadline) {
+HcclResult fetch(const char* entry, const MeetingPlace& place, uint32_t rank, RootInfo* info, int64_t deadline) {
   for (;;) {
     const Socket call(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (connect(call.fd(), place.generic(), place.length) == 0 && call.read(info, sizeof *info, deadline)) return HCCL_SUCCESS;
+    const bool connected = connect(call.fd(), place.generic(), place.length) == 0;
+    if (connected && !same_user(call)) {
+      return hccl_fail(HCCL_E_NETWORK, "%s: another user's process waits where the ranks of this table meet", entry);
+    }
+    if (connected && call.write(&rank, sizeof rank, deadline) && call.read(info, sizeof *info, deadline)) return HCCL_SUCCESS;
     if (now_ns() > deadline) {
       return hccl_fail(HCCL_E_TIMEOUT, "%s: rank 0 did not come in time (HCCL_CONNECT_TIMEOUT)", entry);
     }
@@ -107,7 +128,7 @@ HcclResult init(const char* entry, const char* path, uint32_t rank, Settings set
     if (code == HCCL_SUCCESS) code = hand_out(entry, place, info, ranks, deadline);
     if (code != HCCL_SUCCESS) close_root(info);
   } else {
-    code = fetch(entry, place, &info, deadline);
+    code = fetch(entry, place, rank, &info, deadline);
   }
   if (code != HCCL_SUCCESS) return code;
   if (settings.name.empty()) settings.name = unique_name(info);
