@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Kills or stops a random rank, at a random moment, again and again: every other rank has to get an error that names it, in
+time, and nothing may be left behind.
+
+    .venv/bin/python ci/kill_ranks.py --trials 1000 [--seed N] [--transport auto|tcp]
+
+A trial forks 2 to 4 ranks that connect and then call collectives of random kinds and sizes. Half of the victims are killed,
+half are stopped (SIGSTOP), a quarter of them while the ranks connect. Prints a table and what went wrong; exits with 1 if
+anything did.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import re
+import select
+import signal
+import struct
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+EXECUTE, CONNECT = 1, 2   # seconds: HCCL_EXEC_TIMEOUT, HCCL_CONNECT_TIMEOUT
+NAMED = re.compile(r"rank(?:\(s\))? ([\d, ]+)")
+
+
+def communicate(hccl, np, comm, rng):
+    """Collectives until one fails."""
+    buffers = {count: hccl.Buffer(np.zeros(count * comm.size, np.float32)) for count in (1, 1000, 50000)}
+    while True:
+        count = rng.choice(list(buffers))
+        call = rng.choice(["reduce", "gather", "broadcast", "barrier"])
+        if call == "reduce":
+            comm.all_reduce(buffers[count], buffers[count], count, "float32")
+        elif call == "gather":
+            comm.all_gather(buffers[count], buffers[count], count, "float32")
+        elif call == "broadcast":
+            comm.broadcast(buffers[count], count, "float32", rng.randrange(comm.size))
+        else:
+            comm.barrier()
+        if rng.random() < 0.5:
+            hccl.synchronize()
+
+
+def rank_main(rank, size, seed, roots, report):
+    """The life of one rank; what it was told goes to `report`."""
+    import hccl
+    import numpy as np
+    try:
+        hccl.open_device()
+        if rank == 0:
+            info = hccl.root_info()
+            for _, write in roots[1:]:
+                os.write(write, info)
+        else:
+            info = b""
+            while len(info) < hccl.ROOT_INFO_BYTES:
+                info += os.read(roots[rank][0], hccl.ROOT_INFO_BYTES)
+        os.write(report, b"\0")   # about to connect
+        comm = hccl.Comm.connect(size, info, rank)
+        os.write(report, b"\1")
+        communicate(hccl, np, comm, random.Random(seed))
+    except hccl.HcclError as error:
+        os.write(report, struct.pack("=cdi", b"\2", time.monotonic(), error.code) + str(error).encode())
+    os._exit(0)
+
+
+def read_until(pipe, wanted, seconds):
+    """What the pipe gives until it has `wanted` (empty: all), ends, or the time is over."""
+    data, end = b"", time.monotonic() + seconds
+    while not wanted or wanted not in data:
+        ready, _, _ = select.select([pipe], [], [], max(0, end - time.monotonic()))
+        piece = os.read(pipe, 65536) if ready else b""
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def trial(rng):
+    """One death. Returns (what was done, seconds until the last rank knew, problems)."""
+    size, how = rng.randint(2, 4), rng.choice(["kill", "stop"])
+    victim, connecting, seed = rng.randrange(size), rng.random() < 0.25, rng.random()
+    roots, reports, processes = [os.pipe() for _ in range(size)], [os.pipe() for _ in range(size)], []
+    for rank in range(size):
+        process = os.fork()
+        if process == 0:
+            try:
+                for other in range(size):   # an end that others hold would not end
+                    os.close(reports[other][0])
+                    if other != rank:
+                        os.close(reports[other][1])
+                rank_main(rank, size, seed, roots, reports[rank][1])
+            except BaseException as error:
+                os.write(reports[rank][1], b"\3" + repr(error).encode())
+                os._exit(1)
+        processes.append(process)
+    for _, write in reports:
+        os.close(write)
+    heard = read_until(reports[victim][0], b"\0" if connecting else b"\1", 60)
+    problems = [] if heard else [f"rank {victim} did not get to its death"]
+    time.sleep(rng.random() * (0.003 if connecting else 0.05))
+    dead = time.monotonic()
+    os.kill(processes[victim], signal.SIGKILL if how == "kill" else signal.SIGSTOP)
+    slowest = 0
+    for rank in range(size):
+        if rank == victim:
+            continue
+        data = read_until(reports[rank][0], b"", 30)
+        at = data.find(b"\2")
+        if at < 0:
+            problems.append(f"rank {rank} was told nothing: {data[:300]!r}")
+            continue
+        moment, code = struct.unpack_from("=di", data, at + 1)
+        text = data[at + 13:].decode(errors="replace")
+        slowest = max(slowest, moment - dead)
+        named = {int(number) for found in NAMED.findall(text) for number in re.findall(r"\d+", found)}
+        if victim not in named:
+            problems.append(f"rank {rank} was told code {code} without the name of rank {victim}: {text}")
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+    for read, write in roots:
+        os.close(read), os.close(write)
+    for read, _ in reports:
+        os.close(read)
+    return (size, how, "connecting" if connecting else "running"), slowest, problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--transport", default="auto", choices=["auto", "tcp"])
+    parser.add_argument("--slack", type=float, default=2.0, help="seconds that a loaded machine may take beyond the limit")
+    options = parser.parse_args()
+    os.environ.update(SOFTCANN_TRANSPORT=options.transport, HCCL_IF_IP="127.0.0.1", HCCL_EXEC_TIMEOUT=str(EXECUTE),
+                      HCCL_CONNECT_TIMEOUT=str(CONNECT), SOFTCANN_MEMORY="256M", SOFTCANN_DEVICE_COUNT="1", OMP_NUM_THREADS="1",
+                      OPENBLAS_NUM_THREADS="1")
+    sys.path[:0] = [str(ROOT / "test" / "softcann_comm"), str(ROOT / "test")]
+    import hccl  # noqa: F401  the ranks have it from here
+    from shared_memory import left_over, new_left_over
+
+    before, rng = left_over(), random.Random(options.seed)
+    times, wrong = collections.defaultdict(list), []
+    for number in range(options.trials):
+        what, seconds, problems = trial(rng)
+        times[what].append(seconds)
+        limit = CONNECT if what[2] == "connecting" else EXECUTE
+        if seconds > limit + options.slack:
+            problems.append(f"took {seconds:.2f} s, more than the limit of {limit} s and {options.slack} s")
+        wrong += [f"trial {number}, {what}: {problem}" for problem in problems]
+        if problems:
+            print("\n".join(wrong[-len(problems):]), flush=True)
+        if number % 100 == 99:
+            print(f"{number + 1} trials, {len(wrong)} problems", flush=True)
+    left = new_left_over(before)
+    if left:
+        wrong.append(f"left behind: {left}")
+        print(wrong[-1])
+    print("| ranks | victim | while | trials | median s | slowest s |\n|---|---|---|---|---|---|")
+    for (size, how, when), seconds in sorted(times.items()):
+        seconds.sort()
+        print(f"| {size} | {how} | {when} | {len(seconds)} | {seconds[len(seconds) // 2]:.2f} | {seconds[-1]:.2f} |")
+    print(json.dumps({"trials": options.trials, "transport": options.transport, "seed": options.seed, "problems": len(wrong)}))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
