@@ -1,5 +1,6 @@
 #include "core/error.h"
 
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -7,6 +8,7 @@
 
 #include "acl/runtime.h"
 #include "core/call_name.h"
+#include "core/error_context.h"
 #include "core/recovery.h"
 
 namespace torch_npu::core {
@@ -17,46 +19,15 @@ struct StatusText {
   const char* text;
 };
 
+// In the order of the codes.
 constexpr StatusText kStatusTexts[] = {
-    {100000, "invalid parameter"},
-    {100001, "not initialised"},
-    {100002, "initialised twice"},
-    {100039, "feature not supported here"},
-    {107000, "invalid parameter"},
-    {107001, "invalid device id"},
-    {107002, "no device context on this thread"},
-    {107003, "stream is not of the current context"},
-    {107017, "invalid handle"},
-    {107020, "timed out"},
-    {107024, "a captured stream waits for work outside the capture"},
-    {107025, "a stream of the capture was not joined again"},
-    {107027, "the stream is being captured"},
-    {107028, "the event was recorded in a capture"},
-    {107029, "the stream is not being captured"},
-    {107030, "not possible while a stream is being captured in this mode"},
-    {107031, "the default stream cannot be captured"},
-    {107032, "the stream belongs to another capture"},
-    {107036, "the capture began on another stream"},
-    {107038, "the capture began on another thread"},
-    {161001, "a required operator argument is null"},
-    {161002, "an operator argument is invalid"},
-    {200000, "host memory ran out"},
-    {207000, "feature not supported"},
-    {207001, "device memory ran out"},
-    {207004, "no device"},
-    {207018, "device resources ran out"},
-    {361001, "runtime error inside an operator"},
-    {507000, "internal runtime error"},
-    {507011, "the model or stream stopped on an error"},
-    {507014, "an AI Core kernel timed out"},
-    {507015, "an AI Core kernel failed"},
-    {507018, "an AI CPU kernel failed"},
-    {507034, "a vector core kernel timed out"},
-    {507035, "a vector core kernel failed"},
-    {507046, "stream synchronisation timed out"},
-    {561003, "no kernel for these arguments"},
-    {507903, "the capture failed"},
+#define NPU_STATUS(code, text) {code, text},
+#include "core/status_texts.def"
+#undef NPU_STATUS
 };
+
+constexpr int kFirstDeviceError = 507000;
+std::atomic<std::string (*)()> explanation{nullptr};
 
 std::string recent_message() noexcept {
   try {
@@ -74,8 +45,13 @@ std::string describe_cann_error(int code, const char* call) {
   const auto report = recent_message();
   if (!report.empty()) text += ": " + report;
   // The code by which programs for the published torch_npu know an error of CANN.
-  return text + " [ERR00100 PTA call acl api failed]";
+  text += " [ERR00100 PTA call acl api failed]";
+  const auto explain = explanation.load(std::memory_order_acquire);
+  if (code >= kFirstDeviceError && explain) text += explain();
+  return text;
 }
+
+void explain_device_errors_with(std::string (*explain)()) { explanation.store(explain, std::memory_order_release); }
 
 const char* status_text(int code) noexcept {
   for (const auto& entry : kStatusTexts) {
