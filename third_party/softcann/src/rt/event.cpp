@@ -29,6 +29,7 @@ Record* Record::create() {
   record->run = [](Task* self, bool) {
     auto* me = static_cast<Record*>(self);
     Stream* stream = me->stream;
+    if (__builtin_expect(stream->stops_on_failure() && stream->error() != ACL_SUCCESS, 0)) me->failure = stream->failure();
     const uint64_t announced = stream->announce();
     me->complete();
     me->release();
@@ -60,6 +61,7 @@ void Record::complete() {
     WaitTask* waiter = first;
     first = waiter->next_waiter;
     Stream* parked = waiter->stream;
+    if (__builtin_expect(failure != nullptr, 0)) parked->set_error(failure->first, waiter->name, failure->second);
     waiter->finish();
     parked->resume();
   }
@@ -102,8 +104,13 @@ WaitTask* WaitTask::create(Event* event, Stream* stream, Record* record) {
     } else if (me->record->park(me)) {
       return kParked;  // Record::complete() finishes this task; it may be gone already
     }
+    aclError code = ACL_SUCCESS;
+    if (me->record != nullptr && __builtin_expect(me->record->failure != nullptr, 0)) {
+      code = me->record->failure->first;
+      task_error("%s", me->record->failure->second.c_str());
+    }
     me->finish();
-    return ACL_SUCCESS;
+    return code;
   };
   event->waits.fetch_add(1, std::memory_order_relaxed);
   event->retain();
@@ -215,7 +222,7 @@ aclError Event::wait_on(Stream* stream) {
   Record* record = take_latest();
   if (record == nullptr) return ACL_SUCCESS;  // never recorded: nothing to wait for
   // A stream is in order with itself.
-  if (record->done() || record->stream == stream) {
+  if (record->stream == stream || (record->done() && record->failure == nullptr)) {
     record->release();
     return ACL_SUCCESS;
   }

@@ -25,6 +25,9 @@ struct Record : Task {
   Stream* stream = nullptr;
   IpcEvent* shared = nullptr;  // of an event that other processes know; in use until the record is complete
   uint64_t version = 0;
+  // Why what comes before it was not carried out, as its stream had failed and stops then; null: it was. Written before the
+  // record is complete. See Note [Failures that events carry].
+  std::unique_ptr<std::pair<aclError, std::string>> failure;
   std::mutex mutex;  // guards `waiters`; taken before a stream is resumed, never while one is
   WaitTask* waiters = nullptr;
 
@@ -41,6 +44,9 @@ struct Record : Task {
   bool wait(int64_t timeout_ns);
 };
 
+// Note [Failures that events carry]
+// A stream that waits for an event of a failed stream would go on with results that are not there. So it fails, too, with the
+// same code and a text that tells where it began: a gradient that was not reduced is not taken for one that was.
 // A stream's wait for a record, or, with an event of another process, for a version.
 struct WaitTask : Task {
   Record* record = nullptr;

@@ -164,6 +164,13 @@ void Stream::set_error(aclError code, const char* task, std::string text) {
   error_.store(code, std::memory_order_release);
 }
 
+std::unique_ptr<std::pair<aclError, std::string>> Stream::failure() {
+  std::lock_guard<std::mutex> lock(error_mutex_);
+  const aclError code = error_.load(std::memory_order_relaxed);
+  if (code == ACL_SUCCESS || code == kRefused) return nullptr;
+  return std::make_unique<std::pair<aclError, std::string>>(code, error_text_);
+}
+
 aclError Stream::execute(Task* task) {
   const aclError error = error_.load(std::memory_order_relaxed);
   const bool failed = error != 0 && error != kRefused && stop_on_failure_.load(std::memory_order_relaxed);

@@ -1,9 +1,11 @@
 // Streams: who runs a task, and when.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "rt/device.h"
 #include "rt/exchange.h"
@@ -77,6 +79,9 @@ class Stream {
   aclError error() const { return error_.load(std::memory_order_relaxed); }
   bool stops_on_failure() const { return stop_on_failure_.load(std::memory_order_relaxed); }
   void set_stops_on_failure(bool stops) { stop_on_failure_.store(stops, std::memory_order_relaxed); }
+  // The error that nobody has been told yet, with its text; null when there is none, or what was refused by the kernel, which
+  // computed nothing.
+  std::unique_ptr<std::pair<aclError, std::string>> failure();
   // Records a failure as if a task had returned it.
   void set_error(aclError code, const char* task, std::string text);
 
