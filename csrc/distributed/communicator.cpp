@@ -6,7 +6,6 @@
 #include <c10/util/Exception.h>
 
 #include "acl/hccl.h"
-#include "distributed/error.h"
 #include "distributed/ticket.h"
 
 namespace torch_npu::distributed {
@@ -32,7 +31,7 @@ void Communicator::set_last(std::shared_ptr<Ticket> ticket, const core::Stream& 
   last_stream_ = stream;
 }
 
-std::optional<std::string> Communicator::async_error() noexcept {
+std::optional<Communicator::AsyncError> Communicator::async_error() noexcept {
   try {
     const std::unique_lock<std::timed_mutex> lock(in_use_, std::try_to_lock);
     if (!lock) return std::nullopt;  // somebody queues an operation: the next look will tell
@@ -41,11 +40,11 @@ std::optional<std::string> Communicator::async_error() noexcept {
     core::ensure_bound();
     HcclResult error = HCCL_SUCCESS;
     const auto status = acl::HcclGetCommAsyncError(comm_, &error);
-    if (status != HCCL_SUCCESS) return describe_hccl_error(status, "HcclGetCommAsyncError");
+    if (status != HCCL_SUCCESS) return AsyncError{kind_of(status), describe_hccl_error(status, "HcclGetCommAsyncError")};
     if (error == HCCL_SUCCESS) return std::nullopt;
-    return describe_hccl_error(error, "the communicator");
+    return AsyncError{kind_of(error), describe_hccl_error(error, "the communicator")};
   } catch (const std::exception& error) {
-    return std::string(error.what());
+    return AsyncError{c10d::ErrorType::COMM_ERROR, error.what()};
   }
 }
 
@@ -70,8 +69,17 @@ void Communicator::destroy() {
 }
 
 void Communicator::abort() noexcept {
-  // The stream is not reused: its error sticks to it.
+  constexpr int32_t kPatienceMs = 2000;
+  if (!comm_ || core::in_bad_fork()) return;
   end();
+  // The group's exception tells what has failed: a later synchronization of the device is not to tell it again. The stream
+  // is not reused: not every CANN forgets its error.
+  try {
+    core::DeviceGuard guard(device());
+    acl::aclrtSynchronizeStreamWithTimeout(stream_.raw(), kPatienceMs);
+  } catch (...) {
+    // CANN is gone (process exit).
+  }
 }
 
 HcclCommConfig default_config() {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "distributed/error.h"
 #include "distributed/resources.h"
 #include "hccl/hccl.h"
 
@@ -46,7 +47,11 @@ class Communicator {
   void set_last(std::shared_ptr<Ticket> ticket, const core::Stream& stream);
 
   // HCCL's report of a failure that came after the call, such as a lost peer; nothing when all is well.
-  std::optional<std::string> async_error() noexcept;
+  struct AsyncError {
+    c10d::ErrorType kind;
+    std::string text;
+  };
+  std::optional<AsyncError> async_error() noexcept;
 
   // Ends the communicator; nothing of it may be in flight. Throws what HCCL reports.
   void destroy();

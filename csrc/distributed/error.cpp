@@ -23,6 +23,19 @@ std::string describe_hccl_error(int code, const char* call) {
   return text;
 }
 
+c10d::ErrorType kind_of(int code) {
+  switch (code) {
+    case HCCL_SUCCESS:
+      return c10d::ErrorType::SUCCESS;
+    case HCCL_E_TIMEOUT:
+      return c10d::ErrorType::TIMEOUT;
+    case HCCL_E_REMOTE:
+      return c10d::ErrorType::REMOTE_ERROR;
+    default:
+      return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
 void throw_backend_error(const std::string& message) { C10_THROW_ERROR(DistBackendError, message); }
 
 void throw_hccl_error(int code, const char* call) { throw_backend_error(describe_hccl_error(code, call)); }

@@ -5,11 +5,15 @@
 
 #include <c10/macros/Export.h>
 #include <c10/macros/Macros.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 namespace torch_npu::distributed {
 
 // "HcclAllReduce failed with code 9 (timeout): <what HCCL and CANN say>".
 std::string describe_hccl_error(int code, const char* call);
+
+// What torch.distributed calls a status of HCCL.
+c10d::ErrorType kind_of(int code);
 
 // Throws c10::DistBackendError with that text.
 [[noreturn]] void throw_hccl_error(int code, const char* call);

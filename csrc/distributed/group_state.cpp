@@ -27,6 +27,20 @@ void account(GroupState& group, const Ticket& ticket) {
   }
 }
 
+// While a thread asks the device under a group's lock, an error must not ask that group for an explanation.
+thread_local bool holds_a_group = false;
+
+class Hold {
+ public:
+  explicit Hold(core::Mutex& mutex) : lock_(mutex) { holds_a_group = true; }
+  ~Hold() { holds_a_group = false; }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  core::MutexLock lock_;
+};
+
 }  // namespace
 
 std::string Ticket::describe() const {
@@ -36,6 +50,11 @@ std::string Ticket::describe() const {
   text += "(" + std::to_string(input_elements);
   if (output_elements != input_elements) text += " to " + std::to_string(output_elements);
   return text + " elements of " + c10::toString(dtype) + ")";
+}
+
+std::string Ticket::seconds(Clock::time_point now) const {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(now - enqueued).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
 }
 
 std::string Ticket::agreement() const {
@@ -86,7 +105,7 @@ void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
       finished;  // they are settled, and their events go back to the pool, without the lock
   size_t count = 0;
   {
-    const core::MutexLock lock(mutex_);
+    const Hold hold(mutex_);
     while (count < kMost && !tickets_.empty() && tickets_.front()->query()) {
       account(*this, *tickets_.front());
       finished[count++] = std::move(tickets_.front());
@@ -101,7 +120,7 @@ void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
 void GroupState::sweep(bool all) {
   std::vector<std::shared_ptr<Ticket>> finished;
   {
-    const core::MutexLock lock(mutex_);
+    const Hold hold(mutex_);
     for (auto it = tickets_.begin(); it != tickets_.end();) {
       if ((*it)->query()) {
         account(*this, **it);
@@ -125,11 +144,9 @@ std::shared_ptr<Ticket> GroupState::oldest() {
 bool GroupState::idle() { return oldest() == nullptr; }
 
 std::shared_ptr<Ticket> GroupState::overdue(Clock::time_point now) {
-  const auto usual = std::chrono::milliseconds(timeout_ms.load());
   const core::MutexLock lock(mutex_);
   for (const auto& ticket : tickets_) {
-    const auto timeout = ticket->operation.timeout.count() >= 0 ? ticket->operation.timeout : usual;
-    if (now - ticket->enqueued > timeout) return ticket;
+    if (now - ticket->enqueued > timeout_of(*ticket)) return ticket;
   }
   return nullptr;
 }
@@ -154,11 +171,18 @@ void GroupState::forget_communicators() {
   communicators_.clear();
 }
 
-void GroupState::fail(const std::string& message, bool abort) {
+std::chrono::milliseconds GroupState::timeout_of(const Ticket& ticket) const {
+  return ticket.operation.timeout.count() >= 0 ? ticket.operation.timeout : std::chrono::milliseconds(timeout_ms.load());
+}
+
+void GroupState::fail(const std::string& message, c10d::ErrorType kind, bool abort) {
   std::deque<std::shared_ptr<Ticket>> tickets;
   {
     const core::MutexLock lock(mutex_);
-    if (!failed_.load()) failure_ = message;
+    if (!failed_.load()) {
+      failure_ = message;
+      failure_kind_ = kind;
+    }
     failed_.store(true, std::memory_order_release);
     tickets.swap(tickets_);
   }
@@ -171,12 +195,30 @@ void GroupState::fail(const std::string& message, bool abort) {
   if (abort) {
     for (const auto& communicator : communicators()) communicator->abort();
   }
-  for (const auto& ticket : tickets) ticket->settle(c10d::WorkResult::COMM_ERROR);
+  const auto result = kind == c10d::ErrorType::TIMEOUT ? c10d::WorkResult::TIMEOUT : c10d::WorkResult::COMM_ERROR;
+  for (const auto& ticket : tickets) ticket->settle(result);
 }
 
 std::string GroupState::failure() const {
   const core::MutexLock lock(mutex_);
   return failure_;
+}
+
+int GroupState::global_rank() const {
+  const auto& ranks = recorded->ranks;
+  return static_cast<size_t>(rank) < ranks.size() ? static_cast<int>(ranks[rank]) : rank;
+}
+
+std::string GroupState::title() const { return c10::str("[rank ", global_rank(), ", group ", recorded->name, "] "); }
+
+std::string GroupState::explain() const {
+  if (holds_a_group) return {};
+  const core::MutexLock lock(mutex_);
+  if (failed_.load()) return failure_kind() == c10d::ErrorType::SUCCESS ? std::string() : failure_;
+  const auto& ticket = tickets_.empty() ? last_ : tickets_.front();
+  if (!ticket) return {};
+  return c10::str(title(), "in flight: ", ticket->describe(), ", sequence number ", ticket->sequence, ", for ",
+                  ticket->seconds(Clock::now()), " s");
 }
 
 void GroupState::throw_failure() const { throw_backend_error(failure()); }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "core/thread_annotations.h"
@@ -47,13 +48,21 @@ class GroupState {
 
   // The group cannot be used any more: everything in flight and every later call throws `message`. With `abort`, what
   // the device is at is ended too.
-  void fail(const std::string& message, bool abort);
+  void fail(const std::string& message, c10d::ErrorType kind, bool abort);
+  c10d::ErrorType failure_kind() const { return failure_kind_.load(std::memory_order_acquire); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Throws if the group has failed.
   void check() const {
     if (C10_UNLIKELY(failed())) throw_failure();
   }
   std::string failure() const;
+  // What it has to say to a device error that this thread has met: its failure, or else what is in flight. Empty when there
+  // is nothing, or it cannot be told now.
+  std::string explain() const;
+  // "[rank 0, group default_pg] ", with the rank in the default group.
+  std::string title() const;
+  int global_rank() const;
+  std::chrono::milliseconds timeout_of(const Ticket& ticket) const;
 
  private:
   [[noreturn]] void throw_failure() const;
@@ -63,6 +72,7 @@ class GroupState {
   std::vector<std::shared_ptr<Communicator>> communicators_ NPU_GUARDED_BY(mutex_);
   std::shared_ptr<Ticket> last_ NPU_GUARDED_BY(mutex_);
   std::atomic<bool> failed_{false};
+  std::atomic<c10d::ErrorType> failure_kind_{c10d::ErrorType::SUCCESS};
   std::string failure_ NPU_GUARDED_BY(mutex_);
 };
 

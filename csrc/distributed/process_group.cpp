@@ -6,6 +6,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Logging.h>
 #include <c10/util/ScopeExit.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "acl/hccl.h"
 #include "core/options.h"
@@ -104,7 +105,8 @@ Options::Options(bool is_high_priority_stream)
 ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options)
     : c10d::Backend(rank, size),
       options_(std::move(options)),
-      state_(std::make_shared<GroupState>(std::move(store), rank, size)),
+      store_(std::move(store)),
+      state_(std::make_shared<GroupState>(store_, rank, size)),
       timing_(core::options().hccl_enable_timing) {
   TORCH_CHECK_VALUE(rank >= 0 && rank < size, "rank ", rank, " of a group of ", size);
   auto& recorded = *state_->recorded;
@@ -294,14 +296,11 @@ c10::intrusive_ptr<Work> ProcessGroupHCCL::finish(const Operation& operation, Co
 
 // Ending
 
-c10d::ErrorType ProcessGroupHCCL::getError() {
-  if (!state_->failed()) return c10d::ErrorType::SUCCESS;
-  return state_->failure().find("timeout") != std::string::npos ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
-}
+c10d::ErrorType ProcessGroupHCCL::getError() { return state_->failure_kind(); }
 
 void ProcessGroupHCCL::abort() {
   unwatch(state_);
-  state_->fail("the process group was aborted", true);
+  state_->fail("the process group was aborted", c10d::ErrorType::COMM_ERROR, true);
 }
 
 void ProcessGroupHCCL::shutdown() {
@@ -313,11 +312,31 @@ void ProcessGroupHCCL::shutdown() {
   unwatch(state_);
   if (!state_->failed()) {
     for (const auto& communicator : state_->communicators()) communicator->destroy();
-    state_->fail("the process group was destroyed", false);
+    state_->fail("the process group was destroyed", c10d::ErrorType::SUCCESS, false);
   }
   state_->forget_communicators();
   communicators_.fill(nullptr);
   pairs_.clear();
+}
+
+void ProcessGroupHCCL::reinit(bool rebuild) {
+  if (!rebuild) return state_->check();
+  unwatch(state_);
+  state_->fail("the process group was initialized again", c10d::ErrorType::COMM_ERROR, true);
+  state_->forget_communicators();
+  communicators_.fill(nullptr);
+  pairs_.clear();
+  connections_.clear();
+  meetings_.clear();
+  batch_.reset();
+  monitored_barriers_ = 0;
+  // What the ranks have left in the store is of the group as it was.
+  const auto prefix = "hccl/reinit/" + std::to_string(++reinits_);
+  auto fresh = std::make_shared<GroupState>(c10::make_intrusive<c10d::PrefixStore>(prefix, store_), rank_, size_);
+  fresh->recorded = state_->recorded;
+  fresh->timeout_ms = state_->timeout_ms.load();
+  state_ = std::move(fresh);
+  watch(state_);
 }
 
 c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_ptr<c10d::Store>& store,

@@ -98,6 +98,9 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   void abort() override;
   // Waits for what is in flight, at most its timeout, and ends the communicators.
   void shutdown() override;
+  // The group as it was when it was made, after it has failed or been aborted; its ranks connect again when they need to. All
+  // of them call this, and none may be missing. Without `rebuild` the connections stay, which must not have failed.
+  void reinit(bool rebuild);
 
   // Name of the communicator in HCCL, connecting if need be: for operators that communicate themselves.
   std::string communicator_name(c10::DeviceIndex device);
@@ -128,7 +131,8 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   c10::DeviceIndex barrier_device(const c10d::BarrierOptions& options) const;
 
   const c10::intrusive_ptr<Options> options_;
-  const std::shared_ptr<GroupState> state_;
+  const c10::intrusive_ptr<c10d::Store> store_;
+  std::shared_ptr<GroupState> state_;
   std::array<std::shared_ptr<Communicator>, core::kMaxDevices> communicators_;
   // {device, peer, whether it carries what this rank sends}
   std::map<std::tuple<int, int, bool>, std::shared_ptr<Communicator>> pairs_;
@@ -138,6 +142,7 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   c10::DeviceIndex last_device_ = -1;
   uint64_t monitored_barriers_ = 0;
   int64_t splits_ = 0;
+  int64_t reinits_ = 0;
   bool timing_;
 };
 

@@ -45,6 +45,7 @@ class C10_EXPORT FlightRecorder {
   void add_group(std::shared_ptr<const RecordedGroup> group);
   void reset();
 
+  // The same in two forms. Reading JSON runs no code; PyTorch's analyser wants a pickle.
   std::string pickle(const DumpChoice& choice);
   std::string json(const DumpChoice& choice);
 

@@ -207,7 +207,12 @@ void write_json(std::ostream& out, const c10::IValue& value) {
     out << '"';
     for (const char c : value.toStringRef()) {
       if (c == '"' || c == '\\') out << '\\';
-      if (static_cast<unsigned char>(c) >= 0x20) out << c;
+      if (static_cast<unsigned char>(c) >= 0x20) {
+        out << c;
+      } else {
+        constexpr char kHex[] = "0123456789abcdef";
+        out << "\\u00" << kHex[c >> 4] << kHex[c & 15];
+      }
     }
     out << '"';
   } else if (value.isBool()) {
@@ -226,10 +231,8 @@ void write_json(std::ostream& out, const c10::IValue& value) {
 std::string FlightRecorder::pickle(const DumpChoice& choice) { return pickled(DumpWriter(*this, choice).write()); }
 
 std::string FlightRecorder::json(const DumpChoice& choice) {
-  DumpChoice without_stacks = choice;
-  without_stacks.stacks = false;
   std::ostringstream out;
-  write_json(out, DumpWriter(*this, without_stacks).write());
+  write_json(out, DumpWriter(*this, choice).write());
   return out.str();
 }
 

@@ -80,6 +80,8 @@ class Ticket {
   }
 
   bool point_to_point() const { return operation.point_to_point || operation.is_message(); }
+  // Since it was enqueued, "3.2".
+  std::string seconds(Clock::time_point now) const;
   // "all_reduce(1024 elements of Float)".
   std::string describe() const;
   // The part of it in which all ranks agree that call the same thing.

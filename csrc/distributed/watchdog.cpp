@@ -3,16 +3,17 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
-#include <fstream>
 #include <future>
 #include <thread>
 
 #include <c10/util/Logging.h>
 #include <c10/util/thread_name.h>
 
+#include "core/error_context.h"
 #include "core/options.h"
 #include "core/thread_annotations.h"
 #include "distributed/desync.h"
+#include "distributed/private_file.h"
 
 namespace torch_npu::distributed {
 namespace {
@@ -20,8 +21,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPeriod = 100ms;
-constexpr auto kDesyncPeriod = 1s;
-constexpr auto kPatienceForStacks = 3s;
+constexpr auto kPatienceForAnswers = 600ms;
+constexpr auto kPatienceForStacks = 300ms;
 
 enum ErrorHandling : int64_t { kReportOnly = 0, kAbort = 1, kTearDown = 3 };
 
@@ -29,11 +30,6 @@ void write_dump(int global_rank, const std::string& when) {
   if (!core::options().hccl_dump_on_timeout || FlightRecorder::instance().capacity() == 0) return;
   const auto path = dump_flight_recorder(global_rank, core::options().hccl_trace_stacks);
   if (!path.empty()) LOG(ERROR) << "[hccl] " << when << "; the flight recorder was written to " << path;
-}
-
-int global_rank(const GroupState& group) {
-  const auto& ranks = group.recorded->ranks;
-  return static_cast<size_t>(group.rank) < ranks.size() ? static_cast<int>(ranks[group.rank]) : group.rank;
 }
 
 class Watchdog {
@@ -50,7 +46,7 @@ class Watchdog {
       known_.push_back(group);
     }
     const core::MutexLock lock(mutex_);
-    groups_.push_back({std::move(group), Clock::now(), nullptr});
+    groups_.push_back({std::move(group), nullptr, nullptr, 0});
     if (!running_) start();
   }
 
@@ -77,6 +73,22 @@ class Watchdog {
     }
   }
 
+  // What the groups of this process have to say to a device error.
+  std::string explain() {
+    std::vector<std::weak_ptr<GroupState>> groups;
+    {
+      const core::MutexLock lock(known_mutex_);
+      groups = known_;
+    }
+    std::string text;
+    for (const auto& known : groups) {
+      const auto group = known.lock();
+      const auto own = group ? group->explain() : std::string();
+      if (!own.empty()) text += "\n" + own;
+    }
+    return text;
+  }
+
   void stop() {
     {
       const core::MutexLock lock(mutex_);
@@ -92,11 +104,13 @@ class Watchdog {
  private:
   struct Watched {
     std::shared_ptr<GroupState> group;
-    Clock::time_point last_desync_check;
-    std::unique_ptr<DesyncDebugger> desync;
+    std::shared_ptr<DesyncDebugger> desync;
+    std::shared_ptr<Ticket> doubtful;  // the operation that the other ranks were last asked about
+    int questions = 0;                 // and how often
   };
 
   void start() NPU_REQUIRES(mutex_) {
+    core::explain_device_errors_with([] { return instance().explain(); });
     if (thread_.joinable()) thread_.join();
     running_ = true;
     thread_ = std::thread([this] { run(); });
@@ -143,63 +157,85 @@ class Watchdog {
   void look_at(Watched& watched) {
     auto& group = *watched.group;
     if (group.failed()) return;
+    // First: a collective that failed has ended, too, and is not to be taken for one that has run.
+    for (const auto& communicator : group.communicators()) {
+      if (const auto error = communicator->async_error()) {
+        fail(watched, error->text, error->kind, group.oldest());
+        return;
+      }
+    }
     try {
       group.sweep(true);
     } catch (const std::exception& error) {
-      fail(watched, std::string("the device reports an error: ") + error.what(), group.oldest());
+      fail(watched, std::string("the device reports an error: ") + error.what(), c10d::ErrorType::COMM_ERROR, group.oldest());
       return;
-    }
-    for (const auto& communicator : group.communicators()) {
-      if (const auto error = communicator->async_error()) {
-        fail(watched, *error, group.oldest());
-        return;
-      }
     }
     const auto now = Clock::now();
     if (const auto ticket = group.overdue(now)) {
       time_out(watched, *ticket, now);
       return;
     }
-    if (now - watched.last_desync_check > kDesyncPeriod) {
-      watched.last_desync_check = now;
-      if (auto* desync = debugger(watched)) {
-        if (desync->answer(group)) write_dump(global_rank(group), "another rank is in trouble");
-      }
-    }
+    auto* desync = debugger(watched);
+    if (!desync) return;
+    ask_in_time(watched, now);
+    if (desync->other_in_trouble()) write_dump(group.global_rank(), "another rank is in trouble");
   }
 
   DesyncDebugger* debugger(Watched& watched) {
     if (!core::options().hccl_desync_debug || watched.group->size == 1) return nullptr;
-    if (!watched.desync) watched.desync = std::make_unique<DesyncDebugger>(*watched.group);
+    if (!watched.desync) watched.desync = DesyncDebugger::open(watched.group);
     return watched.desync.get();
+  }
+
+  // Twice before an operation's time is over, so that fresh answers are there when it is.
+  static void ask_in_time(Watched& watched, Clock::time_point now) {
+    const auto ticket = watched.group->oldest();
+    if (!ticket) return;
+    const auto timeout = watched.group->timeout_of(*ticket);
+    const auto elapsed = now - ticket->enqueued;
+    const auto share = [&](int quarters, std::chrono::milliseconds before) {
+      return std::max(timeout * quarters / 4, timeout - before);
+    };
+    const int questions = elapsed > share(3, 1s) ? 2 : elapsed > share(2, 3s) ? 1 : 0;
+    if (ticket != watched.doubtful) {
+      watched.doubtful = ticket;
+      watched.questions = 0;
+    }
+    if (questions <= watched.questions) return;
+    watched.questions = questions;
+    watched.desync->ask();
   }
 
   void time_out(Watched& watched, Ticket& ticket, Clock::time_point now) {
     auto& group = *watched.group;
     group.reported = true;
-    const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(now - ticket.enqueued).count();
-    const auto timeout = ticket.operation.timeout.count() >= 0 ? ticket.operation.timeout.count() : group.timeout_ms.load();
-    auto message =
-        c10::str(ticket.describe(), ", sequence number ", ticket.sequence, ", ran into its timeout: ", ran, " ms of ", timeout,
-                 " ms. Enqueued last: collective ", group.collectives.load(), ", completed last: ", group.completed.load(), ".");
-    if (auto* desync = debugger(watched)) message += desync->report(group, ticket);
+    auto* desync = debugger(watched);
+    const auto report = desync ? desync->report(group, ticket, now + kPatienceForAnswers) : std::string();
+    const auto message =
+        c10::str(ticket.describe(), ", sequence number ", ticket.sequence, ", ran into its timeout of ",
+                 group.timeout_of(ticket).count(), " ms: it has waited for ", ticket.seconds(Clock::now()), " s.", report,
+                 " Enqueued last: collective ", group.collectives.load(), ", completed last: ", group.completed.load(), ".");
     if (core::options().hccl_async_error_handling == kReportOnly) {
-      LOG(ERROR) << "[hccl] [rank " << global_rank(group) << ", group " << group.recorded->name << "] " << message;
+      LOG(ERROR) << "[hccl] " << group.title() << message;
       ticket.enqueued = now;  // to be reported again after another timeout
       group.reported = false;
       return;
     }
-    fail(watched, message, nullptr);
+    fail(watched, message, c10d::ErrorType::TIMEOUT, nullptr);
   }
 
-  void fail(Watched& watched, std::string message, const std::shared_ptr<Ticket>& ticket) {
+  void fail(Watched& watched, std::string message, c10d::ErrorType kind, std::shared_ptr<Ticket> ticket) {
     auto& group = *watched.group;
-    if (ticket) message = c10::str(ticket->describe(), ", sequence number ", ticket->sequence, ": ", message);
-    message = c10::str("[rank ", global_rank(group), ", group ", group.recorded->name, "] ", message);
+    if (!ticket && kind != c10d::ErrorType::TIMEOUT) ticket = group.last_operation();
+    if (ticket) {
+      message = c10::str(ticket->describe(), ", sequence number ", ticket->sequence, ", failed after ",
+                         ticket->seconds(Clock::now()), " s: ", message);
+    }
+    message = group.title() + message;
     LOG(ERROR) << "[hccl] " << message;
-    write_dump(global_rank(group), "after this error");
+    write_dump(group.global_rank(), "after this error");
     const auto handling = core::options().hccl_async_error_handling;
-    group.fail(message, true);
+    group.fail(message, kind, true);
     if (handling == kTearDown) {
       LOG(ERROR) << "[hccl] ending the process, as TORCH_HCCL_ASYNC_ERROR_HANDLING=3 asks";
       std::abort();
@@ -221,25 +257,24 @@ class Watchdog {
 void watch(std::shared_ptr<GroupState> group) { Watchdog::instance().add(std::move(group)); }
 void unwatch(const std::shared_ptr<GroupState>& group) { Watchdog::instance().remove(group); }
 void sweep_groups() { Watchdog::instance().sweep(); }
-void stop_watchdog() { Watchdog::instance().stop(); }
+void stop_watchdog() {
+  Watchdog::instance().stop();
+  DesyncDebugger::stop();
+}
 
 std::string dump_flight_recorder(int global_rank, bool stacks) {
-  const auto path = core::options().hccl_debug_info_file + std::to_string(global_rank);
+  const auto write = core::options().hccl_trace_pickle ? &FlightRecorder::pickle : &FlightRecorder::json;
   std::string text;
   if (stacks) {
     // Names of Python frames need the GIL, which a hanging thread may hold.
     auto named = std::make_shared<std::promise<std::string>>();
     auto future = named->get_future();
-    std::thread([named] { named->set_value(FlightRecorder::instance().pickle({})); }).detach();
+    std::thread([named, write] { named->set_value((FlightRecorder::instance().*write)({})); }).detach();
     if (future.wait_for(kPatienceForStacks) == std::future_status::ready) text = future.get();
   }
-  if (text.empty()) text = FlightRecorder::instance().pickle({true, false, false});
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) return path;
-  LOG(ERROR) << "[hccl] the flight recorder could not be written to " << path;
-  return {};
+  if (text.empty()) text = (FlightRecorder::instance().*write)({true, false, false});
+  return write_private_file(core::options().hccl_debug_info_file,
+                            std::to_string(global_rank) + (core::options().hccl_trace_pickle ? "" : ".json"), text);
 }
 
 }  // namespace torch_npu::distributed

@@ -1,9 +1,9 @@
 // One thread per process that looks after the operations in flight of every group.
 //
-// Ten times a second it lets go of what has run, asks the communicators for errors that came later, and fails a group
-// of which an operation has taken longer than its timeout: see TORCH_HCCL_ASYNC_ERROR_HANDLING for what that means.
-// Once a second it answers other ranks that are in trouble (desync.h). It never holds a tensor and never needs the
-// GIL, except for the stack traces of a dump, which are given up when the GIL cannot be had.
+// Ten times a second it asks the communicators for errors that came later, lets go of what has run, and fails a group of
+// which an operation has taken longer than its timeout: see TORCH_HCCL_ASYNC_ERROR_HANDLING for what that means. An error of
+// the device that a thread meets is told with what the groups know of it. It never waits for the store (desync.h does), never
+// holds a tensor and never needs the GIL, except for the stack traces of a dump, which are given up when it cannot be had.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ C10_EXPORT void stop_watchdog();
 // Tells the flight recorder what has run by now, instead of at the watchdog's next look.
 C10_EXPORT void sweep_groups();
 
-// Writes the flight recorder to <TORCH_HCCL_DEBUG_INFO_TEMP_FILE><global rank>; returns the path, empty if it could not.
+// Writes the flight recorder to <TORCH_HCCL_DEBUG_INFO_TEMP_FILE><global rank>.json; returns the path, empty if it could not.
 std::string dump_flight_recorder(int global_rank, bool stacks);
 
 }  // namespace torch_npu::distributed

@@ -79,7 +79,7 @@ void Work::wait_on_host(std::chrono::milliseconds timeout) {
   }
 }
 
-void Work::abort() { group_->fail(ticket_->describe() + " was aborted", true); }
+void Work::abort() { group_->fail(ticket_->describe() + " was aborted", c10d::ErrorType::COMM_ERROR, true); }
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   if (!future_) {

@@ -87,6 +87,7 @@ void init_distributed(py::module_& module) {
       .def(
           "perform_nocolor_split", [](ProcessGroupHCCL&, const at::Device&) {},
           "For ranks outside of a new group. Nothing to do: HCCL's communicators are made by their members alone.")
+      .def("_reinit", &ProcessGroupHCCL::reinit, py::arg("rebuild"), Unlocked())
       .def("comm_split_count", &ProcessGroupHCCL::splits)
       .def("get_hccl_comm_name", &ProcessGroupHCCL::communicator_name, py::arg("device"), Unlocked())
       .def("_set_default_timeout", &ProcessGroupHCCL::setTimeout, py::arg("timeout"),

@@ -3,9 +3,12 @@
 Groups join with much time; an error that is to come from the timeout gets a short one afterwards, and one that is to come
 without it (a rank died, ranks called different things) must be there long before the other is over.
 """
+import json
 import os
-import pickle
+import re
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
@@ -54,9 +57,11 @@ def pool(tmp_path):
     pools = []
 
     def make(world, seconds=None, **environment):
+        joins = environment.pop("join", True)
         ranks = Ranks(world, join=False, dumps=str(tmp_path / "trace_"), **environment)
         pools.append(ranks)
-        ranks.run(join, str(tmp_path / f"store{len(pools)}"), seconds)
+        if joins:
+            ranks.run(join, str(tmp_path / f"store{len(pools)}"), seconds)
         return ranks
 
     yield make
@@ -71,15 +76,23 @@ def pool(tmp_path):
 
 
 def test_a_rank_that_does_not_come_is_named(pool, tmp_path):
-    ranks = pool(3, seconds=2)
+    ranks = pool(3, seconds=4)
+    (tmp_path / "elsewhere").write_text("untouched")
+    (tmp_path / "trace_0.json").symlink_to(tmp_path / "elsewhere")   # somebody wants the dump to overwrite another file
     ranks.start(reduce_and_look, ranks=[0, 1])
+    told = []
     for kind, (name, text) in ranks.collect(ranks=[0, 1]):
         assert kind == "ok" and name != "none", text
-    text = ranks.pipes[0].send((then_reduce, ())) or ranks.collect(ranks=[0])[0][1]
+        told.append(text)
+    # Whoever's time is over first ends the communicator for both: that rank's exception has the whole story.
+    text = "\n".join(told)
     assert "all_reduce(100000 elements of Float), sequence number 2" in text
-    assert "Rank 2 did not arrive" in text and "ms of 2000 ms" in text
-    # The flight recorder of each, in the form torch's analyser reads.
-    dump = pickle.load(open(tmp_path / "trace_0", "rb"))
+    assert "Rank 2 did not arrive" in text and "timeout of 4000 ms" in text
+    assert re.search(r"\[rank [01], group \S+\]", text)
+    # The flight recorder of each, for nobody else's eyes.
+    assert (tmp_path / "elsewhere").read_text() == "untouched" and not (tmp_path / "trace_0.json").is_symlink()
+    assert stat.S_IMODE((tmp_path / "trace_0.json").stat().st_mode) == 0o600
+    dump = json.loads((tmp_path / "trace_0.json").read_text())
     assert [entry["state"] for entry in dump["entries"]] == ["completed", "started"]
     assert dump["entries"][1]["profiling_name"] == "hccl:all_reduce"
     assert dump["entries"][1]["input_sizes"] == [[100000]]
@@ -98,7 +111,7 @@ def exchange_and_look(rank, world):
 
 def test_only_the_missing_rank_is_blamed(pool):
     """Different sizes are no other operation where they may differ."""
-    ranks = pool(4, seconds=2)
+    ranks = pool(4, seconds=4)
     ranks.start(exchange_and_look, ranks=[0, 1, 3])
     for kind, text in ranks.collect(ranks=[0, 1, 3]):
         assert kind == "ok" and "other operation" not in text and "instead" not in text, text
@@ -142,14 +155,102 @@ def test_a_killed_rank_fails_the_others(pool):
         assert kind == "ok" and name != "none", text
 
 
-def test_a_stopped_rank_fails_the_others(pool):
-    ranks = pool(2, seconds=2)
+def reduce_and_measure(rank, world):
+    begin = time.monotonic()
+    name, text = reduce_and_look(rank, world)
+    return name, text, time.monotonic() - begin
+
+
+def test_a_stopped_rank_fails_the_others_in_time(pool):
+    ranks = pool(2, seconds=4)
     os.kill(ranks.processes[1].pid, signal.SIGSTOP)
-    ranks.start(reduce_and_look, ranks=[0])
-    (kind, (name, text)), = ranks.collect(ranks=[0])
+    ranks.start(reduce_and_measure, ranks=[0])
+    (kind, (name, text, seconds)), = ranks.collect(ranks=[0])
     assert kind == "ok" and name != "none", text
-    text = ranks.pipes[0].send((then_reduce, ())) or ranks.collect(ranks=[0])[0][1]
-    assert "Rank 1 did not answer" in text and "ms of 2000 ms" in text
+    assert "sequence number 2, ran into its timeout of 4000 ms" in text and "Rank 1 did not answer" in text
+    assert 4 <= seconds < 5, text
+
+
+def join_by_tcp(rank, world, port):
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl", store=dist.TCPStore("127.0.0.1", port, world, rank == 0), rank=rank, world_size=world,
+                            timeout=timedelta(seconds=LONG))
+    x = torch.ones(4, device="npu")
+    dist.all_reduce(x)
+    assert x[0].item() == world
+    dist.group.WORLD._get_backend(torch.device("npu"))._set_default_timeout(timedelta(seconds=4))
+
+
+def test_a_stopped_rank_that_keeps_the_store(pool):
+    """The other one cannot ask anybody, and does not wait for an answer for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    ranks = pool(2, join=False)
+    ranks.run(join_by_tcp, port)
+    os.kill(ranks.processes[0].pid, signal.SIGSTOP)
+    ranks.start(reduce_and_measure, ranks=[1])
+    (kind, (name, text, seconds)), = ranks.collect(ranks=[1])
+    assert kind == "ok" and name != "none", text
+    assert "the store does not answer: its host, usually rank 0" in text
+    assert 4 <= seconds < 5, text
+
+
+def save_and_go_on(rank, world, path, asynchronous):
+    """After the error: once told, the stream works, and so does a new group of those that are left."""
+    weights, x = torch.arange(1000.0, device="npu"), torch.ones(50_000, device="npu")
+    with pytest.raises(RuntimeError) as error:
+        work = dist.all_reduce(x, async_op=asynchronous)
+        if asynchronous:
+            work.wait()
+        x[0].item()   # never what a collective that failed has left
+    text = str(error.value)
+    assert f"rank {world - 1}" in text.lower() and "all_reduce(50000 elements of Float), sequence number 2" in text, text
+    if asynchronous:
+        time.sleep(0.5)   # its stream's error is the watchdog's
+    torch.npu.synchronize()
+    torch.save({"weights": weights.cpu()}, path + str(rank))
+    assert (torch.load(path + str(rank))["weights"] == torch.arange(1000.0)).all()
+    dist.destroy_process_group()
+    torch.npu.synchronize()
+    dist.init_process_group("hccl", store=dist.FileStore(path + "again", world - 1), rank=rank, world_size=world - 1,
+                            timeout=timedelta(seconds=LONG))
+    dist.all_reduce(weights)
+    assert (weights.cpu() == torch.arange(1000.0) * (world - 1)).all()
+    return text
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_emergency_checkpoint_after_a_rank_died(pool, tmp_path, asynchronous):
+    ranks = pool(3)
+    ranks.start(save_and_go_on, str(tmp_path / "saved"), asynchronous, ranks=[0, 1])
+    time.sleep(0.5)
+    os.kill(ranks.processes[2].pid, signal.SIGKILL)
+    for kind, text in ranks.collect(ranks=[0, 1]):
+        assert kind == "ok", text
+
+
+def fail_and_begin_again(rank, world):
+    import torch_npu
+
+    backend = dist.group.WORLD._get_backend(torch.device("npu"))
+    for _ in range(2):
+        backend.abort()
+        with pytest.raises(RuntimeError, match="aborted"):
+            dist.all_reduce(torch.ones(1, device="npu"))
+        with pytest.raises(dist.DistBackendError, match="aborted"):
+            torch_npu.distributed.reinit_process_group(rebuild_link=False)
+        torch_npu.distributed.reinit_process_group()
+        x = torch.full((5,), rank + 1.0, device="npu")
+        dist.all_reduce(x)
+        assert x[0].item() == world * (world + 1) / 2
+        dist.barrier()
+    torch_npu.distributed.reinit_process_group(rebuild_link=False)   # it has not failed
+    dist.all_reduce(x)
+    torch.npu.synchronize()
+
+
+def test_a_group_begins_again(pool):
+    pool(2).run(fail_and_begin_again)
 
 
 def different_sizes(rank, world):

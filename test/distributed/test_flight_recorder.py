@@ -30,8 +30,8 @@ def record(rank, world, path):
     assert entries[1]["output_sizes"] == [[3 * world, 4]] and entries[1]["input_dtypes"] == ["Float"]
     assert all(entry["state"] == "completed" for entry in entries)
     assert json.loads(trace._dump_hccl_trace_json())["entries"][0]["profiling_name"] == "hccl:all_reduce"
-    with open(path + str(rank), "wb") as file:
-        file.write(trace._dump_hccl_trace())
+    with open(f"{path}{rank}.json", "wb") as file:
+        file.write(trace._dump_hccl_trace_json())
 
 
 def analyse(folder):
@@ -47,6 +47,11 @@ def analyse(folder):
 
 def test_the_analyser_reads_it(two, tmp_path):
     two.run(record, str(tmp_path / "trace_"))
+    done = subprocess.run([sys.executable, "-m", "torch_npu.distributed.flight_recorder", str(tmp_path), "--prefix", "trace_"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200)
+    assert done.returncode == 0 and (tmp_path / "trace_1").stat().st_mode & 0o777 == 0o600, done.stdout
+    for dump in tmp_path.glob("*.json"):
+        dump.unlink()   # the analyser takes every file of the folder
     data, output = analyse(tmp_path)
     names = [collective.collective_name for collective in data.collectives]
     assert names[:2] == ["hccl:all_reduce", "hccl:_all_gather_base"], output

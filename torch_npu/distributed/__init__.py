@@ -4,12 +4,17 @@ Importing torch_npu registers it, so ``init_process_group("hccl")`` works, as do
 for NPUs) and ``init_process_group("cpu:gloo,npu:hccl")``.
 """
 
+from __future__ import annotations
+
 import atexit
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch_npu import _C, _import_hook
 
-__all__ = ["ProcessGroupHCCL", "is_hccl_available"]
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+__all__ = ["ProcessGroupHCCL", "is_available", "is_hccl_available", "reinit_process_group"]
 
 ProcessGroupHCCL = _C._distributed_c10d.ProcessGroupHCCL
 
@@ -17,6 +22,42 @@ ProcessGroupHCCL = _C._distributed_c10d.ProcessGroupHCCL
 def is_hccl_available() -> bool:
     """Whether the backend ``"hccl"`` can be used: it is part of this package."""
     return True
+
+
+def is_available() -> bool:
+    """As torch.distributed.is_available()."""
+    import torch.distributed as dist
+
+    return dist.is_available()
+
+
+def reinit_process_group(group: ProcessGroup | None = None, rebuild_link: bool = True) -> None:
+    """Makes a group that has failed usable again, in the same processes: its ranks connect anew at their next collective.
+
+    All ranks of the group call it, each after it has met the error; a rank that is gone cannot be replaced this way (then
+    make a new group of those that are left, or let torchrun restart the job). Sub-groups are initialized again one by one.
+
+    Args:
+        group: the group; the default one if None.
+        rebuild_link: False keeps the connections, for a group that has not failed.
+
+    Raises:
+        ValueError: the group has no backend for NPUs, or it is not ``"hccl"``.
+        torch.distributed.DistBackendError: ``rebuild_link`` is False and the group has failed.
+    """
+    import torch
+    import torch.distributed as dist
+
+    group = dist.group.WORLD if group is None else group
+    if group is None:
+        raise ValueError("reinit_process_group: there is no default group; call init_process_group first")
+    try:
+        backend = group._get_backend(torch.device("npu"))
+    except RuntimeError as error:
+        raise ValueError(f"reinit_process_group: the group has no backend for NPUs: {error}") from error
+    if not isinstance(backend, ProcessGroupHCCL):
+        raise ValueError(f"reinit_process_group: the group's backend is {type(backend).__name__}, not ProcessGroupHCCL")
+    backend._reinit(rebuild_link)
 
 
 def _create(options: Any, backend_options: Any) -> Any:
