@@ -35,8 +35,7 @@ struct alignas(2 * kCacheLine) ControlHeader {
   static constexpr uint64_t kMagic = 0x6d6d6f6374667473;
   uint64_t magic;
   uint64_t nonce;
-  std::atomic<uint32_t> ranks;  // 0 until the first rank joins
-  std::atomic<uint32_t> attached;
+  std::atomic<uint32_t> ranks;   // 0 until the first rank joins
   std::atomic<uint32_t> remote;  // 1: a rank on another machine has called; all are to use TCP
   alignas(kCacheLine) Failure failure;
 };
@@ -49,7 +48,7 @@ struct Invitation {
 
 struct alignas(2 * kCacheLine) RankState {
   static constexpr uint32_t kInvitations = 16;
-  enum Life : uint32_t { kAbsent, kJoining, kJoined, kLeft };
+  enum Life : uint32_t { kAbsent, kJoining, kJoined, kAttached, kLeft };  // attached: has opened the others' memory
   std::atomic<uint32_t> life;
   int32_t pid;
   int32_t memory_fd;

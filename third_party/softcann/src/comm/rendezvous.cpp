@@ -39,8 +39,10 @@ std::nullptr_t refuse(HcclResult* code, HcclResult reason, const char* format, A
 std::shared_ptr<Mapping> map_segment(const char* entry, const RootInfo& info, uint32_t ranks, HcclResult* code) {
   const int fd = open_descriptor(info.pid, info.segment_fd);
   if (fd < 0) {
-    return refuse(code, HCCL_E_REMOTE, "%s: cannot open what process %d shares, which called HcclGetRootInfo: %s", entry,
-                  info.pid, std::strerror(errno));
+    return refuse(
+        code, HCCL_E_REMOTE,
+        "%s: cannot open what process %d shares, which called HcclGetRootInfo (rank 0 by custom) and may have ended: %s", entry,
+        info.pid, std::strerror(errno));
   }
   // The descriptor may be another file by now, whose size is none of our business.
   uint64_t first_words[2] = {};

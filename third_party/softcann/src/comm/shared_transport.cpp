@@ -43,9 +43,15 @@ void SharedTransport::look_after(uint64_t peers, const Operation& operation) {
 
 HcclResult SharedTransport::attach(Acceptor* acceptor) {
   const Operation joining;
-  const int64_t deadline = now_ns() + limits_.connect_s * kSecond;
+  const int64_t deadline = limits_.connect_s == 0 ? INT64_MAX : now_ns() + limits_.connect_s * kSecond;
   uint64_t absent = others();
   processes_.resize(ranks_);
+  const auto too_late = [&](const char* what) {
+    if (now_ns() <= deadline) return false;
+    fail(HCCL_E_TIMEOUT, "rank(s) " + list_of(absent) + " of " + std::to_string(ranks_) + " did not " + what + " within " +
+                             std::to_string(limits_.connect_s) + " s (HCCL_CONNECT_TIMEOUT)");
+    return true;
+  };
   // Everybody has joined before anybody is opened, and all are open before anybody goes on.
   for (int64_t pause_us = 50;; pause_us = std::min<int64_t>(pause_us * 2, 2000)) {
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
@@ -57,18 +63,25 @@ HcclResult SharedTransport::attach(Acceptor* acceptor) {
     if (broken() || absent == 0) break;
     if (acceptor != nullptr && acceptor->has_caller()) control_.header().remote.store(1, std::memory_order_release);
     if (control_.header().remote.load(std::memory_order_acquire) != 0) return HCCL_E_AGAIN;
-    if (limits_.connect_s != 0 && now_ns() > deadline) {
-      fail(HCCL_E_TIMEOUT, "rank(s) " + list_of(absent) + " of " + std::to_string(ranks_) + " did not join within " +
-                               std::to_string(limits_.connect_s) + " s (HCCL_CONNECT_TIMEOUT)");
-      break;
-    }
+    if (too_late("join")) break;
     usleep(static_cast<useconds_t>(pause_us));
   }
   if (!broken()) open_peers();
-  control_.header().attached.fetch_add(1, std::memory_order_acq_rel);
-  while (!broken() && control_.header().attached.load(std::memory_order_acquire) < ranks_) {
-    look_after(others(), joining);
-    usleep(50);
+  uint32_t joined = RankState::kJoined;
+  control_.state(rank_).life.compare_exchange_strong(joined, RankState::kAttached, std::memory_order_acq_rel);
+  absent = others();
+  const auto all_attached = [&] {
+    for (uint32_t peer = 0; peer < ranks_; ++peer) {
+      if (control_.state(peer).life.load(std::memory_order_acquire) >= RankState::kAttached) absent &= ~(uint64_t{1} << peer);
+    }
+    return absent == 0;
+  };
+  for (; !broken() && !all_attached() && !too_late("open the others' memory"); usleep(50)) {
+    HcclResult code = HCCL_SUCCESS;
+    const std::string text = trouble(absent, joining, true, &code);
+    // One that has come meanwhile may have left again.
+    const uint64_t before = absent;
+    if (!text.empty() && !all_attached() && absent == before) fail(code, text);
   }
   std::string text;
   const HcclResult code = failure(&text);

@@ -106,9 +106,10 @@ Trouble ask_root(const Meeting& meeting, Address* own, Socket* accepting, std::v
       return {};
     }
     const bool again = !root.valid() || answer.code == HCCL_E_AGAIN;
-    if (!again) return {static_cast<HcclResult>(answer.code), "the root at " + place.text() + ": " + answer.text};
+    if (!again)
+      return {static_cast<HcclResult>(answer.code), "the root, rank 0 by custom, at " + place.text() + ": " + answer.text};
     if (now_ns() > meeting.deadline) {
-      return {HCCL_E_TCP_CONNECT, "cannot connect to the root at " + place.text() + meeting.within() +
+      return {HCCL_E_TCP_CONNECT, "cannot connect to the root, rank 0 by custom, at " + place.text() + meeting.within() +
                                       "; where ranks are on several machines, HCCL_IF_IP on the root's is to be the address at "
                                       "which the others reach it"};
     }
