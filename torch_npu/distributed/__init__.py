@@ -10,11 +10,20 @@ import atexit
 from typing import TYPE_CHECKING, Any
 
 from torch_npu import _C, _import_hook
+from torch_npu.distributed._uneven import all_gather_into_tensor_uneven, all_to_all_vc, reduce_scatter_tensor_uneven
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-__all__ = ["ProcessGroupHCCL", "is_available", "is_hccl_available", "reinit_process_group"]
+__all__ = [
+    "ProcessGroupHCCL",
+    "all_gather_into_tensor_uneven",
+    "all_to_all_vc",
+    "is_available",
+    "is_hccl_available",
+    "reduce_scatter_tensor_uneven",
+    "reinit_process_group",
+]
 
 ProcessGroupHCCL = _C._distributed_c10d.ProcessGroupHCCL
 
