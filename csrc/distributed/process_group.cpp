@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "acl/hccl.h"
+#include "core/device.h"
 #include "core/options.h"
 #include "distributed/batch.h"
 #include "distributed/error.h"
@@ -197,7 +198,10 @@ const std::shared_ptr<Communicator>& ProcessGroupHCCL::communicator(c10::DeviceI
 
 void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) { communicator(device.index()); }
 
-std::string ProcessGroupHCCL::communicator_name(c10::DeviceIndex device) {
+std::string ProcessGroupHCCL::communicator_name(int rank, bool create) {
+  TORCH_CHECK_VALUE(rank >= 0, "get_hccl_comm_name: the rank is ", rank, ", but must not be negative");
+  const auto device = static_cast<c10::DeviceIndex>(rank % core::device_count_or_throw());
+  if (!create && !communicators_[device]) return {};
   char name[COMM_NAME_MAX_LENGTH] = {};
   const Communicator::Use use(*communicator(device));
   HCCL_CHECK(acl::HcclGetCommName(raw(use), name));

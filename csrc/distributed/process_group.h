@@ -102,8 +102,9 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   // of them call this, and none may be missing. Without `rebuild` the connections stay, which must not have failed.
   void reinit(bool rebuild);
 
-  // Name of the communicator in HCCL, connecting if need be: for operators that communicate themselves.
-  std::string communicator_name(c10::DeviceIndex device);
+  // Name in HCCL of the communicator on the device that a rank of this machine has, for operators that communicate themselves.
+  // Connects if need be; empty if there is none yet and `create` is false.
+  std::string communicator_name(int rank, bool create);
   int64_t splits() const { return splits_; }
 
  private:

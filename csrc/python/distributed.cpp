@@ -89,7 +89,8 @@ void init_distributed(py::module_& module) {
           "For ranks outside of a new group. Nothing to do: HCCL's communicators are made by their members alone.")
       .def("_reinit", &ProcessGroupHCCL::reinit, py::arg("rebuild"), Unlocked())
       .def("comm_split_count", &ProcessGroupHCCL::splits)
-      .def("get_hccl_comm_name", &ProcessGroupHCCL::communicator_name, py::arg("device"), Unlocked())
+      .def("get_hccl_comm_name", &ProcessGroupHCCL::communicator_name, py::arg("rankid"), py::arg("init_comm") = true, Unlocked(),
+           "Name of the communicator on a device; without init_comm empty if there is none yet.")
       .def("_set_default_timeout", &ProcessGroupHCCL::setTimeout, py::arg("timeout"),
            "Of operations that come, and of those in flight.")
       .def("_enable_collectives_timing", &ProcessGroupHCCL::enableCollectivesTiming)

@@ -81,7 +81,100 @@ def _two(shape, dtype):
     return randn(*shape, dtype=dtype), randn(*shape, dtype=dtype)
 
 
+_MAP = torch.tensor([[1, 0, 1, 0], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 0, 1]], dtype=torch.int8)
+
+
+def _permute(dtype, pad=False, probs=True):
+    given = torch.rand(5, 4).to(dtype) if probs else None
+    return _call(randn(5, 3, dtype=dtype), _MAP, probs=given, num_out_tokens=8 if pad else 10, drop_and_pad=pad)
+
+
+def _slots(pad):
+    slots = [1, 0, 2, 3, 0, 3, 0, 1] if pad else [0, 5, 3, 6, 1, 4, 7, 8, 2, 9]
+    return torch.tensor(slots, dtype=torch.int32)
+
+
+def _unpermute(dtype, pad=False):
+    rows = randn(8 if pad else 10, 3, dtype=dtype)
+    return _call(rows, _slots(pad), [5, 3], probs=torch.rand(5, 4).to(dtype), routing_map=_MAP, drop_and_pad=pad)
+
+
+def _score(dtype, forward=True, turned=False):
+    shape = (2, 3, 5, 4) if turned else (2, 3, 4, 5)
+    layers = [randn(*shape, dtype=dtype) for _ in range(3)]
+    numbers = (0.5, 1.0, turned, turned)
+    if forward:
+        return _call(*layers, randn(2, 3, 4, 4, dtype=dtype), *numbers, value_transpose=turned)
+    softmax = torch.rand(2, 3, 4, 4).softmax(-1).to(dtype)
+    mask = torch.ones(2, 3, 4, 4, dtype=torch.uint8)
+    return _call(randn(8, 15, dtype=dtype), softmax, *layers, mask, *numbers, turned)
+
+
+def _heads(dtype):
+    tensors = [randn(n, 6, dtype=dtype) for n in (8, 10, 10, 6, 6, 6)]
+    biases = [randn(6, dtype=dtype) for _ in range(4)]
+    return _call(*tensors, randn(2, 3, 4, 5, dtype=dtype), randn(6, 6, dtype=dtype), *biases, None, 3, 2, 5, 4, 0.0, True)
+
+
+def _floyd(dtype):
+    shapes = ((1, 2, 3, 4, 6), (1, 2, 3, 5, 6), (1, 2, 3, 5, 6), (1, 2, 5, 4, 6), (1, 2, 5, 4, 6))
+    return [randn(*shape, dtype=dtype) for shape in shapes]
+
+
+_FLOYD_MASK = (torch.arange(15).view(1, 1, 3, 1, 5) % 4 == 0).to(torch.uint8)
+
+
+def _streams(dtype):
+    return randn(2, 3, 4, 6, dtype=dtype), randn(24, 24), randn(3), randn(24)
+
+
+def _vocabulary(dtype):
+    return randn(11, 6, dtype=dtype), randn(10, 6, dtype=dtype), torch.arange(11) * 2
+
+
 CASES = {
+    "npu_moe_token_permute_with_routing_map": [lambda d, pad=pad, probs=probs: _permute(d, pad, probs) for pad, probs in ((False, True), (True, True), (False, False))],
+    "npu_moe_token_permute_with_routing_map_grad": [
+        lambda d, pad=pad: _call(randn(8 if pad else 10, 3, dtype=d), randn(8 if pad else 10, dtype=d), _slots(pad), _MAP, 4, 5, pad) for pad in (False, True)],
+    "npu_moe_token_unpermute_with_routing_map": [lambda d, pad=pad: _unpermute(d, pad) for pad in (False, True)],
+    "_npu_moe_token_unpermute_with_routing_map": [lambda d, pad=pad: _unpermute(d, pad) for pad in (False, True)],
+    "npu_moe_token_unpermute_with_routing_map_grad": [
+        lambda d: _call(randn(5, 3, dtype=d), _slots(False), torch.arange(10, dtype=torch.int32) // 2, _MAP, randn(10, 3, dtype=d), torch.rand(5, 4).to(d), False, [5, 3])],
+    "npu_fused_attention_score": [_score, lambda d: _score(d, turned=True)],
+    "npu_fused_attention_score_fwd": [_score],
+    "npu_fused_attention_score_backward": [lambda d: _score(d, False), lambda d: _score(d, False, True)],
+    "npu_fused_attention_score_grad": [lambda d: _score(d, False)],
+    "npu_multi_head_attention": [_heads],
+    "npu_fused_floyd_attention": [lambda d: _call(*_floyd(d), scale_value=0.5), lambda d: _call(*_floyd(d), atten_mask=_FLOYD_MASK)],
+    "npu_fused_floyd_attention_backward": [
+        lambda d: _call(randn(1, 2, 3, 4, 6, dtype=d), *_floyd(d), randn(1, 2, 3, 4, 6, dtype=d), randn(1, 2, 3, 4, 8), randn(1, 2, 3, 4, 8), atten_mask=_FLOYD_MASK)],
+    "npu_masked_causal_conv1d": [lambda d: _call(randn(7, 2, 4, dtype=d), randn(3, 4, dtype=d), mask=torch.arange(14).view(2, 7) % 5 > 0)],
+    "npu_masked_causal_conv1d_backward": [lambda d: _call(randn(7, 2, 4, dtype=d), randn(7, 2, 4, dtype=d), randn(3, 4, dtype=d))],
+    "npu_mhc_pre": [lambda d: _call(*_streams(d), gamma=randn(4, 6), out_flag=1), lambda d: _call(*_streams(d))],
+    "npu_mhc_sinkhorn": [lambda d: _call(randn(2, 3, 4, 4), num_iters=5, out_flag=1)],
+    "npu_mhc_post": [lambda d: _call(randn(2, 3, 4, 6, dtype=d), torch.rand(2, 3, 4, 4), randn(2, 3, 6, dtype=d), torch.rand(2, 3, 4))],
+    "npu_fused_linear_online_max_sum": [lambda d: _call(*_vocabulary(d), 4, 13, True), lambda d: _call(*_vocabulary(d), 0, 9)],
+    "npu_fused_cross_entropy_loss_with_max_sum": [lambda d: _call(randn(5), torch.rand(5) + 1, randn(5), vocab_parallel_logits=randn(5, 8, dtype=d))],
+    "npu_fused_linear_cross_entropy_loss_with_max_sum_backward": [
+        lambda d: _call(randn(11), *_vocabulary(d)[:2], torch.tensor([0b01000001, 0b00111111], dtype=torch.uint8), torch.arange(11) % 10, softmax=torch.rand(11, 10).softmax(1))],
+    "batch_norm_reduce": [lambda d: _call(randn(3, 4, 5, dtype=d), 1e-5)],
+    "batch_norm_gather_stats_update": [lambda d: _call(randn(6, 4, 5, dtype=d), randn(2, 4), torch.rand(2, 4) * 40 + 10, torch.zeros(4), torch.ones(4), 0.1, 1e-5, torch.tensor([10.0, 20.0]))],
+    "npu_normalize_batch": [lambda d, kind=kind: _call(randn(3, 4, 7, dtype=d), torch.tensor([7, 3, 5], dtype=torch.int32), kind) for kind in (0, 1)],
+    "_dropout_with_byte_mask_backward": [lambda d: _call(randn(3, 4, dtype=d), (torch.arange(12).view(3, 4) % 3 > 0).to(torch.uint8), 0.25)],
+    "_npu_index_add": [lambda d: _call(randn(4, 3, dtype=d), torch.tensor([2, 0], dtype=torch.int32), randn(2, 3, dtype=d), alpha=2)],
+    "_npu_index_add_": [lambda d: _call(randn(4, 3, dtype=d), torch.tensor([2, 0]), randn(2, 3, dtype=d))],
+    "npu_masked_fill_range": [
+        lambda d: _call(randn(3, 8, dtype=d), torch.tensor([[0, 2, 1], [4, 4, 4]], dtype=torch.int32), torch.tensor([[2, 3, 5], [5, 6, 8]], dtype=torch.int32), torch.tensor([1, 2], dtype=d))],
+    "npu_stride_add": [lambda d: _call(randn(2, 40, 3, dtype=d), randn(2, 20, 3, dtype=d), 1, 0, 2)],
+    "npu_attn_softmax_": [lambda d: _call(randn(2, 3, 4, dtype=d))],
+    "npu_attn_softmax_backward_": [lambda d: _call(torch.rand(2, 3, 4).softmax(-1).to(d), randn(2, 3, 5, dtype=d), randn(2, 4, 5, dtype=d))],
+    "get_storage_size": [lambda d: _call(randn(3, 4, dtype=d))],
+    "npu_alloc_float_status": [lambda d: _call(randn(3, dtype=d))],
+    "npu_clear_float_status": [lambda d: _call(torch.zeros(8))],
+    "npu_get_float_status": [lambda d: _call(torch.zeros(8))],
+    "npu_prefetch": [lambda d: _call(randn(3, 4, dtype=d), None, 16)],
+    "super_kernel_scope_begin": [lambda d: _call("part")],
+    "super_kernel_scope_end": [lambda d: _call("part")],
     "npu_anchor_response_flags": [lambda d: _call(_boxes(6, d), [7, 9], [4, 4], 3)],
     "npu_yolo_boxes_encode": [lambda d: _call(_boxes(5, d), _boxes(5, d), torch.tensor([8, 8, 16, 16, 32], dtype=torch.int32))],
     "npu_grid_assign_positive": [lambda d: _assign(d, True), lambda d: _assign(d, False)],

@@ -1,0 +1,38 @@
+"""Overflow flags of NPUs that saturate, as tensors; and checks of gradients."""
+
+from typing import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["_amp_foreach_non_finite_check", "npu_alloc_float_status", "npu_clear_float_status", "npu_get_float_status"]
+
+
+def npu_alloc_float_status(input: Tensor) -> Tensor:
+    """float32 [8] of zeros on the device of ``input``, for :func:`npu_get_float_status`."""
+    return torch.zeros(8, dtype=torch.float32, device=input.device)
+
+
+def npu_get_float_status(input: Tensor, mode: int = 0) -> Tensor:
+    """``input`` [8], set to 1 in its first element if an operator overflowed on an NPU that saturates, else to 0.
+
+    Always 0 on an NPU with inf and nan.
+    """
+    flag = input.device.type == "npu" and torch.npu.get_npu_overflow_flag()
+    status = torch.zeros_like(input)
+    status[0] = float(flag)
+    return input.copy_(status) if not input.requires_grad else status
+
+
+def npu_clear_float_status(input: Tensor, mode: int = 0) -> Tensor:
+    """Clears the NPU's overflow flag. Returns zeros like ``input``."""
+    if input.device.type == "npu":
+        torch.npu.clear_npu_overflow_flag()
+    return torch.zeros_like(input)
+
+
+def _amp_foreach_non_finite_check(scaled_grads: Sequence[Tensor]) -> bool:
+    """True if there is inf or nan in one of the tensors, or the NPU's overflow flag is set, which then is cleared."""
+    from torch_npu.npu.overflow import npu_check_overflow
+
+    return npu_check_overflow(list(scaled_grads))

@@ -1,0 +1,204 @@
+"""Storages, elements by index, and marks that change no value."""
+
+import os
+from typing import Optional, Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "_npu_index_add",
+    "_npu_index_add_",
+    "empty_with_format",
+    "get_storage_size",
+    "npu_attn_softmax_",
+    "npu_attn_softmax_backward_",
+    "npu_change_data_ptr",
+    "npu_masked_fill_range",
+    "npu_prefetch",
+    "npu_stride_add",
+    "print_npugraph_tensor",
+    "save_npugraph_tensor",
+    "save_npugraph_tensor_tensor_list",
+    "super_kernel_scope_begin",
+    "super_kernel_scope_end",
+    "unsafe_empty_with_format",
+]
+
+# Storages -------------------------------------------------------------------------------------------------------------------
+
+
+def get_storage_size(input: Tensor) -> int:
+    """Elements of ``input``'s dtype that its storage holds, which is more than it has where an internal format pads."""
+    return input.untyped_storage().nbytes() // input.element_size()
+
+
+def unsafe_empty_with_format(
+    size: Sequence[int],
+    *,
+    dtype: Optional[torch.dtype] = None,
+    layout: Optional[torch.layout] = None,
+    device: Optional[torch.device] = None,
+    pin_memory: Optional[bool] = None,
+    acl_format: int = 2,
+    keep_format: bool = False,
+) -> Tensor:
+    """An uninitialized tensor of shape ``size`` in the storage format ``acl_format``, on the current NPU unless ``device`` says
+    otherwise.
+
+    ``keep_format`` has no meaning here. Raises RuntimeError for ``pin_memory``.
+    """
+    return empty_with_format(size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, acl_format=acl_format)
+
+
+def empty_with_format(
+    size: Sequence[int],
+    *,
+    dtype: Optional[torch.dtype] = None,
+    layout: Optional[torch.layout] = None,
+    device: Optional[torch.device] = None,
+    pin_memory: Optional[bool] = None,
+    acl_format: int = 2,
+    base_addr_aligned_kb: Optional[int] = None,
+) -> Tensor:
+    """An uninitialized tensor of shape ``size`` in the storage format ``acl_format``, on the current NPU unless ``device`` says
+    otherwise.
+
+    Raises RuntimeError for ``pin_memory`` and NotImplementedError for ``base_addr_aligned_kb``.
+    """
+    if pin_memory:
+        raise RuntimeError("empty_with_format: only tensors of the CPU can be pinned")
+    if base_addr_aligned_kb is not None:
+        raise NotImplementedError("empty_with_format: base_addr_aligned_kb is not supported; memory is aligned to 512 bytes")
+    tensor = torch.empty(size, dtype=dtype, layout=layout, device="npu" if device is None else device)
+    return tensor if tensor.device.type != "npu" else torch.ops.npu.npu_format_cast(tensor, acl_format)
+
+
+def npu_change_data_ptr(dst: Tensor, src: Tensor, index: int) -> int:
+    """Lets ``dst`` use the memory of ``src`` from element ``index`` on, keeping its shape. Returns 0.
+
+    Raises ValueError unless the dtypes are the same and ``dst`` fits.
+    """
+    needed = 1 + sum((n - 1) * step for n, step in zip(dst.shape, dst.stride())) if dst.numel() else 0
+    start = src.storage_offset() + index
+    if dst.dtype != src.dtype or index < 0 or start + needed > get_storage_size(src):
+        raise ValueError(
+            f"npu_change_data_ptr: {needed} elements of {dst.dtype} from {start} on do not lie within the "
+            f"{get_storage_size(src)} elements of {src.dtype} of src"
+        )
+    dst.set_(src.untyped_storage(), start, dst.shape, dst.stride())
+    return 0
+
+
+# Elements -------------------------------------------------------------------------------------------------------------------
+
+
+def _npu_index_add(input: Tensor, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """``input`` with ``alpha * source[i]`` added to row ``index[i]``. ``index``: int32 or int64 [n]; ``source``: [n, ...]."""
+    return input.index_add(0, index, source, alpha=alpha)
+
+
+def _npu_index_add_(input: Tensor, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """:func:`_npu_index_add` in place."""
+    return input.index_add_(0, index, source, alpha=alpha)
+
+
+def npu_masked_fill_range(input: Tensor, start: Tensor, end: Tensor, value: Tensor, axis: int = -1) -> Tensor:
+    """``input`` with ``value[i]`` at ``start[i, n]`` to ``end[i, n]`` (exclusive) along ``axis``, in row n of the first
+    dimension.
+
+    ``start`` and ``end``: int32 [ranges, rows], or [ranges, 1] for a vector; ``value``: [ranges]. Later ranges win.
+    """
+    dim = axis % input.dim()
+    place = torch.arange(input.shape[dim], device=input.device)
+    result = input
+    for first, last, number in zip(start, end, value):
+        hit = (place >= first.unsqueeze(1)) & (place < last.unsqueeze(1))
+        shape = [1] * input.dim()
+        shape[dim] = input.shape[dim]
+        if input.dim() > 1:
+            shape[0] = hit.shape[0]
+        result = torch.where(hit.reshape(shape), number.to(input.dtype), result)
+    return result
+
+
+def npu_stride_add(input: Tensor, other: Tensor, offset1: float, offset2: float, c1_len: float) -> Tensor:
+    """Sums of parts of the channels: ``16 * c1_len`` of ``input`` from ``16 * offset1`` on, and of ``other`` from ``16 *
+    offset2`` on.
+
+    ``input`` and ``other``: [N, C, ...]; channels beyond C are 0.
+    """
+
+    def part(tensor: Tensor, offset: int) -> Tensor:
+        first, count = 16 * int(offset), 16 * int(c1_len)
+        found = tensor[:, first : first + count]
+        missing = tensor.new_zeros(tensor.shape[0], count - found.shape[1], *tensor.shape[2:])
+        return torch.cat([found, missing], 1)
+
+    return part(input, offset1) + part(other, offset2)
+
+
+def npu_attn_softmax_(input: Tensor) -> Tensor:
+    """The softmax of the last dimension, in place."""
+    return input.copy_(torch.softmax(input, -1))
+
+
+def npu_attn_softmax_backward_(input: Tensor, grad_output: Tensor, values: Tensor) -> Tensor:
+    """Gradient of a softmax in place: ``input`` is its result and becomes the gradient of scores whose product with ``values``
+    was taken.
+
+    ``grad_output``: the product's gradient [..., rows, n]; ``values``: [..., keys, n]; ``input``: [..., rows, keys].
+    """
+    grad = torch.matmul(grad_output, values.transpose(-2, -1))
+    return input.copy_(input * (grad - (grad * input).sum(-1, keepdim=True)))
+
+
+# Marks ----------------------------------------------------------------------------------------------------------------------
+
+
+def npu_prefetch(input: Tensor, dependency: Optional[Tensor], max_size: int, offset: int = 0) -> None:
+    """Asks for ``max_size`` bytes of ``input`` from byte ``offset`` on in the NPU's cache. Changes no value, and no time here.
+
+    Raises ValueError unless ``max_size`` is positive and ``offset`` lies in the tensor.
+    """
+    size = input.numel() * input.element_size()
+    if max_size <= 0 or not 0 <= offset < max(size, 1):
+        raise ValueError(f"npu_prefetch: max_size {max_size} must be positive and offset {offset} within {size} bytes")
+
+
+def super_kernel_scope_begin(scope_name: Optional[str] = None) -> None:
+    """Begins a part of a graph that a compiler may fuse. No compiler here reads the mark."""
+
+
+def super_kernel_scope_end(scope_name: Optional[str] = None) -> None:
+    """Ends what :func:`super_kernel_scope_begin` began."""
+
+
+def _outside_of_captures(name: str) -> None:
+    if torch.npu.is_current_stream_capturing():
+        raise NotImplementedError(f"{name}: a graph that is being captured cannot look at values; call it before or after")
+
+
+def print_npugraph_tensor(input: Tensor, *, tensor_name: Optional[str] = None) -> None:
+    """Prints a tensor with its name. Raises NotImplementedError while a graph is captured."""
+    _outside_of_captures("print_npugraph_tensor")
+    print(f"{tensor_name or 'tensor'}: {input}")
+
+
+def save_npugraph_tensor(input: Tensor, *, save_path: Optional[str] = None, overwrite: bool = False) -> None:
+    """Saves a tensor, or a list of them, with torch.save to ``save_path``, by default tensor.pt in the current folder.
+
+    Raises FileExistsError for a file that is there, unless ``overwrite``, and NotImplementedError while a graph is captured.
+    """
+    _outside_of_captures("save_npugraph_tensor")
+    path = save_path or "tensor.pt"
+    if os.path.exists(path) and not overwrite:
+        raise FileExistsError(f"save_npugraph_tensor: {path} is there already; pass overwrite=True to replace it")
+    torch.save(list(input) if isinstance(input, (list, tuple)) else input, path)
+
+
+def save_npugraph_tensor_tensor_list(
+    input: Sequence[Tensor], *, save_path: Optional[str] = None, overwrite: bool = False
+) -> None:
+    """:func:`save_npugraph_tensor` of a list."""
+    save_npugraph_tensor(input, save_path=save_path, overwrite=overwrite)
