@@ -73,14 +73,13 @@ print(len(OPERATORS), "operators,", raised, "errors, wrong:", wrong)
 assert not wrong
 assert raised or not NEEDED
 x = torch.ones(8).npu()
-for _ in range(9):  # what was made before an error was given back, and the next operator is right
+for _ in range(9):  # of one descriptor, which not every fault of a rhythm can hit
     try:
-        assert (x + x).sum().item() == 16
+        x.zero_()
         break
     except RuntimeError:
         pass
-else:
-    raise AssertionError("no operator works any more")
+assert not x.cpu().any(), "no operator works any more"
 """
 
 
@@ -105,7 +104,7 @@ def test_numbers_and_lists_that_cannot_be_described_are_errors():
 def test_more_dimensions_than_cann_describes_are_an_error():
     x = torch.ones([1] * 70)
     on_npu = x.npu()
-    for function in (lambda t: t + 1, lambda t: torch.clamp(t, 0, t), torch.relu, lambda t: t.mul_(2)):
+    for function in (lambda t: t + 1, lambda t: torch.clamp(t, t, t), torch.relu, lambda t: t.mul_(2)):
         with pytest.raises(RuntimeError, match="aclCreateTensor made no descriptor of .* 70 dimensions"):
             function(on_npu)
     assert torch.equal(on_npu.cpu(), x)
