@@ -99,7 +99,7 @@ CHANGED = [  # level, what is changed; then types of weights, batch norm, result
 ]
 
 
-@pytest.mark.parametrize("level,options,weights,norm,results,optimized,first_scale", CHANGED, ids=str)
+@pytest.mark.parametrize("level,options,weights,norm,results,optimized,first_scale", CHANGED, ids=lambda value: " ".join(sorted(map(str, value))) if isinstance(value, set) else str(value))
 def test_changed_levels(level, options, weights, norm, results, optimized, first_scale):
     model, optimizer = make(level, **options)
     assert (model.conv.weight.dtype, model.head.bias.dtype, model.norm.weight.dtype) == (weights, weights, norm)
