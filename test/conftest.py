@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import unittest
 
 import pytest
 
@@ -43,6 +44,25 @@ def pytest_addoption(parser):
 ALONE = {ROOT / "test" / "distributed", ROOT / "test" / "softcann_comm"}
 # The longest files; started last, one of them would keep one core busy while the others have nothing left to do.
 FIRST = ["witness/test_published_client.py", "npu/test_gradcheck.py", "npu/test_opinfo.py"]
+
+
+def running_test():
+    """The method of unittest.TestCase that is running, None outside of one."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        case = frame.f_locals.get("self")
+        if isinstance(case, unittest.TestCase):
+            return getattr(type(case), case._testMethodName, None)
+        frame = frame.f_back
+    return None
+
+
+def pytest_collection_finish():
+    # torch asks for it before each list of samples, by inspect.stack(), which reads the source of every frame. Beside pytest-xdist,
+    # whose frames have none, that takes longer than the samples.
+    for name in ("torch.testing._internal.common_utils", "torch.testing._internal.opinfo.core"):
+        if name in sys.modules:
+            sys.modules[name].extract_test_fn = running_test
 
 
 def pytest_collection_modifyitems(config, items):
