@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))   # the models the demo, the tests and the benchmarks share
 sys.path.insert(0, str(ROOT))                # codegen, benchmarks
 
+# The tests of softcann's kernels give them host memory; read once, when a process loads softcann, whichever test comes first.
+os.environ.setdefault("SOFTCANN_HOST_TENSORS", "1")
 # Losses are compared with the CPU's step by step; two threads keep the runs short and the sums in one order.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 

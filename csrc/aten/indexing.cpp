@@ -135,11 +135,14 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
     const auto [fits, mask] = at::native::canDispatchToMaskedFill(self, given, values);
     if (fits) return self.masked_fill_(mask, values.item());
   }
+  const auto indices = resolve_indices(self, given);
   at::assert_no_overlap(self, values);
   for (const std::optional<at::Tensor>& index : given) {
-    if (index && index->defined()) at::assert_no_overlap(self, *index);
+    // A mask has been read by now.
+    if (index && index->defined() && at::isIntegralType(index->scalar_type(), false) && index->scalar_type() != at::kByte) {
+      at::assert_no_overlap(self, *index);
+    }
   }
-  const auto indices = resolve_indices(self, given);
   const auto sizes = result_of(self, indices).sizes;
   if (c10::multiply_integers(sizes) == 0) return self;
   const auto source = values.to(self.device());

@@ -109,7 +109,7 @@ def test_stop_from_another_thread():
 def test_damaged_memory(monkeypatch):
     assert torch.npu.check_uce_in_memory(0) == 0
     with torch.npu.device(0):
-        x = torch.ones(1 << 19, device="npu:0")
+        x = torch.ones(1 << 24, device="npu:0")  # a segment of its own, which the allocator can give back
     monkeypatch.setattr(_recovery._C, "_damaged_memory", lambda device, at=x.data_ptr(): [(at + 64, 32)])
     assert torch.npu.check_uce_in_memory(0) == 3
     assert not _recovery.check_npu_tensor_is_safe(x)
