@@ -79,9 +79,9 @@ def read_until(pipe, wanted, seconds):
     return data
 
 
-def trial(rng):
+def trial(rng, most_ranks):
     """One death. Returns (what was done, seconds until the last rank knew, problems)."""
-    size, how = rng.randint(2, 4), rng.choice(["kill", "stop"])
+    size, how = rng.randint(2, most_ranks), rng.choice(["kill", "stop"])
     victim, connecting, seed = rng.randrange(size), rng.random() < 0.25, rng.random()
     roots, reports, processes = [os.pipe() for _ in range(size)], [os.pipe() for _ in range(size)], []
     for rank in range(size):
@@ -134,6 +134,7 @@ def main():
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--transport", default="auto", choices=["auto", "tcp"])
+    parser.add_argument("--most-ranks", type=int, default=4)
     parser.add_argument("--slack", type=float, default=2.0, help="seconds that a loaded machine may take beyond the limit")
     options = parser.parse_args()
     os.environ.update(SOFTCANN_TRANSPORT=options.transport, HCCL_IF_IP="127.0.0.1", HCCL_EXEC_TIMEOUT=str(EXECUTE),
@@ -146,7 +147,7 @@ def main():
     before, rng = left_over(), random.Random(options.seed)
     times, wrong = collections.defaultdict(list), []
     for number in range(options.trials):
-        what, seconds, problems = trial(rng)
+        what, seconds, problems = trial(rng, options.most_ranks)
         times[what].append(seconds)
         limit = CONNECT if what[2] == "connecting" else EXECUTE
         if seconds > limit + options.slack:
