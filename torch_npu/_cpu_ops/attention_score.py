@@ -128,35 +128,8 @@ def npu_fused_attention_score_backward(
     return first, second, third
 
 
-def npu_fused_attention_score_grad(
-    grad_output: Tensor,
-    softmax_output: Tensor,
-    query_layer: Tensor,
-    key_layer: Tensor,
-    value_layer: Tensor,
-    mask: Tensor,
-    scale: float,
-    keep_prob: float,
-    query_transpose: bool = False,
-    key_transpose: bool = False,
-    value_transpose: bool = False,
-    dx_transpose: bool = False,
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """As :func:`npu_fused_attention_score_backward`."""
-    return npu_fused_attention_score_backward(
-        grad_output,
-        softmax_output,
-        query_layer,
-        key_layer,
-        value_layer,
-        mask,
-        scale,
-        keep_prob,
-        query_transpose,
-        key_transpose,
-        value_transpose,
-        dx_transpose,
-    )
+# Another name of the same operator, with the same arguments.
+npu_fused_attention_score_grad = npu_fused_attention_score_backward
 
 
 def npu_multi_head_attention(
