@@ -72,8 +72,9 @@ def run(size, *calls, last=(), **environment):
     with tempfile.TemporaryDirectory() as folder:
         processes = start(size, *calls, folder=folder, last=last, **environment)
         outputs = finish(processes)
-    for rank, (process, output) in enumerate(zip(processes, outputs)):
-        assert process.returncode == 0, f"rank {rank} of {size} ended with {process.returncode}:\n{output[-4000:]}"
+    failed = [f"rank {rank} of {size} ended with {process.returncode}:\n{output[-4000:]}"   # one's failure is often another's cause
+              for rank, (process, output) in enumerate(zip(processes, outputs)) if process.returncode != 0]
+    assert not failed, "\n".join(failed)
     return outputs
 
 
