@@ -3,7 +3,7 @@
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
-from torch_npu import _C, _published_environment
+from torch_npu import _C, _published_environment, _python_variables
 
 
 def describe() -> List[Dict[str, str]]:
@@ -28,6 +28,11 @@ def set(name: str, value: Any) -> None:
     """Sets an option. Raises ValueError for an unknown name or a value of another type."""
     text = str(int(value)) if isinstance(value, bool) else str(value)
     _C._set_option(name, text)
+
+
+def variable(name: str) -> str:
+    """Value of an environment variable that only Python reads (_python_variables lists them); its default where it is not set."""
+    return os.environ.get(name) or _python_variables.MEANING[name][0]
 
 
 def published(name: str) -> Optional[str]:

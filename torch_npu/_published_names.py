@@ -23,9 +23,10 @@ TORCH_NPU_NPU: Dict[str, str] = {
     **dict.fromkeys(("disable_deterministic_with_backward", "enable_deterministic_with_backward"), "torch_npu.npu.deterministic"),
     **dict.fromkeys(("native_device", "new_device", "npu_device"), "torch_npu.npu._device_names"),
     **dict.fromkeys(("pta_error", "prof_error", "ErrCode"), "torch_npu.utils._error_code"),
+    **dict.fromkeys(("finalize_dump", "init_dump", "set_dump"), "torch_npu.npu.dump"),
     "CubeMathType": "torch_npu.npu.settings", "classproperty": "torch_npu.npu._utils",
 }
-NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "utils")
+NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "dump", "utils")
 # torch_npu.utils.<name>
 UTILS: Dict[str, str] = {
     **dict.fromkeys(("get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"),

@@ -5,13 +5,8 @@ fails at the call would send them there. Whoever uses such a name without asking
 """
 from typing import Any
 
-_DUMPS = "operators' tensors are not dumped to files: TORCH_NPU_CHECK_NAN_INF=1 finds the operator that goes wrong"
-
 _REASONS = {
     "ExternalEvent": "events within a graph cannot be waited for from outside it: wait for the stream of the replay",
-    "finalize_dump": _DUMPS,
-    "init_dump": _DUMPS,
-    "set_dump": _DUMPS,
     "current_solver_handle": "CANN has no solver handle: linear algebra is operators (torch.linalg)",
 }
 

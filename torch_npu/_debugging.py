@@ -1,0 +1,19 @@
+"""Tools for finding faults that an environment variable switches on; without one nothing is imported."""
+
+from torch_npu import _options
+
+
+def _is_on(name: str) -> bool:
+    """ValueError where the variable is neither 0 nor 1."""
+    value = _options.variable(name)
+    if value not in ("0", "1"):
+        raise ValueError(f"{name}={value}: expected 0 or 1")
+    return value == "1"
+
+
+def start_from_environment() -> None:
+    """Called once, at the end of ``import torch_npu``."""
+    if _is_on("ACL_DUMP_DATA"):
+        from torch_npu.npu import dump
+
+        dump.start_from_environment()

@@ -1,0 +1,342 @@
+"""Dumps what operators read and write to files: ``torch.npu.init_dump()``, ``set_dump(config)``, ``finalize_dump()``.
+
+A dump is a folder with ``index.jsonl``, one line for each tensor, and the tensors as ``step_<n>/<serial>_<operator>.<name>.npy``.
+A line of the index: step, serial (number of the call), operator, call (number among the calls of this operator), kind (input or
+output), name (of the argument or result), dtype, shape, strides, format (of the NPU's storage), device, line (of the program),
+file (None for statistics alone), stats (min, max, mean, norm, nan, inf, all of them numbers). NumPy has no bfloat16 and no
+float8: such tensors are kept as float32, which holds them exactly, and ``dtype`` tells what they were.
+"""
+
+import fnmatch
+import json
+import os
+import re
+import threading
+from dataclasses import dataclass
+from typing import Any, Dict, FrozenSet, List, Optional, TextIO, Tuple, Union
+
+import torch
+
+from torch_npu import _observe
+
+INDEX = "index.jsonl"
+_MODES = ("input", "output", "all")
+_DATA = ("tensor", "stats")
+_ONLY = ("", "nan", "overflow")
+_KEYS = ("dump_path", "dump_list", "dump_mode", "dump_level", "dump_step", "dump_data", "dump_only", "dump_debug",
+         "dump_op_switch", "dump_device")
+_OF_CANN = {
+    "dump_scene": "dumps at an exception are CANN's own: torch_npu's errors name operator, shapes and line",
+    "dump_stats": "statistics are always min, max, mean, norm, nan and inf: dump_data=stats",
+}
+
+
+@dataclass
+class Config:
+    """What is dumped: :func:`set_dump` tells what each key means."""
+
+    path: str = "npu_dump"
+    operators: Tuple[str, ...] = ()
+    mode: str = "all"
+    steps: Optional[FrozenSet[int]] = None
+    data: str = "tensor"
+    only: str = ""
+    device: str = "npu"
+
+
+def _one_of(key: str, value: Any, allowed: Tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{key}={value!r}: expected one of {', '.join(repr(name) for name in allowed)}")
+    return str(value)
+
+
+def _steps(text: Any) -> Optional[FrozenSet[int]]:
+    """CANN's notation: "0|3-5|10"; empty for all."""
+    if text in (None, ""):
+        return None
+    steps = set()
+    for part in str(text).split("|"):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            raise ValueError(f"dump_step={text!r}: expected steps and ranges such as '0|3-5|10'")
+        steps.update(range(int(first), int(last or first) + 1))
+    return frozenset(steps)
+
+
+def _operators(value: Any) -> Tuple[str, ...]:
+    """Names or patterns; CANN's own form, a list of {"layer": [names]}, is a list of names as well."""
+    names: List[str] = []
+    for item in value or ():
+        names += item.get("layer", ()) if isinstance(item, dict) else [item]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"dump_list={value!r}: expected names of operators, such as ['aten.mm', 'npu.*']")
+    return tuple(name.replace("::", ".") for name in names)
+
+
+def read_config(config: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> Config:
+    """The configuration in a dict or a JSON file. ValueError for a key or value that means nothing, NotImplementedError for one
+    of CANN's that is not served."""
+    if not isinstance(config, dict):
+        with open(config) as file:
+            config = json.load(file)
+    if not isinstance(config, dict):
+        raise ValueError("a dump's configuration is a dict, or a JSON file with one")
+    keys = config.get("dump", config)
+    for key in keys:
+        if key in _OF_CANN:
+            raise NotImplementedError(f"{key}: {_OF_CANN[key]}")
+        if key not in _KEYS:
+            raise ValueError(f"a dump's configuration has no key {key!r}; the keys are {', '.join(_KEYS)}")
+    if _one_of("dump_level", keys.get("dump_level", "op"), ("op", "kernel", "all")) != "op":
+        raise NotImplementedError("dump_level: only 'op', PyTorch's operators; the kernels below them are CANN's to dump")
+    if _one_of("dump_op_switch", keys.get("dump_op_switch", "on"), ("on", "off")) == "off":
+        raise ValueError("dump_op_switch=off: nothing would be dumped, for PyTorch calls operators one by one")
+    only = _one_of("dump_only", keys.get("dump_only", ""), _ONLY)
+    if _one_of("dump_debug", keys.get("dump_debug", "off"), ("on", "off")) == "on":
+        only = only or "overflow"
+    return Config(
+        path=str(keys.get("dump_path") or "npu_dump"),
+        operators=_operators(keys.get("dump_list")),
+        mode=_one_of("dump_mode", keys.get("dump_mode", "all"), _MODES),
+        steps=_steps(keys.get("dump_step")),
+        data=_one_of("dump_data", keys.get("dump_data", "tensor"), _DATA),
+        only=only,
+        device=torch.device(keys.get("dump_device", "npu")).type,
+    )
+
+
+def host_array(tensor: torch.Tensor) -> Any:
+    """The tensor's values as a NumPy array of its shape; floating types that NumPy lacks as float32. Waits for the device."""
+    host = tensor.detach()
+    if host.layout != torch.strided:
+        host = host.to_dense()
+    if host.is_quantized:
+        host = host.dequantize()
+    host = host.cpu().resolve_conj().resolve_neg()
+    if host.dtype == torch.complex32:
+        host = host.to(torch.complex64)
+    elif host.is_floating_point() and host.dtype not in (torch.float16, torch.float32, torch.float64):
+        host = host.float()
+    return host.numpy()
+
+
+def statistics(array: Any) -> Dict[str, Any]:
+    """min, max, mean and norm (Euclidean) of the finite elements, numbers of nan and inf. Complex numbers count by magnitude."""
+    import numpy
+
+    if array.size == 0:
+        return {"min": None, "max": None, "mean": None, "norm": 0.0, "nan": 0, "inf": 0}
+    values = numpy.abs(array) if array.dtype.kind == "c" else array
+    nan, inf = 0, 0
+    if values.dtype.kind == "f":
+        nan, inf = int(numpy.isnan(values).sum()), int(numpy.isinf(values).sum())
+        values = values[numpy.isfinite(values)] if nan or inf else values
+    wide = values.astype(numpy.float64)
+    if wide.size == 0:
+        return {"min": None, "max": None, "mean": None, "norm": 0.0, "nan": nan, "inf": inf}
+    return {"min": float(wide.min()), "max": float(wide.max()), "mean": float(wide.mean()),
+            "norm": float(numpy.sqrt((wide * wide).sum())), "nan": nan, "inf": inf}
+
+
+def _format(tensor: torch.Tensor) -> str:
+    if tensor.device.type != "npu":
+        return str(tensor.layout).rpartition(".")[2]
+    from torch_npu import _format
+
+    return str(_format.get_npu_format(tensor))
+
+
+@dataclass
+class _Record:
+    """One tensor as it was at one moment."""
+
+    kind: str
+    name: str
+    entry: Dict[str, Any]
+    array: Any
+
+
+def _record(kind: str, name: str, tensor: torch.Tensor) -> _Record:
+    array = host_array(tensor)
+    strides = list(tensor.stride()) if tensor.layout == torch.strided else None
+    entry = {"kind": kind, "name": name, "dtype": str(tensor.dtype)[len("torch."):], "shape": list(tensor.shape),
+             "strides": strides, "format": _format(tensor), "device": str(tensor.device)}
+    return _Record(kind, name, entry, array)
+
+
+class Dump(_observe.Observer):
+    """One dump, from the first operator after :func:`set_dump` to :func:`finalize_dump`."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.step = config, 0
+        self.lock = threading.Lock()
+        self.folder = config.path
+        if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+            self.folder = os.path.join(config.path, f"rank_{os.environ.get('RANK', '0')}")
+        os.makedirs(self.folder, exist_ok=True)
+        path = os.path.join(self.folder, INDEX)
+        try:
+            self.index: Optional[TextIO] = open(path, "x")
+        except FileExistsError:
+            raise FileExistsError(f"{path}: there is a dump already; remove it, or choose another dump_path") from None
+
+    def wants(self, call: _observe.Call) -> bool:
+        config = self.config
+        if config.steps is not None and self.step not in config.steps:
+            return False
+        if config.operators:
+            names = (call.operator, call.operator.rpartition(".")[0], call.base_name())
+            if not any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in config.operators):
+                return False
+        elif call.is_view() or not (call.schema.returns or any(written for _, _, written in call.inputs())):
+            return False
+        return call.is_on(config.device)
+
+    def before(self, call: _observe.Call) -> None:
+        if not self.wants(call):
+            return
+        records = call.notes[self] = []
+        if self.config.mode != "output":
+            records += [_record("input", name, tensor) for name, tensor, _ in call.inputs()]
+
+    def after(self, call: _observe.Call, results: Any) -> None:
+        if self not in call.notes:
+            return
+        _observe.wait_for_collective(call, results)
+        written: List[_Record] = []
+        if not call.leaves_unwritten():
+            written = [_record("output", name, tensor) for name, tensor, is_written in call.inputs() if is_written]
+            own = {tensor.data_ptr() for _, tensor, is_written in call.inputs() if is_written and tensor.layout == torch.strided}
+            written += [_record("output", name, tensor) for name, tensor in _observe.named_results(call, results)
+                        if tensor.layout != torch.strided or tensor.data_ptr() not in own or tensor.numel() == 0]
+        if self.config.only and not any(_is_bad(record, self.config.only) for record in written):
+            return
+        self.write(call, call.notes[self] + (written if self.config.mode != "input" else []))
+
+    def write(self, call: _observe.Call, records: List[_Record]) -> None:
+        with self.lock:
+            if self.index is None:
+                return
+            try:
+                for record in records:
+                    self.write_one(call, record)
+                self.index.flush()
+            except OSError as error:
+                self.index = None
+                _observe.remove(self)
+                text = f"the dump in {self.folder} ends here, at {call.operator}: {error.strerror}"
+                raise OSError(error.errno, text) from error
+
+    def write_one(self, call: _observe.Call, record: _Record) -> None:
+        import numpy
+
+        entry = {"step": self.step, "serial": call.serial, "operator": call.operator, "call": call.number, **record.entry,
+                 "line": call.line(), "file": None, "stats": statistics(record.array)}
+        if self.config.data == "tensor":
+            name = re.sub(r"[^\w.\[\]-]", "_", f"{call.serial:06d}_{call.operator}.{record.kind}.{record.name}")
+            entry["file"] = os.path.join(f"step_{self.step}", f"{name}.npy")
+            os.makedirs(os.path.join(self.folder, f"step_{self.step}"), exist_ok=True)
+            numpy.save(os.path.join(self.folder, entry["file"]), record.array)
+        assert self.index is not None
+        self.index.write(json.dumps(entry) + "\n")
+
+    def close(self) -> None:
+        with self.lock:
+            if self.index is not None:
+                self.index.close()
+                self.index = None
+
+
+def _is_bad(record: _Record, only: str) -> bool:
+    import numpy
+
+    if record.array.dtype.kind not in "fc":
+        return False
+    return bool(numpy.isnan(record.array).any() if only == "nan" else not numpy.isfinite(record.array).all())
+
+
+class _State:
+    ready = False
+    dump: Optional[Dump] = None
+    steps_hook: Any = None
+    counted: Any = None  # the optimizer whose steps are counted
+
+
+def init_dump() -> None:
+    """Says that dumps will be made; :func:`set_dump` begins one. RuntimeError if it was said already."""
+    if _State.ready:
+        raise RuntimeError("torch.npu.init_dump() was called already; torch.npu.finalize_dump() ends it")
+    _State.ready = True
+
+
+def set_dump(cfg_file: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> None:
+    """Dumps the operators from now on, until :func:`finalize_dump` or another :func:`set_dump`.
+
+    ``cfg_file``: a JSON file, or a dict, as CANN's with or without the outer key ``dump``:
+
+    - ``dump_path``: folder of the dump, made if needed; with several ranks ``rank_<n>`` in it. It must not hold a dump already.
+    - ``dump_list``: operators, as names or patterns (``aten.mm``, ``mm``, ``npu.*``). All that compute something by default.
+    - ``dump_mode``: ``input``, ``output`` or ``all`` (default).
+    - ``dump_step``: steps, such as ``0|3-5``. The first optimizer's step() ends a step, or :func:`step`.
+    - ``dump_data``: ``tensor`` (default) or ``stats``, statistics alone.
+    - ``dump_only``: ``nan`` or ``overflow``: only calls with NaN, or with infinity or NaN, in a result. ``dump_debug: on`` is
+      CANN's word for overflow.
+    - ``dump_device``: ``npu`` (default), or ``cpu`` for a run to compare with.
+    - ``dump_level``: ``op``.
+
+    Waits for the device at each operator. RuntimeError without :func:`init_dump`; ValueError, NotImplementedError for a
+    configuration that cannot be served; FileNotFoundError, FileExistsError.
+    """
+    if not _State.ready:
+        raise RuntimeError("call torch.npu.init_dump() before torch.npu.set_dump()")
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    config = read_config(cfg_file)
+    _end()
+    _observe.restart_numbers()
+    _State.dump = Dump(config)
+    _State.steps_hook = register_optimizer_step_post_hook(_after_optimizer_step)
+    _observe.add(_State.dump)
+
+
+def finalize_dump() -> None:
+    """Ends the dump. RuntimeError without :func:`init_dump`."""
+    if not _State.ready:
+        raise RuntimeError("torch.npu.finalize_dump() without torch.npu.init_dump()")
+    _end()
+    _State.ready = False
+
+
+def step() -> None:
+    """The next step begins, for programs without an optimizer: from then on its steps are not counted."""
+    if _State.dump is not None:
+        _State.counted = _State
+        _State.dump.step += 1
+
+
+def _after_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if _State.dump is not None and _State.counted in (None, id(optimizer)):
+        _State.counted = id(optimizer)
+        _State.dump.step += 1
+
+
+def _end() -> None:
+    if _State.dump is not None:
+        _observe.remove(_State.dump)
+        _State.dump.close()
+        _State.steps_hook.remove()
+        _State.dump = _State.counted = None
+
+
+def start_from_environment() -> None:
+    """ACL_DUMP_DATA=1: as init_dump() and set_dump("acl.json"), or without such a file a dump of everything."""
+    init_dump()
+    if os.path.exists("acl.json"):
+        set_dump("acl.json")
+        return
+    import time
+
+    set_dump({"dump_path": os.path.join("npu_dump", f"{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}")})
+
+
+__all__ = ["Config", "Dump", "finalize_dump", "init_dump", "read_config", "set_dump", "step"]
