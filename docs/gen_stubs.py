@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the custom operators' part of torch_npu/__init__.pyi from codegen/custom_ops.yaml, for editors and type checkers.
+"""Writes the custom operators' part of torch_npu/__init__.pyi, for editors and type checkers, from codegen/custom_ops.yaml and
+torch_npu/_composed.py.
 
     python docs/gen_stubs.py [--check]     --check only says whether the file is up to date
 """
@@ -9,7 +10,6 @@ import pathlib
 import re
 
 import generated
-import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STUB = ROOT / "torch_npu" / "__init__.pyi"
@@ -53,13 +53,14 @@ def result(text):
 def functions():
     """{name: [the overloads' signatures]}."""
     found = collections.defaultdict(list)
-    for entry in yaml.safe_load((ROOT / "codegen" / "custom_ops.yaml").read_text()):
+    for entry in generated.custom_operators():
         name, arguments, returned = SCHEMA.fullmatch(" ".join(entry["op"].split())).groups()
         arguments = re.split(r", (?![^(\[]*[)\]])", arguments) if arguments else []
         if ".out(" in entry["op"]:   # in Python one argument for all that is written
-            written = arguments[arguments.index("*") + 1:]
-            arguments = [parameter(part) for part in arguments[:-len(written)]]
-            arguments += [f"out: Tuple[{', '.join(['Tensor'] * len(written))}]"]
+            written = [part for part in arguments if "!" in part or part == "Tensor[] out"]
+            arguments = [parameter(part) for part in arguments if part not in written]
+            several = f"Tuple[{', '.join(['Tensor'] * len(written))}]"
+            arguments += ["out: Sequence[Tensor]" if "!" not in written[0] else f"out: {several}"]
         else:
             arguments = [parameter(part) for part in arguments]
         found[name].append(f"def {name}({', '.join(arguments)}) -> {result(returned)}: ...")

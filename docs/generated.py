@@ -1,5 +1,20 @@
 """What the generators in this folder share: the part of a file between two markers, and --check."""
+import pathlib
+import runpy
 import sys
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def custom_operators():
+    """The entries of codegen/custom_ops.yaml, and after them, with the same keys, the operators that are Python alone."""
+    entries = yaml.safe_load((ROOT / "codegen" / "custom_ops.yaml").read_text())
+    composed = runpy.run_path(str(ROOT / "torch_npu" / "_composed.py"))
+    for gradient, schemas in ((True, composed["DIFFERENTIABLE"]), (False, composed["OTHERS"])):
+        entries += [{"op": schema, "composed": "torch_npu/_composed.py", "gradient": gradient} for schema in schemas]
+    return entries
 
 
 def replace_between(path, text, begin, end, new):

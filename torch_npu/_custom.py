@@ -1,18 +1,18 @@
 """The custom operators: ``torch_npu.npu_*`` and ``torch.ops.npu.*``.
 
-codegen/custom_ops.yaml has their schemas; those that CANN has are registered for the NPU by the C++ part. Here the
-functions of the CPU (torch_npu/_cpu_ops) become their kernels for CPU and meta tensors, and, where an operator is composed of
-others, its kernel on every device.
+codegen/custom_ops.yaml has the schemas that the C++ part registers, with the kernels of those that CANN has;
+torch_npu/_composed.py has those that are Python alone. Here the functions of the CPU (torch_npu/_cpu_ops) become their kernels
+for CPU and meta tensors, and, where an operator is composed of others, its kernel on every device.
 """
 
 import difflib
 import importlib
 import inspect
-from typing import Any, Dict
+from typing import Any, Dict, List, Tuple
 
 import torch
 
-from torch_npu import _C, _atb
+from torch_npu import _C, _atb, _composed
 
 _libraries = []  # a registration ends with its library
 
@@ -32,10 +32,17 @@ def _cpu_kernel(name: str) -> Any:
     return kernel
 
 
+def _table() -> List[Tuple[str, str, str]]:
+    """[(name with overload, schema, native, hand or composed)] of all."""
+    return [*_C._custom_ops(), *_composed.operators()]
+
+
 def register() -> None:
-    library = torch.library.Library("npu", "IMPL")
+    library = torch.library.Library("npu", "FRAGMENT")
     _libraries.append(library)
-    for name, _, path in _C._custom_ops():
+    for _, schema, _ in _composed.operators():
+        library.define(schema)
+    for name, _, path in _table():
         keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
         for key in keys:
             library.impl(name, _cpu_kernel(name), key)
@@ -45,7 +52,7 @@ def register() -> None:
 def operators() -> Dict[Any, Any]:
     """{name of a function of torch_npu: [(overload, schema, path), ...]}, sorted."""
     found = {}
-    for name, schema, path in sorted(_C._custom_ops()):
+    for name, schema, path in sorted(_table()):
         found.setdefault(name.partition(".")[0], []).append((name, schema, path))
     return found
 

@@ -1,4 +1,5 @@
 """Inputs of the custom operators: CASES has, for each, functions that make arguments in a floating dtype."""
+import cases_composed
 import cases_training
 import torch
 
@@ -564,3 +565,4 @@ CASES = {
 }
 
 CASES.update(cases_training.CASES)
+CASES.update(cases_composed.CASES)

@@ -1,0 +1,452 @@
+"""Native sparse attention: keys compressed in windows, the blocks of keys that matter most, attention to those blocks.
+
+Source: J. Yuan et al., Native Sparse Attention, 2025. Packed sequences ("TND"): lengths are running sums.
+"""
+
+from typing import List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops.inference_attention import pages_of
+
+__all__ = [
+    "npu_nsa_compress",
+    "npu_nsa_compress_grad",
+    "npu_nsa_compress_infer_cache",
+    "npu_nsa_compress_attention",
+    "npu_nsa_compress_attention_infer",
+    "npu_nsa_select_attention",
+    "npu_nsa_select_attention_grad",
+    "npu_nsa_select_attention_infer",
+]
+
+_LAST = 8  # the statistics of the softmax are repeated along a last dimension of this size
+_TRIANGLE = (2048, 2048)  # a mask of this shape stands for "no later keys", however long the sequences are
+
+
+def _spans(name: str, argument: str, ends: Optional[Sequence[int]]) -> List[Tuple[int, int]]:
+    """(first, end) of each sequence, out of the running sums of the lengths."""
+    if ends is None:
+        raise ValueError(f"{name}: {argument} must be given, the running sums of the lengths")
+    return list(zip([0, *ends], ends))
+
+
+# Compression ----------------------------------------------------------------------------------------------------------------
+
+
+def _window_starts(length: int, block: int, stride: int) -> range:
+    return range(0, length - block + 1, stride)
+
+
+def _compressed(rows: Tensor, weight: Tensor, block: int, stride: int) -> Tensor:
+    """Weighted sums of windows of ``rows`` [length, heads, size]: [windows, heads, size]."""
+    starts = torch.tensor(_window_starts(rows.shape[0], block, stride), dtype=torch.long, device=rows.device)
+    windows = rows[starts.unsqueeze(1) + torch.arange(block, device=rows.device)]
+    return (windows * weight.unsqueeze(-1)).sum(1)
+
+
+def npu_nsa_compress(
+    input: Tensor,
+    weight: Tensor,
+    compress_block_size: int,
+    compress_stride: int,
+    *,
+    actual_seq_len: Optional[Sequence[int]] = None,
+) -> Tensor:
+    """Keys or values compressed: ``sum over r of weight[r] * input[i * compress_stride + r]`` for each window i of a sequence.
+
+    ``input``: [tokens, heads, size]; ``weight``: [compress_block_size, heads]; ``actual_seq_len``: running sums of the lengths. A
+    sequence of s tokens has ``(s - compress_block_size) // compress_stride + 1`` windows, none if it is shorter than one. Returns
+    [windows of all sequences, heads, size]. Has gradients for input and weight.
+    """
+    parts = [
+        _compressed(wide(input[start:end]), wide(weight), compress_block_size, compress_stride)
+        for start, end in _spans("npu_nsa_compress", "actual_seq_len", actual_seq_len)
+    ]
+    return torch.cat(parts).to(input.dtype)
+
+
+def npu_nsa_compress_grad(
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    compress_block_size: int,
+    compress_stride: int,
+    *,
+    actual_seq_len: Optional[Sequence[int]] = None,
+) -> Tuple[Tensor, Tensor]:
+    """Gradients of :func:`npu_nsa_compress` for input and weight."""
+
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        return npu_nsa_compress(x, w, compress_block_size, compress_stride, actual_seq_len=actual_seq_len)
+
+    for_input, for_weight = gradients(forward, (wide(input), wide(weight)), wide(grad))
+    return for_input.to(input.dtype), for_weight.to(weight.dtype)
+
+
+def npu_nsa_compress_infer_cache(
+    input: Tensor,
+    weight: Tensor,
+    slot_mapping: Tensor,
+    compress_block_size: int,
+    compress_stride: int,
+    page_block_size: int,
+    *,
+    block_table: Optional[Tensor] = None,
+    actual_seq_len: Optional[Sequence[int]] = None,
+    cache: Tensor,
+) -> Tensor:
+    """The window that a new token completes, compressed as by :func:`npu_nsa_compress`, into ``cache``.
+
+    ``input``: pages [pages, page_block_size, heads, size] with ``block_table`` int32 [batch, pages of a sequence];
+    ``actual_seq_len``: the length of each sequence. Where ``length - compress_block_size`` is a multiple of
+    ``compress_stride``, the last ``compress_block_size`` tokens go to the slot ``slot_mapping[b]`` (int32 [batch]) of ``cache``
+    [..., heads, size], whose slots are its leading dimensions. Other sequences write nothing. Returns ``cache``.
+    """
+    name = "npu_nsa_compress_infer"
+    if block_table is None or actual_seq_len is None:
+        raise ValueError(f"{name}: block_table and actual_seq_len must be given")
+    if input.dim() != 4 or input.shape[1] != page_block_size:
+        raise ValueError(f"{name}: input has the shape {list(input.shape)}, not [pages, {page_block_size}, heads, size]")
+    if cache.device.type == "meta":
+        return cache
+    slots = cache.view(-1, *cache.shape[-2:])
+    for b, length in enumerate(actual_seq_len):
+        first = length - compress_block_size
+        if first < 0 or first % compress_stride:
+            continue
+        place = torch.arange(first, length, device=input.device)
+        rows = input[block_table[b].long()[place // page_block_size], place % page_block_size]
+        new = (wide(rows) * wide(weight).unsqueeze(-1)).sum(0, keepdim=True).to(cache.dtype)
+        slots.index_copy_(0, slot_mapping[b : b + 1].long(), new)
+    return cache
+
+
+# Attention ------------------------------------------------------------------------------------------------------------------
+
+
+def _heads_first(tensor: Tensor, groups: int = 1) -> Tensor:
+    """[rows, heads, size] as float32 [heads, rows, size], each head ``groups`` times."""
+    return wide(tensor).transpose(0, 1).repeat_interleave(groups, 0)
+
+
+def _softmax(query: Tensor, key: Tensor, scale: float, hidden: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+    """(weights [heads, rows, columns], greatest score and sum of exponentials [heads, rows, 1]). Rows without keys have weights
+    and sums of 0."""
+    scores = torch.matmul(query, key.transpose(1, 2)) * scale
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, float("-inf"))
+    if scores.shape[-1] == 0:
+        empty = scores.new_zeros(*scores.shape[:2], 1)
+        return scores, empty, empty
+    top = scores.detach().amax(-1, keepdim=True)
+    top = torch.where(top == float("-inf"), 0.0, top)
+    weights = torch.exp(scores - top)
+    total = weights.sum(-1, keepdim=True)
+    return weights / torch.where(total == 0, 1.0, total), top, total
+
+
+def _hidden(name: str, mask: Optional[Tensor], rows: int, columns: int) -> Optional[Tensor]:
+    """Which scores ``mask`` hides, [rows, columns]."""
+    if mask is None:
+        return None
+    if mask.dim() == 2 and mask.shape[0] >= rows and mask.shape[1] >= columns:
+        return mask[:rows, :columns].bool()
+    if tuple(mask.shape) == _TRIANGLE:
+        return torch.ones(rows, columns, dtype=torch.bool, device=mask.device).triu(1)
+    raise ValueError(f"{name}: atten_mask {list(mask.shape)} does not cover {rows} tokens and {columns} keys")
+
+
+def _statistics(values: List[Tensor]) -> Tensor:
+    """[heads, rows, 1] of each sequence as [tokens, heads, 8]."""
+    return torch.cat([t.detach().transpose(0, 1) for t in values]).float().expand(-1, -1, _LAST).contiguous()
+
+
+def _shared_strides(windows: int, blocks: int, block: int, stride: int, chosen: int, device: torch.device) -> Tensor:
+    """How many strides each window of ``block`` tokens and each block of ``chosen`` tokens have in common, [windows, blocks]."""
+    window = torch.arange(windows, device=device).unsqueeze(1)
+    first = torch.arange(blocks, device=device) * (chosen // stride)
+    shared = torch.minimum(window + block // stride, first + chosen // stride) - torch.maximum(window, first)
+    return shared.clamp(min=0).float()
+
+
+def _best_blocks(importance: Tensor, count: int) -> Tensor:
+    """The ``count`` most important blocks of each row, best first, those of the same importance in their order; -1 behind the
+    last. [heads, rows, blocks] to int32 [rows, heads, count]."""
+    order = importance.sort(dim=-1, descending=True, stable=True)[1][..., :count]
+    order = torch.nn.functional.pad(order, (0, count - order.shape[-1]), value=-1)
+    return order.transpose(0, 1).int()
+
+
+def _importance(weights: Tensor, kv_heads: int, shared: Tensor) -> Tensor:
+    """Of the blocks: the weights of the windows by the strides that they share, summed over the heads of a group."""
+    return torch.matmul(weights.detach().unflatten(0, (kv_heads, -1)).sum(1), shared)
+
+
+def npu_nsa_compress_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale_value: float,
+    head_num: int,
+    compress_block_size: int,
+    compress_stride: int,
+    select_block_size: int,
+    select_block_count: int,
+    *,
+    topk_mask: Optional[Tensor] = None,
+    atten_mask: Optional[Tensor] = None,
+    actual_seq_qlen: Optional[Sequence[int]] = None,
+    actual_cmp_seq_kvlen: Optional[Sequence[int]] = None,
+    actual_sel_seq_kvlen: Optional[Sequence[int]] = None,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Attention to compressed keys, and the blocks of keys that matter most to each token.
+
+    ``p = softmax(scale_value * query key^T)``, 0 where ``atten_mask`` is true, and ``p value``. The importance of a block of
+    ``select_block_size`` tokens is the sum of the p of the windows that overlap it, times the strides they share, over the
+    heads of a group; where ``topk_mask`` is true a block is always chosen. ``query``: [tokens, head_num, size], ``key`` and
+    ``value``: [windows, kv heads, size of each]; ``atten_mask``: bool [queries, windows] and ``topk_mask``: bool [queries,
+    blocks], for the longest sequence; lengths: running sums of tokens, windows and blocks (by default ceil(windows *
+    compress_stride / select_block_size) of a sequence).
+
+    Returns (attention [tokens, head_num, size of value], places int32 [tokens, kv heads, select_block_count], best first, -1
+    behind the last, maximum and sum of the softmax as float32 [tokens, head_num, 8]). Has gradients for query, key and value.
+    """
+    name = "npu_nsa_compress_attention"
+    if select_block_size % compress_stride or compress_block_size % compress_stride:
+        raise ValueError(f"{name}: compress_block_size and select_block_size must be multiples of compress_stride")
+    spans = list(
+        zip(_spans(name, "actual_seq_qlen", actual_seq_qlen), _spans(name, "actual_cmp_seq_kvlen", actual_cmp_seq_kvlen))
+    )
+    step, kv_heads = select_block_size // compress_stride, key.shape[1]
+    blocks = [-(-(k_end - k) // step) for _, (k, k_end) in spans]
+    if actual_sel_seq_kvlen is not None:
+        blocks = [end - start for start, end in _spans(name, "actual_sel_seq_kvlen", actual_sel_seq_kvlen)]
+    out, places, tops, totals = [], [], [], []
+    for ((start, end), (k, k_end)), count in zip(spans, blocks):
+        keys, values = (_heads_first(t[k:k_end], head_num // kv_heads) for t in (key, value))
+        hidden = _hidden(name, atten_mask, end - start, k_end - k)
+        weights, top, total = _softmax(_heads_first(query[start:end]), keys, scale_value, hidden)
+        shared = _shared_strides(k_end - k, count, compress_block_size, compress_stride, select_block_size, query.device)
+        importance = _importance(weights, kv_heads, shared)
+        if topk_mask is not None:
+            importance = importance.masked_fill(topk_mask[: end - start, :count].bool(), float("inf"))
+        out.append(torch.matmul(weights, values).transpose(0, 1))
+        places.append(_best_blocks(importance, select_block_count))
+        tops.append(top)
+        totals.append(total)
+    return torch.cat(out).to(query.dtype), torch.cat(places), _statistics(tops), _statistics(totals)
+
+
+def _in_blocks(places: Tensor, block: int, columns: int) -> Tensor:
+    """Which of ``columns`` keys lie in the blocks ``places`` [rows, heads, count], -1 none: bool [heads, rows, columns]."""
+    count = -(-columns // block)
+    index = torch.where((places < 0) | (places >= count), count, places).long()
+    chosen = torch.zeros(*places.shape[:2], count + 1, dtype=torch.bool, device=places.device).scatter(-1, index, True)
+    return chosen[..., :count].repeat_interleave(block, -1)[..., :columns].transpose(0, 1)
+
+
+def npu_nsa_select_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    topk_indices: Tensor,
+    scale_value: float,
+    head_num: int,
+    select_block_size: int,
+    select_block_count: int,
+    *,
+    atten_mask: Optional[Tensor] = None,
+    actual_seq_qlen: Optional[Sequence[int]] = None,
+    actual_seq_kvlen: Optional[Sequence[int]] = None,
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """Attention of each token to the blocks of keys that ``topk_indices`` names: ``softmax(scale_value * query key^T) value``
+    of those.
+
+    ``query``: [tokens, head_num, size]; ``key`` and ``value``: [keys, kv heads, size of each]; ``topk_indices``: int32 [tokens,
+    kv heads, select_block_count], blocks of ``select_block_size`` keys of the token's sequence, -1 none; ``atten_mask``: bool
+    [queries, keys] of the longest sequence, true where a key is not seen, or [2048, 2048] for "no later ones"; lengths: running
+    sums.
+
+    Returns (attention [tokens, head_num, size of value], maximum and sum of the softmax as float32 [tokens, head_num, 8]). Has
+    gradients for query, key and value.
+    """
+    name = "npu_nsa_select_attention"
+    if topk_indices.shape[-1] != select_block_count:
+        raise ValueError(f"{name}: topk_indices names {topk_indices.shape[-1]} blocks of each token, not {select_block_count}")
+    spans = zip(_spans(name, "actual_seq_qlen", actual_seq_qlen), _spans(name, "actual_seq_kvlen", actual_seq_kvlen))
+    groups, out, tops, totals = head_num // key.shape[1], [], [], []
+    for (start, end), (k, k_end) in spans:
+        hidden = ~_in_blocks(topk_indices[start:end], select_block_size, k_end - k).repeat_interleave(groups, 0)
+        masked = _hidden(name, atten_mask, end - start, k_end - k)
+        hidden = hidden if masked is None else hidden | masked
+        keys, values = (_heads_first(t[k:k_end], groups) for t in (key, value))
+        weights, top, total = _softmax(_heads_first(query[start:end]), keys, scale_value, hidden)
+        out.append(torch.matmul(weights, values).transpose(0, 1))
+        tops.append(top)
+        totals.append(total)
+    return torch.cat(out).to(query.dtype), _statistics(tops), _statistics(totals)
+
+
+def npu_nsa_select_attention_grad(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_out: Tensor,
+    softmax_max: Tensor,
+    softmax_sum: Tensor,
+    topk_indices: Tensor,
+    scale_value: float,
+    head_num: int,
+    select_block_size: int,
+    select_block_count: int,
+    *,
+    atten_mask: Optional[Tensor] = None,
+    actual_seq_qlen: Optional[Sequence[int]] = None,
+    actual_seq_kvlen: Optional[Sequence[int]] = None,
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """Gradients of :func:`npu_nsa_select_attention` for query, key and value. Its results are found again."""
+
+    def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return npu_nsa_select_attention(
+            q, k, v, topk_indices, scale_value, head_num, select_block_size, select_block_count,
+            atten_mask=atten_mask, actual_seq_qlen=actual_seq_qlen, actual_seq_kvlen=actual_seq_kvlen,
+        )[0]  # fmt: skip
+
+    found = gradients(forward, (wide(query), wide(key), wide(value)), wide(grad))
+    return tuple(g.to(t.dtype) for g, t in zip(found, (query, key, value)))
+
+
+# Inference, with keys in pages ----------------------------------------------------------------------------------------------
+
+
+def _tokens_of(name: str, query: Tensor, layout: str, heads: int, batch: int) -> Tensor:
+    """A query as [batch, tokens of each, heads, size]."""
+    dims = {"TND": 3, "BSH": 3, "BSND": 4}.get(layout)
+    if dims is None or query.dim() != dims:
+        raise NotImplementedError(
+            f"{name}: a query of {query.dim()} dimensions in the layout {layout!r}; BSND, BSH and TND are supported"
+        )
+    if layout == "BSH":
+        return query.unflatten(-1, (heads, -1))
+    if layout == "TND":
+        if query.shape[0] % batch:
+            raise NotImplementedError(f"{name}: {query.shape[0]} tokens of {batch} sequences; each must have the same number")
+        return query.unflatten(0, (batch, -1))
+    return query
+
+
+def _paged(name: str, block_table: Optional[Tensor], lengths: Optional[Sequence[int]], argument: str) -> Tuple[Tensor, List[int]]:
+    if block_table is None or lengths is None:
+        raise ValueError(f"{name}: block_table and {argument} must be given")
+    return block_table, list(lengths)
+
+
+def _pages(cache: Tensor, table: Tensor, heads: int, length: int) -> Tensor:
+    """The keys of one sequence, [heads, length, size]; pages are [rows, heads * size] or [rows, heads, size]."""
+    return wide(pages_of(cache.flatten(2), table, heads, length))
+
+
+def _width(value: Tensor, heads: int) -> int:
+    return value.flatten(2).shape[-1] // heads
+
+
+def npu_nsa_compress_attention_infer(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale_value: float,
+    head_num: int,
+    key_value_head_num: int,
+    select_block_size: int,
+    select_block_count: int,
+    page_block_size: int,
+    compress_block_size: int,
+    compress_stride: int,
+    *,
+    layout: str = "TND",
+    atten_mask: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    topk_mask: Optional[Tensor] = None,
+    actual_seq_qlen: Optional[Sequence[int]] = None,
+    actual_cmp_seq_kvlen: Optional[Sequence[int]] = None,
+    actual_sel_seq_kvlen: Optional[Sequence[int]] = None,
+) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_nsa_compress_attention` of one new token of each sequence, with compressed keys in pages.
+
+    ``query``: [batch, head_num, size] ("TND") or [batch, 1, head_num, size] ("BSND"); ``key`` and ``value``: [pages,
+    page_block_size, kv heads * size] or [pages, page_block_size, kv heads, size]; ``block_table``: int32 [batch, pages of a
+    sequence]; ``actual_cmp_seq_kvlen``: the compressed keys of each sequence. Returns (attention in the query's layout, places
+    int32 [..., kv heads, select_block_count]). Raises NotImplementedError for masks and for several tokens.
+    """
+    name = "npu_nsa_compress_attention_infer"
+    unsupported(name, atten_mask=atten_mask, topk_mask=topk_mask)
+    table, lengths = _paged(name, block_table, actual_cmp_seq_kvlen, "actual_cmp_seq_kvlen")
+    tokens = _tokens_of(name, query, layout, head_num, len(lengths))
+    if tokens.shape[1] != 1:
+        raise NotImplementedError(f"{name}: {tokens.shape[1]} tokens of each sequence are not supported, one is")
+    lead, width = query.shape[:-2] if layout != "BSH" else query.shape[:-1], _width(value, key_value_head_num)
+    if query.device.type == "meta":
+        places = query.new_empty(*lead, key_value_head_num, select_block_count, dtype=torch.int32)
+        return query.new_empty(*lead, *((head_num, width) if layout != "BSH" else (head_num * width,))), places
+    out, places, groups = [], [], head_num // key_value_head_num
+    for b, length in enumerate(lengths):
+        keys, values = (_pages(t, table[b], key_value_head_num, length).repeat_interleave(groups, 0) for t in (key, value))
+        weights, _, _ = _softmax(_heads_first(tokens[b]), keys, scale_value, None)
+        blocks = -(-length // (select_block_size // compress_stride))
+        shared = _shared_strides(length, blocks, compress_block_size, compress_stride, select_block_size, query.device)
+        out.append(torch.matmul(weights, values).transpose(0, 1))
+        places.append(_best_blocks(_importance(weights, key_value_head_num, shared), select_block_count))
+    result = torch.stack(out).to(query.dtype)
+    result = result.reshape(*lead, *(result.shape[-2:] if layout != "BSH" else (-1,)))
+    return result, torch.stack(places).reshape(*lead, key_value_head_num, select_block_count)
+
+
+def npu_nsa_select_attention_infer(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    topk_indices: Tensor,
+    scale_value: float,
+    head_num: int,
+    key_value_head_num: int,
+    select_block_size: int,
+    select_block_count: int,
+    page_block_size: int,
+    *,
+    layout: str = "BSND",
+    atten_mask: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    actual_seq_qlen: Optional[Sequence[int]] = None,
+    actual_seq_kvlen: Optional[Sequence[int]] = None,
+) -> Tensor:
+    """:func:`npu_nsa_select_attention` of the newest tokens of each sequence, with keys in pages.
+
+    ``query``: [batch, tokens, head_num, size] ("BSND"), [batch, tokens, head_num * size] ("BSH") or [batch * tokens, head_num,
+    size] ("TND"); ``key`` and ``value``: [pages, page_block_size, kv heads * size] or [pages, page_block_size, kv heads, size];
+    ``topk_indices``: int32 [batch, kv heads, select_block_count], with tokens behind batch where there are several;
+    ``actual_seq_kvlen``: the keys of each sequence, of which a token sees those up to its own. Returns the attention in the
+    query's layout. Raises NotImplementedError for ``atten_mask``.
+    """
+    name = "npu_nsa_select_attention_infer"
+    unsupported(name, atten_mask=atten_mask)
+    table, lengths = _paged(name, block_table, actual_seq_kvlen, "actual_seq_kvlen")
+    tokens = _tokens_of(name, query, layout, head_num, len(lengths))
+    batch, rows = tokens.shape[:2]
+    width, groups = _width(value, key_value_head_num), head_num // key_value_head_num
+    shape = (*query.shape[:2], head_num * width) if layout == "BSH" else (*query.shape[:-1], width)
+    if query.device.type == "meta":
+        return query.new_empty(shape)
+    places = topk_indices.reshape(batch, rows, key_value_head_num, select_block_count)
+    out = []
+    for b, length in enumerate(lengths):
+        keys, values = (_pages(t, table[b], key_value_head_num, length).repeat_interleave(groups, 0) for t in (key, value))
+        hidden = ~_in_blocks(places[b], select_block_size, length).repeat_interleave(groups, 0)
+        later = torch.ones(rows, length, dtype=torch.bool, device=query.device).triu(length - rows + 1)
+        weights, _, _ = _softmax(_heads_first(tokens[b]), keys, scale_value, hidden | later)
+        out.append(torch.matmul(weights, values).transpose(0, 1))
+    return torch.stack(out).to(query.dtype).reshape(shape)
