@@ -18,6 +18,16 @@ DIFFERENTIABLE = (
     "npu_nsa_select_attention(Tensor query, Tensor key, Tensor value, Tensor topk_indices, float scale_value, int "
     "head_num, int select_block_size, int select_block_count, *, Tensor? atten_mask=None, int[]? actual_seq_qlen=None, "
     "int[]? actual_seq_kvlen=None) -> (Tensor, Tensor, Tensor)",
+    # Attention to some of the keys
+    "npu_sparse_flash_attention(Tensor query, Tensor key, Tensor? value, Tensor sparse_indices, float scale_value, *, "
+    "Tensor? block_table=None, Tensor? actual_seq_lengths_query=None, Tensor? actual_seq_lengths_kv=None, Tensor? "
+    'query_rope=None, Tensor? key_rope=None, int sparse_block_size=1, str layout_query="BSND", str layout_kv="BSND", int '
+    "sparse_mode=3, int pre_tokens=9223372036854775807, int next_tokens=9223372036854775807, int attention_mode=0, bool "
+    "return_softmax_lse=False, Tensor? sinks=None) -> (Tensor, Tensor, Tensor)",
+    "npu_block_sparse_attention(Tensor query, Tensor key, Tensor value, Tensor block_sparse_mask, int[] block_shape, *, "
+    'str q_input_layout="TND", str kv_input_layout="TND", int num_key_value_heads=1, float scale_value=0., int '
+    "inner_precise=1, int[]? actual_seq_lengths=None, int[]? actual_seq_lengths_kv=None, int? softmax_lse_flag=0) -> "
+    "(Tensor, Tensor)",
 )
 
 # Integers, places, quantized numbers, memory that is written, and gradients themselves.
@@ -40,6 +50,32 @@ OTHERS = (
     "head_num, int key_value_head_num, int select_block_size, int select_block_count, int page_block_size, *, str "
     'layout="BSND", Tensor? atten_mask=None, Tensor? block_table=None, int[]? actual_seq_qlen=None, int[]? '
     "actual_seq_kvlen=None) -> Tensor",
+    # Attention to some of the keys
+    "npu_sparse_flash_attention_grad(Tensor query, Tensor key, Tensor? value, Tensor sparse_indices, Tensor d_out, Tensor"
+    " out, Tensor softmax_max, Tensor softmax_sum, float scale_value, int sparse_block_size, Tensor? query_rope=None, "
+    'Tensor? key_rope=None, Tensor? actual_seq_qlen=None, Tensor? actual_seq_kvlen=None, str? layout="BSND", int? '
+    "sparse_mode=3, int? pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807, int? attention_mode=0) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "npu_block_sparse_attention_backward(Tensor d_out, Tensor query, Tensor key, Tensor value, Tensor attention_out, "
+    "Tensor softmax_lse, Tensor block_sparse_mask, int[]? block_shape, int[]? actual_seq_lengths, int[]? "
+    "actual_seq_lengths_kv, str q_input_layout, str kv_input_layout, int num_key_value_heads, float scale_value) -> "
+    "(Tensor, Tensor, Tensor)",
+    "npu_lightning_indexer_grad(Tensor query, Tensor key, Tensor dy, Tensor sparse_indices, Tensor weights, Tensor? "
+    'actual_seq_lengths_query=None, Tensor? actual_seq_lengths_key=None, str? layout="BSND", int? sparse_mode=3, int? '
+    "pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807) -> (Tensor, Tensor, Tensor)",
+    "npu_dense_lightning_indexer_softmax_lse(Tensor query_index, Tensor key_index, Tensor weights, *, SymInt[]? "
+    'actual_seq_qlen=None, SymInt[]? actual_seq_klen=None, str? layout="BSND", int? sparse_mode=3, int? '
+    "pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807) -> (Tensor, Tensor)",
+    "npu_dense_lightning_indexer_grad_kl_loss(Tensor query, Tensor key, Tensor query_index, Tensor key_index, Tensor "
+    "weights, Tensor softmax_max, Tensor softmax_sum, Tensor softmax_max_index, Tensor softmax_sum_index, float "
+    "scale_value, *, Tensor? query_rope=None, Tensor? key_rope=None, SymInt[]? actual_seq_qlen=None, SymInt[]? "
+    'actual_seq_klen=None, str? layout="BSND", int? sparse_mode=3, int? pre_tokens=9223372036854775807, int? '
+    "next_tokens=9223372036854775807) -> (Tensor, Tensor, Tensor, Tensor)",
+    "npu_sparse_lightning_indexer_grad_kl_loss(Tensor query, Tensor key, Tensor query_index, Tensor key_index, Tensor "
+    "weights, Tensor sparse_indices, Tensor softmax_max, Tensor softmax_sum, float scale_value, *, Tensor? "
+    "query_rope=None, Tensor? key_rope=None, SymInt[]? actual_seq_qlen=None, SymInt[]? actual_seq_klen=None, str? "
+    'layout="BSND", int? sparse_mode=3, int? pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807, '
+    "Tensor? sinks=None) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 
 

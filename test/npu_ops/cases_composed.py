@@ -35,7 +35,99 @@ def _paged(d, tokens=1, flat=True):
     return (query, key.flatten(2), value.flatten(2)) if flat else (query, key, value)
 
 
+# Attention to some keys: two sequences of 3 and 4 tokens, of 6 and 9 keys.
+def _causal_places(d, count=4):
+    """Places for 3 tokens of 6 keys and 4 of 9, some not seen, -1 behind the others."""
+    rows = []
+    for tokens, keys in ((3, 6), (4, 9)):
+        for i in range(tokens):
+            seen = torch.randperm(keys - tokens + i + 1)[:count]
+            rows.append(torch.nn.functional.pad(seen, (0, count - len(seen)), value=-1))
+    rows[1][-1] = -1
+    return torch.stack(rows).int().unsqueeze(1)
+
+
+_PACKED = dict(actual_seq_lengths_query=torch.tensor([3, 7], dtype=torch.int32), actual_seq_lengths_kv=torch.tensor([6, 15], dtype=torch.int32))
+
+
+def _latent(d, value=True):
+    """Query, key, value and places, packed; ropes."""
+    q, k, v = randn(7, 4, 8, dtype=d), randn(15, 1, 8, dtype=d), randn(15, 1, 8, dtype=d) if value else None
+    return (q, k, v, _causal_places(d)), dict(query_rope=randn(7, 4, 4, dtype=d), key_rope=randn(15, 1, 4, dtype=d))
+
+
+def _sparse_flash(d, value=True, **more):
+    args, ropes = _latent(d, value)
+    return _call(*args, 0.4, layout_query="TND", layout_kv="TND", **_PACKED, **ropes, **more)
+
+
+def _block_mask():
+    mask = (torch.rand(2, 4, 3, 3) < 0.6).to(torch.int8)
+    mask[:, :, 1] = torch.tensor([1, 0, 1])
+    mask[0, 0, 0] = 0
+    return mask
+
+
+_BLOCKS = dict(num_key_value_heads=2, scale_value=0.4)
+
+
+def _indexer(d, batch=True):
+    """Query, key and weights of the indexer: 2 sequences of 4 tokens and 6 keys, or packed ones of 3 and 4, 6 and 9."""
+    lead = ((2, 4), (2, 6)) if batch else ((7,), (15,))
+    return randn(*lead[0], 3, 8, dtype=d), randn(*lead[1], 1, 8, dtype=d), randn(*lead[0], 3, dtype=d)
+
+
+def _statistics(scores):
+    top = scores.amax(-1)
+    return top, torch.exp(scores - top.unsqueeze(-1)).sum(-1)
+
+
+def _dense_loss(d):
+    query, key, rope, key_rope = randn(2, 4, 2, 8, dtype=d), randn(2, 6, 2, 8, dtype=d), randn(2, 4, 2, 4, dtype=d), randn(2, 6, 2, 4, dtype=d)
+    index = _indexer(d)
+    later = torch.ones(4, 6, dtype=torch.bool).triu(3)
+    scores = torch.einsum("bsnd,bknd->bnsk", torch.cat([query, rope], -1).float(), torch.cat([key, key_rope], -1).float()) * 0.3
+    top, total = _statistics(scores.masked_fill(later, float("-inf")))
+    found = (torch.einsum("bsnd,bkd->bsnk", index[0].float(), index[1].float()[:, :, 0]).relu() * index[2].float().unsqueeze(-1)).sum(2)
+    own = _statistics(found.masked_fill(later, float("-inf")))
+    return _call(query, key, *index, top.unsqueeze(-1), total.unsqueeze(-1), *(t.unsqueeze(1) for t in own), 0.3, query_rope=rope, key_rope=key_rope)
+
+
+def _sparse_loss(d):
+    (query, key, _, places), ropes = _latent(d)
+    top, total = torch.randn(1, 7, 4), torch.rand(1, 7, 4) + 1
+    return _call(query, key, *_indexer(d, False), places, top, total, 0.4, layout="TND", actual_seq_qlen=[3, 7], actual_seq_klen=[6, 15], **ropes)
+
+
 CASES = {
+    "npu_sparse_flash_attention": [
+        lambda d: _sparse_flash(d, return_softmax_lse=True),
+        lambda d: _sparse_flash(d, False, sinks=torch.randn(4)),
+        lambda d: _call(randn(2, 3, 4, 8, dtype=d), randn(6, 4, 1, 8, dtype=d), randn(6, 4, 1, 6, dtype=d),
+                        torch.randint(0, 4, (2, 3, 1, 2), dtype=torch.int32), 0.4, block_table=_TABLE, sparse_block_size=2,
+                        actual_seq_lengths_query=torch.tensor([3, 2]), actual_seq_lengths_kv=torch.tensor([9, 7]), layout_kv="PA_BSND",
+                        sparse_mode=0)],
+    "npu_sparse_flash_attention_grad": [
+        lambda d: _call(*_latent(d)[0], *(randn(7, 4, 8, dtype=d) for _ in range(2)), torch.zeros(1, 7, 4), torch.zeros(1, 7, 4), 0.4, 1,
+                        **_latent(d)[1], actual_seq_qlen=torch.tensor([3, 7]), actual_seq_kvlen=torch.tensor([6, 15]), layout="TND"),
+        lambda d: _call(*_latent(d, False)[0], *(randn(7, 4, 8, dtype=d) for _ in range(2)), torch.zeros(1, 7, 4), torch.zeros(1, 7, 4), 0.4, 1,
+                        actual_seq_qlen=torch.tensor([3, 7]), actual_seq_kvlen=torch.tensor([6, 15]), layout="TND")],
+    "npu_block_sparse_attention": [
+        lambda d: _call(randn(2, 4, 5, 8, dtype=d), randn(2, 2, 7, 8, dtype=d), randn(2, 2, 7, 8, dtype=d), _block_mask(), [2, 3],
+                        q_input_layout="BNSD", kv_input_layout="BNSD", softmax_lse_flag=1, **_BLOCKS),
+        lambda d: _call(randn(8, 4, 8, dtype=d), randn(13, 2, 8, dtype=d), randn(13, 2, 8, dtype=d), _block_mask(), [2, 3],
+                        actual_seq_lengths=[5, 3], actual_seq_lengths_kv=[7, 6], **_BLOCKS)],
+    "npu_block_sparse_attention_backward": [
+        lambda d: _call(*(randn(8, 4, 8, dtype=d) for _ in range(2)), randn(13, 2, 8, dtype=d), randn(13, 2, 8, dtype=d), randn(8, 4, 8, dtype=d),
+                        torch.zeros(8, 4, 1), _block_mask(), [2, 3], [5, 3], [7, 6], "TND", "TND", 2, 0.4)],
+    "npu_lightning_indexer_grad": [
+        lambda d: _call(*_indexer(d, False)[:2], randn(7, 1, 4, dtype=d), _causal_places(d), _indexer(d, False)[2],
+                        torch.tensor([3, 7]), torch.tensor([6, 15]), "TND")],
+    "npu_dense_lightning_indexer_softmax_lse": [
+        lambda d: _call(*_indexer(d)),
+        lambda d: _call(*_indexer(d, False), actual_seq_qlen=[3, 7], actual_seq_klen=[6, 15], layout="TND")],
+    "npu_dense_lightning_indexer_grad_kl_loss": [_dense_loss],
+    "npu_sparse_lightning_indexer_grad_kl_loss": [_sparse_loss],
     "npu_nsa_compress": [lambda d: _call(randn(21, 3, 8, dtype=d), randn(4, 3, dtype=d), 4, 2, actual_seq_len=[9, 12, 21])],
     "npu_nsa_compress_grad": [
         lambda d: _call(randn(6, 3, 8, dtype=d), randn(21, 3, 8, dtype=d), randn(4, 3, dtype=d), 4, 2, actual_seq_len=[9, 12, 21])],
