@@ -183,8 +183,8 @@ def npu_sparse_flash_attention_grad(
     def forward(q: Tensor, k: Tensor, v: Optional[Tensor], q_rope: Optional[Tensor], k_rope: Optional[Tensor]) -> Tensor:
         return npu_sparse_flash_attention(
             q, k, v, sparse_indices, scale_value, actual_seq_lengths_query=actual_seq_qlen,
-            actual_seq_lengths_kv=actual_seq_kvlen, query_rope=q_rope, key_rope=k_rope, sparse_block_size=sparse_block_size, layout_query=layout or "BSND",
-            layout_kv=layout or "BSND", sparse_mode=3 if sparse_mode is None else sparse_mode,
+            actual_seq_lengths_kv=actual_seq_kvlen, query_rope=q_rope, key_rope=k_rope, sparse_block_size=sparse_block_size,
+            layout_query=layout or "BSND", layout_kv=layout or "BSND", sparse_mode=3 if sparse_mode is None else sparse_mode,
         )[0]  # fmt: skip
 
     found = gradients(forward, [wide(t) for t in given], wide(d_out))
