@@ -17,3 +17,7 @@ def start_from_environment() -> None:
         from torch_npu.npu import dump
 
         dump.start_from_environment()
+    if _options.variable("TORCH_NPU_SHADOW"):
+        from torch_npu.npu import shadow
+
+        shadow.start_from_environment(_options.variable("TORCH_NPU_SHADOW"))

@@ -26,7 +26,7 @@ TORCH_NPU_NPU: Dict[str, str] = {
     **dict.fromkeys(("finalize_dump", "init_dump", "set_dump"), "torch_npu.npu.dump"),
     "CubeMathType": "torch_npu.npu.settings", "classproperty": "torch_npu.npu._utils",
 }
-NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "dump", "utils")
+NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "dump", "shadow", "utils")
 # torch_npu.utils.<name>
 UTILS: Dict[str, str] = {
     **dict.fromkeys(("get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"),
