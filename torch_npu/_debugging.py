@@ -17,6 +17,10 @@ def start_from_environment() -> None:
         from torch_npu.npu import dump
 
         dump.start_from_environment()
+    if _options.get("check_nan_inf"):
+        from torch_npu import _numbers
+
+        _numbers.follow(True)
     if _options.variable("TORCH_NPU_SHADOW"):
         from torch_npu.npu import shadow
 

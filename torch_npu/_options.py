@@ -28,6 +28,10 @@ def set(name: str, value: Any) -> None:
     """Sets an option. Raises ValueError for an unknown name or a value of another type."""
     text = str(int(value)) if isinstance(value, bool) else str(value)
     _C._set_option(name, text)
+    if name == "check_nan_inf":
+        from torch_npu import _numbers
+
+        _numbers.follow(get(name))
 
 
 def variable(name: str) -> str:
