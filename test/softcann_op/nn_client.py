@@ -17,7 +17,9 @@ from gen_aclnn import parse  # noqa: E402
 OPS = {op.name: op for op in parse(ROOT / "third_party" / "cann" / "aclnn_ops.txt")}
 ACL_TYPES = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4, torch.int16: 6,
              torch.int64: 9, torch.float64: 11, torch.bool: 12, torch.complex64: 16, torch.complex128: 17,
-             torch.bfloat16: 27}
+             torch.bfloat16: 27, torch.float8_e5m2: 35, torch.float8_e4m3fn: 36, torch.float8_e8m0fnu: 37}
+ABSENT = {"bool": False, "double": 0.0, "float": 0.0, "int": 0, "i8": 0, "i32": 0, "i64": 0, "u32": 0, "u64": 0,
+          "dtype": torch.float32}
 C_NUMBERS = {"bool": ctypes.c_bool, "double": ctypes.c_double, "float": ctypes.c_float, "int": ctypes.c_int,
              "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64, "u32": ctypes.c_uint32,
              "u64": ctypes.c_uint64}
@@ -95,6 +97,12 @@ class Client:
         dims, count = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_uint64()
         self.check(self.lib.aclGetViewShape(descriptor, ctypes.byref(dims), ctypes.byref(count)), "aclGetViewShape")
         return [dims[i] for i in range(count.value)]
+
+    def named(self, name, /, **values):
+        """The operator with arguments by name; those not given are null, 0 or false."""
+        params = {p.name: p.kind for p in OPS[name].params}
+        assert values.keys() <= params.keys(), f"{name} takes {list(params)}, not {values.keys() - params.keys()}"
+        return self(name, *(values[p] if p in values else ABSENT.get(kind.rstrip("!"), None) for p, kind in params.items()))
 
     def __call__(self, name, *values):
         """Runs the operator; results appear in the tensors given. Returns the outputs' view shapes afterwards."""

@@ -67,3 +67,22 @@ def test_storage_of_another_size_is_an_error(formats):
     made = Formatted((20, 18), (3, 2, 16, 16), FRACTAL_NZ)
     with pytest.raises(RuntimeError, match="takes 1024 elements, but the storage has 1536"):
         formats("aclnnNpuFormatCast", torch.zeros(20, 18), made)
+
+
+def test_weights_of_products(formats):
+    a, weight = torch.randn(5, 20), torch.randn(20, 18)
+    made = Formatted((20, 18), (2, 2, 16, 16), FRACTAL_NZ)
+    formats("aclnnNpuFormatCast", weight, made)
+    out, bias = torch.empty(5, 18), torch.randn(18)
+    formats.named("aclnnMatmulWeightNz", self=a, mat2=made, out=out)
+    torch.testing.assert_close(out, a @ weight)
+    formats.named("aclnnAddmmWeightNz", self=bias, mat1=a, mat2=made, beta=2.0, alpha=0.5, out=out)
+    torch.testing.assert_close(out, 2 * bias + 0.5 * (a @ weight))
+    batch, results = Formatted((3, 20, 18), (3, 2, 2, 16, 16), FRACTAL_NZ), torch.empty(3, 5, 18)
+    weights = torch.randn(3, 20, 18)
+    formats("aclnnNpuFormatCast", weights, batch)
+    formats.named("aclnnBatchMatMulWeightNz", self=a.expand(3, 5, 20), mat2=batch, out=results)
+    torch.testing.assert_close(results, a @ weights)
+    formats.named("aclnnGroupedMatmulWeightNz", x=[a], weight=[batch], groupListOptional=torch.tensor([1, 3, 5]), splitItem=3, groupType=0,
+                  out=[out])
+    torch.testing.assert_close(out, torch.cat([a[:1] @ weights[0], a[1:3] @ weights[1], a[3:] @ weights[2]]))

@@ -51,6 +51,8 @@ at::ScalarType to_scalar_type(int acl_type) {
       return at::kFloat8_e5m2;
     case ACL_FLOAT8_E4M3FN:
       return at::kFloat8_e4m3fn;
+    case ACL_FLOAT8_E8M0:
+      return at::kFloat8_e8m0fnu;
     default:
       return at::ScalarType::Undefined;
   }

@@ -25,6 +25,10 @@ constexpr bool is_base_format(int format) {
   }
 }
 
-inline bool takes_formats(std::string_view op) { return op == "aclnnNpuFormatCast"; }
+// Operators with weights in FRACTAL_NZ say so in their names; their kernels ask in_base_format().
+inline bool takes_formats(std::string_view op) {
+  const bool weights = op.find("WeightNz") != op.npos || op.find("WeightNZ") != op.npos || op == "aclnnWeightQuantBatchMatmulNz";
+  return weights || op == "aclnnNpuFormatCast";
+}
 
 }  // namespace softcann::op

@@ -43,6 +43,7 @@ class AliasImpl final : public c10::TensorImpl {
     }
   }
   void set_type(caffe2::TypeMeta type) { data_type_ = type; }
+  aclTensor* owner = nullptr;  // whom it was made for
   void set_offset(int64_t offset) { storage_offset_ = offset; }
   int64_t element_count() const { return numel_; }
   // Which orders of memory the strides are: an output's must be the same before and after its kernel.
@@ -59,6 +60,7 @@ void renew(aclTensor& made) {
                                                        /*resizable=*/false);
   made.storage = storage.get();
   auto impl = c10::make_intrusive<AliasImpl>(c10::Storage(std::move(storage)));
+  impl->owner = &made;
   made.impl = impl.get();
   made.tensor = at::Tensor(std::move(impl));
 }
@@ -145,6 +147,10 @@ static_assert(tensor_shelves == 1 << (32 - 28));
 
 }  // namespace
 
+aclTensor* descriptor_of_element(const at::Tensor& element) {
+  const auto* impl = dynamic_cast<const AliasImpl*>(element.unsafeGetTensorImpl());
+  return impl ? impl->owner : nullptr;
+}
 bool same_order(const aclTensor& made) { return static_cast<AliasImpl*>(made.impl)->orders() == made.made_orders; }
 
 namespace {

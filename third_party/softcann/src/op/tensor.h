@@ -40,4 +40,7 @@ inline aclTensor* descriptor_of(const at::Tensor& argument) {
   return static_cast<aclTensor*>(reinterpret_cast<aclTensorHolder*>(const_cast<at::Tensor*>(&argument)));
 }
 
+// The same for an element of a list; null for any other tensor.
+aclTensor* descriptor_of_element(const at::Tensor& element);
+
 }  // namespace softcann::op

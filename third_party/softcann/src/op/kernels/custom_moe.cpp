@@ -1,4 +1,4 @@
-// Mixtures of experts: gating, routing, permutation, grouped products.
+// Mixtures of experts: gating, routing, permutation.
 //
 // Note [Routing]
 // A token goes to k experts, so there are tokens * k copies. Sorting the copies by expert (stably) gives their places:
@@ -10,15 +10,11 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/one_hot.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/round.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/stack.h>
@@ -185,20 +181,6 @@ OP(aclnnMoeReRouting) {
   moved(permuteTokenIdxOut, order);
   put(expertTokenNumOut, counts.sum({0}));
 }
-OP(aclnnMoeFinalizeRoutingV2) {
-  TORCH_CHECK(dropPadMode == 0, "aclnnMoeFinalizeRoutingV2: dropPadMode ", dropPadMode, " is not supported");
-  const int64_t tokens = out.size(0), k = expandedRowIdx.numel() / tokens;
-  at::Tensor rows = widened(expandedX).index_select(0, expandedRowIdx.reshape({-1}).to(at::kLong)).view({k, tokens, -1});
-  if (biasOptional.defined()) {
-    rows = rows + widened(biasOptional).index_select(0, expertIdxOptional.t().reshape({-1}).to(at::kLong)).view_as(rows);
-  }
-  if (scalesOptional.defined()) rows = rows * widened(scalesOptional).t().unsqueeze(-1);
-  at::Tensor sum = rows.sum({0});
-  if (x1Optional.defined()) sum = sum + widened(x1Optional);
-  if (x2Optional.defined()) sum = sum + widened(x2Optional);
-  put(out, sum);
-}
-
 namespace {
 
 void no_padding(bool padded) { TORCH_CHECK(!padded, "permutation of tokens: the padded mode is not supported"); }
@@ -247,165 +229,4 @@ OP(aclnnMoeTokenUnpermuteGrad) {
   at::Tensor result = at::zeros(permutedTokensGradOut.sizes(), at::kFloat);
   result.index_add_(0, places.index_select(0, kept), rows.reshape({-1, grad.size(-1)}).index_select(0, kept));
   put(permutedTokensGradOut, result);
-}
-
-namespace {
-
-at::Tensor activated(const at::Tensor& x, int64_t type) {
-  switch (type) {
-    case 0:
-      return x;
-    case 1:
-      return at::relu(x);
-    case 2:
-      return at::gelu(x, "tanh");
-    case 4:
-      return x * at::sigmoid(1.702 * x);
-    case 5:
-      return at::silu(x);
-    default:
-      TORCH_CHECK(false, "grouped matmul: activation ", type, " is not supported");
-  }
-}
-
-const at::Tensor& at_or_only(at::TensorList list, size_t i) { return list.size() == 1 ? list[0] : list[i]; }
-
-// One group: a product, and what belongs to it.
-struct Group {
-  at::TensorList weight, bias, scale, offset, antiquant_scale, antiquant_offset;
-
-  // In a list of one tensor the groups lie along its first dimension.
-  static at::Tensor part(at::TensorList list, size_t i, int64_t dims) {
-    if (list.empty()) return {};
-    const at::Tensor& tensor = at_or_only(list, i);
-    return list.size() == 1 && tensor.dim() > dims ? tensor.select(0, static_cast<int64_t>(i)) : tensor;
-  }
-  at::Tensor product(const at::Tensor& x, size_t i, const at::Tensor& per_token) const {
-    at::Tensor w = part(weight, i, 2);
-    if (!antiquant_scale.empty()) {
-      w = widened(w);
-      if (!antiquant_offset.empty()) w = w + widened(part(antiquant_offset, i, 1));
-      w = w * widened(part(antiquant_scale, i, 1));
-    }
-    at::Tensor y = at::matmul(widened(x), widened(w));
-    const at::Tensor b = part(bias, i, 1), s = part(scale, i, 1);
-    if (b.defined() && !at::isFloatingType(b.scalar_type())) y = y + widened(b);
-    if (s.defined()) y = y * widened(s);
-    if (per_token.defined()) y = y * widened(per_token).unsqueeze(-1);
-    return b.defined() && at::isFloatingType(b.scalar_type()) ? y + widened(b) : y;
-  }
-};
-
-std::vector<int64_t> ends_of(const at::Tensor& list, int64_t type) {
-  const at::Tensor ends = (type == 1 ? at::cumsum(list, 0) : list).to(at::kLong).contiguous();
-  return {ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel()};
-}
-
-struct GroupedMatmul {
-  Group group;
-  at::TensorList x, per_token;
-  const at::Tensor& list;
-  int64_t group_type, list_type, activation;
-
-  // group_type: -1 a product for each x; 0 the rows of one x in groups; 2 its columns.
-  void run(at::TensorList out) const {
-    if (!list.defined() || group_type == -1) {
-      for (size_t i = 0; i < x.size(); ++i)
-        put(at_or_only(out, i), activated(group.product(x[i], i, token_scale(i)), activation));
-      return;
-    }
-    TORCH_CHECK(x.size() == 1, "grouped matmul: group_list with ", x.size(), " inputs is not supported");
-    const auto ends = ends_of(list, list_type);
-    int64_t start = 0;
-    for (size_t i = 0; i < ends.size(); ++i) {
-      if (group_type == 0) {
-        rows(out, i, start, ends[i]);
-      } else {
-        const at::Tensor& w = group.weight[0];
-        put(out[0].select(0, static_cast<int64_t>(i)),
-            at::matmul(widened(x[0].slice(1, start, ends[i])), widened(w.slice(0, start, ends[i]))));
-      }
-      start = ends[i];
-    }
-    if (group_type == 0 && out.size() == 1 && start < out[0].size(0)) out[0].slice(0, start).zero_();
-  }
-  void rows(at::TensorList out, size_t i, int64_t start, int64_t end) const {
-    const at::Tensor scale = per_token.empty() ? at::Tensor() : per_token[0].slice(0, start, end);
-    const at::Tensor y = activated(group.product(x[0].slice(0, start, end), i, scale), activation);
-    put(out.size() == 1 ? out[0].slice(0, start, end) : out[i], y);
-  }
-  at::Tensor token_scale(size_t i) const { return per_token.empty() ? at::Tensor() : per_token[i]; }
-};
-
-}  // namespace
-
-OP(aclnnGroupedMatmulV4) {
-  GroupedMatmul{{weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional},
-                x,
-                perTokenScaleOptional,
-                groupListOptional,
-                groupType,
-                groupListType,
-                actType}
-      .run(out);
-}
-OP(aclnnGroupedMatmulV5) {
-  GroupedMatmul{{weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional},
-                x,
-                perTokenScaleOptional,
-                groupListOptional,
-                groupType,
-                groupListType,
-                actType}
-      .run(out);
-}
-OP(aclnnGroupedMatmulAddV2) {
-  TORCH_CHECK(groupType == 2, "aclnnGroupedMatmulAddV2: groupType ", groupType, " is not supported");
-  TORCH_CHECK(transposeX && !transposeWeight, "aclnnGroupedMatmulAddV2: only x transposed is supported");
-  const auto ends = ends_of(groupList, groupListType);
-  const at::Tensor sums = yRef.view({static_cast<int64_t>(ends.size()), x.size(1), weight.size(1)});
-  int64_t start = 0;
-  for (size_t i = 0; i < ends.size(); ++i) {
-    const at::Tensor y = sums.select(0, static_cast<int64_t>(i));
-    put(y, widened(y) + at::matmul(widened(x.slice(0, start, ends[i])).t(), widened(weight.slice(0, start, ends[i]))));
-    start = ends[i];
-  }
-}
-
-namespace {
-
-at::Tensor between_layers(const at::Tensor& x, std::string_view name) {
-  if (name == "relu") return activated(x, 1);
-  if (name == "gelu") return activated(x, 2);
-  if (name == "fastgelu") return activated(x, 4);
-  if (name == "silu") return activated(x, 5);
-  TORCH_CHECK(false, "aclnnFFNV3: activation '", name, "' is not supported");
-}
-
-}  // namespace
-
-// Two layers, with weights for each group of rows where tokens are given. Rows behind the last group become zero.
-OP(aclnnFFNV3) {
-  for (const auto& quantizing : {scaleOptional, offsetOptional, deqScale1Optional, deqScale2Optional, antiquantScale1Optional,
-                                 antiquantScale2Optional, antiquantOffset1Optional, antiquantOffset2Optional}) {
-    TORCH_CHECK(!quantizing.defined(), "aclnnFFNV3: quantization is not supported");
-  }
-  const auto layer = [](const at::Tensor& in, const at::Tensor& weight, const at::Tensor& bias, int64_t group) {
-    const auto part = [&](const at::Tensor& t, int64_t dims) { return widened(t.dim() > dims ? t.select(0, group) : t); };
-    const at::Tensor product = at::matmul(in, part(weight, 2));
-    return bias.defined() ? product + part(bias, 1) : product;
-  };
-  const at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
-  const auto both = [&](const at::Tensor& in, int64_t group) {
-    return layer(between_layers(layer(in, weight1, bias1Optional, group), activation), weight2, bias2Optional, group);
-  };
-  if (!expertTokensOptional.defined()) return put(y, both(rows, 0).view(y.sizes()));
-  at::Tensor out = at::zeros({rows.size(0), weight2.size(-1)}, rows.options());
-  const auto ends = ends_of(expertTokensOptional, tokensIndexFlag ? 0 : 1);
-  int64_t start = 0;
-  for (size_t i = 0; i < ends.size(); ++i) {
-    out.slice(0, start, ends[i]).copy_(both(rows.slice(0, start, ends[i]), static_cast<int64_t>(i)));
-    start = ends[i];
-  }
-  put(y, out.view(y.sizes()));
 }

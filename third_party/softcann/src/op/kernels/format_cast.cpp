@@ -11,6 +11,7 @@
 #include "op/elementwise.h"
 #include "op/formats.h"
 #include "op/kernels/common.h"
+#include "op/kernels/storage_format.h"
 #include "op/tensor.h"
 
 using namespace softcann::op;
@@ -66,20 +67,20 @@ Layout matrix_layout(at::IntArrayRef sizes, int64_t columns) {
   return layout;
 }
 
-Layout layout_of(const aclTensor& made) {
+Layout layout_of(const aclTensor& made, at::IntArrayRef sizes) {
   const at::Tensor& view = made.tensor;
   const int64_t c0 = view.itemsize() == 1 ? 32 : 16;
   switch (made.format) {
     case ACL_FORMAT_NC1HWC0:
     case ACL_FORMAT_NDC1HWC0:
-      return image_layout(view.sizes(), c0, 0);
+      return image_layout(sizes, c0, 0);
     case ACL_FORMAT_NC1HWC0_C04:
-      return image_layout(view.sizes(), 4, 0);
+      return image_layout(sizes, 4, 0);
     case ACL_FORMAT_FRACTAL_Z:
     case ACL_FRACTAL_Z_3D:
-      return image_layout(view.sizes(), c0, block_rows);
+      return image_layout(sizes, c0, block_rows);
     case ACL_FORMAT_FRACTAL_NZ:
-      return matrix_layout(view.sizes(), c0);
+      return matrix_layout(sizes, c0);
     default:
       TORCH_CHECK(false, "storage format ", static_cast<int>(made.format), " is not supported");
   }
@@ -103,19 +104,18 @@ at::Tensor image_of(const at::Tensor& tensor, size_t rank) {
   return tensor.dim() == 2 && rank == 4 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor;
 }
 
-at::Tensor to_base(const at::Tensor& source) {
-  const aclTensor& made = *descriptor_of(source);
-  if (is_base_format(made.format)) return source;
-  const Layout layout = layout_of(made);
+// The elements of `made` as a tensor of `sizes` in the base format.
+at::Tensor base_of(const aclTensor& made, at::IntArrayRef sizes) {
+  const Layout layout = layout_of(made, sizes);
   at::Tensor base = blocks_of(made, layout).reshape(layout.padded);
-  for (int64_t dim = 0; dim < source.dim(); ++dim) base = base.narrow(dim, 0, source.size(dim));
-  return base.reshape(source.sizes());
+  for (size_t dim = 0; dim < sizes.size(); ++dim) base = base.narrow(static_cast<int64_t>(dim), 0, sizes[dim]);
+  return base.reshape(sizes);
 }
 
 void from_base(const at::Tensor& base, const at::Tensor& target) {
   const aclTensor& made = *descriptor_of(target);
   if (is_base_format(made.format)) return put(target, base);
-  const Layout layout = layout_of(made);
+  const Layout layout = layout_of(made, target.sizes());
   const at::Tensor image = image_of(base, layout.padded.size());
   std::vector<int64_t> pad;
   for (int64_t dim = image.dim(); dim-- > 0;) {
@@ -126,8 +126,21 @@ void from_base(const at::Tensor& base, const at::Tensor& target) {
 
 }  // namespace
 
+namespace softcann::op {
+
+at::Tensor in_base_format(const at::Tensor& argument) {
+  const aclTensor* described = argument.defined() ? descriptor_of_element(argument) : nullptr;
+  if (!described) return argument;
+  const aclTensor& made = *described;
+  if (is_base_format(made.format)) return argument;
+  const bool turned = argument.dim() > 1 && argument.stride(-1) != 1 && argument.stride(-2) == 1;
+  return turned ? base_of(made, argument.mT().sizes()).mT() : base_of(made, argument.sizes());
+}
+
+}  // namespace softcann::op
+
 OP_COST(aclnnNpuFormatCast, elementwise(dstTensor, srcTensor)) {
   TORCH_CHECK(srcTensor.sizes() == dstTensor.sizes(), "aclnnNpuFormatCast: sizes ", srcTensor.sizes(), " and ",
               dstTensor.sizes());
-  from_base(to_base(srcTensor), dstTensor);
+  from_base(in_base_format(srcTensor), dstTensor);
 }

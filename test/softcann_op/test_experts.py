@@ -1,0 +1,239 @@
+"""Mixtures of experts at the C interface: routing, results added up, maps of tokens and experts, and grouped products."""
+import pytest
+import torch
+import torch.nn.functional as F
+from nn_client import close
+
+from torch_npu._cpu_ops import moe, quantized, routing_map
+
+TOKENS, K, EXPERTS, SIZE = 6, 2, 4, 8
+
+
+def routed():
+    return torch.stack([torch.randperm(EXPERTS)[:K] for _ in range(TOKENS)]).int()
+
+
+def empty(*shapes):
+    return [torch.full(shape, -7).to(dtype) for shape, dtype in shapes]
+
+
+def test_routing_without_capacity(call):
+    x, experts = torch.randn(TOKENS, SIZE), routed()
+    rows, places, counts = empty(((TOKENS * K, SIZE), torch.float32), ((TOKENS * K,), torch.int32), ((EXPERTS,), torch.int32))
+    order = experts.view(-1).argsort(stable=True)
+    for flag, expected in ((1, experts.view(-1).bincount(minlength=EXPERTS).cumsum(0)), (2, experts.view(-1).bincount(minlength=EXPERTS))):
+        call.named("aclnnMoeInitRoutingV2", x=x, expertIdx=experts, expertNumOptional=EXPERTS, expertTokensCountOrCumsumFlagOptional=flag,
+                   expandedXOut=rows, expandedRowIdxOut=places, expertTokensCountOrCumsumOutOptional=counts)
+        assert torch.equal(rows, x[order // K])
+        assert torch.equal(rows[places.long()], x.repeat_interleave(K, 0))
+        assert torch.equal(counts.long(), expected)
+
+
+def test_routing_with_capacity(call):
+    x, experts, capacity = torch.randn(TOKENS, SIZE), routed(), 2
+    rows, places, counts = empty(((EXPERTS, capacity, SIZE), torch.float32), ((TOKENS * K,), torch.int32), ((EXPERTS,), torch.int32))
+    call.named("aclnnMoeInitRoutingV2", x=x, expertIdx=experts, expertCapacityOptional=capacity, expertNumOptional=EXPERTS,
+               dropPadModeOptional=1, expertTokensBeforeCapacityFlagOptional=True, expandedXOut=rows, expandedRowIdxOut=places,
+               expertTokensBeforeCapacityOutOptional=counts)
+    expected, taken, where = torch.zeros_like(rows), [0] * EXPERTS, []
+    for copy, expert in enumerate(experts.view(-1).tolist()):
+        if taken[expert] < capacity:
+            expected[expert, taken[expert]] = x[copy // K]
+        where.append(expert * capacity + taken[expert] if taken[expert] < capacity else -1)
+        taken[expert] += 1
+    assert torch.equal(rows, expected) and places.tolist() == where and counts.tolist() == taken
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_routing_with_quantization(call, mode):
+    x, experts = torch.randn(TOKENS, SIZE), routed()
+    scale = torch.tensor([30.0]) if mode == 0 else torch.rand(EXPERTS, SIZE) + 0.5
+    offset = torch.tensor([2.0]) if mode == 0 else None
+    rows, places, counts, scales = empty(((TOKENS * K, SIZE), torch.int8), ((TOKENS * K,), torch.int32), ((EXPERTS,), torch.int32),
+                                         ((TOKENS * K,), torch.float32))
+    call.named("aclnnMoeInitRoutingQuantV2", x=x, expertIdx=experts, scaleOptional=scale, offsetOptional=offset, expertNum=EXPERTS,
+               expertTokensCountOrCumsumFlag=1, quantMode=mode, expandedXOut=rows, expandedRowIdxOut=places,
+               expertTokensCountOrCumsumOutOptional=counts, dynamicQuantScaleOutOptional=scales)
+    wanted = quantized.npu_moe_init_routing_quant(x, experts, scale=scale, offset=offset, active_num=0, expert_num=EXPERTS,
+                                                  expert_tokens_num_mode=1, quant_mode=mode)
+    assert (rows.int() - wanted[0].int()).abs().max() <= 1
+    assert torch.equal(places, wanted[1]) and torch.equal(counts, wanted[2])
+    if mode == 1:
+        close(scales, wanted[4])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_results_added_up(call, dtype):
+    rows, skip1, skip2, bias, scales = (torch.randn(*s).to(dtype) for s in (
+        (TOKENS * K, SIZE), (TOKENS, SIZE), (TOKENS, SIZE), (EXPERTS, SIZE), (TOKENS, K)))
+    places, experts, out = torch.randperm(TOKENS * K).int(), routed(), torch.empty(TOKENS, SIZE).to(dtype)
+    wanted = moe.npu_moe_finalize_routing(rows, skip1, skip2, bias, scales, places, experts)
+    tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+    call.named("aclnnMoeFinalizeRouting", expandedX=rows, x1=skip1, x2Optional=skip2, bias=bias, scales=scales, expandedRowIdx=places,
+               expandedExpertIdx=experts, out=out)
+    close(out, wanted, tolerance)
+    by_token = places.view(K, TOKENS).t().reshape(-1).contiguous()
+    for mode, given in ((0, places), (2, by_token)):
+        call.named("aclnnMoeFinalizeRoutingV2", expandedX=rows, expandedRowIdx=given, x1Optional=skip1, x2Optional=skip2, biasOptional=bias,
+                   scalesOptional=scales, expertIdxOptional=experts, dropPadMode=mode, out=out)
+        close(out, wanted, tolerance)
+
+
+def test_results_of_dropped_copies_and_of_experts_that_compute_nothing(call):
+    rows, scales, x, out = torch.randn(2, 5, SIZE), torch.rand(4, K), torch.randn(4, SIZE), torch.empty(4, SIZE)
+    places = torch.tensor([0, -1, 3, 9, 2, -1, 7, 1], dtype=torch.int32)
+    flat = torch.cat([rows.view(-1, SIZE), torch.zeros(1, SIZE)])
+    found = flat[places.long()].view(4, K, SIZE)
+    call.named("aclnnMoeFinalizeRoutingV2", expandedX=rows, expandedRowIdx=places, scalesOptional=scales, dropPadMode=3, out=out)
+    close(out, (found * scales.unsqueeze(-1)).sum(1))
+    experts = torch.tensor([[0, 8], [1, 9], [10, 0], [11, 1]], dtype=torch.int32)
+    a1, a2, v = torch.randn(2, SIZE), torch.randn(2, SIZE), torch.randn(2, SIZE)
+    call.named("aclnnMoeFinalizeRoutingV4", expandedX=rows, expandedRowIdx=places, scalesOptional=scales, expertIdxOptional=experts,
+               xOptional=x, a1Optional=a1, a2Optional=a2, vOptional=v, dropPadMode=3, zeroExpertRange=[8, 9], copyExpertRange=[9, 10],
+               constantExpertRange=[10, 12], k=K, out=out)
+    found[0, 1], found[1, 1] = 0, x[1]
+    found[2, 0], found[3, 0] = a1[0] * x[2] + a2[0] * v[0], a1[1] * x[3] + a2[1] * v[1]
+    close(out, (found * scales.unsqueeze(-1)).sum(1))
+
+
+@pytest.mark.parametrize("norm", [0, 1])
+def test_gradient_of_gating(call, norm):
+    x = torch.randn(TOKENS, EXPERTS, requires_grad=True)
+    normal = torch.softmax(x, -1) if norm == 0 else torch.sigmoid(x)
+    weights, experts = normal.topk(K, -1)
+    y = (weights if norm == 0 else weights / (weights.sum(-1, True) + 1e-20)) * 2.5
+    dy, out = torch.randn(TOKENS, K), torch.empty(TOKENS, EXPERTS)
+    y.backward(dy)
+    call.named("aclnnMoeGatingTopKBackward", xNorm=normal.detach(), gradY=dy, expertIdx=experts.int(), normType=norm,
+               routedScalingFactor=2.5, eps=1e-20, out=out)
+    close(out, x.grad)
+
+
+def test_replicas_of_experts(call):
+    ids, table = torch.randint(0, 3, (5, 2), dtype=torch.int32), torch.tensor([[1, 0, 0], [2, 1, 3], [2, 2, 4]], dtype=torch.int32)
+    scales, threshold = torch.rand(5, 2), torch.tensor([0.3, 0.6])
+    active = torch.tensor([True, True, False, True, True])
+    found, mask = empty(((5, 2), torch.int32), ((5, 2), torch.bool))
+    for mode, rank in ((0, 0), (0, 3), (1, 0)):
+        call.named("aclnnMoeUpdateExpert", expertIds=ids, eplbTable=table, expertScalesOptional=scales, pruningThresholdOptional=threshold,
+                   activeMaskOptional=active, localRankId=rank, worldSize=4, balanceMode=mode, balancedExpertIds=found,
+                   balancedActiveMask=mask)
+        for (t, j), expert in zip(((t, j) for t in range(5) for j in range(2)), ids.view(-1).tolist()):
+            copies = table[expert, 0].item()
+            turn = 0 if copies == 1 else rank // -(-4 // copies) if mode == 0 else t % copies
+            assert found[t, j] == table[expert, 1 + turn]
+        assert torch.equal(mask, (scales.sum(1, True) * threshold < scales) & active.unsqueeze(1))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_routing_map(call, padded):
+    chosen = torch.zeros(TOKENS, EXPERTS, dtype=torch.bool).scatter(1, routed().long(), True)
+    tokens, probs, slots = torch.randn(TOKENS, SIZE), torch.rand(TOKENS, EXPERTS), TOKENS * K
+    rows, row_probs, places = empty(((slots, SIZE), torch.float32), ((slots,), torch.float32), ((slots,), torch.int32))
+    call.named("aclnnMoeTokenPermuteWithRoutingMap", tokens=tokens, routingMap=chosen, probsOptional=probs, numOutTokens=slots,
+               dropAndPad=padded, permuteTokensOut=rows, permuteProbsOutOptional=row_probs, sortedIndicesOut=places)
+    wanted = routing_map.npu_moe_token_permute_with_routing_map(tokens, chosen, probs=probs, num_out_tokens=slots, drop_and_pad=padded)
+    for actual, expected in zip((rows, row_probs, places), wanted):
+        assert torch.equal(actual, expected)
+    drows, dprobs = torch.randn(slots, SIZE), torch.randn(slots)
+    dtokens, dtable = empty(((TOKENS, SIZE), torch.float32), ((TOKENS, EXPERTS), torch.float32))
+    call.named("aclnnMoeTokenPermuteWithRoutingMapGrad", permutedTokenOutputGrad=drows, permutedProbsOutputGradOptional=dprobs,
+               sortedIndices=places, routingMapOptional=chosen, numExperts=EXPERTS, tokensNum=TOKENS, dropAndPad=padded,
+               tokensGradOut=dtokens, probsGradOutOptional=dtable)
+    expected = routing_map.npu_moe_token_permute_with_routing_map_grad(drows, dprobs, places, chosen, EXPERTS, TOKENS, padded)
+    close(dtokens, expected[0])
+    close(dtable, expected[1])
+    back, index, owner, used = empty(((TOKENS, SIZE), torch.float32), ((slots,), torch.int32), ((slots,), torch.int32), ((slots,), torch.float32))
+    call.named("aclnnMoeTokenUnpermuteWithRoutingMap", permutedTokens=rows, sortedIndices=places, routingMapOptional=chosen,
+               probsOptional=probs, paddedMode=padded, unpermutedTokens=back, outIndex=index, permuteTokenId=owner, permuteProbs=used)
+    wanted = routing_map._npu_moe_token_unpermute_with_routing_map(rows, places, (TOKENS, SIZE), probs=probs, routing_map=chosen,
+                                                                   drop_and_pad=padded)
+    for actual, expected in zip((back, index, owner, used), wanted):
+        close(actual, expected)
+    dback, drows, dtable = torch.randn(TOKENS, SIZE), torch.empty(slots, SIZE), torch.empty(TOKENS, EXPERTS)
+    call.named("aclnnMoeTokenUnpermuteWithRoutingMapGrad", unpermutedTokensGrad=dback, outIndex=index, permuteTokenId=owner,
+               routingMapOptional=chosen, permutedTokensOptional=rows, probsOptional=probs, dropAndPad=padded,
+               permutedTokensGradOut=drows, probsGradOutOptional=dtable)
+    expected = routing_map.npu_moe_token_unpermute_with_routing_map_grad(dback, index, owner, chosen, rows, probs, padded, (TOKENS, SIZE))
+    close(drows, expected[0])
+    close(dtable, expected[1])
+
+
+def test_grouped_products(call):
+    x, weight, bias = torch.randn(10, 16), torch.randn(3, 16, 8), torch.randn(3, 8)
+    out = torch.full((10, 8), 9.0)
+    ends = [2, 2, 7]
+    group = [0, 0, 2, 2, 2, 2, 2]
+    expected = torch.zeros(10, 8)
+    for row, g in enumerate(group):
+        expected[row] = x[row] @ weight[g] + bias[g]
+    call.named("aclnnGroupedMatmul", x=[x], weight=[weight], biasOptional=[bias], groupListOptional=ends, splitItem=3, y=[out])
+    close(out, expected, 1e-4)
+    out.fill_(9)
+    call.named("aclnnGroupedMatmulWeightNz", x=[x], weight=[weight], biasOptional=[bias], groupListOptional=torch.tensor([2, 0, 5]),
+               splitItem=3, groupType=0, groupListType=1, actType=1, out=[out])
+    close(out, F.relu(expected), 1e-4)
+    apart = [torch.randn(n, 16) for n in (3, 4)]
+    outs = [torch.empty(n, 8) for n in (3, 4)]
+    call.named("aclnnGroupedMatmul", x=apart, weight=[weight[0], weight[1]], y=outs)
+    for i, result in enumerate(outs):
+        close(result, apart[i] @ weight[i], 1e-4)
+    sums = torch.randn(3 * 16, 8)
+    start = sums.clone().view(3, 16, 8)
+    rows = torch.randn(10, 8)
+    call.named("aclnnGroupedMatmulAdd", x=x, weight=rows, groupList=torch.tensor(ends), yRef=sums, transposeX=True, groupType=2)
+    for i, part in enumerate((slice(0, 2), slice(2, 2), slice(2, 7))):
+        close(sums.view(3, 16, 8)[i], start[i] + x[part].t() @ rows[part], 1e-4)
+
+
+def test_grouped_int8_products_are_exact(call):
+    x, weight = torch.full((2, 2048), 127, dtype=torch.int8), torch.full((1, 2048, 4), 127, dtype=torch.int8)
+    weight[0, -1] = 126
+    out = torch.empty(2, 4, dtype=torch.int32)
+    call.named("aclnnGroupedMatmulV5", x=[x], weight=[weight], groupListOptional=torch.tensor([2]), splitItem=3, groupType=0, out=[out])
+    assert (out - (127 * 127 * 2048 - 127)).abs().max() <= 1  # float32 holds the sum to 1
+
+
+def int8(*shape):
+    return torch.randint(-128, 128, shape, dtype=torch.int8)
+
+
+@pytest.mark.parametrize("name", ["aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2", "aclnnGroupedMatmulSwigluQuantWeightNZ"])
+def test_grouped_products_through_swiglu(call, name):
+    x, weight, weight_scale, x_scale = int8(9, 32), int8(3, 32, 16), torch.rand(3, 16) / 50, torch.rand(9)
+    ends, smooth = torch.tensor([3, 3, 7]), torch.rand(3, 8) + 0.5
+    out, scales = torch.empty(9, 8, dtype=torch.int8), torch.empty(9)
+    if name.endswith("NZ"):
+        call.named(name, x=x, weight=weight, weightScale=weight_scale, xScale=x_scale, groupList=ends, output=out, outputScale=scales)
+        smooth = None
+    else:
+        call.named(name, x=x, weight=[weight], weightScale=[weight_scale], xScale=x_scale, smoothScale=smooth, groupList=ends, output=out,
+                   outputScale=scales)
+    wanted = quantized.npu_grouped_matmul_swiglu_quant_v2(x, [weight], [weight_scale], x_scale, ends, smooth_scale=smooth)
+    close(scales, wanted[1], 1e-4)
+    assert (out.int() - wanted[0].int()).abs().max() <= 1
+
+
+@pytest.mark.parametrize("name", ["aclnnGroupedMatmulFinalizeRoutingV2", "aclnnGroupedMatmulFinalizeRoutingV3",
+                                  "aclnnGroupedMatmulFinalizeRoutingWeightNz", "aclnnGroupedMatmulFinalizeRoutingWeightNzV2"])
+def test_grouped_products_added_up(call, name):
+    x, weight, scale, rows = int8(8, 32), int8(2, 32, 16), torch.rand(2, 16) / 50, torch.rand(8)
+    shared, logit, index = torch.randn(2, 16).bfloat16(), torch.rand(8), torch.randint(0, 4, (8,))
+    more = "Optional" if "Nz" not in name else ""
+    out = torch.empty(4, 16)
+    given = {"scale": scale, "groupList": torch.tensor([3, 5]), "sharedInput": shared, "logit": logit, "rowIndex": index}
+    call.named(name, x1=x, x2=weight, pertokenScaleOptional=rows, sharedInputWeight=0.5, sharedInputOffset=1, groupListType=1, out=out,
+               **{key + more: value for key, value in given.items()})
+    wanted = quantized.npu_grouped_matmul_finalize_routing(
+        x, weight, given["groupList"], scale=scale, pertoken_scale=rows, shared_input=shared, logit=logit, row_index=index,
+        shared_input_weight=0.5, shared_input_offset=1, output_bs=4)
+    close(out, wanted, 1e-4)
+
+
+def test_feed_forward_layers_with_lengths_on_the_host(call):
+    x, w1, w2, b1, out = torch.randn(7, 8), torch.randn(2, 8, 12), torch.randn(2, 12, 8), torch.randn(2, 12), torch.empty(7, 8)
+    for tokens, absolute in (([3, 2], False), ([3, 5], True)):
+        call.named("aclnnFFNV2", x=x, weight1=w1, weight2=w2, expertTokens=tokens, bias1=b1, activation="relu", tokensIndexFlag=absolute, y=out)
+        for part, g in ((slice(0, 3), 0), (slice(3, 5), 1)):
+            close(out[part], F.relu(x[part] @ w1[g] + b1[g]) @ w2[g], 1e-4)
+        assert not out[5:].any()

@@ -1,0 +1,351 @@
+"""Norms, copies and products of numbers of few bits, against formulas in torch and, of several parameters, against the CPU twins."""
+import pytest
+import torch
+import torch.nn.functional as F
+from nn_client import close
+
+from torch_npu._cpu_ops import quantized as twin
+
+INT4 = torch.arange(0, 32, 4)
+
+
+def rms_norm(x, gamma, beta=None, epsilon=1e-6):
+    y = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + epsilon) * gamma.float()
+    return y if beta is None else y + beta.float()
+
+
+def int8(value):
+    return value.round().clamp(-128, 127).to(torch.int8)
+
+
+def by_row(value, limit=127):
+    scale = value.abs().amax(-1, keepdim=True) / limit
+    return (value / scale).round(), scale.squeeze(-1)
+
+
+def int4_of(packed):
+    """The numbers of int4 that lie eight in an int32."""
+    nibbles = packed.long().unsqueeze(-1) >> INT4 & 15
+    return torch.where(nibbles > 7, nibbles - 16, nibbles).flatten(-2)
+
+
+def packed(numbers):
+    words = ((numbers.long() & 15).unflatten(-1, (-1, 8)) << INT4).sum(-1)
+    return torch.where(words >= 2**31, words - 2**32, words).int()
+
+
+def near(actual, expected, most=1):
+    """Equal but for numbers on the edge of rounding."""
+    assert (actual.int() - expected.int()).abs().max() <= most
+    assert (actual.int() != expected.int()).float().mean() < 0.02
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_rms_norms(call, dtype):
+    x, gamma, beta = (torch.randn(*s).to(dtype) for s in ((4, 64), (64,), (64,)))
+    scale, offset = torch.tensor([20.0]).to(dtype), torch.tensor([3.0]).to(dtype)
+    out, rstd = torch.empty(4, 64, dtype=torch.int8), torch.empty(4, 1)
+    call.named("aclnnRmsNormQuant", x=x, gamma=gamma, beta=beta, scale=scale, offset=offset, epsilon=1e-6, y=out)
+    near(out, int8(rms_norm(x, gamma, beta) * 20 + 3))
+    call.named("aclnnRmsNormQuantV3", x=x, gamma=gamma, scale=scale, epsilon=1e-6, divMode=False, outputRstd=True, y=out, rstd=rstd)
+    near(out, int8(rms_norm(x, gamma) * 20))
+    close(rstd, torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-6))
+    nibbles = torch.empty(4, 8, dtype=torch.int32)
+    call.named("aclnnRmsNormQuantV3", x=x, gamma=gamma, scale=torch.tensor([0.5]).to(dtype), epsilon=1e-6, divMode=True, y=nibbles,
+               rstd=rstd)
+    near(int4_of(nibbles), (rms_norm(x, gamma) / 0.5).round().clamp(-8, 7))
+
+
+def test_add_rms_norms(call):
+    x1, x2, gamma, beta = torch.randn(4, 64).half(), torch.randn(4, 64).half(), torch.randn(64).half(), torch.randn(64).half()
+    y1, y2, x, normal = (torch.empty(4, 64, dtype=t) for t in (torch.int8, torch.int8, torch.half, torch.half))
+    expected = rms_norm(x1.float() + x2.float(), gamma, beta)
+    scales, zeros = torch.full((64,), 0.1).half(), torch.full((64,), 2, dtype=torch.int32)
+    call.named("aclnnAddRmsNormQuantV2", x1=x1, x2=x2, gamma=gamma, scales1=scales, zeroPoints1Optional=zeros, betaOptional=beta,
+               axis=-1, epsilon=1e-6, divMode=True, y1Out=y1, y2Out=y2, xOut=x, rmsNormOut=normal)
+    near(y1, int8(expected / scales.float() + 2))
+    assert not y2.any()
+    close(x, x1.float() + x2.float(), 2e-3)
+    close(normal, expected, 2e-2)
+    smooth, s1, s2 = torch.rand(64).half() + 0.5, torch.empty(4), torch.empty(4)
+    call.named("aclnnAddRmsNormDynamicQuantV2", x1=x1, x2=x2, gamma=gamma, smoothScale1Optional=smooth, betaOptional=beta,
+               epsilon=1e-6, outputMask=[True, True], y1Out=y1, y2Out=y2, xOut=x, scale1Out=s1, scale2Out=s2)
+    for out, scale, value in ((y1, s1, expected * smooth.float()), (y2, s2, expected)):
+        close(scale, by_row(value)[1], 1e-4)
+        near(out, by_row(value)[0])
+
+
+def test_gradient_of_rms_norm_as_int8(call):
+    x, gamma = torch.randn(6, 32, requires_grad=True), torch.randn(32, requires_grad=True)
+    dy = torch.randn(6, 32)
+    rms_norm(x, gamma).backward(dy)
+    rstd = torch.rsqrt(x.detach().square().mean(-1) + 1e-6)
+    dx, dgamma, scale = torch.empty(6, 32, dtype=torch.int8), torch.empty(32), torch.tensor([0.05])
+    call.named("aclnnRmsNormGradQuant", dy=dy, x=x.detach(), rstd=rstd, gamma=gamma.detach(), scalesX=scale, quantMode="static",
+               divMode=True, dxOut=dx, dgammaOut=dgamma)
+    near(dx, int8(x.grad / scale))
+    close(dgamma, gamma.grad, 1e-4)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu(call, approximate):
+    x, scale = torch.randn(5, 32).half(), torch.rand(32).half() + 0.5
+    out, scales = torch.empty(5, 32, dtype=torch.int8), torch.empty(5)
+    call.named("aclnnGeluQuant", self=x, inputScaleOptional=scale, approximate=approximate, quantMode="dynamic", roundMode="rint",
+               dstType=2, y=out, outScaleOptional=scales)
+    value = F.gelu(x.float(), approximate=approximate) * scale.float()
+    close(scales, by_row(value)[1], 1e-4)
+    near(out, by_row(value)[0])
+    call.named("aclnnGeluQuant", self=x, inputScaleOptional=scale * 20, inputOffsetOptional=scale, approximate=approximate,
+               quantMode="static", roundMode="floor", dstType=2, y=out)
+    near(out, (F.gelu(x.float(), approximate=approximate) * (scale * 20).float() + scale.float()).floor().clamp(-128, 127))
+
+
+def test_copies(call):
+    x, scale = torch.randn(8, 16).half() * 20, torch.rand(3, 16).half()
+    ends, out = torch.tensor([2, 2, 6]), torch.empty(8, 16, dtype=torch.int8)
+    group = torch.tensor([0, 0, 2, 2, 2, 2, 2, 2])
+    call.named("aclnnGroupQuant", x=x, scale=scale, groupIndex=ends, offsetOptional=torch.tensor([4.0]).half(), dstType=2, y=out)
+    near(out, int8(x.float() * scale.float()[group] + 4))
+    for mode, rounding in (("round", torch.round), ("floor", torch.floor), ("ceil", torch.ceil), ("trunc", torch.trunc)):
+        call.named("aclnnAscendQuant", x=x, scale=scale[0], offset=scale[1], sqrtMode=False, roundMode=mode, dstType=2, y=out)
+        near(out, rounding(x.float() * scale[0].float() + scale[1].float()).clamp(-128, 127))
+    nibbles = torch.empty(8, 2, dtype=torch.int32)
+    call.named("aclnnAscendQuant", x=x, scale=scale[0] / 10, roundMode="round", dstType=3, y=nibbles)
+    near(int4_of(nibbles), (x.float() * (scale[0] / 10).float()).round().clamp(-8, 7))
+    whole, bias = torch.randint(-900, 900, (4, 16), dtype=torch.int32), torch.randint(-9, 9, (16,), dtype=torch.int32)
+    weights, rows, value = torch.rand(16), torch.rand(4), torch.empty(4, 16, dtype=torch.bfloat16)
+    call.named("aclnnDequantBias", x=whole, weightScale=weights, activateScaleOptional=rows, biasOptional=bias, outputDtype=27,
+               out=value)
+    close(value, (whole + bias) * weights * rows.unsqueeze(1), 1e-2)
+    call.named("aclnnDequantBias", x=whole, weightScale=weights, biasOptional=bias.float(), outputDtype=27, out=value)
+    close(value, whole * weights + bias, 1e-2)
+
+
+@pytest.mark.parametrize("mode", ["pertoken", "pertensor", "perchannel"])
+def test_dynamic(call, mode):
+    x, smooth, ends = torch.randn(6, 32).half(), torch.rand(2, 32).half() + 0.5, torch.tensor([2, 6], dtype=torch.int32)
+    out = torch.empty(6, 32, dtype=torch.int8)
+    value = x.float() * smooth.float()[torch.tensor([0, 0, 1, 1, 1, 1])]
+    sizes = {"pertoken": (6,), "pertensor": (), "perchannel": (32,)}[mode]
+    top = {"pertoken": value.abs().amax(1, True), "pertensor": value.abs().amax(), "perchannel": value.abs().amax(0, True)}[mode]
+    scales = torch.empty(sizes)
+    call.named("aclnnDynamicQuantV3", x=x, smoothScalesOptional=smooth, groupIndexOptional=ends, dstType=2, isSymmetrical=True,
+               quantMode=mode, yOut=out, scaleOut=scales)
+    close(scales, top.reshape(sizes) / 127, 1e-4)
+    near(out, (value / (top / 127)).round())
+    for dtype, limit in ((torch.float8_e4m3fn, 448), (torch.float8_e5m2, 57344)):
+        eight = torch.empty(6, 32, dtype=dtype)
+        call.named("aclnnDynamicQuantV4", x=x, smoothScalesOptional=smooth, groupIndexOptional=ends, dstType=36, isSymmetrical=True,
+                   quantMode=mode, yOut=eight, scaleOut=scales)
+        close(scales, top.reshape(sizes) / limit, 1e-4)
+        close(eight, (value / (top / limit)).to(dtype), 0.13)
+
+
+def test_dynamic_with_offsets_and_int4(call):
+    x = torch.randn(6, 32).half()
+    out, scales, offsets, packs = (torch.empty(*s, dtype=t) for s, t in (
+        ((6, 32), torch.int8), ((6,), torch.float32), ((6,), torch.float32), ((6, 4), torch.int32)))
+    call.named("aclnnDynamicQuantV3", x=x, dstType=2, isSymmetrical=False, quantMode="pertoken", yOut=out, scaleOut=scales,
+               offsetOut=offsets)
+    back = (out.float() - offsets.unsqueeze(1)) * scales.unsqueeze(1)
+    assert (back - x.float()).abs().max() <= scales.max() / 2 + 1e-3
+    assert (out.amin(1) == -128).all() and (out.amax(1) == 127).all()
+    call.named("aclnnDynamicQuantV3", x=x, dstType=3, isSymmetrical=True, quantMode="pertoken", yOut=packs, scaleOut=scales)
+    values, expected = by_row(x.float(), 7)
+    close(scales, expected, 1e-4)
+    near(int4_of(packs), values)
+
+
+def test_fake_quantization(call):
+    x, out, mask = torch.randn(3, 8) * 3, torch.empty(3, 8), torch.empty(3, 8, dtype=torch.bool)
+    scale, zero = torch.tensor([0.02]), torch.tensor([3], dtype=torch.int32)
+    call.named("aclnnFakeQuantPerTensorAffineCachemask", self=x, scale=scale, zeroPoint=zero, fakeQuantEnabled=1.0, quantMin=-128,
+               quantMax=127, out=out, mask=mask)
+    close(out, torch.fake_quantize_per_tensor_affine(x, 0.02, 3, -128, 127))
+    steps = (x / 0.02).round() + 3
+    assert torch.equal(mask, (steps >= -128) & (steps <= 127))
+    call.named("aclnnFakeQuantPerTensorAffineCachemask", self=x, scale=scale, zeroPoint=zero, fakeQuantEnabled=0.0, quantMin=-128,
+               quantMax=127, out=out, mask=mask)
+    assert torch.equal(out, x) and mask.all()
+    scales, zeros = torch.rand(8) * 0.05 + 0.01, torch.arange(8, dtype=torch.int32)
+    call.named("aclnnFakeQuantPerChannelAffineCachemask", self=x, scale=scales, zeroPoint=zeros, axis=1, quantMin=-128, quantMax=127,
+               out=out, mask=mask)
+    close(out, torch.fake_quantize_per_channel_affine(x, scales, zeros, 1, -128, 127))
+
+
+def test_float8_and_its_maximum(call):
+    x, scale = torch.randn(6, 8), torch.tensor([1.5])
+    out, top = torch.empty(6, 8, dtype=torch.float8_e5m2), torch.empty(1)
+    call.named("aclnnQuantMax", x=x, scale=scale, roundMode="rint", dstType=35, y=out, amax=top)
+    close(out, (x * 1.5).to(torch.float8_e5m2))
+    assert top.item() == x.abs().max()
+    tops, ends, scales = torch.empty(2), torch.tensor([2, 6]), torch.tensor([0.5, 2.0])
+    call.named("aclnnGroupedQuantMax", x=x, scale=scales, groupList=ends, roundMode="rint", dstType=35, y=out, amax=tops)
+    close(out, torch.cat([x[:2] * 0.5, x[2:] * 2]).to(torch.float8_e5m2))
+    close(tops, torch.stack([x[:2].abs().max(), x[2:].abs().max()]))
+
+
+def test_kronecker_products_as_int4(call):
+    x, p1, p2 = torch.randn(3, 4, 8).half(), torch.randn(4, 4).half(), torch.randn(8, 8).half()
+    out, scales = torch.empty(3, 4, 1, dtype=torch.int32), torch.empty(3)
+    call.named("aclnnFlatQuant", x=x, kroneckerP1=p1, kroneckerP2=p2, clipRatio=0.9, out=out, quantScale=scales)
+    value = p1.float() @ x.float() @ p2.float()
+    expected = value.abs().amax((1, 2)) * 0.9 / 7
+    close(scales, expected, 1e-4)
+    near(int4_of(out), (value / expected.view(3, 1, 1)).round().clamp(-8, 7))
+
+
+def test_scatter(call):
+    cache, updates = torch.zeros(2, 1, 6, 8, dtype=torch.int8), torch.randn(2, 1, 1, 8).half() * 10
+    scales, zeros, places = torch.rand(1, 1, 1, 8) + 0.1, torch.randint(-3, 4, (1, 1, 1, 8), dtype=torch.int32), torch.tensor([4, 1])
+    for name in ("aclnnInplaceQuantScatter", "aclnnInplaceQuantScatterV2"):
+        cache.zero_()
+        call.named(name, selfRef=cache, indices=places, updates=updates, quantScales=scales, quantZeroPoints=zeros, axis=-2,
+                   quantAxis=-1, reduction=1)
+        expected = torch.zeros_like(cache)
+        for i, place in enumerate(places.tolist()):
+            expected[i, :, place] = int8(updates[i, 0] / scales[0, 0] + zeros[0, 0])
+        near(cache, expected)
+
+
+def matrices(m=5, k=64, n=16):
+    return torch.randint(-128, 128, (m, k), dtype=torch.int8), torch.randint(-128, 128, (k, n), dtype=torch.int8)
+
+
+def test_products(call):
+    x1, x2 = matrices()
+    exact = x1.long() @ x2.long()
+    scale, rows, bias = torch.rand(16) / 100, torch.rand(5), torch.randint(-999, 999, (16,), dtype=torch.int32)
+    out = torch.empty(5, 16, dtype=torch.float16)
+    for name in ("aclnnQuantMatmulV5", "aclnnQuantMatmulWeightNz"):
+        call.named(name, x1=x1, x2=x2, x1Scale=rows, x2Scale=scale, bias=bias, out=out)
+        close(out, (exact + bias) * scale * rows.unsqueeze(1), 2e-3)
+        call.named(name, x1=x1.t().contiguous(), x2=x2.t().contiguous(), x2Scale=scale, transposeX1=True, transposeX2=True, out=out)
+        close(out, exact * scale, 2e-3)
+    extra = torch.randn(5, 16).half()
+    kinds = {"": lambda y: y, "relu": F.relu, "gelu_erf": F.gelu, "gelu_tanh": lambda y: F.gelu(y, approximate="tanh"),
+             "add": lambda y: y + extra.float(), "mul": lambda y: y * extra.float()}
+    for kind, function in kinds.items():
+        for name in ("aclnnFusedQuantMatmul", "aclnnFusedQuantMatmulWeightNz"):
+            call.named(name, x1=x1, x2=x2, x1Scale=rows, x2Scale=scale / 20, biasOptional=bias, x3Optional=extra, fusedOpType=kind,
+                       out=out)
+            close(out, function((exact + bias) * scale / 20 * rows.unsqueeze(1)), 3e-3)
+
+
+def test_products_of_int4_and_of_blocks(call):
+    a, b = torch.randint(-8, 8, (5, 64)), torch.randint(-8, 8, (64, 16))
+    out, scale = torch.empty(5, 16, dtype=torch.bfloat16), torch.rand(16)
+    call.named("aclnnQuantMatmulV5", x1=packed(a), x2=packed(b), x2Scale=scale, out=out)
+    close(out, (a @ b) * scale, 1e-2)
+    call.named("aclnnQuantMatmulV5", x1=packed(a), x2=packed(b.t().contiguous()), x2Scale=scale, transposeX2=True, out=out)
+    close(out, (a @ b) * scale, 1e-2)
+    x1, x2 = torch.randn(4, 256).to(torch.float8_e4m3fn), torch.randn(256, 128).to(torch.float8_e4m3fn)
+    rows, blocks, out = torch.rand(4, 2), torch.rand(2, 1), torch.empty(4, 128)
+    call.named("aclnnQuantMatmulV5", x1=x1, x2=x2, x1Scale=rows, x2Scale=blocks, groupSize=1 << 32 | 128 << 16 | 128, out=out)
+    close(out, (x1.float() * rows.repeat_interleave(128, 1)) @ (x2.float() * blocks.repeat_interleave(128, 0)), 1e-4)
+
+
+def test_mx_products(call):
+    x1, x2 = torch.randn(4, 128).to(torch.float8_e4m3fn), torch.randn(128, 8).to(torch.float8_e4m3fn)
+    s1, s2 = torch.randint(-3, 4, (4, 4)), torch.randint(-3, 4, (4, 8))
+    e1 = (s1 + 127).to(torch.uint8).view(4, 2, 2).view(torch.float8_e8m0fnu)
+    e2 = (s2 + 127).to(torch.uint8).view(2, 2, 8).transpose(1, 2).contiguous().view(torch.float8_e8m0fnu)
+    expected = (x1.float() * (2.0**s1).repeat_interleave(32, 1)) @ (x2.float() * (2.0**s2).repeat_interleave(32, 0))
+    out = torch.zeros(4, 8)
+    call.named("aclnnQuantMatmulV5", x1=x1, x2=x2, x1Scale=e1, x2Scale=e2, groupSize=32, out=out)
+    close(out, expected, 1e-4)
+    call.named("aclnnQuantBatchMatmulInplaceAdd", x1=x1, x2=x2, x1ScaleOptional=e1, x2Scale=e2, yRef=out, groupSize=32)
+    close(out, 2 * expected, 1e-4)
+    turned = torch.zeros(4, 8)
+    call.named("aclnnQuantMatmulV5", x1=x1, x2=x2.t().contiguous(), x1Scale=e1, x2Scale=e2.transpose(0, 1).contiguous(),
+               transposeX2=True, groupSize=32, out=turned)
+    close(turned, expected, 1e-4)
+
+
+def test_groups_added(call):
+    x1, x2 = torch.randn(6, 10).to(torch.float8_e5m2), torch.randn(10, 4).to(torch.float8_e5m2)
+    s1, s2, sums, start = torch.rand(2), torch.rand(2), torch.randn(2, 6, 4), None
+    start = sums.clone()
+    call.named("aclnnQuantGroupedMatmulInplaceAdd", x1=x1, x2=x2, scale1Optional=s1, scale2=s2, groupList=torch.tensor([3, 10]),
+               yRef=sums)
+    for i, part in enumerate((slice(0, 3), slice(3, 10))):
+        close(sums[i], start[i] + x1.float()[:, part] @ x2.float()[part] * s1[i] * s2[i], 1e-4)
+
+
+def test_products_summed_over_the_batch(call):
+    a, b = torch.randint(-9, 9, (3, 4, 16), dtype=torch.int8), torch.randint(-9, 9, (3, 16, 8), dtype=torch.int8)
+    s1, s2, out = torch.rand(3, 4), torch.rand(8).bfloat16(), torch.empty(4, 8, dtype=torch.bfloat16)
+    call.named("aclnnQuantMatmulReduceSumWeightNz", x1=a, x2=b, x1Scale=s1, x2Scale=s2, dims=[0], out=out)
+    close(out, twin.npu_quant_matmul_reduce_sum(a, b, x1_scale=s1, x2_scale=s2), 1e-2)
+
+
+@pytest.mark.parametrize("mode", ["pertoken", "pertensor"])
+def test_products_that_quantise_their_input(call, mode):
+    x, weight, scale = torch.randn(6, 32).half(), torch.randint(-128, 128, (12, 32), dtype=torch.int8), torch.rand(12) / 50
+    smooth, bias, out = torch.rand(32).half() + 0.5, torch.randint(-99, 99, (12,), dtype=torch.int32), torch.empty(6, 12).half()
+    given = torch.rand(6) / 30 + 0.01 if mode == "pertoken" else torch.tensor([0.03])
+    for x_scale in [given] + [None] * (mode == "pertoken"):
+        call.named("aclnnQuantMatmulDequant", x=x, weight=weight, weightScale=scale, biasOptional=bias, xScaleOptional=x_scale,
+                   smoothScaleOptional=smooth, xQuantMode=mode, transposeWeight=True, out=out)
+        close(out, twin.npu_quant_matmul_dequant(x, weight, scale, bias=bias, x_scale=x_scale, smooth_scale=smooth, quant_mode=mode), 2e-2)
+    weights, scales = torch.randint(-128, 128, (2, 12, 32), dtype=torch.int8), torch.rand(2, 12) / 50
+    for name in ("aclnnQuantGroupedMatmulDequant", "aclnnQuantGroupedMatmulDequantWeightNZ"):
+        call.named(name, x=x, weight=weights, weightScale=scales, groupList=torch.tensor([2, 5]), xScaleOptional=given, xQuantMode=mode,
+                   transposeWeight=True, out=out)
+        close(out, twin.npu_quant_grouped_matmul_dequant(x, weights, scales, torch.tensor([2, 5]), x_scale=given, quant_mode=mode), 2e-2)
+
+
+@pytest.mark.parametrize("name", ["aclnnWeightQuantBatchMatmulV2", "aclnnWeightQuantBatchMatmulV3", "aclnnWeightQuantBatchMatmulNz"])
+def test_products_with_quantised_weights(call, name):
+    x, weight = torch.randn(4, 64).half(), torch.randint(-8, 8, (64, 16))
+    scale, offset, out = torch.rand(2, 16).half() / 10, torch.randn(2, 16).half(), torch.empty(4, 16).half()
+    spread = [t.repeat_interleave(32, 0).float() for t in (scale, offset)]
+    expected = x.float() @ ((weight + spread[1]) * spread[0])
+    for stored in (weight.to(torch.int8), packed(weight)):
+        call.named(name, x=x, weight=stored, antiquantScale=scale, antiquantOffsetOptional=offset, antiquantGroupSize=32, y=out)
+        close(out, expected, 1e-2)
+
+
+def test_transposing_products(call):
+    x1, x2 = torch.randint(-9, 9, (5, 3, 16), dtype=torch.int8), torch.randint(-9, 9, (3, 16, 8), dtype=torch.int8)
+    s1, s2, out = torch.rand(5), torch.rand(8), torch.empty(5, 3, 8).half()
+    expected = ((x1.transpose(0, 1).float() @ x2.float()) * s2 * s1.view(1, 5, 1)).transpose(0, 1)
+    for name in ("aclnnTransposeQuantBatchMatMul", "aclnnTransposeQuantBatchMatMulWeightNz"):
+        call.named(name, x1=x1, x2=x2, x1Scale=s1, x2Scale=s2, dtype=1, permX1=[1, 0, 2], permX2=[0, 1, 2], permY=[1, 0, 2],
+                   batchSplitFactor=1, out=out)
+        close(out, expected, 3e-3)
+    call.named("aclnnTransposeBatchMatMulWeightNz", x1=x1.half(), x2=x2.half(), permX1=[1, 0, 2], permX2=[0, 1, 2], permY=[1, 0, 2],
+               batchSplitFactor=1, out=out)
+    close(out, (x1.transpose(0, 1).float() @ x2.float()).transpose(0, 1), 3e-3)
+
+
+def test_convolution(call):
+    image, weight = torch.randint(-9, 9, (2, 4, 6, 6), dtype=torch.int8), torch.randint(-9, 9, (8, 4, 3, 3), dtype=torch.int8)
+    scale, bias, out = torch.rand(8) / 50, torch.randint(-99, 99, (8,), dtype=torch.int32), torch.empty(2, 8, 3, 3).half()
+    call.named("aclnnQuantConvolution", input=image, weight=weight, bias=bias, scale=scale, stride=[2, 2], padding=[1, 1],
+               dilation=[1, 1], groups=1, offsetx=5, output=out)
+    padded = F.pad(image.float(), (1, 1, 1, 1), value=5)
+    close(out, (F.conv2d(padded, weight.float(), stride=2) + bias.view(1, 8, 1, 1)) * scale.view(1, 8, 1, 1), 2e-3)
+
+
+def test_low_rank_adapters(call):
+    y, x, out = torch.randn(5, 12).half(), torch.randn(5, 16).half(), torch.empty(5, 12).half()
+    a, b, which = torch.randn(3, 2, 4, 16).half(), torch.randn(3, 2, 8, 4).half(), torch.tensor([0, 2, -1, 1, 0], dtype=torch.int32)
+    call.named("aclnnAddLora", y=y, x=x, weightB=b, indices=which, weightAOptional=a, layerIdx=1, scale=0.5, yOffset=2, ySliceSize=8,
+               out=out)
+    expected = y.float().clone()
+    for i, adapter in enumerate(which.tolist()):
+        if adapter >= 0:
+            expected[i, 2:10] += 0.5 * (x[i].float() @ a[adapter, 1].float().t() @ b[adapter, 1].float().t())
+    close(out, expected, 1e-2)
+
+
+def test_scale_of_the_matrix_unit_rounded_to_nearest(call):
+    scale, out = torch.rand(8), torch.empty(8, dtype=torch.int64)
+    call.named("aclnnTransQuantParamV3", scale=scale, roundMode=1, out=out)
+    kept = (out & 0xFFFFE000).int().view(torch.float32)
+    assert ((kept - scale).abs() <= scale * 2**-11).all()  # half of the last bit that is kept
+    assert (out >> 46 & 1).all()
+    call.named("aclnnTransQuantParamV3", scale=scale, roundMode=0, out=out)
+    assert ((out & 0xFFFFE000).int().view(torch.float32) <= scale).all()

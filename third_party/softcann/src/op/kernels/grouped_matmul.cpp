@@ -1,0 +1,330 @@
+// Products of groups of rows with a weight each, and what is fused with them.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/chunk.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <numeric>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+#include "op/kernels/quantize.h"
+#include "op/kernels/storage_format.h"
+
+using namespace softcann::op;
+
+namespace {
+
+at::Tensor activated(const at::Tensor& x, int64_t type) {
+  switch (type) {
+    case 0:
+      return x;
+    case 1:
+      return at::relu(x);
+    case 2:
+      return at::gelu(x, "tanh");
+    case 4:
+      return x * at::sigmoid(1.702 * x);
+    case 5:
+      return at::silu(x);
+    default:
+      TORCH_CHECK(false, "grouped matmul: activation ", type, " is not supported");
+  }
+}
+
+const at::Tensor& at_or_only(at::TensorList list, size_t i) { return list.size() == 1 ? list[0] : list[i]; }
+
+// One group: a product, and what belongs to it.
+struct Group {
+  at::TensorList weight, bias, scale, offset, antiquant_scale, antiquant_offset;
+
+  // In a list of one tensor the groups lie along its first dimension.
+  static at::Tensor part(at::TensorList list, size_t i, int64_t dims) {
+    if (list.empty()) return {};
+    const at::Tensor& tensor = at_or_only(list, i);
+    return list.size() == 1 && tensor.dim() > dims ? tensor.select(0, static_cast<int64_t>(i)) : tensor;
+  }
+  at::Tensor product(const at::Tensor& x, size_t i, const at::Tensor& per_token) const {
+    at::Tensor w = part(weight, i, 2);
+    if (!antiquant_scale.empty()) {
+      w = unpacked(w);
+      if (!antiquant_offset.empty()) w = w + widened(part(antiquant_offset, i, 1));
+      w = (w * widened(part(antiquant_scale, i, 1))).to(x.scalar_type());  // as the cube unit takes it
+    }
+    at::Tensor y = w.scalar_type() == at::kInt ? at::matmul(unpacked(x), unpacked(w)) : quantized_matmul(x, w);
+    const at::Tensor b = part(bias, i, 1), s = part(scale, i, 1);
+    if (b.defined() && !at::isFloatingType(b.scalar_type())) y = y + widened(b);
+    if (s.defined()) y = y * scale_of(s);
+    if (per_token.defined()) y = y * widened(per_token).unsqueeze(-1);
+    return b.defined() && at::isFloatingType(b.scalar_type()) ? y + widened(b) : y;
+  }
+};
+
+struct GroupedMatmul {
+  Group group;
+  at::TensorList x, per_token;
+  const at::Tensor& list;
+  int64_t group_type, list_type, activation;
+
+  // group_type: -1 a product for each x; 0 the rows of one x in groups; 2 its columns.
+  void run(at::TensorList out) const {
+    if (!list.defined() || group_type == -1) {
+      for (size_t i = 0; i < x.size(); ++i)
+        store(at_or_only(out, i), activated(group.product(x[i], i, token_scale(i)), activation), i);
+      return;
+    }
+    TORCH_CHECK(x.size() == 1, "grouped matmul: group_list with ", x.size(), " inputs is not supported");
+    const auto ends = group_ends(list, list_type);
+    int64_t start = 0;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      if (group_type == 0) {
+        rows(out, i, start, ends[i]);
+      } else {
+        const at::Tensor& w = group.weight[0];
+        put(out[0].select(0, static_cast<int64_t>(i)),
+            at::matmul(widened(x[0].slice(1, start, ends[i])), widened(w.slice(0, start, ends[i]))));
+      }
+      start = ends[i];
+    }
+    if (group_type == 0 && out.size() == 1 && start < out[0].size(0)) out[0].slice(0, start).zero_();
+  }
+  void rows(at::TensorList out, size_t i, int64_t start, int64_t end) const {
+    const at::Tensor scale = per_token.empty() ? at::Tensor() : per_token[0].slice(0, start, end);
+    const at::Tensor y = activated(group.product(x[0].slice(0, start, end), i, scale), activation);
+    store(out.size() == 1 ? out[0].slice(0, start, end) : out[i], y, i);
+  }
+  // Results in int8 are shifted by the offset, if there is one.
+  void store(const at::Tensor& out, const at::Tensor& y, size_t i) const {
+    if (out.scalar_type() != at::kChar) return put(out, y);
+    const at::Tensor offset = Group::part(group.offset, i, 1);
+    put_quantized(out, offset.defined() ? y + widened(offset) : y);
+  }
+  at::Tensor token_scale(size_t i) const { return per_token.empty() ? at::Tensor() : per_token[i]; }
+};
+
+}  // namespace
+
+namespace {
+
+std::vector<at::Tensor> in_base_formats(at::TensorList list) {
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& tensor : list) result.push_back(in_base_format(tensor));
+  return result;
+}
+
+}  // namespace
+
+#define GROUPED_MATMUL(NAME)                                                                                            \
+  OP(NAME) {                                                                                                            \
+    const std::vector<at::Tensor> base = in_base_formats(weight);                                                       \
+    GroupedMatmul{{base, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional}, \
+                  x,                                                                                                    \
+                  perTokenScaleOptional,                                                                                \
+                  groupListOptional,                                                                                    \
+                  groupType,                                                                                            \
+                  groupListType,                                                                                        \
+                  actType}                                                                                              \
+        .run(out);                                                                                                      \
+  }
+GROUPED_MATMUL(aclnnGroupedMatmulV4)
+GROUPED_MATMUL(aclnnGroupedMatmulV5)
+GROUPED_MATMUL(aclnnGroupedMatmulWeightNz)
+// The groups' ends are numbers of the host here.
+OP(aclnnGroupedMatmul) {
+  const at::Tensor ends = groupListOptional.empty() ? at::Tensor() : at::tensor(groupListOptional, at::kLong);
+  const Group group{weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional};
+  GroupedMatmul{group, x, {}, ends, ends.defined() && x.size() == 1 ? 0 : -1, 0, 0}.run(y);
+}
+namespace {
+
+// To the sums of each group goes the product of its rows of x, transposed, with its rows of the weight.
+void add_products(const at::Tensor& x, const at::Tensor& weight, const std::vector<int64_t>& ends, const at::Tensor& sums) {
+  const at::Tensor parts = sums.view({static_cast<int64_t>(ends.size()), x.size(1), weight.size(1)});
+  int64_t start = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const at::Tensor y = parts.select(0, static_cast<int64_t>(i));
+    put(y, widened(y) + at::matmul(widened(x.slice(0, start, ends[i])).t(), widened(weight.slice(0, start, ends[i]))));
+    start = ends[i];
+  }
+}
+void require_gradient_layout(bool transpose_x, bool transpose_weight, int64_t type) {
+  TORCH_CHECK(type == 2, "grouped matmul with addition: groupType ", type, " is not supported");
+  TORCH_CHECK(transpose_x && !transpose_weight, "grouped matmul with addition: only x transposed is supported");
+}
+
+}  // namespace
+
+OP(aclnnGroupedMatmulAdd) {
+  require_gradient_layout(transposeX, transposeWeight, groupType);
+  add_products(x, weight, group_ends(groupList, 0), yRef);
+}
+OP(aclnnGroupedMatmulAddV2) {
+  require_gradient_layout(transposeX, transposeWeight, groupType);
+  add_products(x, weight, group_ends(groupList, groupListType), yRef);
+}
+
+namespace {
+
+// int8 products of groups of rows times the scales of columns and rows, in float32; zero behind the last group. `weights` and
+// `scales` are one tensor for all groups, or one each.
+struct QuantGroups {
+  at::TensorList weights, scales;
+  std::vector<int64_t> ends;
+
+  at::Tensor run(const at::Tensor& x, const at::Tensor& x_scale) const {
+    const int64_t columns = Group::part(weights, 0, 2).size(-1);
+    const bool packed = weights[0].scalar_type() == at::kInt;
+    at::Tensor out = at::zeros({x.size(0), packed ? columns * 8 : columns}, at::kFloat);
+    int64_t start = 0;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      const at::Tensor w = Group::part(weights, i, 2), rows = x.slice(0, start, ends[i]);
+      at::Tensor y = packed ? at::matmul(widened(rows), unpacked(w)) : quantized_matmul(rows, w);
+      if (!scales.empty()) y = y * scale_of(Group::part(scales, i, 1)).reshape({1, -1});
+      if (given(x_scale)) y = y * widened(x_scale).reshape({-1, 1}).slice(0, start, ends[i]);
+      out.slice(0, start, ends[i]).copy_(y);
+      start = ends[i];
+    }
+    return out;
+  }
+};
+
+void swiglu_rows(const at::Tensor& y, const at::Tensor& smooth, const std::vector<int64_t>& ends, const at::Tensor& out,
+                 const at::Tensor& scales) {
+  const int64_t half = y.size(-1) / 2;
+  at::Tensor value = at::silu(y.narrow(-1, 0, half)) * y.narrow(-1, half, half);
+  if (given(smooth)) {
+    const auto groups = static_cast<int64_t>(ends.size());
+    const at::Tensor group = groups_of_rows(y.size(0), at::tensor(ends, at::kLong)).clamp_max(groups - 1);
+    const at::Tensor factor = widened(smooth).index_select(0, group);
+    value = value * (factor.dim() == 1 ? factor.unsqueeze(-1) : factor);
+  }
+  quantize_rows(value, out, scales);
+  if (ends.back() < out.size(0)) out.slice(0, ends.back()).zero_(), scales.slice(0, ends.back()).zero_();
+}
+
+}  // namespace
+
+#define GROUPED_SWIGLU_QUANT(NAME)                                                                                     \
+  OP(NAME) {                                                                                                           \
+    TORCH_CHECK(weightAssistMatrix.empty() && !given(bias), #NAME ": weightAssistMatrix and bias are not supported");  \
+    TORCH_CHECK(dequantMode == 0 && quantMode == 0, #NAME ": dequantMode ", dequantMode, " and quantMode ", quantMode, \
+                " are not supported, only 0");                                                                         \
+    const std::vector<at::Tensor> base = in_base_formats(weight);                                                      \
+    const QuantGroups groups{base, weightScale, group_ends(groupList, groupListType)};                                 \
+    swiglu_rows(groups.run(x, xScale), smoothScale, groups.ends, output, outputScale);                                 \
+  }
+GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantV2)
+GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantWeightNzV2)
+OP(aclnnGroupedMatmulSwigluQuantWeightNZ) {
+  TORCH_CHECK(!given(bias) && !given(offset), "aclnnGroupedMatmulSwigluQuantWeightNZ: bias and offset are not supported");
+  const at::Tensor base = in_base_format(weight);
+  const QuantGroups groups{base, weightScale, group_ends(groupList, 0)};
+  swiglu_rows(groups.run(x, xScale), {}, groups.ends, output, outputScale);
+  if (given(outputOffset)) outputOffset.zero_();
+}
+
+namespace {
+
+// Products of groups, each row times its logit and added to the row of its token.
+struct FinalizedGroups {
+  const at::Tensor &shared, &logit, &index;
+  double shared_weight;
+  int64_t shared_start;
+
+  void run(const at::Tensor& rows, int64_t end, const at::Tensor& out) const {
+    at::Tensor result = at::zeros(out.sizes(), at::kFloat);
+    if (given(shared)) result.narrow(0, shared_start, shared.size(0)).add_(widened(shared), shared_weight);
+    const at::Tensor scaled = given(logit) ? rows * widened(logit).reshape({-1, 1}) : rows;
+    const at::Tensor to = given(index) ? index.to(at::kLong) : at::arange(rows.size(0), at::kLong);
+    put(out, result.index_add_(0, to.slice(0, 0, end), scaled.slice(0, 0, end)));
+  }
+};
+
+}  // namespace
+
+#define GROUPED_FINALIZE(NAME, SCALE, BIAS, OFFSET, LIST, SHARED, LOGIT, INDEX)                                            \
+  OP(NAME) {                                                                                                               \
+    TORCH_CHECK(!given(BIAS) && !given(OFFSET), #NAME ": bias and offset are not supported");                              \
+    TORCH_CHECK(!transposeX1, #NAME ": transposeX1 is not supported");                                                     \
+    const at::Tensor stored = in_base_format(x2), base = transposeX2 ? stored.mT() : stored;                               \
+    const at::TensorList scales = given(SCALE) ? at::TensorList(SCALE) : at::TensorList();                                 \
+    const QuantGroups groups{base, scales, group_ends(LIST, groupListType)};                                               \
+    FinalizedGroups{SHARED, LOGIT, INDEX, sharedInputWeight, sharedInputOffset}.run(groups.run(x1, pertokenScaleOptional), \
+                                                                                    groups.ends.back(), out);              \
+  }
+#define GROUPED_FINALIZE_OPTIONAL(NAME)                                                                                      \
+  GROUPED_FINALIZE(NAME, scaleOptional, biasOptional, offsetOptional, groupListOptional, sharedInputOptional, logitOptional, \
+                   rowIndexOptional)
+GROUPED_FINALIZE_OPTIONAL(aclnnGroupedMatmulFinalizeRoutingV2)
+GROUPED_FINALIZE_OPTIONAL(aclnnGroupedMatmulFinalizeRoutingV3)
+GROUPED_FINALIZE(aclnnGroupedMatmulFinalizeRoutingWeightNz, scale, bias, at::Tensor(), groupList, sharedInput, logit, rowIndex)
+GROUPED_FINALIZE(aclnnGroupedMatmulFinalizeRoutingWeightNzV2, scale, bias, offsetOptional, groupList, sharedInput, logit,
+                 rowIndex)
+
+namespace {
+
+at::Tensor between_layers(const at::Tensor& x, std::string_view name) {
+  if (name == "relu") return activated(x, 1);
+  if (name == "gelu") return activated(x, 2);
+  if (name == "fastgelu") return activated(x, 4);
+  if (name == "silu") return activated(x, 5);
+  TORCH_CHECK(false, "feed-forward layers: activation '", name, "' is not supported");
+}
+
+}  // namespace
+
+namespace {
+
+// Two layers, with weights for each group of rows where `ends` are given. Rows behind the last group become zero.
+struct Layers {
+  const at::Tensor &weight1, &bias1, &weight2, &bias2;
+  std::string_view activation;
+
+  static at::Tensor layer(const at::Tensor& in, const at::Tensor& weight, const at::Tensor& bias, int64_t group) {
+    const auto part = [&](const at::Tensor& t, int64_t dims) { return widened(t.dim() > dims ? t.select(0, group) : t); };
+    const at::Tensor product = at::matmul(in, part(weight, 2));
+    return given(bias) ? product + part(bias, 1) : product;
+  }
+  at::Tensor both(const at::Tensor& in, int64_t group) const {
+    return layer(between_layers(layer(in, weight1, bias1, group), activation), weight2, bias2, group);
+  }
+  void run(const at::Tensor& x, const std::vector<int64_t>& ends, const at::Tensor& y) const {
+    const at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
+    if (ends.empty()) return put(y, both(rows, 0).view(y.sizes()));
+    at::Tensor out = at::zeros({rows.size(0), weight2.size(-1)}, rows.options());
+    int64_t start = 0;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      out.slice(0, start, ends[i]).copy_(both(rows.slice(0, start, ends[i]), static_cast<int64_t>(i)));
+      start = ends[i];
+    }
+    put(y, out.view(y.sizes()));
+  }
+};
+void refuse_quantization(std::initializer_list<at::Tensor> tensors) {
+  for (const at::Tensor& tensor : tensors) TORCH_CHECK(!given(tensor), "feed-forward layers: quantization is not supported");
+}
+
+}  // namespace
+
+OP(aclnnFFNV3) {
+  refuse_quantization({scaleOptional, offsetOptional, deqScale1Optional, deqScale2Optional, antiquantScale1Optional,
+                       antiquantScale2Optional, antiquantOffset1Optional, antiquantOffset2Optional});
+  const auto ends =
+      given(expertTokensOptional) ? group_ends(expertTokensOptional, tokensIndexFlag ? 0 : 1) : std::vector<int64_t>();
+  Layers{weight1, bias1Optional, weight2, bias2Optional, activation}.run(x, ends, y);
+}
+OP(aclnnFFNV2) {
+  refuse_quantization(
+      {scale, offset, deqScale1, deqScale2, antiquantScale1, antiquantScale2, antiquantOffset1, antiquantOffset2});
+  std::vector<int64_t> ends = expertTokens.vec();
+  if (!tokensIndexFlag) std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  Layers{weight1, bias1, weight2, bias2, activation}.run(x, ends, y);
+}

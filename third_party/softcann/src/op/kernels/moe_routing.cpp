@@ -1,0 +1,304 @@
+// Mixtures of experts: routing with capacities, results of experts added up, experts' replicas, and routing by a map.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+#include "op/kernels/quantize.h"
+
+using namespace softcann::op;
+
+namespace {
+
+// Where copies of tokens go: sorted by expert, or ("padded") each expert's first `capacity` copies into its own part.
+struct Routing {
+  at::Tensor experts, order;  // of all copies, sorted
+  at::Tensor counts;          // copies of each expert
+  int64_t copies_of_each;
+
+  Routing(const at::Tensor& expert_idx, int64_t expert_count) : copies_of_each(expert_idx.size(-1)) {
+    std::tie(experts, order) = at::sort(expert_idx.reshape({-1}).to(at::kLong), /*stable=*/true, 0, false);
+    const int64_t least = expert_count > 0 ? expert_count : 0;
+    counts = at::bincount(experts, {}, least);
+  }
+  // The number of each copy among those of its expert, in sorted order.
+  at::Tensor turns() const { return at::arange(order.numel(), at::kLong) - starts().index_select(0, experts); }
+  at::Tensor starts() const { return at::cumsum(counts, 0) - counts; }
+  at::Tensor tokens() const { return order.floor_divide(copies_of_each); }
+};
+
+struct InitRouting {
+  int64_t active, capacity, experts, drop_pad, count_mode;
+  bool before_capacity;
+
+  // Calls store(rows of the result, tokens, experts): what the rows become is the caller's.
+  template <class Store>
+  void run(const at::Tensor& expert_idx, const at::Tensor& out, const at::Tensor& places, const at::Tensor& counts,
+           const at::Tensor& all_counts, Store&& store) const {
+    TORCH_CHECK(drop_pad == 0 || drop_pad == 1, "routing: dropPadMode ", drop_pad, " is not one of 0, 1");
+    const Routing routing(expert_idx, experts);
+    writable(out).zero_();
+    at::Tensor place = at::full({routing.order.numel()}, -1, at::kLong);
+    if (drop_pad == 0) {
+      place.index_copy_(0, routing.order, at::arange(routing.order.numel(), at::kLong));
+      const int64_t rows = std::min<int64_t>(routing.order.numel(), out.size(0));
+      store(out.slice(0, 0, rows), at::arange(rows, at::kLong), routing.tokens().slice(0, 0, rows),
+            routing.experts.slice(0, 0, rows));
+    } else {
+      TORCH_CHECK(capacity > 0 && experts > 0, "routing: dropPadMode 1 with expertNum ", experts, " and expertCapacity ",
+                  capacity);
+      const at::Tensor turn = routing.turns(), kept = (turn < capacity).nonzero().squeeze(1);
+      const at::Tensor to = (routing.experts * capacity + turn).index_select(0, kept);
+      place.index_copy_(0, routing.order.index_select(0, kept), to);
+      store(out.view({-1, out.size(-1)}), to, routing.tokens().index_select(0, kept), routing.experts.index_select(0, kept));
+    }
+    put(places, place);
+    if (given(counts) && drop_pad == 0 && count_mode != 0) {
+      put(counts, (count_mode == 1 ? at::cumsum(routing.counts, 0) : routing.counts).slice(0, 0, counts.size(0)));
+    }
+    if (given(all_counts) && drop_pad == 1 && before_capacity) put(all_counts, routing.counts.slice(0, 0, all_counts.size(0)));
+  }
+};
+
+}  // namespace
+
+OP(aclnnMoeInitRoutingV2) {
+  const InitRouting routing{activeNumOptional,
+                            expertCapacityOptional,
+                            expertNumOptional,
+                            dropPadModeOptional,
+                            expertTokensCountOrCumsumFlagOptional,
+                            expertTokensBeforeCapacityFlagOptional};
+  routing.run(expertIdx, expandedXOut, expandedRowIdxOut, expertTokensCountOrCumsumOutOptional,
+              expertTokensBeforeCapacityOutOptional,
+              [&](at::Tensor rows, const at::Tensor& to, const at::Tensor& tokens, const at::Tensor&) {
+                rows.index_copy_(0, to, x.index_select(0, tokens));
+              });
+}
+// quantMode 0: round(x * scale + offset), 1: with a scale for each row, after smoothing by a row of `scale` for each expert.
+OP(aclnnMoeInitRoutingQuantV2) {
+  TORCH_CHECK(quantMode == 0 || quantMode == 1, "aclnnMoeInitRoutingQuantV2: quantMode ", quantMode, " is not one of 0, 1");
+  TORCH_CHECK(quantMode == 1 || scaleOptional.defined(), "aclnnMoeInitRoutingQuantV2: quantMode 0 needs scale");
+  const InitRouting routing{
+      activeNum, expertCapacity, expertNum, dropPadMode, expertTokensCountOrCumsumFlag, expertTokensBeforeCapacityFlag};
+  if (given(dynamicQuantScaleOutOptional)) dynamicQuantScaleOutOptional.zero_();
+  routing.run(expertIdx, expandedXOut, expandedRowIdxOut, expertTokensCountOrCumsumOutOptional,
+              expertTokensBeforeCapacityOutOptional,
+              [&](at::Tensor rows, const at::Tensor& to, const at::Tensor& tokens, const at::Tensor& experts) {
+                at::Tensor value = widened(x).index_select(0, tokens);
+                at::Tensor q = at::zeros(value.sizes(), rows.options());
+                if (quantMode == 0) {
+                  value = value * widened(scaleOptional);
+                  put_quantized(q, given(offsetOptional) ? value + widened(offsetOptional) : value);
+                } else {
+                  if (given(scaleOptional)) {
+                    const at::Tensor smooth = widened(scaleOptional);
+                    value = value * (smooth.size(0) == 1 ? smooth : smooth.index_select(0, experts));
+                  }
+                  at::Tensor scales = at::zeros({value.size(0)}, at::kFloat);
+                  quantize_rows(value, q, scales);
+                  dynamicQuantScaleOutOptional.view({-1}).index_copy_(0, to, scales);
+                }
+                rows.index_copy_(0, to, q);
+              });
+}
+
+namespace {
+
+// dropPadMode: 0 and 1 number the copies column by column, 2 and 3 row by row; place -1 (dropped) adds nothing.
+struct FinalizeRouting {
+  const at::Tensor &rows, &places, &skip1, &skip2, &bias, &scales, &experts;
+  int64_t mode;
+
+  // [tokens, k] of `copies`.
+  at::Tensor by_token(const at::Tensor& copies, int64_t tokens) const {
+    return mode >= 2 ? copies.reshape({tokens, -1}) : copies.reshape({-1, tokens}).t();
+  }
+  // What each copy gives, [tokens, k, size], before it is scaled.
+  at::Tensor results(int64_t tokens) const {
+    TORCH_CHECK(mode >= 0 && mode <= 3, "routing: dropPadMode ", mode, " is not one of 0 to 3");
+    const at::Tensor place = by_token(places.to(at::kLong), tokens), wide = widened(rows).reshape({-1, rows.size(-1)});
+    const at::Tensor there = place.ge(0).logical_and(place < wide.size(0));
+    at::Tensor found = wide.index_select(0, at::where(there, place, 0).reshape({-1})).view({tokens, -1, wide.size(-1)});
+    if (given(bias)) {
+      found = found + widened(bias).index_select(0, experts.reshape({-1}).to(at::kLong)).view_as(found);
+    }
+    return at::where(there.unsqueeze(-1), found, 0.0);
+  }
+  void add_up(at::Tensor results, const at::Tensor& out) const {
+    if (given(scales)) results = results * widened(scales).unsqueeze(-1);
+    at::Tensor sum = results.sum({1});
+    if (given(skip1)) sum = sum + widened(skip1);
+    if (given(skip2)) sum = sum + widened(skip2);
+    put(out, sum);
+  }
+  void run(const at::Tensor& out) const { add_up(results(out.size(0)), out); }
+};
+
+at::Tensor in_range(const at::Tensor& experts, at::IntArrayRef range) {
+  return range.size() < 2 ? at::zeros_like(experts, at::kBool) : experts.ge(range[0]).logical_and(experts < range[1]);
+}
+
+}  // namespace
+
+OP(aclnnMoeFinalizeRouting) {
+  FinalizeRouting{expandedX, expandedRowIdx, x1, x2Optional, bias, scales, expandedExpertIdx, 0}.run(out);
+}
+OP(aclnnMoeFinalizeRoutingV2) {
+  FinalizeRouting{expandedX, expandedRowIdx, x1Optional, x2Optional, biasOptional, scalesOptional, expertIdxOptional, dropPadMode}
+      .run(out);
+}
+// Experts that compute nothing: zero, the token itself, and a1 * token + a2 * v.
+OP(aclnnMoeFinalizeRoutingV4) {
+  const FinalizeRouting routing{expandedX,    expandedRowIdx, x1Optional,        x2Optional,
+                                biasOptional, scalesOptional, expertIdxOptional, dropPadMode};
+  at::Tensor results = routing.results(out.size(0));
+  if (given(expertIdxOptional)) {
+    const at::Tensor expert = expertIdxOptional.to(at::kLong);
+    const auto replace = [&](at::IntArrayRef range, const at::Tensor& value) {
+      results = at::where(in_range(expert, range).unsqueeze(-1), value, results);
+    };
+    replace(zeroExpertRange, at::zeros({}, results.options()));
+    if (copyExpertRange.size() == 2) replace(copyExpertRange, widened(xOptional).unsqueeze(1));
+    if (constantExpertRange.size() == 2) {
+      const at::Tensor which = (expert - constantExpertRange[0]).clamp(0, a1Optional.size(0) - 1).reshape({-1});
+      const auto chosen = [&](const at::Tensor& t) { return widened(t).index_select(0, which).view_as(results); };
+      replace(constantExpertRange, widened(xOptional).unsqueeze(1) * chosen(a1Optional) + chosen(a2Optional) * chosen(vOptional));
+    }
+  }
+  routing.add_up(results, out);
+}
+
+// The expert's replica that serves this rank (balanceMode 0), or replicas in turn; eplbTable: how many replicas, then which.
+OP(aclnnMoeUpdateExpert) {
+  TORCH_CHECK(balanceMode == 0 || balanceMode == 1, "aclnnMoeUpdateExpert: balanceMode ", balanceMode, " is not one of 0, 1");
+  const at::Tensor ids = expertIds.to(at::kLong), table = eplbTable.to(at::kLong);
+  const at::Tensor count = table.select(1, 0).index_select(0, ids.reshape({-1})).view_as(ids);
+  at::Tensor turn;
+  if (balanceMode == 0) {
+    TORCH_CHECK(worldSize > 0 && localRankId >= 0, "aclnnMoeUpdateExpert: localRankId ", localRankId, " of ", worldSize,
+                " ranks");
+    const at::Tensor each = (count + worldSize - 1).floor_divide(count);
+    turn = at::full(ids.sizes(), localRankId, at::kLong).floor_divide(each);
+  } else {
+    turn = at::arange(ids.size(0), at::kLong).unsqueeze(1).remainder(count);
+  }
+  turn = at::where(count == 1, 0, turn);
+  put(balancedExpertIds, table.index_select(0, ids.reshape({-1})).gather(1, turn.reshape({-1, 1}) + 1));
+  if (!given(expertScalesOptional) || !given(balancedActiveMask)) return;
+  const at::Tensor scales = widened(expertScalesOptional);
+  at::Tensor kept = scales.sum({-1}, true) * widened(pruningThresholdOptional).reshape({1, -1}) < scales;
+  if (given(activeMaskOptional)) kept = kept.logical_and(activeMaskOptional.to(at::kBool).reshape({-1, 1}));
+  put(balancedActiveMask, kept);
+}
+// Of x normalized by softmax (normType 0) or sigmoid (1), the gradient for x by way of the chosen experts' weights.
+OP(aclnnMoeGatingTopKBackward) {
+  TORCH_CHECK(normType == 0 || normType == 1, "aclnnMoeGatingTopKBackward: normType ", normType, " is not one of 0, 1");
+  const at::Tensor normal = widened(xNorm), experts = expertIdx.to(at::kLong);
+  at::Tensor grad = widened(gradY) * routedScalingFactor;
+  if (normType == 1 || renorm == 1) {  // weights were divided by their sum
+    const at::Tensor weights = normal.gather(1, experts), total = weights.sum({-1}, true) + eps;
+    grad = grad / total - (grad * weights).sum({-1}, true) / total.square();
+  }
+  const at::Tensor spread = at::zeros_like(normal).scatter_add_(1, experts, grad);
+  put(out, normType == 1 ? spread * normal * (1 - normal) : normal * (spread - (spread * normal).sum({-1}, true)));
+}
+
+namespace {
+
+// Note [Routing map]
+// A map [tokens, experts] says which expert takes which token; a row of the permuted tokens is called slot. Without padding every
+// token has as many experts as the others, and sortedIndices has, token by token, the slots of its copies. With it every
+// expert has as many slots, and sortedIndices has the token of each slot.
+struct Slots {
+  at::Tensor token, expert;  // of each slot
+};
+at::Tensor tokens_of(const at::Tensor& sorted, int64_t count, bool padded) {
+  if (padded) return sorted.to(at::kLong);
+  const int64_t copies = std::max<int64_t>(1, sorted.numel() / std::max<int64_t>(1, count));
+  const at::Tensor tokens = at::arange(sorted.numel(), at::kLong).floor_divide(copies);
+  return at::zeros_like(tokens).scatter_(0, sorted.to(at::kLong), tokens);
+}
+at::Tensor experts_of(const at::Tensor& token, int64_t experts, const at::Tensor& map, bool padded) {
+  if (padded) return at::arange(experts, at::kLong).repeat_interleave(token.numel() / std::max<int64_t>(1, experts));
+  TORCH_CHECK(given(map), "routing map: it is needed where there are probs");
+  return map.to(at::kBool).t().contiguous().nonzero().slice(0, 0, token.numel()).select(1, 0);
+}
+at::Tensor entries(const at::Tensor& table, const Slots& slots) {
+  return table.reshape({-1}).index_select(0, slots.token * table.size(1) + slots.expert);
+}
+// A table [tokens, experts] of numbers of the slots.
+at::Tensor table_of(const at::Tensor& numbers, const Slots& slots, int64_t tokens, int64_t experts) {
+  at::Tensor table = at::zeros({tokens * experts}, numbers.options());
+  return table.index_add_(0, slots.token * experts + slots.expert, numbers).view({tokens, experts});
+}
+
+}  // namespace
+
+OP(aclnnMoeTokenPermuteWithRoutingMap) {
+  const at::Tensor chosen = routingMap.to(at::kBool).t().contiguous();
+  const int64_t count = routingMap.size(0), experts = routingMap.size(1);
+  Slots slots;
+  if (dropAndPad) {
+    const int64_t capacity = numOutTokens / experts;
+    slots.token = at::argsort(chosen.logical_not().to(at::kByte), /*stable=*/true, 1, false).slice(1, 0, capacity).reshape({-1});
+    slots.expert = at::arange(experts, at::kLong).repeat_interleave(capacity);
+    put(sortedIndicesOut, slots.token);
+  } else {
+    const at::Tensor places = chosen.nonzero().slice(0, 0, numOutTokens / count * count);
+    slots = {places.select(1, 1).contiguous(), places.select(1, 0).contiguous()};
+    put(sortedIndicesOut, at::argsort(slots.token, /*stable=*/true, 0, false));
+  }
+  put(permuteTokensOut, tokens.index_select(0, slots.token));
+  if (given(probsOptional)) put(permuteProbsOutOptional, entries(probsOptional, slots));
+}
+OP(aclnnMoeTokenPermuteWithRoutingMapGrad) {
+  Slots slots{tokens_of(sortedIndices, tokensNum, dropAndPad), {}};
+  const at::Tensor rows = widened(permutedTokenOutputGrad);
+  put(tokensGradOut, at::zeros({tokensNum, rows.size(1)}, rows.options()).index_add_(0, slots.token, rows));
+  if (!given(permutedProbsOutputGradOptional) || !given(probsGradOutOptional)) return;
+  slots.expert = experts_of(slots.token, numExperts, routingMapOptional, dropAndPad);
+  put(probsGradOutOptional, table_of(widened(permutedProbsOutputGradOptional), slots, tokensNum, numExperts));
+}
+OP(aclnnMoeTokenUnpermuteWithRoutingMap) {
+  const int64_t count = unpermutedTokens.size(0);
+  Slots slots{tokens_of(sortedIndices, count, paddedMode), {}};
+  at::Tensor rows = widened(permutedTokens);
+  if (given(probsOptional)) {
+    slots.expert = experts_of(slots.token, probsOptional.size(1), routingMapOptional, paddedMode);
+    const at::Tensor probs = entries(probsOptional, slots);
+    rows = rows * widened(probs).unsqueeze(1);
+    put(permuteProbs, probs);
+  }
+  put(unpermutedTokens, at::zeros({count, rows.size(1)}, rows.options()).index_add_(0, slots.token, rows));
+  if (paddedMode) {
+    const auto [owner, slot] = at::sort(slots.token, /*stable=*/true, 0, false);
+    put(outIndex, slot);
+    put(permuteTokenId, owner);
+  } else {
+    put(outIndex, sortedIndices);
+    put(permuteTokenId, slots.token.index_select(0, sortedIndices.to(at::kLong)));
+  }
+}
+OP(aclnnMoeTokenUnpermuteWithRoutingMapGrad) {
+  const at::Tensor owner = permuteTokenId.to(at::kLong);
+  Slots slots{at::zeros_like(owner).scatter_(0, outIndex.to(at::kLong), owner), {}};
+  const at::Tensor rows = widened(unpermutedTokensGrad).index_select(0, slots.token);
+  if (!given(probsOptional)) return put(permutedTokensGradOut, rows);
+  slots.expert = experts_of(slots.token, probsOptional.size(1), routingMapOptional, dropAndPad);
+  put(permutedTokensGradOut, rows * widened(entries(probsOptional, slots)).unsqueeze(1));
+  if (!given(permutedTokensOptional) || !given(probsGradOutOptional)) return;
+  const at::Tensor by_slot = (rows * widened(permutedTokensOptional)).sum({1});
+  put(probsGradOutOptional, table_of(by_slot, slots, probsOptional.size(0), probsOptional.size(1)));
+}

@@ -1,0 +1,223 @@
+// Norms, activations and copies whose results are numbers of few bits.
+#include <ATen/ops/_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/fake_quantize_per_channel_affine_cachemask.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+#include "op/kernels/quantize.h"
+
+using namespace softcann::op;
+
+namespace {
+
+struct RootMeanSquare {
+  at::Tensor normal, inverse;
+};
+// x / rms(x) * gamma + beta over the dimensions of gamma, and 1 / rms.
+RootMeanSquare rms_norm(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon) {
+  const at::Tensor inverse = x.square().mean({-1}, true).add_(epsilon).rsqrt_();
+  const at::Tensor normal = x * inverse * widened(gamma);
+  return {beta.defined() ? normal + widened(beta) : normal, inverse};
+}
+
+at::Tensor shifted(const at::Tensor& value, const at::Tensor& offset) {
+  return offset.defined() ? value + widened(offset) : value;
+}
+
+// What an output holds that the client's mask leaves out.
+void blank(const at::Tensor& out) {
+  if (out.defined()) writable(out).zero_();
+}
+
+}  // namespace
+
+OP(aclnnRmsNormQuant) {
+  const auto [normal, inverse] = rms_norm(widened(x), gamma, beta, epsilon);
+  put_quantized(y, shifted(normal * widened(scale), offset));
+}
+OP(aclnnRmsNormQuantV3) {
+  const auto [normal, inverse] = rms_norm(widened(x), gamma, beta, epsilon);
+  put_quantized(y, shifted(divMode ? normal / widened(scale) : normal * widened(scale), offset));
+  put(rstd, inverse, outputRstd);
+}
+OP(aclnnAddRmsNormQuantV2) {
+  TORCH_CHECK(axis == -1 || axis == x1.dim() - 1, "aclnnAddRmsNormQuantV2: axis ", axis, " is not supported");
+  const at::Tensor sum = widened(x1) + widened(x2);
+  put(xOut, sum);
+  const auto [normal, inverse] = rms_norm(sum, gamma, betaOptional, epsilon);
+  put(rmsNormOut, normal);
+  const auto store = [&](const at::Tensor& out, const at::Tensor& scales, const at::Tensor& zeros) {
+    if (!scales.defined()) return blank(out);
+    put_quantized(out, shifted(divMode ? normal / widened(scales) : normal * widened(scales), zeros));
+  };
+  store(y1Out, scales1, zeroPoints1Optional);
+  store(y2Out, scales2Optional, zeroPoints2Optional);
+}
+OP(aclnnAddRmsNormDynamicQuantV2) {
+  const at::Tensor sum = widened(x1) + widened(x2);
+  put(xOut, sum);
+  const auto [normal, inverse] = rms_norm(sum, gamma, betaOptional, epsilon);
+  const bool both = smoothScale1Optional.defined() && smoothScale2Optional.defined();
+  const auto store = [&](bool wanted, const at::Tensor& smooth, const at::Tensor& out, const at::Tensor& scales) {
+    if (!wanted) return blank(out), blank(scales);
+    quantize_rows(smooth.defined() ? normal * widened(smooth) : normal, out, scales);
+  };
+  store(outputMask.empty() || outputMask[0], smoothScale1Optional, y1Out, scale1Out);
+  store(outputMask.size() < 2 ? both : outputMask[1], smoothScale2Optional, y2Out, scale2Out);
+}
+// The norm's gradient for x, quantised.
+OP(aclnnRmsNormGradQuant) {
+  const std::string_view mode = quantMode;
+  TORCH_CHECK(mode.empty() || mode == "static", "aclnnRmsNormGradQuant: quantMode '", mode, "' is not supported");
+  std::vector<int64_t> inner, outer;
+  for (int64_t dim = 0; dim < x.dim(); ++dim) (dim < x.dim() - gamma.dim() ? outer : inner).push_back(dim);
+  std::vector<int64_t> sizes = x.sizes().vec();
+  for (const int64_t dim : inner) sizes[static_cast<size_t>(dim)] = 1;
+  const at::Tensor inverse = rstd.reshape(sizes), normal = widened(x) * inverse, grad = widened(dy);
+  const at::Tensor scaled = grad * widened(gamma);
+  const at::Tensor dx = inverse * (scaled - normal * (scaled * normal).mean(inner, true));
+  put_quantized(dxOut, shifted(divMode ? dx / widened(scalesX) : dx * widened(scalesX), offsetXOptional));
+  put(dgammaOut, outer.empty() ? grad * normal : (grad * normal).sum(outer));
+}
+OP(aclnnGeluQuant) {
+  const std::string_view mode = quantMode;
+  TORCH_CHECK(mode == "dynamic" || mode == "static", "aclnnGeluQuant: quantMode '", mode, "' is not one of dynamic, static");
+  at::Tensor value = at::gelu(widened(self), approximate);
+  if (inputScaleOptional.defined()) value = value * widened(inputScaleOptional);
+  if (mode == "dynamic") return quantize_rows(value, y, outScaleOptional);
+  put_quantized(y, shifted(value, inputOffsetOptional), roundMode);
+}
+OP(aclnnGroupQuant) {
+  const at::Tensor group = groups_of_rows(x.size(0), groupIndex).clamp_max(scale.size(0) - 1);
+  put_quantized(y, shifted(widened(x) * widened(scale).index_select(0, group), offsetOptional));
+}
+OP(aclnnDequantBias) {
+  const bool whole = biasOptional.defined() && biasOptional.scalar_type() == at::kInt;
+  at::Tensor value = (whole ? x.to(at::kDouble) + biasOptional.to(at::kDouble) : x).to(at::kFloat) * widened(weightScale);
+  if (activateScaleOptional.defined()) value = value * widened(activateScaleOptional).unsqueeze(-1);
+  put(out, biasOptional.defined() && !whole ? value + widened(biasOptional) : value);
+}
+OP(aclnnAscendQuant) {
+  at::Tensor value = widened(x) * widened(scale);
+  if (sqrtMode) value = value * widened(scale);
+  put_quantized(y, shifted(value, offset), roundMode);
+}
+OP(aclnnFakeQuantPerTensorAffineCachemask) {
+  const auto [value, kept] = at::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
+      widened(self), widened(scale), zeroPoint, at::full({1}, fakeQuantEnabled, at::kLong), quantMin, quantMax);
+  put(out, value);
+  put(mask, kept);
+}
+OP(aclnnFakeQuantPerChannelAffineCachemask) {
+  const auto [value, kept] =
+      at::fake_quantize_per_channel_affine_cachemask(widened(self), widened(scale), zeroPoint, axis, quantMin, quantMax);
+  put(out, value);
+  put(mask, kept);
+}
+
+namespace {
+
+struct DynamicQuant {
+  const at::Tensor &x, &smooth, &groups;
+  bool symmetrical;
+  std::string_view mode;
+  double limit;
+
+  at::Tensor smoothed() const {
+    const at::Tensor value = widened(x);
+    if (!smooth.defined()) return value;
+    if (!groups.defined()) return value * widened(smooth);
+    const at::Tensor rows = value.reshape({-1, value.size(-1)});
+    const at::Tensor group = groups_of_rows(rows.size(0), groups).clamp_max(smooth.size(0) - 1);
+    return (rows * widened(smooth).index_select(0, group)).view(value.sizes());
+  }
+  // "perchannel" takes the greatest over the rows instead of over the columns.
+  void run(const at::Tensor& out, const at::Tensor& scales, const at::Tensor& offsets) const {
+    TORCH_CHECK(mode.empty() || mode == "pertoken" || mode == "pertensor" || mode == "perchannel", "dynamic quantization: mode '",
+                mode, "' is not one of pertoken, pertensor, perchannel");
+    const at::Tensor value = smoothed();
+    if (mode == "perchannel") {
+      TORCH_CHECK(symmetrical, "dynamic quantization: mode perchannel with an offset is not supported");
+      const at::Tensor top = value.abs().amax({-2}, true);
+      const at::Tensor scale = top / (limit != 0 ? limit : quantum_limit(out, value.size(-1)));
+      put_quantized(out, (value / scale).nan_to_num_(0.0, 0.0, 0.0));
+      return put(scales, scale.squeeze(-2));
+    }
+    if (!symmetrical) return quantize_rows_with_offset(value, out, scales, offsets, mode == "pertensor");
+    quantize_rows(value, out, scales, limit, mode == "pertensor");
+  }
+};
+
+}  // namespace
+
+OP(aclnnDynamicQuantV3) {
+  DynamicQuant{x, smoothScalesOptional, groupIndexOptional, isSymmetrical, quantMode, 0}.run(yOut, scaleOut, offsetOut);
+}
+OP(aclnnDynamicQuantV4) {
+  DynamicQuant{x, smoothScalesOptional, groupIndexOptional, isSymmetrical, quantMode, dstTypeMax}.run(yOut, scaleOut, offsetOut);
+}
+OP(aclnnQuantMax) {
+  put_quantized(y, widened(x) * widened(scale), roundMode);
+  put(amax, x.abs().amax());
+}
+OP(aclnnGroupedQuantMax) {
+  const at::Tensor group = groups_of_rows(x.size(0), groupList).clamp_max(scale.numel() - 1), rows = widened(x).flatten(1);
+  put_quantized(y, (rows * widened(scale).reshape({-1}).index_select(0, group).unsqueeze(-1)).view(x.sizes()), roundMode);
+  put(amax, at::zeros({scale.numel()}, at::kFloat).scatter_reduce_(0, group, rows.abs().amax({1}), "amax"));
+}
+// y[i] = p1 @ x[i] @ p2 in int4, with a scale each.
+namespace {
+
+void flat_quant(const at::Tensor& x, const at::Tensor& p1, const at::Tensor& p2, double clip, const at::Tensor& out,
+                const at::Tensor& scales) {
+  const at::Tensor value = widened(p1).matmul(widened(x)).matmul(widened(p2));
+  const at::Tensor scale = value.abs().amax({-1, -2}, true) * clip / quantum_limit(out, value.size(-1));
+  put_quantized(out, (value / scale).nan_to_num_(0.0, 0.0, 0.0));
+  put(scales, scale.reshape({-1}));
+}
+
+}  // namespace
+
+OP(aclnnFlatQuant) { flat_quant(x, kroneckerP1, kroneckerP2, clipRatio, out, quantScale); }
+OP(aclnnFlatQuantV2) {
+  TORCH_CHECK(dstTypeMax == 0, "aclnnFlatQuantV2: dstTypeMax ", dstTypeMax, " is not supported");
+  flat_quant(x, kroneckerP1, kroneckerP2, clipRatio, out, quantScale);
+}
+
+namespace {
+
+struct QuantScatter {
+  const at::Tensor &self, &indices, &updates, &scales, &zeros;
+  int64_t axis, quant_axis, reduction;
+  std::string_view mode;
+
+  // indices: where along `axis` each update begins, or pairs of a batch and that.
+  void run() const {
+    TORCH_CHECK(reduction == 1 || reduction == 0, "scatter with quantization: reduction ", reduction, " is not supported");
+    TORCH_CHECK(quant_axis == -1 || quant_axis == updates.dim() - 1, "scatter with quantization: quantAxis ", quant_axis,
+                " is not supported");
+    const at::Tensor scaled = widened(updates) / widened(scales), value = shifted(scaled, zeros);
+    const int64_t along = axis < 0 ? axis + self.dim() : axis;
+    const at::Tensor places = indices.reshape({indices.size(0), -1}).to(at::kLong).contiguous();
+    for (int64_t i = 0; i < places.size(0); ++i) {
+      const int64_t* place = places.const_data_ptr<int64_t>() + i * places.size(1);
+      const bool pair = places.size(1) == 2;
+      const at::Tensor part = self[pair ? place[0] : i].narrow(along - 1, place[pair ? 1 : 0], value.size(along));
+      put_quantized(part, value[i], mode);
+    }
+  }
+};
+
+}  // namespace
+
+OP(aclnnInplaceQuantScatter) {
+  QuantScatter{selfRef, indices, updates, quantScales, quantZeroPoints, axis, quantAxis, reduction, ""}.run();
+}
+OP(aclnnInplaceQuantScatterV2) {
+  QuantScatter{selfRef, indices, updates, quantScales, quantZeroPoints, axis, quantAxis, reduction, roundMode}.run();
+}

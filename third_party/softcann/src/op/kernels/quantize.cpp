@@ -1,0 +1,117 @@
+#include "op/kernels/quantize.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/round.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/where.h>
+
+#include "op/kernels/common.h"
+
+namespace softcann::op {
+namespace {
+
+constexpr int64_t nibbles = 8;  // int4 in an int32
+
+// The range of an output's numbers; values beyond it become its ends.
+struct Range {
+  double low, high;
+};
+Range range_of(at::ScalarType type) {
+  switch (type) {
+    case at::kByte:
+      return {0, 255};
+    case at::kInt:
+      return {-2147483648.0, 2147483520.0};  // the largest float32 below 2^31
+    case at::kFloat8_e4m3fn:
+      return {-448, 448};
+    case at::kFloat8_e5m2:
+      return {-57344, 57344};
+    default:
+      return {-128, 127};
+  }
+}
+bool is_float8(at::ScalarType type) { return type == at::kFloat8_e4m3fn || type == at::kFloat8_e5m2; }
+
+at::Tensor packed(const at::Tensor& value) {
+  const at::Tensor codes = at::bitwise_and(at::clamp(value, -8, 7).to(at::kLong), 15).unflatten(-1, {-1, nibbles});
+  const at::Tensor word = codes.bitwise_left_shift(at::arange(0, 4 * nibbles, 4, at::kLong)).sum({-1});
+  return at::where(word >= (int64_t{1} << 31), word - (int64_t{1} << 32), word);
+}
+
+}  // namespace
+
+double quantum_limit(const at::Tensor& out, int64_t columns) {
+  if (out.scalar_type() == at::kInt && out.size(-1) * nibbles == columns) return 7;
+  return range_of(out.scalar_type()).high;
+}
+
+at::Tensor rounded(const at::Tensor& value, std::string_view mode) {
+  if (mode.empty() || mode == "rint" || mode == "round") return at::round(value);
+  if (mode == "floor") return value.floor();
+  if (mode == "ceil") return value.ceil();
+  if (mode == "trunc") return value.trunc();
+  TORCH_CHECK(false, "round mode '", mode, "' is not one of rint, round, floor, ceil, trunc");
+}
+
+void put_quantized(const at::Tensor& out, const at::Tensor& value, std::string_view mode) {
+  const Range range = range_of(out.scalar_type());
+  if (is_float8(out.scalar_type())) return put(out, at::clamp(value, range.low, range.high));
+  const at::Tensor whole = rounded(value, mode);
+  const bool int4 = value.dim() > 0 && quantum_limit(out, value.size(-1)) == 7;
+  put(out, int4 ? packed(whole) : at::clamp(whole, range.low, range.high));
+}
+
+void quantize_rows(const at::Tensor& value, const at::Tensor& out, const at::Tensor& scales, double limit, bool whole) {
+  const at::Tensor top = whole ? value.abs().amax() : value.abs().amax({-1}, true);
+  const at::Tensor scale = top / (limit != 0 ? limit : quantum_limit(out, value.size(-1)));
+  put_quantized(out, at::where(scale > 0, value / scale, 0.0));
+  put(scales, whole ? scale : scale.squeeze(-1));
+}
+
+void quantize_rows_with_offset(const at::Tensor& value, const at::Tensor& out, const at::Tensor& scales,
+                               const at::Tensor& offsets, bool whole) {
+  const double limit = quantum_limit(out, value.size(-1));
+  const at::Tensor top = whole ? value.amax() : value.amax({-1}, true), least = whole ? value.amin() : value.amin({-1}, true);
+  const at::Tensor scale = (top - least) / (2 * limit + 1), offset = at::where(scale > 0, limit - top / scale, 0.0);
+  put_quantized(out, at::where(scale > 0, value / scale, 0.0) + offset);
+  put(scales, whole ? scale : scale.squeeze(-1));
+  put(offsets, whole ? offset : offset.squeeze(-1));
+}
+
+at::Tensor unpacked(const at::Tensor& tensor) {
+  if (tensor.scalar_type() != at::kInt) return widened(tensor);
+  // Eight lie along the dimension that is dense in memory.
+  if (tensor.dim() > 1 && tensor.stride(-1) != 1 && tensor.stride(-2) == 1) return unpacked(tensor.mT()).mT();
+  const at::Tensor codes =
+      at::bitwise_and(tensor.to(at::kLong).unsqueeze(-1).bitwise_right_shift(at::arange(0, 4 * nibbles, 4, at::kLong)), 15);
+  return at::where(codes >= 8, codes - 16, codes).flatten(-2).to(at::kFloat);
+}
+
+// Note [Deq scale]
+// The cube unit takes a scale as 64 bits: a float32 whose last 13 bits count as 0 in bits 0 to 31, a 9-bit offset
+// from bit 37 on, and bit 46 set.
+at::Tensor scale_of(const at::Tensor& scale) {
+  if (!scale.defined() || (scale.scalar_type() != at::kLong && scale.scalar_type() != at::kUInt64)) return widened(scale);
+  return scale.view(at::kLong).bitwise_and(0xFFFFE000).to(at::kInt).view(at::kFloat);
+}
+
+at::Tensor quantized_matmul(const at::Tensor& a, const at::Tensor& b) {
+  // float32 would not hold the sums of int8 products.
+  if (!at::isFloatingType(a.scalar_type())) return at::matmul(a.to(at::kDouble), b.to(at::kDouble)).to(at::kFloat);
+  return at::matmul(widened(a), widened(b));
+}
+
+at::Tensor groups_of_rows(int64_t rows, const at::Tensor& ends) {
+  return at::searchsorted(ends.to(at::kLong).contiguous(), at::arange(rows, at::kLong), false, true);
+}
+
+std::vector<int64_t> group_ends(const at::Tensor& list, int64_t type) {
+  const at::Tensor ends = (type == 1 ? at::cumsum(list, 0) : list).to(at::kLong).contiguous();
+  return {ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel()};
+}
+
+}  // namespace softcann::op

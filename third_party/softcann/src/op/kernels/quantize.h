@@ -1,0 +1,36 @@
+// Numbers of few bits: how a real number is stored as one, and how products of them are taken.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+namespace softcann::op {
+
+// The greatest number `out` holds of rows of `columns` numbers: 127 for int8, 7 for int4, which lies eight in an int32, lowest
+// first, the format's for float8.
+double quantum_limit(const at::Tensor& out, int64_t columns);
+// Rounded by `mode` ("" and "rint": to nearest, ties to even; "round", "floor", "ceil", "trunc", as CANN calls them).
+at::Tensor rounded(const at::Tensor& value, std::string_view mode);
+// Stores `value` in an integer or float8 tensor, kept in its range.
+void put_quantized(const at::Tensor& out, const at::Tensor& value, std::string_view mode = "");
+// value / scale with scale = max |value| / limit of each row (over all rows where `whole`); stores both. `limit` 0: out's.
+void quantize_rows(const at::Tensor& value, const at::Tensor& out, const at::Tensor& scales, double limit = 0,
+                   bool whole = false);
+// The same with an offset, from each row's least to its greatest value.
+void quantize_rows_with_offset(const at::Tensor& value, const at::Tensor& out, const at::Tensor& scales,
+                               const at::Tensor& offsets, bool whole = false);
+
+// int4 in int32 as one number each, anything else as it is; in float32.
+at::Tensor unpacked(const at::Tensor& tensor);
+// A scale of the matrix unit in float32. See Note [Deq scale].
+at::Tensor scale_of(const at::Tensor& scale);
+// a @ b in float32; int8 products are exact.
+at::Tensor quantized_matmul(const at::Tensor& a, const at::Tensor& b);
+
+// The group of each row by the groups' ends, and how many groups there are for rows behind the last.
+at::Tensor groups_of_rows(int64_t rows, const at::Tensor& ends);
+// Where groups end: `list` has that (type 0) or their lengths (type 1).
+std::vector<int64_t> group_ends(const at::Tensor& list, int64_t type);
+
+}  // namespace softcann::op
