@@ -113,8 +113,8 @@ def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Te
     """Copies tokens into the order of their experts, of those in ``active_expert_range`` [first, end), all by default.
 
     ``x``: [tokens, size]; ``expert_idx``: int32 [tokens, k]; ``active_num``: how many rows to return, tokens * k by default.
-    Returns (rows by expert, zero behind the last; int32 [tokens * k]: the place of each copy with ``row_idx_type`` 0, the copy
-    at each place with 1, -1 where there is none; with ``expert_tokens_num_flag`` int64 numbers of copies: up to each expert
+    Returns (rows by expert, zero behind the last; int32 [tokens * k]: the place of each copy with ``row_idx_type`` 0, -1
+    where it has none, or the copy at each place with 1, those for other experts last; with ``expert_tokens_num_flag`` int64 numbers of copies: up to each expert
     (``expert_tokens_num_type`` 0), for each (1), or pairs [expert_num, 2] of the experts that get some and the numbers (2);
     float32 scales of the rows). ``quant_mode`` 1: rows become int8 as by :func:`npu_dynamic_quant`, smoothed by ``scale``, a
     row or one for each expert; -1: ``scale`` [tokens] goes with the rows. Raises NotImplementedError for drop_pad_mode,
@@ -128,11 +128,11 @@ def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Te
     first, end = active_expert_range or (0, expert_num)
     wanted = expert_idx.reshape(-1).long()
     here = (wanted >= first) & (wanted < end)
-    order = torch.where(here, wanted, torch.iinfo(torch.int64).max).argsort(stable=True)
+    order = torch.where(wanted >= first, wanted, torch.iinfo(torch.int64).max).argsort(stable=True)
     numbers = torch.arange(wanted.numel(), device=x.device)
     used = numbers < here.sum()
     if row_idx_type == 1:
-        places = torch.where(used, order, -1)
+        places = order
     else:
         places = torch.empty_like(order).index_copy(0, order, torch.where(used, numbers, -1))
     count = min(active_num, wanted.numel()) if active_num > 0 else wanted.numel()

@@ -107,11 +107,11 @@ OP(aclnnTriangularSolve) {
   put(xOut, solution);
   put(mOut, copy);
 }
-OP(aclnnCdist) { put(out, at::cdist(x1, x2, p)); }
+OP(aclnnCdist) { put(out, at::cdist(widened(x1), widened(x2), p)); }
 OP(aclnnCdistBackward) {
-  put(out, at::_cdist_backward(grad.contiguous(), x1.contiguous(), x2.contiguous(), p, cdist.contiguous()));
+  put(out, at::_cdist_backward(plain(grad), plain(x1), plain(x2), p, plain(cdist)));
 }
-OP(aclnnPdist) { put(out, at::pdist(self, p)); }
+OP(aclnnPdist) { put(out, at::pdist(plain(self), p)); }
 
 namespace {
 

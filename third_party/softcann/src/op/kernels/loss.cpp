@@ -260,18 +260,18 @@ OP(aclnnBinaryCrossEntropyBackward) {
   at::cpu::binary_cross_entropy_backward_outf(gradOutput, self, target, maybe(weightOptional), reduction, out);
 }
 OP(aclnnBinaryCrossEntropyWithLogits) {
-  put(out, at::binary_cross_entropy_with_logits(self, target, maybe(weightOptional), maybe(posWeightOptional), reduction));
+  put(out, at::binary_cross_entropy_with_logits(widened(self), widened(target), maybe(widened(weightOptional)),
+                                                maybe(widened(posWeightOptional)), reduction));
 }
 OP(aclnnBinaryCrossEntropyWithLogitsBackward) {
-  at::Tensor grad;
+  const at::Tensor wanted = widened(target), likely = at::sigmoid(widened(self));
+  at::Tensor grad = likely - wanted;
   if (posWeightOptional.defined()) {
-    const at::Tensor positive = posWeightOptional * target;
-    grad = (positive + 1 - target) * at::sigmoid(self) - positive;
-  } else {
-    grad = at::sigmoid(self) - target;
+    const at::Tensor positive = widened(posWeightOptional) * wanted;
+    grad = (positive + 1 - wanted) * likely - positive;
   }
-  grad = grad * gradOutput;
-  if (weightOptional.defined()) grad = grad * weightOptional;
+  grad = grad * widened(gradOutput);
+  if (weightOptional.defined()) grad = grad * widened(weightOptional);
   put(out, averaged(grad, reduction, self.numel()));
 }
 

@@ -46,15 +46,16 @@ OP(aclnnAvgPool2dBackward) {
                                     divisor(divisorOverride), gradInput);
 }
 OP(aclnnAvgPool3d) {
-  if (out.is_contiguous()) {
-    at::cpu::avg_pool3d_outf(self, kernelSize, stride, padding, ceilMode, countIncludePad, divisor(divisorOverride), out);
-  } else {  // ATen takes it for contiguous
-    put(out, at::cpu::avg_pool3d(self, kernelSize, stride, padding, ceilMode, countIncludePad, divisor(divisorOverride)));
-  }
+  PlainResult result(out);  // ATen takes it for contiguous
+  at::cpu::avg_pool3d_outf(widened(self), kernelSize, stride, padding, ceilMode, countIncludePad, divisor(divisorOverride),
+                           result.value());
+  result.finish();
 }
 OP(aclnnAvgPool3dBackward) {
-  at::cpu::avg_pool3d_backward_outf(gradOutput, self, kernelSize, stride, padding, ceilMode, countIncludePad,
-                                    divisor(divisorOverride), output);
+  PlainResult result(output);
+  at::cpu::avg_pool3d_backward_outf(widened(gradOutput), widened(self), kernelSize, stride, padding, ceilMode, countIncludePad,
+                                    divisor(divisorOverride), result.value());
+  result.finish();
 }
 // Note [Outputs that ATen lays out]
 // Where an input has the order of channels_last, ATen's older kernels give the output that order too, even one that is given to

@@ -65,6 +65,12 @@ void fill_uniform(at::Tensor& out, double from, double to, PhiloxKey key) {
 }
 
 void fill_normal(at::Tensor& out, double mean, double deviation, PhiloxKey key) {
+  if (!at::isFloatingType(out.scalar_type())) {  // whole numbers of what float32 would have
+    at::Tensor wide = at::empty(out.sizes(), out.options().dtype(at::kFloat));
+    fill_normal(wide, mean, deviation, key);
+    out.copy_(wide);
+    return;
+  }
   // Box and Muller: two uniform numbers give two normal ones.
   through_contiguous(out, [&](at::Tensor& dense) {
     AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dense.scalar_type(), "normal", [&] {

@@ -147,7 +147,9 @@ OP_COST(aclnnHistc, reduction(self, 3)) {
   if (c10::isIntegralType(self.scalar_type(), false)) {  // CANN counts whole numbers too, in their own type
     out.copy_(at::cpu::histc(self.to(at::kDouble), bins, min, max));
   } else {
-    at::cpu::histc_outf(self, bins, min, max, out);
+    PlainResult result(out);
+    at::cpu::histc_outf(widened(self), bins, min, max, result.value());
+    result.finish();
   }
 }
 OP_COST(aclnnBincount, reduction(self, 3)) { out.copy_(at::cpu::bincount(self, maybe(weights), minlength)); }

@@ -91,11 +91,16 @@ OP(aclnnUpsampleBilinear2dBackwardV2) {
                                              out);
 }
 OP(aclnnUpsampleBilinear2dAA) {
-  at::cpu::_upsample_bilinear2d_aa_outf(input, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
+  PlainResult result(out);
+  at::cpu::_upsample_bilinear2d_aa_outf(plain(input), outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW),
+                                        result.value());
+  result.finish();
 }
 OP(aclnnUpsampleBilinear2dAABackward) {
-  at::cpu::_upsample_bilinear2d_aa_backward_outf(gradOutput, outputSize, inputSize, alignCorners, scale_of(scalesH),
-                                                 scale_of(scalesW), out);
+  PlainResult result(out);
+  at::cpu::_upsample_bilinear2d_aa_backward_outf(plain(gradOutput), outputSize, inputSize, alignCorners, scale_of(scalesH),
+                                                 scale_of(scalesW), result.value());
+  result.finish();
 }
 OP(aclnnUpsampleBicubic2d) {
   at::cpu::upsample_bicubic2d_outf(self, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
@@ -105,11 +110,15 @@ OP(aclnnUpsampleBicubic2dBackward) {
                                             gradInput);
 }
 OP(aclnnUpsampleBicubic2dAA) {
-  at::cpu::_upsample_bicubic2d_aa_outf(x, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
+  PlainResult result(out);
+  at::cpu::_upsample_bicubic2d_aa_outf(plain(x), outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), result.value());
+  result.finish();
 }
 OP(aclnnUpsampleBicubic2dAAGrad) {
-  at::cpu::_upsample_bicubic2d_aa_backward_outf(gradOutput, outputSize, inputSize, alignCorners, scale_of(scalesH),
-                                                scale_of(scalesW), out);
+  PlainResult result(out);
+  at::cpu::_upsample_bicubic2d_aa_backward_outf(plain(gradOutput), outputSize, inputSize, alignCorners, scale_of(scalesH),
+                                                scale_of(scalesW), result.value());
+  result.finish();
 }
 OP(aclnnUpsampleTrilinear3d) {
   at::cpu::upsample_trilinear3d_outf(self, outputSize, alignCorners, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW),
@@ -121,19 +130,19 @@ OP(aclnnUpsampleTrilinear3dBackward) {
 }
 
 OP(aclnnGridSampler2D) {
-  into(out, [&] { return at::grid_sampler_2d(input, grid, interpolationMode, paddingMode, alignCorners); });
+  into(out, [&] { return at::grid_sampler_2d(widened(input), widened(grid), interpolationMode, paddingMode, alignCorners); });
 }
 OP(aclnnGridSampler3D) {
-  into(out, [&] { return at::grid_sampler_3d(input, grid, interpolationMode, paddingMode, alignCorners); });
+  into(out, [&] { return at::grid_sampler_3d(widened(input), widened(grid), interpolationMode, paddingMode, alignCorners); });
 }
 OP(aclnnGridSampler2DBackward) {
-  const auto [by_input, by_grid] = at::grid_sampler_2d_backward(gradOutput, input, grid, interpolationMode, paddingMode,
+  const auto [by_input, by_grid] = at::grid_sampler_2d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
                                                                 alignCorners, {outputMask[0], outputMask[1]});
   put(inputGrad, by_input, outputMask[0]);
   put(gridGrad, by_grid, outputMask[1]);
 }
 OP(aclnnGridSampler3DBackward) {
-  const auto [by_input, by_grid] = at::grid_sampler_3d_backward(gradOutput, input, grid, interpolationMode, paddingMode,
+  const auto [by_input, by_grid] = at::grid_sampler_3d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
                                                                 alignCorners, {outputMask[0], outputMask[1]});
   put(inputGrad, by_input, outputMask[0]);
   put(gridGrad, by_grid, outputMask[1]);
