@@ -14,6 +14,7 @@
 #include "aten/factory.h"
 #include "core/error.h"
 #include "core/event.h"
+#include "core/recovery.h"
 #include "core/storage_hooks.h"
 #include "core/sync_debug.h"
 #include "generated/torch_npu_native_functions.h"
@@ -75,6 +76,7 @@ void copy_bytes(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind, 
     core::warn_or_error_on_sync();
     // What is queued before may still use this memory.
     NPU_CHECK(acl::aclrtSynchronizeStream(stream));
+    core::throw_kept_failure(core::current_device());
   }
   op::launch_with_hooks({copy_name(kind), stream, op::Launch::Kind::copy, bytes}, [&] {
     if (wait) {

@@ -41,18 +41,23 @@ void Graph::capture_begin(memory::MempoolId pool, aclmdlRICaptureMode mode) {
   ++core::captures_under_way;
   captured_ = stream;
   capturing_ = true;
-  const aclmdlRI graph = core::captured_into(stream);
   try {
+    const aclmdlRI graph = core::captured_into(stream);
     heap.begin_route(pool_, [graph](c10::Stream of) { return core::captured_into(core::Stream(of)) == graph; }, true);
   } catch (...) {
-    aclmdlRI none = nullptr;
-    NPU_CHECK_WARN(acl::aclmdlRICaptureEnd(stream.raw(), &none));
-    if (none) NPU_CHECK_WARN(acl::aclmdlRIDestroy(none));
+    give_capture_up();
     --core::captures_under_way;
     capturing_ = false;
     throw;
   }
   failed.release();
+}
+
+// Leaves no stream in a capture that nobody can end any more.
+void Graph::give_capture_up() noexcept {
+  aclmdlRI none = nullptr;
+  NPU_CHECK_WARN(acl::aclmdlRICaptureEnd(captured_->raw(), &none));
+  if (none) NPU_CHECK_WARN(acl::aclmdlRIDestroy(none));
 }
 
 void Graph::end_route() noexcept {
@@ -75,7 +80,14 @@ void Graph::capture_end() {
   end_route();
   if (status != 0) {
     graph_ = nullptr;
-    auto cleanup = c10::make_scope_exit([this] { release_memory(); });
+    auto cleanup = c10::make_scope_exit([this] {
+      // Most failures end the capture all the same; this one may have come before.
+      auto capture = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+      aclmdlRI none = nullptr;
+      const bool known = acl::aclmdlRICaptureGetInfo(captured_->raw(), &capture, &none) == 0;
+      if (known && capture != ACL_MODEL_RI_CAPTURE_STATUS_NONE) give_capture_up();
+      release_memory();
+    });
     core::throw_cann_error(status, "aclmdlRICaptureEnd", __FILE__, __LINE__);
   }
 }

@@ -35,6 +35,7 @@ class C10_EXPORT Graph {
   void debug_dump(const std::string& path) const;
 
  private:
+  void give_capture_up() noexcept;
   void end_route() noexcept;
   void release_memory() noexcept;
 

@@ -10,6 +10,7 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "core/options.h"
+#include "core/recovery.h"
 #include "op/launch.h"
 
 namespace torch_npu::op {
@@ -190,6 +191,7 @@ at::Tensor raw_memory(const at::Tensor& tensor) {
   at::Tensor host = at::empty({bytes}, at::TensorOptions().dtype(at::kByte));
   const core::DeviceGuard guard(tensor.device().index());
   NPU_CHECK(acl::aclrtSynchronizeStream(core::current_raw_stream()));
+  core::throw_kept_failure(tensor.device().index());
   if (bytes) NPU_CHECK(acl::aclrtMemcpy(host.mutable_data_ptr(), bytes, storage.data(), bytes, ACL_MEMCPY_DEVICE_TO_HOST));
   return host;
 }

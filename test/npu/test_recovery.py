@@ -49,6 +49,50 @@ def test_memory_given_back_does_not_swallow_an_error():
     torch.npu.synchronize()
 
 
+def test_a_copy_to_the_host_tells_what_the_allocator_met():
+    x, block = torch.arange(3.0, device="npu"), torch.ones(1 << 20, device="npu")
+    torch.npu.synchronize()
+    picked = x[torch.tensor([7], device="npu")]
+    del block
+    torch.npu.empty_cache()
+    with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        picked.tolist()
+    assert x.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_an_event_of_a_failed_stream_tells_its_error():
+    event = torch.npu.Event()
+    torch.ones(3, device="npu")[torch.tensor([7], device="npu")]
+    event.record()
+    with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        event.synchronize()
+    with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        event.query()
+    with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        torch.npu.synchronize()
+    event.record()
+    event.synchronize()
+    assert event.query()
+
+
+def test_a_capture_that_cannot_be_ended_leaves_its_stream_usable(python):
+    done = python("""if True:
+        import torch
+        x = torch.ones(4, device="npu")
+        torch.npu.synchronize()
+        for _ in range(2):
+            graph = torch.npu.NPUGraph()
+            try:
+                with torch.npu.graph(graph):
+                    y = x + 1
+            except torch.AcceleratorError as error:
+                print("told", error.error_code)
+        graph.replay()
+        torch.npu.synchronize()
+        print(y.sum().item())""", SOFTCANN_FAULT="aclmdlRICaptureEnd:nth=1:code=507015")
+    assert done.returncode == 0 and done.stdout.split() == ["told", "507015", "8.0"], done.stdout + done.stderr
+
+
 def test_training_goes_on_from_what_was_saved():
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 2).npu()

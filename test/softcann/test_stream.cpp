@@ -226,6 +226,31 @@ TEST(stream_that_stops_works_again_when_its_error_was_told) {
   OK(aclrtDestroyStream(good));
 }
 
+TEST(event_of_a_stream_that_failed_tells_its_error) {
+  aclrtStream bad = new_stream(), other = new_stream();
+  OK(aclrtSetStreamFailureMode(bad, ACL_STOP_ON_FAILURE));
+  aclrtEvent event = nullptr;
+  OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+  push(bad, [](bool) { return ACL_ERROR_RT_AICORE_EXCEPTION; });
+  OK(aclrtRecordEvent(event, bad));
+  FAILS(aclrtSynchronizeEvent(event), ACL_ERROR_RT_AICORE_EXCEPTION, "error 507015");
+  FAILS(aclrtSynchronizeEventWithTimeout(event, 1000), ACL_ERROR_RT_AICORE_EXCEPTION, "error 507015");
+  aclrtEventRecordedStatus recorded = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  FAILS(aclrtQueryEventStatus(event, &recorded), ACL_ERROR_RT_AICORE_EXCEPTION, "error 507015");
+  EXPECT_EQ(recorded, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+  aclrtEventWaitStatus waited = ACL_EVENT_WAIT_STATUS_NOT_READY;
+  FAILS(aclrtQueryEventWaitStatus(event, &waited), ACL_ERROR_RT_AICORE_EXCEPTION, "error 507015");
+  // Who waits for the stream is still told, and once.
+  FAILS(aclrtSynchronizeStream(bad), ACL_ERROR_RT_AICORE_EXCEPTION, "error 507015");
+  OK(aclrtRecordEvent(event, bad));
+  OK(aclrtSynchronizeEvent(event));
+  OK(aclrtRecordEvent(event, other));
+  OK(aclrtSynchronizeEvent(event));
+  OK(aclrtDestroyEvent(event));
+  OK(aclrtDestroyStream(bad));
+  OK(aclrtDestroyStream(other));
+}
+
 TEST(aborted_work_is_told_to_who_waits) {
   aclrtStream stream = new_stream(), idle = new_stream();
   std::atomic<int> ran{0};

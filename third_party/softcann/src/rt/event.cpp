@@ -256,6 +256,15 @@ bool Event::wait_here(int64_t timeout_ns) {
   return done;
 }
 
+aclError Event::failure() {
+  Record* record = take_latest();
+  if (record == nullptr) return ACL_SUCCESS;
+  aclError code = ACL_SUCCESS;
+  if (record->done() && record->failure != nullptr) code = fail(record->failure->first, "%s", record->failure->second.c_str());
+  record->release();
+  return code;
+}
+
 bool Event::time(int64_t* ns) {
   if (shared != nullptr) {
     *ns = shared->time_ns.load(std::memory_order_acquire);

@@ -46,8 +46,9 @@ struct Record : Task {
 
 // Note [Failures that events carry]
 // A stream that waits for an event of a failed stream would go on with results that are not there. So it fails, too, with the
-// same code and a text that tells where it began: a gradient that was not reduced is not taken for one that was.
-// A stream's wait for a record, or, with an event of another process, for a version.
+// same code and a text that tells where it began: a gradient that was not reduced is not taken for one that was. A thread that
+// waits for such an event, or asks for its state, gets the same code: the event was reached, but not what it stands for. A
+// stream's wait for a record, or, with an event of another process, for a version.
 struct WaitTask : Task {
   Record* record = nullptr;
   Stream* stream = nullptr;
@@ -88,6 +89,9 @@ struct Event {
   aclError wait_on(Stream* stream);
   // Waits on the calling thread; false when the time (negative: without limit) is over.
   bool wait_here(int64_t timeout_ns);
+  // The error of a stream that had failed before it came to the latest record, recorded for the client; else ACL_SUCCESS. See
+  // Note [Failures that events carry]. The stream still has it to tell.
+  aclError failure();
   // When the latest record completed; false when it has not.
   bool time(int64_t* ns);
   bool timed() const { return (flags & ACL_EVENT_TIME_LINE) != 0; }

@@ -139,7 +139,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
   EVENT_OR_RETURN(e, event);
   if (const aclError code = refuse_captured(e, "aclrtSynchronizeEvent")) return code;
   e->wait_here(-1);
-  return ACL_SUCCESS;
+  return e->failure();
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
@@ -149,7 +149,7 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeEventWithTimeout: timeout %d; -1 is without limit", timeout);
   }
   if (const aclError code = refuse_captured(e, "aclrtSynchronizeEventWithTimeout")) return code;
-  if (e->wait_here(timeout < 0 ? -1 : int64_t{timeout} * 1000000)) return ACL_SUCCESS;
+  if (e->wait_here(timeout < 0 ? -1 : int64_t{timeout} * 1000000)) return e->failure();
   return fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "aclrtSynchronizeEventWithTimeout: the event did not complete within %d ms",
               timeout);
 }
@@ -160,7 +160,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
   EVENT_OR_RETURN(e, event);
   if (const aclError code = refuse_captured(e, "aclrtQueryEventStatus")) return code;
   *status = e->status() == Event::Status::kDone ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
-  return ACL_SUCCESS;
+  return e->failure();
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status) {
@@ -168,7 +168,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* statu
   SOFTCANN_REQUIRE(status, "status");
   EVENT_OR_RETURN(e, event);
   *status = e->waits.load(std::memory_order_acquire) == 0 ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
-  return ACL_SUCCESS;
+  return e->failure();
 }
 
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
