@@ -48,6 +48,7 @@ def rank_main(rank, size, seed, roots, report):
     """The life of one rank; what it was told goes to `report`."""
     import hccl
     import numpy as np
+    connected = False
     try:
         hccl.open_device()
         if rank == 0:
@@ -60,10 +61,13 @@ def rank_main(rank, size, seed, roots, report):
                 info += os.read(roots[rank][0], hccl.ROOT_INFO_BYTES)
         os.write(report, b"\0")   # about to connect
         comm = hccl.Comm.connect(size, info, rank)
+        connected = True
         os.write(report, b"\1")
         communicate(hccl, np, comm, random.Random(seed))
     except hccl.HcclError as error:
         os.write(report, struct.pack("=cdi", b"\2", time.monotonic(), error.code) + str(error).encode())
+        if rank == 0 and not connected:   # with its process the place where ranks meet ends: who comes later can be told no more
+            time.sleep(CONNECT)
     os._exit(0)
 
 

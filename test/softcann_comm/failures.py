@@ -130,6 +130,26 @@ def destroyed_in_flight(place):
     place.get("over")
 
 
+def held_up(place, how):
+    """Rank 0 waits for rank 1, which waits for rank 2, which stands still or never makes its call: that is told to both."""
+    comm = place.connect()
+    if place.rank == 2:
+        place.put("pid", str(os.getpid()).encode())
+        place.get("over")
+        place.get("also-over")
+        return
+    other = int(place.get("pid"))
+    if how == "stopped":
+        os.kill(other, signal.SIGSTOP)
+    value = Buffer(np.zeros(4, np.float32))
+    try:
+        broken(comm, hccl.E_TIMEOUT, lambda: comm.receive(value, 4, "float32", place.rank + 1), "rank(s) 2")
+    finally:
+        os.kill(other, signal.SIGCONT)
+    place.put("also-over" if place.rank else "over")
+    comm.destroy()
+
+
 def stopped(place):
     """A rank that stands still is named when the time limit is over."""
     comm = place.connect()

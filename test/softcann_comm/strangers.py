@@ -1,8 +1,11 @@
 """What strangers and damaged ranks do to communicators over TCP; runs in each rank (see ranks.py)."""
 import ctypes
+import hashlib
+import hmac
 import os
 import resource
 import socket
+import struct
 import time
 
 import hccl
@@ -102,6 +105,31 @@ def damaged(place, what):
         expect_failure(comm, f"rank {ranks - 1} (127.0.0.1", "which no rank sends")
         place.put(f"{what}-measured-{place.rank}")
     comm.destroy()
+
+
+def secret_stays(place):
+    """What travels when a sub-communicator is made does not tell its secret; who knows the communicator's can work it out."""
+    if place.rank == 0:
+        place.put("parent-root", hccl.root_info())
+    info = place.get("parent-root")
+    if place.rank == 1:
+        parent = wire.Root(info)
+        connection = wire.join(parent, 1, 2)[0]
+        type, key, data = wire.read_frame(connection)
+        while type != wire.INVITE:
+            type, key, data = wire.read_frame(connection)
+        root = wire.Root(data)
+        assert root.secret == bytes(32), "the secret travels"
+        root.secret = hmac.digest(parent.secret, b"sub-communicator" + struct.pack("=QQ", key, root.nonce), hashlib.sha256)
+        kept = wire.join(root, 1, 2)[0]
+        place.get("child-made")
+        kept.close()
+        connection.close()
+        return
+    comm = hccl.Comm.connect(2, info, 0)
+    child = comm.split([0, 1], 5)   # connects: the other one knew the secret
+    place.put("child-made")
+    expect_failure(child, "rank 1 has ended")
 
 
 def listening(place, expected):

@@ -23,6 +23,10 @@ def test_damaged_rank_is_named(what):
     ranks.run(2, ["strangers", "damaged", what], **TCP)
 
 
+def test_a_sub_communicators_secret_does_not_travel():
+    ranks.run(2, ["strangers", "secret_stays"], **TCP)
+
+
 def other_address():
     """The address of this machine that is not loopback's; None if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

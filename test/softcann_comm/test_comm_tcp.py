@@ -34,6 +34,11 @@ def test_ipv6():
     ranks.run(2, ["communicators", "again_and_again", 5], SOFTCANN_TRANSPORT="tcp", HCCL_IF_IP="::1")
 
 
+@pytest.mark.parametrize("how", ["stopped", "idle"])
+def test_who_holds_others_up(how):
+    ranks.run(3, ["failures", "held_up", how], HCCL_EXEC_TIMEOUT="1", **TCP)
+
+
 def test_killed_rank():
     with tempfile.TemporaryDirectory() as folder:
         processes = ranks.start(3, ["failures", "killed", "waiting"], folder=folder, **TCP)

@@ -8,10 +8,10 @@ import socket
 import struct
 
 ROOT = struct.Struct("=16sQQii20s32s")   # RootInfo
-HELLO = struct.Struct("=32sII20s32s")
+HELLO = struct.Struct("=32sIII20s32s")
 CHALLENGE_BYTES, ANSWER_BYTES = 48, 4 + 192 + 64 * 20 + 32
 FRAME = struct.Struct("=IIQ16sQ")
-COLLECTIVE, MESSAGE, INVITE, WITHDRAW, FAILURE, LEAVE = range(6)
+COLLECTIVE, MESSAGE, INVITE, WITHDRAW, FAILURE, LEAVE, READY, ASK, WAITING = range(9)
 
 
 class Root:
@@ -47,8 +47,8 @@ def read(connection, count):
 def introduce(connection, secret, rank, ranks, address=bytes(20)):
     """The caller's side of the handshake. Returns (code, text, addresses)."""
     challenge, own = read(connection, CHALLENGE_BYTES), os.urandom(32)
-    assert challenge.startswith(b"softcann-mesh-1\0")
-    said = own + struct.pack("=II", rank, ranks) + address
+    assert challenge.startswith(b"softcann-mesh-2\0")
+    said = own + struct.pack("=III", rank, ranks, 60000) + address
     connection.sendall(said + hmac.digest(secret, b"caller" + challenge[16:] + own + said, hashlib.sha256))
     answer = read(connection, ANSWER_BYTES)
     proof = hmac.digest(secret, b"accepter" + challenge[16:] + own + answer[:-32], hashlib.sha256)
@@ -67,8 +67,16 @@ def join(root, rank, ranks):
     for peer in range(rank):
         connections[peer] = socket.create_connection(addresses[peer], 60)
         assert introduce(connections[peer], root.secret, rank, ranks)[0] == 0
+    for connection in connections.values():
+        connection.sendall(frame(READY, 0, 0))
     return connections
 
 
 def frame(type, number, size, step=0, call=bytes(16)):
     return FRAME.pack(type, step, number, call, size)
+
+
+def read_frame(connection):
+    """(type, number, data) of the next frame."""
+    type, _, number, _, size = FRAME.unpack(read(connection, FRAME.size))
+    return type, number, read(connection, size)

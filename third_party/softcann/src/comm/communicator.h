@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "comm/sha256.h"
 #include "comm/transport.h"
 
 namespace softcann {
@@ -22,6 +23,7 @@ struct Communicator {
   int device = -1;
   std::string name;
   std::shared_ptr<Transport> transport;  // tasks hold it, too
+  Digest secret{};                       // by which its ranks know each other, and those of communicators made of it
   // How often a sub-communicator of the same description was made; for sub_communicator.cpp.
   std::mutex mutex;
   std::map<uint64_t, uint64_t> children;

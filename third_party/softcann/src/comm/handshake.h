@@ -24,7 +24,7 @@ using Nonce = std::array<uint8_t, 32>;
 bool fill_randomly(void* data, size_t bytes);
 
 struct Challenge {
-  static constexpr char kMagic[16] = "softcann-mesh-1";
+  static constexpr char kMagic[16] = "softcann-mesh-2";
   char magic[16];
   Nonce nonce;
 };
@@ -33,7 +33,8 @@ struct Challenge {
 struct Hello {
   Nonce nonce;
   uint32_t rank, ranks;
-  Address address;  // where it accepts the ranks above it
+  uint32_t patience_ms;  // how long it waits for an answer
+  Address address;       // where it accepts the ranks above it
   Digest proof;
 };
 

@@ -84,7 +84,7 @@ HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
   for (size_t i = 0; i < joined.size() && code == HCCL_SUCCESS; ++i) code = joined[i]->open_peers();
   close_root(info);
   if (code != HCCL_SUCCESS) return code;
-  for (uint32_t rank = 0; rank < ndev; ++rank) comms[rank] = publish(members[rank], std::move(joined[rank]));
+  for (uint32_t rank = 0; rank < ndev; ++rank) comms[rank] = publish(members[rank], info.secret, std::move(joined[rank]));
   return HCCL_SUCCESS;
 }
 }

@@ -137,6 +137,14 @@ bool reduces(uint8_t kind) {
 
 }  // namespace
 
+std::string list_of(uint64_t ranks) {
+  std::string text;
+  for (uint32_t rank = 0; rank < kMaxRanks; ++rank) {
+    if ((ranks >> rank & 1) != 0) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  return text;
+}
+
 std::string describe(const Call& call) {
   std::string text = name_of_kind(call.kind);
   if (call.kind == HCCL_CMD_BARRIER || call.kind == HCCL_CMD_BATCH_SEND_RECV) return text;

@@ -18,6 +18,8 @@ namespace softcann {
 size_t bytes_of(HcclDataType type);
 const char* name_of(HcclDataType type);
 const char* name_of(HcclReduceOp op);
+// "1, 3" of a set of ranks.
+std::string list_of(uint64_t ranks);
 // "HcclAllReduce of 5 float32, sum", for error messages.
 std::string describe(const Call& call);
 // What the stream's error is called for a failure of the communicator.

@@ -51,12 +51,13 @@ std::string unique_name(const RootInfo& info) {
   return text;
 }
 
-Communicator* publish(const Member& member, std::shared_ptr<Transport> transport) {
+Communicator* publish(const Member& member, const Digest& secret, std::shared_ptr<Transport> transport) {
   Communicator* made = take_communicator();
   made->rank = member.rank;
   made->ranks = member.ranks;
   made->device = member.device;
   made->name = member.name;
+  made->secret = secret;
   made->transport = std::move(transport);
   made->children.clear();
   made->magic.store(Communicator::kAlive, std::memory_order_release);
@@ -81,10 +82,14 @@ HcclResult connect_tcp(const char* entry, const RootInfo& info, const Member& me
                        std::shared_ptr<Transport>* made) {
   if (member.ranks > kMaxRanks) return hccl_fail(HCCL_E_NOT_SUPPORT, "%s: more than %u ranks", entry, kMaxRanks);
   HcclResult code = HCCL_SUCCESS;
-  std::vector<Socket> sockets = connect_all(entry, info, member, acceptor, &code);
+  const int64_t limit_s = member.limits.connect_s == 0 ? int64_t{1} << 30 : member.limits.connect_s;
+  const int64_t deadline_ns = now_ns() + limit_s * 1000000000;
+  std::vector<Socket> sockets = connect_all(entry, info, member, acceptor, deadline_ns, &code);
   if (sockets.empty()) return code;
-  *made = std::make_shared<TcpTransport>(member.rank, std::move(sockets), member.limits.execute_s);
-  return HCCL_SUCCESS;
+  auto transport = std::make_shared<TcpTransport>(member.rank, std::move(sockets), member.limits.execute_s);
+  code = transport->meet(entry, deadline_ns);
+  if (code == HCCL_SUCCESS) *made = std::move(transport);
+  return code;
 }
 
 }  // namespace
@@ -100,7 +105,7 @@ HcclResult connect(const char* entry, const RootInfo& info, const Member& member
   if (code == HCCL_E_AGAIN) code = connect_tcp(entry, info, member, acceptor, &transport);
   close_root(info);
   if (code != HCCL_SUCCESS) return code;
-  *comm = publish(member, std::move(transport));
+  *comm = publish(member, info.secret, std::move(transport));
   return HCCL_SUCCESS;
 }
 

@@ -20,7 +20,7 @@ HcclResult check_place(const char* entry, uint32_t ranks, uint32_t rank);
 std::string unique_name(const RootInfo& info);
 
 // A live communicator.
-Communicator* publish(const Member& member, std::shared_ptr<Transport> transport);
+Communicator* publish(const Member& member, const Digest& secret, std::shared_ptr<Transport> transport);
 // Joins the root's communicator and waits for the others.
 HcclResult connect(const char* entry, const RootInfo& info, const Member& member, HcclComm* comm);
 

@@ -10,14 +10,6 @@ namespace {
 
 constexpr int64_t kSecond = 1000000000;
 
-std::string list_of(uint64_t ranks) {
-  std::string text;
-  for (uint32_t rank = 0; rank < kMaxRanks; ++rank) {
-    if ((ranks >> rank & 1) != 0) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  }
-  return text;
-}
-
 }  // namespace
 
 SharedTransport::SharedTransport(std::shared_ptr<Mapping> segment, uint32_t rank, uint32_t ranks, char* view, TimeLimits limits)

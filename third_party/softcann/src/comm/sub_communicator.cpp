@@ -27,6 +27,14 @@ uint64_t key_of(Communicator* parent, uint64_t id, const uint32_t* ranks, uint32
   return std::max<uint64_t>(1, mix(hash, parent->children[hash]++));
 }
 
+// The root info travels over the parent's connections, its secret does not: who knows the parent's can tell it.
+Digest secret_of(const Communicator* parent, uint64_t key, const RootInfo& info) {
+  std::string text = "sub-communicator";
+  text.append(reinterpret_cast<const char*>(&key), sizeof key);
+  text.append(reinterpret_cast<const char*>(&info.nonce), sizeof info.nonce);
+  return hmac_sha256(parent->secret, text);
+}
+
 // Waits for the member that makes the root.
 HcclResult wait_for_root(const Communicator* parent, uint32_t rank, uint64_t key, int64_t limit_s, RootInfo* info) {
   const int64_t start = now_ns();
@@ -88,6 +96,7 @@ HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* r
   const bool makes_root = subCommRankId == 0;
   if (makes_root) {
     if (const HcclResult wrong = make_root("HcclCreateSubCommConfig", &info)) return wrong;
+    info.secret = Digest{};
     if (!parent->transport->invite(key, &info, sizeof info)) {
       close_root(info);
       return hccl_fail(HCCL_E_UNAVAIL, "HcclCreateSubCommConfig: too many are being made at once");
@@ -95,6 +104,7 @@ HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* r
   } else if (const HcclResult wrong = wait_for_root(parent, rankIds[0], key, settings.limits.connect_s, &info)) {
     return wrong;
   }
+  info.secret = secret_of(parent, key, info);
   if (settings.name.empty()) settings.name = unique_name(info);
   const Member member{subCommRankId, rankNum, parent->device, settings.name, settings.limits};
   const HcclResult code = connect("HcclCreateSubCommConfig", info, member, subComm);

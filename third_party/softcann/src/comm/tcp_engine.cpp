@@ -22,6 +22,7 @@ constexpr int64_t kFarewell = 5000000000;          // how long a rank that leave
 constexpr uint64_t kMostData = uint64_t{1} << 44;  // of one frame: more than any device has
 constexpr uint64_t kMostText = 4096;
 constexpr uint64_t kFirstRoom = 1 << 20;
+constexpr int64_t kTelling = 400000000;  // how long a failure is kept back until the others have been told
 
 }  // namespace
 
@@ -35,6 +36,9 @@ bool Frame::plausible() const {
       return bytes <= kMostText;
     case kWithdraw:
     case kLeave:
+    case kReady:
+    case kAsk:
+    case kWaiting:
       return bytes == 0;
     default:
       return false;
@@ -97,9 +101,11 @@ std::shared_ptr<TcpEngine::Transfer> TcpEngine::expect(uint32_t peer, const Fram
   return transfer;
 }
 
-bool TcpEngine::wait(const Transfers& transfers, int64_t deadline_ns, uint32_t* late) {
+bool TcpEngine::wait(const Transfers& transfers, int64_t deadline_ns, uint64_t* missing) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const bool came = wait_locked(transfers, deadline_ns, late, lock);
+  waits_.push_back(&transfers);
+  const bool came = wait_locked(transfers, deadline_ns, missing, lock);
+  waits_.erase(std::find(waits_.begin(), waits_.end(), &transfers));
   for (size_t i = 0; i < transfers.size() && !came; ++i) cancel(transfers[i].first, transfers[i].second, lock);
   return came;
 }
@@ -120,13 +126,21 @@ void TcpEngine::cancel(uint32_t rank, const std::shared_ptr<Transfer>& transfer,
   transfer->data = transfer->own.data();
 }
 
-bool TcpEngine::wait_locked(const Transfers& transfers, int64_t deadline_ns, uint32_t* late, std::unique_lock<std::mutex>& lock) {
+uint64_t TcpEngine::not_done(const Transfers& transfers) const {
+  uint64_t peers = 0;
+  for (const auto& [peer, transfer] : transfers) peers |= uint64_t{!transfer->done} << peer;
+  return peers;
+}
+
+bool TcpEngine::wait_locked(const Transfers& transfers, int64_t deadline_ns, uint64_t* missing,
+                            std::unique_lock<std::mutex>& lock) {
   for (const auto& [peer, transfer] : transfers) {
     while (!transfer->done) {
-      if (code_ != HCCL_SUCCESS) return false;
-      *late = peer;
+      if (broken_) return false;
       // It reads no more, and what it had sent before has been read before.
+      *missing = uint64_t{1} << peer;
       if (peers_[peer].left) return false;
+      *missing = not_done(transfers);
       if (now_ns() > deadline_ns) return false;
       changed_.wait_for(lock, std::chrono::milliseconds(100));
     }
@@ -134,27 +148,42 @@ bool TcpEngine::wait_locked(const Transfers& transfers, int64_t deadline_ns, uin
   return true;
 }
 
-void TcpEngine::fail(HcclResult code, const std::string& text, bool tell) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  fail_locked(code, text, tell);
+void TcpEngine::push_first(Peer& peer, const Frame& frame, const std::string& text) {
+  auto made = std::make_shared<Transfer>();
+  made->own.assign(text.begin(), text.end());
+  made->data = made->own.data();
+  made->frame = frame;
+  made->frame.bytes = text.size();
+  const bool begun = !peer.outgoing.empty() && peer.outgoing.front()->moved != 0;
+  peer.outgoing.insert(peer.outgoing.begin() + begun, std::move(made));
 }
 
-void TcpEngine::fail_locked(HcclResult code, const std::string& whole, bool tell) {
+void TcpEngine::fail(HcclResult code, const std::string& text) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  fail_locked(code, text);
+  changed_.wait(lock, [&] { return broken_.load(); });
+}
+
+void TcpEngine::fail_locked(HcclResult code, const std::string& whole) {
   if (code_ != HCCL_SUCCESS) return;
-  const std::string text = whole.substr(0, kMostText);
   code_ = code;
-  text_ = text;
+  text_ = whole.substr(0, kMostText);
+  publish_by_ns_ = now_ns() + kTelling;
+  for (Peer& peer : peers_) {
+    if (!peer.socket.valid() || peer.left) continue;
+    push_first(peer, Frame{Frame::kFailure, 0, static_cast<uint64_t>(code), {}, 0}, text_);
+    write_to(peer);  // what is wrong with the connection turns up when it is read
+  }
+  publish();
+  wake();
+}
+
+void TcpEngine::publish() {
+  if (code_ == HCCL_SUCCESS || broken_) return;
+  const auto to_tell = [](const Peer& peer) { return peer.socket.valid() && !peer.left && !peer.outgoing.empty(); };
+  if (std::any_of(peers_.begin(), peers_.end(), to_tell) && now_ns() < publish_by_ns_) return;
   broken_.store(true, std::memory_order_release);
   changed_.notify_all();
-  for (uint32_t rank = 0; tell && rank < peers_.size(); ++rank) {
-    if (rank == rank_ || !peers_[rank].socket.valid()) continue;
-    auto news = std::make_shared<Transfer>();
-    news->own.assign(text.begin(), text.end());
-    news->data = news->own.data();
-    news->frame = Frame{Frame::kFailure, 0, static_cast<uint64_t>(code), {}, text.size()};
-    peers_[rank].outgoing.push_back(news);
-  }
-  wake();
 }
 
 HcclResult TcpEngine::failure(std::string* text) const {
@@ -177,8 +206,8 @@ void TcpEngine::leave() {
   if (code_ == HCCL_SUCCESS) {
     code_ = HCCL_E_UNAVAIL;
     text_ = "the communicator was destroyed";
-    broken_.store(true, std::memory_order_release);
   }
+  broken_.store(true, std::memory_order_release);
   changed_.notify_all();
   wake();
 }
@@ -298,11 +327,14 @@ void TcpEngine::finish_data(uint32_t rank) {
       peer.left = true;
       break;
     case Frame::kFailure:
-      if (code_ == HCCL_SUCCESS) {
-        code_ = static_cast<HcclResult>(frame.number);
-        text_.assign(transfer->own.begin(), transfer->own.end());
-        broken_.store(true, std::memory_order_release);
-      }
+      fail_locked(static_cast<HcclResult>(frame.number), std::string(transfer->own.begin(), transfer->own.end()));
+      break;
+    case Frame::kAsk:
+      answer(peer, frame.number);
+      break;
+    case Frame::kWaiting:
+      peer.answered = frame.number;
+      peer.waits_for = frame.call.count;
       break;
     default:
       // It may have become expected while it was being read.
@@ -320,13 +352,10 @@ void TcpEngine::hang_up(Peer& peer) {
 // The connection has ended; that is all right after a farewell.
 void TcpEngine::lose(uint32_t rank) {
   Peer& peer = peers_[rank];
-  if (!peer.left && !stopping_) {
-    fail_locked(HCCL_E_REMOTE,
-                "rank " + std::to_string(rank) + " has ended: rank " + std::to_string(rank_) + " lost its connection to " +
-                    peer.address.text(),
-                false);
-  }
   hang_up(peer);
+  if (peer.left || stopping_) return;
+  fail_locked(HCCL_E_REMOTE, "rank " + std::to_string(rank) + " has ended: rank " + std::to_string(rank_) +
+                                 " lost its connection to " + peer.address.text());
 }
 
 // Reads what there is. The lock is not held while data are copied: nobody else touches `incoming`.
@@ -354,11 +383,10 @@ void TcpEngine::read_from(uint32_t rank, std::unique_lock<std::mutex>& lock) {
       peer.header_read += static_cast<uint64_t>(got);
       if (peer.header_read < sizeof(Frame)) continue;
       if (!peer.header.plausible()) {
-        fail_locked(HCCL_E_TCP_TRANSFER,
-                    "rank " + std::to_string(rank) + " (" + peer.address.text() + ") sent rank " + std::to_string(rank_) +
-                        " a frame of type " + std::to_string(peer.header.type) + " and " + std::to_string(peer.header.bytes) +
-                        " bytes, which no rank sends: its process is damaged or of another version",
-                    true);
+        fail_locked(HCCL_E_TCP_TRANSFER, "rank " + std::to_string(rank) + " (" + peer.address.text() + ") sent rank " +
+                                             std::to_string(rank_) + " a frame of type " + std::to_string(peer.header.type) +
+                                             " and " + std::to_string(peer.header.bytes) +
+                                             " bytes, which no rank sends: its process is damaged or of another version");
         return hang_up(peer);
       }
       start_data(rank);
@@ -391,8 +419,9 @@ void TcpEngine::serve() {
       if (last_moment == INT64_MAX) last_moment = now_ns() + kFarewell;
       if (!to_send || now_ns() > last_moment) return;
     }
+    const int patience_ms = code_ != HCCL_SUCCESS && !broken_ ? 20 : 200;
     lock.unlock();
-    poll(watched.data(), watched.size(), 200);
+    poll(watched.data(), watched.size(), patience_ms);
     lock.lock();
     uint64_t count = 0;
     if (watched[0].revents != 0 && read(wake_fd_.fd(), &count, sizeof count) < 0) count = 0;
@@ -402,15 +431,14 @@ void TcpEngine::serve() {
         try {
           read_from(ranks[i], lock);
         } catch (const std::bad_alloc&) {
-          fail_locked(HCCL_E_OOM,
-                      "rank " + std::to_string(rank_) + " has no memory for " + std::to_string(peer.header.bytes) +
-                          " bytes that rank " + std::to_string(ranks[i]) + " sends",
-                      true);
+          fail_locked(HCCL_E_OOM, "rank " + std::to_string(rank_) + " has no memory for " + std::to_string(peer.header.bytes) +
+                                      " bytes that rank " + std::to_string(ranks[i]) + " sends");
           hang_up(peer);
         }
       }
       if ((watched[i].revents & POLLOUT) != 0 && peer.socket.valid() && !write_to(peer)) lose(ranks[i]);
     }
+    publish();
   }
 }
 

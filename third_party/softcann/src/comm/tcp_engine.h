@@ -18,10 +18,10 @@ namespace softcann {
 
 // What precedes the data on a connection.
 struct Frame {
-  enum Type : uint32_t { kCollective, kMessage, kInvite, kWithdraw, kFailure, kLeave };
+  enum Type : uint32_t { kCollective, kMessage, kInvite, kWithdraw, kFailure, kLeave, kReady, kAsk, kWaiting };
   uint32_t type;
   uint32_t step;    // of the collective
-  uint64_t number;  // of the collective or message; an invitation's key; a failure's code
+  uint64_t number;  // of the collective or message; an invitation's key; a failure's code; of a question and its answer
   Call call;
   uint64_t bytes;
 
@@ -33,6 +33,11 @@ struct Frame {
 // A sender does not ask whether the receiver is ready: the thread reads all there is, to where it is expected, or else
 // into memory where it is kept until it is. So no order of operations on several streams can lock two ranks up. That memory
 // grows as the data come: what a header merely announces costs nothing.
+//
+// Note [Who is to blame]
+// The first rank that finds something wrong tells all others, and these tell all others, before their clients hear of it: who
+// then ends its process is not taken for the cause. And a rank whose time is over asks the others what they wait for. Each one's
+// thread answers as long as its process runs, so whoever does not answer, or waits for nobody, holds up all the rest.
 class TcpEngine {
  public:
   // Something that is sent or expected; done when its buffer is free to use.
@@ -54,11 +59,14 @@ class TcpEngine {
   // What comes must have the frame's type, number and step. Its call and size are the receiver's to check: they are in
   // the transfer's frame when it is done, and if the size is another one nothing is written to `data`.
   std::shared_ptr<Transfer> expect(uint32_t peer, const Frame& frame, char* data);
-  // False when the communicator is broken, a peer has left, or the time is over; then *late is a peer that did not come,
+  // False when the communicator is broken, a peer has left, or the time is over; then *missing has the peers that did not come,
   // and the buffers are not used any more.
-  bool wait(const Transfers& transfers, int64_t deadline_ns, uint32_t* late);
+  bool wait(const Transfers& transfers, int64_t deadline_ns, uint64_t* missing);
+  // Asks who holds up those that are missing. A text for the error, empty where there is nothing to add.
+  std::string why(uint64_t missing);
 
-  void fail(HcclResult code, const std::string& text, bool tell);
+  // Returns when the others have been told, or cannot be.
+  void fail(HcclResult code, const std::string& text);
   HcclResult failure(std::string* text) const;
   // Tells the others and stops when everything is sent.
   void leave();
@@ -75,10 +83,13 @@ class TcpEngine {
     std::shared_ptr<Transfer> incoming;  // whose data are being read
     bool expected_incoming = false;
     bool left = false;
-    bool reading = false;  // the thread is copying to `incoming`
+    bool reading = false;    // the thread is copying to `incoming`
+    uint64_t answered = 0;   // the latest question that it has answered,
+    uint64_t waits_for = 0;  // and how
   };
 
-  bool wait_locked(const Transfers& transfers, int64_t deadline_ns, uint32_t* late, std::unique_lock<std::mutex>& lock);
+  bool wait_locked(const Transfers& transfers, int64_t deadline_ns, uint64_t* missing, std::unique_lock<std::mutex>& lock);
+  uint64_t not_done(const Transfers& transfers) const;
   void serve();
   void read_from(uint32_t rank, std::unique_lock<std::mutex>& lock);
   bool write_to(Peer& peer);
@@ -89,7 +100,12 @@ class TcpEngine {
   void cancel(uint32_t rank, const std::shared_ptr<Transfer>& transfer, std::unique_lock<std::mutex>& lock);
   void lose(uint32_t rank);
   void hang_up(Peer& peer);
-  void fail_locked(HcclResult code, const std::string& text, bool tell);
+  void fail_locked(HcclResult code, const std::string& text);
+  // Makes the failure known here when it is known elsewhere.
+  void publish();
+  // Before everything that is not on its way yet.
+  void push_first(Peer& peer, const Frame& frame, const std::string& text);
+  void answer(Peer& peer, uint64_t question);
   void wake();
   static bool same(const Frame& a, const Frame& b) { return a.type == b.type && a.number == b.number && a.step == b.step; }
 
@@ -102,7 +118,10 @@ class TcpEngine {
   bool stopping_ = false;
   HcclResult code_ = HCCL_SUCCESS;
   std::string text_;
-  std::atomic<bool> broken_{false};
+  int64_t publish_by_ns_ = 0;
+  std::atomic<bool> broken_{false};      // `code_` is known to the others, or they cannot be told
+  std::vector<const Transfers*> waits_;  // of this rank's threads
+  uint64_t questions_ = 0;
   std::thread thread_;
 };
 

@@ -1,11 +1,14 @@
 #include "comm/tcp_mesh.h"
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
+#include "comm/tcp_engine.h"
 #include "rt/sync.h"
 
 namespace softcann {
@@ -26,7 +29,10 @@ struct Meeting {
   std::string within() const {
     return member.limits.connect_s == 0 ? "" : " within " + std::to_string(member.limits.connect_s) + " s (HCCL_CONNECT_TIMEOUT)";
   }
-  Hello hello(const Address& address) const { return Hello{{}, member.rank, member.ranks, address, {}}; }
+  Hello hello(const Address& address) const {
+    const auto left_ms = std::clamp<int64_t>((deadline - now_ns()) / 1000000, 0, UINT32_MAX);
+    return Hello{{}, member.rank, member.ranks, static_cast<uint32_t>(left_ms), address, {}};
+  }
 };
 
 std::string wrong_hello(const Meeting& meeting, const Hello& hello, const std::vector<Acceptor::Caller>& called) {
@@ -57,12 +63,19 @@ void refuse(const Meeting& meeting, const Acceptor::Caller& caller, const Troubl
   caller.answer(meeting.info.secret, answer, now_ns() + kSecond);
 }
 
+// When a caller has to have its answer, so that it learns who is missing before its own time is over.
+int64_t answer_by(const Hello& hello) {
+  const int64_t patience = int64_t{hello.patience_ms} * 1000000;
+  return now_ns() + patience - std::min(patience / 8, kSecond / 4);
+}
+
 // The root's side: hears from everybody, then tells everybody where the others are.
 Trouble gather_addresses(const Meeting& meeting, Acceptor& root, std::vector<Address>* addresses) {
   const uint32_t ranks = meeting.member.ranks;
   std::vector<Acceptor::Caller> called(ranks);
+  int64_t deadline = meeting.deadline;
   for (uint32_t heard = 1; heard < ranks;) {
-    std::optional<Acceptor::Caller> caller = root.next(meeting.deadline);
+    std::optional<Acceptor::Caller> caller = root.next(deadline);
     if (!caller) {
       const Trouble late{HCCL_E_TIMEOUT, "rank(s) " + absent(meeting, called) + " of " + std::to_string(ranks) + " did not join" +
                                              meeting.within()};
@@ -76,6 +89,7 @@ Trouble gather_addresses(const Meeting& meeting, Acceptor& root, std::vector<Add
       continue;
     }
     (*addresses)[hello.rank] = hello.address;
+    deadline = std::min(deadline, answer_by(hello));
     called[hello.rank] = std::move(*caller);
     ++heard;
   }
@@ -117,6 +131,14 @@ Trouble ask_root(const Meeting& meeting, Address* own, Socket* accepting, std::v
   }
 }
 
+// To a rank that is connected already, and might take this one for the cause.
+void give_reason(const Socket& socket, const Trouble& why) {
+  Frame frame{Frame::kFailure, 0, static_cast<uint64_t>(why.code), {}, why.text.size()};
+  std::string data(reinterpret_cast<const char*>(&frame), sizeof frame);
+  data += why.text;
+  socket.write(data.data(), data.size(), now_ns() + kSecond / 10);
+}
+
 Trouble call_lower_ranks(const Meeting& meeting, const std::vector<Address>& addresses, std::vector<Socket>* sockets) {
   for (uint32_t peer = 0; peer < meeting.member.rank; ++peer) {
     Socket& socket = (*sockets)[peer];
@@ -131,10 +153,35 @@ Trouble call_lower_ranks(const Meeting& meeting, const std::vector<Address>& add
   return {};
 }
 
+// Whether a rank that is connected already has given up or ended: others may not come because of that.
+Trouble news_of(uint32_t rank, const Socket& socket) {
+  pollfd watched{socket.fd(), POLLIN | POLLRDHUP, 0};
+  if (poll(&watched, 1, 0) != 1) return {};
+  const bool ended = (watched.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  Frame frame{};
+  for (;;) {
+    const bool here = recv(socket.fd(), &frame, sizeof frame, MSG_PEEK | MSG_DONTWAIT) == sizeof frame && frame.plausible();
+    const bool failure = here && frame.type == Frame::kFailure;
+    if (!here || (!failure && !ended)) break;
+    const int64_t soon = now_ns() + kSecond / 10;
+    std::string text(failure ? frame.bytes : 0, '\0');
+    if (!socket.read(&frame, sizeof frame, soon) || !socket.read(text.data(), text.size(), soon)) break;
+    if (failure) return {static_cast<HcclResult>(frame.number), text};
+    if (frame.bytes != 0) break;
+  }
+  if (!ended) return {};
+  return {HCCL_E_REMOTE, "rank " + std::to_string(rank) + " has ended while the communicator was set up"};
+}
+
 Trouble hear_upper_ranks(const Meeting& meeting, Acceptor& door, std::vector<Socket>* sockets) {
   const Member& member = meeting.member;
   for (uint32_t missing = member.ranks - 1 - member.rank; missing != 0;) {
-    std::optional<Acceptor::Caller> caller = door.next(meeting.deadline);
+    std::optional<Acceptor::Caller> caller = door.next(std::min(meeting.deadline, now_ns() + kSecond / 20));
+    for (uint32_t rank = 0; rank < member.ranks && !caller; ++rank) {
+      if (!(*sockets)[rank].valid()) continue;
+      if (Trouble trouble = news_of(rank, (*sockets)[rank]); trouble.code != HCCL_SUCCESS) return trouble;
+    }
+    if (!caller && now_ns() < meeting.deadline) continue;
     if (!caller) {
       std::string text;
       for (uint32_t rank = member.rank + 1; rank < member.ranks; ++rank) {
@@ -153,9 +200,9 @@ Trouble hear_upper_ranks(const Meeting& meeting, Acceptor& door, std::vector<Soc
 
 }  // namespace
 
-std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root, HcclResult* code) {
-  const int64_t limit = member.limits.connect_s == 0 ? int64_t{1} << 30 : member.limits.connect_s;
-  const Meeting meeting{info, member, now_ns() + limit * kSecond};
+std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root,
+                                int64_t deadline_ns, HcclResult* code) {
+  const Meeting meeting{info, member, deadline_ns};
   std::vector<Address> addresses(member.ranks);
   std::vector<Socket> sockets(member.ranks);
   Address own = root != nullptr ? info.address : listening_address();
@@ -177,8 +224,17 @@ std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const M
     Acceptor door(std::move(accepting), info.secret);
     trouble = call_lower_ranks(meeting, addresses, &sockets);
     if (trouble.code == HCCL_SUCCESS) trouble = hear_upper_ranks(meeting, door, &sockets);
+    // Who calls now, or has called in vain, might take this rank for the cause.
+    while (trouble.code != HCCL_SUCCESS) {
+      const std::optional<Acceptor::Caller> caller = door.next(now_ns() + kSecond / 10);
+      if (!caller) break;
+      refuse(meeting, *caller, trouble);
+    }
   }
   if (trouble.code == HCCL_SUCCESS) return sockets;
+  for (const Socket& socket : sockets) {
+    if (socket.valid()) give_reason(socket, trouble);
+  }
   *code = static_cast<HcclResult>(fail(trouble.code, "%s: %s", entry, trouble.text.c_str()));
   return {};
 }

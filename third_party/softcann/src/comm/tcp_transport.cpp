@@ -56,18 +56,39 @@ bool TcpTransport::invited(uint32_t rank, uint64_t key, void* data, size_t bytes
   return engine_.invited(rank, key, data, bytes);
 }
 
-void TcpTransport::late(const Operation& operation, uint32_t peer) {
+void TcpTransport::late(const Operation& operation, uint64_t missing) {
   std::string text;
   if (engine_.failure(&text) != HCCL_SUCCESS) return;
   const std::string what = describe(operation.call) + " (call " + std::to_string(operation.number) + ")";
+  const std::string who = list_of(missing);
   // A peer that left is noticed at once, so it cannot be the time limit unless that is over.
   if (operation.started_ns != 0 && limit_s_ != 0 && now_ns() - operation.started_ns >= limit_s_ * 1000000000) {
-    fail(HCCL_E_TIMEOUT, what + ": rank(s) " + std::to_string(peer) + " did not come to rank " + std::to_string(rank_) +
-                             " within " + std::to_string(limit_s_) + " s (HCCL_EXEC_TIMEOUT)");
+    const std::string why = engine_.why(missing);
+    fail(HCCL_E_TIMEOUT, what + ": rank(s) " + who + " did not come to rank " + std::to_string(rank_) + " within " +
+                             std::to_string(limit_s_) + " s (HCCL_EXEC_TIMEOUT)" + (why.empty() ? "" : ": " + why));
   } else {
-    fail(HCCL_E_REMOTE, "rank " + std::to_string(peer) + " has destroyed the communicator while " + what +
-                            " was waiting for it in rank " + std::to_string(rank_));
+    fail(HCCL_E_REMOTE, "rank " + who + " has destroyed the communicator while " + what + " was waiting for it in rank " +
+                            std::to_string(rank_));
   }
+}
+
+HcclResult TcpTransport::meet(const char* entry, int64_t deadline_ns) {
+  Transfers transfers;
+  const Frame ready{Frame::kReady, 0, 0, {}, 0};
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    transfers.emplace_back(peer, engine_.expect(peer, ready, nullptr));
+    transfers.emplace_back(peer, engine_.send(peer, ready, nullptr));
+  }
+  uint64_t missing = 0;
+  if (engine_.wait(transfers, deadline_ns, &missing)) return HCCL_SUCCESS;
+  std::string text;
+  if (engine_.failure(&text) == HCCL_SUCCESS) {
+    fail(HCCL_E_TIMEOUT, "rank(s) " + list_of(missing) + " of " + std::to_string(ranks_) +
+                             " did not get connected to all others within HCCL_CONNECT_TIMEOUT");
+  }
+  const HcclResult code = engine_.failure(&text);
+  return static_cast<HcclResult>(softcann::fail(code, "%s: %s", entry, text.c_str()));
 }
 
 bool TcpTransport::check_frame(const Operation& operation, uint32_t peer, const Frame& found, uint64_t expected) {
@@ -104,9 +125,9 @@ bool TcpTransport::exchange(const Operation& operation, uint32_t step, uint64_t 
     frame.bytes = out[peer].bytes;
     transfers.emplace_back(peer, engine_.send(peer, frame, out[peer].data));
   }
-  uint32_t peer = 0;
-  if (!engine_.wait(transfers, deadline(operation), &peer)) {
-    late(operation, peer);
+  uint64_t missing = 0;
+  if (!engine_.wait(transfers, deadline(operation), &missing)) {
+    late(operation, missing);
     return false;
   }
   for (size_t i = 0; i < receiving; ++i) {
@@ -206,9 +227,9 @@ bool TcpTransport::messages(const Operation& operation) {
     const Frame frame{Frame::kMessage, 0, message.number, message.call, message.buffer.bytes};
     if (message.send) transfers.emplace_back(message.peer, engine_.send(message.peer, frame, message.buffer.data));
   }
-  uint32_t peer = 0;
-  if (!engine_.wait(transfers, deadline(operation), &peer)) {
-    late(operation, peer);
+  uint64_t missing = 0;
+  if (!engine_.wait(transfers, deadline(operation), &missing)) {
+    late(operation, missing);
     return false;
   }
   for (size_t i = 0; i < received.size(); ++i) {

@@ -14,6 +14,8 @@ namespace softcann {
 class TcpTransport : public Transport {
  public:
   TcpTransport(uint32_t rank, std::vector<Socket> sockets, int64_t execute_limit_s);
+  // Waits until all ranks are connected to all. HCCL_SUCCESS, or the reason is recorded.
+  HcclResult meet(const char* entry, int64_t deadline_ns);
 
   void number(Operation& operation) override { numbering_.number(operation); }
   uint32_t cost(const Operation&) const override { return kNeverInline; }
@@ -22,7 +24,7 @@ class TcpTransport : public Transport {
   void withdraw(uint64_t key) override;
   bool invited(uint32_t rank, uint64_t key, void* data, size_t bytes) override;
   void leave() override { engine_.leave(); }
-  void fail(HcclResult code, const std::string& text) override { engine_.fail(code, text, true); }
+  void fail(HcclResult code, const std::string& text) override { engine_.fail(code, text); }
   HcclResult failure(std::string* text) const override { return engine_.failure(text); }
 
  private:
@@ -40,7 +42,7 @@ class TcpTransport : public Transport {
   bool reduce_own(const Operation& operation, uint64_t participants);
   bool messages(const Operation& operation);
   int64_t deadline(const Operation& operation) const;
-  void late(const Operation& operation, uint32_t peer);
+  void late(const Operation& operation, uint64_t missing);
 
   const uint32_t rank_, ranks_;
   const uint64_t others_;
