@@ -99,7 +99,49 @@ def _sparse_loss(d):
     return _call(query, key, *_indexer(d, False), places, top, total, 0.4, layout="TND", actual_seq_qlen=[3, 7], actual_seq_klen=[6, 15], **ropes)
 
 
+def _network(d, gates, layers=2, states=1):
+    """Arguments of a whole network of two directions: input, states, weights."""
+    hidden, weights = 3, []
+    for layer in range(layers):
+        for _ in range(2):
+            weights += [randn(gates * hidden, 2 * hidden if layer else 4, dtype=d), randn(gates * hidden, hidden, dtype=d)]
+            weights += [randn(gates * hidden, dtype=d) for _ in range(2)]
+    h = [randn(2 * layers, 2, hidden, dtype=d) for _ in range(states)]
+    return [randn(5, 2, 4, dtype=d), h if states > 1 else h[0], weights]
+
+
+_NETWORK = (True, 2, 0.0, True, True)
+
+
+def _many(d, count, *shape):
+    return [randn(*shape, dtype=d) for _ in range(count)]
+
+
 CASES = {
+    "npu_lstm_cell": [lambda d: _call(*_many(d, 1, 3, 4), *_many(d, 1, 4, 8), *_many(d, 1, 2, 8), *_many(d, 2, 3, 2), *_many(d, 2, 8))],
+    "npu_lstm_cell_backward": [
+        lambda d: _call(randn(1, 3, 2, dtype=d), None, randn(1, 3, 2, dtype=d), randn(3, 4, dtype=d), randn(4, 8, dtype=d), randn(2, 8, dtype=d),
+                        *_many(d, 2, 3, 2), *_many(d, 3, 1, 3, 2), *(torch.rand(1, 3, 2).to(d) for _ in range(5)))],
+    "npu_lstm_data": [
+        lambda d: _call(randn(4, 3, 2, dtype=d), torch.tensor([3, 2, 1, 1]), randn(5, 12, dtype=d), randn(12, dtype=d), torch.zeros(1), *_many(d, 2, 1, 3, 3),
+                        True, 1, 0.0, True, False, False, True, True)],
+    "npu_lstm_data_backward": [
+        lambda d: _call(*_many(d, 3, 4, 3, 3), randn(4, 3, 2, dtype=d), torch.tensor([3, 2, 1, 1]), randn(5, 12, dtype=d), randn(12, dtype=d),
+                        *_many(d, 2, 1, 3, 3), *_many(d, 8, 4, 3, 3), False)],
+    "npu_lstm_backward": [
+        lambda d: _call(randn(4, 3, 3, dtype=d), None, None, randn(4, 3, 2, dtype=d), randn(5, 12, dtype=d), randn(12, dtype=d), *_many(d, 2, 1, 3, 3),
+                        *_many(d, 8, 4, 3, 3))],
+    "npu_gru_backward": [
+        lambda d: _call(*_many(d, 2, 4, 3, 3), randn(4, 3, 2, dtype=d), randn(2, 9, dtype=d), randn(3, 9, dtype=d), *_many(d, 2, 9),
+                        torch.tensor([4, 2, 3], dtype=torch.int32), randn(1, 3, 3, dtype=d), *_many(d, 6, 4, 3, 3))],
+    "_lstm_npu": [
+        lambda d: _call(*_network(d, 4, states=2), *_NETWORK),
+        lambda d: _call(randn(5, 4, dtype=d), *_network(d, 4, states=2)[1:], *_NETWORK, batch_sizes=torch.tensor([2, 2, 1]))],
+    "_lstm_npu_backward": [
+        lambda d: _call(randn(5, 2, 6, dtype=d), *_many(d, 2, 4, 2, 3), *_network(d, 4, states=2), *_many(d, 7, 4, 5, 2, 3), *_NETWORK)],
+    "_gru_npu": [lambda d: _call(*_network(d, 3), *_NETWORK)],
+    "_gru_npu_backward": [
+        lambda d: _call(randn(5, 2, 6, dtype=d), randn(4, 2, 3, dtype=d), *_network(d, 3), *_many(d, 5, 4, 5, 2, 3), *_NETWORK)],
     "npu_sparse_flash_attention": [
         lambda d: _sparse_flash(d, return_softmax_lse=True),
         lambda d: _sparse_flash(d, False, sinks=torch.randn(4)),

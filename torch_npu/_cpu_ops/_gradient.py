@@ -25,11 +25,16 @@ class _Recording:
         self._keys.__exit__(*error)
 
 
-def gradients(function: Any, inputs: Any, grad: Tensor) -> Tuple[Optional[Tensor], ...]:
-    """Gradients of ``function(*inputs)``, one tensor, for each input; zeros where it does not matter, None for None."""
+def gradients(function: Any, inputs: Any, grad: Any) -> Tuple[Optional[Tensor], ...]:
+    """Gradients of ``function(*inputs)`` for each input; zeros where it does not matter, None for None.
+
+    ``grad``: the gradient of its result, or of each of several, None for those that do not count.
+    """
     with _Recording():
         leaves = [None if t is None else t.detach().requires_grad_() for t in inputs]
         result = function(*leaves)
         wanted = [t for t in leaves if t is not None]
-        found = iter(torch.autograd.grad(result, wanted, grad.to(result.dtype), allow_unused=True, materialize_grads=True))
+        pairs = zip(result, grad) if isinstance(result, tuple) else [(result, grad)]
+        results, grads = zip(*((r, g.to(r.dtype)) for r, g in pairs if g is not None))
+        found = iter(torch.autograd.grad(results, wanted, grads, allow_unused=True, materialize_grads=True))
     return tuple(None if t is None else next(found).detach() for t in leaves)

@@ -1,13 +1,13 @@
 """Recurrent layers: one layer, one direction, time first."""
 
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported
 
-__all__ = ["npu_lstm", "npu_gru"]
+__all__ = ["npu_lstm", "npu_lstm_data", "npu_lstm_cell", "npu_gru"]
 
 
 def _one_layer(name: str, num_layers: Any, dropout: Any, bidirectional: Any) -> None:
@@ -57,6 +57,37 @@ def npu_lstm(input: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: T
         rows.append((state if running is None else state * running, state, cell, i, j, f, o, tanh))
     y, *others = _stacked(rows, direction)
     return (y.transpose(0, 1).contiguous() if batch_first else y, *others)
+
+
+def npu_lstm_data(input: Tensor, batch_sizes: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: Tensor, c: Tensor,
+                  has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+                  flag_seq: bool, direction: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`npu_lstm` of sequences that are padded to the longest, the longest first: ``batch_sizes`` int64 [time] are those
+    that have each step, as in a PackedSequence. ``seq_mask`` and ``flag_seq`` say the same and are not needed."""
+    rows = torch.arange(input.shape[0 if batch_first else 1], device=input.device).unsqueeze(1)
+    lengths = (batch_sizes.to(input.device) > rows).sum(1).int()
+    return npu_lstm(input, weight, bias, lengths, h, c, has_biases, num_layers, dropout, train, bidirectional, batch_first, True,
+                    direction)
+
+
+def npu_lstm_cell(input: Tensor, w_ih: Tensor, w_hh: Tensor, h: Tensor, c: Tensor, b_ih: Optional[Tensor] = None,
+                  b_hh: Optional[Tensor] = None
+                  ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """A step of LSTM: ``c' = f * c + i * j`` and ``h' = o * tanh(c')``.
+
+    ``input``: [batch, size]; ``w_ih``: [size, 4 * hidden] and ``w_hh``: [hidden, 4 * hidden], those of torch.nn.LSTMCell
+    transposed, with columns for the gates i, f, j, o, j being the new content; ``h`` and ``c``: [batch, hidden], the states
+    before; biases: [4 * hidden]. Returns (h', h', c', i, j, f, o, tanh(c')), [1, batch, hidden] each. Has a gradient.
+    """
+    gates = torch.matmul(input, w_ih) + torch.matmul(h, w_hh)
+    gates = gates if b_ih is None else gates + b_ih
+    gates = gates if b_hh is None else gates + b_hh
+    i, f, j, o = (gate.unsqueeze(0) for gate in gates.chunk(4, -1))
+    i, j, f, o = torch.sigmoid(i), torch.tanh(j), torch.sigmoid(f), torch.sigmoid(o)
+    cell = f * c + i * j
+    tanh = torch.tanh(cell)
+    state = o * tanh
+    return state, state.clone(), cell, i, j, f, o, tanh
 
 
 def npu_gru(input: Tensor, hx: Tensor, weight_input: Tensor, weight_hidden: Tensor, bias_input: Tensor, bias_hidden: Tensor,
