@@ -4,6 +4,7 @@ Nothing is loaded by importing this package. `library_path()` is the folder with
 `python -m softcann env` prints what a shell needs so that another client of CANN finds them.
 """
 import os
+from typing import Dict, List, Mapping, Optional, Tuple
 
 __all__ = ["environment", "library_path", "options"]
 
@@ -11,7 +12,7 @@ __all__ = ["environment", "library_path", "options"]
 FOREIGN = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND_AICPU_PATH", "ASCEND_CUSTOM_OPP_PATH")
 
 
-def library_path():
+def library_path() -> str:
     """Folder of libascendcl.so; FileNotFoundError where the package was not built."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
     library = os.path.join(folder, "libascendcl.so")
@@ -20,7 +21,7 @@ def library_path():
     return folder
 
 
-def environment(inherited=os.environ):
+def environment(inherited: Mapping[str, str] = os.environ) -> Dict[str, Optional[str]]:
     """Variables for a process that is to use softcann, by name; None means that the variable must be unset.
 
     `inherited` is the environment that they are added to.
@@ -30,7 +31,7 @@ def environment(inherited=os.environ):
     return {"LD_LIBRARY_PATH": os.pathsep.join([folder, *others]), **dict.fromkeys(FOREIGN)}
 
 
-def options():
+def options() -> List[Tuple[str, ...]]:
     """The environment variables that softcann reads: a list of (name, default, description)."""
     import ctypes
 

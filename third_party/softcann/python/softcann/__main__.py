@@ -1,9 +1,10 @@
-"""python -m softcann env | options | path"""
+"""python -m softcann env | options | path | smi"""
 import argparse
 import shlex
 import sys
 
 import softcann
+from softcann import smi
 
 
 def print_environment():
@@ -21,7 +22,10 @@ def main():
         "env": (print_environment, 'shell lines that point a process to softcann: eval "$(python -m softcann env)"'),
         "options": (print_options, "the environment variables softcann reads"),
         "path": (lambda: print(softcann.library_path()), "the folder of its libraries"),
+        "smi": (smi.main, "npu-smi: the devices, their load, and the processes that use them; `smi -h`"),
     }
+    if sys.argv[1:2] == ["smi"]:
+        return smi.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m softcann", description="A software CANN for the CPU.")
     choices = parser.add_subparsers(dest="command", required=True)
     for name, (_, text) in commands.items():

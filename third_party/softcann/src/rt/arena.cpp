@@ -43,7 +43,7 @@ void Arena::clear() {
   unused_ = last_ = kNil;
   std::fill_n(bins_, kBins, kNil);
   std::fill_n(bin_bits_, kBins / 64, 0);
-  used_ = 0;
+  set_used(0);
   if (top_ != 0) {
     last_ = new_chunk(0, top_, kNil, kNil);
     push_bin(last_);
@@ -53,6 +53,17 @@ void Arena::clear() {
 uint64_t Arena::used() {
   std::lock_guard<std::mutex> lock(mutex_);
   return used_ * kGranule;
+}
+
+void Arena::publish_used(std::atomic<uint64_t>* word) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  published_ = word;
+  set_used(used_);
+}
+
+void Arena::set_used(uint64_t granules) {
+  used_ = granules;
+  published_->store(granules * kGranule, std::memory_order_relaxed);
 }
 
 uint64_t Arena::peak() {
@@ -213,7 +224,7 @@ uint64_t Arena::allocate(uint64_t bytes, uint64_t alignment) {
     index = rest;
   }
   split(index, granules);
-  used_ += granules;
+  set_used(used_ + granules);
   peak_ = std::max(peak_, used_);
   return chunks_[index].start * kGranule;
 }
@@ -226,7 +237,7 @@ uint64_t Arena::release(uint64_t offset) {
   Index index = starts_[granule];
   if (chunks_[index].free) return 0;
   const uint64_t size = chunks_[index].size;
-  used_ -= size;
+  set_used(used_ - size);
   const Index after = chunks_[index].after;
   if (after != kNil && chunks_[after].free) {
     pop_bin(after);

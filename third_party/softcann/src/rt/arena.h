@@ -1,6 +1,7 @@
 // Arithmetic of one device's memory: which parts of [0, capacity) are in use. Touches no device memory itself.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -35,6 +36,8 @@ class Arena {
   uint64_t used();
   uint64_t peak();
   uint64_t touched();  // bytes below the never-used rest
+  // From now on `word` always has what used() returns.
+  void publish_used(std::atomic<uint64_t>* word);
 
  private:
   using Index = uint32_t;
@@ -61,6 +64,7 @@ class Arena {
   Index merge(Index left, Index right);
   void mark(uint64_t start, Index index);
   void unmark(uint64_t start);
+  void set_used(uint64_t granules);
   uint64_t mark_before(uint64_t granule) const;
 
   const uint64_t capacity_;
@@ -70,6 +74,8 @@ class Arena {
   Index last_ = kNil;  // the chunk that ends at top_
   uint64_t top_ = 0;   // in granules
   uint64_t used_ = 0, peak_ = 0;
+  std::atomic<uint64_t> unpublished_{0};
+  std::atomic<uint64_t>* published_ = &unpublished_;
   Index bins_[kBins];
   uint64_t bin_bits_[kBins / 64];
   // One entry for each granule where a chunk starts, and a tree of bitmaps over them to find the nearest start at or

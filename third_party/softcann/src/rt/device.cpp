@@ -10,6 +10,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/log.h"
+#include "rt/status.h"
 #include "rt/stream.h"
 
 namespace softcann {
@@ -107,6 +108,10 @@ Device* open_device(int id, aclError* error) {
     return nullptr;
   }
   fault::watch_forks();
+  DeviceStatus& status = own_status().devices[device->physical];
+  status.capacity.store(device->arena.capacity());
+  device->arena.publish_used(&status.used);
+  status.open.store(1);
   device->primary.device = device.get();
   device->primary.primary = true;
   device->primary.default_stream = Stream::create(&device->primary, 0, 0);

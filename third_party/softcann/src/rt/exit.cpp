@@ -8,6 +8,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/device.h"
+#include "rt/status.h"
 #include "rt/stream.h"
 #include "rt/sync.h"
 
@@ -65,12 +66,18 @@ bool wait_for_end() {
   }
 }
 
-void finish_work() {
-  if (fault::in_forked_child() || wait_for_end()) return;
+void end_work() {
+  if (wait_for_end()) return;
   for (Stream* stream : busy_streams()) stream->begin_abort();
   for (const int64_t since = now_ns(); tasks_left() != 0 && now_ns() - since < kPatienceAfterDropping;) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
+}
+
+void finish_work() {
+  if (fault::in_forked_child()) return;
+  end_work();
+  remove_own_status();
 }
 
 struct LastMoment {

@@ -32,9 +32,14 @@ const Row* find(const std::string& name) {
 
 }  // namespace
 
+const Persona& persona_of(const std::string& name) {
+  const Row* row = find(name);
+  return (row ? row : &kRows[2])->persona;
+}
+
 const Persona& persona() {
-  static const Row* row = find(options().soc);
-  return (row ? row : &kRows[2])->persona;  // SOFTCANN_SOC is wrong; opening a device reports it
+  static const Persona& own = persona_of(options().soc);  // where SOFTCANN_SOC is wrong, opening a device reports it
+  return own;
 }
 
 bool known_soc(const std::string& name) { return find(name) != nullptr; }

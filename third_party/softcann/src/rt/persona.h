@@ -16,6 +16,8 @@ struct Persona {
 };
 
 const Persona& persona();
+// Of any chip; of the most common one where there is none of that name.
+__attribute__((visibility("default"))) const Persona& persona_of(const std::string& name);
 // Whether there is a chip of that name.
 bool known_soc(const std::string& name);
 

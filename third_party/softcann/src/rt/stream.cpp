@@ -11,6 +11,7 @@
 #include "rt/capture.h"
 #include "rt/handles.h"
 #include "rt/log.h"
+#include "rt/status.h"
 
 namespace softcann {
 namespace {
@@ -80,6 +81,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   stream->user_tag.store(0, std::memory_order_relaxed);
   stream->cache_op_info.store(0, std::memory_order_relaxed);
   stream->set_capture(nullptr);
+  stream->status_ = claim_stream_status(context->device->physical);
   stream->report_thread.store(0, std::memory_order_relaxed);
   stream->magic_.store(kAlive, std::memory_order_release);
   std::lock_guard<std::mutex> lock(context->device->mutex);
@@ -183,8 +185,16 @@ aclError Stream::execute(Task* task) {
   if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0) && task->repeat != nullptr) {
     injected = fault::enter_task(name);
   }
+  // What cannot be repeated computes nothing either, or waits; and a task within a task is counted with it.
+  const bool counted = task->repeat != nullptr && outer == nullptr;
+  const uint64_t begin = ticks();
+  if (counted) status_->since.store(begin, std::memory_order_relaxed);
   const aclError code = task->run(task, skip || injected != 0);
   running_stream = outer;
+  if (counted) {
+    status_->since.store(0, std::memory_order_relaxed);
+    status_->busy.fetch_add(ticks() - begin, std::memory_order_relaxed);
+  }
   if (__builtin_expect(injected != 0, 0) && !skip) set_error(injected, name, "fault injected by SOFTCANN_FAULT");
   if (__builtin_expect(code != ACL_SUCCESS && code != kParked && code != kUnfinished && code != kFinished, 0)) {
     set_error(code, name, take_task_error());
@@ -390,6 +400,7 @@ void Stream::destroy() {
     streams.erase(std::remove(streams.begin(), streams.end(), this), streams.end());
   }
   magic_.store(0, std::memory_order_release);
+  release_stream_status(status_);
   std::thread worker;
   {
     std::lock_guard<std::mutex> lock(worker_mutex_);

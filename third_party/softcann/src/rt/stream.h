@@ -36,6 +36,7 @@ static_assert(kParked != kUnfinished && kFinished != kUnfinished);
 // event until it completes. No thread ever blocks inside a task for an event of this process, hence streams that
 // wait on each other in any pattern cannot exhaust anything.
 class Capture;
+struct StreamStatus;
 
 class Stream {
  public:
@@ -122,6 +123,7 @@ class Stream {
   static constexpr uint64_t kEnding = uint64_t{1} << 32;
   alignas(64) std::atomic<uint64_t> pending_{0};
   std::atomic<Capture*> capture_{nullptr};
+  StreamStatus* status_ = nullptr;
   std::atomic<uint64_t> magic_{0};
   std::atomic<int32_t> error_{0};
   std::atomic<bool> stop_on_failure_{false};

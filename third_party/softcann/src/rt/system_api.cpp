@@ -1,15 +1,13 @@
 // Start and end, versions, the SoC, and settings of the whole process.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 
 #include "rt/device.h"
 #include "rt/persona.h"
+#include "rt/status.h"
 #include "rt/stream.h"
-#include "rt/sync.h"
 
 using namespace softcann;
 
@@ -217,25 +215,14 @@ aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid* uuid) {
   return ACL_SUCCESS;
 }
 
-// The processors of a software device are the machine's: the share of them that this process used since the last call.
+// A software device has one kind of processor, and it is busy while a stream computes.
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo) {
   SOFTCANN_ENTRY(aclrtGetDeviceUtilizationRate);
   SOFTCANN_REQUIRE(utilizationInfo, "utilizationInfo");
   aclError error = ACL_SUCCESS;
   Device* device = open_device(deviceId, &error);
   if (device == nullptr) return error;
-  static std::mutex mutex;
-  static int64_t last_wall = 0, last_cpu = 0;
-  std::lock_guard<std::mutex> lock(mutex);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto ns = [](const timeval& t) { return int64_t{t.tv_sec} * 1000000000 + int64_t{t.tv_usec} * 1000; };
-  const int64_t wall = now_ns(), cpu = ns(usage.ru_utime) + ns(usage.ru_stime);
-  const int64_t available = (wall - last_wall) * sysconf(_SC_NPROCESSORS_ONLN);
-  const auto percent =
-      static_cast<int32_t>(last_wall == 0 || available <= 0 ? 0 : std::min<int64_t>(100, (cpu - last_cpu) * 100 / available));
-  last_wall = wall;
-  last_cpu = cpu;
+  const int32_t percent = recent_utilization(device->physical);
   utilizationInfo->cubeUtilization = percent;
   utilizationInfo->vectorUtilization = percent;
   utilizationInfo->aicpuUtilization = percent;
