@@ -38,15 +38,15 @@ class WrongResult(RuntimeError):
     """A device computed something else than the CPU."""
 
 
-_NO_DEVICE = "run `npu-smi info`: if it lists none, install the driver; then check ASCEND_RT_VISIBLE_DEVICES"
-# By CANN's code, which torch.AcceleratorError carries.
-_REMEDIES = {
-    107001: "check ASCEND_RT_VISIBLE_DEVICES and the device's index",
-    107002: "call torch.npu.set_device() in the thread that uses the device",
-    207001: "free device memory, or look with `npu-smi info` which process holds it",
-    207004: _NO_DEVICE,
-    507046: "the device did not answer in time: look with `npu-smi info` whether it hangs, or raise ACL_DEVICE_SYNC_TIMEOUT_MS",
-}
+_NO_DEVICE = 207004  # CANN's code
+
+
+def _advice(code: int) -> str:
+    """What to do about a code of CANN's, which torch.AcceleratorError carries."""
+    from torch_npu import _error_advice
+
+    advice = _error_advice.of(code)
+    return advice.next if advice else "run `python -m torch_npu.doctor` for versions, libraries and devices"
 
 
 def _remedy(error: Exception) -> str:
@@ -56,11 +56,10 @@ def _remedy(error: Exception) -> str:
     if _C._in_bad_fork():
         return "start worker processes with the 'spawn' method"
     if isinstance(error, NoDevice):
-        return _NO_DEVICE
+        return _advice(_NO_DEVICE)
     if isinstance(error, WrongResult):
         return "the device computes wrongly: run `npu-smi info` for its health, and report the chip and CANN version"
-    default = "run `python -m torch_npu.doctor` for versions, libraries and devices"
-    return _REMEDIES.get(getattr(error, "error_code", 0), default)
+    return _advice(getattr(error, "error_code", 0))
 
 
 def find_problem() -> Optional[str]:

@@ -1,11 +1,15 @@
 """``python -m torch_npu.doctor``: what is installed, which CANN was chosen and why, and does it work.
 
 Ends with status 0 if a small computation on every NPU was right, else 1.
+
+``python -m torch_npu.doctor explain 507035``, ``explain train.log``: what codes of errors mean, what may lie behind them, what to
+do.
 """
 
+import argparse
 import platform
 import sys
-from typing import Any
+from typing import Any, Optional, Sequence
 
 
 def _heading(text: str) -> None:
@@ -73,7 +77,7 @@ def _print_options() -> None:
             _entry(name, why)
 
 
-def main() -> int:
+def _examine() -> int:
     import torch_npu
     from torch_npu import _health
 
@@ -94,6 +98,19 @@ def main() -> int:
         return 1
     print(f"  torch_npu works well on {info['device_count']} npu")
     return 0
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m torch_npu.doctor", description="What is installed, and does it work?")
+    commands = parser.add_subparsers(dest="command")
+    explain = commands.add_parser("explain", help="what a code of an error, or the codes in a log, mean")
+    explain.add_argument("what", nargs="+", help="a code (507035, HCCL_E_TIMEOUT, ERR00100, EI0006) or a log's path")
+    options = parser.parse_args(arguments)
+    if options.command == "explain":
+        from torch_npu import _explain
+
+        return _explain.main(options.what)
+    return _examine()
 
 
 if __name__ == "__main__":

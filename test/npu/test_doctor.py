@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import torch_npu
-from torch_npu import _health
+from torch_npu import _health, doctor as doctor_module
 
 
 def test_run_check(capsys):
@@ -26,7 +26,7 @@ def test_run_check_says_what_is_wrong(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "code, remedy", [(107001, "ASCEND_RT_VISIBLE_DEVICES"), (207001, "free device memory"), (507046, "in time"), (9, "doctor")]
+    "code, remedy", [(107001, "ASCEND_RT_VISIBLE_DEVICES"), (207001, "free device memory"), (207004, "install the driver"), (507046, "in time"), (9, "doctor")]
 )
 def test_the_remedy_goes_by_the_code(monkeypatch, code, remedy):
     error = RuntimeError("no NPU is wrong by a forked word")  # words decide nothing
@@ -82,3 +82,47 @@ def test_doctor_shows_options_and_trouble():
     assert "fallback_forbidden" in run.stdout and run.returncode == 0
     run = doctor(TORCH_NPU_RUNTIME="cann", ASCEND_HOME_PATH="/nowhere")
     assert run.returncode == 1 and "ASCEND_HOME_PATH=/nowhere" in run.stdout
+
+
+@pytest.mark.parametrize("code, meaning, cause, after", [
+    ("507035", "a vector core kernel failed", "index out of range", "ASCEND_LAUNCH_BLOCKING=1"),
+    ("HCCL_E_TIMEOUT", "HCCL's result 9", "another rank", "watchdog"), ("107024", "captured stream", "event", "docs/graphs.md")])
+def test_a_code_is_explained(capsys, code, meaning, cause, after):
+    assert doctor_module.main(["explain", code]) == 0
+    first, causes, todo = capsys.readouterr().out.splitlines()
+    assert first.startswith(code) and meaning in first
+    assert causes.startswith("  likely causes: ") and cause in causes and todo.startswith("  what to do: ") and after in todo
+
+
+def test_an_unknown_code_is_said_to_be_so(capsys):
+    assert doctor_module.main(["explain", "999999", "507035"]) == 1
+    assert "999999: neither a code that torch_npu knows nor a file" in capsys.readouterr().out
+
+
+def test_every_result_of_hccl_has_advice():
+    import pathlib
+    import re
+
+    from torch_npu import _error_advice
+
+    folder = pathlib.Path(__file__).parents[2] / "third_party" / "cann" / "include"
+    names = dict(re.findall(r"(HCCL_E_\w+)\s*=\s*(\d+)", "".join(path.read_text() for path in folder.rglob("*.h"))))
+    names.pop("HCCL_E_RESERVED", None)
+    assert names and {name: str(row[0]) for name, row in _error_advice.HCCL.items()} == names
+
+
+def test_a_log_is_explained_with_the_first_line_of_each_code(capsys, tmp_path):
+    """The log is what a failing program really wrote."""
+    failing = ("import torch, torch_npu\nx = torch.ones(2, device='npu')\n"
+               "print(x[torch.tensor([9], device='npu')].cpu())")
+    run = subprocess.run([sys.executable, "-c", failing], text=True, capture_output=True)
+    log = tmp_path / "train.log"
+    log.write_text("2026-11-23 12:00:00.507035 step 107001/200000 loss 1.507035\n" + run.stderr + run.stderr
+                   + "EI0006: [PID: 1] getting a socket took too long\nHcclAllReduce failed with code 9 (timeout)\n")
+    assert doctor_module.main(["explain", str(log)]) == 0
+    out = capsys.readouterr().out
+    heads = [line.partition(":")[0] for line in out.splitlines()[1:] if line and not line.startswith(" ")]
+    assert set(heads) == {"507035", "ERR00100", "EI0006", "HCCL_E_TIMEOUT"} and "aclnnIndex" in out
+    assert "in 2 lines, first in line" in out and out.index("507035:") < out.index("EI0006:")
+    log.write_text("all is well\n")
+    assert doctor_module.main(["explain", str(log)]) == 0 and "no code that torch_npu knows" in capsys.readouterr().out
