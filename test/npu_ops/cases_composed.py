@@ -117,7 +117,14 @@ def _many(d, count, *shape):
     return [randn(*shape, dtype=d) for _ in range(count)]
 
 
+def _attention(d, count=3):
+    return [randn(2, 4, 6, 8, dtype=d) for _ in range(count)]
+
+
 CASES = {
+    "_npu_fusion_attention_grad_v3_get_max_workspace": [lambda d: _call(*_attention(d, 4), 4, "BNSD")],
+    "_npu_fusion_attention_grad_v3_infer_output": [
+        lambda d: _call(*_attention(d)), lambda d: _call(*_attention(d), randn(1, 4, 6, 6, dtype=d), torch.rand(4))],
     "npu_lstm_cell": [lambda d: _call(*_many(d, 1, 3, 4), *_many(d, 1, 4, 8), *_many(d, 1, 2, 8), *_many(d, 2, 3, 2), *_many(d, 2, 8))],
     "npu_lstm_cell_backward": [
         lambda d: _call(randn(1, 3, 2, dtype=d), None, randn(1, 3, 2, dtype=d), randn(3, 4, dtype=d), randn(4, 8, dtype=d), randn(2, 8, dtype=d),

@@ -1,6 +1,6 @@
 """Overloads that write into a tensor of the caller's, and operators that differ from others only in their names."""
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -24,15 +24,9 @@ __all__ = [
     "npu_moe_token_permute_grad_v2",
     "_quantize_per_tensor_impl_out",
     "_quantize_per_channel_impl_out",
-    "npu_fusion_attention_v3",
-    "_npu_fusion_attention_v3_get_max_workspace",
-    "_npu_fusion_attention_v3_infer_output",
 ]
 
-_UNLIMITED = 2147483647
-
-
-def _into(out: Tensor, value: Tensor) -> Tensor:
+def into(out: Tensor, value: Tensor) -> Tensor:
     """Copies a result into ``out``, resized where it is empty."""
     if out.shape != value.shape:
         out.resize_(value.shape)
@@ -41,7 +35,7 @@ def _into(out: Tensor, value: Tensor) -> Tensor:
 
 def npu_broadcast_out(self: Tensor, size: Sequence[int], *, out: Tensor) -> Tensor:
     """:func:`npu_broadcast` into ``out``."""
-    return _into(out, torch.ops.npu.npu_broadcast(self, size))
+    return into(out, torch.ops.npu.npu_broadcast(self, size))
 
 
 def npu_conv2d_out(
@@ -56,7 +50,7 @@ def npu_conv2d_out(
     out: Tensor,
 ) -> Tensor:
     """:func:`npu_conv2d` into ``out``."""
-    return _into(out, torch.ops.npu.npu_conv2d(self, weight, bias, stride, padding, dilation, groups))
+    return into(out, torch.ops.npu.npu_conv2d(self, weight, bias, stride, padding, dilation, groups))
 
 
 def npu_conv3d_out(
@@ -71,7 +65,7 @@ def npu_conv3d_out(
     out: Tensor,
 ) -> Tensor:
     """:func:`npu_conv3d` into ``out``."""
-    return _into(out, torch.ops.npu.npu_conv3d(self, weight, bias, stride, padding, dilation, groups))
+    return into(out, torch.ops.npu.npu_conv3d(self, weight, bias, stride, padding, dilation, groups))
 
 
 def npu_indexing_out(
@@ -88,7 +82,7 @@ def npu_indexing_out(
     out: Tensor,
 ) -> Tensor:
     """:func:`npu_indexing` into ``out``."""
-    return _into(
+    return into(
         out,
         torch.ops.npu.npu_indexing(
             self, begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
@@ -98,29 +92,29 @@ def npu_indexing_out(
 
 def npu_reshape_out(self: Tensor, shape: Sequence[int], can_refresh: bool = False, *, out: Tensor) -> Tensor:
     """:func:`npu_reshape` into ``out``."""
-    return _into(out, torch.ops.npu.npu_reshape(self, shape, can_refresh))
+    return into(out, torch.ops.npu.npu_reshape(self, shape, can_refresh))
 
 
 def npu_slice_out(self: Tensor, offsets: Sequence[int], size: Sequence[int], *, out: Tensor) -> Tensor:
     """:func:`npu_slice` into ``out``."""
-    return _into(out, torch.ops.npu.npu_slice(self, offsets, size))
+    return into(out, torch.ops.npu.npu_slice(self, offsets, size))
 
 
 def npu_sort_v2_out(self: Tensor, dim: int = -1, descending: bool = False, *, out: Tensor) -> Tensor:
     """:func:`npu_sort_v2` into ``out``."""
-    return _into(out, torch.ops.npu.npu_sort_v2(self, dim, descending))
+    return into(out, torch.ops.npu.npu_sort_v2(self, dim, descending))
 
 
 def npu_stride_copy_out(
     self: Tensor, shape: Sequence[int], stride: Sequence[int], storage_offset: float, *, out: Tensor
 ) -> Tensor:
     """:func:`npu_stride_copy` into ``out``."""
-    return _into(out, torch.ops.npu.npu_stride_copy(self, shape, stride, storage_offset))
+    return into(out, torch.ops.npu.npu_stride_copy(self, shape, stride, storage_offset))
 
 
 def npu_transpose_out(self: Tensor, perm: Sequence[int], require_contiguous: bool = True, *, out: Tensor) -> Tensor:
     """:func:`npu_transpose` into ``out``."""
-    return _into(out, torch.ops.npu.npu_transpose(self, perm, require_contiguous))
+    return into(out, torch.ops.npu.npu_transpose(self, perm, require_contiguous))
 
 
 def _npu_dtype_cast(self: Tensor, dtype: torch.dtype) -> Tensor:
@@ -205,109 +199,11 @@ def _quantize_per_tensor_impl_out(
     inputs: Tensor, scales: Tensor, zero_points: Tensor, dtype: torch.dtype, *, result: Tensor
 ) -> Tensor:
     """:func:`npu_quantize` with one scale, into ``result``."""
-    return _into(result, torch.ops.npu.npu_quantize(inputs, scales, zero_points, dtype, 1, True))
+    return into(result, torch.ops.npu.npu_quantize(inputs, scales, zero_points, dtype, 1, True))
 
 
 def _quantize_per_channel_impl_out(
     inputs: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: torch.dtype, *, result: Tensor
 ) -> Tensor:
     """:func:`npu_quantize` with a scale for each element of ``axis``, into ``result``."""
-    return _into(result, torch.ops.npu.npu_quantize(inputs, scales, zero_points, dtype, axis, True))
-
-
-def _numbers(ends: Optional[Tensor]) -> Optional[List[int]]:
-    return None if ends is None else ends.tolist()
-
-
-def npu_fusion_attention_v3(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    head_num: int,
-    input_layout: str,
-    pse: Optional[Tensor] = None,
-    padding_mask: Optional[Tensor] = None,
-    atten_mask: Optional[Tensor] = None,
-    scale: float = 1.0,
-    keep_prob: float = 1.0,
-    pre_tockens: int = _UNLIMITED,
-    next_tockens: int = _UNLIMITED,
-    inner_precise: int = 0,
-    prefix: Optional[Sequence[int]] = None,
-    actual_seq_qlen: Optional[Tensor] = None,
-    actual_seq_kvlen: Optional[Tensor] = None,
-    sparse_mode: int = 0,
-    gen_mask_parallel: bool = True,
-    sync: bool = False,
-    softmax_layout: str = "",
-    sink: Optional[Tensor] = None,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """:func:`npu_fusion_attention` whose lengths are int64 tensors, and which returns the dropout's seed and offset as int64
-    tensors of one element, without the size. The host waits for the lengths."""
-    if query.device.type == "meta" and actual_seq_qlen is not None:  # lengths without content
-        out, top, total = _npu_fusion_attention_v3_infer_output(query, key, value, head_num, input_layout)
-        return out, top, total, query.new_empty(0), *(query.new_empty(1, dtype=torch.int64) for _ in range(2))
-    *results, seed, offset, _ = torch.ops.npu.npu_fusion_attention(
-        query,
-        key,
-        value,
-        head_num,
-        input_layout,
-        pse,
-        padding_mask,
-        atten_mask,
-        scale,
-        keep_prob,
-        pre_tockens,
-        next_tockens,
-        inner_precise,
-        prefix,
-        _numbers(actual_seq_qlen),
-        _numbers(actual_seq_kvlen),
-        sparse_mode,
-        gen_mask_parallel,
-        sync,
-        softmax_layout,
-        sink,
-    )
-    return (*results, torch.tensor([seed], device=query.device), torch.tensor([offset], device=query.device))
-
-
-def _npu_fusion_attention_v3_get_max_workspace(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    head_num: int,
-    input_layout: str,
-    pse: Optional[Tensor] = None,
-    padding_mask: Optional[Tensor] = None,
-    atten_mask: Optional[Tensor] = None,
-    scale: float = 1.0,
-    keep_prob: float = 1.0,
-    pre_tockens: int = _UNLIMITED,
-    next_tockens: int = _UNLIMITED,
-    inner_precise: int = 0,
-    prefix: Optional[Sequence[int]] = None,
-    actual_seq_qlen: Optional[Tensor] = None,
-    actual_seq_kvlen: Optional[Tensor] = None,
-    sparse_mode: int = 0,
-    gen_mask_parallel: bool = True,
-    sync: bool = False,
-    softmax_layout: str = "",
-    sink: Optional[Tensor] = None,
-) -> Tensor:
-    """The workspace for :func:`npu_fusion_attention_v3`: empty, since operators take their memory from the caching allocator."""
-    return query.new_empty(0, dtype=torch.uint8)
-
-
-def _npu_fusion_attention_v3_infer_output(
-    query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """Tensors for the results of :func:`npu_fusion_attention_v3`: (attention, maximum, sum of the softmax)."""
-    if input_layout == "TND":
-        sizes = [query.shape[0], head_num, 8]
-    else:
-        batch, rows = {"BNSD": (0, 2), "SBH": (1, 0)}.get(input_layout, (0, 1))
-        sizes = [query.shape[batch], head_num, query.shape[rows], 8]
-    maximum, total = (query.new_zeros(sizes, dtype=torch.float32) for _ in range(2))
-    return torch.zeros_like(query), maximum, total
+    return into(result, torch.ops.npu.npu_quantize(inputs, scales, zero_points, dtype, axis, True))
