@@ -1,6 +1,6 @@
 """Tools for finding faults that an environment variable switches on; without one nothing is imported."""
 
-from torch_npu import _options
+from torch_npu import _logs, _options
 
 
 def _is_on(name: str) -> bool:
@@ -13,6 +13,8 @@ def _is_on(name: str) -> bool:
 
 def start_from_environment() -> None:
     """Called once, at the end of ``import torch_npu``."""
+    if _options.published("TORCH_NPU_LOGS"):
+        _logs.watch()
     if _is_on("ACL_DUMP_DATA"):
         from torch_npu.npu import dump
 

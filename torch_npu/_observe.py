@@ -82,13 +82,16 @@ class Call:
 
 
 class Observer:
-    """What is told of each operator; both may raise, which ends the call."""
+    """What is told of each operator; before() and after() may raise, which ends the call."""
 
     def before(self, call: Call) -> None:
         """The operator is about to be called; its arguments still have their old values."""
 
     def after(self, call: Call, results: Any) -> None:
         """The operator was called. The device may still be at work; a copy to the host waits for it."""
+
+    def failed(self, call: Call, error: BaseException) -> None:
+        """The operator raised ``error``, which goes on its way."""
 
 
 def named_tensors(name: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
@@ -168,7 +171,12 @@ class _Mode(TorchDispatchMode):
         with torch.no_grad():
             for observer in observers:
                 observer.before(call)
-        results = func(*args, **kwargs)
+        try:
+            results = func(*args, **kwargs)
+        except BaseException as error:
+            for observer in observers:
+                observer.failed(call, error)
+            raise
         with torch.no_grad():
             for observer in observers:
                 observer.after(call, results)

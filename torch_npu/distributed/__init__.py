@@ -7,6 +7,7 @@ for NPUs) and ``init_process_group("cpu:gloo,npu:hccl")``.
 from __future__ import annotations
 
 import atexit
+import logging
 from typing import TYPE_CHECKING, Any
 
 from torch_npu import _C, _import_hook
@@ -25,6 +26,7 @@ __all__ = [
     "reinit_process_group",
 ]
 
+_log = logging.getLogger("torch_npu.hccl")
 ProcessGroupHCCL = _C._distributed_c10d.ProcessGroupHCCL
 
 
@@ -81,6 +83,8 @@ def _create(options: Any, backend_options: Any) -> Any:
     backend_options._timeout = options.timeout
     backend_options.group_name = options.group_id
     backend_options.global_ranks_in_group = options.global_ranks_in_group
+    _log.info("group %s: rank %d of %d, of global ranks %s, timeout %s", options.group_id, options.group_rank, options.group_size,
+              options.global_ranks_in_group or "all", options.timeout)
     return ProcessGroupHCCL(options.store, options.group_rank, options.group_size, backend_options)
 
 

@@ -3,12 +3,14 @@
 Nothing touches a device before it is needed, so a program may import torch_npu, seed and fork first.
 """
 
+import logging
 import threading
 import traceback
 from typing import Any, Callable
 
-from torch_npu import _C, _options, _runtime
+from torch_npu import _C, _logs, _options, _runtime
 
+_log = logging.getLogger("torch_npu.device")
 _lock = threading.RLock()
 _initialized = False
 _initializing = threading.local()
@@ -62,8 +64,14 @@ def lazy_init() -> None:
             _waiting.clear()
             _initialized = True
             _pin_threads()
+            _log.info("opened: %s", _logs.lazily(lambda: _opened(choice)))
         finally:
             _initializing.active = False
+
+
+def _opened(choice: Any) -> str:
+    chosen = f"{choice.runtime}, because {choice.reason}" if choice else "the libraries that were open already"
+    return f"{len(default_generators)} x {_C._soc_name()}, CANN {_C._cann_version()} ({chosen})"
 
 
 def _pin_threads() -> None:

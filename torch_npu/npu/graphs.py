@@ -11,12 +11,15 @@ read from those the capture made, and nothing captured may depend on values on t
 pageable memory and random numbers are errors there.
 """
 import gc
+import logging
 from typing import Any, Callable, Tuple
 
 import torch
 
-from torch_npu import _C, _options
+from torch_npu import _C, _logs, _options
 from torch_npu.npu import device as _device, memory as _memory, streams as _streams
+
+_log = logging.getLogger("torch_npu.graph")
 
 __all__ = ["NPUGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
 
@@ -51,21 +54,29 @@ class NPUGraph(_C._NPUGraph):
         "relaxed" nobody.
         """
         super().capture_begin(pool=pool, capture_error_mode=capture_error_mode)
+        _log.info("capture begins on stream %d, %s", _streams.current_stream().stream_id, capture_error_mode)
 
     def capture_end(self) -> None:
         """Ends the capture, on the stream on which it began. What made it fail is raised here: RuntimeError."""
-        super().capture_end()
+        try:
+            super().capture_end()
+        except RuntimeError as error:
+            _log.error("capture failed: %s", str(error).partition("\n")[0])
+            raise
+        _log.info("captured, memory pool %s", self.pool())
 
     def instantiate(self) -> None:
         """Nothing is left to be done: the graph is ready when its capture ends."""
 
     def replay(self) -> None:
         """Runs the work on the current stream."""
+        _log.debug("replay of the graph with memory pool %s", _logs.lazily(self.pool))
         super().replay()
 
     def reset(self) -> None:
         """Waits for replays and lets go of the work and its memory; then the object can capture again."""
         super().reset()
+        _log.info("a graph was reset")
 
     def pool(self) -> Tuple[int, int]:
         """The graph's memory pool, to be given to the capture of another graph."""

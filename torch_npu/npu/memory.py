@@ -6,6 +6,7 @@ None for the current device.
 
 import contextlib
 import ctypes
+import logging
 import os
 import pickle
 import sys
@@ -19,6 +20,8 @@ from torch.types import Device
 from torch_npu import _C, _options
 from torch_npu.npu import _memory_report, _state
 from torch_npu.npu._utils import _get_device_index
+
+_log = logging.getLogger("torch_npu.memory")
 
 __all__ = [
     "MemPool",
@@ -108,6 +111,7 @@ def caching_allocator_disabled() -> Iterator[None]:
 def empty_cache() -> None:
     """Gives the cached memory that no tensor uses back to the device. Waits for the device if there is any."""
     if _state.is_initialized():
+        _log.info("cached memory is given back to the device")
         _C._memory_empty_cache((0, 0))
 
 
