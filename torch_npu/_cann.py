@@ -53,6 +53,11 @@ def _has_library(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, LIBRARY))
 
 
+def is_softcann(home: str) -> bool:
+    """Whether this is the folder that a torch_npu names to others as the home of CANN: that of the software one."""
+    return os.path.basename(os.path.normpath(home)) == "softcann" and _has_library(os.path.join(home, "lib"))
+
+
 def _at_home(home: str, source: str) -> Optional[Choice]:
     folders = [folder for folder in _library_folders(home) if os.path.isdir(folder)]
     if not any(map(_has_library, folders)):
@@ -85,7 +90,7 @@ def find_cann(environ: Mapping[str, str] = os.environ) -> Choice:
     """
     for variable in _HOME_VARIABLES:
         home = environ.get(variable)
-        if not home:
+        if not home or is_softcann(home):
             continue
         if not os.path.isdir(home):
             raise RuntimeError(
@@ -102,7 +107,7 @@ def find_cann(environ: Mapping[str, str] = os.environ) -> Choice:
 
     for folder in filter(None, environ.get("LD_LIBRARY_PATH", "").split(":")):
         # env.sh puts softcann there, for other clients.
-        if _has_library(folder) and os.path.basename(os.path.dirname(os.path.abspath(folder))) != "softcann":
+        if _has_library(folder) and not is_softcann(os.path.dirname(os.path.abspath(folder))):
             return Choice("cann", [folder], f"LD_LIBRARY_PATH has {folder}")
     homes = _usual_homes(environ)
     for home in homes:

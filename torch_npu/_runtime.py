@@ -7,7 +7,7 @@ import os
 from typing import Any, Dict, Optional
 
 from torch_npu import _C
-from torch_npu._cann import Choice, choose, npu_device_files
+from torch_npu._cann import Choice, choose, is_softcann, npu_device_files
 
 __all__ = ["npu_device_files", "prepare", "runtime_info", "use_chosen"]
 
@@ -38,9 +38,19 @@ def use_chosen() -> Choice:
             processes = os.environ["LOCAL_WORLD_SIZE"]
             raise ValueError(f"LOCAL_WORLD_SIZE={processes}: expected the number of processes, as torchrun sets it")
         os.environ.setdefault("SOFTCANN_DEVICE_COUNT", os.environ["LOCAL_WORLD_SIZE"])
+    _tell_home(choice)
     _C._set_library_path([os.fsencode(folder) for folder in choice.folders])   # a folder's name need not be UTF-8
     _choice = choice
     return choice
+
+
+def _tell_home(choice: Choice) -> None:
+    """Libraries such as DeepSpeed ask this variable where CANN is, and stop where it is not set. What is set stays, unless it is
+    the home of another softcann, from an earlier choice or a parent process."""
+    home = choice.home if choice.runtime == "cann" else os.path.dirname(choice.folders[0])
+    have = os.environ.get("ASCEND_HOME_PATH")
+    if home and (not have or is_softcann(have)):
+        os.environ["ASCEND_HOME_PATH"] = home
 
 
 def runtime_info() -> Dict[str, Any]:

@@ -105,3 +105,23 @@ print(torch_npu.runtime_info()["reason"])
 """
     run = python(code, TORCH_NPU_RUNTIME=None)
     assert run.stdout.strip() == "TORCH_NPU_RUNTIME=softcann", run.stderr
+
+
+def test_the_chosen_home_is_told_to_other_libraries(python, tmp_path):
+    show = "import os, torch_npu; print(os.environ['ASCEND_HOME_PATH'], torch_npu.runtime_info()['runtime'])"
+    package = os.path.join(os.path.dirname(torch_npu.__file__), "softcann")
+    run = python(show, TORCH_NPU_RUNTIME="softcann", **HOMES)
+    assert run.stdout.split() == [package, "softcann"], run.stderr
+    home = softcann_home(tmp_path)
+    run = python(show, TORCH_NPU_RUNTIME="cann", **dict(HOMES, ASCEND_TOOLKIT_HOME=home))
+    assert run.stdout.split() == [str(home), "cann"], run.stderr
+
+
+def test_a_child_that_inherits_the_home_of_softcann_is_not_led_to_it_as_to_a_cann(python):
+    if _runtime.npu_device_files():
+        pytest.skip("this machine has an NPU")
+    package = os.path.join(os.path.dirname(torch_npu.__file__), "softcann")
+    run = python(SHOW, TORCH_NPU_RUNTIME="auto", **dict(HOMES, ASCEND_HOME_PATH=package))
+    assert "'runtime': 'softcann'" in run.stdout, run.stderr
+    run = python(USE, TORCH_NPU_RUNTIME="cann", **dict(HOMES, ASCEND_HOME_PATH=package))
+    assert run.returncode != 0 and "CANN was not found" in run.stderr
