@@ -39,6 +39,10 @@ def test_the_tables_of_codes_are_up_to_date():
     subprocess.run([sys.executable, str(ROOT / "docs" / "gen_errors.py"), "--check"], check=True)
 
 
+def test_the_page_on_libraries_is_up_to_date():
+    subprocess.run([sys.executable, str(ROOT / "docs" / "gen_clients.py"), "--check"], check=True)
+
+
 def test_every_code_that_the_adapter_knows_has_a_remedy():
     known = set(re.findall(r"NPU_STATUS\((\d{6}), \"", (ROOT / "csrc" / "core" / "status_texts.def").read_text()))
     rows = re.findall(r"^\| (\d{6}[\d, ]*) \|", (ROOT / "docs" / "troubleshooting.md").read_text(), re.M)

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs libraries of PyTorch's world, unpatched, on this tree, and writes docs/clients.md. Needs the network; not part of the tests.
+#   bash ci/clients.sh [NAME...]        names of ci/clients/venvs.txt; without any, all of them
+# Each library gets a virtual environment in build/clients, whose torch and torch_npu are those of .venv: run ci/demo.sh first.
+# NPUs are taken where there are some, else softcann. A library that was not run keeps its lines in the table.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+case ${1:-} in -h | --help) sed -n '2,5s/^# \?//p' ci/clients.sh; exit ;; esac
+[[ -x .venv/bin/python ]] || die "nothing is built here yet; run bash ci/demo.sh first"
+packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+constraints=build/clients/constraints.txt
+mkdir -p build/clients ci/clients/seen
+.venv/bin/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))' > "$constraints"
+
+# Table of ci/clients/venvs.txt without comments.
+clients() { grep -v '^#' ci/clients/venvs.txt; }
+
+# prepare FOLDER NAME REQUIREMENT...: the environment, which sees the packages of .venv after its own.
+prepare() {
+  local folder=$1 name=$2 site; shift 2
+  make_venv "$folder" .venv/bin/python
+  for site in "$folder"/lib/python3.*/site-packages; do
+    printf "import site; site.addsitedir('%s')\n" "$packages" > "$site/tree.pth"
+  done
+  # deepspeed's installer asks an accelerator for the operators to build.
+  DS_ACCELERATOR=cpu once "$folder" "$name" "$*" pip_install "$folder" -c "$constraints" "$@"
+}
+
+names=("$@")
+((${#names[@]})) || mapfile -t names < <(clients | awk '{print $1}')
+failed=()
+for name in "${names[@]}"; do
+  read -r _ venv requirements < <(clients | awk -v n="$name" '$1 == n') || die "no '$name' in ci/clients/venvs.txt"
+  say "$name"
+  read -r -a wanted <<< "$requirements"
+  prepare "build/clients/$venv" "$name" "${wanted[@]}"
+  HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} CLIENTS_RESULT="ci/clients/seen/$name.json" \
+    "build/clients/$venv/bin/python" "ci/clients/use_$name.py" > "build/clients/$name.log" 2>&1 || failed+=("$name")
+  grep -E '^(ok|theirs|FAILED) ' "build/clients/$name.log" || tail -5 "build/clients/$name.log"
+done
+.venv/bin/python docs/gen_clients.py
+if ((${#failed[@]})); then die "not all is well: ${failed[*]} (build/clients/<name>.log)"; fi
