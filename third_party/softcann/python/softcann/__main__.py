@@ -1,5 +1,6 @@
-"""python -m softcann env | options | path | smi"""
+"""python -m softcann env | options | path | smi | atc"""
 import argparse
+import importlib
 import shlex
 import sys
 
@@ -17,7 +18,15 @@ def print_options():
         print(f"{name} (default: {default or 'empty'})\n    {text}")
 
 
+# Commands with a command line of their own, imported when they are called.
+OWN = {
+    "atc": ("softcann.atc.cli", "converts an ONNX model to an .om; `atc --help`"),
+}
+
+
 def main():
+    if sys.argv[1:2] and sys.argv[1] in OWN:
+        return importlib.import_module(OWN[sys.argv[1]][0]).main(sys.argv[2:])
     commands = {
         "env": (print_environment, 'shell lines that point a process to softcann: eval "$(python -m softcann env)"'),
         "options": (print_options, "the environment variables softcann reads"),
@@ -30,6 +39,8 @@ def main():
     choices = parser.add_subparsers(dest="command", required=True)
     for name, (_, text) in commands.items():
         choices.add_parser(name, help=text)
+    for name, (_, text) in OWN.items():
+        choices.add_parser(name, help=text)
     try:
         commands[parser.parse_args().command][0]()
     except FileNotFoundError as error:
@@ -37,4 +48,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

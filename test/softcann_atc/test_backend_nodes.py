@@ -1,0 +1,90 @@
+"""The ONNX project's own test cases, one operator each, through the compiler and the interpreter of its programs."""
+import re
+import warnings
+
+import numpy
+import onnx
+import torch
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from softcann.atc.frontend import Options, compile_model
+from softcann.atc.interpret import Interpreter
+from softcann.atc.tensors import from_numpy, to_torch
+
+# What is not served, by name; every other case must pass.
+NOT_SERVED = {
+    "text": r"string|strnormalizer|tfidf|regex|label_encoder|STRING",
+    "types of less than 8 bits, or of 8 with a point": r"FLOAT8|FLOAT4|INT4|INT2|E4M3|E5M2|e4m3|e5m2|float4|e8m0|E8M0|int4|int2(?!\d)",
+    "training": r"adagrad|adam|momentum|nesterov|training_dropout|gradient_of",
+    "random numbers, which differ": r"bernoulli",
+    "classical machine learning": r"ai_onnx_ml",
+    "sequences and optional values as inputs": r"sequence_map|sequence_insert|identity_(sequence|opt)|optional|if_opt|loop16_seq_none|loop13_seq",
+    "decoding of images": r"image_decoder",
+    "others": r"deform_conv|col2im_5d|scan_sum",
+}
+TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3}
+
+
+def cases():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in load_model_tests(kind="node"):
+            if not any(re.search(pattern, case.name) for pattern in NOT_SERVED.values()):
+                yield case
+
+
+def tensor(data):
+    if isinstance(data, (list, tuple)):
+        return [tensor(item) for item in data]
+    return to_torch(data) if isinstance(data, onnx.TensorProto) else from_numpy(numpy.asarray(data))
+
+
+def bound(case, inputs):
+    """The case with its parameters (axes, sizes, scales...) as constants, as ATC wants them; and the inputs that are left."""
+    model, left = onnx.ModelProto(), []
+    model.CopyFrom(case.model)
+    for index, (info, data) in enumerate(zip(case.model.graph.input, inputs)):
+        small = isinstance(data, numpy.ndarray) and data.ndim <= 1 and data.dtype.kind in "if"
+        if small and (index or re.search("window|melweight", case.name)):
+            model.graph.initializer.append(numpy_helper.from_array(data, info.name))
+        else:
+            left.append(data)
+    return model, left
+
+
+def outputs_of(case, inputs):
+    try:
+        model = onnx.ModelProto()
+        model.CopyFrom(case.model)
+        return Interpreter(compile_model(model, Options())).run([tensor(item) for item in inputs])
+    except Exception:   # a parameter that must be known: the second way tells what is wrong otherwise
+        model, left = bound(case, [numpy.asarray(item) if not isinstance(item, (list, onnx.TensorProto)) else item for item in inputs])
+        return Interpreter(compile_model(model, Options())).run([tensor(item) for item in left])
+
+
+def differ(case, got, want):
+    """What is wrong with an output, None if nothing is."""
+    if isinstance(want, (list, tuple)):
+        wrong = [differ(case, *pair) for pair in zip(got, want)]
+        return f"{len(got)} elements, not {len(want)}" if len(got) != len(want) else next(filter(None, wrong), None)
+    want = tensor(want)
+    if (got.shape, got.dtype) != (want.shape, want.dtype):
+        return f"{got.dtype} {tuple(got.shape)}, not {want.dtype} {tuple(want.shape)}"
+    close = torch.allclose(got.double(), want.double(), rtol=TOLERANCE.get(got.dtype, case.rtol), atol=max(case.atol, 1e-6), equal_nan=True)
+    return None if close else "other numbers"
+
+
+def test_the_cases_of_onnx():
+    failures, count = {}, 0
+    for case in cases():
+        for inputs, wanted in case.data_sets:
+            try:
+                got = outputs_of(case, inputs)
+                wrong = next(filter(None, (differ(case, *pair) for pair in zip(got, wanted))), None)
+            except Exception as error:
+                wrong = f"{type(error).__name__}: {error}"
+            if wrong:
+                failures[case.name] = wrong
+        count += 1
+    assert count > 1500
+    assert not failures, f"{len(failures)} of {count}: {failures}"

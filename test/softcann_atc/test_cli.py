@@ -1,0 +1,172 @@
+"""The command: closing lines, exit codes, CANN's error codes, what each option does."""
+import json
+import subprocess
+import sys
+
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+from softcann.atc import container, options
+from softcann.atc.cli import DONE, FAILED, START, main
+from softcann.atc.interpret import Interpreter
+
+
+@pytest.fixture
+def linear(tmp_path):
+    """y = relu(x @ w + b) with x of n by 4; the path of the model."""
+    w = helper.make_tensor("w", TensorProto.FLOAT, [4, 3], [float(i) for i in range(12)])
+    b = helper.make_tensor("b", TensorProto.FLOAT, [3], [1.0, -20.0, 0.5])
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"], name="product"), helper.make_node("Add", ["m", "b"], ["s"], name="sum"),
+             helper.make_node("Relu", ["s"], ["y"], name="last")]
+    graph = helper.make_graph(nodes, "linear", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])], [w, b])
+    path = tmp_path / "linear.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+X = torch.tensor([[0.5, 1.0, -1.0, 2.0], [1.0, 0.0, 0.25, -3.0]])
+Y = torch.relu(X @ torch.arange(12.0).reshape(4, 3) + torch.tensor([1.0, -20.0, 0.5]))
+
+
+def atc(model, *words, output=None):
+    output = output or model.parent / "out"
+    return main([f"--model={model}", "--framework=5", f"--output={output}", "--soc_version=Ascend910B3", *words])
+
+
+def program(model, *words):
+    assert atc(model, *words) == 0
+    return container.read(str(model.parent / "out.om"))
+
+
+def test_lines_and_exit_codes(linear, tmp_path):
+    words = ["-m", "softcann.atc", "--model", str(linear), "-framework=5", "--output", str(tmp_path / "a"), "--soc-version=Ascend310P3"]
+    folder = options.__file__.rsplit("/softcann/", 1)[0]
+    good = subprocess.run([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, cwd=folder)
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert good.stdout.splitlines() == [START, "...", DONE]
+    assert (tmp_path / "a.om").exists()
+    bad = subprocess.run([sys.executable, "-m", "softcann.atc"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, cwd=folder)
+    assert bad.returncode != 0
+    assert bad.stdout.splitlines()[:3] == [START, "...", FAILED]
+    assert bad.stdout.splitlines()[3].startswith("E10007: [PID: ")
+    assert bad.stdout.splitlines()[4].startswith("        Solution: ")
+
+
+@pytest.mark.parametrize("words, code", [
+    (["--framework=4"], "E10007"), (["--framework=3"], "E10055"), (["--model=/nowhere.onnx"], "E13001"), (["--soc_version=Ascend1"], "E10001"),
+    (["--precision_mode=fast"], "E10001"), (["--precision_mode=force_fp16", "--precision_mode_v2=fp16"], "E10057"),
+    (["--log=loud"], "E10010"), (["--display_model_info=2"], "E10006"), (["--output_type="], "E10004"),
+    (["--input_shape=z:1,4"], "E10016"), (["--input_shape=x:1"], "E10002"), (["--input_shape=x:1,5"], "E10002"), (["--input_shape=x"], "E10002"),
+    (["--input_shape=x:8~1,4"], "E10050"), (["--dynamic_batch_size=1,2"], "E10040"), (["--input_shape=x:-1,4", "--dynamic_batch_size=1"], "E10035"),
+    (["--input_shape=x:-1,4", "--dynamic_batch_size=1,1"], "E10039"), (["--input_shape=x:-1,4", "--dynamic_dims=1,2;3", "--input_format=ND"], "E10037"),
+    (["--input_shape=x:-1,4", "--dynamic_image_size=1,2;3,4"], "E10019"), (["--out_nodes=nobody:0"], "E10016"),
+    (["--input_fp16_nodes=z"], "E10016"), (["--output_type=FP17"], "E10001"), (["--weight=a.caffemodel"], "E10055"),
+    (["--precision_mode_v2=cube_hif8"], "E10055"), (["--mode=5"], "E10055"), (["--fusion_switch_file=/nowhere"], "E13001"),
+])
+def test_a_wrong_command_line_has_its_code(linear, capsys, words, code):
+    assert atc(linear, *words) == 1
+    assert capsys.readouterr().out.splitlines()[3].startswith(f"{code}: [PID: ")
+
+
+@pytest.mark.parametrize("words, text", [
+    (["--nothing=1"], "ERROR: unknown command line flag 'nothing'"), (["word"], "ERROR: Non-option parameter: word"),
+    (["--om"], "ERROR: flag 'om' is missing its argument"),
+])
+def test_what_cannot_be_read_goes_to_stderr(capsys, words, text):
+    assert main(words) == 1
+    assert capsys.readouterr().err.startswith(text)
+
+
+def test_half_precision_inside_the_models_types_outside(linear):
+    found = program(linear)
+    assert {port.dtype for port in found.graphs[0].inputs + found.graphs[0].outputs} == {torch.float32}
+    assert all(value.const.dtype == torch.float16 for value in found.constants())
+    assert torch.allclose(Interpreter(found).run([X])[0], Y, rtol=2e-3)
+
+
+@pytest.mark.parametrize("mode", ["--precision_mode_v2=origin", "--precision_mode=force_fp32", "--precision_mode=allow_fp32_to_fp16"])
+def test_single_precision(linear, mode):
+    found = program(linear, mode)
+    assert all(value.const.dtype == torch.float32 for value in found.constants())
+    assert torch.allclose(Interpreter(found).run([X])[0], Y, rtol=1e-6)
+
+
+def test_types_of_inputs_and_outputs(linear):
+    found = program(linear, "--input_fp16_nodes=x", "--output_type=FP16", "--precision_mode=force_fp32")
+    assert found.graphs[0].inputs[0].dtype == found.graphs[0].outputs[0].dtype == torch.float16
+    assert torch.allclose(Interpreter(found).run([X.half()])[0].float(), Y, rtol=2e-3)
+
+
+def test_a_node_in_the_middle_as_output(linear):
+    found = program(linear, "--out_nodes=product:0", "--precision_mode=force_fp32")
+    assert [port.name for port in found.graphs[0].outputs] == ["m"]
+    assert torch.allclose(Interpreter(found).run([X])[0], X @ torch.arange(12.0).reshape(4, 3))
+
+
+def test_gears_and_ranges_are_written_down(linear):
+    found = program(linear, "--input_shape=x:-1,4", "--dynamic_batch_size=1,2,8").graphs[0]
+    assert (found.attrs["dynamic_batch"], found.inputs[0].dims, found.outputs[0].dims) == ([1, 2, 8], [-1, 4], [-1, 3])
+    found = program(linear, "--input_shape=x:1~8,4").graphs[0]
+    assert found.attrs["shape_range"] == [f"{found.inputs[0].value.name} 1~8,4~4"]
+    assert program(linear, "--input_shape=x:2,4").graphs[0].outputs[0].dims == [2, 3]
+
+
+def test_json_has_what_tools_read(linear, tmp_path):
+    program(linear)
+    assert main(["--mode=1", f"--om={tmp_path}/out.om", f"--json={tmp_path}/out.json"]) == 0
+    content = json.loads((tmp_path / "out.json").read_text())
+    ops = content["graph"][0]["op"]
+    assert (ops[0]["type"], ops[-1]["type"]) == ("Data", "NetOutput")
+    assert ops[0]["output_desc"][0] == {"dtype": "DT_FLOAT", "layout": "ND", "shape": {"dim": [-1, 4]}}
+    attributes = {entry["key"]: entry["value"] for entry in content["attr"]}
+    assert attributes["soc_version"] == {"s": "Ascend910B3"} and attributes["atc_cmdline"]["s"].startswith("atc --model=")
+
+
+def test_the_report_names_what_is_not_served(linear, tmp_path):
+    model = onnx.load(linear)
+    model.graph.node[2].op_type, model.graph.node[2].domain = "Wonder", "here"
+    model.opset_import.append(helper.make_opsetid("here", 1))
+    onnx.save(model, linear)
+    assert atc(linear, "--mode=3", f"--check_report={tmp_path}/report.json") == 1
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["result"], report["total"], report["fail"]) == ("failed", 3, 1)
+    assert [entry["name"] for entry in report["op"] if entry["result"] == "failed"] == ["last"]
+
+
+def test_lists_of_operators_for_mixed_precision(linear, tmp_path):
+    mixed = program(linear, "--precision_mode=allow_mix_precision")
+    assert sorted(str(value.const.dtype) for value in mixed.constants()) == ["torch.float16", "torch.float32"]
+    (tmp_path / "mix.json").write_text(json.dumps({"white-list": {"to-remove": ["MatMul"]}, "black-list": {"to-add": ["MatMul"]}}))
+    pure = program(linear, "--precision_mode=allow_mix_precision", f"--modify_mixlist={tmp_path}/mix.json")
+    assert {value.const.dtype for value in pure.constants()} == {torch.float32}
+    (tmp_path / "keep.cfg").write_text("OpType::MatMul\nsum\nlast\n")
+    kept = program(linear, f"--keep_dtype={tmp_path}/keep.cfg")
+    assert {value.const.dtype for value in kept.constants()} == {torch.float32}
+
+
+def test_every_option_says_what_becomes_of_it():
+    assert len(options.BY_NAME) == len(options.OPTIONS)
+    assert all(option.text and option.treatment in (options.SERVED, options.NO_OP, options.REFUSED) for option in options.OPTIONS)
+    text = options.usage()
+    assert all(f"--{option.name} " in text for option in options.OPTIONS)
+
+
+@pytest.mark.parametrize("damage, code", [("magic", "E13005"), ("short", "E13005"), ("byte", "E13005"), ("foreign", "E10055")])
+def test_a_file_that_is_not_softcanns_is_refused(linear, tmp_path, capsys, damage, code):
+    program(linear)
+    path = tmp_path / "out.om"
+    data = bytearray(path.read_bytes())
+    if damage == "magic":
+        data[0] ^= 1
+    elif damage == "short":
+        del data[-100:]
+    elif damage == "byte":
+        data[-70] ^= 1
+    else:
+        data = data.replace(b"softcann_format", b"unknown__format")
+    path.write_bytes(data)
+    capsys.readouterr()
+    assert main(["--mode=6", f"--om={path}"]) == 1
+    assert capsys.readouterr().out.splitlines()[3].startswith(code)

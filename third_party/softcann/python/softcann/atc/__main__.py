@@ -1,0 +1,7 @@
+"""python -m softcann.atc"""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,43 @@
+"""ONNX operators as ATen operators, by family. A lowering gets a `Node` and returns its outputs, a value or a tuple."""
+
+import importlib
+
+REGISTRY = {}
+FAMILIES = (
+    "elementwise",
+    "activation",
+    "shape",
+    "indexing",
+    "reduce",
+    "matrix",
+    "conv",
+    "norm",
+    "recurrent",
+    "image",
+    "quant",
+    "signal",
+    "control",
+    "sequence",
+    "creation",
+)
+
+
+def lowers(*types):
+    """Registers the function below it for these ONNX types."""
+
+    def register(function):
+        for type in types:
+            if type in REGISTRY:
+                raise ValueError(f"{type} is lowered twice")
+            REGISTRY[type] = function
+        return function
+
+    return register
+
+
+def find(type):
+    """The lowering of an ONNX type, None if there is none."""
+    if not REGISTRY:
+        for family in FAMILIES:
+            importlib.import_module(f".{family}", __name__)
+    return REGISTRY.get(type)

@@ -1,0 +1,1 @@
+"""Passes over a program: each changes it in place and keeps what it computes."""

@@ -1,0 +1,54 @@
+"""Tensors and types of ONNX as torch's."""
+
+import numpy
+import onnx
+import torch
+
+from .errors import Unsupported
+
+_P = onnx.TensorProto
+TORCH_DTYPES = {
+    _P.FLOAT: torch.float32,
+    _P.FLOAT16: torch.float16,
+    _P.DOUBLE: torch.float64,
+    _P.BFLOAT16: torch.bfloat16,
+    _P.INT8: torch.int8,
+    _P.INT16: torch.int16,
+    _P.INT32: torch.int32,
+    _P.INT64: torch.int64,
+    _P.UINT8: torch.uint8,
+    _P.UINT16: torch.uint16,
+    _P.UINT32: torch.uint32,
+    _P.UINT64: torch.uint64,
+    _P.BOOL: torch.bool,
+}
+ONNX_DTYPES = {dtype: number for number, dtype in TORCH_DTYPES.items()}
+
+
+def torch_dtype(number):
+    """torch's type for an ONNX type number; refuses those that no chip of the range computes in here."""
+    if number not in TORCH_DTYPES:
+        raise Unsupported(
+            f"data type {onnx.TensorProto.DataType.Name(number)} is not served",
+            "Use float32, float16, bfloat16, double, an integer type of 8 to 64 bits, or bool.",
+            "E10501",
+        )
+    return TORCH_DTYPES[number]
+
+
+def to_torch(proto, folder=""):
+    """The tensor of a TensorProto, external data read from `folder`."""
+    dtype = torch_dtype(proto.data_type)
+    array = onnx.numpy_helper.to_array(proto, base_dir=folder)
+    if dtype == torch.bfloat16:
+        return torch.from_numpy(numpy.ascontiguousarray(array.astype(numpy.float32))).to(dtype).reshape(array.shape)
+    return from_numpy(array)
+
+
+def from_numpy(array):
+    """A tensor with a copy of the array's data; keeps 0-d arrays 0-d."""
+    if array.dtype == object or array.dtype.kind in "SU":
+        raise Unsupported("text tensors are not served", "Leave the text's processing out of the model.", "E10501")
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.astype(numpy.float32)).to(torch.bfloat16).reshape(array.shape)
+    return torch.from_numpy(numpy.array(array, order="C")).reshape(array.shape)
