@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 STUB = ROOT / "torch_npu" / "__init__.pyi"
 BEGIN, END = "# custom operators: written by docs/gen_stubs.py", "# end of the custom operators"
 TYPES = {"Tensor": "Tensor", "int": "int", "SymInt": "int", "float": "float", "bool": "bool", "str": "str",
-         "Scalar": "Union[int, float, bool]", "ScalarType": "dtype", "Generator": "Generator",
+         "NoneType": "None", "Scalar": "Union[int, float, bool]", "ScalarType": "dtype", "Generator": "Generator",
          "Layout": "layout", "Device": "Union[device, str, int]"}
 SCHEMA = re.compile(r"(\w+)(?:\.\w+)?\((.*)\) -> (.*)")
 ARGUMENT = re.compile(r"(\w+)(?:\([^)]*\))?(\[\d*\])?(\?)? (\w+)(?:=(.*))?")

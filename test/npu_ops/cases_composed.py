@@ -121,7 +121,84 @@ def _attention(d, count=3):
     return [randn(2, 4, 6, 8, dtype=d) for _ in range(count)]
 
 
+def _checked(d, *more):
+    return randn(3, 4, dtype=d), *more
+
+
+def _step(*numbers, **more):
+    return lambda d: _call(*numbers[:4], randn(3, 5, dtype=d), *numbers[4:], out=[randn(3, 5, dtype=d), randn(3, 5, dtype=d), torch.rand(3, 5).to(d)], **more)
+
+
+def _float8(*shape):
+    return torch.randn(shape).to(torch.float8_e4m3fn)
+
+
+def _quant_attention(count=3):
+    """Query, key, value of 130, 300 and 300 tokens: two blocks of queries and of keys, one of values."""
+    sizes = [(1, 130, 4, 8), (1, 300, 2, 8), (1, 300, 2, 8), (1, 130, 4, 8)][:count]
+    blocks = [(1, 4, 2, 1), (1, 2, 2, 1), (1, 2, 1, 1), (1, 4, 2, 1)][:count]
+    return [_float8(*s) for s in sizes], [torch.rand(b) * 0.5 + 0.5 for b in blocks]
+
+
+def _packed_weight(d):
+    """float4 weights [n, k / 2] and their scales [n, k / 64, 2], seen transposed."""
+    weight = torch.randint(0, 256, (16, 32), dtype=torch.uint8).t()
+    return weight, torch.randint(120, 130, (16, 1, 2), dtype=torch.uint8).transpose(0, 1)
+
+
 CASES = {
+    "_npu_silent_check": [
+        lambda d: _call(randn(3, 4, dtype=d), torch.tensor(v).to(d), *(torch.tensor([x]) for x in (1.0, 0.5, 2.0)), torch.tensor([9]), 7, 1e4, 100.0,
+                        1e2, 10.0) for v in (1.5, 50.0, 1e9, float("nan"))],
+    "_npu_silent_check_v2": [
+        lambda d: _call(torch.tensor(v).to(d), randn(3, 4, dtype=d), torch.tensor([1.0, 0.5, 2.0]), torch.tensor([9]), 7, 1e4, 100.0, 1e2, 10.0, m)
+        for v, m in ((1.5, 1), (50.0, 2), (20000.0, 1), (20000.0, 2))],
+    "_npu_silent_check_v3": [
+        lambda d: _call(torch.tensor([v]).to(d), randn(3, 4, dtype=d), torch.tensor([s]), torch.tensor([2.0]), torch.tensor([0.5]), 1e4, 10.0, 0.5, m)
+        for v, s, m in ((1.5, 0, 1), (8.0, 3, 2), (20000.0, 3, 1), (20000.0, 3, 2))],
+    "_npu_matmul_abft_verify": [
+        lambda d: _call(*(lambda a, b: (a, b, a.float() @ b.float()))(randn(11, 6, dtype=d), randn(6, 300, dtype=d)), torch.rand(300).to(d), e_max=0.01)],
+    "npu_bert_apply_adam": [
+        _step(0.1, 0.9, 0.99, 1e-6, 1.0, 4.0, 0.01), _step(0.1, 0.9, 0.99, 1e-6, 1.0, 4.0, 0.01, step_size=0.05, adam_mode=1)],
+    "_npu_format_cast": [lambda d: _call(randn(3, 4, dtype=d), 2)],
+    "npu_moe_gating_top_k_backward": [
+        lambda d: _call(torch.rand(5, 8), randn(5, 2, dtype=d), torch.tensor([[0, 3], [1, 7], [2, 4], [5, 0], [6, 3]], dtype=torch.int32), norm_type=n,
+                        routed_scaling_factor=1.5) for n in (0, 1)],
+    "npu_multi_head_attention_backward": [
+        lambda d: _call(*_many(d, 1, 6, 8), *_many(d, 2, 8, 8), *_many(d, 4, 8, 8), *_many(d, 4, 8), *_many(d, 1, 2, 2, 3, 4), *_many(d, 2, 2, 2, 4, 4),
+                        *_many(d, 2, 2, 2, 3, 4), *_many(d, 2, 6, 8), torch.ones(2, 2, 3, 4, dtype=torch.uint8), 2, 4, 4, 3, 0.25, True)],
+    "npu_fused_attention_layernorm_qkv_fwd": [
+        lambda d: _call(randn(6, 8, dtype=d), *_many(d, 3, 8, 8), *_many(d, 2, 8), *_many(d, 3, 8), 3, 2),
+        lambda d: _call(randn(6, 8, dtype=d), *_many(d, 3, 8, 8), *_many(d, 2, 8), seq_len=2, num_heads=4)],
+    "npu_fused_attention_qkv_grad": [lambda d: _call(*_many(d, 3, 6, 8), *_many(d, 3, 8, 8), *_many(d, 2, 6, 8))],
+    "_npu_rms_norm_backward_quant": [
+        lambda d: _call(randn(3, 4, 8, dtype=d), randn(3, 4, 8, dtype=d), torch.rand(3, 4) + 0.5, randn(8, dtype=d), torch.tensor([0.05])),
+        lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), torch.rand(3, 1) + 0.5, randn(8, dtype=d), torch.tensor([20.0]),
+                        offset_x=torch.tensor([3], dtype=torch.int32), div_mode=False)],
+    "_npu_swiglu_backward_mx_quant_with_dual_axis": [
+        lambda d: _call(randn(40, 128, dtype=d), randn(40, 64, dtype=d)),
+        lambda d: _call(randn(2, 6, 64, dtype=d), randn(2, 6, 32, dtype=d), activate_left=False, dst_type=23)],
+    "npu_swiglu_group_quant": [
+        lambda d: _call(randn(5, 400, dtype=d), output_origin=True),
+        lambda d: _call(randn(5, 160, dtype=d), weight=torch.rand(5, 1), group_index=torch.tensor([1, 2]), dst_type=292, quant_mode=1, clamp_limit=1.0)],
+    "npu_swiglu_group_quant_backward": [
+        lambda d: _call(randn(5, 20, dtype=d), randn(5, 40, dtype=d), clamp_limit=0.7),
+        lambda d: _call(randn(5, 20, dtype=d), randn(5, 40, dtype=d), weight=torch.rand(5, 1), y_origin=randn(5, 20, dtype=d),
+                        group_index=torch.tensor([1, 2]))],
+    "npu_ifmr": [
+        lambda d: _call(x := torch.rand(2, 3, 40) * 5 - 1, x.min(), x.max(), torch.histc(x, 128).cumsum(0).int(), 0.999, 0.999, 0.7, 1.3, 0.05, offset)
+        for offset in (False, True)],
+    "npu_hans_encode": [
+        lambda d: _call(randn(256, dtype=d), True, out=[
+            torch.zeros(1, 256, dtype=torch.int32), torch.zeros(256 - 256 // d.itemsize, dtype=d), torch.zeros(1024 // d.itemsize, dtype=d),
+            torch.zeros(64 // d.itemsize, dtype=d)])],
+    "npu_quant_fusion_attention": [
+        lambda d: (lambda t, s: _call(*t, 4, "BSND", d_scale_q=s[0], d_scale_k=s[1], d_scale_v=s[2], p_scale=torch.tensor([100.0]), scale=0.3))(
+            *_quant_attention()),
+        lambda d: _call(_float8(1, 2, 5, 8), _float8(1, 2, 5, 8), _float8(1, 2, 5, 8), 2, "BNSD", d_scale_q=torch.rand(1, 2, 1, 1),
+                        d_scale_k=torch.rand(1, 2, 1, 1), d_scale_v=torch.rand(1, 2, 1, 1))],
+    "npu_quant_fusion_attention_backward": [
+        lambda d: (lambda t, s: _call(*t, 4, "BSND", *s, scale_value=0.3))(*_quant_attention(4))],
     "_npu_fusion_attention_grad_v3_get_max_workspace": [lambda d: _call(*_attention(d, 4), 4, "BNSD")],
     "_npu_fusion_attention_grad_v3_infer_output": [
         lambda d: _call(*_attention(d)), lambda d: _call(*_attention(d), randn(1, 4, 6, 6, dtype=d), torch.rand(4))],

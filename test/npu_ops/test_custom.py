@@ -16,9 +16,10 @@ TOLERANCE = {torch.float32: (1e-4, 1e-5), torch.float16: (2e-3, 2e-3), torch.bfl
 # Composed of torch's own operators, which round after each: the NPU may do otherwise than the CPU between them.
 COARSE = 4
 RULED = sorted(name for name in CASES if name in torch_npu._C._custom_ops_with_gradient())
-SEEDED = {"dropout_with_byte_mask", "_dropout_with_byte_mask", "npu_random_choice_with_mask", "npu_sub_sample", "_npu_dropout", "npu_dropout_with_add_softmax", "npu_dropout_gen_mask", "npu_sim_exponential_"}
-# Ranks, files, memory: test_training_operators.py, test/distributed/test_parallel_matmul.py.
-OWN_TESTS = {"_amp_foreach_non_finite_check", "empty_with_format", "unsafe_empty_with_format", "npu_change_data_ptr", "npu_all_gather_base_mm",
+SEEDED = {"_npu_dropout_gen_mask", "dropout_with_byte_mask", "_dropout_with_byte_mask", "npu_random_choice_with_mask", "npu_sub_sample", "_npu_dropout", "npu_dropout_with_add_softmax", "npu_dropout_gen_mask", "npu_sim_exponential_"}
+# Ranks, files, memory, services: test_composed.py, test_training_operators.py, test/distributed/test_parallel_matmul.py.
+OWN_TESTS = {"npu_hans_decode", "obfuscation_calculate", "obfuscation_finalize", "obfuscation_initialize", "set_op_timeout_ms",
+             "_amp_foreach_non_finite_check", "empty_with_format", "unsafe_empty_with_format", "npu_change_data_ptr", "npu_all_gather_base_mm",
              "npu_all_to_all_matmul", "npu_alltoallv_gmm", "npu_gmm_alltoallv", "npu_matmul_all_to_all", "npu_mm_all_reduce_base",
              "npu_mm_reduce_scatter_base", "print_npugraph_tensor", "save_npugraph_tensor"}
 QUANTIZING = {"npu_mla_prolog_v2", "npu_add_rms_norm_dynamic_quant", "npu_rms_norm_quant", "npu_rms_norm_quant_v2", "npu_gelu_quant", "npu_group_quant",

@@ -1,6 +1,6 @@
 """Attention of older networks: scores with an additive mask, whole multi-head layers, and attention over pairs (Floyd)."""
 
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,9 @@ __all__ = [
     "npu_fused_floyd_attention",
     "npu_fused_floyd_attention_backward",
     "npu_multi_head_attention",
+    "npu_multi_head_attention_backward",
+    "npu_fused_attention_layernorm_qkv_fwd",
+    "npu_fused_attention_qkv_grad",
 ]
 
 
@@ -178,6 +181,113 @@ def npu_multi_head_attention(
         kept = softmax * mask.reshape(softmax.shape).to(softmax.dtype) / (1 - dropout_prob)
     context = torch.matmul(kept, v).transpose(1, 2).reshape(query.shape[0], heads * size)
     return F.linear(context, out_proj_weight, out_proj_bias), mask, q, k, v, softmax, kept, context
+
+
+def npu_multi_head_attention_backward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_weight: Tensor,
+    key_weight: Tensor,
+    value_weight: Tensor,
+    out_proj_weight: Tensor,
+    query_bias: Optional[Tensor],
+    key_bias: Optional[Tensor],
+    value_bias: Optional[Tensor],
+    out_proj_bias: Optional[Tensor],
+    query_res: Tensor,
+    key_res: Tensor,
+    value_res: Tensor,
+    attn_scores: Tensor,
+    attn_res: Tensor,
+    context: Tensor,
+    y_grad: Tensor,
+    dropout_mask: Tensor,
+    attn_head_num: int,
+    attn_dim_per_head: int,
+    src_len: int,
+    tgt_len: int,
+    dropout_prob: float,
+    softmax_use_float: bool,
+) -> Tuple[Tensor, ...]:
+    """Gradients of :func:`npu_multi_head_attention`, out of its results ``query_res`` ... ``context`` and ``dropout_mask``.
+
+    Returns those for (query_weight, key_weight, value_weight, out_proj_weight, query, key, value, query_bias, key_bias,
+    value_bias, out_proj_bias); of a bias that is None too.
+    """
+    heads, size = attn_head_num, attn_dim_per_head
+    rows = (wide(y_grad) @ wide(out_proj_weight)).view(-1, tgt_len, heads, size).transpose(1, 2)
+    q, k, v, softmax, kept = (wide(t) for t in (query_res, key_res, value_res, attn_scores, attn_res))
+    for_weights = torch.matmul(rows, v.transpose(-2, -1))
+    if dropout_prob:
+        for_weights = for_weights * dropout_mask.reshape(softmax.shape) / (1 - dropout_prob)
+    scores = softmax * (for_weights - (for_weights * softmax).sum(-1, keepdim=True)) * size**-0.5
+    parts = (scores @ k, scores.transpose(-2, -1) @ q, kept.transpose(-2, -1) @ rows)
+    grads = [part.transpose(1, 2).reshape(-1, heads * size) for part in parts]
+    inputs, weights = (query, key, value), (query_weight, key_weight, value_weight)
+    found = [
+        *(grad.t() @ wide(x) for grad, x in zip(grads, inputs)),
+        wide(y_grad).t() @ wide(context),
+        *(grad @ wide(weight) for grad, weight in zip(grads, weights)),
+        *(grad.sum(0) for grad in grads),
+        wide(y_grad).sum(0),
+    ]
+    return tuple(t.to(query.dtype) for t in found)
+
+
+def npu_fused_attention_layernorm_qkv_fwd(
+    x: Tensor,
+    kernel_query: Tensor,
+    kernel_key: Tensor,
+    kernel_value: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    bias_query: Optional[Tensor] = None,
+    bias_key: Optional[Tensor] = None,
+    bias_value: Optional[Tensor] = None,
+    seq_len: int = 128,
+    num_heads: int = 12,
+    eps: float = 1e-05,
+) -> List[Tensor]:
+    """Layer normalization, and queries, keys and values of it.
+
+    ``x``: [batch * seq_len, hidden]; kernels: [hidden, hidden], multiplied from the right; biases, ``gamma``, ``beta``: [hidden].
+    Returns [the normalised x, queries, keys, values [batch, num_heads, seq_len, hidden / num_heads], mean and variance [batch *
+    seq_len]]. Has a gradient.
+    """
+    variance, mean = torch.var_mean(wide(x), -1, correction=0)
+    normal = F.layer_norm(x, x.shape[-1:], gamma, beta, eps)
+
+    def projected(kernel: Tensor, bias: Optional[Tensor]) -> Tensor:
+        rows = normal @ kernel
+        rows = rows if bias is None else rows + bias
+        return rows.view(-1, seq_len, num_heads, rows.shape[-1] // num_heads).transpose(1, 2).contiguous()
+
+    pairs = ((kernel_query, bias_query), (kernel_key, bias_key), (kernel_value, bias_value))
+    return [normal, *(projected(*pair) for pair in pairs), mean.to(x.dtype), variance.to(x.dtype)]
+
+
+def npu_fused_attention_qkv_grad(
+    grad_output_query: Tensor,
+    grad_output_key: Tensor,
+    grad_output_value: Tensor,
+    query_kernel: Tensor,
+    key_kernel: Tensor,
+    value_kernel: Tensor,
+    hidden_states: Tensor,
+    grad_output_ln: Tensor,
+) -> List[Tensor]:
+    """Gradients of the projections of :func:`npu_fused_attention_layernorm_qkv_fwd`.
+
+    The projections' gradients: [batch * seq_len, hidden] each; ``hidden_states``: what was projected; ``grad_output_ln``: another
+    gradient of that, which is added. Returns [gradient of hidden_states, of the three kernels, of the three biases].
+    """
+    grads = (grad_output_query, grad_output_key, grad_output_value)
+    total = wide(grad_output_ln)
+    for grad, kernel in zip(grads, (query_kernel, key_kernel, value_kernel)):
+        total = total + wide(grad) @ wide(kernel).t()
+    kernels = [(wide(hidden_states).t() @ wide(grad)).to(query_kernel.dtype) for grad in grads]
+    return [total.to(hidden_states.dtype), *kernels, *(wide(grad).sum(0).to(query_kernel.dtype) for grad in grads)]
 
 
 def _floyd(

@@ -5,8 +5,11 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from torch_npu._cpu_ops._common import as_dtype
+
 __all__ = ["npu_format_cast", "npu_format_cast_Tensor", "npu_format_cast_", "npu_format_cast__acl_format",
-           "_npu_format_cast_backward", "get_npu_format"]
+           "_npu_format_cast_backward", "_npu_format_cast", "_npu_format_cast_aclnn", "_npu_format_cast_input_dtype",
+           "get_npu_format"]
 
 
 def npu_format_cast(self: Tensor, acl_format: int, *, customize_dtype: Optional[int] = None,
@@ -44,6 +47,28 @@ def npu_format_cast__acl_format(self: Tensor, acl_format: int, *, customize_dtyp
 def _npu_format_cast_backward(grad: Tensor) -> Tensor:
     """Gradient of :func:`npu_format_cast`: the same values."""
     return grad.clone()
+
+
+def _npu_format_cast(input: Tensor, acl_format: int) -> Tensor:
+    """:func:`npu_format_cast`."""
+    return torch.ops.npu.npu_format_cast(input, acl_format)
+
+
+def _other_dtype(tensor: Tensor, number: int) -> Optional[int]:
+    """The number of a dtype unless it is the tensor's."""
+    return None if as_dtype(number) == tensor.dtype else number
+
+
+def _npu_format_cast_aclnn(input: Tensor, acl_format: int, customize_dtype: int) -> Tensor:
+    """:func:`npu_format_cast`. ``customize_dtype``: the number of ``input``'s dtype; another raises NotImplementedError."""
+    return torch.ops.npu.npu_format_cast(input, acl_format, customize_dtype=_other_dtype(input, customize_dtype))
+
+
+def _npu_format_cast_input_dtype(input: Tensor, acl_format: int, customize_dtype: int, input_dtype: int) -> Tensor:
+    """:func:`npu_format_cast`. Both dtypes: the number of ``input``'s; another raises NotImplementedError."""
+    return torch.ops.npu.npu_format_cast(
+        input, acl_format, customize_dtype=_other_dtype(input, customize_dtype), input_dtype=_other_dtype(input, input_dtype)
+    )
 
 
 def get_npu_format(self: Tensor) -> int:

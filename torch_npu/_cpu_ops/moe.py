@@ -14,7 +14,8 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = ["npu_moe_gating_top_k_softmax", "npu_moe_gating_top_k", "npu_moe_init_routing", "npu_moe_compute_expert_tokens",
+__all__ = ["npu_moe_gating_top_k_softmax", "npu_moe_gating_top_k", "npu_moe_gating_top_k_backward",
+           "npu_moe_init_routing", "npu_moe_compute_expert_tokens",
            "npu_moe_finalize_routing", "npu_moe_token_permute", "npu_moe_token_permute_grad", "npu_moe_token_unpermute",
            "npu_moe_token_unpermute_grad", "npu_grouped_matmul", "npu_moe_gating_top_k_softmax_v2", "npu_moe_init_routing_v2",
            "npu_moe_re_routing", "npu_grouped_matmul_add", "npu_grouped_matmul_add_", "npu_ffn"]
@@ -80,6 +81,26 @@ def npu_moe_gating_top_k(x: Tensor, k: int, *, bias: Optional[Tensor] = None, in
     return (weights * routed_scaling_factor).to(x.dtype), experts.int(), normal.float()
 
 
+def npu_moe_gating_top_k_backward(x_norm: Tensor, grad_y: Tensor, expertIdx: Tensor, *, renorm: int = 0, norm_type: int = 0,
+                                  routed_scaling_factor: float = 1.0, eps: float = 1e-20) -> Tensor:
+    """Gradient of :func:`npu_moe_gating_top_k` for x, in the dtype of ``grad_y``.
+
+    ``x_norm``: its third result; ``grad_y``: the gradient of its weights and ``expertIdx``: its experts, [tokens, k]. Raises
+    NotImplementedError for ``renorm``.
+    """
+    unsupported("npu_moe_gating_top_k_backward", renorm=renorm or None)
+    normal, grad = wide(x_norm), wide(grad_y) * routed_scaling_factor
+    experts = expertIdx.long()
+    if norm_type == 1:
+        chosen = normal.gather(1, experts)
+        total = chosen.sum(-1, keepdim=True) + eps
+        grad = (grad - (grad * chosen / total).sum(-1, keepdim=True)) / total
+    whole = torch.zeros_like(normal).scatter_add(1, experts, grad)
+    if norm_type == 1:
+        return (whole * normal * (1 - normal)).to(grad_y.dtype)
+    return (normal * (whole - (whole * normal).sum(-1, keepdim=True))).to(grad_y.dtype)
+
+
 def npu_moe_init_routing(x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int) -> Tuple[Tensor, Tensor, Tensor]:
     """Copies tokens into the order of their experts.
 
@@ -113,12 +134,12 @@ def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Te
     """Copies tokens into the order of their experts, of those in ``active_expert_range`` [first, end), all by default.
 
     ``x``: [tokens, size]; ``expert_idx``: int32 [tokens, k]; ``active_num``: how many rows to return, tokens * k by default.
-    Returns (rows by expert, zero behind the last; int32 [tokens * k]: the place of each copy with ``row_idx_type`` 0, -1
-    where it has none, or the copy at each place with 1, those for other experts last; with ``expert_tokens_num_flag`` int64 numbers of copies: up to each expert
-    (``expert_tokens_num_type`` 0), for each (1), or pairs [expert_num, 2] of the experts that get some and the numbers (2);
-    float32 scales of the rows). ``quant_mode`` 1: rows become int8 as by :func:`npu_dynamic_quant`, smoothed by ``scale``, a
-    row or one for each expert; -1: ``scale`` [tokens] goes with the rows. Raises NotImplementedError for drop_pad_mode,
-    offset, x_dtype and other quantizations.
+    Returns (rows by expert, zero behind the last; int32 [tokens * k]: the place of each copy with ``row_idx_type`` 0, -1 where
+    it has none, or the copy at each place with 1, those for other experts last; with ``expert_tokens_num_flag`` int64 numbers
+    of copies: up to each expert (``expert_tokens_num_type`` 0), for each (1), or pairs [expert_num, 2] of the experts that get
+    some and the numbers (2); float32 scales of the rows). ``quant_mode`` 1: rows become int8 as by :func:`npu_dynamic_quant`,
+    smoothed by ``scale``, a row or one for each expert; -1: ``scale`` [tokens] goes with the rows. Raises NotImplementedError
+    for drop_pad_mode, offset, x_dtype and other quantizations.
     """
     name = "npu_moe_init_routing_v2"
     unsupported(name, offset=offset, drop_pad_mode=drop_pad_mode or None, x_dtype=x_dtype,

@@ -5,7 +5,8 @@ from typing import Any, NoReturn, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["npu_apply_adam", "npu_apply_adam_w", "npu_apply_adam_out", "npu_apply_adam_w_out"]
+__all__ = ["npu_apply_adam", "npu_apply_adam_w", "npu_apply_adam_out", "npu_apply_adam_w_out", "npu_bert_apply_adam",
+           "npu_bert_apply_adam_out"]
 
 
 def _advance(moment: Any, decay: Any, value: Tensor) -> None:
@@ -74,4 +75,37 @@ def npu_apply_adam_w_out(beta1_power: float, beta2_power: float, lr: float, weig
     if amsgrad:
         second = max_grad_norm.copy_(torch.maximum(max_grad_norm, v))
     var.sub_(lr / (1 - beta1_power) * m / ((second / (1 - beta2_power)).sqrt() + epsilon))
+    return var, m, v
+
+
+def npu_bert_apply_adam(lr: float, beta1: float, beta2: float, epsilon: float, grad: Tensor, max_grad_norm: float,
+                        global_grad_norm: float, weight_decay: float, step_size: Optional[float] = None,
+                        adam_mode: int = 0) -> Tuple[Tensor, Tensor, Tensor]:
+    """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
+    _without_out("npu_bert_apply_adam")
+
+
+def npu_bert_apply_adam_out(lr: float, beta1: float, beta2: float, epsilon: float, grad: Tensor, max_grad_norm: float,
+                            global_grad_norm: float, weight_decay: float, step_size: Optional[float] = None, adam_mode: int = 0,
+                            *, out: Sequence[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+    """A step of the Adam that BERT was trained with, in place, called with ``out=(var, m, v)``, of ``grad``'s shape.
+
+    ``adam_mode`` 0: the gradient is divided by ``global_grad_norm / max_grad_norm`` where that is above 1 (a ``max_grad_norm``
+    of 0 or less does not clip), then ``var -= lr * (m / (sqrt(v) + epsilon) + weight_decay * var)``, without bias correction.
+    1: ``var -= step_size * m / (sqrt(v) + epsilon)``, then ``var -= lr * weight_decay * var``; the gradient is not clipped.
+    Returns (var, m, v). Raises ValueError for another mode, and for mode 1 without ``step_size``.
+    """
+    var, m, v = _written("npu_bert_apply_adam", out)
+    if adam_mode not in (0, 1) or (adam_mode == 1 and step_size is None):
+        raise ValueError(f"npu_bert_apply_adam: adam_mode {adam_mode} is not 0, or 1 with step_size")
+    if adam_mode == 0 and max_grad_norm > 0 and global_grad_norm > max_grad_norm:
+        grad = grad * (max_grad_norm / global_grad_norm)
+    _advance(m, beta1, grad)
+    _advance(v, beta2, grad * grad)
+    direction = m / (v.sqrt() + epsilon)
+    if adam_mode == 0:
+        var.sub_(lr * (direction + weight_decay * var))
+    else:
+        var.sub_(step_size * direction)
+        var.mul_(1 - lr * weight_decay)
     return var, m, v

@@ -13,6 +13,7 @@ from torch_npu._cpu_ops.moe import _DTYPES
 __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
            "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
            "npu_dropout_backward", "npu_dropout_do_mask", "npu_dropout_with_add_softmax", "npu_dropout_gen_mask",
+           "_npu_dropout_gen_mask_Tensor",
            "npu_sim_exponential_", "npu_dynamic_quant_asymmetric", "npu_swiglu_quant", "npu_dequant_swiglu_quant",
            "npu_sign_bits_pack", "npu_sign_bits_unpack"]
 
@@ -299,6 +300,19 @@ def npu_dropout_gen_mask(size: Sequence[int], p: float, *, dtype: Optional[torch
     count = (math.prod(size) + 127) // 128 * 16
     bits = (torch.rand(count, 8, device=device) >= p).to(torch.uint8)
     return (bits << torch.arange(8, dtype=torch.uint8, device=device)).sum(-1).to(torch.uint8)
+
+
+def _npu_dropout_gen_mask_Tensor(input: Tensor, size: Sequence[int], p: float, seed: int, offset: int, *,
+                                 parallel: Optional[bool] = True, sync: Optional[bool] = None) -> Tensor:
+    """:func:`npu_dropout_gen_mask` on ``input``'s device, the same for the same ``seed + offset``. The options change nothing."""
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    count = (math.prod(size) + 127) // 128 * 16
+    if input.device.type == "meta":
+        return input.new_empty(count, dtype=torch.uint8)
+    generator = torch.Generator(device=input.device).manual_seed(seed + offset)
+    bits = (torch.rand(count, 8, generator=generator, device=input.device) >= p).to(torch.uint8)
+    return (bits << torch.arange(8, dtype=torch.uint8, device=input.device)).sum(-1).to(torch.uint8)
 
 
 def npu_sim_exponential_(self: Tensor, lambd: float = 1, *, generator: Optional[torch.Generator] = None) -> Tensor:

@@ -20,6 +20,7 @@ __all__ = [
     "print_npugraph_tensor",
     "save_npugraph_tensor",
     "save_npugraph_tensor_tensor_list",
+    "set_op_timeout_ms",
     "super_kernel_scope_begin",
     "super_kernel_scope_end",
     "unsafe_empty_with_format",
@@ -202,3 +203,10 @@ def save_npugraph_tensor_tensor_list(
 ) -> None:
     """:func:`save_npugraph_tensor` of a list."""
     save_npugraph_tensor(input, save_path=save_path, overwrite=overwrite)
+
+
+def set_op_timeout_ms(timeout: int) -> None:
+    """:func:`torch_npu.npu.set_op_timeout_ms`: the longest run of one operator in milliseconds."""
+    from torch_npu.npu.limits import set_op_timeout_ms as limit
+
+    limit(timeout)
