@@ -26,9 +26,10 @@ def operators():
     ours = {}
     for name, how, _ in gen_custom_operators.entries():
         ours.setdefault(name.partition(".")[0], how.partition(":")[0])
+    refused = runpy.run_path(str(ROOT / "torch_npu" / "_composed.py"))["REFUSED"]
     lines = (ROOT / "test" / "npu_ops" / "published_schemas.txt").read_text().splitlines()
     names = {line.partition("(")[0].partition("::")[2].partition(".")[0] for line in lines if line.startswith("npu::")}
-    return [(name, ours.get(name, "refused")) for name in sorted(names)]
+    return [(name, ours.get(name) or f"refused: {refused[name]}") for name in sorted(names)]
 
 
 def other_names():
@@ -51,7 +52,7 @@ def table(first, rows):
 
 def page():
     found = operators()
-    counts = {kind: sum(how == kind for _, how in found) for kind in ("native", "composed", "refused")}
+    counts = {kind: sum(how.startswith(kind) for _, how in found) for kind in ("native", "composed", "refused")}
     said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     return "\n".join([
         HEAD, "## Environment variables", "", "Those that are not in [environment.md](environment.md) already. The doctor tells "

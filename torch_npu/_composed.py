@@ -203,7 +203,71 @@ OTHERS = (
     "model_obf_seed_id=0, int? data_obf_seed_id=0, int? thread_num=4, float? obf_coefficient=1.) -> Tensor",
     "obfuscation_calculate(Tensor fd, Tensor x, Tensor param, *, float? obf_coefficient=1.) -> Tensor",
     "obfuscation_finalize(Tensor fd_to_close) -> Tensor",
+    # Products of quantised matrices beside collectives
+    "npu_all_gather_quant_mm(Tensor input, Tensor x2, str hcom, int world_size, *, Tensor? bias=None, Tensor? "
+    "x1_scale=None, Tensor? x2_scale=None, Tensor? quant_scale=None, int block_size=0, int gather_index=0, bool "
+    "gather_output=True, int comm_turn=0, int[]? group_sizes=None, bool amax_output=False, int? y_dtype=None, int? "
+    "x1_dtype=None, int? x2_dtype=None, int? x1_scale_dtype=None, int? x2_scale_dtype=None, str? comm_mode=None) -> "
+    "(Tensor, Tensor, Tensor)",
+    'npu_quant_mm_reduce_scatter(Tensor input, Tensor x2, str hcom, int world_size, *, str reduce_op="sum", Tensor? '
+    "bias=None, Tensor? x1_scale=None, Tensor? x2_scale=None, Tensor? quant_scale=None, int block_size=0, int "
+    "comm_turn=0, int[]? group_sizes=None, bool amax_output=False, int? y_dtype=None, int? x1_dtype=None, int? "
+    "x2_dtype=None, int? x1_scale_dtype=None, int? x2_scale_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
+    "npu_all_to_all_quant_matmul(Tensor x1, Tensor x2, str hcom, int world_size, *, bool all2all_out_flag=True, Tensor? "
+    "bias=None, Tensor? x1_scale=None, Tensor? x2_scale=None, Tensor? common_scale=None, Tensor? x1_offset=None, Tensor? "
+    "x2_offset=None, int? x1_quant_mode=None, int? x2_quant_mode=None, int? common_quant_mode=None, int[]? "
+    "group_sizes=None, int[]? all2all_axes=None, int? comm_quant_dtype=None, int? x1_quant_dtype=None, int? "
+    "x1_dtype=None, int? x2_dtype=None, int? x1_scale_dtype=None, int? x2_scale_dtype=None, int? output_scale_dtype=None,"
+    " int? comm_scale_dtype=None, int? y_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
+    "npu_quant_matmul_all_to_all(Tensor x1, Tensor x2, str hcom, int world_size, Tensor? bias=None, Tensor? "
+    "x1_scale=None, Tensor? x2_scale=None, Tensor? common_scale=None, Tensor? x1_offset=None, Tensor? x2_offset=None, "
+    "int? x1_quant_mode=None, int? x2_quant_mode=None, int? common_quant_mode=None, int[]? group_sizes=None, int[]? "
+    "all2all_axes=None, int? comm_quant_dtype=None, int? x1_dtype=None, int? x2_dtype=None, int? x1_scale_dtype=None, "
+    "int? x2_scale_dtype=None, int? output_scale_dtype=None, int? comm_scale_dtype=None, int? y_dtype=None, str? "
+    "comm_mode=None) -> Tensor",
+    "npu_alltoallv_quant_gmm(Tensor gmm_x, Tensor gmm_weight, Tensor gmm_x_scale, Tensor gmm_weight_scale, str hcom, int "
+    "ep_world_size, int[] send_counts, int[] recv_counts, int gmm_y_dtype, *, Tensor? send_counts_tensor=None, Tensor? "
+    "recv_counts_tensor=None, Tensor? mm_x=None, Tensor? mm_weight=None, Tensor? mm_x_scale=None, Tensor? "
+    "mm_weight_scale=None, int? gmm_x_quant_mode=None, int? gmm_weight_quant_mode=None, int? mm_x_quant_mode=None, int? "
+    "mm_weight_quant_mode=None, bool permute_out_flag=False, int[]? group_size=None, int? gmm_x_dtype=None, int? "
+    "gmm_weight_dtype=None, int? gmm_x_scale_dtype=None, int? gmm_weight_scale_dtype=None, int? mm_x_dtype=None, int? "
+    "mm_weight_dtype=None, int? mm_x_scale_dtype=None, int? mm_weight_scale_dtype=None, int? mm_y_dtype=None, str? "
+    "comm_mode=None) -> (Tensor, Tensor, Tensor)",
+    "npu_quant_gmm_alltoallv(Tensor gmm_x, Tensor gmm_weight, Tensor gmm_x_scale, Tensor gmm_weight_scale, str hcom, int "
+    "ep_world_size, int[] send_counts, int[] recv_counts, int gmm_y_dtype, *, Tensor? send_counts_tensor=None, Tensor? "
+    "recv_counts_tensor=None, Tensor? mm_x=None, Tensor? mm_weight=None, Tensor? mm_x_scale=None, Tensor? "
+    "mm_weight_scale=None, Tensor? comm_quant_scale=None, int? gmm_x_quant_mode=None, int? gmm_weight_quant_mode=None, "
+    "int? mm_x_quant_mode=None, int? mm_weight_quant_mode=None, int? comm_quant_mode=None, int[]? group_size=None, int? "
+    "gmm_x_dtype=None, int? gmm_weight_dtype=None, int? gmm_x_scale_dtype=None, int? gmm_weight_scale_dtype=None, int? "
+    "mm_x_dtype=None, int? mm_weight_dtype=None, int? mm_x_scale_dtype=None, int? mm_weight_scale_dtype=None, int? "
+    "comm_quant_dtype=None, int? mm_y_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
+    # Quantised weights
+    "npu_weight_quant_preprocess(Tensor weight, Tensor weight_scale, int x_dtype, int weight_dtype, int "
+    "weight_scale_dtype, Tensor? weight_offset=None, Tensor? bias=None, int? x_scale_dtype=None, int? k_group_size=0) -> "
+    "(Tensor, Tensor, Tensor, Tensor)",
 )
+
+# Operators of the published adapter that are not there: why, and what to use instead. Ten at most.
+_WINDOWS = (
+    "attention and FFN on ranks of their own hand tokens over in windows of each other's memory, which are not open to "
+    "operators here; npu_moe_distribute_dispatch_v2 and npu_moe_distribute_combine_v2 send tokens to experts and back"
+)
+REFUSED = {
+    "attention_worker_scheduler": _WINDOWS,
+    "attention_worker_scheduler_": _WINDOWS,
+    "ffn_worker_scheduler": _WINDOWS,
+    "ffn_worker_scheduler_": _WINDOWS,
+    "npu_attention_to_ffn": _WINDOWS,
+    "npu_ffn_to_attention": _WINDOWS,
+    "npu_attention_worker_combine": _WINDOWS,
+    "npu_ffn_worker_batching": _WINDOWS,
+    "npu_matmul_compress_dequant": (
+        "weights come compressed by a tool whose format is not public; npu_quant_matmul takes the int8 weights as they are"
+    ),
+    "empty_with_swapped_memory": (
+        "operators read no memory of the host; keep the tensor in torch.empty(..., pin_memory=True), copy it non_blocking"
+    ),
+}
 
 
 def operators() -> List[Tuple[str, str, str]]:

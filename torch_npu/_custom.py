@@ -93,8 +93,8 @@ def lookup(name: str) -> Any:
         return _atb.function(name)
     if name == "atb":
         return importlib.import_module("torch_npu.atb")
-    hint = ""
-    if name.startswith(("npu_", "_npu_")):
+    hint = f": not supported, for {_composed.REFUSED[name]}" if name in _composed.REFUSED else ""
+    if not hint and name.startswith(("npu_", "_npu_")):
         close = difflib.get_close_matches(name, operators(), 3, 0.6)
         hint = (f": torch_npu does not have this operator; docs/custom_operators.md lists the {len(operators())} it has"
                 + (f", such as {', '.join(close)}" if close else ""))

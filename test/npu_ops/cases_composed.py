@@ -147,6 +147,7 @@ def _packed_weight(d):
 
 
 CASES = {
+    "npu_weight_quant_preprocess": [lambda d: _call(*_packed_weight(d), 292, 296, 293, bias=randn(16, dtype=d), x_scale_dtype=293)],
     "_npu_silent_check": [
         lambda d: _call(randn(3, 4, dtype=d), torch.tensor(v).to(d), *(torch.tensor([x]) for x in (1.0, 0.5, 2.0)), torch.tensor([9]), 7, 1e4, 100.0,
                         1e2, 10.0) for v in (1.5, 50.0, 1e9, float("nan"))],

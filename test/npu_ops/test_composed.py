@@ -246,6 +246,19 @@ def test_swiglu_gradient_in_microscaling_blocks(device, left):
 
 
 @DEVICES
+def test_weights_keep_their_values_and_strides(device):
+    (weight, scale, *dtypes), options = CASES["npu_weight_quant_preprocess"][0](torch.float32)
+    weight, scale, bias = weight.to(device), scale.to(device), options["bias"].to(device)
+    found = torch_npu.npu_weight_quant_preprocess(weight, scale, *dtypes, bias=bias, x_scale_dtype=293)
+    for ours, given in zip(found, (weight, scale, torch.empty(0, dtype=torch.uint8, device=device), bias)):
+        assert torch.equal(ours, given) and ours.stride() == given.stride() and (not given.numel() or ours.data_ptr() != given.data_ptr())
+    with pytest.raises(ValueError, match="transposed"):
+        torch_npu.npu_weight_quant_preprocess(weight.contiguous(), scale, *dtypes, x_scale_dtype=293)
+    with pytest.raises(NotImplementedError, match="x_dtype 1"):
+        torch_npu.npu_weight_quant_preprocess(weight, scale, 1, 296, 293)
+
+
+@DEVICES
 @pytest.mark.parametrize("offset", [False, True])
 def test_the_best_range_is_found(device, offset):
     torch.manual_seed(8)
