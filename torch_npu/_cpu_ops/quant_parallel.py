@@ -428,7 +428,8 @@ def npu_quant_gmm_alltoallv(
     """
     name = "npu_quant_gmm_alltoallv"
     unsupported(name, send_counts_tensor=send_counts_tensor, recv_counts_tensor=recv_counts_tensor)
-    unsupported(name, comm_quant_scale=comm_quant_scale, comm_quant_dtype=comm_quant_dtype, comm_quant_mode=comm_quant_mode)
+    unsupported(name, comm_quant_scale=comm_quant_scale, comm_quant_dtype=comm_quant_dtype)
+    unsupported(name, comm_quant_mode=comm_quant_mode or None)
     _only_these(name, group_size, gmm_x_dtype=gmm_x_dtype, gmm_weight_dtype=gmm_weight_dtype, mm_x_dtype=mm_x_dtype,
                 mm_weight_dtype=mm_weight_dtype)  # fmt: skip
     experts = len(send_counts) // ep_world_size

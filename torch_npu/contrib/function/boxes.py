@@ -73,8 +73,9 @@ def npu_bbox_coder_decode_xywh2xyxy(bboxes: torch.Tensor, pred_bboxes: torch.Ten
     """[n, 4]: boxes out of anchors and (dx, dy, dw, dh), clipped to ``max_shape`` (height, width) where it is given."""
     import torch_npu
 
-    return torch_npu.npu_bounding_box_decode(bboxes, pred_bboxes, *(means or (0.0,) * 4), *(stds or (1.0,) * 4),
-                                             list(max_shape or (9999, 9999))[:2], wh_ratio_clip)
+    mean, std, shape = list(means or (0.0,) * 4), list(stds or (1.0,) * 4), list(max_shape or (9999, 9999))[:2]
+    return torch_npu.npu_bounding_box_decode(bboxes, pred_bboxes, mean[0], mean[1], mean[2], mean[3], std[0], std[1], std[2],
+                                             std[3], shape, wh_ratio_clip)
 
 
 def npu_bbox_coder_encode_yolo(bboxes: torch.Tensor, gt_bboxes: torch.Tensor, stride: torch.Tensor) -> torch.Tensor:

@@ -24,7 +24,8 @@ class ROIAlign(nn.Module):
     def forward(self, input_tensor: torch.Tensor, rois: torch.Tensor) -> torch.Tensor:
         import torch_npu
 
-        return torch_npu.npu_roi_align(input_tensor, rois, self.spatial_scale, *self.output_size, self.sampling_ratio,
+        height, width = self.output_size
+        return torch_npu.npu_roi_align(input_tensor, rois, self.spatial_scale, height, width, self.sampling_ratio,
                                        2 if self.aligned else 0)
 
     def extra_repr(self) -> str:
