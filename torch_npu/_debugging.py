@@ -23,6 +23,10 @@ def start_from_environment() -> None:
         from torch_npu import _numbers
 
         _numbers.follow(True)
+    if _is_on("TORCH_NPU_SANITIZER"):
+        from torch_npu.npu import _sanitizer
+
+        _sanitizer.enable_npu_sanitizer()
     if _options.variable("TORCH_NPU_SHADOW"):
         from torch_npu.npu import shadow
 

@@ -67,6 +67,7 @@ class _Collectives(_observe.Observer):
             _hccl.error("%s failed: %s; %s; %s", call.operator, str(error).partition("\n")[0], _inputs(call), _where(call))
 
 
+_RESERVED, _ALLOCATED = "reserved_bytes.all.current", "allocated_bytes.all.current"
 _COUNTS = {"num_alloc_retries": "an allocation was tried again after cached memory had been given back",
            "num_ooms": "the memory of the NPU ran out"}
 
@@ -82,11 +83,14 @@ class _Memory(_observe.Observer):
             return
         device = torch.npu.current_device()
         figures = torch.npu.memory_stats(device)
-        last = self.last.setdefault(device, {"reserved_bytes.all.current": 0, **dict.fromkeys(_COUNTS, 0)})
-        before, now = last["reserved_bytes.all.current"], figures["reserved_bytes.all.current"]
+        last = self.last.setdefault(device, dict.fromkeys((_RESERVED, _ALLOCATED, *_COUNTS), 0))
+        before, now = last[_RESERVED], figures[_RESERVED]
         if now != before:
             _memory.info("npu:%d: reserved %.1f -> %.1f MiB, %.1f allocated, by %s, %s", device, before / 2**20, now / 2**20,
-                         figures["allocated_bytes.all.current"] / 2**20, call.operator, call.line())
+                         figures[_ALLOCATED] / 2**20, call.operator, call.line())
+        if _memory.isEnabledFor(logging.DEBUG) and figures[_ALLOCATED] != last[_ALLOCATED]:
+            _memory.debug("npu:%d: allocated %d -> %d bytes by %s, %s", device, last[_ALLOCATED], figures[_ALLOCATED],
+                          call.operator, call.line())
         for name, text in _COUNTS.items():
             if figures[name] != last[name]:
                 _memory.warning("npu:%d: %s: %s; %s", device, text, call.operator, _inputs(call))
@@ -99,18 +103,8 @@ class _Memory(_observe.Observer):
         self.look(call)
 
 
-def _tell_blocks() -> None:
-    from torch.cuda import _gpu_trace
-
-    torch._C._activate_gpu_trace()
-    _gpu_trace.register_callback_for_memory_allocation(lambda address: _memory.debug("block %#x is taken", address))
-    _gpu_trace.register_callback_for_memory_deallocation(lambda address: _memory.debug("block %#x is free", address))
-
-
 def watch() -> None:
     """Adds the observers of the loggers that are on."""
     for logger, observer in ((_op, _Operators), (_hccl, _Collectives), (_memory, _Memory)):
         if logger.isEnabledFor(logging.INFO):
             _observe.add(observer())
-    if _memory.isEnabledFor(logging.DEBUG):
-        _tell_blocks()

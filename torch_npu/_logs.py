@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Tuple
 COMPONENTS: Dict[str, str] = {
     "device": "opening the device: runtime, chip, version, why that one",
     "op": "the first use of each operator, with dtypes, shapes and line; those that run on the CPU; failures; debug: each call",
-    "memory": "reserved memory as it grows, retries, out of memory; debug: each block",
+    "memory": "reserved memory as it grows, retries, out of memory; debug: each operator that changes what is allocated",
     "hccl": "process groups; the first collective of each kind; failures; debug: each collective",
     "graph": "captures and what they take; debug: each replay",
     "profiler": "what a profile cannot have, errors of its configuration",

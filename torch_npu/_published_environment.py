@@ -43,7 +43,7 @@ MEANING: Dict[str, Tuple[str, str]] = {
     "TORCH_NPU_DISABLED_WARNING": ("served", "1: no warnings of torch_npu"),
     "TORCH_NPU_LAZY_FUSION": ("accepted", _NO_CODE),
     "TORCH_NPU_LEGACY_IMPL_LIST": ("accepted", "there is one implementation of each operator"),
-    "TORCH_NPU_LOGS": ("served", "what torch_npu says, in TORCH_LOGS' syntax: op, +memory (debug), -hccl (errors), graph, device, all"),
+    "TORCH_NPU_LOGS": ("served", "what torch_npu says, as TORCH_LOGS: op, +memory (debug), -hccl (errors), graph, device, all"),
     "TORCH_NPU_LOGS_FILTER": ("accepted", "Python's logging filters: logging.getLogger('torch_npu').addFilter"),
     "TORCH_NPU_USE_COMPATIBLE_IMPL": ("accepted", "operators follow PyTorch's results on the CPU anyway"),
     "TORCH_NPU_WARNING_DISABLE": ("served", "1: no warnings of torch_npu"),

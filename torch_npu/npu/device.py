@@ -6,7 +6,7 @@ from typing import Any, List, NoReturn, Optional, Tuple
 from torch.types import Device
 
 from torch_npu import _C, _options, _runtime
-from torch_npu.npu import _state
+from torch_npu.npu import _state, _trace
 from torch_npu.npu._utils import _get_device_index, current_device, fixed  # noqa: F401 - torch.npu.device.current_device
 
 
@@ -74,7 +74,10 @@ class device_of(device):
 def synchronize(device: Device = None) -> None:
     """Waits for everything on all streams of a device; raises the error of a task that failed."""
     _state.lazy_init()
-    _C._synchronize_device(_get_device_index(device, optional=True))
+    index = _get_device_index(device, optional=True)
+    _C._synchronize_device(index)
+    if _trace.listener is not None:
+        _trace.listener.host_waits_device(_C._current_device() if index < 0 else index)
 
 
 def get_device_properties(device: Device = None) -> Any:
