@@ -59,6 +59,22 @@ def _print_devices(count: int) -> None:
         free, total = torch.npu.mem_get_info(index)
         memory = f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
         _entry(f"npu:{index}", f"{properties.name}, {properties.cube_core_num} cube cores, {memory}")
+        _print_others(index)
+
+
+def _print_others(index: int) -> None:
+    """Who else uses the device: their memory is missing there, and their load makes it slow."""
+    import os
+
+    from torch_npu.npu import _driver
+
+    found = _driver.find(index)
+    if found is None:
+        return
+    driver, card, chip = found
+    others = [f"{pid} ({held / 2**30:.1f} GiB)" for pid, held in driver.processes(card, chip) if pid != os.getpid()]
+    if others:
+        _entry("", "used by the processes " + ", ".join(others))
 
 
 def _print_options() -> None:

@@ -73,6 +73,14 @@ bool can_access_peer(c10::DeviceIndex device, c10::DeviceIndex peer) {
   return can != 0;
 }
 
+// What the driver counts it as, whatever ASCEND_RT_VISIBLE_DEVICES hides.
+int64_t physical_device(c10::DeviceIndex device) {
+  core::check_device(device);
+  int64_t physical = 0;
+  NPU_CHECK(acl::aclrtGetDeviceInfo(static_cast<uint32_t>(device), ACL_DEV_ATTR_PHY_CHIP_ID, &physical));
+  return physical;
+}
+
 // Percent by unit; -1 for a figure this CANN does not give.
 py::dict utilization(c10::DeviceIndex device) {
   core::check_device(device);
@@ -146,6 +154,7 @@ void init_device(py::module_& module) {
       Unlocked());
   module.def("_can_access_peer", &can_access_peer);
   module.def("_utilization", &utilization);
+  module.def("_physical_device", &physical_device);
 
   py::class_<DeviceProperties>(module, "_NPUDeviceProperties")
       .def_readonly("name", &DeviceProperties::name)

@@ -1,5 +1,7 @@
 """Devices: count, current device, contexts, properties, and errors for devices that do not exist."""
 
+import os
+
 import pytest
 import torch
 
@@ -98,6 +100,38 @@ def test_figures_that_are_not_known_print_as_na():
     value = torch.npu.temperature()
     assert value != value and f"{value}" == "NA"
     assert torch.npu.device_memory_used() >= 0
+
+
+def test_what_the_driver_tells():
+    kept = torch.ones(20 * 2**20, dtype=torch.uint8, device="npu")
+    title, *processes = torch.npu.list_npu_processes().splitlines()
+    assert title == f"NPU:{torch.npu.current_device()}"
+    mine, = (line.split() for line in processes if line.split()[1] == str(os.getpid()))
+    assert float(mine[3]) >= kept.nbytes / 2**20
+    assert torch.npu.device_memory_used() >= kept.nbytes
+    assert 0 <= torch.npu.utilization() <= 100
+
+
+def test_the_driver_counts_devices_that_are_hidden(python):
+    code = """
+import os, torch, torch_npu
+kept = torch.ones(20 * 2**20, dtype=torch.uint8, device="npu:0")
+from torch_npu.npu import _driver
+driver, card, chip = _driver.find(0)
+assert (card, chip) == (1, 0), (card, chip)
+assert str(os.getpid()) in torch.npu.list_npu_processes(0)
+"""
+    done = python(code, TORCH_NPU_RUNTIME="softcann", SOFTCANN_DEVICE_COUNT=2, ASCEND_RT_VISIBLE_DEVICES="1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_the_drivers_library_it_is_told(monkeypatch):
+    from torch_npu.npu import _driver
+
+    monkeypatch.setattr(_driver, "_library", lambda: None)
+    with pytest.raises(NotImplementedError, match="libdcmi.so"):
+        torch.npu.list_npu_processes()
+    assert torch.npu.device_memory_used() >= 0 and f"{torch.npu.power_draw()}" == "NA"
 
 
 def test_accelerator():

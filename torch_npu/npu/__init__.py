@@ -130,6 +130,7 @@ from torch_npu.npu.telemetry import (
     NA,
     clock_rate,
     device_memory_used,
+    list_npu_processes,
     memory_usage,
     power_draw,
     temperature,

@@ -151,7 +151,7 @@ def mem_get_info(device: Device = None) -> Tuple[int, int]:
 def list_gpu_processes(device: Device = None) -> str:
     """What this process and all processes together hold of the device's memory, as text.
 
-    CANN's runtime interface does not name the others (`npu-smi info` does).
+    CANN's runtime interface does not name the others; :func:`torch.npu.list_npu_processes` does.
     """
     free, total = mem_get_info(device)
     mine, all_of_them = (size / (1024 * 1024) for size in (memory_reserved(device), total - free))

@@ -1,6 +1,6 @@
 """Load of a device, and what a monitor would show."""
 
-from typing import Any
+from typing import Any, Callable
 
 from torch.types import Device
 
@@ -42,28 +42,50 @@ def memory_usage(device: Device = None) -> Any:
 
 def device_memory_used(device: Device = None) -> Any:
     """Bytes of device memory in use by all processes."""
+    from torch_npu.npu import _driver
     from torch_npu.npu.memory import mem_get_info
 
+    found = _driver.find(device)
+    if found is not None:
+        driver, card, chip = found
+        return driver.memory(card, chip)[0] * 2**20
     free, total = mem_get_info(device)
     return total - free
 
 
-def _unknown(device: Device) -> Any:
-    _state.lazy_init()
-    _C._check_device(_get_device_index(device, optional=True))
-    return NA
+def list_npu_processes(device: Device = None) -> str:
+    """The processes that use the device, and what each holds of its memory, as text.
+
+    NotImplementedError where the driver's interface (libdcmi) is not there.
+    """
+    from torch_npu.npu import _driver
+
+    driver, card, chip = _driver.need(device, "torch.npu.list_npu_processes")
+    lines = [f"NPU:{_get_device_index(device, optional=True)}"]
+    for pid, held in driver.processes(card, chip):
+        lines.append(f"process {pid:>10d} uses {held / 2**20:>12.3f} MB NPU memory")
+    return "\n".join(lines if len(lines) > 1 else [*lines, "no processes are running"])
+
+
+def _figure(device: Device, ask: Callable[..., Any]) -> Any:
+    from torch_npu.npu import _driver
+
+    found = _driver.find(device)
+    value = None if found is None else ask(*found)
+    return NA if value is None else value
 
 
 def temperature(device: Device = None) -> Any:
-    """Degrees Celsius: NA, for CANN's runtime interface does not tell (`npu-smi info` does)."""
-    return _unknown(device)
+    """Degrees Celsius; NA where the driver does not tell."""
+    return _figure(device, lambda driver, card, chip: driver.temperature(card, chip))
 
 
 def power_draw(device: Device = None) -> Any:
-    """Milliwatts: NA, for CANN's runtime interface does not tell (`npu-smi info` does)."""
-    return _unknown(device)
+    """Milliwatts; NA where the driver does not tell."""
+    watts = _figure(device, lambda driver, card, chip: driver.power(card, chip))
+    return NA if watts is NA else int(watts * 1000)
 
 
 def clock_rate(device: Device = None) -> Any:
-    """Megahertz: NA, for CANN's runtime interface does not tell (`npu-smi info` does)."""
-    return _unknown(device)
+    """Megahertz of the AI cores; NA where the driver does not tell."""
+    return _figure(device, lambda driver, card, chip: driver.core_clock(card, chip))

@@ -111,6 +111,12 @@ class Dcmi:
         self._call("dcmi_get_card_id_device_id_from_logicid", ctypes.byref(card), ctypes.byref(chip), ctypes.c_uint(logic_id))
         return card.value, chip.value
 
+    def place_of_physical(self, physical_id: int) -> Tuple[int, int]:
+        """The same by the number of the chip in the machine."""
+        card, chip = ctypes.c_int(), ctypes.c_int()
+        self._call("dcmi_get_card_id_device_id_from_phyid", ctypes.byref(card), ctypes.byref(chip), ctypes.c_uint(physical_id))
+        return card.value, chip.value
+
     def logic_id(self, card: int, chip: int) -> int:
         value = ctypes.c_int()
         self._call("dcmi_get_device_logic_id", ctypes.byref(value), card, chip)
@@ -156,6 +162,10 @@ class Dcmi:
     def clock(self, card: int, chip: int, what: int) -> Optional[int]:
         """Megahertz."""
         return self._figure("dcmi_get_device_frequency", card, chip, what)
+
+    def core_clock(self, card: int, chip: int) -> Optional[int]:
+        """Megahertz of the AI cores now."""
+        return self.clock(card, chip, AICORE_CLOCK)
 
     def processes(self, card: int, chip: int) -> List[Tuple[int, int]]:
         """Process ids, and the bytes of device memory that each holds."""

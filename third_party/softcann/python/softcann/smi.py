@@ -104,7 +104,7 @@ class Device:
         "ddr_bandwidth": lambda self: self.rate(dcmi.DDR_BANDWIDTH),
         "npu": lambda self: self.rate(dcmi.NPU),
         "memory_percent": memory_percent,
-        "clock": lambda self: self.driver.clock(self.card, self.chip, dcmi.AICORE_CLOCK),
+        "clock": lambda self: self.driver.core_clock(self.card, self.chip),
         "clock_limit": lambda self: self.driver.clock(self.card, self.chip, dcmi.AICORE_CLOCK_LIMIT),
         "hbm_clock": lambda self: self.driver.clock(self.card, self.chip, dcmi.HBM_CLOCK),
     }
