@@ -5,8 +5,11 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bitwise_and.h>
 #include <ATen/ops/bitwise_right_shift.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/logaddexp.h>
 #include <ATen/ops/logical_or.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/tensor.h>
 
 #include "op/kernel.h"
@@ -138,6 +141,7 @@ struct Settings {
 };
 struct Extras {
   const at::Tensor &bias, &drop_mask, &mask;
+  at::Tensor sink{};  // a score of its own for each head, without a value
 };
 
 Attention make_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const Extras& extras,
@@ -163,13 +167,21 @@ void score(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
   const Attention a = make_attention(query, key, value, extras, settings);
   const bool statistics = maximum.defined() && maximum.numel();
   TORCH_CHECK(statistics == (sum.defined() && sum.numel()), "attention: softmaxMaxOut and softmaxSumOut go together");
-  const at::Tensor logsumexp = statistics ? row_numbers(a.query) : at::Tensor();
-  attention_forward(a, to_heads(out, settings.layout, a.value.size(-1)), logsumexp);
+  const bool sink = given(extras.sink) && extras.sink.numel();
+  const at::Tensor logsumexp = statistics || sink ? row_numbers(a.query) : at::Tensor();
+  const at::Tensor result = to_heads(out, settings.layout, a.value.size(-1));
+  attention_forward(a, result, logsumexp);
+  if (sink) {
+    const at::Tensor scores = widened(extras.sink).view({1, -1, 1});
+    put(result, widened(result) * at::sigmoid(logsumexp - scores).unsqueeze(-1));
+    logsumexp.copy_(at::logaddexp(logsumexp, scores));
+  }
   if (statistics) put_statistics(maximum, sum, logsumexp);
 }
 
 struct ScoreGradients {
   const at::Tensor &query, &key, &value, &bias;
+  at::Tensor sink{};  // is added to
 };
 void score_gradient(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& grad,
                     const Extras& extras, const Settings& settings, const at::Tensor& maximum, const at::Tensor& sum,
@@ -179,8 +191,14 @@ void score_gradient(const at::Tensor& query, const at::Tensor& key, const at::Te
   const bool want_bias = a.bias.defined() && results.bias.defined() && results.bias.numel();
   AttentionGradients gradients{to_heads(results.query, settings.layout, size), to_heads(results.key, settings.layout, size),
                                to_heads(results.value, settings.layout, value_size), want_bias ? results.bias : at::Tensor()};
-  attention_backward(a, to_heads(grad, settings.layout, value_size), to_heads(out, settings.layout, value_size),
-                     logsumexp_of(a.query, maximum, sum), gradients);
+  const at::Tensor logsumexp = logsumexp_of(a.query, maximum, sum), result = to_heads(out, settings.layout, value_size),
+                   result_grad = to_heads(grad, settings.layout, value_size);
+  attention_backward(a, result_grad, result, logsumexp, gradients);
+  if (given(extras.sink) && extras.sink.numel() && given(results.sink)) {
+    const at::Tensor share = (widened(extras.sink).view({1, -1, 1}) - logsumexp).exp();
+    writable(results.sink)
+        .sub_((share * (widened(result_grad) * widened(result)).sum({-1})).sum({0, 2}).view(results.sink.sizes()));
+  }
   if (want_bias && settings.bias_type == 1) results.bias.mul_(settings.scale);
 }
 
@@ -196,6 +214,46 @@ void refuse(const at::Tensor& tensor, const char* what) {
 
 }  // namespace
 
+namespace {
+
+// The part of queries and keys that is turned by position, where it comes apart: it goes behind the rest of each head.
+struct Rope {
+  const at::Tensor &query_part, &key_part;
+  std::string_view layout;
+  int64_t heads;
+
+  bool flat() const { return layout == "BSH" || layout == "SBH"; }
+  int64_t key_heads(const at::Tensor& query, const at::Tensor& key) const {
+    return flat() ? key.size(-1) / (query.size(-1) / heads) : 1;
+  }
+  at::Tensor joined(const at::Tensor& t, const at::Tensor& part, int64_t count) const {
+    if (!given(part) || part.numel() == 0) return t;
+    if (!flat()) return at::cat({t, part}, -1);
+    const auto split = [&](const at::Tensor& all) { return all.unflatten(-1, at::IntArrayRef{count, all.size(-1) / count}); };
+    return at::cat({split(t), split(part)}, -1).flatten(-2);
+  }
+  at::Tensor query(const at::Tensor& t) const { return joined(t, query_part, heads); }
+  at::Tensor key(const at::Tensor& q, const at::Tensor& t) const { return joined(t, key_part, key_heads(q, t)); }
+};
+
+// The gradient of both parts, and how it comes apart again.
+struct JoinedGradient {
+  at::Tensor whole;
+  const at::Tensor &rest, &part;
+
+  JoinedGradient(const at::Tensor& input, const at::Tensor& rest, const at::Tensor& part)
+      : whole(input.sizes() == rest.sizes() ? rest : at::empty(input.sizes(), input.options())), rest(rest), part(part) {}
+  void store(const Rope& rope, int64_t count) const {
+    if (whole.is_same(rest)) return;
+    const int64_t heads = rope.flat() ? count : 1, size = rest.size(-1) / heads;
+    const at::Tensor by_head = rope.flat() ? whole.unflatten(-1, at::IntArrayRef{heads, whole.size(-1) / heads}) : whole;
+    put(rest, by_head.narrow(-1, 0, size).reshape(rest.sizes()));
+    put(part, by_head.slice(-1, size).reshape(part.sizes()));
+  }
+};
+
+}  // namespace
+
 #define SCORE_SETTINGS(BIAS_TYPE) \
   Settings { scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, BIAS_TYPE, inputLayout }
 
@@ -208,9 +266,14 @@ OP_COST(aclnnFlashAttentionScoreV2, attention_cost(query, key)) {
         softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreV3, attention_cost(query, key)) {
-  refuse(sinkOptional, "a sink");
-  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType), softmaxMaxOut,
-        softmaxSumOut, attentionOutOut);
+  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional}, SCORE_SETTINGS(pseType),
+        softmaxMaxOut, softmaxSumOut, attentionOutOut);
+}
+OP_COST(aclnnFlashAttentionScoreV4, attention_cost(query, key)) {
+  refuse(dScaleQOptional, "quantization");
+  const Rope rope{queryRopeOptional, keyRopeOptional, inputLayout, headNum};
+  score(rope.query(query), rope.key(query, key), value, {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional},
+        SCORE_SETTINGS(pseType), softmaxMaxOut, softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreGrad, 2.5 * attention_cost(query, keyIn)) {
   score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(1),
@@ -221,9 +284,22 @@ OP_COST(aclnnFlashAttentionScoreGradV2, 2.5 * attention_cost(query, keyIn)) {
                  softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
 }
 OP_COST(aclnnFlashAttentionScoreGradV3, 2.5 * attention_cost(query, keyIn)) {
-  refuse(sinkInOptional, "a sink");
-  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType),
-                 softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
+  if (given(dsinkOut)) dsinkOut.zero_();
+  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional},
+                 SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
+                 {dqOut, dkOut, dvOut, dpseOut, dsinkOut});
+}
+OP_COST(aclnnFlashAttentionScoreGradV4, 2.5 * attention_cost(query, keyIn)) {
+  refuse(dScaleQOptional, "quantization");
+  if (given(dsinkOut)) dsinkOut.zero_();
+  const Rope rope{queryRopeOptional, keyRopeOptional, inputLayout, headNum};
+  const at::Tensor q = rope.query(query), k = rope.key(query, keyIn);
+  const JoinedGradient dq(q, dqOut, dqRopeOut), dk(k, dkOut, dkRopeOut);
+  score_gradient(q, k, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional},
+                 SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
+                 {dq.whole, dk.whole, dvOut, dpseOut, dsinkOut});
+  dq.store(rope, headNum);
+  dk.store(rope, rope.key_heads(query, keyIn));
 }
 
 namespace {
@@ -259,24 +335,47 @@ at::Tensor statistics_part(const at::Tensor& part) {
 
 #define TOKEN_SETTINGS Settings{scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, 1, "BSND"}
 
-OP_COST(aclnnFlashAttentionVarLenScore, attention_cost(query, key)) {
-  require_tokens_layout(inputLayout, realShiftOptional, dropMaskOptional, keepProb);
-  const at::Tensor none;
-  each_sequence(actualSeqQLenOptional, actualSeqKvLenOptional, [&](const auto& q, const auto& k) {
-    score(batch_of_one(q(query)), batch_of_one(k(key)), batch_of_one(k(value)), {none, none, attenMaskOptional}, TOKEN_SETTINGS,
-          statistics_part(q(softmaxMaxOut)), statistics_part(q(softmaxSumOut)), batch_of_one(q(attentionOutOut)));
-  });
-}
-OP_COST(aclnnFlashAttentionUnpaddingScoreGrad, 2.5 * attention_cost(query, keyIn)) {
-  require_tokens_layout(inputLayout, pseShiftOptional, dropMaskOptional, keepProb);
-  const at::Tensor none;
-  each_sequence(actualSeqQLenOptional, actualSeqKvLenOptional, [&](const auto& q, const auto& k) {
-    score_gradient(batch_of_one(q(query)), batch_of_one(k(keyIn)), batch_of_one(k(value)), batch_of_one(q(dy)),
-                   {none, none, attenMaskOptional}, TOKEN_SETTINGS, statistics_part(q(softmaxMaxOptional)),
-                   statistics_part(q(softmaxSumOptional)), batch_of_one(q(attentionInOptional)),
-                   {batch_of_one(q(dqOut)), batch_of_one(k(dkOut)), batch_of_one(k(dvOut)), none});
-  });
-}
+// ROPE_... and SINK are tensors, absent in the older versions.
+#define TOKEN_SCORE(NAME, ROPE_QUERY, ROPE_KEY, SINK)                                                 \
+  OP_COST(NAME, attention_cost(query, key)) {                                                         \
+    require_tokens_layout(inputLayout, realShiftOptional, dropMaskOptional, keepProb);                \
+    const at::Tensor none;                                                                            \
+    const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                            \
+    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, key);                \
+    each_sequence(actualSeqQLenOptional, actualSeqKvLenOptional, [&](const auto& q, const auto& k) {  \
+      score(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)),          \
+            {none, none, attenMaskOptional, SINK}, TOKEN_SETTINGS, statistics_part(q(softmaxMaxOut)), \
+            statistics_part(q(softmaxSumOut)), batch_of_one(q(attentionOutOut)));                     \
+    });                                                                                               \
+  }
+TOKEN_SCORE(aclnnFlashAttentionVarLenScore, none, none, none)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV2, none, none, none)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV3, queryRope, keyRope, none)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV4, none, none, none)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional)
+
+#define TOKEN_GRADIENT(NAME, ROPE_QUERY, ROPE_KEY, SINK, ROPE_QUERY_OUT, ROPE_KEY_OUT, SINK_OUT)                           \
+  OP_COST(NAME, 2.5 * attention_cost(query, keyIn)) {                                                                      \
+    require_tokens_layout(inputLayout, pseShiftOptional, dropMaskOptional, keepProb);                                      \
+    const at::Tensor none;                                                                                                 \
+    const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                 \
+    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, keyIn);                                   \
+    const JoinedGradient dq(all_queries, dqOut, ROPE_QUERY_OUT), dk(all_keys, dkOut, ROPE_KEY_OUT);                        \
+    if (given(SINK_OUT)) writable(SINK_OUT).zero_();                                                                       \
+    each_sequence(actualSeqQLenOptional, actualSeqKvLenOptional, [&](const auto& q, const auto& k) {                       \
+      score_gradient(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)), batch_of_one(q(dy)), \
+                     {none, none, attenMaskOptional, SINK}, TOKEN_SETTINGS, statistics_part(q(softmaxMaxOptional)),        \
+                     statistics_part(q(softmaxSumOptional)), batch_of_one(q(attentionInOptional)),                         \
+                     {batch_of_one(q(dq.whole)), batch_of_one(k(dk.whole)), batch_of_one(k(dvOut)), none, SINK_OUT});      \
+    });                                                                                                                    \
+    dq.store(rope, headNum);                                                                                               \
+    dk.store(rope, headNum);                                                                                               \
+  }
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGrad, none, none, none, none, none, none)
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV2, none, none, none, none, none, none)
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV3, queryRope, keyInRope, none, dqRopeOut, dkRopeOut, none)
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV4, none, none, none, none, none, none)
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV5, queryRope, keyInRope, sinkInOptional, dqRopeOut, dkRopeOut, dsinkOut)
 
 namespace {
 

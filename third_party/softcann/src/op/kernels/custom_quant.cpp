@@ -92,21 +92,42 @@ OP(aclnnAttentionUpdate) {
     writable(lseOut).zero_();
   }
 }
+namespace {
+
+// Attention over two parts of the keys into one. Statistics are [B, N, S, 8] for attention [S, B, N * D], and [T, N, 8] for
+// [T, N, D].
+struct RingUpdate {
+  const at::Tensor &out, &maximum, &sum;
+
+  void run(const RingUpdate& previous, const RingUpdate& current, std::string_view layout) const {
+    TORCH_CHECK(layout.empty() || layout == "SBH" || layout == "TND", "ring attention: layout '", layout,
+                "' is not one of SBH, TND");
+    const at::Tensor top = previous.maximum.maximum(current.maximum);
+    const at::Tensor before = previous.sum * (previous.maximum - top).exp(), now = current.sum * (current.maximum - top).exp();
+    const at::Tensor total = before + now;
+    const bool tokens = layout == "TND";
+    const auto share = [&](const at::Tensor& part) {
+      const at::Tensor one = (part / total).select(-1, 0);
+      return (tokens ? one : one.permute({2, 0, 1})).unsqueeze(-1);
+    };
+    const auto heads = [&](const at::Tensor& t) {
+      return tokens ? widened(t) : widened(t).unflatten(-1, at::IntArrayRef{top.size(1), t.size(-1) / top.size(1)});
+    };
+    put(out, (heads(previous.out) * share(before) + heads(current.out) * share(now)).reshape(out.sizes()));
+    put(maximum, top);
+    put(sum, total);
+  }
+};
+
+}  // namespace
+
 OP(aclnnRingAttentionUpdate) {
-  const std::string_view layout = inputLayoutOptional;
-  TORCH_CHECK(layout.empty() || layout == "SBH", "aclnnRingAttentionUpdate: layout ", layout, " is not supported");
-  const at::Tensor top = prevSoftmaxMax.maximum(curSoftmaxMax);
-  const at::Tensor previous = prevSoftmaxSum * (prevSoftmaxMax - top).exp(),
-                   current = curSoftmaxSum * (curSoftmaxMax - top).exp();
-  const at::Tensor sum = previous + current;
-  // Statistics are [B, N, S, 8], attention [S, B, N * D].
-  const auto share = [&](const at::Tensor& part) { return (part / sum).select(-1, 0).permute({2, 0, 1}).unsqueeze(-1); };
-  const auto heads = [&](const at::Tensor& t) {
-    return widened(t).unflatten(-1, at::IntArrayRef{top.size(1), t.size(-1) / top.size(1)});
-  };
-  put(attnOutOut, (heads(prevAttnOut) * share(previous) + heads(curAttnOut) * share(current)).flatten(-2));
-  put(softmaxMaxOut, top);
-  put(softmaxSumOut, sum);
+  RingUpdate{attnOutOut, softmaxMaxOut, softmaxSumOut}.run({prevAttnOut, prevSoftmaxMax, prevSoftmaxSum},
+                                                           {curAttnOut, curSoftmaxMax, curSoftmaxSum}, inputLayoutOptional);
+}
+OP(aclnnRingAttentionUpdateV2) {
+  RingUpdate{attnOutOut, softmaxMaxOut, softmaxSumOut}.run({prevAttnOut, prevSoftmaxMax, prevSoftmaxSum},
+                                                           {curAttnOut, curSoftmaxMax, curSoftmaxSum}, inputLayoutOptional);
 }
 
 namespace {

@@ -55,6 +55,11 @@ at::Tensor summed_to(const at::Tensor& value, const at::Tensor& like) { return a
 }  // namespace
 
 OP(aclnnRotaryPositionEmbedding) { put(out, embedded(x, cos, sin, mode)); }
+// With a matrix, what is turned is x @ rotate.
+OP(aclnnRotaryPositionEmbeddingV2) {
+  if (!given(rotate)) return put(out, embedded(x, cos, sin, mode));
+  put(out, widened(x) * widened(cos) + widened(x).matmul(widened(rotate)) * widened(sin));
+}
 OP(aclnnInterleaveRope) { put(out, embedded(x, cos, sin, interleave_half)); }
 OP(aclnnRotaryPositionEmbeddingGrad) {
   const bool apart = mode == interleave_half;
@@ -94,16 +99,21 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
 
 }  // namespace
 
+namespace {
+
+struct Cached {
+  at::Tensor cos, sin;
+};
 // The cache has cosines, then sines, for each position; with sections, positions are given three times, and each section
 // of a row comes from its own.
-OP(aclnnRopeWithSinCosCache) {
+Cached cached(const at::Tensor& positions, const at::Tensor& cosSinCache, at::IntArrayRef mropeSection) {
   const at::Tensor rows = widened(cosSinCache).index_select(0, positions.to(at::kLong).reshape({-1}));
   const int64_t size = rows.size(-1) / 2;
   const at::Tensor cosines = rows.narrow(-1, 0, size), sines = rows.narrow(-1, size, size);
   at::Tensor cos = cosines, sin = sines;
   if (positions.dim() == 2) {
     const int64_t tokens = positions.size(1);
-    TORCH_CHECK(positions.size(0) == static_cast<int64_t>(mropeSection.size()), "aclnnRopeWithSinCosCache: positions for ",
+    TORCH_CHECK(positions.size(0) == static_cast<int64_t>(mropeSection.size()), "rotary embedding: positions for ",
                 positions.size(0), " sections, mropeSection has ", mropeSection.size());
     const auto sections = [&](const at::Tensor& t) {
       std::vector<at::Tensor> parts;
@@ -118,6 +128,19 @@ OP(aclnnRopeWithSinCosCache) {
     cos = sections(cosines);
     sin = sections(sines);
   }
+  return {cos, sin};
+}
+
+}  // namespace
+
+OP(aclnnRopeWithSinCosCache) {
+  const auto [cos, sin] = cached(positions, cosSinCache, mropeSection);
+  put(queryOut, turned(queryIn, cos, sin, headSize, isNeoxStyle));
+  put(keyOut, turned(keyIn, cos, sin, headSize, isNeoxStyle));
+}
+OP(aclnnRopeWithSinCosCacheV2) {
+  TORCH_CHECK(cacheMode == 0, "aclnnRopeWithSinCosCacheV2: cacheMode ", cacheMode, " is not supported");
+  const auto [cos, sin] = cached(positions, cosSinCache, mropeSection);
   put(queryOut, turned(queryIn, cos, sin, headSize, isNeoxStyle));
   put(keyOut, turned(keyIn, cos, sin, headSize, isNeoxStyle));
 }
