@@ -53,7 +53,7 @@ class Communicator {
   };
   std::optional<AsyncError> async_error() noexcept;
 
-  // Ends the communicator; nothing of it may be in flight. Throws what HCCL reports.
+  // Ends the communicator; nothing of it may be in flight. What HCCL reports becomes a warning: the group is gone all the same.
   void destroy();
   // Ends it at once: what is in flight fails.
   void abort() noexcept;

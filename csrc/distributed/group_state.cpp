@@ -106,7 +106,8 @@ void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
   size_t count = 0;
   {
     const Hold hold(mutex_);
-    while (count < kMost && !tickets_.empty() && tickets_.front()->query()) {
+    // The watchdog meets an error of the device, too, and tells it.
+    while (count < kMost && !tickets_.empty() && tickets_.front()->query_quietly()) {
       account(*this, *tickets_.front());
       finished[count++] = std::move(tickets_.front());
       tickets_.pop_front();

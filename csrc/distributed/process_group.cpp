@@ -310,7 +310,11 @@ void ProcessGroupHCCL::abort() {
 void ProcessGroupHCCL::shutdown() {
   // The watchdog is still there: a peer that is gone fails the group, and the wait ends.
   while (!state_->failed() && !state_->idle()) {
-    state_->sweep(true);
+    try {
+      state_->sweep(true);
+    } catch (const std::exception& error) {
+      state_->fail(std::string("the device reports an error: ") + error.what(), c10d::ErrorType::COMM_ERROR, true);
+    }
     if (!state_->idle()) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   unwatch(state_);

@@ -122,3 +122,37 @@ def again_on_one_store(rank, world, path):
 def test_the_same_store_serves_again(tmp_path):
     with Ranks(2, join=False) as ranks:
         ranks.run(again_on_one_store, str(tmp_path / "store"))
+
+
+def test_a_communicator_that_cannot_be_ended_does_not_keep_the_group(python):
+    done = python("""if True:
+        import torch, torch.distributed as dist
+        for _ in range(2):
+            dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+            x = torch.ones(4, device="npu")
+            dist.all_reduce(x)
+            print(x.sum().item())
+            dist.destroy_process_group()""", SOFTCANN_FAULT="HcclCommDestroy:nth=1:code=4")
+    assert done.returncode == 0 and done.stdout.split() == ["4.0", "4.0"], done.stderr
+    assert "HcclCommDestroy" in done.stderr
+
+
+def test_a_kernel_that_failed_does_not_keep_the_group(python):
+    """What a collective was to reduce was not computed: that is told, and the group can be ended and made again."""
+    done = python("""if True:
+        import torch, torch.distributed as dist
+        for _ in range(2):
+            dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+            try:
+                x = torch.arange(4.0, device="npu")
+                dist.all_reduce(x)
+                print(x.sum().item())
+            except RuntimeError as error:
+                print("told" if "SOFTCANN_FAULT" in str(error) else error)
+            finally:
+                dist.destroy_process_group()
+                try:
+                    torch.npu.synchronize()
+                except RuntimeError:
+                    pass""", SOFTCANN_FAULT="task.aclnnArange:nth=1:code=507015")
+    assert done.returncode == 0 and done.stdout.split() == ["told", "6.0"], done.stdout + done.stderr
