@@ -98,9 +98,11 @@ def allocations(source):
 def graphs(_):
     import torch
 
-    with torch.npu.stream(torch.npu.Stream()):
+    # Streams come from pools that all threads share; nobody else here takes one of this priority, to find it being captured.
+    stream = torch.npu.Stream(priority=-1)
+    with torch.npu.stream(stream):
         x, graph = torch.ones(256, device="npu"), torch.npu.NPUGraph()
-        with torch.npu.graph(graph, capture_error_mode="thread_local"):
+        with torch.npu.graph(graph, stream=stream, capture_error_mode="thread_local"):
             y = (x * 2 + 1).sum()
         for value in (1.0, 4.0):
             x.fill_(value)

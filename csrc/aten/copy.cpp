@@ -76,7 +76,7 @@ void copy_bytes(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind, 
     core::warn_or_error_on_sync();
     // What is queued before may still use this memory.
     NPU_CHECK(acl::aclrtSynchronizeStream(stream));
-    core::throw_kept_failure(core::current_device());
+    core::throw_kept_failure(core::current_device(), stream);
   }
   op::launch_with_hooks({copy_name(kind), stream, op::Launch::Kind::copy, bytes}, [&] {
     if (wait) {

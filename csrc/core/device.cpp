@@ -133,7 +133,7 @@ void synchronize_device(c10::DeviceIndex index) {
   DeviceGuard guard(index < 0 ? thread_state.device : index);
   ensure_bound();
   NPU_CHECK(acl::aclrtSynchronizeDevice());
-  throw_kept_failure(thread_state.device);
+  throw_kept_failure(thread_state.device, kEveryStream);
 }
 
 std::string soc_name() {

@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 
 #include "core/error.h"
-#include "core/recovery.h"
 
 namespace torch_npu::core {
 namespace {
@@ -93,7 +92,6 @@ void Event::synchronize() const {
   DeviceGuard guard(device_);
   ensure_bound();
   NPU_CHECK(acl::aclrtSynchronizeEvent(raw_));
-  throw_kept_failure(device_);
 }
 
 double Event::elapsed_time(const Event& end) const {

@@ -17,13 +17,14 @@ namespace torch_npu::core {
 namespace {
 
 struct KeptFailure {
+  aclrtStream stream;
   int code;
   std::string message;
 };
 
 struct KeptFailures {
   std::mutex mutex;
-  std::array<std::optional<KeptFailure>, kMaxDevices> of_device;
+  std::array<std::vector<KeptFailure>, kMaxDevices> of_device;
   std::array<std::atomic<bool>, kMaxDevices> any{};
 };
 
@@ -34,12 +35,14 @@ KeptFailures& kept_failures() {
 
 }  // namespace
 
-void keep_failure(c10::DeviceIndex device, int code, const char* call) noexcept {
+void keep_failure(c10::DeviceIndex device, aclrtStream stream, int code, const char* call) noexcept {
   try {
     auto& kept = kept_failures();
     auto message = describe_cann_error(code, call);
     std::lock_guard<std::mutex> lock(kept.mutex);
-    if (!kept.of_device[device]) kept.of_device[device] = KeptFailure{code, std::move(message)};
+    auto& failures = kept.of_device[device];
+    const auto same = [stream](const KeptFailure& failure) { return failure.stream == stream; };
+    if (std::none_of(failures.begin(), failures.end(), same)) failures.push_back({stream, code, std::move(message)});
     kept.any[device].store(true, std::memory_order_release);
   } catch (const std::exception&) {
     // No memory for a text: the code's meaning still goes to stderr.
@@ -47,14 +50,22 @@ void keep_failure(c10::DeviceIndex device, int code, const char* call) noexcept 
   }
 }
 
-void throw_kept_failure(c10::DeviceIndex device) {
+void throw_kept_failure(c10::DeviceIndex device, aclrtStream stream) {
   auto& kept = kept_failures();
   if (C10_LIKELY(!kept.any[device].load(std::memory_order_acquire))) return;
   std::optional<KeptFailure> failure;
   {
     std::lock_guard<std::mutex> lock(kept.mutex);
-    failure.swap(kept.of_device[device]);
-    kept.any[device].store(false, std::memory_order_release);
+    auto& failures = kept.of_device[device];
+    const auto wanted = [stream](const KeptFailure& each) {
+      return stream == kEveryStream || each.stream == nullptr || each.stream == stream;
+    };
+    const auto found = std::find_if(failures.begin(), failures.end(), wanted);
+    if (found != failures.end()) {
+      failure = std::move(*found);
+      failures.erase(found);
+    }
+    kept.any[device].store(!failures.empty(), std::memory_order_release);
   }
   if (!failure) return;
   throw c10::AcceleratorError({"", __FILE__, __LINE__}, failure->code, std::move(failure->message));
@@ -76,7 +87,7 @@ void forget_failures(c10::DeviceIndex device) {
   NPU_CHECK(acl::aclrtSynchronizeDevice());
   auto& kept = kept_failures();
   std::lock_guard<std::mutex> lock(kept.mutex);
-  kept.of_device[device].reset();
+  kept.of_device[device].clear();
   kept.any[device].store(false, std::memory_order_release);
 }
 

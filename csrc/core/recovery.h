@@ -3,7 +3,8 @@
 // Note [Told once]
 // After a kernel failed, the rest of its stream does not run, and the stream's next synchronization throws. With that the error
 // is told: where memory is not damaged the stream then works again (docs/recovery.md). So a failure that is met where nothing can
-// be thrown must not get lost: it is kept until the program itself waits for the device.
+// be thrown must not get lost: it is kept until the program itself waits for that stream, or for the device. A thread that waits
+// for another stream is not told: it may know nothing of the work that failed.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,17 @@
 #include <c10/core/Device.h>
 #include <c10/macros/Export.h>
 
+#include "core/device.h"
+
 namespace torch_npu::core {
 
-// The first failure of a device is kept.
-C10_EXPORT void keep_failure(c10::DeviceIndex device, int code, const char* call) noexcept;
-// Called by every synchronization with the device after its own wait.
-C10_EXPORT void throw_kept_failure(c10::DeviceIndex device);
+// The default and pooled streams of the device that exist.
+C10_EXPORT std::vector<aclrtStream> known_streams(c10::DeviceIndex device);
+// The first failure of each stream is kept; null stands for what nobody can say the stream of.
+C10_EXPORT void keep_failure(c10::DeviceIndex device, aclrtStream stream, int code, const char* call) noexcept;
+// Called by every synchronization with a stream after its own wait; that with the device passes kEveryStream.
+C10_EXPORT void throw_kept_failure(c10::DeviceIndex device, aclrtStream stream);
+inline constexpr aclrtStream kEveryStream = nullptr;
 
 // Drops what is queued on the device; who synchronizes a stream that had something gets an error. Throws when the work that was
 // running did not end within the time.

@@ -1,5 +1,6 @@
 #include "core/stream.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <optional>
@@ -113,7 +114,17 @@ void Stream::synchronize() const {
   } else {
     NPU_CHECK(acl::aclrtSynchronizeStreamWithTimeout(raw(), static_cast<int32_t>(timeout)));
   }
-  throw_kept_failure(device_index());
+  throw_kept_failure(device_index(), raw());
+}
+
+std::vector<aclrtStream> known_streams(c10::DeviceIndex device) {
+  std::vector<aclrtStream> known;
+  const auto add = [&known](const std::atomic<aclrtStream>& slot) {
+    if (auto* raw = slot.load(std::memory_order_acquire)) known.push_back(raw);
+  };
+  add(devices[device].default_stream);
+  for (const auto& pool : devices[device].pool) std::for_each(pool.begin(), pool.end(), add);
+  return known;
 }
 
 Stream default_stream(c10::DeviceIndex device) { return Stream(make(resolve(device), 0)); }

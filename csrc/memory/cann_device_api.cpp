@@ -37,9 +37,11 @@ class CannDeviceApi final : public DeviceApi {
   void quiesce(c10::DeviceIndex device) noexcept override {
     at(device, [&] {
       waiter.load()([&] {
-        const int status = acl::aclrtSynchronizeDevice();
-        // A stream that is being captured cannot be waited for, and runs nothing.
-        if (status != 0 && status != ACL_ERROR_RT_STREAM_CAPTURED) core::keep_failure(device, status, "aclrtSynchronizeDevice");
+        // One by one, to know whose errors they are; then those that others have made.
+        for (auto* stream : core::known_streams(device)) {
+          if (!captured(stream)) keep_error(device, stream, acl::aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
+        }
+        keep_error(device, nullptr, acl::aclrtSynchronizeDevice(), "aclrtSynchronizeDevice");
       });
     });
   }
@@ -115,6 +117,17 @@ class CannDeviceApi final : public DeviceApi {
   }
 
  private:
+  // A stream that is being captured cannot be waited for, and runs nothing.
+  static bool captured(aclrtStream stream) {
+    auto capture = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    aclmdlRI graph = nullptr;
+    if (!core::any_capture() || acl::aclmdlRICaptureGetInfo(stream, &capture, &graph) != 0) return false;
+    return capture != ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+  }
+  static void keep_error(c10::DeviceIndex device, aclrtStream stream, int status, const char* call) {
+    if (status != 0 && status != ACL_ERROR_RT_STREAM_CAPTURED) core::keep_failure(device, stream, status, call);
+  }
+
   // For what must not throw: a device that is gone has taken its memory with it.
   template <class Call>
   static void at(c10::DeviceIndex device, Call call) noexcept {

@@ -191,7 +191,7 @@ at::Tensor raw_memory(const at::Tensor& tensor) {
   at::Tensor host = at::empty({bytes}, at::TensorOptions().dtype(at::kByte));
   const core::DeviceGuard guard(tensor.device().index());
   NPU_CHECK(acl::aclrtSynchronizeStream(core::current_raw_stream()));
-  core::throw_kept_failure(tensor.device().index());
+  core::throw_kept_failure(tensor.device().index(), core::current_raw_stream());
   if (bytes) NPU_CHECK(acl::aclrtMemcpy(host.mutable_data_ptr(), bytes, storage.data(), bytes, ACL_MEMCPY_DEVICE_TO_HOST));
   return host;
 }

@@ -60,6 +60,19 @@ def test_a_copy_to_the_host_tells_what_the_allocator_met():
     assert x.tolist() == [0.0, 1.0, 2.0]
 
 
+def test_what_the_allocator_met_is_told_to_the_stream_it_is_of():
+    x, other, block = torch.arange(3.0, device="npu"), torch.npu.Stream(), torch.ones(1 << 20, device="npu")
+    torch.npu.synchronize()
+    x[torch.tensor([7], device="npu")]
+    del block
+    torch.npu.empty_cache()
+    with torch.npu.stream(other):
+        assert (x + 1).tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        torch.npu.current_stream().synchronize()
+    torch.npu.synchronize()
+
+
 def test_an_event_of_a_failed_stream_tells_its_error():
     event = torch.npu.Event()
     torch.ones(3, device="npu")[torch.tensor([7], device="npu")]
