@@ -69,12 +69,13 @@ def start() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import _compile, _custom, _debugging, _exit, _options, _patches, _published_names, _quiet, _runtime
+    from torch_npu import _compile, _custom, _debugging, _exit, _libraries, _options, _patches, _published_names, _quiet, _runtime
     from torch_npu.multiprocessing import reductions
 
     _quiet.apply()
     _patches.apply()
     _compile.register_when_imported()
+    _libraries.register_when_imported()
     reductions.register()
     _custom.register()
     _published_names.register_aliases()

@@ -7,7 +7,7 @@ _FUNCTIONS = ("dropout_with_byte_mask", "fuse_add_softmax_dropout")  # in contri
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("apex", "function", "module", "transfer_to_npu"):
+    if name in ("apex", "function", "lightning", "module", "transfer_to_npu"):
         return importlib.import_module(f"torch_npu.contrib.{name}")
     from torch_npu.contrib import function, module
 
