@@ -48,7 +48,7 @@ def load(path):
         ) from error
     if not model.graph.node and not model.graph.output:
         raise AtcError("E16004", f"{path} has no graph", solution="Export the model again.")
-    check(model)
+    check(model, path)
     return model, os.path.dirname(os.path.abspath(path))
 
 
@@ -57,12 +57,12 @@ def first_line(error):
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def check(model):
-    """onnx's own checker, with its text."""
+def check(model, path):
+    """onnx's own checker, with its text; by the path it finds external data."""
     if not model.opset_import:
         raise AtcError("E16005", "the model names no opset", solution="Export the model again with an opset of 7 or newer.")
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(path)
     except onnx.checker.ValidationError as error:
         text = first_line(error)
         if "No Op registered" in text:
@@ -71,8 +71,7 @@ def check(model):
                 f"no parser is registered for an operator of the model: {text}",
                 solution="Export with an opset that knows the operator.",
             ) from error
-        if "external" not in text.lower():
-            raise AtcError("E16001", f"the model is not valid: {text}", solution="Export the model again.") from error
+        raise AtcError("E16001", f"the model is not valid: {text}", solution="Export the model again.") from error
     except (ValueError, RuntimeError, UnicodeDecodeError):
         pass  # too large for the checker
 
