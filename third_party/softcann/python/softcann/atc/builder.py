@@ -115,7 +115,7 @@ class Builder:
         if dtype not in value.casts:
             if value.const is not None:
                 value.casts[dtype] = self.constant(self._convert(value.const, dtype))
-                value.casts[dtype].source = value.source
+                value.casts[dtype].source, value.casts[dtype].exact = value.source, value.exact
             else:
                 value.casts[dtype] = self.emit("aten::to.dtype", value, dtype)
         return value.casts[dtype]

@@ -31,12 +31,13 @@ class Value:
     is the same in all samples. For a sequence (`is_list`) a sample is None.
     """
 
-    __slots__ = ("name", "samples", "const", "op", "is_list", "casts", "source")
+    __slots__ = ("name", "samples", "const", "op", "is_list", "casts", "source", "exact")
 
     def __init__(self, name, samples, const=None, op=None, is_list=False):
         self.name, self.samples, self.const, self.op, self.is_list = name, samples, const, op, is_list
         self.casts = {}  # dtype -> this value converted
         self.source = name  # for people
+        self.exact = const  # a constant before it was rounded to half precision
 
     @property
     def known(self):

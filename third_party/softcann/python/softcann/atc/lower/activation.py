@@ -44,6 +44,8 @@ def prelu(node):
 @lowers("HardSigmoid")
 def hard_sigmoid(node):
     alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
+    if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
+        return node.emit("aten::hardsigmoid", node.x(0))
     scaled = node.emit("aten::add.Scalar", node.emit("aten::mul.Scalar", node.x(0), alpha), beta)
     return node.emit("aten::clamp", scaled, 0.0, 1.0)
 
