@@ -71,7 +71,7 @@ def compile_and_run(tmp_path, text, compiler="g++"):
 
 @needs_facts
 @needs_compiler
-@pytest.mark.parametrize("header, table", [("acl/acl.h", "acl_enums.json"), ("hccl/hccl.h", "hccl.json")])
+@pytest.mark.parametrize("header, table", [("acl/acl_mdl.h", "acl_enums.json"), ("hccl/hccl.h", "hccl.json")])
 def test_values_and_layouts_are_the_facts(tmp_path, header, table):
     facts = load(table)
     declared = "\n".join(p.read_text() for p in (CANN / "include").rglob("*.h"))
@@ -98,7 +98,7 @@ def test_values_and_layouts_are_the_facts(tmp_path, header, table):
 
 @needs_facts
 def test_runtime_prototypes_have_the_facts_parameters():
-    text = "\n".join((CANN / "include" / "acl" / name).read_text() for name in ("acl_rt.h", "acl_op.h"))
+    text = "\n".join((CANN / "include" / "acl" / name).read_text() for name in ("acl_rt.h", "acl_op.h", "acl_mdl.h"))
     facts = load("acl_runtime.json")["functions"]
     declared = dict(re.findall(r"\b(\w+)\(([^;]*)\);", re.sub(r"\s+", " ", text)))
     checked = 0
@@ -116,7 +116,7 @@ def test_runtime_prototypes_have_the_facts_parameters():
 def test_headers_are_c_and_cpp(tmp_path):
     for compiler, suffix in (("gcc", "c"), ("g++", "cpp")):
         source = tmp_path / f"all.{suffix}"
-        source.write_text('#include "acl/acl.h"\n#include "aclnn/aclnn_ops.h"\n#include "hccl/hccl.h"\nint main(void) { return 0; }\n')
+        source.write_text('#include "acl/acl.h"\n#include "acl/acl_mdl.h"\n#include "aclnn/aclnn_ops.h"\n#include "hccl/hccl.h"\nint main(void) { return 0; }\n')
         gen_aclnn.main(str(CANN / "aclnn_ops.txt"), str(tmp_path))
         subprocess.run([compiler, "-Wall", "-Werror", "-fsyntax-only", "-I", str(CANN / "include"), "-I", str(tmp_path), str(source)],
                        check=True)

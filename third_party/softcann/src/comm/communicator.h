@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "comm/sha256.h"
+#include "rt/sha256.h"
 #include "comm/transport.h"
 
 namespace softcann {

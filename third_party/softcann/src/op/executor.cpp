@@ -1,6 +1,5 @@
 #include "op/executor.h"
 
-#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <cstdarg>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include "op/saturate.h"
 #include "op/scope.h"
 #include "op/tensor.h"
+#include "op/threads.h"
 #include "rt/error.h"
 
 namespace softcann::op {
@@ -147,21 +147,6 @@ aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
 
 // Cheaper tasks would not use a second thread.
 constexpr uint32_t parallel_from_ns = 10000;
-
-// A thread that launches operators (and may run queued ones while it synchronizes) keeps its own setting.
-constexpr int client_thread = -1;
-
-// A worker computes with as many threads as the submitting thread would, or as SOFTCANN_THREADS says.
-void follow_threads(int threads) {
-  if (this_thread.threads == threads || this_thread.threads == client_thread) return;
-  this_thread.threads = threads;
-  at::set_num_threads(threads);
-}
-
-uint16_t wanted_threads() {
-  static const auto fixed = static_cast<uint16_t>(options().threads);
-  return fixed ? fixed : static_cast<uint16_t>(at::get_num_threads());
-}
 
 aclError run_again(Task* task, bool skip) {
   auto* executor = static_cast<aclOpExecutor*>(task);

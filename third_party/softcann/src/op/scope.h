@@ -23,7 +23,6 @@ class KernelScope {
   KernelScope(const KernelScope&) = delete;
   KernelScope& operator=(const KernelScope&) = delete;
 
- private:
   static c10::impl::PODLocalDispatchKeySet backend_only() {
     static const c10::impl::PODLocalDispatchKeySet set = [] {
       using c10::DispatchKey;
@@ -39,6 +38,8 @@ class KernelScope {
     }();
     return set;
   }
+
+ private:
   c10::impl::PODLocalDispatchKeySet saved_;
   bool was_in_kernel_;
 };

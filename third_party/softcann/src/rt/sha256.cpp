@@ -1,7 +1,12 @@
-#include "comm/sha256.h"
+#include "rt/sha256.h"
 
 #include <bit>
 #include <cstring>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 namespace softcann {
 namespace {
@@ -45,16 +50,68 @@ void absorb(State& state, const uint8_t* block) {
   for (size_t i = 0; i < state.size(); ++i) state[i] += mixed[i];
 }
 
+void absorb_blocks(State& state, const uint8_t* blocks, size_t count) {
+  for (size_t i = 0; i < count; ++i) absorb(state, blocks + i * kBlock);
+}
+
+#if defined(__x86_64__)
+bool has_instructions() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b >> 29 & 1) != 0;
+}
+
+// The instructions keep the state as the words a, b, e, f and c, d, g, h, and do two rounds each.
+__attribute__((target("sha,sse4.1"))) void absorb_with_instructions(State& state, const uint8_t* blocks, size_t count) {
+  const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);
+  auto* words = reinterpret_cast<__m128i*>(state.data());
+  const __m128i badc = _mm_shuffle_epi32(_mm_loadu_si128(words), 0xb1),
+                hgfe = _mm_shuffle_epi32(_mm_loadu_si128(words + 1), 0x1b);
+  __m128i abef = _mm_alignr_epi8(badc, hgfe, 8), cdgh = _mm_blend_epi16(hgfe, badc, 0xf0);
+  for (; count != 0; --count, blocks += kBlock) {
+    const __m128i abef_before = abef, cdgh_before = cdgh;
+    __m128i w[16];
+    for (int i = 0; i < 16; ++i) {
+      if (i < 4) {
+        w[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(blocks) + i), swap);
+      } else {
+        const __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(w[i - 4], w[i - 3]), _mm_alignr_epi8(w[i - 1], w[i - 2], 4));
+        w[i] = _mm_sha256msg2_epu32(sum, w[i - 1]);
+      }
+      const __m128i given = _mm_add_epi32(w[i], _mm_loadu_si128(reinterpret_cast<const __m128i*>(kRound) + i));
+      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, given);
+      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(given, 0x0e));
+    }
+    abef = _mm_add_epi32(abef, abef_before);
+    cdgh = _mm_add_epi32(cdgh, cdgh_before);
+  }
+  const __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+  _mm_storeu_si128(words, _mm_blend_epi16(feba, dchg, 0xf0));
+  _mm_storeu_si128(words + 1, _mm_alignr_epi8(dchg, feba, 8));
+}
+#endif
+
+using Absorb = void (*)(State& state, const uint8_t* blocks, size_t count);
+
+Absorb choose_absorb() {
+#if defined(__x86_64__)
+  if (has_instructions()) return &absorb_with_instructions;
+#endif
+  return &absorb_blocks;
+}
+
 }  // namespace
 
-Digest sha256(const std::string& data) {
-  std::string padded = data;
+Digest sha256(std::string_view data) {
+  static const Absorb absorb_all = choose_absorb();
+  State state = kStart;
+  const size_t whole = data.size() / kBlock;
+  absorb_all(state, reinterpret_cast<const uint8_t*>(data.data()), whole);
+  std::string padded(data.substr(whole * kBlock));
   padded.push_back(static_cast<char>(0x80));
   while (padded.size() % kBlock != kBlock - 8) padded.push_back(0);
   const uint64_t bits = uint64_t{data.size()} * 8;
   for (int shift = 56; shift >= 0; shift -= 8) padded.push_back(static_cast<char>(bits >> shift));
-  State state = kStart;
-  for (size_t at = 0; at < padded.size(); at += kBlock) absorb(state, reinterpret_cast<const uint8_t*>(padded.data()) + at);
+  absorb_all(state, reinterpret_cast<const uint8_t*>(padded.data()), padded.size() / kBlock);
   Digest digest;
   for (size_t i = 0; i < digest.size(); ++i) digest[i] = static_cast<uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
   return digest;

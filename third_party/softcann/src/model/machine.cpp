@@ -1,0 +1,192 @@
+#include "model/machine.h"
+
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
+
+#include "rt/error.h"
+
+namespace softcann::model {
+namespace {
+
+// The error of an operator, with the operator's name before it and the same kind.
+[[noreturn]] void rethrow_located(const Instruction& at, ErrorKind kind, const char* cause) {
+  throw Error(kind, "operator '" + at.name + "' (" + at.type + ", " + at.kernel + "): " + cause);
+}
+
+ErrorKind kind_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
+    return ErrorKind::out_of_memory;
+  }
+  if (dynamic_cast<const c10::NotImplementedError*>(&error)) return ErrorKind::unsupported;
+  if (dynamic_cast<const c10::IndexError*>(&error)) return ErrorKind::index_out_of_range;
+  return ErrorKind::bad_argument;
+}
+
+at::Scalar item_of(const at::IValue& value) {
+  if (value.isScalar()) return value.toScalar();
+  return tensor_of(value).item();
+}
+
+at::IValue number_as(Want want, const at::Scalar& number) {
+  switch (want) {
+    case Want::integer:
+      return number.toLong();
+    case Want::real:
+      return number.toDouble();
+    case Want::boolean:
+      return number.toBool();
+    default:
+      return number;
+  }
+}
+
+template <class T>
+c10::List<T> elements_of(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.dim() <= 1, "a list of numbers is taken from a tensor of ", tensor.dim(), " dimensions");
+  const at::Tensor plain = tensor.to(c10::CppTypeToScalarType<T>::value).contiguous();
+  const T* first = plain.const_data_ptr<T>();
+  return c10::List<T>(at::ArrayRef<T>(first, static_cast<size_t>(plain.numel())));
+}
+
+c10::List<bool> booleans_of(const at::Tensor& tensor) {
+  c10::List<bool> made;
+  for (const int64_t one : elements_of<int64_t>(tensor)) made.push_back(one != 0);
+  return made;
+}
+
+}  // namespace
+
+at::Tensor tensor_of(const at::IValue& value) {
+  if (value.isTensor()) return value.toTensor();
+  TORCH_CHECK(value.isScalar(), "a ", value.tagKind(), " where a tensor is expected");
+  const at::Scalar number = value.toScalar();
+  return at::scalar_tensor(number, at::TensorOptions().dtype(number.type()));
+}
+
+const Graph& Machine::graph(int64_t index) const {
+  TORCH_CHECK(index >= 0 && static_cast<size_t>(index) < program_.graphs.size(), "the model has no graph ", index);
+  return program_.graphs[static_cast<size_t>(index)];
+}
+
+const at::IValue& Machine::read(Slot slot) const {
+  const at::IValue& value = frame_[static_cast<size_t>(slot)];
+  TORCH_CHECK(!value.isNone(), "a value is read that nothing has made yet, or that was released");
+  return value;
+}
+
+at::IValue Machine::make_tensors(const Argument& argument) const {
+  if (argument.want == Want::optional_tensors) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const Slot slot : argument.slots) {
+      list.push_back(slot == no_slot ? std::optional<at::Tensor>() : tensor_of(read(slot)));
+    }
+    return list;
+  }
+  if (argument.want == Want::values) {
+    c10::impl::GenericList list(c10::AnyType::get());
+    for (const Slot slot : argument.slots) list.push_back(slot == no_slot ? at::IValue() : read(slot));
+    return list;
+  }
+  c10::List<at::Tensor> list;
+  for (const Slot slot : argument.slots) {
+    TORCH_CHECK(slot != no_slot, "a tensor of the list is left out");
+    const at::IValue& value = read(slot);
+    if (argument.slots.size() == 1 && value.isTensorList()) return value;
+    list.push_back(tensor_of(value));
+  }
+  return list;
+}
+
+at::IValue Machine::make_list(const Argument& argument) const {
+  if (argument.want == Want::integers) {
+    c10::List<int64_t> list;
+    for (size_t i = 0; i < argument.slots.size(); ++i) {
+      list.push_back(argument.slots[i] == no_slot ? argument.numbers[i] : item_of(read(argument.slots[i])).toLong());
+    }
+    return list;
+  }
+  TORCH_CHECK(argument.want == Want::reals, "a list of this kind is not made of values");
+  c10::List<double> list;
+  for (size_t i = 0; i < argument.slots.size(); ++i) {
+    list.push_back(argument.slots[i] == no_slot ? argument.reals[i] : item_of(read(argument.slots[i])).toDouble());
+  }
+  return list;
+}
+
+at::IValue Machine::make(const Argument& argument) const {
+  switch (argument.from) {
+    case Argument::From::constant:
+      return argument.constant;
+    case Argument::From::value: {
+      const at::IValue& value = read(argument.slot);
+      if (argument.want == Want::tensor) return tensor_of(value);
+      if (argument.want == Want::number) return item_of(value);
+      return value;
+    }
+    case Argument::From::values:
+      return make_tensors(argument);
+    case Argument::From::item:
+      return number_as(argument.want, item_of(read(argument.slot)));
+    case Argument::From::items: {
+      const at::Tensor tensor = tensor_of(read(argument.slot));
+      if (argument.want == Want::reals) return elements_of<double>(tensor);
+      if (argument.want == Want::booleans) return booleans_of(tensor);
+      TORCH_CHECK(argument.want == Want::integers, "a list of this kind is not made of a value");
+      return elements_of<int64_t>(tensor);
+    }
+    case Argument::From::mixed:
+      return make_list(argument);
+  }
+  return {};
+}
+
+void Machine::store(const Instruction& instruction, std::vector<at::IValue>& stack) {
+  const std::vector<Slot>& outputs = instruction.outputs;
+  if (!instruction.keeps_lists && stack.size() == 1 && stack[0].isTensorList()) {
+    const c10::List<at::Tensor> list = stack[0].toTensorList();
+    stack.clear();
+    for (const at::Tensor& one : list) stack.emplace_back(one);
+  }
+  TORCH_CHECK(stack.size() >= outputs.size(), "it has ", stack.size(), " results, the model takes ", outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] != no_slot) frame_[static_cast<size_t>(outputs[i])] = std::move(stack[i]);
+  }
+}
+
+void Machine::execute(const Instruction& instruction, std::vector<at::IValue>& stack) {
+  try {
+    stack.clear();
+    for (const Argument& argument : instruction.arguments) stack.push_back(make(argument));
+    if (instruction.aten) {
+      instruction.aten->callBoxed(stack);
+    } else {
+      instruction.native(*this, stack);
+    }
+    store(instruction, stack);
+    for (const Slot slot : instruction.frees) frame_[static_cast<size_t>(slot)] = {};
+  } catch (const Error& error) {
+    rethrow_located(instruction, error.kind(), error.what());
+  } catch (const c10::Error& error) {
+    rethrow_located(instruction, kind_of(error), error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    rethrow_located(instruction, kind_of(error), error.what());
+  }
+}
+
+std::vector<at::IValue> Machine::run(size_t index, std::vector<at::IValue> inputs) {
+  constexpr int deepest = 32;
+  const Graph& running = graph(static_cast<int64_t>(index));
+  TORCH_CHECK(depth_ < deepest, "control flow is nested more than ", deepest, " deep");
+  TORCH_CHECK(inputs.size() == running.inputs.size(), "graph '", running.name, "' takes ", running.inputs.size(), " inputs, ",
+              inputs.size(), " are given");
+  ++depth_;
+  for (size_t i = 0; i < inputs.size(); ++i) frame_[static_cast<size_t>(running.inputs[i].slot)] = std::move(inputs[i]);
+  std::vector<at::IValue> stack;
+  for (const Instruction& instruction : running.instructions) execute(instruction, stack);
+  std::vector<at::IValue> outputs;
+  for (const Port& port : running.outputs) outputs.push_back(read(port.slot));
+  --depth_;
+  return outputs;
+}
+
+}  // namespace softcann::model

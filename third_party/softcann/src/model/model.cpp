@@ -1,0 +1,271 @@
+// libge_executor's entries: opens a model, runs it.
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include <new>
+
+#include "model/machine.h"
+#include "model/wire.h"
+#include "op/threads.h"
+
+namespace softcann::model {
+namespace {
+
+constexpr int64_t known_format = 1;  // of softcann's own part of the definition
+
+void fill_ports(const std::vector<Port>& ports, std::vector<ModelTensor>& to) {
+  for (const Port& port : ports) to.push_back(port.tensor);
+}
+
+// "vN low~high,low~high,..." of the inputs that have free dimensions.
+void read_ranges(const Attributes& attributes, const std::vector<std::string>& ports, std::vector<ModelTensor>& inputs) {
+  for (const std::string& line : texts_of(attributes, "shape_range")) {
+    const std::vector<std::string_view> words = split(line, ' ');
+    size_t index = 0;
+    while (index < inputs.size() && (words.size() != 2 || split(ports[index], ' ')[0] != words[0])) ++index;
+    if (index == inputs.size()) damaged("the range '%s'", line.substr(0, 80).c_str());
+    for (const std::string_view part : split(words[1], ',')) {
+      const size_t mark = part.find('~');
+      if (mark == std::string_view::npos) damaged("the range '%s'", line.substr(0, 80).c_str());
+      inputs[index].range.emplace_back(whole_number(part.substr(0, mark)), whole_number(part.substr(mark + 1)));
+    }
+    if (inputs[index].range.size() != inputs[index].dims.size())
+      damaged("the range '%s' has not the rank", line.substr(0, 80).c_str());
+  }
+}
+
+// "input static field=number ..."; a field that is no number is for people.
+void read_aipp(const Attributes& attributes, std::vector<ModelTensor>& inputs) {
+  for (const std::string& line : texts_of(attributes, "aipp")) {
+    const std::vector<std::string_view> words = split(line, ' ');
+    const int64_t index = words.size() < 2 ? -1 : whole_number(words[0]);
+    if (index < 0 || static_cast<size_t>(index) >= inputs.size()) damaged("AIPP of input %lld", static_cast<long long>(index));
+    for (size_t i = 2; i < words.size(); ++i) {
+      const size_t mark = words[i].find('=');
+      if (mark == std::string_view::npos) damaged("the AIPP field '%s'", std::string(words[i].substr(0, 80)).c_str());
+      inputs[static_cast<size_t>(index)].aipp[std::string(words[i].substr(0, mark))] = words[i].substr(mark + 1);
+    }
+  }
+}
+
+size_t open_dimensions(const ModelInfo& info) {
+  size_t count = 0;
+  for (const ModelTensor& input : info.inputs) {
+    for (const int64_t dim : input.dims) count += dim < 0;
+  }
+  return count;
+}
+
+void read_gears(const Attributes& attributes, ModelInfo& info) {
+  size_t numbers = 1;
+  for (const int64_t batch : integers_of(attributes, "dynamic_batch")) info.gears.push_back({batch});
+  if (!info.gears.empty()) info.gears_of = Gears::batch;
+  for (const auto& [name, kind, count] :
+       {std::tuple("dynamic_image", Gears::image, size_t{2}), std::tuple("dynamic_dims", Gears::dims, open_dimensions(info))}) {
+    const std::vector<std::string>& lines = texts_of(attributes, name);
+    if (lines.empty()) continue;
+    if (info.gears_of != Gears::none) damaged("gears of two kinds");
+    info.gears_of = kind;
+    numbers = count;
+    for (const std::string& line : lines) info.gears.push_back(read_dims(line));
+  }
+  if (info.gears.size() > ACL_MAX_BATCH_NUM) damaged("%zu gears", info.gears.size());
+  for (const std::vector<int64_t>& gear : info.gears) {
+    if (gear.size() != numbers) damaged("a gear of %zu numbers, %zu are expected", gear.size(), numbers);
+    for (const int64_t size : gear) {
+      if (size <= 0) damaged("a gear of %lld", static_cast<long long>(size));
+    }
+  }
+}
+
+void read_gear_outputs(const Attributes& attributes, ModelInfo& info) {
+  const std::vector<std::string>& lines = texts_of(attributes, "gear_outputs");
+  if (lines.empty()) return;
+  if (lines.size() != info.gears.size()) damaged("%zu gears, outputs of %zu", info.gears.size(), lines.size());
+  for (const std::string& line : lines) {
+    auto& outputs = info.gear_outputs.emplace_back();
+    for (const std::string_view dims : split(line, ';')) outputs.push_back(read_dims(dims));
+    if (outputs.size() != info.outputs.size()) damaged("the outputs '%s' of a gear", line.substr(0, 80).c_str());
+  }
+}
+
+void read_attributes(const GraphDefinition& graph, ModelInfo& info) {
+  for (const OpDefinition& op : graph.ops) {
+    auto& texts = info.attributes[op.name];
+    for (const auto& [name, attribute] : op.attributes) {
+      if (attribute.kind == Attribute::Kind::text) texts[name] = attribute.text;
+      if (attribute.kind == Attribute::Kind::list && attribute.integers.empty()) {
+        // As CANN gives the names an operator was made of: each with its length before it.
+        for (const std::string& one : attribute.texts) texts[name] += "[" + std::to_string(one.size()) + "]" + one;
+      }
+    }
+  }
+}
+
+ModelInfo read_info(const Definition& definition, const Container& container, const Graph& ports) {
+  ModelInfo info;
+  info.name = definition.name;
+  fill_ports(ports.inputs, info.inputs);
+  fill_ports(ports.outputs, info.outputs);
+  const GraphDefinition& graph = definition.graphs.front();
+  read_ranges(graph.attributes, texts_of(graph.attributes, "inputs"), info.inputs);
+  read_aipp(graph.attributes, info.inputs);
+  read_gears(graph.attributes, info);
+  read_gear_outputs(graph.attributes, info);
+  const int64_t work = integer_of(graph.attributes, "workspace_bytes", 0);
+  if (work < 0) damaged("a workspace of %lld bytes", static_cast<long long>(work));
+  info.work_bytes = static_cast<size_t>(work);
+  info.weight_bytes = container.weights.size();
+  info.definition_bytes = container.definition.size();
+  read_attributes(graph, info);
+  return info;
+}
+
+// Whether it is softcann's, of this version, for this chip.
+void check_origin(const Definition& definition, bool intact) {
+  const int64_t format = integer_of(definition.attributes, "softcann_format", 0);
+  if (format == 0) {
+    refuse(ACL_ERROR_FEATURE_UNSUPPORTED,
+           "this .om was not made by softcann's atc: CANN's own holds programs for the chip, which "
+           "only the chip runs. Convert the model again with the atc of softcann (python -m softcann atc)");
+  }
+  if (!intact)
+    refuse(ACL_ERROR_GE_PARAM_INVALID, "the checksum is not that of the content: the file was damaged. Copy or convert it again");
+  if (format != known_format) {
+    refuse(ACL_ERROR_FEATURE_UNSUPPORTED,
+           "the .om is of format %lld, this softcann reads format %lld: convert the model again with "
+           "its atc",
+           static_cast<long long>(format), static_cast<long long>(known_format));
+  }
+  const std::string& soc = text_of(definition.attributes, "soc_version");
+  if (soc != options().soc) {
+    refuse(ACL_ERROR_RT_SOC_VERSION,
+           "the .om was made for %s, the device is %s: convert with --soc_version=%s, or set SOFTCANN_SOC=%s",
+           soc.substr(0, 64).c_str(), options().soc.c_str(), options().soc.c_str(), soc.substr(0, 64).c_str());
+  }
+}
+
+at::Tensor wrap(const ModelArgument& argument, const std::vector<int64_t>& dims, at::ScalarType type) {
+  return at::from_blob(argument.data, dims, at::TensorOptions().dtype(type));
+}
+
+class LoadedModel final : public Model {
+ public:
+  LoadedModel(ModelInfo info, Program program) : info_(std::move(info)), program_(std::move(program)) {}
+
+  const ModelInfo& info() const override { return info_; }
+
+  aclError run(ModelCall& call) const override {
+    try {
+      const op::ComputeScope scope(call.threads);
+      Machine machine(program_);
+      std::vector<at::IValue> inputs;
+      for (size_t i = 0; i < call.inputs.size(); ++i) {
+        inputs.emplace_back(wrap(call.inputs[i], call.inputs[i].dims, program_.graphs[0].inputs[i].type));
+      }
+      const std::vector<at::IValue> outputs = machine.run(0, std::move(inputs));
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        if (const aclError code = write(call, i, tensor_of(outputs[i]))) return code;
+      }
+      return ACL_SUCCESS;
+    } catch (const Error& error) {
+      return report(error.what(), task_code(error.kind()));
+    } catch (const c10::Error& error) {
+      return report(error.what_without_backtrace(), kRefused);
+    } catch (const std::bad_alloc& error) {
+      return report(error.what(), task_code(ErrorKind::out_of_memory));
+    } catch (const std::exception& error) {
+      return report(error.what(), kRefused);
+    }
+  }
+
+  // What each gear's outputs are like, found out by running on zeros, where the file does not say it.
+  void find_gear_outputs() {
+    for (const std::vector<int64_t>& gear : info_.gears) {
+      const op::ComputeScope scope(op::threads_of_launch());
+      Machine machine(program_);
+      std::vector<at::IValue> inputs;
+      for (size_t i = 0; i < info_.inputs.size(); ++i) {
+        inputs.emplace_back(at::zeros(info_.input_dims(i, gear), at::TensorOptions().dtype(program_.graphs[0].inputs[i].type)));
+      }
+      auto& dims = info_.gear_outputs.emplace_back();
+      for (const at::IValue& output : machine.run(0, std::move(inputs))) dims.push_back(tensor_of(output).sizes().vec());
+    }
+  }
+
+ private:
+  aclError report(const char* cause, aclError code) const {
+    task_error("model '%s': %s", info_.name.c_str(), cause);
+    return code;
+  }
+
+  aclError write(ModelCall& call, size_t index, const at::Tensor& made) const {
+    ModelArgument& to = call.outputs[index];
+    const ModelTensor& promised = info_.outputs[index];
+    const at::ScalarType type = program_.graphs[0].outputs[index].type;
+    TORCH_CHECK(made.scalar_type() == type, "output '", promised.name, "' is ", made.scalar_type(), ", the model promises ",
+                type);
+    to.dims = made.sizes().vec();
+    const size_t bytes = made.nbytes();
+    if (to.data == nullptr && bytes != 0 && call.allocate != nullptr) {
+      if (const aclError code = call.allocate(call, index, bytes)) return code;
+    }
+    TORCH_CHECK(bytes <= to.bytes, "output '", promised.name, "' has the dims ", made.sizes(), " and ", bytes,
+                " bytes, its buffer has ", to.bytes);
+    if (bytes != 0) wrap(to, to.dims, type).copy_(made);
+    return ACL_SUCCESS;
+  }
+
+  ModelInfo info_;
+  Program program_;
+};
+
+std::shared_ptr<Model> open(const ModelSource& source, bool describe) {
+  const Container container = open_container(source, describe);
+  Definition definition;
+  try {
+    definition = read_definition(container.definition);
+    check_origin(definition, container.intact);
+    const Graph ports = read_ports(definition);
+    ModelInfo info = read_info(definition, container, ports);
+    if (describe && (info.gears.empty() || !info.gear_outputs.empty()))
+      return std::make_shared<LoadedModel>(std::move(info), Program());
+    auto made = std::make_shared<LoadedModel>(std::move(info), make_program(definition, container));
+    if (made->info().gear_outputs.size() != made->info().gears.size()) made->find_gear_outputs();
+    return made;
+  } catch (const ReadError&) {
+    throw;
+  } catch (const Error& error) {
+    refuse(ACL_ERROR_GE_EXEC_LOAD_MODEL_PARTITION_FAILED, "the definition is damaged: %s", error.what());
+  }
+}
+
+aclError open_or_fail(const ModelSource& source, bool describe, std::shared_ptr<Model>* model) {
+  const char* from = source.path != nullptr ? source.path : "the memory";
+  try {
+    *model = open(source, describe);
+    return ACL_SUCCESS;
+  } catch (const ReadError& error) {
+    return fail(error.code(), "model of %s: %s", from, error.what());
+  } catch (const c10::Error& error) {
+    return fail(ACL_ERROR_GE_LOAD_MODEL, "model of %s: %s", from, error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return fail(ACL_ERROR_GE_MEMORY_ALLOCATION, "model of %s: there is not enough memory", from);
+  } catch (const std::exception& error) {
+    return fail(ACL_ERROR_GE_LOAD_MODEL, "model of %s: %s", from, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace softcann::model
+
+extern "C" {
+
+SOFTCANN_API aclError softcann_open_model(const softcann::ModelSource& source, bool describe,
+                                          std::shared_ptr<softcann::Model>* model) {
+  return softcann::model::open_or_fail(source, describe, model);
+}
+
+SOFTCANN_API uint16_t softcann_kernel_threads() { return softcann::op::threads_of_launch(); }
+}

@@ -1,0 +1,91 @@
+// Models, between libascendcl, which clients call (aclmdl*), and libge_executor, which reads .om files and computes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#pragma GCC visibility push(default)
+#include "acl/acl_mdl.h"
+#pragma GCC visibility pop
+#include "rt/runtime.h"
+
+namespace softcann {
+
+// Note [Models]
+// libascendcl keeps what clients hold: descriptions, datasets, numbers of models. It knows no torch, so what reads a file and
+// computes is in libge_executor, which it loads when a client names the first model. The two meet at this header, which is no
+// part of CANN's interface.
+
+// What a client may ask about an input or output. A dimension that is not fixed is -1.
+struct ModelTensor {
+  std::string name;
+  aclDataType type = ACL_DT_UNDEFINED;
+  aclFormat format = ACL_FORMAT_ND;
+  std::vector<int64_t> dims;
+  std::vector<std::pair<int64_t, int64_t>> range;  // one for each dimension, -1: no limit; empty: not known
+  std::map<std::string, std::string> aipp;         // fields of its static AIPP by their names in the configuration; empty: none
+};
+
+enum class Gears : uint8_t { none, batch, image, dims };
+
+// A gear is one of the sizes that a dynamic model was made for: a batch, a height and a width, or every open dimension of
+// all inputs in order.
+struct SOFTCANN_API ModelInfo {
+  std::string name;
+  std::vector<ModelTensor> inputs, outputs;
+  Gears gears_of = Gears::none;
+  std::vector<std::vector<int64_t>> gears;
+  std::vector<std::vector<std::vector<int64_t>>> gear_outputs;  // for each gear and output its dims; empty: not known
+  size_t work_bytes = 0, weight_bytes = 0, definition_bytes = 0;
+  std::map<std::string, std::map<std::string, std::string>> attributes;  // texts by operator, for aclmdlGetOpAttr
+
+  bool open() const;  // whether a dimension is left to the call, without gears
+  // The dims of input `index` in a gear.
+  std::vector<int64_t> input_dims(size_t index, const std::vector<int64_t>& gear) const;
+};
+
+// Bytes of a tensor of these dims; 0 when a dimension is open.
+size_t bytes_of(aclDataType type, const std::vector<int64_t>& dims);
+
+// One tensor of a call. Its memory is where kernels may touch it.
+struct ModelArgument {
+  void* data = nullptr;
+  size_t bytes = 0;
+  std::vector<int64_t> dims;  // of an output: filled in by the run
+};
+
+struct ModelCall {
+  std::vector<ModelArgument> inputs, outputs;
+  // Where outputs go whose size the client left to the run (data is null); gives device memory that kernels may touch.
+  aclError (*allocate)(ModelCall& call, size_t output, size_t bytes) = nullptr;
+  uint16_t threads = 0;  // how many the kernels may use; 0: the running thread's own setting
+};
+
+// Can be run by several threads at once.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelInfo& info() const = 0;
+  // ACL_SUCCESS, or the code with which a stream's task ends, its text given to task_error().
+  virtual aclError run(ModelCall& call) const = 0;
+};
+
+// Where a model comes from: a file, or memory of the client's.
+struct ModelSource {
+  const char* path = nullptr;
+  const void* memory = nullptr;
+  size_t bytes = 0;
+};
+
+// Reads all of a model and checks it; with `describe` only what info() has. The code and its text as fail() records them.
+using OpenModel = aclError (*)(const ModelSource& source, bool describe, std::shared_ptr<Model>* model);
+using KernelThreads = uint16_t (*)();  // what ModelCall::threads of a call from this thread is to be
+constexpr const char* open_model_symbol = "softcann_open_model";
+constexpr const char* kernel_threads_symbol = "softcann_kernel_threads";
+
+}  // namespace softcann
