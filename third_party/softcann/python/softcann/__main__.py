@@ -1,4 +1,4 @@
-"""python -m softcann env | options | path | smi | atc"""
+"""python -m softcann env | options | path | smi | atc | bench"""
 import argparse
 import importlib
 import shlex
@@ -21,6 +21,7 @@ def print_options():
 # Commands with a command line of their own, imported when they are called.
 OWN = {
     "atc": ("softcann.atc.cli", "converts an ONNX model to an .om; `atc --help`"),
+    "bench": ("softcann.bench", "runs an .om and says how long it takes; `bench --help`"),
 }
 
 

@@ -1,0 +1,75 @@
+"""Programs that run models: the example in C++, and python -m softcann bench."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from model_client import ROOT
+from om_writer import om, operator
+
+LIBRARIES = ROOT / "torch_npu" / "softcann" / "lib"
+TORCH = pathlib.Path(torch.__file__).parent / "lib"
+
+
+@pytest.fixture
+def environment(acl):
+    return {**os.environ, "LD_LIBRARY_PATH": f"{LIBRARIES}:{TORCH}"}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "add.om"
+    path.write_bytes(om([dict(inputs=["v0 x float32 ND -1,3"], outputs=["v1 y float32 ND -1,3"], dynamic_batch=[2, 8],
+                              gear_outputs=["2,3", "8,3"], ops=[operator("aten::add.Scalar", ["t:v0", "i:1"], ["v1"])])]))
+    return path
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+def test_the_example_in_cpp(environment, tmp_path):
+    model = tmp_path / "fixed.om"
+    model.write_bytes(om([dict(inputs=["v0 x float32 ND 2,3"], outputs=["v1 y float32 ND 2,3"],
+                               ops=[operator("aten::sub.Tensor", ["t:v0", "t:v0"], ["v1"])])]))
+    built = tmp_path / "infer"
+    subprocess.run(["g++", "-std=c++17", "-Wall", "-Werror", "-I", str(ROOT / "third_party/cann/include"), str(ROOT / "examples/offline/infer.cpp"),
+                    "-L", str(LIBRARIES), "-lascendcl", "-o", str(built)], check=True)
+    for mode in ("sync", "async"):
+        result = subprocess.run([built, model, mode, "3"], env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.startswith("output y [2,3] 0 0 0 0 0\n3 runs, ")
+    failed = subprocess.run([built, tmp_path / "none.om"], env=environment, capture_output=True, text=True)
+    assert failed.returncode == 1 and "145002" in failed.stderr
+
+
+@pytest.fixture
+def package(tmp_path):
+    """The package as it is when it is installed: with the libraries in it."""
+    installed = tmp_path / "site" / "softcann"
+    shutil.copytree(ROOT / "third_party/softcann/python/softcann", installed, ignore=shutil.ignore_patterns("__pycache__"))
+    (installed / "lib").symlink_to(LIBRARIES)
+    return installed.parent
+
+
+def bench(package, environment, *arguments):
+    return subprocess.run([sys.executable, "-m", "softcann", "bench", *map(str, arguments)],
+                          env={**environment, "PYTHONPATH": str(package)}, capture_output=True, text=True)
+
+
+def test_the_benchmark_prints_what_scripts_parse(package, environment, file):
+    result = bench(package, environment, "--model", file, "--batch", "2,8", "--loop", 3, "--pure_data_type", "random")
+    assert result.returncode == 0, result.stdout + result.stderr
+    number = r"[\d.e+-]+"
+    line = rf"min = {number}, max = {number}, mean = {number}, median = {number}, percentile\(99%\) = {number}"
+    assert len(re.findall(rf"^\[INFO\] NPU_compute_time \(ms\): {line}$", result.stdout, re.M)) == 2
+    assert len(re.findall(rf"^\[INFO\] [HD]2[HD]_latency \(ms\): {line}$", result.stdout, re.M)) == 4
+    found = re.findall(rf"throughput 1000\*batchsize\.mean\((\d+)\)/NPU_compute_time\.mean\(({number})\): ({number})$", result.stdout, re.M)
+    assert [batch for batch, _, _ in found] == ["2", "8"]
+    assert all(abs(float(rate) * float(mean) / 1000 - int(batch)) < 0.01 * int(batch) for batch, mean, rate in found)
+
+
+def test_the_benchmark_says_what_is_wrong(package, environment, file):
+    result = bench(package, environment, "--model", file, "--batch", 3)
+    assert result.returncode == 1 and "[ERROR]" in result.stdout and "was not made for 3" in result.stdout
