@@ -48,6 +48,17 @@ c10::List<T> elements_of(const at::Tensor& tensor) {
   return c10::List<T>(at::ArrayRef<T>(first, static_cast<size_t>(plain.numel())));
 }
 
+// Tensors of float16 among the arguments in float32; whether there were any.
+bool widen(std::vector<at::IValue>& stack) {
+  bool found = false;
+  for (at::IValue& value : stack) {
+    if (!value.isTensor() || !value.toTensor().defined() || value.toTensor().scalar_type() != at::kHalf) continue;
+    value = value.toTensor().to(at::kFloat);
+    found = true;
+  }
+  return found;
+}
+
 c10::List<bool> booleans_of(const at::Tensor& tensor) {
   c10::List<bool> made;
   for (const int64_t one : elements_of<int64_t>(tensor)) made.push_back(one != 0);
@@ -119,7 +130,10 @@ at::IValue Machine::make(const Argument& argument) const {
       return argument.constant;
     case Argument::From::value: {
       const at::IValue& value = read(argument.slot);
-      if (argument.want == Want::tensor) return tensor_of(value);
+      if (argument.want == Want::tensor) {
+        const at::Tensor tensor = tensor_of(value);
+        return argument.channels_last && tensor.dim() == 4 ? tensor.contiguous(at::MemoryFormat::ChannelsLast) : tensor;
+      }
       if (argument.want == Want::number) return item_of(value);
       return value;
     }
@@ -157,8 +171,10 @@ void Machine::execute(const Instruction& instruction, std::vector<at::IValue>& s
   try {
     stack.clear();
     for (const Argument& argument : instruction.arguments) stack.push_back(make(argument));
+    const bool wide = instruction.widens && widen(stack);
     if (instruction.aten) {
       instruction.aten->callBoxed(stack);
+      if (wide) stack[0] = stack[0].toTensor().to(at::kHalf);
     } else {
       instruction.native(*this, stack);
     }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "model/machine.h"
+#include "model/prepack.h"
 #include "model/wire.h"
 #include "op/threads.h"
 
@@ -196,7 +197,7 @@ class LoadedModel final : public Model {
 
  private:
   aclError report(const char* cause, aclError code) const {
-    task_error("model '%s': %s", info_.name.c_str(), cause);
+    task_error("model '%s': %s", readable(info_.name).c_str(), readable(cause).c_str());
     return code;
   }
 
@@ -231,7 +232,10 @@ std::shared_ptr<Model> open(const ModelSource& source, bool describe) {
     ModelInfo info = read_info(definition, container, ports);
     if (describe && (info.gears.empty() || !info.gear_outputs.empty()))
       return std::make_shared<LoadedModel>(std::move(info), Program());
-    auto made = std::make_shared<LoadedModel>(std::move(info), make_program(definition, container));
+    Program program = make_program(definition, container);
+    const op::ComputeScope scope(op::threads_of_launch());
+    prepack(program);
+    auto made = std::make_shared<LoadedModel>(std::move(info), std::move(program));
     if (made->info().gear_outputs.size() != made->info().gears.size()) made->find_gear_outputs();
     return made;
   } catch (const ReadError&) {
@@ -247,13 +251,13 @@ aclError open_or_fail(const ModelSource& source, bool describe, std::shared_ptr<
     *model = open(source, describe);
     return ACL_SUCCESS;
   } catch (const ReadError& error) {
-    return fail(error.code(), "model of %s: %s", from, error.what());
+    return fail(error.code(), "model of %s: %s", from, readable(error.what()).c_str());
   } catch (const c10::Error& error) {
-    return fail(ACL_ERROR_GE_LOAD_MODEL, "model of %s: %s", from, error.what_without_backtrace());
+    return fail(ACL_ERROR_GE_LOAD_MODEL, "model of %s: %s", from, readable(error.what_without_backtrace()).c_str());
   } catch (const std::bad_alloc&) {
     return fail(ACL_ERROR_GE_MEMORY_ALLOCATION, "model of %s: there is not enough memory", from);
   } catch (const std::exception& error) {
-    return fail(ACL_ERROR_GE_LOAD_MODEL, "model of %s: %s", from, error.what());
+    return fail(ACL_ERROR_GE_LOAD_MODEL, "model of %s: %s", from, readable(error.what()).c_str());
   }
 }
 

@@ -1,15 +1,8 @@
 #include "model/native.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/argsort.h>
-#include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/minimum.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
 
 #include <algorithm>
@@ -19,8 +12,6 @@
 
 namespace softcann::model {
 namespace {
-
-using Stack = std::vector<at::IValue>;
 
 // A condition: a number, a tensor of one, or left out, which is true.
 bool truth(const at::IValue& value) {
@@ -174,56 +165,6 @@ void sequence_split(Machine&, Stack& stack) {
   stack = {at::IValue(parts)};
 }
 
-struct Boxes {
-  at::Tensor low, high, areas;  // of one batch: [boxes, 2], [boxes]
-
-  // Which of all boxes overlap the chosen one by more than `threshold` of their union.
-  at::Tensor too_close(int64_t box, double threshold) const {
-    const at::Tensor sides = at::minimum(high, high[box]).sub(at::maximum(low, low[box])).clamp_min(0);
-    const at::Tensor shared = sides.prod(-1);
-    const at::Tensor joint = areas.add(areas[box]).sub(shared);
-    return joint.gt(0).logical_and(shared.gt(joint.mul(threshold)));
-  }
-};
-
-// The boxes of one class that stay, in the order of falling scores.
-void keep_best(const Boxes& boxes, const at::Tensor& scores, int64_t most, double iou, const at::IValue& least, int64_t batch,
-               int64_t label, std::vector<int64_t>& kept) {
-  const at::Tensor order = at::argsort(scores, /*stable=*/true, 0, /*descending=*/true).contiguous();
-  at::Tensor dropped = at::full_like(scores, false, at::TensorOptions().dtype(at::kBool));
-  const auto* ranked = order.const_data_ptr<int64_t>();
-  int64_t count = 0;
-  for (int64_t i = 0; i < order.numel() && count < most; ++i) {
-    const int64_t box = ranked[i];
-    if (!least.isNone() && !(scores[box].item().toDouble() > least.toDouble())) return;
-    if (dropped[box].item().toBool()) continue;
-    kept.insert(kept.end(), {batch, label, box});
-    ++count;
-    dropped = dropped.logical_or(boxes.too_close(box, iou));
-  }
-}
-
-// Non-maximum suppression as ONNX has it: [kept, 3] of batch, class and box.
-void suppress(Machine&, Stack& stack) {
-  const at::Tensor boxes = stack[0].toTensor(), scores = stack[1].toTensor();
-  const int64_t most = stack[2].toInt();
-  const double iou = stack[3].toDouble();
-  const at::Tensor first = boxes.slice(-1, 0, 2), second = boxes.slice(-1, 2, 4);
-  const bool centred = stack[5].toBool();
-  const at::Tensor low = centred ? first.sub(second.div(2)) : at::minimum(first, second);
-  const at::Tensor high = centred ? first.add(second.div(2)) : at::maximum(first, second);
-  const at::Tensor areas = high.sub(low).prod(-1);
-  TORCH_CHECK(scores.dim() == 3 && boxes.dim() == 3 && scores.size(0) == boxes.size(0) && scores.size(2) == boxes.size(1),
-              "boxes ", boxes.sizes(), " and scores ", scores.sizes());
-  std::vector<int64_t> kept;
-  for (int64_t batch = 0; batch < scores.size(0); ++batch) {
-    for (int64_t label = 0; label < scores.size(1); ++label) {
-      keep_best({low[batch], high[batch], areas[batch]}, scores[batch][label], most, iou, stack[4], batch, label, kept);
-    }
-  }
-  stack = {at::tensor(kept, at::kLong).reshape({-1, 3})};
-}
-
 struct Row {
   const char* schema;
   Native run;
@@ -245,6 +186,10 @@ constexpr Row rows[] = {
     {"softcann::nms(Tensor boxes, Tensor scores, int most, float iou_threshold, float? score_threshold=None, "
      "bool centre=False) -> Tensor",
      suppress, true},
+    {"softcann::roi_align(Tensor X, Tensor rois, Tensor batch_indices, int height, int width, float scale=1, int "
+     "sampling_ratio=0, "
+     "bool aligned=True, bool max=False) -> Tensor",
+     roi_align, true},
 };
 
 }  // namespace

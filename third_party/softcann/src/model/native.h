@@ -5,6 +5,13 @@
 
 namespace softcann::model {
 
+using Stack = std::vector<at::IValue>;
+
+// Non-maximum suppression: [kept, 3] of batch, class and box.
+void suppress(Machine& machine, Stack& stack);
+// Regions pooled to one size, by the mean or the largest of bilinear samples.
+void roi_align(Machine& machine, Stack& stack);
+
 struct NativeOperator {
   const c10::FunctionSchema* schema;
   Native run;

@@ -42,6 +42,7 @@ inline bool is_number_list(Want want) { return want >= Want::integers; }
 struct Argument {
   enum class From : uint8_t { constant, value, values, item, items, mixed } from = From::constant;
   Want want = Want::tensor;
+  bool channels_last = false;  // the order of memory in which the kernel wants its image
   at::IValue constant;
   Slot slot = no_slot;
   std::vector<Slot> slots;       // of `values`; of `mixed`, no_slot where `numbers` has the number
@@ -60,6 +61,7 @@ struct Instruction {
   std::optional<c10::OperatorHandle> aten;
   Native native = nullptr;
   bool keeps_lists = false;  // a list is one result, and not several
+  bool widens = false;       // float16 is computed in float32
   std::vector<Argument> arguments;
   std::vector<Slot> outputs;  // no_slot: not used
   std::vector<Slot> frees;

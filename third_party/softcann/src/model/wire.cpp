@@ -14,6 +14,26 @@ void damaged(const char* format, ...) {
   throw Error(ErrorKind::corrupt, text);
 }
 
+std::string readable(std::string text) {
+  // Bytes of the character that begins with `first`; 0 when none does.
+  const auto length_of = [](uint8_t first) -> size_t {
+    if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+    return first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : 0;
+  };
+  for (size_t i = 0; i < text.size();) {
+    size_t length = length_of(static_cast<uint8_t>(text[i]));
+    for (size_t k = 1; k < length; ++k) {
+      if (i + k >= text.size() || (static_cast<uint8_t>(text[i + k]) & 0xc0) != 0x80) length = 0;
+    }
+    const auto second = length == 3 ? static_cast<uint8_t>(text[i + 1]) : 0;
+    const auto first = static_cast<uint8_t>(text[i]);
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0)) length = 0;  // too long, or half a character
+    if (length == 0) text[i] = '?';
+    i += length == 0 ? 1 : length;
+  }
+  return text;
+}
+
 uint64_t Wire::take_varint(std::string_view& from) {
   uint64_t value = 0;
   for (int shift = 0; shift < 64; shift += 7) {

@@ -14,6 +14,10 @@ namespace softcann::model {
 
 [[noreturn]] void damaged(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
+// A text that holds names of the file as one that people and programs can read: what is no UTF-8, and what is not printed, is a
+// question mark.
+std::string readable(std::string text);
+
 // Goes through the fields of one message. Everything it hands out lies within the bytes it was given; what does not fit
 // is an Error of the kind `corrupt`.
 class Wire {
