@@ -157,9 +157,11 @@ class _Mode(TorchDispatchMode):
         kwargs = kwargs or {}
         if not _observers or not isinstance(func, torch._ops.OpOverload):
             return func(*args, **kwargs)
+        if _is_tracing():  # first of all: fake tensors leave a call to no other mode
+            return func(*args, **kwargs)
         if any(kind not in _PLAIN for kind in types):
             return NotImplemented  # a subclass first: what it makes of the call comes here again
-        if _is_tracing() or _is_capturing():
+        if _is_capturing():
             return func(*args, **kwargs)
         with _lock:
             number = _numbers[func] = _numbers.get(func, -1) + 1
