@@ -7,6 +7,8 @@ import typing
 import onnx
 import torch
 
+from .aipp import Aipp
+from .aipp_lower import Picture
 from .builder import Builder
 from .errors import AtcError
 from .importer import FreeDimension, Importer, dim_of, value_types
@@ -31,6 +33,8 @@ class Options:
     passes: typing.Optional[typing.Callable] = None  # program -> None
     progress: typing.Optional[typing.Callable] = None
     halves: typing.Sequence[str] = ()  # inputs that are given in half precision
+    aipp: typing.Dict[int, Aipp] = dataclasses.field(default_factory=dict)  # by input
+    layout: str = "NCHW"  # of the inputs that AIPP makes
     outputs: typing.Optional[typing.Callable] = None  # program -> None, may set the ports' types
 
 
@@ -189,7 +193,7 @@ def import_model(model, options, folder, infos, shapes, samples):
     samples = max([samples, *map(len, options.tried.values())])
     importer = Importer(model, infer(model), folder, options.fold, options.precision, samples, options.progress)
     inputs = []
-    for info in infos:
+    for index, info in enumerate(infos):
         dims = shapes[info.name]
         tried = options.tried.get(info.name)
         if tried and len(tried) < samples:
@@ -198,7 +202,13 @@ def import_model(model, options, folder, infos, shapes, samples):
             [importer.tried(dim, info.name, axis, sample) for axis, dim in enumerate(dims)] for sample in range(importer.samples)
         ]
         dtype = torch.float16 if info.name in options.halves else torch_dtype(info.type.tensor_type.elem_type)
-        inputs.append((info.name, dtype, [dim if isinstance(dim, int) else -1 for dim in dims], tried[: importer.samples]))
+        dims = [dim if isinstance(dim, int) else -1 for dim in dims]
+        if index in options.aipp:
+            picture = Picture(options.aipp[index], info.name, dims, options.layout)
+            importer.pictures[index] = picture, dtype
+            dtype, dims = torch.uint8, picture.raw_dims()
+            tried = [[sizes[0], *dims[1:]] for sizes in tried]
+        inputs.append((info.name, dtype, dims, tried[: importer.samples]))
     return importer, importer.run(inputs)
 
 

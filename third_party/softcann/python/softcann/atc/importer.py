@@ -3,7 +3,7 @@
 import onnx
 import torch
 
-from . import lower
+from . import aipp_lower, lower
 from .builder import Builder
 from .errors import AtcError, Unsupported
 from .lower.node import Node
@@ -43,6 +43,7 @@ class Importer:
         self.program = Program(model.graph.name or "model")
         self.opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
         self.functions = {(function.domain, function.name): function for function in model.functions}
+        self.pictures = {}  # by input: sizes of its AIPP block, and the model's type
         self.free = {}  # name of a free dimension -> its index in TRIED
         self.depth = 0
 
@@ -51,18 +52,21 @@ class Importer:
         graph, scope = Graph(self.model.graph.name), Scope()
         self.program.graphs.append(graph)
         builder = Builder(self.program, graph, self.samples, self.fold, self.precision)
-        for name, dtype, dims, tried in inputs:
+        for index, (name, dtype, dims, tried) in enumerate(inputs):
             value = Value(self.program.new_name(), [torch.empty(sizes, dtype=dtype, device="meta") for sizes in tried])
             value.source = name
             graph.inputs.append(Port(value, name, dtype, dims))
-            scope.names[name] = self.as_model(builder, value)
+            scope.names[name] = self.as_model(builder, value, index)
         self.body(self.model.graph, builder, scope)
         for output in self.model.graph.output:
             graph.outputs.append(self.port(output.name, scope.find(output.name)))
         return self.program
 
-    def as_model(self, builder, value):
-        """An input that is given in half precision to a model that has it in float32."""
+    def as_model(self, builder, value, index):
+        """An input as the model wants it that is given otherwise: as a raw picture, or in half precision."""
+        if index in self.pictures:
+            picture, dtype = self.pictures[index]
+            return aipp_lower.lower(Builder(self.program, builder.graph, self.samples, self.fold), picture, value, dtype)
         wanted = self.types.get(value.source, (value.dtype,))[0]
         half = self.precision is not None and self.precision.mode == "half"
         return value if half or wanted is None else builder.cast(value, wanted)

@@ -2,7 +2,7 @@
 
 import re
 
-from . import configs, frontend, shapes
+from . import aipp, configs, frontend, shapes
 from .errors import AtcError
 from .options import BY_NAME, EXCLUSIVE, NO_OP, REFUSED
 from .passes import fuse, memory
@@ -190,18 +190,28 @@ class Job:
             choose_outputs(model, given["out_nodes"])
         halves = self.half_inputs(model)
         switches = configs.fusion_switches(given["fusion_switch_file"]) if given.get("fusion_switch_file") else {}
+        blocks = aipp.parse(given["insert_op_conf"]) if given.get("insert_op_conf") else {}
+        count = len(frontend.graph_inputs(model))
+        if any(index >= count for index in blocks):
+            raise AtcError(
+                "E10001",
+                f"--insert_op_conf has a block for input {max(blocks)}, the model has {count} inputs",
+                solution="Correct related_input_rank.",
+            )
         options = frontend.Options(
-            found.dims,
-            tried_sizes(found),
-            precision_of(given),
-            value(given, "oo_constant_folding") == "true",
-            None if value(given, "oo_level") in ("O0", "O1") else lambda program: fuse.run(program, switches, self.log),
-            self.progress,
-            halves,
-            lambda program: set_output_types(program, given.get("output_type", "")),
+            shapes=found.dims,
+            tried=tried_sizes(found),
+            precision=precision_of(given),
+            fold=value(given, "oo_constant_folding") == "true",
+            passes=None if value(given, "oo_level") in ("O0", "O1") else lambda program: fuse.run(program, switches, self.log),
+            progress=self.progress,
+            halves=halves,
+            aipp=blocks,
+            layout="NHWC" if given.get("input_format") == "NHWC" else "NCHW",
+            outputs=lambda program: set_output_types(program, given.get("output_type", "")),
         )
         self.program = frontend.compile_model(model, options, folder)
-        self.describe(found)
+        self.describe(found, blocks)
         return self.program
 
     def half_inputs(self, model):
@@ -216,7 +226,7 @@ class Job:
             )
         return names
 
-    def describe(self, found):
+    def describe(self, found, blocks):
         """Attributes of graph and model that are not the program: gears, ranges, layouts, sizes."""
         graph = self.program.graphs[0]
         layout = self.given.get("input_format") or "NCHW"
@@ -237,6 +247,10 @@ class Job:
             ranges = found.ranges.get(port.name) or [(1, -1) if dim == -1 else (dim, dim) for dim in port.dims]
             if -1 in port.dims and not found.dynamic():
                 lines.append(f"{port.value.name} " + ",".join(f"{low}~{high}" for low, high in ranges))
+        for index in blocks:
+            graph.inputs[index].format = "NHWC"
+        if blocks:
+            graph.attrs["aipp"] = [f"{index} static {block.text()}" for index, block in sorted(blocks.items())]
         if lines:
             graph.attrs["shape_range"] = lines
         workspace = memory.plan(self.program, value(self.given, "disable_reuse_memory") == "0")

@@ -1,0 +1,137 @@
+"""Static AIPP: pictures through the head of the program, against the formulas written with numpy."""
+import numpy
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+from softcann.atc import container
+from softcann.atc.aipp import main as print_config
+from softcann.atc.cli import main
+from softcann.atc.interpret import Interpreter
+
+FULL = "aipp_mode : static\n"
+TO_RGB = numpy.array([[256, 0, 359], [256, -88, -183], [256, 454, 0]])
+TO_YUV = numpy.array([[77, 150, 29], [-43, -85, 128], [128, -107, -21]])
+
+
+@pytest.fixture
+def identity(tmp_path):
+    """Makes a model that gives its input back, of these sizes and type; the command that converts it with a config."""
+    def make(config, dims=(1, 3, 4, 6), dtype=TensorProto.FLOAT, *words):
+        graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "same", [helper.make_tensor_value_info("x", dtype, list(dims))],
+                                  [helper.make_tensor_value_info("y", dtype, list(dims))])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+        (tmp_path / "aipp.cfg").write_text(config)
+        return main([f"--model={tmp_path}/m.onnx", "--framework=5", f"--output={tmp_path}/m", "--soc_version=Ascend310P3",
+                     f"--insert_op_conf={tmp_path}/aipp.cfg", "--precision_mode_v2=origin", *words])
+
+    make.program = lambda: container.read(str(tmp_path / "m.om"))
+    return make
+
+
+def block(text):
+    return "aipp_op {\n" + FULL + text + "\n}"
+
+
+def matrix(rows):
+    return "\n".join(f"matrix_r{row}c{column} : {value}" for row, line in enumerate(rows) for column, value in enumerate(line))
+
+
+def picture(*shape):
+    return torch.from_numpy(numpy.random.default_rng(0).integers(0, 256, shape, dtype=numpy.uint8))
+
+
+def through(identity, config, raw, *more):
+    assert identity(config, *more) == 0
+    program = identity.program()
+    port = program.graphs[0].inputs[0]
+    assert (port.dtype, port.dims, port.format) == (torch.uint8, list(raw.shape), "NHWC")
+    return Interpreter(program).run([raw])[0].numpy()
+
+
+def test_rgb_with_mean_and_variance(identity):
+    raw = picture(1, 4, 6, 3)
+    got = through(identity, block("input_format : RGB888_U8\nmean_chn_0 : 100\nmin_chn_1 : 3.5\nvar_reci_chn_2 : 0.25\nrbuv_swap_switch : true"), raw)
+    want = raw.numpy()[..., ::-1].transpose(0, 3, 1, 2).astype(numpy.float32)
+    want[:, 0] -= 100
+    want[:, 1] -= 3.5
+    want[:, 2] *= 0.25
+    numpy.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("ax, order", [("true", [1, 2, 3]), ("false", [0, 1, 2])])
+def test_the_fourth_byte_goes(identity, ax, order):
+    raw = picture(1, 4, 6, 4)
+    got = through(identity, block(f"input_format : XRGB8888_U8\nax_swap_switch : {ax}"), raw)
+    numpy.testing.assert_array_equal(got, raw.numpy()[..., order].transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_yuv_to_rgb_by_integers(identity, swap):
+    raw = picture(1, 6, 6, 1)
+    config = f"input_format : YUV420SP_U8\ncsc_switch : true\nrbuv_swap_switch : {str(swap).lower()}\ninput_bias_0 : 0\n" + matrix(TO_RGB)
+    got = through(identity, block(config), raw)
+    rows = raw.numpy()[0, :, :, 0].astype(int)
+    pairs = rows[4:].reshape(2, 3, 2).repeat(2, 0).repeat(2, 1)
+    yuv = numpy.stack([rows[:4], pairs[..., 1 if swap else 0], pairs[..., 0 if swap else 1]])
+    want = (numpy.einsum("ij,jhw->ihw", TO_RGB, yuv - numpy.array([0, 128, 128]).reshape(3, 1, 1)) >> 8).clip(0, 255)
+    assert (want == 0).any() and (want == 255).any()
+    numpy.testing.assert_array_equal(got[0], want)
+
+
+def test_rgb_to_yuv_and_to_grey(identity):
+    raw = picture(1, 4, 6, 3)
+    channels = raw.numpy()[0].transpose(2, 0, 1).astype(int)
+    got = through(identity, block("input_format : RGB888_U8\ncsc_switch : true\noutput_bias_0 : 0\n" + matrix(TO_YUV)), raw)
+    want = ((numpy.einsum("ij,jhw->ihw", TO_YUV, channels) >> 8) + numpy.array([0, 128, 128]).reshape(3, 1, 1)).clip(0, 255)
+    numpy.testing.assert_array_equal(got[0], want)
+    grey = "\n".join(f"output_bias_{index} : 0" for index in range(3)) + "\n" + matrix([[76, 150, 30], [0, 0, 0], [0, 0, 0]])
+    got = through(identity, block("input_format : RGB888_U8\ncsc_switch : true\n" + grey), raw, (1, 1, 4, 6))
+    numpy.testing.assert_array_equal(got[0, 0], numpy.tensordot([76, 150, 30], channels, 1) >> 8)
+
+
+def test_crop_then_padding(identity):
+    raw = picture(1, 8, 10, 3)
+    config = ("input_format : RGB888_U8\nsrc_image_size_h : 8\nsrc_image_size_w : 10\ncrop : true\nload_start_pos_h : 2\nload_start_pos_w : 1\n"
+              "crop_size_h : 3\ncrop_size_w : 4\npadding : true\nleft_padding_size : 2\ntop_padding_size : 1\npadding_value : 7\nmean_chn_0 : 1")
+    got = through(identity, block(config), raw)
+    want = raw.numpy()[:, 2:5, 1:5].transpose(0, 3, 1, 2).astype(numpy.float32)
+    want[:, 0] -= 1
+    numpy.testing.assert_array_equal(got, numpy.pad(want, ((0, 0), (0, 0), (1, 0), (2, 0)), constant_values=7))
+
+
+def test_a_model_of_bytes_has_no_mean_taken_off(identity):
+    raw = picture(1, 4, 6, 3)
+    got = through(identity, block("input_format : RGB888_U8\nmean_chn_0 : 100"), raw, (1, 3, 4, 6), TensorProto.UINT8)
+    numpy.testing.assert_array_equal(got, raw.numpy().transpose(0, 3, 1, 2))
+
+
+def test_with_a_choice_of_batches(identity):
+    config = block("input_format : RGB888_U8")
+    assert identity(config, ("n", 3, 4, 6), TensorProto.FLOAT, "--input_shape=x:-1,3,4,6", "--dynamic_batch_size=1,4") == 0
+    program = identity.program()
+    assert program.graphs[0].inputs[0].dims == [-1, 4, 6, 3]
+    assert program.graphs[0].attrs["aipp"] == ["0 static input_format=RGB888_U8"]
+    assert Interpreter(program).run([picture(4, 4, 6, 3)])[0].shape == (4, 3, 4, 6)
+
+
+@pytest.mark.parametrize("config, code", [
+    ("aipp_op {", "E10032"), ("", "E10001"), ("aipp_op { aipp_mode : dynamic max_src_image_size : 100 }", "E10055"),
+    (block("input_format : RGB888_U8\nmean_chn_0 : 256"), "E10001"), (block(""), "E10001"),
+    (block("input_format : YUV420SP_U8\nsrc_image_size_h : 5\nsrc_image_size_w : 6"), "E10001"),
+    (block("input_format : RGB888_U8\nsrc_image_size_h : 8\nsrc_image_size_w : 8"), "E10001"),
+    (block("input_format : RGB888_U8\nresize : true"), "E10055"), (block("related_input_rank : 3\ninput_format : RGB888_U8"), "E10001"),
+    (block("input_format : YUV400_U8"), "E10001"),
+])
+def test_a_wrong_config_has_its_code(identity, capsys, config, code):
+    assert identity(config) == 1
+    assert capsys.readouterr().out.splitlines()[3].startswith(f"{code}: [PID: ")
+
+
+def test_the_config_for_mean_and_deviation(identity, capsys):
+    print_config(["--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225", "--size", "4,6"])
+    raw = picture(1, 4, 6, 3)
+    got = through(identity, capsys.readouterr().out, raw)
+    mean, std = (numpy.array(values).reshape(3, 1, 1) for values in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+    want = (raw.numpy()[0].transpose(2, 0, 1) / 255 - mean) / std
+    numpy.testing.assert_allclose(got[0], want, atol=1e-4)

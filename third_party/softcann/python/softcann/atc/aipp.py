@@ -1,0 +1,220 @@
+"""AIPP configurations: protobuf text, checked; and the config for a mean and standard deviation.
+
+python -m softcann.atc.aipp --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --size 224,224 --format RGB888_U8
+"""
+
+import argparse
+import functools
+import sys
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+
+from .configs import read_text
+from .errors import AtcError
+
+_F = descriptor_pb2.FieldDescriptorProto
+MODES = {"undefined": 0, "static": 1, "dynamic": 2}
+FORMATS = {"UNDEFINED": 0, "YUV420SP_U8": 1, "XRGB8888_U8": 2, "RGB888_U8": 3, "YUV400_U8": 4}
+CHANNELS = {"YUV420SP_U8": 3, "XRGB8888_U8": 4, "RGB888_U8": 3, "YUV400_U8": 1}  # of the picture
+SERVED = tuple(CHANNELS)
+
+# name, number, kind, repeated
+FIELDS = [
+    ("related_input_rank", 2, "uint32", False),
+    ("input_edge_idx", 3, "uint32", True),
+    ("max_src_image_size", 4, "uint32", False),
+    ("support_rotation", 5, "bool", False),
+    ("related_input_name", 6, "string", False),
+    ("csc_switch", 52, "bool", False),
+    ("cpadding_value", 53, "float", False),
+    ("rbuv_swap_switch", 54, "bool", False),
+    ("ax_swap_switch", 55, "bool", False),
+    ("single_line_mode", 56, "bool", False),
+    ("src_image_size_w", 57, "int32", False),
+    ("src_image_size_h", 58, "int32", False),
+    ("crop", 59, "bool", False),
+    ("load_start_pos_w", 60, "int32", False),
+    ("load_start_pos_h", 61, "int32", False),
+    ("crop_size_w", 62, "int32", False),
+    ("crop_size_h", 63, "int32", False),
+    ("resize", 64, "bool", False),
+    ("resize_output_w", 65, "int32", False),
+    ("resize_output_h", 66, "int32", False),
+    ("padding", 67, "bool", False),
+    ("left_padding_size", 68, "int32", False),
+    ("right_padding_size", 69, "int32", False),
+    ("top_padding_size", 70, "int32", False),
+    ("bottom_padding_size", 71, "int32", False),
+    ("padding_value", 72, "float", False),
+    ("raw_rgbir_to_f16_n", 45, "uint32", False),
+]
+FIELDS += [(f"mean_chn_{index}", number, "int32", False) for index, number in enumerate((10, 11, 12, 19))]
+FIELDS += [(f"min_chn_{index}", number, "float", False) for index, number in enumerate((13, 14, 15, 20))]
+FIELDS += [(f"var_reci_chn_{index}", number, "float", True) for index, number in enumerate((16, 17, 18, 21))]
+FIELDS += [(f"matrix_r{row}c{column}", 30 + 3 * row + column, "int32", True) for row in range(3) for column in range(3)]
+FIELDS += [(f"output_bias_{index}", 39 + index, "int32", True) for index in range(3)]
+FIELDS += [(f"input_bias_{index}", 42 + index, "int32", True) for index in range(3)]
+
+DEFAULT_MATRIX = ((298, 516, 0), (298, -100, -208), (298, 0, 409))
+DEFAULT_BIAS = (16, 128, 128)
+# field -> lowest, highest
+RANGES = {
+    "src_image_size_w": (0, 4096),
+    "src_image_size_h": (0, 4096),
+    "load_start_pos_w": (0, 4095),
+    "load_start_pos_h": (0, 4095),
+    "crop_size_w": (0, 4096),
+    "crop_size_h": (0, 4096),
+    "left_padding_size": (0, 32),
+    "right_padding_size": (0, 32),
+    "top_padding_size": (0, 32),
+    "bottom_padding_size": (0, 32),
+    "padding_value": (-65504, 65504),
+    **{f"mean_chn_{index}": (0, 255) for index in range(4)},
+    **{f"min_chn_{index}": (0, 255) for index in range(4)},
+    **{f"var_reci_chn_{index}": (-65504, 65504) for index in range(4)},
+    **{f"input_bias_{index}": (0, 255) for index in range(3)},
+    **{f"output_bias_{index}": (0, 255) for index in range(3)},
+    **{f"matrix_r{row}c{column}": (-32768, 32767) for row in range(3) for column in range(3)},
+}
+RESERVED = ("resize", "support_rotation", "single_line_mode", "raw_rgbir_to_f16_n")
+
+
+@functools.lru_cache(maxsize=None)
+def config_class():
+    """The message that holds the `aipp_op` blocks of a file."""
+    file = descriptor_pb2.FileDescriptorProto(name="softcann/aipp.proto", package="softcann.aipp", syntax="proto2")
+    for name, values in (("Mode", MODES), ("Format", FORMATS)):
+        added = file.enum_type.add(name=name)
+        for key, number in values.items():
+            added.value.add(name=key, number=number)
+    message = file.message_type.add(name="Op")
+    for name, number, kind in (("aipp_mode", 1, "Mode"), ("input_format", 51, "Format")):
+        message.field.add(
+            name=name, number=number, label=_F.LABEL_OPTIONAL, type=_F.TYPE_ENUM, type_name=f".softcann.aipp.{kind}"
+        )
+    for name, number, kind, repeated in FIELDS:
+        message.field.add(
+            name=name,
+            number=number,
+            type=getattr(_F, f"TYPE_{kind.upper()}"),
+            label=_F.LABEL_REPEATED if repeated else _F.LABEL_OPTIONAL,
+        )
+    config = file.message_type.add(name="Config")
+    config.field.add(name="aipp_op", number=1, label=_F.LABEL_REPEATED, type=_F.TYPE_MESSAGE, type_name=".softcann.aipp.Op")
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("softcann.aipp.Config"))
+
+
+class Aipp:
+    """One block. Attributes are the fields; those with one value are that value, not lists."""
+
+    def __init__(self, message, path):
+        self.path, self.given = path, {field.name for field, _ in message.ListFields()}
+        self.input_format = {number: name for name, number in FORMATS.items()}[message.input_format]
+        self.mode = {number: name for name, number in MODES.items()}[message.aipp_mode]
+        for name, _, _, repeated in FIELDS:
+            value = getattr(message, name)
+            if repeated and len(value) > 1 and name != "input_edge_idx":
+                raise self.wrong(f"{name} is given {len(value)} times")
+            setattr(self, name, (value[0] if value else None) if repeated else value)
+        self.check()
+
+    def wrong(self, reason, solution="Correct the file."):
+        return AtcError("E10001", f"{self.path}, given by --insert_op_conf: {reason}", solution=solution)
+
+    def check(self):
+        if self.mode == "dynamic":
+            raise AtcError(
+                "E10055", f"{self.path}: aipp_mode dynamic is not served", solution="Use static, or preprocess on the host."
+            )
+        if self.mode != "static":
+            raise self.wrong("aipp_mode is missing", "Write aipp_mode : static.")
+        if self.input_format not in SERVED:
+            raise self.wrong(f"input_format must be one of {', '.join(SERVED)}")
+        for name in RESERVED:
+            if getattr(self, name) and name in self.given:
+                raise AtcError("E10055", f"{self.path}: {name} is reserved, and not served", solution="Leave it out.")
+        for name, (low, high) in RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise self.wrong(f"{name} is {value}, outside of {low} to {high}")
+        if self.input_format == "YUV420SP_U8":
+            for name in ("src_image_size_w", "src_image_size_h", "load_start_pos_w", "load_start_pos_h"):
+                if getattr(self, name) % 2:
+                    raise self.wrong(f"{name} is {getattr(self, name)}; it must be even for YUV420SP_U8")
+
+    def matrix(self):
+        return [[self.first(f"matrix_r{row}c{column}", DEFAULT_MATRIX[row][column]) for column in range(3)] for row in range(3)]
+
+    def bias(self, which):
+        return [self.first(f"{which}_bias_{index}", DEFAULT_BIAS[index]) for index in range(3)]
+
+    def first(self, name, default):
+        value = getattr(self, name)
+        return default if value is None else value
+
+    def channel_values(self, count):
+        """mean + min, and 1 / variance, of each channel."""
+        shift = [getattr(self, f"mean_chn_{index}") + getattr(self, f"min_chn_{index}") for index in range(count)]
+        return shift, [self.first(f"var_reci_chn_{index}", 1.0) for index in range(count)]
+
+    def text(self):
+        """What was given, as the attribute `aipp` has it."""
+        return " ".join(
+            f"{name}={self.input_format if name == 'input_format' else getattr(self, name)}"
+            for name in sorted(self.given - {"aipp_mode"})
+        )
+
+
+def parse(path):
+    """The blocks of a file by the index of the input that they are for."""
+    message = config_class()()
+    try:
+        text_format.Parse(read_text(path, "--insert_op_conf"), message)
+    except text_format.ParseError as error:
+        raise AtcError(
+            "E10032", f"{path}, given by --insert_op_conf, cannot be read: {error}", solution="Correct the file."
+        ) from error
+    if not message.aipp_op:
+        raise AtcError("E10001", f"{path}, given by --insert_op_conf, has no aipp_op", solution="Write aipp_op { ... }.")
+    blocks = {}
+    for entry in message.aipp_op:
+        block = Aipp(entry, path)
+        if block.related_input_rank in blocks:
+            raise block.wrong(f"input {block.related_input_rank} has two blocks")
+        blocks[block.related_input_rank] = block
+    return blocks
+
+
+def normalising(mean, std, size, format):
+    """The text of a config that computes (x / 255 - mean) / std; `size` is height and width."""
+    lines = [
+        "aipp_op {",
+        "    aipp_mode : static",
+        f"    input_format : {format}",
+        f"    src_image_size_h : {size[0]}",
+        f"    src_image_size_w : {size[1]}",
+    ]
+    for index, (centre, spread) in enumerate(zip(mean, std)):
+        lines += [f"    min_chn_{index} : {255 * centre:.6g}", f"    var_reci_chn_{index} : {1 / (255 * spread):.8g}"]
+    return "\n".join([*lines, "}"])
+
+
+def main(words=None):
+    """Prints a config."""
+    parser = argparse.ArgumentParser(prog="python -m softcann.atc.aipp", description="AIPP config for (x / 255 - mean) / std.")
+    numbers = lambda text: [float(item) for item in text.split(",")]
+    parser.add_argument("--mean", type=numbers, required=True, help="of each channel, of pixels between 0 and 1")
+    parser.add_argument("--std", type=numbers, required=True, help="standard deviation of each channel")
+    parser.add_argument("--size", type=lambda text: [int(item) for item in text.split(",")], required=True, help="height,width")
+    parser.add_argument("--format", choices=SERVED, default="RGB888_U8")
+    given = parser.parse_args(words)
+    if len(given.mean) != len(given.std) or len(given.size) != 2 or 0 in given.std:
+        parser.error("as many standard deviations as means, none of them 0, and a height and a width")
+    print(normalising(given.mean, given.std, given.size, given.format))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
