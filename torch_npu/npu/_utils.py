@@ -53,8 +53,8 @@ def fixed(function: Callable[..., Any]) -> Any:
 class classproperty:  # a decorator, by the published name
     """A property of a class, computed by a function of the class."""
 
-    def __init__(self, function: Any) -> None:
-        self._function = function
+    def __init__(self, func: Any) -> None:
+        self._function = func
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self._function(owner)

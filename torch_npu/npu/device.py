@@ -80,16 +80,17 @@ def synchronize(device: Device = None) -> None:
         _trace.listener.host_waits_device(_C._current_device() if index < 0 else index)
 
 
-def get_device_properties(device: Device = None) -> Any:
+def get_device_properties(device_name: Device = None, *, device: Device = None) -> Any:
     """Properties of a device: ``name``, ``total_memory`` (bytes), ``multi_processor_count`` (cube cores),
-    ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture), ``uuid``."""
+    ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture), ``uuid``.
+    ``device`` is what torch.cuda calls ``device_name``."""
     _state.lazy_init()
-    return _C._device_properties(_get_device_index(device, optional=True))
+    return _C._device_properties(_get_device_index(device if device_name is None else device_name, optional=True))
 
 
-def get_device_name(device: Device = None) -> Any:
-    """Name of the chip, such as Ascend910B3."""
-    return get_device_properties(device).name
+def get_device_name(device_name: Device = None, *, device: Device = None) -> Any:
+    """Name of the chip, such as Ascend910B3. ``device`` is what torch.cuda calls ``device_name``."""
+    return get_device_properties(device_name, device=device).name
 
 
 def _architecture(device: Device = None) -> Tuple[int, int]:
@@ -131,11 +132,11 @@ def get_soc_version() -> int:
     return _SOC_NUMBERS.get("Ascend950" if name.startswith("Ascend950") else name, -1)
 
 
-def can_device_access_peer(device: Device, peer_device: Any) -> bool:
-    """True if ``device`` can read and write the memory of ``peer_device``. Raises on a bad index."""
+def can_device_access_peer(device_id: Device, peer_device_id: Any) -> bool:
+    """True if ``device_id`` can read and write the memory of ``peer_device_id``. Raises on a bad index."""
     _state.lazy_init()
-    index = _get_device_index(device, optional=True)
-    peer = _get_device_index(peer_device)
+    index = _get_device_index(device_id, optional=True)
+    peer = _get_device_index(peer_device_id)
     count = _C._device_count()
     for value in (index, peer):
         if not 0 <= value < count:
@@ -157,7 +158,7 @@ def ipc_collect() -> None:
 
 
 @fixed
-def is_bf16_supported(including_emulation: bool = True) -> bool:
+def is_bf16_supported(including_emulation: bool = False) -> bool:
     """True if the chip computes in bfloat16: all do except the first Ascend910 and the 310 family."""
     name = _C._soc_name() if _state.is_initialized() else get_device_name()
     without = ("Ascend910A", "Ascend910Pro", "Ascend910Premium", "Ascend310")

@@ -91,11 +91,19 @@ class NPUGraph(_C._NPUGraph):
 
 
 class graph:
-    """Captures the work of the block into ``npu_graph``, on a stream of its own (or ``stream``)."""
+    """Captures the work of the block into ``npu_graph``, on a stream of its own (or ``stream``).
+
+    Raises NotImplementedError for ``auto_dispatch_capture``: captured tasks cannot be given other arguments.
+    """
 
     default_capture_stream = None
 
-    def __init__(self, npu_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global") -> None:
+    def __init__(self, npu_graph: Any, pool: Any = None, stream: Any = None, auto_dispatch_capture: bool = False,
+                 capture_error_mode: str = "global") -> None:
+        if not isinstance(auto_dispatch_capture, bool):
+            raise TypeError(f"auto_dispatch_capture is a bool, not {auto_dispatch_capture!r}; give capture_error_mode by name")
+        if auto_dispatch_capture:
+            raise NotImplementedError("auto_dispatch_capture: tasks of a captured graph cannot be changed yet; capture again")
         if stream is None:
             if graph.default_capture_stream is None or graph.default_capture_stream.device_index != _device.current_device():
                 graph.default_capture_stream = _streams.Stream()

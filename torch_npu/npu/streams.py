@@ -240,8 +240,8 @@ def set_stream(stream: Any) -> None:
 class StreamContext:
     """Context manager that makes a stream current, and its device; None changes nothing."""
 
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
+    def __init__(self, stream_ctx: Any) -> None:
+        self.stream = stream_ctx
         self._previous = None
 
     def __enter__(self) -> None:

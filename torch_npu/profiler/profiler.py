@@ -58,6 +58,15 @@ class profile(_torch_profile):
         """Not there, as :meth:`enable_profiler_in_child_thread`."""
         profile.enable_profiler_in_child_thread()
 
+    # The published names of arguments, which are not torch's.
+    def export_chrome_trace(self, output_path: str, **options: Any) -> Any:  # type: ignore[override]
+        """``torch.profiler.profile.export_chrome_trace``."""
+        return super().export_chrome_trace(output_path, **options)
+
+    def export_stacks(self, output_path: str, metric: str = "self_cpu_time_total") -> Any:
+        """``torch.profiler.profile.export_stacks``."""
+        return super().export_stacks(output_path, metric)
+
 
 def _rank() -> int:
     dist = torch.distributed

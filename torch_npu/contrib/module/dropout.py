@@ -25,6 +25,9 @@ class NpuCachedDropout(nn.Dropout):
         super().__init__(p)
         self.module_name = module_name
 
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x)
+
     @classmethod
     def enable_dropout_ensemble(cls, model: nn.Module) -> None:
         """For programs that want all masks of a step at once: they come layer by layer, at no loss."""

@@ -52,7 +52,7 @@ class GradScaler(torch.amp.GradScaler):
     """
 
     def __init__(self, init_scale: Any = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
-                 growth_interval: int = 2000, enabled: bool = True, *, dynamic: bool = True) -> None:
+                 growth_interval: int = 2000, dynamic: bool = True, enabled: bool = True) -> None:
         if isinstance(init_scale, (str, torch.device)):
             raise TypeError(f"init_scale is a number, not {init_scale!r}: this GradScaler is for the NPU and takes no device")
         super().__init__("npu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
