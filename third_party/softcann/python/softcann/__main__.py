@@ -1,11 +1,9 @@
-"""python -m softcann env | options | path | smi | atc | bench"""
-import argparse
+"""python -m softcann COMMAND; -h lists them."""
 import importlib
 import shlex
 import sys
 
 import softcann
-from softcann import smi
 
 
 def print_environment():
@@ -18,34 +16,41 @@ def print_options():
         print(f"{name} (default: {default or 'empty'})\n    {text}")
 
 
-# Commands with a command line of their own, imported when they are called.
-OWN = {
-    "atc": ("softcann.atc.cli", "converts an ONNX model to an .om; `atc --help`"),
-    "bench": ("softcann.bench", "runs an .om and says how long it takes; `bench --help`"),
+# Commands without arguments.
+PLAIN = {
+    "env": (print_environment, 'shell lines that point a process to softcann: eval "$(python -m softcann env)"'),
+    "options": (print_options, "the environment variables softcann reads"),
+    "path": (lambda: print(softcann.library_path()), "the folder of its libraries"),
+}
+# Commands with a command line of their own: the module whose main(arguments) serves them, imported when they are called.
+MODULES = {
+    "atc": ("softcann.atc.cli", "converts an ONNX model to an .om"),
+    "bench": ("softcann.bench", "runs an .om and says how long it takes"),
+    "smi": ("softcann.smi", "npu-smi: the devices, their load, and the processes that use them"),
+    "trace": ("softcann.trace", "what SOFTCANN_TRACE wrote: counts of calls, or the differences of two files"),
 }
 
 
+def usage():
+    rows = [(name, text) for name, (_, text) in {**PLAIN, **MODULES}.items()]
+    return "\n".join(["usage: python -m softcann COMMAND ...", "", "A software CANN for the CPU.", "",
+                      *(f"  {name:10}{text}" for name, text in sorted(rows))])
+
+
 def main():
-    if sys.argv[1:2] and sys.argv[1] in OWN:
-        return importlib.import_module(OWN[sys.argv[1]][0]).main(sys.argv[2:])
-    commands = {
-        "env": (print_environment, 'shell lines that point a process to softcann: eval "$(python -m softcann env)"'),
-        "options": (print_options, "the environment variables softcann reads"),
-        "path": (lambda: print(softcann.library_path()), "the folder of its libraries"),
-        "smi": (smi.main, "npu-smi: the devices, their load, and the processes that use them; `smi -h`"),
-    }
-    if sys.argv[1:2] == ["smi"]:
-        return smi.main(sys.argv[2:])
-    parser = argparse.ArgumentParser(prog="python -m softcann", description="A software CANN for the CPU.")
-    choices = parser.add_subparsers(dest="command", required=True)
-    for name, (_, text) in commands.items():
-        choices.add_parser(name, help=text)
-    for name, (_, text) in OWN.items():
-        choices.add_parser(name, help=text)
+    name, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
+    if name in ("-h", "--help"):
+        print(usage())
+        return 0
+    if name not in PLAIN and name not in MODULES or name in PLAIN and arguments:
+        print(usage(), file=sys.stderr)
+        return 2
     try:
-        commands[parser.parse_args().command][0]()
+        if name in MODULES:
+            return importlib.import_module(MODULES[name][0]).main(arguments)
+        return PLAIN[name][0]()
     except FileNotFoundError as error:
-        sys.exit(str(error))
+        return str(error)
 
 
 if __name__ == "__main__":

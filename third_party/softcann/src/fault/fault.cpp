@@ -75,14 +75,17 @@ Rule* parse_rule(const std::string& text, std::string* error) {
   return rule;
 }
 
-void write_trace(const char* name, int code) {
+void write_line(const char* name, const char* rest) {
   State& s = state();
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   std::lock_guard<std::mutex> lock(s.trace_mutex);
-  std::fprintf(s.trace, "%ld.%06ld %d %s", static_cast<long>(now.tv_sec), now.tv_nsec / 1000, gettid(), name);
-  std::fprintf(s.trace, code != 0 ? " -> %d injected\n" : "\n", code);
+  std::fprintf(s.trace, "%ld.%06ld %d %s%s\n", static_cast<long>(now.tv_sec), now.tv_nsec / 1000, gettid(), name, rest);
   std::fflush(s.trace);
+}
+
+void write_trace(const char* name, int code) {
+  write_line(name, code != 0 ? (" -> " + std::to_string(code) + " injected").c_str() : "");
 }
 
 // `any`: what stands for every name of this kind.
@@ -138,6 +141,12 @@ int enter(const char* name, int fork_code) {
   if (s.watcher != nullptr) s.watcher(name);
   if (code != 0) s.report(code, "%s: fault injected by SOFTCANN_FAULT (code %d)", name, code);
   return code;
+}
+
+bool tracing() { return state().trace != nullptr && !state().forked_child; }
+
+void trace(const char* name, const std::string& details) {
+  if (tracing()) write_line(name, (" " + details).c_str());
 }
 
 bool strikes(const char* name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 #define SOFTCANN_API __attribute__((visibility("default")))
 
@@ -13,6 +14,10 @@ SOFTCANN_API extern std::atomic<int> armed;
 
 // The slow path: traces, delays; returns the code to fail with, or 0. `fork_code`: what the child of a fork gets.
 SOFTCANN_API int enter(const char* name, int fork_code);
+
+// Whether a line of one's own about a call is wanted, and that line.
+SOFTCANN_API bool tracing();
+SOFTCANN_API void trace(const char* name, const std::string& details);
 
 }  // namespace softcann::fault
 

@@ -16,6 +16,7 @@
 #include "op/scope.h"
 #include "op/tensor.h"
 #include "op/threads.h"
+#include "op/trace.h"
 #include "rt/error.h"
 
 namespace softcann::op {
@@ -392,6 +393,7 @@ aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stre
     return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor belongs to %s", info.name, executor->op->name);
   }
   if (executor->repeatable) executor = snapshot(*executor);
+  if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0)) trace_launch(*executor, stream);
   this_thread.threads = client_thread;
   if (executor->cost_ns > parallel_from_ns) executor->threads = wanted_threads();
   this_thread.launching = executor;

@@ -17,6 +17,9 @@ union Slot {
   double real;
 };
 
+// What a parameter that is no descriptor is: which member of its Slot holds it.
+enum class Plain : char { none, integer, real, dtype, text };
+
 // What is known of an operator at compile time; one static object each.
 struct OpInfo {
   const char* name;
@@ -32,7 +35,8 @@ struct OpInfo {
   double (*cost)(Slot*);  // null: from the bytes touched
   bool (*fast)(Slot*);
   int count;
-  const Kind* kinds;  // [count]
+  const Kind* kinds;    // [count]
+  const Plain* plains;  // [count]
 };
 
 // Reads a slot as the type a kernel's parameter has.
@@ -119,11 +123,22 @@ auto call(Slot* slots) {
 template <class... A>
 inline constexpr Kind kinds_of[sizeof...(A)] = {Arg<A>::kind...};
 
+template <class A>
+constexpr Plain plain_of() {
+  if constexpr (Arg<A>::kind != Kind::none) return Plain::none;
+  if constexpr (std::is_same_v<A, const char*>) return Plain::text;
+  if constexpr (std::is_same_v<A, at::ScalarType>) return Plain::dtype;
+  return std::is_floating_point_v<A> ? Plain::real : Plain::integer;
+}
+template <class... A>
+inline constexpr Plain plains_of[sizeof...(A)] = {plain_of<A>()...};
+
 template <auto Run, auto Cost, auto Fast, class... A>
 constexpr OpInfo info_of(void (*)(A...), const char* name, const char* params, uint64_t nullable, uint64_t read,
                          uint64_t written) {
   constexpr const Kind* kinds = kinds_of<A...>;
-  OpInfo info{name, params, nullable, read, written, 0, 0, 0, 0, &call<Run>, nullptr, nullptr, sizeof...(A), kinds};
+  OpInfo info{name,    params,  nullable,     read,  written,        0, 0, 0, 0, &call<Run>,
+              nullptr, nullptr, sizeof...(A), kinds, plains_of<A...>};
   static_assert(sizeof...(A) <= aclOpExecutor_max_slots);
   for (size_t i = 0; i < sizeof...(A); ++i) {
     const uint64_t bit = uint64_t{1} << i;

@@ -1,13 +1,14 @@
 #include "op/philox.h"
 
+#include "op/simd/clones.h"
+
 namespace softcann::op {
 namespace {
 
 constexpr int lanes = philox_batch / 4;
 
 // Arrays of lanes, so that the compiler uses vectors.
-[[gnu::target_clones("avx512f", "avx2", "default")]]
-void batch(uint64_t seed, uint64_t offset, uint64_t first_counter, uint32_t* out) {
+SOFTCANN_CLONES void batch(uint64_t seed, uint64_t offset, uint64_t first_counter, uint32_t* out) {
   constexpr uint32_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57, weyl0 = 0x9E3779B9, weyl1 = 0xBB67AE85;
   uint32_t c0[lanes], c1[lanes], c2[lanes], c3[lanes];
   for (int i = 0; i < lanes; ++i) {

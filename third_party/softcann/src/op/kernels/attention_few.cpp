@@ -6,8 +6,8 @@
 #include <limits>
 #include <tuple>
 
-#include "op/clones.h"
-#include "op/vector_math.h"
+#include "op/simd/clones.h"
+#include "op/simd/lanes.h"
 
 namespace softcann::op {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "acl/acl_rt.h"
-#include "op/clones.h"
+#include "op/simd/clones.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 

@@ -3,7 +3,7 @@
 
 #include "op/elementwise.h"
 #include "op/fast_path.h"
-#include "op/float_loops.h"
+#include "op/simd/float_loops.h"
 #include "op/scalar.h"
 
 using namespace softcann::op;

@@ -4,11 +4,11 @@
 
 #include <limits>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 #include "op/elementwise.h"
 #include "op/fast_path.h"
 #include "op/scalar.h"
-#include "op/strips.h"
+#include "op/simd/strips.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;

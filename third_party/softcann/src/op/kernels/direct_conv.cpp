@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "op/clones.h"
+#include "op/simd/processor.h"
 #include "rt/bulk.h"
 
 // Note [Direct convolution]
@@ -118,14 +118,14 @@ constexpr int lanes = 8, registers = 16;
 #pragma GCC pop_options
 
 bool suits_direct_convolution(const DirectShape& s) {
-  return has_avx2() && s.in_channels <= 8 && s.out_channels <= 32 && s.kernel >= 2 && s.kernel <= largest_kernel &&
+  return processor().avx2 && s.in_channels <= 8 && s.out_channels <= 32 && s.kernel >= 2 && s.kernel <= largest_kernel &&
          s.pad < s.kernel && s.out_w >= 8 && s.out_h >= 1 && s.images >= 8 && s.in_channels * s.in_h * s.in_w <= largest_image;
 }
 void direct_convolution(const DirectShape& s, const float* x, const float* w, const float* bias, float* y) {
-  (has_avx512() ? avx512::convolution : avx2::convolution)(s, x, w, bias, y);
+  (processor().avx512 ? avx512::convolution : avx2::convolution)(s, x, w, bias, y);
 }
 void direct_gradients(const DirectShape& s, const float* x, const float* w, const float* dy, float* dx, float* dw, float* db) {
-  (has_avx512() ? avx512::gradients : avx2::gradients)(s, x, w, dy, dx, dw, db);
+  (processor().avx512 ? avx512::gradients : avx2::gradients)(s, x, w, dy, dx, dw, db);
 }
 
 #endif

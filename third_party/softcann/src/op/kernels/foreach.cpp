@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "op/fast_path.h"
-#include "op/float_loops.h"
+#include "op/simd/float_loops.h"
 #include "op/kernel.h"
 #include "op/scalar.h"
 #include "op/small_unary.h"

@@ -6,7 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
+#include "op/simd/processor.h"
 #include "rt/bulk.h"
 
 // Note [Pooling by taps]
@@ -75,8 +76,8 @@ struct Pooling {
 };
 Pooling pooling_of(int64_t stride, int64_t width) {
 #ifdef SOFTCANN_POOL_X86
-  if (has_avx512()) return {avx512::pool_row_of(stride, width), avx512::lanes};
-  if (has_avx2()) return {avx2::pool_row_of(stride, width), avx2::lanes};
+  if (processor().avx512) return {avx512::pool_row_of(stride, width), avx512::lanes};
+  if (processor().avx2) return {avx2::pool_row_of(stride, width), avx2::lanes};
 #endif
   return {portable::pool_row_of(stride, width), portable::lanes};
 }

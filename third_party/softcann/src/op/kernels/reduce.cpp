@@ -5,7 +5,7 @@
 #include <ATen/ops/prod.h>
 
 #include "op/fast_path.h"
-#include "op/float_loops.h"
+#include "op/simd/float_loops.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/row_extreme.h"

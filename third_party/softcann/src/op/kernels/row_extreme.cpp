@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 #include <algorithm>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 #include "op/kernels/ordered.h"
 #include "op/kernels/rows.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 #include "op/kernels/rows.h"
 
 // Note [Running sums]

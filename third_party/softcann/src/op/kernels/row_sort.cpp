@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 #include "op/kernels/order_row.h"
 #include "op/kernels/ordered.h"
 #include "op/kernels/rows.h"

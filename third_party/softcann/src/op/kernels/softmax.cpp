@@ -13,11 +13,11 @@
 #include <cmath>
 #include <limits>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 #include "op/fast_path.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
-#include "op/vector_math.h"
+#include "op/simd/lanes.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;

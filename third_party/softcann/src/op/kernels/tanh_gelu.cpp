@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 #include "op/fast_path.h"
-#include "op/vector_math.h"
+#include "op/simd/lanes.h"
 
 // Note [GELU by tanh]
 // (1 + tanh u) / 2 is 1 / (1 + e^-2u), which takes an exponential and a division where ATen computes the tangent to the last

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 
 // Note [Transposing]
 // Elements one by one touch a cache line for each of them on one of the two sides. Here tiles of 16 by 16 elements are taken,

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <optional>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 #include "op/elementwise.h"
-#include "op/strips.h"
+#include "op/simd/strips.h"
 
 using namespace softcann::op;
 

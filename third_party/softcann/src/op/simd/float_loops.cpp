@@ -1,10 +1,10 @@
-#include "op/float_loops.h"
+#include "op/simd/float_loops.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "op/clones.h"
+#include "op/simd/clones.h"
 
 namespace softcann::op::loops {
 namespace {

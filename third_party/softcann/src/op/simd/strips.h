@@ -8,7 +8,7 @@
 
 // Note [Strips]
 // Some of ATen's CPU loops take one element after the other, branch on each, or convert their result apart. What replaces
-// them here is a function over plain arrays, which the compiler turns into vectors (op/clones.h). ATen's iterator brings
+// them here is a function over plain arrays, which the compiler turns into vectors (op/simd/clones.h). ATen's iterator brings
 // the tensors into a common order and cuts the work for the threads; operands whose elements do not lie side by side are
 // brought into a strip first, which stays in the nearest cache: numbers, broadcast rows, every second column.
 namespace softcann::op {

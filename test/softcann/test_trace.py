@@ -1,0 +1,92 @@
+"""SOFTCANN_TRACE's lines of launches, and python -m softcann trace, which reads and compares them."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "third_party" / "softcann" / "python"))
+from softcann import trace  # noqa: E402
+
+PROGRAM = """
+import torch, torch_npu
+x = torch.arange(6.).reshape(2, 3).npu()
+y, z = torch.empty(2, 2, device="npu"), [x, x]
+torch.npu.synchronize()
+with open({file!r}, "a") as marks:
+    marks.write("case all\\n")
+torch.add(x.t(), 2.5, alpha=2)
+torch.cat([x, x], 1)
+x[:, 1:].sum(1, keepdim=True)
+torch.nn.functional.gelu(x, approximate="tanh")
+side = torch.npu.Stream()
+with torch.npu.stream(side):
+    {last}
+torch.npu.synchronize()
+"""
+
+
+def traced(python, path, last="x * 2"):
+    done = python(PROGRAM.format(file=str(path), last=last), SOFTCANN_TRACE=path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    from conftest import run_python
+    return traced(run_python, tmp_path_factory.mktemp("trace") / "first")
+
+
+def test_a_launch_has_each_argument_as_the_client_gave_it(file):
+    launches = trace.cases(file)["all"].launches
+    added, joined, summed = (next(launch for launch in launches if launch.op == op) for op in ("aclnnAdds", "aclnnCat", "aclnnReduceSum"))
+    assert added.args["self"] == {"dtype": 0, "shape": [3, 2], "strides": [1, 3], "offset": 0, "format": 2, "storage": [6]}
+    assert added.args["other"]["value"] == 2.5 and added.args["alpha"] == {"scalar": 9, "value": 2}
+    assert [tensor["shape"] for tensor in joined.args["tensors"]] == [[2, 3], [2, 3]] and joined.args["dim"] == 1
+    assert summed.args["self"]["offset"] == 1 and summed.args["dims"] == [1] and summed.args["keepDims"] == 1
+    assert [launch.stream for launch in launches] == [0] * (len(launches) - 1) + [1]
+
+
+def test_two_runs_of_one_program_are_equal(file, python, tmp_path):
+    text, differing = trace.report(file, traced(python, tmp_path / "second"))
+    assert (text, differing) == ("1 cases in both, 1 equal", 0)
+
+
+def test_differences_are_told_by_operator_and_argument(file, python, tmp_path):
+    differences = trace.compare(trace.cases(file), trace.cases(traced(python, tmp_path / "number", "x * 3")))
+    assert [d.key() for d in differences] == [("argument", "aclnnMuls", "other")]
+    assert (differences[0].left["value"], differences[0].right["value"]) == (2, 3)
+    differences = trace.compare(trace.cases(file), trace.cases(traced(python, tmp_path / "operator", "x.sqrt()")))
+    assert [(d.what, d.left, d.right) for d in differences] == [("operators", "aclnnMuls", "aclnnSqrt")]
+
+
+def test_command(file, python, tmp_path):
+    other = traced(python, tmp_path / "other", "x * 3")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "third_party" / "softcann" / "python")}
+
+    def softcann(*arguments):
+        return subprocess.run([sys.executable, "-m", "softcann", "trace", *map(str, arguments)], env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+    counts = softcann(file)
+    assert counts.returncode == 0 and "aclrtMalloc" in counts.stdout and "1  aclnnCat" in counts.stdout
+    assert softcann(file, "--diff", file).returncode == 0
+    assert softcann(file, "--diff", other).returncode == 1
+    missing = softcann(tmp_path / "nothing")
+    assert missing.returncode != 0 and "nothing" in missing.stderr and "Traceback" not in missing.stderr
+
+
+def test_texts_are_quoted(python, tmp_path):
+    code = """
+import torch, torch_npu
+q = torch.rand(1, 2, 4, 16).half().npu()
+torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD")
+torch.npu.synchronize()
+"""
+    done = python(code, SOFTCANN_TRACE=tmp_path / "texts")
+    assert done.returncode == 0, done.stderr
+    launches = [json.loads(details) for name, details in trace.lines(tmp_path / "texts") if name == "launch"]
+    assert any(argument == "BNSD" for launch in launches for argument in launch["args"].values())

@@ -1,0 +1,134 @@
+#include "op/trace.h"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+
+#include "fault/fault.h"
+
+namespace softcann::op {
+namespace {
+
+std::string quoted(const char* text) {
+  std::string result = "\"";
+  for (; *text; ++text) {
+    const auto c = static_cast<unsigned char>(*text);
+    if (c == '"' || c == '\\') result += '\\';
+    if (c >= ' ') {
+      result += *text;
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof(escaped), "\\u%04x", c);
+      result += escaped;
+    }
+  }
+  return result + '"';
+}
+
+std::string number(double value) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"";
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.17g", value);
+  return text;
+}
+std::string number(int64_t value) { return std::to_string(value); }
+std::string number(float value) { return number(static_cast<double>(value)); }
+std::string number(bool value) { return value ? "true" : "false"; }
+
+template <class List, class Tell>
+std::string listed(const List& elements, const Tell& tell) {
+  std::string text = "[";
+  for (const auto& element : elements) {
+    if (text.size() > 1) text += ',';
+    text += tell(element);
+  }
+  return text + ']';
+}
+template <class E>
+std::string numbers(c10::ArrayRef<E> elements) {
+  return listed(elements, [](E element) { return number(element); });
+}
+
+std::string told(const aclTensor& made) {
+  const auto type = std::to_string(static_cast<int>(made.type));
+  std::string text = "{\"dtype\":" + type + ",\"shape\":" + numbers(made.tensor.sizes());
+  text += ",\"strides\":" + numbers(made.tensor.strides()) + ",\"offset\":" + std::to_string(made.tensor.storage_offset());
+  text += ",\"format\":" + std::to_string(static_cast<int>(made.format));
+  return text + ",\"storage\":" + numbers(c10::ArrayRef<int64_t>(made.storage_dims(), made.storage_rank)) + '}';
+}
+
+std::string told(const aclScalar& made) {
+  const auto type = std::to_string(static_cast<int>(made.type));
+  const at::Scalar& value = made.value;
+  std::string text;
+  if (value.isComplex()) {
+    const auto both = value.toComplexDouble();
+    text = '[' + number(both.real()) + ',' + number(both.imag()) + ']';
+  } else {
+    text = value.isFloatingPoint() ? number(value.toDouble())
+           : value.isBoolean()     ? number(value.toBool())
+                                   : number(value.toLong());
+  }
+  return "{\"scalar\":" + type + ",\"value\":" + text + '}';
+}
+
+template <class E>
+std::string told_or_null(const E* element) {
+  return element ? told(*element) : "null";
+}
+
+std::string told(const Object* object) {
+  if (!object) return "null";
+  switch (object->kind) {
+    case Kind::tensor:
+      return told(*static_cast<const aclTensor*>(object));
+    case Kind::scalar:
+      return told(*static_cast<const aclScalar*>(object));
+    case Kind::int_array:
+      return numbers(static_cast<const aclIntArray*>(object)->ref());
+    case Kind::float_array:
+      return numbers(static_cast<const aclFloatArray*>(object)->ref());
+    case Kind::bool_array:
+      return numbers(static_cast<const aclBoolArray*>(object)->ref());
+    case Kind::tensor_list:
+      return listed(static_cast<const aclTensorList*>(object)->elements, [](const aclTensor* one) { return told_or_null(one); });
+    case Kind::scalar_list:
+      return listed(static_cast<const aclScalarList*>(object)->elements, [](const aclScalar* one) { return told_or_null(one); });
+    default:
+      return "\"unknown\"";
+  }
+}
+
+std::string told(const OpInfo& info, int index, const Slot& slot) {
+  switch (info.plains[index]) {
+    case Plain::integer:
+      return number(slot.integer);
+    case Plain::real:
+      return number(slot.real);
+    case Plain::dtype:
+      return quoted(c10::toString(static_cast<at::ScalarType>(slot.integer)));
+    case Plain::text:
+      return quoted(slot.text);
+    default:
+      return told(slot.object);
+  }
+}
+
+}  // namespace
+
+void trace_launch(const aclOpExecutor& executor, aclrtStream stream) {
+  if (!fault::tracing()) return;
+  const OpInfo& info = *executor.op;
+  char place[32];
+  std::snprintf(place, sizeof(place), "%" PRIxPTR, reinterpret_cast<uintptr_t>(stream));
+  std::string text = "{\"op\":" + quoted(info.name) + ",\"stream\":\"" + place + "\",\"args\":{";
+  const char* name = info.params;
+  for (int i = 0; i < info.count; ++i) {
+    const size_t length = std::strcspn(name, ",");
+    text += (i ? ",\"" : "\"") + std::string(name, length) + "\":" + told(info, i, executor.slots[i]);
+    name += length + 1;
+  }
+  fault::trace("launch", text + "}}");
+}
+
+}  // namespace softcann::op
