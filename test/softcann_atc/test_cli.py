@@ -119,7 +119,7 @@ def test_json_has_what_tools_read(linear, tmp_path):
     content = json.loads((tmp_path / "out.json").read_text())
     ops = content["graph"][0]["op"]
     assert (ops[0]["type"], ops[-1]["type"]) == ("Data", "NetOutput")
-    assert ops[0]["output_desc"][0] == {"dtype": "DT_FLOAT", "layout": "ND", "shape": {"dim": [-1, 4]}}
+    assert ops[0]["output_desc"][0] == {"name": "x", "dtype": "DT_FLOAT", "layout": "ND", "shape": {"dim": [-1, 4]}}
     attributes = {entry["key"]: entry["value"] for entry in content["attr"]}
     assert attributes["soc_version"] == {"s": "Ascend910B3"} and attributes["atc_cmdline"]["s"].startswith("atc --model=")
 
@@ -144,6 +144,19 @@ def test_lists_of_operators_for_mixed_precision(linear, tmp_path):
     (tmp_path / "keep.cfg").write_text("OpType::MatMul\nsum\nlast\n")
     kept = program(linear, f"--keep_dtype={tmp_path}/keep.cfg")
     assert {value.const.dtype for value in kept.constants()} == {torch.float32}
+
+
+def test_single_operators(tmp_path, capsys):
+    desc = {"format": "ND", "shape": [2, 3], "type": "float16"}
+    (tmp_path / "ops.json").write_text(json.dumps([{"op": "Add", "input_desc": [desc, desc], "output_desc": [desc]}]))
+    words = [f"--singleop={tmp_path}/ops.json", f"--output={tmp_path}/ops", "--soc_version=Ascend910B3"]
+    assert main(words) == 0
+    found = container.read(str(tmp_path / "ops" / "0_Add_1_2_2_3_1_2_2_3_1_2_2_3.om"))
+    half = torch.ones(2, 3, dtype=torch.float16)
+    assert torch.equal(Interpreter(found).run([half, half])[0], half * 2)
+    (tmp_path / "ops.json").write_text(json.dumps([{"op": "Wonder", "input_desc": [], "output_desc": []}]))
+    capsys.readouterr()
+    assert main(words) == 1 and "E10501" in capsys.readouterr().out
 
 
 def test_every_option_says_what_becomes_of_it():

@@ -28,6 +28,7 @@ MODULES = {
     "bench": ("softcann.bench", "runs an .om and says how long it takes"),
     "smi": ("softcann.smi", "npu-smi: the devices, their load, and the processes that use them"),
     "trace": ("softcann.trace", "what SOFTCANN_TRACE wrote: counts of calls, or the differences of two files"),
+    "validate": ("softcann.validate", "compares an .om with the ONNX model it came from"),
 }
 
 

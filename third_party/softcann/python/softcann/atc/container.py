@@ -140,6 +140,7 @@ def describe(target, value, port=None):
         .enum_type.values_by_name[data_type_name(DTYPE_NAMES[dtype]) if dtype in DTYPE_NAMES else "DT_UNDEFINED"]
         .number
     )
+    target.name = value.source if value.source != value.name else ""
     target.layout = port.format if port is not None else "ND"
     dims = (port.dims or []) if port is not None else value.dims if value.known else []
     target.shape.dim.extend(-1 if dim is None else dim for dim in dims)
@@ -274,5 +275,7 @@ def read_graph(graph, values):
         outputs = [Value(name, [None]) if name == "-" else value_of(name) for name in get_attr(op.attr, "outputs", [])]
         if kernel in LISTS:
             outputs[0].is_list = True
+        for value, described in zip(outputs, op.output_desc):
+            value.source = described.name or value.name
         result.ops.append(Op(kernel, args, outputs, op.type, op.name, BODIES.get(kernel, ())))
     return result

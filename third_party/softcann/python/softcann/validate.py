@@ -1,0 +1,183 @@
+"""python -m softcann validate: an .om against the ONNX model it came from.
+
+Both are run with the same inputs. For each output it prints the cosine of the angle between the two and their largest difference;
+if one diverges, the first operator whose result does. The reference is ONNX Runtime where it is installed, otherwise onnx's own
+evaluator, and computes in the model's types.
+"""
+
+import argparse
+import importlib.util
+import sys
+
+import softcann
+
+
+def reference(model, inputs, names):
+    """{name: array} of the tensors of an ONNX model."""
+    import onnx
+
+    types = onnx.shape_inference.infer_shapes(model)
+    kinds = {info.name: info for info in [*types.graph.value_info, *types.graph.output]}
+    have = {info.name for info in model.graph.output}
+    model.graph.output.extend(kinds[name] for name in names if name not in have and name in kinds)
+    wanted = [info.name for info in model.graph.output]
+    if importlib.util.find_spec("onnxruntime") is not None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        run = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run
+    else:
+        from onnx.reference import ReferenceEvaluator
+
+        run = ReferenceEvaluator(model).run
+    return dict(zip(wanted, run(wanted, inputs)))
+
+
+def made_inputs(program, given, batch, seed):
+    """Arrays by name: those given as name=file.npy, others random; free sizes become the batch."""
+    import numpy
+
+    from softcann.atc.program import DTYPE_NAMES
+
+    chance, files = numpy.random.default_rng(seed), dict(item.split("=", 1) for item in given)
+    arrays = {}
+    for port in program.graphs[0].inputs:
+        if port.name in files:
+            arrays[port.name] = numpy.load(files[port.name])
+            continue
+        shape, kind = [batch if dim == -1 else dim for dim in port.dims], DTYPE_NAMES[port.dtype]
+        arrays[port.name] = (
+            chance.standard_normal(shape).astype(kind) if "float" in kind else chance.integers(0, 2, shape).astype(kind)
+        )
+    return arrays
+
+
+def on_runtime(path, arrays, batch):
+    """Outputs as bytes, from softcann's model runtime."""
+    from softcann import bench
+
+    session = bench.Session(bench.Acl(0), path, batch)
+    session.host_inputs = [
+        (address, bytearray(array.tobytes())) for (address, _), array in zip(session.host_inputs, arrays.values())
+    ]
+    session.run()
+    found = [bytes(data) for _, data in session.host_outputs]
+    session.unload()
+    return found
+
+
+def interpreted(program, arrays):
+    """(outputs, {ONNX name: array} of everything between) from the interpreter of the compiler."""
+    from softcann.atc.interpret import Interpreter
+    from softcann.atc.tensors import from_numpy
+
+    between = {}
+
+    def watch(op, results):
+        for value, result in zip(op.outputs, results):
+            if value.source != value.name and not value.is_list:
+                between.setdefault(value.source, (op, result.float().numpy() if result.is_floating_point() else result.numpy()))
+
+    outputs = Interpreter(program, watch).run([from_numpy(array) for array in arrays.values()])
+    return [output.float().numpy() if output.is_floating_point() else output.numpy() for output in outputs], between
+
+
+def compare(got, want):
+    """(cosine, largest difference) in float64; (nan, inf) where sizes or what is finite differ."""
+    import numpy
+
+    got, want = (numpy.asarray(each).astype(numpy.float64).ravel() for each in (got, want))
+    if got.shape != want.shape or not (numpy.isfinite(got) == numpy.isfinite(want)).all():
+        return float("nan"), float("inf")
+    finite = numpy.isfinite(want)
+    got, want = got[finite], want[finite]
+    if not got.size:
+        return 1.0, 0.0
+    lengths = numpy.linalg.norm(got) * numpy.linalg.norm(want)
+    return (float(got @ want / lengths) if lengths else float(numpy.array_equal(got, want))), float(numpy.abs(got - want).max())
+
+
+def validate(options):
+    """True if every output is close enough."""
+    import numpy
+    import onnx
+
+    from softcann.atc import container
+
+    program = container.read(options.om)
+    if "aipp" in program.graphs[0].attrs:
+        sys.exit("the .om takes raw pictures (AIPP): validate one that was converted without --insert_op_conf")
+    arrays = made_inputs(program, options.input, options.batch, options.seed)
+    model = onnx.load(options.onnx)
+    outputs, between = interpreted(program, arrays)
+    engine = "the interpreter of the compiler"
+    if options.engine == "runtime":
+        data = on_runtime(
+            options.om, arrays, options.batch if any(-1 in port.dims for port in program.graphs[0].inputs) else None
+        )
+        engine = "softcann's model runtime"
+        shaped = [numpy.frombuffer(piece, str(port.dtype).split(".")[-1]) for piece, port in zip(data, program.graphs[0].outputs)]
+        outputs = [piece[: output.size].reshape(output.shape) for piece, output in zip(shaped, outputs)]
+    fed = {name: numpy.asarray(array) for name, array in arrays.items()}
+    wanted = reference(model, fed, list(between))
+    print(f"{options.om} on {engine}, against {options.onnx}")
+    good = True
+    for port, output in zip(program.graphs[0].outputs, outputs):
+        cosine, error = compare(output, wanted[port.name])
+        fine = cosine >= options.cosine
+        good &= fine
+        print(f"  {port.name}: cosine {cosine:.7f}, max error {error:.3e}{'' if fine else '  DIVERGES'}")
+    if not good or options.all:
+        bisect(between, wanted, options)
+    return good
+
+
+def bisect(between, wanted, options):
+    """Prints the first operator, in the order they run, whose result diverges; with --all every one."""
+    for name, (op, result) in between.items():
+        if name not in wanted:
+            continue
+        cosine, error = compare(result, wanted[name])
+        if options.all or not cosine >= options.cosine:
+            print(f"  {op.name} ({op.type}, {op.kernel}) -> {name}: cosine {cosine:.7f}, max error {error:.3e}")
+        if not cosine >= options.cosine:
+            print(f"first to diverge: {op.name} of type {op.type}")
+            return
+    print("no operator diverges by itself whose result the ONNX model has under a name")
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="python -m softcann validate", description=__doc__.splitlines()[0])
+    parser.add_argument("--om", required=True, help="the converted model")
+    parser.add_argument("--onnx", required=True, help="the model it came from")
+    parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input; others are random")
+    parser.add_argument("--batch", type=int, default=1, help="for sizes that are free (default 1)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    parser.add_argument("--cosine", type=float, default=0.99, help="what is close enough (default 0.99)")
+    parser.add_argument(
+        "--engine", choices=("interpreter", "runtime"), default=default_engine(), help="what runs the .om (default: %(default)s)"
+    )
+    parser.add_argument("--all", action="store_true", help="print every operator's result")
+    options = parser.parse_args(words)
+    from softcann.atc.errors import AtcError
+
+    try:
+        return 0 if validate(options) else 1
+    except AtcError as error:
+        print(error.block(), file=sys.stderr)
+        return 2
+
+
+def default_engine():
+    """The runtime, where its libraries are there."""
+    try:
+        softcann.library_path()
+    except FileNotFoundError:
+        return "interpreter"
+    return "runtime"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
