@@ -41,6 +41,24 @@ def test_env_points_a_shell_to_the_libraries(installed):
     assert again.stdout == result.stdout
 
 
+def distribution(folder, name, version, *requires):
+    made = folder / f"{name}-{version}.dist-info"
+    made.mkdir()
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {r}" for r in requires)]
+    (made / "METADATA").write_text("\n".join(lines) + "\n")
+
+
+def test_another_torch_is_told_in_a_sentence(installed):
+    distribution(installed, "softcann", "2.13.0", "torch==2.13.*")
+    distribution(installed, "torch", "2.12.1+cpu")
+    result = run(installed, "env")
+    assert result.returncode == 1 and not result.stdout and len(result.stderr.splitlines()) == 1
+    assert "for torch 2.13, and torch 2.12.1+cpu is installed" in result.stderr and "pip install 'torch==2.13.*'" in result.stderr
+    shutil.rmtree(installed / "torch-2.12.1+cpu.dist-info")
+    distribution(installed, "torch", "2.13.5")
+    assert run(installed, "env").returncode == 0
+
+
 def test_missing_libraries_are_a_clear_error(installed):
     (installed / "softcann" / "lib").unlink()
     result = run(installed, "env")

@@ -6,7 +6,7 @@ Nothing is loaded by importing this package. `library_path()` is the folder with
 import os
 from typing import Dict, List, Mapping, Optional, Tuple
 
-__all__ = ["environment", "library_path", "options"]
+__all__ = ["environment", "library_path", "options", "torch_problem"]
 
 # Each would lead a client to an installation of the real CANN.
 FOREIGN = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND_AICPU_PATH", "ASCEND_CUSTOM_OPP_PATH")
@@ -19,6 +19,30 @@ def library_path() -> str:
     if not os.path.isfile(library):
         raise FileNotFoundError(f"{library} is not there: build and install the softcann wheel (bash ci/build.sh)")
     return folder
+
+
+def torch_problem() -> Optional[str]:
+    """Why the operators of this package would not work with the torch that is installed, in one sentence; None where they would.
+
+    A torch minor has its own C++ ABI, so each has its own wheel; what it was built for stands in its requirements.
+    """
+    from importlib import metadata
+
+    try:
+        required = [r for r in metadata.requires("softcann") or [] if r.startswith("torch==")]
+    except metadata.PackageNotFoundError:
+        return None  # not installed as a package of its own
+    minor = required[0][len("torch=="):].split(";")[0].strip().rstrip("*").rstrip(".") if required else ""
+    if not minor:
+        return None
+    try:
+        installed = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return f"this softcann is for torch {minor}, and there is no torch here: pip install 'torch=={minor}.*'"
+    if installed.startswith(minor + "."):
+        return None
+    return (f"this softcann is for torch {minor}, and torch {installed} is installed: install the softcann wheel of that torch, "
+            f"or pip install 'torch=={minor}.*'")
 
 
 def environment(inherited: Mapping[str, str] = os.environ) -> Dict[str, Optional[str]]:

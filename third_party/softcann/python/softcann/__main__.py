@@ -7,6 +7,9 @@ import softcann
 
 
 def print_environment():
+    problem = softcann.torch_problem()
+    if problem:
+        sys.exit(f"softcann: {problem}")
     for name, value in softcann.environment().items():
         print(f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}")
 
