@@ -251,3 +251,28 @@ def test_overloads_that_write_into_given_tensors(device):
     one, zero = torch.tensor([0.5], device=device), torch.tensor([1], dtype=torch.int32, device=device)
     torch.ops.npu._quantize_per_tensor_impl.out(x, one, zero, torch.qint8, result=codes)
     assert torch.equal(codes, ((x / 0.5).round() + 1).to(torch.int8))
+
+
+@DEVICES
+def test_scales_of_int8_caches(device):
+    """Keys of latent attention are multiplied by their scales, those of plain attention divided."""
+    torch.manual_seed(4)
+    kv, gamma = torch.randn(1, 1, 2, 12), torch.ones(8)
+    cos, sin, index = torch.ones(1, 1, 2, 4), torch.zeros(1, 1, 2, 4), torch.tensor([[1, 0]])
+    turned, latent = (torch.zeros(1, 1, 3, n, dtype=torch.int8) for n in (4, 8))
+    scales = torch.tensor([20.0, 30.0, 40.0, 50.0]), torch.full((8,), 25.0)
+    tensors = [t.to(device) for t in (kv, gamma, cos, sin, index, turned, latent)]
+    torch_npu.npu_kv_rmsnorm_rope_cache(*tensors, k_rope_scale=scales[0].to(device), c_kv_scale=scales[1].to(device), epsilon=0.0)
+    pairs = kv[0, 0, :, 8:].view(2, 2, 2).transpose(1, 2).reshape(2, 4)  # elements 2i, then 2i + 1
+    normal = kv[0, 0, :, :8] / kv[0, 0, :, :8].square().mean(-1, keepdim=True).sqrt()
+    for cache, rows, scale in ((tensors[5], pairs, scales[0]), (tensors[6], normal, scales[1])):
+        expected = (rows * scale).round().clamp(-128, 127).flip(0)
+        assert (cache[0, 0, :2].cpu() - expected).abs().max() <= 1
+    x, one, none = torch.randn(1, 2, 12), torch.ones(1, 2, 1, 4), torch.zeros(1, 2, 1, 4)
+    caches = [torch.zeros(1, 3, 1, 4, dtype=torch.int8).to(device) for _ in range(2)]
+    steps = torch.full((4,), 0.05), torch.full((4,), 0.1)
+    torch_npu.npu_rope_quant_kvcache(
+        x.to(device), one.to(device), none.to(device), *caches, torch.tensor([1], dtype=torch.int32).to(device), *(s.to(device) for s in steps),
+        [4, 4, 4])
+    for cache, rows, step in zip(caches, (x[0, :, 4:8], x[0, :, 8:]), steps):
+        assert (cache[0, 1:, 0].cpu() - (rows / step).round().clamp(-128, 127)).abs().max() <= 1

@@ -1,5 +1,6 @@
 """What the references share."""
 
+import functools
 import inspect
 from typing import Any, Callable, List, Sequence, Tuple
 
@@ -15,6 +16,11 @@ def wide(tensor: Any) -> Tensor:
 def trailing(gamma: Tensor) -> List[int]:
     """The dimensions that ``gamma`` covers, counted from the end."""
     return list(range(-gamma.dim(), 0))
+
+
+def groups_of(rows: int, ends: Tensor) -> Tensor:
+    """The group of each row; the number of groups behind the last."""
+    return torch.searchsorted(ends.long().contiguous(), torch.arange(rows, device=ends.device), right=True)
 
 
 def even_halves(name: str, tensor: Tensor, dim: int) -> Tuple[Tensor, ...]:
@@ -54,5 +60,26 @@ def with_arguments_of(source: Callable, *more: str, without: Sequence[str] = ())
                                    default=None if name.endswith("?") else inspect.Parameter.empty) for name in more]
         function.__signature__ = inspect.Signature(kept)
         return function
+
+    return decorate
+
+
+def on_copies(source: Callable, *written: str) -> Callable:
+    """A decorator for the variant of ``source`` that leaves the arguments ``written`` alone: it has that signature.
+
+    The function gets what ``source`` returned and the copies that were written.
+    """
+    signature = inspect.signature(source)
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def variant(*args: Any, **options: Any) -> Any:
+            bound = signature.bind(*args, **options)
+            copies = tuple(bound.arguments[name].clone() for name in written)
+            bound.arguments.update(zip(written, copies))
+            return function(source(*bound.args, **bound.kwargs), copies)
+
+        variant.__signature__ = signature
+        return variant
 
     return decorate

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
-from torch_npu._cpu_ops.quantized import by_token
+from torch_npu._cpu_ops._int8 import by_token
 
 __all__ = [
     "npu_moe_distribute_dispatch",

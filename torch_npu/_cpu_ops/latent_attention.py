@@ -5,9 +5,9 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
-from torch_npu._cpu_ops.kv_cache import as_int8, rms_norm, rope, write_cache
-from torch_npu._cpu_ops.quantized import by_token, exact
+from torch_npu._cpu_ops._cache import rms_norm, rope, write_cache
+from torch_npu._cpu_ops._common import on_copies, unsupported, wide, with_arguments_of
+from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
 
 __all__ = [
     "npu_mla_prolog",
@@ -185,39 +185,10 @@ def npu_mla_prolog_v3(
     return prolog.shaped(latent), prolog.shaped(turned), query_scale, norm, norm_scale
 
 
-@with_arguments_of(npu_mla_prolog_v3)
-def npu_mla_prolog_v3_functional(
-    token_x: Tensor,
-    weight_dq: Tensor,
-    weight_uq_qr: Tensor,
-    weight_uk: Tensor,
-    weight_dkv_kr: Tensor,
-    rmsnorm_gamma_cq: Tensor,
-    rmsnorm_gamma_ckv: Tensor,
-    rope_sin: Tensor,
-    rope_cos: Tensor,
-    kv_cache: Tensor,
-    kr_cache: Tensor,
-    **options: object,
-) -> Tuple[Tensor, ...]:
+@on_copies(npu_mla_prolog_v3, "kv_cache", "kr_cache")
+def npu_mla_prolog_v3_functional(results: Tuple[Tensor, ...], copies: Tuple[Tensor, Tensor]) -> Tuple[Tensor, ...]:
     """:func:`npu_mla_prolog_v3` with new caches: returns its results, and then (kv_cache, kr_cache)."""
-    caches = kv_cache.clone(), kr_cache.clone()
-    return (
-        *npu_mla_prolog_v3(
-            token_x,
-            weight_dq,
-            weight_uq_qr,
-            weight_uk,
-            weight_dkv_kr,
-            rmsnorm_gamma_cq,
-            rmsnorm_gamma_ckv,
-            rope_sin,
-            rope_cos,
-            *caches,
-            **options,
-        ),
-        *caches,
-    )
+    return (*results, *copies)
 
 
 def npu_mla_prolog_v2(
@@ -277,34 +248,6 @@ def npu_mla_prolog_v2(
 
 
 @with_arguments_of(npu_mla_prolog_v2)
-def npu_mla_prolog(
-    token_x: Tensor,
-    weight_dq: Tensor,
-    weight_uq_qr: Tensor,
-    weight_uk: Tensor,
-    weight_dkv_kr: Tensor,
-    rmsnorm_gamma_cq: Tensor,
-    rmsnorm_gamma_ckv: Tensor,
-    rope_sin: Tensor,
-    rope_cos: Tensor,
-    cache_index: Tensor,
-    kv_cache: Tensor,
-    kr_cache: Tensor,
-    **options: object,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+def npu_mla_prolog(*args: Tensor, **options: object) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """:func:`npu_mla_prolog_v2` without the scales: returns (queries, turned, kv_cache, kr_cache)."""
-    return npu_mla_prolog_v2(
-        token_x,
-        weight_dq,
-        weight_uq_qr,
-        weight_uk,
-        weight_dkv_kr,
-        rmsnorm_gamma_cq,
-        rmsnorm_gamma_ckv,
-        rope_sin,
-        rope_cos,
-        cache_index,
-        kv_cache,
-        kr_cache,
-        **options,
-    )[:4]
+    return npu_mla_prolog_v2(*args, **options)[:4]

@@ -12,11 +12,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
-from torch_npu._cpu_ops.kv_cache import as_int8
+from torch_npu._cpu_ops._int8 import as_int8, by_token
 from torch_npu._cpu_ops.microscaling import format_of, unscaled
 from torch_npu._cpu_ops.parallel_matmul import _by_expert, _collective, _exchanged, _sum_only
 from torch_npu._cpu_ops.quant import _scale
-from torch_npu._cpu_ops.quantized import by_token
 
 __all__ = [
     "npu_all_gather_quant_mm",

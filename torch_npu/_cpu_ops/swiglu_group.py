@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
-from torch_npu._cpu_ops.kv_cache import as_int8
+from torch_npu._cpu_ops._int8 import as_int8
 from torch_npu._cpu_ops.microscaling import encode, exponents, format_of, quantize_blocks
 from torch_npu._cpu_ops.norm import npu_rms_norm_backward
 

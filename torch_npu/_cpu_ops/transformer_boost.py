@@ -9,9 +9,10 @@ from typing import List, Optional, Tuple
 import torch
 from torch import Tensor
 
+from torch_npu._cpu_ops._cache import write_slots
 from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._int8 import as_int8
 from torch_npu._cpu_ops.inference_attention import attend, numbers, pages_of
-from torch_npu._cpu_ops.kv_cache import as_int8, write_slots
 
 __all__ = [
     "_npu_paged_attention",

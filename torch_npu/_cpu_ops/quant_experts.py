@@ -1,0 +1,335 @@
+"""Quantised products of groups of rows, and what routes tokens to experts beside them."""
+
+from typing import List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from torch_npu._cpu_ops._common import groups_of, on_copies, unsupported, wide
+from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
+
+__all__ = [
+    "npu_grouped_matmul_swiglu_quant",
+    "npu_grouped_matmul_swiglu_quant_v2",
+    "npu_grouped_matmul_finalize_routing",
+    "npu_grouped_matmul_List",
+    "npu_moe_init_routing_quant",
+    "npu_moe_update_expert",
+    "npu_add_quant_gmm_",
+    "npu_add_quant_gmm",
+]
+
+
+def _ends(group_list: Tensor, kind: Optional[int]) -> List[int]:
+    """Where the groups end, out of that (0), their lengths (1), or pairs of a group and its length (2)."""
+    return (group_list.cumsum(0) if kind == 1 else group_list).tolist()
+
+
+def _grouped(x: Tensor, weights: List[Tensor], scales: List[Tensor], x_scale: Tensor, ends: List[int]) -> Tensor:
+    """int8 products of groups of rows, times the scales of the rows and of the columns; float32, 0 behind the last group."""
+    out = torch.zeros(x.shape[0], weights[0].shape[-1], device=x.device)
+    start = 0
+    for weight, scale, end in zip(weights, scales, ends):
+        product = exact(x[start:end], weight).float()
+        out[start:end] = product * wide(scale).reshape(1, -1) * x_scale[start:end].reshape(-1, 1)
+        start = end
+    return out
+
+
+def _swiglu_by_token(y: Tensor, last: int) -> Tuple[Tensor, Tensor]:
+    a, b = y.chunk(2, -1)
+    q, scale = by_token(F.silu(a) * b)
+    q[last:], scale[last:] = 0, 0
+    return q, scale
+
+
+def npu_grouped_matmul_swiglu_quant(
+    x: Tensor,
+    weight: Tensor,
+    group_list: Tensor,
+    weight_scale: Tensor,
+    x_scale: Tensor,
+    *,
+    bias: Optional[Tensor] = None,
+    offset: Optional[Tensor] = None,
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """Products of groups of int8 rows with a weight each, swiglu of their halves, and quantization by rows.
+
+    ``x``: [m, k]; ``weight``: int8 [groups, k, n]; ``group_list``: where the groups end; ``weight_scale`` [groups, n],
+    ``x_scale`` [m]. Returns (int8 [m, n / 2], float32 scales [m], an empty tensor). Raises NotImplementedError for bias and
+    offset.
+    """
+    unsupported("npu_grouped_matmul_swiglu_quant", bias=bias, offset=offset)
+    none = x.new_empty(0, dtype=torch.float32)
+    if x.device.type == "meta":
+        return (
+            x.new_empty(x.shape[0], weight.shape[-1] // 2, dtype=torch.int8),
+            x.new_empty(x.shape[0], dtype=torch.float32),
+            none,
+        )
+    ends = _ends(group_list, 0)
+    y = _grouped(x, list(weight), list(weight_scale), wide(x_scale), ends)
+    return (*_swiglu_by_token(y, ends[-1]), none)
+
+
+def npu_grouped_matmul_swiglu_quant_v2(
+    x: Tensor,
+    weight: List[Tensor],
+    weight_scale: List[Tensor],
+    x_scale: Tensor,
+    group_list: Tensor,
+    *,
+    smooth_scale: Optional[Tensor] = None,
+    weight_assist_matrix: Optional[List[Tensor]] = None,
+    bias: Optional[Tensor] = None,
+    dequant_mode: Optional[int] = 0,
+    dequant_dtype: Optional[int] = 6,
+    quant_mode: Optional[int] = 0,
+    quant_dtype: Optional[int] = 1,
+    group_list_type: Optional[int] = 0,
+    tuning_config: Optional[List[int]] = None,
+    x_dtype: Optional[int] = None,
+    weight_dtype: Optional[int] = None,
+    weight_scale_dtype: Optional[int] = None,
+    x_scale_dtype: Optional[int] = None,
+) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_grouped_matmul_swiglu_quant` with lists: one weight [groups, k, n], or one [k, n] for each group; likewise
+    scales.
+
+    ``group_list_type`` 0: where the groups end, 1: how long they are. ``smooth_scale`` [groups] or [groups, n / 2] multiplies
+    before the quantization. Returns (int8, float32 scales). Only int8; raises NotImplementedError for int4 and MX.
+    """
+    name = "npu_grouped_matmul_swiglu_quant_v2"
+    unsupported(
+        name,
+        weight_assist_matrix=weight_assist_matrix or None,
+        bias=bias,
+        x_dtype=x_dtype,
+        weight_dtype=weight_dtype,
+        dequant_mode=dequant_mode or None,
+        quant_mode=quant_mode or None,
+    )
+    if x.dtype != torch.int8 or weight[0].dtype != torch.int8:
+        raise NotImplementedError(f"{name}: x of {x.dtype} with weights of {weight[0].dtype} is not supported, only int8")
+    weights = list(weight[0]) if len(weight) == 1 and weight[0].dim() == 3 else list(weight)
+    scales = list(weight_scale[0]) if len(weight_scale) == 1 and weight_scale[0].dim() >= 2 else list(weight_scale)
+    if x.device.type == "meta":
+        return x.new_empty(x.shape[0], weights[0].shape[-1] // 2, dtype=torch.int8), x.new_empty(x.shape[0], dtype=torch.float32)
+    ends = _ends(group_list, group_list_type)
+    y = _grouped(x, weights, scales, wide(x_scale), ends)
+    if smooth_scale is None:
+        return _swiglu_by_token(y, ends[-1])
+    a, b = y.chunk(2, -1)
+    group = groups_of(x.shape[0], torch.tensor(ends, device=x.device)).clamp(max=len(ends) - 1)
+    smooth = wide(smooth_scale)[group]
+    q, scale = by_token(F.silu(a) * b * (smooth.unsqueeze(-1) if smooth.dim() == 1 else smooth))
+    q[ends[-1] :], scale[ends[-1] :] = 0, 0
+    return q, scale
+
+
+def npu_grouped_matmul_finalize_routing(
+    x: Tensor,
+    w: Tensor,
+    group_list: Tensor,
+    *,
+    scale: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    offset: Optional[Tensor] = None,
+    pertoken_scale: Optional[Tensor] = None,
+    shared_input: Optional[Tensor] = None,
+    logit: Optional[Tensor] = None,
+    row_index: Optional[Tensor] = None,
+    dtype: Optional[torch.dtype] = None,
+    shared_input_weight: Optional[float] = 1.0,
+    shared_input_offset: Optional[int] = 0,
+    output_bs: Optional[int] = 0,
+    group_list_type: Optional[int] = 1,
+    tuning_config: Optional[List[int]] = None,
+    x_dtype: Optional[int] = None,
+    w_dtype: Optional[int] = None,
+    scale_dtype: Optional[int] = None,
+    pertoken_scale_dtype: Optional[int] = None,
+) -> Tensor:
+    """Products of groups of int8 rows with an expert each, added up in the rows of their tokens.
+
+    ``x`` [m, k], ``w`` [groups, k, n] int8; ``group_list``: how long the groups are (``group_list_type`` 1) or where they end
+    (0); ``scale`` [groups, n], ``pertoken_scale`` [m]. Each row is multiplied by ``logit`` [m] and added to row ``row_index``
+    [m] of the result, float32 [output_bs, n]; ``shared_input * shared_input_weight`` is added from row
+    ``shared_input_offset`` on. Raises NotImplementedError for bias and offset (int4).
+    """
+    name = "npu_grouped_matmul_finalize_routing"
+    unsupported(name, bias=bias, offset=offset, x_dtype=x_dtype, w_dtype=w_dtype)
+    count = output_bs or x.shape[0]
+    out = torch.zeros(count, w.shape[-1], device=x.device)
+    if shared_input is not None:
+        first = shared_input_offset or 0
+        out[first : first + shared_input.shape[0]] += wide(shared_input) * shared_input_weight
+    if x.device.type == "meta":
+        return out
+    ends = _ends(group_list, group_list_type)
+    ones = torch.ones(1, device=x.device)
+    scales = [ones.expand(w.shape[-1])] * len(ends) if scale is None else list(scale)
+    rows = _grouped(x, list(w), scales, ones.expand(x.shape[0]) if pertoken_scale is None else wide(pertoken_scale), ends)
+    rows = rows if logit is None else rows * wide(logit).unsqueeze(-1)
+    index = torch.arange(x.shape[0], device=x.device) if row_index is None else row_index.long()
+    return out.index_add_(0, index[: ends[-1]], rows[: ends[-1]])
+
+
+def npu_grouped_matmul_List(
+    x: List[Tensor],
+    weight: List[Tensor],
+    *,
+    bias: Optional[List[Tensor]] = None,
+    scale: Optional[List[Tensor]] = None,
+    offset: Optional[List[Tensor]] = None,
+    antiquant_scale: Optional[List[Tensor]] = None,
+    antiquant_offset: Optional[List[Tensor]] = None,
+    per_token_scale: Optional[List[Tensor]] = None,
+    group_list: Optional[List[int]] = None,
+    activation_input: Optional[List[Tensor]] = None,
+    activation_quant_scale: Optional[List[Tensor]] = None,
+    activation_quant_offset: Optional[List[Tensor]] = None,
+    split_item: Optional[int] = 0,
+    group_type: Optional[int] = None,
+    group_list_type: Optional[int] = 0,
+    act_type: Optional[int] = 0,
+    output_dtype: Optional[torch.dtype] = None,
+) -> List[Tensor]:
+    """:func:`npu_grouped_matmul` with the ends of the groups as a list."""
+    groups = torch.tensor(list(group_list), device=x[0].device) if group_list else None
+    return torch.ops.npu.npu_grouped_matmul(
+        x,
+        weight,
+        bias=bias,
+        scale=scale,
+        offset=offset,
+        antiquant_scale=antiquant_scale,
+        antiquant_offset=antiquant_offset,
+        per_token_scale=per_token_scale,
+        group_list=groups,
+        activation_input=activation_input,
+        activation_quant_scale=activation_quant_scale,
+        activation_quant_offset=activation_quant_offset,
+        split_item=split_item,
+        group_type=group_type,
+        group_list_type=group_list_type,
+        act_type=act_type,
+        output_dtype=output_dtype,
+    )
+
+
+def npu_moe_init_routing_quant(
+    x: Tensor,
+    expert_idx: Tensor,
+    *,
+    scale: Optional[Tensor] = None,
+    offset: Optional[Tensor] = None,
+    active_num: int = 1024,
+    expert_capacity: int = 0,
+    expert_num: int = 256,
+    drop_pad_mode: int = 0,
+    expert_tokens_num_mode: int = 0,
+    expert_tokens_before_capacity_flag: bool = False,
+    quant_mode: int = 1,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Copies of the tokens sorted by expert, as int8.
+
+    ``x`` [tokens, size], ``expert_idx`` int32 [tokens, k]. ``quant_mode`` 0: ``round(x * scale + offset)``, one number each;
+    1: a scale for each row of ``x * scale[expert]`` (``scale`` [1 or experts, size]). ``expert_tokens_num_mode`` 1: where the
+    experts' copies end, 2: how many each has, both int32 [experts]. Returns (int8 [min(active_num, tokens * k), size], place
+    of each copy int32 [tokens * k], the counts or empty, an empty tensor, float32 scales or empty). Raises
+    NotImplementedError for dropping.
+    """
+    name = "npu_moe_init_routing_quant"
+    if drop_pad_mode != 0 or expert_tokens_before_capacity_flag:
+        raise NotImplementedError(f"{name}: drop_pad_mode 1 is not supported; npu_moe_init_routing_v2 keeps all copies")
+    k = expert_idx.shape[-1]
+    experts = expert_idx.reshape(-1).long()
+    order = torch.argsort(experts, stable=True)
+    places = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=x.device)).int()
+    rows = min(active_num, order.numel()) if active_num > 0 else order.numel()
+    chosen = order[:rows]
+    value = wide(x)[chosen // k]
+    none, no_counts = x.new_empty(0, dtype=torch.float32), x.new_empty(0, dtype=torch.int32)
+    if quant_mode == 0:
+        value = value * wide(scale)
+        q, scales = as_int8(value if offset is None else value + wide(offset)), none
+    else:
+        if scale is not None:
+            value = value * wide(scale)[experts[chosen] if scale.shape[0] > 1 else torch.zeros_like(chosen)]
+        q, scales = by_token(value)
+    counts = no_counts
+    if expert_tokens_num_mode:
+        counts = (experts.unsqueeze(0) == torch.arange(expert_num, device=x.device).unsqueeze(1)).sum(1)
+        counts = (counts.cumsum(0) if expert_tokens_num_mode == 1 else counts).int()
+    return q, places, counts, no_counts, scales
+
+
+def npu_moe_update_expert(
+    expert_ids: Tensor,
+    eplb_table: Tensor,
+    *,
+    expert_scales: Optional[Tensor] = None,
+    pruning_threshold: Optional[Tensor] = None,
+    active_mask: Optional[Tensor] = None,
+    local_rank_id: int = -1,
+    world_size: int = -1,
+    balance_mode: int = 0,
+) -> Tuple[Tensor, Tensor]:
+    """Logical experts [tokens, k] as physical ones, and which of them stay.
+
+    ``eplb_table`` [experts, 1 + copies]: how many copies an expert has, then which. ``balance_mode`` 0: the copy that belongs
+    to ``local_rank_id`` of ``world_size``; 1: the tokens take turns. Stays what is in ``active_mask`` [tokens] and, with
+    ``expert_scales`` [tokens, k] and ``pruning_threshold`` [k], is above the token's sum of scales times the threshold.
+    Returns (experts, bool mask [tokens, k], empty without scales).
+    """
+    ids = expert_ids.long()
+    count = eplb_table[:, 0].long()[ids]
+    if balance_mode == 0:
+        each = -(-world_size // count)
+        turn = torch.div(torch.full_like(ids, local_rank_id), each, rounding_mode="floor")
+    else:
+        turn = torch.arange(ids.shape[0], device=ids.device).unsqueeze(1) % count
+    turn = torch.where(count == 1, 0, turn)
+    found = eplb_table.long()[ids, 1 + turn].to(expert_ids.dtype)
+    if expert_scales is None:
+        return found, expert_ids.new_empty(0, dtype=torch.bool)
+    mask = wide(expert_scales).sum(-1, keepdim=True) * wide(pruning_threshold).reshape(1, -1) < wide(expert_scales)
+    return found, mask if active_mask is None else mask & active_mask.reshape(-1, 1).bool()
+
+
+def npu_add_quant_gmm_(
+    self: Tensor,
+    x1: Tensor,
+    x2: Tensor,
+    x2_scale: Tensor,
+    group_list: Tensor,
+    *,
+    x1_scale: Optional[Tensor] = None,
+    group_list_type: Optional[int] = 0,
+    group_sizes: Optional[List[int]] = None,
+    x1_dtype: Optional[int] = None,
+    x2_dtype: Optional[int] = None,
+    x1_scale_dtype: Optional[int] = None,
+    x2_scale_dtype: Optional[int] = None,
+) -> Tensor:
+    """Adds, for each group of columns of x1 [m, k] and of rows of x2 [k, n], their product times ``x2_scale`` [groups] and
+    ``x1_scale`` [groups] to input [groups, m, n]. ``group_list``: where the groups end along k (0), or how long they are (1).
+    Raises NotImplementedError for MX scales."""
+    if x2_scale.dim() >= 3:
+        raise NotImplementedError("npu_add_quant_gmm: MX scales are not supported; npu_add_quant_matmul takes them for one group")
+    if self.device.type == "meta":
+        return self
+    start = 0
+    for i, end in enumerate(_ends(group_list, group_list_type)):
+        y = torch.matmul(wide(x1[:, start:end]), wide(x2[start:end])) * wide(x2_scale).reshape(len(self), -1)[i]
+        self[i] += y if x1_scale is None else y * wide(x1_scale).reshape(len(self), -1)[i]
+        start = end
+    return self
+
+
+@on_copies(npu_add_quant_gmm_, "self")
+def npu_add_quant_gmm(result: Tensor, _: Tuple[Tensor]) -> Tensor:
+    """:func:`npu_add_quant_gmm_` that leaves the tensor alone and returns a new one."""
+    return result
