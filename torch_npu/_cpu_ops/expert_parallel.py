@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
 from torch_npu._cpu_ops._int8 import by_token
 
 __all__ = [
@@ -92,14 +92,13 @@ def _dispatch(
     quant_mode: int,
     global_bs: int,
     nums_type: int,
-    index_size: Optional[int],
 ) -> Tuple[Tensor, ...]:
     if quant_mode not in (0, 2):
         raise NotImplementedError(f"{name}: quant_mode {quant_mode} is not supported; 0 and 2, dynamic, are")
     tokens, k = expert_ids.shape
     local = experts // world
     rows = (global_bs or tokens * world) * min(local, k)
-    index = x.new_zeros(rows * 128 if index_size is None else index_size, dtype=torch.int32)
+    index = x.new_zeros(rows * 128, dtype=torch.int32)
     none, dtype = x.new_empty(0, dtype=torch.float32), torch.int8 if quant_mode else x.dtype
     if x.device.type == "meta":
         return (
@@ -141,57 +140,6 @@ def _dispatch(
     )
 
 
-def npu_moe_distribute_dispatch(
-    x: Tensor,
-    expert_ids: Tensor,
-    group_ep: str,
-    ep_world_size: int,
-    ep_rank_id: int,
-    moe_expert_num: int,
-    *,
-    scales: Optional[Tensor] = None,
-    x_active_mask: Optional[Tensor] = None,
-    expert_scales: Optional[Tensor] = None,
-    group_tp: str = "",
-    tp_world_size: int = 0,
-    tp_rank_id: int = 0,
-    expert_shard_type: int = 0,
-    shared_expert_num: int = 1,
-    shared_expert_rank_num: int = 0,
-    quant_mode: int = 0,
-    global_bs: int = 0,
-    expert_token_nums_type: int = 1,
-) -> Tuple[Tensor, ...]:
-    """Sends tokens to the ranks of their experts: rank r has experts [r, r + 1) * moe_expert_num / ep_world_size.
-
-    ``x`` [tokens, size], ``expert_ids`` int32 [tokens, k]; ``group_ep``: the name of the communicator,
-    ``pg._get_backend(device).get_hccl_comm_name(rank)``, or of the group. ``x_active_mask`` bool [tokens]: which tokens go.
-    ``quant_mode`` 2: rows go as int8 with a scale for each of ``x * scales[expert]``; 0: as they are. Returns (rows received,
-    sorted by expert and by rank, [A, size], A = max(global_bs, tokens * ranks) * min(local experts, k); their float32 scales
-    [A] or empty; int32 [tokens * k] without content; int64 [local experts], how many rows each has, or with
-    ``expert_token_nums_type`` 0 where they end; running sums of the rows by expert and rank, int32; int32 [1];
-    ``expert_scales`` of the rows [A], or empty). What is passed to :func:`npu_moe_distribute_combine` has meaning only for
-    that. The host waits for the counts. Raises NotImplementedError for ranks of shared experts and TP.
-    """
-    name = "npu_moe_distribute_dispatch"
-    _check(name, ep_world_size, moe_expert_num, shared_expert_rank_num, tp_world_size)
-    return _dispatch(
-        name,
-        x,
-        expert_ids,
-        group_ep,
-        ep_world_size,
-        moe_expert_num,
-        scales,
-        x_active_mask,
-        expert_scales,
-        quant_mode,
-        global_bs,
-        expert_token_nums_type,
-        expert_ids.numel(),
-    )
-
-
 def npu_moe_distribute_dispatch_v2(
     x: Tensor,
     expert_ids: Tensor,
@@ -222,9 +170,19 @@ def npu_moe_distribute_dispatch_v2(
     x_dtype: Optional[int] = None,
     scales_dtype: Optional[int] = None,
 ) -> Tuple[Tensor, ...]:
-    """:func:`npu_moe_distribute_dispatch` with experts that are no networks, numbered behind the others: zero, copy and
-    constant ones, whose tokens stay. ``x_active_mask`` may be [tokens, k]. The third result is int32 [A * 128]."""
-    name = "npu_moe_distribute_dispatch_v2"
+    """Sends tokens to the ranks of their experts: rank r has experts [r, r + 1) * moe_expert_num / ep_world_size.
+
+    ``x`` [tokens, size], ``expert_ids`` int32 [tokens, k]; ``group_ep``: the name of the communicator,
+    ``pg._get_backend(device).get_hccl_comm_name(rank)``, or of the group. ``x_active_mask`` bool [tokens] or [tokens, k]: which
+    go. Numbered behind the experts are those that are no networks: zero, copy and constant ones, whose tokens stay.
+    ``quant_mode`` 2: rows go as int8 with a scale for each of ``x * scales[expert]``; 0: as they are. Returns (rows received,
+    sorted by expert and by rank, [A, size], A = max(global_bs, tokens * ranks) * min(local experts, k); their float32 scales
+    [A] or empty; int32 [A * 128] without content; int64 [local experts], how many rows each has, or with
+    ``expert_token_nums_type`` 0 where they end; running sums of the rows by expert and rank, int32; int32 [1];
+    ``expert_scales`` of the rows [A], or empty). What is passed to :func:`npu_moe_distribute_combine_v2` has meaning only for
+    that. The host waits for the counts. Raises NotImplementedError for ranks of shared experts and TP.
+    """
+    name = "npu_moe_distribute_dispatch"
     unsupported(
         name,
         elastic_info=elastic_info,
@@ -247,8 +205,18 @@ def npu_moe_distribute_dispatch_v2(
         quant_mode,
         global_bs,
         expert_token_nums_type,
-        None,
     )
+
+
+_NO_NETWORKS = ("elastic_info", "performance_info", "comm_alg", "zero_expert_num", "copy_expert_num", "const_expert_num")
+_DTYPES = ("y_dtype", "x_dtype", "scales_dtype")
+
+
+@with_arguments_of(npu_moe_distribute_dispatch_v2, without=_NO_NETWORKS + _DTYPES)
+def npu_moe_distribute_dispatch(x: Tensor, expert_ids: Tensor, *args: object, **options: object) -> Tuple[Tensor, ...]:
+    """:func:`npu_moe_distribute_dispatch_v2` without experts that are no networks. The third result is int32 [tokens * k]."""
+    rows, scales, index, *others = npu_moe_distribute_dispatch_v2(x, expert_ids, *args, **options)
+    return (rows, scales, index.new_zeros(expert_ids.numel()), *others)
 
 
 def _combine(
@@ -321,23 +289,29 @@ def npu_moe_distribute_combine(
     dispatch. ``shared_expert_x`` [tokens, size] is added. ``comm_quant_mode`` 2: rows go as int8 with a scale each. Returns
     [tokens, size] in expand_x's dtype.
     """
-    name = "npu_moe_distribute_combine"
     unsupported(
-        name, activation_scale=activation_scale, weight_scale=weight_scale, group_list=group_list, out_dtype=out_dtype or None
+        "npu_moe_distribute_combine",
+        activation_scale=activation_scale,
+        weight_scale=weight_scale,
+        group_list=group_list,
+        out_dtype=out_dtype or None,
     )
-    _check(name, ep_world_size, moe_expert_num, shared_expert_rank_num, tp_world_size)
-    return _combine(
+    return npu_moe_distribute_combine_v2(
         expand_x,
         expert_ids,
+        expand_idx,
         ep_send_counts,
         expert_scales,
         group_ep,
         ep_world_size,
+        ep_rank_id,
         moe_expert_num,
-        x_active_mask,
-        shared_expert_x,
-        comm_quant_mode == 2,
-    ).to(expand_x.dtype)
+        x_active_mask=x_active_mask,
+        shared_expert_x=shared_expert_x,
+        tp_world_size=tp_world_size,
+        shared_expert_rank_num=shared_expert_rank_num,
+        comm_quant_mode=comm_quant_mode,
+    )
 
 
 def npu_moe_distribute_combine_v2(
@@ -377,7 +351,7 @@ def npu_moe_distribute_combine_v2(
     """:func:`npu_moe_distribute_combine` with experts that are no networks: of a token ``ori_x`` zero experts make 0, copy
     experts itself, constant experts ``const_expert_alpha_1 * ori_x + const_expert_alpha_2 * const_expert_v`` (one row of each
     an expert)."""
-    name = "npu_moe_distribute_combine_v2"
+    name = "npu_moe_distribute_combine"
     unsupported(name, elastic_info=elastic_info, performance_info=performance_info)
     _check(name, ep_world_size, moe_expert_num, shared_expert_rank_num, tp_world_size)
     out = _combine(
