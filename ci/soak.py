@@ -7,6 +7,7 @@ of work has made. At the end: every value was right; memory, threads and files o
 so is the speed, to a half, since the machine may be busy. The report has the curves. Exit status 1 when a rule is broken.
 """
 import argparse
+import functools
 import gc
 import os
 import pathlib
@@ -20,6 +21,8 @@ INTERVAL = 6.0            # seconds
 GROWTH = 1.05             # of the last third over the second
 GROWTH_BYTES = 32 << 20   # which may be on top: pools fill
 SLOWER = 0.5
+# A capture begins with a wait for the whole device, which would be told the failures of every stream.
+DEVICE = threading.Lock()
 
 
 class Work(threading.Thread):
@@ -95,12 +98,20 @@ def allocations(source):
         torch.npu.empty_cache()
 
 
+@functools.lru_cache(maxsize=None)
+def own_stream(_name):
+    """Streams come from pools that all threads share. Nobody else here takes one of this priority, to find it being captured, or
+    failed by others."""
+    import torch
+
+    return torch.npu.Stream(priority=-1)
+
+
 def graphs(_):
     import torch
 
-    # Streams come from pools that all threads share; nobody else here takes one of this priority, to find it being captured.
-    stream = torch.npu.Stream(priority=-1)
-    with torch.npu.stream(stream):
+    stream = own_stream("graphs")
+    with DEVICE, torch.npu.stream(stream):
         x, graph = torch.ones(256, device="npu"), torch.npu.NPUGraph()
         with torch.npu.graph(graph, stream=stream, capture_error_mode="thread_local"):
             y = (x * 2 + 1).sum()
@@ -123,7 +134,7 @@ def profiler(_):
 def failures(_):
     import torch
 
-    with torch.npu.stream(torch.npu.Stream()):
+    with DEVICE, torch.npu.stream(own_stream("failures")):
         x = torch.ones(3, device="npu")
         try:
             x[torch.tensor([7], device="npu")].sum().item()

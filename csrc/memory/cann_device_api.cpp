@@ -37,10 +37,11 @@ class CannDeviceApi final : public DeviceApi {
   void quiesce(c10::DeviceIndex device) noexcept override {
     at(device, [&] {
       waiter.load()([&] {
-        // One by one, to know whose errors they are; then those that others have made.
+        // One by one, to know whose errors they are; then those that others have made, unless that would break a capture.
         for (auto* stream : core::known_streams(device)) {
           if (!captured(stream)) keep_error(device, stream, acl::aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
         }
+        if (core::any_capture()) return;
         keep_error(device, nullptr, acl::aclrtSynchronizeDevice(), "aclrtSynchronizeDevice");
       });
     });

@@ -286,6 +286,24 @@ def test_other_threads_work_while_one_captures():
     assert z[3].item() == 3 and done == [2.0 * i for i in range(20)]
 
 
+def test_memory_given_back_elsewhere_breaks_no_capture():
+    x, graph = torch.ones(8, device=NPU), torch.npu.NPUGraph()
+
+    def elsewhere():
+        block = torch.ones(1 << 20, device=NPU)
+        torch.npu.current_stream().synchronize()
+        del block
+        torch.npu.empty_cache()
+
+    with torch.npu.graph(graph, capture_error_mode="thread_local"):
+        y = x + 1
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    graph.replay()
+    assert y.sum().item() == 16
+
+
 @pytest.mark.skipif(torch.__version__ < (2, 12), reason="torch.accelerator.Graph is there from torch 2.12 on")
 def test_graphs_of_the_accelerator():
     x = torch.ones(8, device=NPU)
