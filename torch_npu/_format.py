@@ -34,7 +34,7 @@ class Format(enum.IntEnum):
         return self.name
 
 
-def get_npu_format(self: torch.Tensor) -> Union[Format, int]:
+def get_npu_format(tensor: torch.Tensor) -> Union[Format, int]:
     """The :class:`Format` of a tensor's memory; the plain number where it has no name here."""
-    number = torch.ops.npu.get_npu_format(self)
+    number = torch.ops.npu.get_npu_format(tensor)
     return Format(number) if number in set(Format) else number

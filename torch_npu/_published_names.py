@@ -24,6 +24,7 @@ TORCH_NPU_NPU: Dict[str, str] = {
     **dict.fromkeys(("native_device", "new_device", "npu_device"), "torch_npu.npu._device_names"),
     **dict.fromkeys(("pta_error", "prof_error", "ErrCode"), "torch_npu.utils._error_code"),
     **dict.fromkeys(("finalize_dump", "init_dump", "set_dump"), "torch_npu.npu.dump"),
+    **dict.fromkeys(("obfuscation_calculate", "obfuscation_finalize", "obfuscation_initialize"), "torch_npu"),
     "CubeMathType": "torch_npu.npu.settings", "classproperty": "torch_npu.npu._utils",
 }
 NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "dump", "shadow", "utils")

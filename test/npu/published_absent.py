@@ -19,7 +19,6 @@ ABSENT = {
     "torch.npu.super_kernel_scope_": "an instruction to a compiler that is not there",
     "torch.npu.set_aoe": "a tuner of a compiler that is not there",
     "torch.npu.npurt": _INTERNAL,
-    "torch.npu.obfuscation_": "a service of Ascend's own that has no public interface",
     "torch.npu.check_uce_in_memory": "recovery of the device",
     "torch.npu.restart_device": "recovery of the device",
     "torch.npu.stop_device": "recovery of the device",

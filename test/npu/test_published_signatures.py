@@ -10,15 +10,7 @@ from test_published_names import resolve
 import torch_npu  # noqa: F401
 
 LINES = [line for line in pathlib.Path(__file__).with_name("published_signatures.txt").read_text().splitlines()
-         if not line.startswith("#")]
-# What differs on purpose.
-DIFFERENT = {
-    "torch_npu.get_npu_format": "an operator here: its argument is called as in its schema",
-}
-
-
-def test_what_differs_is_there():
-    assert DIFFERENT.keys() <= {text[:text.index("(")] for text in LINES}
+         if not line.startswith(("#", *ABSENT))]
 
 
 def literal(node):
@@ -68,8 +60,6 @@ def test_the_comparison_sees_differences():
 @pytest.mark.parametrize("text", LINES, ids=lambda text: text[:text.index("(")])
 def test_takes_what_the_published_one_takes(text):
     name = text[:text.index("(")]
-    if name in DIFFERENT or any(name.startswith(prefix) for prefix in ABSENT):
-        pytest.skip(DIFFERENT.get(name, "absent"))
     value = resolve(name.replace("torch.npu.", "torch_npu.npu.") if name.startswith("torch.npu.") else name)
     try:
         signature = inspect.signature(value)

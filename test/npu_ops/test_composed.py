@@ -338,7 +338,7 @@ def test_the_obfuscation_engine_is_not_deployed():
         with pytest.raises(RuntimeError, match="507018"):
             call()
     with pytest.raises(ValueError, match="cmd 7"):
-        torch_npu.obfuscation_initialize(8, 0, 7)
+        torch.npu.obfuscation_initialize(8, 0, 7)
 
 
 @pytest.mark.parametrize("name", ["npu_nsa_compress", "npu_block_sparse_attention", "npu_lstm_cell", "npu_fused_attention_layernorm_qkv_fwd"])
