@@ -40,6 +40,7 @@ def test_a_wheel_of_libraries_that_are_built(folder, tmp_path):
     environment["PYTHONPATH"] = str(tmp_path / "site")
     assert run(sys.executable, "-m", "softcann", "path", env=environment, cwd=tmp_path).strip() == str(tmp_path / "site" / "softcann" / "lib")
     assert "SOFTCANN_DEVICE_COUNT" in run(sys.executable, "-m", "softcann", "options", env=environment, cwd=tmp_path)
+    assert "--application" in run(tmp_path / "site" / "bin" / "msprof", "--help", env=environment, cwd=tmp_path)
     assert "NPU ID" in run(tmp_path / "site" / "bin" / "npu-smi", "info", "-m", env=environment, cwd=tmp_path)
 
 

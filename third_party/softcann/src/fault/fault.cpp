@@ -122,10 +122,9 @@ void configure(const std::string& rules, const std::string& trace, Report report
   if (!s.rules.empty() || s.trace != nullptr) armed.store(1, std::memory_order_relaxed);
 }
 
-void watch_calls(Watcher watcher) {
-  state().watcher = watcher;
-  armed.store(1, std::memory_order_relaxed);
-}
+void watch_calls(Watcher watcher) { state().watcher = watcher; }
+
+void arm() { armed.store(1, std::memory_order_relaxed); }
 
 int enter(const char* name, int fork_code) {
   State& s = state();

@@ -11,9 +11,11 @@ namespace softcann::fault {
 using Report = int (*)(int code, const char* format, ...);
 // `rules` and `trace` are SOFTCANN_FAULT and SOFTCANN_TRACE. Once, before the first call of an entry point.
 void configure(const std::string& rules, const std::string& trace, Report report);
-// Is told each call of an entry point, by a name that lives as long as the process. Likewise.
+// Is told each call of an entry point while armed, by a name that lives as long as the process. Likewise.
 using Watcher = void (*)(const char* entry);
 void watch_calls(Watcher watcher);
+// From now on every call is seen.
+void arm();
 // What is wrong with SOFTCANN_FAULT or SOFTCANN_TRACE; empty when nothing is.
 const std::string& configuration_error();
 // Called when the first device is opened (under the runtime's lock): from now on the child of a fork gets errors.

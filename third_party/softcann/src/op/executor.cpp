@@ -12,6 +12,7 @@
 #include "op/indices.h"
 #include "op/kernel.h"
 #include "op/pool.h"
+#include "op/recording.h"
 #include "op/saturate.h"
 #include "op/scope.h"
 #include "op/tensor.h"
@@ -397,6 +398,7 @@ aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stre
   this_thread.threads = client_thread;
   if (executor->cost_ns > parallel_from_ns) executor->threads = wanted_threads();
   this_thread.launching = executor;
+  if (recorder::is_active()) note_operands(*executor);
   const aclError status = submit(stream, executor, executor->cost_ns);
   this_thread.launching = nullptr;
   if (__builtin_expect(status != ACL_SUCCESS, 0)) recycle_executor(executor, false);

@@ -4,6 +4,7 @@
 #include "rt/bulk.h"
 #include "rt/capture.h"
 #include "rt/memory.h"
+#include "rt/recorder.h"
 #include "rt/stream.h"
 
 using namespace softcann;
@@ -114,6 +115,7 @@ extern "C" {
 
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
   SOFTCANN_ENTRY(aclrtMemcpy);
+  const recorder::Call call;
   SOFTCANN_CONTEXT(context, "aclrtMemcpy");
   if (const aclError code = check_copy("aclrtMemcpy", &dst, destMax, &src, count, kind)) return code;
   if (const aclError code = refuse_unsafe("aclrtMemcpy")) return code;
@@ -143,6 +145,7 @@ aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* sr
 
 aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
   SOFTCANN_ENTRY(aclrtMemset);
+  const recorder::Call call;
   SOFTCANN_CONTEXT(context, "aclrtMemset");
   if (const aclError code = check_fill("aclrtMemset", &devPtr, maxCount, count)) return code;
   if (const aclError code = refuse_unsafe("aclrtMemset")) return code;

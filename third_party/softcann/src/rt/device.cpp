@@ -10,6 +10,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/log.h"
+#include "rt/recorder.h"
 #include "rt/status.h"
 #include "rt/stream.h"
 
@@ -99,6 +100,11 @@ Device* open_device(int id, aclError* error) {
   }
   Registry& r = registry();
   std::lock_guard<std::mutex> lock(r.mutex);
+  static const aclError recording = options().profile.empty() ? ACL_SUCCESS : recorder::start(options().profile, {});
+  if (recording != ACL_SUCCESS) {
+    *error = fail(recording, "SOFTCANN_PROF: no profile can be recorded to %s", options().profile.c_str());
+    return nullptr;
+  }
   if (Device* device = r.devices[id].load(std::memory_order_acquire)) return device;
   auto device = std::make_unique<Device>(id, visible_devices()[static_cast<size_t>(id)], capacity_option());
   if (!open_window() || !give_memory(device.get())) {

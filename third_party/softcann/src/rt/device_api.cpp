@@ -8,6 +8,7 @@
 #include "rt/event.h"
 #include "rt/exit.h"
 #include "rt/handles.h"
+#include "rt/recorder.h"
 #include "rt/stream.h"
 #include "rt/sync.h"
 
@@ -133,12 +134,14 @@ aclError aclrtResetDeviceForce(int32_t deviceId) {
 
 aclError aclrtSynchronizeDevice() {
   SOFTCANN_ENTRY(aclrtSynchronizeDevice);
+  const recorder::Call call;
   SOFTCANN_CONTEXT(context, "aclrtSynchronizeDevice");
   return synchronize_device("aclrtSynchronizeDevice", context->device, -1);
 }
 
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
   SOFTCANN_ENTRY(aclrtSynchronizeDeviceWithTimeout);
+  const recorder::Call call;
   SOFTCANN_CONTEXT(context, "aclrtSynchronizeDeviceWithTimeout");
   if (timeout < -1) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeDeviceWithTimeout: timeout %d; -1 is without limit", timeout);

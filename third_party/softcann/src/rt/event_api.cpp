@@ -1,6 +1,7 @@
 // Events, as clients call them.
 #include "rt/capture.h"
 #include "rt/event.h"
+#include "rt/recorder.h"
 
 using namespace softcann;
 
@@ -136,6 +137,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
   SOFTCANN_ENTRY(aclrtSynchronizeEvent);
+  const recorder::Call call;
   EVENT_OR_RETURN(e, event);
   if (const aclError code = refuse_captured(e, "aclrtSynchronizeEvent")) return code;
   e->wait_here(-1);
@@ -144,6 +146,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   SOFTCANN_ENTRY(aclrtSynchronizeEventWithTimeout);
+  const recorder::Call call;
   EVENT_OR_RETURN(e, event);
   if (timeout < -1) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeEventWithTimeout: timeout %d; -1 is without limit", timeout);

@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <vector>
 
 #include "fault/lifecycle.h"
 #include "rt/device.h"
+#include "rt/recorder.h"
 #include "rt/status.h"
 #include "rt/stream.h"
 #include "rt/sync.h"
@@ -77,6 +79,7 @@ void end_work() {
 void finish_work() {
   if (fault::in_forked_child()) return;
   end_work();
+  if (recorder::is_active() && recorder::stop() != ACL_SUCCESS) std::fprintf(stderr, "softcann: %s\n", aclGetRecentErrMsg());
   remove_own_status();
 }
 

@@ -5,6 +5,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/log.h"
+#include "rt/recorder.h"
 #include "rt/runtime.h"
 
 namespace softcann {
@@ -24,9 +25,15 @@ void log_first_use(const char* entry) {
   SOFTCANN_LOG(ACL_INFO, "OP", "first use of %.*s", static_cast<int>(name.size() - kPhase1.size()), entry);
 }
 
+void see_call(const char* entry) {
+  if (recorder::is_active()) recorder::note_call(entry);
+  if (log_wanted(ACL_INFO)) log_first_use(entry);
+}
+
 __attribute__((constructor)) void set_faults_up() {
   fault::configure(options().fault, options().trace, fail);
-  if (log_wanted(ACL_INFO)) fault::watch_calls(log_first_use);
+  fault::watch_calls(see_call);
+  if (log_wanted(ACL_INFO)) fault::arm();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "rt/memory.h"
 #include "rt/physical.h"
+#include "rt/recorder.h"
 
 using namespace softcann;
 
@@ -30,6 +31,7 @@ extern "C" {
 
 aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy) {
   SOFTCANN_ENTRY(aclrtMalloc);
+  const recorder::Call call;
   return malloc_on_current("aclrtMalloc", devPtr, size, Arena::kGranule);
 }
 
@@ -40,6 +42,7 @@ aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy) {
 
 aclError aclrtFree(void* devPtr) {
   SOFTCANN_ENTRY(aclrtFree);
+  const recorder::Call call;
   SOFTCANN_REQUIRE(devPtr, "devPtr");
   Region* region = find_region(devPtr);
   if (region != nullptr && region->kind == Region::Kind::kArena) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "rt/capture.h"
 #include "rt/handles.h"
 #include "rt/log.h"
+#include "rt/recorder.h"
 #include "rt/status.h"
 
 namespace softcann {
@@ -36,6 +38,13 @@ const bool noop = options().noop;
 const int64_t inline_limit_ns =
     options().inline_ns == 0 ? -1 : static_cast<int64_t>(std::min<uint64_t>(options().inline_ns, kNeverInline - 1));
 const int64_t spin_ns = static_cast<int64_t>(options().spin_us) * 1000;
+
+// What the client called to submit a task ends there.
+struct SubmittedCall {
+  ~SubmittedCall() {
+    if (recorder::is_active()) recorder::end_call();
+  }
+};
 
 Task* load_next(Task* task) { return std::atomic_ref<Task*>(task->next).load(std::memory_order_acquire); }
 
@@ -187,6 +196,9 @@ aclError Stream::execute(Task* task) {
   }
   // What cannot be repeated computes nothing either, or waits; and a task within a task is counted with it.
   const bool counted = task->repeat != nullptr && outer == nullptr;
+  // The machinery of streams and events is no work to those who profile; collectives are, which cannot be repeated.
+  const bool recorded = recorder::is_active() && (task->repeat != nullptr || std::strncmp(name, "Hccl", 4) == 0);
+  const int64_t recorded_from = recorded ? now_ns() : 0;
   const uint64_t begin = ticks();
   if (counted) status_->since.store(begin, std::memory_order_relaxed);
   const aclError code = task->run(task, skip || injected != 0);
@@ -195,11 +207,23 @@ aclError Stream::execute(Task* task) {
     status_->since.store(0, std::memory_order_relaxed);
     status_->busy.fetch_add(ticks() - begin, std::memory_order_relaxed);
   }
+  if (__builtin_expect(recorded, 0)) record(task, name, recorded_from, code);
   if (__builtin_expect(injected != 0, 0) && !skip) set_error(injected, name, "fault injected by SOFTCANN_FAULT");
   if (__builtin_expect(code != ACL_SUCCESS && code != kParked && code != kUnfinished && code != kFinished, 0)) {
     set_error(code, name, take_task_error());
   }
   return code;
+}
+
+// What waits for other ranks may come several times before it ends.
+void Stream::record(const Task* task, const char* name, int64_t begin, aclError code) {
+  if (code == kParked || code == kFinished) return;  // the stream may be another's by now
+  if (code == kUnfinished) {
+    if (unfinished_since_ == 0) unfinished_since_ = begin;
+    return;
+  }
+  if (const int64_t since = std::exchange(unfinished_since_, 0)) begin = since;
+  recorder::add_task(this, task, name, begin, now_ns());
 }
 
 uint64_t Stream::announce() {
@@ -223,6 +247,7 @@ bool Stream::complete() const {
 bool Stream::finish_one() { return pending_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
 void Stream::submit(Task* task, uint32_t cost_ns) {
+  const SubmittedCall ends_with_this;
   if (__builtin_expect(capture_.load(std::memory_order_relaxed) != nullptr, 0)) return Capture::add(this, task, cost_ns);
   if (pending_.fetch_add(1, std::memory_order_acq_rel) == 0) {
     if (cost_ns <= inline_limit_ns) {

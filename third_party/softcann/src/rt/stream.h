@@ -109,6 +109,7 @@ class Stream {
   void push(Task* task);
   Task* pop();
   aclError execute(Task* task);
+  void record(const Task* task, const char* name, int64_t begin, aclError code);
   bool finish_one();
   void drain(const std::atomic<uint32_t>* until);
   void hand_over();
@@ -124,6 +125,7 @@ class Stream {
   alignas(64) std::atomic<uint64_t> pending_{0};
   std::atomic<Capture*> capture_{nullptr};
   StreamStatus* status_ = nullptr;
+  int64_t unfinished_since_ = 0;  // the owner's, while somebody profiles
   std::atomic<uint64_t> magic_{0};
   std::atomic<int32_t> error_{0};
   std::atomic<bool> stop_on_failure_{false};

@@ -1,5 +1,6 @@
 // Streams, as clients call them.
 #include "rt/capture.h"
+#include "rt/recorder.h"
 
 #include <algorithm>
 
@@ -73,11 +74,13 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtSynchronizeStream);
+  const recorder::Call call;
   return synchronize("aclrtSynchronizeStream", stream, -1);
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
   SOFTCANN_ENTRY(aclrtSynchronizeStreamWithTimeout);
+  const recorder::Call call;
   if (timeout < -1) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtSynchronizeStreamWithTimeout: timeout %d; -1 is without limit", timeout);
   }

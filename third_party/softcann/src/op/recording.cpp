@@ -1,0 +1,101 @@
+#include "op/recording.h"
+
+#include <string>
+
+#include "op/executor.h"
+
+namespace softcann::op {
+namespace {
+
+const char* type_name(aclDataType type) {
+  switch (type) {
+    case ACL_FLOAT:
+      return "FLOAT";
+    case ACL_FLOAT16:
+      return "FLOAT16";
+    case ACL_BF16:
+      return "DT_BF16";
+    case ACL_DOUBLE:
+      return "DOUBLE";
+    case ACL_INT8:
+      return "INT8";
+    case ACL_INT16:
+      return "INT16";
+    case ACL_INT32:
+      return "INT32";
+    case ACL_INT64:
+      return "INT64";
+    case ACL_UINT8:
+      return "UINT8";
+    case ACL_BOOL:
+      return "BOOL";
+    case ACL_COMPLEX64:
+      return "COMPLEX64";
+    case ACL_COMPLEX128:
+      return "COMPLEX128";
+    default:
+      return "UNDEFINED";
+  }
+}
+
+const char* format_name(aclFormat format) {
+  switch (format) {
+    case ACL_FORMAT_ND:
+      return "ND";
+    case ACL_FORMAT_NCHW:
+      return "NCHW";
+    case ACL_FORMAT_NHWC:
+      return "NHWC";
+    case ACL_FORMAT_NCDHW:
+      return "NCDHW";
+    case ACL_FORMAT_NC1HWC0:
+      return "NC1HWC0";
+    case ACL_FORMAT_FRACTAL_Z:
+      return "FRACTAL_Z";
+    case ACL_FORMAT_FRACTAL_NZ:
+      return "FRACTAL_NZ";
+    default:
+      return "UNDEFINED";
+  }
+}
+
+struct Fields {
+  std::string shapes, types, formats;
+  bool empty = true;
+
+  void add(const aclTensor& tensor) {
+    if (!std::exchange(empty, false)) {
+      shapes += ';';
+      types += ';';
+      formats += ';';
+    }
+    for (int64_t i = 0; i < tensor.tensor.dim(); ++i) shapes += (i ? "," : "") + std::to_string(tensor.tensor.size(i));
+    types += type_name(tensor.type);
+    formats += format_name(tensor.format);
+  }
+  std::string text() const { return empty ? "N/A\tN/A\tN/A" : shapes + '\t' + types + '\t' + formats; }
+};
+
+}  // namespace
+
+void note_operands(const aclOpExecutor& executor) {
+  const OpInfo& info = *executor.op;
+  Fields read, written;
+  for (int i = 0; i < info.count; ++i) {
+    const uint64_t bit = uint64_t{1} << i;
+    const Object* object = (info.tensors | info.tensor_lists) & bit ? executor.slots[i].object : nullptr;
+    if (object == nullptr) continue;
+    const auto add = [&](const aclTensor& tensor) {
+      if (info.written & bit) written.add(tensor);
+      if (info.read & bit || !(info.written & bit)) read.add(tensor);
+    };
+    if (object->kind == Kind::tensor) {
+      add(*static_cast<const aclTensor*>(object));
+    } else {
+      for (const aclTensor* tensor : static_cast<const aclTensorList*>(object)->elements) add(*tensor);
+    }
+  }
+  recorder::note_operands(&executor, read.text() + '\t' + written.text());
+}
+
+}  // namespace softcann::op

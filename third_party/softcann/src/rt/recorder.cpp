@@ -1,0 +1,243 @@
+#include "rt/recorder.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+#include <random>
+#include <unordered_map>
+#include <utility>
+
+#include "fault/lifecycle.h"
+#include "rt/error.h"
+#include "rt/persona.h"
+#include "rt/stream.h"
+#include "rt/sync.h"
+
+namespace softcann::recorder {
+
+std::atomic<bool> active{false};
+
+namespace {
+
+constexpr size_t kFlushBytes = 1 << 20;
+constexpr char kNoOperands[] = "N/A\tN/A\tN/A\tN/A\tN/A\tN/A";
+
+constexpr int kDevices = 64;
+
+struct Output {
+  std::string path, text;
+};
+
+// Fields with tabs between; printf would take longer than the rest of a record.
+void add_field(std::string* text, int64_t value) {
+  char digits[24];
+  text->append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr).push_back('\t');
+}
+
+struct Recording {
+  std::mutex mutex;
+  Wanted wanted;
+  std::string folder;
+  std::string failure;  // of the first write that failed
+  int64_t realtime_less_monotonic = 0, began = 0;
+  Output tasks[kDevices], calls, marks;
+
+  template <class Use>
+  void for_each_output(Use&& use) {
+    for (Output& output : tasks) use(output);
+    use(calls);
+    use(marks);
+  }
+  std::unordered_map<const Task*, std::string> operands;
+  uint32_t next_task = 0;
+};
+
+Recording& recording() {
+  static auto* instance = new Recording;
+  return *instance;
+}
+
+thread_local const char* call_name = nullptr;
+thread_local int64_t call_begin = 0;
+thread_local const int own_thread = gettid();
+
+int64_t realtime_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_REALTIME, &t);
+  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
+bool make_folder(const std::string& path) { return mkdir(path.c_str(), 0750) == 0 || errno == EEXIST; }
+
+void flush(Recording* r, Output* output) {
+  std::FILE* file = output->text.empty() ? nullptr : std::fopen(output->path.c_str(), "ae");
+  if (output->text.empty()) return;
+  const bool written = file != nullptr && std::fwrite(output->text.data(), 1, output->text.size(), file) == output->text.size();
+  const bool closed = file == nullptr || std::fclose(file) == 0;
+  if ((!written || !closed) && r->failure.empty()) r->failure = output->path + ": " + std::strerror(errno);
+  output->text.clear();
+}
+
+// With the lock held; the text to append a line to. `folder` is host or device_<n>.
+std::string& open_output(Recording* r, Output* output, const char* folder, int device, const char* file) {
+  if (output->path.empty()) {
+    const std::string path = r->folder + "/" + folder + (device >= 0 ? std::to_string(device) : "");
+    if ((!make_folder(path) || !make_folder(path + "/data")) && r->failure.empty())
+      r->failure = path + ": " + std::strerror(errno);
+    output->path = path + "/data/" + file;
+    output->text.reserve(kFlushBytes + 4096);
+  }
+  if (output->text.size() >= kFlushBytes) flush(r, output);
+  return output->text;
+}
+
+std::string new_name(int attempt) {
+  const int64_t now = realtime_ns();
+  const time_t seconds = now / 1000000000;
+  tm local{};
+  localtime_r(&seconds, &local);
+  char stamp[32], text[80];
+  std::strftime(stamp, sizeof stamp, "%Y%m%d%H%M%S", &local);
+  std::string letters;
+  std::random_device random;
+  for (int i = 0; i < 15; ++i) letters += static_cast<char>('A' + random() % 26);
+  std::snprintf(text, sizeof text, "PROF_%06d_%s%03d_%s", attempt, stamp, static_cast<int>(now / 1000000 % 1000),
+                letters.c_str());
+  return text;
+}
+
+bool write_info(const Recording& r, int64_t ended) {
+  std::FILE* file = std::fopen((r.folder + "/host/info.json").c_str(), "we");
+  if (file == nullptr) return false;
+  std::fprintf(file, "{\"collector\": \"softcann\", \"version\": 1, \"pid\": %d, \"program\": \"%s\", \"soc\": \"%s\",\n",
+               getpid(), program_invocation_short_name, options().soc.c_str());
+  std::fprintf(file, " \"begin_ns\": %lld, \"end_ns\": %lld}\n", static_cast<long long>(r.began), static_cast<long long>(ended));
+  return std::fclose(file) == 0;
+}
+
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\t' || c == '\n' || c == '\r') c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+aclError start(const std::string& parent, const Wanted& wanted) {
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  if (active.load()) return fail(ACL_ERROR_PROF_ALREADY_RUN, "a profile is being recorded already, to %s", r.folder.c_str());
+  make_folder(parent);
+  std::string folder;
+  for (int attempt = 1; attempt < 100; ++attempt) {
+    folder = parent + "/" + new_name(attempt);
+    if (mkdir(folder.c_str(), 0750) == 0) break;
+    if (errno != EEXIST) {
+      return fail(ACL_ERROR_PROFILING_FAILURE, "a profile cannot be recorded to %s: %s", parent.c_str(), std::strerror(errno));
+    }
+  }
+  r.folder = folder;
+  r.wanted = wanted;
+  r.failure.clear();
+  r.for_each_output([](Output& output) { output = Output{}; });
+  r.operands.clear();
+  r.next_task = 0;
+  r.began = realtime_ns();
+  r.realtime_less_monotonic = r.began - now_ns();
+  make_folder(folder + "/host");
+  if (!make_folder(folder + "/host/data") || !write_info(r, 0)) {
+    return fail(ACL_ERROR_PROFILING_FAILURE, "a profile cannot be recorded to %s: %s", folder.c_str(), std::strerror(errno));
+  }
+  if (wanted.calls) fault::arm();
+  active.store(true);
+  return ACL_SUCCESS;
+}
+
+aclError stop() {
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  if (!active.exchange(false)) return fail(ACL_ERROR_PROF_NOT_RUN, "no profile is being recorded");
+  r.for_each_output([&](Output& output) { flush(&r, &output); });
+  r.operands.clear();
+  if (r.failure.empty() && !write_info(r, realtime_ns())) r.failure = r.folder + "/host/info.json: " + std::strerror(errno);
+  if (r.failure.empty()) return ACL_SUCCESS;
+  return fail(ACL_ERROR_PROFILING_FAILURE, "the profile is not whole: %s", r.failure.c_str());
+}
+
+void note_operands(const Task* task, std::string fields) {
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  r.operands[task] = std::move(fields);
+}
+
+void add_task(const Stream* stream, const Task* task, const char* name, int64_t begin_ns, int64_t end_ns) {
+  Recording& r = recording();
+  const int device = stream->context->device->id;
+  std::lock_guard<std::mutex> lock(r.mutex);
+  const auto noted = r.operands.empty() ? r.operands.end() : r.operands.find(task);
+  if (active.load() && r.wanted.tasks && (r.wanted.devices >> device & 1) != 0) {
+    std::string& text = open_output(&r, &r.tasks[device], "device_", device, "softcann.tasks");
+    add_field(&text, stream->id);
+    add_field(&text, r.next_task++);
+    add_field(&text, begin_ns + r.realtime_less_monotonic);
+    add_field(&text, end_ns + r.realtime_less_monotonic);
+    text.append(name).append("\t").append(noted != r.operands.end() ? noted->second : kNoOperands).push_back('\n');
+  }
+  if (noted != r.operands.end()) r.operands.erase(noted);
+}
+
+void note_call(const char* entry) {
+  call_name = entry;
+  call_begin = now_ns();
+}
+
+namespace {
+
+void add_call(const char* name, int64_t begin) {
+  const int64_t end = now_ns();
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  if (!active.load() || !r.wanted.calls) return;
+  std::string& text = open_output(&r, &r.calls, "host", -1, "softcann.calls");
+  add_field(&text, own_thread);
+  add_field(&text, begin + r.realtime_less_monotonic);
+  add_field(&text, end + r.realtime_less_monotonic);
+  text.append(std::strncmp(name, "Hccl", 4) == 0 ? "communication\t" : "acl\t").append(name).push_back('\n');
+}
+
+}  // namespace
+
+void end_call() {
+  if (const char* name = std::exchange(call_name, nullptr)) add_call(name, call_begin);
+}
+
+Call::Call() {
+  if (!is_active()) return;
+  name_ = std::exchange(call_name, nullptr);
+  begin_ = call_begin;
+}
+
+Call::~Call() {
+  if (name_ != nullptr) add_call(name_, begin_);
+}
+
+void add_mark(const char* kind, int64_t begin_ns, int64_t end_ns, const std::string& message, int64_t device_begin_ns,
+              int64_t device_end_ns) {
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  if (!active.load() || !r.wanted.marks) return;
+  const int64_t shift = r.realtime_less_monotonic;
+  std::string& text = open_output(&r, &r.marks, "host", -1, "softcann.marks");
+  add_field(&text, own_thread);
+  for (const int64_t time : {begin_ns, end_ns, device_begin_ns, device_end_ns}) add_field(&text, time == 0 ? 0 : time + shift);
+  text.append(kind).append("\t").append(one_line(message)).push_back('\n');
+}
+
+}  // namespace softcann::recorder
