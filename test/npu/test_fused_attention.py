@@ -134,3 +134,28 @@ def test_values_of_other_tokens_are_refused():
     query, key, value = (torch.randn(2, 3, n, 8, device="npu") for n in (4, 5, 6))
     with pytest.raises(RuntimeError, match="Expected size"):
         F.scaled_dot_product_attention(query, key, value)
+
+
+@pytest.mark.parametrize("size", [16, 64], ids=["few keys", "many"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradients_of_a_part_of_the_keys(size, masked):
+    """As in a ring of ranks: each part is given the output and the statistics of all keys, and the parts' gradients add up."""
+    operators = torch.ops.aten
+    torch.manual_seed(0)
+    query, key, value, gradient = (torch.randn(1, 2, 4 * size, size, device="npu") for _ in range(4))
+    bias = torch.zeros(1, 2, 4 * size, 4 * size, device="npu") if masked else None
+    if masked:
+        bias[..., 0] = -torch.inf
+    out, logsumexp, largest, total, *rest = operators._scaled_dot_product_fused_attention_overrideable(query, key, value, bias)
+
+    def differentiate(part):
+        some = None if bias is None else bias[..., part].contiguous()
+        return operators._scaled_dot_product_fused_attention_overrideable_backward(
+            gradient, query, key[:, :, part].contiguous(), value[:, :, part].contiguous(), some, [True, True, True, False], out,
+            logsumexp, largest, total, *rest[:2], 0.0, False, rest[2], rest[3])[:3]
+
+    whole = differentiate(slice(0, 4 * size))
+    first, second = differentiate(slice(0, size)), differentiate(slice(size, 4 * size))
+    torch.testing.assert_close(first[0] + second[0], whole[0], rtol=1e-4, atol=1e-5)
+    for one, two, both in zip(first[1:], second[1:], whole[1:]):
+        torch.testing.assert_close(torch.cat([one, two], 2), both, rtol=1e-4, atol=1e-5)

@@ -141,13 +141,17 @@ void attention_backward(const Attention& attention, const at::Tensor& grad, cons
   }
   const Attention a = prepared(attention);
   if (is_fully_given(a) && !gradients.bias.defined()) {
-    if (!attend_few_backward(a, grad, logsumexp, gradients)) flash_backward(a, grad, out, logsumexp, gradients);
+    if (!attend_few_backward(a, grad, out, logsumexp, gradients)) flash_backward(a, grad, out, logsumexp, gradients);
     return;
   }
   const at::Tensor wide_grad = widened(grad), p = probabilities(masked_scores(a), logsumexp);
   put(gradients.value, heads_summed(at::matmul(dropped(p, a).transpose(-1, -2), wide_grad), gradients.value.size(1)));
   const at::Tensor by_p = dropped(at::matmul(wide_grad, widened(a.value).transpose(-1, -2)), a);
-  const at::Tensor by_score = p * (by_p - (by_p * p).sum(-1, true));
+  // From these very numbers, so that rounding cancels; the keys may be a part of all (a ring of ranks), which only the output
+  // knows.
+  const at::Tensor common =
+      at::where(p.sum(-1, true) < 1 - 1e-5, (wide_grad * widened(out)).sum(-1, true), (by_p * p).sum(-1, true));
+  const at::Tensor by_score = p * (by_p - common);
   put(gradients.query, at::matmul(by_score, widened(a.key)).mul_(a.scale));
   put(gradients.key, heads_summed(at::matmul(by_score.transpose(-1, -2), widened(a.query)).mul_(a.scale), gradients.key.size(1)));
   if (gradients.bias.defined()) put(gradients.bias, at::sum_to(by_score, gradients.bias.sizes()));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <tuple>
 
 #include "op/simd/clones.h"
@@ -24,6 +25,8 @@ constexpr int64_t most_packed = few_products / rows_worth_packing + most_few_key
 constexpr int64_t head_lanes = 8;
 using HeadLanes [[gnu::vector_size(head_lanes * sizeof(float)), gnu::aligned(alignof(float)), gnu::may_alias]] = float;
 
+// Probabilities of all keys of a row sum up to one, but for rounding.
+constexpr float whole_row = 1 - 1e-5F;
 constexpr float nothing = -std::numeric_limits<float>::infinity();
 
 // A matrix of float32 whose rows are dense.
@@ -155,9 +158,11 @@ INLINE float exponentiate_row(float* scores, int64_t count, float& sum) {
   return most;
 }
 // Of scores become probabilities, of by_probability the gradients of the products behind the scores. What the probabilities
-// have in common is taken from these very numbers, not from the output: then rounding cancels as they do.
-INLINE void differentiate_row(float* scores, float* by_probability, int64_t count, float logsumexp, float scale) {
-  Lanes p, slope, common{};
+// have in common is taken from these very numbers, not from the output: then rounding cancels as they do. Where they are a part
+// of all, as in a ring of ranks that each hold some keys, only the output knows it.
+INLINE void differentiate_row(float* scores, float* by_probability, int64_t count, float logsumexp, float scale, Rows by_out,
+                              Rows out, int64_t row, int64_t size) {
+  Lanes p, slope, common{}, all{};
   for (int64_t j = 0; j < count; j += lane_count) {
     load(scores + j, p);
     load(by_probability + j, slope);
@@ -166,10 +171,12 @@ INLINE void differentiate_row(float* scores, float* by_probability, int64_t coun
     p -= logsumexp;
     exponentiate(p);
     common += p * slope;
+    all += p;
     store(p, scores + j);
     store(slope, by_probability + j);
   }
-  const float mean = sum_of(common);
+  float mean = sum_of(common);
+  if (sum_of(all) < whole_row) mean = std::inner_product(by_out[row], by_out[row] + size, out[row], 0.0F);
   for (int64_t j = 0; j < count; j += lane_count) {
     load(scores + j, p);
     load(by_probability + j, slope);
@@ -208,7 +215,7 @@ SOFTCANN_CLONES void attend(const Head& head, Results out, Results by_row) {
 struct HeadGradients {
   Results query, key, value;
 };
-SOFTCANN_CLONES void differentiate(const Head& head, Rows by_out, Rows logsumexp, const HeadGradients& gradients) {
+SOFTCANN_CLONES void differentiate(const Head& head, Rows by_out, Rows out, Rows logsumexp, const HeadGradients& gradients) {
   Packed keys, values;
   alignas(Lanes) float scores[room], slopes[room];
   if (head.pack) {
@@ -223,7 +230,7 @@ SOFTCANN_CLONES void differentiate(const Head& head, Rows by_out, Rows logsumexp
     const int64_t seen = head.seen_by(row);
     multiply(head.query[row], head.key, head.pack, keys, seen, head.size, head.scale, scores);
     multiply(by_out[row], head.value, head.pack, values, seen, head.size, 1, slopes);
-    differentiate_row(scores, slopes, seen, *logsumexp[row], head.scale);
+    differentiate_row(scores, slopes, seen, *logsumexp[row], head.scale, by_out, out, row, head.size);
     add_up(head.key, slopes, seen, head.size, 1, gradients.query[row]);
     add_multiples(gradients.key, slopes, seen, head.query[row], head.size);
     add_multiples(gradients.value, scores, seen, by_out[row], head.size);
@@ -284,17 +291,17 @@ bool attend_few(const Attention& a, const at::Tensor& out, const at::Tensor& log
   return true;
 }
 
-bool attend_few_backward(const Attention& a, const at::Tensor& grad, const at::Tensor& logsumexp,
+bool attend_few_backward(const Attention& a, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& logsumexp,
                          const AttentionGradients& gradients) {
-  if (!has_few_keys(a) || !suits(grad) || logsumexp.scalar_type() != at::kFloat) return false;
+  if (!has_few_keys(a) || !suits(grad) || !suits(out) || logsumexp.scalar_type() != at::kFloat) return false;
   for (const auto& [result, like] :
        {std::tie(gradients.query, a.query), std::tie(gradients.key, a.key), std::tie(gradients.value, a.value)}) {
     if (!result.defined() || !suits(result) || result.size(1) != like.size(1)) return false;
   }
-  const HeadsOf<const float> by_out(grad), sums(logsumexp);
+  const HeadsOf<const float> by_out(grad), outs(out), sums(logsumexp);
   const HeadsOf<float> by_query(gradients.query), by_key(gradients.key), by_value(gradients.value);
   each_head(a, [&](const Head& head, int64_t b, int64_t h) {
-    differentiate(head, by_out.of(b, h), sums.of(b, h), {by_query.of(b, h), by_key.of(b, h), by_value.of(b, h)});
+    differentiate(head, by_out.of(b, h), outs.of(b, h), sums.of(b, h), {by_query.of(b, h), by_key.of(b, h), by_value.of(b, h)});
   });
   return true;
 }
