@@ -97,7 +97,14 @@ def _register() -> None:
     sys.modules["torch_npu._C._distributed_c10d"] = _C._distributed_c10d
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
     _import_hook.when_imported("torch.distributed.tensor", _register_sharding)
+    _import_hook.when_imported("torch.distributed.tensor.experimental._context_parallel._attention", _register_context_parallel)
     atexit.register(_C._distributed_c10d._stop_watchdog)
+
+
+def _register_context_parallel(module: Any) -> None:
+    from torch_npu.distributed import _context_parallel
+
+    _context_parallel.register(module)
 
 
 def _register_sharding(module: Any) -> None:
