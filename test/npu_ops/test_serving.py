@@ -1,9 +1,12 @@
 """The operators of serving against their definitions, written another way than in torch_npu/_cpu_ops."""
+import inspect
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 import torch_npu
+from torch_npu import _atb, _cpu_ops
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "npu"])
 CAUSAL = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
@@ -276,3 +279,14 @@ def test_scales_of_int8_caches(device):
         [4, 4, 4])
     for cache, rows, step in zip(caches, (x[0, :, 4:8], x[0, :, 8:]), steps):
         assert (cache[0, 1:, 0].cpu() - (rows / step).round().clamp(-128, 127)).abs().max() <= 1
+
+
+def test_functions_of_the_transformer_library_have_the_schemas_arguments():
+    for text in _atb.SCHEMAS:
+        name = text.partition("(")[0]
+        parameters = inspect.signature(_cpu_ops.find(name)).parameters
+        arguments = torch._C.parse_schema("atb::" + text).arguments
+        assert list(parameters) == [a.name for a in arguments], name
+        for argument in arguments:
+            if argument.has_default_value():
+                assert parameters[argument.name].default == argument.default_value, (name, argument.name)

@@ -1,5 +1,6 @@
 """What the references share."""
 
+import ast
 import functools
 import inspect
 from typing import Any, Callable, List, Sequence, Tuple
@@ -53,11 +54,18 @@ def unsupported(name: str, **given: Any) -> None:
 
 
 def with_arguments_of(source: Callable, *more: str, without: Sequence[str] = ()) -> Callable:
-    """A decorator for a function that hands its arguments on to ``source``: gives it that signature, and arguments by name."""
+    """A decorator for a function that hands its arguments on to ``source``: gives it that signature, and arguments by name.
+
+    ``more``: those arguments, as "out", "workspace?" (None by default) or "mask_type=5".
+    """
+    def argument(text: str) -> inspect.Parameter:
+        name, _, default = text.partition("=")
+        value = ast.literal_eval(default) if default else None if name.endswith("?") else inspect.Parameter.empty
+        return inspect.Parameter(name.rstrip("?"), inspect.Parameter.KEYWORD_ONLY, default=value)
+
     def decorate(function: Callable) -> Callable:
         kept = [p for p in inspect.signature(source).parameters.values() if p.name not in without]
-        kept += [inspect.Parameter(name.rstrip("?"), inspect.Parameter.KEYWORD_ONLY,
-                                   default=None if name.endswith("?") else inspect.Parameter.empty) for name in more]
+        kept += [argument(text) for text in more]
         function.__signature__ = inspect.Signature(kept)
         return function
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._cache import write_slots
-from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
 from torch_npu._cpu_ops._int8 import as_int8
 from torch_npu._cpu_ops.inference_attention import attend, numbers, pages_of
 
@@ -98,17 +98,8 @@ def _npu_paged_attention(
     _attend_paged(query, key_cache, value_cache, block_table, [1] * len(contexts), contexts, num_kv_heads, scale_value, out)
 
 
-def _npu_paged_attention_get_workspace(
-    query: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    num_kv_heads: int,
-    num_heads: int,
-    scale_value: float,
-    block_table: Tensor,
-    context_lens: Tensor,
-    out: Tensor,
-) -> Tensor:
+@with_arguments_of(_npu_paged_attention, without=("workspace",))
+def _npu_paged_attention_get_workspace(query: Tensor, *args: object, **options: object) -> Tensor:
     """The ``workspace`` for :func:`_npu_paged_attention`: empty, since operators take memory from the caching allocator."""
     return query.new_empty(0, dtype=torch.uint8)
 
@@ -159,25 +150,10 @@ def _npu_paged_attention_splitfuse(
     )
 
 
-def _npu_paged_attention_splitfuse_v2(
-    query: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    block_table: Tensor,
-    context_lens: Tensor,
-    mask: Tensor,
-    seq_len: Tensor,
-    num_kv_heads: int,
-    num_heads: int,
-    scale_value: float,
-    *,
-    mask_type: Optional[int] = 5,
-    out: Tensor,
-) -> None:
+@with_arguments_of(_npu_paged_attention_splitfuse, "mask_type=5", "out", without=("out",))
+def _npu_paged_attention_splitfuse_v2(*args: Tensor, mask_type: Optional[int] = 5, **options: Tensor) -> None:
     """:func:`_npu_paged_attention_splitfuse` with a compressed mask."""
-    _npu_paged_attention_splitfuse(
-        query, key_cache, value_cache, block_table, context_lens, mask, seq_len, num_kv_heads, num_heads, scale_value, out
-    )
+    _npu_paged_attention_splitfuse(*args, **options)
 
 
 def _npu_flash_attention_qlens(
@@ -238,21 +214,10 @@ def _npu_flash_attention(
     _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, True, out)
 
 
-def _npu_flash_attention_v3(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    seq_len: Tensor,
-    scale_value: float,
-    num_heads: int,
-    num_kv_heads: int,
-    *,
-    mask_type: Optional[int] = 3,
-    out: Tensor,
-) -> None:
+@with_arguments_of(_npu_flash_attention, "mask_type=3", "out", without=("out",))
+def _npu_flash_attention_v3(*args: Tensor, mask_type: Optional[int] = 3, **options: Tensor) -> None:
     """:func:`_npu_flash_attention` with a compressed mask."""
-    _npu_flash_attention(query, key, value, mask, seq_len, scale_value, num_heads, num_kv_heads, out)
+    _npu_flash_attention(*args, **options)
 
 
 def _npu_flash_attention_unpad(
@@ -262,20 +227,10 @@ def _npu_flash_attention_unpad(
     _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, False, out)
 
 
-def _npu_flash_attention_unpad_v2(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    seq_len: Tensor,
-    scale_value: float,
-    num_heads: int,
-    num_kv_heads: int,
-    *,
-    kernel_type: Optional[int] = 0,
-    out: Tensor,
-) -> None:
+@with_arguments_of(_npu_flash_attention_unpad, "kernel_type=0", "out", without=("out",))
+def _npu_flash_attention_unpad_v2(*args: Tensor, kernel_type: Optional[int] = 0, **options: Tensor) -> None:
     """:func:`_npu_flash_attention_unpad`; ``kernel_type`` tunes hardware."""
-    _npu_flash_attention_unpad(query, key, value, seq_len, scale_value, num_heads, num_kv_heads, out)
+    _npu_flash_attention_unpad(*args, **options)
 
 
 def _npu_reshape_and_cache(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor) -> None:
@@ -370,6 +325,7 @@ def npu_multi_head_latent_attention(
     return out
 
 
+@with_arguments_of(npu_multi_head_latent_attention, "output")
 def npu_multi_head_latent_attention_out(*args: object, output: Tensor, **options: object) -> Tensor:
     """:func:`npu_multi_head_latent_attention` into ``output``."""
     return output.copy_(npu_multi_head_latent_attention(*args, **options))
@@ -426,6 +382,7 @@ def npu_ring_mla(
     return out, sums
 
 
+@with_arguments_of(npu_ring_mla, "output", "softmax_lse")
 def npu_ring_mla_out(*args: object, output: Tensor, softmax_lse: Tensor, **options: object) -> Tuple[Tensor, Tensor]:
     """:func:`npu_ring_mla` into ``output`` and ``softmax_lse``."""
     found, sums = npu_ring_mla(*args, **options)
@@ -451,6 +408,7 @@ def npu_paged_cache_load(
     return key, value
 
 
+@with_arguments_of(npu_paged_cache_load, "key", "value")
 def npu_paged_cache_load_out(
     key_cache: Tensor,
     value_cache: Tensor,
