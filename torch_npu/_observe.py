@@ -95,9 +95,13 @@ class Observer:
 
 
 def named_tensors(name: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
-    """(name, tensor) of the tensors in an argument or result: name, or name[0], name[1]... for those of a list."""
+    """(name, tensor) of the tensors in an argument or result: name, or name[0], name[1]... for those of a list.
+
+    Not of those that stand for others (DTensor, AsyncCollectiveTensor): these have no memory of their own.
+    """
     if isinstance(value, torch.Tensor):
-        yield name, value
+        if type(value).__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl:
+            yield name, value
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             yield from named_tensors(f"{name}[{index}]", item)

@@ -123,6 +123,9 @@ def test_subclasses_come_first_and_what_they_make_of_a_call_is_seen(python):
                 print(call.operator, [type(value).__name__ for _, value, _ in call.inputs()])
         _observe.add(Observer())
         (tensor + tensor).detach()
+        import torch.distributed._functional_collectives as functional
+        x = torch.ones(2, device="npu")
+        assert (functional.all_reduce(x, "sum", dist.group.WORLD) + 1).tolist() == [2, 2]
         dist.destroy_process_group()""")
     assert process.returncode == 0, process.stderr
     assert "aten.add.Tensor ['Tensor', 'Tensor']" in process.stdout and "aten.detach.default ['Tensor']" in process.stdout

@@ -381,6 +381,68 @@ def test_generated_programs_race_where_the_order_says_so(capfd):
     assert 20 < racing < 100
 
 
+COLLECTIVES = """if True:
+    import torch, torch_npu, torch.distributed as dist
+    from torch_npu.npu import _sanitizer
+    dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).npu())
+    x, side = torch.ones(4, device="npu"), torch.npu.Stream()
+    dist.all_reduce(x)
+    torch.npu.synchronize()
+
+    def right():
+        dist.all_reduce(x)
+        x.add_(1)
+        work = dist.all_reduce(x, async_op=True)
+        torch.zeros(3, device="npu").add_(1)
+        work.wait()
+        x.add_(1)
+        dist.broadcast(x, 0, async_op=True).get_future().wait()
+        x.add_(1)
+        dist.all_reduce(x, async_op=True)
+        torch.npu.synchronize()
+        x.add_(1)
+        for _ in range(2):
+            model(x.view(1, 4)).sum().backward()
+            model.zero_grad()
+        out = [torch.empty(4, device="npu")]
+        dist.all_gather(out, x)
+        out[0] + 1
+
+    def never_waited_for():
+        dist.all_reduce(x, async_op=True)
+        x.add_(1)
+
+    def waited_for_by_another_stream():
+        work = dist.all_reduce(x, async_op=True)
+        with torch.npu.stream(side):
+            work.wait()
+        x.add_(1)
+
+    def input_overwritten():
+        out = [torch.empty(4, device="npu")]
+        dist.all_gather(out, x, async_op=True)
+        x.zero_()
+
+    for program in (right, never_waited_for, waited_for_by_another_stream, input_overwritten):
+        torch.npu.synchronize()
+        with _sanitizer.sanitized():
+            try:
+                program()
+                print(program.__name__, "silent")
+            except _sanitizer.NPUSanitizerErrors as error:
+                print(program.__name__, error.errors[0].race.before.operator, "group's collectives" in str(error))
+    dist.destroy_process_group()
+"""
+
+
+def test_collectives_run_beside_the_current_stream_until_they_are_waited_for(python):
+    process = python(COLLECTIVES)
+    assert process.stdout.splitlines() == [
+        "right silent", "never_waited_for c10d.allreduce_.default True",
+        "waited_for_by_another_stream c10d.allreduce_.default True", "input_overwritten c10d.allgather_.default True"], process.stderr
+
+
 def test_the_error_names_both_operators_and_the_environment_switches_it_on(python):
     process = python("""if True:
         import torch, torch_npu

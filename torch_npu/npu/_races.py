@@ -160,6 +160,7 @@ class Ledger:
         self.shared: Set[int] = set()  # the blocks that another stream than their own has used
         self.freed: List[Tuple[Access, Optional[str]]] = []
         self.opened = 0
+        self.keepers: Set[StreamKey] = set()  # streams whose work keeps its memory until it is over
 
     def open(self, address: int, owner: Owner, stream: Optional[StreamKey], line: Optional[str]) -> None:
         """Before an access: the block belongs to ``owner``. If it did not before, it is new: the earlier ones are freed.
@@ -186,7 +187,7 @@ class Ledger:
         known = self.clocks.host
         self.freed = [entry for entry in self.freed if entry[0].number > known.get(entry[0].stream, 0)]
         self.freed += [(access, memory.line) for access in memory.accesses
-                       if access.stream not in memory.recorded and not self.clocks.knows(memory.stream, access)]
+                       if access.stream not in memory.recorded | self.keepers and not self.clocks.knows(memory.stream, access)]
         del self.freed[:-_MOST_FREED]
 
     def record_stream(self, address: int, stream: StreamKey) -> None:

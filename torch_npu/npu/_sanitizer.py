@@ -5,8 +5,8 @@ torch.cuda._sanitizer. It raises NPUSanitizerErrors at the operator that comes l
 freed while another stream still used it. torch_npu/npu/_races.py says how.
 
 What it knows: operators, torch.npu's streams and events, waits of the host (also those inside copies and ``item()``), the order
-that autograd makes, and that collectives follow the current stream. What it does not see: events of the class ``torch.Event``
-itself, replays of graphs, and kernels that other libraries launch.
+that autograd makes, and that collectives run beside the current stream until they are waited for. What it does not see: events of
+the class ``torch.Event`` itself, replays of graphs, and kernels that other libraries launch.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from torch_npu import _C, _observe
-from torch_npu.npu import _races, _trace
+from torch_npu.npu import _races, _sanitized_work, _trace
 
 # They read no more of their tensor argument than its shape and dtype.
 _FACTORY = re.compile(r"new_\w+|\w+_like")
@@ -73,7 +73,8 @@ class NPUSanitizerErrors(Exception):
 def _describe(which: str, access: _races.Access) -> str:
     kind = "writes" if access.write else "reads"
     device, stream = access.stream
-    where = f"on stream {stream} of npu:{device}, at {access.line}"
+    which_stream = f"stream {stream}" if stream >= 0 else "the stream of a group's collectives"
+    where = f"on {which_stream} of npu:{device}, at {access.line}"
     return (f"{which}operator {access.operator} {kind} {', '.join(access.names)} {where}\n"
             f"{''.join(access.stack.format())}").rstrip()
 
@@ -163,6 +164,8 @@ class StreamSanitizer(_observe.Observer):
         self.lock = threading.RLock()
         self.backwards: Dict[int, _Backward] = {}
         self.last: Optional[_races.StreamKey] = None
+        self.works = _sanitized_work.Works(self.work_is_over)
+        self.groups: Dict[str, int] = {}  # name: the number of its stream
 
     # What streams and events tell (torch_npu.npu._trace).
     def event_recorded(self, event: Any, stream: Any) -> None:
@@ -208,7 +211,8 @@ class StreamSanitizer(_observe.Observer):
         if not pending.devices:
             return
         with self.lock:
-            races = self.note(call, pending)
+            work = self.works.find(call, results)
+            races = self.note(call, pending) if work is None else self.note_collective(call, pending, work)
             if _host_waits(call, results):
                 for device in pending.devices:
                     self.clocks.host_waits(self.clocks.of(_current_stream(device)))
@@ -219,7 +223,7 @@ class StreamSanitizer(_observe.Observer):
             raise NPUSanitizerErrors(errors)
 
     def note(self, call: _observe.Call, pending: _Pending) -> List[_races.Race]:
-        """Puts the call into the order, and its accesses into the ledger."""
+        """Puts a call into the order of the current streams, and its accesses into the ledger."""
         streams = {device: _current_stream(device) for device in pending.devices}
         backward = self.enter_backward(call, streams)
         for stream in streams.values():  # a copy between devices waits on both sides
@@ -232,6 +236,33 @@ class StreamSanitizer(_observe.Observer):
             self.last = stream
             if backward is not None:
                 _races.join(backward.clock, self.clocks.of(stream))
+        return self.note_accesses(call, pending, streams, numbers)
+
+    def note_collective(self, call: _observe.Call, pending: _Pending, work: Any) -> List[_races.Race]:
+        """A collective comes after the current stream, which comes after it when the work is waited for."""
+        group = next(value for argument, value in call.arguments() if argument.name == "process_group")
+        name = torch.distributed.ProcessGroup.unbox(group).group_name
+        number = self.groups.setdefault(name, len(self.groups) + 1)
+        streams = {device: (device, -number) for device in pending.devices}
+        for device, stream in streams.items():
+            self.ledger.keepers.add(stream)
+            self.clocks.wait(stream, self.clocks.of(_current_stream(device)))
+        numbers = {device: self.clocks.launch(stream) for device, stream in streams.items()}
+        self.works.follow(work, {device: dict(self.clocks.of(stream)) for device, stream in streams.items()})
+        return self.note_accesses(call, pending, streams, numbers)
+
+    def work_is_over(self, clocks: Dict[int, _races.Clock], on_host: bool) -> None:
+        """The current stream, or the host, has waited for a collective."""
+        with self.lock:
+            for device, clock in clocks.items():
+                if on_host:
+                    self.clocks.host_waits(clock)
+                else:
+                    self.clocks.wait(_current_stream(device), clock)
+
+    def note_accesses(self, call: _observe.Call, pending: _Pending, streams: Dict[int, _races.StreamKey],
+                      numbers: Dict[int, int]) -> List[_races.Race]:
+        """Puts the accesses of a launch into the ledger."""
         stack = traceback.StackSummary.extract(traceback.walk_stack(sys._getframe(1)), lookup_lines=False)
         stack.reverse()
         kept = traceback.StackSummary.from_list([frame for frame in stack if not frame.filename.startswith(_observe._PACKAGES)])
@@ -311,6 +342,7 @@ class NPUSanitizer:
             return
         self._running = StreamSanitizer()
         _trace.listener = self._running
+        self._running.works.start()
         _observe.add(self._running)
         self.enabled = True
 
@@ -318,6 +350,7 @@ class NPUSanitizer:
         """Nothing is looked for any more."""
         if self._running is not None:
             _observe.remove(self._running)
+            self._running.works.stop()
             _trace.listener = self._running = None
         self.enabled = False
 
