@@ -115,12 +115,25 @@ def named_results(call: Call, results: Any) -> Iterator[Tuple[str, torch.Tensor]
         yield from named_tensors(result.name or ("out" if len(declared) == 1 else f"out{index}"), value)
 
 
-def wait_for_collective(call: Call, results: Any) -> None:
-    """A collective's results are there when its Work is waited for: does so, for who reads them."""
-    if call.schema.name.startswith("c10d::"):
-        for result in results if isinstance(results, (list, tuple)) else [results]:
-            if isinstance(result, torch.ScriptObject) and hasattr(result, "wait"):
-                result.wait()
+def results_can_be_read(call: Call, results: Any) -> bool:
+    """True if what an operator writes may be copied to the host now. A collective's results are waited for.
+
+    False for those of send and recv, which wait for what the other rank may do only after our next call, and for coalesced
+    calls, which have not begun.
+    """
+    if call.func.namespace != "c10d":
+        return True
+    from torch.distributed import distributed_c10d
+
+    if call.base_name() in ("send", "recv_", "recv_any_source_"):
+        return False
+    for result in results if isinstance(results, (list, tuple)) else [results]:
+        if isinstance(result, torch.ScriptObject):
+            work = distributed_c10d.Work.unbox(result)
+            if work is None:
+                return False
+            work.wait()
+    return True
 
 
 def user_line(frame: Any = None) -> Optional[str]:

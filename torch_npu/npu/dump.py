@@ -202,9 +202,8 @@ class Dump(_observe.Observer):
     def after(self, call: _observe.Call, results: Any) -> None:
         if self not in call.notes:
             return
-        _observe.wait_for_collective(call, results)
         written: List[_Record] = []
-        if not call.leaves_unwritten():
+        if _observe.results_can_be_read(call, results) and not call.leaves_unwritten():
             written = [_record("output", name, tensor) for name, tensor, is_written in call.inputs() if is_written]
             own = {tensor.data_ptr() for _, tensor, is_written in call.inputs() if is_written and tensor.layout == torch.strided}
             written += [_record("output", name, tensor) for name, tensor in _observe.named_results(call, results)
