@@ -134,6 +134,11 @@ aclError no_context(const char* entry) {
   return fail(ACL_ERROR_RT_CONTEXT_NULL, "%s: this thread has no context; call aclrtSetDevice first", entry);
 }
 
+Device* device_or_first(aclError* error) {
+  if (const Context* context = current_context()) return context->device;
+  return open_device(0, error);
+}
+
 std::vector<Stream*> streams_of(Device* device) {
   std::lock_guard<std::mutex> lock(device->mutex);
   return device->streams;

@@ -69,6 +69,10 @@ inline void set_current_context(Context* context) { this_context = context; }
   if (variable == nullptr) return ::softcann::no_context(entry)
 aclError no_context(const char* entry);
 
+// The current context's device, or the first one where a thread has none: some calls come before aclrtSetDevice. nullptr with the
+// reason recorded and its code in *error where that cannot be opened.
+Device* device_or_first(aclError* error);
+
 // All alive streams of a device, in the order of their creation.
 std::vector<Stream*> streams_of(Device* device);
 

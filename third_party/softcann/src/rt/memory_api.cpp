@@ -60,11 +60,13 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
   SOFTCANN_ENTRY(aclrtGetMemInfo);
   SOFTCANN_REQUIRE(free, "free");
   SOFTCANN_REQUIRE(total, "total");
-  SOFTCANN_CONTEXT(context, "aclrtGetMemInfo");
+  aclError error = ACL_SUCCESS;
+  Device* device = device_or_first(&error);
+  if (device == nullptr) return error;
   if (attr < ACL_DDR_MEM || attr > ACL_MEM_P2P_HUGE1G) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetMemInfo: unknown kind of memory %d", static_cast<int>(attr));
   }
-  Arena& arena = context->device->arena;
+  Arena& arena = device->arena;
   *total = arena.capacity();
   *free = arena.capacity() - arena.used();
   return ACL_SUCCESS;

@@ -1,6 +1,7 @@
 // Streams, as clients call them.
 #include "rt/capture.h"
 #include "rt/recorder.h"
+#include "rt/core_limits.h"
 
 #include <algorithm>
 
@@ -36,6 +37,7 @@ aclError destroy(const char* entry, aclrtStream handle, bool force) {
   if (stream->runs_on_this_thread()) return fail(ACL_ERROR_INVALID_PARAM, "%s: called by a task of that stream", entry);
   SOFTCANN_NOT_CAPTURED(stream, entry);
   if (force) stream->abort();
+  forget_core_limits(handle);
   stream->destroy();
   return ACL_SUCCESS;
 }

@@ -184,17 +184,19 @@ aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGr
 aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags) {
   SOFTCANN_ENTRY(aclrtReserveMemAddress);
   SOFTCANN_REQUIRE(virPtr, "virPtr");
-  SOFTCANN_CONTEXT(context, "aclrtReserveMemAddress");
+  aclError error = ACL_SUCCESS;
+  const Device* device = device_or_first(&error);
+  if (device == nullptr) return error;
   // CANN defines flag 1 (huge pages) only; regions are 32 MiB-aligned, which covers every alignment it allows.
   if (size == 0 || alignment > (size_t{32} << 20) || (alignment & (alignment - 1)) != 0 || flags > 1) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReserveMemAddress: size %zu, alignment %zu, flags %llu", size, alignment,
                 static_cast<unsigned long long>(flags));
   }
   auto reservation = std::make_unique<Reservation>();
-  reservation->region = add_region(Region::Kind::kReserved, size, context->device->id, reservation.get(), expectPtr);
+  reservation->region = add_region(Region::Kind::kReserved, size, device->id, reservation.get(), expectPtr);
   // As in CANN the expected address is a hint.
   if (reservation->region == nullptr && expectPtr != nullptr) {
-    reservation->region = add_region(Region::Kind::kReserved, size, context->device->id, reservation.get());
+    reservation->region = add_region(Region::Kind::kReserved, size, device->id, reservation.get());
   }
   if (reservation->region == nullptr) {
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtReserveMemAddress: no %zu bytes of device address space are left", size);
