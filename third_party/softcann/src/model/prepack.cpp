@@ -54,7 +54,7 @@ Argument fixed(at::IValue value) {
 void pack(const Program& program, const Packing& packing, Instruction& made) {
   const std::vector<Argument> given = std::move(made.arguments);
   const bool half = constant_of(program, given[weight]).scalar_type() == at::kHalf;
-  std::vector<at::IValue> stack{constant_of(program, given[weight]).to(at::kFloat).to_mkldnn(),
+  std::vector<at::IValue> stack{constant_of(program, given[weight]).to(at::kFloat),
                                 given[padding].constant,
                                 given[stride].constant,
                                 given[dilation].constant,
