@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include <mutex>
 #include <new>
 
 #include "model/machine.h"
@@ -80,15 +81,17 @@ void read_gears(const Attributes& attributes, ModelInfo& info) {
   }
 }
 
-void read_gear_outputs(const Attributes& attributes, ModelInfo& info) {
+std::vector<std::vector<std::vector<int64_t>>> read_gear_outputs(const Attributes& attributes, const ModelInfo& info) {
+  std::vector<std::vector<std::vector<int64_t>>> made;
   const std::vector<std::string>& lines = texts_of(attributes, "gear_outputs");
-  if (lines.empty()) return;
+  if (lines.empty()) return made;
   if (lines.size() != info.gears.size()) damaged("%zu gears, outputs of %zu", info.gears.size(), lines.size());
   for (const std::string& line : lines) {
-    auto& outputs = info.gear_outputs.emplace_back();
+    auto& outputs = made.emplace_back();
     for (const std::string_view dims : split(line, ';')) outputs.push_back(read_dims(dims));
     if (outputs.size() != info.outputs.size()) damaged("the outputs '%s' of a gear", line.substr(0, 80).c_str());
   }
+  return made;
 }
 
 void read_attributes(const GraphDefinition& graph, ModelInfo& info) {
@@ -113,7 +116,6 @@ ModelInfo read_info(const Definition& definition, const Container& container, co
   read_ranges(graph.attributes, texts_of(graph.attributes, "inputs"), info.inputs);
   read_aipp(graph.attributes, info.inputs);
   read_gears(graph.attributes, info);
-  read_gear_outputs(graph.attributes, info);
   const int64_t work = integer_of(graph.attributes, "workspace_bytes", 0);
   if (work < 0) damaged("a workspace of %lld bytes", static_cast<long long>(work));
   info.work_bytes = static_cast<size_t>(work);
@@ -153,7 +155,10 @@ at::Tensor wrap(const ModelArgument& argument, const std::vector<int64_t>& dims,
 
 class LoadedModel final : public Model {
  public:
-  LoadedModel(ModelInfo info, Program program) : info_(std::move(info)), program_(std::move(program)) {}
+  LoadedModel(ModelInfo info, Program program, std::vector<std::vector<std::vector<int64_t>>> gear_outputs)
+      : info_(std::move(info)), program_(std::move(program)), gear_outputs_(std::move(gear_outputs)) {
+    gear_outputs_.resize(info_.gears.size());
+  }
 
   const ModelInfo& info() const override { return info_; }
 
@@ -181,18 +186,10 @@ class LoadedModel final : public Model {
     }
   }
 
-  // What each gear's outputs are like, found out by running on zeros, where the file does not say it.
-  void find_gear_outputs() {
-    for (const std::vector<int64_t>& gear : info_.gears) {
-      const op::ComputeScope scope(op::threads_of_launch());
-      Machine machine(program_);
-      std::vector<at::IValue> inputs;
-      for (size_t i = 0; i < info_.inputs.size(); ++i) {
-        inputs.emplace_back(at::zeros(info_.input_dims(i, gear), at::TensorOptions().dtype(program_.graphs[0].inputs[i].type)));
-      }
-      auto& dims = info_.gear_outputs.emplace_back();
-      for (const at::IValue& output : machine.run(0, std::move(inputs))) dims.push_back(tensor_of(output).sizes().vec());
-    }
+  std::vector<std::vector<int64_t>> gear_outputs(size_t gear) const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (gear_outputs_.at(gear).empty()) gear_outputs_[gear] = find_outputs(info_.gears[gear]);
+    return gear_outputs_[gear];
   }
 
  private:
@@ -218,8 +215,29 @@ class LoadedModel final : public Model {
     return ACL_SUCCESS;
   }
 
+  // None when the program cannot run on zeros.
+  std::vector<std::vector<int64_t>> find_outputs(const std::vector<int64_t>& gear) const {
+    std::vector<std::vector<int64_t>> dims;
+    try {
+      const op::ComputeScope scope(op::threads_of_launch());
+      Machine machine(program_);
+      std::vector<at::IValue> inputs;
+      for (size_t i = 0; i < info_.inputs.size(); ++i) {
+        inputs.emplace_back(at::zeros(info_.input_dims(i, gear), at::TensorOptions().dtype(program_.graphs[0].inputs[i].type)));
+      }
+      for (const at::IValue& output : machine.run(0, std::move(inputs))) dims.push_back(tensor_of(output).sizes().vec());
+    } catch (const std::exception& error) {
+      fail(ACL_ERROR_GE_GET_TENSOR_INFO, "model '%s': what its outputs are like only a run tells: %s",
+           readable(info_.name).c_str(), readable(error.what()).c_str());
+      dims.clear();
+    }
+    return dims;
+  }
+
   ModelInfo info_;
   Program program_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::vector<std::vector<int64_t>>> gear_outputs_;  // by gear; empty: not known yet
 };
 
 std::shared_ptr<Model> open(const ModelSource& source, bool describe) {
@@ -230,14 +248,16 @@ std::shared_ptr<Model> open(const ModelSource& source, bool describe) {
     check_origin(definition, container.intact);
     const Graph ports = read_ports(definition);
     ModelInfo info = read_info(definition, container, ports);
-    if (describe && (info.gears.empty() || !info.gear_outputs.empty()))
-      return std::make_shared<LoadedModel>(std::move(info), Program());
-    Program program = make_program(definition, container);
-    const op::ComputeScope scope(op::threads_of_launch());
-    prepack(program);
-    auto made = std::make_shared<LoadedModel>(std::move(info), std::move(program));
-    if (made->info().gear_outputs.size() != made->info().gears.size()) made->find_gear_outputs();
-    return made;
+    auto outputs = read_gear_outputs(definition.graphs.front().attributes, info);
+    Program program;
+    // What the file does not say, a run tells; for that the model's bytes must stay.
+    if (describe && info.gears.size() != outputs.size()) return open(source, false);
+    if (!describe) {
+      program = make_program(definition, container);
+      const op::ComputeScope scope(op::threads_of_launch());
+      prepack(program);
+    }
+    return std::make_shared<LoadedModel>(std::move(info), std::move(program), std::move(outputs));
   } catch (const ReadError&) {
     throw;
   } catch (const Error& error) {

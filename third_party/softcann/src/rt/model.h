@@ -40,7 +40,6 @@ struct SOFTCANN_API ModelInfo {
   std::vector<ModelTensor> inputs, outputs;
   Gears gears_of = Gears::none;
   std::vector<std::vector<int64_t>> gears;
-  std::vector<std::vector<std::vector<int64_t>>> gear_outputs;  // for each gear and output its dims; empty: not known
   size_t work_bytes = 0, weight_bytes = 0, definition_bytes = 0;
   std::map<std::string, std::map<std::string, std::string>> attributes;  // texts by operator, for aclmdlGetOpAttr
 
@@ -71,6 +70,9 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelInfo& info() const = 0;
+  // The dims of all outputs in a gear, by its place among info().gears. Where the file does not say them, the model is run once
+  // on zeros.
+  virtual std::vector<std::vector<int64_t>> gear_outputs(size_t gear) const = 0;
   // ACL_SUCCESS, or the code with which a stream's task ends, its text given to task_error().
   virtual aclError run(ModelCall& call) const = 0;
 };

@@ -4,6 +4,7 @@
 
 #include "rt/error.h"
 #include "rt/models.h"
+#include "rt/tensor_desc.h"
 
 using namespace softcann;
 
@@ -73,19 +74,30 @@ aclError get_dims(const char* entry, const aclmdlDesc* desc, bool input, size_t 
   return ACL_SUCCESS;
 }
 
+// Elements of all inputs in a gear.
+int64_t elements_in(const ModelInfo& info, const std::vector<int64_t>& gear) {
+  int64_t count = 0;
+  for (size_t i = 0; i < info.inputs.size(); ++i) count += std::max<int64_t>(elements_of(info.input_dims(i, gear)), 0);
+  return count;
+}
+
 // With gears: of the largest one. 0 when only the run tells.
 size_t get_size(const char* entry, const aclmdlDesc* desc, bool input, size_t index) {
   ModelTensor tensor;
   if (!find_tensor(entry, desc, input, index, &tensor)) return 0;
   const ModelInfo& info = desc->model->info();
-  size_t size = bytes_of(tensor.type, tensor.dims);
-  if (input && index >= info.inputs.size()) return size;
-  for (size_t gear = 0; gear < info.gears.size(); ++gear) {
-    if (!input && gear >= info.gear_outputs.size()) break;
-    size =
-        std::max(size, bytes_of(tensor.type, input ? info.input_dims(index, info.gears[gear]) : info.gear_outputs[gear][index]));
+  const size_t size = bytes_of(tensor.type, tensor.dims);
+  if (info.gears.empty() || size != 0 || (input && index >= info.inputs.size())) return size;
+  const auto largest = std::max_element(info.gears.begin(), info.gears.end(), [&](const auto& a, const auto& b) {
+    return elements_in(info, a) < elements_in(info, b);
+  });
+  if (!input) {
+    const auto outputs = desc->model->gear_outputs(static_cast<size_t>(largest - info.gears.begin()));
+    return index < outputs.size() ? bytes_of(tensor.type, outputs[index]) : 0;
   }
-  return size;
+  size_t most = 0;
+  for (const std::vector<int64_t>& gear : info.gears) most = std::max(most, bytes_of(tensor.type, info.input_dims(index, gear)));
+  return most;
 }
 
 const char* get_name(const char* entry, const aclmdlDesc* desc, bool input, size_t index) {
@@ -187,8 +199,9 @@ aclError aclmdlGetCurOutputDims(const aclmdlDesc* modelDesc, size_t index, aclmd
   const ModelInfo& info = modelDesc->model->info();
   const std::vector<int64_t> gear = current_gear(*modelDesc);
   const auto found = std::find(info.gears.begin(), info.gears.end(), gear);
-  const auto at = static_cast<size_t>(found - info.gears.begin());
-  if (at < info.gear_outputs.size()) fill_dims(dims->name, info.gear_outputs[at][index], dims);
+  if (found == info.gears.end()) return ACL_SUCCESS;
+  const auto outputs = modelDesc->model->gear_outputs(static_cast<size_t>(found - info.gears.begin()));
+  if (index < outputs.size()) fill_dims(std::string(dims->name), outputs[index], dims);
   return ACL_SUCCESS;
 }
 
