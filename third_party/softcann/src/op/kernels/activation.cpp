@@ -270,3 +270,13 @@ OP(aclnnGeluMul) {
   at::cpu::gelu_outf(parts.activated, *approximateOptional ? approximateOptional : "none", out);
   out.mul_(parts.linear);
 }
+
+// a * sigmoid(alpha * a) * (b + bias) with a at most `limit` and b within it; a and b are neighbours or halves.
+OP(aclnnClippedSwiglu) {
+  TORCH_CHECK(!given(groupIndexOptional), "aclnnClippedSwiglu: groupIndex is not supported");
+  const int64_t along = dim < 0 ? dim + x.dim() : dim, half = x.size(along) / 2;
+  const at::Tensor wide = widened(x), pairs = interleaved ? wide.unflatten(along, at::IntArrayRef{half, 2}) : wide;
+  const at::Tensor a = (interleaved ? pairs.select(along + 1, 0) : wide.narrow(along, 0, half)).clamp_max(limit);
+  const at::Tensor b = (interleaved ? pairs.select(along + 1, 1) : wide.narrow(along, half, half)).clamp(-limit, limit);
+  put(out, a * (alpha * a).sigmoid() * (b + bias));
+}

@@ -1,5 +1,6 @@
 // Scattering.
 #include <c10/util/string_view.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/scatter_add_cpu_dispatch.h>
 #include <ATen/ops/scatter_cpu_dispatch.h>
 #include <ATen/ops/scatter_reduce_cpu_dispatch.h>
@@ -138,4 +139,12 @@ OP(aclnnScatterPaKvCache) {
   require_plain_cache(compressLensOptional, cacheModeOptional);
   fill_slots(keyCacheRef, key, slotMapping);
   fill_slots(valueCacheRef, value, slotMapping);
+}
+
+// uniqueIndices: to which of the new rows each of the old ones goes.
+OP(aclnnCoalesceSparse) {
+  const at::Tensor to = uniqueIndices.reshape({-1}).to(at::kLong);
+  writable(newIndicesOut).index_copy_(0, to, indices.to(newIndicesOut.scalar_type()));
+  at::Tensor sums = at::zeros(newValuesOut.sizes(), newValuesOut.options());
+  put(newValuesOut, sums.index_add_(0, to, values.to(sums.scalar_type())));
 }

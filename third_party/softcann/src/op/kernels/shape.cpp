@@ -19,6 +19,8 @@
 #include <ATen/ops/zeros.h>
 
 #include "op/fast_path.h"
+#include <cmath>
+
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/transpose.h"
@@ -154,3 +156,12 @@ OP(aclnnViewCopy) {
 }
 // Data formats are the client's notion: memory here is always in the base format.
 OP(aclnnTensorMove) { put(yOut, x); }
+
+// [batch, tokens, 3 * size] with its bias as three times [batch, heads, tokens, size / heads], the queries scaled.
+OP(aclnnTransformBiasRescaleQkv) {
+  const int64_t batch = qkv.size(0), tokens = qkv.size(1), size = qkv.size(2) / 3 / numHeads;
+  const at::Tensor parts = (widened(qkv) + widened(qkvBias)).reshape({batch, tokens, 3, numHeads, size}).permute({2, 0, 3, 1, 4});
+  put(qOut, parts[0] / std::sqrt(static_cast<double>(size)));
+  put(kOut, parts[1]);
+  put(vOut, parts[2]);
+}

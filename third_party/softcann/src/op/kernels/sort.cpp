@@ -54,7 +54,10 @@ OP(aclnnArgsort) {
   }
   put(out, at::argsort(self, dim, descending));
 }
-OP(aclnnTopk) {
+namespace {
+
+void top_k(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, at::Tensor& valuesOut,
+           at::Tensor& indicesOut) {
   if (rarely_equal(self) && fractional(self) && topk_rows(self, k, dim, largest, valuesOut, indicesOut)) return;
   if (usable_index(indicesOut)) {
     at::cpu::topk_outf(self, k, dim, largest, sorted, valuesOut, indicesOut);
@@ -64,6 +67,12 @@ OP(aclnnTopk) {
     put(indicesOut, indices);
   }
 }
+
+}  // namespace
+
+OP(aclnnTopk) { top_k(self, k, dim, largest, sorted, valuesOut, indicesOut); }
+// sortPolicy chooses how the hardware goes about it.
+OP(aclnnTopkV2) { top_k(self, k, dim, largest, sorted, valuesOut, indicesOut); }
 OP(aclnnKthvalue) { at::cpu::kthvalue_outf(self, k, dim, keepdim, valuesOut, indicesOut); }
 
 OP(aclnnSearchSorted) { at::cpu::searchsorted_outf(sortedSequence, self, outInt32, right, std::nullopt, maybe(sorter), out); }

@@ -1,0 +1,131 @@
+"""Boxes, regions of feature maps, deformed convolutions, and the choice of tokens, against formulas and the CPU twins."""
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from nn_client import close
+
+from torch_npu._cpu_ops import activation, boxes, detection, sampling
+
+
+def random_boxes(count, size=20.0):
+    corner = torch.rand(count, 2) * size
+    return torch.cat([corner, corner + 1 + torch.rand(count, 2) * size / 2], 1)
+
+
+@pytest.mark.parametrize("mode", ["iou", "iof"])
+def test_overlaps(call, mode):
+    a, b, out, pairs = random_boxes(5), random_boxes(7), torch.empty(5, 7), torch.empty(5)
+    call.named("aclnnIou", bBoxes=a, gtBoxes=b, mode=mode, eps=0.0, aligned=False, overlap=out)
+    close(out, boxes.npu_iou(a, b, int(mode == "iof")).t())
+    call.named("aclnnIou", bBoxes=a, gtBoxes=b[:5].contiguous(), mode=mode, eps=0.0, aligned=True, overlap=pairs)
+    close(pairs, out.diagonal())
+
+
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("centred", [False, True])
+def test_complete_overlaps(call, centred, cross):
+    a, b = random_boxes(4).t().contiguous(), random_boxes(4).t().contiguous()
+    shape = (4, 4) if cross else (1, 4)
+    out, turn = torch.empty(shape), torch.empty(shape)
+    call.named("aclnnCIoU", bBoxes=a, gtBoxes=b, trans=centred, isCross=cross, mode="iou", overlap=out, atanSub=turn)
+    close(out, boxes.npu_ciou(a, b, centred, cross))
+    sizes = [t if centred else torch.stack([t[0], t[1], t[2] - t[0], t[3] - t[1]]) for t in (a, b)]
+    angles = [torch.atan(t[2] / t[3]) for t in sizes]
+    expected = angles[1] - angles[0].unsqueeze(1) if cross else (angles[1] - angles[0]).unsqueeze(0)
+    close(turn, expected)
+
+
+@pytest.mark.parametrize("end_mode", [0, 1, 2, 3])
+@pytest.mark.parametrize("samples", [0, 2])
+def test_regions(call, samples, end_mode):
+    maps = torch.randn(2, 3, 10, 12)
+    rois = torch.cat([torch.tensor([[0.0], [1.0], [1.0]]), random_boxes(3, 30.0)], 1)
+    out, grad, dx = torch.empty(3, 3, 4, 5), torch.randn(3, 3, 4, 5), torch.empty_like(maps)
+    call.named("aclnnROIAlign", self=maps, rois=rois, spatialScale=0.4, pooledHeight=4, pooledWidth=5, sampleNum=samples,
+               roiEndMode=end_mode, out=out)
+    close(out, boxes.npu_roi_align(maps, rois, 0.4, 4, 5, samples, end_mode), 1e-4)
+    call.named("aclnnROIAlignBackward", ydiff=grad, rois=rois, xdiffShape=[2, 3, 10, 12], pooledWidth=5, pooledHeight=4, spatialScale=0.4,
+               sampleNum=samples, roiEndMode=end_mode, xdiff=dx)
+    close(dx, detection.npu_roi_alignbk(grad, rois, [2, 3, 10, 12], 5, 4, 0.4, samples, end_mode), 1e-4)
+
+
+@pytest.mark.parametrize("modulated", [False, True])
+def test_deformable_convolution(call, modulated):
+    kernel, stride, padding, dilation, parts = [3, 2], [1, 1, 2, 1], [1, 1, 0, 1], [1, 1, 1, 2], 3 if modulated else 2
+    rows, columns = (7 + 2 - 3) // 2 + 1, (9 + 1 - 3) + 1
+    x, weight, bias = torch.randn(2, 4, 7, 9), torch.randn(6, 2, 3, 2), torch.randn(6)
+    offset = torch.randn(2, parts * 2 * 6, rows, columns)
+    settings = dict(kernelSize=kernel, stride=stride, padding=padding, dilation=dilation, groups=2, deformableGroups=2, modulated=modulated)
+    plain = kernel, stride, padding, dilation, 2, 2, modulated
+    out, samples = torch.empty(2, 6, rows, columns), torch.empty(2, 4, rows * 3, columns * 2)
+    call.named("aclnnDeformableConv2d", x=x, weight=weight, offset=offset, biasOptional=bias, **settings, out=out, deformOutOptional=samples)
+    expected = detection.npu_deformable_conv2d(x, weight, offset, bias, *plain)
+    close(out, expected[0], 1e-4)
+    close(samples, expected[1], 1e-4)
+    dy, grads = torch.randn_like(out), [torch.empty_like(t) for t in (x, weight, offset, bias)]
+    call.named("aclnnDeformableConv2dBackward", input=x, gradOutput=dy, offsetOut=samples, weight=weight, offset=offset, **settings,
+               gradInput=grads[0], gradWeight=grads[1], gradOffset=grads[2], gradBias=grads[3])
+    for actual, wanted in zip(grads, detection.npu_deformable_conv2dbk(x, dy, samples, weight, offset, *plain)):
+        close(actual, wanted, 2e-4)
+
+
+def test_deformable_convolution_without_offsets_is_a_convolution(call):
+    x, weight, out = torch.randn(1, 4, 8, 8), torch.randn(6, 4, 3, 3), torch.empty(1, 6, 8, 8)
+    offset = torch.zeros(1, 27, 8, 8)
+    offset[:, 18:] = 1
+    call.named("aclnnDeformableConv2d", x=x, weight=weight, offset=offset, kernelSize=[3, 3], stride=[1] * 4, padding=[1] * 4,
+               dilation=[1] * 4, groups=1, deformableGroups=1, modulated=True, out=out)
+    close(out, F.conv2d(x, weight, padding=1), 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_tokens_are_chosen(call, dtype):
+    logits, q = torch.randn(5, 40).to(dtype), torch.rand(5, 40) + 0.1
+    k, p = torch.tensor([3, 0, 40, 10, 1], dtype=torch.int32), torch.tensor([0.9, 0.5, 1.0, 0.0, 0.3]).to(dtype)
+    least = torch.tensor([0.0, 0.1, 0.2, 0.0, 0.5]).to(dtype)
+    tokens, kept = torch.empty(5, dtype=torch.int64), torch.empty(5, 40)
+    call.named("aclnnTopKTopPSample", logits=logits, topK=k, topP=p, q=q, eps=1e-8, isNeedLogits=True, topKGuess=32,
+               logitsSelectIdx=tokens, logitsTopKPSelect=kept)
+    expected = sampling.npu_top_k_top_p_sample(logits, k, p, q, 1e-8, True)
+    assert torch.equal(tokens, expected[0]) and torch.equal(kept, expected[1])
+    call.named("aclnnTopKTopPSampleV2", logits=logits, topK=k, topP=p, q=q, minPs=least, eps=1e-8, isNeedLogits=True, ksMax=1024,
+               inputIsLogits=True, logitsSelectIdx=tokens, logitsTopKPSelect=kept)
+    expected = sampling.npu_top_k_top_p_sample(logits, k, p, q, 1e-8, True, min_ps=least)
+    assert torch.equal(tokens, expected[0]) and torch.equal(kept, expected[1])
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("dim", [-1, 1])
+def test_clipped_swiglu(call, dim, interleaved):
+    x = torch.randn(3, 8, 6) * 10
+    out = torch.empty(3, 8, 3) if dim == -1 else torch.empty(3, 4, 6)
+    call.named("aclnnClippedSwiglu", x=x, dim=dim, alpha=1.7, limit=7.0, bias=1.0, interleaved=interleaved, out=out)
+    close(out, activation.npu_clipped_swiglu(x, dim=dim, alpha=1.7, interleaved=interleaved))
+
+
+def test_sparse_rows_are_added_up(call):
+    indices, values = torch.tensor([[0, 1], [2, 0], [0, 1]], dtype=torch.int32), torch.randn(3, 4)
+    rows, sums = torch.zeros(2, 2, dtype=torch.int32), torch.zeros(2, 4)
+    call.named("aclnnCoalesceSparse", uniqueLen=torch.zeros(2), uniqueIndices=torch.tensor([0, 1, 0], dtype=torch.int32), indices=indices,
+               values=values, newIndicesOut=rows, newValuesOut=sums)
+    assert torch.equal(rows, torch.tensor([[0, 1], [2, 0]], dtype=torch.int32))
+    close(sums, torch.stack([values[0] + values[2], values[1]]))
+
+
+def test_queries_keys_and_values_with_their_bias(call):
+    qkv, bias = torch.randn(2, 5, 24), torch.randn(24)
+    outs = [torch.empty(2, 4, 5, 2) for _ in range(3)]
+    call.named("aclnnTransformBiasRescaleQkv", qkv=qkv, qkvBias=bias, numHeads=4, qOut=outs[0], kOut=outs[1], vOut=outs[2])
+    for actual, expected in zip(outs, torch._transform_bias_rescale_qkv(qkv, bias, 4)):
+        close(actual, expected)
+    q = (qkv + bias)[..., :8].view(2, 5, 4, 2).transpose(1, 2) / math.sqrt(2)
+    close(outs[0], q)
+
+
+def test_top_k_with_a_policy(call):
+    x, values, indices = torch.randn(4, 50), torch.empty(4, 5), torch.empty(4, 5, dtype=torch.int64)
+    call.named("aclnnTopkV2", self=x, k=5, dim=1, largest=True, sorted=True, sortPolicy=1, valuesOut=values, indicesOut=indices)
+    expected = torch.topk(x, 5)
+    assert torch.equal(values, expected.values) and torch.equal(indices, expected.indices)

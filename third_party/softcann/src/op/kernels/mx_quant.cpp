@@ -1,0 +1,226 @@
+// Microscaling and other quantization in blocks.
+//
+// Note [MX]
+// A block is 32 numbers along an axis with one scale, a power of two, stored as its exponent plus 127 in eight bits. Scales come
+// in pairs: the axis has half as many, rounded up, and a last dimension of 2 is added; what fills up the last pair is 0.
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/frexp.h>
+#include <ATen/ops/ldexp.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+#include "op/kernels/quantize.h"
+
+using namespace softcann::op;
+
+namespace {
+
+constexpr int64_t block_size = 32, bias = 127;
+
+int64_t pieces(int64_t size, int64_t block) { return (size + block - 1) / block; }
+// The exponent of the greatest number of float8.
+int64_t greatest_exponent(const at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == at::kFloat8_e4m3fn || out.scalar_type() == at::kFloat8_e5m2, "MX quantization to ",
+              out.scalar_type(), " is not supported, only to float8_e4m3fn and float8_e5m2");
+  return out.scalar_type() == at::kFloat8_e4m3fn ? 8 : 15;
+}
+
+// How the scales are found. algorithm 0: from the exponent of a block's greatest number; 1 and 2: the least power of two with
+// which nothing is beyond `largest` (0: the format's).
+struct Scaling {
+  int64_t algorithm;
+  double largest;
+  std::string_view mode;
+  int64_t block = block_size;
+
+  at::Tensor exponents(const at::Tensor& top, const at::Tensor& out) const {
+    TORCH_CHECK(algorithm >= 0 && algorithm <= 2, "MX quantization: scaleAlg ", algorithm, " is not one of 0, 1, 2");
+    TORCH_CHECK(mode.empty() || mode == "rint", "MX quantization to float8: round mode '", mode, "' is not supported, only rint");
+    at::Tensor found;
+    if (algorithm == 0) {
+      found = std::get<1>(at::frexp(top)) - 1 - greatest_exponent(out);
+    } else {
+      const double limit = largest != 0 ? largest : quantum_limit(out, -1);
+      greatest_exponent(out);  // refuses other formats
+      const auto [mantissa, exponent] = at::frexp(top / limit);
+      found = at::where(mantissa == 0.5, exponent - 1, exponent);
+    }
+    return at::where(top > 0, found, -bias).clamp(-bias, bias);
+  }
+};
+
+at::Tensor power_of_two(const at::Tensor& exponent) { return at::ldexp(at::ones({}, at::kFloat), exponent); }
+void put_codes(const at::Tensor& out, const at::Tensor& codes) {
+  const at::Tensor bytes = out.scalar_type() == at::kByte ? out : out.view(at::kByte);
+  put(bytes, codes);
+}
+at::Tensor paired(const at::Tensor& exponents) {
+  const at::Tensor codes = exponents + bias;
+  return at::constant_pad_nd(codes, {0, codes.size(-1) % 2}, 0).unflatten(-1, at::IntArrayRef{(codes.size(-1) + 1) / 2, 2});
+}
+
+struct Blocks {
+  at::Tensor values, scales;  // scales: in pairs
+};
+Blocks in_blocks(const at::Tensor& x, int64_t axis, const at::Tensor& out, const Scaling& scaling) {
+  const int64_t along = axis < 0 ? axis + x.dim() : axis;
+  const at::Tensor rows = widened(x).movedim(along, -1);
+  const int64_t size = rows.size(-1), count = pieces(size, scaling.block);
+  const at::Tensor blocks =
+      at::constant_pad_nd(rows, {0, count * scaling.block - size}, 0).unflatten(-1, at::IntArrayRef{count, scaling.block});
+  const at::Tensor exponent = scaling.exponents(blocks.abs().amax({-1}), out);
+  const at::Tensor values = (blocks * power_of_two(-exponent).unsqueeze(-1)).flatten(-2).narrow(-1, 0, size);
+  return {values.movedim(-1, along), paired(exponent).movedim(-2, along)};
+}
+void quantize_blocks(const at::Tensor& x, int64_t axis, const Scaling& scaling, const at::Tensor& out, const at::Tensor& scales) {
+  const Blocks blocks = in_blocks(x, axis, out, scaling);
+  put_quantized(out, blocks.values);
+  put_codes(scales, blocks.scales);
+}
+// Along the last axis and along the one before it.
+void quantize_both(const at::Tensor& x, const Scaling& scaling, const at::Tensor& out1, const at::Tensor& scales1,
+                   const at::Tensor& out2, const at::Tensor& scales2) {
+  quantize_blocks(x, -1, scaling, out1, scales1);
+  quantize_blocks(x, -2, scaling, out2, scales2);
+}
+
+}  // namespace
+
+OP(aclnnDynamicMxQuant) { quantize_blocks(x, axis, {scaleAlg, 0, roundModeOptional, blocksize}, yOut, mxscaleOut); }
+OP(aclnnDynamicMxQuantV2) { quantize_blocks(x, axis, {scaleAlg, dstTypeMax, roundModeOptional, blocksize}, yOut, mxscaleOut); }
+OP(aclnnDynamicMxQuantV3) {
+  TORCH_CHECK(maxLowBound == 0, "aclnnDynamicMxQuantV3: maxLowBound ", maxLowBound, " is not supported");
+  quantize_blocks(x, axis, {scaleAlg, dstTypeMax, roundModeOptional, blocksize}, yOut, mxscaleOut);
+}
+OP(aclnnDynamicMxQuantWithDualAxis) {
+  quantize_both(x, {scaleAlg, 0, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
+}
+OP(aclnnDynamicMxQuantWithDualAxisV2) {
+  quantize_both(x, {scaleAlg, dstTypeMax, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
+}
+OP(aclnnAntiMxQuant) {
+  const int64_t along = axis < 0 ? axis + x.dim() : axis;
+  const at::Tensor bytes = mxscale.scalar_type() == at::kByte ? mxscale : mxscale.view(at::kByte);
+  const at::Tensor exponent = bytes.to(at::kInt).movedim(along, -2).flatten(-2) - bias;
+  const at::Tensor rows = widened(x).movedim(along, -1);
+  const at::Tensor powers = power_of_two(exponent).repeat_interleave(block_size, -1).narrow(-1, 0, rows.size(-1));
+  put(y, (rows * powers).movedim(-1, along));
+}
+
+namespace {
+
+// x / rms(x) * gamma + beta.
+at::Tensor normalized(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
+                      const at::Tensor& rstd, bool wanted) {
+  const at::Tensor wide = widened(x), inverse = wide.square().mean({-1}, true).add_(epsilon).rsqrt_();
+  put(rstd, inverse, wanted);
+  const at::Tensor normal = wide * inverse * widened(gamma);
+  return (given(beta) ? normal + widened(beta) : normal).to(x.scalar_type());
+}
+
+}  // namespace
+
+OP(aclnnRmsNormDynamicMxQuant) {
+  quantize_blocks(normalized(x, gamma, beta, epsilon, rstdOut, outputRstd), -1, {scaleAlg, 0, roundMode}, yOut, mxscaleOut);
+}
+OP(aclnnAddRmsNormDynamicMxQuant) {
+  const at::Tensor sum = (widened(x1) + widened(x2)).to(x1.scalar_type());
+  put(xOut, sum);
+  quantize_blocks(normalized(sum, gamma, beta, epsilon, rstdOut, outputRstd), -1, {scaleAlg, 0, roundMode}, yOut, mxscaleOut);
+}
+// swigluMode 0: silu of one half times the other; 1: of the even and the odd numbers, clipped, as aclnnClippedSwiglu; 2: that of
+// halves.
+OP(aclnnSwigluMxQuant) {
+  TORCH_CHECK(!given(groupIndexOptional), "aclnnSwigluMxQuant: groupIndex is not supported");
+  const at::Tensor wide = widened(x);
+  const int64_t half = wide.size(activateDim) / 2, last = wide.size(-1);
+  const bool apart = swigluMode == 1;
+  at::Tensor a = apart ? wide.slice(-1, 0, last, 2) : wide.narrow(activateDim, 0, half);
+  at::Tensor b = apart ? wide.slice(-1, 1, last, 2) : wide.narrow(activateDim, half, half), value;
+  if (swigluMode == 0) {
+    value = activateLeft ? at::silu(a) * b : a * at::silu(b);
+  } else {
+    if (!activateLeft && !apart) std::swap(a, b);
+    a = a.clamp_max(clampLimit), b = b.clamp(-clampLimit, clampLimit);
+    value = a * at::sigmoid(gluAlpha * a) * (b + gluBias);
+  }
+  quantize_blocks(value.to(x.scalar_type()), axis, {scaleAlg, maxDtypeValue, roundModeOptional}, yOut, mxscaleOut);
+}
+OP(aclnnSwigluMxQuantWithDualAxis) {
+  TORCH_CHECK(!given(groupIndexOptional), "aclnnSwigluMxQuantWithDualAxis: groupIndex is not supported");
+  const at::Tensor wide = widened(x);
+  const int64_t half = wide.size(-1) / 2;
+  const at::Tensor a = wide.narrow(-1, 0, half), b = wide.narrow(-1, half, half);
+  const at::Tensor value = (activateLeft ? at::silu(a) * b : a * at::silu(b)).to(x.scalar_type());
+  quantize_both(value, {scaleAlg, maxDtypeValue, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
+}
+
+namespace {
+
+// A scale in float32 for each block of rows and columns: the greatest magnitude over the format's, at least `least`.
+struct Squares {
+  int64_t rows, columns;
+  double least, largest;
+
+  void run(const at::Tensor& x, const at::Tensor& out, const at::Tensor& scales) const {
+    const at::Tensor wide = widened(x);
+    const int64_t height = wide.size(-2), width = wide.size(-1), down = pieces(height, rows), across = pieces(width, columns);
+    const at::Tensor blocks = at::constant_pad_nd(wide, {0, across * columns - width, 0, down * rows - height}, 0)
+                                  .unflatten(-1, at::IntArrayRef{across, columns})
+                                  .unflatten(-3, at::IntArrayRef{down, rows});
+    const double limit = largest != 0 ? largest : quantum_limit(out, -1);
+    const at::Tensor scale = (blocks.abs().amax({-1, -3}) / limit).clamp_min(least);
+    const at::Tensor spread =
+        scale.repeat_interleave(rows, -2).narrow(-2, 0, height).repeat_interleave(columns, -1).narrow(-1, 0, width);
+    put_quantized(out, at::where(spread > 0, wide / spread, 0.0));
+    put(scales, scale);
+  }
+  // The blocks of each group of rows for themselves; their scales follow each other, the rest is 0.
+  void run_groups(const at::Tensor& x, const std::vector<int64_t>& ends, const at::Tensor& out, const at::Tensor& scales) const {
+    writable(out).zero_(), writable(scales).zero_();
+    int64_t start = 0, place = 0;
+    for (const int64_t end : ends) {
+      const int64_t count = pieces(end - start, rows);
+      if (end > start) run(x.slice(-2, start, end), out.slice(-2, start, end), scales.slice(-2, place, place + count));
+      place += count, start = end;
+    }
+  }
+};
+
+}  // namespace
+
+OP(aclnnDynamicBlockQuant) { Squares{rowBlockSize, colBlockSize, minScale, 0}.run(x, yOut, scaleOut); }
+OP(aclnnDynamicBlockQuantV2) { Squares{rowBlockSize, colBlockSize, minScale, dstTypeMax}.run(x, yOut, scaleOut); }
+OP(aclnnGroupedDynamicBlockQuant) {
+  Squares{rowBlockSize, colBlockSize, minScale, 0}.run_groups(x, group_ends(groupList, groupListType), yOut, scaleOut);
+}
+OP(aclnnGroupedDynamicBlockQuantV2) {
+  Squares{rowBlockSize, colBlockSize, minScale, dstTypeMax}.run_groups(x, group_ends(groupList, groupListType), yOut, scaleOut);
+}
+
+namespace {
+
+void grouped_blocks(const at::Tensor& x, const at::Tensor& ends, const Scaling& scaling, const at::Tensor& out,
+                    const at::Tensor& scales) {
+  writable(out).zero_();
+  put_codes(scales, at::zeros({}, at::kByte).expand(scales.sizes()));
+  int64_t start = 0, place = 0;
+  for (const int64_t end : group_ends(ends, 0)) {
+    if (end > start) {
+      const int64_t pairs = pieces(end - start, 2 * scaling.block);
+      quantize_blocks(x.slice(0, start, end), 0, scaling, out.slice(0, start, end), scales.slice(0, place, place + pairs));
+      place += pairs;
+    }
+    start = end;
+  }
+}
+
+}  // namespace
+
+OP(aclnnGroupedDynamicMxQuant) { grouped_blocks(x, groupIndex, {0, 0, roundMode, blocksize}, y, mxscale); }
+OP(aclnnGroupedDynamicMxQuantV2) { grouped_blocks(x, groupIndex, {scaleAlg, dstTypeMax, roundMode, blocksize}, y, mxscale); }
