@@ -1,5 +1,6 @@
 """The command: closing lines, exit codes, CANN's error codes, what each option does."""
 import json
+import random
 import subprocess
 import sys
 
@@ -7,8 +8,9 @@ import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper
-from softcann.atc import container, options
+from softcann.atc import container, convert, options
 from softcann.atc.cli import DONE, FAILED, START, main
+from softcann.atc.errors import AtcError
 from softcann.atc.interpret import Interpreter
 
 
@@ -157,6 +159,21 @@ def test_single_operators(tmp_path, capsys):
     (tmp_path / "ops.json").write_text(json.dumps([{"op": "Wonder", "input_desc": [], "output_desc": []}]))
     capsys.readouterr()
     assert main(words) == 1 and "E10501" in capsys.readouterr().out
+
+
+def test_damaged_models_have_a_code(linear, tmp_path):
+    """Nothing but an AtcError comes out of a model whose bytes were changed or cut off."""
+    chance, data, codes = random.Random(0), linear.read_bytes(), set()
+    for _ in range(120):
+        damaged = bytearray(data)
+        for _ in range(chance.choice([1, 4])):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        (tmp_path / "damaged.onnx").write_bytes(damaged[: chance.randrange(len(data))] if chance.random() < 0.2 else damaged)
+        try:
+            convert(tmp_path / "damaged.onnx", tmp_path / "damaged")
+        except AtcError as error:
+            codes.add(error.code)
+    assert {"E13005", "E16001"} <= codes
 
 
 def test_every_option_says_what_becomes_of_it():

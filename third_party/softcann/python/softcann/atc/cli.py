@@ -103,7 +103,14 @@ def build(given, log, words):
 
 
 def convert(given, log, command, output):
-    """Compiles and writes one .om; its path."""
+    """Compiles and writes one .om; its path. Names in a damaged model may be no text: found where they are read."""
+    try:
+        return compile_and_write(given, log, command, output)
+    except UnicodeDecodeError as error:
+        raise AtcError("E13005", f"{given['model']} is damaged: a name in it is no UTF-8", solution="Export it again.") from error
+
+
+def compile_and_write(given, log, command, output):
     from . import container, job
 
     start = time.monotonic()
