@@ -60,6 +60,19 @@ def test_the_first_operator_that_differs_is_named(tmp_path, both):
     assert compare.compare(*both, rtol=0.02).first is None
 
 
+@pytest.mark.filterwarnings("ignore:.*[Oo]verriding a previously registered kernel.*")
+def test_a_wrong_kernel_is_the_first_whose_inputs_agree(tmp_path):
+    dump(tmp_path / "b", network("cpu"), dump_device="cpu")
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("sigmoid", lambda x: (x.cpu().sigmoid() * 1.01).npu(), "PrivateUse1")
+    try:
+        dump(tmp_path / "a", network("npu"))
+    finally:
+        library._destroy()
+    result = compare.compare(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert result.made.operator == result.first.operator == "aten.sigmoid.default" and result.made.lines[0].startswith(__file__)
+
+
 def test_what_comes_in_is_told_from_what_is_made(tmp_path):
     dump(tmp_path / "a", network("npu"))
     dump(tmp_path / "b", network("npu", seed=1))
