@@ -2,8 +2,5 @@
 import pathlib
 import sys
 
-import pytest
-
 PACKAGES = pathlib.Path(__file__).resolve().parents[2] / "third_party" / "softcann" / "python"
 sys.path.insert(0, str(PACKAGES))
-pytest.importorskip("onnx", reason="softcann[atc] is not installed")

@@ -1,4 +1,5 @@
 """The ONNX project's own test cases, one operator each, through the compiler and the interpreter of its programs."""
+import pathlib
 import re
 import warnings
 
@@ -9,8 +10,10 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from softcann.atc.frontend import Options, compile_model
 from softcann.atc.interpret import Interpreter
+from softcann.atc.kernels import CONTROL, FUNCTIONS
 from softcann.atc.tensors import from_numpy, to_torch
 
+ALLOWED = pathlib.Path(__file__).resolve().parents[2] / "third_party" / "softcann" / "src" / "model" / "allowed_ops.txt"
 # What is not served, by name; every other case must pass.
 NOT_SERVED = {
     "text": r"string|strnormalizer|tfidf|regex|label_encoder|STRING",
@@ -52,14 +55,20 @@ def bound(case, inputs):
     return model, left
 
 
-def outputs_of(case, inputs):
+def interpreted(model, inputs, kernels):
+    program = compile_model(model, Options())
+    kernels.update(op.kernel for op in program.ops())
+    return Interpreter(program).run([tensor(item) for item in inputs])
+
+
+def outputs_of(case, inputs, kernels):
     try:
         model = onnx.ModelProto()
         model.CopyFrom(case.model)
-        return Interpreter(compile_model(model, Options())).run([tensor(item) for item in inputs])
+        return interpreted(model, inputs, kernels)
     except Exception:   # a parameter that must be known: the second way tells what is wrong otherwise
         model, left = bound(case, [numpy.asarray(item) if not isinstance(item, (list, onnx.TensorProto)) else item for item in inputs])
-        return Interpreter(compile_model(model, Options())).run([tensor(item) for item in left])
+        return interpreted(model, left, kernels)
 
 
 def differ(case, got, want):
@@ -75,11 +84,11 @@ def differ(case, got, want):
 
 
 def test_the_cases_of_onnx():
-    failures, count = {}, 0
+    failures, kernels, count = {}, set(), 0
     for case in cases():
         for inputs, wanted in case.data_sets:
             try:
-                got = outputs_of(case, inputs)
+                got = outputs_of(case, inputs, kernels)
                 wrong = next(filter(None, (differ(case, *pair) for pair in zip(got, wanted))), None)
             except Exception as error:
                 wrong = f"{type(error).__name__}: {error}"
@@ -88,3 +97,6 @@ def test_the_cases_of_onnx():
         count += 1
     assert count > 1500
     assert not failures, f"{len(failures)} of {count}: {failures}"
+    served = {line.strip() for line in ALLOWED.read_text().splitlines() if not line.startswith("#")}
+    assert {kernel for kernel in kernels if kernel.startswith("aten::")} <= served, "the model runtime refuses what the compiler emits"
+    assert {kernel for kernel in kernels if not kernel.startswith("aten::")} <= {*FUNCTIONS, *CONTROL}

@@ -33,8 +33,11 @@ def chosen(model, skip):
     return [
         node
         for node in model.graph.node
-        if node.op_type in KINDS and node.name not in skip and node.input[1] in constants
-        and len(constants[node.input[1]].dims) >= 2 and constants[node.input[1]].data_type == 1
+        if node.op_type in KINDS
+        and node.name not in skip
+        and node.input[1] in constants
+        and len(constants[node.input[1]].dims) >= 2
+        and constants[node.input[1]].data_type == 1
     ]
 
 

@@ -1,6 +1,7 @@
 """Calls a kernel by its name: an ATen overload, or one of softcann's own, which are here."""
 
 import functools
+import math
 
 import torch
 
@@ -82,7 +83,42 @@ def _nms_of_class(low, high, areas, scores, most, iou_threshold, score_threshold
     return kept
 
 
+def roi_align(x, rois, batch, height, width, scale, ratio, aligned, largest):
+    """[K, C, height, width]: bilinear samples of each bin of each box, averaged or their largest weighted corner."""
+    bins = [
+        _roi(x[int(image)], box, height, width, ratio, aligned, largest)
+        for image, box in zip(batch, (rois.double() * scale - (0.5 if aligned else 0.0)).tolist())
+    ]
+    return torch.stack(bins).to(x.dtype) if bins else x.new_empty((0, x.shape[1], height, width))
+
+
+def _roi(image, box, height, width, ratio, aligned, largest):
+    x1, y1, x2, y2 = box
+    tall, wide = (y2 - y1, x2 - x1) if aligned else (max(y2 - y1, 1.0), max(x2 - x1, 1.0))
+    rows, columns = (ratio or max(math.ceil(size / count), 1) for size, count in ((tall, height), (wide, width)))
+    y = _samples(y1, tall, height * rows, image.shape[1])
+    x = _samples(x1, wide, width * columns, image.shape[2])
+    corners = [
+        image[:, index_y][:, :, index_x] * (weight_y[:, None] * weight_x).to(image.dtype)
+        for index_y, weight_y in y
+        for index_x, weight_x in x
+    ]
+    split = [corner.reshape(-1, height, rows, width, columns) for corner in corners]
+    return torch.stack(split).amax((0, 3, 5)) if largest else sum(split).mean((2, 4))
+
+
+def _samples(start, extent, count, size):
+    """(index, weight) of the two neighbours of each sample along an axis; weights are 0 outside."""
+    points = start + extent * (torch.arange(count, dtype=torch.float64) + 0.5) / count
+    inside = ((points >= -1) & (points <= size)).double()
+    points = points.clamp(0, size - 1)
+    low = points.floor().long()
+    part = points - low
+    return (low, (1 - part) * inside), ((low + 1).clamp(max=size - 1), part * inside)
+
+
 FUNCTIONS = {
+    "softcann::roi_align": roi_align,
     "softcann::seq_make": lambda items: list(items),
     "softcann::seq_at": lambda items, position: items[position],
     "softcann::seq_insert": seq_insert,

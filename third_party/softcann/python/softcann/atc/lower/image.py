@@ -2,7 +2,6 @@
 
 import math
 
-import numpy
 import torch
 
 from ..program import Of
@@ -208,73 +207,12 @@ def nms(node):
 
 @lowers("RoiAlign")
 def roi_align(node):
-    """Bilinear samples in each bin of each box, averaged or their maximum. The number of samples must be fixed."""
-    x, rois, batch = node.x(0), node.x(1), node.x(2)
-    ratio = node.attr("sampling_ratio", 0)
-    if ratio <= 0:
-        raise node.refuse(
-            "sampling_ratio 0, by which the number of samples depends on each box, is not served; export with 1 or more"
-        )
-    height, width, scale = node.attr("output_height", 1), node.attr("output_width", 1), node.attr("spatial_scale", 1.0)
+    x, rois, batch = node.x(0), node.x(1), node.cast(node.x(2), torch.int64)
+    height, width = node.attr("output_height", 1), node.attr("output_width", 1)
     half = node.attr("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "output_half_pixel") == "half_pixel"
-    emit = node.emit
-    corners = emit("aten::sub.Scalar", emit("aten::mul.Scalar", rois, scale), 0.5 if half else 0.0)
-    x1, y1, x2, y2 = (emit("aten::slice.Tensor", corners, 1, index, index + 1, 1) for index in range(4))
-
-    def places(low, high, count, size):
-        """[K, count * ratio] coordinates, and the weight of those that lie outside: 0."""
-        extent = emit("aten::sub.Tensor", high, low)
-        extent = extent if half else emit("aten::clamp_min", extent, 1.0)
-        steps = torch.from_numpy((numpy.arange(count * ratio) + 0.5) / (count * ratio))
-        points = emit("aten::add.Tensor", low, emit("aten::mul.Tensor", extent, node.cast(node.constant(steps), x.dtype)))
-        inside = emit("aten::logical_and", emit("aten::ge.Scalar", points, -1.0), emit("aten::le.Scalar", points, float(size)))
-        points = emit("aten::clamp", points, 0.0, float(size - 1))
-        return points, inside
-
-    rows, columns = x.dims[2:]
-    if rows is None or columns is None:
-        raise node.refuse("the feature map's sizes must be known before the model runs")
-    ys, y_inside = places(y1, y2, height, rows)
-    xs, x_inside = places(x1, x2, width, columns)
-    y_low, x_low = emit("aten::floor", ys), emit("aten::floor", xs)
-    y_part, x_part = emit("aten::sub.Tensor", ys, y_low), emit("aten::sub.Tensor", xs, x_low)
-    whole = [node.cast(value, torch.int64) for value in (y_low, x_low)]
-    after = [emit("aten::clamp_max", emit("aten::add.Scalar", value, 1), size - 1) for value, size in zip(whole, (rows, columns))]
-    image = emit("aten::unsqueeze", emit("aten::unsqueeze", node.cast(batch, torch.int64), -1), -1)
-    channels_last = emit("aten::permute", x, [0, 2, 3, 1])
-    bins = []
-    for y_index, y_weight in ((whole[0], emit("aten::rsub.Scalar", y_part, 1)), (after[0], y_part)):
-        for x_index, x_weight in ((whole[1], emit("aten::rsub.Scalar", x_part, 1)), (after[1], x_part)):
-            corner = emit(
-                "aten::index.Tensor",
-                channels_last,
-                [image, emit("aten::unsqueeze", y_index, 2), emit("aten::unsqueeze", x_index, 1)],
-            )
-            weight = emit("aten::mul.Tensor", emit("aten::unsqueeze", y_weight, 2), emit("aten::unsqueeze", x_weight, 1))
-            bins.append(emit("aten::mul.Tensor", corner, emit("aten::unsqueeze", weight, -1)))
-    return pooled(node, bins, (y_inside, x_inside), (height, width, ratio))
-
-
-def pooled(node, corners, inside, sizes):
-    emit, (height, width, ratio) = node.emit, sizes
-    valid = emit(
-        "aten::unsqueeze",
-        emit("aten::logical_and", emit("aten::unsqueeze", inside[0], 2), emit("aten::unsqueeze", inside[1], 1)),
-        -1,
-    )
-    largest = node.attr("mode", "avg") == "max"
-    parts = []
-    for corner in corners:
-        parts.append(emit("aten::where.self", valid, corner, emit("aten::zeros_like", corner)))
-    if largest:  # of the weighted corners, as the standard has it
-        total = parts[0]
-        for part in parts[1:]:
-            total = emit("aten::maximum", total, part)
-    else:
-        total = parts[0]
-        for part in parts[1:]:
-            total = emit("aten::add.Tensor", total, part)
-    channels = node.x(0).dims[1]
-    split = node.reshape(total, [-1, height, ratio, width, ratio, channels])
-    merged = emit("aten::amax", split, [2, 4], False) if largest else emit("aten::mean.dim", split, [2, 4], False)
-    return emit("aten::permute", merged, [0, 3, 1, 2])
+    scale, ratio, largest = node.attr("spatial_scale", 1.0), node.attr("sampling_ratio", 0), node.attr("mode", "avg") == "max"
+    value = node.emit("softcann::roi_align", x, rois, batch, height, width, scale, ratio, half, largest)
+    if value.const is None and x.known and rois.known:
+        sizes = [(boxes.shape[0], sample.shape[1], height, width) for sample, boxes in zip(x.samples, rois.samples)]
+        value.samples = [torch.empty(size, dtype=x.dtype, device="meta") for size in sizes]
+    return value
