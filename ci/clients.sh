@@ -22,8 +22,18 @@ prepare() {
   for site in "$folder"/lib/python3.*/site-packages; do
     printf "import site; site.addsitedir('%s')\n" "$packages" > "$site/tree.pth"
   done
+  once "$folder" "$name" "$*" install "$folder" "$@"
+}
+
+# install FOLDER REQUIREMENT... [--no-deps REQUIREMENT...]
+install() {
+  local folder=$1 word with=() without=(); shift
+  for word in "$@"; do
+    if [[ $word == --no-deps || ${#without[@]} != 0 ]]; then without+=("$word"); else with+=("$word"); fi
+  done
   # deepspeed's installer asks an accelerator for the operators to build.
-  DS_ACCELERATOR=cpu once "$folder" "$name" "$*" pip_install "$folder" -c "$constraints" "$@"
+  ((${#with[@]} == 0)) || DS_ACCELERATOR=cpu pip_install "$folder" -c "$constraints" "${with[@]}"
+  ((${#without[@]} == 0)) || pip_install "$folder" -c "$constraints" "${without[@]}"
 }
 
 # Programs that are run as they are: ci/clients/use_examples.py.
