@@ -69,7 +69,8 @@ def start() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import _compile, _custom, _debugging, _exit, _libraries, _options, _patches, _published_names, _quiet, _runtime
+    from torch_npu import _compile, _custom, _exit, _libraries, _options, _patches, _published_names, _quiet, _runtime
+    from torch_npu._debug import start
     from torch_npu.multiprocessing import reductions
 
     _quiet.apply()
@@ -88,7 +89,7 @@ def start() -> None:
         distributed._register()
     if _options.get("transfer_to_npu"):
         from torch_npu.contrib import transfer_to_npu  # noqa: F401
-    _debugging.start_from_environment()
+    start.from_environment()
 
 
 def _lookup(name: str) -> Any:

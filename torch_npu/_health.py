@@ -43,10 +43,10 @@ _NO_DEVICE = 207004  # CANN's code
 
 def _advice(code: int) -> str:
     """What to do about a code of CANN's, which torch.AcceleratorError carries."""
-    from torch_npu import _error_advice
+    from torch_npu._errors import advice
 
-    advice = _error_advice.of(code)
-    return advice.next if advice else "run `python -m torch_npu.doctor` for versions, libraries and devices"
+    told = advice.of(code)
+    return told.next if told else "run `python -m torch_npu.doctor` for versions, libraries and devices"
 
 
 def _remedy(error: Exception) -> str:

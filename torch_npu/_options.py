@@ -29,9 +29,9 @@ def set(name: str, value: Any) -> None:
     text = str(int(value)) if isinstance(value, bool) else str(value)
     _C._set_option(name, text)
     if name == "check_nan_inf":
-        from torch_npu import _numbers
+        from torch_npu._debug import numbers
 
-        _numbers.follow(get(name))
+        numbers.follow(get(name))
 
 
 def variable(name: str) -> str:

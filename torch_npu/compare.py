@@ -13,7 +13,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from torch_npu import _tolerance
+from torch_npu._debug import tolerance
 
 INDEX = "index.jsonl"
 
@@ -127,7 +127,7 @@ def _row(folders: Tuple[str, str], pair: Tuple[Call, Call], key: Tuple[str, str]
     import numpy
 
     a, b = (call.entries[key] for call in pair)
-    limit = _tolerance.limit(a["dtype"], b["dtype"])
+    limit = tolerance.limit(a["dtype"], b["dtype"])
     limit = rtol if rtol is not None and limit else limit
     row = Row(pair[0].step, pair[0].operator, pair[0].number, key[0], key[1], (a["dtype"], b["dtype"]), (a["shape"], b["shape"]),
               0.0, 0.0, 0.0, None, limit, "", (pair[0].line, pair[1].line))
@@ -136,7 +136,7 @@ def _row(folders: Tuple[str, str], pair: Tuple[Call, Call], key: Tuple[str, str]
         return row
     if a["file"] and b["file"]:
         left, right = _load(folders[0], a), _load(folders[1], b)
-        row.max_abs, row.max_rel, row.cosine, unlike = _tolerance.measure(left, right)
+        row.max_abs, row.max_rel, row.cosine, unlike = tolerance.measure(left, right)
         size = numpy.abs(right[numpy.isfinite(right)]).max(initial=0) if right.dtype.kind in "fc" else abs(right).max(initial=0)
         row.error = row.max_abs / float(size or 1.0)
     else:
@@ -221,10 +221,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         with open(options.json, "w") as file:
             json.dump(asdict(comparison), file, indent=1)
     if options.html:
-        from torch_npu import _compare_page
+        from torch_npu._debug import compare_page
 
         with open(options.html, "w") as file:
-            file.write(_compare_page.page(comparison, options.a, options.b))
+            file.write(compare_page.page(comparison, options.a, options.b))
     return 1 if comparison.first is not None or any(row.differs == "shape" for row in comparison.rows) else 0
 
 

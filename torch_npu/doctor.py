@@ -123,9 +123,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     explain.add_argument("what", nargs="+", help="a code (507035, HCCL_E_TIMEOUT, ERR00100, EI0006) or a log's path")
     options = parser.parse_args(arguments)
     if options.command == "explain":
-        from torch_npu import _explain
+        from torch_npu._errors import explain
 
-        return _explain.main(options.what)
+        return explain.main(options.what)
     return _examine()
 
 

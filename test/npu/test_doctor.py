@@ -103,12 +103,12 @@ def test_every_result_of_hccl_has_advice():
     import pathlib
     import re
 
-    from torch_npu import _error_advice
+    from torch_npu._errors import advice
 
     folder = pathlib.Path(__file__).parents[2] / "third_party" / "cann" / "include"
     names = dict(re.findall(r"(HCCL_E_\w+)\s*=\s*(\d+)", "".join(path.read_text() for path in folder.rglob("*.h"))))
     names.pop("HCCL_E_RESERVED", None)
-    assert names and {name: str(row[0]) for name, row in _error_advice.HCCL.items()} == names
+    assert names and {name: str(row[0]) for name, row in advice.HCCL.items()} == names
 
 
 def test_a_log_is_explained_with_the_first_line_of_each_code(capsys, tmp_path):

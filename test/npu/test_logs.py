@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from torch_npu import _logs
+from torch_npu._debug import logs
 
 
 @pytest.mark.parametrize("text, levels, unknown", [
@@ -12,7 +12,7 @@ from torch_npu import _logs
     ("all,-graph", {"": logging.INFO, "graph": logging.ERROR}, []), ("debug", {"": logging.DEBUG}, []), ("", {}, []),
     ("Op,much,+info", {"op": logging.INFO}, ["much", "+info"])])
 def test_the_syntax(text, levels, unknown):
-    assert _logs.parse(text) == (levels, unknown)
+    assert logs.parse(text) == (levels, unknown)
 
 
 def lines(python, code, logs, **environment):
@@ -80,5 +80,5 @@ def test_collectives(python):
 
 def test_nothing_is_watched_where_nothing_is_asked_for(python):
     process = python("import sys, torch, torch_npu\nprint([name for name in sys.modules if name in "
-                     "('torch_npu._observe', 'torch_npu._log_operators')])", TORCH_NPU_LOGS="graph,-op")
+                     "('torch_npu._debug.observe', 'torch_npu._debug.log_operators')])", TORCH_NPU_LOGS="graph,-op")
     assert process.stdout.strip() == "[]", process.stderr

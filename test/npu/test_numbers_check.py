@@ -4,7 +4,8 @@ import warnings
 import pytest
 import torch
 
-from torch_npu import _numbers, _observe, _options
+from torch_npu import _options
+from torch_npu._debug import numbers, observe
 
 
 @pytest.fixture
@@ -12,14 +13,14 @@ def check():
     _options.set("check_nan_inf", True)
     yield
     _options.set("check_nan_inf", False)
-    assert not _observe._observers
+    assert not observe._observers
 
 
 def told(function):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         function()
-    return [str(warning.message) for warning in caught if issubclass(warning.category, _numbers.NumbersWarning)]
+    return [str(warning.message) for warning in caught if issubclass(warning.category, numbers.NumbersWarning)]
 
 
 def test_nan_from_the_host_is_told_once_where_it_came_in(check):

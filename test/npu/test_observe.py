@@ -1,13 +1,13 @@
-"""torch_npu._observe: which calls of operators are seen, with what else is going on."""
+"""torch_npu._debug.observe: which calls of operators are seen, with what else is going on."""
 import threading
 
 import pytest
 import torch
 
-from torch_npu import _observe
+from torch_npu._debug import observe
 
 
-class Seen(_observe.Observer):
+class Seen(observe.Observer):
     def __init__(self):
         self.calls, self.failures = [], []
 
@@ -24,14 +24,14 @@ class Seen(_observe.Observer):
 @pytest.fixture
 def seen():
     observer = Seen()
-    _observe.add(observer)
+    observe.add(observer)
     yield observer
-    _observe.remove(observer)
+    observe.remove(observer)
     assert torch.utils._python_dispatch._get_current_dispatch_mode_stack() == [] and threading._profile_hook is None
 
 
 def test_names_numbers_and_arguments(seen):
-    _observe.restart_numbers()
+    observe.restart_numbers()
     x = torch.ones(2, device="npu")
     torch.add(x, x, alpha=3)
     torch.add(x, x)
@@ -60,18 +60,18 @@ def test_a_failing_operator_is_told_and_its_error_goes_on(seen):
 
 
 def test_an_observer_does_not_see_itself():
-    class Curious(_observe.Observer):
+    class Curious(observe.Observer):
         calls = 0
 
         def after(self, call, results):
             self.calls += 1
             torch.ones(2, device="npu").sum().item()
     observer = Curious()
-    _observe.add(observer)
+    observe.add(observer)
     try:
         torch.ones(2, device="npu")
     finally:
-        _observe.remove(observer)
+        observe.remove(observer)
     assert observer.calls == 1
 
 
@@ -80,14 +80,14 @@ def test_threads_keep_the_profile_function_they_had():
     threading.setprofile(lambda *_: told.append(True))
     observer = Seen()
     try:
-        _observe.add(observer)
+        observe.add(observer)
         x = torch.ones(2, device="npu")
         thread = threading.Thread(target=lambda: x.sinh())
         thread.start()
         thread.join()
         assert told and "aten.sinh.default" in observer.names()
     finally:
-        _observe.remove(observer)
+        observe.remove(observer)
         assert threading._profile_hook is not None
         threading.setprofile(None)
 
@@ -114,14 +114,14 @@ def test_subclasses_come_first_and_what_they_make_of_a_call_is_seen(python):
     process = python("""if True:
         import torch, torch_npu, torch.distributed as dist
         from torch.distributed.tensor import distribute_tensor, Shard, init_device_mesh
-        from torch_npu import _observe
+        from torch_npu._debug import observe
         dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
         tensor = distribute_tensor(torch.ones(4, 4), init_device_mesh("npu", (1,)), [Shard(0)])
 
-        class Observer(_observe.Observer):
+        class Observer(observe.Observer):
             def after(self, call, results):
                 print(call.operator, [type(value).__name__ for _, value, _ in call.inputs()])
-        _observe.add(Observer())
+        observe.add(Observer())
         (tensor + tensor).detach()
         import torch.distributed._functional_collectives as functional
         x = torch.ones(2, device="npu")

@@ -2,7 +2,7 @@
 
 ``TORCH_NPU_SANITIZER=1``, or ``torch.npu._sanitizer.enable_npu_sanitizer()`` as early as possible: the counterpart of
 torch.cuda._sanitizer. It raises NPUSanitizerErrors at the operator that comes later, with both stacks, also where memory was
-freed while another stream still used it. torch_npu/npu/_races.py says how.
+freed while another stream still used it. torch_npu/npu/races.py says how.
 
 What it knows: operators, torch.npu's streams and events, waits of the host (also those inside copies and ``item()``), the order
 that autograd makes, and that collectives run beside the current stream until they are waited for. What it does not see: events of
@@ -20,8 +20,9 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from torch_npu import _C, _observe
-from torch_npu.npu import _races, _sanitized_work, _trace
+from torch_npu import _C
+from torch_npu._debug import observe, races, sanitized_work
+from torch_npu.npu import _trace
 
 # They read no more of their tensor argument than its shape and dtype.
 _FACTORY = re.compile(r"new_\w+|\w+_like")
@@ -42,7 +43,7 @@ class SynchronizationError(Exception):
 class UnsynchronizedAccessError(SynchronizationError):
     """Two accesses to the same memory without an order between them: ``race.now`` and ``race.before``."""
 
-    def __init__(self, race: _races.Race) -> None:
+    def __init__(self, race: races.Race) -> None:
         super().__init__(race)
         self.race = race
 
@@ -70,7 +71,7 @@ class NPUSanitizerErrors(Exception):
         return f"{len(self.errors)} accesses are not synchronized\n" + "\n\n".join(map(str, self.errors))
 
 
-def _describe(which: str, access: _races.Access) -> str:
+def _describe(which: str, access: races.Access) -> str:
     kind = "writes" if access.write else "reads"
     device, stream = access.stream
     which_stream = f"stream {stream}" if stream >= 0 else "the stream of a group's collectives"
@@ -79,7 +80,7 @@ def _describe(which: str, access: _races.Access) -> str:
             f"{''.join(access.stack.format())}").rstrip()
 
 
-def _region(tensor: torch.Tensor) -> Optional[_races.Region]:
+def _region(tensor: torch.Tensor) -> Optional[races.Region]:
     """None where there is no memory to speak of."""
     if tensor.device.type != "npu" or tensor.layout != torch.strided or tensor.numel() == 0:
         return None
@@ -87,8 +88,8 @@ def _region(tensor: torch.Tensor) -> Optional[_races.Region]:
     last = sum((size - 1) * stride for size, stride in zip(sizes, strides))
     start = tensor.data_ptr()
     if tensor.is_contiguous():  # as seen, whatever the strides of dimensions of one element are
-        return _races.Region(start, start + (last + 1) * item, (tensor.numel(),), (1,), item)
-    return _races.Region(start, start + (last + 1) * item, sizes, strides, item)
+        return races.Region(start, start + (last + 1) * item, (tensor.numel(),), (1,), item)
+    return races.Region(start, start + (last + 1) * item, sizes, strides, item)
 
 
 class _Storage:
@@ -112,7 +113,7 @@ class _Pending:
     """The accesses of one call, by block and region."""
 
     def __init__(self) -> None:
-        self.found: Dict[Tuple[int, _races.Region], Tuple[int, bool, List[str]]] = {}
+        self.found: Dict[Tuple[int, races.Region], Tuple[int, bool, List[str]]] = {}
         self.owners: Dict[int, _Storage] = {}
         self.made: Dict[int, int] = {}  # address of a new block: its device
         self.devices: Set[int] = set()
@@ -131,11 +132,11 @@ class _Pending:
         self.found[key] = device, written or write, [*names, name] if name not in names else names
 
 
-    def add_results(self, call: _observe.Call, results: Any) -> None:
+    def add_results(self, call: observe.Call, results: Any) -> None:
         """The results that are no arguments are new memory, on the current stream."""
         known = set(self.owners) | {tensor.untyped_storage().data_ptr() for _, tensor, _ in call.inputs()
                                     if tensor.device.type == "npu" and tensor.layout == torch.strided}
-        for name, tensor in _observe.named_results(call, results):
+        for name, tensor in observe.named_results(call, results):
             if _region(tensor) is None or tensor.untyped_storage().data_ptr() in known:
                 continue
             storage = tensor.untyped_storage()
@@ -150,21 +151,21 @@ class _Pending:
 class _Backward:
     """One pass of autograd, which orders what its nodes do across streams."""
 
-    def __init__(self, clock: _races.Clock) -> None:
+    def __init__(self, clock: races.Clock) -> None:
         self.clock = clock
         self.nodes: Dict[int, Any] = {}  # thread: the node that it runs
 
 
-class StreamSanitizer(_observe.Observer):
+class StreamSanitizer(observe.Observer):
     """Follows operators, events and memory; raises at the operator that makes a race."""
 
     def __init__(self) -> None:
-        self.clocks = _races.Clocks()
-        self.ledger = _races.Ledger(self.clocks)
+        self.clocks = races.Clocks()
+        self.ledger = races.Ledger(self.clocks)
         self.lock = threading.RLock()
         self.backwards: Dict[int, _Backward] = {}
-        self.last: Optional[_races.StreamKey] = None
-        self.works = _sanitized_work.Works(self.work_is_over)
+        self.last: Optional[races.StreamKey] = None
+        self.works = sanitized_work.Works(self.work_is_over)
         self.groups: Dict[str, int] = {}  # name: the number of its stream
 
     # What streams and events tell (torch_npu.npu._trace).
@@ -189,7 +190,7 @@ class StreamSanitizer(_observe.Observer):
             self.clocks.host_waits_device(device)
 
     # What operators do.
-    def before(self, call: _observe.Call) -> None:
+    def before(self, call: observe.Call) -> None:
         pending = call.notes[self] = _Pending()
         if call.base_name() == "record_stream" or not _touches_memory(call):
             return
@@ -198,7 +199,7 @@ class StreamSanitizer(_observe.Observer):
             if reads or written:
                 pending.add(name, tensor, written)
 
-    def after(self, call: _observe.Call, results: Any) -> None:
+    def after(self, call: observe.Call, results: Any) -> None:
         if call.base_name() == "record_stream":
             with self.lock:
                 tensor, stream = call.args
@@ -222,7 +223,7 @@ class StreamSanitizer(_observe.Observer):
                 print(error, file=sys.stderr)
             raise NPUSanitizerErrors(errors)
 
-    def note(self, call: _observe.Call, pending: _Pending) -> List[_races.Race]:
+    def note(self, call: observe.Call, pending: _Pending) -> List[races.Race]:
         """Puts a call into the order of the current streams, and its accesses into the ledger."""
         streams = {device: _current_stream(device) for device in pending.devices}
         backward = self.enter_backward(call, streams)
@@ -235,10 +236,10 @@ class StreamSanitizer(_observe.Observer):
                 self.clocks.wait(stream, self.clocks.of(other))
             self.last = stream
             if backward is not None:
-                _races.join(backward.clock, self.clocks.of(stream))
+                races.join(backward.clock, self.clocks.of(stream))
         return self.note_accesses(call, pending, streams, numbers)
 
-    def note_collective(self, call: _observe.Call, pending: _Pending, work: Any) -> List[_races.Race]:
+    def note_collective(self, call: observe.Call, pending: _Pending, work: Any) -> List[races.Race]:
         """A collective comes after the current stream, which comes after it when the work is waited for."""
         group = next(value for argument, value in call.arguments() if argument.name == "process_group")
         name = torch.distributed.ProcessGroup.unbox(group).group_name
@@ -251,7 +252,7 @@ class StreamSanitizer(_observe.Observer):
         self.works.follow(work, {device: dict(self.clocks.of(stream)) for device, stream in streams.items()})
         return self.note_accesses(call, pending, streams, numbers)
 
-    def work_is_over(self, clocks: Dict[int, _races.Clock], on_host: bool) -> None:
+    def work_is_over(self, clocks: Dict[int, races.Clock], on_host: bool) -> None:
         """The current stream, or the host, has waited for a collective."""
         with self.lock:
             for device, clock in clocks.items():
@@ -260,22 +261,22 @@ class StreamSanitizer(_observe.Observer):
                 else:
                     self.clocks.wait(_current_stream(device), clock)
 
-    def note_accesses(self, call: _observe.Call, pending: _Pending, streams: Dict[int, _races.StreamKey],
-                      numbers: Dict[int, int]) -> List[_races.Race]:
+    def note_accesses(self, call: observe.Call, pending: _Pending, streams: Dict[int, races.StreamKey],
+                      numbers: Dict[int, int]) -> List[races.Race]:
         """Puts the accesses of a launch into the ledger."""
         stack = traceback.StackSummary.extract(traceback.walk_stack(sys._getframe(1)), lookup_lines=False)
         stack.reverse()
-        kept = traceback.StackSummary.from_list([frame for frame in stack if not frame.filename.startswith(_observe._PACKAGES)])
+        kept = traceback.StackSummary.from_list([frame for frame in stack if not frame.filename.startswith(observe._PACKAGES)])
         for address, owner in pending.owners.items():
             maker = pending.made.get(address)
             self.ledger.open(address, owner, None if maker is None else streams[maker], None if maker is None else call.line())
-        races = []
+        found = []
         for (address, region), (device, write, names) in pending.found.items():
-            access = _races.Access(region, write, streams[device], numbers[device], call.operator, names, call.line(), kept)
-            races += self.ledger.access(address, access)
-        return races
+            access = races.Access(region, write, streams[device], numbers[device], call.operator, names, call.line(), kept)
+            found += self.ledger.access(address, access)
+        return found
 
-    def enter_backward(self, call: _observe.Call, streams: Dict[int, _races.StreamKey]) -> Optional[_Backward]:
+    def enter_backward(self, call: observe.Call, streams: Dict[int, races.StreamKey]) -> Optional[_Backward]:
         """Autograd lets a node wait for those whose gradients it gets, and whoever called backward() for all of them."""
         task = torch._C._current_graph_task_id()
         if task == -1:
@@ -301,11 +302,11 @@ class StreamSanitizer(_observe.Observer):
                 self.clocks.wait(_current_stream(device), backward.clock)
 
 
-def _current_stream(device: int) -> _races.StreamKey:
+def _current_stream(device: int) -> races.StreamKey:
     return device, _C._current_stream_id(device)
 
 
-def _touches_memory(call: _observe.Call) -> bool:
+def _touches_memory(call: observe.Call) -> bool:
     if call.is_view() or not call.is_on("npu"):
         return False
     reads_values = torch.Tag.data_dependent_output in call.func.tags
@@ -313,7 +314,7 @@ def _touches_memory(call: _observe.Call) -> bool:
         or any(written for _, _, written in call.inputs())
 
 
-def _host_waits(call: _observe.Call, results: Any) -> bool:
+def _host_waits(call: observe.Call, results: Any) -> bool:
     """True if the host goes on only when the operator is over: it needs a value, or copies memory that is not pinned."""
     if call.base_name() in _WITH_MASKS:
         return any(tensor.dtype in (torch.bool, torch.uint8) for name, tensor, _ in call.inputs() if name.startswith("indices"))
@@ -321,7 +322,7 @@ def _host_waits(call: _observe.Call, results: Any) -> bool:
     if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
         return True
     tensors = [tensor for _, tensor, _ in call.inputs() if tensor.dim()]
-    tensors += [tensor for _, tensor in _observe.named_results(call, results)]
+    tensors += [tensor for _, tensor in observe.named_results(call, results)]
     host = [tensor for tensor in tensors if tensor.device.type == "cpu" and tensor.numel()]
     non_blocking = any(value is True for argument, value in call.arguments() if argument.name == "non_blocking")
     return bool(host) and not (non_blocking and all(tensor.is_pinned() for tensor in host))
@@ -343,13 +344,13 @@ class NPUSanitizer:
         self._running = StreamSanitizer()
         _trace.listener = self._running
         self._running.works.start()
-        _observe.add(self._running)
+        observe.add(self._running)
         self.enabled = True
 
     def disable(self) -> None:
         """Nothing is looked for any more."""
         if self._running is not None:
-            _observe.remove(self._running)
+            observe.remove(self._running)
             self._running.works.stop()
             _trace.listener = self._running = None
         self.enabled = False

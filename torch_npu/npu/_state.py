@@ -8,7 +8,8 @@ import threading
 import traceback
 from typing import Any, Callable
 
-from torch_npu import _C, _logs, _options, _runtime
+from torch_npu import _C, _options, _runtime
+from torch_npu._debug import logs
 
 _log = logging.getLogger("torch_npu.device")
 _lock = threading.RLock()
@@ -64,7 +65,7 @@ def lazy_init() -> None:
             _waiting.clear()
             _initialized = True
             _pin_threads()
-            _log.info("opened: %s", _logs.lazily(lambda: _opened(choice)))
+            _log.info("opened: %s", logs.lazily(lambda: _opened(choice)))
         finally:
             _initializing.active = False
 

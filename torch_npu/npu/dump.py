@@ -17,7 +17,7 @@ from typing import Any, Dict, FrozenSet, List, Optional, TextIO, Tuple, Union
 
 import torch
 
-from torch_npu import _observe
+from torch_npu._debug import observe
 
 INDEX = "index.jsonl"
 _MODES = ("input", "output", "all")
@@ -164,7 +164,7 @@ def _record(kind: str, name: str, tensor: torch.Tensor) -> _Record:
     return _Record(kind, name, entry, array)
 
 
-class Dump(_observe.Observer):
+class Dump(observe.Observer):
     """One dump, from the first operator after :func:`set_dump` to :func:`finalize_dump`."""
 
     def __init__(self, config: Config) -> None:
@@ -180,7 +180,7 @@ class Dump(_observe.Observer):
         except FileExistsError:
             raise FileExistsError(f"{path}: there is a dump already; remove it, or choose another dump_path") from None
 
-    def wants(self, call: _observe.Call) -> bool:
+    def wants(self, call: observe.Call) -> bool:
         config = self.config
         if config.steps is not None and self.step not in config.steps:
             return False
@@ -192,27 +192,27 @@ class Dump(_observe.Observer):
             return False
         return call.is_on(config.device)
 
-    def before(self, call: _observe.Call) -> None:
+    def before(self, call: observe.Call) -> None:
         if not self.wants(call):
             return
         records = call.notes[self] = []
         if self.config.mode != "output":
             records += [_record("input", name, tensor) for name, tensor, _ in call.inputs()]
 
-    def after(self, call: _observe.Call, results: Any) -> None:
+    def after(self, call: observe.Call, results: Any) -> None:
         if self not in call.notes:
             return
         written: List[_Record] = []
-        if _observe.results_can_be_read(call, results) and not call.leaves_unwritten():
+        if observe.results_can_be_read(call, results) and not call.leaves_unwritten():
             written = [_record("output", name, tensor) for name, tensor, is_written in call.inputs() if is_written]
             own = {tensor.data_ptr() for _, tensor, is_written in call.inputs() if is_written and tensor.layout == torch.strided}
-            written += [_record("output", name, tensor) for name, tensor in _observe.named_results(call, results)
+            written += [_record("output", name, tensor) for name, tensor in observe.named_results(call, results)
                         if tensor.layout != torch.strided or tensor.data_ptr() not in own or tensor.numel() == 0]
         if self.config.only and not any(_is_bad(record, self.config.only) for record in written):
             return
         self.write(call, call.notes[self] + (written if self.config.mode != "input" else []))
 
-    def write(self, call: _observe.Call, records: List[_Record]) -> None:
+    def write(self, call: observe.Call, records: List[_Record]) -> None:
         with self.lock:
             if self.index is None:
                 return
@@ -222,11 +222,11 @@ class Dump(_observe.Observer):
                 self.index.flush()
             except OSError as error:
                 self.index = None
-                _observe.remove(self)
+                observe.remove(self)
                 text = f"the dump in {self.folder} ends here, at {call.operator}: {error.strerror}"
                 raise OSError(error.errno, text) from error
 
-    def write_one(self, call: _observe.Call, record: _Record) -> None:
+    def write_one(self, call: observe.Call, record: _Record) -> None:
         import numpy
 
         entry = {"step": self.step, "serial": call.serial, "operator": call.operator, "call": call.number, **record.entry,
@@ -292,10 +292,10 @@ def set_dump(cfg_file: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> None:
 
     config = read_config(cfg_file)
     _end()
-    _observe.restart_numbers()
+    observe.restart_numbers()
     _State.dump = Dump(config)
     _State.steps_hook = register_optimizer_step_post_hook(_after_optimizer_step)
-    _observe.add(_State.dump)
+    observe.add(_State.dump)
 
 
 def finalize_dump() -> None:
@@ -321,7 +321,7 @@ def _after_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 def _end() -> None:
     if _State.dump is not None:
-        _observe.remove(_State.dump)
+        observe.remove(_State.dump)
         _State.dump.close()
         _State.steps_hook.remove()
         _State.dump = _State.counted = None

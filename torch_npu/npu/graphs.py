@@ -16,7 +16,8 @@ from typing import Any, Callable, Tuple
 
 import torch
 
-from torch_npu import _C, _logs, _options
+from torch_npu import _C, _options
+from torch_npu._debug import logs
 from torch_npu.npu import device as _device, memory as _memory, streams as _streams
 
 _log = logging.getLogger("torch_npu.graph")
@@ -70,7 +71,7 @@ class NPUGraph(_C._NPUGraph):
 
     def replay(self) -> None:
         """Runs the work on the current stream."""
-        _log.debug("replay of the graph with memory pool %s", _logs.lazily(self.pool))
+        _log.debug("replay of the graph with memory pool %s", logs.lazily(self.pool))
         super().replay()
 
     def reset(self) -> None:

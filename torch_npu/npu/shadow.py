@@ -3,7 +3,7 @@
 ``TORCH_NPU_SHADOW=cpu`` in the environment, or ``with torch.npu.shadow.Shadow():``.
 
 Note [Shadow tolerance]
-A result is right if it is within the limit of its dtype (torch_npu/_tolerance.py) of the CPU's, relative to the largest
+A result is right if it is within the limit of its dtype (torch_npu/_debug/tolerance.py) of the CPU's, relative to the largest
 magnitude. If not, the CPU computes in float64 as well: where it is itself far from that, as after a cancellation, the NPU may be
 ten times as far. Integers are to be equal; not beside a floating result, where they are places of values that may be equal (sort,
 topk). Statistics that one device keeps in float32 and the other in half precision are compared as half precision.
@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from torch_npu import _observe, _tolerance
+from torch_npu._debug import observe, tolerance
 from torch_npu.npu.dump import host_array
 
 _NAMESPACES = ("c10d", "_c10d_functional", "c10d_functional", "profiler", "inductor")
@@ -115,13 +115,13 @@ def _in_float32(tensor: torch.Tensor) -> torch.Tensor:
 
 def _written(func: Any, args: Any, kwargs: Any, results: Any) -> Iterator[Tuple[str, torch.Tensor]]:
     """(name, tensor) of what the operator has written: arguments, then results that are none of them."""
-    call = _observe.Call(func, args, kwargs, 0, 0)
+    call = observe.Call(func, args, kwargs, 0, 0)
     seen = set()
     for name, tensor, written in call.inputs():
         if written:
             seen.add(id(tensor))
             yield name, tensor
-    for name, tensor in _observe.named_results(call, results):
+    for name, tensor in observe.named_results(call, results):
         if id(tensor) not in seen:
             yield name, tensor
 
@@ -142,7 +142,7 @@ def _find(name: str, npu: torch.Tensor, cpu: torch.Tensor, truth: Callable[[], O
     a, b = host_array(npu), host_array(cpu)
     if a.size == 0:
         return None
-    limit = _tolerance.limit(dtype, str(cpu.dtype)[len("torch."):])
+    limit = tolerance.limit(dtype, str(cpu.dtype)[len("torch."):])
     found.max_abs, found.error, unlike = _distance(a, b)
     if not unlike and found.error <= limit:
         return None
@@ -169,7 +169,7 @@ def _distance(a: Any, b: Any) -> Tuple[float, float, int]:
     """(max absolute difference, the same relative to b's largest magnitude, elements finite on one side only)."""
     import numpy
 
-    max_abs, _, _, unlike = _tolerance.measure(a, b)
+    max_abs, _, _, unlike = tolerance.measure(a, b)
     finite = numpy.abs(b[numpy.isfinite(b)]) if b.dtype.kind in "fc" else numpy.abs(b.astype(numpy.float64))
     return max_abs, max_abs / float(finite.max(initial=0.0) or 1.0), unlike
 
@@ -224,7 +224,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Optional[Difference]:
     return found[0] if found else None
 
 
-class Shadow(_observe.Observer):
+class Shadow(observe.Observer):
     """Context manager: each operator on the NPU also runs on the CPU; ShadowError at the first that differs.
 
     Args:
@@ -242,13 +242,13 @@ class Shadow(_observe.Observer):
         self.skipped: Dict[str, str] = {}
 
     def __enter__(self) -> "Shadow":
-        _observe.add(self)
+        observe.add(self)
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        _observe.remove(self)
+        observe.remove(self)
 
-    def reason_to_skip(self, call: _observe.Call) -> Optional[str]:
+    def reason_to_skip(self, call: observe.Call) -> Optional[str]:
         """Why a call has nothing to compare; None where it has."""
         values = [value for _, value in call.arguments()]
         if call.func.namespace in _NAMESPACES:
@@ -263,7 +263,7 @@ class Shadow(_observe.Observer):
             return "nothing is computed"
         return None
 
-    def before(self, call: _observe.Call) -> None:
+    def before(self, call: observe.Call) -> None:
         if not call.is_on("npu"):
             return
         reason = self.reason_to_skip(call)
@@ -272,7 +272,7 @@ class Shadow(_observe.Observer):
             return
         call.notes[self] = _on_host(call.args, call.kwargs)
 
-    def after(self, call: _observe.Call, results: Any) -> None:
+    def after(self, call: observe.Call, results: Any) -> None:
         if self not in call.notes:
             return
         host = call.notes[self]
@@ -286,10 +286,10 @@ class Shadow(_observe.Observer):
             return
         self.compared += 1
         if found:
-            _observe.remove(self)  # the first one is what is asked for
+            observe.remove(self)  # the first one is what is asked for
             self.report(call, host, found[0])
 
-    def report(self, call: _observe.Call, host: Tuple[Any, Any], difference: Difference) -> None:
+    def report(self, call: observe.Call, host: Tuple[Any, Any], difference: Difference) -> None:
         inputs = ", ".join(f"{name} {str(tensor.dtype)[len('torch.'):]}{list(tensor.shape)}" for name, tensor, _ in call.inputs())
         folder: Optional[str] = os.path.abspath(os.path.join(self.path, f"{os.getpid()}_{call.serial}_{call.operator}"))
         try:
@@ -301,7 +301,7 @@ class Shadow(_observe.Observer):
             f"{call.operator} (call {call.number}) differs from the CPU: {difference}\n  called at {call.line()}, on stream "
             f"{stream.stream_id} of {stream.device}\n  inputs: {inputs or 'no tensors'}\n  {saved}", difference, folder)
 
-    def save(self, call: _observe.Call, host: Tuple[Any, Any], folder: str) -> str:
+    def save(self, call: observe.Call, host: Tuple[Any, Any], folder: str) -> str:
         """Writes inputs and script; the script's path."""
         os.makedirs(folder, exist_ok=True)
         torch.save(host, os.path.join(folder, "inputs.pt"))

@@ -66,9 +66,9 @@ class _Handler(logging.StreamHandler):
 def watch() -> None:
     """Watches operators for the components that ask for it."""
     if any(logging.getLogger(f"torch_npu.{name}").isEnabledFor(logging.INFO) for name in ("op", "memory", "hccl")):
-        from torch_npu import _log_operators
+        from torch_npu._debug import log_operators
 
-        _log_operators.watch()
+        log_operators.watch()
 
 
 def lazily(function: Any) -> Any:

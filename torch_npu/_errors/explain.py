@@ -4,7 +4,7 @@ import os
 import re
 from typing import Dict, Iterable, List, Optional, Tuple
 
-from torch_npu import _error_advice, _error_meanings
+from torch_npu._errors import advice, meanings
 
 # A number that is part of a longer one, of a date or of an address is no code.
 _CODE = re.compile(r"(?<![\w.:/-])(\d{6})(?![\w:/-]|\.\d)")
@@ -15,19 +15,19 @@ _SPEAKER = re.compile(r"\b(E[EHIJKLZ])([0-9A-F]\d{3})\b")
 
 
 def _explain_number(code: int) -> Optional[List[str]]:
-    if code not in _error_meanings.MEANINGS:
+    if code not in meanings.MEANINGS:
         return None
-    lines = [f"{code}: {_error_meanings.MEANINGS[code]}"]
-    advice = _error_advice.of(code)
-    if advice is not None:
-        lines += [f"  likely causes: {_plain(advice.causes)}", f"  what to do: {_plain(advice.next)}"]
+    lines = [f"{code}: {meanings.MEANINGS[code]}"]
+    told = advice.of(code)
+    if told is not None:
+        lines += [f"  likely causes: {_plain(told.causes)}", f"  what to do: {_plain(told.next)}"]
     return lines
 
 
 def _explain_hccl(name: str) -> Optional[List[str]]:
-    if name not in _error_advice.HCCL:
+    if name not in advice.HCCL:
         return None
-    number, causes, after = _error_advice.HCCL[name]
+    number, causes, after = advice.HCCL[name]
     return [f"{name}: HCCL's result {number}", f"  likely causes: {_plain(causes)}", f"  what to do: {_plain(after)}"]
 
 
@@ -45,7 +45,7 @@ def _explain_ours(module: str, number: str) -> Optional[List[str]]:
 
 
 def _explain_speaker(prefix: str, rest: str) -> List[str]:
-    return [f"{prefix}{rest}: a text of CANN's own, from {_error_advice.SPEAKERS[prefix]}",
+    return [f"{prefix}{rest}: a text of CANN's own, from {advice.SPEAKERS[prefix]}",
             "  what to do: its cause and remedy stand in the lines that follow it; the six digits in the same message say more"]
 
 
@@ -75,7 +75,7 @@ def find(lines: Iterable[str]) -> Dict[str, Tuple[int, int, str]]:
     for number, line in enumerate(lines, 1):
         codes = [match.group() for pattern in (_CODE, _HCCL, _OURS, _SPEAKER) for match in pattern.finditer(line)]
         numbers = [int(match.group(1)) for match in _HCCL_CALL.finditer(line)]
-        codes += [name for name, row in _error_advice.HCCL.items() if row[0] in numbers]
+        codes += [name for name, row in advice.HCCL.items() if row[0] in numbers]
         for code in dict.fromkeys(codes):
             if code in found:
                 found[code] = (found[code][0] + 1, *found[code][1:])

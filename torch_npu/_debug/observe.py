@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-_OURS = (os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, __file__))
+_OURS = (os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(__file__)))
 _PACKAGES = (*_OURS, threading.__file__, "<frozen")
 _MOST_LINES = 200_000
 # Their results hold whatever was in the memory.

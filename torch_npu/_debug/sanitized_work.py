@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from torch_npu import _observe
+from torch_npu._debug import observe
 
 _FOLLOWED = frozenset(("allgather_", "_allgather_base_", "allreduce_", "alltoall_", "alltoall_base_", "broadcast_", "gather_",
                        "reduce_", "reduce_scatter_", "_reduce_scatter_base_", "scatter_"))
@@ -34,7 +34,7 @@ class Works:
         self.pending: "OrderedDict[int, Tuple[Any, Any]]" = OrderedDict()
         self.originals: List[Tuple[str, Any]] = []
 
-    def find(self, call: _observe.Call, results: Any) -> Optional[Any]:
+    def find(self, call: observe.Call, results: Any) -> Optional[Any]:
         """The Work of a collective that Python called and will wait for; None for other calls."""
         if call.func.namespace != "c10d" or call.base_name() not in _FOLLOWED or torch._C._current_graph_task_id() != -1:
             return None

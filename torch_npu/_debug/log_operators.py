@@ -5,7 +5,8 @@ from typing import Any, Dict, Set
 
 import torch
 
-from torch_npu import _C, _observe
+from torch_npu import _C
+from torch_npu._debug import observe
 
 _op, _memory, _hccl = (logging.getLogger(f"torch_npu.{name}") for name in ("op", "memory", "hccl"))
 
@@ -14,26 +15,26 @@ def _shapes(named: Any) -> str:
     return ", ".join(f"{name} {str(tensor.dtype)[len('torch.'):]}{list(tensor.shape)}" for name, tensor in named) or "no tensors"
 
 
-def _inputs(call: _observe.Call) -> str:
+def _inputs(call: observe.Call) -> str:
     return _shapes((name, tensor) for name, tensor, _ in call.inputs())
 
 
-def _where(call: _observe.Call) -> str:
+def _where(call: observe.Call) -> str:
     stream = torch.npu.current_stream()
     return f"stream {stream.stream_id} of {stream.device}, {call.line()}"
 
 
-class _Operators(_observe.Observer):
+class _Operators(observe.Observer):
     def __init__(self) -> None:
         self.seen: Set[Any] = set()
         self.on_cpu = {name: calls for name, calls, _, _ in _C._fallback_ledger()}
 
-    def after(self, call: _observe.Call, results: Any) -> None:
+    def after(self, call: observe.Call, results: Any) -> None:
         if not call.is_on("npu") or call.func.namespace == "c10d":
             return
         if call.func not in self.seen:
             self.seen.add(call.func)
-            made = _shapes(_observe.named_results(call, results))
+            made = _shapes(observe.named_results(call, results))
             _op.info("first use of %s: %s -> %s; %s", call.operator, _inputs(call), made, _where(call))
         elif _op.isEnabledFor(logging.DEBUG):
             _op.debug("%s #%d: %s; %s", call.operator, call.number, _inputs(call), _where(call))
@@ -44,16 +45,16 @@ class _Operators(_observe.Observer):
                              name, size, call.line())
                 self.on_cpu[name] = calls
 
-    def failed(self, call: _observe.Call, error: BaseException) -> None:
+    def failed(self, call: observe.Call, error: BaseException) -> None:
         if call.is_on("npu") and call.func.namespace != "c10d":
             _op.error("%s failed: %s; %s; %s", call.operator, str(error).partition("\n")[0], _inputs(call), _where(call))
 
 
-class _Collectives(_observe.Observer):
+class _Collectives(observe.Observer):
     def __init__(self) -> None:
         self.seen: Set[Any] = set()
 
-    def before(self, call: _observe.Call) -> None:
+    def before(self, call: observe.Call) -> None:
         if call.func.namespace != "c10d" or not call.is_on("npu"):
             return
         first = call.func not in self.seen
@@ -62,7 +63,7 @@ class _Collectives(_observe.Observer):
         if _hccl.isEnabledFor(level):
             _hccl.log(level, "%s%s #%d: %s; %s", word, call.operator, call.number, _inputs(call), _where(call))
 
-    def failed(self, call: _observe.Call, error: BaseException) -> None:
+    def failed(self, call: observe.Call, error: BaseException) -> None:
         if call.func.namespace == "c10d" and call.is_on("npu"):
             _hccl.error("%s failed: %s; %s; %s", call.operator, str(error).partition("\n")[0], _inputs(call), _where(call))
 
@@ -72,13 +73,13 @@ _COUNTS = {"num_alloc_retries": "an allocation was tried again after cached memo
            "num_ooms": "the memory of the NPU ran out"}
 
 
-class _Memory(_observe.Observer):
+class _Memory(observe.Observer):
     """Compares the allocator's figures after each operator with those before."""
 
     def __init__(self) -> None:
         self.last: Dict[int, Dict[str, int]] = {}
 
-    def look(self, call: _observe.Call) -> None:
+    def look(self, call: observe.Call) -> None:
         if not call.is_on("npu"):
             return
         device = torch.npu.current_device()
@@ -96,10 +97,10 @@ class _Memory(_observe.Observer):
                 _memory.warning("npu:%d: %s: %s; %s", device, text, call.operator, _inputs(call))
         last.update((name, figures[name]) for name in last)
 
-    def after(self, call: _observe.Call, results: Any) -> None:
+    def after(self, call: observe.Call, results: Any) -> None:
         self.look(call)
 
-    def failed(self, call: _observe.Call, error: BaseException) -> None:
+    def failed(self, call: observe.Call, error: BaseException) -> None:
         self.look(call)
 
 
@@ -107,4 +108,4 @@ def watch() -> None:
     """Adds the observers of the loggers that are on."""
     for logger, observer in ((_op, _Operators), (_hccl, _Collectives), (_memory, _Memory)):
         if logger.isEnabledFor(logging.INFO):
-            _observe.add(observer())
+            observe.add(observer())

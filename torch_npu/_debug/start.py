@@ -1,6 +1,7 @@
 """Tools for finding faults that an environment variable switches on; without one nothing is imported."""
 
-from torch_npu import _logs, _options
+from torch_npu import _options
+from torch_npu._debug import logs
 
 
 def _is_on(name: str) -> bool:
@@ -11,18 +12,18 @@ def _is_on(name: str) -> bool:
     return value == "1"
 
 
-def start_from_environment() -> None:
+def from_environment() -> None:
     """Called once, at the end of ``import torch_npu``."""
     if _options.published("TORCH_NPU_LOGS"):
-        _logs.watch()
+        logs.watch()
     if _is_on("ACL_DUMP_DATA"):
         from torch_npu.npu import dump
 
         dump.start_from_environment()
     if _options.get("check_nan_inf"):
-        from torch_npu import _numbers
+        from torch_npu._debug import numbers
 
-        _numbers.follow(True)
+        numbers.follow(True)
     if _is_on("TORCH_NPU_SANITIZER"):
         from torch_npu.npu import _sanitizer
 

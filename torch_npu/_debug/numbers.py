@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Tuple
 
 import torch
 
-from torch_npu import _observe
+from torch_npu._debug import observe
 
 # They write their first argument without reading it.
 _OVERWRITING = frozenset(("bernoulli_", "cauchy_", "copy_", "exponential_", "fill_", "geometric_", "log_normal_", "normal_",
@@ -43,13 +43,13 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, (float, complex)) and value != value
 
 
-class NumbersCheck(_observe.Observer):
+class NumbersCheck(observe.Observer):
     """Follows NaN through the memory of the NPU: ``known`` is where it is known to be."""
 
     def __init__(self) -> None:
         self.known: Dict[int, str] = {}  # address of the storage: where the NaN came from
 
-    def before(self, call: _observe.Call) -> None:
+    def before(self, call: observe.Call) -> None:
         if call.is_view() or not call.is_on("npu") or call.base_name() == "record_stream":
             return
         origin = None
@@ -60,7 +60,7 @@ class NumbersCheck(_observe.Observer):
                 continue
             if _is_nan(value):
                 origin = origin or f"argument '{argument.name}' of {call.operator}"
-            for name, tensor in _observe.named_tensors(argument.name, value):
+            for name, tensor in observe.named_tensors(argument.name, value):
                 place = _first_nan(tensor)
                 if place is not None:
                     origin = origin or self.came_in(call, name, tensor, place)
@@ -68,7 +68,7 @@ class NumbersCheck(_observe.Observer):
                     infinite.append(name)
         call.notes[self] = origin, infinite
 
-    def came_in(self, call: _observe.Call, name: str, tensor: torch.Tensor, place: Tuple[int, ...]) -> str:
+    def came_in(self, call: observe.Call, name: str, tensor: torch.Tensor, place: Tuple[int, ...]) -> str:
         """Where the NaN of an operand comes from; tells it if nobody has."""
         address = tensor.untyped_storage().data_ptr()
         if address in self.known:
@@ -86,14 +86,14 @@ class NumbersCheck(_observe.Observer):
             self.known[address] = origin
         return origin
 
-    def after(self, call: _observe.Call, results: Any) -> None:
+    def after(self, call: observe.Call, results: Any) -> None:
         if self not in call.notes:
             return
-        if not _observe.results_can_be_read(call, results):
+        if not observe.results_can_be_read(call, results):
             return
         origin, infinite = call.notes[self]
         written = [(name, tensor) for name, tensor, is_written in call.inputs() if is_written]
-        for name, tensor in [*written, *_observe.named_results(call, results)]:
+        for name, tensor in [*written, *observe.named_results(call, results)]:
             if tensor.device.type != "npu" or tensor.layout != torch.strided:
                 continue
             address = tensor.untyped_storage().data_ptr()
@@ -115,7 +115,7 @@ _check = NumbersCheck()
 
 def follow(on: bool) -> None:
     """The option check_nan_inf was set."""
-    _observe.remove(_check)
+    observe.remove(_check)
     _check.known.clear()
     if on:
-        _observe.add(_check)
+        observe.add(_check)

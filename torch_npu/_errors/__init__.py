@@ -1,0 +1,1 @@
+"""What error codes mean, why they come, and what to do."""
