@@ -1,13 +1,17 @@
 """Compares what the published torch_npu and this tree's adapter ask of CANN for one program (test/witness/calls.py).
 
-    python ci/compare_calls.py [--keep FOLDER] [--page docs/calls.md] [NAME...]
+    python ci/compare_calls.py [--keep FOLDER] [--page docs/calls.md] [--facts aclnn.json] [NAME...]
 
-Both run on this tree's softcann with SOFTCANN_TRACE: the published wheel in the environment of test/witness (made by
-`pytest test/witness`), ours in this one. The page has each difference with its count. Nothing here decides which side is right.
+Both run on this tree's softcann with SOFTCANN_TRACE: the published wheel in the environment of test/witness (made by its tests),
+ours in this one. --facts: a table of CANN's documented platforms, dtypes and ranks; what goes beyond it is listed.
 """
 import argparse
+import collections
+import difflib
+import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,13 +22,32 @@ sys.path.insert(0, str(ROOT / "test" / "witness"))
 from softcann import trace  # noqa: E402
 
 PROGRAM = ROOT / "test" / "witness" / "calls.py"
+CHIP = "910b"
+
+# One operator under two names: ours, the published client's, and why they do the same.
+SPELLINGS = [
+    ("aclnnMm", "aclnnMatmul", "a product of matrices"),
+    ("aclnnBatchMatMul", "aclnnMatmul", "a product of batches of matrices"),
+    ("aclnnGeluV2", "aclnnGelu", "V2 has the approximation as an argument"),
+    ("aclnnGeluBackwardV2", "aclnnGeluBackward", "V2 has the approximation as an argument"),
+    ("aclnnMaxPool2dWithIndices", "aclnnMaxPool2dWithMask", "one gives indices, as PyTorch does, the other a mask of bits"),
+    ("aclnnMaxPool2dWithIndicesBackward", "aclnnMaxPool2dWithMaskBackward", "as the forward"),
+    ("aclnnNonzero", "aclnnNonzeroV2", "V2 gives the transpose"),
+    ("aclnnForeachDivScalarV2", "aclnnForeachDivScalarList", "one number for all, or a list of equal ones"),
+    ("aclnnCat", "aclnnStack", "a stack is a concatenation of views"),
+    ("aclnnElu", "aclnnCelu", "celu is elu with other numbers"),
+]
+MOVES = {f"aclnn{name}" for name in ("InplaceCopy", "InplaceZero", "InplaceOne", "InplaceFillScalar", "InplaceFillTensor", "Cast",
+                                     "Complex", "Repeat")}
+IN_PLACE = re.compile("^aclnnInplace")
 
 
 def run(python, environment, file, names):
     """What the program said of cases that failed."""
     file.unlink(missing_ok=True)
     environment = {**environment, "SOFTCANN_TRACE": str(file), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([str(python), str(PROGRAM), *names], env=environment, stdout=subprocess.PIPE, text=True, cwd=file.parent)
+    command = [str(python), str(PROGRAM), *names]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=file.parent)
     if done.returncode:
         print(f"{python} ended with {done.returncode}", file=sys.stderr)
     return dict(line.split(" ", 1)[1].split(": ", 1) for line in done.stdout.splitlines() if line.startswith("failed "))
@@ -40,26 +63,97 @@ def published():
     return witness.PYTHON, environment
 
 
-def page(ours, theirs, failed_ours, failed_theirs):
-    left, right = trace.cases(ours), trace.cases(theirs)
-    names = [name for name in left if name in right and name and name not in failed_ours and name not in failed_theirs]
-    pick = lambda cases: {name: cases[name] for name in names}
-    differences = trace.compare(pick(left), pick(right))
-    groups = trace.grouped(differences)
-    equal = len(names) - len({difference.case for difference in differences})
-    rows = [f"{len(names)} cases ran with both; in {equal} every launch is the same.", ""]
-    for what, title in (("operators", "Other operators"), ("argument", "Other arguments"), ("stream", "Other streams")):
-        chosen = {key: group for key, group in groups.items() if key[0] == what}
-        rows += [f"## {title}", "", "| what | cases | here | published |", "|---|---|---|---|"] if chosen else []
-        for (_, op, name), group in sorted(chosen.items(), key=lambda item: -len(item[1])):
-            first = group[0]
-            label = "" if what == "operators" else f"`{op}`{' ' + name if name else ''}"
-            cases = f"{len(group)}: " + ", ".join(sorted({d.case for d in group})[:3])
-            rows.append(f"| {label} | {cases} | {first.left} | {first.right} |")
-        rows.append("") if chosen else None
-    for title, failed in (("failed here", failed_ours), ("failed with the published client", failed_theirs)):
-        rows += [f"## {title}", "", *(f"- `{name}`: {why}" for name, why in failed.items()), ""] if failed else []
-    return "\n".join(rows)
+def plain(case):
+    """The operators that compute, under one spelling."""
+    names = {ours: theirs for ours, theirs, _ in SPELLINGS}
+    ops = [IN_PLACE.sub("aclnn", launch.op) for launch in case.launches if launch.op not in MOVES]
+    return [names.get(op, op) for op in ops]
+
+
+def compositions(left, right, names):
+    """(what we launch, what they launch) -> cases, where the two compute by other operators."""
+    found = collections.defaultdict(list)
+    for name in names:
+        ours, theirs = plain(left[name]), plain(right[name])
+        for kind, i, i_end, j, j_end in difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+            if kind != "equal":
+                found[" ".join(ours[i:i_end]), " ".join(theirs[j:j_end])].append(name)
+    return found
+
+
+def undocumented(cases, facts):
+    """(operator, what CANN does not document for this chip) -> cases."""
+    names = dtype_names()
+    found = collections.defaultdict(set)
+    for case in cases.values():
+        for launch in case.launches:
+            known = facts.get(launch.op, {})
+            platforms = known.get("platforms")
+            if platforms and CHIP not in platforms:
+                found[launch.op, f"served on {', '.join(platforms)} only"].add(case.name)
+            for parameter in known.get("params", []):
+                value = launch.args.get(parameter["name"])
+                for tensor in value if isinstance(value, list) else [value]:
+                    if not isinstance(tensor, dict) or "shape" not in tensor:
+                        continue
+                    dtype, rank = names.get(tensor["dtype"], str(tensor["dtype"])), len(tensor["shape"])
+                    if parameter.get("dtypes") and dtype not in parameter["dtypes"]:
+                        found[launch.op, f"{parameter['name']} of {dtype}"].add(case.name)
+                    if parameter.get("rank") and not parameter["rank"][0] <= rank <= parameter["rank"][1]:
+                        found[launch.op, f"{parameter['name']} of {rank} dimensions"].add(case.name)
+    return found
+
+
+def dtype_names():
+    text = (ROOT / "third_party" / "cann" / "include" / "acl" / "acl_types.h").read_text()
+    listed = text[:text.index("} aclDataType")].rsplit("{", 1)[1]
+    names = {int(number): name for name, number in re.findall(r"ACL_([A-Z0-9_]+) = (\d+)", listed)}
+    return {number: "BFLOAT16" if name == "BF16" else name for number, name in names.items()}
+
+
+def short(text):
+    words = text.split(" ")
+    return " ".join(word.replace("aclnn", "") for word in words[:6]) + (f" and {len(words) - 6} more" if len(words) > 6 else "")
+
+
+def table(title, header, rows):
+    return [f"## {title}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header),
+            *("| " + " | ".join(map(str, row)) + " |" for row in rows), ""] if rows else []
+
+
+def examples(cases):
+    names = sorted(set(cases))
+    return ", ".join(f"`{name}`" for name in names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
+def page(left, right, failed_ours, failed_theirs, facts):
+    names = [name for name in left if name and name in right and name not in failed_ours and name not in failed_theirs]
+    differing = {difference.case for name in names for difference in trace.compare_cases(left[name], right[name])}
+    composed = compositions(left, right, names)
+    other = {name for cases in composed.values() for name in cases}
+    count = [len(left[name].launches) for name in names], [len(right[name].launches) for name in names]
+    rows = ["# Calls of CANN, here and by the published client", "",
+            "Generated by `python ci/compare_calls.py --page docs/calls.md`: one program, its operators and networks one by one, run",
+            "by the published torch_npu and by this adapter on one softcann, which writes down each launch with all its arguments.",
+            "", f"{len(names)} cases ran with both. In {len(names) - len(differing)} every launch is the same to the last argument.",
+            f"In {len(names) - len(other)} the same operators compute, in the same order; what differs there is one of:", "",
+            "- an operator and its in-place form, which here are one (`out` is the operand);",
+            "- fills, copies and casts: one side has fewer, or fills with a number of another dtype and equal value;",
+            "- strides and formats of results that the operator's caller never sees;",
+            *(f"- `{ours}` here, `{theirs}` there: {why};" for ours, theirs, why in SPELLINGS), "",
+            f"Launches in all: {sum(count[0])} here, {sum(count[1])} by the published client.", ""]
+    rows += table("Computed by other operators", ["cases", "here", "published; empty: on the CPU, or not at all"],
+                  [(f"{len(cases)}: {examples(cases)}", short(ours), short(theirs))
+                   for (ours, theirs), cases in sorted(composed.items(), key=lambda item: (-len(item[1]), item[0]))])
+    if facts:
+        own, shared = (undocumented({name: cases[name] for name in names}, facts) for cases in (left, right))
+        rows += table("Beyond what CANN documents for the " + CHIP, ["operator", "what", "cases", "the published client too"],
+                      [(f"`{op}`", what, examples(cases), "yes" if (op, what) in shared else "no")
+                       for (op, what), cases in sorted(own.items(), key=lambda item: (item[0] in shared, item[0]))])
+    only_theirs = {name: why for name, why in failed_theirs.items() if name not in failed_ours}
+    for title, failed in (("Failed here", failed_ours), ("Failed with the published client alone", only_theirs)):
+        rows += table(title, ["case", "why"], [(f"`{name}`", why.split(". ")[0]) for name, why in sorted(failed.items())])
+    return "\n".join(rows).rstrip() + "\n"
 
 
 def main():
@@ -67,6 +161,7 @@ def main():
     options.add_argument("names", nargs="*", help="cases; all of them without")
     options.add_argument("--keep", type=pathlib.Path, help="folder for the two traces")
     options.add_argument("--page", type=pathlib.Path, help="file for the comparison; printed without")
+    options.add_argument("--facts", type=pathlib.Path, help="JSON: operator -> platforms, parameters with dtypes and ranks")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = (given.keep or pathlib.Path(scratch)).resolve()
@@ -74,7 +169,8 @@ def main():
         ours, theirs = folder / "ours.trace", folder / "published.trace"
         failed_ours = run(sys.executable, dict(os.environ), ours, given.names)
         failed_theirs = run(*published(), theirs, given.names)
-        text = page(ours, theirs, failed_ours, failed_theirs)
+        facts = json.loads(given.facts.read_text())["ops"] if given.facts else {}
+        text = page(trace.cases(ours), trace.cases(theirs), failed_ours, failed_theirs, facts)
     if given.page:
         given.page.write_text(text)
     else:

@@ -1,4 +1,4 @@
-// Elementwise functions that CANN lacks, exactly as compositions of those it has.
+// Elementwise functions that CANN lacks, exactly as compositions of those it has, or that it has for some dtypes.
 #include <limits>
 
 #include <ATen/ops/bitwise_left_shift.h>
@@ -6,6 +6,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/isclose_compositeimplicitautograd_dispatch.h>
+#include <ATen/ops/isfinite_compositeimplicitautograd_dispatch.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/view_as_real.h>
@@ -24,6 +26,8 @@ NPU_OPERATOR(aclnnInplaceFillTensor);
 NPU_OPERATOR(aclnnLeftShift);
 NPU_OPERATOR(aclnnRightShift);
 NPU_OPERATOR(aclnnEqual);
+NPU_OPERATOR(aclnnIsClose);
+NPU_OPERATOR(aclnnIsFinite);
 NPU_OPERATOR(aclnnNanToNum);
 
 namespace {
@@ -169,6 +173,33 @@ std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tenso
   give(mantissa, at::where(special, value, fraction));
   give(exponent, power);
   return {mantissa, exponent};
+}
+
+namespace {
+
+bool is_real_number(at::ScalarType type) {
+  return type == at::kFloat || type == at::kHalf || type == at::kBFloat16 || type == at::kDouble;
+}
+
+}  // namespace
+
+at::Tensor isfinite(const at::Tensor& self) {
+  if (!is_real_number(self.scalar_type())) return at::compositeimplicitautograd::isfinite(self);
+  auto out = at::empty_like(self, self.options().dtype(at::kBool));
+  if (out.numel() != 0) op::run(aclnnIsFinite, self, out);
+  return out;
+}
+
+at::Tensor isclose(const at::Tensor& self, const at::Tensor& other, double rtol, double atol, bool equal_nan) {
+  const auto type = self.scalar_type();
+  // Arguments that are refused, and whole numbers, which PyTorch compares exactly, are the composition's.
+  if (!is_real_number(type) || other.scalar_type() != type || !self.sizes().equals(other.sizes()) ||
+      other.device() != self.device() || rtol < 0 || atol < 0) {
+    return at::compositeimplicitautograd::isclose(self, other, rtol, atol, equal_nan);
+  }
+  auto out = at::empty_like(self, self.options().dtype(at::kBool));
+  if (out.numel() != 0) op::run(aclnnIsClose, self, other, rtol, atol, equal_nan, out);
+  return out;
 }
 
 void entr_kernel(const at::Tensor& self, const at::Tensor& out) {

@@ -151,18 +151,21 @@ at::Tensor zeta(const at::Tensor& x, const at::Tensor& q) {
   auto tail = power.div(a);
   const auto inverse_square = a.square().reciprocal_();
   for (int k = 0; k < 12; ++k) {
-    sum.add_(rising.mul(tail).masked_fill_(tail.eq(0), 0),
-             kBernoulli[k] / factorial);  // where the tail is 0, rising may be infinite
+    // Where the tail is 0, rising may be infinite.
+    sum.add_(at::where(tail.eq(0), 0.0, rising.mul(tail)), kBernoulli[k] / factorial);
     rising = rising.mul(x.add(2 * k + 1)).mul_(x.add(2 * k + 2));
     factorial *= (2.0 * k + 3) * (2.0 * k + 4);
     tail = tail.mul(inverse_square);
   }
+  // Where, since CANN fills under a mask in float32 at most.
+  const auto set = [&sum](const at::Tensor& places, double value) { sum = at::where(places, value, sum); };
   const auto not_positive = q.le(0), whole = q.eq(q.floor());
-  sum.masked_fill_(not_positive.logical_and(whole.logical_not()).logical_and_(x.ne(x.floor())), kNan);
-  sum.masked_fill_(not_positive.logical_and(whole), kInfinity);
-  sum.masked_fill_(q.lt(10 - kMostSteps).logical_and_(whole.logical_not()), kNan);
-  sum.masked_fill_(x.eq(1), kInfinity);
-  return sum.masked_fill_(x.lt(1), kNan);
+  set(not_positive.logical_and(whole.logical_not()).logical_and_(x.ne(x.floor())), kNan);
+  set(not_positive.logical_and(whole), kInfinity);
+  set(q.lt(10 - kMostSteps).logical_and_(whole.logical_not()), kNan);
+  set(x.eq(1), kInfinity);
+  set(x.lt(1), kNan);
+  return sum;
 }
 
 at::Tensor trigamma(const at::Tensor& self) {
@@ -211,6 +214,11 @@ void spherical_bessel_j0_kernel(const at::Tensor& self, const at::Tensor& out) {
 void zeta_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   const auto [x, q] = widened(self, other, out);
   result(out).copy_(zeta(x.to(at::kDouble).expand(out.sizes()), q.to(at::kDouble).expand(out.sizes())));
+}
+
+void xlog1py_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto [x, y] = widened(self, other, out);
+  result(out).copy_(at::where(x.eq(0).logical_and_(y.isnan().logical_not()), 0, x.mul(y.log1p())));
 }
 
 void polygamma_kernel(int64_t n, const at::Tensor& self, const at::Tensor& out) {

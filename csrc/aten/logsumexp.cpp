@@ -1,13 +1,27 @@
-// Running sums of exponentials.
+// Logarithms of sums of exponentials, along a dimension or running.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/logaddexp.h>
+#include <ATen/ops/logsumexp_compositeexplicitautograd_dispatch.h>
 
 #include "aten/argument_checks.h"
 #include "aten/compose.h"
 #include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
 
 namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnLogSumExp);
+
+at::Tensor logsumexp(const at::Tensor& self, at::IntArrayRef dim, bool keepdim) {
+  const auto type = self.scalar_type();
+  const bool served = type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+  if (!served || self.numel() == 0) return at::compositeexplicitautograd::logsumexp(self, dim, keepdim);
+  auto out = make(reduced(self, dim, keepdim));
+  const auto dims = dims_or_all(self, dim);
+  op::run(aclnnLogSumExp, self, at::IntArrayRef(dims), keepdim, out);
+  return out;
+}
 
 // Doubling steps: after step k each element holds the sum of 2^k before it.
 at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
