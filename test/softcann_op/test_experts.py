@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from nn_client import close
 
-from torch_npu._cpu_ops import moe, quantized, routing_map
+from torch_npu._cpu_ops import moe, quant_experts, routing_map
 
 TOKENS, K, EXPERTS, SIZE = 6, 2, 4, 8
 
@@ -54,7 +54,7 @@ def test_routing_with_quantization(call, mode):
     call.named("aclnnMoeInitRoutingQuantV2", x=x, expertIdx=experts, scaleOptional=scale, offsetOptional=offset, expertNum=EXPERTS,
                expertTokensCountOrCumsumFlag=1, quantMode=mode, expandedXOut=rows, expandedRowIdxOut=places,
                expertTokensCountOrCumsumOutOptional=counts, dynamicQuantScaleOutOptional=scales)
-    wanted = quantized.npu_moe_init_routing_quant(x, experts, scale=scale, offset=offset, active_num=0, expert_num=EXPERTS,
+    wanted = quant_experts.npu_moe_init_routing_quant(x, experts, scale=scale, offset=offset, active_num=0, expert_num=EXPERTS,
                                                   expert_tokens_num_mode=1, quant_mode=mode)
     assert (rows.int() - wanted[0].int()).abs().max() <= 1
     assert torch.equal(places, wanted[1]) and torch.equal(counts, wanted[2])
@@ -209,7 +209,7 @@ def test_grouped_products_through_swiglu(call, name):
     else:
         call.named(name, x=x, weight=[weight], weightScale=[weight_scale], xScale=x_scale, smoothScale=smooth, groupList=ends, output=out,
                    outputScale=scales)
-    wanted = quantized.npu_grouped_matmul_swiglu_quant_v2(x, [weight], [weight_scale], x_scale, ends, smooth_scale=smooth)
+    wanted = quant_experts.npu_grouped_matmul_swiglu_quant_v2(x, [weight], [weight_scale], x_scale, ends, smooth_scale=smooth)
     close(scales, wanted[1], 1e-4)
     assert (out.int() - wanted[0].int()).abs().max() <= 1
 
@@ -224,7 +224,7 @@ def test_grouped_products_added_up(call, name):
     given = {"scale": scale, "groupList": torch.tensor([3, 5]), "sharedInput": shared, "logit": logit, "rowIndex": index}
     call.named(name, x1=x, x2=weight, pertokenScaleOptional=rows, sharedInputWeight=0.5, sharedInputOffset=1, groupListType=1, out=out,
                **{key + more: value for key, value in given.items()})
-    wanted = quantized.npu_grouped_matmul_finalize_routing(
+    wanted = quant_experts.npu_grouped_matmul_finalize_routing(
         x, weight, given["groupList"], scale=scale, pertoken_scale=rows, shared_input=shared, logit=logit, row_index=index,
         shared_input_weight=0.5, shared_input_offset=1, output_bs=4)
     close(out, wanted, 1e-4)

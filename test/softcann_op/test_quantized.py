@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from nn_client import close
 
-from torch_npu._cpu_ops import quantized as twin
+from torch_npu._cpu_ops import quant_product as twin
 
 INT4 = torch.arange(0, 32, 4)
 
