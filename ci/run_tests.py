@@ -18,7 +18,8 @@ SLOWEST = 20
 # to the adapter, and collectives between ranks. Not: sweeps of all of OpInfo, whole models, failures of ranks, wheels, C++,
 # the published client.
 QUICK = [
-    "test/unit", "test/codegen", "test/softcann", "test/softcann_op", "test/softcann_model", "test/test_network_ops", "test/npu_ops",
+    "test/unit", "test/codegen", "test/softcann", "test/softcann_op", "test/softcann_model", "test/test_network_ops",
+    "test/npu_ops",
     *(f"test/npu/test_{name}.py" for name in (
         "controls", "device", "event", "exit", "generator", "import", "memory", "numbers", "runtime", "serialization", "settings",
         "stream")),

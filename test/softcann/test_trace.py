@@ -29,16 +29,19 @@ torch.npu.synchronize()
 """
 
 
-def traced(python, path, last="x * 2"):
-    done = python(PROGRAM.format(file=str(path), last=last), SOFTCANN_TRACE=path)
+def run(code, path):
+    return subprocess.run([sys.executable, "-c", code], env={**os.environ, "SOFTCANN_TRACE": str(path)}, stderr=subprocess.PIPE, text=True)
+
+
+def traced(path, last="x * 2"):
+    done = run(PROGRAM.format(file=str(path), last=last), path)
     assert done.returncode == 0, done.stderr
     return path
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    from conftest import run_python
-    return traced(run_python, tmp_path_factory.mktemp("trace") / "first")
+    return traced(tmp_path_factory.mktemp("trace") / "first")
 
 
 def test_a_launch_has_each_argument_as_the_client_gave_it(file):
@@ -51,21 +54,21 @@ def test_a_launch_has_each_argument_as_the_client_gave_it(file):
     assert [launch.stream for launch in launches] == [0] * (len(launches) - 1) + [1]
 
 
-def test_two_runs_of_one_program_are_equal(file, python, tmp_path):
-    text, differing = trace.report(file, traced(python, tmp_path / "second"))
+def test_two_runs_of_one_program_are_equal(file, tmp_path):
+    text, differing = trace.report(file, traced(tmp_path / "second"))
     assert (text, differing) == ("1 cases in both, 1 equal", 0)
 
 
-def test_differences_are_told_by_operator_and_argument(file, python, tmp_path):
-    differences = trace.compare(trace.cases(file), trace.cases(traced(python, tmp_path / "number", "x * 3")))
+def test_differences_are_told_by_operator_and_argument(file, tmp_path):
+    differences = trace.compare(trace.cases(file), trace.cases(traced(tmp_path / "number", "x * 3")))
     assert [d.key() for d in differences] == [("argument", "aclnnMuls", "other")]
     assert (differences[0].left["value"], differences[0].right["value"]) == (2, 3)
-    differences = trace.compare(trace.cases(file), trace.cases(traced(python, tmp_path / "operator", "x.sqrt()")))
+    differences = trace.compare(trace.cases(file), trace.cases(traced(tmp_path / "operator", "x.sqrt()")))
     assert [(d.what, d.left, d.right) for d in differences] == [("operators", "aclnnMuls", "aclnnSqrt")]
 
 
-def test_command(file, python, tmp_path):
-    other = traced(python, tmp_path / "other", "x * 3")
+def test_command(file, tmp_path):
+    other = traced(tmp_path / "other", "x * 3")
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "third_party" / "softcann" / "python")}
 
     def softcann(*arguments):
@@ -79,14 +82,14 @@ def test_command(file, python, tmp_path):
     assert missing.returncode != 0 and "nothing" in missing.stderr and "Traceback" not in missing.stderr
 
 
-def test_texts_are_quoted(python, tmp_path):
+def test_texts_are_quoted(tmp_path):
     code = """
 import torch, torch_npu
 q = torch.rand(1, 2, 4, 16).half().npu()
 torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD")
 torch.npu.synchronize()
 """
-    done = python(code, SOFTCANN_TRACE=tmp_path / "texts")
+    done = run(code, tmp_path / "texts")
     assert done.returncode == 0, done.stderr
     launches = [json.loads(details) for name, details in trace.lines(tmp_path / "texts") if name == "launch"]
     assert any(argument == "BNSD" for launch in launches for argument in launch["args"].values())

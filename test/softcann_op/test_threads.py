@@ -1,7 +1,6 @@
 """Loops of softcann's own take part of their work to other threads: those of torch's OpenMP library, which is there only once."""
 
 import pytest
-
 import torch
 
 SOFTMAX = """

@@ -16,7 +16,7 @@ PYTHON = [
     re.compile(r"\bin (?:repr|str)\(\w*(?:e|err|error|exc|exception|problem|caught)\)"),  # "words" in str(error)
     re.compile(r"str\(\w*(?:err|error|exc|exception)\)\.(?:startswith|endswith|find|index|count|lower|split)"),
     re.compile(r"re\.(?:search|match|findall)\([^)]*str\(\w*(?:err|error|exc|exception)\)"),
-    re.compile(r"\bin (?:message|reason|cause)\b"),
+    re.compile(r"\bin (?:message|reason|cause)\b(?!\.)"),  # a protobuf message has fields, a text has none
 ]
 
 
@@ -45,6 +45,7 @@ def test_nothing_is_decided_by_the_wording_of_a_message():
     (CPP, 'if (text.find("did not join") != std::string::npos)'),
     (CPP, 'if (strstr(error.what(), "timeout"))'),
     (PYTHON, 'if "no NPU" in str(error):'),
+    (PYTHON, 'if "no NPU" in message:'),
     (PYTHON, 'if str(error).startswith("no"):'),
 ])
 def test_the_patterns_find_what_they_are_for(patterns, line):

@@ -131,7 +131,8 @@ OP(aclnnMoeInitRoutingV3) {
   const int64_t k = expertIdx.size(-1);
   const at::Tensor wanted = expertIdx.reshape({-1}).to(at::kLong);
   const at::Tensor here = (wanted >= first).logical_and(wanted < end);
-  const auto [sorted, order] = at::sort(at::where(wanted >= first, wanted, std::numeric_limits<int64_t>::max()), /*stable=*/true, 0, false);
+  const auto [sorted, order] =
+      at::sort(at::where(wanted >= first, wanted, std::numeric_limits<int64_t>::max()), /*stable=*/true, 0, false);
   const int64_t copies = here.sum().item<int64_t>(), rows = std::min(copies, expandedXOut.size(0));
   const at::Tensor active = order.slice(0, 0, copies), filled = order.slice(0, 0, rows), tokens = filled.floor_divide(k);
   at::Tensor places = at::empty_like(order).fill_(-1);

@@ -108,9 +108,7 @@ OP(aclnnTriangularSolve) {
   put(mOut, copy);
 }
 OP(aclnnCdist) { put(out, at::cdist(widened(x1), widened(x2), p)); }
-OP(aclnnCdistBackward) {
-  put(out, at::_cdist_backward(plain(grad), plain(x1), plain(x2), p, plain(cdist)));
-}
+OP(aclnnCdistBackward) { put(out, at::_cdist_backward(plain(grad), plain(x1), plain(x2), p, plain(cdist))); }
 OP(aclnnPdist) { put(out, at::pdist(plain(self), p)); }
 
 namespace {

@@ -136,14 +136,16 @@ OP(aclnnGridSampler3D) {
   into(out, [&] { return at::grid_sampler_3d(widened(input), widened(grid), interpolationMode, paddingMode, alignCorners); });
 }
 OP(aclnnGridSampler2DBackward) {
-  const auto [by_input, by_grid] = at::grid_sampler_2d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
-                                                                alignCorners, {outputMask[0], outputMask[1]});
+  const auto [by_input, by_grid] =
+      at::grid_sampler_2d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
+                                   alignCorners, {outputMask[0], outputMask[1]});
   put(inputGrad, by_input, outputMask[0]);
   put(gridGrad, by_grid, outputMask[1]);
 }
 OP(aclnnGridSampler3DBackward) {
-  const auto [by_input, by_grid] = at::grid_sampler_3d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
-                                                                alignCorners, {outputMask[0], outputMask[1]});
+  const auto [by_input, by_grid] =
+      at::grid_sampler_3d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
+                                   alignCorners, {outputMask[0], outputMask[1]});
   put(inputGrad, by_input, outputMask[0]);
   put(gridGrad, by_grid, outputMask[1]);
 }
