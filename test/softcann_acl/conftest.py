@@ -1,0 +1,48 @@
+"""acl, as a program uses it: from the tree, on this build's libraries."""
+import ctypes
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGES = ROOT / "third_party" / "softcann" / "python"
+LIBRARIES = ROOT / "torch_npu" / "softcann" / "lib"
+sys.path.insert(0, str(PACKAGES))
+
+
+@pytest.fixture(scope="session")
+def acl():
+    if not (LIBRARIES / "libge_executor.so").exists():
+        pytest.skip(f"{LIBRARIES} has no libge_executor.so: build first")
+    ctypes.CDLL(str(LIBRARIES / "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)   # a process that has loaded CANN already
+    import acl
+
+    assert acl.init() == 0 and acl.rt.set_device(0) == 0
+    return acl
+
+
+def converted(folder, rows, **options):
+    """y = x @ w + 1 of float32 [rows, 3] as an .om; (file, w)."""
+    onnx = pytest.importorskip("onnx", reason="softcann[atc] is not installed")
+    import numpy as np
+    from softcann import atc
+
+    weight = np.arange(6, dtype=np.float32).reshape(3, 2)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["p"]), onnx.helper.make_node("Add", ["p", "one"], ["y"])], "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [rows, 3])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [rows, 2])],
+        [onnx.numpy_helper.from_array(weight, "w"), onnx.numpy_helper.from_array(np.ones(1, np.float32), "one")])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    return atc.convert(folder / "m.onnx", folder / "m", precision_mode_v2="origin", **options), weight
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    return converted(tmp_path_factory.mktemp("gears"), "n", input_shape="x:-1,3", dynamic_batch_size="1,4")
+
+
+@pytest.fixture(scope="session")
+def fixed_model(tmp_path_factory):
+    return converted(tmp_path_factory.mktemp("fixed"), 4)[0]

@@ -1,0 +1,161 @@
+"""acl and acl.rt: results, arguments, memory, streams, callbacks."""
+import gc
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from conftest import LIBRARIES, PACKAGES, ROOT
+
+SITE_CODE = "import acl, sys; print(acl.init(), *acl.rt.get_device_count(), 'numpy' in sys.modules, hasattr(acl.rt, 'malloc_host'))"
+
+
+def test_results_are_values_and_the_code(acl):
+    assert acl.rt.get_device() == (0, 0)
+    assert acl.rt.get_run_mode() == (1, 0)
+    assert acl.get_soc_name().startswith("Ascend")
+    free, total, ret = acl.rt.get_mem_info(1)
+    assert ret == 0 and 0 < free <= total
+    assert acl.data_type_size(0) == 4 and acl.float16_to_float(acl.float_to_float16(1.5)) == 1.5
+    assert acl.rt.set_device(1000) != 0 and "1000" in acl.get_recent_err_msg()
+    assert acl.app_log(1, "100 %s") == 0
+
+
+def test_arguments_of_a_wrong_kind(acl):
+    with pytest.raises(TypeError, match=r"acl\.rt\.malloc, argument 2"):
+        acl.rt.malloc("4", 0)
+    with pytest.raises(TypeError, match="takes 2 arguments"):
+        acl.rt.malloc(4)
+    with pytest.raises(OverflowError):
+        acl.rt.malloc(-1, 0)
+    ptr, ret = acl.rt.malloc(np.int64(32), 0)
+    assert ret == 0 and acl.rt.free(ptr) == 0 and acl.rt.free(None) != 0
+
+
+def test_names_that_the_library_does_not_have(acl):
+    assert not hasattr(acl.blas, "gemm_ex") and not hasattr(acl.tdt, "create_channel") and not hasattr(acl.rt, "nothing")
+    with pytest.raises(AttributeError, match="aclblasGemmEx, which libacl_cblas.so"):
+        _ = acl.blas.gemm_ex
+    assert "gemm_ex" not in dir(acl.blas) and {"malloc", "memcpy_async", "launch_callback"} <= set(dir(acl.rt))
+
+
+def test_the_tables_name_declared_functions(acl):
+    """Each line's number of arguments is that of the declaration."""
+    headers = "".join(path.read_text() for path in (ROOT / "third_party/cann/include/acl").glob("*.h"))
+    declared = {name: arguments for name, arguments in re.findall(r"\b(acl\w+)\(([^()]*)\);", headers)}
+    checked = 0
+    for module in (acl._base.TABLE, *(one._TABLE for one in (acl.rt, acl.mdl, acl.op, acl.prof))):
+        for name, (symbol, *kinds) in module.lines.items():
+            if symbol in declared and kinds:
+                arguments = [one.strip() for one in declared[symbol].split(",") if one.strip() not in ("", "void")]
+                kinds = [kind for kind in kinds if not kind.startswith("=")]
+                assert len(kinds) == len(arguments), (name, symbol)
+                for kind, argument in zip(kinds, arguments):
+                    assert not kind.startswith((">", "ptr", "str")) or "*" in argument or "acl" in argument or "(" in argument, (name, argument)
+                checked += 1
+    assert checked > 150
+
+
+def test_memory_there_and_back(acl):
+    sent = np.arange(12, dtype=np.float32).reshape(3, 4)
+    device, ret = acl.rt.malloc(sent.nbytes, 0)
+    assert ret == 0
+    assert acl.rt.memcpy(device, sent.nbytes, acl.util.numpy_to_ptr(sent), sent.nbytes, 1) == 0
+    host, ret = acl.rt.malloc_host(sent.nbytes)
+    assert acl.rt.memcpy(host, sent.nbytes, device, sent.nbytes, 2) == 0
+    shared = acl.util.ptr_to_numpy(host, (3, 4), 11)
+    assert (shared == sent).all() and acl.util.ptr_to_bytes(host, 8) == sent.tobytes()[:8]
+    shared[0, 0] = 7
+    assert acl.util.ptr_to_bytes(host, 4) == np.float32(7).tobytes()
+    assert acl.rt.free_host(host) == 0 and acl.rt.free(device) == 0
+
+
+def test_arrays_and_addresses(acl):
+    assert acl.util.ptr_to_numpy(acl.util.bytes_to_ptr(b"abcd"), (4,), np.dtype("uint8")).tobytes() == b"abcd"   # of bytes nobody else has
+    columns = np.arange(6).reshape(2, 3)[:, ::2]
+    with pytest.raises(ValueError, match="numpy_contiguous_to_ptr"):
+        acl.util.numpy_to_ptr(columns)
+    ptr, made = acl.util.numpy_contiguous_to_ptr(columns)
+    assert ptr == made.ctypes.data and (made == columns).all()
+    for wrong in (lambda: acl.util.bytes_to_ptr("a"), lambda: acl.util.numpy_to_ptr([1]), lambda: acl.util.ptr_to_numpy(ptr, [2], 1)):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(ValueError):
+        acl.util.ptr_to_numpy(0, (2,), 11)
+
+
+def test_a_queued_copy_keeps_its_source(acl):
+    stream, _ = acl.rt.create_stream()
+    device, _ = acl.rt.malloc(64, 0)
+    source = np.full(64, 3, np.uint8)
+    alive = weakref.ref(source)
+    assert acl.rt.memcpy_async(device, 64, acl.util.numpy_to_ptr(source), 64, 1, stream) == 0
+    del source
+    gc.collect()
+    assert alive() is not None
+    assert acl.rt.synchronize_stream(stream) == 0
+    gc.collect()
+    assert alive() is None
+    back = np.zeros(64, np.uint8)
+    assert acl.rt.memcpy(acl.util.numpy_to_ptr(back), 64, device, 64, 2) == 0 and (back == 3).all()
+    assert acl.rt.destroy_stream(stream) == 0 and acl.rt.free(device) == 0
+
+
+def test_callbacks_in_a_thread_of_the_client(acl):
+    stream, _ = acl.rt.create_stream()
+    context, _ = acl.rt.get_context()
+    over, seen, arrived = threading.Event(), [], threading.Event()
+
+    def reports(arguments):
+        seen.append(arguments)
+        acl.rt.set_context(context)
+        while not over.is_set():
+            acl.rt.process_report(100)
+
+    def callback(data):
+        seen.append((data, threading.get_ident()))
+        arrived.set()
+    tid, ret = acl.util.start_thread(reports, ["given"])
+    assert ret == 0 and acl.rt.subscribe_report(tid, stream) == 0
+    assert acl.rt.launch_callback(callback, {"a": 1}, 1, stream) == 0
+    assert acl.rt.synchronize_stream(stream) == 0 and arrived.is_set()   # it blocks the stream
+    assert acl.rt.unsubscribe_report(tid, stream) == 0
+    over.set()
+    assert acl.util.stop_thread(tid) == 0 and acl.util.stop_thread(tid) == 100000
+    assert seen == [["given"], ({"a": 1}, tid)]
+    assert acl.rt.launch_callback(callback, None, 0, stream) != 0   # nobody is subscribed
+    assert acl.rt.launch_host_func(stream, seen.append, "host") == 0 and acl.rt.synchronize_stream(stream) == 0 and seen[-1] == "host"
+    assert not acl.rt._calls
+    assert acl.rt.destroy_stream(stream) == 0
+
+
+@pytest.mark.parametrize("way", ["installed", "path", "home"])
+def test_the_library_that_is_found(tmp_path, way):
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "acl").symlink_to(PACKAGES / "acl")
+    environment = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")}
+    environment["PYTHONPATH"] = str(site)
+    if way == "installed":
+        (site / "softcann").mkdir()
+        (site / "softcann" / "__init__.py").touch()
+        (site / "softcann" / "lib").symlink_to(LIBRARIES)
+    elif way == "path":
+        environment["LD_LIBRARY_PATH"] = str(LIBRARIES)
+    else:
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "lib64").symlink_to(LIBRARIES)
+        environment["ASCEND_HOME_PATH"] = str(tmp_path / "home")
+    found = subprocess.run([sys.executable, "-c", SITE_CODE], env={**environment, "SOFTCANN_DEVICE_COUNT": "3"}, cwd=tmp_path,
+                           capture_output=True, text=True)
+    assert found.stdout.split() == ["0", "3", "0", "False", "True"], found.stderr
+
+
+def test_packaged():
+    text = pathlib.Path(PACKAGES.parent / "pyproject.toml").read_text()
+    assert '"acl"' in re.search(r"packages = \[.*\]", text)[0]

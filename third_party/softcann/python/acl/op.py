@@ -1,0 +1,89 @@
+"""acl.op: single operators by their name in CANN. Lists of descriptions and buffers are sequences of handles."""
+import ctypes
+
+from ._base import numbers
+from ._binding import Table
+
+_TABLE = Table("acl.op", ("libascendcl.so", "libacl_op_compiler.so"), """
+set_model_dir aclopSetModelDir str
+load aclopLoad ptr size
+create_attr aclopCreateAttr =ptr
+destroy_attr aclopDestroyAttr ptr =void
+set_attr_bool aclopSetAttrBool ptr str u8
+set_attr_int aclopSetAttrInt ptr str i64
+set_attr_float aclopSetAttrFloat ptr str float
+set_attr_string aclopSetAttrString ptr str str
+set_attr_data_type aclopSetAttrDataType ptr str i32
+set_attr_list_bool aclopSetAttrListBool ptr str i32 ptr
+set_attr_list_int aclopSetAttrListInt ptr str i32 ptr
+set_attr_list_float aclopSetAttrListFloat ptr str i32 ptr
+set_compile_flag aclopSetCompileFlag i32
+execute aclopExecute str i32 ptr ptr i32 ptr ptr ptr ptr
+execute_v2 aclopExecuteV2 str i32 ptr ptr i32 ptr ptr ptr ptr
+compile_and_execute aclopCompileAndExecute str i32 ptr ptr i32 ptr ptr ptr i32 i32 str ptr
+compile_and_execute_v2 aclopCompileAndExecuteV2 str i32 ptr ptr i32 ptr ptr ptr i32 i32 str ptr
+create_handle aclopCreateHandle str i32 ptr i32 ptr ptr >ptr
+execute_with_handle aclopExecWithHandle ptr i32 ptr i32 ptr ptr
+destroy_handle aclopDestroyHandle ptr =void
+cast aclopCast ptr ptr ptr ptr u8 ptr
+""")
+
+
+def __getattr__(name):
+    return _TABLE.attribute(name)
+
+
+def __dir__():
+    return _TABLE.names()
+
+
+def _handles(values, like):
+    """A vector of handles; as many as `like` has."""
+    if len(values) != len(like):
+        raise ValueError(f"{len(like)} descriptions and {len(values)} buffers are given")
+    return (ctypes.c_void_p * max(len(values), 1))(*values)
+
+
+def _lists_of(names, kind):
+    for name in names:
+        def call(attr, key, values, name=name):
+            array, count = _floats(values) if kind is ctypes.c_float else numbers(values, kind)
+            return _TABLE.c(name, attr, key, count, ctypes.addressof(array))
+        _TABLE.written[name] = ((_TABLE.lines[name][0],), call)
+
+
+def _floats(values):
+    return (ctypes.c_float * max(len(values), 1))(*map(float, values)), len(values)
+
+
+_lists_of(("set_attr_list_int",), ctypes.c_int64)
+_lists_of(("set_attr_list_bool",), ctypes.c_uint8)
+_lists_of(("set_attr_list_float",), ctypes.c_float)
+
+
+def _runs():
+    """Functions that run an operator: (type, descs in, buffers in, descs out, buffers out, attributes, ...)."""
+    for name in ("execute", "execute_v2", "compile_and_execute", "compile_and_execute_v2"):
+        def call(kind, in_descs, inputs, out_descs, outputs, attr, *more, name=name):
+            vectors = [_handles(one, like) for one, like in ((in_descs, in_descs), (inputs, in_descs), (out_descs, out_descs),
+                                                              (outputs, out_descs))]
+            places = [ctypes.addressof(one) for one in vectors]
+            return _TABLE.c(name, kind, len(in_descs), *places[:2], len(out_descs), *places[2:], attr, *more)
+        _TABLE.written[name] = ((_TABLE.lines[name][0],), call)
+
+
+_runs()
+
+
+@_TABLE.function("aclopCreateHandle")
+def _create_handle(kind, in_descs, out_descs, attr):
+    """(handle, ret)."""
+    given, made = _handles(in_descs, in_descs), _handles(out_descs, out_descs)
+    return _TABLE.c("create_handle", kind, len(in_descs), ctypes.addressof(given), len(out_descs), ctypes.addressof(made), attr)
+
+
+@_TABLE.function("aclopExecWithHandle")
+def _execute_with_handle(handle, inputs, outputs, stream):
+    given, made = _handles(inputs, inputs), _handles(outputs, outputs)
+    return _TABLE.c("execute_with_handle", handle, len(inputs), ctypes.addressof(given), len(outputs), ctypes.addressof(made),
+                    stream)
