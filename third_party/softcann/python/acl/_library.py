@@ -17,33 +17,39 @@ def _softcann():
     return None
 
 
+class _DlInfo(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+
+
 @functools.lru_cache(maxsize=None)
-def _chosen():
-    """The folder, empty where the loader finds the libraries by their names, and libascendcl."""
+def _ascendcl():
     try:
-        return "", ctypes.CDLL("libascendcl.so", mode=ctypes.RTLD_GLOBAL)
+        return ctypes.CDLL("libascendcl.so", mode=ctypes.RTLD_GLOBAL)   # also one that was loaded by its path
     except OSError as error:
         problem = error
     homes = map(os.environ.get, ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"))
-    for folder in (*(os.path.join(home, "lib64") for home in homes if home), _softcann()):
-        path = folder and os.path.join(folder, "libascendcl.so")
+    for place in (*(os.path.join(home, "lib64") for home in homes if home), _softcann()):
+        path = place and os.path.join(place, "libascendcl.so")
         if path and os.path.isfile(path):
-            return folder, ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+            return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     raise ImportError(f"acl needs libascendcl.so ({problem}): pip install softcann, or set up CANN's environment")
 
 
+@functools.lru_cache(maxsize=None)
 def folder():
-    """Where the libraries are, for messages."""
-    return _chosen()[0] or "the loader's path"
+    """Where the libascendcl that is used lies; its companions are those beside it."""
+    info = _DlInfo()
+    if not ctypes.CDLL(None).dladdr(ctypes.cast(_ascendcl().aclInit, ctypes.c_void_p), ctypes.byref(info)):
+        raise ImportError("the loader does not know where libascendcl.so lies")
+    return os.path.dirname(os.path.abspath(os.fsdecode(info.file)))
 
 
 @functools.lru_cache(maxsize=None)
 def _opened(name):
-    place, first = _chosen()
     if name == "libascendcl.so":
-        return first
+        return _ascendcl()
     try:
-        return ctypes.CDLL(os.path.join(place, name), mode=ctypes.RTLD_GLOBAL)
+        return ctypes.CDLL(os.path.join(folder(), name), mode=ctypes.RTLD_GLOBAL)
     except OSError:
         return None
 

@@ -17,6 +17,7 @@ set_attr_data_type aclopSetAttrDataType ptr str i32
 set_attr_list_bool aclopSetAttrListBool ptr str i32 ptr
 set_attr_list_int aclopSetAttrListInt ptr str i32 ptr
 set_attr_list_float aclopSetAttrListFloat ptr str i32 ptr
+set_attr_list_list_int aclopSetAttrListListInt ptr str i32 ptr ptr
 set_compile_flag aclopSetCompileFlag i32
 execute aclopExecute str i32 ptr ptr i32 ptr ptr ptr ptr
 execute_v2 aclopExecuteV2 str i32 ptr ptr i32 ptr ptr ptr ptr
@@ -59,6 +60,14 @@ def _floats(values):
 _lists_of(("set_attr_list_int",), ctypes.c_int64)
 _lists_of(("set_attr_list_bool",), ctypes.c_uint8)
 _lists_of(("set_attr_list_float",), ctypes.c_float)
+
+
+@_TABLE.function("aclopSetAttrListListInt")
+def _set_attr_list_list_int(attr, key, lists):
+    arrays = [numbers(one) for one in lists]
+    counts, count = numbers((length for _, length in arrays), ctypes.c_int32)
+    places = (ctypes.c_void_p * max(count, 1))(*(ctypes.addressof(array) for array, _ in arrays))
+    return _TABLE.c("set_attr_list_list_int", attr, key, count, ctypes.addressof(counts), ctypes.addressof(places))
 
 
 def _runs():
