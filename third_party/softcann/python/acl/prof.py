@@ -10,14 +10,14 @@ init aclprofInit ptr size
 finalize aclprofFinalize
 create_config aclprofCreateConfig ptr u32 i32 ptr u64 =ptr
 destroy_config aclprofDestroyConfig ptr
-set_config aclprofSetConfig i32 str size
+set_config aclprofSetConfig i32 ptr size
 start aclprofStart ptr
 stop aclprofStop ptr
 create_stamp aclprofCreateStamp =ptr
 destroy_stamp aclprofDestroyStamp ptr =void
-set_stamp_trace_message aclprofSetStampTraceMessage ptr str u32
+set_stamp_trace_message aclprofSetStampTraceMessage ptr ptr u32
 mark aclprofMark ptr
-mark_ex aclprofMarkEx str size ptr
+mark_ex aclprofMarkEx ptr size ptr
 push aclprofPush ptr
 pop aclprofPop
 range_start aclprofRangeStart ptr >u32
@@ -45,9 +45,30 @@ def __dir__():
 @_TABLE.function("aclprofInit")
 def _init(path):
     """Profiles go to the folder `path`."""
-    text = os.fsencode(path)
-    room = ctypes.create_string_buffer(text)
-    return _TABLE.c("init", ctypes.addressof(room), len(text))
+    return _with_text("init", path)
+
+
+def _with_text(name, text, *before, after=()):
+    """A text is an address and a length in C."""
+    data = os.fsencode(text)
+    room = ctypes.create_string_buffer(data)
+    return _TABLE.c(name, *before, ctypes.addressof(room), len(data), *after)
+
+
+@_TABLE.function("aclprofSetConfig")
+def _set_config(kind, text):
+    return _with_text("set_config", text, kind)
+
+
+@_TABLE.function("aclprofSetStampTraceMessage")
+def _set_stamp_trace_message(stamp, message, length=None):
+    """`length` is what C wants; the message knows its own."""
+    return _with_text("set_stamp_trace_message", message, stamp)
+
+
+@_TABLE.function("aclprofMarkEx")
+def _mark_ex(message, length, stream):
+    return _with_text("mark_ex", message, after=(stream,))
 
 
 @_TABLE.function("aclprofCreateConfig")
