@@ -1,6 +1,8 @@
 """acl, as a program uses it: from the tree, on this build's libraries."""
 import ctypes
+import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -20,6 +22,14 @@ def acl():
 
     assert acl.init() == 0 and acl.rt.set_device(0) == 0
     return acl
+
+
+def run_program(folder, *command):
+    """Python with acl and this build's libraries, which find torch's as in an installation."""
+    torch = pytest.importorskip("torch")
+    path = os.pathsep.join([str(LIBRARIES), os.path.join(os.path.dirname(torch.__file__), "lib")])
+    environment = {**os.environ, "LD_LIBRARY_PATH": path, "PYTHONPATH": os.pathsep.join([str(PACKAGES), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.run([sys.executable, *map(str, command)], cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def converted(folder, rows, **options):

@@ -1,10 +1,6 @@
 """Programs that import acl: the example, and ascendfly, unmodified, where it is installed."""
-import os
-import subprocess
-import sys
-
 import pytest
-from conftest import LIBRARIES, PACKAGES, ROOT
+from conftest import ROOT, run_program
 
 FLY = """
 import sys
@@ -19,23 +15,16 @@ print(model.tensor_names, np.array_equal(model.get_tensor_by_name("y").to_np, x 
 """
 
 
-def run(folder, *command):
-    torch = pytest.importorskip("torch")
-    path = os.pathsep.join([str(LIBRARIES), os.path.join(os.path.dirname(torch.__file__), "lib")])
-    environment = {**os.environ, "LD_LIBRARY_PATH": path, "PYTHONPATH": os.pathsep.join([str(PACKAGES), os.environ.get("PYTHONPATH", "")])}
-    return subprocess.run([sys.executable, *map(str, command)], cwd=folder, env=environment, capture_output=True, text=True)
-
-
 def test_the_example(acl, tmp_path):
     pytest.importorskip("onnx", reason="softcann[atc] is not installed")
-    done = run(tmp_path, ROOT / "examples/offline/infer.py", "--batch", "3", "--keep", tmp_path)
+    done = run_program(tmp_path, ROOT / "examples/offline/infer.py", "--batch", "3", "--keep", tmp_path)
     assert done.returncode == 0 and done.stdout.startswith("output [3, 10], largest difference from eager "), done.stderr
     assert (tmp_path / "net.om").exists()
 
 
 def test_ascendfly(acl, fixed_model, tmp_path):
     pytest.importorskip("prettytable", reason="ascendfly's requirements are not installed")
-    done = run(tmp_path, "-c", FLY, fixed_model)
+    done = run_program(tmp_path, "-c", FLY, fixed_model)
     if "No module named 'ascend'" in done.stderr:
         pytest.skip("ascendfly is not installed")
     assert done.stdout.split("\n")[-2] == "{'input': ['x'], 'output': ['y']} True" and not done.stderr, done.stderr

@@ -1,0 +1,91 @@
+"""aclruntime: ais_bench's interface, on acl."""
+import numpy as np
+import pytest
+from conftest import converted, run_program
+
+
+@pytest.fixture
+def aclruntime(acl):
+    import aclruntime
+    return aclruntime
+
+
+def run(session, tensor):
+    found, = session.run(["y"], [tensor])
+    assert found.device == 0
+    found.to_host()
+    return np.array(found)
+
+
+def test_a_fixed_model(aclruntime, fixed_model):
+    options = aclruntime.session_options()
+    options.loop = 3
+    session = aclruntime.InferenceSession(fixed_model, 0, options)
+    assert [(one.name, one.shape, one.datatype, one.size) for one in session.get_inputs()] == [("x", [4, 3], aclruntime.dtype.float32, 48)]
+    assert [(one.name, one.shape) for one in session.get_outputs()] == [("y", [4, 2])]
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    wanted = x @ np.arange(6, dtype=np.float32).reshape(3, 2) + 1
+    tensor = aclruntime.Tensor(x)
+    tensor.to_device(0)
+    with pytest.raises(RuntimeError, match="to_host"):
+        np.array(tensor)
+    assert np.array_equal(run(session, tensor), wanted) and len(session.sumary().exec_time_list) == 3
+    assert np.array_equal(np.array(_host(session.run([], {"x": aclruntime.Tensor(x)})[0])), wanted)
+    other = aclruntime.BaseTensor(tensor._memory.address, tensor.nbytes)   # device memory of the program's
+    assert np.array_equal(run(session, other), wanted)
+    session.reset_sumaryinfo()
+    assert session.sumary().exec_time_list == []
+    for wrong in (lambda: session.run(["z"], [tensor]), lambda: session.run(["y"], [])):
+        with pytest.raises(ValueError):
+            wrong()
+    with pytest.raises(RuntimeError, match="no choice of batch sizes"):
+        session.set_dynamic_batchsize(2)
+    session.finalize()
+    session.finalize()
+
+
+def _host(tensor):
+    tensor.to_host()
+    return tensor
+
+
+def test_dynamic_batch(aclruntime, model):
+    session = aclruntime.InferenceSession(str(model[0]), 0, aclruntime.session_options())
+    assert [one.name for one in session.get_inputs()] == ["x"]
+    for batch in (1, 4):
+        x = np.full((batch, 3), batch, np.float32)
+        session.set_dynamic_batchsize(batch)
+        assert np.array_equal(run(session, aclruntime.Tensor(x)), x @ model[1] + 1)
+    session.finalize()
+
+
+def test_sets_of_sizes_and_open_sizes(aclruntime, tmp_path):
+    (tmp_path / "gears").mkdir()
+    x = np.ones((5, 3), np.float32)
+    path, weight = converted(tmp_path / "gears", "n", input_shape="x:-1,3", input_format="ND", dynamic_dims="2;5")
+    session = aclruntime.InferenceSession(path)
+    session.set_dynamic_dims("x:5,3")
+    assert np.array_equal(run(session, aclruntime.Tensor(x)), x @ weight + 1)
+    session.finalize()
+    path, weight = converted(tmp_path, "n", input_shape="x:-1,3")
+    session = aclruntime.InferenceSession(path)
+    session.set_dynamic_shape("x:5,3")
+    session.set_custom_outsize([40])
+    assert np.array_equal(run(session, aclruntime.Tensor(x)), x @ weight + 1)
+    session.finalize()
+
+
+def test_a_model_that_is_not_there(aclruntime):
+    with pytest.raises(RuntimeError, match="145002"):
+        aclruntime.InferenceSession("none.om", 0)
+    with pytest.raises(NotImplementedError):
+        aclruntime.Tensor(np.zeros(1, np.float32)).to_dvpp(0)
+    with pytest.raises(TypeError):
+        aclruntime.Tensor(np.zeros(1, np.complex64))
+
+
+def test_a_program_that_ends_with_all_open(acl, fixed_model, tmp_path):
+    code = ("import sys, numpy as np, aclruntime; s = aclruntime.InferenceSession(sys.argv[1]); "
+            "t = aclruntime.Tensor(np.ones((4, 3), np.float32)); o = s.run(['y'], [t]); print(o[0].shape)")
+    done = run_program(tmp_path, "-c", code, fixed_model)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[4, 2]\n", "")
