@@ -1,4 +1,4 @@
-"""The TCP transport of softcann's libhccl, forced between processes of one machine; see test_collectives.py."""
+"""The TCP transport of softcann's libhccl, forced between processes of one machine; see test_comm_collectives.py."""
 import pathlib
 import signal
 import subprocess

@@ -5,7 +5,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "test" / "README.md",
+         ROOT / "third_party" / "softcann" / "README.md", *sorted((ROOT / "third_party" / "softcann" / "docs").glob("*.md")),
+         *DOCS]
 
 
 def test_the_options_tables_are_up_to_date():
@@ -71,7 +74,7 @@ def test_links_and_scripts_exist():
 
 def test_every_page_is_reached_from_the_readme():
     linked = set(re.findall(r"docs/\w+\.md", PAGES[0].read_text()))
-    assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
+    assert {f"docs/{page.name}" for page in DOCS} <= linked
 
 
 def messages_to_look_up():
@@ -90,3 +93,8 @@ def test_the_quoted_messages_are_the_real_ones():
     messages = list(messages_to_look_up())
     assert len(messages) >= 5
     assert [part for parts in messages for part in parts if part not in sources] == []
+
+
+def test_each_folder_of_tests_has_its_row():
+    rows = set(re.findall(r"^\| `([a-z_]+)` \|", (ROOT / "test" / "README.md").read_text(), re.M))
+    assert rows == {path.name for path in (ROOT / "test").iterdir() if any(path.glob("test_*")) or any(path.glob("*.cpp"))}

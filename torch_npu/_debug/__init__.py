@@ -1,1 +1,1 @@
-"""What finds faults: who sees every operator, and the tools built on it. Imported when one is asked for."""
+"""What finds faults: who sees every operator, and the tools built on it. Most are imported when one is asked for."""

@@ -1,4 +1,4 @@
-"""Tools for finding faults that an environment variable switches on; without one nothing is imported."""
+"""Tools for finding faults that an environment variable switches on; each is imported only then."""
 
 from torch_npu import _options
 from torch_npu._debug import logs

@@ -213,12 +213,12 @@ class StreamSanitizer(observe.Observer):
             return
         with self.lock:
             work = self.works.find(call, results)
-            races = self.note(call, pending) if work is None else self.note_collective(call, pending, work)
+            found = self.note(call, pending) if work is None else self.note_collective(call, pending, work)
             if _host_waits(call, results):
                 for device in pending.devices:
                     self.clocks.host_waits(self.clocks.of(_current_stream(device)))
-        if races:
-            errors: List[SynchronizationError] = [UnsynchronizedAccessError(race) for race in races]
+        if found:
+            errors: List[SynchronizationError] = [UnsynchronizedAccessError(race) for race in found]
             for error in errors:
                 print(error, file=sys.stderr)
             raise NPUSanitizerErrors(errors)
