@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._int8 import by_token
 
 __all__ = ["npu_moe_gating_top_k_softmax", "npu_moe_gating_top_k", "npu_moe_gating_top_k_backward",
            "npu_moe_init_routing", "npu_moe_compute_expert_tokens",
@@ -164,9 +165,8 @@ def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Te
         rows = wide(rows)
         if scale is not None:
             rows = rows * (wide(scale) if scale.shape[0] == 1 else wide(scale)[(wanted[order] - first).clamp(0, end - first - 1)])
-        top = rows.abs().amax(-1, keepdim=True) / 127
-        rows = torch.where(top > 0, rows / top, 0.0).round().to(torch.int8)
-        scales = (top * used).squeeze(1).float()
+        rows, top = by_token(rows)
+        scales = top * used.squeeze(1)
     elif scale is not None:
         scales = (wide(scale).reshape(-1)[tokens] * used.squeeze(1)).float()
     counts = _numbers_of_tokens(wanted, first, end, expert_num, expert_tokens_num_type)
@@ -320,7 +320,7 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
     if (group_list is None) != (kind == -1):
         raise ValueError(f"{name}: group_type={kind} does not suit group_list={group_list!r}")
     dtype = x[0].dtype if output_dtype is None else output_dtype
-    dtype = dtype if isinstance(dtype, torch.dtype) else _DTYPES[dtype]
+    dtype = as_dtype(dtype)
     activation = _ACTIVATIONS[act_type or 0]
 
     def product(rows: Any, i: Any, tokens: Any) -> Any:
@@ -419,6 +419,3 @@ def npu_ffn(x: Tensor, weight1: Tensor, weight2: Tensor, activation: str, *, exp
     parts.append(rows.new_zeros(rows.shape[0] - ends[-1], weight2.shape[-1]))
     return torch.cat(parts).to(x.dtype).reshape(shape)
 
-
-# c10::ScalarType, as the operators take it where they take a number.
-_DTYPES = {1: torch.int8, 3: torch.int32, 5: torch.float16, 6: torch.float32, 15: torch.bfloat16}

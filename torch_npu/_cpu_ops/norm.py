@@ -8,6 +8,7 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import trailing, unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._int8 import as_int8
 
 __all__ = ["npu_rms_norm", "npu_rms_norm_backward", "npu_gemma_rms_norm", "npu_add_rms_norm", "npu_add_rms_norm_cast",
            "npu_add_rms_norm_v2", "npu_deep_norm", "npu_deep_norm_backward", "npu_add_layer_norm", "npu_group_norm_silu",
@@ -93,7 +94,7 @@ def npu_add_rms_norm_quant(x1: Tensor, x2: Tensor, gamma: Tensor, scales1: Tenso
     def quantized(scales: Tensor, zeros: Any) -> Any:
         value = normal / wide(scales) if div_mode else normal * wide(scales)
         value = value if zeros is None else value + wide(zeros)
-        return value.round().clamp(-128, 127).to(torch.int8).contiguous()
+        return as_int8(value).contiguous()
 
     first = quantized(scales1, zero_points1)
     second = torch.zeros_like(first) if scales2 is None else quantized(scales2, zero_points2)

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._int8 import exact
 from torch_npu._cpu_ops.quant import _scale
 
 __all__ = [
@@ -63,7 +64,7 @@ def _product(x1: Tensor, x2: Tensor, bias: Optional[Tensor]) -> Tensor:
 
 def _int8_product(x1: Tensor, x2: Tensor, bias: Optional[Tensor]) -> Tensor:
     """In float64, which holds every sum of products of int8 exactly, then float32."""
-    out = torch.matmul(x1.double(), x2.double())
+    out = exact(x1, x2)
     return (out if bias is None else out + bias.double()).float()
 
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import even_halves, unsupported, wide
-from torch_npu._cpu_ops.moe import _DTYPES
+from torch_npu._cpu_ops._common import even_halves, groups_of, unsupported, wide
+from torch_npu._cpu_ops._int8 import as_int8, by_token
 
 __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
            "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
@@ -17,7 +17,10 @@ __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_qua
            "npu_sim_exponential_", "npu_dynamic_quant_asymmetric", "npu_swiglu_quant", "npu_dequant_swiglu_quant",
            "npu_sign_bits_pack", "npu_sign_bits_unpack"]
 
-_STORED = {12: torch.int8, 13: torch.uint8, 14: torch.int32, 0: torch.uint8, **_DTYPES}  # by c10::ScalarType
+_STORED = {  # by c10::ScalarType
+    0: torch.uint8, 1: torch.int8, 3: torch.int32, 5: torch.float16, 6: torch.float32, 12: torch.int8, 13: torch.uint8,
+    14: torch.int32, 15: torch.bfloat16,
+}
 _LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int32: (-2147483648, 2147483520)}
 
 
@@ -43,8 +46,7 @@ def npu_dynamic_quant(input: Tensor, *, smooth_scales: Optional[Tensor] = None, 
     if (dst_type not in (None, 1, torch.int8)) or quant_mode != "pertoken":
         raise NotImplementedError("npu_dynamic_quant: only int8 and quant_mode 'pertoken' are supported")
     values = wide(input) if smooth_scales is None else wide(input) * wide(smooth_scales)
-    scale = values.abs().amax(-1, keepdim=True) / 127
-    return _rounded(torch.where(scale > 0, values / scale, 0.0), torch.int8), scale.squeeze(-1).float()
+    return by_token(values)
 
 
 def npu_dynamic_quant_asymmetric(input: Tensor, *, smooth_scales: Optional[Tensor] = None, group_index: Optional[Tensor] = None,
@@ -63,13 +65,8 @@ def npu_dynamic_quant_asymmetric(input: Tensor, *, smooth_scales: Optional[Tenso
     top = values.amax(-1, keepdim=True)
     scale = (top - values.amin(-1, keepdim=True)) / 255
     offset = torch.where(scale > 0, 127 - top / scale, 0.0)
-    out = _rounded(torch.where(scale > 0, values / scale, 0.0) + offset, torch.int8)
+    out = as_int8(torch.where(scale > 0, values / scale, 0.0) + offset)
     return out, scale.squeeze(-1).float(), offset.squeeze(-1).float()
-
-
-def _groups(rows: int, ends: Any) -> Tensor:
-    """The group of each row; the number of groups behind the last."""
-    return torch.searchsorted(ends.contiguous(), torch.arange(rows, device=ends.device, dtype=ends.dtype), right=True)
 
 
 def _row_of(table: Any, group: Any) -> Tensor:
@@ -87,9 +84,8 @@ def _swiglu_int8(x: Tensor, shape: Sequence[int], group: Any, groups: int, smoot
     value = F.silu(left) * right if activate_left else left * F.silu(right)
     value = value if smooth is None else value * _row_of(smooth, group)
     value = value if group is None else torch.where((group < groups).unsqueeze(-1), value, 0.0)
-    scale = value.abs().amax(-1, keepdim=True) / 127
-    out = _rounded(torch.where(scale > 0, value / scale, 0.0), torch.int8)
-    return out.reshape(*shape[:-1], -1), scale.reshape(shape[:-1]).float()
+    out, scale = by_token(value)
+    return out.reshape(*shape[:-1], -1), scale.reshape(shape[:-1])
 
 
 def npu_swiglu_quant(x: Tensor, *, smooth_scales: Optional[Tensor] = None, offsets: Optional[Tensor] = None,
@@ -107,7 +103,7 @@ def npu_swiglu_quant(x: Tensor, *, smooth_scales: Optional[Tensor] = None, offse
         raise NotImplementedError("npu_swiglu_quant: only int8 and quant_mode 1, dynamic, are supported")
     rows, group = wide(x).reshape(-1, x.shape[-1]), None
     if group_index is not None:
-        group = _groups(rows.shape[0], group_index.cumsum(0) if group_list_type == 1 else group_index)
+        group = groups_of(rows.shape[0], group_index.cumsum(0) if group_list_type == 1 else group_index)
     return _swiglu_int8(rows, x.shape, group, 0 if group_index is None else group_index.numel(), smooth_scales, activate_left)
 
 
@@ -130,7 +126,7 @@ def npu_dequant_swiglu_quant(x: Tensor, *, weight_scale: Optional[Tensor] = None
     if quant_mode != 1 or dst_type not in (None, 1, torch.int8):
         raise NotImplementedError(f"{name}: only int8 and quant_mode 1, dynamic, are supported")
     rows = wide(x).reshape(-1, x.shape[-1])
-    group = None if group_index is None else _groups(rows.shape[0], group_index.cumsum(0))
+    group = None if group_index is None else groups_of(rows.shape[0], group_index.cumsum(0))
     whole = bias is not None and not bias.is_floating_point()
     rows = rows + _row_of(bias, group) if whole else rows
     rows = rows if weight_scale is None else rows * _row_of(weight_scale, group)
