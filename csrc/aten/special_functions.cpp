@@ -218,7 +218,7 @@ void zeta_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tens
 
 void xlog1py_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   const auto [x, y] = widened(self, other, out);
-  result(out).copy_(at::where(x.eq(0).logical_and_(y.isnan().logical_not()), 0, x.mul(y.log1p())));
+  result(out).copy_(at::where(x.eq(0).logical_and(y.isnan().logical_not()), 0, x.mul(y.log1p())));
 }
 
 void polygamma_kernel(int64_t n, const at::Tensor& self, const at::Tensor& out) {

@@ -5,7 +5,7 @@ import pytest
 import torch
 from softcann.atc import container, convert
 from softcann.atc.interpret import Interpreter
-from test_models import exported, made
+from test_whole_models import exported, made
 from torch import nn
 
 

@@ -7,7 +7,7 @@ import torch
 from softcann import quantize
 from softcann.atc import container, convert
 from softcann.atc.interpret import Interpreter
-from test_models import cosine, exported, made
+from test_whole_models import cosine, exported, made
 
 
 @pytest.mark.parametrize("name, count", [("resnet", 6), ("encoder", 8)])   # the encoder's layers share their first weights

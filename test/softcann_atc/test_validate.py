@@ -5,7 +5,7 @@ import pytest
 from onnx import numpy_helper
 from softcann import validate
 from softcann.atc import convert
-from test_models import exported, made
+from test_whole_models import exported, made
 
 
 @pytest.fixture

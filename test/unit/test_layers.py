@@ -83,3 +83,9 @@ def test_every_source_is_in_a_source_list(folder):
     lists = set(re.findall(r"[\w/]+\.cpp", "\n".join(p.read_text() for p in folder.rglob("CMakeLists.txt"))))
     names = {name.rpartition("/")[2] for name in lists}
     assert [str(p.relative_to(folder)) for p in sources(folder) if p.suffix == ".cpp" and p.name not in names] == []
+
+
+def test_files_of_tests_have_different_names():
+    """pytest imports them by their name alone."""
+    names = [path.name for path in (ROOT / "test").rglob("test_*.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -113,12 +113,6 @@ OP(aclnnFakeQuantPerTensorAffineCachemask) {
   put(out, value);
   put(mask, kept);
 }
-OP(aclnnFakeQuantPerChannelAffineCachemask) {
-  const auto [value, kept] =
-      at::fake_quantize_per_channel_affine_cachemask(widened(self), widened(scale), zeroPoint, axis, quantMin, quantMax);
-  put(out, value);
-  put(mask, kept);
-}
 
 namespace {
 
