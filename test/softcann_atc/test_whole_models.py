@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from models import MODELS
+from exported_models import MODELS
 from softcann.atc import container, convert
 from softcann.atc.interpret import Interpreter
 
