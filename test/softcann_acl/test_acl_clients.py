@@ -1,6 +1,6 @@
 """Programs that import acl: the example, and ascendfly, unmodified, where it is installed."""
 import pytest
-from conftest import ROOT, run_program
+from acl_tools import ROOT, run_program
 
 FLY = """
 import sys

@@ -1,7 +1,7 @@
 """aclruntime: ais_bench's interface, on acl."""
 import numpy as np
 import pytest
-from conftest import converted, run_program
+from acl_tools import converted, run_program
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """acl.op and the gears of models that are neither batch nor picture sizes."""
 import numpy as np
 import pytest
-from conftest import converted
+from acl_tools import converted
 
 FLOAT, INT32, ND, ENGINE_SYS, COMPILE_SYS = 0, 3, 2, 0, 0
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import LIBRARIES, PACKAGES
+from acl_tools import LIBRARIES, PACKAGES
 
 CODE = """
 import sys

@@ -10,7 +10,7 @@ import weakref
 
 import numpy as np
 import pytest
-from conftest import LIBRARIES, PACKAGES, ROOT
+from acl_tools import LIBRARIES, PACKAGES, ROOT
 
 SITE_CODE = "import acl, sys; print(acl.init(), *acl.rt.get_device_count(), 'numpy' in sys.modules, hasattr(acl.rt, 'malloc_host'))"
 
