@@ -14,6 +14,7 @@ constexpr int64_t kAnswering = 500000000;  // how long a rank has to say what it
 
 void TcpEngine::answer(Peer& peer, uint64_t question) {
   Frame frame{Frame::kWaiting, 0, question, {}, 0};
+  frame.call.count = overdue_;
   for (const Transfers* transfers : waits_) frame.call.count |= not_done(*transfers);
   push_first(peer, frame, "");
 }

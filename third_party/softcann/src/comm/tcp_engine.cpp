@@ -105,6 +105,7 @@ bool TcpEngine::wait(const Transfers& transfers, int64_t deadline_ns, uint64_t* 
   std::unique_lock<std::mutex> lock(mutex_);
   waits_.push_back(&transfers);
   const bool came = wait_locked(transfers, deadline_ns, missing, lock);
+  if (!came) overdue_ |= *missing;
   waits_.erase(std::find(waits_.begin(), waits_.end(), &transfers));
   for (size_t i = 0; i < transfers.size() && !came; ++i) cancel(transfers[i].first, transfers[i].second, lock);
   return came;

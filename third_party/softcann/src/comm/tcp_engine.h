@@ -121,6 +121,7 @@ class TcpEngine {
   int64_t publish_by_ns_ = 0;
   std::atomic<bool> broken_{false};      // `code_` is known to the others, or they cannot be told
   std::vector<const Transfers*> waits_;  // of this rank's threads
+  uint64_t overdue_ = 0;                 // whom a wait missed whose time is over: the failure that tells of it is still to come
   uint64_t questions_ = 0;
   std::thread thread_;
 };
