@@ -186,11 +186,12 @@ def test_the_list_and_the_map(machine):
 
 def test_watch_writes_a_line_for_each_chip_until_it_is_interrupted(machine):
     process = subprocess.Popen([sys.executable, str(ROOT / "bin" / "npu-smi"), "info", "watch", "-i", "1", "-d", "0.01", "-s", "am"],
-                               stdout=subprocess.PIPE, universal_newlines=True)
+                               stdout=subprocess.PIPE, universal_newlines=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))   # ignored in a job of the shell's
     assert process.stdout.readline() == "NpuID(Idx)  ChipId(Idx) AI Core(%)  Memory(%)\n"
     assert {process.stdout.readline() for _ in range(3)} == {"1           0           0           0\n"}
     process.send_signal(signal.SIGINT)
-    assert process.wait() == 0
+    assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize("arguments,text", [
