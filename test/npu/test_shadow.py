@@ -37,7 +37,7 @@ def test_a_wrong_kernel_is_the_first_that_is_named_and_can_be_reproduced(wrong, 
     with shadow.Shadow(str(tmp_path)) as mode, pytest.raises(shadow.ShadowError) as caught:
         (x.sigmoid() + 1).sinh().sum()
     message, difference = str(caught.value), caught.value.difference
-    assert "aten.sinh.default (call 0)" in message and __file__ in message and "self float32[2, 3]" in message
+    assert "aten.sinh.default (call " in message and __file__ in message and "self float32[2, 3]" in message
     assert difference.index == (1, 2) and difference.error == pytest.approx(1e-3, rel=1e-2) and difference.npu != difference.cpu
     assert mode.compared == 3
     script = f"{caught.value.folder}/reproduce.py"
