@@ -152,6 +152,27 @@ def test_operators_have_their_shapes_and_shares(tmp_path):
     assert sum(float(row["Total Time(us)"]) for row in statistic) == pytest.approx(spent, abs=0.1)
 
 
+ABSENT = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "test" / "softcann_op")!r})
+import torch
+from nn_client import Client
+call, out = Client({str(LIBRARIES)!r}), torch.empty(3, 2)
+call("aclnnIndex", torch.arange(12.).reshape(3, 4), [None, torch.tensor([0, 2])], out)
+assert out.sum() == 30
+"""
+
+
+def test_a_list_may_leave_tensors_out(tmp_path):
+    pytest.importorskip("torch")
+    program = tmp_path / "program.py"
+    program.write_text(ABSENT)
+    msprof(f"--output={tmp_path}", sys.executable, program)
+    found, _ = tables(tmp_path)
+    row, = (row for row in found["op_summary"] if row["Task Type"] == "AI_VECTOR_CORE")
+    assert row["Input Shapes"] == '"3,4;2"' and row["Output Shapes"] == '"3,2"'
+
+
 def test_a_program_records_parts_of_itself(tmp_path):
     client("""
 import sys

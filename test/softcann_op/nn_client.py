@@ -84,7 +84,8 @@ class Client:
         if kind == "float[]":
             return self.array("aclCreateFloatArray", ctypes.c_float, value)
         if kind == "T[]":
-            return self.array("aclCreateTensorList", ctypes.c_void_p, [self.tensor(t).value for t in value or []])
+            handles = [t if t is None else self.tensor(t).value for t in value or []]
+            return self.array("aclCreateTensorList", ctypes.c_void_p, handles)
         if kind == "S[]":
             return self.array("aclCreateScalarList", ctypes.c_void_p, [self.scalar(s).value for s in value or []])
         if kind == "dtype":

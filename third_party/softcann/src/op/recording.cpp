@@ -92,7 +92,9 @@ void note_operands(const aclOpExecutor& executor) {
     if (object->kind == Kind::tensor) {
       add(*static_cast<const aclTensor*>(object));
     } else {
-      for (const aclTensor* tensor : static_cast<const aclTensorList*>(object)->elements) add(*tensor);
+      for (const aclTensor* tensor : static_cast<const aclTensorList*>(object)->elements) {
+        if (tensor != nullptr) add(*tensor);  // one may be left out
+      }
     }
   }
   recorder::note_operands(&executor, read.text() + '\t' + written.text());
