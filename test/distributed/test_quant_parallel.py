@@ -42,6 +42,7 @@ def gather_and_scatter(rank, world):
     total = sum((eight(r, 4, 6).float() * uniform(r, 4).unsqueeze(1)) @ (w.float() * columns) for r in range(world))
     found, _ = torch_npu.npu_quant_mm_reduce_scatter(
         x.npu(), w.npu(), hcom, world, x1_scale=rows.npu(), x2_scale=columns.npu(), quant_scale=torch.tensor([2.0]).npu(), y_dtype=5)
+    # Each rank's part is rounded to float16, and so is each sum of them.
     torch.testing.assert_close(found.cpu(), (2 * total.chunk(world)[rank]).half(), rtol=2e-3, atol=1e-2)
     wide, blocks = torch.randn(256, 130).to(E4M3), uniform(3, 2, 2)
     tall, own = torch.randn(256, 256, generator=torch.Generator().manual_seed(rank)).to(E4M3), uniform(rank, 2, 2)
@@ -49,6 +50,7 @@ def gather_and_scatter(rank, world):
         tall.npu(), wide.npu(), hcom, world, x1_scale=own.npu(), x2_scale=blocks.npu(), gather_output=False, y_dtype=6, group_sizes=[128] * 3)
     spread = lambda s, shape: s.repeat_interleave(128, 0)[: shape[0]].repeat_interleave(128, 1)[:, : shape[1]]
     expected = (tall.float() * spread(own, (256, 256))) @ (wide.float() * spread(blocks, (256, 130)))
+    # Sums of 256 products, added up block by block here and in one there.
     torch.testing.assert_close(found[rank * 256 : rank * 256 + 256].cpu(), expected, rtol=1e-3, atol=1e-2)
     assert none.numel() == 0
     meta = torch_npu.npu_quant_mm_reduce_scatter(x.to("meta"), w.to("meta"), hcom, world, y_dtype=15)

@@ -10,8 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
-from torch_npu._cpu_ops._int8 import exact
-from torch_npu._cpu_ops.quant import _scale
+from torch_npu._cpu_ops._int8 import exact, numbers_of_scale
 
 __all__ = [
     "npu_all_gather_base_mm",
@@ -75,7 +74,7 @@ def _scaled_product(
 
     Scales in int64 give float16, others bfloat16 unless ``dtype`` is given.
     """
-    out = _int8_product(x1, x2, bias) * _scale(x2_scale)
+    out = _int8_product(x1, x2, bias) * numbers_of_scale(x2_scale)
     out = out if x1_scale is None else out * x1_scale.reshape(-1, 1)
     return out.to(dtype or (torch.float16 if x2_scale.dtype == torch.int64 and x1_scale is None else torch.bfloat16))
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import even_halves, groups_of, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token
+from torch_npu._cpu_ops._int8 import as_int8, by_token, numbers_of_scale
 
 __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
            "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
@@ -172,12 +172,6 @@ def npu_trans_quant_param(scale: Tensor, offset: Optional[Tensor] = None, round_
     return bits if offset is None else bits | (offset.float().round().long() & 0x1FF) << 37
 
 
-def _scale(scale: Tensor) -> Any:
-    if scale.dtype not in (torch.int64, torch.uint64):
-        return wide(scale)
-    return (scale.view(torch.int64) & 0xFFFFE000).int().view(torch.float32)
-
-
 def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[Tensor] = None,
                      pertoken_scale: Optional[Tensor] = None, bias: Optional[Tensor] = None, output_dtype: Optional[int] = None,
                      x1_dtype: Optional[int] = None, x2_dtype: Optional[int] = None, pertoken_scale_dtype: Optional[int] = None,
@@ -196,7 +190,7 @@ def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[
     total = total + bias.double() if whole else total
     if dtype == torch.int32:
         return total.to(dtype)
-    value = total.float() * _scale(scale)
+    value = total.float() * numbers_of_scale(scale)
     value = value if pertoken_scale is None else value * wide(pertoken_scale).unsqueeze(-1)
     value = value + wide(bias) if bias is not None and not whole else value
     if dtype != torch.int8:

@@ -12,10 +12,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token
+from torch_npu._cpu_ops._int8 import as_int8, by_token, numbers_of_scale
 from torch_npu._cpu_ops.microscaling import format_of, unscaled
 from torch_npu._cpu_ops.parallel_matmul import _by_expert, _collective, _exchanged, _sum_only
-from torch_npu._cpu_ops.quant import _scale
 
 __all__ = [
     "npu_all_gather_quant_mm",
@@ -39,7 +38,7 @@ def _matrix(name: str, x: Tensor, scale: Optional[Tensor], left: bool) -> Tensor
         return x.float()
     if scale.dim() == 3:
         return unscaled(x, scale.view(torch.uint8), -1 if left else 0, format_of(name, x.dtype))
-    factor, rows, columns = _scale(scale), x.shape[0], x.shape[1]
+    factor, rows, columns = numbers_of_scale(scale), x.shape[0], x.shape[1]
     if factor.numel() == 1:
         return x.float() * factor.reshape(())
     if factor.numel() == (rows if left else columns):

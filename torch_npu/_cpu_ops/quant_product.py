@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype, on_copies, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
+from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale
 
 __all__ = [
     "npu_dequant_bias",
@@ -301,6 +301,5 @@ def npu_quant_conv2d(
     sums = F.conv2d(image, weight.double(), None, pair[0], 0, pair[2], groups)
     if bias is not None:
         sums = sums + bias.double().view(1, -1, 1, 1)
-    if scale.dtype == torch.int64:  # a float32 in the lower half; the last 13 bits do not count
-        scale = scale.bitwise_and(0xFFFFE000).to(torch.int32).view(torch.float32)
-    return (sums.float() * wide(scale).view(1, -1, 1, 1)).to(torch.float16 if output_dtype is None else as_dtype(output_dtype))
+    scaled = sums.float() * numbers_of_scale(scale).view(1, -1, 1, 1)
+    return scaled.to(torch.float16 if output_dtype is None else as_dtype(output_dtype))
