@@ -224,7 +224,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         from torch_npu._debug import compare_page
 
         with open(options.html, "w") as file:
-            file.write(compare_page.page(comparison, options.a, options.b))
+            file.write(compare_page.page(comparison, text_report(comparison, 0), options.a, options.b))
     return 1 if comparison.first is not None or any(row.differs == "shape" for row in comparison.rows) else 0
 
 

@@ -75,13 +75,10 @@ def _table(rows: "List[Row]") -> str:
     return "\n".join([*lines, "</table>"])
 
 
-def page(comparison: "Comparison", a: str, b: str) -> str:
-    """The page as text."""
-    from torch_npu.compare import text_report
-
+def page(comparison: "Comparison", summary: str, a: str, b: str) -> str:
+    """The page as text; ``summary`` stands before the chart."""
     results = [row for row in comparison.rows if row.kind == "output"]
-    summary = html.escape(text_report(comparison, 0))
     return ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Two dumps</title>'
             f"<style>{_STYLE}</style></head><body>"
-            f"<h1>Two dumps</h1><p>A: {html.escape(a)}<br>B: {html.escape(b)}</p><pre>{summary}</pre>\n"
+            f"<h1>Two dumps</h1><p>A: {html.escape(a)}<br>B: {html.escape(b)}</p><pre>{html.escape(summary)}</pre>\n"
             f"{_chart(results)}\n<h2>All tensors</h2>\n{_table(comparison.rows)}\n</body></html>\n")
