@@ -215,3 +215,20 @@ OP(aclnnInplaceQuantScatter) {
 OP(aclnnInplaceQuantScatterV2) {
   QuantScatter{selfRef, indices, updates, quantScales, quantZeroPoints, axis, quantAxis, reduction, roundMode}.run();
 }
+OP(aclnnAddRmsNormQuant) {
+  TORCH_CHECK(axis == -1 || axis == x1.dim() - 1, "aclnnAddRmsNormQuant: axis ", axis, " is not supported");
+  TORCH_CHECK(gamma.dim() == 1, "aclnnAddRmsNormQuant: gamma of ", gamma.dim(), " dimensions is not supported");
+  const at::Tensor sum = widened(x1) + widened(x2);
+  put(xOut, sum);
+  const at::Tensor normal = sum * sum.square().mean({-1}, true).add_(epsilon).rsqrt_() * widened(gamma);
+  const auto quantized = [&](const at::Tensor& out, const at::Tensor& scales, const at::Tensor& zeros) {
+    const at::Tensor value = divMode ? normal / widened(scales) : normal * widened(scales);
+    put_quantized(out, zeros.defined() ? value + widened(zeros) : value);
+  };
+  quantized(y1Out, scales1, zeroPoints1Optional);
+  if (scales2Optional.defined()) {
+    quantized(y2Out, scales2Optional, zeroPoints2Optional);
+  } else {
+    writable(y2Out).zero_();
+  }
+}

@@ -8,7 +8,7 @@
 #include "op/simd/float_loops.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
-#include "op/kernels/row_extreme.h"
+#include "op/kernels/argmax.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;
@@ -75,19 +75,19 @@ OP_COST(aclnnMin, reduction(self)) { at::cpu::min_outf(self, out); }
 OP_COST(aclnnAmax, reduction(self)) { at::cpu::amax_outf(self, dim, keepDim, out); }
 OP_COST(aclnnAmin, reduction(self)) { at::cpu::amin_outf(self, dim, keepDim, out); }
 OP_COST(aclnnMaxDim, reduction(self, 1)) {
-  if (extreme_along(self, dim, true, out, indices)) return;
+  if (argmax_along(self, dim, true, out, indices)) return;
   with_long(indices, [&](at::Tensor& positions) { at::cpu::max_outf(self, dim, keepdim, out, positions); });
 }
 OP_COST(aclnnMinDim, reduction(self, 1)) {
-  if (extreme_along(self, dim, false, out, indices)) return;
+  if (argmax_along(self, dim, false, out, indices)) return;
   with_long(indices, [&](at::Tensor& positions) { at::cpu::min_outf(self, dim, keepdim, out, positions); });
 }
 OP_COST(aclnnArgMax, reduction(self, 1)) {
-  if (self.scalar_type() != at::kBool && extreme_along(self, dim, true, {}, out)) return;
+  if (self.scalar_type() != at::kBool && argmax_along(self, dim, true, {}, out)) return;
   with_long(out, [&](at::Tensor& positions) { at::cpu::argmax_outf(self, dim, keepdim, positions); });
 }
 OP_COST(aclnnArgMin, reduction(self, 1)) {
-  if (self.scalar_type() != at::kBool && extreme_along(self, dim, false, {}, out)) return;
+  if (self.scalar_type() != at::kBool && argmax_along(self, dim, false, {}, out)) return;
   with_long(out, [&](at::Tensor& positions) { at::cpu::argmin_outf(self, dim, keepdim, positions); });
 }
 OP_COST(aclnnAminmaxAll, reduction(self)) {

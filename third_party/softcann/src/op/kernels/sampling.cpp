@@ -3,6 +3,7 @@
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
@@ -67,4 +68,22 @@ OP(aclnnTopKTopPSampleV2) {
     put(logitsSelectIdx, found.tokens);
   }
   if (isNeedLogits) put(logitsTopKPSelect, found.kept);
+}
+
+OP(aclnnApplyTopKTopP) {
+  const auto [sorted, order] = at::sort(widened(logits), -1, false);
+  at::Tensor hidden = at::full(sorted.sizes(), false, sorted.options().dtype(at::kBool));
+  const int64_t size = sorted.size(-1);
+  if (k.defined()) {
+    const at::Tensor first = (size - k.to(at::kLong)).clamp(0, size - 1).unsqueeze(-1);
+    hidden = sorted < sorted.gather(-1, first);
+  }
+  if (p.defined()) {
+    const at::Tensor weights = at::softmax(at::where(hidden, -std::numeric_limits<double>::infinity(), sorted), -1);
+    at::Tensor small = at::cumsum(weights, -1) <= 1 - widened(p).unsqueeze(-1);
+    small.select(-1, size - 1).fill_(false);  // at least one stays
+    hidden = hidden.logical_or(small);
+  }
+  const at::Tensor kept = at::where(hidden, -std::numeric_limits<double>::infinity(), sorted);
+  put(out, at::empty_like(kept).scatter_(-1, order, kept));
 }

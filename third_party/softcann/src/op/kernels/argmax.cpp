@@ -1,4 +1,4 @@
-#include "op/kernels/row_extreme.h"
+#include "op/kernels/argmax.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>
@@ -132,7 +132,7 @@ SOFTCANN_ORDERED_TYPES(EXTREMES)
 
 }  // namespace
 
-bool extreme_along(const at::Tensor& self, int64_t dim, bool greatest, const at::Tensor& values, const at::Tensor& indices) {
+bool argmax_along(const at::Tensor& self, int64_t dim, bool greatest, const at::Tensor& values, const at::Tensor& indices) {
   if (self.dim() == 0 || self.numel() == 0 || !self.is_contiguous() || dim < -self.dim() || dim >= self.dim()) return false;
   const int64_t n = self.size(dim), inner = inner_of(self, dim), results = self.numel() / n;
   const auto fits = [&](const at::Tensor& out, at::ScalarType type) {

@@ -1,0 +1,70 @@
+// Mixtures of experts: gating.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <limits>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+using namespace softcann::op;
+
+namespace {
+
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+OP(aclnnMoeGatingTopKSoftmax) {
+  const auto [values, experts] = at::topk(at::softmax(widened(x), -1), k, -1);
+  put(yOut, values);
+  at::Tensor chosen = experts;
+  if (finishedOptional.defined()) chosen = at::where(finishedOptional.to(at::kBool).unsqueeze(-1), x.size(-1), experts);
+  put(expertIdxOut, chosen);
+  const int64_t rows = x.numel() / x.size(-1);
+  put(rowIdxOut, at::arange(rows * k, at::kLong).view({k, rows}).t());
+}
+
+OP(aclnnMoeGatingTopKSoftmaxV2) {
+  TORCH_CHECK(renorm == 0 || renorm == 1, "aclnnMoeGatingTopKSoftmaxV2: renorm ", renorm, " is not supported");
+  const at::Tensor wide = widened(x);
+  const auto [best, experts] = at::topk(renorm ? wide : at::softmax(wide, -1), k, -1);
+  put(yOut, renorm ? at::softmax(best, -1) : best);
+  at::Tensor chosen = experts;
+  if (finishedOptional.defined()) chosen = at::where(finishedOptional.to(at::kBool).unsqueeze(-1), x.size(-1), experts);
+  put(expertIdxOut, chosen);
+  if (outputSoftmaxResultFlag && !renorm) put(softmaxResultOutOptional, at::softmax(wide, -1));
+}
+
+namespace {
+
+// Scores of the experts outside the k_group best groups become minus infinity.
+at::Tensor within_groups(const at::Tensor& scores, int64_t groups, int64_t kept, int64_t select_mode) {
+  if (groups <= 1 || kept >= groups) return scores;
+  const at::Tensor split = scores.view({scores.size(0), groups, -1});
+  const at::Tensor best = select_mode == 0 ? split.amax({-1}) : std::get<0>(at::topk(split, 2, -1)).sum({-1});
+  const at::Tensor chosen = std::get<1>(at::topk(best, kept, -1));
+  const at::Tensor in = at::zeros(best.sizes(), at::kBool).scatter_(1, chosen, true).unsqueeze(-1);
+  return at::where(in, split, minus_infinity).view(scores.sizes());
+}
+
+}  // namespace
+
+OP(aclnnMoeGatingTopK) {
+  TORCH_CHECK(renorm == 0, "aclnnMoeGatingTopK: renorm ", renorm, " is not supported");
+  TORCH_CHECK(normType == 0 || normType == 1, "aclnnMoeGatingTopK: normType ", normType, " is not supported");
+  TORCH_CHECK(groupSelectMode == 0 || groupSelectMode == 1, "aclnnMoeGatingTopK: groupSelectMode ", groupSelectMode,
+              " is not supported");
+  const at::Tensor normal = normType == 0 ? at::softmax(widened(x), -1) : at::sigmoid(widened(x));
+  const at::Tensor biased = biasOptional.defined() ? normal + widened(biasOptional) : normal;
+  const at::Tensor experts = std::get<1>(at::topk(within_groups(biased, groupCount, kGroup, groupSelectMode), k, -1));
+  at::Tensor weights = normal.gather(1, experts);
+  if (normType == 1) weights = weights / (weights.sum({-1}, true) + eps);
+  put(yOut, weights * routedScalingFactor);
+  put(expertIdxOut, experts);
+  if (outFlag) put(outOut, normal);
+}
