@@ -64,10 +64,8 @@ Mask make_mask(const at::Tensor& query, const at::Tensor& key, const std::option
   return mask;
 }
 
-at::Tensor drop_mask(const at::Tensor& query, const at::Tensor& key, double p, int64_t seed, int64_t offset) {
-  if (p == 0) return {};
-  const int64_t numel = query.size(0) * query.size(1) * query.size(2) * key.size(2);
-  return dropout_mask(query, numel, p, seed, offset);
+int64_t scores(const at::Tensor& query, const at::Tensor& key) {
+  return query.size(0) * query.size(1) * query.size(2) * key.size(2);
 }
 
 at::Tensor host_number(int64_t value) {
@@ -76,7 +74,17 @@ at::Tensor host_number(int64_t value) {
   return number;
 }
 
-int64_t read_on_host(const at::Tensor& number) { return number.item<int64_t>(); }
+// What the backward needs to draw the same mask again: on the host, but for the draws of a graph.
+std::pair<at::Tensor, at::Tensor> philox_tensors(const core::Draws& d) {
+  if (!d.captured()) return {host_number(d.signed_seed()), host_number(d.signed_offset())};
+  return {d.seed_tensor.select(0, 0), d.offset_tensor.add(d.signed_offset()).select(0, 0)};
+}
+
+core::Draws draws_of(const at::Tensor& seed, const at::Tensor& offset) {
+  if (!seed.is_cpu()) return {0, 0, seed.unsqueeze(0), offset.unsqueeze(0)};
+  const auto number = [](const at::Tensor& t) { return static_cast<uint64_t>(t.item<int64_t>()); };
+  return {number(seed), number(offset), {}, {}};
+}
 
 // max + log(sum), of the first of each row's equal numbers.
 at::Tensor logsumexp_of(const at::Tensor& softmax_max, const at::Tensor& softmax_sum) {
@@ -139,25 +147,18 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
   auto softmax_sum = empty_like_with(query, stats, at::kFloat);
   auto softmax_out = empty_like_with(query, {0});
   auto output = empty_dense_like(query);
-  int64_t seed = 0, offset = 0;
+  core::Draws draws;
+  at::Tensor drop;
   if (dropout_p > 0) {
-    const auto state = core::philox_state(std::nullopt, query.size(0) * query.size(1) * query.size(2) * key.size(2));
-    seed = static_cast<int64_t>(state.first);
-    offset = static_cast<int64_t>(state.second);
+    draws = core::draw(std::nullopt, scores(query, key));
+    drop = dropout_mask(query, scores(query, key), dropout_p, draws);
   }
-  const auto drop = drop_mask(query, key, dropout_p, seed, offset);
+  const auto [seed, offset] = philox_tensors(draws);
   op::run(aclnnFlashAttentionScoreV2, query, key, value, mask.added, drop, at::Tensor(), mask.hidden, at::IntArrayRef(),
           at::IntArrayRef(), at::IntArrayRef(), scale_or_default(query, scale), 1.0 - dropout_p, kAllTokens,
           mask.sparse_mode == kSparseCausal ? 0 : kAllTokens, query.size(1), "BNSD", kHighPrecision, mask.sparse_mode,
           kAddAfterScale, softmax_max, softmax_sum, softmax_out, output);
-  return {output,
-          logsumexp_of(softmax_max, softmax_sum),
-          softmax_max,
-          softmax_sum,
-          query.size(2),
-          key.size(2),
-          host_number(seed),
-          host_number(offset),
+  return {output,      logsumexp_of(softmax_max, softmax_sum), softmax_max, softmax_sum, query.size(2), key.size(2), seed, offset,
           at::Tensor()};
 }
 
@@ -168,8 +169,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
     const at::Tensor& philox_seed, const at::Tensor& philox_offset, std::optional<double> scale) {
   TORCH_CHECK(!grad_input_mask[3], "the NPU's fused attention gives no gradient for the mask");
   const auto mask = make_mask(query, key, attn_bias, is_causal);
-  const auto drop =
-      dropout_p > 0 ? drop_mask(query, key, dropout_p, read_on_host(philox_seed), read_on_host(philox_offset)) : at::Tensor();
+  at::Tensor drop;
+  if (dropout_p > 0) drop = dropout_mask(query, scores(query, key), dropout_p, draws_of(philox_seed, philox_offset));
   // torch.compile knows this operator by torch's own description, which has no such results, and drops them: the exponents
   // relative to logsumexp then stand for those relative to the largest, and their sum is one.
   const bool kept = cum_seq_q.defined() && cum_seq_k.defined();

@@ -6,6 +6,7 @@
 
 #include "aten/argument_checks.h"
 #include "aten/factory.h"
+#include "core/capture.h"
 #include "core/generator.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
@@ -14,6 +15,10 @@ namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnInplaceNormal);
 NPU_OPERATOR(aclnnInplaceUniform);
+NPU_OPERATOR(aclnnInplaceNormalTensor);
+NPU_OPERATOR(aclnnInplaceUniformTensor);
+NPU_OPERATOR(aclnnInplaceRandomTensor);
+NPU_OPERATOR(aclnnMultinomialTensor);
 NPU_OPERATOR(aclnnInplaceRandom);
 NPU_OPERATOR(aclnnInplaceBernoulli);
 NPU_OPERATOR(aclnnInplaceBernoulliTensor);
@@ -26,28 +31,51 @@ namespace {
 using Generator = std::optional<at::Generator>;
 namespace templates = at::native::templates;
 
+// One dimension where the memory allows it: torch allows more of them than a descriptor holds.
+at::Tensor fewer_dims(const at::Tensor& self) { return self.dim() > 8 && self.is_contiguous() ? self.view(-1) : self; }
+
+// CANN has some operators only in a form whose numbers a graph cannot change: there they are made of those that it can.
+bool in_capture() { return core::any_capture() && core::is_capturing(core::current_stream()); }
+
+// Uniform numbers in [0, 1) in a dtype the transformations below can work in.
+at::Tensor uniform_like(const at::Tensor& self, const Generator& generator) {
+  const auto type = self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return empty_like_with(self, self.sizes(), type).uniform_(0, 1, generator);
+}
+
 template <class>
 struct NormalKernel {
   void operator()(const at::TensorBase& self, double mean, double std, const Generator& generator) {
-    const auto [seed, offset] = core::philox_state(generator, self.numel());
-    // One dimension where the memory allows it: torch allows more of them than a descriptor holds.
-    op::run(aclnnInplaceNormal, self.dim() > 8 && self.is_contiguous() ? at::Tensor(self).view(-1) : at::Tensor(self), mean, std,
-            seed, offset);
+    const auto d = core::draw(generator, self.numel());
+    const auto out = fewer_dims(at::Tensor(self));
+    if (d.captured()) {
+      op::run(aclnnInplaceNormalTensor, out, mean, std, d.seed_tensor, d.offset_tensor, d.offset);
+    } else {
+      op::run(aclnnInplaceNormal, out, mean, std, d.seed, d.offset);
+    }
   }
 };
 
 template <class>
 struct UniformKernel {
   void operator()(at::TensorIteratorBase& iter, double from, double to, const Generator& generator) {
-    const auto self = iter.tensor(0);
-    const auto [seed, offset] = core::philox_state(generator, self.numel());
-    op::run(aclnnInplaceUniform, self.dim() > 8 && self.is_contiguous() ? self.view(-1) : self, from, to, seed, offset);
+    const auto out = fewer_dims(iter.tensor(0));
+    const auto d = core::draw(generator, out.numel());
+    if (d.captured()) {
+      op::run(aclnnInplaceUniformTensor, out, from, to, d.seed_tensor, d.offset_tensor, d.offset);
+    } else {
+      op::run(aclnnInplaceUniform, out, from, to, d.seed, d.offset);
+    }
   }
 };
 
 void draw_integers(const at::Tensor& self, int64_t from, int64_t to, const Generator& generator) {
-  const auto [seed, offset] = core::philox_state(generator, self.numel());
-  op::run(aclnnInplaceRandom, self, from, to, seed, offset);
+  const auto d = core::draw(generator, self.numel());
+  if (d.captured()) {
+    op::run(aclnnInplaceRandomTensor, self, from, to, d.seed_tensor, d.offset_tensor, d.offset);
+  } else {
+    op::run(aclnnInplaceRandom, self, from, to, d.seed, d.offset);
+  }
 }
 
 template <class>
@@ -105,23 +133,24 @@ struct RandomKernel {
 template <class>
 struct BernoulliKernel {
   void operator()(const at::TensorBase& self, double p, const Generator& generator) {
+    if (in_capture()) return draw_below(at::Tensor(self), at::scalar_tensor(p), generator);
     const auto [seed, offset] = core::philox_state(generator, self.numel());
     op::run(aclnnInplaceBernoulli, at::Tensor(self), at::Scalar(p), seed, offset);
   }
   void operator()(const at::TensorBase& self, const at::TensorBase& p, const Generator& generator) {
-    const auto [seed, offset] = core::philox_state(generator, self.numel());
     const auto probabilities = at::Tensor(p).to(self.device()).expand(self.sizes());
+    if (in_capture()) return draw_below(at::Tensor(self), probabilities, generator);
+    const auto [seed, offset] = core::philox_state(generator, self.numel());
     op::run(aclnnInplaceBernoulliTensor, at::Tensor(self), probabilities, seed, offset);
+  }
+
+ private:
+  static void draw_below(const at::Tensor& self, const at::Tensor& p, const Generator& generator) {
+    self.copy_(uniform_like(self, generator).lt(p));
   }
 };
 
 using Rng = core::GeneratorImpl;
-
-// Uniform numbers in [0, 1) in a dtype the transformations below can work in.
-at::Tensor uniform_like(const at::Tensor& self, const Generator& generator) {
-  const auto type = self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return empty_like_with(self, self.sizes(), type).uniform_(0, 1, generator);
-}
 
 }  // namespace
 
@@ -209,6 +238,11 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
   at::native::check_supported_max_int_with_precision(n, result);
   result.resize_({n});
   if (n == 0) return result;
+  if (in_capture()) {
+    auto keys = empty_like_with(result, {n}, at::kLong);
+    draw_integers(keys, 0, std::numeric_limits<int64_t>::max(), generator);
+    return result.copy_(keys.argsort());
+  }
   const auto [seed, offset] = core::philox_state(generator, n);
   if (result.scalar_type() == at::kLong) {
     op::run(aclnnRandperm, n, seed, offset, result);
@@ -232,8 +266,12 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   const auto sizes = self.dim() == 1 ? at::DimVector{num_samples} : at::DimVector{self.size(0), num_samples};
   result.resize_(sizes);
   if (result.numel() == 0) return result;
-  const auto [seed, offset] = core::philox_state(generator, result.numel());
-  op::run(aclnnMultinomial, self, num_samples, replacement, seed, offset, result);
+  const auto d = core::draw(generator, result.numel());
+  if (d.captured()) {
+    op::run(aclnnMultinomialTensor, self, num_samples, replacement, d.seed_tensor, d.offset_tensor, d.offset, result);
+  } else {
+    op::run(aclnnMultinomial, self, num_samples, replacement, d.seed, d.offset, result);
+  }
   return result;
 }
 
@@ -264,6 +302,11 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
               " noise.shape = ", noise.sizes());
   TORCH_CHECK(lower.toDouble() <= upper.toDouble(), "Lower bound should be less than or equal to the upper bound");
   at::native::resize_output(out, self.sizes());
+  if (training && in_capture()) {
+    const auto slope = uniform_like(self, generator).mul_(upper.toDouble() - lower.toDouble()).add_(lower);
+    noise.copy_(at::where(self.gt(0), at::ones_like(slope), slope));
+    return at::mul_out(out, self, noise);
+  }
   const auto [seed, offset] = core::philox_state(generator, training ? self.numel() : 0);
   op::run(aclnnRReluWithNoise, self, noise, lower, upper, training, seed, offset, out);
   return out;

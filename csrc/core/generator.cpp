@@ -1,9 +1,12 @@
 #include "core/generator.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <mutex>
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/ops/empty.h>
@@ -14,6 +17,9 @@
 namespace torch_npu::core {
 namespace {
 
+// Philox makes four numbers at a time.
+uint64_t whole_draws(uint64_t draws) { return (draws + 3) / 4 * 4; }
+
 constexpr size_t kStateBytes = sizeof(uint64_t) + sizeof(int64_t);
 
 struct DefaultGenerators {
@@ -23,6 +29,16 @@ struct DefaultGenerators {
 
 DefaultGenerators& defaults() {
   static auto* instance = new DefaultGenerators();
+  return *instance;
+}
+
+struct Captures {
+  std::mutex mutex;
+  std::map<aclmdlRI, GraphDraws*> graphs;
+};
+
+Captures& captures() {
+  static auto* instance = new Captures();
   return *instance;
 }
 
@@ -86,7 +102,7 @@ GeneratorImpl* GeneratorImpl::clone_impl() const {
 
 std::pair<uint64_t, uint64_t> GeneratorImpl::advance(uint64_t draws) {
   const auto offset = state_->offset;
-  state_->offset += (draws + 3) / 4 * 4;
+  state_->offset += whole_draws(draws);
   return {state_->seed, offset};
 }
 
@@ -103,10 +119,69 @@ at::Generator make_generator(c10::DeviceIndex device) {
 }
 
 std::pair<uint64_t, uint64_t> philox_state(const std::optional<at::Generator>& generator, uint64_t draws) {
-  refuse_in_capture("random numbers");  // a replay would draw the same ones
+  refuse_in_capture("random numbers of this operator");  // a replay would draw the same ones
   auto* impl = at::get_generator_or_default<GeneratorImpl>(generator, default_generator());
   std::lock_guard<std::mutex> lock(impl->mutex_);
   return impl->advance(draws);
+}
+
+Draws draw(const std::optional<at::Generator>& generator, uint64_t draws) {
+  auto* impl = at::get_generator_or_default<GeneratorImpl>(generator, default_generator());
+  if (any_capture()) {
+    if (const aclmdlRI graph = captured_into(current_stream())) {
+      std::lock_guard<std::mutex> lock(captures().mutex);
+      const auto found = captures().graphs.find(graph);
+      TORCH_CHECK(found != captures().graphs.end(), "random numbers can be captured by torch.npu.NPUGraph alone");
+      return found->second->take(generator ? *generator : default_generator(), draws);
+    }
+  }
+  std::lock_guard<std::mutex> lock(impl->mutex_);
+  const auto [seed, offset] = impl->advance(draws);
+  return {seed, offset, {}, {}};
+}
+
+GraphDraws::~GraphDraws() { end_capture(); }
+
+void GraphDraws::begin_capture(aclmdlRI graph) {
+  std::lock_guard<std::mutex> lock(captures().mutex);
+  graph_ = graph;
+  captures().graphs[graph] = this;
+}
+
+void GraphDraws::end_capture() noexcept {
+  if (!graph_) return;
+  std::lock_guard<std::mutex> lock(captures().mutex);
+  captures().graphs.erase(std::exchange(graph_, nullptr));
+}
+
+// The caller holds the lock of the captures.
+Draws GraphDraws::take(const at::Generator& generator, uint64_t draws) {
+  auto found =
+      std::find_if(sources_.begin(), sources_.end(), [&](const Source& source) { return source.generator == generator; });
+  if (found == sources_.end()) {
+    // Without at::empty, which fills what it makes where torch.utils.deterministic asks for it: the fill would be captured, too.
+    const auto number = [] {
+      return at::Tensor(at::detail::empty_generic({1}, c10::GetAllocator(c10::DeviceType::PrivateUse1),
+                                                  c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), at::kLong, std::nullopt));
+    };
+    sources_.push_back({generator, number(), number(), 0});
+    found = sources_.end() - 1;
+  }
+  const auto offset = found->drawn;
+  found->drawn += whole_draws(draws);
+  return {0, offset, found->seed, found->offset};
+}
+
+void GraphDraws::before_replay() {
+  for (Source& source : sources_) {
+    std::pair<uint64_t, uint64_t> state;
+    {
+      std::lock_guard<std::mutex> lock(source.generator.mutex());
+      state = at::check_generator<GeneratorImpl>(source.generator)->advance(source.drawn);
+    }
+    source.seed.fill_(static_cast<int64_t>(state.first));
+    source.offset.fill_(static_cast<int64_t>(state.second));
+  }
 }
 
 }  // namespace torch_npu::core

@@ -7,10 +7,14 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/core/GeneratorImpl.h>
+
+#include "acl/acl.h"
 
 namespace torch_npu::core {
 
@@ -49,7 +53,52 @@ class C10_EXPORT GeneratorImpl final : public c10::GeneratorImpl {
 C10_EXPORT const at::Generator& default_generator(c10::DeviceIndex device = -1);
 C10_EXPORT at::Generator make_generator(c10::DeviceIndex device = -1);
 
-// (seed, offset) drawn from `generator`, or from the current device's default one.
+// Note [Random numbers of a graph]
+// A replay must not draw what the capture would have drawn. So a captured operator takes seed and offset from two numbers on the
+// device, which each replay sets from the generator before it runs the graph, and adds its own place among the graph's draws;
+// the generator then goes on by all that the graph draws. A program draws the same numbers from graphs as without them, where
+// its operators are the same.
+
+// What an operator draws with.
+struct Draws {
+  uint64_t seed = 0, offset = 0;
+  at::Tensor seed_tensor, offset_tensor;  // in a capture, int64 of one element: `offset` counts from there, `seed` is nothing
+  bool captured() const { return seed_tensor.defined(); }
+  int64_t signed_seed() const { return static_cast<int64_t>(seed); }
+  int64_t signed_offset() const { return static_cast<int64_t>(offset); }
+};
+
+// Of `generator`, or of the current device's default one; for an operator that can be captured into a graph.
+C10_EXPORT Draws draw(const std::optional<at::Generator>& generator, uint64_t draws);
+// The same where CANN has no form of the operator that a graph could repeat with other numbers: an error in a capture.
 C10_EXPORT std::pair<uint64_t, uint64_t> philox_state(const std::optional<at::Generator>& generator, uint64_t draws);
+
+// What a graph draws, generator by generator.
+class C10_EXPORT GraphDraws {
+ public:
+  GraphDraws() = default;
+  ~GraphDraws();
+  GraphDraws(const GraphDraws&) = delete;
+  GraphDraws& operator=(const GraphDraws&) = delete;
+
+  // Between the two, draw() on a stream that is captured into `graph` comes here.
+  void begin_capture(aclmdlRI graph);
+  void end_capture() noexcept;
+  // Sets the numbers of the next replay, on the current stream.
+  void before_replay();
+  void clear() { sources_.clear(); }
+
+ private:
+  friend Draws draw(const std::optional<at::Generator>& generator, uint64_t draws);
+  struct Source {
+    at::Generator generator;
+    at::Tensor seed, offset;
+    uint64_t drawn = 0;
+  };
+  Draws take(const at::Generator& generator, uint64_t draws);
+
+  aclmdlRI graph_ = nullptr;
+  std::vector<Source> sources_;
+};
 
 }  // namespace torch_npu::core

@@ -16,6 +16,8 @@
 namespace torch_npu::core {
 namespace {
 
+std::atomic<bool> ending{false};
+
 struct KeptFailure {
   aclrtStream stream;
   int code;
@@ -104,7 +106,10 @@ std::vector<std::pair<uint64_t, uint64_t>> damaged_memory(c10::DeviceIndex devic
   return pieces;
 }
 
+bool process_ends() { return ending.load(std::memory_order_relaxed); }
+
 void finish_work(int32_t timeout_ms) noexcept {
+  ending.store(true, std::memory_order_relaxed);
   if (!is_initialized()) return;
   for (c10::DeviceIndex index = 0; index < kMaxDevices; ++index) {
     if (!has_context(index)) continue;

@@ -39,6 +39,8 @@ C10_EXPORT std::vector<std::pair<uint64_t, uint64_t>> damaged_memory(c10::Device
 // For the end of the process: waits for each device that was used, at most `timeout_ms` for each. What failed or did not end
 // becomes a warning. The GIL must not be held.
 C10_EXPORT void finish_work(int32_t timeout_ms) noexcept;
+// Whether that was called: what is still alive goes with the process, and nobody waits for its work any more.
+C10_EXPORT bool process_ends();
 
 // The call, the code and its meaning, and CANN's own report of this thread.
 std::string describe_cann_error(int code, const char* call);

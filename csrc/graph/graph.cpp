@@ -3,12 +3,14 @@
 #include <c10/util/ScopeExit.h>
 
 #include "core/error.h"
+#include "core/recovery.h"
 #include "memory/heap.h"
 #include "op/launch_hooks.h"
 
 namespace torch_npu::graph {
 
 Graph::~Graph() {
+  if (core::process_ends()) return;
   try {
     if (capturing_) {
       const auto current = core::exchange_stream(*captured_);
@@ -43,9 +45,11 @@ void Graph::capture_begin(memory::MempoolId pool, aclmdlRICaptureMode mode) {
   capturing_ = true;
   try {
     const aclmdlRI graph = core::captured_into(stream);
+    draws_.begin_capture(graph);
     heap.begin_route(pool_, [graph](c10::Stream of) { return core::captured_into(core::Stream(of)) == graph; }, true);
   } catch (...) {
     give_capture_up();
+    draws_.end_capture();
     --core::captures_under_way;
     capturing_ = false;
     throw;
@@ -76,6 +80,7 @@ void Graph::capture_end() {
   TORCH_CHECK(core::current_stream() == *captured_, "a capture must end on the stream on which it began");
   const int status = acl::aclmdlRICaptureEnd(captured_->raw(), &graph_);
   capturing_ = false;
+  draws_.end_capture();
   --core::captures_under_way;
   end_route();
   if (status != 0) {
@@ -86,6 +91,7 @@ void Graph::capture_end() {
       aclmdlRI none = nullptr;
       const bool known = acl::aclmdlRICaptureGetInfo(captured_->raw(), &capture, &none) == 0;
       if (known && capture != ACL_MODEL_RI_CAPTURE_STATUS_NONE) give_capture_up();
+      draws_.clear();
       release_memory();
     });
     core::throw_cann_error(status, "aclmdlRICaptureEnd", __FILE__, __LINE__);
@@ -97,6 +103,7 @@ void Graph::replay() {
   const core::DeviceGuard guard(device_);
   const auto stream = core::current_stream();
   core::ensure_bound();
+  draws_.before_replay();
   op::launch_with_hooks({"aclmdlRIExecuteAsync", stream.raw()},
                         [&] { NPU_CHECK(acl::aclmdlRIExecuteAsync(graph_, stream.raw())); });
   replayed_ = stream;
@@ -111,6 +118,7 @@ void Graph::reset() {
     NPU_CHECK_WARN(acl::aclmdlRIDestroy(std::exchange(graph_, nullptr)));
   }
   replayed_.reset();
+  draws_.clear();
   release_memory();
 }
 
@@ -131,6 +139,32 @@ memory::MempoolId Graph::pool() const {
 void Graph::debug_dump(const std::string& path) const {
   TORCH_CHECK(graph_, "there is nothing to show: the graph has not been captured");
   NPU_CHECK(acl::aclmdlRIDebugJsonPrint(graph_, path.c_str(), 0));
+}
+
+void begin_task_group(const core::Stream& stream) {
+  const core::DeviceGuard guard(stream.device_index());
+  core::ensure_bound();
+  NPU_CHECK(acl::aclmdlRICaptureTaskGrpBegin(stream.raw()));
+}
+
+aclrtTaskGrp end_task_group(const core::Stream& stream) {
+  const core::DeviceGuard guard(stream.device_index());
+  core::ensure_bound();
+  aclrtTaskGrp group = nullptr;
+  NPU_CHECK(acl::aclmdlRICaptureTaskGrpEnd(stream.raw(), &group));
+  return group;
+}
+
+void begin_task_update(const core::Stream& stream, aclrtTaskGrp group) {
+  const core::DeviceGuard guard(stream.device_index());
+  core::ensure_bound();
+  NPU_CHECK(acl::aclmdlRICaptureTaskUpdateBegin(stream.raw(), group));
+}
+
+void end_task_update(const core::Stream& stream) {
+  const core::DeviceGuard guard(stream.device_index());
+  core::ensure_bound();
+  NPU_CHECK(acl::aclmdlRICaptureTaskUpdateEnd(stream.raw()));
 }
 
 }  // namespace torch_npu::graph

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/capture.h"
+#include "core/generator.h"
 #include "memory/device_allocator.h"
 
 namespace torch_npu::graph {
@@ -45,6 +46,16 @@ class C10_EXPORT Graph {
   memory::MempoolId pool_{0, 0};
   c10::DeviceIndex device_ = -1;
   std::optional<core::Stream> captured_, replayed_;
+  core::GraphDraws draws_;
 };
+
+// What `stream`, which is being captured, takes between the two is a group whose tasks can be replaced. The group lives as long
+// as the graph.
+C10_EXPORT void begin_task_group(const core::Stream& stream);
+C10_EXPORT aclrtTaskGrp end_task_group(const core::Stream& stream);
+// What `stream` takes between the two does not run: it replaces the group's tasks, which must be the same operators, when the
+// stream comes to it.
+C10_EXPORT void begin_task_update(const core::Stream& stream, aclrtTaskGrp group);
+C10_EXPORT void end_task_update(const core::Stream& stream);
 
 }  // namespace torch_npu::graph

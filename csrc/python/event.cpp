@@ -3,6 +3,7 @@
 
 #include "core/event.h"
 #include "python/bindings.h"
+#include "python/streams.h"
 
 namespace torch_npu::python {
 namespace {
@@ -13,10 +14,6 @@ THPEvent* unwrap(const py::handle& event) {
 }
 
 core::Event* inner(const py::handle& event) { return static_cast<core::Event*>(unwrap(event)->event.eventId()); }
-
-c10::Stream stream(c10::StreamId id, c10::DeviceIndex device) {
-  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), id);
-}
 
 uintptr_t handle(const py::handle& event) {
   const auto* npu_event = inner(event);
@@ -31,7 +28,7 @@ double elapsed_time(const py::handle& start, const py::handle& end) {
 // The first record of an event that other processes will open: it needs another kind of CANN event.
 void record_ipc(const py::handle& event, c10::StreamId id, c10::DeviceIndex device) {
   const core::AdoptedEvent adopted(std::make_unique<core::Event>(false, true));
-  unwrap(event)->event.record(stream(id, device));
+  unwrap(event)->event.record(stream_of(id, device).unwrap());
 }
 
 py::bytes ipc_handle(const py::handle& event) {

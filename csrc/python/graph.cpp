@@ -1,9 +1,15 @@
 // Graphs: torch.npu.NPUGraph.
 #include "graph/graph.h"
 
+#include <ATen/ops/from_blob.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
+#include "core/device.h"
+#include "core/error.h"
+#include "core/external_event.h"
 #include "python/bindings.h"
+#include "python/streams.h"
 
 namespace torch_npu::python {
 namespace {
@@ -15,10 +21,73 @@ aclmdlRICaptureMode mode_of(const std::string& name) {
   TORCH_CHECK_VALUE(false, "capture_error_mode is 'global', 'thread_local' or 'relaxed', got '", name, "'");
 }
 
+using core::ExternalEvent;
+
+void record(ExternalEvent& event, c10::StreamId id, c10::DeviceIndex device) { event.record(stream_of(id, device)); }
+void wait(ExternalEvent& event, c10::StreamId id, c10::DeviceIndex device) { event.wait(stream_of(id, device)); }
+void reset(ExternalEvent& event, c10::StreamId id, c10::DeviceIndex device) { event.reset(stream_of(id, device)); }
+
+void begin_group(c10::StreamId id, c10::DeviceIndex device) { graph::begin_task_group(stream_of(id, device)); }
+uintptr_t end_group(c10::StreamId id, c10::DeviceIndex device) {
+  return reinterpret_cast<uintptr_t>(graph::end_task_group(stream_of(id, device)));
+}
+void begin_update(c10::StreamId id, c10::DeviceIndex device, uintptr_t group) {
+  graph::begin_task_update(stream_of(id, device), reinterpret_cast<aclrtTaskGrp>(group));
+}
+void end_update(c10::StreamId id, c10::DeviceIndex device) { graph::end_task_update(stream_of(id, device)); }
+
+// A function of the program in the order of a stream; in a capture, at each replay.
+struct HostFunction {
+  py::function function;
+  bool repeated;
+};
+
+void call_host_function(void* data) {
+  if (!Py_IsInitialized()) return;
+  auto* host = static_cast<HostFunction*>(data);
+  const py::gil_scoped_acquire locked;
+  try {
+    host->function();
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable(host->function);
+  }
+  if (!host->repeated) delete host;
+}
+
+void launch_host_function(c10::StreamId id, c10::DeviceIndex device, py::function function) {
+  const auto stream = stream_of(id, device);
+  const core::DeviceGuard guard(stream.device_index());
+  core::ensure_bound();
+  // Nothing tells when a graph is gone whose replays call the function, so it stays.
+  auto host = std::make_unique<HostFunction>(HostFunction{std::move(function), core::is_capturing(stream)});
+  {
+    const py::gil_scoped_release unlocked;
+    NPU_CHECK(acl::aclrtLaunchHostFunc(stream.raw(), &call_host_function, host.get()));
+  }
+  host.release();
+}
+
+// A tensor on the memory of another, which does not keep it alive.
+at::Tensor weak_ref_tensor(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.is_privateuseone(), "expected a tensor on the NPU, got one on ", tensor.device());
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), [](void*) {}, tensor.options(), tensor.device());
+}
+
 }  // namespace
 
 void init_graph(py::module_& module) {
   using graph::Graph;
+  module.def("_launch_host_func", &launch_host_function);
+  module.def("_weak_ref_tensor", &weak_ref_tensor);
+  py::class_<ExternalEvent>(module, "_ExternalEvent")
+      .def(py::init<>())
+      .def("record", &record, Unlocked())
+      .def("wait", &wait, Unlocked())
+      .def("reset", &reset, Unlocked());
+  module.def("_graph_task_group_begin", &begin_group);
+  module.def("_graph_task_group_end", &end_group);
+  module.def("_graph_task_update_begin", &begin_update, Unlocked());
+  module.def("_graph_task_update_end", &end_update, Unlocked());
   py::class_<Graph>(module, "_NPUGraph")
       .def(py::init<>())
       .def(

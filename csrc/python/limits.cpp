@@ -2,6 +2,7 @@
 #include "core/error.h"
 #include "core/stream.h"
 #include "python/bindings.h"
+#include "python/streams.h"
 
 namespace torch_npu::python {
 namespace {
@@ -10,10 +11,6 @@ aclrtDevResLimitType kind(const std::string& core) {
   if (core == "cube") return ACL_RT_DEV_RES_CUBE_CORE;
   TORCH_CHECK_VALUE(core == "vector", "cube or vector cores, got ", core);
   return ACL_RT_DEV_RES_VECTOR_CORE;
-}
-
-aclrtStream raw_stream(c10::StreamId id, c10::DeviceIndex device) {
-  return core::Stream(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), id)).raw();
 }
 
 void set_device_limit(c10::DeviceIndex device, const std::string& core, uint32_t count) {
@@ -33,21 +30,21 @@ uint32_t device_limit(c10::DeviceIndex device, const std::string& core) {
 void set_stream_limit(c10::StreamId id, c10::DeviceIndex device, const std::string& core, uint32_t count) {
   const core::DeviceGuard guard(device);
   core::ensure_bound();
-  NPU_CHECK(acl::aclrtSetStreamResLimit(raw_stream(id, device), kind(core), count));
+  NPU_CHECK(acl::aclrtSetStreamResLimit(stream_of(id, device).raw(), kind(core), count));
 }
 
 uint32_t stream_limit(c10::StreamId id, c10::DeviceIndex device, const std::string& core) {
   const core::DeviceGuard guard(device);
   core::ensure_bound();
   uint32_t count = 0;
-  NPU_CHECK(acl::aclrtGetStreamResLimit(raw_stream(id, device), kind(core), &count));
+  NPU_CHECK(acl::aclrtGetStreamResLimit(stream_of(id, device).raw(), kind(core), &count));
   return count;
 }
 
 void reset_stream_limit(c10::StreamId id, c10::DeviceIndex device) {
   const core::DeviceGuard guard(device);
   core::ensure_bound();
-  NPU_CHECK(acl::aclrtResetStreamResLimit(raw_stream(id, device)));
+  NPU_CHECK(acl::aclrtResetStreamResLimit(stream_of(id, device).raw()));
 }
 
 // Microseconds; returns what the device made of it.

@@ -6,6 +6,7 @@
 #include "memory/device_allocator.h"
 #include "memory/host_allocator.h"
 #include "python/bindings.h"
+#include "python/streams.h"
 
 // In libtorch_python, but its header needs one that is not in the wheel.
 namespace torch {
@@ -242,10 +243,6 @@ void begin_current_thread(c10::DeviceIndex device, memory::MempoolId pool) {
       pool, [thread = std::this_thread::get_id()](c10::Stream) { return std::this_thread::get_id() == thread; }, false);
 }
 
-core::Stream stream(c10::StreamId id, c10::DeviceIndex device) {
-  return core::Stream(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), id));
-}
-
 // Python frees tensors with the GIL held, and may run out of memory so.
 void wait_unlocked(const std::function<void()>& wait) {
   std::optional<py::gil_scoped_release> unlocked;
@@ -290,7 +287,7 @@ void init_memory(py::module_& module) {
   module.def(
       "_memory_alloc",
       [](size_t bytes, c10::DeviceIndex device, c10::StreamId id) {
-        return reinterpret_cast<uintptr_t>(memory::raw_alloc(bytes, stream(id, device)));
+        return reinterpret_cast<uintptr_t>(memory::raw_alloc(bytes, stream_of(id, device)));
       },
       Unlocked());
   module.def("_memory_free", [](uintptr_t address) { memory::raw_free(reinterpret_cast<void*>(address)); }, Unlocked());

@@ -1,5 +1,5 @@
-// Streams. Python carries a stream as (id, device index), as c10 does; torch.npu.Stream is a torch.Stream.
-#include "core/stream.h"
+// Streams; torch.npu.Stream is a torch.Stream.
+#include "python/streams.h"
 
 #include "acl/runtime.h"
 #include "core/device.h"
@@ -8,10 +8,6 @@
 
 namespace torch_npu::python {
 namespace {
-
-core::Stream stream(c10::StreamId id, c10::DeviceIndex device) {
-  return core::Stream(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), id));
-}
 
 // A stream that other code made. CANN is asked for it at once: whatever is no stream is told here, not at its first use.
 c10::StreamId external_stream(uintptr_t raw, c10::DeviceIndex device) {
@@ -25,11 +21,11 @@ c10::StreamId external_stream(uintptr_t raw, c10::DeviceIndex device) {
   return made.id();
 }
 
-uintptr_t handle(c10::StreamId id, c10::DeviceIndex device) { return reinterpret_cast<uintptr_t>(stream(id, device).raw()); }
+uintptr_t handle(c10::StreamId id, c10::DeviceIndex device) { return reinterpret_cast<uintptr_t>(stream_of(id, device).raw()); }
 
 // As everywhere in PyTorch, the stream's device becomes current too.
 void set_stream(c10::StreamId id, c10::DeviceIndex device) {
-  core::exchange_stream(stream(id, device));
+  core::exchange_stream(stream_of(id, device));
   core::set_device(device);
 }
 
@@ -41,7 +37,7 @@ void init_stream(py::module_& module) {
   module.def("_external_stream", &external_stream);
   module.def("_set_stream", &set_stream);
   module.def("_stream_handle", &handle);
-  module.def("_stream_priority", [](c10::StreamId id, c10::DeviceIndex device) { return stream(id, device).priority(); });
+  module.def("_stream_priority", [](c10::StreamId id, c10::DeviceIndex device) { return stream_of(id, device).priority(); });
 }
 
 }  // namespace torch_npu::python

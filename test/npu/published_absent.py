@@ -1,20 +1,22 @@
 """Names of the published torch_npu that are not there, and why. docs/gen_published_names.py reads it too."""
 
 # What is not there: the beginning of the names, and why.
-_GRAPHS = "tasks of a captured graph cannot be changed yet"
+_GRAPHS = "the operators that a graph can update are those of torch_npu.npu._graph_updates"
+_CONDITIONS = "graphs have no conditions"
 _INTERNAL = "an internal module of the published package; nothing public is in it"
 ABSENT = {
     "torch.npu.Event.recorded_time": "CANN's runtime gives no time of a single event, only of pairs",
     "torch.npu.Event.reset": "only events of graphs are reset",
-    "torch.npu.ExternalEvent": "events within a graph cannot be waited for from outside it",
-    "torch.npu.NPUGraph.": _GRAPHS,
+    **{f"torch.npu.ExternalEvent.{name}": "a signal that streams meet at: the host, clocks and other processes use torch.npu.Event"
+       for name in ("device", "elapsed_time", "event_id", "from_ipc_handle", "ipc_handle", "npu_event", "query", "recorded_time",
+                    "synchronize")},
+    "torch.npu.NPUGraph.begin_capture_to_if_node": _CONDITIONS,
+    "torch.npu.NPUGraph.end_capture_to_conditional_node": _CONDITIONS,
+    "torch.npu.NPUGraph.get_currently_capturing_graph": _CONDITIONS,
+    "torch.npu.NPUGraph.super_kernel_optimize": "an instruction to a compiler that is not there",
     "torch.npu.NpuGraphOpHandler": _GRAPHS,
     "torch.npu.register_npu_graph_handler": _GRAPHS,
-    "torch.npu.graph_task_": _GRAPHS,
-    "torch_npu._C._NPUTaskGroupHandle": _GRAPHS,
-    "torch_npu.npu._launch_host_func": _GRAPHS,
-    "torch_npu.npu._subscribe_report": _GRAPHS,
-    "torch_npu._C._weak_ref_tensor": _GRAPHS,
+    "torch_npu._C._NPUTaskGroupHandle": "the handle of a task group is an int",
     "torch_npu.npu.npugraph_ex": _GRAPHS,
     "torch.npu.super_kernel_scope_": "an instruction to a compiler that is not there",
     "torch.npu.set_aoe": "a tuner of a compiler that is not there",

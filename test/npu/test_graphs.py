@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import torch_npu
+
 NPU = torch.device("npu")
 
 
@@ -24,17 +26,18 @@ def captured(function, **options):
 
 
 class Block(nn.Module):
-    """A little of everything that a transformer has, but for random numbers."""
+    """A little of everything that a transformer has."""
 
-    def __init__(self, width=16):
+    def __init__(self, width=16, dropout=0.0):
         super().__init__()
+        self.dropout = dropout
         self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
 
     def forward(self, x):
         q, k, v = (part.unflatten(-1, (2, -1)).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1))
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
-        return x + self.down(F.gelu(self.up(x)))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, None, self.dropout, is_causal=True).transpose(1, 2).flatten(2))
+        return x + F.dropout(self.down(F.gelu(self.up(x))), self.dropout)
 
 
 def test_nothing_runs_in_a_capture_and_all_of_it_in_a_replay():
@@ -207,10 +210,10 @@ def test_copies_from_pinned_memory_read_it_at_each_replay():
 
 @pytest.mark.parametrize("forbidden, message", [
     (lambda x: x.sum().item(), "captured"), (lambda x: x.cpu(), "captured"), (lambda x: torch.npu.synchronize(), "captured"),
-    (lambda x: torch.rand(3, device=NPU), "random numbers cannot be captured"),
-    (lambda x: F.dropout(x, 0.5), "random numbers cannot be captured"), (lambda x: x[x > 0], "captured"),
+    (lambda x: torch_npu.npu_sim_exponential_(x), "random numbers of this operator cannot be captured"),
+    (lambda x: x[x > 0], "captured"),
     (lambda x: torch.npu.current_stream().query(), "captured"), (lambda x: x.add_(torch.ones(4).to(NPU)), "captured"),
-], ids=["item", "cpu", "synchronize", "rand", "dropout", "mask", "query", "to"])
+], ids=["item", "cpu", "synchronize", "random", "mask", "query", "to"])
 def test_what_cannot_be_captured(forbidden, message):
     x, graph = torch.ones(4, device=NPU), torch.npu.NPUGraph()
     torch.npu.manual_seed(0)
@@ -461,3 +464,211 @@ print(y.tolist(), torch.cuda.is_current_stream_capturing())
 """)
     result = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=1200)
     assert result.stdout == "[2.0, 2.0, 2.0, 2.0] False\n", result.stderr
+
+
+DRAWS = {
+    "rand": lambda x: torch.rand_like(x), "randn": lambda x: torch.randn_like(x), "normal": lambda x: torch.normal(x, 2.0),
+    "randint": lambda x: torch.randint(0, 100, x.shape, device=NPU), "dropout": lambda x: F.dropout(x, 0.3),
+    "bernoulli": lambda x: torch.bernoulli(x * 0.3), "multinomial": lambda x: torch.multinomial(x, 20, replacement=True),
+    "exponential": lambda x: torch.empty_like(x).exponential_(), "npu_dropout": lambda x: torch_npu._npu_dropout(x, 0.5)[0],
+    "two": lambda x: torch.rand_like(x) - torch.rand_like(x),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_replays_draw_what_the_program_would_draw_without_graphs(draw):
+    x = torch.ones(1000, device=NPU)
+    torch.npu.manual_seed(2**63 + 5)
+    graph, result = captured(lambda: draw(x))
+    for seed in (2**63 + 5, 7):
+        torch.npu.manual_seed(seed)
+        expected = [draw(x).cpu() for _ in range(3)]
+        after = torch.rand(4, device=NPU)
+        torch.npu.manual_seed(seed)
+        for value in expected:
+            graph.replay()
+            assert torch.equal(result.cpu(), value)
+        assert torch.equal(torch.rand(4, device=NPU), after)
+        assert not torch.equal(expected[0], expected[1])
+
+
+@pytest.mark.parametrize("draw", [lambda x: torch.randperm(1000, device=NPU), lambda x: F.rrelu(-x, training=True)],
+                         ids=["randperm", "rrelu"])
+def test_replays_draw_anew_and_repeat_by_seed(draw):
+    x = torch.rand(1000, device=NPU)
+    graph, result = captured(lambda: draw(x))
+    runs = []
+    for _ in range(2):
+        torch.npu.manual_seed(5)
+        for _ in range(2):
+            graph.replay()
+            runs.append(result.cpu())
+    assert torch.equal(runs[0], runs[2]) and torch.equal(runs[1], runs[3]) and not torch.equal(runs[0], runs[1])
+    if result.dtype == torch.int64:
+        assert torch.equal(runs[0].sort().values, torch.arange(1000))
+    else:
+        slopes = runs[0] / -x.cpu()
+        assert slopes.min() >= 1 / 8 - 1e-6 and slopes.max() <= 1 / 3 + 1e-6 and abs(slopes.mean() - 11 / 48) < 0.01
+
+
+def test_generators_of_the_program_draw_in_graphs():
+    generator = torch.Generator(NPU).manual_seed(9)
+    graph = torch.npu.NPUGraph()
+    graph.register_generator_state(generator)
+    with pytest.raises(ValueError, match="NPU"):
+        graph.register_generator_state(torch.Generator())
+    with torch.npu.graph(graph):
+        own, common = torch.rand(5, device=NPU, generator=generator), torch.rand(5, device=NPU)
+    torch.npu.manual_seed(1)
+    graph.replay()
+    seen = own.cpu(), common.cpu()
+    assert torch.equal(seen[0], torch.rand(5, device=NPU, generator=torch.Generator(NPU).manual_seed(9)).cpu())
+    torch.npu.manual_seed(1)
+    assert torch.equal(seen[1], torch.rand(5, device=NPU).cpu())
+    state = generator.get_state()
+    graph.replay()
+    again = own.cpu()
+    generator.set_state(state)
+    graph.replay()
+    assert torch.equal(own.cpu(), again) and not torch.equal(again, seen[0])
+
+
+def test_deterministic_fills_do_not_reach_the_numbers_of_a_graph():
+    torch.use_deterministic_algorithms(True)
+    try:
+        graph, result = captured(lambda: torch.rand(100, device=NPU))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.npu.manual_seed(3)
+    graph.replay()
+    torch.npu.manual_seed(3)
+    assert torch.equal(result, torch.rand(100, device=NPU))
+
+
+def test_training_with_dropout_in_a_graph():
+    """Forward and backward of a graph use the same masks, and each replay others, those of the program without graphs."""
+    torch.manual_seed(0)
+    model = Block(dropout=0.4).to(NPU)
+    x = torch.randn(3, 7, 16, device=NPU)
+
+    def step():
+        model.zero_grad(set_to_none=False)
+        model(x).square().sum().backward()
+
+    side = torch.npu.Stream()
+    with torch.npu.stream(side):
+        step()
+    side.synchronize()
+    graph, _ = captured(step)
+    torch.npu.manual_seed(4)
+    expected = []
+    for _ in range(2):
+        step()
+        expected.append([parameter.grad.cpu() for parameter in model.parameters()])
+    torch.npu.manual_seed(4)
+    for grads in expected:
+        graph.replay()
+        for parameter, grad in zip(model.parameters(), grads):
+            torch.testing.assert_close(parameter.grad.cpu(), grad)
+    assert not torch.allclose(expected[0][0], expected[1][0])
+
+
+def decode(lengths, query, cache, out=None):
+    """Attention of one token each over `lengths` of the cache."""
+    options = dict(num_heads=2, scale=0.25, input_layout="BNSD", actual_seq_lengths_kv=lengths)
+    if out is None:
+        return torch_npu.npu_fused_infer_attention_score(query, cache, cache, **options)
+    return torch.ops.npu.npu_fused_infer_attention_score.out(query, cache, cache, **options, out=out)
+
+
+def test_task_group_takes_other_arguments():
+    query, cache = torch.randn(2, 2, 1, 16, device=NPU).half(), torch.randn(2, 2, 8, 16, device=NPU).half()
+    graph, ready, update = torch.npu.NPUGraph(), torch.npu.ExternalEvent(), torch.npu.Stream()
+    out = [torch.empty_like(query), torch.empty(1, device=NPU)]
+    with torch.npu.graph(graph):
+        stream = torch.npu.current_stream()
+        ready.wait(stream)
+        ready.reset(stream)
+        torch.npu.graph_task_group_begin(stream)
+        decode([3, 3], query, cache, out)
+        handle = torch.npu.graph_task_group_end(stream)
+        doubled = out[0] * 2
+    for lengths in ([1, 8], [5, 2], [8, 8]):
+        graph.replay()
+        with torch.npu.stream(update):
+            torch.npu.graph_task_update_begin(update, handle)
+            decode(lengths, query, cache, out)
+            torch.npu.graph_task_update_end(update)
+            ready.record(update)
+        assert torch.equal(doubled, decode(lengths, query, cache)[0] * 2)
+    torch.npu.graph_task_update_begin(update, handle)
+    with torch.npu.stream(update):
+        query + 1
+    with pytest.raises(RuntimeError, match="is aclnnFusedInferAttentionScoreV3, not aclnnAdd"):
+        torch.npu.graph_task_update_end(update)
+    with pytest.raises(RuntimeError, match="not being captured"):
+        torch.npu.graph_task_group_begin(update)
+
+
+def test_auto_dispatch_updates_lengths():
+    query, cache = torch.randn(2, 2, 1, 16, device=NPU).half(), torch.randn(2, 2, 8, 16, device=NPU).half()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, auto_dispatch_capture=True):
+        first = decode([3, 3], query, cache)[0]
+        second = decode([4, 4], first, cache)[0]
+    for one, other in (([1, 8], [2, 2]), ([5, 2], [8, 1])):
+        graph.replay()
+        graph.update(cpu_update_input=[{"actual_seq_lengths_kv": one}, {"actual_seq_lengths_kv": other}])
+        expected = decode(one, query, cache)[0]
+        assert torch.equal(first, expected) and torch.equal(second, decode(other, expected, cache)[0])
+    graph.update([{"actual_seq_lengths_kv": [6, 7]}])   # before the replay, and the same for both
+    graph.replay()
+    assert torch.equal(second, decode([6, 7], decode([6, 7], query, cache)[0], cache)[0])
+    with pytest.raises(ValueError, match="3 calls"):
+        graph.update([{}] * 3)
+    with pytest.raises(ValueError, match="lengths_kw"):
+        graph.update([{"lengths_kw": [1]}])
+    with pytest.raises(RuntimeError, match="auto_dispatch_capture"):
+        captured(lambda: query + 1)[0].update([{}])
+
+
+def test_host_functions_in_the_order_of_the_stream():
+    seen, x = [], torch.zeros(4, device=NPU)
+    torch.npu._launch_host_func(torch.npu.current_stream(), seen.append, "once")
+    torch.npu.synchronize()
+    assert seen == ["once"]
+
+    def work():
+        x.add_(1)
+        torch.npu._launch_host_func(torch.npu.current_stream(), seen.append, "replay")
+
+    graph, _ = captured(work)
+    graph.replay()
+    graph.replay()
+    torch.npu.synchronize()
+    assert seen == ["once", "replay", "replay"] and x.tolist() == [2] * 4
+
+
+def test_weak_reference_does_not_keep_memory():
+    torch.npu.empty_cache()
+    before = torch.npu.memory_allocated()
+    tensor = torch.arange(12.0, device=NPU).view(3, 4).t()
+    weak = torch_npu._C._weak_ref_tensor(tensor)
+    assert weak.data_ptr() == tensor.data_ptr() and weak.stride() == (1, 4) and torch.equal(weak, tensor)
+    del tensor
+    assert torch.npu.memory_allocated() == before
+    with pytest.raises(RuntimeError, match="NPU"):
+        torch_npu._C._weak_ref_tensor(torch.ones(2))
+
+
+def test_a_process_ends_although_a_graph_waits_for_ever(python):
+    done = python("""if True:
+        import torch, torch_npu
+        event, graph, x = torch.npu.ExternalEvent(), torch.npu.NPUGraph(), torch.zeros(4, device="npu")
+        with torch.npu.graph(graph):
+            event.wait()
+            x.add_(1)
+        graph.replay()
+        print("leaves")
+    """, timeout=60)
+    assert "leaves" in done.stdout and "did not finish" in done.stderr and done.returncode == 0

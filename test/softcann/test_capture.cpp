@@ -325,3 +325,122 @@ TEST(capture_of_two_graphs_at_once) {
   EXPECT((log.numbers == std::vector<int>{2, 1}));
   OK(aclmdlRIDestroy(second));
 }
+
+namespace {
+
+struct Words {
+  void* memory = nullptr;
+  Words() {
+    OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(memory, 64, 0, 64));
+  }
+  ~Words() { OK(aclrtFree(memory)); }
+  int value() const { return read_int(memory); }
+};
+
+// A graph that sets `x` in a task group.
+aclmdlRI capture_group(aclrtStream stream, const Words& x, int byte, aclrtTaskGrp* group) {
+  begin(stream);
+  OK(aclmdlRICaptureTaskGrpBegin(stream));
+  OK(aclrtMemsetAsync(x.memory, 64, byte, 64, stream));
+  OK(aclmdlRICaptureTaskGrpEnd(stream, group));
+  return end(stream);
+}
+
+}  // namespace
+
+TEST(capture_task_group_is_updated_in_stream_order) {
+  const auto stream = new_stream(), updater = new_stream();
+  const Words x, y;
+  aclrtTaskGrp group = nullptr;
+  const auto graph = capture_group(stream, x, 1, &group);
+  OK(aclmdlRICaptureTaskUpdateBegin(updater, group));
+  EXPECT(status_of(updater) == ACL_MODEL_RI_CAPTURE_STATUS_NONE);
+  OK(aclrtMemsetAsync(y.memory, 64, 2, 64, updater));
+  OK(aclmdlRICaptureTaskUpdateEnd(updater));
+  OK(aclrtSynchronizeStream(updater));
+  EXPECT(y.value() == 0);  // taken, not run
+  OK(aclmdlRIExecuteAsync(graph, stream));
+  OK(aclrtSynchronizeStream(stream));
+  EXPECT(x.value() == 0);
+  EXPECT(y.value() == 0x02020202);
+  OK(aclmdlRIDestroy(graph));
+}
+
+TEST(capture_refuses_updates_that_do_not_fit) {
+  const auto stream = new_stream(), updater = new_stream();
+  const Words x;
+  aclrtTaskGrp group = nullptr;
+  EXPECT(aclmdlRICaptureTaskGrpBegin(stream) == ACL_ERROR_RT_STREAM_NOT_CAPTURED);
+  EXPECT(aclmdlRICaptureTaskGrpEnd(stream, &group) == ACL_ERROR_INVALID_PARAM);
+  EXPECT(aclmdlRICaptureTaskUpdateEnd(updater) == ACL_ERROR_INVALID_PARAM);
+  EXPECT(aclmdlRICaptureTaskUpdateBegin(updater, &group) == ACL_ERROR_RT_INVALID_HANDLE);
+  const auto graph = capture_group(stream, x, 1, &group);
+  Log log;
+  OK(aclmdlRICaptureTaskUpdateBegin(updater, group));
+  EXPECT(aclmdlRICaptureTaskUpdateBegin(updater, group) == ACL_ERROR_RT_STREAM_CAPTURED);
+  EXPECT(aclrtSynchronizeStream(updater) == ACL_ERROR_RT_STREAM_CAPTURED);
+  EXPECT(aclmdlRICaptureTaskUpdateEnd(updater) == ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+  OK(aclmdlRICaptureTaskUpdateBegin(updater, group));
+  EXPECT(aclmdlRICaptureTaskUpdateEnd(updater) == ACL_ERROR_INVALID_PARAM);  // a task too few
+  OK(aclmdlRICaptureTaskUpdateBegin(updater, group));
+  log.add(updater, 1);
+  EXPECT(aclmdlRICaptureTaskUpdateEnd(updater) == ACL_ERROR_INVALID_PARAM);  // of another kind
+  OK(aclmdlRIExecuteAsync(graph, stream));
+  OK(aclrtSynchronizeStream(stream));
+  EXPECT(x.value() == 0x01010101);
+  EXPECT(log.numbers.empty());
+  OK(aclmdlRIDestroy(graph));
+  EXPECT(aclmdlRICaptureTaskUpdateBegin(updater, group) == ACL_ERROR_RT_INVALID_HANDLE);
+  begin(stream);
+  OK(aclmdlRICaptureTaskGrpBegin(stream));
+  end_failed(stream, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "task group");
+}
+
+TEST(capture_external_event_lets_a_graph_wait_for_its_update) {
+  const auto stream = new_stream(), updater = new_stream();
+  const Words x;
+  const Event ready(ACL_EVENT_EXTERNAL);
+  aclrtTaskGrp group = nullptr;
+  begin(stream);
+  OK(aclrtStreamWaitEvent(stream, ready));
+  OK(aclrtResetEvent(ready, stream));
+  OK(aclmdlRICaptureTaskGrpBegin(stream));
+  OK(aclrtMemsetAsync(x.memory, 64, 1, 64, stream));
+  OK(aclmdlRICaptureTaskGrpEnd(stream, &group));
+  const auto graph = end(stream);
+  for (int round = 2; round < 30; ++round) {
+    OK(aclmdlRIExecuteAsync(graph, stream));
+    auto status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    OK(aclrtQueryEventStatus(ready, &status));
+    EXPECT(status == ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    EXPECT(aclrtSynchronizeStreamWithTimeout(stream, 1) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    OK(aclmdlRICaptureTaskUpdateBegin(updater, group));
+    OK(aclrtMemsetAsync(x.memory, 64, round, 64, updater));
+    OK(aclmdlRICaptureTaskUpdateEnd(updater));
+    OK(aclrtRecordEvent(ready, updater));
+    OK(aclrtSynchronizeStream(stream));
+    EXPECT(x.value() == round * 0x01010101);
+  }
+  OK(aclmdlRIDestroy(graph));
+}
+
+TEST(capture_external_event_is_a_signal_between_streams) {
+  const auto first = new_stream(), second = new_stream();
+  const Event event(ACL_EVENT_EXTERNAL);
+  aclrtEvent none = nullptr;
+  EXPECT(aclrtCreateEventExWithFlag(&none, ACL_EVENT_EXTERNAL | ACL_EVENT_TIME_LINE) == ACL_ERROR_INVALID_PARAM);
+  Log log;
+  OK(aclrtStreamWaitEvent(second, event));  // before anybody has recorded it
+  log.add(second, 2);
+  log.add(first, 1);
+  OK(aclrtSynchronizeStream(first));
+  EXPECT(aclrtSynchronizeEventWithTimeout(event, 1) == ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+  OK(aclrtRecordEvent(event, first));
+  OK(aclrtSynchronizeEvent(event));
+  OK(aclrtSynchronizeStream(second));
+  EXPECT((log.numbers == std::vector<int>{1, 2}));
+  OK(aclrtResetEvent(event, first));
+  OK(aclrtSynchronizeStream(first));
+  EXPECT(aclrtSynchronizeEventWithTimeout(event, 1) == ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+}

@@ -60,6 +60,10 @@ from torch_npu.npu.graphs import (
     NPUGraph,
     graph,
     graph_pool_handle,
+    graph_task_group_begin,
+    graph_task_group_end,
+    graph_task_update_begin,
+    graph_task_update_end,
     is_current_stream_capturing,
     make_graphed_callables,
 )
@@ -114,12 +118,16 @@ from torch_npu.npu.settings import (
 )
 from torch_npu.npu.streams import (
     Event,
+    ExternalEvent,
     ExternalStream,
     Stream,
     StreamContext,
     SyncLaunchStream,
     _get_current_raw_stream,
+    _launch_host_func,
     _set_stream_by_id,
+    _subscribe_report,
+    _unsubscribe_report,
     current_stream,
     default_stream,
     get_stream_from_external,

@@ -6,7 +6,6 @@ fails at the call would send them there. Whoever uses such a name without asking
 from typing import Any
 
 _REASONS = {
-    "ExternalEvent": "events within a graph cannot be waited for from outside it: wait for the stream of the replay",
     "current_solver_handle": "CANN has no solver handle: linear algebra is operators (torch.linalg)",
 }
 

@@ -7,22 +7,23 @@
     graph.replay()              # y has the model's result for the batch
 
 A replay reads and writes the very memory of the capture. So inputs are copied into the tensors that were captured, results are
-read from those the capture made, and nothing captured may depend on values on the host: ``.item()``, printing, copies from
-pageable memory and random numbers are errors there.
+read from those the capture made, and nothing captured may depend on values on the host: ``.item()``, printing and copies from
+pageable memory are errors there. Random numbers are drawn anew by each replay, from the generator's state at that time.
 """
 import gc
 import logging
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Dict, Sequence, Tuple
 
 import torch
 
 from torch_npu import _C, _options
 from torch_npu._debug import logs
-from torch_npu.npu import device as _device, memory as _memory, streams as _streams
+from torch_npu.npu import _graph_updates, device as _device, memory as _memory, streams as _streams
 
 _log = logging.getLogger("torch_npu.graph")
 
-__all__ = ["NPUGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
+__all__ = ["NPUGraph", "graph", "graph_pool_handle", "graph_task_group_begin", "graph_task_group_end", "graph_task_update_begin",
+           "graph_task_update_end", "is_current_stream_capturing", "make_graphed_callables"]
 
 
 def is_current_stream_capturing() -> bool:
@@ -33,6 +34,31 @@ def is_current_stream_capturing() -> bool:
 def graph_pool_handle() -> Tuple[int, int]:
     """A memory pool, as an opaque pair, for graphs that are to share one: they must not be at work at the same time."""
     return _C._graph_pool_handle()
+
+
+def graph_task_group_begin(stream: Any) -> None:
+    """What ``stream``, which is being captured, is given from here on is a group of tasks that can be replaced later."""
+    _C._graph_task_group_begin(stream.stream_id, stream.device_index)
+
+
+def graph_task_group_end(stream: Any) -> int:
+    """Ends the group; its handle, an int, holds as long as the graph."""
+    return _C._graph_task_group_end(stream.stream_id, stream.device_index)
+
+
+def graph_task_update_begin(stream: Any, handle: int) -> None:
+    """What ``stream`` is given from here on is not run: it will replace the tasks of the group, with other arguments.
+
+    They must be the same operators in the same order, and their tensors must live as long as the graph. A replay that is under
+    way may come to the group before or after them, unless it waits for a :class:`torch.npu.ExternalEvent` that ``stream`` records
+    behind the update.
+    """
+    _C._graph_task_update_begin(stream.stream_id, stream.device_index, handle)
+
+
+def graph_task_update_end(stream: Any) -> None:
+    """Ends the update, which takes place in the order of ``stream``. RuntimeError where the operators are not the group's."""
+    _C._graph_task_update_end(stream.stream_id, stream.device_index)
 
 
 class NPUGraph(_C._NPUGraph):
@@ -46,6 +72,7 @@ class NPUGraph(_C._NPUGraph):
 
     def __init__(self, keep_graph: bool = False) -> None:
         super().__init__()
+        self._updates: Any = None   # of a capture with auto_dispatch_capture
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Takes what is given to the current stream from here on, which must not be the default one.
@@ -66,6 +93,11 @@ class NPUGraph(_C._NPUGraph):
             raise
         _log.info("captured, memory pool %s", self.pool())
 
+    def register_generator_state(self, generator: torch.Generator) -> None:
+        """For programs that call it: a generator whose numbers are drawn in the capture is known from then on."""
+        if generator.device.type != "npu":
+            raise ValueError(f"a generator of the NPU is needed, this one is of {generator.device}")
+
     def instantiate(self) -> None:
         """Nothing is left to be done: the graph is ready when its capture ends."""
 
@@ -74,9 +106,22 @@ class NPUGraph(_C._NPUGraph):
         _log.debug("replay of the graph with memory pool %s", logs.lazily(self.pool))
         super().replay()
 
+    def update(self, cpu_update_input: Sequence[Dict[str, Any]]) -> None:
+        """Gives the operators of the graph that take lengths from the host others, and lets a replay pass that waits for them.
+
+        The graph was captured with ``auto_dispatch_capture=True``; each replay waits for its own update, which may come before
+        or after ``replay()``. cpu_update_input: a dict of arguments by name for all such operators, or one for each in the order
+        of their calls, such as ``[{"actual_seq_lengths_kv": [5, 7]}]``. Raises RuntimeError without such an operator, ValueError
+        for another number of dicts and for unknown names.
+        """
+        if self._updates is None:
+            raise RuntimeError("only a graph that was captured with auto_dispatch_capture=True can be updated")
+        self._updates.update(cpu_update_input)
+
     def reset(self) -> None:
         """Waits for replays and lets go of the work and its memory; then the object can capture again."""
         super().reset()
+        self._updates = None
         _log.info("a graph was reset")
 
     def pool(self) -> Tuple[int, int]:
@@ -94,7 +139,8 @@ class NPUGraph(_C._NPUGraph):
 class graph:
     """Captures the work of the block into ``npu_graph``, on a stream of its own (or ``stream``).
 
-    Raises NotImplementedError for ``auto_dispatch_capture``: captured tasks cannot be given other arguments.
+    auto_dispatch_capture: the fused inference attention of the block can be given other lengths for each replay, by
+    :meth:`NPUGraph.update`.
     """
 
     default_capture_stream = None
@@ -103,8 +149,6 @@ class graph:
                  capture_error_mode: str = "global") -> None:
         if not isinstance(auto_dispatch_capture, bool):
             raise TypeError(f"auto_dispatch_capture is a bool, not {auto_dispatch_capture!r}; give capture_error_mode by name")
-        if auto_dispatch_capture:
-            raise NotImplementedError("auto_dispatch_capture: tasks of a captured graph cannot be changed yet; capture again")
         if stream is None:
             if graph.default_capture_stream is None or graph.default_capture_stream.device_index != _device.current_device():
                 graph.default_capture_stream = _streams.Stream()
@@ -113,6 +157,7 @@ class graph:
         self.pool = pool
         self.capture_stream = stream
         self.capture_error_mode = capture_error_mode
+        self.auto_dispatch_capture = auto_dispatch_capture
         self._stream_context = _streams.stream(stream)
 
     def __enter__(self) -> None:
@@ -127,8 +172,13 @@ class graph:
         except BaseException:
             self._stream_context.__exit__(None, None, None)
             raise
+        if self.auto_dispatch_capture:
+            self.npu_graph._updates = _graph_updates.Updates()
+            self.npu_graph._updates.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self.auto_dispatch_capture:
+            self.npu_graph._updates.__exit__(kind, error, trace)
         try:
             self.npu_graph.capture_end()
         except RuntimeError:

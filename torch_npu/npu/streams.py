@@ -1,6 +1,7 @@
 """Streams and events, with torch.cuda's meaning, on PyTorch's device-independent classes."""
 
 import ctypes
+import functools
 from typing import Any, Tuple
 
 import torch
@@ -133,7 +134,7 @@ class Event(torch.Event):
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
                 external: bool = False) -> Any:
         if external:
-            raise NotImplementedError("external events belong to graph capture, which is not there yet")
+            raise NotImplementedError("where a graph meets work outside it stands a torch.npu.ExternalEvent")
         if interprocess and enable_timing:
             raise ValueError("an interprocess event cannot measure time: CANN has no such event")
         self = super().__new__(cls, device="npu", enable_timing=enable_timing, blocking=blocking)
@@ -205,6 +206,48 @@ class Event(torch.Event):
     def __repr__(self) -> str:
         handle = self.npu_event
         return f"<torch.npu.Event {handle:#x}>" if handle else "<torch.npu.Event uninitialized>"
+
+
+class ExternalEvent:
+    """A signal by which work of a graph waits for work outside it, or the other way round.
+
+    A record raises it, a reset lowers it, and a stream that waits goes on once it is raised, also where nobody has recorded it
+    yet. In a capture each of the three becomes part of the graph and happens at each replay. It keeps no time.
+    """
+
+    def __init__(self) -> None:
+        self._signal = _C._ExternalEvent()
+
+    def record(self, stream: Any = None) -> None:
+        """Raises the signal when ``stream``, by default the current one, comes to this point."""
+        stream = current_stream() if stream is None else stream
+        self._signal.record(stream.stream_id, stream.device_index)
+
+    def wait(self, stream: Any = None) -> None:
+        """Makes later work of ``stream``, by default the current one, wait until the signal is raised."""
+        stream = current_stream() if stream is None else stream
+        self._signal.wait(stream.stream_id, stream.device_index)
+
+    def reset(self, stream: Any = None) -> None:
+        """Lowers the signal when ``stream``, by default the current one, comes to this point."""
+        stream = current_stream() if stream is None else stream
+        self._signal.reset(stream.stream_id, stream.device_index)
+
+
+def _subscribe_report(stream: Any) -> None:
+    """For programs that name the stream of :func:`_launch_host_func` first: CANN needs no thread of the program."""
+
+
+def _unsubscribe_report(stream: Any) -> None:
+    """See :func:`_subscribe_report`."""
+
+
+def _launch_host_func(stream: Any, function: Any, user_data: Any = None) -> None:
+    """Calls ``function(user_data)`` on the host when ``stream`` comes to this point; in a capture, at each replay.
+
+    What it raises is printed as an exception that nobody could take. It must not wait for the device.
+    """
+    _C._launch_host_func(stream.stream_id, stream.device_index, functools.partial(function, user_data))
 
 
 def _wrap(stream_id: int, device_index: int) -> Any:

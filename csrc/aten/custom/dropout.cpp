@@ -16,6 +16,7 @@ namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnDropoutGenMask);
 NPU_OPERATOR(aclnnDropoutGenMaskV2);
+NPU_OPERATOR(aclnnDropoutGenMaskV2Tensor);
 NPU_OPERATOR(aclnnDropoutDoMask);
 NPU_OPERATOR(aclnnSimThreadExponential);
 
@@ -40,11 +41,18 @@ at::Tensor dropout_mask(const at::Tensor& like, int64_t numel, double p, int64_t
   return mask;
 }
 
+at::Tensor dropout_mask(const at::Tensor& like, int64_t numel, double p, const core::Draws& d) {
+  if (!d.captured()) return dropout_mask(like, numel, p, d.signed_seed(), d.signed_offset());
+  auto mask = empty_like_with(like, {dropout_mask_size(numel)}, at::kByte);
+  op::run(aclnnDropoutGenMaskV2Tensor, at::IntArrayRef(numel), p, d.seed_tensor, d.offset_tensor, d.signed_offset(),
+          like.scalar_type(), mask);
+  return mask;
+}
+
 std::tuple<at::Tensor, at::Tensor> npu_dropout(const at::Tensor& self, double p) {
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
   const int64_t numel = self.numel();
-  const auto state = core::philox_state(std::nullopt, numel);
-  const auto mask = dropout_mask(self, numel, p, static_cast<int64_t>(state.first), static_cast<int64_t>(state.second));
+  const auto mask = dropout_mask(self, numel, p, core::draw(std::nullopt, numel));
   return {masked(self, mask, p), mask};
 }
 
@@ -57,8 +65,12 @@ at::Tensor npu_dropout_gen_mask(at::IntArrayRef size, double p, std::optional<at
   const int64_t numel = c10::multiply_integers(size);
   auto mask = empty_on(core::current_device(), {dropout_mask_size(numel)}, at::kByte);
   if (numel == 0) return mask;
-  const auto state = core::philox_state(std::nullopt, numel);
-  op::run(aclnnDropoutGenMask, size, p, static_cast<int64_t>(state.first), static_cast<int64_t>(state.second), mask);
+  const auto d = core::draw(std::nullopt, numel);
+  if (d.captured()) {
+    op::run(aclnnDropoutGenMaskV2Tensor, size, p, d.seed_tensor, d.offset_tensor, d.signed_offset(), at::kFloat, mask);
+  } else {
+    op::run(aclnnDropoutGenMask, size, p, d.signed_seed(), d.signed_offset(), mask);
+  }
   return mask;
 }
 

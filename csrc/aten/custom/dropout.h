@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "core/generator.h"
+
 namespace torch_npu::native {
 
 // Bytes of a mask: a bit for each of `numel` elements, in whole blocks of 128.
@@ -9,5 +11,6 @@ int64_t dropout_mask_size(int64_t numel);
 
 // A bit for each of `numel` elements, set with probability 1 - p; in whole blocks of 128 bits, on the device of `like`.
 at::Tensor dropout_mask(const at::Tensor& like, int64_t numel, double p, int64_t seed, int64_t offset);
+at::Tensor dropout_mask(const at::Tensor& like, int64_t numel, double p, const core::Draws& draws);
 
 }  // namespace torch_npu::native

@@ -3,6 +3,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/full.h>
+#include <c10/util/accumulate.h>
 
 namespace torch_npu::native {
 
@@ -76,6 +77,18 @@ at::DimVector infer_lse_sizes(const at::Tensor& query, std::string_view layout, 
   if (!wanted) return {1};
   const auto q = extent_of(query, layout.substr(0, layout.find('_')), heads);
   return q.packed ? at::DimVector{q.rows, q.heads, 1} : at::DimVector{q.batch, q.heads, q.rows, 1};
+}
+
+at::Tensor given_out(at::TensorList out, size_t count, size_t index, const OutSpec& spec) {
+  TORCH_CHECK_VALUE(out.size() == count, "out has ", out.size(), " tensors, not ", count);
+  const at::Tensor& given = out[index];
+  const auto dtype = c10::typeMetaToScalarType(spec.options.dtype());
+  TORCH_CHECK_VALUE(given.numel() == c10::multiply_integers(spec.sizes) && given.is_contiguous(), "out[", index,
+                    "] is contiguous and has the sizes ", at::IntArrayRef(spec.sizes), ", but got ", given.sizes(),
+                    " with strides ", given.strides());
+  TORCH_CHECK_VALUE(given.scalar_type() == dtype || given.numel() == 1, "out[", index, "] has dtype ", dtype, ", but got ",
+                    given.scalar_type());
+  return given.view(spec.sizes);
 }
 
 at::DimVector loss_sizes(const at::Tensor& target, std::string_view reduction) {

@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "aten/shape_rules.h"
+
 namespace torch_npu::native {
 
 // Sizes ----------------------------------------------------------------------------------------------
@@ -34,6 +36,13 @@ int64_t routed_rows(const at::Tensor& expert_idx, int64_t wanted);
 at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type);
 // A matrix product's, batches broadcast.
 at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b);
+
+// Results --------------------------------------------------------------------------------------------
+
+// Number `index` of the `count` tensors given for the results, in the rule's sizes. Memory and dtype are the caller's: a graph
+// whose task is replaced keeps writing there. Throws ValueError for another number of tensors or of elements, or another dtype;
+// one of a single element, for a result that nobody wants, may have any.
+at::Tensor given_out(at::TensorList out, size_t count, size_t index, const OutSpec& spec);
 
 // Dtypes ---------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 namespace softcann {
@@ -37,9 +38,16 @@ Graph::~Graph() {
 
 aclError Graph::run(bool skip) const {
   for (const Node& node : nodes) {
+    std::unique_lock<std::mutex> lock;
+    if (__builtin_expect(node.group != nullptr, 0)) lock = std::unique_lock(node.group->mutex);
     if (const aclError code = node.task->repeat(node.task, skip)) return code;
   }
   return ACL_SUCCESS;
+}
+
+void Graph::exchange(TaskGroup* group, std::vector<Task*>* tasks) {
+  const std::lock_guard<std::mutex> lock(group->mutex);
+  for (size_t i = 0; i < tasks->size(); ++i) std::swap(nodes[group->nodes[i]].task, (*tasks)[i]);
 }
 
 aclError Capture::begin(Stream* stream, aclmdlRICaptureMode mode) {
@@ -50,11 +58,17 @@ aclError Capture::begin(Stream* stream, aclmdlRICaptureMode mode) {
       mode != ACL_MODEL_RI_CAPTURE_MODE_RELAXED) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureBegin: mode %d does not exist", static_cast<int>(mode));
   }
-  auto& all = captures();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const std::lock_guard<std::mutex> lock(captures().mutex);
   if (stream->capture() != nullptr) {
     return fail(ACL_ERROR_RT_STREAM_CAPTURED, "aclmdlRICaptureBegin: stream %d is being captured already", stream->id);
   }
+  make(stream, mode);
+  return ACL_SUCCESS;
+}
+
+// The caller holds the lock.
+std::shared_ptr<Capture> Capture::make(Stream* stream, aclmdlRICaptureMode mode) {
+  auto& all = captures();
   auto made = std::make_shared<Capture>();
   made->origin_ = stream;
   made->mode_ = mode;
@@ -64,14 +78,20 @@ aclError Capture::begin(Stream* stream, aclmdlRICaptureMode mode) {
   all.active.push_back(made);
   all.count.store(all.active.size());
   stream->set_capture(made.get());
-  return ACL_SUCCESS;
+  return made;
+}
+
+void Capture::finish() {
+  auto& all = captures();
+  for (const auto& [stream, clock] : streams_) stream->set_capture(nullptr);
+  all.active.erase(std::find_if(all.active.begin(), all.active.end(), [&](const auto& one) { return one.get() == this; }));
+  all.count.store(all.active.size());
 }
 
 aclError Capture::end(Stream* stream, std::shared_ptr<Graph>* graph) {
-  auto& all = captures();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const std::lock_guard<std::mutex> lock(captures().mutex);
   Capture* capture = stream->capture();
-  if (capture == nullptr) {
+  if (capture == nullptr || capture->updated_ != nullptr) {
     return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "aclmdlRICaptureEnd: stream %d is not being captured", stream->id);
   }
   if (capture->origin_ != stream) {
@@ -82,36 +102,143 @@ aclError Capture::end(Stream* stream, std::shared_ptr<Graph>* graph) {
     return fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
                 "aclmdlRICaptureEnd: another thread began the capture, whose mode is not relaxed");
   }
-  const Clock& last = capture->streams_.at(stream);
-  aclError code = ACL_SUCCESS;
-  if (!capture->failure_.empty()) {
-    code = fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture failed: %s", capture->failure_.c_str());
-  } else {
-    for (const auto& [other, clock] : capture->streams_) {
-      const auto own = clock.find(other), seen = last.find(other);
-      if (own == clock.end() || (seen != last.end() && seen->second >= own->second)) continue;
-      code = fail(ACL_ERROR_RT_STREAM_UNJOINED,
-                  "aclmdlRICaptureEnd: stream %d does not wait for the last of what was captured on stream %d", stream->id,
-                  other->id);
-      break;
-    }
-  }
+  const aclError code = capture->check_end(stream);
   if (code == ACL_SUCCESS) {
     *graph = capture->graph_;
     (*graph)->complete = true;
   }
-  for (const auto& [other, clock] : capture->streams_) other->set_capture(nullptr);
-  const auto found = std::find_if(all.active.begin(), all.active.end(), [&](const auto& one) { return one.get() == capture; });
-  all.active.erase(found);
-  all.count.store(all.active.size());
+  capture->finish();
   return code;
+}
+
+// Whether what was captured is a graph.
+aclError Capture::check_end(Stream* stream) const {
+  if (!failure_.empty()) return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the capture failed: %s", failure_.c_str());
+  if (!open_groups_.empty()) {
+    return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
+                "aclmdlRICaptureEnd: the task group that began on stream %d has not ended", open_groups_.begin()->first->id);
+  }
+  const Clock& last = streams_.at(stream);
+  for (const auto& [other, clock] : streams_) {
+    const auto own = clock.find(other), seen = last.find(other);
+    if (own == clock.end() || (seen != last.end() && seen->second >= own->second)) continue;
+    return fail(ACL_ERROR_RT_STREAM_UNJOINED,
+                "aclmdlRICaptureEnd: stream %d does not wait for the last of what was captured on stream %d", stream->id,
+                other->id);
+  }
+  return ACL_SUCCESS;
+}
+
+aclError Capture::begin_group(Stream* stream) {
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  Capture* capture = stream->capture();
+  if (capture == nullptr || capture->updated_ != nullptr) {
+    return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "aclmdlRICaptureTaskGrpBegin: stream %d is not being captured", stream->id);
+  }
+  if (capture->open_groups_.count(stream) != 0) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureTaskGrpBegin: a task group has begun on stream %d and not ended",
+                stream->id);
+  }
+  auto& groups = capture->graph_->groups;
+  groups.push_back(std::make_unique<TaskGroup>());
+  capture->open_groups_[stream] = groups.back().get();
+  return ACL_SUCCESS;
+}
+
+aclError Capture::end_group(Stream* stream, std::shared_ptr<Graph>* graph, TaskGroup** group) {
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  Capture* capture = stream->capture();
+  if (capture == nullptr || capture->open_groups_.count(stream) == 0) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureTaskGrpEnd: no task group has begun on stream %d", stream->id);
+  }
+  *graph = capture->graph_;
+  *group = capture->open_groups_.extract(stream).mapped();
+  return ACL_SUCCESS;
+}
+
+aclError Capture::begin_update(Stream* stream, const std::shared_ptr<Graph>& graph, TaskGroup* group) {
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  if (!graph->complete) {
+    return fail(ACL_ERROR_RT_MODEL_CAPTURED, "aclmdlRICaptureTaskUpdateBegin: graph %u is still being captured", graph->id);
+  }
+  if (stream->capture() != nullptr) {
+    return fail(ACL_ERROR_RT_STREAM_CAPTURED,
+                "aclmdlRICaptureTaskUpdateBegin: stream %d is being captured, or updates tasks already", stream->id);
+  }
+  const auto update = make(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED);
+  update->updated_ = graph;
+  update->updated_group_ = group;
+  return ACL_SUCCESS;
+}
+
+namespace {
+
+struct UpdateTask : Task {
+  std::shared_ptr<Graph> graph;
+  TaskGroup* group;
+  std::vector<Task*> tasks;
+};
+
+aclError update_tasks(Task* self, bool skip) {
+  const std::unique_ptr<UpdateTask> update(static_cast<UpdateTask*>(self));
+  if (!skip) update->graph->exchange(update->group, &update->tasks);
+  for (Task* task : update->tasks) task->discard(task);
+  return ACL_SUCCESS;
+}
+
+// The same operators as there are, in the same order.
+aclError check_update(const Graph& graph, const TaskGroup& group, const std::vector<Graph::Node>& fresh) {
+  if (fresh.size() != group.nodes.size()) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureTaskUpdateEnd: %zu tasks for a group of %zu", fresh.size(),
+                group.nodes.size());
+  }
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    const char* before = graph.nodes[group.nodes[i]].task->name;
+    if (std::strcmp(before, fresh[i].task->name) != 0) {
+      return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureTaskUpdateEnd: task %zu of the group is %s, not %s", i, before,
+                  fresh[i].task->name);
+    }
+  }
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+
+aclError Capture::end_update(Stream* stream) {
+  std::shared_ptr<Capture> update;
+  {
+    const std::lock_guard<std::mutex> lock(captures().mutex);
+    Capture* capture = stream->capture();
+    if (capture == nullptr || capture->updated_ == nullptr) {
+      return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureTaskUpdateEnd: no update has begun on stream %d", stream->id);
+    }
+    update = capture->shared_from_this();
+    update->finish();
+  }
+  if (!update->failure_.empty()) {
+    return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, "the update of tasks failed: %s", update->failure_.c_str());
+  }
+  std::vector<Graph::Node>& fresh = update->graph_->nodes;
+  {
+    const std::lock_guard<std::mutex> lock(update->updated_group_->mutex);
+    if (const aclError code = check_update(*update->updated_, *update->updated_group_, fresh)) return code;
+  }
+  auto* task = new UpdateTask;
+  task->name = "aclmdlRICaptureTaskUpdateEnd";
+  task->graph = update->updated_;
+  task->group = update->updated_group_;
+  for (const Graph::Node& node : fresh) task->tasks.push_back(node.task);
+  fresh.clear();
+  task->run = &update_tasks;
+  stream->submit(task, 0);
+  return ACL_SUCCESS;
 }
 
 std::shared_ptr<Graph> Capture::graph_of(const Stream* stream, bool* valid) {
   if (stream->capture() == nullptr) return nullptr;
   const std::lock_guard<std::mutex> lock(captures().mutex);
   const Capture* capture = stream->capture();
-  if (capture == nullptr) return nullptr;
+  if (capture == nullptr || capture->updated_ != nullptr) return nullptr;
   *valid = capture->failure_.empty();
   return capture->graph_;
 }
@@ -124,7 +251,10 @@ void Capture::add(Stream* stream, Task* task, uint32_t cost_ns) {
     lock.unlock();
     return stream->submit(task, cost_ns);
   }
-  capture->graph_->nodes.push_back({task, stream->id});
+  const auto group = capture->open_groups_.find(stream);
+  const bool grouped = group != capture->open_groups_.end();
+  if (grouped) group->second->nodes.push_back(capture->graph_->nodes.size());
+  capture->graph_->nodes.push_back({task, stream->id, grouped ? group->second : nullptr});
   capture->graph_->cost_ns += cost_ns;
   ++capture->streams_[stream][stream];
 }

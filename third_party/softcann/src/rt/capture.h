@@ -19,12 +19,22 @@
 
 namespace softcann {
 
+// Note [Task groups]
+// What was captured between two marks on one stream is a group, whose tasks can be replaced: an update collects as many tasks of
+// the same operators on another stream and puts them into the graph when that stream comes to it. An execution that is at work
+// on the group then finishes the task it is at; whoever wants an order between the two makes it with an external event.
+struct TaskGroup {
+  std::mutex mutex;  // held while one of the tasks runs or is replaced
+  std::vector<size_t> nodes;
+};
+
 // What aclmdlRI points to. Executions in flight keep it alive.
 class Graph {
  public:
   struct Node {
     Task* task;
     int stream;
+    TaskGroup* group;  // null: nobody will replace the task
   };
 
   explicit Graph(uint32_t id) : id(id) {}
@@ -33,10 +43,13 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   aclError run(bool skip) const;
+  // Puts these tasks into the group, and the group's into `tasks`.
+  void exchange(TaskGroup* group, std::vector<Task*>* tasks);
 
   const uint32_t id;
   std::string name;
   std::vector<Node> nodes;
+  std::vector<std::unique_ptr<TaskGroup>> groups;
   uint64_t cost_ns = 0;
   std::atomic<bool> complete{false};  // its capture has ended
 };
@@ -50,6 +63,11 @@ class Capture : public std::enable_shared_from_this<Capture> {
   static aclError begin(Stream* stream, aclmdlRICaptureMode mode);
   // Ends the one that began on `stream`; *graph is null where it failed.
   static aclError end(Stream* stream, std::shared_ptr<Graph>* graph);
+  static aclError begin_group(Stream* stream);
+  static aclError end_group(Stream* stream, std::shared_ptr<Graph>* graph, TaskGroup** group);
+  // What `stream` takes until end_update() replaces the tasks of the group, in the order of the stream.
+  static aclError begin_update(Stream* stream, const std::shared_ptr<Graph>& graph, TaskGroup* group);
+  static aclError end_update(Stream* stream);
   // The graph that `stream` is being captured into; empty if it is not, *valid whether nothing has gone wrong yet.
   static std::shared_ptr<Graph> graph_of(const Stream* stream, bool* valid);
 
@@ -70,7 +88,16 @@ class Capture : public std::enable_shared_from_this<Capture> {
   std::thread::id thread_;
   std::shared_ptr<Graph> graph_;
   std::map<Stream*, Clock> streams_;
+  std::map<Stream*, TaskGroup*> open_groups_;
+  // Of an update, whose tasks come into graph_ first.
+  std::shared_ptr<Graph> updated_;
+  TaskGroup* updated_group_ = nullptr;
   std::string failure_;
+
+  static std::shared_ptr<Capture> make(Stream* stream, aclmdlRICaptureMode mode);
+  aclError check_end(Stream* stream) const;
+  // Lets all streams go; the caller holds the lock of all captures.
+  void finish();
 };
 
 // A point of a capture, as an event keeps it.

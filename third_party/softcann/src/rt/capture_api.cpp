@@ -13,6 +13,7 @@ namespace {
 struct Handles {
   std::mutex mutex;
   std::map<aclmdlRI, std::shared_ptr<Graph>> graphs;
+  std::map<aclrtTaskGrp, std::weak_ptr<Graph>> groups;  // gone with their graph
 };
 
 Handles& handles() {
@@ -105,6 +106,47 @@ aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* statu
   return ACL_SUCCESS;
 }
 
+aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream) {
+  SOFTCANN_ENTRY(aclmdlRICaptureTaskGrpBegin);
+  STREAM_OR_RETURN(s, stream);
+  return Capture::begin_group(s);
+}
+
+aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle) {
+  SOFTCANN_ENTRY(aclmdlRICaptureTaskGrpEnd);
+  SOFTCANN_REQUIRE(handle, "handle");
+  STREAM_OR_RETURN(s, stream);
+  std::shared_ptr<Graph> graph;
+  TaskGroup* group = nullptr;
+  if (const aclError code = Capture::end_group(s, &graph, &group)) return code;
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  handles().groups[group] = graph;
+  *handle = group;
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle) {
+  SOFTCANN_ENTRY(aclmdlRICaptureTaskUpdateBegin);
+  STREAM_OR_RETURN(s, stream);
+  std::shared_ptr<Graph> graph;
+  {
+    const std::lock_guard<std::mutex> lock(handles().mutex);
+    const auto found = handles().groups.find(handle);
+    if (found != handles().groups.end()) graph = found->second.lock();
+  }
+  if (graph == nullptr) {
+    return fail(ACL_ERROR_RT_INVALID_HANDLE,
+                "aclmdlRICaptureTaskUpdateBegin: task group %p does not exist, or its graph does not", handle);
+  }
+  return Capture::begin_update(s, graph, static_cast<TaskGroup*>(handle));
+}
+
+aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream) {
+  SOFTCANN_ENTRY(aclmdlRICaptureTaskUpdateEnd);
+  STREAM_OR_RETURN(s, stream);
+  return Capture::end_update(s);
+}
+
 aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode) {
   SOFTCANN_ENTRY(aclmdlRICaptureThreadExchangeMode);
   SOFTCANN_REQUIRE(mode, "mode");
@@ -131,6 +173,7 @@ aclError aclmdlRIDestroy(aclmdlRI modelRI) {
   GRAPH_OR_RETURN(graph, "aclmdlRIDestroy", modelRI);
   if (!graph->complete) return fail(ACL_ERROR_RT_MODEL_CAPTURED, "aclmdlRIDestroy: graph %u is still being captured", graph->id);
   const std::lock_guard<std::mutex> lock(handles().mutex);
+  for (const auto& group : graph->groups) handles().groups.erase(group.get());
   handles().graphs.erase(modelRI);
   return ACL_SUCCESS;
 }

@@ -160,6 +160,7 @@ void Event::release() {
   imported = false;
   in_capture.store(false, std::memory_order_relaxed);
   captured.reset();
+  signal.store(kLowered, std::memory_order_relaxed);
   std::lock_guard<std::mutex> lock(pool().mutex);
   pool().unused.push_back(this);
 }
@@ -170,7 +171,65 @@ Record* Event::take_latest() {
   return latest;
 }
 
+namespace {
+
+struct SignalTask : Task {
+  Event* event;
+  Event::Signalling what;
+};
+
+void wait_for_signal(Event* event) {
+  const WaitOutside outside;
+  event->waits.fetch_add(1, std::memory_order_relaxed);
+  while (event->signal.load(std::memory_order_acquire) == Event::kLowered) futex_wait(&event->signal, Event::kLowered, -1);
+  event->waits.fetch_sub(1, std::memory_order_release);
+}
+
+aclError run_signal(Task* self, bool skip) {
+  auto* task = static_cast<SignalTask*>(self);
+  Event* event = task->event;
+  switch (task->what) {
+    case Event::Signalling::raise:
+      event->signal.store(skip ? Event::kFailed : Event::kRaised, std::memory_order_release);
+      futex_wake_all(&event->signal);
+      break;
+    case Event::Signalling::lower:
+      event->signal.store(Event::kLowered, std::memory_order_release);
+      break;
+    case Event::Signalling::wait:
+      if (skip) break;
+      wait_for_signal(event);
+      if (event->signal.load(std::memory_order_acquire) != Event::kFailed) break;
+      task_error("the external event waited for was recorded behind work that had failed");
+      return ACL_ERROR_RT_MODEL_ABORT_NORMAL;
+  }
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+
+void Event::submit_signal(Stream* stream, Signalling what) {
+  auto* task = new SignalTask;
+  task->event = this;
+  task->what = what;
+  task->name = what == Signalling::raise  ? "aclrtRecordEvent"
+               : what == Signalling::wait ? "aclrtStreamWaitEvent"
+                                          : "aclrtResetEvent";
+  task->repeat = &run_signal;
+  task->discard = [](Task* self) {
+    static_cast<SignalTask*>(self)->event->release();
+    delete static_cast<SignalTask*>(self);
+  };
+  task->run = &run_once;
+  retain();
+  stream->submit(task, what == Signalling::wait ? kNeverInline : 0);
+}
+
 aclError Event::record(Stream* stream) {
+  if (__builtin_expect(external(), 0)) {
+    submit_signal(stream, Signalling::raise);
+    return ACL_SUCCESS;
+  }
   if (Capture* capture = stream->capture(); __builtin_expect(capture != nullptr, 0)) {
     if (shared != nullptr) return refuse_in_capture(stream, "recording an event of several processes");
     auto point = std::make_shared<CapturedPoint>();
@@ -202,6 +261,10 @@ aclError Event::record(Stream* stream) {
 }
 
 aclError Event::wait_on(Stream* stream) {
+  if (__builtin_expect(external(), 0)) {
+    submit_signal(stream, Signalling::wait);
+    return ACL_SUCCESS;
+  }
   if (__builtin_expect(in_capture.load(std::memory_order_acquire), 0)) {
     std::unique_lock<std::mutex> lock(mutex);
     const auto point = captured;
@@ -237,6 +300,7 @@ aclError Event::wait_on(Stream* stream) {
 }
 
 Event::Status Event::status() {
+  if (external()) return signal.load(std::memory_order_acquire) == kLowered ? Status::kPending : Status::kDone;
   if (shared != nullptr) {
     const uint64_t recorded = shared->recorded.load(std::memory_order_acquire);
     if (recorded == 0) return Status::kNeverRecorded;
@@ -248,6 +312,15 @@ Event::Status Event::status() {
 }
 
 bool Event::wait_here(int64_t timeout_ns) {
+  if (external()) {
+    const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
+    while (signal.load(std::memory_order_acquire) == kLowered) {
+      const int64_t left = deadline == INT64_MAX ? -1 : deadline - now_ns();
+      if (deadline != INT64_MAX && left <= 0) return false;
+      futex_wait(&signal, kLowered, left);
+    }
+    return true;
+  }
   if (shared != nullptr) return shared->wait(shared->recorded.load(std::memory_order_acquire), timeout_ns);
   Record* record = take_latest();
   if (record == nullptr) return true;
@@ -257,6 +330,10 @@ bool Event::wait_here(int64_t timeout_ns) {
 }
 
 aclError Event::failure() {
+  if (external()) {
+    if (signal.load(std::memory_order_acquire) != kFailed) return ACL_SUCCESS;
+    return fail(ACL_ERROR_RT_MODEL_ABORT_NORMAL, "the external event was recorded behind work that had failed");
+  }
   Record* record = take_latest();
   if (record == nullptr) return ACL_SUCCESS;
   aclError code = ACL_SUCCESS;

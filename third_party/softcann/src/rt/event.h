@@ -44,6 +44,11 @@ struct Record : Task {
   bool wait(int64_t timeout_ns);
 };
 
+// Note [External events]
+// Work of a graph meets work outside it at an event made for that (ACL_EVENT_EXTERNAL). It is a signal: a record raises it, a
+// reset lowers it, a wait goes on once it is raised, also where nobody has recorded it yet. Each is a task, in a graph as well,
+// so that each execution of the graph does it again.
+
 // Note [Failures that events carry]
 // A stream that waits for an event of a failed stream would go on with results that are not there. So it fails, too, with the
 // same code and a text that tells where it began: a gradient that was not reduced is not taken for one that was. A thread that
@@ -76,6 +81,9 @@ struct Event {
   std::shared_ptr<CapturedPoint> captured;  // at this point
   IpcEvent* shared = nullptr;
   bool imported = false;
+  // Of an external event: see Note [External events].
+  enum Signal : uint32_t { kLowered, kRaised, kFailed };
+  std::atomic<uint32_t> signal{kLowered};
 
   static Event* create(uint32_t flags);
   static Event* from_handle(aclrtEvent handle, aclError* error);
@@ -90,10 +98,19 @@ struct Event {
   // Waits on the calling thread; false when the time (negative: without limit) is over.
   bool wait_here(int64_t timeout_ns);
   // The error of a stream that had failed before it came to the latest record, recorded for the client; else ACL_SUCCESS. See
+  // Note [External events]
+  // Work of a graph meets work outside it at an event made for that (ACL_EVENT_EXTERNAL). It is a signal: a record raises it, a
+  // reset lowers it, a wait goes on once it is raised, also where nobody has recorded it yet. Each is a task, in a graph as well,
+  // so that each execution of the graph does it again.
+
   // Note [Failures that events carry]. The stream still has it to tell.
   aclError failure();
   // When the latest record completed; false when it has not.
   bool time(int64_t* ns);
+  // Puts record, wait or reset of an external event into the order of the stream, or of the graph it is captured into.
+  enum class Signalling { raise, wait, lower };
+  void submit_signal(Stream* stream, Signalling what);
+  bool external() const { return (flags & ACL_EVENT_EXTERNAL) != 0; }
   bool timed() const { return (flags & ACL_EVENT_TIME_LINE) != 0; }
 };
 

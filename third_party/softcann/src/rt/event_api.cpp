@@ -7,8 +7,8 @@ using namespace softcann;
 
 namespace {
 
-constexpr uint32_t kEventFlags =
-    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_IPC;
+constexpr uint32_t kEventFlags = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
+                                 ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
 
 aclError create(const char* entry, aclrtEvent* out, uint32_t flags) {
   SOFTCANN_REQUIRE(out, "event");
@@ -18,6 +18,9 @@ aclError create(const char* entry, aclrtEvent* out, uint32_t flags) {
   }
   if ((flags & ACL_EVENT_IPC) != 0 && (flags & ACL_EVENT_TIME_LINE) != 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: an event for other processes has no time line", entry);
+  }
+  if ((flags & ACL_EVENT_EXTERNAL) != 0 && (flags & (ACL_EVENT_IPC | ACL_EVENT_TIME_LINE)) != 0) {
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: an external event has no time line and is of one process", entry);
   }
   Event* event = Event::create(flags);
   if ((flags & ACL_EVENT_IPC) != 0 && (event->shared = new_ipc_event()) == nullptr) {
@@ -102,6 +105,10 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtResetEvent);
   EVENT_OR_RETURN(e, event);
   STREAM_OR_RETURN(s, stream);
+  if (e->external()) {
+    e->submit_signal(s, Event::Signalling::lower);
+    return ACL_SUCCESS;
+  }
   SOFTCANN_NOT_CAPTURED(s, "aclrtResetEvent");
   Record* record = e->take_latest();
   if (record == nullptr) return ACL_SUCCESS;
