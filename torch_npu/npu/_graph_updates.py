@@ -26,7 +26,8 @@ class _Call:
     def update(self, changed: Dict[str, Any], stream: Any) -> None:
         unknown = sorted(set(changed) - self.names)
         if unknown:
-            raise ValueError(f"{self.packet.__name__} has no argument {', '.join(unknown)}; it has {', '.join(sorted(self.names))}")
+            raise ValueError(f"{self.packet.__name__} has no argument {', '.join(unknown)}; "
+                             f"it has {', '.join(sorted(self.names))}")
         kwargs = {**self.kwargs, **changed, "out": self.results}
         _C._graph_task_update_begin(stream.stream_id, stream.device_index, self.group)
         try:
@@ -66,7 +67,8 @@ class Updates(TorchDispatchMode):
         if not self.calls:
             raise RuntimeError(f"the graph has no operator to update; there are {', '.join(UPDATABLE)}")
         if len(inputs) not in (1, len(self.calls)):
-            raise ValueError(f"arguments for {len(inputs)} calls; the graph has {len(self.calls)}: give one dict for all, or one for each")
+            raise ValueError(f"arguments for {len(inputs)} calls; the graph has {len(self.calls)}: "
+                             "give one dict for all, or one for each")
         if self._stream is None:
             self._stream = _streams.Stream()
         with _streams.stream(self._stream):
