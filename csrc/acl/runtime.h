@@ -69,6 +69,7 @@ NPU_SYMBOL(ascendcl, aclrtRecordEvent);
 NPU_SYMBOL(ascendcl, aclrtSynchronizeEvent);
 NPU_SYMBOL(ascendcl, aclrtQueryEventStatus);
 NPU_SYMBOL(ascendcl, aclrtEventElapsedTime);
+NPU_SYMBOL(ascendcl, aclrtEventGetTimestamp);
 NPU_SYMBOL(ascendcl, aclrtResetEvent);
 NPU_SYMBOL(ascendcl, aclrtLaunchHostFunc);
 NPU_SYMBOL(ascendcl, aclmdlRICaptureBegin);

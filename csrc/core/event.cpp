@@ -94,6 +94,23 @@ void Event::synchronize() const {
   NPU_CHECK(acl::aclrtSynchronizeEvent(raw_));
 }
 
+uint64_t Event::recorded_time() const {
+  TORCH_CHECK(timing_, "an event without timing has no time: torch.npu.Event(enable_timing=True)");
+  TORCH_CHECK(recorded_, "the event was never recorded");
+  const DeviceGuard guard(device_);
+  ensure_bound();
+  uint64_t microseconds = 0;
+  NPU_CHECK(acl::aclrtEventGetTimestamp(raw_, &microseconds));
+  return microseconds;
+}
+
+void Event::reset(const Stream& stream) const {
+  if (!recorded_) return;
+  const DeviceGuard guard(stream.device_index());
+  ensure_bound();
+  NPU_CHECK(acl::aclrtResetEvent(raw_, stream.raw()));
+}
+
 double Event::elapsed_time(const Event& end) const {
   TORCH_CHECK_VALUE(timing_ && end.timing_, "both events must be made with enable_timing=True to measure time between them");
   TORCH_CHECK_VALUE(recorded_ && end.recorded_, "both events must be recorded before the time between them is asked for");

@@ -35,6 +35,10 @@ class C10_EXPORT Event {
   void synchronize() const;
   // Milliseconds from this event to `end`; both need timing and must have been reached.
   double elapsed_time(const Event& end) const;
+  // Microseconds of the device's clock at which the event was reached; needs timing, and to have been reached.
+  uint64_t recorded_time() const;
+  // Takes the last record back when `stream` comes to this point.
+  void reset(const Stream& stream) const;
 
   bool created() const { return raw_ != nullptr; }
   bool recorded() const { return recorded_; }

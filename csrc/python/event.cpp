@@ -20,6 +20,23 @@ uintptr_t handle(const py::handle& event) {
   return npu_event ? reinterpret_cast<uintptr_t>(npu_event->raw()) : 0;
 }
 
+core::Event& recorded(const py::handle& event) {
+  auto* npu_event = inner(event);
+  TORCH_CHECK(npu_event, "the event was never recorded");
+  return *npu_event;
+}
+
+uint64_t recorded_time(const py::handle& event) {
+  const auto& npu_event = recorded(event);
+  const py::gil_scoped_release unlocked;
+  npu_event.synchronize();
+  return npu_event.recorded_time();
+}
+
+void reset_event(const py::handle& event, c10::StreamId id, c10::DeviceIndex device) {
+  if (const auto* npu_event = inner(event)) npu_event->reset(stream_of(id, device));
+}
+
 // torch.Event's own takes no subclass as the other event.
 double elapsed_time(const py::handle& start, const py::handle& end) {
   return unwrap(start)->event.elapsedTime(unwrap(end)->event);
@@ -50,6 +67,8 @@ void open_ipc(const py::handle& event, c10::DeviceIndex device, const std::strin
 
 void init_event(py::module_& module) {
   module.def("_event_handle", &handle);
+  module.def("_event_recorded_time", &recorded_time);
+  module.def("_event_reset", &reset_event);
   module.def("_event_elapsed_time", &elapsed_time);
   module.def("_event_record_ipc", &record_ipc);
   module.def("_event_ipc_handle", &ipc_handle);

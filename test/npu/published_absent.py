@@ -5,8 +5,6 @@ _GRAPHS = "the operators that a graph can update are those of torch_npu.npu._gra
 _CONDITIONS = "graphs have no conditions"
 _INTERNAL = "an internal module of the published package; nothing public is in it"
 ABSENT = {
-    "torch.npu.Event.recorded_time": "CANN's runtime gives no time of a single event, only of pairs",
-    "torch.npu.Event.reset": "only events of graphs are reset",
     **{f"torch.npu.ExternalEvent.{name}": "a signal that streams meet at: the host, clocks and other processes use torch.npu.Event"
        for name in ("device", "elapsed_time", "event_id", "from_ipc_handle", "ipc_handle", "npu_event", "query", "recorded_time",
                     "synchronize")},

@@ -145,3 +145,16 @@ def test_one_step_of_a_loop(tmp_path):
     idle.end()
     with pytest.raises(ValueError, match="NSYS"):
         Profile(profile_type="NSYS")
+
+
+def test_dynamic_profile_goes_on_from_a_step(tmp_path):
+    dynamic = torch_npu.profiler.dynamic_profile
+    with pytest.raises(ValueError, match="cur_step"):
+        dynamic.set_state({"step": 3})
+    try:
+        dynamic.set_state({"cur_step": 10})
+        dynamic.init(str(tmp_path))
+        dynamic.step()
+        assert dynamic._watch.steps == 11
+    finally:
+        dynamic._watch = dynamic._Watch()

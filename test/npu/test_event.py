@@ -1,5 +1,7 @@
 """Events: record, query, wait, elapsed time."""
 
+import time
+
 import pytest
 import torch
 from held_stream import held
@@ -104,5 +106,33 @@ def test_a_record_outlives_its_interprocess_event():
             first.synchronize()
             assert not event.query()
         let_second_go()
+    event.synchronize()
+    assert event.query()
+
+
+def test_recorded_time_counts_microseconds():
+    first, second = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+    first.record()
+    time.sleep(0.05)
+    second.record()
+    passed = second.recorded_time() - first.recorded_time()
+    assert isinstance(passed, int) and 50_000 <= passed < 5_000_000
+    assert abs(passed / 1000 - first.elapsed_time(second)) < 1
+    plain = torch.npu.Event()
+    plain.record()
+    with pytest.raises(RuntimeError, match="enable_timing"):
+        plain.recorded_time()
+    with pytest.raises(RuntimeError, match="never recorded"):
+        torch.npu.Event(enable_timing=True).recorded_time()
+
+
+def test_reset_takes_a_record_back():
+    event = torch.npu.Event()
+    event.reset()   # nothing to take back
+    event.record()
+    event.reset()
+    torch.npu.synchronize()
+    assert event.query() is False
+    event.record()
     event.synchronize()
     assert event.query()

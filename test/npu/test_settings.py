@@ -108,3 +108,15 @@ def test_grad_scaler_skips_a_step_with_infinities():
     scaler.step(optimizer)
     scaler.update()
     assert weight.tolist() == [-2.0, -2.0] and scaler.get_scale() == 2.0
+
+
+def test_fuzzy_compile_blacklist_changes_nothing():
+    torch.npu.set_option({"NPU_FUZZY_COMPILE_BLACKLIST": "DynamicGRUV2,DynamicRNN"})
+
+
+def test_torch_distributed_has_the_published_names():
+    import torch.distributed as dist
+
+    from torch_npu.distributed import ProcessGroupHCCL
+    assert dist.is_hccl_available() and dist.ProcessGroupHCCL is ProcessGroupHCCL
+    assert dist.distributed_c10d.ProcessGroupHCCL is ProcessGroupHCCL

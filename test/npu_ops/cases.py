@@ -57,6 +57,11 @@ _MEANS = (0.0, 0.1, 0.0, 0.1, 0.5, 1.0, 0.5, 1.0)
 _EXPERTS = torch.tensor([[1, 0], [2, 1], [0, 3], [1, 2]], dtype=torch.int32)
 
 
+def _packed(rows, columns):
+    """int4 [rows, columns], eight in an int32."""
+    return torch.randint(-2**31, 2**31, (rows, columns // 8), dtype=torch.int32)
+
+
 def _int8(*shape):
     return torch.randint(-20, 20, shape, dtype=torch.int8)
 
@@ -104,7 +109,8 @@ CASES = {
                                            additional_output=True)],
     "npu_group_norm_silu": [lambda d: _call(randn(2, 4, 5, dtype=d), randn(4, dtype=d), randn(4, dtype=d), 2)],
     "npu_layer_norm_eval": [lambda d: _call(randn(3, 8, dtype=d), [8], randn(8, dtype=d), randn(8, dtype=d))],
-    "npu_clipped_swiglu": [lambda d: _call(randn(3, 8, dtype=d) * 8), lambda d: _call(randn(3, 8, 2, dtype=d), dim=1, interleaved=False)],
+    "npu_clipped_swiglu": [lambda d: _call(randn(3, 8, dtype=d) * 8), lambda d: _call(randn(3, 8, 2, dtype=d), dim=1, interleaved=False),
+                           lambda d: _call(randn(3, 2, 8, dtype=d) * 8, group_index=torch.tensor([2, 1, 2]))],
     "npu_softmax_cross_entropy_with_logits": [lambda d: _call(randn(3, 8, dtype=d), torch.rand(3, 8).softmax(1).to(d))],
     "npu_group_norm_swish": [lambda d: _call(randn(2, 4, 5, dtype=d), 2, randn(4, dtype=d), randn(4, dtype=d), 1e-5, 2.0)],
     "npu_gather_sparse_index": [lambda d: _call(randn(5, 3, dtype=d), torch.tensor([[0, 4], [2, 2]]))],
@@ -231,12 +237,15 @@ CASES = {
         lambda d: _call(randn(3, 4, dtype=d), torch.tensor([0.05]), torch.tensor([3], dtype=torch.int32), torch.quint8, 1),
         lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) * 50, None, torch.qint8, -1, False)],
     "npu_anti_quant": [lambda d: _call(_int8(3, 4), torch.rand(4), offset=torch.rand(4))],
-    "npu_trans_quant_param": [lambda d: _call(torch.rand(5)), lambda d: _call(torch.rand(5), torch.tensor([1.0, -3.0, 7.0, 0.0, 2.0]))],
+    "npu_trans_quant_param": [lambda d: _call(torch.rand(1), torch.tensor([1.0, -3.0, 7.0])),
+                              lambda d: _call(torch.rand(5)), lambda d: _call(torch.rand(5), torch.tensor([1.0, -3.0, 7.0, 0.0, 2.0]))],
     "npu_quant_matmul": [
         lambda d: _call(_int8(3, 8), _int8(8, 5), torch.rand(5) / 100, output_dtype=torch.bfloat16, pertoken_scale=torch.rand(3)),
         lambda d: _call(_int8(3, 8), _int8(5, 8).t(), torch.rand(5) / 100, offset=torch.rand(5), bias=torch.randint(-9, 9, (5,), dtype=torch.int32)),
         lambda d: _call(_int8(3, 8), _int8(8, 5), torch.rand(5), output_dtype=torch.int32)],
     "npu_weight_quant_batchmatmul": [
+        lambda d: _call(randn(3, 16, dtype=d), _packed(16, 8), torch.rand(1, 8).to(d), torch.rand(1, 8).to(d)),
+        lambda d: _call(randn(3, 16, dtype=d), _packed(8, 16).t(), torch.rand(1, 8).to(d), torch.rand(1, 8).to(d)),
         lambda d: _call(randn(3, 8, dtype=d), _int8(8, 5), torch.rand(5).to(d) / 10, torch.rand(5).to(d), bias=randn(5)),
         lambda d: _call(randn(3, 8, dtype=d), _int8(8, 5), torch.rand(2, 5).to(d) / 10, antiquant_group_size=4)],
     "npu_top_k_top_p": [lambda d: _call(randn(3, 9, dtype=d), torch.tensor([0.5, 0.9, 0.1]).to(d), torch.tensor([3, 9, 2], dtype=torch.int32)),
@@ -247,7 +256,8 @@ CASES = {
                         torch.rand(2, 3, 5, 1).expand(2, 3, 5, 8).contiguous(), 1 + torch.rand(2, 3, 5, 1).expand(2, 3, 5, 8))],
     "npu_iou": [lambda d: _call(_boxes(4, d), _boxes(3, d)), lambda d: _call(_boxes(4, d), _boxes(3, d), 1)],
     "npu_ptiou": [lambda d: _call(_boxes(4, d), _boxes(3, d))],
-    "npu_giou": [lambda d: _call(_boxes(4, d).t().contiguous(), _boxes(4, d).t().contiguous()),
+    "npu_giou": [lambda d: _call(_boxes(7, d), _boxes(7, d)),
+                 lambda d: _call(_boxes(4, d).t().contiguous(), _boxes(4, d).t().contiguous()),
                  lambda d: _call(_boxes(4, d).t().contiguous(), _boxes(3, d).t().contiguous(), True, True)],
     "npu_diou": [lambda d: _call(_boxes(4, d).t().contiguous(), _boxes(4, d).t().contiguous())],
     "npu_ciou": [lambda d: _call(_boxes(4, d).t().contiguous(), _boxes(3, d).t().contiguous())],
@@ -267,6 +277,8 @@ CASES = {
     "npu_dropout_backward": [lambda d: _call(randn(10, 13, dtype=d), torch.randint(0, 256, (32,), dtype=torch.uint8), 0.3)],
     "npu_dropout_do_mask": [lambda d: _call(randn(10, 13, dtype=d), torch.randint(0, 256, (32,), dtype=torch.uint8), 0.3)],
     "npu_add_rms_norm_quant": [
+        lambda d: _call(randn(2, 3, 8, dtype=d), randn(2, 3, 8, dtype=d), randn(3, 8, dtype=d), torch.rand(3, 8) + 0.1,
+                        torch.randint(-9, 9, (3, 8), dtype=torch.int32), randn(3, 8, dtype=d)),
         lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d), torch.rand(8).to(d) / 20, torch.randint(-9, 9, (8,), dtype=torch.int32)),
         lambda d: _call(randn(3, 8, dtype=d), randn(3, 8, dtype=d), randn(8, dtype=d), torch.rand(8).to(d) * 20, None, None,
                         torch.rand(8).to(d) * 30, div_mode=False)],
@@ -310,12 +322,18 @@ CASES = {
     "npu_swiglu_quant": [
         lambda d: _call(randn(5, 8, dtype=d), quant_mode=1),
         lambda d: _call(randn(5, 8, dtype=d), smooth_scales=torch.rand(2, 4), group_index=torch.tensor([2, 4]), activate_left=True, quant_mode=1),
-        lambda d: _call(randn(5, 8, dtype=d), smooth_scales=torch.rand(2, 4), group_index=torch.tensor([1, 4]), group_list_type=1, quant_mode=1)],
+        lambda d: _call(randn(5, 8, dtype=d), smooth_scales=torch.rand(2, 4), group_index=torch.tensor([1, 4]), group_list_type=1, quant_mode=1),
+        lambda d: _call(randn(5, 8, dtype=d), smooth_scales=torch.rand(2, 4) * 9, offsets=torch.rand(2, 4) * 9, group_index=torch.tensor([2, 4])),
+        lambda d: _call(randn(5, 8, dtype=d), smooth_scales=torch.rand(2) * 9, offsets=torch.rand(2) * 9, group_index=torch.tensor([2, 5]))],
     "npu_dequant_swiglu_quant": [
         lambda d: _call(torch.randint(-999, 999, (5, 8), dtype=torch.int32), weight_scale=torch.rand(8) / 99, activation_scale=torch.rand(5),
                         quant_scale=torch.rand(4), bias=torch.randint(-99, 99, (8,), dtype=torch.int32), activate_left=True, quant_mode=1),
         lambda d: _call(torch.randint(-999, 999, (5, 8), dtype=torch.int32), weight_scale=torch.rand(2, 8) / 99, activation_scale=torch.rand(5),
-                        quant_scale=torch.rand(2, 4), bias=randn(2, 8), group_index=torch.tensor([3, 1]), quant_mode=1)],
+                        quant_scale=torch.rand(2, 4), bias=randn(2, 8), group_index=torch.tensor([3, 1]), quant_mode=1),
+        lambda d: _call(torch.randint(-999, 999, (5, 8), dtype=torch.int32), weight_scale=torch.rand(1, 8) / 9, activation_scale=torch.rand(5),
+                        quant_scale=torch.rand(1, 4), group_index=torch.tensor([5]), quant_mode=1, swiglu_mode=1),
+        lambda d: _call(torch.randint(-999, 999, (5, 8), dtype=torch.int32), weight_scale=torch.rand(8) / 9, activation_scale=torch.rand(5),
+                        quant_scale=torch.rand(4) * 5, quant_offset=torch.rand(4), swiglu_mode=2, clamp_limit=3.0, glu_alpha=1.2, glu_bias=0.5)],
     "npu_batch_nms": [
         lambda d: _call(_boxes(16, d).view(2, 8, 1, 4), torch.rand(2, 8, 3).to(d), 0.3, 0.2, 3, 5),
         lambda d: _call(_boxes(36, d).view(2, 6, 3, 4), torch.rand(2, 6, 3).to(d), 0.1, 0.1, 4, 20)],
@@ -455,7 +473,8 @@ CASES = {
     "npu_dequant_bias": [
         lambda d: _call(torch.randint(-999, 999, (3, 8), dtype=torch.int32), torch.rand(8) / 99, torch.rand(3),
                         torch.randint(-9, 9, (8,), dtype=torch.int32), output_dtype=torch.bfloat16)],
-    "npu_quant_matmul_gelu": [lambda d: _call(_int8(3, 8), _int8(8, 5), torch.rand(3), torch.rand(5) / 50, bias=randn(5, dtype=d))],
+    "npu_quant_matmul_gelu": [lambda d: _call(_packed(3, 16), _packed(16, 8), torch.rand(3), torch.rand(8) / 50),
+                              lambda d: _call(_int8(3, 8), _int8(8, 5), torch.rand(3), torch.rand(5) / 50, bias=randn(5, dtype=d))],
     "npu_quant_matmul_reduce_sum": [
         lambda d: _call(_int8(2, 3, 8), _int8(2, 8, 5), x1_scale=torch.rand(2, 3), x2_scale=torch.rand(5).bfloat16())],
     "npu_quant_matmul_dequant": [

@@ -455,8 +455,8 @@ def test_refusals():
             torch_npu.npu_ffn(t[0, 0], t[0, 0], t[0, 0], "swiglu")
         with pytest.raises(NotImplementedError, match="quant_scale_p"):
             torch_npu.npu_fused_infer_attention_score_v2(t, t, t, input_layout="BNSD", quant_scale_p=t)
-        with pytest.raises(NotImplementedError, match="quant_mode"):
-            torch_npu.npu_swiglu_quant(t)
+        with pytest.raises(ValueError, match="quant_mode"):
+            torch_npu.npu_swiglu_quant(t, quant_mode=2)
         with pytest.raises(NotImplementedError, match="drop_pad_mode"):
             torch_npu.npu_moe_init_routing_v2(t[0, 0], t[0, 0].int(), expert_num=4, drop_pad_mode=1)
         with pytest.raises(NotImplementedError, match="transpose_weight"):

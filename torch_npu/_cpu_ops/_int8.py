@@ -1,4 +1,4 @@
-"""int8 and the products of it."""
+"""int8, int4 packed in int32, and the products of them."""
 
 from typing import Tuple
 
@@ -19,9 +19,19 @@ def by_token(value: Tensor) -> Tuple[Tensor, Tensor]:
     return as_int8(torch.where(scale > 0, value / scale, 0.0)), scale.squeeze(-1).float()
 
 
+def unpacked(t: Tensor) -> Tensor:
+    """int32 taken for eight int4 each, the first lowest, along the dimension that is dense in memory; others as they are."""
+    if t.dtype != torch.int32:
+        return t
+    if t.dim() > 1 and t.stride(-1) != 1 and t.stride(-2) == 1:
+        return unpacked(t.mT).mT
+    codes = (t.long().unsqueeze(-1) >> torch.arange(0, 32, 4, device=t.device)) & 15
+    return torch.where(codes >= 8, codes - 16, codes).flatten(-2).to(torch.int8)
+
+
 def exact(a: Tensor, b: Tensor) -> Tensor:
-    """The product of two int8 matrices in float64, which holds their sums."""
-    return torch.matmul(a.double(), b.double())
+    """The product of two matrices of int8, or int4 packed in int32, in float64, which holds their sums."""
+    return torch.matmul(unpacked(a).double(), unpacked(b).double())
 
 
 def numbers_of_scale(scale: Tensor) -> Tensor:

@@ -1,12 +1,13 @@
 """Activations and softmaxes."""
 
+import math
 from typing import Any, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import even_halves, unsupported, wide
+from torch_npu._cpu_ops._common import even_halves, wide
 from torch_npu._cpu_ops._gradient import gradients
 
 __all__ = ["npu_swiglu", "npu_swiglu_backward", "npu_geglu", "npu_geglu_grad", "npu_fast_gelu", "npu_fast_gelu_backward",
@@ -135,16 +136,20 @@ def npu_clipped_swiglu(x: Tensor, *, group_index: Optional[Tensor] = None, dim: 
                        limit: float = 7.0, bias: float = 1.0, interleaved: bool = True) -> Tensor:
     """``a * sigmoid(alpha * a) * (b + bias)``, where a is clipped to at most ``limit`` and b to +-limit.
 
-    a and b are the even and the odd elements of dimension ``dim``, its halves unless ``interleaved``. Raises
-    NotImplementedError when ``group_index`` is given.
+    a and b are the even and the odd elements of dimension ``dim``, its halves unless ``interleaved``. ``group_index``: how many
+    of the rows, which the dimensions before ``dim`` count, each group has; the result of rows behind the last is zero.
     """
-    unsupported("npu_clipped_swiglu", group_index=group_index)
     if interleaved:
         a, b = wide(x).unflatten(dim, (-1, 2)).unbind(dim if dim < 0 else dim + 1)
     else:
         a, b = even_halves("npu_clipped_swiglu", wide(x), dim)
     a, b = a.clamp(max=limit), b.clamp(-limit, limit)
-    return (a * torch.sigmoid(alpha * a) * (b + bias)).to(x.dtype)
+    result = (a * torch.sigmoid(alpha * a) * (b + bias)).to(x.dtype)
+    if group_index is None:
+        return result
+    before = result.shape[:dim % x.dim()]
+    counted = torch.arange(math.prod(before), device=x.device) < group_index.sum()
+    return torch.where(counted.view(*before, *[1] * (x.dim() - len(before))), result, 0)
 
 
 def npu_softmax_cross_entropy_with_logits(self: Tensor, labels: Tensor) -> Tensor:

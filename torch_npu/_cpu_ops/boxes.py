@@ -44,8 +44,8 @@ def npu_ptiou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
 
 
 def _corners(boxes: Tensor, trans: Any) -> Tensor:
-    """[4, n] as [n, 4] in corners; with ``trans`` the boxes are (centre x, centre y, width, height)."""
-    boxes = boxes.t()
+    """[4, n], or [n, 4] of another n, as [n, 4] in corners; with ``trans`` boxes are (centre x, centre y, width, height)."""
+    boxes = boxes.t() if boxes.shape[0] == 4 else boxes
     if not trans:
         return boxes
     centre, half = boxes[..., :2], boxes[..., 2:] / 2
@@ -68,7 +68,8 @@ def _hull(a: Tensor, b: Tensor) -> Tuple[Tensor, Tensor]:
 
 
 def npu_giou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
-    """Generalized IoU of boxes [4, n] and [4, m]: [n, m] with ``is_cross``, else of pairs, [1, n].
+    """Generalized IoU of boxes [4, n] and [4, m], or [n, 4] and [m, 4] of other sizes than 4: [n, m] with ``is_cross``, else of
+    pairs, [1, n].
 
     ``trans``: boxes are (centre x, centre y, width, height). ``mode``: 0 over the union, 1 over the ground truth's area.
     """

@@ -83,13 +83,14 @@ def npu_add_rms_norm_quant(x1: Tensor, x2: Tensor, gamma: Tensor, scales1: Tenso
                            dst_type: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor]:
     """:func:`npu_add_rms_norm` as int8: ``round(norm / scales + zero_points)``, ``norm * scales`` unless ``div_mode``.
 
-    Returns (the result by scales1, that by scales2, zeros without it, the sum). Raises NotImplementedError for ``beta``, other
-    dtypes than int8 and another axis than the last.
+    ``beta`` is added to the norm. Returns (the result by scales1, that by scales2, zeros without it, the sum). Raises
+    NotImplementedError for other dtypes than int8 and another axis than the last.
     """
-    unsupported("npu_add_rms_norm_quant", beta=beta, dst_type=None if dst_type in (None, 1, torch.int8) else dst_type,
+    unsupported("npu_add_rms_norm_quant", dst_type=None if dst_type in (None, 1, torch.int8) else dst_type,
                 axis=None if axis in (-1, x1.dim() - 1) else axis)
     total = wide(x1) + wide(x2)
     normal = _rms(total, gamma, epsilon)[0] * wide(gamma)
+    normal = normal if beta is None else normal + wide(beta)
 
     def quantized(scales: Tensor, zeros: Any) -> Any:
         value = normal / wide(scales) if div_mode else normal * wide(scales)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import even_halves, groups_of, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token, numbers_of_scale
+from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale, unpacked
 
 __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
            "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
@@ -79,12 +79,27 @@ def _row_of(table: Any, group: Any) -> Tensor:
     return table[group.clamp(max=table.shape[0] - 1)]
 
 
-def _swiglu_int8(x: Tensor, shape: Sequence[int], group: Any, groups: int, smooth: Any, activate_left: Any) -> Tuple[Any, Any]:
+def _swiglu(x: Tensor, activate_left: bool, mode: int = 0, limit: float = 0.0, alpha: float = 0.0, bias: float = 0.0) -> Tensor:
     left, right = even_halves("swiglu with quantization", x, -1)
-    value = F.silu(left) * right if activate_left else left * F.silu(right)
-    value = value if smooth is None else value * _row_of(smooth, group)
+    if mode == 0:
+        return F.silu(left) * right if activate_left else left * F.silu(right)
+    gate, linear = (x[..., ::2], x[..., 1::2]) if mode == 1 else (left, right) if activate_left else (right, left)
+    gate = gate.clamp(max=limit)
+    return gate * torch.sigmoid(alpha * gate) * (linear.clamp(-limit, limit) + bias)
+
+
+def _quantized_int8(value: Tensor, shape: Sequence[int], group: Any, groups: int, smooth: Any, offset: Any,
+                    quant_mode: int) -> Tuple[Tensor, Tensor]:
+    def by_row(table: Tensor) -> Tensor:
+        per_group = group is not None and table.dim() == 1 and table.numel() == groups
+        return _row_of(table.unsqueeze(-1) if per_group else table, group)
+
+    if quant_mode not in (0, 1):
+        raise ValueError(f"swiglu with quantization: quant_mode is 0, static, or 1, dynamic, not {quant_mode}")
+    value = value if smooth is None else value * by_row(smooth)
+    value = value + by_row(offset) if quant_mode == 0 and offset is not None else value
     value = value if group is None else torch.where((group < groups).unsqueeze(-1), value, 0.0)
-    out, scale = by_token(value)
+    out, scale = by_token(value) if quant_mode else (as_int8(value), value.new_zeros(value.shape[:-1], dtype=torch.float32))
     return out.reshape(*shape[:-1], -1), scale.reshape(shape[:-1])
 
 
@@ -95,16 +110,17 @@ def npu_swiglu_quant(x: Tensor, *, smooth_scales: Optional[Tensor] = None, offse
 
     ``activate_left``: ``silu(a) * b``, otherwise ``a * silu(b)``. ``smooth_scales``: multiplies the result before it is
     rounded, one row or, with ``group_index``, one for each group of rows. ``group_index``: where the groups end
-    (``group_list_type`` 0) or how long they are (1); rows behind the last become zero. Returns (int8, float32 scales).
-    Raises NotImplementedError for offsets, other dtypes than int8 and other modes than ``quant_mode`` 1.
+    (``group_list_type`` 0) or how long they are (1); rows behind the last become zero. ``quant_mode`` 0, static, rounds
+    ``smooth_scales * value + offsets`` and gives zeros for scales; 1, dynamic, takes no offsets. Returns (int8, float32
+    scales). Raises NotImplementedError for other dtypes than int8.
     """
-    unsupported("npu_swiglu_quant", offsets=offsets)
-    if quant_mode != 1 or dst_type not in (None, torch.int8):
-        raise NotImplementedError("npu_swiglu_quant: only int8 and quant_mode 1, dynamic, are supported")
+    if dst_type not in (None, torch.int8):
+        raise NotImplementedError("npu_swiglu_quant: only int8 is supported")
     rows, group = wide(x).reshape(-1, x.shape[-1]), None
     if group_index is not None:
         group = groups_of(rows.shape[0], group_index.cumsum(0) if group_list_type == 1 else group_index)
-    return _swiglu_int8(rows, x.shape, group, 0 if group_index is None else group_index.numel(), smooth_scales, activate_left)
+    return _quantized_int8(_swiglu(rows, activate_left), x.shape, group, 0 if group_index is None else group_index.numel(),
+                           smooth_scales, offsets, quant_mode)
 
 
 def npu_dequant_swiglu_quant(x: Tensor, *, weight_scale: Optional[Tensor] = None, activation_scale: Optional[Tensor] = None,
@@ -117,14 +133,14 @@ def npu_dequant_swiglu_quant(x: Tensor, *, weight_scale: Optional[Tensor] = None
 
     ``x``: int32 [tokens, size], times ``weight_scale`` [size] or [groups, size] and ``activation_scale`` [tokens]; an int32
     ``bias`` is added before, a floating one after. ``quant_scale``: smooths, [size / 2] or [groups, size / 2];
-    ``group_index``: how many rows each group has. Returns (int8, float32 scales). Raises NotImplementedError for
-    quant_offset, round_mode, activate_dim, swiglu_mode, other dtypes than int8 and other modes than ``quant_mode`` 1.
+    ``group_index``: how many rows each group has. ``swiglu_mode`` 1 takes gates from the even columns and the others from the
+    odd ones, 2 from the halves: ``g * sigmoid(glu_alpha * g) * (x + glu_bias)``, with g at most ``clamp_limit`` and x within it.
+    Returns (int8, float32 scales). Raises NotImplementedError for round_mode, activate_dim and other dtypes than int8.
     """
     name = "npu_dequant_swiglu_quant"
-    unsupported(name, quant_offset=quant_offset, round_mode=round_mode, activate_dim=activate_dim,
-                swiglu_mode=swiglu_mode or None)
-    if quant_mode != 1 or dst_type not in (None, 1, torch.int8):
-        raise NotImplementedError(f"{name}: only int8 and quant_mode 1, dynamic, are supported")
+    unsupported(name, round_mode=round_mode, activate_dim=activate_dim)
+    if dst_type not in (None, 1, torch.int8):
+        raise NotImplementedError(f"{name}: only int8 is supported")
     rows = wide(x).reshape(-1, x.shape[-1])
     group = None if group_index is None else groups_of(rows.shape[0], group_index.cumsum(0))
     whole = bias is not None and not bias.is_floating_point()
@@ -132,7 +148,8 @@ def npu_dequant_swiglu_quant(x: Tensor, *, weight_scale: Optional[Tensor] = None
     rows = rows if weight_scale is None else rows * _row_of(weight_scale, group)
     rows = rows if activation_scale is None else rows * wide(activation_scale).reshape(-1, 1)
     rows = rows + _row_of(bias, group) if bias is not None and not whole else rows
-    return _swiglu_int8(rows, x.shape, group, 0 if group_index is None else group_index.numel(), quant_scale, activate_left)
+    return _quantized_int8(_swiglu(rows, activate_left, swiglu_mode, clamp_limit, glu_alpha, glu_bias), x.shape, group,
+                           0 if group_index is None else group_index.numel(), quant_scale, quant_offset, quant_mode)
 
 
 def _along(numbers: Any, x: Any, axis: Any) -> Any:
@@ -166,8 +183,8 @@ def npu_anti_quant(x: Tensor, scale: Tensor, *, offset: Optional[Tensor] = None,
 
 
 def npu_trans_quant_param(scale: Tensor, offset: Optional[Tensor] = None, round_mode: Optional[int] = 0) -> Tensor:
-    """A float32 scale as the matrix unit takes it, int64: the bits of the float without its last 13, bit 46, and from bit
-    37 on the offset, rounded, in 9 bits."""
+    """A float32 scale as the matrix unit takes it, int64, in the sizes of ``scale`` and ``offset`` broadcast: the bits of
+    the float without its last 13, bit 46, and from bit 37 on the offset, rounded, in 9 bits."""
     bits = scale.float().contiguous().view(torch.int32).long() & 0xFFFFE000 | 1 << 46
     return bits if offset is None else bits | (offset.float().round().long() & 0x1FF) << 37
 
@@ -185,7 +202,7 @@ def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[
     """
     unsupported("npu_quant_matmul", y_scale=y_scale)
     dtype = torch.int8 if output_dtype is None else _stored(output_dtype)
-    total = torch.matmul(x1.double(), x2.double())
+    total = exact(x1, x2)
     whole = bias is not None and not bias.is_floating_point()
     total = total + bias.double() if whole else total
     if dtype == torch.int32:
@@ -202,13 +219,13 @@ def npu_weight_quant_batchmatmul(x: Tensor, weight: Tensor, antiquant_scale: Ten
                                  quant_scale: Optional[Tensor] = None, quant_offset: Optional[Tensor] = None,
                                  bias: Optional[Tensor] = None, antiquant_group_size: int = 0, inner_precise: int = 0,
                                  weight_dtype: Optional[int] = None) -> Tensor:
-    """``x @ ((weight + antiquant_offset) * antiquant_scale) + bias`` with an int8 weight.
+    """``x @ ((weight + antiquant_offset) * antiquant_scale) + bias`` with a weight of int8, or of int4 packed in int32.
 
     Scale and offset: one, one for each column, or one for each column and ``antiquant_group_size`` rows. Raises
     NotImplementedError for quantized results (quant_scale, quant_offset).
     """
     unsupported("npu_weight_quant_batchmatmul", quant_scale=quant_scale, quant_offset=quant_offset)
-    scale, offset = wide(antiquant_scale), wide(antiquant_offset)
+    scale, offset, weight = wide(antiquant_scale), wide(antiquant_offset), unpacked(weight)
     if antiquant_group_size > 0:
         scale, offset = (t if t is None else t.repeat_interleave(antiquant_group_size, 0)[:weight.shape[0]]
                          for t in (scale, offset))

@@ -95,6 +95,9 @@ def _register() -> None:
 
     # The published package has the class at this address, and programs import it from there.
     sys.modules["torch_npu._C._distributed_c10d"] = _C._distributed_c10d
+    # Where programs look for a backend's class and for whether it is there.
+    dist.ProcessGroupHCCL = dist.distributed_c10d.ProcessGroupHCCL = ProcessGroupHCCL
+    dist.is_hccl_available = dist.distributed_c10d.is_hccl_available = is_hccl_available
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
     _import_hook.when_imported("torch.distributed.tensor", _register_sharding)
     _import_hook.when_imported("torch.distributed.tensor.experimental._context_parallel._attention", _register_context_parallel)

@@ -166,6 +166,7 @@ _LEGACY = {
     "ACL_OP_DEBUG_OPTION": (None, _COMPILER),
     "ACL_DEBUG_DIR": (None, _COMPILER),
     "ACL_AICORE_NUM": (None, "torch.npu.set_device_limit(device, cube_num) limits the cores"),
+    "NPU_FUZZY_COMPILE_BLACKLIST": (None, _COMPILER),
     "FORCE_ACLNN_OP_LIST": (None, "all operators go through aclnn"),
     "mdldumpswitch": (None, "torch_npu.doctor tells what there is to find an operator that goes wrong"),
     "mdldumpconfigpath": (None, "torch_npu.doctor tells what there is to find an operator that goes wrong"),

@@ -199,6 +199,15 @@ class Event(torch.Event):
         """Milliseconds from this event to ``end_event``; both need ``enable_timing`` and must have been reached."""
         return _C._event_elapsed_time(self, end_event)
 
+    def recorded_time(self) -> int:
+        """Microseconds of the device's clock at which the event was reached, for which this waits; needs ``enable_timing``."""
+        return _C._event_recorded_time(self)
+
+    def reset(self, stream: Any = None) -> None:
+        """Takes the last record back when ``stream``, by default the current one, comes to this point."""
+        stream = current_stream() if stream is None else stream
+        _C._event_reset(self, stream.stream_id, stream.device_index)
+
     @property
     def _as_parameter_(self) -> Any:
         return ctypes.c_void_p(self.npu_event)

@@ -9,8 +9,9 @@ The folder has the files of Ascend's tools, and the table needs none of them. Ti
 each launch.
 """
 
-from torch.profiler import ProfilerAction, record_function
+from torch.profiler import ProfilerAction, _KinetoProfile, record_function
 
+from torch_npu.profiler import dynamic_profile
 from torch_npu.profiler.experimental_config import (
     AiCMetrics,
     ExportType,
@@ -32,6 +33,7 @@ from torch_npu.profiler.scheduler import schedule
 
 __all__ = [
     "AiCMetrics", "ExportType", "HostSystem", "ProfilerAction", "ProfilerActivity", "ProfilerLevel", "_ExperimentalConfig",
-    "analyse", "profile", "record_function", "schedule", "supported_activities", "supported_ai_core_metrics",
+    "_KinetoProfile", "analyse", "dynamic_profile", "profile", "record_function", "schedule", "supported_activities",
+    "supported_ai_core_metrics",
     "supported_export_type", "supported_profiler_level", "tensorboard_trace_handler",
 ]

@@ -17,7 +17,7 @@ from typing import Any, Dict, Optional
 from torch_npu import _options
 from torch_npu.profiler import experimental_config, profiler, scheduler
 
-__all__ = ["init", "start", "step"]
+__all__ = ["init", "set_state", "start", "step"]
 
 _log = logging.getLogger("torch_npu.profiler")
 _FILE = "profiler_config.json"
@@ -36,6 +36,7 @@ class _Watch:
         self.path: Optional[str] = None
         self.seen = 0.0
         self.steps = 0
+        self.first_step = 0
         self.waiting: Optional[Dict[str, Any]] = None
         self.running: Optional[profiler.profile] = None
         self.left = 0
@@ -115,7 +116,15 @@ def init(path: Optional[str] = None) -> None:
     if not os.path.exists(file):
         with open(file, "w", encoding="utf-8") as out:
             json.dump(_DEFAULTS, out, indent=4)
-    _watch.path, _watch.seen, _watch.steps, _watch.waiting = file, os.stat(file).st_mtime_ns, 0, None
+    _watch.path, _watch.seen, _watch.steps, _watch.waiting = file, os.stat(file).st_mtime_ns, _watch.first_step, None
+
+
+def set_state(state: Dict[str, Any]) -> None:
+    """Before :func:`init`, for a training that goes on: ``{"cur_step": 10}`` is the number of steps that were made before."""
+    step_made = state.get("cur_step") if isinstance(state, dict) else None
+    if not isinstance(step_made, int) or step_made < 0:
+        raise ValueError(f"dynamic_profile.set_state takes a dict with a number of steps in cur_step, not {state!r}")
+    _watch.first_step = step_made
 
 
 def start(config_path: Optional[str] = None) -> None:

@@ -91,6 +91,10 @@ at::Tensor given_out(at::TensorList out, size_t count, size_t index, const OutSp
   return given.view(spec.sizes);
 }
 
+at::DimVector broadcast_sizes(const at::Tensor& a, const std::optional<at::Tensor>& b) {
+  return b && b->defined() ? at::infer_size_dimvector(a.sizes(), b->sizes()) : at::DimVector(a.sizes());
+}
+
 at::DimVector loss_sizes(const at::Tensor& target, std::string_view reduction) {
   return reduction == "none" ? at::DimVector(target.sizes()) : at::DimVector{1};
 }
@@ -112,11 +116,26 @@ at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type
   return {range.empty() ? experts : range[1] - range[0]};
 }
 
+namespace {
+
+// An int32 holds eight int4 of the dimension that is dense in memory.
+at::DimVector unpacked_sizes(const at::Tensor& matrix) {
+  at::DimVector sizes(matrix.sizes());
+  if (matrix.scalar_type() != at::kInt) return sizes;
+  const bool transposed = matrix.stride(-1) != 1 && matrix.stride(-2) == 1;
+  sizes[sizes.size() - (transposed ? 2 : 1)] *= 8;
+  return sizes;
+}
+
+}  // namespace
+
 at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b) {
-  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2 && a.size(-1) == b.size(-2), "a matrix product of ", a.sizes(), " and ", b.sizes());
+  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "a matrix product of ", a.sizes(), " and ", b.sizes());
+  const auto left = unpacked_sizes(a), right = unpacked_sizes(b);
+  TORCH_CHECK(left.back() == right[right.size() - 2], "a matrix product of ", a.sizes(), " and ", b.sizes());
   at::DimVector sizes(at::infer_size_dimvector(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2)));
-  sizes.push_back(a.size(-2));
-  sizes.push_back(b.size(-1));
+  sizes.push_back(left[left.size() - 2]);
+  sizes.push_back(right.back());
   return sizes;
 }
 
@@ -150,8 +169,8 @@ bool is_neox(const std::optional<std::string_view>& rotary_mode, const std::opti
 }
 
 std::string_view quant_mode_name(int64_t mode) {
-  TORCH_CHECK_NOT_IMPLEMENTED(mode == 1, "swiglu with quantization: quant_mode ", mode, " is not supported, only 1, dynamic");
-  return "dynamic";
+  TORCH_CHECK_VALUE(mode == 0 || mode == 1, "swiglu with quantization: quant_mode is 0, static, or 1, dynamic, not ", mode);
+  return mode ? "dynamic" : "static";
 }
 
 const at::Tensor& refusing(const at::Tensor& value, const char* what, at::ArrayRef<std::optional<at::Tensor>> refused) {

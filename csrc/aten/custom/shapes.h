@@ -26,6 +26,8 @@ at::DimVector infer_sizes(const at::Tensor& query, const at::Tensor& value, std:
                           int64_t kv_heads, bool paged);
 // logsumexp of its rows, [batch, heads, rows, 1] or [tokens, heads, 1]; [1] where it is not wanted.
 at::DimVector infer_lse_sizes(const at::Tensor& query, std::string_view layout, int64_t heads, bool wanted);
+// Of both broadcast; of `a` where there is no `b`.
+at::DimVector broadcast_sizes(const at::Tensor& a, const std::optional<at::Tensor>& b);
 // A loss of a `reduction` given by name.
 at::DimVector loss_sizes(const at::Tensor& target, std::string_view reduction);
 // Rows of permuted tokens: `wanted` of them, all where it is 0 or not given, all but -wanted where negative.
@@ -34,7 +36,7 @@ int64_t permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted);
 int64_t routed_rows(const at::Tensor& expert_idx, int64_t wanted);
 // Its numbers of tokens: one for each expert of `range` (all where it is empty), or pairs of an expert and its number.
 at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type);
-// A matrix product's, batches broadcast.
+// A matrix product's, batches broadcast; int32 are taken for eight int4 each.
 at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b);
 
 // Results --------------------------------------------------------------------------------------------

@@ -20,7 +20,9 @@ struct RootMeanSquare {
 };
 // x / rms(x) * gamma + beta over the dimensions of gamma, and 1 / rms.
 RootMeanSquare rms_norm(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon) {
-  const at::Tensor inverse = x.square().mean({-1}, true).add_(epsilon).rsqrt_();
+  at::DimVector dims;
+  for (int64_t i = 1; i <= gamma.dim(); ++i) dims.push_back(-i);
+  const at::Tensor inverse = x.square().mean(dims, true).add_(epsilon).rsqrt_();
   const at::Tensor normal = x * inverse * widened(gamma);
   return {beta.defined() ? normal + widened(beta) : normal, inverse};
 }
@@ -32,6 +34,12 @@ at::Tensor shifted(const at::Tensor& value, const at::Tensor& offset) {
 // What an output holds that the client's mask leaves out.
 void blank(const at::Tensor& out) {
   if (out.defined()) writable(out).zero_();
+}
+
+// value / scales (or times scales) + zeros as the output's integers; nothing without scales.
+void put_scaled(const at::Tensor& out, const at::Tensor& value, const at::Tensor& scales, const at::Tensor& zeros, bool divide) {
+  if (!scales.defined()) return blank(out);
+  put_quantized(out, shifted(divide ? value / widened(scales) : value * widened(scales), zeros));
 }
 
 }  // namespace
@@ -51,12 +59,8 @@ OP(aclnnAddRmsNormQuantV2) {
   put(xOut, sum);
   const auto [normal, inverse] = rms_norm(sum, gamma, betaOptional, epsilon);
   put(rmsNormOut, normal);
-  const auto store = [&](const at::Tensor& out, const at::Tensor& scales, const at::Tensor& zeros) {
-    if (!scales.defined()) return blank(out);
-    put_quantized(out, shifted(divMode ? normal / widened(scales) : normal * widened(scales), zeros));
-  };
-  store(y1Out, scales1, zeroPoints1Optional);
-  store(y2Out, scales2Optional, zeroPoints2Optional);
+  put_scaled(y1Out, normal, scales1, zeroPoints1Optional, divMode);
+  put_scaled(y2Out, normal, scales2Optional, zeroPoints2Optional, divMode);
 }
 OP(aclnnAddRmsNormDynamicQuantV2) {
   const at::Tensor sum = widened(x1) + widened(x2);
@@ -217,18 +221,9 @@ OP(aclnnInplaceQuantScatterV2) {
 }
 OP(aclnnAddRmsNormQuant) {
   TORCH_CHECK(axis == -1 || axis == x1.dim() - 1, "aclnnAddRmsNormQuant: axis ", axis, " is not supported");
-  TORCH_CHECK(gamma.dim() == 1, "aclnnAddRmsNormQuant: gamma of ", gamma.dim(), " dimensions is not supported");
   const at::Tensor sum = widened(x1) + widened(x2);
   put(xOut, sum);
-  const at::Tensor normal = sum * sum.square().mean({-1}, true).add_(epsilon).rsqrt_() * widened(gamma);
-  const auto quantized = [&](const at::Tensor& out, const at::Tensor& scales, const at::Tensor& zeros) {
-    const at::Tensor value = divMode ? normal / widened(scales) : normal * widened(scales);
-    put_quantized(out, zeros.defined() ? value + widened(zeros) : value);
-  };
-  quantized(y1Out, scales1, zeroPoints1Optional);
-  if (scales2Optional.defined()) {
-    quantized(y2Out, scales2Optional, zeroPoints2Optional);
-  } else {
-    writable(y2Out).zero_();
-  }
+  const at::Tensor normal = rms_norm(sum, gamma, at::Tensor(), epsilon).normal;
+  put_scaled(y1Out, normal, scales1, zeroPoints1Optional, divMode);
+  put_scaled(y2Out, normal, scales2Optional, zeroPoints2Optional, divMode);
 }

@@ -16,9 +16,16 @@ namespace {
 // Quantization of swiglu's result, and what comes before it. Groups follow each other along the rows; rows behind the
 // last become zero.
 struct Swiglu {
-  const at::Tensor &smooth, &group_index;
+  // How the halves are found and activated: 0 by swish, 1 and 2 with limits, a slope and a bias.
+  struct Variant {
+    int64_t mode = 0;
+    double limit = 0, alpha = 0, bias = 0;
+  };
+
+  const at::Tensor &smooth, &offset, &group_index;
   bool activate_left, cumulative;
   std::string_view mode;
+  Variant variant{};
 
   // The group of each row, the number of groups for those behind the last.
   at::Tensor groups(int64_t rows) const {
@@ -34,35 +41,87 @@ struct Swiglu {
     if (!group.defined() || wide.size(0) == 1) return wide[0];
     return wide.index_select(0, group.clamp_max(wide.size(0) - 1));
   }
-  void quantize(const at::Tensor& x, const at::Tensor& group, const at::Tensor& out, const at::Tensor& scales) const {
-    TORCH_CHECK(mode == "dynamic", "swiglu with quantization: mode '", mode, "' is not supported");
-    TORCH_CHECK(out.scalar_type() == at::kChar, "swiglu with quantization: only int8 is supported");
+  at::Tensor activated(const at::Tensor& x) const {
+    if (variant.mode == 0) {
+      const auto [left, right] = halves(x);
+      return activate_left ? at::silu(left) * right : left * at::silu(right);
+    }
+    at::Tensor gate, linear;
+    if (variant.mode == 1) {  // the gate's and the other's numbers take turns
+      gate = x.slice(-1, 0, x.size(-1), 2);
+      linear = x.slice(-1, 1, x.size(-1), 2);
+    } else {
+      TORCH_CHECK(variant.mode == 2, "swiglu with quantization: swigluMode ", variant.mode, " is not supported");
+      std::tie(gate, linear) = halves(x);
+      if (!activate_left) std::swap(gate, linear);
+    }
+    gate = gate.clamp_max(variant.limit);
+    return gate * (gate * variant.alpha).sigmoid() * (linear.clamp(-variant.limit, variant.limit) + variant.bias);
+  }
+  static std::tuple<at::Tensor, at::Tensor> halves(const at::Tensor& x) {
     const int64_t half = x.size(-1) / 2;
-    const at::Tensor left = x.narrow(-1, 0, half), right = x.narrow(-1, half, half);
-    at::Tensor value = activate_left ? at::silu(left) * right : left * at::silu(right);
-    if (smooth.defined()) value = value * chosen(smooth, group);
+    return {x.narrow(-1, 0, half), x.narrow(-1, half, half)};
+  }
+  // mode "dynamic": with a scale for each row; "static": smooth * value + offset is rounded, and `scales` become 0.
+  void quantize(const at::Tensor& x, const at::Tensor& group, const at::Tensor& out, const at::Tensor& scales) const {
+    const bool fixed = mode == "static";
+    TORCH_CHECK(fixed || mode == "dynamic", "swiglu with quantization: mode '", mode, "' is not supported");
+    TORCH_CHECK(out.scalar_type() == at::kChar, "swiglu with quantization: only int8 is supported");
+    at::Tensor value = activated(x);
+    if (smooth.defined()) value = value * by_row(smooth, group);
+    if (fixed && offset.defined()) value = value + by_row(offset, group);
     if (group.defined()) value = at::where((group < group_index.numel()).unsqueeze(-1), value, 0.0);
-    quantize_rows(value, out, scales);
+    if (!fixed) return quantize_rows(value, out, scales);
+    put_quantized(out, value);
+    writable(scales).zero_();
+  }
+  // One number, or one for each column, for all rows or for each group.
+  at::Tensor by_row(const at::Tensor& table, const at::Tensor& group) const {
+    const bool per_group = group.defined() && table.dim() == 1 && table.numel() == group_index.numel();
+    return per_group ? chosen(table.unsqueeze(-1), group) : chosen(table, group);
   }
 };
 
 }  // namespace
 
 OP(aclnnSwiGluQuantV2) {
-  TORCH_CHECK(!offsetsOptional.defined(), "aclnnSwiGluQuantV2: offsets are not supported");
-  const Swiglu swiglu{smoothScalesOptional, groupIndexOptional, activateLeft, groupListType == 0, quantModeOptional};
+  const Swiglu swiglu{smoothScalesOptional, offsetsOptional,    groupIndexOptional,
+                      activateLeft,         groupListType == 0, quantModeOptional};
   const at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
   swiglu.quantize(rows, groupIndexOptional.defined() ? swiglu.groups(rows.size(0)) : at::Tensor(), yOut, scaleOut);
 }
+
+namespace {
+
+// What an int8 product becomes in floating point, through swiglu.
+struct Dequantized {
+  const at::Tensor &weight_scale, &activation_scale, &bias;
+
+  void run(const at::Tensor& x, const Swiglu& swiglu, const at::Tensor& out, const at::Tensor& scales) const {
+    at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
+    const at::Tensor group = swiglu.group_index.defined() ? swiglu.groups(rows.size(0)) : at::Tensor();
+    const bool whole = bias.defined() && bias.scalar_type() == at::kInt;
+    if (whole) rows = rows + swiglu.chosen(bias, group);
+    if (weight_scale.defined()) rows = rows * swiglu.chosen(weight_scale, group);
+    if (activation_scale.defined()) rows = rows * widened(activation_scale).reshape({-1, 1});
+    if (bias.defined() && !whole) rows = rows + swiglu.chosen(bias, group);
+    swiglu.quantize(rows, group, out, scales);
+  }
+};
+
+}  // namespace
+
 OP(aclnnDequantSwigluQuant) {
-  TORCH_CHECK(!quantOffsetOptional.defined(), "aclnnDequantSwigluQuant: quantOffset is not supported");
-  const Swiglu swiglu{quantScaleOptional, groupIndexOptional, activateLeft, /*cumulative=*/false, quantModeOptional};
-  at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
-  const at::Tensor group = groupIndexOptional.defined() ? swiglu.groups(rows.size(0)) : at::Tensor();
-  const bool whole = biasOptional.defined() && biasOptional.scalar_type() == at::kInt;
-  if (whole) rows = rows + swiglu.chosen(biasOptional, group);
-  if (weightScaleOptional.defined()) rows = rows * swiglu.chosen(weightScaleOptional, group);
-  if (activationScaleOptional.defined()) rows = rows * widened(activationScaleOptional).reshape({-1, 1});
-  if (biasOptional.defined() && !whole) rows = rows + swiglu.chosen(biasOptional, group);
-  swiglu.quantize(rows, group, yOut, scaleOut);
+  const Swiglu swiglu{quantScaleOptional, quantOffsetOptional,  groupIndexOptional,
+                      activateLeft,       /*cumulative=*/false, quantModeOptional};
+  Dequantized{weightScaleOptional, activationScaleOptional, biasOptional}.run(x, swiglu, yOut, scaleOut);
+}
+OP(aclnnDequantSwigluQuantV2) {
+  TORCH_CHECK(dstType == 2, "aclnnDequantSwigluQuantV2: dstType ", dstType, " is not supported, only 2, int8");
+  TORCH_CHECK(activateDim == -1 || activateDim == x.dim() - 1, "aclnnDequantSwigluQuantV2: activateDim ", activateDim,
+              " is not supported, only the last");
+  const Swiglu swiglu{quantScaleOptional,   quantOffsetOptional, groupIndexOptional,
+                      activateLeft,
+                      /*cumulative=*/false, quantModeOptional,   {swigluMode, clampLimit, gluAlpha, gluBias}};
+  Dequantized{weightScaleOptional, activationScaleOptional, biasOptional}.run(x, swiglu, yOut, scaleOut);
 }
