@@ -16,12 +16,15 @@ import subprocess
 import sys
 import tempfile
 
+import yaml
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "third_party" / "softcann" / "python"))
 sys.path.insert(0, str(ROOT / "test" / "witness"))
 from softcann import trace  # noqa: E402
 
 PROGRAM = ROOT / "test" / "witness" / "calls.py"
+REASONS = ROOT / "ci" / "call_reasons.yaml"
 CHIP = "910b"
 
 # One operator under two names: ours, the published client's, and why they do the same.
@@ -64,21 +67,45 @@ def published():
 
 
 def plain(case):
-    """The operators that compute, under one spelling."""
+    """The launches that compute, and their operators under one spelling."""
     names = {ours: theirs for ours, theirs, _ in SPELLINGS}
-    ops = [IN_PLACE.sub("aclnn", launch.op) for launch in case.launches if launch.op not in MOVES]
-    return [names.get(op, op) for op in ops]
+    launches = [launch for launch in case.launches if launch.op not in MOVES]
+    ops = [IN_PLACE.sub("aclnn", launch.op) for launch in launches]
+    return launches, [names.get(op, op) for op in ops]
 
 
-def compositions(left, right, names):
-    """(what we launch, what they launch) -> cases, where the two compute by other operators."""
+def has_no_elements(launch):
+    tensors = [tensor for value in launch.args.values() for tensor in (value if isinstance(value, list) else [value])
+               if isinstance(tensor, dict) and "shape" in tensor]
+    return any(0 in tensor["shape"] for tensor in tensors)
+
+
+def compositions(left, right, names, reasons):
+    """(what we launch, what they launch, why) -> cases, where the two compute by other operators."""
     found = collections.defaultdict(list)
     for name in names:
-        ours, theirs = plain(left[name]), plain(right[name])
+        (_, ours), (launches, theirs) = plain(left[name]), plain(right[name])
         for kind, i, i_end, j, j_end in difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
-            if kind != "equal":
-                found[" ".join(ours[i:i_end]), " ".join(theirs[j:j_end])].append(name)
+            if kind == "equal":
+                continue
+            here, there = " ".join(ours[i:i_end]), " ".join(theirs[j:j_end])
+            if not here and all(has_no_elements(launch) for launch in launches[j:j_end]):
+                why = "no elements: nothing to compute"
+            elif not there and right[name].copies > left[name].copies:
+                why = "the published client computes it on the CPU"
+            else:
+                why = reason_for(here, there, reasons)
+            found[here, there, why].append(name)
     return found
+
+
+def reason_for(here, there, reasons):
+    """Of the table; empty where it has none."""
+    for entry in reasons:
+        if re.fullmatch(entry["here"], here.replace("aclnn", "")) and re.fullmatch(entry["there"], there.replace("aclnn", "")):
+            entry["used"] = True
+            return entry["reason"]
+    return ""
 
 
 def undocumented(cases, facts):
@@ -129,7 +156,9 @@ def examples(cases):
 def page(left, right, failed_ours, failed_theirs, facts):
     names = [name for name in left if name and name in right and name not in failed_ours and name not in failed_theirs]
     differing = {difference.case for name in names for difference in trace.compare_cases(left[name], right[name])}
-    composed = compositions(left, right, names)
+    reasons = yaml.safe_load(REASONS.read_text())
+    composed = compositions(left, right, names, reasons)
+    unexplained = sum(not why for _, _, why in composed)
     other = {name for cases in composed.values() for name in cases}
     count = [len(left[name].launches) for name in names], [len(right[name].launches) for name in names]
     rows = ["# Calls of CANN, here and by the published client", "",
@@ -142,10 +171,12 @@ def page(left, right, failed_ours, failed_theirs, facts):
             "- fills, copies and casts: one side has fewer, or fills with a number of another dtype and equal value;",
             "- strides and formats of results that the operator's caller never sees;",
             *(f"- `{ours}` here, `{theirs}` there: {why};" for ours, theirs, why in SPELLINGS), "",
-            f"Launches in all: {sum(count[0])} here, {sum(count[1])} by the published client.", ""]
-    rows += table("Computed by other operators", ["cases", "here", "published; empty: on the CPU, or not at all"],
-                  [(f"{len(cases)}: {examples(cases)}", short(ours), short(theirs))
-                   for (ours, theirs), cases in sorted(composed.items(), key=lambda item: (-len(item[1]), item[0]))])
+            f"Launches in all: {sum(count[0])} here, {sum(count[1])} by the published client, which computes more on the CPU.",
+            f"Differences without a reason: {unexplained}; reasons that nothing needs: "
+            f"{sum('used' not in entry for entry in reasons)}.", ""]
+    rows += table("Computed by other operators", ["cases", "here", "published", "why"],
+                  [(f"{len(cases)}: {examples(cases)}", short(ours), short(theirs), why)
+                   for (ours, theirs, why), cases in sorted(composed.items(), key=lambda item: (-len(item[1]), item[0]))])
     if facts:
         own, shared = (undocumented({name: cases[name] for name in names}, facts) for cases in (left, right))
         rows += table("Beyond what CANN documents for the " + CHIP, ["operator", "what", "cases", "the published client too"],

@@ -27,6 +27,7 @@ class Launch:
 class Case:
     name: str
     launches: List[Launch]
+    copies: int = 0   # calls of aclrtMemcpy and its like
 
 
 @dataclasses.dataclass
@@ -71,6 +72,8 @@ def cases(path: Path) -> Dict[str, Case]:
             told = json.loads(details)
             stream = streams.setdefault(told["stream"], len(streams))
             current.launches.append(Launch(told["op"], stream, told["args"]))
+        elif name.startswith("aclrtMemcpy"):
+            current.copies += 1
     return found
 
 
