@@ -15,16 +15,18 @@ AdoptedEvent::AdoptedEvent(std::unique_ptr<Event> event) { event_to_adopt = std:
 AdoptedEvent::~AdoptedEvent() { event_to_adopt.reset(); }
 std::unique_ptr<Event> AdoptedEvent::take() noexcept { return std::move(event_to_adopt); }
 
-Event::~Event() {
-  if (!raw_ || in_bad_fork()) return;
+void destroy_event(aclrtEvent raw, c10::DeviceIndex device) noexcept {
+  if (!raw || in_bad_fork()) return;
   try {
-    DeviceGuard guard(device_);
+    DeviceGuard guard(device);
     ensure_bound();
-    NPU_CHECK_WARN(acl::aclrtDestroyEvent(raw_));
+    NPU_CHECK_WARN(acl::aclrtDestroyEvent(raw));
   } catch (...) {
     // CANN is gone (process exit): the event went with it.
   }
 }
+
+Event::~Event() { destroy_event(raw_, device_); }
 
 void Event::swap(Event& other) noexcept {
   std::swap(raw_, other.raw_);

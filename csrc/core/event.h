@@ -8,6 +8,9 @@
 
 namespace torch_npu::core {
 
+// Nothing in a forked child, or where there is none.
+void destroy_event(aclrtEvent raw, c10::DeviceIndex device) noexcept;
+
 class C10_EXPORT Event {
  public:
   // `timing`: the event keeps the time at which it was reached.

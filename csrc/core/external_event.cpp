@@ -1,19 +1,11 @@
 #include "core/external_event.h"
 
 #include "core/error.h"
+#include "core/event.h"
 
 namespace torch_npu::core {
 
-ExternalEvent::~ExternalEvent() {
-  if (!raw_ || in_bad_fork()) return;
-  try {
-    DeviceGuard guard(device_);
-    ensure_bound();
-    NPU_CHECK_WARN(acl::aclrtDestroyEvent(raw_));
-  } catch (...) {
-    // CANN is gone (process exit): the event went with it.
-  }
-}
+ExternalEvent::~ExternalEvent() { destroy_event(raw_, device_); }
 
 aclrtEvent ExternalEvent::on(const Stream& stream) {
   ensure_bound();
