@@ -220,7 +220,7 @@ HcclResult HcclCommSymWinDeregister(HcclCommSymWindow winHandle);
 HcclResult HcclCommSymWinGet(HcclComm comm, void* ptr, size_t size, HcclCommSymWindow* winHandle, size_t* offset);
 HcclResult HcclCommSymWinRegister(HcclComm comm, void* addr, uint64_t size, HcclCommSymWindow* winHandle, uint32_t flag);
 HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void* baseVirPtr);
-HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t* ranks, _Bool* useBackup, uint32_t nRanks);
+HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t* ranks, bool* useBackup, uint32_t nRanks);
 HcclResult HcclCreateOpResCtx(HcclComm comm, uint8_t opType, void* opArgs, void** opResCtx);
 HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t subCommId,
                                    uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "comm/reduce.h"
+#include "rt/check.h"
 #include "rt/exit.h"
 
 namespace softcann {
@@ -100,6 +101,7 @@ HcclResult Launch::use(const void* p, uint64_t count, uint64_t item, bool in, bo
   if (count > (uint64_t{1} << 56) / item) return hccl_fail(HCCL_E_PARA, "%s: too many elements", entry_);
   buffer->bytes = count * item;
   if (const aclError code = check_device_range(p, buffer->bytes)) return hccl_fail_last(code);
+  if (out) check::mark_written_elsewhere(p, buffer->bytes);
   buffer->data = static_cast<char*>(device_view(p));
   int device = -1;
   if (locate(p, buffer->bytes, &device, &buffer->place) && device == communicator_->device) return HCCL_SUCCESS;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "companions/cast.h"
+#include "rt/check.h"
 #include "rt/tensor_desc.h"
 #include "rt/named.h"
 
@@ -68,6 +69,7 @@ aclError check_unary(const char* op, int inputs, const aclTensorDesc* const* in,
                 from[0]->size, to[0]->size, aclGetTensorDescSize(in[0]), aclGetTensorDescSize(out[0]));
   }
   if (const aclError code = check_device_range(from[0]->data, from[0]->size)) return code;
+  check::mark_written_elsewhere(to[0]->data, to[0]->size);
   return check_device_range(to[0]->data, to[0]->size);
 }
 
@@ -137,6 +139,7 @@ aclError take_tensors(const char* op, int count, const aclTensorDesc* const* des
       continue;
     }
     if (const aclError code = check_device_range(source, bytes)) return code;
+    check::mark_written_elsewhere(source, bytes);
     tensor.data = device_view(source);
   }
   return ACL_SUCCESS;

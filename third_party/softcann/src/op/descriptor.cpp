@@ -123,6 +123,7 @@ void destroy(const Object* constant) {
   if (!constant) return;
   auto* object = const_cast<Object*>(constant);
   object->tag = 0;
+  if (check::on(check::kLeak)) check::note_gone(object);
   if (object->idle()) return recycle(object);
   object->owner = nullptr;
   const int32_t change = object->pins - Object::open_bias;

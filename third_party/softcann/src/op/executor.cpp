@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <string>
 
+#include "op/checked.h"
 #include "op/formats.h"
 #include "op/indices.h"
 #include "op/kernel.h"
@@ -81,6 +82,7 @@ void drop_objects(aclOpExecutor* executor, bool in_own_phase2) {
 
 void recycle_executor(aclOpExecutor* executor, bool in_own_phase2) {
   executor->tag = 0;
+  if (check::on(check::kMemory)) check::forget_accesses(executor);
   drop_objects(executor, in_own_phase2);
   give_back(executor_pool, executor);
 }
@@ -132,6 +134,7 @@ aclError fail_by_kind(const aclOpExecutor& executor, const std::exception& error
 aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
   const OpInfo& info = *executor.op;
   try {
+    if (check::on(check::kInit)) refuse_unwritten(executor);
     const bool saturates = saturating();
     if (!saturates && info.fast && info.fast(executor.slots)) return ACL_SUCCESS;
     const KernelScope scope;
@@ -155,7 +158,9 @@ aclError run_again(Task* task, bool skip) {
   if (skip) return ACL_SUCCESS;
   const bool in_own_phase2 = this_thread.launching == executor;
   if (!in_own_phase2 && executor->cost_ns > parallel_from_ns) follow_threads(executor->threads);
-  return compute(*executor, in_own_phase2);
+  const aclError result = compute(*executor, in_own_phase2);
+  if (check::on(check::kInit) && result == ACL_SUCCESS && !this_thread.refused) note_results(*executor);
+  return result;
 }
 
 aclError run_task(Task* task, bool skip) {
@@ -399,6 +404,7 @@ aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stre
   if (executor->cost_ns > parallel_from_ns) executor->threads = wanted_threads();
   this_thread.launching = executor;
   if (recorder::is_active()) note_operands(*executor);
+  if (check::on(check::kMemory)) note_accesses(*executor);
   const aclError status = submit(stream, executor, executor->cost_ns);
   this_thread.launching = nullptr;
   if (__builtin_expect(status != ACL_SUCCESS, 0)) recycle_executor(executor, false);

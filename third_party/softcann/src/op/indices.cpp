@@ -153,4 +153,9 @@ bool indices_lead_outside(const aclOpExecutor& executor) {
                        ignored < 0 ? nullptr : &executor.slots[ignored].integer);
 }
 
+bool reached_by_index(const OpInfo& info, int parameter) {
+  return std::any_of(std::begin(rows), std::end(rows),
+                     [&](const Row& row) { return row.op == info.name && position(info, row.target) == parameter; });
+}
+
 }  // namespace softcann::op

@@ -9,4 +9,7 @@ namespace softcann::op {
 // for operators that take no indices.
 bool indices_lead_outside(const aclOpExecutor& executor);
 
+// Whether the operator reaches the parameter through such indices, and so perhaps only a part of it.
+bool reached_by_index(const OpInfo& info, int parameter);
+
 }  // namespace softcann::op

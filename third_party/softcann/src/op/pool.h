@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "op/descriptor.h"
+#include "rt/check.h"
 
 namespace softcann::op {
 
@@ -124,6 +125,7 @@ T* open(T* object) {
   object->owner = thread_token();
   object->pins = 0;
   object->shared.store(Object::open_bias, std::memory_order_relaxed);
+  if (check::on(check::kLeak)) check::note_made(name_of(object->kind), static_cast<Object*>(object));
   return object;
 }
 

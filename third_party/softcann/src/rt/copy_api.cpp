@@ -1,8 +1,11 @@
 // memcpy and memset, at once and on streams.
+#include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "rt/bulk.h"
 #include "rt/capture.h"
+#include "rt/check.h"
 #include "rt/memory.h"
 #include "rt/recorder.h"
 #include "rt/stream.h"
@@ -38,6 +41,22 @@ void copy_now(void* dst, const void* src, size_t count) {
   }
 }
 
+// SOFTCANN_CHECK=init. Between device addresses marks go along; what the host reads must have been written.
+bool copy_is_read_of_unwritten(const char* entry, void* dst, const void* src, size_t count, std::string* text) {
+  if (client_address(dst) != dst) {
+    client_address(src) != src ? check::copy_marks(dst, src, count) : check::mark_written(dst, count);
+    return false;
+  }
+  const size_t found = check::first_unwritten(src, count);
+  if (found == count) return false;
+  char line[160];
+  std::snprintf(line, sizeof line, "%s: byte %zu of the source, at %p, was never written", entry, found,
+                client_address(static_cast<const char*>(src) + found));
+  *text = line;
+  check::say("init: %s", line);
+  return true;
+}
+
 aclError submit_copy(const char* entry, Stream* stream, void* dst, const void* src, size_t count) {
   auto* task = new CopyTask;
   task->name = entry;
@@ -46,11 +65,24 @@ aclError submit_copy(const char* entry, Stream* stream, void* dst, const void* s
   task->count = count;
   task->repeat = [](Task* self, bool skip) {
     auto* copy = static_cast<CopyTask*>(self);
-    if (!really_skip(skip)) copy_now(copy->dst, copy->src, copy->count);
+    if (really_skip(skip)) return ACL_SUCCESS;
+    if (std::string text;
+        check::on(check::kInit) && copy_is_read_of_unwritten(copy->name, copy->dst, copy->src, copy->count, &text)) {
+      task_error("%s", text.c_str());
+      return kRefused;
+    }
+    copy_now(copy->dst, copy->src, copy->count);
     return ACL_SUCCESS;
   };
-  task->discard = [](Task* self) { delete static_cast<CopyTask*>(self); };
+  task->discard = [](Task* self) {
+    if (check::on(check::kMemory)) check::forget_accesses(self);
+    delete static_cast<CopyTask*>(self);
+  };
   task->run = &run_once;
+  if (check::on(check::kMemory)) {
+    check::note_access(static_cast<Task*>(task), entry, client_address(dst), count);
+    check::note_access(static_cast<Task*>(task), entry, client_address(src), count);
+  }
   stream->submit(task, copy_cost(count));
   return ACL_SUCCESS;
 }
@@ -119,6 +151,9 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
   SOFTCANN_CONTEXT(context, "aclrtMemcpy");
   if (const aclError code = check_copy("aclrtMemcpy", &dst, destMax, &src, count, kind)) return code;
   if (const aclError code = refuse_unsafe("aclrtMemcpy")) return code;
+  if (std::string text; check::on(check::kInit) && copy_is_read_of_unwritten("aclrtMemcpy", dst, src, count, &text)) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s", text.c_str());
+  }
   copy_now(dst, src, count);
   return ACL_SUCCESS;
 }
@@ -149,6 +184,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
   SOFTCANN_CONTEXT(context, "aclrtMemset");
   if (const aclError code = check_fill("aclrtMemset", &devPtr, maxCount, count)) return code;
   if (const aclError code = refuse_unsafe("aclrtMemset")) return code;
+  if (check::on(check::kInit)) check::mark_written(devPtr, count);
   std::memset(devPtr, value, count);
   return ACL_SUCCESS;
 }
@@ -167,11 +203,16 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
   task->value = value;
   task->repeat = [](Task* self, bool skip) {
     auto* fill = static_cast<FillTask*>(self);
+    if (check::on(check::kInit)) check::mark_written(fill->dst, fill->count);
     if (!really_skip(skip)) std::memset(fill->dst, fill->value, fill->count);
     return ACL_SUCCESS;
   };
-  task->discard = [](Task* self) { delete static_cast<FillTask*>(self); };
+  task->discard = [](Task* self) {
+    if (check::on(check::kMemory)) check::forget_accesses(self);
+    delete static_cast<FillTask*>(self);
+  };
   task->run = &run_once;
+  if (check::on(check::kMemory)) check::note_access(static_cast<Task*>(task), task->name, client_address(devPtr), count);
   stream->submit(task, copy_cost(count));
   return ACL_SUCCESS;
 }

@@ -1,5 +1,6 @@
 // Events, as clients call them.
 #include "rt/capture.h"
+#include "rt/check.h"
 #include "rt/event.h"
 #include "rt/recorder.h"
 
@@ -28,6 +29,7 @@ aclError create(const char* entry, aclrtEvent* out, uint32_t flags) {
     return fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "%s: this process has too many events for other processes", entry);
   }
   *out = event;
+  if (check::on(check::kLeak)) check::note_made("event", event);
   return ACL_SUCCESS;
 }
 
@@ -90,6 +92,7 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
   if (!e->magic.compare_exchange_strong(alive, 0, std::memory_order_acq_rel)) {
     return fail(ACL_ERROR_RT_INVALID_HANDLE, "aclrtDestroyEvent: event %p was destroyed by another thread", event);
   }
+  if (check::on(check::kLeak)) check::note_gone(e);
   e->release();
   return ACL_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fault/lifecycle.h"
+#include "rt/check.h"
 #include "rt/device.h"
 #include "rt/recorder.h"
 #include "rt/status.h"
@@ -80,6 +81,7 @@ void finish_work() {
   if (fault::in_forked_child()) return;
   end_work();
   if (recorder::is_active() && recorder::stop() != ACL_SUCCESS) std::fprintf(stderr, "softcann: %s\n", aclGetRecentErrMsg());
+  if (check::on(check::kLeak)) check::report_leaks();
   remove_own_status();
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "rt/check.h"
 #include "rt/event.h"
 #include "rt/ipc.h"
 #include "rt/memory.h"
@@ -57,6 +58,7 @@ aclError share(const char* entry, const Device* device, uint64_t offset, uint64_
   const uint32_t serial = memory.serial.fetch_add(1, std::memory_order_release) + 1;
   if (slot == used) table->memories_used.store(used + 1, std::memory_order_release);
   state().exports.fetch_add(1, std::memory_order_relaxed);
+  check::mark_written_elsewhere(reinterpret_cast<const void*>(device->base() + offset), size);
   *key = ShareKey{table->pid, table->nonce, slot, serial};
   return ACL_SUCCESS;
 }

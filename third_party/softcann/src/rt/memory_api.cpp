@@ -1,6 +1,7 @@
 // Device memory: allocation, figures, attributes.
 #include <algorithm>
 
+#include "rt/check.h"
 #include "rt/memory.h"
 #include "rt/physical.h"
 #include "rt/recorder.h"
@@ -22,7 +23,22 @@ aclError malloc_on_current(const char* entry, void** out, size_t size, size_t al
                 device->id, size, static_cast<unsigned long long>(used), static_cast<unsigned long long>(capacity));
   }
   *out = reinterpret_cast<void*>(device->base() + offset);
+  if (check::on(check::kInit)) check::mark_unwritten(*out, size);
+  if (check::on(check::kLeak)) check::note_made("device memory", *out, size);
   return ACL_SUCCESS;
+}
+
+// SOFTCANN_CHECK=memory: work that is still to touch the memory would find it gone, or somebody else's.
+aclError refuse_used(void* begin) {
+  void* base = nullptr;
+  size_t size = 0;
+  if (aclrtMemGetAddressRange(begin, &base, &size) != ACL_SUCCESS) return ACL_SUCCESS;  // aclrtFree says what is wrong
+  const char* user = check::user_of(base, size);
+  if (user == nullptr) return ACL_SUCCESS;
+  check::say("memory: aclrtFree(%p), %zu bytes, while %s that uses it is queued, running, or in a graph", begin, size, user);
+  return fail(ACL_ERROR_RT_PARAM_INVALID,
+              "aclrtFree: %p, %zu bytes, is in use by %s, which is queued, running, or in a graph; synchronize first", begin,
+              size, user);
 }
 
 }  // namespace
@@ -45,6 +61,9 @@ aclError aclrtFree(void* devPtr) {
   const recorder::Call call;
   SOFTCANN_REQUIRE(devPtr, "devPtr");
   Region* region = find_region(devPtr);
+  if (check::on(check::kMemory)) {
+    if (const aclError code = refuse_used(devPtr)) return code;
+  }
   if (region != nullptr && region->kind == Region::Kind::kArena) {
     retire_exports(static_cast<Device*>(region->owner), reinterpret_cast<uintptr_t>(devPtr) - region->begin);
   }
@@ -53,6 +72,7 @@ aclError aclrtFree(void* devPtr) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not the start of device memory that is allocated", devPtr);
   }
   memory_epoch.fetch_add(1, std::memory_order_acq_rel);
+  if (check::on(check::kLeak)) check::note_gone(devPtr);
   return ACL_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 // Models: loading, running, unloading.
 #include <memory>
 
+#include "rt/check.h"
 #include "rt/dataset.h"
 #include "rt/device.h"
 #include "rt/error.h"
@@ -62,6 +63,7 @@ aclError take_buffer(const char* what, const ModelTensor& tensor, const aclDataB
     return fail(ACL_ERROR_GE_EXEC_MODEL_ADDR_INVALID, "the buffer of %s '%s', %p, is not device memory", what,
                 tensor.name.c_str(), buffer->data);
   }
+  check::mark_written_elsewhere(buffer->data, buffer->size);
   to->data = device_view(buffer->data);
   to->bytes = buffer->size;
   return ACL_SUCCESS;

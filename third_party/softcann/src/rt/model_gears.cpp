@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "rt/check.h"
 #include "rt/dataset.h"
 #include "rt/error.h"
 #include "rt/models.h"
@@ -23,6 +24,7 @@ aclError write_gear(const char* entry, const aclDataBuffer* buffer, const std::v
   if (is_device_pointer(buffer->data)) {
     if (const aclError code = check_device_range(buffer->data, bytes)) return code;
   }
+  check::mark_written_elsewhere(buffer->data, bytes);
   std::memcpy(device_view(buffer->data), gear.data(), bytes);
   return ACL_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <unistd.h>
 
+#include "rt/check.h"
 #include "rt/persona.h"
 
 extern char** environ;
@@ -124,6 +125,9 @@ Options* read_environment() {
   }
   if (values->gemm != "auto" && values->gemm != "direct" && values->gemm != "onednn" && values->gemm != "widen") {
     parser.wrong("SOFTCANN_GEMM", values->gemm.c_str(), "auto, direct, onednn or widen");
+  }
+  if (check::parse(values->check) == UINT32_MAX) {
+    parser.wrong("SOFTCANN_CHECK", values->check.c_str(), "memory, init and leak, separated by commas,");
   }
   if (!known_soc(values->soc)) {
     parser.wrong("SOFTCANN_SOC", values->soc.c_str(), "a name such as Ascend910B3, Ascend910_9382 or Ascend950PR_9599");

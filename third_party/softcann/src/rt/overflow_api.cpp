@@ -1,3 +1,4 @@
+#include "rt/check.h"
 #include "rt/overflow.h"
 
 #include <cstring>
@@ -70,6 +71,7 @@ aclError aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetOverflowStatus: outputAddr is not device memory");
   }
   if (const aclError code = check_device_range(outputAddr, outputSize)) return code;
+  check::mark_written_elsewhere(outputAddr, outputSize);
   return submit_status("aclrtGetOverflowStatus", device_view(outputAddr), stream);
 }
 

@@ -1,5 +1,6 @@
 // Streams, as clients call them.
 #include "rt/capture.h"
+#include "rt/check.h"
 #include "rt/recorder.h"
 #include "rt/core_limits.h"
 
@@ -22,6 +23,7 @@ aclError create(const char* entry, aclrtStream* out, uint32_t priority, uint32_t
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kStreamFlags);
   }
   *out = Stream::create(context, priority, flags)->handle();
+  if (check::on(check::kLeak)) check::note_made("stream", *out);
   return ACL_SUCCESS;
 }
 
@@ -39,6 +41,7 @@ aclError destroy(const char* entry, aclrtStream handle, bool force) {
   if (force) stream->abort();
   forget_core_limits(handle);
   stream->destroy();
+  if (check::on(check::kLeak)) check::note_gone(handle);
   return ACL_SUCCESS;
 }
 

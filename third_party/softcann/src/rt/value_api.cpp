@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "rt/check.h"
 #include "rt/device.h"
 #include "rt/exchange.h"
 #include "rt/stream.h"
@@ -54,11 +55,12 @@ aclError wait(Task* self, bool skip) {
   return ACL_SUCCESS;
 }
 
-aclError check(const char* entry, void* address) {
+aclError check_address(const char* entry, void* address) {
   if (address == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "%s: devAddr is null", entry);
   if (reinterpret_cast<uintptr_t>(address) % sizeof(uint64_t) != 0) {
     return fail(ACL_ERROR_MEMORY_ADDRESS_UNALIGNED, "%s: devAddr %p is no multiple of 8", entry, address);
   }
+  softcann::check::mark_written_elsewhere(address, sizeof(uint64_t));
   return check_device_range(address, sizeof(uint64_t));
 }
 
@@ -74,7 +76,7 @@ extern "C" {
 
 aclError aclrtValueWrite(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtValueWrite);
-  if (const aclError code = check("aclrtValueWrite", devAddr)) return code;
+  if (const aclError code = check_address("aclrtValueWrite", devAddr)) return code;
   if (flag != 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtValueWrite: flag %u; 0 is the only one", flag);
   auto* task = new ValueTask(devAddr, value, 0);
   task->name = "aclrtValueWrite";
@@ -85,7 +87,7 @@ aclError aclrtValueWrite(void* devAddr, uint64_t value, uint32_t flag, aclrtStre
 
 aclError aclrtValueWait(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtValueWait);
-  if (const aclError code = check("aclrtValueWait", devAddr)) return code;
+  if (const aclError code = check_address("aclrtValueWait", devAddr)) return code;
   if (flag >= conditions) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtValueWait: flag %u is not one of 0 (not less), 1 (equal), 2 (and), 3 (nor)", flag);
   }
