@@ -68,7 +68,8 @@ std::string name_of(void* frame) {
   char text[256];
   const char* base = slash != nullptr ? slash + 1 : info.dli_fname;
   if (info.dli_sname == nullptr) {
-    std::snprintf(text, sizeof text, "%s+%#zx", base, static_cast<size_t>(static_cast<char*>(frame) - static_cast<char*>(info.dli_fbase)));
+    std::snprintf(text, sizeof text, "%s+%#zx", base,
+                  static_cast<size_t>(static_cast<char*>(frame) - static_cast<char*>(info.dli_fbase)));
   } else {
     std::snprintf(text, sizeof text, "%s (%s)", info.dli_sname, base);
   }
@@ -119,7 +120,8 @@ bool bit_of(const void* p, size_t* bit) {
 // Neighbours may be written on other threads at the same time, in the same byte of bits.
 void set_partly(uint8_t* byte, uint8_t mask, bool value) {
   const std::atomic_ref<uint8_t> shared(*byte);
-  value ? shared.fetch_or(mask, std::memory_order_relaxed) : shared.fetch_and(static_cast<uint8_t>(~mask), std::memory_order_relaxed);
+  value ? shared.fetch_or(mask, std::memory_order_relaxed)
+        : shared.fetch_and(static_cast<uint8_t>(~mask), std::memory_order_relaxed);
 }
 
 void set_bits(size_t begin, size_t count, bool value) {
@@ -131,6 +133,19 @@ void set_bits(size_t begin, size_t count, bool value) {
   if (begin % 8 != 0) set_partly(bits + begin / 8, from, value);
   std::memset(bits + first, value ? 0xff : 0, last - first);
   if (end % 8 != 0) set_partly(bits + last, to, value);
+}
+
+// How many of the `count` bits from `begin` on are `value`, before the first that is not.
+size_t run_of(size_t begin, size_t count, bool value) {
+  const uint8_t* bits = marks();
+  const uint8_t flip = value ? 0xff : 0;
+  for (size_t i = 0; i < count;) {
+    const size_t at = begin + i;
+    const auto rest = static_cast<uint8_t>(static_cast<uint8_t>(bits[at / 8] ^ flip) >> (at % 8));
+    if (rest != 0) return std::min(count, i + static_cast<size_t>(std::countr_zero(rest)));
+    i += 8 - at % 8;
+  }
+  return count;
 }
 
 void mark(const void* p, size_t bytes, bool unwritten) {
@@ -211,29 +226,17 @@ void mark_written(const void* p, size_t bytes) { mark(p, bytes, false); }
 
 size_t first_unwritten(const void* p, size_t bytes) {
   size_t bit = 0;
-  if (bytes == 0 || !bit_of(p, &bit)) return bytes;
-  const uint8_t* bits = marks();
-  for (size_t i = 0; i < bytes;) {
-    const size_t at = bit + i;
-    const auto rest = static_cast<uint8_t>(bits[at / 8] >> (at % 8));
-    if (rest != 0) return std::min(bytes, i + static_cast<size_t>(std::countr_zero(rest)));
-    i += 8 - at % 8;
-  }
-  return bytes;
+  return bytes == 0 || !bit_of(p, &bit) ? bytes : run_of(bit, bytes, false);
 }
 
 void copy_marks(const void* dst, const void* src, size_t bytes) {
-  for (size_t i = 0; i < bytes;) {
-    const auto* from = static_cast<const char*>(src) + i;
-    auto* to = static_cast<const char*>(dst) + i;
-    const size_t good = first_unwritten(from, bytes - i);
-    mark_written(to, good);
-    i += good;
-    if (i == bytes) return;
-    size_t bad = 1;
-    while (i + bad < bytes && first_unwritten(from + good + bad, 1) == 0) ++bad;
-    mark(to + good, bad, true);
-    i += bad;
+  size_t bit = 0;
+  if (bytes == 0 || !bit_of(src, &bit)) return mark(dst, bytes, false);
+  bool unwritten = false;
+  for (size_t i = 0; i < bytes; unwritten = !unwritten) {
+    const size_t run = run_of(bit + i, bytes - i, unwritten);
+    mark(static_cast<const char*>(dst) + i, run, unwritten);
+    i += run;
   }
 }
 
