@@ -85,6 +85,15 @@ def test_program(client_environment, program, tmp_path):
     assert "passed" in output.splitlines()
 
 
+# DDP of this client pads the results of an all_gather before the collective writes them: a read of what nobody wrote.
+@pytest.mark.parametrize("subject", [subject for subject in SUBJECTS if subject != "data_parallel"])
+def test_check_of_memory_finds_no_fault(client_environment, subject, tmp_path):
+    environment = {**client_environment, "SOFTCANN_CHECK": "memory,init"}
+    done = subprocess.run([str(PYTHON), str(CLIENT), subject], env=environment, cwd=tmp_path, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=1200)
+    assert done.returncode == 0 and "softcann check: " not in done.stdout, done.stdout
+
+
 def test_operators(client_environment, tmp_path):
     """200 common ATen operators give the CPU's values: softcann has every aclnn operator that the client calls for them."""
     start, wrong, count = 0, {}, None
