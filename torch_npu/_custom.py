@@ -62,10 +62,14 @@ def _make(name: str) -> Any:
     from torch_npu import _cpu_ops
 
     packet = getattr(torch.ops.npu, name)
+    # torch tries the overloads in turn and writes the values of arguments that do not fit into its message, in a capture too.
+    of_list = getattr(packet, "tensor_list", None)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if "self" in kwargs and "input" not in kwargs:  # its name in other releases
             kwargs["input"] = kwargs.pop("self")
+        if of_list is not None and isinstance(args[0] if args else kwargs.get("input"), (list, tuple)):
+            return of_list(*args, **kwargs)
         return packet(*args, **kwargs)
 
     source = next(filter(None, (_cpu_ops.find(overload) for overload, _, _ in operators()[name])))

@@ -23,6 +23,8 @@ bool overflow_flag() {
 void init_overflow(py::module_& module) {
   module.def("_chip_has_inf_nan", &core::chip_has_inf_nan, Unlocked());
   module.def("_follow_determinism", &core::follow_determinism, Unlocked());
+  module.def("_set_deterministic_level", &core::set_deterministic_level);
+  module.def("_deterministic_level", &core::deterministic_level);
   module.def("_saturates", &core::saturates, Unlocked());
   module.def("_overflow_flag", &overflow_flag, Unlocked());
   module.def("_reset_overflow_flag", [] { core::reset_overflow(core::current_raw_stream()); }, Unlocked());

@@ -3,6 +3,7 @@ import csv
 import json
 import os
 import sqlite3
+import threading
 
 import pytest
 import torch
@@ -158,3 +159,26 @@ def test_dynamic_profile_goes_on_from_a_step(tmp_path):
         assert dynamic._watch.steps == 11
     finally:
         dynamic._watch = dynamic._Watch()
+
+
+def test_child_threads_take_part():
+    def run(joins):
+        if joins:
+            profiler.profile.enable_profiler_in_child_thread(record_shapes=True)
+        torch.ones(3, device="npu").cos()
+        if joins:
+            profiler.profile.disable_profiler_in_child_thread()
+
+    for joins in (False, True):
+        with profiler.profile() as profiled:
+            thread = threading.Thread(target=run, args=(joins,))
+            thread.start()
+            thread.join()
+        assert ("aten::cos" in {event.key for event in profiled.key_averages()}) is joins
+
+
+def test_child_threads_without_a_profile_are_told():
+    with pytest.warns(UserWarning, match="no profile is running"):
+        profiler.profile.enable_profiler_in_child_thread()
+    with pytest.warns(UserWarning, match="in no profile"):
+        profiler.profile.disable_profiler_in_child_thread()

@@ -135,8 +135,7 @@ def test_a_wrong_configuration_is_an_error(config, error, message):
 def test_the_order_of_calls_and_old_dumps(dump, tmp_path):
     with pytest.raises(RuntimeError, match="init_dump"):
         torch.npu.set_dump({})
-    with pytest.raises(RuntimeError, match="init_dump"):
-        torch.npu.finalize_dump()
+    torch.npu.finalize_dump()  # ends nothing
     dump(lambda: None)
     with pytest.raises(FileExistsError, match="there is a dump already"):
         dump(lambda: None)

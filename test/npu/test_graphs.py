@@ -672,3 +672,23 @@ def test_a_process_ends_although_a_graph_waits_for_ever(python):
         print("leaves")
     """, timeout=60)
     assert "leaves" in done.stdout and "did not finish" in done.stderr and done.returncode == 0
+
+
+def test_tensors_are_printed_and_saved_at_each_replay(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = torch.arange(4.0).npu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        y = x + 1
+        torch_npu.print_npugraph_tensor(y, tensor_name="y")
+        torch_npu.save_npugraph_tensor(y, save_path="y.pt")
+        torch_npu.save_npugraph_tensor([x, y], save_path="both", overwrite=True)
+    assert os.listdir(tmp_path) == []
+    for value in (0.0, 10.0):
+        x.fill_(value)
+        graph.replay()
+        torch.npu.synchronize()
+    assert "y=tensor([11., 11., 11., 11.]), shape=(4,), dtype=torch.float32" in capfd.readouterr().out
+    assert sorted(os.listdir(tmp_path)) == ["both_device_0.pt", "y_device_0_0.pt", "y_device_0_1.pt"]
+    assert torch.load("y_device_0_0.pt").tolist() == [1.0] * 4 and torch.load("y_device_0_1.pt").tolist() == [11.0] * 4
+    assert [tensor.tolist() for tensor in torch.load("both_device_0.pt")] == [[10.0] * 4, [11.0] * 4]

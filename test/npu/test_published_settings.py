@@ -133,6 +133,9 @@ def test_affinity():
                 affinity.apply_configuration(wrong, 0)
         with pytest.raises(ValueError, match="first, last"):
             set_thread_affinity([3, 1])
+        with pytest.warns(UserWarning, match="this machine has"):
+            set_thread_affinity([[core, core], [100000, 100001]])
+        assert os.sched_getaffinity(0) == {core}
     finally:
         os.sched_setaffinity(0, before)
 
@@ -146,3 +149,8 @@ def test_quiet_and_loud(python):
     quiet = python(code, TORCH_NPU_WARNING_DISABLE="1")
     assert quiet.returncode == 0 and "noise" not in quiet.stderr and "ACL_DEBUG_DIR" not in quiet.stderr
     assert "TORCH_NPU_LOGS=much" in python(code, TORCH_NPU_LOGS="much").stderr.replace("much:", "much")
+
+
+def test_a_stress_test_is_not_run():
+    with pytest.warns(UserWarning, match="nothing was tested"):
+        assert torch.npu.stress_detect() == 1

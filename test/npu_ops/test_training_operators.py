@@ -207,14 +207,16 @@ def test_non_finite_check():
     assert torch_npu._amp_foreach_non_finite_check([torch.ones(2).npu(), torch.tensor([1, float("inf")]).npu()])
 
 
-def test_tensors_of_graphs_are_printed_and_saved(tmp_path, capsys):
+def test_tensors_of_graphs_are_printed_and_saved(tmp_path, capsys, monkeypatch):
     x = torch.arange(3.0).npu()
     torch_npu.print_npugraph_tensor(x, tensor_name="x")
-    assert "x: tensor([0., 1., 2.]" in capsys.readouterr().out
-    path = str(tmp_path / "x.pt")
-    torch_npu.save_npugraph_tensor(x, save_path=path)
-    assert torch.equal(torch.load(path), x)
-    with pytest.raises(FileExistsError, match="overwrite=True"):
-        torch_npu.save_npugraph_tensor([x], save_path=path)
-    torch_npu.save_npugraph_tensor([x, x + 1], save_path=path, overwrite=True)
-    assert len(torch.load(path)) == 2
+    assert capsys.readouterr().out == "x=tensor([0., 1., 2.]), shape=(3,), dtype=torch.float32\n"
+    path = tmp_path / "x.pt"
+    for _ in range(2):
+        torch_npu.save_npugraph_tensor(x, save_path=str(path))
+        torch_npu.save_npugraph_tensor([x, x + 1], save_path=str(path), overwrite=True)
+    assert {file.name for file in tmp_path.iterdir()} == {"x_device_0_0.pt", "x_device_0_1.pt", "x_device_0.pt"}
+    assert torch.equal(torch.load(tmp_path / "x_device_0_1.pt"), x.cpu()) and len(torch.load(tmp_path / "x_device_0.pt")) == 2
+    monkeypatch.chdir(tmp_path)
+    torch_npu.save_npugraph_tensor(x)
+    assert len(list(tmp_path.glob("tensor_*_device_0_0.pt"))) == 1

@@ -1,6 +1,5 @@
 """Storages, elements by index, and marks that change no value."""
 
-import os
 from typing import Optional, Sequence
 
 import torch
@@ -17,9 +16,6 @@ __all__ = [
     "npu_masked_fill_range",
     "npu_prefetch",
     "npu_stride_add",
-    "print_npugraph_tensor",
-    "save_npugraph_tensor",
-    "save_npugraph_tensor_tensor_list",
     "set_op_timeout_ms",
     "super_kernel_scope_begin",
     "super_kernel_scope_end",
@@ -173,36 +169,6 @@ def super_kernel_scope_begin(scope_name: Optional[str] = None) -> None:
 
 def super_kernel_scope_end(scope_name: Optional[str] = None) -> None:
     """Ends what :func:`super_kernel_scope_begin` began."""
-
-
-def _outside_of_captures(name: str) -> None:
-    if torch.npu.is_current_stream_capturing():
-        raise NotImplementedError(f"{name}: a graph that is being captured cannot look at values; call it before or after")
-
-
-def print_npugraph_tensor(input: Tensor, *, tensor_name: Optional[str] = None) -> None:
-    """Prints a tensor with its name. Raises NotImplementedError while a graph is captured."""
-    _outside_of_captures("print_npugraph_tensor")
-    print(f"{tensor_name or 'tensor'}: {input}")
-
-
-def save_npugraph_tensor(input: Tensor, *, save_path: Optional[str] = None, overwrite: bool = False) -> None:
-    """Saves a tensor, or a list of them, with torch.save to ``save_path``, by default tensor.pt in the current folder.
-
-    Raises FileExistsError for a file that is there, unless ``overwrite``, and NotImplementedError while a graph is captured.
-    """
-    _outside_of_captures("save_npugraph_tensor")
-    path = save_path or "tensor.pt"
-    if os.path.exists(path) and not overwrite:
-        raise FileExistsError(f"save_npugraph_tensor: {path} is there already; pass overwrite=True to replace it")
-    torch.save(list(input) if isinstance(input, (list, tuple)) else input, path)
-
-
-def save_npugraph_tensor_tensor_list(
-    input: Sequence[Tensor], *, save_path: Optional[str] = None, overwrite: bool = False
-) -> None:
-    """:func:`save_npugraph_tensor` of a list."""
-    save_npugraph_tensor(input, save_path=save_path, overwrite=overwrite)
 
 
 def set_op_timeout_ms(timeout: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Dict, Set
 
 import torch
 
-from torch_npu import _options
+from torch_npu import _C, _options
 from torch_npu.utils import _error_code
 
 
@@ -47,9 +47,7 @@ class _Config:
 
     @allow_internal_format.setter
     def allow_internal_format(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise TypeError(f"expected a bool, got {type(value).__name__}")
-        _options.set("allow_internal_format", int(value))
+        _options.set("allow_internal_format", int(bool(value)))
 
 
 matmul = _MatmulSettings()
@@ -107,9 +105,7 @@ def get_task_queue_enable() -> int:
 def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
     """Whether matrix products keep the base format of their operands. They always do here; it is remembered."""
     global _mm_bmm_nd
-    if not isinstance(is_nd, bool):
-        raise TypeError(f"expected a bool, got {type(is_nd).__name__}" + _error_code.pta_error(_error_code.ErrCode.TYPE))
-    _mm_bmm_nd = is_nd
+    _mm_bmm_nd = bool(is_nd)
 
 
 def get_mm_bmm_format_nd() -> bool:
@@ -128,18 +124,20 @@ def are_compatible_impl_enabled() -> bool:
     return _compatible_impl
 
 
-def set_deterministic_level(level: Any) -> None:
-    """0 or 1: what torch.use_deterministic_algorithms(False) or (True) does. Higher levels, which fix the result
-    whatever the batch, are not there: NotImplementedError."""
-    if level in (2, 3):
-        raise NotImplementedError(f"deterministic level {level}: there are 0 (off) and 1 (the same result at every run)")
-    if level not in (0, 1):
-        raise ValueError(f"deterministic level {level!r}: expected 0 or 1")
-    torch.use_deterministic_algorithms(bool(level))
+def set_deterministic_level(level: int) -> None:
+    """0 and 1 are torch.use_deterministic_algorithms(False) and (True). 2 asks CANN also for matrix products whose elements do
+    not depend on where they stand; 3 for results that do not depend on the size of the batch. RuntimeError for other levels,
+    and where the installed CANN does not know the option (2 from 8.5 on, 3 from 9.2 on)."""
+    if level not in (0, 1, 2, 3):
+        raise RuntimeError(f"set_deterministic_level({level!r}): expected 0, 1, 2 or 3"
+                           + _error_code.pta_error(_error_code.ErrCode.VALUE))
+    _C._set_deterministic_level(level)
+    torch.use_deterministic_algorithms(level > 0)
 
 
 def _get_deterministic_level() -> int:
-    return int(torch.are_deterministic_algorithms_enabled())
+    """What holds now, after :func:`set_deterministic_level` and torch.use_deterministic_algorithms."""
+    return int(_C._deterministic_level())
 
 
 def _on(value: Any) -> bool:

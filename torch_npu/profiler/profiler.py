@@ -6,11 +6,13 @@ import shutil
 import socket
 import threading
 import time
+import warnings
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
 import torch
 from torch.profiler import ProfilerActivity, profile as _torch_profile, supported_activities
 
+from torch_npu import _C
 from torch_npu.profiler.experimental_config import AiCMetrics, ExportType, _ExperimentalConfig, supported_export_type
 
 __all__ = ["ProfilerActivity", "analyse", "profile", "supported_activities", "tensorboard_trace_handler"]
@@ -48,15 +50,20 @@ class profile(_torch_profile):
     @staticmethod
     def enable_profiler_in_child_thread(record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
                                         with_flops: bool = False, with_modules: bool = False) -> None:
-        """Not there: NotImplementedError."""
-        raise NotImplementedError(
-            "threads are recorded by torch.profiler.profile(experimental_config=torch._C._profiler._ExperimentalConfig("
-            "profile_all_threads=True))")
+        """From here on the operators of this thread, too, are in the profile that another thread runs.
+
+        What is recorded of each is what that profile was told; the arguments are taken for programs that repeat it here. Without
+        a profile nothing happens but a warning. See :meth:`disable_profiler_in_child_thread`.
+        """
+        del record_shapes, profile_memory, with_stack, with_flops, with_modules
+        if not _C._profile_this_thread():
+            warnings.warn("enable_profiler_in_child_thread: no profile is running, so this thread is not recorded", stacklevel=2)
 
     @staticmethod
     def disable_profiler_in_child_thread() -> None:
-        """Not there, as :meth:`enable_profiler_in_child_thread`."""
-        profile.enable_profiler_in_child_thread()
+        """Ends what :meth:`enable_profiler_in_child_thread` began in this thread, before the profile ends."""
+        if not _C._leave_profile_in_this_thread():
+            warnings.warn("disable_profiler_in_child_thread: this thread is in no profile", stacklevel=2)
 
     # The published names of arguments, which are not torch's.
     def export_chrome_trace(self, output_path: str, **options: Any) -> Any:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from typing import Any, List, Optional, Set, Union
 
 _original: Optional[Set[int]] = None
@@ -11,7 +12,7 @@ def _cores(ranges: Union[List[int], List[List[int]]]) -> Set[int]:
     cores: Set[int] = set()
     pairs: List[Any] = [ranges] if ranges and isinstance(ranges[0], int) else list(ranges)
     for pair in pairs:
-        if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
             raise ValueError(f"a range of cores is [first, last], not {pair}")
         cores.update(range(pair[0], pair[1] + 1))
     return cores
@@ -28,7 +29,8 @@ def _share(device: int) -> Set[int]:
 
 def set_thread_affinity(core_range: Optional[Union[List[int], List[List[int]]]] = None) -> None:
     """Keeps this thread, and those it starts from now on, on cores [first, last] or several such ranges; by default on the
-    share of the current device. ValueError for cores that are not there."""
+    share of the current device. Cores that are not there are left out, with a warning; where none is left nothing changes.
+    ValueError for what is no range."""
     global _original
     if _original is None:
         _original = os.sched_getaffinity(0)
@@ -38,10 +40,11 @@ def set_thread_affinity(core_range: Optional[Union[List[int], List[List[int]]]] 
         wanted = _share(torch.npu.current_device())
     else:
         wanted = _cores(core_range)
-    missing = wanted - set(range(os.cpu_count() or 1))
-    if not wanted or missing:
-        raise ValueError(f"cores {sorted(missing)}: this machine has {os.cpu_count()}")
-    os.sched_setaffinity(0, wanted)
+    there = wanted & set(range(os.cpu_count() or 1))
+    if there != wanted:
+        warnings.warn(f"cores {sorted(wanted - there)}: this machine has {os.cpu_count()}", stacklevel=2)
+    if there:
+        os.sched_setaffinity(0, there)
 
 
 def reset_thread_affinity() -> None:
