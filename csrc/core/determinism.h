@@ -9,4 +9,10 @@ namespace torch_npu::core {
 // again.
 C10_EXPORT void follow_determinism();
 
+// How far: 0, results may differ from run to run; 1, they repeat; 2, the same numbers give the same result wherever they stand in
+// a tensor; 3, whatever the size of the batch. follow_determinism() puts it into effect, and makes it 0 where
+// torch.use_deterministic_algorithms says no, at least 1 where it says yes.
+C10_EXPORT void set_deterministic_level(int wanted);
+C10_EXPORT int deterministic_level();
+
 }  // namespace torch_npu::core

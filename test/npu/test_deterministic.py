@@ -85,13 +85,38 @@ def test_fill_can_be_switched_off(deterministic):
 
 
 def test_levels():
+    set_to = torch.npu.set_deterministic_level
     try:
-        for level in (1, 0):
-            torch.npu.set_deterministic_level(level)
+        for level in (1, 2, 3, 1, 0):
+            set_to(level)
             assert torch.are_deterministic_algorithms_enabled() is bool(level)
             assert torch.npu._get_deterministic_level() == level
+        set_to(2)
+        torch.use_deterministic_algorithms(True)
+        assert torch.npu._get_deterministic_level() == 2
+        torch.use_deterministic_algorithms(False)
+        assert torch.npu._get_deterministic_level() == 0
+        torch.use_deterministic_algorithms(True)
+        assert torch.npu._get_deterministic_level() == 1
     finally:
         torch.use_deterministic_algorithms(False)
-    for level, error in ((2, NotImplementedError), (3, NotImplementedError), (4, ValueError), ("on", ValueError)):
-        with pytest.raises(error, match="deterministic level"):
-            torch.npu.set_deterministic_level(level)
+    for wrong in (4, -1, "on"):
+        with pytest.raises(RuntimeError, match="expected 0, 1, 2 or 3"):
+            set_to(wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_equal_rows_give_equal_results_at_level_2(dtype):
+    torch.manual_seed(0)
+    row, weight = torch.randn(1, 301), torch.randn(301, 77)
+    try:
+        torch.npu.set_deterministic_level(2)
+        x, w = row.to(dtype).npu(), weight.to(dtype).npu()
+        alone = (x @ w).cpu()
+        for rows in (2, 7, 64, 333):
+            assert torch.equal((x.expand(rows, 301) @ w).cpu(), alone.expand(rows, 77))
+        same = w[:, :1].expand(301, 50)
+        assert (x @ same).unique().numel() == 1
+        torch.testing.assert_close(alone.float(), row.to(dtype).float() @ weight.to(dtype).float(), rtol=1e-2, atol=1e-2)
+    finally:
+        torch.npu.set_deterministic_level(0)
