@@ -6,10 +6,10 @@
 namespace softcann {
 namespace {
 
-// Communicators that were destroyed, to be used again.
 struct Pool {
   std::mutex mutex;
-  std::vector<Communicator*> unused;
+  std::vector<Communicator*> unused;  // destroyed, to be used again
+  std::vector<Communicator*> all;
 };
 
 Pool& pool() {
@@ -28,9 +28,23 @@ Communicator* find_communicator(HcclComm handle, const char* entry) {
   return nullptr;
 }
 
+Communicator* find_communicator_named(const char* name, int device) {
+  std::lock_guard<std::mutex> lock(pool().mutex);
+  for (Communicator* communicator : pool().all) {
+    if (communicator->magic.load(std::memory_order_acquire) == Communicator::kAlive && communicator->device == device &&
+        communicator->name == name) {
+      return communicator;
+    }
+  }
+  return nullptr;
+}
+
 Communicator* take_communicator() {
   std::lock_guard<std::mutex> lock(pool().mutex);
-  if (pool().unused.empty()) pool().unused.push_back(new Communicator);
+  if (pool().unused.empty()) {
+    pool().all.push_back(new Communicator);
+    pool().unused.push_back(pool().all.back());
+  }
   Communicator* taken = pool().unused.back();
   pool().unused.pop_back();
   return taken;

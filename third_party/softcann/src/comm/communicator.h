@@ -31,6 +31,8 @@ struct Communicator {
 
 // The communicator behind a handle; nullptr with the reason recorded.
 Communicator* find_communicator(HcclComm handle, const char* entry);
+// The one that is alive on a device under a name; nullptr where there is none.
+Communicator* find_communicator_named(const char* name, int device);
 // One to fill in, not alive yet; and back to the pool.
 Communicator* take_communicator();
 void give_communicator(Communicator* communicator);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "op/checked.h"
+#include "op/collective.h"
 #include "op/formats.h"
 #include "op/indices.h"
 #include "op/kernel.h"
@@ -84,6 +85,7 @@ void recycle_executor(aclOpExecutor* executor, bool in_own_phase2) {
   executor->tag = 0;
   if (check::on(check::kMemory)) check::forget_accesses(executor);
   drop_objects(executor, in_own_phase2);
+  if (__builtin_expect(executor->plan != nullptr, 0)) executor->plan.reset();
   give_back(executor_pool, executor);
 }
 
@@ -139,6 +141,7 @@ aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
     if (!saturates && info.fast && info.fast(executor.slots)) return ACL_SUCCESS;
     const KernelScope scope;
     const bool moves_nonfinite = saturates && reads_nonfinite(executor);
+    const StageScope stage(executor);
     info.run(executor.slots);
     check_outputs(executor);
     if (saturates && !moves_nonfinite) saturate_results(executor);
@@ -179,6 +182,7 @@ aclOpExecutor* snapshot(const aclOpExecutor& source) {
   copy->cost_ns = source.cost_ns;
   copy->name = source.name;
   copy->repeatable = false;
+  copy->plan = source.plan;
   std::copy_n(source.slots, source.op->count, copy->slots);
   for_each_bit(source.op->objects, [&](int i) {
     if (Object* object = copy->slots[i].object) hold(object);
@@ -371,6 +375,7 @@ aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* wo
   double cost = 0;
   try {
     cost = info.cost ? info.cost(made->slots) : default_cost(*made);
+    if (info.plan != nullptr) made->plan = std::make_shared<const Plan>(info.plan(made->slots));
   } catch (const c10::Error& error) {
     status = fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(*made).c_str(), error.what_without_backtrace());
   } catch (const std::exception& error) {
@@ -384,22 +389,27 @@ aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* wo
   made->repeatable = false;
   made->name = info.name;
   made->tag = Object::tag_of(Kind::executor);
-  *workspace = 0;
+  *workspace = made->plan ? made->plan->workspace() : 0;
   *executor = made;
   return ACLNN_SUCCESS;
 }
 
-aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stream) {
+namespace {
+
+aclnnStatus check_executor(const OpInfo& info, const aclOpExecutor* executor) {
   if (__builtin_expect(!executor, 0)) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is null", info.name);
   if (__builtin_expect(!is_live(executor, Kind::executor), 0)) {
-    return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor, %p, %s", info.name, static_cast<void*>(executor),
+    return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor, %p, %s", info.name, static_cast<const void*>(executor),
                 what_is(executor, Kind::executor).c_str());
   }
   if (__builtin_expect(executor->op != &info, 0)) {
     return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor belongs to %s", info.name, executor->op->name);
   }
-  if (executor->repeatable) executor = snapshot(*executor);
-  if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0)) trace_launch(*executor, stream);
+  return ACLNN_SUCCESS;
+}
+
+// The executor is used up, whatever happens.
+aclnnStatus submit_executor(aclOpExecutor* executor, aclrtStream stream) {
   this_thread.threads = client_thread;
   if (executor->cost_ns > parallel_from_ns) executor->threads = wanted_threads();
   this_thread.launching = executor;
@@ -409,6 +419,35 @@ aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stre
   this_thread.launching = nullptr;
   if (__builtin_expect(status != ACL_SUCCESS, 0)) recycle_executor(executor, false);
   if (__builtin_expect(std::exchange(this_thread.refused, false), 0)) return ACLNN_ERR_PARAM_INVALID;
+  return status;
+}
+
+}  // namespace
+
+aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stream) {
+  if (const aclnnStatus wrong = check_executor(info, executor)) return wrong;
+  if (executor->repeatable) executor = snapshot(*executor);
+  if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0)) trace_launch(*executor, stream);
+  return submit_executor(executor, stream);
+}
+
+aclnnStatus launch_in_stages(const OpInfo& info, aclOpExecutor* executor, void* workspace, uint64_t bytes, aclrtStream stream) {
+  if (const aclnnStatus wrong = check_executor(info, executor)) return wrong;
+  if (executor->repeatable) executor = snapshot(*executor);
+  const std::shared_ptr<const Plan> plan = executor->plan;
+  aclnnStatus status = check_workspace(info, *plan, workspace, bytes);
+  HcclComm comm = status == ACLNN_SUCCESS ? communicator_of(info, *plan, &status) : nullptr;
+  if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0)) trace_launch(*executor, stream);
+  for (uint32_t stage = 0; status == ACLNN_SUCCESS; ++stage) {
+    const bool last = stage == plan->exchanges.size();
+    aclOpExecutor* part = last ? executor : snapshot(*executor);
+    part->stage = stage;
+    part->workspace = static_cast<char*>(device_view(workspace));
+    status = submit_executor(part, stream);
+    if (last) return status;
+    if (status == ACLNN_SUCCESS) status = exchange(info, *plan, stage, static_cast<char*>(workspace), comm, stream);
+  }
+  recycle_executor(executor, false);
   return status;
 }
 

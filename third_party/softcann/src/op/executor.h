@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <bit>
+#include <memory>
 #include <type_traits>
 
 #include "op/descriptor.h"
@@ -20,6 +21,8 @@ union Slot {
 // What a parameter that is no descriptor is: which member of its Slot holds it.
 enum class Plain : char { none, integer, real, dtype, text };
 
+struct Plan;  // op/collective.h
+
 // What is known of an operator at compile time; one static object each.
 struct OpInfo {
   const char* name;
@@ -35,8 +38,9 @@ struct OpInfo {
   double (*cost)(Slot*);  // null: from the bytes touched
   bool (*fast)(Slot*);
   int count;
-  const Kind* kinds;    // [count]
-  const Plain* plains;  // [count]
+  const Kind* kinds;              // [count]
+  const Plain* plains;            // [count]
+  Plan (*plan)(Slot*) = nullptr;  // of operators that communicate
 };
 
 // Reads a slot as the type a kernel's parameter has.
@@ -182,6 +186,10 @@ struct aclOpExecutor final : softcann::Task, softcann::op::Object {
   uint32_t cost_ns = 0;
   uint16_t threads = 0;  // of the submitting thread, for its workers
   bool repeatable = false;
+  // Of operators that communicate.
+  std::shared_ptr<const softcann::op::Plan> plan;
+  uint32_t stage = 0;
+  char* workspace = nullptr;  // where kernels reach it
   softcann::op::Slot slots[softcann::op::aclOpExecutor_max_slots];
 };
 
@@ -193,6 +201,8 @@ aclnnStatus require_live(const char* function, const Object* object, Kind kind);
 aclOpExecutor* take_executor();
 aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* workspace, aclOpExecutor** executor);
 aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stream);
+// The same of an operator that has a plan; see op/collective.h.
+aclnnStatus launch_in_stages(const OpInfo& info, aclOpExecutor* executor, void* workspace, uint64_t bytes, aclrtStream stream);
 
 template <class... A>
 inline aclnnStatus prepare(const OpInfo& info, uint64_t* workspace, aclOpExecutor** executor, A... args) {

@@ -12,6 +12,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/quant_product.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 
@@ -43,13 +44,6 @@ OP(aclnnTransQuantParamV3) { put_deq_scale(scale, offset, out, roundMode == 1); 
 
 namespace {
 
-struct QuantProduct {
-  at::Tensor x1, x2, scale, offset, token_scale, bias;
-  int64_t group_size = 0;  // not 0: scales are for blocks
-
-  bool in_blocks() const { return group_size != 0 || (scale.defined() && scale.scalar_type() == at::kFloat8_e8m0fnu); }
-};
-
 // x times the scale of each of its blocks. MX scales come in pairs along `axis`: [.., size / 64, .., 2].
 at::Tensor unscaled(const at::Tensor& x, const at::Tensor& scale, int64_t axis) {
   at::Tensor spread = widened(scale);
@@ -74,7 +68,9 @@ at::Tensor block_product(const QuantProduct& in) {
 // [m] and [m, 1] as a column.
 at::Tensor column(const at::Tensor& t) { return t.numel() == 1 ? widened(t).reshape({}) : widened(t).reshape({-1, 1}); }
 
-at::Tensor quantized_value(const QuantProduct& in, bool scaled) {
+}  // namespace
+
+at::Tensor softcann::op::quantized_value(const QuantProduct& in, bool scaled) {
   if (in.in_blocks()) {
     const at::Tensor value = block_product(in);
     return in.bias.defined() ? value + widened(in.bias) : value;
@@ -90,6 +86,8 @@ at::Tensor quantized_value(const QuantProduct& in, bool scaled) {
   if (in.token_scale.defined()) value = value * column(in.token_scale);
   return in.bias.defined() && !whole ? value + widened(in.bias) : value;
 }
+
+namespace {
 
 void quantized_product(const QuantProduct& in, const at::Tensor& out) {
   const at::Tensor value = quantized_value(in, out.scalar_type() != at::kInt);
@@ -242,33 +240,22 @@ OP(aclnnQuantMatmulDequant) {
 QUANT_GROUPED_DEQUANT(aclnnQuantGroupedMatmulDequant)
 QUANT_GROUPED_DEQUANT(aclnnQuantGroupedMatmulDequantWeightNZ)
 
-namespace {
+at::Tensor softcann::op::WeightQuantProduct::value(const at::Tensor& x, const at::Tensor& weight) const {
+  at::Tensor w = unpacked(weight);
+  const int64_t rows = w.size(0);
+  const auto spread = [&](const at::Tensor& t) {
+    return group_size > 0 ? widened(t).repeat_interleave(group_size, 0).slice(0, 0, rows) : widened(t);
+  };
+  if (offset.defined()) w = w + spread(offset);
+  const at::Tensor product = at::matmul(widened(x), w * spread(scale));
+  return bias.defined() ? product + widened(bias) : product;
+}
 
-struct WeightQuantProduct {
-  const at::Tensor &scale, &offset, &bias;
-  int64_t group_size;
-
-  at::Tensor spread(const at::Tensor& t, int64_t rows) const {
-    if (!t.defined() || group_size <= 0) return widened(t);
-    return widened(t).repeat_interleave(group_size, 0).slice(0, 0, rows);  // a scale for so many rows
-  }
-  void run(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& out) const {
-    at::Tensor w = unpacked(weight);
-    const int64_t rows = w.size(0);
-    if (offset.defined()) w = w + spread(offset, rows);
-    w = w * spread(scale, rows);
-    const at::Tensor value = at::matmul(widened(x), w);
-    put(out, bias.defined() ? value + widened(bias) : value);
-  }
-};
-
-}  // namespace
-
-#define WEIGHT_QUANT_MATMUL(NAME)                                                                                                \
-  OP(NAME) {                                                                                                                     \
-    absent(quantScaleOptional, "quantScale");                                                                                    \
-    WeightQuantProduct{antiquantScale, antiquantOffsetOptional, biasOptional, antiquantGroupSize}.run(x, in_base_format(weight), \
-                                                                                                      y);                        \
+#define WEIGHT_QUANT_MATMUL(NAME)                                                                                \
+  OP(NAME) {                                                                                                     \
+    absent(quantScaleOptional, "quantScale");                                                                    \
+    const WeightQuantProduct product{antiquantScale, antiquantOffsetOptional, biasOptional, antiquantGroupSize}; \
+    put(y, product.value(x, in_base_format(weight)));                                                            \
   }
 WEIGHT_QUANT_MATMUL(aclnnWeightQuantBatchMatmulV2)
 WEIGHT_QUANT_MATMUL(aclnnWeightQuantBatchMatmulV3)
