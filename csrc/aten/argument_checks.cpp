@@ -3,6 +3,7 @@
 #include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/layer_norm.h>
 
@@ -95,6 +96,16 @@ OutSpec kth(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Sc
 OutSpec median_of(const at::Tensor& self, int64_t dim, bool keepdim, at::ScalarType dtype) {
   at::native::zero_numel_check_dims(self, c10::maybe_wrap_dim(dim, self.dim()), "median()");
   return reduced(self, dim, keepdim, dtype);
+}
+
+OutSpec flipped(const at::Tensor& self, at::IntArrayRef dims) {
+  at::dim_list_to_bitset(dims, self.dim());
+  return like(self);
+}
+
+OutSpec binned(const at::Tensor& self, int64_t bins) {
+  TORCH_CHECK(bins > 0, "histc: bins must be > 0, got ", bins);
+  return shaped(self, {bins});
 }
 
 OutSpec rolled(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {

@@ -30,6 +30,10 @@ OutSpec complex_of(const at::Tensor& real, const at::Tensor& imaginary, const at
 // kthvalue: `k` counts from 1 within the dimension.
 OutSpec median_of(const at::Tensor& self, int64_t dim, bool keepdim, at::ScalarType dtype);
 OutSpec kth(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::ScalarType dtype);
+// flip: each dimension once.
+OutSpec flipped(const at::Tensor& self, at::IntArrayRef dims);
+// histc: at least one bin.
+OutSpec binned(const at::Tensor& self, int64_t bins);
 OutSpec rolled(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims);
 OutSpec embedded(const at::Tensor& weight, const at::Tensor& indices);
 OutSpec bucketized(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32);

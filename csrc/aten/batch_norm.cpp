@@ -5,6 +5,8 @@
 // on the Ascend950. PyTorch's operators hand out 1/std on every device, so on the former it is converted on the way out and
 // back. In double: a step of AdamW makes much of a gradient's last bits, and it is one number per channel.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/batch_norm_gather_stats_with_counts.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/var_mean.h>
 
 #include "aten/compose.h"
@@ -162,6 +164,14 @@ std::tuple<at::Tensor, at::Tensor> batch_norm_update_stats(const at::Tensor& inp
     result(*running_var).lerp_(variance.mul(count / (count - 1)).to(running_var->scalar_type()), momentum);
   }
   return {mean, variance};
+}
+
+std::tuple<at::Tensor, at::Tensor> batch_norm_gather_stats(const at::Tensor& input, const at::Tensor& mean,
+                                                           const at::Tensor& invstd, const Optional& running_mean,
+                                                           const Optional& running_var, double momentum, double eps,
+                                                           int64_t count) {
+  const auto counts = at::full({mean.size(0)}, count, mean.options());
+  return at::batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts);
 }
 
 }  // namespace torch_npu::native

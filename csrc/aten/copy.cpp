@@ -8,6 +8,7 @@
 #include <ATen/ops/_to_copy_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/clone_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 
 #include "aten/compose.h"
@@ -113,6 +114,13 @@ bool asynchronous(const at::Tensor& host, bool non_blocking) {
 
 void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   core::DeviceGuard guard(dst.device().index());
+  if (!same_bytes(dst, src) && src.is_non_overlapping_and_dense() && asynchronous(src, non_blocking)) {
+    // What is queued may still write this pinned memory: only the stream may read it, so dtype and layout change on the device.
+    const auto image = at::empty_strided(src.sizes(), src.strides(), dst.options().dtype(src.scalar_type()));
+    copy_from_host(image, src, non_blocking);
+    copy_on_device(dst, image);
+    return;
+  }
   at::Tensor from = src.scalar_type() == dst.scalar_type() ? src : src.to(dst.scalar_type());
   if (!same_bytes(dst, from)) from = from.expand(dst.sizes()).contiguous();
   const at::Tensor to = same_bytes(dst, from) ? dst : at::empty_like(dst, at::MemoryFormat::Contiguous);

@@ -70,6 +70,13 @@ struct UniformKernel {
 };
 
 void draw_integers(const at::Tensor& self, int64_t from, int64_t to, const Generator& generator) {
+  // CANN draws no unsigned integers of more than 8 bits.
+  if (at::isBarebonesUnsignedType(self.scalar_type())) {
+    const auto drawn = empty_like_with(self, self.sizes(), at::kLong);
+    draw_integers(drawn, from, to, generator);
+    self.copy_(drawn);
+    return;
+  }
   const auto d = core::draw(generator, self.numel());
   if (d.captured()) {
     op::run(aclnnInplaceRandomTensor, self, from, to, d.seed_tensor, d.offset_tensor, d.offset);

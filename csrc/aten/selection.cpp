@@ -1,4 +1,6 @@
 // Results whose size depends on the data: the operator fills the largest possible one and tells how much it used.
+#include <algorithm>
+
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Utils.h>
@@ -90,16 +92,25 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _unique2(const at::Tensor& self, 
           return_counts ? shrink(counts, shapes.at(2)) : counts};
 }
 
+namespace {
+
+// Slices along `dim` of a tensor without elements can only be compared when it is `dim` alone that is empty.
+void check_slices(const at::Tensor& self, int64_t dim) {
+  const auto empty_dims = std::count(self.sizes().begin(), self.sizes().end(), 0);
+  TORCH_CHECK(empty_dims == (self.size(dim) == 0 ? 1 : 0), "unique along dimension ", dim, " of a tensor of sizes ", self.sizes(),
+              ": no other dimension may be empty");
+}
+
+}  // namespace
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_dim(const at::Tensor& self, int64_t dim, bool sorted, bool return_inverse,
                                                           bool return_counts) {
   dim = c10::maybe_wrap_dim(dim, self.dim());
   const auto length = self.size(dim);
   auto values = empty_like_with(self, self.sizes());
   auto inverse = empty_like_with(self, {length}, at::kLong), counts = empty_like_with(self, {length}, at::kLong);
-  if (self.numel() == 0) {
-    TORCH_CHECK(length == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
-    return {values, inverse, counts};
-  }
+  check_slices(self, dim);
+  if (self.numel() == 0) return {values, inverse, counts};
   const auto shapes = shapes_after(aclnnUniqueDim, self, sorted, return_inverse, dim, values, inverse, counts);
   return {shrink(values, shapes.at(0)), inverse, shrink(counts, shapes.at(2))};
 }
@@ -107,6 +118,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_dim(const at::Tensor& self
 std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts,
                                                                   std::optional<int64_t> dim) {
   constexpr int64_t kFlat = 1000;  // the operator's word for "no dimension"
+  if (dim) check_slices(self, *dim);
   const int64_t length = dim ? self.size(*dim) : self.numel();
   auto values = dim ? empty_like_with(self, self.sizes()) : empty_like_with(self, {self.numel()});
   auto inverse = !return_inverse ? empty_like_with(self, {0}, at::kLong)

@@ -13,8 +13,11 @@
 #include "aten/compose.h"
 #include "aten/factory.h"
 #include "generated/torch_npu_native_functions.h"
+#include "op/launch.h"
 
 namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnIsInScalarTensor);
 
 // In the sorted order equal elements are runs: the longest one wins, of equally long ones that of the smallest value.
 std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, bool keepdim) {
@@ -74,6 +77,17 @@ at::Tensor isin_tensor_tensor(const at::Tensor& elements, const at::Tensor& test
 at::Tensor& isin_tensor_tensor_out(const at::Tensor& elements, const at::Tensor& test_elements, bool assume_unique, bool invert,
                                    at::Tensor& out) {
   return give(out, isin_tensor_tensor(elements, test_elements, assume_unique, invert));
+}
+
+at::Tensor isin_scalar_tensor(const at::Scalar& element, const at::Tensor& test_elements, bool assume_unique, bool invert) {
+  const auto out = empty_like_with(test_elements, {}, at::kBool);
+  op::run(aclnnIsInScalarTensor, element, test_elements, assume_unique, invert, out);
+  return out;
+}
+
+at::Tensor& isin_scalar_tensor_out(const at::Scalar& element, const at::Tensor& test_elements, bool assume_unique, bool invert,
+                                   at::Tensor& out) {
+  return give(out, isin_scalar_tensor(element, test_elements, assume_unique, invert));
 }
 
 at::Tensor bucketize_scalar(const at::Scalar& self, const at::Tensor& boundaries, bool out_int32, bool right) {

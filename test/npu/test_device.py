@@ -85,6 +85,7 @@ def test_properties():
     assert properties.total_memory == torch.npu.mem_get_info(0)[1] > 0
     assert (properties.major, properties.minor) == torch.npu._architecture()
     assert properties.name in repr(properties)
+    assert properties == torch.npu.get_device_properties("npu:0") == torch.npu.get_device_properties(torch.device("npu", 0))
     with pytest.raises(RuntimeError):
         torch.npu.get_device_properties(99)
 

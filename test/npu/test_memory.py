@@ -342,6 +342,18 @@ def test_pinned_memory_is_not_reused_under_a_copy():
     assert target.sum().item() == 7.0 * (1 << 20)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+@pytest.mark.parametrize("strides", [(4, 1), (1, 3)], ids=["rows", "columns"])
+def test_pinned_memory_is_read_in_the_order_of_the_stream(dtype, strides):
+    source = torch.arange(12.0, device="npu").reshape(3, 4)
+    staging = torch.zeros(3, 4).pin_memory()
+    target = torch.empty_strided((3, 4), strides, dtype=dtype, device="npu")
+    with held(torch.npu.current_stream()):   # neither copy has begun when both are queued
+        staging.copy_(source, non_blocking=True)
+        target.copy_(staging, non_blocking=True)
+    assert torch.equal(target, source.to(dtype))
+
+
 def test_settings_at_run_time(run):
     """In a process of its own: elsewhere the tensor may find room in a segment that an earlier test still uses."""
     failed, output, errors = run("""

@@ -1,5 +1,6 @@
 """Devices: how many, which is current, what they are."""
 
+import functools
 import warnings
 from typing import Any, List, NoReturn, Optional, Tuple
 
@@ -85,7 +86,12 @@ def get_device_properties(device_name: Device = None, *, device: Device = None) 
     ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture), ``uuid``.
     ``device`` is what torch.cuda calls ``device_name``."""
     _state.lazy_init()
-    return _C._device_properties(_get_device_index(device if device_name is None else device_name, optional=True))
+    return _properties_of(_get_device_index(device if device_name is None else device_name, optional=True))
+
+
+@functools.lru_cache(maxsize=None)
+def _properties_of(index: int) -> Any:
+    return _C._device_properties(index)
 
 
 def get_device_name(device_name: Device = None, *, device: Device = None) -> Any:

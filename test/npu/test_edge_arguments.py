@@ -1,0 +1,81 @@
+"""Arguments at the edge of what an operator takes: the NPU gives what the CPU gives, and refuses with the class of error that it has."""
+import warnings
+
+import pytest
+import torch
+
+import torch_npu  # noqa: F401
+
+UNSIGNED = [torch.uint16, torch.uint32, torch.uint64]
+
+
+def outcome(call, device):
+    """Results on the CPU, or the class of the error that torch's users catch."""
+    try:
+        result = call(device)
+    except (IndexError, RuntimeError) as error:
+        return IndexError if isinstance(error, IndexError) else RuntimeError
+    return [part.cpu() for part in (result if isinstance(result, tuple) else (result,))]
+
+
+def same(call):
+    expected, actual = outcome(call, "cpu"), outcome(call, "npu")
+    if isinstance(expected, list):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+    else:
+        assert actual is expected
+    return expected
+
+
+@pytest.mark.parametrize("fill", [
+    lambda out: torch.arange(4, out=out), lambda out: torch.linspace(0, 3, 4, out=out), lambda out: torch.range(0, 3, out=out),
+], ids=["arange", "linspace", "range"])
+def test_sequence_keeps_the_shape_of_its_out(fill):
+    def call(device):
+        board = torch.zeros(2, 3, device=device)
+        fill(board.narrow(1, 1, 2))
+        return board
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)   # torch.range is deprecated
+        written, = same(call)
+    assert written.tolist() == [[0, 0, 1], [0, 2, 3]]
+
+
+@pytest.mark.parametrize("element", [1, 1.0, 5])
+@pytest.mark.parametrize("tests", [[], [1.0, 2.0], [[1.0], [3.0]]], ids=str)
+@pytest.mark.parametrize("invert", [False, True])
+def test_number_among_elements(element, tests, invert):
+    answer, = same(lambda device: torch.isin(element, torch.tensor(tests, device=device), invert=invert))
+    assert answer.shape == ()
+    same(lambda device: torch.isin(element, torch.tensor(tests, device=device), invert=invert,
+                                   out=torch.empty((), dtype=torch.bool, device=device)))
+
+
+@pytest.mark.parametrize("dims", [(0, 0), (0, -3), (3,), (-4,), (0, 2), ()], ids=str)
+def test_flip(dims):
+    same(lambda device: torch.arange(8, device=device).reshape(2, 2, 2).flip(dims))
+
+
+@pytest.mark.parametrize("bins", [-1, 0, 2])
+def test_number_of_bins(bins):
+    same(lambda device: torch.histc(torch.arange(4.0, device=device), bins))
+
+
+@pytest.mark.parametrize("shape, dim", [((0, 3), 0), ((0, 3), 1), ((0, 0), 1), ((3, 0, 2), -1), ((3, 0), 1)], ids=str)
+def test_unique_slices_without_elements(shape, dim):
+    for unique in (torch.unique, torch.unique_consecutive):
+        same(lambda device, unique=unique: unique(torch.empty(shape, device=device), return_inverse=True, return_counts=True, dim=dim))
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED, ids=str)
+def test_random_unsigned_integers(dtype):
+    drawn = torch.empty(1000, dtype=dtype, device="npu").random_(3, 9)
+    assert drawn.dtype == dtype and drawn.cpu().long().unique().tolist() == [3, 4, 5, 6, 7, 8]
+
+
+def test_batch_norm_statistics_of_equal_batches():
+    x, mean, invstd = torch.randn(4, 3, 5, device="npu"), torch.randn(2, 3, device="npu"), torch.rand(2, 3, device="npu") + 0.5
+    total, inverse = torch.batch_norm_gather_stats(x, mean, invstd, None, None, 0.1, 0.0, 10)
+    variance = (invstd.pow(-2) + mean.square()).mean(0) - mean.mean(0).square()   # both batches have the same weight
+    torch.testing.assert_close(total, mean.mean(0))
+    torch.testing.assert_close(inverse, variance.rsqrt())
