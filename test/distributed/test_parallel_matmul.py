@@ -41,10 +41,12 @@ def dense(rank, world):
     back = torch_npu.npu_matmul_all_to_all(x, w, hcom, world)
     expected = torch.cat([(torch.mm(*tensors(r, (4, 6), (6, 8)))).chunk(world, 1)[rank] for r in range(world)])
     torch.testing.assert_close(back, expected)
-    with pytest.raises(ValueError, match="communicator called 'nobody'"):
+    with pytest.raises(RuntimeError, match="communicator called 'nobody'"):
         torch_npu.npu_mm_all_reduce_base(x, w, "nobody")
-    with pytest.raises(NotImplementedError, match="has no gradient"):
-        torch_npu.npu_mm_all_reduce_base(x.requires_grad_(), w, hcom)
+    with pytest.raises(RuntimeError, match="reduceOp 'max'"):
+        torch_npu.npu_mm_all_reduce_base(x, w, hcom, reduce_op="max")
+    with pytest.raises(NotImplementedError, match="npu_mm_all_reduce_base"):
+        torch_npu.npu_mm_all_reduce_base(x.requires_grad_(), w, hcom).sum().backward()
 
 
 def int8(rank, world):

@@ -129,6 +129,13 @@ at::DimVector unpacked_sizes(const at::Tensor& matrix) {
 
 }  // namespace
 
+at::ScalarType dequantized_type(const at::Tensor& x, const std::optional<at::Tensor>& scale,
+                                const std::optional<at::Tensor>& row_scale) {
+  if (!given(scale)) return x.scalar_type();
+  const bool holds_bits = scale->scalar_type() == at::kLong || scale->scalar_type() == at::kUInt64;
+  return holds_bits && !given(row_scale) ? at::kHalf : at::kBFloat16;
+}
+
 at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b) {
   TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "a matrix product of ", a.sizes(), " and ", b.sizes());
   const auto left = unpacked_sizes(a), right = unpacked_sizes(b);

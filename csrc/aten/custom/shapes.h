@@ -39,6 +39,11 @@ at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type
 // A matrix product's, batches broadcast; int32 are taken for eight int4 each.
 at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b);
 
+// The dtype of a product of int8, of `x` where nothing was quantized: float16 for a scale that holds a float32's bits, else
+// bfloat16.
+at::ScalarType dequantized_type(const at::Tensor& x, const std::optional<at::Tensor>& scale,
+                                const std::optional<at::Tensor>& row_scale);
+
 // Results --------------------------------------------------------------------------------------------
 
 // Number `index` of the `count` tensors given for the results, in the rule's sizes. Memory and dtype are the caller's: a graph

@@ -100,10 +100,10 @@ void require_absent(const at::Tensor& tensor, const char* what) {
 }
 
 Exchange sum_of(HcclCMDType kind, at::ScalarType dtype, int64_t count) {
-  const HcclDataType type = dtype == at::kFloat    ? HCCL_DATA_TYPE_FP32
-                            : dtype == at::kHalf   ? HCCL_DATA_TYPE_FP16
-                            : dtype == at::kInt    ? HCCL_DATA_TYPE_INT32
-                                                   : HCCL_DATA_TYPE_BFP16;
+  const HcclDataType type = dtype == at::kFloat  ? HCCL_DATA_TYPE_FP32
+                            : dtype == at::kHalf ? HCCL_DATA_TYPE_FP16
+                            : dtype == at::kInt  ? HCCL_DATA_TYPE_INT32
+                                                 : HCCL_DATA_TYPE_BFP16;
   if (type == HCCL_DATA_TYPE_BFP16 && dtype != at::kBFloat16) invalid("results of %s cannot be added up", c10::toString(dtype));
   return {kind, type, static_cast<uint64_t>(count), {}, {}};
 }

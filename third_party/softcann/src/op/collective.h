@@ -13,15 +13,15 @@ namespace softcann::op {
 // Note [Operators that communicate]
 // Such an operator names a communicator. Phase 1 makes a plan: which collectives run, of how many elements. The kernel runs in
 // stages, one more than there are collectives: each but the last fills what the next collective sends, each but the first finds
-// what the last one has received. What is sent and received lies in the workspace, which is the client's, so that a stage is a task
-// of the stream like any other, and the collectives are those that clients call: in the same order at all ranks, with the same
-// errors.
+// what the last one has received. What is sent and received lies in the workspace, which is the client's, so that a stage is a
+// task of the stream like any other, and the collectives are those that clients call: in the same order at all ranks, with the
+// same errors.
 //
 // OP_COLLECTIVE(aclnnX, plan(group, x)) { switch (stage().number) ... }
 struct Exchange {
   HcclCMDType kind;  // ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALLTOALLV
   HcclDataType type;
-  uint64_t count;                        // as in the collective's call; 0 for ALLTOALLV
+  uint64_t count;                         // as in the collective's call; 0 for ALLTOALLV
   std::vector<uint64_t> sends, receives;  // ALLTOALLV: elements by rank
 
   uint64_t send_bytes(uint32_t ranks) const;
@@ -91,20 +91,20 @@ constexpr OpInfo with_plan(OpInfo info) {
 
 }  // namespace softcann::op
 
-#define OP_COLLECTIVE(NAME, ...)                                                                                        \
-  static ::softcann::op::Plan NAME##_plan(SOFTCANN_PARAMS_##NAME) { return __VA_ARGS__; }                               \
-  static void NAME##_kernel(SOFTCANN_PARAMS_##NAME);                                                                    \
-  static const ::softcann::op::OpInfo NAME##_info =                                                                     \
-      ::softcann::op::with_plan<&NAME##_plan>(::softcann::op::make_info<&NAME##_kernel, nullptr, nullptr>(              \
-          #NAME, SOFTCANN_NAMES_##NAME, SOFTCANN_NULLABLE_##NAME, SOFTCANN_READ_##NAME, SOFTCANN_WRITTEN_##NAME));      \
-  extern "C" SOFTCANN_API aclnnStatus NAME##GetWorkspaceSize(ACLNN_PARAMS_##NAME, uint64_t* workspaceSize,              \
-                                                             aclOpExecutor** executor) {                                \
-    SOFTCANN_ENTRY(NAME##GetWorkspaceSize);                                                                             \
-    return ::softcann::op::prepare(NAME##_info, workspaceSize, executor, ACLNN_ARGS_##NAME);                            \
-  }                                                                                                                     \
-  extern "C" SOFTCANN_API aclnnStatus NAME(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,            \
-                                           aclrtStream stream) {                                                        \
-    SOFTCANN_ENTRY(NAME);                                                                                               \
-    return ::softcann::op::launch_in_stages(NAME##_info, executor, workspace, workspaceSize, stream);                   \
-  }                                                                                                                     \
+#define OP_COLLECTIVE(NAME, ...)                                                                                   \
+  static ::softcann::op::Plan NAME##_plan(SOFTCANN_PARAMS_##NAME) { return __VA_ARGS__; }                          \
+  static void NAME##_kernel(SOFTCANN_PARAMS_##NAME);                                                               \
+  static const ::softcann::op::OpInfo NAME##_info =                                                                \
+      ::softcann::op::with_plan<&NAME##_plan>(::softcann::op::make_info<&NAME##_kernel, nullptr, nullptr>(         \
+          #NAME, SOFTCANN_NAMES_##NAME, SOFTCANN_NULLABLE_##NAME, SOFTCANN_READ_##NAME, SOFTCANN_WRITTEN_##NAME)); \
+  extern "C" SOFTCANN_API aclnnStatus NAME##GetWorkspaceSize(ACLNN_PARAMS_##NAME, uint64_t* workspaceSize,         \
+                                                             aclOpExecutor** executor) {                           \
+    SOFTCANN_ENTRY(NAME##GetWorkspaceSize);                                                                        \
+    return ::softcann::op::prepare(NAME##_info, workspaceSize, executor, ACLNN_ARGS_##NAME);                       \
+  }                                                                                                                \
+  extern "C" SOFTCANN_API aclnnStatus NAME(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,       \
+                                           aclrtStream stream) {                                                   \
+    SOFTCANN_ENTRY(NAME);                                                                                          \
+    return ::softcann::op::launch_in_stages(NAME##_info, executor, workspace, workspaceSize, stream);              \
+  }                                                                                                                \
   static void NAME##_kernel(SOFTCANN_PARAMS_##NAME)

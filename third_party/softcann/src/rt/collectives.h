@@ -11,8 +11,8 @@
 namespace softcann {
 
 struct Collectives {
-  // The communicator of this name on the current device, its ranks and which of them is here; null, and the reason recorded, where
-  // there is none.
+  // The communicator of this name on the current device, its ranks and which of them is here; null, and the reason recorded,
+  // where there is none.
   HcclComm (*find)(const char* entry, const char* name, uint32_t* ranks, uint32_t* rank);
   decltype(&HcclAllReduce) all_reduce;
   decltype(&HcclAllGather) all_gather;

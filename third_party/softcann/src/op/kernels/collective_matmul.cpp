@@ -111,7 +111,9 @@ void matmul_sum(const at::Tensor& x1, const Factors& factors, const at::Tensor& 
 
 // --- all_to_all of even parts
 
-std::vector<uint64_t> evenly(uint32_t ranks, int64_t rows) { return std::vector<uint64_t>(ranks, static_cast<uint64_t>(rows) / ranks); }
+std::vector<uint64_t> evenly(uint32_t ranks, int64_t rows) {
+  return std::vector<uint64_t>(ranks, static_cast<uint64_t>(rows) / ranks);
+}
 
 Plan exchange_plan(const char* group, int64_t rows, int64_t row_bytes, const char* what) {
   Plan plan = plan_of(group);
@@ -174,8 +176,8 @@ Plan tokens_plan(const Tokens& tokens, int64_t row_bytes, const at::Tensor& weig
   return plan;
 }
 
-// Rows that lie by (first, second), so many each, as they lie by (second, first). `counts` are by (rank, expert), and so lie the rows
-// where `by_rank_first`.
+// Rows that lie by (first, second), so many each, as they lie by (second, first). `counts` are by (rank, expert), and so lie the
+// rows where `by_rank_first`.
 at::Tensor regrouped(const at::Tensor& rows, at::IntArrayRef counts, int64_t ranks, bool by_rank_first) {
   const int64_t experts = static_cast<int64_t>(counts.size()) / ranks;
   const int64_t outer = by_rank_first ? ranks : experts, inner = by_rank_first ? experts : ranks;
@@ -213,11 +215,16 @@ void shared_product(const at::Tensor& x, const at::Tensor& weight, bool transpos
 
 #define GATHER_FACTORS \
   Factors { x2, bias, x1Scale, x2Scale }
-OP_COLLECTIVE(aclnnAllGatherMatmul, gather_plan(group, gatherIndex, x1, {})) { gather_matmul(x1, {x2, bias, {}, {}}, output, gatherOut); }
-OP_COLLECTIVE(aclnnAllGatherMatmulV2, (require_absent(quantScale, "quantScale"), gather_plan(group, gatherIndex, x1, GATHER_FACTORS))) {
+OP_COLLECTIVE(aclnnAllGatherMatmul, gather_plan(group, gatherIndex, x1, {})) {
+  gather_matmul(x1, {x2, bias, {}, {}}, output, gatherOut);
+}
+OP_COLLECTIVE(aclnnAllGatherMatmulV2,
+              (require_absent(quantScale, "quantScale"), gather_plan(group, gatherIndex, x1, GATHER_FACTORS))) {
   gather_matmul(x1, GATHER_FACTORS, output, gatherOut);
 }
-OP_COLLECTIVE(aclnnMatmulReduceScatter, scatter_plan(group, reduceOp, x1, output)) { matmul_scatter(x1, {x2, bias, {}, {}}, output); }
+OP_COLLECTIVE(aclnnMatmulReduceScatter, scatter_plan(group, reduceOp, x1, output)) {
+  matmul_scatter(x1, {x2, bias, {}, {}}, output);
+}
 OP_COLLECTIVE(aclnnMatmulReduceScatterV2, (require_absent(quantScale, "quantScale"), scatter_plan(group, reduceOp, x1, output))) {
   matmul_scatter(x1, GATHER_FACTORS, output);
 }
@@ -231,9 +238,9 @@ OP_COLLECTIVE(aclnnQuantMatmulAllReduce, sum_plan(group, reduceOp, output)) {
 OP_COLLECTIVE(aclnnQuantMatmulAllReduceV2, sum_plan(group, reduceOp, output)) {
   matmul_sum(x1, {x2, biasOptional, pertokenScaleOptional, dequantScale}, x3Optional, output);
 }
-#define WITHOUT_QUANTISED_SUMS                                                                               \
-  (require_absent(commQuantScale1Optional, "communication of int8"), require_absent(commQuantScale2Optional, \
-                                                                                    "communication of int8"))
+#define WITHOUT_QUANTISED_SUMS                                       \
+  (require_absent(commQuantScale1Optional, "communication of int8"), \
+   require_absent(commQuantScale2Optional, "communication of int8"))
 OP_COLLECTIVE(aclnnQuantMatmulAllReduceV3, (WITHOUT_QUANTISED_SUMS, sum_plan(group, reduceOp, output))) {
   matmul_sum(x1, {x2, biasOptional, pertokenScaleOptional, dequantScale}, x3Optional, output);
 }
@@ -243,59 +250,59 @@ OP_COLLECTIVE(aclnnQuantMatmulAllReduceV4, (WITHOUT_QUANTISED_SUMS, sum_plan(gro
 OP_COLLECTIVE(aclnnQuantMatmulAllReduceV5, (WITHOUT_QUANTISED_SUMS, sum_plan(group, reduceOp, output))) {
   matmul_sum(x1, {x2, biasOptional, x1ScaleOptional, x2Scale}, x3Optional, output);
 }
-#define WEIGHT_QUANT_ALL_REDUCE(NAME)                                                                             \
-  OP_COLLECTIVE(NAME, sum_plan(group, reduceOp, output)) {                                                        \
-    sum_over_ranks(x3, output, [&](const at::Tensor& mine) {                                                      \
-      const WeightQuantProduct product{antiquantScale, antiquantOffset, bias, antiquantGroupSize};                \
-      put(mine, product.value(x1, in_base_format(x2)));                                                           \
-    });                                                                                                           \
+#define WEIGHT_QUANT_ALL_REDUCE(NAME)                                                              \
+  OP_COLLECTIVE(NAME, sum_plan(group, reduceOp, output)) {                                         \
+    sum_over_ranks(x3, output, [&](const at::Tensor& mine) {                                       \
+      const WeightQuantProduct product{antiquantScale, antiquantOffset, bias, antiquantGroupSize}; \
+      put(mine, product.value(x1, in_base_format(x2)));                                            \
+    });                                                                                            \
   }
 WEIGHT_QUANT_ALL_REDUCE(aclnnWeightQuantMatmulAllReduce)
 WEIGHT_QUANT_ALL_REDUCE(aclnnWeightQuantMatmulAllReduceV2)
 
-#define EXCHANGE_MATMUL(NAME)                                                                                      \
+#define EXCHANGE_MATMUL(NAME)                                                                                                 \
   OP_COLLECTIVE(NAME, exchange_plan(group, turned(x1, transposeX1).size(0), bytes_of_row(turned(x1, transposeX1)), "rows")) { \
-    exchange_matmul(turned(x1, transposeX1), {turned(x2, transposeX2), biasOptional, {}, {}}, output, alltoAllOutOptional); \
+    exchange_matmul(turned(x1, transposeX1), {turned(x2, transposeX2), biasOptional, {}, {}}, output, alltoAllOutOptional);   \
   }
 EXCHANGE_MATMUL(aclnnAlltoAllMatmul)
 EXCHANGE_MATMUL(aclnnAlltoAllMatmulV2)
-#define MATMUL_EXCHANGE(NAME)                                                                                       \
-  OP_COLLECTIVE(NAME, exchange_plan(group, turned(x2, transposeX2).size(1),                                         \
+#define MATMUL_EXCHANGE(NAME)                                                                                                \
+  OP_COLLECTIVE(NAME, exchange_plan(group, turned(x2, transposeX2).size(1),                                                  \
                                     turned(x1, transposeX1).size(0) * static_cast<int64_t>(output.itemsize()), "columns")) { \
-    matmul_exchange(turned(x1, transposeX1), {turned(x2, transposeX2), biasOptional, {}, {}}, output);              \
+    matmul_exchange(turned(x1, transposeX1), {turned(x2, transposeX2), biasOptional, {}, {}}, output);                       \
   }
 MATMUL_EXCHANGE(aclnnMatmulAlltoAll)
 MATMUL_EXCHANGE(aclnnMatmulAlltoAllV2)
 
-#define WITHOUT_COUNTS_IN_TENSORS                              \
-  (require_absent(sendCountsTensorOptional, "counts in a tensor"), \
-   require_absent(recvCountsTensorOptional, "counts in a tensor"))
-#define EXCHANGE_PRODUCTS(NAME)                                                                                              \
+#define WITHOUT_COUNTS_IN_TENSORS                                                                                          \
+  (require_absent(sendCountsTensorOptional, "counts in a tensor"), require_absent(recvCountsTensorOptional, "counts in a " \
+                                                                                                            "tensor"))
+#define EXCHANGE_PRODUCTS(NAME)                                                                                                 \
   OP_COLLECTIVE(NAME, (WITHOUT_COUNTS_IN_TENSORS, tokens_plan({group, epWorldSize, sendCounts, recvCounts}, bytes_of_row(gmmX), \
-                                                              gmmWeight, gmmX.size(0), gmmY.size(0)))) {                     \
-    const Stage& now = stage();                                                                                              \
-    if (now.number == 0) {                                                                                                   \
-      put(now.sent({total(sendCounts), gmmX.size(1)}, gmmX.scalar_type()), gmmX.slice(0, 0, total(sendCounts)));             \
-      return shared_product(mmXOptional, mmWeightOptional, transMmWeight, mmYOptional);                                      \
-    }                                                                                                                        \
-    const at::Tensor arrived = now.received(0, {total(recvCounts), gmmX.size(1)}, gmmX.scalar_type());                       \
-    const at::Tensor rows = regrouped(arrived, recvCounts, epWorldSize, true);                                               \
-    products_by_expert(rows, recvCounts, epWorldSize, gmmWeight, transGmmWeight, gmmY);                                      \
-    if (permuteOutFlag && given(permuteOutOptional)) put(permuteOutOptional, rows);                                          \
+                                                              gmmWeight, gmmX.size(0), gmmY.size(0)))) {                        \
+    const Stage& now = stage();                                                                                                 \
+    if (now.number == 0) {                                                                                                      \
+      put(now.sent({total(sendCounts), gmmX.size(1)}, gmmX.scalar_type()), gmmX.slice(0, 0, total(sendCounts)));                \
+      return shared_product(mmXOptional, mmWeightOptional, transMmWeight, mmYOptional);                                         \
+    }                                                                                                                           \
+    const at::Tensor arrived = now.received(0, {total(recvCounts), gmmX.size(1)}, gmmX.scalar_type());                          \
+    const at::Tensor rows = regrouped(arrived, recvCounts, epWorldSize, true);                                                  \
+    products_by_expert(rows, recvCounts, epWorldSize, gmmWeight, transGmmWeight, gmmY);                                         \
+    if (permuteOutFlag && given(permuteOutOptional)) put(permuteOutOptional, rows);                                             \
   }
 EXCHANGE_PRODUCTS(aclnnAlltoAllvGroupedMatMul)
 EXCHANGE_PRODUCTS(aclnnAlltoAllvGroupedMatMulV2)
-#define PRODUCTS_EXCHANGE(NAME)                                                                                           \
+#define PRODUCTS_EXCHANGE(NAME)                                                                                              \
   OP_COLLECTIVE(NAME, (WITHOUT_COUNTS_IN_TENSORS, tokens_plan({group, epWorldSize, sendCounts, recvCounts}, bytes_of_row(y), \
-                                                              gmmWeight, gmmX.size(0), y.size(0)))) {                     \
-    const Stage& now = stage();                                                                                           \
-    if (now.number == 1) {                                                                                                \
-      return put(y.slice(0, 0, total(recvCounts)), now.received(0, {total(recvCounts), y.size(1)}, y.scalar_type()));     \
-    }                                                                                                                     \
-    at::Tensor products = at::empty({total(sendCounts), y.size(1)}, y.options());                                         \
-    products_by_expert(gmmX, sendCounts, epWorldSize, gmmWeight, transGmmWeight, products);                               \
-    put(now.sent(products.sizes(), y.scalar_type()), regrouped(products, sendCounts, epWorldSize, false));                \
-    shared_product(mmXOptional, mmWeightOptional, transMmWeight, mmYOptional);                                            \
+                                                              gmmWeight, gmmX.size(0), y.size(0)))) {                        \
+    const Stage& now = stage();                                                                                              \
+    if (now.number == 1) {                                                                                                   \
+      return put(y.slice(0, 0, total(recvCounts)), now.received(0, {total(recvCounts), y.size(1)}, y.scalar_type()));        \
+    }                                                                                                                        \
+    at::Tensor products = at::empty({total(sendCounts), y.size(1)}, y.options());                                            \
+    products_by_expert(gmmX, sendCounts, epWorldSize, gmmWeight, transGmmWeight, products);                                  \
+    put(now.sent(products.sizes(), y.scalar_type()), regrouped(products, sendCounts, epWorldSize, false));                   \
+    shared_product(mmXOptional, mmWeightOptional, transMmWeight, mmYOptional);                                               \
   }
 PRODUCTS_EXCHANGE(aclnnGroupedMatMulAlltoAllv)
 PRODUCTS_EXCHANGE(aclnnGroupedMatMulAlltoAllvV2)

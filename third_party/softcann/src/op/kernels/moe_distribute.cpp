@@ -14,10 +14,10 @@
 #include "op/kernels/quantize.h"
 
 // Note [Tokens and experts]
-// Rank r has the experts [r, r + 1) * experts / ranks. A copy is (token, place among its experts). How many copies go from one rank
-// to another is known on the device alone, so all ranks get all tokens, and each takes those of its experts: by expert, then by the
-// rank they come from, then in order. On the way back all ranks get all results. Tokens are padded to as many as the rank with most
-// of them has, expert numbers by kNoExpert.
+// Rank r has the experts [r, r + 1) * experts / ranks. A copy is (token, place among its experts). How many copies go from one
+// rank to another is known on the device alone, so all ranks get all tokens, and each takes those of its experts: by expert, then
+// by the rank they come from, then in order. On the way back all ranks get all results. Tokens are padded to as many as the rank
+// with most of them has, expert numbers by kNoExpert.
 using namespace softcann::op;
 
 namespace {
@@ -40,7 +40,8 @@ Plan checked_plan(const Experts& experts, const at::Tensor& ids) {
     invalid("epRankId %ld of epWorldSize %ld, but this is rank %u of the %u of '%s'", static_cast<long>(experts.rank),
             static_cast<long>(experts.ranks), plan.rank, plan.ranks, experts.group);
   }
-  if (experts.shared_ranks != 0 || experts.tensor_ranks > 1) invalid("ranks for shared experts, and tpWorldSize above 1, are not supported");
+  if (experts.shared_ranks != 0 || experts.tensor_ranks > 1)
+    invalid("ranks for shared experts, and tpWorldSize above 1, are not supported");
   if (experts.count <= 0 || experts.count % experts.ranks != 0) {
     invalid("%ld experts on %ld ranks", static_cast<long>(experts.count), static_cast<long>(experts.ranks));
   }
@@ -75,7 +76,8 @@ struct Dispatched {
 };
 
 Plan dispatch_plan(const Dispatch& in) {
-  if (in.quant_mode != 0 && in.quant_mode != 2) invalid("quantMode %ld: only 0 and 2 are supported", static_cast<long>(in.quant_mode));
+  if (in.quant_mode != 0 && in.quant_mode != 2)
+    invalid("quantMode %ld: only 0 and 2 are supported", static_cast<long>(in.quant_mode));
   Plan plan = checked_plan(in.experts, in.ids);
   const int64_t tokens = in.experts.tokens(in.ids), k = in.ids.size(1);
   plan.exchanges = {gather_bytes(tokens * k * 4), gather_bytes(tokens * bytes_of_row(in.x))};
@@ -123,7 +125,8 @@ void put_index(const Dispatch& in, const std::vector<Row>& rows, const at::Tenso
     const at::Tensor flat = own_ids.contiguous();
     std::vector<int32_t> seen(static_cast<size_t>(in.experts.count));
     for (int64_t i = 0; i < std::min(flat.numel(), index.numel()); ++i) {
-      if (const int32_t expert = flat.const_data_ptr<int32_t>()[i]; expert != kNoExpert) to[i] = seen[static_cast<size_t>(expert)]++;
+      if (const int32_t expert = flat.const_data_ptr<int32_t>()[i]; expert != kNoExpert)
+        to[i] = seen[static_cast<size_t>(expert)]++;
     }
   }
   put(out.index, index);
@@ -150,7 +153,8 @@ void receive_rows(const Dispatch& in, const Dispatched& out) {
     put(out.x.slice(0, 0, count), arrived);
   } else {
     at::Tensor values = widened(arrived);
-    if (given(in.scales)) values = values * widened(in.scales).index_select(0, ids.reshape({-1}).index_select(0, copies).to(at::kLong));
+    if (given(in.scales))
+      values = values * widened(in.scales).index_select(0, ids.reshape({-1}).index_select(0, copies).to(at::kLong));
     writable(out.scales).zero_();
     quantize_rows(values, out.x.slice(0, 0, count), out.scales.slice(0, 0, count));
   }
@@ -189,7 +193,8 @@ struct PlainExperts {
 
 Plan combine_plan(const Combine& in) {
   Plan plan = checked_plan(in.experts, in.ids);
-  if (in.ends.numel() < in.experts.count) invalid("%ld counts of %ld experts", static_cast<long>(in.ends.numel()), static_cast<long>(in.experts.count));
+  if (in.ends.numel() < in.experts.count)
+    invalid("%ld counts of %ld experts", static_cast<long>(in.ends.numel()), static_cast<long>(in.experts.count));
   plan.exchanges = {gather_bytes(in.experts.count * 4), gather_bytes(in.rows.size(0) * bytes_of_row(in.rows))};
   return plan;
 }
@@ -216,7 +221,8 @@ at::Tensor sums_of_tokens(const Combine& in) {
     const int64_t owner = expert / local, segment = (expert % local) * experts.ranks + experts.rank;
     const int64_t before = segment == 0 ? 0 : end[owner * experts.count + segment - 1];
     const int64_t place = before + seen[static_cast<size_t>(expert)]++;
-    TORCH_CHECK(place < end[owner * experts.count + segment] && place < room, "the counts are not those of the dispatch of these tokens");
+    TORCH_CHECK(place < end[owner * experts.count + segment] && place < room,
+                "the counts are not those of the dispatch of these tokens");
     tokens.push_back(i / k), copies.push_back(i), places.push_back(owner * room + place);
   }
   const auto index = [](const std::vector<int64_t>& numbers) { return at::tensor(numbers, at::kLong); };
@@ -277,10 +283,10 @@ OP_COLLECTIVE(aclnnMoeDistributeDispatch, dispatch_plan(DISPATCH_V1)) {
 }
 #define DISPATCH_V2 \
   Dispatch { x, expertIds, scalesOptional, xActiveMaskOptional, expertScalesOptional, EXPERTS, quantMode, expertTokenNumsType }
-#define MOE_DISPATCH(NAME, ...)                                                                                                \
-  OP_COLLECTIVE(NAME, (__VA_ARGS__, dispatch_plan(DISPATCH_V2))) {                                                             \
-    dispatch(DISPATCH_V2, {expandXOut, dynamicScalesOut, assistInfoForCombineOut, expertTokenNumsOut, epRecvCountsOut,         \
-                           tpRecvCountsOut, expandScalesOut, true});                                                           \
+#define MOE_DISPATCH(NAME, ...)                                                                                        \
+  OP_COLLECTIVE(NAME, (__VA_ARGS__, dispatch_plan(DISPATCH_V2))) {                                                     \
+    dispatch(DISPATCH_V2, {expandXOut, dynamicScalesOut, assistInfoForCombineOut, expertTokenNumsOut, epRecvCountsOut, \
+                           tpRecvCountsOut, expandScalesOut, true});                                                   \
   }
 MOE_DISPATCH(aclnnMoeDistributeDispatchV2, void())
 MOE_DISPATCH(aclnnMoeDistributeDispatchV3, require_absent(elasticInfoOptional, "elasticInfo"))
@@ -288,14 +294,12 @@ MOE_DISPATCH(aclnnMoeDistributeDispatchV4, require_absent(elasticInfoOptional, "
              require_absent(performanceInfoOptional, "performanceInfo"))
 
 #define COMBINE_V1 \
-  Combine { expandX, expertIds, epSendCounts, expertScales, xActiveMask, absent_tensor(), EXPERTS, commQuantMode == 2 }
+  Combine{expandX, expertIds, epSendCounts, expertScales, xActiveMask, absent_tensor(), EXPERTS, commQuantMode == 2}
 OP_COLLECTIVE(aclnnMoeDistributeCombine, combine_plan(COMBINE_V1)) {
   if (!send_results(COMBINE_V1)) put(x, sums_of_tokens(COMBINE_V1));
 }
-#define COMBINE_V2                                                                                                     \
-  Combine {                                                                                                            \
-    expandX, expertIds, epSendCounts, expertScales, xActiveMaskOptional, sharedExpertXOptional, EXPERTS, commQuantMode == 2 \
-  }
+#define COMBINE_V2 \
+  Combine{expandX, expertIds, epSendCounts, expertScales, xActiveMaskOptional, sharedExpertXOptional, EXPERTS, commQuantMode == 2}
 #define PLAIN_EXPERTS                                                                                                       \
   PlainExperts {                                                                                                            \
     oriXOptional, constExpertAlpha1Optional, constExpertAlpha2Optional, constExpertVOptional, zeroExpertNum, copyExpertNum, \
@@ -304,8 +308,8 @@ OP_COLLECTIVE(aclnnMoeDistributeCombine, combine_plan(COMBINE_V1)) {
 OP_COLLECTIVE(aclnnMoeDistributeCombineV2, combine_plan(COMBINE_V2)) {
   if (!send_results(COMBINE_V2)) put(xOut, sums_of_tokens(COMBINE_V2));
 }
-#define MOE_COMBINE(NAME, ...)                                                                                         \
-  OP_COLLECTIVE(NAME, (__VA_ARGS__, combine_plan(COMBINE_V2))) {                                                       \
+#define MOE_COMBINE(NAME, ...)                                                                                           \
+  OP_COLLECTIVE(NAME, (__VA_ARGS__, combine_plan(COMBINE_V2))) {                                                         \
     if (!send_results(COMBINE_V2)) put(xOut, with_plain_experts(sums_of_tokens(COMBINE_V2), COMBINE_V2, PLAIN_EXPERTS)); \
   }
 MOE_COMBINE(aclnnMoeDistributeCombineV3, require_absent(elasticInfoOptional, "elasticInfo"))
@@ -315,10 +319,11 @@ OP_COLLECTIVE(aclnnMoeDistributeCombineAddRmsNorm, combine_plan(COMBINE_V2)) {
   if (send_results(COMBINE_V2)) return;
   add_rms_norm(sums_of_tokens(COMBINE_V2), {residualX, gamma, normEps}, yOut, rstdOut, xOut);
 }
-OP_COLLECTIVE(aclnnMoeDistributeCombineAddRmsNormV2, (require_absent(elasticInfoOptional, "elasticInfo"), combine_plan(COMBINE_V2))) {
+OP_COLLECTIVE(aclnnMoeDistributeCombineAddRmsNormV2,
+              (require_absent(elasticInfoOptional, "elasticInfo"), combine_plan(COMBINE_V2))) {
   if (send_results(COMBINE_V2)) return;
-  add_rms_norm(with_plain_experts(sums_of_tokens(COMBINE_V2), COMBINE_V2, PLAIN_EXPERTS), {residualX, gamma, normEps}, yOut, rstdOut,
-               xOut);
+  add_rms_norm(with_plain_experts(sums_of_tokens(COMBINE_V2), COMBINE_V2, PLAIN_EXPERTS), {residualX, gamma, normEps}, yOut,
+               rstdOut, xOut);
 }
 
 namespace {
@@ -336,7 +341,7 @@ Plan barrier_plan(const char* group, int64_t ranks) {
 OP_COLLECTIVE(aclnnDistributeBarrier, barrier_plan(group, worldSize)) {
   if (stage().number == 0) stage().sent({1}, at::kByte).zero_();
 }
-OP_COLLECTIVE(aclnnDistributeBarrierV2, (require_absent(timeOut, "timeOut"), require_absent(elasticInfo, "elasticInfo"),
-                                         barrier_plan(group, worldSize))) {
+OP_COLLECTIVE(aclnnDistributeBarrierV2,
+              (require_absent(timeOut, "timeOut"), require_absent(elasticInfo, "elasticInfo"), barrier_plan(group, worldSize))) {
   if (stage().number == 0) stage().sent({1}, at::kByte).zero_();
 }
