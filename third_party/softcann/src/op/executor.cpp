@@ -157,7 +157,7 @@ aclError run_again(Task* task, bool skip) {
   auto* executor = static_cast<aclOpExecutor*>(task);
   if (skip) return ACL_SUCCESS;
   const bool in_own_phase2 = this_thread.launching == executor;
-  if (!in_own_phase2 && executor->cost_ns > parallel_from_ns) follow_threads(executor->threads);
+  follow_settings(executor->threads, !in_own_phase2 && executor->cost_ns > parallel_from_ns);
   const aclError result = compute(*executor, in_own_phase2);
   if (check::on(check::kInit) && result == ACL_SUCCESS && !this_thread.refused) note_results(*executor);
   return result;
@@ -401,7 +401,7 @@ aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stre
   if (executor->repeatable) executor = snapshot(*executor);
   if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0)) trace_launch(*executor, stream);
   this_thread.threads = client_thread;
-  if (executor->cost_ns > parallel_from_ns) executor->threads = wanted_threads();
+  executor->threads = settings_of_launch(executor->cost_ns > parallel_from_ns);
   this_thread.launching = executor;
   if (recorder::is_active()) note_operands(*executor);
   if (check::on(check::kMemory)) note_accesses(*executor);
