@@ -502,7 +502,11 @@ CASES = {
     "npu_grouped_matmul_swiglu_quant_v2": [
         lambda d: _call(_int8(6, 8), [_int8(2, 8, 12)], [torch.rand(2, 12) / 50], torch.rand(6), torch.tensor([2, 3]), group_list_type=1),
         lambda d: _call(_int8(6, 8), [_int8(8, 12), _int8(8, 12)], [torch.rand(12) / 50, torch.rand(12) / 50], torch.rand(6),
-                        torch.tensor([2, 6]), smooth_scale=torch.rand(2))],
+                        torch.tensor([2, 6]), smooth_scale=torch.rand(2)),
+        *(lambda d, kind=kind: _call(randn(6, 8).to(kind), [randn(2, 8, 12).to(kind)], [torch.rand(2, 12)], torch.rand(6), torch.tensor([2, 5]),
+                                     quant_dtype=kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)),
+        lambda d: _call(torch.randint(-2**31, 2**31 - 1, (6, 2), dtype=torch.int32), [torch.randint(-2**31, 2**31 - 1, (2, 16, 2), dtype=torch.int32)],
+                        [torch.rand(2, 16) / 50], torch.rand(6), torch.tensor([2, 6]), smooth_scale=torch.rand(2, 8))],
     "npu_grouped_matmul_finalize_routing": [
         lambda d: _call(_int8(6, 8), _int8(2, 8, 12), torch.tensor([2, 4]), scale=torch.rand(2, 12) / 50, pertoken_scale=torch.rand(6),
                         shared_input=randn(2, 12, dtype=d), logit=torch.rand(6), row_index=torch.tensor([0, 1, 3, 2, 0, 1]), output_bs=4,
