@@ -1,35 +1,69 @@
-// Threads that take part in another thread's profile.
+// Threads that join the profile another thread has begun.
+//
+// Note [Joining a profile]
+// PyTorch keeps a profile in two variables of the thread that begins it: the callbacks of record functions, and what they write
+// to. A thread that has copies of both is recorded as autograd's own threads are. (enableProfilerInChildThread of PyTorch takes
+// the callbacks of the thread that began away, because it believes that they are on the thread that calls.)
+#include <ATen/record_function.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
-#include <utility>
+#include <mutex>
+#include <optional>
 
 #include "python/bindings.h"
 
 namespace torch_npu::python {
 namespace {
 
-namespace profiler = torch::autograd::profiler;
+struct Profile {
+  std::shared_ptr<c10::ThreadLocalDebugInfo> info;
+  at::RecordFunctionTLS callbacks;
 
-// Whether this thread is in it; kept here because PyTorch's own calls end in an error where they do not fit.
-thread_local bool is_in_profile = false;
-
-bool profile_this_thread() {
-  if (!is_in_profile && profiler::isProfilerEnabledInMainThread() && !profiler::profilerEnabled()) {
-    profiler::enableProfilerInChildThread();
-    is_in_profile = true;
+  static Profile of_this_thread() { return {c10::ThreadLocalDebugInfo::current(), at::get_record_function_tls_()}; }
+  void use() const {
+    c10::ThreadLocalDebugInfo::_forceCurrentDebugInfo(info);
+    at::set_record_function_tls_(callbacks);
   }
-  return is_in_profile || profiler::profilerEnabled();
+};
+
+std::mutex mutex;
+std::optional<Profile> begun;
+thread_local std::optional<Profile> before;  // of a thread that has joined
+
+void profile_begun() {
+  const std::lock_guard lock(mutex);
+  begun = Profile::of_this_thread();
 }
 
+void profile_ends() {
+  const std::lock_guard lock(mutex);
+  begun.reset();
+}
+
+// False where no profile is on.
+bool profile_this_thread() {
+  const std::lock_guard lock(mutex);
+  if (before || torch::autograd::profiler::profilerEnabled()) return true;
+  if (!begun) return false;
+  before = Profile::of_this_thread();
+  begun->use();
+  return true;
+}
+
+// False where this thread has not joined one.
 bool leave_profile() {
-  if (!std::exchange(is_in_profile, false)) return false;
-  profiler::disableProfilerInChildThread();
+  if (!before) return false;
+  before->use();
+  before.reset();
   return true;
 }
 
 }  // namespace
 
 void init_profiler(py::module_& module) {
+  module.def("_profile_begun", &profile_begun);
+  module.def("_profile_ends", &profile_ends);
   module.def("_profile_this_thread", &profile_this_thread);
   module.def("_leave_profile_in_this_thread", &leave_profile);
 }

@@ -17,7 +17,6 @@ ABSENT = {
     "torch_npu._C._NPUTaskGroupHandle": "the handle of a task group is an int",
     "torch_npu.npu.npugraph_ex": _GRAPHS,
     "torch.npu.super_kernel_scope_": "an instruction to a compiler that is not there",
-    "torch.npu.set_aoe": "a tuner of a compiler that is not there",
     "torch.npu.npurt": _INTERNAL,
     "torch.npu.check_uce_in_memory": "recovery of the device",
     "torch.npu.restart_device": "recovery of the device",

@@ -177,6 +177,24 @@ def test_child_threads_take_part():
         assert ("aten::cos" in {event.key for event in profiled.key_averages()}) is joins
 
 
+def test_a_thread_that_joined_leaves_the_first_one_as_it_was(capfd):
+    def run():
+        for _ in range(2):
+            profiler.profile.enable_profiler_in_child_thread()
+            torch.ones(3).sin()
+            profiler.profile.disable_profiler_in_child_thread()
+            torch.ones(3).tan()
+
+    with profiler.profile() as profiled:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        torch.ones(3).cos()
+    names = [event.name for event in profiled.events() if event.name in ("aten::sin", "aten::cos", "aten::tan")]
+    assert sorted(names) == ["aten::cos", "aten::sin", "aten::sin"]
+    assert "callback" not in capfd.readouterr().err  # PyTorch warns of those it finds on the wrong thread
+
+
 def test_child_threads_without_a_profile_are_told():
     with pytest.warns(UserWarning, match="no profile is running"):
         profiler.profile.enable_profiler_in_child_thread()

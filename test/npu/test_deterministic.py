@@ -87,7 +87,7 @@ def test_fill_can_be_switched_off(deterministic):
 def test_levels():
     set_to = torch.npu.set_deterministic_level
     try:
-        for level in (1, 2, 3, 1, 0):
+        for level in (1, 2, 1, 0):
             set_to(level)
             assert torch.are_deterministic_algorithms_enabled() is bool(level)
             assert torch.npu._get_deterministic_level() == level
@@ -103,6 +103,50 @@ def test_levels():
     for wrong in (4, -1, "on"):
         with pytest.raises(RuntimeError, match="expected 0, 1, 2 or 3"):
             set_to(wrong)
+
+
+def test_a_level_that_cann_lacks_changes_nothing():
+    with pytest.raises(RuntimeError, match="batch consistency"):
+        torch.npu.set_deterministic_level(3)
+    assert torch.npu._get_deterministic_level() == 0 and not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.complex64])
+def test_all_products_are_consistent_at_level_2(dtype):
+    torch.manual_seed(1)
+    a, b, c = torch.randn(257, 300), torch.randn(300, 129), torch.randn(129)
+    a[100] = a[256] = a[0]
+    b[:, 128] = b[:, 3]
+    expected = a @ b
+    a, b, c = (t.to(dtype).npu() for t in (a, b, c))
+    torch.npu.set_deterministic_level(2)
+    try:
+        products = [a @ b, torch.addmm(c, a, b, beta=0), torch.bmm(a.expand(2, -1, -1), b.expand(2, -1, -1))[1]]
+        alone, column = a[:1] @ b, a @ b[:, 3]
+    finally:
+        torch.npu.set_deterministic_level(0)
+    for product in products:
+        assert torch.equal(product[0], product[100]) and torch.equal(product[0], product[256]) and torch.equal(product[:1], alone)
+        assert torch.equal(product[:, 3], product[:, 128]) and torch.equal(product[:, 3], column)
+    found = products[0].cpu()
+    torch.testing.assert_close((found.real if dtype.is_complex else found).float(), expected, rtol=2e-2,
+                               atol=0.4 if dtype == torch.bfloat16 else 0.1)
+
+
+def test_a_level_holds_for_what_is_launched_later(python):
+    code = """if True:
+        import torch, torch_npu
+        a, b = torch.randn(1000, 600), torch.randn(600, 999)
+        a[999] = a[0]
+        a, b = a.npu(), b.npu()
+        torch.npu.set_deterministic_level(2)
+        products = [a @ b for _ in range(4)]   # some wait in the stream's queue
+        torch.npu.set_deterministic_level(0)
+        later = a @ b
+        torch.npu.set_deterministic_level(2)
+        assert all(torch.equal(p[0], p[999]) and torch.equal(p, a @ b) for p in products)"""
+    result = python(code)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

@@ -151,6 +151,16 @@ def test_quiet_and_loud(python):
     assert "TORCH_NPU_LOGS=much" in python(code, TORCH_NPU_LOGS="much").stderr.replace("much:", "much")
 
 
+def test_a_tuner_is_told_once(caplog, tmp_path):
+    settings._told.clear()
+    with caplog.at_level(logging.INFO, "torch_npu"):
+        torch.npu.set_aoe(tmp_path)
+        torch.npu.set_aoe(str(tmp_path))
+    assert ["set_aoe" in record.message for record in caplog.records] == [True]
+    with pytest.raises(TypeError):
+        torch.npu.set_aoe(3)
+
+
 def test_a_stress_test_is_not_run():
     with pytest.warns(UserWarning, match="nothing was tested"):
         assert torch.npu.stress_detect() == 1

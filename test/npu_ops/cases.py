@@ -231,7 +231,9 @@ CASES = {
         lambda d: _call([randn(7, 4, dtype=d)], [randn(3, 4, 6, dtype=d)], group_list=torch.tensor([2, 0, 5]), split_item=2, group_type=0,
                         group_list_type=1, act_type=5),
         lambda d: _call([randn(3, 6, dtype=d)], [randn(6, 4, dtype=d)], group_list=torch.tensor([2, 6]), split_item=3, group_type=2)],
-    "npu_dynamic_quant": [lambda d: _call(randn(4, 6, dtype=d)), lambda d: _call(randn(4, 6, dtype=d), smooth_scales=torch.rand(6).to(d))],
+    "npu_dynamic_quant": [lambda d: _call(randn(4, 6, dtype=d)), lambda d: _call(randn(4, 6, dtype=d), smooth_scales=torch.rand(6).to(d)),
+        lambda d: _call(randn(2, 3, 16, dtype=d), dst_type=torch.quint4x2),
+        lambda d: _call(randn(5, 6, dtype=d), smooth_scales=torch.rand(2, 6).to(d), group_index=torch.tensor([2, 5], dtype=torch.int32))],
     "npu_quantize": [
         lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) + 0.1, torch.zeros(4, dtype=torch.int32), torch.qint8, 1),
         lambda d: _call(randn(3, 4, dtype=d), torch.tensor([0.05]), torch.tensor([3], dtype=torch.int32), torch.quint8, 1),
@@ -318,7 +320,9 @@ CASES = {
         lambda d: _call(randn(12, 6), randn(7, 4, dtype=d), randn(7, 6, dtype=d), torch.tensor([2, 0, 5]), group_list_type=1)],
     "npu_grouped_matmul_add_": [lambda d: _call(randn(3, 4, 6), randn(7, 4, dtype=d), randn(7, 6, dtype=d), torch.tensor([2, 2, 6]))],
     "npu_dynamic_quant_asymmetric": [
-        lambda d: _call(randn(4, 6, dtype=d)), lambda d: _call(randn(4, 6, dtype=d), smooth_scales=torch.rand(6).to(d))],
+        lambda d: _call(randn(4, 6, dtype=d)), lambda d: _call(randn(4, 6, dtype=d), smooth_scales=torch.rand(6).to(d)),
+        lambda d: _call(randn(2, 3, 16, dtype=d), dst_type=torch.quint4x2),
+        lambda d: _call(randn(2, 3, 6, dtype=d), smooth_scales=torch.rand(3, 6).to(d), group_index=torch.tensor([1, 4, 6], dtype=torch.int32))],
     "npu_swiglu_quant": [
         lambda d: _call(randn(5, 8, dtype=d), quant_mode=1),
         lambda d: _call(randn(5, 8, dtype=d), smooth_scales=torch.rand(2, 4), group_index=torch.tensor([2, 4]), activate_left=True, quant_mode=1),
@@ -437,7 +441,10 @@ CASES = {
                         bias=torch.randint(-9, 9, (64,), dtype=torch.int32))],
     "npu_advance_step_flashattn": [
         lambda d: _call(torch.tensor([9, 8, 7]), torch.tensor([[4], [5]]), torch.tensor([2, 3, 4]), torch.tensor([3, 4, 5], dtype=torch.int32),
-                        torch.tensor([0, 0, 0]), torch.tensor([[3, 0], [1, 4], [2, 5]], dtype=torch.int32), 3, 2, 4)],
+                        torch.tensor([0, 0, 0]), torch.tensor([[3, 0], [1, 4], [2, 5]], dtype=torch.int32), 3, 2, 4),
+        lambda d: _call(torch.zeros(6).long(), torch.tensor([[4, 5, -1], [6, 7, 8]]), torch.tensor([2, 3, 4, 1, 2, 3]), torch.zeros(6).long(),
+                        torch.zeros(6).long(), torch.tensor([[3, 0, 6], [1, 4, 2]]), 2, 2, 4, spec_token=torch.tensor([[21, 22], [31, 32]]),
+                        accepted_num=torch.tensor([1, 2]))],
     "npu_dynamic_mx_quant": [
         *(lambda d, kind=kind: _call(randn(3, 70, dtype=d), dst_type=kind) for kind in (296, 297, 23, 24)),
         lambda d: _call(randn(40, 6, dtype=d), axis=0, dst_type=296, round_mode="floor"),
@@ -495,7 +502,11 @@ CASES = {
     "npu_grouped_matmul_swiglu_quant_v2": [
         lambda d: _call(_int8(6, 8), [_int8(2, 8, 12)], [torch.rand(2, 12) / 50], torch.rand(6), torch.tensor([2, 3]), group_list_type=1),
         lambda d: _call(_int8(6, 8), [_int8(8, 12), _int8(8, 12)], [torch.rand(12) / 50, torch.rand(12) / 50], torch.rand(6),
-                        torch.tensor([2, 6]), smooth_scale=torch.rand(2))],
+                        torch.tensor([2, 6]), smooth_scale=torch.rand(2)),
+        *(lambda d, kind=kind: _call(randn(6, 8).to(kind), [randn(2, 8, 12).to(kind)], [torch.rand(2, 12)], torch.rand(6), torch.tensor([2, 5]),
+                                     quant_dtype=kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)),
+        lambda d: _call(torch.randint(-2**31, 2**31 - 1, (6, 2), dtype=torch.int32), [torch.randint(-2**31, 2**31 - 1, (2, 16, 2), dtype=torch.int32)],
+                        [torch.rand(2, 16) / 50], torch.rand(6), torch.tensor([2, 6]), smooth_scale=torch.rand(2, 8))],
     "npu_grouped_matmul_finalize_routing": [
         lambda d: _call(_int8(6, 8), _int8(2, 8, 12), torch.tensor([2, 4]), scale=torch.rand(2, 12) / 50, pertoken_scale=torch.rand(6),
                         shared_input=randn(2, 12, dtype=d), logit=torch.rand(6), row_index=torch.tensor([0, 1, 3, 2, 0, 1]), output_bs=4,
@@ -545,7 +556,9 @@ CASES = {
                         query_start_loc=torch.tensor([0, 2, 7], dtype=torch.int32), cache_indices=torch.tensor([2, 0], dtype=torch.int32),
                         initial_state_mode=torch.tensor([1, 0], dtype=torch.int32)),
         lambda d: _call(randn(2, 2, 6, dtype=d), randn(3, 6, dtype=d), randn(4, 5, 6, dtype=d), residual_connection=1,
-                        num_accepted_tokens=torch.tensor([1, 2], dtype=torch.int32))],
+                        num_accepted_tokens=torch.tensor([1, 2], dtype=torch.int32)),
+        lambda d: _call(randn(9, 6, dtype=d), randn(3, 6, dtype=d), randn(4, 2, 6, dtype=d), num_computed_tokens=torch.tensor([0, 1, 7], dtype=torch.int32),
+                        query_start_loc=torch.tensor([0, 4, 5, 9], dtype=torch.int32), conv_mode="pangu")],
     "npu_fused_causal_conv1d_v2": [lambda d: _call(randn(2, 4, 6, dtype=d), randn(3, 6, dtype=d), randn(2, 2, 6, dtype=d))],
     "npu_top_k_top_p_sample": [
         lambda d: _call(randn(4, 9, dtype=d), torch.tensor([3, 0, 9, 5], dtype=torch.int32), torch.tensor([0.7, 0.5, 1.0, 0.0]).to(d),

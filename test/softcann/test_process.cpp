@@ -263,7 +263,10 @@ TEST(versions_and_figures) {
   OK(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
   OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
   EXPECT_EQ(value, 1);
-  FAILS(aclrtSetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, 1), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "STRONG_CONSISTENCY");
+  FAILS(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 3), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "batch consistency");
+  OK(aclrtSetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, 1));
+  OK(aclrtGetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, &value));
+  EXPECT_EQ(value, 1);
   OK(aclrtSetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, 0));
   OK(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 0));
   OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));

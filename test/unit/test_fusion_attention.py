@@ -1,8 +1,9 @@
-"""npu_fusion_attention against scaled_dot_product_attention, on the CPU: no device is needed."""
+"""npu_fusion_attention against scaled_dot_product_attention, on the CPU, and on the NPU where that has operators of its own."""
 import pytest
 import torch
 from torch.nn import functional as F
 
+import torch_npu  # noqa: F401
 from torch_npu._cpu_ops.attention import npu_fusion_attention
 
 B, N, S, D = 2, 4, 6, 8
@@ -71,5 +72,40 @@ def test_what_is_not_supported_is_refused():
     q, k, v = inputs()
     with pytest.raises(ValueError, match="actual_seq_qlen"):
         npu_fusion_attention(q, k, v, N, "TND")
+    with pytest.raises(NotImplementedError, match="sparse_mode=5"):
+        npu_fusion_attention(q, k, v, N, "BNSD", sparse_mode=5)
     with pytest.raises(NotImplementedError, match="prefix"):
-        npu_fusion_attention(q, k, v, N, "BNSD", prefix=[1])
+        npu_fusion_attention(q[0], k[0], v[0], S, "TND", actual_seq_qlen=[4], actual_seq_kvlen=[4], prefix=[1], sparse_mode=6)
+    with pytest.raises(NotImplementedError, match="dropout_mask"):
+        npu_fusion_attention(q, k, v, N, "BNSD", dropout_mask=q)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("mode", [5, 6])
+def test_prefix_is_seen_by_all_rows(device, mode):
+    q, k, v = inputs(kv_length=S + 3)
+    prefix = torch.tensor([5, 0])
+    row, column = torch.arange(S).unsqueeze(1), torch.arange(S + 3)
+    allowed = ((column <= row + 3) | (column < prefix.view(-1, 1, 1))).unsqueeze(1)
+    q, k, v = (t.to(device) for t in (q, k, v))
+    out = torch.ops.npu.npu_fusion_attention(q, k, v, N, "BNSD", scale=0.3, sparse_mode=mode, prefix=[5, 0],
+                                             atten_mask=(~allowed).to(device))[0]
+    torch.testing.assert_close(out.cpu(), F.scaled_dot_product_attention(q.cpu(), k.cpu(), v.cpu(), attn_mask=allowed, scale=0.3),
+                               rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("layout", [*TO_LAYOUT, "TND"])
+def test_sink_takes_its_share(device, layout):
+    q, k, v = inputs()
+    sink = torch.linspace(-1, 1, N).requires_grad_()
+    scores = torch.cat([q @ k.transpose(2, 3) * 0.3, sink.view(1, N, 1, 1).expand(B, N, S, 1)], -1)
+    expected = scores.softmax(-1)[..., :-1] @ v
+    lengths = {"actual_seq_qlen": [S, B * S], "actual_seq_kvlen": [S, B * S]} if layout == "TND" else {}
+    to = TO_LAYOUT.get(layout, lambda t: t.transpose(1, 2).flatten(0, 1))
+    out = torch.ops.npu.npu_fusion_attention(*(to(t).to(device) for t in (q, k, v)), N, layout, scale=0.3, sink=sink.to(device), **lengths)
+    torch.testing.assert_close(out[0].cpu(), to(expected), rtol=1e-4, atol=1e-5)
+    weight = torch.randn_like(expected)
+    found = torch.autograd.grad(out[0], (q, k, v, sink), to(weight).to(device))
+    for ours, reference in zip(found, torch.autograd.grad(expected, (q, k, v, sink), weight)):
+        torch.testing.assert_close(ours.cpu(), reference, rtol=1e-3, atol=1e-4)

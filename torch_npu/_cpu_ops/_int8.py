@@ -29,6 +29,13 @@ def unpacked(t: Tensor) -> Tensor:
     return torch.where(codes >= 8, codes - 16, codes).flatten(-2).to(torch.int8)
 
 
+def packed(numbers: Tensor) -> Tensor:
+    """Whole numbers within int4, eight of the last dimension in each int32, the first lowest."""
+    codes = (numbers.clamp(-8, 7).long() & 15).unflatten(-1, (-1, 8))
+    word = (codes << torch.arange(0, 32, 4, device=codes.device)).sum(-1)
+    return torch.where(word >= 2**31, word - 2**32, word).int()
+
+
 def exact(a: Tensor, b: Tensor) -> Tensor:
     """The product of two matrices of int8, or int4 packed in int32, in float64, which holds their sums."""
     return torch.matmul(unpacked(a).double(), unpacked(b).double())

@@ -39,9 +39,11 @@ def _merge_heads(tensor: Tensor, layout: str) -> Tensor:
     return tensor.transpose(0, 1).contiguous() if layout == "SBH" else tensor
 
 
-def _hidden(rows: int, columns: int, atten_mask: Any, sparse_mode: Any, pre_tockens: Any, next_tockens: Any, device: Any) -> Any:
+def _hidden(rows: int, columns: int, atten_mask: Any, sparse_mode: Any, pre_tockens: Any, next_tockens: Any, device: Any,
+            prefix: Any = None) -> Any:
     """Bool mask of scores that do not count, or None. sparse_mode: 0 the mask and the band, 1 the mask alone,
-    2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right."""
+    2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right, 5 and 6 as 3 behind
+    the first ``prefix[i]`` columns of sequence i, which all rows see."""
     if sparse_mode in (0, 1) and atten_mask is None:
         return None
     if atten_mask is not None:
@@ -51,10 +53,13 @@ def _hidden(rows: int, columns: int, atten_mask: Any, sparse_mode: Any, pre_tock
         return atten_mask
     row = torch.arange(rows, device=device).unsqueeze(1)
     distance = torch.arange(columns, device=device) - row  # how far a column lies ahead of its row
-    if sparse_mode in (3, 4):
+    if sparse_mode >= 3:
         distance = distance - (columns - rows)
     if sparse_mode in (2, 3):
         return distance > 0
+    if sparse_mode >= 5:
+        ends = torch.tensor(prefix, device=device).view(-1, 1, 1, 1)
+        return (distance > 0) & (torch.arange(columns, device=device) >= ends)
     band = (distance > next_tockens) | (distance < -pre_tockens)
     return band if sparse_mode == 4 else band | atten_mask
 
@@ -62,17 +67,20 @@ def _hidden(rows: int, columns: int, atten_mask: Any, sparse_mode: Any, pre_tock
 class _Options:
     """What attention takes besides its tensors."""
 
-    def __init__(self, name: str, heads: int, layout: str, sparse_mode: Any, pre: Any, following: Any, scale: Tensor) -> None:
-        if layout not in _LAYOUTS or not 0 <= sparse_mode <= 4:
+    def __init__(self, name: str, heads: int, layout: str, sparse_mode: Any, pre: Any, following: Any, scale: Tensor,
+                 prefix: Any = None) -> None:
+        if layout not in _LAYOUTS or not 0 <= sparse_mode <= (6 if prefix else 4):
             raise NotImplementedError(f"{name}: layout {layout!r} with sparse_mode={sparse_mode} is not supported; layouts are "
-                                      f"{', '.join(sorted(_LAYOUTS))}, modes 0 to 4")
+                                      f"{', '.join(sorted(_LAYOUTS))}, modes 0 to 4, and 5 and 6 with a prefix")
+        self.prefix = prefix
         self.heads, self.layout, self.sparse_mode = heads, layout, sparse_mode
         self.pre, self.following, self.scale = pre, following, scale
 
 
-def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, options: Any, keep: Any = None) -> Tuple[Any, Any, Tensor]:
+def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, options: Any, keep: Any = None,
+               sink: Any = None) -> Tuple[Any, Any, Tensor]:
     """(attention in the layout and float32, maximum and sum of the softmax [B, N, S, 1]). ``bias`` is added to scaled scores.
-    ``keep`` is a function of the weights."""
+    ``keep`` is a function of the weights. ``sink``: a score of its own for each head, without a value."""
     layout, heads = options.layout, options.heads
     q = _split_heads(wide(query), layout, heads)
     kv_heads = key.shape[-1] // q.shape[-1] if layout in ("BSH", "SBH") else None
@@ -82,12 +90,14 @@ def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, options: 
     scores = torch.matmul(q, k.transpose(2, 3)) * options.scale
     if bias is not None:
         scores = scores + wide(bias)
-    hidden = _hidden(q.shape[2], k.shape[2], mask, options.sparse_mode, options.pre, options.following, q.device)
+    hidden = _hidden(q.shape[2], k.shape[2], mask, options.sparse_mode, options.pre, options.following, q.device, options.prefix)
     if hidden is not None:
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
     top = scores.detach().amax(dim=-1, keepdim=True)
     weights = torch.exp(scores - top)
     total = weights.sum(dim=-1, keepdim=True)
+    if sink is not None:
+        total = total + torch.exp(wide(sink).view(1, -1, 1, 1) - top)
     weights = weights / total
     if keep is not None:
         weights = keep(weights)
@@ -109,9 +119,9 @@ def _dropped(shape: Sequence[int], keep_prob: float, seed: int, offset: Tensor, 
 
 
 def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob: Any, seed: Any, offset: Any,
-            pse_type: Any = 1) -> Any:
-    """(result, maximum, sum), differentiable in query, key, value and pse."""
-    heads, layout, mask, scale, before, after, query_ends, key_ends, sparse_mode = settings
+            pse_type: Any = 1, sink: Any = None) -> Any:
+    """(result, maximum, sum), differentiable in query, key, value, pse and sink."""
+    heads, layout, mask, scale, before, after, query_ends, key_ends, sparse_mode, prefix = settings
     bias = None if pse is None else wide(pse) * (scale if pse_type == 1 else 1)  # type 1 is added before the scores are scaled
 
     def keep(weights: Any) -> Any:
@@ -119,13 +129,13 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
 
     keep = keep if keep_prob < 1 else None
     if layout != "TND":
-        options = _Options("npu_fusion_attention", heads, layout, sparse_mode, before, after, scale)
-        return _attention(query, key, value, bias, mask, options, keep)
+        options = _Options("npu_fusion_attention", heads, layout, sparse_mode, before, after, scale, prefix)
+        return _attention(query, key, value, bias, mask, options, keep, sink)
     if query_ends is None or key_ends is None:
         raise ValueError("npu_fusion_attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen")
-    unsupported("npu_fusion_attention with layout TND", pse=pse, dropout=keep)
+    unsupported("npu_fusion_attention with layout TND", pse=pse, dropout=keep, prefix=prefix)
     options = _Options("npu_fusion_attention", heads, "BSND", sparse_mode, before, after, scale)
-    parts = [_attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], None, mask, options)
+    parts = [_attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], None, mask, options, sink=sink)
              for q, q_end, k, k_end in _sequences(query_ends, key_ends)]
     out, top, total = (torch.cat([part[i].squeeze(0).transpose(0, 1) if i else part[i].squeeze(0) for part in parts])
                        for i in range(3))
@@ -145,24 +155,26 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     ``input_layout``: "BSH", "SBH", "BSND", "BNSD", or "TND" with ``actual_seq_qlen`` and ``actual_seq_kvlen``, the running
     sums of the lengths. ``key`` and ``value`` may have fewer heads, a divisor of ``head_num``. ``atten_mask`` is true where
     a score does not count. ``sparse_mode``: 0 the mask within the band of ``pre_tockens`` and ``next_tockens``, 1 the mask
-    alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right.
-    ``keep_prob`` is 1 minus the dropout probability; ``seed`` and ``offset`` repeat the dropout of the call that returned
-    them, a seed of 0 draws new ones. ``inner_precise``, ``gen_mask_parallel`` and ``sync`` tune hardware.
+    alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right, 5 and 6 as 3
+    with the first ``prefix[i]`` keys of sequence i seen by all of its rows. ``sink``: [head_num], float32, a score that takes its
+    share of each row and has no value. ``keep_prob`` is 1 minus the dropout probability; ``seed`` and ``offset`` repeat the
+    dropout of the call that returned them, a seed of 0 draws new ones. ``inner_precise``, ``gen_mask_parallel`` and
+    ``sync`` tune hardware.
 
     Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty
     tensor, and the dropout's seed, offset and size). Only ``max + log(sum)`` of the two statistics is defined. Has gradients
-    for query, key, value and pse. Raises NotImplementedError for padding_mask, prefix, sink, dropout_mask, sparse modes
-    above 4, and for pse and dropout with TND.
+    for query, key, value, pse and sink. Raises NotImplementedError for padding_mask and dropout_mask, and for pse, prefix and
+    dropout with TND.
     """
-    unsupported("npu_fusion_attention", padding_mask=padding_mask, prefix=prefix, sink=sink, dropout_mask=dropout_mask,
+    unsupported("npu_fusion_attention", padding_mask=padding_mask, dropout_mask=dropout_mask,
                 softmax_layout=softmax_layout or None)
     settings = (head_num, input_layout, atten_mask, scale, pre_tockens, next_tockens, actual_seq_qlen, actual_seq_kvlen,
-                sparse_mode)
+                sparse_mode, prefix or None)
     size = 0
     if keep_prob < 1:
         seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
         size = query.numel() // query.shape[-1]
-    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset)
+    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, sink=sink)
     top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
     return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
 
@@ -177,15 +189,16 @@ def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Ten
                               actual_seq_qlen: Optional[Sequence[int]] = None, actual_seq_kvlen: Optional[Sequence[int]] = None,
                               sparse_mode: int = 0, gen_mask_parallel: bool = True, sync: bool = False, softmax_layout: str = "",
                               sink: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of :func:`npu_fusion_attention` for query, key, value and pse (empty without pse), and an empty tensor."""
+    """Gradients of :func:`npu_fusion_attention` for query, key, value, pse and sink (empty without them)."""
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tockens, next_tockens, actual_seq_qlen,
-                actual_seq_kvlen, sparse_mode)
+                actual_seq_kvlen, sparse_mode, prefix or None)
 
-    def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Any:
-        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset)[0]
+    def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, share: Tensor) -> Any:
+        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, sink=share)[0]
 
-    *found, dpse = gradients(forward, (query, key, value, pse), wide(dy))
-    return (*(g.contiguous() for g in found), query.new_empty(0) if dpse is None else dpse.contiguous(), query.new_empty(0))
+    found = gradients(forward, (query, key, value, pse, sink), wide(dy))
+    dq, dk, dv, dpse, dsink = (query.new_empty(0) if g is None else g.contiguous() for g in found)
+    return dq, dk, dv, dpse, dsink if sink is not None else dsink.float()
 
 
 def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *,
@@ -204,16 +217,16 @@ def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num:
     """
     name = "npu_fusion_attention_v2"
     unsupported(name, query_rope=query_rope, key_rope=key_rope, q_start_idx=q_start_idx or None,
-                kv_start_idx=kv_start_idx or None, padding_mask=padding_mask, prefix=prefix, sink=sink,
+                kv_start_idx=kv_start_idx or None, padding_mask=padding_mask,
                 dropout_mask=dropout_mask, softmax_layout=softmax_layout or None,
                 pse_type=None if pse_type in (0, 1) else pse_type)
     settings = (head_num, input_layout, atten_mask, scale, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
-                sparse_mode)
+                sparse_mode, prefix or None)
     size = 0
     if keep_prob < 1:
         seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
         size = query.numel() // query.shape[-1]
-    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type)
+    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink)
     top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
     return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
 
@@ -232,17 +245,18 @@ def npu_fusion_attention_grad_v2(query: Tensor, key: Tensor, value: Tensor, dy: 
                                  q_start_idx: Optional[Sequence[int]] = None, kv_start_idx: Optional[Sequence[int]] = None,
                                  softmax_layout: str = "",
                                  sink: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of :func:`npu_fusion_attention_v2` for query, key, value and pse (empty without pse), and three empty tensors."""
+    """Gradients of :func:`npu_fusion_attention_v2` for query, key, value and pse, two empty tensors, and sink (those of
+    what is not there are empty)."""
     unsupported("npu_fusion_attention_grad_v2", query_rope=query_rope, key_rope=key_rope)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
-                sparse_mode)
+                sparse_mode, prefix or None)
 
-    def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Any:
-        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, pse_type)[0]
+    def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, share: Tensor) -> Any:
+        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, pse_type, share)[0]
 
-    *found, dpse = gradients(forward, (query, key, value, pse), wide(dy))
-    none = (query.new_empty(0) for _ in range(3))
-    return (*(g.contiguous() for g in found), query.new_empty(0) if dpse is None else dpse.contiguous(), *none)
+    found = gradients(forward, (query, key, value, pse, sink), wide(dy))
+    dq, dk, dv, dpse, dsink = (query.new_empty(0) if g is None else g.contiguous() for g in found)
+    return dq, dk, dv, dpse, query.new_empty(0), query.new_empty(0), dsink if sink is not None else dsink.float()
 
 
 def _limited(mask: Tensor, lengths: Optional[Sequence[int]], key: Tensor, layout: str, heads: int, columns: int) -> Tensor:

@@ -163,6 +163,30 @@ def npu_quant_scatter(result: Tensor, _: Tuple[Tensor]) -> Tensor:
     return result
 
 
+def _advance_speculated(
+    input_tokens: Tensor,
+    spec_token: Tensor,
+    accepted_num: Optional[Tensor],
+    sampled: Tensor,
+    input_positions: Tensor,
+    seq_lens: Tensor,
+    slot_mapping: Tensor,
+    block_tables: Tensor,
+    block_size: int,
+) -> None:
+    sequences, each = spec_token.shape[0], 1 + spec_token.shape[1]
+    last = (sampled >= 0).sum(1, keepdim=True).clamp(min=1) - 1
+    tokens = torch.cat([sampled.gather(1, last), spec_token.to(sampled.dtype)], 1)
+    input_tokens.copy_(tokens.reshape(input_tokens.shape))
+    positions = input_positions.view(sequences, each) + 1
+    if accepted_num is not None:
+        positions = positions + accepted_num.view(-1, 1)
+    input_positions.copy_(positions.view(-1))
+    seq_lens.copy_(positions.view(-1) + 1)
+    page = block_tables.gather(1, (positions // block_size).long())
+    slot_mapping.copy_((page * block_size + positions % block_size).view(-1))
+
+
 def npu_advance_step_flashattn(
     input_tokens: Tensor,
     sampled_token_ids: Tensor,
@@ -179,9 +203,16 @@ def npu_advance_step_flashattn(
 ) -> None:
     """A step of decoding, in place: the first ``num_queries`` of ``input_tokens`` become the sampled ones,
     ``input_positions`` the lengths so far, ``seq_lens`` grow by one, and ``slot_mapping`` gets the slot of the new token out
-    of ``block_tables`` [sequences, pages]. Raises NotImplementedError for speculative tokens.
+    of ``block_tables`` [sequences, pages].
+
+    With ``spec_token`` [sequences, s] each sequence has 1 + s tokens, and ``sampled_token_ids`` is [sequences, 1 + s], negative
+    behind the last valid one: that is the first of the next tokens, ``spec_token`` the others. Positions grow by one and
+    ``accepted_num`` [sequences] (0 without it), lengths are one more than positions.
     """
-    unsupported("npu_advance_step_flashattn", spec_token=spec_token, accepted_num=accepted_num)
+    if spec_token is not None:
+        speculated = (sampled_token_ids, input_positions, seq_lens, slot_mapping, block_tables, block_size)
+        _advance_speculated(input_tokens, spec_token, accepted_num, *speculated)
+        return
     position = seq_lens[:num_queries].clone()
     input_tokens[:num_queries] = sampled_token_ids.reshape(-1)[:num_queries].to(input_tokens.dtype)
     input_positions[:num_queries] = position.to(input_positions.dtype)

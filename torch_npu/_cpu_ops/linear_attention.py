@@ -1,12 +1,12 @@
 """Linear attention with a state: the gated delta rule, and the short causal convolution in front of it."""
 
-from typing import List, Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
+from torch_npu._cpu_ops._common import wide, with_arguments_of
 
 __all__ = [
     "npu_recurrent_gated_delta_rule",
@@ -167,6 +167,34 @@ def _sequences(x: Tensor, starts: Optional[Tensor]) -> List[Tensor]:
     return [x[start:end] for start, end in zip(places, places[1:])]
 
 
+class _BlockCache:
+    """Where a sequence's inputs are kept when it has a slot for each block of ``size`` tokens."""
+
+    def __init__(self, slots: Tensor, computed: Tensor, first: Tensor, last: Tensor, initial: Tensor, size: int) -> None:
+        self.slots, self.computed = slots.tolist(), computed.tolist()
+        self.first, self.last, self.initial, self.size = first.tolist(), last.tolist(), initial.tolist(), size
+
+    def ends(self, b: int, length: int) -> List[Tuple[int, int]]:
+        """(slot, number of the sequence's new tokens before its end) of each block that becomes full."""
+        left = self.size - self.computed[b] % self.size
+        behind = (length - left) % self.size
+        full = length - (behind or self.size)
+        count = self.last[b] - self.first[b]
+        return [(self.slots[b][self.first[b] + i], full - (count - i - 1) * self.size) for i in range(count)]
+
+
+def _block_cache(indices: Optional[Tensor], computed: Optional[Tensor], places: Sequence[Optional[Tensor]],
+                 size: Optional[int]) -> Optional[_BlockCache]:
+    if all(place is None for place in places):
+        return None
+    if indices is None or indices.dim() != 2 or computed is None or any(place is None for place in places):
+        raise ValueError("npu_fused_causal_conv1d: a cache in blocks needs cache_indices [sequences, blocks], "
+                         "num_computed_tokens, block_idx_first_scheduled_token, block_idx_last_scheduled_token and "
+                         "initial_state_idx")
+    first, last, initial = (place for place in places if place is not None)
+    return _BlockCache(indices, computed, first, last, initial, size or 128)
+
+
 def npu_fused_causal_conv1d(
     x: Tensor,
     weight: Tensor,
@@ -194,40 +222,50 @@ def npu_fused_causal_conv1d(
 
     ``x`` [tokens, size] with ``query_start_loc`` int32 [sequences + 1], or [sequences, length, size]; ``weight`` [k, size];
     ``conv_states`` [slots, rows, size], rows >= k - 1, gets each sequence's last inputs; ``cache_indices`` its slot
-    (``pad_slot_id``: the sequence is left out). ``initial_state_mode`` 0: a sequence begins with zeros.
-    ``num_accepted_tokens``: the cache counts from there. ``bias`` [size]; ``activation`` "None", "silu" or "swish";
-    ``residual_connection`` 1 adds x. Returns x's shape. Raises NotImplementedError for prefix caches (the block indices) and
-    other conv_modes.
+    (``pad_slot_id``: the sequence is left out). ``initial_state_mode`` 0, or ``num_computed_tokens`` 0: a sequence begins with
+    zeros. ``num_accepted_tokens``: the cache counts from there. ``bias`` [size]; ``activation`` "None", "silu" or "swish";
+    ``residual_connection`` 1 adds x. ``conv_mode`` "pangu": outputs that the sequence's own tokens do not fill are 0.
+
+    With ``cache_indices`` [sequences, blocks] a sequence has a slot for each ``block_size`` tokens: it goes on from block
+    ``initial_state_idx``, ends in ``block_idx_last_scheduled_token``, and leaves its inputs in those from
+    ``block_idx_first_scheduled_token`` on. Returns x's shape. ValueError for arguments that lack others.
     """
     name = "npu_fused_causal_conv1d"
-    unsupported(
-        name,
-        block_idx_first_scheduled_token=block_idx_first_scheduled_token,
-        initial_state_idx=initial_state_idx,
-        block_idx_last_scheduled_token=block_idx_last_scheduled_token,
-        num_computed_tokens=num_computed_tokens,
-        conv_mode=None if conv_mode in (None, "default") else conv_mode,
-    )
+    if conv_mode not in (None, "default", "pangu"):
+        raise ValueError(f"{name}: conv_mode {conv_mode!r} is neither 'default' nor 'pangu'")
+    if conv_mode == "pangu" and num_computed_tokens is None:
+        raise ValueError(f"{name}: conv_mode 'pangu' needs num_computed_tokens")
+    places = (block_idx_first_scheduled_token, block_idx_last_scheduled_token, initial_state_idx)
     if activation not in (None, "None", "none", "", "silu", "swish"):
         raise NotImplementedError(f"{name}: activation {activation!r} is not supported; None, silu and swish are")
     out = torch.zeros_like(x)
     if x.device.type == "meta":
         return out
     taps, rows = weight.shape[0], conv_states.shape[1]
+    blocks = _block_cache(cache_indices, num_computed_tokens, places, block_size)
+    slots = None if cache_indices is None else cache_indices.reshape(cache_indices.shape[0], -1).tolist()
     targets = _sequences(out, query_start_loc)
     for b, (part, target) in enumerate(zip(_sequences(x, query_start_loc), targets)):
-        slot = b if cache_indices is None else int(cache_indices[b])
-        if slot == pad_slot_id or part.shape[0] == 0:
+        length = part.shape[0]
+        slot = b if slots is None else slots[b][blocks.initial[b] if blocks else 0]
+        if (slots is not None and slot == pad_slot_id) or length == 0:
             continue
+        computed = None if num_computed_tokens is None else int(num_computed_tokens[b])
         offset = rows - (taps - 1) if num_accepted_tokens is None else int(num_accepted_tokens[b]) - 1
         before = conv_states[slot, : offset + taps - 1].clone()
+        if computed == 0:
+            offset, before = 0, part.new_zeros(taps - 1, part.shape[1])
         if initial_state_mode is not None and int(initial_state_mode[b]) == 0:
             before.zero_()
         padded = torch.cat([before, part])
         kept = min(rows, padded.shape[0])
-        conv_states[slot, rows - kept :] = padded[padded.shape[0] - kept :]
-        windows = wide(padded[offset:]).unfold(0, taps, 1)  # [length, size, taps]
-        y = (windows * wide(weight).t()).sum(-1)
+        conv_states[slots[b][blocks.last[b]] if blocks and slots else slot, rows - kept :] = padded[padded.shape[0] - kept :]
+        inputs = padded[offset:]
+        for full, end in blocks.ends(b, length) if blocks else ():
+            conv_states[full, rows - (taps - 1) :] = inputs[end : end + taps - 1]
+        y = (wide(inputs).unfold(0, taps, 1) * wide(weight).t()).sum(-1)  # over windows [length, size, taps]
+        if conv_mode == "pangu" and computed is not None:
+            y[: min(max(taps - 1 - computed, 0), length)] = 0
         y = y if bias is None else y + wide(bias)
         y = F.silu(y) if activation in ("silu", "swish") else y
         target.copy_((y + wide(part) if residual_connection else y).to(out.dtype))

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import even_halves, groups_of, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale, unpacked
+from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale, packed, unpacked
 
 __all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
            "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
@@ -21,6 +21,7 @@ _STORED = {  # by c10::ScalarType
     0: torch.uint8, 1: torch.int8, 3: torch.int32, 5: torch.float16, 6: torch.float32, 12: torch.int8, 13: torch.uint8,
     14: torch.int32, 15: torch.bfloat16,
 }
+_INT8, _INT4 = 127, 7  # the greatest number
 _LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int32: (-2147483648, 2147483520)}
 
 
@@ -34,38 +35,61 @@ def _rounded(value: Tensor, dtype: torch.dtype) -> Tensor:
     return value.round().clamp(low, high).to(dtype)
 
 
+def _to_quantize(name: str, x: Tensor, smooth_scales: Optional[Tensor], group_index: Optional[Tensor], dst_type: Any,
+                 quant_mode: str) -> Tuple[Tensor, int]:
+    """The numbers that are to be quantized, in float32, and the greatest one that the result can hold."""
+    if quant_mode != "pertoken":
+        raise NotImplementedError(f"{name}: only quant_mode 'pertoken' is supported")
+    if dst_type not in (None, 1, torch.int8, 16, torch.quint4x2):
+        raise NotImplementedError(f"{name}: results of {dst_type} are not supported, only int8 and quint4x2")
+    if x.dim() < 2:
+        raise ValueError(f"{name}: the input has {x.dim()} dimensions, but needs two or more")
+    limit = _INT8 if dst_type in (None, 1, torch.int8) else _INT4
+    if limit == _INT4 and x.shape[-1] % 8:
+        raise ValueError(f"{name}: eight int4 are one int32, and the last dimension is {x.shape[-1]}")
+    values = wide(x)
+    if smooth_scales is None:
+        return values, limit
+    if group_index is None:
+        return values * wide(smooth_scales), limit
+    rows = values.flatten(0, -2)
+    group = groups_of(rows.shape[0], group_index).clamp(max=group_index.numel() - 1)
+    return (rows * wide(smooth_scales)[group]).view(values.shape), limit
+
+
 def npu_dynamic_quant(input: Tensor, *, smooth_scales: Optional[Tensor] = None, group_index: Optional[Tensor] = None,
                       dst_type: Optional[int] = None, quant_mode: str = "pertoken",
                       dst_type_max: float = 0.0) -> Tuple[Tensor, Tensor]:
     """int8 with a scale for each token: ``scale = max(|x * smooth_scales|) / 127`` over the last dimension.
 
-    Returns (round(x * smooth_scales / scale) as int8, scales as float32 without the last dimension). Raises
-    NotImplementedError for group_index, other dtypes and other modes than "pertoken".
+    ``smooth_scales`` is a row; with ``group_index``, where each group of tokens ends, a row for each group. ``dst_type``
+    torch.quint4x2 makes int4 with 7 in the place of 127, eight in each int32.
+
+    Returns (round(x * smooth_scales / scale), scales as float32 without the last dimension). Raises ValueError for fewer than two
+    dimensions, NotImplementedError for other dtypes and other modes than "pertoken".
     """
-    unsupported("npu_dynamic_quant", group_index=group_index)
-    if (dst_type not in (None, 1, torch.int8)) or quant_mode != "pertoken":
-        raise NotImplementedError("npu_dynamic_quant: only int8 and quant_mode 'pertoken' are supported")
-    values = wide(input) if smooth_scales is None else wide(input) * wide(smooth_scales)
-    return by_token(values)
+    values, limit = _to_quantize("npu_dynamic_quant", input, smooth_scales, group_index, dst_type, quant_mode)
+    if limit == _INT8:
+        return by_token(values)
+    scale = values.abs().amax(-1, keepdim=True) / limit
+    return packed(torch.where(scale > 0, values / scale, 0.0).round()), scale.squeeze(-1).float()
 
 
 def npu_dynamic_quant_asymmetric(input: Tensor, *, smooth_scales: Optional[Tensor] = None, group_index: Optional[Tensor] = None,
                                  dst_type: Optional[int] = None, quant_mode: str = "pertoken",
                                  dst_type_max: float = 0.0) -> Tuple[Tensor, Tensor, Tensor]:
     """int8 with a scale and an offset for each token: ``scale = (max - min) / 255`` and ``offset = 127 - max / scale`` over
-    the last dimension of ``x * smooth_scales``.
+    the last dimension of ``x * smooth_scales``. The arguments are those of :func:`npu_dynamic_quant`; int4 has 15 and 7.
 
-    Returns (round(x * smooth_scales / scale + offset) as int8, scales and offsets as float32 without the last dimension).
-    Raises NotImplementedError for group_index, other dtypes and other modes than "pertoken".
+    Returns (round(x * smooth_scales / scale + offset), scales and offsets as float32 without the last dimension). Raises as
+    :func:`npu_dynamic_quant`.
     """
-    unsupported("npu_dynamic_quant_asymmetric", group_index=group_index)
-    if (dst_type not in (None, 1, torch.int8)) or quant_mode != "pertoken":
-        raise NotImplementedError("npu_dynamic_quant_asymmetric: only int8 and quant_mode 'pertoken' are supported")
-    values = wide(input) if smooth_scales is None else wide(input) * wide(smooth_scales)
+    values, limit = _to_quantize("npu_dynamic_quant_asymmetric", input, smooth_scales, group_index, dst_type, quant_mode)
     top = values.amax(-1, keepdim=True)
-    scale = (top - values.amin(-1, keepdim=True)) / 255
-    offset = torch.where(scale > 0, 127 - top / scale, 0.0)
-    out = as_int8(torch.where(scale > 0, values / scale, 0.0) + offset)
+    scale = (top - values.amin(-1, keepdim=True)) / (2 * limit + 1)
+    offset = torch.where(scale > 0, limit - top / scale, 0.0)
+    whole = torch.where(scale > 0, values / scale, 0.0) + offset
+    out = as_int8(whole) if limit == _INT8 else packed(whole.round())
     return out, scale.squeeze(-1).float(), offset.squeeze(-1).float()
 
 

@@ -20,15 +20,36 @@ __all__ = [
     "npu_add_quant_gmm",
 ]
 
+# c10's numbers and CANN's.
+_FLOAT8 = {23: torch.float8_e5m2, 24: torch.float8_e4m3fn, 291: torch.float8_e5m2, 292: torch.float8_e4m3fn}
+_PRODUCTS = {  # dtype of x: those of weights
+    torch.int8: (torch.int8, torch.int32),
+    torch.int32: (torch.int32,),
+    **dict.fromkeys((torch.float8_e5m2, torch.float8_e4m3fn), (torch.float8_e5m2, torch.float8_e4m3fn)),
+}
+
 
 def _ends(group_list: Tensor, kind: Optional[int]) -> List[int]:
     """Where the groups end, out of that (0), their lengths (1), or pairs of a group and its length (2)."""
     return (group_list.cumsum(0) if kind == 1 else group_list).tolist()
 
 
+def _columns(weight: Tensor) -> int:
+    """Of the product with a weight [k, n], whose int32 are eight int4 each, along the dimension that is dense in memory."""
+    packed = weight.dtype == torch.int32 and not (weight.stride(-1) != 1 and weight.stride(-2) == 1)
+    return weight.shape[-1] * (8 if packed else 1)
+
+
+def _by_token_to_float8(value: Tensor, dtype: torch.dtype) -> Tuple[Tensor, Tensor]:
+    """(x / s as float8, s = max |x| / the greatest float8 of each row, without the last dimension)."""
+    limit = torch.finfo(dtype).max
+    scale = value.abs().amax(-1, keepdim=True) / limit
+    return torch.where(scale > 0, value / scale, 0.0).clamp(-limit, limit).to(dtype), scale.squeeze(-1).float()
+
+
 def _grouped(x: Tensor, weights: List[Tensor], scales: List[Tensor], x_scale: Tensor, ends: List[int]) -> Tensor:
-    """int8 products of groups of rows, times the scales of the rows and of the columns; float32, 0 behind the last group."""
-    out = torch.zeros(x.shape[0], weights[0].shape[-1], device=x.device)
+    """Products of groups of quantized rows, times the scales of the rows and of the columns; float32, 0 behind the last group."""
+    out = torch.zeros(x.shape[0], _columns(weights[0]), device=x.device)
     start = 0
     for weight, scale, end in zip(weights, scales, ends):
         product = exact(x[start:end], weight).float()
@@ -98,7 +119,8 @@ def npu_grouped_matmul_swiglu_quant_v2(
     scales.
 
     ``group_list_type`` 0: where the groups end, 1: how long they are. ``smooth_scale`` [groups] or [groups, n / 2] multiplies
-    before the quantization. Returns (int8, float32 scales). Only int8; raises NotImplementedError for int4 and MX.
+    before the quantization. ``x`` and ``weight`` are int8, int4 packed in int32 (of x, of the weights, or both), or float8; the
+    result is int8, or with ``quant_dtype`` float8. Returns (it, float32 scales). Raises NotImplementedError for MX.
     """
     name = "npu_grouped_matmul_swiglu_quant_v2"
     unsupported(
@@ -110,22 +132,26 @@ def npu_grouped_matmul_swiglu_quant_v2(
         dequant_mode=dequant_mode or None,
         quant_mode=quant_mode or None,
     )
-    if x.dtype != torch.int8 or weight[0].dtype != torch.int8:
-        raise NotImplementedError(f"{name}: x of {x.dtype} with weights of {weight[0].dtype} is not supported, only int8")
+    if x.dtype not in _PRODUCTS or weight[0].dtype not in _PRODUCTS[x.dtype]:
+        raise NotImplementedError(f"{name}: x of {x.dtype} with weights of {weight[0].dtype} is not supported, only int8, "
+                                  "int32 (int4) and float8")
+    made = _FLOAT8.get(quant_dtype or 0, torch.int8)
+    if made == torch.int8 and quant_dtype not in (None, 0, 1):
+        raise NotImplementedError(f"{name}: results of dtype number {quant_dtype} are not supported, only int8 and float8")
     weights = list(weight[0]) if len(weight) == 1 and weight[0].dim() == 3 else list(weight)
     scales = list(weight_scale[0]) if len(weight_scale) == 1 and weight_scale[0].dim() >= 2 else list(weight_scale)
     if x.device.type == "meta":
-        return x.new_empty(x.shape[0], weights[0].shape[-1] // 2, dtype=torch.int8), x.new_empty(x.shape[0], dtype=torch.float32)
+        return x.new_empty(x.shape[0], _columns(weights[0]) // 2, dtype=made), x.new_empty(x.shape[0], dtype=torch.float32)
     ends = _ends(group_list, group_list_type)
     y = _grouped(x, weights, scales, wide(x_scale), ends)
-    if smooth_scale is None:
-        return _swiglu_by_token(y, ends[-1])
     a, b = y.chunk(2, -1)
-    group = groups_of(x.shape[0], torch.tensor(ends, device=x.device)).clamp(max=len(ends) - 1)
-    smooth = wide(smooth_scale)[group]
-    q, scale = by_token(F.silu(a) * b * (smooth.unsqueeze(-1) if smooth.dim() == 1 else smooth))
-    q[ends[-1] :], scale[ends[-1] :] = 0, 0
-    return q, scale
+    value = F.silu(a) * b
+    if smooth_scale is not None:
+        group = groups_of(x.shape[0], torch.tensor(ends, device=x.device)).clamp(max=len(ends) - 1)
+        smooth = wide(smooth_scale)[group]
+        value = value * (smooth.unsqueeze(-1) if smooth.dim() == 1 else smooth)
+    value[ends[-1] :] = 0
+    return by_token(value) if made == torch.int8 else _by_token_to_float8(value, made)
 
 
 def npu_grouped_matmul_finalize_routing(

@@ -108,6 +108,7 @@ from torch_npu.npu.settings import (
     get_task_queue_enable,
     is_jit_compile_false,
     matmul,
+    set_aoe,
     set_compile_mode,
     set_deterministic_level,
     set_mm_bmm_format_nd,

@@ -2,11 +2,13 @@
 
 import enum
 import logging
-from typing import Any, Dict, Set
+import os
+from typing import Any, Dict, Set, Union
 
 import torch
 
 from torch_npu import _C, _options
+from torch_npu.npu import _state
 from torch_npu.utils import _error_code
 
 
@@ -131,6 +133,17 @@ def set_deterministic_level(level: int) -> None:
     if level not in (0, 1, 2, 3):
         raise RuntimeError(f"set_deterministic_level({level!r}): expected 0, 1, 2 or 3"
                            + _error_code.pta_error(_error_code.ErrCode.VALUE))
+    if level >= 2:
+        _state.lazy_init()  # so that a CANN without the level says so here
+    before = _get_deterministic_level()
+    try:
+        _set_level(level)
+    except RuntimeError:
+        _set_level(before)
+        raise
+
+
+def _set_level(level: int) -> None:
     _C._set_deterministic_level(level)
     torch.use_deterministic_algorithms(level > 0)
 
@@ -138,6 +151,13 @@ def set_deterministic_level(level: int) -> None:
 def _get_deterministic_level() -> int:
     """What holds now, after :func:`set_deterministic_level` and torch.use_deterministic_algorithms."""
     return int(_C._deterministic_level())
+
+
+def set_aoe(dump_path: Union[str, "os.PathLike[str]"]) -> None:
+    """For programs that have a tuner look at the operators they run: taken, told once in the log, and nothing is written to
+    ``dump_path``, for operators come prebuilt."""
+    os.fspath(dump_path)
+    _without_effect("set_aoe()", "operators come prebuilt, so no tuner needs their graphs")
 
 
 def _on(value: Any) -> bool:

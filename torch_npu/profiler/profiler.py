@@ -47,6 +47,16 @@ class profile(_torch_profile):
                          profile_memory=profile_memory, with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
                          **options)
 
+    def start_trace(self) -> None:
+        """``torch.profiler.profile.start_trace``; from then on other threads can join."""
+        super().start_trace()
+        _C._profile_begun()
+
+    def stop_trace(self) -> None:
+        """``torch.profiler.profile.stop_trace``."""
+        _C._profile_ends()
+        super().stop_trace()
+
     @staticmethod
     def enable_profiler_in_child_thread(record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
                                         with_flops: bool = False, with_modules: bool = False) -> None:

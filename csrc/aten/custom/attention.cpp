@@ -14,8 +14,12 @@ namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnFlashAttentionScore);
 NPU_OPERATOR(aclnnFlashAttentionScoreGrad);
+NPU_OPERATOR(aclnnFlashAttentionScoreV3);
+NPU_OPERATOR(aclnnFlashAttentionScoreGradV3);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScore);
+NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV5);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGrad);
+NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV5);
 
 namespace {
 
@@ -51,6 +55,7 @@ struct Options {
   int64_t pre_tokens, next_tokens, inner_precise;
   at::OptionalIntArrayRef prefix, query_ends, key_ends;
   int64_t sparse_mode;
+  const std::optional<at::Tensor>& sink;
   int64_t pse_type = 1;  // the first version's: pse is added before the scores are scaled
   bool packed() const { return layout == "TND"; }
 };
@@ -60,7 +65,7 @@ using Scores = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_
 Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t seed,
               int64_t offset) {
   refuse(o.op, "padding_mask", given(o.padding_mask));
-  refuse(o.op, "prefix", o.prefix && !o.prefix->empty());
+  refuse(o.op, "prefix with layout TND", o.packed() && o.prefix && !o.prefix->empty());
   refuse(o.op, "a pse_type other than 0 and 1", o.pse_type != 0 && o.pse_type != 1);
   refuse(o.op, "dropout with layout TND", o.packed() && o.keep_prob < 1);
   const auto extent = extent_of(query, key, o.layout);
@@ -78,7 +83,16 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
                                          : at::DimVector{extent.batch, o.head_num, extent.rows, kSoftmaxLanes};
   auto maximum = empty_like_with(query, stats, at::kFloat), sum = empty_like_with(query, stats, at::kFloat);
   auto softmax = empty_like_with(query, {0}), out = empty_like_with(query, query.sizes());
-  if (o.packed()) {
+  const std::optional<at::Tensor> none;
+  if (o.packed() && given(o.sink)) {
+    op::run(aclnnFlashAttentionVarLenScoreV5, query, none, key, none, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink,
+            o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens,
+            o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, "", maximum, sum, softmax, out);
+  } else if (given(o.sink)) {
+    op::run(aclnnFlashAttentionScoreV3, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink, o.prefix,
+            at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout,
+            o.inner_precise, o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
+  } else if (o.packed()) {
     op::run(aclnnFlashAttentionVarLenScore, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix, o.query_ends,
             o.key_ends, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode,
             maximum, sum, softmax, out);
@@ -100,15 +114,28 @@ struct Left {
   int64_t seed, offset, numel;
 };
 
-// Gradients of query, key, value and pse.
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attend_back(const Options& o, const at::Tensor& query,
-                                                                       const at::Tensor& key, const at::Tensor& value,
-                                                                       const at::Tensor& dy, const Left& left) {
+// Gradients of query, key, value, pse and sink; the last two are empty where there is none.
+using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      const at::Tensor& dy, const Left& left) {
   const auto drop = drop_mask(query, left.numel, o.keep_prob, left.seed, left.offset);
   auto dq = empty_like_with(query, query.sizes()), dk = empty_like_with(key, key.sizes());
   auto dv = empty_like_with(value, value.sizes());
   auto dpse = empty_like_with(query, given(o.pse) ? o.pse->sizes() : at::IntArrayRef{0});
-  if (o.packed()) {
+  auto dsink = empty_like_with(query, given(o.sink) ? o.sink->sizes() : at::IntArrayRef{0}, at::kFloat);
+  const std::optional<at::Tensor> none;
+  if (o.packed() && given(o.sink)) {
+    op::run(aclnnFlashAttentionUnpaddingScoreGradV5, query, none, key, none, value, dy, o.pse, drop, o.padding_mask, o.atten_mask,
+            left.maximum, left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(),
+            at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
+            o.sparse_mode, o.pse_type, "", dq, none, dk, none, dv, dpse, dsink);
+  } else if (given(o.sink)) {
+    op::run(aclnnFlashAttentionScoreGradV3, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
+            left.sum, left.softmax, left.attention, o.sink, o.prefix, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob,
+            o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, dq, dk, dv, dpse,
+            dsink);
+  } else if (o.packed()) {
     op::run(aclnnFlashAttentionUnpaddingScoreGrad, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
             left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.scale, o.keep_prob, o.pre_tokens,
             o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, dq, dk, dv, dpse);
@@ -121,7 +148,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attend_back(const Opt
             left.sum, left.softmax, left.attention, o.prefix, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob,
             o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, dq, dk, dv, dpse);
   }
-  return {dq, dk, dv, dpse};
+  return {dq, dk, dv, dpse, dsink};
 }
 
 }  // namespace
@@ -135,11 +162,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
     std::string_view softmax_layout, const std::optional<at::Tensor>& sink, const std::optional<at::Tensor>& dropout_mask,
     int64_t seed, int64_t offset) {
   const char* op = "npu_fusion_attention";
-  refuse(op, "sink", given(sink));
   refuse(op, "dropout_mask", given(dropout_mask));
   refuse(op, "softmax_layout", !softmax_layout.empty());
   return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tockens, next_tockens,
-                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode},
+                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink},
                 query, key, value, seed, offset);
 }
 
@@ -157,11 +183,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
   refuse(op, "key_rope", given(key_rope));
   refuse(op, "q_start_idx", q_start_idx && !q_start_idx->empty());
   refuse(op, "kv_start_idx", kv_start_idx && !kv_start_idx->empty());
-  refuse(op, "sink", given(sink));
   refuse(op, "dropout_mask", given(dropout_mask));
   refuse(op, "softmax_layout", !softmax_layout.empty());
   return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tokens, next_tokens,
-                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, pse_type},
+                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, pse_type},
                 query, key, value, seed, offset);
 }
 
@@ -173,12 +198,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusio
     const std::optional<at::Tensor>& attention_in, double scale_value, double keep_prob, int64_t pre_tockens,
     int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
     at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
-    bool /*gen_mask_parallel*/, bool /*sync*/, std::string_view /*softmax_layout*/, const std::optional<at::Tensor>& /*sink*/) {
-  const auto [dq, dk, dv, dpse] =
-      attend_back({"npu_fusion_attention", head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob,
-                   pre_tockens, next_tockens, inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode},
-                  query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
-  return {dq, dk, dv, dpse, empty_like_with(query, {0})};
+    bool /*gen_mask_parallel*/, bool /*sync*/, std::string_view /*softmax_layout*/, const std::optional<at::Tensor>& sink) {
+  return attend_back({"npu_fusion_attention", head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob,
+                      pre_tockens, next_tockens, inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink},
+                     query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusion_attention_grad_v2(
@@ -191,16 +214,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
     int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
     at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
     bool /*gen_mask_parallel*/, bool /*sync*/, int64_t pse_type, at::OptionalIntArrayRef /*q_start_idx*/,
-    at::OptionalIntArrayRef /*kv_start_idx*/, std::string_view /*softmax_layout*/, const std::optional<at::Tensor>& /*sink*/) {
+    at::OptionalIntArrayRef /*kv_start_idx*/, std::string_view /*softmax_layout*/, const std::optional<at::Tensor>& sink) {
   const char* op = "npu_fusion_attention_grad_v2";
   refuse(op, "query_rope", given(query_rope));
   refuse(op, "key_rope", given(key_rope));
-  const auto [dq, dk, dv, dpse] =
+  const auto [dq, dk, dv, dpse, dsink] =
       attend_back({op, head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tokens, next_tokens,
-                   inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, pse_type},
+                   inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, pse_type},
                   query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
   const auto none = [&] { return empty_like_with(query, {0}); };
-  return {dq, dk, dv, dpse, none(), none(), none()};
+  return {dq, dk, dv, dpse, none(), none(), dsink};
 }
 
 }  // namespace torch_npu::native

@@ -162,6 +162,24 @@ at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual
   return at::kChar;
 }
 
+constexpr int64_t kInt4PerInt32 = 8;
+
+OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type, bool usual) {
+  TORCH_CHECK_NOT_IMPLEMENTED(usual, op, ": only quant_mode 'pertoken' is supported");
+  TORCH_CHECK_VALUE(input.dim() > 1, op, ": the input has ", input.dim(), " dimensions, but needs two or more");
+  const at::ScalarType dtype = type_or(type, at::kChar);
+  if (dtype == at::kChar) return shaped(input, input.sizes(), dtype);
+  TORCH_CHECK_NOT_IMPLEMENTED(dtype == at::kQUInt4x2, op, ": results of dtype ", dtype,
+                              " are not supported, only int8 and quint4x2");
+  TORCH_CHECK_VALUE(input.size(-1) % kInt4PerInt32 == 0, op, ": eight int4 are one int32, and the last dimension is ",
+                    input.size(-1));
+  at::DimVector sizes(input.sizes());
+  sizes.back() /= kInt4PerInt32;
+  return shaped(input, sizes, at::kInt);
+}
+
+int64_t quantized_code(std::optional<int64_t> type) { return type_or(type, at::kChar) == at::kQUInt4x2 ? ACL_INT4 : ACL_INT8; }
+
 const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(supported, what, " not supported");
   return value;

@@ -59,6 +59,9 @@ at::ScalarType type_or(std::optional<int64_t> type, at::ScalarType otherwise);
 at::ScalarType stored_type(int64_t type);
 // int8; throws NotImplementedError where another dtype or a mode that is not `usual` is asked for.
 at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual);
+// int8 of the input's shape, or for quint4x2 eight int4 in each int32; and CANN's number of the one or the other.
+OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type, bool usual);
+int64_t quantized_code(std::optional<int64_t> type);
 
 // Arguments ------------------------------------------------------------------------------------------
 

@@ -160,7 +160,7 @@ aclError run_again(Task* task, bool skip) {
   auto* executor = static_cast<aclOpExecutor*>(task);
   if (skip) return ACL_SUCCESS;
   const bool in_own_phase2 = this_thread.launching == executor;
-  if (!in_own_phase2 && executor->cost_ns > parallel_from_ns) follow_threads(executor->threads);
+  follow_settings(executor->threads, !in_own_phase2 && executor->cost_ns > parallel_from_ns);
   const aclError result = compute(*executor, in_own_phase2);
   if (check::on(check::kInit) && result == ACL_SUCCESS && !this_thread.refused) note_results(*executor);
   return result;
@@ -411,7 +411,7 @@ aclnnStatus check_executor(const OpInfo& info, const aclOpExecutor* executor) {
 // The executor is used up, whatever happens.
 aclnnStatus submit_executor(aclOpExecutor* executor, aclrtStream stream) {
   this_thread.threads = client_thread;
-  if (executor->cost_ns > parallel_from_ns) executor->threads = wanted_threads();
+  executor->threads = settings_of_launch(executor->cost_ns > parallel_from_ns);
   this_thread.launching = executor;
   if (recorder::is_active()) note_operands(*executor);
   if (check::on(check::kMemory)) note_accesses(*executor);

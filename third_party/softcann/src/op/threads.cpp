@@ -4,6 +4,7 @@
 
 #include "op/pool.h"
 #include "op/scope.h"
+#include "rt/consistency.h"
 #include "rt/options.h"
 
 namespace softcann::op {
@@ -18,6 +19,24 @@ uint16_t wanted_threads() {
   static const auto fixed = static_cast<uint16_t>(options().threads);
   return fixed ? fixed : static_cast<uint16_t>(at::get_num_threads());
 }
+
+namespace {
+
+constinit thread_local bool is_consistent __attribute__((tls_model("initial-exec"))) = false;
+
+}  // namespace
+
+uint16_t settings_of_launch(bool parallel) {
+  const uint16_t threads = parallel ? wanted_threads() : 0;
+  return __builtin_expect(strongly_consistent(), 0) ? threads | consistent_bit : threads;
+}
+
+void follow_settings(uint16_t settings, bool parallel) {
+  is_consistent = (settings & consistent_bit) != 0;
+  if (parallel) follow_threads(settings & ~consistent_bit);
+}
+
+bool wants_consistency() { return is_consistent; }
 
 uint16_t threads_of_launch() {
   this_thread.threads = client_thread;

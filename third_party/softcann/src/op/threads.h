@@ -17,6 +17,13 @@ inline constexpr int client_thread = -1;
 void follow_threads(int threads);
 uint16_t wanted_threads();
 
+// What a task takes along from its launch, in 16 bits: how many threads, and whether ACL_OPT_STRONG_CONSISTENCY was set.
+inline constexpr uint16_t consistent_bit = 0x8000;
+uint16_t settings_of_launch(bool parallel);
+void follow_settings(uint16_t settings, bool parallel);
+// Whether the task that runs on this thread is to compute products that are strongly consistent.
+bool wants_consistency();
+
 // From now on the calling thread is one that launches; how many threads its tasks are to use.
 SOFTCANN_API uint16_t threads_of_launch();
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "rt/consistency.h"
 #include "rt/device.h"
 #include "rt/persona.h"
 #include "rt/status.h"
@@ -37,12 +38,14 @@ aclError check_option(const char* entry, aclSysParamOpt opt) {
 }
 
 // No kernel's result depends on which of its threads comes first, so results repeat whatever ACL_OPT_DETERMINISTIC says, and all
-// that is left to do is to remember it. That an element's result does not depend on where it stands in a batch, no matrix
-// product here can promise.
+// that is left to do is to remember it. With ACL_OPT_STRONG_CONSISTENCY, matrix products add up in one order at every place of
+// their result (Note [Consistent products]). That no operator's result depends on the size of its batch, which is what
+// ACL_OPT_DETERMINISTIC of 3 asks for, cannot be promised here.
 aclError check_setting(const char* entry, aclSysParamOpt opt, int64_t value) {
-  if (opt == ACL_OPT_STRONG_CONSISTENCY && value != 0) {
+  if (opt == ACL_OPT_DETERMINISTIC && value == 3) {
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "%s: softcann does not serve ACL_OPT_STRONG_CONSISTENCY; use ACL_OPT_DETERMINISTIC", entry);
+                "%s: softcann does not serve batch consistency (ACL_OPT_DETERMINISTIC of 3); use ACL_OPT_STRONG_CONSISTENCY",
+                entry);
   }
   return check_option(entry, opt);
 }
@@ -58,6 +61,13 @@ aclError check_device(const char* entry, int64_t id) {
 namespace softcann {
 
 bool saturating() { return settings().sat_mode.load(std::memory_order_relaxed) == ACL_RT_OVERFLOW_MODE_SATURATION; }
+
+bool strongly_consistent() {
+  constexpr int option = ACL_OPT_STRONG_CONSISTENCY;
+  const Settings& now = settings();
+  const bool own = now.context_set[option].load(std::memory_order_relaxed);
+  return (own ? now.context[option] : now.system[option]).load(std::memory_order_relaxed) != 0;
+}
 
 }  // namespace softcann
 

@@ -8,6 +8,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logaddexp.h>
+#include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_or.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/tensor.h>
@@ -46,9 +47,10 @@ at::Tensor kept_of(const at::Tensor& bits, at::IntArrayRef sizes) {
 // 0: the mask, within `before` tokens back and `after` ahead of the diagonal; without a mask nothing is hidden.
 // 1: the mask alone. 2: causal, from the first row and column on. 3: causal, to the last row and column.
 // 4: the band around the diagonal that ends in the last row and column. In 2 to 4 the client hands a small standard
-// mask whose content is known. The modes with prefixes (5, 6) are refused.
-void apply_mask(Attention& a, const at::Tensor& mask, const Sparse& sparse) {
-  TORCH_CHECK(sparse.mode >= 0 && sparse.mode <= 4, "attention: sparseMode ", sparse.mode, " is not supported");
+// mask whose content is known. 5 and 6: as 3, but the first keys of each sequence, as many as `prefix` says, are seen by all
+// rows; the mask, in 5 a whole one and in 6 a small one, says nothing else.
+void apply_mask(Attention& a, const at::Tensor& mask, const Sparse& sparse, at::IntArrayRef prefix) {
+  TORCH_CHECK(sparse.mode >= 0 && sparse.mode <= 6, "attention: sparseMode ", sparse.mode, " is not supported");
   const int64_t rows = a.query.size(2), columns = a.key.size(2), shift = sparse.mode >= 3 ? columns - rows : 0;
   const auto band = [&](int64_t before, int64_t after) {
     const at::Tensor distance = at::arange(columns, at::kLong).unsqueeze(0) - at::arange(rows, at::kLong).unsqueeze(1) - shift;
@@ -60,6 +62,11 @@ void apply_mask(Attention& a, const at::Tensor& mask, const Sparse& sparse) {
     a.hidden = band(columns + rows, 0);
   } else if (sparse.mode == 4) {
     a.hidden = band(sparse.before, sparse.after);
+  } else if (sparse.mode >= 5) {
+    TORCH_CHECK(static_cast<int64_t>(prefix.size()) == a.query.size(0), "attention: sparseMode ", sparse.mode, " with ",
+                prefix.size(), " prefixes for ", a.query.size(0), " sequences");
+    const at::Tensor behind = at::arange(columns, at::kLong) >= at::tensor(prefix, at::kLong).view({-1, 1, 1, 1});
+    a.hidden = at::logical_and(band(columns + rows, 0), behind);
   } else if (mask.defined() && mask.numel()) {
     a.hidden = mask.to(at::kBool);
     if (a.hidden.dim() == 3) a.hidden = a.hidden.unsqueeze(1);
@@ -142,6 +149,7 @@ struct Settings {
 struct Extras {
   const at::Tensor &bias, &drop_mask, &mask;
   at::Tensor sink{};  // a score of its own for each head, without a value
+  at::IntArrayRef prefix{};
 };
 
 Attention make_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const Extras& extras,
@@ -157,7 +165,7 @@ Attention make_attention(const at::Tensor& query, const at::Tensor& key, const a
   if (settings.keep_prob < 1) {
     a.kept = kept_of(extras.drop_mask, {a.query.size(0), a.query.size(1), a.query.size(2), a.key.size(2)});
   }
-  apply_mask(a, extras.mask, settings.sparse);
+  apply_mask(a, extras.mask, settings.sparse, extras.prefix);
   apply_bias(a, extras.bias, settings.bias_type);
   return a;
 }
@@ -258,34 +266,36 @@ struct JoinedGradient {
   Settings { scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, BIAS_TYPE, inputLayout }
 
 OP_COST(aclnnFlashAttentionScore, attention_cost(query, key)) {
-  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(1), softmaxMaxOut,
-        softmaxSumOut, attentionOutOut);
+  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional, {}, prefixOptional}, SCORE_SETTINGS(1),
+        softmaxMaxOut, softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreV2, attention_cost(query, key)) {
-  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType), softmaxMaxOut,
-        softmaxSumOut, attentionOutOut);
+  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional, {}, prefixOptional}, SCORE_SETTINGS(pseType),
+        softmaxMaxOut, softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreV3, attention_cost(query, key)) {
-  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional}, SCORE_SETTINGS(pseType),
-        softmaxMaxOut, softmaxSumOut, attentionOutOut);
+  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional, prefixOptional},
+        SCORE_SETTINGS(pseType), softmaxMaxOut, softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreV4, attention_cost(query, key)) {
   refuse(dScaleQOptional, "quantization");
   const Rope rope{queryRopeOptional, keyRopeOptional, inputLayout, headNum};
-  score(rope.query(query), rope.key(query, key), value, {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional},
-        SCORE_SETTINGS(pseType), softmaxMaxOut, softmaxSumOut, attentionOutOut);
+  score(rope.query(query), rope.key(query, key), value,
+        {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional, prefixOptional}, SCORE_SETTINGS(pseType),
+        softmaxMaxOut, softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreGrad, 2.5 * attention_cost(query, keyIn)) {
-  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(1),
-                 softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
+  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, {}, prefixOptional},
+                 SCORE_SETTINGS(1), softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
 }
 OP_COST(aclnnFlashAttentionScoreGradV2, 2.5 * attention_cost(query, keyIn)) {
-  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional}, SCORE_SETTINGS(pseType),
-                 softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
+  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, {}, prefixOptional},
+                 SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
+                 {dqOut, dkOut, dvOut, dpseOut});
 }
 OP_COST(aclnnFlashAttentionScoreGradV3, 2.5 * attention_cost(query, keyIn)) {
   if (given(dsinkOut)) dsinkOut.zero_();
-  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional},
+  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional, prefixOptional},
                  SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
                  {dqOut, dkOut, dvOut, dpseOut, dsinkOut});
 }
@@ -295,7 +305,7 @@ OP_COST(aclnnFlashAttentionScoreGradV4, 2.5 * attention_cost(query, keyIn)) {
   const Rope rope{queryRopeOptional, keyRopeOptional, inputLayout, headNum};
   const at::Tensor q = rope.query(query), k = rope.key(query, keyIn);
   const JoinedGradient dq(q, dqOut, dqRopeOut), dk(k, dkOut, dkRopeOut);
-  score_gradient(q, k, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional},
+  score_gradient(q, k, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional, prefixOptional},
                  SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
                  {dq.whole, dk.whole, dvOut, dpseOut, dsinkOut});
   dq.store(rope, headNum);

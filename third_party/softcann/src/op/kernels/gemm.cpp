@@ -1,4 +1,5 @@
-
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/addmv_cpu_dispatch.h>
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
@@ -8,9 +9,12 @@
 
 #include "op/kernels/gemm.h"
 
+#include <algorithm>
 #include <cstring>
+
 #include "op/kernels/common.h"
 #include "op/kernels/gemm_choice.h"
+#include "op/threads.h"
 
 namespace softcann::op {
 namespace {
@@ -48,6 +52,59 @@ bool repeat_row(at::Tensor& out, const at::Tensor& row) {
   return true;
 }
 
+// Note [Consistent products]
+// The libraries block a product by where an element stands and by how many rows there are, so equal rows need not give equal
+// results. With ACL_OPT_STRONG_CONSISTENCY each element is the sum over k in order, whatever its place: this loop goes over
+// columns within, so that it is vectors which are added, each lane on its own.
+template <class T>
+void product_in_order(const T* a, const T* b, T* out, int64_t rows, int64_t columns, int64_t depth) {
+  at::parallel_for(0, rows, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      T* to = out + i * columns;
+      std::fill_n(to, columns, T(0));
+      for (int64_t k = 0; k < depth; ++k) {
+        const T factor = a[i * depth + k];
+        const T* row = b + k * columns;
+        for (int64_t j = 0; j < columns; ++j) to[j] += factor * row[j];
+      }
+    }
+  });
+}
+
+// a @ b of matrices or batches of them, in float32 where the types have fewer bits; undefined where no order is asked for or
+// none matters.
+at::Tensor consistent_product(const at::Tensor& a, const at::Tensor& b) {
+  if (__builtin_expect(!wants_consistency(), 1)) return {};
+  at::ScalarType type = c10::promoteTypes(a.scalar_type(), b.scalar_type());
+  if (c10::isIntegralType(type, true)) return {};
+  if (low_precision(type)) type = at::kFloat;
+  const at::Tensor left = a.to(type).contiguous(), right = b.to(type).contiguous();
+  const int64_t batches = a.dim() == 3 ? a.size(0) : 1, rows = a.size(-2), columns = b.size(-1), depth = a.size(-1);
+  std::vector<int64_t> sizes = a.sizes().vec();
+  sizes.back() = columns;
+  const at::Tensor out = at::empty(sizes, left.options());
+  AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES(type, "consistent_product", [&] {
+    const auto* from = left.const_data_ptr<scalar_t>();
+    const auto* by = right.const_data_ptr<scalar_t>();
+    auto* to = out.mutable_data_ptr<scalar_t>();
+    for (int64_t i = 0; i < batches; ++i)
+      product_in_order(from + i * rows * depth, by + i * depth * columns, to + i * rows * columns, rows, columns, depth);
+  });
+  return out;
+}
+
+// The same with beta * self + alpha times it, one rounding after the other; false where consistent_product() does nothing.
+bool add_consistent_product(const at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
+                            const at::Scalar& beta, const at::Scalar& alpha) {
+  at::Tensor product = consistent_product(a, b);
+  if (!product.defined()) return false;
+  product.mul_(alpha);
+  // As BLAS has it: what is multiplied by 0 is not looked at, not even if it is NaN.
+  if (beta.isComplex() || beta.toDouble() != 0) product.add_(self.to(product.scalar_type()) * beta);
+  put(out, product);
+  return true;
+}
+
 at::Tensor as(const at::Tensor& tensor, at::ScalarType type) { return tensor.scalar_type() == type ? tensor : tensor.to(type); }
 
 }  // namespace
@@ -55,6 +112,7 @@ at::Tensor as(const at::Tensor& tensor, at::ScalarType type) { return tensor.sca
 bool better_in_float32(at::ScalarType type) { return low_precision(type) && gemm_for(type) == Gemm::widen; }
 
 void mm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  if (const at::Tensor product = consistent_product(a, b); product.defined()) return put(out, product);
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::mm(as(a, type), as(b, type)));
@@ -66,6 +124,7 @@ void mm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
 }
 
 void mv_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  if (const at::Tensor product = consistent_product(a, b.unsqueeze(1)); product.defined()) return put(out, product.squeeze(1));
   const at::ScalarType type = compute_type(out, a, b);
   if (type == out.scalar_type() && !low_precision(type)) {
     at::cpu::addmv_outf(out, as(a, type), as(b, type), 0, 1, out);
@@ -77,6 +136,7 @@ void mv_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
 
 void addmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
                 const at::Scalar& alpha) {
+  if (add_consistent_product(out, self, a, b, beta, alpha)) return;
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::addmm(as(self, type), as(a, type), as(b, type), beta, alpha));
@@ -96,6 +156,7 @@ void addmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, co
 }
 
 void bmm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  if (const at::Tensor product = consistent_product(a, b); product.defined()) return put(out, product);
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::bmm(as(a, type), as(b, type)));
@@ -111,6 +172,7 @@ void bmm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
 
 void baddbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
                   const at::Scalar& alpha) {
+  if (add_consistent_product(out, self, a, b, beta, alpha)) return;
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::baddbmm(as(self, type), as(a, type), as(b, type), beta, alpha));

@@ -17,6 +17,17 @@ at::Tensor along(const at::Tensor& numbers, const at::Tensor& x, int64_t axis) {
   return widened(numbers).view(sizes);
 }
 
+// Times the scales: one row for all, or with groups of rows, whose ends are given, one row for each group.
+at::Tensor smoothed(const at::Tensor& values, const at::Tensor& scales, const at::Tensor& ends) {
+  if (!scales.defined()) return values;
+  if (!given(ends)) return values * widened(scales);
+  TORCH_CHECK(scales.dim() == 2 && scales.size(0) == ends.numel(), "dynamic quantization: smooth scales of ", scales.sizes(),
+              " for ", ends.numel(), " groups");
+  const at::Tensor rows = values.flatten(0, -2);
+  const at::Tensor groups = groups_of_rows(rows.size(0), ends).clamp_max(ends.numel() - 1);
+  return (rows * widened(scales).index_select(0, groups)).view(values.sizes());
+}
+
 }  // namespace
 
 OP(aclnnDynamicQuant) {
@@ -26,9 +37,7 @@ OP(aclnnDynamicQuant) {
 }
 // With an offset for each token: from its least to its greatest value. Without, as aclnnDynamicQuant.
 OP(aclnnDynamicQuantV2) {
-  TORCH_CHECK(!groupIndexOptional.defined(), "aclnnDynamicQuantV2: groupIndex is not supported");
-  at::Tensor values = widened(x);
-  if (smoothScalesOptional.defined()) values = values * widened(smoothScalesOptional);
+  const at::Tensor values = smoothed(widened(x), smoothScalesOptional, groupIndexOptional);
   if (!offsetOut.defined()) return quantize_rows(values, yOut, scaleOut);
   quantize_rows_with_offset(values, yOut, scaleOut, offsetOut);
 }

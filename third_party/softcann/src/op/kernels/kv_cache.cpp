@@ -188,15 +188,37 @@ at::Tensor slot_of(const at::Tensor& position, const at::Tensor& tables, int64_t
   return page * page_rows + position.remainder(page_rows);
 }
 
+void advance_one(const at::Tensor& tokens, const at::Tensor& sampled, const at::Tensor& positions, const at::Tensor& lengths,
+                 const at::Tensor& slots, const at::Tensor& tables, int64_t queries, int64_t page_rows) {
+  const auto first = [&](const at::Tensor& t) { return t.slice(0, 0, queries); };
+  const at::Tensor position = first(lengths).to(at::kLong);
+  put(first(tokens), first(sampled.reshape({-1})));
+  put(first(positions), position);
+  put(first(lengths), position + 1);
+  put(first(slots), slot_of(position, first(tables), page_rows));
+}
+
 }  // namespace
 
 OP(aclnnAdvanceStep) {
-  const auto first = [&](const at::Tensor& t) { return t.slice(0, 0, numQueries); };
-  const at::Tensor position = first(seqLens).to(at::kLong);
-  put(first(inputTokens), first(sampledTokenIds.reshape({-1})));
-  put(first(inputPositions), position);
-  put(first(seqLens), position + 1);
-  put(first(slotMapping), slot_of(position, first(blockTables), blockSize));
+  advance_one(inputTokens, sampledTokenIds, inputPositions, seqLens, slotMapping, blockTables, numQueries, blockSize);
+}
+
+// Several tokens of each sequence: the last one that was sampled (those behind it are negative), then the speculative ones.
+OP(aclnnAdvanceStepV2) {
+  if (!given(specToken)) {
+    return advance_one(inputTokens, sampledTokenIds, inputPositions, seqLens, slotMapping, blockTables, numQueries, blockSize);
+  }
+  TORCH_CHECK(specToken.dim() == 2, "aclnnAdvanceStepV2: specToken", specToken.sizes(), " where [sequences, tokens] is expected");
+  const int64_t each = 1 + specToken.size(1);
+  const at::Tensor last = (sampledTokenIds >= 0).sum({1}, true).clamp_min(1) - 1;
+  put(inputTokens.view({-1, each}), at::cat({sampledTokenIds.gather(1, last), specToken.to(sampledTokenIds.scalar_type())}, 1));
+  at::Tensor position = inputPositions.view({-1, each}).to(at::kLong) + 1;
+  if (given(acceptedNum)) position = position + acceptedNum.view({-1, 1});
+  const at::Tensor page = blockTables.to(at::kLong).gather(1, position.floor_divide(blockSize));
+  put(inputPositions, position.view({-1}));
+  put(seqLens, position.view({-1}) + 1);
+  put(slotMapping, (page * blockSize + position.remainder(blockSize)).view({-1}));
 }
 
 namespace {
