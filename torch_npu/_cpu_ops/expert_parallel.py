@@ -173,14 +173,14 @@ def npu_moe_distribute_dispatch_v2(
     """Sends tokens to the ranks of their experts: rank r has experts [r, r + 1) * moe_expert_num / ep_world_size.
 
     ``x`` [tokens, size], ``expert_ids`` int32 [tokens, k]; ``group_ep``: the name of the communicator,
-    ``pg._get_backend(device).get_hccl_comm_name(rank)``, or of the group. ``x_active_mask`` bool [tokens] or [tokens, k]: which
+    ``pg._get_backend(device).get_hccl_comm_name(rank)``. ``x_active_mask`` bool [tokens] or [tokens, k]: which
     go. Numbered behind the experts are those that are no networks: zero, copy and constant ones, whose tokens stay.
     ``quant_mode`` 2: rows go as int8 with a scale for each of ``x * scales[expert]``; 0: as they are. Returns (rows received,
     sorted by expert and by rank, [A, size], A = max(global_bs, tokens * ranks) * min(local experts, k); their float32 scales
     [A] or empty; int32 [A * 128] without content; int64 [local experts], how many rows each has, or with
     ``expert_token_nums_type`` 0 where they end; running sums of the rows by expert and rank, int32; int32 [1];
     ``expert_scales`` of the rows [A], or empty). What is passed to :func:`npu_moe_distribute_combine_v2` has meaning only for
-    that. The host waits for the counts. Raises NotImplementedError for ranks of shared experts and TP.
+    that. Ranks of shared experts and TP are refused: NotImplementedError here, RuntimeError from CANN.
     """
     name = "npu_moe_distribute_dispatch"
     unsupported(

@@ -108,6 +108,12 @@ int64_t routed_rows(const at::Tensor& expert_idx, int64_t wanted) {
   return wanted > 0 ? std::min(wanted, expert_idx.numel()) : expert_idx.numel();
 }
 
+int64_t dispatched_rows(const at::Tensor& expert_ids, int64_t ranks, int64_t experts, int64_t global_tokens) {
+  TORCH_CHECK_VALUE(ranks > 0 && experts >= ranks, experts, " experts on ", ranks, " ranks");
+  const int64_t tokens = global_tokens != 0 ? global_tokens : expert_ids.size(0) * ranks;
+  return tokens * std::min(experts / ranks, expert_ids.size(1));
+}
+
 at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type) {
   TORCH_CHECK_VALUE(range.empty() || range.size() == 2, "active_expert_range has ", range.size(), " numbers, not 2");
   TORCH_CHECK_VALUE(experts > 0, "npu_moe_init_routing_v2: expert_num is ", experts);

@@ -36,6 +36,8 @@ int64_t permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted);
 int64_t routed_rows(const at::Tensor& expert_idx, int64_t wanted);
 // Its numbers of tokens: one for each expert of `range` (all where it is empty), or pairs of an expert and its number.
 at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type);
+// Rows that npu_moe_distribute_dispatch makes room for: as many as can come from all ranks.
+int64_t dispatched_rows(const at::Tensor& expert_ids, int64_t ranks, int64_t experts, int64_t global_tokens);
 // A matrix product's, batches broadcast; int32 are taken for eight int4 each.
 at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b);
 

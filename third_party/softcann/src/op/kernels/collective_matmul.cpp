@@ -274,9 +274,10 @@ EXCHANGE_MATMUL(aclnnAlltoAllMatmulV2)
 MATMUL_EXCHANGE(aclnnMatmulAlltoAll)
 MATMUL_EXCHANGE(aclnnMatmulAlltoAllV2)
 
-#define WITHOUT_COUNTS_IN_TENSORS                                                                                          \
-  (require_absent(sendCountsTensorOptional, "counts in a tensor"), require_absent(recvCountsTensorOptional, "counts in a " \
-                                                                                                            "tensor"))
+#define WITHOUT_COUNTS_IN_TENSORS                                                                           \
+  (require_absent(sendCountsTensorOptional, "counts in a tensor"), require_absent(recvCountsTensorOptional, \
+                                                                                  "counts in a "            \
+                                                                                  "tensor"))
 #define EXCHANGE_PRODUCTS(NAME)                                                                                                 \
   OP_COLLECTIVE(NAME, (WITHOUT_COUNTS_IN_TENSORS, tokens_plan({group, epWorldSize, sendCounts, recvCounts}, bytes_of_row(gmmX), \
                                                               gmmWeight, gmmX.size(0), gmmY.size(0)))) {                        \
