@@ -90,3 +90,11 @@ def test_indices_of_one_dimension_lie_side_by_side():
     with torch.sparse.check_sparse_tensor_invariants():
         same(lambda device: torch.eye(3, device=device).to_sparse_csr().col_indices())
         same(lambda device: torch.eye(3, device=device).to_sparse_csc().to_dense())
+
+
+def test_lazy_clone_is_a_copy():
+    x = torch.ones(3, device="npu")
+    copy = torch._lazy_clone(x)
+    copy.add_(1)
+    x.mul_(5)
+    assert x.tolist() == [5, 5, 5] and copy.tolist() == [2, 2, 2]
