@@ -35,7 +35,6 @@ SPELLINGS = [
     ("aclnnGeluBackwardV2", "aclnnGeluBackward", "V2 has the approximation as an argument"),
     ("aclnnMaxPool2dWithIndices", "aclnnMaxPool2dWithMask", "one gives indices, as PyTorch does, the other a mask of bits"),
     ("aclnnMaxPool2dWithIndicesBackward", "aclnnMaxPool2dWithMaskBackward", "as the forward"),
-    ("aclnnNonzero", "aclnnNonzeroV2", "V2 gives the transpose"),
     ("aclnnForeachDivScalarV2", "aclnnForeachDivScalarList", "one number for all, or a list of equal ones"),
     ("aclnnCat", "aclnnStack", "a stack is a concatenation of views"),
     ("aclnnElu", "aclnnCelu", "celu is elu with other numbers"),

@@ -233,6 +233,8 @@ at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) 
   return dst;
 }
 
+at::Tensor _lazy_clone(const at::Tensor& self) { return self.clone(); }
+
 at::Scalar _local_scalar_dense(const at::Tensor& given) {
   core::DeviceGuard guard(given.device().index());
   const at::Tensor self = op::internal_format(*given.unsafeGetTensorImpl()) ? op::normalized(given) : given;

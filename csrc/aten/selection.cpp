@@ -16,7 +16,7 @@
 
 namespace torch_npu::native {
 
-NPU_OPERATOR(aclnnNonzero);
+NPU_OPERATOR(aclnnNonzeroV2);
 NPU_OPERATOR(aclnnMaskedSelect);
 NPU_OPERATOR(aclnnUnique2);
 NPU_OPERATOR(aclnnUniqueConsecutive);
@@ -46,12 +46,13 @@ at::Tensor shrink(const at::Tensor& largest, const at::DimVector& used) {
 
 }  // namespace
 
+// As torch lays it out: the indices of one dimension lie side by side, for they are what is used.
 at::Tensor nonzero(const at::Tensor& self) {
   const auto rank = self.dim();
-  auto largest = empty_like_with(self, {self.numel(), rank}, at::kLong);
-  if (self.numel() == 0) return largest;
+  auto largest = empty_like_with(self, {rank, self.numel()}, at::kLong);
+  if (self.numel() == 0) return largest.t();
   if (rank == 0) return empty_like_with(self, {self.to(at::kBool).item<bool>() ? 1 : 0, 0}, at::kLong);
-  return shrink(largest, shapes_after(aclnnNonzero, self, largest).at(0));
+  return shrink(largest, shapes_after(aclnnNonzeroV2, self, largest).at(0)).t();
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {

@@ -79,3 +79,22 @@ def test_batch_norm_statistics_of_equal_batches():
     variance = (invstd.pow(-2) + mean.square()).mean(0) - mean.mean(0).square()   # both batches have the same weight
     torch.testing.assert_close(total, mean.mean(0))
     torch.testing.assert_close(inverse, variance.rsqrt())
+
+
+def test_indices_of_one_dimension_lie_side_by_side():
+    for shape in ((3, 4), (2, 3, 4), (5,)):
+        def call(device, shape=shape):
+            return torch.ones(shape, device=device).nonzero()
+        found, = same(call)
+        assert call("npu").stride() == call("cpu").stride() and found.shape[1] == len(shape)
+    with torch.sparse.check_sparse_tensor_invariants():
+        same(lambda device: torch.eye(3, device=device).to_sparse_csr().col_indices())
+        same(lambda device: torch.eye(3, device=device).to_sparse_csc().to_dense())
+
+
+def test_lazy_clone_is_a_copy():
+    x = torch.ones(3, device="npu")
+    copy = torch._lazy_clone(x)
+    copy.add_(1)
+    x.mul_(5)
+    assert x.tolist() == [5, 5, 5] and copy.tolist() == [2, 2, 2]

@@ -275,6 +275,7 @@ def test_history_keeps_no_stacks_when_told_so():
     finally:
         torch.npu.memory._record_memory_history(None)
     assert trace and all(entry["frames"] == [] for entry in trace)
+    assert torch.npu.memory._snapshot()["device_traces"][0] == []   # dropped when recording ends
     with pytest.raises(ValueError, match="context"):
         torch.npu.memory._record_memory_history(context="some")
 

@@ -306,7 +306,8 @@ def _record_memory_history(enabled: str = "all", context: str = "all", stacks: s
                            device: Device = None, clear_history: bool = False, skip_actions: Any = None) -> None:
     """Keeps where memory was allocated, for _snapshot.
 
-    ``enabled``: None off; "state" stacks of live allocations only; "all" also a history of allocations and frees.
+    ``enabled``: None off, and what was kept is dropped; "state" stacks of live allocations only; "all" also a history of
+    allocations and frees.
     ``context``: which stacks are kept: None, "state" (live allocations), "alloc" (history of allocations), "all"
     (frees too). ``stacks``: "python", or "all" with C++ frames. ``max_entries``: length of the history.
     """
@@ -321,7 +322,8 @@ def _record_memory_history(enabled: str = "all", context: str = "all", stacks: s
     kept = 0 if enabled is None else _STACKS[context]
     if enabled == "state":
         kept = min(kept, _STACKS["state"])
-    _C._memory_record_history(enabled == "all", kept, stacks == "all", max_entries, clear_history, skip_actions or [])
+    _C._memory_record_history(enabled == "all", kept, stacks == "all", max_entries,
+                              clear_history or enabled is None, skip_actions or [])
 
 
 def _allocation_traceback(data_ptr: int) -> Optional[Optional[List[Dict[str, Any]]]]:
