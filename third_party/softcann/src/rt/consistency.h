@@ -6,6 +6,7 @@
 namespace softcann {
 
 // ACL_OPT_STRONG_CONSISTENCY, of the context where it was set there, else of the process.
-SOFTCANN_API bool strongly_consistent();
+SOFTCANN_API extern std::atomic<bool> strong_consistency;
+inline bool strongly_consistent() { return strong_consistency.load(std::memory_order_relaxed); }
 
 }  // namespace softcann

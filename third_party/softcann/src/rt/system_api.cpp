@@ -50,6 +50,15 @@ aclError check_setting(const char* entry, aclSysParamOpt opt, int64_t value) {
   return check_option(entry, opt);
 }
 
+// Each launch asks, so the answer lies ready: the context's own where it has one.
+void follow_consistency() {
+  constexpr int option = ACL_OPT_STRONG_CONSISTENCY;
+  const Settings& now = settings();
+  const bool own = now.context_set[option].load(std::memory_order_relaxed);
+  strong_consistency.store((own ? now.context[option] : now.system[option]).load(std::memory_order_relaxed) != 0,
+                           std::memory_order_relaxed);
+}
+
 aclError check_device(const char* entry, int64_t id) {
   if (id >= 0 && id < device_count()) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %lld does not exist: there are %d", entry, static_cast<long long>(id),
@@ -62,12 +71,7 @@ namespace softcann {
 
 bool saturating() { return settings().sat_mode.load(std::memory_order_relaxed) == ACL_RT_OVERFLOW_MODE_SATURATION; }
 
-bool strongly_consistent() {
-  constexpr int option = ACL_OPT_STRONG_CONSISTENCY;
-  const Settings& now = settings();
-  const bool own = now.context_set[option].load(std::memory_order_relaxed);
-  return (own ? now.context[option] : now.system[option]).load(std::memory_order_relaxed) != 0;
-}
+std::atomic<bool> strong_consistency{false};
 
 }  // namespace softcann
 
@@ -258,6 +262,7 @@ aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   SOFTCANN_ENTRY(aclrtSetSysParamOpt);
   if (const aclError code = check_setting("aclrtSetSysParamOpt", opt, value)) return code;
   settings().system[opt].store(value, std::memory_order_relaxed);
+  follow_consistency();
   return ACL_SUCCESS;
 }
 
@@ -275,6 +280,7 @@ aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   if (const aclError code = check_setting("aclrtCtxSetSysParamOpt", opt, value)) return code;
   settings().context[opt].store(value, std::memory_order_relaxed);
   settings().context_set[opt].store(true, std::memory_order_relaxed);
+  follow_consistency();
   return ACL_SUCCESS;
 }
 
