@@ -61,5 +61,5 @@ def calls(schemas) -> Tuple[List[str], Dict[str, List[str]]]:
             with native_function_manager(function):
                 signature = NativeSignature(function.func, symint=kernel.supports_symint()).ptr_type()
             by_key.setdefault(KEYS[layout], []).append(
-                f'r.impl("{overload}", static_cast<{signature}>(&at::native::{kernel.kernel}));')
+                f'r.impl("{overload}", &Guarded<static_cast<{signature}>(&at::native::{kernel.kernel})>::call);')
     return sorted(headers), by_key

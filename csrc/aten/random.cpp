@@ -1,4 +1,6 @@
 // Random numbers. PyTorch's own templates check the arguments; the kernels here draw.
+#include <cmath>
+
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
@@ -215,8 +217,9 @@ at::Tensor& exponential_(at::Tensor& self, double lambd, std::optional<at::Gener
               "dtype must be a floating point but you specified ",
               self.dtype());
   TORCH_CHECK(lambd > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambd);
+  if (std::isinf(lambd)) return self.zero_();
   // 1 - u is in (0, 1], so its logarithm is finite; tiny keeps the promise that no zero is drawn.
-  const double tiny = std::numeric_limits<float>::min();
+  const double tiny = self.scalar_type() == at::kHalf ? std::ldexp(1.0, -24) : std::numeric_limits<float>::min();
   return self.copy_(uniform_like(self, generator).neg_().log1p_().div_(-lambd).clamp_min_(tiny));
 }
 

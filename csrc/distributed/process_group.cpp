@@ -30,6 +30,8 @@ HcclCommConfig make_config(const Options& options) {
   auto config = default_config();
   if (options.buffer_size_mb) config.hcclBufferSize = *options.buffer_size_mb;
   if (options.deterministic) config.hcclDeterministic = *options.deterministic;
+  if (options.rdma_service_level) config.hcclRdmaServiceLevel = *options.rdma_service_level;
+  if (options.rdma_traffic_class) config.hcclRdmaTrafficClass = *options.rdma_traffic_class;
   if (options.op_expansion_mode) config.hcclOpExpansionMode = *options.op_expansion_mode;
   if (options.exec_timeout_s) config.hcclExecTimeOut = *options.exec_timeout_s;
   copy_text(config.hcclAlgo, sizeof config.hcclAlgo, options.algorithm);
@@ -38,8 +40,8 @@ HcclCommConfig make_config(const Options& options) {
 }
 
 bool is_configured(const Options& options) {
-  return options.buffer_size_mb || options.deterministic || options.op_expansion_mode || options.exec_timeout_s ||
-         !options.algorithm.empty() || !options.communicator_name.empty();
+  return options.buffer_size_mb || options.deterministic || options.rdma_service_level || options.rdma_traffic_class ||
+         options.op_expansion_mode || options.exec_timeout_s || !options.algorithm.empty() || !options.communicator_name.empty();
 }
 
 int64_t elements(at::TensorList tensors) {

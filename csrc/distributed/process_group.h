@@ -27,6 +27,7 @@ struct C10_EXPORT Options final : c10d::Backend::Options {
   // Settings of HCCL's communicator; what is not set is left to HCCL.
   std::optional<uint32_t> buffer_size_mb;
   std::optional<uint32_t> deterministic;
+  std::optional<uint32_t> rdma_service_level, rdma_traffic_class;
   std::optional<uint32_t> op_expansion_mode;
   std::optional<int32_t> exec_timeout_s;
   std::string algorithm;

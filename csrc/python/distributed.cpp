@@ -21,11 +21,19 @@ py::dict get_config(const Options& options) {
   py::dict config;
   if (options.buffer_size_mb) config["hccl_buffer_size"] = *options.buffer_size_mb;
   if (options.deterministic) config["hccl_deterministic"] = *options.deterministic;
+  if (options.rdma_service_level) config["qos_service_level"] = *options.rdma_service_level;
+  if (options.rdma_traffic_class) config["qos_traffic_class"] = *options.rdma_traffic_class;
   if (options.op_expansion_mode) config["hccl_op_expansion_mode"] = *options.op_expansion_mode;
   if (options.exec_timeout_s) config["hccl_exec_timeout"] = *options.exec_timeout_s;
   if (!options.algorithm.empty()) config["hccl_algo"] = options.algorithm;
   if (!options.communicator_name.empty()) config["group_name"] = options.communicator_name;
   return config;
+}
+
+uint32_t number_up_to(const std::string& name, py::handle value, uint32_t greatest) {
+  const auto number = value.cast<int64_t>();
+  TORCH_CHECK_VALUE(number >= 0 && number <= greatest, "hccl_config: ", name, " is ", number, ", but must be 0 to ", greatest);
+  return static_cast<uint32_t>(number);
 }
 
 void set_config(Options& options, const py::dict& config) {
@@ -35,6 +43,10 @@ void set_config(Options& options, const py::dict& config) {
       options.buffer_size_mb = value.cast<uint32_t>();
     } else if (name == "hccl_deterministic") {
       options.deterministic = value.cast<uint32_t>();
+    } else if (name == "qos_service_level") {
+      options.rdma_service_level = number_up_to(name, value, 7);
+    } else if (name == "qos_traffic_class") {
+      options.rdma_traffic_class = number_up_to(name, value, 255);
     } else if (name == "hccl_op_expansion_mode") {
       options.op_expansion_mode = value.cast<uint32_t>();
     } else if (name == "hccl_exec_timeout") {
@@ -46,7 +58,8 @@ void set_config(Options& options, const py::dict& config) {
     } else {
       TORCH_CHECK_VALUE(
           false, "hccl_config: unknown setting ", name,
-          "; known are hccl_buffer_size, hccl_deterministic, hccl_op_expansion_mode, hccl_exec_timeout, hccl_algo, group_name");
+          "; known are hccl_buffer_size, hccl_deterministic, hccl_op_expansion_mode, hccl_exec_timeout, hccl_algo, group_name, "
+          "qos_service_level, qos_traffic_class");
     }
   }
 }

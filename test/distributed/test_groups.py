@@ -33,16 +33,20 @@ def options(rank, world):
 
     chosen = ProcessGroupHCCL.Options()
     chosen.is_high_priority_stream = True
-    chosen.hccl_config = {"hccl_buffer_size": 64, "group_name": "ours"}
+    chosen.hccl_config = {"hccl_buffer_size": 64, "qos_service_level": 7, "qos_traffic_class": 224, "group_name": "ours"}
     group = dist.new_group(list(range(world)), pg_options=chosen, timeout=timedelta(seconds=333))
     backend = group._get_backend(torch.device("npu"))
     assert isinstance(backend, ProcessGroupHCCL) and backend.name() == "hccl"
     assert backend.options._timeout == timedelta(seconds=333) and backend.options.is_high_priority_stream
-    assert backend.options.hccl_config == {"hccl_buffer_size": 64, "group_name": "ours"}
+    assert backend.options.hccl_config == {"hccl_buffer_size": 64, "qos_service_level": 7, "qos_traffic_class": 224,
+                                                   "group_name": "ours"}
     assert total(group) == world * (world + 1) / 2
     assert backend.get_hccl_comm_name(torch.npu.current_device()) == "ours"
     with pytest.raises(ValueError, match="unknown setting"):
         chosen.hccl_config = {"no_such": 1}
+    for wrong in ({"qos_service_level": 8}, {"qos_traffic_class": 256}, {"qos_traffic_class": -1}):
+        with pytest.raises(ValueError, match="hccl_config: qos_.* but must be 0 to"):
+            chosen.hccl_config = wrong
     with pytest.raises(TypeError, match="pg_options"):
         dist.new_group(list(range(world)), pg_options="fast")
 

@@ -195,6 +195,23 @@ def test_a_thread_that_joined_leaves_the_first_one_as_it_was(capfd):
     assert "callback" not in capfd.readouterr().err  # PyTorch warns of those it finds on the wrong thread
 
 
+def test_a_program_may_end_within_a_profile(python):
+    result = python("import torch, torch_npu\n"
+                    "profile = torch_npu.profiler.profile()\n"
+                    "profile.start()\n"
+                    "torch.ones(3, device='npu').sin()\n"
+                    "raise KeyError('the end')")
+    assert result.returncode == 1 and "the end" in result.stderr
+
+
+def test_memory_timeline_by_the_published_names(tmp_path):
+    with profiler.profile(profile_memory=True, record_shapes=True, with_stack=True) as profiled:
+        torch.ones(300).sin()
+    with pytest.warns(FutureWarning):
+        profiled.export_memory_timeline(output_path=str(tmp_path / "timeline.json"), device="cpu")
+    assert (tmp_path / "timeline.json").stat().st_size > 0
+
+
 def test_child_threads_without_a_profile_are_told():
     with pytest.warns(UserWarning, match="no profile is running"):
         profiler.profile.enable_profiler_in_child_thread()

@@ -179,3 +179,15 @@ def test_quantized_tensors():
         assert torch.equal(actual.cpu().int_repr(), expected.int_repr())
         assert torch.equal(expected.to("npu").int_repr().cpu(), expected.int_repr())
         assert "device='npu:0'" in repr(actual)
+
+
+@pytest.mark.skipif(torch.npu.device_count() < 2, reason="needs two NPUs")
+def test_layouts_on_a_device_that_is_not_current():
+    eye = torch.eye(3, device="npu:1")
+    for made in (eye.to_sparse(), eye.to_sparse().clone(), eye.to_sparse() + eye.to_sparse(), eye.to_sparse_csr(), coo("npu:1"),
+                 torch.zeros(3, layout=torch.sparse_coo, device="npu:1"), torch.nested.nested_tensor([eye, eye[:2]]) * 2):
+        assert made.device == torch.device("npu:1")
+    assert torch.equal(plain(eye.to_sparse().to("npu:0")), torch.eye(3))
+    target = torch.zeros(2, 3, layout=torch.sparse_coo, device="npu:1").copy_(coo("npu:0"))
+    assert target.device == torch.device("npu:1") and torch.equal(plain(target), plain(coo("cpu")))
+    assert torch.npu.current_device() == 0

@@ -1,5 +1,6 @@
 """PyTorch's profiler with the arguments and the files of Ascend's."""
 
+import atexit
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import socket
 import threading
 import time
 import warnings
+import weakref
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
 import torch
@@ -20,6 +22,18 @@ __all__ = ["ProfilerActivity", "analyse", "profile", "supported_activities", "te
 _SUFFIX = "_ascend_pt"
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 _RAW = os.path.join("FRAMEWORK", "trace.json")
+
+
+_running: "weakref.WeakSet[profile]" = weakref.WeakSet()
+
+
+def _end_running() -> None:
+    """PyTorch crashes where a program ends, say with an exception, within a profile."""
+    for running in list(_running):
+        running.stop_trace()
+
+
+atexit.register(_end_running)
 
 
 class profile(_torch_profile):
@@ -51,10 +65,12 @@ class profile(_torch_profile):
         """``torch.profiler.profile.start_trace``; from then on other threads can join."""
         super().start_trace()
         _C._profile_begun()
+        _running.add(self)
 
     def stop_trace(self) -> None:
         """``torch.profiler.profile.stop_trace``."""
         _C._profile_ends()
+        _running.discard(self)
         super().stop_trace()
 
     @staticmethod
@@ -79,6 +95,10 @@ class profile(_torch_profile):
     def export_chrome_trace(self, output_path: str, **options: Any) -> Any:  # type: ignore[override]
         """``torch.profiler.profile.export_chrome_trace``."""
         return super().export_chrome_trace(output_path, **options)
+
+    def export_memory_timeline(self, output_path: str, device: Optional[str] = None) -> Any:
+        """``torch.profiler.profile.export_memory_timeline``."""
+        return super().export_memory_timeline(output_path, device)
 
     def export_stacks(self, output_path: str, metric: str = "self_cpu_time_total") -> Any:
         """``torch.profiler.profile.export_stacks``."""
