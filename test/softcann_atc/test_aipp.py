@@ -1,11 +1,13 @@
 """Static AIPP: pictures through the head of the program, against the formulas written with numpy."""
+import sys
+
 import numpy
 import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper
+from softcann.__main__ import main as softcann_command
 from softcann.atc import container
-from softcann.atc.aipp import main as print_config
 from softcann.atc.cli import main
 from softcann.atc.interpret import Interpreter
 
@@ -128,8 +130,10 @@ def test_a_wrong_config_has_its_code(identity, capsys, config, code):
     assert capsys.readouterr().out.splitlines()[3].startswith(f"{code}: [PID: ")
 
 
-def test_the_config_for_mean_and_deviation(identity, capsys):
-    print_config(["--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225", "--size", "4,6"])
+def test_the_config_for_mean_and_deviation(identity, capsys, monkeypatch):
+    words = "softcann aipp --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --size 4,6"
+    monkeypatch.setattr(sys, "argv", words.split())
+    assert not softcann_command()
     raw = picture(1, 4, 6, 3)
     got = through(identity, capsys.readouterr().out, raw)
     mean, std = (numpy.array(values).reshape(3, 1, 1) for values in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))

@@ -1,6 +1,6 @@
 """AIPP configurations: protobuf text, checked; and the config for a mean and standard deviation.
 
-python -m softcann.atc.aipp --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --size 224,224 --format RGB888_U8
+python -m softcann aipp --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --size 224,224 --format RGB888_U8
 """
 
 import argparse
@@ -204,7 +204,7 @@ def normalising(mean, std, size, format):
 
 def main(words=None):
     """Prints a config."""
-    parser = argparse.ArgumentParser(prog="python -m softcann.atc.aipp", description="AIPP config for (x / 255 - mean) / std.")
+    parser = argparse.ArgumentParser(prog="python -m softcann aipp", description="AIPP config for (x / 255 - mean) / std.")
     numbers = lambda text: [float(item) for item in text.split(",")]
     parser.add_argument("--mean", type=numbers, required=True, help="of each channel, of pixels between 0 and 1")
     parser.add_argument("--std", type=numbers, required=True, help="standard deviation of each channel")
