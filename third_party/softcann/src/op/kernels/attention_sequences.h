@@ -5,12 +5,9 @@
 
 #include <string_view>
 
-namespace softcann::op {
+#include "op/kernels/attention_inputs.h"
 
-// What sparseMode and the token window leave out, besides the mask tensor. See Note [Sparse modes].
-struct Sparse {
-  int64_t mode, before, after;
-};
+namespace softcann::op {
 
 // Absent tensors are undefined.
 struct InferRequest {
@@ -34,7 +31,7 @@ struct InferRequest {
   std::string_view out_layout() const;
 };
 
-// Whether a batch can be computed at once, with what attention.cpp has.
+// Whether a batch can be computed at once, with what inference_attention.cpp has.
 bool is_plain(const InferRequest& request);
 // logsumexp: [batch, heads, rows, 1], [tokens, heads, 1] in the packed layouts, or undefined.
 void infer_sequences(const InferRequest& request, const at::Tensor& out, const at::Tensor& logsumexp);

@@ -16,7 +16,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/attention_core.h"
-#include "op/kernels/attention_infer.h"
+#include "op/kernels/attention_sequences.h"
 #include "op/kernels/common.h"
 
 namespace softcann::op {

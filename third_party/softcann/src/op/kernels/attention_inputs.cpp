@@ -1,0 +1,111 @@
+#include "op/kernels/attention_inputs.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/bitwise_right_shift.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_or.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+
+#include "op/kernel.h"
+#include "op/kernels/common.h"
+
+namespace softcann::op {
+namespace {
+
+// CANN's dropout mask: a bit for each probability, lowest bit first, 1 keeps.
+at::Tensor kept_of(const at::Tensor& bits, at::IntArrayRef sizes) {
+  if (!bits.defined() || bits.numel() == 0) return {};
+  const int64_t count = c10::multiply_integers(sizes);
+  const at::Tensor shifts = at::arange(8, bits.options());
+  const at::Tensor flat = at::bitwise_and(at::bitwise_right_shift(bits.view({-1, 1}), shifts), 1).view({-1});
+  return flat.narrow(0, 0, count).view(sizes).to(at::kBool);
+}
+
+// Note [Sparse modes]
+// 0: the mask, within `before` tokens back and `after` ahead of the diagonal; without a mask nothing is hidden.
+// 1: the mask alone. 2: causal, from the first row and column on. 3: causal, to the last row and column.
+// 4: the band around the diagonal that ends in the last row and column. In 2 to 4 the client hands a small standard
+// mask whose content is known. 5 and 6: as 3, but the first keys of each sequence, as many as `prefix` says, are seen by all
+// rows; the mask, in 5 a whole one and in 6 a small one, says nothing else.
+void apply_mask(Attention& a, const at::Tensor& mask, const Sparse& sparse, at::IntArrayRef prefix) {
+  TORCH_CHECK(sparse.mode >= 0 && sparse.mode <= 6, "attention: sparseMode ", sparse.mode, " is not supported");
+  const int64_t rows = a.query.size(2), columns = a.key.size(2), shift = sparse.mode >= 3 ? columns - rows : 0;
+  const auto band = [&](int64_t before, int64_t after) {
+    const at::Tensor distance = at::arange(columns, at::kLong).unsqueeze(0) - at::arange(rows, at::kLong).unsqueeze(1) - shift;
+    return at::logical_or(distance<-before, distance> after);
+  };
+  if (sparse.mode == 2 || (sparse.mode == 3 && !shift)) {
+    a.causal = true;
+  } else if (sparse.mode == 3) {
+    a.hidden = band(columns + rows, 0);
+  } else if (sparse.mode == 4) {
+    a.hidden = band(sparse.before, sparse.after);
+  } else if (sparse.mode >= 5) {
+    TORCH_CHECK(static_cast<int64_t>(prefix.size()) == a.query.size(0), "attention: sparseMode ", sparse.mode, " with ",
+                prefix.size(), " prefixes for ", a.query.size(0), " sequences");
+    const at::Tensor behind = at::arange(columns, at::kLong) >= at::tensor(prefix, at::kLong).view({-1, 1, 1, 1});
+    a.hidden = at::logical_and(band(columns + rows, 0), behind);
+  } else if (mask.defined() && mask.numel()) {
+    a.hidden = mask.to(at::kBool);
+    if (a.hidden.dim() == 3) a.hidden = a.hidden.unsqueeze(1);
+    if (a.hidden.size(-2) > rows) a.hidden = a.hidden.slice(-2, 0, rows);
+    if (a.hidden.size(-1) > columns) a.hidden = a.hidden.slice(-1, 0, columns);
+    if (sparse.mode == 0 && (sparse.before < rows || sparse.after < columns)) {
+      a.hidden = at::logical_or(a.hidden, band(sparse.before, sparse.after));
+    }
+  }
+}
+
+// pseType 1, the older operators' only one, adds before scaling; 0 after.
+void apply_bias(Attention& a, const at::Tensor& bias, int64_t type) {
+  if (!bias.defined() || bias.numel() == 0) return;
+  TORCH_CHECK(type == 0 || type == 1, "attention: pseType ", type, " is not supported");
+  a.bias = type == 1 ? bias * a.scale : bias;
+}
+
+}  // namespace
+
+at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t size) {
+  if (layout == "BNSD") return tensor;
+  if (layout == "BSND") return tensor.transpose(1, 2);
+  if (layout == "BSH") return tensor.unflatten(-1, at::IntArrayRef{tensor.size(-1) / size, size}).transpose(1, 2);
+  if (layout == "SBH") return tensor.unflatten(-1, at::IntArrayRef{tensor.size(-1) / size, size}).permute({1, 2, 0, 3});
+  TORCH_CHECK(false, "attention: input layout '", layout, "' is not one of BNSD, BSND, BSH, SBH, TND");
+}
+int64_t head_size(const at::Tensor& query, std::string_view layout, int64_t heads) {
+  return layout == "BSH" || layout == "SBH" ? query.size(-1) / heads : query.size(-1);
+}
+
+Attention make_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionExtras& extras,
+                         const AttentionSettings& settings) {
+  Attention a;
+  const int64_t size = head_size(query, settings.layout, settings.heads);
+  a.query = to_heads(query, settings.layout, size);
+  a.key = to_heads(key, settings.layout, size);
+  a.value = to_heads(value, settings.layout,
+                     settings.layout == "BSH" || settings.layout == "SBH" ? value.size(-1) / a.key.size(1) : size);
+  a.scale = settings.scale;
+  a.keep_prob = settings.keep_prob;
+  if (settings.keep_prob < 1) {
+    a.kept = kept_of(extras.drop_mask, {a.query.size(0), a.query.size(1), a.query.size(2), a.key.size(2)});
+  }
+  apply_mask(a, extras.mask, settings.sparse, extras.prefix);
+  apply_bias(a, extras.bias, settings.bias_type);
+  return a;
+}
+
+double attention_cost(const at::Tensor& query, const at::Tensor& key) {
+  return query.defined() && key.defined() ? 2000 + static_cast<double>(query.numel()) * static_cast<double>(key.numel()) /
+                                                       static_cast<double>(std::max<int64_t>(query.size(-1), 1)) * 0.05
+                                          : 2000;
+}
+
+void refuse_attention(const at::Tensor& tensor, const char* what) {
+  TORCH_CHECK(!tensor.defined() || tensor.numel() == 0, "attention: ", what, " is not supported");
+}
+
+}  // namespace softcann::op

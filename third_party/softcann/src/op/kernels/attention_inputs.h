@@ -1,0 +1,43 @@
+// What CANN's attention operators are given, as attention_core.h takes it: layouts, masks, biases.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+#include "op/kernels/attention_core.h"
+
+namespace softcann::op {
+
+// What sparseMode and the token window leave out, besides the mask tensor. See Note [Sparse modes].
+struct Sparse {
+  int64_t mode, before, after;
+};
+struct AttentionSettings {
+  double scale, keep_prob;
+  Sparse sparse;
+  int64_t heads, bias_type;
+  std::string_view layout;
+};
+// Absent tensors are undefined.
+struct AttentionExtras {
+  const at::Tensor &bias, &drop_mask, &mask;
+  at::Tensor sink{};  // a score of its own for each head, without a value
+  at::IntArrayRef prefix{};
+};
+
+
+// The client's tensor as [batch, heads, sequence, size]. `size` is the size of a head where the layout hides it.
+at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t size);
+int64_t head_size(const at::Tensor& query, std::string_view layout, int64_t heads);
+
+Attention make_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionExtras& extras,
+                         const AttentionSettings& settings);
+
+// Nanoseconds, roughly.
+double attention_cost(const at::Tensor& query, const at::Tensor& key);
+
+// Throws where a tensor is given that softcann does not serve.
+void refuse_attention(const at::Tensor& tensor, const char* what);
+
+}  // namespace softcann::op
