@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-LIBRARIES = pathlib.Path(os.environ.get("COMM_TEST_LIBRARIES") or
+LIBRARIES = pathlib.Path(os.environ.get("TEST_LIBRARIES") or
                          pathlib.Path(__file__).resolve().parents[2] / "torch_npu" / "softcann" / "lib")
 acl = ctypes.CDLL(str(LIBRARIES / "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
 hccl = ctypes.CDLL(str(LIBRARIES / "libhccl.so"))

@@ -34,7 +34,7 @@ class Acl:
     """libascendcl with a device and a stream; functions raise Error for a code that is not 0."""
 
     def __init__(self):
-        folder = pathlib.Path(os.environ.get("KERNEL_TEST_LIBS", ROOT / "torch_npu" / "softcann" / "lib"))
+        folder = pathlib.Path(os.environ.get("TEST_LIBRARIES", ROOT / "torch_npu" / "softcann" / "lib"))
         self.lib = ctypes.CDLL(str(folder / "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
         for names, kind in ((POINTERS, ctypes.c_void_p), (SIZES, ctypes.c_size_t), (TEXTS, ctypes.c_char_p)):
             for name in names:

@@ -9,9 +9,9 @@ from nn_client import ROOT, Client
 @pytest.fixture(scope="session")
 def libraries():
     """The folder of the built libraries."""
-    folder = pathlib.Path(os.environ.get("KERNEL_TEST_LIBS", ROOT / "torch_npu" / "softcann" / "lib"))
+    folder = pathlib.Path(os.environ.get("TEST_LIBRARIES", ROOT / "torch_npu" / "softcann" / "lib"))
     if not (folder / "libopapi.so").exists():
-        pytest.skip(f"{folder} has no libopapi.so: build first")
+        pytest.fail(f"{folder} has no libopapi.so: build first")
     return folder
 
 

@@ -62,6 +62,15 @@
   }                                                                                                                   \
   static void NAME##_kernel(SOFTCANN_PARAMS_##NAME)
 
+// A second phase 1, for a workspace that is enough whatever the lengths of the sequences. Of kernels that need none it is the
+// first.
+#define OP_MAX_WORKSPACE(NAME)                                                                                \
+  extern "C" SOFTCANN_API aclnnStatus NAME##GetMaxWorkspaceSize(ACLNN_PARAMS_##NAME, uint64_t* workspaceSize, \
+                                                                aclOpExecutor** executor) {                   \
+    SOFTCANN_ENTRY(NAME##GetMaxWorkspaceSize);                                                                \
+    return ::softcann::op::prepare(NAME##_info, workspaceSize, executor, ACLNN_ARGS_##NAME);                  \
+  }
+
 namespace softcann::op {
 
 // Phase 1's refusal: throw from a cost expression, becomes 161002 with this text.

@@ -279,3 +279,5 @@ TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV2, none, none, none, none, 
 TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV3, queryRope, keyInRope, none, dqRopeOut, dkRopeOut, none)
 TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV4, none, none, none, none, none, none)
 TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV5, queryRope, keyInRope, sinkInOptional, dqRopeOut, dkRopeOut, dsinkOut)
+OP_MAX_WORKSPACE(aclnnFlashAttentionVarLenScoreV5)
+OP_MAX_WORKSPACE(aclnnFlashAttentionUnpaddingScoreGradV5)

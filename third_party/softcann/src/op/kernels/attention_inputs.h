@@ -26,7 +26,6 @@ struct AttentionExtras {
   at::IntArrayRef prefix{};
 };
 
-
 // The client's tensor as [batch, heads, sequence, size]. `size` is the size of a head where the layout hides it.
 at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t size);
 int64_t head_size(const at::Tensor& query, std::string_view layout, int64_t heads);

@@ -135,10 +135,10 @@ OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query
 }
 #define FUSED_INFER_WITH_MORE(NAME, ...)                                                                                    \
   OP_COST(NAME, attention_cost(query, key.empty() ? query : key[0])) {                                                      \
-    refuse_attention(deqScale1Optional, "a quantised query");                                                                         \
-    refuse_attention(quantScale1Optional, "a quantised query");                                                                       \
-    refuse_attention(queryPaddingSizeOptional, "left padding");                                                                       \
-    refuse_attention(kvPaddingSizeOptional, "left padding");                                                                          \
+    refuse_attention(deqScale1Optional, "a quantised query");                                                               \
+    refuse_attention(quantScale1Optional, "a quantised query");                                                             \
+    refuse_attention(queryPaddingSizeOptional, "left padding");                                                             \
+    refuse_attention(kvPaddingSizeOptional, "left padding");                                                                \
     TORCH_CHECK(keyAntiquantMode <= 1 && valueAntiquantMode <= 1, "attention: antiquant modes ", keyAntiquantMode, " and ", \
                 valueAntiquantMode, ", only 0 and 1 are supported");                                                        \
     InferRequest in{query,                                                                                                  \
@@ -167,10 +167,10 @@ OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query
     __VA_ARGS__                                                                                                             \
     fused_infer(in, attentionOut, wanted(softmaxLse, softmaxLseFlag));                                                      \
   }
-#define WITH_ROPE                                                          \
+#define WITH_ROPE                                                                    \
   refuse_attention(keyRopeAntiquantScaleOptional, "quantised keys with rope apart"); \
   in.query_rope = queryRopeOptional, in.key_rope = keyRopeOptional;
-#define WITH_SINK                                         \
+#define WITH_SINK                                                   \
   refuse_attention(dequantScaleQueryOptional, "a quantised query"); \
   in.sink = learnableSinkOptional;
 FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV2)
@@ -179,3 +179,7 @@ FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV4, WITH_ROPE WITH_SINK)
 FUSED_INFER_WITH_MORE(aclnnFusedInferAttentionScoreV5,
                       WITH_ROPE WITH_SINK TORCH_CHECK(qStartIdxOptional.empty() && kvStartIdxOptional.empty() && pseType == 0,
                                                       "attention: start indices and pseType ", pseType, " are not supported");)
+OP_MAX_WORKSPACE(aclnnFusedInferAttentionScoreV2)
+OP_MAX_WORKSPACE(aclnnFusedInferAttentionScoreV3)
+OP_MAX_WORKSPACE(aclnnFusedInferAttentionScoreV4)
+OP_MAX_WORKSPACE(aclnnFusedInferAttentionScoreV5)
