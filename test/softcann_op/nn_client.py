@@ -105,14 +105,13 @@ class Client:
         assert values.keys() <= params.keys(), f"{name} takes {list(params)}, not {values.keys() - params.keys()}"
         return self(name, *(values[p] if p in values else ABSENT.get(kind.rstrip("!"), None) for p, kind in params.items()))
 
-    def __call__(self, name, *values):
+    def __call__(self, name, *values, phase1="GetWorkspaceSize"):
         """Runs the operator; results appear in the tensors given. Returns the outputs' view shapes afterwards."""
         op = OPS[name]
         assert len(values) == len(op.params), f"{name} takes {[p.name for p in op.params]}"
         arguments = [self.argument(p.kind, v) for p, v in zip(op.params, values)]
         size, executor = ctypes.c_uint64(), ctypes.c_void_p()
-        self.check(getattr(self.lib, name + "GetWorkspaceSize")(*arguments, ctypes.byref(size),
-                                                                ctypes.byref(executor)), name + "GetWorkspaceSize")
+        self.check(getattr(self.lib, name + phase1)(*arguments, ctypes.byref(size), ctypes.byref(executor)), name + phase1)
         self.check(getattr(self.lib, name)(None, ctypes.c_uint64(0), executor, self.stream), name)
         self.check(self.acl.aclrtSynchronizeStream(self.stream), name)
         return [self.view_shape(a) for p, a in zip(op.params, arguments) if p.kind == "T!" and a]
