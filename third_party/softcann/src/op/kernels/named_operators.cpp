@@ -92,6 +92,22 @@ NAMED(LpNormReduceV2) {
 }
 NAMED(LpNormUpdateV2) { put(call.out(0), widened(call.in(0)).pow(1.0 / call.attribute("p", 2.0F))); }
 
+// Boxes [n, 4] by their corners: 1 for each anchor of the cells of a feature map that hold a centre.
+NAMED(AnchorResponseFlags) {
+  const auto map = call.attribute<std::vector<int64_t>>("featmap_size", {}),
+             stride = call.attribute<std::vector<int64_t>>("strides", {});
+  const auto anchors = call.attribute<int64_t>("num_base_anchors", 0);
+  TORCH_CHECK(map.size() == 2 && stride.size() == 2 && anchors > 0,
+              "featmap_size and strides are pairs, num_base_anchors is positive");
+  const at::Tensor corners = widened(call.in(0));
+  const auto cell = [&](int64_t axis) {
+    const at::Tensor centre = (corners.select(1, axis) + corners.select(1, axis + 2)) * 0.5;
+    return (centre / stride[axis]).floor().to(at::kLong).clamp(0, map[1 - axis] - 1);
+  };
+  const at::Tensor flags = at::zeros({map[0] * map[1]}, at::kByte).index_fill_(0, cell(1) * map[1] + cell(0), 1);
+  put(call.out(0), flags.repeat_interleave(anchors));
+}
+
 // Gradient, x1, x2 and distances, all expanded to [..., P, R, M]: the gradient of x1 is summed over R. A p below 0
 // stands for infinity.
 NAMED(CdistGrad) {
