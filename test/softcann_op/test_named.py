@@ -99,8 +99,7 @@ def test_gradients_of_activations(named, function, name):
 
 def test_anchors_of_cells_with_a_centre(named):
     boxes = torch.tensor([[0.0, 0, 31, 31], [40, 10, 60, 30], [500, 500, 700, 700]])  # the last one's centre lies outside
-    flags = torch.empty(3 * 4 * 2, dtype=torch.uint8)
-    named("AnchorResponseFlags", [boxes], [flags], featmap_size=[3, 4], strides=[32, 32], num_base_anchors=2)
+    flags, = named("AnchorResponseFlags", [boxes], [torch.empty(3 * 4 * 2, dtype=torch.uint8)], featmap_size=[3, 4], strides=[32, 32], num_base_anchors=2)
     expected = torch.zeros(3, 4, 2, dtype=torch.uint8)
     expected[0, 0] = expected[0, 1] = expected[2, 3] = 1
     assert torch.equal(flags, expected.flatten())
