@@ -1,7 +1,7 @@
 // Sums, means and maxima over bags of embeddings, and their gradients.
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/ones_like.h>
+#include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
 
@@ -70,22 +70,18 @@ at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad, const at::Tenso
                                          const at::Tensor& bag_size, const at::Tensor& maximum_indices, int64_t num_weights,
                                          bool scale_grad_by_freq, int64_t mode, const Optional& per_sample_weights,
                                          int64_t padding_idx) {
-  auto gradient = at::zeros({num_weights, grad.size(1)}, grad.options());
-  if (indices.numel() == 0 || grad.numel() == 0) return gradient;
+  if (indices.numel() == 0 || grad.numel() == 0) return at::zeros({num_weights, grad.size(1)}, grad.options());
   if (mode == kMax) {
     const auto filled = bag_size.ne(0).unsqueeze(1).to(grad.scalar_type());
-    return gradient.scatter_add_(0, maximum_indices.to(at::kLong), grad.mul(filled));
+    return at::zeros({num_weights, grad.size(1)}, grad.options())
+        .scatter_add_(0, maximum_indices.to(at::kLong), grad.mul(filled));
   }
   const auto place = indices.to(at::kLong), bag = offset2bag.to(at::kLong);
   auto scale = counts(indices, padding_idx, grad.scalar_type());
   if (mode == kMean) scale = scale.div(bag_size.to(grad.scalar_type()).clamp_min(1).index_select(0, bag));
   if (per_sample_weights && per_sample_weights->defined()) scale = scale.mul(*per_sample_weights);
-  if (scale_grad_by_freq) {
-    auto frequency = at::zeros({num_weights}, grad.options());
-    frequency.index_add_(0, place, at::ones_like(scale));
-    scale = scale.div(frequency.index_select(0, place));
-  }
-  return gradient.index_add_(0, place, grad.index_select(0, bag).mul(scale.unsqueeze(1)));
+  const auto rows = grad.index_select(0, bag).mul(scale.unsqueeze(1));
+  return at::embedding_dense_backward(rows, place, num_weights, padding_idx, scale_grad_by_freq);
 }
 
 at::Tensor _embedding_bag_backward(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offsets,

@@ -126,6 +126,64 @@ def test_embedding_with_sparse_gradients_trains(optimizer):
     torch.testing.assert_close(train("npu"), train("cpu"))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_sparse_gradients_of_two_uses_add_up_on_the_npu(dtype):
+    torch_npu.reset_fallbacks()
+    embedding = torch.nn.Embedding(10, 3, sparse=True).to("npu", dtype)
+    for rows in ([7, 1], [7, 4, 4]):
+        embedding(torch.tensor(rows, device="npu")).sum().backward()
+    gradient = embedding.weight.grad
+    assert gradient._indices().tolist() == [[7, 1, 7, 4, 4]] and gradient.dtype == dtype and not gradient.is_coalesced()
+    with torch.no_grad():
+        stepped = embedding.weight.detach().clone().add_(gradient, alpha=-0.5)
+    assert "aten::add.out" not in torch_npu.fallbacks()
+    expected = embedding.weight.detach().cpu()
+    expected[[7, 4]] -= 1
+    expected[1] -= 0.5
+    torch.testing.assert_close(stepped.cpu(), expected)
+
+
+SUMS = {
+    "empty first": lambda d: torch.sparse_coo_tensor((2, 3), device=d) + coo(d).coalesce(),
+    "empty second": lambda d: coo(d).coalesce() + torch.sparse_coo_tensor((2, 3), device=d),
+    "alpha": lambda d: torch.add(coo(d), coo(d), alpha=-3),
+    "dense values": lambda d: torch.sparse_coo_tensor([[0, 1]], [[1.0, 2], [3, 4]], (2, 2), device=d) + torch.sparse_coo_tensor(
+        [[1, 1]], [[1.0, 2], [3, 4]], (2, 2), device=d),
+    "to dense, with dense values": lambda d: torch.ones(2, 2, device=d) + torch.sparse_coo_tensor(
+        [[1, 1]], [[1.0, 2], [3, 4]], (2, 2), device=d),
+    "promoted": lambda d: coo(d).to(torch.int32) + coo(d).to(torch.float64),
+    "dense promoted": lambda d: torch.ones(2, 3, dtype=torch.int64, device=d) + coo(d),
+    "bool": lambda d: torch.zeros(2, 3, dtype=torch.bool, device=d) + coo(d).coalesce().to(torch.bool),
+    "transposed": lambda d: torch.ones(3, 2, device=d).t() + coo(d),
+    "out": lambda d: torch.add(torch.ones(2, 3, device=d), coo(d), out=torch.empty(0, dtype=torch.float64, device=d)),
+    "no sparse dimension": lambda d: torch.ones(2, device=d) + torch.sparse_coo_tensor(
+        torch.empty(0, 2, dtype=torch.int64), [[1.0, 2], [3, 4]], (2, ), device=d),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_with_sparse_tensors(name):
+    actual, expected = SUMS[name]("npu"), SUMS[name]("cpu")
+    assert actual.layout == expected.layout and actual.device.type == "npu"
+    torch.testing.assert_close(plain(actual), plain(expected))
+
+
+@pytest.mark.parametrize("first, second", [((3, 3), (2, 3)), ((3, ), (2, 3))])
+def test_sums_with_sparse_tensors_are_not_broadcast(first, second):
+    sparse = torch.ones(second).to_sparse().to("npu")
+    with pytest.raises(RuntimeError, match="size"):
+        torch.ones(first, device="npu") + sparse
+    with pytest.raises(RuntimeError, match="size"):
+        torch.ones(first).to_sparse().to("npu") + sparse
+
+
+def test_gradient_of_bags_sums_in_float32():
+    rows, table = torch.zeros(1, 4096, dtype=torch.int64), torch.ones(2, 4)
+    table = table.to("npu", torch.bfloat16).requires_grad_()
+    torch.nn.functional.embedding_bag(rows.to("npu"), table, mode="sum").sum().backward()
+    assert table.grad.tolist() == [[4096.0] * 4, [0.0] * 4]  # ones added in bfloat16 end at 256
+
+
 def test_jagged_tensors():
     parts = [torch.randn(2, 8), torch.randn(3, 8)]
     weight = torch.randn(8, 8)

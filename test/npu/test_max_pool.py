@@ -80,3 +80,11 @@ def test_gradient_with_places_outside():
         with pytest.raises(RuntimeError):
             torch.ops.aten.max_pool2d_with_indices_backward(grad, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
             torch.npu.synchronize()
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_fractional_pool_wants_numbers_for_each_plane(rank):
+    pool = getattr(torch.nn.functional, f"fractional_max_pool{rank}d")
+    numbers = torch.zeros(0, 4, rank, device="npu")
+    with pytest.raises(RuntimeError, match="_random_samples"):
+        pool(torch.randn(2, 4, *[8] * rank, device="npu"), 2, output_size=3, _random_samples=numbers)

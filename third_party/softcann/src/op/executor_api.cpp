@@ -2,8 +2,10 @@
 #include "op/executor.h"
 
 #include <bit>
+#include <utility>
 
 #include "op/kernel.h"
+#include "op/pool.h"
 #include "op/tensor.h"
 #include "rt/error.h"
 

@@ -1,0 +1,67 @@
+// Sums with tensors in COO format, on the NPU: what the gradients of an embedding with sparse=True and the optimizer's step
+// on its table are made of. Through the CPU they would take the whole table there and back.
+#include <ATen/SparseTensorImpl.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/result_type.h>
+#include <torch/library.h>
+
+#include "aten/compose.h"
+
+namespace torch_npu::native {
+namespace {
+
+at::Tensor scaled_values(const at::Tensor& tensor, const at::Scalar& alpha, at::ScalarType type) {
+  const auto values = tensor._values().to(type);
+  return alpha.equal(1) ? values : values.mul(alpha).to(type);
+}
+
+at::Tensor& add_to_dense(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::ScalarType type,
+                         at::Tensor& out) {
+  const bool in_place = out.is_same(self) && out.scalar_type() == type;
+  auto sum = in_place ? out : self.to(type, /*non_blocking=*/false, /*copy=*/true);
+  const auto values = scaled_values(other, alpha, type);
+  if (other.sparse_dim() == 0) {
+    sum.add_(values.sum(0));
+  } else if (values.numel() != 0) {
+    c10::List<std::optional<at::Tensor>> rows;
+    for (const auto& row : other._indices().unbind(0)) rows.push_back(row);
+    sum.index_put_(rows, values, /*accumulate=*/true);  // an index may occur several times
+  }
+  return in_place ? out : give(out, sum);
+}
+
+// The entries of both, one after the other: the sum is coalesced by who needs that.
+at::Tensor& add_sparse(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::ScalarType type,
+                       at::Tensor& out) {
+  TORCH_CHECK(self.sparse_dim() == other.sparse_dim(), "add: sparse tensors of ", self.sparse_dim(), " and ", other.sparse_dim(),
+              " sparse dimensions; give both the same number");
+  const auto indices = at::cat({self._indices(), other._indices()}, 1);
+  const auto values = at::cat({self._values().to(type), scaled_values(other, alpha, type)}).to(out.scalar_type());
+  const bool coalesced =
+      (self._nnz() == 0 && other.is_coalesced()) || (other._nnz() == 0 && self.is_coalesced());
+  auto& to = *static_cast<at::SparseTensorImpl*>(out.unsafeGetTensorImpl());
+  to.raw_resize_(self.sparse_dim(), self.dense_dim(), self.sizes());
+  to.set_indices_and_values_unsafe(indices, values);
+  to.set_coalesced(coalesced);
+  return out;
+}
+
+at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
+  TORCH_CHECK(other.layout() == at::kSparse && (self.layout() == at::kSparse || self.layout() == at::kStrided) &&
+                  self.layout() == out.layout(),
+              "add: cannot add a ", other.layout(), " tensor to a ", self.layout(), " one, into a ", out.layout(),
+              " one; the second operand must be the sparse one, as in dense + sparse");
+  TORCH_CHECK(self.device() == other.device() && self.device() == out.device(), "add: the tensors are on ", self.device(), ", ",
+              other.device(), " and ", out.device(), "; they must be on one device");
+  TORCH_CHECK(self.sizes() == other.sizes(), "add: sizes ", self.sizes(), " and ", other.sizes(),
+              " differ; a sparse tensor is not broadcast");
+  const auto type = at::result_type(self, other);
+  TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ",
+              out.scalar_type());
+  return self.is_sparse() ? add_sparse(self, other, alpha, type, out) : add_to_dense(self, other, alpha, type, out);
+}
+
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { m.impl("add.out", add_out); }
+
+}  // namespace
+}  // namespace torch_npu::native
