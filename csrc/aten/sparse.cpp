@@ -37,8 +37,7 @@ at::Tensor& add_sparse(const at::Tensor& self, const at::Tensor& other, const at
               " sparse dimensions; give both the same number");
   const auto indices = at::cat({self._indices(), other._indices()}, 1);
   const auto values = at::cat({self._values().to(type), scaled_values(other, alpha, type)}).to(out.scalar_type());
-  const bool coalesced =
-      (self._nnz() == 0 && other.is_coalesced()) || (other._nnz() == 0 && self.is_coalesced());
+  const bool coalesced = (self._nnz() == 0 && other.is_coalesced()) || (other._nnz() == 0 && self.is_coalesced());
   auto& to = *static_cast<at::SparseTensorImpl*>(out.unsafeGetTensorImpl());
   to.raw_resize_(self.sparse_dim(), self.dense_dim(), self.sizes());
   to.set_indices_and_values_unsafe(indices, values);
