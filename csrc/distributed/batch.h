@@ -12,6 +12,7 @@ struct ProcessGroupHCCL::Batch {
   std::shared_ptr<Communicator> communicator;  // null until the first operation
   std::vector<HcclSendRecvItem> items;
   std::vector<at::Tensor> inputs, outputs;
+  std::vector<at::Tensor> sent, received;                      // of the items, as the caller has them
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;  // {from, to} once the items have run
   std::vector<int> peers;
   bool sends = false, receives = false, collectives = false;

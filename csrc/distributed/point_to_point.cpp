@@ -11,6 +11,7 @@
 #include "distributed/batch.h"
 #include "distributed/enqueue.h"
 #include "distributed/error.h"
+#include "distributed/parameters.h"
 #include "distributed/types.h"
 #include "op/formats.h"
 
@@ -37,6 +38,8 @@ void ProcessGroupHCCL::Batch::flush(HcclComm comm) {
   c10::StreamGuard guard(stream.unwrap());
   enqueue(acl::HcclBatchSendRecv, items.data(), static_cast<uint32_t>(items.size()), comm, stream.raw());
   items.clear();
+  sent.clear();
+  received.clear();
   for (const auto& [from, to] : copies_back) to.copy_(from);
   copies_back.clear();
 }
@@ -78,6 +81,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
     auto& list = sends ? batch_->inputs : batch_->outputs;
     list.push_back(tensor);
     list.push_back(staged);
+    (sends ? batch_->sent : batch_->received).push_back(tensor);
     batch_->peers.push_back(peer);
     (sends ? batch_->sends : batch_->receives) = true;
     failed.release();
@@ -189,10 +193,6 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::endCoalescing() {
   if (!batch->communicator) return nullptr;  // nothing was called inside
   core::DeviceGuard guard(batch->communicator->device());
   core::ensure_bound();
-  {
-    const Communicator::Use use(*batch->communicator);
-    batch->flush(raw(use));
-  }
   Operation operation{c10d::OpType::COALESCED, "coalesced", std::chrono::milliseconds(-1), true, -1, false};
   // Ranks take part in a different number of batches, so these do not count among the collectives.
   operation.point_to_point = !batch->collectives;
@@ -200,6 +200,11 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::endCoalescing() {
     operation.type = batch->sends ? c10d::OpType::SEND : c10d::OpType::RECV;
     operation.name = batch->sends ? "send" : "recv";
     operation.peer = batch->peers[0];
+  }
+  if (!batch->items.empty()) {
+    const ParametersRecord parameters(*state_->recorded, operation, batch->sent, batch->received);
+    const Communicator::Use use(*batch->communicator);
+    batch->flush(raw(use));
   }
   return finish(operation, *batch->communicator, batch->communicator->stream(), {}, batch->inputs, batch->outputs);
 }

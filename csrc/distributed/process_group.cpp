@@ -13,6 +13,8 @@
 #include "core/options.h"
 #include "distributed/batch.h"
 #include "distributed/error.h"
+#include "distributed/parameters.h"
+#include "distributed/types.h"
 #include "distributed/watchdog.h"
 #include "op/formats.h"
 
@@ -42,12 +44,6 @@ HcclCommConfig make_config(const Options& options) {
 bool is_configured(const Options& options) {
   return options.buffer_size_mb || options.deterministic || options.rdma_service_level || options.rdma_traffic_class ||
          options.op_expansion_mode || options.exec_timeout_s || !options.algorithm.empty() || !options.communicator_name.empty();
-}
-
-int64_t elements(at::TensorList tensors) {
-  int64_t sum = 0;
-  for (const auto& tensor : tensors) sum += tensor.numel();
-  return sum;
 }
 
 // All tensors of a call are on one NPU.
@@ -226,6 +222,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run_on(const std::shared_ptr<Co
   core::DeviceGuard device_guard(device);
   core::ensure_bound();
   at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const ParametersRecord parameters(*state_->recorded, operation, inputs, outputs);
   const auto current = core::current_stream(device);
   if (batch_) {
     launch_in_batch(communicator, current, inputs, outputs, launch);

@@ -14,6 +14,13 @@ inline const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char
   return tensors[0];
 }
 
+// Of all tensors together.
+inline int64_t elements(at::TensorList tensors) {
+  int64_t sum = 0;
+  for (const auto& tensor : tensors) sum += tensor.numel();
+  return sum;
+}
+
 // A tensor's memory as HCCL sees it: `count` elements of `type`.
 struct Buffer {
   void* data = nullptr;

@@ -1,0 +1,44 @@
+#include "distributed/parameters.h"
+
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+
+#include "distributed/types.h"
+
+namespace torch_npu::distributed {
+namespace {
+
+// Between the global ranks of a group; 0 where they are not evenly apart, for which PyTorch has no form.
+int stride(const std::vector<uint64_t>& ranks) {
+  if (ranks.size() < 2) return 1;
+  const auto step = static_cast<int64_t>(ranks[1]) - static_cast<int64_t>(ranks[0]);
+  for (size_t i = 1; i < ranks.size(); ++i) {
+    if (static_cast<int64_t>(ranks[i]) - static_cast<int64_t>(ranks[i - 1]) != step) return 0;
+  }
+  return static_cast<int>(step);
+}
+
+}  // namespace
+
+void ParametersRecord::begin(at::StepCallbacks&& callbacks, const RecordedGroup& group, const Operation& operation,
+                             at::TensorList inputs, at::TensorList outputs) {
+  const auto& some = outputs.empty() ? inputs : outputs;
+  const auto dtype = some.empty() ? at::ScalarType::Byte : some[0].scalar_type();
+  // Of a message, the other rank.
+  const auto rank = static_cast<int>(group.ranks.at(operation.is_message() ? operation.peer : group.rank));
+  information_.emplace(
+      c10::DebugInfoKind::PARAM_COMMS_INFO,
+      std::make_shared<torch::ParamCommsDebugInfo>(
+          std::make_tuple(group.name, group.description), rank, std::string(operation.name), elements(inputs), elements(outputs),
+          dtype, std::vector<int64_t>(), std::vector<int64_t>(), static_cast<int>(group.ranks[0]), stride(group.ranks),
+          static_cast<int>(group.ranks.size())));
+  function_.emplace(std::move(callbacks));
+  if (!function_->isActive()) return;
+  const std::vector<c10::IValue> arguments{inputs.vec(), outputs.vec()};
+  function_->before(at::kParamCommsCallName, c10::ArrayRef<const c10::IValue>(arguments.data(), arguments.size()));
+}
+
+}  // namespace torch_npu::distributed
