@@ -7,7 +7,7 @@ import os
 import statistics
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from torch_npu.profiler import _columns
+from torch_npu.profiler import _columns, _communication, _spans, _timeline
 from torch_npu.profiler._trace import Kernel, Operator, Trace
 
 _NONE = "N/A"
@@ -35,25 +35,34 @@ def write(trace: Trace, folder: str, with_counters: bool) -> None:
     if trace.memory:
         memory_record(trace, folder)
         operator_memory(trace, folder)
-    trace_view(trace, folder)
+    found = _communication.collectives(trace)
+    if found:
+        _write_json(folder, "communication.json", _communication.times(trace, found))
+        _write_json(folder, "communication_matrix.json", _communication.matrix(trace, found))
+    _write_json(folder, "trace_view.json", _timeline.events(trace, found))
 
 
 def kernel_details(trace: Trace, folder: str, with_counters: bool) -> None:
     """One line a kernel; shapes are those of the operator it belongs to."""
-    shapes: Dict[Optional[int], str] = {
-        operator.external: operator.shapes for operator in trace.operators if operator.external is not None}
+    inputs: Dict[Optional[int], Operator] = {
+        operator.external: operator for operator in trace.operators if operator.external is not None}
     counters = _columns.PIPE_UTILIZATION if with_counters else ()
     columns = _columns.KERNEL_DETAILS if trace.steps else _columns.KERNEL_DETAILS[1:]
     rows = []
     for kernel in trace.kernels:
         if kernel.is_copy:
             continue
-        step = trace.step_of(kernel.begin)
+        step = trace.step_of(kernel)
         row: List[Any] = [_NONE if step is None else step] if trace.steps else []
         row += [kernel.device, kernel.name, kernel.type, kernel.core, _number(kernel.begin) + "\t", _number(kernel.duration),
-                _number(kernel.wait), _NONE, _NONE, _NONE, shapes.get(kernel.external) or _NONE]
+                _number(kernel.wait), _NONE, _NONE, _NONE, *_described(inputs.get(kernel.external))]
         rows.append(row + [_NONE] * (len(columns) + len(counters) - len(row)))
     _write(folder, "kernel_details.csv", (*columns, *counters), rows)
+
+
+def _described(operator: Optional[Operator]) -> List[str]:
+    """Shapes and dtypes of an operator's inputs."""
+    return [operator.shapes, operator.dtypes] if operator and operator.shapes else [_NONE] * 2
 
 
 def operator_details(trace: Trace, folder: str) -> None:
@@ -98,45 +107,28 @@ def api_statistic(trace: Trace, folder: str) -> None:
     _write(folder, "api_statistic.csv", _columns.API_STATISTIC, rows)
 
 
-def _union(spans: Iterable[Tuple[float, float]]) -> List[Tuple[float, float]]:
-    merged: List[Tuple[float, float]] = []
-    for begin, end in sorted(spans):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((begin, end))
-    return merged
-
-
-def _length(spans: Iterable[Tuple[float, float]]) -> float:
-    return sum(end - begin for begin, end in spans)
-
-
 def _step_times(kernels: List[Kernel], begin: float, end: float) -> List[str]:
-    def spans(wanted: bool) -> List[Tuple[float, float]]:
-        return _union((max(k.begin, begin), min(k.begin + k.duration, end)) for k in kernels if k.is_communication == wanted)
-
-    computing, communication = spans(False), spans(True)
-    busy = _length(_union(computing + communication))
-    alone = busy - _length(computing)
-    first = min((kernel.begin for kernel in kernels), default=end)
-    whole = _length(communication)
-    free = max(end - begin - busy, 0.0)
+    activity = _spans.activity(kernels, begin, end)
+    exposed, communication = _spans.length(activity.exposed), _spans.length(activity.communication)
+    sends = _spans.without(activity.communication, activity.receiving)
+    exposed_sends = _spans.length(_spans.without(sends, activity.computing))
+    bubble = exposed - exposed_sends
+    busy = activity.computing + activity.communication
+    first = min((start for start, _ in busy), default=end)
     return list(map(_number, (
-        _length(computing), alone, whole - alone, whole, free, end - begin, 0.0, alone, max(first - begin, 0.0))))
+        _spans.length(activity.computing), exposed, communication - exposed, communication, _spans.length(activity.free),
+        end - begin - bubble, bubble, exposed_sends, first - begin)))
 
 
 def step_trace_time(trace: Trace, folder: str) -> None:
-    """What the device did in each step: computing, communication, their overlap, nothing."""
-    kernels = [kernel for kernel in trace.kernels if not kernel.is_copy]
-    steps: List[Tuple[Any, float, float]] = list(trace.steps)
-    if not steps and kernels:
-        steps = [("", kernels[0].begin, max(kernel.begin + kernel.duration for kernel in kernels))]
+    """What the device did in each step: computing, communication, their overlap, nothing. Stage is without Bubble, the time in
+    which it did nothing but wait for a message."""
     rows = []
-    for device in sorted({kernel.device for kernel in kernels}):
-        for number, begin, end in steps:
-            inside = [k for k in kernels if k.device == device and k.begin < end and k.begin + k.duration > begin]
-            rows.append([device, number, *_step_times(inside, begin, end)])
+    for device in sorted({kernel.device for kernel in trace.kernels if not kernel.is_copy}):
+        kernels = [kernel for kernel in trace.kernels if kernel.device == device and not kernel.is_copy]
+        steps: List[Tuple[Any, float, float]] = list(trace.device_steps(device)) or [
+            ("", kernels[0].begin, max(kernel.end for kernel in kernels))]
+        rows += [[device, number, *_step_times(kernels, begin, end)] for number, begin, end in steps]
     _write(folder, "step_trace_time.csv", _columns.STEP_TRACE_TIME, rows)
 
 
@@ -180,15 +172,9 @@ def operator_memory(trace: Trace, folder: str) -> None:
     _write(folder, "operator_memory.csv", _columns.OPERATOR_MEMORY, rows)
 
 
-def trace_view(trace: Trace, folder: str) -> None:
-    """The trace as a list of events, with the processes named as Ascend's tools look for them."""
-    events = []
-    for event in trace.events:
-        if event.get("name") == "process_name" and event.get("args", {}).get("name") == "NPU":
-            event = {**event, "args": {"name": "Ascend Hardware"}}
-        events.append(event)
-    with open(os.path.join(folder, "trace_view.json"), "w", encoding="utf-8") as file:
-        json.dump(events, file)
+def _write_json(folder: str, name: str, content: Any) -> None:
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        json.dump(content, file)
 
 
 def database(folder: str) -> None:

@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 _DEVICE_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
+# PyTorch's names of C++ types, in a trace, and Ascend's of dtypes.
+_DTYPES = {
+    "float": "FLOAT", "double": "DOUBLE", "c10::Half": "FLOAT16", "c10::BFloat16": "DT_BF16", "int": "INT32", "long int": "INT64",
+    "long": "INT64", "short": "INT16", "short int": "INT16", "signed char": "INT8", "unsigned char": "UINT8", "bool": "BOOL",
+    "c10::complex<float>": "COMPLEX64", "c10::complex<double>": "COMPLEX128",
+}
+_UNKNOWN_DTYPE = "UNDEFINED"
+_COMMUNICATION = "record_param_comms"
 # Operators that the cube unit computes; all others are the vector unit's.
 _CUBE = ("Mm", "Matmul", "Addmm", "BatchMatMul", "Bmm", "Baddbmm", "Addbmm", "Convolution", "Conv", "FlashAttention",
          "Grouped", "Linear")
@@ -22,6 +30,8 @@ class Operator:
     shapes: str
     external: Optional[int]
     stack: str = ""
+    dtypes: str = ""
+    collective: Dict[str, Any] = field(default_factory=dict)  # what record_param_comms tells of one
     self_duration: float = 0.0
     children: List["Operator"] = field(default_factory=list)
 
@@ -37,7 +47,13 @@ class Kernel:
     stream: int
     external: Optional[int]
     is_copy: bool
+    correlation: Optional[int] = None
     wait: float = 0.0
+    launched: Optional[float] = None  # when the host put it into the stream
+
+    @property
+    def end(self) -> float:
+        return self.begin + self.duration
 
     @property
     def type(self) -> str:
@@ -55,6 +71,15 @@ class Kernel:
 
 
 @dataclass
+class Group:
+    """A process group: its name and description in PyTorch, and the global ranks in it."""
+
+    name: str
+    description: str
+    ranks: List[int]
+
+
+@dataclass
 class Trace:
     """The parts of a trace, each in the order of time."""
 
@@ -64,11 +89,27 @@ class Trace:
     calls: List[Tuple[str, str, float]]          # level, name, duration
     steps: List[Tuple[int, float, float]]        # number, begin, end
     memory: List[Dict[str, Any]]
+    groups: Dict[str, Group] = field(default_factory=dict)
+    rank: int = 0
 
-    def step_of(self, time: float) -> Optional[int]:
-        """The number of the step in which a time is; None outside of all."""
+    def step_of(self, kernel: Kernel) -> Optional[int]:
+        """The number of the step that launched a kernel; None before all. The device runs it then or later."""
+        time = kernel.begin if kernel.launched is None else kernel.launched
         index = bisect.bisect_right([begin for _, begin, _ in self.steps], time) - 1
         return self.steps[index][0] if index >= 0 else None
+
+    def device_steps(self, device: int) -> List[Tuple[int, float, float]]:
+        """(number, begin, end) of the steps: each lasts until the device has run what it launched, and the next begins there."""
+        ends: Dict[Optional[int], float] = {}
+        for kernel in self.kernels:
+            if kernel.device == device and not kernel.is_copy:
+                step = self.step_of(kernel)
+                ends[step] = max(ends.get(step, 0.0), kernel.end)
+        steps, before = [], 0.0
+        for number, begin, end in self.steps:
+            steps.append((number, max(begin, before), max(end, before, ends.get(number, 0.0))))
+            before = steps[-1][2]
+        return steps
 
 
 def read(path: str) -> Trace:
@@ -79,9 +120,16 @@ def read(path: str) -> Trace:
         raise ValueError(f"{path} is no trace of PyTorch's profiler")
     events = content["traceEvents"]
     trace = Trace(events, [], [], [], [], [])
+    world = content.get("distributedInfo", {})
+    trace.rank = int(world.get("rank", 0))
+    for group in world.get("pg_config", []):
+        trace.groups[str(group["pg_name"])] = Group(str(group["pg_name"]), str(group.get("pg_desc", "")), list(group["ranks"]))
+    launches: Dict[int, float] = {}
     by_thread: Dict[Any, List[Operator]] = collections.defaultdict(list)
     for event in events:
-        _sort_in(trace, by_thread, event)
+        _sort_in(trace, by_thread, launches, event)
+    for kernel in trace.kernels:
+        kernel.launched = launches.get(kernel.correlation) if kernel.correlation is not None else None
     for operators in by_thread.values():
         _nest(operators)
     trace.operators.sort(key=lambda operator: operator.begin)
@@ -91,20 +139,29 @@ def read(path: str) -> Trace:
     return trace
 
 
-def _sort_in(trace: Trace, by_thread: Dict[Any, List[Operator]], event: Dict[str, Any]) -> None:
+def _dtypes(sizes: List[Any], types: List[Any]) -> str:
+    """Of the inputs whose shapes are told."""
+    return ";".join(_DTYPES.get(str(kind), _UNKNOWN_DTYPE) for size, kind in zip(sizes, types) if size)
+
+
+def _sort_in(trace: Trace, by_thread: Dict[Any, List[Operator]], launches: Dict[int, float], event: Dict[str, Any]) -> None:
     kind, args = event.get("cat"), event.get("args", {})
     if event.get("ph") == "X":
         name, begin, duration = event["name"], float(event["ts"]), float(event["dur"])
         if kind in _DEVICE_KINDS:
             trace.kernels.append(Kernel(name, begin, duration, int(args.get("device", 0)), int(args.get("stream", 0)),
-                                        args.get("External id"), kind != "kernel"))
+                                        args.get("External id"), kind != "kernel", args.get("correlation")))
         elif kind == "cpu_op":
             shapes = ";".join(",".join(map(str, sizes)) for sizes in args.get("Input Dims", []) if sizes)
-            operator = Operator(name, begin, duration, shapes, args.get("External id"), str(args.get("Call stack", "")))
+            operator = Operator(name, begin, duration, shapes, args.get("External id"), str(args.get("Call stack", "")),
+                                _dtypes(args.get("Input Dims", []), args.get("Input type", [])),
+                                args if name == _COMMUNICATION else {})
             trace.operators.append(operator)
             by_thread[event["tid"]].append(operator)
         elif kind in ("privateuse1_runtime", "cuda_runtime"):
             trace.calls.append(("acl", str(args.get("launches") or name), duration))
+            if "correlation" in args:
+                launches[args["correlation"]] = begin
         elif kind == "user_annotation" and name.startswith("ProfilerStep#"):
             trace.steps.append((int(name.partition("#")[2]), begin, begin + duration))
     elif event.get("name") == "[memory]" and args.get("Device Type") not in (0, None):

@@ -119,6 +119,11 @@ def _info(config: _ExperimentalConfig, begun: float) -> Dict[str, Any]:
             "cann_version": torch_npu.runtime_info()["cann_version"], "rank_id": _rank()}
 
 
+def _write_metadata(path: str, groups: Dict[str, Any]) -> None:
+    with open(os.path.join(path, "profiler_metadata.json"), "w", encoding="utf-8") as file:
+        json.dump({"distributed_info": {}, "parallel_group_info": groups}, file)
+
+
 def tensorboard_trace_handler(dir_name: Optional[str] = None, worker_name: Optional[str] = None, analyse_flag: bool = True,
                               async_mode: bool = False) -> Callable[[Any], None]:
     """For ``on_trace_ready``: writes each trace to ``dir_name/<worker>_<time>_ascend_pt`` (the current folder by default).
@@ -140,8 +145,7 @@ def tensorboard_trace_handler(dir_name: Optional[str] = None, worker_name: Optio
         rank = _rank()
         with open(os.path.join(path, f"profiler_info{'' if rank < 0 else f'_{rank}'}.json"), "w", encoding="utf-8") as file:
             json.dump(_info(config, now), file, indent=2)
-        with open(os.path.join(path, "profiler_metadata.json"), "w", encoding="utf-8") as file:
-            json.dump({"distributed_info": {}, "parallel_group_info": {}}, file)
+        _write_metadata(path, {})
         if not analyse_flag:
             return
         if async_mode:
@@ -161,7 +165,7 @@ def _settings(path: str) -> Dict[str, Any]:
 
 
 def _analyse_one(path: str, export_type: Optional[List[str]] = None) -> None:
-    from torch_npu.profiler import _files, _trace
+    from torch_npu.profiler import _communication, _files, _trace
 
     raw = os.path.join(path, _RAW)
     if not os.path.exists(raw):
@@ -172,6 +176,7 @@ def _analyse_one(path: str, export_type: Optional[List[str]] = None) -> None:
     counters = settings.get("aic_metrics", AiCMetrics.AiCoreNone) != AiCMetrics.AiCoreNone
     kinds = export_type or settings.get("export_type", [ExportType.Text])
     trace = _trace.read(raw)
+    _write_metadata(path, _communication.parallel_groups(trace))
     output = os.path.join(path, _OUTPUT)
     _files.write(trace, output, counters)
     if ExportType.Db in kinds:

@@ -1,0 +1,114 @@
+"""What a profile tells of collectives: their group, bytes and links, in PyTorch's own records and in Ascend's files."""
+import json
+import os
+import tempfile
+
+import pytest
+import torch
+import torch.distributed as dist
+
+pytestmark = pytest.mark.skipif(torch.__version__ < (2, 12), reason="torch has no place for another device's activities before 2.12")
+
+ELEMENTS = 1 << 16
+
+
+def told(rank, world):
+    """What PyTorch's own profiler tells of a collective and a message."""
+    x = torch.ones(ELEMENTS, device="npu")
+    with torch.profiler.profile(record_shapes=True) as profiled:
+        dist.all_reduce(x)
+        dist.send(x, 1) if rank == 0 else dist.recv(x, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        profiled.export_chrome_trace(os.path.join(folder, "trace.json"))
+        with open(os.path.join(folder, "trace.json")) as file:
+            events = json.load(file)["traceEvents"]
+    names = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Ranks", "Dst Rank", "Src Rank")
+    records = [event["args"] for event in events if event["name"] == "record_param_comms"]
+    kernels = {event["args"]["External id"]: event["name"] for event in events if event.get("cat") == "kernel"}
+    return [(kernels[record["External id"]], *(record.get(name) for name in names)) for record in records]
+
+
+def test_records_of_collectives(two):
+    first, second = two.run(told)
+    reduced = ("HcclAllReduce", "all_reduce", ELEMENTS, ELEMENTS, "Float", 2, "[0, 1]", None, None)
+    assert first == [reduced, ("HcclSend", "send", ELEMENTS, 0, "Float", 2, "[0, 1]", 1, None)]
+    assert second == [reduced, ("HcclRecv", "recv", 0, ELEMENTS, "Float", 2, "[0, 1]", None, 0)]
+
+
+def batched(rank, world):
+    """The records of a batch that holds only collectives, which have theirs already."""
+    x = torch.ones(2, ELEMENTS, device="npu")
+    with torch.profiler.profile() as profiled:
+        with dist._coalescing_manager(device=torch.device("npu", rank)):
+            dist.all_reduce(x[0])
+            dist.all_reduce(x[1])
+    return sum(event.name == "record_param_comms" for event in profiled.events())
+
+
+def test_a_batch_has_no_record_of_nothing(two):
+    assert two.run(batched) == [1, 1]  # PyTorch makes one operation of both
+
+
+def profile(rank, world, folder):
+    from torch_npu import profiler
+
+    x = torch.ones(ELEMENTS, device="npu")
+    gathered = torch.empty(world * ELEMENTS, device="npu")
+    own = dist.new_group([rank], use_local_synchronization=True, group_desc="alone")
+    with profiler.profile(record_shapes=True, on_trace_ready=profiler.tensorboard_trace_handler(folder, f"rank{rank}")) as profiled:
+        for _ in range(2):
+            dist.all_reduce(x)
+        dist.all_gather_into_tensor(gathered, x.half().float())
+        dist.all_reduce(x, group=own)
+        if rank == 0:
+            dist.send(x, 1)
+        elif rank == 1:
+            dist.recv(x, 0)
+        with dist._coalescing_manager(device=torch.device("npu", rank)):
+            other = (rank + 1) % world
+            dist.isend(x[:8], other)
+            dist.irecv(x[8:16], other)
+    return sum(event.name == "record_param_comms" for event in profiled.events())
+
+
+def load(folder, rank, name):
+    folders = [name for name in os.listdir(folder) if name.startswith(f"rank{rank}_")]
+    assert len(folders) == 1
+    path = os.path.join(folder, folders[0], *name)
+    with open(path) as file:
+        return json.load(file)
+
+
+def test_communication_files(two, tmp_path):
+    assert two.run(profile, str(tmp_path)) == [6, 6]
+    size = 4 * ELEMENTS / 1e6
+    for rank in (0, 1):
+        groups = load(tmp_path, rank, ["profiler_metadata.json"])["parallel_group_info"]
+        assert {(group["group_name"], tuple(group["global_ranks"])) for group in groups.values()} >= {("default_pg", (0, 1)), ("alone", (rank,))}
+        times = load(tmp_path, rank, ["ASCEND_PROFILER_OUTPUT", "communication.json"])["step"]
+        total = times["collective"]["Total Op Info"]["Communication Bandwidth Info"]["SDMA"]
+        assert total["Transit Size(MB)"] == pytest.approx(5 * size)  # two all_reduce, an all_gather of twice that, one alone
+        names = [name.partition("__")[0] for name in times["collective"] if "@" in name]
+        assert sorted(names) == ["hcom_allGather", "hcom_allReduce", "hcom_allReduce", "hcom_allReduce"]
+        one = next(value for name, value in times["collective"].items() if name.startswith("hcom_allGather"))
+        assert one["Communication Time Info"]["Elapse Time(ms)"] > 0
+        messages = {name.partition("__")[0] for name in times["p2p"] if "@" in name}
+        assert messages == {"hcom_send" if rank == 0 else "hcom_receive", "hcom_batchSendRecv"}
+        links = load(tmp_path, rank, ["ASCEND_PROFILER_OUTPUT", "communication_matrix.json"])["step"]
+        for name, link in links["collective"].items():
+            if len(link) > 1:  # of both ranks
+                assert link[f"{rank}-{1 - rank}"]["Transit Size(MB)"] == pytest.approx(size), name
+
+
+def test_timeline_has_tracks_of_groups(two, tmp_path):
+    two.run(profile, str(tmp_path))
+    events = load(tmp_path, 0, ["ASCEND_PROFILER_OUTPUT", "trace_view.json"])
+    processes = {event["args"]["name"]: event["pid"] for event in events if event["name"] == "process_name"}
+    tracks = [event for event in events if event["name"] == "thread_name" and event["pid"] == processes["Communication"]]
+    assert len(tracks) == 2 and all("Communication" in track["args"]["name"] for track in tracks)
+    spans = [event for event in events if event["pid"] == processes["Overlap Analysis"] and event["ph"] == "X"]
+    time = {name: sum(span["dur"] for span in spans if span["name"] == name) for name in
+            ("Computing", "Communication(Not Overlapped)", "Free")}
+    first, last = min(span["ts"] for span in spans), max(span["ts"] + span["dur"] for span in spans)
+    assert all(value > 0 for value in time.values())
+    assert sum(time.values()) == pytest.approx(last - first, abs=0.1)

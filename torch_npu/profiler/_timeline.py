@@ -1,0 +1,76 @@
+"""The events of trace_view.json: those of the trace, and the tracks that Ascend's tools look for beside them."""
+
+from typing import Any, Dict, List
+
+from torch_npu.profiler import _spans
+from torch_npu.profiler._communication import Collective
+from torch_npu.profiler._trace import Trace
+
+# Numbers of processes of a device's further tracks, above those of a system.
+_FIRST_PROCESS = 1 << 30
+_HARDWARE = "Ascend Hardware"
+_KINDS = (("Computing", "computing"), ("Communication", "communication"), ("Communication(Not Overlapped)", "exposed"),
+          ("Free", "free"))
+
+
+def _named(process: int, name: str, device: int, threads: List[str]) -> List[Dict[str, Any]]:
+    def meta(kind: str, thread: int, **args: Any) -> Dict[str, Any]:
+        return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": args}
+
+    events = [meta("process_name", 0, name=name), meta("process_labels", 0, labels=f"NPU {device}"),
+              meta("process_sort_index", 0, sort_index=process)]
+    for number, thread in enumerate(threads):
+        events += [meta("thread_name", number, name=thread), meta("thread_sort_index", number, sort_index=number)]
+    return events
+
+
+def _communication(found: List[Collective], device: int, process: int) -> List[Dict[str, Any]]:
+    own = [one for one in found if one.kernel.device == device]
+    groups = sorted({one.group for one in own})
+    if not groups:
+        return []
+    events = _named(process, "Communication", device, [f"Group {group} Communication" for group in groups])
+    for one in own:
+        kernel = one.kernel
+        events.append({"ph": "X", "name": one.name, "pid": process, "tid": groups.index(one.group), "ts": kernel.begin,
+                       "dur": kernel.duration, "args": {"connection_id": kernel.correlation, "stream": kernel.stream,
+                                                        "bytes": one.size, "ranks": one.ranks}})
+    return events
+
+
+def _overlap(trace: Trace, device: int, process: int) -> List[Dict[str, Any]]:
+    kernels = [kernel for kernel in trace.kernels if kernel.device == device and not kernel.is_copy]
+    if not kernels:
+        return []
+    activity = _spans.activity(kernels, kernels[0].begin, max(kernel.end for kernel in kernels))
+    events = _named(process, "Overlap Analysis", device, [name for name, _ in _KINDS])
+    for number, (name, attribute) in enumerate(_KINDS):
+        events += [{"ph": "X", "name": name, "pid": process, "tid": number, "ts": begin, "dur": end - begin, "args": {}}
+                   for begin, end in getattr(activity, attribute)]
+    return events
+
+
+def _hardware(event: Dict[str, Any], cores: Dict[Any, str]) -> Dict[str, Any]:
+    """An event of the trace with the names and arguments that Ascend's tools look for."""
+    args = event.get("args", {})
+    if event.get("name") == "process_name" and args.get("name") == "NPU":
+        return {**event, "args": {"name": _HARDWARE}}
+    if event.get("cat") == "ac2g":
+        return {**event, "cat": "async_npu", "name": "async_npu"}
+    if event.get("cat") == "user_annotation" and event["name"].startswith("ProfilerStep#"):
+        return {**event, "cat": "cpu_op"}
+    core = cores.get(args.get("correlation")) if event.get("ph") == "X" and "stream" in args else None
+    if core is None:
+        return event
+    return {**event, "args": {**args, "Task Type": core, "Stream Id": args["stream"], "Task Id": args["correlation"],
+                              "Device Id": args.get("device", 0)}}
+
+
+def events(trace: Trace, found: List[Collective]) -> List[Dict[str, Any]]:
+    """All events, with "Communication" (a track a group) and "Overlap Analysis" for each device."""
+    cores = {kernel.correlation: "SDMA_SQE" if kernel.is_copy else kernel.core for kernel in trace.kernels}
+    made = [_hardware(event, cores) for event in trace.events]
+    for device in sorted({kernel.device for kernel in trace.kernels}):
+        process = _FIRST_PROCESS + 2 * device
+        made += _communication(found, device, process) + _overlap(trace, device, process + 1)
+    return made
