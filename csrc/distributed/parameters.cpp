@@ -29,12 +29,11 @@ void ParametersRecord::begin(at::StepCallbacks&& callbacks, const RecordedGroup&
   const auto dtype = some.empty() ? at::ScalarType::Byte : some[0].scalar_type();
   // Of a message, the other rank.
   const auto rank = static_cast<int>(group.ranks.at(operation.is_message() ? operation.peer : group.rank));
-  information_.emplace(
-      c10::DebugInfoKind::PARAM_COMMS_INFO,
-      std::make_shared<torch::ParamCommsDebugInfo>(
-          std::make_tuple(group.name, group.description), rank, std::string(operation.name), elements(inputs), elements(outputs),
-          dtype, std::vector<int64_t>(), std::vector<int64_t>(), static_cast<int>(group.ranks[0]), stride(group.ranks),
-          static_cast<int>(group.ranks.size())));
+  information_.emplace(c10::DebugInfoKind::PARAM_COMMS_INFO,
+                       std::make_shared<torch::ParamCommsDebugInfo>(
+                           std::make_tuple(group.name, group.description), rank, std::string(operation.name), elements(inputs),
+                           elements(outputs), dtype, std::vector<int64_t>(), std::vector<int64_t>(),
+                           static_cast<int>(group.ranks[0]), stride(group.ranks), static_cast<int>(group.ranks.size())));
   function_.emplace(std::move(callbacks));
   if (!function_->isActive()) return;
   const std::vector<c10::IValue> arguments{inputs.vec(), outputs.vec()};
