@@ -49,6 +49,7 @@ KINDS = {
     "ptr": (ctypes.c_void_p, _address),
     "str": (ctypes.c_char_p, _text),
     "float": (ctypes.c_float, lambda value: ctypes.c_float(float(value))),
+    "double": (ctypes.c_double, lambda value: ctypes.c_double(float(value))),
     "i8": _integer(ctypes.c_int8),
     "i16": _integer(ctypes.c_int16),
     "i32": _integer(ctypes.c_int32),
