@@ -118,7 +118,9 @@ def test_with_a_choice_of_batches(identity):
 
 
 @pytest.mark.parametrize("config, code", [
-    ("aipp_op {", "E10032"), ("", "E10001"), ("aipp_op { aipp_mode : dynamic max_src_image_size : 100 }", "E10055"),
+    ("aipp_op {", "E10032"), ("", "E10001"), ("aipp_op { aipp_mode : dynamic }", "E10001"),
+    ("aipp_op { aipp_mode : dynamic max_src_image_size : 100 csc_switch : true }", "E10001"),
+    ("aipp_op { aipp_mode : dynamic max_src_image_size : 100 support_rotation : true }", "E10055"),
     (block("input_format : RGB888_U8\nmean_chn_0 : 256"), "E10001"), (block(""), "E10001"),
     (block("input_format : YUV420SP_U8\nsrc_image_size_h : 5\nsrc_image_size_w : 6"), "E10001"),
     (block("input_format : RGB888_U8\nsrc_image_size_h : 8\nsrc_image_size_w : 8"), "E10001"),
@@ -128,6 +130,14 @@ def test_with_a_choice_of_batches(identity):
 def test_a_wrong_config_has_its_code(identity, capsys, config, code):
     assert identity(config) == 1
     assert capsys.readouterr().out.splitlines()[3].startswith(f"{code}: [PID: ")
+
+
+def test_a_dynamic_block_leaves_the_program_as_it_is(identity):
+    assert identity("aipp_op { aipp_mode : dynamic max_src_image_size : 72 }") == 0
+    graph = identity.program().graphs[0]
+    assert graph.inputs[0].dims == [1, 3, 4, 6] and graph.attrs["aipp"] == ["0 dynamic max_src_image_size=72"]
+    assert identity("aipp_op { aipp_mode : dynamic max_src_image_size : 72 }", ("n", 3, 4, 6), TensorProto.FLOAT,
+                    "--input_shape=x:-1,3,4,6", "--dynamic_batch_size=1,4") == 1
 
 
 def test_the_config_for_mean_and_deviation(identity, capsys, monkeypatch):

@@ -79,7 +79,8 @@ void write_decoded(const char* entry, Image image, const CodedInfo& info, const 
   }
   if (picture.width != even(info.width) || picture.height != even(info.height)) {
     throw Error(ErrorKind::bad_argument, "the picture is " + std::to_string(info.width) + " x " + std::to_string(info.height) +
-                                             ", the output " + std::to_string(picture.width) + " x " + std::to_string(picture.height));
+                                             ", the output " + std::to_string(picture.width) + " x " +
+                                             std::to_string(picture.height));
   }
   Border edge;
   edge.type = BORDER_REPLICATE;
@@ -144,7 +145,8 @@ aclError acldvppJpegPredictDecSize(const void* data, uint32_t dataSize, acldvppP
   CodedInfo info;
   if (const aclError code = answered(entry, [&] { info = jpeg_info(data, dataSize); })) return code;
   const uint32_t format = outputPixelFormat == PIXEL_FORMAT_UNKNOWN ? own_format(info) : outputPixelFormat;
-  if (!is_semi_planar(format)) return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: JPEG is not decoded to pixel format %u", entry, format);
+  if (!is_semi_planar(format))
+    return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: JPEG is not decoded to pixel format %u", entry, format);
   return predict(entry, info, *find_format(format), decSize);
 }
 
@@ -157,8 +159,8 @@ aclError acldvppJpegDecodeAsync(acldvppChannelDesc* channelDesc, const void* dat
   const uint32_t format = outputDesc->state->picture.format;
   if (format != PIXEL_FORMAT_UNKNOWN && !is_semi_planar(format)) {
     return fail(ACL_ERROR_FEATURE_UNSUPPORTED,
-                "%s: JPEG is not decoded to pixel format %u: decode to YUV420SP and convert with acldvppVpcConvertColorAsync", entry,
-                format);
+                "%s: JPEG is not decoded to pixel format %u: decode to YUV420SP and convert with acldvppVpcConvertColorAsync",
+                entry, format);
   }
   return submit_decode(entry, data, size, outputDesc, stream, jpeg_info, decode_jpeg);
 }
@@ -223,7 +225,8 @@ aclError acldvppPngPredictDecSize(const void* data, uint32_t dataSize, acldvppPi
   const acldvppPixelFormat own = info.channels == 4 ? PIXEL_FORMAT_RGBA_8888 : PIXEL_FORMAT_RGB_888;
   const uint32_t format = outputPixelFormat == PIXEL_FORMAT_UNKNOWN ? own : outputPixelFormat;
   if (format != PIXEL_FORMAT_RGB_888 && format != PIXEL_FORMAT_RGBA_8888) {
-    return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: PNG is decoded to RGB888 and RGBA8888, not to pixel format %u", entry, format);
+    return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: PNG is decoded to RGB888 and RGBA8888, not to pixel format %u", entry,
+                format);
   }
   return predict(entry, info, *find_format(format), decSize);
 }
@@ -236,7 +239,8 @@ aclError acldvppPngDecodeAsync(acldvppChannelDesc* channelDesc, const void* data
   if (const aclError code = check_channel(entry, channelDesc, DVPP_CHNMODE_PNGD)) return code;
   const uint32_t format = outputDesc->state->picture.format;
   if (format != PIXEL_FORMAT_RGB_888 && format != PIXEL_FORMAT_RGBA_8888) {
-    return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: PNG is decoded to RGB888 and RGBA8888, not to pixel format %u", entry, format);
+    return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: PNG is decoded to RGB888 and RGBA8888, not to pixel format %u", entry,
+                format);
   }
   return submit_decode(entry, data, size, outputDesc, stream, png_info, decode_png);
 }

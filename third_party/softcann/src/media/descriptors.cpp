@@ -35,11 +35,11 @@ std::atomic<uint64_t> channels_opened{0};
 
 }  // namespace
 
-#define PICTURE_FIELD(NAME, FIELD, VALUE)                                            \
-  MEDIA_SETTER(acldvppSetPicDesc##NAME, acldvppPicDesc, state->FIELD, VALUE)               \
+#define PICTURE_FIELD(NAME, FIELD, VALUE)                                    \
+  MEDIA_SETTER(acldvppSetPicDesc##NAME, acldvppPicDesc, state->FIELD, VALUE) \
   MEDIA_GETTER(acldvppGetPicDesc##NAME, acldvppPicDesc, state->FIELD, VALUE)
-#define BORDER_FIELD(NAME, FIELD, VALUE)                                             \
-  MEDIA_SETTER(acldvppSetBorderConfig##NAME, acldvppBorderConfig, border.FIELD, VALUE)     \
+#define BORDER_FIELD(NAME, FIELD, VALUE)                                               \
+  MEDIA_SETTER(acldvppSetBorderConfig##NAME, acldvppBorderConfig, border.FIELD, VALUE) \
   MEDIA_GETTER(acldvppGetBorderConfig##NAME, acldvppBorderConfig, border.FIELD, VALUE)
 
 extern "C" {
@@ -79,7 +79,8 @@ acldvppBatchPicDesc* acldvppCreateBatchPicDesc(uint32_t batchSize) {
 acldvppPicDesc* acldvppGetPicDesc(acldvppBatchPicDesc* batchPicDesc, uint32_t index) {
   SOFTCANN_ENTRY_VALUE(acldvppGetPicDesc, nullptr);
   if (batchPicDesc == nullptr || index >= batchPicDesc->pictures.size()) {
-    fail(ACL_ERROR_INVALID_PARAM, "acldvppGetPicDesc: picture %u of %zu", index, batchPicDesc ? batchPicDesc->pictures.size() : 0);
+    fail(ACL_ERROR_INVALID_PARAM, "acldvppGetPicDesc: picture %u of %zu", index,
+         batchPicDesc ? batchPicDesc->pictures.size() : 0);
     return nullptr;
   }
   return &batchPicDesc->pictures[index];
@@ -146,7 +147,8 @@ aclError acldvppSetBorderConfigValue(acldvppBorderConfig* borderConfig, uint32_t
   SOFTCANN_ENTRY(acldvppSetBorderConfigValue);
   SOFTCANN_REQUIRE(borderConfig, "borderConfig");
   if (index >= borderConfig->border.value.size()) {
-    return fail(ACL_ERROR_INVALID_PARAM, "acldvppSetBorderConfigValue: value %u of %zu", index, borderConfig->border.value.size());
+    return fail(ACL_ERROR_INVALID_PARAM, "acldvppSetBorderConfigValue: value %u of %zu", index,
+                borderConfig->border.value.size());
   }
   borderConfig->border.value[index] = value;
   return ACL_SUCCESS;
@@ -286,7 +288,8 @@ aclError acldvppGetChannelDescParam(const acldvppChannelDesc* channelDesc, acldv
 aclError acldvppCreateChannel(acldvppChannelDesc* channelDesc) {
   SOFTCANN_ENTRY(acldvppCreateChannel);
   SOFTCANN_REQUIRE(channelDesc, "channelDesc");
-  if (current_device() < 0) return fail(ACL_ERROR_RT_CONTEXT_NULL, "acldvppCreateChannel: there is no context: call aclrtSetDevice first");
+  if (current_device() < 0)
+    return fail(ACL_ERROR_RT_CONTEXT_NULL, "acldvppCreateChannel: there is no context: call aclrtSetDevice first");
   if (channelDesc->channel.open) return fail(ACL_ERROR_INVALID_PARAM, "acldvppCreateChannel: the channel is open");
   channelDesc->channel.open = true;
   channelDesc->channel.id = channels_opened++;

@@ -34,12 +34,12 @@ T* make_handle() {
     handle->FIELD = value;                     \
     return ACL_SUCCESS;                        \
   }
-#define MEDIA_GETTER(NAME, TYPE, FIELD, VALUE)                                            \
-  VALUE NAME(const TYPE* handle) {                                                        \
-    SOFTCANN_ENTRY_VALUE(NAME, static_cast<VALUE>(0));                                                  \
-    if (handle == nullptr) {                                                              \
+#define MEDIA_GETTER(NAME, TYPE, FIELD, VALUE)                                             \
+  VALUE NAME(const TYPE* handle) {                                                         \
+    SOFTCANN_ENTRY_VALUE(NAME, static_cast<VALUE>(0));                                     \
+    if (handle == nullptr) {                                                               \
       ::softcann::fail(ACL_ERROR_INVALID_PARAM, "%s: %s is a null pointer", #NAME, #TYPE); \
-      return static_cast<VALUE>(0);                                                                     \
-    }                                                                                     \
-    return static_cast<VALUE>(handle->FIELD);                                             \
+      return static_cast<VALUE>(0);                                                        \
+    }                                                                                      \
+    return static_cast<VALUE>(handle->FIELD);                                              \
   }

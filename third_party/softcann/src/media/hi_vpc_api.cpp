@@ -19,7 +19,15 @@ using namespace softcann::media;
 namespace {
 
 // hi_errno of the module VPC.
-enum Cause : uint32_t { kBadChannel = 2, kBadArgument = 3, kExists = 4, kMissing = 5, kNullPointer = 6, kUnsupported = 8, kNoMemory = 12 };
+enum Cause : uint32_t {
+  kBadChannel = 2,
+  kBadArgument = 3,
+  kExists = 4,
+  kMissing = 5,
+  kNullPointer = 6,
+  kUnsupported = 8,
+  kNoMemory = 12
+};
 
 int32_t code_of(Cause cause) { return static_cast<int32_t>(0xA0078000U | cause); }
 
@@ -40,7 +48,7 @@ Channels& channels() {
 }
 
 Picture picture_of(const hi_vpc_pic_info& info) {
-  return {info.picture_address, info.picture_buffer_size,  info.picture_format,        info.picture_width,
+  return {info.picture_address, info.picture_buffer_size,  info.picture_format,       info.picture_width,
           info.picture_height,  info.picture_width_stride, info.picture_height_stride};
 }
 
@@ -83,8 +91,8 @@ int32_t run_steps(const char* entry, hi_vpc_chn channel, uint32_t* task, const s
       });
 }
 
-#define REQUIRE(pointer)                                                                     \
-  do {                                                                                       \
+#define REQUIRE(pointer)                                                                            \
+  do {                                                                                              \
     if ((pointer) == nullptr) return fail(code_of(kNullPointer), "%s is a null pointer", #pointer); \
   } while (0)
 
@@ -120,7 +128,8 @@ std::optional<Border> border_of(const char* entry, hi_vpc_bord_type type, const 
   return border;
 }
 
-bool add_paste(const char* entry, const hi_vpc_pic_info& from, const hi_vpc_crop_resize_paste_region& info, std::vector<Step>& steps) {
+bool add_paste(const char* entry, const hi_vpc_pic_info& from, const hi_vpc_crop_resize_paste_region& info,
+               std::vector<Step>& steps) {
   Step step = step_of(from, info.dest_pic_info);
   step.left = info.dest_left_offset;
   step.top = info.dest_top_offset;
@@ -339,7 +348,8 @@ hi_s32 hi_mpi_vpc_convert_color_to_yuv420(hi_vpc_chn chn, const hi_vpc_pic_info*
                                           hi_u32* task_id, hi_s32 milli_sec) {
   SOFTCANN_ENTRY(hi_mpi_vpc_convert_color_to_yuv420);
   REQUIRE(dest_pic);
-  if (dest_pic->picture_format != PIXEL_FORMAT_YUV_SEMIPLANAR_420 && dest_pic->picture_format != PIXEL_FORMAT_YVU_SEMIPLANAR_420) {
+  if (dest_pic->picture_format != PIXEL_FORMAT_YUV_SEMIPLANAR_420 &&
+      dest_pic->picture_format != PIXEL_FORMAT_YVU_SEMIPLANAR_420) {
     return fail(code_of(kBadArgument), "hi_mpi_vpc_convert_color_to_yuv420: the destination is of pixel format %u",
                 dest_pic->picture_format);
   }
@@ -371,7 +381,8 @@ hi_s32 hi_mpi_vpc_pyrdown(hi_vpc_chn chn, const hi_vpc_pic_info* source_pic, hi_
   REQUIRE(dest_pic);
   REQUIRE(gaussian_filter);
   constexpr const char* entry = "hi_mpi_vpc_pyrdown";
-  if (divisor == 0 || filter_level == 0) return fail(code_of(kBadArgument), "%s: %u levels, a divisor of %u", entry, filter_level, divisor);
+  if (divisor == 0 || filter_level == 0)
+    return fail(code_of(kBadArgument), "%s: %u levels, a divisor of %u", entry, filter_level, divisor);
   const std::optional<Border> border = border_of(entry, info.border_type, info.scalar_value);
   if (!border) return code_of(kUnsupported);
   std::array<std::array<int8_t, 5>, 5> weights{};
@@ -382,7 +393,8 @@ hi_s32 hi_mpi_vpc_pyrdown(hi_vpc_chn chn, const hi_vpc_pic_info* source_pic, hi_
       [&] {
         for (hi_u32 i = 0; i < filter_level; ++i) {
           const Picture from = level(i);
-          if (const aclError code = check_same(entry, from, level(i + 1), (from.width + 1) / 2, (from.height + 1) / 2)) return code;
+          if (const aclError code = check_same(entry, from, level(i + 1), (from.width + 1) / 2, (from.height + 1) / 2))
+            return code;
         }
         return aclError{ACL_SUCCESS};
       },

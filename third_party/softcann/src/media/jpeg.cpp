@@ -26,7 +26,7 @@ struct TurboJpeg {
   unsigned long (*bound)(int width, int height, int subsampling);
 };
 constexpr int kNoRealloc = 1024, kAccurate = 4096, kStopOnWarning = 8192;  // flags
-constexpr int kYCbCr = 1, kGray = 2;                                      // colours
+constexpr int kYCbCr = 1, kGray = 2;                                       // colours
 
 const TurboJpeg& library() {
   static const std::unique_ptr<TurboJpeg> found = []() -> std::unique_ptr<TurboJpeg> {
@@ -44,8 +44,9 @@ const TurboJpeg& library() {
     return whole ? std::move(made) : nullptr;
   }();
   if (found == nullptr) {
-    throw Error(ErrorKind::unsupported, "JPEG needs libturbojpeg.so.0 of libjpeg-turbo 2 or newer: install it (Debian and Ubuntu: "
-                                        "libturbojpeg0 or libturbojpeg, Fedora and openEuler: turbojpeg)");
+    throw Error(ErrorKind::unsupported,
+                "JPEG needs libturbojpeg.so.0 of libjpeg-turbo 2 or newer: install it (Debian and Ubuntu: "
+                "libturbojpeg0 or libturbojpeg, Fedora and openEuler: turbojpeg)");
   }
   return *found;
 }

@@ -47,12 +47,14 @@ aclError check_strides(const char* entry, const char* which, const Picture& pict
   const uint32_t least = format.width_stride(picture.width, align);
   const uint32_t unit = format.layout == Layout::packed_422 ? align : align * format.pixel_bytes();
   if (picture.width_stride < least || picture.width_stride % unit != 0) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: the width stride of the %s, %s of %u x %u, is %u bytes; it must be at least %u, and a multiple of %u",
-                entry, which, format.name, picture.width, picture.height, picture.width_stride, least, unit);
+    return fail(ACL_ERROR_INVALID_PARAM,
+                "%s: the width stride of the %s, %s of %u x %u, is %u bytes; it must be at least %u, and a multiple of %u", entry,
+                which, format.name, picture.width, picture.height, picture.width_stride, least, unit);
   }
   if (picture.height_stride < picture.height || picture.height_stride % limits.height_align != 0) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: the height stride of the %s is %u; it must be at least its height, %u, and a multiple of %u",
-                entry, which, picture.height_stride, picture.height, limits.height_align);
+    return fail(ACL_ERROR_INVALID_PARAM,
+                "%s: the height stride of the %s is %u; it must be at least its height, %u, and a multiple of %u", entry, which,
+                picture.height_stride, picture.height, limits.height_align);
   }
   if (picture.width_stride > 4 * limits.max_width || picture.height_stride > 2 * limits.max_height) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: the strides of the %s are %u and %u", entry, which, picture.width_stride,
@@ -92,8 +94,8 @@ aclError check_picture(const char* entry, const char* which, const Picture& pict
 aclError check_region(const char* entry, const char* which, const Picture& picture, const Region& region) {
   const uint64_t right = uint64_t{region.left} + region.width, bottom = uint64_t{region.top} + region.height;
   if (right > picture.width || bottom > picture.height || region.width < 2 || region.height < 2) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: the %s, %u x %u at %u, %u, leaves the picture of %u x %u", entry, which, region.width,
-                region.height, region.left, region.top, picture.width, picture.height);
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: the %s, %u x %u at %u, %u, leaves the picture of %u x %u", entry, which,
+                region.width, region.height, region.left, region.top, picture.width, picture.height);
   }
   if ((region.left | region.top | region.width | region.height) % 2 != 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: the %s, %u x %u at %u, %u, must begin at even and end at odd pixels", entry, which,

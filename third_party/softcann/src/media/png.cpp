@@ -37,8 +37,9 @@ const LibPng& library() {
     return made->begin && made->finish && made->free ? std::move(made) : nullptr;
   }();
   if (found == nullptr) {
-    throw Error(ErrorKind::unsupported, "PNG needs libpng16.so.16: install it (Debian and Ubuntu: libpng16-16 or libpng16-16t64, "
-                                        "Fedora and openEuler: libpng)");
+    throw Error(ErrorKind::unsupported,
+                "PNG needs libpng16.so.16: install it (Debian and Ubuntu: libpng16-16 or libpng16-16t64, "
+                "Fedora and openEuler: libpng)");
   }
   return *found;
 }
@@ -68,7 +69,8 @@ class Reader {
   std::vector<uint8_t> pixels() {
     image_.format = kColour | (image_.format & kAlpha);
     std::vector<uint8_t> made(size_t{image_.width} * image_.height * static_cast<size_t>(info().channels));
-    if (library().finish(&image_, nullptr, made.data(), 0, nullptr) == 0 || (image_.warning_or_error & (kWarning | kError)) == kError) {
+    if (library().finish(&image_, nullptr, made.data(), 0, nullptr) == 0 ||
+        (image_.warning_or_error & (kWarning | kError)) == kError) {
       refuse(std::string("libpng: ") + image_.message);
     }
     return made;

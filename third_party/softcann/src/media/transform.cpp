@@ -164,7 +164,8 @@ Plane pyramid_plane(const Plane& plane, const std::array<std::array<int8_t, 5>, 
           sum += weights[static_cast<size_t>(dy + 2)][static_cast<size_t>(dx + 2)] * pixel;
         }
       }
-      made.row(y)[x] = static_cast<uint8_t>(std::clamp<int32_t>((sum + static_cast<int32_t>(divisor) / 2) / static_cast<int32_t>(divisor), 0, 255));
+      made.row(y)[x] = static_cast<uint8_t>(
+          std::clamp<int32_t>((sum + static_cast<int32_t>(divisor) / 2) / static_cast<int32_t>(divisor), 0, 255));
     }
   }
   return made;
@@ -175,7 +176,8 @@ Image of_planes(const Image& image, F&& f) {
   Image made{image.is_yuv, image.shift_x, image.shift_y, {}};
   for (size_t channel = 0; channel < image.planes.size(); ++channel) {
     const bool chroma = image.is_yuv && channel != 0;
-    made.planes.push_back(f(image.planes[channel], channel, chroma ? image.shift_x : uint8_t{0}, chroma ? image.shift_y : uint8_t{0}));
+    made.planes.push_back(
+        f(image.planes[channel], channel, chroma ? image.shift_x : uint8_t{0}, chroma ? image.shift_y : uint8_t{0}));
   }
   return made;
 }
@@ -197,7 +199,8 @@ Image make_border(const Image& image, const Border& border) {
 
 Image pyramid_down(const Image& image, const std::array<std::array<int8_t, 5>, 5>& weights, uint32_t divisor,
                    acldvppBorderType border) {
-  return of_planes(image, [&](const Plane& plane, size_t, uint8_t, uint8_t) { return pyramid_plane(plane, weights, divisor, border); });
+  return of_planes(image,
+                   [&](const Plane& plane, size_t, uint8_t, uint8_t) { return pyramid_plane(plane, weights, divisor, border); });
 }
 
 Histogram histogram(const Plane& plane) {

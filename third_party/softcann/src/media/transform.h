@@ -8,11 +8,11 @@
 namespace softcann::media {
 
 enum class Interpolation : uint32_t {
-  cubic = 0,               // Catmull-Rom, widened where it shrinks: stands for the chip's own filter of higher order
-  bilinear_opencv = 1,     // centres of pixels
-  nearest_opencv = 2,      // corners
-  bilinear_tensorflow = 3, // corners
-  nearest_tensorflow = 4,  // corners
+  cubic = 0,                // Catmull-Rom, widened where it shrinks: stands for the chip's own filter of higher order
+  bilinear_opencv = 1,      // centres of pixels
+  nearest_opencv = 2,       // corners
+  bilinear_tensorflow = 3,  // corners
+  nearest_tensorflow = 4,   // corners
 };
 constexpr uint32_t kInterpolations = 5;
 

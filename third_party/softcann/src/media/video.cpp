@@ -47,14 +47,14 @@ struct aclvencFrameConfig {
   uint8_t key_frame = 0, end = 0;
 };
 
-#define STREAM_FIELD(NAME, FIELD, VALUE)                                     \
-  MEDIA_SETTER(acldvppSetStreamDesc##NAME, acldvppStreamDesc, FIELD, VALUE)  \
+#define STREAM_FIELD(NAME, FIELD, VALUE)                                    \
+  MEDIA_SETTER(acldvppSetStreamDesc##NAME, acldvppStreamDesc, FIELD, VALUE) \
   MEDIA_GETTER(acldvppGetStreamDesc##NAME, acldvppStreamDesc, FIELD, VALUE)
-#define VDEC_FIELD(NAME, FIELD, VALUE)                                         \
-  MEDIA_SETTER(aclvdecSetChannelDesc##NAME, aclvdecChannelDesc, FIELD, VALUE)  \
+#define VDEC_FIELD(NAME, FIELD, VALUE)                                        \
+  MEDIA_SETTER(aclvdecSetChannelDesc##NAME, aclvdecChannelDesc, FIELD, VALUE) \
   MEDIA_GETTER(aclvdecGetChannelDesc##NAME, aclvdecChannelDesc, FIELD, VALUE)
-#define VENC_FIELD(NAME, FIELD, VALUE)                                         \
-  MEDIA_SETTER(aclvencSetChannelDesc##NAME, aclvencChannelDesc, FIELD, VALUE)  \
+#define VENC_FIELD(NAME, FIELD, VALUE)                                        \
+  MEDIA_SETTER(aclvencSetChannelDesc##NAME, aclvencChannelDesc, FIELD, VALUE) \
   MEDIA_GETTER(aclvencGetChannelDesc##NAME, aclvencChannelDesc, FIELD, VALUE)
 #define VENC_FRAME_FIELD(NAME, FIELD)                                           \
   MEDIA_SETTER(aclvencSetFrameConfig##NAME, aclvencFrameConfig, FIELD, uint8_t) \

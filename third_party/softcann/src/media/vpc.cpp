@@ -36,9 +36,10 @@ aclError check_step(const char* entry, const Step& step) {
   Region made{step.left, step.top, step.width, step.height};
   if (step.border) {
     const Border& border = *step.border;
-    if (border.type > BORDER_REFLECT_101 || border.top > 65535 || border.bottom > 65535 || border.left > 65535 || border.right > 65535) {
-      return fail(ACL_ERROR_INVALID_PARAM, "%s: a border of type %d, %u, %u, %u and %u wide", entry, static_cast<int>(border.type),
-                  border.top, border.bottom, border.left, border.right);
+    if (border.type > BORDER_REFLECT_101 || border.top > 65535 || border.bottom > 65535 || border.left > 65535 ||
+        border.right > 65535) {
+      return fail(ACL_ERROR_INVALID_PARAM, "%s: a border of type %d, %u, %u, %u and %u wide", entry,
+                  static_cast<int>(border.type), border.top, border.bottom, border.left, border.right);
     }
     made.width += border.left + border.right;
     made.height += border.top + border.bottom;

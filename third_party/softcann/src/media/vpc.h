@@ -10,7 +10,7 @@ namespace softcann::media {
 
 struct Step {
   Picture from, to;
-  Region cut;                   // of `from`
+  Region cut;                      // of `from`
   uint32_t width = 0, height = 0;  // it becomes so large
   Interpolation interpolation = Interpolation::cubic;
   std::optional<Border> border;  // goes round it

@@ -63,10 +63,12 @@ Step make_step(const Picture& from, const Picture& to, const Arguments& given) {
 
 aclError check_paste(const char* entry, const acldvppRoiConfig& area) {
   if (area.left % 16 == 0) return ACL_SUCCESS;
-  return fail(ACL_ERROR_INVALID_PARAM, "%s: the area that is written begins at %u; it must be a multiple of 16", entry, area.left);
+  return fail(ACL_ERROR_INVALID_PARAM, "%s: the area that is written begins at %u; it must be a multiple of 16", entry,
+              area.left);
 }
 
-aclError run_one(const char* entry, const acldvppPicDesc* input, acldvppPicDesc* output, const Arguments& given, aclrtStream stream) {
+aclError run_one(const char* entry, const acldvppPicDesc* input, acldvppPicDesc* output, const Arguments& given,
+                 aclrtStream stream) {
   SOFTCANN_REQUIRE(input, "inputDesc");
   SOFTCANN_REQUIRE(output, "outputDesc");
   if (const aclError code = check_channel(entry, given.channel, DVPP_CHNMODE_VPC)) return code;
@@ -95,13 +97,14 @@ aclError check_batch(const char* entry, const Batch& batch) {
   SOFTCANN_REQUIRE(batch.to, "dstBatchPicDescs");
   SOFTCANN_REQUIRE(batch.cuts, "cropAreas");
   if (batch.size == 0 || batch.size != batch.from->pictures.size()) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: size is %u, there are %zu pictures", entry, batch.size, batch.from->pictures.size());
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: size is %u, there are %zu pictures", entry, batch.size,
+                batch.from->pictures.size());
   }
   uint64_t areas = 0;
   for (uint32_t i = 0; i < batch.size; ++i) areas += batch.counts[i];
   if (areas != batch.to->pictures.size()) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: %llu areas, %zu pictures are to be made", entry, static_cast<unsigned long long>(areas),
-                batch.to->pictures.size());
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: %llu areas, %zu pictures are to be made", entry,
+                static_cast<unsigned long long>(areas), batch.to->pictures.size());
   }
   return check_channel(entry, batch.channel, DVPP_CHNMODE_VPC);
 }
@@ -129,8 +132,8 @@ aclError run_batch(const char* entry, const Batch& batch, aclrtStream stream) {
 }
 
 // Both pictures whole, of one format, `of` of the input's size.
-aclError check_pair(const char* entry, const acldvppChannelDesc* channel, const acldvppPicDesc* input, const acldvppPicDesc* output,
-                    uint32_t width, uint32_t height) {
+aclError check_pair(const char* entry, const acldvppChannelDesc* channel, const acldvppPicDesc* input,
+                    const acldvppPicDesc* output, uint32_t width, uint32_t height) {
   if (const aclError code = check_channel(entry, channel, DVPP_CHNMODE_VPC)) return code;
   const Picture &from = input->state->picture, &to = output->state->picture;
   if (const aclError code = check_picture(entry, "input", from)) return code;
@@ -164,7 +167,8 @@ aclError acldvppVpcCropResizeAsync(acldvppChannelDesc* channelDesc, acldvppPicDe
   SOFTCANN_ENTRY(acldvppVpcCropResizeAsync);
   SOFTCANN_REQUIRE(cropArea, "cropArea");
   SOFTCANN_REQUIRE(resizeConfig, "resizeConfig");
-  return run_one("acldvppVpcCropResizeAsync", inputDesc, outputDesc, {channelDesc, cropArea, nullptr, resizeConfig, nullptr}, stream);
+  return run_one("acldvppVpcCropResizeAsync", inputDesc, outputDesc, {channelDesc, cropArea, nullptr, resizeConfig, nullptr},
+                 stream);
 }
 
 aclError acldvppVpcCropAndPasteAsync(acldvppChannelDesc* channelDesc, acldvppPicDesc* inputDesc, acldvppPicDesc* outputDesc,
@@ -172,18 +176,19 @@ aclError acldvppVpcCropAndPasteAsync(acldvppChannelDesc* channelDesc, acldvppPic
   SOFTCANN_ENTRY(acldvppVpcCropAndPasteAsync);
   SOFTCANN_REQUIRE(cropArea, "cropArea");
   SOFTCANN_REQUIRE(pasteArea, "pasteArea");
-  return run_one("acldvppVpcCropAndPasteAsync", inputDesc, outputDesc, {channelDesc, cropArea, pasteArea, nullptr, nullptr}, stream);
+  return run_one("acldvppVpcCropAndPasteAsync", inputDesc, outputDesc, {channelDesc, cropArea, pasteArea, nullptr, nullptr},
+                 stream);
 }
 
 aclError acldvppVpcCropResizePasteAsync(acldvppChannelDesc* channelDesc, acldvppPicDesc* inputDesc, acldvppPicDesc* outputDesc,
-                                        acldvppRoiConfig* cropArea, acldvppRoiConfig* pasteArea, acldvppResizeConfig* resizeConfig,
-                                        aclrtStream stream) {
+                                        acldvppRoiConfig* cropArea, acldvppRoiConfig* pasteArea,
+                                        acldvppResizeConfig* resizeConfig, aclrtStream stream) {
   SOFTCANN_ENTRY(acldvppVpcCropResizePasteAsync);
   SOFTCANN_REQUIRE(cropArea, "cropArea");
   SOFTCANN_REQUIRE(pasteArea, "pasteArea");
   SOFTCANN_REQUIRE(resizeConfig, "resizeConfig");
-  return run_one("acldvppVpcCropResizePasteAsync", inputDesc, outputDesc, {channelDesc, cropArea, pasteArea, resizeConfig, nullptr},
-                 stream);
+  return run_one("acldvppVpcCropResizePasteAsync", inputDesc, outputDesc,
+                 {channelDesc, cropArea, pasteArea, resizeConfig, nullptr}, stream);
 }
 
 aclError acldvppVpcBatchCropAsync(acldvppChannelDesc* channelDesc, acldvppBatchPicDesc* srcBatchPicDescs, uint32_t* roiNums,
@@ -191,7 +196,8 @@ aclError acldvppVpcBatchCropAsync(acldvppChannelDesc* channelDesc, acldvppBatchP
                                   aclrtStream stream) {
   SOFTCANN_ENTRY(acldvppVpcBatchCropAsync);
   return run_batch("acldvppVpcBatchCropAsync",
-                   {channelDesc, srcBatchPicDescs, roiNums, size, dstBatchPicDescs, cropAreas, nullptr, nullptr, nullptr}, stream);
+                   {channelDesc, srcBatchPicDescs, roiNums, size, dstBatchPicDescs, cropAreas, nullptr, nullptr, nullptr},
+                   stream);
 }
 
 aclError acldvppVpcBatchCropResizeAsync(acldvppChannelDesc* channelDesc, acldvppBatchPicDesc* srcBatchPicDescs, uint32_t* roiNums,
@@ -210,7 +216,8 @@ aclError acldvppVpcBatchCropAndPasteAsync(acldvppChannelDesc* channelDesc, acldv
   SOFTCANN_ENTRY(acldvppVpcBatchCropAndPasteAsync);
   SOFTCANN_REQUIRE(pasteAreas, "pasteAreas");
   return run_batch("acldvppVpcBatchCropAndPasteAsync",
-                   {channelDesc, srcBatchPicDescs, roiNums, size, dstBatchPicDescs, cropAreas, pasteAreas, nullptr, nullptr}, stream);
+                   {channelDesc, srcBatchPicDescs, roiNums, size, dstBatchPicDescs, cropAreas, pasteAreas, nullptr, nullptr},
+                   stream);
 }
 
 aclError acldvppVpcBatchCropResizePasteAsync(acldvppChannelDesc* channelDesc, acldvppBatchPicDesc* srcBatchPicDescs,
@@ -259,9 +266,11 @@ aclError acldvppVpcMakeBorderAsync(const acldvppChannelDesc* channelDesc, const 
   constexpr const char* entry = "acldvppVpcMakeBorderAsync";
   const Picture &from = inputDesc->state->picture, &to = outputDesc->state->picture;
   const Border& border = borderConfig->border;
-  if (uint64_t{from.width} + border.left + border.right != to.width || uint64_t{from.height} + border.top + border.bottom != to.height) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: %u x %u with borders of %u, %u, %u and %u (left, right, top, bottom) is not the output's %u x %u",
-                entry, from.width, from.height, border.left, border.right, border.top, border.bottom, to.width, to.height);
+  if (uint64_t{from.width} + border.left + border.right != to.width ||
+      uint64_t{from.height} + border.top + border.bottom != to.height) {
+    return fail(ACL_ERROR_INVALID_PARAM,
+                "%s: %u x %u with borders of %u, %u, %u and %u (left, right, top, bottom) is not the output's %u x %u", entry,
+                from.width, from.height, border.left, border.right, border.top, border.bottom, to.width, to.height);
   }
   return run_one(entry, inputDesc, outputDesc, {channelDesc, nullptr, nullptr, nullptr, borderConfig}, stream);
 }
@@ -273,7 +282,8 @@ aclError acldvppVpcPyrDownAsync(acldvppChannelDesc* channelDesc, acldvppPicDesc*
   SOFTCANN_REQUIRE(outputDesc, "outputDesc");
   constexpr const char* entry = "acldvppVpcPyrDownAsync";
   const Picture from = inputDesc->state->picture;
-  if (const aclError code = check_pair(entry, channelDesc, inputDesc, outputDesc, (from.width + 1) / 2, (from.height + 1) / 2)) return code;
+  if (const aclError code = check_pair(entry, channelDesc, inputDesc, outputDesc, (from.width + 1) / 2, (from.height + 1) / 2))
+    return code;
   return submit_work(
       entry, stream,
       [from, to = outputDesc->state->picture] {

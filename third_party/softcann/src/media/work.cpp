@@ -33,7 +33,8 @@ aclError run_work(Task* self, bool skip) {
 
 aclError check_channel(const char* entry, const acldvppChannelDesc* channel, acldvppChannelMode mode) {
   SOFTCANN_REQUIRE(channel, "channelDesc");
-  if (!channel->channel.open) return fail(ACL_ERROR_INVALID_PARAM, "%s: the channel is not open: call acldvppCreateChannel", entry);
+  if (!channel->channel.open)
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: the channel is not open: call acldvppCreateChannel", entry);
   if ((channel->channel.mode & mode) == 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: the channel's mode is %u, without %u, which this needs (acldvppSetChannelDescMode)",
                 entry, channel->channel.mode, static_cast<unsigned>(mode));

@@ -11,7 +11,6 @@ namespace softcann::media {
 aclError check_channel(const char* entry, const acldvppChannelDesc* channel, acldvppChannelMode mode);
 
 // Runs `work` on the stream. What it throws becomes the stream's error, told once, and is the `result` of what it was to make.
-aclError submit_work(const char* entry, aclrtStream stream, std::function<void()> work,
-                     std::function<void(uint32_t)> set_result);
+aclError submit_work(const char* entry, aclrtStream stream, std::function<void()> work, std::function<void(uint32_t)> set_result);
 
 }  // namespace softcann::media

@@ -3,9 +3,11 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 
+#include "model/aipp.h"
 #include "model/machine.h"
 #include "model/prepack.h"
 #include "model/wire.h"
@@ -37,16 +39,48 @@ void read_ranges(const Attributes& attributes, const std::vector<std::string>& p
   }
 }
 
-// "input static field=number ..."; a field that is no number is for people.
-void read_aipp(const Attributes& attributes, std::vector<ModelTensor>& inputs) {
+// A field of a line of AIPP, "name=value".
+std::pair<std::string, std::string> aipp_field(std::string_view word) {
+  const size_t mark = word.find('=');
+  if (mark == std::string_view::npos) damaged("the AIPP field '%s'", std::string(word.substr(0, 80)).c_str());
+  return {std::string(word.substr(0, mark)), std::string(word.substr(mark + 1))};
+}
+
+// The input becomes raw bytes, and the model gets one more input, for the parameters.
+void set_dynamic_aipp(std::vector<ModelTensor>& inputs, size_t index, int64_t most_bytes) {
+  ModelTensor& input = inputs[index];
+  const bool open = std::any_of(input.dims.begin(), input.dims.end(), [](int64_t dim) { return dim <= 0; });
+  if (input.dims.size() != 4 || open || input.dims[0] > 65535 || most_bytes <= 0)
+    damaged("dynamic AIPP of '%s'", readable(input.name).c_str());
+  NetworkInput network{input.dims, input.format == ACL_FORMAT_NHWC, inputs.size()};
+  if (network.channels_last) network.dims = {input.dims[0], input.dims[3], input.dims[1], input.dims[2]};
+  input.type = ACL_UINT8;
+  input.format = ACL_FORMAT_ND;
+  input.dims = {most_bytes};
+  ModelTensor parameters;
+  parameters.name = ACL_DYNAMIC_AIPP_NAME;
+  parameters.type = ACL_UINT8;
+  parameters.dims = {static_cast<int64_t>(aipp_bytes(static_cast<size_t>(network.dims[0])))};
+  parameters.parameters_of = index;
+  input.network = std::move(network);
+  inputs.push_back(std::move(parameters));
+}
+
+// "input static field=number ..." or "input dynamic max_src_image_size=bytes"; a field that is no number is for people.
+void read_aipp_lines(const Attributes& attributes, std::vector<ModelTensor>& inputs) {
+  const size_t count = inputs.size();
   for (const std::string& line : texts_of(attributes, "aipp")) {
     const std::vector<std::string_view> words = split(line, ' ');
     const int64_t index = words.size() < 2 ? -1 : whole_number(words[0]);
-    if (index < 0 || static_cast<size_t>(index) >= inputs.size()) damaged("AIPP of input %lld", static_cast<long long>(index));
-    for (size_t i = 2; i < words.size(); ++i) {
-      const size_t mark = words[i].find('=');
-      if (mark == std::string_view::npos) damaged("the AIPP field '%s'", std::string(words[i].substr(0, 80)).c_str());
-      inputs[static_cast<size_t>(index)].aipp[std::string(words[i].substr(0, mark))] = words[i].substr(mark + 1);
+    if (index < 0 || static_cast<size_t>(index) >= count) damaged("AIPP of input %lld", static_cast<long long>(index));
+    ModelTensor& input = inputs[static_cast<size_t>(index)];
+    if (input.network || !input.aipp.empty()) damaged("AIPP of input %lld, twice", static_cast<long long>(index));
+    std::map<std::string, std::string> fields;
+    for (size_t i = 2; i < words.size(); ++i) fields.insert(aipp_field(words[i]));
+    if (words[1] == "dynamic") {
+      set_dynamic_aipp(inputs, static_cast<size_t>(index), whole_number(fields["max_src_image_size"]));
+    } else {
+      input.aipp = std::move(fields);
     }
   }
 }
@@ -114,7 +148,7 @@ ModelInfo read_info(const Definition& definition, const Container& container, co
   fill_ports(ports.outputs, info.outputs);
   const GraphDefinition& graph = definition.graphs.front();
   read_ranges(graph.attributes, texts_of(graph.attributes, "inputs"), info.inputs);
-  read_aipp(graph.attributes, info.inputs);
+  read_aipp_lines(graph.attributes, info.inputs);
   read_gears(graph.attributes, info);
   const int64_t work = integer_of(graph.attributes, "workspace_bytes", 0);
   if (work < 0) damaged("a workspace of %lld bytes", static_cast<long long>(work));
@@ -167,9 +201,7 @@ class LoadedModel final : public Model {
       const op::ComputeScope scope(call.threads);
       Machine machine(program_);
       std::vector<at::IValue> inputs;
-      for (size_t i = 0; i < call.inputs.size(); ++i) {
-        inputs.emplace_back(wrap(call.inputs[i], call.inputs[i].dims, program_.graphs[0].inputs[i].type));
-      }
+      for (size_t i = 0; i < program_.graphs[0].inputs.size(); ++i) inputs.emplace_back(input_of(call, i));
       const std::vector<at::IValue> outputs = machine.run(0, std::move(inputs));
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (const aclError code = write(call, i, tensor_of(outputs[i]))) return code;
@@ -198,6 +230,13 @@ class LoadedModel final : public Model {
     return code;
   }
 
+  at::Tensor input_of(const ModelCall& call, size_t index) const {
+    const at::ScalarType type = program_.graphs[0].inputs[index].type;
+    const ModelTensor& tensor = info_.inputs[index];
+    if (!tensor.network) return wrap(call.inputs[index], call.inputs[index].dims, type);
+    return processed(tensor, call.inputs[index], call.inputs[tensor.network->parameters], type);
+  }
+
   aclError write(ModelCall& call, size_t index, const at::Tensor& made) const {
     ModelArgument& to = call.outputs[index];
     const ModelTensor& promised = info_.outputs[index];
@@ -222,7 +261,7 @@ class LoadedModel final : public Model {
       const op::ComputeScope scope(op::threads_of_launch());
       Machine machine(program_);
       std::vector<at::IValue> inputs;
-      for (size_t i = 0; i < info_.inputs.size(); ++i) {
+      for (size_t i = 0; i < program_.graphs[0].inputs.size(); ++i) {
         inputs.emplace_back(at::zeros(info_.input_dims(i, gear), at::TensorOptions().dtype(program_.graphs[0].inputs[i].type)));
       }
       for (const at::IValue& output : machine.run(0, std::move(inputs))) dims.push_back(tensor_of(output).sizes().vec());

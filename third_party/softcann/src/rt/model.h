@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,13 @@ namespace softcann {
 // computes is in libge_executor, which it loads when a client names the first model. The two meet at this header, which is no
 // part of CANN's interface.
 
+// What the network takes where a client gives raw pictures with dynamic AIPP.
+struct NetworkInput {
+  std::vector<int64_t> dims;  // N, C, H, W
+  bool channels_last = false;
+  size_t parameters = 0;  // the input with AIPP's parameters
+};
+
 // What a client may ask about an input or output. A dimension that is not fixed is -1.
 struct ModelTensor {
   std::string name;
@@ -29,6 +37,8 @@ struct ModelTensor {
   std::vector<int64_t> dims;
   std::vector<std::pair<int64_t, int64_t>> range;  // one for each dimension, -1: no limit; empty: not known
   std::map<std::string, std::string> aipp;         // fields of its static AIPP by their names in the configuration; empty: none
+  std::optional<NetworkInput> network;             // with dynamic AIPP: then dims and type are those of the raw bytes
+  std::optional<size_t> parameters_of;             // of AIPP's parameters: the input with the pictures
 };
 
 enum class Gears : uint8_t { none, batch, image, dims };

@@ -1,4 +1,5 @@
-// What a model does with its images before they reach its first operator (static AIPP, which atc makes operators of).
+// What a model does with its images before they reach its first operator (static AIPP, which atc makes operators of; dynamic AIPP
+// is told apart).
 #include <cstdlib>
 #include <map>
 
@@ -34,8 +35,14 @@ aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType* 
   MODEL_OR_RETURN(loaded, "aclmdlGetAippType", modelId);
   const ModelInfo& info = loaded->model->info();
   if (const aclError code = check_input("aclmdlGetAippType", info, index)) return code;
-  *type = info.inputs[index].aipp.empty() ? ACL_DATA_WITHOUT_AIPP : ACL_DATA_WITH_STATIC_AIPP;
-  if (dynamicAttachedDataIndex != nullptr) *dynamicAttachedDataIndex = ACL_INVALID_NODE_INDEX;
+  const ModelTensor& input = info.inputs[index];
+  *type = input.network         ? ACL_DATA_WITH_DYNAMIC_AIPP
+          : input.parameters_of ? ACL_DYNAMIC_AIPP_NODE
+          : input.aipp.empty()  ? ACL_DATA_WITHOUT_AIPP
+                                : ACL_DATA_WITH_STATIC_AIPP;
+  if (dynamicAttachedDataIndex != nullptr) {
+    *dynamicAttachedDataIndex = input.network ? input.network->parameters : size_t{ACL_INVALID_NODE_INDEX};
+  }
   return ACL_SUCCESS;
 }
 

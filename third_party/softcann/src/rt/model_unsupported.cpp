@@ -11,9 +11,6 @@ aclError unsupported(const char* entry, const char* why) { return fail(ACL_ERROR
 constexpr char kBundle[] =
     "a bundle is several models in one .om, which softcann's atc does not make: convert each of them and load it "
     "with aclmdlLoadFromFile";
-constexpr char kAipp[] =
-    "softcann's models take no image processing that is chosen at run time (dynamic AIPP): give atc a static "
-    "configuration with --insert_op_conf";
 constexpr char kTask[] =
     "softcann's tasks are whole models, and have no descriptions of single operators; the error's text "
     "(aclGetRecentErrMsg) names the operator";
@@ -26,88 +23,6 @@ aclError aclmdlCreateAndGetOpDesc(uint32_t, uint32_t, uint32_t, char*, size_t, a
                                   size_t*) {
   SOFTCANN_ENTRY(aclmdlCreateAndGetOpDesc);
   return unsupported("aclmdlCreateAndGetOpDesc", kTask);
-}
-
-aclmdlAIPP* aclmdlCreateAIPP(uint64_t) {
-  SOFTCANN_ENTRY_VALUE(aclmdlCreateAIPP, nullptr);
-  unsupported("aclmdlCreateAIPP", kAipp);
-  return nullptr;
-}
-
-aclError aclmdlDestroyAIPP(const aclmdlAIPP*) {
-  SOFTCANN_ENTRY(aclmdlDestroyAIPP);
-  return unsupported("aclmdlDestroyAIPP", kAipp);
-}
-
-aclError aclmdlGetAippDataSize(uint64_t, size_t*) {
-  SOFTCANN_ENTRY(aclmdlGetAippDataSize);
-  return unsupported("aclmdlGetAippDataSize", kAipp);
-}
-
-aclError aclmdlSetAIPPAxSwapSwitch(aclmdlAIPP*, int8_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPAxSwapSwitch);
-  return unsupported("aclmdlSetAIPPAxSwapSwitch", kAipp);
-}
-
-aclError aclmdlSetAIPPByInputIndex(uint32_t, aclmdlDataset*, size_t, const aclmdlAIPP*) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPByInputIndex);
-  return unsupported("aclmdlSetAIPPByInputIndex", kAipp);
-}
-
-aclError aclmdlSetAIPPCropParams(aclmdlAIPP*, int8_t, int32_t, int32_t, int32_t, int32_t, uint64_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPCropParams);
-  return unsupported("aclmdlSetAIPPCropParams", kAipp);
-}
-
-aclError aclmdlSetAIPPCscParams(aclmdlAIPP*, int8_t, int16_t, int16_t, int16_t, int16_t, int16_t, int16_t, int16_t, int16_t,
-                                int16_t, uint8_t, uint8_t, uint8_t, uint8_t, uint8_t, uint8_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPCscParams);
-  return unsupported("aclmdlSetAIPPCscParams", kAipp);
-}
-
-aclError aclmdlSetAIPPDtcPixelMean(aclmdlAIPP*, int16_t, int16_t, int16_t, int16_t, uint64_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPDtcPixelMean);
-  return unsupported("aclmdlSetAIPPDtcPixelMean", kAipp);
-}
-
-aclError aclmdlSetAIPPDtcPixelMin(aclmdlAIPP*, float, float, float, float, uint64_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPDtcPixelMin);
-  return unsupported("aclmdlSetAIPPDtcPixelMin", kAipp);
-}
-
-aclError aclmdlSetAIPPInputFormat(aclmdlAIPP*, aclAippInputFormat) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPInputFormat);
-  return unsupported("aclmdlSetAIPPInputFormat", kAipp);
-}
-
-aclError aclmdlSetAIPPPaddingParams(aclmdlAIPP*, int8_t, int32_t, int32_t, int32_t, int32_t, uint64_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPPaddingParams);
-  return unsupported("aclmdlSetAIPPPaddingParams", kAipp);
-}
-
-aclError aclmdlSetAIPPPixelVarReci(aclmdlAIPP*, float, float, float, float, uint64_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPPixelVarReci);
-  return unsupported("aclmdlSetAIPPPixelVarReci", kAipp);
-}
-
-aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP*, int8_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPRbuvSwapSwitch);
-  return unsupported("aclmdlSetAIPPRbuvSwapSwitch", kAipp);
-}
-
-aclError aclmdlSetAIPPScfParams(aclmdlAIPP*, int8_t, int32_t, int32_t, int32_t, int32_t, uint64_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPScfParams);
-  return unsupported("aclmdlSetAIPPScfParams", kAipp);
-}
-
-aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP*, int32_t, int32_t) {
-  SOFTCANN_ENTRY(aclmdlSetAIPPSrcImageSize);
-  return unsupported("aclmdlSetAIPPSrcImageSize", kAipp);
-}
-
-aclError aclmdlSetInputAIPP(uint32_t, aclmdlDataset*, size_t, const aclmdlAIPP*) {
-  SOFTCANN_ENTRY(aclmdlSetInputAIPP);
-  return unsupported("aclmdlSetInputAIPP", kAipp);
 }
 
 aclmdlBundleQueryInfo* aclmdlBundleCreateQueryInfo() {

@@ -126,11 +126,9 @@ class Aipp:
 
     def check(self):
         if self.mode == "dynamic":
-            raise AtcError(
-                "E10055", f"{self.path}: aipp_mode dynamic is not served", solution="Use static, or preprocess on the host."
-            )
+            return self.check_dynamic()
         if self.mode != "static":
-            raise self.wrong("aipp_mode is missing", "Write aipp_mode : static.")
+            raise self.wrong("aipp_mode is missing", "Write aipp_mode : static, or dynamic.")
         if self.input_format not in SERVED:
             raise self.wrong(f"input_format must be one of {', '.join(SERVED)}")
         for name in RESERVED:
@@ -144,6 +142,21 @@ class Aipp:
             for name in ("src_image_size_w", "src_image_size_h", "load_start_pos_w", "load_start_pos_h"):
                 if getattr(self, name) % 2:
                     raise self.wrong(f"{name} is {getattr(self, name)}; it must be even for YUV420SP_U8")
+
+    def check_dynamic(self):
+        """What is set at run time has no place in the file."""
+        if self.support_rotation:
+            raise AtcError("E10055", f"{self.path}: support_rotation is reserved, and not served", solution="Leave it out.")
+        late = sorted(self.given - {"aipp_mode", "max_src_image_size", "related_input_rank", "support_rotation"})
+        if late:
+            raise self.wrong(f"{late[0]} is not for aipp_mode dynamic", "Set it at run time (aclmdlSetAIPP...).")
+        if not self.max_src_image_size:
+            raise self.wrong("max_src_image_size is missing", "Give the bytes of the largest batch of pictures.")
+
+    def check_input(self, name, dims):
+        """A dynamic block's input `dims`."""
+        if len(dims) != 4 or -1 in dims:
+            raise self.wrong(f"input {name} has the dims {dims}; dynamic AIPP makes 4, which are fixed", "Give --input_shape.")
 
     def matrix(self):
         return [[self.first(f"matrix_r{row}c{column}", DEFAULT_MATRIX[row][column]) for column in range(3)] for row in range(3)]
@@ -162,7 +175,7 @@ class Aipp:
 
     def text(self):
         """What was given, as the attribute `aipp` has it."""
-        return " ".join(
+        return f"{self.mode} " + " ".join(
             f"{name}={self.input_format if name == 'input_format' else getattr(self, name)}"
             for name in sorted(self.given - {"aipp_mode"})
         )

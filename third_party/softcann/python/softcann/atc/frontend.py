@@ -203,8 +203,11 @@ def import_model(model, options, folder, infos, shapes, samples):
         ]
         dtype = torch.float16 if info.name in options.halves else torch_dtype(info.type.tensor_type.elem_type)
         dims = [dim if isinstance(dim, int) else -1 for dim in dims]
-        if index in options.aipp:
-            picture = Picture(options.aipp[index], info.name, dims, options.layout)
+        block = options.aipp.get(index)
+        if block and block.mode == "dynamic":
+            block.check_input(info.name, dims)
+        elif block:
+            picture = Picture(block, info.name, dims, options.layout)
             importer.pictures[index] = picture, dtype
             dtype, dims = torch.uint8, picture.raw_dims()
             tried = [[sizes[0], *dims[1:]] for sizes in tried]

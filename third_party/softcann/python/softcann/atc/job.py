@@ -247,10 +247,11 @@ class Job:
             ranges = found.ranges.get(port.name) or [(1, -1) if dim == -1 else (dim, dim) for dim in port.dims]
             if -1 in port.dims and not found.dynamic():
                 lines.append(f"{port.value.name} " + ",".join(f"{low}~{high}" for low, high in ranges))
-        for index in blocks:
-            graph.inputs[index].format = "NHWC"
+        for index, block in blocks.items():
+            if block.mode == "static":
+                graph.inputs[index].format = "NHWC"
         if blocks:
-            graph.attrs["aipp"] = [f"{index} static {block.text()}" for index, block in sorted(blocks.items())]
+            graph.attrs["aipp"] = [f"{index} {block.text()}" for index, block in sorted(blocks.items())]
         if lines:
             graph.attrs["shape_range"] = lines
         workspace = memory.plan(self.program, value(self.given, "disable_reuse_memory") == "0")
