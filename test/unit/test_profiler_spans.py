@@ -3,8 +3,8 @@ import random
 
 import pytest
 
-from torch_npu.profiler import _communication, _spans
-from torch_npu.profiler._trace import Kernel, Trace
+from torch_npu.profiler import _communication, _files, _spans
+from torch_npu.profiler._trace import Kernel, Operator, Trace
 
 
 def points(spans):
@@ -48,3 +48,14 @@ def test_hash_of_a_group():
 def test_links_of_what_roots_give_are_not_made_up():
     one = _communication.Collective(kernel("HcclBroadcast", 0, 1), "Broadcast", "hcom_broadcast__0_0_1", "1", [0, 1], 0, None, 8.0, 8.0)
     assert one.links() == {0: 0.0}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_memory_belongs_to_the_innermost_operator(seed):
+    draw = random.Random(seed)
+    operators = sorted((Operator(str(i), draw.randrange(30), draw.randrange(1, 12), "", None) for i in range(12)), key=lambda one: one.begin)
+    times = [float(draw.randrange(45)) for _ in range(30)]
+    owners = _files._owners(operators, times)
+    for time in times:
+        inside = [(one.duration, one.name) for one in operators if one.begin <= time <= one.begin + one.duration]
+        assert owners.get(time) == (min(inside)[1] if inside else None)

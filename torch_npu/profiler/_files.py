@@ -143,13 +143,25 @@ def memory_record(trace: Trace, folder: str) -> None:
     _write(folder, "memory_record.csv", _columns.MEMORY_RECORD, rows)
 
 
+def _owners(operators: List[Operator], times: List[float]) -> Dict[float, str]:
+    """By time, the name of the shortest operator that runs then, of any thread."""
+    owners: Dict[float, str] = {}
+    running: List[Operator] = []
+    pending = iter(operators)  # in the order of their begins
+    following = next(pending, None)
+    for time in sorted(set(times)):
+        while following is not None and following.begin <= time:
+            running.append(following)
+            following = next(pending, None)
+        running = [operator for operator in running if time <= operator.begin + operator.duration]
+        if running:
+            owners[time] = min(running, key=lambda operator: (operator.duration, operator.name)).name
+    return owners
+
+
 def operator_memory(trace: Trace, folder: str) -> None:
     """Each block of memory: when it was taken, by which operator, and when it was given back."""
-    begins = [(operator.begin, operator.begin + operator.duration, operator.name) for operator in trace.operators]
-
-    def owner(time: float) -> str:
-        inside = [(end - begin, name) for begin, end, name in begins if begin <= time <= end]
-        return min(inside)[1] if inside else _NONE
+    owners = _owners(trace.operators, [entry["time"] for entry in trace.memory])
 
     def sums(entry: Dict[str, Any]) -> List[str]:
         return [_mega(entry.get(key, 0)) for key in ("Total Allocated", "Total Reserved", "Total Allocated")]
@@ -158,8 +170,8 @@ def operator_memory(trace: Trace, folder: str) -> None:
     rows: List[List[Any]] = []
 
     def add(taken: Dict[str, Any], end: List[str], totals: List[str]) -> None:
-        rows.append([owner(taken["time"]), _number(taken["Bytes"] / 1024), _number(taken["time"]) + "\t", *end, *sums(taken),
-                     *totals, _NONE, f"NPU:{taken.get('Device Id', 0)}"])
+        rows.append([owners.get(taken["time"], _NONE), _number(taken["Bytes"] / 1024), _number(taken["time"]) + "\t", *end,
+                     *sums(taken), *totals, _NONE, f"NPU:{taken.get('Device Id', 0)}"])
 
     for entry in trace.memory:
         if entry.get("Bytes", 0) >= 0:

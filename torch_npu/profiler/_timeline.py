@@ -1,6 +1,6 @@
 """The events of trace_view.json: those of the trace, and the tracks that Ascend's tools look for beside them."""
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 from torch_npu.profiler import _spans
 from torch_npu.profiler._communication import Collective
@@ -66,10 +66,21 @@ def _hardware(event: Dict[str, Any], cores: Dict[Any, str]) -> Dict[str, Any]:
                               "Device Id": args.get("device", 0)}}
 
 
+def _is_placeholder(event: Dict[str, Any], devices: Set[int], busy: Set[Any]) -> bool:
+    """PyTorch names tracks of sixteen GPUs, whatever there is; a later name would hide that of a device here."""
+    if event.get("ph") != "M" or not str(event.get("name")).startswith("process_"):
+        return False
+    pid, args = event.get("pid"), event.get("args", {})
+    told = args.get("name") or args.get("labels")
+    return pid not in busy or (pid in devices and told is not None and not str(told).startswith("NPU"))
+
+
 def events(trace: Trace, found: List[Collective]) -> List[Dict[str, Any]]:
     """All events, with "Communication" (a track a group) and "Overlap Analysis" for each device."""
     cores = {kernel.correlation: "SDMA_SQE" if kernel.is_copy else kernel.core for kernel in trace.kernels}
-    made = [_hardware(event, cores) for event in trace.events]
+    devices = {kernel.device for kernel in trace.kernels}
+    busy = {event.get("pid") for event in trace.events if event.get("ph") != "M"}
+    made = [_hardware(event, cores) for event in trace.events if not _is_placeholder(event, devices, busy)]
     for device in sorted({kernel.device for kernel in trace.kernels}):
         process = _FIRST_PROCESS + 2 * device
         made += _communication(found, device, process) + _overlap(trace, device, process + 1)
