@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import json
+import sqlite3
 import sys
 import tempfile
 from pathlib import Path
@@ -15,10 +16,10 @@ from harness import case, main, ranks, run
 
 @functools.cache
 def folder() -> Path:
-    """With the folders *_ascend_pt of two runs, first/ and second/."""
+    """With the folders *_ascend_pt of three runs, first/ and second/, and database/, which is the one with databases."""
     path = Path(tempfile.mkdtemp())
-    for name in ("first", "second"):
-        ranks("use_msprof_analyze.py", "worker", str(path / name))
+    for name, kind in (("first", "text"), ("second", "text"), ("database", "db")):
+        ranks("use_msprof_analyze.py", "worker", str(path / name), kind)
     return path
 
 
@@ -62,7 +63,26 @@ def advisor() -> None:
         assert list(out.glob("mstt_advisor_*.html"))
 
 
-def worker(path: str) -> None:
+@case("the same, of databases (`ExportType.Db`)")
+def database() -> None:
+    source, out = folder() / "database", folder() / "out"
+    said = analyze("cluster", "-d", str(source), "-m", "all", "-o", str(out / "cluster"))
+    assert "does not have" not in said and "missing" not in said, said
+    with sqlite3.connect(out / "cluster" / "cluster_analysis_output" / "cluster_analysis.db") as results:
+        steps = results.execute('SELECT step, "index", computing, communication FROM ClusterStepTraceTime WHERE type = "rank"').fetchall()
+        sent = results.execute("SELECT src_rank, dst_rank, transit_size FROM ClusterCommunicationMatrix").fetchall()
+    assert sorted((step, rank) for step, rank, *_ in steps) == [(step, rank) for step in "234" for rank in "01"]
+    assert all(computing > 0 and communication > 0 for *_, computing, communication in steps), steps
+    assert {(int(one), int(other)) for one, other, size in sent if size} == {(0, 1), (1, 0)}, sent
+    first, second = sorted(source.glob("*_ascend_pt"))
+    said = analyze("compare", "-d", str(first), "-bp", str(second), "-o", str(out / "compare"))
+    assert "E2E Time" in said and list((out / "compare").glob("*.xlsx"))
+    for name, what in (("one", first), ("both", source)):
+        said = analyze("advisor", "all", "-d", str(what), "-o", str(out / name))
+        assert list((out / name).glob("mstt_advisor_*.html")) and "jit_compile" not in said, said
+
+
+def worker(path: str, kind: str) -> None:
     from torch_npu import profiler
 
     torch.distributed.init_process_group("hccl")
@@ -71,7 +91,7 @@ def worker(path: str) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 64)).npu()
     model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = profiler._ExperimentalConfig(profiler_level=profiler.ProfilerLevel.Level1)
+    config = profiler._ExperimentalConfig(profiler_level=profiler.ProfilerLevel.Level1, export_type=kind)
     with profiler.profile(schedule=profiler.schedule(wait=1, warmup=1, active=3), record_shapes=True, profile_memory=True, with_stack=True,
                           experimental_config=config, on_trace_ready=profiler.tensorboard_trace_handler(path)) as profiled:
         for _ in range(6):
@@ -84,6 +104,6 @@ def worker(path: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
-        worker(sys.argv[2])
+        worker(*sys.argv[2:])
     else:
         main("msprof-analyze")

@@ -1,6 +1,7 @@
 """What a profile tells of collectives: their group, bytes and links, in PyTorch's own records and in Ascend's files."""
 import json
 import os
+import sqlite3
 import tempfile
 
 import pytest
@@ -55,7 +56,8 @@ def profile(rank, world, folder):
     x = torch.ones(ELEMENTS, device="npu")
     gathered = torch.empty(world * ELEMENTS, device="npu")
     own = dist.new_group([rank], use_local_synchronization=True, group_desc="alone")
-    with profiler.profile(record_shapes=True, on_trace_ready=profiler.tensorboard_trace_handler(folder, f"rank{rank}")) as profiled:
+    config = profiler._ExperimentalConfig(export_type="db")
+    with profiler.profile(record_shapes=True, experimental_config=config, on_trace_ready=profiler.tensorboard_trace_handler(folder, f"rank{rank}")) as profiled:
         for _ in range(2):
             dist.all_reduce(x)
         dist.all_gather_into_tensor(gathered, x.half().float())
@@ -98,6 +100,39 @@ def test_communication_files(two, tmp_path):
         for name, link in links["collective"].items():
             if len(link) > 1:  # of both ranks
                 assert link[f"{rank}-{1 - rank}"]["Transit Size(MB)"] == pytest.approx(size), name
+
+
+def query(folder, rank, name, text):
+    found, = (other for other in os.listdir(folder) if other.startswith(f"rank{rank}_"))
+    connection = sqlite3.connect(os.path.join(folder, found, "ASCEND_PROFILER_OUTPUT", name))
+    try:
+        return connection.execute(text).fetchall()
+    finally:
+        connection.close()
+
+
+def test_databases_have_what_the_files_have(two, tmp_path):
+    two.run(profile, str(tmp_path))
+    for rank in (0, 1):
+        step = load(tmp_path, rank, ["ASCEND_PROFILER_OUTPUT", "communication.json"])["step"]
+        told = {name.partition("@")[0]: (group, value) for group, kind in step.items() for name, value in kind.items() if "@" in name}
+        times = query(tmp_path, rank, "analysis.db", "SELECT hccl_op_name, type, elapse_time, start_timestamp FROM CommAnalyzerTime")
+        assert {name for name, *_ in times} == set(told) and len(times) == len(told) == 6
+        for name, kind, elapsed, begin in times:
+            time = told[name][1]["Communication Time Info"]
+            assert (kind, elapsed, begin) == (told[name][0], time["Elapse Time(ms)"], time["Start Timestamp(us)"])
+        links = query(tmp_path, rank, "analysis.db", "SELECT SUM(transit_size) FROM CommAnalyzerMatrix WHERE src_rank <> dst_rank "
+                      "AND type = 'collective'")
+        assert links[0][0] == pytest.approx(3 * 4 * ELEMENTS / 1e6)
+        own = f"ascend_pytorch_profiler_{rank}.db"
+        found = query(tmp_path, rank, own, "SELECT name.value, kind.value, type.name, count, deviceId FROM COMMUNICATION_OP "
+                      "JOIN STRING_IDS AS name ON name.id = opName JOIN STRING_IDS AS kind ON kind.id = opType "
+                      "JOIN ENUM_HCCL_DATA_TYPE AS type ON type.id = dataType")
+        assert {name for name, *_ in found} == set(told)
+        assert {row[1:] for row in found if row[1] == "hcom_allGather_"} == {("hcom_allGather_", "FP32", 2 * ELEMENTS, rank)}
+        assert query(tmp_path, rank, own, "SELECT rankId, deviceId FROM RANK_DEVICE_MAP") == [(rank, rank)]
+        groups = load(tmp_path, rank, ["profiler_metadata.json"])["parallel_group_info"]
+        assert json.loads(query(tmp_path, rank, own, "SELECT value FROM META_DATA")[0][0]) == groups
 
 
 def test_timeline_has_tracks_of_groups(two, tmp_path):

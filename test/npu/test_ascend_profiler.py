@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 
 import pytest
 import torch
@@ -24,6 +25,14 @@ def only(folder):
     name, = os.listdir(folder)
     assert name.endswith("_ascend_pt")
     return os.path.join(folder, name)
+
+
+def query(folder, name, text):
+    connection = sqlite3.connect(os.path.join(folder, name))
+    try:
+        return connection.execute(text).fetchall()
+    finally:
+        connection.close()
 
 
 def work():
@@ -93,9 +102,13 @@ def test_files(tmp_path):
     with open(os.path.join(output, "trace_view.json")) as file:
         view = json.load(file)
     assert any(event.get("name") == "aclnnMm" for event in view)
-    connection = sqlite3.connect(os.path.join(output, "ascend_pytorch_profiler.db"))
-    assert connection.execute("SELECT COUNT(*) FROM kernel_details WHERE Name = 'aclnnMm'").fetchone() == (2,)
-    connection.close()
+    found = query(output, "ascend_pytorch_profiler.db", """SELECT kind.value, shapes.value, (TASK.endNs - TASK.startNs) / 1000.0, call.value
+        FROM COMPUTE_TASK_INFO AS info JOIN TASK USING (globalTaskId) JOIN CANN_API USING (connectionId)
+        JOIN STRING_IDS AS name ON name.id = info.name JOIN STRING_IDS AS kind ON kind.id = info.opType
+        JOIN STRING_IDS AS shapes ON shapes.id = info.inputShapes JOIN STRING_IDS AS call ON call.id = CANN_API.name
+        WHERE name.value = 'aclnnMm' ORDER BY TASK.startNs""")
+    assert [row[:2] + row[3:] for row in found] == [("Mm", "64,64;64,64", "aclnnMm")] * 2
+    assert [row[2] for row in found] == pytest.approx([float(row["Duration(us)"]) for row in products], abs=0.002)
     assert not os.path.exists(os.path.join(folder, "FRAMEWORK"))
 
 
@@ -217,3 +230,45 @@ def test_child_threads_without_a_profile_are_told():
         profiler.profile.enable_profiler_in_child_thread()
     with pytest.warns(UserWarning, match="in no profile"):
         profiler.profile.disable_profiler_in_child_thread()
+
+
+def test_database_has_what_the_tables_have(tmp_path):
+    before = time.time_ns()
+    config = profiler._ExperimentalConfig(export_type="db")
+    with profiler.profile(schedule=profiler.schedule(0, 2, 1), record_shapes=True, profile_memory=True, experimental_config=config,
+                          on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path), "worker")) as profiled:
+        for _ in range(3):
+            work()
+            torch.ones(3).npu()
+            profiled.step()
+    output = os.path.join(only(tmp_path), "ASCEND_PROFILER_OUTPUT")
+    own = "ascend_pytorch_profiler.db"
+    (begin, end), = query(output, own, "SELECT * FROM SESSION_TIME_INFO")
+    assert before < begin < end < time.time_ns()
+    assert query(output, own, "SELECT MIN(startNs) >= ?, MAX(endNs) <= ? FROM TASK".replace("?", "{}").format(begin, end)) == [(1, 1)]
+    kernels = [(row["Name"], float(row["Duration(us)"])) for row in rows(output, "kernel_details.csv")]
+    found = query(output, own, "SELECT value, (endNs - startNs) / 1e3 FROM TASK JOIN COMPUTE_TASK_INFO AS info USING (globalTaskId) "
+                  "JOIN STRING_IDS ON id = info.name ORDER BY startNs")
+    assert [name for name, _ in found] == [name for name, _ in kernels]
+    assert [length for _, length in found] == pytest.approx([length for _, length in kernels], abs=0.002)
+    copies = query(output, own, "SELECT COUNT(*) FROM TASK JOIN STRING_IDS ON id = taskType WHERE value = 'MEMCPY_ASYNC'")
+    assert copies[0][0] >= 4  # two of item(), two of npu()
+    operators = [row["Name"] for row in rows(output, "operator_details.csv")]
+    assert [name for name, in query(output, own, "SELECT value FROM PYTORCH_API JOIN STRING_IDS ON id = name ORDER BY PYTORCH_API.rowid")] == [
+        *operators, "ProfilerStep#1", "ProfilerStep#2"]
+    launches = query(output, own, """SELECT DISTINCT operator.value, kernel.value FROM PYTORCH_API AS api
+        JOIN CONNECTION_IDS AS link ON link.id = api.connectionId JOIN TASK ON TASK.connectionId = link.connectionId
+        JOIN COMPUTE_TASK_INFO AS info USING (globalTaskId) JOIN STRING_IDS AS operator ON operator.id = api.name
+        JOIN STRING_IDS AS kernel ON kernel.id = info.name""")
+    assert {("aten::mm", "aclnnMm"), ("aten::relu", "aclnnRelu")} <= set(launches)
+    assert not any(operator == "aten::matmul" for operator, _ in launches)
+    memory = [float(row["Total Allocated(MB)"]) for row in rows(output, "memory_record.csv")]
+    assert [value / 2**20 for value, in query(output, own, "SELECT totalAllocated FROM MEMORY_RECORD")] == pytest.approx(memory, abs=0.001)
+    blocks = [float(row["Size(KB)"]) for row in rows(output, "operator_memory.csv")]
+    assert [size / 1024 for size, in query(output, own, "SELECT size FROM OP_MEMORY")] == pytest.approx(blocks, abs=0.001)
+    steps = rows(output, "step_trace_time.csv")
+    found = query(output, "analysis.db", "SELECT step, computing, free, stage FROM StepTraceTime")
+    assert [row[0] for row in found] == [row["Step"] for row in steps] == ["1", "2"]
+    for row, wanted in zip(found, steps):
+        assert row[1:] == pytest.approx([float(wanted[name]) for name in ("Computing", "Free", "Stage")], abs=0.001)
+    assert [number for number, in query(output, own, "SELECT id FROM STEP_TIME")] == [1, 2]

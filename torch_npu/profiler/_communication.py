@@ -46,6 +46,8 @@ class Collective:
     peer: Optional[int]
     sent: Optional[float]  # bytes; None where the trace does not tell
     received: Optional[float]
+    dtype: str = ""  # PyTorch's name, empty where the trace does not tell
+    elements: Optional[int] = None
 
     @property
     def kind(self) -> str:
@@ -103,7 +105,8 @@ def collectives(trace: Trace) -> List[Collective]:
         found.append(Collective(
             kernel, operation, f"hcom_{_spelled(operation)}__{identity[-3:]}_{number}_1", identity, ranks,
             ranks.index(trace.rank) if trace.rank in ranks else 0, ranks.index(other) if other in ranks else None,
-            _bytes(told, "In msg nelems"), _bytes(told, "Out msg nelems")))
+            _bytes(told, "In msg nelems"), _bytes(told, "Out msg nelems"), str(told.get("dtype", "")),
+            max(told["In msg nelems"], told["Out msg nelems"]) if {"In msg nelems", "Out msg nelems"} <= told.keys() else None))
     return found
 
 

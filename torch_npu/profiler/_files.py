@@ -5,7 +5,7 @@ import csv
 import json
 import os
 import statistics
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from torch_npu.profiler import _columns, _communication, _spans, _timeline
 from torch_npu.profiler._trace import Kernel, Operator, Trace
@@ -99,15 +99,15 @@ def api_statistic(trace: Trace, folder: str) -> None:
     """Sums by the call of CANN that the host made."""
     device = trace.kernels[0].device if trace.kernels else 0
     groups: Dict[Tuple[str, str], List[float]] = collections.defaultdict(list)
-    for level, name, duration in trace.calls:
-        groups[level, name].append(duration)
+    for call in trace.calls:
+        groups[call.level, call.name].append(call.duration)
     rows = [[device, *key, _number(sum(times)), len(times), *map(_number, (
         sum(times) / len(times), min(times), max(times), statistics.pvariance(times)))]
         for key, times in sorted(groups.items(), key=lambda item: -sum(item[1]))]
     _write(folder, "api_statistic.csv", _columns.API_STATISTIC, rows)
 
 
-def _step_times(kernels: List[Kernel], begin: float, end: float) -> List[str]:
+def _step_times(kernels: List[Kernel], begin: float, end: float) -> Tuple[float, ...]:
     activity = _spans.activity(kernels, begin, end)
     exposed, communication = _spans.length(activity.exposed), _spans.length(activity.communication)
     sends = _spans.without(activity.communication, activity.receiving)
@@ -115,20 +115,25 @@ def _step_times(kernels: List[Kernel], begin: float, end: float) -> List[str]:
     bubble = exposed - exposed_sends
     busy = activity.computing + activity.communication
     first = min((start for start, _ in busy), default=end)
-    return list(map(_number, (
-        _spans.length(activity.computing), exposed, communication - exposed, communication, _spans.length(activity.free),
-        end - begin - bubble, bubble, exposed_sends, first - begin)))
+    return (_spans.length(activity.computing), exposed, communication - exposed, communication, _spans.length(activity.free),
+            end - begin - bubble, bubble, exposed_sends, first - begin)
 
 
-def step_trace_time(trace: Trace, folder: str) -> None:
-    """What the device did in each step: computing, communication, their overlap, nothing. Stage is without Bubble, the time in
-    which it did nothing but wait for a message."""
+def step_times(trace: Trace) -> List[Tuple[int, Any, Tuple[float, ...]]]:
+    """(device, step, times): what a device did in each step, as the columns of step_trace_time.csv tell. Stage is without Bubble,
+    the time in which it did nothing but wait for a message."""
     rows = []
     for device in sorted({kernel.device for kernel in trace.kernels if not kernel.is_copy}):
         kernels = [kernel for kernel in trace.kernels if kernel.device == device and not kernel.is_copy]
         steps: List[Tuple[Any, float, float]] = list(trace.device_steps(device)) or [
             ("", kernels[0].begin, max(kernel.end for kernel in kernels))]
-        rows += [[device, number, *_step_times(kernels, begin, end)] for number, begin, end in steps]
+        rows += [(device, number, _step_times(kernels, begin, end)) for number, begin, end in steps]
+    return rows
+
+
+def step_trace_time(trace: Trace, folder: str) -> None:
+    """The times of each step: computing, communication, their overlap, nothing."""
+    rows = [[device, step, *map(_number, times)] for device, step, times in step_times(trace)]
     _write(folder, "step_trace_time.csv", _columns.STEP_TRACE_TIME, rows)
 
 
@@ -159,50 +164,35 @@ def _owners(operators: List[Operator], times: List[float]) -> Dict[float, str]:
     return owners
 
 
-def operator_memory(trace: Trace, folder: str) -> None:
-    """Each block of memory: when it was taken, by which operator, and when it was given back."""
+def blocks(trace: Trace) -> Iterator[Tuple[str, Dict[str, Any], Optional[Dict[str, Any]]]]:
+    """Each block of memory: the operator that took it, its entry in the trace, and that of its release, None if it was kept."""
     owners = _owners(trace.operators, [entry["time"] for entry in trace.memory])
-
-    def sums(entry: Dict[str, Any]) -> List[str]:
-        return [_mega(entry.get(key, 0)) for key in ("Total Allocated", "Total Reserved", "Total Allocated")]
-
     open_blocks: Dict[Any, Dict[str, Any]] = {}
-    rows: List[List[Any]] = []
-
-    def add(taken: Dict[str, Any], end: List[str], totals: List[str]) -> None:
-        rows.append([owners.get(taken["time"], _NONE), _number(taken["Bytes"] / 1024), _number(taken["time"]) + "\t", *end,
-                     *sums(taken), *totals, _NONE, f"NPU:{taken.get('Device Id', 0)}"])
-
     for entry in trace.memory:
         if entry.get("Bytes", 0) >= 0:
             open_blocks[entry.get("Addr")] = entry
         elif entry.get("Addr") in open_blocks:
             taken = open_blocks.pop(entry["Addr"])
-            add(taken, [*[_number(entry["time"]) + "\t"] * 2, *[_number(entry["time"] - taken["time"])] * 2], sums(entry))
+            yield owners.get(taken["time"], _NONE), taken, entry
     for taken in open_blocks.values():
-        add(taken, [_NONE] * 4, [_NONE] * 3)
+        yield owners.get(taken["time"], _NONE), taken, None
+
+
+def operator_memory(trace: Trace, folder: str) -> None:
+    """Each block of memory: when it was taken, by which operator, and when it was given back."""
+
+    def sums(entry: Dict[str, Any]) -> List[str]:
+        return [_mega(entry.get(key, 0)) for key in ("Total Allocated", "Total Reserved", "Total Allocated")]
+
+    rows = []
+    for owner, taken, given in blocks(trace):
+        end = [_NONE] * 4 if given is None else [
+            *[_number(given["time"]) + "\t"] * 2, *[_number(given["time"] - taken["time"])] * 2]
+        rows.append([owner, _number(taken["Bytes"] / 1024), _number(taken["time"]) + "\t", *end, *sums(taken),
+                     *(sums(given) if given else [_NONE] * 3), _NONE, f"NPU:{taken.get('Device Id', 0)}"])
     _write(folder, "operator_memory.csv", _columns.OPERATOR_MEMORY, rows)
 
 
 def _write_json(folder: str, name: str, content: Any) -> None:
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         json.dump(content, file)
-
-
-def database(folder: str) -> None:
-    """The CSV files of a folder as tables of one SQLite file, ascend_pytorch_profiler.db; all values are text."""
-    import sqlite3
-
-    path = os.path.join(folder, "ascend_pytorch_profiler.db")
-    if os.path.exists(path):
-        os.unlink(path)
-    with sqlite3.connect(path) as connection:
-        for name in sorted(os.listdir(folder)):
-            if not name.endswith(".csv"):
-                continue
-            with open(os.path.join(folder, name), encoding="utf-8", newline="") as file:
-                columns, *rows = csv.reader(file)
-            table = name[:-len(".csv")]
-            connection.execute(f'CREATE TABLE "{table}" (' + ", ".join(f'"{column}" TEXT' for column in columns) + ")")
-            connection.executemany(f'INSERT INTO "{table}" VALUES (' + ", ".join("?" * len(columns)) + ")", rows)
-    connection.close()

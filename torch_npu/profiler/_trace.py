@@ -32,6 +32,9 @@ class Operator:
     stack: str = ""
     dtypes: str = ""
     collective: Dict[str, Any] = field(default_factory=dict)  # what record_param_comms tells of one
+    thread: int = 0  # the process above, the thread below 32 bits
+    sequence: Optional[int] = None
+    forward_thread: Optional[int] = None
     self_duration: float = 0.0
     children: List["Operator"] = field(default_factory=list)
 
@@ -71,6 +74,18 @@ class Kernel:
 
 
 @dataclass
+class Call:
+    """A call of CANN that the host made."""
+
+    level: str
+    name: str
+    begin: float
+    duration: float
+    thread: int
+    correlation: Optional[int]
+
+
+@dataclass
 class Group:
     """A process group: its name and description in PyTorch, and the global ranks in it."""
 
@@ -86,11 +101,18 @@ class Trace:
     events: List[Dict[str, Any]]
     operators: List[Operator]
     kernels: List[Kernel]
-    calls: List[Tuple[str, str, float]]          # level, name, duration
+    calls: List[Call]
     steps: List[Tuple[int, float, float]]        # number, begin, end
     memory: List[Dict[str, Any]]
     groups: Dict[str, Group] = field(default_factory=dict)
     rank: int = 0
+    is_ranked: bool = False  # of a program that had torch.distributed
+    host: str = ""
+    origin_ns: int = 0  # Unix time at which the trace's begin to count
+
+    def nanoseconds(self, time: float) -> int:
+        """A time of the trace as Unix time."""
+        return self.origin_ns + round(time * 1000)
 
     def step_of(self, kernel: Kernel) -> Optional[int]:
         """The number of the step that launched a kernel; None before all. The device runs it then or later."""
@@ -121,13 +143,14 @@ def read(path: str) -> Trace:
     events = content["traceEvents"]
     trace = Trace(events, [], [], [], [], [])
     world = content.get("distributedInfo", {})
-    trace.rank = int(world.get("rank", 0))
+    trace.rank, trace.is_ranked = int(world.get("rank", 0)), "rank" in world
+    trace.host, trace.origin_ns = str(content.get("host_name", "")), int(content.get("baseTimeNanoseconds", 0))
     for group in world.get("pg_config", []):
         trace.groups[str(group["pg_name"])] = Group(str(group["pg_name"]), str(group.get("pg_desc", "")), list(group["ranks"]))
-    launches: Dict[int, float] = {}
     by_thread: Dict[Any, List[Operator]] = collections.defaultdict(list)
     for event in events:
-        _sort_in(trace, by_thread, launches, event)
+        _sort_in(trace, by_thread, event)
+    launches = {call.correlation: call.begin for call in trace.calls if call.correlation is not None}
     for kernel in trace.kernels:
         kernel.launched = launches.get(kernel.correlation) if kernel.correlation is not None else None
     for operators in by_thread.values():
@@ -144,7 +167,11 @@ def _dtypes(sizes: List[Any], types: List[Any]) -> str:
     return ";".join(_DTYPES.get(str(kind), _UNKNOWN_DTYPE) for size, kind in zip(sizes, types) if size)
 
 
-def _sort_in(trace: Trace, by_thread: Dict[Any, List[Operator]], launches: Dict[int, float], event: Dict[str, Any]) -> None:
+def _thread(event: Dict[str, Any]) -> int:
+    return int(event["pid"]) << 32 | int(event["tid"])
+
+
+def _sort_in(trace: Trace, by_thread: Dict[Any, List[Operator]], event: Dict[str, Any]) -> None:
     kind, args = event.get("cat"), event.get("args", {})
     if event.get("ph") == "X":
         name, begin, duration = event["name"], float(event["ts"]), float(event["dur"])
@@ -155,13 +182,13 @@ def _sort_in(trace: Trace, by_thread: Dict[Any, List[Operator]], launches: Dict[
             shapes = ";".join(",".join(map(str, sizes)) for sizes in args.get("Input Dims", []) if sizes)
             operator = Operator(name, begin, duration, shapes, args.get("External id"), str(args.get("Call stack", "")),
                                 _dtypes(args.get("Input Dims", []), args.get("Input type", [])),
-                                args if name == _COMMUNICATION else {})
+                                args if name == _COMMUNICATION else {}, _thread(event), args.get("Sequence number"),
+                                args.get("Fwd thread id"))
             trace.operators.append(operator)
             by_thread[event["tid"]].append(operator)
         elif kind in ("privateuse1_runtime", "cuda_runtime"):
-            trace.calls.append(("acl", str(args.get("launches") or name), duration))
-            if "correlation" in args:
-                launches[args["correlation"]] = begin
+            trace.calls.append(Call("acl", str(args.get("launches") or name), begin, duration, _thread(event),
+                                    args.get("correlation")))
         elif kind == "user_annotation" and name.startswith("ProfilerStep#"):
             trace.steps.append((int(name.partition("#")[2]), begin, begin + duration))
     elif event.get("name") == "[memory]" and args.get("Device Type") not in (0, None):

@@ -165,7 +165,7 @@ def _settings(path: str) -> Dict[str, Any]:
 
 
 def _analyse_one(path: str, export_type: Optional[List[str]] = None) -> None:
-    from torch_npu.profiler import _communication, _files, _trace
+    from torch_npu.profiler import _communication, _database, _files, _trace
 
     raw = os.path.join(path, _RAW)
     if not os.path.exists(raw):
@@ -180,7 +180,7 @@ def _analyse_one(path: str, export_type: Optional[List[str]] = None) -> None:
     output = os.path.join(path, _OUTPUT)
     _files.write(trace, output, counters)
     if ExportType.Db in kinds:
-        _files.database(output)
+        _database.write(trace, output)
     if settings.get("data_simplification", True):
         shutil.rmtree(os.path.dirname(raw))
 
