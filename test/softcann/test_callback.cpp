@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "harness.h"
+#include "acl_checks.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness.h"
+#include "acl_checks.h"
 #include "rt/runtime.h"
 
 namespace {

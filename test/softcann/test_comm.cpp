@@ -3,7 +3,7 @@
 #include <numeric>
 #include <thread>
 
-#include "harness.h"
+#include "acl_checks.h"
 #include "hccl/hccl.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "rt/half.h"
-#include "harness.h"
+#include "acl_checks.h"
 #include "hccl/hccl.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "harness.h"
+#include "acl_checks.h"
 #include "rt/runtime.h"
 
 namespace {

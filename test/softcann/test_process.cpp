@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "harness.h"
+#include "acl_checks.h"
 #include "rt/runtime.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "harness.h"
+#include "acl_checks.h"
 #include "rt/runtime.h"
 
 namespace {

@@ -1,8 +1,10 @@
 // Shared by the heap's tests.
 #pragma once
 
-#include "check.h"
+#include <stdexcept>
+
 #include "fake_device.h"
+#include "harness.h"
 #include "memory/heap.h"
 
 using namespace torch_npu::memory;
@@ -24,13 +26,13 @@ struct Fixture {
     for (const auto& entry : heap.statistics().rows) {
       if (name == entry.name) return entry.figures[pool];
     }
-    throw check::Failure{"no statistic " + name};
+    throw std::runtime_error("no statistic " + name);
   }
   int64_t now(const std::string& name, int pool = 0) { return row(name, pool).current; }
   int64_t scalar(const std::string& name) {
     for (const auto& entry : heap.statistics().scalars) {
       if (name == entry.name) return entry.value;
     }
-    throw check::Failure{"no statistic " + name};
+    throw std::runtime_error("no statistic " + name);
   }
 };

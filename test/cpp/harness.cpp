@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <exception>
+
 extern char** environ;
 
 namespace test {
@@ -76,7 +78,11 @@ int main(int argc, char** argv) {
     ++ran;
     const bool before = any_failed;
     any_failed = false;
-    test.body();
+    try {
+      test.body();
+    } catch (const std::exception& error) {
+      report_failure(test.name, 0, std::string("exception: ") + error.what());
+    }
     std::printf("%-48s %s\n", test.name, any_failed ? "FAILED" : "ok");
     std::fflush(stdout);
     any_failed = any_failed || before;
