@@ -46,9 +46,11 @@ def test_the_example_in_cpp(environment, tmp_path):
 
 @pytest.fixture
 def package(tmp_path):
-    """The package as it is when it is installed: with the libraries in it."""
+    """The packages as they are when they are installed: with the libraries in softcann."""
     installed = tmp_path / "site" / "softcann"
-    shutil.copytree(ROOT / "third_party/softcann/python/softcann", installed, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("acl", "softcann"):
+        shutil.copytree(ROOT / "third_party/softcann/python" / name, installed.parent / name,
+                        ignore=shutil.ignore_patterns("__pycache__"))
     (installed / "lib").symlink_to(LIBRARIES)
     return installed.parent
 

@@ -142,6 +142,7 @@ class Table:
         for one in self.symbols(name):
             self._found(name, one)
         found = self.written[name][1] if name in self.written else self._bound(name)
+        found.__name__ = f"{self.module}.{name}"
         if self.module in sys.modules:   # not when the interpreter ends, where objects still close what they have
             setattr(sys.modules[self.module], name, found)
         return found

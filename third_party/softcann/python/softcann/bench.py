@@ -12,84 +12,59 @@ import struct
 import sys
 import time
 
+import acl
+
 import softcann
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
-GEAR_INPUT = b"ascend_mbatch_shape_data"
+GEAR_INPUT = "ascend_mbatch_shape_data"
 FLOATS = {0: "f", 1: "e", 11: "d"}   # struct's letter by aclDataType
-POINTERS = ("aclmdlCreateDesc", "aclmdlCreateDataset", "aclCreateDataBuffer", "aclCreateTensorDesc")
-SIZES = ("aclmdlGetNumInputs", "aclmdlGetNumOutputs", "aclmdlGetInputSizeByIndex", "aclmdlGetOutputSizeByIndex",
-         "aclDataTypeSize")
-
-
-class Dims(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char * 128), ("count", ctypes.c_size_t), ("dims", ctypes.c_int64 * 128)]
 
 
 class AclError(RuntimeError):
     """A call of CANN's interface failed: its name, the code, and what aclGetRecentErrMsg says."""
 
 
-class Acl:
-    """libascendcl's functions; AclError for a code that is not 0. Whole numbers and addresses go as 64 bits."""
+def call(function, *arguments):
+    """What the function of `acl` gives besides its error code; AclError for a code that is not 0."""
+    result = function(*arguments)
+    *made, code = result if isinstance(result, tuple) else (result,)
+    if code:
+        raise AclError(f"{function.__name__}: {code}: {acl.get_recent_err_msg()}")
+    return made[0] if made else None
 
-    def __init__(self, device):
-        self.library = ctypes.CDLL(os.path.join(softcann.library_path(), "libascendcl.so"))
-        for names, kind in ((POINTERS, ctypes.c_void_p), (SIZES, ctypes.c_size_t), (("aclGetRecentErrMsg",), ctypes.c_char_p)):
-            for name in names:
-                getattr(self.library, name).restype = kind
-        self.call("aclInit", None)
-        self.call("aclrtSetDevice", device)
 
-    def call(self, name, *arguments):
-        result = getattr(self.library, name)(*[ctypes.c_uint64(one) if isinstance(one, int) else one for one in arguments])
-        if name in POINTERS or name in SIZES or name == "aclmdlGetInputDataType":
-            return result
-        if result:
-            raise AclError(f"{name}: {result}: {self.library.aclGetRecentErrMsg().decode()}")
-        return None
-
-    def malloc(self, size):
-        address = ctypes.c_void_p()
-        self.call("aclrtMalloc", ctypes.byref(address), max(size, 1), 0)
-        return address.value
+def malloc(size):
+    return call(acl.rt.malloc, max(size, 1), 0)
 
 
 class Session:
     """A loaded model with buffers for its inputs and outputs, of one batch size where it is dynamic in it."""
 
-    def __init__(self, acl, path, batch=None, values="zero"):
-        self.acl, number = acl, ctypes.c_uint32()
-        acl.call("aclmdlLoadFromFile", os.fsencode(path), ctypes.byref(number))
-        self.id = number.value
-        self.desc = acl.call("aclmdlCreateDesc")
-        acl.call("aclmdlGetDesc", self.desc, self.id)
-        self.inputs, self.outputs = acl.call("aclmdlCreateDataset"), acl.call("aclmdlCreateDataset")
-        self.host_inputs, self.host_outputs = [], []
+    def __init__(self, path, batch=None, values="zero"):
+        self.id, self.desc = call(acl.mdl.load_from_file, path), acl.mdl.create_desc()
+        call(acl.mdl.get_desc, self.desc, self.id)
+        self.inputs, self.outputs = acl.mdl.create_dataset(), acl.mdl.create_dataset()
+        self.host_inputs, self.host_outputs, self.descriptions = [], [], []
         self.batch = self._add_inputs(batch, values)
         self._add_outputs()
 
-    def _dims(self, index):
-        dims = Dims()
-        self.acl.call("aclmdlGetInputDims", self.desc, index, ctypes.byref(dims))
-        return list(dims.dims[:dims.count])
-
     def _add_inputs(self, batch, values):
-        gear, sizes = ctypes.c_size_t(), []
-        dynamic = self.acl.library.aclmdlGetInputIndexByName(ctypes.c_uint64(self.desc), GEAR_INPUT, ctypes.byref(gear)) == 0
-        for index in range(self.acl.call("aclmdlGetNumInputs", self.desc)):
-            dims, of_gear = self._dims(index), dynamic and index == gear.value
-            kind = self.acl.call("aclmdlGetInputDataType", self.desc, index)
-            size = self.acl.call("aclmdlGetInputSizeByIndex", self.desc, index)
+        sizes = []
+        gear, missing = acl.mdl.get_input_index_by_name(self.desc, GEAR_INPUT)
+        dynamic = missing == 0
+        for index in range(acl.mdl.get_num_inputs(self.desc)):
+            dims, of_gear = call(acl.mdl.get_input_dims, self.desc, index)["dims"], dynamic and index == gear
+            kind, size = acl.mdl.get_input_data_type(self.desc, index), acl.mdl.get_input_size_by_index(self.desc, index)
             if -1 in dims and not dynamic:
                 size = self._describe(index, kind, dims, batch)
-            address = self.acl.malloc(size)
+            address = malloc(size)
             self._add(self.inputs, address, size)
             if not of_gear:
                 sizes.append(dims[0] if dims else 1)
                 self.host_inputs.append((address, made(kind, size, values)))
         if dynamic:
-            self.acl.call("aclmdlSetDynamicBatchSize", self.id, self.inputs, gear.value, batch or 1)
+            call(acl.mdl.set_dynamic_batch_size, self.id, self.inputs, gear, batch or 1)
         first = sizes[0] if sizes else 1
         return (batch or 1) if first == -1 else first
 
@@ -98,42 +73,40 @@ class Session:
         if batch is None or dims[0] != -1 or -1 in dims[1:]:
             raise AclError(f"input {index} has the dims {dims}: give --batch for a free first one; others cannot be free here")
         dims[0] = batch
-        desc = self.acl.call("aclCreateTensorDesc", kind, len(dims), (ctypes.c_int64 * len(dims))(*dims), 2)
-        self.descriptions = [*getattr(self, "descriptions", []), (index, desc)]
-        return math.prod(dims) * self.acl.call("aclDataTypeSize", kind)
+        self.descriptions.append((index, acl.create_tensor_desc(kind, dims, 2)))
+        return math.prod(dims) * acl.data_type_size(kind)
 
     def _add(self, dataset, address, size):
-        buffer = self.acl.call("aclCreateDataBuffer", address, size)
-        self.acl.call("aclmdlAddDatasetBuffer", dataset, buffer)
+        call(acl.mdl.add_dataset_buffer, dataset, acl.create_data_buffer(address, size))
 
     def _add_outputs(self):
-        for index, desc in getattr(self, "descriptions", []):
-            self.acl.call("aclmdlSetDatasetTensorDesc", self.inputs, desc, index)
-        for index in range(self.acl.call("aclmdlGetNumOutputs", self.desc)):
-            size = self.acl.call("aclmdlGetOutputSizeByIndex", self.desc, index)
-            address = self.acl.malloc(size) if size else None
+        for index, desc in self.descriptions:
+            call(acl.mdl.set_dataset_tensor_desc, self.inputs, desc, index)
+        for index in range(acl.mdl.get_num_outputs(self.desc)):
+            size = acl.mdl.get_output_size_by_index(self.desc, index)
+            address = malloc(size) if size else None
             self._add(self.outputs, address, size)
             if size:
                 self.host_outputs.append((address, bytearray(size)))
 
     def _copy(self, buffers, kind):
         for address, data in buffers:
-            here = (ctypes.c_char * len(data)).from_buffer(data)
-            to, source = (address, ctypes.addressof(here)) if kind == HOST_TO_DEVICE else (ctypes.addressof(here), address)
-            self.acl.call("aclrtMemcpy", to, len(data), source, len(data), kind)
+            here = ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data))
+            to, source = (address, here) if kind == HOST_TO_DEVICE else (here, address)
+            call(acl.rt.memcpy, to, len(data), source, len(data), kind)
 
     def run(self):
         """Milliseconds of copying in, computing, and copying out."""
         marks = [time.perf_counter()]
         for step in (lambda: self._copy(self.host_inputs, HOST_TO_DEVICE),
-                     lambda: self.acl.call("aclmdlExecute", self.id, self.inputs, self.outputs),
+                     lambda: call(acl.mdl.execute, self.id, self.inputs, self.outputs),
                      lambda: self._copy(self.host_outputs, DEVICE_TO_HOST)):
             step()
             marks.append(time.perf_counter())
         return [(end - start) * 1e3 for start, end in zip(marks, marks[1:])]
 
     def unload(self):
-        self.acl.call("aclmdlUnload", self.id)
+        call(acl.mdl.unload, self.id)
 
 
 def made(kind, size, values):
@@ -169,10 +142,13 @@ def say(line):
 
 
 def bench(options):
-    acl = Acl(options.device)
+    # Whatever CANN the environment points to, acl takes the one that is loaded.
+    ctypes.CDLL(os.path.join(softcann.library_path(), "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
+    call(acl.init)
+    call(acl.rt.set_device, options.device)
     for batch in options.batch or [None]:
         started = time.perf_counter()
-        session = Session(acl, options.model, batch, options.pure_data_type)
+        session = Session(options.model, batch, options.pure_data_type)
         say(f"load model {options.model} success, {(time.perf_counter() - started) * 1e3:.6g} ms")
         if batch is None:
             say(f"try get model batchsize:{session.batch}")
