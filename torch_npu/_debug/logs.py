@@ -64,7 +64,9 @@ class _Handler(logging.StreamHandler):
 
 
 def watch() -> None:
-    """Watches operators for the components that ask for it."""
+    """Watches operators for the components that TORCH_NPU_LOGS asked for; without it programs have their own loggers."""
+    if not any(isinstance(handler, _Handler) for handler in logging.getLogger("torch_npu").handlers):
+        return
     if any(logging.getLogger(f"torch_npu.{name}").isEnabledFor(logging.INFO) for name in ("op", "memory", "hccl")):
         from torch_npu._debug import log_operators
 

@@ -14,8 +14,7 @@ def _is_on(name: str) -> bool:
 
 def from_environment() -> None:
     """Called once, at the end of ``import torch_npu``."""
-    if _options.published("TORCH_NPU_LOGS"):
-        logs.watch()
+    logs.watch()
     if _is_on("ACL_DUMP_DATA"):
         from torch_npu.npu import dump
 
