@@ -5,7 +5,6 @@ import torch
 
 from ..errors import Unsupported
 from ..program import All, Of, Value
-from ..tensors import torch_dtype
 
 
 class Node:
@@ -103,10 +102,6 @@ class Node:
 
     def refuse(self, reason):
         return Unsupported(f"operator {self.name} of type {self.type}: {reason}")
-
-    def dtype_attr(self, name, default=onnx.TensorProto.FLOAT):
-        """An attribute that is an ONNX type number, as torch's type."""
-        return torch_dtype(self.attr(name, default))
 
 
 def is_float(value: Value):
