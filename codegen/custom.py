@@ -1,4 +1,4 @@
-"""The custom operators, custom_ops.yaml: schemas of our own in the namespace `npu`, gradients, operators composed in Python."""
+"""The custom operators, custom_ops.yaml: schemas of our own in the namespace `npu`, gradients."""
 import pathlib
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -43,7 +43,7 @@ class Custom(NamedTuple):
 
     @property
     def path(self) -> str:
-        return "composed" if self.entry.composed else "hand" if self.entry.impl else "native"
+        return "hand" if self.entry.impl else "native"
 
 
 def load(path: pathlib.Path) -> Tuple[List[Custom], Dict[str, "NativeFunction"]]:  # noqa: F821 - torchgen.model
@@ -138,9 +138,9 @@ def _autocast(entry: registry.CustomEntry, functions) -> Optional[Autocast]:
 
 
 def build(customs: List[Custom], functions, schemas: Schemas, contract) -> List[kernels.Unit]:
-    """The kernels of the operators that are not composed."""
+    """The kernels of the operators."""
     own = Schemas(functions, {}, {}, schemas.torch_version, schemas.includes)
-    return kernels.build([c.entry for c in customs if not c.entry.composed], own, contract)
+    return kernels.build([c.entry for c in customs], own, contract)
 
 
 def table(customs: List[Custom]) -> str:

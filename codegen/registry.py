@@ -62,17 +62,10 @@ class Entry:
 class CustomEntry(Entry):
     """One operator as written in custom_ops.yaml: `op` is its name there too, `schema` what stands in the file as `op`."""
     schema: str = ""
-    composed: Optional[str] = None               # why the Python function is the kernel everywhere
     grad: Optional[str] = None
     autocast: Optional[str] = None
 
-    KERNELS = ("aclnn", "impl", "composed")
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.composed and any(getattr(self, field.name) != field.default for field in dataclasses.fields(self)
-                                 if field.name not in ("where", "op", "schema", "composed", "scalar")):
-            raise self.fail("'composed' stands alone: the Python function decides everything")
+    KERNELS = ("aclnn", "impl")
 
 
 # Values: each reader takes a node to what an entry holds, or returns None when the node is something else. They go no deeper
@@ -125,7 +118,7 @@ TEXT = "must be a non-empty string"
 KEYS = {
     "op": Key(_text, TEXT), "aclnn": Key(_text, TEXT), "only_if": Key(_text, TEXT),
     "impl": Key(_text, TEXT), "kernel": Key(_text, TEXT, False), "reason": Key(_text, TEXT),
-    "composed": Key(_text, TEXT, True), "grad": Key(_text, TEXT, True), "autocast": Key(_text, TEXT, True),
+    "grad": Key(_text, TEXT, True), "autocast": Key(_text, TEXT, True),
     "scalar": Key(_texts, "maps an argument to a call"),
     "when": Key(_cases, "is a list of {if: condition, aclnn: call}"),
     "pointwise": Key(lambda node: _text(node) if _text(node) in POINTWISE else None, f"is one of {', '.join(POINTWISE)}", False),

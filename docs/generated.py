@@ -9,11 +9,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def custom_operators():
-    """The entries of codegen/custom_ops.yaml, and after them, with the same keys, the operators that are Python alone."""
+    """The entries of codegen/custom_ops.yaml; then, of the others, {"op": schema, "composed": whether it has a gradient}."""
     entries = yaml.safe_load((ROOT / "codegen" / "custom_ops.yaml").read_text())
     composed = runpy.run_path(str(ROOT / "torch_npu" / "_composed.py"))
     for gradient, schemas in ((True, composed["DIFFERENTIABLE"]), (False, composed["OTHERS"])):
-        entries += [{"op": schema, "composed": "torch_npu/_composed.py", "gradient": gradient} for schema in schemas]
+        entries += [{"op": schema, "composed": gradient} for schema in schemas]
     return entries
 
 

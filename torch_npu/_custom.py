@@ -1,8 +1,8 @@
 """The custom operators: ``torch_npu.npu_*`` and ``torch.ops.npu.*``.
 
-codegen/custom_ops.yaml has the schemas that the C++ part registers, with the kernels of those that CANN has;
-torch_npu/_composed.py has those that are Python alone. Here the functions of the CPU (torch_npu/_cpu_ops) become their kernels
-for CPU and meta tensors, and, where an operator is composed of others, its kernel on every device.
+codegen/custom_ops.yaml has those with kernels in C++; torch_npu/_composed.py has those that are composed of others, in Python
+alone. Here the functions of the CPU (torch_npu/_cpu_ops) become their kernels for CPU and meta tensors, and those of the composed
+ones their kernels on every device.
 """
 
 import difflib
@@ -41,7 +41,7 @@ def register() -> None:
     library = torch.library.Library("npu", "FRAGMENT")
     _libraries.append(library)
     for _, schema, _ in _composed.operators():
-        library.define(schema)
+        library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     for name, _, path in _table():
         keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
         for key in keys:

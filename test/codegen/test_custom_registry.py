@@ -50,12 +50,6 @@ def test_autocast(tmp_path, torch_schemas):
     assert "kCastRule_npu_swiglu{CastPolicy::kPromote, kCast_npu_swiglu}" in custom.table(customs)
 
 
-def test_composed(tmp_path, torch_schemas):
-    customs, functions = load(tmp_path, "- op: npu_mish(Tensor self) -> Tensor\n  composed: torch has it\n")
-    assert customs[0].path == "composed" and customs[0].entry.composed
-    assert custom.build(customs, functions, torch_schemas, {}) == []
-
-
 @pytest.mark.parametrize("change,message", [
     (("int dim=-1) -> Tensor\n  aclnn: aclnnSwiGlu(", "int dim) -> Tensr\n  aclnn: aclnnSwiGlu("), "1: npu_swiglu: no schema"),
     (("npu_swiglu(Tensor self", "npu_swiglu Tensor self"), "1: 'op' is a schema"),
@@ -65,9 +59,8 @@ def test_composed(tmp_path, torch_schemas):
     (("grad: npu_swiglu_backward", "grad: npu_other"), "there is no custom operator npu_other"),
     (("self, dim) -> self", "other, dim) -> self"), "there is no argument 'other'"),
     (("self, dim) -> self", "self, dim) -> self, dim"), "returns 1 values"),
-    (("  aclnn: aclnnSwiGlu(self, dim, out)\n", ""), "needs one of 'aclnn', 'impl' and 'composed'"),
-    (("  out: shaped(self, self.sizes())", "  out: shaped(self, self.sizes())\n  composed: why"), "needs one of 'aclnn', 'impl' and 'composed'"),
-    (("  aclnn: aclnnSwiGlu(self, dim, out)\n", "  composed: why\n"), "'composed' stands alone"),
+    (("  aclnn: aclnnSwiGlu(self, dim, out)\n", ""), "needs one of 'aclnn' and 'impl'"),
+    (("  out: shaped(self, self.sizes())", "  out: shaped(self, self.sizes())\n  composed: why"), "unknown key 'composed'"),
     (("  grad:", "  kernel: swiglu\n  grad:"), "4: unknown key 'kernel'"),
     (("  grad:", "  autocast: &a [*a]\n  grad:"), "4: npu_swiglu(Tensor self, int dim=-1) -> Tensor: 'autocast' must be"),
 ])

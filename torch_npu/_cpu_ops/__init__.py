@@ -1,8 +1,8 @@
 """The custom operators in PyTorch: one function each, with the operator's name and arguments.
 
 They are the operators' documentation, their kernels for CPU tensors, their shapes for meta tensors, and what the NPU's
-kernels are tested against. Those that CANN has no operator for (torch_npu/_composed.py, and ``composed`` in
-codegen/custom_ops.yaml) run so on the NPU, too. Arithmetic of float16 and bfloat16 is done in float32.
+kernels are tested against. Those that CANN has no operator for (torch_npu/_composed.py) run so
+on the NPU, too. Arithmetic of float16 and bfloat16 is done in float32.
 """
 
 import importlib

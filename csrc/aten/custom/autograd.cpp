@@ -180,7 +180,6 @@ class AutogradKernel final : public c10::OperatorKernel {
 
 TORCH_LIBRARY_IMPL(npu, Autograd, m) {
   for (const CustomOp& op : custom_ops()) {
-    if (std::string_view(op.path) == "composed") continue;
     m.impl(op.name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutogradKernel>(op)));
   }
 }

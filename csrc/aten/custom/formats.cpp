@@ -51,6 +51,8 @@ at::Tensor& npu_format_cast_like_(at::Tensor& self, const at::Tensor& src, std::
   return npu_format_cast_(self, op::format_of(src), customize_dtype, input_dtype);
 }
 
+at::Tensor npu_format_cast_backward(const at::Tensor& grad) { return grad.clone(); }
+
 int64_t get_npu_format(const at::Tensor& self) { return op::format_of(self); }
 
 }  // namespace torch_npu::native

@@ -30,7 +30,7 @@ struct CastRule {
 struct CustomOp {
   const char* name;  // with overload
   const char* schema;
-  const char* path;  // "native" aclnn by an entry, "hand" aclnn by a C++ function, "composed" of other operators
+  const char* path;  // "native" aclnn by an entry, "hand" aclnn by a C++ function
   const GradRule* grad;
   const CastRule* autocast;  // null: the arguments are taken as they are
 };
