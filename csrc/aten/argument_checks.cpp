@@ -29,6 +29,16 @@ void check_apart(const at::Tensor& out, std::initializer_list<std::reference_wra
   }
 }
 
+const at::Tensor& disjoint(const at::Tensor& self, const at::Tensor& other) {
+  at::assert_no_overlap(self, other);
+  return other;
+}
+
+const at::Tensor& fill_mask(const at::Tensor& self, const at::Tensor& mask) {
+  at::assert_no_partial_overlap(self, bool_mask(mask, "masked_fill_"));
+  return mask;
+}
+
 OutSpec dot_product(const at::Tensor& self, const at::Tensor& other, const char* op) {
   TORCH_CHECK(self.dim() == 1 && other.dim() == 1, op, ": 1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
               "D tensors");

@@ -19,6 +19,10 @@ struct GivenOutput {
 C10_EXPORT void check_outputs(const char* op, std::initializer_list<GivenOutput> outputs, const at::Tensor& input = {});
 // Throws if writing `out` would change a part of an input that is not the same tensor.
 C10_EXPORT void check_apart(const at::Tensor& out, std::initializer_list<std::reference_wrapper<const at::Tensor>> inputs);
+// The other operand; refused where writing `self` would change it while it is read.
+C10_EXPORT const at::Tensor& disjoint(const at::Tensor& self, const at::Tensor& other);
+// The same for a mask, which may be `self` itself: each place is read before it is written.
+C10_EXPORT const at::Tensor& fill_mask(const at::Tensor& self, const at::Tensor& mask);
 
 // dot, vdot: two vectors of one length and dtype.
 OutSpec dot_product(const at::Tensor& self, const at::Tensor& other, const char* op);

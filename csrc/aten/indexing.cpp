@@ -156,7 +156,7 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
 at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
   (void)number_for(self, value, "masked_fill_");
   if (is_number_for_host(self, value)) return self.masked_fill_(mask, value.item());
-  const auto& chosen = bool_mask(mask, "masked_fill_");
+  const auto& chosen = fill_mask(self, mask);
   if (is_host_scalar(value)) {
     op::run(aclnnInplaceMaskedFillScalar, self, chosen, fitting(host_scalar(value), self));
   } else {

@@ -21,7 +21,7 @@ at::Tensor& add_to_dense(const at::Tensor& self, const at::Tensor& other, const 
   auto sum = in_place ? out : self.to(type, /*non_blocking=*/false, /*copy=*/true);
   const auto values = scaled_values(other, alpha, type);
   if (other.sparse_dim() == 0) {
-    sum.add_(values.sum(0));
+    sum.add_(values.sum(0, /*keepdim=*/false, type));  // of bool, too, which would become integers
   } else if (values.numel() != 0) {
     c10::List<std::optional<at::Tensor>> rows;
     for (const auto& row : other._indices().unbind(0)) rows.push_back(row);

@@ -105,3 +105,45 @@ def test_exponential_at_its_ends(dtype):
     drawn = torch.empty(1000, dtype=dtype, device="npu")
     assert drawn.exponential_(1e6).min().item() > 0   # float16 has no number for many of these
     assert drawn.exponential_(float("inf")).abs().max().item() == 0
+
+
+@pytest.mark.parametrize("count", [3, 1 << 17], ids=["few", "many"])
+@pytest.mark.parametrize("value", [2**64 - 1, 2**63, 2**63 - 1, 7])
+def test_fill_beyond_signed_integers(value, count):
+    assert torch.full((count,), value, dtype=torch.uint64, device="npu").cpu().numpy().tolist() == [value] * count
+    with pytest.raises(RuntimeError, match="overflow"):
+        torch.full((count,), 2**64 - 1, dtype=torch.int64, device="npu").cpu()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, places, mask: places.index_fill_(0, places, 0),
+    lambda x, places, mask: places.index_fill_(0, places[:2], torch.zeros((), dtype=torch.long, device=x.device)),
+    lambda x, places, mask: places.put_(places, places.clone()),
+    lambda x, places, mask: x.put_(places, x[:3]),
+    lambda x, places, mask: mask[1:].masked_fill_(mask[:-1], False),
+    lambda x, places, mask: mask[1:].masked_fill_(mask[:-1], torch.tensor(False, device=x.device)),
+], ids=["index_fill", "index_fill by tensor", "put index", "put source", "masked_fill", "masked_fill by tensor"])
+def test_operands_that_would_change_while_they_are_read(call):
+    def written(device):
+        return call(torch.arange(6.0, device=device), torch.tensor([2, 1, 0], device=device),
+                    torch.tensor([True, False, True], device=device))
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        written("cpu")
+    with pytest.raises(RuntimeError, match="unsupported operation"):
+        written("npu")
+
+
+def test_operands_that_share_memory_without_harm():
+    same(lambda device: (mask := torch.tensor([True, False], device=device)).masked_fill_(mask, False))
+    same(lambda device: (x := torch.arange(6, device=device))[:3].index_fill_(0, x[4:5] - 3, 9))
+    same(lambda device: (x := torch.tensor([2, 1, 0], device=device)).scatter(0, x, x))
+    same(lambda device: (x := torch.tensor([2, 1, 0], device=device)).index_fill(0, x, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float16, torch.complex64], ids=str)
+@pytest.mark.parametrize("values", [0, 1, 3])
+def test_sparse_number_becomes_dense(dtype, values):
+    def dense(device):
+        indices = torch.empty((0, values), dtype=torch.long, device=device)
+        return torch.sparse_coo_tensor(indices, torch.ones(values, device=device).to(dtype), ()).to_dense()
+    assert same(dense)[0].dtype == dtype

@@ -288,6 +288,7 @@ inline bool fill(const at::Tensor& self, const at::Scalar& value) {
   if (!small(out) || value.isComplex()) return false;
   const auto type = c10::typeMetaToScalarType(out->dtype());
   if (c10::isIntegralType(type, false) && !value.isIntegral(false)) return false;
+  if (value.type() == c10::ScalarType::UInt64) return false;  // more than an int64_t holds
   // ATen refuses numbers that the type cannot hold.
   constexpr double always_fits = 60000;
   if (value.isFloatingPoint() && std::isfinite(value.toDouble()) && std::abs(value.toDouble()) > always_fits) return false;
