@@ -84,6 +84,7 @@ void init_graph(py::module_& module) {
       .def("record", &record, Unlocked())
       .def("wait", &wait, Unlocked())
       .def("reset", &reset, Unlocked());
+  module.attr("_NPUTaskGroupHandle") = py::type::of(py::int_());  // clients annotate with it
   module.def("_graph_task_group_begin", &begin_group);
   module.def("_graph_task_group_end", &end_group);
   module.def("_graph_task_update_begin", &begin_update, Unlocked());

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.multiprocessing as mp
+from torch.multiprocessing import reductions as torch_reductions
 
 from torch_npu.multiprocessing import reductions
 
@@ -126,3 +127,47 @@ def test_cpu_tensors_go_on_as_before():
     inbox.put(None)
     process.join(TIMEOUT)
     assert process.exitcode == 0
+
+
+def _add_to_described(inbox, outbox):
+    fields = list(inbox.get(timeout=TIMEOUT))
+    fields[6] = 0  # receivers put their own number of the device there
+    x = reductions.rebuild_npu_tensor(*fields)
+    x += 1
+    torch.npu.synchronize()
+    outbox.put((type(x).__name__, tuple(x.shape), x.stride(), x.storage_offset(), x.requires_grad))
+    del x
+    inbox.get(timeout=TIMEOUT)  # the parent looked
+
+
+def test_described_tensor_is_the_lenders_memory():
+    inbox, outbox = context.Queue(), context.Queue()
+    process = _start(_add_to_described, inbox, outbox)
+    whole = torch.zeros(4, 6, device="npu")
+    rebuild, fields = torch.multiprocessing.reductions.reduce_tensor(whole[1:, ::2])
+    assert rebuild is reductions.rebuild_npu_tensor
+    assert fields[6] == whole.device.index
+    inbox.put(fields)
+    assert outbox.get(timeout=TIMEOUT) == ("Tensor", (3, 3), (6, 2), 6, False)
+    assert whole.sum().item() == 9 and whole[1:, ::2].sum().item() == 9
+    inbox.put("seen")
+    process.join(TIMEOUT)
+    assert process.exitcode == 0
+    assert reductions.collect() == 0
+
+
+def test_described_in_one_process():
+    reduce_tensor = torch.multiprocessing.reductions.reduce_tensor
+    empty, fields = reduce_tensor(torch.empty(0, 3, device="npu", dtype=torch.float16))
+    assert empty(*fields).shape == (0, 3) and empty(*fields).is_npu
+    parameter = torch.nn.Parameter(torch.ones(3, device="npu"))
+    rebuild, fields = reduce_tensor(parameter)
+    again = rebuild(*fields)
+    assert isinstance(again, torch.nn.Parameter) and again.requires_grad and again.data_ptr() == parameter.data_ptr()
+    with pytest.raises(ValueError, match="no events"):
+        rebuild(*fields[:-1], True)
+    with pytest.raises(RuntimeError, match="detach"):
+        reduce_tensor(parameter * 2)
+    assert reduce_tensor(torch.ones(2))[0] is torch_reductions.rebuild_tensor
+    del again
+    reductions.collect()
