@@ -95,7 +95,8 @@ at::Tensor upload(at::ArrayRef<at::Scalar> values, const at::Tensor& like) {
 }
 
 bool all_equal(at::ArrayRef<at::Scalar> values) {
-  const double first = values[0].toDouble();  // there is one for each tensor of a list that is not empty
+  if (values.empty()) return false;  // the operator refuses numbers that are missing
+  const double first = values[0].toDouble();
   return std::all_of(values.begin(), values.end(), [&](const at::Scalar& value) {
     return value.toDouble() == first && std::signbit(value.toDouble()) == std::signbit(first);
   });

@@ -121,7 +121,7 @@ void linalg_svd_kernel(const at::Tensor& A, bool full_matrices, bool compute_uv,
 }
 
 // An operator that fails leaves no number: what is not finite, of a finite matrix, has no inverse.
-void linalg_inv_kernel(const at::Tensor& A, bool, const at::Tensor& inverse, const at::Tensor& info) {
+void linalg_inv_kernel(const at::Tensor& A, bool check_errors, const at::Tensor& inverse, const at::Tensor& info) {
   op::run(aclnnInverse, A, inverse);
   if (A.numel() == 0) {
     result(info).zero_();
@@ -129,10 +129,11 @@ void linalg_inv_kernel(const at::Tensor& A, bool, const at::Tensor& inverse, con
   }
   const auto whole = [](const at::Tensor& matrix) { return matrix.isfinite().flatten(-2).all(-1); };
   result(info).copy_(whole(inverse).logical_not_().logical_and_(whole(A)).to(at::kInt).mul_(A.size(-1)));
+  if (check_errors) at::_linalg_check_errors(info, "linalg.inv_ex", A.dim() == 2);
 }
 
 // The order of the leading minor that is not positive definite: from there on the factor's diagonal is NaN.
-void linalg_cholesky_kernel(const at::Tensor& self, bool upper, bool, const at::Tensor& L, const at::Tensor& info) {
+void linalg_cholesky_kernel(const at::Tensor& self, bool upper, bool check_errors, const at::Tensor& L, const at::Tensor& info) {
   if (self.numel() == 0) {
     result(info).zero_();
     return;
@@ -140,6 +141,7 @@ void linalg_cholesky_kernel(const at::Tensor& self, bool upper, bool, const at::
   op::run(aclnnLinalgCholesky, self, upper, L);
   const auto failed = L.diagonal(0, -2, -1).isnan().to(at::kInt);
   result(info).copy_(failed.argmax(-1).add_(1).mul_(failed.amax(-1)));
+  if (check_errors) at::_linalg_check_errors(info, "linalg.cholesky_ex", self.dim() == 2);
 }
 
 at::Tensor cholesky(const at::Tensor& self, bool upper) { return at::linalg_cholesky(self, upper); }

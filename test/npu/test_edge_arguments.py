@@ -147,3 +147,41 @@ def test_sparse_number_becomes_dense(dtype, values):
         indices = torch.empty((0, values), dtype=torch.long, device=device)
         return torch.sparse_coo_tensor(indices, torch.ones(values, device=device).to(dtype), ()).to_dense()
     assert same(dense)[0].dtype == dtype
+
+
+@pytest.mark.parametrize("operator, lists", [("add", 1), ("mul", 1), ("div", 1), ("clamp_max", 1), ("addcdiv", 3), ("addcmul", 3)])
+@pytest.mark.parametrize("suffix", ["", "_"])
+def test_lists_without_numbers(operator, lists, suffix):
+    function = getattr(torch, f"_foreach_{operator}{suffix}")
+    for count in (0, 2, 4):
+        assert same(lambda device, count=count: function(
+            *([torch.ones(2, device=device) for _ in range(3)] for _ in range(lists)), [1.0] * count)) is RuntimeError
+
+
+@pytest.mark.parametrize("matrix", [[[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]], [[-1.0, 0.0], [0.0, -1.0]]], ids=str)
+@pytest.mark.parametrize("function", [torch.linalg.inv_ex, torch.linalg.cholesky_ex], ids=["inv_ex", "cholesky_ex"])
+@pytest.mark.parametrize("batches", [(), (3,)], ids=str)
+def test_errors_that_were_asked_for(function, matrix, batches):
+    def call(device):
+        return function(torch.tensor(matrix, device=device).expand(*batches, 2, 2), check_errors=True)
+    try:
+        expected = call("cpu")
+    except torch.linalg.LinAlgError:
+        with pytest.raises(torch.linalg.LinAlgError):
+            call("npu")
+    else:
+        torch.testing.assert_close([part.cpu() for part in call("npu")], list(expected))
+
+
+@pytest.mark.parametrize("order", [None, 1, -1, 2, -2, "fro", "nuc", float("inf"), -float("inf")], ids=str)
+def test_condition_of_a_matrix_without_inverse(order):
+    same(lambda device: torch.linalg.cond(torch.ones(2, 2, device=device), order))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("limits", [{}, {"posinf": float("inf")}, {"neginf": float("-inf"), "nan": float("inf")}, {"posinf": -1, "neginf": 2}],
+                         ids=str)
+def test_numbers_for_infinities(dtype, limits):
+    values = [float("nan"), float("inf"), float("-inf"), 1.5]
+    same(lambda device: torch.nan_to_num(torch.tensor(values, dtype=dtype, device=device), **limits))
+    same(lambda device: torch.tensor(values, dtype=dtype, device=device).nan_to_num_(**limits))

@@ -22,8 +22,11 @@ bool divided(Stub& stub, const at::Tensor& self, const at::Tensor& out, F&& f) {
   return fast::unary<false>(self, out, f, fast::most_divided) || small_unary(stub, self, out);
 }
 
-// CANN passes limits as floats: one beyond the type's range means the type's own limit, torch's default.
-std::optional<double> limit_of(float value) { return std::isinf(value) ? std::nullopt : std::optional<double>(value); }
+// CANN passes limits as floats: for a float64, infinity is what a client's limit became, and means the type's own, torch's default.
+std::optional<double> limit_of(float value, const at::Tensor& self) {
+  if (std::isinf(value) && self.scalar_type() == at::kDouble) return std::nullopt;
+  return value;
+}
 
 // A negative eps means none.
 std::optional<double> clamp_of(double eps) { return eps < 0 ? std::nullopt : std::optional<double>(eps); }
@@ -127,9 +130,11 @@ INPLACE(aclnnInplaceTrunc, trunc, selfRef)
 OP_COST(aclnnSquare, elementwise(out, self)) { at::cpu::mul_outf(self, self, out); }
 OP_COST(aclnnRoundDecimals, elementwise(out, self)) { at::cpu::round_outf(self, decimals, out); }
 OP_COST(aclnnInplaceRoundDecimals, elementwise(selfRef)) { at::cpu::round_outf(selfRef, decimals, selfRef); }
-OP_COST(aclnnNanToNum, elementwise(out, self)) { at::cpu::nan_to_num_outf(self, nan, limit_of(posinf), limit_of(neginf), out); }
+OP_COST(aclnnNanToNum, elementwise(out, self)) {
+  at::cpu::nan_to_num_outf(self, nan, limit_of(posinf, self), limit_of(neginf, self), out);
+}
 OP_COST(aclnnInplaceNanToNum, elementwise(selfRef)) {
-  at::cpu::nan_to_num_outf(selfRef, nan, limit_of(posinf), limit_of(neginf), selfRef);
+  at::cpu::nan_to_num_outf(selfRef, nan, limit_of(posinf, selfRef), limit_of(neginf, selfRef), selfRef);
 }
 OP_COST(aclnnLogit, 4 * elementwise(out, input)) { at::cpu::logit_outf(input, clamp_of(eps), out); }
 OP_COST(aclnnLogitGrad, 2 * elementwise(out, x, dy)) { at::cpu::logit_backward_outf(dy, x, clamp_of(eps), out); }
