@@ -4,8 +4,12 @@ import json
 import os
 import pathlib
 import re
+import select
+import signal
+import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -240,7 +244,16 @@ def test_a_killed_program_leaves_what_it_had(tmp_path):
     (["--output={folder}", sys.executable, "-c", "pass"], "used no device of softcann"),
     (["--output={folder}", "/no/such/program"], "[ERROR] /no/such/program: No such file or directory"),
     (["--export=on", "--output={folder}"], "there is no PROF_* in"),
-    (["--pid=1", "--dynamic=on", "x"], "softcann does not serve attaching to a running program"),
+    (["--pid=1", "--dynamic=on", "x"], "Argument --pid: it is for --dynamic=on, without a program"),
+    (["--pid=1"], "Argument --pid: it is for --dynamic=on"),
+    (["--pid=one", "--dynamic=on"], "invalid value 'one'"),
+    (["--delay=0", "x"], "Argument --delay: invalid value 0"),
+    (["--duration=-1", "x"], "Argument --duration: invalid value -1"),
+    (["--duration=1", "--dynamic=on", "x"], "not for --dynamic=on"),
+    (["--delay=1", "--export=on"], "Argument --delay: it is for a program"),
+    (["--delay=600", "--output={folder}", sys.executable, "-c", CLIENT], "within --delay=600"),
+    (["--analyze=on", "--rule=links", "--output={folder}"], "Argument --rule: invalid value 'links'"),
+    (["--analyze=on", "--output={folder}"], "there is no PROF_* in"),
     (["--ai-core=maybe", "x"], "invalid choice: 'maybe'"),
     (["--nonsense=on", "x"], "unrecognized arguments: --nonsense=on"),
     ([], "a program, or --export=on")])
@@ -261,3 +274,259 @@ def test_a_folder_that_cannot_be_written_stops_the_program(tmp_path):
 def test_options_for_hardware_are_told_to_have_no_effect(tmp_path):
     result = msprof(f"--output={tmp_path}", "--aic-metrics=PipeUtilization", "--l2=off", sys.executable, "-c", CLIENT + "work()")
     assert "no effect on softcann, which has no hardware counters: --aic-metrics\n" in result.stdout
+
+
+def query(path, text):
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(text).fetchall()
+    finally:
+        connection.close()
+
+
+def test_a_database_has_what_the_tables_have(recorded):
+    folder, _ = recorded
+    msprof("--export=on", f"--output={folder}", "--type=db")
+    path, = folder.glob("PROF_*/msprof_*.db")
+    assert re.fullmatch(r"msprof_\d{14}\.db", path.name)
+    found = query(path, "SELECT kind.value, (endNs - startNs) / 1e3, deviceId, taskId FROM TASK JOIN STRING_IDS AS kind ON kind.id = taskType")
+    rows = tables(folder)[0]["task_time"]
+    assert len(found) == len(rows) == 5 and {kind for kind, *_ in found} == {"MEMCPY_ASYNC"}
+    assert [length for _, length, *_ in found] == pytest.approx([float(row["task_time(us)"]) for row in rows], abs=0.001)
+    calls = query(path, "SELECT value, COUNT(*), SUM(endNs - startNs) / 1e3, type.name FROM CANN_API JOIN STRING_IDS ON STRING_IDS.id = CANN_API.name "
+                  "JOIN ENUM_API_TYPE AS type ON type.id = CANN_API.type GROUP BY value")
+    told = {row["API Name"]: row for row in tables(folder)[0]["api_statistic"]}
+    assert {name: (count, kind) for name, count, _, kind in calls} == {name: (int(row["Count"]), "acl") for name, row in told.items()}
+    for name, _, total, _ in calls:
+        assert total == pytest.approx(float(told[name]["Time(us)"]), abs=0.01)
+    (begin, end), = query(path, "SELECT * FROM SESSION_TIME_INFO")
+    assert query(path, f"SELECT MIN(startNs) > {begin}, MAX(endNs) < {end} FROM TASK") == [(1, 1)]
+    assert query(path, "SELECT * FROM NPU_INFO") == [(0, "Ascend910B3")]
+
+
+@pytest.mark.parametrize("options,expected", [
+    (["--delay=1"], range(1, 20)), (["--duration=1"], range(1, 20)), (["--delay=1", "--duration=1"], range(1, 12)), ([], [20])])
+def test_a_part_of_a_program(tmp_path, options, expected):
+    """Of 20 rounds, one every 150 ms."""
+    code = CLIENT + "import time\nfor _ in range(20):\n    work()\n    time.sleep(0.15)"
+    msprof(f"--output={tmp_path}", *options, sys.executable, "-c", code)
+    rounds = len([row for row in tables(tmp_path)[0]["task_time"] if row["kernel_name"] == "aclrtMemsetAsync"]) / 3
+    assert min(expected) <= rounds <= max(expected)
+
+
+def test_a_part_of_a_program_without_the_command(tmp_path):
+    code = CLIENT + "import time\nfor _ in range(20):\n    work()\n    time.sleep(0.15)"
+    subprocess.run([sys.executable, "-c", code], check=True, env={
+        **os.environ, "SOFTCANN_PROF": str(tmp_path), "SOFTCANN_PROF_DELAY": "1", "SOFTCANN_PROF_DURATION": "1"})
+    msprof("--export=on", f"--output={tmp_path}")
+    assert 5 <= len(tables(tmp_path)[0]["task_time"]) <= 12 * 5
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, universal_newlines=True, env={
+        **os.environ, "SOFTCANN_PROF": "/proc/nowhere", "SOFTCANN_PROF_DELAY": "1"})
+    assert done.returncode == 0 and "a profile cannot be recorded to /proc/nowhere" in done.stderr
+
+
+FOREVER = CLIENT + "import time\nprint('ready', flush=True)\nwhile True:\n    work()\n    time.sleep(0.01)"
+
+
+@pytest.fixture
+def running():
+    program = subprocess.Popen([sys.executable, "-c", FOREVER], stdout=subprocess.PIPE, universal_newlines=True,
+                               env={**os.environ, "PROFILING_MODE": "dynamic"})
+    assert program.stdout.readline() == "ready\n"
+    yield program
+    program.kill()
+    program.wait()
+    program.stdout.close()
+
+
+class Dialogue:
+    """msprof --dynamic=on, which is given commands."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([sys.executable, str(ROOT / "bin" / "msprof"), "--dynamic=on", *map(str, arguments)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.said = ""
+
+    def until(self, mark):
+        while mark not in self.said:
+            assert select.select([self.process.stdout], [], [], 60)[0], f"nothing follows {self.said!r}"
+            part = os.read(self.process.stdout.fileno(), 4096)
+            assert part, self.said
+            self.said += part.decode()
+        said, self.said = self.said, ""
+        return said
+
+    def tell(self, command, mark):
+        self.process.stdin.write(command.encode() + b"\n")
+        self.process.stdin.flush()
+        return self.until(mark)
+
+    def end(self, command="quit"):
+        said, _ = self.process.communicate(command.encode() + b"\n", timeout=60)
+        return self.process.returncode, self.said + said.decode()
+
+
+def test_attaching_to_a_program_that_runs(running, tmp_path):
+    dialogue = Dialogue(f"--pid={running.pid}", f"--output={tmp_path}")
+    dialogue.until("> ")
+    assert "stop: done" not in dialogue.tell("stop", "start comes first")
+    for _ in range(2):
+        dialogue.tell("start", "start: done")
+        dialogue.tell("start", "is being recorded already")
+        time.sleep(0.3)
+        dialogue.tell("stop", "stop: done")
+    dialogue.tell("pause", "expected start, stop or quit")
+    status, said = dialogue.end()
+    assert status == 0 and "Process profiling data complete" in said and running.poll() is None
+    folders = sorted(tmp_path.glob("PROF_*"))
+    assert len(folders) == 2
+    for folder in folders:
+        made, = folder.glob("mindstudio_profiler_output/task_time_*.csv")
+        with open(made, newline="") as file:
+            assert {row["kernel_name"] for row in csv.DictReader(file)} == {"aclrtMemsetAsync", "aclrtMemcpyAsync"}
+        info = json.loads((folder / "host" / "info.json").read_text())
+        assert info["pid"] == running.pid and info["end_ns"] - info["begin_ns"] > 3e8
+
+
+def test_what_was_started_ends_with_msprof(running, tmp_path):
+    dialogue = Dialogue(f"--pid={running.pid}", f"--output={tmp_path}")
+    dialogue.tell("start", "start: done")
+    dialogue.process.send_signal(signal.SIGKILL)
+    dialogue.process.communicate()
+    folder, = tmp_path.glob("PROF_*")
+    deadline = time.monotonic() + 20
+    while json.loads((folder / "host" / "info.json").read_text())["end_ns"] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    again = Dialogue(f"--pid={running.pid}", f"--output={tmp_path}")
+    again.tell("start", "start: done")
+    assert again.end()[0] == 0
+
+
+def test_a_program_that_is_started_for_it(tmp_path):
+    dialogue = Dialogue(f"--output={tmp_path}", sys.executable, "-c", FOREVER)
+    dialogue.until("ready\n")
+    dialogue.tell("start", "start: done")
+    time.sleep(0.2)
+    dialogue.tell("stop", "stop: done")
+    folder, = tmp_path.glob("PROF_*")
+    os.kill(json.loads((folder / "host" / "info.json").read_text())["pid"], signal.SIGKILL)
+    said, _ = dialogue.process.communicate(timeout=60)
+    assert dialogue.process.returncode != 0 and b"Export all data" in said
+
+
+def test_a_program_that_cannot_be_attached_to(running, tmp_path):
+    dialogue = Dialogue(f"--pid={os.getpid()}", f"--output={tmp_path}")
+    said = dialogue.tell("start", str(running.pid))
+    assert f"process {os.getpid()} cannot be attached to" in said and "PROFILING_MODE=dynamic" in said
+    status, said = dialogue.end()
+    assert status == 1 and "no profile was started" in said
+
+
+def test_a_program_may_record_itself_meanwhile(tmp_path):
+    """Two collectors: the second is refused, and the first one's profile is whole."""
+    code = """
+import sys
+folder = sys.argv[1].encode()
+assert prof.aclprofInit(folder, ctypes.c_size_t(len(folder))) == 0
+print(prof.aclprofStart(config()))
+work()
+"""
+    result = msprof(f"--output={tmp_path}", sys.executable, "-c", CLIENT + API + code, tmp_path)
+    assert "\n100042\n" in result.stdout
+    assert len(tables(tmp_path)[0]["task_time"]) == 5
+
+
+def test_a_fork_leaves_the_profile_of_its_parent_alone(tmp_path):
+    code = CLIENT + """
+import os
+work()
+child = os.fork()
+if child == 0:
+    code = acl.aclrtMemsetAsync(memory, size, 1, size, stream)
+    os._exit(0 if code != 0 else 1)   # refused: a device does not outlive a fork
+assert os.waitpid(child, 0)[1] == 0
+work()
+"""
+    msprof(f"--output={tmp_path}", sys.executable, "-c", code)
+    assert len(tables(tmp_path)[0]["task_time"]) == 10
+
+
+def test_a_full_disk_leaves_what_there_was(tmp_path):
+    """A file system of a megabyte, in a mount of the program's own."""
+    code = CLIENT + "for _ in range(9000): work()"
+    (tmp_path / "program.py").write_text(code)
+    full = tmp_path / "full"
+    full.mkdir()
+    script = (f"mount -t tmpfs -o size=1m tmpfs {full} && SOFTCANN_PROF={full} {sys.executable} {tmp_path / 'program.py'}; status=$?; "
+              f"cp -r {full}/PROF_* {tmp_path}; exit $status")
+    done = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, universal_newlines=True)
+    assert done.returncode == 0 and "the profile is not whole" in done.stderr and "No space left on device" in done.stderr, done.stderr
+    msprof("--export=on", f"--output={tmp_path}")
+    assert 1000 < len(tables(tmp_path)[0]["task_time"]) < 45000
+
+
+RANKS = """
+import sys
+import torch, torch_npu
+torch.distributed.init_process_group("hccl")
+rank = torch.distributed.get_rank()
+torch.npu.set_device(rank)
+x = torch.ones(1000, device="npu")
+for _ in range(3):
+    torch.distributed.all_reduce(x)
+gathered = torch.empty(2000, dtype=torch.float16, device="npu")
+torch.distributed.all_gather_into_tensor(gathered, x.half())
+torch.distributed.send(x, 1) if rank == 0 else torch.distributed.recv(x, 0)
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_collectives_of_two_ranks(tmp_path):
+    pytest.importorskip("torch")
+    program = tmp_path / "program.py"
+    program.write_text(RANKS)
+    msprof(f"--output={tmp_path}", "--hccl=on", "--analyze=on", sys.executable, "-m", "torch.distributed.run", "--standalone",
+           "--nproc_per_node=2", program, SOFTCANN_DEVICE_COUNT="2", TORCH_NPU_RUNTIME="softcann", OMP_NUM_THREADS="1")
+    msprof("--export=on", "--analyze=on", f"--output={tmp_path}", "--type=db")
+    seen = set()
+    for folder in tmp_path.glob("PROF_*"):
+        info, = folder.glob("device_*/info.json.*")
+        rank = json.loads(info.read_text())["rank_id"]
+        assert info.parent.name == f"device_{rank}"
+        seen.add(rank)
+        times = json.loads((folder / "analyze" / "communication.json").read_text())
+        total = times.pop("Total Op Info")["Communication Bandwidth Info"]["SDMA"]
+        names = [name.partition("__")[0] for name in times]
+        assert names.count("hcom_allReduce") >= 3 and "hcom_allGather" in names
+        size = {name.partition("__")[0]: told["Communication Bandwidth Info"]["SDMA"]["Transit Size(MB)"] for name, told in times.items()}
+        elapsed = [told["Communication Time Info"]["Elapse Time(ms)"] for told in times.values()]
+        assert total["Transit Time(ms)"] == pytest.approx(sum(elapsed)) and min(elapsed) > 0
+        # Half precision, of both ranks; the other all_reduce may be torch's own, of another size.
+        assert size["hcom_allGather"] == 2 * 2000 / 1e6
+        assert size["hcom_send" if rank == 0 else "hcom_receive"] == 4 * 1000 / 1e6
+        matrix = json.loads((folder / "analyze" / "communication_matrix.json").read_text())
+        sent = [links[f"{rank}-{1 - rank}"]["Transit Size(MB)"] for name, links in matrix.items() if name.startswith("hcom_allReduce")]
+        assert sent.count(4 * 1000 / 1e6) == 3
+        timeline = json.loads(next(folder.glob("mindstudio_profiler_output/msprof_*.json")).read_text())
+        tracks = {event["args"]["name"]: event["pid"] for event in timeline if event["name"] == "process_name"}
+        shown = [event for event in timeline if event.get("pid") == tracks[f"Communication (NPU {rank})"] and event["ph"] == "X"]
+        assert len(shown) == len(times)
+        spans = [event for event in timeline if event.get("pid") == tracks[f"Overlap Analysis (NPU {rank})"] and event["ph"] == "X"]
+        parts = {name: sum(event["dur"] for event in spans if event["name"] == name) for name in
+                 ("Computing", "Communication(Not Overlapped)", "Free")}
+        first, last = min(float(event["ts"]) for event in spans), max(float(event["ts"]) + event["dur"] for event in spans)
+        assert sum(parts.values()) == pytest.approx(last - first, abs=0.5) and all(parts.values())
+        path, = folder.glob("msprof_*.db")
+        assert len(query(path, "SELECT * FROM COMMUNICATION_OP")) == len(shown)
+        analysis = folder / "analyze" / "communication_analyzer.db"
+        found = query(analysis, "SELECT hccl_op_name || '@' || group_name, elapse_time FROM CommAnalyzerTime ORDER BY start_timestamp")
+        assert found == list(zip(times, elapsed))
+        assert query(analysis, "SELECT SUM(transit_size) FROM CommAnalyzerBandwidth")[0][0] == pytest.approx(total["Transit Size(MB)"])
+        assert {tuple(map(int, row)) for row in query(analysis, "SELECT src_rank, dst_rank FROM CommAnalyzerMatrix")} == {
+            (rank, 0), (rank, 1)}
+        assert query(path, "SELECT rankId, deviceId FROM RANK_DEVICE_MAP") == [(rank, rank)]
+        assert query(path, "SELECT count, type.name FROM COMMUNICATION_OP JOIN STRING_IDS AS kind ON kind.id = opType "
+                     "JOIN ENUM_HCCL_DATA_TYPE AS type ON type.id = dataType WHERE kind.value = 'hcom_allGather_'") == [(2000, "FLOAT16")]
+    assert seen == {0, 1}

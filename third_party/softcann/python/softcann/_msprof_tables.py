@@ -1,12 +1,10 @@
-"""Ascend's tables and timeline of what softcann's collector recorded in a PROF_* folder. Times are microseconds."""
-import csv
+"""What softcann's collector recorded in a PROF_* folder, and Ascend's tables of it. Times in tables are microseconds."""
 import glob
 import json
 import os
-import time
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
-__all__ = ["TABLES", "NoProfile", "export"]
+__all__ = ["MAKERS", "TABLES", "NoProfile", "read"]
 
 NA = "N/A"
 # Operators that the cube unit computes; all others are the vector unit's.
@@ -50,6 +48,7 @@ class Task(NamedTuple):
     end: int
     name: str
     operands: Tuple[str, ...]   # shapes, types and formats of what was read; the same of what was written
+    communicator: Tuple[str, ...] = (NA, NA, NA)  # of a collective: name, this rank, number of ranks
     wait: int = 0               # since the end of the one before on the stream
 
     @property
@@ -133,8 +132,9 @@ def read(folder: str) -> Profile:
     tasks = []
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "device_*", "data", "softcann.tasks"))):
         device = int(path.split(os.sep)[-3].partition("_")[2])
-        for stream, number, begin, end, name, *operands in _lines(path, 11):
-            tasks.append(Task(device, int(stream), int(number), int(begin), int(end), name, tuple(operands)))
+        for stream, number, begin, end, name, *operands in _lines(path, 14):
+            tasks.append(Task(device, int(stream), int(number), int(begin), int(end), name, tuple(operands[:6]),
+                              tuple(operands[6:])))
     data = os.path.join(folder, "host", "data")
     calls, marks = os.path.join(data, "softcann.calls"), os.path.join(data, "softcann.marks")
     return Profile(
@@ -218,57 +218,3 @@ def msprof_tx(profile: Profile) -> Iterator[Sequence[Any]]:
 
 MAKERS = {"op_summary": op_summary, "op_statistic": op_statistic, "api_statistic": api_statistic, "task_time": task_time,
           "communication_statistic": communication_statistic, "msprof_tx": msprof_tx}
-
-
-def timeline(profile: Profile) -> List[Dict[str, Any]]:
-    """Chrome's trace: the host's calls and marks under CANN, what each device ran under Ascend Hardware, a track a stream."""
-    host = int(profile.info.get("pid", 0))
-    events: List[Dict[str, Any]] = []
-
-    def name_track(kind: str, pid: int, name: str, tid: int = 0) -> None:
-        events.append({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}})
-
-    def add(name: str, pid: int, tid: int, begin: int, end: int, **args: Any) -> None:
-        events.append({"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": f"{begin // 1000}.{begin % 1000:03d}",
-                       "dur": (end - begin) / 1000, "args": args})
-
-    name_track("process_name", host, "CANN")
-    for call in profile.calls:
-        add(f"{call.level.capitalize()}@{call.name}", host, call.thread, call.begin, call.end, level=call.level)
-    for mark in profile.marks:
-        add(mark.message, host, mark.thread, mark.begin, mark.end, event_type=mark.kind)
-    for device in sorted({task.device for task in profile.tasks}):
-        pid = (1 << 30) + device   # no process has it
-        name_track("process_name", pid, f"Ascend Hardware (NPU {device})")
-        for stream in sorted({task.stream for task in profile.tasks if task.device == device}):
-            name_track("thread_name", pid, f"Stream {stream}", stream)
-        for task in profile.tasks:
-            if task.device == device:
-                add(task.name, pid, task.stream, task.begin, task.end, **{
-                    "Task Type": task.core, "Task Id": task.number, "Stream Id": task.stream, "Input Shapes": task.operands[0]})
-    return events
-
-
-def _write(path: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], form: str) -> None:
-    with open(f"{path}.{form}", "w", encoding="utf-8", newline="") as file:
-        if form == "json":
-            json.dump([dict(zip(columns, row)) for row in rows], file)
-        else:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows(rows)
-
-
-def export(folder: str, tables: Iterable[str], form: str = "csv") -> str:
-    """Writes the tables and the timeline of a PROF_* folder to its mindstudio_profiler_output, whose path is returned."""
-    profile = read(folder)
-    output = os.path.join(folder, "mindstudio_profiler_output")
-    os.makedirs(output, exist_ok=True)
-    suffix = time.strftime("%Y%m%d%H%M%S")
-    for name in tables:
-        rows = list(MAKERS[name](profile))
-        if rows:
-            _write(os.path.join(output, f"{name}_{suffix}"), TABLES[name], rows, form)
-    with open(os.path.join(output, f"msprof_{suffix}.json"), "w", encoding="utf-8") as file:
-        json.dump(timeline(profile), file)
-    return output

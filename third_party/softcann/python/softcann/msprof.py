@@ -1,7 +1,9 @@
 """msprof on softcann: runs a program with the runtime's collector on, and makes Ascend's tables of what it recorded.
 
     msprof [--output=DIR] --application="python train.py"      or      msprof [--output=DIR] python train.py
-    msprof --export=on --output=DIR                            makes the tables again
+    msprof --export=on --output=DIR                            makes the tables again; --type=db a database
+    msprof --analyze=on --output=DIR                           times and links of collectives
+    msprof --dynamic=on [--output=DIR] (--pid=PID | python train.py)   start, stop or quit on the standard input
 
 Where the driver of real NPUs is loaded, the toolkit's own msprof is run instead.
 """
@@ -10,10 +12,14 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import List, NoReturn, Optional, Sequence, Tuple
+from typing import Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from . import environment
-from ._msprof_tables import TABLES, NoProfile, export
+from ._msprof_communication import RULES, analyze
+from ._msprof_database import export_database
+from ._msprof_dynamic import Interaction, descendants
+from ._msprof_export import export
+from ._msprof_tables import TABLES, NoProfile
 from ._real import hand_over
 
 # Options of Ascend's that choose among what is recorded; all take on or off.
@@ -30,10 +36,6 @@ WITHOUT_EFFECT = (
     "python-path", "model-execution", "task-trace", "task-tsfw", "aicore-shape", "sys-lp", "sys-lp-freq", "iteration-id",
     "model-id", "reports", "optype", "npu-events", "task-block", "sys-mem-serviceflow", "mstx-domain-include",
     "mstx-domain-exclude")
-REFUSED = {
-    "dynamic": "attaching to a running program; use torch_npu.profiler.dynamic_profile, or aclprofStart in the program",
-    "pid": "attaching to a running program", "delay": "a delayed start", "duration": "a limited duration",
-    "analyze": "--analyze; give the folder to msprof-analyze"}
 
 
 def _fail(text: str) -> NoReturn:
@@ -52,13 +54,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--export", choices=switch, help="on: make the tables of what is recorded below --output")
     parser.add_argument("--parse", choices=switch, help="the same")
     parser.add_argument("--query", choices=switch, help="on: list what is recorded below --output")
+    parser.add_argument("--analyze", choices=switch, help="on: times and links of the collectives recorded below --output")
+    parser.add_argument("--rule", default=",".join(RULES), help=f"what --analyze makes: {', '.join(RULES)}")
+    parser.add_argument("--dynamic", choices=switch, default="off",
+                        help="on: start, stop and quit are read from the standard input")
+    parser.add_argument("--pid", help="processes to attach to, by commas; they run with PROFILING_MODE=dynamic")
+    parser.add_argument("--delay", type=int, help="seconds from a process's first device to the begin of its profile")
+    parser.add_argument("--duration", type=int, help="seconds that is recorded")
     parser.add_argument("--clear", choices=switch, default="off", help="on: remove the collector's own files afterwards")
-    parser.add_argument("--type", choices=("text", "db"), default="text", help="text: CSV and JSON")
+    parser.add_argument("--type", choices=("text", "db"), default="text", help="text: CSV and JSON; db: SQLite")
     parser.add_argument("--summary-format", choices=("csv", "json"), default="csv", help="of the tables")
     for name, default in SWITCHES.items():
         values = ("on", "off", "l0", "l1", "l2") if name == "task-time" else switch
         parser.add_argument(f"--{name}", choices=values, default=default, help=f"{', '.join(values)}; {default}")
-    for name in (*WITHOUT_EFFECT, *REFUSED):
+    for name in WITHOUT_EFFECT:
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
@@ -67,11 +76,6 @@ def _parser() -> argparse.ArgumentParser:
 def parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
-    for name, what in REFUSED.items():
-        if getattr(options, name.replace("-", "_")) not in (None, "off"):
-            _fail(f"Argument --{name}: softcann does not serve {what}")
-    if options.type == "db":
-        _fail("Argument --type: softcann makes text (CSV and JSON), no db")
     ignored = [name for name in WITHOUT_EFFECT if getattr(options, name.replace("-", "_")) not in (None, "off")]
     if ignored:
         print(f"[WARNING] no effect on softcann, which has no hardware counters: {', '.join('--' + name for name in ignored)}",
@@ -79,9 +83,30 @@ def parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
     options.command = shlex.split(options.application) if options.application else options.program
     if options.command and options.command[0] == "--":
         options.command = options.command[1:]
-    if not options.command and "on" not in (options.export, options.parse, options.query):
-        parser.error("a program, or --export=on, --parse=on or --query=on with --output, is expected")
+    _check(options, parser)
     return options
+
+
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Ends with an error where options contradict each other."""
+    options.rules = options.rule.split(",")
+    if not set(options.rules) <= set(RULES):
+        parser.error(f"Argument --rule: invalid value {options.rule!r}, expected {', '.join(RULES)}")
+    for name in ("delay", "duration"):
+        value = getattr(options, name)
+        if value is not None and not 0 < value < 1 << 31:
+            parser.error(f"Argument --{name}: invalid value {value}, expected seconds from 1 on")
+        if value is not None and (options.dynamic == "on" or not options.command):
+            parser.error(f"Argument --{name}: it is for a program that is started, and not for --dynamic=on")
+    options.pids = []
+    if options.pid is not None:
+        if options.dynamic != "on" or options.command:
+            parser.error("Argument --pid: it is for --dynamic=on, without a program")
+        if not all(word.isdigit() for word in options.pid.split(",")):
+            parser.error(f"Argument --pid: invalid value {options.pid!r}, expected numbers of processes, by commas")
+        options.pids = [int(word) for word in options.pid.split(",")]
+    if not options.command and not options.pids and "on" not in (options.export, options.parse, options.query, options.analyze):
+        parser.error("a program, or --export=on, --parse=on, --query=on or --analyze=on with --output, is expected")
 
 
 def profiles_below(folder: str) -> List[str]:
@@ -98,21 +123,42 @@ def wanted_tables(options: argparse.Namespace) -> List[str]:
     return [name for name in TABLES if switched.get(name, "on") != "off"]
 
 
-def record(options: argparse.Namespace, output: str) -> Tuple[int, List[str]]:
-    """Runs the program; its status, and the folders that its processes left."""
-    before = set(profiles_below(output))
+def _environment(options: argparse.Namespace, output: str) -> Dict[str, str]:
+    """Of the program, so that it records as the options say."""
     env = dict(os.environ)
     for name, value in environment().items():
         env.pop(name, None)
         if value is not None:
             env[name] = value
     env.update(pair.split("=", 1) for pair in options.environment.split(";") if "=" in pair)
+    if options.dynamic == "on":
+        env["PROFILING_MODE"] = "dynamic"
+        return env
     env["SOFTCANN_PROF"] = os.path.abspath(output)
+    for name, value in (("SOFTCANN_PROF_DELAY", options.delay), ("SOFTCANN_PROF_DURATION", options.duration)):
+        if value is not None:
+            env[name] = str(value)
+    return env
+
+
+def record(options: argparse.Namespace, output: str) -> Tuple[int, List[str]]:
+    """Runs the program, or attaches to those that run; the program's status, and the folders of what was recorded."""
+    before = set(profiles_below(output))
     print("[INFO] Start profiling....", flush=True)
-    try:
-        status = subprocess.call(options.command, env=env)
-    except OSError as error:
-        _fail(f"{options.command[0]}: {error.strerror}")
+    status = 0
+    if options.pids:
+        Interaction(lambda: options.pids, os.path.abspath(output)).run()
+    else:
+        dynamic = options.dynamic == "on"
+        try:
+            # The commands are msprof's, not the program's.
+            program = subprocess.Popen(options.command, env=_environment(options, output),
+                                       stdin=subprocess.DEVNULL if dynamic else None)
+        except OSError as error:
+            _fail(f"{options.command[0]}: {error.strerror}")
+        if dynamic:
+            Interaction(lambda: descendants(program.pid), os.path.abspath(output)).run(program)
+        status = program.wait()
     return status, [folder for folder in profiles_below(output) if folder not in before]
 
 
@@ -120,12 +166,23 @@ def make_tables(folders: Sequence[str], options: argparse.Namespace) -> None:
     for folder in folders:
         print(f"[INFO] Start export data in {os.path.basename(folder)}.")
         try:
-            export(folder, wanted_tables(options), options.summary_format)
+            if options.type == "db":
+                export_database(folder)
+            else:
+                export(folder, wanted_tables(options), options.summary_format)
         except (NoProfile, OSError) as error:
             _fail(f"{folder}: {error}")
         if options.clear == "on":
             _clear(folder)
         print(f"[INFO] Export all data in {os.path.basename(folder)} done.")
+
+
+def make_analysis(folders: Sequence[str], options: argparse.Namespace) -> None:
+    for folder in folders:
+        try:
+            print(f"[INFO] Analysis of {os.path.basename(folder)} is in {analyze(folder, options.rules, options.type)}")
+        except (NoProfile, OSError) as error:
+            _fail(f"{folder}: {error}")
 
 
 def _clear(folder: str) -> None:
@@ -135,9 +192,19 @@ def _clear(folder: str) -> None:
                 os.unlink(os.path.join(base, name))
 
 
+def _nothing(options: argparse.Namespace, status: int) -> str:
+    """Why there is no profile."""
+    if options.dynamic == "on":
+        return "nothing was recorded: no profile was started"
+    program = options.command[0]
+    if options.delay is not None:
+        return f"nothing was recorded: {program} ended ({status}) within --delay={options.delay}, or used no device of softcann"
+    return f"{program} used no device of softcann: nothing was recorded (it ended with {status})"
+
+
 def run(options: argparse.Namespace) -> int:
     output, status = options.output or os.getcwd(), 0
-    if options.command:
+    if options.command or options.pids:
         try:
             os.makedirs(output, exist_ok=True)
         except OSError as error:
@@ -146,7 +213,7 @@ def run(options: argparse.Namespace) -> int:
             _fail(f"Argument --output: {output} cannot be written")
         status, folders = record(options, output)
         if not folders:
-            _fail(f"{options.command[0]} used no device of softcann: nothing was recorded (it ended with {status})")
+            _fail(_nothing(options, status))
     else:
         folders = profiles_below(output)
         if not folders:
@@ -154,7 +221,10 @@ def run(options: argparse.Namespace) -> int:
     if options.query == "on":
         print("\n".join(folders))
     else:
-        make_tables(folders, options)
+        if options.command or options.pids or "on" in (options.export, options.parse):
+            make_tables(folders, options)
+        if options.analyze == "on":
+            make_analysis(folders, options)
         print(f"[INFO] Process profiling data complete. Data is saved in {output}")
     return status
 

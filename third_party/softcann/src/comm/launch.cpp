@@ -5,6 +5,7 @@
 #include "comm/reduce.h"
 #include "rt/check.h"
 #include "rt/exit.h"
+#include "rt/recorder.h"
 
 namespace softcann {
 
@@ -141,7 +142,18 @@ HcclResult Launch::message(bool send, void* p, uint64_t count, HcclDataType type
   return HCCL_SUCCESS;
 }
 
+// For the profiler, while somebody records.
+void Launch::note_message() const {
+  uint64_t sent = operation_->send.bytes, received = operation_->receive.bytes;
+  for (const Message& message : operation_->messages) (message.send ? sent : received) += message.buffer.bytes;
+  const std::string type = name_of(static_cast<HcclDataType>(operation_->call.type));
+  const auto described = [&](uint64_t bytes) { return std::to_string(bytes / item_) + '\t' + type + "\tND\t"; };
+  recorder::note_operands(task_.get(), described(sent) + described(received) + communicator_->name + '\t' +
+                                           std::to_string(communicator_->rank) + '\t' + std::to_string(communicator_->ranks));
+}
+
 HcclResult Launch::submit() {
+  if (recorder::is_active()) note_message();
   const std::shared_ptr<Transport>& transport = communicator_->transport;
   task_->transport = transport;
   transport->number(*operation_);

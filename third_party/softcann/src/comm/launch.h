@@ -44,6 +44,7 @@ class Launch {
   HcclResult submit();
 
  private:
+  void note_message() const;
   HcclResult use(const void* p, uint64_t count, uint64_t item, bool in, bool out, Buffer* buffer);
 
   const char* entry_;

@@ -97,7 +97,7 @@ void note_operands(const aclOpExecutor& executor) {
       }
     }
   }
-  recorder::note_operands(&executor, read.text() + '\t' + written.text());
+  recorder::note_operands(&executor, read.text() + '\t' + written.text() + "\tN/A\tN/A\tN/A");
 }
 
 }  // namespace softcann::op

@@ -10,7 +10,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/log.h"
-#include "rt/recorder.h"
+#include "rt/profile_control.h"
 #include "rt/status.h"
 #include "rt/stream.h"
 
@@ -100,9 +100,10 @@ Device* open_device(int id, aclError* error) {
   }
   Registry& r = registry();
   std::lock_guard<std::mutex> lock(r.mutex);
-  static const aclError recording = options().profile.empty() ? ACL_SUCCESS : recorder::start(options().profile, {});
+  static const aclError recording = begin_profile_control();
   if (recording != ACL_SUCCESS) {
-    *error = fail(recording, "SOFTCANN_PROF: no profile can be recorded to %s", options().profile.c_str());
+    *error = fail(recording, "no profile can be recorded as SOFTCANN_PROF=%s and PROFILING_MODE=%s ask",
+                  options().profile.c_str(), options().profiling_mode.c_str());
     return nullptr;
   }
   if (Device* device = r.devices[id].load(std::memory_order_acquire)) return device;

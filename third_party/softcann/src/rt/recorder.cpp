@@ -26,7 +26,7 @@ std::atomic<bool> active{false};
 namespace {
 
 constexpr size_t kFlushBytes = 1 << 20;
-constexpr char kNoOperands[] = "N/A\tN/A\tN/A\tN/A\tN/A\tN/A";
+constexpr char kNoOperands[] = "N/A\tN/A\tN/A\tN/A\tN/A\tN/A\tN/A\tN/A\tN/A";
 
 constexpr int kDevices = 64;
 
@@ -75,7 +75,9 @@ int64_t realtime_ns() {
 
 bool make_folder(const std::string& path) { return mkdir(path.c_str(), 0750) == 0 || errno == EEXIST; }
 
+// After a failure nothing more is written: what follows a line that was cut would be read as its end.
 void flush(Recording* r, Output* output) {
+  if (!r->failure.empty()) return output->text.clear();
   std::FILE* file = output->text.empty() ? nullptr : std::fopen(output->path.c_str(), "ae");
   if (output->text.empty()) return;
   const bool written = file != nullptr && std::fwrite(output->text.data(), 1, output->text.size(), file) == output->text.size();
@@ -115,7 +117,7 @@ std::string new_name(int attempt) {
 bool write_info(const Recording& r, int64_t ended) {
   std::FILE* file = std::fopen((r.folder + "/host/info.json").c_str(), "we");
   if (file == nullptr) return false;
-  std::fprintf(file, "{\"collector\": \"softcann\", \"version\": 1, \"pid\": %d, \"program\": \"%s\", \"soc\": \"%s\",\n",
+  std::fprintf(file, "{\"collector\": \"softcann\", \"version\": 2, \"pid\": %d, \"program\": \"%s\", \"soc\": \"%s\",\n",
                getpid(), program_invocation_short_name, options().soc.c_str());
   std::fprintf(file, " \"begin_ns\": %lld, \"end_ns\": %lld}\n", static_cast<long long>(r.began), static_cast<long long>(ended));
   return std::fclose(file) == 0;

@@ -30,7 +30,8 @@ aclError start(const std::string& parent, const Wanted& wanted);
 // Writes what is left. An error where none runs, or the disk is full: then the folder holds what came before.
 aclError stop();
 
-// The shapes, types and formats of what `task`, about to be submitted, reads and writes: six fields.
+// The shapes, types and formats of what `task`, about to be submitted, reads and writes, and of a collective the name of its
+// communicator, this rank and the number of ranks: nine fields.
 SOFTCANN_API void note_operands(const Task* task, std::string fields);
 // A task has ended.
 void add_task(const Stream* stream, const Task* task, const char* name, int64_t begin_ns, int64_t end_ns);

@@ -1,0 +1,1 @@
+../../third_party/softcann/python/softcann/_msprof_communication.py
