@@ -1,8 +1,10 @@
 // Sums with tensors in COO format, on the NPU: what the gradients of an embedding with sparse=True and the optimizer's step
 // on its table are made of. Through the CPU they would take the whole table there and back.
 #include <ATen/SparseTensorImpl.h>
+#include <ATen/native/DispatchStub.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include "aten/compose.h"
@@ -60,7 +62,24 @@ at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::S
   return self.is_sparse() ? add_sparse(self, other, alpha, type, out) : add_to_dense(self, other, alpha, type, out);
 }
 
+// The place of each entry in the dense tensor, by rows: who checks that a tensor is coalesced asks whether they ascend.
+at::Tensor flatten_indices(const at::Tensor& indices, at::IntArrayRef size) {
+  auto places = at::zeros({indices.size(1)}, indices.options().dtype(at::kLong));
+  int64_t stride = 1;
+  for (int64_t dim = indices.size(0) - 1; dim >= 0; --dim) {
+    places.add_(indices.select(0, dim), stride);
+    stride *= size[dim];
+  }
+  return places;
+}
+
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { m.impl("add.out", add_out); }
 
 }  // namespace
 }  // namespace torch_npu::native
+
+// The stub is not in an installed header of torch.
+namespace at::native {
+DECLARE_DISPATCH(Tensor (*)(const Tensor&, IntArrayRef), flatten_indices_stub)
+REGISTER_PRIVATEUSE1_DISPATCH(flatten_indices_stub, &torch_npu::native::flatten_indices)
+}  // namespace at::native

@@ -185,3 +185,13 @@ def test_numbers_for_infinities(dtype, limits):
     values = [float("nan"), float("inf"), float("-inf"), 1.5]
     same(lambda device: torch.nan_to_num(torch.tensor(values, dtype=dtype, device=device), **limits))
     same(lambda device: torch.tensor(values, dtype=dtype, device=device).nan_to_num_(**limits))
+
+
+@pytest.mark.parametrize("indices, size", [([[0, 1, 1], [0, 0, 1]], (2, 2)), ([[0, 1, 1], [1, 1, 0]], (2, 2)), ([[0, 0]], (3,)),
+                                           ([[0, 0, 1], [0, 1, 0], [5, 0, 0]], (2, 3, 7)), ([[], []], (2, 2))], ids=str)
+def test_claim_to_be_coalesced(indices, size):
+    def call(device):
+        given = torch.tensor(indices, dtype=torch.long, device=device)
+        with torch.sparse.check_sparse_tensor_invariants():
+            return torch.sparse_coo_tensor(given, torch.ones(given.shape[1], device=device), size, is_coalesced=True).to_dense()
+    same(call)
