@@ -22,7 +22,8 @@ bool divided(Stub& stub, const at::Tensor& self, const at::Tensor& out, F&& f) {
   return fast::unary<false>(self, out, f, fast::most_divided) || small_unary(stub, self, out);
 }
 
-// CANN passes limits as floats: for a float64, infinity is what a client's limit became, and means the type's own, torch's default.
+// CANN passes limits as floats: for a float64, infinity is what a client's limit became, and means the type's own, torch's
+// default.
 std::optional<double> limit_of(float value, const at::Tensor& self) {
   if (std::isinf(value) && self.scalar_type() == at::kDouble) return std::nullopt;
   return value;
