@@ -75,6 +75,29 @@ def _monitored_barrier() -> None:
     c10d.monitored_barrier = dist.monitored_barrier = monitored_barrier
 
 
+def _group_timeout() -> None:
+    """_set_pg_timeout, by which trainers give a group less time once training runs, sets NCCL's and Gloo's, by name. Needed
+    through torch 2.13; remove it when the oldest supported torch asks the backend.
+    """
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    c10d = dist.distributed_c10d
+    original = c10d._set_pg_timeout
+
+    @functools.wraps(original)
+    def _set_pg_timeout(timeout: Any, group: Any = None) -> None:
+        if not dist._rank_not_in_group(group) and "hccl" in dist.get_backend_config(group):
+            chosen = group or dist.group.WORLD
+            chosen._get_backend(torch.device("npu"))._set_default_timeout(timeout)
+            if torch.device("cpu") not in chosen._device_types:
+                return  # the original would warn that it set none
+        original(timeout, group)
+
+    c10d._set_pg_timeout = _set_pg_timeout
+
+
 def _bf16_hooks() -> None:
     """DistributedDataParallel lets its bf16 communication hooks pass on CUDA and XPU only, by name. Needed through
     torch 2.13; remove it when the oldest supported torch asks the backend.
@@ -201,6 +224,7 @@ PATCHES = (
     _bf16_hooks,
     _scaler_shares_overflow,
     _deterministic_algorithms,
+    _group_timeout,
     _data_parallel,
 )
 

@@ -1,4 +1,5 @@
 """Groups: sub-groups, splitting, options, default backends, ending and starting again."""
+import warnings
 from datetime import timedelta
 
 import pytest
@@ -58,6 +59,31 @@ def monitored(rank, world):
         with pytest.raises(RuntimeError, match="rank.* 1 did not arrive within 200 ms"):
             dist.monitored_barrier(group, timedelta(milliseconds=200))
     dist.barrier()
+
+
+def timeouts(rank, world):
+    def of(group, device):
+        return group._get_backend(torch.device(device)).options._timeout
+
+    set_timeout = dist.distributed_c10d._set_pg_timeout
+    group, both = dist.new_group(list(range(world))), dist.new_group(list(range(world)), backend="cpu:gloo,npu:hccl")
+    before = of(dist.group.WORLD, "npu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        set_timeout(timedelta(seconds=23), group)
+        set_timeout(timedelta(seconds=252), both)
+        assert (of(group, "npu"), of(both, "npu"), of(both, "cpu")) == (timedelta(seconds=23), *[timedelta(seconds=252)] * 2)
+        set_timeout(before + timedelta(seconds=1))
+    assert of(dist.group.WORLD, "npu") == before + timedelta(seconds=1)
+    set_timeout(before)
+    alone = dist.new_group([0])
+    if rank != 0:
+        with pytest.raises(ValueError, match="Invalid process group"):
+            set_timeout(timedelta(seconds=1), alone)
+
+
+def test_timeouts(two):
+    two.run(timeouts)
 
 
 def test_sub_groups(four):
