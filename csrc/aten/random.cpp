@@ -39,6 +39,18 @@ at::Tensor fewer_dims(const at::Tensor& self) { return self.dim() > 8 && self.is
 // CANN has some operators only in a form whose numbers a graph cannot change: there they are made of those that it can.
 bool in_capture() { return core::any_capture() && core::is_capturing(core::current_stream()); }
 
+// An operator that draws into `out`: with the generator's numbers, or in a capture in the form that takes them from tensors.
+template <class Op, class OpOfTensors, class A>
+void draw_into(const Op& op, const OpOfTensors& of_tensors, const at::Tensor& out, A first, A second,
+               const Generator& generator) {
+  const auto d = core::draw(generator, out.numel());
+  if (d.captured()) {
+    op::run(of_tensors, out, first, second, d.seed_tensor, d.offset_tensor, d.offset);
+  } else {
+    op::run(op, out, first, second, d.seed, d.offset);
+  }
+}
+
 // Uniform numbers in [0, 1) in a dtype the transformations below can work in.
 at::Tensor uniform_like(const at::Tensor& self, const Generator& generator) {
   const auto type = self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -48,26 +60,14 @@ at::Tensor uniform_like(const at::Tensor& self, const Generator& generator) {
 template <class>
 struct NormalKernel {
   void operator()(const at::TensorBase& self, double mean, double std, const Generator& generator) {
-    const auto d = core::draw(generator, self.numel());
-    const auto out = fewer_dims(at::Tensor(self));
-    if (d.captured()) {
-      op::run(aclnnInplaceNormalTensor, out, mean, std, d.seed_tensor, d.offset_tensor, d.offset);
-    } else {
-      op::run(aclnnInplaceNormal, out, mean, std, d.seed, d.offset);
-    }
+    draw_into(aclnnInplaceNormal, aclnnInplaceNormalTensor, fewer_dims(at::Tensor(self)), mean, std, generator);
   }
 };
 
 template <class>
 struct UniformKernel {
   void operator()(at::TensorIteratorBase& iter, double from, double to, const Generator& generator) {
-    const auto out = fewer_dims(iter.tensor(0));
-    const auto d = core::draw(generator, out.numel());
-    if (d.captured()) {
-      op::run(aclnnInplaceUniformTensor, out, from, to, d.seed_tensor, d.offset_tensor, d.offset);
-    } else {
-      op::run(aclnnInplaceUniform, out, from, to, d.seed, d.offset);
-    }
+    draw_into(aclnnInplaceUniform, aclnnInplaceUniformTensor, fewer_dims(iter.tensor(0)), from, to, generator);
   }
 };
 
@@ -79,12 +79,7 @@ void draw_integers(const at::Tensor& self, int64_t from, int64_t to, const Gener
     self.copy_(drawn);
     return;
   }
-  const auto d = core::draw(generator, self.numel());
-  if (d.captured()) {
-    op::run(aclnnInplaceRandomTensor, self, from, to, d.seed_tensor, d.offset_tensor, d.offset);
-  } else {
-    op::run(aclnnInplaceRandom, self, from, to, d.seed, d.offset);
-  }
+  draw_into(aclnnInplaceRandom, aclnnInplaceRandomTensor, self, from, to, generator);
 }
 
 template <class>
