@@ -1,6 +1,5 @@
 """Importing: autoload, versions, cost, and that `import torch` survives a torch_npu that cannot work."""
 
-import os
 import re
 import sys
 import textwrap
@@ -8,8 +7,6 @@ import textwrap
 import pytest
 
 from torch_npu._bootstrap import check_torch_version
-
-REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def test_autoload(python):
