@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import wide
+from torch_npu._cpu_ops._common import wide, with_arguments_of
 from torch_npu._cpu_ops._gradient import gradients
 
 __all__ = [
@@ -62,20 +62,8 @@ def npu_fused_attention_score_fwd(
     return out, softmax.to(query_layer.dtype), mask
 
 
-def npu_fused_attention_score(
-    query_layer: Tensor,
-    key_layer: Tensor,
-    value_layer: Tensor,
-    attention_mask: Tensor,
-    scale: float,
-    keep_prob: float,
-    query_transpose: bool = False,
-    key_transpose: bool = False,
-    bmm_score_transpose_a: bool = False,
-    bmm_score_transpose_b: bool = False,
-    value_transpose: bool = False,
-    dx_transpose: bool = False,
-) -> Tensor:
+@with_arguments_of(npu_fused_attention_score_fwd)
+def npu_fused_attention_score(*args: object, **options: object) -> Tensor:
     """``dropout(softmax(query @ key.T * scale + attention_mask)) @ value``, the heads side by side: [batch * queries, heads *
     size].
 
@@ -83,20 +71,7 @@ def npu_fused_attention_score(
     argument ``..._transpose`` says so; ``attention_mask``: is added to the scores [batch, heads, queries, keys]; ``keep_prob``:
     1 - the dropout's probability. ``dx_transpose`` has no meaning here. Has a gradient.
     """
-    return npu_fused_attention_score_fwd(
-        query_layer,
-        key_layer,
-        value_layer,
-        attention_mask,
-        scale,
-        keep_prob,
-        query_transpose,
-        key_transpose,
-        bmm_score_transpose_a,
-        bmm_score_transpose_b,
-        value_transpose,
-        dx_transpose,
-    )[0]
+    return npu_fused_attention_score_fwd(*args, **options)[0]
 
 
 def npu_fused_attention_score_backward(

@@ -1,11 +1,12 @@
 """Overloads that write into a tensor of the caller's, and operators that differ from others only in their names."""
 
-from typing import Optional, Sequence, Tuple
+from typing import Callable, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import as_dtype, unsupported
+from torch_npu._cpu_ops import matrix, shape
+from torch_npu._cpu_ops._common import as_dtype, unsupported, with_arguments_of
 
 __all__ = [
     "npu_broadcast_out",
@@ -33,88 +34,28 @@ def into(out: Tensor, value: Tensor) -> Tensor:
     return out.copy_(value)
 
 
-def npu_broadcast_out(self: Tensor, size: Sequence[int], *, out: Tensor) -> Tensor:
-    """:func:`npu_broadcast` into ``out``."""
-    return into(out, torch.ops.npu.npu_broadcast(self, size))
+def _into_out(source: Callable) -> Callable:
+    """The overload of the operator ``source`` that takes ``out``."""
+    name = source.__name__
+
+    @with_arguments_of(source, "out")
+    def overload(*args: object, out: Tensor, **options: object) -> Tensor:
+        return into(out, getattr(torch.ops.npu, name)(*args, **options))
+
+    overload.__name__ = overload.__qualname__ = f"{name}_out"
+    overload.__doc__ = f":func:`{name}` into ``out``."
+    return overload
 
 
-def npu_conv2d_out(
-    self: Tensor,
-    weight: Tensor,
-    bias: Optional[Tensor],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    *,
-    out: Tensor,
-) -> Tensor:
-    """:func:`npu_conv2d` into ``out``."""
-    return into(out, torch.ops.npu.npu_conv2d(self, weight, bias, stride, padding, dilation, groups))
-
-
-def npu_conv3d_out(
-    self: Tensor,
-    weight: Tensor,
-    bias: Optional[Tensor],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    *,
-    out: Tensor,
-) -> Tensor:
-    """:func:`npu_conv3d` into ``out``."""
-    return into(out, torch.ops.npu.npu_conv3d(self, weight, bias, stride, padding, dilation, groups))
-
-
-def npu_indexing_out(
-    self: Tensor,
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int],
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-    *,
-    out: Tensor,
-) -> Tensor:
-    """:func:`npu_indexing` into ``out``."""
-    return into(
-        out,
-        torch.ops.npu.npu_indexing(
-            self, begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
-        ),
-    )
-
-
-def npu_reshape_out(self: Tensor, shape: Sequence[int], can_refresh: bool = False, *, out: Tensor) -> Tensor:
-    """:func:`npu_reshape` into ``out``."""
-    return into(out, torch.ops.npu.npu_reshape(self, shape, can_refresh))
-
-
-def npu_slice_out(self: Tensor, offsets: Sequence[int], size: Sequence[int], *, out: Tensor) -> Tensor:
-    """:func:`npu_slice` into ``out``."""
-    return into(out, torch.ops.npu.npu_slice(self, offsets, size))
-
-
-def npu_sort_v2_out(self: Tensor, dim: int = -1, descending: bool = False, *, out: Tensor) -> Tensor:
-    """:func:`npu_sort_v2` into ``out``."""
-    return into(out, torch.ops.npu.npu_sort_v2(self, dim, descending))
-
-
-def npu_stride_copy_out(
-    self: Tensor, shape: Sequence[int], stride: Sequence[int], storage_offset: float, *, out: Tensor
-) -> Tensor:
-    """:func:`npu_stride_copy` into ``out``."""
-    return into(out, torch.ops.npu.npu_stride_copy(self, shape, stride, storage_offset))
-
-
-def npu_transpose_out(self: Tensor, perm: Sequence[int], require_contiguous: bool = True, *, out: Tensor) -> Tensor:
-    """:func:`npu_transpose` into ``out``."""
-    return into(out, torch.ops.npu.npu_transpose(self, perm, require_contiguous))
+npu_broadcast_out = _into_out(shape.npu_broadcast)
+npu_conv2d_out = _into_out(matrix.npu_conv2d)
+npu_conv3d_out = _into_out(matrix.npu_conv3d)
+npu_indexing_out = _into_out(shape.npu_indexing)
+npu_reshape_out = _into_out(shape.npu_reshape)
+npu_slice_out = _into_out(shape.npu_slice)
+npu_sort_v2_out = _into_out(shape.npu_sort_v2)
+npu_stride_copy_out = _into_out(shape.npu_stride_copy)
+npu_transpose_out = _into_out(shape.npu_transpose)
 
 
 def _npu_dtype_cast(self: Tensor, dtype: torch.dtype) -> Tensor:

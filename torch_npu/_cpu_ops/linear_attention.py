@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import wide, with_arguments_of
+from torch_npu._cpu_ops._common import on_copies, wide, with_arguments_of
 
 __all__ = [
     "npu_recurrent_gated_delta_rule",
@@ -91,35 +91,10 @@ def npu_recurrent_gated_delta_rule(
     return out
 
 
-def npu_recurrent_gated_delta_rule_functional(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    state: Tensor,
-    *,
-    beta: Optional[Tensor] = None,
-    scale: Optional[float] = None,
-    actual_seq_lengths: Optional[Tensor] = None,
-    ssm_state_indices: Optional[Tensor] = None,
-    num_accepted_tokens: Optional[Tensor] = None,
-    g: Optional[Tensor] = None,
-    gk: Optional[Tensor] = None,
-) -> Tuple[Tensor, Tensor]:
+@on_copies(npu_recurrent_gated_delta_rule, "state")
+def npu_recurrent_gated_delta_rule_functional(result: Tensor, states: Tuple[Tensor]) -> Tuple[Tensor, Tensor]:
     """:func:`npu_recurrent_gated_delta_rule` with a new state: returns (output, state)."""
-    kept = state.clone()
-    return npu_recurrent_gated_delta_rule(
-        query,
-        key,
-        value,
-        kept,
-        beta=beta,
-        scale=scale,
-        actual_seq_lengths=actual_seq_lengths,
-        ssm_state_indices=ssm_state_indices,
-        num_accepted_tokens=num_accepted_tokens,
-        g=g,
-        gk=gk,
-    ), kept
+    return result, states[0]
 
 
 def npu_chunk_gated_delta_rule(

@@ -10,7 +10,7 @@ from typing import Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import wide
+from torch_npu._cpu_ops._common import wide, with_arguments_of
 
 __all__ = [
     "_npu_moe_token_unpermute_with_routing_map",
@@ -119,23 +119,14 @@ def _npu_moe_token_unpermute_with_routing_map(
     return out, slot.int(), owner.int(), permuted_probs
 
 
-def npu_moe_token_unpermute_with_routing_map(
-    permuted_tokens: Tensor,
-    sorted_indices: Tensor,
-    restore_shape: Sequence[int],
-    *,
-    probs: Optional[Tensor] = None,
-    routing_map: Optional[Tensor] = None,
-    drop_and_pad: bool = False,
-) -> Tensor:
+@with_arguments_of(_npu_moe_token_unpermute_with_routing_map)
+def npu_moe_token_unpermute_with_routing_map(*args: object, **options: object) -> Tensor:
     """Adds up the slots of each token, times ``probs`` [n, experts]: [n, H], which is ``restore_shape``.
 
     ``sorted_indices``: of :func:`npu_moe_token_permute_with_routing_map`; ``routing_map``: needed with probs, unless
     ``drop_and_pad``.
     """
-    return _npu_moe_token_unpermute_with_routing_map(
-        permuted_tokens, sorted_indices, restore_shape, probs=probs, routing_map=routing_map, drop_and_pad=drop_and_pad
-    )[0]
+    return _npu_moe_token_unpermute_with_routing_map(*args, **options)[0]
 
 
 def npu_moe_token_unpermute_with_routing_map_grad(

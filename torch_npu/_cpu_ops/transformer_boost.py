@@ -389,26 +389,6 @@ def npu_ring_mla_out(*args: object, output: Tensor, softmax_lse: Tensor, **optio
     return output.copy_(found), softmax_lse.copy_(sums)
 
 
-def npu_paged_cache_load(
-    key_cache: Tensor,
-    value_cache: Tensor,
-    block_table: Tensor,
-    context_lens: Tensor,
-    *,
-    seq_starts: Optional[Tensor] = None,
-    cumsum: bool = False,
-) -> Tuple[Tensor, Tensor]:
-    """The sequences of caches in pages [pages, rows, heads, size], one after the other: (keys, values) [tokens, heads, size]."""
-    ends = context_lens.tolist()
-    total = ends[-1] if cumsum else sum(ends)
-    key, value = (cache.new_empty(total, *cache.shape[2:]) for cache in (key_cache, value_cache))
-    torch.ops.npu.npu_gather_pa_kv_cache(
-        key_cache, value_cache, block_table, context_lens, key, value, seq_offset=seq_starts, is_seq_lens_cumsum=cumsum
-    )
-    return key, value
-
-
-@with_arguments_of(npu_paged_cache_load, "key", "value")
 def npu_paged_cache_load_out(
     key_cache: Tensor,
     value_cache: Tensor,
@@ -425,3 +405,21 @@ def npu_paged_cache_load_out(
         key_cache, value_cache, block_table, context_lens, key, value, seq_offset=seq_starts, is_seq_lens_cumsum=cumsum
     )
     return key, value
+
+
+def npu_paged_cache_load(
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_table: Tensor,
+    context_lens: Tensor,
+    *,
+    seq_starts: Optional[Tensor] = None,
+    cumsum: bool = False,
+) -> Tuple[Tensor, Tensor]:
+    """The sequences of caches in pages [pages, rows, heads, size], one after the other: (keys, values) [tokens, heads, size]."""
+    ends = context_lens.tolist()
+    total = ends[-1] if cumsum else sum(ends)
+    key, value = (cache.new_empty(total, *cache.shape[2:]) for cache in (key_cache, value_cache))
+    return npu_paged_cache_load_out(
+        key_cache, value_cache, block_table, context_lens, seq_starts=seq_starts, cumsum=cumsum, key=key, value=value
+    )
