@@ -136,8 +136,11 @@ class Trace:
 
 def read(path: str) -> Trace:
     """The trace of a file that ``export_chrome_trace`` wrote. ValueError where it is none."""
-    with open(path, encoding="utf-8") as file:
-        content = json.load(file)
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except ValueError as error:
+        raise ValueError(f"{path} is no whole trace; was the disk full, or the program killed? {error}") from None
     if not isinstance(content, dict) or not isinstance(content.get("traceEvents"), list):
         raise ValueError(f"{path} is no trace of PyTorch's profiler")
     events = content["traceEvents"]

@@ -65,13 +65,18 @@ class _Watch:
         metrics = experimental_config.AiCMetrics
         extra["aic_metrics"] = getattr(metrics, str(extra.get("aic_metrics")), extra.get("aic_metrics"))
         self.left = config["warmup"] + config["active"]
-        self.running = profiler.profile(
+        running = profiler.profile(
             activities=[kinds[name] for name in config["activities"]],
             schedule=scheduler.schedule(wait=0, warmup=config["warmup"], active=config["active"], repeat=1),
             on_trace_ready=profiler.tensorboard_trace_handler(config["prof_dir"], analyse_flag=config["analyse"]),
             **{name: config[name] for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")},
             experimental_config=experimental_config._ExperimentalConfig(**extra))
-        self.running.start()
+        try:
+            running.start()
+        except RuntimeError as error:  # the program's own profile runs
+            _log.error("no profile is taken: %s", error)
+            return
+        self.running = running
 
     def step(self) -> None:
         self.steps += 1

@@ -61,8 +61,20 @@ class profile(_torch_profile):
                          profile_memory=profile_memory, with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
                          **options)
 
+    def _check_alone(self) -> None:
+        """PyTorch lets a second profile take over, and the first one ends up empty."""
+        if any(other is not self for other in _running):
+            raise RuntimeError("a profile of this process is running already: PyTorch records one at a time; stop that one first")
+
+    def prepare_trace(self) -> None:
+        """``torch.profiler.profile.prepare_trace``. RuntimeError while another profile of this class runs."""
+        self._check_alone()
+        super().prepare_trace()
+
     def start_trace(self) -> None:
-        """``torch.profiler.profile.start_trace``; from then on other threads can join."""
+        """``torch.profiler.profile.start_trace``; from then on other threads can join. RuntimeError while another profile of this
+        class runs."""
+        self._check_alone()
         super().start_trace()
         _C._profile_begun()
         _running.add(self)
@@ -188,7 +200,8 @@ def _analyse_one(path: str, export_type: Optional[List[str]] = None) -> None:
 def analyse(profiler_path: str, max_process_number: int = 1, export_type: Union[str, List[str], None] = None) -> None:
     """Makes Ascend's files of all traces (``*_ascend_pt``) in a folder, or of one. ``max_process_number`` is accepted.
 
-    FileNotFoundError where there are none; ValueError for a bad argument.
+    FileNotFoundError where there are none; ValueError for a bad argument, and, once all others are done, for profiles that are
+    not whole.
     """
     if not isinstance(max_process_number, int) or max_process_number < 1:
         raise ValueError(f"max_process_number {max_process_number!r}: expected a positive number")
@@ -203,5 +216,13 @@ def analyse(profiler_path: str, max_process_number: int = 1, export_type: Union[
         os.path.join(folder, name) for folder, names, _ in os.walk(path) for name in names if name.endswith(_SUFFIX))
     if not found:
         raise FileNotFoundError(f"{profiler_path} has no folder *{_SUFFIX}")
+    failed = []
     for folder in found:
-        _analyse_one(folder, kinds)
+        try:
+            _analyse_one(folder, kinds)
+        except (OSError, ValueError) as error:
+            if len(found) == 1:
+                raise
+            failed.append(f"{folder}: {error}")
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(found)} profiles cannot be analysed:\n" + "\n".join(failed))
