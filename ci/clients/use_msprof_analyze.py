@@ -82,6 +82,25 @@ def database() -> None:
         assert list((out / name).glob("mstt_advisor_*.html")) and "jit_compile" not in said, said
 
 
+@case("`msprof-analyze cluster` on what msprof made (`PROF_*`), as text and as databases")
+def msprof() -> None:
+    command = str(Path(__file__).parents[2] / "bin" / "msprof")
+    for kind in ("text", "db"):
+        source, out = folder() / f"msprof_{kind}", folder() / f"msprof_{kind}_out"
+        run(sys.executable, command, f"--output={source}", "--hccl=on", "--analyze=on", f"--type={kind}", sys.executable, "-m",
+            "torch.distributed.run", "--standalone", "--nproc_per_node=2", __file__, "worker", str(folder() / "unused"), "text", devices=2)
+        said = analyze("cluster", "-d", str(source), "-m", "all", "-o", str(out))
+        assert "missing" not in said and "not completed" not in said, said
+        if kind == "text":
+            with open(out / "cluster_analysis_output" / "cluster_step_trace_time.csv", newline="") as file:
+                steps = [(row["Index"], float(row["Computing"]), float(row["Communication"])) for row in csv.DictReader(file)]
+        else:
+            with sqlite3.connect(out / "cluster_analysis_output" / "cluster_analysis.db") as results:
+                steps = results.execute('SELECT "index", computing, communication FROM ClusterStepTraceTime').fetchall()
+        assert sorted(rank for rank, *_ in steps) == ["0", "1"], steps
+        assert all(computing > 0 and communication > 0 for _, computing, communication in steps), steps
+
+
 def worker(path: str, kind: str) -> None:
     from torch_npu import profiler
 
