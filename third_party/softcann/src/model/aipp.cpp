@@ -51,7 +51,8 @@ Pixel converted(const AippCommon& common, const Pixel& pixel) {
   return made;
 }
 
-void fill(const Aipp& aipp, const AippPicture& one, const uint8_t* picture, bool floating, const std::vector<int64_t>& dims, float* to) {
+void fill(const Aipp& aipp, const AippPicture& one, const uint8_t* picture, bool floating, const std::vector<int64_t>& dims,
+          float* to) {
   const int64_t plane = dims[2] * dims[3], top = one.pad ? one.top : 0, left = one.pad ? one.left : 0;
   const int64_t from_x = one.crop ? one.crop_left : 0, from_y = one.crop ? one.crop_top : 0;
   for (int64_t y = 0; y < aipp.height(one); ++y) {
@@ -69,10 +70,12 @@ void fill(const Aipp& aipp, const AippPicture& one, const uint8_t* picture, bool
 
 }  // namespace
 
-at::Tensor processed(const ModelTensor& input, const ModelArgument& pictures, const ModelArgument& parameters, at::ScalarType type) {
+at::Tensor processed(const ModelTensor& input, const ModelArgument& pictures, const ModelArgument& parameters,
+                     at::ScalarType type) {
   Aipp aipp;
   if (!read_aipp(parameters.data, parameters.bytes, &aipp)) {
-    throw Error(ErrorKind::bad_argument, "input '" + input.name + "' needs AIPP's parameters: call aclmdlSetInputAIPP before the run");
+    throw Error(ErrorKind::bad_argument,
+                "input '" + input.name + "' needs AIPP's parameters: call aclmdlSetInputAIPP before the run");
   }
   if (const std::string problem = aipp_problem(aipp, input); !problem.empty()) {
     throw Error(ErrorKind::bad_argument, "AIPP's parameters of input '" + input.name + "': " + problem);

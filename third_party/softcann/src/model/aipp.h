@@ -8,6 +8,7 @@
 namespace softcann::model {
 
 // Throws Error(bad_argument) where the parameters were not set, or do not fit.
-at::Tensor processed(const ModelTensor& input, const ModelArgument& pictures, const ModelArgument& parameters, at::ScalarType type);
+at::Tensor processed(const ModelTensor& input, const ModelArgument& pictures, const ModelArgument& parameters,
+                     at::ScalarType type);
 
 }  // namespace softcann::model

@@ -17,7 +17,8 @@ bool read_aipp(const void* from, size_t bytes, Aipp* to) {
   std::memcpy(&to->common, from, sizeof(AippCommon));
   if (to->common.mark != kAippMark || bytes < aipp_bytes(to->common.pictures)) return false;
   to->pictures.resize(to->common.pictures);
-  std::memcpy(to->pictures.data(), static_cast<const char*>(from) + sizeof(AippCommon), to->pictures.size() * sizeof(AippPicture));
+  std::memcpy(to->pictures.data(), static_cast<const char*>(from) + sizeof(AippCommon),
+              to->pictures.size() * sizeof(AippPicture));
   return true;
 }
 
@@ -69,7 +70,8 @@ std::string aipp_problem(const Aipp& aipp, const ModelTensor& input) {
   if (common.width < 1 || common.width > 4096 || common.height < 1 || common.height > 4096) {
     return "the source is " + sizes(common.height, common.width) + " (aclmdlSetAIPPSrcImageSize)";
   }
-  if (common.format == ACL_YUV420SP_U8 && ((common.width | common.height) & 1) != 0) return "YUV420SP_U8 pictures are of even sizes";
+  if (common.format == ACL_YUV420SP_U8 && ((common.width | common.height) & 1) != 0)
+    return "YUV420SP_U8 pictures are of even sizes";
   const size_t bytes = aipp_picture_bytes(common) * static_cast<size_t>(dims[0]);
   if (bytes == 0) return "an input format must be set (aclmdlSetAIPPInputFormat)";
   if (bytes > static_cast<size_t>(input.dims[0])) {

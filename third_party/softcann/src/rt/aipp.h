@@ -11,7 +11,7 @@ namespace softcann {
 struct AippCommon {
   uint32_t mark = 0;  // kAippMark: the memory was written by aclmdlSetInputAIPP
   uint32_t pictures = 0;
-  int32_t format = 0;  // aclAippInputFormat
+  int32_t format = 0;             // aclAippInputFormat
   int32_t width = 0, height = 0;  // of the raw pictures
   bool swap_rb_uv = false, swap_ax = false, convert = false;
   int16_t matrix[9] = {};

@@ -20,7 +20,7 @@ aclError check_picture(const char* entry, const aclmdlAIPP* aipp, uint64_t index
               aipp->aipp.pictures.size());
 }
 
-aclError set_flag(const char* entry, aclmdlAIPP* aipp, bool AippCommon::*flag, int8_t value) {
+aclError set_flag(const char* entry, aclmdlAIPP* aipp, bool AippCommon::* flag, int8_t value) {
   SOFTCANN_REQUIRE(aipp, "aippParmsSet");
   if (value != 0 && value != 1) return fail(ACL_ERROR_INVALID_PARAM, "%s: a switch of %d", entry, value);
   aipp->aipp.common.*flag = value != 0;
@@ -48,7 +48,8 @@ aclError set_input(const char* entry, uint32_t id, aclmdlDataset* dataset, size_
   const aclDataBuffer* buffer = parameters < dataset->items.size() ? dataset->items[parameters].buffer : nullptr;
   const size_t bytes = aipp_bytes(given->aipp.pictures.size());
   if (buffer == nullptr || buffer->data == nullptr || buffer->size < bytes) {
-    return fail(ACL_ERROR_INVALID_PARAM, "%s: input %zu, '%s', needs %zu bytes", entry, parameters, inputs[parameters].name.c_str(), bytes);
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: input %zu, '%s', needs %zu bytes", entry, parameters,
+                inputs[parameters].name.c_str(), bytes);
   }
   if (is_device_pointer(buffer->data)) {
     if (const aclError code = check_device_range(buffer->data, bytes)) return code;
