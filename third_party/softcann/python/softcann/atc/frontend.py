@@ -225,5 +225,5 @@ def restore_outputs(program, model, importer, options):
     if options.outputs is not None:
         options.outputs(program)
     for port in program.graphs[0].outputs:
-        if port.value.known and port.dtype is not None and port.value.dtype != port.dtype:
+        if not port.value.is_list and port.dtype is not None and port.value.dtype != port.dtype:  # or not known
             port.value = builder.cast(port.value, port.dtype)

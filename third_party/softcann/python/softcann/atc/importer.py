@@ -122,8 +122,7 @@ class Importer:
         outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         for name, value in zip(proto.output, outputs):
             if name and value is not None:
-                self.complete(name, value)
-                scope.names[name] = value
+                scope.names[name] = self.complete(builder, name, value)
 
     def dispatch(self, node, proto, builder, inputs, opsets):
         function = lower.find(proto.op_type) if proto.domain in ("", "ai.onnx", "ai.onnx.ml") else None
@@ -165,20 +164,24 @@ class Importer:
         if self.depth > DEPTH:
             raise AtcError("E10501", f"operator {node.name} of type {node.type}: functions and graphs nest deeper than {DEPTH}")
 
-    def complete(self, name, value):
-        """What the operators did not tell of a value's type, ONNX's inference may."""
+    def complete(self, builder, name, value):
+        """The value: what the operators did not tell of its type, ONNX's inference may."""
         if value.source == value.name:
             value.source = name
         found = self.types.get(name)
         if value.known or value.is_list or found is None:
-            return
+            return value
         dtype, dims = found
         if dims is None:
-            return
+            return value
+        if dtype.is_floating_point and builder.precision is not None:  # it may have become another floating point type
+            value = builder.cast(value, dtype)
+            value.source = name
         value.samples = [
             torch.empty([self.tried(dim, name, axis, index) for axis, dim in enumerate(dims)], dtype=dtype, device="meta")
             for index in range(self.samples)
         ]
+        return value
 
     def tried(self, dim, name, axis, sample):
         """A size for a dimension: itself, or one that the free dimension of this name is tried with."""

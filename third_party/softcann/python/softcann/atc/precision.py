@@ -37,7 +37,7 @@ EXACT = {
     "QLinearAdd",
 }
 # Operators that torch does not compute in half precision on the CPU.
-NO_HALF = {"aten::linalg_det", "aten::multinomial", "aten::fft_fft", "aten::_fft_r2c"}
+NO_HALF = {"aten::avg_pool3d", "aten::linalg_det", "aten::multinomial", "aten::fft_fft", "aten::_fft_r2c"}
 UNTOUCHED = {"aten::to.dtype", "aten::_shape_as_tensor"}
 
 MODES = {
@@ -84,7 +84,7 @@ class Precision:
         if kernel in UNTOUCHED or kernel.startswith("softcann::"):
             return args
         policy = "float" if kernel in NO_HALF else self.policy(*builder.origin)
-        if policy == "keep":
+        if policy == "keep" or _sizes_only(args):
             return self._agree(builder, args)
         target = torch.float32 if policy == "float" else self.half
 
@@ -108,6 +108,12 @@ class Precision:
             return [change(one) for one in arg] if isinstance(arg, (list, tuple)) else arg
 
         return [change(arg) for arg in args]
+
+
+def _sizes_only(args):
+    """Whether the numbers follow from sizes and constants alone: they become sizes and places, which must stay exact."""
+    values = _floats(args)
+    return bool(values) and all(sample is not None and not sample.is_meta for value in values for sample in value.samples)
 
 
 def _floats(arg):

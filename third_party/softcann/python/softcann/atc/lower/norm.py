@@ -1,5 +1,7 @@
 """Normalisation."""
 
+import torch
+
 from . import lowers
 
 
@@ -43,7 +45,8 @@ def layer_norm(node):
     if not fits:
         y = node.emit("aten::mul.Tensor", y, scale)
         y = y if bias is None else node.emit("aten::add.Tensor", y, bias)
-    return (y, *rest)
+    # Mean and deviation are float; of half precision the CPU gives them in half precision, whatever torch says.
+    return (y, *(node.emit("aten::to.dtype", one, torch.float32) for one in rest))
 
 
 @lowers("RMSNormalization")

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..program import All, Of
+from ..program import All, Of, Value
 from . import lowers
 from .reduce import size_value
 
@@ -139,8 +139,39 @@ def slice_(node):
         axes = node.fixed(3, "axes") if node.x(3) is not None else list(range(len(starts)))
         steps = node.fixed(4, "steps") if node.x(4) is not None else [1] * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps):
-        x = slice_axis(node, x, int(axis), start, end, int(step))
+        whole, x = x, slice_axis(node, x, int(axis), start, end, int(step))
+        if not x.known and whole.known and step > 0:
+            x.samples = cut(node, x.op.args[0], node.axis(whole, int(axis)), window(start, end))
     return x
+
+
+def window(start, end):
+    """How many places lie between two numbers that are known at run time, where they are one value plus constants; else None."""
+    if not isinstance(start, Of) or not isinstance(end, Of):
+        return None
+    (first, less), (last, more) = origin_of(start), origin_of(end)
+    return more - less if first is last else None
+
+
+def origin_of(number):
+    """The 1-D value whose element a number is, and 0; or one less a constant, and the constant."""
+    op = number.value.op
+    value = op.args[0] if op is not None and op.kernel == "aten::select.int" else number.value
+    if value.op is not None and value.op.kernel == "aten::add.Tensor" and isinstance(value.op.args[1], Value):
+        whole, more = value.op.args[:2]
+        if more.const is not None and more.const.numel() == 1:
+            return whole, int(more.const)
+    return value, 0
+
+
+def cut(node, whole, axis, size):
+    """Samples of a value that has as many places along an axis as is known at run time (or `size`), and else those of another."""
+    samples = []
+    for index, sample in enumerate(whole.samples):
+        sizes = list(sample.shape)
+        sizes[axis] = node.importer.tried(size, f"{node.name}/window", axis, index)
+        samples.append(torch.empty(sizes, dtype=whole.dtype, device="meta"))
+    return samples
 
 
 def slice_axis(node, x, axis, start, end, step):
