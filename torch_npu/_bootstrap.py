@@ -69,7 +69,7 @@ def start() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import _compile, _custom, _exit, _libraries, _options, _patches, _published_names, _quiet, _runtime
+    from torch_npu import _compile, _custom, _exit, _libraries, _onnx, _options, _patches, _published_names, _quiet, _runtime
     from torch_npu._debug import start
     from torch_npu.multiprocessing import reductions
 
@@ -77,6 +77,7 @@ def start() -> None:
     _patches.apply()
     _compile.register_when_imported()
     _libraries.register_when_imported()
+    _onnx.register()
     reductions.register()
     _custom.register()
     _published_names.register_aliases()
