@@ -22,9 +22,9 @@ NOT_SERVED = {
     "training": r"adagrad|adam|momentum|nesterov|training_dropout|gradient_of",
     "random numbers, which differ": r"bernoulli",
     "classical machine learning": r"ai_onnx_ml",
-    "sequences and optional values as inputs": r"sequence_map|sequence_insert|identity_(sequence|opt)|optional|if_opt|loop16_seq_none|loop13_seq",
+    "sequences and optional values as inputs": r"sequence_map|sequence_insert|identity_(sequence|opt)|optional_(get_element_(optional|sequence)|has_element_(tensor|optional|empty_optional)_input)|if_opt|loop16_seq_none|loop13_seq",
     "decoding of images": r"image_decoder",
-    "others": r"deform_conv|col2im_5d|scan_sum",
+    "others": r"col2im_5d|scan_sum",
 }
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3}
 # Numbers about 10000, of which half precision has every eighth; a quantization written out, which rounds otherwise.

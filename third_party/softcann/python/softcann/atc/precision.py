@@ -21,6 +21,7 @@ EXACT = {
     "ConvInteger",
     "MatMulInteger",
     "NonMaxSuppression",
+    "DeformConv",
     "Det",
     "DFT",
     "STFT",

@@ -11,6 +11,7 @@ FAMILIES = (
     "reduce",
     "matrix",
     "conv",
+    "deform",
     "norm",
     "recurrent",
     "image",
