@@ -12,13 +12,13 @@ import tempfile
 
 import acl
 import numpy as np
+import pictures
 import torch
-from infer import HOST_TO_DEVICE, Model, check, value
+from infer import Model, check
 from torch import nn
 
 SIZE = 224
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-NV12, BILINEAR = 1, 1
 
 
 class Block(nn.Module):
@@ -42,72 +42,9 @@ def resnet(classes=1000):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, classes)).eval()
 
 
-def aipp():
-    """YUV420SP of a JPEG (BT.601, all of 0 to 255) to RGB, then (x / 255 - mean) / std."""
-    lines = ["aipp_mode : static", "input_format : YUV420SP_U8", "csc_switch : true", f"src_image_size_w : {SIZE}",
-             f"src_image_size_h : {SIZE}"]
-    matrix = ((256, 0, 359), (256, -88, -183), (256, 454, 0))
-    lines += [f"matrix_r{row}c{column} : {number}" for row, numbers in enumerate(matrix) for column, number in enumerate(numbers)]
-    lines += [f"input_bias_{channel} : {bias}" for channel, bias in enumerate((0, 128, 128))]
-    for channel, (mean, std) in enumerate(zip(MEAN, STD)):
-        lines += [f"min_chn_{channel} : {255 * mean:.4f}", f"var_reci_chn_{channel} : {1 / (255 * std):.8f}"]
-    return "aipp_op {\n" + "\n".join(lines) + "\n}"
-
-
-def convert(network, folder):
-    from softcann import atc
-
-    torch.onnx.export(network, torch.zeros(1, 3, SIZE, SIZE), str(folder / "resnet.onnx"), dynamo=False, input_names=["image"],
-                      output_names=["scores"])
-    (folder / "aipp.cfg").write_text(aipp())
-    return atc.convert(folder / "resnet.onnx", folder / "resnet", insert_op_conf=str(folder / "aipp.cfg"))
-
-
-class Pictures:
-    """A channel of DVPP on the current device."""
-
-    def __init__(self):
-        self.stream = value(acl.rt.create_stream(), "acl.rt.create_stream")
-        self.channel = acl.media.dvpp_create_channel_desc()
-        check(acl.media.dvpp_create_channel(self.channel), "dvpp_create_channel")
-
-    def describe(self, size, **fields):
-        """A picture of `size` bytes of new memory."""
-        desc = acl.media.dvpp_create_pic_desc()
-        memory = value(acl.media.dvpp_malloc(size), "dvpp_malloc")
-        for name, field in {"data": memory, "size": size, "format": NV12, **fields}.items():
-            check(getattr(acl.media, f"dvpp_set_pic_desc_{name}")(desc, field), name)
-        return desc
-
-    def decode(self, content):
-        pointer = acl.util.bytes_to_ptr(content)
-        size = value(acl.media.dvpp_jpeg_predict_dec_size(pointer, len(content), NV12), "dvpp_jpeg_predict_dec_size")
-        coded = value(acl.media.dvpp_malloc(len(content)), "dvpp_malloc")
-        check(acl.rt.memcpy(coded, len(content), pointer, len(content), HOST_TO_DEVICE), "acl.rt.memcpy")
-        picture = self.describe(size)   # the decoder fills in its sizes
-        check(acl.media.dvpp_jpeg_decode_async(self.channel, coded, len(content), picture, self.stream), "dvpp_jpeg_decode_async")
-        check(acl.rt.synchronize_stream(self.stream), "the JPEG")
-        check(acl.media.dvpp_free(coded), "dvpp_free")
-        return picture
-
-    def resize(self, picture):
-        """SIZE x SIZE; its memory is what the model reads."""
-        made = self.describe(SIZE * SIZE * 3 // 2, width=SIZE, height=SIZE, width_stride=SIZE, height_stride=SIZE)
-        config = acl.media.dvpp_create_resize_config()
-        check(acl.media.dvpp_set_resize_config_interpolation(config, BILINEAR), "dvpp_set_resize_config_interpolation")
-        check(acl.media.dvpp_vpc_resize_async(self.channel, picture, made, config, self.stream), "dvpp_vpc_resize_async")
-        check(acl.rt.synchronize_stream(self.stream), "the resize")
-        check(acl.media.dvpp_destroy_resize_config(config), "dvpp_destroy_resize_config")
-        return acl.media.dvpp_get_pic_desc_data(made)
-
-
 def classify(model, content):
     """Scores of all classes, of a JPEG's bytes."""
-    pictures = Pictures()
-    memory = pictures.resize(pictures.decode(content))
-    buffer = acl.mdl.get_dataset_buffer(model.inputs, 0)
-    check(acl.update_data_buffer(buffer, memory, SIZE * SIZE * 3 // 2), "acl.update_data_buffer")
-    logits = model()[0][0].astype(np.float64)
+    logits = pictures.run(model, content, SIZE)[0][0].astype(np.float64)
     exponents = np.exp(logits - logits.max())
     return exponents / exponents.sum()
 
@@ -121,7 +58,7 @@ def main():
     check(acl.init(), "acl.init")
     check(acl.rt.set_device(0), "acl.rt.set_device")
     with tempfile.TemporaryDirectory() as temporary:
-        model = Model(convert(resnet(), given.keep or pathlib.Path(temporary)))
+        model = Model(pictures.convert(resnet(), given.keep or pathlib.Path(temporary), "resnet", SIZE, MEAN, STD))
         scores = classify(model, given.image.read_bytes())
     names = given.labels.read_text().splitlines() if given.labels else []
     best = np.argsort(-scores)[:5]
