@@ -1,4 +1,8 @@
-"""Convolutions whose weights are packed when the model is loaded, and products of float16 that are computed in float32."""
+"""Convolutions and linear layers whose weights are packed, what is computed with them, and products of float16 in float32."""
+import pathlib
+import re
+import threading
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -45,3 +49,84 @@ def test_products_of_float16(acl):
     y, z = Loaded(acl, data)(x)
     assert torch.allclose(y.float(), F.linear(x.float(), w.float(), b.float()), rtol=2e-3, atol=1e-3)
     assert torch.allclose(z.float(), y.t().float() @ y.float(), rtol=2e-3, atol=1e-3)
+
+
+ACTIVATIONS = [("aten::relu", [], F.relu), ("aten::sigmoid", [], torch.sigmoid), ("aten::tanh", [], torch.tanh), ("aten::silu", [], F.silu),
+               ("aten::hardswish", [], F.hardswish), ("aten::hardsigmoid", [], F.hardsigmoid), ("aten::gelu", [], F.gelu),
+               ("aten::gelu", ["s:tanh"], lambda x: F.gelu(x, approximate="tanh")), ("aten::leaky_relu", ["f:0.2"], lambda x: F.leaky_relu(x, 0.2)),
+               ("aten::clamp", ["f:-0.5", "f:0.7"], lambda x: x.clamp(-0.5, 0.7)), ("aten::clamp", ["f:0.1", "n"], lambda x: x.clamp(min=0.1)),
+               ("aten::clamp", ["f:1", "f:-1"], lambda x: x.clamp(1, -1)), ("aten::hardtanh", [], F.hardtanh)]
+
+
+@pytest.mark.parametrize("kernel, more, expected", ACTIVATIONS, ids=[f"{kernel[6:]}{''.join(more)}" for kernel, more, _ in ACTIVATIONS])
+@pytest.mark.parametrize("added", [False, True], ids=["alone", "added"])
+def test_what_follows_a_product(acl, kernel, more, expected, added):
+    x, w, b, v = torch.randn(2, 3, 6, 7), torch.randn(4, 3, 3, 3), torch.randn(4), torch.randn(5, 7)
+
+    def behind(product, other, last):
+        total = [operator("aten::add.Tensor", [f"t:{other}", f"t:{product}"], [f"{product}s"])] if added else []
+        return [*total, operator(kernel, [f"t:{product}{'s' if added else ''}", *more], [last])]
+    ops = [convolution("v0", "w", "t:b", "v1"), convolution("v0", "w", "n", "o1"), *behind("v1", "o1", "v2"),
+           operator("aten::linear", ["t:v2", "t:v"], ["v3"]), operator("aten::linear", ["t:v2", "t:v", "n"], ["o3"]), *behind("v3", "o3", "v4")]
+    data = om([dict(inputs=["v0 x float32 NCHW 2,3,6,7"], outputs=["v4 y float32 ND 2,4,6,5"], ops=ops)], {"w": w, "b": b, "v": v})
+    first = F.conv2d(x, w, b, padding=1)
+    first = expected(first + F.conv2d(x, w, padding=1) if added else first)
+    second = F.linear(first, v)
+    assert torch.allclose(Loaded(acl, data)(x), expected(2 * second if added else second), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dims", ["2,4,5,5", "1,4,1,1", "5", "1"], ids=["whole", "channels", "rows", "one"])
+@pytest.mark.parametrize("alpha", [1, 3])
+def test_sums_of_any_shape(acl, dims, alpha):
+    x, w = torch.randn(2, 3, 5, 5), torch.randn(4, 3, 3, 3)
+    other = torch.randn([int(dim) for dim in dims.split(",")])
+    data = om([dict(inputs=["v0 x float32 NCHW 2,3,5,5", f"v1 o float32 ND {dims}"], outputs=["v4 y float32 NCHW 2,4,5,5"],
+                    ops=[convolution("v0", "w", "n", "v2"), operator("aten::add.Tensor", ["t:v2", "t:v1", f"i:{alpha}"], ["v3"]),
+                         operator("aten::relu", ["t:v3"], ["v4"])])], {"w": w})
+    assert torch.allclose(Loaded(acl, data)(x, other), F.relu(F.conv2d(x, w, padding=1) + alpha * other), atol=1e-4)
+
+
+def test_an_input_that_is_freed_before_the_sum(acl):
+    """The shortcut is the last to read x, and runs between the convolution and the sum of both."""
+    x, w, s = torch.randn(1, 3, 4, 4), torch.randn(3, 3, 3, 3), torch.randn(3, 3, 3, 3)
+    ops = [operator("aten::neg", ["t:v0"], ["v1"]), convolution("v1", "w", "n", "v2"), convolution("v1", "s", "n", "v3"),
+           operator("aten::abs", ["t:v1"], ["v4"], ["v1"]), operator("aten::add.Tensor", ["t:v2", "t:v3"], ["v5"], ["v2", "v3"]),
+           operator("aten::add.Tensor", ["t:v5", "t:v4"], ["v6"], ["v5", "v4"])]
+    data = om([dict(inputs=["v0 x float32 NCHW 1,3,4,4"], outputs=["v6 y float32 NCHW 1,3,4,4"], ops=ops)], {"w": w, "s": s})
+    expected = F.conv2d(-x, w, padding=1) + F.conv2d(-x, s, padding=1) + x.abs()
+    assert torch.allclose(Loaded(acl, data)(x), expected, atol=1e-4)
+
+
+def test_images_of_many_sizes(acl):
+    w, b = torch.randn(6, 3, 3, 3), torch.randn(6)
+    data = om([dict(inputs=["v0 x float32 NCHW -1,3,-1,-1"], outputs=["v2 y float32 NCHW -1,6,-1,-1"], shape_range=["v0 1~9,3~3,1~99,1~99"],
+                    ops=[convolution("v0", "w", "t:b", "v1", stride=2), operator("aten::relu", ["t:v1"], ["v2"])])], {"w": w, "b": b})
+    model = Loaded(acl, data)
+    for size in (8, 9, 20, 31, 8, 20, 1):
+        x = torch.randn(1 + size % 3, 3, size, size + 2)
+        expected = F.relu(F.conv2d(x, w, b, 2, 1))
+        assert torch.allclose(model(x, sizes=[expected.nbytes], described=True), expected, atol=1e-4), size
+
+
+def test_threads_pack_once(acl, tmp_path):
+    """All start with the first run; afterwards the file's pages of the weights are not in memory any more."""
+    w = torch.randn(64, 64, 3, 3) / 24
+    file = tmp_path / "threads.om"
+    file.write_bytes(om([dict(inputs=["v0 x float32 NCHW 1,64,9,9"], outputs=["v2 y float32 NCHW 1,64,9,9"],
+                              ops=[convolution("v0", "w", "n", "v1"), operator("aten::relu", ["t:v1"], ["v2"])])], {"w": w}))
+    model, wrong, start = Loaded(acl, file), [], threading.Barrier(4)
+
+    def run(seed):
+        acl.aclrtSetDevice(0)
+        x = torch.randn(1, 64, 9, 9, generator=torch.Generator().manual_seed(seed))
+        start.wait()
+        if not torch.allclose(model(x), F.relu(F.conv2d(x, w, padding=1)), atol=1e-4):
+            wrong.append(seed)
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    mapped = pathlib.Path("/proc/self/smaps").read_text().partition(file.name)[2]
+    assert int(re.search(r"Rss: +(\d+) kB", mapped)[1]) < w.nbytes / 1024 / 2

@@ -143,6 +143,7 @@ Container open_container(const ModelSource& source, bool describe) {
   std::string_view file;
   if (source.path != nullptr) {
     file = map_file(source.path, made.owner);
+    made.is_mapped = true;
   } else if (describe) {
     file = {static_cast<const char*>(source.memory), source.bytes};
   } else {

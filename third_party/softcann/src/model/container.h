@@ -22,6 +22,7 @@ class ReadError : public Error {
 
 struct Container {
   std::shared_ptr<char> owner;  // of all the bytes below
+  bool is_mapped = false;       // they are a file's
   std::string_view definition, weights;
   bool intact = true;  // the checksum is right
 };

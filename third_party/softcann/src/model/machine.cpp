@@ -130,10 +130,7 @@ at::IValue Machine::make(const Argument& argument) const {
       return argument.constant;
     case Argument::From::value: {
       const at::IValue& value = read(argument.slot);
-      if (argument.want == Want::tensor) {
-        const at::Tensor tensor = tensor_of(value);
-        return argument.channels_last && tensor.dim() == 4 ? tensor.contiguous(at::MemoryFormat::ChannelsLast) : tensor;
-      }
+      if (argument.want == Want::tensor) return tensor_of(value);
       if (argument.want == Want::number) return item_of(value);
       return value;
     }
@@ -167,19 +164,37 @@ void Machine::store(const Instruction& instruction, std::vector<at::IValue>& sta
   }
 }
 
+bool Machine::multiply(const Instruction& instruction) {
+  const std::vector<Argument>& given = instruction.arguments;
+  const at::Tensor input = tensor_of(read(given[0].slot));
+  const at::Tensor other = given.size() > 1 ? tensor_of(read(given[1].slot)) : at::Tensor();
+  std::optional<at::Tensor> made = instruction.product->run(input, other);
+  if (!made) return false;
+  frame_[static_cast<size_t>(instruction.outputs[0])] = *std::move(made);
+  return true;
+}
+
+void Machine::call(const Instruction& instruction, std::vector<at::IValue>& stack) {
+  stack.clear();
+  for (const Argument& argument : instruction.arguments) stack.push_back(make(argument));
+  const bool wide = instruction.widens && widen(stack);
+  if (instruction.aten) {
+    instruction.aten->callBoxed(stack);
+    if (wide) stack[0] = stack[0].toTensor().to(at::kHalf);
+  } else {
+    instruction.native(*this, stack);
+  }
+  store(instruction, stack);
+}
+
 void Machine::execute(const Instruction& instruction, std::vector<at::IValue>& stack) {
+  bool done = true;
   try {
-    stack.clear();
-    for (const Argument& argument : instruction.arguments) stack.push_back(make(argument));
-    const bool wide = instruction.widens && widen(stack);
-    if (instruction.aten) {
-      instruction.aten->callBoxed(stack);
-      if (wide) stack[0] = stack[0].toTensor().to(at::kHalf);
+    if (instruction.product) {
+      done = multiply(instruction);
     } else {
-      instruction.native(*this, stack);
+      call(instruction, stack);
     }
-    store(instruction, stack);
-    for (const Slot slot : instruction.frees) frame_[static_cast<size_t>(slot)] = {};
   } catch (const Error& error) {
     rethrow_located(instruction, error.kind(), error.what());
   } catch (const c10::Error& error) {
@@ -187,6 +202,10 @@ void Machine::execute(const Instruction& instruction, std::vector<at::IValue>& s
   } catch (const std::exception& error) {
     rethrow_located(instruction, kind_of(error), error.what());
   }
+  if (!done) {
+    for (const Instruction& part : instruction.parts) execute(part, stack);
+  }
+  for (const Slot slot : instruction.frees) frame_[static_cast<size_t>(slot)] = {};
 }
 
 std::vector<at::IValue> Machine::run(size_t index, std::vector<at::IValue> inputs) {

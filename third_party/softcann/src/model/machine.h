@@ -18,6 +18,8 @@ class Machine {
   at::IValue make(const Argument& argument) const;
   at::IValue make_list(const Argument& argument) const;
   at::IValue make_tensors(const Argument& argument) const;
+  bool multiply(const Instruction& instruction);  // false: left to its parts
+  void call(const Instruction& instruction, std::vector<at::IValue>& stack);
   void execute(const Instruction& instruction, std::vector<at::IValue>& stack);
   void store(const Instruction& instruction, std::vector<at::IValue>& stack);
 

@@ -1,26 +1,17 @@
 #include "model/prepack.h"
 
-#include <ATen/Context.h>
-
 #include <algorithm>
 #include <set>
+#include <utility>
+
+#include "model/product.h"
 
 namespace softcann::model {
 namespace {
 
-// Of aten::convolution.
+// Of aten::convolution, aten::linear, aten::add.Tensor.
 enum ConvolutionArgument : size_t { input = 0, weight, bias, stride, padding, dilation, transposed, output_padding, groups };
-
-struct Packing {
-  std::optional<c10::OperatorHandle> convolution, reorder;
-
-  Packing() {
-    if (!at::globalContext().hasMKLDNN() || !at::globalContext().userEnabledMkldnn()) return;
-    convolution = c10::Dispatcher::singleton().findSchema({"mkldnn::_convolution_pointwise", ""});
-    reorder = c10::Dispatcher::singleton().findSchema({"mkldnn::_reorder_convolution_weight", ""});
-  }
-  explicit operator bool() const { return convolution.has_value() && reorder.has_value(); }
-};
+enum AddArgument : size_t { left = 0, right, alpha };
 
 bool is_constant(const Program& program, const Argument& argument) {
   return argument.from == Argument::From::value && program.constants[static_cast<size_t>(argument.slot)].isTensor();
@@ -30,52 +21,9 @@ const at::Tensor& constant_of(const Program& program, const Argument& argument) 
   return program.constants[static_cast<size_t>(argument.slot)].toTensor();
 }
 
-bool can_pack(const Program& program, const Instruction& made) {
-  if (made.kernel != "aten::convolution" || made.arguments.size() <= groups) return false;
-  const std::vector<Argument>& given = made.arguments;
-  for (size_t i = stride; i <= groups; ++i) {
-    if (given[i].from != Argument::From::constant) return false;
-  }
-  if (!is_constant(program, given[weight]) || given[transposed].constant.toBool()) return false;
-  const at::Tensor& weights = constant_of(program, given[weight]);
-  const bool has_bias = given[bias].from != Argument::From::constant;
-  return weights.dim() == 4 && (weights.scalar_type() == at::kFloat || weights.scalar_type() == at::kHalf) &&
-         weights.numel() > 0 && given[stride].constant.toIntList().size() == 2 &&
-         given[padding].constant.toIntList().size() == 2 && given[dilation].constant.toIntList().size() == 2 &&
-         (!has_bias || is_constant(program, given[bias]));
-}
+bool is_fixed(const Argument& argument) { return argument.from == Argument::From::constant; }
 
-Argument fixed(at::IValue value) {
-  Argument made;
-  made.constant = std::move(value);
-  return made;
-}
-
-void pack(const Program& program, const Packing& packing, Instruction& made) {
-  const std::vector<Argument> given = std::move(made.arguments);
-  const bool half = constant_of(program, given[weight]).scalar_type() == at::kHalf;
-  std::vector<at::IValue> stack{constant_of(program, given[weight]).to(at::kFloat),
-                                given[padding].constant,
-                                given[stride].constant,
-                                given[dilation].constant,
-                                given[groups].constant,
-                                at::IValue()};
-  packing.reorder->callBoxed(stack);
-  const bool has_bias = given[bias].from != Argument::From::constant;
-  made.aten = packing.convolution;
-  made.arguments = {given[input],
-                    fixed(stack[0]),
-                    fixed(has_bias ? at::IValue(constant_of(program, given[bias]).to(at::kFloat)) : at::IValue()),
-                    given[padding],
-                    given[stride],
-                    given[dilation],
-                    given[groups],
-                    fixed(std::string("none")),
-                    fixed(c10::List<std::optional<at::Scalar>>()),
-                    fixed(at::IValue())};
-  made.arguments[0].channels_last = true;
-  made.widens = half;
-}
+double number_of(const Argument& argument) { return argument.constant.toScalar().toDouble(); }
 
 // How often each value is read, in all graphs: by operators, and as an output.
 std::vector<int> count_uses(const Program& program) {
@@ -95,34 +43,68 @@ std::vector<int> count_uses(const Program& program) {
   return uses;
 }
 
-// A ReLU that alone reads what a packed convolution gives becomes part of it.
-void join_relu(Graph& graph, const std::vector<int>& uses, const Packing& packing) {
-  std::map<Slot, size_t> makers;
-  std::vector<bool> gone(graph.instructions.size(), false);
-  for (size_t i = 0; i < graph.instructions.size(); ++i) {
-    Instruction& made = graph.instructions[i];
-    if (made.aten && *made.aten == *packing.convolution && made.outputs.size() == 1 && made.outputs[0] != no_slot) {
-      makers[made.outputs[0]] = i;
-    }
-    if (made.kernel != "aten::relu" || made.outputs.size() != 1 || made.arguments[0].from != Argument::From::value) continue;
-    const Slot between = made.arguments[0].slot;
-    const auto maker = makers.find(between);
-    if (maker == makers.end() || uses[static_cast<size_t>(between)] != 1) continue;
-    Instruction& convolution = graph.instructions[maker->second];
-    convolution.arguments[7].constant = std::string("relu");
-    convolution.type += "+" + made.type;
-    convolution.outputs = made.outputs;
-    makers.erase(maker);
-    gone[i] = true;
+// A product and what is to be computed with it: indices of instructions of one graph, in order.
+struct Chain {
+  std::vector<size_t> parts;
+  Argument other;
+  bool adds = false;
+  Activation activation;
+};
+
+bool gives_one(const Instruction& made) { return made.outputs.size() == 1 && made.outputs[0] != no_slot; }
+
+bool has_constant_weights(const Program& program, const Instruction& made, int64_t rank) {
+  const std::vector<Argument>& given = made.arguments;
+  if (!gives_one(made) || given[input].from != Argument::From::value || !is_constant(program, given[weight])) return false;
+  if (!is_fixed(given[bias]) && !is_constant(program, given[bias])) return false;
+  const at::Tensor& weights = constant_of(program, given[weight]);
+  if (!is_fixed(given[bias])) {
+    const at::Tensor& biases = constant_of(program, given[bias]);
+    if (biases.dim() != 1 || biases.scalar_type() != weights.scalar_type() || biases.size(0) != weights.size(0)) return false;
   }
-  std::vector<Instruction> kept;
-  for (size_t i = 0; i < gone.size(); ++i) {
-    if (!gone[i]) kept.push_back(std::move(graph.instructions[i]));
-  }
-  graph.instructions = std::move(kept);
+  return weights.dim() == rank && (weights.scalar_type() == at::kFloat || weights.scalar_type() == at::kHalf) &&
+         weights.numel() > 0;
 }
 
-const std::set<std::string_view>& products() {
+// Two numbers, none below `least`.
+bool is_pair(const Argument& argument, int64_t least) {
+  const std::vector<int64_t> numbers = argument.constant.toIntVector();
+  return numbers.size() == 2 && *std::min_element(numbers.begin(), numbers.end()) >= least;
+}
+
+bool is_convolution(const Program& program, const Instruction& made) {
+  if (made.kernel != "aten::convolution" || !has_constant_weights(program, made, 4)) return false;
+  const std::vector<Argument>& given = made.arguments;
+  if (!std::all_of(given.begin() + stride, given.end(), is_fixed) || given[transposed].constant.toBool()) return false;
+  const int64_t count = given[groups].constant.toInt();
+  return is_pair(given[stride], 1) && is_pair(given[padding], 0) && is_pair(given[dilation], 1) && count > 0 &&
+         constant_of(program, given[weight]).size(0) % count == 0;
+}
+
+bool is_linear(const Program& program, const Instruction& made) {
+  return made.kernel == "aten::linear" && has_constant_weights(program, made, 2);
+}
+
+// What oneDNN calls the activation, if it knows it.
+std::optional<Activation> activation_of(const Instruction& made) {
+  static const std::map<std::string_view, const char*> names = {
+      {"aten::relu", "relu"},  {"aten::sigmoid", "sigmoid"},     {"aten::tanh", "tanh"},
+      {"aten::silu", "swish"}, {"aten::hardswish", "hardswish"}, {"aten::hardsigmoid", "hardsigmoid"}};
+  const std::vector<Argument>& given = made.arguments;
+  if (!std::all_of(given.begin() + 1, given.end(), is_fixed)) return std::nullopt;
+  if (const auto found = names.find(made.kernel); found != names.end()) return Activation{found->second, {}, {}};
+  if (made.kernel == "aten::gelu" && (given[1].constant == "none" || given[1].constant == "tanh")) {
+    return Activation{"gelu", {}, given[1].constant.toStringRef()};
+  }
+  if (made.kernel == "aten::leaky_relu") return Activation{"leaky_relu", {number_of(given[1])}, {}};
+  const bool clips = made.kernel == "aten::clamp" || made.kernel == "aten::hardtanh";
+  if (clips && given[1].constant.isScalar() && given[2].constant.isScalar() && number_of(given[1]) <= number_of(given[2])) {
+    return Activation{"hardtanh", {number_of(given[1]), number_of(given[2])}, {}};
+  }
+  return std::nullopt;
+}
+
+bool is_product(const Instruction& made) {
   static const std::set<std::string_view> names = {"aten::addmm",
                                                    "aten::baddbmm",
                                                    "aten::bmm",
@@ -137,32 +119,156 @@ const std::set<std::string_view>& products() {
                                                    "aten::matmul",
                                                    "aten::mm",
                                                    "aten::scaled_dot_product_attention"};
-  return names;
+  return names.count(made.kernel) != 0;
 }
 
+class Fusion {
+ public:
+  Fusion(Program& program, Graph& graph, const std::vector<int>& uses) : program_(program), graph_(graph), uses_(uses) {
+    for (size_t i = 0; i < graph.instructions.size(); ++i) {
+      for (const Argument& argument : graph.instructions[i].arguments) {
+        if (argument.from == Argument::From::value) readers_[argument.slot] = i;
+      }
+    }
+  }
+
+  void run() {
+    std::vector<Chain> chains;
+    for (size_t i = 0; i < graph_.instructions.size(); ++i) {
+      const bool convolves = is_convolution(program_, graph_.instructions[i]);
+      if (convolves || is_linear(program_, graph_.instructions[i])) chains.push_back(follow(i, convolves));
+    }
+    for (const Chain& chain : chains) keep_inputs(chain);
+    for (const Chain& chain : chains) join(chain);
+    auto& list = graph_.instructions;
+    list.erase(std::remove_if(list.begin(), list.end(), [](const Instruction& one) { return one.kernel.empty(); }), list.end());
+  }
+
+ private:
+  // The instruction that alone reads what this one gives, unless it belongs to a chain.
+  const Instruction* only_reader(size_t index, size_t* at) const {
+    const Slot output = graph_.instructions[index].outputs[0];
+    const auto reader = readers_.find(output);
+    if (uses_[static_cast<size_t>(output)] != 1 || reader == readers_.end() || reader->second <= index) return nullptr;
+    *at = reader->second;
+    return taken_.count(*at) == 0 && gives_one(graph_.instructions[*at]) ? &graph_.instructions[*at] : nullptr;
+  }
+
+  Chain follow(size_t first, bool convolves) {
+    Chain chain{{first}, {}, false, {}};
+    size_t at = 0;
+    const Instruction* next = only_reader(first, &at);
+    if (next != nullptr && next->kernel == "aten::add.Tensor" && is_fixed(next->arguments[alpha]) &&
+        number_of(next->arguments[alpha]) == 1) {
+      const Slot product = graph_.instructions[first].outputs[0];
+      const Argument& other = next->arguments[next->arguments[left].slot == product ? right : left];
+      if (other.from == Argument::From::value && other.slot != product) {
+        chain.other = other;
+        chain.adds = true;
+        take(chain, at);
+        next = only_reader(at, &at);
+      }
+    }
+    const std::optional<Activation> activation = next == nullptr ? std::nullopt : activation_of(*next);
+    // Behind an addition torch has only this one.
+    if (activation && (!chain.adds || (convolves && activation->name == "relu"))) {
+      chain.activation = *activation;
+      take(chain, at);
+    }
+    return chain;
+  }
+
+  void take(Chain& chain, size_t index) {
+    chain.parts.push_back(index);
+    taken_.insert(index);
+  }
+
+  // The chain runs where its last part stands, and what its parts read must live until then.
+  void keep_inputs(const Chain& chain) {
+    std::set<Slot> reads;
+    for (const size_t index : chain.parts) {
+      for (const Argument& argument : graph_.instructions[index].arguments) reads.insert(argument.slot);
+    }
+    std::vector<Slot>& last = graph_.instructions[chain.parts.back()].frees;
+    for (size_t i = chain.parts.front(); i < chain.parts.back(); ++i) {
+      std::vector<Slot>& frees = graph_.instructions[i].frees;
+      const auto moved = std::stable_partition(frees.begin(), frees.end(), [&](Slot slot) { return reads.count(slot) == 0; });
+      last.insert(last.end(), moved, frees.end());
+      frees.erase(moved, frees.end());
+    }
+  }
+
+  ProductOf product_of(const Chain& chain, const std::vector<Argument>& given) const {
+    const at::Tensor biases = is_fixed(given[bias]) ? at::Tensor() : constant_of(program_, given[bias]);
+    return {constant_of(program_, given[weight]), biases, chain.adds, chain.activation, program_.is_mapped};
+  }
+
+  std::shared_ptr<const Product> make_product(const Chain& chain, const Instruction& first) const {
+    const std::vector<Argument>& given = first.arguments;
+    if (given.size() <= groups) return make_linear(product_of(chain, given));
+    const auto list = [&](size_t index) { return given[index].constant.toIntVector(); };
+    return make_convolution(product_of(chain, given),
+                            {list(stride), list(padding), list(dilation), given[groups].constant.toInt()});
+  }
+
+  // The product alone, for what the whole chain does not take.
+  void pack_first(const Chain& chain, Instruction& first) const {
+    Chain alone{{chain.parts.front()}, {}, false, {}};
+    Instruction plain = first;
+    plain.frees.clear();
+    first.product = make_product(alone, first);
+    first.arguments = {first.arguments[input]};
+    first.parts = {std::move(plain)};
+  }
+
+  void join(const Chain& chain) {
+    std::vector<Instruction>& list = graph_.instructions;
+    Instruction made;
+    made.product = make_product(chain, list[chain.parts.front()]);
+    if (!made.product) return;
+    for (const size_t index : chain.parts) {
+      Instruction part = std::exchange(list[index], Instruction());
+      made.name = part.name;
+      made.type += (made.type.empty() ? "" : "+") + part.type;
+      made.kernel += (made.kernel.empty() ? "" : "+") + part.kernel;
+      made.outputs = part.outputs;
+      made.frees.insert(made.frees.end(), part.frees.begin(), part.frees.end());
+      part.frees.clear();
+      part.widens = is_product(part);
+      made.parts.push_back(std::move(part));
+    }
+    made.arguments.push_back(made.parts.front().arguments[input]);
+    if (chain.adds) made.arguments.push_back(chain.other);
+    if (chain.parts.size() > 1) pack_first(chain, made.parts.front());
+    list[chain.parts.back()] = std::move(made);
+  }
+
+  Program& program_;
+  Graph& graph_;
+  const std::vector<int>& uses_;
+  std::map<Slot, size_t> readers_;
+  std::set<size_t> taken_;
+};
+
 void widen(const Program& program, Instruction& made) {
-  if (made.widens || products().count(made.kernel) == 0) return;
+  if (!is_product(made)) return;
   made.widens = true;
   for (Argument& argument : made.arguments) {
     if (!is_constant(program, argument) || constant_of(program, argument).scalar_type() != at::kHalf) continue;
-    const at::IValue wide = constant_of(program, argument).to(at::kFloat);
-    argument = fixed(wide);
+    at::IValue wide = constant_of(program, argument).to(at::kFloat);
+    argument = {};
+    argument.constant = std::move(wide);
   }
 }
 
 }  // namespace
 
 void prepack(Program& program) {
-  const Packing packing;
-  for (Graph& graph : program.graphs) {
-    for (Instruction& instruction : graph.instructions) {
-      if (packing && can_pack(program, instruction)) pack(program, packing, instruction);
-      widen(program, instruction);
-    }
-  }
-  if (!packing) return;
   const std::vector<int> uses = count_uses(program);
-  for (Graph& graph : program.graphs) join_relu(graph, uses, packing);
+  for (Graph& graph : program.graphs) {
+    Fusion(program, graph, uses).run();
+    for (Instruction& instruction : graph.instructions) widen(program, instruction);
+  }
 }
 
 }  // namespace softcann::model

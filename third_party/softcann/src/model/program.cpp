@@ -208,6 +208,7 @@ Program make_program(const Definition& definition, const Container& container) {
   Program made;
   SlotNames names;
   made.owner = container.owner;
+  made.is_mapped = container.is_mapped;
   for (const GraphDefinition& graph : definition.graphs) {
     for (const std::string& line : texts_of(graph.attributes, "constants")) read_constant(line, container, names, made.constants);
     Graph& to = made.graphs.emplace_back();

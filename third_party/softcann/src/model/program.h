@@ -12,6 +12,7 @@
 
 #include "model/container.h"
 #include "model/definition.h"
+#include "model/product.h"
 #include "rt/model.h"
 
 namespace softcann::model {
@@ -42,7 +43,6 @@ inline bool is_number_list(Want want) { return want >= Want::integers; }
 struct Argument {
   enum class From : uint8_t { constant, value, values, item, items, mixed } from = From::constant;
   Want want = Want::tensor;
-  bool channels_last = false;  // the order of memory in which the kernel wants its image
   at::IValue constant;
   Slot slot = no_slot;
   std::vector<Slot> slots;       // of `values`; of `mixed`, no_slot where `numbers` has the number
@@ -65,6 +65,10 @@ struct Instruction {
   std::vector<Argument> arguments;
   std::vector<Slot> outputs;  // no_slot: not used
   std::vector<Slot> frees;
+  // Several operators in one: `product` computes them, or, what it does not take, the parts one after the other. The arguments
+  // are the product's input and, where it adds, the tensor that is added.
+  std::shared_ptr<const Product> product;
+  std::vector<Instruction> parts;
 };
 
 struct Port {
@@ -81,6 +85,7 @@ struct Graph {
 
 struct Program {
   std::shared_ptr<char> owner;        // of the constants' memory
+  bool is_mapped = false;             // that memory is a file's
   std::vector<at::IValue> constants;  // by slot; None where a value is of the run
   std::vector<Graph> graphs;          // the first is the program, the others are bodies of control flow
 };
