@@ -86,9 +86,9 @@ def damaged(place, what):
     if place.rank == ranks - 1:
         connections = wire.join(wire.Root(info), place.rank, ranks)
         sizes = {"huge": 1 << 62, "large": 3 << 30, "text": 1 << 20}
-        type = {"text": wire.FAILURE, "unknown": 77}.get(what, wire.COLLECTIVE)
+        type = {"text": wire.FAILURE, "codeless": wire.FAILURE, "foreign": wire.FAILURE, "unknown": 77}.get(what, wire.COLLECTIVE)
         for connection in connections.values():
-            connection.sendall(wire.frame(type, 0, sizes.get(what, 0)) + bytes(1000))
+            connection.sendall(wire.frame(type, {"foreign": 77}.get(what, 0), sizes.get(what, 0)) + bytes(1000))
         place.get(f"{what}-measured-0")
         for connection in connections.values():
             connection.close()
@@ -104,6 +104,31 @@ def damaged(place, what):
     else:
         expect_failure(comm, f"rank {ranks - 1} (127.0.0.1", "which no rank sends")
         place.put(f"{what}-measured-{place.rank}")
+    comm.destroy()
+
+
+def message_of_another_length(place):
+    """A message whose call fits what is expected, but whose length does not, is refused: nothing of it was written."""
+    if place.rank == 0:
+        place.put("message-root", hccl.root_info())
+    info = place.get("message-root")
+    if place.rank == 1:
+        connection = wire.join(wire.Root(info), 1, 2)[0]
+        ten_floats = struct.pack("=BBBBIQ", 0, hccl.TYPES["float32"], 0, 0, 0, 10)
+        connection.sendall(wire.frame(wire.MESSAGE, 0, 8, call=ten_floats) + bytes(8))
+        place.get("message-refused")
+        connection.close()
+        return
+    comm = hccl.Comm.connect(2, info, 0)
+    value = Buffer(np.ones(10, np.float32))
+    try:
+        comm.receive(value, 10, "float32", 1)
+        hccl.synchronize()
+    except hccl.HcclError as error:
+        assert "rank 1 sends 10 float32 (8 bytes) to rank 0, which expects 10 float32" in str(error), error
+    else:
+        raise AssertionError("taken")
+    place.put("message-refused")
     comm.destroy()
 
 

@@ -18,9 +18,13 @@ def test_strangers_do_no_harm(transport):
               HCCL_IF_IP="127.0.0.1")
 
 
-@pytest.mark.parametrize("what", ["huge", "large", "text", "unknown"])
+@pytest.mark.parametrize("what", ["huge", "large", "text", "unknown", "codeless", "foreign"])
 def test_damaged_rank_is_named(what):
     ranks.run(2, ["strangers", "damaged", what], **TCP)
+
+
+def test_a_message_of_another_length_is_refused():
+    ranks.run(2, ["strangers", "message_of_another_length"], **TCP)
 
 
 def test_a_sub_communicators_secret_does_not_travel():

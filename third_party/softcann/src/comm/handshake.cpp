@@ -74,6 +74,9 @@ bool introduce(const Socket& socket, const Digest& secret, const Hello& said, in
     return wrong(HCCL_E_TCP_CONNECT, "it does not know the communicator's secret");
   }
   answer->text[sizeof answer->text - 1] = 0;
+  if (answer->code < HCCL_SUCCESS || answer->code >= HCCL_E_RESERVED) {
+    return wrong(HCCL_E_TCP_TRANSFER, "it answers with a code that no rank gives: it is damaged or of another version");
+  }
   return answer->code == HCCL_SUCCESS;
 }
 

@@ -32,8 +32,9 @@ bool Frame::plausible() const {
     case kMessage:
       return bytes <= kMostData;
     case kInvite:
-    case kFailure:
       return bytes <= kMostText;
+    case kFailure:  // a failure without a code would break nothing, and be told round and round
+      return bytes <= kMostText && number != HCCL_SUCCESS && number < HCCL_E_RESERVED;
     case kWithdraw:
     case kLeave:
     case kReady:

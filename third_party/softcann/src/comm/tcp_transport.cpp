@@ -233,13 +233,15 @@ bool TcpTransport::messages(const Operation& operation) {
     return false;
   }
   for (size_t i = 0; i < received.size(); ++i) {
-    const Call &sent = transfers[i].second->frame.call, &wanted = received[i]->call;
-    if (sent.type == wanted.type && sent.count == wanted.count) continue;
+    const Frame& frame = transfers[i].second->frame;
+    const Call &sent = frame.call, &wanted = received[i]->call;
+    // With another number of bytes nothing was written, whatever the call says.
+    if (sent.type == wanted.type && sent.count == wanted.count && frame.bytes == received[i]->buffer.bytes) continue;
     const auto what = [](const Call& call) {
       return std::to_string(call.count) + " " + name_of(static_cast<HcclDataType>(call.type));
     };
-    fail(HCCL_E_PARA, "rank " + std::to_string(received[i]->peer) + " sends " + what(sent) + " to rank " + std::to_string(rank_) +
-                          ", which expects " + what(wanted));
+    fail(HCCL_E_PARA, "rank " + std::to_string(received[i]->peer) + " sends " + what(sent) + " (" + std::to_string(frame.bytes) +
+                          " bytes) to rank " + std::to_string(rank_) + ", which expects " + what(wanted));
     return false;
   }
   return true;
