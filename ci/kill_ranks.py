@@ -67,7 +67,8 @@ def rank_main(rank, size, seed, roots, report):
     except hccl.HcclError as error:
         os.write(report, struct.pack("=cdi", b"\2", time.monotonic(), error.code) + str(error).encode())
         if rank == 0 and not connected:   # with its process the place where ranks meet ends: who comes later can be told no more
-            time.sleep(CONNECT)
+            os.close(report)
+            signal.pause()   # until the trial is over
     os._exit(0)
 
 
