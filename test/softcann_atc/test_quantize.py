@@ -36,6 +36,18 @@ def test_weights_have_a_scale_for_each_channel():
     numpy.testing.assert_array_equal(numbers, [[64, -127], [127, 64]])
 
 
+@pytest.mark.parametrize("arrays, text", [
+    (dict(x=numpy.zeros((1, 3, 32, 32), numpy.float32)), "example 1 has x of the sizes [1, 3, 32, 32], the model takes [2, 3, 32, 32]"),
+    (dict(y=numpy.zeros(2)), "example 1 has arrays for ['y'], the model's inputs are ['x']"),
+])
+def test_examples_that_do_not_fit_are_named(arrays, text, tmp_path, capsys):
+    model, inputs, _ = made("resnet")
+    path = exported(model, inputs, tmp_path / "m.onnx", False, input_names=["x"])
+    numpy.savez(tmp_path / "0.npz", **arrays)
+    assert quantize.main([f"--model={path}", f"--output={tmp_path}/q.onnx", "--data", f"{tmp_path}/0.npz"]) == 1
+    assert text in capsys.readouterr().err
+
+
 def test_without_scales_by_channel_it_says_what_to_do(tmp_path, capsys):
     model, inputs, _ = made("resnet")
     path = exported(model, inputs, tmp_path / "m.onnx", False, input_names=["x"])

@@ -122,16 +122,31 @@ class Writer:
         self.graph.initializer.extend(kept)
 
 
+def check_examples(model, examples):
+    """ValueError where an example is not what the model takes: names, sizes."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    infos = {info.name: info.type.tensor_type for info in model.graph.input if info.name not in constants}
+    for number, example in enumerate(examples, 1):
+        if set(example) != set(infos):
+            raise ValueError(f"example {number} has arrays for {sorted(example)}, the model's inputs are {sorted(infos)}")
+        for name, array in example.items():
+            dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in infos[name].shape.dim]
+            if len(dims) != array.ndim or any(want not in (None, have) for want, have in zip(dims, array.shape)):
+                wanted = ", ".join("any" if dim is None else str(dim) for dim in dims)
+                raise ValueError(f"example {number} has {name} of the sizes {list(array.shape)}, the model takes [{wanted}]")
+
+
 def quantize(model, examples, skip=(), percentile=100.0):
     """Changes an ONNX model (opset 13 or newer) in place; how many operators were quantised.
 
-    `examples` are dicts of arrays by input name. ValueError for an older model, or without examples.
+    `examples` are dicts of arrays by input name. ValueError for an older model, without examples, or for one that does not fit.
     """
     opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
     if opset < 13 or not examples:
         raise ValueError(
             f"opset {opset} has no scales by channel: export with 13 or newer" if examples else "give at least one example"
         )
+    check_examples(model, examples)
     nodes = chosen(model, skip)
     most = ranges(model, sorted({node.input[0] for node in nodes}), examples, percentile)
     writer, quantized = Writer(model), {node.output[0] for node in nodes}
