@@ -1,8 +1,11 @@
 """Reads an ONNX model, gives its inputs their shapes, infers types, and makes a program of it."""
 
 import dataclasses
+import faulthandler
 import os
+import resource
 import typing
+import warnings
 
 import onnx
 import torch
@@ -17,6 +20,8 @@ from .precision import Precision
 from .tensors import torch_dtype
 
 INFERENCE_BYTES = 1 << 30  # a larger model's shapes are left to the operators
+INFERENCE_SECONDS = 10  # of processor time
+LARGEST = (1 << 31) - 1  # of an input's sizes
 EMBEDDED = 4096  # bytes of an initialiser that shape inference may need
 
 
@@ -133,6 +138,18 @@ def relax_outputs(model, shapes):
                 dim.Clear()
 
 
+class Types:
+    """What `infer` tells of a model, found when it is first asked for."""
+
+    def __init__(self, model):
+        self.model, self.found = model, None
+
+    def get(self, name):
+        if self.found is None:
+            self.found = infer(self.model)
+        return self.found.get(name)
+
+
 def infer(model):
     """Types by name, as far as onnx can tell. Large constants are left out: only their types matter."""
     if model.ByteSize() > INFERENCE_BYTES:
@@ -144,11 +161,35 @@ def infer(model):
             info = slim.graph.input.add()
             info.CopyFrom(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
             slim.graph.initializer.remove(tensor)
-    try:
-        slim = onnx.shape_inference.infer_shapes(slim, data_prop=True)
-    except Exception:  # what it cannot infer, the operators tell
-        return value_types(model.graph, {})
-    return value_types(slim.graph, {})
+    data = isolated(lambda: onnx.shape_inference.infer_shapes(slim, data_prop=True).SerializeToString())
+    # What it cannot infer, the operators tell.
+    return value_types(model.graph if data is None else onnx.ModelProto.FromString(data).graph, {})
+
+
+def isolated(work):
+    """The bytes that `work` returns, from a child process; None where that fails or ends. (onnx's inference trusts attributes: it
+    ends the process where one is wrong, or goes on without end.)"""
+    receive, send = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child runs nothing that other threads could have locked
+        child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            faulthandler.disable()
+            resource.setrlimit(resource.RLIMIT_CPU, (INFERENCE_SECONDS, INFERENCE_SECONDS))
+            os.close(receive)
+            with os.fdopen(send, "wb") as file:
+                file.write(work())
+            status = 0
+        except Exception:
+            pass
+        finally:
+            os._exit(status)
+    os.close(send)
+    with os.fdopen(receive, "rb") as file:
+        data = file.read()
+    return data if os.waitpid(child, 0)[1] == 0 else None
 
 
 def input_shapes(model):
@@ -169,6 +210,12 @@ def input_shapes(model):
                 "E10001", f"the model does not say the shape of input {info.name}", solution="Give it by --input_shape."
             )
         shapes[info.name] = [dim_of(dim) for dim in shape]
+        if any(isinstance(dim, int) and not 0 <= dim <= LARGEST for dim in shapes[info.name]):
+            raise AtcError(
+                "E10001",
+                f"input {info.name} of the model has the sizes {shapes[info.name]}",
+                solution="Export the model again, or give its sizes by --input_shape where they are open.",
+            )
     return infos, shapes
 
 
@@ -191,7 +238,7 @@ def compile_model(model, options, folder=""):
 
 def import_model(model, options, folder, infos, shapes, samples):
     samples = max([samples, *map(len, options.tried.values())])
-    importer = Importer(model, infer(model), folder, options.fold, options.precision, samples, options.progress)
+    importer = Importer(model, Types(model), folder, options.fold, options.precision, samples, options.progress)
     inputs = []
     for index, info in enumerate(infos):
         dims = shapes[info.name]

@@ -67,9 +67,10 @@ class Importer:
         if index in self.pictures:
             picture, dtype = self.pictures[index]
             return aipp_lower.lower(Builder(self.program, builder.graph, self.samples, self.fold), picture, value, dtype)
-        wanted = self.types.get(value.source, (value.dtype,))[0]
+        info = next(info for info in self.model.graph.input if info.name == value.source)
+        wanted = torch_dtype(info.type.tensor_type.elem_type)
         half = self.precision is not None and self.precision.mode == "half"
-        return value if half or wanted is None else builder.cast(value, wanted)
+        return value if half else builder.cast(value, wanted)
 
     def port(self, name, value):
         if value is None:
@@ -110,8 +111,9 @@ class Importer:
         builder.origin = (outer[0] or node.type, outer[1] or node.name)
         try:
             outputs = self.dispatch(node, proto, builder, inputs, opsets)
-        except (RuntimeError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except (RuntimeError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, AssertionError) as error:
             text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            text = f"{text} is not known" if isinstance(error, KeyError) else text
             raise AtcError(
                 "E14001",
                 f"operator {node.name} of type {node.type} cannot be compiled: {text}",
@@ -168,10 +170,9 @@ class Importer:
         """The value: what the operators did not tell of its type, ONNX's inference may."""
         if value.source == value.name:
             value.source = name
-        found = self.types.get(name)
-        if value.known or value.is_list or found is None:
+        if value.known or value.is_list:
             return value
-        dtype, dims = found
+        dtype, dims = self.types.get(name) or (None, None)
         if dims is None:
             return value
         if dtype.is_floating_point and builder.precision is not None:  # it may have become another floating point type
@@ -271,4 +272,5 @@ def value_types(graph, known):
 
 
 def dim_of(dim):
-    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+    """A number, a free dimension's name, or None; some exporters write -1 for that."""
+    return dim.dim_value if dim.HasField("dim_value") and dim.dim_value != -1 else dim.dim_param or None

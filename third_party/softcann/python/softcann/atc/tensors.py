@@ -28,8 +28,9 @@ ONNX_DTYPES = {dtype: number for number, dtype in TORCH_DTYPES.items()}
 def torch_dtype(number):
     """torch's type for an ONNX type number; refuses those that no chip of the range computes in here."""
     if number not in TORCH_DTYPES:
+        names = {value: name for name, value in onnx.TensorProto.DataType.items()}
         raise Unsupported(
-            f"data type {onnx.TensorProto.DataType.Name(number)} is not served",
+            f"data type {names.get(number, number)} is not served",
             "Use float32, float16, bfloat16, double, an integer type of 8 to 64 bits, or bool.",
             "E10501",
         )

@@ -6,6 +6,8 @@ import torch
 from ..errors import Unsupported
 from ..program import All, Of, Value
 
+MOST_ELEMENTS = 4096  # of a list whose elements are picked one by one
+
 
 class Node:
     """Inputs are values, None for an absent one. `opset` is the version of the node's domain."""
@@ -66,7 +68,7 @@ class Node:
         if value.const is not None:
             return value.const.tolist()
         count = value.dims[0] if value.known and value.rank == 1 else None
-        if count is None:
+        if count is None or count > MOST_ELEMENTS:
             return All(value)
         return [Of(self.emit("aten::select.int", value, 0, index)) for index in range(count)]
 
