@@ -118,7 +118,8 @@ std::unique_ptr<Picture> picture_of(const std::string& jpeg, uint32_t size, aclr
 
 class Model {
  public:
-  explicit Model(const char* path) : description(aclmdlCreateDesc()), inputs(aclmdlCreateDataset()), outputs(aclmdlCreateDataset()) {
+  explicit Model(const char* path)
+      : description(aclmdlCreateDesc()), inputs(aclmdlCreateDataset()), outputs(aclmdlCreateDataset()) {
     CHECK(aclmdlLoadFromFile(path, &id));
     CHECK(aclmdlGetDesc(description, id));
     for (size_t i = 0; i < aclmdlGetNumOutputs(description); ++i) {

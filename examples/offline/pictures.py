@@ -1,4 +1,4 @@
-"""What classify.py and detect.py share: JPEGs to pictures of a model's size by DVPP, the AIPP config that normalises them, the .om.
+"""What classify.py and detect.py share: JPEGs to a model's size by DVPP, the AIPP config that normalises them, the .om.
 
 A picture from here is YUV420SP in device memory, size x size x 3 / 2 bytes, which is what the .om reads as its input.
 """
