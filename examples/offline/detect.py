@@ -47,7 +47,7 @@ def draw(chance, width=SIZE, height=SIZE):
 
 
 class Detector(nn.Module):
-    """Normalised pictures [N, 3, SIZE, SIZE] to the best boxes [N, FOUND, 4], parts of the picture, scores and labels [N, FOUND]."""
+    """Normalised pictures [N, 3, SIZE, SIZE] to boxes [N, FOUND, 4], parts of the picture, scores and labels [N, FOUND]."""
 
     def __init__(self):
         super().__init__()

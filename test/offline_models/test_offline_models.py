@@ -40,6 +40,7 @@ def made(name):
 
 
 def exported(model, inputs, path, exporter):
+    torch.backends.mha.set_fastpath_enabled(False)   # one operator for all of nn.MultiheadAttention, which ONNX has not
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
