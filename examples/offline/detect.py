@@ -3,10 +3,10 @@
     pip install softcann[atc] numpy pillow
     python examples/offline/detect.py shapes.jpg --example [--keep folder]
 
-The detector is small and finds circles, squares and triangles: it is trained here, in less than a minute, on pictures that are drawn as
-it learns. --example draws one more, shapes.jpg, to look at. With --keep the model stays, and the next run takes it from there.
-It prints one line for each box: label, score, and the left, top, right and bottom in the JPEG's pixels. In a shell of CANN's it runs
-on its atc and acl, where they are installed.
+The detector is small and finds circles, squares and triangles: it is trained here, in less than a minute, on pictures that are
+drawn as it learns. --example draws one more, shapes.jpg, to look at. With --keep the model stays, and the next run takes it from
+there. It prints one line for each box: label, score, and the left, top, right and bottom in the JPEG's pixels. In a shell of
+CANN's it runs on its atc and acl, where they are installed.
 """
 import argparse
 import pathlib
@@ -26,7 +26,7 @@ LABELS = ("circle", "square", "triangle")
 
 
 def draw(chance, width=SIZE, height=SIZE):
-    """RGB [height, width, 3] of 0 to 255 with one to three shapes, and of each the label and the box (x1, y1, x2, y2) in pixels."""
+    """RGB [height, width, 3] of 0 to 255 with one to three shapes, and the label and box (x1, y1, x2, y2) in pixels of each."""
     y, x = np.mgrid[:height, :width].astype(np.float32)
     slope = chance.uniform(-40, 40, (2, 3)).astype(np.float32)
     image = chance.uniform(20, 110, 3) + x[..., None] / width * slope[0] + y[..., None] / height * slope[1]
