@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARIES = ROOT / "torch_npu" / "softcann" / "lib"
 PACKAGE = ROOT / "third_party" / "softcann" / "python" / "softcann"
 FACTS = ROOT.parent / "shared" / "facts" / "acl_runtime.json"
-LINKED = ["ascendcl", "hccl", "acl_op_compiler", "ge_runner", "graph", "acl_tdt_channel"]
+LINKED = ["ascendcl", "hccl", "acl_op_compiler", "fmk_onnx_parser", "ge_compiler", "ge_runner", "graph", "acl_tdt_channel"]
 
 
 @pytest.fixture

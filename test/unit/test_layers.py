@@ -9,8 +9,8 @@ CSRC = ROOT / "csrc"
 SOFTCANN = ROOT / "third_party" / "softcann" / "src"
 LAYERS = ["acl", "core", "memory", "op", "graph", "aten", "distributed", "profiler", "python"]
 SIDE_BY_SIDE = {"distributed", "profiler"}
-SOFTCANN_LAYERS = ["fault", "rt", "op", "model", "comm", "media", "companions"]
-SOFTCANN_SIDE_BY_SIDE = {"op", "model", "comm", "media", "companions"}  # libraries of their own above libascendcl
+SOFTCANN_LAYERS = ["fault", "rt", "op", "model", "comm", "media", "ge", "companions"]
+SOFTCANN_SIDE_BY_SIDE = {"op", "model", "comm", "media", "ge", "companions"}  # libraries of their own above libascendcl
 SOFTCANN_ON_OP = {"model"}  # and one that stands on libopapi
 
 
