@@ -1,10 +1,12 @@
 """torch.onnx.export from an NPU: LSTMCell and GRUCell run as one fused operator each there, which ONNX has not.
 
-The newer exporter takes them apart by the decompositions here, as torch.export's `run_decompositions` does where it is given
-them; the older one (`dynamo=False`) by symbolic functions.
+The newer exporter takes them apart by the decompositions here, the older one (`dynamo=False`) by symbolic functions. They are
+not in torch's own table of decompositions: its compiler refuses to load where that table has an operator which it does not
+take apart itself.
 """
 
-from typing import Any, List, Optional, Tuple
+import functools
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -13,12 +15,25 @@ from torch_npu import _import_hook
 
 
 def register() -> None:
-    """For the newer exporter now, for the older one when torch.onnx is imported."""
-    for name, decomposition in (("_thnn_fused_lstm_cell", _lstm_cell), ("_thnn_fused_gru_cell", _gru_cell)):
-        overload = getattr(torch.ops.aten, name).default
-        if overload not in torch._decomp.decomposition_table:
-            torch._decomp.register_decomposition(overload)(decomposition)
+    """Both exporters get theirs once they are imported."""
     _import_hook.when_imported("torch.onnx", _register_symbolics)
+    _import_hook.when_imported("torch.onnx._internal.exporter._decomp", _extend_table)
+
+
+def _extend_table(exporter: Any) -> None:
+    """The newer exporter's table of decompositions gets the cells', but for those that it can write as they are."""
+    built = exporter.create_onnx_friendly_decomposition_table
+
+    @functools.wraps(built)
+    def create_onnx_friendly_decomposition_table(onnx_registered_ops: Any) -> Dict[Any, Any]:
+        table = built(onnx_registered_ops)
+        for name, decomposition in (("_thnn_fused_lstm_cell", _lstm_cell), ("_thnn_fused_gru_cell", _gru_cell)):
+            overload = getattr(torch.ops.aten, name).default
+            if overload not in onnx_registered_ops:
+                table.setdefault(overload, decomposition)
+        return table
+
+    exporter.create_onnx_friendly_decomposition_table = create_onnx_friendly_decomposition_table
 
 
 def _lstm_cell(input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, input_bias: Optional[Tensor] = None,
