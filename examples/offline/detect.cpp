@@ -26,8 +26,9 @@ constexpr float kLeast = 0.4F;
 constexpr uint32_t kBilinear = 1;
 
 void check(aclError code, const char* what) {
-  if (code != ACL_SUCCESS)
-    throw std::runtime_error(std::string(what) + ": " + std::to_string(code) + ": " + aclGetRecentErrMsg());
+  if (code == ACL_SUCCESS) return;
+  const char* text = aclGetRecentErrMsg();  // null where there is none
+  throw std::runtime_error(std::string(what) + ": " + std::to_string(code) + ": " + (text != nullptr ? text : ""));
 }
 #define CHECK(call) check(call, #call)
 

@@ -19,8 +19,9 @@
 namespace {
 
 void check(aclError code, const char* what) {
-  if (code != ACL_SUCCESS)
-    throw std::runtime_error(std::string(what) + ": " + std::to_string(code) + ": " + aclGetRecentErrMsg());
+  if (code == ACL_SUCCESS) return;
+  const char* text = aclGetRecentErrMsg();  // null where there is none
+  throw std::runtime_error(std::string(what) + ": " + std::to_string(code) + ": " + (text != nullptr ? text : ""));
 }
 #define CHECK(call) check(call, #call)
 

@@ -27,7 +27,7 @@ def launch(name, *arguments):
 def synchronize():
     return acl.aclrtSynchronizeStream(call.stream)
 def message():
-    return acl.aclGetRecentErrMsg().decode()
+    return (acl.aclGetRecentErrMsg() or b"").decode()
 SIZE = ctypes.c_size_t
 host = (ctypes.c_float * 64)(*range(64))
 """

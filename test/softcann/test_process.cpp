@@ -274,5 +274,5 @@ TEST(versions_and_figures) {
   aclrtUtilizationInfo use{};
   OK(aclrtGetDeviceUtilizationRate(0, &use));
   EXPECT(use.cubeUtilization >= 0 && use.cubeUtilization <= 100);
-  EXPECT(*aclGetRecentErrMsg() == 0);  // none, and not a null pointer
+  EXPECT(aclGetRecentErrMsg() == nullptr);  // none, and not an empty text
 }

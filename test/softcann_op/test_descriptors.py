@@ -27,7 +27,7 @@ class Call:
 
     def message(self):
         """Reading the message takes it away, so it is kept here."""
-        self.text = self.call.acl.aclGetRecentErrMsg().decode() or self.text
+        self.text = (self.call.acl.aclGetRecentErrMsg() or b"").decode() or self.text
         return self.text
 
 

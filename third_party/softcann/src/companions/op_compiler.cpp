@@ -121,6 +121,7 @@ aclError take_tensors(const char* op, int count, const aclTensorDesc* const* des
     NamedTensor& tensor = taken.back();
     if (descs[i] == nullptr || descs[i]->type == ACL_DT_UNDEFINED) continue;
     tensor.type = descs[i]->type;
+    tensor.format = descs[i]->format;
     tensor.dims = descs[i]->dims;
     const size_t bytes = aclGetTensorDescSize(descs[i]);
     const bool on_host = !descs[i]->constant.empty() || descs[i]->placement != ACL_MEMTYPE_DEVICE;

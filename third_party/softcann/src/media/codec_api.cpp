@@ -75,7 +75,7 @@ bool is_semi_planar(uint32_t format) {
 void write_decoded(const char* entry, Image image, const CodedInfo& info, const std::shared_ptr<PictureState>& state) {
   const Picture picture = completed(state->picture, info);
   if (check_picture(entry, "output", picture, kDecoded) != ACL_SUCCESS) {
-    throw Error(ErrorKind::bad_argument, aclGetRecentErrMsg());
+    throw Error(ErrorKind::bad_argument, take_recent_error());
   }
   if (picture.width != even(info.width) || picture.height != even(info.height)) {
     throw Error(ErrorKind::bad_argument, "the picture is " + std::to_string(info.width) + " x " + std::to_string(info.height) +

@@ -153,7 +153,7 @@ aclnnStatus exchange(const OpInfo& info, const Plan& plan, uint32_t number, char
   const HcclResult result = run(*collectives(), plan.exchanges[number], workspace + plan.send_place(number),
                                 workspace + plan.receive_place(number), comm, stream);
   if (result == HCCL_SUCCESS) return ACLNN_SUCCESS;
-  const std::string cause = aclGetRecentErrMsg();
+  const std::string cause = take_recent_error();
   return fail(ACLNN_ERR_INNER, "%s: %s", info.name, cause.c_str());
 }
 

@@ -228,7 +228,8 @@ aclnnStatus refuse_memory(const OpInfo& info, int index, const aclTensor& made) 
                 shape.c_str(), first);
   }
   check_device_range(made.address, static_cast<size_t>(made.tensor.storage_offset() * made.item) + made.reached_bytes());
-  return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s: %s", info.name, name.c_str(), shape.c_str(), aclGetRecentErrMsg());
+  return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s: %s", info.name, name.c_str(), shape.c_str(),
+              take_recent_error().c_str());
 }
 
 aclnnStatus refuse_null(const OpInfo& info, int index) {

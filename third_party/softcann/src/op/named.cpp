@@ -40,6 +40,11 @@ const at::Tensor& Named::out(size_t i) const {
   return out_[i];
 }
 
+bool Named::is_nchw(size_t i) const {
+  const aclFormat format = call_.inputs.at(i).format;
+  return format == ACL_FORMAT_NCHW || format == ACL_FORMAT_ND;
+}
+
 std::vector<int64_t> Named::integers(size_t i) const {
   TORCH_CHECK(in(i).defined(), "there is no input ", i);
   const at::Tensor numbers = in(i).to(at::kLong).contiguous();

@@ -13,6 +13,8 @@ class Named {
   explicit Named(NamedCall& call);
   const at::Tensor& in(size_t i) const { return i < in_.size() ? in_[i] : absent_; }  // undefined when left out
   const at::Tensor& out(size_t i) const;
+  size_t outputs() const { return out_.size(); }
+  bool is_nchw(size_t i) const;                   // by its description: NCHW, or ND, which says nothing else
   std::vector<int64_t> integers(size_t i) const;  // an input as numbers
   // An attribute, or what it is when the client says nothing.
   template <class T>

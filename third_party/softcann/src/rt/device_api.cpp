@@ -5,6 +5,7 @@
 
 #include "rt/capture.h"
 #include "rt/device.h"
+#include "rt/error.h"
 #include "rt/event.h"
 #include "rt/exit.h"
 #include "rt/handles.h"
@@ -26,7 +27,7 @@ aclError synchronize_device(const char* entry, Device* device, int64_t timeout_n
     const aclError code = stream->synchronize(left);
     if (code == ACL_SUCCESS || first != ACL_SUCCESS) continue;
     first = code;
-    text = aclGetRecentErrMsg();
+    text = take_recent_error();
   }
   // Of several streams that failed, the first one's code comes with its own text.
   return first == ACL_SUCCESS ? first : fail(first, "%s", text.c_str());

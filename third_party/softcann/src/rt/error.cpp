@@ -77,7 +77,8 @@ const char* aclGetRecentErrMsg() {
   softcann::ThreadErrors& errors = softcann::thread_errors();
   errors.returned.swap(errors.recent);
   errors.recent.clear();
-  return errors.returned.c_str();  // empty, not null, when there is none: clients print it unchecked
+  // Null when there is none: the CANN provider of ONNX Runtime asks after each of its kernels, and takes any text for a failure.
+  return errors.returned.empty() ? nullptr : errors.returned.c_str();
 }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {

@@ -56,6 +56,12 @@ constexpr aclError task_code(ErrorKind kind) {
 
 // Takes the text that task_error() recorded on this thread since the last call.
 std::string take_task_error();
+
+// What aclGetRecentErrMsg says, empty when it says nothing.
+inline std::string take_recent_error() {
+  const char* text = aclGetRecentErrMsg();
+  return text != nullptr ? text : "";
+}
 // fail() with a va_list.
 int vfail(int code, const char* format, va_list args);
 // The code of this thread's last failing call, kept until `reset`.

@@ -10,6 +10,7 @@
 #include "fault/lifecycle.h"
 #include "rt/check.h"
 #include "rt/device.h"
+#include "rt/error.h"
 #include "rt/recorder.h"
 #include "rt/status.h"
 #include "rt/stream.h"
@@ -80,7 +81,8 @@ void end_work() {
 void finish_work() {
   if (fault::in_forked_child()) return;
   end_work();
-  if (recorder::is_active() && recorder::stop() != ACL_SUCCESS) std::fprintf(stderr, "softcann: %s\n", aclGetRecentErrMsg());
+  if (recorder::is_active() && recorder::stop() != ACL_SUCCESS)
+    std::fprintf(stderr, "softcann: %s\n", take_recent_error().c_str());
   if (check::on(check::kLeak)) check::report_leaks();
   remove_own_status();
 }

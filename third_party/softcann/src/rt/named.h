@@ -22,6 +22,7 @@ namespace softcann {
 // Both find each other by the two functions below; they are no part of CANN's interface.
 struct NamedTensor {
   aclDataType type;
+  aclFormat format;
   std::vector<int64_t> dims;
   void* data;              // where kernels may touch it; null when the client left the tensor out
   std::vector<char> host;  // a copy of what was in host memory, which `data` points to then

@@ -24,8 +24,7 @@ namespace {
 constexpr size_t kLongestLine = 8192;
 
 std::string last_error() {
-  const char* text = aclGetRecentErrMsg();
-  std::string line = text != nullptr ? text : "unknown";
+  std::string line = take_recent_error();
   for (char& c : line) {
     if (c == '\n') c = ' ';
   }

@@ -1,5 +1,4 @@
 // Operators that clients name. Inputs, outputs and attributes are those of CANN's operators of these names.
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -33,11 +32,6 @@ NAMED(SwishGrad) {
   put(call.out(0), widened(call.in(0)) * gate * (1 + x * scale * (1 - gate)));
 }
 NAMED(MishGrad) { put(call.out(0), at::mish_backward(call.in(0), call.in(1))); }
-NAMED(BatchMatMul) {
-  const bool turn1 = call.attribute("adj_x1", false), turn2 = call.attribute("adj_x2", false);
-  const at::Tensor &a = call.in(0), &b = call.in(1);
-  put(call.out(0), at::bmm(turn1 ? a.transpose(1, 2) : a, turn2 ? b.transpose(1, 2) : b));
-}
 NAMED(Transpose) { put(call.out(0), call.in(0).permute(call.integers(1))); }
 NAMED(BroadcastTo) { put(call.out(0), call.in(0).expand(call.integers(1))); }
 NAMED(Slice) {

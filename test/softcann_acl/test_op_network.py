@@ -1,0 +1,144 @@
+"""acl.op.compile_and_execute of the operators that make networks, against torch on the CPU."""
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+NUMBERS = {"float32": 0, "float16": 1, "int32": 3}
+NCHW, ND, NHWC = 0, 2, 1
+
+
+def run(acl, name, inputs, shape, attributes=None, dtype=None, layout=ND):
+    """The output of an operator by name, of the first input's type unless one is given; `layout` is of inputs with 4 dimensions.
+    The error's text where it fails."""
+    attr, stream = acl.op.create_attr(), acl.rt.create_stream()[0]
+    for key, value in (attributes or {}).items():
+        kind = "list_int" if isinstance(value, list) else type(value).__name__.replace("str", "string")
+        assert getattr(acl.op, f"set_attr_{kind}")(attr, key, value) == 0
+    y = np.zeros(shape, dtype or inputs[0].dtype)
+    descs, buffers = [], []
+    for array in [*inputs, y]:
+        array = np.ascontiguousarray(array)
+        address, ret = acl.rt.malloc(max(array.nbytes, 1), 0)
+        assert ret == 0 and acl.rt.memcpy(address, array.nbytes, acl.util.numpy_to_ptr(array), array.nbytes, 1) == 0
+        descs.append(acl.create_tensor_desc(NUMBERS[str(array.dtype)], array.shape, layout if array.ndim == 4 else ND))
+        buffers.append(acl.create_data_buffer(address, array.nbytes))
+    ret = acl.op.compile_and_execute(name, descs[:-1], buffers[:-1], descs[-1:], buffers[-1:], attr, 0, 0, "", stream)
+    ret = ret or acl.rt.synchronize_stream(stream)
+    failure = acl.get_recent_err_msg() if ret else None
+    address = acl.get_data_buffer_addr(buffers[-1])
+    assert acl.rt.memcpy(acl.util.numpy_to_ptr(y), y.nbytes, address, y.nbytes, 2) == 0
+    for desc, buffer in zip(descs, buffers):
+        assert acl.rt.free(acl.get_data_buffer_addr(buffer)) == 0
+        assert acl.destroy_tensor_desc(desc) == 0 and acl.destroy_data_buffer(buffer) == 0
+    assert acl.op.destroy_attr(attr) == 0 and acl.rt.destroy_stream(stream) == 0
+    return failure or torch.from_numpy(y)
+
+
+def close(found, expected, atol=1e-5):
+    assert not isinstance(found, str), found
+    torch.testing.assert_close(found, expected.to(found.dtype), atol=atol, rtol=1e-3 if found.dtype == torch.float16 else 1e-5)
+
+
+def numbers(*shape):
+    return torch.randn(*shape)
+
+
+X = (2, 4, 9, 8)
+
+
+def test_no_text_without_an_error(acl):
+    acl.get_recent_err_msg()
+    assert acl.get_recent_err_msg() is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", ["Abs", "Neg", "Relu", "Floor", "Ceil", "Round", "Reciprocal", "Sqrt", "Rsqrt", "Erf", "Sin", "Cos", "Tanh", "Sigmoid"])
+def test_one_element(acl, name, dtype):
+    x = numbers(3, 5).abs() + 0.1 if name in ("Reciprocal", "Sqrt", "Rsqrt") else numbers(3, 5) * 3
+    x = x.to(getattr(torch, dtype))
+    close(run(acl, name, [x.numpy()], x.shape), getattr(torch, name.lower())(x.float()), 1e-3 if dtype == "float16" else 1e-5)
+
+
+@pytest.mark.parametrize("name, function", [("Add", torch.add), ("Sub", torch.sub), ("Mul", torch.mul), ("Div", torch.div), ("Pow", torch.pow),
+                                            ("Maximum", torch.maximum), ("Minimum", torch.minimum)])
+def test_two_elements(acl, name, function):
+    a, b = numbers(3, 5).abs() + 0.1, numbers(5)
+    close(run(acl, name, [a.numpy(), b.numpy()], a.shape), function(a, b))
+
+
+def test_exponents_and_logarithms(acl):
+    x = numbers(4).abs() + 0.5
+    close(run(acl, "Exp", [x.numpy()], x.shape, {"base": 2.0, "scale": 0.5, "shift": 1.0}), torch.exp2(0.5 * x + 1))
+    close(run(acl, "Log", [x.numpy()], x.shape, {"base": -1.0, "scale": 2.0}), torch.log(2 * x))
+    close(run(acl, "Log", [x.numpy()], x.shape, {"base": 10.0}), torch.log10(x))
+    assert "base 0" in run(acl, "Exp", [x.numpy()], x.shape, {"base": 0.0})
+
+
+def test_shapes(acl):
+    x = numbers(2, 3, 4)
+    close(run(acl, "TransposeD", [x.numpy()], (4, 2, 3), {"perm": [2, 0, 1]}), x.permute(2, 0, 1))
+    close(run(acl, "Flatten", [x.numpy()], (6, 4), {"axis": -1}), x.reshape(6, 4))
+    close(run(acl, "BroadcastToD", [x[:, :1].numpy()], (2, 3, 4), {"shape": [2, 3, 4]}), x[:, :1].expand(2, 3, 4))
+    close(run(acl, "Fill", [np.array([2, 3], np.int32), np.array([1.5], np.float32)], (2, 3), dtype=np.float32), torch.full((2, 3), 1.5))
+
+
+@pytest.mark.parametrize("turn", [False, True])
+def test_products(acl, turn):
+    a, b, c = numbers(4, 5), numbers(5, 6), numbers(4, 6)
+    left, right = (a.t(), b.t()) if turn else (a, b)
+    close(run(acl, "MatMul", [left.numpy(), right.numpy()], (4, 6), {"transpose_x1": turn, "transpose_x2": turn}), a @ b)
+    alpha, beta = np.array([0.5], np.float32), np.array([2], np.float32)
+    close(run(acl, "GEMM", [left.numpy(), right.numpy(), c.numpy(), alpha, beta], (4, 6), {"transpose_a": turn, "transpose_b": turn}),
+          0.5 * a @ b + 2 * c)
+    left, right = numbers(3, 4, 5), numbers(3, 5, 6)
+    given = (left.mT, right.mT) if turn else (left, right)
+    close(run(acl, "BatchMatMul", [one.numpy() for one in given], (3, 4, 6), {"adj_x1": turn, "adj_x2": turn}), left @ right)
+
+
+def test_convolution(acl):
+    x, weight, bias = numbers(*X), numbers(6, 2, 3, 3), numbers(6)
+    attributes = {"strides": [1, 1, 2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 1, 1, 2], "groups": 2}
+    expected = F.conv2d(F.pad(x, (2, 1, 1, 0)), weight, bias, (2, 1), 0, (1, 2), 2)
+    given = [x.numpy(), weight.numpy(), bias.numpy()]
+    close(run(acl, "Conv2D", given, expected.shape, attributes, layout=NCHW), expected, 1e-4)
+    assert "the output" in run(acl, "Conv2D", given, (2, 6, 4, 9), attributes, layout=NCHW)
+    assert "another format" in run(acl, "Conv2D", given, expected.shape, attributes, layout=NHWC)
+    assert "groups 3" in run(acl, "Conv2D", given, expected.shape, {**attributes, "groups": 3}, layout=NCHW)
+    assert "auto_pad" in run(acl, "Conv2D", given, expected.shape, {**attributes, "auto_pad": "SAME_UPPER"}, layout=NCHW)
+
+
+@pytest.mark.parametrize("ceil", [False, True])
+def test_pools(acl, ceil):
+    x = numbers(*X)
+    attributes = {"ksize": [1, 1, 3, 2], "strides": [1, 1, 2, 3], "padding_mode": "CALCULATED", "pads": [1, 1, 1, 1], "data_format": "NCHW",
+                  "ceil_mode": ceil}
+    expected = F.max_pool2d(x, (3, 2), (2, 3), (1, 1), ceil_mode=ceil)
+    close(run(acl, "MaxPoolV3", [x.numpy()], expected.shape, attributes), expected)
+    for exclusive in (False, True):
+        expected = F.avg_pool2d(x, (3, 2), (2, 3), (1, 1), ceil, not exclusive)
+        close(run(acl, "AvgPoolV2", [x.numpy()], expected.shape, {**attributes, "exclusive": exclusive}), expected)
+    for mode, wanted in (("VALID", F.avg_pool2d(x, (3, 2), (2, 3), ceil_mode=ceil)),
+                         ("SAME", F.avg_pool2d(F.pad(x, (0, 0, 1, 1)), (3, 2), (2, 3)) * 6 / _counted(x.shape))):
+        if mode == "SAME" and ceil:
+            continue
+        close(run(acl, "AvgPoolV2", [x.numpy()], wanted.shape, {**attributes, "padding_mode": mode, "exclusive": True}), wanted)
+    everything = {**attributes, "global_pooling": True}
+    close(run(acl, "MaxPoolV3", [x.numpy()], (2, 4, 1, 1), everything), x.amax((2, 3), True))
+    close(run(acl, "AvgPoolV2", [x.numpy()], (2, 4, 1, 1), everything), x.mean((2, 3), True))
+    assert "NHWC" in run(acl, "MaxPoolV3", [x.numpy()], expected.shape, {**attributes, "data_format": "NHWC"})
+    assert "does not fit" in run(acl, "MaxPoolV3", [x.numpy()], expected.shape, {**attributes, "ksize": [1, 1, 30, 2]})
+
+
+def _counted(shape):
+    """Elements of the picture in each window of 3 x 2, stride 2 x 3, with a row of pads at the top and one at the bottom."""
+    return F.avg_pool2d(F.pad(torch.ones(1, 1, *shape[2:]), (0, 0, 1, 1)), (3, 2), (2, 3)) * 6
+
+
+def test_normalization_and_softmax(acl):
+    x, scale, offset, mean, variance = numbers(*X), numbers(4), numbers(4), numbers(4), numbers(4).abs()
+    given = [one.numpy() for one in (x, scale, offset, mean, variance)]
+    close(run(acl, "BatchNorm", given, X, {"epsilon": 1e-5, "is_training": False}),
+          F.batch_norm(x, mean, variance, scale, offset, eps=1e-5))
+    assert "is_training" in run(acl, "BatchNorm", given, X, {"epsilon": 1e-5})
+    close(run(acl, "SoftmaxV2", [x.numpy()], X, {"axes": [1]}), x.softmax(1))

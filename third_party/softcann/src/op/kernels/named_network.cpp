@@ -1,0 +1,155 @@
+// Operators that clients name: the layers of networks. Inputs, outputs and attributes are those of CANN's operators of these
+// names; pictures are NCHW, pads are top, bottom, left, right.
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/softmax.h>
+#include <limits>
+
+#include "op/kernels/common.h"
+#include "op/named.h"
+
+using namespace softcann::op;
+
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+at::Tensor turned(const at::Tensor& matrix, bool turn) { return turn ? matrix.transpose(-2, -1) : matrix; }
+
+// Height and width of a list that has a number for each of N, C, H and W, or for H and W alone.
+std::array<int64_t, 2> spatial(const Named& call, const char* name, const Integers& otherwise) {
+  const auto given = call.attribute<Integers>(name, otherwise);
+  TORCH_CHECK(given.size() == 2 || (given.size() == 4 && given[0] == 1 && given[1] == 1), name, " has ", given.size(),
+              " numbers, not those of NCHW with 1 for N and C");
+  return {given[given.size() - 2], given[given.size() - 1]};
+}
+
+void check_pictures(const Named& call, size_t inputs) {
+  for (size_t i = 0; i < inputs; ++i) {
+    TORCH_CHECK(call.in(i).dim() == 4, "input ", i, " has ", call.in(i).dim(), " dimensions, not 4");
+    TORCH_CHECK(call.is_nchw(i), "input ", i, " has another format than NCHW");
+  }
+}
+
+// The windows of a pool on a picture that has been padded so that they fill it.
+struct Windows {
+  explicit Windows(const Named& call) {
+    check_pictures(call, 1);
+    const at::Tensor& x = call.in(0);
+    const auto format = call.attribute<std::string>("data_format", "NCHW"),
+               mode = call.attribute<std::string>("padding_mode", "CALCULATED");
+    TORCH_CHECK(format == "NCHW", "data_format ", format, " is not supported");
+    TORCH_CHECK(mode == "CALCULATED" || mode == "SAME" || mode == "VALID", "padding_mode ", mode, " is not known");
+    size = spatial(call, "ksize", {});
+    stride = spatial(call, "strides", {});
+    pads = call.attribute<Integers>("pads", {0, 0, 0, 0});
+    TORCH_CHECK(pads.size() == 4, "pads has ", pads.size(), " numbers, not 4");
+    if (call.attribute("global_pooling", false)) {
+      size = {x.size(2), x.size(3)};
+      stride = {1, 1};
+    }
+    const bool ceil = call.attribute("ceil_mode", false);
+    for (size_t d = 0; d < 2; ++d) {
+      TORCH_CHECK(size[d] > 0 && stride[d] > 0, "ksize and strides are positive");
+      const int64_t length = x.size(2 + static_cast<int64_t>(d));
+      if (mode != "CALCULATED" || call.attribute("global_pooling", false)) pads[2 * d] = pads[2 * d + 1] = 0;
+      if (mode == "SAME") {
+        const int64_t missing = std::max<int64_t>(0, ((length + stride[d] - 1) / stride[d] - 1) * stride[d] + size[d] - length);
+        pads[2 * d] = missing / 2;
+        pads[2 * d + 1] = missing - missing / 2;
+      }
+      const int64_t room = length + pads[2 * d] + pads[2 * d + 1] - size[d];
+      TORCH_CHECK(room >= 0, "a window of ", size[d], " does not fit into ", length, " with its pads");
+      // A window that begins behind the picture is left out.
+      int64_t last = ceil ? (room + stride[d] - 1) / stride[d] : room / stride[d];
+      if (last * stride[d] >= length + pads[2 * d]) --last;
+      beyond[d] = std::max<int64_t>(0, last * stride[d] - room);
+    }
+  }
+  at::Tensor padded(const at::Tensor& x, double value) const {
+    return at::constant_pad_nd(x, {pads[2], pads[3], pads[0], pads[1]}, value);
+  }
+  at::Tensor extended(const at::Tensor& x, double value) const {
+    return at::constant_pad_nd(x, {0, beyond[1], 0, beyond[0]}, value);
+  }
+
+  std::array<int64_t, 2> size, stride, beyond;  // beyond: what the last window lacks when their number is rounded up
+  Integers pads;
+};
+
+}  // namespace
+
+NAMED(MatMul) {
+  const at::Tensor product = at::matmul(turned(widened(call.in(0)), call.attribute("transpose_x1", false)),
+                                        turned(widened(call.in(1)), call.attribute("transpose_x2", false)));
+  put(call.out(0), call.in(2).defined() ? product + widened(call.in(2)) : product);
+}
+NAMED(BatchMatMul) {
+  put(call.out(0), at::matmul(turned(widened(call.in(0)), call.attribute("adj_x1", false)),
+                              turned(widened(call.in(1)), call.attribute("adj_x2", false))));
+}
+// alpha a b + beta c
+NAMED(GEMM) {
+  TORCH_CHECK(call.in(4).defined() && call.in(3).numel() == 1 && call.in(4).numel() == 1, "alpha and beta are one number each");
+  put(call.out(0), at::addmm(widened(call.in(2)), turned(widened(call.in(0)), call.attribute("transpose_a", false)),
+                             turned(widened(call.in(1)), call.attribute("transpose_b", false)), widened(call.in(4)).item(),
+                             widened(call.in(3)).item()));
+}
+
+// x [N, C, H, W], filter [O, C / groups, KH, KW], bias [O] or none. The number of groups is that of the shapes.
+NAMED(Conv2D) {
+  check_pictures(call, 2);
+  const at::Tensor x = widened(call.in(0)), filter = widened(call.in(1));
+  TORCH_CHECK(!call.in(3).defined() && call.attribute<int64_t>("offset_x", 0) == 0, "offsets are not supported");
+  const auto automatic = call.attribute<std::string>("auto_pad", "NOTSET");
+  TORCH_CHECK(automatic == "NOTSET", "auto_pad ", automatic, " is not supported: give pads");
+  const auto stride = spatial(call, "strides", {}), dilation = spatial(call, "dilations", {1, 1});
+  const auto pads = call.attribute<Integers>("pads", {});
+  TORCH_CHECK(pads.size() == 4, "pads has ", pads.size(), " numbers, not 4");
+  TORCH_CHECK(filter.size(1) > 0 && x.size(1) % filter.size(1) == 0, "a filter of ", filter.size(1), " channels for ", x.size(1));
+  const int64_t groups = x.size(1) / filter.size(1), told = call.attribute<int64_t>("groups", 1);
+  TORCH_CHECK(told == 1 || told == groups, "groups ", told, " with a filter for ", groups);
+  const at::Tensor padded = at::constant_pad_nd(x, {pads[2], pads[3], pads[0], pads[1]}, 0);
+  const at::Tensor y = at::convolution(padded, filter, widened(call.in(2)), stride, {0, 0}, dilation, false, {0, 0}, groups);
+  TORCH_CHECK(y.sizes() == call.out(0).sizes(), "the result is ", y.sizes(), ", the output ", call.out(0).sizes());
+  put(call.out(0), y);
+}
+
+NAMED(MaxPoolV3) {
+  const Windows windows(call);
+  constexpr double lowest = -std::numeric_limits<double>::infinity();
+  const at::Tensor x = windows.extended(windows.padded(widened(call.in(0)), lowest), lowest);
+  put(call.out(0), at::max_pool2d(x, windows.size, windows.stride));
+}
+// exclusive: pads do not count as elements.
+NAMED(AvgPoolV2) {
+  const Windows windows(call);
+  const at::Tensor x = widened(call.in(0)), ones = at::ones({1, 1, x.size(2), x.size(3)}, x.options());
+  const auto sums = [&](const at::Tensor& padded) {
+    return at::avg_pool2d(windows.extended(padded, 0), windows.size, windows.stride, 0, false, true, 1);
+  };
+  const bool exclusive = call.attribute("exclusive", true);
+  put(call.out(0), sums(windows.padded(x, 0)) / sums(windows.padded(ones, exclusive ? 0 : 1)));
+}
+
+// x, scale, offset, mean, variance; y, mean, variance, and the same two once more. By the statistics that are given.
+NAMED(BatchNorm) {
+  check_pictures(call, 1);
+  TORCH_CHECK(!call.attribute("is_training", true), "is_training is not supported: call aclnnBatchNorm");
+  const at::Tensor mean = widened(call.in(3)), variance = widened(call.in(4));
+  put(call.out(0), at::batch_norm(widened(call.in(0)), widened(call.in(1)), widened(call.in(2)), mean, variance, false, 0,
+                                  call.attribute("epsilon", 1e-4F), false));
+  for (size_t i = 1; i < call.outputs(); ++i) put(call.out(i), i % 2 == 1 ? mean : variance);
+}
+
+NAMED(SoftmaxV2) {
+  const auto axes = call.attribute<Integers>("axes", {-1});
+  TORCH_CHECK(axes.size() == 1, "axes has ", axes.size(), " numbers: one is supported");
+  put(call.out(0), at::softmax(widened(call.in(0)), axes[0]));
+}
