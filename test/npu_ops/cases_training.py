@@ -222,7 +222,7 @@ CASES = {
     "_npu_dtype_cast_backward": [lambda d: _call(randn(3, 4, dtype=d), torch.float32)],
     "npu_confusion_transpose_backward": [lambda d: _call(randn(2, 12, dtype=d), [0, 2, 1], [2, 3, 4], True),
                                          lambda d: _call(randn(2, 4, 3, dtype=d), [0, 2, 1], [2, 12], False)],  # fmt: skip
-    "npu_giou_backward": [lambda d: _call(randn(1, 5), _boxes(5, torch.float32).t(), _boxes(5, torch.float32).t())],
+    "npu_giou_backward": [lambda d: _call(randn(5, 1), _boxes(5, torch.float32).t(), _boxes(5, torch.float32).t())],
     "npu_diou_backward": [lambda d: _call(randn(1, 5), _boxes(5, torch.float32).t(), _boxes(5, torch.float32).t())],
     "npu_ciou_backward": [lambda d: _call(randn(1, 5), _boxes(5, torch.float32).t(), _boxes(5, torch.float32).t(), None, False, False)],
     "fft_r2c_backward": [lambda d: _call(torch.randn(2, 4, dtype=torch.complex64), [1], 1, True, 7)],

@@ -69,7 +69,7 @@ def _hull(a: Tensor, b: Tensor) -> Tuple[Tensor, Tensor]:
 
 def npu_giou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
     """Generalized IoU of boxes [4, n] and [4, m], or [n, 4] and [m, 4] of other sizes than 4: [n, m] with ``is_cross``, else of
-    pairs, [1, n].
+    pairs, [n, 1].
 
     ``trans``: boxes are (centre x, centre y, width, height). ``mode``: 0 over the union, 1 over the ground truth's area.
     """
@@ -77,7 +77,8 @@ def npu_giou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool 
     both, first, second = _overlap(a, b)
     width, height = _hull(a, b)
     hull = width * height
-    return _shaped(_ratio(a, b, mode) - (hull - (first + second - both)) / hull, is_cross)
+    value = _ratio(a, b, mode) - (hull - (first + second - both)) / hull
+    return value if is_cross else value.unsqueeze(1)
 
 
 def _distance(a: Tensor, b: Tensor) -> Any:
@@ -88,14 +89,14 @@ def _distance(a: Tensor, b: Tensor) -> Any:
 
 
 def npu_diou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
-    """Distance IoU; arguments and shapes as in :func:`npu_giou`."""
+    """Distance IoU; arguments and shapes as in :func:`npu_giou`, but [1, n] for pairs."""
     a, b = _pairs(self, gtboxes, trans, is_cross)
     return _shaped(_ratio(a, b, mode) - _distance(a, b), is_cross)
 
 
 def npu_ciou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = True, mode: int = 0,
              atan_sub_flag: bool = False) -> Tensor:
-    """Complete IoU; arguments and shapes as in :func:`npu_giou`. ``atan_sub_flag`` tunes the hardware's gradient."""
+    """Complete IoU; arguments and shapes as in :func:`npu_diou`. ``atan_sub_flag`` tunes the hardware's gradient."""
     a, b = _pairs(self, gtboxes, trans, is_cross)
     (aw, ah), (bw, bh) = _sides(a), _sides(b)
     aspect = 4 / math.pi**2 * (torch.atan(bw / bh) - torch.atan(aw / ah)).square()

@@ -102,12 +102,12 @@ const NamedOperators& named_operators() {
 }
 
 struct NamedTask : Task {
-  NamedCall call;
+  std::shared_ptr<NamedCall> call = std::make_shared<NamedCall>();
 };
 
 aclError run_named(Task* self, bool skip) {
   const std::unique_ptr<NamedTask> task(static_cast<NamedTask*>(self));
-  return skip ? ACL_SUCCESS : named_operators().run(task->call);
+  return skip ? ACL_SUCCESS : named_operators().run(*task->call);
 }
 
 // Tensors that the client left out have no buffer, or a description without a type.
@@ -147,28 +147,31 @@ aclError take_tensors(const char* op, int count, const aclTensorDesc* const* des
 }
 
 aclError execute_named(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from, int outputs,
-                       const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes,
-                       aclrtStream stream) {
+                       const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes, aclrtStream stream,
+                       std::shared_ptr<const NamedCall>* made) {
   auto task = std::make_unique<NamedTask>();
   task->run = run_named;
   task->name = "an operator by name";
-  task->call.name = op;
-  if (attributes != nullptr) task->call.attributes = *attributes;
-  if (const aclError code = take_tensors(op, inputs, in, from, task->call.inputs)) return code;
-  if (const aclError code = take_tensors(op, outputs, out, to, task->call.outputs)) return code;
+  NamedCall& call = *task->call;
+  call.name = op;
+  if (attributes != nullptr) call.attributes = *attributes;
+  if (const aclError code = take_tensors(op, inputs, in, from, call.inputs)) return code;
+  if (const aclError code = take_tensors(op, outputs, out, to, call.outputs)) return code;
+  if (made != nullptr) *made = task->call;
   const aclError code = submit(stream, task.get(), kNeverInline);
   if (code == ACL_SUCCESS) task.release();
   return code;
 }
 
 aclError execute(const char* op, int inputs, const aclTensorDesc* const* in, const aclDataBuffer* const* from, int outputs,
-                 const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes, aclrtStream stream) {
+                 const aclTensorDesc* const* out, aclDataBuffer* const* to, const aclopAttr* attributes, aclrtStream stream,
+                 std::shared_ptr<const NamedCall>* made) {
   SOFTCANN_REQUIRE(op, "opType");
   const bool identity = std::strcmp(op, "Identity") == 0 || std::strcmp(op, "TransData") == 0;
   const bool cast = std::strcmp(op, "Cast") == 0;
   if (!identity && !cast) {
     if (named_operators().has != nullptr && named_operators().has(op)) {
-      return execute_named(op, inputs, in, from, outputs, out, to, attributes, stream);
+      return execute_named(op, inputs, in, from, outputs, out, to, attributes, stream, made);
     }
     return fail(ACL_ERROR_OP_NOT_FOUND,
                 "aclopCompileAndExecute: softcann has no operator %s of this interface; use the aclnn interface", op);
@@ -284,14 +287,21 @@ aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTens
                                 aclDataBuffer* outputs[], const aclopAttr* attr, aclopEngineType, aclopCompileType, const char*,
                                 aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecute);
-  return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
+  return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream, nullptr);
 }
 
 aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[],
                                   int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr,
                                   aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecuteV2);
-  return execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
+  std::shared_ptr<const NamedCall> made;
+  if (const aclError code = execute(opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream, &made))
+    return code;
+  if (const aclError code = aclrtSynchronizeStream(stream)) return code;
+  for (int i = 0; made != nullptr && i < numOutputs; ++i) {
+    if (outputDesc[i] != nullptr && outputDesc[i]->type != ACL_DT_UNDEFINED) outputDesc[i]->dims = made->outputs[i].dims;
+  }
+  return ACL_SUCCESS;
 }
 
 size_t aclGetCompileoptSize(aclCompileOpt opt) {

@@ -40,9 +40,17 @@ const at::Tensor& Named::out(size_t i) const {
   return out_[i];
 }
 
-bool Named::is_nchw(size_t i) const {
+void Named::give(size_t i, const at::Tensor& value) const {
+  const at::Tensor& room = out(i);
+  TORCH_CHECK(value.numel() <= room.numel(), "the result ", value.sizes(), " does not fit into the output ", i, ", ",
+              room.sizes());
+  room.flatten().narrow(0, 0, value.numel()).copy_(value.flatten());
+  call_.outputs[i].dims = value.sizes().vec();
+}
+
+bool Named::is_channels_first(size_t i) const {
   const aclFormat format = call_.inputs.at(i).format;
-  return format == ACL_FORMAT_NCHW || format == ACL_FORMAT_ND;
+  return format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCDHW || format == ACL_FORMAT_ND;
 }
 
 std::vector<int64_t> Named::integers(size_t i) const {

@@ -13,8 +13,10 @@ class Named {
   explicit Named(NamedCall& call);
   const at::Tensor& in(size_t i) const { return i < in_.size() ? in_[i] : absent_; }  // undefined when left out
   const at::Tensor& out(size_t i) const;
+  // Stores a result of fewer elements than the output has room for, and tells the client its sizes: see Note [Sizes of results].
+  void give(size_t i, const at::Tensor& value) const;
   size_t outputs() const { return out_.size(); }
-  bool is_nchw(size_t i) const;                   // by its description: NCHW, or ND, which says nothing else
+  bool is_channels_first(size_t i) const;         // by its description: NCHW, NCDHW, or ND, which says nothing else
   std::vector<int64_t> integers(size_t i) const;  // an input as numbers
   // An attribute, or what it is when the client says nothing.
   template <class T>

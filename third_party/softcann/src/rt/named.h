@@ -20,6 +20,10 @@ namespace softcann {
 // Clients call most operators by functions of libopapi; a few old ones they still name to aclopCompileAndExecute.
 // libacl_op_compiler knows no torch, so what computes is in libopapi, which it loads when a client names the first of them.
 // Both find each other by the two functions below; they are no part of CANN's interface.
+
+// Note [Sizes of results]
+// How many results some operators have depends on values: which boxes stay, for instance. The client gives room for the most and
+// calls aclopCompileAndExecuteV2, which waits for the operator and leaves the sizes in the descriptions of the outputs.
 struct NamedTensor {
   aclDataType type;
   aclFormat format;

@@ -1,48 +1,14 @@
 // Boxes: how far they overlap, and regions of feature maps.
-#include <ATen/ops/atan.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "op/kernel.h"
+#include "op/kernels/box_geometry.h"
 #include "op/kernels/common.h"
 
 using namespace softcann::op;
-
-namespace {
-
-// [..., 4]: left, top, right, bottom.
-struct Boxes {
-  at::Tensor left, top, right, bottom;
-
-  explicit Boxes(const at::Tensor& t)
-      : left(t.select(-1, 0)), top(t.select(-1, 1)), right(t.select(-1, 2)), bottom(t.select(-1, 3)) {}
-  at::Tensor width() const { return right - left; }
-  at::Tensor height() const { return bottom - top; }
-  at::Tensor area() const { return width() * height(); }
-};
-at::Tensor intersection(const Boxes& a, const Boxes& b) {
-  return (a.right.minimum(b.right) - a.left.maximum(b.left)).clamp_min(0) *
-         (a.bottom.minimum(b.bottom) - a.top.maximum(b.top)).clamp_min(0);
-}
-// Over the union ("iou"), or over b's area ("iof").
-at::Tensor overlap_of(const Boxes& a, const Boxes& b, std::string_view mode, double eps) {
-  TORCH_CHECK(mode == "iou" || mode == "iof", "overlap of boxes: mode '", mode, "' is not one of iou, iof");
-  const at::Tensor both = intersection(a, b);
-  return both / ((mode == "iou" ? a.area() + b.area() - both : b.area()) + eps);
-}
-
-// [4, n] as corners [n, 4]; `centred`: centre, width and height are given.
-at::Tensor corners(const at::Tensor& boxes, bool centred) {
-  const at::Tensor rows = widened(boxes).t();
-  if (!centred) return rows;
-  const at::Tensor centre = rows.narrow(-1, 0, 2), half = rows.narrow(-1, 2, 2) / 2;
-  return at::cat({centre - half, centre + half}, -1);
-}
-
-}  // namespace
 
 OP(aclnnIou) {
   const at::Tensor a = widened(bBoxes), b = widened(gtBoxes);
@@ -53,16 +19,9 @@ OP(aclnnIou) {
 OP(aclnnCIoU) {
   const at::Tensor first = corners(bBoxes, trans), second = corners(gtBoxes, trans);
   const Boxes a(isCross ? first.unsqueeze(1) : first), b(isCross ? second.unsqueeze(0) : second);
-  const at::Tensor ratio = overlap_of(a, b, mode, 0);
-  const at::Tensor width = a.right.maximum(b.right) - a.left.minimum(b.left),
-                   height = a.bottom.maximum(b.bottom) - a.top.minimum(b.top);
-  const at::Tensor distance = ((a.left + a.right - b.left - b.right).square() + (a.top + a.bottom - b.top - b.bottom).square()) /
-                              4 / (width.square() + height.square());
-  const at::Tensor turn = at::atan(b.width() / b.height()) - at::atan(a.width() / a.height());
-  const at::Tensor aspect = turn.square() * (4 / (std::numbers::pi * std::numbers::pi));
-  const at::Tensor alpha = aspect / (1 - ratio + aspect).clamp_min(1e-7);
-  put(overlap, ratio - distance - alpha * aspect);
-  put(atanSub, turn);
+  const Complete complete(a, b, mode);
+  put(overlap, complete.ratio - complete.distance - complete.alpha * complete.aspect);
+  put(atanSub, complete.turn);
 }
 
 namespace {

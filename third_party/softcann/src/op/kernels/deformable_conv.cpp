@@ -11,6 +11,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/named.h"
 
 using namespace softcann::op;
 
@@ -116,6 +117,51 @@ void samples_gradient(const Deformation& d, const at::Tensor& image, const at::T
 }
 
 }  // namespace
+
+namespace {
+
+// Attributes of the operator by name, whose tensors are NHWC.
+struct NamedDeformation {
+  explicit NamedDeformation(const Named& call)
+      : kernel(call.attribute<std::vector<int64_t>>("ksize", {})),
+        stride(channels_first(call, "strides")),
+        padding(call.attribute<std::vector<int64_t>>("pads", {})),
+        dilation(channels_first(call, "dilations")),
+        deformation{kernel,
+                    stride,
+                    padding,
+                    dilation,
+                    call.attribute<int64_t>("deformable_groups", 1),
+                    call.attribute("modulated", true)} {
+    const auto format = call.attribute<std::string>("data_format", "NHWC");
+    TORCH_CHECK(format == "NHWC", "data_format ", format, " is not supported");
+  }
+  static std::vector<int64_t> channels_first(const Named& call, const char* name) {
+    const auto given = call.attribute<std::vector<int64_t>>(name, {});
+    TORCH_CHECK(given.size() == 4, name, " has ", given.size(), " numbers, not 4");
+    return {given[0], given[3], given[1], given[2]};
+  }
+  std::vector<int64_t> kernel, stride, padding, dilation;
+  Deformation deformation;
+};
+at::Tensor channels_first(const at::Tensor& x) { return plain(x.permute({0, 3, 1, 2})); }
+
+}  // namespace
+
+// x and offsets; the samples.
+NAMED(DeformableOffsets) {
+  const NamedDeformation named(call);
+  put(call.out(0), samples_of(named.deformation, channels_first(call.in(0)), channels_first(call.in(1))).permute({0, 2, 3, 1}));
+}
+// The gradient, x and offsets; the gradients of both.
+NAMED(DeformableOffsetsGrad) {
+  const NamedDeformation named(call);
+  const at::Tensor x = channels_first(call.in(1)), offset = channels_first(call.in(2));
+  const at::Tensor for_x = at::zeros(x.sizes(), at::kFloat), for_offset = at::zeros(offset.sizes(), at::kFloat);
+  samples_gradient(named.deformation, x, offset, channels_first(call.in(0)), for_x, for_offset);
+  put(call.out(0), for_x.permute({0, 2, 3, 1}));
+  put(call.out(1), for_offset.permute({0, 2, 3, 1}));
+}
 
 OP(aclnnDeformableConv2d) {
   const Deformation deformation{kernelSize, stride, padding, dilation, deformableGroups, modulated};

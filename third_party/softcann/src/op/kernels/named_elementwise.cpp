@@ -1,7 +1,9 @@
-// Operators that clients name: one element at a time, and the shapes of tensors. Inputs, outputs and attributes are those of
-// CANN's operators of these names.
+// Operators that clients name: one element at a time, reductions, and the shapes of tensors. Inputs, outputs and attributes are
+// those of CANN's operators of these names.
 #include <ATen/ops/abs.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
 #include <ATen/ops/ceil.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/div.h>
@@ -57,7 +59,7 @@ NAMED(Div) {
   TORCH_CHECK(call.in(0).is_floating_point(), "integers are not supported");
   put(call.out(0), at::div(widened(call.in(0)), widened(call.in(1))));
 }
-// base ^ (scale x + shift), and its inverse's siblings: the logarithm of scale x + shift. A base of -1 stands for e.
+// base ^ (scale x + shift), and the logarithm of scale x + shift. A base of -1 stands for e.
 NAMED(Exp) {
   const at::Tensor x = widened(call.in(0)) * call.attribute("scale", 1.0F) + call.attribute("shift", 0.0F);
   const float base = call.attribute("base", -1.0F);
@@ -70,6 +72,12 @@ NAMED(Log) {
   TORCH_CHECK(base == -1 || base > 0, "base ", base, " is neither -1 nor positive");
   put(call.out(0), base == -1 ? at::log(x) : at::log(x) / std::log(base));
 }
+
+// x and the axes, of which none means all.
+NAMED(ReduceSum) { put(call.out(0), widened(call.in(0)).sum(call.integers(1), call.attribute("keep_dims", false))); }
+NAMED(ReduceMean) { put(call.out(0), widened(call.in(0)).mean(call.integers(1), call.attribute("keep_dims", false))); }
+NAMED(ReduceMax) { put(call.out(0), at::amax(call.in(0), call.integers(1), call.attribute("keep_dims", false))); }
+NAMED(ReduceMin) { put(call.out(0), at::amin(call.in(0), call.integers(1), call.attribute("keep_dims", false))); }
 
 NAMED(BroadcastToD) { put(call.out(0), call.in(0).expand(call.attribute<std::vector<int64_t>>("shape", {}))); }
 NAMED(TransposeD) { put(call.out(0), call.in(0).permute(call.attribute<std::vector<int64_t>>("perm", {}))); }

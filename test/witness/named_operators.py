@@ -1,0 +1,202 @@
+"""Operators of Ascend's own that the published client calls by name (aclopCompileAndExecute), against formulas on the CPU.
+
+Run by test_published_client.py: python named_operators.py. Knows nothing of this repository.
+"""
+import math
+import warnings
+
+import torch
+import torch.nn.functional as F
+from ascend_operators import DEVICE, compare, same
+
+import torch_npu
+
+warnings.simplefilter("ignore")
+
+
+def npu(*tensors):
+    return [tensor.to(DEVICE) for tensor in tensors]
+
+
+def corners(count):
+    left_top = torch.rand(count, 2) * 8
+    return torch.cat([left_top, left_top + torch.rand(count, 2) * 6 + 1], 1)
+
+
+def centred(boxes):
+    return torch.cat([(boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]], 1).t().contiguous()
+
+
+def overlaps(a, b):
+    """(intersection over union, union, the hull's width and height) of boxes (..., 4)."""
+    low, high = torch.maximum(a[..., :2], b[..., :2]), torch.minimum(a[..., 2:], b[..., 2:])
+    both = (high - low).clamp(min=0).prod(-1)
+    union = (a[..., 2:] - a[..., :2]).prod(-1) + (b[..., 2:] - b[..., :2]).prod(-1) - both
+    return both / union, union, torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])
+
+
+def by_corners(boxes):
+    centre, size = boxes.t().split(2, 1)
+    return torch.cat([centre - size / 2, centre + size / 2], 1)
+
+
+def generalized(a, b):
+    ratio, union, hull = overlaps(by_corners(a), by_corners(b))
+    return (ratio - (hull.prod(-1) - union) / hull.prod(-1)).unsqueeze(1)
+
+
+def distance(a, b):
+    ratio, _, hull = overlaps(by_corners(a), by_corners(b))
+    return (ratio - (a[:2] - b[:2]).square().sum(0) / hull.square().sum(-1)).unsqueeze(0)
+
+
+def complete(a, b):
+    turn = torch.atan(b[2] / b[3]) - torch.atan(a[2] / a[3])
+    aspect = 4 / math.pi**2 * turn.square()
+    ratio = overlaps(by_corners(a), by_corners(b))[0]
+    return distance(a, b) - (aspect / (1 - ratio + aspect)).detach() * aspect
+
+
+def boxes():
+    a, b = centred(corners(9)), centred(corners(9))
+    compare(lambda a, b: torch_npu.npu_giou(a, b, trans=True, is_cross=False, mode=0), generalized, a, b)
+    compare(lambda a, b: torch_npu.npu_diou(a, b, trans=True, is_cross=False, mode=0), distance, a, b)
+    compare(lambda a, b: torch_npu.npu_ciou(a, b, trans=True, is_cross=False, mode=0, atan_sub_flag=True), complete, a, b)
+    a, b = corners(5), corners(3)
+    same(torch_npu.npu_ptiou(*npu(a, b)), overlaps(a[None], b[:, None])[0], 2e-2)
+    a, b = corners(6), corners(6)
+    deltas = torch_npu.npu_bounding_box_encode(*npu(a, b), 0.1, 0, 0, 0, 0.1, 0.1, 0.2, 0.2)
+    size = (a[:, 2:] - a[:, :2] + 1)
+    same(deltas[:, 1:2], ((b[:, 1:2] + b[:, 3:] - a[:, 1:2] - a[:, 3:]) / 2 / size[:, 1:]) / 0.1)
+    same(torch_npu.npu_bounding_box_decode(a.to(DEVICE), deltas, 0.1, 0, 0, 0, 0.1, 0.1, 0.2, 0.2, (100, 100), 1e-3), b, 1e-2)
+    stride = torch.full((6,), 8, dtype=torch.int32)
+    encoded = torch_npu.npu_yolo_boxes_encode(*npu(a, b, stride), False)
+    same(encoded[:, 3], ((b[:, 3] - b[:, 1]) / (a[:, 3] - a[:, 1])).log())
+    same(encoded[:, 0], (((b[:, 0] + b[:, 2]) - (a[:, 0] + a[:, 2])) / 16 + 0.5).clamp(1e-6, 1 - 1e-6))
+
+
+def suppression():
+    given = torch.tensor([[0.0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30], [0, 0, 9, 9], [50, 50, 51, 51]])
+    scores = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.1])
+    _, numbers, stays = torch_npu.npu_nms_with_mask(torch.cat([given, scores[:, None]], 1).to(DEVICE), 0.5)
+    assert numbers.tolist() == [0, 1, 2, 3, 4] and stays.tolist() == [1, 0, 1, 0, 1]
+    mixed = torch.tensor([3, 1, 0, 2, 4])
+    chosen, count = torch_npu.npu_nms_v4(*npu(given[mixed], scores[mixed]), 4, *npu(torch.tensor(0.5), torch.tensor(0.3)),
+                                         pad_to_max_output_size=True)
+    assert chosen.tolist() == [2, 3, 0, 0] and count.item() == 2
+    kept, values, kinds, counts = torch_npu.npu_batch_nms(given[None, :, None].half().to(DEVICE),
+                                                          torch.stack([scores, scores.flip(0)], -1)[None].half().to(DEVICE), 0.3, 0.5, 3, 4)
+    same(values, torch.tensor([[0.9, 0.9, 0.8, 0.7]]))
+    assert counts.tolist() == [4] and sorted(kinds[0].tolist()[:2]) == [0, 1] and kept.shape == (1, 4, 4)
+    turned = torch.tensor([[0.0, 0, 4, 2, 0], [0, 0, 2, 4, 90], [20, 0, 4, 2, 45]])
+    numbers, count = torch_npu.npu_nms_rotated(*npu(turned, torch.tensor([0.5, 0.9, 0.7])), 0.5, 0, -1, 0)
+    assert numbers.tolist() == [1, 2] and count.item() == 2
+
+
+def turned_boxes():
+    square = torch.tensor([[[0.0, 0, 1, 1, 0]]])
+    diamond = torch.tensor([[[0.0, 0, 1, 1, 45], [0.5, 0, 1, 1, 0], [3, 3, 1, 1, 30]]])
+    octagon = 2 * (math.sqrt(2) - 1)
+    same(torch_npu.npu_rotated_overlaps(*npu(square, diamond), False), torch.tensor([[[octagon, 0.5, 0]]]), 1e-5)
+    same(torch_npu.npu_rotated_iou(*npu(square, diamond), False, 0, True), torch.tensor([[[octagon / (2 - octagon), 1 / 3, 0]]]), 1e-5)
+    a, b = (torch.cat([corners(4), torch.rand(4, 1) * 80], 1).t()[None].contiguous() for _ in range(2))
+    weight = torch.tensor([1.0, 2, 3, 4, 5])
+    deltas = torch_npu.npu_rotated_box_encode(*npu(a, b, weight))
+    same(deltas[:, 4], 5 * (torch.deg2rad(b[:, 4]).tan() - torch.deg2rad(a[:, 4]).tan()), 1e-2)
+    same(torch_npu.npu_rotated_box_decode(a.to(DEVICE), deltas, weight.to(DEVICE)), b, 1e-2)
+
+
+def samples():
+    given = torch.rand(50) > 0.5
+    places, there = torch_npu.npu_random_choice_with_mask(given.to(DEVICE), 10, 1, 0)
+    assert there.all().item() and given[places.cpu().long().flatten()].all() and len(set(places.flatten().tolist())) == 10
+    labels = torch.tensor([1, 0, 1, 0, -1, 1, 0, 0], dtype=torch.int32)
+    kept = torch_npu.npu_sub_sample(labels.to(DEVICE), 5, 0.4).cpu()
+    assert (kept == 1).sum() == 2 and (kept == 0).sum() == 3 and ((kept == labels) | (kept == -1)).all()
+    x = torch.rand(2, 8, 6, 6)
+    regions = torch.tensor([[[0.0], [0], [0], [5], [5]], [[1.0], [0], [0], [5], [5]]])
+    means = x.reshape(2, 2, 2, 2, 2, 3, 2, 3).mean((5, 7))   # image, channel, bin's row and column, halves of rows and columns
+    expected = torch.stack([torch.stack([means[:, :, i, j, i, j] for j in range(2)], -1) for i in range(2)], -2)
+    same(torch_npu.npu_ps_roi_pooling(*npu(x, regions), 1.0, 2, 2), expected)
+    assigned = torch_npu.npu_grid_assign_positive(*npu(torch.zeros(4), torch.tensor([[0.9, 0.2, 0, 0.1], [0.1, 0.4, 0, 0.3]]),
+                                                       torch.tensor([1, 1, 1, 0], dtype=torch.uint8), torch.tensor([0.9, 0.4, 0, 0.3]),
+                                                       torch.tensor([0, 1, 0, 1], dtype=torch.int32), torch.tensor([0.9, 0.4]),
+                                                       torch.tensor([0, 1], dtype=torch.int32)), 2, 0.5, 0.0, True)
+    assert assigned.tolist() == [1, 2, 0, 0]
+
+
+def training():
+    grad, var, m, v = torch.randn(6), torch.randn(6), torch.randn(6), torch.rand(6)
+    made = torch_npu.npu_bert_apply_adam(0.1, 0.9, 0.99, 1e-6, grad.to(DEVICE), 1.0, 2.0, 0.01, out=tuple(npu(var, m, v)))
+    clipped = grad / 2
+    m, v = 0.9 * m + 0.1 * clipped, 0.99 * v + 0.01 * clipped.square()
+    for one, other in zip(made, (var - 0.1 * (m / (v.sqrt() + 1e-6) + 0.01 * var), m, v)):
+        same(one, other)
+    labels = torch.rand(3, 4).softmax(1)
+    compare(lambda x: torch_npu.npu_softmax_cross_entropy_with_logits(x, labels.to(DEVICE)), lambda x: F.cross_entropy(x, labels, reduction="none"),
+            torch.randn(3, 4))
+    x, weight, bias = torch.randn(3, 8), torch.randn(8), torch.randn(8)
+    same(torch_npu.npu_layer_norm_eval(*npu(x), [8], *npu(weight, bias), 1e-5), F.layer_norm(x, (8,), weight, bias))
+    x, lengths = torch.randn(2, 3, 6), torch.tensor([4, 6], dtype=torch.int32)
+    found = torch_npu.npu_normalize_batch(*npu(x, lengths), 0)
+    same(found[0], (x[0] - x[0, :, :4].mean(1, True)) / x[0, :, :4].std(1, keepdim=True))
+    same(torch_npu.npu_normalize_batch(*npu(x, lengths), 1)[1], (x[1] - x[1].mean()) / x[1].std())
+    filled = torch_npu.npu_masked_fill_range(*npu(torch.zeros(3, 6), *(torch.tensor([n], dtype=torch.int32) for n in ([1, 2, 5], [3, 3, 6]))),
+                                             torch.tensor([7.0]).to(DEVICE), 1)
+    assert filled.tolist() == [[0, 7, 7, 0, 0, 0], [0, 0, 7, 0, 0, 0], [0, 0, 0, 0, 0, 7]]
+    signs = torch.randn(32)
+    packed = torch_npu.npu_sign_bits_pack(signs.to(DEVICE), 2)
+    assert packed.shape == (2, 2)
+    same(torch_npu.npu_sign_bits_unpack(packed.flatten(), 1, torch.float32).flatten(), torch.where(signs >= 0, 1.0, -1.0))
+    a, b = torch.randn(1, 32, 2, 2), torch.randn(1, 16, 2, 2)
+    same(torch_npu.npu_stride_add(*npu(a, b), 1, 0, 1), a[:, 16:] + b)
+    same(torch_npu.npu_sort_v2(x.to(DEVICE), -1, True), x.sort(-1, descending=True)[0])
+    same(torch_npu.npu_scatter(torch.zeros(2, 3).to(DEVICE), torch.tensor([2, 0], dtype=torch.int32).to(DEVICE), torch.tensor([5.0, 6]).to(DEVICE), 1),
+         torch.tensor([[0, 0, 5.0], [6, 0, 0]]))
+    compare(lambda x: torch_npu.npu_max(x, 1)[0], lambda x: x.max(1)[0], torch.randn(3, 4))
+    data = torch.rand(64)
+    scale, offset = torch_npu.npu_ifmr(*npu(data, data.min().reshape(1), data.max().reshape(1), torch.arange(1, 129, dtype=torch.int32)),
+                                       1.0, 1.0, 0.7, 1.3, 0.01, True)
+    stored = ((data / scale.cpu()).round() + offset.cpu()).clamp(-128, 127)
+    same((stored - offset.cpu()) * scale.cpu(), data, 1 / 255)
+    mask, softmax, dropped = torch_npu.npu_dropout_with_add_softmax(*npu(torch.randn(64, 64), torch.randn(64, 64)), 0.5, 0.25, -1)
+    stays = mask.cpu().flatten()[:4096].reshape(64, 64)
+    same(dropped, softmax.cpu() * stays / 0.75)
+    assert 0.7 < stays.float().mean() < 0.8 and abs(softmax.sum().item() - 64) < 1e-2
+
+
+def convolution(name, on_cpu, x, weight, *settings):
+    """The operator, and the one that computes its gradients: the client's own autograd does not reach it in all of these."""
+    wanted = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+    expected = on_cpu(*wanted)
+    grad = torch.randn(expected.shape)
+    same(getattr(torch_npu, name)(*npu(x, weight), None, *settings), expected)
+    found = getattr(torch_npu, f"{name}_backward")(*npu(x, grad, weight), *settings, [True, True, False])
+    for one, other in zip(found, torch.autograd.grad(expected, wanted, grad)):
+        same(one, other)
+
+
+def convolutions():
+    convolution("npu_conv2d", lambda x, w: F.conv2d(x, w, None, (2, 1), 1, (1, 2), 2), torch.randn(2, 4, 7, 6), torch.randn(6, 2, 3, 3),
+                (2, 1), (1, 1), (1, 2), 2)
+    convolution("npu_conv_transpose2d", lambda x, w: F.conv_transpose2d(x, w, None, 2, (1, 0), (1, 0), 2), torch.randn(2, 4, 7, 6),
+                torch.randn(4, 3, 3, 2), (1, 0), (1, 0), (2, 2), (1, 1), 2)
+    convolution("npu_conv3d", lambda x, w: F.conv3d(x, w, None, 1, 1), torch.randn(1, 4, 5, 5, 5), torch.randn(2, 4, 3, 3, 3),
+                (1, 1, 1), (1, 1, 1), (1, 1, 1), 1)
+    x, weight = torch.randn(1, 4, 6, 6), torch.randn(3, 4, 3, 3)
+    offset = torch.cat([torch.zeros(1, 18, 4, 4), torch.ones(1, 9, 4, 4)], 1)   # no distances, factors of one
+    shape = ([3, 3], [1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1])
+    expected = F.conv2d(x.requires_grad_(), weight)
+    found, between = torch_npu.npu_deformable_conv2d(*npu(x.detach(), weight, offset), None, *shape)
+    same(found, expected)
+    grad = torch.randn(expected.shape)
+    made = torch_npu.npu_deformable_conv2dbk(*npu(x.detach(), grad), between, *npu(weight, offset), *shape)
+    same(made[0], torch.autograd.grad(expected, x, grad)[0])
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    for subject in (boxes, suppression, turned_boxes, samples, training, convolutions):
+        subject()
+    torch.npu.synchronize()
+    print("passed")
