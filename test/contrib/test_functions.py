@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+import torch_npu
 from torch_npu.contrib import function, matmul_transpose, npu_fused_attention, npu_fused_attention_with_layernorm
 
 
