@@ -137,9 +137,16 @@ aclError take_tensors(const char* op, int count, const aclTensorDesc* const* des
     if (on_host) {
       tensor.host.assign(source, source + bytes);
       tensor.data = tensor.host.data();
+      tensor.bytes = bytes;
       continue;
     }
-    if (const aclError code = check_device_range(source, bytes)) return code;
+    if (source == nullptr) {  // no elements
+      static char nowhere;
+      tensor.data = &nowhere;
+      continue;
+    }
+    tensor.bytes = buffers[i]->size;
+    if (const aclError code = check_device_range(source, tensor.bytes)) return code;
     check::mark_written_elsewhere(source, bytes);
     tensor.data = device_view(source);
   }

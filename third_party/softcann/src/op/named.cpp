@@ -40,6 +40,21 @@ const at::Tensor& Named::out(size_t i) const {
   return out_[i];
 }
 
+namespace {
+
+at::Tensor memory_of(const at::Tensor& tensor, const NamedTensor& given) {
+  const auto elements = static_cast<int64_t>(given.bytes / tensor.itemsize());
+  return at::from_blob(given.data, {elements}, tensor.options());
+}
+
+}  // namespace
+
+at::Tensor Named::memory_in(size_t i) const {
+  TORCH_CHECK(in(i).defined(), "there is no input ", i);
+  return memory_of(in(i), call_.inputs[i]);
+}
+at::Tensor Named::memory_out(size_t i) const { return memory_of(out(i), call_.outputs[i]); }
+
 void Named::give(size_t i, const at::Tensor& value) const {
   const at::Tensor& room = out(i);
   TORCH_CHECK(value.numel() <= room.numel(), "the result ", value.sizes(), " does not fit into the output ", i, ", ",
@@ -58,6 +73,11 @@ std::vector<int64_t> Named::integers(size_t i) const {
   const at::Tensor numbers = in(i).to(at::kLong).contiguous();
   const auto* first = numbers.const_data_ptr<int64_t>();
   return {first, first + numbers.numel()};
+}
+
+double Named::number(size_t i) const {
+  TORCH_CHECK(in(i).defined() && in(i).numel() == 1, "input ", i, " is one number");
+  return in(i).item<double>();
 }
 
 NamedOperator::NamedOperator(const char* name, void (*run)(const Named&)) { operators().emplace(name, run); }

@@ -16,8 +16,13 @@ class Named {
   // Stores a result of fewer elements than the output has room for, and tells the client its sizes: see Note [Sizes of results].
   void give(size_t i, const at::Tensor& value) const;
   size_t outputs() const { return out_.size(); }
-  bool is_channels_first(size_t i) const;         // by its description: NCHW, NCDHW, or ND, which says nothing else
+  bool is_channels_first(size_t i) const;  // by its description: NCHW, NCDHW, or ND, which says nothing else
+  // All of the client's memory of an input or output, [elements]: what strided views are of.
+  at::Tensor memory_in(size_t i) const;
+  at::Tensor memory_out(size_t i) const;
   std::vector<int64_t> integers(size_t i) const;  // an input as numbers
+  double number(size_t i) const;                  // an input of one element
+  size_t inputs() const { return in_.size(); }
   // An attribute, or what it is when the client says nothing.
   template <class T>
   T attribute(const char* name, T otherwise) const {

@@ -29,6 +29,7 @@ struct NamedTensor {
   aclFormat format;
   std::vector<int64_t> dims;
   void* data;              // where kernels may touch it; null when the client left the tensor out
+  size_t bytes;            // of the client's buffer, which may reach further than the sizes: views are described so
   std::vector<char> host;  // a copy of what was in host memory, which `data` points to then
 };
 struct NamedCall {

@@ -1,30 +1,6 @@
-// Operators that clients name: one element at a time, reductions, and the shapes of tensors. Inputs, outputs and attributes are
+// Operators that clients name: one element at a time. Inputs, outputs and attributes are
 // those of CANN's operators of these names.
-#include <ATen/ops/abs.h>
-#include <ATen/ops/add.h>
-#include <ATen/ops/amax.h>
-#include <ATen/ops/amin.h>
-#include <ATen/ops/ceil.h>
-#include <ATen/ops/cos.h>
-#include <ATen/ops/div.h>
-#include <ATen/ops/erf.h>
-#include <ATen/ops/exp.h>
-#include <ATen/ops/floor.h>
-#include <ATen/ops/log.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/minimum.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/neg.h>
-#include <ATen/ops/pow.h>
-#include <ATen/ops/reciprocal.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/round.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/sin.h>
-#include <ATen/ops/sqrt.h>
-#include <ATen/ops/sub.h>
-#include <ATen/ops/tanh.h>
+#include <ATen/ATen.h>
 #include <cmath>
 
 #include "op/kernels/common.h"
@@ -73,25 +49,86 @@ NAMED(Log) {
   put(call.out(0), base == -1 ? at::log(x) : at::log(x) / std::log(base));
 }
 
-// x and the axes, of which none means all.
-NAMED(ReduceSum) { put(call.out(0), widened(call.in(0)).sum(call.integers(1), call.attribute("keep_dims", false))); }
-NAMED(ReduceMean) { put(call.out(0), widened(call.in(0)).mean(call.integers(1), call.attribute("keep_dims", false))); }
-NAMED(ReduceMax) { put(call.out(0), at::amax(call.in(0), call.integers(1), call.attribute("keep_dims", false))); }
-NAMED(ReduceMin) { put(call.out(0), at::amin(call.in(0), call.integers(1), call.attribute("keep_dims", false))); }
+// Comparisons and logic.
+NAMED(Equal) { put(call.out(0), at::eq(call.in(0), call.in(1))); }
+NAMED(NotEqual) { put(call.out(0), at::ne(call.in(0), call.in(1))); }
+NAMED(Greater) { put(call.out(0), at::gt(call.in(0), call.in(1))); }
+NAMED(GreaterEqual) { put(call.out(0), at::ge(call.in(0), call.in(1))); }
+NAMED(Less) { put(call.out(0), at::lt(call.in(0), call.in(1))); }
+NAMED(LessEqual) { put(call.out(0), at::le(call.in(0), call.in(1))); }
+NAMED(LogicalNot) { put(call.out(0), at::logical_not(call.in(0))); }
+NAMED(LogicalAnd) { put(call.out(0), at::logical_and(call.in(0), call.in(1))); }
+NAMED(LogicalOr) { put(call.out(0), at::logical_or(call.in(0), call.in(1))); }
+NAMED(BitwiseAnd) { put(call.out(0), at::bitwise_and(call.in(0), call.in(1))); }
+NAMED(BitwiseOr) { put(call.out(0), at::bitwise_or(call.in(0), call.in(1))); }
+NAMED(BitwiseXor) { put(call.out(0), at::bitwise_xor(call.in(0), call.in(1))); }
+NAMED(Invert) { put(call.out(0), at::bitwise_not(call.in(0))); }
+NAMED(IsFinite) { put(call.out(0), at::isfinite(call.in(0))); }
 
-NAMED(BroadcastToD) { put(call.out(0), call.in(0).expand(call.attribute<std::vector<int64_t>>("shape", {}))); }
-NAMED(TransposeD) { put(call.out(0), call.in(0).permute(call.attribute<std::vector<int64_t>>("perm", {}))); }
-// [d0, ..., dn] to [d0 ... d(axis-1), d(axis) ... dn]
-NAMED(Flatten) {
-  const at::Tensor& x = call.in(0);
-  auto axis = call.attribute<int64_t>("axis", 1);
-  if (axis < 0) axis += x.dim();
-  TORCH_CHECK(axis >= 0 && axis <= x.dim(), "axis ", axis, " of ", x.dim(), " dimensions");
-  const c10::IntArrayRef sizes = x.sizes();
-  put(call.out(0), x.reshape({c10::multiply_integers(sizes.slice(0, axis)), c10::multiply_integers(sizes.slice(axis))}));
+// Of any type of numbers.
+NAMED(Sign) { put(call.out(0), at::sgn(call.in(0))); }
+NAMED(Square) { put(call.out(0), at::square(call.in(0))); }
+NAMED(FloorMod) { put(call.out(0), at::remainder(call.in(0), call.in(1))); }
+NAMED(Mod) { put(call.out(0), at::fmod(call.in(0), call.in(1))); }
+NAMED(FloorDiv) { put(call.out(0), at::div(call.in(0), call.in(1), "floor")); }
+NAMED(RealDiv) { put(call.out(0), at::div(widened(call.in(0)), widened(call.in(1)))); }
+NAMED(Addcmul) { put(call.out(0), call.in(0) + call.in(3) * call.in(1) * call.in(2)); }
+NAMED(AxpyV2) { put(call.out(0), call.in(0) + call.in(2) * call.in(1)); }
+NAMED(Select) { put(call.out(0), at::where(call.in(0), call.in(1), call.in(2))); }
+NAMED(MaskedFill) { put(call.out(0), call.in(0).masked_fill(call.in(1), call.in(2).reshape({}).to(call.in(0).scalar_type()))); }
+NAMED(ClipByValue) { put(call.out(0), at::minimum(at::maximum(call.in(0), call.in(1)), call.in(2))); }
+NAMED(ClipByValueV2) { put(call.out(0), at::minimum(at::maximum(call.in(0), call.in(1)), call.in(2))); }
+
+// Of floating point numbers, computed in float.
+NAMED(Acos) { put(call.out(0), at::acos(widened(call.in(0)))); }
+NAMED(Acosh) { put(call.out(0), at::acosh(widened(call.in(0)))); }
+NAMED(Asin) { put(call.out(0), at::asin(widened(call.in(0)))); }
+NAMED(Asinh) { put(call.out(0), at::asinh(widened(call.in(0)))); }
+NAMED(Atan) { put(call.out(0), at::atan(widened(call.in(0)))); }
+NAMED(Atanh) { put(call.out(0), at::atanh(widened(call.in(0)))); }
+NAMED(Atan2) { put(call.out(0), at::atan2(widened(call.in(0)), widened(call.in(1)))); }
+NAMED(Sinh) { put(call.out(0), at::sinh(widened(call.in(0)))); }
+NAMED(Cosh) { put(call.out(0), at::cosh(widened(call.in(0)))); }
+NAMED(Tan) { put(call.out(0), at::tan(widened(call.in(0)))); }
+NAMED(Trunc) { put(call.out(0), at::trunc(widened(call.in(0)))); }
+NAMED(Expm1) { put(call.out(0), at::expm1(widened(call.in(0)))); }
+NAMED(Log1p) { put(call.out(0), at::log1p(widened(call.in(0)))); }
+NAMED(Erfc) { put(call.out(0), at::erfc(widened(call.in(0)))); }
+NAMED(Erfinv) { put(call.out(0), at::erfinv(widened(call.in(0)))); }
+NAMED(Xlogy) { put(call.out(0), at::xlogy(widened(call.in(0)), widened(call.in(1)))); }
+NAMED(LogAddExp) {
+  const float base = call.attribute("base", -1.0F);
+  TORCH_CHECK(base == -1 || base == 2, "base ", base, " is neither -1, which stands for e, nor 2");
+  TORCH_CHECK(call.attribute("scale", 1.0F) == 1 && call.attribute("shift", 0.0F) == 0, "scale and shift are not supported");
+  const at::Tensor a = widened(call.in(0)), b = widened(call.in(1));
+  put(call.out(0), base == 2 ? at::logaddexp2(a, b) : at::logaddexp(a, b));
 }
-// The sizes, and one number for all places.
-NAMED(Fill) {
-  TORCH_CHECK(call.in(1).numel() == 1, "the value has ", call.in(1).numel(), " elements, not one");
-  put(call.out(0), call.in(1).reshape({}).expand(call.integers(0)));
+NAMED(Addcdiv) { put(call.out(0), widened(call.in(0)) + widened(call.in(3)) * widened(call.in(1)) / widened(call.in(2))); }
+NAMED(Lerp) {
+  const at::Tensor from = widened(call.in(0));
+  put(call.out(0), from + widened(call.in(2)) * (widened(call.in(1)) - from));
 }
+
+// Activations.
+NAMED(Elu) {
+  put(call.out(0), at::elu(widened(call.in(0)), call.attribute("alpha", 1.0F), call.attribute("scale", 1.0F),
+                           call.attribute("input_scale", 1.0F)));
+}
+NAMED(CeluV2) { put(call.out(0), at::celu(widened(call.in(0)), call.attribute("alpha", 1.0F))); }
+NAMED(Selu) { put(call.out(0), at::selu(widened(call.in(0)))); }
+NAMED(Gelu) { put(call.out(0), at::gelu(widened(call.in(0)), "tanh")); }
+NAMED(HardSwish) { put(call.out(0), at::hardswish(widened(call.in(0)))); }
+NAMED(HardSigmoid) {
+  put(call.out(0), (widened(call.in(0)) * call.attribute("alpha", 1.0F / 6) + call.attribute("beta", 0.5F)).clamp(0, 1));
+}
+NAMED(SoftplusV2) {
+  put(call.out(0), at::softplus(widened(call.in(0)), call.attribute("beta", 1.0F), call.attribute("threshold", 20.0F)));
+}
+NAMED(LeakyRelu) { put(call.out(0), at::leaky_relu(widened(call.in(0)), call.attribute("negative_slope", 0.0F))); }
+NAMED(LogSigmoid) { put(call.out(0), at::log_sigmoid(widened(call.in(0)))); }
+NAMED(SoftShrink) { put(call.out(0), at::softshrink(widened(call.in(0)), call.attribute("lambd", 0.5F))); }
+NAMED(HardShrink) { put(call.out(0), at::hardshrink(widened(call.in(0)), call.attribute("lambd", 0.5F))); }
+NAMED(ThresholdV2D) {
+  put(call.out(0), at::threshold(call.in(0), call.attribute("threshold", 0.0F), call.attribute("value", 0.0F)));
+}
+NAMED(GLU) { put(call.out(0), at::glu(widened(call.in(0)), call.attribute<int64_t>("dim", -1))); }

@@ -1,16 +1,6 @@
 // Operators that clients name: the layers of networks. Inputs, outputs and attributes are those of CANN's operators of these
 // names; pictures are NCHW, pads are top, bottom, left, right.
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/avg_pool2d.h>
-#include <ATen/ops/batch_norm.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/max_pool2d.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ATen.h>
 #include <limits>
 
 #include "op/kernels/common.h"
@@ -41,9 +31,10 @@ void check_pictures(const Named& call, size_t inputs) {
 
 // The windows of a pool on a picture that has been padded so that they fill it.
 struct Windows {
-  explicit Windows(const Named& call) {
-    check_pictures(call, 1);
-    const at::Tensor& x = call.in(0);
+  explicit Windows(const Named& call) : Windows(call, (check_pictures(call, 1), call.in(0).sizes().vec())) {}
+  Windows(const Named& call, const Integers& shape) {
+    TORCH_CHECK(shape.size() == 4, "x has ", shape.size(), " dimensions, not 4");
+    length = {shape[2], shape[3]};
     const auto format = call.attribute<std::string>("data_format", "NCHW"),
                mode = call.attribute<std::string>("padding_mode", "CALCULATED");
     TORCH_CHECK(format == "NCHW", "data_format ", format, " is not supported");
@@ -53,24 +44,24 @@ struct Windows {
     pads = call.attribute<Integers>("pads", {0, 0, 0, 0});
     TORCH_CHECK(pads.size() == 4, "pads has ", pads.size(), " numbers, not 4");
     if (call.attribute("global_pooling", false)) {
-      size = {x.size(2), x.size(3)};
+      size = length;
       stride = {1, 1};
     }
     const bool ceil = call.attribute("ceil_mode", false);
     for (size_t d = 0; d < 2; ++d) {
       TORCH_CHECK(size[d] > 0 && stride[d] > 0, "ksize and strides are positive");
-      const int64_t length = x.size(2 + static_cast<int64_t>(d));
       if (mode != "CALCULATED" || call.attribute("global_pooling", false)) pads[2 * d] = pads[2 * d + 1] = 0;
       if (mode == "SAME") {
-        const int64_t missing = std::max<int64_t>(0, ((length + stride[d] - 1) / stride[d] - 1) * stride[d] + size[d] - length);
+        const int64_t missing =
+            std::max<int64_t>(0, ((length[d] + stride[d] - 1) / stride[d] - 1) * stride[d] + size[d] - length[d]);
         pads[2 * d] = missing / 2;
         pads[2 * d + 1] = missing - missing / 2;
       }
-      const int64_t room = length + pads[2 * d] + pads[2 * d + 1] - size[d];
-      TORCH_CHECK(room >= 0, "a window of ", size[d], " does not fit into ", length, " with its pads");
+      const int64_t room = length[d] + pads[2 * d] + pads[2 * d + 1] - size[d];
+      TORCH_CHECK(room >= 0, "a window of ", size[d], " does not fit into ", length[d], " with its pads");
       // A window that begins behind the picture is left out.
       int64_t last = ceil ? (room + stride[d] - 1) / stride[d] : room / stride[d];
-      if (last * stride[d] >= length + pads[2 * d]) --last;
+      if (last * stride[d] >= length[d] + pads[2 * d]) --last;
       beyond[d] = std::max<int64_t>(0, last * stride[d] - room);
     }
   }
@@ -81,17 +72,25 @@ struct Windows {
     return at::constant_pad_nd(x, {0, beyond[1], 0, beyond[0]}, value);
   }
 
-  std::array<int64_t, 2> size, stride, beyond;  // beyond: what the last window lacks when their number is rounded up
+  std::array<int64_t, 2> length, size, stride, beyond;  // beyond: what the last window lacks when their number is rounded up
   Integers pads;
 };
 
 }  // namespace
 
-NAMED(MatMul) {
+namespace {
+
+// a, b, bias.
+void multiply(const Named& call) {
   const at::Tensor product = at::matmul(turned(widened(call.in(0)), call.attribute("transpose_x1", false)),
                                         turned(widened(call.in(1)), call.attribute("transpose_x2", false)));
   put(call.out(0), call.in(2).defined() ? product + widened(call.in(2)) : product);
 }
+
+}  // namespace
+
+NAMED(MatMul) { multiply(call); }
+NAMED(MatMulV2) { multiply(call); }
 NAMED(BatchMatMul) {
   put(call.out(0), at::matmul(turned(widened(call.in(0)), call.attribute("adj_x1", false)),
                               turned(widened(call.in(1)), call.attribute("adj_x2", false))));
@@ -219,6 +218,52 @@ NAMED(AvgPoolV2) {
   put(call.out(0), sums(windows.padded(x, 0)) / sums(windows.padded(ones, exclusive ? 0 : 1)));
 }
 
+// The sizes of x, and the gradient.
+NAMED(AvgPoolV2Grad) {
+  const Windows windows(call, call.integers(0));
+  at::Tensor ones = at::ones({1, 1, windows.length[0], windows.length[1]});
+  const bool exclusive = call.attribute("exclusive", true);
+  const at::Tensor counts = at::avg_pool2d(windows.extended(windows.padded(ones, exclusive ? 0 : 1), 0), windows.size,
+                                           windows.stride, 0, false, true, 1);
+  const at::Tensor by = widened(call.in(1)) / counts;
+  Integers wide = call.integers(0);
+  for (size_t d = 0; d < 2; ++d) wide[d + 2] += windows.pads[2 * d] + windows.pads[2 * d + 1] + windows.beyond[d];
+  const at::Tensor made =
+      at::avg_pool2d_backward(by, at::zeros({1}).expand(wide).contiguous(), windows.size, windows.stride, 0, false, true, 1);
+  put(call.out(0), made.narrow(2, windows.pads[0], windows.length[0]).narrow(3, windows.pads[2], windows.length[1]));
+}
+
+namespace {
+
+// Height and width of the lists of the pools with masks, which are 1, height, width, 1.
+std::array<int64_t, 2> inner(const Named& call, const char* name, const Integers& otherwise) {
+  const auto given = call.attribute<Integers>(name, otherwise);
+  TORCH_CHECK(given.size() == 4, name, " has ", given.size(), " numbers, not 4");
+  return {given[1], given[2]};
+}
+
+std::tuple<at::Tensor, at::Tensor> pooled_with_places(const Named& call, const char* dilations) {
+  return at::max_pool2d_with_indices(widened(call.in(0)), inner(call, "ksize", {}), inner(call, "strides", {}),
+                                     inner(call, "pads", {1, 0, 0, 1}), inner(call, dilations, {1, 1, 1, 1}),
+                                     call.attribute("ceil_mode", false));
+}
+
+}  // namespace
+
+// The second output is a mask in a layout that is the hardware's own. What asks for it, the gradient below, finds the places
+// again; so it says nothing here.
+NAMED(MaxPoolWithArgmaxV1) {
+  put(call.out(0), std::get<0>(pooled_with_places(call, "dilation")));
+  call.out(1).zero_();
+}
+NAMED(MaxPoolGradWithArgmaxV1) {
+  const at::Tensor places = std::get<1>(pooled_with_places(call, "dilations"));
+  put(call.out(0),
+      at::max_pool2d_with_indices_backward(widened(call.in(1)), widened(call.in(0)), inner(call, "ksize", {}),
+                                           inner(call, "strides", {}), inner(call, "pads", {1, 0, 0, 1}),
+                                           inner(call, "dilations", {1, 1, 1, 1}), call.attribute("ceil_mode", false), places));
+}
+
 // x, scale, offset, mean, variance; y, mean, variance, and the same two once more. By the statistics that are given.
 NAMED(BatchNorm) {
   check_pictures(call, 1);
@@ -229,6 +274,73 @@ NAMED(BatchNorm) {
   for (size_t i = 1; i < call.outputs(); ++i) put(call.out(i), i % 2 == 1 ? mean : variance);
 }
 
+NAMED(BNInfer) {
+  put(call.out(0), at::batch_norm(widened(call.in(0)), widened(call.in(1)), widened(call.in(2)), widened(call.in(3)),
+                                  widened(call.in(4)), false, 0, call.attribute("epsilon", 1e-4F), false));
+}
+// x, gamma, beta: y, mean and variance.
+NAMED(LayerNorm) {
+  const at::Tensor x = widened(call.in(0));
+  auto first = call.attribute<int64_t>("begin_norm_axis", 0);
+  if (first < 0) first += x.dim();
+  TORCH_CHECK(first >= 0 && first < x.dim(), "begin_norm_axis ", first, " of ", x.dim(), " dimensions");
+  Integers dims;
+  for (int64_t d = first; d < x.dim(); ++d) dims.push_back(d);
+  const at::Tensor mean = x.mean(dims, true), variance = (x - mean).square().mean(dims, true);
+  at::Tensor y = (x - mean) * (variance + call.attribute("epsilon", 1e-7F)).rsqrt();
+  const auto shape = x.sizes().slice(first);
+  if (call.in(1).defined()) y = y * widened(call.in(1)).reshape(shape);
+  if (call.in(2).defined()) y = y + widened(call.in(2)).reshape(shape);
+  put(call.out(0), y);
+  put(call.out(1), mean);
+  put(call.out(2), variance);
+}
+// x, gamma, beta: y, and mean and variance of each group.
+NAMED(GroupNorm) {
+  const at::Tensor x = widened(call.in(0));
+  const auto groups = call.attribute<int64_t>("num_groups", 1);
+  TORCH_CHECK(groups > 0 && x.dim() > 1 && x.size(1) % groups == 0, groups, " groups of ", x.sizes());
+  const at::Tensor rows = x.reshape({x.size(0) * groups, -1}), mean = rows.mean(1, true),
+                   variance = (rows - mean).square().mean(1, true);
+  Integers shape(static_cast<size_t>(x.dim()), 1);
+  shape[1] = x.size(1);
+  const at::Tensor y = ((rows - mean) * (variance + call.attribute("eps", 1e-5F)).rsqrt()).reshape(x.sizes());
+  put(call.out(0), y * widened(call.in(1)).reshape(shape) + widened(call.in(2)).reshape(shape));
+  put(call.out(1), mean);
+  put(call.out(2), variance);
+}
+NAMED(AdaptiveAvgPool2d) {
+  put(call.out(0), at::adaptive_avg_pool2d(widened(call.in(0)), call.attribute<Integers>("output_size", {})));
+}
+// x, gamma, beta: y, mean, and one over the deviation of each group.
+NAMED(GroupNormSwish) {
+  const at::Tensor x = widened(call.in(0));
+  const auto groups = call.attribute<int64_t>("num_groups", 1);
+  TORCH_CHECK(groups > 0 && x.dim() > 1 && x.size(1) % groups == 0, groups, " groups of ", x.sizes());
+  const auto [y, mean, rstd] =
+      at::native_group_norm(x, widened(call.in(1)), widened(call.in(2)), x.size(0), x.size(1),
+                            x.numel() / std::max<int64_t>(1, x.size(0) * x.size(1)), groups, call.attribute("eps", 1e-5F));
+  put(call.out(0), call.attribute("activate_swish", true) ? y * at::sigmoid(y * call.attribute("swish_scale", 1.0F)) : y);
+  put(call.out(1), mean);
+  put(call.out(2), rstd);
+}
+// x and the size of the result.
+NAMED(ResizeNearestNeighborV2) {
+  TORCH_CHECK(!call.attribute("align_corners", false) && !call.attribute("half_pixel_centers", false),
+              "align_corners and half_pixel_centers are not supported");
+  put(call.out(0), at::upsample_nearest2d(widened(call.in(0)), call.integers(1)));
+}
+NAMED(ResizeBilinearV2) {
+  const bool aligned = call.attribute("align_corners", false);
+  TORCH_CHECK(aligned || call.attribute("half_pixel_centers", false), "one of align_corners and half_pixel_centers is expected");
+  put(call.out(0), at::upsample_bilinear2d(widened(call.in(0)), call.integers(1), aligned));
+}
+
+NAMED(LogSoftmaxV2) {
+  const auto axes = call.attribute<Integers>("axes", {-1});
+  TORCH_CHECK(axes.size() == 1, "axes has ", axes.size(), " numbers: one is supported");
+  put(call.out(0), at::log_softmax(widened(call.in(0)), axes[0]));
+}
 NAMED(SoftmaxV2) {
   const auto axes = call.attribute<Integers>("axes", {-1});
   TORCH_CHECK(axes.size() == 1, "axes has ", axes.size(), " numbers: one is supported");

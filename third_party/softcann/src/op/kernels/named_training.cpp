@@ -14,11 +14,6 @@ namespace {
 using Integers = std::vector<int64_t>;
 using Numbers = std::vector<float>;
 
-double number(const Named& call, size_t i) {
-  TORCH_CHECK(call.in(i).defined() && call.in(i).numel() == 1, "input ", i, " is one number");
-  return call.in(i).item<double>();
-}
-
 }  // namespace
 
 // var, m, v, lr, beta1, beta2, epsilon, grad, max_grad_norm, global_grad_norm, weight_decay, step_size; var, m and v again.
@@ -27,12 +22,12 @@ NAMED(ApplyAdamV2) {
   TORCH_CHECK(mode == "adam" || mode == "mbart_adam", "adam_mode ", mode, " is not known");
   const bool plain = mode == "adam";
   at::Tensor grad = widened(call.in(7));
-  const double lr = number(call, 3), beta1 = number(call, 4), beta2 = number(call, 5), most = number(call, 8),
-               norm = number(call, 9), decay = number(call, 10);
+  const double lr = call.number(3), beta1 = call.number(4), beta2 = call.number(5), most = call.number(8), norm = call.number(9),
+               decay = call.number(10);
   if (plain && most > 0 && norm > most) grad = grad * (most / norm);
   const at::Tensor var = widened(call.in(0)), m = widened(call.in(1)) * beta1 + grad * (1 - beta1),
-                   v = widened(call.in(2)) * beta2 + grad.square() * (1 - beta2), step = m / (v.sqrt() + number(call, 6));
-  put(call.out(0), plain ? var - lr * (step + decay * var) : (var - number(call, 11) * step) * (1 - lr * decay));
+                   v = widened(call.in(2)) * beta2 + grad.square() * (1 - beta2), step = m / (v.sqrt() + call.number(6));
+  put(call.out(0), plain ? var - lr * (step + decay * var) : (var - call.number(11) * step) * (1 - lr * decay));
   put(call.out(1), m);
   put(call.out(2), v);
 }
@@ -115,34 +110,6 @@ NAMED(StrideAdd) {
   put(call.out(0), part(0, "x1_c1_offset") + part(1, "x2_c1_offset"));
 }
 
-NAMED(ReverseV2) { put(call.out(0), call.in(0).flip(call.integers(1))); }
-NAMED(Sort) {
-  const auto [values, indices] = call.in(0).sort(true, call.attribute<int64_t>("axis", -1), call.attribute("descending", false));
-  put(call.out(0), values);
-  put(call.out(1), indices);
-}
-NAMED(SortV2) {
-  put(call.out(0), std::get<0>(call.in(0).sort(true, call.attribute<int64_t>("axis", -1), call.attribute("descending", false))));
-}
-// x, indices and updates of as many dimensions: x with updates at the indices along an axis.
-NAMED(ScatterElements) {
-  const auto how = call.attribute<std::string>("reduction", "none");
-  TORCH_CHECK(how == "none" || how == "add", "reduction ", how, " is not supported");
-  const at::Tensor index = call.in(1).to(at::kLong);
-  const auto axis = call.attribute<int64_t>("axis", 0);
-  put(call.out(0), how == "add" ? call.in(0).scatter_add(axis, index, call.in(2)) : call.in(0).scatter(axis, index, call.in(2)));
-}
-// The same, of indices that lack the dimension.
-NAMED(ArgMaxGrad) {
-  const auto axis = call.attribute<int64_t>("dimension", 0);
-  at::Tensor index = call.in(1).to(at::kLong), update = call.in(2);
-  if (index.dim() < call.in(0).dim()) {
-    index = index.unsqueeze(axis);
-    update = update.unsqueeze(axis);
-  }
-  put(call.out(0), call.in(0).scatter(axis, index, update));
-}
-
 // The range in which int8 represents data best: data, its least and greatest value, running sums of its histogram between them;
 // the scale and the offset.
 NAMED(IFMR) {
@@ -150,7 +117,7 @@ NAMED(IFMR) {
   const auto range = call.attribute<Numbers>("search_range", {});
   const float step = call.attribute("search_step", 0.01F);
   TORCH_CHECK(range.size() == 2 && step > 0 && range[1] >= range[0], "search_range is two numbers, search_step is positive");
-  const double low = number(call, 1), width = (number(call, 2) - low) / static_cast<double>(sums.numel()),
+  const double low = call.number(1), width = (call.number(2) - low) / static_cast<double>(sums.numel()),
                all = sums[-1].item<double>();
   const auto bins = [&](double share) { return sums.lt(share * all).sum().item<double>(); };
   const double upper = low + (bins(call.attribute("max_percentile", 1.0F)) + 1) * width,
@@ -192,9 +159,9 @@ NAMED(DropOutGenMaskV3) {
   at::Tensor drawn = at::empty({call.out(0).numel()}, at::kFloat);
   fill_uniform(drawn, 0, 1,
                key_of(call.attribute<int64_t>("seed", 0), call.attribute<int64_t>("seed2", 0) + 4 * drawn.numel() * masks++));
-  put(call.out(0), drawn.lt(number(call, 1)));
+  put(call.out(0), drawn.lt(call.number(1)));
 }
-NAMED(DropOutDoMaskV3) { put(call.out(0), kept(widened(call.in(0)), call.in(1), number(call, 2))); }
+NAMED(DropOutDoMaskV3) { put(call.out(0), kept(widened(call.in(0)), call.in(1), call.number(2))); }
 // softmax(x1 + alpha x2), and a dropout of it by a mask.
 NAMED(AxpyWithSoftmaxAndDropOutDoMask) {
   const auto axis = call.attribute<Integers>("axis", {-1});
