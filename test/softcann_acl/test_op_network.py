@@ -8,10 +8,10 @@ NUMBERS = {"float32": 0, "float16": 1, "int32": 3}
 NCHW, ND, NHWC = 0, 2, 1
 
 
-def run(acl, name, inputs, shape, attributes=None, dtype=None, layout=ND):
+def run(acl, name, inputs, shape, attributes=None, dtype=None, layout=ND, stream=None):
     """The output of an operator by name, of the first input's type unless one is given; `layout` is of tensors with 4 dimensions or more.
     The error's text where it fails."""
-    attr, stream = acl.op.create_attr(), acl.rt.create_stream()[0]
+    attr, own = acl.op.create_attr(), stream or acl.rt.create_stream()[0]
     for key, value in (attributes or {}).items():
         kind = "list_int" if isinstance(value, list) else type(value).__name__.replace("str", "string")
         assert getattr(acl.op, f"set_attr_{kind}")(attr, key, value) == 0
@@ -23,15 +23,15 @@ def run(acl, name, inputs, shape, attributes=None, dtype=None, layout=ND):
         assert ret == 0 and acl.rt.memcpy(address, array.nbytes, acl.util.numpy_to_ptr(array), array.nbytes, 1) == 0
         descs.append(acl.create_tensor_desc(NUMBERS[str(array.dtype)], array.shape, layout if array.ndim >= 4 else ND))
         buffers.append(acl.create_data_buffer(address, array.nbytes))
-    ret = acl.op.compile_and_execute(name, descs[:-1], buffers[:-1], descs[-1:], buffers[-1:], attr, 0, 0, "", stream)
-    ret = ret or acl.rt.synchronize_stream(stream)
+    ret = acl.op.compile_and_execute(name, descs[:-1], buffers[:-1], descs[-1:], buffers[-1:], attr, 0, 0, "", own)
+    ret = ret or acl.rt.synchronize_stream(own)
     failure = acl.get_recent_err_msg() if ret else None
     address = acl.get_data_buffer_addr(buffers[-1])
     assert acl.rt.memcpy(acl.util.numpy_to_ptr(y), y.nbytes, address, y.nbytes, 2) == 0
     for desc, buffer in zip(descs, buffers):
         assert acl.rt.free(acl.get_data_buffer_addr(buffer)) == 0
         assert acl.destroy_tensor_desc(desc) == 0 and acl.destroy_data_buffer(buffer) == 0
-    assert acl.op.destroy_attr(attr) == 0 and acl.rt.destroy_stream(stream) == 0
+    assert acl.op.destroy_attr(attr) == 0 and (stream or acl.rt.destroy_stream(own) == 0)
     return failure or torch.from_numpy(y)
 
 
@@ -193,3 +193,32 @@ def test_normalization_and_softmax(acl):
           F.batch_norm(x, mean, variance, scale, offset, eps=1e-5))
     assert "is_training" in run(acl, "BatchNorm", given, X, {"epsilon": 1e-5})
     close(run(acl, "SoftmaxV2", [x.numpy()], X, {"axes": [1]}), x.softmax(1))
+
+
+def test_overflow_is_noted_where_the_stream_says_so(acl):
+    """On a device that saturates; the flag is that of the device."""
+    def status(stream):
+        block = acl.rt.malloc(64, 0)[0]
+        assert acl.rt.get_overflow_status(block, 64, stream) == 0 and acl.rt.synchronize_stream(stream) == 0
+        words = np.zeros(16, np.int32)
+        assert acl.rt.memcpy(acl.util.numpy_to_ptr(words), 64, block, 64, 2) == 0 and acl.rt.free(block) == 0
+        return words[0]
+
+    large = np.full(4, 60000, np.float16)
+    before, ret = acl.rt.get_device_sat_mode()
+    assert ret == 0
+    stream = acl.rt.create_stream()[0]
+    try:
+        assert acl.rt.set_device_sat_mode(0) == 0 and acl.rt.reset_overflow_status(stream) == 0
+        assert status(stream) == 0
+        assert run(acl, "Add", [large, large], (4,)).tolist() == [65504.0] * 4
+        assert status(stream) == 1
+        assert acl.rt.reset_overflow_status(stream) == 0 and status(stream) == 0
+        endless = np.full(4, np.inf, np.float16)
+        assert run(acl, "Add", [endless, large], (4,)).tolist() == [np.inf] * 4 and status(stream) == 0   # the client's own
+        assert acl.rt.get_stream_overflow_switch(stream) == (1, 0)
+        assert acl.rt.set_stream_overflow_switch(stream, 0) == 0 and acl.rt.get_stream_overflow_switch(stream) == (0, 0)
+        assert acl.rt.set_stream_overflow_switch(stream, 2) != 0
+        assert run(acl, "Add", [large, large], (4,), stream=stream).tolist() == [65504.0] * 4 and status(stream) == 0
+    finally:
+        assert acl.rt.set_device_sat_mode(before) == 0 and acl.rt.destroy_stream(stream) == 0

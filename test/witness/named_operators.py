@@ -3,6 +3,7 @@
 Run by test_published_client.py: python named_operators.py. Knows nothing of this repository.
 """
 import math
+import sys
 import warnings
 
 import torch
@@ -194,8 +195,25 @@ def convolutions():
     same(made[0], torch.autograd.grad(expected, x, grad)[0])
 
 
+def overflow():
+    """Of a device that saturates: the program is run with INF_NAN_MODE_FORCE_DISABLE=1."""
+    status = torch_npu.npu_alloc_float_status(torch.zeros(8).to(DEVICE))
+    assert status.tolist() == [0.0] * 8
+    torch_npu.npu_clear_float_status(status)
+    large = torch.full((4,), 60000.0).half().to(DEVICE)
+    assert torch_npu.npu_get_float_status(status)[0].item() == 0
+    assert (large * 2).tolist() == [65504.0] * 4
+    assert torch_npu.npu_get_float_status(status)[0].item() == 1
+    torch_npu.npu_clear_float_status(status)
+    assert torch_npu.npu_get_float_status(status)[0].item() == 0
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
+    if sys.argv[1:] == ["overflow"]:
+        overflow()
+        print("passed")
+        sys.exit()
     for subject in (boxes, suppression, turned_boxes, samples, training, convolutions):
         subject()
     torch.npu.synchronize()

@@ -85,6 +85,13 @@ def test_program(client_environment, program, tmp_path):
     assert "passed" in output.splitlines()
 
 
+@pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910A"])   # the older one's client names most operators
+def test_overflow_of_a_device_that_saturates(client_environment, soc, tmp_path):
+    environment = {**client_environment, "INF_NAN_MODE_FORCE_DISABLE": "1", "SOFTCANN_SOC": soc}
+    output = run(PYTHON, CLIENT.with_name("named_operators.py"), "overflow", env=environment, cwd=tmp_path, timeout=600)
+    assert "passed" in output.splitlines()
+
+
 # DDP of this client pads the results of an all_gather before the collective writes them: a read of what nobody wrote.
 @pytest.mark.parametrize("subject", [subject for subject in SUBJECTS if subject != "data_parallel"])
 def test_check_of_memory_finds_no_fault(client_environment, subject, tmp_path):

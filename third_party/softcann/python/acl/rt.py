@@ -94,6 +94,8 @@ ipc_mem_close aclrtIpcMemClose str
 reduce_async aclrtReduceAsync ptr ptr u64 i32 i32 ptr ptr
 get_overflow_status aclrtGetOverflowStatus ptr size ptr
 reset_overflow_status aclrtResetOverflowStatus ptr
+set_stream_overflow_switch aclrtSetStreamOverflowSwitch ptr u32
+get_stream_overflow_switch aclrtGetStreamOverflowSwitch ptr >u32
 get_device_sat_mode aclrtGetDeviceSatMode >i32
 set_device_sat_mode aclrtSetDeviceSatMode i32
 set_op_wait_timeout aclrtSetOpWaitTimeout u32

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "op/descriptor.h"
+#include "op/saturate.h"
 #include "op/scope.h"
 
 namespace softcann::op {
@@ -92,7 +93,10 @@ SOFTCANN_API aclError softcann_run_named(softcann::NamedCall& call) {
   using namespace softcann;
   try {
     const op::KernelScope scope;
-    op::operators().at(call.name)(op::Named(call));
+    const op::Named named(call);
+    const bool saturates = saturating() && !op::reads_nonfinite(named.all_inputs());
+    op::operators().at(call.name)(named);
+    if (saturates) op::saturate_results(named.all_outputs());
     return ACL_SUCCESS;
   } catch (const c10::Error& error) {
     task_error("%s: %s", call.name.c_str(), error.what_without_backtrace());

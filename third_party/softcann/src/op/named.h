@@ -23,6 +23,8 @@ class Named {
   std::vector<int64_t> integers(size_t i) const;  // an input as numbers
   double number(size_t i) const;                  // an input of one element
   size_t inputs() const { return in_.size(); }
+  at::TensorList all_inputs() const { return in_; }
+  at::TensorList all_outputs() const { return out_; }
   // An attribute, or what it is when the client says nothing.
   template <class T>
   T attribute(const char* name, T otherwise) const {

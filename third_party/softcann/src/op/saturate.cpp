@@ -3,6 +3,7 @@
 #include <ATen/CPUFunctions.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/view_as_real.h>
+#include <algorithm>
 #include <cmath>
 
 #include "rt/overflow.h"
@@ -15,6 +16,14 @@ at::Tensor parts(const at::Tensor& tensor) { return tensor.is_complex() ? at::vi
 bool all_finite(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.numel() == 0 || at::isIntegralType(tensor.scalar_type(), true)) return true;
   return at::isfinite(parts(tensor)).all().item<bool>();
+}
+
+// Whether there was something to clamp.
+bool clamp_nonfinite(const at::Tensor& tensor) {
+  if (all_finite(tensor)) return false;
+  at::Tensor result = parts(tensor);
+  at::cpu::nan_to_num_out(result, result, 0.0, std::nullopt, std::nullopt);
+  return true;
 }
 
 template <class F>
@@ -48,13 +57,18 @@ void saturate_results(const aclOpExecutor& executor) {
   bool clamped = false;
   for (int i = 0; i < info.count; ++i) {
     if (!((info.tensors | info.tensor_lists) & info.written & uint64_t{1} << i)) continue;
-    clamped |= any_tensor(executor, i, [](const at::Tensor& tensor) {
-      if (all_finite(tensor)) return false;
-      at::Tensor result = parts(tensor);
-      at::cpu::nan_to_num_out(result, result, 0.0, std::nullopt, std::nullopt);
-      return true;
-    });
+    clamped |= any_tensor(executor, i, clamp_nonfinite);
   }
+  if (clamped) note_overflow();
+}
+
+bool reads_nonfinite(at::TensorList tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return !all_finite(tensor); });
+}
+
+void saturate_results(at::TensorList tensors) {
+  bool clamped = false;
+  for (const at::Tensor& tensor : tensors) clamped |= clamp_nonfinite(tensor);
   if (clamped) note_overflow();
 }
 

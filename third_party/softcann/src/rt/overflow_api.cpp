@@ -53,7 +53,18 @@ namespace softcann {
 
 void note_overflow() {
   const Stream* stream = Stream::running();
-  if (stream != nullptr) flags[stream->context->device->id].store(true, std::memory_order_relaxed);
+  if (stream == nullptr || stream->overflow_switch.load(std::memory_order_relaxed) == 0) return;
+  flags[stream->context->device->id].store(true, std::memory_order_relaxed);
+}
+
+bool overflow_noted() {
+  const Stream* stream = Stream::running();
+  return stream != nullptr && flags[stream->context->device->id].load(std::memory_order_relaxed);
+}
+
+void reset_overflow() {
+  const Stream* stream = Stream::running();
+  if (stream != nullptr) flags[stream->context->device->id].store(false, std::memory_order_relaxed);
 }
 
 }  // namespace softcann
@@ -73,6 +84,26 @@ aclError aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream
   if (const aclError code = check_device_range(outputAddr, outputSize)) return code;
   check::mark_written_elsewhere(outputAddr, outputSize);
   return submit_status("aclrtGetOverflowStatus", device_view(outputAddr), stream);
+}
+
+aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
+  SOFTCANN_ENTRY(aclrtSetStreamOverflowSwitch);
+  if (flag > 1) return fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamOverflowSwitch: flag %u is neither 0 nor 1", flag);
+  aclError error = ACL_SUCCESS;
+  Stream* found = Stream::from_handle(stream, &error);
+  if (found == nullptr) return error;
+  found->overflow_switch.store(flag, std::memory_order_relaxed);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t* flag) {
+  SOFTCANN_ENTRY(aclrtGetStreamOverflowSwitch);
+  SOFTCANN_REQUIRE(flag, "flag");
+  aclError error = ACL_SUCCESS;
+  const Stream* found = Stream::from_handle(stream, &error);
+  if (found == nullptr) return error;
+  *flag = found->overflow_switch.load(std::memory_order_relaxed);
+  return ACL_SUCCESS;
 }
 
 aclError aclrtResetOverflowStatus(aclrtStream stream) {

@@ -88,6 +88,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   stream->stop_on_failure_.store(false, std::memory_order_relaxed);
   stream->aborting_.store(false, std::memory_order_relaxed);
   stream->user_tag.store(0, std::memory_order_relaxed);
+  stream->overflow_switch.store(1, std::memory_order_relaxed);
   stream->cache_op_info.store(0, std::memory_order_relaxed);
   stream->set_capture(nullptr);
   stream->status_ = claim_stream_status(context->device->physical);

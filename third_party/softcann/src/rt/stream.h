@@ -94,6 +94,7 @@ class Stream {
 
   // Fixed from creation to destruction.
   Context* context = nullptr;
+  std::atomic<uint32_t> overflow_switch{1};  // whether its tasks set the overflow flag: see Note [Saturation]
   uint32_t priority = 0;
   uint32_t flags = 0;
   int id = 0;
