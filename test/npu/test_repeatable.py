@@ -25,7 +25,8 @@ TRAIN = """if True:
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(images), classes).backward()
         optimizer.step()
-    print("weights", hashlib.sha256(b"".join(p.detach().cpu().numpy().tobytes() for p in parameters)).hexdigest())
+    digest = hashlib.sha256(b"".join(p.detach().cpu().numpy().tobytes() for p in parameters)).hexdigest()
+    os.write(1, f"weights {{digest}}\\n".encode())   # one call, whole: the ranks share the pipe
     if world > 1:
         dist.destroy_process_group()
 """
