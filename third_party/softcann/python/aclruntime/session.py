@@ -50,18 +50,23 @@ def parsed(text):
 
 
 class InferenceSession:
+    tensor = Tensor   # what run() gives
+
     def __init__(self, model_path, device_id=0, options=None):
         self._options, self._device, self._sumary = options or session_options(), device_id, sumary()
         ret = acl.init(*filter(None, [self._options.acl_json_path]))
         check(0 if ret == ALREADY else ret, "acl.init")
         check(acl.rt.set_device(device_id), f"acl.rt.set_device({device_id})")
-        self._id, ret = acl.mdl.load_from_file(str(model_path))
-        check(ret, f"acl.mdl.load_from_file({model_path})")
+        self._id, ret = self._load(model_path)
+        check(ret, f"loading {model_path}")
         self._desc = acl.mdl.create_desc()
         check(acl.mdl.get_desc(self._desc, self._id), "acl.mdl.get_desc")
         gear, ret = acl.mdl.get_input_index_by_name(self._desc, GEARS)
         self._gear = gear if ret == 0 else None
         self._choose, self._shapes, self._sizes = None, {}, []
+
+    def _load(self, path):
+        return acl.mdl.load_from_file(str(path))
 
     def _described(self, side, count):
         dims_of, size_of, type_of, format_of, name_of = (getattr(acl.mdl, f"get_{side}_{what}") for what in (
@@ -92,20 +97,36 @@ class InferenceSession:
     def reset_sumaryinfo(self):
         self._sumary.exec_time_list.clear()
 
+    def gears(self):
+        """("batch", sizes), ("size", [[height, width]]), ("dims", [dimensions of all inputs]); (None, []) without a choice."""
+        if self._gear is None:
+            return None, []
+        batches, ret = acl.mdl.get_dynamic_batch(self._desc)
+        check(ret, "acl.mdl.get_dynamic_batch")
+        sizes, ret = acl.mdl.get_dynamic_hw(self._desc)
+        check(ret, "acl.mdl.get_dynamic_hw")
+        if batches["batchCount"] or sizes["hwCount"]:
+            return ("batch", batches["batch"]) if batches["batchCount"] else ("size", sizes["hw"])
+        count, ret = acl.mdl.get_input_dynamic_gear_count(self._desc)
+        check(ret, "acl.mdl.get_input_dynamic_gear_count")
+        dims, ret = acl.mdl.get_input_dynamic_dims(self._desc, -1, count)
+        check(ret, "acl.mdl.get_input_dynamic_dims")
+        return "dims", [one["dims"] for one in dims]
+
     def set_staticbatch(self):
         self._choose, self._shapes = None, {}
 
     def set_dynamic_batchsize(self, batch):
-        self._gears("batch sizes")
+        self._need_gears("batch sizes")
         self._choose = lambda inputs: acl.mdl.set_dynamic_batch_size(self._id, inputs, self._gear, batch)
 
     def set_dynamic_hw(self, width, height):
-        self._gears("picture sizes")
+        self._need_gears("picture sizes")
         self._choose = lambda inputs: acl.mdl.set_dynamic_hw_size(self._id, inputs, self._gear, height, width)
 
     def set_dynamic_dims(self, text):
         """"name:1,3;other:2": the sizes of all inputs."""
-        self._gears("sets of sizes")
+        self._need_gears("sets of sizes")
         given = parsed(text)
         dims = [dim for one in self.get_inputs() for dim in given[one.name]]
         self._choose = lambda inputs: acl.mdl.set_input_dynamic_dims(
@@ -119,7 +140,7 @@ class InferenceSession:
         """Bytes of each output, for a model that cannot tell."""
         self._sizes = list(sizes)
 
-    def _gears(self, what):
+    def _need_gears(self, what):
         if self._gear is None:
             raise RuntimeError(f"the model has no choice of {what}: convert it with --dynamic_batch_size and the like")
 
@@ -154,8 +175,10 @@ class InferenceSession:
             start = time.perf_counter()
             check(acl.mdl.execute(self._id, inputs.handle, results.handle), "acl.mdl.execute")
             self._sumary.exec_time_list.append((time.perf_counter() - start) * 1e3)
-        made = {one.name: Tensor._on_device(room, self._shape(results, index), acl.mdl.get_output_data_type(self._desc, index),
-                                            self._device) for index, (one, room) in enumerate(zip(outputs, rooms))}
+        made = {}
+        for index, (one, room) in enumerate(zip(outputs, rooms)):
+            number = acl.mdl.get_output_data_type(self._desc, index)
+            made[one.name] = self.tensor._on_device(room, self._shape(results, index), number, self._device)
         return [made[name] for name in output_names or made]
 
     def _place(self, tensor):

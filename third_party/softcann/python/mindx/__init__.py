@@ -1,0 +1,1 @@
+"""mindx.sdk: the base of Vision SDK's Python interface, on acl."""
