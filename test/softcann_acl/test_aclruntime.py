@@ -89,3 +89,18 @@ def test_a_program_that_ends_with_all_open(acl, fixed_model, tmp_path):
             "t = aclruntime.Tensor(np.ones((4, 3), np.float32)); o = s.run(['y'], [t]); print(o[0].shape)")
     done = run_program(tmp_path, "-c", code, fixed_model)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[4, 2]\n", "")
+
+
+def test_float8_inside_of_a_model(aclruntime, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="softcann[atc] is not installed")
+    from softcann import atc
+
+    make, kinds = onnx.helper, onnx.TensorProto
+    nodes = [make.make_node("Cast", ["x"], ["small"], to=kinds.FLOAT8E4M3FN), make.make_node("Cast", ["small"], ["y"], to=kinds.FLOAT)]
+    graph = make.make_graph(nodes, "g", [make.make_tensor_value_info("x", kinds.FLOAT, [6])],
+                            [make.make_tensor_value_info("y", kinds.FLOAT, [6])])
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 19)], ir_version=9), tmp_path / "m.onnx")
+    session = aclruntime.InferenceSession(atc.convert(tmp_path / "m.onnx", tmp_path / "m", precision_mode_v2="origin"))
+    x = np.array([1.07, -3.3, 17, 1000, -np.inf, 0.0015], np.float32)
+    assert run(session, aclruntime.Tensor(x)).tolist() == [1.125, -3.25, 16.0, 448.0, -448.0, 2.0**-9]
+    session.finalize()

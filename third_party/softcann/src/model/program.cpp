@@ -32,11 +32,21 @@ struct DataType {
   aclDataType acl;
 };
 constexpr DataType data_types[] = {
-    {"float32", at::kFloat, ACL_FLOAT},    {"float16", at::kHalf, ACL_FLOAT16}, {"float64", at::kDouble, ACL_DOUBLE},
-    {"bfloat16", at::kBFloat16, ACL_BF16}, {"int8", at::kChar, ACL_INT8},       {"int16", at::kShort, ACL_INT16},
-    {"int32", at::kInt, ACL_INT32},        {"int64", at::kLong, ACL_INT64},     {"uint8", at::kByte, ACL_UINT8},
-    {"bool", at::kBool, ACL_BOOL},         {"uint16", at::kUInt16, ACL_UINT16}, {"uint32", at::kUInt32, ACL_UINT32},
+    {"float32", at::kFloat, ACL_FLOAT},
+    {"float16", at::kHalf, ACL_FLOAT16},
+    {"float64", at::kDouble, ACL_DOUBLE},
+    {"bfloat16", at::kBFloat16, ACL_BF16},
+    {"int8", at::kChar, ACL_INT8},
+    {"int16", at::kShort, ACL_INT16},
+    {"int32", at::kInt, ACL_INT32},
+    {"int64", at::kLong, ACL_INT64},
+    {"uint8", at::kByte, ACL_UINT8},
+    {"bool", at::kBool, ACL_BOOL},
+    {"uint16", at::kUInt16, ACL_UINT16},
+    {"uint32", at::kUInt32, ACL_UINT32},
     {"uint64", at::kUInt64, ACL_UINT64},
+    {"float8_e4m3fn", at::kFloat8_e4m3fn, ACL_FLOAT8_E4M3FN},
+    {"float8_e5m2", at::kFloat8_e5m2, ACL_FLOAT8_E5M2},
 };
 
 aclFormat format_of(std::string_view name) {

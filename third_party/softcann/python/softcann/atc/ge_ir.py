@@ -107,7 +107,8 @@ def messages():
     """The classes by name."""
     file = descriptor_pb2.FileDescriptorProto(name="softcann/ge_ir.proto", package=PACKAGE, syntax="proto3")
     enum(file, "DataType", {f"DT_{name}": index for index, name in enumerate(DATA_TYPES)})
-    file.enum_type[0].value.add(name="DT_BF16", number=27)
+    for name, number in (("DT_BF16", 27), ("DT_FLOAT8_E5M2", 35), ("DT_FLOAT8_E4M3FN", 36)):
+        file.enum_type[0].value.add(name=name, number=number)
     enum(file, "ListValueType", {f"VT_LIST_{name}": number for name, number in LIST_TYPES.items()})
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)

@@ -10,6 +10,8 @@ DTYPE_NAMES = {
     torch.float16: "float16",
     torch.float64: "float64",
     torch.bfloat16: "bfloat16",
+    torch.float8_e4m3fn: "float8_e4m3fn",
+    torch.float8_e5m2: "float8_e5m2",
     torch.int8: "int8",
     torch.int16: "int16",
     torch.int32: "int32",

@@ -12,6 +12,8 @@ TORCH_DTYPES = {
     _P.FLOAT16: torch.float16,
     _P.DOUBLE: torch.float64,
     _P.BFLOAT16: torch.bfloat16,
+    _P.FLOAT8E4M3FN: torch.float8_e4m3fn,
+    _P.FLOAT8E5M2: torch.float8_e5m2,
     _P.INT8: torch.int8,
     _P.INT16: torch.int16,
     _P.INT32: torch.int32,
@@ -23,6 +25,12 @@ TORCH_DTYPES = {
     _P.BOOL: torch.bool,
 }
 ONNX_DTYPES = {dtype: number for number, dtype in TORCH_DTYPES.items()}
+# Types that NumPy has from ml_dtypes and torch does not read: as integers of their width.
+BITS = {
+    "bfloat16": (numpy.int16, torch.bfloat16),
+    "float8_e4m3fn": (numpy.uint8, torch.float8_e4m3fn),
+    "float8_e5m2": (numpy.uint8, torch.float8_e5m2),
+}
 
 
 def torch_dtype(number):
@@ -31,7 +39,7 @@ def torch_dtype(number):
         names = {value: name for name, value in onnx.TensorProto.DataType.items()}
         raise Unsupported(
             f"data type {names.get(number, number)} is not served",
-            "Use float32, float16, bfloat16, double, an integer type of 8 to 64 bits, or bool.",
+            "Use float32, float16, bfloat16, double, float8 (E4M3FN, E5M2), an integer type of 8 to 64 bits, or bool.",
             "E10501",
         )
     return TORCH_DTYPES[number]
@@ -39,17 +47,15 @@ def torch_dtype(number):
 
 def to_torch(proto, folder=""):
     """The tensor of a TensorProto, external data read from `folder`."""
-    dtype = torch_dtype(proto.data_type)
-    array = onnx.numpy_helper.to_array(proto, base_dir=folder)
-    if dtype == torch.bfloat16:
-        return torch.from_numpy(numpy.ascontiguousarray(array.astype(numpy.float32))).to(dtype).reshape(array.shape)
-    return from_numpy(array)
+    torch_dtype(proto.data_type)
+    return from_numpy(onnx.numpy_helper.to_array(proto, base_dir=folder))
 
 
 def from_numpy(array):
     """A tensor with a copy of the array's data; keeps 0-d arrays 0-d."""
     if array.dtype == object or array.dtype.kind in "SU":
         raise Unsupported("text tensors are not served", "Leave the text's processing out of the model.", "E10501")
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.astype(numpy.float32)).to(torch.bfloat16).reshape(array.shape)
+    if array.dtype.name in BITS:
+        bits, dtype = BITS[array.dtype.name]
+        return torch.from_numpy(numpy.array(array, order="C").view(bits)).view(dtype).reshape(array.shape)
     return torch.from_numpy(numpy.array(array, order="C")).reshape(array.shape)

@@ -25,7 +25,7 @@ SCALAR_TYPES = [
     torch.bfloat16,
 ]
 SCALAR_TYPE_NUMBERS = {dtype: number for number, dtype in enumerate(SCALAR_TYPES) if dtype is not None}
-SCALAR_TYPE_NUMBERS.update({torch.uint16: 27, torch.uint32: 28, torch.uint64: 29})
+SCALAR_TYPE_NUMBERS.update({torch.float8_e5m2: 23, torch.float8_e4m3fn: 24, torch.uint16: 27, torch.uint32: 28, torch.uint64: 29})
 NUMBER_SCALAR_TYPES = {number: dtype for dtype, number in SCALAR_TYPE_NUMBERS.items()}
 
 

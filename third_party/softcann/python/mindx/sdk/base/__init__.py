@@ -29,9 +29,9 @@ _members = {member.name: member for kind in (ModelLoadType, ModelType, borderTyp
 globals().update(_members)
 
 __all__ = ["AppGlobalCfgExtra", "Color", "DeviceMemory", "Dim", "Image", "ImageProcessor", "Model", "ModelLoadOptV2",
-           "ModelLoadType", "ModelType", "Point", "Rect", "Size", "Tensor", "batch_concat", "borderType", "bytes_to_ptr", "dtype", "dvpp", "image",
-           "image_format", "interpolation", "log", "model", "mx_deinit", "mx_init", "post", "tensor_to_image", "transpose",
-           "visionDataFormat"]
+           "ModelLoadType", "ModelType", "Point", "Rect", "Size", "Tensor", "batch_concat", "borderType", "bytes_to_ptr", "dtype",
+           "dvpp", "image", "image_format", "interpolation", "log", "model", "mx_deinit", "mx_init", "post", "tensor_to_image",
+           "transpose", "visionDataFormat"]
 __all__ += [name for name in _members if name != "bool"]   # which would hide Python's where all names are imported
 
 _VIDEO = {"VideoDecoder", "VideoDecodeConfig", "VdecCallBacker", "VideoEncoder", "VideoEncodeConfig", "VencCallBacker",

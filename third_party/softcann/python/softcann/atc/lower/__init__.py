@@ -9,6 +9,7 @@ FAMILIES = (
     "shape",
     "indexing",
     "reduce",
+    "ngram",
     "matrix",
     "conv",
     "deform",

@@ -9,6 +9,8 @@ from . import lowers
 from .node import is_float
 
 # torch computes little with these; numbers of int64 hold all of theirs (uint64: modulo 2^64).
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+PAST_E4M3FN = 464.0   # halfway from its largest number, 448, to the next that its exponent would allow; rounded to even
 NARROW = (torch.uint16, torch.uint32, torch.uint64)
 
 UNARY = {
@@ -178,18 +180,24 @@ def is_inf(node):
 
 @lowers("Cast")
 def cast(node):
-    return convert(node, node.x(0), torch_dtype(node.attr("to")))
+    return convert(node, node.x(0), torch_dtype(node.attr("to")), bool(node.attr("saturate", 1)))
 
 
 @lowers("CastLike")
 def cast_like(node):
-    return convert(node, node.x(0), node.x(1).dtype)
+    return convert(node, node.x(0), node.x(1).dtype, bool(node.attr("saturate", 1)))
 
 
-def convert(node, x, dtype):
-    """A conversion as ONNX defines it: to bool everything but zero is true; from floats towards zero."""
+def convert(node, x, dtype, saturate=True):
+    """A conversion as ONNX defines it: to bool everything but zero is true; from floats towards zero; to float8 saturated."""
     if x.dtype == dtype:
         return x
+    if dtype in FLOAT8 and saturate:
+        largest = torch.finfo(dtype).max
+        x = node.emit("aten::clamp", x, -largest, largest)
+    elif dtype == torch.float8_e4m3fn:   # which has no infinity, and which torch saturates
+        beyond = node.emit("aten::gt.Scalar", node.emit("aten::abs", x), PAST_E4M3FN)
+        x = node.emit("aten::masked_fill.Scalar", x, beyond, float("nan"))
     if x.dtype is not None and x.dtype.is_floating_point and dtype in NARROW:
         x = node.cast(x, torch.int64)
     return node.cast(x, dtype)

@@ -5,6 +5,7 @@ import torch
 from ..tensors import torch_dtype
 from . import lowers
 from .conv import convolve, integers
+from .elementwise import FLOAT8, convert
 from .matrix import shifted
 
 RANGES = {
@@ -33,8 +34,11 @@ def along(node, value, x, axis):
 
 
 def quantize(node, x, scale, zero, dtype):
-    """round(x / scale) + zero, halves to even, saturated. Both broadcast already."""
-    scaled = node.emit("aten::round", node.emit("aten::div.Tensor", x, scale))
+    """round(x / scale) + zero, halves to even, saturated. Both broadcast already. Of float8 the zero is 0."""
+    scaled = node.emit("aten::div.Tensor", x, scale)
+    if dtype in FLOAT8:
+        return convert(node, scaled, dtype, bool(node.attr("saturate", 1)))
+    scaled = node.emit("aten::round", scaled)
     if zero is not None:
         scaled = node.emit("aten::add.Tensor", scaled, node.cast(zero, x.dtype))
     low, high = RANGES[dtype]
@@ -44,7 +48,7 @@ def quantize(node, x, scale, zero, dtype):
 
 def dequantize(node, x, scale, zero):
     """(x - zero) * scale in the scale's type."""
-    if zero is not None:
+    if zero is not None and x.dtype not in FLOAT8:
         x = node.emit("aten::sub.Tensor", node.cast(x, torch.int32), node.cast(zero, torch.int32))
     return node.emit("aten::mul.Tensor", node.cast(x, scale.dtype), scale)
 
@@ -54,8 +58,8 @@ def quantize_linear(node):
     x, axis = node.x(0), node.attr("axis", 1)
     dtype = node.x(2).dtype if node.x(2) is not None else torch_dtype(node.attr("output_dtype") or 2)
     scale, zero = (along(node, node.x(index), x, axis) for index in (1, 2))
-    if dtype not in RANGES:
-        raise node.refuse(f"it quantises to {dtype}; int8, uint8, int16 and uint16 are served")
+    if dtype not in (*RANGES, *FLOAT8):
+        raise node.refuse(f"it quantises to {dtype}; int8, uint8, int16, uint16 and float8 (E4M3FN, E5M2) are served")
     if not x.dtype.is_floating_point or x.dtype != scale.dtype:
         x = node.cast(x, scale.dtype)
     return quantize(node, x, scale, zero, dtype)
