@@ -47,11 +47,11 @@ struct Sequences {
     dense = projected.view({projected.size(0), projected.size(1), heads, weight.size(0) / heads}).transpose(1, 2);
   }
 
-  // Which places are no padding, [batch, 1, 1, longest].
+  // Which columns are no padding, [batch, 1, 1, longest].
   at::Tensor visible() const {
     if (!lengths.defined()) return {};
-    const auto places = at::arange(dense.size(2), lengths.options());
-    return places.lt(lengths.unsqueeze(1)).to(dense.device()).view({dense.size(0), 1, 1, dense.size(2)});
+    const auto columns = at::arange(dense.size(2), lengths.options());
+    return columns.lt(lengths.unsqueeze(1)).to(dense.device()).view({dense.size(0), 1, 1, dense.size(2)});
   }
 };
 
@@ -118,28 +118,28 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
 
 }  // namespace
 
-// Level by level from the batch inwards: where in the next level's sequence of parts each place of the dense tensor is.
+// Level by level from the batch inwards: where in the next level's sequence of parts each element of the dense tensor is.
 at::Tensor _jagged_to_padded_dense_forward(const at::Tensor& values, at::TensorList offsets, at::IntArrayRef max_lengths,
                                            double padding_value) {
   TORCH_CHECK(!offsets.empty() && offsets.size() == max_lengths.size(), "_jagged_to_padded_dense_forward: got ", offsets.size(),
               " offsets and ", max_lengths.size(), " max_lengths");
-  auto places = at::arange(offsets[0].size(0) - 1, offsets[0].options().dtype(at::kLong));
+  auto indices = at::arange(offsets[0].size(0) - 1, offsets[0].options().dtype(at::kLong));
   at::Tensor inside;
   for (size_t level = 0; level < offsets.size(); ++level) {
     const auto ends = offsets[level].to(at::kLong);
-    const auto start = ends.take(places), length = ends.take(places + 1) - start;
-    const auto within = at::arange(max_lengths[level], places.options());
+    const auto start = ends.take(indices), length = ends.take(indices + 1) - start;
+    const auto within = at::arange(max_lengths[level], indices.options());
     const auto here = within.lt(length.unsqueeze(-1));
     inside = inside.defined() ? inside.unsqueeze(-1).logical_and(here) : here;
-    places = at::where(inside, start.unsqueeze(-1) + within, 0);
+    indices = at::where(inside, start.unsqueeze(-1) + within, 0);
   }
   const auto flat = values.dim() == 1 ? values.unsqueeze(-1) : values;
-  auto sizes = places.sizes().vec();
+  auto sizes = indices.sizes().vec();
   sizes.insert(sizes.end(), flat.sizes().begin() + 1, flat.sizes().end());
   if (values.size(0) == 0) return values.new_full(sizes, padding_value);
-  std::vector<int64_t> mask_sizes = places.sizes().vec();
+  std::vector<int64_t> mask_sizes = indices.sizes().vec();
   mask_sizes.resize(sizes.size(), 1);
-  return flat.index_select(0, places.flatten()).view(sizes).masked_fill(inside.logical_not().view(mask_sizes), padding_value);
+  return flat.index_select(0, indices.flatten()).view(sizes).masked_fill(inside.logical_not().view(mask_sizes), padding_value);
 }
 
 at::Tensor _padded_dense_to_jagged_forward(const at::Tensor& dense, at::TensorList offsets, std::optional<int64_t> total_L) {
@@ -155,10 +155,10 @@ at::Tensor _padded_dense_to_jagged_forward(const at::Tensor& dense, at::TensorLi
   for (size_t level = offsets.size(); level-- > 0;) {
     const auto ends = offsets[level].to(at::kLong);
     const auto part = at::searchsorted(ends, element, false, true).sub_(1).clamp_(0, ends.size(0) - 2);
-    const auto place = element - ends.take(part);
+    const auto column = element - ends.take(part);
     const int64_t longest = dense.size(static_cast<int64_t>(level) + 1);
-    inside = inside.logical_and(place.lt(longest));
-    flat = flat + place.clamp_max(longest - 1) * stride;
+    inside = inside.logical_and(column.lt(longest));
+    flat = flat + column.clamp_max(longest - 1) * stride;
     stride *= longest;
     element = part;
   }

@@ -62,15 +62,15 @@ at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::S
   return self.is_sparse() ? add_sparse(self, other, alpha, type, out) : add_to_dense(self, other, alpha, type, out);
 }
 
-// The place of each entry in the dense tensor, by rows: who checks that a tensor is coalesced asks whether they ascend.
+// The index of each entry in the flattened dense tensor, by rows: who checks that a tensor is coalesced asks whether they ascend.
 at::Tensor flatten_indices(const at::Tensor& indices, at::IntArrayRef size) {
-  auto places = at::zeros({indices.size(1)}, indices.options().dtype(at::kLong));
+  auto flat = at::zeros({indices.size(1)}, indices.options().dtype(at::kLong));
   int64_t stride = 1;
   for (int64_t dim = indices.size(0) - 1; dim >= 0; --dim) {
-    places.add_(indices.select(0, dim), stride);
+    flat.add_(indices.select(0, dim), stride);
     stride *= size[dim];
   }
-  return places;
+  return flat;
 }
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { m.impl("add.out", add_out); }

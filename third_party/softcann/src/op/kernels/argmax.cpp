@@ -6,17 +6,17 @@
 #include "op/simd/clones.h"
 #include "op/kernels/ordered.h"
 #include "op/kernels/rows.h"
+#include "op/simd/thresholds.h"
 
 // Note [Extremes by keys]
-// A maximum that remembers its place needs a comparison, two choices and a chain through all elements. Of ordered keys the
-// maximum alone is one instruction for a vector, and its place is looked for afterwards, in the one stretch that it came from.
+// A maximum that remembers its index needs a comparison, two choices and a chain through all elements. Of ordered keys the
+// maximum alone is one instruction for a vector, and its index is looked for afterwards, in the one stretch that it came from.
 // Where rows lie side by side (`dim` is not the last), a lane is a row and both are kept.
 namespace softcann::op {
 namespace {
 
-constexpr int64_t row_stretch = 256;     // elements; a place in it fits any key
+constexpr int64_t row_stretch = 256;     // elements; an index in it fits any key
 constexpr int64_t column_stretch = 256;  // rows side by side; their state stays in the nearest cache
-constexpr int64_t fewest_columns = 8;    // fewer leave most lanes empty
 constexpr double work_of_comparing = 0.5;
 
 // A key that is the greater, the more the number is what is looked for; NaN is the greatest either way.
@@ -54,12 +54,12 @@ template <class Format, bool Greatest>
   }
   const int64_t count = std::min(n - at, row_stretch);
   if (n > row_stretch) wanted_keys<Format, Greatest>(row + at, count, keys);
-  Key place = row_stretch;
+  Key index = row_stretch;
   for (Key i = 0; i < static_cast<Key>(count); ++i) {
     const Key candidate = keys[i] == best ? i : static_cast<Key>(row_stretch);
-    place = candidate < place ? candidate : place;
+    index = candidate < index ? candidate : index;
   }
-  return at + place;
+  return at + index;
 }
 
 template <class Bits>
@@ -74,9 +74,9 @@ template <class Format, bool Greatest>
 [[gnu::always_inline]] inline void extremes_of_rows(const Extremes<typename Format::Bits>& e, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; ++r) {
     const auto* row = e.from + r * e.length;
-    const int64_t place = find_extreme<Format, Greatest>(row, e.length);
-    e.indices[r] = place;
-    if (e.values) e.values[r] = row[place];
+    const int64_t index = find_extreme<Format, Greatest>(row, e.length);
+    e.indices[r] = index;
+    if (e.values) e.values[r] = row[index];
   }
 }
 
@@ -84,30 +84,30 @@ template <class Format, bool Greatest>
 template <class Format, bool Greatest>
 [[gnu::always_inline]] inline void extremes_of_columns(const Extremes<typename Format::Bits>& e, int64_t begin, int64_t end) {
   using Key = typename Format::Key;
-  using Place = std::conditional_t<sizeof(Key) == 8, int64_t, int32_t>;
+  using Index = std::conditional_t<sizeof(Key) == 8, int64_t, int32_t>;
   const int64_t stretches = (e.inner + column_stretch - 1) / column_stretch;
   Key best[column_stretch];
-  Place place[column_stretch];
+  Index index[column_stretch];
   for (int64_t s = begin; s < end; ++s) {
     const int64_t outer = s / stretches, first = s % stretches * column_stretch,
                   count = std::min(column_stretch, e.inner - first);
     const auto* from = e.from + outer * e.length * e.inner + first;
     for (int64_t j = 0; j < count; ++j) best[j] = wanted_key<Format, Greatest>(from[j]);
-    for (int64_t j = 0; j < count; ++j) place[j] = 0;
+    for (int64_t j = 0; j < count; ++j) index[j] = 0;
     for (int64_t i = 1; i < e.length; ++i) {
       const auto* row = from + i * e.inner;
-      const auto here = static_cast<Place>(i);
+      const auto here = static_cast<Index>(i);
 #pragma GCC ivdep
       for (int64_t j = 0; j < count; ++j) {
         const Key key = wanted_key<Format, Greatest>(row[j]);
-        place[j] = key > best[j] ? here : place[j];
+        index[j] = key > best[j] ? here : index[j];
         best[j] = key > best[j] ? key : best[j];
       }
     }
     const int64_t to = outer * e.inner + first;
-    for (int64_t j = 0; j < count; ++j) e.indices[to + j] = place[j];
+    for (int64_t j = 0; j < count; ++j) e.indices[to + j] = index[j];
     if (!e.values) continue;
-    for (int64_t j = 0; j < count; ++j) e.values[to + j] = from[place[j] * e.inner + j];
+    for (int64_t j = 0; j < count; ++j) e.values[to + j] = from[index[j] * e.inner + j];
   }
 }
 
@@ -139,7 +139,7 @@ bool argmax_along(const at::Tensor& self, int64_t dim, bool greatest, const at::
     return out.scalar_type() == type && out.is_contiguous() && out.numel() == results && !overlap(out, self);
   };
   if (!fits(indices, at::kLong) || (values.defined() && !fits(values, self.scalar_type()))) return false;
-  if ((inner > 1 && inner < fewest_columns) || n > std::numeric_limits<int32_t>::max()) return false;
+  if ((inner > 1 && inner < threshold::lane_columns) || n > std::numeric_limits<int32_t>::max()) return false;
   return with_ordered(self.scalar_type(), [&](auto format) {
     using Bits = typename decltype(format)::Bits;
     const Extremes<Bits> e{static_cast<const Bits*>(self.const_data_ptr()), n, inner,

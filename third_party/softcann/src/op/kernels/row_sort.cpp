@@ -56,9 +56,9 @@ template <class Format>
   DigitScratch<Key> scratch(memory.data() + key_bytes, n);
   for (int64_t r = 0; r < part.rows; ++r, from += n, values += part.k, indices += part.k) {
     keys_of<Format>(from, n, part.descending, keys);
-    order_by_digits(keys, n, part.k, scratch, [&](int64_t rank, int64_t place) __attribute__((always_inline)) {
-      values[rank] = from[place];
-      indices[rank] = place;
+    order_by_digits(keys, n, part.k, scratch, [&](int64_t rank, int64_t index) __attribute__((always_inline)) {
+      values[rank] = from[index];
+      indices[rank] = index;
     });
   }
 }
@@ -100,9 +100,9 @@ template <class Key>
   return bound;
 }
 
-// Places of keys within the bound, in order, among which the first k are; `places` has room for n.
+// Indices of keys within the bound, in order, among which the first k are; `found` has room for n.
 template <class Key>
-[[gnu::always_inline]] inline int64_t places_within(const Key* keys, int64_t n, int64_t k, Key bound, int32_t* places) {
+[[gnu::always_inline]] inline int64_t indices_within(const Key* keys, int64_t n, int64_t k, Key bound, int32_t* found) {
   using Mask = std::make_unsigned_t<Key>;
   constexpr int64_t stretch = sizeof(Key) == 2 ? 16 : 32;  // a bit for each
   int64_t count = 0, i = 0;
@@ -110,14 +110,14 @@ template <class Key>
   for (; i + stretch <= n; i += stretch) {
     Mask within = 0;
     for (int64_t j = 0; j < stretch; ++j) within |= keys[i + j] <= bound ? static_cast<Mask>(Mask(1) << j) : Mask(0);
-    for (; within; within &= static_cast<Mask>(within - 1)) places[count++] = static_cast<int32_t>(i + std::countr_zero(within));
+    for (; within; within &= static_cast<Mask>(within - 1)) found[count++] = static_cast<int32_t>(i + std::countr_zero(within));
     if (count < k || strict) continue;
     if (bound == std::numeric_limits<Key>::min()) return count;
     strict = true;  // keys that equal the bound come after k that are found
     --bound;
   }
   for (; i < n; ++i) {
-    places[count] = static_cast<int32_t>(i);
+    found[count] = static_cast<int32_t>(i);
     count += keys[i] <= bound;
   }
   return count;
@@ -131,16 +131,16 @@ template <class Format>
   const RowScratch memory(2 * key_bytes + padded_bytes<int32_t>(n) + DigitScratch<Key>::bytes(n));
   auto* keys = reinterpret_cast<Key*>(memory.data());
   auto* found = reinterpret_cast<Key*>(memory.data() + key_bytes);  // first the groups' minima, then the keys within the bound
-  auto* places = reinterpret_cast<int32_t*>(memory.data() + 2 * key_bytes);
+  auto* candidates = reinterpret_cast<int32_t*>(memory.data() + 2 * key_bytes);
   DigitScratch<Key> scratch(memory.data() + 2 * key_bytes + padded_bytes<int32_t>(n), n);
   Key ranks[few_keys<Key> + key_pad];
   for (int64_t r = 0; r < part.rows; ++r, from += n, values += k, indices += k) {
     keys_of<Format>(from, n, part.descending, keys);
-    const int64_t count = places_within(keys, n, k, bound_of(keys, n, k, groups, found), places);
-    for (int64_t i = 0; i < count; ++i) found[i] = keys[places[i]];
+    const int64_t count = indices_within(keys, n, k, bound_of(keys, n, k, groups, found), candidates);
+    for (int64_t i = 0; i < count; ++i) found[i] = keys[candidates[i]];
     const auto emit = [&](int64_t rank, int64_t i) __attribute__((always_inline)) {
-      values[rank] = from[places[i]];
-      indices[rank] = places[i];
+      values[rank] = from[candidates[i]];
+      indices[rank] = candidates[i];
     };
     if (count <= few_keys<Key>) {
       rank_few(found, count, ranks);
@@ -179,15 +179,15 @@ bool order_rows(const at::Tensor& self, int64_t k, int64_t dim, bool descending,
     using Bits = typename decltype(format)::Bits;
     at::Tensor rows = as_rows(self, dim);
     if (overlap(rows, values) || overlap(rows, indices)) rows = rows.clone();
-    const RowsResult ordered(values, dim, values.scalar_type()), places(indices, dim, at::kLong);
+    const RowsResult ordered(values, dim, values.scalar_type()), ordered_indices(indices, dim, at::kLong);
     const auto* from = static_cast<const Bits*>(rows.const_data_ptr());
     auto* to = static_cast<Bits*>(ordered.rows().mutable_data_ptr());
-    auto* at = static_cast<int64_t*>(places.rows().mutable_data_ptr());
+    auto* at = static_cast<int64_t*>(ordered_indices.rows().mutable_data_ptr());
     at::parallel_for(0, rows.numel() / n, row_grain(n, work_of_sorting), [&](int64_t begin, int64_t end) {
       order(format, from + begin * n, Part{end - begin, n, k, descending}, to + begin * k, at + begin * k);
     });
     ordered.finish();
-    places.finish();
+    ordered_indices.finish();
   });
 }
 
