@@ -17,6 +17,7 @@
 #include "op/recording.h"
 #include "op/saturate.h"
 #include "op/scope.h"
+#include "op/simd/thresholds.h"
 #include "op/tensor.h"
 #include "op/threads.h"
 #include "op/trace.h"
@@ -153,14 +154,11 @@ aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
   }
 }
 
-// Cheaper tasks would not use a second thread.
-constexpr uint32_t parallel_from_ns = 10000;
-
 aclError run_again(Task* task, bool skip) {
   auto* executor = static_cast<aclOpExecutor*>(task);
   if (skip) return ACL_SUCCESS;
   const bool in_own_phase2 = this_thread.launching == executor;
-  follow_settings(executor->threads, !in_own_phase2 && executor->cost_ns > parallel_from_ns);
+  follow_settings(executor->threads, !in_own_phase2 && executor->cost_ns > threshold::threads_from_ns);
   const aclError result = compute(*executor, in_own_phase2);
   if (check::on(check::kInit) && result == ACL_SUCCESS && !this_thread.refused) note_results(*executor);
   return result;
@@ -412,7 +410,7 @@ aclnnStatus check_executor(const OpInfo& info, const aclOpExecutor* executor) {
 // The executor is used up, whatever happens.
 aclnnStatus submit_executor(aclOpExecutor* executor, aclrtStream stream) {
   this_thread.threads = client_thread;
-  executor->threads = settings_of_launch(executor->cost_ns > parallel_from_ns);
+  executor->threads = settings_of_launch(executor->cost_ns > threshold::threads_from_ns);
   this_thread.launching = executor;
   if (recorder::is_active()) note_operands(*executor);
   if (check::on(check::kMemory)) note_accesses(*executor);

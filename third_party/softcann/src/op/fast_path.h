@@ -9,11 +9,9 @@
 #include <cmath>
 #include <cstring>
 
-namespace softcann::op::fast {
+#include "op/simd/thresholds.h"
 
-constexpr int64_t most = 1024;         // elements; beyond, ATen's wider vectors win
-constexpr int64_t most_divided = 256;  // divisions and roots gain most from these vectors
-constexpr int64_t most_reduced = 64;   // bfloat16 and half are converted one by one
+namespace softcann::op::fast {
 
 using Impl = c10::TensorImpl;
 [[gnu::always_inline]] inline Impl* impl(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
@@ -21,10 +19,10 @@ using Impl = c10::TensorImpl;
   return static_cast<char*>(tensor->unsafe_storage().unsafeGetStorageImpl()->mutable_data()) +
          tensor->storage_offset() * static_cast<int64_t>(tensor->itemsize());
 }
-[[gnu::always_inline]] inline int64_t limit(at::ScalarType type, int64_t full = most) {
-  return type == at::kHalf || type == at::kBFloat16 ? most_reduced : full;
+[[gnu::always_inline]] inline int64_t limit(at::ScalarType type, int64_t full = threshold::small_loop) {
+  return type == at::kHalf || type == at::kBFloat16 ? threshold::small_loop_half : full;
 }
-[[gnu::always_inline]] inline bool small(const Impl* out) { return out->numel() <= most && out->is_contiguous(); }
+[[gnu::always_inline]] inline bool small(const Impl* out) { return out->numel() <= threshold::small_loop && out->is_contiguous(); }
 [[gnu::always_inline]] inline bool same_layout(const Impl* in, const Impl* out) {
   const auto a = in->sizes(), b = out->sizes();
   if (a.size() != b.size()) return false;
@@ -94,7 +92,7 @@ bool for_type(at::ScalarType type, Body&& body) {
 }
 
 template <bool Integers, class F>
-bool unary(const at::Tensor& self, const at::Tensor& out_tensor, F&& f, int64_t full = most) {
+bool unary(const at::Tensor& self, const at::Tensor& out_tensor, F&& f, int64_t full = threshold::small_loop) {
   const Impl *in = impl(self), *out = impl(out_tensor);
   const int64_t n = out->numel();
   if (!small(out) || in->dtype() != out->dtype() || !same_layout(in, out)) return false;
@@ -211,16 +209,20 @@ inline bool clamp(const at::Tensor& self, const at::Scalar& low, const at::Scala
   });
 }
 
-// Tensors of float32 as `out` is, of up to Limit elements and without gaps: for loops over plain arrays.
-template <int64_t Limit = most, class... In>
-bool plain_floats(const at::Tensor& out_tensor, const In&... inputs) {
+// Tensors of float32 as `out` is, of up to `limit` elements and without gaps: for loops over plain arrays.
+template <class... In>
+bool plain_floats_to(int64_t limit, const at::Tensor& out_tensor, const In&... inputs) {
   const Impl* out = impl(out_tensor);
-  if (out->numel() > Limit || !out->is_contiguous() || out->dtype() != caffe2::TypeMeta::Make<float>()) return false;
+  if (out->numel() > limit || !out->is_contiguous() || out->dtype() != caffe2::TypeMeta::Make<float>()) return false;
   const int64_t size = out->numel() * static_cast<int64_t>(sizeof(float));
   const auto suits = [&](const Impl* in) {
     return in->dtype() == out->dtype() && same_layout(in, out) && no_partial_overlap(data(in), data(out), size);
   };
   return (suits(impl(inputs)) && ...);
+}
+template <class... In>
+bool plain_floats(const at::Tensor& out, const In&... inputs) {
+  return plain_floats_to(threshold::small_loop, out, inputs...);
 }
 inline float* floats(const at::Tensor& tensor) { return reinterpret_cast<float*>(data(impl(tensor))); }
 
@@ -237,12 +239,11 @@ inline bool is_one(const at::Scalar& value) {
 }
 
 // Same dtype and layout: a memcpy.
-constexpr size_t most_copied = 32 << 10;
 inline bool copy(const at::Tensor& self, const at::Tensor& src) {
   const Impl *out = impl(self), *in = impl(src);
   if (in->dtype() != out->dtype() || !out->is_contiguous() || !same_layout(in, out)) return false;
   const size_t size = static_cast<size_t>(out->numel()) * out->itemsize();
-  if (size > most_copied) return false;
+  if (size > static_cast<size_t>(threshold::small_copy_bytes)) return false;
   if (size) std::memmove(data(out), data(in), size);
   return true;
 }
@@ -253,7 +254,7 @@ inline bool concatenate(at::TensorList tensors, int64_t dim, const at::Tensor& o
   const int64_t dims = static_cast<int64_t>(out->sizes().size());
   const size_t size = static_cast<size_t>(out->numel()) * out->itemsize();
   if (dim < 0) dim += dims;
-  if (size > most_copied || dim < 0 || dim >= dims || !out->is_contiguous()) return false;
+  if (size > static_cast<size_t>(threshold::small_copy_bytes) || dim < 0 || dim >= dims || !out->is_contiguous()) return false;
   int64_t outer = 1, along = 0;
   for (int64_t i = 0; i < dim; ++i) outer *= out->sizes()[i];
   char* const begin = data(out);

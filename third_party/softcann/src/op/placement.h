@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "op/pool.h"
+#include "op/simd/thresholds.h"
 
 namespace softcann::op {
 
@@ -18,7 +19,7 @@ class Placement {
   explicit Placement(const at::Tensor& out, int skip = 0) : saved_(this_thread.placement) {
     PlacedBlock& block = this_thread.placement;
     block = {};
-    if (out.defined() && out.is_non_overlapping_and_dense() && out.nbytes() >= worth_bytes) {
+    if (out.defined() && out.is_non_overlapping_and_dense() && out.nbytes() >= static_cast<size_t>(threshold::placed_bytes)) {
       block = {out.mutable_data_ptr(), out.nbytes(), skip};
     }
   }
@@ -27,7 +28,6 @@ class Placement {
   Placement& operator=(const Placement&) = delete;
 
  private:
-  static constexpr size_t worth_bytes = 4096;  // below, a copy is cheaper than the danger of thrashing it
   PlacedBlock saved_;
 };
 

@@ -15,6 +15,7 @@
 #include "op/simd/clones.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/simd/thresholds.h"
 
 using namespace softcann::op;
 
@@ -101,9 +102,8 @@ class TrainPlain {
   }
 
   void run() {
-    constexpr int64_t few_elements = 32768;  // as ATen's grain: less is not worth a second thread
     const bool narrow = area_ < narrow_area;
-    at::parallel_for(0, channels_, std::max<int64_t>(1, few_elements / (images_ * area_)), [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, channels_, std::max<int64_t>(1, threshold::grain / (images_ * area_)), [&](int64_t begin, int64_t end) {
       const int64_t step = narrow ? most_columns / area_ : 1;
       for (int64_t c = begin; c < end; c += step) narrow ? columns(c, std::min(c + step, end)) : planes(c);
     });

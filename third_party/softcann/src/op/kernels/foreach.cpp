@@ -8,6 +8,7 @@
 #include "op/simd/float_loops.h"
 #include "op/kernel.h"
 #include "op/scalar.h"
+#include "op/simd/thresholds.h"
 #include "op/small_unary.h"
 
 using namespace softcann::op;
@@ -33,8 +34,7 @@ at::Scalar number(const at::Tensor& one) { return at::cpu::_local_scalar_dense(o
 // many small tensors takes longer than the arithmetic; of large ones, ATen's loops are the faster (docs/softcann_kernels.md).
 template <class Loop, class... In>
 bool floats(const at::Tensor& out, Loop&& loop, const In&... in) {
-  constexpr int64_t most_elements = 1 << 14;
-  if (!fast::plain_floats<most_elements>(out, in...)) return false;
+  if (!fast::plain_floats_to(threshold::foreach_elements, out, in...)) return false;
   loop(fast::floats(out), fast::floats(in)..., out.numel());
   return true;
 }

@@ -14,19 +14,17 @@
 
 #include "op/kernels/common.h"
 #include "op/kernels/gemm_choice.h"
+#include "op/simd/thresholds.h"
 #include "op/threads.h"
 
 namespace softcann::op {
 namespace {
 
-// Small products always go the direct way: call overhead decides.
-constexpr int64_t worth_choosing = int64_t{160} * 160 * 160;
-
 void onednn_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   into(out, [&] { return onednn_linear(a, b, std::nullopt); });
 }
 
-bool large(const at::Tensor& out, const at::Tensor& a) { return out.numel() * a.size(-1) >= worth_choosing; }
+bool large(const at::Tensor& out, const at::Tensor& a) { return out.numel() * a.size(-1) >= threshold::gemm_products; }
 
 bool is_one(const at::Scalar& scalar) { return !scalar.isComplex() && scalar.toDouble() == 1.0; }
 
@@ -39,11 +37,10 @@ at::ScalarType compute_type(const at::Tensor& out, const at::Tensor& a, const at
 
 // Puts one row into all of out's, where they are few: ATen's iterator over the expanded row takes longer than a small product.
 bool repeat_row(at::Tensor& out, const at::Tensor& row) {
-  constexpr size_t few = 64 << 10;  // bytes
   const int64_t rows = out.size(0);
   const size_t bytes = row.nbytes();
   if (row.scalar_type() != out.scalar_type() || row.numel() != out.size(1) || row.size(-1) != row.numel() || row.dim() > 2 ||
-      bytes == 0 || out.nbytes() > few || !row.is_contiguous() || !out.is_contiguous())
+      bytes == 0 || out.nbytes() > static_cast<size_t>(threshold::repeated_row_bytes) || !row.is_contiguous() || !out.is_contiguous())
     return false;
   auto* to = static_cast<char*>(out.mutable_data_ptr());
   const auto* from = static_cast<const char*>(row.const_data_ptr());
@@ -160,7 +157,7 @@ void bmm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::bmm(as(a, type), as(b, type)));
-  } else if (type == at::kFloat && out.numel() * a.size(-1) >= worth_choosing * out.size(0) && gemm_for(type) == Gemm::onednn) {
+  } else if (type == at::kFloat && out.numel() * a.size(-1) >= threshold::gemm_products * out.size(0) && gemm_for(type) == Gemm::onednn) {
     for (int64_t i = 0; i < out.size(0); ++i) {
       at::Tensor part = out[i];
       onednn_into(part, as(a[i], type), as(b[i], type));

@@ -34,6 +34,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/simd/thresholds.h"
 
 using namespace softcann::op;
 
@@ -52,7 +53,6 @@ at::Tensor reduced(const at::Tensor& values, int64_t reduction) {
 at::Tensor class_index(const at::Tensor& target) {
   return target.scalar_type() == at::kLong || target.scalar_type() == at::kByte ? target : target.to(at::kLong);
 }
-constexpr int64_t most_summed = 4096;  // rows whose sum is not worth threads
 
 // Loss kernels of ATen resize their outputs, so they get tensors of the shapes they mean.
 at::Tensor shaped(const at::Tensor& out, int64_t reduction, at::IntArrayRef sizes) {
@@ -67,7 +67,7 @@ namespace {
 bool small_nll(const at::Tensor& log_prob, const at::Tensor& target, const at::Tensor& weight, int64_t reduction, int64_t ignore,
                const at::Tensor& out, const at::Tensor& total) {
   const int64_t rows = target.numel();
-  if (reduction == at::Reduction::None || log_prob.dim() != 2 || rows == 0 || rows > most_summed) return false;
+  if (reduction == at::Reduction::None || log_prob.dim() != 2 || rows == 0 || rows > threshold::nll_rows) return false;
   for (const at::Tensor& tensor : {log_prob, weight, out, total}) {
     if (tensor.defined() && (tensor.scalar_type() != at::kFloat || !tensor.is_contiguous())) return false;
   }

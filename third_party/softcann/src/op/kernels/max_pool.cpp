@@ -8,6 +8,7 @@
 
 #include "op/simd/clones.h"
 #include "op/simd/processor.h"
+#include "op/simd/thresholds.h"
 #include "rt/bulk.h"
 
 // Note [Pooling by taps]
@@ -19,11 +20,9 @@
 namespace softcann::op {
 namespace {
 
-constexpr int64_t fewest_outputs = 4;  // of a row; below that, most lanes are empty
 constexpr int64_t ahead = 1024;        // floats that are fetched in advance, for processors stop at the end of a page
 constexpr int64_t buffered = 4096;     // outputs
 constexpr int64_t buffered_gradients = 1 << 16;
-constexpr int64_t pooled_by_a_thread = 1 << 15;  // comparisons
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
 // The smallest i from 0 on with start + i * step >= 0.
@@ -175,7 +174,7 @@ class RowPooling {
 template <class Index>
 void pool_rows(const at::Tensor& input, const Plane& p, const PoolWindow& w, const at::Tensor& out, const at::Tensor& indices) {
   const RowPooling<Index> pooling(p, w, input, out, indices);
-  const int64_t grain = std::max<int64_t>(1, pooled_by_a_thread / (p.out_width * w.kernel_h * w.kernel_w));
+  const int64_t grain = std::max<int64_t>(1, threshold::grain / (p.out_width * w.kernel_h * w.kernel_w));
   at::parallel_for(0, out.numel() / p.out_width, grain, [&](int64_t begin, int64_t end) { pooling.run(begin, end); });
 }
 
@@ -203,7 +202,7 @@ void add_planes(const at::Tensor& grad_output, const at::Tensor& indices, const 
   const bool past_cache = grad_input.nbytes() >= kBulkBytes && area <= buffered_gradients;
   const int64_t several = std::max<int64_t>(1, buffered / area);
   at::parallel_for(
-      0, grad_input.numel() / area, std::max<int64_t>(1, pooled_by_a_thread / (area + count)), [&](int64_t begin, int64_t end) {
+      0, grad_input.numel() / area, std::max<int64_t>(1, threshold::grain / (area + count)), [&](int64_t begin, int64_t end) {
         std::vector<float> own(static_cast<size_t>(past_cache ? several * area : 0));
         bool sound = true;
         for (int64_t plane = begin, last; plane < end; plane = last) {
@@ -242,7 +241,7 @@ bool max_pool(const at::Tensor& input, const PoolWindow& window, const at::Tenso
   if (!plain_floats(input) || !plain_floats(out) || input.dim() != out.dim() || out.numel() == 0) return false;
   if (!indices.is_contiguous() || indices.sizes() != out.sizes()) return false;
   const Plane plane{input.size(-2), input.size(-1), out.size(-2), out.size(-1)};
-  if (plane.out_width < fewest_outputs || plane.height * plane.width > std::numeric_limits<int32_t>::max()) return false;
+  if (plane.out_width < threshold::pool_columns || plane.height * plane.width > std::numeric_limits<int32_t>::max()) return false;
   return with_index(indices, [&](auto index) { pool_rows<decltype(index)>(input, plane, window, out, indices); });
 }
 

@@ -6,6 +6,7 @@
 
 #include "op/simd/clones.h"
 #include "op/kernels/rows.h"
+#include "op/simd/thresholds.h"
 
 // Note [Running sums]
 // Each addition waits for the one before, and rounding does not let a sum be taken in parts. So several rows go side by side, a
@@ -17,7 +18,6 @@ namespace {
 constexpr int64_t rows_at_once = 8;  // an addition's latency, twice over
 constexpr int64_t row_block = 64;    // elements of a row; a block of rows stays in the nearest cache
 constexpr int64_t column_stretch_of_scan = 256;
-constexpr int64_t fewest_columns_of_scan = 8;
 constexpr double work_of_scanning = 1;
 
 template <class In_, class Acc_, class Out_>
@@ -155,7 +155,7 @@ bool run(Types, const at::Tensor& self, int64_t dim, bool product, const at::Ten
 bool scan_along(const at::Tensor& self, int64_t dim, bool product, const at::Tensor& out) {
   if (self.dim() == 0 || self.numel() == 0 || dim < -self.dim() || dim >= self.dim()) return false;
   if (!self.is_contiguous() || !out.is_contiguous() || self.sizes() != out.sizes()) return false;
-  if (const int64_t inner = inner_of(self, dim); inner > 1 && inner < fewest_columns_of_scan) return false;
+  if (const int64_t inner = inner_of(self, dim); inner > 1 && inner < threshold::lane_columns) return false;
   // In place is well: each element is read before it is written.
   const bool in_place = self.const_data_ptr() == out.const_data_ptr() && self.scalar_type() == out.scalar_type();
   if (!in_place && overlap(self, out)) return false;

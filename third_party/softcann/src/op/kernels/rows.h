@@ -6,6 +6,8 @@
 #include <c10/core/CPUAllocator.h>
 #include <algorithm>
 
+#include "op/simd/thresholds.h"
+
 namespace softcann::op {
 
 // The elements along `dim` next to each other, copied only where they are not.
@@ -58,8 +60,7 @@ class RowScratch {
 
 // Rows that are worth a thread.
 inline int64_t row_grain(int64_t length, double work_of_an_element) {
-  constexpr double work_of_a_thread = 1 << 15;
-  return std::max<int64_t>(1, static_cast<int64_t>(work_of_a_thread / (work_of_an_element * static_cast<double>(length))));
+  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(threshold::grain) / (work_of_an_element * static_cast<double>(length))));
 }
 
 }  // namespace softcann::op

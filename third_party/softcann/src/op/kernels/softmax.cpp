@@ -18,6 +18,7 @@
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/simd/lanes.h"
+#include "op/simd/thresholds.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;
@@ -33,8 +34,6 @@ at::Tensor as_result(const at::Tensor& self, const at::Tensor& out) {
 // float32 along the last dimension, which is what classes and attention's scores are. A row is read for its maximum, then for
 // the sum of the powers, then written. What fills up the lanes of a row's end changes neither; a NaN makes the sum one.
 enum class Form { plain, logarithm };
-constexpr int64_t few_columns = 8;             // below, most lanes would be empty
-constexpr int64_t elements_at_once = 1 << 15;  // not worth a second thread
 constexpr float nothing_yet = -std::numeric_limits<float>::infinity();
 
 [[gnu::always_inline]] inline float greatest_of(const float* row, int64_t columns) {
@@ -113,17 +112,17 @@ bool of_rows(Form form, const at::Tensor& self, int64_t dim, const at::Tensor& o
   const int64_t dims = static_cast<int64_t>(sizes.size()), elements = in->numel();
   if (dims == 0 || (dim != -1 && dim != dims - 1) || elements == 0 || elements > most || !sizes.equals(out_sizes)) return false;
   const int64_t columns = sizes.back();
-  if (columns < few_columns) return false;
+  if (columns < threshold::lane_columns) return false;
   const float* from = fast::floats(self);
   float* to = fast::floats(out);
   if (!fast::no_partial_overlap(fast::data(in), fast::data(result), elements * static_cast<int64_t>(sizeof(float)))) return false;
   const auto compute = [&](int64_t begin, int64_t end) {
     (form == Form::plain ? softmax_rows : log_softmax_rows)(from + begin * columns, to + begin * columns, end - begin, columns);
   };
-  if (elements <= elements_at_once) {
+  if (elements <= threshold::grain) {
     compute(0, elements / columns);
   } else {
-    at::parallel_for(0, elements / columns, std::max<int64_t>(1, elements_at_once / columns), compute);
+    at::parallel_for(0, elements / columns, std::max<int64_t>(1, threshold::grain / columns), compute);
   }
   return true;
 }
@@ -136,10 +135,10 @@ double softmax_cost(const at::Tensor& self) {
 
 }  // namespace
 
-OP_FULL(aclnnSoftmax, softmax_cost(self), of_rows(Form::plain, self, dim, out, elements_at_once)) {
+OP_FULL(aclnnSoftmax, softmax_cost(self), of_rows(Form::plain, self, dim, out, threshold::grain)) {
   if (!of_rows(Form::plain, self, dim, out, any_number)) at::cpu::_softmax_outf(as_result(self, out), dim, false, out);
 }
-OP_FULL(aclnnLogSoftmax, softmax_cost(self), of_rows(Form::logarithm, self, dim, out, elements_at_once)) {
+OP_FULL(aclnnLogSoftmax, softmax_cost(self), of_rows(Form::logarithm, self, dim, out, threshold::grain)) {
   if (!of_rows(Form::logarithm, self, dim, out, any_number)) at::cpu::_log_softmax_outf(as_result(self, out), dim, false, out);
 }
 OP(aclnnSoftmaxBackward) {

@@ -7,6 +7,7 @@
 #include "op/simd/clones.h"
 #include "op/fast_path.h"
 #include "op/simd/lanes.h"
+#include "op/simd/thresholds.h"
 
 // Note [GELU by tanh]
 // (1 + tanh u) / 2 is 1 / (1 + e^-2u), which takes an exponential and a division where ATen computes the tangent to the last
@@ -70,21 +71,21 @@ SOFTCANN_CLONES void gelu_gradients(const float* grad, const float* from, float*
   store(x, count - i, out + i);
 }
 
-constexpr int64_t any_number = std::numeric_limits<int64_t>::max(), gelu_grain = 1 << 14;
+constexpr int64_t any_number = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
 bool tanh_gelu(const at::Tensor& self, const at::Tensor& out) {
-  if (!fast::plain_floats<any_number>(out, self)) return false;
-  at::parallel_for(0, out.numel(), gelu_grain, [&](int64_t begin, int64_t end) {
+  if (!fast::plain_floats_to(any_number, out, self)) return false;
+  at::parallel_for(0, out.numel(), threshold::grain / 2, [&](int64_t begin, int64_t end) {
     gelu_values(fast::floats(self) + begin, fast::floats(out) + begin, end - begin);
   });
   return true;
 }
 
 bool tanh_gelu_gradient(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& result) {
-  if (!fast::plain_floats<any_number>(result, grad, self)) return false;
-  at::parallel_for(0, result.numel(), gelu_grain, [&](int64_t begin, int64_t end) {
+  if (!fast::plain_floats_to(any_number, result, grad, self)) return false;
+  at::parallel_for(0, result.numel(), threshold::grain / 2, [&](int64_t begin, int64_t end) {
     gelu_gradients(fast::floats(grad) + begin, fast::floats(self) + begin, fast::floats(result) + begin, end - begin);
   });
   return true;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "op/simd/clones.h"
+#include "op/simd/thresholds.h"
 
 // Note [Transposing]
 // Elements one by one touch a cache line for each of them on one of the two sides. Here tiles of 16 by 16 elements are taken,
@@ -15,8 +16,6 @@ namespace softcann::op {
 namespace {
 
 constexpr int64_t side = 8, tile = 16;
-constexpr int64_t fewest_elements = 2048;  // below, preparing costs what is gained
-constexpr int64_t elements_of_a_thread = 1 << 15;
 
 // Element (r, c) of the source is at r + c * column, that of the target at r * row + c: in elements.
 struct Matrix {
@@ -89,7 +88,7 @@ void run(const at::Tensor& target, const at::Tensor& source, const Matrix& m, co
   const T* const from = static_cast<const T*>(source.const_data_ptr());
   T* const to = static_cast<T*>(target.mutable_data_ptr());
   const int64_t bands = (m.rows + tile - 1) / tile,
-                grain = std::max<int64_t>(1, elements_of_a_thread / (m.columns * std::min(m.rows, tile)));
+                grain = std::max<int64_t>(1, threshold::grain / (m.columns * std::min(m.rows, tile)));
   at::parallel_for(0, batch.count * bands, grain, [&](int64_t begin, int64_t end) {
     while (begin < end) {  // the bands of one matrix after another
       int64_t index = begin / bands, from_offset = 0, to_offset = 0;
@@ -109,7 +108,7 @@ void run(const at::Tensor& target, const at::Tensor& source, const Matrix& m, co
 }  // namespace
 
 bool copy_transposed(const at::Tensor& target, const at::Tensor& source) {
-  if (target.numel() < fewest_elements || target.scalar_type() != source.scalar_type() || !target.sizes().equals(source.sizes()))
+  if (target.numel() < threshold::transpose_elements || target.scalar_type() != source.scalar_type() || !target.sizes().equals(source.sizes()))
     return false;
   int64_t down = -1, across = -1;  // along which source and target have their elements side by side
   for (int64_t dim = 0; dim < target.dim(); ++dim) {

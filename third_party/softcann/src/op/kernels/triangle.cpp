@@ -9,6 +9,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/simd/thresholds.h"
 
 using namespace softcann::op;
 
@@ -18,9 +19,8 @@ enum class Keep { lower, upper };
 
 // Rows of matrices that lie one after the other: what is kept is copied, unless it is there, the rest becomes zero.
 void cut_rows(const char* from, char* to, const at::Tensor& out, int64_t diagonal, Keep keep) {
-  constexpr int64_t bytes_of_a_thread = 1 << 17;
   const int64_t height = out.size(-2), width = out.size(-1), size = static_cast<int64_t>(out.itemsize()), row = width * size;
-  at::parallel_for(0, out.numel() / width, std::max<int64_t>(1, bytes_of_a_thread / row), [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, out.numel() / width, std::max<int64_t>(1, 4 * threshold::grain / row), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       // The diagonal's column, or the one after it, parts the row. In a wide integer, since `diagonal` may be any.
       const __int128 after = static_cast<__int128>(i % height) + diagonal + (keep == Keep::lower ? 1 : 0);

@@ -5,6 +5,7 @@
 
 #include "op/elementwise.h"
 #include "op/fast_path.h"
+#include "op/simd/thresholds.h"
 #include "op/small_unary.h"
 
 using namespace softcann::op;
@@ -19,7 +20,7 @@ constexpr auto inverse = [](auto x) { return decltype(x)(1) / x; };
 
 template <class Stub, class F>
 bool divided(Stub& stub, const at::Tensor& self, const at::Tensor& out, F&& f) {
-  return fast::unary<false>(self, out, f, fast::most_divided) || small_unary(stub, self, out);
+  return fast::unary<false>(self, out, f, threshold::small_loop_divided) || small_unary(stub, self, out);
 }
 
 // CANN passes limits as floats: for a float64, infinity is what a client's limit became, and means the type's own, torch's

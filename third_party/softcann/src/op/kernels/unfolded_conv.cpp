@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "op/kernels/gemm.h"
+#include "op/simd/thresholds.h"
 
 // Note [Unfolded convolution]
 // Libraries compute in blocked layouts: weights are brought into one before each product and gradients of weights back
@@ -75,7 +76,7 @@ void each_tap(const UnfoldedShape& s, int64_t channel, F&& f) {
 }
 
 void over_channels(int64_t channels, int64_t work_each, const std::function<void(int64_t)>& f) {
-  at::parallel_for(0, channels, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work_each)), [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, channels, std::max<int64_t>(1, threshold::grain / std::max<int64_t>(1, work_each)), [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) f(c);
   });
 }
@@ -151,13 +152,13 @@ UnfoldedGain gain_of_unfolding(const UnfoldedShape& full) {
                 weights = s.out_channels * s.taps();
   if (taps == 0) return {};
   if (area == 1 && s.taps() >= 64) return {true, true, true};
-  const bool strided = s.stride[0] > 1 || s.stride[1] > 1, many_weights = weights >= 1 << 17;
+  const bool strided = s.stride[0] > 1 || s.stride[1] > 1, many_weights = weights >= threshold::unfold_weights;
   const bool patches = taps > 1 && s.stride[0] == full.kernel_h && s.stride[1] == full.kernel_w && s.pad[0] == 0 && s.pad[1] == 0;
   UnfoldedGain gain;
-  gain.result = pixels <= 128 && weights >= 1 << 18;
+  gain.result = pixels <= threshold::unfold_result_pixels && weights >= 2 * threshold::unfold_weights;
   gain.input_gradient =
-      patches || (strided && (taps == 1 || (pixels <= 512 && many_weights))) || (taps == 1 && pixels <= 400 && many_weights);
-  gain.weight_gradient = many_weights && (pixels <= 400 || area <= 4);
+      patches || (strided && (taps == 1 || (pixels <= threshold::unfold_strided_pixels && many_weights))) || (taps == 1 && pixels <= threshold::unfold_pixels && many_weights);
+  gain.weight_gradient = many_weights && (pixels <= threshold::unfold_pixels || area <= 4);
   return gain;
 }
 
