@@ -22,7 +22,9 @@ using Impl = c10::TensorImpl;
 [[gnu::always_inline]] inline int64_t limit(at::ScalarType type, int64_t full = threshold::small_loop) {
   return type == at::kHalf || type == at::kBFloat16 ? threshold::small_loop_half : full;
 }
-[[gnu::always_inline]] inline bool small(const Impl* out) { return out->numel() <= threshold::small_loop && out->is_contiguous(); }
+[[gnu::always_inline]] inline bool small(const Impl* out) {
+  return out->numel() <= threshold::small_loop && out->is_contiguous();
+}
 [[gnu::always_inline]] inline bool same_layout(const Impl* in, const Impl* out) {
   const auto a = in->sizes(), b = out->sizes();
   if (a.size() != b.size()) return false;

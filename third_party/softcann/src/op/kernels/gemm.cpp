@@ -40,7 +40,8 @@ bool repeat_row(at::Tensor& out, const at::Tensor& row) {
   const int64_t rows = out.size(0);
   const size_t bytes = row.nbytes();
   if (row.scalar_type() != out.scalar_type() || row.numel() != out.size(1) || row.size(-1) != row.numel() || row.dim() > 2 ||
-      bytes == 0 || out.nbytes() > static_cast<size_t>(threshold::repeated_row_bytes) || !row.is_contiguous() || !out.is_contiguous())
+      bytes == 0 || out.nbytes() > static_cast<size_t>(threshold::repeated_row_bytes) || !row.is_contiguous() ||
+      !out.is_contiguous())
     return false;
   auto* to = static_cast<char*>(out.mutable_data_ptr());
   const auto* from = static_cast<const char*>(row.const_data_ptr());
@@ -157,7 +158,8 @@ void bmm_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   const at::ScalarType type = compute_type(out, a, b);
   if (type != out.scalar_type()) {
     put(out, at::cpu::bmm(as(a, type), as(b, type)));
-  } else if (type == at::kFloat && out.numel() * a.size(-1) >= threshold::gemm_products * out.size(0) && gemm_for(type) == Gemm::onednn) {
+  } else if (type == at::kFloat && out.numel() * a.size(-1) >= threshold::gemm_products * out.size(0) &&
+             gemm_for(type) == Gemm::onednn) {
     for (int64_t i = 0; i < out.size(0); ++i) {
       at::Tensor part = out[i];
       onednn_into(part, as(a[i], type), as(b[i], type));

@@ -20,8 +20,8 @@
 namespace softcann::op {
 namespace {
 
-constexpr int64_t ahead = 1024;        // floats that are fetched in advance, for processors stop at the end of a page
-constexpr int64_t buffered = 4096;     // outputs
+constexpr int64_t ahead = 1024;     // floats that are fetched in advance, for processors stop at the end of a page
+constexpr int64_t buffered = 4096;  // outputs
 constexpr int64_t buffered_gradients = 1 << 16;
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 

@@ -33,7 +33,8 @@ void all_dims(const at::Tensor& self, c10::SmallVector<int64_t, 8>& dims) {
 // The columns' sums of a small matrix, a bias's gradient: ATen's iterator takes longer than the additions.
 bool small_column_sums(const at::Tensor& self, at::IntArrayRef dims, const at::Tensor& out) {
   constexpr int64_t most_rows = 1 << 10;  // of which one float after the other is added
-  if (dims.size() != 1 || dims[0] != 0 || self.dim() != 2 || self.numel() > threshold::column_sum_elements || self.size(0) > most_rows)
+  if (dims.size() != 1 || dims[0] != 0 || self.dim() != 2 || self.numel() > threshold::column_sum_elements ||
+      self.size(0) > most_rows)
     return false;
   if (self.scalar_type() != at::kFloat || out.scalar_type() != at::kFloat || !self.is_contiguous() || !out.is_contiguous())
     return false;

@@ -60,7 +60,8 @@ class RowScratch {
 
 // Rows that are worth a thread.
 inline int64_t row_grain(int64_t length, double work_of_an_element) {
-  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(threshold::grain) / (work_of_an_element * static_cast<double>(length))));
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(threshold::grain) / (work_of_an_element * static_cast<double>(length))));
 }
 
 }  // namespace softcann::op

@@ -108,7 +108,8 @@ void run(const at::Tensor& target, const at::Tensor& source, const Matrix& m, co
 }  // namespace
 
 bool copy_transposed(const at::Tensor& target, const at::Tensor& source) {
-  if (target.numel() < threshold::transpose_elements || target.scalar_type() != source.scalar_type() || !target.sizes().equals(source.sizes()))
+  if (target.numel() < threshold::transpose_elements || target.scalar_type() != source.scalar_type() ||
+      !target.sizes().equals(source.sizes()))
     return false;
   int64_t down = -1, across = -1;  // along which source and target have their elements side by side
   for (int64_t dim = 0; dim < target.dim(); ++dim) {

@@ -76,9 +76,10 @@ void each_tap(const UnfoldedShape& s, int64_t channel, F&& f) {
 }
 
 void over_channels(int64_t channels, int64_t work_each, const std::function<void(int64_t)>& f) {
-  at::parallel_for(0, channels, std::max<int64_t>(1, threshold::grain / std::max<int64_t>(1, work_each)), [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) f(c);
-  });
+  at::parallel_for(0, channels, std::max<int64_t>(1, threshold::grain / std::max<int64_t>(1, work_each)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t c = begin; c < end; ++c) f(c);
+                   });
 }
 
 // [taps, pixels]; zero where a tap lies outside of the image.
@@ -156,8 +157,8 @@ UnfoldedGain gain_of_unfolding(const UnfoldedShape& full) {
   const bool patches = taps > 1 && s.stride[0] == full.kernel_h && s.stride[1] == full.kernel_w && s.pad[0] == 0 && s.pad[1] == 0;
   UnfoldedGain gain;
   gain.result = pixels <= threshold::unfold_result_pixels && weights >= 2 * threshold::unfold_weights;
-  gain.input_gradient =
-      patches || (strided && (taps == 1 || (pixels <= threshold::unfold_strided_pixels && many_weights))) || (taps == 1 && pixels <= threshold::unfold_pixels && many_weights);
+  gain.input_gradient = patches || (strided && (taps == 1 || (pixels <= threshold::unfold_strided_pixels && many_weights))) ||
+                        (taps == 1 && pixels <= threshold::unfold_pixels && many_weights);
   gain.weight_gradient = many_weights && (pixels <= threshold::unfold_pixels || area <= 4);
   return gain;
 }
