@@ -530,3 +530,29 @@ def test_collectives_of_two_ranks(tmp_path):
         assert query(path, "SELECT count, type.name FROM COMMUNICATION_OP JOIN STRING_IDS AS kind ON kind.id = opType "
                      "JOIN ENUM_HCCL_DATA_TYPE AS type ON type.id = dataType WHERE kind.value = 'hcom_allGather_'") == [(2000, "FLOAT16")]
     assert seen == {0, 1}
+
+
+def test_marks_of_mstx_have_the_times_of_their_stream_and_a_domain(tmp_path):
+    code = CLIENT + f"""
+tx = ctypes.CDLL({str(LIBRARIES / "libms_tools_ext.so")!r})
+tx.mstxDomainCreateA.restype, tx.mstxRangeStartA.restype = ctypes.c_void_p, ctypes.c_uint64
+tx.mstxMarkA(b"plain", None)
+whole = ctypes.c_uint64(tx.mstxRangeStartA(b"whole", stream))
+work()
+tx.mstxRangeEnd(whole)
+tx.mstxDomainMarkA(ctypes.c_void_p(tx.mstxDomainCreateA(b"data")), b"loaded", None)
+assert acl.aclrtSynchronizeStream(stream) == 0
+"""
+    msprof(f"--output={tmp_path}", "--msproftx=on", sys.executable, "-c", code)
+    found = tables(tmp_path)[0]
+    rows = {row["message"]: row for row in found["msprof_tx"]}
+    assert {name: row["domain"] for name, row in rows.items()} == {"plain": "default", "whole": "default", "loaded": "data"}
+    assert rows["plain"]["Device Start_time(us)"] == "N/A" and rows["whole"]["event_type"] == "start_end"
+    begin, end = (float(rows["whole"][f"Device {what}_time(us)"]) for what in ("Start", "End"))
+    for task in found["task_time"]:
+        assert begin <= float(task["task_start(us)"]) <= float(task["task_stop(us)"]) <= end
+    for option, expected in (("--mstx-domain-include=data", {"loaded"}), ("--mstx-domain-exclude=data", {"plain", "whole"})):
+        subprocess.run(["rm", "-r", str(next(tmp_path.glob("PROF_*")) / "mindstudio_profiler_output")], check=True)
+        msprof("--export=on", f"--output={tmp_path}", "--msproftx=on", option)
+        assert {row["message"] for row in tables(tmp_path)[0]["msprof_tx"]} == expected
+    assert "not together" in msprof("--export=on", "--mstx-domain-include=a", "--mstx-domain-exclude=b", check=False).stdout

@@ -98,7 +98,8 @@ def test_values_and_layouts_are_the_facts(tmp_path, header, table):
 
 @needs_facts
 def test_runtime_prototypes_have_the_facts_parameters():
-    text = "\n".join((CANN / "include" / "acl" / name).read_text() for name in ("acl_rt.h", "acl_op.h", "acl_mdl.h"))
+    headers = ("acl/acl_rt.h", "acl/acl_op.h", "acl/acl_mdl.h", "acl/acl_prof.h", "mstx/ms_tools_ext.h", "mspti/mspti.h")
+    text = "\n".join((CANN / "include" / name).read_text() for name in headers)
     facts = load("acl_runtime.json")["functions"]
     declared = dict(re.findall(r"\b(\w+)\(([^;]*)\);", re.sub(r"\s+", " ", text)))
     checked = 0
@@ -116,7 +117,8 @@ def test_runtime_prototypes_have_the_facts_parameters():
 def test_headers_are_c_and_cpp(tmp_path):
     for compiler, suffix in (("gcc", "c"), ("g++", "cpp")):
         source = tmp_path / f"all.{suffix}"
-        source.write_text('#include "acl/acl.h"\n#include "acl/acl_mdl.h"\n#include "aclnn/aclnn_ops.h"\n#include "hccl/hccl.h"\nint main(void) { return 0; }\n')
+        source.write_text('#include "acl/acl.h"\n#include "acl/acl_mdl.h"\n#include "aclnn/aclnn_ops.h"\n#include "hccl/hccl.h"\n'
+                          '#include "mstx/ms_tools_ext.h"\n#include "mspti/mspti.h"\nint main(void) { return 0; }\n')
         gen_aclnn.main(str(CANN / "aclnn_ops.txt"), str(tmp_path))
         subprocess.run([compiler, "-Wall", "-Werror", "-fsyntax-only", "-I", str(CANN / "include"), "-I", str(tmp_path), str(source)],
                        check=True)

@@ -7,7 +7,7 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, Sequence
 
 from ._msprof_spans import activity, collectives, rank_of
-from ._msprof_tables import MAKERS, TABLES, Profile, read
+from ._msprof_tables import MAKERS, TABLES, Profile, of_domains, read
 
 _FIRST_PROCESS = 1 << 30  # no process has it, or a number above
 
@@ -46,7 +46,7 @@ def timeline(profile: Profile) -> List[Dict[str, Any]]:
     for call in profile.calls:
         add(f"{call.level.capitalize()}@{call.name}", host, call.thread, call.begin, call.end, level=call.level)
     for mark in profile.marks:
-        add(mark.message, host, mark.thread, mark.begin, mark.end, event_type=mark.kind)
+        add(mark.message, host, mark.thread, mark.begin, mark.end, event_type=mark.kind, domain=mark.domain)
     for device in sorted({task.device for task in profile.tasks}):
         pid = _FIRST_PROCESS + 3 * device
         name_track("process_name", pid, f"Ascend Hardware (NPU {device})")
@@ -79,9 +79,13 @@ def write_device_info(folder: str, profile: Profile) -> None:
                        "pid": profile.info.get("pid"), "platform_version": profile.info.get("soc")}, file)
 
 
-def export(folder: str, tables: Iterable[str], form: str = "csv") -> str:
-    """Writes the tables and the timeline of a PROF_* folder to its mindstudio_profiler_output, whose path is returned."""
-    profile = read(folder)
+def export(folder: str, tables: Iterable[str], form: str = "csv", include: Sequence[str] = (),
+           exclude: Sequence[str] = ()) -> str:
+    """Writes the tables and the timeline of a PROF_* folder to its mindstudio_profiler_output, whose path is returned.
+
+    ``include``, ``exclude``: domains of the program's marks, as of :func:`of_domains`.
+    """
+    profile = of_domains(read(folder), include, exclude)
     output = os.path.join(folder, "mindstudio_profiler_output")
     os.makedirs(output, exist_ok=True)
     suffix = time.strftime("%Y%m%d%H%M%S")

@@ -87,6 +87,7 @@ class Mark(NamedTuple):
     device_begin: int
     device_end: int
     kind: str
+    domain: str
     message: str
 
 
@@ -140,8 +141,15 @@ def read(folder: str) -> Profile:
     return Profile(
         info, _with_waits(tasks),
         [Call(int(t), int(b), int(e), level, name) for t, b, e, level, name in _lines(calls, 5)] if os.path.exists(calls) else [],
-        [Mark(int(t), int(b), int(e), int(db), int(de), kind, message)
-         for t, b, e, db, de, kind, message in _lines(marks, 7)] if os.path.exists(marks) else [])
+        [Mark(int(t), int(b), int(e), int(db), int(de), kind, domain, message)
+         for t, b, e, db, de, kind, domain, message in _lines(marks, 8)] if os.path.exists(marks) else [])
+
+
+def of_domains(profile: Profile, include: Iterable[str], exclude: Iterable[str]) -> Profile:
+    """With the marks of some domains only: those of ``include``, all if that is empty, less those of ``exclude``."""
+    included, excluded = set(include), set(exclude)
+    marks = [mark for mark in profile.marks if (not included or mark.domain in included) and mark.domain not in excluded]
+    return profile._replace(marks=marks)
 
 
 def us(nanoseconds: float) -> str:
@@ -213,7 +221,7 @@ def msprof_tx(profile: Profile) -> Iterator[Sequence[Any]]:
     for mark in profile.marks:
         device = [stamp(time) if time else NA for time in (mark.device_begin, mark.device_end)]
         yield ("host", profile.info.get("pid", NA), mark.thread, NA, mark.kind, NA, NA, stamp(mark.begin), stamp(mark.end),
-               NA, mark.message, "default", *device)
+               NA, mark.message, mark.domain, *device)
 
 
 MAKERS = {"op_summary": op_summary, "op_statistic": op_statistic, "api_statistic": api_statistic, "task_time": task_time,

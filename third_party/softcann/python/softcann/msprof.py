@@ -34,8 +34,7 @@ WITHOUT_EFFECT = (
     "sys-interconnection-profiling", "sys-interconnection-freq", "dvpp-profiling", "dvpp-freq", "instr-profiling",
     "instr-profiling-freq", "host-sys", "host-sys-pid", "host-sys-usage", "host-sys-usage-freq", "ge-api", "storage-limit",
     "python-path", "model-execution", "task-trace", "task-tsfw", "aicore-shape", "sys-lp", "sys-lp-freq", "iteration-id",
-    "model-id", "reports", "optype", "npu-events", "task-block", "sys-mem-serviceflow", "mstx-domain-include",
-    "mstx-domain-exclude")
+    "model-id", "reports", "optype", "npu-events", "task-block", "sys-mem-serviceflow")
 
 
 def _fail(text: str) -> NoReturn:
@@ -67,6 +66,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, default in SWITCHES.items():
         values = ("on", "off", "l0", "l1", "l2") if name == "task-time" else switch
         parser.add_argument(f"--{name}", choices=values, default=default, help=f"{', '.join(values)}; {default}")
+    parser.add_argument("--mstx-domain-include", default="", help="domains of mstx marks, by commas: no others")
+    parser.add_argument("--mstx-domain-exclude", default="", help="domains of mstx marks, by commas: all others")
     for name in WITHOUT_EFFECT:
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -98,6 +99,8 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
             parser.error(f"Argument --{name}: invalid value {value}, expected seconds from 1 on")
         if value is not None and (options.dynamic == "on" or not options.command):
             parser.error(f"Argument --{name}: it is for a program that is started, and not for --dynamic=on")
+    if options.mstx_domain_include and options.mstx_domain_exclude:
+        parser.error("Argument --mstx-domain-exclude: not together with --mstx-domain-include")
     options.pids = []
     if options.pid is not None:
         if options.dynamic != "on" or options.command:
@@ -169,7 +172,9 @@ def make_tables(folders: Sequence[str], options: argparse.Namespace) -> None:
             if options.type == "db":
                 export_database(folder)
             else:
-                export(folder, wanted_tables(options), options.summary_format)
+                include, exclude = ([name for name in text.split(",") if name]
+                                    for text in (options.mstx_domain_include, options.mstx_domain_exclude))
+                export(folder, wanted_tables(options), options.summary_format, include, exclude)
         except (NoProfile, OSError) as error:
             _fail(f"{folder}: {error}")
         if options.clear == "on":

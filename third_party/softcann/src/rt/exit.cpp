@@ -81,7 +81,7 @@ void end_work() {
 void finish_work() {
   if (fault::in_forked_child()) return;
   end_work();
-  if (recorder::is_active() && recorder::stop() != ACL_SUCCESS)
+  if (recorder::is_recording() && recorder::stop() != ACL_SUCCESS)
     std::fprintf(stderr, "softcann: %s\n", take_recent_error().c_str());
   if (check::on(check::kLeak)) check::report_leaks();
   remove_own_status();

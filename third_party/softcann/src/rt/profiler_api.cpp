@@ -61,7 +61,7 @@ struct MarkTask : Task {
   static aclError arrive(Task* self, bool) {
     auto* mark = static_cast<MarkTask*>(self);
     const int64_t now = now_ns();
-    recorder::add_mark("mark_ex", mark->host_ns, mark->host_ns, mark->message, now, now);
+    recorder::add_mark({"mark_ex", mark->host_ns, mark->host_ns, mark->message, "default", now, now});
     delete mark;
     return ACL_SUCCESS;
   }
@@ -183,7 +183,7 @@ aclError aclprofGetStepTimestamp(aclprofStepInfo* stepInfo, aclprofStepTag tag, 
   } else if (stepInfo->begin == 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclprofGetStepTimestamp: the step ends before it began");
   } else {
-    recorder::add_mark("step", std::exchange(stepInfo->begin, 0), now_ns(), "step");
+    recorder::add_mark({"step", std::exchange(stepInfo->begin, 0), now_ns(), "step"});
   }
   return ACL_SUCCESS;
 }
@@ -224,7 +224,7 @@ aclError aclprofMark(void* stamp) {
   SOFTCANN_ENTRY(aclprofMark);
   SOFTCANN_REQUIRE(stamp, "stamp");
   const int64_t now = now_ns();
-  recorder::add_mark("marker", now, now, static_cast<Stamp*>(stamp)->message);
+  recorder::add_mark({"marker", now, now, static_cast<Stamp*>(stamp)->message});
   return ACL_SUCCESS;
 }
 
@@ -238,7 +238,7 @@ aclError aclprofPush(void* stamp) {
 aclError aclprofPop() {
   SOFTCANN_ENTRY(aclprofPop);
   if (open_ranges().empty()) return fail(ACL_ERROR_INVALID_PARAM, "aclprofPop: this thread has pushed no range");
-  recorder::add_mark("push_pop", open_ranges().back().begin, now_ns(), open_ranges().back().message);
+  recorder::add_mark({"push_pop", open_ranges().back().begin, now_ns(), open_ranges().back().message});
   open_ranges().pop_back();
   return ACL_SUCCESS;
 }
@@ -260,7 +260,7 @@ aclError aclprofRangeStop(uint32_t rangeId) {
   std::lock_guard<std::mutex> lock(s.mutex);
   const auto range = s.ranges.extract(rangeId);
   if (!range) return fail(ACL_ERROR_INVALID_PARAM, "aclprofRangeStop: there is no range %u", rangeId);
-  recorder::add_mark("start_end", range.mapped().begin, now_ns(), range.mapped().message);
+  recorder::add_mark({"start_end", range.mapped().begin, now_ns(), range.mapped().message});
   return ACL_SUCCESS;
 }
 }

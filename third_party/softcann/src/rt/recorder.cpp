@@ -45,7 +45,7 @@ struct Recording {
   Wanted wanted;
   std::string folder;
   std::string failure;  // of the first write that failed
-  int64_t realtime_less_monotonic = 0, began = 0;
+  int64_t began = 0;
   Output tasks[kDevices], calls, marks;
 
   template <class Use>
@@ -54,8 +54,18 @@ struct Recording {
     use(calls);
     use(marks);
   }
-  std::unordered_map<const Task*, std::string> operands;
+  struct Noted {
+    std::string operands;
+    uint64_t correlation = 0;
+  };
+  std::unordered_map<const Task*, Noted> noted;
   uint32_t next_task = 0;
+  bool running = false;  // to the folder
+  Listener* listener = nullptr;
+  int64_t clock_shift = 0;  // the realtime clock's lead
+
+  // With the lock held.
+  void update_active() { active.store(running || listener != nullptr); }
 };
 
 Recording& recording() {
@@ -65,6 +75,8 @@ Recording& recording() {
 
 thread_local const char* call_name = nullptr;
 thread_local int64_t call_begin = 0;
+thread_local uint64_t call_number = 0;
+std::atomic<uint64_t> last_call{0};
 thread_local const int own_thread = gettid();
 
 int64_t realtime_ns() {
@@ -117,7 +129,7 @@ std::string new_name(int attempt) {
 bool write_info(const Recording& r, int64_t ended) {
   std::FILE* file = std::fopen((r.folder + "/host/info.json").c_str(), "we");
   if (file == nullptr) return false;
-  std::fprintf(file, "{\"collector\": \"softcann\", \"version\": 2, \"pid\": %d, \"program\": \"%s\", \"soc\": \"%s\",\n",
+  std::fprintf(file, "{\"collector\": \"softcann\", \"version\": 3, \"pid\": %d, \"program\": \"%s\", \"soc\": \"%s\",\n",
                getpid(), program_invocation_short_name, options().soc.c_str());
   std::fprintf(file, " \"begin_ns\": %lld, \"end_ns\": %lld}\n", static_cast<long long>(r.began), static_cast<long long>(ended));
   return std::fclose(file) == 0;
@@ -135,7 +147,7 @@ std::string one_line(std::string text) {
 aclError start(const std::string& parent, const Wanted& wanted) {
   Recording& r = recording();
   std::lock_guard<std::mutex> lock(r.mutex);
-  if (active.load()) return fail(ACL_ERROR_PROF_ALREADY_RUN, "a profile is being recorded already, to %s", r.folder.c_str());
+  if (r.running) return fail(ACL_ERROR_PROF_ALREADY_RUN, "a profile is being recorded already, to %s", r.folder.c_str());
   make_folder(parent);
   std::string folder;
   for (int attempt = 1; attempt < 100; ++attempt) {
@@ -149,97 +161,135 @@ aclError start(const std::string& parent, const Wanted& wanted) {
   r.wanted = wanted;
   r.failure.clear();
   r.for_each_output([](Output& output) { output = Output{}; });
-  r.operands.clear();
   r.next_task = 0;
   r.began = realtime_ns();
-  r.realtime_less_monotonic = r.began - now_ns();
+  r.clock_shift = r.began - now_ns();
   make_folder(folder + "/host");
   if (!make_folder(folder + "/host/data") || !write_info(r, 0)) {
     return fail(ACL_ERROR_PROFILING_FAILURE, "a profile cannot be recorded to %s: %s", folder.c_str(), std::strerror(errno));
   }
   if (wanted.calls) fault::arm();
-  active.store(true);
+  r.running = true;
+  r.update_active();
   return ACL_SUCCESS;
 }
 
 aclError stop() {
   Recording& r = recording();
   std::lock_guard<std::mutex> lock(r.mutex);
-  if (!active.exchange(false)) return fail(ACL_ERROR_PROF_NOT_RUN, "no profile is being recorded");
+  if (!std::exchange(r.running, false)) return fail(ACL_ERROR_PROF_NOT_RUN, "no profile is being recorded");
+  r.update_active();
   r.for_each_output([&](Output& output) { flush(&r, &output); });
-  r.operands.clear();
+  if (r.listener == nullptr) r.noted.clear();
   if (r.failure.empty() && !write_info(r, realtime_ns())) r.failure = r.folder + "/host/info.json: " + std::strerror(errno);
   if (r.failure.empty()) return ACL_SUCCESS;
   return fail(ACL_ERROR_PROFILING_FAILURE, "the profile is not whole: %s", r.failure.c_str());
 }
 
+void listen(Listener* listener) {
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  if (!r.running) {
+    r.noted.clear();
+    r.clock_shift = realtime_ns() - now_ns();
+  }
+  r.listener = listener;
+  if (listener != nullptr) fault::arm();
+  r.update_active();
+}
+
+bool is_recording() {
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  return r.running;
+}
+
 void note_operands(const Task* task, std::string fields) {
   Recording& r = recording();
   std::lock_guard<std::mutex> lock(r.mutex);
-  r.operands[task] = std::move(fields);
+  r.noted[task].operands = std::move(fields);
 }
+
+void note_launch(const Task* task) {
+  if (call_name == nullptr) return;
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  if (r.listener != nullptr) r.noted[task].correlation = call_number;
+}
+
+uint64_t current_correlation() { return call_name == nullptr ? 0 : call_number; }
 
 void add_task(const Stream* stream, const Task* task, const char* name, int64_t begin_ns, int64_t end_ns) {
   Recording& r = recording();
   const int device = stream->context->device->id;
   std::lock_guard<std::mutex> lock(r.mutex);
-  const auto noted = r.operands.empty() ? r.operands.end() : r.operands.find(task);
-  if (active.load() && r.wanted.tasks && (r.wanted.devices >> device & 1) != 0) {
+  const auto found = r.noted.empty() ? r.noted.end() : r.noted.find(task);
+  const bool described = found != r.noted.end() && !found->second.operands.empty();
+  if (r.running && r.wanted.tasks && (r.wanted.devices >> device & 1) != 0) {
     std::string& text = open_output(&r, &r.tasks[device], "device_", device, "softcann.tasks");
     add_field(&text, stream->id);
     add_field(&text, r.next_task++);
-    add_field(&text, begin_ns + r.realtime_less_monotonic);
-    add_field(&text, end_ns + r.realtime_less_monotonic);
-    text.append(name).append("\t").append(noted != r.operands.end() ? noted->second : kNoOperands).push_back('\n');
+    add_field(&text, begin_ns + r.clock_shift);
+    add_field(&text, end_ns + r.clock_shift);
+    text.append(name).append("\t").append(described ? found->second.operands : kNoOperands).push_back('\n');
   }
-  if (noted != r.operands.end()) r.operands.erase(noted);
+  if (r.listener != nullptr) {
+    r.listener->task({name, device, stream->id, begin_ns + r.clock_shift, end_ns + r.clock_shift,
+                      found != r.noted.end() ? found->second.correlation : 0, described ? &found->second.operands : nullptr});
+  }
+  if (found != r.noted.end()) r.noted.erase(found);
 }
 
 void note_call(const char* entry) {
   call_name = entry;
+  call_number = last_call.fetch_add(1, std::memory_order_relaxed) + 1;
   call_begin = now_ns();
 }
 
 namespace {
 
-void add_call(const char* name, int64_t begin) {
+void add_call(const char* name, int64_t begin, uint64_t number) {
   const int64_t end = now_ns();
   Recording& r = recording();
   std::lock_guard<std::mutex> lock(r.mutex);
-  if (!active.load() || !r.wanted.calls) return;
+  if (r.listener != nullptr) r.listener->call({name, own_thread, begin + r.clock_shift, end + r.clock_shift, number});
+  if (!r.running || !r.wanted.calls) return;
   std::string& text = open_output(&r, &r.calls, "host", -1, "softcann.calls");
   add_field(&text, own_thread);
-  add_field(&text, begin + r.realtime_less_monotonic);
-  add_field(&text, end + r.realtime_less_monotonic);
+  add_field(&text, begin + r.clock_shift);
+  add_field(&text, end + r.clock_shift);
   text.append(std::strncmp(name, "Hccl", 4) == 0 ? "communication\t" : "acl\t").append(name).push_back('\n');
 }
 
 }  // namespace
 
 void end_call() {
-  if (const char* name = std::exchange(call_name, nullptr)) add_call(name, call_begin);
+  if (const char* name = std::exchange(call_name, nullptr)) add_call(name, call_begin, call_number);
 }
 
 Call::Call() {
   if (!is_active()) return;
   name_ = std::exchange(call_name, nullptr);
   begin_ = call_begin;
+  number_ = call_number;
 }
 
 Call::~Call() {
-  if (name_ != nullptr) add_call(name_, begin_);
+  if (name_ != nullptr) add_call(name_, begin_, number_);
 }
 
-void add_mark(const char* kind, int64_t begin_ns, int64_t end_ns, const std::string& message, int64_t device_begin_ns,
-              int64_t device_end_ns) {
+void add_mark(Mark mark) {
   Recording& r = recording();
   std::lock_guard<std::mutex> lock(r.mutex);
-  if (!active.load() || !r.wanted.marks) return;
-  const int64_t shift = r.realtime_less_monotonic;
+  for (int64_t* time : {&mark.begin, &mark.end, &mark.device_begin, &mark.device_end}) *time += *time == 0 ? 0 : r.clock_shift;
+  mark.message = one_line(std::move(mark.message));
+  mark.domain = one_line(std::move(mark.domain));
+  if (r.listener != nullptr) r.listener->mark(mark, own_thread);
+  if (!r.running || !r.wanted.marks) return;
   std::string& text = open_output(&r, &r.marks, "host", -1, "softcann.marks");
   add_field(&text, own_thread);
-  for (const int64_t time : {begin_ns, end_ns, device_begin_ns, device_end_ns}) add_field(&text, time == 0 ? 0 : time + shift);
-  text.append(kind).append("\t").append(one_line(message)).push_back('\n');
+  for (const int64_t time : {mark.begin, mark.end, mark.device_begin, mark.device_end}) add_field(&text, time);
+  text.append(mark.kind).append("\t").append(mark.domain).append("\t").append(mark.message).push_back('\n');
 }
 
 }  // namespace softcann::recorder

@@ -14,7 +14,7 @@ class Stream;
 namespace recorder {
 
 // Note [Recording]
-// One collector serves aclprof*, the command msprof (SOFTCANN_PROF) and whoever comes next. While nobody records, a task and
+// One collector serves aclprof*, the command msprof (SOFTCANN_PROF) and libmspti. While nobody records, a task and
 // a call cost one relaxed load. Records are lines of text, kept in memory a few thousand at a time: host/data/softcann.calls and
 // .marks, device_<n>/data/softcann.tasks. Their times are nanoseconds of the realtime clock; fields are separated by tabs.
 
@@ -29,6 +29,7 @@ struct Wanted {
 aclError start(const std::string& parent, const Wanted& wanted);
 // Writes what is left. An error where none runs, or the disk is full: then the folder holds what came before.
 aclError stop();
+bool is_recording();
 
 // The shapes, types and formats of what `task`, about to be submitted, reads and writes, and of a collective the name of its
 // communicator, this rank and the number of ranks: nine fields.
@@ -48,10 +49,49 @@ class SOFTCANN_API Call {
  private:
   const char* name_ = nullptr;
   int64_t begin_ = 0;
+  uint64_t number_ = 0;
 };
 
-void add_mark(const char* kind, int64_t begin_ns, int64_t end_ns, const std::string& message, int64_t device_begin_ns = 0,
-              int64_t device_end_ns = 0);
+// A mark or a range of the program's own, in times of now_ns(); those of the device are 0 where it has none.
+struct Mark {
+  const char* kind;
+  int64_t begin = 0, end = 0;
+  std::string message, domain = "default";
+  int64_t device_begin = 0, device_end = 0;
+  int device = -1, stream = -1;
+};
+void add_mark(Mark mark);
+
+// Note [Listeners]
+// Beside the folder one listener of this process can be told what is recorded, as it ends, in nanoseconds of the realtime clock:
+// libmspti. It is called on the thread where that happened, with the collector's lock held, so it must call neither the runtime
+// nor code of others. `correlation` is the same for a task and the call that submitted it; 0: unknown.
+struct SeenTask {
+  const char* name;
+  int device, stream;
+  int64_t begin, end;
+  uint64_t correlation;
+  const std::string* operands;  // as note_operands() has them; null: none
+};
+struct SeenCall {
+  const char* name;
+  int thread;
+  int64_t begin, end;
+  uint64_t correlation;
+};
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void task(const SeenTask& seen) = 0;
+  virtual void call(const SeenCall& seen) = 0;
+  virtual void mark(const Mark& seen, int thread) = 0;
+};
+// Null: nobody, and the one before is not called any more when this returns.
+SOFTCANN_API void listen(Listener* listener);
+// The task belongs to the call that runs on this thread.
+void note_launch(const Task* task);
+// The correlation of that call, for those who want to name it; 0 outside.
+SOFTCANN_API uint64_t current_correlation();
 
 }  // namespace recorder
 }  // namespace softcann

@@ -39,8 +39,14 @@ const int64_t inline_limit_ns =
     options().inline_ns == 0 ? -1 : static_cast<int64_t>(std::min<uint64_t>(options().inline_ns, kNeverInline - 1));
 const int64_t spin_ns = static_cast<int64_t>(options().spin_us) * 1000;
 
+// The machinery of streams and events is no work to those who profile; collectives are, which cannot be repeated.
+bool is_work(const Task* task, const char* name) { return task->repeat != nullptr || std::strncmp(name, "Hccl", 4) == 0; }
+
 // What the client called to submit a task ends there.
 struct SubmittedCall {
+  explicit SubmittedCall(const Task* task) {
+    if (recorder::is_active() && is_work(task, task->name)) recorder::note_launch(task);
+  }
   ~SubmittedCall() {
     if (recorder::is_active()) recorder::end_call();
   }
@@ -197,8 +203,7 @@ aclError Stream::execute(Task* task) {
   }
   // What cannot be repeated computes nothing either, or waits; and a task within a task is counted with it.
   const bool counted = task->repeat != nullptr && outer == nullptr;
-  // The machinery of streams and events is no work to those who profile; collectives are, which cannot be repeated.
-  const bool recorded = recorder::is_active() && (task->repeat != nullptr || std::strncmp(name, "Hccl", 4) == 0);
+  const bool recorded = recorder::is_active() && is_work(task, name);
   const int64_t recorded_from = recorded ? now_ns() : 0;
   const uint64_t begin = ticks();
   if (counted) status_->since.store(begin, std::memory_order_relaxed);
@@ -248,7 +253,7 @@ bool Stream::complete() const {
 bool Stream::finish_one() { return pending_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
 void Stream::submit(Task* task, uint32_t cost_ns) {
-  const SubmittedCall ends_with_this;
+  const SubmittedCall ends_with_this(task);
   if (__builtin_expect(capture_.load(std::memory_order_relaxed) != nullptr, 0)) return Capture::add(this, task, cost_ns);
   if (pending_.fetch_add(1, std::memory_order_acq_rel) == 0) {
     if (cost_ns <= inline_limit_ns) {
