@@ -78,10 +78,55 @@ def test_sets_of_sizes_and_open_sizes(aclruntime, tmp_path):
 def test_a_model_that_is_not_there(aclruntime):
     with pytest.raises(RuntimeError, match="145002"):
         aclruntime.InferenceSession("none.om", 0)
-    with pytest.raises(NotImplementedError):
-        aclruntime.Tensor(np.zeros(1, np.float32)).to_dvpp(0)
     with pytest.raises(TypeError):
         aclruntime.Tensor(np.zeros(1, np.complex64))
+
+
+def test_memory_of_the_host_and_for_images(aclruntime, fixed_model):
+    """Addresses of the host's memory are copied, as ais_bench's own module does; times of the copies are kept."""
+    aclruntime.MemorySummary().reset()
+    session = aclruntime.model(fixed_model)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    wanted = x @ np.arange(6, dtype=np.float32).reshape(3, 2) + 1
+    assert np.array_equal(run(session, aclruntime.BaseTensor(x.ctypes.data, x.nbytes)), wanted)
+    picture = aclruntime.Tensor(x)
+    picture.to_dvpp(0)
+    assert picture.type == aclruntime.type.memory_dvpp and np.array_equal(run(session, picture), wanted)
+    with pytest.raises(ValueError, match="memory_dvpp"):
+        picture.to_device(1)
+    assert [len(found) for found in (aclruntime.MemorySummary().H2D_time_list, aclruntime.MemorySummary().D2H_time_list)] == [2, 2]
+    session.finalize()
+
+
+def test_files_and_batches(aclruntime, fixed_model, tmp_path):
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    (tmp_path / "a").write_bytes(x[:1].tobytes())
+    (tmp_path / "b").write_bytes(x[1:].tobytes())
+    session = aclruntime.InferenceSession(fixed_model)
+    desc, = session.get_inputs()
+    made = session.create_tensor_from_fileslist(desc, [str(tmp_path / "a"), str(tmp_path / "b")])
+    assert (made.shape, made.device) == ([4, 3], 0) and np.array_equal(np.array(_host(made)), x)
+    with pytest.raises(ValueError, match="48 bytes, and the files 12"):
+        session.create_tensor_from_fileslist(desc, [str(tmp_path / "a")])
+    rows = [aclruntime.Tensor(x[:1]), aclruntime.Tensor(x[1:2])]
+    assert np.array_equal(np.array(aclruntime.batch(rows, keep_dims=True)), x[:2])
+    assert aclruntime.batch(rows).shape == [2, 1, 3]
+    assert f"{desc.datatype} {int(desc.datatype)}" == "dtype.float32 0"
+    session.finalize()
+
+
+def test_bytes_of_what_was_chosen(aclruntime, model, tmp_path):
+    session = aclruntime.InferenceSession(str(model[0]))
+    assert [(one.size, one.realsize) for one in session.get_inputs()] == [(48, 48)]
+    session.set_dynamic_batchsize("1")
+    assert [(one.size, one.realsize) for one in session.get_inputs()] == [(48, 12)]
+    session.set_staticbatch()
+    assert session.get_inputs()[0].realsize == 48
+    session.finalize()
+    session = aclruntime.InferenceSession(converted(tmp_path, "n", input_shape="x:-1,3")[0])
+    session.set_dynamic_shape("x:5,3")
+    assert [(one.size, one.realsize) for one in session.get_inputs()] == [(0, 60)]
+    session.finalize()
 
 
 def test_a_program_that_ends_with_all_open(acl, fixed_model, tmp_path):

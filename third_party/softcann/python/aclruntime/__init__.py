@@ -9,7 +9,8 @@
 
 A failure of CANN's raises RuntimeError with its code and text.
 """
-from .session import InferenceSession, session_options, sumary, tensor_desc
-from .tensor import BaseTensor, Tensor, dtype, type
+from .session import InferenceSession, model, session_options, sumary, tensor_desc
+from .tensor import BaseTensor, MemorySummary, Tensor, batch, dtype, type
 
-__all__ = ["BaseTensor", "InferenceSession", "Tensor", "dtype", "session_options", "sumary", "tensor_desc", "type"]
+__all__ = ["BaseTensor", "InferenceSession", "MemorySummary", "Tensor", "batch", "dtype", "model", "session_options", "sumary",
+           "tensor_desc", "type"]

@@ -5,8 +5,9 @@ import time
 from typing import List, Optional
 
 import acl
+import numpy as np
 
-from .tensor import ACL_TYPES, BaseTensor, Memory, Tensor, check, dtype
+from .tensor import ACL_TYPES, HOST_TO_DEVICE, BaseTensor, Memory, Tensor, check, copy, dtype, on_device
 
 GEARS = "ascend_mbatch_shape_data"
 ND = 2
@@ -29,7 +30,10 @@ class sumary:
 
 @dataclasses.dataclass
 class tensor_desc:
-    """An input or output: aclFormat's number, shape with -1 where it is open, bytes (0: open)."""
+    """An input or output: aclFormat's number, shape with -1 where it is open, bytes (0: open; of a model with gears the largest).
+
+    `realsize`: bytes of the gear or sizes that were chosen last; without a choice `size`.
+    """
     name: str
     datatype: dtype
     format: int
@@ -63,7 +67,7 @@ class InferenceSession:
         check(acl.mdl.get_desc(self._desc, self._id), "acl.mdl.get_desc")
         gear, ret = acl.mdl.get_input_index_by_name(self._desc, GEARS)
         self._gear = gear if ret == 0 else None
-        self._choose, self._shapes, self._sizes = None, {}, []
+        self._choose, self._shapes, self._sizes, self._real = None, {}, [], {}
 
     def _load(self, path):
         return acl.mdl.load_from_file(str(path))
@@ -83,7 +87,10 @@ class InferenceSession:
     def get_inputs(self):
         """The inputs that a caller gives, without the one that says the gear."""
         every = self._described("input", acl.mdl.get_num_inputs(self._desc))
-        return [one for index, one in enumerate(every) if index != self._gear]
+        given = [one for index, one in enumerate(every) if index != self._gear]
+        for one in given:
+            one.realsize = self._real.get(one.name, one.size)
+        return given
 
     def get_outputs(self):
         return self._described("output", acl.mdl.get_num_outputs(self._desc))
@@ -114,15 +121,19 @@ class InferenceSession:
         return "dims", [one["dims"] for one in dims]
 
     def set_staticbatch(self):
-        self._choose, self._shapes = None, {}
+        self._choose, self._shapes, self._real = None, {}, {}
 
     def set_dynamic_batchsize(self, batch):
         self._need_gears("batch sizes")
+        batch = int(batch)
         self._choose = lambda inputs: acl.mdl.set_dynamic_batch_size(self._id, inputs, self._gear, batch)
+        self._fill(lambda shape: [batch])
 
     def set_dynamic_hw(self, width, height):
         self._need_gears("picture sizes")
+        width, height = int(width), int(height)
         self._choose = lambda inputs: acl.mdl.set_dynamic_hw_size(self._id, inputs, self._gear, height, width)
+        self._fill(lambda shape: [height, width])
 
     def set_dynamic_dims(self, text):
         """"name:1,3;other:2": the sizes of all inputs."""
@@ -131,10 +142,24 @@ class InferenceSession:
         dims = [dim for one in self.get_inputs() for dim in given[one.name]]
         self._choose = lambda inputs: acl.mdl.set_input_dynamic_dims(
             self._id, inputs, self._gear, {"name": "", "dimCount": len(dims), "dims": dims})
+        self._measure(given)
 
     def set_dynamic_shape(self, text):
         """"name:1,3;other:2" for a model with open sizes."""
         self._shapes = parsed(text)
+        self._measure(self._shapes)
+
+    def _fill(self, values):
+        """Bytes of the inputs whose open dimensions hold these values, in order."""
+        shapes = {}
+        for one in self.get_inputs():
+            left = iter(values(one.shape))
+            shapes[one.name] = [next(left, 1) if dim < 0 else dim for dim in one.shape]
+        self._measure(shapes)
+
+    def _measure(self, shapes):
+        sizes = {one.name: acl.data_type_size(int(one.datatype)) for one in self.get_inputs()}
+        self._real = {name: math.prod(shape) * sizes.get(name, 0) for name, shape in shapes.items()}
 
     def set_custom_outsize(self, sizes):
         """Bytes of each output, for a model that cannot tell."""
@@ -182,9 +207,14 @@ class InferenceSession:
         return [made[name] for name in output_names or made]
 
     def _place(self, tensor):
-        """(memory or None, address, bytes); a tensor on the host is brought to the device."""
+        """(memory or None, address, bytes); what is on the host is brought to the device."""
         if isinstance(tensor, BaseTensor):
-            return None, tensor.buf, tensor.size
+            if on_device(tensor.buf):
+                return None, tensor.buf, tensor.size
+            memory = Memory(tensor.size)
+            if tensor.size:
+                copy(memory.address, tensor.buf, tensor.size, HOST_TO_DEVICE)
+            return memory, None, tensor.size
         tensor.to_device(self._device)
         return tensor._memory, None, tensor.nbytes
 
@@ -202,6 +232,18 @@ class InferenceSession:
             return dims["dims"]
         return [acl.get_tensor_desc_dim_v2(desc, axis)[0] for axis in range(acl.get_tensor_desc_num_dims(desc))]
 
+    def create_tensor_from_fileslist(self, desc, files):
+        """A tensor on the device of an input's type and shape, filled with the bytes of the files, one after the other."""
+        data = b"".join(_content(file) for file in files)
+        dims = desc.shape if min(desc.shape, default=0) >= 0 else self._shapes.get(desc.name, [])
+        wanted = desc.realsize or len(data)
+        if len(data) != wanted:
+            raise ValueError(f"input {desc.name} has {wanted} bytes, and the files {len(data)}: {list(files)}")
+        array = np.frombuffer(data, np.dtype(ACL_TYPES[int(desc.datatype)]))
+        tensor = Tensor(array.reshape(dims) if dims and math.prod(dims) == array.size else array)
+        tensor.to_device(self._device)
+        return tensor
+
     def finalize(self):
         """Unloads the model; again, it does nothing."""
         if self._id is not None:
@@ -211,6 +253,16 @@ class InferenceSession:
 
     def __repr__(self):
         return f"<aclruntime.InferenceSession: {self.get_inputs()} -> {self.get_outputs()}>"
+
+
+def _content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def model(modelPath, deviceId=0, options=None):
+    """An InferenceSession."""
+    return InferenceSession(modelPath, deviceId, options)
 
 
 class Dataset:
