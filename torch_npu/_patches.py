@@ -1,6 +1,7 @@
 """Changes to PyTorch that no hook allows. Each says why, and which torch no longer needs it."""
 
 import functools
+import operator
 from typing import Any, Dict, Sequence
 
 import torch
@@ -215,6 +216,28 @@ def _cann_version() -> None:
     torch.version.__getattr__ = __getattr__
 
 
+def _profiler_arguments() -> None:
+    """torch.autograd.profiler.profile names the devices that its old arguments know: use_cuda. Programs for NPUs say use_npu=True,
+    and sort by npu_time_total. Needed as long as the old arguments live.
+    """
+    from torch.autograd import profiler, profiler_util
+
+    original = profiler.profile.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, use_npu: Any = None, **kwargs: Any) -> None:
+        if use_npu:
+            if kwargs.get("use_device") not in (None, "npu") or kwargs.get("use_cuda"):
+                raise ValueError("use_npu=True and another device: a profile has one")
+            kwargs["use_device"] = "npu"
+        original(self, *args, **kwargs)
+
+    profiler.profile.__init__ = __init__
+    for name in ("{}_time", "{}_time_total", "self_{}_time_total", "{}_memory_usage", "self_{}_memory_usage"):
+        for events in (profiler_util.FunctionEvent, profiler_util.FunctionEventAvg):
+            setattr(events, name.format("npu"), property(operator.attrgetter(name.format("device"))))
+
+
 PATCHES = (
     _cann_version,
     _dlpack_device,
@@ -226,6 +249,7 @@ PATCHES = (
     _deterministic_algorithms,
     _group_timeout,
     _data_parallel,
+    _profiler_arguments,
 )
 
 

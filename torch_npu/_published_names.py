@@ -35,9 +35,10 @@ UTILS: Dict[str, str] = {
     **dict.fromkeys(("reset_thread_affinity", "set_thread_affinity"), "torch_npu.utils.affinity"),
     **dict.fromkeys(("register_asd_hook", "set_asd_loss_scale"), "torch_npu.asd"),
     "FlopsCounter": "torch_npu.utils.flops_count", "save_async": "torch_npu.utils.serialization", "get_cann_version": _UTILS,
+    "perf_table": "torch_npu.utils.perf",
 }
 UTILS_MODULES = ("affinity", "asd_detector", "collect_env", "combine_tensors", "cpp_extension", "flops_count", "patch_getenv",
-                 "profiler", "serialization")
+                 "perf", "profiler", "serialization")
 
 # Modules of the published torch_npu whose names live in one of ours: (theirs, ours).
 _ALIASES = (
