@@ -15,7 +15,7 @@ def check_torch_version(installed: Any, built: Any) -> None:
     PyTorch keeps its C++ interface stable within a minor version only; loading across two of them
     ends in an undefined symbol or a crash.
     """
-    if built is None or installed.split("+")[0].split(".")[:2] == built.split(".")[:2]:
+    if not built or installed.split("+")[0].split(".")[:2] == built.split(".")[:2]:
         return
     minor = ".".join(built.split(".")[:2])
     raise ImportError(

@@ -14,12 +14,12 @@ import torch
 
 from torch_npu import _C, _atb, _composed
 
-_libraries = []  # a registration ends with its library
+_libraries: List[Any] = []  # a registration ends with its library
 
 
 def _cpu_kernel(name: str) -> Any:
     """The function of torch_npu._cpu_ops as a kernel; its module is imported when it is first called."""
-    function = None
+    function: Any = None
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal function
@@ -51,7 +51,7 @@ def register() -> None:
 
 def operators() -> Dict[Any, Any]:
     """{name of a function of torch_npu: [(overload, schema, path), ...]}, sorted."""
-    found = {}
+    found: Dict[str, List[Any]] = {}
     for name, schema, path in sorted(_table()):
         found.setdefault(name.partition(".")[0], []).append((name, schema, path))
     return found

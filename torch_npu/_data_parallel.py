@@ -7,14 +7,13 @@ from typing import Any, List, Sequence, Tuple
 
 import torch
 from torch import Tensor
-from torch.types import Device
 
 
 def _device(index: int) -> torch.device:
     return torch.device("npu", index) if index >= 0 else torch.device("cpu")
 
 
-def _moved(tensor: Tensor, device: Device) -> Tensor:
+def _moved(tensor: Tensor, device: torch.device) -> Tensor:
     # Towards the host a copy that does not wait could be read too early.
     return tensor.to(device, non_blocking=device.type == "npu")
 

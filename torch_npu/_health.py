@@ -19,10 +19,12 @@ def _check_device(index: int) -> None:
     product.sum().backward()
     torch.npu.synchronize(device)
 
+    gradient, expected_gradient = on_npu.grad, on_cpu.grad
+    assert gradient is not None and expected_gradient is not None   # backward() made them
     for what, got, expected in (
         ("a copy to the device and back", x.to(device).cpu(), x),
         ("a matrix product", product.detach().cpu(), (x @ w).relu()),
-        ("its gradient", on_npu.grad.cpu(), on_cpu.grad),
+        ("its gradient", gradient.cpu(), expected_gradient),
     ):
         # HF32 off: float32 products keep about six digits on every chip.
         if not torch.allclose(got, expected, rtol=1e-3, atol=1e-3):

@@ -1,8 +1,9 @@
 """What is to be done when, and if, the program imports a module. There is no public hook for that moment."""
 
+import importlib.abc
 import importlib.util
 import sys
-from typing import Any, Optional
+from typing import Any
 
 
 def when_imported(name: str, act: Any) -> None:
@@ -13,14 +14,14 @@ def when_imported(name: str, act: Any) -> None:
         sys.meta_path.insert(0, _Finder(name, act))
 
 
-class _Finder:
+class _Finder(importlib.abc.MetaPathFinder):
     """Watches for one module, lets the other finders load it, and leaves."""
 
     def __init__(self, name: str, act: Any) -> None:
         self._name = name
         self._act = act
 
-    def find_spec(self, name: str, path: Optional[str] = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != self._name:
             return None
         sys.meta_path.remove(self)
@@ -30,7 +31,7 @@ class _Finder:
         return spec
 
 
-class _Loader:
+class _Loader(importlib.abc.Loader):
     def __init__(self, loader: Any, act: Any) -> None:
         self._loader = loader
         self._act = act

@@ -68,7 +68,8 @@ def _monitored_barrier() -> None:
         if not dist._rank_not_in_group(group) and "hccl" in dist.get_backend(group):
             from datetime import timedelta
 
-            backend = (group or dist.group.WORLD)._get_backend(torch.device("npu"))
+            chosen: Any = group or dist.group.WORLD
+            backend: Any = chosen._get_backend(torch.device("npu"))
             backend.monitored_barrier(timeout or timedelta(0), wait_all_ranks)
             return
         original(group, timeout, wait_all_ranks)
@@ -90,7 +91,7 @@ def _group_timeout() -> None:
     @functools.wraps(original)
     def _set_pg_timeout(timeout: Any, group: Any = None) -> None:
         if not dist._rank_not_in_group(group) and "hccl" in dist.get_backend_config(group):
-            chosen = group or dist.group.WORLD
+            chosen: Any = group or dist.group.WORLD
             chosen._get_backend(torch.device("npu"))._set_default_timeout(timeout)
             if torch.device("cpu") not in chosen._device_types:
                 return  # the original would warn that it set none

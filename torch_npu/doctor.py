@@ -119,8 +119,8 @@ def _examine() -> int:
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m torch_npu.doctor", description="What is installed, and does it work?")
     commands = parser.add_subparsers(dest="command")
-    explain = commands.add_parser("explain", help="what a code of an error, or the codes in a log, mean")
-    explain.add_argument("what", nargs="+", help="a code (507035, HCCL_E_TIMEOUT, ERR00100, EI0006) or a log's path")
+    explaining = commands.add_parser("explain", help="what a code of an error, or the codes in a log, mean")
+    explaining.add_argument("what", nargs="+", help="a code (507035, HCCL_E_TIMEOUT, ERR00100, EI0006) or a log's path")
     options = parser.parse_args(arguments)
     if options.command == "explain":
         from torch_npu._errors import explain

@@ -6,7 +6,7 @@ import types
 try:
     from torch_npu._build_info import git_version, torch_version, version as __version__
 except ImportError:  # a source tree that was not built by setup.py
-    __version__, git_version, torch_version = "0+unbuilt", "unknown", None
+    __version__, git_version, torch_version = "0+unbuilt", "unknown", ""
 
 
 def describe() -> str:

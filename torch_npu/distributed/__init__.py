@@ -94,7 +94,8 @@ def _register() -> None:
     import torch.distributed as dist
 
     # The published package has the class at this address, and programs import it from there.
-    sys.modules["torch_npu._C._distributed_c10d"] = _C._distributed_c10d
+    module: Any = _C._distributed_c10d
+    sys.modules["torch_npu._C._distributed_c10d"] = module
     # Where programs look for a backend's class and for whether it is there.
     dist.ProcessGroupHCCL = dist.distributed_c10d.ProcessGroupHCCL = ProcessGroupHCCL
     dist.is_hccl_available = dist.distributed_c10d.is_hccl_available = is_hccl_available

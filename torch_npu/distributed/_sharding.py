@@ -4,7 +4,7 @@ The operators that are composed of others need none: DTensor sees the others. An
 DTensor's that names it.
 """
 
-from typing import Any, List
+from typing import Any, List, Optional
 
 import torch
 from torch import Tensor
@@ -98,7 +98,7 @@ def _plain(kind: Any) -> Any:
     return kind.getElementType() if isinstance(kind, torch.OptionalType) else kind
 
 
-def _input(letter: Any, tensor: Tensor, dim: Any) -> Any:
+def _input(letter: Any, tensor: Optional[Tensor], dim: Any) -> Any:
     if tensor is None:
         return None
     if letter == "b":

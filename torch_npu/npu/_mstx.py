@@ -3,12 +3,12 @@
 import contextlib
 import itertools
 import threading
-from typing import Any, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 import torch
 
 _ids = itertools.count(1)
-_open = {}
+_open: Dict[int, Any] = {}
 _stacks = threading.local()
 
 

@@ -6,7 +6,7 @@ Nothing touches a device before it is needed, so a program may import torch_npu,
 import logging
 import threading
 import traceback
-from typing import Any, Callable
+from typing import Any, Callable, List, Tuple
 
 from torch_npu import _C, _options, _runtime
 from torch_npu._debug import logs
@@ -16,8 +16,8 @@ _lock = threading.RLock()
 _initialized = False
 _initializing = threading.local()
 # Calls made before initialisation, in order: (kind, function, where it was asked for).
-_waiting = []
-default_generators = ()
+_waiting: List[Any] = []
+default_generators: Tuple[Any, ...] = ()
 
 
 def is_initialized() -> bool:

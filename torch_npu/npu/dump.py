@@ -13,7 +13,7 @@ import os
 import re
 import threading
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, List, Optional, TextIO, Tuple, Union
+from typing import Any, Dict, FrozenSet, List, Optional, Set, TextIO, Tuple, Union
 
 import torch
 
@@ -54,7 +54,7 @@ def _steps(text: Any) -> Optional[FrozenSet[int]]:
     """CANN's notation: "0|3-5|10"; empty for all."""
     if text in (None, ""):
         return None
-    steps = set()
+    steps: Set[int] = set()
     for part in str(text).split("|"):
         first, _, last = part.strip().partition("-")
         if not first.isdigit() or not (last or first).isdigit():

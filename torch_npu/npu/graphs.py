@@ -265,8 +265,8 @@ class _Part:
         if self.wanted and any(grad is not None for grad in self.grads):
             with graph(self.backward, pool=pool):
                 found = self.gradients(self.outputs, [grad for grad in self.grads if grad is not None])
-        found = iter(found)
-        self.input_grads = [next(found, None) if x.requires_grad else None for x in self.inputs]
+        rest = iter(found)
+        self.input_grads = [next(rest, None) if x.requires_grad else None for x in self.inputs]
 
     def wrap(self) -> Any:
         part = self

@@ -370,7 +370,7 @@ class NPUPluggableAllocator:
     def __init__(self, path_to_so_file: Any, alloc_fn_name: Any, free_fn_name: Any) -> None:
         library = ctypes.CDLL(path_to_so_file)
         allocate, free = (
-            ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in (alloc_fn_name, free_fn_name)
+            ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in (alloc_fn_name, free_fn_name)
         )
         self._library = library  # keeps the functions loaded
         self._allocator = _C._memory_raw_allocator(allocate, free)
@@ -388,7 +388,7 @@ def change_current_allocator(allocator: Any) -> None:
     _in_use.append(allocator)
 
 
-_in_use = []
+_in_use: List[Any] = []
 
 
 def get_allocator_backend() -> str:

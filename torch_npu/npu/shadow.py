@@ -9,6 +9,7 @@ ten times as far. Integers are to be equal; not beside a floating result, where 
 topk). Statistics that one device keeps in float32 and the other in half precision are compared as half precision.
 """
 
+import functools
 import os
 import re
 from dataclasses import dataclass
@@ -208,7 +209,7 @@ def _differences(func: Any, host: Tuple[Any, Any], npu: List[Tuple[str, torch.Te
     for position, ((name, ours), (_, theirs)) in enumerate(zip(npu, cpu)):
         if has_numbers and not (ours.is_floating_point() or ours.is_complex()) and ours.shape == theirs.shape:
             continue
-        difference = _find(name, ours, theirs, lambda position=position: truth(position))
+        difference = _find(name, ours, theirs, functools.partial(truth, position))
         if difference is not None:
             found.append(difference)
     return found

@@ -294,7 +294,7 @@ class StreamContext:
 
     def __init__(self, stream_ctx: Any) -> None:
         self.stream = stream_ctx
-        self._previous = None
+        self._previous: Any = None
 
     def __enter__(self) -> None:
         if self.stream is None:

@@ -69,7 +69,8 @@ def make_types() -> Any:
             fields = {"dtype": dtype, "is_npu": True, "__module__": "torch.npu", "__qualname__": name}
             made[name] = _TensorType(f"torch.npu.{name}", (), fields)
         fields = {"dtype": _StorageDtype(dtype), "_dtype": _StorageDtype(dtype), "__module__": "torch.npu"}
-        storage = type(_LegacyStorage)(f"{prefix}Storage", (_LegacyStorage,), fields)
+        metaclass: Any = type(_LegacyStorage)
+        storage = metaclass(f"{prefix}Storage", (_LegacyStorage,), fields)
         made[f"{prefix}Storage"] = storage
         torch._storage_classes.add(storage)
     return made

@@ -1,6 +1,6 @@
 """What all fused optimizers share: buckets of flat tensors, and clipping on them."""
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -28,8 +28,8 @@ class NpuFusedOptimizerBase(Optimizer):
 
     is_npu_fused_optimizer = True
     # (group, Bucket) of all that can be trained, and the parameters that cannot. Not part of what is pickled or copied.
-    _buckets = None
-    _frozen = ()
+    _buckets: Optional[List[Any]] = None
+    _frozen: Sequence[Any] = ()
 
     def _state_names(self, group: Any) -> Any:
         """State tensors of a parameter and the number each begins with."""
@@ -50,24 +50,26 @@ class NpuFusedOptimizerBase(Optimizer):
             and all(bucket.is_current() and bucket.names == self._state_names(group) for group, bucket in self._buckets)
         )
 
-    def _ensure_buckets(self) -> Optional[List[Any]]:
-        if self._is_current():
+    def _ensure_buckets(self) -> List[Any]:
+        if self._buckets is not None and self._is_current():
             return self._buckets
-        self._buckets, self._frozen = [], []
+        buckets: List[Any] = []
+        frozen: List[Any] = []
         for group in self.param_groups:
-            kinds = {}
+            kinds: Dict[Any, Any] = {}
             for param in group["params"]:
                 if type(param) not in (torch.Tensor, torch.nn.Parameter):
                     raise TypeError(f"fused optimizers take plain tensors, got {type(param).__name__}")
                 if not param.is_floating_point() or param.layout != torch.strided:
                     raise TypeError(f"fused optimizers take strided real parameters, got {param.dtype}, {param.layout}")
                 if not _can_be_trained(param):
-                    self._frozen.append(param)
+                    frozen.append(param)
                 elif param.numel():
                     kinds.setdefault((param.dtype, param.device), []).append(param)
             names = self._state_names(group)
-            self._buckets += [(group, Bucket(params, names, self.state)) for params in kinds.values()]
-        return self._buckets
+            buckets += [(group, Bucket(params, names, self.state)) for params in kinds.values()]
+        self._buckets, self._frozen = buckets, frozen
+        return buckets
 
     @torch._disable_dynamo
     @torch.no_grad()

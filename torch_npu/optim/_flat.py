@@ -58,7 +58,8 @@ class Run:
 
     def blocks(self) -> Any:
         """The run's parameters by shape."""
-        bucket, found = self._bucket, []
+        bucket = self._bucket
+        found: List[Any] = []
         for i in range(self._first, self._last):
             shape = bucket.layouts[i][0]
             if found and found[-1].shape == shape:

@@ -8,7 +8,7 @@ from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
 
 class _Adam(NpuFusedOptimizerBase):
-    _operator = None
+    _operator: Any = None
 
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0.0, amsgrad: bool = False) -> None:
@@ -37,13 +37,13 @@ class _Adam(NpuFusedOptimizerBase):
 class NpuFusedAdam(_Adam):
     """``torch.optim.Adam`` on flat tensors; weight decay is added to the gradient."""
 
-    _operator = torch._fused_adam_
+    _operator: Any = torch._fused_adam_
 
 
 class NpuFusedAdamW(_Adam):
     """``torch.optim.AdamW`` on flat tensors; weight decay shrinks the parameters."""
 
-    _operator = torch._fused_adamw_
+    _operator: Any = torch._fused_adamw_
 
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 1e-2, amsgrad: bool = False) -> None:

@@ -9,7 +9,7 @@ from torch.amp.grad_scaler import OptState
 from torch_npu.npu import overflow
 
 # The scaler that unscaled an optimizer's gradients last.
-_owners = weakref.WeakKeyDictionary()
+_owners: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
 
 
 def share_overflow(found_inf_per_device: Any) -> None:

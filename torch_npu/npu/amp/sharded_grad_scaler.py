@@ -4,7 +4,6 @@ from typing import Any, Dict
 
 import torch.distributed as dist
 from torch.distributed.fsdp import sharded_grad_scaler
-from torch.types import Device
 
 
 class ShardedGradScaler(sharded_grad_scaler.ShardedGradScaler):
@@ -14,7 +13,7 @@ class ShardedGradScaler(sharded_grad_scaler.ShardedGradScaler):
     shard there, and what it leaves after ``unscale_`` (the number of ranks, of shape [1]) is not what they take.
     """
 
-    def __init__(self, device: Device = "npu", *args: Any, **kwargs: Any) -> None:
+    def __init__(self, device: str = "npu", *args: Any, **kwargs: Any) -> None:
         super().__init__(device, *args, **kwargs)
 
     def _check_inf_per_device(self, optimizer: Any) -> Dict[str, Any]:
