@@ -1,11 +1,13 @@
 """The published torch_npu wheel, unmodified, on our softcann wheel: a client of CANN's interface that we did not write.
 
 It lives in a virtual environment of its own, build/witness, made at the first run. That it works shows that softcann
-serves CANN's interface and not just our own adapter.
+serves CANN's interface and not just our own adapter. WITNESS_VERSION=2.14.0 takes another version of the wheel, with its
+torch (several GB) and a softcann that is compiled for it.
 """
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -15,11 +17,13 @@ import pytest
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "build" / "witness" / "py{}.{}".format(*sys.version_info[:2])
+DEFAULT_VERSION = "2.13.0"
+VERSION = os.environ.get("WITNESS_VERSION", DEFAULT_VERSION)
+TORCH = re.match(r"\d+\.\d+\.\d+", VERSION).group()   # of 2.12.0.post3, 2.12.0
+FOLDER = ROOT / "build" / "witness" / "py{}.{}{}".format(*sys.version_info[:2], "" if VERSION == DEFAULT_VERSION else f"-{VERSION}")
 PYTHON = FOLDER / "venv" / "bin" / "python"
 CLIENT = pathlib.Path(__file__).with_name("client.py")
 OPERATORS = CLIENT.with_name("operators.py")
-VERSION = "2.13.0"
 SUBJECTS = [
     "device", "tensors", "printing", "streams_and_events", "graphs", "linear_sgd", "linear_adam", "conv_sgd", "conv_adam",
     "out_of_memory", "data_parallel",
@@ -27,8 +31,8 @@ SUBJECTS = [
 
 pytestmark = [
     pytest.mark.skipif(sys.version_info < (3, 10), reason=f"torch_npu {VERSION} has no wheel for Python below 3.10"),
-    pytest.mark.skipif(not torch.__version__.startswith("2.13."),
-                       reason=f"softcann was built for torch {torch.__version__}; torch_npu {VERSION} needs 2.13"),
+    pytest.mark.skipif("WITNESS_VERSION" not in os.environ and not torch.__version__.startswith("2.13."),
+                       reason=f"softcann would have to be compiled for 2.13: WITNESS_VERSION={DEFAULT_VERSION} asks for it"),
 ]
 
 
@@ -49,7 +53,7 @@ def clean_environment():
 @pytest.fixture(scope="module")
 def client_environment():
     """Environment variables that point a process to softcann, in the venv with the client and the softcann wheel."""
-    packages = [f"torch=={VERSION}", f"torch_npu=={VERSION}", "numpy", "pyyaml"]
+    packages = [f"torch=={TORCH}", f"torch_npu=={VERSION}", "numpy", "pyyaml"]
     stamp = FOLDER / "packages"
     if not stamp.exists() or stamp.read_text() != " ".join(packages):
         venv.create(PYTHON.parents[1], with_pip=True, clear=True)
@@ -58,8 +62,10 @@ def client_environment():
     dist = FOLDER / "dist"
     for old in dist.glob("*.whl"):
         old.unlink()
+    site = run(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", env=clean_environment()).strip()
     run(sys.executable, "setup.py", "-q", "build", "--build-base", FOLDER / "build", "egg_info", "--egg-base", FOLDER,
-        "bdist_wheel", "--bdist-dir", FOLDER / "bdist", "--dist-dir", dist, cwd=ROOT / "third_party" / "softcann")
+        "bdist_wheel", "--bdist-dir", FOLDER / "bdist", "--dist-dir", dist, cwd=ROOT / "third_party" / "softcann",
+        env={**os.environ, "PYTHONPATH": site})   # setup.py compiles for the torch that it finds: the client's
     wheel, = dist.glob("softcann-*.whl")
     run(PYTHON, "-m", "pip", "install", "-q", "--no-deps", "--force-reinstall", wheel, env=clean_environment())
 
