@@ -6,7 +6,7 @@ import sys
 from . import _owners
 from ._binding import Table
 
-TABLE = Table("acl", ("libascendcl.so",), """
+TABLE = Table("acl", ("libascendcl.so", "libacl_op_compiler.so"), """
 init aclInit ptr
 finalize aclFinalize
 get_soc_name aclrtGetSocName =str
@@ -41,6 +41,15 @@ set_tensor_shape aclSetTensorShape ptr i32 ptr
 set_tensor_place_ment aclSetTensorPlaceMent ptr i32
 set_tensor_const aclSetTensorConst ptr ptr size
 app_log aclAppLog
+get_tensor_desc_dim_range aclGetTensorDescDimRange ptr size size ptr
+set_tensor_origin_format aclSetTensorOriginFormat ptr i32
+set_tensor_origin_shape aclSetTensorOriginShape ptr i32 ptr
+set_tensor_storage_format aclSetTensorStorageFormat ptr i32
+set_tensor_storage_shape aclSetTensorStorageShape ptr i32 ptr
+set_tensor_dynamic_input aclSetTensorDynamicInput ptr str
+trans_tensor_desc_format aclTransTensorDescFormat ptr i32 >ptr
+get_compileopt_size aclGetCompileoptSize i32 =size
+set_compileopt aclSetCompileopt i32 str
 """)
 
 
@@ -91,6 +100,25 @@ def _create_tensor_desc(data_type, dims, data_format):
 def _set_tensor_shape(desc, dims):
     array, count = numbers(dims)
     return TABLE.c("set_tensor_shape", desc, count, ctypes.addressof(array))
+
+
+def _shapes_of(names):
+    for name in names:
+        def call(desc, dims, name=name):
+            array, count = numbers(dims)
+            return TABLE.c(name, desc, count, ctypes.addressof(array))
+        TABLE.written[name] = ((TABLE.lines[name][0],), call)
+
+
+_shapes_of(("set_tensor_origin_shape", "set_tensor_storage_shape"))
+
+
+@TABLE.function("aclGetTensorDescDimRange")
+def _get_tensor_desc_dim_range(desc, index):
+    """([smallest, largest], ret)."""
+    found = (ctypes.c_int64 * 2)()
+    ret = TABLE.c("get_tensor_desc_dim_range", desc, index, 2, ctypes.addressof(found))
+    return list(found), ret
 
 
 @TABLE.function("aclAppLog")

@@ -69,6 +69,17 @@ def plain(value, kind):
     return value.decode("utf-8", "replace") if kind == "str" and value is not None else value
 
 
+def c_name(module, name):
+    """acl.rt.set_device -> aclrtSetDevice; acl.media.vdec_send_frame -> aclvdecSendFrame; acl.mdl.ri_execute -> aclmdlRIExecute."""
+    words = name.split("_")
+    prefix = module.replace(".", "")
+    if module == "acl.media":
+        prefix, words = "acl" + words[0], words[1:]
+    if prefix == "aclmdl" and words[:1] == ["ri"]:
+        prefix, words = prefix + "RI", words[1:]
+    return prefix + "".join(word[:1].upper() + word[1:] for word in words)
+
+
 class Call:
     """One function of C, bound."""
 
@@ -137,8 +148,10 @@ class Table:
 
     def attribute(self, name):
         """For __getattr__ of the module."""
-        if name.startswith("__") or name not in self.lines and name not in self.written:
+        if name.startswith("__"):
             raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
+        if name not in self.lines and name not in self.written:
+            raise AttributeError(f"module {self.module!r} has no attribute {name!r}: {self._refusal(name)}")
         for one in self.symbols(name):
             self._found(name, one)
         found = self.written[name][1] if name in self.written else self._bound(name)
@@ -146,6 +159,16 @@ class Table:
         if self.module in sys.modules:   # not when the interpreter ends, where objects still close what they have
             setattr(sys.modules[self.module], name, found)
         return found
+
+    def _refusal(self, name):
+        """What CANN's function of that name is in C, by pyACL's rule of names, and why it is not here."""
+        symbol = c_name(self.module, name)
+        others = [other for other in self.lines if self.lines[other][0] == symbol]
+        if others:
+            return f"{symbol} is {self.module}.{others[0]} here"
+        if _library.symbol(self.libraries, symbol) is None:
+            return f"by CANN's names it is {symbol}, which {' and '.join(self.libraries)} in {_library.folder()} do not have"
+        return f"{symbol} is not bound; ctypes can call it in {' or '.join(self.libraries)}"
 
     def _bound(self, name):
         if name not in self._calls:

@@ -1,8 +1,18 @@
-"""acl.blas: matrix products, where the CANN in use has libacl_cblas (softcann has not: use a model, or torch_npu's matmul)."""
+"""acl.blas: matrix products by libacl_cblas, of operators GEMM that were loaded by acl.op.set_model_dir or acl.op.load."""
 from ._binding import Table
 
 _TABLE = Table("acl.blas", ("libacl_cblas.so",), """
 gemm_ex aclblasGemmEx i32 i32 i32 i32 i32 i32 ptr ptr i32 i32 ptr i32 i32 ptr ptr i32 i32 i32 ptr
+s8gemm aclblasS8gemm i32 i32 i32 i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
+s8gemv aclblasS8gemv i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
+hgemm aclblasHgemm i32 i32 i32 i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
+hgemv aclblasHgemv i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
+create_handle_for_gemm_ex aclblasCreateHandleForGemmEx i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 >ptr
+create_handle_for_gemv_ex aclblasCreateHandleForGemvEx i32 i32 i32 i32 i32 i32 i32 >ptr
+create_handle_for_hgemm aclblasCreateHandleForHgemm i32 i32 i32 i32 i32 i32 i32 >ptr
+create_handle_for_hgemv aclblasCreateHandleForHgemv i32 i32 i32 i32 >ptr
+create_handle_for_s8gemm aclblasCreateHandleForS8gemm i32 i32 i32 i32 i32 i32 i32 >ptr
+create_handle_for_s8gemv aclblasCreateHandleForS8gemv i32 i32 i32 i32 >ptr
 gemv_ex aclblasGemvEx i32 i32 i32 ptr ptr i32 i32 ptr i32 i32 ptr ptr i32 i32 i32 ptr
 """)
 

@@ -74,6 +74,33 @@ bundle_load_from_mem aclmdlBundleLoadFromMem ptr size >u32
 bundle_get_model_num aclmdlBundleGetModelNum u32 >size
 bundle_get_model_id aclmdlBundleGetModelId u32 size >u32
 bundle_unload aclmdlBundleUnload u32
+bundle_create_query_info aclmdlBundleCreateQueryInfo =ptr
+bundle_destroy_query_info aclmdlBundleDestroyQueryInfo ptr
+bundle_query_info_from_file aclmdlBundleQueryInfoFromFile str ptr
+bundle_query_info_from_mem aclmdlBundleQueryInfoFromMem ptr size ptr
+bundle_get_query_model_num aclmdlBundleGetQueryModelNum ptr >size
+bundle_get_size aclmdlBundleGetSize ptr size >size >size
+bundle_get_var_weight_size aclmdlBundleGetVarWeightSize ptr >size
+bundle_init_from_file aclmdlBundleInitFromFile str ptr size >u32
+bundle_init_from_mem aclmdlBundleInitFromMem ptr size ptr size >u32
+bundle_load_model aclmdlBundleLoadModel u32 size >u32
+bundle_load_model_with_config aclmdlBundleLoadModelWithConfig u32 size ptr >u32
+bundle_load_model_with_mem aclmdlBundleLoadModelWithMem u32 size ptr size ptr size >u32
+bundle_unload_model aclmdlBundleUnloadModel u32 u32
+ri_capture_begin aclmdlRICaptureBegin ptr i32
+ri_capture_end aclmdlRICaptureEnd ptr >ptr
+ri_capture_get_info aclmdlRICaptureGetInfo ptr >i32 >ptr
+ri_capture_task_grp_begin aclmdlRICaptureTaskGrpBegin ptr
+ri_capture_task_grp_end aclmdlRICaptureTaskGrpEnd ptr >ptr
+ri_capture_task_update_begin aclmdlRICaptureTaskUpdateBegin ptr ptr
+ri_capture_task_update_end aclmdlRICaptureTaskUpdateEnd ptr
+ri_debug_json_print aclmdlRIDebugJsonPrint ptr str u32
+ri_debug_print aclmdlRIDebugPrint ptr
+ri_destroy aclmdlRIDestroy ptr
+ri_execute aclmdlRIExecute ptr i32
+ri_execute_async aclmdlRIExecuteAsync ptr ptr
+ri_get_id aclmdlRIGetId ptr >u32
+ri_set_name aclmdlRISetName ptr str
 create_aipp aclmdlCreateAIPP u64 =ptr
 destroy_aipp aclmdlDestroyAIPP ptr
 get_aipp_data_size aclmdlGetAippDataSize u64 >size

@@ -17,8 +17,12 @@ set_attr_data_type aclopSetAttrDataType ptr str i32
 set_attr_list_bool aclopSetAttrListBool ptr str i32 ptr
 set_attr_list_int aclopSetAttrListInt ptr str i32 ptr
 set_attr_list_float aclopSetAttrListFloat ptr str i32 ptr
+set_attr_list_data_type aclopSetAttrListDataType ptr str i32 ptr
+set_attr_list_string aclopSetAttrListString ptr str i32 ptr
 set_attr_list_list_int aclopSetAttrListListInt ptr str i32 ptr ptr
 set_compile_flag aclopSetCompileFlag i32
+set_max_op_queue_num aclopSetMaxOpQueueNum u64
+compile aclopCompile str i32 ptr i32 ptr ptr i32 i32 str
 execute aclopExecute str i32 ptr ptr i32 ptr ptr ptr ptr
 execute_v2 aclopExecuteV2 str i32 ptr ptr i32 ptr ptr ptr ptr
 compile_and_execute aclopCompileAndExecute str i32 ptr ptr i32 ptr ptr ptr i32 i32 str ptr
@@ -58,6 +62,7 @@ def _floats(values):
 
 
 _lists_of(("set_attr_list_int",), ctypes.c_int64)
+_lists_of(("set_attr_list_data_type",), ctypes.c_int32)
 _lists_of(("set_attr_list_bool",), ctypes.c_uint8)
 _lists_of(("set_attr_list_float",), ctypes.c_float)
 
@@ -82,6 +87,19 @@ def _runs():
 
 
 _runs()
+
+
+@_TABLE.function("aclopSetAttrListString")
+def _set_attr_list_string(attr, key, values):
+    texts = (ctypes.c_char_p * max(len(values), 1))(*(value.encode("utf-8", "surrogateescape") for value in values))
+    return _TABLE.c("set_attr_list_string", attr, key, len(values), ctypes.addressof(texts))
+
+
+@_TABLE.function("aclopCompile")
+def _compile(kind, in_descs, out_descs, attr, engine, flag, path):
+    given, made = _handles(in_descs, in_descs), _handles(out_descs, out_descs)
+    return _TABLE.c("compile", kind, len(in_descs), ctypes.addressof(given), len(out_descs), ctypes.addressof(made), attr, engine,
+                    flag, path)
 
 
 @_TABLE.function("aclopCreateHandle")

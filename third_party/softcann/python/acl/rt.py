@@ -108,6 +108,18 @@ unsubscribe_report aclrtUnSubscribeReport u64 ptr
 process_report aclrtProcessReport i32
 launch_callback aclrtLaunchCallback ptr ptr i32 ptr
 launch_host_func aclrtLaunchHostFunc ptr ptr ptr
+value_wait aclrtValueWait ptr u64 u32 ptr
+value_write aclrtValueWrite ptr u64 u32 ptr
+get_device_res_limit aclrtGetDeviceResLimit i32 i32 >u32
+set_device_res_limit aclrtSetDeviceResLimit i32 i32 u32
+reset_device_res_limit aclrtResetDeviceResLimit i32
+get_stream_res_limit aclrtGetStreamResLimit ptr i32 >u32
+set_stream_res_limit aclrtSetStreamResLimit ptr i32 u32
+reset_stream_res_limit aclrtResetStreamResLimit ptr
+use_stream_res_in_current_thread aclrtUseStreamResInCurrentThread ptr
+unuse_stream_res_in_current_thread aclrtUnuseStreamResInCurrentThread ptr
+get_res_in_current_thread aclrtGetResInCurrentThread i32 >u32
+set_op_execute_time_out_v2 aclrtSetOpExecuteTimeOutV2 u64 >u64
 """)
 _MANY_COPIES = 64   # of one stream, before it is asked whether they have run
 _COMPLETE = 0       # ACL_STREAM_STATUS_COMPLETE

@@ -1,5 +1,12 @@
-"""acl.tdt: channels of training data. Its functions stand in no table yet: none is served."""
+"""acl.tdt: queues and channels of data between the host and models, which softcann has not: give data to models by datasets."""
+from ._binding import Table
+
+_TABLE = Table("acl.tdt", ("libascendcl.so", "libacl_tdt_channel.so", "libacl_tdt_queue.so"), "")
 
 
 def __getattr__(name):
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}: acltdt* is not served from Python")
+    return _TABLE.attribute(name)
+
+
+def __dir__():
+    return _TABLE.names()

@@ -9,8 +9,9 @@
 #include "rt/runtime.h"
 
 struct aclopAttr {
-  using Value = std::variant<bool, int64_t, float, std::string, aclDataType, std::vector<uint8_t>, std::vector<int64_t>,
-                             std::vector<float>, std::vector<std::vector<int64_t>>>;
+  using Value =
+      std::variant<bool, int64_t, float, std::string, aclDataType, std::vector<uint8_t>, std::vector<int64_t>, std::vector<float>,
+                   std::vector<std::vector<int64_t>>, std::vector<std::string>, std::vector<aclDataType>>;
   std::map<std::string, Value> values;
 };
 

@@ -77,6 +77,17 @@ std::atomic<bool> strong_consistency{false};
 
 extern "C" {
 
+aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion) {
+  SOFTCANN_ENTRY(aclrtGetVersion);
+  SOFTCANN_REQUIRE(majorVersion, "majorVersion");
+  SOFTCANN_REQUIRE(minorVersion, "minorVersion");
+  SOFTCANN_REQUIRE(patchVersion, "patchVersion");
+  *majorVersion = ACL_MAJOR_VERSION;
+  *minorVersion = ACL_MINOR_VERSION;
+  *patchVersion = ACL_PATCH_VERSION;
+  return ACL_SUCCESS;
+}
+
 aclError aclInit(const char* configPath) {
   SOFTCANN_ENTRY(aclInit);
   if (!options().error.empty()) return fail(ACL_ERROR_INVALID_PARAM, "%s", options().error.c_str());

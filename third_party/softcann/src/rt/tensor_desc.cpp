@@ -59,6 +59,17 @@ int64_t elements_of(const std::vector<int64_t>& dims) {
 
 }  // namespace softcann
 
+namespace {
+
+aclError set_pairs(const char* entry, std::vector<std::pair<int64_t, int64_t>>& to, size_t count, int64_t pairs[][2]) {
+  if (count > 0 && pairs == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "%s: %zu ranges at a null pointer", entry, count);
+  to.clear();
+  for (size_t i = 0; i < count; ++i) to.emplace_back(pairs[i][0], pairs[i][1]);
+  return ACL_SUCCESS;
+}
+
+}  // namespace
+
 extern "C" {
 
 size_t aclDataTypeSize(aclDataType dataType) {
@@ -144,6 +155,27 @@ aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t*
   return ACL_SUCCESS;
 }
 
+int64_t aclGetTensorDescDim(const aclTensorDesc* desc, size_t index) {
+  SOFTCANN_ENTRY_VALUE(aclGetTensorDescDim, -1);
+  int64_t dim = -1;
+  return aclGetTensorDescDimV2(desc, index, &dim) == ACL_SUCCESS ? dim : -1;
+}
+
+aclError aclGetTensorDescDimRange(const aclTensorDesc* desc, size_t index, size_t dimRangeNum, int64_t* dimRange) {
+  SOFTCANN_ENTRY(aclGetTensorDescDimRange);
+  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_REQUIRE(dimRange, "dimRange");
+  if (index >= desc->dims.size() || dimRangeNum < 2) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclGetTensorDescDimRange: dimension %zu of %zu, room for %zu numbers of 2", index,
+                desc->dims.size(), dimRangeNum);
+  }
+  const int64_t dim = desc->dims[index];
+  const auto found = index < desc->range.size() ? desc->range[index] : std::pair(dim < 0 ? 1 : dim, dim);
+  dimRange[0] = found.first;
+  dimRange[1] = found.second;
+  return ACL_SUCCESS;
+}
+
 size_t aclGetTensorDescElementCount(const aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescElementCount, 0);
   const int64_t count = desc == nullptr ? 0 : elements_of(desc->dims);
@@ -180,6 +212,90 @@ aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims
     return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorShape: %d dimensions", numDims);
   }
   desc->storage_dims.assign(dims, dims + numDims);
+  return ACL_SUCCESS;
+}
+
+aclError aclSetTensorStorageFormat(aclTensorDesc* desc, aclFormat format) {
+  SOFTCANN_ENTRY(aclSetTensorStorageFormat);
+  return aclSetTensorFormat(desc, format);
+}
+
+aclError aclSetTensorStorageShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
+  SOFTCANN_ENTRY(aclSetTensorStorageShape);
+  return aclSetTensorShape(desc, numDims, dims);
+}
+
+aclError aclSetTensorOriginFormat(aclTensorDesc* desc, aclFormat format) {
+  SOFTCANN_ENTRY(aclSetTensorOriginFormat);
+  SOFTCANN_REQUIRE(desc, "desc");
+  desc->origin_format = format;
+  return ACL_SUCCESS;
+}
+
+aclError aclSetTensorOriginShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
+  SOFTCANN_ENTRY(aclSetTensorOriginShape);
+  SOFTCANN_REQUIRE(desc, "desc");
+  if (numDims < 0 || (numDims > 0 && dims == nullptr)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorOriginShape: %d dimensions", numDims);
+  }
+  desc->origin_dims.assign(dims, dims + numDims);
+  return ACL_SUCCESS;
+}
+
+aclError aclSetTensorShapeRange(aclTensorDesc* desc, size_t dimsCount, int64_t dimsRange[][2]) {
+  SOFTCANN_ENTRY(aclSetTensorShapeRange);
+  SOFTCANN_REQUIRE(desc, "desc");
+  return set_pairs("aclSetTensorShapeRange", desc->range, dimsCount, dimsRange);
+}
+
+aclError aclSetTensorValueRange(aclTensorDesc* desc, size_t valueCount, int64_t valueRange[][2]) {
+  SOFTCANN_ENTRY(aclSetTensorValueRange);
+  SOFTCANN_REQUIRE(desc, "desc");
+  return set_pairs("aclSetTensorValueRange", desc->values, valueCount, valueRange);
+}
+
+aclError aclSetTensorDynamicInput(aclTensorDesc* desc, const char* dynamicInputName) {
+  SOFTCANN_ENTRY(aclSetTensorDynamicInput);
+  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_REQUIRE(dynamicInputName, "dynamicInputName");
+  desc->dynamic_input = dynamicInputName;
+  return ACL_SUCCESS;
+}
+
+// The address of a tensor that only has one when it is an operator's: here descriptions never own memory.
+void* aclGetTensorDescAddress(const aclTensorDesc* desc) {
+  SOFTCANN_ENTRY_VALUE(aclGetTensorDescAddress, nullptr);
+  return desc == nullptr || desc->constant.empty() ? nullptr : const_cast<char*>(desc->constant.data());
+}
+
+// Descriptions of an operator that failed are arrays (aclmdlCreateAndGetOpDesc).
+aclTensorDesc* aclGetTensorDescByIndex(aclTensorDesc* desc, size_t index) {
+  SOFTCANN_ENTRY_VALUE(aclGetTensorDescByIndex, nullptr);
+  return desc == nullptr ? nullptr : desc + index;
+}
+
+aclError aclTransTensorDescFormat(const aclTensorDesc* srcDesc, aclFormat dstFormat, aclTensorDesc** dstDesc) {
+  SOFTCANN_ENTRY(aclTransTensorDescFormat);
+  SOFTCANN_REQUIRE(srcDesc, "srcDesc");
+  SOFTCANN_REQUIRE(dstDesc, "dstDesc");
+  const auto from = srcDesc->format;
+  const bool turns = srcDesc->dims.size() == 4 && (from == ACL_FORMAT_NCHW || from == ACL_FORMAT_NHWC) &&
+                     (dstFormat == ACL_FORMAT_NCHW || dstFormat == ACL_FORMAT_NHWC);
+  if (!turns && from != dstFormat) {
+    return fail(ACL_ERROR_FORMAT_NOT_MATCH, "aclTransTensorDescFormat: from format %d to %d with %zu dimensions is not supported",
+                static_cast<int>(from), static_cast<int>(dstFormat), srcDesc->dims.size());
+  }
+  auto* made = new aclTensorDesc(*srcDesc);
+  made->format = dstFormat;
+  if (from != dstFormat) {
+    const auto& dims = srcDesc->dims;
+    if (dstFormat == ACL_FORMAT_NHWC) {
+      made->dims = {dims[0], dims[2], dims[3], dims[1]};
+    } else {
+      made->dims = {dims[0], dims[3], dims[1], dims[2]};
+    }
+  }
+  *dstDesc = made;
   return ACL_SUCCESS;
 }
 

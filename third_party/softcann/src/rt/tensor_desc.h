@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rt/error.h"
@@ -16,6 +17,11 @@ struct aclTensorDesc {
   std::vector<int64_t> storage_dims;
   aclMemType placement = ACL_MEMTYPE_DEVICE;
   std::vector<char> constant;
+  // Of sizes that are left open, and what the client says about the tensor's origin: kept, for operators that ask.
+  std::vector<std::pair<int64_t, int64_t>> range, values;
+  aclFormat origin_format = ACL_FORMAT_UNDEFINED;
+  std::vector<int64_t> origin_dims;
+  std::string dynamic_input;
 };
 
 struct aclDataBuffer {

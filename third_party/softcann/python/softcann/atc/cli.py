@@ -102,30 +102,36 @@ def build(given, log, words):
     return convert(given, log, command_line(words), given["output"])
 
 
-def convert(given, log, command, output):
+def convert(given, log, command, output, single_op=None):
     """Compiles and writes one .om; its path. Names in a damaged model may be no text: found where they are read."""
     try:
-        return compile_and_write(given, log, command, output)
+        return compile_and_write(given, log, command, output, single_op or {})
     except UnicodeDecodeError as error:
         raise AtcError("E13005", f"{given['model']} is damaged: a name in it is no UTF-8", solution="Export it again.") from error
 
 
-def compile_and_write(given, log, command, output):
-    from . import container, job
+def compile_and_write(given, log, command, output, single_op):
+    from . import job
 
     start = time.monotonic()
-    task = job.Job(given, log, progress)
-    program = task.compile()
+    program = job.Job(given, log, progress).compile()
+    program.single_op = single_op
+    path = write(program, given, log, command, output)
+    log.info(f"{path}: compiled in {time.monotonic() - start:.1f} s")
+    return path
+
+
+def write(program, given, log, command, output):
+    """The .om of a program; its path."""
+    from . import container, job
+
     path = output if output.endswith(".om") else output + ".om"
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     program.name = os.path.basename(path)[:-3]
     program.attrs.update({"atc_version": VERSION, "atc_cmdline": command})
     sizes = container.write(program, path, given["soc_version"])
-    log.info(
-        f"{path}: {sum(len(graph.ops) for graph in program.graphs)} operators, {sizes['file_size']} bytes, "
-        f"{time.monotonic() - start:.1f} s"
-    )
+    log.info(f"{path}: {sum(len(graph.ops) for graph in program.graphs)} operators, {sizes['file_size']} bytes")
     if job.value(given, "display_model_info") == "1":
         print_block(program.attrs, sizes)
     return path

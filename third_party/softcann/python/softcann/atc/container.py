@@ -88,6 +88,10 @@ def to_model(program):
     for number, graph in enumerate(program.graphs):
         written = model.graph.add(name=graph.name or f"graph_{number}")
         write_graph(program, graph, written, used)
+    if program.single_op:
+        node = model.graph[0].op.add(name="ascend_single_op", type=program.single_op["op"])
+        for name, text in program.single_op.items():
+            set_attr(node.attr, name, text)
     set_attr(model.graph[0].attr, "constants", [constant_text(*each) for each in constants])
     set_attr(model.attr, "softcann_format", FORMAT)
     for name, value in program.attrs.items():

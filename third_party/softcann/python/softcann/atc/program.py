@@ -147,6 +147,7 @@ class Program:
     graphs: list = dataclasses.field(default_factory=list)
     attrs: dict = dataclasses.field(default_factory=dict)  # attributes of the ModelDef
     count: int = 0
+    single_op: dict = dataclasses.field(default_factory=dict)  # of a model of a single operator: what it is, as texts
 
     def new_name(self):
         self.count += 1

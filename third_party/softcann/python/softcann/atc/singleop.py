@@ -2,13 +2,15 @@
 
 import os
 import re
+import struct
 
 import onnx
 from onnx import helper
 
-from . import lower
+from . import lower, named_ops
 from .configs import read_json
 from .errors import AtcError
+from .program import Graph, Program
 
 _P = onnx.TensorProto
 TYPES = {
@@ -90,13 +92,15 @@ def build(given, log, command):
     os.makedirs(given["output"], exist_ok=True)
     for index, entry in enumerate(entries):
         name = file_name(index, entry)
+        texts, path = described(entry), os.path.join(given["output"], name)
+        if not in_onnx(entry):
+            cli.write(Program(name, [Graph(name)], single_op=texts), given, log, command, path)
+            continue
         model = os.path.join(given["output"], name + ".onnx")
         onnx.save(model_of(entry), model)
         try:
             words = {key: text for key, text in given.items() if key != "singleop"}
-            cli.convert(
-                {"precision_mode_v2": "origin", **words, "model": model}, log, command, os.path.join(given["output"], name)
-            )
+            cli.convert({"precision_mode_v2": "origin", **words, "model": model}, log, command, path, texts)
         finally:
             os.remove(model)
 
@@ -123,15 +127,70 @@ def file_name(index, entry):
     return "_".join(parts)
 
 
-def model_of(entry):
+def in_onnx(entry):
+    """Whether ONNX has the operator with these attributes; otherwise the .om only names what libopapi runs."""
     kind = NAMES.get(required(entry, "op"), entry["op"])
-    if lower.find(kind) is None:
-        raise AtcError(
-            "E10501", f"operator {entry['op']} of --singleop is not served", solution="Call it by its aclnn function instead."
-        )
+    given = {required(one, "name") for one in entry.get("attr") or []}
+    if lower.find(kind) is not None and not given - set(onnx.defs.get_schema(kind, OPSET).attributes):
+        return True
+    if entry["op"] in named_ops.NAMES:
+        return False
+    raise AtcError(
+        "E10501",
+        f"operator {entry['op']} of --singleop is not served" + (f" with the attributes {sorted(given)}" if given else ""),
+        solution="Call it by its aclnn function instead.",
+    )
+
+
+def described(entry):
+    """What the .om says of its operator: the texts of `ascend_single_op`, see docs/om_format.md."""
+    texts = {"op": required(entry, "op")}
+    for side in ("input", "output"):
+        texts[f"{side}s"] = ";".join(tensor_text(desc) for desc in required(entry, f"{side}_desc"))
+    for one in entry.get("attr") or []:
+        texts[f"attr:{required(one, 'name')}"] = attribute_text(required(one, "type"), required(one, "value"), one["name"])
+    return texts
+
+
+def tensor_text(desc):
+    type_of(desc)
+    dims = required(desc, "shape")
+    return f"{NUMBERS[desc['type']]} {','.join(str(int(dim)) for dim in dims) or '-'}" + ("!" if desc.get("is_const") else "")
+
+
+def attribute_text(kind, value, name):
+    """As src/rt/op_models.cpp writes what a client sets."""
+    single = {
+        "bool": lambda one: str(int(bool(one))),
+        "int": lambda one: str(int(one)),
+        "float": lambda one: struct.pack(">f", float(one)).hex(),
+        "data_type": lambda one: str(NUMBERS[one] if isinstance(one, str) else int(one)),
+    }
+    letters = {"bool": "b", "int": "i", "float": "f", "data_type": "d"}
+    inner = kind[len("list_") :] if kind.startswith("list_") else ""
+    try:
+        if kind in single:
+            return f"{letters[kind]}:{single[kind](value)}"
+        if inner in single:
+            return f"l{letters[inner]}:" + ",".join(map(single[inner], value))
+        if kind == "list_list_int":
+            return "lli:" + ";".join(",".join(str(int(one)) for one in row) for row in value)
+        if kind == "list_string":
+            return "ls:" + "".join(f"[{len(one.encode())}]{one}" for one in value)
+        if kind == "string":
+            return f"s:{value}"
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        text = f"the attribute {name} of --singleop is no {kind}: {value!r}"
+        raise AtcError("E10030", text, solution="Correct the json.") from error
+    text = f"the attribute {name} of --singleop has the type {kind!r}"
+    raise AtcError("E10030", text, solution="Use bool, int, float, string, data_type, or lists of them.")
+
+
+def model_of(entry):
+    kind = NAMES.get(entry["op"], entry["op"])
     inputs = [value_info(f"x{index}", desc) for index, desc in enumerate(required(entry, "input_desc"))]
     outputs = [value_info(f"y{index}", desc) for index, desc in enumerate(required(entry, "output_desc"))]
-    attributes = {required(one, "name"): required(one, "value") for one in entry.get("attr", [])}
+    attributes = {required(one, "name"): required(one, "value") for one in entry.get("attr") or []}
     node = helper.make_node(kind, [info.name for info in inputs], [info.name for info in outputs], entry["op"], **attributes)
     constants = [constant(f"x{index}", desc) for index, desc in enumerate(entry["input_desc"]) if desc.get("is_const")]
     fixed = {tensor.name for tensor in constants}

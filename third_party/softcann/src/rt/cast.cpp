@@ -1,4 +1,4 @@
-#include "companions/cast.h"
+#include "rt/cast.h"
 
 #include <type_traits>
 
