@@ -16,6 +16,11 @@ acl.aclrtMemcpy.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, c
 acl.aclrtFree.argtypes = [ctypes.c_void_p]
 acl.aclrtSynchronizeStream.argtypes = [ctypes.c_void_p]
 acl.aclrtCreateStream.argtypes = [ctypes.c_void_p]
+acl.aclrtRecordEvent.argtypes = acl.aclrtStreamWaitEvent.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+for name in ("Begin", "End"):
+    getattr(acl, "aclmdlRICapture" + name).argtypes = [ctypes.c_void_p, ctypes.c_int if name == "Begin" else ctypes.c_void_p]
+acl.aclmdlRIExecuteAsync.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+acl.aclmdlRIDestroy.argtypes = [ctypes.c_void_p]
 
 ROOT_INFO_BYTES = 4108
 SUM, PROD, MAX, MIN = range(4)
@@ -50,6 +55,36 @@ class Stream:
 
     def synchronize(self):
         check(acl.aclrtSynchronizeStream(self.handle))
+
+    def wait_for(self, other):
+        """Comes after what `other` has got so far."""
+        event = ctypes.c_void_p()
+        check(acl.aclrtCreateEventExWithFlag(ctypes.byref(event), ctypes.c_uint32(1)))
+        check(acl.aclrtRecordEvent(event, other.handle))
+        check(acl.aclrtStreamWaitEvent(self.handle, event))
+        check(acl.aclrtDestroyEvent(event))
+
+
+class Graph:
+    """What the block puts on `stream`, to be run again: `with Graph(stream) as graph`, then graph.replay()."""
+
+    def __init__(self, stream):
+        self.stream, self.handle = stream, ctypes.c_void_p()
+
+    def __enter__(self):
+        check(acl.aclmdlRICaptureBegin(self.stream.handle, 0))
+        return self
+
+    def __exit__(self, kind, error, trace):
+        code = acl.aclmdlRICaptureEnd(self.stream.handle, ctypes.byref(self.handle))
+        if kind is None:
+            check(code)
+
+    def replay(self, stream=None):
+        check(acl.aclmdlRIExecuteAsync(self.handle, (stream or self.stream).handle))
+
+    def destroy(self):
+        check(acl.aclmdlRIDestroy(self.handle))
 
 
 class Buffer:

@@ -1,57 +1,10 @@
 #include "comm/launch.h"
 
-#include <cstring>
-
 #include "comm/reduce.h"
 #include "rt/check.h"
-#include "rt/exit.h"
 #include "rt/recorder.h"
 
 namespace softcann {
-
-struct CommTask : Task {
-  std::shared_ptr<Transport> transport;
-  Operation operation;
-  std::vector<Staged> staged;
-  bool tried = false;
-
-  ~CommTask() {
-    for (const Staged& buffer : staged) aclrtFree(buffer.memory);
-  }
-
-  static aclError execute(Task* self, bool skip) {
-    auto* task = static_cast<CommTask*>(self);
-    aclError code = ACL_SUCCESS;
-    if (!skip) {
-      code = task->advance();
-      if (code == kUnfinished) return code;
-    } else if (!options().noop) {
-      // The others would wait in vain.
-      task->transport->fail(HCCL_E_REMOTE,
-                            describe(task->operation.call) +
-                                " was not carried out by one rank, because its stream had failed before or was aborted");
-    }
-    delete task;
-    return code;
-  }
-
-  aclError advance() {
-    const WaitOutside outside;
-    if (!tried) copy_staged(true);
-    const aclError code = transport->run(operation, !tried);
-    tried = true;
-    if (code == ACL_SUCCESS) copy_staged(false);
-    return code;
-  }
-
-  void copy_staged(bool in) {
-    for (const Staged& buffer : staged) {
-      char* memory = static_cast<char*>(device_view(buffer.memory));
-      if (in && buffer.in) std::memcpy(memory, buffer.original, buffer.bytes);
-      if (!in && buffer.out) std::memcpy(buffer.original, memory, buffer.bytes);
-    }
-  }
-};
 
 Launch::Launch(const char* entry, HcclComm comm, aclrtStream stream, HcclCMDType kind, HcclDataType type, uint64_t count,
                HcclReduceOp op, uint32_t root)
@@ -62,7 +15,6 @@ Launch::Launch(const char* entry, HcclComm comm, aclrtStream stream, HcclCMDType
       task_(std::make_unique<CommTask>()),
       operation_(&task_->operation) {
   operation_->call = Call{static_cast<uint8_t>(kind), static_cast<uint8_t>(type), static_cast<uint8_t>(op), 0, root, count};
-  task_->run = &CommTask::execute;
   task_->name = entry;
 }
 
@@ -106,13 +58,11 @@ HcclResult Launch::use(const void* p, uint64_t count, uint64_t item, bool in, bo
   buffer->data = static_cast<char*>(device_view(p));
   int device = -1;
   if (locate(p, buffer->bytes, &device, &buffer->place) && device == communicator_->device) return HCCL_SUCCESS;
-  Staged staged{nullptr, buffer->data, buffer->bytes, in, out};
-  if (const aclError code = aclrtMalloc(&staged.memory, staged.bytes, ACL_MEM_MALLOC_NORMAL_ONLY)) {
-    return hccl_fail_last(code);
-  }
-  task_->staged.push_back(staged);
-  buffer->data = static_cast<char*>(device_view(staged.memory));
-  if (!locate(staged.memory, staged.bytes, &device, &buffer->place) || device != communicator_->device) {
+  void* memory = nullptr;
+  if (const aclError code = aclrtMalloc(&memory, buffer->bytes, ACL_MEM_MALLOC_NORMAL_ONLY)) return hccl_fail_last(code);
+  task_->staged.push_back({{memory, aclrtFree}, buffer->data, buffer->bytes, in, out});
+  buffer->data = static_cast<char*>(device_view(memory));
+  if (!locate(memory, buffer->bytes, &device, &buffer->place) || device != communicator_->device) {
     return hccl_fail(HCCL_E_PARA, "%s: the current device is not the communicator's, %d", entry_, communicator_->device);
   }
   return HCCL_SUCCESS;
@@ -153,20 +103,10 @@ void Launch::note_message() const {
 }
 
 HcclResult Launch::submit() {
-  if (recorder::is_active()) note_message();
-  const std::shared_ptr<Transport>& transport = communicator_->transport;
-  task_->transport = transport;
-  transport->number(*operation_);
-  const uint32_t cost = task_->staged.empty() ? transport->cost(*operation_) : kNeverInline;
-  const aclError code = softcann::submit(stream_, task_.get(), cost);
-  if (code != ACL_SUCCESS) {
-    // The number is used up here, but not at the other ranks.
-    transport->fail(HCCL_E_RUNTIME, std::string(entry_) + ": rank " + std::to_string(communicator_->rank) +
-                                        " has called it with a stream that cannot take it");
-    return hccl_fail_last(code);
-  }
-  task_.release();
-  return HCCL_SUCCESS;
+  task_->transport = communicator_->transport;
+  task_->rank = communicator_->rank;
+  if (recorder::is_active() && !is_captured(stream_)) note_message();
+  return softcann::submit(std::move(task_), stream_);
 }
 
 }  // namespace softcann

@@ -2,21 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
+#include "comm/comm_task.h"
 #include "comm/communicator.h"
 
 namespace softcann {
-
-// Memory that the other ranks cannot reach (mapped piece by piece, or imported) is copied to some that they can.
-struct Staged {
-  void* memory = nullptr;  // of aclrtMalloc
-  char* original = nullptr;
-  uint64_t bytes = 0;
-  bool in = false, out = false;
-};
-
-struct CommTask;
 
 // Collects one call. Every step returns HCCL_SUCCESS or records what is wrong.
 class Launch {

@@ -74,6 +74,7 @@ std::shared_ptr<Capture> Capture::make(Stream* stream, aclmdlRICaptureMode mode)
   made->mode_ = mode;
   made->thread_ = std::this_thread::get_id();
   made->graph_ = std::make_shared<Graph>(all.next_id++);
+  made->graph_->origin = stream->id;
   made->streams_[stream];
   all.active.push_back(made);
   all.count.store(all.active.size());
@@ -194,6 +195,10 @@ aclError check_update(const Graph& graph, const TaskGroup& group, const std::vec
   }
   for (size_t i = 0; i < fresh.size(); ++i) {
     const char* before = graph.nodes[group.nodes[i]].task->name;
+    if (as_renewed(fresh[i].task) != nullptr) {
+      return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "aclmdlRICaptureTaskUpdateEnd: task %zu, %s, communicates, and such cannot be updated", i, fresh[i].task->name);
+    }
     if (std::strcmp(before, fresh[i].task->name) != 0) {
       return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureTaskUpdateEnd: task %zu of the group is %s, not %s", i, before,
                   fresh[i].task->name);
@@ -249,14 +254,23 @@ void Capture::add(Stream* stream, Task* task, uint32_t cost_ns) {
   Capture* capture = stream->capture();
   if (capture == nullptr) {  // another thread has ended it
     lock.unlock();
+    if (const RenewedTask* renewed = as_renewed(task)) task->discard(std::exchange(task, renewed->renew(*renewed)));
     return stream->submit(task, cost_ns);
   }
   const auto group = capture->open_groups_.find(stream);
   const bool grouped = group != capture->open_groups_.end();
   if (grouped) group->second->nodes.push_back(capture->graph_->nodes.size());
-  capture->graph_->nodes.push_back({task, stream->id, grouped ? group->second : nullptr});
+  Graph::Node node{task, stream->id, grouped ? group->second : nullptr, {}};
+  Clock &clock = capture->streams_[stream], &seen = capture->seen_[stream];
+  for (const auto& [other, steps] : clock) {
+    if (other != stream && steps > seen[other]) node.after.push_back(capture->steps_of_[other][steps - 1]);
+  }
+  seen = clock;
+  capture->steps_of_[stream].push_back(capture->graph_->nodes.size());
+  capture->graph_->nodes.push_back(std::move(node));
   capture->graph_->cost_ns += cost_ns;
-  ++capture->streams_[stream][stream];
+  capture->graph_->communicates |= as_renewed(task) != nullptr;
+  ++clock[stream];
 }
 
 Clock Capture::now(const Stream* stream) {

@@ -4,7 +4,8 @@
 // A stream that is captured takes tasks into a graph instead of running them. Another stream joins by waiting for an event
 // that was recorded in the capture, and has to be joined again before the capture ends: the first stream must have waited for
 // an event behind everything the other one took. The order in which tasks came is an order in which they can run, so a graph
-// runs them one after the other, in a single task of the stream it is executed on.
+// runs them one after the other, in a single task of the stream it is executed on. A graph that communicates does not: see
+// Note [Executions].
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,8 @@ class Graph {
   struct Node {
     Task* task;
     int stream;
-    TaskGroup* group;  // null: nobody will replace the task
+    TaskGroup* group;           // null: nobody will replace the task
+    std::vector<size_t> after;  // nodes of other streams that it comes after, as far as none of its stream before it does
   };
 
   explicit Graph(uint32_t id) : id(id) {}
@@ -51,6 +53,8 @@ class Graph {
   std::vector<Node> nodes;
   std::vector<std::unique_ptr<TaskGroup>> groups;
   uint64_t cost_ns = 0;
+  int origin = -1;                    // the stream on which its capture began
+  bool communicates = false;          // some of its tasks are made anew for each execution
   std::atomic<bool> complete{false};  // its capture has ended
 };
 
@@ -88,6 +92,8 @@ class Capture : public std::enable_shared_from_this<Capture> {
   std::thread::id thread_;
   std::shared_ptr<Graph> graph_;
   std::map<Stream*, Clock> streams_;
+  std::map<Stream*, Clock> seen_;                          // the same when a stream took its latest task
+  std::map<const Stream*, std::vector<size_t>> steps_of_;  // nodes of each stream
   std::map<Stream*, TaskGroup*> open_groups_;
   // Of an update, whose tasks come into graph_ first.
   std::shared_ptr<Graph> updated_;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "rt/capture.h"
+#include "rt/execution.h"
 
 using namespace softcann;
 
@@ -43,6 +44,7 @@ aclError execute(const char* entry, aclmdlRI handle, Stream* stream) {
   auto graph = find(entry, handle, &error);
   if (graph == nullptr) return error;
   if (!graph->complete) return fail(ACL_ERROR_RT_MODEL_CAPTURED, "%s: graph %u is still being captured", entry, graph->id);
+  if (graph->communicates) return execute_with_peers(entry, graph, stream);
   auto* task = new GraphTask;
   task->name = entry;
   task->repeat = [](Task* self, bool skip) { return static_cast<GraphTask*>(self)->graph->run(skip); };

@@ -11,6 +11,21 @@ namespace softcann {
 // or by a thread that waits for the stream.
 inline constexpr aclError kUnfinished = INT32_MIN + 1;
 
+// Whether the stream takes tasks into a graph now.
+SOFTCANN_API bool is_captured(aclrtStream stream);
+
+// A captured task that cannot be repeated, since all ranks count their calls together: each execution of its graph makes one
+// anew, at the time of the client's call.
+SOFTCANN_API aclError repeat_renewed(Task* self, bool skip);
+struct RenewedTask : Task {
+  RenewedTask() { repeat = &repeat_renewed; }
+  // Makes what is to be run once.
+  Task* (*renew)(const RenewedTask& self) = nullptr;
+};
+inline const RenewedTask* as_renewed(const Task* task) {
+  return task->repeat == &repeat_renewed ? static_cast<const RenewedTask*>(task) : nullptr;
+}
+
 // `capacity` bytes of the file `fd`, which is at `view` in this process.
 struct DeviceMemory {
   int fd = -1;

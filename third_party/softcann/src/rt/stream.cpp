@@ -419,7 +419,11 @@ void Stream::abort() {
   aborting_.store(true, std::memory_order_release);
   synchronize(-1);
   aborting_.store(false, std::memory_order_release);
-  std::lock_guard<std::mutex> lock(error_mutex_);
+  forget_error();
+}
+
+void Stream::forget_error() {
+  const std::lock_guard<std::mutex> lock(error_mutex_);
   error_.store(0, std::memory_order_release);
 }
 
@@ -452,6 +456,11 @@ aclError submit(aclrtStream handle, Task* task, uint32_t cost_ns) {
   if (__builtin_expect(stream->capture() != nullptr && task->repeat == nullptr, 0)) return refuse_in_capture(stream, task->name);
   stream->submit(task, cost_ns);
   return ACL_SUCCESS;
+}
+
+bool is_captured(aclrtStream handle) {
+  const Stream* stream = handle != nullptr ? Stream::find(handle) : nullptr;
+  return stream != nullptr && stream->capture() != nullptr;  // a default stream never is
 }
 
 int stream_device(aclrtStream handle) {

@@ -85,6 +85,7 @@ class Stream {
   std::unique_ptr<std::pair<aclError, std::string>> failure();
   // Records a failure as if a task had returned it.
   void set_error(aclError code, const char* task, std::string text);
+  void forget_error();
 
   aclrtStream handle() { return this; }
   bool alive() const { return magic_.load(std::memory_order_acquire) == kAlive; }
