@@ -24,6 +24,10 @@ struct Communicator {
   std::string name;
   std::shared_ptr<Transport> transport;  // tasks hold it, too
   Digest secret{};                       // by which its ranks know each other, and those of communicators made of it
+  TimeLimits limits;
+  std::atomic<bool> suspended{false};
+  uint64_t symmetric_limit = 0;                          // bytes of symmetric windows
+  std::atomic<int32_t> configs[HCCL_CONFIG_RESERVED]{};  // HcclSetCommConfig
   // How often a sub-communicator of the same description was made; for sub_communicator.cpp.
   std::mutex mutex;
   std::map<uint64_t, uint64_t> children;

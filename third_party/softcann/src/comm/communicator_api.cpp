@@ -2,12 +2,19 @@
 #include <cstdio>
 
 #include "comm/communicator.h"
+#include "comm/windows.h"
 
 using namespace softcann;
 
 namespace {
 
 std::atomic<int32_t> process_configs[HCCL_CONFIG_RESERVED];
+
+bool is_known(const char* entry, HcclConfig config) {
+  if (config >= HCCL_DETERMINISTIC && config < HCCL_CONFIG_RESERVED) return true;
+  hccl_fail(HCCL_E_PARA, "%s: unknown setting %d", entry, static_cast<int>(config));
+  return false;
+}
 
 }  // namespace
 
@@ -27,6 +34,7 @@ HcclResult HcclCommDestroy(HcclComm comm) {
   if (!found->magic.compare_exchange_strong(alive, 0)) {
     return hccl_fail(HCCL_E_PARA, "HcclCommDestroy: another thread destroys communicator %p", comm);
   }
+  forget_windows(found);
   found->transport->leave();
   found->transport.reset();
   give_communicator(found);
@@ -73,9 +81,7 @@ HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError) {
 
 HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclSetConfig);
-  if (config < HCCL_DETERMINISTIC || config >= HCCL_CONFIG_RESERVED) {
-    return hccl_fail(HCCL_E_PARA, "HcclSetConfig: unknown setting %d", static_cast<int>(config));
-  }
+  if (!is_known("HcclSetConfig", config)) return HCCL_E_PARA;
   process_configs[config].store(configValue.value, std::memory_order_relaxed);
   return HCCL_SUCCESS;
 }
@@ -83,10 +89,26 @@ HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {
 HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclGetConfig);
   if (configValue == nullptr) return hccl_fail(HCCL_E_PTR, "HcclGetConfig: configValue is a null pointer");
-  if (config < HCCL_DETERMINISTIC || config >= HCCL_CONFIG_RESERVED) {
-    return hccl_fail(HCCL_E_PARA, "HcclGetConfig: unknown setting %d", static_cast<int>(config));
-  }
+  if (!is_known("HcclGetConfig", config)) return HCCL_E_PARA;
   configValue->value = process_configs[config].load(std::memory_order_relaxed);
+  return HCCL_SUCCESS;
+}
+
+// What the settings are for is so here in any case: results repeat, and there is one place to compute them.
+HcclResult HcclSetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue configValue) {
+  SOFTCANN_ENTRY_AS(HcclResult, HcclSetCommConfig);
+  Communicator* found = find_communicator(comm, "HcclSetCommConfig");
+  if (found == nullptr || !is_known("HcclSetCommConfig", config)) return HCCL_E_PARA;
+  found->configs[config].store(configValue.value, std::memory_order_relaxed);
+  return HCCL_SUCCESS;
+}
+
+HcclResult HcclGetCommConfig(HcclComm comm, HcclConfig config, HcclConfigValue* configValue) {
+  SOFTCANN_ENTRY_AS(HcclResult, HcclGetCommConfig);
+  Communicator* found = find_communicator(comm, "HcclGetCommConfig");
+  if (found == nullptr || !is_known("HcclGetCommConfig", config)) return HCCL_E_PARA;
+  if (configValue == nullptr) return hccl_fail(HCCL_E_PTR, "HcclGetCommConfig: configValue is a null pointer");
+  configValue->value = found->configs[config].load(std::memory_order_relaxed);
   return HCCL_SUCCESS;
 }
 

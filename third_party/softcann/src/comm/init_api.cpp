@@ -2,6 +2,7 @@
 #include <cstring>
 #include <vector>
 
+#include "comm/group.h"
 #include "comm/setup.h"
 
 using namespace softcann;
@@ -17,13 +18,32 @@ HcclResult read_root(const char* entry, const HcclRootInfo* root, RootInfo* info
   return HCCL_SUCCESS;
 }
 
+HcclResult get_root(const char* entry, HcclRootInfo* made) {
+  if (made == nullptr) return hccl_fail(HCCL_E_PTR, "%s: rootInfo is a null pointer", entry);
+  RootInfo info;
+  if (const HcclResult wrong = make_root(entry, &info)) return wrong;
+  *made = HcclRootInfo{};
+  std::memcpy(made->internal, &info, sizeof info);
+  return HCCL_SUCCESS;
+}
+
 HcclResult init(const char* entry, uint32_t ranks, const HcclRootInfo* root, uint32_t rank, Settings settings, HcclComm* comm) {
   RootInfo info{};
   if (comm == nullptr) return hccl_fail(HCCL_E_PTR, "%s: comm is a null pointer", entry);
   if (const HcclResult wrong = read_root(entry, root, &info)) return wrong;
   if (const HcclResult wrong = check_place(entry, ranks, rank)) return wrong;
   if (settings.name.empty()) settings.name = unique_name(info);
-  return connect(entry, info, Member{rank, ranks, current_device(), settings.name, settings.limits}, comm);
+  const Member member{rank, ranks, current_device(), settings.name, settings.limits, settings.symmetric_gib};
+  if (!group::open()) return connect(entry, info, member, comm);
+  return group::add([=] { return connect(entry, info, member, comm); });
+}
+
+// Refusals count in a group.
+HcclResult init_in_group(const char* entry, uint32_t ranks, const HcclRootInfo* root, uint32_t rank, Settings settings,
+                         HcclComm* comm) {
+  const HcclResult code = init(entry, ranks, root, rank, std::move(settings), comm);
+  if (code != HCCL_SUCCESS && group::open()) group::refuse(entry);
+  return code;
 }
 
 }  // namespace
@@ -32,17 +52,12 @@ extern "C" {
 
 HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclGetRootInfo);
-  if (rootInfo == nullptr) return hccl_fail(HCCL_E_PTR, "HcclGetRootInfo: rootInfo is a null pointer");
-  RootInfo info;
-  if (const HcclResult wrong = make_root("HcclGetRootInfo", &info)) return wrong;
-  *rootInfo = HcclRootInfo{};
-  std::memcpy(rootInfo->internal, &info, sizeof info);
-  return HCCL_SUCCESS;
+  return get_root("HcclGetRootInfo", rootInfo);
 }
 
 HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, HcclComm* comm) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclCommInitRootInfo);
-  return init("HcclCommInitRootInfo", nRanks, rootInfo, rank, Settings{}, comm);
+  return init_in_group("HcclCommInitRootInfo", nRanks, rootInfo, rank, Settings{}, comm);
 }
 
 HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, const HcclCommConfig* config,
@@ -50,7 +65,32 @@ HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootI
   SOFTCANN_ENTRY_AS(HcclResult, HcclCommInitRootInfoConfig);
   Settings settings;
   if (const HcclResult wrong = read_config("HcclCommInitRootInfoConfig", config, &settings)) return wrong;
-  return init("HcclCommInitRootInfoConfig", nRanks, rootInfo, rank, settings, comm);
+  return init_in_group("HcclCommInitRootInfoConfig", nRanks, rootInfo, rank, settings, comm);
+}
+
+HcclResult HcclGetRootInfoScalable(HcclRootInfo* rootInfo) {
+  SOFTCANN_ENTRY_AS(HcclResult, HcclGetRootInfoScalable);
+  return get_root("HcclGetRootInfoScalable", rootInfo);
+}
+
+// With several roots the ranks of large clusters meet in groups first. Here one root serves as many ranks as there can be, and
+// the others are not needed.
+HcclResult HcclCommInitRootInfoScalable(uint32_t nRanks, uint32_t nRoot, const HcclRootInfo* rootInfoList, uint32_t rank,
+                                        uint32_t nExtRoot, const HcclCommConfig* config, HcclComm* comm) {
+  SOFTCANN_ENTRY_AS(HcclResult, HcclCommInitRootInfoScalable);
+  constexpr const char* entry = "HcclCommInitRootInfoScalable";
+  if (rootInfoList == nullptr) return hccl_fail(HCCL_E_PTR, "%s: rootInfoList is a null pointer", entry);
+  if (nRoot == 0 || nRoot > nRanks) return hccl_fail(HCCL_E_PARA, "%s: %u roots of %u ranks", entry, nRoot, nRanks);
+  if (nExtRoot != 0) return hccl_fail(HCCL_E_NOT_SUPPORT, "%s: nExtRoot %u; only 0 is supported", entry, nExtRoot);
+  std::vector<RootInfo> roots(nRoot);
+  for (uint32_t i = 0; i < nRoot; ++i) {
+    if (const HcclResult wrong = read_root(entry, &rootInfoList[i], &roots[i])) return wrong;
+  }
+  Settings settings;
+  if (const HcclResult wrong = read_config(entry, config, &settings)) return wrong;
+  const HcclResult code = init_in_group(entry, nRanks, rootInfoList, rank, settings, comm);
+  for (uint32_t i = 1; i < nRoot; ++i) close_root(roots[i]);
+  return code;
 }
 
 // All ranks are of this process: they join one after the other, then each looks at the others.

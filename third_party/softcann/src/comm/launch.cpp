@@ -1,5 +1,6 @@
 #include "comm/launch.h"
 
+#include "comm/group.h"
 #include "comm/reduce.h"
 #include "rt/check.h"
 #include "rt/recorder.h"
@@ -18,7 +19,9 @@ Launch::Launch(const char* entry, HcclComm comm, aclrtStream stream, HcclCMDType
   task_->name = entry;
 }
 
-Launch::~Launch() = default;
+Launch::~Launch() {
+  if (task_ != nullptr && group::open()) group::refuse(entry_);
+}
 
 HcclResult Launch::check() {
   communicator_ = find_communicator(handle_, entry_);
@@ -41,6 +44,10 @@ HcclResult Launch::check() {
   if (device >= 0 && device != communicator_->device) {
     return hccl_fail(HCCL_E_PARA, "%s: the stream is of device %d, the communicator of device %d", entry_, device,
                      communicator_->device);
+  }
+  if (communicator_->suspended.load(std::memory_order_acquire)) {
+    return hccl_fail(HCCL_E_SUSPENDING, "%s: communicator %s is suspended; HcclCommResume lets it go on", entry_,
+                     communicator_->name.c_str());
   }
   std::string text;
   const HcclResult broken = communicator_->transport->failure(&text);
@@ -106,6 +113,7 @@ HcclResult Launch::submit() {
   task_->transport = communicator_->transport;
   task_->rank = communicator_->rank;
   if (recorder::is_active() && !is_captured(stream_)) note_message();
+  if (group::open()) return group::add(std::move(task_), stream_);
   return softcann::submit(std::move(task_), stream_);
 }
 

@@ -35,6 +35,7 @@ struct Member {
   int device;        // the one of this process that the rank uses
   std::string name;  // for error messages, and to be the same on all ranks
   TimeLimits limits;
+  uint64_t symmetric_gib = HCCL_DEFAULT_SYMMETRIC_MEMORY_STRIDE;  // of symmetric windows, at most
 };
 
 // Takes the rank's place in the segment. The transport still has to be attached, when the process's other ranks have

@@ -34,6 +34,7 @@ HcclResult read_config(const char* entry, const HcclCommConfig* config, Settings
   if (has_timeout && config->hcclExecTimeOut != HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET) {
     settings->limits.execute_s = config->hcclExecTimeOut;
   }
+  if (header.size >= sizeof(HcclCommConfig)) settings->symmetric_gib = config->hcclSymWinMaxMemSizePerRank;
   return HCCL_SUCCESS;
 }
 
@@ -58,6 +59,10 @@ Communicator* publish(const Member& member, const Digest& secret, std::shared_pt
   made->device = member.device;
   made->name = member.name;
   made->secret = secret;
+  made->limits = member.limits;
+  made->suspended = false;
+  made->symmetric_limit = member.symmetric_gib << 30;
+  for (auto& config : made->configs) config = 0;
   made->transport = std::move(transport);
   made->children.clear();
   made->magic.store(Communicator::kAlive, std::memory_order_release);

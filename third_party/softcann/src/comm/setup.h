@@ -12,6 +12,7 @@ namespace softcann {
 struct Settings {
   std::string name;
   TimeLimits limits{static_cast<int64_t>(options().hccl_connect_timeout), static_cast<int64_t>(options().hccl_exec_timeout)};
+  uint64_t symmetric_gib = HCCL_DEFAULT_SYMMETRIC_MEMORY_STRIDE;
 };
 
 HcclResult read_config(const char* entry, const HcclCommConfig* config, Settings* settings);

@@ -18,12 +18,6 @@
 
 namespace softcann {
 
-// How long to wait, in seconds; 0: without limit.
-struct TimeLimits {
-  int64_t connect_s = 120;
-  int64_t execute_s = 1836;
-};
-
 class SharedTransport : public Transport {
  public:
   // The segment is mapped and this rank has joined; the others' memory is opened by attach(). `view`: where this rank's

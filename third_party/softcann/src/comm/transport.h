@@ -8,6 +8,12 @@
 
 namespace softcann {
 
+// How long to wait, in seconds; 0: without limit.
+struct TimeLimits {
+  int64_t connect_s = 120;
+  int64_t execute_s = 1836;
+};
+
 // One rank's end. Operations are numbered by the caller: each takes part in the numbering at the time of the client's
 // call, on the caller's thread, while run() happens later, on any thread.
 class Transport {
