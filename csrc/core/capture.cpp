@@ -1,5 +1,6 @@
 #include "core/capture.h"
 
+#include "acl/graph.h"
 #include "core/error.h"
 
 namespace torch_npu::core {
@@ -13,6 +14,14 @@ aclmdlRI captured_into(const Stream& stream) {
   aclmdlRI graph = nullptr;
   NPU_CHECK(acl::aclmdlRICaptureGetInfo(stream.raw(), &status, &graph));
   return status == ACL_MODEL_RI_CAPTURE_STATUS_NONE ? nullptr : graph;
+}
+
+uint64_t capture_number_of(const Stream& stream) {
+  const aclmdlRI graph = captured_into(stream);
+  if (!graph) return 0;
+  uint32_t number = 0;
+  NPU_CHECK(acl::aclmdlRIGetId(graph, &number));
+  return uint64_t{number} + 1;
 }
 
 RelaxedCapture::RelaxedCapture() {

@@ -14,6 +14,9 @@ inline bool any_capture() { return C10_UNLIKELY(captures_under_way.load(std::mem
 
 // The graph that the stream is being captured into, or null.
 C10_EXPORT aclmdlRI captured_into(const Stream& stream);
+// A number that no other capture of this process has; 0 where the stream is not being captured.
+C10_EXPORT uint64_t capture_number_of(const Stream& stream);
+inline uint64_t capture_number(const Stream& stream) { return any_capture() ? capture_number_of(stream) : 0; }
 inline bool is_capturing(const Stream& stream) { return any_capture() && captured_into(stream) != nullptr; }
 
 // Throws if the current stream is being captured, since `what` cannot be.

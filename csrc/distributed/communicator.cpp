@@ -21,8 +21,9 @@ void Communicator::follow(const core::Stream& current) {
   ready_.block(stream_);
 }
 
-void Communicator::come_after_last(const core::Stream& stream) {
-  if (!last_ || last_stream_ == stream || last_->query()) return;
+void Communicator::come_after_last(const core::Stream& stream, uint64_t capture) {
+  if (!last_ || last_stream_ == stream || last_->capture != capture) return;
+  if (capture == 0 && last_->query()) return;
   last_->end->block(stream);
 }
 

@@ -42,8 +42,9 @@ class Communicator {
   // Makes the communicator's stream wait for what is queued on the caller's.
   void follow(const core::Stream& current);
   // HCCL wants the operations of a communicator one after the other: makes `stream` wait for the last one, if that is
-  // on another stream.
-  void come_after_last(const core::Stream& stream);
+  // on another stream. `capture`: the number of the one that the next operation is part of, or 0; a capture knows nothing of
+  // what runs outside it, nor the other way round.
+  void come_after_last(const core::Stream& stream, uint64_t capture);
   void set_last(std::shared_ptr<Ticket> ticket, const core::Stream& stream);
 
   // HCCL's report of a failure that came after the call, such as a lost peer; nothing when all is well.

@@ -74,6 +74,12 @@ std::string Ticket::agreement() const {
   }
 }
 
+void Ticket::refuse_captured() const {
+  TORCH_CHECK(false, describe(),
+              " was captured into a graph: each replay runs it anew, so it has no state of its own; "
+              "synchronize the stream of the replay");
+}
+
 void Ticket::tell(c10::intrusive_ptr<c10::ivalue::Future> future) {
   std::optional<c10d::WorkResult> known;
   {

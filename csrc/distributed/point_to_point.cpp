@@ -8,6 +8,7 @@
 #include <c10/util/ScopeExit.h>
 
 #include "acl/hccl.h"
+#include "core/capture.h"
 #include "distributed/batch.h"
 #include "distributed/enqueue.h"
 #include "distributed/error.h"
@@ -21,7 +22,7 @@ void ProcessGroupHCCL::Batch::begin(const std::shared_ptr<Communicator>& chosen,
   TORCH_CHECK_VALUE(!communicator || communicator == chosen, "operations on different devices in one coalescing block");
   if (!communicator) {
     communicator = chosen;
-    communicator->come_after_last(communicator->stream());
+    communicator->come_after_last(communicator->stream(), core::capture_number(current));
   }
   communicator->follow(current);  // each time: what an operation reads may have been queued since the last one
 }

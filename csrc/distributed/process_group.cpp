@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "acl/hccl.h"
+#include "core/capture.h"
 #include "core/device.h"
 #include "core/options.h"
 #include "distributed/batch.h"
@@ -229,10 +230,11 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run_on(const std::shared_ptr<Co
     return nullptr;
   }
   const auto stream = operation.async ? communicator->stream() : current;
+  const auto capture = core::capture_number(current);
   if (operation.async) communicator->follow(current);
-  communicator->come_after_last(stream);
+  communicator->come_after_last(stream, capture);
   PooledEvent start;
-  if (C10_UNLIKELY(timing_)) {
+  if (C10_UNLIKELY(timing_) && capture == 0) {
     start = PooledEvent(true);
     start.record(stream);
   }
@@ -271,30 +273,37 @@ c10::intrusive_ptr<Work> ProcessGroupHCCL::finish(const Operation& operation, Co
                                                   at::TensorList outputs) {
   auto ticket = std::make_shared<Ticket>();
   ticket->operation = operation;
-  const bool p2p = ticket->point_to_point();
-  auto& counter = p2p ? state_->point_to_points : state_->collectives;
-  ticket->sequence = counter.fetch_add(1, std::memory_order_relaxed) + 1;
-  const auto id = state_->operations.fetch_add(1, std::memory_order_relaxed) + 1;
+  ticket->capture = core::capture_number(stream);
   ticket->input_elements = elements(inputs);
   ticket->output_elements = elements(outputs);
   ticket->dtype = !outputs.empty() ? outputs[0].scalar_type()
                   : inputs.empty() ? at::ScalarType::Undefined
                                    : inputs[0].scalar_type();
-  ticket->enqueued = Clock::now();
-  ticket->start = std::move(start);
-  ticket->end = PooledEvent(timing_);
+  ticket->end = PooledEvent(timing_ && ticket->capture == 0);
   ticket->end.record(stream);
-  const auto timeout = operation.timeout.count() >= 0 ? operation.timeout : std::chrono::milliseconds(state_->timeout_ms.load());
-  ticket->record = FlightRecorder::instance().record(state_->recorded, *ticket, state_->collectives.load(),
-                                                     state_->point_to_points.load(), id, timeout, inputs, outputs);
   communicator.set_last(ticket, stream);
-  state_->enqueue(ticket);
+  if (C10_LIKELY(ticket->capture == 0)) watch_over(ticket, std::move(start), inputs, outputs);
   auto work = c10::make_intrusive<Work>(state_, std::move(ticket), stream, outputs.vec());
   if (operation.async) {
     work->keep(inputs);
     work->keep(outputs);
   }
   return work;
+}
+
+void ProcessGroupHCCL::watch_over(const std::shared_ptr<Ticket>& ticket, PooledEvent start, at::TensorList inputs,
+                                  at::TensorList outputs) {
+  const bool p2p = ticket->point_to_point();
+  auto& counter = p2p ? state_->point_to_points : state_->collectives;
+  ticket->sequence = counter.fetch_add(1, std::memory_order_relaxed) + 1;
+  const auto id = state_->operations.fetch_add(1, std::memory_order_relaxed) + 1;
+  ticket->enqueued = Clock::now();
+  ticket->start = std::move(start);
+  const auto& operation = ticket->operation;
+  const auto timeout = operation.timeout.count() >= 0 ? operation.timeout : std::chrono::milliseconds(state_->timeout_ms.load());
+  ticket->record = FlightRecorder::instance().record(state_->recorded, *ticket, state_->collectives.load(),
+                                                     state_->point_to_points.load(), id, timeout, inputs, outputs);
+  state_->enqueue(ticket);
 }
 
 // Ending

@@ -7,6 +7,11 @@
 // async_op=False runs on the caller's current stream, as if it were an operator. async_op=True runs on the
 // communicator's own stream after what the caller's has queued. Sends and receives outside of a batch have a
 // communicator per pair of ranks and direction, each with its stream, so that isend and irecv in any order meet.
+//
+// Note [Captured collectives]
+// In a capture a collective becomes part of the graph, on whichever stream, and nothing runs: the watchdog, the flight recorder
+// and the sequence numbers know nothing of it, and its work object only orders streams within the capture. A replay that fails is
+// an error of its stream and, through HCCL's report, of the group; a rank that is late is HCCL's to time out.
 #pragma once
 
 #include <map>
@@ -121,6 +126,8 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   HcclComm raw(const Communicator::Use& use) const;
   c10::intrusive_ptr<Work> finish(const Operation& operation, Communicator& communicator, const core::Stream& stream,
                                   PooledEvent start, at::TensorList inputs, at::TensorList outputs);
+  // Makes the ticket known to the watchdog and the flight recorder.
+  void watch_over(const std::shared_ptr<Ticket>& ticket, PooledEvent start, at::TensorList inputs, at::TensorList outputs);
   c10::intrusive_ptr<c10d::Work> point_to_point(std::vector<at::Tensor>& tensors, int peer, bool sends);
   void exchange(HcclComm comm, aclrtStream stream, at::TensorList outputs, at::TensorList inputs);
   void check_peer(int peer, const char* what) const;

@@ -39,6 +39,7 @@ class Ticket {
  public:
   Operation operation;
   uint64_t sequence = 0;
+  uint64_t capture = 0;  // number of the capture that it is part of; see Note [Captured collectives]
   int64_t input_elements = 0;
   int64_t output_elements = 0;
   at::ScalarType dtype = at::ScalarType::Undefined;
@@ -47,8 +48,9 @@ class Ticket {
   PooledEvent start;    // only where timing was asked for
   PooledEvent end;
 
-  // True once it has run. Throws if the device reports an error.
+  // True once it has run. Throws if the device reports an error, and for what was captured.
   bool query() {
+    if (C10_UNLIKELY(capture != 0)) refuse_captured();
     if (done_.load(std::memory_order_acquire)) return true;
     if (!end || !end->query()) return false;
     done_.store(true, std::memory_order_release);
@@ -93,6 +95,8 @@ class Ticket {
   void settle(c10d::WorkResult result);
 
  private:
+  [[noreturn]] void refuse_captured() const;
+
   std::atomic<bool> done_{false};
   std::atomic<bool> failed_{false};
   mutable core::Mutex mutex_;

@@ -9,6 +9,7 @@
 #include <c10/util/Logging.h>
 #include <c10/util/thread_name.h>
 
+#include "acl/acl.h"
 #include "core/error_context.h"
 #include "core/options.h"
 #include "core/thread_annotations.h"
@@ -122,6 +123,9 @@ class Watchdog {
 
   void run() {
     c10::setThreadName("hccl_watchdog");
+    // What it asks the device is not to break a capture of another thread.
+    auto mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+    if (acl::aclmdlRICaptureThreadExchangeMode.available()) acl::aclmdlRICaptureThreadExchangeMode(&mode);
     core::MutexLock lock(mutex_);
     while (running_) {
       for (auto& watched : groups_) {

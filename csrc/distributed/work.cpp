@@ -47,6 +47,7 @@ void Work::synchronize() {
 
 bool Work::wait(std::chrono::milliseconds timeout) {
   synchronize();
+  if (ticket_->capture != 0) return true;
   if (C10_UNLIKELY(ticket_->operation.wait_on_host || timeout != kNoTimeout || core::options().hccl_blocking_wait)) {
     wait_on_host(timeout);
   }
@@ -88,7 +89,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
         c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{device});
     // The future records its events on the current stream, which is to be the operation's; once others are queued
     // behind it there, one of its own that waits for this operation alone.
-    if (ticket_->operation.async && group_->last_operation() != ticket_) {
+    if (ticket_->operation.async && ticket_->capture == 0 && group_->last_operation() != ticket_) {
       after_ = take_stream(stream_.device_index(), false);
       ticket_->end->block(*after_);
     }
@@ -100,6 +101,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFutureResult() {
   auto result = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
+  if (ticket_->capture != 0) ticket_->query();                               // nobody would complete it
   if (ticket_->query_quietly()) ticket_->settle(c10d::WorkResult::SUCCESS);  // the watchdog looks ten times a second
   ticket_->tell(result);
   return result;
