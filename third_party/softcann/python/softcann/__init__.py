@@ -13,12 +13,14 @@ FOREIGN = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND
 
 
 def library_path() -> str:
-    """Folder of libascendcl.so; FileNotFoundError where the package was not built."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
-    library = os.path.join(folder, "libascendcl.so")
-    if not os.path.isfile(library):
-        raise FileNotFoundError(f"{library} is not there: build and install the softcann wheel (bash ci/build.sh)")
-    return folder
+    """Folder of libascendcl.so: of this package, or of the source tree around it; FileNotFoundError where neither was built."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    tree = os.path.normpath(os.path.join(here, *[os.pardir] * 4, "torch_npu", "softcann"))
+    for folder in (os.path.join(here, "lib"), os.path.join(tree, "lib")):
+        if os.path.isfile(os.path.join(folder, "libascendcl.so")):
+            return folder
+    library = os.path.join(here, "lib", "libascendcl.so")
+    raise FileNotFoundError(f"{library} is not there: build and install the softcann wheel (bash ci/build.sh)")
 
 
 def torch_problem() -> Optional[str]:

@@ -6,7 +6,9 @@ evaluator, and computes in the model's types.
 """
 
 import argparse
+import ctypes
 import importlib.util
+import os
 import sys
 
 import softcann
@@ -36,36 +38,60 @@ def reference(model, inputs, names):
 
 
 def made_inputs(program, given, batch, seed):
-    """Arrays by name: those given as name=file.npy, others random; free sizes become the batch."""
+    """Arrays by name: those given as name=file.npy, others random; free sizes become the first gear's, or the batch."""
     import numpy
 
     from softcann.atc.program import DTYPE_NAMES
 
     chance, files = numpy.random.default_rng(seed), dict(item.split("=", 1) for item in given)
-    arrays = {}
+    arrays, attrs = {}, program.graphs[0].attrs
+    gears = attrs.get("dynamic_dims") or attrs.get("dynamic_image") or []
+    free = [int(one) for one in gears[0].split(",")] if gears else []
+    if "dynamic_batch" in attrs and batch not in attrs["dynamic_batch"]:
+        sys.exit(f"--batch {batch}: the .om is made for {attrs['dynamic_batch']}")
     for port in program.graphs[0].inputs:
         if port.name in files:
             arrays[port.name] = numpy.load(files[port.name])
             continue
-        shape, kind = [batch if dim == -1 else dim for dim in port.dims], DTYPE_NAMES[port.dtype]
+        shape, kind = [(free.pop(0) if free else batch) if dim == -1 else dim for dim in port.dims], DTYPE_NAMES[port.dtype]
         arrays[port.name] = (
             chance.standard_normal(shape).astype(kind) if "float" in kind else chance.integers(0, 2, shape).astype(kind)
         )
     return arrays
 
 
-def on_runtime(path, arrays, batch):
-    """Outputs as bytes, from softcann's model runtime."""
-    from softcann import bench
+def on_runtime(path, arrays, expected):
+    """The outputs of the inputs by name, from softcann's model runtime; `expected`: arrays as large, for sizes that are open."""
+    # Whatever CANN the environment points to, acl takes the one that is loaded.
+    ctypes.CDLL(os.path.join(softcann.library_path(), "libascendcl.so"), mode=ctypes.RTLD_GLOBAL)
+    import aclruntime
+    import numpy
 
-    session = bench.Session(bench.Acl(0), path, batch)
-    session.host_inputs = [
-        (address, bytearray(array.tobytes())) for (address, _), array in zip(session.host_inputs, arrays.values())
-    ]
-    session.run()
-    found = [bytes(data) for _, data in session.host_outputs]
-    session.unload()
+    session = aclruntime.InferenceSession(path)
+    descs = session.get_inputs()
+    kind, _ = session.gears()
+    if kind:
+        chosen = [dim for one in descs for dim, open_ in zip(arrays[one.name].shape, one.shape) if open_ == -1]
+        if kind == "batch":
+            session.set_dynamic_batchsize(chosen[0])
+        elif kind == "size":
+            session.set_dynamic_hw(chosen[1], chosen[0])
+        else:
+            session.set_dynamic_dims(sizes_text(arrays))
+    elif any(-1 in one.shape for one in descs):
+        session.set_dynamic_shape(sizes_text(arrays))
+    if not all(one.size for one in session.get_outputs()):
+        session.set_custom_outsize([max(8 * one.size, 8) for one in expected])
+    tensors = session.run([], [aclruntime.Tensor(arrays[one.name]) for one in descs])
+    for tensor in tensors:
+        tensor.to_host()
+    found = [numpy.array(tensor) for tensor in tensors]
+    session.finalize()
     return found
+
+
+def sizes_text(arrays):
+    return ";".join(f"{name}:{','.join(map(str, array.shape))}" for name, array in arrays.items())
 
 
 def interpreted(program, arrays):
@@ -114,12 +140,8 @@ def validate(options):
     outputs, between = interpreted(program, arrays)
     engine = "the interpreter of the compiler"
     if options.engine == "runtime":
-        data = on_runtime(
-            options.om, arrays, options.batch if any(-1 in port.dims for port in program.graphs[0].inputs) else None
-        )
+        outputs = on_runtime(options.om, arrays, outputs)
         engine = "softcann's model runtime"
-        shaped = [numpy.frombuffer(piece, str(port.dtype).split(".")[-1]) for piece, port in zip(data, program.graphs[0].outputs)]
-        outputs = [piece[: output.size].reshape(output.shape) for piece, output in zip(shaped, outputs)]
     fed = {name: numpy.asarray(array) for name, array in arrays.items()}
     wanted = reference(model, fed, list(between))
     print(f"{options.om} on {engine}, against {options.onnx}")
