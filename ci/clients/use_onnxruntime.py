@@ -32,8 +32,9 @@ def worst(model: str, feeds: dict[str, numpy.ndarray], *, whole: bool) -> float:
     """The largest difference between the provider's outputs and the CPU's, as a part of the largest output."""
     with tempfile.TemporaryDirectory() as folder:
         numpy.savez(f"{folder}/feeds.npz", **feeds)
-        command = [sys.executable, __file__, "worker", model, f"{folder}/feeds.npz", str(int(whole))]
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600)
+        command = [sys.executable, os.path.abspath(__file__), "worker", model, f"{folder}/feeds.npz", str(int(whole))]
+        # The provider writes the models that it has compiled into the current folder.
+        done = subprocess.run(command, env=environment(), cwd=folder, capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise RuntimeError(done.stderr[done.stderr.rfind("onnxruntime.capi") :])
     return json.loads(done.stdout.splitlines()[-1])

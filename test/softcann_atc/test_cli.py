@@ -183,6 +183,52 @@ def test_every_option_says_what_becomes_of_it():
     assert all(f"--{option.name} " in text for option in options.OPTIONS)
 
 
+# Every option of CANN's atc.
+OF_CANN = """
+    ac_parallel_enable aicore_num allow_hf32 atomic_clean_policy auto_tune_mode buffer_optimize build_config cal_conf
+    check_report cluster_config compress_weight_conf compression_optimize_conf core_type customize_dtypes debug_dir
+    deterministic deterministic_level device_id disable_reuse_memory display_model_info dump_mode dynamic_batch_size
+    dynamic_dims dynamic_image_size enable_attr_compression enable_compress_weight enable_scope_fusion_passes
+    enable_single_stream enable_small_channel export_compile_stat external_weight framework fusion_switch_file
+    h2d_overlapped_with_compute hccl_sub_comm_config help host_env_cpu host_env_os input_format input_fp16_nodes
+    input_hint_shape input_shape input_shape_range insert_op_conf is_input_adjust_hw_layout is_output_adjust_hw_layout
+    is_weight_clip jit_compile json keep_dtype log mdl_bank_path mode model modify_mixlist multi_stream_parallel_mode om
+    oo_constant_folding oo_dead_code_elimination oo_level op_bank_path op_compiler_cache_dir op_compiler_cache_mode
+    op_debug_config op_debug_level op_name_map op_precision_mode op_select_implmode optimization_switch
+    optypelist_for_implmode out_nodes output output_type precision_mode precision_mode_v2 quant_dumpable raw_ge_options
+    raw_ge_options_ignore_unsupported save_original_model shape_generalized_build_mode singleop soc_version sparsity
+    static_model_ops_lower_limit status_check target tiling_schedule_optimize topo_sorting_mode virtual_type weight
+""".split()
+# What an option may hold, where a file or a list has to be there; the others hold one of their values, or a number.
+EXAMPLES = {"model": None, "output": None, "framework": None, "soc_version": None, "mode": None, "help": None, "log": "warning", "json": "x.json",
+            "om": "x.om", "input_shape": "x:2,4", "input_shape_range": "x:[1~8,4]", "dynamic_batch_size": None, "dynamic_image_size": None,
+            "dynamic_dims": None, "input_format": "ND", "out_nodes": "sum:0", "output_type": "FP16", "input_fp16_nodes": "x", "insert_op_conf": None,
+            "precision_mode_v2": "origin", "modify_mixlist": None, "keep_dtype": None, "fusion_switch_file": None, "check_report": "report.json", "singleop": None}
+
+
+def test_every_option_of_cann_is_known():
+    assert set(OF_CANN) == set(options.BY_NAME)
+    own_tests = {name for name, example in EXAMPLES.items() if example is None}   # of this folder: files, gears, what always stands there
+    assert all(options.BY_NAME[name].treatment == options.SERVED for name in own_tests)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_CANN if EXAMPLES.get(name, "") is not None])
+def test_each_option_is_served_or_tells_that_it_is_not(linear, capsys, name):
+    """A served one converts, one without effect says so and changes nothing, a refused one ends with its name and what to do."""
+    option = options.BY_NAME[name]
+    given = EXAMPLES.get(name) or next((value for value in reversed(option.values) if value != option.default), "1")
+    code = atc(linear, f"--{name}={given}", *([] if name == "log" else ["--log=warning"]))
+    out, err = capsys.readouterr()
+    if option.treatment == options.REFUSED:
+        assert code == 1 and "E10055" in out and f"--{name}" in out and "Solution: " in out
+        return
+    assert code == 0, out + err
+    if option.treatment == options.NO_OP:
+        assert f"--{name}" in err and option.text in err
+        found = [op.kernel for op in container.read(str(linear.parent / "out.om")).ops()]
+        assert found == [op.kernel for op in program(linear).ops()] and found
+
+
 @pytest.mark.parametrize("damage, code", [("magic", "E13005"), ("short", "E13005"), ("byte", "E13005"), ("foreign", "E10055")])
 def test_a_file_that_is_not_softcanns_is_refused(linear, tmp_path, capsys, damage, code):
     program(linear)
