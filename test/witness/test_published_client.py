@@ -85,7 +85,8 @@ def test_client(client_environment, subject, tmp_path):
     assert "passed" in output.splitlines()
 
 
-@pytest.mark.parametrize("program", ["networks.py", "ascend_operators.py", "named_operators.py", "jit_compile.py", "ranks.py", "ranks_fused.py"])
+@pytest.mark.parametrize("program", ["networks.py", "ascend_operators.py", "named_operators.py", "jit_compile.py", "ranks.py",
+                                     "ranks_fused.py", "ranks_graphs.py", "ranks_groups.py"])
 def test_program(client_environment, program, tmp_path):
     output = run(PYTHON, CLIENT.with_name(program), env=client_environment, cwd=tmp_path, timeout=1200)
     assert "passed" in output.splitlines()
