@@ -76,12 +76,15 @@ uint64_t Exchange::receive_bytes(uint32_t ranks) const {
 uint64_t Plan::send_place(size_t i) const {
   uint64_t place = 0;
   for (size_t before = 0; before < i; ++before) {
-    place += aligned(exchanges[before].send_bytes(ranks)) + aligned(exchanges[before].receive_bytes(ranks));
+    place += aligned(exchanges[before].send_bytes(ranks));
+    if (!exchanges[before].in_place()) place += aligned(exchanges[before].receive_bytes(ranks));
   }
   return place;
 }
 
-uint64_t Plan::receive_place(size_t i) const { return send_place(i) + aligned(exchanges[i].send_bytes(ranks)); }
+uint64_t Plan::receive_place(size_t i) const {
+  return exchanges[i].in_place() ? send_place(i) : send_place(i) + aligned(exchanges[i].send_bytes(ranks));
+}
 
 Plan plan_of(const char* group) {
   const Collectives* hccl = collectives();

@@ -15,7 +15,8 @@ namespace softcann::op {
 // stages, one more than there are collectives: each but the last fills what the next collective sends, each but the first finds
 // what the last one has received. What is sent and received lies in the workspace, which is the client's, so that a stage is a
 // task of the stream like any other, and the collectives are those that clients call: in the same order at all ranks, with the
-// same errors.
+// same errors. Stages follow each other: slices whose collectives run beside the next slice's product gain nothing where the
+// ranks share their processors, which docs/performance.md has the figures of.
 //
 // OP_COLLECTIVE(aclnnX, plan(group, x)) { switch (stage().number) ... }
 struct Exchange {
@@ -24,6 +25,8 @@ struct Exchange {
   uint64_t count;                         // as in the collective's call; 0 for ALLTOALLV
   std::vector<uint64_t> sends, receives;  // ALLTOALLV: elements by rank
 
+  // The sum takes the place of the addend.
+  bool in_place() const { return kind == HCCL_CMD_ALLREDUCE; }
   uint64_t send_bytes(uint32_t ranks) const;
   uint64_t receive_bytes(uint32_t ranks) const;
 };

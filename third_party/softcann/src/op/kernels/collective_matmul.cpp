@@ -33,6 +33,10 @@ struct Factors {
   void product(const at::Tensor& out, const at::Tensor& x1, const at::Tensor& rows) const {
     if (quantized()) return put(out, quantized_value({x1, in_base_format(x2), scale, {}, rows, bias}, true));
     const at::Tensor weight = in_base_format(x2);
+    if (!bias.defined() && out.is_contiguous()) {
+      at::Tensor straight = out;
+      return matmul_into(straight, x1, weight);
+    }
     at::Tensor value = at::empty(out.sizes(), out.options().dtype(bias.defined() ? wide_type(out) : out.scalar_type()));
     matmul_into(value, x1, weight);
     put(out, bias.defined() ? value.add_(widened(bias)) : value);
