@@ -117,3 +117,16 @@ def test_refusals(hi, channel, media):
     assert done(hi, nobody, "calc_hist", ctypes.byref(info(source)), ctypes.byref(Counts())) == MISSING
     place = ctypes.c_void_p()
     assert hi.hi_mpi_dvpp_malloc(0, ctypes.byref(place), ctypes.c_uint64(100)) == 0 and hi.hi_mpi_dvpp_free(place) == 0
+
+
+def test_colours_by_the_channels_matrix(hi, channel, media):
+    source, made = media.picture(NV12, 64, 32), media.picture(RGB, 64, 32)
+    grey = np.arange(64 * 32, dtype=np.uint8).reshape(32, 64)
+    source.fill([grey, *(np.full(one.shape, 128, np.uint8) for one in source.planes()[1:])])
+    vpc, wide, narrow = 7, 0, 1
+    for matrix, wanted in ((narrow, np.clip(255 / 219 * (grey.astype(float) - 16), 0, 255)), (wide, grey.astype(float))):
+        assert hi.hi_mpi_sys_set_chn_csc_matrix(vpc, channel, matrix, None) == 0
+        assert done(hi, channel, "convert_color", ctypes.byref(info(source)), ctypes.byref(info(made))) == 0, media.error()
+        assert all(np.abs(plane - wanted).max() <= 1 for plane in made.read())
+    assert hi.hi_mpi_sys_set_chn_csc_matrix(vpc, channel, 100, None) != 0 and "BT.601" in media.error()
+    assert hi.hi_mpi_sys_set_chn_csc_matrix(vpc, 500, 0, None) != 0

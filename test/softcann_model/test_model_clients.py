@@ -75,3 +75,39 @@ def test_the_benchmark_prints_what_scripts_parse(package, environment, file):
 def test_the_benchmark_says_what_is_wrong(package, environment, file):
     result = bench(package, environment, "--model", file, "--batch", 3)
     assert result.returncode == 1 and "[ERROR]" in result.stdout and "was not made for 3" in result.stdout
+
+
+CLIENT = r"""
+#include "acl/acl_base.h"
+#include "acl/acl_mdl.h"
+#include "acl/acl_rt.h"
+#include "acl/ops/acl_cblas.h"
+#include "acl/ops/acl_dvpp.h"
+#include "hi_dvpp.h"
+#include <cstdio>
+int main() {
+  int32_t version[3];
+  uint32_t devices = 0;
+  if (aclrtGetVersion(&version[0], &version[1], &version[2]) != ACL_SUCCESS || aclrtGetDeviceCount(&devices) != ACL_SUCCESS) return 1;
+  std::printf("%d %u %d\n", version[0], devices, aclblasGemmEx(ACL_TRANS_N, ACL_TRANS_N, ACL_TRANS_N, 0, 1, 1, nullptr, nullptr, -1, ACL_FLOAT,
+      nullptr, -1, ACL_FLOAT, nullptr, nullptr, -1, ACL_FLOAT, ACL_COMPUTE_HIGH_PRECISION, nullptr));
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+def test_a_build_that_expects_an_installation_of_cann(environment, tmp_path):
+    """python -m softcann sdk: Ascend's samples are built so, with DDK_PATH and NPU_HOST_LIB."""
+    python = {**os.environ, "PYTHONPATH": str(ROOT / "third_party/softcann/python")}
+    for _ in range(2):   # again into the same folder
+        subprocess.run([sys.executable, "-m", "softcann", "sdk", tmp_path / "cann"], env=python, check=True, capture_output=True)
+    (tmp_path / "client.cpp").write_text(CLIENT)
+    command = ("source cann/set_env.sh && g++ -std=c++11 -Wall -Werror -I$DDK_PATH/runtime/include -I$DDK_PATH/runtime/include/acl/dvpp client.cpp "
+               "-L$NPU_HOST_LIB -lascendcl -lacl_cblas -o client && ./client")
+    done = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"1 {os.environ.get('SOFTCANN_DEVICE_COUNT', '1')} 100000\n"
+    (tmp_path / "mine" / "lib64").mkdir(parents=True)
+    (tmp_path / "mine" / "lib64" / "libascendcl.so").write_text("")
+    refused = subprocess.run([sys.executable, "-m", "softcann", "sdk", tmp_path / "mine"], env=python, capture_output=True, text=True)
+    assert refused.returncode == 1 and "is there already" in refused.stderr

@@ -37,9 +37,13 @@ int32_t translated(aclError code) {
   return code_of(code == ACL_ERROR_FEATURE_UNSUPPORTED ? kUnsupported : code == ACL_ERROR_BAD_ALLOC ? kNoMemory : kBadArgument);
 }
 
+struct Channel {
+  uint32_t tasks = 0;  // how many it has done
+  acldvppCscMatrix matrix = ACL_DVPP_CSC_MATRIX_BT601_WIDE;
+};
 struct Channels {
   std::mutex mutex;
-  std::map<hi_vpc_chn, uint32_t> tasks;  // how many each has done
+  std::map<hi_vpc_chn, Channel> all;
 };
 
 Channels& channels() {
@@ -61,7 +65,7 @@ int32_t run(const char* entry, hi_vpc_chn channel, uint32_t* task, const std::fu
             const std::function<void()>& work) {
   {
     const std::lock_guard<std::mutex> lock(channels().mutex);
-    if (channels().tasks.count(channel) == 0) {
+    if (channels().all.count(channel) == 0) {
       return fail(code_of(kMissing), "%s: there is no channel %d: call hi_mpi_vpc_create_chn", entry, channel);
     }
   }
@@ -72,12 +76,19 @@ int32_t run(const char* entry, hi_vpc_chn channel, uint32_t* task, const std::fu
     return fail(code_of(kNoMemory), "%s: %s", entry, error.what());
   }
   const std::lock_guard<std::mutex> lock(channels().mutex);
-  const uint32_t number = channels().tasks[channel]++;
+  const uint32_t number = channels().all[channel].tasks++;
   if (task != nullptr) *task = number;
   return HI_SUCCESS;
 }
 
-int32_t run_steps(const char* entry, hi_vpc_chn channel, uint32_t* task, const std::vector<Step>& steps) {
+int32_t run_steps(const char* entry, hi_vpc_chn channel, uint32_t* task, std::vector<Step> steps) {
+  {
+    const std::lock_guard<std::mutex> lock(channels().mutex);
+    const auto found = channels().all.find(channel);
+    for (Step& step : steps) {
+      if (found != channels().all.end()) step.matrix = found->second.matrix;
+    }
+  }
   return run(
       entry, channel, task,
       [&] {
@@ -178,7 +189,24 @@ hi_s32 hi_mpi_sys_init() {
 hi_s32 hi_mpi_sys_exit() {
   SOFTCANN_ENTRY(hi_mpi_sys_exit);
   const std::lock_guard<std::mutex> lock(channels().mutex);
-  channels().tasks.clear();
+  channels().all.clear();
+  return HI_SUCCESS;
+}
+
+hi_s32 hi_mpi_sys_set_chn_csc_matrix(hi_mod_id mod_id, hi_s32 chn, hi_csc_matrix matrix, const void*) {
+  SOFTCANN_ENTRY(hi_mpi_sys_set_chn_csc_matrix);
+  if (mod_id != HI_ID_VPC || matrix < HI_CSC_MATRIX_BT601_WIDE || matrix > HI_CSC_MATRIX_BT2020_NARROW) {
+    return fail(code_of(kUnsupported),
+                "hi_mpi_sys_set_chn_csc_matrix: module %d, matrix %d: softcann converts colours in VPC (7) by BT.601, BT.709 or "
+                "BT.2020 (0 to 5); a matrix of the client's own can go into AIPP",
+                static_cast<int>(mod_id), static_cast<int>(matrix));
+  }
+  const std::lock_guard<std::mutex> lock(channels().mutex);
+  const auto found = channels().all.find(chn);
+  if (found == channels().all.end()) {
+    return fail(code_of(kMissing), "hi_mpi_sys_set_chn_csc_matrix: there is no channel %d", chn);
+  }
+  found->second.matrix = static_cast<acldvppCscMatrix>(matrix);
   return HI_SUCCESS;
 }
 
@@ -204,7 +232,8 @@ hi_s32 hi_mpi_vpc_create_chn(hi_vpc_chn chn, const hi_vpc_chn_attr* attr) {
     return fail(code_of(kBadChannel), "hi_mpi_vpc_create_chn: channel %d; 0 to %d are possible", chn, HI_VPC_MAX_CHN_NUM - 1);
   }
   const std::lock_guard<std::mutex> lock(channels().mutex);
-  if (!channels().tasks.emplace(chn, 0).second) return fail(code_of(kExists), "hi_mpi_vpc_create_chn: channel %d is there", chn);
+  if (!channels().all.emplace(chn, Channel{}).second)
+    return fail(code_of(kExists), "hi_mpi_vpc_create_chn: channel %d is there", chn);
   return HI_SUCCESS;
 }
 
@@ -214,7 +243,7 @@ hi_s32 hi_mpi_vpc_sys_create_chn(hi_vpc_chn* chn, const hi_vpc_chn_attr* attr) {
   REQUIRE(attr);
   const std::lock_guard<std::mutex> lock(channels().mutex);
   for (hi_vpc_chn free = 0; free < HI_VPC_MAX_CHN_NUM; ++free) {
-    if (!channels().tasks.emplace(free, 0).second) continue;
+    if (!channels().all.emplace(free, Channel{}).second) continue;
     *chn = free;
     return HI_SUCCESS;
   }
@@ -224,15 +253,15 @@ hi_s32 hi_mpi_vpc_sys_create_chn(hi_vpc_chn* chn, const hi_vpc_chn_attr* attr) {
 hi_s32 hi_mpi_vpc_destroy_chn(hi_vpc_chn chn) {
   SOFTCANN_ENTRY(hi_mpi_vpc_destroy_chn);
   const std::lock_guard<std::mutex> lock(channels().mutex);
-  if (channels().tasks.erase(chn) == 0) return fail(code_of(kMissing), "hi_mpi_vpc_destroy_chn: there is no channel %d", chn);
+  if (channels().all.erase(chn) == 0) return fail(code_of(kMissing), "hi_mpi_vpc_destroy_chn: there is no channel %d", chn);
   return HI_SUCCESS;
 }
 
 hi_s32 hi_mpi_vpc_get_process_result(hi_vpc_chn chn, hi_u32 task_id, hi_s32) {
   SOFTCANN_ENTRY(hi_mpi_vpc_get_process_result);
   const std::lock_guard<std::mutex> lock(channels().mutex);
-  const auto found = channels().tasks.find(chn);
-  if (found == channels().tasks.end() || task_id >= found->second) {
+  const auto found = channels().all.find(chn);
+  if (found == channels().all.end() || task_id >= found->second.tasks) {
     return fail(code_of(kMissing), "hi_mpi_vpc_get_process_result: channel %d has no task %u", chn, task_id);
   }
   return HI_SUCCESS;
