@@ -177,3 +177,28 @@ def test_the_library_that_is_found(tmp_path, way):
 def test_packaged():
     text = pathlib.Path(PACKAGES.parent / "pyproject.toml").read_text()
     assert '"acl"' in re.search(r"packages = \[.*\]", text)[0]
+
+
+FAILS = """
+import ctypes
+import acl
+lib, told = ctypes.CDLL("libascendcl.so"), []
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def tell(info):
+    told.append([getattr(lib, f"aclrtGet{name}FromExceptionInfo")(ctypes.c_void_p(info)) for name in ("DeviceId", "StreamId", "TaskId", "ErrorCode")])
+assert acl.init() == 0 and acl.rt.set_device(0) == 0 and lib.aclrtSetExceptionInfoCallback(tell) == 0
+stream, device = acl.rt.create_stream()[0], acl.rt.malloc(64, 0)[0]
+number = acl.rt.stream_get_id(stream)[0]
+for _ in range(3):
+    acl.rt.memset_async(device, 64, 0, 64, stream)
+    assert acl.rt.synchronize_stream(stream) in (0, 507011)
+assert told == [[0, number, 1, 507011]], told
+assert lib.aclrtSetExceptionInfoCallback(None) == 0
+"""
+
+
+def test_a_failure_of_a_task_is_told(tmp_path):
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(LIBRARIES), "PYTHONPATH": str(PACKAGES),
+                   "SOFTCANN_FAULT": "task.aclrtMemsetAsync:nth=2:code=507011"}
+    done = subprocess.run([sys.executable, "-c", FAILS], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

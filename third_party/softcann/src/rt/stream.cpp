@@ -10,6 +10,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/capture.h"
+#include "rt/exceptions.h"
 #include "rt/handles.h"
 #include "rt/log.h"
 #include "rt/recorder.h"
@@ -174,12 +175,15 @@ Task* Stream::pop() {
 }
 
 void Stream::set_error(aclError code, const char* task, std::string text) {
-  std::lock_guard<std::mutex> lock(error_mutex_);
-  const aclError before = error_.load(std::memory_order_relaxed);
-  if (before != 0 && before != kRefused) return;  // the first failure is the cause
-  error_text_ = std::string(task) + " failed on stream " + std::to_string(id) + " of device " +
-                std::to_string(context->device->id) + ": " + (text.empty() ? "error " + std::to_string(code) : text);
-  error_.store(code, std::memory_order_release);
+  {
+    std::lock_guard<std::mutex> lock(error_mutex_);
+    const aclError before = error_.load(std::memory_order_relaxed);
+    if (before != 0 && before != kRefused) return;  // the first failure is the cause
+    error_text_ = std::string(task) + " failed on stream " + std::to_string(id) + " of device " +
+                  std::to_string(context->device->id) + ": " + (text.empty() ? "error " + std::to_string(code) : text);
+    error_.store(code, std::memory_order_release);
+  }
+  if (code != kRefused) tell_exception(context->device->id, id, code);
 }
 
 std::unique_ptr<std::pair<aclError, std::string>> Stream::failure() {
