@@ -167,7 +167,8 @@ class Table:
         if others:
             return f"{symbol} is {self.module}.{others[0]} here"
         if _library.symbol(self.libraries, symbol) is None:
-            return f"by CANN's names it is {symbol}, which {' and '.join(self.libraries)} in {_library.folder()} do not have"
+            where = f"{' and '.join(self.libraries)} in {_library.folder()}"
+            return f"by CANN's names it is {symbol}, which {where} do not have"
         return f"{symbol} is not bound; ctypes can call it in {' or '.join(self.libraries)}"
 
     def _bound(self, name):

@@ -1,7 +1,7 @@
 """python -m softcann sdk FOLDER: headers and libraries in the places of an installation of CANN, for builds that expect one.
 
-Programs for AscendCL are built with $DDK_PATH/runtime/include and $NPU_HOST_LIB, or with folders below an installation. The folder
-has them as links to what this package has, and a set_env.sh that points a shell to them; nothing is copied.
+Programs for AscendCL are built with $DDK_PATH/runtime/include and $NPU_HOST_LIB, or with folders below an installation. The
+folder has them as links to what this package has, and a set_env.sh that points a shell to them; nothing is copied.
 """
 import argparse
 import os

@@ -23,7 +23,7 @@ typedef hi_s32 hi_vpc_chn;
 #endif
 #define HI_VPC_MAX_CHN_NUM 512
 #ifndef ALIGN_UP  // to a multiple of `align`, a power of two
-#define ALIGN_UP(val, align) (((val) + ((align)-1)) & ~((align)-1))
+#define ALIGN_UP(val, align) (((val) + ((align) - 1)) & ~((align) - 1))
 #endif
 
 // Numbers of acldvppPixelFormat.
