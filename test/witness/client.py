@@ -115,6 +115,29 @@ def graphs():
         same(y, torch.relu(x.cpu().view(1, 8) @ w.cpu()) + 1)
 
 
+def conditional_graphs():
+    """Work of a graph that runs where a number on the device says so, replay after replay."""
+    x, out, wanted = torch.ones(4, device=DEVICE), torch.zeros(4, device=DEVICE), torch.zeros((), dtype=torch.bool, device=DEVICE)
+    side = torch.npu.Stream()
+    with torch.npu.stream(side):
+        out.copy_(x * 2)
+    torch.npu.synchronize()
+    graph = torch.npu.NPUGraph()
+    if not hasattr(graph, "begin_capture_to_if_node"):
+        return   # of later versions
+    with torch.npu.graph(graph, stream=side):
+        out.fill_(7)
+        graph.begin_capture_to_if_node(wanted)
+        out.copy_(x * 2)
+        graph.end_capture_to_conditional_node()
+        out.add_(1)
+    for value in (3, 0, 5, 0):
+        wanted.fill_(value != 0)
+        x.fill_(value)
+        graph.replay()
+        assert out.tolist() == [2 * value + 1 if value else 8] * 4
+
+
 def linear_sgd():
     train(linear_network(), sgd, torch.randn(16, 20), torch.randint(5, (16,)))
 

@@ -25,7 +25,7 @@ PYTHON = FOLDER / "venv" / "bin" / "python"
 CLIENT = pathlib.Path(__file__).with_name("client.py")
 OPERATORS = CLIENT.with_name("operators.py")
 SUBJECTS = [
-    "device", "tensors", "printing", "streams_and_events", "graphs", "linear_sgd", "linear_adam", "conv_sgd", "conv_adam",
+    "device", "tensors", "printing", "streams_and_events", "graphs", "conditional_graphs", "linear_sgd", "linear_adam", "conv_sgd", "conv_adam",
     "out_of_memory", "data_parallel",
 ]
 

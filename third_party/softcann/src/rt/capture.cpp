@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "rt/condition.h"
+
 namespace softcann {
 namespace {
 
@@ -13,7 +15,6 @@ struct Captures {
   std::mutex mutex;
   std::vector<std::shared_ptr<Capture>> active;
   std::atomic<size_t> count{0};
-  uint32_t next_id = 1;
 };
 
 Captures& captures() {
@@ -32,11 +33,17 @@ void come_after(Clock* clock, const Clock& point) {
 
 }  // namespace
 
+uint32_t next_graph_id() {
+  static std::atomic<uint32_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
 Graph::~Graph() {
   for (const Node& node : nodes) node.task->discard(node.task);
 }
 
 aclError Graph::run(bool skip) const {
+  for (const auto& condition : conditions) condition->assign_default();
   for (const Node& node : nodes) {
     std::unique_lock<std::mutex> lock;
     if (__builtin_expect(node.group != nullptr, 0)) lock = std::unique_lock(node.group->mutex);
@@ -50,30 +57,33 @@ void Graph::exchange(TaskGroup* group, std::vector<Task*>* tasks) {
   for (size_t i = 0; i < tasks->size(); ++i) std::swap(nodes[group->nodes[i]].task, (*tasks)[i]);
 }
 
-aclError Capture::begin(Stream* stream, aclmdlRICaptureMode mode) {
+aclError Capture::begin(const char* entry, Stream* stream, aclmdlRICaptureMode mode, std::shared_ptr<Graph> branch) {
   if (stream == stream->context->default_stream) {
-    return fail(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "aclmdlRICaptureBegin: the default stream cannot be captured");
+    return fail(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "%s: the default stream cannot be captured", entry);
   }
   if (mode != ACL_MODEL_RI_CAPTURE_MODE_GLOBAL && mode != ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL &&
       mode != ACL_MODEL_RI_CAPTURE_MODE_RELAXED) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureBegin: mode %d does not exist", static_cast<int>(mode));
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: mode %d does not exist", entry, static_cast<int>(mode));
   }
   const std::lock_guard<std::mutex> lock(captures().mutex);
   if (stream->capture() != nullptr) {
-    return fail(ACL_ERROR_RT_STREAM_CAPTURED, "aclmdlRICaptureBegin: stream %d is being captured already", stream->id);
+    return fail(ACL_ERROR_RT_STREAM_CAPTURED, "%s: stream %d is being captured already", entry, stream->id);
   }
-  make(stream, mode);
+  if (branch != nullptr && branch->origin >= 0) {
+    return fail(ACL_ERROR_RT_MODEL_CAPTURED, "%s: graph %u has been captured already, or is being captured", entry, branch->id);
+  }
+  make(stream, mode, std::move(branch));
   return ACL_SUCCESS;
 }
 
 // The caller holds the lock.
-std::shared_ptr<Capture> Capture::make(Stream* stream, aclmdlRICaptureMode mode) {
+std::shared_ptr<Capture> Capture::make(Stream* stream, aclmdlRICaptureMode mode, std::shared_ptr<Graph> graph) {
   auto& all = captures();
   auto made = std::make_shared<Capture>();
   made->origin_ = stream;
   made->mode_ = mode;
   made->thread_ = std::this_thread::get_id();
-  made->graph_ = std::make_shared<Graph>(all.next_id++);
+  made->graph_ = graph != nullptr ? std::move(graph) : std::make_shared<Graph>(next_graph_id());
   made->graph_->origin = stream->id;
   made->streams_[stream];
   all.active.push_back(made);
@@ -118,6 +128,11 @@ aclError Capture::check_end(Stream* stream) const {
   if (!open_groups_.empty()) {
     return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
                 "aclmdlRICaptureEnd: the task group that began on stream %d has not ended", open_groups_.begin()->first->id);
+  }
+  for (const auto& branch : graph_->branches) {
+    if (branch->complete) continue;
+    return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
+                "aclmdlRICaptureEnd: branch %u of a conditional task has not been captured", branch->id);
   }
   const Clock& last = streams_.at(stream);
   for (const auto& [other, clock] : streams_) {
@@ -166,7 +181,7 @@ aclError Capture::begin_update(Stream* stream, const std::shared_ptr<Graph>& gra
     return fail(ACL_ERROR_RT_STREAM_CAPTURED,
                 "aclmdlRICaptureTaskUpdateBegin: stream %d is being captured, or updates tasks already", stream->id);
   }
-  const auto update = make(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED);
+  const auto update = make(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED, nullptr);
   update->updated_ = graph;
   update->updated_group_ = group;
   return ACL_SUCCESS;
@@ -270,6 +285,9 @@ void Capture::add(Stream* stream, Task* task, uint32_t cost_ns) {
   capture->graph_->nodes.push_back(std::move(node));
   capture->graph_->cost_ns += cost_ns;
   capture->graph_->communicates |= as_renewed(task) != nullptr;
+  if (capture->graph_->is_branch && capture->graph_->communicates && capture->failure_.empty()) {
+    capture->failure_ = std::string(task->name) + " communicates, which the branch of a conditional task cannot";
+  }
   ++clock[stream];
 }
 

@@ -29,6 +29,8 @@ struct TaskGroup {
   std::vector<size_t> nodes;
 };
 
+struct Condition;  // condition.h
+
 // What aclmdlRI points to. Executions in flight keep it alive.
 class Graph {
  public:
@@ -52,6 +54,9 @@ class Graph {
   std::string name;
   std::vector<Node> nodes;
   std::vector<std::unique_ptr<TaskGroup>> groups;
+  std::vector<std::shared_ptr<Condition>> conditions;  // that were made for it
+  std::vector<std::shared_ptr<Graph>> branches;        // of its conditional tasks
+  bool is_branch = false;                              // runs within another one only
   uint64_t cost_ns = 0;
   int origin = -1;                    // the stream on which its capture began
   bool communicates = false;          // some of its tasks are made anew for each execution
@@ -63,8 +68,8 @@ using Clock = std::map<const Stream*, uint64_t>;
 
 class Capture : public std::enable_shared_from_this<Capture> {
  public:
-  // Starts one on `stream`.
-  static aclError begin(Stream* stream, aclmdlRICaptureMode mode);
+  // Starts one on `stream`, into a new graph, or into a branch that has been captured into never.
+  static aclError begin(const char* entry, Stream* stream, aclmdlRICaptureMode mode, std::shared_ptr<Graph> branch = nullptr);
   // Ends the one that began on `stream`; *graph is null where it failed.
   static aclError end(Stream* stream, std::shared_ptr<Graph>* graph);
   static aclError begin_group(Stream* stream);
@@ -100,11 +105,15 @@ class Capture : public std::enable_shared_from_this<Capture> {
   TaskGroup* updated_group_ = nullptr;
   std::string failure_;
 
-  static std::shared_ptr<Capture> make(Stream* stream, aclmdlRICaptureMode mode);
+  static std::shared_ptr<Capture> make(Stream* stream, aclmdlRICaptureMode mode, std::shared_ptr<Graph> graph);
   aclError check_end(Stream* stream) const;
   // Lets all streams go; the caller holds the lock of all captures.
   void finish();
 };
+
+// The handles that clients have of graphs: a new one; the graph of one, or null with the reason recorded.
+aclmdlRI publish_graph(const std::shared_ptr<Graph>& graph);
+std::shared_ptr<Graph> find_graph(const char* entry, aclmdlRI handle, aclError* error);
 
 // A point of a capture, as an event keeps it.
 struct CapturedPoint {

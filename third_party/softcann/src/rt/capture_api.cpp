@@ -24,12 +24,13 @@ Handles& handles() {
 
 aclmdlRI handle_of(const std::shared_ptr<Graph>& graph) { return graph.get(); }
 
-std::shared_ptr<Graph> find(const char* entry, aclmdlRI handle, aclError* error) {
-  const std::lock_guard<std::mutex> lock(handles().mutex);
-  const auto found = handles().graphs.find(handle);
-  if (found != handles().graphs.end()) return found->second;
-  *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: graph %p does not exist (destroyed, or never captured)", entry, handle);
-  return nullptr;
+// The caller holds the lock.
+void forget(const Graph& graph) {
+  for (const auto& branch : graph.branches) {
+    forget(*branch);
+    handles().graphs.erase(branch.get());
+  }
+  for (const auto& group : graph.groups) handles().groups.erase(group.get());
 }
 
 struct GraphTask : Task {
@@ -41,8 +42,10 @@ constexpr uint64_t kInlineLimit = 10000;
 
 aclError execute(const char* entry, aclmdlRI handle, Stream* stream) {
   aclError error = ACL_SUCCESS;
-  auto graph = find(entry, handle, &error);
+  auto graph = find_graph(entry, handle, &error);
   if (graph == nullptr) return error;
+  if (graph->is_branch)
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: graph %u is the branch of a conditional task", entry, graph->id);
   if (!graph->complete) return fail(ACL_ERROR_RT_MODEL_CAPTURED, "%s: graph %u is still being captured", entry, graph->id);
   if (graph->communicates) return execute_with_peers(entry, graph, stream);
   auto* task = new GraphTask;
@@ -58,9 +61,27 @@ aclError execute(const char* entry, aclmdlRI handle, Stream* stream) {
 
 }  // namespace
 
-#define GRAPH_OR_RETURN(variable, entry, handle)                \
-  aclError variable##_error = ACL_SUCCESS;                      \
-  const auto variable = find(entry, handle, &variable##_error); \
+namespace softcann {
+
+aclmdlRI publish_graph(const std::shared_ptr<Graph>& graph) {
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  handles().graphs.emplace(handle_of(graph), graph);
+  return handle_of(graph);
+}
+
+std::shared_ptr<Graph> find_graph(const char* entry, aclmdlRI handle, aclError* error) {
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  const auto found = handles().graphs.find(handle);
+  if (found != handles().graphs.end()) return found->second;
+  *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: graph %p does not exist (destroyed, or never captured)", entry, handle);
+  return nullptr;
+}
+
+}  // namespace softcann
+
+#define GRAPH_OR_RETURN(variable, entry, handle)                      \
+  aclError variable##_error = ACL_SUCCESS;                            \
+  const auto variable = find_graph(entry, handle, &variable##_error); \
   if (variable == nullptr) return variable##_error
 
 extern "C" {
@@ -68,28 +89,36 @@ extern "C" {
 aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
   SOFTCANN_ENTRY(aclmdlRICaptureBegin);
   STREAM_OR_RETURN(s, stream);
-  if (const aclError code = Capture::begin(s, mode)) return code;
+  if (const aclError code = Capture::begin("aclmdlRICaptureBegin", s, mode)) return code;
   bool valid = false;
-  auto graph = Capture::graph_of(s, &valid);
-  const std::lock_guard<std::mutex> lock(handles().mutex);
-  handles().graphs.emplace(handle_of(graph), std::move(graph));
+  publish_graph(Capture::graph_of(s, &valid));
   return ACL_SUCCESS;
+}
+
+// `modelRI` is a branch, of aclmdlRIAddCondTask.
+aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode) {
+  SOFTCANN_ENTRY(aclmdlRICaptureToModelRIBegin);
+  STREAM_OR_RETURN(s, stream);
+  GRAPH_OR_RETURN(graph, "aclmdlRICaptureToModelRIBegin", modelRI);
+  return Capture::begin("aclmdlRICaptureToModelRIBegin", s, mode, graph);
 }
 
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
   SOFTCANN_ENTRY(aclmdlRICaptureEnd);
-  SOFTCANN_REQUIRE(modelRI, "modelRI");
   STREAM_OR_RETURN(s, stream);
-  *modelRI = nullptr;
   bool valid = false;
   const auto captured = Capture::graph_of(s, &valid);
+  // Of a branch the client has the handle.
+  if (captured == nullptr || !captured->is_branch) SOFTCANN_REQUIRE(modelRI, "modelRI");
+  if (modelRI != nullptr) *modelRI = nullptr;
   std::shared_ptr<Graph> graph;
   const aclError code = Capture::end(s, &graph);
   if (code == ACL_SUCCESS) {
-    *modelRI = handle_of(graph);
-  } else if (s->capture() == nullptr) {  // it has come to nothing
+    if (modelRI != nullptr) *modelRI = handle_of(graph);
+  } else if (captured != nullptr && s->capture() == nullptr) {  // it has come to nothing
     const std::lock_guard<std::mutex> lock(handles().mutex);
-    handles().graphs.erase(handle_of(captured));
+    forget(*captured);
+    if (!captured->is_branch) handles().graphs.erase(handle_of(captured));
   }
   return code;
 }
@@ -173,9 +202,12 @@ aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
 aclError aclmdlRIDestroy(aclmdlRI modelRI) {
   SOFTCANN_ENTRY(aclmdlRIDestroy);
   GRAPH_OR_RETURN(graph, "aclmdlRIDestroy", modelRI);
+  if (graph->is_branch) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIDestroy: graph %u is a branch and ends with the graph it is of", graph->id);
+  }
   if (!graph->complete) return fail(ACL_ERROR_RT_MODEL_CAPTURED, "aclmdlRIDestroy: graph %u is still being captured", graph->id);
   const std::lock_guard<std::mutex> lock(handles().mutex);
-  for (const auto& group : graph->groups) handles().groups.erase(group.get());
+  forget(*graph);
   handles().graphs.erase(modelRI);
   return ACL_SUCCESS;
 }

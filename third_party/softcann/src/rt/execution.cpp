@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rt/condition.h"
 #include "rt/event.h"
 
 namespace softcann {
@@ -106,7 +107,8 @@ struct Execution {
   std::vector<Task*> fresh;  // by node; null where the graph's own task runs
   std::vector<Stream*> lanes;
   std::atomic<bool> stopped{false};
-  std::mutex mutex;  // guards the rest
+  std::atomic<bool> begins{false};  // no step has run yet
+  std::mutex mutex;                 // guards the rest
   aclError code = ACL_SUCCESS;
   std::string text;
 
@@ -136,6 +138,9 @@ struct Execution {
 
   void run(const std::vector<size_t>& nodes, bool skip) {
     if (skip) stopped.store(true, std::memory_order_release);
+    if (begins.exchange(false)) {
+      for (const auto& condition : graph->conditions) condition->assign_default();
+    }
     for (const size_t i : nodes) {
       const aclError failure = run_node(i, stopped.load(std::memory_order_acquire));
       if (failure != ACL_SUCCESS) fail(failure);
@@ -202,6 +207,7 @@ aclError execute_with_peers(const char* entry, const std::shared_ptr<Graph>& gra
   const Steps steps = steps_of(*graph);
   auto execution = std::make_shared<Execution>();
   execution->graph = graph;
+  execution->begins = true;
   for (const Graph::Node& node : graph->nodes) {
     const RenewedTask* renewed = as_renewed(node.task);
     execution->fresh.push_back(renewed != nullptr ? renewed->renew(*renewed) : nullptr);
