@@ -25,7 +25,7 @@ def npugraphs(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..
     """The backends ``npugraphs`` and ``npugraph_ex``; ``options`` are accepted."""
     from torch._dynamo.backends.common import aot_autograd
 
-    return aot_autograd(fw_compiler=_capture_later, bw_compiler=_capture_later)(module, inputs)
+    return aot_autograd(fw_compiler=capture_later, bw_compiler=capture_later)(module, inputs)
 
 
 def _why_not(module: Any, inputs: Sequence[Any]) -> Optional[str]:
@@ -48,8 +48,16 @@ def _why_not(module: Any, inputs: Sequence[Any]) -> Optional[str]:
     return None
 
 
-def _capture_later(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+def operator_by_operator(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """A graph of ATen's operators as it is."""
     from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
+
+    return make_boxed_func(module.forward)
+
+
+def capture_later(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """A graph of ATen's operators that is captured at its first call, if it can be."""
+    from functorch.compile import make_boxed_func
 
     return make_boxed_func(module.forward if _why_not(module, inputs) else _Captured(module))
 

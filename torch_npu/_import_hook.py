@@ -1,6 +1,8 @@
 """What is to be done when, and if, the program imports a module. There is no public hook for that moment."""
 
+import importlib
 import importlib.abc
+import importlib.machinery
 import importlib.util
 import sys
 from typing import Any
@@ -12,6 +14,33 @@ def when_imported(name: str, act: Any) -> None:
         act(sys.modules[name])
     else:
         sys.meta_path.insert(0, _Finder(name, act))
+
+
+def stand_in(package: str, implementation: str) -> None:
+    """Lets ``import package`` find names of ours where no such package is installed: the module ``implementation`` has
+    ``MODULES``, the package's modules by name, and ``fill(module)``."""
+    sys.meta_path.append(_StandIn(package, implementation))
+
+
+class _StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """The last that Python asks for a package."""
+
+    def __init__(self, package: str, implementation: str) -> None:
+        self._package = package
+        self._implementation = implementation
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name.partition(".")[0] != self._package:
+            return None
+        if name not in importlib.import_module(self._implementation).MODULES:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: Any) -> Any:
+        return None
+
+    def exec_module(self, module: Any) -> None:
+        importlib.import_module(self._implementation).fill(module)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -25,6 +25,7 @@ _LIGHTNING = {
 def register_when_imported() -> None:
     for name in _LIGHTNING:
         _import_hook.when_imported(name, _tell_lightning)
+    _import_hook.stand_in("torchair", "torch_npu._torchair")
 
 
 def _tell_lightning(module: Any) -> None:
