@@ -4,6 +4,7 @@
 // for work.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -40,6 +41,8 @@ struct Device {
   std::mutex mutex;
   std::vector<Stream*> streams;  // alive
   int users = 0;                 // aclrtSetDevice calls less aclrtResetDevice calls
+
+  std::atomic<int32_t> failure{0};  // the first code that a stream failed with, until the device's tasks are aborted
 
   uintptr_t base() const { return region->begin; }
 };

@@ -176,6 +176,7 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
     stream->end_abort();
     stream->set_error(ACL_ERROR_RT_DEVICE_TASK_ABORT, "aclrtDeviceTaskAbort", "its tasks were aborted");
   }
+  device->failure.store(ACL_SUCCESS, std::memory_order_release);
   if (late == nullptr) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "aclrtDeviceTaskAbort: a task of stream %d did not end within %u ms", late->id,
               timeout);

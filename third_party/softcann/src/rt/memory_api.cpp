@@ -1,5 +1,6 @@
 // Device memory: allocation, figures, attributes.
 #include <algorithm>
+#include <cstring>
 
 #include "rt/check.h"
 #include "rt/memory.h"
@@ -89,6 +90,23 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
   Arena& arena = device->arena;
   *total = arena.capacity();
   *free = arena.capacity() - arena.used();
+  return ACL_SUCCESS;
+}
+
+// By who has it, the largest first. All of a device's memory is the program's.
+aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* memUsageInfo, size_t inputNum, size_t* outputNum) {
+  SOFTCANN_ENTRY(aclrtGetMemUsageInfo);
+  SOFTCANN_REQUIRE(memUsageInfo, "memUsageInfo");
+  SOFTCANN_REQUIRE(outputNum, "outputNum");
+  if (inputNum == 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetMemUsageInfo: inputNum is 0");
+  aclError error = ACL_SUCCESS;
+  Device* device = open_device(deviceId, &error);
+  if (device == nullptr) return error;
+  memUsageInfo[0] = aclrtMemUsageInfo{};
+  std::strncpy(memUsageInfo[0].name, "APP", sizeof memUsageInfo[0].name - 1);
+  memUsageInfo[0].curMemSize = device->arena.used();
+  memUsageInfo[0].memPeakSize = device->arena.peak();
+  *outputNum = 1;
   return ACL_SUCCESS;
 }
 

@@ -183,7 +183,10 @@ void Stream::set_error(aclError code, const char* task, std::string text) {
                   std::to_string(context->device->id) + ": " + (text.empty() ? "error " + std::to_string(code) : text);
     error_.store(code, std::memory_order_release);
   }
-  if (code != kRefused) tell_exception(context->device->id, id, code);
+  if (code == kRefused) return;
+  int32_t none = 0;
+  context->device->failure.compare_exchange_strong(none, code, std::memory_order_acq_rel);
+  tell_exception(context->device->id, id, code);
 }
 
 std::unique_ptr<std::pair<aclError, std::string>> Stream::failure() {
