@@ -40,7 +40,7 @@ install() {
 export EXAMPLES=${EXAMPLES:-$PWD/build/clients}
 clone_examples() {
   local tree
-  for tree in karpathy/nanoGPT pytorch/examples; do
+  for tree in "$@"; do
     [[ -d $EXAMPLES/${tree#*/} ]] || git clone -q --depth 1 "https://github.com/$tree" "$EXAMPLES/${tree#*/}" || die "no $tree"
   done
 }
@@ -52,7 +52,10 @@ for name in "${names[@]}"; do
   read -r _ venv requirements < <(clients | awk -v n="$name" '$1 == n') || die "no '$name' in ci/clients/venvs.txt"
   say "$name"
   read -r -a wanted <<< "$requirements"
-  if [[ $name == examples ]]; then clone_examples; fi
+  case $name in
+    examples) clone_examples karpathy/nanoGPT pytorch/examples ;;
+    ascend_samples) clone_examples Ascend/tools Ascend/samples ;;
+  esac
   prepare "build/clients/$venv" "$name" "${wanted[@]}"
   HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} CLIENTS_RESULT="ci/clients/seen/$name.json" \
     "build/clients/$venv/bin/python" "ci/clients/use_$name.py" > "build/clients/$name.log" 2>&1 || failed+=("$name")

@@ -79,8 +79,7 @@ def test_the_benchmark_says_what_is_wrong(package, environment, file):
 
 CLIENT = r"""
 #include "acl/acl_base.h"
-#include "acl/acl_mdl.h"
-#include "acl/acl_rt.h"
+#include "acl/acl.h"
 #include "acl/ops/acl_cblas.h"
 #include "acl/ops/acl_dvpp.h"
 #include "hi_dvpp.h"
@@ -88,6 +87,7 @@ CLIENT = r"""
 int main() {
   int32_t version[3];
   uint32_t devices = 0;
+  aclmdlDestroyDesc(aclmdlCreateDesc());
   if (aclrtGetVersion(&version[0], &version[1], &version[2]) != ACL_SUCCESS || aclrtGetDeviceCount(&devices) != ACL_SUCCESS) return 1;
   std::printf("%d %u %d\n", version[0], devices, aclblasGemmEx(ACL_TRANS_N, ACL_TRANS_N, ACL_TRANS_N, 0, 1, 1, nullptr, nullptr, -1, ACL_FLOAT,
       nullptr, -1, ACL_FLOAT, nullptr, nullptr, -1, ACL_FLOAT, ACL_COMPUTE_HIGH_PRECISION, nullptr));
@@ -107,6 +107,9 @@ def test_a_build_that_expects_an_installation_of_cann(environment, tmp_path):
     done = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"1 {os.environ.get('SOFTCANN_DEVICE_COUNT', '1')} 100000\n"
+    (tmp_path / "short.cpp").write_text('#include "acl.h"\n#include "hi_dvpp.h"\nint main() { return aclmdlUnload(9) == 0; }\n')
+    command = "source cann/set_env.sh && g++ -I$DDK_PATH/include/acl -I$DDK_PATH/include/acl/dvpp short.cpp -L$NPU_HOST_LIB -lascendcl -o short && ./short"
+    assert subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment).returncode == 0
     (tmp_path / "mine" / "lib64").mkdir(parents=True)
     (tmp_path / "mine" / "lib64" / "libascendcl.so").write_text("")
     refused = subprocess.run([sys.executable, "-m", "softcann", "sdk", tmp_path / "mine"], env=python, capture_output=True, text=True)

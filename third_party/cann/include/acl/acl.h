@@ -1,5 +1,6 @@
 // CANN's interface, declared anew from its names, types, order and values.
 #pragma once
 
-#include "acl/acl_op.h"
-#include "acl/acl_rt.h"
+#include "acl_mdl.h"
+#include "acl_op.h"
+#include "acl_rt.h"

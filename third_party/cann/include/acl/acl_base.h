@@ -1,4 +1,4 @@
 // CANN's interface: what clients include by its older name, types, descriptions and data buffers.
 #pragma once
 
-#include "acl/acl_op.h"
+#include "acl_op.h"

@@ -1,7 +1,7 @@
 // CANN's interface, declared anew from its names, types, order and values: models (.om files).
 #pragma once
 
-#include "acl/acl_op.h"
+#include "acl_op.h"
 
 #define ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES "_datadump_original_op_names"
 #define ACL_DYNAMIC_AIPP_NAME "ascend_dynamic_aipp_data"

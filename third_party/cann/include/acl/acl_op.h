@@ -1,7 +1,7 @@
 // CANN's interface, declared anew from its names, types, order and values.
 #pragma once
 
-#include "acl/acl_types.h"
+#include "acl_types.h"
 
 #ifdef __cplusplus
 extern "C" {

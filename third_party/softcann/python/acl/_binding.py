@@ -70,7 +70,7 @@ def plain(value, kind):
 
 
 def c_name(module, name):
-    """acl.rt.set_device -> aclrtSetDevice; acl.media.vdec_send_frame -> aclvdecSendFrame; acl.mdl.ri_execute -> aclmdlRIExecute."""
+    """acl.rt.set_device: aclrtSetDevice; acl.media.vdec_send_frame: aclvdecSendFrame; acl.mdl.ri_execute: aclmdlRIExecute."""
     words = name.split("_")
     prefix = module.replace(".", "")
     if module == "acl.media":
