@@ -218,7 +218,7 @@ def _cann_version() -> None:
 
 
 def _profiler_arguments() -> None:
-    """torch.autograd.profiler.profile names the devices that its old arguments know: use_cuda. Programs for NPUs say use_npu=True,
+    """torch.autograd.profiler.profile names devices in its old arguments: use_cuda. Programs for NPUs say use_npu=True,
     and sort by npu_time_total. Needed as long as the old arguments live.
     """
     from torch.autograd import profiler, profiler_util

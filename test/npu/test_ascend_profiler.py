@@ -272,3 +272,17 @@ def test_database_has_what_the_tables_have(tmp_path):
     for row, wanted in zip(found, steps):
         assert row[1:] == pytest.approx([float(wanted[name]) for name in ("Computing", "Free", "Stage")], abs=0.001)
     assert [number for number, in query(output, own, "SELECT id FROM STEP_TIME")] == [1, 2]
+
+
+def test_stacks_are_exported(tmp_path):
+    with profiler.profile(with_stack=True, on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path / "files"))) as profiled:
+        work()
+    for metric in ("self_cpu_time_total", "self_npu_time_total"):
+        profiled.export_stacks(str(tmp_path / "stacks.txt"), metric)
+        lines = (tmp_path / "stacks.txt").read_text().splitlines()
+        assert any("test_ascend_profiler.py" in line and "_work" in line and line.rsplit(" ", 1)[1].isdigit() for line in lines), metric
+    with pytest.raises(ValueError, match="metric"):
+        profiled.export_stacks(str(tmp_path / "stacks.txt"), "self_gpu_time")
+    output = os.path.join(only(tmp_path / "files"), "ASCEND_PROFILER_OUTPUT")
+    stacks = {row["Name"]: row["Call Stack"] for row in rows(output, "operator_details.csv")}
+    assert "test_ascend_profiler.py" in stacks["aten::mm"] and "work" in stacks["aten::mm"]

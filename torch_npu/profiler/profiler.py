@@ -53,6 +53,8 @@ class profile(_torch_profile):
         self.ascend_config = experimental_config if is_own else _ExperimentalConfig()
         if not is_own and experimental_config is not None:
             options["experimental_config"] = experimental_config
+        elif with_stack:  # PyTorch keeps the stacks of its events only so
+            options["experimental_config"] = torch._C._profiler._ExperimentalConfig(verbose=True)
         if execution_trace_observer is not None:
             options["execution_trace_observer"] = execution_trace_observer
         if custom_trace_id_callback is not None:
@@ -113,8 +115,18 @@ class profile(_torch_profile):
         return super().export_memory_timeline(output_path, device)
 
     def export_stacks(self, output_path: str, metric: str = "self_cpu_time_total") -> Any:
-        """``torch.profiler.profile.export_stacks``."""
-        return super().export_stacks(output_path, metric)
+        """``torch.profiler.profile.export_stacks``: needs ``with_stack=True``. ``self_npu_time_total`` is a metric, too."""
+        return super().export_stacks(output_path, metric.replace("npu", "privateuse1"))
+
+
+def wants_domain(domain: str) -> bool:
+    """Whether the profile that runs shows the marks of a domain (``mstx_domain_include``, ``mstx_domain_exclude``)."""
+    for running in _running:
+        config = running.ascend_config
+        if config._mstx_domain_include:
+            return domain in config._mstx_domain_include
+        return domain not in config._mstx_domain_exclude
+    return True
 
 
 def _rank() -> int:
