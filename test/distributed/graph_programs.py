@@ -1,5 +1,8 @@
 """What the ranks of test_graphs_of_ranks.py run."""
 import copy
+import os
+import signal
+import time
 import warnings
 
 import torch
@@ -211,3 +214,35 @@ def different(rank, world):
         else:
             raise AssertionError("no error")
         assert (torch.ones(3, device="npu") + 1).sum().item() == 6
+
+
+def abandoned(rank, world):
+    """A rank ends while the others replay: an error that names it, on the stream and for the group; the stream goes on."""
+    x = torch.ones(8, device="npu")
+    dist.all_reduce(x)
+    torch.npu.synchronize()
+    graph, stream = torch.npu.NPUGraph(), torch.npu.Stream()
+    with torch.npu.graph(graph):
+        dist.all_reduce(x, async_op=True).wait()
+    graph.replay()
+    torch.npu.synchronize()
+    if rank == world - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with torch.npu.stream(stream):
+        graph.replay()
+        try:
+            stream.synchronize()
+        except RuntimeError as error:
+            assert f"rank {world - 1}" in str(error) and "HcclAllReduce of 8 float32" in str(error), error
+        else:
+            raise AssertionError("no error")
+        assert (torch.ones(3, device="npu") + 1).sum().item() == 6
+    end = time.monotonic() + 60
+    while True:   # the watchdog looks ten times a second
+        try:
+            dist.all_reduce(torch.ones(1, device="npu"))
+        except RuntimeError as error:
+            assert f"rank {world - 1}" in str(error), error
+            return "told"
+        assert time.monotonic() < end
+        time.sleep(0.05)

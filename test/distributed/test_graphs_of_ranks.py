@@ -24,3 +24,10 @@ def test_ranks_that_replay_different_graphs():
         pool.run(programs.different)
     finally:
         pool.close()
+
+
+def test_rank_that_dies():
+    with Ranks(3) as pool:
+        pool.start(programs.abandoned)
+        results = pool.collect()
+    assert results == [("ok", "told"), ("ok", "told"), ("lost", None)]

@@ -53,6 +53,38 @@ void use(HcclComm comm, uint32_t rank) {
   for (aclrtStream stream : streams) OK(aclrtDestroyStream(stream));
 }
 
+// A graph of two streams, executed in a row on one of two others.
+void replay(HcclComm comm, uint32_t rank) {
+  aclrtStream streams[4];
+  for (aclrtStream& stream : streams) OK(aclrtCreateStream(&stream));
+  aclrtEvent fork = nullptr, join = nullptr;
+  for (aclrtEvent* event : {&fork, &join}) OK(aclrtCreateEventExWithFlag(event, ACL_EVENT_SYNC));
+  Buffer sum(kSmall), large(kLarge), gathered(kSmall * kRanks);
+  aclmdlRI graph = nullptr;
+  OK(aclmdlRICaptureBegin(streams[0], ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL));
+  OK(aclrtRecordEvent(fork, streams[0]));
+  OK(aclrtStreamWaitEvent(streams[1], fork));
+  EXPECT_EQ(HcclAllReduce(sum.p, sum.p, kSmall, HCCL_DATA_TYPE_INT32, HCCL_REDUCE_SUM, comm, streams[0]), HCCL_SUCCESS);
+  EXPECT_EQ(HcclAllReduce(large.p, large.p, kLarge, HCCL_DATA_TYPE_INT32, HCCL_REDUCE_MAX, comm, streams[1]), HCCL_SUCCESS);
+  OK(aclrtRecordEvent(join, streams[1]));
+  OK(aclrtStreamWaitEvent(streams[0], join));
+  EXPECT_EQ(HcclAllGather(sum.p, gathered.p, kSmall, HCCL_DATA_TYPE_INT32, comm, streams[0]), HCCL_SUCCESS);
+  OK(aclmdlRICaptureEnd(streams[0], &graph));
+  for (int round = 0; round < 10; ++round) {
+    sum.fill(1 << rank);
+    large.fill(static_cast<int32_t>(rank));
+    aclrtStream stream = streams[2 + round % 2];
+    for (int i = 0; i < 3; ++i) OK(aclmdlRIExecuteAsync(graph, stream));
+    OK(aclrtSynchronizeStream(stream));
+    EXPECT(sum.all(7 * 9) && large.all(kRanks - 1) && gathered.all(7 * 9));
+  }
+  OK(aclmdlRIExecuteAsync(graph, streams[2]));
+  OK(aclmdlRIDestroy(graph));  // the execution keeps it
+  OK(aclrtSynchronizeStream(streams[2]));
+  for (aclrtEvent event : {fork, join}) OK(aclrtDestroyEvent(event));
+  for (aclrtStream stream : streams) OK(aclrtDestroyStream(stream));
+}
+
 }  // namespace
 
 CHILD(threads) {
@@ -65,6 +97,7 @@ CHILD(threads) {
       HcclComm comm = nullptr;
       EXPECT_EQ(HcclCommInitRootInfo(kRanks, &root, rank, &comm), HCCL_SUCCESS);
       use(comm, rank);
+      replay(comm, rank);
       EXPECT_EQ(HcclCommDestroy(comm), HCCL_SUCCESS);
     });
   }

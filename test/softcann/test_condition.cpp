@@ -164,7 +164,7 @@ TEST(condition_refuses_what_does_not_fit) {
   };
   EXPECT(add_task(ACL_MODEL_RI_COND_TYPE_IF, 3) == ACL_ERROR_INVALID_PARAM);
   EXPECT(add_task(ACL_MODEL_RI_COND_TYPE_WHILE, 2) == ACL_ERROR_INVALID_PARAM);
-  EXPECT(add_task(static_cast<aclmdlRICondTaskType>(5), 1) == ACL_ERROR_INVALID_PARAM);
+  EXPECT(add_task(static_cast<aclmdlRICondTaskType>(3), 1) == ACL_ERROR_INVALID_PARAM);
   EXPECT(aclmdlRIAddCondTask({condition.handle, ACL_MODEL_RI_COND_TYPE_IF, 1, graphs}, side, 0) ==
          ACL_ERROR_RT_STREAM_NOT_CAPTURED);
   EXPECT(aclmdlRIAddCondTask({&graphs, ACL_MODEL_RI_COND_TYPE_IF, 1, graphs}, stream, 0) == ACL_ERROR_RT_INVALID_HANDLE);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rt/condition.h"
+#include "rt/execution.h"
 
 namespace softcann {
 namespace {
@@ -116,6 +117,7 @@ aclError Capture::end(Stream* stream, std::shared_ptr<Graph>* graph) {
   const aclError code = capture->check_end(stream);
   if (code == ACL_SUCCESS) {
     *graph = capture->graph_;
+    if ((*graph)->communicates) (*graph)->steps = steps_of(**graph);
     (*graph)->complete = true;
   }
   capture->finish();

@@ -30,6 +30,7 @@ struct TaskGroup {
 };
 
 struct Condition;  // condition.h
+struct Steps;      // execution.h
 
 // What aclmdlRI points to. Executions in flight keep it alive.
 class Graph {
@@ -58,9 +59,10 @@ class Graph {
   std::vector<std::shared_ptr<Graph>> branches;        // of its conditional tasks
   bool is_branch = false;                              // runs within another one only
   uint64_t cost_ns = 0;
-  int origin = -1;                    // the stream on which its capture began
-  bool communicates = false;          // some of its tasks are made anew for each execution
-  std::atomic<bool> complete{false};  // its capture has ended
+  int origin = -1;                     // the stream on which its capture began
+  bool communicates = false;           // some of its tasks are made anew for each execution,
+  std::shared_ptr<const Steps> steps;  // which runs these; once it is complete
+  std::atomic<bool> complete{false};   // its capture has ended
 };
 
 // How many steps of each stream a point of the capture comes after.

@@ -7,15 +7,6 @@
 #include "rt/event.h"
 
 namespace softcann {
-namespace {
-
-aclError run_to_its_end(Task* task, bool skip) {
-  aclError code = ACL_SUCCESS;
-  do {
-    code = task->run(task, skip);
-  } while (code == kUnfinished);
-  return code;
-}
 
 // Tasks of one stream that follow each other without waiting for another stream.
 struct Step {
@@ -30,14 +21,15 @@ struct Steps {
   std::vector<size_t> last;  // of each lane but the first, which may have none
 };
 
-Steps steps_of(const Graph& graph) {
+std::shared_ptr<const Steps> steps_of(const Graph& graph) {
   const size_t count = graph.nodes.size();
   std::vector<bool> ends(count, false);
   for (const Graph::Node& node : graph.nodes) {
     for (const size_t before : node.after) ends[before] = true;
   }
   constexpr size_t none = SIZE_MAX;
-  Steps steps;
+  auto made = std::make_shared<Steps>();
+  Steps& steps = *made;
   std::vector<size_t> step_of(count);
   std::vector<int> streams{graph.origin};
   std::vector<size_t> open{none};  // the step that takes a lane's next task
@@ -63,7 +55,17 @@ Steps steps_of(const Graph& graph) {
     if (ends[i]) open[lane] = none;
   }
   for (size_t lane = 1; lane < steps.last.size(); ++lane) steps.all[steps.last[lane]].awaited = true;
-  return steps;
+  return made;
+}
+
+namespace {
+
+aclError run_to_its_end(Task* task, bool skip) {
+  aclError code = ACL_SUCCESS;
+  do {
+    code = task->run(task, skip);
+  } while (code == kUnfinished);
+  return code;
 }
 
 // Streams for branches, lent out one execution at a time. One that was destroyed with its device is dropped.
@@ -150,20 +152,20 @@ struct Execution {
 
 struct StepTask : Task {
   std::shared_ptr<Execution> execution;
-  std::vector<size_t> nodes;
-  bool closes;  // tells the execution's error
+  const std::vector<size_t>* nodes;  // of the graph
+  bool closes;                       // tells the execution's error
 };
 
-void submit_step(const char* entry, const std::shared_ptr<Execution>& execution, Stream* stream, std::vector<size_t> nodes,
+void submit_step(const char* entry, const std::shared_ptr<Execution>& execution, Stream* stream, const std::vector<size_t>& nodes,
                  bool closes) {
   auto* task = new StepTask;
   task->name = entry;
   task->execution = execution;
-  task->nodes = std::move(nodes);
+  task->nodes = &nodes;
   task->closes = closes;
   task->repeat = [](Task* self, bool skip) {
     auto* step = static_cast<StepTask*>(self);
-    step->execution->run(step->nodes, skip);
+    step->execution->run(*step->nodes, skip);
     if (!step->closes) return ACL_SUCCESS;
     auto& lanes = step->execution->lanes;
     for (size_t lane = 1; lane < lanes.size(); ++lane) branches().give(lanes[lane]);
@@ -204,7 +206,8 @@ aclError repeat_renewed(Task* self, bool skip) {
 
 aclError execute_with_peers(const char* entry, const std::shared_ptr<Graph>& graph, Stream* stream) {
   if (stream->capture() != nullptr) return refuse_in_capture(stream, "the execution of a graph that communicates");
-  const Steps steps = steps_of(*graph);
+  static const std::vector<size_t> nothing;
+  const Steps& steps = *graph->steps;
   auto execution = std::make_shared<Execution>();
   execution->graph = graph;
   execution->begins = true;
@@ -218,7 +221,7 @@ aclError execute_with_peers(const char* entry, const std::shared_ptr<Graph>& gra
     submit_step(entry, execution, stream, steps.all.front().nodes, true);
     return ACL_SUCCESS;
   }
-  submit_step(entry, execution, stream, {}, false);  // branches skip what they have where the stream had failed before
+  submit_step(entry, execution, stream, nothing, false);  // branches skip what they have where the stream had failed before
   const Marker begin(stream);
   for (size_t lane = 1; lane < steps.last.size(); ++lane) {
     lanes.push_back(branches().take(stream->context));
@@ -233,7 +236,7 @@ aclError execute_with_peers(const char* entry, const std::shared_ptr<Graph>& gra
     if (step.awaited) ends[i] = Marker(lanes[step.lane]);
   }
   for (size_t lane = 1; lane < lanes.size(); ++lane) ends[steps.last[lane]].precede(stream);
-  submit_step(entry, execution, stream, {}, true);
+  submit_step(entry, execution, stream, nothing, true);
   return ACL_SUCCESS;
 }
 

@@ -15,6 +15,7 @@ namespace softcann {
 // is lent for the time. The parts are cut into steps where one stream waited for another, and events keep these in order.
 // The first failure counts: what has not run by then is skipped, and collectives that are skipped tell the other ranks. The
 // stream of the execution has the error, as if one task had failed there.
+std::shared_ptr<const Steps> steps_of(const Graph& graph);
 aclError execute_with_peers(const char* entry, const std::shared_ptr<Graph>& graph, Stream* stream);
 
 }  // namespace softcann
