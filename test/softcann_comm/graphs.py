@@ -226,3 +226,23 @@ def refused(place):
     stream.synchronize()
     equal(value, np.full(4, sum(range(1, place.size + 1)), np.int32), "after refusals")
     comm.destroy()
+
+
+def injected(place):
+    """A step that fails by itself (SOFTCANN_FAULT), on whichever stream, is told where the graph was executed."""
+    comm, stream, other = place.connect(), Stream(), Stream()
+    value = zeros(8)
+    with Graph(stream) as graph:
+        other.wait_for(stream)
+        comm.all_reduce(value, value, 8, "int32", stream=other)
+        stream.wait_for(other)
+    graph.replay()
+    try:
+        stream.synchronize()
+        raise AssertionError("no error")
+    except hccl.HcclError as error:
+        assert error.code == 507015 and "fault injected" in str(error), (error.code, str(error))
+    # Skipped collectives break the communicator, not the stream.
+    hccl.check(hccl.acl.aclrtMemsetAsync(value.address, ctypes.c_size_t(4), 1, ctypes.c_size_t(4), stream.handle))
+    stream.synchronize()
+    assert value.read()[0] == 0x01010101

@@ -45,3 +45,8 @@ def test_killed_rank(branched, transport):
     assert processes[2].returncode == -signal.SIGKILL
     for process, output in zip(processes[:2], outputs):
         assert process.returncode == 0 and "told" in output, output
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_step_that_fails(step):
+    ranks.run(1, ["graphs", "injected"], SOFTCANN_FAULT=f"task.aclmdlRIExecuteAsync:nth={step}:code=507015")

@@ -123,6 +123,16 @@ struct Execution {
     text = std::move(cause);
   }
 
+  // What a branch failed with beside its steps: nobody else would ask it.
+  void adopt(Stream& branch) {
+    const auto failure = branch.failure();
+    if (failure == nullptr) return;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (code != ACL_SUCCESS) return;
+    code = failure->first;
+    text = failure->second;
+  }
+
   // As a task returns it.
   aclError result() {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -168,7 +178,10 @@ void submit_step(const char* entry, const std::shared_ptr<Execution>& execution,
     step->execution->run(*step->nodes, skip);
     if (!step->closes) return ACL_SUCCESS;
     auto& lanes = step->execution->lanes;
-    for (size_t lane = 1; lane < lanes.size(); ++lane) branches().give(lanes[lane]);
+    for (size_t lane = 1; lane < lanes.size(); ++lane) {
+      step->execution->adopt(*lanes[lane]);
+      branches().give(lanes[lane]);
+    }
     return step->execution->result();
   };
   task->discard = [](Task* self) { delete static_cast<StepTask*>(self); };
