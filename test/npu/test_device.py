@@ -72,10 +72,16 @@ def test_device_that_does_not_exist(index):
 
 
 def test_wrong_kind_of_device():
-    with pytest.raises(ValueError, match="expected an npu device"):
+    with pytest.raises(ValueError, match="Expected a npu device, but got: cpu"):
         torch.npu.set_device("cpu")
     with pytest.raises(TypeError):
         torch.npu.set_device(1.5)
+
+
+def test_a_device_may_be_given_as_its_context_manager():
+    assert torch.npu.get_device_name(torch.npu.device("npu:0")) == torch.npu.get_device_name(0)
+    assert torch.npu.memory_allocated(torch.npu.device(0)) == torch.npu.memory_allocated(0)
+    assert torch.npu._utils._get_device_index(torch.npu.device(-1), optional=True) == torch.npu.current_device()
 
 
 def test_properties():

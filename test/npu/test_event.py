@@ -14,6 +14,26 @@ def test_not_recorded():
     event.synchronize()
 
 
+def test_its_device_is_where_it_was_recorded():
+    event = torch.npu.Event()
+    assert event.device is None
+    event.record()
+    assert event.device == torch.device("npu", torch.npu.current_device())
+
+
+def test_sleep_keeps_the_stream_busy_and_not_the_host():
+    done, side = torch.npu.Event(), torch.npu.Stream()
+    with torch.npu.stream(side):
+        torch.npu._sleep(300_000_000)  # 0.3 s
+        done.record()
+    assert not done.query() and torch.ones(2, device="npu").sum().item() == 2  # another stream goes on
+    began = time.monotonic()
+    done.synchronize()
+    assert done.query() and time.monotonic() - began < 10
+    with pytest.raises(ValueError):
+        torch.npu._sleep(-1)
+
+
 def test_elapsed_time_orders():
     start, middle, end = (torch.npu.Event(enable_timing=True) for _ in range(3))
     x = torch.full((512, 512), 1e-3, device="npu")

@@ -107,6 +107,9 @@ def test_legacy_types():
     y = torch.npu.FloatTensor([1, 2, 3])
     assert y.is_npu and y.dtype == torch.float32 and y.tolist() == [1.0, 2.0, 3.0]
     assert torch.npu.LongTensor(2, 3).shape == (2, 3)
+    assert torch.npu.LongTensor([4], device="npu:0").tolist() == [4] and torch.npu.LongTensor(1, device=0).is_npu
+    with pytest.raises(ValueError, match="npu device"):
+        torch.npu.LongTensor(1, device="cpu")
     storage = x._typed_storage()
     assert storage.dtype == torch.float32 and storage._untyped_storage.is_npu
     assert storage._pickle_storage_type() == "FloatStorage"

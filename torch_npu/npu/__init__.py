@@ -127,6 +127,7 @@ from torch_npu.npu.streams import (
     _get_current_raw_stream,
     _launch_host_func,
     _set_stream_by_id,
+    _sleep,
     _subscribe_report,
     _unsubscribe_report,
     current_stream,

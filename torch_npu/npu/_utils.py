@@ -10,7 +10,7 @@ from torch_npu.npu import _state
 
 
 def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = False) -> Any:
-    """Index of a device given as None, an int, a string such as "npu:1", or a torch.device.
+    """Index of a device given as None, an int, a string such as "npu:1", a torch.device, or a torch.npu.device.
 
     Without an index in it, the current device's if ``optional``, else ValueError. A CPU device gives -1 if
     ``allow_cpu``, else ValueError, as any other device type does.
@@ -27,9 +27,12 @@ def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = 
         if device.type == "cpu" and allow_cpu:
             return -1
         if device.type != "npu":
-            raise ValueError(f"expected an npu device, got {device}")
+            raise ValueError(f"Expected a npu device, but got: {device}")
         if device.index is not None:
             return device.index
+    elif isinstance(device, torch.npu.device):
+        if device.idx >= 0:
+            return device.idx
     elif device is not None:
         raise TypeError(f"expected a device, a string or an index, got {type(device).__name__}")
     if not optional:

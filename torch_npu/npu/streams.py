@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import time
 from typing import Any, Tuple
 
 import torch
@@ -160,6 +161,11 @@ class Event(torch.Event):
             self.record()
         return _C._event_ipc_handle(self)
 
+    @property  # type: ignore[override]  # the stub does not say that it can only be read
+    def device(self) -> Any:
+        """The device (torch.device) that the event was recorded on; None before the first record."""
+        return super().device if self.npu_event else None
+
     @property
     def npu_event(self) -> int:
         """Address of CANN's event (aclrtEvent), an int; 0 before the first record."""
@@ -257,6 +263,14 @@ def _launch_host_func(stream: Any, function: Any, user_data: Any = None) -> None
     What it raises is printed as an exception that nobody could take. It must not wait for the device.
     """
     _C._launch_host_func(stream.stream_id, stream.device_index, functools.partial(function, user_data))
+
+
+def _sleep(cycles: int) -> None:
+    """Keeps the current stream busy for ``cycles`` cycles of a nominal clock of 1 GHz; the host does not wait."""
+    if cycles < 0:
+        raise ValueError(f"cannot sleep for {cycles} cycles")
+    stream = current_stream()
+    _C._launch_host_func(stream.stream_id, stream.device_index, functools.partial(time.sleep, cycles / 1e9))
 
 
 def _wrap(stream_id: int, device_index: int) -> Any:

@@ -5,6 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.storage import _LegacyStorage
+from torch.types import Device
+
+from torch_npu.npu._utils import _get_device_index
 
 _DTYPES = {
     "Double": torch.double,
@@ -24,10 +27,10 @@ _WITHOUT_TENSOR_TYPE = ("ComplexDouble", "ComplexFloat")
 
 
 class _TensorType(type):
-    """``torch.npu.FloatTensor(2, 3)`` makes a tensor; isinstance() asks for its device and dtype."""
+    """``torch.npu.FloatTensor(2, 3)`` makes a tensor, ``device=1`` on that device; isinstance() asks for its device and dtype."""
 
-    def __call__(cls, *args: Any) -> Tensor:
-        device = torch.device("npu", torch.npu.current_device())
+    def __call__(cls, *args: Any, device: Device = None) -> Tensor:
+        device = torch.device("npu", _get_device_index(device, optional=True))
         if not args:
             return torch.empty(0, dtype=cls.dtype, device=device)
         if all(isinstance(arg, int) for arg in args):

@@ -9,7 +9,7 @@ import torch
 from torch_npu.contrib.transfer_to_npu._replace import put, replace
 
 IGNORED = {
-    "torch.cuda": ("_sleep", "check_error"),
+    "torch.cuda": ("check_error",),
     "torch.cuda.nvtx": (
         "_device_range_end", "_device_range_start", "mark", "range_end", "range_pop", "range_push", "range_start"),
     "torch.cuda.profiler": ("init", "start", "stop"),
