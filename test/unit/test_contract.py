@@ -91,7 +91,8 @@ def test_values_and_layouts_are_the_facts(tmp_path, header, table):
             expected[key] = field["offset"]
             lines.append(f'printf("{key} %zu\\n", offsetof({name}, {field["name"]}));')
     assert len(expected) > 50
-    text = f'#include "{header}"\n#include "acl/acl_prof.h"\n#include <cstdio>\n#include <cstddef>\nint main() {{\n' + "\n".join(lines) + "\n}\n"
+    others = "".join(f'#include "acl/{name}.h"\n' for name in ("acl_prof", "ops/acl_cblas"))
+    text = f'#include "{header}"\n{others}#include <cstdio>\n#include <cstddef>\nint main() {{\n' + "\n".join(lines) + "\n}\n"
     found = {key: int(value) for key, value in (line.rsplit(" ", 1) for line in compile_and_run(tmp_path, text).splitlines())}
     assert found == expected
 
