@@ -13,6 +13,7 @@ struct ProcessGroupHCCL::Batch {
   std::vector<HcclSendRecvItem> items;
   std::vector<at::Tensor> inputs, outputs;
   std::vector<at::Tensor> sent, received;                      // of the items, as the caller has them
+  std::vector<at::Tensor> to_self, from_self;                  // what this rank sends itself, in order
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_back;  // {from, to} once the items have run
   std::vector<int> peers;
   bool sends = false, receives = false, collectives = false;
@@ -21,6 +22,8 @@ struct ProcessGroupHCCL::Batch {
   void keep(at::TensorList in, at::TensorList out);
   // Sends the items off.
   void flush(HcclComm comm);
+  // The n-th send of this rank to itself is its n-th receive from itself.
+  void copy_to_self();
 };
 
 }  // namespace torch_npu::distributed

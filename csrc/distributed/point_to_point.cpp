@@ -45,9 +45,21 @@ void ProcessGroupHCCL::Batch::flush(HcclComm comm) {
   copies_back.clear();
 }
 
+void ProcessGroupHCCL::Batch::copy_to_self() {
+  TORCH_CHECK_VALUE(to_self.size() == from_self.size(), "this rank sends itself ", to_self.size(), " tensors in a batch and receives ",
+                    from_self.size(), " from itself");
+  c10::StreamGuard guard(communicator->stream().unwrap());
+  for (size_t i = 0; i < to_self.size(); ++i) {
+    const auto &from = to_self[i], &to = from_self[i];
+    TORCH_CHECK_VALUE(from.numel() == to.numel() && from.scalar_type() == to.scalar_type(), "this rank sends itself ", from.numel(),
+                      " elements of ", from.scalar_type(), " and receives ", to.numel(), " of ", to.scalar_type());
+    to.copy_(from.reshape(to.sizes()));
+  }
+}
+
 void ProcessGroupHCCL::check_peer(int peer, const char* what) const {
   TORCH_CHECK_VALUE(peer >= 0 && peer < size_, what, ": rank ", peer, " in a group of ", size_);
-  TORCH_CHECK_VALUE(peer != rank_, what, ": rank ", peer, " is this rank itself");
+  TORCH_CHECK_VALUE(peer != rank_ || batch_, what, ": rank ", peer, " is this rank itself, which works only in a batch of both");
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::send(std::vector<at::Tensor>& tensors, int peer, int) {
@@ -73,14 +85,19 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
   if (batch_) {
     auto failed = c10::make_scope_exit([this] { batch_.reset(); });
     batch_->begin(communicator(device), core::current_stream(device));
+    auto& list = sends ? batch_->inputs : batch_->outputs;
+    list.push_back(tensor);
+    if (peer == rank_) {
+      (sends ? batch_->to_self : batch_->from_self).push_back(tensor);
+      failed.release();
+      return nullptr;
+    }
     const auto own = batch_->communicator->stream();
     c10::StreamGuard stream_guard(own.unwrap());
     auto staged = tensor.is_contiguous() ? tensor : sends ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options());
     if (!sends && !tensor.is_contiguous()) batch_->copies_back.emplace_back(staged, tensor);
     const auto buffer = moved_buffer(staged);
     batch_->items.push_back({sends ? HCCL_SEND : HCCL_RECV, buffer.data, buffer.count, buffer.type, static_cast<uint32_t>(peer)});
-    auto& list = sends ? batch_->inputs : batch_->outputs;
-    list.push_back(tensor);
     list.push_back(staged);
     (sends ? batch_->sent : batch_->received).push_back(tensor);
     batch_->peers.push_back(peer);
@@ -194,15 +211,18 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::endCoalescing() {
   if (!batch->communicator) return nullptr;  // nothing was called inside
   core::DeviceGuard guard(batch->communicator->device());
   core::ensure_bound();
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
   Operation operation{c10d::OpType::COALESCED, "coalesced", std::chrono::milliseconds(-1), true, -1, false};
   // Ranks take part in a different number of batches, so these do not count among the collectives.
   operation.point_to_point = !batch->collectives;
+  batch->copy_to_self();
   if (!batch->collectives && batch->sends != batch->receives) {
     operation.type = batch->sends ? c10d::OpType::SEND : c10d::OpType::RECV;
     operation.name = batch->sends ? "send" : "recv";
     operation.peer = batch->peers[0];
   }
   if (!batch->items.empty()) {
+    follow_description();
     const ParametersRecord parameters(*state_->recorded, operation, batch->sent, batch->received);
     const Communicator::Use use(*batch->communicator);
     batch->flush(raw(use));

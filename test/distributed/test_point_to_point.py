@@ -1,6 +1,7 @@
 """Sends and receives, alone and in batches."""
 import random
 
+import pytest
 import torch
 import torch.distributed as dist
 from test_collectives import MOVED, same, values
@@ -93,6 +94,28 @@ def batch_of_all(rank, world):
         assert outs[r][:, 1].sum().item() == 0
 
 
+def batch_with_itself(rank, world):
+    """The n-th send of a rank to itself is its n-th receive from itself, beside messages to others and alone."""
+    first, second = values((3, 2), torch.float32, rank, 0).npu(), values((4,), torch.float32, rank, 1).npu()
+    one, two = torch.zeros(3, 4, device="npu"), torch.zeros(4, device="npu", requires_grad=True)
+    other, came = (rank + 1) % world, torch.zeros(4, device="npu")
+    both = [dist.P2POp(dist.isend, first, rank), dist.P2POp(dist.irecv, came, (rank - 1) % world), dist.P2POp(dist.isend, second, rank),
+            dist.P2POp(dist.irecv, one[:, ::2], rank), dist.P2POp(dist.isend, second, other), dist.P2POp(dist.irecv, two, rank)]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+    same(one[:, ::2], values((3, 2), torch.float32, rank, 0))
+    same(two.detach(), values((4,), torch.float32, rank, 1))
+    same(came, values((4,), torch.float32, (rank - 1) % world, 1))
+    alone = torch.zeros(4, device="npu")
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, second, rank), dist.P2POp(dist.irecv, alone, rank)]):
+        work.wait()
+    same(alone, second.cpu())
+    with pytest.raises(ValueError, match="sends itself 1 tensors in a batch and receives 0"):
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, second, rank)])
+    with pytest.raises(ValueError, match="sends itself 4 elements of Float and receives 6"):
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, second, rank), dist.P2POp(dist.irecv, first, rank)])
+
+
 def numbers(rank, world):
     """Ranks that send, that receive and that do both count their collectives alike afterwards."""
     x, y = torch.ones(3, device="npu"), torch.empty(3, device="npu")
@@ -116,8 +139,6 @@ def objects(rank, world):
 
 
 def itself(rank, world):
-    import pytest
-
     x = torch.ones(2, device="npu")
     with pytest.raises(ValueError):
         dist.send(x, rank)
@@ -146,6 +167,10 @@ def test_absent_peer(two):
 
 def test_batch(four):
     four.run(batch_of_all)
+
+
+def test_batch_with_itself(two):
+    two.run(batch_with_itself)
 
 
 def test_sequence_numbers(four):
