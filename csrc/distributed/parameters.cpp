@@ -31,13 +31,22 @@ void ParametersRecord::begin(at::StepCallbacks&& callbacks, const RecordedGroup&
   const auto rank = static_cast<int>(group.ranks.at(operation.is_message() ? operation.peer : group.rank));
   information_.emplace(c10::DebugInfoKind::PARAM_COMMS_INFO,
                        std::make_shared<torch::ParamCommsDebugInfo>(
-                           std::make_tuple(group.name, group.description), rank, std::string(operation.name), elements(inputs),
+                           std::make_tuple(group.name, group.description()), rank, std::string(operation.name), elements(inputs),
                            elements(outputs), dtype, std::vector<int64_t>(), std::vector<int64_t>(),
                            static_cast<int>(group.ranks[0]), stride(group.ranks), static_cast<int>(group.ranks.size())));
   function_.emplace(std::move(callbacks));
   if (!function_->isActive()) return;
   const std::vector<c10::IValue> arguments{inputs.vec(), outputs.vec()};
   function_->before(at::kParamCommsCallName, c10::ArrayRef<const c10::IValue>(arguments.data(), arguments.size()));
+}
+
+void ParametersRecord::begin_range(at::StepCallbacks&& callbacks, const Operation& operation, at::TensorList tensors) {
+  range_.emplace(std::move(callbacks));
+  if (!range_->isActive()) return;
+  range_->_setAsync();  // it is no parent of the operators that are called meanwhile
+  const std::vector<c10::IValue> arguments(tensors.begin(), tensors.end());
+  const auto title = std::string("hccl:") + operation.name;
+  range_->before(title.c_str(), c10::ArrayRef<const c10::IValue>(arguments.data(), arguments.size()));
 }
 
 }  // namespace torch_npu::distributed

@@ -1,4 +1,5 @@
-// What torch.profiler is told of a collective: its group, ranks, elements and dtype, in PyTorch's own form (record_param_comms).
+// What torch.profiler is told of a collective, in PyTorch's own form: its group, ranks, elements and dtype (record_param_comms),
+// and a range with the backend's name for it ("hccl:all_reduce"), as c10d's own backends have.
 #pragma once
 
 #include <optional>
@@ -17,6 +18,8 @@ class ParametersRecord {
   ParametersRecord(const RecordedGroup& group, const Operation& operation, at::TensorList inputs, at::TensorList outputs) {
     auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
     if (C10_UNLIKELY(callbacks.has_value())) begin(std::move(*callbacks), group, operation, inputs, outputs);
+    auto range_callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
+    if (C10_UNLIKELY(range_callbacks.has_value())) begin_range(std::move(*range_callbacks), operation, inputs.empty() ? outputs : inputs);
   }
   ParametersRecord(const ParametersRecord&) = delete;
   ParametersRecord& operator=(const ParametersRecord&) = delete;
@@ -24,9 +27,10 @@ class ParametersRecord {
  private:
   void begin(at::StepCallbacks&& callbacks, const RecordedGroup& group, const Operation& operation, at::TensorList inputs,
              at::TensorList outputs);
+  void begin_range(at::StepCallbacks&& callbacks, const Operation& operation, at::TensorList tensors);
 
   std::optional<c10::DebugInfoGuard> information_;  // outlives the function, whose end may read it
-  std::optional<at::RecordFunction> function_;
+  std::optional<at::RecordFunction> function_, range_;
 };
 
 }  // namespace torch_npu::distributed

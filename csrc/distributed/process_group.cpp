@@ -113,7 +113,7 @@ ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int ra
   recorded.id = next_group_id++;
   recorded.rank = rank;
   recorded.name = options_->group_name;
-  recorded.description = options_->group_desc.empty() ? "undefined" : options_->group_desc;
+  if (!options_->group_desc.empty()) recorded.describe(options_->group_desc);
   recorded.ranks = options_->global_ranks_in_group;
   if (recorded.ranks.empty()) {
     for (int r = 0; r < size; ++r) recorded.ranks.push_back(static_cast<uint64_t>(r));
@@ -134,6 +134,13 @@ void ProcessGroupHCCL::setTimeout(std::chrono::milliseconds timeout) {
 void ProcessGroupHCCL::setGroupUid(const std::string& name) {
   c10d::Backend::setGroupUid(name);
   if (state_->recorded->name.empty()) state_->recorded->name = name;
+}
+
+// c10d::Backend has no hook for it.
+void ProcessGroupHCCL::follow_description() {
+  if (C10_LIKELY(pg_desc_ == description_)) return;
+  description_ = pg_desc_;
+  state_->recorded->describe(pg_desc_);
 }
 
 // Connecting
@@ -223,6 +230,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run_on(const std::shared_ptr<Co
   core::DeviceGuard device_guard(device);
   core::ensure_bound();
   at::AutoDispatchBelowADInplaceOrView no_autograd;
+  follow_description();
   const ParametersRecord parameters(*state_->recorded, operation, inputs, outputs);
   const auto current = core::current_stream(device);
   if (batch_) {

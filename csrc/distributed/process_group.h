@@ -130,6 +130,7 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   void watch_over(const std::shared_ptr<Ticket>& ticket, PooledEvent start, at::TensorList inputs, at::TensorList outputs);
   c10::intrusive_ptr<c10d::Work> point_to_point(std::vector<at::Tensor>& tensors, int peer, bool sends);
   void exchange(HcclComm comm, aclrtStream stream, at::TensorList outputs, at::TensorList inputs);
+  void follow_description();
   void check_peer(int peer, const char* what) const;
   // Connects with `wanted` for messages outside of batches. See Note [Meeting].
   void meet(c10::DeviceIndex device, int wanted);
@@ -148,6 +149,7 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   std::map<std::string, int> connections_;  // how often each key was used
   std::map<int, int> meetings_;             // how often each peer was met
   std::unique_ptr<Batch> batch_;
+  std::string description_;  // as it was recorded last
   c10::DeviceIndex last_device_ = -1;
   uint64_t monitored_barriers_ = 0;
   int64_t splits_ = 0;

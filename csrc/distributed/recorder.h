@@ -11,16 +11,32 @@
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 
+#include "core/thread_annotations.h"
 #include "distributed/ticket.h"
 
 namespace torch_npu::distributed {
 
 // What does not change from one entry of a group to the next.
-struct RecordedGroup {
+class RecordedGroup {
+ public:
   size_t id = 0;
   int rank = 0;
-  std::string name, description;
+  std::string name;
   std::vector<uint64_t> ranks;  // global
+
+  // What the group is for, in the user's words. c10d tells it once the group is made, when other threads may read it.
+  std::string description() const {
+    const core::MutexLock lock(mutex_);
+    return description_;
+  }
+  void describe(const std::string& text) {
+    const core::MutexLock lock(mutex_);
+    description_ = text;
+  }
+
+ private:
+  mutable core::Mutex mutex_;
+  std::string description_ NPU_GUARDED_BY(mutex_) = "undefined";
 };
 
 struct DumpChoice {

@@ -58,7 +58,7 @@ class DumpWriter {
     for (const auto& group : recorder_.groups_) {
       auto one = new_dict();
       one.insert("name", group->name);
-      one.insert("desc", group->description);
+      one.insert("desc", group->description());
       one.insert("ranks", join(group->ranks));
       all.insert_or_assign(group->name, one);
     }
@@ -110,7 +110,7 @@ class DumpWriter {
     auto one = new_dict();
     one.insert("record_id", int64_t(entry.id));
     one.insert("pg_id", int64_t(entry.group->id));
-    one.insert("process_group", std::make_tuple(entry.group->name, entry.group->description));
+    one.insert("process_group", std::make_tuple(entry.group->name, entry.group->description()));
     one.insert("collective_seq_id", int64_t(entry.collective_sequence));
     one.insert("p2p_seq_id", int64_t(entry.p2p_sequence));
     one.insert("op_id", int64_t(entry.operation_id));

@@ -36,6 +36,33 @@ def test_records_of_collectives(two):
     assert second == [reduced, ("HcclRecv", "recv", 0, ELEMENTS, "Float", 2, "[0, 1]", None, 0)]
 
 
+def ranges(rank, world):
+    """The backend's ranges with the shapes of what goes in, and the groups' descriptions."""
+    own = dist.new_group([rank], use_local_synchronization=True, group_desc="alone")
+    x = torch.ones(8, device="npu")
+    with torch.profiler.profile(record_shapes=True) as profiled:
+        dist.all_reduce(x)
+        dist.broadcast(x[:2], rank, group=own)
+        dist.send(x[:4], 1) if rank == 0 else dist.recv(x[:4], 0)
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x[:3], 1 - rank), dist.P2POp(dist.irecv, x[3:6], 1 - rank)]):
+            work.wait()
+    with tempfile.TemporaryDirectory() as folder:
+        profiled.export_chrome_trace(os.path.join(folder, "trace.json"))
+        with open(os.path.join(folder, "trace.json")) as file:
+            told = [event["args"]["Process Group Description"] for event in json.load(file)["traceEvents"]
+                    if event["name"] == "record_param_comms"]
+    found = [event for event in profiled.events() if event.name.startswith("hccl:")]
+    assert all(event.is_async for event in found)
+    return [(event.name, event.input_shapes) for event in found], told
+
+
+def test_ranges_and_descriptions(two):
+    first, second = two.run(ranges)
+    assert first[0] == [("hccl:all_reduce", [[8]]), ("hccl:broadcast", [[2]]), ("hccl:send", [[4]]), ("hccl:coalesced", [[3]])]
+    assert second[0] == [("hccl:all_reduce", [[8]]), ("hccl:broadcast", [[2]]), ("hccl:recv", [[4]]), ("hccl:coalesced", [[3]])]
+    assert first[1] == second[1] == ["default_pg", "alone", "default_pg", "default_pg"]
+
+
 def batched(rank, world):
     """The records of a batch that holds only collectives, which have theirs already."""
     x = torch.ones(2, ELEMENTS, device="npu")
