@@ -89,6 +89,8 @@ Reduction::Reduction(const c10d::ReduceOp& op, at::ScalarType dtype, int ranks, 
       return;
     case Op::AVG:
       TORCH_CHECK_TYPE(!logical, where, ": AVG has no meaning for bool tensors");
+      TORCH_CHECK_TYPE(!at::isBarebonesUnsignedType(dtype), where, ": nothing divides tensors of ", dtype,
+                       "; reduce them with SUM, or convert to another dtype first");
       if (type_ == HCCL_DATA_TYPE_FP16) {
         scale_ = true;  // the sum may be beyond 65504 where the average is not
         factor_ = 1.0 / ranks;

@@ -346,6 +346,7 @@ def refusals(rank, world):
         (RuntimeError, "type cpu", lambda: dist.all_reduce(torch.ones(4))),
         (ValueError, "HCCL has no BAND", lambda: dist.all_reduce(x.int(), dist.ReduceOp.BAND)),
         (TypeError, "AVG has no meaning for bool", lambda: dist.all_reduce(x.bool(), dist.ReduceOp.AVG)),
+        (TypeError, "nothing divides tensors of UInt16", lambda: dist.all_reduce(x.to(torch.uint16), dist.ReduceOp.AVG)),
         (ValueError, "complex", lambda: dist.all_reduce(x.to(torch.complex64), dist.ReduceOp.MAX)),
         (TypeError, "cannot reduce tensors of", lambda: dist.all_reduce(x.to(torch.float8_e5m2))),
         (ValueError, "3 elements on one side are not", lambda: dist.all_gather_into_tensor(torch.empty(3, device="npu"), x)),
