@@ -112,7 +112,7 @@ def _bf16_hooks() -> None:
 
     @functools.wraps(original)
     def _check_comm_hook(self: Any, hook: Any) -> None:
-        if self.device_type == "npu" and hook.__name__ in ("bf16_compress_hook", "bf16_compress_wrapper_hook"):
+        if self.device_type == "npu" and getattr(hook, "__name__", None) in ("bf16_compress_hook", "bf16_compress_wrapper_hook"):
             inner = hook
 
             @functools.wraps(inner)

@@ -232,6 +232,18 @@ def test_communication_hooks(two, reference, name, relative):
     assert results[0] == results[1]
 
 
+def not_a_hook(rank, world):
+    from torch.nn.parallel import DistributedDataParallel
+
+    model = DistributedDataParallel(torch.nn.Linear(2, 2).npu())
+    with pytest.raises(TypeError, match="must be callable"):
+        model.register_comm_hook({}, {})
+
+
+def test_a_hook_must_be_callable(two):
+    two.run(not_a_hook)
+
+
 def statistics(rank, world):
     """DistributedDataParallel's own measurements of its first iterations."""
     from torch.nn.parallel import DistributedDataParallel
