@@ -34,6 +34,26 @@ def set(name: str, value: Any) -> None:
         numbers.follow(get(name))
 
 
+class Variables:
+    """The environment variables of those options whose names begin so, as they were when last looked at."""
+
+    def __init__(self, prefix: str) -> None:
+        self._options = {o["name"]: (o["variables"].split(","), o["default"]) for o in describe() if o["name"].startswith(prefix)}
+        self._seen = self._read()
+
+    def _read(self) -> Dict[str, Optional[str]]:
+        return {option: next((os.environ[name] for name in names if name in os.environ), None)
+                for option, (names, _) in self._options.items()}
+
+    def follow(self) -> None:
+        """Sets the options whose variables have changed since, to the default where one is gone. ValueError: no such value."""
+        now = self._read()
+        for option, text in now.items():
+            if text != self._seen[option]:
+                _C._set_option(option, self._options[option][1] if text is None else text)
+        self._seen = now
+
+
 def variable(name: str) -> str:
     """Value of an environment variable that only Python reads (_python_variables lists them); its default where it is not set."""
     return os.environ.get(name) or _python_variables.MEANING[name][0]

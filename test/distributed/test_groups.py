@@ -1,4 +1,8 @@
 """Groups: sub-groups, splitting, options, default backends, ending and starting again."""
+import os
+import socket
+import subprocess
+import sys
 import warnings
 from datetime import timedelta
 
@@ -12,6 +16,53 @@ def total(group=None):
     x = torch.full((3,), float(dist.get_rank() + 1), device="npu")
     dist.all_reduce(x, group=group)
     return x[0].item()
+
+
+def variables(rank, world):
+    """A group is made with TORCH_HCCL_* as they are then, not as they were when torch_npu was imported."""
+    x, groups = torch.ones(3, device="npu"), []
+    for text in ("1", None):
+        try:
+            if text:
+                os.environ["TORCH_HCCL_ENABLE_TIMING"] = text
+            groups.append(dist.new_group([rank], use_local_synchronization=True))
+        finally:
+            os.environ.pop("TORCH_HCCL_ENABLE_TIMING", None)
+    timed, plain = (dist.all_reduce(x, group=group, async_op=True) for group in groups)
+    torch.npu.synchronize()
+    assert timed._get_duration() > 0
+    with pytest.raises(RuntimeError, match="was not measured"):
+        plain._get_duration()
+
+
+def test_variables_set_after_the_import(two):
+    two.run(variables)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def parallel(rank, world, port):
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl", init_method=f"parallel://127.0.0.1:{port}", rank=rank, world_size=world)
+    return total()
+
+
+def test_parallel_scheme():
+    with Ranks(2, join=False) as ranks:
+        assert ranks.run(parallel, free_port()) == [3, 3]
+
+
+def test_run(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])")
+    command = [sys.executable, "-m", "torch_npu.distributed.run", "--rdzv-backend=parallel", "--nproc-per-node=2",
+               f"--master-port={free_port()}", str(script)]
+    run = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    assert run.returncode == 0 and "rank 0 of 2" in run.stdout and "rank 1 of 2" in run.stdout, run.stdout
 
 
 def sub_groups(rank, world):

@@ -25,7 +25,9 @@ ABSENT = {
     "torch_npu.npu._recovery": "recovery of the device",
     "torch_npu.HiFloat8Tensor": "torch has no such dtype",
     "torch_npu._inductor": "torch.compile generates no kernels for the NPU yet",
-    "torch_npu.distributed.": "torch.distributed",
+    **{f"torch_npu.distributed.{name}": f"torch.distributed.{name}, which works on NPUs as it is"
+       for name in ("distributed_c10d", "fsdp", "nn", "pipelining", "tensor")},
+    "torch_npu.distributed.rpc": "torch.distributed.rpc on CPU tensors: no transport carries memory of NPUs",
     "torch_npu.onnx.": _INTERNAL,
     "torch_npu.op_plugin.meta": _INTERNAL,
     "torch.npu.memory.is_initialized": "torch.npu.is_initialized",

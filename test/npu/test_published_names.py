@@ -11,7 +11,7 @@ NAMES = [line for line in pathlib.Path(__file__).with_name("published_names.txt"
          if line and not line.startswith("#")]
 
 # Parts of other issues, which may be there already.
-OTHERS = ("torch_npu.distributed.", "torch_npu._npu_", "torch_npu.npu._recovery", "torch.npu.check_uce", "torch.npu.restart_device",
+OTHERS = ("torch_npu._npu_", "torch_npu.npu._recovery", "torch.npu.check_uce", "torch.npu.restart_device",
           "torch.npu.stop_device", "torch_npu.npu.check_uce", "torch_npu.npu.stop_device", "torch.npu.NPUGraph.")
 
 

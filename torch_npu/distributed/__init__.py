@@ -10,7 +10,7 @@ import atexit
 import logging
 from typing import TYPE_CHECKING, Any
 
-from torch_npu import _C, _import_hook
+from torch_npu import _C, _import_hook, _options
 from torch_npu.distributed._uneven import all_gather_into_tensor_uneven, all_to_all_vc, reduce_scatter_tensor_uneven
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ __all__ = [
 
 _log = logging.getLogger("torch_npu.hccl")
 ProcessGroupHCCL = _C._distributed_c10d.ProcessGroupHCCL
+_variables = _options.Variables("hccl_")  # programs set TORCH_HCCL_* between the import and init_process_group
 
 
 def is_hccl_available() -> bool:
@@ -76,6 +77,7 @@ def _create(options: Any, backend_options: Any) -> Any:
 
     ``backend_options`` is what the user gave as ``pg_options``: a ``ProcessGroupHCCL.Options`` or None.
     """
+    _variables.follow()
     if backend_options is None:
         backend_options = ProcessGroupHCCL.Options()
     elif not isinstance(backend_options, ProcessGroupHCCL.Options):
@@ -100,6 +102,9 @@ def _register() -> None:
     dist.ProcessGroupHCCL = dist.distributed_c10d.ProcessGroupHCCL = ProcessGroupHCCL
     dist.is_hccl_available = dist.distributed_c10d.is_hccl_available = is_hccl_available
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
+    from torch_npu.distributed import rendezvous
+
+    rendezvous.register()
     _import_hook.when_imported("torch.distributed.tensor", _register_sharding)
     _import_hook.when_imported("torch.distributed.tensor.experimental._context_parallel._attention", _register_context_parallel)
     atexit.register(_C._distributed_c10d._stop_watchdog)
