@@ -19,7 +19,8 @@ class ParametersRecord {
     auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
     if (C10_UNLIKELY(callbacks.has_value())) begin(std::move(*callbacks), group, operation, inputs, outputs);
     auto range_callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
-    if (C10_UNLIKELY(range_callbacks.has_value())) begin_range(std::move(*range_callbacks), operation, inputs.empty() ? outputs : inputs);
+    if (C10_UNLIKELY(range_callbacks.has_value()))
+      begin_range(std::move(*range_callbacks), operation, inputs.empty() ? outputs : inputs);
   }
   ParametersRecord(const ParametersRecord&) = delete;
   ParametersRecord& operator=(const ParametersRecord&) = delete;

@@ -46,13 +46,13 @@ void ProcessGroupHCCL::Batch::flush(HcclComm comm) {
 }
 
 void ProcessGroupHCCL::Batch::copy_to_self() {
-  TORCH_CHECK_VALUE(to_self.size() == from_self.size(), "this rank sends itself ", to_self.size(), " tensors in a batch and receives ",
-                    from_self.size(), " from itself");
+  TORCH_CHECK_VALUE(to_self.size() == from_self.size(), "this rank sends itself ", to_self.size(),
+                    " tensors in a batch and receives ", from_self.size(), " from itself");
   c10::StreamGuard guard(communicator->stream().unwrap());
   for (size_t i = 0; i < to_self.size(); ++i) {
     const auto &from = to_self[i], &to = from_self[i];
-    TORCH_CHECK_VALUE(from.numel() == to.numel() && from.scalar_type() == to.scalar_type(), "this rank sends itself ", from.numel(),
-                      " elements of ", from.scalar_type(), " and receives ", to.numel(), " of ", to.scalar_type());
+    TORCH_CHECK_VALUE(from.numel() == to.numel() && from.scalar_type() == to.scalar_type(), "this rank sends itself ",
+                      from.numel(), " elements of ", from.scalar_type(), " and receives ", to.numel(), " of ", to.scalar_type());
     to.copy_(from.reshape(to.sizes()));
   }
 }
