@@ -28,3 +28,18 @@ def test_ascendfly(acl, fixed_model, tmp_path):
     if "No module named 'ascend'" in done.stderr:
         pytest.skip("ascendfly is not installed")
     assert done.stdout.split("\n")[-2] == "{'input': ['x'], 'output': ['y']} True" and not done.stderr, done.stderr
+
+
+RAY = """
+from ray._private.accelerators.npu import NPUAcceleratorManager as npus
+print(npus.get_current_node_num_accelerators(), npus.get_current_node_accelerator_type())
+"""
+
+
+def test_rays_detection(acl, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOFTCANN_DEVICE_COUNT", "3")
+    monkeypatch.delenv("ASCEND_RT_VISIBLE_DEVICES", raising=False)
+    done = run_program(tmp_path, "-c", RAY)
+    if "No module named 'ray" in done.stderr:
+        pytest.skip("ray is not installed")
+    assert done.stdout.split("\n")[-2] == f"3 {acl.get_soc_name()}", done.stderr
