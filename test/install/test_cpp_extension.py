@@ -1,4 +1,5 @@
 """C++ outside of this project, as its authors would build it: the two examples."""
+import os
 import pathlib
 import shutil
 import subprocess
@@ -67,6 +68,42 @@ def test_installed_headers_name_nothing_but_the_contract():
             if line.startswith('#include "'):
                 name = line.split('"')[1]
                 assert any((folder / name).is_file() for folder in [*folders, header.parent]), f"{header}: {name}"
+
+
+PUBLISHED = """
+import os, sys
+import torch, torch_npu
+from torch.utils.cpp_extension import load
+
+package = os.path.dirname(torch_npu.__file__)
+load("published_extension", [sys.argv[1]], is_python_module=False, build_directory=os.getcwd(), extra_cflags=["-O1"],
+     extra_include_paths=[f"{package}/include", f"{package}/include/third_party/acl/inc"],
+     extra_ldflags=[f"-L{package}/lib", "-ltorch_npu", "-lascendcl"])
+ops = torch.ops.published_extension
+x = torch.randn(3, 4, device="npu")
+copy = ops.copy_of(x)
+assert torch.equal(copy.cpu(), x.cpu()) and copy.data_ptr() != x.data_ptr()
+assert ops.streams_agree()
+assert ops.format_and_type(x.half()) == 2 * 100 + 1   # ACL_FORMAT_ND, ACL_FLOAT16
+for wrong, part in ((lambda: ops.copy_of(x.cpu()), "of the NPU"), (ops.fail, "a_name")):
+    try:
+        wrong()
+    except RuntimeError as error:
+        assert part in str(error), error
+    else:
+        raise AssertionError(part)
+print("the published names work")
+"""
+
+
+def test_extension_for_the_published_torch_npu(tmp_path, monkeypatch):
+    """As its own build would: by the published headers' paths and names, linked to CANN."""
+    import torch_npu
+    package = pathlib.Path(torch_npu.__file__).parent
+    for name in ("LIBRARY_PATH", "LD_LIBRARY_PATH"):
+        monkeypatch.setenv(name, os.pathsep.join([str(package / "softcann" / "lib"), str(package / "lib")]))
+    source = pathlib.Path(__file__).with_name("published_extension.cpp")
+    assert "the published names work" in run(sys.executable, "-c", PUBLISHED, source, cwd=tmp_path)
 
 
 def test_missing_headers_are_named(monkeypatch, tmp_path):

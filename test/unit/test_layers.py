@@ -7,7 +7,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CSRC = ROOT / "csrc"
 SOFTCANN = ROOT / "third_party" / "softcann" / "src"
-LAYERS = ["acl", "core", "memory", "op", "graph", "aten", "distributed", "profiler", "python"]
+LAYERS = ["acl", "core", "memory", "op", "graph", "aten", "distributed", "profiler", "python", "published"]
 SIDE_BY_SIDE = {"distributed", "profiler"}
 SOFTCANN_LAYERS = ["fault", "rt", "op", "model", "comm", "media", "ge", "companions"]
 SOFTCANN_SIDE_BY_SIDE = {"op", "model", "comm", "media", "ge", "companions"}  # libraries of their own above libascendcl
