@@ -211,3 +211,53 @@ OP_COST(aclnnSparseFlashAttentionGrad, 3 * sparse_cost("aclnnSparseFlashAttentio
   store(by_keys, dKeyOut, dKeyRopeOutOptional);
   put(dValueOut, by_values);
 }
+
+namespace {
+
+// A row of a quantised latent cache: int8 numbers, a rope in bfloat16, a float32 scale for each `tile` numbers, all as bytes.
+struct LatentRows {
+  at::Tensor latent, rope;
+
+  LatentRows(const at::Tensor& rows, int64_t rope_size, int64_t tile) {
+    const int64_t row = rows.size(-1);
+    int64_t size = tile;
+    while (size < row && size + 2 * rope_size + 4 * (size / tile) != row) size += tile;
+    TORCH_CHECK(size < row, "aclnnKvQuantSparseFlashAttention: rows of ", row, " bytes are not numbers, a rope of ", rope_size,
+                " and a scale for each ", tile, " numbers");
+    const at::Tensor scales = rows.slice(-1, size + 2 * rope_size).contiguous().view(at::kFloat);
+    latent = rows.slice(-1, 0, size).to(at::kFloat) * scales.repeat_interleave(tile, -1);
+    rope = rows.slice(-1, size, size + 2 * rope_size).contiguous().view(at::kBFloat16);
+  }
+};
+
+double latent_cost(const at::Tensor& query, const at::Tensor& key, const at::Tensor& index, int64_t mode, int64_t key_mode,
+                   int64_t value_mode, int64_t scales_in_rows) {
+  if (key_mode != 2 || value_mode != 2 || scales_in_rows != 1 || key.scalar_type() != at::kChar) {
+    invalid("aclnnKvQuantSparseFlashAttention: only int8 caches with quant modes 2 and quantScaleRepoMode 1 are supported");
+  }
+  return sparse_cost("aclnnKvQuantSparseFlashAttention", query, key, index, mode);
+}
+
+}  // namespace
+
+// The values are the latent parts of the keys.
+OP_COST(aclnnKvQuantSparseFlashAttention,
+        latent_cost(query, key, sparseIndices, sparseModeOptional, keyQuantMode, valueQuantMode, quantScaleRepoModeOptional)) {
+  TORCH_CHECK(!given(keyDequantScaleOptional) && !given(valueDequantScaleOptional) && tileSizeOptional > 0,
+              "aclnnKvQuantSparseFlashAttention: scales beside the cache are not supported: they lie in its rows");
+  const LatentRows rows(key, ropeHeadDimOptional, tileSizeOptional);
+  const int64_t size = query.size(-1) - ropeHeadDimOptional;
+  const Sequences sequences("aclnnKvQuantSparseFlashAttention", layout_or_default(layoutQueryOptional),
+                            layout_or_default(layoutKvOptional), query, host_numbers(actualSeqLengthsQueryOptional),
+                            host_numbers(actualSeqLengthsKvOptional), blockTableOptional);
+  sparse_attention({query.slice(-1, 0, size),
+                    rows.latent,
+                    rows.latent,
+                    query.slice(-1, size),
+                    rows.rope,
+                    {},
+                    scaleValue,
+                    sparseBlockSizeOptional,
+                    sparseModeOptional == 3},
+                   sequences, sparseIndices, {attentionOutOut, {}, {}});
+}
