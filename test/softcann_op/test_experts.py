@@ -237,3 +237,22 @@ def test_feed_forward_layers_with_lengths_on_the_host(call):
         for part, g in ((slice(0, 3), 0), (slice(3, 5), 1)):
             close(out[part], F.relu(x[part] @ w1[g] + b1[g]) @ w2[g], 1e-4)
         assert not out[5:].any()
+
+
+@pytest.mark.parametrize("norm", [0, 1])
+def test_gating_by_choice_and_by_table(call, norm):
+    x, bias, ids = torch.randn(5, 8), torch.randn(8), torch.tensor([3, 0, 3, 6, 1])
+    table = torch.stack([torch.randperm(8)[:3] for _ in range(7)]).int()
+    normal = x.softmax(-1) if norm == 0 else x.sigmoid()
+    for named in ({"biasOptional": bias}, {"inputIdsOptional": ids, "tid2eidOptional": table}):
+        weights, experts, out = torch.empty(5, 3), torch.empty(5, 3, dtype=torch.int32), torch.empty(5, 8)
+        call.named("aclnnMoeGatingTopKV2", x=x, k=3, kGroup=1, groupCount=1, normType=norm, outFlag=True, routedScalingFactor=2.0,
+                   eps=1e-20, yOut=weights, expertIdxOut=experts, outOut=out, **named)
+        wanted = (normal + bias).topk(3).indices if "biasOptional" in named else table[ids].long()
+        chosen = normal.gather(1, wanted)
+        assert torch.equal(experts.long(), wanted)
+        close(weights, 2 * (chosen / chosen.sum(1, keepdim=True) if norm else chosen))
+        close(out, normal)
+    with pytest.raises(RuntimeError, match="must both be given"):
+        call.named("aclnnMoeGatingTopKV2", x=x, k=3, kGroup=1, groupCount=1, inputIdsOptional=ids, yOut=weights, expertIdxOut=experts,
+                   outOut=out)

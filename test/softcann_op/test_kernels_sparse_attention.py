@@ -169,3 +169,54 @@ def test_what_is_refused(call):
     with pytest.raises(RuntimeError, match="161002.*sparseMode 1"):
         call.named("aclnnLightningIndexer", query=query, key=key, weights=torch.rand(2, 5, HEADS), sparseCount=4, sparseMode=1,
                    sparseIndicesOut=torch.empty(2, 5, 1, 4, dtype=torch.int32))
+
+
+def teacher_of(query, key, places, seen):
+    """The attention's distribution over the chosen keys, summed over heads; [batch, tokens, keys], and its statistics."""
+    scores = torch.einsum("bsnd,btd->bsnt", query, key[:, :, 0]) * SCALE
+    chosen = scores.gather(-1, places.unsqueeze(2).expand(-1, -1, HEADS, -1)).masked_fill(~seen.unsqueeze(2), float("-inf"))
+    top = chosen.amax(-1)
+    total = (chosen - top.unsqueeze(-1)).exp().sum(-1)
+    summed = chosen.softmax(-1).sum(2)
+    return summed / summed.sum(-1, keepdim=True), top, total
+
+
+@pytest.mark.parametrize("name", ["aclnnSparseLightningIndexerGradKLLoss", "aclnnSparseLightningIndexerGradKLLossV2",
+                                  "aclnnDenseLightningIndexerGradKLLoss"])
+def test_lesson_of_the_indexer(call, name):
+    query, key, _, _ = batches(torch.float32)
+    inputs = [torch.randn(2, 5, HEADS, SIZE), torch.randn(2, 9, 1, SIZE), torch.rand(2, 5, HEADS)]
+    for t in inputs:
+        t.requires_grad_()
+    dense = name.startswith("aclnnDense")
+    last = torch.arange(4, 9).view(1, 5, 1)
+    if dense:
+        places = torch.arange(9).expand(2, 5, 9)
+        seen = places <= last
+    else:
+        places = torch.stack([torch.randperm(5)[:4] for _ in range(10)]).view(2, 5, 4)
+        seen = torch.ones(2, 5, 4, dtype=torch.bool)
+    target, top, total = teacher_of(query, key, places, seen)
+    scores = indexer_scores(*inputs).gather(-1, places).masked_fill(~seen, float("-inf"))
+    wanted = torch.where(seen, target * (target.clamp(min=1e-30).log() - scores.log_softmax(-1)).nan_to_num(0.0), 0.0).sum()
+    wanted.backward()
+    plain = [t.detach() for t in inputs]
+    found, loss = [torch.empty_like(t) for t in plain], torch.empty(1)
+    statistics = [t.unsqueeze(1).contiguous() for t in (top, total)]  # one head of keys
+    given = {"query": query, "key": key, "queryIndex": plain[0], "keyIndex": plain[1], "softmaxMax": statistics[0],
+             "softmaxSum": statistics[1], "scaleValue": SCALE, "layout": "BSND", "sparseMode": 3, "dQueryIndex": found[0],
+             "dKeyIndex": found[1], "loss": loss}
+    if dense:
+        highest = scores.detach().amax(-1)
+        given |= {"weights": plain[2], "dWeights": found[2], "softmaxMaxIndex": highest.unsqueeze(1),
+                  "softmaxSumIndex": (scores.detach() - highest.unsqueeze(-1)).exp().sum(-1).unsqueeze(1)}
+    elif name.endswith("V2"):
+        given |= {"weight": plain[2], "dWeight": found[2], "sparseIndices": places.unsqueeze(2).int()}
+    else:
+        given |= {"weights": plain[2], "dWeights": found[2], "sparseIndices": places.unsqueeze(2).int()}
+    call.named(name, **given)
+    close(loss[0], wanted.detach(), 1e-4)
+    for ours, t in zip(found, inputs):
+        close(ours, t.grad, 1e-4)
+    with pytest.raises(RuntimeError, match="161002.*sparseMode 0"):
+        call.named(name, **{**given, "sparseMode": 0})

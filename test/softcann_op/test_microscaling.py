@@ -106,3 +106,94 @@ def test_groups_of_rows(call, name):
     wanted = twin.npu_grouped_dynamic_mx_quant(x, ends)
     same(out, wanted[0])
     same(found, wanted[1])
+
+
+def mx_scaled(x, axis, limit=448.0):
+    """Elements and scales by the formula: the least power of two with which no number of 32 is beyond the format's greatest."""
+    axis %= x.dim()
+    blocks = x.movedim(axis, -1).unflatten(-1, (-1, 32))
+    scale = 2.0 ** torch.ceil(torch.log2(blocks.abs().amax(-1) / limit))
+    y = (blocks / scale.unsqueeze(-1)).flatten(-2).movedim(-1, axis)
+    return y, (torch.log2(scale) + 127).to(torch.uint8).unflatten(-1, (-1, 2)).movedim(-2, axis)
+
+
+def test_gradient_of_swiglu_in_blocks(call):
+    x, grad = torch.randn(64, 128, requires_grad=True), torch.randn(64, 64)
+    for left in (True, False):
+        a, b = x.chunk(2, -1)
+        wanted, = torch.autograd.grad(torch.nn.functional.silu(a if left else b) * (b if left else a), x, grad)
+        y1, y2 = torch.empty(64, 128, dtype=torch.float8_e4m3fn), torch.empty(64, 128, dtype=torch.float8_e4m3fn)
+        scale1, scale2 = torch.empty(64, 2, 2, dtype=torch.uint8), torch.empty(1, 128, 2, dtype=torch.uint8)
+        call.named("aclnnSwigluBackwardMxQuantWithDualAxis", x=x.detach(), yGrad=grad, activateLeft=left, roundModeOptional="rint",
+                   scaleAlg=1, dstDtype=36, y1Out=y1, mxscale1Out=scale1, y2Out=y2, mxscale2Out=scale2)
+        for y, scale, axis in ((y1, scale1, -1), (y2, scale2, 0)):
+            found, exponents = mx_scaled(wanted, axis)
+            assert torch.equal(scale, exponents)
+            torch.testing.assert_close(y.float(), found, rtol=0.07, atol=2**-9)
+
+
+def test_squares_with_one_scale(call):
+    x = torch.randn(64, 64) * torch.tensor([1.0, 8.0]).repeat_interleave(32)
+    y = torch.empty(64, 64, dtype=torch.float8_e4m3fn)
+    rows, columns = torch.empty(64, 1, 2, dtype=torch.uint8), torch.empty(1, 64, 2, dtype=torch.uint8)
+    call.named("aclnnDynamicBlockMxQuant", x=x, roundModeOptional="rint", dstType=36, scaleAlg=1, dstTypeMax=0.0, yOut=y, scale1Out=rows,
+               scale2Out=columns)
+    top = x.unflatten(0, (2, 32)).unflatten(2, (2, 32)).abs().amax((1, 3))  # [down, across]
+    exponent = torch.ceil(torch.log2(top / 448.0))
+    assert torch.equal(rows[:, 0], (exponent + 127).to(torch.uint8).repeat_interleave(32, 0))
+    assert torch.equal(columns[0], (exponent + 127).to(torch.uint8).t().repeat_interleave(32, 0))
+    scale = (2.0**exponent).repeat_interleave(32, 0).repeat_interleave(32, 1)
+    torch.testing.assert_close(y.float() * scale, x, rtol=0.07, atol=0.01)
+    with pytest.raises(RuntimeError, match="only to float8"):
+        call.named("aclnnDynamicBlockMxQuant", x=x, roundModeOptional="rint", dstType=2, scaleAlg=1, dstTypeMax=0.0,
+                   yOut=torch.empty(64, 64, dtype=torch.int8), scale1Out=rows, scale2Out=columns)
+
+
+def test_rotated_and_quantised(call):
+    x, rotation = torch.randn(6, 64), torch.linalg.qr(torch.randn(16, 16))[0].contiguous()
+    turned = (x.view(6, 4, 16) @ rotation).flatten(1)
+    y, scale = torch.empty(6, 64, dtype=torch.int8), torch.empty(6)
+    call.named("aclnnRotateQuant", x=x, rotation=rotation, axis=-1, roundMode="rint", yOut=y, scaleOut=scale)
+    torch.testing.assert_close(scale, turned.abs().amax(1) / 127)
+    assert (y.float() - turned / scale.unsqueeze(1)).abs().max() <= 0.501
+    y, scale = torch.empty(6, 64, dtype=torch.float8_e5m2), torch.empty(6, 1, 2, dtype=torch.uint8)
+    call.named("aclnnRotateQuant", x=x, rotation=rotation, axis=-1, roundMode="rint", scaleAlg=1, yOut=y, scaleOut=scale)
+    found, exponents = mx_scaled(turned, -1, 57344.0)
+    assert torch.equal(scale, exponents)
+    torch.testing.assert_close(y.float(), found, rtol=0.13, atol=2**-14)
+    with pytest.raises(RuntimeError, match="alpha and trans"):
+        call.named("aclnnRotateQuant", x=x, rotation=rotation, axis=-1, roundMode="rint", trans=True, yOut=y, scaleOut=scale)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_swiglu_of_groups_in_blocks(call, mode):
+    x, weight, groups = torch.randn(6, 512), torch.rand(6, 1) + 0.5, torch.tensor([2, 3])
+    a, b = x[:, :256].clamp(max=1.0), x[:, 256:].clamp(-1.0, 1.0)
+    plain = torch.nn.functional.silu(a) * b
+    plain[5] = 0  # behind the groups
+    y, origin = torch.empty(6, 256, dtype=torch.float8_e4m3fn), torch.empty(6, 256)
+    scale = torch.empty(6, 2) if mode == 0 else torch.empty(6, 4, 2, dtype=torch.uint8)
+    call.named("aclnnSwigluGroupQuant", x=x, weightOptional=weight, groupIndexOptional=groups, dstType=36, quantMode=mode, clampLimit=1.0,
+               outputOrigin=True, yOut=y, yScaleOut=scale, yOriginOut=origin)
+    torch.testing.assert_close(origin, plain)
+    wanted, block = plain * weight, 128 if mode == 0 else 32
+    spread = (scale if mode == 0 else 2.0 ** (scale.flatten(1).float() - 127)).repeat_interleave(block, 1)
+    torch.testing.assert_close(y.float() * spread, wanted, rtol=0.07, atol=0.01)
+    top = wanted.unflatten(1, (-1, block)).abs().amax(-1).clamp(min=1e-4)
+    if mode == 0:
+        torch.testing.assert_close(scale, top / 448)
+    else:
+        assert torch.equal(scale.flatten(1), (torch.ceil(torch.log2(top / 448)) + 127).to(torch.uint8))
+
+
+def test_gradient_of_swiglu_of_groups(call):
+    x, weight, groups = torch.randn(6, 16, requires_grad=True), torch.rand(6, 1, requires_grad=True), torch.tensor([2, 3])
+    plain = torch.nn.functional.silu(x[:, :8].clamp(max=0.5)) * x[:, 8:].clamp(-0.5, 0.5)
+    grad = torch.randn(6, 8)
+    (plain * weight * (torch.arange(6) < 5).unsqueeze(1)).backward(grad)
+    for origin in (plain.detach(), torch.empty(0)):  # found again where it is empty
+        dx, dweight = torch.empty(6, 16), torch.empty(6, 1)
+        call.named("aclnnSwigluGroupQuantGrad", gradY=grad, x=x.detach(), weightOptional=weight.detach(), yOriginOptional=origin,
+                   groupIndexOptional=groups, clampLimit=0.5, gradXOut=dx, gradWeightOutOptional=dweight)
+        torch.testing.assert_close(dx, x.grad)
+        torch.testing.assert_close(dweight, weight.grad)

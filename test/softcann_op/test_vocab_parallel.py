@@ -85,3 +85,13 @@ def test_values_above_the_average(call):
             expected = beta * expected + (1 - beta) * value
             close(average, torch.tensor([expected]))
     assert levels == [0, 1, 0, 2, 1] and int(steps) == 4 and not grad.any()
+
+
+def test_checksums_of_a_product(call):
+    a, b, weight = torch.randn(10, 7), torch.randn(7, 300), torch.randn(300)
+    c = a @ b
+    c[3, 5] += 50.0  # of the first 256 columns
+    c[9, 299] = float("nan")
+    out = torch.empty(4, dtype=torch.uint8)
+    call.named("aclnnMatmulAbftVerify", a=a, b=b, c=c, checksumWeight=weight, eMax=1e-3, compRow=out)
+    assert out.tolist() == [0b11110111, 0b11111111, 0b11111111, 0b11111101]

@@ -1,9 +1,12 @@
 // The lightning indexer: which keys matter most to a token, and the gradient of that.
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -135,3 +138,126 @@ OP_COST(aclnnDenseLightningIndexerSoftmaxLse,
     });
   }
 }
+
+namespace {
+
+// Training: the indexer's softmax is to be that of the attention, whose statistics are given.
+struct IndexerLesson {
+  const char* op;
+  const Sequences& sequences;
+  IndexerInputs indexer;
+  at::Tensor query, key, top, total;  // of the attention: with ropes; statistics [batch, heads of keys, tokens, group] or packed
+  double scale;
+
+  at::Tensor statistic(const at::Tensor& t, int64_t b) const {
+    return widened(sequences.query(sequences.packed() ? t.transpose(0, 1) : t.transpose(1, 2), b));
+  }
+  // The attention's weights at the chosen keys, summed over the heads and normalised: [tokens, keys].
+  at::Tensor target(int64_t b, const ChosenKeys& chosen, int64_t start, int64_t end) const {
+    const at::Tensor q = widened(sequences.query(query, b)).slice(0, start, end), keys = widened(sequences.key(key, b));
+    const at::Tensor highest = statistic(top, b).slice(0, start, end), sums = statistic(total, b).slice(0, start, end);
+    const int64_t groups = q.size(1) / keys.size(1);
+    at::Tensor summed = at::zeros(chosen.places.sizes(), q.options());
+    for (int64_t head = 0; head < keys.size(1); ++head) {
+      const at::Tensor scores =
+          at::bmm(q.narrow(1, head * groups, groups), chosen.of(keys.select(1, head)).transpose(1, 2)) * scale;
+      const at::Tensor weights = (scores - highest.select(1, head).unsqueeze(-1)).exp() / sums.select(1, head).unsqueeze(-1);
+      summed = summed + weights.masked_fill(chosen.seen.logical_not().unsqueeze(1), 0.0).sum({1});
+    }
+    const at::Tensor whole = summed.sum({-1}, true);
+    return summed / at::where(whole == 0, 1.0, whole);
+  }
+
+  struct Results {
+    at::Tensor by_query, by_key, by_weights, loss;
+  };
+  // chosen(b, tokens, keys): the keys that count; log_sum(b, start, end): the logarithm of the sum of exponentials of all scores,
+  // undefined: of those of the chosen keys.
+  template <class Chosen, class LogSum>
+  void run(Chosen&& chosen_of, LogSum&& log_sum_of, const Results& results) const {
+    const at::Tensor by_queries = at::zeros_like(widened(indexer.query)), by_keys = at::zeros_like(widened(indexer.key));
+    const at::Tensor by_weights = at::zeros_like(widened(indexer.weights)), loss = at::zeros({1}, at::kFloat);
+    for (int64_t b = 0; b < sequences.count(); ++b) {
+      const IndexerInputs in = indexer.part(sequences, b);
+      const int64_t tokens = in.query.size(0), keys = in.key.size(0);
+      if (keys == 0) continue;
+      const ChosenKeys all = chosen_of(b, tokens, keys);
+      at::Tensor by_key = sequences.key(by_keys, b).select(1, 0);
+      const int64_t numbers_each = all.places.size(1) * (in.key.size(1) + 3 * in.query.size(1) + query.size(-1) + query.size(-2));
+      in_chunks(tokens, numbers_each, [&](int64_t start, int64_t end) {
+        const ChosenKeys chosen = all.slice(start, end);
+        const at::Tensor q = in.query.slice(0, start, end), k = chosen.of(in.key),
+                         w = in.weights.slice(0, start, end).unsqueeze(-1);
+        const at::Tensor dots = at::relu(at::bmm(q, k.transpose(1, 2))), scores = (dots * w).sum({1});
+        const at::Tensor hidden = chosen.seen.logical_not();
+        at::Tensor log_sum = log_sum_of(b, start, end);
+        if (!log_sum.defined()) log_sum = at::logsumexp(scores.masked_fill(hidden, hidden_score), {-1}, true);
+        const at::Tensor log_found = (scores - log_sum).masked_fill(hidden, 0.0), wanted = target(b, chosen, start, end);
+        loss.add_(at::where(wanted > 0, wanted * (wanted.clamp_min(1e-38).log() - log_found), 0.0).sum());
+        const at::Tensor g = (log_found.exp() - wanted).masked_fill(hidden, 0.0).unsqueeze(1), by_dots = g * w * (dots > 0);
+        put(sequences.query(by_weights, b).slice(0, start, end), (g * dots).sum({-1}));
+        put(sequences.query(by_queries, b).slice(0, start, end), at::bmm(by_dots, k));
+        by_key.index_add_(0, chosen.places.reshape({-1}), at::bmm(by_dots.transpose(1, 2), q).flatten(0, 1));
+      });
+    }
+    put(results.by_query, by_queries);
+    put(results.by_key, by_keys);
+    put(results.by_weights, by_weights);
+    put(results.loss, loss);
+  }
+};
+
+at::Tensor with_rope(const at::Tensor& tensor, const at::Tensor& rope) {
+  return given(rope) ? at::cat({widened(tensor), widened(rope)}, -1) : tensor;
+}
+// Whether the sums that clients give count a sink is not known.
+const at::Tensor& without_sinks(const at::Tensor& weight, const at::Tensor& sinks) {
+  TORCH_CHECK(!given(sinks), "aclnnSparseLightningIndexerGradKLLossV2: sinks are not supported");
+  return weight;
+}
+double lesson_cost(const char* name, const at::Tensor& query, const at::Tensor& key, const at::Tensor& index_key, int64_t mode) {
+  if (mode != 3) invalid("%s: sparseMode %d is not supported; 3 is", name, int(mode));
+  return 3 * indexer_cost(name, query, index_key, mode) + bytes(query) * static_cast<double>(key.size(-3));
+}
+
+}  // namespace
+
+OP_COST(aclnnDenseLightningIndexerGradKLLoss,
+        lesson_cost("aclnnDenseLightningIndexerGradKLLoss", query, key, keyIndex, sparseMode)) {
+  const char* const op = "aclnnDenseLightningIndexerGradKLLoss";
+  const std::string_view of = indexer_layout(layout);
+  const Sequences sequences(op, of, of, query, actualSeqLengthsQuery.vec(), actualSeqLengthsKey.vec(), {});
+  const IndexerLesson lesson{op,
+                             sequences,
+                             {queryIndex, keyIndex, weights, {}, {}},
+                             with_rope(query, queryRope),
+                             with_rope(key, keyRope),
+                             softmaxMax,
+                             softmaxSum,
+                             scaleValue};
+  const at::Tensor sums = widened(softmaxMaxIndex) + widened(softmaxSumIndex).log();
+  lesson.run([](int64_t, int64_t tokens, int64_t keys) { return all_keys(tokens, keys, true); },
+             [&](int64_t b, int64_t start, int64_t end) { return lesson.statistic(sums, b).slice(0, start, end); },
+             {dQueryIndex, dKeyIndex, dWeights, loss});
+}
+
+#define SPARSE_LESSON(NAME, LENGTHS, KEY_LENGTHS, QUERY_ROPE, KEY_ROPE, WEIGHTS, BY_WEIGHTS)                             \
+  OP_COST(NAME, lesson_cost(#NAME, query, key, keyIndex, sparseMode)) {                                                  \
+    const std::string_view of = indexer_layout(layout);                                                                  \
+    const Sequences sequences(#NAME, of, of, query, LENGTHS.vec(), KEY_LENGTHS.vec(), {});                               \
+    const IndexerLesson lesson{#NAME,                                                                                    \
+                               sequences,                                                                                \
+                               {queryIndex, keyIndex, WEIGHTS, {}, {}},                                                  \
+                               with_rope(query, QUERY_ROPE),                                                             \
+                               with_rope(key, KEY_ROPE),                                                                 \
+                               softmaxMax,                                                                               \
+                               softmaxSum,                                                                               \
+                               scaleValue};                                                                              \
+    lesson.run([&](int64_t b, int64_t,                                                                                   \
+                   int64_t keys) { return chosen_keys(sequences.query(sparseIndices, b).select(1, 0), 1, keys, true); }, \
+               [](int64_t, int64_t, int64_t) { return at::Tensor(); }, {dQueryIndex, dKeyIndex, BY_WEIGHTS, loss});      \
+  }
+SPARSE_LESSON(aclnnSparseLightningIndexerGradKLLoss, actualSeqLengthsQuery, actualSeqLengthsKey, queryRope, keyRope, weights,
+              dWeights)
+SPARSE_LESSON(aclnnSparseLightningIndexerGradKLLossV2, actualSeqLengthsQueryOptional, actualSeqLengthsKeyOptional,
+              queryRopeOptional, keyRopeOptional, without_sinks(weight, sinksOptional), dWeight)

@@ -52,19 +52,46 @@ at::Tensor within_groups(const at::Tensor& scores, int64_t groups, int64_t kept,
   return at::where(in, split, minus_infinity).view(scores.sizes());
 }
 
+struct Gating {
+  const char* op;
+  const at::Tensor &bias, &tokens, &table;  // of a table with the experts of each token there is no choice
+  int64_t k, kept, groups, select_mode, renorm, norm_type;
+  double factor, eps;
+
+  void run(const at::Tensor& x, const at::Tensor& weights_out, const at::Tensor& experts_out,
+           const at::Tensor& normal_out) const {
+    TORCH_CHECK(renorm == 0, op, ": renorm ", renorm, " is not supported");
+    TORCH_CHECK(norm_type == 0 || norm_type == 1, op, ": normType ", norm_type, " is not supported");
+    TORCH_CHECK(select_mode == 0 || select_mode == 1, op, ": groupSelectMode ", select_mode, " is not supported");
+    TORCH_CHECK(given(tokens) == given(table), op, ": inputIds and tid2eid must both be given, or none");
+    const at::Tensor normal = norm_type == 0 ? at::softmax(widened(x), -1) : at::sigmoid(widened(x));
+    const at::Tensor experts = chosen(normal);
+    at::Tensor weights = normal.gather(1, experts);
+    if (norm_type == 1) weights = weights / (weights.sum({-1}, true) + eps);
+    put(weights_out, weights * factor);
+    put(experts_out, experts);
+    if (given(normal_out)) put(normal_out, normal);
+  }
+
+ private:
+  at::Tensor chosen(const at::Tensor& normal) const {
+    if (given(table)) return table.index_select(0, tokens.to(at::kLong)).to(at::kLong);
+    const at::Tensor scores = given(bias) ? normal + widened(bias) : normal;
+    return std::get<1>(at::topk(within_groups(scores, groups, kept, select_mode), k, -1));
+  }
+};
+
 }  // namespace
 
 OP(aclnnMoeGatingTopK) {
-  TORCH_CHECK(renorm == 0, "aclnnMoeGatingTopK: renorm ", renorm, " is not supported");
-  TORCH_CHECK(normType == 0 || normType == 1, "aclnnMoeGatingTopK: normType ", normType, " is not supported");
-  TORCH_CHECK(groupSelectMode == 0 || groupSelectMode == 1, "aclnnMoeGatingTopK: groupSelectMode ", groupSelectMode,
-              " is not supported");
-  const at::Tensor normal = normType == 0 ? at::softmax(widened(x), -1) : at::sigmoid(widened(x));
-  const at::Tensor biased = biasOptional.defined() ? normal + widened(biasOptional) : normal;
-  const at::Tensor experts = std::get<1>(at::topk(within_groups(biased, groupCount, kGroup, groupSelectMode), k, -1));
-  at::Tensor weights = normal.gather(1, experts);
-  if (normType == 1) weights = weights / (weights.sum({-1}, true) + eps);
-  put(yOut, weights * routedScalingFactor);
-  put(expertIdxOut, experts);
-  if (outFlag) put(outOut, normal);
+  const at::Tensor none;
+  Gating{"aclnnMoeGatingTopK", biasOptional, none, none, k, kGroup, groupCount, groupSelectMode, renorm, normType,
+         routedScalingFactor,  eps}
+      .run(x, yOut, expertIdxOut, outFlag ? outOut : none);
+}
+OP(aclnnMoeGatingTopKV2) {
+  const at::Tensor none;
+  Gating{"aclnnMoeGatingTopKV2", biasOptional, inputIdsOptional, tid2eidOptional,     k,  kGroup, groupCount,
+         groupSelectMode,        renorm,       normType,         routedScalingFactor, eps}
+      .run(x, yOut, expertIdxOut, outFlag ? outOut : none);
 }

@@ -3,14 +3,19 @@
 // Note [MX]
 // A block is 32 numbers along an axis with one scale, a power of two, stored as its exponent plus 127 in eight bits. Scales come
 // in pairs: the axis has half as many, rounded up, and a last dimension of 2 is added; what fills up the last pair is 0.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/frexp.h>
 #include <ATen/ops/ldexp.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+
+#include <limits>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
@@ -158,6 +163,115 @@ OP(aclnnSwigluMxQuantWithDualAxis) {
   const at::Tensor a = wide.narrow(-1, 0, half), b = wide.narrow(-1, half, half);
   const at::Tensor value = (activateLeft ? at::silu(a) * b : a * at::silu(b)).to(x.scalar_type());
   quantize_both(value, {scaleAlg, maxDtypeValue, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
+}
+
+OP(aclnnSwigluBackwardMxQuantWithDualAxis) {
+  TORCH_CHECK(!given(groupIndexOptional), "aclnnSwigluBackwardMxQuantWithDualAxis: groupIndex is not supported");
+  const at::Tensor wide = widened(x), grad = widened(yGrad);
+  const int64_t half = wide.size(-1) / 2;
+  const at::Tensor a = wide.narrow(-1, 0, half), b = wide.narrow(-1, half, half), &gate = activateLeft ? a : b,
+                   &other = activateLeft ? b : a;
+  const at::Tensor sigmoid = at::sigmoid(gate);
+  const at::Tensor by_gate = grad * other * (sigmoid + gate * sigmoid * (1 - sigmoid)), by_other = grad * gate * sigmoid;
+  const at::Tensor by_x = at::cat({activateLeft ? by_gate : by_other, activateLeft ? by_other : by_gate}, -1);
+  quantize_both(by_x.to(x.scalar_type()), {scaleAlg, maxDtypeValue, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
+}
+
+// Squares of the last two axes with one scale each, which is told for blocks along the one and the other.
+OP(aclnnDynamicBlockMxQuant) {
+  const at::Tensor wide = widened(x);
+  const int64_t rows = wide.size(-2), columns = wide.size(-1), down = pieces(rows, block_size),
+                across = pieces(columns, block_size);
+  const at::Tensor squares = at::constant_pad_nd(wide, {0, across * block_size - columns, 0, down * block_size - rows}, 0)
+                                 .unflatten(-1, at::IntArrayRef{across, block_size})
+                                 .unflatten(-3, at::IntArrayRef{down, block_size});
+  const at::Tensor shared = Scaling{scaleAlg, dstTypeMax, roundModeOptional}.exponents(squares.abs().amax({-1, -3}), yOut);
+  const auto by_rows = [&](const at::Tensor& t, int64_t dim) {
+    return t.repeat_interleave(block_size, dim).narrow(dim, 0, rows);
+  };
+  const auto by_columns = [&](const at::Tensor& t, int64_t dim) {
+    return t.repeat_interleave(block_size, dim).narrow(dim, 0, columns);
+  };
+  put_quantized(yOut, wide * power_of_two(-by_columns(by_rows(shared, -2), -1)));
+  put_codes(scale1Out, by_rows(paired(shared), -3));
+  put_codes(scale2Out, by_columns(paired(shared.transpose(-1, -2)), -3).movedim(-3, -2));
+}
+
+// Turned by a matrix, in parts of its size; then int8 with a scale for each row, or MX blocks.
+OP(aclnnRotateQuant) {
+  TORCH_CHECK(!given(alpha) && !trans, "aclnnRotateQuant: alpha and trans are not supported");
+  const int64_t size = rotation.size(0), last = x.size(-1);
+  TORCH_CHECK(last % size == 0, "aclnnRotateQuant: rows of ", last, " are not parts of ", size);
+  const at::Tensor turned =
+      at::matmul(widened(x).unflatten(-1, at::IntArrayRef{last / size, size}), widened(rotation)).flatten(-2);
+  if (yOut.scalar_type() == at::kChar || yOut.scalar_type() == at::kInt) return quantize_rows(turned, yOut, scaleOut);
+  quantize_blocks(turned.to(x.scalar_type()), axis, {scaleAlg, dstTypeMax, roundMode}, yOut, scaleOut);
+}
+
+namespace {
+
+// silu(a) * b of the halves of the last axis, a at most `limit` and b within it where it is positive; rows behind the groups' are
+// 0.
+struct GroupSwiglu {
+  const at::Tensor &x, &weight, &group_index;
+  double limit;
+
+  static std::tuple<at::Tensor, at::Tensor> halves(const at::Tensor& x) {
+    const int64_t half = x.size(-1) / 2;
+    return {x.narrow(-1, 0, half), x.narrow(-1, half, half)};
+  }
+  at::Tensor counted() const {
+    std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
+    shape[0] = x.size(0);
+    const at::Tensor place = at::arange(x.size(0), at::kLong).view(shape);
+    return given(group_index) ? place < group_index.to(at::kLong).sum() : place >= 0;
+  }
+  at::Tensor within(const at::Tensor& t, double low) const { return limit > 0 ? t.clamp(low, limit) : t; }
+  at::Tensor activated() const {
+    const auto [a, b] = halves(widened(x));
+    return at::silu(within(a, -std::numeric_limits<double>::infinity())) * within(b, -limit);
+  }
+  void backward(const at::Tensor& given_grad, const at::Tensor& origin, const at::Tensor& by_x,
+                const at::Tensor& by_weight) const {
+    at::Tensor grad = at::where(counted(), widened(given_grad), 0.0);
+    if (given(weight)) {
+      TORCH_CHECK(given(origin), "aclnnSwigluGroupQuantGrad: with weight, yOrigin must be given");
+      put(by_weight, (grad * (origin.numel() != 0 ? widened(origin) : activated())).sum({-1}, true));
+      grad = grad * widened(weight);
+    }
+    const auto [a, b] = halves(widened(x));
+    const at::Tensor gate = within(a, -std::numeric_limits<double>::infinity()), other = within(b, -limit);
+    const at::Tensor sigmoid = at::sigmoid(gate);
+    at::Tensor by_gate = grad * other * (sigmoid + gate * sigmoid * (1 - sigmoid)), by_other = grad * gate * sigmoid;
+    if (limit > 0) by_gate = by_gate * (a <= limit), by_other = by_other * (b >= -limit).logical_and(b <= limit);
+    put(by_x, at::cat({by_gate, by_other}, -1));
+  }
+};
+
+}  // namespace
+
+// quantMode 0: blocks of 128 with a scale in float32, 1: MX blocks.
+OP(aclnnSwigluGroupQuant) {
+  constexpr double least = 1e-4;  // of a block's greatest value
+  const int64_t block = quantMode == 0 ? 128 : block_size;
+  TORCH_CHECK(!given(scaleOptional) && (quantMode == 0 || quantMode == 1) && (blockSize == 0 || blockSize == block),
+              "aclnnSwigluGroupQuant: quantMode ", quantMode, " with blockSize ", blockSize, " and hifloat8 are not supported");
+  const GroupSwiglu swiglu{x, weightOptional, groupIndexOptional, clampLimit};
+  const at::Tensor plain = swiglu.activated(), rows = swiglu.counted();
+  const at::Tensor y = at::where(rows, given(weightOptional) ? plain * widened(weightOptional) : plain, 0.0);
+  const int64_t size = y.size(-1), count = pieces(size, block);
+  const at::Tensor blocks = at::constant_pad_nd(y, {0, count * block - size}, 0).unflatten(-1, at::IntArrayRef{count, block});
+  const at::Tensor top = at::where(blocks.isfinite(), blocks.abs(), 0.0).amax({-1}).clamp_min(least);
+  const at::Tensor shared = Scaling{1, 0, ""}.exponents(top, yOut);
+  const at::Tensor scale = quantMode == 1 || roundScale ? power_of_two(shared) : top / quantum_limit(yOut, -1);
+  put_quantized(yOut, (blocks / scale.unsqueeze(-1)).flatten(-2).narrow(-1, 0, size));
+  if (quantMode == 0) put(yScaleOut, scale);
+  if (quantMode == 1) put_codes(yScaleOut, paired(shared));
+  if (outputOrigin) put(yOriginOut, at::where(rows, plain, 0.0));
+}
+OP(aclnnSwigluGroupQuantGrad) {
+  GroupSwiglu{x, weightOptional, groupIndexOptional, clampLimit}.backward(gradY, yOriginOptional, gradXOut,
+                                                                          gradWeightOutOptional);
 }
 
 namespace {

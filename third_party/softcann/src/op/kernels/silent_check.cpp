@@ -1,4 +1,9 @@
 // Checks for faults that nothing else notices: of a value against those of the steps before.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -53,4 +58,22 @@ OP(aclnnSilentCheckV2) {
   }
   writable(avgRef).fill_(beta1 * average + (1 - beta1) * value);
   writable(stepRef).add_(1);
+}
+
+// Whether c can be a @ b, by checksums of 256 columns each: a bit for each row, the lowest first, 1 correct; bits behind the last
+// row are 1.
+OP(aclnnMatmulAbftVerify) {
+  constexpr int64_t segment = 256;
+  const at::Tensor left = widened(a), right = widened(b), product = widened(c), weight = widened(checksumWeight).reshape({-1});
+  const int64_t rows = c.size(0), columns = c.size(1);
+  const at::Tensor bytes_out = compRow.view({(columns + segment - 1) / segment, (rows + 7) / 8});
+  const at::Tensor powers = at::ones({8}, at::kLong).bitwise_left_shift(at::arange(8, at::kLong));
+  for (int64_t first = 0, i = 0; first < columns; first += segment, ++i) {
+    const int64_t end = std::min(first + segment, columns);
+    const at::Tensor w = weight.slice(0, first, end), part = right.slice(1, first, end);
+    const at::Tensor found = at::matmul(product.slice(1, first, end), w), expected = at::matmul(left, at::matmul(part, w));
+    const at::Tensor size = at::matmul(left.abs(), at::matmul(part.abs(), w.abs()));
+    const at::Tensor good = ((found - expected).abs() <= size * eMax).logical_and(found.isfinite()).to(at::kLong);
+    put(bytes_out[i], (at::constant_pad_nd(good, {0, bytes_out.size(1) * 8 - rows}, 1).view({-1, 8}) * powers).sum({-1}));
+  }
 }
