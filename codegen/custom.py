@@ -1,7 +1,7 @@
 """The custom operators, custom_ops.yaml: schemas of our own in the namespace `npu`, gradients."""
 import pathlib
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import kernels, registry
 from .calls import split_call
@@ -12,7 +12,8 @@ from .schemas import Schemas
 class Grad(NamedTuple):
     """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.h."""
     backward: str
-    arguments: List[Tuple[str, int]]  # (kind, index): g gradient, a argument, r result, t dtype, s sizes of an argument, n none
+    # (kind, index): g gradient, a argument, r result, t dtype, s sizes of an argument, n none, d default, i number; (c, 0, text)
+    arguments: List[Tuple[Any, ...]]
     receivers: List[int]              # arguments that the backward's results are gradients of
 
 
@@ -78,7 +79,8 @@ def _function(entry: registry.CustomEntry):
         raise entry.fail(f"no schema: {error}") from None
 
 
-_SOURCE = re.compile(r"(?:(?P<list>grad|result)\[(?P<index>\d+)\])|(?:(?P<name>\w+)(?:\.(?P<part>dtype|sizes))?)")
+_SOURCE = re.compile(r"(?:(?P<list>grad|result)\[(?P<index>\d+)\])|(?P<number>\d+)|\"(?P<text>\w*)\""
+                     r"|(?:(?P<name>\w+)(?:\.(?P<part>dtype|sizes))?)")
 
 
 def _grad(entry: registry.CustomEntry, functions) -> Optional[Grad]:
@@ -102,11 +104,15 @@ def _grad(entry: registry.CustomEntry, functions) -> Optional[Grad]:
     for source in sources:
         match = _SOURCE.fullmatch(source)
         if not match:
-            raise fail(f"{source!r} is no argument, grad[i], result[i], x.dtype, x.sizes or none")
+            raise fail(f"{source!r} is no argument, grad[i], result[i], x.dtype, x.sizes, number, \"text\", default or none")
         if match["list"]:
             encoded.append(("g" if match["list"] == "grad" else "r", int(match["index"])))
-        elif match["name"] == "none":
-            encoded.append(("n", 0))
+        elif match["number"]:
+            encoded.append(("i", int(match["number"])))
+        elif match["text"] is not None:
+            encoded.append(("c", 0, match["text"]))
+        elif match["name"] in ("none", "default"):
+            encoded.append((match["name"][0], 0))
         elif match["name"] in names:
             encoded.append(({"dtype": "t", "sizes": "s", None: "a"}[match["part"]], names.index(match["name"])))
         else:
@@ -149,7 +155,8 @@ def table(customs: List[Custom]) -> str:
     for custom in customs:
         if custom.grad:
             symbol = kernels.cpp_name(custom.name)
-            arguments = ", ".join(f"{{'{kind}', {index}}}" for kind, index in custom.grad.arguments)
+            arguments = ", ".join(f"{{'{kind}', {index}{''.join(f', {chr(34)}{t}{chr(34)}' for t in text)}}}"
+                                  for kind, index, *text in custom.grad.arguments)
             lines.append(f"inline constexpr GradSource kSources_{symbol}[] = {{{arguments}}};")
             lines.append(f"inline constexpr int kReceivers_{symbol}[] = {{{', '.join(map(str, custom.grad.receivers))}}};")
             lines.append(f'inline constexpr GradRule kGrad_{symbol}'

@@ -44,6 +44,14 @@ def test_an_entry(tmp_path, torch_schemas):
     assert '{"npu_swiglu", "npu_swiglu(Tensor input, int dim=-1) -> Tensor", "native", &kGrad_npu_swiglu, nullptr}' in table
 
 
+def test_gradient_with_constants(tmp_path):
+    swiglu = SWIGLU.replace("(grad[0], self, dim)", "(grad[0], self, 7)")
+    assert load(tmp_path, swiglu)[0][0].grad.arguments[2] == ("i", 7)
+    text = custom.table(load(tmp_path, swiglu.replace("7)", '"TND")'))[0])
+    assert "{{'g', 0}, {'a', 0}, {'c', 0, \"TND\"}}" in text
+    assert load(tmp_path, swiglu.replace("7)", "default)"))[0][0].grad.arguments[2] == ("d", 0)
+
+
 def test_autocast(tmp_path, torch_schemas):
     customs, _ = load(tmp_path, SWIGLU.replace("  grad:", "  autocast: promote(self)\n  grad:"))
     assert customs[0].autocast == custom.Autocast("promote", [0]) and customs[1].autocast is None

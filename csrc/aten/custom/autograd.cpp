@@ -110,6 +110,8 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
       c10::IValue value;
       if (source.kind == 'a') value = arguments[source.index];
       if (source.kind == 'r') value = results[source.index];
+      if (source.kind == 'i') value = static_cast<int64_t>(source.index);
+      if (source.kind == 'c') value = std::string(source.text);
       if (source.kind == 't' || source.kind == 's') value = attribute(arguments[source.index], source.kind);
       tensors.push_back(tensor_or_none(value));
       others.push_back(value.isTensor() ? c10::IValue() : value);
@@ -126,7 +128,7 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
     const auto others = ctx->saved_data["others"].toList();
     const auto tensors = ctx->get_saved_variables();
     for (size_t i = 0; i < schema.arguments().size(); ++i) {
-      if (i >= rule.arguments.size()) {
+      if (i >= rule.arguments.size() || rule.arguments[i].kind == 'd') {
         const auto& value = schema.arguments()[i].default_value();
         TORCH_CHECK(value.has_value(), "npu::", rule.backward, " is not given its argument ", schema.arguments()[i].name());
         stack.push_back(*value);
