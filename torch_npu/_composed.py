@@ -106,11 +106,6 @@ DIFFERENTIABLE = (
     "npu_fused_attention_score_grad(Tensor grad_output, Tensor softmax_output, Tensor query_layer, Tensor key_layer, "
     "Tensor value_layer, Tensor mask, Scalar scale, float keep_prob, bool query_transpose=False, bool "
     "key_transpose=False, bool value_transpose=False, bool dx_transpose=False) -> (Tensor, Tensor, Tensor)",
-    "npu_fused_floyd_attention(Tensor query_ik, Tensor key_ij, Tensor value_ij, Tensor key_jk, Tensor value_jk, *, "
-    "Tensor? atten_mask=None, float scale_value=1.0) -> (Tensor, Tensor, Tensor)",
-    "npu_fused_floyd_attention_backward(Tensor grad_output, Tensor query_ik, Tensor key_ij, Tensor value_ij, Tensor "
-    "key_jk, Tensor value_jk, Tensor attention_out, Tensor softmax_max, Tensor softmax_sum, *, Tensor? atten_mask=None, "
-    "float scale_value=1.0) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     "npu_multi_head_attention(Tensor query, Tensor key, Tensor value, Tensor query_weight, Tensor key_weight, Tensor "
     "value_weight, Tensor attn_mask, Tensor out_proj_weight, Tensor? query_bias, Tensor? key_bias, Tensor? value_bias, "
     "Tensor? out_proj_bias, Tensor? dropout_mask, int attn_head_num, int attn_dim_per_head, int src_len, int tgt_len, "
@@ -316,25 +311,12 @@ DIFFERENTIABLE = (
     "npu_batch_gather_matmul_(Tensor(a!) input, Tensor x, Tensor weight_b, Tensor indices, Tensor? weight_a=None, int "
     "layer_idx=0, float scale=0.001, int y_offset=0, int y_slice_size=-1) -> Tensor(a!)",
     # Native sparse attention
-    "npu_nsa_compress(Tensor input, Tensor weight, int compress_block_size, int compress_stride, *, int[]? "
-    "actual_seq_len=None) -> Tensor",
-    "npu_nsa_compress_attention(Tensor query, Tensor key, Tensor value, float scale_value, int head_num, int "
-    "compress_block_size, int compress_stride, int select_block_size, int select_block_count, *, Tensor? topk_mask=None, "
-    "Tensor? atten_mask=None, int[]? actual_seq_qlen=None, int[]? actual_cmp_seq_kvlen=None, int[]? "
-    "actual_sel_seq_kvlen=None) -> (Tensor, Tensor, Tensor, Tensor)",
-    "npu_nsa_select_attention(Tensor query, Tensor key, Tensor value, Tensor topk_indices, float scale_value, int "
-    "head_num, int select_block_size, int select_block_count, *, Tensor? atten_mask=None, int[]? actual_seq_qlen=None, "
-    "int[]? actual_seq_kvlen=None) -> (Tensor, Tensor, Tensor)",
     # Attention to some of the keys
     "npu_sparse_flash_attention(Tensor query, Tensor key, Tensor? value, Tensor sparse_indices, float scale_value, *, "
     "Tensor? block_table=None, Tensor? actual_seq_lengths_query=None, Tensor? actual_seq_lengths_kv=None, Tensor? "
     'query_rope=None, Tensor? key_rope=None, int sparse_block_size=1, str layout_query="BSND", str layout_kv="BSND", int '
     "sparse_mode=3, int pre_tokens=9223372036854775807, int next_tokens=9223372036854775807, int attention_mode=0, bool "
     "return_softmax_lse=False, Tensor? sinks=None) -> (Tensor, Tensor, Tensor)",
-    "npu_block_sparse_attention(Tensor query, Tensor key, Tensor value, Tensor block_sparse_mask, int[] block_shape, *, "
-    'str q_input_layout="TND", str kv_input_layout="TND", int num_key_value_heads=1, float scale_value=0., int '
-    "inner_precise=1, int[]? actual_seq_lengths=None, int[]? actual_seq_lengths_kv=None, int? softmax_lse_flag=0) -> "
-    "(Tensor, Tensor)",
     # Recurrent networks
     "npu_lstm_cell(Tensor input, Tensor w_ih, Tensor w_hh, Tensor h, Tensor c, Tensor? b_ih=None, Tensor? b_hh=None) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
@@ -577,13 +559,6 @@ OTHERS = (
     'actual_seq_lengths_key=None, Tensor? block_table=None, str layout_query="BSND", str layout_key="BSND", int '
     "sparse_count=2048, int sparse_mode=3, int pre_tokens=9223372036854775807, int next_tokens=9223372036854775807, int? "
     "query_dtype=None, int? key_dtype=None) -> Tensor",
-    "npu_kv_quant_sparse_flash_attention(Tensor query, Tensor key, Tensor value, Tensor sparse_indices, float "
-    "scale_value, int key_quant_mode, int value_quant_mode, *, Tensor? key_dequant_scale=None, Tensor? "
-    "value_dequant_scale=None, Tensor? block_table=None, Tensor? actual_seq_lengths_query=None, Tensor? "
-    'actual_seq_lengths_kv=None, int sparse_block_size=1, str layout_query="BSND", str layout_kv="BSND", int '
-    "sparse_mode=3, int pre_tokens=9223372036854775807, int next_tokens=9223372036854775807, int attention_mode=0, int "
-    "quant_scale_repo_mode=1, int tile_size=128, int rope_head_dim=64, int? key_dtype=None, int? value_dtype=None) -> "
-    "Tensor",
     "npu_recurrent_gated_delta_rule(Tensor query, Tensor key, Tensor value, Tensor(a!) state, *, Tensor? beta=None, "
     "float? scale=None, Tensor? actual_seq_lengths=None, Tensor? ssm_state_indices=None, Tensor? "
     "num_accepted_tokens=None, Tensor? g=None, Tensor? gk=None) -> Tensor",
@@ -634,33 +609,12 @@ OTHERS = (
     'groups=1, int offset_x=0, str round_mode="rint", int? output_dtype=None, Tensor? bias=None, Tensor? offset=None, '
     "int? input_dtype=None, int? weight_dtype=None) -> Tensor",
     # Native sparse attention
-    "npu_nsa_compress_grad(Tensor grad, Tensor input, Tensor weight, int compress_block_size, int compress_stride, *, "
-    "int[]? actual_seq_len=None) -> (Tensor, Tensor)",
-    "npu_nsa_compress_infer.cache(Tensor input, Tensor weight, Tensor slot_mapping, int compress_block_size, int "
-    "compress_stride, int page_block_size, *, Tensor? block_table=None, int[]? actual_seq_len=None, Tensor(a!) cache) -> "
-    "Tensor(a!)",
-    "npu_nsa_compress_attention_infer(Tensor query, Tensor key, Tensor value, float scale_value, int head_num, int "
-    "key_value_head_num, int select_block_size, int select_block_count, int page_block_size, int compress_block_size, int"
-    ' compress_stride, *, str layout="TND", Tensor? atten_mask=None, Tensor? block_table=None, Tensor? topk_mask=None, '
-    "int[]? actual_seq_qlen=None, int[]? actual_cmp_seq_kvlen=None, int[]? actual_sel_seq_kvlen=None) -> (Tensor, Tensor)",
-    "npu_nsa_select_attention_grad(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor attention_out, Tensor "
-    "softmax_max, Tensor softmax_sum, Tensor topk_indices, float scale_value, int head_num, int select_block_size, int "
-    "select_block_count, *, Tensor? atten_mask=None, int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None) -> "
-    "(Tensor, Tensor, Tensor)",
-    "npu_nsa_select_attention_infer(Tensor query, Tensor key, Tensor value, Tensor topk_indices, float scale_value, int "
-    "head_num, int key_value_head_num, int select_block_size, int select_block_count, int page_block_size, *, str "
-    'layout="BSND", Tensor? atten_mask=None, Tensor? block_table=None, int[]? actual_seq_qlen=None, int[]? '
-    "actual_seq_kvlen=None) -> Tensor",
     # Attention to some of the keys
     "npu_sparse_flash_attention_grad(Tensor query, Tensor key, Tensor? value, Tensor sparse_indices, Tensor d_out, Tensor"
     " out, Tensor softmax_max, Tensor softmax_sum, float scale_value, int sparse_block_size, Tensor? query_rope=None, "
     'Tensor? key_rope=None, Tensor? actual_seq_qlen=None, Tensor? actual_seq_kvlen=None, str? layout="BSND", int? '
     "sparse_mode=3, int? pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807, int? attention_mode=0) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor)",
-    "npu_block_sparse_attention_backward(Tensor d_out, Tensor query, Tensor key, Tensor value, Tensor attention_out, "
-    "Tensor softmax_lse, Tensor block_sparse_mask, int[]? block_shape, int[]? actual_seq_lengths, int[]? "
-    "actual_seq_lengths_kv, str q_input_layout, str kv_input_layout, int num_key_value_heads, float scale_value) -> "
-    "(Tensor, Tensor, Tensor)",
     "npu_lightning_indexer_grad(Tensor query, Tensor key, Tensor dy, Tensor sparse_indices, Tensor weights, Tensor? "
     'actual_seq_lengths_query=None, Tensor? actual_seq_lengths_key=None, str? layout="BSND", int? sparse_mode=3, int? '
     "pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807) -> (Tensor, Tensor, Tensor)",

@@ -31,6 +31,10 @@ QUANTIZING = {"npu_mla_prolog_v2", "npu_add_rms_norm_dynamic_quant", "npu_rms_no
 BLOCKS = {name for name in CASES if "_mx_quant" in name or "block_quant" in name or name == "npu_quant_max"}
 
 
+# The result that gradients are for, where it is not the first.
+DIFFERENTIATED = {"npu_deep_norm": 2, "npu_fused_floyd_attention": 2}
+
+
 def arguments(name, index, dtype):
     torch.manual_seed(index)
     return CASES[name][index](dtype)
@@ -104,8 +108,8 @@ def gradients_of(name, args, kwargs, device):
     leaves = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor) and t.is_floating_point()]
     for leaf in leaves:
         leaf.requires_grad_()
-    first = next(t for t in tree_flatten(getattr(torch_npu, name)(*args, **kwargs))[0]
-                 if isinstance(t, torch.Tensor) and t.requires_grad and (name != "npu_deep_norm" or t.shape == args[0].shape))
+    results = tree_flatten(getattr(torch_npu, name)(*args, **kwargs))[0][DIFFERENTIATED.get(name, 0):]
+    first = next(t for t in results if isinstance(t, torch.Tensor) and t.requires_grad)
     torch.manual_seed(9)
     first.backward(torch.randn(first.shape).to(first))
     return [leaf.grad for leaf in leaves]
@@ -135,7 +139,7 @@ def test_rules_by_differences(name):
         filled = [next(given) if isinstance(a, torch.Tensor) and a.dtype == torch.float64 else a for a in args]
         results = getattr(torch_npu, name)(*filled, **kwargs)
         results = results if isinstance(results, tuple) else (results,)
-        return results[2] if name == "npu_deep_norm" else results[0]
+        return results[DIFFERENTIATED.get(name, 0)]
 
     assert torch.autograd.gradcheck(function, [t.requires_grad_() for t in inputs], atol=1e-4, rtol=1e-3)
 

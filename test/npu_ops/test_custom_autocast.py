@@ -17,7 +17,7 @@ HALF = (torch.float16, torch.bfloat16)
 LOWERED_PARTS = {"npu_linear", "npu_bmmV2", "npu_conv2d", "npu_transpose_batchmatmul"}
 RAISED_PARTS = {"npu_layer_norm_eval"}
 # The result whose dtype follows the arguments', where that is not the first.
-RESULT = {"npu_add_rms_norm_cast": 1, "npu_deep_norm": 2}
+RESULT = {"npu_add_rms_norm_cast": 1, "npu_deep_norm": 2, "npu_fused_floyd_attention": 2}
 LEFT_ALONE = {"npu_swiglu", "npu_geglu", "npu_fast_gelu", "npu_rms_norm", "npu_gemma_rms_norm", "npu_moe_token_permute"}
 
 

@@ -189,7 +189,11 @@ def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Ten
                               actual_seq_qlen: Optional[Sequence[int]] = None, actual_seq_kvlen: Optional[Sequence[int]] = None,
                               sparse_mode: int = 0, gen_mask_parallel: bool = True, sync: bool = False, softmax_layout: str = "",
                               sink: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of :func:`npu_fusion_attention` for query, key, value, pse and sink (empty without them)."""
+    """Gradients of :func:`npu_fusion_attention` for query, key, value, pse and sink (empty without them).
+
+    Packed rows ("TND") whose ``softmax_sum`` is 0 have seen no keys, as those of npu_nsa_compress_attention may: no gradient."""
+    if input_layout == "TND" and softmax_sum is not None:
+        dy = dy.masked_fill(softmax_sum[..., :1] == 0, 0)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tockens, next_tockens, actual_seq_qlen,
                 actual_seq_kvlen, sparse_mode, prefix or None)
 

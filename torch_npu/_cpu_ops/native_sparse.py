@@ -183,7 +183,7 @@ def _best_blocks(importance: Tensor, count: int) -> Tensor:
 
 def _importance(weights: Tensor, kv_heads: int, shared: Tensor) -> Tensor:
     """Of the blocks: the weights of the windows by the strides that they share, summed over the heads of a group."""
-    return torch.matmul(weights.detach().unflatten(0, (kv_heads, -1)).sum(1), shared)
+    return torch.matmul(weights.detach().unflatten(0, (kv_heads, -1)).sum(1), shared.to(weights.dtype))
 
 
 def npu_nsa_compress_attention(

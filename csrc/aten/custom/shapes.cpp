@@ -79,6 +79,33 @@ at::DimVector infer_lse_sizes(const at::Tensor& query, std::string_view layout, 
   return q.packed ? at::DimVector{q.rows, q.heads, 1} : at::DimVector{q.batch, q.heads, q.rows, 1};
 }
 
+int64_t window_rows(const char* op, at::OptionalIntArrayRef ends, int64_t block, int64_t stride) {
+  TORCH_CHECK_VALUE(ends.has_value(), op, ": actual_seq_len must be given, the running sums of the lengths");
+  TORCH_CHECK_VALUE(block > 0 && stride > 0, op, ": compress_block_size ", block, " and compress_stride ", stride,
+                    " must be positive");
+  int64_t rows = 0, start = 0;
+  for (const int64_t end : *ends) {
+    if (end - start >= block) rows += (end - start - block) / stride + 1;
+    start = end;
+  }
+  return rows;
+}
+
+at::DimVector paged_attention_sizes(const at::Tensor& query, const at::Tensor& value, std::string_view layout, int64_t heads,
+                                    int64_t kv_heads) {
+  TORCH_CHECK_VALUE(heads > 0 && kv_heads > 0, "attention: ", heads, " heads and ", kv_heads, " of keys");
+  const int64_t width = value.dim() == 3 ? value.size(-1) / kv_heads : value.size(-1);
+  at::DimVector sizes(query.sizes());
+  sizes.back() = layout == "BSH" ? heads * width : width;
+  return sizes;
+}
+
+at::DimVector chosen_sizes(const at::Tensor& query, std::string_view layout, int64_t kv_heads, int64_t count) {
+  at::DimVector sizes(query.sizes().slice(0, query.dim() - (layout == "BSH" ? 1 : 2)));
+  sizes.append({kv_heads, count});
+  return sizes;
+}
+
 at::Tensor given_out(at::TensorList out, size_t count, size_t index, const OutSpec& spec) {
   TORCH_CHECK_VALUE(out.size() == count, "out has ", out.size(), " tensors, not ", count);
   const at::Tensor& given = out[index];

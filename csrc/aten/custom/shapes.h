@@ -26,6 +26,12 @@ at::DimVector infer_sizes(const at::Tensor& query, const at::Tensor& value, std:
                           int64_t kv_heads, bool paged);
 // logsumexp of its rows, [batch, heads, rows, 1] or [tokens, heads, 1]; [1] where it is not wanted.
 at::DimVector infer_lse_sizes(const at::Tensor& query, std::string_view layout, int64_t heads, bool wanted);
+// Those windows of `block` rows, `stride` apart, of all sequences, whose lengths are running sums; throws where none are given.
+int64_t window_rows(const char* op, at::OptionalIntArrayRef ends, int64_t block, int64_t stride);
+// Attention to pages of keys: the query's, with the heads' size of the values; and of the blocks that it chooses.
+at::DimVector paged_attention_sizes(const at::Tensor& query, const at::Tensor& value, std::string_view layout, int64_t heads,
+                                    int64_t kv_heads);
+at::DimVector chosen_sizes(const at::Tensor& query, std::string_view layout, int64_t kv_heads, int64_t count);
 // Of both broadcast; of `a` where there is no `b`.
 at::DimVector broadcast_sizes(const at::Tensor& a, const std::optional<at::Tensor>& b);
 // A loss of a `reduction` given by name.
