@@ -6,8 +6,12 @@
 #include "core/error.h"
 #include "core/event.h"
 #include "core/storage_hooks.h"
+#include "core/sync_listener.h"
 
 namespace torch_npu::core {
+
+C10_EXPORT std::atomic<SyncListener*> sync_listener{nullptr};
+
 namespace {
 
 struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
@@ -40,9 +44,19 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     return stream_from_pool(priority < 0, device.index()).unwrap();
   }
   c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(Stream(stream)).unwrap(); }
-  bool queryStream(const c10::Stream& stream) const override { return Stream(stream).query(); }
-  void synchronizeStream(const c10::Stream& stream) const override { Stream(stream).synchronize(); }
-  void synchronizeDevice(const c10::DeviceIndex index) const override { synchronize_device(index); }
+  bool queryStream(const c10::Stream& stream) const override {
+    const bool over = Stream(stream).query();
+    if (over) tell_sync([&](SyncListener& listener) { listener.host_waits_stream(Stream(stream)); });
+    return over;
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    Stream(stream).synchronize();
+    tell_sync([&](SyncListener& listener) { listener.host_waits_stream(Stream(stream)); });
+  }
+  void synchronizeDevice(const c10::DeviceIndex index) const override {
+    synchronize_device(index);
+    tell_sync([&](SyncListener& listener) { listener.host_waits_device(index); });
+  }
 #if TORCH_NPU_HAS_STREAM_NATIVE_HANDLE
   void* getStreamNativeHandle(const c10::Stream stream) const override { return Stream(stream).raw(); }
 #endif
@@ -60,13 +74,22 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
       if (from_elsewhere) return;  // recorded by the process it came from
     }
     static_cast<Event*>(*event)->record(Stream(stream));
+    tell_sync([&](SyncListener& listener) { listener.event_recorded(*event, Stream(stream)); });
   }
   void block(void* event, const c10::Stream& stream) const override {
-    if (event) static_cast<Event*>(event)->block(Stream(stream));
+    if (!event) return;
+    static_cast<Event*>(event)->block(Stream(stream));
+    tell_sync([&](SyncListener& listener) { listener.stream_waits(event, Stream(stream)); });
   }
-  bool queryEvent(void* event) const override { return !event || static_cast<Event*>(event)->query(); }
+  bool queryEvent(void* event) const override {
+    const bool over = !event || static_cast<Event*>(event)->query();
+    if (over && event) tell_sync([&](SyncListener& listener) { listener.host_waits_event(event); });
+    return over;
+  }
   void synchronizeEvent(void* event) const override {
-    if (event) static_cast<Event*>(event)->synchronize();
+    if (!event) return;
+    static_cast<Event*>(event)->synchronize();
+    tell_sync([&](SyncListener& listener) { listener.host_waits_event(event); });
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {

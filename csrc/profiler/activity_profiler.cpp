@@ -27,8 +27,9 @@ using libkineto::GenericTraceActivity;
 constexpr int32_t kFirstLaunch = 1 << 30;
 constexpr int32_t kFirstForeignStream = 1000;
 
-ActivityType activity_of(op::Launch::Kind kind) {
-  return kind == op::Launch::Kind::copy ? ActivityType::GPU_MEMCPY : ActivityType::CONCURRENT_KERNEL;
+ActivityType activity_of(const TracedLaunch& launch) {
+  if (launch.is_mark) return ActivityType::GPU_USER_ANNOTATION;
+  return launch.kind == op::Launch::Kind::copy ? ActivityType::GPU_MEMCPY : ActivityType::CONCURRENT_KERNEL;
 }
 
 const char* host_name(op::Launch::Kind kind) {
@@ -96,7 +97,9 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   void add(const TracedLaunch& launch, int32_t number, const libkineto::ITraceActivity* by) {
-    if (auto* host = activity(ActivityType::PRIVATEUSE1_RUNTIME, host_name(launch.kind), number, true)) {
+    // The host's part of a mark is a record function.
+    if (auto* host =
+            launch.is_mark ? nullptr : activity(ActivityType::PRIVATEUSE1_RUNTIME, host_name(launch.kind), number, true)) {
       host->startTime = launch.host_begin;
       host->endTime = launch.host_end;
       host->device = static_cast<int32_t>(getpid());
@@ -105,7 +108,7 @@ class Session final : public libkineto::IActivityProfilerSession {
       host->linked = by;
       host->addMetadataQuoted("launches", launch.name);
     }
-    if (auto* device = activity(activity_of(launch.kind), launch.name, number, false)) {
+    if (auto* device = activity(activity_of(launch), launch.name, number, false)) {
       device->startTime = launch.begin;
       device->endTime = launch.end;
       device->device = launch.device;
@@ -167,7 +170,7 @@ class Profiler final : public libkineto::IActivityProfiler {
  private:
   std::string name_ = "npu";
   std::set<ActivityType> available_ = {ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
-                                       ActivityType::PRIVATEUSE1_RUNTIME};
+                                       ActivityType::GPU_USER_ANNOTATION, ActivityType::PRIVATEUSE1_RUNTIME};
 };
 
 REGISTER_PRIVATEUSE1_PROFILER(Profiler);

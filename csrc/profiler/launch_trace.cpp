@@ -26,7 +26,14 @@ int64_t nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e
 
 }  // namespace
 
+std::mutex LaunchTrace::current_mutex_;
+LaunchTrace* LaunchTrace::current_ = nullptr;
+
 LaunchTrace::~LaunchTrace() {
+  {
+    const std::lock_guard<std::mutex> lock(current_mutex_);
+    if (current_ == this) current_ = nullptr;
+  }
   if (running_) op::remove_launch_hook(kHook);
 }
 
@@ -43,12 +50,20 @@ std::vector<LaunchTrace::Open>& LaunchTrace::open_launches() {
 
 void LaunchTrace::start() {
   running_ = true;
+  {
+    const std::lock_guard<std::mutex> lock(current_mutex_);
+    current_ = this;
+  }
   op::add_launch_hook(
       kHook, {[this](const op::Launch& launch) { before(launch); }, [this](const op::Launch& launch) { after(launch); }});
 }
 
 void LaunchTrace::stop() {
   op::remove_launch_hook(kHook);  // returns when no hook is running any more
+  {
+    const std::lock_guard<std::mutex> current(current_mutex_);
+    if (current_ == this) current_ = nullptr;
+  }
   running_ = false;
   std::lock_guard<std::mutex> lock(mutex_);
   try {
@@ -57,6 +72,7 @@ void LaunchTrace::stop() {
     pending_.clear();
     fail(error.what());
   }
+  marks_.clear();
   free_events_.clear();
   bases_.clear();
   for (const auto& [device, stream] : clock_streams_) {
@@ -132,6 +148,55 @@ void LaunchTrace::after(const op::Launch& launch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   try {
     open.end.record(core::current_stream());
+    pending_.push_back(std::move(open));
+    if (pending_.size() > kMostPending) finish_oldest();
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+}
+
+uint64_t LaunchTrace::begin_mark(const std::string& name, core::Stream stream) {
+  const std::lock_guard<std::mutex> lock(current_mutex_);
+  return current_ && !core::is_capturing(stream) ? current_->open_mark(name, stream) : 0;
+}
+
+void LaunchTrace::end_mark(uint64_t number) {
+  const std::lock_guard<std::mutex> lock(current_mutex_);
+  if (current_) current_->close_mark(number);
+}
+
+uint64_t LaunchTrace::open_mark(const std::string& name, core::Stream stream) {
+  Open open;
+  open.launch.name = name;
+  open.launch.is_mark = true;
+  open.launch.device = stream.device_index();
+  open.launch.stream = stream.id();
+  const core::DeviceGuard guard(stream.device_index());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    core::ensure_bound();
+    open.base = base_of(stream.device_index(), c10::getTime());
+    open.begin = take_event(stream.device_index());
+    open.end = take_event(stream.device_index());
+    open.launch.host_begin = c10::getTime();
+    open.begin.record(stream);
+    marks_.emplace(next_mark_, std::pair(std::move(open), stream));
+    return next_mark_++;
+  } catch (const std::exception& error) {
+    fail(error.what());
+    return 0;
+  }
+}
+
+void LaunchTrace::close_mark(uint64_t number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto found = marks_.extract(number);
+  if (!found) return;
+  auto& [open, stream] = found.mapped();
+  const core::DeviceGuard guard(stream.device_index());
+  try {
+    open.launch.host_end = c10::getTime();
+    open.end.record(stream);
     pending_.push_back(std::move(open));
     if (pending_.size() > kMostPending) finish_oldest();
   } catch (const std::exception& error) {

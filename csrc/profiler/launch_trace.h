@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/event.h"
@@ -31,6 +32,7 @@ struct TracedLaunch {
   int64_t begin = 0, end = 0;             // on the device
   c10::DeviceIndex device = 0;
   c10::StreamId stream = 0;
+  bool is_mark = false;  // a range of the program's own
 };
 
 class LaunchTrace {
@@ -49,6 +51,10 @@ class LaunchTrace {
   // Why launches are missing, where some are.
   const std::vector<std::string>& errors() const { return errors_; }
 
+  // A range of the program's own on a stream, in the trace that runs: its number, 0 without one. It ends on the same stream.
+  C10_EXPORT static uint64_t begin_mark(const std::string& name, core::Stream stream);
+  C10_EXPORT static void end_mark(uint64_t number);
+
   // The host's operator that launches of this thread belong to, from now on.
   static void push_correlation(uint64_t id);
   static void pop_correlation();
@@ -64,6 +70,8 @@ class LaunchTrace {
     core::Event begin{true}, end{true};
   };
 
+  uint64_t open_mark(const std::string& name, core::Stream stream);
+  void close_mark(uint64_t number);
   void before(const op::Launch& launch);
   void after(const op::Launch& launch);
   std::shared_ptr<Base> base_of(c10::DeviceIndex device, int64_t now);
@@ -74,11 +82,16 @@ class LaunchTrace {
   // The launches of this thread between before() and after(), the innermost last.
   static std::vector<Open>& open_launches();
 
+  static std::mutex current_mutex_;  // before mutex_
+  static LaunchTrace* current_;
+
   std::mutex mutex_;
   bool running_ = false;
   std::deque<Open> pending_;
   std::deque<TracedLaunch> launches_;
   std::vector<std::string> errors_;
+  std::map<uint64_t, std::pair<Open, core::Stream>> marks_;
+  uint64_t next_mark_ = 1;
   std::map<c10::DeviceIndex, std::shared_ptr<Base>> bases_;
   std::map<c10::DeviceIndex, aclrtStream> clock_streams_;
   std::map<c10::DeviceIndex, std::vector<core::Event>> free_events_;

@@ -23,5 +23,6 @@ void init_distributed(py::module_& module);
 void init_overflow(py::module_& module);
 void init_graph(py::module_& module);
 void init_profiler(py::module_& module);
+void init_sync_listener(py::module_& module);
 
 }  // namespace torch_npu::python

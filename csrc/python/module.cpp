@@ -29,6 +29,7 @@ PYBIND11_MODULE(_C, module) {
   python::init_limits(module);
   python::init_overflow(module);
   python::init_profiler(module);
+  python::init_sync_listener(module);
   python::init_graph(module);
   if (pybind11::hasattr(pybind11::module_::import("torch._C"), "_c10d_init")) python::init_distributed(module);
 }

@@ -11,7 +11,9 @@
 #include <mutex>
 #include <optional>
 
+#include "profiler/launch_trace.h"
 #include "python/bindings.h"
+#include "python/streams.h"
 
 namespace torch_npu::python {
 namespace {
@@ -63,6 +65,13 @@ bool leave_profile() {
 
 void init_profiler(py::module_& module) {
   module.def("_profile_begun", &profile_begun);
+  module.def(
+      "_profile_begin_mark",
+      [](const std::string& name, c10::StreamId id, c10::DeviceIndex device) {
+        return profiler::LaunchTrace::begin_mark(name, stream_of(id, device));
+      },
+      Unlocked());
+  module.def("_profile_end_mark", &profiler::LaunchTrace::end_mark, Unlocked());
   module.def("_profile_ends", &profile_ends);
   module.def("_profile_this_thread", &profile_this_thread);
   module.def("_leave_profile_in_this_thread", &leave_profile);

@@ -1,4 +1,6 @@
 """What torch.profiler shows of the NPU: what ran on it and who launched it, its memory, and marks of the program."""
+import csv
+import glob
 import json
 import os
 import subprocess
@@ -10,6 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 mstx = torch.npu.mstx
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 traced = pytest.mark.skipif(torch.__version__ < (2, 12), reason="torch has no place for another device's activities before 2.12")
 
 
@@ -218,6 +221,72 @@ def test_marks_and_ranges():
     assert {name: counts.get(name) for name in ("outer", "inner", "function", "block", "mark")} == {
         "outer": 1, "inner": 1, "function": 2, "block": 1, "mark": 1}
     assert outer != inner and outer > 0
+
+
+@traced
+def test_marks_on_a_stream_have_its_times(tmp_path):
+    side = torch.npu.Stream()
+    x = torch.ones(64, 64, device="npu")
+    torch.npu.synchronize()
+    with profile() as profiled:
+        with torch.npu.stream(side):
+            outer = mstx.range_start("outer", side)
+            x @ x
+            inner = mstx.range_start("inner", side)
+            mstx.range_end(outer)   # not nested
+            x.relu()
+            mstx.range_end(inner)
+            mstx.mark("moment", side)
+            mstx.range_start("never ended", side)
+        mstx.mark("host alone")
+        torch.npu.synchronize()
+    profiled.export_chrome_trace(str(tmp_path / "trace.json"))
+    with open(tmp_path / "trace.json") as file:
+        events = [event for event in json.load(file)["traceEvents"] if event.get("ph") == "X"]
+    marks = {event["name"]: event for event in events if event.get("cat") == "gpu_user_annotation"}
+    assert set(marks) == {"outer", "inner", "moment"}
+    kernels = {event["name"]: event for event in events if event.get("cat") == "kernel"}
+    relu = kernels["aclnnRelu"]
+    mm = next(event for name, event in kernels.items() if "Mm" in name or "Matmul" in name)
+    assert {event["args"]["stream"] for event in marks.values()} == {relu["args"]["stream"]}
+
+    def holds(mark, kernel):
+        return mark["ts"] <= kernel["ts"] and kernel["ts"] + kernel["dur"] <= mark["ts"] + mark["dur"]
+
+    assert holds(marks["outer"], mm) and not holds(marks["outer"], relu)
+    assert holds(marks["inner"], relu) and not holds(marks["inner"], mm)
+    assert {event["name"] for event in events if event.get("cat") == "user_annotation"} >= {"outer", "host alone"}
+
+
+@traced
+def test_profiles_leave_domains_out(tmp_path):
+    import torch_npu.profiler as ascend
+
+    for setting, expected in (({"mstx_domain_include": ["data"]}, {"data"}), ({"mstx_domain_exclude": ["data"]}, {"default", "model"})):
+        with ascend.profile(experimental_config=ascend._ExperimentalConfig(**setting)) as profiled:
+            for domain in ("default", "data", "model"):
+                mstx.mark(domain, domain=domain)
+        assert {name for name in found(profiled) if name in ("default", "data", "model")} == expected
+    with pytest.raises(ValueError, match="mstx_domain_exclude"):
+        ascend._ExperimentalConfig(mstx_domain_include=["a"], mstx_domain_exclude=["b"])
+
+
+def test_msprof_sees_marks_of_the_adapter(tmp_path):
+    program = """
+import torch
+x = torch.ones(8, device="npu")
+with torch.npu.mstx.mstx_range("load", torch.npu.current_stream(), "data"):
+    x + 1
+torch.npu.mstx.mark("done")
+torch.npu.synchronize()
+"""
+    subprocess.run([sys.executable, os.path.join(ROOT, "bin", "msprof"), f"--output={tmp_path}", "--msproftx=on", sys.executable,
+                    "-c", program], check=True, stdout=subprocess.DEVNULL)
+    path, = glob.glob(str(tmp_path / "PROF_*" / "mindstudio_profiler_output" / "msprof_tx_*.csv"))
+    with open(path, newline="") as file:
+        rows = {row["message"]: row for row in csv.DictReader(file)}
+    assert rows["load"]["domain"] == "data" and rows["load"]["Device Start_time(us)"] != "N/A"
+    assert rows["done"]["domain"] == "default" and rows["done"]["Device Start_time(us)"] == "N/A"
 
 
 def test_marks_without_a_profile():

@@ -290,7 +290,25 @@ def two_events(a, b):
     x.sin()
 
 
-RIGHT = [reads_side_by_side, other_elements, memory_that_was_recorded, shapes_alone, a_value_on_the_host, blocking_copies,
+def events_and_streams_of_torch(a, b):
+    """torch.Event and torch.Stream, which reach the device through c10 alone."""
+    x = new()
+    first = torch.Event("npu")
+    first.record(torch.npu.current_stream())
+    first.wait(a)
+    on(a, x.add_, 1)
+    plain = torch.Stream(device="npu")
+    torch.Stream.wait_stream(plain, torch.Stream(stream_id=a.stream_id, device_index=a.device_index, device_type=a.device_type))
+    with plain:
+        x.mul_(2)
+    second = plain.record_event()
+    second.synchronize()
+    on(b, x.add_, 1)
+    torch.accelerator.synchronize()
+    x.sin()
+
+
+RIGHT = [events_and_streams_of_torch, reads_side_by_side, other_elements, memory_that_was_recorded, shapes_alone, a_value_on_the_host, blocking_copies,
          autograd_across_streams, training, two_events]
 
 
@@ -456,6 +474,31 @@ def test_the_error_names_both_operators_and_the_environment_switches_it_on(pytho
     for text in ("NPUSanitizerErrors", "possible data race", "operator aten.add_.Tensor writes self on stream",
                  "earlier operator aten.zeros.default writes out on stream 0 of npu:0, at <string>:4", "allocated at <string>:4"):
         assert text in process.stderr, process.stderr
+
+
+def an_event_of_before(a, b):
+    x, event = new(), torch.Event("npu")
+    event.record(torch.npu.current_stream())
+    x.add_(1)
+    event.wait(a)
+    on(a, x.mul_, 2)
+
+
+def an_event_of_another_stream(a, b):
+    x, event = new(), torch.Event("npu")
+    torch.npu.synchronize()
+    on(a, x.add_, 1)
+    event.record(b)
+    event.synchronize()
+    x.mul_(2)
+
+
+@pytest.mark.parametrize("program", [an_event_of_before, an_event_of_another_stream])
+def test_events_of_torch_order_no_more_than_they_should(program):
+    torch.npu.synchronize()
+    with _sanitizer.sanitized(), pytest.raises(_sanitizer.NPUSanitizerErrors) as caught:
+        program(*streams())
+    assert caught.value.errors[0].race.before.operator == "aten.add_.Tensor"
 
 
 def test_switching_on_and_off():

@@ -1,15 +1,71 @@
 """Marks and ranges of the program's own in a profile, with the names of the published torch_npu."""
 
 import contextlib
+import ctypes
+import functools
 import itertools
+import os
+import sys
 import threading
-from typing import Any, Dict, Iterator, List
+from typing import Any, Iterator, List, NamedTuple, Optional
 
 import torch
 
+from torch_npu import _C, _runtime
+from torch_npu.npu import _state
+
+_DEFAULT = "default"
 _ids = itertools.count(1)
-_open: Dict[int, Any] = {}
+_open = {}
 _stacks = threading.local()
+
+
+class _Range(NamedTuple):
+    """What a range that is open has begun: a record function, a mark on the device in PyTorch's profile, a range of CANN's."""
+
+    record: Optional[Any]
+    device_mark: int
+    tools_range: int
+
+
+@functools.lru_cache(maxsize=None)
+def _tools() -> Optional[Any]:
+    """CANN's mstx, which msprof and MSPTI listen to; None where this CANN has none."""
+    for folder in _runtime.use_chosen().folders:
+        path = os.path.join(folder, "libms_tools_ext.so")
+        if os.path.exists(path):
+            tools = ctypes.CDLL(path)
+            tools.mstxDomainCreateA.restype = ctypes.c_void_p
+            tools.mstxRangeStartA.restype = tools.mstxDomainRangeStartA.restype = ctypes.c_uint64
+            tools.mstxMarkA.argtypes = tools.mstxRangeStartA.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+            tools.mstxDomainMarkA.argtypes = tools.mstxDomainRangeStartA.argtypes = [
+                ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+            tools.mstxRangeEnd.argtypes = [ctypes.c_uint64]
+            return tools
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def _tools_domain(name: str) -> Any:
+    return _tools().mstxDomainCreateA(name.encode())  # type: ignore[union-attr]
+
+
+def _call_tools(function: str, message: str, stream: Any, domain: str) -> int:
+    """mstx<function>A of the domain; 0 before the device is open, which nobody records."""
+    if not _state.is_initialized() or _tools() is None:
+        return 0
+    handle = None if stream is None else stream.npu_stream
+    if domain == _DEFAULT:
+        return getattr(_tools(), f"mstx{function}A")(message.encode(), handle) or 0
+    return getattr(_tools(), f"mstxDomain{function}A")(_tools_domain(domain), message.encode(), handle) or 0
+
+
+def _is_recorded(domain: str) -> bool:
+    """Whether PyTorch's profile runs on this thread and wants the domain."""
+    if not torch.autograd._profiler_enabled():
+        return False
+    profiler = sys.modules.get("torch_npu.profiler.profiler")
+    return profiler is None or profiler.wants_domain(domain)
 
 
 def _pushed(domain: str) -> List[int]:
@@ -18,32 +74,49 @@ def _pushed(domain: str) -> List[int]:
 
 
 class mstx:
-    """Marks and ranges that torch.profiler shows, with times of the host; they cost next to nothing while nothing profiles.
+    """Marks and ranges that torch.profiler, msprof and MSPTI show; they cost about a microsecond while nothing profiles.
 
-    ``stream`` is accepted everywhere, but the profiler records no times of the device. ``torch.npu.mstx()`` is the same thing.
+    With a ``stream`` the device's times are shown, too: when the stream came to the begin, and to the end. ``domain`` names a
+    group of marks, which profiles can leave out. ``torch.npu.mstx()`` is the same thing.
     """
 
     @staticmethod
     def mark(message: str, stream: Any = None, domain: str = "default") -> None:
         """Puts a mark into the profile."""
-        mstx.range_end(mstx.range_start(message, stream, domain))
+        _call_tools("Mark", message, stream, domain)
+        if _is_recorded(domain):
+            with torch.profiler.record_function(message, f"domain={domain}"):
+                if stream is not None:
+                    _C._profile_end_mark(_C._profile_begin_mark(message, stream.stream_id, stream.device_index))
 
     @staticmethod
     def range_start(message: str, stream: Any = None, domain: str = "default") -> int:
         """Begins a range and returns its number, for :meth:`range_end`; 0 when nothing profiles this thread."""
-        if not torch.autograd._profiler_enabled():
+        tools_range = _call_tools("RangeStart", message, stream, domain)
+        record, device_mark = None, 0
+        if _is_recorded(domain):
+            record = torch.profiler.record_function(message, f"domain={domain}")
+            record.__enter__()
+            if stream is not None:
+                device_mark = _C._profile_begin_mark(message, stream.stream_id, stream.device_index)
+        elif tools_range == 0:
             return 0
         number = next(_ids)
-        _open[number] = torch.profiler.record_function(message, f"domain={domain}")
-        _open[number].__enter__()
+        _open[number] = _Range(record, device_mark, tools_range)
         return number
 
     @staticmethod
     def range_end(range_id: Any, domain: str = "default") -> None:
         """Ends a range. A number that is not open, such as 0, changes nothing: marks must not stop a program."""
-        record = _open.pop(range_id, None)
-        if record is not None:
-            record.__exit__(None, None, None)
+        begun = _open.pop(range_id, None)
+        if begun is None:
+            return
+        if begun.tools_range:
+            _tools().mstxRangeEnd(begun.tools_range)  # type: ignore[union-attr]
+        if begun.device_mark:
+            _C._profile_end_mark(begun.device_mark)
+        if begun.record is not None:
+            begun.record.__exit__(None, None, None)
 
     @staticmethod
     @contextlib.contextmanager

@@ -2,11 +2,11 @@
 
 ``TORCH_NPU_SANITIZER=1``, or ``torch.npu._sanitizer.enable_npu_sanitizer()`` as early as possible: the counterpart of
 torch.cuda._sanitizer. It raises NPUSanitizerErrors at the operator that comes later, with both stacks, also where memory was
-freed while another stream still used it. torch_npu/npu/races.py says how.
+freed while another stream still used it. torch_npu/_debug/races.py says how.
 
-What it knows: operators, torch.npu's streams and events, waits of the host (also those inside copies and ``item()``), the order
-that autograd makes, and that collectives run beside the current stream until they are waited for. What it does not see: events of
-the class ``torch.Event`` itself, replays of graphs, and kernels that other libraries launch.
+What it knows: operators, streams and events (torch.npu's, torch.Stream, torch.Event, torch.accelerator, those of PyTorch's C++),
+waits of the host (also those inside copies and ``item()``), the order that autograd makes, and that collectives run beside the
+current stream until they are waited for. What it does not see: replays of graphs, and kernels that other libraries launch.
 """
 
 import contextlib
@@ -167,6 +167,7 @@ class StreamSanitizer(observe.Observer):
         self.last: Optional[races.StreamKey] = None
         self.works = sanitized_work.Works(self.work_is_over)
         self.groups: Dict[str, int] = {}  # name: the number of its stream
+        self.raw_events: Dict[int, races.Clock] = {}  # by the address of an event that C++ recorded
 
     # What streams and events tell (torch_npu.npu._trace).
     def event_recorded(self, event: Any, stream: Any) -> None:
@@ -188,6 +189,23 @@ class StreamSanitizer(observe.Observer):
     def host_waits_device(self, device: int) -> None:
         with self.lock:
             self.clocks.host_waits_device(device)
+
+    # The same from C++, where an event is an address and a stream (device, id): see csrc/core/sync_listener.h.
+    def raw_event_recorded(self, event: int, stream: races.StreamKey) -> None:
+        with self.lock:
+            self.raw_events[event] = dict(self.clocks.of(stream))
+
+    def raw_stream_waits(self, event: int, stream: races.StreamKey) -> None:
+        with self.lock:
+            self.clocks.wait(stream, self.raw_events.get(event, {}))
+
+    def raw_host_waits_event(self, event: int) -> None:
+        with self.lock:
+            self.clocks.host_waits(self.raw_events.get(event, {}))
+
+    def raw_host_waits_stream(self, stream: races.StreamKey) -> None:
+        with self.lock:
+            self.clocks.host_waits(self.clocks.of(stream))
 
     # What operators do.
     def before(self, call: observe.Call) -> None:
@@ -343,6 +361,7 @@ class NPUSanitizer:
             return
         self._running = StreamSanitizer()
         _trace.listener = self._running
+        _C._listen_to_sync(self._running)
         self._running.works.start()
         observe.add(self._running)
         self.enabled = True
@@ -352,6 +371,7 @@ class NPUSanitizer:
         if self._running is not None:
             observe.remove(self._running)
             self._running.works.stop()
+            _C._listen_to_sync(None)
             _trace.listener = self._running = None
         self.enabled = False
 

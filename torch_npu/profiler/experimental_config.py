@@ -92,6 +92,8 @@ class _ExperimentalConfig:
         self._op_attr = op_attr
         self._gc_detect_threshold = gc_detect_threshold
         self._host_sys = [self._known("host_sys", name, _values(HostSystem)) for name in host_sys or []]
+        if mstx_domain_include and mstx_domain_exclude:
+            raise ValueError("mstx_domain_include and mstx_domain_exclude: a profile takes one of them")
         self._mstx_domain_include = mstx_domain_include or []
         self._mstx_domain_exclude = mstx_domain_exclude or []
         self._sys_io = sys_io
