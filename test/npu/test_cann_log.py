@@ -52,3 +52,24 @@ def test_a_folder_takes_a_file_for_each_process(python, tmp_path):
     assert (run.stdout, run.stderr) == ("too much\n", "")
     file, = tmp_path.glob("debug/plog/plog-*.log")
     assert {pid for _, _, pid, _, _ in lines(file.read_text())} == {file.stem.partition("-")[2]}
+
+
+GROUP = """
+import torch
+import torch.distributed as dist
+dist.init_process_group("hccl", init_method="file://STORE", rank=0, world_size=1)
+x = torch.ones(3, device="npu")
+dist.all_reduce(x)
+torch.npu.synchronize()
+dist.destroy_process_group()
+"""
+
+
+def test_modules_have_levels_of_their_own(python, tmp_path):
+    run = python(GROUP.replace("STORE", f"{tmp_path}/one"), **{**SILENT, "ASCEND_MODULE_LOG_LEVEL": "HCCL=1:NOBODY=0:OP=x"})
+    written = lines(run.stderr)
+    assert {(level, module) for level, module, *_ in written} == {("INFO", "HCCL")}, run.stderr
+    assert any(re.search(r"communicator \S+ was made: rank 0 of 1, device 0", text) for *_, text in written)
+    quiet = python(GROUP.replace("STORE", f"{tmp_path}/two"),
+                   **{**SILENT, "ASCEND_GLOBAL_LOG_LEVEL": 1, "ASCEND_MODULE_LOG_LEVEL": "RUNTIME=4:OP=4"})
+    assert {module for _, module, *_ in lines(quiet.stderr)} == {"HCCL"}, quiet.stderr

@@ -33,6 +33,7 @@ MODULES = {
     "msprof": ("softcann.msprof", "profiles a program, and makes Ascend's tables of it"),
     "quantize": ("softcann.quantize", "an int8 ONNX model from a float one and examples"),
     "sdk": ("softcann.sdk", "headers and libraries in the places of an installation of CANN, to build programs with"),
+    "replay": ("softcann.replay", "does again what SOFTCANN_RECORD recorded, and compares the results"),
     "smi": ("softcann.smi", "npu-smi: the devices, their load, and the processes that use them"),
     "trace": ("softcann.trace", "what SOFTCANN_TRACE wrote: counts of calls, or the differences of two files"),
     "validate": ("softcann.validate", "compares an .om with the ONNX model it came from"),

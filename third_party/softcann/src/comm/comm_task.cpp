@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "comm/communicator.h"
+#include "rt/call_record.h"
 #include "rt/exit.h"
 
 namespace softcann {
@@ -31,7 +32,15 @@ aclError CommTask::advance() {
   const aclError code = transport->run(operation, !tried);
   tried = true;
   if (code == ACL_SUCCESS) copy_staged(false);
+  if (call_record::on && code == ACL_SUCCESS) record_received();
   return code;
+}
+
+void CommTask::record_received() const {
+  call_record::outside(name, operation.receive.data, operation.receive.bytes);
+  for (const Message& message : operation.messages) {
+    if (!message.send) call_record::outside(name, message.buffer.data, message.buffer.bytes);
+  }
 }
 
 void CommTask::copy_staged(bool in) {

@@ -29,6 +29,7 @@ struct CommTask : Task {
   static aclError execute(Task* self, bool skip);
   aclError advance();
   void copy_staged(bool in);
+  void record_received() const;
 };
 
 // Numbers it and puts it on the stream; or into the graph that the stream is captured into, whose executions number it.

@@ -6,6 +6,7 @@
 
 #include "comm/tcp_mesh.h"
 #include "comm/tcp_transport.h"
+#include "rt/log.h"
 
 namespace softcann {
 namespace {
@@ -66,6 +67,8 @@ Communicator* publish(const Member& member, const Digest& secret, std::shared_pt
   made->transport = std::move(transport);
   made->children.clear();
   made->magic.store(Communicator::kAlive, std::memory_order_release);
+  SOFTCANN_LOG(ACL_INFO, "HCCL", "communicator %s was made: rank %u of %u, device %d", made->name.c_str(), made->rank,
+               made->ranks, made->device);
   return made;
 }
 

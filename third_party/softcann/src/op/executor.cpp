@@ -21,6 +21,7 @@
 #include "op/tensor.h"
 #include "op/threads.h"
 #include "op/trace.h"
+#include "rt/call_record.h"
 #include "rt/error.h"
 
 namespace softcann::op {
@@ -161,6 +162,7 @@ aclError run_again(Task* task, bool skip) {
   follow_settings(executor->threads, !in_own_phase2 && executor->cost_ns > threshold::threads_from_ns);
   const aclError result = compute(*executor, in_own_phase2);
   if (check::on(check::kInit) && result == ACL_SUCCESS && !this_thread.refused) note_results(*executor);
+  if (__builtin_expect(call_record::on, 0) && result == ACL_SUCCESS && !this_thread.refused) record_operator(*executor);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "rt/bulk.h"
+#include "rt/call_record.h"
 #include "rt/capture.h"
 #include "rt/check.h"
 #include "rt/memory.h"
@@ -72,6 +73,7 @@ aclError submit_copy(const char* entry, Stream* stream, void* dst, const void* s
       return kRefused;
     }
     copy_now(copy->dst, copy->src, copy->count);
+    if (call_record::on) call_record::copy(copy->name, copy->dst, copy->src, copy->count);
     return ACL_SUCCESS;
   };
   task->discard = [](Task* self) {
@@ -155,6 +157,7 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
     return fail(ACL_ERROR_RT_PARAM_INVALID, "%s", text.c_str());
   }
   copy_now(dst, src, count);
+  if (call_record::on) call_record::copy("aclrtMemcpy", dst, src, count);
   return ACL_SUCCESS;
 }
 
@@ -186,6 +189,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
   if (const aclError code = refuse_unsafe("aclrtMemset")) return code;
   if (check::on(check::kInit)) check::mark_written(devPtr, count);
   std::memset(devPtr, value, count);
+  if (call_record::on) call_record::fill("aclrtMemset", devPtr, count, value);
   return ACL_SUCCESS;
 }
 
@@ -204,7 +208,9 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
   task->repeat = [](Task* self, bool skip) {
     auto* fill = static_cast<FillTask*>(self);
     if (check::on(check::kInit)) check::mark_written(fill->dst, fill->count);
-    if (!really_skip(skip)) std::memset(fill->dst, fill->value, fill->count);
+    if (really_skip(skip)) return ACL_SUCCESS;
+    std::memset(fill->dst, fill->value, fill->count);
+    if (call_record::on) call_record::fill(fill->name, fill->dst, fill->count, fill->value);
     return ACL_SUCCESS;
   };
   task->discard = [](Task* self) {

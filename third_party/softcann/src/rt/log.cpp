@@ -3,12 +3,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <mutex>
+#include <sstream>
 #include <string>
 
 namespace softcann {
@@ -32,8 +35,39 @@ FILE* open_log() {
   return opened != nullptr ? opened : stderr;
 }
 
-bool level_reached(aclLogLevel level) {
-  return level >= ACL_DEBUG && level <= ACL_ERROR && static_cast<uint64_t>(level) >= options().log_level;
+// Levels of single modules, as ASCEND_MODULE_LOG_LEVEL has them: OP=0:HCCL=1. What is no such pair says nothing.
+const std::map<std::string, uint64_t, std::less<>>& module_levels() {
+  static const auto* levels = [] {
+    auto* read = new std::map<std::string, uint64_t, std::less<>>;
+    std::stringstream parts(options().module_log_level);
+    for (std::string part; std::getline(parts, part, ':');) {
+      const size_t equals = part.find('=');
+      if (equals != std::string::npos && equals + 2 == part.size() && part.back() >= '0' && part.back() <= '4') {
+        (*read)[part.substr(0, equals)] = static_cast<uint64_t>(part.back() - '0');
+      }
+    }
+    return read;
+  }();
+  return *levels;
+}
+
+// The least level that something is logged from.
+uint64_t least_level() {
+  static const uint64_t least = [] {
+    uint64_t level = options().log_level;
+    for (const auto& [module, own] : module_levels()) level = std::min(level, own);
+    return level;
+  }();
+  return least;
+}
+
+bool level_reached(aclLogLevel level, uint64_t from) {
+  return level >= ACL_DEBUG && level <= ACL_ERROR && static_cast<uint64_t>(level) >= from;
+}
+
+uint64_t level_of(const char* module) {
+  const auto found = module_levels().find(module);
+  return found != module_levels().end() ? found->second : options().log_level;
 }
 
 const char* base_name(const char* path) {
@@ -44,9 +78,11 @@ const char* base_name(const char* path) {
 }  // namespace
 
 bool log_wanted(aclLogLevel level) {
-  const bool asked = options().log_level < kErrorsOnly || options().log_to_stdout || !options().log_path.empty();
-  return __builtin_expect(asked, 0) && level_reached(level);
+  static const bool asked = least_level() < kErrorsOnly || options().log_to_stdout || !options().log_path.empty();
+  return __builtin_expect(asked, 0) && level_reached(level, least_level());
 }
+
+bool log_wanted(aclLogLevel level, const char* module) { return log_wanted(level) && level_reached(level, level_of(module)); }
 
 void log_line(aclLogLevel level, const char* module, const char* file, uint32_t line, const char* text) {
   static const char* const kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
@@ -80,7 +116,7 @@ using namespace softcann;
 
 extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
   SOFTCANN_ENTRY_VALUE(aclAppLog, );
-  if (!level_reached(logLevel)) return;
+  if (!level_reached(logLevel, level_of("APP"))) return;
   char text[4096];
   const int length = std::snprintf(text, sizeof text, "%s: ", func != nullptr ? func : "");
   if (length < 0 || static_cast<size_t>(length) >= sizeof text) return;

@@ -13,6 +13,7 @@
 #include "rt/exceptions.h"
 #include "rt/handles.h"
 #include "rt/log.h"
+#include "rt/call_record.h"
 #include "rt/recorder.h"
 #include "rt/status.h"
 
@@ -214,7 +215,10 @@ aclError Stream::execute(Task* task) {
   const int64_t recorded_from = recorded ? now_ns() : 0;
   const uint64_t begin = ticks();
   if (counted) status_->since.store(begin, std::memory_order_relaxed);
+  const bool told = call_record::on && outer == nullptr && !skip && is_work(task, name);
+  if (__builtin_expect(told, 0)) call_record::begin_task();
   const aclError code = task->run(task, skip || injected != 0);
+  if (__builtin_expect(told, 0) && code != kParked && code != kUnfinished) call_record::end_task(name);
   running_stream = outer;
   if (counted) {
     status_->since.store(0, std::memory_order_relaxed);
