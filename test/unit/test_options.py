@@ -21,7 +21,7 @@ SOFT = re.findall(r'^SOFTCANN_OPTION\((\w+), "(\w+)"', (SOFTCANN / "rt" / "optio
 # What nothing but reading shows to work. This list only gets shorter.
 UNTESTED = {
     "sync_timeout_s", "hccl_trace_pickle", "matmul_allow_hf32", "conv_allow_hf32", "hccl_blocking_wait", "hccl_async_error_handling",
-    "hccl_desync_debug", "hccl_enable_monitoring", "hccl_heartbeat_timeout_sec", "hccl_enable_timing",
+    "hccl_desync_debug", "hccl_enable_monitoring", "hccl_heartbeat_timeout_sec",
     "hccl_trace_buffer_size", "hccl_trace_stacks", "hccl_dump_on_timeout", "SOFTCANN_THREADS",
     "SOFTCANN_SPIN_US",
 }
