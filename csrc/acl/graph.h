@@ -7,6 +7,10 @@ namespace torch_npu::acl {
 
 #define NPU_SYMBOL(name) inline const Symbol<decltype(::name)> name(Library::ascendcl, #name)
 
+NPU_SYMBOL(aclmdlRIAddCondTask);
+NPU_SYMBOL(aclmdlRICaptureToModelRIBegin);
+NPU_SYMBOL(aclmdlRICondHandleCreate);
+NPU_SYMBOL(aclmdlRICondHandleGetCondPtr);
 NPU_SYMBOL(aclmdlRIGetId);
 
 #undef NPU_SYMBOL

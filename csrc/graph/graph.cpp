@@ -1,13 +1,31 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+#include <mutex>
+
 #include <c10/util/ScopeExit.h>
 
+#include "acl/graph.h"
 #include "core/error.h"
 #include "core/recovery.h"
 #include "memory/heap.h"
 #include "op/launch_hooks.h"
 
 namespace torch_npu::graph {
+
+struct Graph::Members {
+  std::mutex mutex;
+  std::vector<aclmdlRI> graphs;
+
+  void add(aclmdlRI graph) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    graphs.push_back(graph);
+  }
+  bool have(aclmdlRI graph) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return graph && std::find(graphs.begin(), graphs.end(), graph) != graphs.end();
+  }
+};
 
 Graph::~Graph() {
   if (core::process_ends()) return;
@@ -46,7 +64,11 @@ void Graph::capture_begin(memory::MempoolId pool, aclmdlRICaptureMode mode) {
   try {
     const aclmdlRI graph = core::captured_into(stream);
     draws_.begin_capture(graph);
-    heap.begin_route(pool_, [graph](c10::Stream of) { return core::captured_into(core::Stream(of)) == graph; }, true);
+    mode_ = mode;
+    members_ = std::make_shared<Members>();
+    members_->add(graph);
+    const auto members = members_;
+    heap.begin_route(pool_, [members](c10::Stream of) { return members->have(core::captured_into(core::Stream(of))); }, true);
   } catch (...) {
     give_capture_up();
     draws_.end_capture();
@@ -73,10 +95,52 @@ void Graph::end_route() noexcept {
   }
 }
 
+void Graph::begin_branch(const void* condition) {
+  constexpr int kMostStreams = 32;
+  TORCH_CHECK(capturing_, "a branch is part of a capture, and none has begun");
+  const core::DeviceGuard guard(device_);
+  core::ensure_bound();
+  const auto outside = core::current_stream();
+  const aclmdlRI graph = core::captured_into(outside);
+  TORCH_CHECK(members_->have(graph), "the current stream is not being captured into this graph");
+  aclmdlRICondHandle handle = nullptr;
+  NPU_CHECK(acl::aclmdlRICondHandleCreate(graph, 0, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &handle));
+  uint64_t* value = nullptr;
+  NPU_CHECK(acl::aclmdlRICondHandleGetCondPtr(handle, &value));
+  NPU_CHECK(acl::aclrtMemcpyAsync(value, sizeof *value, condition, sizeof *value, ACL_MEMCPY_DEVICE_TO_DEVICE, outside.raw()));
+  aclmdlRI branch = nullptr;
+  NPU_CHECK(acl::aclmdlRIAddCondTask({handle, ACL_MODEL_RI_COND_TYPE_IF, 1, &branch}, outside.raw(), 0));
+  auto inside = core::stream_from_pool(false, device_);
+  for (int i = 0; core::captured_into(inside) && i < kMostStreams; ++i) inside = core::stream_from_pool(false, device_);
+  members_->add(branch);
+  NPU_CHECK(acl::aclmdlRICaptureToModelRIBegin(inside.raw(), branch, mode_));
+  branches_.push_back({outside, inside});
+  core::exchange_stream(inside);
+}
+
+// CANN's status.
+int Graph::leave_branch() {
+  const auto branch = branches_.back();
+  branches_.pop_back();
+  const int status = acl::aclmdlRICaptureEnd(branch.inside.raw(), nullptr);
+  core::exchange_stream(branch.outside);
+  return status;
+}
+
+void Graph::end_branch() {
+  TORCH_CHECK(!branches_.empty(), "no branch has begun");
+  const core::DeviceGuard guard(device_);
+  core::ensure_bound();
+  TORCH_CHECK(core::current_stream() == branches_.back().inside, "a branch must end on the stream on which it began");
+  if (const int status = leave_branch()) core::throw_cann_error(status, "aclmdlRICaptureEnd", __FILE__, __LINE__);
+}
+
 void Graph::capture_end() {
   TORCH_CHECK(capturing_, "no capture has begun");
   const core::DeviceGuard guard(device_);
   core::ensure_bound();
+  const bool unfinished = !branches_.empty();  // an exception has left it
+  while (!branches_.empty()) leave_branch();
   TORCH_CHECK(core::current_stream() == *captured_, "a capture must end on the stream on which it began");
   const int status = acl::aclmdlRICaptureEnd(captured_->raw(), &graph_);
   capturing_ = false;
@@ -95,6 +159,10 @@ void Graph::capture_end() {
       release_memory();
     });
     core::throw_cann_error(status, "aclmdlRICaptureEnd", __FILE__, __LINE__);
+  }
+  if (unfinished) {
+    reset();
+    TORCH_CHECK(false, "the capture has ended within a branch; there is no graph");
   }
 }
 

@@ -6,8 +6,10 @@
 // program's own tensors come and go. Graphs that are never at work at the same time may share a pool.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/capture.h"
 #include "core/generator.h"
@@ -27,6 +29,10 @@ class C10_EXPORT Graph {
   void capture_begin(memory::MempoolId pool = {0, 0}, aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
   // On the same stream. Throws what made the capture fail; there is no graph then.
   void capture_end();
+  // What the current stream, which is another one from here to end_branch(), takes in between runs at a replay where the int64
+  // at `condition`, in the device's memory, is not 0 when the replay comes there. Branches may be within branches.
+  void begin_branch(const void* condition);
+  void end_branch();
   // Runs it on the current stream.
   void replay();
   // Waits for replays, and lets go of the graph and its memory.
@@ -36,7 +42,14 @@ class C10_EXPORT Graph {
   void debug_dump(const std::string& path) const;
 
  private:
+  struct Branch {
+    core::Stream outside, inside;
+  };
+  // The graphs that take the streams' work: this one and its branches.
+  struct Members;
+
   void give_capture_up() noexcept;
+  int leave_branch();
   void end_route() noexcept;
   void release_memory() noexcept;
 
@@ -47,6 +60,9 @@ class C10_EXPORT Graph {
   c10::DeviceIndex device_ = -1;
   std::optional<core::Stream> captured_, replayed_;
   core::GraphDraws draws_;
+  aclmdlRICaptureMode mode_ = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
+  std::vector<Branch> branches_;  // that are open
+  std::shared_ptr<Members> members_;
 };
 
 // What `stream`, which is being captured, takes between the two is a group whose tasks can be replaced. The group lives as long

@@ -100,6 +100,10 @@ void init_graph(py::module_& module) {
           },
           py::arg("pool") = py::none(), py::arg("capture_error_mode") = "global")
       .def("capture_end", &Graph::capture_end, Unlocked())
+      .def(
+          "_begin_branch", [](Graph& self, const at::Tensor& condition) { self.begin_branch(condition.const_data_ptr()); },
+          py::arg("condition"), Unlocked())
+      .def("_end_branch", &Graph::end_branch, Unlocked())
       .def("replay", &Graph::replay, Unlocked())
       .def("reset", &Graph::reset, Unlocked())
       .def("pool", &Graph::pool)

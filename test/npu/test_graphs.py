@@ -692,3 +692,45 @@ def test_tensors_are_printed_and_saved_at_each_replay(tmp_path, capfd, monkeypat
     assert sorted(os.listdir(tmp_path)) == ["both_device_0.pt", "y_device_0_0.pt", "y_device_0_1.pt"]
     assert torch.load("y_device_0_0.pt").tolist() == [1.0] * 4 and torch.load("y_device_0_1.pt").tolist() == [11.0] * 4
     assert [tensor.tolist() for tensor in torch.load("both_device_0.pt")] == [[10.0] * 4, [11.0] * 4]
+
+
+def test_a_part_runs_where_a_number_on_the_device_says_so():
+    x, outer, inner = torch.ones(4, device=NPU), torch.zeros((), dtype=torch.bool, device=NPU), torch.zeros(1, device=NPU)
+    out = torch.zeros(4, device=NPU)
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        out.fill_(7)
+        graph.begin_capture_to_if_node(outer)
+        out.copy_(x * 2)
+        graph.begin_capture_to_if_node(inner)
+        out.add_(100)
+        graph.end_capture_to_conditional_node()
+        out.sub_(1)
+        graph.end_capture_to_conditional_node()
+        out.add_(1)
+    for first, second, value in ((True, True, 3.0), (False, True, 4.0), (True, False, 5.0), (False, False, 6.0)):
+        outer.fill_(first)
+        inner.fill_(second)
+        x.fill_(value)
+        graph.replay()
+        assert out.tolist() == [2 * value + 100 * second if first else 8.0] * 4
+
+
+def test_a_part_has_an_end_and_a_condition():
+    graph, flag = torch.npu.NPUGraph(), torch.ones((), device=NPU)
+    with pytest.raises(RuntimeError, match="part of a capture"):
+        graph.begin_capture_to_if_node(flag)
+    with pytest.raises(ValueError, match="one element on the NPU"):
+        graph.begin_capture_to_if_node(torch.ones(()))
+    with pytest.raises(RuntimeError, match="no branch has begun"):
+        graph.end_capture_to_conditional_node()
+    before = torch.npu.current_stream()
+    with pytest.raises(RuntimeError, match="ended within a branch"):
+        with torch.npu.graph(graph):
+            graph.begin_capture_to_if_node(flag)
+            flag.add_(1)
+    assert torch.npu.current_stream() == before and flag.item() == 1
+    with torch.npu.graph(graph):
+        flag.add_(1)
+    graph.replay()
+    assert flag.item() == 2

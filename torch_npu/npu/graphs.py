@@ -93,6 +93,22 @@ class NPUGraph(_C._NPUGraph):
             raise
         _log.info("captured, memory pool %s", self.pool())
 
+    def begin_capture_to_if_node(self, scalar_npu_pred_tensor: torch.Tensor) -> None:
+        """What is given to the current stream until ``end_capture_to_conditional_node`` runs only in replays where the tensor, one
+        element on the NPU, is true when they come there. It can be done within such a part again. The current stream is another one
+        meanwhile; random numbers and collectives are not possible there.
+
+        Raises ValueError for another tensor, RuntimeError outside of a capture.
+        """
+        predicate = scalar_npu_pred_tensor
+        if predicate.numel() != 1 or predicate.device.type != "npu":
+            raise ValueError(f"the condition is one element on the NPU, not {tuple(predicate.shape)} on {predicate.device}")
+        super()._begin_branch((predicate != 0).to(torch.int64))
+
+    def end_capture_to_conditional_node(self) -> None:
+        """Ends what ``begin_capture_to_if_node`` has begun."""
+        super()._end_branch()
+
     def register_generator_state(self, generator: torch.Generator) -> None:
         """For programs that call it: a generator whose numbers are drawn in the capture is known from then on."""
         if generator.device.type != "npu":
