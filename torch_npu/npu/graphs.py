@@ -94,9 +94,9 @@ class NPUGraph(_C._NPUGraph):
         _log.info("captured, memory pool %s", self.pool())
 
     def begin_capture_to_if_node(self, scalar_npu_pred_tensor: torch.Tensor) -> None:
-        """What is given to the current stream until ``end_capture_to_conditional_node`` runs only in replays where the tensor, one
-        element on the NPU, is true when they come there. It can be done within such a part again. The current stream is another one
-        meanwhile; random numbers and collectives are not possible there.
+        """What is given to the current stream until ``end_capture_to_conditional_node`` runs only in replays where the tensor,
+        one element on the NPU, is true when they come there. It can be done within such a part again. The current stream is
+        another one meanwhile; random numbers and collectives are not possible there.
 
         Raises ValueError for another tensor, RuntimeError outside of a capture.
         """
