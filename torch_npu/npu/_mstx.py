@@ -7,7 +7,7 @@ import itertools
 import os
 import sys
 import threading
-from typing import Any, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 import torch
 
@@ -16,7 +16,7 @@ from torch_npu.npu import _state
 
 _DEFAULT = "default"
 _ids = itertools.count(1)
-_open = {}
+_open: Dict[Any, Any] = {}
 _stacks = threading.local()
 
 

@@ -161,8 +161,8 @@ class Event(torch.Event):
             self.record()
         return _C._event_ipc_handle(self)
 
-    @property  # type: ignore[override]  # the stub does not say that it can only be read
-    def device(self) -> Any:
+    @property
+    def device(self) -> Any:  # type: ignore[override]  # it can only be read: the stub does not say so
         """The device (torch.device) that the event was recorded on; None before the first record."""
         return super().device if self.npu_event else None
 
