@@ -41,7 +41,8 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
   check_number(found_inf, at::kFloat, device, "found_inf");
   check_number(inv_scale, at::kFloat, device, "inv_scale");
   for (const auto& gradient : self) {
-    TORCH_CHECK(gradient.device() == device, "gradients of one call are on ", device, " and ", gradient.device());
+    TORCH_CHECK(gradient.device() == device, "Expected all tensors to be on the same device, but gradients of one call are on ",
+                device, " and ", gradient.device());
     TORCH_CHECK(at::isFloatingType(gradient.scalar_type()), "a gradient to be unscaled is ", gradient.scalar_type(),
                 ", but floating point is expected");
   }

@@ -44,8 +44,8 @@ void pool(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef output
   const auto rank = static_cast<int64_t>(kernel.size());
   const auto input = self.sizes().slice(self.dim() - rank);
   const auto planes = self.numel() / c10::multiply_integers(input);
-  TORCH_CHECK(random.numel() >= planes * rank, "fractional_max_pool", rank, "d: _random_samples of sizes ", random.sizes(),
-              " for ", planes, " planes; give ", rank, " numbers for each batch and channel");
+  TORCH_CHECK(random.numel() >= planes * rank, "fractional_max_pool", rank, "d: Expect _random_samples to have ", rank,
+              " numbers for each batch and channel, ", planes, " of them together, got sizes ", random.sizes());
   const auto samples = random.reshape({-1, rank}).narrow(0, 0, planes);  // one picture may come with the numbers of several
   std::vector<at::Tensor> starts;
   for (int64_t d = 0; d < rank; ++d)

@@ -79,8 +79,8 @@ void Heap::poll_events() {
 
 // Waits for every pending block. The lock is given back meanwhile.
 void Heap::wait_events(HeapLock& lock) {
+  ++stats_.sync_all_streams;  // PyTorch counts the request, whether or not a block is pending
   if (stats_.pending.current() == 0) return;
-  ++stats_.sync_all_streams;
   ++reclaiming_;  // who runs out of memory meanwhile finds nothing pending, and waits for this thread
   give_up(lock);
   std::vector<PendingEvent> waiting;

@@ -307,6 +307,8 @@ def test_operators_check_their_arguments():
     number = torch.ones((), device="npu")
     with pytest.raises(RuntimeError, match="inv_scale is on cpu"):
         torch._amp_foreach_non_finite_check_and_unscale_([number.clone()], number.clone(), torch.ones(()))
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        torch._amp_foreach_non_finite_check_and_unscale_([number.clone(), torch.ones(())], number.clone(), number)
     with pytest.raises(RuntimeError, match="floating point is expected"):
         torch._amp_foreach_non_finite_check_and_unscale_([number.long()], number.clone(), number)
     with pytest.raises(RuntimeError, match="growth_tracker must be one Int"):

@@ -153,6 +153,12 @@ TEST(out_of_memory_waits_for_events) {
   EXPECT_EQ(f.scalar("num_sync_all_streams"), 1);
 }
 
+TEST(emptying_the_cache_counts_as_a_wait_for_all_streams) {
+  Fixture f(64 * kMiB);
+  f.heap.empty_cache();
+  EXPECT_EQ(f.scalar("num_sync_all_streams"), 1);
+}
+
 TEST(out_of_memory_says_the_figures_and_work_goes_on) {
   Fixture f(64 * kMiB);
   size_t asked = 0, free = 0;
