@@ -32,6 +32,15 @@ def test_comparisons_with_a_number_round_it(dtype, size):
         same(lambda device: getattr(x.to(device), name)(0.1))
 
 
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("name", ["eq", "ne"])
+def test_comparisons_with_a_number_beyond_signed_integers(name, size):
+    x = torch.full((size,), 2**64 - 1, dtype=torch.uint64)
+    x[0] = 5
+    for number in (2**64 - 1, 2**64 - 2, 2**63, 5):
+        same(lambda device: getattr(x.to(device), name)(number))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
 def test_nan_to_num(dtype):
     x = torch.tensor([NAN, INF, -INF, 0.1, -0.0], dtype=dtype)

@@ -178,6 +178,7 @@ bool with_scalar(const at::Tensor& self, const at::Scalar& other, const at::Tens
   }
   const auto type = c10::typeMetaToScalarType(in->dtype());
   if (other.isComplex() || (c10::isIntegralType(type, true) && !other.isIntegral(true))) return false;
+  if (other.type() == c10::ScalarType::UInt64) return false;  // more than an int64_t holds
   char *from = data(in), *to = data(out);
   const int64_t size = n * static_cast<int64_t>(std::max(in->itemsize(), out->itemsize()));
   if (n > limit(type) || !no_partial_overlap(from, to, size)) return false;

@@ -11,7 +11,7 @@ struct Cell {
   at::Tensor tensor;
   bool is_wrapped = false;
 };
-enum CellType { real_cell, integer_cell, bool_cell, complex_cell, cell_type_count };
+enum CellType { real_cell, integer_cell, unsigned_cell, bool_cell, complex_cell, cell_type_count };
 struct Cells {
   Cell cells[2][cell_type_count];
   int turn = 0;
@@ -21,7 +21,12 @@ const at::Tensor& fill(const at::Scalar& value, bool wrap) {
   static thread_local auto* mine = new Cells();  // leaked: tensors must not die with the thread's other state
   mine->turn ^= 1;
   const bool is_complex = value.isComplex(), is_real = value.isFloatingPoint(), is_bool = value.isBoolean();
-  const CellType type = is_real ? real_cell : is_complex ? complex_cell : is_bool ? bool_cell : integer_cell;
+  const bool is_unsigned = value.type() == c10::ScalarType::UInt64;  // more than an int64_t holds
+  const CellType type = is_real       ? real_cell
+                        : is_complex  ? complex_cell
+                        : is_bool     ? bool_cell
+                        : is_unsigned ? unsigned_cell
+                                      : integer_cell;
   Cell& cell = mine->cells[mine->turn][type];
   if (!cell.tensor.defined() || cell.tensor.use_count() != 1 || cell.tensor.storage().use_count() != 1) {
     // Outlives the kernel, so it must not come from the scratch cache's idea of a temporary; either is fine for memory.
@@ -36,6 +41,8 @@ const at::Tensor& fill(const at::Scalar& value, bool wrap) {
     *static_cast<c10::complex<double>*>(data) = value.toComplexDouble();
   } else if (is_bool) {
     *static_cast<bool*>(data) = value.toBool();
+  } else if (is_unsigned) {
+    *static_cast<uint64_t*>(data) = value.toUInt64();
   } else {
     *static_cast<int64_t*>(data) = value.toLong();
   }

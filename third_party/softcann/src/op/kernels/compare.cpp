@@ -79,7 +79,7 @@ at::Tensor as_compared(const at::Tensor& self, const at::Scalar& number) {
   const auto type = self.scalar_type();
   if (number.isComplex() || number.isBoolean()) return {};
   if (type == at::kFloat || type == at::kDouble) return wrapped(number).to(type);  // what is too large becomes infinite
-  if (!number.isIntegral(false)) return {};
+  if (!number.isIntegral(false) || number.type() == c10::ScalarType::UInt64) return {};
   const int64_t whole = number.toLong();
   const bool fits = type == at::kLong || (type == at::kInt && whole == static_cast<int32_t>(whole));
   return fits ? at::scalar_tensor(whole, type) : at::Tensor();
