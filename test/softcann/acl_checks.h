@@ -1,4 +1,4 @@
-// The harness, and checks of CANN's return codes.
+// The harness, checks of CANN's return codes, and what most tests begin with.
 #pragma once
 
 #include "acl/acl.h"
@@ -25,3 +25,11 @@
           __FILE__, __LINE__,                                                                                                 \
           std::string(#call " -> ") + std::to_string(fails_code) + " " + (fails_text != nullptr ? fails_text : "(no text)")); \
   } while (0)
+
+// A stream of device 0, which becomes the thread's.
+inline aclrtStream new_stream() {
+  aclrtStream stream = nullptr;
+  OK(aclrtSetDevice(0));
+  OK(aclrtCreateStream(&stream));
+  return stream;
+}

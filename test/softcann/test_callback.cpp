@@ -8,13 +8,6 @@
 
 namespace {
 
-aclrtStream new_stream() {
-  aclrtStream stream = nullptr;
-  OK(aclrtSetDevice(0));
-  OK(aclrtCreateStream(&stream));
-  return stream;
-}
-
 std::atomic<int> counter{0};
 std::atomic<int> seen_by_host{-1};
 std::atomic<pthread_t> callback_thread;

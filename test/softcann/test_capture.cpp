@@ -11,13 +11,6 @@
 
 namespace {
 
-aclrtStream new_stream() {
-  aclrtStream stream = nullptr;
-  OK(aclrtSetDevice(0));
-  OK(aclrtCreateStream(&stream));
-  return stream;
-}
-
 class Event {
  public:
   explicit Event(uint32_t flags = ACL_EVENT_SYNC) { OK(aclrtCreateEventExWithFlag(&raw_, flags)); }

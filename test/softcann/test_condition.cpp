@@ -6,13 +6,6 @@
 
 namespace {
 
-aclrtStream new_stream() {
-  aclrtStream stream = nullptr;
-  OK(aclrtSetDevice(0));
-  OK(aclrtCreateStream(&stream));
-  return stream;
-}
-
 struct Word {
   void* memory = nullptr;
   Word() {

@@ -25,13 +25,6 @@ void push(aclrtStream stream, std::function<void()> body, uint32_t cost = softca
   OK(softcann::submit(stream, task, cost));
 }
 
-aclrtStream new_stream() {
-  aclrtStream stream = nullptr;
-  OK(aclrtSetDevice(0));
-  OK(aclrtCreateStream(&stream));
-  return stream;
-}
-
 aclrtEvent new_event(uint32_t flags = ACL_EVENT_SYNC) {
   aclrtEvent event = nullptr;
   OK(aclrtCreateEventExWithFlag(&event, flags));

@@ -30,13 +30,6 @@ void push(aclrtStream stream, std::function<aclError(bool)> body, uint32_t cost 
   OK(code);
 }
 
-aclrtStream new_stream() {
-  aclrtStream stream = nullptr;
-  OK(aclrtSetDevice(0));
-  OK(aclrtCreateStream(&stream));
-  return stream;
-}
-
 bool is_complete(aclrtStream stream) {
   aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
   OK(aclrtStreamQuery(stream, &status));

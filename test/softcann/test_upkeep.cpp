@@ -6,13 +6,6 @@
 
 namespace {
 
-aclrtStream new_stream() {
-  aclrtStream stream = nullptr;
-  OK(aclrtSetDevice(0));
-  OK(aclrtCreateStream(&stream));
-  return stream;
-}
-
 // A task that fails with this code.
 void fail_with(aclrtStream stream, aclError code) {
   static aclError wanted;
