@@ -29,10 +29,6 @@ def cases(torch):
         a, b, out = (numbers(size, dtype=dtype) for _ in range(3))
         return lambda: torch.add(a, b, out=out)
 
-    def divided(size):
-        a, out = numbers(size), numbers(size)
-        return lambda: torch.sqrt(a, out=out)
-
     def copied(size):
         a, out = numbers(size // 4), numbers(size // 4)
         return lambda: out.copy_(a)
@@ -54,10 +50,6 @@ def cases(torch):
         n = round(size ** (1 / 3))
         a, b, out = (numbers(n, n) for _ in range(3))
         return lambda: torch.mm(a, b, out=out)
-
-    def likelihood(size):
-        scores, classes = numbers(size, 10), torch.zeros(size, dtype=torch.long, device="npu")
-        return lambda: functional.nll_loss(scores, classes)
 
     def columns(size):
         a = numbers(256, size)
@@ -89,24 +81,19 @@ def cases(torch):
         x, w = numbers(max(1, size // 16), 256, 4, 4), numbers(256, 256, 3, 3)
         return lambda: functional.conv2d(x, w, padding=1)
 
-    def placed(size):
-        x = numbers(4, max(1, size // 64), 2, 2)
-        mean, gain = numbers(x.size(1)), numbers(x.size(1))
-        return lambda: torch.ops.aten.native_batch_norm_backward(x, x, gain, mean, gain, mean, gain, True, 1e-5, [True, False, False])
-
     def rows(size):
         a = numbers(size // 64, 64)
         return lambda: torch.softmax(a, -1)
 
     return {
-        "small_loop": ("below", 1, binary), "small_loop_divided": ("below", 1, divided),
+        "small_loop": ("below", 1, binary),
         "small_loop_half": ("below", 1, lambda size: binary(size, torch.bfloat16)), "small_copy_bytes": ("below", 1, copied),
         "foreach_elements": ("below", 1, listed), "column_sum_elements": ("below", 1, column_sums),
-        "repeated_row_bytes": ("below", 1, biased), "gemm_products": ("above", 1, product), "nll_rows": ("below", 1, likelihood),
+        "repeated_row_bytes": ("below", 1, biased), "gemm_products": ("above", 1, product),
         "lane_columns": ("above", 1, columns), "pool_columns": ("above", 1, pooled), "transpose_elements": ("above", 1, transposed),
         "unfold_weights": ("above", 1, many_weights), "unfold_pixels": ("below", 1, weights_gradient),
         "unfold_strided_pixels": ("below", 1, strided), "unfold_result_pixels": ("below", 1, convolved),
-        "placed_bytes": ("above", 1, placed), "grain": ("above", 2, rows),
+        "grain": ("above", 2, rows),
     }
 
 

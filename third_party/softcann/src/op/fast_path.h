@@ -19,8 +19,8 @@ using Impl = c10::TensorImpl;
   return static_cast<char*>(tensor->unsafe_storage().unsafeGetStorageImpl()->mutable_data()) +
          tensor->storage_offset() * static_cast<int64_t>(tensor->itemsize());
 }
-[[gnu::always_inline]] inline int64_t limit(at::ScalarType type, int64_t full = threshold::small_loop) {
-  return type == at::kHalf || type == at::kBFloat16 ? threshold::small_loop_half : full;
+[[gnu::always_inline]] inline int64_t limit(at::ScalarType type) {
+  return type == at::kHalf || type == at::kBFloat16 ? threshold::small_loop_half : threshold::small_loop;
 }
 [[gnu::always_inline]] inline bool small(const Impl* out) {
   return out->numel() <= threshold::small_loop && out->is_contiguous();
@@ -94,13 +94,13 @@ bool for_type(at::ScalarType type, Body&& body) {
 }
 
 template <bool Integers, class F>
-bool unary(const at::Tensor& self, const at::Tensor& out_tensor, F&& f, int64_t full = threshold::small_loop) {
+bool unary(const at::Tensor& self, const at::Tensor& out_tensor, F&& f) {
   const Impl *in = impl(self), *out = impl(out_tensor);
   const int64_t n = out->numel();
   if (!small(out) || in->dtype() != out->dtype() || !same_layout(in, out)) return false;
   const auto type = c10::typeMetaToScalarType(out->dtype());
   char *from = data(in), *to = data(out);
-  if (n > limit(type, full) || !no_partial_overlap(from, to, n * static_cast<int64_t>(out->itemsize()))) return false;
+  if (n > limit(type) || !no_partial_overlap(from, to, n * static_cast<int64_t>(out->itemsize()))) return false;
   return for_type<Integers>(type, [&](auto tag) {
     using T = decltype(tag);
     using C = typename Compute<T>::type;

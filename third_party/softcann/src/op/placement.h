@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "op/pool.h"
-#include "op/simd/thresholds.h"
 
 namespace softcann::op {
 
@@ -19,7 +18,7 @@ class Placement {
   explicit Placement(const at::Tensor& out, int skip = 0) : saved_(this_thread.placement) {
     PlacedBlock& block = this_thread.placement;
     block = {};
-    if (out.defined() && out.is_non_overlapping_and_dense() && out.nbytes() >= static_cast<size_t>(threshold::placed_bytes)) {
+    if (out.defined() && out.is_non_overlapping_and_dense() && out.nbytes() > 0) {
       block = {out.mutable_data_ptr(), out.nbytes(), skip};
     }
   }

@@ -34,7 +34,6 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
-#include "op/simd/thresholds.h"
 
 using namespace softcann::op;
 
@@ -61,37 +60,7 @@ at::Tensor shaped(const at::Tensor& out, int64_t reduction, at::IntArrayRef size
 
 }  // namespace
 
-namespace {
-
-// Few rows of float32: adding them up takes less time than ATen's preparations. False where it is not so.
-bool small_nll(const at::Tensor& log_prob, const at::Tensor& target, const at::Tensor& weight, int64_t reduction, int64_t ignore,
-               const at::Tensor& out, const at::Tensor& total) {
-  const int64_t rows = target.numel();
-  if (reduction == at::Reduction::None || log_prob.dim() != 2 || rows == 0 || rows > threshold::nll_rows) return false;
-  for (const at::Tensor& tensor : {log_prob, weight, out, total}) {
-    if (tensor.defined() && (tensor.scalar_type() != at::kFloat || !tensor.is_contiguous())) return false;
-  }
-  if (target.scalar_type() != at::kLong || !target.is_contiguous()) return false;
-  const int64_t classes = log_prob.size(1);
-  const float *from = log_prob.const_data_ptr<float>(), *weights = weight.defined() ? weight.const_data_ptr<float>() : nullptr;
-  const int64_t* index = target.const_data_ptr<int64_t>();
-  double sum = 0, counted = 0;
-  for (int64_t i = 0; i < rows; ++i) {
-    if (index[i] == ignore) continue;
-    TORCH_CHECK_INDEX(index[i] >= 0 && index[i] < classes, "Target ", index[i], " is out of bounds.");
-    const double share = weights ? static_cast<double>(weights[index[i]]) : 1;
-    sum -= share * static_cast<double>(from[i * classes + index[i]]);
-    counted += share;
-  }
-  *out.mutable_data_ptr<float>() = static_cast<float>(reduction == at::Reduction::Mean ? sum / counted : sum);
-  *total.mutable_data_ptr<float>() = static_cast<float>(counted);
-  return true;
-}
-
-}  // namespace
-
 OP(aclnnNLLLoss) {
-  if (small_nll(self, target, weight, reduction, ignoreIndex, out, totalWeightOut)) return;
   at::Tensor loss = shaped(out, reduction, {}), total = totalWeightOut.view(at::IntArrayRef());
   at::cpu::nll_loss_forward_outf(self, class_index(target), maybe(weight), reduction, ignoreIndex, loss, total);
 }

@@ -5,7 +5,6 @@
 
 #include "op/elementwise.h"
 #include "op/fast_path.h"
-#include "op/simd/thresholds.h"
 #include "op/small_unary.h"
 
 using namespace softcann::op;
@@ -15,13 +14,6 @@ namespace {
 
 constexpr auto negated = [](auto x) { return -x; };
 constexpr auto magnitude = [](auto x) { return std::abs(x); };
-constexpr auto inverse_root = [](auto x) { return decltype(x)(1) / std::sqrt(x); };
-constexpr auto inverse = [](auto x) { return decltype(x)(1) / x; };
-
-template <class Stub, class F>
-bool divided(Stub& stub, const at::Tensor& self, const at::Tensor& out, F&& f) {
-  return fast::unary<false>(self, out, f, threshold::small_loop_divided) || small_unary(stub, self, out);
-}
 
 // CANN passes limits as floats: for a float64, infinity is what a client's limit became, and means the type's own, torch's
 // default.
@@ -46,22 +38,14 @@ OP_FULL(aclnnNeg, elementwise(out, self), fast::unary<true>(self, out, negated))
 OP_FULL(aclnnAbs, elementwise(out, self), fast::unary<true>(self, out, magnitude)) { at::cpu::abs_outf(self, out); }
 // Not a loop of ours: ATen takes MKL's square root, which is not always the nearest number.
 UNARY(aclnnSqrt, sqrt, self, out)
-OP_FULL(aclnnRsqrt, elementwise(out, self), divided(at::native::rsqrt_stub, self, out, inverse_root)) {
-  at::cpu::rsqrt_outf(self, out);
-}
-OP_FULL(aclnnReciprocal, elementwise(out, self), divided(at::native::reciprocal_stub, self, out, inverse)) {
-  at::cpu::reciprocal_outf(self, out);
-}
+UNARY(aclnnRsqrt, rsqrt, self, out)
+UNARY(aclnnReciprocal, reciprocal, self, out)
 OP_FULL(aclnnInplaceNeg, elementwise(selfRef), fast::unary<true>(selfRef, selfRef, negated)) {
   at::cpu::neg_outf(selfRef, selfRef);
 }
 INPLACE(aclnnInplaceSqrt, sqrt, self)
-OP_FULL(aclnnInplaceRsqrt, elementwise(selfRef), divided(at::native::rsqrt_stub, selfRef, selfRef, inverse_root)) {
-  at::cpu::rsqrt_outf(selfRef, selfRef);
-}
-OP_FULL(aclnnInplaceReciprocal, elementwise(selfRef), divided(at::native::reciprocal_stub, selfRef, selfRef, inverse)) {
-  at::cpu::reciprocal_outf(selfRef, selfRef);
-}
+INPLACE(aclnnInplaceRsqrt, rsqrt, selfRef)
+INPLACE(aclnnInplaceReciprocal, reciprocal, selfRef)
 
 UNARY(aclnnAcos, acos, input, out)
 UNARY(aclnnAcosh, acosh, self, out)

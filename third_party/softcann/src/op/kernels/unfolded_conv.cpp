@@ -156,7 +156,7 @@ UnfoldedGain gain_of_unfolding(const UnfoldedShape& full) {
   const bool strided = s.stride[0] > 1 || s.stride[1] > 1, many_weights = weights >= threshold::unfold_weights;
   const bool patches = taps > 1 && s.stride[0] == full.kernel_h && s.stride[1] == full.kernel_w && s.pad[0] == 0 && s.pad[1] == 0;
   UnfoldedGain gain;
-  gain.result = pixels <= threshold::unfold_result_pixels && weights >= 2 * threshold::unfold_weights;
+  gain.result = pixels <= threshold::unfold_result_pixels && weights >= 8 * threshold::unfold_weights;
   gain.input_gradient = patches || (strided && (taps == 1 || (pixels <= threshold::unfold_strided_pixels && many_weights))) ||
                         (taps == 1 && pixels <= threshold::unfold_pixels && many_weights);
   gain.weight_gradient = many_weights && (pixels <= threshold::unfold_pixels || area <= 4);

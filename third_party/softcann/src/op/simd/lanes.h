@@ -15,12 +15,14 @@ using IntLanes [[gnu::vector_size(lane_count * sizeof(int32_t))]] = int32_t;
 [[gnu::always_inline]] inline void store(const Lanes& lanes, float* to) { std::memcpy(to, &lanes, sizeof(lanes)); }
 // The first `count` lanes; the others are `rest`.
 [[gnu::always_inline]] inline void load(const float* from, int64_t count, float rest, Lanes& lanes) {
+  if (count >= lane_count) return load(from, lanes);
   // A loop of constant length, which becomes one masked instruction; a memcpy of `count` bytes would be a call.
   alignas(Lanes) float part[lane_count];
   for (int64_t i = 0; i < lane_count; ++i) part[i] = i < count ? from[i] : rest;
   std::memcpy(&lanes, part, sizeof(lanes));
 }
 [[gnu::always_inline]] inline void store(const Lanes& lanes, int64_t count, float* to) {
+  if (count >= lane_count) return store(lanes, to);
   for (int64_t i = 0; i < lane_count; ++i) {
     if (i < count) to[i] = lanes[i];
   }
