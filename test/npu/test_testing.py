@@ -197,7 +197,7 @@ def test_common_distributed(tmp_path):
         patch.setattr(torch.npu, "device_count", lambda: 0)
         assert Ranks().body() == "gloo"
     assert not torch.distributed.is_initialized()
-    with pytest.raises(ValueError, match="mpi"):
+    with pytest.raises(RuntimeError, match="mpi"):
         common_distributed.init_pg("mpi")
 
 
@@ -223,3 +223,123 @@ def test_each_test_begins_at_the_seed():
     first = torch.rand(2)
     torch.manual_seed(666)
     assert torch.equal(first, torch.rand(2))
+
+
+def test_equality_of_what_published_suites_compare():
+    x = torch.arange(3.0)
+    case.assertEqual(x, [torch.tensor(0.0), 1, 2.0])
+    case.assertEqual(torch.tensor([3.0], device="npu"), 3)
+    case.assertEqual(3, 4, prec=1)
+    case.assertEqual({1: 2}.keys(), [1])
+    case.assertEqual(range(2), torch.tensor([0, 1]))
+    assert case.precision == 1e-5
+    for wrong in (({1: 2}.keys(), [2]), (3, 4), (torch.tensor([3.0]), 4), (x, [0, 1]), (None, 1), ({1}, {2})):
+        with pytest.raises(AssertionError):
+            case.assertEqual(*wrong)
+    case.assertAlmostEqual(x.npu(), x + 1e-3, places=2)
+    case.assertAlmostEqual(1.0, 1.1, delta=0.2)
+    with pytest.raises(AssertionError):
+        case.assertAlmostEqual(x, x + 1e-3)
+
+
+def test_rtol_equal_of_bfloat16_and_sequences():
+    x = torch.tensor([0.0001, 0.5], dtype=torch.bfloat16)
+    case.assertRtolEqual(x, x + torch.tensor([0.0005, 0.0], dtype=torch.bfloat16))
+    rtol_fails(x, x + 0.25)
+    case.assertRtolEqual(torch.tensor([1.0, 2.0]), [1, 2])
+    rtol_fails([1, 2], torch.tensor([1.0, 3.0]))
+    case.assertRtolEqual(torch.tensor([1, 2]), torch.tensor([1.0, 2.0]), auto_trans_dtype=True)
+    rtol_fails(torch.tensor([1, 2]), torch.tensor([1.5, 2.0]), auto_trans_dtype=True)
+
+
+def test_warnings():
+    case.assertWarns(lambda: __import__("warnings").warn("here", stacklevel=1))
+    with case.assertWarns(DeprecationWarning):
+        __import__("warnings").warn("here", DeprecationWarning, stacklevel=1)
+    with pytest.raises(AssertionError, match="why: there was no warning"):
+        case.assertWarns(lambda: 0, "why")
+
+
+def test_sparse_tensors():
+    for uncoalesced in (False, True):
+        made, indices, values = case.genSparseTensor((4, 5, 2), 2, 6, uncoalesced, "npu")
+        assert made.is_npu and made.is_coalesced() != uncoalesced and indices.shape == (2, made._nnz())
+        assert torch.equal(case.safeToDense(made).cpu(), made.cpu().to_dense()) and values.shape[1:] == (2,)
+        case.assertEqual(made, made.cpu().coalesce())
+    with pytest.raises(RuntimeError, match="3 elements"):
+        case.genSparseTensor((0, 5), 1, 3, False)
+
+
+def test_tests_of_operators():
+    class Operator:
+        name, dtypesIfNPU, formats = "double", (torch.float32, torch.int8), (0, 2)
+
+        def get_decorators(self, *of):
+            return []
+
+    seen = []
+
+    @decorator.instantiate_ops_tests([Operator()])
+    class Generated(testcase.TestCase):
+        def test_op(self, dtype, npu_format, op):
+            seen.append((dtype, npu_format, op.name))
+
+        def test_variant_consistency_eager(self, dtype, npu_format, op):
+            seen.append(dtype)
+
+    result = unittest.defaultTestLoader.loadTestsFromTestCase(Generated).run(unittest.TestResult())
+    assert result.testsRun == 6 and result.wasSuccessful() and seen.count(torch.float32) == 2 and len(seen) == 6
+    assert (torch.int8, 2, "double") in seen and hasattr(Generated, "test_op_double_int8_2")
+
+
+PYTORCHS_OWN = """
+import json, os, sys
+json.dump({"test_off_npu (__main__.TestHere)": ["why", []], "test_other_chip_npu (__main__.TestHereNPU)": ["why", ["910A"]],
+           "test_off_too_npu (__main__.TestHereNPU)": ["why", ["A2"]]}, open("disabled.json", "w"))
+os.environ["DISABLED_TESTS_FILE"] = "disabled.json"
+import torch, torch_npu
+import torch_npu.testing
+from torch.testing._internal.common_utils import TestCase, run_tests, TEST_CUDA
+from torch.testing._internal.common_device_type import instantiate_device_type_tests, onlyCUDA
+
+class TestHere(TestCase):
+    @onlyCUDA
+    def test_device(self, device):
+        assert TEST_CUDA and torch.device(device).type == "npu"
+        print("ran", device)
+
+    def test_off(self, device):
+        print("disabled")
+
+    def test_off_too(self, device):
+        print("disabled")
+
+    def test_other_chip(self, device):
+        print("ran there")
+
+instantiate_device_type_tests(TestHere, globals())
+assert "TestHereCPU" not in globals()
+if __name__ == "__main__":
+    run_tests()
+"""
+
+
+def test_pytorchs_suites_run_for_the_npu(python, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "suite.py"
+    path.write_text(PYTORCHS_OWN)
+    done = python(f"import runpy, sys; sys.argv = [{str(path)!r}]; runpy.run_path({str(path)!r}, run_name='__main__')")
+    assert "ran npu" in done.stdout and "ran there" in done.stdout and "disabled\n" not in done.stdout, done.stdout + done.stderr
+    assert "skipped=2" in done.stderr, done.stderr
+
+
+def test_fake_groups_take_npu_tensors(python):
+    done = python("""
+import torch, torch_npu.testing, torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+x = torch.ones(2, device="npu")
+dist.all_reduce(x)
+print(x.device)
+""")
+    assert done.stdout.strip() == "npu:0", done.stderr

@@ -1,11 +1,29 @@
 """Helpers of tests with several processes."""
 
 import functools
+import os
 import unittest
-from typing import Any, Callable
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, NamedTuple
 
 import torch
 import torch.distributed as dist
+
+
+class TestSkip(NamedTuple):
+    """How a process of a test says that it skips it."""
+
+    exit_code: int
+    message: str
+
+
+TestSkip.__test__ = False  # no test, whatever its name says to pytest
+TEST_SKIPS: Dict[str, TestSkip] = {
+    "multi-npu": TestSkip(75, "several NPUs are needed"),
+    **{f"multi-npu-{count}": TestSkip(75, f"{count} NPUs are needed") for count in range(1, 9)},
+    "hccl": TestSkip(76, "there is no backend hccl"),
+    "known_issues": TestSkip(77, "a known issue"),
+}
 
 
 def skipIfUnsupportMultiNPU(npu_number_needed: Any) -> Any:
@@ -27,10 +45,10 @@ def skipIfUnsupportMultiNPU(npu_number_needed: Any) -> Any:
 def init_pg(backend: str = "hccl", world_size: int = 1, rank: int = 0, file_name: str = "file://") -> None:
     """Starts the default process group over a file. With "hccl", the rank's NPU becomes current.
 
-    Raises ValueError for a backend other than "hccl" and "gloo", RuntimeError when "hccl" lacks NPUs.
+    Raises RuntimeError for a backend other than "hccl" and "gloo", and when "hccl" lacks NPUs.
     """
     if backend not in ("hccl", "gloo"):
-        raise ValueError(f"backend {backend!r}: expected 'hccl' or 'gloo'")
+        raise RuntimeError(f"backend {backend!r}: expected 'hccl' or 'gloo'")
     if backend == "hccl":
         if torch.npu.device_count() < world_size:
             raise RuntimeError(f"{world_size} ranks need as many NPUs; there are {torch.npu.device_count()}")
@@ -61,3 +79,24 @@ def with_comms(func: Any) -> Any:
                 dist.destroy_process_group()
 
     return wrapped
+
+
+@contextmanager
+def _dynamo_dist_per_rank_init(rank: int, world_size: int, init_pg_: bool = True) -> Iterator[None]:
+    """Dynamo without what it has compiled, on the rank's NPU, in a process group with "hccl" if ``init_pg_``."""
+    import torch._dynamo
+
+    torch.npu.set_device(rank)
+    os.environ["MASTER_ADDR"] = "localhost"
+    os.environ["MASTER_PORT"] = "6789"
+    if init_pg_:
+        dist.init_process_group("hccl", rank=rank, world_size=world_size)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    try:
+        yield
+    finally:
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        if init_pg_:
+            dist.destroy_process_group()

@@ -200,6 +200,23 @@ def check_operators_in_prof(expected_operators: Any, prof: Any, unexpected_opera
     return set(expected_operators) <= seen and not seen & set(unexpected_operators or ())
 
 
+def _create_scaling_models_optimizers(device: Device = "npu", optimizer_ctor: Any = torch.optim.SGD,
+                                      optimizer_kwargs: Any = None) -> Tuple[Any, Any, Any, Any]:
+    """(model, its copy, optimizer, the copy's optimizer), for tests of loss scaling: two linear layers of 8."""
+    models = [torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).to(device) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    optimizers = [optimizer_ctor(model.parameters(), **{"lr": 1.0, **(optimizer_kwargs or {})}) for model in models]
+    return models[0], models[1], optimizers[0], optimizers[1]
+
+
+def _create_scaling_case(device: Device = "npu", dtype: torch.dtype = torch.float, optimizer_ctor: Any = torch.optim.SGD,
+                         optimizer_kwargs: Any = None) -> Tuple[Any, ...]:
+    """The above and ([(input, target)] * 4, loss function, index of the step to be skipped)."""
+    data = [(torch.randn(8, 8, dtype=dtype, device=device), torch.randn(8, 8, dtype=dtype, device=device)) for _ in range(4)]
+    made = _create_scaling_models_optimizers(device, optimizer_ctor, optimizer_kwargs)
+    return (*made, data, torch.nn.MSELoss().to(device), 2)
+
+
 @functools.lru_cache(maxsize=None)
 def get_cycles_per_ms() -> Any:
     """Cycles that ``torch.npu._sleep`` counts per millisecond. Raises NotImplementedError where that cannot be measured."""

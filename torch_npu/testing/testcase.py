@@ -1,17 +1,20 @@
 """``TestCase`` and ``run_tests`` for tests of NPU code."""
 
+import os
 import random
 import unittest
 import warnings
 from collections.abc import Mapping, Sequence, Set
 from contextlib import contextmanager
+from numbers import Number
 from typing import Any, Iterator, Optional
 
 import numpy as np
 import torch
 
 from torch_npu.testing import _compare
-from torch_npu.testing.common_utils import set_npu_device
+from torch_npu.testing._sparse import SparseCase
+from torch_npu.testing.common_utils import is_iterable, set_npu_device
 
 try:  # assertExpected and assertExpectedInline come from it; nothing else needs it
     from expecttest import TestCase as _Base
@@ -26,10 +29,10 @@ def run_tests() -> None:
     unittest.main()
 
 
-class TestCase(_Base):
+class TestCase(SparseCase, _Base):
     """A unittest.TestCase that compares tensors, arrays and structures of them, wherever they are.
 
-    Each class starts on the device of SET_NPU_DEVICE (npu:0), each test from the same seed.
+    Each class starts on the device of SET_NPU_DEVICE (npu:0), ``npu_device``; each test from the same seed, 666 or SEED.
     """
 
     maxDiff = None
@@ -41,8 +44,8 @@ class TestCase(_Base):
 
     @property
     def precision(self) -> Any:
-        """Absolute tolerance of assertEqual; None: by dtype."""
-        return self._precision
+        """Absolute tolerance of assertEqual once a test has set it; until then it is 1e-5, and assertEqual goes by dtype."""
+        return 1e-5 if self._precision is None else self._precision
 
     @precision.setter
     def precision(self, prec: Any) -> None:
@@ -51,13 +54,14 @@ class TestCase(_Base):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        set_npu_device()
+        cls.npu_device = set_npu_device()
 
     def setUp(self) -> None:
         super().setUp()
-        torch.manual_seed(SEED)
-        np.random.seed(SEED)
-        random.seed(SEED)
+        seed = int(os.environ.get("SEED", SEED))
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        random.seed(seed)
 
     # assertRtolEqual ----------------------------------------------------------------------------------------------
 
@@ -65,11 +69,16 @@ class TestCase(_Base):
                         message: Optional[str] = None) -> None:
         """Fails unless ``x`` and ``y`` (tensors, arrays, numbers, or sequences of them) agree.
 
-        Shapes and dtypes must be equal (``auto_trans_dtype``: y is taken in x's dtype), NaN must stand in the same
+        Shapes and dtypes must be equal (``auto_trans_dtype``: x is taken in y's dtype), NaN must stand in the same
         places, infinities must be equal. An element is off absolutely when ``|x - y| > prec``, and relatively when
         ``|x - y| > prec * max(|x|, |y|)``; at most ``prec`` of all elements may be off in one of the two ways.
-        float16 and bfloat16 are judged by ``prec16`` instead.
+        float16 and bfloat16 are judged by ``prec16`` instead, and two bfloat16 are also near enough where
+        ``|x - y| <= prec16 + prec16 * |y|`` everywhere. A sequence beside a tensor is one of its dtype.
         """
+        if isinstance(x, torch.Tensor) and isinstance(y, (list, tuple)):
+            y = torch.as_tensor(y, dtype=x.dtype)
+        elif isinstance(y, torch.Tensor) and isinstance(x, (list, tuple)):
+            x = torch.as_tensor(x, dtype=y.dtype)
         if isinstance(x, (list, tuple)) and isinstance(y, (list, tuple)):
             self.assertEqual(len(x), len(y), message=self._join(message, "lengths of the sequences differ"))
             for one, other in zip(x, y):
@@ -82,9 +91,11 @@ class TestCase(_Base):
         if a.shape != b.shape:
             self.fail(self._join(message, f"shapes differ: {a.shape} and {b.shape}"))
         if auto_trans_dtype:
-            b = b.astype(a.dtype)
+            a = a.astype(b.dtype)
         elif a.dtype != b.dtype:
             self.fail(self._join(message, f"dtypes differ: {a.dtype} and {b.dtype}"))
+        if all(getattr(v, "dtype", None) == torch.bfloat16 for v in (x, y)) and np.allclose(a, b, prec16, prec16):
+            return
         low = low_a or low_b
         problem = _compare.relative(a, b, prec16 if low else prec, 6e-8 if low else 1e-9)
         if problem:
@@ -101,27 +112,42 @@ class TestCase(_Base):
         compared element by element. ``allow_inf`` is accepted: equal infinities always compare equal.
         """
         message = msg or (message if not isinstance(prec, str) else self._join(message, prec))
-        prec = self.precision if prec is None or isinstance(prec, str) else prec
+        prec = self._precision if prec is None or isinstance(prec, str) else prec
         options = (prec, message, allow_inf, exact_dtype)
         named = {"atol": atol, "rtol": rtol, "equal_nan": equal_nan}
-        if any(isinstance(v, (torch.Tensor, np.ndarray, np.generic)) for v in (x, y)):
+        x, y = self._number_beside(x, y), self._number_beside(y, x)
+        if any(isinstance(v, (torch.Tensor, np.ndarray, np.generic)) for v in (x, y)) and not self._is_mixed(x, y):
             self._assert_tensors(x, y, prec, message, exact_dtype, **named)
         elif isinstance(x, Mapping) and isinstance(y, Mapping):
             super().assertEqual(list(x) if hasattr(x, "move_to_end") else set(x),
                                 list(y) if hasattr(x, "move_to_end") else set(y), message or None)
             for key in x:
                 self.assertEqual(x[key], y[key], *options, **named)
-        elif self._is_sequence(x) and self._is_sequence(y):
+        elif self._is_elementwise(x) and self._is_elementwise(y):
             super().assertEqual(len(x), len(y), self._join(message, "lengths differ"))
             for one, other in zip(x, y):
                 self.assertEqual(one, other, *options, **named)
-        elif any(isinstance(v, (float, complex)) for v in (x, y)) and all(
-                isinstance(v, (int, float, complex)) for v in (x, y)):
+        elif all(isinstance(v, Number) for v in (x, y)) and (prec is not None or not all(isinstance(v, int) for v in (x, y))):
             self._assert_tensors(torch.tensor(x), torch.tensor(y), 1e-5 if prec is None else prec, message, False, **named)
         else:
             super().assertEqual(x, y, message or None)
 
+    @staticmethod
+    def _number_beside(value: Any, other: Any) -> Any:
+        """The number of a tensor that has one, where it is compared with a number."""
+        return value.item() if isinstance(value, torch.Tensor) and isinstance(other, Number) and value.numel() == 1 else value
+
+    @staticmethod
+    def _is_mixed(x: Any, y: Any) -> bool:
+        """Whether they are a tensor and a list, which may be one of tensors."""
+        return any(isinstance(v, torch.Tensor) for v in (x, y)) and any(isinstance(v, (list, tuple)) for v in (x, y))
+
     assertEquals = assertEqual
+
+    def assertAlmostEqual(self, x: Any, y: Any, places: Any = None, msg: Any = None, delta: Any = None,
+                          allow_inf: Any = None) -> None:
+        """assertEqual with an absolute tolerance: ``delta``, or ``10**-places``."""
+        self.assertEqual(x, y, 10**-places if places else delta, msg or "", bool(allow_inf))
 
     def assertNotEqual(self, x: Any, y: Any, prec: Any = None, message: str = "", **options: Any) -> None:
         """Fails if assertEqual with the same arguments would pass."""
@@ -132,14 +158,17 @@ class TestCase(_Base):
         self.fail(self._join(message, f"equal, but should not be: {x!r}"))
 
     @staticmethod
-    def _is_sequence(value: Any) -> bool:
-        return isinstance(value, Sequence) and not isinstance(value, (str, bytes, Set))
+    def _is_elementwise(value: Any) -> bool:
+        """Whether it is compared element by element: what has an order and a length, views of dicts too."""
+        if isinstance(value, (str, bytes, Mapping)) or isinstance(value, Set) and isinstance(value, (set, frozenset)):
+            return False
+        return isinstance(value, (Sequence, torch.Tensor)) or is_iterable(value) and hasattr(value, "__len__")
 
     def _assert_tensors(self, x: Any, y: Any, prec: Any, message: str, exact_dtype: Any, atol: Any, rtol: Any,
                         equal_nan: Any) -> None:
         x, y = (v if isinstance(v, torch.Tensor) else torch.as_tensor(v) for v in (x, y))
         exact = self.exact_dtype if exact_dtype is None else exact_dtype
-        x, y = x.detach().cpu(), y.detach().cpu()
+        x, y = (v.coalesce() if v.layout == torch.sparse_coo else v for v in (x.detach().cpu(), y.detach().cpu()))
         if atol is None and rtol is None:
             rtol, atol = _compare.tolerance_of(x.dtype, y.dtype) if prec is None else (0.0, prec)
         torch.testing.assert_close(
@@ -153,7 +182,7 @@ class TestCase(_Base):
     def assertTensorsSlowEqual(self, x: Any, y: Any, prec: Any = None, message: str = "") -> None:
         """Fails unless two tensors have one shape and no elements differ by more than ``prec`` (:attr:`precision`, else 1e-5)."""
         self.assertEqual(tuple(x.size()), tuple(y.size()), message=self._join(message, "shapes differ"))
-        limit = prec if prec is not None else 1e-5 if self.precision is None else self.precision
+        limit = self.precision if prec is None else prec
         far = (x.detach().cpu().double() - y.detach().cpu().double()).abs()
         largest = far.max().item() if far.numel() else 0.0
         if not largest <= limit:
@@ -172,6 +201,17 @@ class TestCase(_Base):
             warnings.simplefilter("always")
             call_fn()
         self.assertEqual(len(caught), 0, message=self._join(msg, f"warned: {[str(w.message) for w in caught]}"))
+
+    def assertWarns(self, call_fn: Any, *args: Any, **kwargs: Any) -> Any:
+        """Fails unless ``call_fn()`` warns; with a class of warnings it is unittest's."""
+        if isinstance(call_fn, (type, tuple)):
+            return super().assertWarns(call_fn, *args, **kwargs)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call_fn()
+        if not caught:
+            self.fail(self._join(kwargs.get("msg", args[0] if args else ""), "there was no warning"))
+        return None
 
     @contextmanager
     def maybeWarnsRegex(self, category: Any, regex: str = "") -> Iterator[None]:

@@ -1,0 +1,1 @@
+"""Base classes of suites with several ranks, on PyTorch's own."""
