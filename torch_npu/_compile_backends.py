@@ -28,6 +28,21 @@ def npugraphs(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..
     return aot_autograd(fw_compiler=capture_later, bw_compiler=capture_later)(module, inputs)
 
 
+@functools.lru_cache(maxsize=None)
+def replacements() -> Any:
+    """What :func:`torch.npu.npugraph_ex.register_replacement` has registered; a pass of PyTorch's pattern matcher."""
+    from torch._inductor.pattern_matcher import PatternMatcherPass
+
+    return PatternMatcherPass(pass_name="npugraph_ex")
+
+
+def _replace(module: Any) -> None:
+    """Makes the registered replacements in a graph of ATen's operators."""
+    if replacements.cache_info().currsize and replacements().patterns and replacements().apply(module.graph):
+        module.graph.lint()
+        module.recompile()
+
+
 def _why_not(module: Any, inputs: Sequence[Any]) -> Optional[str]:
     """Why a graph cannot be captured; None if it seems to be."""
     for value in inputs:
@@ -59,6 +74,7 @@ def capture_later(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
     """A graph of ATen's operators that is captured at its first call, if it can be."""
     from functorch.compile import make_boxed_func
 
+    _replace(module)
     return make_boxed_func(module.forward if _why_not(module, inputs) else _Captured(module))
 
 

@@ -25,9 +25,11 @@ TORCH_NPU_NPU: Dict[str, str] = {
     **dict.fromkeys(("pta_error", "prof_error", "ErrCode"), "torch_npu.utils._error_code"),
     **dict.fromkeys(("finalize_dump", "init_dump", "set_dump"), "torch_npu.npu.dump"),
     **dict.fromkeys(("obfuscation_calculate", "obfuscation_finalize", "obfuscation_initialize"), "torch_npu"),
+    **dict.fromkeys(("NpuGraphOpHandler", "register_npu_graph_handler"), "torch_npu.npu._graph_updates"),
     "CubeMathType": "torch_npu.npu.settings", "classproperty": "torch_npu.npu._utils",
 }
-NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "dump", "shadow", "utils")
+NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "dump", "npugraph_ex",
+               "shadow", "utils")
 # torch_npu.utils.<name>
 UTILS: Dict[str, str] = {
     **dict.fromkeys(("get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"),
@@ -45,6 +47,12 @@ _ALIASES = (
     ("torch_npu.asd.asd", "torch_npu.asd"), ("torch_npu.asd.checksum", "torch_npu.asd"),
     ("torch_npu.asd.silent_fault_data", "torch_npu.asd"), ("torch_npu.npu.autocast_utils", "torch_npu.npu.autocast"),
     ("torch_npu.npu.npu_config", "torch_npu.npu.settings"),
+    *((f"torch_npu.distributed.{name}", f"torch.distributed.{name}")
+      for name in ("fsdp", "nn", "nn.functional", "pipelining", "tensor", "tensor.experimental")),
+    ("torch_npu.distributed.distributed_c10d", "torch_npu.distributed"),
+    ("torch_npu.jit.register_fusion_pattern", "torch_npu.jit"), ("torch_npu.npu.aclnn.backends", "torch_npu.npu.aclnn"),
+    ("torch_npu.npu.amp.common", "torch_npu.npu.amp"), ("torch_npu.utils.dlpack", "torch.utils.dlpack"),
+    ("torch_npu.utils.storage", "torch.storage"),
     *((f"torch_npu.optim.npu_fused_{name}", "torch_npu.optim")
       for name in ("adadelta", "adam", "adamp", "adamw", "bert_adam", "lamb", "optim_base", "rmsprop", "rmsprop_tf", "sgd")),
 )

@@ -1,32 +1,17 @@
 """Names of the published torch_npu that are not there, and why. docs/gen_published_names.py reads it too."""
 
 # What is not there: the beginning of the names, and why.
-_GRAPHS = "the operators that a graph can update are those of torch_npu.npu._graph_updates"
-_CONDITIONS = "graphs have no conditions"
 _INTERNAL = "an internal module of the published package; nothing public is in it"
 ABSENT = {
     **{f"torch.npu.ExternalEvent.{name}": "a signal that streams meet at: the host, clocks and other processes use torch.npu.Event"
        for name in ("device", "elapsed_time", "event_id", "from_ipc_handle", "ipc_handle", "npu_event", "query", "recorded_time",
                     "synchronize")},
-    "torch.npu.NPUGraph.begin_capture_to_if_node": _CONDITIONS,
-    "torch.npu.NPUGraph.end_capture_to_conditional_node": _CONDITIONS,
-    "torch.npu.NPUGraph.get_currently_capturing_graph": _CONDITIONS,
+    "torch.npu.NPUGraph.get_currently_capturing_graph": "torch.npu.is_current_stream_capturing tells whether there is one",
     "torch.npu.NPUGraph.super_kernel_optimize": "an instruction to a compiler that is not there",
-    "torch.npu.NpuGraphOpHandler": _GRAPHS,
-    "torch.npu.register_npu_graph_handler": _GRAPHS,
-    "torch_npu.npu.npugraph_ex": _GRAPHS,
     "torch.npu.super_kernel_scope_": "an instruction to a compiler that is not there",
     "torch.npu.npurt": _INTERNAL,
-    "torch.npu.check_uce_in_memory": "recovery of the device",
-    "torch.npu.restart_device": "recovery of the device",
-    "torch.npu.stop_device": "recovery of the device",
-    "torch_npu.npu.check_uce_in_memory": "recovery of the device",
-    "torch_npu.npu.stop_device": "recovery of the device",
-    "torch_npu.npu._recovery": "recovery of the device",
     "torch_npu.HiFloat8Tensor": "torch has no such dtype",
     "torch_npu._inductor": "torch.compile generates no kernels for the NPU yet",
-    **{f"torch_npu.distributed.{name}": f"torch.distributed.{name}, which works on NPUs as it is"
-       for name in ("distributed_c10d", "fsdp", "nn", "pipelining", "tensor")},
     "torch_npu.distributed.rpc": "torch.distributed.rpc on CPU tensors: no transport carries memory of NPUs",
     "torch_npu.onnx.": _INTERNAL,
     "torch_npu.op_plugin.meta": _INTERNAL,
@@ -35,15 +20,10 @@ ABSENT = {
     "torch_npu.profiler.analysis": _INTERNAL,
     "torch_npu.profiler.profiler_interface": _INTERNAL,
     "torch_npu.utils.custom_ops": _INTERNAL,
-    "torch_npu.utils.dlpack": _INTERNAL,
     "torch_npu.utils.exposed_api": _INTERNAL,
     "torch_npu.utils.hif8_tensor": "torch has no such dtype",
     "torch_npu.utils.patch_flexattention": _INTERNAL,
-    "torch_npu.utils.storage": _INTERNAL,
     "torch_npu.utils.syncbatchnorm": _INTERNAL,
     "torch_npu.utils.utils": _INTERNAL,
     "torch_npu.jit.fusion_pass": _INTERNAL,
-    "torch_npu.jit.register_fusion_pattern": _INTERNAL,
-    "torch_npu.npu.amp.common": _INTERNAL,
-    "torch_npu.npu.aclnn.backends": _INTERNAL,
 }

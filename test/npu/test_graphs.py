@@ -632,6 +632,44 @@ def test_auto_dispatch_updates_lengths():
         captured(lambda: query + 1)[0].update([{}])
 
 
+def test_handlers_say_what_can_be_updated(caplog):
+    fills = []
+
+    @torch.npu.register_npu_graph_handler(["fill_.Scalar", "full.default"])
+    class Filled(torch.npu.NpuGraphOpHandler):
+        UPDATE_SPECS = {"fill_.Scalar": [("arg", 1, "value"), ("kwarg", "none", "unused")]}
+
+        @classmethod
+        def prepare_capture(cls, func, args, kwargs):
+            fills.append(func.__name__)
+            return func, args, kwargs
+
+        @classmethod
+        def postprocess_result(cls, result, kwargs):
+            fills.append(tuple(result.shape))
+            return result
+
+    x, graph = torch.zeros(4, device=NPU), torch.npu.NPUGraph()
+    try:
+        with torch.npu.graph(graph, auto_dispatch_capture=True):
+            y = torch.ops.aten.fill_.Scalar(x, 3) * 2
+        assert fills == ["fill_.Scalar", (4,)]
+        for value in (5, 7.5):
+            graph.update([{"value": value}])
+            graph.replay()
+            assert y.tolist() == [2 * value] * 4
+        graph.replay()
+        graph.update([{"something else": 1}])
+        assert y.tolist() == [15] * 4
+        assert Filled.get_update_specs("full.default") == [] and Filled.record_wrap_kwarg("out", [x], [])[0] is x
+        with caplog.at_level("WARNING", "torch_npu.graph"):
+            torch.npu.register_npu_graph_handler("full.default")(torch.npu.NpuGraphOpHandler)
+        assert "full.default in place of Filled" in caplog.text
+    finally:
+        for name in ("fill_.Scalar", "full.default"):
+            torch_npu.npu._graph_updates._handlers.pop(name, None)
+
+
 def test_host_functions_in_the_order_of_the_stream():
     seen, x = [], torch.zeros(4, device=NPU)
     torch.npu._launch_host_func(torch.npu.current_stream(), seen.append, "once")

@@ -10,7 +10,7 @@ import atexit
 import logging
 from typing import TYPE_CHECKING, Any
 
-from torch_npu import _C, _import_hook, _options
+from torch_npu import _C, _import_hook, _lazy, _options
 from torch_npu.distributed._uneven import all_gather_into_tensor_uneven, all_to_all_vc, reduce_scatter_tensor_uneven
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = [
     "reinit_process_group",
 ]
 
+__getattr__ = _lazy.lazy(__name__, {})   # nn, tensor and others, which are PyTorch's: _published_names
 _log = logging.getLogger("torch_npu.hccl")
 ProcessGroupHCCL = _C._distributed_c10d.ProcessGroupHCCL
 _variables = _options.Variables("hccl_")  # programs set TORCH_HCCL_* between the import and init_process_group

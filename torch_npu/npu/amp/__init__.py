@@ -3,4 +3,11 @@
 from torch_npu.npu.amp.autocast_mode import autocast, custom_bwd, custom_fwd
 from torch_npu.npu.amp.grad_scaler import GradScaler
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
+
+
+def amp_definitely_not_available() -> bool:
+    """Whether there is no NPU."""
+    from torch_npu import npu
+
+    return not npu.is_available()
