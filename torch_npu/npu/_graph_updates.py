@@ -27,8 +27,8 @@ class NpuGraphOpHandler:
     given: ``prepare_capture`` can see to that.
     """
 
-    # Operator, such as "my_op.out" -> (where, place, name in NPUGraph.update) of each argument that updates change; where is "arg"
-    # and place a number, or "kwarg" and its name.
+    # Operator, such as "my_op.out" -> (where, place, name in NPUGraph.update) of each argument that updates change: where is
+    # "arg" and place a number, or "kwarg" and its name.
     UPDATE_SPECS: Dict[str, List[Tuple[str, Union[int, str], str]]] = {}
 
     @classmethod
