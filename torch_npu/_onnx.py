@@ -11,12 +11,13 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from torch_npu import _import_hook
+from torch_npu import _import_hook, _onnx_operators
 
 
 def register() -> None:
     """Both exporters get theirs once they are imported."""
     _import_hook.when_imported("torch.onnx", _register_symbolics)
+    _import_hook.when_imported("torch.onnx", _onnx_operators.register)
     _import_hook.when_imported("torch.onnx._internal.exporter._decomp", _extend_table)
 
 
