@@ -1,7 +1,5 @@
 // acldvppJpeg* and acldvppPng*: pictures from and to files.
-#include "media/color.h"
-#include "media/jpeg.h"
-#include "media/png.h"
+#include "media/decoded.h"
 #include "media/work.h"
 #include "rt/check.h"
 #include "rt/error.h"
@@ -11,8 +9,6 @@ using namespace softcann::media;
 
 namespace {
 
-// Of what decoders write: the strides are 64 (in pixels) by 16.
-constexpr Limits kDecoded{32, 32, 8192, 8192, 64, 16};
 // What a prediction allows for, whatever the chip.
 constexpr uint32_t kWidestAlign = 128;
 
@@ -30,8 +26,6 @@ aclError answered(const char* entry, F&& f) {
   }
 }
 
-uint32_t even(uint32_t size) { return size + size % 2; }
-
 aclError predict(const char* entry, const CodedInfo& info, const PixelFormat& format, uint32_t* bytes) {
   const uint32_t stride = format.width_stride(even(info.width), kWidestAlign);
   const size_t needed = format.bytes(stride, align_up(info.height, 16));
@@ -40,55 +34,9 @@ aclError predict(const char* entry, const CodedInfo& info, const PixelFormat& fo
   return ACL_SUCCESS;
 }
 
-// What is not said of a picture is as the file has it.
-Picture completed(Picture picture, const CodedInfo& info) {
-  const PixelFormat* format = find_format(picture.format);
-  if (picture.width == 0) picture.width = even(info.width);
-  if (picture.height == 0) picture.height = even(info.height);
-  if (picture.width_stride == 0 && format != nullptr) picture.width_stride = format->width_stride(picture.width, kWidestAlign);
-  if (picture.height_stride == 0) picture.height_stride = align_up(picture.height, 16);
-  return picture;
-}
-
-// The format a JPEG has by itself, U before V, as hardware writes it.
-acldvppPixelFormat own_format(const CodedInfo& info) {
-  switch (info.subsampling) {
-    case ACL_JPEG_CSS_444:
-      return PIXEL_FORMAT_YVU_SEMIPLANAR_444;
-    case ACL_JPEG_CSS_422:
-      return PIXEL_FORMAT_YVU_SEMIPLANAR_422;
-    case ACL_JPEG_CSS_440:
-      return PIXEL_FORMAT_YVU_SEMIPLANAR_440;
-    case ACL_JPEG_CSS_GRAY:
-      return PIXEL_FORMAT_YUV_400;
-    default:
-      return PIXEL_FORMAT_YVU_SEMIPLANAR_420;
-  }
-}
-
 bool is_semi_planar(uint32_t format) {
   const PixelFormat* found = find_format(format);
   return found != nullptr && (found->layout == Layout::semi_planar || found->layout == Layout::gray);
-}
-
-// Writes a decoded image, its edge repeated to even sizes.
-void write_decoded(const char* entry, Image image, const CodedInfo& info, const std::shared_ptr<PictureState>& state) {
-  const Picture picture = completed(state->picture, info);
-  if (check_picture(entry, "output", picture, kDecoded) != ACL_SUCCESS) {
-    throw Error(ErrorKind::bad_argument, take_recent_error());
-  }
-  if (picture.width != even(info.width) || picture.height != even(info.height)) {
-    throw Error(ErrorKind::bad_argument, "the picture is " + std::to_string(info.width) + " x " + std::to_string(info.height) +
-                                             ", the output " + std::to_string(picture.width) + " x " +
-                                             std::to_string(picture.height));
-  }
-  Border edge;
-  edge.type = BORDER_REPLICATE;
-  edge.right = image.width() % 2;
-  edge.bottom = image.height() % 2;
-  image = make_border(image, edge);
-  write_image(convert(std::move(image), *find_format(picture.format), ACL_DVPP_CSC_MATRIX_BT601_WIDE), picture);
-  state->picture = picture;
 }
 
 aclError check_coded(const char* entry, const void* data, uint32_t size) {
@@ -99,18 +47,20 @@ aclError check_coded(const char* entry, const void* data, uint32_t size) {
 }
 
 aclError submit_decode(const char* entry, const void* data, uint32_t size, const acldvppPicDesc* output, aclrtStream stream,
-                       CodedInfo (*info)(const void*, size_t), Image (*decode)(const void*, size_t)) {
+                       CodedInfo (*info)(const void*, size_t), Image (*decode)(const void*, size_t),
+                       acldvppPixelFormat (*own)(const CodedInfo&)) {
   if (const aclError code = check_coded(entry, data, size)) return code;
   if (!is_device_pointer(output->state->picture.data)) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: the data of the output is no memory of acldvppMalloc", entry);
   }
   return submit_work(
       entry, stream,
-      [entry, data, size, info, decode, state = output->state] {
+      [entry, data, size, info, decode, own, state = output->state] {
         const void* bytes = device_view(data);
         const CodedInfo found = info(bytes, size);
-        if (state->picture.format == PIXEL_FORMAT_UNKNOWN) state->picture.format = own_format(found);
-        write_decoded(entry, decode(bytes, size), found, state);
+        const Picture picture = completed(state->picture, found, own(found), kWidestAlign);
+        write_decoded(entry, decode(bytes, size), found, picture);
+        state->picture = picture;
       },
       [state = output->state](uint32_t code) { state->result = code; });
 }
@@ -144,7 +94,7 @@ aclError acldvppJpegPredictDecSize(const void* data, uint32_t dataSize, acldvppP
   constexpr const char* entry = "acldvppJpegPredictDecSize";
   CodedInfo info;
   if (const aclError code = answered(entry, [&] { info = jpeg_info(data, dataSize); })) return code;
-  const uint32_t format = outputPixelFormat == PIXEL_FORMAT_UNKNOWN ? own_format(info) : outputPixelFormat;
+  const uint32_t format = outputPixelFormat == PIXEL_FORMAT_UNKNOWN ? jpeg_format(info) : outputPixelFormat;
   if (!is_semi_planar(format))
     return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: JPEG is not decoded to pixel format %u", entry, format);
   return predict(entry, info, *find_format(format), decSize);
@@ -162,7 +112,7 @@ aclError acldvppJpegDecodeAsync(acldvppChannelDesc* channelDesc, const void* dat
                 "%s: JPEG is not decoded to pixel format %u: decode to YUV420SP and convert with acldvppVpcConvertColorAsync",
                 entry, format);
   }
-  return submit_decode(entry, data, size, outputDesc, stream, jpeg_info, decode_jpeg);
+  return submit_decode(entry, data, size, outputDesc, stream, jpeg_info, decode_jpeg, jpeg_format);
 }
 
 aclError acldvppJpegPredictEncSize(const acldvppPicDesc* inputDesc, const acldvppJpegeConfig*, uint32_t* size) {
@@ -222,8 +172,7 @@ aclError acldvppPngPredictDecSize(const void* data, uint32_t dataSize, acldvppPi
   constexpr const char* entry = "acldvppPngPredictDecSize";
   CodedInfo info;
   if (const aclError code = answered(entry, [&] { info = png_info(data, dataSize); })) return code;
-  const acldvppPixelFormat own = info.channels == 4 ? PIXEL_FORMAT_RGBA_8888 : PIXEL_FORMAT_RGB_888;
-  const uint32_t format = outputPixelFormat == PIXEL_FORMAT_UNKNOWN ? own : outputPixelFormat;
+  const uint32_t format = outputPixelFormat == PIXEL_FORMAT_UNKNOWN ? png_format(info) : outputPixelFormat;
   if (format != PIXEL_FORMAT_RGB_888 && format != PIXEL_FORMAT_RGBA_8888) {
     return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: PNG is decoded to RGB888 and RGBA8888, not to pixel format %u", entry,
                 format);
@@ -242,6 +191,6 @@ aclError acldvppPngDecodeAsync(acldvppChannelDesc* channelDesc, const void* data
     return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: PNG is decoded to RGB888 and RGBA8888, not to pixel format %u", entry,
                 format);
   }
-  return submit_decode(entry, data, size, outputDesc, stream, png_info, decode_png);
+  return submit_decode(entry, data, size, outputDesc, stream, png_info, decode_png, png_format);
 }
 }

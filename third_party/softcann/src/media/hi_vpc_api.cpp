@@ -6,36 +6,16 @@
 #include <map>
 #include <mutex>
 
+#include "media/hi_channels.h"
 #include "media/vpc.h"
-#include "rt/error.h"
-
-#pragma GCC visibility push(default)
-#include "acl/dvpp/hi_dvpp.h"
-#pragma GCC visibility pop
 
 using namespace softcann;
 using namespace softcann::media;
 
 namespace {
 
-// hi_errno of the module VPC.
-enum Cause : uint32_t {
-  kBadChannel = 2,
-  kBadArgument = 3,
-  kExists = 4,
-  kMissing = 5,
-  kNullPointer = 6,
-  kUnsupported = 8,
-  kNoMemory = 12
-};
-
-int32_t code_of(Cause cause) { return static_cast<int32_t>(0xA0078000U | cause); }
-
-// The same failure in this interface's codes; its text is recorded already.
-int32_t translated(aclError code) {
-  if (code == ACL_SUCCESS) return HI_SUCCESS;
-  return code_of(code == ACL_ERROR_FEATURE_UNSUPPORTED ? kUnsupported : code == ACL_ERROR_BAD_ALLOC ? kNoMemory : kBadArgument);
-}
+int32_t code_of(Cause cause) { return hi_code(HI_ID_VPC, cause); }
+int32_t translated(aclError code) { return hi_translated(HI_ID_VPC, code); }
 
 struct Channel {
   uint32_t tasks = 0;  // how many it has done
@@ -102,10 +82,7 @@ int32_t run_steps(const char* entry, hi_vpc_chn channel, uint32_t* task, std::ve
       });
 }
 
-#define REQUIRE(pointer)                                                                            \
-  do {                                                                                              \
-    if ((pointer) == nullptr) return fail(code_of(kNullPointer), "%s is a null pointer", #pointer); \
-  } while (0)
+#define REQUIRE(pointer) HI_REQUIRE(HI_ID_VPC, pointer)
 
 Step step_of(const hi_vpc_pic_info& from, const hi_vpc_pic_info& to) {
   return whole_step(picture_of(from), picture_of(to), ACL_DVPP_CSC_MATRIX_BT601_WIDE);
