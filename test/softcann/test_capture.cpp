@@ -437,3 +437,24 @@ TEST(capture_external_event_is_a_signal_between_streams) {
   OK(aclrtSynchronizeStream(first));
   EXPECT(aclrtSynchronizeEventWithTimeout(event, 1) == ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
 }
+
+TEST(destroyed_graphs_call_back) {
+  OK(aclrtSetDevice(0));
+  aclrtStream stream = nullptr;
+  OK(aclrtCreateStream(&stream));
+  begin(stream);
+  aclmdlRI graph = end(stream);
+  std::vector<int> calls;
+  const aclrtCallback first = [](void* to) { static_cast<std::vector<int>*>(to)->push_back(1); };
+  const aclrtCallback second = [](void* to) { static_cast<std::vector<int>*>(to)->push_back(2); };
+  OK(aclmdlRIDestroyRegisterCallback(graph, first, &calls));
+  OK(aclmdlRIDestroyRegisterCallback(graph, second, &calls));
+  OK(aclmdlRIDestroyRegisterCallback(graph, first, &calls));
+  OK(aclmdlRIDestroyUnregisterCallback(graph, second));
+  EXPECT(aclmdlRIDestroyUnregisterCallback(graph, second) == ACL_ERROR_INVALID_PARAM);
+  EXPECT(calls.empty());
+  OK(aclmdlRIDestroy(graph));
+  EXPECT((calls == std::vector<int>{1, 1}));
+  EXPECT(aclmdlRIDestroyRegisterCallback(graph, first, &calls) == ACL_ERROR_RT_INVALID_HANDLE);
+  OK(aclrtDestroyStream(stream));
+}

@@ -10,11 +10,17 @@ using namespace softcann;
 
 namespace {
 
+struct DestroyCallback {
+  aclrtCallback function;
+  void* user_data;
+};
+
 // The handles that clients have: from the beginning of a capture on, when they may ask for the graph's number.
 struct Handles {
   std::mutex mutex;
   std::map<aclmdlRI, std::shared_ptr<Graph>> graphs;
   std::map<aclrtTaskGrp, std::weak_ptr<Graph>> groups;  // gone with their graph
+  std::map<aclmdlRI, std::vector<DestroyCallback>> at_destroy;
 };
 
 Handles& handles() {
@@ -206,9 +212,38 @@ aclError aclmdlRIDestroy(aclmdlRI modelRI) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIDestroy: graph %u is a branch and ends with the graph it is of", graph->id);
   }
   if (!graph->complete) return fail(ACL_ERROR_RT_MODEL_CAPTURED, "aclmdlRIDestroy: graph %u is still being captured", graph->id);
+  std::vector<DestroyCallback> callbacks;
+  {
+    const std::lock_guard<std::mutex> lock(handles().mutex);
+    forget(*graph);
+    handles().graphs.erase(modelRI);
+    callbacks = std::move(handles().at_destroy[modelRI]);
+    handles().at_destroy.erase(modelRI);
+  }
+  for (const DestroyCallback& one : callbacks) one.function(one.user_data);
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData) {
+  SOFTCANN_ENTRY(aclmdlRIDestroyRegisterCallback);
+  SOFTCANN_REQUIRE(func, "func");
+  GRAPH_OR_RETURN(graph, "aclmdlRIDestroyRegisterCallback", modelRI);
   const std::lock_guard<std::mutex> lock(handles().mutex);
-  forget(*graph);
-  handles().graphs.erase(modelRI);
+  handles().at_destroy[modelRI].push_back({func, userData});
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func) {
+  SOFTCANN_ENTRY(aclmdlRIDestroyUnregisterCallback);
+  SOFTCANN_REQUIRE(func, "func");
+  GRAPH_OR_RETURN(graph, "aclmdlRIDestroyUnregisterCallback", modelRI);
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  auto& callbacks = handles().at_destroy[modelRI];
+  const auto same = [func](const DestroyCallback& one) { return one.function == func; };
+  const auto kept = std::remove_if(callbacks.begin(), callbacks.end(), same);
+  if (kept == callbacks.end())
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIDestroyUnregisterCallback: graph %u has no such callback", graph->id);
+  callbacks.erase(kept, callbacks.end());
   return ACL_SUCCESS;
 }
 

@@ -219,7 +219,9 @@ aclError add_compiled(const char* entry, const OpCall& call) {
   return ACL_SUCCESS;
 }
 
-std::shared_ptr<const OpModel> find_op_model(const char* entry, const OpCall& call) {
+namespace {
+
+std::shared_ptr<const OpModel> find_by(const char* entry, const OpCall& call, bool by_outputs) {
   if (check_call(entry, call) != ACL_SUCCESS) return nullptr;
   const auto attributes = texts_of(call.attributes);
   {
@@ -227,7 +229,7 @@ std::shared_ptr<const OpModel> find_op_model(const char* entry, const OpCall& ca
     const std::lock_guard<std::mutex> lock(models.mutex);
     for (const auto& one : models.all) {
       if (one->type == call.type && one->attributes == attributes && fits(one->inputs, call.inputs, call.in) &&
-          fits(one->outputs, call.outputs, call.out)) {
+          (!by_outputs || fits(one->outputs, call.outputs, call.out))) {
         return one;
       }
     }
@@ -238,6 +240,11 @@ std::shared_ptr<const OpModel> find_op_model(const char* entry, const OpCall& ca
        entry, call_text(call).c_str());
   return nullptr;
 }
+
+}  // namespace
+
+std::shared_ptr<const OpModel> find_op_model(const char* entry, const OpCall& call) { return find_by(entry, call, true); }
+std::shared_ptr<const OpModel> find_op_inputs(const char* entry, const OpCall& call) { return find_by(entry, call, false); }
 
 aclError execute_op_model(const char* entry, const OpModel& model, const OpCall& call, aclrtStream stream) {
   if (model.model == 0) return execute_op(entry, call, stream, nullptr);

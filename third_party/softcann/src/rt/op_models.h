@@ -36,6 +36,8 @@ std::string attribute_text(const aclopAttr::Value& value);
 SOFTCANN_API aclError add_compiled(const char* entry, const OpCall& call);
 // The model for a call, whose buffers are not looked at. Null, its code and text recorded, where there is none.
 SOFTCANN_API std::shared_ptr<const OpModel> find_op_model(const char* entry, const OpCall& call);
+// The same by the inputs and attributes alone.
+std::shared_ptr<const OpModel> find_op_inputs(const char* entry, const OpCall& call);
 SOFTCANN_API aclError execute_op_model(const char* entry, const OpModel& model, const OpCall& call, aclrtStream stream);
 
 }  // namespace softcann
