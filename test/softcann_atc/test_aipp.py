@@ -92,6 +92,66 @@ def test_rgb_to_yuv_and_to_grey(identity):
     numpy.testing.assert_array_equal(got[0, 0], numpy.tensordot([76, 150, 30], channels, 1) >> 8)
 
 
+# Of each standard, as CANN's documents have them: to RGB, what is taken off before; to YUV, what is added after.
+STANDARDS = {
+    "BT-601 narrow": ([[298, 0, 409], [298, -100, -208], [298, 516, 0]], [16, 128, 128],
+                      [[66, 129, 25], [-38, -74, 112], [112, -94, -18]], [16, 128, 128]),
+    "BT-601 wide": ([[256, 0, 359], [256, -88, -183], [256, 454, 0]], [0, 128, 128],
+                    [[77, 150, 29], [-43, -85, 128], [128, -107, -21]], [0, 128, 128]),
+    "BT-709 narrow": ([[298, 0, 459], [298, -55, -136], [298, 541, 0]], [16, 128, 128],
+                      [[47, 157, 16], [-26, -87, 112], [112, -102, -10]], [16, 128, 128]),
+    "BT-709 wide": ([[256, 0, 403], [256, -48, -120], [256, 475, 0]], [0, 128, 128],
+                    [[55, 183, 19], [-29, -99, 128], [128, -116, -12]], [0, 128, 128]),
+}
+
+
+def biases(which, values):
+    return "\n".join(f"{which}_bias_{index} : {value}" for index, value in enumerate(values)) + "\n"
+
+
+@pytest.mark.parametrize("standard", STANDARDS)
+def test_every_standard_of_colours(identity, standard):
+    to_rgb, before, to_yuv, after = (numpy.array(one) for one in STANDARDS[standard])
+    raw = picture(1, 6, 6, 1)
+    rows = raw.numpy()[0, :, :, 0].astype(int)
+    pairs = rows[4:].reshape(2, 3, 2).repeat(2, 0).repeat(2, 1)
+    yuv = numpy.stack([rows[:4], pairs[..., 0], pairs[..., 1]]) - before.reshape(3, 1, 1)
+    for order in ([0, 1, 2], [2, 1, 0]):   # RGB, BGR: the same rows in another order
+        config = "input_format : YUV420SP_U8\ncsc_switch : true\n" + matrix(to_rgb[order]) + "\n" + biases("input", before)
+        got = through(identity, block(config), raw)
+        numpy.testing.assert_array_equal(got[0], (numpy.einsum("ij,jhw->ihw", to_rgb[order], yuv) >> 8).clip(0, 255))
+    for fourth, switch in ((False, ""), (True, "ax_swap_switch : true\n")):
+        raw = picture(1, 4, 6, 4 if fourth else 3)
+        channels = raw.numpy()[0].transpose(2, 0, 1).astype(int)[1 if fourth else 0:]
+        config = f"input_format : {'XRGB8888_U8' if fourth else 'RGB888_U8'}\ncsc_switch : true\n{switch}" + biases("output", after)
+        got = through(identity, block(config + matrix(to_yuv)), raw)
+        want = ((numpy.einsum("ij,jhw->ihw", to_yuv, channels) >> 8) + after.reshape(3, 1, 1)).clip(0, 255)
+        numpy.testing.assert_array_equal(got[0], want)
+
+
+def test_the_default_matrix_is_bt601_narrow_to_bgr(identity):
+    raw = picture(1, 6, 6, 1)
+    rows = raw.numpy()[0, :, :, 0].astype(int)
+    pairs = rows[4:].reshape(2, 3, 2).repeat(2, 0).repeat(2, 1)
+    yuv = numpy.stack([rows[:4] - 16, pairs[..., 0] - 128, pairs[..., 1] - 128])
+    want = (numpy.einsum("ij,jhw->ihw", [[298, 516, 0], [298, -100, -208], [298, 0, 409]], yuv) >> 8).clip(0, 255)
+    numpy.testing.assert_array_equal(through(identity, block("input_format : YUV420SP_U8\ncsc_switch : true"), raw)[0], want)
+
+
+def test_four_channels_each_have_mean_and_variance(identity):
+    raw = picture(1, 4, 6, 4)
+    fields = "\n".join(f"mean_chn_{i} : {10 * i}\nmin_chn_{i} : {i}.5\nvar_reci_chn_{i} : 0.{i + 1}25" for i in range(4))
+    got = through(identity, block("input_format : XRGB8888_U8\n" + fields), raw, (1, 4, 4, 6))
+    each = numpy.arange(4).reshape(4, 1, 1)
+    want = (raw.numpy()[0].transpose(2, 0, 1) - 10 * each - each - 0.5) * (0.1 * (each + 1) + 0.025)
+    numpy.testing.assert_allclose(got[0], want, rtol=1e-6)   # float32
+
+
+def test_a_block_finds_its_input_by_name(identity):
+    assert identity(block("input_format : RGB888_U8\nrelated_input_name : \"x\"\nrelated_input_rank : 7\ninput_edge_idx : 0")) == 0
+    assert identity.program().graphs[0].attrs["aipp"] == ["0 static input_format=RGB888_U8 related_input_rank=7"]
+
+
 def test_crop_then_padding(identity):
     raw = picture(1, 8, 10, 3)
     config = ("input_format : RGB888_U8\nsrc_image_size_h : 8\nsrc_image_size_w : 10\ncrop : true\nload_start_pos_h : 2\nload_start_pos_w : 1\n"
@@ -125,11 +185,30 @@ def test_with_a_choice_of_batches(identity):
     (block("input_format : YUV420SP_U8\nsrc_image_size_h : 5\nsrc_image_size_w : 6"), "E10001"),
     (block("input_format : RGB888_U8\nsrc_image_size_h : 8\nsrc_image_size_w : 8"), "E10001"),
     (block("input_format : RGB888_U8\nresize : true"), "E10055"), (block("related_input_rank : 3\ninput_format : RGB888_U8"), "E10001"),
-    (block("input_format : YUV400_U8"), "E10001"),
+    (block("input_format : YUV400_U8"), "E10001"), (block("input_format : AYUV444_U8"), "E10001"),
+    (block("input_format : RGB888_U8\nrelated_input_name : \"z\""), "E10001"),
+    (block("input_format : RGB888_U8\ninput_edge_idx : 1"), "E10055"), (block("input_format : RGB888_U8\ncpadding_value : 1"), "E10055"),
+    (block("input_format : RGB888_U8\nresize_output_w : 16"), "E10055"), (block("input_format : RGB888_U8\nsrc_image_size_w : 1"), "E10001"),
+    (block("input_format : RGB888_U8\nmatrix_r0c0 : 40000\ncsc_switch : true"), "E10001"),
 ])
 def test_a_wrong_config_has_its_code(identity, capsys, config, code):
     assert identity(config) == 1
     assert capsys.readouterr().out.splitlines()[3].startswith(f"{code}: [PID: ")
+
+
+def test_what_is_padded_with_is_a_value_of_the_input(identity, capsys):
+    sizes = "input_format : RGB888_U8\nsrc_image_size_h : 3\nsrc_image_size_w : 6\npadding : true\ntop_padding_size : 1\n"
+    raw = picture(1, 3, 6, 3)
+    got = through(identity, block(sizes + "padding_value : 255"), raw, (1, 3, 4, 6), TensorProto.UINT8)
+    assert (got[0, :, 0] == 255).all() and (got[0, :, 1:] == raw.numpy()[0].transpose(2, 0, 1)).all()
+    for wrong in ("-1", "256", "0.5"):
+        assert identity(block(sizes + f"padding_value : {wrong}"), (1, 3, 4, 6), TensorProto.UINT8) == 1
+        assert "whole numbers from 0 to 255" in capsys.readouterr().out
+
+
+def test_four_channels_are_not_converted(identity, capsys):
+    assert identity(block("input_format : XRGB8888_U8\ncsc_switch : true"), (1, 4, 4, 6)) == 1
+    assert "it makes 3 channels" in capsys.readouterr().out
 
 
 def test_a_dynamic_block_leaves_the_program_as_it_is(identity):

@@ -7,6 +7,7 @@ import argparse
 import functools
 import sys
 
+import torch
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from .configs import read_text
@@ -14,7 +15,14 @@ from .errors import AtcError
 
 _F = descriptor_pb2.FieldDescriptorProto
 MODES = {"undefined": 0, "static": 1, "dynamic": 2}
-FORMATS = {"UNDEFINED": 0, "YUV420SP_U8": 1, "XRGB8888_U8": 2, "RGB888_U8": 3, "YUV400_U8": 4}
+# CANN's names by their numbers; SERVED are those of pictures, which CANN's documents name.
+FORMATS = {
+    name: number
+    for number, name in enumerate(
+        "UNDEFINED YUV420SP_U8 XRGB8888_U8 RGB888_U8 YUV400_U8 NC1HWC0DI_FP16 NC1HWC0DI_S8 ARGB8888_U8 YUYV_U8 YUV422SP_U8 "
+        "AYUV444_U8 RAW10 RAW12 RAW16 RAW24 RGB16 RGB20 RGB24 RGB8_IR RGB16_IR RGB24_IR".split()
+    )
+}
 CHANNELS = {"YUV420SP_U8": 3, "XRGB8888_U8": 4, "RGB888_U8": 3, "YUV400_U8": 1}  # of the picture
 SERVED = tuple(CHANNELS)
 
@@ -77,7 +85,16 @@ RANGES = {
     **{f"output_bias_{index}": (0, 255) for index in range(3)},
     **{f"matrix_r{row}c{column}": (-32768, 32767) for row in range(3) for column in range(3)},
 }
-RESERVED = ("resize", "support_rotation", "single_line_mode", "raw_rgbir_to_f16_n")
+# Reserved by CANN, or of formats that are not served.
+RESERVED = (
+    "resize",
+    "resize_output_w",
+    "resize_output_h",
+    "support_rotation",
+    "single_line_mode",
+    "cpadding_value",
+    "raw_rgbir_to_f16_n",
+)
 
 
 @functools.lru_cache(maxsize=None)
@@ -116,15 +133,25 @@ class Aipp:
         self.mode = {number: name for name, number in MODES.items()}[message.aipp_mode]
         for name, _, _, repeated in FIELDS:
             value = getattr(message, name)
-            if repeated and len(value) > 1 and name != "input_edge_idx":
-                raise self.wrong(f"{name} is given {len(value)} times")
-            setattr(self, name, (value[0] if value else None) if repeated else value)
+            if name == "input_edge_idx":
+                value = list(value)
+            elif repeated:
+                if len(value) > 1:
+                    raise self.wrong(f"{name} is given {len(value)} times")
+                value = value[0] if value else None
+            setattr(self, name, value)
         self.check()
 
     def wrong(self, reason, solution="Correct the file."):
         return AtcError("E10001", f"{self.path}, given by --insert_op_conf: {reason}", solution=solution)
 
     def check(self):
+        if any(self.input_edge_idx):
+            raise AtcError(
+                "E10055",
+                f"{self.path}: input_edge_idx {max(self.input_edge_idx)}: an input of an ONNX model has one edge",
+                solution="Leave it out.",
+            )
         if self.mode == "dynamic":
             return self.check_dynamic()
         if self.mode != "static":
@@ -138,6 +165,8 @@ class Aipp:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
                 raise self.wrong(f"{name} is {value}, outside of {low} to {high}")
+        if self.src_image_size_w == 1:
+            raise self.wrong("src_image_size_w is 1; it must be 0, or 2 to 4096")
         if self.input_format == "YUV420SP_U8":
             for name in ("src_image_size_w", "src_image_size_h", "load_start_pos_w", "load_start_pos_h"):
                 if getattr(self, name) % 2:
@@ -147,11 +176,34 @@ class Aipp:
         """What is set at run time has no place in the file."""
         if self.support_rotation:
             raise AtcError("E10055", f"{self.path}: support_rotation is reserved, and not served", solution="Leave it out.")
-        late = sorted(self.given - {"aipp_mode", "max_src_image_size", "related_input_rank", "support_rotation"})
+        early = "aipp_mode max_src_image_size related_input_rank related_input_name input_edge_idx support_rotation"
+        late = sorted(self.given - set(early.split()))
         if late:
             raise self.wrong(f"{late[0]} is not for aipp_mode dynamic", "Set it at run time (aclmdlSetAIPP...).")
         if not self.max_src_image_size:
             raise self.wrong("max_src_image_size is missing", "Give the bytes of the largest batch of pictures.")
+
+    def input_of(self, names):
+        """The index of its input."""
+        if self.related_input_name:
+            if self.related_input_name not in names:
+                raise self.wrong(
+                    f"related_input_name: the model has no input {self.related_input_name}", "Use its inputs' names."
+                )
+            return names.index(self.related_input_name)
+        if self.related_input_rank >= len(names):
+            raise self.wrong(
+                f"there is a block for input {self.related_input_rank}, the model has {len(names)} inputs",
+                "Correct related_input_rank.",
+            )
+        return self.related_input_rank
+
+    def check_padding(self, dtype):
+        """What is padded with must be a value of the network's input."""
+        whole = {torch.uint8: (0, 255), torch.int8: (-128, 127)}.get(dtype)
+        value = self.padding_value
+        if self.padding and whole and not (whole[0] <= value <= whole[1] and value == int(value)):
+            raise self.wrong(f"padding_value is {value:g}; the input is of whole numbers from {whole[0]} to {whole[1]}")
 
     def check_input(self, name, dims):
         """A dynamic block's input `dims`."""
@@ -177,12 +229,13 @@ class Aipp:
         """What was given, as the attribute `aipp` has it."""
         return f"{self.mode} " + " ".join(
             f"{name}={self.input_format if name == 'input_format' else getattr(self, name)}"
-            for name in sorted(self.given - {"aipp_mode"})
+            for name in sorted(self.given - {"aipp_mode", "related_input_name", "input_edge_idx"})  # which the index says
         )
 
 
-def parse(path):
-    """The blocks of a file by the index of the input that they are for."""
+def parse(path, names):
+    """The blocks of a file by the index of the input that they are for, of the model's inputs `names`: the one that
+    related_input_name says, otherwise that of related_input_rank."""
     message = config_class()()
     try:
         text_format.Parse(read_text(path, "--insert_op_conf"), message)
@@ -195,9 +248,10 @@ def parse(path):
     blocks = {}
     for entry in message.aipp_op:
         block = Aipp(entry, path)
-        if block.related_input_rank in blocks:
-            raise block.wrong(f"input {block.related_input_rank} has two blocks")
-        blocks[block.related_input_rank] = block
+        rank = block.input_of(names)
+        if rank in blocks:
+            raise block.wrong(f"input {rank} has two blocks")
+        blocks[rank] = block
     return blocks
 
 

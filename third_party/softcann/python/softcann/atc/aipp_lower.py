@@ -4,6 +4,7 @@ import torch
 
 from .aipp import CHANNELS
 
+WIDEST = 4096  # of what AIPP makes
 INPUT_CHANNELS = {"YUV420SP_U8": 1, "YUV400_U8": 1, "RGB888_U8": 3, "XRGB8888_U8": 4}  # of the raw input
 
 
@@ -58,7 +59,11 @@ class Picture:
             )
         if block.input_format == "YUV420SP_U8" and (self.source_h % 2 or self.source_w % 2):
             raise block.wrong("the sizes of a YUV420SP_U8 picture must be even")
-        offered = 3 if block.input_format == "XRGB8888_U8" and self.channels != 4 else CHANNELS[block.input_format]
+        if made[1] > WIDEST:
+            raise block.wrong(f"it makes pictures {made[1]} wide; {WIDEST} is the most")
+        offered = CHANNELS[block.input_format]
+        if block.input_format == "XRGB8888_U8" and (self.channels != 4 or block.csc_switch):
+            offered = 3
         if self.channels != offered and not (block.csc_switch and self.channels == 1):
             raise block.wrong(f"it makes {offered} channels, input {name} has {self.channels}")
 

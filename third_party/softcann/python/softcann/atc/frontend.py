@@ -255,6 +255,7 @@ def import_model(model, options, folder, infos, shapes, samples):
             block.check_input(info.name, dims)
         elif block:
             picture = Picture(block, info.name, dims, options.layout)
+            block.check_padding(dtype)
             importer.pictures[index] = picture, dtype
             dtype, dims = torch.uint8, picture.raw_dims()
             tried = [[sizes[0], *dims[1:]] for sizes in tried]

@@ -190,14 +190,8 @@ class Job:
             choose_outputs(model, given["out_nodes"])
         halves = self.half_inputs(model)
         switches = configs.fusion_switches(given["fusion_switch_file"]) if given.get("fusion_switch_file") else {}
-        blocks = aipp.parse(given["insert_op_conf"]) if given.get("insert_op_conf") else {}
-        count = len(frontend.graph_inputs(model))
-        if any(index >= count for index in blocks):
-            raise AtcError(
-                "E10001",
-                f"--insert_op_conf has a block for input {max(blocks)}, the model has {count} inputs",
-                solution="Correct related_input_rank.",
-            )
+        names = [info.name for info in frontend.graph_inputs(model)]
+        blocks = aipp.parse(given["insert_op_conf"], names) if given.get("insert_op_conf") else {}
         options = frontend.Options(
             shapes=found.dims,
             tried=tried_sizes(found),
