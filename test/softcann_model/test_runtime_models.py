@@ -218,6 +218,3 @@ def test_refusals_are_coded(acl, file):
     assert failed.value.code == PATH_INVALID
     with pytest.raises(Error, match="queues"):
         acl.aclmdlLoadFromFileWithQ(str(file).encode(), ctypes.byref(number), None, 0, None, 0)
-    with pytest.raises(Error, match="bundle") as failed:
-        acl.aclmdlBundleLoadFromFile(str(file).encode(), ctypes.byref(number))
-    assert failed.value.code == 207000

@@ -30,6 +30,7 @@ MODULES = {
     "aipp": ("softcann.atc.aipp", "prints an AIPP config from a mean and a standard deviation"),
     "atc": ("softcann.atc.cli", "converts an ONNX model to an .om"),
     "bench": ("softcann.bench", "runs an .om and says how long it takes"),
+    "bundle": ("softcann.atc.bundle", "several .om files in one, for aclmdlBundle*"),
     "msprof": ("softcann.msprof", "profiles a program, and makes Ascend's tables of it"),
     "quantize": ("softcann.quantize", "an int8 ONNX model from a float one and examples"),
     "sdk": ("softcann.sdk", "headers and libraries in the places of an installation of CANN, to build programs with"),

@@ -39,7 +39,9 @@ struct Header {
 #pragma pack(pop)
 static_assert(sizeof(Header) <= header_bytes);
 
-enum PartitionType : uint32_t { model_definition = 0, weights_data = 1 };
+constexpr uint8_t bundle_type = 4;  // as modeltype of the header
+
+enum PartitionType : uint32_t { model_definition = 0, weights_data = 1, bundled_model = 24 };
 struct WideEntry {
   uint32_t type, unused;
   uint64_t offset, size;
@@ -113,6 +115,22 @@ void read_table(std::string_view body, size_t head, Container& to) {
     const std::string_view part = data.substr(entry.offset, entry.size);
     if (entry.type == model_definition) to.definition = part;
     if (entry.type == weights_data) to.weights = part;
+    if (entry.type == bundled_model) to.bundled.push_back(part);
+  }
+}
+
+// The header and the partitions of one file, which `bytes` are.
+void read_file(std::string_view bytes, Header& header, Container& to) {
+  to.bundled.clear();
+  const std::string_view body = check_header(bytes, header);
+  if (header.model_length != 0) {
+    read_table<WideEntry>(body, 2 * sizeof(uint32_t), to);
+  } else {
+    read_table<NarrowEntry>(body, sizeof(uint32_t), to);
+  }
+  to.body = body;
+  if (header.model_type == bundle_type && to.bundled.empty()) {
+    refuse(ACL_ERROR_GE_EXEC_LOAD_MODEL_PARTITION_FAILED, "the bundle holds no model");
   }
 }
 
@@ -138,31 +156,57 @@ void refuse(aclError code, const char* format, ...) {
   throw ReadError(code, text);
 }
 
+namespace {
+
+std::string_view bytes_of(const ModelSource& source, Container& to) {
+  if (source.path == nullptr) return {static_cast<const char*>(source.memory), source.bytes};
+  to.is_mapped = true;
+  return map_file(source.path, to.owner);
+}
+
+// The file of the one model that is asked for: all of it, or a part of the bundle.
+std::string_view choose_model(const ModelSource& source, std::string_view file) {
+  Container all;
+  Header header;
+  read_file(file, header, all);
+  const bool is_bundle = header.model_type == bundle_type;
+  if (source.part == ModelSource::whole) {
+    if (!is_bundle) return file;
+    refuse(ACL_ERROR_GE_PARAM_INVALID, "this is a bundle of %zu models: load it with aclmdlBundleLoadFromFile",
+           all.bundled.size());
+  }
+  if (!is_bundle) refuse(ACL_ERROR_GE_PARAM_INVALID, "this is no bundle but one model: load it with aclmdlLoadFromFile");
+  if (source.part >= all.bundled.size()) {
+    refuse(ACL_ERROR_INVALID_BUNDLE_MODEL_ID, "the bundle has %zu models, none of the number %zu", all.bundled.size(),
+           source.part);
+  }
+  return all.bundled[source.part];
+}
+
+}  // namespace
+
+size_t count_models(const ModelSource& source) {
+  Container made;
+  Header header;
+  read_file(bytes_of(source, made), header, made);
+  if (header.model_type == bundle_type) return made.bundled.size();
+  refuse(ACL_ERROR_GE_PARAM_INVALID, "this is no bundle but one model: load it with aclmdlLoadFromFile");
+}
+
 Container open_container(const ModelSource& source, bool describe) {
   Container made;
-  std::string_view file;
-  if (source.path != nullptr) {
-    file = map_file(source.path, made.owner);
-    made.is_mapped = true;
-  } else if (describe) {
-    file = {static_cast<const char*>(source.memory), source.bytes};
-  } else {
-    file = copy_memory(static_cast<const char*>(source.memory), source.bytes, made.owner);
-  }
   Header header;
-  const std::string_view body = check_header(file, header);
-  if (header.model_length != 0) {
-    read_table<WideEntry>(body, 2 * sizeof(uint32_t), made);
-  } else {
-    read_table<NarrowEntry>(body, sizeof(uint32_t), made);
-  }
+  std::string_view file = choose_model(source, bytes_of(source, made));
+  if (source.path == nullptr && !describe) file = copy_memory(file.data(), file.size(), made.owner);
+  read_file(file, header, made);
+  if (header.model_type == bundle_type) refuse(ACL_ERROR_GE_PARAM_INVALID, "a bundle within a bundle");
   if (made.definition.empty()) refuse(ACL_ERROR_GE_EXEC_LOAD_MODEL_PARTITION_FAILED, "the model has no definition");
   const auto weights = reinterpret_cast<uintptr_t>(made.weights.data());
   if (!describe && !made.weights.empty() && weights % weight_alignment != 0) {
     refuse(ACL_ERROR_GE_EXEC_LOAD_WEIGHT_PARTITION_FAILED, "the weights do not begin at a multiple of %zu bytes",
            weight_alignment);
   }
-  made.intact = is_intact(body, header);
+  made.intact = is_intact(made.body, header);
   return made;
 }
 

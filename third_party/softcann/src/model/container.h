@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "rt/error.h"
 #include "rt/model.h"
@@ -21,11 +22,15 @@ class ReadError : public Error {
 [[noreturn]] void refuse(aclError code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 struct Container {
-  std::shared_ptr<char> owner;  // of all the bytes below
-  bool is_mapped = false;       // they are a file's
-  std::string_view definition, weights;
-  bool intact = true;  // the checksum is right
+  std::shared_ptr<char> owner;                 // of all the bytes below
+  bool is_mapped = false;                      // they are a file's
+  std::string_view body, definition, weights;  // of the model's file: all behind the header; its partitions
+  std::vector<std::string_view> bundled;       // of a bundle: its models' files
+  bool intact = true;                          // the checksum is right
 };
+
+// How many models a bundle holds: an .om whose partitions are .om files. Throws ReadError.
+size_t count_models(const ModelSource& source);
 
 // Checks all that the header promises but the checksum, which it computes. The bytes are the mapped file's, which a kernel that
 // writes would not change (each page is copied then), or a copy of the client's memory; with `describe`, the client's memory

@@ -304,10 +304,12 @@ std::shared_ptr<Model> open(const ModelSource& source, bool describe) {
   }
 }
 
-aclError open_or_fail(const ModelSource& source, bool describe, std::shared_ptr<Model>* model) {
+// What `read` throws, as a code with a text.
+template <class Read>
+aclError read_or_fail(const ModelSource& source, Read read) {
   const char* from = source.path != nullptr ? source.path : "the memory";
   try {
-    *model = open(source, describe);
+    read();
     return ACL_SUCCESS;
   } catch (const ReadError& error) {
     return fail(error.code(), "model of %s: %s", from, readable(error.what()).c_str());
@@ -325,9 +327,13 @@ aclError open_or_fail(const ModelSource& source, bool describe, std::shared_ptr<
 
 extern "C" {
 
+SOFTCANN_API aclError softcann_count_models(const softcann::ModelSource& source, size_t* count) {
+  return softcann::model::read_or_fail(source, [&] { *count = softcann::model::count_models(source); });
+}
+
 SOFTCANN_API aclError softcann_open_model(const softcann::ModelSource& source, bool describe,
                                           std::shared_ptr<softcann::Model>* model) {
-  return softcann::model::open_or_fail(source, describe, model);
+  return softcann::model::read_or_fail(source, [&] { *model = softcann::model::open(source, describe); });
 }
 
 SOFTCANN_API uint16_t softcann_kernel_threads() { return softcann::op::threads_of_launch(); }

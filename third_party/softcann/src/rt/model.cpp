@@ -16,6 +16,7 @@ namespace {
 
 struct Executor {
   OpenModel open = nullptr;
+  CountModels count = nullptr;
   KernelThreads threads = nullptr;
   std::string missing;  // why it cannot be had
 };
@@ -30,11 +31,19 @@ const Executor& executor() {
       return made;
     }
     made->open = reinterpret_cast<OpenModel>(dlsym(library, open_model_symbol));
+    made->count = reinterpret_cast<CountModels>(dlsym(library, count_models_symbol));
     made->threads = reinterpret_cast<KernelThreads>(dlsym(library, kernel_threads_symbol));
-    if (made->open == nullptr || made->threads == nullptr) made->missing = "libge_executor.so is not softcann's";
+    if (made->open == nullptr || made->count == nullptr || made->threads == nullptr)
+      made->missing = "libge_executor.so is not softcann's";
     return made;
   }();
   return *found;
+}
+
+aclError check_executor() {
+  if (executor().missing.empty()) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "models are run by libge_executor.so, which is built where torch is: %s",
+              executor().missing.c_str());
 }
 
 struct Loaded {
@@ -77,12 +86,13 @@ size_t bytes_of(aclDataType type, const std::vector<int64_t>& dims) {
 }
 
 aclError open_model(const ModelSource& source, bool describe, std::shared_ptr<Model>* model) {
-  const Executor& library = executor();
-  if (!library.missing.empty()) {
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "models are run by libge_executor.so, which is built where torch is: %s",
-                library.missing.c_str());
-  }
-  return library.open(source, describe, model);
+  if (const aclError code = check_executor()) return code;
+  return executor().open(source, describe, model);
+}
+
+aclError count_models(const ModelSource& source, size_t* count) {
+  if (const aclError code = check_executor()) return code;
+  return executor().count(source, count);
 }
 
 uint16_t model_threads() { return executor().threads(); }

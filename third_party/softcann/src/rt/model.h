@@ -92,12 +92,18 @@ struct ModelSource {
   const char* path = nullptr;
   const void* memory = nullptr;
   size_t bytes = 0;
+  size_t part = whole;  // of a bundle: the model of that number
+
+  static constexpr size_t whole = ~size_t{0};
 };
 
 // Reads all of a model and checks it; with `describe` only what info() has. The code and its text as fail() records them.
 using OpenModel = aclError (*)(const ModelSource& source, bool describe, std::shared_ptr<Model>* model);
+// How many models a bundle holds. The code and its text likewise.
+using CountModels = aclError (*)(const ModelSource& source, size_t* count);
 using KernelThreads = uint16_t (*)();  // what ModelCall::threads of a call from this thread is to be
 constexpr const char* open_model_symbol = "softcann_open_model";
+constexpr const char* count_models_symbol = "softcann_count_models";
 constexpr const char* kernel_threads_symbol = "softcann_kernel_threads";
 
 }  // namespace softcann

@@ -122,6 +122,14 @@ struct aclmdlConfigHandle {
   }
 };
 
+namespace softcann {
+
+aclError load_model_configured(const char* entry, const ModelSource& source, const aclmdlConfigHandle& handle, uint32_t* id) {
+  return load_model_with(entry, source, id, handle.work, handle.work_size, handle.weights, handle.weight_size);
+}
+
+}  // namespace softcann
+
 struct aclmdlExecConfigHandle {
   int32_t stream_timeout = -1;  // milliseconds, -1: without limit
 };

@@ -16,6 +16,8 @@ struct LoadedEntry {
 
 // Reads a model by libge_executor, which is loaded with the first. The code, its text recorded.
 aclError open_model(const ModelSource& source, bool describe, std::shared_ptr<Model>* model);
+// How many models the bundle holds; likewise.
+aclError count_models(const ModelSource& source, size_t* count);
 // What ModelCall::threads is to be of calls from this thread.
 uint16_t model_threads();
 
@@ -24,6 +26,8 @@ aclError load_model(const char* entry, const ModelSource& source, uint32_t* id);
 // enough.
 aclError load_model_with(const char* entry, const ModelSource& source, uint32_t* id, const void* work, size_t work_size,
                          const void* weights, size_t weight_size);
+// The same with what the client has set on the handle about memory.
+aclError load_model_configured(const char* entry, const ModelSource& source, const aclmdlConfigHandle& handle, uint32_t* id);
 aclError execute_model_async(const char* entry, uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
                              aclrtStream stream);
 aclError unload_model(uint32_t id);
