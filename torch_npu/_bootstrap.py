@@ -69,7 +69,19 @@ def start() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import _compile, _custom, _exit, _libraries, _onnx, _options, _patches, _published_names, _quiet, _runtime
+    from torch_npu import (
+        _compile,
+        _custom,
+        _exit,
+        _libraries,
+        _onnx,
+        _options,
+        _patches,
+        _published_c,
+        _published_names,
+        _quiet,
+        _runtime,
+    )
     from torch_npu._debug import start
     from torch_npu.multiprocessing import reductions
 
@@ -81,6 +93,7 @@ def start() -> None:
     reductions.register()
     _custom.register()
     _published_names.register_aliases()
+    vars(torch_npu._C)["__getattr__"] = _published_c.lookup
     _runtime.prepare()
     _exit.register()
     torch_npu._C._apply_fallback_ops()

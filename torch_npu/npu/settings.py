@@ -3,7 +3,7 @@
 import enum
 import logging
 import os
-from typing import Any, Dict, Set, Union
+from typing import Any, Dict, Optional, Set, Union
 
 import torch
 
@@ -215,12 +215,27 @@ def set_option(option: Dict[str, Any]) -> None:
             raise UnknownOptionError(f"unknown option {name}; the options are: {known}"
                                      + _error_code.pta_error(_error_code.ErrCode.PARAM))
     for name, value in option.items():
+        _given[name] = str(value)
         if name in _PUBLISHED:
             _PUBLISHED[name](value)
         elif name in _LEGACY:
             _without_effect(f"the option {name}", _LEGACY[name][1])
         else:
             _options.set(name, value)
+
+
+_given: Dict[str, str] = {}   # what set_option was given last
+
+
+def published_option(name: str) -> Optional[bytes]:
+    """What ``torch_npu._C._npu_getOption`` of the published torch_npu answers: an option's text, empty where nobody set it, None
+    for a name that is no option.
+    """
+    flags = {"ALLOW_INTERNAL_FORMAT": lambda: config.allow_internal_format, "ALLOW_MATMUL_HF32": lambda: matmul.allow_hf32,
+             "ALLOW_CONV_HF32": lambda: conv.allow_hf32}
+    if name in flags:
+        return b"enable" if flags[name]() else b"disable"
+    return _given.get(name, "").encode() if name in _PUBLISHED or name in _LEGACY else None
 
 
 def get_option(name: str) -> Any:

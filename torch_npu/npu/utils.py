@@ -1,7 +1,7 @@
 """Names that programs import from ``torch_npu.npu.utils``."""
 
 import warnings
-from typing import Any
+from typing import Any, List, Tuple
 
 import torch
 
@@ -50,10 +50,17 @@ def get_cann_version(module: str = "CANN") -> str:
     return _C._cann_version()
 
 
+def _version_key(version: str) -> List[Tuple[int, int]]:
+    """Sorts "8.0.RC1" before "8.0.0" and "8.1.0"; texts such as RC1, T5 and alpha are what precedes a release."""
+    key = []
+    for part in str(version).replace("-", ".").split("."):
+        digits = "".join(c for c in part if c.isdigit())
+        key.append((1, int(part)) if part.isdigit() else (0, int(digits or 0)))
+    return key
+
+
 def _is_gte_cann_version(version: str, module: str = "CANN") -> bool:
     """Whether :func:`get_cann_version` is ``version`` or later. ValueError for a module that has none."""
-    from torch_npu.testing.common_utils import _version_key
-
     found = get_cann_version(module)
     if not found:
         raise ValueError(f"the version of {module} is not known: ask for one of {', '.join(_PARTS)}")

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.types import Device
 
+from torch_npu.npu.utils import _version_key
+
 
 def get_npu_device() -> str:
     """The device tests run on: ``npu:$SET_NPU_DEVICE``, ``npu:0`` by default."""
@@ -141,15 +143,6 @@ class SupportedDevices(_SkipUnless):
         if any(soc.startswith(name) for name in self.supported_devices):
             return None
         return f"for {', '.join(self.supported_devices)}; this is {soc}"
-
-
-def _version_key(version: str) -> List[Tuple[int, int]]:
-    """Sorts "8.0.RC1" before "8.0.0" and "8.1.0"; texts such as RC1, T5 and alpha are what precedes a release."""
-    key = []
-    for part in str(version).replace("-", ".").split("."):
-        digits = "".join(c for c in part if c.isdigit())
-        key.append((1, int(part)) if part.isdigit() else (0, int(digits or 0)))
-    return key
 
 
 class SkipIfNotGteCANNVersion(_SkipUnless):
