@@ -337,16 +337,20 @@ def test_sharded_scaler_in_one_process(tmp_path):
         dist.destroy_process_group()
 
 
+@pytest.mark.parametrize("unscaled", [False, True])
+@pytest.mark.parametrize("fused", [False, True])   # a fused optimizer takes the scale itself and decides itself whether it steps
 @pytest.mark.parametrize("bad,stepped", [(None, [True, True]), (0, [False, False]), (1, [True, False])])
-def test_an_overflow_skips_the_later_steps_of_other_optimizers(bad, stepped):
+def test_an_overflow_skips_the_later_steps_of_other_optimizers(bad, stepped, fused, unscaled):
     layers = [torch.nn.Linear(2, 2).npu() for _ in range(2)]
-    optimizers = [torch.optim.SGD(layer.parameters(), lr=1.0) for layer in layers]
+    optimizers = [torch.optim.Adam(layer.parameters(), lr=1.0, fused=fused) for layer in layers]
     before = [layer.weight.clone() for layer in layers]
     scaler = torch.npu.amp.GradScaler(init_scale=4.0, growth_interval=1)
     scaler.scale(sum(layer(torch.ones(1, 2, device="npu")).sum() for layer in layers)).backward()
     if bad is not None:
         layers[bad].weight.grad[0, 0] = float("inf")
     for optimizer in optimizers:
+        if unscaled:
+            scaler.unscale_(optimizer)
         scaler.step(optimizer)
     scaler.update()
     assert [not torch.equal(old, layer.weight) for old, layer in zip(before, layers)] == stepped

@@ -83,13 +83,28 @@ class GradScaler(torch.amp.GradScaler):
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Optional[float]:
         if self._enabled:
             self._check_owner(optimizer)
+            state = self._per_optimizer_states[id(optimizer)]
+            if state["stage"] is OptState.UNSCALED and state["found_inf_per_device"]:
+                self._share_overflows(state)
         return super().step(optimizer, *args, **kwargs)
 
     def _maybe_opt_step(self, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
+        self._share_overflows(optimizer_state)
+        return super()._maybe_opt_step(optimizer, optimizer_state, *args, **kwargs)
+
+    def _check_inf_per_device(self, optimizer: Any) -> Dict[torch.device, torch.Tensor]:
+        """Before the step of an optimizer that takes the scale itself (``fused=True``) and skips where it finds an overflow."""
+        super()._check_inf_per_device(optimizer)
+        state = self._per_optimizer_states[id(optimizer)]
+        self._share_overflows(state)
+        return state["found_inf_per_device"]
+
+    def _share_overflows(self, state: Any) -> None:
         """An overflow in the gradients of one optimizer lets the others skip their steps, too, as far as they were not made."""
-        found = {device: value for state in self._per_optimizer_states.values()
-                 for device, value in state["found_inf_per_device"].items() if value.item()}
-        return super()._maybe_opt_step(optimizer, {"found_inf_per_device": found}, *args, **kwargs)
+        found = state["found_inf_per_device"]
+        for other in self._per_optimizer_states.values():
+            for device, value in other["found_inf_per_device"].items() if other is not state else ():
+                found[device] = torch.maximum(found[device], value) if device in found else value
 
     def _check_owner(self, optimizer: Any) -> None:
         refuse_apex(optimizer)
