@@ -45,8 +45,9 @@ def adapter_rows():
 
 
 def python_rows():
-    meaning = runpy.run_path(str(ROOT / "torch_npu" / "_python_variables.py"))["MEANING"]
-    return [(name, default, text) for name, (default, text) in sorted(meaning.items())]
+    tables = runpy.run_path(str(ROOT / "torch_npu" / "_environment.py"))
+    served = {name: ("", text) for name, (how, text) in tables["PUBLISHED"].items() if how == "served"}
+    return [(name, default, text) for name, (default, text) in sorted({**tables["OWN"], **served}.items())]
 
 
 def softcann_rows():

@@ -42,8 +42,8 @@ def other_names():
 
 
 def variables():
-    meaning = runpy.run_path(str(ROOT / "torch_npu" / "_published_environment.py"))["MEANING"]
-    return [(name, f"{how}: {text}") for name, (how, text) in sorted(meaning.items())]
+    meaning = runpy.run_path(str(ROOT / "torch_npu" / "_environment.py"))["PUBLISHED"]
+    return [(name, text) for name, (how, text) in sorted(meaning.items()) if how == "accepted"]
 
 
 def table(first, rows):
@@ -55,8 +55,8 @@ def page():
     counts = {kind: sum(how.startswith(kind) for _, how in found) for kind in ("native", "composed", "refused")}
     said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     return "\n".join([
-        HEAD, "## Environment variables", "", "Those that are not in [environment.md](environment.md) already. The doctor tells "
-        "of those that are set and change nothing.", "", table("variable", variables()), "",
+        HEAD, "## Environment variables", "", "Accepted, and nothing follows from them; the doctor tells of those that are set. "
+        "[environment.md](environment.md) has those that do something.", "", table("variable", variables()), "",
         "## Names that are no operators", "", table("name", other_names()), "",
         f"## Custom operators: {said}", "", table("operator", found), ""])
 

@@ -54,7 +54,8 @@ def functions():
     """{name: [the overloads' signatures]}."""
     found = collections.defaultdict(list)
     for entry in generated.custom_operators():
-        name, arguments, returned = SCHEMA.fullmatch(" ".join(entry["op"].split())).groups()
+        published = re.sub(r"\bself\b", "input", " ".join(entry["op"].split()))   # as codegen/custom.py registers it
+        name, arguments, returned = SCHEMA.fullmatch(published).groups()
         arguments = re.split(r", (?![^(\[]*[)\]])", arguments) if arguments else []
         if ".out(" in entry["op"]:   # in Python one argument for all that is written
             written = [part for part in arguments if "!" in part or part == "Tensor[] out"]

@@ -1,8 +1,4 @@
-"""Shared by all tests: where things are, and what the C++ and Python parts leave to their own folders.
-
-Folders by need: unit/ no device, codegen/ the registry, softcann/ the software CANN alone, npu/ a device,
-witness/ the published client in an environment of its own.
-"""
+"""Shared by all tests. test/README.md says what each folder tests."""
 import os
 import pathlib
 import subprocess

@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import sys
-from typing import List, Mapping, Optional, Sequence
+from typing import List, Mapping, Optional, Sequence, Tuple
 
 CHOICES = ("auto", "cann", "softcann")
 LIBRARY = "libascendcl.so"
@@ -25,6 +25,15 @@ _CONTAINER_FLAGS = (
     "--device=/dev/davinci0 --device=/dev/davinci_manager --device=/dev/devmm_svm --device=/dev/hisi_hdc "
     "-v /usr/local/Ascend/driver:/usr/local/Ascend/driver"
 )
+
+
+def version_key(version: str) -> List[Tuple[int, int]]:
+    """Sorts "8.0.RC1" before "8.0.0" and "8.1.0"; texts such as RC1, T5 and alpha are what precedes a release."""
+    key = []
+    for part in str(version).replace("-", ".").split("."):
+        digits = "".join(c for c in part if c.isdigit())
+        key.append((1, int(part)) if part.isdigit() else (0, int(digits or 0)))
+    return key
 
 
 class Choice:

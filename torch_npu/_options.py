@@ -3,7 +3,7 @@
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
-from torch_npu import _C, _published_environment, _python_variables
+from torch_npu import _C, _environment
 
 
 def describe() -> List[Dict[str, str]]:
@@ -55,13 +55,13 @@ class Variables:
 
 
 def variable(name: str) -> str:
-    """Value of an environment variable that only Python reads (_python_variables lists them); its default where it is not set."""
-    return os.environ.get(name) or _python_variables.MEANING[name][0]
+    """Value of an environment variable that only Python reads (_environment.OWN); its default where it is not set."""
+    return os.environ.get(name) or _environment.OWN[name][0]
 
 
 def published(name: str) -> Optional[str]:
-    """Value of an environment variable of the published torch_npu (_published_environment lists them), or None."""
-    if name not in _published_environment.MEANING:
+    """Value of an environment variable of the published torch_npu (_environment.PUBLISHED), or None."""
+    if name not in _environment.PUBLISHED:
         raise ValueError(f"{name} is no variable of the published torch_npu")
     return os.environ.get(name)
 
@@ -79,7 +79,7 @@ def published_number(name: str, default: int) -> int:
 
 def published_without_effect() -> List[Tuple[str, str]]:
     """(variable, why nothing follows) of the published torch_npu's variables that are set and change nothing here."""
-    return _published_environment.accepted(dict(os.environ))
+    return _environment.accepted(dict(os.environ))
 
 
 class flag_property:

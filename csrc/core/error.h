@@ -6,8 +6,8 @@
 
 namespace torch_npu::core {
 
-// Throws c10::Error (c10::OutOfMemoryError for the out-of-memory codes) saying which call failed, the
-// code and its meaning, and CANN's own report of this thread.
+// Throws c10::Error saying which call failed, the code and its meaning, and CANN's own report of this thread;
+// c10::OutOfMemoryError where the device's memory ran out, c10::AcceleratorError for other codes of the device.
 [[noreturn]] C10_EXPORT void throw_cann_error(int code, const char* call, const char* file, int line);
 
 // For destructors and noexcept functions: warns instead of throwing.

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import torch_npu
-from torch_npu import _options, _published_environment
+from torch_npu import _environment, _options
 from torch_npu.npu import settings
 from torch_npu.utils import _error_code
 
@@ -108,7 +108,7 @@ def test_codes_of_errors():
 
 
 def test_variables_without_effect_are_told():
-    told = dict(_published_environment.accepted({"TASK_QUEUE_ENABLE": "1", "PROF_CONFIG_PATH": "x", "PER_STREAM_QUEUE": ""}))
+    told = dict(_environment.accepted({"TASK_QUEUE_ENABLE": "1", "PROF_CONFIG_PATH": "x", "PER_STREAM_QUEUE": ""}))
     assert list(told) == ["TASK_QUEUE_ENABLE"] and "queue" in told["TASK_QUEUE_ENABLE"]
     with pytest.raises(ValueError, match="HOME"):
         _options.published("HOME")

@@ -1,7 +1,7 @@
 """Names that programs import from ``torch_npu.npu.utils``."""
 
 import warnings
-from typing import Any, List, Tuple
+from typing import Any
 
 import torch
 
@@ -50,21 +50,14 @@ def get_cann_version(module: str = "CANN") -> str:
     return _C._cann_version()
 
 
-def _version_key(version: str) -> List[Tuple[int, int]]:
-    """Sorts "8.0.RC1" before "8.0.0" and "8.1.0"; texts such as RC1, T5 and alpha are what precedes a release."""
-    key = []
-    for part in str(version).replace("-", ".").split("."):
-        digits = "".join(c for c in part if c.isdigit())
-        key.append((1, int(part)) if part.isdigit() else (0, int(digits or 0)))
-    return key
-
-
 def _is_gte_cann_version(version: str, module: str = "CANN") -> bool:
     """Whether :func:`get_cann_version` is ``version`` or later. ValueError for a module that has none."""
+    from torch_npu._cann import version_key
+
     found = get_cann_version(module)
     if not found:
         raise ValueError(f"the version of {module} is not known: ask for one of {', '.join(_PARTS)}")
-    return _version_key(found) >= _version_key(version)
+    return version_key(found) >= version_key(version)
 
 
 def is_force_overflow_check() -> bool:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.types import Device
 
-from torch_npu.npu.utils import _version_key
+from torch_npu._cann import version_key
 
 
 def get_npu_device() -> str:
@@ -158,7 +158,7 @@ class SkipIfNotGteCANNVersion(_SkipUnless):
         if self.module != "CANN":
             return f"the version of {self.module} is not known here"
         version = torch_npu.runtime_info()["cann_version"]
-        if version and _version_key(version) >= _version_key(self.base_version):
+        if version and version_key(version) >= version_key(self.base_version):
             return None
         return f"needs CANN {self.base_version}; this is {version or 'unknown'}"
 

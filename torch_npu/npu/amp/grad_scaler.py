@@ -92,7 +92,7 @@ class GradScaler(torch.amp.GradScaler):
         self._share_overflows(optimizer_state)
         return super()._maybe_opt_step(optimizer, optimizer_state, *args, **kwargs)
 
-    def _check_inf_per_device(self, optimizer: Any) -> Dict[torch.device, torch.Tensor]:
+    def _check_inf_per_device(self, optimizer: Any) -> Dict[str, Any]:
         """Before the step of an optimizer that takes the scale itself (``fused=True``) and skips where it finds an overflow."""
         super()._check_inf_per_device(optimizer)
         state = self._per_optimizer_states[id(optimizer)]

@@ -98,11 +98,6 @@ struct Event {
   // Waits on the calling thread; false when the time (negative: without limit) is over.
   bool wait_here(int64_t timeout_ns);
   // The error of a stream that had failed before it came to the latest record, recorded for the client; else ACL_SUCCESS. See
-  // Note [External events]
-  // Work of a graph meets work outside it at an event made for that (ACL_EVENT_EXTERNAL). It is a signal: a record raises it, a
-  // reset lowers it, a wait goes on once it is raised, also where nobody has recorded it yet. Each is a task, in a graph as well,
-  // so that each execution of the graph does it again.
-
   // Note [Failures that events carry]. The stream still has it to tell.
   aclError failure();
   // When the latest record completed; false when it has not.

@@ -1,18 +1,32 @@
-"""The environment variables that the published torch_npu documents, and what follows from each here.
+"""The environment variables that Python alone reads; the others are in core/options.def, and docs/environment.md has all.
 
-Those in core/options.def are the adapter's own and not repeated. ``served``: it does what it is known for. ``accepted``: nothing
-follows, and the doctor says why.
+Nothing is imported here, so that the generators of docs/ can read it.
 """
 
 from typing import Dict, List, Tuple
+
+# The adapter's own. name: (default, what it does)
+OWN: Dict[str, Tuple[str, str]] = {
+    "ACL_DUMP_DATA": (
+        "0", "1: dump what operators read and write from the start, as acl.json in the current folder says, or everything to "
+        "npu_dump/<time>_<process>."),
+    "TORCH_NPU_SANITIZER": (
+        "0", "1: operators on different streams that use the same memory without an order between them are an error, with both "
+        "stacks. Slow."),
+    "TORCH_NPU_SHADOW": (
+        "", "cpu: run each operator on the CPU beside the NPU; the first whose results differ beyond its dtype's tolerance is an "
+        "error, and its inputs are saved with a script. Slow."),
+    "TORCH_NPU_SHADOW_PATH": ("npu_shadow", "Folder for those inputs and scripts."),
+}
 
 _NO_COMPILER = "operators come prebuilt, so none is compiled"
 _NO_QUEUE = "operators go straight to the stream, without a queue"
 _NO_CODE = "torch.compile generates no kernels for the NPU yet"
 _NO_ASD = "no silent-fault detection runs by itself: torch_npu.asd checks what it is given"
 
-# name: (served | accepted, what it does or why nothing follows)
-MEANING: Dict[str, Tuple[str, str]] = {
+# Those that the published torch_npu documents. ``served``: it does what it is known for. ``accepted``: nothing follows, and the
+# doctor says why. name: (served | accepted, what it does or why nothing follows)
+PUBLISHED: Dict[str, Tuple[str, str]] = {
     "ACL_OP_COMPILER_CACHE_DIR": ("accepted", _NO_COMPILER),
     "ACL_OP_COMPILER_CACHE_MODE": ("accepted", _NO_COMPILER),
     "COMBINED_ENABLE": ("accepted", "non-contiguous tensors are copied in one step already"),
@@ -53,4 +67,4 @@ MEANING: Dict[str, Tuple[str, str]] = {
 
 def accepted(environment: Dict[str, str]) -> List[Tuple[str, str]]:
     """(variable, why nothing follows) of those that are set and change nothing."""
-    return [(name, why) for name, (how, why) in MEANING.items() if how == "accepted" and environment.get(name)]
+    return [(name, why) for name, (how, why) in PUBLISHED.items() if how == "accepted" and environment.get(name)]
