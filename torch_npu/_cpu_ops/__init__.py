@@ -17,4 +17,4 @@ _FAMILIES = [importlib.import_module(f"{__name__}.{module.name}") for module in 
 def find(name: str) -> Optional[Callable]:
     """The function of an operator, ``npu_x`` or ``npu_x.overload``; None if there is none."""
     symbol = name.replace(".", "_")
-    return next((vars(family)[symbol] for family in _FAMILIES if symbol in family.__all__), None)
+    return next((vars(family)[symbol] for family in _FAMILIES if symbol in vars(family)), None)

@@ -10,11 +10,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import even_halves, wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = ["npu_swiglu", "npu_swiglu_backward", "npu_geglu", "npu_geglu_grad", "npu_fast_gelu", "npu_fast_gelu_backward",
-           "fast_gelu", "npu_gelu", "npu_gelu_mul", "npu_silu", "npu_silu_", "npu_mish", "npu_scaled_masked_softmax",
-           "npu_scaled_masked_softmax_backward", "npu_masked_softmax_with_rel_pos_bias", "npu_clipped_swiglu",
-           "npu_softmax_cross_entropy_with_logits"]
-
 _SLOPE = 1.702
 
 

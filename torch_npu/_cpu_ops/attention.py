@@ -8,10 +8,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = ["npu_fusion_attention", "npu_fusion_attention_grad", "npu_fusion_attention_v2", "npu_fusion_attention_grad_v2",
-           "npu_prompt_flash_attention", "npu_incre_flash_attention",
-           "npu_attention_update"]
-
 _UNLIMITED = 2147483647
 _LAST = 8  # the statistics of the softmax are repeated along a last dimension of this size
 _LAYOUTS = {"BSH", "SBH", "BSND", "BNSD"}

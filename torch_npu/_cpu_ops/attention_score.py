@@ -9,19 +9,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import wide, with_arguments_of
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = [
-    "npu_fused_attention_score",
-    "npu_fused_attention_score_backward",
-    "npu_fused_attention_score_fwd",
-    "npu_fused_attention_score_grad",
-    "npu_fused_floyd_attention",
-    "npu_fused_floyd_attention_backward",
-    "npu_multi_head_attention",
-    "npu_multi_head_attention_backward",
-    "npu_fused_attention_layernorm_qkv_fwd",
-    "npu_fused_attention_qkv_grad",
-]
-
 
 def _turned(tensor: Tensor, transposed: bool) -> Tensor:
     return tensor.transpose(-2, -1) if transposed else tensor

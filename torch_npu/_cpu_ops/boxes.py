@@ -8,9 +8,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported
 
-__all__ = ["npu_iou", "npu_ptiou", "npu_giou", "npu_diou", "npu_ciou", "npu_bounding_box_encode", "npu_bounding_box_decode",
-           "npu_nms_with_mask", "npu_nms_v4", "npu_batch_nms", "npu_roi_align"]
-
 
 def _sides(boxes: Tensor) -> Tuple[Tensor, Tensor]:
     return boxes[..., 2] - boxes[..., 0], boxes[..., 3] - boxes[..., 1]

@@ -8,8 +8,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = ["npu_masked_causal_conv1d", "npu_masked_causal_conv1d_backward"]
-
 
 def npu_masked_causal_conv1d(input: Tensor, weight: Tensor, *, mask: Optional[Tensor] = None) -> Tensor:
     """``out[s] = sum over k of weight[k] * input[s - (W - 1 - k)]``, zeros before the start, 0 where ``mask`` is false.

@@ -5,8 +5,6 @@ from typing import NoReturn, Optional
 import torch
 from torch import Tensor
 
-__all__ = ["obfuscation_initialize", "obfuscation_calculate", "obfuscation_finalize"]
-
 _NO_ENGINE = 507018
 
 

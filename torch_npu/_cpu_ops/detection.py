@@ -9,21 +9,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = [
-    "npu_anchor_response_flags",
-    "npu_deformable_conv2d",
-    "npu_deformable_conv2dbk",
-    "npu_grid_assign_positive",
-    "npu_ps_roi_pooling",
-    "npu_ps_roi_pooling_backward",
-    "npu_random_choice_with_mask",
-    "npu_roi_alignbk",
-    "npu_rotated_box_decode",
-    "npu_rotated_box_encode",
-    "npu_sub_sample",
-    "npu_yolo_boxes_encode",
-]
-
 # Anchors --------------------------------------------------------------------------------------------------------------------
 
 

@@ -5,8 +5,6 @@ from typing import Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["_dropout_with_byte_mask", "_dropout_with_byte_mask_backward", "dropout_with_byte_mask"]
-
 
 def _dropout_with_byte_mask(input: Tensor, p: float) -> Tuple[Tensor, Tensor]:
     """(``input`` with elements set to 0 with probability ``p`` and the others divided by 1 - p, uint8 mask like ``input``)."""

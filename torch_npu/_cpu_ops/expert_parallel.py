@@ -9,15 +9,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
 from torch_npu._cpu_ops._int8 import by_token
 
-__all__ = [
-    "npu_moe_distribute_dispatch",
-    "npu_moe_distribute_dispatch_v2",
-    "npu_moe_distribute_combine",
-    "npu_moe_distribute_combine_v2",
-    "npu_moe_distribute_combine_add_rms_norm",
-    "_npu_distribute_barrier",
-]
-
 
 def group_named(name: str, device: torch.device) -> "dist.ProcessGroup":
     """The process group whose communicator on ``device`` (``get_hccl_comm_name``), or which itself, is called ``name``."""

@@ -5,8 +5,6 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["_amp_foreach_non_finite_check", "npu_alloc_float_status", "npu_clear_float_status", "npu_get_float_status"]
-
 
 def npu_alloc_float_status(input: Tensor) -> Tensor:
     """float32 [8] of zeros on the device of ``input``, for :func:`npu_get_float_status`."""

@@ -7,10 +7,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype
 
-__all__ = ["npu_format_cast", "npu_format_cast_Tensor", "npu_format_cast_", "npu_format_cast__acl_format",
-           "_npu_format_cast_backward", "_npu_format_cast", "_npu_format_cast_aclnn", "_npu_format_cast_input_dtype",
-           "get_npu_format"]
-
 
 def npu_format_cast(self: Tensor, acl_format: int, *, customize_dtype: Optional[int] = None,
                     input_dtype: Optional[int] = None) -> Tensor:

@@ -8,17 +8,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import with_arguments_of
 from torch_npu._cpu_ops.into_given import into
 
-__all__ = [
-    "npu_fusion_attention_v3",
-    "npu_fusion_attention_v3_out",
-    "npu_fusion_attention_grad_v3",
-    "npu_fusion_attention_grad_v3_out",
-    "_npu_fusion_attention_v3_get_max_workspace",
-    "_npu_fusion_attention_v3_infer_output",
-    "_npu_fusion_attention_grad_v3_get_max_workspace",
-    "_npu_fusion_attention_grad_v3_infer_output",
-]
-
 _UNLIMITED = 2147483647
 
 

@@ -9,49 +9,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = [
-    "_conv_depthwise2d_backward",
-    "fft_c2r_backward",
-    "fft_r2c_backward",
-    "kl_div_backward",
-    "kl_div_target_backward",
-    "l1_loss_backward",
-    "matmul_double_backward",
-    "npu_binary_cross_entropy_with_logits_backward",
-    "npu_bmm_v2_mat1_backward",
-    "npu_bmm_v2_mat2_backward",
-    "npu_ciou_backward",
-    "npu_confusion_transpose_backward",
-    "npu_conv2d_backward",
-    "npu_conv3d_backward",
-    "npu_conv_transpose2d_backward",
-    "npu_conv_transpose3d_backward",
-    "npu_convolution_backward",
-    "npu_convolution_transpose_backward",
-    "npu_diou_backward",
-    "npu_dropout_with_add_softmax_backward",
-    "_npu_dtype_cast_backward",
-    "npu_dtype_cast_backward",
-    "npu_gather_backward",
-    "npu_gather_sparse_index_backward",
-    "npu_gelu_backward",
-    "npu_giou_backward",
-    "npu_group_norm_swish_grad",
-    "npu_layernorm_grad",
-    "npu_linear_backward",
-    "npu_max_backward",
-    "npu_min_backward",
-    "npu_mish_backward",
-    "npu_renorm_backward",
-    "npu_silu_backward",
-    "npu_softmax_cross_entropy_with_logits_backward",
-    "repeat_interleave_backward_int",
-    "repeat_interleave_backward_tensor",
-    "slow_conv_dilated2d_backward",
-    "slow_conv_transpose2d_backward",
-    "stft_backward",
-]
-
 Gradients = Tuple[Optional[Tensor], ...]
 _REDUCTIONS = ("none", "mean", "sum")
 

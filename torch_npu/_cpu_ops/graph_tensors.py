@@ -8,8 +8,6 @@ from typing import Callable, List, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
-__all__ = ["print_npugraph_tensor", "save_npugraph_tensor", "save_npugraph_tensor_tensor_list"]
-
 
 def _with_values(tensors: Sequence[Tensor], use: Callable[[List[Tensor]], None]) -> None:
     """``use`` gets the values on the CPU: now, or in a capture at each replay."""

@@ -11,15 +11,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = [
-    "npu_mhc_post",
-    "npu_mhc_post_backward",
-    "npu_mhc_pre",
-    "npu_mhc_pre_backward",
-    "npu_mhc_sinkhorn",
-    "npu_mhc_sinkhorn_backward",
-]
-
 # Before a layer -------------------------------------------------------------------------------------------------------------
 
 

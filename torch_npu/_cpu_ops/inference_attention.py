@@ -7,17 +7,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
 
-__all__ = [
-    "npu_fused_infer_attention_score",
-    "npu_fused_infer_attention_score_v2",
-    "npu_fused_infer_attention_score_out",
-    "npu_fused_infer_attention_score_v2_out",
-    "_npu_fused_infer_attention_score_get_max_workspace",
-    "_npu_fused_infer_attention_score_v2_get_max_workspace",
-    "_npu_fused_infer_attention_score_infer_output",
-    "_npu_fused_infer_attention_score_v2_infer_output",
-]
-
 _UNLIMITED = 2147483647
 _PACKED = ("TND", "NTD")
 

@@ -8,24 +8,6 @@ from torch import Tensor
 from torch_npu._cpu_ops import matrix, shape
 from torch_npu._cpu_ops._common import as_dtype, unsupported, with_arguments_of
 
-__all__ = [
-    "npu_broadcast_out",
-    "npu_conv2d_out",
-    "npu_conv3d_out",
-    "npu_indexing_out",
-    "npu_reshape_out",
-    "npu_slice_out",
-    "npu_sort_v2_out",
-    "npu_stride_copy_out",
-    "npu_transpose_out",
-    "_npu_dtype_cast",
-    "_npu_ciou",
-    "_npu_moe_token_unpermute",
-    "npu_moe_token_unpermute_grad_v2",
-    "npu_moe_token_permute_grad_v2",
-    "_quantize_per_tensor_impl_out",
-    "_quantize_per_channel_impl_out",
-]
 
 def into(out: Tensor, value: Tensor) -> Tensor:
     """Copies a result into ``out``, resized where it is empty."""

@@ -9,17 +9,6 @@ from torch_npu._cpu_ops._cache import write_slots
 from torch_npu._cpu_ops._common import on_copies, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8
 
-__all__ = [
-    "npu_scatter_pa_kv_cache_functional",
-    "npu_scatter_pa_cache_value",
-    "npu_gather_pa_kv_cache",
-    "npu_gather_pa_kv_cache_functional",
-    "npu_scatter_list",
-    "npu_quant_scatter_",
-    "npu_quant_scatter",
-    "npu_advance_step_flashattn",
-]
-
 
 def npu_scatter_pa_kv_cache_functional(
     key: Tensor,

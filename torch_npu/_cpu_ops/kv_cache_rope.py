@@ -13,16 +13,6 @@ from torch_npu._cpu_ops._cache import rms_norm, rope, write_cache, write_slots
 from torch_npu._cpu_ops._common import on_copies, unsupported, wide, with_arguments_of
 from torch_npu._cpu_ops._int8 import as_int8
 
-__all__ = [
-    "npu_kv_rmsnorm_rope_cache",
-    "npu_kv_rmsnorm_rope_cache_v2",
-    "npu_kv_rmsnorm_rope_cache_v2_functional",
-    "npu_qkv_rms_norm_rope_cache",
-    "npu_qkv_rms_norm_rope_cache_functional",
-    "npu_rope_quant_kvcache",
-    "npu_dequant_rope_quant_kvcache",
-]
-
 
 def _quantized(x: Tensor, scale: Optional[Tensor], offset: Optional[Tensor]) -> Tensor:
     """x * scale + offset as int8; x itself without a scale."""

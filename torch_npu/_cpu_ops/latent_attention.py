@@ -9,12 +9,6 @@ from torch_npu._cpu_ops._cache import rms_norm, rope, write_cache
 from torch_npu._cpu_ops._common import on_copies, unsupported, wide, with_arguments_of
 from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
 
-__all__ = [
-    "npu_mla_prolog",
-    "npu_mla_prolog_v2",
-    "npu_mla_prolog_v3",
-    "npu_mla_prolog_v3_functional",
-]
 
 def _project(x: Tensor, weight: Tensor, x_scale: Optional[Tensor], weight_scale: Optional[Tensor]) -> Tensor:
     """x @ weight in float32; int8 ones times their scales, [rows, 1] and [1, columns]."""

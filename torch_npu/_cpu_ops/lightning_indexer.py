@@ -9,15 +9,6 @@ from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 from torch_npu._cpu_ops.sparse_attention import Rows, chosen_keys
 
-__all__ = [
-    "npu_lightning_indexer",
-    "npu_lightning_indexer_grad",
-    "npu_quant_lightning_indexer",
-    "npu_dense_lightning_indexer_softmax_lse",
-    "npu_dense_lightning_indexer_grad_kl_loss",
-    "npu_sparse_lightning_indexer_grad_kl_loss",
-]
-
 _LARGEST = 9223372036854775807
 
 

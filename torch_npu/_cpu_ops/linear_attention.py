@@ -8,14 +8,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import on_copies, wide, with_arguments_of
 
-__all__ = [
-    "npu_recurrent_gated_delta_rule",
-    "npu_recurrent_gated_delta_rule_functional",
-    "npu_chunk_gated_delta_rule",
-    "npu_fused_causal_conv1d",
-    "npu_fused_causal_conv1d_v2",
-]
-
 
 class _Steps:
     """The gated delta rule, token by token. States: [value heads, value size, key size]; key heads serve several of them."""

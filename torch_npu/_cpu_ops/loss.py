@@ -9,8 +9,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = ["npu_cross_entropy_loss", "npu_cross_entropy_loss_backward"]
-
 
 def _z_loss(scores: Tensor, target: Any, reduction: Any, ignore_index: Any, factor: Any) -> Any:
     counted = (target != ignore_index).to(scores.dtype)

@@ -5,8 +5,6 @@ from typing import Sequence, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["npu_hans_encode_out", "npu_hans_decode_out"]
-
 _HEADER = 512  # bytes at the beginning of the first part
 _CHUNK = 64  # elements that have the same number of bits
 

@@ -8,9 +8,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported
 
-__all__ = ["npu_linear", "npu_bmmV2", "npu_conv2d", "npu_conv3d", "npu_convolution", "npu_conv_transpose2d",
-           "npu_convolution_transpose", "npu_fused_matmul", "npu_transpose_batchmatmul"]
-
 
 def npu_linear(self: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     """``self @ weight.T + bias``."""

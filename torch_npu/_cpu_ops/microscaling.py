@@ -13,22 +13,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
 
-__all__ = [
-    "npu_dynamic_mx_quant",
-    "npu_dynamic_mx_quant_with_dual_axis",
-    "npu_dynamic_block_mx_quant",
-    "npu_dynamic_dual_level_mx_quant",
-    "npu_grouped_dynamic_mx_quant",
-    "npu_dynamic_block_quant",
-    "npu_grouped_dynamic_block_quant",
-    "npu_anti_mx_quant",
-    "npu_swiglu_mx_quant",
-    "npu_swiglu_mx_quant_with_dual_axis",
-    "npu_dual_level_quant_matmul",
-    "npu_rms_norm_dynamic_mx_quant",
-    "npu_add_rms_norm_dynamic_mx_quant",
-]
-
 _BLOCK = 32
 _FP4 = {"e2m1": [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], "e1m2": [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75]}
 _EXPONENT = {"e2m1": 2, "e1m2": 0, "e4m3": 8, "e5m2": 15}  # of the greatest number

@@ -15,12 +15,6 @@ from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 from torch_npu._cpu_ops._int8 import by_token
 
-__all__ = ["npu_moe_gating_top_k_softmax", "npu_moe_gating_top_k", "npu_moe_gating_top_k_backward",
-           "npu_moe_init_routing", "npu_moe_compute_expert_tokens",
-           "npu_moe_finalize_routing", "npu_moe_token_permute", "npu_moe_token_permute_grad", "npu_moe_token_unpermute",
-           "npu_moe_token_unpermute_grad", "npu_grouped_matmul", "npu_moe_gating_top_k_softmax_v2", "npu_moe_init_routing_v2",
-           "npu_moe_re_routing", "npu_grouped_matmul_add", "npu_grouped_matmul_add_", "npu_ffn"]
-
 
 def npu_moe_gating_top_k_softmax(x: Tensor, finished: Optional[Tensor] = None, k: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
     """The ``k`` largest of softmax(x) for each token.

@@ -12,17 +12,6 @@ from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 from torch_npu._cpu_ops.inference_attention import pages_of
 
-__all__ = [
-    "npu_nsa_compress",
-    "npu_nsa_compress_grad",
-    "npu_nsa_compress_infer_cache",
-    "npu_nsa_compress_attention",
-    "npu_nsa_compress_attention_infer",
-    "npu_nsa_select_attention",
-    "npu_nsa_select_attention_grad",
-    "npu_nsa_select_attention_infer",
-]
-
 _LAST = 8  # the statistics of the softmax are repeated along a last dimension of this size
 _TRIANGLE = (2048, 2048)  # a mask of this shape stands for "no later keys", however long the sequences are
 

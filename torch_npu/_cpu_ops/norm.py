@@ -10,10 +10,6 @@ from torch_npu._cpu_ops._common import trailing, unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 from torch_npu._cpu_ops._int8 import as_int8
 
-__all__ = ["npu_rms_norm", "npu_rms_norm_backward", "npu_gemma_rms_norm", "npu_add_rms_norm", "npu_add_rms_norm_cast",
-           "npu_add_rms_norm_v2", "npu_deep_norm", "npu_deep_norm_backward", "npu_add_layer_norm", "npu_group_norm_silu",
-           "npu_group_norm_swish", "npu_layer_norm_eval", "npu_add_rms_norm_quant", "npu_add_layer_norm_backward"]
-
 
 def _rms(x: Tensor, gamma: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:
     x = wide(x)

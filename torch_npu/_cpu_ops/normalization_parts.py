@@ -7,8 +7,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide
 
-__all__ = ["batch_norm_gather_stats_update", "batch_norm_reduce", "npu_normalize_batch"]
-
 
 def batch_norm_reduce(input: Tensor, eps: float) -> Tuple[Tensor, Tensor]:
     """(sums, sums of squares) of each channel of ``input`` [N, C, ...], float32 [C]. ``eps`` has no meaning."""

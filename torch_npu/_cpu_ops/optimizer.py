@@ -5,9 +5,6 @@ from typing import Any, NoReturn, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["npu_apply_adam", "npu_apply_adam_w", "npu_apply_adam_out", "npu_apply_adam_w_out", "npu_bert_apply_adam",
-           "npu_bert_apply_adam_out"]
-
 
 def _advance(moment: Any, decay: Any, value: Tensor) -> None:
     moment.mul_(decay).add_(value.to(moment.dtype), alpha=1 - decay)

@@ -12,16 +12,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._int8 import exact, numbers_of_scale
 
-__all__ = [
-    "npu_all_gather_base_mm",
-    "npu_all_to_all_matmul",
-    "npu_alltoallv_gmm",
-    "npu_gmm_alltoallv",
-    "npu_matmul_all_to_all",
-    "npu_mm_all_reduce_base",
-    "npu_mm_reduce_scatter_base",
-]
-
 
 def _group(hcom: str) -> dist.ProcessGroup:
     """The process group whose communicator on the current device is called ``hcom``; ValueError if there is none."""

@@ -10,13 +10,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import even_halves, groups_of, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale, packed, unpacked
 
-__all__ = ["npu_dynamic_quant", "npu_quantize", "npu_anti_quant", "npu_trans_quant_param", "npu_quant_matmul",
-           "npu_weight_quant_batchmatmul", "npu_top_k_top_p", "npu_ring_attention_update", "_npu_dropout",
-           "npu_dropout_backward", "npu_dropout_do_mask", "npu_dropout_with_add_softmax", "npu_dropout_gen_mask",
-           "_npu_dropout_gen_mask_Tensor",
-           "npu_sim_exponential_", "npu_dynamic_quant_asymmetric", "npu_swiglu_quant", "npu_dequant_swiglu_quant",
-           "npu_sign_bits_pack", "npu_sign_bits_unpack"]
-
 _STORED = {  # by c10::ScalarType
     0: torch.uint8, 1: torch.int8, 3: torch.int32, 5: torch.float16, 6: torch.float32, 12: torch.int8, 13: torch.uint8,
     14: torch.int32, 15: torch.bfloat16,

@@ -8,8 +8,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = ["npu_quant_fusion_attention", "npu_quant_fusion_attention_backward"]
-
 _BLOCKS = {"query": 128, "key": 256, "value": 512, "dy": 128}
 _HIFLOAT8 = 290
 

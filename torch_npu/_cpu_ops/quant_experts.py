@@ -9,17 +9,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import groups_of, on_copies, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
 
-__all__ = [
-    "npu_grouped_matmul_swiglu_quant",
-    "npu_grouped_matmul_swiglu_quant_v2",
-    "npu_grouped_matmul_finalize_routing",
-    "npu_grouped_matmul_List",
-    "npu_moe_init_routing_quant",
-    "npu_moe_update_expert",
-    "npu_add_quant_gmm_",
-    "npu_add_quant_gmm",
-]
-
 # c10's numbers and CANN's.
 _FLOAT8 = {23: torch.float8_e5m2, 24: torch.float8_e4m3fn, 291: torch.float8_e5m2, 292: torch.float8_e4m3fn}
 _PRODUCTS = {  # dtype of x: those of weights

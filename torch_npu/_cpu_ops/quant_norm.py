@@ -10,18 +10,6 @@ from torch_npu._cpu_ops._common import groups_of, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token
 from torch_npu._cpu_ops.quant_product import npu_convert_weight_to_int4pack
 
-__all__ = [
-    "npu_add_rms_norm_dynamic_quant",
-    "npu_rms_norm_quant",
-    "npu_rms_norm_quant_v2",
-    "npu_add_rms_norm_v2_functional",
-    "npu_gelu_quant",
-    "npu_group_quant",
-    "npu_kronecker_quant",
-    "npu_rotate_quant",
-    "npu_quant_max",
-]
-
 
 def npu_add_rms_norm_dynamic_quant(
     x1: Tensor,

@@ -16,15 +16,6 @@ from torch_npu._cpu_ops._int8 import as_int8, by_token, numbers_of_scale
 from torch_npu._cpu_ops.microscaling import format_of, unscaled
 from torch_npu._cpu_ops.parallel_matmul import _by_expert, _collective, _exchanged, _sum_only
 
-__all__ = [
-    "npu_all_gather_quant_mm",
-    "npu_quant_mm_reduce_scatter",
-    "npu_all_to_all_quant_matmul",
-    "npu_quant_matmul_all_to_all",
-    "npu_alltoallv_quant_gmm",
-    "npu_quant_gmm_alltoallv",
-]
-
 _BLOCK = 128
 _TYPES = (torch.int8, torch.float8_e4m3fn, torch.float8_e5m2)
 _DYNAMIC = 7  # a quantisation mode: floating point rows are quantised, each by itself

@@ -9,21 +9,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import as_dtype, on_copies, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale
 
-__all__ = [
-    "npu_dequant_bias",
-    "npu_quant_matmul_gelu",
-    "npu_quant_matmul_reduce_sum",
-    "npu_quant_matmul_dequant",
-    "npu_quant_grouped_matmul_dequant",
-    "npu_transpose_quant_batchmatmul",
-    "npu_convert_weight_to_int4pack",
-    "npu_add_quant_matmul_",
-    "npu_add_quant_matmul",
-    "npu_batch_gather_matmul_",
-    "npu_batch_gather_matmul",
-    "npu_quant_conv2d",
-]
-
 
 def npu_dequant_bias(
     x: Tensor,

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide
 
-__all__ = ["npu_ifmr"]
-
 
 def _percentile(cumsum: Tensor, share: float) -> Tensor:
     """The first bin at which ``share`` of the elements has been counted."""

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported
 
-__all__ = ["npu_lstm", "npu_lstm_data", "npu_lstm_cell", "npu_gru"]
-
 
 def _one_layer(name: str, num_layers: Any, dropout: Any, bidirectional: Any) -> None:
     unsupported(name, num_layers=None if num_layers == 1 else num_layers, dropout=dropout or None,

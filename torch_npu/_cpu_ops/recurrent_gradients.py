@@ -9,8 +9,6 @@ from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import gradients
 from torch_npu._cpu_ops.recurrent import npu_gru, npu_lstm, npu_lstm_data
 
-__all__ = ["npu_lstm_backward", "npu_lstm_cell_backward", "npu_lstm_data_backward", "npu_gru_backward"]
-
 Given = Optional[Tensor]
 
 

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops.recurrent_gradients import found
 
-__all__ = ["_lstm_npu", "_lstm_npu_backward", "_gru_npu", "_gru_npu_backward"]
-
 States = Tuple[Tensor, ...]
 # (gates from the input, weights and bias of the state, states before) -> (states behind, what is saved of the step)
 Step = Callable[[Tensor, Tensor, Optional[Tensor], States], Tuple[States, Tuple[Tensor, ...]]]

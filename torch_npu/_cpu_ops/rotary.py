@@ -8,8 +8,6 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 
-__all__ = ["npu_rotary_mul", "npu_rotary_mul_backward", "npu_apply_rotary_pos_emb", "npu_interleave_rope", "npu_mrope"]
-
 
 def _rotated(x: Any, mode: Any) -> Tensor:
     if mode == "half":

@@ -5,8 +5,6 @@ from typing import Any, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["npu_rotated_overlaps", "npu_rotated_iou", "npu_nms_rotated"]
-
 
 def _from_corners(boxes: Tensor) -> Tensor:
     """(x1, y1, x2, y2, angle) as (centre x, centre y, width, height, angle)."""

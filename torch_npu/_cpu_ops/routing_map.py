@@ -12,14 +12,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide, with_arguments_of
 
-__all__ = [
-    "_npu_moe_token_unpermute_with_routing_map",
-    "npu_moe_token_permute_with_routing_map",
-    "npu_moe_token_permute_with_routing_map_grad",
-    "npu_moe_token_unpermute_with_routing_map",
-    "npu_moe_token_unpermute_with_routing_map_grad",
-]
-
 
 def _experts_of_slots(tokens: Tensor, experts: int, routing_map: Optional[Tensor], drop_and_pad: bool) -> Tensor:
     """[slots]: the expert of each slot."""

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide
 
-__all__ = ["npu_top_k_top_p_sample"]
-
 
 def npu_top_k_top_p_sample(
     logits: Tensor,

@@ -8,12 +8,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype, unsupported
 
-__all__ = ["npu_confusion_transpose", "npu_transpose", "npu_broadcast", "npu_reshape", "npu_slice", "npu_stride_copy",
-           "npu_indexing", "npu_pad", "npu_one_hot", "npu_dtype_cast", "npu_dtype_cast_", "npu_max_dim", "npu_min_dim",
-           "npu_sort_v2", "npu_scatter", "npu_scatter_nd_update", "npu_scatter_nd_update_",
-           "npu_gather_sparse_index", "npu_view_copy", "copy_memory_", "one_", "scatter_update", "scatter_update_",
-           "npu_scatter_list_", "npu_scatter_pa_kv_cache"]
-
 
 def npu_confusion_transpose(self: Tensor, perm: Sequence[int], shape: Sequence[int], transpose_first: bool) -> Tensor:
     """``self.permute(perm).reshape(shape)``, or in the other order unless ``transpose_first``."""

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide
 
-__all__ = ["_npu_silent_check", "_npu_silent_check_v2", "_npu_silent_check_v3", "_npu_matmul_abft_verify"]
-
 
 def _level(first: Tensor, second: Tensor) -> Tensor:
     """int32 [1]: 1 a fault of the first level, 2 one of the second, 0 none."""

@@ -9,14 +9,6 @@ from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 from torch_npu._cpu_ops.inference_attention import attend, numbers, span
 
-__all__ = [
-    "npu_sparse_flash_attention",
-    "npu_sparse_flash_attention_grad",
-    "npu_kv_quant_sparse_flash_attention",
-    "npu_block_sparse_attention",
-    "npu_block_sparse_attention_backward",
-]
-
 _LARGEST = 9223372036854775807
 Lengths = Union[None, Tensor, Sequence[int]]
 

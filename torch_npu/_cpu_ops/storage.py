@@ -5,23 +5,6 @@ from typing import Optional, Sequence
 import torch
 from torch import Tensor
 
-__all__ = [
-    "_npu_index_add",
-    "_npu_index_add_",
-    "empty_with_format",
-    "get_storage_size",
-    "npu_attn_softmax_",
-    "npu_attn_softmax_backward_",
-    "npu_change_data_ptr",
-    "npu_masked_fill_range",
-    "npu_prefetch",
-    "npu_stride_add",
-    "set_op_timeout_ms",
-    "super_kernel_scope_begin",
-    "super_kernel_scope_end",
-    "unsafe_empty_with_format",
-]
-
 # Storages -------------------------------------------------------------------------------------------------------------------
 
 

@@ -12,13 +12,6 @@ from torch_npu._cpu_ops._int8 import as_int8
 from torch_npu._cpu_ops.microscaling import encode, exponents, format_of, quantize_blocks
 from torch_npu._cpu_ops.norm import npu_rms_norm_backward
 
-__all__ = [
-    "npu_swiglu_group_quant",
-    "npu_swiglu_group_quant_backward",
-    "_npu_swiglu_backward_mx_quant_with_dual_axis",
-    "_npu_rms_norm_backward_quant",
-]
-
 _LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
 _LEAST = 1e-4  # of a block's greatest value
 _BLOCK = {0: 128, 1: 32}

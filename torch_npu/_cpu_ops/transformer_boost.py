@@ -14,31 +14,6 @@ from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
 from torch_npu._cpu_ops._int8 import as_int8
 from torch_npu._cpu_ops.inference_attention import attend, numbers, pages_of
 
-__all__ = [
-    "_npu_paged_attention",
-    "_npu_paged_attention_get_workspace",
-    "_npu_paged_attention_mla",
-    "_npu_paged_attention_splitfuse",
-    "_npu_paged_attention_splitfuse_v2",
-    "_npu_flash_attention",
-    "_npu_flash_attention_v3",
-    "_npu_flash_attention_unpad",
-    "_npu_flash_attention_unpad_v2",
-    "_npu_flash_attention_qlens",
-    "_npu_reshape_and_cache",
-    "_npu_reshape_and_cache_siso",
-    "_npu_rotary_embedding",
-    "_npu_group_topk",
-    "_npu_matmul_add_fp32",
-    "_npu_quantize_per_tensor",
-    "npu_multi_head_latent_attention",
-    "npu_multi_head_latent_attention_out",
-    "npu_ring_mla",
-    "npu_ring_mla_out",
-    "npu_paged_cache_load",
-    "npu_paged_cache_load_out",
-]
-
 
 def _causal(rows: int, columns: int, device: torch.device) -> Tensor:
     ahead = torch.arange(columns, device=device) - torch.arange(rows, device=device).unsqueeze(1)

@@ -8,12 +8,6 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
 
-__all__ = [
-    "npu_fused_cross_entropy_loss_with_max_sum",
-    "npu_fused_linear_cross_entropy_loss_with_max_sum_backward",
-    "npu_fused_linear_online_max_sum",
-]
-
 
 def _bits(mask: Tensor) -> Tensor:
     """uint8 [ceil(n / 8)]: the first element in the highest bit; missing ones are 1."""

@@ -5,8 +5,6 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["npu_weight_quant_preprocess"]
-
 # The numbers of dtypes: c10::ScalarType, or 256 and CANN's number.
 _E4M3, _E2M1, _E8M0 = (24, 292), (45, 296), (44, 293)
 
