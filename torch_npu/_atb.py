@@ -7,6 +7,8 @@ from typing import Any, Callable, List
 
 import torch
 
+from torch_npu._signature import signature
+
 SCHEMAS = (
     "_npu_paged_attention(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int num_heads, float "
     "scale_value, Tensor block_table, Tensor context_lens, Tensor(a!) out, *, Tensor? workspace=None) -> ()",
@@ -76,13 +78,13 @@ def function(name: str) -> Callable:
     """``torch_npu.<name>`` and ``torch_npu.atb.<name>``."""
     from torch_npu import _cpu_ops
 
-    packet, source = getattr(torch.ops.atb, name), _cpu_ops.find(name)
+    packet = getattr(torch.ops.atb, name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return packet(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
     call.__module__ = "torch_npu"
-    call.__doc__ = source.__doc__
-    call.__wrapped__ = source
+    call.__doc__ = _cpu_ops.find(name).__doc__
+    call.__signature__ = signature(next(schema for schema in SCHEMAS if schema.startswith(f"{name}(")))
     return call

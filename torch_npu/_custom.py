@@ -7,12 +7,12 @@ ones their kernels on every device.
 
 import difflib
 import importlib
-import inspect
 from typing import Any, Dict, List, Tuple
 
 import torch
 
 from torch_npu import _C, _atb, _composed
+from torch_npu._signature import signature
 
 _libraries: List[Any] = []  # a registration ends with its library
 
@@ -58,7 +58,7 @@ def operators() -> Dict[Any, Any]:
 
 
 def _make(name: str) -> Any:
-    """The operator as a Python function, with the reference's docstring and signature."""
+    """The operator as a Python function, with its CPU function's docstring and its schema's signature."""
     from torch_npu import _cpu_ops
 
     packet = getattr(torch.ops.npu, name)
@@ -72,16 +72,13 @@ def _make(name: str) -> Any:
             return of_list(*args, **kwargs)
         return packet(*args, **kwargs)
 
-    source = next(filter(None, (_cpu_ops.find(overload) for overload, _, _ in operators()[name])))
     function.__name__ = function.__qualname__ = name
     function.__module__ = "torch_npu"
-    function.__doc__ = source.__doc__
+    overload, schema, _ = operators()[name][0]
+    function.__doc__ = _cpu_ops.find(overload).__doc__
+    function.__signature__ = signature(schema)
     for overload in packet.overloads():
         setattr(function, overload, getattr(packet, overload))
-    signature = inspect.signature(source)
-    function.__signature__ = signature.replace(parameters=[
-        parameter.replace(name="input") if parameter.name == "self" else parameter
-        for parameter in signature.parameters.values()])
     return function
 
 

@@ -1,9 +1,8 @@
 """What the references share."""
 
-import ast
 import functools
 import inspect
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Tuple
 
 import torch
 from torch import Tensor
@@ -46,30 +45,18 @@ def as_dtype(dtype: Any) -> torch.dtype:
     return _BY_NUMBER[dtype]
 
 
-def unsupported(name: str, **given: Any) -> None:
-    """Raises NotImplementedError naming the first argument that is given though it must not be."""
-    for argument, value in given.items():
-        if value is not None:
-            raise NotImplementedError(f"{name}: {argument} is not supported")
+def unsupported(name: str, *ignored: str, **given: Any) -> None:
+    """Raises NotImplementedError naming the first argument that is given though it must not be, None and empty lists apart.
 
+    ``ignored``: those that have no meaning here, and may be given.
 
-def with_arguments_of(source: Callable, *more: str, without: Sequence[str] = ()) -> Callable:
-    """A decorator for a function that hands its arguments on to ``source``: gives it that signature, and arguments by name.
-
-    ``more``: those arguments, as "out", "workspace?" (None by default) or "mask_type=5".
+    A function that leaves the arguments it does not know to ``**given`` hands them on to this: the dispatcher passes none that
+    has its default value.
     """
-    def argument(text: str) -> inspect.Parameter:
-        name, _, default = text.partition("=")
-        value = ast.literal_eval(default) if default else None if name.endswith("?") else inspect.Parameter.empty
-        return inspect.Parameter(name.rstrip("?"), inspect.Parameter.KEYWORD_ONLY, default=value)
-
-    def decorate(function: Callable) -> Callable:
-        kept = [p for p in inspect.signature(source).parameters.values() if p.name not in without]
-        kept += [argument(text) for text in more]
-        function.__signature__ = inspect.Signature(kept)
-        return function
-
-    return decorate
+    for argument, value in given.items():
+        nothing = value is None or (isinstance(value, (list, tuple)) and not value)
+        if not nothing and argument not in ignored:
+            raise NotImplementedError(f"{name}: {argument} is not supported")
 
 
 def on_copies(source: Callable, *written: str) -> Callable:

@@ -138,6 +138,29 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
     return out, top, total
 
 
+def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Tensor], settings: Any, keep_prob: float, seed: int,
+                     offset: int, pse_type: int, sink: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
+    """All that the operators return."""
+    size = 0
+    if keep_prob < 1:
+        seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
+        size = query.numel() // query.shape[-1]
+    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink)
+    top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
+    return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
+
+
+def _fusion_gradients(grad: Tensor, tensors: Sequence[Optional[Tensor]], settings: Any, keep_prob: float, seed: int, offset: int,
+                      pse_type: int = 1) -> List[Tensor]:
+    """Of query, key, value, pse and sink, ``tensors``; empty where there is none."""
+
+    def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, share: Tensor) -> Tensor:
+        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, pse_type, share)[0]
+
+    found = [tensors[0].new_empty(0) if g is None else g.contiguous() for g in gradients(forward, tensors, wide(grad))]
+    return found if tensors[4] is not None else [*found[:4], found[4].float()]
+
+
 def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str,
                          pse: Optional[Tensor] = None, padding_mask: Optional[Tensor] = None, atten_mask: Optional[Tensor] = None,
                          scale: float = 1.0, keep_prob: float = 1.0, pre_tockens: int = _UNLIMITED,
@@ -166,25 +189,16 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
                 softmax_layout=softmax_layout or None)
     settings = (head_num, input_layout, atten_mask, scale, pre_tockens, next_tockens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    size = 0
-    if keep_prob < 1:
-        seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
-        size = query.numel() // query.shape[-1]
-    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, sink=sink)
-    top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
-    return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
+    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, 1, sink)
 
 
 def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Tensor, head_num: int, input_layout: str, *,
-                              pse: Optional[Tensor] = None, padding_mask: Optional[Tensor] = None,
-                              atten_mask: Optional[Tensor] = None, softmax_max: Optional[Tensor] = None,
-                              softmax_sum: Optional[Tensor] = None, softmax_in: Optional[Tensor] = None,
-                              attention_in: Optional[Tensor] = None, scale_value: float = 1.0, keep_prob: float = 1.0,
-                              pre_tockens: int = _UNLIMITED, next_tockens: int = _UNLIMITED, inner_precise: int = 0,
-                              seed: int = 0, offset: int = 0, numels: int = 0, prefix: Optional[Sequence[int]] = None,
-                              actual_seq_qlen: Optional[Sequence[int]] = None, actual_seq_kvlen: Optional[Sequence[int]] = None,
-                              sparse_mode: int = 0, gen_mask_parallel: bool = True, sync: bool = False, softmax_layout: str = "",
-                              sink: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+                              pse: Optional[Tensor] = None, atten_mask: Optional[Tensor] = None,
+                              softmax_sum: Optional[Tensor] = None, scale_value: float = 1.0, keep_prob: float = 1.0,
+                              pre_tockens: int = _UNLIMITED, next_tockens: int = _UNLIMITED, seed: int = 0, offset: int = 0,
+                              prefix: Optional[Sequence[int]] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
+                              actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0,
+                              sink: Optional[Tensor] = None, **_: Any) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_fusion_attention` for query, key, value, pse and sink (empty without them).
 
     Packed rows ("TND") whose ``softmax_sum`` is 0 have seen no keys, as those of npu_nsa_compress_attention may: no gradient."""
@@ -192,71 +206,41 @@ def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Ten
         dy = dy.masked_fill(softmax_sum[..., :1] == 0, 0)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tockens, next_tockens, actual_seq_qlen,
                 actual_seq_kvlen, sparse_mode, prefix or None)
-
-    def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, share: Tensor) -> Any:
-        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, sink=share)[0]
-
-    found = gradients(forward, (query, key, value, pse, sink), wide(dy))
-    dq, dk, dv, dpse, dsink = (query.new_empty(0) if g is None else g.contiguous() for g in found)
-    return dq, dk, dv, dpse, dsink if sink is not None else dsink.float()
+    return tuple(_fusion_gradients(dy, (query, key, value, pse, sink), settings, keep_prob, seed, offset))
 
 
 def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *,
-                            pse: Optional[Tensor] = None, padding_mask: Optional[Tensor] = None,
-                            atten_mask: Optional[Tensor] = None, query_rope: Optional[Tensor] = None,
-                            key_rope: Optional[Tensor] = None, scale: float = 1.0, keep_prob: float = 1.0,
-                            pre_tokens: int = _UNLIMITED, next_tokens: int = _UNLIMITED, inner_precise: int = 0,
+                            pse: Optional[Tensor] = None, atten_mask: Optional[Tensor] = None, scale: float = 1.0,
+                            keep_prob: float = 1.0, pre_tokens: int = _UNLIMITED, next_tokens: int = _UNLIMITED,
                             prefix: Optional[Sequence[int]] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
-                            actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0,
-                            gen_mask_parallel: bool = True, sync: bool = False, pse_type: int = 1,
-                            q_start_idx: Optional[Sequence[int]] = None, kv_start_idx: Optional[Sequence[int]] = None,
-                            softmax_layout: str = "", sink: Optional[Tensor] = None, dropout_mask: Optional[Tensor] = None,
-                            seed: int = 0, offset: int = 0) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
+                            actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0, pse_type: int = 1,
+                            sink: Optional[Tensor] = None, seed: int = 0, offset: int = 0,
+                            **given: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """:func:`npu_fusion_attention` with a choice of how ``pse`` counts: ``pse_type`` 1 adds it before the scores are scaled,
     0 after. Raises NotImplementedError for other types, query_rope, key_rope, q_start_idx and kv_start_idx too.
     """
-    name = "npu_fusion_attention_v2"
-    unsupported(name, query_rope=query_rope, key_rope=key_rope, q_start_idx=q_start_idx or None,
-                kv_start_idx=kv_start_idx or None, padding_mask=padding_mask,
-                dropout_mask=dropout_mask, softmax_layout=softmax_layout or None,
+    unsupported("npu_fusion_attention_v2", "inner_precise", "gen_mask_parallel", "sync", **given,
                 pse_type=None if pse_type in (0, 1) else pse_type)
     settings = (head_num, input_layout, atten_mask, scale, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    size = 0
-    if keep_prob < 1:
-        seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
-        size = query.numel() // query.shape[-1]
-    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink)
-    top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
-    return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
+    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink)
 
 
 def npu_fusion_attention_grad_v2(query: Tensor, key: Tensor, value: Tensor, dy: Tensor, head_num: int, input_layout: str, *,
-                                 pse: Optional[Tensor] = None, padding_mask: Optional[Tensor] = None,
-                                 atten_mask: Optional[Tensor] = None, softmax_max: Optional[Tensor] = None,
-                                 softmax_sum: Optional[Tensor] = None, softmax_in: Optional[Tensor] = None,
-                                 attention_in: Optional[Tensor] = None, query_rope: Optional[Tensor] = None,
-                                 key_rope: Optional[Tensor] = None, scale_value: float = 1.0, keep_prob: float = 1.0,
-                                 pre_tokens: int = _UNLIMITED, next_tokens: int = _UNLIMITED, inner_precise: int = 0,
-                                 seed: int = 0, offset: int = 0, numels: int = 0, prefix: Optional[Sequence[int]] = None,
-                                 actual_seq_qlen: Optional[Sequence[int]] = None,
-                                 actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0,
-                                 gen_mask_parallel: bool = True, sync: bool = False, pse_type: int = 1,
-                                 q_start_idx: Optional[Sequence[int]] = None, kv_start_idx: Optional[Sequence[int]] = None,
-                                 softmax_layout: str = "",
-                                 sink: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+                                 pse: Optional[Tensor] = None, atten_mask: Optional[Tensor] = None,
+                                 query_rope: Optional[Tensor] = None, key_rope: Optional[Tensor] = None,
+                                 scale_value: float = 1.0, keep_prob: float = 1.0, pre_tokens: int = _UNLIMITED,
+                                 next_tokens: int = _UNLIMITED, seed: int = 0, offset: int = 0,
+                                 prefix: Optional[Sequence[int]] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
+                                 actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0, pse_type: int = 1,
+                                 sink: Optional[Tensor] = None, **_: Any) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_fusion_attention_v2` for query, key, value and pse, two empty tensors, and sink (those of
     what is not there are empty)."""
     unsupported("npu_fusion_attention_grad_v2", query_rope=query_rope, key_rope=key_rope)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-
-    def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, share: Tensor) -> Any:
-        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, pse_type, share)[0]
-
-    found = gradients(forward, (query, key, value, pse, sink), wide(dy))
-    dq, dk, dv, dpse, dsink = (query.new_empty(0) if g is None else g.contiguous() for g in found)
-    return dq, dk, dv, dpse, query.new_empty(0), query.new_empty(0), dsink if sink is not None else dsink.float()
+    found = _fusion_gradients(dy, (query, key, value, pse, sink), settings, keep_prob, seed, offset, pse_type)
+    return (*found[:4], query.new_empty(0), query.new_empty(0), found[4])
 
 
 def _limited(mask: Tensor, lengths: Optional[Sequence[int]], key: Tensor, layout: str, heads: int, columns: int) -> Tensor:
@@ -290,14 +274,11 @@ def _from_pages(cache: Any, table: Any, layout: Any, heads: Any) -> Any:
     return split if layout == "BSND" else split.transpose(1, 2)
 
 
-def npu_prompt_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, padding_mask: Optional[Tensor] = None,
-                               atten_mask: Optional[Tensor] = None, pse_shift: Optional[Tensor] = None,
-                               actual_seq_lengths: Optional[Sequence[int]] = None, deq_scale1: Optional[Tensor] = None,
-                               quant_scale1: Optional[Tensor] = None, deq_scale2: Optional[Tensor] = None,
-                               quant_scale2: Optional[Tensor] = None, quant_offset2: Optional[Tensor] = None, num_heads: int = 1,
-                               scale_value: float = 1.0, pre_tokens: int = _UNLIMITED, next_tokens: int = 0,
-                               input_layout: str = "BSH", num_key_value_heads: int = 0,
-                               actual_seq_lengths_kv: Optional[Sequence[int]] = None, sparse_mode: int = 0) -> Tensor:
+def npu_prompt_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, atten_mask: Optional[Tensor] = None,
+                               pse_shift: Optional[Tensor] = None, num_heads: int = 1, scale_value: float = 1.0,
+                               pre_tokens: int = _UNLIMITED, next_tokens: int = 0, input_layout: str = "BSH",
+                               actual_seq_lengths_kv: Optional[Sequence[int]] = None, sparse_mode: int = 0,
+                               **given: Any) -> Tensor:
     """softmax(query key^T * scale_value + pse_shift, masked) value, for inference on whole prompts.
 
     ``input_layout``: "BSH", "BSND", "BNSD", or "BNSD_BSND" (the result in BSND). ``atten_mask`` and ``sparse_mode`` as in
@@ -305,23 +286,17 @@ def npu_prompt_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, pad
     for quantization.
     """
     name = "npu_prompt_flash_attention"
-    unsupported(name, padding_mask=padding_mask, deq_scale1=deq_scale1, quant_scale1=quant_scale1, deq_scale2=deq_scale2,
-                quant_scale2=quant_scale2, quant_offset2=quant_offset2)
+    unsupported(name, "actual_seq_lengths", "num_key_value_heads", **given)
     layout = "BNSD" if input_layout == "BNSD_BSND" else input_layout
     options = _Options(name, num_heads, layout, sparse_mode, pre_tokens, next_tokens, scale_value)
     return _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths_kv, options,
                       "BSND" if input_layout == "BNSD_BSND" else None)[0]
 
 
-def npu_incre_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, padding_mask: Optional[Tensor] = None,
-                              atten_mask: Optional[Tensor] = None, pse_shift: Optional[Tensor] = None,
-                              actual_seq_lengths: Optional[Sequence[int]] = None, antiquant_scale: Optional[Tensor] = None,
-                              antiquant_offset: Optional[Tensor] = None, block_table: Optional[Tensor] = None,
-                              dequant_scale1: Optional[Tensor] = None, quant_scale1: Optional[Tensor] = None,
-                              dequant_scale2: Optional[Tensor] = None, quant_scale2: Optional[Tensor] = None,
-                              quant_offset2: Optional[Tensor] = None, kv_padding_size: Optional[Tensor] = None,
-                              num_heads: int = 1, scale_value: float = 1.0, input_layout: str = "BSH",
-                              num_key_value_heads: int = 0, block_size: int = 0, inner_precise: int = 1) -> Tensor:
+def npu_incre_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, atten_mask: Optional[Tensor] = None,
+                              pse_shift: Optional[Tensor] = None, actual_seq_lengths: Optional[Sequence[int]] = None,
+                              block_table: Optional[Tensor] = None, num_heads: int = 1, scale_value: float = 1.0,
+                              input_layout: str = "BSH", num_key_value_heads: int = 0, **given: Any) -> Tensor:
     """softmax(query key^T * scale_value + pse_shift, masked) value for one new token: query has length 1.
 
     ``input_layout``: "BSH", "BSND" or "BNSD". ``actual_seq_lengths``: how many keys of each sequence count. With
@@ -329,10 +304,7 @@ def npu_incre_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, padd
     heads, rows, size]. Raises NotImplementedError for quantization and left padding.
     """
     name = "npu_incre_flash_attention"
-    unsupported(name, padding_mask=padding_mask, antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset,
-                dequant_scale1=dequant_scale1, quant_scale1=quant_scale1,
-                dequant_scale2=dequant_scale2, quant_scale2=quant_scale2, quant_offset2=quant_offset2,
-                kv_padding_size=kv_padding_size)
+    unsupported(name, "block_size", "inner_precise", **given)
     options = _Options(name, num_heads, input_layout, 1, _UNLIMITED, _UNLIMITED, scale_value)
     key, value = (_from_pages(t, block_table, input_layout, num_key_value_heads or num_heads) for t in (key, value))
     return _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths, options)[0]

@@ -1,12 +1,12 @@
 """Attention of older networks: scores with an additive mask, whole multi-head layers, and attention over pairs (Floyd)."""
 
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import wide, with_arguments_of
+from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import gradients
 
 
@@ -49,8 +49,7 @@ def npu_fused_attention_score_fwd(
     return out, softmax.to(query_layer.dtype), mask
 
 
-@with_arguments_of(npu_fused_attention_score_fwd)
-def npu_fused_attention_score(*args: object, **options: object) -> Tensor:
+def npu_fused_attention_score(*args: Any) -> Tensor:
     """``dropout(softmax(query @ key.T * scale + attention_mask)) @ value``, the heads side by side: [batch * queries, heads *
     size].
 
@@ -58,7 +57,7 @@ def npu_fused_attention_score(*args: object, **options: object) -> Tensor:
     argument ``..._transpose`` says so; ``attention_mask``: is added to the scores [batch, heads, queries, keys]; ``keep_prob``:
     1 - the dropout's probability. ``dx_transpose`` has no meaning here. Has a gradient.
     """
-    return npu_fused_attention_score_fwd(*args, **options)[0]
+    return npu_fused_attention_score_fwd(*args)[0]
 
 
 def npu_fused_attention_score_backward(

@@ -1,12 +1,12 @@
 """Experts on several ranks: tokens go to the ranks of their experts and come back. On torch.distributed's collectives."""
 
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
+from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._int8 import by_token
 
 
@@ -199,12 +199,7 @@ def npu_moe_distribute_dispatch_v2(
     )
 
 
-_NO_NETWORKS = ("elastic_info", "performance_info", "comm_alg", "zero_expert_num", "copy_expert_num", "const_expert_num")
-_DTYPES = ("y_dtype", "x_dtype", "scales_dtype")
-
-
-@with_arguments_of(npu_moe_distribute_dispatch_v2, without=_NO_NETWORKS + _DTYPES)
-def npu_moe_distribute_dispatch(x: Tensor, expert_ids: Tensor, *args: object, **options: object) -> Tuple[Tensor, ...]:
+def npu_moe_distribute_dispatch(x: Tensor, expert_ids: Tensor, *args: Any, **options: Any) -> Tuple[Tensor, ...]:
     """:func:`npu_moe_distribute_dispatch_v2` without experts that are no networks. The third result is int32 [tokens * k]."""
     rows, scales, index, *others = npu_moe_distribute_dispatch_v2(x, expert_ids, *args, **options)
     return (rows, scales, index.new_zeros(expert_ids.numel()), *others)

@@ -1,14 +1,14 @@
 """The third version of fused attention, for graphs: lengths, seeds and workspaces are tensors."""
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import with_arguments_of
 from torch_npu._cpu_ops.into_given import into
 
-_UNLIMITED = 2147483647
+_LENGTHS = (9, 10)  # the places of actual_seq_qlen and actual_seq_kvlen behind input_layout
+_WITH_WORKSPACE = 22  # arguments of the overload with out that may come by position
 
 
 def _numbers(ends: Optional[Tensor]) -> Optional[List[int]]:
@@ -16,56 +16,15 @@ def _numbers(ends: Optional[Tensor]) -> Optional[List[int]]:
 
 
 def npu_fusion_attention_v3(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    head_num: int,
-    input_layout: str,
-    pse: Optional[Tensor] = None,
-    padding_mask: Optional[Tensor] = None,
-    atten_mask: Optional[Tensor] = None,
-    scale: float = 1.0,
-    keep_prob: float = 1.0,
-    pre_tockens: int = _UNLIMITED,
-    next_tockens: int = _UNLIMITED,
-    inner_precise: int = 0,
-    prefix: Optional[Sequence[int]] = None,
-    actual_seq_qlen: Optional[Tensor] = None,
-    actual_seq_kvlen: Optional[Tensor] = None,
-    sparse_mode: int = 0,
-    gen_mask_parallel: bool = True,
-    sync: bool = False,
-    softmax_layout: str = "",
-    sink: Optional[Tensor] = None,
+    query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *args: Any
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """:func:`npu_fusion_attention` whose lengths are int64 tensors, and which returns the dropout's seed and offset as int64
     tensors of one element, without the size. The host waits for the lengths."""
-    if query.device.type == "meta" and actual_seq_qlen is not None:  # lengths without content
+    if query.device.type == "meta" and len(args) > _LENGTHS[0] and args[_LENGTHS[0]] is not None:  # lengths without content
         out, top, total = _npu_fusion_attention_v3_infer_output(query, key, value, head_num, input_layout)
         return out, top, total, query.new_empty(0), *(query.new_empty(1, dtype=torch.int64) for _ in range(2))
-    *results, seed, offset, _ = torch.ops.npu.npu_fusion_attention(
-        query,
-        key,
-        value,
-        head_num,
-        input_layout,
-        pse,
-        padding_mask,
-        atten_mask,
-        scale,
-        keep_prob,
-        pre_tockens,
-        next_tockens,
-        inner_precise,
-        prefix,
-        _numbers(actual_seq_qlen),
-        _numbers(actual_seq_kvlen),
-        sparse_mode,
-        gen_mask_parallel,
-        sync,
-        softmax_layout,
-        sink,
-    )
+    given = [_numbers(argument) if place in _LENGTHS else argument for place, argument in enumerate(args)]
+    *results, seed, offset, _ = torch.ops.npu.npu_fusion_attention(query, key, value, head_num, input_layout, *given)
     return (*results, torch.tensor([seed], device=query.device), torch.tensor([offset], device=query.device))
 
 
@@ -74,21 +33,15 @@ def _into_all(out: Sequence[Tensor], results: Tuple[Tensor, ...]) -> Tuple[Tenso
     return (*(into(given, result) for given, result in zip(out, results)), *results[len(out) :])
 
 
-_WITH_WORKSPACE = 22  # arguments of the overload that may come by position
-
-
-@with_arguments_of(npu_fusion_attention_v3, "workspace?", "out")
-def npu_fusion_attention_v3_out(*args: object, out: Sequence[Tensor], **options: object) -> Tuple[Tensor, ...]:
+def npu_fusion_attention_v3_out(*args: Any, out: Sequence[Tensor]) -> Tuple[Tensor, ...]:
     """:func:`npu_fusion_attention_v3` into ``out``, its first results: attention, maximum and sum of the softmax.
 
     ``workspace`` is not needed: operators take their memory from the caching allocator. Returns all six results.
     """
-    options.pop("workspace", None)
-    return _into_all(out, npu_fusion_attention_v3(*args[: _WITH_WORKSPACE - 1], **options))
+    return _into_all(out, npu_fusion_attention_v3(*args[: _WITH_WORKSPACE - 1]))
 
 
-@with_arguments_of(npu_fusion_attention_v3)
-def _npu_fusion_attention_v3_get_max_workspace(query: Tensor, *args: object, **options: object) -> Tensor:
+def _npu_fusion_attention_v3_get_max_workspace(query: Tensor, *args: Any) -> Tensor:
     """The workspace for :func:`npu_fusion_attention_v3`: empty, since operators take their memory from the caching allocator."""
     return query.new_empty(0, dtype=torch.uint8)
 
@@ -121,28 +74,13 @@ def npu_fusion_attention_grad_v3(
     input_layout: str,
     *,
     pse: Optional[Tensor] = None,
-    padding_mask: Optional[Tensor] = None,
-    atten_mask: Optional[Tensor] = None,
-    softmax_max: Optional[Tensor] = None,
-    softmax_sum: Optional[Tensor] = None,
-    softmax_in: Optional[Tensor] = None,
-    attention_in: Optional[Tensor] = None,
-    scale_value: float = 1.0,
     keep_prob: float = 1.0,
-    pre_tockens: int = _UNLIMITED,
-    next_tockens: int = _UNLIMITED,
-    inner_precise: int = 0,
     seed: Optional[Tensor] = None,
     offset: Optional[Tensor] = None,
-    prefix: Optional[Sequence[int]] = None,
     actual_seq_qlen: Optional[Tensor] = None,
     actual_seq_kvlen: Optional[Tensor] = None,
-    sparse_mode: int = 0,
-    gen_mask_parallel: bool = True,
-    sync: bool = False,
-    softmax_layout: str = "",
-    sink: Optional[Tensor] = None,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    **options: Any,
+) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_fusion_attention_v3` for query, key, value and pse (empty without pse), and an empty tensor.
 
     ``softmax_max``, ``softmax_sum``, ``attention_in``, ``seed`` and ``offset``: its results. The host waits for lengths and
@@ -159,48 +97,31 @@ def npu_fusion_attention_grad_v3(
         head_num,
         input_layout,
         pse=pse,
-        padding_mask=padding_mask,
-        atten_mask=atten_mask,
-        softmax_max=softmax_max,
-        softmax_sum=softmax_sum,
-        softmax_in=softmax_in,
-        attention_in=attention_in,
-        scale_value=scale_value,
         keep_prob=keep_prob,
-        pre_tockens=pre_tockens,
-        next_tockens=next_tockens,
-        inner_precise=inner_precise,
         seed=int(seed) if dropped and seed is not None else 0,
         offset=int(offset) if dropped and offset is not None else 0,
         numels=_weights(query, key, head_num, input_layout) if dropped else 0,
-        prefix=prefix,
         actual_seq_qlen=_numbers(actual_seq_qlen),
         actual_seq_kvlen=_numbers(actual_seq_kvlen),
-        sparse_mode=sparse_mode,
-        gen_mask_parallel=gen_mask_parallel,
-        sync=sync,
-        softmax_layout=softmax_layout,
-        sink=sink,
+        **options,
     )
 
 
-@with_arguments_of(npu_fusion_attention_grad_v3, "workspace?", "out")
 def npu_fusion_attention_grad_v3_out(
-    *args: object, workspace: Optional[Tensor] = None, out: Sequence[Tensor], **options: object
+    *args: Any, workspace: Optional[Tensor] = None, out: Sequence[Tensor], **options: Any
 ) -> Tuple[Tensor, ...]:
     """:func:`npu_fusion_attention_grad_v3` into ``out``, its first results. ``workspace`` is not needed. Returns all five."""
     return _into_all(out, npu_fusion_attention_grad_v3(*args, **options))
 
 
-@with_arguments_of(npu_fusion_attention_grad_v3)
-def _npu_fusion_attention_grad_v3_get_max_workspace(query: Tensor, *args: object, **options: object) -> Tensor:
+def _npu_fusion_attention_grad_v3_get_max_workspace(query: Tensor, *args: Any, **options: Any) -> Tensor:
     """The workspace for :func:`npu_fusion_attention_grad_v3`: empty, as that of :func:`npu_fusion_attention_v3`."""
     return query.new_empty(0, dtype=torch.uint8)
 
 
 def _npu_fusion_attention_grad_v3_infer_output(
     query: Tensor, key: Tensor, value: Tensor, pse: Optional[Tensor] = None, sink: Optional[Tensor] = None
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, ...]:
     """Tensors for the results of :func:`npu_fusion_attention_grad_v3`: gradients of query, key, value, pse and sink."""
     given = (query, key, value, pse, sink)
     return tuple(query.new_empty(0) if t is None else torch.zeros_like(t) for t in given)

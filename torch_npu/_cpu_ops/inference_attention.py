@@ -1,11 +1,11 @@
 """The fused attention of inference: one sequence after the other, each with a length of its own."""
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
+from torch_npu._cpu_ops._common import unsupported, wide
 
 _UNLIMITED = 2147483647
 _PACKED = ("TND", "NTD")
@@ -159,7 +159,7 @@ def _empty(
     return query.new_zeros(shape, dtype=dtype), query.new_zeros(sums, dtype=torch.float32)
 
 
-def npu_fused_infer_attention_score(
+def _fused(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -168,9 +168,6 @@ def npu_fused_infer_attention_score(
     atten_mask: Optional[Tensor] = None,
     actual_seq_lengths: Optional[Sequence[int]] = None,
     actual_seq_lengths_kv: Optional[Sequence[int]] = None,
-    dequant_scale1: Optional[Tensor] = None,
-    quant_scale1: Optional[Tensor] = None,
-    dequant_scale2: Optional[Tensor] = None,
     quant_scale2: Optional[Tensor] = None,
     quant_offset2: Optional[Tensor] = None,
     antiquant_scale: Optional[Tensor] = None,
@@ -180,14 +177,11 @@ def npu_fused_infer_attention_score(
     value_antiquant_scale: Optional[Tensor] = None,
     value_antiquant_offset: Optional[Tensor] = None,
     block_table: Optional[Tensor] = None,
-    query_padding_size: Optional[Tensor] = None,
-    kv_padding_size: Optional[Tensor] = None,
     key_shared_prefix: Optional[Tensor] = None,
     value_shared_prefix: Optional[Tensor] = None,
     actual_shared_prefix_len: Optional[Sequence[int]] = None,
     query_rope: Optional[Tensor] = None,
     key_rope: Optional[Tensor] = None,
-    key_rope_antiquant_scale: Optional[Tensor] = None,
     num_heads: int = 1,
     scale: float = 1.0,
     pre_tokens: int = _UNLIMITED,
@@ -195,41 +189,16 @@ def npu_fused_infer_attention_score(
     input_layout: str = "BSH",
     num_key_value_heads: int = 0,
     sparse_mode: int = 0,
-    inner_precise: int = 0,
-    block_size: int = 0,
     antiquant_mode: int = 0,
     key_antiquant_mode: int = 0,
     value_antiquant_mode: int = 0,
     softmax_lse_flag: bool = False,
     learnable_sink: Optional[Tensor] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Tensor]:
-    """softmax(query key^T * scale + pse_shift, masked) value, for prompts and for single new tokens.
-
-    ``input_layout``: "BSH", "BSND", "BNSD", "TND" or "NTD", and, behind an underscore, the result's ("BNSD_BSND", "BSH_NBSD",
-    "TND_NTD", ...). ``actual_seq_lengths``, ``actual_seq_lengths_kv``: how many rows of each sequence count; in the packed
-    layouts TND and NTD they are running sums, the keys' only without pages. ``block_table`` [batch, pages of a sequence]: key
-    and value are caches in pages, [pages, rows, heads * size], [pages, heads, rows, size] or [pages, heads, size / 16, rows,
-    16]. ``query_rope`` and ``key_rope``: more elements of each vector. ``key_shared_prefix``: keys and values in front of every
-    sequence's. ``sparse_mode``: 0 ``atten_mask`` (true where a score does not count) within the band of ``pre_tokens`` and
-    ``next_tokens``, 1 the mask alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from
-    the lower right. Caches of int8 become ``(x + offset) * scale`` by ``antiquant_*`` ([2, ...]: keys, values) or
-    ``key_antiquant_*`` and ``value_antiquant_*``; modes: 0 for each channel, 1 for each token. With ``quant_scale2`` the result
-    is int8, ``round(y * quant_scale2 + quant_offset2)``.
-
-    Returns (attention, logsumexp of the scores as float32, [batch, heads, rows, 1] or [tokens, heads, 1], with
-    ``softmax_lse_flag``, else a 0 of shape [1]). Raises NotImplementedError for quantised queries, left padding and quantised
-    ropes. ``inner_precise`` tunes hardware.
-    """
+    """:func:`npu_fused_infer_attention_score`, also with ``learnable_sink``, which only the second version has."""
     name = "npu_fused_infer_attention_score"
-    unsupported(
-        name,
-        dequant_scale1=dequant_scale1,
-        quant_scale1=quant_scale1,
-        dequant_scale2=dequant_scale2,
-        query_padding_size=query_padding_size,
-        kv_padding_size=kv_padding_size,
-        key_rope_antiquant_scale=key_rope_antiquant_scale,
-    )
+    unsupported(name, "inner_precise", "block_size", **given)
     if not 0 <= sparse_mode <= 4 or max(key_antiquant_mode, value_antiquant_mode, antiquant_mode) > 1:
         raise NotImplementedError(
             f"{name}: sparse_mode={sparse_mode} (0 to 4 are supported) with antiquant modes "
@@ -304,7 +273,50 @@ def npu_fused_infer_attention_score(
     return out, sums
 
 
-with_arguments_of(npu_fused_infer_attention_score, without=["learnable_sink"])(npu_fused_infer_attention_score)
+def npu_fused_infer_attention_score(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tuple[Tensor, Tensor]:
+    """softmax(query key^T * scale + pse_shift, masked) value, for prompts and for single new tokens.
+
+    ``input_layout``: "BSH", "BSND", "BNSD", "TND" or "NTD", and, behind an underscore, the result's ("BNSD_BSND", "BSH_NBSD",
+    "TND_NTD", ...). ``actual_seq_lengths``, ``actual_seq_lengths_kv``: how many rows of each sequence count; in the packed
+    layouts TND and NTD they are running sums, the keys' only without pages. ``block_table`` [batch, pages of a sequence]: key
+    and value are caches in pages, [pages, rows, heads * size], [pages, heads, rows, size] or [pages, heads, size / 16, rows,
+    16]. ``query_rope`` and ``key_rope``: more elements of each vector. ``key_shared_prefix``: keys and values in front of every
+    sequence's. ``sparse_mode``: 0 ``atten_mask`` (true where a score does not count) within the band of ``pre_tokens`` and
+    ``next_tokens``, 1 the mask alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from
+    the lower right. Caches of int8 become ``(x + offset) * scale`` by ``antiquant_*`` ([2, ...]: keys, values) or
+    ``key_antiquant_*`` and ``value_antiquant_*``; modes: 0 for each channel, 1 for each token. With ``quant_scale2`` the result
+    is int8, ``round(y * quant_scale2 + quant_offset2)``.
+
+    Returns (attention, logsumexp of the scores as float32, [batch, heads, rows, 1] or [tokens, heads, 1], with
+    ``softmax_lse_flag``, else a 0 of shape [1]). Raises NotImplementedError for quantised queries, left padding and quantised
+    ropes. ``inner_precise`` tunes hardware.
+    """
+    return _fused(query, key, value, **options)
+
+
+# What the second version calls otherwise.
+_FIRST_NAMES = {
+    "actual_seq_qlen": "actual_seq_lengths",
+    "actual_seq_kvlen": "actual_seq_lengths_kv",
+    "num_query_heads": "num_heads",
+    "softmax_scale": "scale",
+    "return_softmax_lse": "softmax_lse_flag",
+    "dequant_scale_key": "key_antiquant_scale",
+    "dequant_offset_key": "key_antiquant_offset",
+    "dequant_scale_value": "value_antiquant_scale",
+    "dequant_offset_value": "value_antiquant_offset",
+    "dequant_scale_key_rope": "key_rope_antiquant_scale",
+    "quant_scale_out": "quant_scale2",
+    "quant_offset_out": "quant_offset2",
+    "key_quant_mode": "key_antiquant_mode",
+    "value_quant_mode": "value_antiquant_mode",
+}
+
+
+def _by_first_names(options: Dict[str, Any]) -> Dict[str, Any]:
+    """Options of the second version as the first calls them, without those that have no meaning here."""
+    kept = ((name, value) for name, value in options.items() if not name.endswith("_dtype") and name != "query_quant_mode")
+    return {_FIRST_NAMES.get(name, name): value for name, value in kept}
 
 
 def npu_fused_infer_attention_score_v2(
@@ -312,48 +324,9 @@ def npu_fused_infer_attention_score_v2(
     key: Tensor,
     value: Tensor,
     *,
-    query_rope: Optional[Tensor] = None,
-    key_rope: Optional[Tensor] = None,
-    pse_shift: Optional[Tensor] = None,
-    atten_mask: Optional[Tensor] = None,
-    actual_seq_qlen: Optional[Sequence[int]] = None,
-    actual_seq_kvlen: Optional[Sequence[int]] = None,
-    block_table: Optional[Tensor] = None,
     dequant_scale_query: Optional[Tensor] = None,
-    dequant_scale_key: Optional[Tensor] = None,
-    dequant_offset_key: Optional[Tensor] = None,
-    dequant_scale_value: Optional[Tensor] = None,
-    dequant_offset_value: Optional[Tensor] = None,
-    dequant_scale_key_rope: Optional[Tensor] = None,
-    quant_scale_out: Optional[Tensor] = None,
-    quant_offset_out: Optional[Tensor] = None,
     quant_scale_p: Optional[Tensor] = None,
-    learnable_sink: Optional[Tensor] = None,
-    num_query_heads: int = 1,
-    num_key_value_heads: int = 0,
-    softmax_scale: float = 1.0,
-    pre_tokens: int = _UNLIMITED,
-    next_tokens: int = _UNLIMITED,
-    input_layout: str = "BSH",
-    sparse_mode: int = 0,
-    block_size: int = 0,
-    query_quant_mode: int = 0,
-    key_quant_mode: int = 0,
-    value_quant_mode: int = 0,
-    inner_precise: int = 0,
-    return_softmax_lse: bool = False,
-    query_dtype: Optional[int] = None,
-    key_dtype: Optional[int] = None,
-    value_dtype: Optional[int] = None,
-    query_rope_dtype: Optional[int] = None,
-    key_rope_dtype: Optional[int] = None,
-    key_shared_prefix_dtype: Optional[int] = None,
-    value_shared_prefix_dtype: Optional[int] = None,
-    dequant_scale_query_dtype: Optional[int] = None,
-    dequant_scale_key_dtype: Optional[int] = None,
-    dequant_scale_value_dtype: Optional[int] = None,
-    dequant_scale_key_rope_dtype: Optional[int] = None,
-    out_dtype: Optional[int] = None,
+    **options: Any,
 ) -> Tuple[Tensor, Tensor]:
     """:func:`npu_fused_infer_attention_score` with other names of its arguments, and ``learnable_sink`` [heads]: a score of
     each head's own that takes part in the softmax and has no value.
@@ -363,38 +336,7 @@ def npu_fused_infer_attention_score_v2(
     softmax_lse_flag and key_antiquant_scale. The dtypes by number, and ``out_dtype`` other than int8, have no meaning here.
     """
     unsupported("npu_fused_infer_attention_score_v2", dequant_scale_query=dequant_scale_query, quant_scale_p=quant_scale_p)
-    return npu_fused_infer_attention_score(
-        query,
-        key,
-        value,
-        pse_shift=pse_shift,
-        atten_mask=atten_mask,
-        actual_seq_lengths=actual_seq_qlen,
-        actual_seq_lengths_kv=actual_seq_kvlen,
-        block_table=block_table,
-        num_heads=num_query_heads,
-        scale=softmax_scale,
-        pre_tokens=pre_tokens,
-        next_tokens=next_tokens,
-        input_layout=input_layout,
-        num_key_value_heads=num_key_value_heads,
-        sparse_mode=sparse_mode,
-        inner_precise=inner_precise,
-        block_size=block_size,
-        softmax_lse_flag=return_softmax_lse,
-        query_rope=query_rope,
-        key_rope=key_rope,
-        key_antiquant_scale=dequant_scale_key,
-        key_antiquant_offset=dequant_offset_key,
-        value_antiquant_scale=dequant_scale_value,
-        value_antiquant_offset=dequant_offset_value,
-        key_rope_antiquant_scale=dequant_scale_key_rope,
-        quant_scale2=quant_scale_out,
-        quant_offset2=quant_offset_out,
-        key_antiquant_mode=key_quant_mode,
-        value_antiquant_mode=value_quant_mode,
-        learnable_sink=learnable_sink,
-    )
+    return _fused(query, key, value, **_by_first_names(options))
 
 
 def _into(out: Sequence[Tensor], results: Tuple[Tensor, Tensor]) -> Tuple[Tensor, Tensor]:
@@ -405,7 +347,6 @@ def _into(out: Sequence[Tensor], results: Tuple[Tensor, Tensor]) -> Tuple[Tensor
     return out[0], out[1]
 
 
-@with_arguments_of(npu_fused_infer_attention_score, "workspace?", "out")
 def npu_fused_infer_attention_score_out(
     query: Tensor, key: Tensor, value: Tensor, *, workspace: Optional[Tensor] = None, out: Sequence[Tensor], **options: Any
 ) -> Tuple[Tensor, Tensor]:
@@ -413,7 +354,6 @@ def npu_fused_infer_attention_score_out(
     return _into(out, torch.ops.npu.npu_fused_infer_attention_score(query, key, value, **options))
 
 
-@with_arguments_of(npu_fused_infer_attention_score_v2, "workspace?", "out")
 def npu_fused_infer_attention_score_v2_out(
     query: Tensor, key: Tensor, value: Tensor, *, workspace: Optional[Tensor] = None, out: Sequence[Tensor], **options: Any
 ) -> Tuple[Tensor, Tensor]:
@@ -421,14 +361,12 @@ def npu_fused_infer_attention_score_v2_out(
     return _into(out, torch.ops.npu.npu_fused_infer_attention_score_v2(query, key, value, **options))
 
 
-@with_arguments_of(npu_fused_infer_attention_score)
 def _npu_fused_infer_attention_score_get_max_workspace(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
     """The ``workspace`` for :func:`npu_fused_infer_attention_score`: an empty uint8 tensor, since the operator takes its
     memory from the caching allocator."""
     return query.new_empty(0, dtype=torch.uint8)
 
 
-@with_arguments_of(npu_fused_infer_attention_score_v2)
 def _npu_fused_infer_attention_score_v2_get_max_workspace(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
     """The ``workspace`` for :func:`npu_fused_infer_attention_score_v2`: an empty uint8 tensor, since the operator takes its
     memory from the caching allocator."""
@@ -460,29 +398,6 @@ def _npu_fused_infer_attention_score_infer_output(
     )
 
 
-def _npu_fused_infer_attention_score_v2_infer_output(
-    query: Tensor,
-    value: Tensor,
-    *,
-    query_dtype: Optional[int] = None,
-    value_dtype: Optional[int] = None,
-    input_layout: str = "BSH",
-    quant_scale_out: Optional[Tensor] = None,
-    block_table: Optional[Tensor] = None,
-    num_query_heads: int = 1,
-    num_key_value_heads: int = 0,
-    return_softmax_lse: bool = False,
-    query_rope: Optional[Tensor] = None,
-    out_dtype: Optional[int] = None,
-) -> Tuple[Tensor, Tensor]:
+def _npu_fused_infer_attention_score_v2_infer_output(query: Tensor, value: Tensor, **options: Any) -> Tuple[Tensor, Tensor]:
     """Tensors for the results of :func:`npu_fused_infer_attention_score_v2`, (attention, logsumexp)."""
-    return _empty(
-        query,
-        value,
-        input_layout,
-        num_query_heads,
-        num_key_value_heads,
-        block_table is not None,
-        return_softmax_lse,
-        torch.int8 if quant_scale_out is not None else query.dtype,
-    )
+    return _npu_fused_infer_attention_score_infer_output(query, value, **_by_first_names(options))

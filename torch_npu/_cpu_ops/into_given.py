@@ -1,12 +1,12 @@
 """Overloads that write into a tensor of the caller's, and operators that differ from others only in their names."""
 
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops import matrix, shape
-from torch_npu._cpu_ops._common import as_dtype, unsupported, with_arguments_of
+from torch_npu._cpu_ops._common import as_dtype, unsupported
 
 
 def into(out: Tensor, value: Tensor) -> Tensor:
@@ -20,8 +20,7 @@ def _into_out(source: Callable) -> Callable:
     """The overload of the operator ``source`` that takes ``out``."""
     name = source.__name__
 
-    @with_arguments_of(source, "out")
-    def overload(*args: object, out: Tensor, **options: object) -> Tensor:
+    def overload(*args: Any, out: Tensor, **options: Any) -> Tensor:
         return into(out, getattr(torch.ops.npu, name)(*args, **options))
 
     overload.__name__ = overload.__qualname__ = f"{name}_out"

@@ -4,13 +4,13 @@ Scales of int8 caches go two ways, as CANN's kernels have them: npu_kv_rmsnorm_r
 multiplies by them, npu_rope_quant_kvcache and npu_qkv_rms_norm_rope_cache divide.
 """
 
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._cache import rms_norm, rope, write_cache, write_slots
-from torch_npu._cpu_ops._common import on_copies, unsupported, wide, with_arguments_of
+from torch_npu._cpu_ops._common import on_copies, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8
 
 
@@ -35,10 +35,10 @@ def npu_kv_rmsnorm_rope_cache(
     c_kv_scale: Optional[Tensor] = None,
     k_rope_offset: Optional[Tensor] = None,
     c_kv_offset: Optional[Tensor] = None,
-    v: Optional[Tensor] = None,
     epsilon: float = 1e-5,
     cache_mode: str = "Norm",
     is_output_kv: bool = False,
+    **given: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """The cache of multi-head latent attention for new tokens: normalises one part, turns the other, writes both.
 
@@ -50,7 +50,7 @@ def npu_kv_rmsnorm_rope_cache(
     page. Returns (k_cache, ckv_cache, turned, normalised), the last two with ``is_output_kv``, else empty. ``v`` is not
     supported.
     """
-    unsupported("npu_kv_rmsnorm_rope_cache", v=v)
+    unsupported("npu_kv_rmsnorm_rope_cache", **given)
     latent, turned = kv.split([gamma.numel(), kv.shape[-1] - gamma.numel()], -1)
     y = rms_norm(latent, gamma, epsilon).to(kv.dtype)
     k = rope(turned, cos, sin, True).to(kv.dtype)
@@ -61,13 +61,22 @@ def npu_kv_rmsnorm_rope_cache(
     return k_cache, ckv_cache, kv.new_empty(0), kv.new_empty(0)
 
 
-@with_arguments_of(npu_kv_rmsnorm_rope_cache, "k_cache_dtype?", "ckv_cache_dtype?")
 def npu_kv_rmsnorm_rope_cache_v2(
-    *args: Tensor, k_cache_dtype: Optional[int] = None, ckv_cache_dtype: Optional[int] = None, **options: object
+    kv: Tensor,
+    gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    k_cache: Tensor,
+    ckv_cache: Tensor,
+    *,
+    k_cache_dtype: Optional[int] = None,
+    ckv_cache_dtype: Optional[int] = None,
+    **options: Any,
 ) -> Tuple[Tensor, Tensor]:
     """:func:`npu_kv_rmsnorm_rope_cache` that returns only (turned, normalised)."""
     unsupported("npu_kv_rmsnorm_rope_cache_v2", k_cache_dtype=k_cache_dtype, ckv_cache_dtype=ckv_cache_dtype)
-    return npu_kv_rmsnorm_rope_cache(*args, **options)[2:]
+    return npu_kv_rmsnorm_rope_cache(kv, gamma, cos, sin, index, k_cache, ckv_cache, **options)[2:]
 
 
 @on_copies(npu_kv_rmsnorm_rope_cache_v2, "k_cache", "ckv_cache")
@@ -190,15 +199,10 @@ def npu_dequant_rope_quant_kvcache(
     scale_v: Tensor,
     size_splits: List[int],
     *,
-    offset_k: Optional[Tensor] = None,
-    offset_v: Optional[Tensor] = None,
     weight_scale: Optional[Tensor] = None,
     activation_scale: Optional[Tensor] = None,
     bias: Optional[Tensor] = None,
-    quant_mode: int = 0,
-    input_layout: str = "BSND",
-    kv_output: bool = False,
-    cache_mode: str = "contiguous",
+    **options: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """:func:`npu_rope_quant_kvcache` of an int32 product: times ``weight_scale`` [size of x] and ``activation_scale``
     [tokens], with ``bias`` before (int32) or behind; x may be floating too. The results have the dtype of ``cos``."""
@@ -211,20 +215,5 @@ def npu_dequant_rope_quant_kvcache(
             rows = rows * wide(activation_scale).reshape(*x.shape[:-1], 1)
     if bias is not None and bias.dtype != torch.int32:
         rows = rows + wide(bias)
-    return npu_rope_quant_kvcache(
-        rows.to(cos.dtype),
-        cos,
-        sin,
-        k_cache,
-        v_cache,
-        indices,
-        scale_k,
-        scale_v,
-        size_splits,
-        offset_k=offset_k,
-        offset_v=offset_v,
-        quant_mode=quant_mode,
-        input_layout=input_layout,
-        kv_output=kv_output,
-        cache_mode=cache_mode,
-    )
+    given = rows.to(cos.dtype), cos, sin, k_cache, v_cache, indices, scale_k, scale_v, size_splits
+    return npu_rope_quant_kvcache(*given, **options)

@@ -1,12 +1,12 @@
 """Multi-head latent attention: the projections in front of it."""
 
-from typing import Optional, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._cache import rms_norm, rope, write_cache
-from torch_npu._cpu_ops._common import on_copies, unsupported, wide, with_arguments_of
+from torch_npu._cpu_ops._common import on_copies, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
 
 
@@ -99,8 +99,6 @@ def npu_mla_prolog_v3(
     quant_scale_ckv: Optional[Tensor] = None,
     quant_scale_ckr: Optional[Tensor] = None,
     smooth_scales_cq: Optional[Tensor] = None,
-    actual_seq_len: Optional[Tensor] = None,
-    k_nope_clip_alpha: Optional[Tensor] = None,
     rmsnorm_epsilon_cq: float = 1e-5,
     rmsnorm_epsilon_ckv: float = 1e-5,
     cache_mode: str = "PA_BSND",
@@ -108,16 +106,9 @@ def npu_mla_prolog_v3(
     weight_quant_mode: int = 0,
     kv_cache_quant_mode: int = 0,
     query_quant_mode: int = 0,
-    ckvkr_repo_mode: int = 0,
-    quant_scale_repo_mode: int = 0,
-    tile_size: int = 128,
     qc_qr_scale: float = 1.0,
     kc_scale: float = 1.0,
-    token_x_dtype: Optional[int] = None,
-    weight_dq_dtype: Optional[int] = None,
-    weight_uq_qr_dtype: Optional[int] = None,
-    weight_dkv_kr_dtype: Optional[int] = None,
-    kv_cache_dtype: Optional[int] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """What comes before multi-head latent attention: queries, and keys into the caches.
 
@@ -136,18 +127,7 @@ def npu_mla_prolog_v3(
     MX weights.
     """
     name = "npu_mla_prolog"
-    unsupported(
-        name,
-        actual_seq_len=actual_seq_len,
-        k_nope_clip_alpha=k_nope_clip_alpha,
-        ckvkr_repo_mode=ckvkr_repo_mode or None,
-        quant_scale_repo_mode=quant_scale_repo_mode or None,
-        token_x_dtype=token_x_dtype,
-        weight_dq_dtype=weight_dq_dtype,
-        weight_uq_qr_dtype=weight_uq_qr_dtype,
-        weight_dkv_kr_dtype=weight_dkv_kr_dtype,
-        kv_cache_dtype=kv_cache_dtype,
-    )
+    unsupported(name, "tile_size", **given)
     if kv_cache_quant_mode == 3 or weight_quant_mode > 2:
         raise NotImplementedError(
             f"{name}: kv_cache_quant_mode={kv_cache_quant_mode} (0 to 2 are supported), weight_quant_mode="
@@ -185,63 +165,17 @@ def npu_mla_prolog_v3_functional(results: Tuple[Tensor, ...], copies: Tuple[Tens
     return (*results, *copies)
 
 
-def npu_mla_prolog_v2(
-    token_x: Tensor,
-    weight_dq: Tensor,
-    weight_uq_qr: Tensor,
-    weight_uk: Tensor,
-    weight_dkv_kr: Tensor,
-    rmsnorm_gamma_cq: Tensor,
-    rmsnorm_gamma_ckv: Tensor,
-    rope_sin: Tensor,
-    rope_cos: Tensor,
-    cache_index: Tensor,
-    kv_cache: Tensor,
-    kr_cache: Tensor,
-    *,
-    dequant_scale_x: Optional[Tensor] = None,
-    dequant_scale_w_dq: Optional[Tensor] = None,
-    dequant_scale_w_uq_qr: Optional[Tensor] = None,
-    dequant_scale_w_dkv_kr: Optional[Tensor] = None,
-    quant_scale_ckv: Optional[Tensor] = None,
-    quant_scale_ckr: Optional[Tensor] = None,
-    smooth_scales_cq: Optional[Tensor] = None,
-    rmsnorm_epsilon_cq: float = 1e-5,
-    rmsnorm_epsilon_ckv: float = 1e-5,
-    cache_mode: str = "PA_BSND",
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """:func:`npu_mla_prolog_v3` that returns (queries, turned, kv_cache, kr_cache, scales of int8 queries or [1]). Queries
-    are int8 where token_x and kv_cache are."""
+def npu_mla_prolog_v2(token_x: Tensor, *args: Tensor, **options: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`npu_mla_prolog_v3`, with ``cache_index`` in front of the caches, that returns (queries, turned, kv_cache, kr_cache,
+    scales of int8 queries or [1]). Queries are int8 where token_x and kv_cache are."""
+    *weights, cache_index, kv_cache, kr_cache = args
     quantized = token_x.dtype == torch.int8 and kv_cache.dtype == torch.int8
     latent, turned, scale, *_ = npu_mla_prolog_v3(
-        token_x,
-        weight_dq,
-        weight_uq_qr,
-        weight_uk,
-        weight_dkv_kr,
-        rmsnorm_gamma_cq,
-        rmsnorm_gamma_ckv,
-        rope_sin,
-        rope_cos,
-        kv_cache,
-        kr_cache,
-        cache_index=cache_index,
-        dequant_scale_x=dequant_scale_x,
-        dequant_scale_w_dq=dequant_scale_w_dq,
-        dequant_scale_w_uq_qr=dequant_scale_w_uq_qr,
-        dequant_scale_w_dkv_kr=dequant_scale_w_dkv_kr,
-        quant_scale_ckv=quant_scale_ckv,
-        quant_scale_ckr=quant_scale_ckr,
-        smooth_scales_cq=smooth_scales_cq,
-        rmsnorm_epsilon_cq=rmsnorm_epsilon_cq,
-        rmsnorm_epsilon_ckv=rmsnorm_epsilon_ckv,
-        cache_mode=cache_mode,
-        query_quant_mode=int(quantized),
+        token_x, *weights, kv_cache, kr_cache, cache_index=cache_index, query_quant_mode=int(quantized), **options
     )
     return latent, turned, kv_cache, kr_cache, scale
 
 
-@with_arguments_of(npu_mla_prolog_v2)
-def npu_mla_prolog(*args: Tensor, **options: object) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+def npu_mla_prolog(*args: Tensor, **options: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """:func:`npu_mla_prolog_v2` without the scales: returns (queries, turned, kv_cache, kr_cache)."""
     return npu_mla_prolog_v2(*args, **options)[:4]

@@ -1,6 +1,6 @@
 """The lightning indexer: which keys matter most to a token, and its training."""
 
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -26,15 +26,24 @@ def _scores(query: Tensor, key: Tensor, weights: Tensor) -> Tensor:
 
 def _index(
     name: str,
-    rows: Rows,
     query: Tensor,
-    weights: Tensor,
     key: Tensor,
-    query_scale: Optional[Tensor],
-    key_scale: Optional[Tensor],
-    count: int,
-    mode: int,
+    weights: Tensor,
+    query_scale: Optional[Tensor] = None,
+    key_scale: Optional[Tensor] = None,
+    *,
+    actual_seq_lengths_query: Optional[Tensor] = None,
+    actual_seq_lengths_key: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    layout_query: str = "BSND",
+    layout_key: str = "BSND",
+    sparse_count: int = 2048,
+    sparse_mode: int = 3,
+    **_: int,
 ) -> Tuple[Tensor, Tensor]:
+    """(places, values) of the keys that matter most."""
+    rows = Rows(layout_query, layout_key, query, actual_seq_lengths_query, actual_seq_lengths_key, block_table)
+    count, mode = sparse_count, sparse_mode
     if mode not in (0, 3):
         raise NotImplementedError(f"{name}: sparse_mode {mode} is not supported; 0 and 3 are")
     heads = key.shape[-2]
@@ -62,16 +71,8 @@ def npu_lightning_indexer(
     key: Tensor,
     weights: Tensor,
     *,
-    actual_seq_lengths_query: Optional[Tensor] = None,
-    actual_seq_lengths_key: Optional[Tensor] = None,
-    block_table: Optional[Tensor] = None,
-    layout_query: str = "BSND",
-    layout_key: str = "BSND",
-    sparse_count: int = 2048,
-    sparse_mode: int = 3,
-    pre_tokens: int = _LARGEST,
-    next_tokens: int = _LARGEST,
     return_value: bool = False,
+    **options: Any,
 ) -> Tuple[Tensor, Tensor]:
     """The keys that matter most to each token: the ``sparse_count`` greatest of ``sum over heads of weights * relu(query
     key^T)``.
@@ -82,8 +83,7 @@ def npu_lightning_indexer(
     sparse_count], best first, -1 behind the last; values in query's dtype with ``return_value``, else empty). Keys of the
     same value come in their order.
     """
-    rows = Rows(layout_query, layout_key, query, actual_seq_lengths_query, actual_seq_lengths_key, block_table)
-    indices, values = _index("npu_lightning_indexer", rows, query, weights, key, None, None, sparse_count, sparse_mode)
+    indices, values = _index("npu_lightning_indexer", query, key, weights, **options)
     return indices, values.to(query.dtype) if return_value else query.new_empty(0)
 
 
@@ -96,17 +96,9 @@ def npu_quant_lightning_indexer(
     query_quant_mode: int,
     key_quant_mode: int,
     *,
-    actual_seq_lengths_query: Optional[Tensor] = None,
-    actual_seq_lengths_key: Optional[Tensor] = None,
-    block_table: Optional[Tensor] = None,
-    layout_query: str = "BSND",
-    layout_key: str = "BSND",
-    sparse_count: int = 2048,
-    sparse_mode: int = 3,
-    pre_tokens: int = _LARGEST,
-    next_tokens: int = _LARGEST,
     query_dtype: Optional[int] = None,
     key_dtype: Optional[int] = None,
+    **options: Any,
 ) -> Tensor:
     """:func:`npu_lightning_indexer` of int8 or float8 queries and keys with a scale for each head of a token: only the places.
     ``query_dequant_scale`` and ``key_dequant_scale``: the shapes of query and key without size. Modes must be 0."""
@@ -118,8 +110,7 @@ def npu_quant_lightning_indexer(
         query_quant_mode=query_quant_mode or None,
         key_quant_mode=key_quant_mode or None,
     )
-    rows = Rows(layout_query, layout_key, query, actual_seq_lengths_query, actual_seq_lengths_key, block_table)
-    return _index(name, rows, query, weights, key, query_dequant_scale, key_dequant_scale, sparse_count, sparse_mode)[0]
+    return _index(name, query, key, weights, query_dequant_scale, key_dequant_scale, **options)[0]
 
 
 def npu_lightning_indexer_grad(
@@ -196,8 +187,7 @@ def npu_dense_lightning_indexer_softmax_lse(
     actual_seq_klen: Optional[Sequence[int]] = None,
     layout: Optional[str] = "BSND",
     sparse_mode: Optional[int] = 3,
-    pre_tokens: Optional[int] = _LARGEST,
-    next_tokens: Optional[int] = _LARGEST,
+    **_: Any,
 ) -> Tuple[Tensor, Tensor]:
     """Greatest value and sum of exponentials of the indexer's scores ``sum over heads of weights * relu(query_index
     key_index^T)``.
@@ -274,6 +264,28 @@ def _loss_and_gradients(
     return (*results, torch.stack(losses).sum().reshape(1).float())
 
 
+def _lesson(
+    name: str,
+    tensors: Sequence[Tensor],
+    softmax_max: Tensor,
+    softmax_sum: Tensor,
+    scale_value: float,
+    *,
+    query_rope: Optional[Tensor] = None,
+    key_rope: Optional[Tensor] = None,
+    actual_seq_qlen: Optional[Sequence[int]] = None,
+    actual_seq_klen: Optional[Sequence[int]] = None,
+    layout: Optional[str] = "BSND",
+    sparse_mode: Optional[int] = 3,
+    **given: Any,
+) -> Tuple[Rows, _Teacher]:
+    """The rows of query and key, ``tensors``, and the attention that the indexer learns from."""
+    _only_causal(name, sparse_mode)
+    unsupported(name, "pre_tokens", "next_tokens", **given)
+    rows = Rows(layout or "BSND", layout or "BSND", tensors[0], actual_seq_qlen, actual_seq_klen, None)
+    return rows, _Teacher(tensors, (query_rope, key_rope), softmax_max, softmax_sum, scale_value)
+
+
 def _empty_like(query: Tensor, key: Tensor, weights: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(weights), query.new_empty(1, dtype=torch.float32)
 
@@ -289,15 +301,7 @@ def npu_dense_lightning_indexer_grad_kl_loss(
     softmax_max_index: Tensor,
     softmax_sum_index: Tensor,
     scale_value: float,
-    *,
-    query_rope: Optional[Tensor] = None,
-    key_rope: Optional[Tensor] = None,
-    actual_seq_qlen: Optional[Sequence[int]] = None,
-    actual_seq_klen: Optional[Sequence[int]] = None,
-    layout: Optional[str] = "BSND",
-    sparse_mode: Optional[int] = 3,
-    pre_tokens: Optional[int] = _LARGEST,
-    next_tokens: Optional[int] = _LARGEST,
+    **options: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """How far the indexer's softmax is from the attention's, ``sum over tokens of KL(p || softmax(I))``, and the gradients.
 
@@ -309,11 +313,10 @@ def npu_dense_lightning_indexer_grad_kl_loss(
     query_index, key_index and weights, loss float32 [1]). Only sparse_mode 3: a token sees keys up to its own, counted from the
     end.
     """
-    _only_causal("npu_dense_lightning_indexer_grad_kl_loss", sparse_mode)
+    name = "npu_dense_lightning_indexer_grad_kl_loss"
+    rows, teacher = _lesson(name, (query, key), softmax_max, softmax_sum, scale_value, **options)
     if query.device.type == "meta":
         return _empty_like(query_index, key_index, weights)
-    rows = Rows(layout or "BSND", layout or "BSND", query, actual_seq_qlen, actual_seq_klen, None)
-    teacher = _Teacher((query, key), (query_rope, key_rope), softmax_max, softmax_sum, scale_value)
     sums = wide(softmax_max_index) + wide(softmax_sum_index).log()
     return _loss_and_gradients(
         rows, (query_index, key_index, weights), teacher, lambda *_: (None, None), lambda b, _: _statistic(sums, rows, b)[0]
@@ -330,16 +333,7 @@ def npu_sparse_lightning_indexer_grad_kl_loss(
     softmax_max: Tensor,
     softmax_sum: Tensor,
     scale_value: float,
-    *,
-    query_rope: Optional[Tensor] = None,
-    key_rope: Optional[Tensor] = None,
-    actual_seq_qlen: Optional[Sequence[int]] = None,
-    actual_seq_klen: Optional[Sequence[int]] = None,
-    layout: Optional[str] = "BSND",
-    sparse_mode: Optional[int] = 3,
-    pre_tokens: Optional[int] = _LARGEST,
-    next_tokens: Optional[int] = _LARGEST,
-    sinks: Optional[Tensor] = None,
+    **options: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """:func:`npu_dense_lightning_indexer_grad_kl_loss` over the keys that ``sparse_indices`` names, int32 [..., 1, count], -1
     none.
@@ -348,12 +342,9 @@ def npu_sparse_lightning_indexer_grad_kl_loss(
     chosen keys. Raises NotImplementedError for ``sinks``: they are in softmax_sum, which is normalised away.
     """
     name = "npu_sparse_lightning_indexer_grad_kl_loss"
-    _only_causal(name, sparse_mode)
-    unsupported(name, sinks=sinks)
+    rows, teacher = _lesson(name, (query, key), softmax_max, softmax_sum, scale_value, **options)
     if query.device.type == "meta":
         return _empty_like(query_index, key_index, weights)
-    rows = Rows(layout or "BSND", layout or "BSND", query, actual_seq_qlen, actual_seq_klen, None)
-    teacher = _Teacher((query, key), (query_rope, key_rope), softmax_max, softmax_sum, scale_value)
 
     def places_of(batch: int, keys: int) -> Tuple[Tensor, Tensor]:
         places, seen = chosen_keys(rows.query(sparse_indices, batch)[:, 0], 1, keys, True)

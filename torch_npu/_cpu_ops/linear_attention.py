@@ -1,12 +1,12 @@
 """Linear attention with a state: the gated delta rule, and the short causal convolution in front of it."""
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import on_copies, wide, with_arguments_of
+from torch_npu._cpu_ops._common import on_copies, wide
 
 
 class _Steps:
@@ -239,7 +239,6 @@ def npu_fused_causal_conv1d(
     return out
 
 
-@with_arguments_of(npu_fused_causal_conv1d)
-def npu_fused_causal_conv1d_v2(x: Tensor, weight: Tensor, conv_states: Tensor, **options: object) -> None:
+def npu_fused_causal_conv1d_v2(x: Tensor, weight: Tensor, conv_states: Tensor, **options: Any) -> None:
     """:func:`npu_fused_causal_conv1d` that writes its result into ``x``."""
     x.copy_(npu_fused_causal_conv1d(x, weight, conv_states, **options))

@@ -3,7 +3,7 @@
 Source: J. Yuan et al., Native Sparse Attention, 2025. Packed sequences ("TND"): lengths are running sums.
 """
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -293,18 +293,13 @@ def npu_nsa_select_attention_grad(
     head_num: int,
     select_block_size: int,
     select_block_count: int,
-    *,
-    atten_mask: Optional[Tensor] = None,
-    actual_seq_qlen: Optional[Sequence[int]] = None,
-    actual_seq_kvlen: Optional[Sequence[int]] = None,
+    **options: Any,
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Gradients of :func:`npu_nsa_select_attention` for query, key and value. Its results are found again."""
 
     def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return npu_nsa_select_attention(
-            q, k, v, topk_indices, scale_value, head_num, select_block_size, select_block_count,
-            atten_mask=atten_mask, actual_seq_qlen=actual_seq_qlen, actual_seq_kvlen=actual_seq_kvlen,
-        )[0]  # fmt: skip
+        given = topk_indices, scale_value, head_num, select_block_size, select_block_count
+        return npu_nsa_select_attention(q, k, v, *given, **options)[0]
 
     found = gradients(forward, (wide(query), wide(key), wide(value)), wide(grad))
     return tuple(g.to(t.dtype) for g, t in zip(found, (query, key, value)))
@@ -358,12 +353,9 @@ def npu_nsa_compress_attention_infer(
     compress_stride: int,
     *,
     layout: str = "TND",
-    atten_mask: Optional[Tensor] = None,
     block_table: Optional[Tensor] = None,
-    topk_mask: Optional[Tensor] = None,
-    actual_seq_qlen: Optional[Sequence[int]] = None,
     actual_cmp_seq_kvlen: Optional[Sequence[int]] = None,
-    actual_sel_seq_kvlen: Optional[Sequence[int]] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Tensor]:
     """:func:`npu_nsa_compress_attention` of one new token of each sequence, with compressed keys in pages.
 
@@ -373,7 +365,7 @@ def npu_nsa_compress_attention_infer(
     int32 [..., kv heads, select_block_count]). Raises NotImplementedError for masks and for several tokens.
     """
     name = "npu_nsa_compress_attention_infer"
-    unsupported(name, atten_mask=atten_mask, topk_mask=topk_mask)
+    unsupported(name, "actual_seq_qlen", "actual_sel_seq_kvlen", **given)
     table, lengths = _paged(name, block_table, actual_cmp_seq_kvlen, "actual_cmp_seq_kvlen")
     tokens = _tokens_of(name, query, layout, head_num, len(lengths))
     if tokens.shape[1] != 1:
@@ -408,10 +400,9 @@ def npu_nsa_select_attention_infer(
     page_block_size: int,
     *,
     layout: str = "BSND",
-    atten_mask: Optional[Tensor] = None,
     block_table: Optional[Tensor] = None,
-    actual_seq_qlen: Optional[Sequence[int]] = None,
     actual_seq_kvlen: Optional[Sequence[int]] = None,
+    **given: Any,
 ) -> Tensor:
     """:func:`npu_nsa_select_attention` of the newest tokens of each sequence, with keys in pages.
 
@@ -422,7 +413,7 @@ def npu_nsa_select_attention_infer(
     query's layout. Raises NotImplementedError for ``atten_mask``.
     """
     name = "npu_nsa_select_attention_infer"
-    unsupported(name, atten_mask=atten_mask)
+    unsupported(name, "actual_seq_qlen", **given)
     table, lengths = _paged(name, block_table, actual_seq_kvlen, "actual_seq_kvlen")
     tokens = _tokens_of(name, query, layout, head_num, len(lengths))
     batch, rows = tokens.shape[:2]

@@ -3,7 +3,7 @@
 ``hcom`` is ``group._get_backend(torch.device("npu")).get_hccl_comm_name(rank)``. On tensors of meta no collective runs.
 """
 
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -89,18 +89,8 @@ def npu_mm_all_reduce_base(
     x3: Optional[Tensor] = None,
     dequant_scale: Optional[Tensor] = None,
     pertoken_scale: Optional[Tensor] = None,
-    comm_quant_scale_1: Optional[Tensor] = None,
-    comm_quant_scale_2: Optional[Tensor] = None,
     antiquant_group_size: int = 0,
-    comm_turn: int = 0,
-    group_sizes: Optional[Sequence[int]] = None,
-    y_dtype: Optional[int] = None,
-    x1_dtype: Optional[int] = None,
-    x2_dtype: Optional[int] = None,
-    dequant_scale_dtype: Optional[int] = None,
-    pertoken_scale_dtype: Optional[int] = None,
-    comm_quant_mode: int = 0,
-    comm_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tensor:
     """The sum over the ranks of ``x1 @ x2 + bias + x3``.
 
@@ -113,12 +103,9 @@ def npu_mm_all_reduce_base(
     name = "npu_mm_all_reduce_base"
     _sum_only(name, reduce_op)
     _without_gradient(name, x1, x2, bias, x3)
-    given = dict(comm_quant_scale_1=comm_quant_scale_1, comm_quant_scale_2=comm_quant_scale_2, group_sizes=group_sizes or None)
-    types = dict(y_dtype=y_dtype, x1_dtype=x1_dtype, x2_dtype=x2_dtype)
-    unsupported(name, **given, **types, dequant_scale_dtype=dequant_scale_dtype, pertoken_scale_dtype=pertoken_scale_dtype)
+    unsupported(name, "comm_turn", "comm_quant_mode", "comm_mode", **given)
     if dequant_scale is not None:
-        scale = None if pertoken_scale is None else pertoken_scale
-        out = _scaled_product(x1.flatten(0, -2), x2, bias, scale, dequant_scale, None).reshape(*x1.shape[:-1], x2.shape[-1])
+        out = _scaled_product(x1.flatten(0, -2), x2, bias, pertoken_scale, dequant_scale, None).reshape(*x1.shape[:-1], x2.shape[-1])
     else:
         weight = x2 if antiquant_scale is None else _anti_quantized(x2, antiquant_scale, antiquant_offset, antiquant_group_size)
         out = _product(x1, weight, bias)
@@ -136,11 +123,9 @@ def npu_all_gather_base_mm(
     bias: Optional[Tensor] = None,
     x1_scale: Optional[Tensor] = None,
     x2_scale: Optional[Tensor] = None,
-    gather_index: int = 0,
     gather_output: bool = True,
-    comm_turn: int = 0,
     output_dtype: Optional[torch.dtype] = None,
-    comm_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Tensor]:
     """``all_gather(input) @ x2 + bias``: [world_size * m, n] of ``input`` [m, k] and ``x2`` [k, n].
 
@@ -149,7 +134,7 @@ def npu_all_gather_base_mm(
     unless ``gather_index`` is 0.
     """
     name = "npu_all_gather_base_mm"
-    unsupported(name, gather_index=gather_index or None)
+    unsupported(name, "comm_turn", "comm_mode", **given)
     _without_gradient(name, input, x2, bias)
     gathered = input.new_empty(world_size * input.shape[0], *input.shape[1:])
     _collective(dist.all_gather_into_tensor, hcom, gathered, input.contiguous())
@@ -174,9 +159,8 @@ def npu_mm_reduce_scatter_base(
     bias: Optional[Tensor] = None,
     x1_scale: Optional[Tensor] = None,
     x2_scale: Optional[Tensor] = None,
-    comm_turn: int = 0,
     output_dtype: Optional[torch.dtype] = None,
-    comm_mode: Optional[str] = None,
+    **_: Any,
 ) -> Tensor:
     """This rank's rows of the sum over the ranks of ``input @ x2 + bias``: [m / world_size, n] of [m, k] and [k, n].
 
@@ -272,14 +256,12 @@ def npu_alltoallv_gmm(
     send_counts: Sequence[int],
     recv_counts: Sequence[int],
     *,
-    send_counts_tensor: Optional[Tensor] = None,
-    recv_counts_tensor: Optional[Tensor] = None,
     mm_x: Optional[Tensor] = None,
     mm_weight: Optional[Tensor] = None,
     trans_gmm_weight: bool = False,
     trans_mm_weight: bool = False,
     permute_out_flag: bool = False,
-    comm_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
     """Sends tokens to the ranks of their experts, and multiplies what arrives by the experts' weights.
 
@@ -289,7 +271,7 @@ def npu_alltoallv_gmm(
     or None, what was multiplied or None unless ``permute_out_flag``). Raises NotImplementedError for counts in tensors.
     """
     name = "npu_alltoallv_gmm"
-    unsupported(name, send_counts_tensor=send_counts_tensor, recv_counts_tensor=recv_counts_tensor)
+    unsupported(name, "comm_mode", **given)
     _without_gradient(name, gmm_x, gmm_weight, mm_x, mm_weight)
     arrived = _exchanged(gmm_x, hcom, send_counts, recv_counts, ep_world_size)
     parts = _by_expert(arrived, recv_counts, ep_world_size)
@@ -305,13 +287,11 @@ def npu_gmm_alltoallv(
     send_counts: Sequence[int],
     recv_counts: Sequence[int],
     *,
-    send_counts_tensor: Optional[Tensor] = None,
-    recv_counts_tensor: Optional[Tensor] = None,
     mm_x: Optional[Tensor] = None,
     mm_weight: Optional[Tensor] = None,
     trans_gmm_weight: bool = False,
     trans_mm_weight: bool = False,
-    comm_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """The way back of :func:`npu_alltoallv_gmm`: ``gmm_x`` by (expert, rank) times the experts' weights, sent to the tokens'
     ranks.
@@ -320,7 +300,7 @@ def npu_gmm_alltoallv(
     ``mm_x @ mm_weight`` or None). Raises NotImplementedError for counts in tensors.
     """
     name = "npu_gmm_alltoallv"
-    unsupported(name, send_counts_tensor=send_counts_tensor, recv_counts_tensor=recv_counts_tensor)
+    unsupported(name, "comm_mode", **given)
     _without_gradient(name, gmm_x, gmm_weight, mm_x, mm_weight)
     experts = len(send_counts) // ep_world_size
     per_expert = [[send_counts[rank * experts + expert] for rank in range(ep_world_size)] for expert in range(experts)]

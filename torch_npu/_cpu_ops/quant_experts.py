@@ -1,6 +1,6 @@
 """Quantised products of groups of rows, and what routes tokens to experts beside them."""
 
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -91,18 +91,9 @@ def npu_grouped_matmul_swiglu_quant_v2(
     group_list: Tensor,
     *,
     smooth_scale: Optional[Tensor] = None,
-    weight_assist_matrix: Optional[List[Tensor]] = None,
-    bias: Optional[Tensor] = None,
-    dequant_mode: Optional[int] = 0,
-    dequant_dtype: Optional[int] = 6,
-    quant_mode: Optional[int] = 0,
     quant_dtype: Optional[int] = 1,
     group_list_type: Optional[int] = 0,
-    tuning_config: Optional[List[int]] = None,
-    x_dtype: Optional[int] = None,
-    weight_dtype: Optional[int] = None,
-    weight_scale_dtype: Optional[int] = None,
-    x_scale_dtype: Optional[int] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Tensor]:
     """:func:`npu_grouped_matmul_swiglu_quant` with lists: one weight [groups, k, n], or one [k, n] for each group; likewise
     scales.
@@ -112,15 +103,7 @@ def npu_grouped_matmul_swiglu_quant_v2(
     result is int8, or with ``quant_dtype`` float8. Returns (it, float32 scales). Raises NotImplementedError for MX.
     """
     name = "npu_grouped_matmul_swiglu_quant_v2"
-    unsupported(
-        name,
-        weight_assist_matrix=weight_assist_matrix or None,
-        bias=bias,
-        x_dtype=x_dtype,
-        weight_dtype=weight_dtype,
-        dequant_mode=dequant_mode or None,
-        quant_mode=quant_mode or None,
-    )
+    unsupported(name, "dequant_dtype", "tuning_config", "weight_scale_dtype", "x_scale_dtype", **given)
     if x.dtype not in _PRODUCTS or weight[0].dtype not in _PRODUCTS[x.dtype]:
         raise NotImplementedError(f"{name}: x of {x.dtype} with weights of {weight[0].dtype} is not supported, only int8, "
                                   "int32 (int4) and float8")
@@ -149,22 +132,15 @@ def npu_grouped_matmul_finalize_routing(
     group_list: Tensor,
     *,
     scale: Optional[Tensor] = None,
-    bias: Optional[Tensor] = None,
-    offset: Optional[Tensor] = None,
     pertoken_scale: Optional[Tensor] = None,
     shared_input: Optional[Tensor] = None,
     logit: Optional[Tensor] = None,
     row_index: Optional[Tensor] = None,
-    dtype: Optional[torch.dtype] = None,
     shared_input_weight: Optional[float] = 1.0,
     shared_input_offset: Optional[int] = 0,
     output_bs: Optional[int] = 0,
     group_list_type: Optional[int] = 1,
-    tuning_config: Optional[List[int]] = None,
-    x_dtype: Optional[int] = None,
-    w_dtype: Optional[int] = None,
-    scale_dtype: Optional[int] = None,
-    pertoken_scale_dtype: Optional[int] = None,
+    **given: Any,
 ) -> Tensor:
     """Products of groups of int8 rows with an expert each, added up in the rows of their tokens.
 
@@ -174,7 +150,7 @@ def npu_grouped_matmul_finalize_routing(
     ``shared_input_offset`` on. Raises NotImplementedError for bias and offset (int4).
     """
     name = "npu_grouped_matmul_finalize_routing"
-    unsupported(name, bias=bias, offset=offset, x_dtype=x_dtype, w_dtype=w_dtype)
+    unsupported(name, "dtype", "tuning_config", "scale_dtype", "pertoken_scale_dtype", **given)
     count = output_bs or x.shape[0]
     out = torch.zeros(count, w.shape[-1], device=x.device)
     if shared_input is not None:
@@ -192,46 +168,11 @@ def npu_grouped_matmul_finalize_routing(
 
 
 def npu_grouped_matmul_List(
-    x: List[Tensor],
-    weight: List[Tensor],
-    *,
-    bias: Optional[List[Tensor]] = None,
-    scale: Optional[List[Tensor]] = None,
-    offset: Optional[List[Tensor]] = None,
-    antiquant_scale: Optional[List[Tensor]] = None,
-    antiquant_offset: Optional[List[Tensor]] = None,
-    per_token_scale: Optional[List[Tensor]] = None,
-    group_list: Optional[List[int]] = None,
-    activation_input: Optional[List[Tensor]] = None,
-    activation_quant_scale: Optional[List[Tensor]] = None,
-    activation_quant_offset: Optional[List[Tensor]] = None,
-    split_item: Optional[int] = 0,
-    group_type: Optional[int] = None,
-    group_list_type: Optional[int] = 0,
-    act_type: Optional[int] = 0,
-    output_dtype: Optional[torch.dtype] = None,
+    x: List[Tensor], weight: List[Tensor], *, group_list: Optional[List[int]] = None, **options: Any
 ) -> List[Tensor]:
     """:func:`npu_grouped_matmul` with the ends of the groups as a list."""
     groups = torch.tensor(list(group_list), device=x[0].device) if group_list else None
-    return torch.ops.npu.npu_grouped_matmul(
-        x,
-        weight,
-        bias=bias,
-        scale=scale,
-        offset=offset,
-        antiquant_scale=antiquant_scale,
-        antiquant_offset=antiquant_offset,
-        per_token_scale=per_token_scale,
-        group_list=groups,
-        activation_input=activation_input,
-        activation_quant_scale=activation_quant_scale,
-        activation_quant_offset=activation_quant_offset,
-        split_item=split_item,
-        group_type=group_type,
-        group_list_type=group_list_type,
-        act_type=act_type,
-        output_dtype=output_dtype,
-    )
+    return torch.ops.npu.npu_grouped_matmul(x, weight, group_list=groups, **options)
 
 
 def npu_moe_init_routing_quant(
@@ -323,11 +264,7 @@ def npu_add_quant_gmm_(
     *,
     x1_scale: Optional[Tensor] = None,
     group_list_type: Optional[int] = 0,
-    group_sizes: Optional[List[int]] = None,
-    x1_dtype: Optional[int] = None,
-    x2_dtype: Optional[int] = None,
-    x1_scale_dtype: Optional[int] = None,
-    x2_scale_dtype: Optional[int] = None,
+    **_: Any,
 ) -> Tensor:
     """Adds, for each group of columns of x1 [m, k] and of rows of x2 [k, n], their product times ``x2_scale`` [groups] and
     ``x1_scale`` [groups] to input [groups, m, n]. ``group_list``: where the groups end along k (0), or how long they are (1).

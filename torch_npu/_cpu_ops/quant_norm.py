@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import groups_of, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token
-from torch_npu._cpu_ops.quant_product import npu_convert_weight_to_int4pack
+from torch_npu._cpu_ops._int8 import as_int8, by_token, packed
 
 
 def npu_add_rms_norm_dynamic_quant(
@@ -124,10 +123,6 @@ def npu_group_quant(
     return as_int8(y if offset is None else y + wide(offset))
 
 
-def _int4_packed(value: Tensor) -> Tensor:
-    return npu_convert_weight_to_int4pack(value.round().clamp(-8, 7).to(torch.int32))
-
-
 def npu_kronecker_quant(
     x: Tensor,
     kronecker_p1: Tensor,
@@ -146,7 +141,7 @@ def npu_kronecker_quant(
     y = torch.matmul(torch.matmul(wide(kronecker_p1), wide(x)), wide(kronecker_p2))
     scale = y.abs().amax((-1, -2)) * (1.0 if clip_ratio is None else clip_ratio) / 7
     spread = scale.view(-1, 1, 1)
-    return _int4_packed(torch.where(spread > 0, y / spread, 0.0)), scale.float()
+    return packed(torch.where(spread > 0, y / spread, 0.0).round()), scale.float()
 
 
 def npu_rotate_quant(

@@ -1,13 +1,13 @@
 """Products of quantised matrices."""
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype, on_copies, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale
+from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale, packed
 
 
 def npu_dequant_bias(
@@ -142,30 +142,20 @@ def npu_transpose_quant_batchmatmul(
     x2: Tensor,
     dtype: int,
     *,
-    bias: Optional[Tensor] = None,
     x1_scale: Optional[Tensor] = None,
     x2_scale: Optional[Tensor] = None,
-    group_sizes: Optional[List[int]] = None,
     perm_x1: Optional[List[int]] = None,
     perm_x2: Optional[List[int]] = None,
     perm_y: Optional[List[int]] = None,
-    batch_split_factor: Optional[int] = 1,
-    x1_dtype: Optional[int] = None,
-    x2_dtype: Optional[int] = None,
+    **given: Any,
 ) -> Tensor:
     """``(x1.permute(perm_x1) @ x2.permute(perm_x2) * x2_scale * x1_scale).permute(perm_y)`` for float8 or int8 [.., .., ..].
 
     ``x1_scale`` [m], ``x2_scale`` [n]. Raises NotImplementedError for bias, MX scales, group_sizes and x1_dtype, x2_dtype.
     """
     name = "npu_transpose_quant_batchmatmul"
-    unsupported(
-        name,
-        bias=bias,
-        group_sizes=group_sizes,
-        x1_dtype=x1_dtype,
-        x2_dtype=x2_dtype,
-        mx_scales=x1_scale if x1_scale is not None and x1_scale.dim() > 1 else None,
-    )
+    mx_scales = x1_scale if x1_scale is not None and x1_scale.dim() > 1 else None
+    unsupported(name, "batch_split_factor", **given, mx_scales=mx_scales)
     a, b = wide(x1).permute(perm_x1 or [0, 1, 2]), wide(x2).permute(perm_x2 or [0, 1, 2])
     y = torch.matmul(a, b)
     y = y if x2_scale is None else y * wide(x2_scale)
@@ -177,10 +167,7 @@ def npu_convert_weight_to_int4pack(weight: Tensor, inner_k_tiles: int = 0) -> Te
     """int32 numbers from -8 to 7, [rows, columns], as int4, eight in an int32, the first lowest: [rows, columns / 8]."""
     if weight.shape[-1] % 8:
         raise ValueError(f"npu_convert_weight_to_int4pack: the last dimension, {weight.shape[-1]}, is no multiple of 8")
-    nibbles = weight.to(torch.int64).bitwise_and(15).unflatten(-1, (-1, 8))
-    shifts = torch.arange(0, 32, 4, device=weight.device)
-    packed = (nibbles << shifts).sum(-1)
-    return torch.where(packed >= 1 << 31, packed - (1 << 32), packed).to(torch.int32)
+    return packed(weight)
 
 
 def npu_add_quant_matmul_(
@@ -190,11 +177,9 @@ def npu_add_quant_matmul_(
     x2_scale: Tensor,
     *,
     x1_scale: Optional[Tensor] = None,
-    group_sizes: Optional[List[int]] = None,
     x1_dtype: Optional[int] = None,
     x2_dtype: Optional[int] = None,
-    x1_scale_dtype: Optional[int] = None,
-    x2_scale_dtype: Optional[int] = None,
+    **_: Any,
 ) -> Tensor:
     """Adds ``x1 @ x2`` times the scales: float8 [m, k] and [k, n] with MX scales along k ([m, k / 64, 2] and [k / 64, n, 2]),
     or with one scale each. Returns input, float32."""

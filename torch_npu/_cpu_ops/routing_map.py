@@ -5,12 +5,12 @@ A row of the permuted tokens is called slot. Without ``drop_and_pad`` every toke
 capacity, and ``sorted_indices`` has the token of each slot.
 """
 
-from typing import Optional, Sequence, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import wide, with_arguments_of
+from torch_npu._cpu_ops._common import wide
 
 
 def _experts_of_slots(tokens: Tensor, experts: int, routing_map: Optional[Tensor], drop_and_pad: bool) -> Tensor:
@@ -111,8 +111,7 @@ def _npu_moe_token_unpermute_with_routing_map(
     return out, slot.int(), owner.int(), permuted_probs
 
 
-@with_arguments_of(_npu_moe_token_unpermute_with_routing_map)
-def npu_moe_token_unpermute_with_routing_map(*args: object, **options: object) -> Tensor:
+def npu_moe_token_unpermute_with_routing_map(*args: Any, **options: Any) -> Tensor:
     """Adds up the slots of each token, times ``probs`` [n, experts]: [n, H], which is ``restore_shape``.
 
     ``sorted_indices``: of :func:`npu_moe_token_permute_with_routing_map`; ``routing_map``: needed with probs, unless

@@ -1,6 +1,6 @@
 """Attention to some of the keys: those that an index names for each token, or blocks that a mask names."""
 
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -100,11 +100,9 @@ def npu_sparse_flash_attention(
     layout_query: str = "BSND",
     layout_kv: str = "BSND",
     sparse_mode: int = 3,
-    pre_tokens: int = _LARGEST,
-    next_tokens: int = _LARGEST,
-    attention_mode: int = 0,
     return_softmax_lse: bool = False,
     sinks: Optional[Tensor] = None,
+    **_: Any,
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """``softmax(scale_value * (query key^T + query_rope key_rope^T)) value`` over the keys that ``sparse_indices`` names.
 
@@ -220,8 +218,6 @@ def npu_kv_quant_sparse_flash_attention(
     key_quant_mode: int,
     value_quant_mode: int,
     *,
-    key_dequant_scale: Optional[Tensor] = None,
-    value_dequant_scale: Optional[Tensor] = None,
     block_table: Optional[Tensor] = None,
     actual_seq_lengths_query: Optional[Tensor] = None,
     actual_seq_lengths_kv: Optional[Tensor] = None,
@@ -229,14 +225,10 @@ def npu_kv_quant_sparse_flash_attention(
     layout_query: str = "BSND",
     layout_kv: str = "BSND",
     sparse_mode: int = 3,
-    pre_tokens: int = _LARGEST,
-    next_tokens: int = _LARGEST,
-    attention_mode: int = 0,
     quant_scale_repo_mode: int = 1,
     tile_size: int = 128,
     rope_head_dim: int = 64,
-    key_dtype: Optional[int] = None,
-    value_dtype: Optional[int] = None,
+    **given: Any,
 ) -> Tensor:
     """Latent attention over the keys that ``sparse_indices`` names for each token, -1 none; the cache is int8.
 
@@ -246,13 +238,7 @@ def npu_kv_quant_sparse_flash_attention(
     counted from the end. Returns [..., heads, latent]. Only modes 2, quant_scale_repo_mode 1 and attention_mode 2.
     """
     name = "npu_kv_quant_sparse_flash_attention"
-    unsupported(
-        name,
-        key_dequant_scale=key_dequant_scale,
-        value_dequant_scale=value_dequant_scale,
-        key_dtype=key_dtype,
-        value_dtype=value_dtype,
-    )
+    unsupported(name, "pre_tokens", "next_tokens", "attention_mode", **given)
     if (key_quant_mode, value_quant_mode, quant_scale_repo_mode) != (2, 2, 1) or key.dtype != torch.int8:
         raise NotImplementedError(f"{name}: only int8 caches with quant modes 2 and quant_scale_repo_mode 1 are supported")
     out = query.new_zeros(*query.shape[:-1], query.shape[-1] - rope_head_dim)

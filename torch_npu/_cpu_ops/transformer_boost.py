@@ -4,13 +4,13 @@
 Lengths are tensors on the host. A mask only says that a sequence is causal: it is not read, unless it has a row for each token.
 """
 
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._cache import write_slots
-from torch_npu._cpu_ops._common import unsupported, wide, with_arguments_of
+from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8
 from torch_npu._cpu_ops.inference_attention import attend, numbers, pages_of
 
@@ -61,8 +61,7 @@ def _npu_paged_attention(
     block_table: Tensor,
     context_lens: Tensor,
     out: Tensor,
-    *,
-    workspace: Optional[Tensor] = None,
+    **_: Any,
 ) -> None:
     """Attention of one new token of each sequence over its cache in pages, into ``out`` [tokens, heads, size].
 
@@ -73,8 +72,7 @@ def _npu_paged_attention(
     _attend_paged(query, key_cache, value_cache, block_table, [1] * len(contexts), contexts, num_kv_heads, scale_value, out)
 
 
-@with_arguments_of(_npu_paged_attention, without=("workspace",))
-def _npu_paged_attention_get_workspace(query: Tensor, *args: object, **options: object) -> Tensor:
+def _npu_paged_attention_get_workspace(query: Tensor, *args: Any, **options: Any) -> Tensor:
     """The ``workspace`` for :func:`_npu_paged_attention`: empty, since operators take memory from the caching allocator."""
     return query.new_empty(0, dtype=torch.uint8)
 
@@ -125,10 +123,9 @@ def _npu_paged_attention_splitfuse(
     )
 
 
-@with_arguments_of(_npu_paged_attention_splitfuse, "mask_type=5", "out", without=("out",))
-def _npu_paged_attention_splitfuse_v2(*args: Tensor, mask_type: Optional[int] = 5, **options: Tensor) -> None:
+def _npu_paged_attention_splitfuse_v2(*args: Any, mask_type: Optional[int] = 5, out: Tensor) -> None:
     """:func:`_npu_paged_attention_splitfuse` with a compressed mask."""
-    _npu_paged_attention_splitfuse(*args, **options)
+    _npu_paged_attention_splitfuse(*args, out=out)
 
 
 def _npu_flash_attention_qlens(
@@ -189,10 +186,9 @@ def _npu_flash_attention(
     _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, True, out)
 
 
-@with_arguments_of(_npu_flash_attention, "mask_type=3", "out", without=("out",))
-def _npu_flash_attention_v3(*args: Tensor, mask_type: Optional[int] = 3, **options: Tensor) -> None:
+def _npu_flash_attention_v3(*args: Any, mask_type: Optional[int] = 3, out: Tensor) -> None:
     """:func:`_npu_flash_attention` with a compressed mask."""
-    _npu_flash_attention(*args, **options)
+    _npu_flash_attention(*args, out=out)
 
 
 def _npu_flash_attention_unpad(
@@ -202,10 +198,9 @@ def _npu_flash_attention_unpad(
     _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, False, out)
 
 
-@with_arguments_of(_npu_flash_attention_unpad, "kernel_type=0", "out", without=("out",))
-def _npu_flash_attention_unpad_v2(*args: Tensor, kernel_type: Optional[int] = 0, **options: Tensor) -> None:
+def _npu_flash_attention_unpad_v2(*args: Any, kernel_type: Optional[int] = 0, out: Tensor) -> None:
     """:func:`_npu_flash_attention_unpad`; ``kernel_type`` tunes hardware."""
-    _npu_flash_attention_unpad(*args, **options)
+    _npu_flash_attention_unpad(*args, out=out)
 
 
 def _npu_reshape_and_cache(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor) -> None:
@@ -266,13 +261,9 @@ def npu_multi_head_latent_attention(
     qk_scale: float,
     kv_headnum: int,
     *,
-    mask: Optional[Tensor] = None,
     qseqlen: Optional[List[int]] = None,
-    qk_descale: Optional[Tensor] = None,
-    pv_descale: Optional[Tensor] = None,
-    mask_type: Optional[str] = None,
-    calc_type: Optional[str] = None,
     cache_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tensor:
     """Latent attention over caches in pages: ``q_nope`` [tokens, heads, latent] and ``q_rope`` [tokens, heads, rope];
     ``ctkv`` [pages, rows, kv heads, latent], which are the values too, and ``k_rope`` [pages, rows, kv heads, rope].
@@ -280,8 +271,8 @@ def npu_multi_head_latent_attention(
     NotImplementedError for int8 caches."""
     unsupported(
         "npu_multi_head_latent_attention",
-        qk_descale=qk_descale,
-        pv_descale=pv_descale,
+        *("mask", "mask_type", "calc_type"),
+        **given,
         cache_mode=None if cache_mode in (None, "krope_ctkv") else cache_mode,
     )
     out = torch.empty_like(q_nope)
@@ -300,8 +291,7 @@ def npu_multi_head_latent_attention(
     return out
 
 
-@with_arguments_of(npu_multi_head_latent_attention, "output")
-def npu_multi_head_latent_attention_out(*args: object, output: Tensor, **options: object) -> Tensor:
+def npu_multi_head_latent_attention_out(*args: Any, output: Tensor, **options: Any) -> Tensor:
     """:func:`npu_multi_head_latent_attention` into ``output``."""
     return output.copy_(npu_multi_head_latent_attention(*args, **options))
 
@@ -320,10 +310,9 @@ def npu_ring_mla(
     pre_out: Optional[Tensor] = None,
     prev_lse: Optional[Tensor] = None,
     qk_scale: float = 1,
-    kernel_type: Optional[str] = None,
     mask_type: Optional[str] = None,
-    input_layout: Optional[str] = None,
     calc_type: Optional[str] = None,
+    **_: Any,
 ) -> Tuple[Tensor, Tensor]:
     """Attention of packed sequences over one part of the keys, joined to that over the parts before.
 
@@ -357,8 +346,7 @@ def npu_ring_mla(
     return out, sums
 
 
-@with_arguments_of(npu_ring_mla, "output", "softmax_lse")
-def npu_ring_mla_out(*args: object, output: Tensor, softmax_lse: Tensor, **options: object) -> Tuple[Tensor, Tensor]:
+def npu_ring_mla_out(*args: Any, output: Tensor, softmax_lse: Tensor, **options: Any) -> Tuple[Tensor, Tensor]:
     """:func:`npu_ring_mla` into ``output`` and ``softmax_lse``."""
     found, sums = npu_ring_mla(*args, **options)
     return output.copy_(found), softmax_lse.copy_(sums)
@@ -383,18 +371,11 @@ def npu_paged_cache_load_out(
 
 
 def npu_paged_cache_load(
-    key_cache: Tensor,
-    value_cache: Tensor,
-    block_table: Tensor,
-    context_lens: Tensor,
-    *,
-    seq_starts: Optional[Tensor] = None,
-    cumsum: bool = False,
+    key_cache: Tensor, value_cache: Tensor, block_table: Tensor, context_lens: Tensor, *, cumsum: bool = False, **options: Any
 ) -> Tuple[Tensor, Tensor]:
     """The sequences of caches in pages [pages, rows, heads, size], one after the other: (keys, values) [tokens, heads, size]."""
     ends = context_lens.tolist()
     total = ends[-1] if cumsum else sum(ends)
     key, value = (cache.new_empty(total, *cache.shape[2:]) for cache in (key_cache, value_cache))
-    return npu_paged_cache_load_out(
-        key_cache, value_cache, block_table, context_lens, seq_starts=seq_starts, cumsum=cumsum, key=key, value=value
-    )
+    caches = key_cache, value_cache, block_table, context_lens
+    return npu_paged_cache_load_out(*caches, cumsum=cumsum, **options, key=key, value=value)
