@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 STUB = ROOT / "torch_npu" / "__init__.pyi"
 BEGIN, END = "# custom operators: written by docs/gen_stubs.py", "# end of the custom operators"
 TYPES = {"Tensor": "Tensor", "int": "int", "SymInt": "int", "float": "float", "bool": "bool", "str": "str",
-         "NoneType": "None", "Scalar": "Union[int, float, bool]", "ScalarType": "dtype", "Generator": "Generator",
+         "NoneType": "None", "Scalar": "Union[int, float, bool]", "ScalarType": "dtype", "dtype or number": "Union[dtype, int]",
+         "Generator": "Generator",
          "Layout": "layout", "Device": "Union[device, str, int]"}
 SCHEMA = re.compile(r"(\w+)(?:\.\w+)?\((.*)\) -> (.*)")
 ARGUMENT = re.compile(r"(\w+)(?:\([^)]*\))?(\[\d*\])?(\?)? (\w+)(?:=(.*))?")
@@ -35,6 +36,8 @@ def parameter(text):
     name, is_list, optional, variable, default = ARGUMENT.fullmatch(text).groups()
     if keyword.iskeyword(variable):
         raise SystemExit(f"an argument is called '{variable}'")
+    if name == "int" and variable.endswith(("dtype", "dst_type")):  # a number, or torch's own
+        name = "dtype or number"
     shown = f"{variable}: {type_of(name, is_list, optional)}"
     return shown if default is None else f"{shown} = ..."
 

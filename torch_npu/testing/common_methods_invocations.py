@@ -1,6 +1,6 @@
 """Inputs of operators' tests, for PyTorch's OpInfo."""
 
-from typing import Any, Iterator
+from typing import Any, Dict, Iterator, List, Tuple
 
 from torch.testing import make_tensor
 from torch.testing._internal import common_methods_invocations as _inputs
@@ -10,7 +10,7 @@ __all__ = ["sample_inputs_median_custom", "sample_inputs_normal_tensor_second"]
 
 def sample_inputs_normal_tensor_second(self: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Any:
     """Of ``torch.normal(tensor, number)``: means of a shape, one standard deviation."""
-    cases = [([3, 4], 0.3, {}), ([3, 55], 0, {}), ([5, 6, 7, 8], [5, 6, 7, 8], {})]
+    cases: List[Tuple[List[int], Any, Dict[str, Any]]] = [([3, 4], 0.3, {}), ([3, 55], 0, {}), ([5, 6, 7, 8], [5, 6, 7, 8], {})]
     return _inputs.sample_inputs_normal_common(self, device, dtype, requires_grad, cases, **kwargs)
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence, Set
 from contextlib import contextmanager
 from numbers import Number
-from typing import Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 import numpy as np
 import torch
@@ -16,10 +16,13 @@ from torch_npu.testing import _compare
 from torch_npu.testing._sparse import SparseCase
 from torch_npu.testing.common_utils import is_iterable, set_npu_device
 
-try:  # assertExpected and assertExpectedInline come from it; nothing else needs it
-    from expecttest import TestCase as _Base
-except ImportError:
-    _Base = unittest.TestCase
+if TYPE_CHECKING:
+    from unittest import TestCase as _Base
+else:
+    try:  # assertExpected and assertExpectedInline come from it; nothing else needs it
+        from expecttest import TestCase as _Base
+    except ImportError:
+        from unittest import TestCase as _Base
 
 SEED = 666
 
@@ -85,9 +88,9 @@ class TestCase(SparseCase, _Base):
                 self.assertRtolEqual(one, other, prec, prec16, auto_trans_dtype, message)
             return
         arrays = [_compare.to_numpy(np.asarray(v) if isinstance(v, (bool, int, float, complex)) else v) for v in (x, y)]
-        if None in arrays:
-            self.fail(self._join(message, f"cannot compare {type(x).__name__} with {type(y).__name__}"))
-        (a, low_a), (b, low_b) = arrays
+        if arrays[0] is None or arrays[1] is None:
+            raise self.failureException(self._join(message, f"cannot compare {type(x).__name__} with {type(y).__name__}"))
+        (a, low_a), (b, low_b) = arrays[0], arrays[1]
         if a.shape != b.shape:
             self.fail(self._join(message, f"shapes differ: {a.shape} and {b.shape}"))
         if auto_trans_dtype:
@@ -103,8 +106,11 @@ class TestCase(SparseCase, _Base):
 
     # assertEqual --------------------------------------------------------------------------------------------------
 
-    def assertEqual(self, x: Any, y: Any, prec: Any = None, message: str = "", allow_inf: bool = False, exact_dtype: Any = None,
-                    *, msg: Any = None, atol: Any = None, rtol: Any = None, equal_nan: bool = True) -> None:
+    # Tests give the arguments of PyTorch's own TestCase, which are not unittest's.
+    def assertEqual(  # type: ignore[override]
+        self, x: Any, y: Any, prec: Any = None, message: str = "", allow_inf: bool = False, exact_dtype: Any = None, *,
+        msg: Any = None, atol: Any = None, rtol: Any = None, equal_nan: bool = True
+    ) -> None:
         """Fails unless ``x`` equals ``y``; for tensors, arrays and floats, within tolerances.
 
         These are, in this order: ``atol`` and ``rtol``; ``prec``, an absolute one; :attr:`precision`; those that suit
@@ -142,14 +148,16 @@ class TestCase(SparseCase, _Base):
         """Whether they are a tensor and a list, which may be one of tensors."""
         return any(isinstance(v, torch.Tensor) for v in (x, y)) and any(isinstance(v, (list, tuple)) for v in (x, y))
 
-    assertEquals = assertEqual
+    assertEquals = assertEqual  # type: ignore[assignment]
 
     def assertAlmostEqual(self, x: Any, y: Any, places: Any = None, msg: Any = None, delta: Any = None,
                           allow_inf: Any = None) -> None:
         """assertEqual with an absolute tolerance: ``delta``, or ``10**-places``."""
         self.assertEqual(x, y, 10**-places if places else delta, msg or "", bool(allow_inf))
 
-    def assertNotEqual(self, x: Any, y: Any, prec: Any = None, message: str = "", **options: Any) -> None:
+    def assertNotEqual(  # type: ignore[override]
+        self, x: Any, y: Any, prec: Any = None, message: str = "", **options: Any
+    ) -> None:
         """Fails if assertEqual with the same arguments would pass."""
         try:
             self.assertEqual(x, y, prec, message, **options)
@@ -176,7 +184,7 @@ class TestCase(SparseCase, _Base):
             check_stride=False, msg=lambda text: self._join(message, text))
 
     @staticmethod
-    def _join(message: str, text: str) -> str:
+    def _join(message: Optional[str], text: str) -> str:
         return f"{message}: {text}" if message else text
 
     def assertTensorsSlowEqual(self, x: Any, y: Any, prec: Any = None, message: str = "") -> None:
@@ -202,7 +210,7 @@ class TestCase(SparseCase, _Base):
             call_fn()
         self.assertEqual(len(caught), 0, message=self._join(msg, f"warned: {[str(w.message) for w in caught]}"))
 
-    def assertWarns(self, call_fn: Any, *args: Any, **kwargs: Any) -> Any:
+    def assertWarns(self, call_fn: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """Fails unless ``call_fn()`` warns; with a class of warnings it is unittest's."""
         if isinstance(call_fn, (type, tuple)):
             return super().assertWarns(call_fn, *args, **kwargs)

@@ -100,7 +100,7 @@ class MultiheadAttention(nn.Module):
         k, v = self.k_proj(key).view(bsz, s_len, -1), self.v_proj(value).view(bsz, s_len, -1)
         q = self.q_proj(query).view(bsz, tgt_len, -1)
         extra = 0
-        if self.bias_k is not None:
+        if self.bias_k is not None and self.bias_v is not None:
             k = torch.cat([k, self.bias_k.expand(bsz, 1, -1)], 1)
             v = torch.cat([v, self.bias_v.expand(bsz, 1, -1)], 1)
             extra += 1

@@ -41,7 +41,7 @@ class FastBatchNorm3d(nn.BatchNorm3d):
 class FastSyncBatchNorm(nn.SyncBatchNorm):
     """``nn.SyncBatchNorm`` with an int32 ``num_batches_tracked``."""
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: Optional[float] = 0.1, affine: bool = True,
                  track_running_stats: bool = True, process_group: Optional[Any] = None, device: Any = None,
                  dtype: Optional[torch.dtype] = None) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, process_group, device, dtype)

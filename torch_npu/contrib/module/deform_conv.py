@@ -1,21 +1,18 @@
 """Deformable convolution, second version: each tap of the kernel looks at a place of its own, with a weight of its own."""
 
 import math
-from typing import Tuple, Union
+from typing import Any, Dict, Optional, Tuple, Union
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.modules.utils import _pair
 
 _Pair = Union[int, Tuple[int, int]]
 
 
-def _pair(value: _Pair) -> Tuple[int, int]:
-    return (value, value) if isinstance(value, int) else tuple(value)
-
-
 def modulated_deform_conv(x: torch.Tensor, offset: torch.Tensor, mask: torch.Tensor, weight: torch.Tensor,
-                          bias: torch.Tensor, stride: _Pair, padding: _Pair, dilation: _Pair, groups: int,
+                          bias: Optional[torch.Tensor], stride: _Pair, padding: _Pair, dilation: _Pair, groups: int,
                           deformable_groups: int) -> torch.Tensor:
     """Convolution of ``x`` [N, C, H, W] with ``weight`` [O, C / groups, kh, kw] at places moved by ``offset``.
 
@@ -27,7 +24,7 @@ def modulated_deform_conv(x: torch.Tensor, offset: torch.Tensor, mask: torch.Ten
     (stride_y, stride_x), (pad_y, pad_x), (step_y, step_x) = _pair(stride), _pair(padding), _pair(dilation)
     out_height, out_width = offset.shape[2:]
     taps = kernel[0] * kernel[1]
-    float_options = {"device": x.device, "dtype": offset.dtype}
+    float_options: Dict[str, Any] = {"device": x.device, "dtype": offset.dtype}
 
     rows = torch.arange(out_height, **float_options).view(1, -1, 1) * stride_y - pad_y
     columns = torch.arange(out_width, **float_options).view(1, 1, -1) * stride_x - pad_x
@@ -84,10 +81,11 @@ class ModulatedDeformConv(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
         if self.pack:
-            nn.init.zeros_(self.conv_offset.weight)
-            nn.init.zeros_(self.conv_offset.bias)
+            for parameter in self.conv_offset.parameters():
+                nn.init.zeros_(parameter)
 
-    def forward(self, x: torch.Tensor, offset: torch.Tensor = None, mask: torch.Tensor = None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, offset: Optional[torch.Tensor] = None,
+                mask: Optional[torch.Tensor] = None) -> torch.Tensor:
         if self.pack:
             rows, columns, mask = self.conv_offset(x).chunk(3, 1)
             offset, mask = torch.cat([rows, columns], 1), mask.sigmoid()

@@ -1,5 +1,6 @@
 """Batches that are on the NPU before they are needed."""
 
+import itertools
 from typing import Any, Iterable, Optional, Tuple
 
 import torch
@@ -18,14 +19,11 @@ class Prefetcher:
 
     def preload(self) -> None:
         """Takes the next pair from the loader and begins to copy it."""
-        try:
-            self.next_input, self.next_target = next(self.loader)
-        except StopIteration:
-            self.next_input = self.next_target = None
-            return
-        with torch.npu.stream(self.stream):
-            self.next_input = self.next_input.npu(non_blocking=True)
-            self.next_target = self.next_target.npu(non_blocking=True)
+        self.next_input: Optional[torch.Tensor] = None
+        self.next_target: Optional[torch.Tensor] = None
+        for given, target in itertools.islice(self.loader, 1):
+            with torch.npu.stream(self.stream):
+                self.next_input, self.next_target = given.npu(non_blocking=True), target.npu(non_blocking=True)
 
     def next(self) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
         current = torch.npu.current_stream()

@@ -4,12 +4,9 @@ from typing import Any, Optional, Tuple, Union
 
 import torch
 from torch import nn
+from torch.nn.modules.utils import _pair
 
 _Pair = Union[int, Tuple[int, int]]
-
-
-def _pair(value: _Pair) -> Tuple[int, int]:
-    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 def _fixed(tensor: torch.Tensor) -> nn.Parameter:
@@ -23,6 +20,10 @@ class LinearQuant(nn.Module):
     ``bias``: int32 [out_features], added to the integer product. ``offset``: the result is int8 and shifted. ``pertoken_scale``:
     a float32 factor of each row as well. ``output_dtype``: int8 where None (float16 with ``pertoken_scale``).
     """
+
+    offset: Optional[nn.Parameter]
+    pertoken_scale: Optional[nn.Parameter]
+    bias: Optional[nn.Parameter]
 
     def __init__(self, in_features: int, out_features: int, *, bias: bool = True, offset: bool = False,
                  pertoken_scale: bool = False, device: Any = None, dtype: Optional[torch.dtype] = None,
@@ -41,7 +42,8 @@ class LinearQuant(nn.Module):
     def forward(self, linear_quant_input: torch.Tensor) -> torch.Tensor:
         import torch_npu
 
-        scale, offset = self.scale, self.offset
+        scale: torch.Tensor = self.scale
+        offset = self.offset
         takes_floats = self.pertoken_scale is not None or self.output_dtype in (torch.bfloat16, torch.int32)
         if scale.dtype == torch.float32 and not takes_floats:
             scale = torch_npu.npu_trans_quant_param(scale, offset if self.output_dtype in (None, torch.int8) else None)
@@ -60,6 +62,11 @@ class LinearWeightQuant(nn.Module):
     ``antiquant_group_size``: 0, a factor for each output; else one for each group of so many inputs, [out_features, groups].
     ``quant_scale``, ``quant_offset``: the result becomes int8.
     """
+
+    antiquant_offset: Optional[nn.Parameter]
+    quant_scale: Optional[nn.Parameter]
+    quant_offset: Optional[nn.Parameter]
+    bias: Optional[nn.Parameter]
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None,
                  dtype: Optional[torch.dtype] = None, antiquant_offset: bool = False, quant_scale: bool = False,
@@ -82,17 +89,21 @@ class LinearWeightQuant(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         import torch_npu
 
-        def across(factors: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
-            return factors.transpose(-1, -2) if factors is not None and factors.dim() == 2 else factors
+        def across(factors: torch.Tensor) -> torch.Tensor:
+            return factors.transpose(-1, -2) if factors.dim() == 2 else factors
 
+        offset = None if self.antiquant_offset is None else across(self.antiquant_offset)
         return torch_npu.npu_weight_quant_batchmatmul(
-            x, self.weight.transpose(-1, -2), across(self.antiquant_scale), across(self.antiquant_offset), self.quant_scale,
-            self.quant_offset, self.bias, self.antiquant_group_size, self.inner_precise, self.weight_dtype)
+            x, self.weight.transpose(-1, -2), across(self.antiquant_scale), offset, self.quant_scale, self.quant_offset,
+            self.bias, self.antiquant_group_size, self.inner_precise, self.weight_dtype)
 
 
 class QuantConv2d(nn.Module):
     """A convolution of int8 images by an int8 weight, times ``scale`` (int64 numbers of ``torch_npu.npu_trans_quant_param``), by
     ``torch_npu.npu_quant_conv2d``. ``output_dtype``: a number of torch_npu's dtypes."""
+
+    bias: Optional[nn.Parameter]
+    offset: Optional[nn.Parameter]
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: _Pair, output_dtype: int, stride: _Pair = 1,
                  padding: _Pair = 0, dilation: _Pair = 1, groups: int = 1, bias: bool = True, offset: bool = False,

@@ -1,6 +1,6 @@
 """torch.device and all that takes one: creation functions, methods of tensors, modules and storages, streams, generators."""
 import functools
-from typing import Any
+from typing import Any, Dict, List
 
 import torch
 
@@ -71,9 +71,11 @@ class _DeviceClass(type):
 def _stand_in(original: Any) -> Any:
     """A class for a torch class whose constructor takes a device: it makes instances of the original, and can be subclassed."""
 
-    class StandIn(type(original)):
+    base: Any = type(original)  # known at run time alone
+
+    class StandIn(base):
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            args, kwargs = map(device, args), {name: device(value) for name, value in kwargs.items()}
+            args, kwargs = tuple(map(device, args)), {name: device(value) for name, value in kwargs.items()}
             return original(*args, **kwargs) if cls is new else super().__call__(*args, **kwargs)
 
         def __eq__(cls, other: Any) -> bool:
@@ -94,7 +96,8 @@ def _stand_in(original: Any) -> Any:
 
 
 def _classes() -> None:
-    torch.device = _DeviceClass("device", (), {"__doc__": Device.__doc__, "__module__": "torch"})
+    classes: Any = torch
+    classes.device = _DeviceClass("device", (), {"__doc__": Device.__doc__, "__module__": "torch"})
     for name in ("Generator", "Stream", "Event"):
         setattr(torch, name, _stand_in(getattr(torch, name)))
         TRANSFERRED.add(getattr(torch, name))
@@ -117,9 +120,10 @@ def _methods() -> None:
     replace(torch.nn.Module, "to_empty", device=device)
     torch.Tensor.cuda = torch.Tensor.npu
     torch.nn.Module.cuda = torch.nn.Module.npu
-    torch.Tensor.is_cuda = property(lambda tensor: tensor.is_npu, doc="True for a tensor on the NPU.")
-    for storage in (torch.UntypedStorage, torch.TypedStorage):
-        storage.is_cuda = property(lambda storage: storage.device.type == "npu", doc="True for a storage on the NPU.")
+    kinds: Dict[str, List[Any]] = {"tensor": [torch.Tensor], "storage": [torch.UntypedStorage, torch.TypedStorage]}
+    for word, owners in kinds.items():
+        for owner in owners:
+            owner.is_cuda = property(lambda value: value.device.type == "npu", doc=f"True for a {word} on the NPU.")
 
 
 def _default_type() -> None:

@@ -28,7 +28,7 @@ def apply() -> None:
         return dist.is_backend_available("hccl")
 
     dist.is_nccl_available = is_nccl_available   # not in torch's own modules: there it says that torch has ProcessGroupNCCL
-    dist.ProcessGroupNCCL = ProcessGroupHCCL   # for its Options
+    dist.ProcessGroupNCCL = ProcessGroupHCCL  # type: ignore[misc]  # for its Options
     for owner in (dist, device_mesh):
         replace(owner, "init_device_mesh", device_type=device)
     replace(device_mesh.DeviceMesh, "__init__", device_type=device)

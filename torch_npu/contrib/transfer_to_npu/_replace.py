@@ -3,7 +3,7 @@ import functools
 import inspect
 import re
 import sys
-from typing import Any, Callable
+from typing import Any, Callable, Dict, Set, Tuple
 
 import torch
 from torch.jit import _builtins
@@ -12,8 +12,8 @@ from torch.overrides import handle_torch_function, has_torch_function
 Device = torch.device   # the class itself: torch.device becomes a stand-in for it
 _CUDA = re.compile(r"\bcuda\b")
 _NCCL = re.compile(r"\bnccl\b")
-_replaced = {}   # id of an original: (original, replacement)
-TRANSFERRED = set()   # all replacements
+_replaced: Dict[int, Tuple[Any, Any]] = {}   # id of an original: (original, replacement)
+TRANSFERRED: Set[Any] = set()   # all replacements
 
 
 def device(value: Any) -> Any:
@@ -60,9 +60,9 @@ def rewritten(function: Callable[..., Any], everywhere: bool = False, **rewriter
             if name in kwargs:
                 kwargs[name] = rewrite(kwargs[name])
         if everywhere:
-            args = map(of_all, args)
+            args = tuple(map(of_all, args))
         elif by_position:
-            args = (by_position[i](value) if i in by_position else value for i, value in enumerate(args))
+            args = tuple(by_position[i](value) if i in by_position else value for i, value in enumerate(args))
         return function(*args, **kwargs)
 
     return wrapper

@@ -17,8 +17,8 @@ IGNORED = {
 
 
 def apply() -> None:
-    for module, names in IGNORED.items():
-        module = sys.modules.get(module)
+    for module_name, names in IGNORED.items():
+        module = sys.modules.get(module_name)
         for name in names:
             if hasattr(module, name):
                 put(module, name, _ignored(getattr(module, name)))

@@ -18,7 +18,10 @@ class FSDPNPUTest(common_fsdp.FSDPTest):
     """PyTorch's FSDPTest with a rank on each NPU, or in a fake process group with ``fake_pg=True``."""
 
     @classmethod
-    def _run(cls, rank: int, test_name: str, file_name: str, pipe: Any, **kwargs: Any) -> None:
+    # The classes that this overrides call the pipe differently.
+    def _run(  # type: ignore[override]
+        cls, rank: int, test_name: str, file_name: str, pipe: Any, **kwargs: Any
+    ) -> None:
         self = cls(test_name)
         self.rank, self.file_name = rank, file_name
         torch.npu.set_device(rank % torch.npu.device_count())

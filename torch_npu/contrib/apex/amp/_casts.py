@@ -23,10 +23,10 @@ def cast_floats(value: Any, dtype: torch.dtype) -> Any:
             result[key] = cast_floats(item, dtype)
         return result
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        result = copy.copy(value)
+        fields = copy.copy(value)
         for field in dataclasses.fields(value):
-            object.__setattr__(result, field.name, cast_floats(getattr(value, field.name), dtype))   # of frozen ones too
-        return result
+            object.__setattr__(fields, field.name, cast_floats(getattr(value, field.name), dtype))   # of frozen ones too
+        return fields
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(cast_floats(item, dtype) for item in value))
     if isinstance(value, (list, tuple)):

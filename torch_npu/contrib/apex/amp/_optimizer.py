@@ -1,9 +1,14 @@
 """Optimizers under amp: float32 copies of what they optimize, and steps that may be skipped."""
 
 import types
-from typing import Any, Callable, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer as _Optimizer
+else:
+    _Optimizer = object  # of the class that _AmpOptimizer is mixed into
 
 
 def master_params(optimizer: Any) -> Iterator[Any]:
@@ -22,8 +27,8 @@ class OptimizerAmp:
         self.optimizer, self.session = optimizer, session
         self.skip = False
         self.grads_are_scaled = False
-        self.masters = []
-        self._earlier = {}
+        self.masters: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        self._earlier: Dict[torch.Tensor, torch.Tensor] = {}
         for group in optimizer.param_groups:
             self.adopt(group)
 
@@ -103,7 +108,7 @@ class OptimizerAmp:
 def _combined(grads: Any, dtype_of: Any) -> Any:
     """Copies of the gradients, those of one device and type in one flat tensor each."""
     result = [None] * len(grads)
-    kinds = {}
+    kinds: Dict[Tuple[torch.device, torch.dtype], List[int]] = {}
     for i, grad in enumerate(grads):
         if grad.is_sparse:
             raise RuntimeError("amp with float32 copies or combine_grad takes dense gradients only")
@@ -124,7 +129,7 @@ def _flats(views: Any) -> List[Any]:
                  else view._base for view in views}.values())
 
 
-class _AmpOptimizer:
+class _AmpOptimizer(_Optimizer):
     """Mixed into the class of an optimizer that amp.initialize was given."""
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
@@ -151,7 +156,7 @@ class _AmpOptimizer:
         self._apex_amp.adopt(self.param_groups[-1])
 
 
-_classes = {}
+_classes: Dict[type, type] = {}
 
 
 def attach(optimizer: Any, session: Any) -> None:

@@ -1,6 +1,6 @@
 """The scale of a loss."""
 
-from typing import Any
+from typing import Any, Dict
 
 import torch
 
@@ -20,7 +20,7 @@ class LossScaler:
         self._min, self._max = min_loss_scale, max_loss_scale
         self.loss_scale = min(max_loss_scale, _FIRST_SCALE) if self.dynamic else loss_scale
         self.unskipped = 0
-        self._found_inf = {}
+        self._found_inf: Dict[torch.device, torch.Tensor] = {}
 
     @property
     def scales(self) -> Any:
