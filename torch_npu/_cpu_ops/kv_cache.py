@@ -1,6 +1,6 @@
 """Caches of keys and values: writing tokens into them, reading sequences out. Caches: see _cache.py."""
 
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -11,44 +11,18 @@ from torch_npu._cpu_ops._int8 import as_int8
 
 
 def npu_scatter_pa_kv_cache_functional(
-    key: Tensor,
-    value: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    slot_mapping: Tensor,
-    *,
-    compress_lens: Optional[Tensor] = None,
-    compress_seq_offsets: Optional[Tensor] = None,
-    seq_lens: Optional[Tensor] = None,
-    cache_mode: Optional[str] = "PA_NZ",
+    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor, **options: Any
 ) -> Tuple[Tensor, Tensor]:
     """:func:`npu_scatter_pa_kv_cache` that leaves the caches alone and returns new ones, (keys, values)."""
     caches = key_cache.clone(), value_cache.clone()
-    torch.ops.npu.npu_scatter_pa_kv_cache(
-        key,
-        value,
-        *caches,
-        slot_mapping,
-        compress_lens=compress_lens,
-        compress_seq_offsets=compress_seq_offsets,
-        seq_lens=seq_lens,
-        cache_mode=cache_mode,
-    )
+    torch.ops.npu.npu_scatter_pa_kv_cache(key, value, *caches, slot_mapping, **options)
     return caches
 
 
-def npu_scatter_pa_cache_value(
-    key: Tensor,
-    slot_mapping: Tensor,
-    *,
-    compress_lens: Optional[Tensor] = None,
-    compress_seq_offsets: Optional[Tensor] = None,
-    seq_lens: Optional[Tensor] = None,
-    key_cache: Tensor,
-) -> Tensor:
+def npu_scatter_pa_cache_value(key: Tensor, slot_mapping: Tensor, *, key_cache: Tensor, **given: Any) -> Tensor:
     """Writes ``key`` [tokens, heads, size] into ``key_cache`` [pages, rows, heads, size] at the slots of ``slot_mapping``, int32
     [tokens]; negative slots are left out. Returns key_cache. Raises NotImplementedError for the compress arguments."""
-    unsupported("npu_scatter_pa_cache", compress_lens=compress_lens, compress_seq_offsets=compress_seq_offsets, seq_lens=seq_lens)
+    unsupported("npu_scatter_pa_cache", **given)
     write_slots(key_cache, slot_mapping, key, False)
     return key_cache
 

@@ -121,11 +121,10 @@ def _numbers_of_tokens(wanted: Any, first: Any, end: Any, expert_num: Any, kind:
     return F.pad(pairs, (0, 0, 0, expert_num - pairs.shape[0]))
 
 
-def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Tensor] = None, offset: Optional[Tensor] = None,
-                            active_num: int = -1, expert_capacity: int = -1, expert_num: int = -1, drop_pad_mode: int = 0,
-                            expert_tokens_num_type: int = 0, expert_tokens_num_flag: bool = False, quant_mode: int = -1,
-                            active_expert_range: Sequence[int] = [], row_idx_type: int = 0,
-                            x_dtype: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Tensor] = None, active_num: int = -1,
+                            expert_num: int = -1, expert_tokens_num_type: int = 0, expert_tokens_num_flag: bool = False,
+                            quant_mode: int = -1, active_expert_range: Sequence[int] = [], row_idx_type: int = 0,
+                            **given: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Copies tokens into the order of their experts, of those in ``active_expert_range`` [first, end), all by default.
 
     ``x``: [tokens, size]; ``expert_idx``: int32 [tokens, k]; ``active_num``: how many rows to return, tokens * k by default.
@@ -137,8 +136,7 @@ def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Te
     for drop_pad_mode, offset, x_dtype and other quantizations.
     """
     name = "npu_moe_init_routing_v2"
-    unsupported(name, offset=offset, drop_pad_mode=drop_pad_mode or None, x_dtype=x_dtype,
-                quant_mode=None if quant_mode in (-1, 1) else quant_mode)
+    unsupported(name, "expert_capacity", **given, quant_mode=None if quant_mode in (-1, 1) else quant_mode)
     if expert_num <= 0:
         raise ValueError(f"{name}: expert_num is {expert_num}")
     first, end = active_expert_range or (0, expert_num)
@@ -289,16 +287,11 @@ def _part(tensors: Any, i: Any, dims: Any) -> Optional[Tensor]:
 
 
 def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: Optional[Sequence[Tensor]] = None,
-                       scale: Optional[Sequence[Tensor]] = None, offset: Optional[Sequence[Tensor]] = None,
-                       antiquant_scale: Optional[Sequence[Tensor]] = None, antiquant_offset: Optional[Sequence[Tensor]] = None,
-                       per_token_scale: Optional[Sequence[Tensor]] = None, group_list: Optional[Tensor] = None,
-                       activation_input: Optional[Sequence[Tensor]] = None,
-                       activation_quant_scale: Optional[Sequence[Tensor]] = None,
-                       activation_quant_offset: Optional[Sequence[Tensor]] = None, split_item: Optional[int] = 0,
-                       group_type: Optional[int] = None, group_list_type: Optional[int] = 0, act_type: Optional[int] = 0,
-                       tuning_config: Optional[Sequence[int]] = None, output_dtype: Optional[int] = None,
-                       x_dtype: Optional[int] = None, weight_dtype: Optional[int] = None, scale_dtype: Optional[int] = None,
-                       per_token_scale_dtype: Optional[int] = None) -> List[Tensor]:
+                       scale: Optional[Sequence[Tensor]] = None, antiquant_scale: Optional[Sequence[Tensor]] = None,
+                       antiquant_offset: Optional[Sequence[Tensor]] = None, per_token_scale: Optional[Sequence[Tensor]] = None,
+                       group_list: Optional[Tensor] = None, group_type: Optional[int] = None,
+                       group_list_type: Optional[int] = 0, act_type: Optional[int] = 0, output_dtype: Optional[int] = None,
+                       **_: Any) -> List[Tensor]:
     """Matrix products of groups, ``x_i @ weight_i + bias_i``, as a list.
 
     Without ``group_list`` (``group_type`` -1): one for each x and weight. ``group_type`` 0: the rows of the one x in groups,
@@ -313,8 +306,7 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
     kind = group_type if group_type is not None else (-1 if group_list is None else 0)
     if (group_list is None) != (kind == -1):
         raise ValueError(f"{name}: group_type={kind} does not suit group_list={group_list!r}")
-    dtype = x[0].dtype if output_dtype is None else output_dtype
-    dtype = as_dtype(dtype)
+    dtype = as_dtype(x[0].dtype if output_dtype is None else output_dtype)
     activation = _ACTIVATIONS[act_type or 0]
 
     def product(rows: Any, i: Any, tokens: Any) -> Any:
@@ -343,22 +335,14 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
     return [out]
 
 
-def npu_grouped_matmul_add(self: Tensor, x: Tensor, weight: Tensor, group_list: Tensor, *, transpose_x: bool = True,
-                           transpose_weight: bool = False, group_type: int = 2, group_list_type: Optional[int] = 0) -> Tensor:
-    """``self[i] + x_i.T @ weight_i``, where x [rows, m] and weight [rows, n] are cut into groups of rows: the gradients of the
-    weights of :func:`npu_grouped_matmul`, added up.
+def npu_grouped_matmul_add_(self: Tensor, x: Tensor, weight: Tensor, group_list: Tensor, *, transpose_x: bool = True,
+                            transpose_weight: bool = False, group_type: int = 2, group_list_type: Optional[int] = 0) -> Tensor:
+    """Adds ``x_i.T @ weight_i`` to ``self[i]``, where x [rows, m] and weight [rows, n] are cut into groups of rows: the gradients
+    of the weights of :func:`npu_grouped_matmul`, added up.
 
     ``self``: float32 [groups, m, n], or [groups * m, n]; ``group_list``: where the groups end (``group_list_type`` 0) or how long
     they are (1). Raises NotImplementedError for other transpositions and group types.
     """
-    return npu_grouped_matmul_add_(self.clone(memory_format=torch.contiguous_format), x, weight, group_list,
-                                   transpose_x=transpose_x, transpose_weight=transpose_weight, group_type=group_type,
-                                   group_list_type=group_list_type)
-
-
-def npu_grouped_matmul_add_(self: Tensor, x: Tensor, weight: Tensor, group_list: Tensor, *, transpose_x: bool = True,
-                            transpose_weight: bool = False, group_type: int = 2, group_list_type: Optional[int] = 0) -> Tensor:
-    """:func:`npu_grouped_matmul_add` in place."""
     unsupported("npu_grouped_matmul_add", transpose_x=None if transpose_x else transpose_x,
                 transpose_weight=transpose_weight or None, group_type=None if group_type == 2 else group_type)
     if self.device.type == "meta":
@@ -370,25 +354,24 @@ def npu_grouped_matmul_add_(self: Tensor, x: Tensor, weight: Tensor, group_list:
     return self
 
 
+def npu_grouped_matmul_add(self: Tensor, x: Tensor, weight: Tensor, group_list: Tensor, **options: Any) -> Tensor:
+    """:func:`npu_grouped_matmul_add_` that leaves the tensor alone and returns a new one."""
+    return npu_grouped_matmul_add_(self.clone(memory_format=torch.contiguous_format), x, weight, group_list, **options)
+
+
 _BETWEEN = {"relu": 1, "gelu": 2, "fastgelu": 4, "silu": 5}
 
 
 def npu_ffn(x: Tensor, weight1: Tensor, weight2: Tensor, activation: str, *, expert_tokens: Optional[Sequence[int]] = None,
             expert_tokens_index: Optional[Sequence[int]] = None, bias1: Optional[Tensor] = None, bias2: Optional[Tensor] = None,
-            scale: Optional[Tensor] = None, offset: Optional[Tensor] = None, deq_scale1: Optional[Tensor] = None,
-            deq_scale2: Optional[Tensor] = None, antiquant_scale1: Optional[Tensor] = None,
-            antiquant_scale2: Optional[Tensor] = None, antiquant_offset1: Optional[Tensor] = None,
-            antiquant_offset2: Optional[Tensor] = None, inner_precise: Optional[int] = None,
-            output_dtype: Optional[torch.dtype] = None) -> Tensor:
+            output_dtype: Optional[torch.dtype] = None, **given: Any) -> Tensor:
     """``activation(x @ weight1 + bias1) @ weight2 + bias2``.
 
     ``expert_tokens``: how many rows each expert has, or ``expert_tokens_index``: where its rows end; then weights and biases have
     the experts as first dimension, and rows behind the last are zero. ``activation``: "gelu" (tanh), "fastgelu", "relu" or
     "silu". Raises NotImplementedError for "geglu", "swiglu" and "reglu", for quantization and another output_dtype.
     """
-    unsupported("npu_ffn", scale=scale, offset=offset, deq_scale1=deq_scale1, deq_scale2=deq_scale2,
-                antiquant_scale1=antiquant_scale1, antiquant_scale2=antiquant_scale2, antiquant_offset1=antiquant_offset1,
-                antiquant_offset2=antiquant_offset2, output_dtype=None if output_dtype == x.dtype else output_dtype)
+    unsupported("npu_ffn", "inner_precise", **given, output_dtype=None if output_dtype == x.dtype else output_dtype)
     if activation in ("geglu", "swiglu", "reglu"):
         raise NotImplementedError(f"npu_ffn: activation {activation!r} is not supported")
     if activation not in _BETWEEN:

@@ -105,7 +105,8 @@ def npu_mm_all_reduce_base(
     _without_gradient(name, x1, x2, bias, x3)
     unsupported(name, "comm_turn", "comm_quant_mode", "comm_mode", **given)
     if dequant_scale is not None:
-        out = _scaled_product(x1.flatten(0, -2), x2, bias, pertoken_scale, dequant_scale, None).reshape(*x1.shape[:-1], x2.shape[-1])
+        out = _scaled_product(x1.flatten(0, -2), x2, bias, pertoken_scale, dequant_scale, None)
+        out = out.reshape(*x1.shape[:-1], x2.shape[-1])
     else:
         weight = x2 if antiquant_scale is None else _anti_quantized(x2, antiquant_scale, antiquant_offset, antiquant_group_size)
         out = _product(x1, weight, bias)
