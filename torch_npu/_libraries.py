@@ -26,6 +26,7 @@ def register_when_imported() -> None:
     for name in _LIGHTNING:
         _import_hook.when_imported(name, _tell_lightning)
     _import_hook.stand_in("torchair", "torch_npu._torchair")
+    _import_hook.stand_in("npugraph_ex", "torch_npu._npugraph_ex")
 
 
 def _tell_lightning(module: Any) -> None:

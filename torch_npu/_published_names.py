@@ -14,7 +14,7 @@ TORCH_NPU: Dict[str, str] = {
     "matmul_checksum": "torch_npu.asd", "set_op_timeout_ms": "torch_npu.npu.limits",
     **dict.fromkeys(("native_device", "new_device", "npu_device"), "torch_npu.npu._device_names"),
 }
-MODULES = ("asd", "contrib", "jit", "op_plugin", "optim", "profiler", "testing")
+MODULES = ("asd", "contrib", "dynamo", "jit", "onnx", "op_plugin", "optim", "profiler", "testing")
 # torch.npu.<name>
 TORCH_NPU_NPU: Dict[str, str] = {
     **dict.fromkeys(("stress_detect", "get_cann_version"), _UTILS),
@@ -26,7 +26,7 @@ TORCH_NPU_NPU: Dict[str, str] = {
     **dict.fromkeys(("finalize_dump", "init_dump", "set_dump"), "torch_npu.npu.dump"),
     **dict.fromkeys(("obfuscation_calculate", "obfuscation_finalize", "obfuscation_initialize"), "torch_npu"),
     **dict.fromkeys(("NpuGraphOpHandler", "register_npu_graph_handler"), "torch_npu.npu._graph_updates"),
-    "CubeMathType": "torch_npu.npu.settings", "classproperty": "torch_npu.npu._utils",
+    "CubeMathType": "torch_npu.npu.settings", **dict.fromkeys(("_get_device_index", "classproperty"), "torch_npu.npu._utils"),
 }
 NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "dump", "npugraph_ex",
                "shadow", "utils")
@@ -51,6 +51,11 @@ _ALIASES = (
       for name in ("fsdp", "nn", "nn.functional", "pipelining", "tensor", "tensor.experimental")),
     ("torch_npu.distributed.distributed_c10d", "torch_npu.distributed"),
     ("torch_npu.jit.register_fusion_pattern", "torch_npu.jit"), ("torch_npu.npu.aclnn.backends", "torch_npu.npu.aclnn"),
+    ("torch_npu.npu._backends", "torch_npu.npu.backends"), ("torch_npu.npu._format", "torch_npu._format"),
+    ("torch_npu.npu.mstx", "torch_npu.npu._mstx"), ("torch_npu.npu._npugraph_handlers", "torch_npu.npu._graph_updates"),
+    ("torch_npu.npu._npugraph_handlers.npugraph_handler", "torch_npu.npu._graph_updates"),
+    ("torch_npu.profiler.profiler_interface", "torch_npu.profiler"),
+    ("torch_npu.utils._asd_detector", "torch_npu.utils.asd_detector"),
     ("torch_npu.npu.amp.common", "torch_npu.npu.amp"), ("torch_npu.utils.dlpack", "torch.utils.dlpack"),
     ("torch_npu.utils.storage", "torch.storage"),
     *((f"torch_npu.optim.npu_fused_{name}", "torch_npu.optim")

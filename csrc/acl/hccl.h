@@ -15,6 +15,7 @@ NPU_SYMBOL(HcclGetCommConfigCapability);
 NPU_SYMBOL(HcclCommDestroy);
 NPU_SYMBOL(HcclGetCommName);
 NPU_SYMBOL(HcclGetCommAsyncError);
+NPU_SYMBOL(HcclCommResume);
 NPU_SYMBOL(HcclGetErrorString);
 NPU_SYMBOL(HcclAllReduce);
 NPU_SYMBOL(HcclReduce);

@@ -214,6 +214,31 @@ std::string ProcessGroupHCCL::communicator_name(int rank, bool create) {
   return name;
 }
 
+HcclComm ProcessGroupHCCL::communicator_handle(int rank) {
+  TORCH_CHECK_VALUE(rank >= 0, "get_hccl_comm: the rank is ", rank, ", but must not be negative");
+  const Communicator::Use use(*communicator(static_cast<c10::DeviceIndex>(rank % core::device_count_or_throw())));
+  return raw(use);
+}
+
+core::Stream ProcessGroupHCCL::stream_of(c10::DeviceIndex device, std::optional<int> peer) {
+  if (!peer) return communicator(device)->stream();
+  const auto pair = pairs_.find({device, *peer, true});
+  TORCH_CHECK_VALUE(pair != pairs_.end() && pair->second, "rank ", rank_, " of group ", state_->recorded->name,
+                    " has no connection for messages with rank ", *peer, " on npu:", static_cast<int>(device),
+                    " yet; the first send or receive makes it");
+  return pair->second->stream();
+}
+
+void ProcessGroupHCCL::resume(c10::DeviceIndex device) {
+  state_->check();
+  core::DeviceGuard guard(device);
+  for (const auto& each : state_->communicators()) {
+    if (each->device() != device) continue;
+    const Communicator::Use use(*each);
+    HCCL_CHECK(acl::HcclCommResume(raw(use)));
+  }
+}
+
 // Running
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::run(const Operation& operation, at::TensorList inputs, at::TensorList outputs,

@@ -111,6 +111,15 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   // Name in HCCL of the communicator on the device that a rank of this machine has, for operators that communicate themselves.
   // Connects if need be; empty if there is none yet and `create` is false.
   std::string communicator_name(int rank, bool create);
+  // The name that communicators of the group get from now on.
+  void name_communicators(const std::string& name) { options_->communicator_name = name; }
+  // HCCL's handle of that communicator; connects if need be. It is the group's, which may end it.
+  HcclComm communicator_handle(int rank);
+  // The stream of asynchronous collectives on a device, or of messages to `peer`; connects for collectives, and throws for a peer
+  // that there is no connection with.
+  core::Stream stream_of(c10::DeviceIndex device, std::optional<int> peer);
+  // Lets the communicators on a device go on after their device was stopped.
+  void resume(c10::DeviceIndex device);
   int64_t splits() const { return splits_; }
 
  private:

@@ -104,6 +104,22 @@ void init_distributed(py::module_& module) {
       .def("comm_split_count", &ProcessGroupHCCL::splits)
       .def("get_hccl_comm_name", &ProcessGroupHCCL::communicator_name, py::arg("rankid"), py::arg("init_comm") = true, Unlocked(),
            "Name of the communicator on a device; without init_comm empty if there is none yet.")
+      .def(
+          "get_hccl_comm",
+          [](ProcessGroupHCCL& self, int rank) { return reinterpret_cast<uintptr_t>(self.communicator_handle(rank)); },
+          py::arg("rankid"), Unlocked(), "HCCL's handle of that communicator, an address.")
+      .def("_set_hccl_comm_name", &ProcessGroupHCCL::name_communicators, py::arg("name"),
+           "Of communicators that are made from now on.")
+      .def(
+          "_stream_id",
+          [](ProcessGroupHCCL& self, c10::DeviceIndex device, std::optional<int> peer) {
+            return self.stream_of(device, peer).id();
+          },
+          py::arg("device"), py::arg("peer"), Unlocked(), "Of collectives on a device, or of messages to a rank.")
+      .def("_begin_batch", &ProcessGroupHCCL::startCoalescing, "Collects what follows, for _end_batch.")
+      .def("_end_batch", &ProcessGroupHCCL::endCoalescing, Unlocked(), "Runs what _begin_batch has collected; the work of it.")
+      .def("resume_hccl_comm", &ProcessGroupHCCL::resume, py::arg("device"), Unlocked(),
+           "Lets the communicators on a device go on after torch.npu.stop_device() and restart_device().")
       .def("_set_default_timeout", &ProcessGroupHCCL::setTimeout, py::arg("timeout"),
            "Of operations that come, and of those in flight.")
       .def("_enable_collectives_timing", &ProcessGroupHCCL::enableCollectivesTiming)

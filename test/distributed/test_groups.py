@@ -237,3 +237,39 @@ def test_a_kernel_that_failed_does_not_keep_the_group(python):
                 except RuntimeError:
                     pass""", SOFTCANN_FAULT="task.aclnnArange:nth=1:code=507015")
     assert done.returncode == 0 and done.stdout.split() == ["told", "6.0"], done.stdout + done.stderr
+
+
+def published_methods(rank, world):
+    group = dist.group.WORLD._get_backend(torch.device("npu"))
+    assert total() == 3 and group.get_hccl_comm(rank) != 0
+    ids = group.get_coll_stream_id(torch.device("npu", rank)), group._get_stream_id(), group.get_p2p_stream_id("npu", 1 - rank, 1)
+    assert len(set(ids)) == 1 and ids[0] > 0
+    with pytest.raises(ValueError, match="has no connection for messages with rank"):
+        group._get_stream_id(True, 1 - rank)
+    sent, received = torch.full((2,), float(rank), device="npu"), torch.empty(2, device="npu")
+    group.batch_isend_irecv(["isend", "irecv"], [sent, received], [1 - rank] * 2).wait()
+    assert received.tolist() == [1 - rank] * 2
+    with pytest.raises(ValueError, match="'send' is neither isend nor irecv"):
+        group.batch_isend_irecv(["send"], [sent], [1])
+    (dist.send if rank == 0 else dist.recv)(sent, 1 - rank)
+    assert group.get_p2p_stream_id("npu", 1 - rank, 0) != ids[0]
+    group._delete_tcpstore_key()
+    group.abort_hccl_comm("reinit")
+    assert total() == 3
+    group.resume_hccl_comm(rank)
+    assert total() == 3
+
+
+def test_published_methods(two):
+    two.run(published_methods)
+
+
+def test_parallel_store():
+    from torch_npu.distributed import ParallelStore
+
+    port = free_port()
+    server = ParallelStore("127.0.0.1", port, 1, False, -1, True, False, timedelta(seconds=30))
+    client = ParallelStore("127.0.0.1", port, 1, False, -1, False, wait_workers=False)
+    client.set("key", "value")
+    assert server.get("key") == b"value" and server.port == port and isinstance(server, dist.TCPStore)
+    assert ParallelStore is sys.modules["torch_npu._C._distributed_c10d"].ParallelStore

@@ -18,7 +18,7 @@ ABSENT = {
     "torch.npu.memory.is_initialized": "torch.npu.is_initialized",
     "torch_npu.optim.distributed_muon": "not there: the optimizers are those of torch_npu.optim",
     "torch_npu.profiler.analysis": _INTERNAL,
-    "torch_npu.profiler.profiler_interface": _INTERNAL,
+
     "torch_npu.utils.custom_ops": _INTERNAL,
     "torch_npu.utils.exposed_api": _INTERNAL,
     "torch_npu.utils.hif8_tensor": "torch has no such dtype",

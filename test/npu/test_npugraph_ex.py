@@ -2,6 +2,7 @@
 import pytest
 import torch
 
+import torch_npu
 from torch_npu import _compile_backends as backends
 from torch_npu.npu import npugraph_ex
 
@@ -65,3 +66,31 @@ def test_settings_hold_for_the_block():
     assert torch.npu.get_stream_limit(stream) == before and level() == 0
     with pytest.raises(ValueError, match="cube_num is 0"), npugraph_ex.scope.limit_core_num(0, 8):
         pass
+
+
+def test_the_packages_names():
+    import npugraph_ex as package
+    from npugraph_ex.configs.compiler_config import CompilerConfig
+
+    assert package.compile_fx is npugraph_ex.compile_fx and package.scope.deterministic is npugraph_ex.scope.deterministic
+    assert package.CompilerConfig is CompilerConfig
+    replays, replay = [], torch.npu.NPUGraph.replay
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(torch.npu.NPUGraph, "replay", lambda graph: (replays.append(graph), replay(graph))[1])
+        x = torch.arange(3.0, device="npu")
+        assert torch.compile(lambda t: t + 1, backend=package.get_npu_backend())(x).tolist() == [1, 2, 3]
+    assert len(replays) == 1
+
+
+def test_dynamos_names():
+    import torch_npu.dynamo.torchair as torchair
+    from torch_npu.dynamo.torchair.configs.compiler_config import CompilerConfig
+
+    assert torchair.CompilerConfig is CompilerConfig is torch_npu.dynamo.torchair.CompilerConfig
+    backend = torch_npu.dynamo._get_default_backend("npu")
+    assert backend is torch_npu.dynamo._get_global_npu_backend() is backends.npu
+    assert torch_npu.dynamo.npugraph_ex is npugraph_ex
+    with torch.no_grad():
+        assert torch.compile(lambda t: t * 2, backend=backend)(torch.ones(2, device="npu")).tolist() == [2, 2]
+    with pytest.raises(ValueError, match="no default backend 'gpu'"):
+        torch_npu.dynamo._get_default_backend("gpu")

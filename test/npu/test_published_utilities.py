@@ -134,3 +134,18 @@ def test_bert_adam_defaults():
         NpuFusedBertAdam([parameter])
     group = NpuFusedBertAdam([parameter], lr=0.1).param_groups[0]
     assert group["b2"] == 0.999 and group["max_grad_norm"] == 1.0
+
+
+def test_modules_under_their_published_names():
+    """A module may have the name of what is in it, and the package's attribute is that."""
+    from torch_npu.contrib.function.fuse_add_softmax_dropout import fuse_add_softmax_dropout
+    from torch_npu.contrib.function.roll import roll
+    from torch_npu.npu._format import Format
+    from torch_npu.npu._npugraph_handlers import NpuGraphOpHandler
+    from torch_npu.npu.mstx import mstx
+
+    from torch_npu.contrib.function import roll as function
+
+    assert roll is function and torch_npu.contrib.fuse_add_softmax_dropout is fuse_add_softmax_dropout
+    assert mstx is torch.npu.mstx and Format is torch_npu.Format and NpuGraphOpHandler is torch.npu.NpuGraphOpHandler
+    assert torch_npu.npu.utils.set_dump is torch.npu.set_dump and torch.npu._get_device_index("npu:1") == 1

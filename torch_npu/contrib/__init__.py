@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-_FUNCTIONS = ("dropout_with_byte_mask", "fuse_add_softmax_dropout")  # in contrib.function only
+_FUNCTIONS = ("dropout_with_byte_mask",)  # in contrib.function only
 
 
 def __getattr__(name: str) -> Any:

@@ -11,13 +11,24 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from torch_npu import _C, _import_hook, _lazy, _options
+from torch_npu.distributed import _published
+from torch_npu.distributed._published import (
+    ParallelStore,
+    _is_support_hccl_comm_name,
+    _make_hccl_premul_sum,
+    _verify_params_across_processes,
+)
 from torch_npu.distributed._uneven import all_gather_into_tensor_uneven, all_to_all_vc, reduce_scatter_tensor_uneven
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 __all__ = [
+    "ParallelStore",
     "ProcessGroupHCCL",
+    "_is_support_hccl_comm_name",
+    "_make_hccl_premul_sum",
+    "_verify_params_across_processes",
     "all_gather_into_tensor_uneven",
     "all_to_all_vc",
     "is_available",
@@ -98,6 +109,10 @@ def _register() -> None:
 
     # The published package has the class at this address, and programs import it from there.
     module: Any = _C._distributed_c10d
+    _published.add_methods(ProcessGroupHCCL)
+    module.ParallelStore = ParallelStore
+    module._is_support_hccl_comm_name = _is_support_hccl_comm_name
+    module._verify_params_across_processes = _verify_params_across_processes
     sys.modules["torch_npu._C._distributed_c10d"] = module
     # Where programs look for a backend's class and for whether it is there.
     dist.ProcessGroupHCCL = dist.distributed_c10d.ProcessGroupHCCL = ProcessGroupHCCL

@@ -148,3 +148,10 @@ class mstx:
     def annotate(message: str = "", stream: Any = None, domain: str = "default") -> Any:
         """As :meth:`mstx_range`."""
         return mstx.mstx_range(message, stream, domain)
+
+
+def __getattr__(name: str) -> Any:
+    """Of the module ``torch_npu.npu.mstx``, where the published class lives: what the class has."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'torch_npu.npu._mstx' has no attribute {name!r}")
+    return getattr(mstx, name)

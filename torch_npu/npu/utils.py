@@ -78,3 +78,10 @@ def stress_detect(detect_type: str = "aic") -> int:
 def _erase_stream(tensor: torch.Tensor, stream: Any) -> None:
     """Takes back ``tensor.record_stream(stream)`` by waiting for what the stream has."""
     stream.synchronize()
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("check_uce_in_memory", "finalize_dump", "init_dump", "obfuscation_calculate", "obfuscation_finalize",
+                "obfuscation_initialize", "set_dump"):
+        return getattr(torch.npu, name)
+    raise AttributeError(f"module 'torch_npu.npu.utils' has no attribute {name!r}")

@@ -12,7 +12,8 @@ NAMES = {
 }
 _lazy.alias(__name__, {name: _HERE + target for name, target in {
     "anchor_generator": "boxes", "bbox_coder": "boxes", "iou": "boxes", "nms": "boxes", "fused_attention": "tensors",
-    "index_op": "tensors", "npu_functional": "tensors", "_matmul_transpose": "tensors"}.items()})
+    "index_op": "tensors", "npu_functional": "tensors", "_matmul_transpose": "tensors", **dict.fromkeys(
+        ("fuse_add_softmax_dropout", "matmul_transpose", "roll"), "tensors")}.items()})
 
 __all__ = sorted(NAMES)
 __getattr__ = _lazy.lazy(__name__, NAMES)
