@@ -4,6 +4,7 @@
 
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
+#include <ATen/ops/stack.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Exception.h>
 
@@ -82,6 +83,17 @@ void Work::wait_on_host(std::chrono::milliseconds timeout) {
 
 void Work::abort() { group_->fail(ticket_->describe() + " was aborted", c10d::ErrorType::COMM_ERROR, true); }
 
+// What PyTorch's hooks of DistributedDataParallel expect of the parts that come from the ranks: one tensor, by rank. On the
+// current stream.
+std::vector<at::Tensor> Work::future_value() const {
+  const auto type = ticket_->operation.type;
+  if ((type != c10d::OpType::ALLGATHER && type != c10d::OpType::GATHER) || outputs_.size() < 2) return outputs_;
+  for (const auto& output : outputs_) {
+    if (output.sizes() != outputs_[0].sizes() || output.scalar_type() != outputs_[0].scalar_type()) return outputs_;
+  }
+  return {at::stack(outputs_)};
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   if (!future_) {
     const c10::Device device(c10::DeviceType::PrivateUse1, stream_.device_index());
@@ -94,7 +106,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
       ticket_->end->block(*after_);
     }
     c10::StreamGuard guard(after_.value_or(stream_).unwrap());
-    future_->markCompleted(c10::IValue(outputs_));
+    future_->markCompleted(c10::IValue(future_value()));
   }
   return future_;
 }

@@ -39,6 +39,7 @@ class Work final : public c10d::Work {
 
  private:
   void wait_on_host(std::chrono::milliseconds timeout);
+  std::vector<at::Tensor> future_value() const;
 
   std::shared_ptr<GroupState> group_;
   std::shared_ptr<Ticket> ticket_;

@@ -212,19 +212,22 @@ def test_pipeline(two, reference):
 
 
 def hooked(rank, world, name):
-    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook, quantization_hooks
     from torch.nn.parallel import DistributedDataParallel
 
     model = DistributedDataParallel(make_model())
     if name == "power":
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    elif name.startswith("quantization"):
+        model.register_comm_hook(None, getattr(quantization_hooks, name))
     else:
         model.register_comm_hook(None, getattr(default_hooks, name))
     return train(model, optimizer_of(model.parameters()), rank, world)
 
 
-@pytest.mark.parametrize("name, relative", [("fp16_compress_hook", 2e-3), ("bf16_compress_hook", 5e-3), ("power", 3e-2)])
+@pytest.mark.parametrize("name, relative", [("fp16_compress_hook", 2e-3), ("bf16_compress_hook", 5e-3), ("power", 3e-2),
+                                            ("quantization_pertensor_hook", 3e-2)])
 def test_communication_hooks(two, reference, name, relative):
     # Gradients lose bits on the way: AdamW moves a little differently, and the loss goes down all the same.
     results = two.run(hooked, name)

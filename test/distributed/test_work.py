@@ -28,6 +28,12 @@ def futures(rank, world):
     doubled = future.then(lambda done: done.value()[0] * 2).wait()
     assert doubled[3].item() == world * (world - 1)
     assert dist.all_reduce(x, async_op=True).get_future_result().wait() == 0
+    parts = [torch.empty(2, 3, device="npu") for _ in range(world)]
+    gathered, = dist.all_gather(parts, torch.full((2, 3), float(rank), device="npu"), async_op=True).get_future().wait()
+    assert [gathered[r].flatten()[0].item() for r in range(world)] == list(range(world))   # by rank, as PyTorch's hooks ask
+    uneven = [torch.empty(r + 1, device="npu") for r in range(world)]
+    found = dist.all_gather(uneven, torch.ones(rank + 1, device="npu"), async_op=True).get_future().wait()
+    assert len(found) == world
 
 
 def late(rank, world):
