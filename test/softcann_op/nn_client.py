@@ -7,6 +7,7 @@ import ctypes
 import os
 import pathlib
 import sys
+from typing import NamedTuple
 
 import torch
 
@@ -23,6 +24,22 @@ ABSENT = {"bool": False, "double": 0.0, "float": 0.0, "int": 0, "i8": 0, "i32": 
 C_NUMBERS = {"bool": ctypes.c_bool, "double": ctypes.c_double, "float": ctypes.c_float, "int": ctypes.c_int,
              "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64, "u32": ctypes.c_uint32,
              "u64": ctypes.c_uint64}
+
+
+class FourBits(NamedTuple):
+    """Numbers of four bits, two in each byte, along the dimension that is dense in memory."""
+    bytes: torch.Tensor
+    acl_type: int
+
+    def described(self):
+        """(sizes, strides) of the numbers."""
+        sizes, strides = list(self.bytes.shape), list(self.bytes.stride())
+        dense = strides.index(1)
+        sizes[dense] *= 2
+        return sizes, [stride if i == dense else 2 * stride for i, stride in enumerate(strides)]
+
+
+FLOAT4_E2M1, FLOAT4_E1M2, INT4 = 40, 41, 29
 
 
 class Client:
@@ -49,6 +66,8 @@ class Client:
     def tensor(self, value):
         if value is None:
             return None
+        if isinstance(value, FourBits):
+            return self.four_bits(value)
         rank = value.dim()
         longs = ctypes.c_int64 * max(rank, 1)
         storage = value.untyped_storage()
@@ -57,6 +76,15 @@ class Client:
             longs(*value.shape), ctypes.c_uint64(rank), ACL_TYPES[value.dtype], longs(*value.stride()),
             ctypes.c_int64(value.storage_offset()), 2, ctypes.byref(elements), ctypes.c_uint64(1),
             ctypes.c_void_p(storage.data_ptr())))
+
+    def four_bits(self, value, format=2, storage=None):
+        sizes, strides = value.described()
+        longs = ctypes.c_int64 * len(sizes)
+        storage = storage or [2 * value.bytes.untyped_storage().nbytes()]
+        return ctypes.c_void_p(self.lib.aclCreateTensor(
+            longs(*sizes), ctypes.c_uint64(len(sizes)), value.acl_type, longs(*strides), ctypes.c_int64(0), format,
+            (ctypes.c_int64 * len(storage))(*storage), ctypes.c_uint64(len(storage)),
+            ctypes.c_void_p(value.bytes.untyped_storage().data_ptr())))
 
     def scalar(self, value):
         if value is None:
@@ -74,7 +102,7 @@ class Client:
     def argument(self, kind, value):
         kind = kind.rstrip("!")
         if kind == "T":
-            return self.tensor(value)
+            return value if isinstance(value, ctypes.c_void_p) else self.tensor(value)
         if kind == "S":
             return self.scalar(value)
         if kind == "int[]":

@@ -107,11 +107,11 @@ def test_views_beyond_their_storage_are_refused(call):
 
 
 def test_types_without_a_kernel_are_refused(call):
-    x, one, int4 = torch.ones(4), ctypes.c_int64, 29
-    packed = call.lib.aclCreateTensor(ctypes.byref(one(4)), ctypes.c_uint64(1), int4, ctypes.byref(one(1)), one(0), 2,
+    x, one, float6 = torch.ones(4), ctypes.c_int64, 38
+    packed = call.lib.aclCreateTensor(ctypes.byref(one(4)), ctypes.c_uint64(1), float6, ctypes.byref(one(1)), one(0), 2,
                                       ctypes.byref(one(4)), ctypes.c_uint64(1), ctypes.c_void_p(x.data_ptr()))
     step = Call(call, "aclnnNeg", ctypes.c_void_p(packed), call.tensor(x))
-    assert step.status == INVALID and "data type 29" in step.message()
+    assert step.status == INVALID and "data type 38" in step.message()
 
 
 def test_executors_belong_to_their_operator(call):

@@ -142,6 +142,19 @@ def test_group_norm(call):
     for got, leaf in zip((dx, dw, db), leaves):
         close(got, leaf.grad, 1e-4)
 
+def test_gradient_of_group_norm_and_swish(call):
+    x, gamma, beta = torch.randn(3, 8, 5, requires_grad=True), torch.randn(8, requires_grad=True), torch.randn(8, requires_grad=True)
+    dy = torch.randn(3, 8, 5)
+    y = torch.nn.functional.group_norm(x, 4, gamma, beta)
+    (y * torch.sigmoid(1.5 * y)).backward(dy)
+    groups = x.detach().view(3, 4, -1)
+    mean, rstd = groups.mean(-1), torch.rsqrt(groups.var(-1, correction=0) + 1e-5)
+    dx, dgamma, dbeta = torch.empty(3, 8, 5), torch.empty(8), torch.empty(8)
+    call.named("aclnnGroupNormSwishGrad", dy=dy, mean=mean, rstd=rstd, x=x.detach(), gamma=gamma.detach(), beta=beta.detach(), numGroups=4,
+               dataFormatOptional="NCHW", swishScale=1.5, dgammaIsRequire=True, dbetaIsRequire=True, dxOut=dx, dgammaOut=dgamma, dbetaOut=dbeta)
+    for found, wanted in ((dx, x), (dgamma, gamma), (dbeta, beta)):
+        close(found, wanted.grad, 1e-4)
+
 
 def test_rms_norm(call):
     x, gamma = torch.randn(4, 6, 8), torch.randn(8)

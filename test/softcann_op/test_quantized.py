@@ -168,6 +168,12 @@ def test_fake_quantization(call):
     call.named("aclnnFakeQuantPerTensorAffineCachemask", self=x, scale=scale, zeroPoint=zero, fakeQuantEnabled=0.0, quantMin=-128,
                quantMax=127, out=out, mask=mask)
     assert torch.equal(out, x) and mask.all()
+    scale, zero = torch.rand(8) * 0.02 + 0.005, torch.randint(-5, 5, (8,), dtype=torch.int32)
+    call.named("aclnnFakeQuantPerChannelAffineCachemask", self=x, scale=scale, zeroPoint=zero, axis=1, quantMin=-128, quantMax=127, out=out,
+               mask=mask)
+    close(out, torch.fake_quantize_per_channel_affine(x, scale, zero, 1, -128, 127))
+    steps = (x / scale).round() + zero
+    assert torch.equal(mask, (steps >= -128) & (steps <= 127)) and not mask.all()
 
 
 def test_float8_and_its_maximum(call):

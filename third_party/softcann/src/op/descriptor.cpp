@@ -53,6 +53,13 @@ at::ScalarType to_scalar_type(int acl_type) {
       return at::kFloat8_e4m3fn;
     case ACL_FLOAT8_E8M0:
       return at::kFloat8_e8m0fnu;
+    // Two in a byte, see Note [Four bits]. ATen has no kernels of these types, and no name for the second of them.
+    case ACL_FLOAT4_E2M1:
+      return at::ScalarType::Float4_e2m1fn_x2;
+    case ACL_FLOAT4_E1M2:
+      return at::ScalarType::Bits8;
+    case ACL_INT4:
+      return at::ScalarType::Bits4x2;
     default:
       return at::ScalarType::Undefined;
   }

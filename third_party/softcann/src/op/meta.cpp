@@ -274,12 +274,12 @@ SOFTCANN_API aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** add
 }
 SOFTCANN_API aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
   if (const aclnnStatus status = check_handle("aclGetViewOffset", tensor, Kind::tensor, offset)) return status;
-  *offset = current(tensor)->tensor.storage_offset();
+  *offset = client_shape(*current(tensor)).offset;
   return ACLNN_SUCCESS;
 }
 SOFTCANN_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
   if (const aclnnStatus status = check_handle("aclGetViewShape", tensor, Kind::tensor, viewDims && viewDimsNum)) return status;
-  const auto sizes = current(tensor)->tensor.sizes();
+  const auto sizes = client_shape(*current(tensor)).sizes;
   *viewDims = copied(sizes.data(), sizes.size());
   *viewDimsNum = sizes.size();
   return ACLNN_SUCCESS;
@@ -287,7 +287,7 @@ SOFTCANN_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** view
 SOFTCANN_API aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
   if (const aclnnStatus status = check_handle("aclGetViewStrides", tensor, Kind::tensor, stridesValue && stridesNum))
     return status;
-  const auto strides = current(tensor)->tensor.strides();
+  const auto strides = client_shape(*current(tensor)).strides;
   *stridesValue = copied(strides.data(), strides.size());
   *stridesNum = strides.size();
   return ACLNN_SUCCESS;
@@ -295,9 +295,9 @@ SOFTCANN_API aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** st
 SOFTCANN_API aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
   if (const aclnnStatus status = check_handle("aclGetStorageShape", tensor, Kind::tensor, storageDims && storageDimsNum))
     return status;
-  const aclTensor* now = current(tensor);
-  *storageDims = copied(now->storage_dims(), now->storage_rank);
-  *storageDimsNum = now->storage_rank;
+  const auto storage = client_shape(*current(tensor)).storage;
+  *storageDims = copied(storage.data(), storage.size());
+  *storageDimsNum = storage.size();
   return ACLNN_SUCCESS;
 }
 SOFTCANN_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {

@@ -207,9 +207,70 @@ bool sensible(const TensorSpec& spec) {
   return true;
 }
 
+// A description of numbers of four bits in bytes. See Note [Four bits].
+struct InBytes {
+  at::DimVector sizes, strides, storage;
+  TensorSpec spec;
+};
+
+bool refuse_halves(const char* what) {
+  fail(ACLNN_ERR_PARAM_INVALID, "aclCreateTensor: two numbers of four bits share a byte, but %s", what);
+  return false;
+}
+
+bool halve(int64_t& number) {
+  const bool even = number % 2 == 0;
+  number /= 2;
+  return even;
+}
+
+bool to_bytes(const TensorSpec& spec, InBytes& to) {
+  if (!spec.dims || spec.rank == 0 || !spec.storage_dims || spec.storage_rank == 0) return refuse_halves("there is no dimension");
+  const size_t rank = spec.rank;
+  to.sizes.assign(spec.dims, spec.dims + rank);
+  to.storage.assign(spec.storage_dims, spec.storage_dims + spec.storage_rank);
+  if (spec.strides) {
+    to.strides.assign(spec.strides, spec.strides + rank);
+  } else {
+    to.strides.assign(rank, 1);
+    for (size_t i = rank - 1; i > 0; --i) to.strides[i - 1] = to.strides[i] * std::max<int64_t>(to.sizes[i], 1);
+  }
+  const auto pairs_along = [&](size_t dim) { return to.strides[dim] == 1 && to.sizes[dim] % 2 == 0; };
+  const bool last = pairs_along(rank - 1);
+  if (!last && (rank == 1 || !pairs_along(rank - 2))) return refuse_halves("the dense dimension has an odd size");
+  const size_t dense = last ? rank - 1 : rank - 2;
+  to.sizes[dense] /= 2;
+  for (size_t i = 0; i < rank; ++i) {
+    if (i != dense && !halve(to.strides[i]) && to.sizes[i] > 1) return refuse_halves("a stride is odd");
+  }
+  // That of one element may be anything, but 1 would say that the last is the dense dimension.
+  if (!last) to.strides[rank - 1] = std::max<int64_t>(to.strides[rank - 1], 2);
+  int64_t offset = spec.offset;
+  if (!halve(offset)) return refuse_halves("the offset is odd");
+  if (!halve(to.storage.back())) return refuse_halves("the storage has an odd size");
+  to.spec = {to.sizes.data(),   rank,         spec.type, to.strides.data(), offset, spec.format, to.storage.data(),
+             spec.storage_rank, spec.address, true};
+  return true;
+}
+bool counts_numbers(const TensorSpec& spec) { return __builtin_expect(has_four_bits(spec.type), 0) && !spec.bytes; }
+
 }  // namespace
 
+ClientShape client_shape(const aclTensor& made) {
+  ClientShape shape{at::DimVector(made.tensor.sizes()), at::DimVector(made.tensor.strides()),
+                    at::DimVector(made.storage_dims(), made.storage_dims() + made.storage_rank), made.tensor.storage_offset()};
+  if (!has_four_bits(made.type)) return shape;
+  const size_t rank = shape.sizes.size(), dense = shape.strides[rank - 1] == 1 ? rank - 1 : rank - 2;
+  shape.sizes[dense] *= 2, shape.storage.back() *= 2, shape.offset *= 2;
+  for (size_t i = 0; i < rank; ++i) shape.strides[i] *= i == dense ? 1 : 2;
+  return shape;
+}
+
 aclTensor* make_tensor(const TensorSpec& spec) {
+  if (counts_numbers(spec)) {
+    InBytes half;
+    return to_bytes(spec, half) ? make_tensor(half.spec) : nullptr;
+  }
   const PoolIndex shelf = shelf_of(spec);
   auto* made = take<aclTensor>(shelf);
   made->shelf = shelf;
@@ -237,7 +298,8 @@ TensorSpec spec_of(const aclTensor* tensor) {
           tensor->format,
           tensor->storage_dims(),
           tensor->storage_rank,
-          tensor->address};
+          tensor->address,
+          true};
 }
 
 aclTensor* clone_tensor(const aclTensor* tensor, void* address) {
@@ -260,6 +322,10 @@ aclTensorList* clone_list(const aclTensorList* list) {
 // still wait in a queue. The object in use stays as it is; the client's handle gets a replacement, which every later
 // use of the handle means. A handle that is idle is changed in place.
 aclnnStatus change_tensor(aclTensor* tensor, const TensorSpec& spec) {
+  if (counts_numbers(spec)) {
+    InBytes half;
+    return to_bytes(spec, half) ? change_tensor(tensor, half.spec) : ACLNN_ERR_PARAM_INVALID;
+  }
   if (!sensible(spec)) return ACLNN_ERR_PARAM_INVALID;
   // `spec` may point into the descriptor itself.
   const c10::SmallVector<int64_t, 8> dims(spec.dims, spec.dims + spec.rank);

@@ -1,6 +1,7 @@
 // Making and changing aclTensors.
 #pragma once
 
+#include <ATen/core/DimVector.h>
 #include <type_traits>
 
 #include "op/descriptor.h"
@@ -16,8 +17,21 @@ struct TensorSpec {
   aclFormat format;
   const int64_t* storage_dims;
   uint64_t storage_rank;
-  void* address;  // base of the storage
+  void* address;       // base of the storage
+  bool bytes = false;  // sizes, strides and offset count bytes already: see Note [Four bits]
 };
+
+// Note [Four bits]
+// Two float4 (or int4) share a byte, the first in its lower half, along the dimension that is dense in memory. The client counts
+// numbers, the tensor made of its description bytes; which dimension has half the size, the tensor's own strides say: the last,
+// or where its stride is not 1 the one before.
+constexpr bool has_four_bits(aclDataType type) { return type == ACL_FLOAT4_E2M1 || type == ACL_FLOAT4_E1M2 || type == ACL_INT4; }
+// A description as the client gave it.
+struct ClientShape {
+  at::DimVector sizes, strides, storage;
+  int64_t offset;
+};
+ClientShape client_shape(const aclTensor& tensor);
 
 // Null, with the reason recorded, when the description makes no sense.
 aclTensor* make_tensor(const TensorSpec& spec);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fault/fault.h"
+#include "op/tensor.h"
 #include "rt/call_record.h"
 
 namespace softcann::op {
@@ -53,10 +54,11 @@ std::string numbers(c10::ArrayRef<E> elements) {
 
 std::string told(const aclTensor& made) {
   const auto type = std::to_string(static_cast<int>(made.type));
-  std::string text = "{\"dtype\":" + type + ",\"shape\":" + numbers(made.tensor.sizes());
-  text += ",\"strides\":" + numbers(made.tensor.strides()) + ",\"offset\":" + std::to_string(made.tensor.storage_offset());
+  const ClientShape shape = client_shape(made);
+  std::string text = "{\"dtype\":" + type + ",\"shape\":" + numbers<int64_t>(shape.sizes);
+  text += ",\"strides\":" + numbers<int64_t>(shape.strides) + ",\"offset\":" + std::to_string(shape.offset);
   text += ",\"format\":" + std::to_string(static_cast<int>(made.format));
-  return text + ",\"storage\":" + numbers(c10::ArrayRef<int64_t>(made.storage_dims(), made.storage_rank)) + '}';
+  return text + ",\"storage\":" + numbers<int64_t>(shape.storage) + '}';
 }
 
 std::string told(const aclScalar& made) {

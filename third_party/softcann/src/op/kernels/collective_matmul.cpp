@@ -1,7 +1,9 @@
 // Matrix products before, behind or between collectives.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ldexp.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 
 #include <cstring>
 #include <numeric>
@@ -10,6 +12,7 @@
 #include "op/kernels/common.h"
 #include "op/kernels/gemm.h"
 #include "op/kernels/quant_product.h"
+#include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 
 using namespace softcann::op;
@@ -311,3 +314,187 @@ EXCHANGE_PRODUCTS(aclnnAlltoAllvGroupedMatMulV2)
   }
 PRODUCTS_EXCHANGE(aclnnGroupedMatMulAlltoAllv)
 PRODUCTS_EXCHANGE(aclnnGroupedMatMulAlltoAllvV2)
+
+namespace {
+
+// --- Products of matrices of few bits beside an all_to_all
+
+// Scales of a matrix [rows, columns]: one, one for each row of the left or column of the right one, one for each 128 by 128
+// numbers, or MX scales in pairs along the dimension that is summed over.
+at::Tensor in_full(const at::Tensor& x, const at::Tensor& scale, bool left) {
+  constexpr int64_t block = 128, mx_block = 32, bias = 127;
+  const at::Tensor wide = widened(x);
+  if (!given(scale)) return wide;
+  if (scale.dim() == 3) {
+    const at::Tensor bytes = scale.scalar_type() == at::kByte ? scale : scale.view(at::kByte);
+    const at::Tensor pairs = left ? bytes.flatten(1) : bytes.transpose(1, 2).flatten(0, 1);
+    const at::Tensor powers = at::ldexp(at::ones({}, at::kFloat), pairs.to(at::kInt) - bias);
+    const int64_t along = left ? 1 : 0;
+    return wide * powers.repeat_interleave(mx_block, along).narrow(along, 0, x.size(along));
+  }
+  const at::Tensor factor = scale_of(scale);
+  if (factor.numel() == 1) return wide * factor.reshape({});
+  if (factor.numel() == (left ? x.size(0) : x.size(1))) return wide * (left ? factor.reshape({-1, 1}) : factor.reshape({1, -1}));
+  const at::Tensor spread = factor.repeat_interleave(block, 0).repeat_interleave(block, 1);
+  TORCH_CHECK(spread.dim() == 2 && spread.size(0) >= x.size(0) && spread.size(1) >= x.size(1), "scales ", scale.sizes(),
+              " do not fit a matrix ", x.sizes());
+  return wide * spread.slice(0, 0, x.size(0)).slice(1, 0, x.size(1));
+}
+
+void quantized_product(const at::Tensor& x1, const at::Tensor& scale1, const at::Tensor& x2, const at::Tensor& scale2,
+                       const at::Tensor& bias, const at::Tensor& out) {
+  const at::Tensor weight = in_base_format(x2);
+  const at::Tensor value = at::matmul(in_full(x1, scale1, true), in_full(weight, scale2, false));
+  const at::Tensor sum = given(bias) ? value + widened(bias) : value;
+  if (out.itemsize() == 1) return put_quantized(out, sum);
+  put(out, sum);
+}
+
+bool few_bits(const at::Tensor& x) { return x.itemsize() == 1; }
+bool moves(const at::Tensor& scale) { return given(scale) && scale.dim() == 3; }  // MX scales go where their rows go
+int64_t bytes_of_part(const at::Tensor& x) { return bytes_of(x) / std::max<int64_t>(1, x.size(0)); }
+
+Plan quantized_exchange_plan(const char* group, const at::Tensor& x1, const at::Tensor& scale, int64_t mode) {
+  constexpr int64_t dynamic = 7;
+  if (!few_bits(x1) && mode != dynamic)
+    invalid("x1QuantMode %ld of numbers that are not quantised; 7 is supported", static_cast<long>(mode));
+  if (few_bits(x1) && given(scale) && scale.numel() > 1 && !moves(scale)) {
+    invalid("x1Scale is one number, or MX scales: the parts of an exchanged row come from several ranks");
+  }
+  Plan plan = exchange_plan(group, x1.size(0), bytes_of_part(x1), "rows");
+  if (moves(scale)) {
+    const auto parts = evenly(plan.ranks, x1.size(0));
+    plan.exchanges.push_back(rows_of(static_cast<uint64_t>(bytes_of_part(scale)), parts, parts));
+  }
+  return plan;
+}
+
+// Rows of all ranks as parts of longer rows.
+at::Tensor longer_rows(size_t exchange, const at::Tensor& part) {
+  const int64_t ranks = stage().plan.ranks, rows = part.size(0) / ranks;
+  std::vector<int64_t> sizes = part.sizes().vec();
+  sizes[0] = rows, sizes.insert(sizes.begin(), ranks);
+  return stage().received(exchange, sizes, part.scalar_type()).transpose(0, 1).flatten(1, 2);
+}
+
+void quantized_exchange(const at::Tensor& x1, const at::Tensor& scale, const at::Tensor& x2, const at::Tensor& scale2,
+                        const at::Tensor& bias, const at::Tensor& out, const at::Tensor& exchanged_out) {
+  const Stage& now = stage();
+  if (now.number < now.plan.exchanges.size()) {
+    const at::Tensor& part = now.number == 0 ? x1 : scale;
+    return put(now.sent(part.sizes(), part.scalar_type()), part);
+  }
+  const at::Tensor exchanged = longer_rows(0, x1);
+  if (given(exchanged_out) && exchanged_out.numel() != 0) put(exchanged_out, exchanged);
+  if (few_bits(x1)) return quantized_product(exchanged, moves(scale) ? longer_rows(1, scale) : scale, x2, scale2, bias, out);
+  const at::Tensor smooth = given(scale) ? widened(exchanged) * widened(scale) : widened(exchanged);
+  const at::Tensor rows = at::empty(smooth.sizes(), at::kChar), row_scale = at::empty({smooth.size(0)}, at::kFloat);
+  quantize_rows(smooth, rows, row_scale);
+  quantized_product(rows, row_scale, x2, scale2, bias, out);
+}
+
+// Counts by expert of (rank, expert).
+struct ExpertProducts {
+  const at::Tensor &weight, &weight_scale;
+  bool transposed;
+
+  void run(const at::Tensor& rows, const at::Tensor& scale, at::IntArrayRef counts, int64_t ranks, const at::Tensor& out) const {
+    const int64_t experts = weight.size(0);
+    int64_t start = 0;
+    for (int64_t expert = 0; expert < experts; ++expert) {
+      int64_t end = start;
+      for (int64_t rank = 0; rank < ranks; ++rank) end += counts[static_cast<size_t>(rank * experts + expert)];
+      if (end != start) {
+        at::Tensor of = weight_scale.dim() == 4 ? weight_scale[expert] : weight_scale;
+        if (transposed && of.dim() == 3) of = of.transpose(0, 1);
+        quantized_product(rows.slice(0, start, end), moves(scale) ? scale.slice(0, start, end) : scale,
+                          turned(weight[expert], transposed), of, {}, out.slice(0, start, end));
+      }
+      start = end;
+    }
+  }
+};
+
+void quantized_shared(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale, const at::Tensor& weight_scale,
+                      bool transposed, const at::Tensor& out) {
+  if (!given(x) || !given(weight) || !given(out) || out.numel() == 0) return;
+  const at::Tensor of = transposed && weight_scale.dim() == 3 ? weight_scale.transpose(0, 1) : weight_scale;
+  quantized_product(x, scale, turned(weight, transposed), of, {}, out);
+}
+
+Plan quantized_tokens_plan(const Tokens& tokens, const at::Tensor& x, const at::Tensor& scale, const at::Tensor& weight,
+                           const at::Tensor& out) {
+  Plan plan = tokens_plan(tokens, bytes_of_row(x), weight, x.size(0), out.size(0));
+  if (moves(scale)) {
+    plan.exchanges.push_back(rows_of(static_cast<uint64_t>(bytes_of_part(scale)), by_rank(tokens.sends, plan.ranks),
+                                     by_rank(tokens.receives, plan.ranks)));
+  }
+  return plan;
+}
+
+}  // namespace
+
+#define WITHOUT_OFFSETS                                                                                          \
+  (require_absent(commScaleOptional, "communication of few bits"), require_absent(x1OffsetOptional, "x1Offset"), \
+   require_absent(x2OffsetOptional, "x2Offset"))
+#define QUANTIZED_EXCHANGE(NAME)                                                                                            \
+  OP_COLLECTIVE(NAME,                                                                                                       \
+                (WITHOUT_OFFSETS, quantized_exchange_plan(group, turned(x1, transposeX1), x1ScaleOptional, x1QuantMode))) { \
+    quantized_exchange(turned(x1, transposeX1), x1ScaleOptional, turned(x2, transposeX2), x2Scale, biasOptional, output,    \
+                       alltoAllOutOptional);                                                                                \
+  }
+QUANTIZED_EXCHANGE(aclnnAlltoAllQuantMatmul)
+QUANTIZED_EXCHANGE(aclnnAlltoAllQuantMatmulV2)
+
+#define EXCHANGED_QUANTIZED(NAME)                                                                                              \
+  OP_COLLECTIVE(NAME, (WITHOUT_OFFSETS,                                                                                        \
+                       exchange_plan(group, turned(x2, transposeX2).size(1),                                                   \
+                                     turned(x1, transposeX1).size(0) * static_cast<int64_t>(output.itemsize()), "columns"))) { \
+    const Stage& now = stage();                                                                                                \
+    if (now.number == 1) return put(output, now.received(0, output.sizes(), output.scalar_type()));                            \
+    const at::Tensor left = turned(x1, transposeX1), right = turned(x2, transposeX2);                                          \
+    const int64_t ranks = now.plan.ranks, rows = left.size(0), columns = right.size(1) / ranks;                                \
+    const at::Tensor product = at::empty({rows, columns * ranks}, output.options());                                           \
+    quantized_product(left, x1Scale, right, x2Scale, biasOptional, product);                                                   \
+    put(now.sent({ranks, rows, columns}, output.scalar_type()), product.view({rows, ranks, columns}).transpose(0, 1));         \
+  }
+EXCHANGED_QUANTIZED(aclnnQuantMatmulAlltoAll)
+EXCHANGED_QUANTIZED(aclnnQuantMatmulAlltoAllV2)
+
+#define EXCHANGE_QUANTIZED_PRODUCTS(NAME)                                                                                        \
+  OP_COLLECTIVE(NAME, (WITHOUT_COUNTS_IN_TENSORS,                                                                                \
+                       quantized_tokens_plan({group, epWorldSize, sendCounts, recvCounts}, gmmX, gmmXScale, gmmWeight, gmmY))) { \
+    const Stage& now = stage();                                                                                                  \
+    if (now.number < now.plan.exchanges.size()) {                                                                                \
+      const at::Tensor part = (now.number == 0 ? gmmX : gmmXScale).slice(0, 0, total(sendCounts));                               \
+      return put(now.sent(part.sizes(), part.scalar_type()), part);                                                              \
+    }                                                                                                                            \
+    const auto arrived = [&](size_t exchange, const at::Tensor& of) {                                                            \
+      std::vector<int64_t> sizes = of.sizes().vec();                                                                             \
+      sizes[0] = total(recvCounts);                                                                                              \
+      return regrouped(now.received(exchange, sizes, of.scalar_type()), recvCounts, epWorldSize, true);                          \
+    };                                                                                                                           \
+    const at::Tensor rows = arrived(0, gmmX);                                                                                    \
+    ExpertProducts{gmmWeight, gmmWeightScale, transGmmWeight}.run(rows, moves(gmmXScale) ? arrived(1, gmmXScale) : gmmXScale,    \
+                                                                  recvCounts, epWorldSize, gmmY);                                \
+    if (permuteOutFlag && given(permuteOutOptional)) put(permuteOutOptional, rows);                                              \
+    quantized_shared(mmXOptional, mmWeightOptional, mmXScaleOptional, mmWeightScaleOptional, transMmWeight, mmYOptional);        \
+  }
+EXCHANGE_QUANTIZED_PRODUCTS(aclnnAlltoAllvQuantGroupedMatMul)
+EXCHANGE_QUANTIZED_PRODUCTS(aclnnAlltoAllvQuantGroupedMatMulV2)
+
+#define QUANTIZED_PRODUCTS_EXCHANGE(NAME)                                                                                       \
+  OP_COLLECTIVE(                                                                                                                \
+      NAME, (WITHOUT_COUNTS_IN_TENSORS, require_absent(commQuantScaleOptional, "communication of few bits"),                    \
+             tokens_plan({group, epWorldSize, sendCounts, recvCounts}, bytes_of_row(y), gmmWeight, gmmX.size(0), y.size(0)))) { \
+    const Stage& now = stage();                                                                                                 \
+    if (now.number == 1) {                                                                                                      \
+      return put(y.slice(0, 0, total(recvCounts)), now.received(0, {total(recvCounts), y.size(1)}, y.scalar_type()));           \
+    }                                                                                                                           \
+    const at::Tensor products = at::empty({total(sendCounts), y.size(1)}, y.options());                                         \
+    ExpertProducts{gmmWeight, gmmWeightScale, transGmmWeight}.run(gmmX, gmmXScale, sendCounts, epWorldSize, products);          \
+    put(now.sent(products.sizes(), y.scalar_type()), regrouped(products, sendCounts, epWorldSize, false));                      \
+    quantized_shared(mmXOptional, mmWeightOptional, mmXScaleOptional, mmWeightScaleOptional, transMmWeight, mmYOptional);       \
+  }
+QUANTIZED_PRODUCTS_EXCHANGE(aclnnQuantGroupedMatMulAlltoAllv)
+QUANTIZED_PRODUCTS_EXCHANGE(aclnnQuantGroupedMatMulAlltoAllvV2)

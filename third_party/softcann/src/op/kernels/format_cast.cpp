@@ -8,11 +8,18 @@
 // What is beyond the tensor in its last blocks is zero. A tensor [N, C] counts as [N, C, 1, 1].
 #include <ATen/ops/constant_pad_nd.h>
 
+#include <algorithm>
+#include <optional>
+
+#include "aclnn/aclnn_npu_format_cast.h"
 #include "op/elementwise.h"
 #include "op/formats.h"
 #include "op/kernels/common.h"
+#include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 #include "op/tensor.h"
+#include "rt/error.h"
+#include "rt/tensor_desc.h"
 
 using namespace softcann::op;
 
@@ -81,10 +88,18 @@ Layout layout_of(const aclTensor& made, at::IntArrayRef sizes) {
       return image_layout(sizes, c0, block_rows);
     case ACL_FORMAT_FRACTAL_NZ:
       return matrix_layout(sizes, c0);
+    case ACL_FORMAT_FRACTAL_NZ_C0_16:
+    case ACL_FORMAT_FRACTAL_NZ_C0_32: {
+      const int64_t columns = made.format == ACL_FORMAT_FRACTAL_NZ_C0_32 ? 32 : 16;
+      return matrix_layout(sizes, has_four_bits(made.type) ? columns / 2 : columns);  // two share a byte
+    }
     default:
       TORCH_CHECK(false, "storage format ", static_cast<int>(made.format), " is not supported");
   }
 }
+
+// ATen copies no numbers of four bits, but the bytes that two of them share.
+at::Tensor in_bytes(const at::Tensor& tensor) { return halved(tensor) ? tensor.view(at::kByte) : tensor; }
 
 // The memory of `made` as the padded base tensor: a view with its dimensions in the base's order, blocks apart.
 at::Tensor blocks_of(const aclTensor& made, const Layout& layout) {
@@ -97,7 +112,7 @@ at::Tensor blocks_of(const aclTensor& made, const Layout& layout) {
   for (size_t i = 0; i < back.size(); ++i) back[static_cast<size_t>(layout.order[i])] = static_cast<int64_t>(i);
   std::vector<int64_t> strides(physical.size(), 1);
   for (size_t i = physical.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * physical[i + 1];
-  return made.tensor.as_strided(physical, strides, 0).permute(back);
+  return in_bytes(made.tensor).as_strided(physical, strides, 0).permute(back);
 }
 
 at::Tensor image_of(const at::Tensor& tensor, size_t rank) {
@@ -112,16 +127,24 @@ at::Tensor base_of(const aclTensor& made, at::IntArrayRef sizes) {
   return base.reshape(sizes);
 }
 
-void from_base(const at::Tensor& base, const at::Tensor& target) {
-  const aclTensor& made = *descriptor_of(target);
-  if (is_base_format(made.format)) return put(target, base);
-  const Layout layout = layout_of(made, target.sizes());
-  const at::Tensor image = image_of(base, layout.padded.size());
+// A matrix seen transposed.
+bool is_turned(const at::Tensor& tensor) { return tensor.dim() > 1 && tensor.stride(-1) != 1 && tensor.stride(-2) == 1; }
+
+void from_base_of(const aclTensor& made, const at::Tensor& base) {
+  const Layout layout = layout_of(made, base.sizes());
+  const at::Tensor image = image_of(in_bytes(base), layout.padded.size());
   std::vector<int64_t> pad;
   for (int64_t dim = image.dim(); dim-- > 0;) {
     pad.insert(pad.end(), {0, layout.padded[static_cast<size_t>(dim)] - image.size(dim)});
   }
   blocks_of(made, layout).copy_(at::constant_pad_nd(image, pad, 0).view(layout.blocked));
+}
+
+void from_base(const at::Tensor& base, const at::Tensor& target) {
+  const aclTensor& made = *descriptor_of(target);
+  if (is_base_format(made.format)) return put(in_bytes(target), in_bytes(base));
+  if (is_turned(target) && is_turned(base)) return from_base_of(made, base.mT());
+  from_base_of(made, base);
 }
 
 }  // namespace
@@ -133,8 +156,10 @@ at::Tensor in_base_format(const at::Tensor& argument) {
   if (!described) return argument;
   const aclTensor& made = *described;
   if (is_base_format(made.format)) return argument;
-  const bool turned = argument.dim() > 1 && argument.stride(-1) != 1 && argument.stride(-2) == 1;
-  return turned ? base_of(made, argument.mT().sizes()).mT() : base_of(made, argument.sizes());
+  const bool turned = is_turned(argument);
+  at::Tensor base = base_of(made, turned ? argument.mT().sizes() : argument.sizes());
+  if (halved(argument)) base = base.view(argument.scalar_type());
+  return turned ? base.mT() : base;
 }
 
 }  // namespace softcann::op
@@ -143,4 +168,78 @@ OP_COST(aclnnNpuFormatCast, elementwise(dstTensor, srcTensor)) {
   TORCH_CHECK(srcTensor.sizes() == dstTensor.sizes(), "aclnnNpuFormatCast: sizes ", srcTensor.sizes(), " and ",
               dstTensor.sizes());
   from_base(in_base_format(srcTensor), dstTensor);
+}
+
+// Weights for products with numbers of more bits, in the format that `outWeight` has; what belongs to them stays as it is.
+OP(aclnnWeightQuantPreprocess) {
+  TORCH_CHECK(halved(weight) && weight.scalar_type() == outWeight.scalar_type(), "aclnnWeightQuantPreprocess: weight is ",
+              weight.scalar_type(), " and outWeight ", outWeight.scalar_type(), "; both float4_e2m1 or both int4 are supported");
+  from_base(weight, outWeight);
+  put(outWeightScale, weightScale);
+  if (given(weightOffsetOptional)) put(outWeightOffsetOptional, weightOffsetOptional);
+  if (given(biasOptional)) put(outBiasOptional, biasOptional);
+}
+
+namespace {
+
+constexpr size_t bits_of_block = 256;  // a row of a block
+
+// Elements of a row, of a type with that many bits.
+std::optional<int64_t> row_of_block(aclDataType type) {
+  const size_t bits = softcann::bits_of(type);
+  return bits == 0 ? std::nullopt : std::optional(static_cast<int64_t>(bits_of_block / bits));
+}
+
+std::optional<std::vector<int64_t>> sizes_in(aclFormat format, at::IntArrayRef sizes, int64_t row) {
+  const size_t rank = sizes.size();
+  const auto blocks = [](int64_t size, int64_t block) { return (size + block - 1) / block; };
+  switch (format) {
+    case ACL_FORMAT_ND:
+    case ACL_FORMAT_NCDHW:
+      return sizes.vec();
+    case ACL_FORMAT_FRACTAL_NZ: {
+      if (rank < 2) return std::nullopt;
+      std::vector<int64_t> found(sizes.begin(), sizes.end() - 2);
+      found.insert(found.end(), {blocks(sizes[rank - 1], row), blocks(sizes[rank - 2], block_rows), block_rows, row});
+      return found;
+    }
+    case ACL_FORMAT_NDC1HWC0:
+      if (rank != 5) return std::nullopt;
+      return std::vector<int64_t>{sizes[0], sizes[2], blocks(sizes[1], row), sizes[3], sizes[4], row};
+    case ACL_FRACTAL_Z_3D:
+      if (rank != 5) return std::nullopt;
+      return std::vector<int64_t>{sizes[2] * blocks(sizes[1], row) * sizes[3] * sizes[4], blocks(sizes[0], block_rows),
+                                  block_rows, row};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+// What the client describes the result of aclnnNpuFormatCast with. It frees the sizes with delete[].
+extern "C" SOFTCANN_API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor* srcTensor, int dstFormat,
+                                                                             int additionalDtype, int64_t** dstShape,
+                                                                             uint64_t* dstShapeSize, int* actualFormat) {
+  SOFTCANN_ENTRY(aclnnNpuFormatCastCalculateSizeAndFormat);
+  constexpr const char* name = "aclnnNpuFormatCastCalculateSizeAndFormat";
+  if (!srcTensor || !dstShape || !dstShapeSize || !actualFormat) {
+    return softcann::fail(ACLNN_ERR_PARAM_NULLPTR, "%s: a required argument is null", name);
+  }
+  if (const aclnnStatus status = require_live(name, srcTensor, Kind::tensor)) return status;
+  const aclTensor& source = *current(srcTensor);
+  const auto row = row_of_block(additionalDtype == ACL_DT_UNDEFINED ? source.type : static_cast<aclDataType>(additionalDtype));
+  const auto found = row ? sizes_in(static_cast<aclFormat>(dstFormat), client_shape(source).sizes, *row) : std::nullopt;
+  if (!found) {
+    return softcann::fail(
+        ACLNN_ERR_PARAM_INVALID,
+        "%s: a tensor of %lld dimensions in the format %d for the data type %d is not supported; ND, FRACTAL_NZ "
+        "from 2 dimensions on, and of 5 dimensions NCDHW, NDC1HWC0 and FRACTAL_Z_3D are",
+        name, static_cast<long long>(source.tensor.dim()), dstFormat, additionalDtype);
+  }
+  *dstShape = new int64_t[found->size()];
+  std::copy(found->begin(), found->end(), *dstShape);
+  *dstShapeSize = found->size();
+  *actualFormat = dstFormat;
+  return ACLNN_SUCCESS;
 }

@@ -38,16 +38,43 @@ OP(aclnnGroupNormSwish) {
   group_norm_into(yOut, meanOut, rstdOut, x, gamma, beta, x.size(0), x.size(1), plane(x), numGroups, eps);
   if (activateSwish) yOut.mul_(at::sigmoid(yOut * swishScale));
 }
+
+namespace {
+
+struct GroupNormGradient {
+  const at::Tensor &x, &mean, &rstd, &gamma;
+  int64_t N, C, HxW, group;
+
+  void of(const at::Tensor& dy, PlainResult& dx, PlainResult& dgamma, PlainResult& dbeta) const {
+    if (x.numel()) {
+      at::native::GroupNormBackwardKernel(at::kCPU, plain(dy), plain(x), plain(mean), plain(rstd), plain(gamma), N, C, HxW, group,
+                                          dx.value(), dgamma.value(), dbeta.value());
+    } else {
+      if (dgamma.pointer()) dgamma.value().zero_();
+      if (dbeta.pointer()) dbeta.value().zero_();
+    }
+    dx.finish();
+    dgamma.finish();
+    dbeta.finish();
+  }
+};
+
+}  // namespace
+
 OP(aclnnGroupNormBackward) {
   PlainResult dx(gradInput, outputMask[0]), dgamma(gradGammaOut, outputMask[1]), dbeta(gradBetaOut, outputMask[2]);
-  if (input.numel()) {
-    at::native::GroupNormBackwardKernel(at::kCPU, plain(gradOut), plain(input), plain(mean), plain(rstd), plain(gamma), N, C, HxW,
-                                        group, dx.value(), dgamma.value(), dbeta.value());
-  } else {
-    if (dgamma.pointer()) dgamma.value().zero_();
-    if (dbeta.pointer()) dbeta.value().zero_();
-  }
-  dx.finish();
-  dgamma.finish();
-  dbeta.finish();
+  GroupNormGradient{input, mean, rstd, gamma, N, C, HxW, group}.of(gradOut, dx, dgamma, dbeta);
+}
+// The forward's last step is y * sigmoid(swishScale * y) of the norm y.
+OP(aclnnGroupNormSwishGrad) {
+  PlainResult dx(dxOut), dgamma(dgammaOut, dgammaIsRequire), dbeta(dbetaOut, dbetaIsRequire);
+  const int64_t N = x.size(0), C = x.size(1), area = plane(x);
+  const auto by_group = [&](const at::Tensor& t) { return widened(t).reshape({N, numGroups, 1}); };
+  const auto by_channel = [&](const at::Tensor& t) { return widened(t).reshape({C, 1}); };
+  const at::Tensor groups = plain(x).view({N, numGroups, -1});
+  const at::Tensor normal =
+      ((groups - by_group(mean)) * by_group(rstd)).view({N, C, area}) * by_channel(gamma) + by_channel(beta);
+  const at::Tensor gate = at::sigmoid(normal * swishScale);
+  const at::Tensor dnormal = plain(dy).view({N, C, area}) * (gate + normal * swishScale * gate * (1 - gate));
+  GroupNormGradient{x, mean, rstd, gamma, N, C, area, numGroups}.of(dnormal.view(x.sizes()), dx, dgamma, dbeta);
 }

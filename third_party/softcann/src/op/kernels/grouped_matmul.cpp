@@ -16,6 +16,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/quant_product.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 
@@ -52,12 +53,20 @@ struct Group {
     const at::Tensor& tensor = at_or_only(list, i);
     return list.size() == 1 && tensor.dim() > dims ? tensor.select(0, static_cast<int64_t>(i)) : tensor;
   }
+  // Powers of two for blocks along the dimension that is summed over, [k / 64, n, 2]; undefined for other scales.
+  at::Tensor mx_scale(size_t i) const {
+    if (scale.empty() || at_or_only(scale, i).scalar_type() != at::kFloat8_e8m0fnu) return {};
+    return part(scale, i, 3);
+  }
   at::Tensor product(const at::Tensor& x, size_t i, const at::Tensor& per_token) const {
     at::Tensor w = part(weight, i, 2);
     if (!antiquant_scale.empty()) {
       w = unpacked(w);
       if (!antiquant_offset.empty()) w = w + widened(part(antiquant_offset, i, 1));
       w = (w * widened(part(antiquant_scale, i, 1))).to(x.scalar_type());  // as the cube unit takes it
+    }
+    if (const at::Tensor mx = mx_scale(i); mx.defined()) {
+      return quantized_value({x, w, mx, {}, per_token, part(bias, i, 1)}, true);
     }
     at::Tensor y = w.scalar_type() == at::kInt ? at::matmul(unpacked(x), unpacked(w)) : quantized_matmul(x, w);
     const at::Tensor b = part(bias, i, 1), s = part(scale, i, 1);
@@ -223,13 +232,17 @@ void swiglu_rows(const at::Tensor& y, const at::Tensor& smooth, const std::vecto
   }
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantV2)
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantWeightNzV2)
-OP(aclnnGroupedMatmulSwigluQuantWeightNZ) {
-  TORCH_CHECK(!given(bias) && !given(offset), "aclnnGroupedMatmulSwigluQuantWeightNZ: bias and offset are not supported");
-  const at::Tensor base = in_base_format(weight);
-  const QuantGroups groups{base, weightScale, group_ends(groupList, 0)};
-  swiglu_rows(groups.run(x, xScale), {}, groups.ends, output, outputScale);
-  if (given(outputOffset)) outputOffset.zero_();
-}
+// `weight` may be in FRACTAL_NZ.
+#define GROUPED_SWIGLU_QUANT_ONE(NAME)                                                        \
+  OP(NAME) {                                                                                  \
+    TORCH_CHECK(!given(bias) && !given(offset), #NAME ": bias and offset are not supported"); \
+    const at::Tensor base = in_base_format(weight);                                           \
+    const QuantGroups groups{base, weightScale, group_ends(groupList, 0)};                    \
+    swiglu_rows(groups.run(x, xScale), {}, groups.ends, output, outputScale);                 \
+    if (given(outputOffset)) outputOffset.zero_();                                            \
+  }
+GROUPED_SWIGLU_QUANT_ONE(aclnnGroupedMatmulSwigluQuant)
+GROUPED_SWIGLU_QUANT_ONE(aclnnGroupedMatmulSwigluQuantWeightNZ)
 
 namespace {
 

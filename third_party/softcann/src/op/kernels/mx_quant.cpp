@@ -20,6 +20,7 @@
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/quantize.h"
+#include "op/kernels/storage_format.h"
 
 using namespace softcann::op;
 
@@ -28,11 +29,21 @@ namespace {
 constexpr int64_t block_size = 32, bias = 127;
 
 int64_t pieces(int64_t size, int64_t block) { return (size + block - 1) / block; }
-// The exponent of the greatest number of float8.
+// The exponent of the greatest number of float8 or float4.
 int64_t greatest_exponent(const at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == at::kFloat8_e4m3fn || out.scalar_type() == at::kFloat8_e5m2, "MX quantization to ",
-              out.scalar_type(), " is not supported, only to float8_e4m3fn and float8_e5m2");
-  return out.scalar_type() == at::kFloat8_e4m3fn ? 8 : 15;
+  switch (out.scalar_type()) {
+    case at::kFloat8_e4m3fn:
+      return 8;
+    case at::kFloat8_e5m2:
+      return 15;
+    case at::ScalarType::Float4_e2m1fn_x2:
+      return 2;
+    case at::ScalarType::Bits8:  // float4_e1m2
+      return 0;
+    default:
+      TORCH_CHECK(false, "MX quantization to ", out.scalar_type(),
+                  " is not supported, only to float8_e4m3fn, float8_e5m2, float4_e2m1 and float4_e1m2");
+  }
 }
 
 // How the scales are found. algorithm 0: from the exponent of a block's greatest number; 1 and 2: the least power of two with
@@ -45,7 +56,8 @@ struct Scaling {
 
   at::Tensor exponents(const at::Tensor& top, const at::Tensor& out) const {
     TORCH_CHECK(algorithm >= 0 && algorithm <= 2, "MX quantization: scaleAlg ", algorithm, " is not one of 0, 1, 2");
-    TORCH_CHECK(mode.empty() || mode == "rint", "MX quantization to float8: round mode '", mode, "' is not supported, only rint");
+    TORCH_CHECK(halved(out) || mode.empty() || mode == "rint", "MX quantization to float8: round mode '", mode,
+                "' is not supported, only rint");
     at::Tensor found;
     if (algorithm == 0) {
       found = std::get<1>(at::frexp(top)) - 1 - greatest_exponent(out);
@@ -84,7 +96,7 @@ Blocks in_blocks(const at::Tensor& x, int64_t axis, const at::Tensor& out, const
 }
 void quantize_blocks(const at::Tensor& x, int64_t axis, const Scaling& scaling, const at::Tensor& out, const at::Tensor& scales) {
   const Blocks blocks = in_blocks(x, axis, out, scaling);
-  put_quantized(out, blocks.values);
+  put_quantized(out, blocks.values, scaling.mode);
   put_codes(scales, blocks.scales);
 }
 // Along the last axis and along the one before it.
@@ -112,9 +124,46 @@ OP(aclnnAntiMxQuant) {
   const int64_t along = axis < 0 ? axis + x.dim() : axis;
   const at::Tensor bytes = mxscale.scalar_type() == at::kByte ? mxscale : mxscale.view(at::kByte);
   const at::Tensor exponent = bytes.to(at::kInt).movedim(along, -2).flatten(-2) - bias;
-  const at::Tensor rows = widened(x).movedim(along, -1);
+  const at::Tensor rows = unpacked(x).movedim(along, -1);
   const at::Tensor powers = power_of_two(exponent).repeat_interleave(block_size, -1).narrow(-1, 0, rows.size(-1));
   put(y, (rows * powers).movedim(-1, along));
+}
+
+// Blocks of level0BlockSize numbers, by a scale in float32 that makes the greatest 6, then MX blocks of those.
+OP(aclnnDynamicDualLevelMxQuant) {
+  TORCH_CHECK(yOut.scalar_type() == at::ScalarType::Float4_e2m1fn_x2, "aclnnDynamicDualLevelMxQuant: y is not float4_e2m1");
+  const at::Tensor wide = given(smoothScaleOptional) ? widened(x) * widened(smoothScaleOptional) : widened(x);
+  const int64_t size = wide.size(-1), count = pieces(size, level0BlockSize);
+  const at::Tensor blocks =
+      at::constant_pad_nd(wide, {0, count * level0BlockSize - size}, 0).unflatten(-1, at::IntArrayRef{count, level0BlockSize});
+  const at::Tensor scale = blocks.abs().amax({-1}, true) / quantum_limit(yOut, -1);
+  const at::Tensor scaled = at::where(scale > 0, blocks / scale, 0.0).flatten(-2).narrow(-1, 0, size).to(x.scalar_type());
+  put(level0ScaleOut, scale.squeeze(-1));
+  quantize_blocks(scaled, -1, {0, 0, roundModeOptional, level1BlockSize}, yOut, level1ScaleOut);
+}
+
+namespace {
+
+// What aclnnDynamicDualLevelMxQuant made of rows, in float32; turned where its operand is.
+at::Tensor of_two_levels(const at::Tensor& x, const at::Tensor& first, const at::Tensor& second, int64_t block0, int64_t block1) {
+  const at::Tensor rows = unpacked(x);
+  const at::Tensor bytes = second.scalar_type() == at::kByte ? second : second.view(at::kByte);
+  const auto spread = [&](const at::Tensor& t, int64_t block) {
+    return t.repeat_interleave(block, -1).narrow(-1, 0, rows.size(-1));
+  };
+  const at::Tensor powers = power_of_two(bytes.to(at::kInt).flatten(-2) - bias);
+  return rows * spread(powers, block1) * spread(widened(first), block0);
+}
+
+}  // namespace
+
+// x1 [m, k] and x2 [n, k] in two levels: x1 @ x2^T.
+OP(aclnnDualLevelQuantMatmulWeightNz) {
+  TORCH_CHECK(!transposeX1 && transposeX2, "aclnnDualLevelQuantMatmulWeightNz: x1 must not be transposed, and x2 must");
+  const at::Tensor left = of_two_levels(x1, x1Level0Scale, x1Level1Scale, level0GroupSize, level1GroupSize);
+  const at::Tensor right = of_two_levels(in_base_format(x2), x2Level0Scale, x2Level1Scale, level0GroupSize, level1GroupSize);
+  const at::Tensor product = at::matmul(left, right.t());
+  put(out, given(optionalBias) ? product + widened(optionalBias) : product);
 }
 
 namespace {
@@ -192,7 +241,7 @@ OP(aclnnDynamicBlockMxQuant) {
   const auto by_columns = [&](const at::Tensor& t, int64_t dim) {
     return t.repeat_interleave(block_size, dim).narrow(dim, 0, columns);
   };
-  put_quantized(yOut, wide * power_of_two(-by_columns(by_rows(shared, -2), -1)));
+  put_quantized(yOut, wide * power_of_two(-by_columns(by_rows(shared, -2), -1)), roundModeOptional);
   put_codes(scale1Out, by_rows(paired(shared), -3));
   put_codes(scale2Out, by_columns(paired(shared.transpose(-1, -2)), -3).movedim(-3, -2));
 }
@@ -264,6 +313,7 @@ OP(aclnnSwigluGroupQuant) {
   const at::Tensor top = at::where(blocks.isfinite(), blocks.abs(), 0.0).amax({-1}).clamp_min(least);
   const at::Tensor shared = Scaling{1, 0, ""}.exponents(top, yOut);
   const at::Tensor scale = quantMode == 1 || roundScale ? power_of_two(shared) : top / quantum_limit(yOut, -1);
+  TORCH_CHECK(!halved(yOut), "aclnnSwigluGroupQuant: float4 is not supported; float8 is");
   put_quantized(yOut, (blocks / scale.unsqueeze(-1)).flatten(-2).narrow(-1, 0, size));
   if (quantMode == 0) put(yScaleOut, scale);
   if (quantMode == 1) put_codes(yScaleOut, paired(shared));
@@ -287,6 +337,7 @@ struct Squares {
     const at::Tensor blocks = at::constant_pad_nd(wide, {0, across * columns - width, 0, down * rows - height}, 0)
                                   .unflatten(-1, at::IntArrayRef{across, columns})
                                   .unflatten(-3, at::IntArrayRef{down, rows});
+    TORCH_CHECK(!halved(out), "quantization in blocks with float32 scales to float4 is not supported; to int8 and float8 it is");
     const double limit = largest != 0 ? largest : quantum_limit(out, -1);
     const at::Tensor scale = (blocks.abs().amax({-1, -3}) / limit).clamp_min(least);
     const at::Tensor spread =
@@ -321,7 +372,7 @@ namespace {
 
 void grouped_blocks(const at::Tensor& x, const at::Tensor& ends, const Scaling& scaling, const at::Tensor& out,
                     const at::Tensor& scales) {
-  writable(out).zero_();
+  out.view(at::kByte).zero_();
   put_codes(scales, at::zeros({}, at::kByte).expand(scales.sizes()));
   int64_t start = 0, place = 0;
   for (const int64_t end : group_ends(ends, 0)) {

@@ -118,6 +118,13 @@ OP(aclnnFakeQuantPerTensorAffineCachemask) {
   put(mask, kept);
 }
 
+OP(aclnnFakeQuantPerChannelAffineCachemask) {
+  const auto [value, kept] = at::fake_quantize_per_channel_affine_cachemask(widened(self), widened(scale).contiguous(),
+                                                                            zeroPoint.contiguous(), axis, quantMin, quantMax);
+  put(out, value);
+  put(mask, kept);
+}
+
 namespace {
 
 struct DynamicQuant {

@@ -45,7 +45,8 @@ OP(aclnnTransQuantParamV3) { put_deq_scale(scale, offset, out, roundMode == 1); 
 namespace {
 
 // x times the scale of each of its blocks. MX scales come in pairs along `axis`: [.., size / 64, .., 2].
-at::Tensor unscaled(const at::Tensor& x, const at::Tensor& scale, int64_t axis) {
+at::Tensor unscaled(const at::Tensor& stored, const at::Tensor& scale, int64_t axis) {
+  const at::Tensor x = unpacked(stored);
   at::Tensor spread = widened(scale);
   if (scale.dim() == x.dim() + 1 && scale.size(-1) == 2) {
     const int64_t from = axis < 0 ? axis + x.dim() : axis;
@@ -57,7 +58,7 @@ at::Tensor unscaled(const at::Tensor& x, const at::Tensor& scale, int64_t axis) 
       spread = spread.repeat_interleave(block, dim).narrow(dim, 0, x.size(dim));
     }
   }
-  return unpacked(x) * spread;
+  return x * spread;
 }
 
 at::Tensor block_product(const QuantProduct& in) {

@@ -4,10 +4,14 @@
 #include <ATen/ops/bitwise_and.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/round.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/where.h>
+
+#include <array>
+#include <cmath>
 
 #include "op/kernels/common.h"
 
@@ -15,6 +19,68 @@ namespace softcann::op {
 namespace {
 
 constexpr int64_t nibbles = 8;  // int4 in an int32
+
+constexpr auto e2m1 = at::ScalarType::Float4_e2m1fn_x2, e1m2 = at::ScalarType::Bits8;  // to_scalar_type() says why
+using Levels = std::array<float, 8>;  // of float4 without its sign, which is the fourth bit
+constexpr Levels e2m1_levels{0, 0.5, 1, 1.5, 2, 3, 4, 6}, e1m2_levels{0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75};
+const Levels& levels_of(at::ScalarType type) { return type == e2m1 ? e2m1_levels : e1m2_levels; }
+
+enum class Rounding : uint8_t { to_even, away, floor };
+Rounding rounding_of_float4(std::string_view mode) {
+  if (mode.empty() || mode == "rint") return Rounding::to_even;
+  TORCH_CHECK(mode == "round" || mode == "floor", "float4: round mode '", mode, "' is not one of rint, round, floor");
+  return mode == "round" ? Rounding::away : Rounding::floor;
+}
+uint8_t float4_code(float value, const Levels& levels, Rounding rounding) {
+  const float size = std::fabs(value);
+  uint8_t code = 7;
+  while (levels[code] > size) --code;
+  if (code < 7 && size > levels[code]) {
+    const float low = size - levels[code], high = levels[code + 1U] - size;
+    const bool up = rounding == Rounding::floor ? value < 0
+                    : low != high               ? low > high
+                                                : rounding == Rounding::away || code % 2 != 0;
+    if (up) ++code;
+  }
+  return static_cast<uint8_t>(code | (std::signbit(value) ? 8 : 0));
+}
+
+// In bytes of two, along the dimension that is dense in memory.
+void put_four_bits(const at::Tensor& out, const at::Tensor& value, std::string_view mode) {
+  if (out.dim() > 1 && out.stride(-1) != 1) return put_four_bits(out.mT(), value.mT(), mode);
+  const bool floating = out.scalar_type() != at::ScalarType::Bits4x2;
+  const at::Tensor numbers = (floating ? value : at::clamp(rounded(value, mode), -8, 7)).to(at::kFloat).contiguous();
+  TORCH_CHECK(numbers.dim() > 0 && numbers.size(-1) == 2 * out.size(-1), "numbers ", numbers.sizes(), " do not fit into pairs ",
+              out.sizes());
+  const auto rounding = floating ? rounding_of_float4(mode) : Rounding::to_even;
+  const Levels& levels = levels_of(out.scalar_type());
+  const auto code = [&](float number) {
+    return floating ? float4_code(number, levels, rounding) : static_cast<uint8_t>(static_cast<int>(number) & 15);
+  };
+  const at::Tensor bytes = at::empty(out.sizes(), at::kByte);
+  auto* to = bytes.mutable_data_ptr<uint8_t>();
+  const auto* from = numbers.const_data_ptr<float>();
+  for (int64_t i = 0; i < bytes.numel(); ++i) to[i] = static_cast<uint8_t>(code(from[2 * i]) | code(from[2 * i + 1]) << 4);
+  put(out.view(at::kByte), bytes);
+}
+at::Tensor from_four_bits(const at::Tensor& tensor) {
+  if (tensor.dim() > 1 && tensor.stride(-1) != 1) return from_four_bits(tensor.mT()).mT();
+  std::array<float, 16> values{};
+  for (size_t code = 0; code < values.size(); ++code) {
+    const float size = levels_of(tensor.scalar_type())[code & 7];
+    values[code] = tensor.scalar_type() == at::ScalarType::Bits4x2 ? static_cast<float>(code) - (code < 8 ? 0 : 16)
+                   : code < 8                                      ? size
+                                                                   : -size;
+  }
+  const at::Tensor bytes = tensor.view(at::kByte).contiguous();
+  std::vector<int64_t> sizes = tensor.sizes().vec();
+  sizes.back() *= 2;
+  const at::Tensor numbers = at::empty(sizes, at::kFloat);
+  auto* to = numbers.mutable_data_ptr<float>();
+  const auto* from = bytes.const_data_ptr<uint8_t>();
+  for (int64_t i = 0; i < bytes.numel(); ++i) to[2 * i] = values[from[i] & 15], to[2 * i + 1] = values[from[i] >> 4];
+  return numbers;
+}
 
 // The range of an output's numbers; values beyond it become its ends.
 struct Range {
@@ -30,6 +96,11 @@ Range range_of(at::ScalarType type) {
       return {-448, 448};
     case at::kFloat8_e5m2:
       return {-57344, 57344};
+    case e2m1:
+    case e1m2:
+      return {-levels_of(type).back(), levels_of(type).back()};
+    case at::ScalarType::Bits4x2:
+      return {-8, 7};
     default:
       return {-128, 127};
   }
@@ -58,6 +129,7 @@ at::Tensor rounded(const at::Tensor& value, std::string_view mode) {
 }
 
 void put_quantized(const at::Tensor& out, const at::Tensor& value, std::string_view mode) {
+  if (halved(out)) return put_four_bits(out, value, mode);
   const Range range = range_of(out.scalar_type());
   if (is_float8(out.scalar_type())) return put(out, at::clamp(value, range.low, range.high));
   const at::Tensor whole = rounded(value, mode);
@@ -83,6 +155,7 @@ void quantize_rows_with_offset(const at::Tensor& value, const at::Tensor& out, c
 }
 
 at::Tensor unpacked(const at::Tensor& tensor) {
+  if (halved(tensor)) return from_four_bits(tensor);
   if (tensor.scalar_type() != at::kInt) return widened(tensor);
   // Eight lie along the dimension that is dense in memory.
   if (tensor.dim() > 1 && tensor.stride(-1) != 1 && tensor.stride(-2) == 1) return unpacked(tensor.mT()).mT();
@@ -100,6 +173,7 @@ at::Tensor scale_of(const at::Tensor& scale) {
 }
 
 at::Tensor quantized_matmul(const at::Tensor& a, const at::Tensor& b) {
+  if (halved(a) || halved(b)) return at::matmul(unpacked(a), unpacked(b));
   // float32 would not hold the sums of int8 products.
   if (!at::isFloatingType(a.scalar_type())) return at::matmul(a.to(at::kDouble), b.to(at::kDouble)).to(at::kFloat);
   return at::matmul(widened(a), widened(b));

@@ -7,12 +7,12 @@
 
 namespace softcann::op {
 
-// The greatest number `out` holds of rows of `columns` numbers: 127 for int8, 7 for int4, which lies eight in an int32, lowest
-// first, the format's for float8.
+// The greatest number `out` holds of rows of `columns` numbers: 127 for int8, 7 for int4, which lies eight in an int32 (lowest
+// first) or two in a byte, the format's for float8 and float4.
 double quantum_limit(const at::Tensor& out, int64_t columns);
 // Rounded by `mode` ("" and "rint": to nearest, ties to even; "round", "floor", "ceil", "trunc", as CANN calls them).
 at::Tensor rounded(const at::Tensor& value, std::string_view mode);
-// Stores `value` in an integer or float8 tensor, kept in its range.
+// Stores `value` in an integer, float8 or float4 tensor, kept in its range; float4 takes "round" (ties away from 0) and "floor".
 void put_quantized(const at::Tensor& out, const at::Tensor& value, std::string_view mode = "");
 // value / scale with scale = max |value| / limit of each row (over all rows where `whole`); stores both. `limit` 0: out's.
 void quantize_rows(const at::Tensor& value, const at::Tensor& out, const at::Tensor& scales, double limit = 0,
@@ -21,7 +21,12 @@ void quantize_rows(const at::Tensor& value, const at::Tensor& out, const at::Ten
 void quantize_rows_with_offset(const at::Tensor& value, const at::Tensor& out, const at::Tensor& scales,
                                const at::Tensor& offsets, bool whole = false);
 
-// int4 in int32 as one number each, anything else as it is; in float32.
+// Whether two numbers share a byte, so that the sizes of `tensor` are halves: see Note [Four bits].
+inline bool halved(const at::Tensor& tensor) {
+  const auto type = tensor.scalar_type();
+  return type == at::ScalarType::Float4_e2m1fn_x2 || type == at::ScalarType::Bits8 || type == at::ScalarType::Bits4x2;
+}
+// int4 in int32, int4 and float4 in bytes as one number each, anything else as it is; in float32.
 at::Tensor unpacked(const at::Tensor& tensor);
 // A scale of the matrix unit in float32. See Note [Deq scale].
 at::Tensor scale_of(const at::Tensor& scale);
