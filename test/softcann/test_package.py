@@ -36,6 +36,7 @@ def test_env_points_a_shell_to_the_libraries(installed):
     lines = [shlex.split(line) for line in result.stdout.splitlines()]
     exports = dict(words[1].split("=", 1) for words in lines if words[0] == "export")
     assert exports["LD_LIBRARY_PATH"] == f"{installed}/softcann/lib:/some where/lib"
+    assert exports["LIBRARY_PATH"].split(":")[0] == f"{installed}/softcann/lib"   # for the linker
     assert ["unset", "ASCEND_HOME_PATH"] in lines
     again = run(installed, "env", LD_LIBRARY_PATH=exports["LD_LIBRARY_PATH"])
     assert again.stdout == result.stdout

@@ -53,8 +53,13 @@ def environment(inherited: Mapping[str, str] = os.environ) -> Dict[str, Optional
     `inherited` is the environment that they are added to.
     """
     folder = library_path()
-    others = [path for path in inherited.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path and path != folder]
-    return {"LD_LIBRARY_PATH": os.pathsep.join([folder, *others]), **dict.fromkeys(FOREIGN)}
+
+    def first(name: str) -> str:
+        others = [path for path in inherited.get(name, "").split(os.pathsep) if path and path != folder]
+        return os.pathsep.join([folder, *others])
+
+    # The second is the linker's: builds that link with -lascendcl find it where they expect an installation's lib64.
+    return {"LD_LIBRARY_PATH": first("LD_LIBRARY_PATH"), "LIBRARY_PATH": first("LIBRARY_PATH"), **dict.fromkeys(FOREIGN)}
 
 
 def options() -> List[Tuple[str, ...]]:
