@@ -211,7 +211,9 @@ CASES = {
     "npu_moe_gating_top_k": [
         lambda d: _call(randn(6, 8, dtype=d), 3, out_flag=True),
         lambda d: _call(randn(6, 8, dtype=d), 2, bias=randn(8, dtype=d), k_group=2, group_count=4, group_select_mode=1,
-                        norm_type=1, routed_scaling_factor=2.5, out_flag=True)],
+                        norm_type=1, routed_scaling_factor=2.5, out_flag=True),
+        lambda d: _call(randn(6, 8, dtype=d), 2, input_ids=torch.tensor([0, 3, 1, 1, 2, 0]), out_flag=True, norm_type=1,
+                        tid2eid=torch.tensor([[7, 1], [2, 0], [4, 6], [5, 3]], dtype=torch.int32))],
     "npu_moe_init_routing": [
         lambda d: _call(randn(4, 5, dtype=d), _moe_rows(4, 2), torch.tensor([[1, 0], [2, 1], [0, 2], [1, 2]], dtype=torch.int32), 4),
         lambda d: _call(randn(4, 5, dtype=d), _moe_rows(4, 2), torch.tensor([[1, 0], [2, 1], [0, 2], [1, 2]], dtype=torch.int32), 3)],

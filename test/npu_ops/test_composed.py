@@ -227,7 +227,7 @@ def test_swiglu_in_blocks_has_a_gradient(device):
     (F.silu(a.clamp(max=0.8)) * b.clamp(-0.8, 0.8) * plain[1])[:3].backward(grad.float()[:3])
     for ours, reference in zip(leaves, plain):
         torch.testing.assert_close(ours.grad.cpu(), reference.grad, **CLOSE)
-    with pytest.raises(NotImplementedError, match="quant_mode 2"):
+    with pytest.raises(NotImplementedError, match="quant_mode"):
         torch_npu.npu_swiglu_group_quant(leaves[0], quant_mode=2)
 
 
@@ -302,7 +302,7 @@ def test_lossless_compression(device, dtype):
     assert torch_npu.npu_hans_decode(mantissa, first, second, pdf, out=back) is back
     assert torch.equal(back.view(torch.uint8), x.view(torch.uint8))
     small = torch.zeros(bits // size, dtype=dtype, device=device)
-    with pytest.raises(ValueError, match="needed are"):
+    with pytest.raises(ValueError if device == "cpu" else RuntimeError, match="needed are"):
         torch_npu.npu_hans_encode(x, out=[pdf, mantissa, small, small[:8]])
 
 

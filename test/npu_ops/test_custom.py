@@ -34,6 +34,8 @@ BLOCKS = {name for name in CASES if "_mx_quant" in name or "block_quant" in name
 
 # The result that gradients are for, where it is not the first.
 DIFFERENTIATED = {"npu_deep_norm": 2, "npu_fused_floyd_attention": 2}
+# Whose result is rounded to float8: the gradient is that of what it was before, and differences of the result say nothing of it.
+STRAIGHT_THROUGH = {"npu_swiglu_group_quant"}
 
 
 def arguments(name, index, dtype):
@@ -91,7 +93,8 @@ def test_equals_reference(name, index, dtype):
             # A value on the edge between two integers may fall to either side.
             assert (ours.cpu().int() - reference.int()).abs().max() <= 1
             continue
-        torch.testing.assert_close(ours.cpu(), reference, rtol=rtol, atol=atol, equal_nan=True)
+        rounding = TOLERANCE.get(ours.dtype, (0.0, 0.0))  # of results that are coarser than the arguments
+        torch.testing.assert_close(ours.cpu(), reference, rtol=max(rtol, rounding[0]), atol=max(atol, rounding[1]), equal_nan=True)
 
 
 @pytest.mark.parametrize("name,index", every(CASES))
@@ -129,7 +132,7 @@ def test_gradient_equals_reference(name, index, dtype):
             torch.testing.assert_close(ours.cpu(), reference, rtol=COARSE * rtol, atol=COARSE * atol)
 
 
-@pytest.mark.parametrize("name", RULED)
+@pytest.mark.parametrize("name", [name for name in RULED if name not in STRAIGHT_THROUGH])
 def test_rules_by_differences(name):
     """The gradient rules on the CPU, in float64, against differences."""
     args, kwargs = to("cpu", arguments(name, 0, torch.float64))

@@ -115,8 +115,62 @@ def experts_and_quantization():
     same(quantized.cpu().float() * scales.cpu()[:, None], x, 2e-2)
 
 
+def windows(x, ends, block, stride):
+    """[windows of all sequences, block, heads, size]"""
+    return torch.stack([x[i:i + block] for start, end in zip([0, *ends], ends) for i in range(start, end - block + 1, stride)])
+
+
+def of_heads(q, k, v, scale, hidden=None):
+    """[rows, heads, size] each, keys with fewer heads."""
+    repeats = q.shape[1] // k.shape[1]
+    q, k, v = (t.float().transpose(0, 1) for t in (q, k.repeat_interleave(repeats, 1), v.repeat_interleave(repeats, 1)))
+    scores = q @ k.mT * scale
+    return ((scores if hidden is None else scores.masked_fill(hidden, float("-inf"))).softmax(-1) @ v).transpose(0, 1)
+
+
+def sparse_attention():
+    ends = [32, 96]
+    compare(lambda x, w: torch_npu.npu_nsa_compress(x, w, 16, 16, actual_seq_len=ends),
+            lambda x, w: (windows(x, ends, 16, 16) * w.unsqueeze(-1)).sum(1), torch.randn(96, 2, 16).half(), torch.rand(16, 2).half(),
+            tolerance=2e-2)
+    q, k, v = torch.randn(96, 4, 16).half(), torch.randn(6, 2, 16).half(), torch.randn(6, 2, 16).half()
+    out, places, _, _ = torch_npu.npu_nsa_compress_attention(
+        q.to(DEVICE), k.to(DEVICE), v.to(DEVICE), 0.25, 4, 16, 16, 32, 1, actual_seq_qlen=ends, actual_cmp_seq_kvlen=[2, 6],
+        actual_sel_seq_kvlen=[1, 3])
+    same(out, torch.cat([of_heads(q[:32], k[:2], v[:2], 0.25), of_heads(q[32:], k[2:], v[2:], 0.25)]), 1e-2)
+    assert places.shape == (96, 2, 1) and places[:32].eq(0).all()
+    k, v, chosen = torch.randn(96, 2, 16).half(), torch.randn(96, 2, 16).half(), torch.zeros(96, 2, 1, dtype=torch.int32)
+    seen = torch.arange(64) >= 32  # of the longer sequence; the first block of 32 is chosen
+    compare(lambda q, k, v: torch_npu.npu_nsa_select_attention(
+        q, k, v, chosen.to(DEVICE), 0.25, 4, 32, 1, actual_seq_qlen=ends, actual_seq_kvlen=ends)[0],
+        lambda q, k, v: torch.cat([of_heads(q[:32], k[:32], v[:32], 0.25), of_heads(q[32:], k[32:], v[32:], 0.25, seen)]), q, k, v,
+        tolerance=2e-2)
+    mask = torch.tensor([[1, 0], [1, 1]]).expand(1, 4, 2, 2).to(torch.int8).contiguous()
+    q, k, v = torch.randn(1, 4, 16, 64).half(), torch.randn(1, 2, 256, 64).half(), torch.randn(1, 2, 256, 64).half()
+    hidden = mask[0, 0].eq(0).repeat_interleave(8, 0).repeat_interleave(128, 1)
+    out, _ = torch_npu.npu_block_sparse_attention(
+        q.to(DEVICE), k.to(DEVICE), v.to(DEVICE), mask.to(DEVICE), [8, 128], q_input_layout="BNSD", kv_input_layout="BNSD",
+        num_key_value_heads=2, scale_value=0.125)
+    same(out, attended(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1), 0.125, hidden), 1e-2)
+    shapes = ((1, 1, 16, 4, 16), (1, 1, 16, 8, 16), (1, 1, 16, 8, 16), (1, 1, 8, 4, 16), (1, 1, 8, 4, 16))
+
+    def from_pairs(q, k1, v1, k2, v2):
+        keys, values = (a.unsqueeze(3) + b.transpose(2, 3).unsqueeze(2) for a, b in ((k1, k2), (v1, v2)))
+        return ((q.unsqueeze(4) * keys).sum(-1) * 0.25).softmax(-1).unsqueeze(4).matmul(values).squeeze(4)
+    compare(lambda *t: torch_npu.npu_fused_floyd_attention(*t, scale_value=0.25)[2], from_pairs,
+            *(torch.randn(*shape).half() for shape in shapes), tolerance=2e-2)
+
+
+def gating_by_a_table():
+    x, ids, table = torch.randn(5, 8), torch.tensor([1, 0, 1, 2, 2]), torch.tensor([[3, 1], [7, 0], [2, 5]], dtype=torch.int32)
+    weights, experts, _ = torch_npu.npu_moe_gating_top_k(x.to(DEVICE), 2, input_ids=ids.to(DEVICE), tid2eid=table.to(DEVICE), norm_type=1)
+    assert torch.equal(experts.cpu(), table[ids])
+    chosen = x.sigmoid().gather(1, table[ids].long())
+    same(weights, chosen / chosen.sum(1, keepdim=True))
+
+
 if __name__ == "__main__":
-    for case in (attention, norms_and_activations, shapes_and_formats, experts_and_quantization):
+    for case in (attention, norms_and_activations, shapes_and_formats, experts_and_quantization, sparse_attention, gating_by_a_table):
         print("case", case.__name__, flush=True)
         torch.manual_seed(0)
         case()

@@ -58,10 +58,15 @@ def npu_moe_gating_top_k(x: Tensor, k: int, *, bias: Optional[Tensor] = None, in
     (``group_select_mode`` 0) or the sum of their two largest (1). Weights are without bias, divided by ``sum + eps``
     for sigmoid, and times ``routed_scaling_factor``.
 
+    ``input_ids`` [tokens] and ``tid2eid`` [vocabulary, k], integers, name the experts of each token instead: there is no choice
+    then, only their weights.
+
     Returns (weights in x's dtype, experts as int32, both [tokens, k]; the normalized x as float32, with content only with
-    ``out_flag``). Raises NotImplementedError for input_ids, tid2eid and ``renorm``.
+    ``out_flag``). Raises NotImplementedError for ``renorm``, ValueError for one of input_ids and tid2eid alone.
     """
-    unsupported("npu_moe_gating_top_k", input_ids=input_ids, tid2eid=tid2eid, renorm=renorm or None)
+    unsupported("npu_moe_gating_top_k", renorm=renorm or None)
+    if (input_ids is None) != (tid2eid is None):
+        raise ValueError("npu_moe_gating_top_k: input_ids and tid2eid must both be given, or none")
     normal = torch.softmax(wide(x), -1) if norm_type == 0 else torch.sigmoid(wide(x))
     scores = normal if bias is None else normal + wide(bias)
     if group_count > 1 and k_group < group_count:
@@ -70,6 +75,8 @@ def npu_moe_gating_top_k(x: Tensor, k: int, *, bias: Optional[Tensor] = None, in
         chosen = torch.zeros_like(best, dtype=torch.bool).scatter(1, best.topk(k_group, -1).indices, True)
         scores = groups.masked_fill(~chosen.unsqueeze(-1), float("-inf")).view(scores.shape)
     experts = scores.topk(k, -1).indices
+    if input_ids is not None and tid2eid is not None:
+        experts = tid2eid[input_ids.long()].long()
     weights = normal.gather(1, experts)
     if norm_type == 1:
         weights = weights / (weights.sum(-1, keepdim=True) + eps)

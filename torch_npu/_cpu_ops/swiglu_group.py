@@ -121,7 +121,8 @@ def npu_swiglu_group_quant_backward(
 ) -> Tuple[Tensor, Tensor]:
     """Gradients of :func:`npu_swiglu_group_quant` before it rounds, for x and weight (empty without weight).
 
-    ``y_origin``: its third result, needed with ``weight``, whose gradient is ``sum of grad_y * y_origin`` over the last axis.
+    ``y_origin``: its third result, found again where that is empty, needed with ``weight``, whose gradient is ``sum of grad_y *
+    y_origin`` over the last axis.
     Rows behind the groups' are 0.
     """
     if weight is not None and y_origin is None:
@@ -130,7 +131,8 @@ def npu_swiglu_group_quant_backward(
     grad = torch.where(rows, grad_y.float(), 0.0)
     for_weight = x.new_empty(0, dtype=torch.float32)
     if weight is not None and y_origin is not None:
-        for_weight = (grad * wide(y_origin)).sum(-1, keepdim=True).to(weight.dtype)
+        origin = y_origin if y_origin.numel() else _activated(x, clamp_limit)
+        for_weight = (grad * wide(origin)).sum(-1, keepdim=True).to(weight.dtype)
         grad = grad * wide(weight)
     found = gradients(lambda given: _activated(given, clamp_limit), (wide(x),), grad)[0]
     return found.to(x.dtype), for_weight

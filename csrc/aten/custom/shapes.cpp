@@ -106,6 +106,53 @@ at::DimVector chosen_sizes(const at::Tensor& query, std::string_view layout, int
   return sizes;
 }
 
+at::DimVector index_statistic_sizes(const at::Tensor& query) {
+  TORCH_CHECK_VALUE(query.dim() == 3 || query.dim() == 4, "indexer: a query of ", query.dim(),
+                    " dimensions; 3 or 4 are expected");
+  return query.dim() == 3 ? at::DimVector{1, query.size(0)} : at::DimVector{query.size(0), 1, query.size(1)};
+}
+
+at::DimVector mx_scale_sizes(at::IntArrayRef sizes) {
+  constexpr int64_t kPairOfBlocks = 64;
+  at::DimVector scales(sizes);
+  scales.back() = (scales.back() + kPairOfBlocks - 1) / kPairOfBlocks;
+  scales.push_back(2);
+  return scales;
+}
+
+at::ScalarType float8_type(const char* op, int64_t type) {
+  constexpr int64_t kByCann = 256;  // numbers of CANN's begin there
+  if (type == static_cast<int64_t>(at::kFloat8_e5m2) || type == kByCann + ACL_FLOAT8_E5M2) return at::kFloat8_e5m2;
+  TORCH_CHECK_NOT_IMPLEMENTED(type == static_cast<int64_t>(at::kFloat8_e4m3fn) || type == kByCann + ACL_FLOAT8_E4M3FN, op,
+                              ": dtype number ", type,
+                              " is not supported; float8_e5m2 (23, 291) and float8_e4m3fn (24, 292) are");
+  return at::kFloat8_e4m3fn;
+}
+
+int64_t float8_code(int64_t type) {
+  return float8_type("float8", type) == at::kFloat8_e5m2 ? ACL_FLOAT8_E5M2 : ACL_FLOAT8_E4M3FN;
+}
+
+at::ScalarType block_type(const char* op, int64_t type) {
+  return type == static_cast<int64_t>(at::kChar) ? at::kChar : float8_type(op, type);
+}
+int64_t block_code(int64_t type) { return type == static_cast<int64_t>(at::kChar) ? ACL_INT8 : float8_code(type); }
+
+at::DimVector block_scale_sizes(const at::Tensor& x, int64_t rows, int64_t columns, int64_t groups) {
+  TORCH_CHECK_VALUE(x.dim() >= 2 && rows > 0 && columns > 0, "blocks of ", rows, " by ", columns, " of a tensor of ", x.dim(),
+                    " dimensions");
+  at::DimVector sizes(x.sizes());
+  auto& height = sizes[sizes.size() - 2];
+  height = groups == 0 ? (height + rows - 1) / rows : height / rows + groups;
+  sizes.back() = (sizes.back() + columns - 1) / columns;
+  return sizes;
+}
+
+std::array<bool, 2> wanted_rows(const std::optional<std::array<bool, 2>>& mask, const std::optional<at::Tensor>& smooth1,
+                                const std::optional<at::Tensor>& smooth2) {
+  return mask ? *mask : std::array<bool, 2>{true, given(smooth1) && given(smooth2)};
+}
+
 at::Tensor given_out(at::TensorList out, size_t count, size_t index, const OutSpec& spec) {
   TORCH_CHECK_VALUE(out.size() == count, "out has ", out.size(), " tensors, not ", count);
   const at::Tensor& given = out[index];
@@ -212,6 +259,26 @@ OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<in
 }
 
 int64_t quantized_code(std::optional<int64_t> type) { return type_or(type, at::kChar) == at::kQUInt4x2 ? ACL_INT4 : ACL_INT8; }
+
+std::optional<at::Tensor> mx_scale(const std::optional<at::Tensor>& scale) {
+  constexpr int64_t kPairs = 3;
+  if (!given(scale) || scale->scalar_type() != at::kByte || scale->dim() < kPairs) return scale;
+  return scale->view(at::kFloat8_e8m0fnu);
+}
+
+int64_t group_code(at::OptionalIntArrayRef sizes) {
+  if (!sizes || sizes->empty()) return 0;
+  TORCH_CHECK_VALUE(sizes->size() == 3, "sizes of groups are those of m, n and k, but there are ", sizes->size());
+  constexpr int kBits = 16;
+  return ((*sizes)[0] << (2 * kBits)) | ((*sizes)[1] << kBits) | (*sizes)[2];
+}
+
+bool exchange_of_few_bits_is_served(const at::Tensor& x, const std::optional<at::Tensor>& scale, const at::Tensor& weight,
+                                    std::optional<int64_t> mode) {
+  constexpr int64_t kDynamic = 7, kPairs = 3;
+  if (x.element_size() == 1) return !given(scale) || scale->numel() <= 1 || scale->dim() == kPairs;
+  return mode.value_or(kDynamic) == kDynamic && weight.scalar_type() == at::kChar;
+}
 
 const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(supported, what, " not supported");

@@ -1,6 +1,7 @@
 // What the entries of custom_ops.yaml use besides aten/shape_rules.h: sizes of results, arguments in CANN's form.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,13 @@ int64_t window_rows(const char* op, at::OptionalIntArrayRef ends, int64_t block,
 at::DimVector paged_attention_sizes(const at::Tensor& query, const at::Tensor& value, std::string_view layout, int64_t heads,
                                     int64_t kv_heads);
 at::DimVector chosen_sizes(const at::Tensor& query, std::string_view layout, int64_t kv_heads, int64_t count);
+// Statistics of an indexer's softmax: [batch, 1, tokens], of packed queries [1, tokens].
+at::DimVector index_statistic_sizes(const at::Tensor& query);
+// MX scales of blocks along the last of `sizes`: in pairs.
+at::DimVector mx_scale_sizes(at::IntArrayRef sizes);
+// Scales of blocks of `rows` by `columns` of the last two dimensions; of `groups` of rows (0: none) one after the other, where as
+// many rows are left over.
+at::DimVector block_scale_sizes(const at::Tensor& x, int64_t rows, int64_t columns, int64_t groups);
 // Of both broadcast; of `a` where there is no `b`.
 at::DimVector broadcast_sizes(const at::Tensor& a, const std::optional<at::Tensor>& b);
 // A loss of a `reduction` given by name.
@@ -67,6 +75,12 @@ at::ScalarType type_or(std::optional<int64_t> type, at::ScalarType otherwise);
 at::ScalarType stored_type(int64_t type);
 // int8; throws NotImplementedError where another dtype or a mode that is not `usual` is asked for.
 at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual);
+// float8_e5m2 (23, 291) or float8_e4m3fn (24, 292); throws NotImplementedError for others. And CANN's number.
+at::ScalarType float8_type(const char* op, int64_t type);
+int64_t float8_code(int64_t type);
+// int8 (1) or float8 (see float8_type); throws NotImplementedError for others. And CANN's number.
+at::ScalarType block_type(const char* op, int64_t type);
+int64_t block_code(int64_t type);
 // int8 of the input's shape, or for quint4x2 eight int4 in each int32; and CANN's number of the one or the other.
 OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type, bool usual);
 int64_t quantized_code(std::optional<int64_t> type);
@@ -79,6 +93,17 @@ int64_t rotary_mode_number(std::string_view mode, const std::optional<at::Tensor
 int64_t rotary_layout_number(std::string_view layout);
 // The first of a list; throws ValueError, naming `what`, when there is none.
 const at::Tensor& first_of(at::TensorList list, const char* what);
+// MX scales, which come as bytes, as CANN takes them: a tensor of three dimensions or more; others as they are.
+std::optional<at::Tensor> mx_scale(const std::optional<at::Tensor>& scale);
+// CANN's number of the sizes of groups: m, n and k in 16 bits each, the last lowest; 0 without them.
+int64_t group_code(at::OptionalIntArrayRef sizes);
+// Whether what is exchanged before a product can be quantised as asked: of int8 and float8 with one scale or MX scales, else rows
+// that are quantised behind the exchange.
+bool exchange_of_few_bits_is_served(const at::Tensor& x, const std::optional<at::Tensor>& scale, const at::Tensor& weight,
+                                    std::optional<int64_t> mode);
+// Which of two quantised results are wanted: as `mask` says, without it the first, and the second where both are smoothed.
+std::array<bool, 2> wanted_rows(const std::optional<std::array<bool, 2>>& mask, const std::optional<at::Tensor>& smooth1,
+                                const std::optional<at::Tensor>& smooth2);
 // Whether an optional argument is there.
 inline bool given(const std::optional<at::Tensor>& tensor) { return tensor && tensor->defined(); }
 // A list of one.
