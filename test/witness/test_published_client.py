@@ -92,6 +92,11 @@ def test_program(client_environment, program, tmp_path):
     assert "passed" in output.splitlines()
 
 
+def test_float4_of_a_device_that_has_it(client_environment, tmp_path):
+    environment = {**client_environment, "SOFTCANN_SOC": "Ascend950"}
+    assert "passed" in run(PYTHON, CLIENT.with_name("few_bits.py"), env=environment, cwd=tmp_path, timeout=600).splitlines()
+
+
 @pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910A"])   # the older one's client names most operators
 def test_overflow_of_a_device_that_saturates(client_environment, soc, tmp_path):
     environment = {**client_environment, "INF_NAN_MODE_FORCE_DISABLE": "1", "SOFTCANN_SOC": soc}
