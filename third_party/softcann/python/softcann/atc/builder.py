@@ -64,7 +64,6 @@ class Builder:
     def __init__(self, program, graph, samples, fold=True, precision=None):
         self.program, self.graph, self.samples, self.fold, self.precision = program, graph, samples, fold, precision
         self.origin = ("", "")  # ONNX type and name of what is being lowered
-        self.origins = {}
 
     def constant(self, tensor):
         """A value for a tensor, or for what torch.tensor takes."""
