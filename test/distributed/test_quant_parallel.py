@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 
 import torch_npu
-from torch_npu._cpu_ops.microscaling import unscaled
+from torch_npu._cpu_ops._blocks import unscaled
 
 E4M3 = torch.float8_e4m3fn
 CLOSE = dict(rtol=1e-3, atol=1e-3)

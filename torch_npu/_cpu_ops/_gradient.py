@@ -1,9 +1,11 @@
 """Gradients of references, for the backward operators."""
 
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple, overload
 
 import torch
 from torch import Tensor
+
+from torch_npu._cpu_ops._common import wide
 
 _AUTOGRAD_KEYS = ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor", "ADInplaceOrView")
 
@@ -25,7 +27,11 @@ class _Recording:
         self._keys.__exit__(*error)
 
 
-def gradients(function: Any, inputs: Any, grad: Any) -> Tuple[Optional[Tensor], ...]:
+@overload
+def gradients(function: Callable[..., Any], inputs: Sequence[Tensor], grad: Any) -> Tuple[Tensor, ...]: ...
+@overload
+def gradients(function: Callable[..., Any], inputs: Sequence[Optional[Tensor]], grad: Any) -> Tuple[Optional[Tensor], ...]: ...
+def gradients(function: Callable[..., Any], inputs: Sequence[Optional[Tensor]], grad: Any) -> Tuple[Optional[Tensor], ...]:
     """Gradients of ``function(*inputs)`` for each input; zeros where it does not matter, None for None.
 
     ``grad``: the gradient of its result, or of each of several, None for those that do not count.
@@ -38,3 +44,9 @@ def gradients(function: Any, inputs: Any, grad: Any) -> Tuple[Optional[Tensor], 
         results, grads = zip(*((r, g.to(r.dtype)) for r, g in pairs if g is not None))
         found = iter(torch.autograd.grad(results, wanted, grads, allow_unused=True, materialize_grads=True))
     return tuple(None if t is None else next(found).detach() for t in leaves)
+
+
+def wide_gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], grad: Tensor) -> Tuple[Tensor, ...]:
+    """Gradients of ``function(*inputs)`` in the dtypes of the inputs, computed in float32."""
+    found = gradients(function, [wide(t) for t in inputs], wide(grad))
+    return tuple(g.to(t.dtype).contiguous() for g, t in zip(found, inputs))

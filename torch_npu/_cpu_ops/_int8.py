@@ -1,6 +1,6 @@
 """int8, int4 packed in int32, and the products of them."""
 
-from typing import Tuple
+from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -39,6 +39,11 @@ def packed(numbers: Tensor) -> Tensor:
 def exact(a: Tensor, b: Tensor) -> Tensor:
     """The product of two matrices of int8, or int4 packed in int32, in float64, which holds their sums."""
     return torch.matmul(unpacked(a).double(), unpacked(b).double())
+
+
+def bias_parts(bias: Optional[Tensor]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    """(an integer bias, which belongs to a product before its scales; a floating one, which belongs to the result)."""
+    return (None, bias) if bias is None or bias.is_floating_point() else (bias, None)
 
 
 def numbers_of_scale(scale: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import even_halves, wide
-from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._gradient import wide_gradients
 
 _SLOPE = 1.702
 
@@ -21,7 +21,7 @@ def npu_swiglu(self: Tensor, dim: int = -1) -> Tensor:
 
 def npu_swiglu_backward(grad_output: Tensor, self: Tensor, dim: int = -1) -> Tensor:
     """Gradient of :func:`npu_swiglu` for self."""
-    return gradients(lambda x: npu_swiglu(x, dim), (wide(self),), wide(grad_output))[0].to(self.dtype).contiguous()
+    return wide_gradients(lambda x: npu_swiglu(x, dim), (self,), grad_output)[0]
 
 
 def _geglu(x: Tensor, dim: int, approximate: Any, activate_left: Any) -> Tuple[Any, Tensor]:
@@ -43,8 +43,7 @@ def npu_geglu(self: Tensor, dim: int = -1, approximate: int = 1, activate_left: 
 def npu_geglu_grad(grad_output: Tensor, self: Tensor, gelu: Tensor, dim: int = -1, approximate: int = 1,
                    activate_left: bool = False) -> Tensor:
     """Gradient of :func:`npu_geglu` for self."""
-    return gradients(lambda x: _geglu(x, dim, approximate, activate_left)[0], (wide(self),),
-                     wide(grad_output))[0].to(self.dtype).contiguous()
+    return wide_gradients(lambda x: _geglu(x, dim, approximate, activate_left)[0], (self,), grad_output)[0]
 
 
 def npu_fast_gelu(self: Tensor) -> Tensor:
@@ -55,7 +54,7 @@ def npu_fast_gelu(self: Tensor) -> Tensor:
 
 def npu_fast_gelu_backward(grad: Tensor, self: Tensor) -> Tensor:
     """Gradient of :func:`npu_fast_gelu`."""
-    return gradients(npu_fast_gelu, (wide(self),), wide(grad))[0].to(self.dtype).contiguous()
+    return wide_gradients(npu_fast_gelu, (self,), grad)[0]
 
 
 def fast_gelu(self: Tensor) -> Tensor:

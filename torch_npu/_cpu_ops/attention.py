@@ -63,7 +63,7 @@ def _hidden(rows: int, columns: int, atten_mask: Any, sparse_mode: Any, pre_tock
 class _Options:
     """What attention takes besides its tensors."""
 
-    def __init__(self, name: str, heads: int, layout: str, sparse_mode: Any, pre: Any, following: Any, scale: Tensor,
+    def __init__(self, name: str, heads: int, layout: str, sparse_mode: Any, pre: Any, following: Any, scale: float,
                  prefix: Any = None) -> None:
         if layout not in _LAYOUTS or not 0 <= sparse_mode <= (6 if prefix else 4):
             raise NotImplementedError(f"{name}: layout {layout!r} with sparse_mode={sparse_mode} is not supported; layouts are "
@@ -106,7 +106,7 @@ def _sequences(query_ends: Any, key_ends: Any) -> List[Tuple[Any, Any, Any, Any]
     return [(q, q_end, k, k_end) for (q, k), q_end, k_end in zip(starts, query_ends, key_ends)]
 
 
-def _dropped(shape: Sequence[int], keep_prob: float, seed: int, offset: Tensor, device: Any) -> Tensor:
+def _dropped(shape: Sequence[int], keep_prob: float, seed: int, offset: int, device: Any) -> Tensor:
     """Which weights stay, by a generator of their own."""
     if device.type == "meta":
         return torch.empty(shape, dtype=torch.bool, device=device)
@@ -123,13 +123,13 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
     def keep(weights: Any) -> Any:
         return weights * _dropped(weights.shape, keep_prob, seed, offset, weights.device) / keep_prob
 
-    keep = keep if keep_prob < 1 else None
+    kept = keep if keep_prob < 1 else None
     if layout != "TND":
         options = _Options("npu_fusion_attention", heads, layout, sparse_mode, before, after, scale, prefix)
-        return _attention(query, key, value, bias, mask, options, keep, sink)
+        return _attention(query, key, value, bias, mask, options, kept, sink)
     if query_ends is None or key_ends is None:
         raise ValueError("npu_fusion_attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen")
-    unsupported("npu_fusion_attention with layout TND", pse=pse, dropout=keep, prefix=prefix)
+    unsupported("npu_fusion_attention with layout TND", pse=pse, dropout=kept, prefix=prefix)
     options = _Options("npu_fusion_attention", heads, "BSND", sparse_mode, before, after, scale)
     parts = [_attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], None, mask, options, sink=sink)
              for q, q_end, k, k_end in _sequences(query_ends, key_ends)]
@@ -150,15 +150,16 @@ def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Te
     return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
 
 
-def _fusion_gradients(grad: Tensor, tensors: Sequence[Optional[Tensor]], settings: Any, keep_prob: float, seed: int, offset: int,
-                      pse_type: int = 1) -> List[Tensor]:
-    """Of query, key, value, pse and sink, ``tensors``; empty where there is none."""
+def _fusion_gradients(grad: Tensor, query: Tensor, others: Sequence[Optional[Tensor]], settings: Any, keep_prob: float,
+                      seed: int, offset: int, pse_type: int = 1) -> List[Tensor]:
+    """Of query, and of key, value, pse and sink, ``others``; empty where there is none."""
 
     def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, share: Tensor) -> Tensor:
         return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, pse_type, share)[0]
 
-    found = [tensors[0].new_empty(0) if g is None else g.contiguous() for g in gradients(forward, tensors, wide(grad))]
-    return found if tensors[4] is not None else [*found[:4], found[4].float()]
+    found = gradients(forward, (query, *others), wide(grad))
+    results = [query.new_empty(0) if g is None else g.contiguous() for g in found]
+    return results if others[3] is not None else [*results[:4], results[4].float()]
 
 
 def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str,
@@ -206,7 +207,7 @@ def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Ten
         dy = dy.masked_fill(softmax_sum[..., :1] == 0, 0)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tockens, next_tockens, actual_seq_qlen,
                 actual_seq_kvlen, sparse_mode, prefix or None)
-    return tuple(_fusion_gradients(dy, (query, key, value, pse, sink), settings, keep_prob, seed, offset))
+    return tuple(_fusion_gradients(dy, query, (key, value, pse, sink), settings, keep_prob, seed, offset))
 
 
 def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *,
@@ -239,11 +240,11 @@ def npu_fusion_attention_grad_v2(query: Tensor, key: Tensor, value: Tensor, dy: 
     unsupported("npu_fusion_attention_grad_v2", query_rope=query_rope, key_rope=key_rope)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    found = _fusion_gradients(dy, (query, key, value, pse, sink), settings, keep_prob, seed, offset, pse_type)
+    found = _fusion_gradients(dy, query, (key, value, pse, sink), settings, keep_prob, seed, offset, pse_type)
     return (*found[:4], query.new_empty(0), query.new_empty(0), found[4])
 
 
-def _limited(mask: Tensor, lengths: Optional[Sequence[int]], key: Tensor, layout: str, heads: int, columns: int) -> Tensor:
+def _limited(mask: Tensor, lengths: Optional[Sequence[int]], key: Tensor, columns: int) -> Tensor:
     """The mask, and true behind each sequence's own length."""
     if lengths is None or len(lengths) == 0:
         return mask
@@ -254,7 +255,7 @@ def _limited(mask: Tensor, lengths: Optional[Sequence[int]], key: Tensor, layout
 def _inference(name: Any, query: Any, key: Any, value: Any, bias: Any, mask: Any, lengths: Any, options: Any,
                out_layout: Any = None) -> Tuple[Any, Any]:
     columns = {"BNSD": 2, "SBH": 0}.get(options.layout, 1)
-    mask = _limited(mask, lengths, key, options.layout, options.heads, key.shape[columns])
+    mask = _limited(mask, lengths, key, key.shape[columns])
     if mask is not None and options.sparse_mode == 0 and options.following < key.shape[columns] and lengths:
         raise NotImplementedError(f"{name}: lengths together with a band are not supported")
     out, top, total = _attention(query, key, value, bias, mask, options)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide
-from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._gradient import wide_gradients
 
 
 def _turned(tensor: Tensor, transposed: bool) -> Tensor:
@@ -252,13 +252,7 @@ def npu_fused_attention_qkv_grad(
 
 
 def _floyd(
-    query: Tensor,
-    key_ij: Tensor,
-    value_ij: Tensor,
-    key_jk: Tensor,
-    value_jk: Tensor,
-    mask: Optional[Tensor],
-    scale: float,
+    mask: Optional[Tensor], scale: float, query: Tensor, key_ij: Tensor, value_ij: Tensor, key_jk: Tensor, value_jk: Tensor
 ) -> Tuple[Tensor, Tensor]:
     """(scores [B, H, N, M, K], result [B, H, N, M, D])."""
     scores = torch.einsum("bhnmd,bhnkd->bhnmk", query, key_ij) + torch.einsum("bhnmd,bhkmd->bhnmk", query, key_jk)
@@ -289,7 +283,7 @@ def npu_fused_floyd_attention(
     Returns (maxima of the scores and sums of their exponentials, float32 [B, H, N, M, 8] each, 8 times the same; the result).
     """
     tensors = [wide(t) for t in (query_ik, key_ij, value_ij, key_jk, value_jk)]
-    scores, out = _floyd(*tensors, mask=atten_mask, scale=scale_value)
+    scores, out = _floyd(atten_mask, scale_value, *tensors)
     highest = scores.amax(-1, keepdim=True)
     total = (scores - highest).exp().sum(-1, keepdim=True)
     shape = (*query_ik.shape[:-1], 8)
@@ -312,6 +306,4 @@ def npu_fused_floyd_attention_backward(
 ) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_fused_floyd_attention` for query, both keys and values, in the order of its arguments."""
     tensors = (query_ik, key_ij, value_ij, key_jk, value_jk)
-    forward = lambda *t: _floyd(*t, mask=atten_mask, scale=scale_value)[1]
-    found = gradients(forward, tuple(wide(t) for t in tensors), wide(grad_output))
-    return tuple(grad.to(tensor.dtype) for grad, tensor in zip(found, tensors))
+    return wide_gradients(lambda *t: _floyd(atten_mask, scale_value, *t)[1], tensors, grad_output)

@@ -138,7 +138,7 @@ def npu_bounding_box_decode(rois: Tensor, deltas: Tensor, means0: float, means1:
 def _suppress(boxes: Tensor, threshold: Any) -> List[bool]:
     """Which of the boxes, best first, stay: a list of bools."""
     ratio = _ratio(boxes.unsqueeze(0), boxes.unsqueeze(1), 0).tolist()
-    kept = []
+    kept: List[bool] = []
     for row in ratio:
         kept.append(not any(stays and row[j] > threshold for j, stays in enumerate(kept)))
     return kept

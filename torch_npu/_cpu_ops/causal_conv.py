@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide
-from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._gradient import wide_gradients
 
 
 def npu_masked_causal_conv1d(input: Tensor, weight: Tensor, *, mask: Optional[Tensor] = None) -> Tensor:
@@ -26,7 +26,5 @@ def npu_masked_causal_conv1d_backward(
     grad_output: Tensor, input: Tensor, weight: Tensor, *, mask: Optional[Tensor] = None
 ) -> Tuple[Tensor, Tensor]:
     """Gradients of :func:`npu_masked_causal_conv1d` for input and weight."""
-    first, second = gradients(
-        lambda x, w: npu_masked_causal_conv1d(x, w, mask=mask), (wide(input), wide(weight)), wide(grad_output)
-    )
-    return first.to(input.dtype).contiguous(), second.to(weight.dtype).contiguous()
+    first, second = wide_gradients(lambda x, w: npu_masked_causal_conv1d(x, w, mask=mask), (input, weight), grad_output)
+    return first, second

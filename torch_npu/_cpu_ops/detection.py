@@ -259,7 +259,7 @@ def npu_deformable_conv2d(input: Tensor, weight: Tensor, offset: Tensor, bias: O
 def npu_deformable_conv2dbk(input: Tensor, grad_output: Tensor, offset_out: Tensor, weight: Tensor, offset: Tensor,
                             kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
                             dilation: Sequence[int] = [1, 1, 1, 1], groups: int = 1, deformable_groups: int = 1,
-                            modulated: bool = True) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor], Optional[Tensor]]:
+                            modulated: bool = True) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_deformable_conv2d` for input, weight, offset and bias. ``offset_out``: its second result."""
 
     def forward(x: Tensor, w: Tensor, o: Tensor) -> Tensor:

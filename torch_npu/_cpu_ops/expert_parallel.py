@@ -70,20 +70,33 @@ def _check(name: str, world: int, experts: int, shared_ranks: int, tp_world: int
         )
 
 
+# Arguments that have no meaning here.
+_IGNORED = (
+    *("group_tp", "tp_rank_id", "tp_send_counts", "expand_scales", "expert_shard_type", "shared_expert_num", "comm_alg"),
+    *("zero_expert_num", "copy_expert_num", "const_expert_num", "global_bs", "group_list_type"),
+)
+
+
 def _dispatch(
-    name: str,
     x: Tensor,
     expert_ids: Tensor,
     group_ep: str,
     world: int,
     experts: int,
-    scales: Optional[Tensor],
-    active: Optional[Tensor],
-    expert_scales: Optional[Tensor],
-    quant_mode: int,
-    global_bs: int,
-    nums_type: int,
+    *,
+    scales: Optional[Tensor] = None,
+    x_active_mask: Optional[Tensor] = None,
+    expert_scales: Optional[Tensor] = None,
+    tp_world_size: int = 0,
+    shared_expert_rank_num: int = 0,
+    quant_mode: int = 0,
+    global_bs: int = 0,
+    expert_token_nums_type: int = 1,
+    **given: Any,
 ) -> Tuple[Tensor, ...]:
+    name = "npu_moe_distribute_dispatch"
+    unsupported(name, *_IGNORED, **given)
+    _check(name, world, experts, shared_expert_rank_num, tp_world_size)
     if quant_mode not in (0, 2):
         raise NotImplementedError(f"{name}: quant_mode {quant_mode} is not supported; 0 and 2, dynamic, are")
     tokens, k = expert_ids.shape
@@ -102,7 +115,7 @@ def _dispatch(
             none if expert_scales is None else x.new_empty(rows, dtype=torch.float32),
         )
     group = group_named(group_ep, x.device)
-    route = _Route(expert_ids, active, experts, world)
+    route = _Route(expert_ids, x_active_mask, experts, world)
     received = torch.empty_like(route.counts)
     dist.all_to_all_single(received, route.counts, group=group)
     received = received.view(world, local)
@@ -124,7 +137,7 @@ def _dispatch(
         expand_x,
         dynamic,
         index,
-        each if nums_type else each.cumsum(0),
+        each if expert_token_nums_type else each.cumsum(0),
         received.t().reshape(-1).cumsum(0).int(),
         x.new_zeros(1, dtype=torch.int32),
         weights,
@@ -138,28 +151,7 @@ def npu_moe_distribute_dispatch_v2(
     ep_world_size: int,
     ep_rank_id: int,
     moe_expert_num: int,
-    *,
-    scales: Optional[Tensor] = None,
-    x_active_mask: Optional[Tensor] = None,
-    expert_scales: Optional[Tensor] = None,
-    elastic_info: Optional[Tensor] = None,
-    performance_info: Optional[Tensor] = None,
-    group_tp: str = "",
-    tp_world_size: int = 0,
-    tp_rank_id: int = 0,
-    expert_shard_type: int = 0,
-    shared_expert_num: int = 1,
-    shared_expert_rank_num: int = 0,
-    quant_mode: int = 0,
-    global_bs: int = 0,
-    expert_token_nums_type: int = 1,
-    comm_alg: str = "",
-    zero_expert_num: int = 0,
-    copy_expert_num: int = 0,
-    const_expert_num: int = 0,
-    y_dtype: Optional[int] = None,
-    x_dtype: Optional[int] = None,
-    scales_dtype: Optional[int] = None,
+    **options: Any,
 ) -> Tuple[Tensor, ...]:
     """Sends tokens to the ranks of their experts: rank r has experts [r, r + 1) * moe_expert_num / ep_world_size.
 
@@ -173,30 +165,7 @@ def npu_moe_distribute_dispatch_v2(
     ``expert_scales`` of the rows [A], or empty). What is passed to :func:`npu_moe_distribute_combine_v2` has meaning only for
     that. Ranks of shared experts and TP are refused: NotImplementedError here, RuntimeError from CANN.
     """
-    name = "npu_moe_distribute_dispatch"
-    unsupported(
-        name,
-        elastic_info=elastic_info,
-        performance_info=performance_info,
-        y_dtype=y_dtype,
-        x_dtype=x_dtype,
-        scales_dtype=scales_dtype,
-    )
-    _check(name, ep_world_size, moe_expert_num, shared_expert_rank_num, tp_world_size)
-    return _dispatch(
-        name,
-        x,
-        expert_ids,
-        group_ep,
-        ep_world_size,
-        moe_expert_num,
-        scales,
-        x_active_mask,
-        expert_scales,
-        quant_mode,
-        global_bs,
-        expert_token_nums_type,
-    )
+    return _dispatch(x, expert_ids, group_ep, ep_world_size, moe_expert_num, **options)
 
 
 def npu_moe_distribute_dispatch(x: Tensor, expert_ids: Tensor, *args: Any, **options: Any) -> Tuple[Tensor, ...]:
@@ -241,33 +210,12 @@ def _combine(
 
 
 def npu_moe_distribute_combine(
-    expand_x: Tensor,
-    expert_ids: Tensor,
-    expand_idx: Tensor,
-    ep_send_counts: Tensor,
-    expert_scales: Tensor,
-    group_ep: str,
-    ep_world_size: int,
-    ep_rank_id: int,
-    moe_expert_num: int,
-    *,
-    tp_send_counts: Optional[Tensor] = None,
-    x_active_mask: Optional[Tensor] = None,
+    *args: Any,
     activation_scale: Optional[Tensor] = None,
     weight_scale: Optional[Tensor] = None,
     group_list: Optional[Tensor] = None,
-    expand_scales: Optional[Tensor] = None,
-    shared_expert_x: Optional[Tensor] = None,
-    group_tp: str = "",
-    tp_world_size: int = 0,
-    tp_rank_id: int = 0,
-    expert_shard_type: int = 0,
-    shared_expert_num: int = 1,
-    shared_expert_rank_num: int = 0,
-    global_bs: int = 0,
     out_dtype: int = 0,
-    comm_quant_mode: int = 0,
-    group_list_type: int = 0,
+    **options: Any,
 ) -> Tensor:
     """The way back of :func:`npu_moe_distribute_dispatch`: each token's results times ``expert_scales`` [tokens, k], added up.
 
@@ -275,29 +223,9 @@ def npu_moe_distribute_combine(
     dispatch. ``shared_expert_x`` [tokens, size] is added. ``comm_quant_mode`` 2: rows go as int8 with a scale each. Returns
     [tokens, size] in expand_x's dtype.
     """
-    unsupported(
-        "npu_moe_distribute_combine",
-        activation_scale=activation_scale,
-        weight_scale=weight_scale,
-        group_list=group_list,
-        out_dtype=out_dtype or None,
-    )
-    return npu_moe_distribute_combine_v2(
-        expand_x,
-        expert_ids,
-        expand_idx,
-        ep_send_counts,
-        expert_scales,
-        group_ep,
-        ep_world_size,
-        ep_rank_id,
-        moe_expert_num,
-        x_active_mask=x_active_mask,
-        shared_expert_x=shared_expert_x,
-        tp_world_size=tp_world_size,
-        shared_expert_rank_num=shared_expert_rank_num,
-        comm_quant_mode=comm_quant_mode,
-    )
+    refused = {"activation_scale": activation_scale, "weight_scale": weight_scale, "group_list": group_list}
+    unsupported("npu_moe_distribute_combine", **refused, out_dtype=out_dtype or None)
+    return npu_moe_distribute_combine_v2(*args, **options)
 
 
 def npu_moe_distribute_combine_v2(
@@ -311,34 +239,25 @@ def npu_moe_distribute_combine_v2(
     ep_rank_id: int,
     moe_expert_num: int,
     *,
-    tp_send_counts: Optional[Tensor] = None,
     x_active_mask: Optional[Tensor] = None,
-    expand_scales: Optional[Tensor] = None,
     shared_expert_x: Optional[Tensor] = None,
-    elastic_info: Optional[Tensor] = None,
     ori_x: Optional[Tensor] = None,
     const_expert_alpha_1: Optional[Tensor] = None,
     const_expert_alpha_2: Optional[Tensor] = None,
     const_expert_v: Optional[Tensor] = None,
-    performance_info: Optional[Tensor] = None,
-    group_tp: str = "",
     tp_world_size: int = 0,
-    tp_rank_id: int = 0,
-    expert_shard_type: int = 0,
-    shared_expert_num: int = 1,
     shared_expert_rank_num: int = 0,
-    global_bs: int = 0,
     comm_quant_mode: int = 0,
-    comm_alg: str = "",
     zero_expert_num: int = 0,
     copy_expert_num: int = 0,
     const_expert_num: int = 0,
+    **given: Any,
 ) -> Tensor:
     """:func:`npu_moe_distribute_combine` with experts that are no networks: of a token ``ori_x`` zero experts make 0, copy
     experts itself, constant experts ``const_expert_alpha_1 * ori_x + const_expert_alpha_2 * const_expert_v`` (one row of each
     an expert)."""
     name = "npu_moe_distribute_combine"
-    unsupported(name, elastic_info=elastic_info, performance_info=performance_info)
+    unsupported(name, *_IGNORED, **given)
     _check(name, ep_world_size, moe_expert_num, shared_expert_rank_num, tp_world_size)
     out = _combine(
         expand_x,
@@ -359,7 +278,7 @@ def npu_moe_distribute_combine_v2(
     first += copy_expert_num
     for i in range(const_expert_num):
         weight = (weights * (expert_ids == first + i)).sum(1, keepdim=True)
-        made = wide(const_expert_alpha_1[i]) * wide(ori_x) + wide(const_expert_alpha_2[i]) * wide(const_expert_v[i])
+        made = wide(const_expert_alpha_1)[i] * wide(ori_x) + wide(const_expert_alpha_2)[i] * wide(const_expert_v)[i]
         out = out + made * weight
     return out.to(expand_x.dtype)
 
@@ -372,82 +291,27 @@ def npu_moe_distribute_combine_add_rms_norm(
     expert_scales: Tensor,
     residual_x: Tensor,
     gamma: Tensor,
-    group_ep: str,
-    ep_world_size: int,
-    ep_rank_id: int,
-    moe_expert_num: int,
-    *,
-    tp_send_counts: Optional[Tensor] = None,
-    x_active_mask: Optional[Tensor] = None,
+    *group: Any,
     activation_scale: Optional[Tensor] = None,
     weight_scale: Optional[Tensor] = None,
     group_list: Optional[Tensor] = None,
-    expand_scales: Optional[Tensor] = None,
-    shared_expert_x: Optional[Tensor] = None,
-    elastic_info: Optional[Tensor] = None,
-    ori_x: Optional[Tensor] = None,
-    const_expert_alpha_1: Optional[Tensor] = None,
-    const_expert_alpha_2: Optional[Tensor] = None,
-    const_expert_v: Optional[Tensor] = None,
-    group_tp: str = "",
-    tp_world_size: int = 0,
-    tp_rank_id: int = 0,
-    expert_shard_type: int = 0,
-    shared_expert_num: int = 1,
-    shared_expert_rank_num: int = 0,
-    global_bs: int = 0,
     out_dtype: int = 0,
-    comm_quant_mode: int = 0,
-    group_list_type: int = 0,
-    comm_alg: str = "",
     norm_eps: float = 1e-6,
-    zero_expert_num: int = 0,
-    copy_expert_num: int = 0,
-    const_expert_num: int = 0,
+    **options: Any,
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """:func:`npu_moe_distribute_combine_v2`, then :func:`npu_add_rms_norm` of it and ``residual_x``: (y, 1 / rms as float32,
     the sum)."""
-    unsupported(
-        "npu_moe_distribute_combine_add_rms_norm",
-        activation_scale=activation_scale,
-        weight_scale=weight_scale,
-        group_list=group_list,
-        out_dtype=out_dtype or None,
-    )
-    x = npu_moe_distribute_combine_v2(
-        expand_x,
-        expert_ids,
-        expand_idx,
-        ep_send_counts,
-        expert_scales,
-        group_ep,
-        ep_world_size,
-        ep_rank_id,
-        moe_expert_num,
-        x_active_mask=x_active_mask,
-        shared_expert_x=shared_expert_x,
-        elastic_info=elastic_info,
-        ori_x=ori_x,
-        const_expert_alpha_1=const_expert_alpha_1,
-        const_expert_alpha_2=const_expert_alpha_2,
-        const_expert_v=const_expert_v,
-        tp_world_size=tp_world_size,
-        shared_expert_rank_num=shared_expert_rank_num,
-        comm_quant_mode=comm_quant_mode,
-        zero_expert_num=zero_expert_num,
-        copy_expert_num=copy_expert_num,
-        const_expert_num=const_expert_num,
-    )
+    refused = {"activation_scale": activation_scale, "weight_scale": weight_scale, "group_list": group_list}
+    unsupported("npu_moe_distribute_combine_add_rms_norm", **refused, out_dtype=out_dtype or None)
+    x = npu_moe_distribute_combine_v2(*[expand_x, expert_ids, expand_idx, ep_send_counts, expert_scales, *group], **options)
     y, rstd, total = torch.ops.npu.npu_add_rms_norm(x.reshape(residual_x.shape), residual_x, gamma, norm_eps)
     return y, rstd, total
 
 
-def _npu_distribute_barrier(
-    x_ref: Tensor, group: str, world_size: int, *, time_out: Optional[Tensor] = None, elastic_info: Optional[Tensor] = None
-) -> Tensor:
+def _npu_distribute_barrier(x_ref: Tensor, group: str, world_size: int, **given: Any) -> Tensor:
     """Waits for all ranks of ``group`` (a communicator's name, as :func:`npu_moe_distribute_dispatch` takes) and returns
     ``x_ref``."""
-    unsupported("_npu_distribute_barrier", time_out=time_out, elastic_info=elastic_info)
+    unsupported("_npu_distribute_barrier", **given)
     if x_ref.device.type != "meta":
         dist.barrier(group=group_named(group, x_ref.device))
     return x_ref

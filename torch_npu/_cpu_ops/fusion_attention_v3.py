@@ -17,7 +17,7 @@ def _numbers(ends: Optional[Tensor]) -> Optional[List[int]]:
 
 def npu_fusion_attention_v3(
     query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *args: Any
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, ...]:
     """:func:`npu_fusion_attention` whose lengths are int64 tensors, and which returns the dropout's seed and offset as int64
     tensors of one element, without the size. The host waits for the lengths."""
     if query.device.type == "meta" and len(args) > _LENGTHS[0] and args[_LENGTHS[0]] is not None:  # lengths without content

@@ -297,7 +297,7 @@ def npu_confusion_transpose_backward(grad: Tensor, perm: Sequence[int], shape: S
 # Boxes ----------------------------------------------------------------------------------------------------------------------
 
 
-def _of_boxes(name: str, grad: Tensor, bboxes: Tensor, gtboxes: Tensor, **options: Any) -> Tuple[Tensor, Tensor]:
+def _of_boxes(name: str, grad: Tensor, bboxes: Tensor, gtboxes: Tensor, **options: Any) -> Tuple[Tensor, ...]:
     from torch_npu._cpu_ops import boxes
 
     forward = getattr(boxes, name)
@@ -305,19 +305,19 @@ def _of_boxes(name: str, grad: Tensor, bboxes: Tensor, gtboxes: Tensor, **option
 
 
 def npu_giou_backward(grad: Tensor, bboxes: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False,
-                      mode: int = 0) -> Tuple[Tensor, Tensor]:
+                      mode: int = 0) -> Tuple[Tensor, ...]:
     """Gradients of ``npu_giou`` for both sets of boxes, [4, n] each."""
     return _of_boxes("npu_giou", grad, bboxes, gtboxes, trans=trans, is_cross=is_cross, mode=mode)
 
 
 def npu_diou_backward(grad: Tensor, bboxes: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False,
-                      mode: int = 0) -> Tuple[Tensor, Tensor]:
+                      mode: int = 0) -> Tuple[Tensor, ...]:
     """Gradients of ``npu_diou`` for both sets of boxes, [4, n] each."""
     return _of_boxes("npu_diou", grad, bboxes, gtboxes, trans=trans, is_cross=is_cross, mode=mode)
 
 
 def npu_ciou_backward(grad: Tensor, bboxes: Tensor, gtboxes: Tensor, atan_sub: Optional[Tensor], trans: bool = False,
-                      is_cross: bool = True, mode: int = 0) -> Tuple[Tensor, Tensor]:
+                      is_cross: bool = True, mode: int = 0) -> Tuple[Tensor, ...]:
     """Gradients of ``npu_ciou`` for both sets of boxes, [4, n] each. ``atan_sub``, an intermediate result, is not needed."""
     return _of_boxes("npu_ciou", grad, bboxes, gtboxes, trans=trans, is_cross=is_cross, mode=mode)
 

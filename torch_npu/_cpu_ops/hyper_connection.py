@@ -161,6 +161,6 @@ def npu_mhc_post(x: Tensor, h_res: Optional[Tensor], h_out: Tensor, h_post: Tens
 
 def npu_mhc_post_backward(
     grad_y: Tensor, x: Tensor, h_res: Optional[Tensor], h_out: Tensor, h_post: Tensor
-) -> Tuple[Tensor, Optional[Tensor], Tensor, Tensor]:
+) -> Tuple[Optional[Tensor], ...]:
     """Gradients of :func:`npu_mhc_post` for x, h_res (None without it), h_out and h_post."""
     return gradients(npu_mhc_post, (x, h_res, h_out, h_post), grad_y)

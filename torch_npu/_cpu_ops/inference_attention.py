@@ -1,6 +1,6 @@
 """The fused attention of inference: one sequence after the other, each with a length of its own."""
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -132,21 +132,30 @@ def _unquantized(x: Tensor, scale: Optional[Tensor], offset: Optional[Tensor], p
     return (wide(x) + (spread(offset) if offset is not None else 0)) * spread(scale)
 
 
-def _empty(
-    query: Tensor, value: Tensor, layout: str, heads: int, kv_heads: int, paged: bool, want_sums: bool, dtype: torch.dtype
+def _npu_fused_infer_attention_score_infer_output(
+    query: Tensor,
+    value: Tensor,
+    *,
+    input_layout: str = "BSH",
+    quant_scale2: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    num_heads: int = 1,
+    num_key_value_heads: int = 0,
+    softmax_lse_flag: bool = False,
+    **_: Any,
 ) -> Tuple[Tensor, Tensor]:
-    """The results without content."""
-    source, _, target = layout.partition("_")
+    """Tensors for the results of :func:`npu_fused_infer_attention_score`, (attention, logsumexp)."""
+    source, target = input_layout.partition("_")[::2]
     target = target or source
     dims = {"BSH": "BS", "BSND": "BSN", "BNSD": "BNS", "TND": "TN", "NTD": "NT"}.get(source)
     if dims is None or query.dim() != (3 if source in ("BSH", *_PACKED) else 4):
         raise NotImplementedError(f"attention: a query of {query.dim()} dimensions in the layout {source} is not supported")
     size = dict(zip(dims, query.shape))
-    size.setdefault("N", heads)
+    size.setdefault("N", num_heads)
     if value.dim() == 5:
         width = value.shape[2] * value.shape[4]
-    elif value.dim() == 3 if paged else source == "BSH":
-        width = value.shape[-1] // (kv_heads or heads)
+    elif value.dim() == 3 if block_table is not None else source == "BSH":
+        width = value.shape[-1] // (num_key_value_heads or num_heads)
     else:
         width = value.shape[-1]
     if target == "BSH":
@@ -155,8 +164,52 @@ def _empty(
         shape = [size[letter] for letter in target[:-1]] + [width]
     else:
         raise NotImplementedError(f"attention: results in the layout {target} are not supported")
-    sums = [1] if not want_sums else [size["T"], size["N"], 1] if source in _PACKED else [size["B"], size["N"], size["S"], 1]
+    sums = [1]
+    if softmax_lse_flag:
+        sums = [size["T"], size["N"], 1] if source in _PACKED else [size["B"], size["N"], size["S"], 1]
+    dtype = query.dtype if quant_scale2 is None else torch.int8
     return query.new_zeros(shape, dtype=dtype), query.new_zeros(sums, dtype=torch.float32)
+
+
+class _Cached(NamedTuple):
+    """Where the keys and values of each sequence are: in tensors of ``layout``, or with ``table`` in pages, ``heads`` of them."""
+
+    layout: str
+    heads: int
+    lengths: List[int]
+    table: Optional[Tensor]
+    prefix_length: List[int]
+
+    @property
+    def dim(self) -> int:
+        """The dimension of a sequence's rows."""
+        return {"BNSD": 2, "TND": 0}.get(self.layout, 1)
+
+    def rows(self, cache: Tensor, b: int) -> Tensor:
+        """Sequence ``b`` as [heads, rows, size]."""
+        if self.table is not None:
+            return pages_of(cache, self.table[b], self.heads, span(self.lengths, False, b, 1 << 62)[1])
+        first, last = span(self.lengths, self.layout in _PACKED, b, cache.shape[self.dim])
+        return sequence_of(cache, self.layout, self.heads, b, first, last)
+
+    def whole(self, cache: Tensor, prefix: Optional[Tensor], scale: Optional[Tensor], offset: Optional[Tensor], mode: int,
+              b: int) -> Tensor:  # fmt: skip
+        """Sequence ``b`` behind the prefix of all, and no longer quantised."""
+        found = self.rows(cache, b)
+        if prefix is not None:
+            length = (self.prefix_length or [prefix.shape[self.dim]])[0]
+            found = torch.cat([sequence_of(prefix, self.layout, self.heads, 0, 0, length), found], 1)
+        return _unquantized(found, scale, offset, mode == 1, b)
+
+
+def _quantized(y: Tensor, scale: Tensor, offset: Optional[Tensor]) -> Tensor:
+    """``round(y * scale + offset)`` of [heads, rows, size], with one scale, or one for each element of each head."""
+
+    def channels(t: Tensor) -> Tensor:
+        return wide(t).view(1, 1, 1) if t.numel() == 1 else wide(t).reshape(y.shape[0], 1, -1)
+
+    y = y * channels(scale) + (0 if offset is None else channels(offset))
+    return y.round().clamp(-128, 127)
 
 
 def _fused(
@@ -206,67 +259,45 @@ def _fused(
         )
     layout, kv_heads = input_layout.partition("_")[0], num_key_value_heads or num_heads
     target = input_layout.partition("_")[2] or layout
-    out, sums = _empty(
+    out, sums = _npu_fused_infer_attention_score_infer_output(
         query,
         value,
-        input_layout,
-        num_heads,
-        num_key_value_heads,
-        block_table is not None,
-        softmax_lse_flag,
-        torch.int8 if quant_scale2 is not None else query.dtype,
+        input_layout=input_layout,
+        quant_scale2=quant_scale2,
+        block_table=block_table,
+        num_heads=num_heads,
+        num_key_value_heads=num_key_value_heads,
+        softmax_lse_flag=softmax_lse_flag,
     )
     if out.device.type == "meta" or out.numel() == 0:
         return out, sums
     packed = layout in _PACKED
     query_lengths, key_lengths = numbers(actual_seq_lengths), numbers(actual_seq_lengths_kv)
+    if (query_rope is None) != (key_rope is None):
+        raise ValueError(f"{name}: query_rope and key_rope go together")
     if packed and not (query_lengths and key_lengths):
         raise ValueError(f"{name}: the layout {layout} needs actual_seq_lengths and actual_seq_lengths_kv")
-    together = antiquant_scale is not None and key_antiquant_scale is None
-    scales = list(antiquant_scale) if together else [key_antiquant_scale, value_antiquant_scale]
-    offsets = [key_antiquant_offset, value_antiquant_offset]
-    if together:
+    scales, offsets = [key_antiquant_scale, value_antiquant_scale], [key_antiquant_offset, value_antiquant_offset]
+    modes = [key_antiquant_mode, value_antiquant_mode]
+    if antiquant_scale is not None and key_antiquant_scale is None:  # of keys and values together
+        scales, modes = list(antiquant_scale), [antiquant_mode] * 2
         offsets = [None, None] if antiquant_offset is None else list(antiquant_offset)
-    modes = [antiquant_mode] * 2 if together else [key_antiquant_mode, value_antiquant_mode]
-    rows_at = {"BNSD": 2, "TND": 0}.get(layout, 1)
+    cached = _Cached(layout, kv_heads, key_lengths, block_table, numbers(actual_shared_prefix_len))
     batches = len(query_lengths) if packed else query.shape[0]
     for b in range(batches):
-        start, end = span(query_lengths, packed, b, query.shape[rows_at])
-
-        def rows(cache: Tensor, b: int = b) -> Tensor:
-            if block_table is not None:
-                return pages_of(cache, block_table[b], kv_heads, span(key_lengths, False, b, 1 << 62)[1])
-            return sequence_of(cache, layout, kv_heads, b, *span(key_lengths, packed, b, cache.shape[rows_at]))
-
-        def whole(cache: Tensor, shared: Optional[Tensor], which: int, b: int = b) -> Tensor:
-            found = rows(cache, b)
-            if shared is not None:
-                length = numbers(actual_shared_prefix_len) or [shared.shape[rows_at]]
-                found = torch.cat([sequence_of(shared, layout, kv_heads, 0, 0, length[0]), found], 1)
-            return _unquantized(found, scales[which], offsets[which], modes[which] == 1, b)
-
-        q, k, v = (
-            sequence_of(query, layout, num_heads, b, start, end),
-            whole(key, key_shared_prefix, 0),
-            whole(value, value_shared_prefix, 1),
-        )
-        if query_rope is not None:
+        start, end = span(query_lengths, packed, b, query.shape[cached.dim])
+        q = sequence_of(query, layout, num_heads, b, start, end)
+        k = cached.whole(key, key_shared_prefix, scales[0], offsets[0], modes[0], b)
+        v = cached.whole(value, value_shared_prefix, scales[1], offsets[1], modes[1], b)
+        if query_rope is not None and key_rope is not None:
             q = torch.cat([q, sequence_of(query_rope, layout, num_heads, b, start, end)], -1)
-            k = torch.cat([k, rows(key_rope).to(k.dtype)], -1)
-        count, columns = q.shape[1], k.shape[1]
-        alone = count == 1 and query_rope is None and sparse_mode >= 2 and not packed  # one new token sees all keys
-        hidden = (
-            None if alone else _hidden(atten_mask, sparse_mode, pre_tokens, next_tokens, b, batches, count, columns, q.device)
-        )
+            k = torch.cat([k, cached.rows(key_rope, b).to(k.dtype)], -1)
+        count, columns, hidden = q.shape[1], k.shape[1], None
+        if count > 1 or query_rope is not None or sparse_mode < 2 or packed:  # else one new token, which sees all keys
+            hidden = _hidden(atten_mask, sparse_mode, pre_tokens, next_tokens, b, batches, count, columns, q.device)
         bias = None if pse_shift is None else pse_shift[0 if pse_shift.shape[0] == 1 else b][:, :count, :columns]
         y, lse = attend(q, k, v, scale, hidden, bias, learnable_sink)
-        if quant_scale2 is not None:
-
-            def channels(t: Tensor) -> Tensor:
-                return wide(t).view(1, 1, 1) if t.numel() == 1 else wide(t).reshape(num_heads, 1, -1)
-
-            y = y * channels(quant_scale2) + (0 if quant_offset2 is None else channels(quant_offset2))
-            y = y.round().clamp(-128, 127)
+        y = y if quant_scale2 is None else _quantized(y, quant_scale2, quant_offset2)
         sequence_of(out, target, num_heads, b, start, end).copy_(y)
         if softmax_lse_flag:
             sequence_of(sums, "TND" if packed else "BNSD", num_heads, b, start, end).copy_(lse.unsqueeze(-1))
@@ -371,31 +402,6 @@ def _npu_fused_infer_attention_score_v2_get_max_workspace(query: Tensor, key: Te
     """The ``workspace`` for :func:`npu_fused_infer_attention_score_v2`: an empty uint8 tensor, since the operator takes its
     memory from the caching allocator."""
     return query.new_empty(0, dtype=torch.uint8)
-
-
-def _npu_fused_infer_attention_score_infer_output(
-    query: Tensor,
-    value: Tensor,
-    *,
-    input_layout: str = "BSH",
-    quant_scale2: Optional[Tensor] = None,
-    block_table: Optional[Tensor] = None,
-    num_heads: int = 1,
-    num_key_value_heads: int = 0,
-    softmax_lse_flag: bool = False,
-    query_rope: Optional[Tensor] = None,
-) -> Tuple[Tensor, Tensor]:
-    """Tensors for the results of :func:`npu_fused_infer_attention_score`, (attention, logsumexp)."""
-    return _empty(
-        query,
-        value,
-        input_layout,
-        num_heads,
-        num_key_value_heads,
-        block_table is not None,
-        softmax_lse_flag,
-        torch.int8 if quant_scale2 is not None else query.dtype,
-    )
 
 
 def _npu_fused_infer_attention_score_v2_infer_output(query: Tensor, value: Tensor, **options: Any) -> Tuple[Tensor, Tensor]:

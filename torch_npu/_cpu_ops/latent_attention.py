@@ -20,8 +20,8 @@ def _project(x: Tensor, weight: Tensor, x_scale: Optional[Tensor], weight_scale:
 class _Prolog:
     """The four ways through the operator. ``dtype``: of what is not quantised, that of rope_cos."""
 
-    def __init__(self, name: str, token_x: Tensor, rope_cos: Tensor, rope_sin: Tensor) -> None:
-        self.name, self.lead, self.dtype = name, token_x.shape[:-1], rope_cos.dtype
+    def __init__(self, token_x: Tensor, rope_cos: Tensor, rope_sin: Tensor) -> None:
+        self.lead, self.dtype = token_x.shape[:-1], rope_cos.dtype
         self.x = token_x.reshape(-1, token_x.shape[-1])
         self.cos, self.sin = (t.reshape(-1, t.shape[-1]) for t in (rope_cos, rope_sin))
 
@@ -74,6 +74,8 @@ def _store(cache: Tensor, rows: Tensor, scale: Optional[Tensor], index: Optional
         rows = as_int8(wide(rows) * wide(scale).reshape(-1))
     if mode in ("BSND", "TND"):
         cache.copy_(rows.reshape(cache.shape))
+    elif index is None:
+        raise ValueError(f"npu_mla_prolog: cache_mode {mode!r} needs cache_index")
     else:
         write_cache(cache, index, rows.unsqueeze(0), mode)
 
@@ -133,7 +135,7 @@ def npu_mla_prolog_v3(
             f"{name}: kv_cache_quant_mode={kv_cache_quant_mode} (0 to 2 are supported), weight_quant_mode="
             f"{weight_quant_mode} (0 to 2 are)"
         )
-    prolog = _Prolog(name, token_x, rope_cos, rope_sin)
+    prolog = _Prolog(token_x, rope_cos, rope_sin)
     latent, turned, c, c_scale = prolog.queries(
         weight_dq,
         weight_uq_qr,
@@ -170,9 +172,8 @@ def npu_mla_prolog_v2(token_x: Tensor, *args: Tensor, **options: Any) -> Tuple[T
     scales of int8 queries or [1]). Queries are int8 where token_x and kv_cache are."""
     *weights, cache_index, kv_cache, kr_cache = args
     quantized = token_x.dtype == torch.int8 and kv_cache.dtype == torch.int8
-    latent, turned, scale, *_ = npu_mla_prolog_v3(
-        token_x, *weights, kv_cache, kr_cache, cache_index=cache_index, query_quant_mode=int(quantized), **options
-    )
+    options.update(cache_index=cache_index, query_quant_mode=int(quantized))
+    latent, turned, scale, *_ = npu_mla_prolog_v3(*[token_x, *weights, kv_cache, kr_cache], **options)
     return latent, turned, kv_cache, kr_cache, scale
 
 

@@ -54,7 +54,7 @@ def _index(
     for b in range(rows.batches):
         q, w, k = wide(rows.query(query, b)), wide(rows.query(weights, b)), wide(rows.key(key, b))
         scores = torch.einsum("snd,td->snt", q, k[:, 0])
-        if query_scale is not None:
+        if query_scale is not None and key_scale is not None:
             scores = scores * wide(rows.query(query_scale, b)).unsqueeze(-1) * wide(rows.key(key_scale, b))[:, 0]
         total = (scores.relu() * w.unsqueeze(-1)).sum(1)
         if mode == 3:
@@ -125,7 +125,7 @@ def npu_lightning_indexer_grad(
     sparse_mode: Optional[int] = 3,
     pre_tokens: Optional[int] = _LARGEST,
     next_tokens: Optional[int] = _LARGEST,
-) -> Tuple[Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, ...]:
     """Gradients of the values of :func:`npu_lightning_indexer` for query, key and weights.
 
     ``dy``: the values' gradient and ``sparse_indices``: int32 places, -1 none, [..., 1, count] each; the others as there,
@@ -247,7 +247,7 @@ def _loss_and_gradients(
     teacher: _Teacher,
     places_of: Callable[[int, int], Tuple[Optional[Tensor], Optional[Tensor]]],
     sums_of: Callable[[int, Tensor], Tensor],
-) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, ...]:
     """(gradients for query, key and weights of the indexer, loss [1]). ``places_of(batch, keys)``: (places, which are none), or
     (None, None) for all keys; ``sums_of(batch, scores)``: the logarithm of the sum of exponentials of each token's scores."""
     results = tuple(torch.zeros_like(t) for t in inputs)
@@ -286,7 +286,7 @@ def _lesson(
     return rows, _Teacher(tensors, (query_rope, key_rope), softmax_max, softmax_sum, scale_value)
 
 
-def _empty_like(query: Tensor, key: Tensor, weights: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+def _empty_like(query: Tensor, key: Tensor, weights: Tensor) -> Tuple[Tensor, ...]:
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(weights), query.new_empty(1, dtype=torch.float32)
 
 
@@ -302,7 +302,7 @@ def npu_dense_lightning_indexer_grad_kl_loss(
     softmax_sum_index: Tensor,
     scale_value: float,
     **options: Any,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, ...]:
     """How far the indexer's softmax is from the attention's, ``sum over tokens of KL(p || softmax(I))``, and the gradients.
 
     I are the scores of :func:`npu_dense_lightning_indexer_softmax_lse`, whose results are ``softmax_max_index`` and
@@ -334,7 +334,7 @@ def npu_sparse_lightning_indexer_grad_kl_loss(
     softmax_sum: Tensor,
     scale_value: float,
     **options: Any,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, ...]:
     """:func:`npu_dense_lightning_indexer_grad_kl_loss` over the keys that ``sparse_indices`` names, int32 [..., 1, count], -1
     none.
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide
-from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._gradient import wide_gradients
 
 
 def _z_loss(scores: Tensor, target: Any, reduction: Any, ignore_index: Any, factor: Any) -> Any:
@@ -52,4 +52,4 @@ def npu_cross_entropy_loss_backward(grad_loss: Tensor, log_prob: Tensor, target:
                                label_smoothing=label_smoothing).reshape(grad_loss.shape)
 
     # log-probabilities are scores of the same softmax.
-    return gradients(forward, (wide(log_prob),), wide(grad_loss))[0].to(log_prob.dtype).contiguous()
+    return wide_gradients(forward, (log_prob,), grad_loss)[0]

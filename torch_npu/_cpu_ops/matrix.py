@@ -1,6 +1,6 @@
 """Matrix products and convolutions."""
 
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -67,8 +67,12 @@ def npu_fused_matmul(x1: Tensor, x2: Tensor, *, bias: Optional[Tensor] = None, x
     """``x1 @ x2 + bias``, then by ``fused_op_type``: "" nothing, "relu", "gelu_erf", "gelu_tanh", "add" or "mul" with x3."""
     out = torch.matmul(x1, x2)
     out = out if bias is None else out + bias
-    fused = {"": lambda: out, "relu": lambda: F.relu(out), "gelu_erf": lambda: F.gelu(out), "add": lambda: out + x3,
-             "gelu_tanh": lambda: F.gelu(out, approximate="tanh"), "mul": lambda: out * x3}
+    if x3 is None and fused_op_type in ("add", "mul"):
+        raise ValueError(f"npu_fused_matmul: fused_op_type {fused_op_type!r} needs x3")
+    third = out if x3 is None else x3
+    fused: Dict[str, Callable[[], Any]] = {
+        "": lambda: out, "relu": lambda: F.relu(out), "gelu_erf": lambda: F.gelu(out), "add": lambda: out + third,
+        "gelu_tanh": lambda: F.gelu(out, approximate="tanh"), "mul": lambda: out * third}
     if fused_op_type not in fused:
         raise ValueError(f"npu_fused_matmul: fused_op_type {fused_op_type!r} is not one of {', '.join(map(repr, fused))}")
     return fused[fused_op_type]()
@@ -83,5 +87,5 @@ def npu_transpose_batchmatmul(input: Tensor, weight: Tensor, *, bias: Optional[T
     """
     split = None if batch_split_factor in (None, 1) else batch_split_factor
     unsupported("npu_transpose_batchmatmul", bias=bias, scale=scale, batch_split_factor=split)
-    a, b = (t if not perm else t.permute(perm) for t, perm in ((input, perm_x1), (weight, perm_x2)))
-    return torch.matmul(a, b).permute(perm_y or (1, 0, 2)).contiguous()
+    a, b = (t if not perm else t.permute(tuple(perm)) for t, perm in ((input, perm_x1), (weight, perm_x2)))
+    return torch.matmul(a, b).permute(tuple(perm_y or (1, 0, 2))).contiguous()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
-from torch_npu._cpu_ops._int8 import by_token
+from torch_npu._cpu_ops._int8 import bias_parts, by_token
 
 
 def npu_moe_gating_top_k_softmax(x: Tensor, finished: Optional[Tensor] = None, k: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
@@ -217,6 +217,8 @@ def npu_moe_finalize_routing(expanded_permuted_rows: Tensor, skip1: Optional[Ten
     tokens = expanded_src_to_dst_row.numel() if scales is None else scales.shape[0]
     rows = wide(expanded_permuted_rows)[expanded_src_to_dst_row.long()].view(-1, tokens, expanded_permuted_rows.shape[-1])
     if bias is not None:
+        if export_for_source_row is None:
+            raise ValueError("npu_moe_finalize_routing: bias needs export_for_source_row, the experts of the copies")
         rows = rows + wide(bias)[export_for_source_row.t().reshape(-1).long()].view(rows.shape)
     if scales is not None:
         rows = rows * wide(scales).t().unsqueeze(-1)
@@ -228,7 +230,7 @@ def _k(indices: Tensor) -> int:
     return indices.shape[1] if indices.dim() == 2 else 1
 
 
-def _at(rows: int, places: Any) -> Any:
+def _at(rows: Tensor, places: Tensor) -> Tensor:
     """Rows at places, zeros for places behind the last."""
     there = places < rows.shape[0]
     return rows[places.clamp(max=max(rows.shape[0] - 1, 0))] * there.unsqueeze(-1).to(rows.dtype)
@@ -273,13 +275,13 @@ def npu_moe_token_unpermute(permuted_tokens: Tensor, sorted_indices: Tensor, pro
 
 def npu_moe_token_unpermute_grad(permuted_tokens: Tensor, grad_unpermuted_tokens: Tensor, sorted_indices: Tensor,
                                  probs: Optional[Tensor] = None, padded_mode: bool = False,
-                                 restore_shape: Optional[Sequence[int]] = None) -> Tuple[Tensor, Tensor]:
+                                 restore_shape: Optional[Sequence[int]] = None) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_moe_token_unpermute` for permuted_tokens and probs (empty without probs)."""
-    def forward(rows: int, weights: Any) -> Tensor:
+    def forward(rows: Tensor, weights: Optional[Tensor]) -> Tensor:
         return npu_moe_token_unpermute(wide(rows), sorted_indices, None if weights is None else wide(weights))
 
-    dtokens, dprobs = gradients(forward, (permuted_tokens, probs), wide(grad_unpermuted_tokens))
-    return dtokens, permuted_tokens.new_empty(0) if dprobs is None else dprobs
+    found = gradients(forward, (permuted_tokens, probs), wide(grad_unpermuted_tokens))
+    return tuple(permuted_tokens.new_empty(0) if grad is None else grad for grad in found)
 
 
 _ACTIVATIONS = {0: lambda y: y, 1: F.relu, 2: lambda y: F.gelu(y, approximate="tanh"),
@@ -320,13 +322,13 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
         w = wide(_part(weight, i, 2))
         if antiquant_scale:
             w = (w if not antiquant_offset else w + wide(_part(antiquant_offset, i, 1))) * wide(_part(antiquant_scale, i, 1))
-        y, b, s = torch.matmul(wide(rows), w), _part(bias, i, 1), _part(scale, i, 1)
-        y = y + wide(b) if b is not None and not b.is_floating_point() else y
+        y, (before, behind), s = torch.matmul(wide(rows), w), bias_parts(_part(bias, i, 1)), _part(scale, i, 1)
+        y = y if before is None else y + wide(before)
         y = y if s is None else y * wide(s)
         y = y if tokens is None else y * wide(tokens).unsqueeze(-1)
-        return activation(y + wide(b) if b is not None and b.is_floating_point() else y).to(dtype)
+        return activation(y if behind is None else y + wide(behind)).to(dtype)
 
-    if kind == -1:
+    if group_list is None:
         return [product(part, i, per_token_scale[i] if per_token_scale else None) for i, part in enumerate(x)]
     if x[0].device.type == "meta":
         columns = weight[0].shape[-1]
@@ -386,7 +388,7 @@ def npu_ffn(x: Tensor, weight1: Tensor, weight2: Tensor, activation: str, *, exp
     if expert_tokens is not None and expert_tokens_index is not None:
         raise ValueError("npu_ffn: give expert_tokens or expert_tokens_index, not both")
 
-    def layers(rows: int, group: Any) -> int:
+    def layers(rows: Tensor, group: int) -> Tensor:
         for weight, bias in ((weight1, bias1), (weight2, bias2)):
             part = weight[group] if weight.dim() > 2 else weight
             product = rows @ wide(part)
@@ -396,9 +398,9 @@ def npu_ffn(x: Tensor, weight1: Tensor, weight2: Tensor, activation: str, *, exp
 
     rows = wide(x).reshape(-1, x.shape[-1])
     shape = (*x.shape[:-1], weight2.shape[-1])
-    if expert_tokens is None and expert_tokens_index is None:
+    ends = expert_tokens_index if expert_tokens is None else list(itertools.accumulate(expert_tokens))
+    if ends is None:
         return layers(rows, 0).to(x.dtype).reshape(shape)
-    ends = list(itertools.accumulate(expert_tokens)) if expert_tokens is not None else list(expert_tokens_index)
     parts = [layers(rows[start:end], i) for i, (start, end) in enumerate(zip([0, *ends[:-1]], ends))]
     parts.append(rows.new_zeros(rows.shape[0] - ends[-1], weight2.shape[-1]))
     return torch.cat(parts).to(x.dtype).reshape(shape)

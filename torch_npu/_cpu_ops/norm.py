@@ -159,9 +159,10 @@ def npu_group_norm_silu(self: Tensor, weight: Optional[Tensor], bias: Optional[T
 def npu_group_norm_swish(self: Tensor, num_groups: int, weight: Tensor, bias: Tensor, eps: Optional[float] = 1e-05,
                          swish_scale: Optional[float] = 1.0) -> Tuple[Tensor, Tensor, Tensor]:
     """``y * sigmoid(swish_scale * y)`` of a group norm y. Returns (result, mean and reciprocal deviation [batch, groups])."""
-    _, mean, rstd = npu_group_norm_silu(self, weight, bias, num_groups, eps)
-    y = F.group_norm(wide(self), num_groups, wide(weight), wide(bias), eps)
-    return (y * torch.sigmoid(swish_scale * y)).to(self.dtype), mean, rstd
+    epsilon, scale = 1e-5 if eps is None else eps, 1.0 if swish_scale is None else swish_scale
+    _, mean, rstd = npu_group_norm_silu(self, weight, bias, num_groups, epsilon)
+    y = F.group_norm(wide(self), num_groups, wide(weight), wide(bias), epsilon)
+    return (y * torch.sigmoid(scale * y)).to(self.dtype), mean, rstd
 
 
 def npu_layer_norm_eval(self: Tensor, normalized_shape: Sequence[int], weight: Optional[Tensor] = None,

@@ -69,7 +69,7 @@ def npu_apply_adam_w_out(beta1_power: float, beta2_power: float, lr: float, weig
     _advance(m, beta1, gradient)
     _advance(v, beta2, gradient * gradient)
     second = v
-    if amsgrad:
+    if amsgrad and max_grad_norm is not None:
         second = max_grad_norm.copy_(torch.maximum(max_grad_norm, v))
     var.sub_(lr / (1 - beta1_power) * m / ((second / (1 - beta2_power)).sqrt() + epsilon))
     return var, m, v

@@ -46,6 +46,34 @@ def _without_gradient(name: str, *tensors: Optional[Tensor]) -> None:
         )
 
 
+def _bytes(tensor: Tensor) -> Tensor:
+    """For collectives, which know no float8."""
+    return tensor.contiguous().view(torch.uint8) if tensor.element_size() == 1 else tensor.contiguous()
+
+
+def _gathered(x: Tensor, hcom: str, world_size: int) -> Tensor:
+    out = x.new_empty(world_size * x.shape[0], *x.shape[1:])
+    _collective(dist.all_gather_into_tensor, hcom, _bytes(out), _bytes(x))
+    return out
+
+
+def _columns_from_rows(x: Tensor, hcom: str, world_size: int) -> Tensor:
+    """[rows, size, ...] of all ranks exchanged to [rows / world_size, world_size * size, ...]."""
+    received = torch.empty_like(x, memory_format=torch.contiguous_format)
+    _collective(dist.all_to_all_single, hcom, _bytes(received), _bytes(x))
+    rows = x.shape[0] // world_size
+    return received.view(world_size, rows, *x.shape[1:]).transpose(0, 1).reshape(rows, world_size * x.shape[1], *x.shape[2:])
+
+
+def _rows_from_columns(out: Tensor, hcom: str, world_size: int) -> Tensor:
+    """[rows, n] with its columns exchanged for rows: [world_size * rows, n / world_size]."""
+    rows, columns = out.shape[0], out.shape[1] // world_size
+    sent = out.view(rows, world_size, columns).transpose(0, 1).contiguous()
+    received = torch.empty_like(sent)
+    _collective(dist.all_to_all_single, hcom, _bytes(received), _bytes(sent))
+    return received.view(world_size * rows, columns)
+
+
 def _product(x1: Tensor, x2: Tensor, bias: Optional[Tensor]) -> Tensor:
     out = torch.matmul(x1, x2)
     return out if bias is None else out + bias
@@ -137,15 +165,11 @@ def npu_all_gather_base_mm(
     name = "npu_all_gather_base_mm"
     unsupported(name, "comm_turn", "comm_mode", **given)
     _without_gradient(name, input, x2, bias)
-    gathered = input.new_empty(world_size * input.shape[0], *input.shape[1:])
-    _collective(dist.all_gather_into_tensor, hcom, gathered, input.contiguous())
+    gathered = _gathered(input, hcom, world_size)
     if x2_scale is None:
         out = _product(gathered, x2, bias)
     else:
-        scales = x1_scale
-        if x1_scale is not None:
-            scales = x1_scale.new_empty(world_size * x1_scale.shape[0], *x1_scale.shape[1:])
-            _collective(dist.all_gather_into_tensor, hcom, scales, x1_scale.contiguous())
+        scales = None if x1_scale is None else _gathered(x1_scale, hcom, world_size)
         out = _scaled_product(gathered, x2, bias, scales, x2_scale, output_dtype)
     return out, gathered if gather_output else input.new_empty(0)
 
@@ -197,10 +221,7 @@ def npu_all_to_all_matmul(
     Returns (the product, what was exchanged, empty unless ``all2all_out_flag``).
     """
     _without_gradient("npu_all_to_all_matmul", x1, x2, bias)
-    received = torch.empty_like(x1, memory_format=torch.contiguous_format)
-    _collective(dist.all_to_all_single, hcom, received, x1.contiguous())
-    rows, size = x1.shape[0] // world_size, x1.shape[1]
-    exchanged = received.view(world_size, rows, size).transpose(0, 1).reshape(rows, world_size * size)
+    exchanged = _columns_from_rows(x1, hcom, world_size)
     out = _product(exchanged, x2, None if bias is None else bias.to(x1.dtype))
     return out, exchanged if all2all_out_flag else x1.new_empty(0)
 
@@ -217,11 +238,7 @@ def npu_matmul_all_to_all(
     """``x1 @ x2 + bias`` [rows, n] with its columns exchanged for rows: [world_size * rows, n / world_size]."""
     _without_gradient("npu_matmul_all_to_all", x1, x2, bias)
     out = _product(x1, x2, None if bias is None else bias.to(x1.dtype))
-    rows, columns = out.shape[0], out.shape[1] // world_size
-    sent = out.view(rows, world_size, columns).transpose(0, 1).contiguous()
-    received = torch.empty_like(sent)
-    _collective(dist.all_to_all_single, hcom, received, sent)
-    return received.view(world_size * rows, columns)
+    return _rows_from_columns(out, hcom, world_size)
 
 
 def _exchanged(rows: Tensor, hcom: str, sent: Sequence[int], received: Sequence[int], world_size: int) -> Tensor:
@@ -239,6 +256,19 @@ def _by_expert(rows: Tensor, counts: Sequence[int], world_size: int) -> List[Ten
     experts = len(counts) // world_size
     parts = rows.split(list(counts))
     return [torch.cat(parts[expert::experts]) for expert in range(experts)]
+
+
+def _rows_of_experts(counts: Sequence[int], world_size: int) -> List[int]:
+    """How many rows each expert has, out of those by (rank, expert)."""
+    experts = len(counts) // world_size
+    return [sum(counts[expert::experts]) for expert in range(experts)]
+
+
+def _by_rank(products: Sequence[Tensor], counts: Sequence[int], world_size: int) -> Tensor:
+    """Rows of each expert, in the order of the ranks, as one tensor by (rank, expert)."""
+    experts = len(counts) // world_size
+    pieces = [product.split(list(counts[expert::experts])) for expert, product in enumerate(products)]
+    return torch.cat([pieces[expert][rank] for rank in range(world_size) for expert in range(experts)])
 
 
 def _grouped(parts: Sequence[Tensor], weight: Tensor, transposed: bool) -> List[Tensor]:
@@ -303,9 +333,6 @@ def npu_gmm_alltoallv(
     name = "npu_gmm_alltoallv"
     unsupported(name, "comm_mode", **given)
     _without_gradient(name, gmm_x, gmm_weight, mm_x, mm_weight)
-    experts = len(send_counts) // ep_world_size
-    per_expert = [[send_counts[rank * experts + expert] for rank in range(ep_world_size)] for expert in range(experts)]
-    products = _grouped(gmm_x.split([sum(counts) for counts in per_expert]), gmm_weight, trans_gmm_weight)
-    pieces = [product.split(counts) for product, counts in zip(products, per_expert)]
-    sent = torch.cat([pieces[expert][rank] for rank in range(ep_world_size) for expert in range(experts)])
+    products = _grouped(gmm_x.split(_rows_of_experts(send_counts, ep_world_size)), gmm_weight, trans_gmm_weight)
+    sent = _by_rank(products, send_counts, ep_world_size)
     return _exchanged(sent, hcom, send_counts, recv_counts, ep_world_size), _shared(mm_x, mm_weight, trans_mm_weight)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import even_halves, groups_of, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale, packed, unpacked
+from torch_npu._cpu_ops._int8 import as_int8, bias_parts, by_token, exact, numbers_of_scale, packed, unpacked
 
 _STORED = {  # by c10::ScalarType
     0: torch.uint8, 1: torch.int8, 3: torch.int32, 5: torch.float16, 6: torch.float32, 12: torch.int8, 13: torch.uint8,
@@ -160,11 +160,11 @@ def npu_dequant_swiglu_quant(x: Tensor, *, weight_scale: Optional[Tensor] = None
         raise NotImplementedError(f"{name}: only int8 is supported")
     rows = wide(x).reshape(-1, x.shape[-1])
     group = None if group_index is None else groups_of(rows.shape[0], group_index.cumsum(0))
-    whole = bias is not None and not bias.is_floating_point()
-    rows = rows + _row_of(bias, group) if whole else rows
+    before, behind = bias_parts(bias)
+    rows = rows if before is None else rows + _row_of(before, group)
     rows = rows if weight_scale is None else rows * _row_of(weight_scale, group)
     rows = rows if activation_scale is None else rows * wide(activation_scale).reshape(-1, 1)
-    rows = rows + _row_of(bias, group) if bias is not None and not whole else rows
+    rows = rows if behind is None else rows + _row_of(behind, group)
     return _quantized_int8(_swiglu(rows, activate_left, swiglu_mode, clamp_limit, glu_alpha, glu_bias), x.shape, group,
                            0 if group_index is None else group_index.numel(), quant_scale, quant_offset, quant_mode)
 
@@ -220,13 +220,13 @@ def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[
     unsupported("npu_quant_matmul", y_scale=y_scale)
     dtype = torch.int8 if output_dtype is None else _stored(output_dtype)
     total = exact(x1, x2)
-    whole = bias is not None and not bias.is_floating_point()
-    total = total + bias.double() if whole else total
+    before, behind = bias_parts(bias)
+    total = total if before is None else total + before.double()
     if dtype == torch.int32:
         return total.to(dtype)
     value = total.float() * numbers_of_scale(scale)
     value = value if pertoken_scale is None else value * wide(pertoken_scale).unsqueeze(-1)
-    value = value + wide(bias) if bias is not None and not whole else value
+    value = value if behind is None else value + wide(behind)
     if dtype != torch.int8:
         return value.to(dtype)
     return _rounded(value if offset is None else value + wide(offset), dtype)

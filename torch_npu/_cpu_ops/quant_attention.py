@@ -103,7 +103,7 @@ def npu_quant_fusion_attention_backward(
     attention_in: Optional[Tensor] = None,
     scale_value: float = 1.0,
     query_dtype: Optional[int] = None,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_quant_fusion_attention` for the numbers that query, key and value stand for, as bfloat16.
 
     ``dy``: float8 with the scales ``d_scale_dy`` [batch, heads, blocks of 128 tokens, 1]. ``ds_scale``, ``softmax_max``,
@@ -118,6 +118,5 @@ def npu_quant_fusion_attention_backward(
     def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return _attention(q, k, v, p_scale, scale_value, query.dtype)[0]
 
-    found = gradients(forward, inputs, grad)
-    found = tuple((g if input_layout == "BNSD" else g.transpose(1, 2)).contiguous().to(torch.bfloat16) for g in found)
-    return (*found, *(query.new_empty(0, dtype=torch.bfloat16) for _ in range(4)))
+    found = [g if input_layout == "BNSD" else g.transpose(1, 2) for g in gradients(forward, inputs, grad)]
+    return (*(g.contiguous().to(torch.bfloat16) for g in found), *(query.new_empty(0, dtype=torch.bfloat16) for _ in range(4)))

@@ -136,7 +136,7 @@ def npu_grouped_matmul_finalize_routing(
     shared_input: Optional[Tensor] = None,
     logit: Optional[Tensor] = None,
     row_index: Optional[Tensor] = None,
-    shared_input_weight: Optional[float] = 1.0,
+    shared_input_weight: float = 1.0,
     shared_input_offset: Optional[int] = 0,
     output_bs: Optional[int] = 0,
     group_list_type: Optional[int] = 1,

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_npu._cpu_ops._blocks import encode, format_of, quantize_blocks
 from torch_npu._cpu_ops._common import groups_of, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, packed
 
@@ -159,21 +160,13 @@ def npu_rotate_quant(
     """x [rows, size] turned by the matrix ``rotation`` [r, r], in parts of r elements, then quantised: to int8 with a scale
     for each row, or (``dst_dtype`` float8, float4) as :func:`npu_dynamic_mx_quant`. Raises NotImplementedError for alpha and
     transpose_y."""
-    from torch_npu._cpu_ops import microscaling
-
     unsupported("npu_rotate_quant", alpha=alpha, transpose_y=transpose_y or None)
     y = torch.matmul(wide(x).unflatten(-1, (-1, rotation.shape[0])), wide(rotation)).flatten(-2)
     if dst_dtype in (None, 1):
         return by_token(y)
-    return microscaling.quantize_blocks(
-        "npu_rotate_quant",
-        y.to(x.dtype),
-        -1 if axis is None else axis,
-        microscaling.format_of("npu_rotate_quant", dst_dtype),
-        round_mode,
-        scale_alg or 0,
-        dst_type_max or 0.0,
-    )
+    name, along = "npu_rotate_quant", -1 if axis is None else axis
+    kind, largest = format_of(name, dst_dtype), dst_type_max or 0.0
+    return quantize_blocks(name, y.to(x.dtype), along, kind, round_mode or "rint", scale_alg or 0, largest)
 
 
 def npu_quant_max(
@@ -181,13 +174,11 @@ def npu_quant_max(
 ) -> Tuple[Tensor, Tensor]:
     """``x * scale`` in float8, and the greatest |x|: (elements, [1] in x's dtype). With ``group_list``, where the groups of
     rows end, ``scale`` and the maxima are [groups]."""
-    from torch_npu._cpu_ops import microscaling
-
-    kind = microscaling.format_of("npu_quant_max", dst_dtype)
+    kind = format_of("npu_quant_max", dst_dtype)
     if group_list is None:
-        return microscaling.encode(wide(x) * wide(scale), kind, round_mode), x.abs().amax().reshape(1)
+        return encode(wide(x) * wide(scale), kind, round_mode), x.abs().amax().reshape(1)
     group = groups_of(x.shape[0], group_list).clamp(max=scale.numel() - 1)
     spread = wide(scale).reshape(-1)[group].view(-1, *[1] * (x.dim() - 1))
     rows = wide(x).abs().flatten(1).amax(1)
     top = torch.zeros(scale.numel(), device=x.device).scatter_reduce(0, group, rows, "amax")
-    return microscaling.encode(wide(x) * spread, kind, round_mode), top.to(x.dtype)
+    return encode(wide(x) * spread, kind, round_mode), top.to(x.dtype)

@@ -2,19 +2,30 @@
 
 Matrices are int8 or float8. Their scales, which the products are multiplied by: one for the whole ([1]), one for each row of
 the left or column of the right matrix, one for each 128 by 128 elements ([ceil(rows / 128), ceil(columns / 128)]), or MX scales
-in pairs along the dimension that is summed over (uint8, see microscaling.py).
+in pairs along the dimension that is summed over (uint8, see _blocks.py).
 """
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from torch_npu._cpu_ops._blocks import format_of, unscaled
 from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, numbers_of_scale
-from torch_npu._cpu_ops.microscaling import format_of, unscaled
-from torch_npu._cpu_ops.parallel_matmul import _by_expert, _collective, _exchanged, _sum_only
+from torch_npu._cpu_ops.parallel_matmul import (
+    _by_expert,
+    _by_rank,
+    _bytes,
+    _collective,
+    _columns_from_rows,
+    _exchanged,
+    _gathered,
+    _rows_from_columns,
+    _rows_of_experts,
+    _sum_only,
+)
 
 _BLOCK = 128
 _TYPES = (torch.int8, torch.float8_e4m3fn, torch.float8_e5m2)
@@ -60,26 +71,17 @@ def _as(value: Tensor, number: Optional[int], default: torch.dtype) -> Tensor:
     return value.to(dtype)
 
 
-def _bytes(tensor: Tensor) -> Tensor:
-    """For collectives, which know no float8."""
-    return tensor.contiguous().view(torch.uint8) if tensor.element_size() == 1 else tensor.contiguous()
+# What has no meaning here.
+_IGNORED = ("block_size", "comm_turn", "comm_mode", "common_quant_mode", "all2all_axes", "output_scale_dtype", "comm_scale_dtype",
+            *(f"{matrix}_quant_mode" for matrix in ("x1", "x2", "gmm_x", "gmm_weight", "mm_x", "mm_weight")),
+            *(f"{matrix}_scale_dtype" for matrix in ("gmm_x", "gmm_weight", "mm_x", "mm_weight")))
+_KNOWN = (None, 1, 2, 23, 24, 257, 258, 291, 292, 37, 44, 293)  # numbers of dtypes that torch has, which need none
 
 
-def _gathered(x: Tensor, hcom: str, world_size: int) -> Tensor:
-    out = x.new_empty(world_size * x.shape[0], *x.shape[1:])
-    _collective(dist.all_gather_into_tensor, hcom, _bytes(out), _bytes(x))
-    return out
-
-
-def _by_rows(scale: Optional[Tensor]) -> bool:
-    """Whether scales of the left matrix belong to its rows, and go where those go."""
-    return scale is not None and scale.numel() > 1
-
-
-def _only_these(name: str, group_sizes: Optional[Sequence[int]], **types: Optional[int]) -> None:
-    """Refuses dtypes that torch does not have: those it has need no numbers."""
-    known = (None, 1, 2, 23, 24, 257, 258, 291, 292, 37, 44, 293)
-    unsupported(name, **{key: value for key, value in types.items() if value not in known})
+def _only_these(name: str, given: Dict[str, Any], *ignored: str, group_sizes: Optional[Sequence[int]] = None) -> None:
+    """Refuses what is given but not supported: dtypes that torch does not have, other groups, and all that has a meaning."""
+    refused = {key: value for key, value in given.items() if not key.endswith("_dtype") or value not in _KNOWN or "comm" in key}
+    unsupported(name, *_IGNORED, *ignored, **refused)
     if group_sizes is not None and any(group_sizes) and list(group_sizes) not in ([_BLOCK] * 3, [1, _BLOCK, _BLOCK], [1, 1, 32]):
         raise NotImplementedError(
             f"{name}: group_sizes {list(group_sizes)} are not supported; [128, 128, 128] and [1, 1, 32] are"
@@ -96,18 +98,10 @@ def npu_all_gather_quant_mm(
     x1_scale: Optional[Tensor] = None,
     x2_scale: Optional[Tensor] = None,
     quant_scale: Optional[Tensor] = None,
-    block_size: int = 0,
-    gather_index: int = 0,
     gather_output: bool = True,
-    comm_turn: int = 0,
     group_sizes: Optional[Sequence[int]] = None,
-    amax_output: bool = False,
     y_dtype: Optional[int] = None,
-    x1_dtype: Optional[int] = None,
-    x2_dtype: Optional[int] = None,
-    x1_scale_dtype: Optional[int] = None,
-    x2_scale_dtype: Optional[int] = None,
-    comm_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """``all_gather(input) @ x2 + bias`` of quantised matrices: [world_size * m, n] of ``input`` [m, k] and ``x2`` [k, n].
 
@@ -116,14 +110,13 @@ def npu_all_gather_quant_mm(
     unless ``gather_output``, an empty tensor). Raises NotImplementedError for ``amax_output`` and ``gather_index`` 1.
     """
     name = "npu_all_gather_quant_mm"
-    unsupported(name, gather_index=gather_index or None, amax_output=amax_output or None)
-    _only_these(
-        name, group_sizes, x1_dtype=x1_dtype, x2_dtype=x2_dtype, x1_scale_dtype=x1_scale_dtype, x2_scale_dtype=x2_scale_dtype
-    )
+    _only_these(name, given, group_sizes=group_sizes)
     gathered = _gathered(input, hcom, world_size)
-    if _by_rows(x1_scale) and x1_scale.dim() == 2 and x1_scale.shape[1] > 1 and input.shape[0] % _BLOCK:
-        raise ValueError(f"{name}: with scales of blocks input must have a multiple of {_BLOCK} rows, not {input.shape[0]}")
-    scale = _gathered(x1_scale, hcom, world_size) if _by_rows(x1_scale) else x1_scale
+    scale = x1_scale
+    if scale is not None and scale.numel() > 1:  # scales of rows go where those go
+        if scale.dim() == 2 and scale.shape[1] > 1 and input.shape[0] % _BLOCK:
+            raise ValueError(f"{name}: with scales of blocks input must have a multiple of {_BLOCK} rows, not {input.shape[0]}")
+        scale = _gathered(scale, hcom, world_size)
     out = _product(name, gathered, x2, scale, x2_scale, bias)
     out = out if quant_scale is None else out * wide(quant_scale).reshape(())
     none = input.new_empty(0, dtype=torch.float32)
@@ -141,16 +134,9 @@ def npu_quant_mm_reduce_scatter(
     x1_scale: Optional[Tensor] = None,
     x2_scale: Optional[Tensor] = None,
     quant_scale: Optional[Tensor] = None,
-    block_size: int = 0,
-    comm_turn: int = 0,
     group_sizes: Optional[Sequence[int]] = None,
-    amax_output: bool = False,
     y_dtype: Optional[int] = None,
-    x1_dtype: Optional[int] = None,
-    x2_dtype: Optional[int] = None,
-    x1_scale_dtype: Optional[int] = None,
-    x2_scale_dtype: Optional[int] = None,
-    comm_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Tensor]:
     """This rank's rows of the sum over the ranks of ``input @ x2 + bias``, quantised: [m / world_size, n] of [m, k] and [k, n].
 
@@ -160,10 +146,7 @@ def npu_quant_mm_reduce_scatter(
     """
     name = "npu_quant_mm_reduce_scatter"
     _sum_only(name, reduce_op)
-    unsupported(name, amax_output=amax_output or None)
-    _only_these(
-        name, group_sizes, x1_dtype=x1_dtype, x2_dtype=x2_dtype, x1_scale_dtype=x1_scale_dtype, x2_scale_dtype=x2_scale_dtype
-    )
+    _only_these(name, given, group_sizes=group_sizes)
     if input.shape[0] % world_size:
         raise ValueError(f"{name}: {input.shape[0]} rows cannot be split among {world_size} ranks")
     out = _product(name, input, x2, x1_scale, x2_scale, bias)
@@ -171,14 +154,6 @@ def npu_quant_mm_reduce_scatter(
     _collective(dist.reduce_scatter_tensor, hcom, result, out)
     result = result if quant_scale is None else result * wide(quant_scale).reshape(())
     return _as(result, y_dtype, input.dtype), input.new_empty(0, dtype=torch.float32)
-
-
-def _columns_from_rows(x: Tensor, hcom: str, world_size: int) -> Tensor:
-    """[rows, size, ...] of all ranks exchanged to [rows / world_size, world_size * size, ...]."""
-    received = torch.empty_like(x, memory_format=torch.contiguous_format)
-    _collective(dist.all_to_all_single, hcom, _bytes(received), _bytes(x))
-    rows = x.shape[0] // world_size
-    return received.view(world_size, rows, *x.shape[1:]).transpose(0, 1).reshape(rows, world_size * x.shape[1], *x.shape[2:])
 
 
 def npu_all_to_all_quant_matmul(
@@ -191,24 +166,10 @@ def npu_all_to_all_quant_matmul(
     bias: Optional[Tensor] = None,
     x1_scale: Optional[Tensor] = None,
     x2_scale: Optional[Tensor] = None,
-    common_scale: Optional[Tensor] = None,
-    x1_offset: Optional[Tensor] = None,
-    x2_offset: Optional[Tensor] = None,
     x1_quant_mode: Optional[int] = None,
-    x2_quant_mode: Optional[int] = None,
-    common_quant_mode: Optional[int] = None,
     group_sizes: Optional[Sequence[int]] = None,
-    all2all_axes: Optional[Sequence[int]] = None,
-    comm_quant_dtype: Optional[int] = None,
-    x1_quant_dtype: Optional[int] = None,
-    x1_dtype: Optional[int] = None,
-    x2_dtype: Optional[int] = None,
-    x1_scale_dtype: Optional[int] = None,
-    x2_scale_dtype: Optional[int] = None,
-    output_scale_dtype: Optional[int] = None,
-    comm_scale_dtype: Optional[int] = None,
     y_dtype: Optional[int] = None,
-    comm_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Tensor]:
     """``x1`` [rows, H] of all ranks, exchanged to [rows / world_size, world_size * H], times ``x2`` [world_size * H, n], plus
     ``bias``.
@@ -220,10 +181,8 @@ def npu_all_to_all_quant_matmul(
     communication.
     """
     name = "npu_all_to_all_quant_matmul"
-    unsupported(name, common_scale=common_scale, x1_offset=x1_offset, x2_offset=x2_offset, comm_quant_dtype=comm_quant_dtype)
-    _only_these(
-        name, group_sizes, x1_dtype=x1_dtype if x1.dtype in _TYPES else None, x2_dtype=x2_dtype, x1_quant_dtype=x1_quant_dtype
-    )
+    ignored = ("x1_scale_dtype", "x2_scale_dtype", *(() if x1.dtype in _TYPES else ("x1_dtype",)))
+    _only_these(name, given, *ignored, group_sizes=group_sizes)
     exchanged = _columns_from_rows(x1, hcom, world_size)
     rows, scale = exchanged, x1_scale
     if x1.dtype not in _TYPES:
@@ -234,7 +193,7 @@ def npu_all_to_all_quant_matmul(
         rows, scale = by_token(wide(exchanged) if x1_scale is None else wide(exchanged) * wide(x1_scale))
     elif scale is not None and scale.dim() == 3:
         scale = _columns_from_rows(scale, hcom, world_size)
-    elif _by_rows(scale):
+    elif scale is not None and scale.numel() > 1:
         raise NotImplementedError(
             f"{name}: scales of x1 are one, or MX scales: the parts of an exchanged row come from several ranks"
         )
@@ -275,16 +234,11 @@ def npu_quant_matmul_all_to_all(
     offsets and quantised communication.
     """
     name = "npu_quant_matmul_all_to_all"
-    unsupported(name, common_scale=common_scale, x1_offset=x1_offset, x2_offset=x2_offset, comm_quant_dtype=comm_quant_dtype)
-    _only_these(
-        name, group_sizes, x1_dtype=x1_dtype, x2_dtype=x2_dtype, x1_scale_dtype=x1_scale_dtype, x2_scale_dtype=x2_scale_dtype
-    )
+    given = dict(common_scale=common_scale, x1_offset=x1_offset, x2_offset=x2_offset, comm_quant_dtype=comm_quant_dtype)
+    types = dict(x1_dtype=x1_dtype, x2_dtype=x2_dtype, x1_scale_dtype=x1_scale_dtype, x2_scale_dtype=x2_scale_dtype)
+    _only_these(name, {**given, **types}, group_sizes=group_sizes)
     out = _as(_product(name, x1, x2, x1_scale, x2_scale, bias), y_dtype, torch.float32)
-    rows, columns = out.shape[0], out.shape[1] // world_size
-    sent = out.view(rows, world_size, columns).transpose(0, 1).contiguous()
-    received = torch.empty_like(sent)
-    _collective(dist.all_to_all_single, hcom, _bytes(received), _bytes(sent))
-    return received.view(world_size * rows, columns)
+    return _rows_from_columns(out, hcom, world_size)
 
 
 # Experts --------------------------------------------------------------------------------------------------------------------
@@ -327,28 +281,14 @@ def npu_alltoallv_quant_gmm(
     recv_counts: Sequence[int],
     gmm_y_dtype: int,
     *,
-    send_counts_tensor: Optional[Tensor] = None,
-    recv_counts_tensor: Optional[Tensor] = None,
     mm_x: Optional[Tensor] = None,
     mm_weight: Optional[Tensor] = None,
     mm_x_scale: Optional[Tensor] = None,
     mm_weight_scale: Optional[Tensor] = None,
-    gmm_x_quant_mode: Optional[int] = None,
-    gmm_weight_quant_mode: Optional[int] = None,
-    mm_x_quant_mode: Optional[int] = None,
-    mm_weight_quant_mode: Optional[int] = None,
     permute_out_flag: bool = False,
     group_size: Optional[Sequence[int]] = None,
-    gmm_x_dtype: Optional[int] = None,
-    gmm_weight_dtype: Optional[int] = None,
-    gmm_x_scale_dtype: Optional[int] = None,
-    gmm_weight_scale_dtype: Optional[int] = None,
-    mm_x_dtype: Optional[int] = None,
-    mm_weight_dtype: Optional[int] = None,
-    mm_x_scale_dtype: Optional[int] = None,
-    mm_weight_scale_dtype: Optional[int] = None,
     mm_y_dtype: Optional[int] = None,
-    comm_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
     """:func:`npu_alltoallv_gmm` of quantised tokens and weights: sends tokens to their experts' ranks, and multiplies what
     arrives.
@@ -360,9 +300,7 @@ def npu_alltoallv_quant_gmm(
     for counts in tensors.
     """
     name = "npu_alltoallv_quant_gmm"
-    unsupported(name, send_counts_tensor=send_counts_tensor, recv_counts_tensor=recv_counts_tensor)
-    _only_these(name, group_size, gmm_x_dtype=gmm_x_dtype, gmm_weight_dtype=gmm_weight_dtype, mm_x_dtype=mm_x_dtype,
-                mm_weight_dtype=mm_weight_dtype)  # fmt: skip
+    _only_these(name, given, group_sizes=group_size)
     move = (hcom, send_counts, recv_counts, ep_world_size)
     parts = _by_expert(_moved(gmm_x, *move), recv_counts, ep_world_size)
     scales: List[Optional[Tensor]] = [gmm_x_scale] * len(parts)
@@ -384,30 +322,13 @@ def npu_quant_gmm_alltoallv(
     recv_counts: Sequence[int],
     gmm_y_dtype: int,
     *,
-    send_counts_tensor: Optional[Tensor] = None,
-    recv_counts_tensor: Optional[Tensor] = None,
     mm_x: Optional[Tensor] = None,
     mm_weight: Optional[Tensor] = None,
     mm_x_scale: Optional[Tensor] = None,
     mm_weight_scale: Optional[Tensor] = None,
-    comm_quant_scale: Optional[Tensor] = None,
-    gmm_x_quant_mode: Optional[int] = None,
-    gmm_weight_quant_mode: Optional[int] = None,
-    mm_x_quant_mode: Optional[int] = None,
-    mm_weight_quant_mode: Optional[int] = None,
-    comm_quant_mode: Optional[int] = None,
     group_size: Optional[Sequence[int]] = None,
-    gmm_x_dtype: Optional[int] = None,
-    gmm_weight_dtype: Optional[int] = None,
-    gmm_x_scale_dtype: Optional[int] = None,
-    gmm_weight_scale_dtype: Optional[int] = None,
-    mm_x_dtype: Optional[int] = None,
-    mm_weight_dtype: Optional[int] = None,
-    mm_x_scale_dtype: Optional[int] = None,
-    mm_weight_scale_dtype: Optional[int] = None,
-    comm_quant_dtype: Optional[int] = None,
     mm_y_dtype: Optional[int] = None,
-    comm_mode: Optional[str] = None,
+    **given: Any,
 ) -> Tuple[Tensor, Optional[Tensor]]:
     """The way back of :func:`npu_alltoallv_quant_gmm`: ``gmm_x`` by (expert, rank) times the experts' weights, sent to the
     tokens' ranks.
@@ -416,19 +337,12 @@ def npu_quant_gmm_alltoallv(
     counts in tensors and for quantised communication.
     """
     name = "npu_quant_gmm_alltoallv"
-    unsupported(name, send_counts_tensor=send_counts_tensor, recv_counts_tensor=recv_counts_tensor)
-    unsupported(name, comm_quant_scale=comm_quant_scale, comm_quant_dtype=comm_quant_dtype)
-    unsupported(name, comm_quant_mode=comm_quant_mode or None)
-    _only_these(name, group_size, gmm_x_dtype=gmm_x_dtype, gmm_weight_dtype=gmm_weight_dtype, mm_x_dtype=mm_x_dtype,
-                mm_weight_dtype=mm_weight_dtype)  # fmt: skip
-    experts = len(send_counts) // ep_world_size
-    each = [[send_counts[rank * experts + expert] for rank in range(ep_world_size)] for expert in range(experts)]
-    sizes = [sum(counts) for counts in each]
-    scales: List[Optional[Tensor]] = [gmm_x_scale] * experts
+    _only_these(name, given, group_sizes=group_size)
+    sizes = _rows_of_experts(send_counts, ep_world_size)
+    scales: List[Optional[Tensor]] = [gmm_x_scale] * len(sizes)
     if gmm_x_scale.dim() == 3:
         scales = list(gmm_x_scale.split(sizes))
-    products = _grouped(name, gmm_x.split(sizes), scales, gmm_weight, gmm_weight_scale)
-    pieces = [_as(product, gmm_y_dtype, torch.bfloat16).split(counts) for product, counts in zip(products, each)]
-    sent = torch.cat([pieces[expert][rank] for rank in range(ep_world_size) for expert in range(experts)])
-    out = _exchanged(sent, hcom, send_counts, recv_counts, ep_world_size)
+    products = [_as(product, gmm_y_dtype, torch.bfloat16)
+                for product in _grouped(name, gmm_x.split(sizes), scales, gmm_weight, gmm_weight_scale)]  # fmt: skip
+    out = _exchanged(_by_rank(products, send_counts, ep_world_size), hcom, send_counts, recv_counts, ep_world_size)
     return out, _shared(name, mm_x, mm_weight, mm_x_scale, mm_weight_scale, mm_y_dtype)

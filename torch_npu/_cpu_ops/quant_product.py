@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_npu._cpu_ops._blocks import format_of, unscaled
 from torch_npu._cpu_ops._common import as_dtype, on_copies, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale, packed
+from torch_npu._cpu_ops._int8 import as_int8, bias_parts, by_token, exact, numbers_of_scale, packed
 
 
 def npu_dequant_bias(
@@ -20,11 +21,10 @@ def npu_dequant_bias(
 ) -> Tensor:
     """An int32 product [rows, columns] in floating point: ``x * weight_scale * activation_scale``, with an int32 ``bias`` added
     before, a floating one after. The result is float16, or ``output_dtype``."""
-    whole = bias is not None and bias.dtype == torch.int32
-    y = wide(x) + (wide(bias) if whole else 0)
-    y = y * wide(weight_scale)
+    before, behind = bias_parts(bias)
+    y = (wide(x) if before is None else wide(x) + wide(before)) * wide(weight_scale)
     y = y if activation_scale is None else y * wide(activation_scale).unsqueeze(-1)
-    y = y + wide(bias) if bias is not None and not whole else y
+    y = y if behind is None else y + wide(behind)
     return y.to(torch.float16 if output_dtype is None else as_dtype(output_dtype))
 
 
@@ -40,10 +40,10 @@ def npu_quant_matmul_gelu(
     """gelu of ``x1 @ x2 * x2_scale * x1_scale`` for int8 matrices; ``x1_scale`` [rows], ``x2_scale`` [columns]. An int32
     ``bias`` is added before the scales, another after. ``approximate``: "gelu_erf", "gelu_tanh". The result is float16, or
     bfloat16 where x2_scale or bias are."""
-    y = exact(x1, x2)
-    whole = bias is not None and bias.dtype == torch.int32
-    y = (y + bias.double() if whole else y).float() * wide(x2_scale) * wide(x1_scale).unsqueeze(-1)
-    y = y + wide(bias) if bias is not None and not whole else y
+    before, behind = bias_parts(bias)
+    y = exact(x1, x2) if before is None else exact(x1, x2) + before.double()
+    y = y.float() * wide(x2_scale) * wide(x1_scale).unsqueeze(-1)
+    y = y if behind is None else y + wide(behind)
     y = F.gelu(y, approximate="tanh" if approximate == "gelu_tanh" else "none")
     brain = x2_scale.dtype == torch.bfloat16 or (bias is not None and bias.dtype == torch.bfloat16)
     return y.to(torch.bfloat16 if brain else torch.float16)
@@ -190,14 +190,11 @@ def npu_add_quant_matmul_(
 def _scaled_product(
     x1: Tensor, x2: Tensor, x1_scale: Optional[Tensor], x2_scale: Tensor, x1_dtype: Optional[int], x2_dtype: Optional[int]
 ) -> Tensor:
-    from torch_npu._cpu_ops import microscaling
-
     if x2_scale.dim() >= 3:
-        kinds = [
-            microscaling.format_of("npu_add_quant_matmul", x.dtype if dtype is None else dtype)
-            for x, dtype in ((x1, x1_dtype), (x2, x2_dtype))
-        ]
-        return torch.matmul(microscaling.unscaled(x1, x1_scale, -1, kinds[0]), microscaling.unscaled(x2, x2_scale, 0, kinds[1]))
+        if x1_scale is None:
+            raise ValueError("npu_add_quant_matmul: MX scales of x2 need those of x1")
+        kinds = [format_of("npu_add_quant_matmul", dtype or x.dtype) for x, dtype in ((x1, x1_dtype), (x2, x2_dtype))]
+        return torch.matmul(unscaled(x1, x1_scale, -1, kinds[0]), unscaled(x2, x2_scale, 0, kinds[1]))
     y = torch.matmul(wide(x1), wide(x2)) * wide(x2_scale).reshape(-1)
     return y if x1_scale is None else y * wide(x1_scale).reshape(-1, 1)
 
@@ -266,9 +263,8 @@ def npu_quant_conv2d(
     other dtypes than int8.
     """
     unsupported("npu_quant_conv2d", offset=offset, input_dtype=input_dtype, weight_dtype=weight_dtype)
-    pair = [list(v) if isinstance(v, (list, tuple)) else [v, v] for v in (strides, pads, dilations)]
-    image = F.pad(self.double(), (pair[1][1], pair[1][1], pair[1][0], pair[1][0]), value=float(offset_x))
-    sums = F.conv2d(image, weight.double(), None, pair[0], 0, pair[2], groups)
+    image = F.pad(self.double(), (pads[1], pads[1], pads[0], pads[0]), value=float(offset_x))
+    sums = F.conv2d(image, weight.double(), None, strides, 0, dilations, groups)
     if bias is not None:
         sums = sums + bias.double().view(1, -1, 1, 1)
     scaled = sums.float() * numbers_of_scale(scale).view(1, -1, 1, 1)

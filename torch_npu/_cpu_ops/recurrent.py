@@ -29,7 +29,7 @@ def _stacked(rows: Any, reverse: Any) -> Tuple[Tensor, ...]:
 
 def npu_lstm(input: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: Tensor, c: Tensor, has_biases: bool,
              num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool, flag_seq: bool,
-             direction: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+             direction: bool) -> Tuple[Tensor, ...]:
     """A layer of LSTM over ``input`` [time, batch, size], [batch, time, size] with ``batch_first``.
 
     ``weight``: [size + hidden, 4 * hidden], for the input and the state, with columns for the gates i, j, f, o, j being the
@@ -59,7 +59,7 @@ def npu_lstm(input: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: T
 
 def npu_lstm_data(input: Tensor, batch_sizes: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: Tensor, c: Tensor,
                   has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool,
-                  flag_seq: bool, direction: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+                  flag_seq: bool, direction: bool) -> Tuple[Tensor, ...]:
     """:func:`npu_lstm` of sequences that are padded to the longest, the longest first: ``batch_sizes`` int64 [time] are those
     that have each step, as in a PackedSequence. ``seq_mask`` and ``flag_seq`` say the same and are not needed."""
     rows = torch.arange(input.shape[0 if batch_first else 1], device=input.device).unsqueeze(1)
@@ -90,7 +90,7 @@ def npu_lstm_cell(input: Tensor, w_ih: Tensor, w_hh: Tensor, h: Tensor, c: Tenso
 
 def npu_gru(input: Tensor, hx: Tensor, weight_input: Tensor, weight_hidden: Tensor, bias_input: Tensor, bias_hidden: Tensor,
             seq_length: Tensor, has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
-            batch_first: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+            batch_first: bool) -> Tuple[Tensor, ...]:
     """A layer of GRU over ``input`` [time, batch, size], [batch, time, size] with ``batch_first``.
 
     ``weight_input``: [size, 3 * hidden] and ``weight_hidden``: [hidden, 3 * hidden], with columns for the gates r, z and the new

@@ -28,15 +28,8 @@ def npu_lstm_backward(
     bias: Tensor,
     hx: Tensor,
     cx: Tensor,
-    y_output: Tensor,
-    h_output: Tensor,
-    c_output: Tensor,
-    i: Tensor,
-    j: Tensor,
-    f: Tensor,
-    o: Tensor,
-    tanhc: Tensor,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    *_: Tensor,
+) -> Tuple[Any, ...]:
     """Gradients of :func:`npu_lstm`, time first and from the first step on, for input, weight, bias, h and c.
 
     ``grady``, ``gradh``, ``gradc``: of its results, states h and states c, [time, batch, hidden] each, or None.
@@ -59,21 +52,13 @@ def npu_lstm_data_backward(
     bias: Tensor,
     init_h: Tensor,
     init_c: Tensor,
-    y: Tensor,
-    h: Tensor,
-    c: Tensor,
-    i: Tensor,
-    j: Tensor,
-    f: Tensor,
-    o: Tensor,
-    tanhc: Tensor,
-    flag_direction: bool,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of :func:`npu_lstm_data` for input, weight, bias, h and c; ``flag_direction``: its ``direction``."""
+    *saved: Any,
+) -> Tuple[Any, ...]:
+    """Gradients of :func:`npu_lstm_data` for input, weight, bias, h and c; the last argument: its ``direction``."""
 
     def forward(*given: Tensor) -> Any:
         x, w, b, h0, c0 = given
-        return npu_lstm_data(x, batch_sizes, w, b, x.new_empty(0), h0, c0, True, 1, 0.0, True, False, False, True, flag_direction)
+        return npu_lstm_data(x, batch_sizes, w, b, x.new_empty(0), h0, c0, True, 1, 0.0, True, False, False, True, saved[-1])
 
     return found(forward, (input, weight, bias, init_h, init_c), (grady_opt, gradh_opt, gradc_opt))
 
@@ -132,13 +117,8 @@ def npu_gru_backward(
     bias_hidden: Tensor,
     seq_length: Tensor,
     hx: Tensor,
-    y_output: Tensor,
-    h_output: Tensor,
-    output_updata: Tensor,
-    output_reset: Tensor,
-    output_new: Tensor,
-    hidden_new: Tensor,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    *_: Tensor,
+) -> Tuple[Any, ...]:
     """Gradients of :func:`npu_gru`, time first, for weight_input, weight_hidden, input, bias_input, bias_hidden and hx.
 
     ``grady`` and ``gradh``: of its results and its states, [time, batch, hidden] each, or None.

@@ -13,7 +13,7 @@ Step = Callable[[Tensor, Tensor, Optional[Tensor], States], Tuple[States, Tuple[
 
 
 class Network(NamedTuple):
-    """What both have besides tensors."""
+    """What both have besides tensors, in the order and by the names of the operators' arguments."""
 
     has_biases: bool
     num_layers: int
@@ -95,9 +95,10 @@ def _network(
     step: Step, count: int, input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], network: Network
 ) -> Tuple[Tensor, ...]:
     """(results, each state of all layers, what is saved of all layers stacked)."""
-    packed = network.batch_sizes is not None and network.batch_sizes.numel() > 0
-    sizes = _sizes(network.batch_sizes, input.shape[0], hx[0].shape[1]) if packed else None
-    x = _padded(input, sizes) if packed else input.transpose(0, 1) if network.batch_first else input
+    sizes = None
+    if network.batch_sizes is not None and network.batch_sizes.numel() > 0:
+        sizes = _sizes(network.batch_sizes, input.shape[0], hx[0].shape[1])
+    x = _padded(input, sizes) if sizes is not None else input.transpose(0, 1) if network.batch_first else input
     each, directions = 4 if network.has_biases else 2, 2 if network.bidirectional else 1
     last: List[States] = []
     saved: List[Tuple[Tensor, ...]] = []
@@ -111,7 +112,7 @@ def _network(
             last.append(states)
             saved.append(rows)
         x = torch.cat(parts, -1)
-    if packed:
+    if sizes is not None:
         x = torch.cat([x[t, :size] for t, size in enumerate(sizes)])
     elif network.batch_first:
         x = x.transpose(0, 1).contiguous()
@@ -119,19 +120,7 @@ def _network(
     return (x, *ends, *(torch.stack(column) for column in zip(*saved)))
 
 
-def _lstm_npu(
-    input: Tensor,
-    hx: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    *,
-    batch_first: Optional[bool] = False,
-    batch_sizes: Optional[Tensor] = None,
-) -> Tuple[Tensor, ...]:
+def _lstm_npu(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], *network: Any, **more: Any) -> Tuple[Tensor, ...]:
     """A whole LSTM, as torch.nn.LSTM computes it.
 
     ``input``: [time, batch, size], [batch, time, size] with ``batch_first``, or the data [tokens, size] of a PackedSequence
@@ -140,32 +129,20 @@ def _lstm_npu(
     for the gradient i, j, f, o, the states h and c, and tanh(c), [layers * directions, time, batch, hidden] each). Has a
     gradient. Raises NotImplementedError for dropout between layers.
     """
-    network = Network(has_biases, num_layers, dropout, train, bidirectional, batch_first, batch_sizes)
-    network.check("_lstm_npu")
-    return _network(_lstm_step, 2, input, hx, params, network)
+    settings = Network(*network, **more)
+    settings.check("_lstm_npu")
+    return _network(_lstm_step, 2, input, hx, params, settings)
 
 
-def _gru_npu(
-    input: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    *,
-    batch_first: Optional[bool] = False,
-    batch_sizes: Optional[Tensor] = None,
-) -> Tuple[Tensor, ...]:
+def _gru_npu(input: Tensor, hx: Tensor, params: Sequence[Tensor], *network: Any, **more: Any) -> Tuple[Tensor, ...]:
     """A whole GRU, as torch.nn.GRU computes it; arguments as of :func:`_lstm_npu`, with one state ``hx``.
 
     Returns (results, last h, and for the gradient r, z, the new content, its part of the state before the gate r, and the states,
     [layers * directions, time, batch, hidden] each). Has a gradient. Raises NotImplementedError for dropout between layers.
     """
-    network = Network(has_biases, num_layers, dropout, train, bidirectional, batch_first, batch_sizes)
-    network.check("_gru_npu")
-    return _network(_gru_step, 1, input, (hx,), params, network)
+    settings = Network(*network, **more)
+    settings.check("_gru_npu")
+    return _network(_gru_step, 1, input, (hx,), params, settings)
 
 
 def _lstm_npu_backward(
@@ -175,24 +152,11 @@ def _lstm_npu_backward(
     input: Tensor,
     hx: Sequence[Tensor],
     params: Sequence[Tensor],
-    i: Tensor,
-    j: Tensor,
-    f: Tensor,
-    o: Tensor,
-    h: Tensor,
-    c: Tensor,
-    tanhc: Tensor,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    *,
-    batch_first: Optional[bool] = False,
-    batch_sizes: Optional[Tensor] = None,
+    *saved_and_network: Any,
+    **more: Any,
 ) -> Tuple[Tensor, List[Tensor], List[Tensor]]:
     """Gradients of :func:`_lstm_npu` for input, (h, c) and params. What it saved is not needed: it is found again."""
-    network = Network(has_biases, num_layers, dropout, train, bidirectional, batch_first, batch_sizes)
+    network = Network(*saved_and_network[7:], **more)
 
     def forward(x: Tensor, h0: Tensor, c0: Tensor, *weights: Tensor) -> Tuple[Tensor, ...]:
         return _network(_lstm_step, 2, x, (h0, c0), weights, network)
@@ -202,27 +166,10 @@ def _lstm_npu_backward(
 
 
 def _gru_npu_backward(
-    grad_y: Tensor,
-    grad_h: Tensor,
-    input: Tensor,
-    hx: Tensor,
-    params: Sequence[Tensor],
-    r: Tensor,
-    z: Tensor,
-    n: Tensor,
-    h_n: Tensor,
-    h: Tensor,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    *,
-    batch_first: Optional[bool] = False,
-    batch_sizes: Optional[Tensor] = None,
+    grad_y: Tensor, grad_h: Tensor, input: Tensor, hx: Tensor, params: Sequence[Tensor], *saved_and_network: Any, **more: Any
 ) -> Tuple[Tensor, Tensor, List[Tensor]]:
     """Gradients of :func:`_gru_npu` for input, hx and params. What it saved is not needed: it is found again."""
-    network = Network(has_biases, num_layers, dropout, train, bidirectional, batch_first, batch_sizes)
+    network = Network(*saved_and_network[5:], **more)
 
     def forward(x: Tensor, h0: Tensor, *weights: Tensor) -> Tuple[Tensor, ...]:
         return _network(_gru_step, 1, x, (h0,), weights, network)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
-from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._gradient import wide_gradients
 
 
 def _rotated(x: Any, mode: Any) -> Tensor:
@@ -38,10 +38,9 @@ def npu_rotary_mul(self: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "hal
 
 
 def npu_rotary_mul_backward(grad: Tensor, self: Tensor, r1: Tensor, r2: Tensor,
-                            rotary_mode: str = "half") -> Tuple[Tensor, Tensor, Tensor]:
+                            rotary_mode: str = "half") -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_rotary_mul` for self, r1 and r2."""
-    found = gradients(lambda x, cos, sin: _embedded(x, cos, sin, rotary_mode), (self, r1, r2), wide(grad))
-    return tuple(g.contiguous() for g in found)
+    return wide_gradients(lambda x, cos, sin: _embedded(x, cos, sin, rotary_mode), (self, r1, r2), grad)
 
 
 def npu_apply_rotary_pos_emb(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, layout: str = "BSND",
@@ -70,9 +69,9 @@ def npu_mrope(positions: Tensor, query: Tensor, key: Tensor, cos_sin_cache: Tens
     mode = rotary_mode or "half"
     if mode not in ("half", "interleave"):
         raise ValueError(f"rotary_mode {mode!r} is not one of 'half', 'interleave'")
-    parts = wide(cos_sin_cache)[positions.long()].chunk(2, -1)
+    parts: Sequence[Tensor] = wide(cos_sin_cache)[positions.long()].chunk(2, -1)
     if positions.dim() == 2:
-        parts = [torch.cat([piece[i] for i, piece in enumerate(part.split(list(mrope_section), -1))], -1) for part in parts]
+        parts = [torch.cat([piece[i] for i, piece in enumerate(part.split(list(mrope_section or ()), -1))], -1) for part in parts]
     cos, sin = ((torch.cat([part, part], -1) if mode == "half" else part.repeat_interleave(2, -1)).unsqueeze(1)
                 for part in parts)
 

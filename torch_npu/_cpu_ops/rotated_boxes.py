@@ -1,6 +1,6 @@
 """Boxes with an angle: (centre x, centre y, width, height, angle in degrees, counter-clockwise)."""
 
-from typing import Any, Tuple
+from typing import Any, List, Tuple
 
 import torch
 from torch import Tensor
@@ -117,7 +117,7 @@ def npu_nms_rotated(self: Tensor, scores: Tensor, iou_threshold: float, scores_t
     order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > scores_threshold]
     boxes = self.detach().float().cpu()[order].unsqueeze(0)
     ratio = npu_rotated_iou(boxes, boxes, trans=mode == 1)[0].tolist()
-    kept = []   # positions in `order`
+    kept: List[int] = []   # positions in `order`
     for i, row in enumerate(ratio):
         if len(kept) == max_output_size:
             break

@@ -53,5 +53,5 @@ def npu_top_k_top_p_sample(
         if x.device.type != "meta":
             found = torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
     else:
-        found = (probabilities if q is None else probabilities / (wide(q).abs() + eps)).argmax(-1)
+        found = (probabilities if q is None else probabilities / (wide(q).abs() + (eps or 0.0))).argmax(-1)
     return found, kept if is_need_logits else kept.new_empty(0)

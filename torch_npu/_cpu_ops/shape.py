@@ -1,6 +1,6 @@
 """Moving elements, types, selections."""
 
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -11,13 +11,13 @@ from torch_npu._cpu_ops._common import as_dtype, unsupported
 
 def npu_confusion_transpose(self: Tensor, perm: Sequence[int], shape: Sequence[int], transpose_first: bool) -> Tensor:
     """``self.permute(perm).reshape(shape)``, or in the other order unless ``transpose_first``."""
-    moved = self.permute(perm).reshape(shape) if transpose_first else self.reshape(shape).permute(perm)
+    moved = self.permute(tuple(perm)).reshape(shape) if transpose_first else self.reshape(shape).permute(tuple(perm))
     return moved.clone(memory_format=torch.contiguous_format)
 
 
 def npu_transpose(self: Tensor, perm: Sequence[int], require_contiguous: bool = True) -> Tensor:
     """``self.permute(perm)``, contiguous."""
-    return self.permute(perm).clone(memory_format=torch.contiguous_format)
+    return self.permute(tuple(perm)).clone(memory_format=torch.contiguous_format)
 
 
 def npu_broadcast(self: Tensor, size: Sequence[int]) -> Tensor:
@@ -47,7 +47,7 @@ def npu_indexing(self: Tensor, begin: Sequence[int], end: Sequence[int], strides
     """``self[begin:end:strides]`` in each dimension. Bit i of a mask: begin_mask and end_mask leave out the bound,
     ellipsis_mask makes entry i an ellipsis, new_axis_mask a new axis, shrink_axis_mask an index.
     """
-    index = []
+    index: List[Any] = []
     for i, (first, last, step) in enumerate(zip(begin, end, strides)):
         def bit(mask: Any, i: Any = i) -> Any:
             return mask >> i & 1

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
-from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._gradient import gradients, wide_gradients
 from torch_npu._cpu_ops.inference_attention import attend, numbers, span
 
 _LARGEST = 9223372036854775807
@@ -42,6 +42,8 @@ class Rows:
 
     def key(self, t: Tensor, b: int) -> Tensor:
         if self.layout_key == "PA_BSND":
+            if self.table is None:
+                raise ValueError("keys in the layout PA_BSND need block_table")
             length = self.key_lengths[b]
             return t[self.table[b].clamp(min=0).long()].flatten(0, 1)[:length]
         if self.layout_key == "TND":
@@ -160,7 +162,7 @@ def npu_sparse_flash_attention_grad(
     pre_tokens: Optional[int] = _LARGEST,
     next_tokens: Optional[int] = _LARGEST,
     attention_mode: Optional[int] = 0,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_sparse_flash_attention` for query, key, value, query_rope and key_rope; empty for those not given.
 
     ``layout``: "BSND" or "TND" of all. Results and statistics of the attention are not needed: they are found again.
@@ -177,8 +179,8 @@ def npu_sparse_flash_attention_grad(
             layout_query=layout or "BSND", layout_kv=layout or "BSND", sparse_mode=3 if sparse_mode is None else sparse_mode,
         )[0]  # fmt: skip
 
-    found = gradients(forward, [wide(t) for t in given], wide(d_out))
-    return tuple(empty if t is None else g.to(t.dtype) for g, t in zip(found, given))
+    found: Sequence[Optional[Tensor]] = gradients(forward, [wide(t) for t in given], wide(d_out))
+    return tuple(empty if t is None or g is None else g.to(t.dtype) for g, t in zip(found, given))
 
 
 # A quantised cache ----------------------------------------------------------------------------------------------------------
@@ -350,12 +352,11 @@ def npu_block_sparse_attention_backward(
     kv_input_layout: str,
     num_key_value_heads: int,
     scale_value: float,
-) -> Tuple[Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_block_sparse_attention` for query, key and value. Its results are found again."""
     layouts, lengths = (q_input_layout, kv_input_layout), (actual_seq_lengths, actual_seq_lengths_kv)
 
     def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return _block_sparse(q, k, v, block_sparse_mask, block_shape, layouts, lengths, scale_value)[0]
 
-    found = gradients(forward, (wide(query), wide(key), wide(value)), wide(d_out))
-    return tuple(g.to(t.dtype) for g, t in zip(found, (query, key, value)))
+    return wide_gradients(forward, (query, key, value), d_out)

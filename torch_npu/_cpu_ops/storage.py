@@ -109,7 +109,7 @@ def npu_stride_add(input: Tensor, other: Tensor, offset1: float, offset2: float,
     ``input`` and ``other``: [N, C, ...]; channels beyond C are 0.
     """
 
-    def part(tensor: Tensor, offset: int) -> Tensor:
+    def part(tensor: Tensor, offset: float) -> Tensor:
         first, count = 16 * int(offset), 16 * int(c1_len)
         found = tensor[:, first : first + count]
         missing = tensor.new_zeros(tensor.shape[0], count - found.shape[1], *tensor.shape[2:])

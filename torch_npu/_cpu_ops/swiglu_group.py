@@ -6,10 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_npu._cpu_ops._blocks import encode, exponents, format_of, quantize_both_axes
 from torch_npu._cpu_ops._common import unsupported, wide
-from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._gradient import wide_gradients
 from torch_npu._cpu_ops._int8 import as_int8
-from torch_npu._cpu_ops.microscaling import encode, exponents, format_of, quantize_blocks
+from torch_npu._cpu_ops.microscaling import swiglu
 from torch_npu._cpu_ops.norm import npu_rms_norm_backward
 
 _LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
@@ -134,8 +135,7 @@ def npu_swiglu_group_quant_backward(
         origin = y_origin if y_origin.numel() else _activated(x, clamp_limit)
         for_weight = (grad * wide(origin)).sum(-1, keepdim=True).to(weight.dtype)
         grad = grad * wide(weight)
-    found = gradients(lambda given: _activated(given, clamp_limit), (wide(x),), grad)[0]
-    return found.to(x.dtype), for_weight
+    return wide_gradients(lambda given: _activated(given, clamp_limit), (x,), grad)[0], for_weight
 
 
 def _npu_swiglu_backward_mx_quant_with_dual_axis(
@@ -154,16 +154,8 @@ def _npu_swiglu_backward_mx_quant_with_dual_axis(
     name = "_npu_swiglu_backward_mx_quant_with_dual_axis"
     unsupported(name, group_index=group_index)
 
-    def forward(given: Tensor) -> Tensor:
-        a, b = given.chunk(2, -1)
-        return F.silu(a) * b if activate_left else a * F.silu(b)
-
-    grad = gradients(forward, (wide(x),), wide(y_grad))[0].to(x.dtype)
-    kind = format_of(name, dst_type)
-    return (
-        *quantize_blocks(name, grad, -1, kind, round_mode, scale_alg, dst_type_max),
-        *quantize_blocks(name, grad, -2, kind, round_mode, scale_alg, dst_type_max),
-    )
+    grad = wide_gradients(lambda given: swiglu(given, activate_left), (x,), y_grad)[0]
+    return quantize_both_axes(name, grad, dst_type, round_mode, scale_alg, dst_type_max)
 
 
 def _npu_rms_norm_backward_quant(

@@ -41,11 +41,14 @@ def _attend_paged(
     if query.device.type == "meta":
         return
     start = 0
-    by_token = mask is not None and mask.dim() == 2 and mask.shape[0] == query.shape[0] and mask.shape[1] >= max(contexts)
+    if mask is not None and (mask.dim() != 2 or mask.shape[0] != query.shape[0] or mask.shape[1] < max(contexts)):
+        mask = None  # without a row for each token
     for b, (length, context) in enumerate(zip(lengths, contexts)):
         q = query[start : start + length].transpose(0, 1)
         k, v = _rows(key_cache, table[b], kv_heads, context), _rows(value_cache, table[b], kv_heads, context)
-        hidden = (mask[start : start + length, :context] != 0).unsqueeze(0) if by_token else _causal(length, context, q.device)
+        hidden = _causal(length, context, q.device)
+        if mask is not None:
+            hidden = (mask[start : start + length, :context] != 0).unsqueeze(0)
         y = attend(q, k, v, scale, hidden)[0].transpose(0, 1)
         out[start : start + length] = y.reshape(out[start : start + length].shape).to(out.dtype)
         start += length
@@ -123,9 +126,9 @@ def _npu_paged_attention_splitfuse(
     )
 
 
-def _npu_paged_attention_splitfuse_v2(*args: Any, mask_type: Optional[int] = 5, out: Tensor) -> None:
+def _npu_paged_attention_splitfuse_v2(*args: Any, mask_type: Optional[int] = 5, **options: Any) -> None:
     """:func:`_npu_paged_attention_splitfuse` with a compressed mask."""
-    _npu_paged_attention_splitfuse(*args, out=out)
+    _npu_paged_attention_splitfuse(*args, **options)
 
 
 def _npu_flash_attention_qlens(
@@ -186,9 +189,9 @@ def _npu_flash_attention(
     _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, True, out)
 
 
-def _npu_flash_attention_v3(*args: Any, mask_type: Optional[int] = 3, out: Tensor) -> None:
+def _npu_flash_attention_v3(*args: Any, mask_type: Optional[int] = 3, **options: Any) -> None:
     """:func:`_npu_flash_attention` with a compressed mask."""
-    _npu_flash_attention(*args, out=out)
+    _npu_flash_attention(*args, **options)
 
 
 def _npu_flash_attention_unpad(
@@ -198,9 +201,9 @@ def _npu_flash_attention_unpad(
     _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, False, out)
 
 
-def _npu_flash_attention_unpad_v2(*args: Any, kernel_type: Optional[int] = 0, out: Tensor) -> None:
+def _npu_flash_attention_unpad_v2(*args: Any, kernel_type: Optional[int] = 0, **options: Any) -> None:
     """:func:`_npu_flash_attention_unpad`; ``kernel_type`` tunes hardware."""
-    _npu_flash_attention_unpad(*args, out=out)
+    _npu_flash_attention_unpad(*args, **options)
 
 
 def _npu_reshape_and_cache(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor) -> None:

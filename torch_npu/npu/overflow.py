@@ -1,7 +1,7 @@
 """Overflows on chips that saturate, where no inf shows them; and one question that works on all chips."""
 
 import math
-from typing import Any
+from typing import Any, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -45,7 +45,7 @@ def clear_overflow_flags(devices: Any) -> None:
                 _C._reset_overflow_flag()
 
 
-def npu_check_overflow(grad: Tensor) -> Any:
+def npu_check_overflow(grad: Union[Tensor, float, Sequence[Any]]) -> bool:
     """True if there was an overflow in ``grad``: a tensor, a number, or a list or tuple of them.
 
     Where the NPU has inf and nan: whether ``grad`` holds any. Where it saturates: whether the device's overflow flag is
