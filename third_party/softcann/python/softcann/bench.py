@@ -106,6 +106,17 @@ class Session:
         return [(end - start) * 1e3 for start, end in zip(marks, marks[1:])]
 
     def unload(self):
+        """The model, its buffers and its description are gone."""
+        for dataset in (self.inputs, self.outputs):
+            for index in range(acl.mdl.get_dataset_num_buffers(dataset)):
+                buffer = acl.mdl.get_dataset_buffer(dataset, index)
+                if address := acl.get_data_buffer_addr(buffer):
+                    call(acl.rt.free, address)
+                call(acl.destroy_data_buffer, buffer)
+            call(acl.mdl.destroy_dataset, dataset)
+        for _, desc in self.descriptions:
+            acl.destroy_tensor_desc(desc)
+        call(acl.mdl.destroy_desc, self.desc)
         call(acl.mdl.unload, self.id)
 
 

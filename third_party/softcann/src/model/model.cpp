@@ -11,6 +11,7 @@
 #include "model/machine.h"
 #include "model/prepack.h"
 #include "model/wire.h"
+#include "op/model_memory.h"
 #include "op/threads.h"
 
 namespace softcann::model {
@@ -133,6 +134,7 @@ void read_attributes(const GraphDefinition& graph, ModelInfo& info) {
     auto& texts = info.attributes[op.name];
     for (const auto& [name, attribute] : op.attributes) {
       if (attribute.kind == Attribute::Kind::text) texts[name] = attribute.text;
+      if (name == "args" || name == "outputs" || name == "free") continue;  // lists of the program, which nobody asks for by name
       if (attribute.kind == Attribute::Kind::list && attribute.integers.empty()) {
         // As CANN gives the names an operator was made of: each with its length before it.
         for (const std::string& one : attribute.texts) texts[name] += "[" + std::to_string(one.size()) + "]" + one;
@@ -194,11 +196,15 @@ class LoadedModel final : public Model {
     gear_outputs_.resize(info_.gears.size());
   }
 
+  // What other models have is in use while they run only.
+  ~LoadedModel() override { op::trim_model_memory(); }
+
   const ModelInfo& info() const override { return info_; }
 
   aclError run(ModelCall& call) const override {
     try {
       const op::ComputeScope scope(call.threads);
+      const op::MemoryScope memory(op::MemorySource::model);
       Machine machine(program_);
       std::vector<at::IValue> inputs;
       for (size_t i = 0; i < program_.graphs[0].inputs.size(); ++i) inputs.emplace_back(input_of(call, i));
@@ -259,6 +265,7 @@ class LoadedModel final : public Model {
     std::vector<std::vector<int64_t>> dims;
     try {
       const op::ComputeScope scope(op::threads_of_launch());
+      const op::MemoryScope memory(op::MemorySource::model);
       Machine machine(program_);
       std::vector<at::IValue> inputs;
       for (size_t i = 0; i < program_.graphs[0].inputs.size(); ++i) {
@@ -294,6 +301,7 @@ std::shared_ptr<Model> open(const ModelSource& source, bool describe) {
     if (!describe) {
       program = make_program(definition, container);
       const op::ComputeScope scope(op::threads_of_launch());
+      const op::MemoryScope memory(op::MemorySource::torch);
       prepack(program);
     }
     return std::make_shared<LoadedModel>(std::move(info), std::move(program), std::move(outputs));

@@ -7,6 +7,8 @@
 
 #include <mutex>
 
+#include "op/model_memory.h"
+
 namespace softcann::model {
 namespace {
 
@@ -84,9 +86,10 @@ class Packed : public Product {
   virtual at::Tensor compute(const at::Tensor& input, const at::Tensor& other, const at::Tensor& weight) const = 0;
 
   // The weight in float32, of which the plain bytes are not needed any more once it is packed.
-  at::Tensor pack(const c10::OperatorHandle& op, Stack how) const {
+  at::Tensor pack(const c10::OperatorHandle& packer, Stack how) const {
     how.insert(how.begin(), of_.weight.to(at::kFloat));
-    at::Tensor made = call(op, std::move(how));
+    const op::MemoryScope kept(op::MemorySource::torch);
+    at::Tensor made = call(packer, std::move(how));
     if (of_.is_mapped) give_back(of_.weight);
     return made;
   }

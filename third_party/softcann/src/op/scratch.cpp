@@ -9,10 +9,60 @@
 #include <mutex>
 #include <vector>
 
+#include "op/model_memory.h"
 #include "op/pool.h"
+#include "rt/arena.h"
 
 namespace softcann::op {
 namespace {
+
+constinit thread_local MemorySource memory_source __attribute__((tls_model("initial-exec"))) = MemorySource::scratch;
+
+uint64_t half_of_memory() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
+}
+
+// See Note [Memory of models].
+class ModelMemory {
+ public:
+  ModelMemory() : arena_(half_of_memory()) {
+    void* range = mmap(nullptr, arena_.capacity(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range != MAP_FAILED) begin_ = static_cast<char*>(range);
+  }
+
+  // Null when the range is used up.
+  void* take(size_t bytes) {
+    if (begin_ == nullptr) return nullptr;
+    const std::lock_guard lock(mutex_);
+    const uint64_t offset = arena_.allocate(bytes);
+    return offset == Arena::kNone ? nullptr : begin_ + offset;
+  }
+
+  void give_back(void* block) { arena_.release(static_cast<uint64_t>(static_cast<char*>(block) - begin_)); }
+
+  bool owns(const void* block) const {
+    return begin_ != nullptr && static_cast<uint64_t>(static_cast<const char*>(block) - begin_) < arena_.capacity();
+  }
+
+  void trim() {
+    const std::lock_guard lock(mutex_);  // nothing is taken meanwhile
+    if (begin_ == nullptr || arena_.used() != 0) return;
+    (void)madvise(begin_, arena_.touched(), MADV_DONTNEED);
+  }
+
+ private:
+  std::mutex mutex_;
+  Arena arena_;
+  char* begin_ = nullptr;
+};
+
+// Leaked, as the scratch cache is.
+ModelMemory& model_memory() {
+  static auto* memory = new ModelMemory();
+  return *memory;
+}
+
+void free_of_model(void* block) { model_memory().give_back(block); }
 
 // Note [Scratch]
 // Kernels allocate temporaries through torch's CPU allocator: malloc, which hands large blocks back to the system each
@@ -22,8 +72,7 @@ namespace {
 class ScratchCache {
  public:
   ScratchCache() {
-    const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t wanted = memory / 2 & ~(huge_page - 1);
+    const size_t wanted = half_of_memory() & ~(huge_page - 1);
     void* range = mmap(nullptr, wanted + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) return;  // stays empty: torch's allocator serves everything
     begin_ = (reinterpret_cast<uintptr_t>(range) + huge_page - 1) & ~(huge_page - 1);
@@ -96,6 +145,8 @@ void free_either(void* block) {
   if (block == this_thread.placement.memory) return;
   if (scratch_cache().owns(block)) {
     free_scratch(block);
+  } else if (model_memory().owns(block)) {
+    free_of_model(block);
   } else {
     default_allocator->raw_deleter()(block);
   }
@@ -113,7 +164,11 @@ class ScratchAllocator final : public c10::Allocator {
         placement.bytes = 0;
         return {placement.memory, placement.memory, &keep, c10::Device(c10::kCPU)};
       }
-      if (void* block = scratch_cache().take(bytes)) return {block, block, &free_scratch, c10::Device(c10::kCPU)};
+      if (__builtin_expect(memory_source == MemorySource::scratch, 1)) {
+        if (void* block = scratch_cache().take(bytes)) return {block, block, &free_scratch, c10::Device(c10::kCPU)};
+      } else if (memory_source == MemorySource::model) {
+        if (void* block = model_memory().take(bytes)) return {block, block, &free_of_model, c10::Device(c10::kCPU)};
+      }
     }
     return default_allocator->allocate(bytes);
   }
@@ -131,4 +186,10 @@ __attribute__((constructor)) void install_scratch_allocator() {
 }
 
 }  // namespace
+
+MemoryScope::MemoryScope(MemorySource source) : saved_(memory_source) { memory_source = source; }
+MemoryScope::~MemoryScope() { memory_source = saved_; }
+
+void trim_model_memory() { model_memory().trim(); }
+
 }  // namespace softcann::op
