@@ -93,13 +93,20 @@ def test_each_task_is_in_the_tables_and_the_timeline(recorded):
         assert float(row["task_stop(us)"]) - float(row["task_start(us)"]) == pytest.approx(float(row["task_time(us)"]), abs=0.5)
     shown = [event for event in timeline if event["ph"] == "X" and "Task Id" in event["args"]]
     assert [(event["name"], f"{event['dur']:.3f}") for event in shown] == [(row["kernel_name"], row["task_time(us)"]) for row in tasks]
+    begins, ends = ({event["id"]: event for event in timeline if event["ph"] == kind} for kind in "sf")
+    calls = {(event["tid"], event["ts"]): event["name"] for event in timeline if event["ph"] == "X" and event["pid"] == begins[min(begins)]["pid"]}
+    assert begins.keys() == ends.keys() and len(ends) == len(tasks)   # each task hangs on the call that submitted it
+    named = {event["ts"]: event["name"] for event in shown}
+    assert all(calls[begins[one]["tid"], begins[one]["ts"]] == f"Acl@{named[ends[one]['ts']]}" for one in begins)
+    labels = {event["pid"]: event["args"]["labels"] for event in timeline if event["name"] == "process_labels"}
+    assert labels[shown[0]["pid"]] == "NPU 0"
     assert {"CANN", "Ascend Hardware (NPU 0)"} <= {event["args"]["name"] for event in timeline if event["name"] == "process_name"}
 
 
 def test_calls_are_counted_and_timed(recorded):
     rows = {row["API Name"]: row for row in tables(recorded[0])[0]["api_statistic"]}
     assert {name: int(row["Count"]) for name, row in rows.items()} == {
-        "aclrtMemsetAsync": 3, "aclrtMemcpyAsync": 2, "aclrtSynchronizeStream": 1, "aclrtMalloc": 1}
+        "aclrtMemsetAsync": 3, "aclrtMemcpyAsync": 2, "aclrtSynchronizeStream": 1, "aclrtMalloc": 1, "aclrtCreateStream": 1}
     for row in rows.values():
         assert row["Level"] == "acl"
         assert float(row["Time(us)"]) == pytest.approx(float(row["Avg(us)"]) * int(row["Count"]), abs=0.01)
@@ -192,6 +199,14 @@ acl.aclrtMemsetAsync(memory, size, 1, size, stream)
 assert prof.aclprofPop() == 0
 number = ctypes.c_uint32()
 assert prof.aclprofRangeStart(stamp, ctypes.byref(number)) == 0 and prof.aclprofRangeStop(number) == 0
+class TensorInfo(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_uint64), ("type", ctypes.c_uint64), ("rest", ctypes.c_uint32 * 4), ("pointers", ctypes.c_void_p * 2)]
+class Attributes(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint16), ("size", ctypes.c_uint16), ("kind", ctypes.c_uint32), ("info", ctypes.POINTER(TensorInfo))]
+prof.aclprofStr2Id.restype = ctypes.c_uint64
+info = TensorInfo(prof.aclprofStr2Id(b"my_op"), prof.aclprofStr2Id(b"MyOp"))
+assert prof.aclprofRangePop() != 0 and prof.aclprofRangePushEx(None) != 0
+assert prof.aclprofRangePushEx(ctypes.byref(Attributes(1, 16, 0, ctypes.pointer(info)))) == 0 and prof.aclprofRangePop() == 0
 assert prof.aclprofMarkEx(b"here\\tnow", ctypes.c_size_t(8), stream) == 0
 acl.aclrtSynchronizeStream(stream)
 assert prof.aclprofGetStepTimestamp(step, 1, stream) == 0
@@ -204,9 +219,9 @@ assert prof.aclprofDestroyConfig(chosen) == 0 and prof.aclprofFinalize() == 0
     assert [row["kernel_name"] for row in found["task_time"]] == ["aclrtMemsetAsync"]
     marks = found["msprof_tx"]
     assert [(row["event_type"], row["message"]) for row in marks] == [
-        ("push_pop", "forward"), ("start_end", "forward"), ("mark_ex", "here now"), ("step", "step")]
-    assert marks[2]["Device Start_time(us)"] != "N/A" and marks[0]["Device Start_time(us)"] == "N/A"
-    assert float(marks[3]["Start_time(us)"]) <= float(marks[0]["Start_time(us)"]) <= float(marks[3]["End_time(us)"])
+        ("push_pop", "forward"), ("start_end", "forward"), ("push_pop", "my_op MyOp"), ("mark_ex", "here now"), ("step", "step")]
+    assert marks[3]["Device Start_time(us)"] != "N/A" and marks[0]["Device Start_time(us)"] == "N/A"
+    assert float(marks[4]["Start_time(us)"]) <= float(marks[0]["Start_time(us)"]) <= float(marks[4]["End_time(us)"])
 
 
 def test_only_what_was_asked_for_is_recorded(tmp_path):

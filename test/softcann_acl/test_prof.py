@@ -1,4 +1,5 @@
 """acl.prof: a program profiles itself."""
+import ctypes
 import os
 import subprocess
 import sys
@@ -35,3 +36,43 @@ def test_a_program_profiles_itself(tmp_path):
     assert done.returncode == 0, done.stderr
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"a mark of acl" in written and b"a range of acl" in written
+
+
+def test_a_program_subscribes_to_a_model(acl, fixed_model):
+    """As ascendfly does it: a pipe, a thread that reads, records taken apart."""
+    number, ret = acl.mdl.load_from_file(str(fixed_model))
+    assert ret == 0
+    reader, writer = os.pipe()
+    config = acl.prof.create_subscribe_config(1, 0, writer)
+    assert config and acl.prof.model_subscribe(number, config) == 0
+    size, ret = acl.prof.get_op_desc_size()
+    assert ret == 0 and size > 0
+    desc = acl.mdl.create_desc()
+    assert acl.mdl.get_desc(desc, number) == 0
+    sets = []
+    for kind in ("input", "output"):
+        made = acl.mdl.create_dataset()
+        for index in range(getattr(acl.mdl, f"get_num_{kind}s")(desc)):
+            length = getattr(acl.mdl, f"get_{kind}_size_by_index")(desc, index)
+            memory, ret = acl.rt.malloc(length, 0)
+            assert ret == 0 and acl.rt.memset(memory, length, 0, length) == 0
+            acl.mdl.add_dataset_buffer(made, acl.create_data_buffer(memory, length))
+        sets.append(made)
+    assert acl.mdl.execute(number, *sets) == 0 and acl.prof.model_un_subscribe(number) == 0
+    os.close(writer)
+    data = b"".join(iter(lambda: os.read(reader, 1 << 16), b""))
+    os.close(reader)
+    info = ctypes.create_string_buffer(data, len(data))
+    place = (ctypes.addressof(info), len(data))
+    count, ret = acl.prof.get_op_num(*place)
+    assert ret == 0 and count == len(data) // size > 0
+    for index in range(count):
+        kind, ret = acl.prof.get_op_type(*place, index, 65)
+        assert ret == 0 and kind
+        name, ret = acl.prof.get_op_name(*place, index, 275)
+        assert ret == 0 and len(name) + 1 == acl.prof.get_op_name_len(*place, index)[0]
+        assert acl.prof.get_model_id(*place, index) == number
+        begin, end = acl.prof.get_op_start(*place, index), acl.prof.get_op_end(*place, index)
+        assert 0 < begin <= end and acl.prof.get_op_duration(*place, index) == end - begin
+    assert acl.prof.get_op_name(*place, 0, 1)[1] != 0
+    assert acl.prof.destroy_subscribe_config(config) == 0 and acl.mdl.unload(number) == 0

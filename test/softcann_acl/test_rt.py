@@ -48,7 +48,7 @@ def test_names_that_the_library_does_not_have(acl):
 
 
 def test_published_names_are_there_or_refused_by_name(acl):
-    """What public programs call: but for kernels of their own and subscriptions they are there, and each of those says which function of C is missing."""
+    """What public programs call: but for kernels of their own they are there, and each of those says which function of C is missing."""
     names = [name for name in (pathlib.Path(__file__).parent / "pyacl_names.txt").read_text().split("\n") if name.startswith("acl.")]
     missing = {}
     for name in names:
@@ -59,7 +59,7 @@ def test_published_names_are_there_or_refused_by_name(acl):
             missing[name] = str(error)
     assert len(names) > 230 and len(missing) < 30, sorted(missing)
     assert not [name for name, text in missing.items() if not re.search(r"\bacl[a-z]+[A-Z]", text)]
-    assert {name.rsplit(".", 1)[0] for name in missing} <= {"acl.rt", "acl.prof"}   # kernels of the client's own, subscriptions
+    assert {name.rsplit(".", 1)[0] for name in missing} <= {"acl.rt"}   # kernels of the client's own
 
 
 def test_the_tables_name_declared_functions(acl):

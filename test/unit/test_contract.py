@@ -91,7 +91,7 @@ def test_values_and_layouts_are_the_facts(tmp_path, header, table):
             expected[key] = field["offset"]
             lines.append(f'printf("{key} %zu\\n", offsetof({name}, {field["name"]}));')
     assert len(expected) > 50
-    others = "".join(f'#include "acl/{name}.h"\n' for name in ("acl_prof", "ops/acl_cblas"))
+    others = "".join(f'#include "acl/{name}.h"\n' for name in ("acl_dump", "acl_prof", "ops/acl_cblas"))
     text = f'#include "{header}"\n{others}#include <cstdio>\n#include <cstddef>\nint main() {{\n' + "\n".join(lines) + "\n}\n"
     found = {key: int(value) for key, value in (line.rsplit(" ", 1) for line in compile_and_run(tmp_path, text).splitlines())}
     assert found == expected
@@ -99,7 +99,7 @@ def test_values_and_layouts_are_the_facts(tmp_path, header, table):
 
 @needs_facts
 def test_runtime_prototypes_have_the_facts_parameters():
-    headers = ("acl/acl_rt.h", "acl/acl_op.h", "acl/acl_mdl.h", "acl/acl_prof.h", "mstx/ms_tools_ext.h", "mspti/mspti.h")
+    headers = ("acl/acl_rt.h", "acl/acl_op.h", "acl/acl_mdl.h", "acl/acl_dump.h", "acl/acl_prof.h", "mstx/ms_tools_ext.h", "mspti/mspti.h")
     text = "\n".join((CANN / "include" / name).read_text() for name in headers)
     facts = load("acl_runtime.json")["functions"]
     declared = dict(re.findall(r"\b(\w+)\(([^;]*)\);", re.sub(r"\s+", " ", text)))

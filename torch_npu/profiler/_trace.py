@@ -14,10 +14,11 @@ _DTYPES = {
     "c10::complex<float>": "COMPLEX64", "c10::complex<double>": "COMPLEX128",
 }
 _UNKNOWN_DTYPE = "UNDEFINED"
+_OPERANDS = tuple(f"{side} {what}" for side in ("Input", "Output") for what in ("Shapes", "Data Types", "Formats"))
 _COMMUNICATION = "record_param_comms"
 # Operators that the cube unit computes; all others are the vector unit's.
-_CUBE = ("Mm", "Matmul", "Addmm", "BatchMatMul", "Bmm", "Baddbmm", "Addbmm", "Convolution", "Conv", "FlashAttention",
-         "Grouped", "Linear")
+CUBE = ("Mm", "Matmul", "MatMul", "Addmm", "Addmv", "Mv", "BatchMatMul", "Bmm", "Baddbmm", "Addbmm", "Convolution", "Conv",
+        "FlashAttention", "FusedInferAttention", "IncreFlashAttention", "PromptFlashAttention", "Grouped", "Linear", "Gemm")
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Kernel:
     correlation: Optional[int] = None
     wait: float = 0.0
     launched: Optional[float] = None  # when the host put it into the stream
+    operands: Tuple[str, ...] = ()  # shapes, dtypes, formats of what it reads; the same of what it writes; () where not recorded
 
     @property
     def end(self) -> float:
@@ -70,7 +72,7 @@ class Kernel:
     def core(self) -> str:
         if self.is_communication:
             return "COMMUNICATION"
-        return "AI_CORE" if self.type.startswith(_CUBE) else "AI_VECTOR_CORE"
+        return "AI_CORE" if self.type.startswith(CUBE) else "AI_VECTOR_CORE"
 
 
 @dataclass
@@ -113,6 +115,11 @@ class Trace:
     def nanoseconds(self, time: float) -> int:
         """A time of the trace as Unix time."""
         return self.origin_ns + round(time * 1000)
+
+    def unix(self, time: float) -> str:
+        """A time of the trace as Unix microseconds, with three digits behind the point, which a float has no room for."""
+        nanoseconds = self.nanoseconds(time)
+        return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
 
     def step_of(self, kernel: Kernel) -> Optional[int]:
         """The number of the step that launched a kernel; None before all. The device runs it then or later."""
@@ -180,7 +187,8 @@ def _sort_in(trace: Trace, by_thread: Dict[Any, List[Operator]], event: Dict[str
         name, begin, duration = event["name"], float(event["ts"]), float(event["dur"])
         if kind in _DEVICE_KINDS:
             trace.kernels.append(Kernel(name, begin, duration, int(args.get("device", 0)), int(args.get("stream", 0)),
-                                        args.get("External id"), kind != "kernel", args.get("correlation")))
+                                        args.get("External id"), kind != "kernel", args.get("correlation"),
+                                        operands=tuple(args[name] for name in _OPERANDS) if _OPERANDS[0] in args else ()))
         elif kind == "cpu_op":
             shapes = ";".join(",".join(map(str, sizes)) for sizes in args.get("Input Dims", []) if sizes)
             operator = Operator(name, begin, duration, shapes, args.get("External id"), str(args.get("Call stack", "")),

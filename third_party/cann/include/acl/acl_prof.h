@@ -18,6 +18,9 @@
 #define ACL_PROF_TASK_TIME_L2 0x2000ULL
 #define ACL_PROF_OP_ATTR 0x4000ULL
 
+#define ACL_PROF_MAX_OP_NAME_LEN 257
+#define ACL_PROF_MAX_OP_TYPE_LEN 65
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -57,6 +60,42 @@ typedef enum aclprofConfigType {
 typedef struct aclprofConfig aclprofConfig;
 typedef struct aclprofAicoreEvents aclprofAicoreEvents;
 typedef struct aclprofStepInfo aclprofStepInfo;
+typedef struct aclprofSubscribeConfig aclprofSubscribeConfig;
+typedef enum aclprofSubscribeOpFlag {
+  ACL_SUBSCRIBE_OP = 0,
+  ACL_SUBSCRIBE_SUBGRAPH = 1,
+  ACL_SUBSCRIBE_OP_THREAD = 2,
+  ACL_SUBSCRIBE_NONE = 0xFF
+} aclprofSubscribeOpFlag;
+typedef enum aclprofSubscribeOpAttri { ACL_SUBSCRIBE_ATTRI_THREADID = 0, ACL_SUBSCRIBE_ATTRI_NONE = 1 } aclprofSubscribeOpAttri;
+
+#define ACL_PROF_TENSOR_DATA_SHAPE_LEN 8
+typedef enum aclprofMessageType { ACL_PROF_MESSAGE_TYPE_TENSOR_INFO = 0 } aclprofMessageType;
+typedef struct aclprofTensor {
+  uint32_t type;
+  uint32_t format;
+  uint32_t dataType;
+  uint32_t shapeDim;
+  uint32_t shape[ACL_PROF_TENSOR_DATA_SHAPE_LEN];
+} aclprofTensor;
+typedef struct aclprofTensorInfo {
+  uint64_t opNameId;
+  uint64_t opTypeId;
+  uint32_t resv;
+  uint32_t tensorNum;
+  uint32_t kernelType;
+  uint32_t blockNums;
+  void* stream;
+  aclprofTensor* tensors;
+} aclprofTensorInfo;
+typedef struct aclprofEventAttributes {
+  uint16_t version;
+  uint16_t size;
+  uint32_t messageType;
+  union Message {
+    aclprofTensorInfo* tensorInfo;
+  } message;
+} aclprofEventAttributes;
 
 aclError aclprofInit(const char* profilerResultPath, size_t length);
 aclError aclprofFinalize();
@@ -77,8 +116,27 @@ aclError aclprofSetStampTraceMessage(void* stamp, const char* msg, uint32_t msgL
 aclError aclprofMark(void* stamp);
 aclError aclprofPush(void* stamp);
 aclError aclprofPop();
+uint64_t aclprofStr2Id(const char* message);
+aclError aclprofRangePushEx(aclprofEventAttributes* attr);
+aclError aclprofRangePop();
 aclError aclprofRangeStart(void* stamp, uint32_t* rangeId);
 aclError aclprofRangeStop(uint32_t rangeId);
+aclprofSubscribeConfig* aclprofCreateSubscribeConfig(int8_t timeInfoSwitch, aclprofAicoreMetrics aicoreMetrics, void* fd);
+aclError aclprofDestroySubscribeConfig(const aclprofSubscribeConfig* profSubscribeConfig);
+aclError aclprofModelSubscribe(uint32_t modelId, const aclprofSubscribeConfig* profSubscribeConfig);
+aclError aclprofModelUnSubscribe(uint32_t modelId);
+aclError aclprofGetOpDescSize(size_t* opDescSize);
+aclError aclprofGetOpNum(const void* opInfo, size_t opInfoLen, uint32_t* opNumber);
+aclError aclprofGetOpTypeLen(const void* opInfo, size_t opInfoLen, uint32_t index, size_t* opTypeLen);
+aclError aclprofGetOpType(const void* opInfo, size_t opInfoLen, uint32_t index, char* opType, size_t opTypeLen);
+aclError aclprofGetOpNameLen(const void* opInfo, size_t opInfoLen, uint32_t index, size_t* opNameLen);
+aclError aclprofGetOpName(const void* opInfo, size_t opInfoLen, uint32_t index, char* opName, size_t opNameLen);
+uint64_t aclprofGetOpStart(const void* opInfo, size_t opInfoLen, uint32_t index);
+uint64_t aclprofGetOpEnd(const void* opInfo, size_t opInfoLen, uint32_t index);
+uint64_t aclprofGetOpDuration(const void* opInfo, size_t opInfoLen, uint32_t index);
+size_t aclprofGetModelId(const void* opInfo, size_t opInfoLen, uint32_t index);
+aclprofSubscribeOpFlag aclprofGetOpFlag(const void* opInfo, size_t opInfoLen, uint32_t index);
+const char* aclprofGetOpAttriValue(const void* opInfo, size_t opInfoLen, uint32_t index, aclprofSubscribeOpAttri attri);
 
 #ifdef __cplusplus
 }

@@ -30,6 +30,8 @@ compile_and_execute_v2 aclopCompileAndExecuteV2 str i32 ptr ptr i32 ptr ptr ptr 
 create_handle aclopCreateHandle str i32 ptr i32 ptr ptr >ptr
 execute_with_handle aclopExecWithHandle ptr i32 ptr i32 ptr ptr
 destroy_handle aclopDestroyHandle ptr =void
+start_dump_args aclopStartDumpArgs u32 str
+stop_dump_args aclopStopDumpArgs u32
 cast aclopCast ptr ptr ptr ptr u8 ptr
 """)
 

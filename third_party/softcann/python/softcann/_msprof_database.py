@@ -8,13 +8,12 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ._msprof_export import write_device_info
 from ._msprof_spans import collectives, rank_of
-from ._msprof_tables import Profile, Task, read
+from ._msprof_tables import SINGLE, Profile, Task, read
 
 API_TYPES = {"acl": 20000, "model": 15000, "node": 10000, "communication": 5500, "runtime": 5000, "mstx": 50004}
 HCCL_TYPES = {"int8": 0, "int16": 1, "int32": 2, "float16": 3, "float32": 4, "int64": 5, "uint64": 6, "uint8": 7, "uint16": 8,
               "uint32": 9, "float64": 10, "bfloat16": 11}
 MARK_TYPES = {"marker": 0, "push_pop": 1, "start_end": 2, "mark_ex": 3}
-NO_MODEL = 4294967295
 TABLES: Dict[str, Tuple[str, ...]] = {
     "STRING_IDS": ("id INTEGER PRIMARY KEY", "value TEXT"),
     "ENUM_API_TYPE": ("id INTEGER PRIMARY KEY", "name TEXT"),
@@ -49,7 +48,7 @@ class _Strings(Dict[str, int]):
 
 def _task(number: int, task: Task, pid: int, strings: _Strings) -> Sequence[Any]:
     kind = strings("MEMCPY_ASYNC" if task.core == "SDMA" else task.core)
-    return (task.begin, task.end, task.device, None, number, pid, kind, NO_MODEL, task.stream, task.number, NO_MODEL)
+    return (task.begin, task.end, task.device, task.call or None, number, pid, kind, SINGLE, task.stream, task.number, task.model)
 
 
 def _computed(number: int, task: Task, strings: _Strings) -> Sequence[Any]:
@@ -80,7 +79,7 @@ def _rows(profile: Profile) -> Dict[str, List[Sequence[Any]]]:
             (strings(one.name), one.task.begin, one.task.end, None, strings(one.group), number, 0, 0,
              HCCL_TYPES.get(one.dtype), None, one.elements, strings(one.name.partition("__")[0] + "_"), one.task.device)
             for number, one in enumerate(collectives(profile))],
-        "CANN_API": [(call.begin, call.end, API_TYPES[call.level], process | call.thread, None, strings(call.name))
+        "CANN_API": [(call.begin, call.end, API_TYPES[call.level], process | call.thread, call.number, strings(call.name))
                      for call in profile.calls],
         "MSTX_EVENTS": [(mark.begin, mark.end, MARK_TYPES[mark.kind], strings(mark.message), process | mark.thread)
                         for mark in profile.marks if mark.kind in MARK_TYPES]}

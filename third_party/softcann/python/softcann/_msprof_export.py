@@ -17,12 +17,12 @@ def _add_analysis(profile: Profile, device: int, pid: int, name_track: Callable[
     own = [one for one in collectives(profile) if one.task.device == device]
     groups = sorted({one.group for one in own})
     if groups:
-        name_track("process_name", pid + 1, f"Communication (NPU {device})")
+        name_track("process_name", pid + 1, f"Communication (NPU {device})", label=f"NPU {device}")
         for number, group in enumerate(groups):
             name_track("thread_name", pid + 1, f"Group {group} Communication", number)
         for one in own:
             add(one.name, pid + 1, groups.index(one.group), one.task.begin, one.task.end, bytes=one.size, ranks=one.ranks)
-    name_track("process_name", pid + 2, f"Overlap Analysis (NPU {device})")
+    name_track("process_name", pid + 2, f"Overlap Analysis (NPU {device})", label=f"NPU {device}")
     for number, (name, spans) in enumerate(activity(profile, device).items()):
         name_track("thread_name", pid + 2, name, number)
         for begin, end in spans:
@@ -31,31 +31,46 @@ def _add_analysis(profile: Profile, device: int, pid: int, name_track: Callable[
 
 def timeline(profile: Profile) -> List[Dict[str, Any]]:
     """Chrome's trace: the host's calls and marks under CANN, what each device ran under Ascend Hardware, a track a
-    stream, its collectives under Communication, and under Overlap Analysis when it did what."""
+    stream, with an arrow from the call that submitted it, its collectives under Communication, and under Overlap Analysis when
+    it did what."""
     host = int(profile.info.get("pid", 0))
     events: List[Dict[str, Any]] = []
 
-    def name_track(kind: str, pid: int, name: str, tid: int = 0) -> None:
+    def name_track(kind: str, pid: int, name: str, tid: int = 0, label: str = "") -> None:
         events.append({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}})
+        if label:
+            events.append({"ph": "M", "name": "process_labels", "pid": pid, "tid": tid, "args": {"labels": label}})
 
     def add(name: str, pid: int, tid: int, begin: int, end: int, **args: Any) -> None:
-        events.append({"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": f"{begin // 1000}.{begin % 1000:03d}",
-                       "dur": (end - begin) / 1000, "args": args})
+        events.append({"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": time_text(begin), "dur": (end - begin) / 1000,
+                       "args": args})
 
-    name_track("process_name", host, "CANN")
+    def time_text(nanoseconds: int) -> str:
+        return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
+
+    def add_arrow(kind: str, number: int, pid: int, tid: int, at: int) -> None:
+        events.append({"ph": kind, "bp": "e", "cat": "HostToDevice", "name": "HostToDevice", "id": str(number), "pid": pid,
+                       "tid": tid, "ts": time_text(at)})
+
+    submitted = {task.call for task in profile.tasks}
+    name_track("process_name", host, "CANN", label="CPU")
     for call in profile.calls:
         add(f"{call.level.capitalize()}@{call.name}", host, call.thread, call.begin, call.end, level=call.level)
+        if call.number in submitted:
+            add_arrow("s", call.number, host, call.thread, call.begin)
     for mark in profile.marks:
         add(mark.message, host, mark.thread, mark.begin, mark.end, event_type=mark.kind, domain=mark.domain)
     for device in sorted({task.device for task in profile.tasks}):
         pid = _FIRST_PROCESS + 3 * device
-        name_track("process_name", pid, f"Ascend Hardware (NPU {device})")
+        name_track("process_name", pid, f"Ascend Hardware (NPU {device})", label=f"NPU {device}")
         for stream in sorted({task.stream for task in profile.tasks if task.device == device}):
             name_track("thread_name", pid, f"Stream {stream}", stream)
         for task in profile.tasks:
             if task.device == device:
                 add(task.name, pid, task.stream, task.begin, task.end, **{
                     "Task Type": task.core, "Task Id": task.number, "Stream Id": task.stream, "Input Shapes": task.operands[0]})
+                if task.call:
+                    add_arrow("f", task.call, pid, task.stream, task.begin)
         _add_analysis(profile, device, pid, name_track, add)
     return events
 

@@ -39,7 +39,7 @@ def without(spans: List[Span], taken: List[Span]) -> List[Span]:
 
 def activity(profile: Profile, device: int) -> Dict[str, List[Span]]:
     """By the names of Ascend's tools, when a device computed, communicated, did only that, or nothing; copies do not count."""
-    tasks = [task for task in profile.tasks if task.device == device and task.core != "SDMA"]
+    tasks = [task for task in profile.tasks if task.device == device and task.core not in ("SDMA", "MODEL_EXECUTE")]
     computing = union([(task.begin, task.end) for task in tasks if task.core != "COMMUNICATION"])
     communication = union([(task.begin, task.end) for task in tasks if task.core == "COMMUNICATION"])
     busy = union(computing + communication)

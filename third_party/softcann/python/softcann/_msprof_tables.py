@@ -7,9 +7,10 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Tu
 __all__ = ["MAKERS", "TABLES", "NoProfile", "read"]
 
 NA = "N/A"
+SINGLE = 4294967295   # the model of operators that are called one by one
 # Operators that the cube unit computes; all others are the vector unit's.
 CUBE = ("Mm", "Matmul", "MatMul", "Addmm", "Addmv", "Mv", "BatchMatMul", "Bmm", "Baddbmm", "Addbmm", "Convolution", "Conv",
-        "FlashAttention", "FusedInferAttention", "IncreFlashAttention", "PromptFlashAttention", "Grouped", "Linear")
+        "FlashAttention", "FusedInferAttention", "IncreFlashAttention", "PromptFlashAttention", "Grouped", "Linear", "Gemm")
 PIPE_UTILIZATION = (
     "aicore_time(us)", "aic_total_cycles", "aic_mac_time(us)", "aic_mac_ratio", "aic_scalar_time(us)", "aic_scalar_ratio",
     "aic_mte1_time(us)", "aic_mte1_ratio", "aic_mte2_time(us)", "aic_mte2_ratio", "aic_fixpipe_time(us)", "aic_fixpipe_ratio",
@@ -48,18 +49,19 @@ class Task(NamedTuple):
     end: int
     name: str
     operands: Tuple[str, ...]   # shapes, types and formats of what was read; the same of what was written
+    type: str                   # of a model's operator the one that the model's file has
+    model: int                  # SINGLE: none
+    call: int                   # the number of the call that submitted it; 0: unknown
     communicator: Tuple[str, ...] = (NA, NA, NA)  # of a collective: name, this rank, number of ranks
     wait: int = 0               # since the end of the one before on the stream
-
-    @property
-    def type(self) -> str:
-        return self.name[len("aclnn"):] if self.name.startswith("aclnn") else self.name
 
     @property
     def core(self) -> str:
         if self.name.startswith("Hccl"):
             return "COMMUNICATION"
-        if not self.name.startswith("aclnn"):
+        if self.name.startswith("aclmdl"):
+            return "MODEL_EXECUTE"
+        if self.model == SINGLE and not self.name.startswith("aclnn"):
             return "SDMA"
         return "AI_CORE" if self.type.startswith(CUBE) else "AI_VECTOR_CORE"
 
@@ -76,6 +78,7 @@ class Call(NamedTuple):
     end: int
     level: str
     name: str
+    number: int
 
 
 class Mark(NamedTuple):
@@ -133,14 +136,15 @@ def read(folder: str) -> Profile:
     tasks = []
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "device_*", "data", "softcann.tasks"))):
         device = int(path.split(os.sep)[-3].partition("_")[2])
-        for stream, number, begin, end, name, *operands in _lines(path, 14):
-            tasks.append(Task(device, int(stream), int(number), int(begin), int(end), name, tuple(operands[:6]),
-                              tuple(operands[6:])))
+        for stream, number, begin, end, model, call, kind, name, *operands in _lines(path, 17):
+            tasks.append(Task(device, int(stream), int(number), int(begin), int(end), name, tuple(operands[:6]), kind,
+                              int(model), int(call), tuple(operands[6:])))
     data = os.path.join(folder, "host", "data")
     calls, marks = os.path.join(data, "softcann.calls"), os.path.join(data, "softcann.marks")
     return Profile(
         info, _with_waits(tasks),
-        [Call(int(t), int(b), int(e), level, name) for t, b, e, level, name in _lines(calls, 5)] if os.path.exists(calls) else [],
+        [Call(int(t), int(b), int(e), level, name, int(n)) for t, b, e, n, level, name in _lines(calls, 6)]
+        if os.path.exists(calls) else [],
         [Mark(int(t), int(b), int(e), int(db), int(de), kind, domain, message)
          for t, b, e, db, de, kind, domain, message in _lines(marks, 8)] if os.path.exists(marks) else [])
 
@@ -163,11 +167,11 @@ def stamp(nanoseconds: int) -> str:
 
 def op_summary(profile: Profile) -> Iterator[Sequence[Any]]:
     for task in profile.tasks:
-        if task.core == "SDMA":
-            continue   # copies are in task_time
+        if task.core in ("SDMA", "MODEL_EXECUTE"):
+            continue   # copies, and models as wholes, are in task_time
         read_, written = task.operands[:3], task.operands[3:]
         quoted = [f'"{shapes}"' if shapes != NA else NA for shapes in (read_[0], written[0])]
-        yield (task.device, 4294967295, task.number, task.stream, task.name, task.type, "dynamic", task.core, stamp(task.begin),
+        yield (task.device, task.model, task.number, task.stream, task.name, task.type, "dynamic", task.core, stamp(task.begin),
                us(task.end - task.begin), us(task.wait), NA, NA, NA, quoted[0], *read_[1:], quoted[1], *written[1:], NA,
                *[NA] * len(PIPE_UTILIZATION))
 

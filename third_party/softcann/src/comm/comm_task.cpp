@@ -1,6 +1,7 @@
 #include "comm/comm_task.h"
 
 #include <cstring>
+#include <utility>
 
 #include "comm/communicator.h"
 #include "rt/call_record.h"
@@ -29,9 +30,12 @@ aclError CommTask::execute(Task* self, bool skip) {
 aclError CommTask::advance() {
   const WaitOutside outside;
   if (!tried) copy_staged(true);
+  if (dump::is_active() && !tried) dumped = CommDump::begin(name, operation);
   const aclError code = transport->run(operation, !tried);
   tried = true;
   if (code == ACL_SUCCESS) copy_staged(false);
+  if (__builtin_expect(dumped != nullptr, 0) && code != kUnfinished)
+    std::exchange(dumped, nullptr)->end(operation, code != ACL_SUCCESS);
   if (call_record::on && code == ACL_SUCCESS) record_received();
   return code;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/comm_dump.h"
 #include "comm/transport.h"
 
 namespace softcann {
@@ -22,6 +23,7 @@ struct CommTask : Task {
   Operation operation;
   std::vector<Staged> staged;
   bool tried = false;
+  std::shared_ptr<CommDump> dumped;
 
   CommTask();
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
 
+#include "model/observer.h"
 #include "rt/error.h"
 
 namespace softcann::model {
@@ -187,14 +188,12 @@ void Machine::call(const Instruction& instruction, std::vector<at::IValue>& stac
   store(instruction, stack);
 }
 
-void Machine::execute(const Instruction& instruction, std::vector<at::IValue>& stack) {
-  bool done = true;
+// False where it is left to its parts.
+bool Machine::compute(const Instruction& instruction, std::vector<at::IValue>& stack) {
   try {
-    if (instruction.product) {
-      done = multiply(instruction);
-    } else {
-      call(instruction, stack);
-    }
+    if (instruction.product) return multiply(instruction);
+    call(instruction, stack);
+    return true;
   } catch (const Error& error) {
     rethrow_located(instruction, error.kind(), error.what());
   } catch (const c10::Error& error) {
@@ -202,10 +201,70 @@ void Machine::execute(const Instruction& instruction, std::vector<at::IValue>& s
   } catch (const std::exception& error) {
     rethrow_located(instruction, kind_of(error), error.what());
   }
+}
+
+void Machine::execute(const Instruction& instruction, std::vector<at::IValue>& stack) {
+  const bool observed = observer_ != nullptr && depth_ == 1;
+  if (observed) observer_->begin(*this, instruction);
+  const bool done = compute(instruction, stack);
+  if (observed) observer_->end(*this, instruction, done);
   if (!done) {
     for (const Instruction& part : instruction.parts) execute(part, stack);
   }
   for (const Slot slot : instruction.frees) frame_[static_cast<size_t>(slot)] = {};
+}
+
+namespace {
+
+void add_tensors(const std::string& name, const at::IValue& value, std::vector<NamedTensor>* to) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) to->emplace_back(name, value.toTensor());
+  } else if (value.isTensorList()) {
+    int place = 0;
+    for (const at::Tensor& one : value.toTensorVector()) to->emplace_back(name + '[' + std::to_string(place++) + ']', one);
+  }
+}
+
+}  // namespace
+
+std::vector<NamedTensor> Machine::operands(const Instruction& instruction) const {
+  std::vector<NamedTensor> found;
+  if (!instruction.product) add_operands(instruction, "", &found);
+  // A product has packed what its parts read, and skips what one part makes for the next.
+  for (size_t i = 0; instruction.product && i < instruction.parts.size(); ++i) {
+    const Instruction& part = instruction.parts[i];
+    add_operands(part, i == 0 ? "" : part.name + '.', &found);
+  }
+  return found;
+}
+
+void Machine::add_operands(const Instruction& instruction, const std::string& prefix, std::vector<NamedTensor>* found) const {
+  const auto add_slot = [&](const std::string& name, Slot slot) {
+    if (slot != no_slot) add_tensors(name, frame_[static_cast<size_t>(slot)], found);
+  };
+  for (size_t i = 0; i < instruction.arguments.size(); ++i) {
+    const Argument& argument = instruction.arguments[i];
+    const bool named = instruction.aten && i < instruction.aten->schema().arguments().size();
+    const std::string name = prefix + (named ? instruction.aten->schema().arguments()[i].name() : std::to_string(i));
+    if (argument.from == Argument::From::constant) {
+      add_tensors(name, argument.constant, found);
+    } else if (argument.from == Argument::From::value) {
+      add_slot(name, argument.slot);
+    } else if (argument.from == Argument::From::values) {
+      for (size_t place = 0; place < argument.slots.size(); ++place) {
+        add_slot(name + '[' + std::to_string(place) + ']', argument.slots[place]);
+      }
+    }
+  }
+}
+
+std::vector<NamedTensor> Machine::results(const Instruction& instruction) const {
+  std::vector<NamedTensor> found;
+  for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+    const Slot slot = instruction.outputs[i];
+    if (slot != no_slot) add_tensors(std::to_string(i), frame_[static_cast<size_t>(slot)], &found);
+  }
+  return found;
 }
 
 std::vector<at::IValue> Machine::run(size_t index, std::vector<at::IValue> inputs) {

@@ -9,6 +9,7 @@
 
 #include "model/aipp.h"
 #include "model/machine.h"
+#include "model/observer.h"
 #include "model/prepack.h"
 #include "model/wire.h"
 #include "op/model_memory.h"
@@ -205,7 +206,8 @@ class LoadedModel final : public Model {
     try {
       const op::ComputeScope scope(call.threads);
       const op::MemoryScope memory(op::MemorySource::model);
-      Machine machine(program_);
+      const std::unique_ptr<Observer> observer = observe(call, info_);
+      Machine machine(program_, observer.get());
       std::vector<at::IValue> inputs;
       for (size_t i = 0; i < program_.graphs[0].inputs.size(); ++i) inputs.emplace_back(input_of(call, i));
       const std::vector<at::IValue> outputs = machine.run(0, std::move(inputs));

@@ -10,6 +10,7 @@
 
 #include "op/checked.h"
 #include "op/collective.h"
+#include "op/dumping.h"
 #include "op/formats.h"
 #include "op/indices.h"
 #include "op/kernel.h"
@@ -160,7 +161,9 @@ aclError run_again(Task* task, bool skip) {
   if (skip) return ACL_SUCCESS;
   const bool in_own_phase2 = this_thread.launching == executor;
   follow_settings(executor->threads, !in_own_phase2 && executor->cost_ns > threshold::threads_from_ns);
+  DumpedCall* dumped = dump::is_active() ? begin_dump(*executor) : nullptr;
   const aclError result = compute(*executor, in_own_phase2);
+  if (__builtin_expect(dumped != nullptr, 0)) end_dump(dumped, *executor, result != ACL_SUCCESS || this_thread.refused);
   if (check::on(check::kInit) && result == ACL_SUCCESS && !this_thread.refused) note_results(*executor);
   if (__builtin_expect(call_record::on, 0) && result == ACL_SUCCESS && !this_thread.refused) record_operator(*executor);
   return result;

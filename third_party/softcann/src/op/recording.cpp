@@ -3,61 +3,10 @@
 #include <string>
 
 #include "op/executor.h"
+#include "op/names.h"
 
 namespace softcann::op {
 namespace {
-
-const char* type_name(aclDataType type) {
-  switch (type) {
-    case ACL_FLOAT:
-      return "FLOAT";
-    case ACL_FLOAT16:
-      return "FLOAT16";
-    case ACL_BF16:
-      return "DT_BF16";
-    case ACL_DOUBLE:
-      return "DOUBLE";
-    case ACL_INT8:
-      return "INT8";
-    case ACL_INT16:
-      return "INT16";
-    case ACL_INT32:
-      return "INT32";
-    case ACL_INT64:
-      return "INT64";
-    case ACL_UINT8:
-      return "UINT8";
-    case ACL_BOOL:
-      return "BOOL";
-    case ACL_COMPLEX64:
-      return "COMPLEX64";
-    case ACL_COMPLEX128:
-      return "COMPLEX128";
-    default:
-      return "UNDEFINED";
-  }
-}
-
-const char* format_name(aclFormat format) {
-  switch (format) {
-    case ACL_FORMAT_ND:
-      return "ND";
-    case ACL_FORMAT_NCHW:
-      return "NCHW";
-    case ACL_FORMAT_NHWC:
-      return "NHWC";
-    case ACL_FORMAT_NCDHW:
-      return "NCDHW";
-    case ACL_FORMAT_NC1HWC0:
-      return "NC1HWC0";
-    case ACL_FORMAT_FRACTAL_Z:
-      return "FRACTAL_Z";
-    case ACL_FORMAT_FRACTAL_NZ:
-      return "FRACTAL_NZ";
-    default:
-      return "UNDEFINED";
-  }
-}
 
 struct Fields {
   std::string shapes, types, formats;

@@ -23,6 +23,7 @@ inline KernelType kernel_type(std::string_view name) {
                                         "Conv",
                                         "Grouped",
                                         "Linear",
+                                        "Gemm",
                                         "FlashAttention",
                                         "FusedInferAttention",
                                         "IncreFlashAttention",

@@ -73,6 +73,8 @@ struct ModelCall {
   // Where outputs go whose size the client left to the run (data is null); gives device memory that kernels may touch.
   aclError (*allocate)(ModelCall& call, size_t output, size_t bytes) = nullptr;
   uint16_t threads = 0;  // how many the kernels may use; 0: the running thread's own setting
+  uint32_t id = 0;       // the model's number, of a client's call
+  int device = -1;       // that it runs on
 };
 
 // Can be run by several threads at once.

@@ -15,7 +15,7 @@ namespace {
 // A run that has not ended: its buffers, and where it says what the outputs are like.
 struct Run : ModelCall {
   std::shared_ptr<const Model> model;
-  Device* device = nullptr;
+  Device* owner = nullptr;
   // Of a model whose outputs' sizes are known after the run only: the descriptions to fill in, and the buffers that the
   // client left without memory.
   std::vector<std::shared_ptr<aclTensorDesc>> descriptions;
@@ -26,12 +26,12 @@ struct RunTask : Task, Run {};
 
 aclError give_memory(ModelCall& call, size_t output, size_t bytes) {
   auto& run = static_cast<Run&>(call);
-  const uint64_t offset = run.device->arena.allocate(bytes);
+  const uint64_t offset = run.owner->arena.allocate(bytes);
   if (offset == Arena::kNone) {
-    task_error("there is not enough memory on device %d for output %zu of %zu bytes", run.device->id, output, bytes);
+    task_error("there is not enough memory on device %d for output %zu of %zu bytes", run.device, output, bytes);
     return ACL_ERROR_RT_MEMORY_ALLOCATION;
   }
-  void* address = reinterpret_cast<void*>(run.device->base() + offset);
+  void* address = reinterpret_cast<void*>(run.owner->base() + offset);
   *run.buffers[output] = aclDataBuffer{address, bytes};
   call.outputs[output].data = device_view(address);
   call.outputs[output].bytes = bytes;
@@ -155,7 +155,9 @@ aclError prepare(const char* entry, uint32_t id, const aclmdlDataset* input, acl
   SOFTCANN_CONTEXT(context, entry);
   MODEL_OR_RETURN(entry_of, entry, id);
   run.model = entry_of->model;
-  run.device = context->device;
+  run.owner = context->device;
+  run.device = context->device->id;
+  run.id = id;
   const ModelInfo& info = run.model->info();
   if (const aclError code = take_inputs(info, *input, run)) return code;
   if (const aclError code = take_outputs(info, *output, run)) return code;

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "rt/device.h"
+#include "rt/dump.h"
 #include "rt/error.h"
+#include "rt/hash.h"
 #include "rt/recorder.h"
 #include "rt/sync.h"
 
@@ -43,6 +45,23 @@ struct Session {
 
 Session& session() {
   static auto* instance = new Session;
+  return *instance;
+}
+
+// Texts that clients name by number, for good.
+struct Texts {
+  std::mutex mutex;
+  std::map<uint64_t, std::string> by_number;
+
+  std::string of(uint64_t number) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto found = by_number.find(number);
+    return found != by_number.end() ? found->second : std::to_string(number);
+  }
+};
+
+Texts& texts() {
+  static auto* instance = new Texts;
   return *instance;
 }
 
@@ -184,6 +203,7 @@ aclError aclprofGetStepTimestamp(aclprofStepInfo* stepInfo, aclprofStepTag tag, 
     return fail(ACL_ERROR_INVALID_PARAM, "aclprofGetStepTimestamp: the step ends before it began");
   } else {
     recorder::add_mark({"step", std::exchange(stepInfo->begin, 0), now_ns(), "step"});
+    dump::end_step();
   }
   return ACL_SUCCESS;
 }
@@ -241,6 +261,30 @@ aclError aclprofPop() {
   recorder::add_mark({"push_pop", open_ranges().back().begin, now_ns(), open_ranges().back().message});
   open_ranges().pop_back();
   return ACL_SUCCESS;
+}
+
+uint64_t aclprofStr2Id(const char* message) {
+  SOFTCANN_ENTRY_VALUE(aclprofStr2Id, UINT64_MAX);
+  if (message == nullptr) return UINT64_MAX;
+  const uint64_t number = hash_of(message);
+  const std::lock_guard<std::mutex> lock(texts().mutex);
+  texts().by_number.emplace(number, message);
+  return number;
+}
+
+// The range of an operator that the client runs by itself: its message is name and type.
+aclError aclprofRangePushEx(aclprofEventAttributes* attr) {
+  SOFTCANN_ENTRY(aclprofRangePushEx);
+  SOFTCANN_REQUIRE(attr, "attr");
+  const aclprofTensorInfo* info = attr->message.tensorInfo;
+  SOFTCANN_REQUIRE(info, "attr->message.tensorInfo");
+  open_ranges().push_back({texts().of(info->opNameId) + " " + texts().of(info->opTypeId), now_ns()});
+  return ACL_SUCCESS;
+}
+
+aclError aclprofRangePop() {
+  SOFTCANN_ENTRY(aclprofRangePop);
+  return aclprofPop();
 }
 
 aclError aclprofRangeStart(void* stamp, uint32_t* rangeId) {

@@ -15,6 +15,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/error.h"
+#include "rt/operator_profile.h"
 #include "rt/persona.h"
 #include "rt/stream.h"
 #include "rt/sync.h"
@@ -40,6 +41,8 @@ void add_field(std::string* text, int64_t value) {
   text->append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr).push_back('\t');
 }
 
+std::atomic<CallHook> call_hook{nullptr};
+
 struct Recording {
   std::mutex mutex;
   Wanted wanted;
@@ -61,11 +64,14 @@ struct Recording {
   std::unordered_map<const Task*, Noted> noted;
   uint32_t next_task = 0;
   bool running = false;  // to the folder
+  bool tells_operators = false;
   Listener* listener = nullptr;
   int64_t clock_shift = 0;  // the realtime clock's lead
 
   // With the lock held.
-  void update_active() { active.store(running || listener != nullptr); }
+  void update_active() { active.store(running || listener != nullptr || tells_operators || call_hook.load() != nullptr); }
+  // With the lock held: a task's line up to its type, name and operands.
+  std::string& begin_task_line(int device, int stream, int64_t begin_ns, int64_t end_ns, uint32_t model, uint64_t call);
 };
 
 Recording& recording() {
@@ -111,6 +117,20 @@ std::string& open_output(Recording* r, Output* output, const char* folder, int d
   return output->text;
 }
 
+std::string& Recording::begin_task_line(int device, int stream, int64_t begin_ns, int64_t end_ns, uint32_t model, uint64_t call) {
+  std::string& text = open_output(this, &tasks[device], "device_", device, "softcann.tasks");
+  add_field(&text, stream);
+  add_field(&text, next_task++);
+  add_field(&text, begin_ns + clock_shift);
+  add_field(&text, end_ns + clock_shift);
+  add_field(&text, model);
+  add_field(&text, static_cast<int64_t>(call));
+  return text;
+}
+
+// The type of an operator that is called by itself: its name without the interface's.
+const char* type_of(const char* name) { return std::strncmp(name, "aclnn", 5) == 0 ? name + 5 : name; }
+
 std::string new_name(int attempt) {
   const int64_t now = realtime_ns();
   const time_t seconds = now / 1000000000;
@@ -129,9 +149,22 @@ std::string new_name(int attempt) {
 bool write_info(const Recording& r, int64_t ended) {
   std::FILE* file = std::fopen((r.folder + "/host/info.json").c_str(), "we");
   if (file == nullptr) return false;
-  std::fprintf(file, "{\"collector\": \"softcann\", \"version\": 3, \"pid\": %d, \"program\": \"%s\", \"soc\": \"%s\",\n",
+  std::fprintf(file, "{\"collector\": \"softcann\", \"version\": 4, \"pid\": %d, \"program\": \"%s\", \"soc\": \"%s\",\n",
                getpid(), program_invocation_short_name, options().soc.c_str());
+  // Clients look for the frequency of a counter by which they tell the time; there is none.
+  std::fprintf(file, " \"CPU\": [{\"Id\": 0, \"Frequency\": \"\"}],\n");
   std::fprintf(file, " \"begin_ns\": %lld, \"end_ns\": %lld}\n", static_cast<long long>(r.began), static_cast<long long>(ended));
+  return std::fclose(file) == 0;
+}
+
+// host/start_info, by which clients relate the clock of their own records to the realtime clock.
+bool write_start(const Recording& r) {
+  timespec raw{};
+  clock_gettime(CLOCK_MONOTONIC_RAW, &raw);
+  std::FILE* file = std::fopen((r.folder + "/host/start_info").c_str(), "we");
+  if (file == nullptr) return false;
+  std::fprintf(file, "{\"collectionTimeBegin\": \"%lld\", \"clockMonotonicRaw\": \"%lld\"}\n",
+               static_cast<long long>(realtime_ns() / 1000), static_cast<long long>(raw.tv_sec) * 1000000000 + raw.tv_nsec);
   return std::fclose(file) == 0;
 }
 
@@ -165,7 +198,7 @@ aclError start(const std::string& parent, const Wanted& wanted) {
   r.began = realtime_ns();
   r.clock_shift = r.began - now_ns();
   make_folder(folder + "/host");
-  if (!make_folder(folder + "/host/data") || !write_info(r, 0)) {
+  if (!make_folder(folder + "/host/data") || !write_info(r, 0) || !write_start(r)) {
     return fail(ACL_ERROR_PROFILING_FAILURE, "a profile cannot be recorded to %s: %s", folder.c_str(), std::strerror(errno));
   }
   if (wanted.calls) fault::arm();
@@ -214,7 +247,7 @@ void note_launch(const Task* task) {
   if (call_name == nullptr) return;
   Recording& r = recording();
   std::lock_guard<std::mutex> lock(r.mutex);
-  if (r.listener != nullptr) r.noted[task].correlation = call_number;
+  if (r.listener != nullptr || r.running) r.noted[task].correlation = call_number;
 }
 
 uint64_t current_correlation() { return call_name == nullptr ? 0 : call_number; }
@@ -226,12 +259,13 @@ void add_task(const Stream* stream, const Task* task, const char* name, int64_t 
   const auto found = r.noted.empty() ? r.noted.end() : r.noted.find(task);
   const bool described = found != r.noted.end() && !found->second.operands.empty();
   if (r.running && r.wanted.tasks && (r.wanted.devices >> device & 1) != 0) {
-    std::string& text = open_output(&r, &r.tasks[device], "device_", device, "softcann.tasks");
-    add_field(&text, stream->id);
-    add_field(&text, r.next_task++);
-    add_field(&text, begin_ns + r.clock_shift);
-    add_field(&text, end_ns + r.clock_shift);
-    text.append(name).append("\t").append(described ? found->second.operands : kNoOperands).push_back('\n');
+    std::string& text = r.begin_task_line(device, stream->id, begin_ns, end_ns, operator_profile::kNoModel,
+                                          found != r.noted.end() ? found->second.correlation : 0);
+    text.append(type_of(name)).append("\t").append(name).append("\t");
+    text.append(described ? found->second.operands : kNoOperands).push_back('\n');
+  }
+  if (r.tells_operators && task->repeat != nullptr && std::strncmp(name, "aclnn", 5) == 0) {
+    operator_profile::tell(operator_profile::kNoModel, name, type_of(name), begin_ns, end_ns);
   }
   if (r.listener != nullptr) {
     r.listener->task({name, device, stream->id, begin_ns + r.clock_shift, end_ns + r.clock_shift,
@@ -240,9 +274,55 @@ void add_task(const Stream* stream, const Task* task, const char* name, int64_t 
   if (found != r.noted.end()) r.noted.erase(found);
 }
 
+void add_operator(const ModelOperator& seen, int64_t begin_ns, int64_t end_ns) {
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  if (!r.running || !r.wanted.tasks || seen.device < 0 || (r.wanted.devices >> seen.device & 1) == 0) return;
+  std::string& text = r.begin_task_line(seen.device, seen.stream, begin_ns, end_ns, seen.model, 0);
+  text.append(one_line(seen.type)).append("\t").append(one_line(seen.name)).append("\t").append(kNoOperands).push_back('\n');
+}
+
+void tell_single_operators(bool on) {
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  r.tells_operators = on;
+  r.update_active();
+}
+
+void set_call_hook(CallHook hook) {
+  Recording& r = recording();
+  std::lock_guard<std::mutex> lock(r.mutex);
+  call_hook.store(hook);
+  if (hook != nullptr) fault::arm();
+  r.update_active();
+}
+
+namespace {
+
+// The hook may make calls itself, which are not told.
+thread_local bool in_hook = false;
+
+void tell_hook(const char* name, bool ends, uint64_t number) {
+  const CallHook hook = call_hook.load(std::memory_order_relaxed);
+  if (hook == nullptr || in_hook) return;
+  const char* outer_name = std::exchange(call_name, nullptr);
+  const int64_t outer_begin = call_begin;
+  const uint64_t outer_number = call_number;
+  in_hook = true;
+  hook(name, ends, number);
+  in_hook = false;
+  call_name = outer_name;
+  call_begin = outer_begin;
+  call_number = outer_number;
+}
+
+}  // namespace
+
 void note_call(const char* entry) {
+  if (const char* refused = std::exchange(call_name, nullptr)) tell_hook(refused, true, call_number);
   call_name = entry;
   call_number = last_call.fetch_add(1, std::memory_order_relaxed) + 1;
+  tell_hook(entry, false, call_number);
   call_begin = now_ns();
 }
 
@@ -250,6 +330,7 @@ namespace {
 
 void add_call(const char* name, int64_t begin, uint64_t number) {
   const int64_t end = now_ns();
+  tell_hook(name, true, number);
   Recording& r = recording();
   std::lock_guard<std::mutex> lock(r.mutex);
   if (r.listener != nullptr) r.listener->call({name, own_thread, begin + r.clock_shift, end + r.clock_shift, number});
@@ -258,6 +339,7 @@ void add_call(const char* name, int64_t begin, uint64_t number) {
   add_field(&text, own_thread);
   add_field(&text, begin + r.clock_shift);
   add_field(&text, end + r.clock_shift);
+  add_field(&text, static_cast<int64_t>(number));
   text.append(std::strncmp(name, "Hccl", 4) == 0 ? "communication\t" : "acl\t").append(name).push_back('\n');
 }
 

@@ -37,6 +37,18 @@ SOFTCANN_API void note_operands(const Task* task, std::string fields);
 // A task has ended.
 void add_task(const Stream* stream, const Task* task, const char* name, int64_t begin_ns, int64_t end_ns);
 
+// An operator of a model has ended.
+struct ModelOperator {
+  const char* name;
+  const char* type;
+  uint32_t model;
+  int device, stream;
+};
+SOFTCANN_API void add_operator(const ModelOperator& seen, int64_t begin_ns, int64_t end_ns);
+
+// Whether operators that are called one by one go to operator_profile::tell(), too.
+void tell_single_operators(bool on);
+
 // A call of an entry point begins on this thread. It ends where its task has been submitted, or with its Call.
 void note_call(const char* entry);
 void end_call();
@@ -88,6 +100,11 @@ class Listener {
 };
 // Null: nobody, and the one before is not called any more when this returns.
 SOFTCANN_API void listen(Listener* listener);
+// Called at the begin and at the end of calls, on their thread and without a lock, with the call's correlation; null: nobody. A
+// call that its function refused before it submitted anything ends where the thread's next one begins.
+using CallHook = void (*)(const char* name, bool ends, uint64_t correlation);
+SOFTCANN_API void set_call_hook(CallHook hook);
+
 // The task belongs to the call that runs on this thread.
 void note_launch(const Task* task);
 // The correlation of that call, for those who want to name it; 0 outside.

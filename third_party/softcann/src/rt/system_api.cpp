@@ -6,6 +6,8 @@
 
 #include "rt/consistency.h"
 #include "rt/device.h"
+#include "rt/dump.h"
+#include "rt/json.h"
 #include "rt/persona.h"
 #include "rt/status.h"
 #include "rt/stream.h"
@@ -59,6 +61,14 @@ void follow_consistency() {
                            std::memory_order_relaxed);
 }
 
+// What the file that a client gives to aclInit asks for.
+aclError follow_config(const char* path) {
+  Json content;
+  if (const aclError code = read_json_file("aclInit", path, &content)) return code;
+  const Json* dumped = content.find("dump");
+  return dumped != nullptr ? dump::start("aclInit", *dumped) : ACL_SUCCESS;
+}
+
 aclError check_device(const char* entry, int64_t id) {
   if (id >= 0 && id < device_count()) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %lld does not exist: there are %d", entry, static_cast<long long>(id),
@@ -91,11 +101,10 @@ aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* 
 aclError aclInit(const char* configPath) {
   SOFTCANN_ENTRY(aclInit);
   if (!options().error.empty()) return fail(ACL_ERROR_INVALID_PARAM, "%s", options().error.c_str());
-  if (configPath != nullptr && *configPath != 0 && access(configPath, R_OK) != 0) {
-    return fail(ACL_ERROR_INVALID_FILE, "aclInit: cannot read %s", configPath);
-  }
   if (settings().initialized.exchange(true)) return fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before");
-  return ACL_SUCCESS;
+  const aclError code = configPath != nullptr && *configPath != 0 ? follow_config(configPath) : ACL_SUCCESS;
+  if (code != ACL_SUCCESS) settings().initialized.store(false);
+  return code;
 }
 
 aclError aclFinalize() {
@@ -108,7 +117,7 @@ aclError aclFinalize() {
     if (device == nullptr) continue;
     for (Stream* stream : streams_of(device)) stream->synchronize(-1);
   }
-  return ACL_SUCCESS;
+  return dump::is_started() ? dump::stop() : ACL_SUCCESS;
 }
 
 const char* aclrtGetSocName() {

@@ -1,4 +1,4 @@
-// Names that clients link and that cannot work on a software device: device binaries, model dump. They say so. The
+// Names that clients link and that cannot work on a software device: device binaries. They say so. The
 // profiler's report calls are here too, as there is nothing that would collect the reports.
 #include <cstring>
 
@@ -15,7 +15,6 @@ aclError unsupported(const char* entry, const char* what) {
 }
 
 constexpr char kBinary[] = "running compiled device binaries";
-constexpr char kDump[] = "dumping of model data";
 constexpr int32_t kProfilerOff = -1;
 
 }  // namespace
@@ -76,21 +75,6 @@ aclError aclrtBinaryGetFunction(const aclrtBinHandle, const char*, aclrtFuncHand
 aclError aclrtGetFunctionAddr(aclrtFuncHandle, void**, void**) {
   SOFTCANN_ENTRY(aclrtGetFunctionAddr);
   return unsupported("aclrtGetFunctionAddr", kBinary);
-}
-
-aclError aclmdlInitDump() {
-  SOFTCANN_ENTRY(aclmdlInitDump);
-  return unsupported("aclmdlInitDump", kDump);
-}
-
-aclError aclmdlSetDump(const char*) {
-  SOFTCANN_ENTRY(aclmdlSetDump);
-  return unsupported("aclmdlSetDump", kDump);
-}
-
-aclError aclmdlFinalizeDump() {
-  SOFTCANN_ENTRY(aclmdlFinalizeDump);
-  return unsupported("aclmdlFinalizeDump", kDump);
 }
 
 uint64_t MsprofGetHashId(const char* hashInfo, size_t length) {

@@ -1,0 +1,25 @@
+// What a dump (rt/dump.h) wants of collectives and messages.
+#pragma once
+
+#include <memory>
+
+#include "comm/operation.h"
+#include "rt/dump.h"
+
+namespace softcann {
+
+// One call, from before its first attempt to its end.
+class CommDump {
+ public:
+  // Null where it is not dumped.
+  static std::shared_ptr<CommDump> begin(const char* name, const Operation& operation);
+  void end(const Operation& operation, bool failed);
+
+ private:
+  void take(const Operation& operation, bool written);
+
+  dump::Call call_;
+  std::vector<dump::Tensor> tensors_;
+};
+
+}  // namespace softcann

@@ -1,0 +1,146 @@
+#include "op/dumping.h"
+
+#include <c10/util/Exception.h>
+
+#include <cstring>
+#include <utility>
+
+#include "op/collective.h"
+#include "op/executor.h"
+#include "op/names.h"
+#include "rt/call_record.h"
+
+namespace softcann::op {
+
+struct DumpedCall {
+  dump::Call call;
+  std::vector<dump::Tensor> tensors;
+};
+
+namespace {
+
+std::string parameter_name(const OpInfo& info, int index) {
+  const char* begin = info.params;
+  for (; index > 0; --index) begin = std::strchr(begin, ',') + 1;
+  return {begin, std::strcspn(begin, ",")};
+}
+
+void take(const aclTensor& made, bool written, const std::string& name, std::vector<dump::Tensor>* to) {
+  if (!made.tensor.defined()) return;
+  to->push_back(dumped_tensor(made.tensor, written, name, made.type, format_name(made.format)));
+}
+
+// The tensors that the operator reads, or those that it writes.
+void take_all(const aclOpExecutor& executor, bool written, std::vector<dump::Tensor>* to) {
+  const OpInfo& info = *executor.op;
+  for (int i = 0; i < info.count; ++i) {
+    const uint64_t bit = uint64_t{1} << i;
+    const Object* object = (info.tensors | info.tensor_lists) & bit ? executor.slots[i].object : nullptr;
+    const bool reads = (info.read & bit) != 0 || (info.written & bit) == 0;
+    if (object == nullptr || !(written ? (info.written & bit) != 0 : reads)) continue;
+    const std::string name = parameter_name(info, i);
+    if (object->kind == Kind::tensor) {
+      take(*static_cast<const aclTensor*>(object), written, name, to);
+      continue;
+    }
+    int place = 0;
+    for (const aclTensor* one : static_cast<const aclTensorList*>(object)->elements) {
+      if (one != nullptr) take(*one, written, name + '[' + std::to_string(place) + ']', to);
+      ++place;
+    }
+  }
+}
+
+// Of an operator that communicates the first stage reads, and the last one has the results.
+bool is_first(const aclOpExecutor& executor) { return executor.stage == 0; }
+bool is_last(const aclOpExecutor& executor) {
+  return executor.plan == nullptr || executor.stage == executor.plan->exchanges.size();
+}
+
+}  // namespace
+
+aclDataType acl_type_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return ACL_FLOAT;
+    case at::kHalf:
+      return ACL_FLOAT16;
+    case at::kBFloat16:
+      return ACL_BF16;
+    case at::kDouble:
+      return ACL_DOUBLE;
+    case at::kChar:
+      return ACL_INT8;
+    case at::kShort:
+      return ACL_INT16;
+    case at::kInt:
+      return ACL_INT32;
+    case at::kLong:
+      return ACL_INT64;
+    case at::kByte:
+      return ACL_UINT8;
+    case at::kUInt16:
+      return ACL_UINT16;
+    case at::kUInt32:
+      return ACL_UINT32;
+    case at::kUInt64:
+      return ACL_UINT64;
+    case at::kBool:
+      return ACL_BOOL;
+    case at::kComplexHalf:
+      return ACL_COMPLEX32;
+    case at::kComplexFloat:
+      return ACL_COMPLEX64;
+    case at::kComplexDouble:
+      return ACL_COMPLEX128;
+    default:
+      return ACL_DT_UNDEFINED;
+  }
+}
+
+dump::Tensor dumped_tensor(const at::Tensor& tensor, bool written, std::string name, aclDataType type, const char* format) {
+  dump::Tensor made;
+  made.written = written;
+  made.name = std::move(name);
+  made.type = type;
+  made.format = format;
+  made.dims = tensor.sizes().vec();
+  made.strides = tensor.strides().vec();
+  at::ScalarType as = tensor.scalar_type();
+  if (as == at::kComplexHalf) as = at::kComplexFloat;
+  if (at::isFloatingType(as) && as != at::kHalf && as != at::kDouble) as = at::kFloat;
+  // A copy in any case: the operator may write where it reads, and the client where it has written.
+  auto values = std::make_shared<at::Tensor>(tensor.to(as).clone(at::MemoryFormat::Contiguous));
+  made.stored = acl_type_of(as);
+  made.bytes = values->nbytes();
+  made.data = std::shared_ptr<const void>(values, values->const_data_ptr());
+  return made;
+}
+
+DumpedCall* begin_dump(const aclOpExecutor& executor) {
+  if (!is_first(executor) && !is_last(executor)) return nullptr;
+  auto made = std::make_unique<DumpedCall>();
+  made->call.name = executor.op->name;
+  made->call.device = call_record::device();
+  made->call.stream = call_record::stream();
+  if (!dump::begin(&made->call)) return nullptr;
+  try {
+    if (made->call.wants_read && is_first(executor)) take_all(executor, false, &made->tensors);
+  } catch (const std::exception& error) {
+    dump::give_up(made->call, error.what());
+    return nullptr;
+  }
+  return made.release();
+}
+
+void end_dump(DumpedCall* call, const aclOpExecutor& executor, bool failed) {
+  const std::unique_ptr<DumpedCall> owner(call);
+  try {
+    if (call->call.wants_written && is_last(executor) && !failed) take_all(executor, true, &call->tensors);
+    dump::end(call->call, call->tensors, failed);
+  } catch (const std::exception& error) {
+    dump::give_up(call->call, error.what());
+  }
+}
+
+}  // namespace softcann::op

@@ -1,0 +1,22 @@
+// What a dump (rt/dump.h) wants of operators.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "rt/dump.h"
+
+struct aclOpExecutor;
+
+namespace softcann::op {
+
+struct DumpedCall;
+// Around the computation of an operator, while something is dumped. Null: not this one.
+DumpedCall* begin_dump(const aclOpExecutor& executor);
+void end_dump(DumpedCall* call, const aclOpExecutor& executor, bool failed);
+
+// The values of a tensor now; `type` and `format` are the client's.
+SOFTCANN_API dump::Tensor dumped_tensor(const at::Tensor& tensor, bool written, std::string name, aclDataType type,
+                                        const char* format);
+SOFTCANN_API aclDataType acl_type_of(at::ScalarType type);
+
+}  // namespace softcann::op

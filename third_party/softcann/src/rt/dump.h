@@ -1,0 +1,70 @@
+// Dumps of what operators read and write, for any client: aclmdlInitDump, or the "dump" part of aclInit's configuration file.
+//
+// Note [Dumps]
+// A dump is a folder in the configured one, <time>_<process>, with index.jsonl, a line of JSON for each tensor, and the tensors
+// as step_<n>/<serial>_<operator>.<kind>.<name>.npy. A step of a model is one of its runs; of operators that are called one by
+// one it ends with aclprofGetStepTimestamp(ACL_STEP_END). The line has what torch_npu's own dumps have, so one reader serves
+// both, and the stream and model besides. A client that registered a callback gets the same files in chunks, and none are
+// written. While nothing is dumped an operator pays for one relaxed load.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rt/runtime.h"
+
+namespace softcann {
+struct Json;
+}
+
+namespace softcann::dump {
+
+SOFTCANN_API extern std::atomic<bool> active;
+inline bool is_active() { return __builtin_expect(active.load(std::memory_order_relaxed), 0); }
+
+// The values of a tensor at one moment.
+struct Tensor {
+  bool written = false;  // by the operator
+  std::string name;
+  aclDataType type = ACL_DT_UNDEFINED;    // the client's
+  aclDataType stored = ACL_DT_UNDEFINED;  // of `data`: float where NumPy has no such type
+  const char* format = "ND";
+  std::vector<int64_t> dims, strides;
+  std::shared_ptr<const void> data;  // without gaps
+  size_t bytes = 0;
+};
+
+// A call of an operator. The first part is the caller's, begin() fills in the second.
+struct Call {
+  std::string name;
+  std::string model;  // empty: an operator by itself
+  int64_t run = 0;    // of the model
+  int device = -1, stream = -1;
+
+  int64_t step = 0;
+  uint64_t serial = 0, number = 0;
+  bool wants_read = false, wants_written = false;  // which tensors end() is to get
+};
+
+// Whether the call is dumped.
+SOFTCANN_API bool begin(Call* call);
+SOFTCANN_API void end(const Call& call, const std::vector<Tensor>& tensors, bool failed);
+// The values cannot be had: the dump ends here, and stop() says why.
+SOFTCANN_API void give_up(const Call& call, const char* why);
+
+// Runs of a model, counted from 0.
+SOFTCANN_API int64_t next_run(uint32_t model);
+// The step of operators that are called one by one ends.
+void end_step();
+
+// What `part`, the value of "dump", asks for begins. A code with its text where it makes no sense, or the folder cannot be
+// written.
+aclError start(const char* entry, const Json& part);
+// ACL_ERROR_WRITE_FILE where the dump is not whole.
+aclError stop();
+bool is_started();
+
+}  // namespace softcann::dump
