@@ -185,3 +185,81 @@ rate, = rates
 assert rate.bandwidth == 2000 / (rate.end - rate.start) and rate.comm_name == one.comm_name
 dist.destroy_process_group()
 """)
+
+
+CALLBACKS = """
+class Data(ctypes.Structure):
+    _fields_ = [("site", ctypes.c_int), ("name", ctypes.c_char_p), ("params", ctypes.c_void_p), ("result", ctypes.c_void_p),
+                ("symbol", ctypes.c_char_p), ("correlation", ctypes.c_uint64), ("reserved", ctypes.c_uint64 * 2),
+                ("between", ctypes.POINTER(ctypes.c_uint64))]
+told = []
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(Data))
+def callback(userdata, domain, cbid, data):
+    told.append((userdata, domain, cbid, data.contents.site, data.contents.name.decode(), data.contents.correlation))
+    if data.contents.site == 0:
+        assert data.contents.between[0] == 0
+        data.contents.between[0] = 100 + cbid
+        acl.aclrtGetMemInfo(1, ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))   # a call of the callback's own
+    else:
+        assert data.contents.between[0] == 100 + cbid
+subscriber = ctypes.c_void_p()
+assert pti.msptiSubscribe(ctypes.byref(subscriber), callback, ctypes.c_void_p(42)) == 0
+"""
+
+
+def test_callbacks_at_the_begin_and_the_end_of_calls():
+    run(CALLBACKS + """
+SET, SYNCHRONIZE, MALLOC, FREE, CREATE, DESTROY = 28, 9, 15, 16, 7, 8
+assert pti.msptiEnableCallback(1, subscriber, 1, MALLOC) == 0 and pti.msptiEnableCallback(1, subscriber, 1, SET) == 0
+for wrong in ((None, 1, MALLOC), (subscriber, 3, MALLOC), (subscriber, 1, 0), (subscriber, 1, 37), (subscriber, 2, 13)):
+    assert pti.msptiEnableCallback(1, wrong[0], wrong[1], wrong[2]) == 1
+assert pti.msptiEnableDomain(1, None, 1) == 1
+more = ctypes.c_void_p()
+def work():
+    assert acl.aclrtMalloc(ctypes.byref(more), ctypes.c_size_t(64), 0) == 0
+    assert acl.aclrtMemsetAsync(more, ctypes.c_size_t(64), 1, ctypes.c_size_t(64), stream) == 0
+    assert acl.aclrtSynchronizeStream(stream) == 0 and acl.aclrtFree(more) == 0
+work()
+assert [t[:5] for t in told] == [(42, 1, MALLOC, 0, "aclrtMalloc"), (42, 1, MALLOC, 1, "aclrtMalloc"),
+                                 (42, 1, SET, 0, "aclrtMemsetAsync"), (42, 1, SET, 1, "aclrtMemsetAsync")], told
+assert told[0][5] == told[1][5] != told[2][5] == told[3][5] != 0
+told.clear()
+assert pti.msptiEnableDomain(1, subscriber, 1) == 0
+work()
+other = ctypes.c_void_p()
+assert acl.aclrtCreateStream(ctypes.byref(other)) == 0 and acl.aclrtDestroyStream(other) == 0
+assert [t[2] for t in told] == [x for c in (MALLOC, SET, SYNCHRONIZE, FREE, CREATE, DESTROY) for x in (c, c)], told
+assert [t[3] for t in told] == [0, 1] * 6
+told.clear()
+assert acl.aclrtMalloc(None, ctypes.c_size_t(64), 0) != 0        # refused: begins and ends all the same
+assert [t[2:4] for t in told] == [(MALLOC, 0), (MALLOC, 1)], told
+told.clear()
+assert pti.msptiEnableCallback(0, subscriber, 1, SET) == 0
+assert acl.aclrtMemsetAsync(memory, ctypes.c_size_t(64), 1, ctypes.c_size_t(64), stream) == 0 and told == []
+assert pti.msptiEnableDomain(0, subscriber, 1) == 0
+work()
+assert told == []
+assert pti.msptiEnableDomain(1, subscriber, 1) == 0 and pti.msptiUnsubscribe(subscriber) == 0
+work()
+assert told == []
+""")
+
+
+def test_callbacks_of_kernels_and_of_activities_have_one_correlation():
+    pytest.importorskip("torch_npu")
+    run(CALLBACKS + """
+import torch, torch_npu
+LAUNCH = 10
+x = torch.ones(8, device="npu")
+kernels = []
+pti.msptiUnsubscribe(subscriber)
+monitor = mspti.KernelMonitor()
+assert monitor.start(kernels.append) is R.MSPTI_SUCCESS
+x + x
+assert monitor.stop() is R.MSPTI_SUCCESS and len(kernels) == 1
+assert pti.msptiSubscribe(ctypes.byref(subscriber), callback, None) == 0
+for cbid in range(10, 15):
+    assert pti.msptiEnableCallback(1, subscriber, 1, cbid) == 0
+assert (x * 3).relu().tolist() == [3.0] * 8
+assert [(t[2], t[3], t[4]) for t in told] == [(LAUNCH, site, name) for name in ("aclnnMuls", "aclnnRelu") for site in (0, 1)], told
+""")

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "companions/mspti_callbacks.h"
 #include "rt/kernel_type.h"
 #include "rt/recorder.h"
 
@@ -331,6 +332,7 @@ msptiResult msptiSubscribe(msptiSubscriberHandle* subscriber, msptiCallbackFunc 
   std::lock_guard<std::mutex> lock(s.mutex);
   if (s.subscriber != nullptr) return MSPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   *subscriber = s.subscriber = new msptiSubscriber_st{callback, userdata};
+  mspti_callbacks::subscribe(s.subscriber, callback, userdata);
   return MSPTI_SUCCESS;
 }
 
@@ -339,6 +341,7 @@ msptiResult msptiUnsubscribe(msptiSubscriberHandle subscriber) {
   {
     std::lock_guard<std::mutex> lock(s.mutex);
     if (subscriber == nullptr || s.subscriber != subscriber) return MSPTI_ERROR_INVALID_PARAMETER;
+    mspti_callbacks::unsubscribe();
     delete std::exchange(s.subscriber, nullptr);
     std::fill(std::begin(s.enabled), std::end(s.enabled), false);
   }

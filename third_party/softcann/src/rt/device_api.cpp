@@ -102,6 +102,7 @@ aclError aclrtGetDeviceCount(uint32_t* count) {
 
 aclError aclrtSetDevice(int32_t deviceId) {
   SOFTCANN_ENTRY(aclrtSetDevice);
+  const recorder::Call call;
   aclError error = ACL_SUCCESS;
   Device* device = open_device(deviceId, &error);
   if (device == nullptr) return error;
@@ -125,11 +126,13 @@ aclError aclrtGetDevice(int32_t* deviceId) {
 
 aclError aclrtResetDevice(int32_t deviceId) {
   SOFTCANN_ENTRY(aclrtResetDevice);
+  const recorder::Call call;
   return reset(deviceId, false, "aclrtResetDevice");
 }
 
 aclError aclrtResetDeviceForce(int32_t deviceId) {
   SOFTCANN_ENTRY(aclrtResetDeviceForce);
+  const recorder::Call call;
   return reset(deviceId, true, "aclrtResetDeviceForce");
 }
 
@@ -194,6 +197,7 @@ aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, 
 
 aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   SOFTCANN_ENTRY(aclrtCreateContext);
+  const recorder::Call call;
   SOFTCANN_REQUIRE(context, "context");
   aclError error = ACL_SUCCESS;
   Device* device = open_device(deviceId, &error);
@@ -215,6 +219,7 @@ aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
 
 aclError aclrtDestroyContext(aclrtContext context) {
   SOFTCANN_ENTRY(aclrtDestroyContext);
+  const recorder::Call call;
   aclError error = ACL_SUCCESS;
   Context* found = context_from_handle(context, "aclrtDestroyContext", &error);
   if (found == nullptr) return error;

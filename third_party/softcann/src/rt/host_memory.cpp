@@ -4,6 +4,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/memory.h"
+#include "rt/recorder.h"
 
 using namespace softcann;
 
@@ -48,6 +49,7 @@ extern "C" {
 
 aclError aclrtMallocHost(void** hostPtr, size_t size) {
   SOFTCANN_ENTRY(aclrtMallocHost);
+  const recorder::Call call;
   return malloc_host("aclrtMallocHost", hostPtr, size);
 }
 
@@ -65,6 +67,7 @@ aclError aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cf
 
 aclError aclrtFreeHost(void* hostPtr) {
   SOFTCANN_ENTRY(aclrtFreeHost);
+  const recorder::Call call;
   SOFTCANN_REQUIRE(hostPtr, "hostPtr");
   const size_t size = remove_pinned(hostPtr, false);
   if (size == 0) {

@@ -12,6 +12,7 @@
 #include "rt/ipc.h"
 #include "rt/memory.h"
 #include "rt/physical.h"
+#include "rt/recorder.h"
 
 using namespace softcann;
 
@@ -274,6 +275,7 @@ aclError aclrtIpcMemClose(const char* key) {
 aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
                                          uint64_t* shareableHandle) {
   SOFTCANN_ENTRY(aclrtMemExportToShareableHandle);
+  const recorder::Call call;
   SOFTCANN_REQUIRE(shareableHandle, "shareableHandle");
   aclError error = ACL_SUCCESS;
   Physical* physical = Physical::from_handle(handle, "aclrtMemExportToShareableHandle", &error);
@@ -295,6 +297,7 @@ aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandl
 
 aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid, size_t pidNum) {
   SOFTCANN_ENTRY(aclrtMemSetPidToShareableHandle);
+  const recorder::Call call;
   ShareKey key;
   aclError error = ACL_SUCCESS;
   SharedMemory* memory = find_packed(shareableHandle, "aclrtMemSetPidToShareableHandle", &key, &error);
@@ -307,6 +310,7 @@ aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid,
 
 aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle) {
   SOFTCANN_ENTRY(aclrtMemImportFromShareableHandle);
+  const recorder::Call call;
   SOFTCANN_REQUIRE(handle, "handle");
   aclError error = ACL_SUCCESS;
   Device* device = open_device(deviceId, &error);

@@ -79,6 +79,7 @@ aclError aclrtFree(void* devPtr) {
 
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
   SOFTCANN_ENTRY(aclrtGetMemInfo);
+  const recorder::Call call;
   SOFTCANN_REQUIRE(free, "free");
   SOFTCANN_REQUIRE(total, "total");
   aclError error = ACL_SUCCESS;

@@ -59,21 +59,25 @@ extern "C" {
 
 aclError aclrtCreateStream(aclrtStream* stream) {
   SOFTCANN_ENTRY(aclrtCreateStream);
+  const recorder::Call call;
   return create("aclrtCreateStream", stream, 0, 0);
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag) {
   SOFTCANN_ENTRY(aclrtCreateStreamWithConfig);
+  const recorder::Call call;
   return create("aclrtCreateStreamWithConfig", stream, priority, flag);
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtDestroyStream);
+  const recorder::Call call;
   return destroy("aclrtDestroyStream", stream, false);
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtDestroyStreamForce);
+  const recorder::Call call;
   return destroy("aclrtDestroyStreamForce", stream, true);
 }
 

@@ -8,6 +8,7 @@
 
 #include "rt/memory.h"
 #include "rt/physical.h"
+#include "rt/recorder.h"
 
 using namespace softcann;
 
@@ -183,6 +184,7 @@ aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGr
 
 aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags) {
   SOFTCANN_ENTRY(aclrtReserveMemAddress);
+  const recorder::Call call;
   SOFTCANN_REQUIRE(virPtr, "virPtr");
   aclError error = ACL_SUCCESS;
   const Device* device = device_or_first(&error);
@@ -207,6 +209,7 @@ aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, vo
 
 aclError aclrtReleaseMemAddress(void* virPtr) {
   SOFTCANN_ENTRY(aclrtReleaseMemAddress);
+  const recorder::Call call;
   SOFTCANN_REQUIRE(virPtr, "virPtr");
   Reservation* reservation = reservation_of(virPtr);
   if (reservation == nullptr || reservation->region->begin != reinterpret_cast<uintptr_t>(virPtr)) {
@@ -226,6 +229,7 @@ aclError aclrtReleaseMemAddress(void* virPtr) {
 
 aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop, uint64_t flags) {
   SOFTCANN_ENTRY(aclrtMallocPhysical);
+  const recorder::Call call;
   SOFTCANN_REQUIRE(handle, "handle");
   if (const aclError code = check_property("aclrtMallocPhysical", prop)) return code;
   if (size == 0 || size % kGranularity != 0 || flags != 0) {
@@ -255,6 +259,7 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrt
 
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
   SOFTCANN_ENTRY(aclrtFreePhysical);
+  const recorder::Call call;
   aclError error = ACL_SUCCESS;
   Physical* physical = Physical::from_handle(handle, "aclrtFreePhysical", &error);
   if (physical == nullptr) return error;
