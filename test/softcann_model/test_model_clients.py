@@ -107,6 +107,11 @@ def test_a_build_that_expects_an_installation_of_cann(environment, tmp_path):
     done = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"1 {os.environ.get('SOFTCANN_DEVICE_COUNT', '1')} 100000\n"
+    # The published client's profiler calls msprof by its place, and looks for the script that theirs runs.
+    command = "source cann/set_env.sh && command -v msprof && msprof --help"
+    done = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith(f"{tmp_path}/cann/tools/profiler/bin/msprof\n") and "--export" in done.stdout
+    assert (tmp_path / "cann/tools/profiler/profiler_tool/analysis/msprof/msprof.py").is_file()
     (tmp_path / "short.cpp").write_text('#include "acl.h"\n#include "hi_dvpp.h"\nint main() { return aclmdlUnload(9) == 0; }\n')
     command = "source cann/set_env.sh && g++ -I$DDK_PATH/include/acl -I$DDK_PATH/include/acl/dvpp short.cpp -L$NPU_HOST_LIB -lascendcl -o short && ./short"
     assert subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment).returncode == 0

@@ -97,6 +97,15 @@ def test_float4_of_a_device_that_has_it(client_environment, tmp_path):
     assert "passed" in run(PYTHON, CLIENT.with_name("few_bits.py"), env=environment, cwd=tmp_path, timeout=600).splitlines()
 
 
+@pytest.mark.parametrize("subject, settings", [("dump", {}), ("profile", {}), ("race", {"TORCH_NPU_SANITIZER": "1"})])
+def test_its_own_dump_profiler_and_sanitizer(client_environment, subject, settings, tmp_path):
+    run(PYTHON, "-m", "softcann", "sdk", tmp_path / "cann", env=client_environment)   # with msprof in CANN's place
+    environment = {**client_environment, **settings,
+                   "PATH": f"{tmp_path / 'cann' / 'tools' / 'profiler' / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    output = run(PYTHON, CLIENT.with_name("observed.py"), subject, tmp_path, env=environment, cwd=tmp_path, timeout=600)
+    assert "passed" in output.splitlines()
+
+
 @pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910A"])   # the older one's client names most operators
 def test_overflow_of_a_device_that_saturates(client_environment, soc, tmp_path):
     environment = {**client_environment, "INF_NAN_MODE_FORCE_DISABLE": "1", "SOFTCANN_SOC": soc}
