@@ -6,6 +6,7 @@
 
 #include "core/capture.h"
 #include "core/options.h"
+#include "op/operands.h"
 #include "op/parameters.h"
 
 namespace torch_npu::op {
@@ -47,10 +48,21 @@ const bool from_environment = [] {
 
 }  // namespace
 
-std::atomic<bool> numbers_are_checked{false};
+std::atomic<unsigned> argument_watchers{0};
 
-void set_check_numbers(bool on) { numbers_are_checked.store(on); }
+void set_argument_watcher(ArgumentWatcher watcher, bool on) {
+  if (on) {
+    argument_watchers.fetch_or(watcher);
+  } else {
+    argument_watchers.fetch_and(~static_cast<unsigned>(watcher));
+  }
+}
 
+void set_check_numbers(bool on) { set_argument_watcher(kNumbers, on); }
+
+namespace {
+
+// False while a check copies tensors itself.
 bool operands_are_finite(const char* op, c10::ArrayRef<NumberSource> sources) {
   if (copying || core::is_capturing(core::current_stream())) return false;
   const Parameters* parameters = parameters_of(op);
@@ -64,6 +76,14 @@ bool operands_are_finite(const char* op, c10::ArrayRef<NumberSource> sources) {
     }
   }
   return true;
+}
+
+}  // namespace
+
+bool watch_arguments(const char* op, c10::ArrayRef<NumberSource> sources) {
+  const unsigned watchers = argument_watchers.load(std::memory_order_relaxed);
+  if ((watchers & kOperands) != 0) note_operands(op, sources);
+  return (watchers & kNumbers) != 0 && operands_are_finite(op, sources);
 }
 
 void check_results(const char* op, c10::ArrayRef<NumberSource> sources) {

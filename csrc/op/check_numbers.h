@@ -16,8 +16,11 @@
 
 namespace torch_npu::op {
 
-C10_EXPORT extern std::atomic<bool> numbers_are_checked;
-inline bool checks_numbers() { return numbers_are_checked.load(std::memory_order_relaxed); }
+// Who looks at the arguments of launches; 0 in ordinary runs.
+enum ArgumentWatcher : unsigned { kNumbers = 1, kOperands = 2 };  // this check; a profile, see op/operands.h
+C10_EXPORT extern std::atomic<unsigned> argument_watchers;
+inline bool arguments_are_watched() { return argument_watchers.load(std::memory_order_relaxed) != 0; }
+void set_argument_watcher(ArgumentWatcher watcher, bool on);
 C10_EXPORT void set_check_numbers(bool on);
 
 // One argument of a launch: tensors of it, or a number.
@@ -26,8 +29,9 @@ struct NumberSource {
   bool finite = true;  // of a number
 };
 
-// True if every operand is finite, and so its results are to be looked at. False while a check copies tensors itself.
-C10_EXPORT bool operands_are_finite(const char* op, c10::ArrayRef<NumberSource> sources);
+// Shows the arguments to those who watch. True if the results are to be looked at, too: numbers are checked, and every operand is
+// finite.
+C10_EXPORT bool watch_arguments(const char* op, c10::ArrayRef<NumberSource> sources);
 // Throws if a written tensor holds a NaN or an infinity.
 C10_EXPORT void check_results(const char* op, c10::ArrayRef<NumberSource> sources);
 

@@ -108,7 +108,7 @@ struct Launcher<std::tuple<P...>> {
     if constexpr ((is_result<P, A>() || ...)) {
       if (!(writes_elements<P>(arguments) || ...)) return;  // every result is empty
     }
-    const bool finite = C10_UNLIKELY(checks_numbers()) && operands_are_finite(op.name(), number_sources(arguments...));
+    const bool finite = C10_UNLIKELY(arguments_are_watched()) && watch_arguments(op.name(), number_sources(arguments...));
     const auto stream = core::current_raw_stream();
     uint64_t workspace_size = 0;
     aclOpExecutor* executor = nullptr;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <libkineto.h>
 #include <output_base.h>
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
@@ -41,6 +42,94 @@ const char* host_name(op::Launch::Kind kind) {
     default:
       return "aclnnLaunch";
   }
+}
+
+// Ascend's names.
+const char* dtype_name(c10::ScalarType type) {
+  switch (type) {
+    case c10::kFloat:
+      return "FLOAT";
+    case c10::kHalf:
+      return "FLOAT16";
+    case c10::kBFloat16:
+      return "DT_BF16";
+    case c10::kDouble:
+      return "DOUBLE";
+    case c10::kChar:
+      return "INT8";
+    case c10::kShort:
+      return "INT16";
+    case c10::kInt:
+      return "INT32";
+    case c10::kLong:
+      return "INT64";
+    case c10::kByte:
+      return "UINT8";
+    case c10::kUInt16:
+      return "UINT16";
+    case c10::kUInt32:
+      return "UINT32";
+    case c10::kUInt64:
+      return "UINT64";
+    case c10::kBool:
+      return "BOOL";
+    case c10::kComplexHalf:
+      return "COMPLEX32";
+    case c10::kComplexFloat:
+      return "COMPLEX64";
+    case c10::kComplexDouble:
+      return "COMPLEX128";
+    case c10::kFloat8_e5m2:
+      return "FLOAT8_E5M2";
+    case c10::kFloat8_e4m3fn:
+      return "FLOAT8_E4M3FN";
+    default:
+      return "UNDEFINED";
+  }
+}
+
+const char* format_name(int64_t format) {
+  switch (format) {
+    case ACL_FORMAT_ND:
+      return "ND";
+    case ACL_FORMAT_NCHW:
+      return "NCHW";
+    case ACL_FORMAT_NHWC:
+      return "NHWC";
+    case ACL_FORMAT_NCL:
+      return "NCL";
+    case ACL_FORMAT_NCDHW:
+      return "NCDHW";
+    case ACL_FORMAT_NDHWC:
+      return "NDHWC";
+    case ACL_FORMAT_NC1HWC0:
+      return "NC1HWC0";
+    case ACL_FORMAT_NDC1HWC0:
+      return "NDC1HWC0";
+    case ACL_FORMAT_FRACTAL_Z:
+      return "FRACTAL_Z";
+    case ACL_FORMAT_FRACTAL_NZ:
+      return "FRACTAL_NZ";
+    default:
+      return "UNDEFINED";
+  }
+}
+
+// In the notation of Ascend's tables: "2,3;3" and so on.
+void add_operands(GenericTraceActivity& activity, const std::vector<op::Operand>& operands, bool written) {
+  std::string shapes, dtypes, formats;
+  const char* separator = "";
+  for (const auto& operand : operands) {
+    if (!(written ? operand.written : operand.read)) continue;
+    shapes += fmt::format("{}{}", separator, fmt::join(operand.sizes, ","));
+    dtypes.append(separator).append(dtype_name(operand.dtype));
+    formats.append(separator).append(format_name(operand.format));
+    separator = ";";
+  }
+  const std::string kind = written ? "Output " : "Input ";
+  activity.addMetadataQuoted(kind + "Shapes", shapes);
+  activity.addMetadataQuoted(kind + "Data Types", dtypes);
+  activity.addMetadataQuoted(kind + "Formats", formats);
 }
 
 class Session final : public libkineto::IActivityProfilerSession {
@@ -117,6 +206,10 @@ class Session final : public libkineto::IActivityProfilerSession {
       device->addMetadata("device", launch.device + 0);
       device->addMetadata("stream", device->resource);
       if (by) device->addMetadata("External id", by->correlationId());
+      if (!launch.operands.empty()) {
+        add_operands(*device, launch.operands, false);
+        add_operands(*device, launch.operands, true);
+      }
       if (launch.kind == op::Launch::Kind::copy) {
         device->addMetadata("bytes", launch.bytes);
         const auto time = static_cast<double>(std::max<int64_t>(1, launch.end - launch.begin));

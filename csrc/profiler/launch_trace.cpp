@@ -115,6 +115,7 @@ void LaunchTrace::before(const op::Launch& launch) {
   traced.name = launch.name;
   traced.kind = launch.kind;
   traced.bytes = launch.bytes;
+  if (launch.kind == op::Launch::Kind::compute) traced.operands = op::take_operands(launch.name);
   traced.correlation = correlations.empty() ? 0 : correlations.back();
   traced.system_thread = static_cast<int32_t>(syscall(SYS_gettid));
   traced.thread = static_cast<int32_t>(pthread_self());

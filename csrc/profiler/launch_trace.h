@@ -18,6 +18,7 @@
 
 #include "core/event.h"
 #include "op/launch_hooks.h"
+#include "op/operands.h"
 
 namespace torch_npu::profiler {
 
@@ -33,6 +34,7 @@ struct TracedLaunch {
   c10::DeviceIndex device = 0;
   c10::StreamId stream = 0;
   bool is_mark = false;  // a range of the program's own
+  std::vector<op::Operand> operands;
 };
 
 class LaunchTrace {

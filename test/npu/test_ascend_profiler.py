@@ -112,6 +112,71 @@ def test_files(tmp_path):
     assert not os.path.exists(os.path.join(folder, "FRAMEWORK"))
 
 
+@pytest.fixture(scope="module")
+def two_steps(tmp_path_factory):
+    """The output of two steps at Level1."""
+    folder, x = tmp_path_factory.mktemp("two_steps"), torch.ones(2, 3, 4, 5, device="npu")
+    config = profiler._ExperimentalConfig(profiler_level=profiler.ProfilerLevel.Level1, export_type=["text", "db"])
+    before = time.time()
+    with profiler.profile(schedule=profiler.schedule(0, 2, 0, repeat=1), experimental_config=config,
+                          on_trace_ready=profiler.tensorboard_trace_handler(str(folder))) as profiled:
+        for _ in range(2):
+            work()
+            torch.cat([x, x.half().float()]).add_(torch.ones((), dtype=torch.int64, device="npu"))
+            torch.npu.synchronize()
+            profiled.step()
+    return os.path.join(only(folder), "ASCEND_PROFILER_OUTPUT"), before, time.time()
+
+
+def test_kernels_have_their_own_operands(two_steps):
+    """Shapes, dtypes and formats of what the kernel reads and writes, as CANN is given them, from Level1 on."""
+    output, _, _ = two_steps
+    columns = [f"{side} {what}" for side in ("Input", "Output") for what in ("Shapes", "Data Types", "Formats")]
+    found = {row["Name"]: [row[column] for column in columns] for row in rows(output, "kernel_details.csv")}
+    assert found["aclnnMm"] == ["64,64;64,64", "FLOAT;FLOAT", "ND;ND", "64,64", "FLOAT", "ND"]
+    assert found["aclnnCat"] == ["2,3,4,5;2,3,4,5", "FLOAT;FLOAT", "NCHW;NCHW", "4,3,4,5", "FLOAT", "NCHW"]
+    assert found["aclnnAdd"] == ["4,3,4,5;", "FLOAT;INT64", "NCHW;ND", "4,3,4,5", "FLOAT", "NCHW"]
+    in_database = query(output, "ascend_pytorch_profiler.db", """SELECT shapes.value, formats.value FROM COMPUTE_TASK_INFO AS info
+        JOIN STRING_IDS AS name ON name.id = info.name JOIN STRING_IDS AS shapes ON shapes.id = info.outputShapes
+        JOIN STRING_IDS AS formats ON formats.id = info.outputFormats WHERE name.value = 'aclnnCat'""")
+    assert in_database == [("4,3,4,5", "NCHW")] * 2
+
+
+def test_operands_are_not_recorded_below_level1(tmp_path):
+    with profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path))):
+        work()
+    row = next(row for row in rows(os.path.join(only(tmp_path), "ASCEND_PROFILER_OUTPUT"), "kernel_details.csv") if row["Name"] == "aclnnMm")
+    assert row["Input Shapes"] == row["Output Shapes"] == "N/A"
+
+
+def test_times_are_unix_and_the_same_in_tables_and_trace(two_steps):
+    output, before, after = two_steps
+    kernels = rows(output, "kernel_details.csv")
+    with open(os.path.join(output, "trace_view.json")) as file:
+        view = json.load(file)
+    traced = [event for event in view if event.get("ph") == "X" and event.get("args", {}).get("Task Type", "SDMA_SQE") != "SDMA_SQE"]
+    assert sorted((row["Name"], row["Start Time(us)"].strip(), float(row["Duration(us)"])) for row in kernels) == sorted(
+        (event["name"], event["ts"], pytest.approx(event["dur"], abs=0.0006)) for event in traced)
+    times = [float(row["Start Time(us)"]) / 1e6 for row in kernels]
+    assert before <= min(times) <= max(times) <= after
+
+
+def test_the_parts_of_a_step_are_the_step(two_steps):
+    """Of its kernels, and of the steps the whole."""
+    output, _, _ = two_steps
+    steps, kernels = rows(output, "step_trace_time.csv"), rows(output, "kernel_details.csv")
+    with open(os.path.join(output, "trace_view.json")) as file:
+        view = json.load(file)
+    annotated = {event["name"]: event for event in view if event.get("name", "").startswith("ProfilerStep#") and event["ph"] == "X"}
+    assert len(steps) == 2
+    for row in steps:
+        own = [float(kernel["Duration(us)"]) for kernel in kernels if kernel["Step Id"] == row["Step"]]
+        assert sum(own) == pytest.approx(float(row["Computing"]), abs=0.001 * len(own))   # one stream: no two at a time
+        parts = float(row["Computing"]) + float(row["Communication(Not Overlapped)"]) + float(row["Free"])
+        assert parts == pytest.approx(float(row["Stage"]) + float(row["Bubble"]), abs=0.002)
+        assert float(row["Stage"]) == pytest.approx(annotated[f"ProfilerStep#{row['Step']}"]["dur"], rel=0.2, abs=200)
+
+
 def test_analyse_later(tmp_path):
     with profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path), analyse_flag=False)):
         work()

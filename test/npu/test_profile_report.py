@@ -89,7 +89,7 @@ def test_timeline_has_every_kernel_and_operator_once(recorded, tmp_path):
     shown = sorted((name, begin + data["origin"], length) for name, begin, length in events(rank, "device") if not name.startswith("Memcpy"))
     assert [name for name, *_ in shown] == [name for name, *_ in kernels]
     for one, other in zip(shown, kernels):
-        assert one[1:] == pytest.approx(other[1:], abs=0.01, rel=0)
+        assert one[1:] == pytest.approx(other[1:], abs=0.5, rel=0)   # a float holds Unix microseconds to a quarter
     host = [name for name, _, _ in events(rank, "host")]
     wanted = [row["Name"] for row in rows(recorded, "operator_details.csv")]
     assert [name for name in host if name == "aten::mm"] == [name for name in wanted if name == "aten::mm"] != []
@@ -116,7 +116,7 @@ def test_memory_is_that_of_the_file(recorded, tmp_path):
     assert device == wanted[0]["Device Type"] and len(times) == len(wanted)
     assert allocated == [float(row["Total Allocated(MB)"]) for row in wanted]
     assert reserved == [float(row["Total Reserved(MB)"]) for row in wanted]
-    assert times[0] + data["origin"] == pytest.approx(float(wanted[0]["Timestamp(us)"]), abs=0.01, rel=0)
+    assert times[0] + data["origin"] == pytest.approx(float(wanted[0]["Timestamp(us)"]), abs=0.5, rel=0)
 
 
 def test_ranks_are_in_their_order(recorded, tmp_path):

@@ -146,10 +146,11 @@ def _device(trace: Trace, found: List[Collective], strings: _Strings) -> Rows:
         tasks.append((*spans(kernel), kernel.device, kernel.correlation, number, process, kind, _NO_CONTEXT, kernel.stream,
                       number, _NO_MODEL))
         if not kernel.is_copy and not kernel.is_communication:
-            operator, unknown = inputs.get(kernel.external), strings(None)
-            computed.append((strings(kernel.name), number, None, None, kind, strings(kernel.type), unknown,
-                             strings(operator.dtypes if operator else None), strings(operator.shapes if operator else None),
-                             *[unknown] * 5))
+            operator = inputs.get(kernel.external)
+            known = (operator.shapes, operator.dtypes, None, *[None] * 3) if operator else (None,) * 6
+            shapes, dtypes, formats, *written = map(strings, kernel.operands or known)
+            computed.append((strings(kernel.name), number, None, None, kind, strings(kernel.type), formats, dtypes, shapes,
+                             *reversed(written), *[strings(None)] * 2))
     messages: List[Sequence[Any]] = [
         (strings(one.name), *spans(one.kernel), one.kernel.correlation, strings(one.group), number, 0, 0,
          _HCCL_TYPES.get(one.dtype, _UNKNOWN_TYPE), strings(None), one.elements, strings(one.name.partition("__")[0] + "_"),

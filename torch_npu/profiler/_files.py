@@ -17,6 +17,11 @@ def _number(value: float) -> str:
     return f"{value:.3f}"
 
 
+def _unix(trace: Trace, time: float) -> str:
+    """A point of time; the tab keeps spreadsheets from rounding it."""
+    return trace.unix(time) + "\t"
+
+
 def _write(folder: str, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     with open(os.path.join(folder, name), "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -43,7 +48,7 @@ def write(trace: Trace, folder: str, with_counters: bool) -> None:
 
 
 def kernel_details(trace: Trace, folder: str, with_counters: bool) -> None:
-    """One line a kernel; shapes are those of the operator it belongs to."""
+    """One line a kernel. Where its own operands were not recorded, shapes and dtypes are those of the operator it belongs to."""
     inputs: Dict[Optional[int], Operator] = {
         operator.external: operator for operator in trace.operators if operator.external is not None}
     counters = _columns.PIPE_UTILIZATION if with_counters else ()
@@ -54,8 +59,8 @@ def kernel_details(trace: Trace, folder: str, with_counters: bool) -> None:
             continue
         step = trace.step_of(kernel)
         row: List[Any] = [_NONE if step is None else step] if trace.steps else []
-        row += [kernel.device, kernel.name, kernel.type, kernel.core, _number(kernel.begin) + "\t", _number(kernel.duration),
-                _number(kernel.wait), _NONE, _NONE, _NONE, *_described(inputs.get(kernel.external))]
+        row += [kernel.device, kernel.name, kernel.type, kernel.core, _unix(trace, kernel.begin), _number(kernel.duration),
+                _number(kernel.wait), _NONE, _NONE, _NONE, *(kernel.operands or _described(inputs.get(kernel.external)))]
         rows.append(row + [_NONE] * (len(columns) + len(counters) - len(row)))
     _write(folder, "kernel_details.csv", (*columns, *counters), rows)
 
@@ -143,7 +148,7 @@ def _mega(value: float) -> str:
 
 def memory_record(trace: Trace, folder: str) -> None:
     """The allocator's sums after each allocation and release."""
-    rows = [["PTA", _number(entry["time"]) + "\t", _mega(entry.get("Total Allocated", 0)), _mega(entry.get("Total Reserved", 0)),
+    rows = [["PTA", _unix(trace, entry["time"]), _mega(entry.get("Total Allocated", 0)), _mega(entry.get("Total Reserved", 0)),
              _mega(entry.get("Total Allocated", 0)), _NONE, f"NPU:{entry.get('Device Id', 0)}"] for entry in trace.memory]
     _write(folder, "memory_record.csv", _columns.MEMORY_RECORD, rows)
 
@@ -187,8 +192,8 @@ def operator_memory(trace: Trace, folder: str) -> None:
     rows = []
     for owner, taken, given in blocks(trace):
         end = [_NONE] * 4 if given is None else [
-            *[_number(given["time"]) + "\t"] * 2, *[_number(given["time"] - taken["time"])] * 2]
-        rows.append([owner, _number(taken["Bytes"] / 1024), _number(taken["time"]) + "\t", *end, *sums(taken),
+            *[_unix(trace, given["time"])] * 2, *[_number(given["time"] - taken["time"])] * 2]
+        rows.append([owner, _number(taken["Bytes"] / 1024), _unix(trace, taken["time"]), *end, *sums(taken),
                      *(sums(given) if given else [_NONE] * 3), _NONE, f"NPU:{taken.get('Device Id', 0)}"])
     _write(folder, "operator_memory.csv", _columns.OPERATOR_MEMORY, rows)
 

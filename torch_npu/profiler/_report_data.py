@@ -1,6 +1,7 @@
 """What a report shows of profiles, as plain data: read from the files of Ascend's tools, whoever wrote them.
 
-A file that is missing or damaged costs its part of the report, and a note that says so. Times are microseconds.
+A file that is missing or damaged costs its part of the report, and a note that says so. Times are microseconds; until they are
+told from the first one of the report they are whole nanoseconds, for a float has no room for Unix time with so many digits.
 """
 
 import collections
@@ -92,6 +93,14 @@ def _number(text: Optional[str]) -> Optional[float]:
     return value if math.isfinite(value) else None
 
 
+def _nanoseconds(value: Any) -> int:
+    """Of microseconds: a number, or a text with digits behind the point."""
+    whole, _, digits = str(value).strip().partition(".")
+    if whole.isdigit() and digits[:3].isdigit() or whole.isdigit() and not digits:
+        return int(whole) * 1000 + int((digits + "000")[:3])
+    return round(float(value) * 1000)
+
+
 def _cell(row: Row, column: str) -> Any:
     number = _number(row.get(column))
     return (row.get(column) or "").strip() if number is None else number
@@ -121,15 +130,15 @@ def _memory(rows: Any) -> Dict[str, List[List[float]]]:
         if row["Component"] != "PTA" or time is None or allocated is None:
             continue
         curve = curves.setdefault(row["Device Type"], [[], [], []])
-        for values, value in zip(curve, (time, allocated, reserved or 0.0)):
+        for values, value in zip(curve, (_nanoseconds(row[_MEMORY_COLUMNS[0]]), allocated, reserved or 0.0)):
             values.append(value)
     return curves
 
 
 @dataclass
 class _Event:
-    begin: float
-    duration: float
+    begin: int  # nanoseconds
+    duration: int
     name: str
 
 
@@ -140,17 +149,17 @@ class _Track:
     thread: str
     events: List[_Event] = field(default_factory=list)
 
-    def rows(self, names: Dict[str, int], origin: float) -> List[List[List[float]]]:
+    def rows(self, names: Dict[str, int], origin: int) -> List[List[List[float]]]:
         """[begins, durations, names] by depth: what begins within another event lies below it; in a row nothing overlaps."""
         rows: List[List[List[float]]] = []
-        ends: List[float] = []
+        ends: List[int] = []
         for event in sorted(self.events, key=lambda event: (event.begin, -event.duration)):
             depth = next((i for i, end in enumerate(ends) if end <= event.begin), len(ends))
             if depth == len(ends):
-                ends.append(0.0)
+                ends.append(0)
                 rows.append([[], [], []])
             ends[depth] = event.begin + event.duration
-            values = (round(event.begin - origin, 3), round(event.duration, 3), names.setdefault(event.name, len(names)))
+            values = ((event.begin - origin) / 1000, event.duration / 1000, names.setdefault(event.name, len(names)))
             for column, value in zip(rows[depth], values):
                 column.append(value)
         return rows
@@ -184,7 +193,8 @@ def _tracks(events: Any) -> List[_Track]:
             process = processes.get(pid, f"process {pid}")
             tracks[pid, tid, is_python] = _Track("python" if is_python else _kind(process), process,
                                                  threads.get((pid, tid), f"thread {tid}") + (": Python" if is_python else ""))
-        tracks[pid, tid, is_python].events.append(_Event(float(event["ts"]), float(event.get("dur", 0)), str(event["name"])))
+        duration = round(float(event.get("dur", 0)) * 1000)
+        tracks[pid, tid, is_python].events.append(_Event(_nanoseconds(event["ts"]), duration, str(event["name"])))
     return sorted(tracks.values(), key=lambda track: _ORDER.index(track.kind))
 
 
@@ -197,7 +207,7 @@ def _shorten(tracks: List[_Track], limit: int, notes: List[str]) -> None:
     for track in tracks:
         track.events = [event for event in track.events if id(event) in kept]
     notes.append(f"the timeline shows the {limit} longest of {len(longest)} events (--events), none below "
-                 f"{longest[limit - 1].duration:.3f} us")
+                 f"{longest[limit - 1].duration / 1000:.3f} us")
 
 
 def _whole(tracks: List[_Track]) -> List[List[Any]]:
@@ -215,7 +225,7 @@ def _whole(tracks: List[_Track]) -> List[List[Any]]:
     begin, end = min(event.begin for event in own), max(event.begin + event.duration for event in own)
     busy, whole = _spans.length(_spans.union(computing + communication)), _spans.length(communication)
     times = (_spans.length(computing), exposed, whole - exposed, whole, end - begin - busy, end - begin, 0.0)
-    return [["", "", *(round(time, 3) for time in times)]]
+    return [["", "", *(round(time / 1000, 3) for time in times)]]
 
 
 def _read(source: Source, limit: int) -> Tuple[Dict[str, Any], List[_Track]]:
@@ -241,7 +251,7 @@ def _read(source: Source, limit: int) -> Tuple[Dict[str, Any], List[_Track]]:
     return {"name": name, "rank": rank, "folder": os.path.basename(source.folder), "notes": source.notes, **part}, tracks
 
 
-def _times(part: Dict[str, Any], tracks: List[_Track]) -> List[float]:
+def _times(part: Dict[str, Any], tracks: List[_Track]) -> List[int]:
     return [event.begin for track in tracks for event in track.events] + [
         time for curve in part["memory"].values() for time in curve[0]]
 
@@ -253,7 +263,7 @@ def collect(path: str, limit: int) -> Dict[str, Any]:
     profile.
     """
     read = [_read(source, limit) for source in find(path)]
-    origin = min((min(times) for times in (_times(*one) for one in read) if times), default=0.0)
+    origin = min((min(times) for times in (_times(*one) for one in read) if times), default=0)
     ranks = []
     for part, tracks in read:
         names: Dict[str, int] = {}
@@ -261,8 +271,8 @@ def collect(path: str, limit: int) -> Dict[str, Any]:
                            "rows": track.rows(names, origin)} for track in tracks]
         part["names"] = list(names)
         for curve in part["memory"].values():
-            curve[0] = [round(time - origin, 3) for time in curve[0]]
+            curve[0] = [(time - origin) / 1000 for time in curve[0]]
         ranks.append(part)
-    return {"folder": os.path.abspath(path), "origin": origin, "ranks": ranks,
+    return {"folder": os.path.abspath(path), "origin": origin / 1000, "ranks": ranks,
             "columns": {"steps": _STEP_COLUMNS, "operators": ("Name", "Count", *_OPERATOR_TIMES), "kernels": _KERNEL_COLUMNS,
                         "calls": _CALL_COLUMNS}}

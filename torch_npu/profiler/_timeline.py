@@ -76,7 +76,8 @@ def _is_placeholder(event: Dict[str, Any], devices: Set[int], busy: Set[Any]) ->
 
 
 def events(trace: Trace, found: List[Collective]) -> List[Dict[str, Any]]:
-    """All events, with "Communication" (a track a group) and "Overlap Analysis" for each device."""
+    """All events, with "Communication" (a track a group) and "Overlap Analysis" for each device. Times are Unix microseconds, as
+    in the tables."""
     cores = {kernel.correlation: "SDMA_SQE" if kernel.is_copy else kernel.core for kernel in trace.kernels}
     devices = {kernel.device for kernel in trace.kernels}
     busy = {event.get("pid") for event in trace.events if event.get("ph") != "M"}
@@ -84,4 +85,4 @@ def events(trace: Trace, found: List[Collective]) -> List[Dict[str, Any]]:
     for device in sorted({kernel.device for kernel in trace.kernels}):
         process = _FIRST_PROCESS + 2 * device
         made += _communication(found, device, process) + _overlap(trace, device, process + 1)
-    return made
+    return [{**event, "ts": trace.unix(float(event["ts"]))} if "ts" in event else event for event in made]

@@ -7,7 +7,7 @@ _log = logging.getLogger("torch_npu.profiler")
 
 
 class ProfilerLevel:
-    """How much is recorded. The adapter records all that it can at every level."""
+    """How much is recorded: from Level1 on also what each kernel reads and writes (shapes, dtypes, formats)."""
 
     Level_none = "Level_none"
     Level0 = "Level0"

@@ -15,7 +15,13 @@ import torch
 from torch.profiler import ProfilerActivity, profile as _torch_profile, supported_activities
 
 from torch_npu import _C
-from torch_npu.profiler.experimental_config import AiCMetrics, ExportType, _ExperimentalConfig, supported_export_type
+from torch_npu.profiler.experimental_config import (
+    AiCMetrics,
+    ExportType,
+    ProfilerLevel,
+    _ExperimentalConfig,
+    supported_export_type,
+)
 
 __all__ = ["ProfilerActivity", "analyse", "profile", "supported_activities", "tensorboard_trace_handler"]
 
@@ -68,6 +74,9 @@ class profile(_torch_profile):
         if any(other is not self for other in _running):
             raise RuntimeError("a profile of this process is running already: PyTorch records one at a time; stop that one first")
 
+    def _records_operands(self) -> bool:
+        return self.ascend_config._profiler_level in (ProfilerLevel.Level1, ProfilerLevel.Level2)
+
     def prepare_trace(self) -> None:
         """``torch.profiler.profile.prepare_trace``. RuntimeError while another profile of this class runs."""
         self._check_alone()
@@ -79,11 +88,13 @@ class profile(_torch_profile):
         self._check_alone()
         super().start_trace()
         _C._profile_begun()
+        _C._profile_operands(self._records_operands())
         _running.add(self)
 
     def stop_trace(self) -> None:
         """``torch.profiler.profile.stop_trace``."""
         _C._profile_ends()
+        _C._profile_operands(False)
         _running.discard(self)
         super().stop_trace()
 
