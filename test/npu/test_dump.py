@@ -120,7 +120,9 @@ def test_a_run_on_the_cpu_and_a_configuration_in_a_file(tmp_path):
 
 @pytest.mark.parametrize("config, error, message", [
     ({"dump_mode": "some"}, ValueError, "dump_mode='some'"), ({"dump_step": "x"}, ValueError, "0|3-5"),
-    ({"dumb_path": "."}, ValueError, "no key 'dumb_path'"), ({"dump_level": "kernel"}, NotImplementedError, "dump_level"),
+    ({"dumb_path": "."}, ValueError, "no key 'dumb_path'"), ({"dump_level": "some"}, ValueError, "dump_level='some'"),
+    ({"dump_level": "kernel", "dump_step": "1"}, NotImplementedError, "PyTorch's steps"),
+    ({"dump_level": "kernel", "dump_only": "nan"}, NotImplementedError, "dump_only=nan"),
     ({"dump_scene": "lite_exception"}, NotImplementedError, "dump_scene"), ({"dump_op_switch": "off"}, ValueError, "off"),
     ({"dump_list": [3]}, ValueError, "dump_list")])
 def test_a_wrong_configuration_is_an_error(config, error, message):
@@ -130,6 +132,34 @@ def test_a_wrong_configuration_is_an_error(config, error, message):
             torch.npu.set_dump(config)
     finally:
         torch.npu.finalize_dump()
+
+
+@pytest.mark.parametrize("level, operators", [("kernel", ["aclnnAdd"]), ("all", ["aten.add.Tensor", "aclnnAdd"])])
+def test_kernels_are_dumped_by_cann(tmp_path, level, operators):
+    """In the same form with softcann, so that the same tools read it."""
+    x = torch.ones(2, 3, device="npu")
+    torch.npu.init_dump()
+    torch.npu.set_dump({"dump_path": str(tmp_path / "dump"), "dump_level": level, "dump_mode": "output"})
+    x + x
+    torch.npu.finalize_dump()
+    x - x
+    found = []
+    for index in sorted((tmp_path / "dump").rglob("index.jsonl"), key=lambda path: len(path.parts)):
+        for line in map(json.loads, index.read_text().splitlines()):
+            assert np.load(index.parent / line["file"]).tolist() == [[2.0] * 3] * 2
+            found.append(line["operator"])
+    assert found == operators
+
+
+def test_a_dump_of_kernels_has_the_operators_that_were_asked_for(tmp_path):
+    x = torch.ones(2, device="npu")
+    torch.npu.init_dump()
+    torch.npu.set_dump({"dump_path": str(tmp_path), "dump_level": "kernel", "dump_list": ["Sin"], "dump_data": "stats"})
+    x.sin(), x.cos(), x.sin()
+    torch.npu.finalize_dump()
+    index, = (tmp_path / "kernels").glob("*/index.jsonl")
+    assert [(line["operator"], line["kind"], line["file"]) for line in map(json.loads, index.read_text().splitlines())] == [
+        ("aclnnSin", "input", None), ("aclnnSin", "output", None)] * 2
 
 
 def test_the_order_of_calls_and_old_dumps(dump, tmp_path):

@@ -42,6 +42,7 @@ class Config:
     data: str = "tensor"
     only: str = ""
     device: str = "npu"
+    level: str = "op"
 
 
 def _one_of(key: str, value: Any, allowed: Tuple[str, ...]) -> str:
@@ -87,13 +88,14 @@ def read_config(config: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> Confi
             raise NotImplementedError(f"{key}: {_OF_CANN[key]}")
         if key not in _KEYS:
             raise ValueError(f"a dump's configuration has no key {key!r}; the keys are {', '.join(_KEYS)}")
-    if _one_of("dump_level", keys.get("dump_level", "op"), ("op", "kernel", "all")) != "op":
-        raise NotImplementedError("dump_level: only 'op', PyTorch's operators; the kernels below them are CANN's to dump")
+    level = _one_of("dump_level", keys.get("dump_level", _default_level()), ("op", "kernel", "all"))
     if _one_of("dump_op_switch", keys.get("dump_op_switch", "on"), ("on", "off")) == "off":
         raise ValueError("dump_op_switch=off: nothing would be dumped, for PyTorch calls operators one by one")
     only = _one_of("dump_only", keys.get("dump_only", ""), _ONLY)
     if _one_of("dump_debug", keys.get("dump_debug", "off"), ("on", "off")) == "on":
         only = only or "overflow"
+    if level == "kernel" and (keys.get("dump_step") or only == "nan"):
+        raise NotImplementedError("dump_level=kernel: CANN knows neither PyTorch's steps nor dump_only=nan; dump_level=op does")
     return Config(
         path=str(keys.get("dump_path") or "npu_dump"),
         operators=_operators(keys.get("dump_list")),
@@ -102,7 +104,15 @@ def read_config(config: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> Confi
         data=_one_of("dump_data", keys.get("dump_data", "tensor"), _DATA),
         only=only,
         device=torch.device(keys.get("dump_device", "npu")).type,
+        level=level,
     )
+
+
+def _default_level() -> str:
+    """Programs for CANN expect its own files from it."""
+    from torch_npu._runtime import use_chosen
+
+    return "op" if use_chosen().runtime == "softcann" else "all"
 
 
 def host_array(tensor: torch.Tensor) -> Any:
@@ -167,13 +177,10 @@ def _record(kind: str, name: str, tensor: torch.Tensor) -> _Record:
 class Dump(observe.Observer):
     """One dump, from the first operator after :func:`set_dump` to :func:`finalize_dump`."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, folder: str) -> None:
         self.config, self.step = config, 0
         self.lock = threading.Lock()
-        self.folder = config.path
-        if int(os.environ.get("WORLD_SIZE") or 1) > 1:
-            self.folder = os.path.join(config.path, f"rank_{os.environ.get('RANK', '0')}")
-        os.makedirs(self.folder, exist_ok=True)
+        self.folder = folder
         path = os.path.join(self.folder, INDEX)
         try:
             self.index: Optional[TextIO] = open(path, "x")
@@ -254,8 +261,40 @@ def _is_bad(record: _Record, only: str) -> bool:
     return bool(numpy.isnan(record.array).any() if only == "nan" else not numpy.isfinite(record.array).all())
 
 
+def _make_folder(config: Config) -> str:
+    """With several ranks each has its own."""
+    folder = config.path
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        folder = os.path.join(config.path, f"rank_{os.environ.get('RANK', '0')}")
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+def _begin_kernels(config: Config, folder: str) -> None:
+    """CANN's own dump, to ``folder``."""
+    import tempfile
+
+    from torch_npu import _C
+
+    os.makedirs(folder, exist_ok=True)
+    keys: Dict[str, Any] = {"dump_path": os.path.abspath(folder), "dump_mode": config.mode, "dump_data": config.data,
+                            "dump_op_switch": "on", "dump_list": []}
+    if config.operators and config.level == "kernel":  # else they are PyTorch's
+        keys["dump_list"] = [{"layer": list(config.operators)}]
+    if config.only == "overflow":
+        keys["dump_debug"] = "on"
+    torch.npu.init()
+    _C._init_dump()
+    _State.kernels = True
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"dump": keys}, file)
+        file.flush()
+        _C._set_dump(file.name)
+
+
 class _State:
     ready = False
+    kernels = False  # CANN dumps
     dump: Optional[Dump] = None
     steps_hook: Any = None
     counted: Any = None  # the optimizer whose steps are counted
@@ -281,7 +320,9 @@ def set_dump(cfg_file: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> None:
     - ``dump_only``: ``nan`` or ``overflow``: only calls with NaN, or with infinity or NaN, in a result. ``dump_debug: on`` is
       CANN's word for overflow.
     - ``dump_device``: ``npu`` (default), or ``cpu`` for a run to compare with.
-    - ``dump_level``: ``op``.
+    - ``dump_level``: ``op``, PyTorch's operators; ``kernel``, the operators of CANN below them, dumped by CANN itself to
+      ``dump_path/kernels`` (with softcann in the same form as PyTorch's, else in CANN's); ``all``, both. ``op`` by default with
+      softcann, ``all`` with CANN.
 
     Waits for the device at each operator. RuntimeError without :func:`init_dump`; ValueError, NotImplementedError for a
     configuration that cannot be served; FileNotFoundError, FileExistsError.
@@ -293,7 +334,12 @@ def set_dump(cfg_file: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> None:
     config = read_config(cfg_file)
     _end()
     observe.restart_numbers()
-    _State.dump = Dump(config)
+    folder = _make_folder(config)
+    if config.level != "op":
+        _begin_kernels(config, os.path.join(folder, "kernels"))
+    if config.level == "kernel":
+        return
+    _State.dump = Dump(config, folder)
     _State.steps_hook = register_optimizer_step_post_hook(_after_optimizer_step)
     observe.add(_State.dump)
 
@@ -318,6 +364,12 @@ def _after_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 def _end() -> None:
+    if _State.kernels:
+        from torch_npu import _C
+
+        _State.kernels = False
+        torch.npu.synchronize()
+        _C._finalize_dump()
     if _State.dump is not None:
         observe.remove(_State.dump)
         _State.dump.close()
