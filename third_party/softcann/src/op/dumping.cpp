@@ -106,11 +106,16 @@ dump::Tensor dumped_tensor(const at::Tensor& tensor, bool written, std::string n
   made.format = format;
   made.dims = tensor.sizes().vec();
   made.strides = tensor.strides().vec();
-  at::ScalarType as = tensor.scalar_type();
+  const at::ScalarType type_of_values = tensor.scalar_type();
+  const bool is_eight = type_of_values == at::kFloat8_e4m3fn || type_of_values == at::kFloat8_e5m2;
+  at::ScalarType as = type_of_values;
+  if (as == at::kBFloat16 || is_eight) as = at::kFloat;
   if (as == at::kComplexHalf) as = at::kComplexFloat;
-  if (at::isFloatingType(as) && as != at::kHalf && as != at::kDouble) as = at::kFloat;
-  // A copy in any case: the operator may write where it reads, and the client where it has written.
-  auto values = std::make_shared<at::Tensor>(tensor.to(as).clone(at::MemoryFormat::Contiguous));
+  // A copy in any case: the operator may write where it reads, and the client where it has written. Of types without arithmetic
+  // it is bytes.
+  at::Tensor copy = tensor.contiguous();
+  copy = as != type_of_values ? copy.to(as) : copy.clone();
+  auto values = std::make_shared<at::Tensor>(std::move(copy));
   made.stored = acl_type_of(as);
   made.bytes = values->nbytes();
   made.data = std::shared_ptr<const void>(values, values->const_data_ptr());
