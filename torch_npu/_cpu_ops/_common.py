@@ -1,8 +1,7 @@
 """What the references share."""
 
-import functools
 import inspect
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -59,22 +58,42 @@ def unsupported(name: str, *ignored: str, **given: Any) -> None:
             raise NotImplementedError(f"{name}: {argument} is not supported")
 
 
-def on_copies(source: Callable, *written: str) -> Callable:
-    """A decorator for the variant of ``source`` that leaves the arguments ``written`` alone: it has that signature.
-
-    The function gets what ``source`` returned and the copies that were written.
-    """
+def functional(source: Callable, *written: str) -> Callable:
+    """The variant of ``source`` that leaves the arguments ``written`` alone and returns their copies behind its results."""
     signature = inspect.signature(source)
 
-    def decorate(function: Callable) -> Callable:
-        @functools.wraps(function)
-        def variant(*args: Any, **options: Any) -> Any:
-            bound = signature.bind(*args, **options)
-            copies = tuple(bound.arguments[name].clone() for name in written)
-            bound.arguments.update(zip(written, copies))
-            return function(source(*bound.args, **bound.kwargs), copies)
+    def variant(*args: Any, **options: Any) -> Tuple[Tensor, ...]:
+        bound = signature.bind(*args, **options)
+        copies = tuple(bound.arguments[name].clone() for name in written)
+        bound.arguments.update(zip(written, copies))
+        results = source(*bound.args, **bound.kwargs)
+        return (*(results if isinstance(results, tuple) else [results] if results is not None else []), *copies)
 
-        variant.__signature__ = signature
-        return variant
+    variant.__signature__ = signature
+    variant.__doc__ = f":func:`{source.__name__}` with new tensors: returns its results, and then ({', '.join(written)})."
+    return variant
 
-    return decorate
+
+def out_of_place(source: Callable) -> Callable:
+    """The variant of ``source``, which changes its first argument, that leaves it alone and returns a new one."""
+
+    def variant(self: Tensor, *args: Any, **options: Any) -> Tensor:
+        return source(self.clone(memory_format=torch.contiguous_format), *args, **options)
+
+    variant.__doc__ = f":func:`{source.__name__}` that leaves the tensor alone and returns a new one."
+    return variant
+
+
+def no_workspace(operator: str) -> Callable:
+    """The operator that makes the workspace of another."""
+
+    def variant(query: Tensor, *args: Any, **options: Any) -> Tensor:
+        return query.new_empty(0, dtype=torch.uint8)
+
+    variant.__doc__ = f"The workspace for :func:`{operator}`: empty, as operators take memory from the caching allocator."
+    return variant
+
+
+def ends_of(group_list: Tensor, kind: Optional[int]) -> List[int]:
+    """Where groups end, out of that (``kind`` 0), or their lengths (1)."""
+    return (group_list.cumsum(0) if kind == 1 else group_list).tolist()

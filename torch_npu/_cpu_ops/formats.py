@@ -8,8 +8,7 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import as_dtype
 
 
-def npu_format_cast(self: Tensor, acl_format: int, *, customize_dtype: Optional[int] = None,
-                    input_dtype: Optional[int] = None) -> Tensor:
+def npu_format_cast(self: Tensor, acl_format: int, **_: int) -> Tensor:
     """A copy of self in another storage format.
 
     Base formats: ND 2, NCHW 0, NHWC 1, HWCN 16, NDHWC 27, NCDHW 30, NCL 47. Internal ones, in blocks of 16 (of bytes: 32)
@@ -22,20 +21,17 @@ def npu_format_cast(self: Tensor, acl_format: int, *, customize_dtype: Optional[
     return self.clone(memory_format=torch.contiguous_format)
 
 
-def npu_format_cast_Tensor(self: Tensor, dst: Tensor, *, customize_dtype: Optional[int] = None,
-                           input_dtype: Optional[int] = None) -> Tensor:
+def npu_format_cast_Tensor(self: Tensor, dst: Tensor, **_: int) -> Tensor:
     """A copy of self in the storage format of ``dst``."""
     return self.clone(memory_format=torch.contiguous_format)
 
 
-def npu_format_cast_(self: Tensor, src: Tensor, *, customize_dtype: Optional[int] = None,
-                     input_dtype: Optional[int] = None) -> Tensor:
+def npu_format_cast_(self: Tensor, src: Tensor, **_: int) -> Tensor:
     """Changes self's storage to the format of ``src``."""
     return self
 
 
-def npu_format_cast__acl_format(self: Tensor, acl_format: int, *, customize_dtype: Optional[int] = None,
-                                input_dtype: Optional[int] = None) -> Tensor:
+def npu_format_cast__acl_format(self: Tensor, acl_format: int, **_: int) -> Tensor:
     """Changes self's storage to another format."""
     return self
 

@@ -5,6 +5,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from torch_npu._cpu_ops._common import no_workspace
 from torch_npu._cpu_ops.into_given import into
 
 _LENGTHS = (9, 10)  # the places of actual_seq_qlen and actual_seq_kvlen behind input_layout
@@ -41,9 +42,7 @@ def npu_fusion_attention_v3_out(*args: Any, out: Sequence[Tensor]) -> Tuple[Tens
     return _into_all(out, npu_fusion_attention_v3(*args[: _WITH_WORKSPACE - 1]))
 
 
-def _npu_fusion_attention_v3_get_max_workspace(query: Tensor, *args: Any) -> Tensor:
-    """The workspace for :func:`npu_fusion_attention_v3`: empty, since operators take their memory from the caching allocator."""
-    return query.new_empty(0, dtype=torch.uint8)
+_npu_fusion_attention_v3_get_max_workspace = no_workspace("npu_fusion_attention_v3")
 
 
 def _npu_fusion_attention_v3_infer_output(
@@ -114,9 +113,7 @@ def npu_fusion_attention_grad_v3_out(
     return _into_all(out, npu_fusion_attention_grad_v3(*args, **options))
 
 
-def _npu_fusion_attention_grad_v3_get_max_workspace(query: Tensor, *args: Any, **options: Any) -> Tensor:
-    """The workspace for :func:`npu_fusion_attention_grad_v3`: empty, as that of :func:`npu_fusion_attention_v3`."""
-    return query.new_empty(0, dtype=torch.uint8)
+_npu_fusion_attention_grad_v3_get_max_workspace = no_workspace("npu_fusion_attention_grad_v3")
 
 
 def _npu_fusion_attention_grad_v3_infer_output(

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._common import no_workspace, unsupported, wide
 
 _UNLIMITED = 2147483647
 _PACKED = ("TND", "NTD")
@@ -392,16 +392,10 @@ def npu_fused_infer_attention_score_v2_out(
     return _into(out, torch.ops.npu.npu_fused_infer_attention_score_v2(query, key, value, **options))
 
 
-def _npu_fused_infer_attention_score_get_max_workspace(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-    """The ``workspace`` for :func:`npu_fused_infer_attention_score`: an empty uint8 tensor, since the operator takes its
-    memory from the caching allocator."""
-    return query.new_empty(0, dtype=torch.uint8)
+_npu_fused_infer_attention_score_get_max_workspace = no_workspace("npu_fused_infer_attention_score")
 
 
-def _npu_fused_infer_attention_score_v2_get_max_workspace(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-    """The ``workspace`` for :func:`npu_fused_infer_attention_score_v2`: an empty uint8 tensor, since the operator takes its
-    memory from the caching allocator."""
-    return query.new_empty(0, dtype=torch.uint8)
+_npu_fused_infer_attention_score_v2_get_max_workspace = no_workspace("npu_fused_infer_attention_score_v2")
 
 
 def _npu_fused_infer_attention_score_v2_infer_output(query: Tensor, value: Tensor, **options: Any) -> Tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._cache import write_slots
-from torch_npu._cpu_ops._common import on_copies, unsupported, wide
+from torch_npu._cpu_ops._common import functional, out_of_place, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8
 
 
@@ -66,10 +66,7 @@ def npu_gather_pa_kv_cache(
         out[: len(found)] = found.view(-1, *out.shape[1:]).to(out.dtype)
 
 
-@on_copies(npu_gather_pa_kv_cache, "key", "value")
-def npu_gather_pa_kv_cache_functional(_: None, copies: Tuple[Tensor, Tensor]) -> Tuple[Tensor, Tensor]:
-    """:func:`npu_gather_pa_kv_cache` that leaves ``key`` and ``value`` alone and returns new ones."""
-    return copies
+npu_gather_pa_kv_cache_functional = functional(npu_gather_pa_kv_cache, "key", "value")
 
 
 def npu_scatter_list(
@@ -120,10 +117,7 @@ def npu_quant_scatter_(
     return self
 
 
-@on_copies(npu_quant_scatter_, "self")
-def npu_quant_scatter(result: Tensor, _: Tuple[Tensor]) -> Tensor:
-    """:func:`npu_quant_scatter_` that leaves the tensor alone and returns a new one."""
-    return result
+npu_quant_scatter = out_of_place(npu_quant_scatter_)
 
 
 def _advance_speculated(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._cache import rms_norm, rope, write_cache, write_slots
-from torch_npu._cpu_ops._common import on_copies, unsupported, wide
+from torch_npu._cpu_ops._common import functional, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8
 
 
@@ -79,12 +79,7 @@ def npu_kv_rmsnorm_rope_cache_v2(
     return npu_kv_rmsnorm_rope_cache(kv, gamma, cos, sin, index, k_cache, ckv_cache, **options)[2:]
 
 
-@on_copies(npu_kv_rmsnorm_rope_cache_v2, "k_cache", "ckv_cache")
-def npu_kv_rmsnorm_rope_cache_v2_functional(
-    results: Tuple[Tensor, Tensor], copies: Tuple[Tensor, Tensor]
-) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """:func:`npu_kv_rmsnorm_rope_cache_v2` with new caches: returns (turned, normalised, k_cache, ckv_cache)."""
-    return (*results, *copies)
+npu_kv_rmsnorm_rope_cache_v2_functional = functional(npu_kv_rmsnorm_rope_cache_v2, "k_cache", "ckv_cache")
 
 
 def npu_qkv_rms_norm_rope_cache(
@@ -133,10 +128,7 @@ def npu_qkv_rms_norm_rope_cache(
     return tuple(t.reshape(batch * length, -1) for t in (q, k, v))
 
 
-@on_copies(npu_qkv_rms_norm_rope_cache, "q_out", "k_cache", "v_cache")
-def npu_qkv_rms_norm_rope_cache_functional(results: Tuple[Tensor, ...], copies: Tuple[Tensor, ...]) -> Tuple[Tensor, ...]:
-    """:func:`npu_qkv_rms_norm_rope_cache` with new tensors: returns its results, and then (q_out, k_cache, v_cache)."""
-    return (*results, *copies)
+npu_qkv_rms_norm_rope_cache_functional = functional(npu_qkv_rms_norm_rope_cache, "q_out", "k_cache", "v_cache")
 
 
 def npu_rope_quant_kvcache(

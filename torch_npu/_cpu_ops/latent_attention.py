@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._cache import rms_norm, rope, write_cache
-from torch_npu._cpu_ops._common import on_copies, unsupported, wide
+from torch_npu._cpu_ops._common import functional, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
 
 
@@ -161,10 +161,7 @@ def npu_mla_prolog_v3(
     return prolog.shaped(latent), prolog.shaped(turned), query_scale, norm, norm_scale
 
 
-@on_copies(npu_mla_prolog_v3, "kv_cache", "kr_cache")
-def npu_mla_prolog_v3_functional(results: Tuple[Tensor, ...], copies: Tuple[Tensor, Tensor]) -> Tuple[Tensor, ...]:
-    """:func:`npu_mla_prolog_v3` with new caches: returns its results, and then (kv_cache, kr_cache)."""
-    return (*results, *copies)
+npu_mla_prolog_v3_functional = functional(npu_mla_prolog_v3, "kv_cache", "kr_cache")
 
 
 def npu_mla_prolog_v2(token_x: Tensor, *args: Tensor, **options: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:

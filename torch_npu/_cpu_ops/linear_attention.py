@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import on_copies, wide
+from torch_npu._cpu_ops._common import functional, wide
 
 
 class _Steps:
@@ -83,10 +83,7 @@ def npu_recurrent_gated_delta_rule(
     return out
 
 
-@on_copies(npu_recurrent_gated_delta_rule, "state")
-def npu_recurrent_gated_delta_rule_functional(result: Tensor, states: Tuple[Tensor]) -> Tuple[Tensor, Tensor]:
-    """:func:`npu_recurrent_gated_delta_rule` with a new state: returns (output, state)."""
-    return result, states[0]
+npu_recurrent_gated_delta_rule_functional = functional(npu_recurrent_gated_delta_rule, "state")
 
 
 def npu_chunk_gated_delta_rule(

@@ -20,7 +20,7 @@ from torch_npu._cpu_ops._blocks import (
     quantize_both_axes,
     unscaled,
 )
-from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
+from torch_npu._cpu_ops._common import as_dtype, ends_of, unsupported, wide
 
 
 def swiglu(x: Tensor, activate_left: bool) -> Tensor:
@@ -196,7 +196,7 @@ def npu_grouped_dynamic_block_quant(
     scales = x.new_zeros(shape, dtype=torch.float32)
     if x.device.type == "meta":
         return y, scales
-    ends = (group_list.cumsum(0) if group_list_type == 1 else group_list).tolist()
+    ends = ends_of(group_list, group_list_type)
     start = place = 0
     for end in ends:
         if end > start:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import as_dtype, unsupported, wide
+from torch_npu._cpu_ops._common import as_dtype, ends_of, out_of_place, unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 from torch_npu._cpu_ops._int8 import bias_parts, by_token
 
@@ -334,7 +334,7 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
         columns = weight[0].shape[-1]
         shape = (*x[0].shape[:-1], columns) if kind == 0 else (group_list.numel(), x[0].shape[0], columns)
         return [x[0].new_empty(shape, dtype=dtype)]
-    ends = (group_list.cumsum(0) if group_list_type == 1 else group_list).tolist()
+    ends = ends_of(group_list, group_list_type)
     starts = [0, *ends[:-1]]
     if kind == 2:
         return [torch.stack([torch.matmul(wide(x[0][:, a:b]), wide(weight[0][a:b])).to(dtype) for a, b in zip(starts, ends)])]
@@ -356,17 +356,14 @@ def npu_grouped_matmul_add_(self: Tensor, x: Tensor, weight: Tensor, group_list:
                 transpose_weight=transpose_weight or None, group_type=None if group_type == 2 else group_type)
     if self.device.type == "meta":
         return self
-    ends = (group_list.cumsum(0) if group_list_type == 1 else group_list).tolist()
+    ends = ends_of(group_list, group_list_type)
     sums = self.view(len(ends), x.shape[1], weight.shape[1])
     for y, start, end in zip(sums, [0, *ends[:-1]], ends):
         y.copy_(wide(y) + wide(x[start:end]).t() @ wide(weight[start:end]))
     return self
 
 
-def npu_grouped_matmul_add(self: Tensor, x: Tensor, weight: Tensor, group_list: Tensor, **options: Any) -> Tensor:
-    """:func:`npu_grouped_matmul_add_` that leaves the tensor alone and returns a new one."""
-    return npu_grouped_matmul_add_(self.clone(memory_format=torch.contiguous_format), x, weight, group_list, **options)
-
+npu_grouped_matmul_add = out_of_place(npu_grouped_matmul_add_)
 
 _BETWEEN = {"relu": 1, "gelu": 2, "fastgelu": 4, "silu": 5}
 

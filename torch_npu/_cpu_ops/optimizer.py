@@ -1,6 +1,6 @@
 """Steps of optimizers that take the moments of their tensors and the powers of beta from the caller."""
 
-from typing import Any, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, NoReturn, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -16,21 +16,17 @@ def _written(name: str, out: Any) -> Any:
     return out
 
 
-def _without_out(name: str) -> NoReturn:
-    raise TypeError(f"{name}: give out=(var, m, v), the parameter and its moments, which the step changes")
+def _without_out(name: str) -> Callable[..., NoReturn]:
+    def overload(*_: Any) -> NoReturn:
+        """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
+        raise TypeError(f"{name}: give out=(var, m, v), the parameter and its moments, which the step changes")
+
+    return overload
 
 
-def npu_apply_adam(beta1_power: float, beta2_power: float, lr: float, beta1: float, beta2: float, epsilon: float, grad: Tensor,
-                   use_locking: Optional[bool], use_nesterov: Optional[bool]) -> Tuple[Tensor, Tensor, Tensor]:
-    """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
-    _without_out("npu_apply_adam")
-
-
-def npu_apply_adam_w(beta1_power: float, beta2_power: float, lr: float, weight_decay: float, beta1: float, beta2: float,
-                     epsilon: float, grad: Tensor, max_grad_norm: Optional[Tensor], amsgrad: Optional[bool],
-                     maximize: Optional[bool]) -> Tuple[Tensor, Tensor, Tensor]:
-    """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
-    _without_out("npu_apply_adam_w")
+npu_apply_adam = _without_out("npu_apply_adam")
+npu_apply_adam_w = _without_out("npu_apply_adam_w")
+npu_bert_apply_adam = _without_out("npu_bert_apply_adam")
 
 
 def npu_apply_adam_out(beta1_power: float, beta2_power: float, lr: float, beta1: float, beta2: float, epsilon: float,
@@ -73,13 +69,6 @@ def npu_apply_adam_w_out(beta1_power: float, beta2_power: float, lr: float, weig
         second = max_grad_norm.copy_(torch.maximum(max_grad_norm, v))
     var.sub_(lr / (1 - beta1_power) * m / ((second / (1 - beta2_power)).sqrt() + epsilon))
     return var, m, v
-
-
-def npu_bert_apply_adam(lr: float, beta1: float, beta2: float, epsilon: float, grad: Tensor, max_grad_norm: float,
-                        global_grad_norm: float, weight_decay: float, step_size: Optional[float] = None,
-                        adam_mode: int = 0) -> Tuple[Tensor, Tensor, Tensor]:
-    """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
-    _without_out("npu_bert_apply_adam")
 
 
 def npu_bert_apply_adam_out(lr: float, beta1: float, beta2: float, epsilon: float, grad: Tensor, max_grad_norm: float,

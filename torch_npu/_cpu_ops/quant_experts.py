@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import groups_of, on_copies, unsupported, wide
+from torch_npu._cpu_ops._common import ends_of, groups_of, out_of_place, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
 
 # c10's numbers and CANN's.
@@ -16,11 +16,6 @@ _PRODUCTS = {  # dtype of x: those of weights
     torch.int32: (torch.int32,),
     **dict.fromkeys((torch.float8_e5m2, torch.float8_e4m3fn), (torch.float8_e5m2, torch.float8_e4m3fn)),
 }
-
-
-def _ends(group_list: Tensor, kind: Optional[int]) -> List[int]:
-    """Where the groups end, out of that (0), their lengths (1), or pairs of a group and its length (2)."""
-    return (group_list.cumsum(0) if kind == 1 else group_list).tolist()
 
 
 def _columns(weight: Tensor) -> int:
@@ -78,7 +73,7 @@ def npu_grouped_matmul_swiglu_quant(
             x.new_empty(x.shape[0], dtype=torch.float32),
             none,
         )
-    ends = _ends(group_list, 0)
+    ends = ends_of(group_list, 0)
     y = _grouped(x, list(weight), list(weight_scale), wide(x_scale), ends)
     return (*_swiglu_by_token(y, ends[-1]), none)
 
@@ -114,7 +109,7 @@ def npu_grouped_matmul_swiglu_quant_v2(
     scales = list(weight_scale[0]) if len(weight_scale) == 1 and weight_scale[0].dim() >= 2 else list(weight_scale)
     if x.device.type == "meta":
         return x.new_empty(x.shape[0], _columns(weights[0]) // 2, dtype=made), x.new_empty(x.shape[0], dtype=torch.float32)
-    ends = _ends(group_list, group_list_type)
+    ends = ends_of(group_list, group_list_type)
     y = _grouped(x, weights, scales, wide(x_scale), ends)
     a, b = y.chunk(2, -1)
     value = F.silu(a) * b
@@ -158,7 +153,7 @@ def npu_grouped_matmul_finalize_routing(
         out[first : first + shared_input.shape[0]] += wide(shared_input) * shared_input_weight
     if x.device.type == "meta":
         return out
-    ends = _ends(group_list, group_list_type)
+    ends = ends_of(group_list, group_list_type)
     ones = torch.ones(1, device=x.device)
     scales = [ones.expand(w.shape[-1])] * len(ends) if scale is None else list(scale)
     rows = _grouped(x, list(w), scales, ones.expand(x.shape[0]) if pertoken_scale is None else wide(pertoken_scale), ends)
@@ -274,14 +269,11 @@ def npu_add_quant_gmm_(
     if self.device.type == "meta":
         return self
     start = 0
-    for i, end in enumerate(_ends(group_list, group_list_type)):
+    for i, end in enumerate(ends_of(group_list, group_list_type)):
         y = torch.matmul(wide(x1[:, start:end]), wide(x2[start:end])) * wide(x2_scale).reshape(len(self), -1)[i]
         self[i] += y if x1_scale is None else y * wide(x1_scale).reshape(len(self), -1)[i]
         start = end
     return self
 
 
-@on_copies(npu_add_quant_gmm_, "self")
-def npu_add_quant_gmm(result: Tensor, _: Tuple[Tensor]) -> Tensor:
-    """:func:`npu_add_quant_gmm_` that leaves the tensor alone and returns a new one."""
-    return result
+npu_add_quant_gmm = out_of_place(npu_add_quant_gmm_)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._blocks import format_of, unscaled
-from torch_npu._cpu_ops._common import as_dtype, on_copies, unsupported, wide
+from torch_npu._cpu_ops._common import as_dtype, out_of_place, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, bias_parts, by_token, exact, numbers_of_scale, packed
 
 
@@ -199,10 +199,7 @@ def _scaled_product(
     return y if x1_scale is None else y * wide(x1_scale).reshape(-1, 1)
 
 
-@on_copies(npu_add_quant_matmul_, "self")
-def npu_add_quant_matmul(result: Tensor, _: Tuple[Tensor]) -> Tensor:
-    """:func:`npu_add_quant_matmul_` that leaves the tensor alone and returns a new one."""
-    return result
+npu_add_quant_matmul = out_of_place(npu_add_quant_matmul_)
 
 
 def npu_batch_gather_matmul_(
@@ -234,10 +231,7 @@ def npu_batch_gather_matmul_(
     return self
 
 
-@on_copies(npu_batch_gather_matmul_, "self")
-def npu_batch_gather_matmul(result: Tensor, _: Tuple[Tensor]) -> Tensor:
-    """:func:`npu_batch_gather_matmul_` that leaves the tensor alone and returns a new one."""
-    return result
+npu_batch_gather_matmul = out_of_place(npu_batch_gather_matmul_)
 
 
 def npu_quant_conv2d(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._cache import write_slots
-from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._common import no_workspace, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8
 from torch_npu._cpu_ops.inference_attention import attend, numbers, pages_of
 
@@ -75,9 +75,7 @@ def _npu_paged_attention(
     _attend_paged(query, key_cache, value_cache, block_table, [1] * len(contexts), contexts, num_kv_heads, scale_value, out)
 
 
-def _npu_paged_attention_get_workspace(query: Tensor, *args: Any, **options: Any) -> Tensor:
-    """The ``workspace`` for :func:`_npu_paged_attention`: empty, since operators take memory from the caching allocator."""
-    return query.new_empty(0, dtype=torch.uint8)
+_npu_paged_attention_get_workspace = no_workspace("_npu_paged_attention")
 
 
 def _npu_paged_attention_mla(
