@@ -1,10 +1,15 @@
-"""Which files in /dev/shm nobody needs any more: what a test looks for that wants to see nothing left behind."""
+"""Which files of ours in /dev/shm nobody needs any more: what a test looks for that wants to see nothing left behind.
+
+Ours are those whose names say so, as those of all memory files of softcann and the adapter do. What Python's multiprocessing and torch
+make there (`sem.mp-*`, `torch_*`) is left by any of their processes that is killed.
+"""
 import os
 import pathlib
 import re
 import time
 
 FOLDER = pathlib.Path("/dev/shm")
+OURS = re.compile("softcann|torch_npu|hccl", re.IGNORECASE)
 
 
 def _in_use():
@@ -23,11 +28,11 @@ def _in_use():
 
 
 def left_over():
-    """Names of this user's files there that no process uses: other programs of the machine come and go as they like."""
+    """Names of this user's files there that are ours and that no process uses."""
     found = set()
     for path in FOLDER.iterdir():
         try:
-            if path.stat().st_uid == os.getuid():
+            if OURS.search(path.name) and path.stat().st_uid == os.getuid():
                 found.add(path.name)
         except OSError:
             pass
