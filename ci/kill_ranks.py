@@ -3,6 +3,7 @@
 time, and nothing may be left behind.
 
     .venv/bin/python ci/kill_ranks.py --trials 1000 [--seed N] [--transport auto|tcp]
+    .venv/bin/python ci/kill_ranks.py --seed N --first NUMBER --trials 1 --again 100     # one that went wrong
 
 A trial forks 2 to 4 ranks that connect and then call collectives of random kinds and sizes. Half of the victims are killed,
 half are stopped (SIGSTOP), a quarter of them while the ranks connect. Prints a table and what went wrong; exits with 1 if
@@ -84,15 +85,38 @@ def read_until(pipe, wanted, seconds):
     return data
 
 
-def trial(rng, most_ranks):
+def condition(process):
+    """What has become of a rank that says nothing."""
+    ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if ended is not None:
+        return f"it ended with {ended.si_status}" if ended.si_code == os.CLD_EXITED else f"signal {ended.si_status} ended it"
+    waits = []
+    for task in pathlib.Path(f"/proc/{process}/task").iterdir():
+        try:
+            waits.append(f"{(task / 'comm').read_text().strip()}: {(task / 'wchan').read_text()}")
+        except OSError:
+            pass   # the thread has ended
+    return f"its threads wait in {waits}"
+
+
+Plan = collections.namedtuple("Plan", "size how victim connecting seed moment")
+
+
+def plan(rng, most_ranks):
+    size = rng.randint(2, most_ranks)
+    return Plan(size, rng.choice(["kill", "stop"]), rng.randrange(size), rng.random() < 0.25, rng.random(), rng.random())
+
+
+def trial(planned):
     """One death. Returns (what was done, seconds until the last rank knew, problems)."""
-    size, how = rng.randint(2, most_ranks), rng.choice(["kill", "stop"])
-    victim, connecting, seed = rng.randrange(size), rng.random() < 0.25, rng.random()
+    size, how, victim, connecting, seed, moment = planned
     roots, reports, processes = [os.pipe() for _ in range(size)], [os.pipe() for _ in range(size)], []
     for rank in range(size):
         process = os.fork()
         if process == 0:
             try:
+                # When a job loses its parent, the kernel continues those of its processes that are stopped: a rank is of none.
+                os.setsid()
                 for other in range(size):   # an end that others hold would not end
                     os.close(reports[other][0])
                     if other != rank:
@@ -106,7 +130,7 @@ def trial(rng, most_ranks):
         os.close(write)
     heard = read_until(reports[victim][0], b"\0" if connecting else b"\1", 60)
     problems = [] if heard else [f"rank {victim} did not get to its death"]
-    time.sleep(rng.random() * (0.003 if connecting else 0.05))
+    time.sleep(moment * (0.003 if connecting else 0.05))
     dead = time.monotonic()
     os.kill(processes[victim], signal.SIGKILL if how == "kill" else signal.SIGSTOP)
     slowest = 0
@@ -116,11 +140,12 @@ def trial(rng, most_ranks):
         data = read_until(reports[rank][0], b"", 30)
         at = data.find(b"\2")
         if at < 0:
-            problems.append(f"rank {rank} was told nothing: {data[:300]!r}")
+            problems.append(f"rank {rank} was told nothing: {data[:300]!r}; {condition(processes[rank])}; of rank {victim}, "
+                            f"{condition(processes[victim])}")
             continue
-        moment, code = struct.unpack_from("=di", data, at + 1)
+        told, code = struct.unpack_from("=di", data, at + 1)
         text = data[at + 13:].decode(errors="replace")
-        slowest = max(slowest, moment - dead)
+        slowest = max(slowest, told - dead)
         named = {int(number) for found in NAMED.findall(text) for number in re.findall(r"\d+", found)}
         if victim not in named:
             problems.append(f"rank {rank} was told code {code} without the name of rank {victim}: {text}")
@@ -138,6 +163,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first trial of the seed")
+    parser.add_argument("--again", type=int, default=1, help="how often each trial is done")
     parser.add_argument("--transport", default="auto", choices=["auto", "tcp"])
     parser.add_argument("--most-ranks", type=int, default=4)
     parser.add_argument("--slack", type=float, default=2.0, help="seconds that a loaded machine may take beyond the limit")
@@ -151,8 +178,10 @@ def main():
 
     before, rng = left_over(), random.Random(options.seed)
     times, wrong = collections.defaultdict(list), []
-    for number in range(options.trials):
-        what, seconds, problems = trial(rng, options.most_ranks)
+    plans = [plan(rng, options.most_ranks) for _ in range(options.first + options.trials)]
+    numbers = [number for number in range(options.first, len(plans)) for _ in range(options.again)]
+    for done, number in enumerate(numbers, 1):
+        what, seconds, problems = trial(plans[number])
         times[what].append(seconds)
         limit = CONNECT if what[2] == "connecting" else EXECUTE
         if seconds > limit + options.slack:
@@ -160,8 +189,8 @@ def main():
         wrong += [f"trial {number}, {what}: {problem}" for problem in problems]
         if problems:
             print("\n".join(wrong[-len(problems):]), flush=True)
-        if number % 100 == 99:
-            print(f"{number + 1} trials, {len(wrong)} problems", flush=True)
+        if done % 100 == 0:
+            print(f"{done} trials, {len(wrong)} problems", flush=True)
     left = new_left_over(before)
     if left:
         wrong.append(f"left behind: {left}")
@@ -170,7 +199,7 @@ def main():
     for (size, how, when), seconds in sorted(times.items()):
         seconds.sort()
         print(f"| {size} | {how} | {when} | {len(seconds)} | {seconds[len(seconds) // 2]:.2f} | {seconds[-1]:.2f} |")
-    print(json.dumps({"trials": options.trials, "transport": options.transport, "seed": options.seed, "problems": len(wrong)}))
+    print(json.dumps({"trials": len(numbers), "transport": options.transport, "seed": options.seed, "problems": len(wrong)}))
     return 1 if wrong else 0
 
 
