@@ -7,6 +7,7 @@ from . import kernels, registry
 from .calls import split_call
 from .errors import RegistryError, RegistryErrors
 from .schemas import Schemas
+from .wrappers import cpp_name
 
 
 class Grad(NamedTuple):
@@ -154,7 +155,7 @@ def table(customs: List[Custom]) -> str:
     lines = ["#pragma once", "", '#include "aten/custom/table.h"', "", "namespace torch_npu::native {", ""]
     for custom in customs:
         if custom.grad:
-            symbol = kernels.cpp_name(custom.name)
+            symbol = cpp_name(custom.name)
             arguments = ", ".join(f"{{'{kind}', {index}{''.join(f', {chr(34)}{t}{chr(34)}' for t in text)}}}"
                                   for kind, index, *text in custom.grad.arguments)
             lines.append(f"inline constexpr GradSource kSources_{symbol}[] = {{{arguments}}};")
@@ -162,14 +163,14 @@ def table(customs: List[Custom]) -> str:
             lines.append(f'inline constexpr GradRule kGrad_{symbol}'
                          f'{{"{custom.grad.backward}", kSources_{symbol}, kReceivers_{symbol}}};')
         if custom.autocast:
-            symbol = kernels.cpp_name(custom.name)
+            symbol = cpp_name(custom.name)
             lines.append(f"inline constexpr int kCast_{symbol}[] = {{{', '.join(map(str, custom.autocast.arguments))}}};")
             policy = POLICIES[custom.autocast.policy]
             lines.append(f"inline constexpr CastRule kCastRule_{symbol}{{CastPolicy::{policy}, kCast_{symbol}}};")
     lines += ["", "inline constexpr CustomOp kCustomOps[] = {"]
     for custom in customs:
-        rule = f"&kGrad_{kernels.cpp_name(custom.name)}" if custom.grad else "nullptr"
-        cast = f"&kCastRule_{kernels.cpp_name(custom.name)}" if custom.autocast else "nullptr"
+        rule = f"&kGrad_{cpp_name(custom.name)}" if custom.grad else "nullptr"
+        cast = f"&kCastRule_{cpp_name(custom.name)}" if custom.autocast else "nullptr"
         schema = custom.schema.replace("\\", "\\\\").replace('"', '\\"')
         lines.append(f'    {{"{custom.name}", "{schema}", "{custom.path}", {rule}, {cast}}},')
     return "\n".join([*lines, "};", "", "}  // namespace torch_npu::native", ""])

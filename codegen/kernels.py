@@ -6,6 +6,7 @@ from .calls import Resolver, Value, normalize, used_names
 from .errors import RegistryError, RegistryErrors
 from .registry import Entry
 from .schemas import Schemas
+from .wrappers import cpp_name, device_check, device_scope, forward, output_check, signature_of, structured_wrapper
 
 
 class Unit(NamedTuple):
@@ -38,14 +39,6 @@ def build(entries: List[Entry], schemas: Schemas, contract) -> List[Unit]:
     if errors:
         raise RegistryErrors(errors)
     return units
-
-
-def cpp_name(overload: str) -> str:
-    """'add_.Tensor' -> 'add_inplace_Tensor': no reserved double underscore, no clash between overloads."""
-    base, _, rest = overload.partition(".")
-    if base.endswith("_") and not base.endswith("__"):
-        base = f"{base[:-1]}_inplace"
-    return "_".join(filter(None, [base.strip("_") if not base.startswith("_") else f"private{base}", rest]))
 
 
 class _Builder:
@@ -91,10 +84,10 @@ class _Builder:
     # Hand-written ---------------------------------------------------------------------------------------------------
 
     def _hand_written(self, function) -> Unit:
-        signature = _signature(function, self.entry.symint)
+        signature = signature_of(function, self.entry.symint)
         name = f"npu_{cpp_name(self.entry.op)}"
-        call = f"native::{self.entry.impl}({', '.join(_forward(b) for b in signature.arguments())})"
-        text = [f"// {self.entry.op}", signature.decl(name=name) + " {", *_output_check(function), *_device_scope(function),
+        call = f"native::{self.entry.impl}({', '.join(forward(b) for b in signature.arguments())})"
+        text = [f"// {self.entry.op}", signature.decl(name=name) + " {", *output_check(function), *device_scope(function),
                 f"  return {call};", "}", ""]
         return self._unit(function, "\n".join(text), [(self.entry.op, name)],
                           [signature.decl(name=self.entry.impl) + ";"])
@@ -114,7 +107,7 @@ class _Builder:
             raise self.fail("is structured: its meta function takes plain integers, drop 'symint'")
         outputs = [argument.name for argument in out.func.arguments.out]
         # Arguments by name; a precomputed value replaces the argument of the same name, others are added.
-        bindings = {b.name: b for b in _signature(out).arguments() if b.name not in outputs}
+        bindings = {b.name: b for b in signature_of(out).arguments() if b.name not in outputs}
         types = {a.name: normalize(str(a.type)) for a in out.func.arguments.flat_non_out}
         computed = {}
         if out.precomputed:
@@ -146,7 +139,7 @@ class _Builder:
                 continue    # this overload has an entry of its own
             arguments = [f"computed.{n}" if n in computed else f"op.output({outputs.index(n)})" if n in outputs else n
                          for n in used]
-            text += _structured_wrapper(function, group, kernel, arguments, bool(computed),
+            text += structured_wrapper(function, group, kernel, arguments, bool(computed),
                                         self._pointwise(function, kernel, used, outputs), bool(self.entry.aclnn))
             registered.append((name, f"npu_{cpp_name(name)}"))
         header = f"{group.functional.root_name}_meta.h"
@@ -279,12 +272,12 @@ class _Builder:
         return {a.name: Value(a.name, normalize(str(a.type)), a.is_write) for a in function.func.arguments.flat_all}
 
     def _wrapper(self, function, body: List[str]) -> List[str]:
-        signature = _signature(function, self.entry.symint, prefix="npu_")
+        signature = signature_of(function, self.entry.symint, prefix="npu_")
         name = cpp_name(str(function.func.name))
         lines = [signature.decl(name=f"npu_{name}") + " {"]
-        lines += _device_check(function)
+        lines += device_check(function)
         lines += self._composite_otherwise(function)
-        lines += _device_scope(function)
+        lines += device_scope(function)
         lines += body + ["}", ""]
         words = set(re.findall(r"\w+", "\n".join(lines[1:])))
         # Arguments that the kernel has no use for (a generator, a layout) lose their name.
@@ -300,7 +293,7 @@ class _Builder:
         if name not in self.schemas.composites:
             raise self.fail(f"'only_if': torch has no composite kernel of {name} to run instead")
         self.includes.append(f"{function.root_name}_native.h")
-        arguments = ", ".join(b.name for b in _signature(function, self.entry.symint).arguments())
+        arguments = ", ".join(b.name for b in signature_of(function, self.entry.symint).arguments())
         return [f"  if (!({self.entry.only_if.strip('`')})) "
                 f"return at::native::{self.schemas.composites[name]}({arguments});"]
 
@@ -335,91 +328,3 @@ class _Builder:
             return ""
         beside = [v.cpp for n, v in values.items() if n in ("self", "other", "exponent") and n != name and v.type == "Tensor"]
         return f"is_host_scalar({', '.join([values[name].cpp] + beside[:1])})"
-
-
-def _signature(function, symint: bool = False, prefix: str = ""):
-    from torchgen.api.types import DispatcherSignature
-    return DispatcherSignature.from_schema(function.func, prefix=prefix, symint=symint)
-
-
-def _forward(binding) -> str:
-    """An argument handed on; those passed by value are moved where that saves something."""
-    by_value = binding.nctype.cpp_type() in ("::std::optional<at::Generator>", "at::Storage")
-    return f"std::move({binding.name})" if by_value else binding.name
-
-
-def _structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool, fast: List[str],
-                        direct: bool) -> List[str]:
-    """What the dispatcher calls: meta() makes or checks the outputs, then the shared kernel runs. `direct`: CANN's operator
-    writes to the outputs while it reads."""
-    from torchgen.api import meta, structured
-    from torchgen.api.translate import translate
-    from torchgen.model import SchemaKind
-    kind = function.func.kind()
-    signature = _signature(function)
-    base = f"at::meta::structured_{meta.name(group)}"
-    outputs = [a.name for a in function.func.arguments.out]
-    count = len(function.func.returns)
-    if kind is SchemaKind.functional:
-        op = f"Functional<{base}, {count}> op;"
-        result = ("op.take(0)" if count == 1 else
-                  f"{{{', '.join(f'op.take({i})' for i in range(count))}}}")
-    else:
-        targets = outputs or ["self"]
-        how = "Inplace" if kind is SchemaKind.inplace else "Out"
-        op = f"{how}<{base}, {count}> op({', '.join(targets)});"
-        result = targets[0] if count == 1 else f"{{{', '.join(targets)}}}"
-    meta_arguments = ", ".join(e.expr for e in translate(signature.arguments(), structured.meta_arguments(group)))
-    return [signature.decl(name=f"npu_{cpp_name(str(function.func.name))}") + " {",
-            *fast,
-            *_device_check(function),
-            f"  {op}",
-            f"  {'[[maybe_unused]] const auto computed = ' if computed else ''}op.meta({meta_arguments});",
-            *(_overlap_check(function, group) if direct and kind is SchemaKind.out else []),
-            f"  {kernel}({', '.join(arguments)});",
-            f"  return {result};",
-            "}", ""]
-
-
-def _tensor_like(function) -> List:
-    return [a for a in function.func.arguments.flat_all if a.type.is_tensor_like()]
-
-
-def _device_check(function) -> List[str]:
-    """All tensors on one device, unless the schema says that the operator sees to it (TensorIterator)."""
-    from torchgen.model import DeviceCheckType
-    names = [a.name for a in _tensor_like(function)]
-    if function.device_check is DeviceCheckType.NoCheck or len(names) < 2:
-        return []
-    labels = ", ".join(f'"{name}"' for name in names)
-    return [f"  check_same_device(\"{function.func.name}\", {{{labels}}}, {', '.join(names)});"]
-
-
-def _output_check(function) -> List[str]:
-    """Of a hand-written kernel: what out= gives is on the device of what is read."""
-    outputs = [a.name for a in function.func.arguments.out if str(a.type) == "Tensor"]
-    if not outputs:
-        return []
-    inputs = [a.name for a in function.func.arguments.flat_non_out if str(a.type) == "Tensor"]
-    given = ", ".join(f'{{"{name}", {name}}}' for name in outputs)
-    return [f"  check_outputs(\"{function.func.name}\", {{{given}}}{', ' + inputs[0] if inputs else ''});"]
-
-
-def _overlap_check(function, group) -> List[str]:
-    """What out= gives shares no memory in part with what is read. TensorIterator sees to it where it is the meta function."""
-    inputs = [a.name for a in function.func.arguments.flat_non_out if str(a.type) == "Tensor"]
-    if group.out.structured_inherits is not None or not inputs:
-        return []
-    return [f"  check_apart({output.name}, {{{', '.join(inputs)}}});" for output in function.func.arguments.out]
-
-
-def _device_scope(function) -> List[str]:
-    arguments = function.func.arguments
-    candidates = [arguments.self_arg.argument] if arguments.self_arg else []
-    candidates += [*arguments.out, *arguments.flat_positional]
-    tensor = next((a for a in candidates if a.type.is_tensor_like()), None)
-    if tensor is not None:
-        return [f"  const DeviceScope scope({tensor.name});"]
-    if arguments.tensor_options:
-        return ["  const DeviceScope scope(device);"]
-    return []
