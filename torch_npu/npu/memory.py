@@ -8,17 +8,23 @@ import contextlib
 import ctypes
 import logging
 import os
-import pickle
-import sys
-import time
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import torch
 from torch.types import Device
 
-from torch_npu import _C, _options
+from torch_npu import _C
 from torch_npu.npu import _memory_report, _state
+from torch_npu.npu._memory_history import (
+    _allocation_traceback as _allocation_traceback,
+    _attach_out_of_memory_observer as _attach_out_of_memory_observer,
+    _dump_snapshot as _dump_snapshot,
+    _record_memory_history as _record_memory_history,
+    _set_allocator_settings as _set_allocator_settings,
+    _snapshot as _snapshot,
+    memory_snapshot,
+)
 from torch_npu.npu._utils import _get_device_index
 
 _log = logging.getLogger("torch_npu.memory")
@@ -276,87 +282,6 @@ def reset_accumulated_host_memory_stats() -> None:
 def reset_peak_host_memory_stats() -> None:
     """Sets the peaks of host_memory_stats to the current values."""
     _C._host_memory_reset_peak_stats()
-
-
-# ---- snapshots ----
-
-
-def _snapshot(device: Device = None, include_traces: bool = True, mempool_id: Any = None) -> Dict[str, Any]:
-    """The allocator's state on all devices: ``segments`` with their ``blocks``, and ``device_traces``, in the schema
-    of torch.cuda.memory._snapshot; PyTorch's tools (torch.cuda._memory_viz, pytorch.org/memory_viz) open it."""
-    count = _C._device_count() if _state.is_initialized() else 0
-    return _C._memory_snapshot(count, mempool_id, include_traces)
-
-
-def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> Any:
-    """The segments of _snapshot, of one pool if ``mempool_id`` is given."""
-    return _snapshot(include_traces=include_traces, mempool_id=mempool_id)["segments"]
-
-
-def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
-    """Saves _snapshot as a pickle."""
-    with open(filename, "wb") as file:
-        pickle.dump(_snapshot(), file)
-
-
-_STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}
-
-
-def _record_memory_history(enabled: str = "all", context: str = "all", stacks: str = "all", max_entries: Any = sys.maxsize,
-                           device: Device = None, clear_history: bool = False, skip_actions: Any = None) -> None:
-    """Keeps where memory was allocated, for _snapshot.
-
-    ``enabled``: None off, and what was kept is dropped; "state" stacks of live allocations only; "all" also a history of
-    allocations and frees.
-    ``context``: which stacks are kept: None, "state" (live allocations), "alloc" (history of allocations), "all"
-    (frees too). ``stacks``: "python", or "all" with C++ frames. ``max_entries``: length of the history.
-    """
-    if isinstance(enabled, bool):
-        enabled = "all" if enabled else None
-    if enabled not in (None, "state", "all"):
-        raise ValueError(f"enabled must be None, 'state' or 'all', got {enabled!r}")
-    if context not in _STACKS:
-        raise ValueError(f"context must be None, 'state', 'alloc' or 'all', got {context!r}")
-    if stacks not in ("python", "all"):
-        raise ValueError(f"stacks must be 'python' or 'all', got {stacks!r}")
-    kept = 0 if enabled is None else _STACKS[context]
-    if enabled == "state":
-        kept = min(kept, _STACKS["state"])
-    _C._memory_record_history(enabled == "all", kept, stacks == "all", max_entries,
-                              clear_history or enabled is None, skip_actions or [])
-
-
-def _allocation_traceback(data_ptr: int) -> Optional[Optional[List[Dict[str, Any]]]]:
-    """Frames of the live allocation that starts at ``data_ptr``; None if unknown or not recorded."""
-    if not _state.is_initialized():
-        return None
-    return _C._memory_frames_of(data_ptr, _C._device_count())
-
-
-def _attach_out_of_memory_observer(observer: Any) -> None:
-    """Calls ``observer(device, bytes_asked, device_total, device_free)`` before each OutOfMemoryError."""
-    _C._memory_attach_oom_observer(observer)
-
-
-def _set_allocator_settings(settings: Any) -> None:
-    """Replaces the settings of PYTORCH_NPU_ALLOC_CONF from now on. ValueError when they are wrong."""
-    _C._memory_set_settings(settings)
-
-
-def _dump_at_out_of_memory(device: Device, asked: Any, total: Any, free: Any) -> None:
-    folder = _options.get("oom_snapshot_path") or "."
-    name = f"oom_snapshot_{os.getpid()}_npu{device}_{time.strftime('%Y%m%d-%H%M%S')}.pickle"
-    os.makedirs(folder, exist_ok=True)
-    _dump_snapshot(os.path.join(folder, name))
-
-
-def _watch_out_of_memory() -> None:
-    _record_memory_history(max_entries=100000, stacks="python")
-    _attach_out_of_memory_observer(_dump_at_out_of_memory)
-
-
-if _options.get("oom_snapshot"):
-    _state.lazy_call(_watch_out_of_memory)
 
 
 # ---- pools and other allocators ----

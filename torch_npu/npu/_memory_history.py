@@ -1,0 +1,90 @@
+"""Snapshots of the allocator, the history of its allocations, and what is done when memory is out."""
+
+import os
+import pickle
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from torch.types import Device
+
+from torch_npu import _C, _options
+from torch_npu.npu import _state
+
+
+def _snapshot(device: Device = None, include_traces: bool = True, mempool_id: Any = None) -> Dict[str, Any]:
+    """The allocator's state on all devices: ``segments`` with their ``blocks``, and ``device_traces``, in the schema
+    of torch.cuda.memory._snapshot; PyTorch's tools (torch.cuda._memory_viz, pytorch.org/memory_viz) open it."""
+    count = _C._device_count() if _state.is_initialized() else 0
+    return _C._memory_snapshot(count, mempool_id, include_traces)
+
+
+def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> Any:
+    """The segments of _snapshot, of one pool if ``mempool_id`` is given."""
+    return _snapshot(include_traces=include_traces, mempool_id=mempool_id)["segments"]
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
+    """Saves _snapshot as a pickle."""
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
+_STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}
+
+
+def _record_memory_history(enabled: str = "all", context: str = "all", stacks: str = "all", max_entries: Any = sys.maxsize,
+                           device: Device = None, clear_history: bool = False, skip_actions: Any = None) -> None:
+    """Keeps where memory was allocated, for _snapshot.
+
+    ``enabled``: None off, and what was kept is dropped; "state" stacks of live allocations only; "all" also a history of
+    allocations and frees.
+    ``context``: which stacks are kept: None, "state" (live allocations), "alloc" (history of allocations), "all"
+    (frees too). ``stacks``: "python", or "all" with C++ frames. ``max_entries``: length of the history.
+    """
+    if isinstance(enabled, bool):
+        enabled = "all" if enabled else None
+    if enabled not in (None, "state", "all"):
+        raise ValueError(f"enabled must be None, 'state' or 'all', got {enabled!r}")
+    if context not in _STACKS:
+        raise ValueError(f"context must be None, 'state', 'alloc' or 'all', got {context!r}")
+    if stacks not in ("python", "all"):
+        raise ValueError(f"stacks must be 'python' or 'all', got {stacks!r}")
+    kept = 0 if enabled is None else _STACKS[context]
+    if enabled == "state":
+        kept = min(kept, _STACKS["state"])
+    _C._memory_record_history(enabled == "all", kept, stacks == "all", max_entries,
+                              clear_history or enabled is None, skip_actions or [])
+
+
+def _allocation_traceback(data_ptr: int) -> Optional[List[Dict[str, Any]]]:
+    """Frames of the live allocation that starts at ``data_ptr``; None if unknown or not recorded."""
+    if not _state.is_initialized():
+        return None
+    return _C._memory_frames_of(data_ptr, _C._device_count())
+
+
+def _attach_out_of_memory_observer(observer: Any) -> None:
+    """Calls ``observer(device, bytes_asked, device_total, device_free)`` before each OutOfMemoryError."""
+    _C._memory_attach_oom_observer(observer)
+
+
+def _set_allocator_settings(settings: Any) -> None:
+    """Replaces the settings of PYTORCH_NPU_ALLOC_CONF from now on. ValueError when they are wrong."""
+    _C._memory_set_settings(settings)
+
+
+def _dump_at_out_of_memory(device: Device, asked: Any, total: Any, free: Any) -> None:
+    folder = _options.get("oom_snapshot_path") or "."
+    name = f"oom_snapshot_{os.getpid()}_npu{device}_{time.strftime('%Y%m%d-%H%M%S')}.pickle"
+    os.makedirs(folder, exist_ok=True)
+    _dump_snapshot(os.path.join(folder, name))
+
+
+def _watch_out_of_memory() -> None:
+    _record_memory_history(max_entries=100000, stacks="python")
+    _attach_out_of_memory_observer(_dump_at_out_of_memory)
+
+
+if _options.get("oom_snapshot"):
+    _state.lazy_call(_watch_out_of_memory)
