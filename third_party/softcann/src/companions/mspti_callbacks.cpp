@@ -105,7 +105,7 @@ State& state() {
 }
 
 unsigned size_of(msptiCallbackDomain domain) {
-  return domain == MSPTI_CB_DOMAIN_RUNTIME ? MSPTI_CBID_RUNTIME_SIZE : MSPTI_CBID_HCCL_SIZE;
+  return domain == MSPTI_CB_DOMAIN_RUNTIME ? unsigned{MSPTI_CBID_RUNTIME_SIZE} : unsigned{MSPTI_CBID_HCCL_SIZE};
 }
 
 void tell(const char* name, bool ends, uint64_t correlation) {
