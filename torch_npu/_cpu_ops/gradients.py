@@ -33,43 +33,39 @@ def _convolution(
     )
 
 
-def npu_conv2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int],
-                        dilation: Sequence[int], groups: int, output_mask: Sequence[bool]) -> Gradients:
+def npu_conv2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
     """Gradients of ``npu_conv2d`` for its input [N, C, H, W], weight and bias, where ``output_mask`` asks for them."""
-    return _convolution(grad_output, input, weight, stride, padding, dilation, groups, output_mask)
+    return _convolution(grad_output, input, weight, *how)
 
 
-def npu_conv3d_backward(input: Tensor, grad: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int],
-                        dilation: Sequence[int], groups: int, output_mask: Sequence[bool]) -> Gradients:
+def npu_conv3d_backward(input: Tensor, grad: Tensor, weight: Tensor, *how: Any) -> Gradients:
     """Gradients of ``npu_conv3d`` for its input [N, C, D, H, W], weight and bias, where ``output_mask`` asks for them."""
-    return _convolution(grad, input, weight, stride, padding, dilation, groups, output_mask)
+    return _convolution(grad, input, weight, *how)
 
 
-def npu_convolution_backward(input: Tensor, grad_output: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int],
-                             dilation: Sequence[int], groups: int, output_mask: Sequence[bool]) -> Gradients:
+def npu_convolution_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
     """Gradients of ``npu_convolution`` for its input, weight and bias, where ``output_mask`` asks for them."""
-    return _convolution(grad_output, input, weight, stride, padding, dilation, groups, output_mask)
+    return _convolution(grad_output, input, weight, *how)
 
 
-def npu_conv_transpose2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, padding: Sequence[int],
-                                  output_padding: Sequence[int], stride: Sequence[int], dilation: Sequence[int], groups: int,
-                                  output_mask: Sequence[bool]) -> Gradients:
+def _transposed(grad: Tensor, input: Tensor, weight: Tensor, padding: Sequence[int], output_padding: Sequence[int],
+                stride: Sequence[int], dilation: Sequence[int], groups: int, mask: Sequence[bool]) -> Gradients:
+    return _convolution(grad, input, weight, stride, padding, dilation, groups, mask, True, output_padding)
+
+
+def npu_conv_transpose2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
     """Gradients of ``npu_conv_transpose2d`` for its input, weight and bias, where ``output_mask`` asks for them."""
-    return _convolution(grad_output, input, weight, stride, padding, dilation, groups, output_mask, True, output_padding)
+    return _transposed(grad_output, input, weight, *how)
 
 
-def npu_conv_transpose3d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, padding: Sequence[int],
-                                  output_padding: Sequence[int], stride: Sequence[int], dilation: Sequence[int], groups: int,
-                                  output_mask: Sequence[bool]) -> Gradients:
+def npu_conv_transpose3d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
     """Gradients of a 3-D transposed convolution for input, weight and bias, where ``output_mask`` asks for them."""
-    return _convolution(grad_output, input, weight, stride, padding, dilation, groups, output_mask, True, output_padding)
+    return _transposed(grad_output, input, weight, *how)
 
 
-def npu_convolution_transpose_backward(input: Tensor, grad: Tensor, weight: Tensor, padding: Sequence[int],
-                                       output_padding: Sequence[int], stride: Sequence[int], dilation: Sequence[int], groups: int,
-                                       grad_input_mask: Sequence[bool]) -> Gradients:
+def npu_convolution_transpose_backward(input: Tensor, grad: Tensor, weight: Tensor, *how: Any) -> Gradients:
     """Gradients of ``npu_convolution_transpose`` for input, weight and bias, where ``grad_input_mask`` asks for them."""
-    return _convolution(grad, input, weight, stride, padding, dilation, groups, grad_input_mask, True, output_padding)
+    return _transposed(grad, input, weight, *how)
 
 
 def slow_conv_dilated2d_backward(grad_output: Tensor, input: Tensor, weight: Tensor, kernel_size: Sequence[int],

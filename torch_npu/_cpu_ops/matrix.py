@@ -20,46 +20,38 @@ def npu_bmmV2(self: Tensor, mat2: Tensor, output_sizes: Sequence[int]) -> Tensor
     return out.reshape(output_sizes) if output_sizes else out
 
 
-def _convolution(self: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Any, dims: Any) -> Tensor:
+def _convolution(self: Tensor, weight: Tensor, bias: Optional[Tensor], stride: Sequence[int], padding: Sequence[int],
+                 dilation: Sequence[int], groups: int, *, dims: int) -> Tensor:
     if self.dim() != dims + 2:
         raise ValueError(f"expected an input of {dims + 2} dimensions, got {self.dim()}")
     return torch.convolution(self, weight, bias, stride, padding, dilation, False, [0] * dims, groups)
 
 
-def npu_conv2d(self: Tensor, weight: Tensor, bias: Optional[Tensor], stride: Sequence[int], padding: Sequence[int],
-               dilation: Sequence[int], groups: int) -> Tensor:
+def npu_conv2d(self: Tensor, *how: Any) -> Tensor:
     """2-D convolution of [N, C, H, W]."""
-    return _convolution(self, weight, bias, stride, padding, dilation, groups, 2)
+    return _convolution(self, *how, dims=2)
 
 
-def npu_conv3d(self: Tensor, weight: Tensor, bias: Optional[Tensor], stride: Sequence[int], padding: Sequence[int],
-               dilation: Sequence[int], groups: int) -> Tensor:
+def npu_conv3d(self: Tensor, *how: Any) -> Tensor:
     """3-D convolution of [N, C, D, H, W]."""
-    return _convolution(self, weight, bias, stride, padding, dilation, groups, 3)
+    return _convolution(self, *how, dims=3)
 
 
-def npu_convolution(self: Tensor, weight: Tensor, bias: Optional[Tensor], stride: Sequence[int], padding: Sequence[int],
-                    dilation: Sequence[int], groups: int) -> Tensor:
+def npu_convolution(self: Tensor, *how: Any) -> Tensor:
     """2-D or 3-D convolution, by the input's dimensions."""
-    return _convolution(self, weight, bias, stride, padding, dilation, groups, 3 if self.dim() == 5 else 2)
-
-
-def _transposed(self: Any, weight: Any, bias: Any, padding: Any, output_padding: Any, stride: Any, dilation: Any,
-                groups: Any) -> Tensor:
-    return torch.convolution(self, weight, bias, stride, padding, dilation, True, output_padding, groups)
-
-
-def npu_conv_transpose2d(self: Tensor, weight: Tensor, bias: Optional[Tensor], padding: Sequence[int],
-                         output_padding: Sequence[int], stride: Sequence[int], dilation: Sequence[int], groups: int) -> Tensor:
-    """2-D transposed convolution of [N, C, H, W]."""
-    return _transposed(self, weight, bias, padding, output_padding, stride, dilation, groups)
+    return _convolution(self, *how, dims=3 if self.dim() == 5 else 2)
 
 
 def npu_convolution_transpose(self: Tensor, weight: Tensor, bias: Optional[Tensor], padding: Sequence[int],
                               output_padding: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
                               groups: int) -> Tensor:
     """2-D or 3-D transposed convolution."""
-    return _transposed(self, weight, bias, padding, output_padding, stride, dilation, groups)
+    return torch.convolution(self, weight, bias, stride, padding, dilation, True, output_padding, groups)
+
+
+def npu_conv_transpose2d(*args: Any) -> Tensor:
+    """2-D transposed convolution of [N, C, H, W]."""
+    return npu_convolution_transpose(*args)
 
 
 def npu_fused_matmul(x1: Tensor, x2: Tensor, *, bias: Optional[Tensor] = None, x3: Optional[Tensor] = None,
