@@ -7,8 +7,9 @@ import torch
 
 # What the types of schemas are called in annotations.
 _TYPES: Dict[str, Any] = {
-    "Tensor": torch.Tensor, "List": Sequence, "Optional": Optional, "number": Union[int, float, bool], "ScalarType": torch.dtype,
-    "Layout": torch.layout, "Device": Union[torch.device, str, int], "Generator": torch.Generator, "NoneType": None,
+    "Tensor": torch.Tensor, "List": Sequence, "Optional": Optional, "number": Union[int, float, bool], "SymInt": int,
+    "ScalarType": torch.dtype, "Layout": torch.layout, "Device": Union[torch.device, str, int],
+    "Generator": torch.Generator, "NoneType": None,
 }  # fmt: skip
 
 
