@@ -1,4 +1,5 @@
 """Fork: fine before the first use of the NPU, a clear error after it."""
+import pytest
 
 CHILD = """
 import os, sys, torch
@@ -64,3 +65,51 @@ if __name__ == "__main__":
 """
     done = python(code)
     assert done.stdout.strip() == "[6.0, 22.0]", done.stderr
+
+
+BUSY = """
+import os, sys, time, torch, torch_npu
+m = torch.ones(500, 500, device="npu")
+streams = [torch.npu.Stream() for _ in range(3)]
+
+def keep_busy():
+    for stream in streams:
+        with torch.npu.stream(stream):
+            for _ in range(6):
+                (m @ m).clamp_(0, 1)
+
+children = []
+for turn in range(45):
+    keep_busy()
+    time.sleep(turn % 7 * 1e-4)
+    pid = os.fork()
+    if pid == 0:
+        assert torch.ones(4).add(1).sum().item() == 8
+        text = [str(number) * 100 for number in range(1000)]
+        if turn % 3 == 1:
+            try:
+                m.sum().item()
+            except RuntimeError as error:
+                assert "spawn" in str(error)
+            else:
+                os._exit(1)
+        os._exit(7) if turn % 3 == 0 else sys.exit(7)
+    children.append(pid)
+for pid in children:
+    for _ in range(3000):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.02)
+    assert done, f"child {children.index(pid)} hangs"
+    assert os.waitstatus_to_exitcode(status) == 7, f"child {children.index(pid)} ended with {os.waitstatus_to_exitcode(status)}"
+torch.npu.synchronize()
+print((m @ m)[0, 0].item())
+"""
+
+
+@pytest.mark.parametrize("inline_ns", ["20000", "0"])
+def test_children_of_a_busy_process_end(python, inline_ns):
+    """Workers are inside kernels, the allocator and oneDNN when the process is doubled: 2 children of 94 hung."""
+    done = python(BUSY, SOFTCANN_INLINE_NS=inline_ns)
+    assert done.returncode == 0 and done.stdout.strip() == "500.0", done.stderr
