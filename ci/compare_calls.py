@@ -74,34 +74,38 @@ def plain(case):
 
 
 def has_no_elements(launch):
-    tensors = [tensor for value in launch.args.values() for tensor in (value if isinstance(value, list) else [value])
-               if isinstance(tensor, dict) and "shape" in tensor]
-    return any(0 in tensor["shape"] for tensor in tensors)
+    """Of an operand, or of all results: one that nobody wants is empty, too."""
+    counts = {name: [0 in tensor["shape"] for tensor in (value if isinstance(value, list) else [value])
+                     if isinstance(tensor, dict) and "shape" in tensor] for name, value in launch.args.items()}
+    results = [empty for name, found in counts.items() if name.lower().endswith("out") for empty in found]
+    operands = [empty for name, found in counts.items() if not name.lower().endswith("out") for empty in found]
+    return any(operands) or (bool(results) and all(results))
 
 
 def compositions(left, right, names, reasons):
     """(what we launch, what they launch, why) -> cases, where the two compute by other operators."""
     found = collections.defaultdict(list)
     for name in names:
-        (_, ours), (launches, theirs) = plain(left[name]), plain(right[name])
+        (own, ours), (launches, theirs) = plain(left[name]), plain(right[name])
         for kind, i, i_end, j, j_end in difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
             if kind == "equal":
                 continue
             here, there = " ".join(ours[i:i_end]), " ".join(theirs[j:j_end])
-            if not here and all(has_no_elements(launch) for launch in launches[j:j_end]):
+            if all(has_no_elements(launch) for launch in own[i:i_end] + launches[j:j_end]):
                 why = "no elements: nothing to compute"
             elif not there and right[name].copies > left[name].copies:
                 why = "the published client computes it on the CPU"
             else:
-                why = reason_for(here, there, reasons)
+                why = reason_for(name, here, there, reasons)
             found[here, there, why].append(name)
     return found
 
 
-def reason_for(here, there, reasons):
+def reason_for(case, here, there, reasons):
     """Of the table; empty where it has none."""
     for entry in reasons:
-        if re.fullmatch(entry["here"], here.replace("aclnn", "")) and re.fullmatch(entry["there"], there.replace("aclnn", "")):
+        if (re.search(entry.get("cases", ""), case) and re.fullmatch(entry["here"], here.replace("aclnn", ""))
+                and re.fullmatch(entry["there"], there.replace("aclnn", ""))):
             entry["used"] = True
             return entry["reason"]
     return ""
