@@ -36,6 +36,8 @@ class C10_EXPORT GeneratorImpl final : public c10::GeneratorImpl {
 
   // (seed, offset) for an operator that makes `draws` numbers; the caller holds mutex_.
   std::pair<uint64_t, uint64_t> advance(uint64_t draws);
+  // The same by the name that CUDA's generator has it under; extensions call it.
+  std::pair<uint64_t, uint64_t> philox_engine_inputs(uint64_t draws) { return advance(draws); }
 
  private:
   struct State {

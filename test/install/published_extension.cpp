@@ -4,7 +4,12 @@
 #include <torch/library.h>
 
 #include "third_party/acl/inc/acl/acl.h"
+#include "torch_npu/csrc/aten/NPUGeneratorImpl.h"
+#include "torch_npu/csrc/aten/common/from_blob.h"
+#include "torch_npu/csrc/aten/mirror/NPUMemoryOverlap.h"
 #include "torch_npu/csrc/core/npu/DeviceUtils.h"
+#include "torch_npu/csrc/core/npu/NPUCachingAllocator.h"
+#include "torch_npu/csrc/core/npu/NPUEvent.h"
 #include "torch_npu/csrc/core/npu/NPUFormat.h"
 #include "torch_npu/csrc/core/npu/NPUGuard.h"
 #include "torch_npu/csrc/core/npu/NPUStream.h"
@@ -12,6 +17,7 @@
 #include "torch_npu/csrc/framework/utils/OpAdapter.h"
 #include "torch_npu/csrc/framework/utils/RandomOpAdapter.h"
 #include "torch_npu/csrc/include/ops.h"
+#include "torch_npu/csrc/npu/Module.h"
 
 using npu_preparation = at_npu::native::OpPreparation;
 
@@ -51,7 +57,37 @@ int64_t format_and_type(const at::Tensor& self) {
   return at_npu::native::get_npu_format(cast) * 100 + at_npu::native::CalcuOpUtil::ConvertToAclDataType(self.scalar_type());
 }
 
+// Whether events order streams and measure, and `self` is seen through a tensor of its memory.
+bool events_and_memory_agree(const at::Tensor& self) {
+  const auto main = c10_npu::getCurrentNPUStream(), side = c10_npu::getNPUStreamFromPool();
+  c10_npu::NPUEvent start(ACL_EVENT_TIME_LINE), end(ACL_EVENT_TIME_LINE);
+  if (start.isCreated() || !start.query()) return false;
+  start.record();
+  end.recordOnce(main);
+  end.block(side);
+  end.synchronize();
+  if (!end.query() || start.elapsed_time(end) < 0 || end.device_index() != self.device().index()) return false;
+  const auto view = at_npu::native::from_blob(self.data_ptr(), self.sizes(), self.options());
+  const auto turned = at_npu::native::from_blob(self.data_ptr(), {self.size(1), self.size(0)}, {1, self.size(1)}, self.options());
+  at_npu::native::assert_no_internal_overlap(view);
+  c10_npu::NPUCachingAllocator::recordStream(self.storage().data_ptr(), side);
+  const auto held = c10_npu::NPUCachingAllocator::getDeviceStats(self.device().index()).allocated_bytes[0].current;
+  return view.device() == self.device() && at::equal(view, self) && at::equal(turned, self.t()) && held > 0;
+}
+
+// The numbers an operator would draw with, after `seed`.
+std::vector<int64_t> draws(int64_t seed) {
+  auto generator = at_npu::detail::createNPUGenerator();
+  generator.set_current_seed(static_cast<uint64_t>(seed));
+  auto* impl = at::check_generator<at_npu::NPUGeneratorImpl>(generator);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  const auto first = impl->philox_engine_inputs(10), second = impl->philox_engine_inputs(4);
+  return {static_cast<int64_t>(first.first), static_cast<int64_t>(first.second), static_cast<int64_t>(second.second)};
+}
+
 TORCH_LIBRARY(published_extension, library) {
+  library.def("events_and_memory_agree(Tensor self) -> bool", events_and_memory_agree);
+  library.def("draws(int seed) -> int[]", draws);
   library.def("copy_of(Tensor self) -> Tensor", copy_of);
   library.def("fail() -> ()", fail);
   library.def("streams_agree() -> bool", streams_agree);

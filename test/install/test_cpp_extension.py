@@ -84,6 +84,8 @@ x = torch.randn(3, 4, device="npu")
 copy = ops.copy_of(x)
 assert torch.equal(copy.cpu(), x.cpu()) and copy.data_ptr() != x.data_ptr()
 assert ops.streams_agree()
+assert ops.events_and_memory_agree(x)
+assert ops.draws(7) == [7, 0, 12]
 assert ops.format_and_type(x.half()) == 2 * 100 + 1   # ACL_FORMAT_ND, ACL_FLOAT16
 for wrong, part in ((lambda: ops.copy_of(x.cpu()), "of the NPU"), (ops.fail, "a_name")):
     try:
