@@ -26,6 +26,16 @@ def test_the_text_says_what_to_do(acl, name):
     assert text.startswith(f"{name}: ") and INSTEAD[name] in text
 
 
+@pytest.mark.parametrize("name", ["acltdtCreateQueue", "acltdtEnqueue", "acltdtSendTensor", "acltdtReceiveTensor", "acltdtAllocBuf"])
+def test_queues_and_channels_are_refused(acl, name):
+    library = ctypes.CDLL(str(LIBRARIES / "libacl_tdt_queue.so"))   # CANN's name for it; it leads on to the other
+    assert getattr(library, name)(None, None, None) == UNSUPPORTED
+    text = acl.get_recent_err_msg()
+    assert text.startswith(f"{name}: ") and "aclmdlCreateDataset" in text
+    library.acltdtCreateChannel.restype = ctypes.c_void_p
+    assert library.acltdtCreateChannel(0, b"name") is None and "acltdtCreateChannel: " in acl.get_recent_err_msg()
+
+
 def test_sizes_of_results_by_the_operators_model(acl, tmp_path):
     import json
 
