@@ -7,25 +7,26 @@ using namespace softcann;
 namespace {
 
 aclError no_queues(const char* entry) {
-  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-              "%s: softcann has no queues and channels of data: give data to models by datasets (aclmdlCreateDataset, aclmdlExecute), "
-              "to other threads by the program's own means",
-              entry);
+  return fail(
+      ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+      "%s: softcann has no queues and channels of data: give data to models by datasets (aclmdlCreateDataset, aclmdlExecute), "
+      "to other threads by the program's own means",
+      entry);
 }
 
 }  // namespace
 
-#define REFUSED(name)                                                  \
-  extern "C" __attribute__((visibility("default"))) aclError name() {  \
-    SOFTCANN_ENTRY(name);                                              \
-    return no_queues(#name);                                           \
+#define REFUSED(name)                                                 \
+  extern "C" __attribute__((visibility("default"))) aclError name() { \
+    SOFTCANN_ENTRY(name);                                             \
+    return no_queues(#name);                                          \
   }
 // Functions that give a handle, an address, a number or an enumerator: nullptr, 0, or what is undefined.
-#define REFUSED_VALUE(name, value)                                     \
-  extern "C" __attribute__((visibility("default"))) size_t name() {    \
-    SOFTCANN_ENTRY_VALUE(name, static_cast<size_t>(value));            \
-    no_queues(#name);                                                  \
-    return static_cast<size_t>(value);                                 \
+#define REFUSED_VALUE(name, value)                                  \
+  extern "C" __attribute__((visibility("default"))) size_t name() { \
+    SOFTCANN_ENTRY_VALUE(name, static_cast<size_t>(value));         \
+    no_queues(#name);                                               \
+    return static_cast<size_t>(value);                              \
   }
 
 REFUSED(acltdtAddDataItem)

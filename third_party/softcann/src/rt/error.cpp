@@ -1,7 +1,10 @@
 #include "rt/error.h"
 
+#include <atomic>
 #include <cstdio>
+#include <mutex>
 
+#include "rt/error_mode.h"
 #include "rt/log.h"
 
 namespace softcann {
@@ -20,6 +23,18 @@ ThreadErrors& thread_errors() {
   return errors;
 }
 
+// The latest text of all threads, where they share it. Leaked: threads may fail after static destructors ran.
+struct SharedErrors {
+  std::mutex mutex;
+  std::string recent;
+};
+std::atomic<bool> errors_are_shared{false};
+
+SharedErrors& shared_errors() {
+  static auto* errors = new SharedErrors;
+  return *errors;
+}
+
 std::string format_text(const char* format, va_list args) {
   va_list again;
   va_copy(again, args);
@@ -36,9 +51,15 @@ int vfail(int code, const char* format, va_list args) {
   ThreadErrors& errors = thread_errors();
   errors.recent = format_text(format, args);
   errors.last = code;
+  if (errors_are_shared.load(std::memory_order_relaxed)) {
+    const std::lock_guard<std::mutex> lock(shared_errors().mutex);
+    shared_errors().recent = errors.recent;
+  }
   SOFTCANN_LOG(ACL_ERROR, "RUNTIME", "code %d: %s", code, errors.recent.c_str());
   return code;
 }
+
+void share_errors(bool among_threads) { errors_are_shared.store(among_threads, std::memory_order_relaxed); }
 
 int fail(int code, const char* format, ...) {
   va_list args;
@@ -75,6 +96,11 @@ extern "C" {
 
 const char* aclGetRecentErrMsg() {
   softcann::ThreadErrors& errors = softcann::thread_errors();
+  if (softcann::errors_are_shared.load(std::memory_order_relaxed)) {
+    const std::lock_guard<std::mutex> lock(softcann::shared_errors().mutex);
+    errors.recent.swap(softcann::shared_errors().recent);
+    softcann::shared_errors().recent.clear();
+  }
   errors.returned.swap(errors.recent);
   errors.recent.clear();
   // Null when there is none: the CANN provider of ONNX Runtime asks after each of its kernels, and takes any text for a failure.

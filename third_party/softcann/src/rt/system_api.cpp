@@ -7,6 +7,7 @@
 #include "rt/consistency.h"
 #include "rt/device.h"
 #include "rt/dump.h"
+#include "rt/init_config.h"
 #include "rt/json.h"
 #include "rt/persona.h"
 #include "rt/status.h"
@@ -65,8 +66,11 @@ void follow_consistency() {
 aclError follow_config(const char* path) {
   Json content;
   if (const aclError code = read_json_file("aclInit", path, &content)) return code;
+  if (const aclError code = follow_init_config(content)) return code;
   const Json* dumped = content.find("dump");
-  return dumped != nullptr ? dump::start("aclInit", *dumped) : ACL_SUCCESS;
+  const aclError code = dumped != nullptr ? dump::start("aclInit", *dumped) : ACL_SUCCESS;
+  if (code != ACL_SUCCESS) (void)end_init_config();  // the code that is told is the dump's
+  return code;
 }
 
 aclError check_device(const char* entry, int64_t id) {
@@ -117,7 +121,9 @@ aclError aclFinalize() {
     if (device == nullptr) continue;
     for (Stream* stream : streams_of(device)) stream->synchronize(-1);
   }
-  return dump::is_started() ? dump::stop() : ACL_SUCCESS;
+  const aclError recorded = end_init_config();
+  const aclError dumped = dump::is_started() ? dump::stop() : ACL_SUCCESS;
+  return recorded != ACL_SUCCESS ? recorded : dumped;
 }
 
 const char* aclrtGetSocName() {
