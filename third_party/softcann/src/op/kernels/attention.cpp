@@ -112,7 +112,7 @@ void score_gradient(const at::Tensor& query, const at::Tensor& key, const at::Te
   if (given(extras.sink) && extras.sink.numel() && given(results.sink)) {
     const at::Tensor share = (widened(extras.sink).view({1, -1, 1}) - logsumexp).exp();
     writable(results.sink)
-        .sub_((share * (widened(result_grad) * widened(result)).sum({-1})).sum({0, 2}).view(results.sink.sizes()));
+        .sub_((share * (widened(result_grad) * widened(result)).sum({-1})).sum(at::IntArrayRef{0, 2}).view(results.sink.sizes()));
   }
   if (want_bias && settings.bias_type == 1) results.bias.mul_(settings.scale);
 }

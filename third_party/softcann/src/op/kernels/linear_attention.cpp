@@ -213,7 +213,7 @@ OP(aclnnMaskedCausalConv1dBackward) {
   const int64_t taps = weight.size(0);
   for (int64_t k = 0; k < taps; ++k) {
     by_x = by_x + widened(weight[k]) * delayed(backwards, taps - 1 - k);
-    put(gradWeightOut[k], (grad * delayed(wide, taps - 1 - k)).sum({0, 1}));
+    put(gradWeightOut[k], (grad * delayed(wide, taps - 1 - k)).sum(at::IntArrayRef{0, 1}));
   }
   put(gradXOut, by_x.flip({0}));
 }

@@ -102,7 +102,7 @@ OP_COST(aclnnNsaCompressGrad, 2 * windows_cost(input, compressBlockSize, compres
     TORCH_CHECK(out.end <= grad.size(0), "aclnnNsaCompressGrad: outputGrad has ", grad.size(0), " rows, too few for all windows");
     for (int64_t r = 0; r < compressBlockSize; ++r) {
       windows.row(in.of(by_rows), r, n).add_(out.of(grad) * factors[r]);
-      by_factors[r].add_((out.of(grad) * windows.row(in.of(rows), r, n)).sum({0, 2}));
+      by_factors[r].add_((out.of(grad) * windows.row(in.of(rows), r, n)).sum(at::IntArrayRef{0, 2}));
     }
   });
   put(inputGradOut, by_rows);
