@@ -5,6 +5,7 @@
 
 #include <torch_npu/op/dtype.h>
 
+#include "torch_npu/csrc/core/npu/DeviceUtils.h"
 #include "torch_npu/csrc/core/npu/NPUFormat.h"
 
 namespace at_npu::native {
