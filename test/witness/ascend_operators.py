@@ -162,6 +162,8 @@ def sparse_attention():
 
 
 def gating_by_a_table():
+    if "input_ids" not in str(torch.ops.npu.npu_moe_gating_top_k.default._schema):
+        return   # of later versions
     x, ids, table = torch.randn(5, 8), torch.tensor([1, 0, 1, 2, 2]), torch.tensor([[3, 1], [7, 0], [2, 5]], dtype=torch.int32)
     weights, experts, _ = torch_npu.npu_moe_gating_top_k(x.to(DEVICE), 2, input_ids=ids.to(DEVICE), tid2eid=table.to(DEVICE), norm_type=1)
     assert torch.equal(experts.cpu(), table[ids])
