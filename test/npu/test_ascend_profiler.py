@@ -45,16 +45,28 @@ def test_schedule_is_in_the_published_order():
     names = [actions(i).name for i in range(5)]
     assert names == ["NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE"]
     assert profiler.schedule(2, 1, skip_first_wait=1)(0).name == "RECORD_AND_SAVE"
-    with pytest.raises(ValueError, match="active"):
-        profiler.schedule(1, 0)
+    with_defaults = profiler.schedule(wait=-1, active=0, warmup="a")   # a profile must not stop a program
+    assert (with_defaults.wait, with_defaults.active, with_defaults.warmup) == (0, 1, 0)
+    assert with_defaults(3).name == "RECORD_AND_SAVE"
 
 
 def test_configuration():
     config = profiler._ExperimentalConfig(profiler_level=profiler.ProfilerLevel.Level1)
     assert config._aic_metrics == profiler.AiCMetrics.PipeUtilization and config._export_type == ["text"]
     assert profiler._ExperimentalConfig()._aic_metrics == profiler.AiCMetrics.AiCoreNone
-    with pytest.raises(ValueError, match="Level9"):
-        profiler._ExperimentalConfig(profiler_level="Level9")
+
+
+def test_impossible_settings_become_defaults(caplog):
+    config = profiler._ExperimentalConfig(profiler_level="Level9", l2_cache=3, export_type=["text", "x"], host_sys="cpu",
+                                          gc_detect_threshold=-1, mstx_domain_include=3, data_simplification=None)
+    assert config._profiler_level == "Level0" and config._l2_cache is False and config._export_type == ["text"]
+    assert config._host_sys == [] and config._gc_detect_threshold is None and config._mstx_domain_include == []
+    assert config._data_simplification is True
+    assert profiler._ExperimentalConfig(profiler_level="Level1", aic_metrics="x")._aic_metrics == "ACL_AICORE_PIPE_UTILIZATION"
+    assert "profiler_level='Level9' is not possible, 'Level0' is taken" in caplog.text
+    with profiler.profile(schedule=3, on_trace_ready=3, activities=[3], experimental_config=3) as profiled:
+        torch.ones(3, device="npu") + 1
+    assert any(event.key == "aten::add" for event in profiled.key_averages())
 
 
 def test_files(tmp_path):

@@ -10,6 +10,7 @@ from torch.types import Device
 
 from torch_npu import _C, _options
 from torch_npu.npu import _state
+from torch_npu.npu._utils import InvalidValueError
 
 
 def _snapshot(device: Device = None, include_traces: bool = True, mempool_id: Any = None) -> Dict[str, Any]:
@@ -45,11 +46,11 @@ def _record_memory_history(enabled: str = "all", context: str = "all", stacks: s
     if isinstance(enabled, bool):
         enabled = "all" if enabled else None
     if enabled not in (None, "state", "all"):
-        raise ValueError(f"enabled must be None, 'state' or 'all', got {enabled!r}")
+        raise InvalidValueError(f"enabled must be None, 'state' or 'all', got {enabled!r}")
     if context not in _STACKS:
-        raise ValueError(f"context must be None, 'state', 'alloc' or 'all', got {context!r}")
+        raise InvalidValueError(f"context must be None, 'state', 'alloc' or 'all', got {context!r}")
     if stacks not in ("python", "all"):
-        raise ValueError(f"stacks must be 'python' or 'all', got {stacks!r}")
+        raise InvalidValueError(f"stacks must be 'python' or 'all', got {stacks!r}")
     kept = 0 if enabled is None else _STACKS[context]
     if enabled == "state":
         kept = min(kept, _STACKS["state"])

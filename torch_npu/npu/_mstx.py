@@ -7,6 +7,7 @@ import itertools
 import os
 import sys
 import threading
+import warnings
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 import torch
@@ -73,6 +74,14 @@ def _pushed(domain: str) -> List[int]:
     return vars(_stacks).setdefault(domain, [])
 
 
+def _is_wrong(message: Any, stream: Any) -> bool:
+    """Whether a mark cannot be made, which warns: marks must not stop a program."""
+    if isinstance(message, str) and (stream is None or isinstance(stream, torch.Stream)):
+        return False
+    warnings.warn(f"mstx: nothing is marked, for {message!r} is no message or {stream!r} no stream", stacklevel=3)
+    return True
+
+
 class mstx:
     """Marks and ranges that torch.profiler, msprof and MSPTI show; they cost about a microsecond while nothing profiles.
 
@@ -82,7 +91,9 @@ class mstx:
 
     @staticmethod
     def mark(message: str, stream: Any = None, domain: str = "default") -> None:
-        """Puts a mark into the profile."""
+        """Puts a mark into the profile. What is no string or no stream makes none, with a warning."""
+        if _is_wrong(message, stream):
+            return
         _call_tools("Mark", message, stream, domain)
         if _is_recorded(domain):
             with torch.profiler.record_function(message, f"domain={domain}"):
@@ -91,7 +102,10 @@ class mstx:
 
     @staticmethod
     def range_start(message: str, stream: Any = None, domain: str = "default") -> int:
-        """Begins a range and returns its number, for :meth:`range_end`; 0 when nothing profiles this thread."""
+        """Begins a range and returns its number, for :meth:`range_end`; 0 when nothing profiles this thread, and, with a
+        warning, for what is no string or no stream."""
+        if _is_wrong(message, stream):
+            return 0
         tools_range = _call_tools("RangeStart", message, stream, domain)
         record, device_mark = None, 0
         if _is_recorded(domain):

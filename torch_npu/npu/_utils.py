@@ -9,6 +9,22 @@ from torch_npu import _C
 from torch_npu.npu import _state
 
 
+class InvalidDeviceError(RuntimeError, AssertionError):
+    """A device that is not there. (torch.cuda and the published torch_npu raise AssertionError.)"""
+
+
+class InvalidValueError(ValueError, RuntimeError):
+    """A value that an argument does not take. (The published torch_npu raises RuntimeError.)"""
+
+
+def existing_device(device: Device) -> int:
+    """Index of a device. InvalidDeviceError where there is none of it."""
+    index = _get_device_index(device, optional=True)
+    if not 0 <= index < _C._device_count():
+        raise InvalidDeviceError(f"Invalid device id: npu:{index} does not exist, this process sees {_C._device_count()} NPU(s)")
+    return int(index)
+
+
 def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = False) -> Any:
     """Index of a device given as None, an int, a string such as "npu:1", a torch.device, or a torch.npu.device.
 

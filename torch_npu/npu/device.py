@@ -7,7 +7,7 @@ from typing import Any, List, NoReturn, Optional, Tuple
 from torch.types import Device
 
 from torch_npu import _C, _options, _runtime
-from torch_npu.npu import _state, _trace
+from torch_npu.npu import _state, _trace, _utils
 from torch_npu.npu._utils import _get_device_index, current_device, fixed  # noqa: F401 - torch.npu.device.current_device
 
 
@@ -86,7 +86,7 @@ def get_device_properties(device_name: Device = None, *, device: Device = None) 
     ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture), ``uuid``.
     ``device`` is what torch.cuda calls ``device_name``."""
     _state.lazy_init()
-    return _properties_of(_get_device_index(device if device_name is None else device_name, optional=True))
+    return _properties_of(_utils.existing_device(device if device_name is None else device_name))
 
 
 @functools.lru_cache(maxsize=None)

@@ -15,7 +15,7 @@ import torch
 from torch.types import Device
 
 from torch_npu import _C
-from torch_npu.npu import _memory_report, _state
+from torch_npu.npu import _memory_report, _state, _utils
 from torch_npu.npu._memory_history import (
     _allocation_traceback as _allocation_traceback,
     _attach_out_of_memory_observer as _attach_out_of_memory_observer,
@@ -136,8 +136,8 @@ def empty_virt_addr_cache() -> None:
 
 def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> None:
     """Limits this process to ``fraction`` (0 to 1) of the device's memory; beyond it, OutOfMemoryError."""
-    if not isinstance(fraction, (int, float)) or isinstance(fraction, bool):
-        raise TypeError(f"fraction must be a number from 0 to 1, got {type(fraction).__name__}")
+    if not isinstance(fraction, float):
+        raise TypeError(f"Invalid type for fraction: a float from 0.0 to 1.0 is needed, got {type(fraction).__name__}")
     _state.lazy_init()
     _C._memory_set_fraction(float(fraction), _index(device))
 
@@ -149,9 +149,9 @@ def get_per_process_memory_fraction(device: Device = None) -> float:
 
 
 def mem_get_info(device: Device = None) -> Tuple[int, int]:
-    """(free, total) bytes of the device, counting all processes."""
+    """(free, total) bytes of the device, counting all processes. InvalidDeviceError for one that is not there."""
     _state.lazy_init()
-    return _C._memory_info(_index(device))
+    return _C._memory_info(_utils.existing_device(device))
 
 
 def list_gpu_processes(device: Device = None) -> str:

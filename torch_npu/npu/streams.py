@@ -9,7 +9,7 @@ import torch
 from torch.types import Device
 
 from torch_npu import _C
-from torch_npu.npu import _state, _trace
+from torch_npu.npu import _state, _trace, _utils
 from torch_npu.npu._utils import _get_device_index
 
 
@@ -202,8 +202,14 @@ class Event(torch.Event):
         return done
 
     def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds from this event to ``end_event``; both need ``enable_timing`` and must have been reached."""
-        return _C._event_elapsed_time(self, end_event)
+        """Milliseconds from this event to ``end_event``; both need ``enable_timing`` and must have been reached.
+
+        InvalidValueError, a ValueError as torch.cuda's and a RuntimeError as the published one, where that is not so.
+        """
+        try:
+            return _C._event_elapsed_time(self, end_event)
+        except ValueError as error:
+            raise _utils.InvalidValueError(str(error)) from error
 
     def recorded_time(self) -> int:
         """Microseconds of the device's clock at which the event was reached, for which this waits; needs ``enable_timing``."""

@@ -41,7 +41,9 @@ _PARTS = ("CANN", "RUNTIME", "COMPILER", "HCCL", "TOOLKIT", "OPP", "OPP_KERNEL")
 
 
 def get_cann_version(module: str = "CANN") -> str:
-    """Version of CANN, such as 8.5.0; "" for a module that is no part of it."""
+    """Version of CANN, such as 8.5.0; "" for a module that is no part of it. RuntimeError for what is no name of a module."""
+    if not isinstance(module, str):
+        raise RuntimeError(f"get_cann_version: module is a string, got {type(module).__name__}")
     if module not in _PARTS:
         return ""
     from torch_npu import _runtime

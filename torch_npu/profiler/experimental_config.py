@@ -1,7 +1,7 @@
 """Settings of a profile that only Ascend's profiler has."""
 
 import logging
-from typing import List, Optional, Set, Union
+from typing import Any, List, Optional, Set, Union
 
 _log = logging.getLogger("torch_npu.profiler")
 
@@ -66,9 +66,29 @@ def supported_export_type() -> Set[str]:
     return _values(ExportType)
 
 
-class _ExperimentalConfig:
-    """Ascend's settings, checked. ``data_simplification`` False keeps the trace of PyTorch's profiler beside the others.
+def reset(name: str, value: Any, default: Any) -> Any:
+    """The default of a setting, in place of a value that it does not take."""
+    _log.warning("%s=%r is not possible, %r is taken", name, value, default)
+    return default
 
+
+def _one_of(name: str, value: Any, known: Set[str], default: str) -> str:
+    return value if value in known else reset(name, value, default)
+
+
+def _flag(name: str, value: Any, default: bool = False) -> bool:
+    return value if isinstance(value, bool) else reset(name, value, default)
+
+
+def _names(name: str, value: Any) -> List[str]:
+    value = value or []
+    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else reset(name, value, [])
+
+
+class _ExperimentalConfig:
+    """Ascend's settings. ``data_simplification`` False keeps the trace of PyTorch's profiler beside the others.
+
+    A value that a setting does not take becomes its default, with a warning in the log: a profile must not stop a program.
     What has no figures here (counters, ``l2_cache``, ``sys_io``, ``host_sys``, ...) is told once in the log.
     """
 
@@ -78,35 +98,35 @@ class _ExperimentalConfig:
                  export_type: Union[str, List[str], None] = ExportType.Text, host_sys: Optional[List[str]] = None,
                  mstx_domain_include: Optional[List[str]] = None, mstx_domain_exclude: Optional[List[str]] = None,
                  sys_io: bool = False, sys_interconnection: bool = False) -> None:
-        self._profiler_level = self._known("profiler_level", profiler_level, supported_profiler_level())
-        self._aic_metrics = self._known("aic_metrics", aic_metrics, supported_ai_core_metrics())
+        self._profiler_level = _one_of("profiler_level", profiler_level, supported_profiler_level(), ProfilerLevel.Level0)
+        self._aic_metrics = _one_of("aic_metrics", aic_metrics, supported_ai_core_metrics(), AiCMetrics.PipeUtilization)
         if self._profiler_level in (ProfilerLevel.Level_none, ProfilerLevel.Level0):
             self._aic_metrics = AiCMetrics.AiCoreNone
-        exports = export_type if isinstance(export_type, list) else [export_type or ExportType.Text]
-        self._export_type = [self._known("export_type", kind, supported_export_type()) for kind in exports]
-        self._l2_cache = l2_cache
-        self._msprof_tx = msprof_tx
-        self._mstx = mstx
-        self._data_simplification = data_simplification
-        self.record_op_args = record_op_args
-        self._op_attr = op_attr
+        kinds = export_type if isinstance(export_type, list) else [export_type]
+        known = bool(kinds) and all(kind in supported_export_type() for kind in kinds)
+        self._export_type = list(kinds) if known else [reset("export_type", export_type, ExportType.Text)]
+        self._l2_cache = _flag("l2_cache", l2_cache)
+        self._msprof_tx = _flag("msprof_tx", msprof_tx)
+        self._mstx = _flag("mstx", mstx)
+        self._data_simplification = _flag("data_simplification", data_simplification, True)
+        self.record_op_args = _flag("record_op_args", record_op_args)
+        self._op_attr = _flag("op_attr", op_attr)
+        number = isinstance(gc_detect_threshold, (int, float)) and gc_detect_threshold >= 0
+        if gc_detect_threshold is not None and not number:
+            gc_detect_threshold = reset("gc_detect_threshold", gc_detect_threshold, None)
         self._gc_detect_threshold = gc_detect_threshold
-        self._host_sys = [self._known("host_sys", name, _values(HostSystem)) for name in host_sys or []]
+        names = host_sys or []
+        known = isinstance(names, list) and all(name in _values(HostSystem) for name in names)
+        self._host_sys = names if known else reset("host_sys", host_sys, [])
         if mstx_domain_include and mstx_domain_exclude:
-            raise ValueError("mstx_domain_include and mstx_domain_exclude: a profile takes one of them")
-        self._mstx_domain_include = mstx_domain_include or []
-        self._mstx_domain_exclude = mstx_domain_exclude or []
-        self._sys_io = sys_io
-        self._sys_interconnection = sys_interconnection
+            mstx_domain_exclude = reset("mstx_domain_exclude (mstx_domain_include is given, too)", mstx_domain_exclude, [])
+        self._mstx_domain_include = _names("mstx_domain_include", mstx_domain_include)
+        self._mstx_domain_exclude = _names("mstx_domain_exclude", mstx_domain_exclude)
+        self._sys_io = _flag("sys_io", sys_io)
+        self._sys_interconnection = _flag("sys_interconnection", sys_interconnection)
         unserved = [name for name in ("l2_cache", "op_attr", "gc_detect_threshold", "host_sys", "sys_io", "sys_interconnection")
                     if getattr(self, "_" + name)]
         if self._aic_metrics != AiCMetrics.AiCoreNone:
             unserved.append("aic_metrics")
         if unserved:
             _log.info("a profile has no figures for %s: N/A in their columns, or no files of theirs", ", ".join(unserved))
-
-    @staticmethod
-    def _known(name: str, value: str, known: Set[str]) -> str:
-        if value not in known:
-            raise ValueError(f"{name}={value!r}: expected one of {', '.join(sorted(known))}")
-        return value

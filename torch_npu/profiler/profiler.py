@@ -20,6 +20,7 @@ from torch_npu.profiler.experimental_config import (
     ExportType,
     ProfilerLevel,
     _ExperimentalConfig,
+    reset,
     supported_export_type,
 )
 
@@ -55,6 +56,15 @@ class profile(_torch_profile):
                  with_modules: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
                  custom_trace_id_callback: Optional[Callable[[], str]] = None, use_cuda: Optional[bool] = None,
                  **options: Any) -> None:
+        if schedule is not None and not callable(schedule):
+            schedule = reset("schedule", schedule, None)
+        if on_trace_ready is not None and not callable(on_trace_ready):
+            on_trace_ready = reset("on_trace_ready", on_trace_ready, None)
+        if activities is not None and not set(activities := list(activities)) <= supported_activities():
+            activities = reset("activities", activities, None)
+        known = (_ExperimentalConfig, torch._C._profiler._ExperimentalConfig, type(None))
+        if not isinstance(experimental_config, known):
+            experimental_config = reset("experimental_config", experimental_config, None)
         is_own = isinstance(experimental_config, _ExperimentalConfig)
         self.ascend_config = experimental_config if is_own else _ExperimentalConfig()
         if not is_own and experimental_config is not None:

@@ -42,10 +42,12 @@ NpuFairseqDropout = NpuCachedDropout
 
 
 class DropoutWithByteMask(nn.Module):
-    """``nn.Dropout``, by another route on the NPU once; ``max_seed`` is accepted."""
+    """``nn.Dropout``, by another route on the NPU once; ``max_seed`` is accepted. ValueError for ``p`` beyond 0 to 1."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False, max_seed: int = 1023) -> None:
         super().__init__()
+        if not 0 <= p <= 1:
+            raise ValueError(f"DropoutWithByteMask: the probability {p} is not from 0 to 1")
         self.p = p
         self.inplace = inplace
 

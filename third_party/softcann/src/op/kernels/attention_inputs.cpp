@@ -77,7 +77,10 @@ at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t s
   TORCH_CHECK(false, "attention: input layout '", layout, "' is not one of BNSD, BSND, BSH, SBH, TND");
 }
 int64_t head_size(const at::Tensor& query, std::string_view layout, int64_t heads) {
-  return layout == "BSH" || layout == "SBH" ? query.size(-1) / heads : query.size(-1);
+  TORCH_CHECK(heads > 0, "attention: ", heads, " heads");
+  const int64_t size = layout == "BSH" || layout == "SBH" ? query.size(-1) / heads : query.size(-1);
+  TORCH_CHECK(size > 0, "attention: a query of ", query.sizes(), " has no ", heads, " heads");
+  return size;
 }
 
 Attention make_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionExtras& extras,
@@ -86,6 +89,7 @@ Attention make_attention(const at::Tensor& query, const at::Tensor& key, const a
   const int64_t size = head_size(query, settings.layout, settings.heads);
   a.query = to_heads(query, settings.layout, size);
   a.key = to_heads(key, settings.layout, size);
+  TORCH_CHECK(a.key.size(1) > 0, "attention: keys of ", key.sizes(), " have no head of size ", size);
   a.value = to_heads(value, settings.layout,
                      settings.layout == "BSH" || settings.layout == "SBH" ? value.size(-1) / a.key.size(1) : size);
   a.scale = settings.scale;
