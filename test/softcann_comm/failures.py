@@ -2,6 +2,7 @@
 import ctypes
 import os
 import signal
+import threading
 import time
 
 import hccl
@@ -186,6 +187,37 @@ def asynchronous(place):
     line.synchronize()
     assert after.read()[0] == 2
     comm.destroy()
+
+
+def late(place):
+    """Rank 1 joins and dies, rank 0 gives up, and only then rank 2 comes: it learns of rank 1 all the same."""
+    if place.rank == 1:
+        root = place.get("root")
+
+        def join():
+            hccl.open_device()   # a thread has a context of its own
+            hccl.Comm.connect(place.size, root, 1)
+
+        threading.Thread(target=join, daemon=True).start()
+        place.put("joining")
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if place.rank == 0:
+        place.put("root", hccl.root_info())
+        place.get("joining")
+    else:
+        place.get("told")
+    try:
+        hccl.Comm.connect(place.size, place.get("root"), place.rank)
+    except hccl.HcclError as error:
+        assert error.code == hccl.E_REMOTE and "rank 1 " in str(error) and "has ended" in str(error), error
+    else:
+        raise AssertionError("joined without rank 1")
+    place.put("told")
+    if place.rank == 0:
+        place.get("over")
+    else:
+        place.put("over")
 
 
 def never_there(place):

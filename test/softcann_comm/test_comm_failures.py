@@ -31,6 +31,15 @@ def test_killed_rank(how):
     assert not new_left_over(before)
 
 
+def test_who_comes_after_a_death_learns_of_it():
+    before = left_over()
+    with tempfile.TemporaryDirectory() as folder:
+        processes = ranks.start(3, ["failures", "late"], folder=folder)
+        outputs = ranks.finish(processes)
+    assert [process.returncode for process in processes] == [0, -signal.SIGKILL, 0], outputs
+    assert not new_left_over(before)
+
+
 def test_leaving_and_being_late():
     ranks.run(2, ["failures", "left"], ["failures", "destroyed_in_flight"], ["failures", "asynchronous"])
 

@@ -126,7 +126,7 @@ HcclResult init(const char* entry, const char* path, uint32_t rank, Settings set
   if (rank == 0) {
     code = make_root(entry, &info);
     if (code == HCCL_SUCCESS) code = hand_out(entry, place, info, ranks, deadline);
-    if (code != HCCL_SUCCESS) close_root(info);
+    if (code != HCCL_SUCCESS) close_root(info.nonce);
   } else {
     code = fetch(entry, place, rank, &info, deadline);
   }

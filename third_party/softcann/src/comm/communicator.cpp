@@ -10,6 +10,7 @@ struct Pool {
   std::mutex mutex;
   std::vector<Communicator*> unused;  // destroyed, to be used again
   std::vector<Communicator*> all;
+  HandleBlocks<Communicator> blocks;
 };
 
 Pool& pool() {
@@ -20,21 +21,17 @@ Pool& pool() {
 }  // namespace
 
 Communicator* find_communicator(HcclComm handle, const char* entry) {
-  auto* communicator = static_cast<Communicator*>(handle);
-  if (communicator != nullptr && communicator->magic.load(std::memory_order_acquire) == Communicator::kAlive) {
-    return communicator;
+  Communicator* communicator = pool().blocks.find(handle);
+  if (communicator == nullptr) {
+    fail(HCCL_E_PARA, "%s: communicator %p does not exist (destroyed, or never made)", entry, handle);
   }
-  fail(HCCL_E_PARA, "%s: communicator %p does not exist", entry, handle);
-  return nullptr;
+  return communicator;
 }
 
 Communicator* find_communicator_named(const char* name, int device) {
   std::lock_guard<std::mutex> lock(pool().mutex);
   for (Communicator* communicator : pool().all) {
-    if (communicator->magic.load(std::memory_order_acquire) == Communicator::kAlive && communicator->device == device &&
-        communicator->name == name) {
-      return communicator;
-    }
+    if (communicator->alive() && communicator->device == device && communicator->name == name) return communicator;
   }
   return nullptr;
 }
@@ -42,7 +39,7 @@ Communicator* find_communicator_named(const char* name, int device) {
 Communicator* take_communicator() {
   std::lock_guard<std::mutex> lock(pool().mutex);
   if (pool().unused.empty()) {
-    pool().all.push_back(new Communicator);
+    pool().all.push_back(pool().blocks.add());
     pool().unused.push_back(pool().all.back());
   }
   Communicator* taken = pool().unused.back();

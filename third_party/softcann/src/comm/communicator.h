@@ -9,15 +9,14 @@
 #include <string>
 #include <utility>
 
+#include "rt/handles.h"
 #include "rt/sha256.h"
 #include "comm/transport.h"
 
 namespace softcann {
 
-// What HcclComm points to. Never freed, so a stale handle is recognised.
-struct Communicator {
-  static constexpr uint64_t kAlive = 0x6d6d6f63e4736674;
-  std::atomic<uint64_t> magic{0};
+// What HcclComm stands for.
+struct Communicator : Handled {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   int device = -1;

@@ -30,8 +30,7 @@ HcclResult HcclCommDestroy(HcclComm comm) {
   SOFTCANN_ENTRY_AS(HcclResult, HcclCommDestroy);
   Communicator* found = find_communicator(comm, "HcclCommDestroy");
   if (found == nullptr) return HCCL_E_PARA;
-  uint64_t alive = Communicator::kAlive;
-  if (!found->magic.compare_exchange_strong(alive, 0)) {
+  if (!found->end_life()) {
     return hccl_fail(HCCL_E_PARA, "HcclCommDestroy: another thread destroys communicator %p", comm);
   }
   forget_windows(found);

@@ -89,7 +89,7 @@ HcclResult HcclCommInitRootInfoScalable(uint32_t nRanks, uint32_t nRoot, const H
   Settings settings;
   if (const HcclResult wrong = read_config(entry, config, &settings)) return wrong;
   const HcclResult code = init_in_group(entry, nRanks, rootInfoList, rank, settings, comm);
-  for (uint32_t i = 1; i < nRoot; ++i) close_root(roots[i]);
+  for (uint32_t i = 1; i < nRoot; ++i) close_root(roots[i].nonce);
   return code;
 }
 
@@ -122,9 +122,10 @@ HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
   }
   if (before >= 0) aclrtSetDevice(before);
   for (size_t i = 0; i < joined.size() && code == HCCL_SUCCESS; ++i) code = joined[i]->open_peers();
-  close_root(info);
+  close_root(info.nonce);
   if (code != HCCL_SUCCESS) return code;
-  for (uint32_t rank = 0; rank < ndev; ++rank) comms[rank] = publish(members[rank], info.secret, std::move(joined[rank]));
+  for (uint32_t rank = 0; rank < ndev; ++rank)
+    comms[rank] = publish(members[rank], info.secret, std::move(joined[rank]))->handle();
   return HCCL_SUCCESS;
 }
 }

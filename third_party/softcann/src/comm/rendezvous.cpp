@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <deque>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -22,7 +23,9 @@ struct Roots {
     Socket listener;
   };
   std::map<uint64_t, Root> open;
+  std::deque<uint64_t> abandoned;  // of `open`, the oldest first
 };
+constexpr size_t kMostAbandoned = 4;
 
 Roots& roots() {
   static auto* instance = new Roots;
@@ -115,12 +118,25 @@ Socket take_listener(const RootInfo& info) {
   return it == roots().open.end() ? Socket() : std::move(it->second.listener);
 }
 
-void close_root(const RootInfo& info) {
+void close_root(uint64_t nonce) {
   std::lock_guard<std::mutex> lock(roots().mutex);
-  const auto it = roots().open.find(info.nonce);
+  const auto it = roots().open.find(nonce);
   if (it == roots().open.end()) return;
   close(it->second.segment);
   roots().open.erase(it);
+}
+
+void abandon_root(uint64_t nonce) {
+  uint64_t oldest = 0;
+  {
+    std::lock_guard<std::mutex> lock(roots().mutex);
+    if (roots().open.count(nonce) == 0) return;
+    roots().abandoned.push_back(nonce);
+    if (roots().abandoned.size() <= kMostAbandoned) return;
+    oldest = roots().abandoned.front();
+    roots().abandoned.pop_front();
+  }
+  close_root(oldest);
 }
 
 std::unique_ptr<SharedTransport> alone(const Member& member) {

@@ -26,7 +26,9 @@ static_assert(sizeof(RootInfo) <= HCCL_ROOT_INFO_BYTES);
 // Makes a control segment. The segment's descriptor stays open here until all ranks have joined.
 HcclResult make_root(const char* entry, RootInfo* info);
 // Closes the segment's descriptor if this process made it.
-void close_root(const RootInfo& info);
+void close_root(uint64_t nonce);
+// The same when the ranks have not come together: the segment says why, so that it stays for those who come later, as one of few.
+void abandon_root(uint64_t nonce);
 // The socket of the root this process made, for the first that asks; else none.
 Socket take_listener(const RootInfo& info);
 

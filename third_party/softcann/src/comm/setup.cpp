@@ -66,7 +66,7 @@ Communicator* publish(const Member& member, const Digest& secret, std::shared_pt
   for (auto& config : made->configs) config = 0;
   made->transport = std::move(transport);
   made->children.clear();
-  made->magic.store(Communicator::kAlive, std::memory_order_release);
+  made->begin_life();
   SOFTCANN_LOG(ACL_INFO, "HCCL", "communicator %s was made: rank %u of %u, device %d", made->name.c_str(), made->rank,
                made->ranks, made->device);
   return made;
@@ -111,9 +111,9 @@ HcclResult connect(const char* entry, const RootInfo& info, const Member& member
   const bool together = info.host == host_identity() && options().transport != "tcp";
   if (member.ranks == 1 || together) code = connect_shared(entry, info, member, acceptor, &transport);
   if (code == HCCL_E_AGAIN) code = connect_tcp(entry, info, member, acceptor, &transport);
-  close_root(info);
+  code == HCCL_SUCCESS ? close_root(info.nonce) : abandon_root(info.nonce);
   if (code != HCCL_SUCCESS) return code;
-  *comm = publish(member, info.secret, std::move(transport));
+  *comm = publish(member, info.secret, std::move(transport))->handle();
   return HCCL_SUCCESS;
 }
 

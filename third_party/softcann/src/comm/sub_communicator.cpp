@@ -73,7 +73,7 @@ HcclResult derive(const char* entry, Communicator* parent, const Derived& wanted
     if (const HcclResult wrong = make_root(entry, &info)) return wrong;
     info.secret = Digest{};
     if (!parent->transport->invite(key, &info, sizeof info)) {
-      close_root(info);
+      close_root(info.nonce);
       return hccl_fail(HCCL_E_UNAVAIL, "%s: too many communicators are being made at once", entry);
     }
   } else if (const HcclResult wrong =
@@ -154,11 +154,11 @@ HcclResult HcclCommResume(HcclComm comm) {
     settings.limits = found->limits;
     const Derived wanted{ranks.data(), found->ranks, found->rank, kResumed, true};
     if (const HcclResult wrong = derive("HcclCommResume", found, wanted, settings, &made)) return wrong;
-    auto* fresh = static_cast<Communicator*>(made);
+    Communicator* fresh = find_communicator(made, "HcclCommResume");
     found->transport->leave();
     found->transport = std::move(fresh->transport);
     found->secret = fresh->secret;
-    fresh->magic.store(0);
+    fresh->end_life();
     give_communicator(fresh);
   }
   found->suspended.store(false, std::memory_order_release);

@@ -71,15 +71,16 @@ aclError multiply(const Gemm& gemm, const void* alpha, const void* a, int a_stri
                 c_stride);
   }
   const Descriptions descs(gemm);
-  std::array<aclDataBuffer, 5> buffers;
+  std::array<std::shared_ptr<aclDataBuffer>, 5> buffers;
   std::array<const aclDataBuffer*, 5> from;
   const std::array<const void*, 5> places{a, b, c, alpha, beta};
   for (size_t i = 0; i < places.size(); ++i) {
-    buffers[i] = {const_cast<void*>(places[i]), aclGetTensorDescSize(descs.in[i])};
-    from[i] = &buffers[i];
+    buffers[i] = owned<aclDataBuffer>();
+    buffers[i]->data = const_cast<void*>(places[i]);
+    buffers[i]->size = bytes_of(*descs.in[i]);
+    from[i] = buffers[i].get();
   }
-  aclDataBuffer result = buffers[2];
-  aclDataBuffer* to = &result;
+  aclDataBuffer* to = buffers[2].get();
   const OpCall call{"GEMM", 5, descs.in.data(), from.data(), 1, &descs.out, &to, &descs.attributes};
   const auto model = find_op_model(gemm.entry, call);
   return model == nullptr ? ACL_ERROR_OP_NOT_FOUND : execute_op_model(gemm.entry, *model, call, stream);
@@ -88,7 +89,7 @@ aclError multiply(const Gemm& gemm, const void* alpha, const void* a, int a_stri
 aclError prepare(const Gemm& gemm, aclopHandle** handle) {
   if (const aclError code = check(gemm)) return code;
   Descriptions descs(gemm);
-  return aclopCreateHandle("GEMM", 5, descs.in.data(), 1, &descs.out, &descs.attributes, handle);
+  return create_op_handle(gemm.entry, {"GEMM", 5, descs.in.data(), nullptr, 1, &descs.out, nullptr, &descs.attributes}, handle);
 }
 
 // A matrix times a vector: n is 1.

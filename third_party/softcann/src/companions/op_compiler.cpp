@@ -32,6 +32,7 @@ aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTens
                                 aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecute);
   const OpCall call{opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr};
+  if (const aclError code = check_given(call)) return code;
   return execute_op("aclopCompileAndExecute", call, stream, nullptr);
 }
 
@@ -40,13 +41,16 @@ aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDe
                                   aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCompileAndExecuteV2);
   const OpCall call{opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr};
+  if (const aclError code = check_given(call)) return code;
   return execute_op_and_wait("aclopCompileAndExecuteV2", call, outputDesc, stream);
 }
 
 aclError aclopCompile(const char* opType, int numInputs, const aclTensorDesc* inputDesc[], int numOutputs,
                       const aclTensorDesc* outputDesc[], const aclopAttr* attr, aclopEngineType, aclopCompileType, const char*) {
   SOFTCANN_ENTRY(aclopCompile);
-  return add_compiled("aclopCompile", {opType, numInputs, inputDesc, nullptr, numOutputs, outputDesc, nullptr, attr});
+  const OpCall call{opType, numInputs, inputDesc, nullptr, numOutputs, outputDesc, nullptr, attr};
+  if (const aclError code = check_given(call)) return code;
+  return add_compiled("aclopCompile", call);
 }
 
 size_t aclGetCompileoptSize(aclCompileOpt opt) {

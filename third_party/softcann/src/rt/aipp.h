@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "rt/described.h"
 #include "rt/model.h"
 
 namespace softcann {
@@ -48,6 +49,6 @@ SOFTCANN_API std::string aipp_problem(const Aipp& aipp, const ModelTensor& input
 
 }  // namespace softcann
 
-struct aclmdlAIPP {
+struct aclmdlAIPP : softcann::Handled {
   softcann::Aipp aipp;
 };

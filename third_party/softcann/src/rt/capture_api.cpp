@@ -15,28 +15,35 @@ struct DestroyCallback {
   void* user_data;
 };
 
-// The handles that clients have: from the beginning of a capture on, when they may ask for the graph's number.
-struct Handles {
+// The handles that clients have: from the beginning of a capture on, when they may ask for the graph's number. They are numbers
+// that never come again.
+struct GraphHandles {
+  struct Group {
+    std::weak_ptr<Graph> graph;
+    TaskGroup* group;  // gone with its graph
+  };
   std::mutex mutex;
   std::map<aclmdlRI, std::shared_ptr<Graph>> graphs;
-  std::map<aclrtTaskGrp, std::weak_ptr<Graph>> groups;  // gone with their graph
+  std::map<aclrtTaskGrp, Group> groups;
+  uintptr_t groups_made = 0;
   std::map<aclmdlRI, std::vector<DestroyCallback>> at_destroy;
 };
 
-Handles& handles() {
-  static auto* instance = new Handles;
+GraphHandles& handles() {
+  static auto* instance = new GraphHandles;
   return *instance;
 }
 
-aclmdlRI handle_of(const std::shared_ptr<Graph>& graph) { return graph.get(); }
+void* nth_handle(uintptr_t number, uintptr_t kind) { return reinterpret_cast<void*>(number << 8 | kind); }
+aclmdlRI handle_of(const std::shared_ptr<Graph>& graph) { return nth_handle(uintptr_t{graph->id} + 1, 0x47); }
 
 // The caller holds the lock.
 void forget(const Graph& graph) {
   for (const auto& branch : graph.branches) {
     forget(*branch);
-    handles().graphs.erase(branch.get());
+    handles().graphs.erase(handle_of(branch));
   }
-  for (const auto& group : graph.groups) handles().groups.erase(group.get());
+  std::erase_if(handles().groups, [&](const auto& entry) { return entry.second.graph.lock().get() == &graph; });
 }
 
 struct GraphTask : Task {
@@ -157,8 +164,8 @@ aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle) {
   TaskGroup* group = nullptr;
   if (const aclError code = Capture::end_group(s, &graph, &group)) return code;
   const std::lock_guard<std::mutex> lock(handles().mutex);
-  handles().groups[group] = graph;
-  *handle = group;
+  *handle = nth_handle(++handles().groups_made, 0x54);
+  handles().groups[*handle] = {graph, group};
   return ACL_SUCCESS;
 }
 
@@ -166,16 +173,20 @@ aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
   SOFTCANN_ENTRY(aclmdlRICaptureTaskUpdateBegin);
   STREAM_OR_RETURN(s, stream);
   std::shared_ptr<Graph> graph;
+  TaskGroup* group = nullptr;
   {
     const std::lock_guard<std::mutex> lock(handles().mutex);
     const auto found = handles().groups.find(handle);
-    if (found != handles().groups.end()) graph = found->second.lock();
+    if (found != handles().groups.end()) {
+      graph = found->second.graph.lock();
+      group = found->second.group;
+    }
   }
   if (graph == nullptr) {
     return fail(ACL_ERROR_RT_INVALID_HANDLE,
                 "aclmdlRICaptureTaskUpdateBegin: task group %p does not exist, or its graph does not", handle);
   }
-  return Capture::begin_update(s, graph, static_cast<TaskGroup*>(handle));
+  return Capture::begin_update(s, graph, group);
 }
 
 aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream) {

@@ -16,7 +16,7 @@ struct DatasetItem {
 
 }  // namespace softcann
 
-struct aclmdlDataset {
+struct aclmdlDataset : softcann::Handled {
   std::vector<softcann::DatasetItem> items;
   std::vector<int64_t> gear;  // set by the client for the next runs; empty: none
 };

@@ -122,7 +122,7 @@ Device* open_device(int id, aclError* error) {
   device->primary.device = device.get();
   device->primary.primary = true;
   device->primary.default_stream = Stream::create(&device->primary, 0, 0);
-  device->primary.magic.store(Context::kAlive, std::memory_order_release);
+  device->primary.begin_life();
   r.devices[id].store(device.get(), std::memory_order_release);
   SOFTCANN_LOG(ACL_INFO, "RUNTIME", "device %d was opened: %s with %llu MiB", id, options().soc.c_str(),
                static_cast<unsigned long long>(device->arena.capacity() >> 20));
@@ -132,6 +132,10 @@ Device* open_device(int id, aclError* error) {
 int current_device() { return this_context != nullptr ? this_context->device->id : -1; }
 
 aclError no_context(const char* entry) {
+  if (current_context() != nullptr) {
+    return fail(ACL_ERROR_RT_CONTEXT_NULL,
+                "%s: this thread's context was destroyed; call aclrtSetDevice or aclrtSetCurrentContext", entry);
+  }
   return fail(ACL_ERROR_RT_CONTEXT_NULL, "%s: this thread has no context; call aclrtSetDevice first", entry);
 }
 

@@ -11,6 +11,7 @@
 
 #include "rt/arena.h"
 #include "rt/error.h"
+#include "rt/handles.h"
 #include "rt/runtime.h"
 #include "rt/window.h"
 
@@ -19,13 +20,11 @@ namespace softcann {
 class Stream;
 struct Device;
 
-// What aclrtContext points to. Never freed, so a stale handle is recognised.
-struct Context {
-  static constexpr uint64_t kAlive = 0x78746e6f43746673;
-  std::atomic<uint64_t> magic{0};
+// What aclrtContext stands for. One that was destroyed is not used again, as threads may have it as their current one still.
+struct Context : Handled {
   Device* device = nullptr;
   bool primary = false;
-  Stream* default_stream = nullptr;
+  Stream* default_stream = nullptr;  // none once it is destroyed
 };
 
 struct Device {
@@ -69,7 +68,7 @@ inline void set_current_context(Context* context) { this_context = context; }
 // The calling thread's context, or returns 107002 from the entry point.
 #define SOFTCANN_CONTEXT(variable, entry)                        \
   ::softcann::Context* variable = ::softcann::current_context(); \
-  if (variable == nullptr) return ::softcann::no_context(entry)
+  if (variable == nullptr || !variable->alive()) return ::softcann::no_context(entry)
 aclError no_context(const char* entry);
 
 // The current context's device, or the first one where a thread has none: some calls come before aclrtSetDevice. nullptr with the

@@ -39,11 +39,10 @@ aclError bad_device(const char* entry, int id) {
 
 bool device_exists(int id) { return id >= 0 && id < device_count(); }
 
-// Contexts other than the primary ones; alive or, with magic 0, waiting to be used again.
+// Contexts other than the primary ones.
 struct ContextPool {
   std::mutex mutex;
   HandleBlocks<Context> contexts;
-  std::vector<Context*> unused;
 };
 
 ContextPool& context_pool() {
@@ -51,21 +50,20 @@ ContextPool& context_pool() {
   return *instance;
 }
 
-bool is_primary(const void* handle) {
+Context* primary_context(const void* handle) {
   for (int i = 0; i < device_count(); ++i) {
-    const Device* device = find_device(i);
-    if (device != nullptr && handle == &device->primary) return true;
+    Device* device = find_device(i);
+    if (device != nullptr && device->primary.known_as(handle)) return &device->primary;
   }
-  return false;
+  return nullptr;
 }
 
 Context* context_from_handle(aclrtContext handle, const char* entry, aclError* error) {
-  auto* context = static_cast<Context*>(handle);
-  if (!(context_pool().contexts.has(handle) || is_primary(handle)) ||
-      context->magic.load(std::memory_order_acquire) != Context::kAlive) {
-    *error = fail(context == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: context %p does not exist",
+  Context* context = context_pool().contexts.find(handle);
+  if (context == nullptr && handle != nullptr) context = primary_context(handle);
+  if (context == nullptr) {
+    *error = fail(handle == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: context %p does not exist",
                   entry, handle);
-    return nullptr;
   }
   return context;
 }
@@ -205,15 +203,12 @@ aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   Context* created = nullptr;
   {
     std::lock_guard<std::mutex> lock(context_pool().mutex);
-    if (context_pool().unused.empty()) context_pool().unused.push_back(context_pool().contexts.add());
-    created = context_pool().unused.back();
-    context_pool().unused.pop_back();
+    created = context_pool().contexts.add();
   }
   created->device = device;
   created->default_stream = Stream::create(created, 0, 0);
-  created->magic.store(Context::kAlive, std::memory_order_release);
+  *context = created->begin_life();
   set_current_context(created);
-  *context = created;
   return ACL_SUCCESS;
 }
 
@@ -226,13 +221,14 @@ aclError aclrtDestroyContext(aclrtContext context) {
   if (found->primary) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtDestroyContext: a device's default context ends with aclrtResetDevice");
   }
+  if (!found->end_life()) {
+    return fail(ACL_ERROR_RT_INVALID_HANDLE, "aclrtDestroyContext: context %p was destroyed by another thread", context);
+  }
+  found->default_stream = nullptr;
   for (Stream* stream : streams_of(found->device)) {
     if (stream->context == found) stream->destroy();
   }
-  found->magic.store(0, std::memory_order_release);
   if (current_context() == found) set_current_context(nullptr);
-  std::lock_guard<std::mutex> lock(context_pool().mutex);
-  context_pool().unused.push_back(found);
   return ACL_SUCCESS;
 }
 
@@ -249,7 +245,7 @@ aclError aclrtGetCurrentContext(aclrtContext* context) {
   SOFTCANN_ENTRY(aclrtGetCurrentContext);
   SOFTCANN_REQUIRE(context, "context");
   SOFTCANN_CONTEXT(current, "aclrtGetCurrentContext");
-  *context = current;
+  *context = current->handle();
   return ACL_SUCCESS;
 }
 
@@ -257,7 +253,7 @@ aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream) {
   SOFTCANN_ENTRY(aclrtCtxGetCurrentDefaultStream);
   SOFTCANN_REQUIRE(stream, "stream");
   SOFTCANN_CONTEXT(context, "aclrtCtxGetCurrentDefaultStream");
-  *stream = context->default_stream;
+  *stream = context->default_stream->handle();
   return ACL_SUCCESS;
 }
 

@@ -5,7 +5,6 @@
 
 #include "rt/capture.h"
 #include "rt/exit.h"
-#include "rt/handles.h"
 
 namespace softcann {
 namespace {
@@ -136,17 +135,17 @@ Event* Event::create(uint32_t flags) {
   event->flags = flags;
   event->id = pool().next_id++;
   event->references.store(1, std::memory_order_relaxed);
-  event->magic.store(kAlive, std::memory_order_release);
+  event->begin_life();
   return event;
 }
 
 Event* Event::from_handle(aclrtEvent handle, aclError* error) {
-  auto* event = static_cast<Event*>(handle);
-  if (event == nullptr) {
+  if (handle == nullptr) {
     *error = fail(ACL_ERROR_INVALID_PARAM, "the event is a null pointer");
     return nullptr;
   }
-  if (!pool().events.has(handle) || event->magic.load(std::memory_order_acquire) != kAlive) {
+  Event* event = pool().events.find(handle);
+  if (event == nullptr) {
     *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "event %p does not exist (destroyed, or never created)", handle);
     return nullptr;
   }

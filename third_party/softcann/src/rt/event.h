@@ -66,11 +66,8 @@ struct WaitTask : Task {
   void finish();  // and deletes itself
 };
 
-// What aclrtEvent points to. Never freed, so a stale handle is recognised; a reference is held by the client and by
-// each task in flight.
-struct Event {
-  static constexpr uint64_t kAlive = 0x746e6576e4736674;
-  std::atomic<uint64_t> magic{0};
+// What aclrtEvent stands for. A reference is held by the client and by each task in flight.
+struct Event : Handled {
   std::atomic<int> references{0};
   uint32_t flags = 0;
   uint32_t id = 0;

@@ -28,8 +28,8 @@ aclError create(const char* entry, aclrtEvent* out, uint32_t flags) {
     event->release();
     return fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "%s: this process has too many events for other processes", entry);
   }
-  *out = event;
-  if (check::on(check::kLeak)) check::note_made("event", event);
+  *out = event->handle();
+  if (check::on(check::kLeak)) check::note_made("event", *out);
   return ACL_SUCCESS;
 }
 
@@ -88,11 +88,10 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
 aclError aclrtDestroyEvent(aclrtEvent event) {
   SOFTCANN_ENTRY(aclrtDestroyEvent);
   EVENT_OR_RETURN(e, event);
-  uint64_t alive = Event::kAlive;
-  if (!e->magic.compare_exchange_strong(alive, 0, std::memory_order_acq_rel)) {
+  if (!e->end_life()) {
     return fail(ACL_ERROR_RT_INVALID_HANDLE, "aclrtDestroyEvent: event %p was destroyed by another thread", event);
   }
-  if (check::on(check::kLeak)) check::note_gone(e);
+  if (check::on(check::kLeak)) check::note_gone(event);
   e->release();
   return ACL_SUCCESS;
 }

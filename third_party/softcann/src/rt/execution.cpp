@@ -201,7 +201,7 @@ class Marker {
   }
   ~Marker() {
     if (event_ == nullptr) return;
-    event_->magic.store(0, std::memory_order_release);
+    event_->end_life();
     event_->release();
   }
   void precede(Stream* stream) const { event_->wait_on(stream); }

@@ -374,7 +374,7 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event) 
   Event* made = Event::create(ACL_EVENT_IPC);
   made->shared = shared;
   made->imported = true;
-  *event = made;
+  *event = made->handle();
   return ACL_SUCCESS;
 }
 }

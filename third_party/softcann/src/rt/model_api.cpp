@@ -32,7 +32,8 @@ aclError give_memory(ModelCall& call, size_t output, size_t bytes) {
     return ACL_ERROR_RT_MEMORY_ALLOCATION;
   }
   void* address = reinterpret_cast<void*>(run.owner->base() + offset);
-  *run.buffers[output] = aclDataBuffer{address, bytes};
+  run.buffers[output]->data = address;
+  run.buffers[output]->size = bytes;
   call.outputs[output].data = device_view(address);
   call.outputs[output].bytes = bytes;
   return ACL_SUCCESS;
@@ -49,6 +50,7 @@ aclError run_now(Run& run) {
 // Memory of the client as kernels may touch it.
 aclError take_buffer(const char* what, const ModelTensor& tensor, const aclDataBuffer* buffer, size_t needed, ModelArgument* to) {
   if (buffer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "%s '%s' has no buffer", what, tensor.name.c_str());
+  SOFTCANN_DESCRIBED(buffer, "a buffer of the dataset");
   if (buffer->size < needed) {
     return fail(ACL_ERROR_GE_PARAM_INVALID, "%s '%s' needs %zu bytes, its buffer has %zu", what, tensor.name.c_str(), needed,
                 buffer->size);
@@ -132,14 +134,15 @@ aclError take_outputs(const ModelInfo& info, aclmdlDataset& dataset, Run& run) {
   for (size_t i = 0; i < info.outputs.size(); ++i) {
     DatasetItem& item = dataset.items[i];
     const ModelTensor& tensor = info.outputs[i];
-    const bool left = open && item.buffer != nullptr && item.buffer->data == nullptr && item.buffer->size == 0;
+    const bool left =
+        open && Described<aclDataBuffer>::alive(item.buffer) && item.buffer->data == nullptr && item.buffer->size == 0;
     if (!left) {
       if (const aclError code = take_buffer("output", tensor, item.buffer, bytes_of(tensor.type, tensor.dims), &run.outputs[i]))
         return code;
     }
     run.buffers.push_back(item.buffer);
     if (!open) continue;
-    item.description = std::make_shared<aclTensorDesc>();
+    item.description = owned<aclTensorDesc>();
     item.description->type = tensor.type;
     item.description->format = tensor.format;
     item.description->name = tensor.name;
@@ -150,8 +153,8 @@ aclError take_outputs(const ModelInfo& info, aclmdlDataset& dataset, Run& run) {
 }
 
 aclError prepare(const char* entry, uint32_t id, const aclmdlDataset* input, aclmdlDataset* output, Run& run) {
-  SOFTCANN_REQUIRE(input, "input");
-  SOFTCANN_REQUIRE(output, "output");
+  SOFTCANN_DESCRIBED(input, "input");
+  SOFTCANN_DESCRIBED(output, "output");
   SOFTCANN_CONTEXT(context, entry);
   MODEL_OR_RETURN(entry_of, entry, id);
   run.model = entry_of->model;

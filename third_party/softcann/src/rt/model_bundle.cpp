@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <set>
 
+#include "rt/described.h"
 #include "rt/device.h"
 #include "rt/error.h"
 #include "rt/models.h"
 
 using namespace softcann;
 
-struct aclmdlBundleQueryInfo {
+struct aclmdlBundleQueryInfo : softcann::Handled {
   struct Sizes {
     size_t work, weights;
   };
@@ -124,7 +125,7 @@ aclError load_one(const char* entry, uint32_t id, size_t index, uint32_t* model,
 }
 
 aclError query(const ModelSource& bundle, aclmdlBundleQueryInfo* to) {
-  SOFTCANN_REQUIRE(to, "queryInfo");
+  SOFTCANN_DESCRIBED(to, "queryInfo");
   size_t count = 0;
   if (const aclError code = count_models(bundle, &count)) return code;
   std::vector<aclmdlBundleQueryInfo::Sizes> sizes;
@@ -245,13 +246,13 @@ aclError aclmdlBundleGetModelId(uint32_t bundleId, size_t index, uint32_t* model
 
 aclmdlBundleQueryInfo* aclmdlBundleCreateQueryInfo() {
   SOFTCANN_ENTRY_VALUE(aclmdlBundleCreateQueryInfo, nullptr);
-  return new aclmdlBundleQueryInfo;
+  return Described<aclmdlBundleQueryInfo>::make();
 }
 
 aclError aclmdlBundleDestroyQueryInfo(aclmdlBundleQueryInfo* queryInfo) {
   SOFTCANN_ENTRY(aclmdlBundleDestroyQueryInfo);
-  SOFTCANN_REQUIRE(queryInfo, "queryInfo");
-  delete queryInfo;
+  SOFTCANN_DESCRIBED(queryInfo, "queryInfo");
+  Described<aclmdlBundleQueryInfo>::drop(queryInfo);
   return ACL_SUCCESS;
 }
 
@@ -269,7 +270,7 @@ aclError aclmdlBundleQueryInfoFromMem(const void* model, size_t modelSize, aclmd
 
 aclError aclmdlBundleGetQueryModelNum(const aclmdlBundleQueryInfo* queryInfo, size_t* modelNum) {
   SOFTCANN_ENTRY(aclmdlBundleGetQueryModelNum);
-  SOFTCANN_REQUIRE(queryInfo, "queryInfo");
+  SOFTCANN_DESCRIBED(queryInfo, "queryInfo");
   SOFTCANN_REQUIRE(modelNum, "modelNum");
   *modelNum = queryInfo->models.size();
   return ACL_SUCCESS;
@@ -277,7 +278,7 @@ aclError aclmdlBundleGetQueryModelNum(const aclmdlBundleQueryInfo* queryInfo, si
 
 aclError aclmdlBundleGetSize(const aclmdlBundleQueryInfo* queryInfo, size_t index, size_t* workSize, size_t* constWeightSize) {
   SOFTCANN_ENTRY(aclmdlBundleGetSize);
-  SOFTCANN_REQUIRE(queryInfo, "queryInfo");
+  SOFTCANN_DESCRIBED(queryInfo, "queryInfo");
   SOFTCANN_REQUIRE(workSize, "workSize");
   SOFTCANN_REQUIRE(constWeightSize, "constWeightSize");
   if (index >= queryInfo->models.size()) {
@@ -292,7 +293,7 @@ aclError aclmdlBundleGetSize(const aclmdlBundleQueryInfo* queryInfo, size_t inde
 // Of variables that the models share: atc makes none.
 aclError aclmdlBundleGetVarWeightSize(const aclmdlBundleQueryInfo* queryInfo, size_t* variableWeightSize) {
   SOFTCANN_ENTRY(aclmdlBundleGetVarWeightSize);
-  SOFTCANN_REQUIRE(queryInfo, "queryInfo");
+  SOFTCANN_DESCRIBED(queryInfo, "queryInfo");
   SOFTCANN_REQUIRE(variableWeightSize, "variableWeightSize");
   *variableWeightSize = 0;
   return ACL_SUCCESS;

@@ -74,7 +74,7 @@ constexpr int32_t lowest_priority = 7;
 
 }  // namespace
 
-struct aclmdlConfigHandle {
+struct aclmdlConfigHandle : softcann::Handled {
   size_t type = 0, memory_size = 0, weight_size = 0, work_size = 0;
   std::string path;
   const void* memory = nullptr;
@@ -125,12 +125,13 @@ struct aclmdlConfigHandle {
 namespace softcann {
 
 aclError load_model_configured(const char* entry, const ModelSource& source, const aclmdlConfigHandle& handle, uint32_t* id) {
+  SOFTCANN_DESCRIBED(&handle, "handle");
   return load_model_with(entry, source, id, handle.work, handle.work_size, handle.weights, handle.weight_size);
 }
 
 }  // namespace softcann
 
-struct aclmdlExecConfigHandle {
+struct aclmdlExecConfigHandle : softcann::Handled {
   int32_t stream_timeout = -1;  // milliseconds, -1: without limit
 };
 
@@ -138,19 +139,19 @@ extern "C" {
 
 aclmdlConfigHandle* aclmdlCreateConfigHandle() {
   SOFTCANN_ENTRY_VALUE(aclmdlCreateConfigHandle, nullptr);
-  return new aclmdlConfigHandle;
+  return Described<aclmdlConfigHandle>::make();
 }
 
 aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle* handle) {
   SOFTCANN_ENTRY(aclmdlDestroyConfigHandle);
-  SOFTCANN_REQUIRE(handle, "handle");
-  delete handle;
+  SOFTCANN_DESCRIBED(handle, "handle");
+  Described<aclmdlConfigHandle>::drop(handle);
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, const void* attrValue, size_t valueSize) {
   SOFTCANN_ENTRY(aclmdlSetConfigOpt);
-  SOFTCANN_REQUIRE(handle, "handle");
+  SOFTCANN_DESCRIBED(handle, "handle");
   if (attr < ACL_MDL_PRIORITY_INT32 || attr > ACL_MDL_WITHOUT_GRAPH_INT32) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclmdlSetConfigOpt: unknown option %d", static_cast<int>(attr));
   }
@@ -166,7 +167,7 @@ aclError aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, c
 
 aclError aclmdlSetExternalWeightAddress(aclmdlConfigHandle* handle, const char* weightFileName, void*, size_t) {
   SOFTCANN_ENTRY(aclmdlSetExternalWeightAddress);
-  SOFTCANN_REQUIRE(handle, "handle");
+  SOFTCANN_DESCRIBED(handle, "handle");
   SOFTCANN_REQUIRE(weightFileName, "weightFileName");
   return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
               "aclmdlSetExternalWeightAddress: softcann's atc keeps the weights in the .om; there is "
@@ -176,7 +177,7 @@ aclError aclmdlSetExternalWeightAddress(aclmdlConfigHandle* handle, const char* 
 
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle* handle, uint32_t* modelId) {
   SOFTCANN_ENTRY(aclmdlLoadWithConfig);
-  SOFTCANN_REQUIRE(handle, "handle");
+  SOFTCANN_DESCRIBED(handle, "handle");
   const bool of_file = handle->type == ACL_MDL_LOAD_FROM_FILE || handle->type == ACL_MDL_LOAD_FROM_FILE_WITH_MEM;
   const bool of_memory = handle->type == ACL_MDL_LOAD_FROM_MEM || handle->type == ACL_MDL_LOAD_FROM_MEM_WITH_MEM;
   if (!of_file && !of_memory) {
@@ -195,20 +196,20 @@ aclError aclmdlLoadWithConfig(const aclmdlConfigHandle* handle, uint32_t* modelI
 
 aclmdlExecConfigHandle* aclmdlCreateExecConfigHandle() {
   SOFTCANN_ENTRY_VALUE(aclmdlCreateExecConfigHandle, nullptr);
-  return new aclmdlExecConfigHandle;
+  return Described<aclmdlExecConfigHandle>::make();
 }
 
 aclError aclmdlDestroyExecConfigHandle(const aclmdlExecConfigHandle* handle) {
   SOFTCANN_ENTRY(aclmdlDestroyExecConfigHandle);
-  SOFTCANN_REQUIRE(handle, "handle");
-  delete handle;
+  SOFTCANN_DESCRIBED(handle, "handle");
+  Described<aclmdlExecConfigHandle>::drop(handle);
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle* handle, aclmdlExecConfigAttr attr, const void* attrValue,
                                 size_t valueSize) {
   SOFTCANN_ENTRY(aclmdlSetExecConfigOpt);
-  SOFTCANN_REQUIRE(handle, "handle");
+  SOFTCANN_DESCRIBED(handle, "handle");
   if (attr < ACL_MDL_STREAM_SYNC_TIMEOUT || attr > ACL_MDL_MEC_TIMETHR_SIZET) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclmdlSetExecConfigOpt: unknown option %d", static_cast<int>(attr));
   }
@@ -223,7 +224,7 @@ aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle* handle, aclmdlExecConfig
 aclError aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output, aclrtStream stream,
                          const aclmdlExecConfigHandle* handle) {
   SOFTCANN_ENTRY(aclmdlExecuteV2);
-  SOFTCANN_REQUIRE(handle, "handle");
+  SOFTCANN_DESCRIBED(handle, "handle");
   if (const aclError code = execute_model_async("aclmdlExecuteV2", modelId, input, output, stream)) return code;
   return aclrtSynchronizeStreamWithTimeout(stream, handle->stream_timeout);
 }
@@ -231,7 +232,7 @@ aclError aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset* input, aclmdlDat
 aclError aclmdlExecuteAsyncV2(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output, aclrtStream stream,
                               const aclmdlExecConfigHandle* handle) {
   SOFTCANN_ENTRY(aclmdlExecuteAsyncV2);
-  SOFTCANN_REQUIRE(handle, "handle");
+  SOFTCANN_DESCRIBED(handle, "handle");
   return execute_model_async("aclmdlExecuteAsyncV2", modelId, input, output, stream);
 }
 }

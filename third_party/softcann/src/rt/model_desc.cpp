@@ -20,9 +20,9 @@ aclError describe(const ModelSource& source, aclmdlDesc* to) {
 
 // The description's content; null, the reason recorded, when there is none.
 const ModelInfo* info_of(const char* entry, const aclmdlDesc* desc) {
-  if (desc != nullptr && desc->model != nullptr) return &desc->model->info();
-  fail(ACL_ERROR_INVALID_PARAM, "%s: the description %s", entry,
-       desc ? "is empty: call aclmdlGetDesc first" : "is a null pointer");
+  if (!is_described(desc, "the model's description")) return nullptr;
+  if (desc->model != nullptr) return &desc->model->info();
+  fail(ACL_ERROR_INVALID_PARAM, "%s: the description is empty: call aclmdlGetDesc first", entry);
   return nullptr;
 }
 
@@ -133,19 +133,19 @@ extern "C" {
 
 aclmdlDesc* aclmdlCreateDesc() {
   SOFTCANN_ENTRY_VALUE(aclmdlCreateDesc, nullptr);
-  return new aclmdlDesc;
+  return Described<aclmdlDesc>::make();
 }
 
 aclError aclmdlDestroyDesc(aclmdlDesc* modelDesc) {
   SOFTCANN_ENTRY(aclmdlDestroyDesc);
-  SOFTCANN_REQUIRE(modelDesc, "modelDesc");
-  delete modelDesc;
+  SOFTCANN_DESCRIBED(modelDesc, "modelDesc");
+  Described<aclmdlDesc>::drop(modelDesc);
   return ACL_SUCCESS;
 }
 
 aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
   SOFTCANN_ENTRY(aclmdlGetDesc);
-  SOFTCANN_REQUIRE(modelDesc, "modelDesc");
+  SOFTCANN_DESCRIBED(modelDesc, "modelDesc");
   MODEL_OR_RETURN(entry, "aclmdlGetDesc", modelId);
   modelDesc->model = entry->model;
   modelDesc->loaded = entry;
@@ -154,14 +154,14 @@ aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
 
 aclError aclmdlGetDescFromFile(aclmdlDesc* modelDesc, const char* modelPath) {
   SOFTCANN_ENTRY(aclmdlGetDescFromFile);
-  SOFTCANN_REQUIRE(modelDesc, "modelDesc");
+  SOFTCANN_DESCRIBED(modelDesc, "modelDesc");
   SOFTCANN_REQUIRE(modelPath, "modelPath");
   return describe({modelPath, nullptr, 0}, modelDesc);
 }
 
 aclError aclmdlGetDescFromMem(aclmdlDesc* modelDesc, const void* model, size_t modelSize) {
   SOFTCANN_ENTRY(aclmdlGetDescFromMem);
-  SOFTCANN_REQUIRE(modelDesc, "modelDesc");
+  SOFTCANN_DESCRIBED(modelDesc, "modelDesc");
   SOFTCANN_REQUIRE(model, "model");
   return describe({nullptr, model, modelSize}, modelDesc);
 }

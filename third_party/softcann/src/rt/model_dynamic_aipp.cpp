@@ -29,8 +29,8 @@ aclError set_flag(const char* entry, aclmdlAIPP* aipp, bool AippCommon::* flag, 
 
 // The parameters go into the memory of the input that takes them, for the next runs.
 aclError set_input(const char* entry, uint32_t id, aclmdlDataset* dataset, size_t index, bool of_data, const aclmdlAIPP* given) {
-  SOFTCANN_REQUIRE(dataset, "dataset");
-  SOFTCANN_REQUIRE(given, "aippParmsSet");
+  SOFTCANN_DESCRIBED(dataset, "dataset");
+  SOFTCANN_DESCRIBED(given, "aippParmsSet");
   MODEL_OR_RETURN(loaded, entry, id);
   const std::vector<ModelTensor>& inputs = loaded->model->info().inputs;
   if (index >= inputs.size() || index >= dataset->items.size()) {
@@ -47,7 +47,7 @@ aclError set_input(const char* entry, uint32_t id, aclmdlDataset* dataset, size_
   const size_t parameters = inputs[data].network->parameters;
   const aclDataBuffer* buffer = parameters < dataset->items.size() ? dataset->items[parameters].buffer : nullptr;
   const size_t bytes = aipp_bytes(given->aipp.pictures.size());
-  if (buffer == nullptr || buffer->data == nullptr || buffer->size < bytes) {
+  if (!Described<aclDataBuffer>::alive(buffer) || buffer->data == nullptr || buffer->size < bytes) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: input %zu, '%s', needs %zu bytes", entry, parameters,
                 inputs[parameters].name.c_str(), bytes);
   }
@@ -69,15 +69,15 @@ aclmdlAIPP* aclmdlCreateAIPP(uint64_t batchSize) {
     fail(ACL_ERROR_INVALID_PARAM, "aclmdlCreateAIPP: a batch of %llu", static_cast<unsigned long long>(batchSize));
     return nullptr;
   }
-  auto* made = new (std::nothrow) aclmdlAIPP;
-  if (made != nullptr) made->aipp.pictures.resize(batchSize);
+  auto* made = Described<aclmdlAIPP>::make();
+  made->aipp.pictures.resize(batchSize);
   return made;
 }
 
 aclError aclmdlDestroyAIPP(const aclmdlAIPP* aippParmsSet) {
   SOFTCANN_ENTRY(aclmdlDestroyAIPP);
-  SOFTCANN_REQUIRE(aippParmsSet, "aippParmsSet");
-  delete aippParmsSet;
+  SOFTCANN_DESCRIBED(aippParmsSet, "aippParmsSet");
+  Described<aclmdlAIPP>::drop(aippParmsSet);
   return ACL_SUCCESS;
 }
 
@@ -93,7 +93,7 @@ aclError aclmdlGetAippDataSize(uint64_t batchSize, size_t* size) {
 
 aclError aclmdlSetAIPPInputFormat(aclmdlAIPP* aippParmsSet, aclAippInputFormat inputFormat) {
   SOFTCANN_ENTRY(aclmdlSetAIPPInputFormat);
-  SOFTCANN_REQUIRE(aippParmsSet, "aippParmsSet");
+  SOFTCANN_DESCRIBED(aippParmsSet, "aippParmsSet");
   switch (inputFormat) {
     case ACL_YUV420SP_U8:
     case ACL_XRGB8888_U8:
@@ -110,7 +110,7 @@ aclError aclmdlSetAIPPInputFormat(aclmdlAIPP* aippParmsSet, aclAippInputFormat i
 
 aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP* aippParmsSet, int32_t srcImageSizeW, int32_t srcImageSizeH) {
   SOFTCANN_ENTRY(aclmdlSetAIPPSrcImageSize);
-  SOFTCANN_REQUIRE(aippParmsSet, "aippParmsSet");
+  SOFTCANN_DESCRIBED(aippParmsSet, "aippParmsSet");
   if (srcImageSizeW < 2 || srcImageSizeW > 4096 || srcImageSizeH < 1 || srcImageSizeH > 4096) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclmdlSetAIPPSrcImageSize: %d x %d; 2 x 1 to 4096 x 4096 is possible", srcImageSizeW,
                 srcImageSizeH);

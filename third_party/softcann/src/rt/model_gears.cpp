@@ -14,7 +14,7 @@ namespace {
 // The gear's numbers go into the buffer too, where a program for the chip would read them.
 aclError write_gear(const char* entry, const aclDataBuffer* buffer, const std::vector<int64_t>& gear) {
   const size_t bytes = gear.size() * sizeof(int64_t);
-  if (buffer == nullptr || buffer->data == nullptr) {
+  if (!Described<aclDataBuffer>::alive(buffer) || buffer->data == nullptr) {
     return fail(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "%s: the input '%s' has no memory", entry, ACL_DYNAMIC_TENSOR_NAME);
   }
   if (buffer->size < bytes) {
@@ -36,7 +36,7 @@ std::string shown(const std::vector<int64_t>& gear) {
 }
 
 aclError set_gear(const char* entry, uint32_t id, aclmdlDataset* dataset, size_t index, Gears kind, std::vector<int64_t> gear) {
-  SOFTCANN_REQUIRE(dataset, "dataset");
+  SOFTCANN_DESCRIBED(dataset, "dataset");
   MODEL_OR_RETURN(loaded, entry, id);
   const ModelInfo& info = loaded->model->info();
   if (info.gears_of != kind) {

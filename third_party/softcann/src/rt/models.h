@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include "rt/described.h"
 #include "rt/model.h"
 
 namespace softcann {
@@ -41,7 +42,7 @@ std::shared_ptr<LoadedEntry> find_model(const char* entry, uint32_t id);
 }  // namespace softcann
 
 // What clients ask a model about. Of a model that was loaded it has its number too.
-struct aclmdlDesc {
+struct aclmdlDesc : softcann::Handled {
   std::shared_ptr<const softcann::Model> model;
   std::shared_ptr<softcann::LoadedEntry> loaded;  // null: described from a file
 };

@@ -6,9 +6,10 @@
 #include <variant>
 #include <vector>
 
+#include "rt/handles.h"
 #include "rt/runtime.h"
 
-struct aclopAttr {
+struct aclopAttr : softcann::Handled {
   using Value =
       std::variant<bool, int64_t, float, std::string, aclDataType, std::vector<uint8_t>, std::vector<int64_t>, std::vector<float>,
                    std::vector<std::vector<int64_t>>, std::vector<std::string>, std::vector<aclDataType>>;

@@ -1,4 +1,5 @@
 // Attributes of operators that clients name (aclopAttr).
+#include "rt/described.h"
 #include "rt/error.h"
 #include "rt/named.h"
 
@@ -8,7 +9,7 @@ namespace {
 
 template <class T>
 aclError set_attribute(const char* entry, aclopAttr* attr, const char* name, T value) {
-  SOFTCANN_REQUIRE(attr, "attr");
+  SOFTCANN_DESCRIBED(attr, "attr");
   SOFTCANN_REQUIRE(name, "attrName");
   if (*name == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: the name is empty", entry);
   attr->values[name] = std::move(value);
@@ -28,12 +29,12 @@ extern "C" {
 
 aclopAttr* aclopCreateAttr() {
   SOFTCANN_ENTRY_VALUE(aclopCreateAttr, nullptr);
-  return new aclopAttr;
+  return Described<aclopAttr>::make();
 }
 
 void aclopDestroyAttr(const aclopAttr* attr) {
   SOFTCANN_ENTRY_VALUE(aclopDestroyAttr, );
-  delete attr;
+  if (attr != nullptr && is_described(attr, "attr")) Described<aclopAttr>::drop(attr);
 }
 
 aclError aclopSetAttrBool(aclopAttr* attr, const char* attrName, uint8_t attrValue) {

@@ -104,7 +104,7 @@ aclError take_tensors(const char* op, int count, const aclTensorDesc* const* des
     tensor.type = descs[i]->type;
     tensor.format = descs[i]->format;
     tensor.dims = descs[i]->dims;
-    const size_t bytes = aclGetTensorDescSize(descs[i]);
+    const size_t bytes = bytes_of(*descs[i]);
     const bool on_host = !descs[i]->constant.empty() || descs[i]->placement != ACL_MEMTYPE_DEVICE;
     const char* source = descs[i]->constant.data();
     if (descs[i]->constant.empty()) {
@@ -171,7 +171,7 @@ aclError convert(const OpCall& op, aclrtStream stream) {
                 static_cast<int>(in.format), static_cast<int>(out.format));
   }
   if (in.type == out.type) {
-    task->count = static_cast<int64_t>(aclGetTensorDescSize(&out));
+    task->count = static_cast<int64_t>(bytes_of(out));
   } else if (!cast || (task->convert = find_conversion(out.type, in.type)) == nullptr) {
     return fail(ACL_ERROR_UNSUPPORTED_DATA_TYPE, "%s: from data type %d to %d is not supported", op.type,
                 static_cast<int>(in.type), static_cast<int>(out.type));
@@ -185,6 +185,21 @@ aclError convert(const OpCall& op, aclrtStream stream) {
 }  // namespace
 
 namespace softcann {
+
+aclError check_given(const OpCall& call) {
+  const auto check = [](int count, const auto* const* given, const char* what) {
+    for (int i = 0; given != nullptr && i < count; ++i) {
+      if (given[i] != nullptr) SOFTCANN_DESCRIBED(given[i], what);
+    }
+    return ACL_SUCCESS;
+  };
+  if (const aclError code = check(call.inputs, call.in, "an input's description")) return code;
+  if (const aclError code = check(call.outputs, call.out, "an output's description")) return code;
+  if (const aclError code = check(call.inputs, call.from, "an input's buffer")) return code;
+  if (const aclError code = check(call.outputs, call.to, "an output's buffer")) return code;
+  if (call.attributes != nullptr) SOFTCANN_DESCRIBED(call.attributes, "attr");
+  return ACL_SUCCESS;
+}
 
 bool has_op(const char* type) { return converts(type) || (named_operators().has != nullptr && named_operators().has(type)); }
 

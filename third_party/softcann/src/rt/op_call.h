@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "rt/named.h"
+#include "rt/tensor_desc.h"
 
 namespace softcann {
 
@@ -19,6 +20,8 @@ struct OpCall {
   const aclopAttr* attributes;  // may be null
 };
 
+// ACL_SUCCESS when all that a client gives is alive; entry points begin with it.
+SOFTCANN_API aclError check_given(const OpCall& call);
 // Whether an operator of that name can be executed.
 SOFTCANN_API bool has_op(const char* type);
 // Queues it. `made`, unless null: the call as it runs, where the sizes of results are found when it has run.

@@ -8,7 +8,7 @@
 using namespace softcann;
 
 // An operator that was found, with copies of what the client described.
-struct aclopHandle {
+struct aclopHandle : Handled {
   std::shared_ptr<const OpModel> model;
   std::vector<aclTensorDesc> inputs, outputs;
   aclopAttr attributes;
@@ -22,7 +22,11 @@ std::vector<const aclTensorDesc*> pointers(const std::vector<aclTensorDesc>& des
   return made;
 }
 
-aclError create_handle(const char* entry, const OpCall& call, aclopHandle** handle) {
+}  // namespace
+
+namespace softcann {
+
+aclError create_op_handle(const char* entry, const OpCall& call, aclopHandle** handle) {
   SOFTCANN_REQUIRE(handle, "handle");
   auto made = std::make_unique<aclopHandle>();
   made->model = find_op_model(entry, call);
@@ -30,9 +34,15 @@ aclError create_handle(const char* entry, const OpCall& call, aclopHandle** hand
   for (int i = 0; i < call.inputs; ++i) made->inputs.push_back(*call.in[i]);
   for (int i = 0; i < call.outputs; ++i) made->outputs.push_back(*call.out[i]);
   if (call.attributes != nullptr) made->attributes = *call.attributes;
-  *handle = made.release();
+  auto* kept = Described<aclopHandle>::make();
+  *kept = std::move(*made);
+  *handle = kept;
   return ACL_SUCCESS;
 }
+
+}  // namespace softcann
+
+namespace {
 
 // What CANN gives to Cast.
 aclopAttr cast_attributes(const aclTensorDesc& to, uint8_t truncate) {
@@ -49,19 +59,21 @@ extern "C" {
 aclError aclopCreateHandle(const char* opType, int numInputs, const aclTensorDesc* inputDesc[], int numOutputs,
                            const aclTensorDesc* outputDesc[], const aclopAttr* opAttr, aclopHandle** handle) {
   SOFTCANN_ENTRY(aclopCreateHandle);
-  return create_handle("aclopCreateHandle", {opType, numInputs, inputDesc, nullptr, numOutputs, outputDesc, nullptr, opAttr},
-                       handle);
+  const OpCall call{opType, numInputs, inputDesc, nullptr, numOutputs, outputDesc, nullptr, opAttr};
+  if (const aclError code = check_given(call)) return code;
+  return create_op_handle("aclopCreateHandle", call, handle);
 }
 
 void aclopDestroyHandle(aclopHandle* handle) {
   SOFTCANN_ENTRY_VALUE(aclopDestroyHandle, );
-  delete handle;
+  if (handle != nullptr && is_described(handle, "handle")) Described<aclopHandle>::drop(handle);
 }
 
 aclError aclopExecWithHandle(aclopHandle* handle, int numInputs, const aclDataBuffer* inputs[], int numOutputs,
                              aclDataBuffer* outputs[], aclrtStream stream) {
   SOFTCANN_ENTRY(aclopExecWithHandle);
-  SOFTCANN_REQUIRE(handle, "handle");
+  SOFTCANN_DESCRIBED(handle, "handle");
+  if (const aclError code = check_given({"", numInputs, nullptr, inputs, numOutputs, nullptr, outputs, nullptr})) return code;
   const auto in = pointers(handle->inputs), out = pointers(handle->outputs);
   if (numInputs < 0 || numOutputs < 0 || in.size() != static_cast<size_t>(numInputs) ||
       out.size() != static_cast<size_t>(numOutputs)) {
@@ -76,10 +88,10 @@ aclError aclopExecWithHandle(aclopHandle* handle, int numInputs, const aclDataBu
 aclError aclopCast(const aclTensorDesc* srcDesc, const aclDataBuffer* srcBuffer, const aclTensorDesc* dstDesc,
                    aclDataBuffer* dstBuffer, uint8_t truncate, aclrtStream stream) {
   SOFTCANN_ENTRY(aclopCast);
-  SOFTCANN_REQUIRE(srcDesc, "srcDesc");
-  SOFTCANN_REQUIRE(srcBuffer, "srcBuffer");
-  SOFTCANN_REQUIRE(dstDesc, "dstDesc");
-  SOFTCANN_REQUIRE(dstBuffer, "dstBuffer");
+  SOFTCANN_DESCRIBED(srcDesc, "srcDesc");
+  SOFTCANN_DESCRIBED(srcBuffer, "srcBuffer");
+  SOFTCANN_DESCRIBED(dstDesc, "dstDesc");
+  SOFTCANN_DESCRIBED(dstBuffer, "dstBuffer");
   const aclopAttr attributes = cast_attributes(*dstDesc, truncate);
   const OpCall call{"Cast", 1, &srcDesc, &srcBuffer, 1, &dstDesc, &dstBuffer, &attributes};
   const auto model = find_op_model("aclopCast", call);
@@ -88,10 +100,10 @@ aclError aclopCast(const aclTensorDesc* srcDesc, const aclDataBuffer* srcBuffer,
 
 aclError aclopCreateHandleForCast(aclTensorDesc* srcDesc, aclTensorDesc* dstDesc, uint8_t truncate, aclopHandle** handle) {
   SOFTCANN_ENTRY(aclopCreateHandleForCast);
-  SOFTCANN_REQUIRE(srcDesc, "srcDesc");
-  SOFTCANN_REQUIRE(dstDesc, "dstDesc");
+  SOFTCANN_DESCRIBED(srcDesc, "srcDesc");
+  SOFTCANN_DESCRIBED(dstDesc, "dstDesc");
   const aclopAttr attributes = cast_attributes(*dstDesc, truncate);
   const aclTensorDesc *in = srcDesc, *out = dstDesc;
-  return create_handle("aclopCreateHandleForCast", {"Cast", 1, &in, nullptr, 1, &out, nullptr, &attributes}, handle);
+  return create_op_handle("aclopCreateHandleForCast", {"Cast", 1, &in, nullptr, 1, &out, nullptr, &attributes}, handle);
 }
 }

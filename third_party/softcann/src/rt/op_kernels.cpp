@@ -56,6 +56,7 @@ aclError aclopInferShape(const char* opType, int numInputs, aclTensorDesc* input
   SOFTCANN_REQUIRE(opType, "opType");
   if (numOutputs > 0) SOFTCANN_REQUIRE(outputDesc, "outputDesc");
   const OpCall call{opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, nullptr, attr};
+  if (const aclError code = check_given(call)) return code;
   const auto model = find_op_inputs("aclopInferShape", call);
   if (model == nullptr) return ACL_ERROR_OP_NOT_FOUND;
   if (model->outputs.size() != static_cast<size_t>(numOutputs)) {

@@ -249,15 +249,15 @@ std::shared_ptr<const OpModel> find_op_inputs(const char* entry, const OpCall& c
 aclError execute_op_model(const char* entry, const OpModel& model, const OpCall& call, aclrtStream stream) {
   if (model.model == 0) return execute_op(entry, call, stream, nullptr);
   if (call.from == nullptr || call.to == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "%s: no buffers are given", entry);
-  aclmdlDataset inputs, outputs;
+  const auto inputs = owned<aclmdlDataset>(), outputs = owned<aclmdlDataset>();
   for (size_t i = 0; i < model.inputs.size(); ++i) {
     if (model.inputs[i].constant) continue;
-    DatasetItem& item = inputs.items.emplace_back();
+    DatasetItem& item = inputs->items.emplace_back();
     item.buffer = const_cast<aclDataBuffer*>(call.from[i]);  // what a model reads it does not change
-    if (model.open()) item.description = std::make_shared<aclTensorDesc>(*call.in[i]);
+    if (model.open()) item.description = owned(*call.in[i]);
   }
-  for (size_t i = 0; i < model.outputs.size(); ++i) outputs.items.emplace_back().buffer = call.to[i];
-  return execute_model_async(entry, model.model, &inputs, &outputs, stream);
+  for (size_t i = 0; i < model.outputs.size(); ++i) outputs->items.emplace_back().buffer = call.to[i];
+  return execute_model_async(entry, model.model, inputs.get(), outputs.get(), stream);
 }
 
 }  // namespace softcann
@@ -294,6 +294,7 @@ aclError aclopExecute(const char* opType, int numInputs, const aclTensorDesc* in
                       aclrtStream stream) {
   SOFTCANN_ENTRY(aclopExecute);
   const OpCall call{opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr};
+  if (const aclError code = check_given(call)) return code;
   const auto model = find_op_model("aclopExecute", call);
   return model == nullptr ? ACL_ERROR_OP_NOT_FOUND : execute_op_model("aclopExecute", *model, call, stream);
 }
@@ -302,6 +303,7 @@ aclError aclopExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputD
                         aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr, aclrtStream stream) {
   SOFTCANN_ENTRY(aclopExecuteV2);
   const OpCall call{opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr};
+  if (const aclError code = check_given(call)) return code;
   const auto model = find_op_model("aclopExecuteV2", call);
   if (model == nullptr) return ACL_ERROR_OP_NOT_FOUND;
   if (model->open() && model->model == 0) return execute_op_and_wait("aclopExecuteV2", call, outputDesc, stream);

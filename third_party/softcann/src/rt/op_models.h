@@ -38,6 +38,8 @@ SOFTCANN_API aclError add_compiled(const char* entry, const OpCall& call);
 SOFTCANN_API std::shared_ptr<const OpModel> find_op_model(const char* entry, const OpCall& call);
 // The same by the inputs and attributes alone.
 std::shared_ptr<const OpModel> find_op_inputs(const char* entry, const OpCall& call);
+// What aclopCreateHandle does.
+SOFTCANN_API aclError create_op_handle(const char* entry, const OpCall& call, aclopHandle** handle);
 SOFTCANN_API aclError execute_op_model(const char* entry, const OpModel& model, const OpCall& call, aclrtStream stream);
 
 }  // namespace softcann

@@ -11,7 +11,6 @@
 #include "fault/lifecycle.h"
 #include "rt/capture.h"
 #include "rt/exceptions.h"
-#include "rt/handles.h"
 #include "rt/log.h"
 #include "rt/call_record.h"
 #include "rt/recorder.h"
@@ -101,7 +100,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   stream->set_capture(nullptr);
   stream->status_ = claim_stream_status(context->device->physical);
   stream->report_thread.store(0, std::memory_order_relaxed);
-  stream->magic_.store(kAlive, std::memory_order_release);
+  stream->begin_life();
   std::lock_guard<std::mutex> lock(context->device->mutex);
   context->device->streams.push_back(stream);
   SOFTCANN_LOG(ACL_INFO, "RUNTIME", "stream %llu of device %d was created, priority %u",
@@ -109,10 +108,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   return stream;
 }
 
-Stream* Stream::find(aclrtStream handle) {
-  auto* stream = static_cast<Stream*>(handle);
-  return pool().streams.has(handle) && stream->alive() ? stream : nullptr;
-}
+Stream* Stream::find(aclrtStream handle) { return pool().streams.find(handle); }
 
 Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
   Context* context = current_context();
@@ -120,7 +116,10 @@ Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
     *error = fail(ACL_ERROR_RT_CONTEXT_NULL, "this thread has no context; call aclrtSetDevice first");
     return nullptr;
   }
-  if (handle == nullptr) return context->default_stream;
+  if (handle == nullptr) {
+    if (__builtin_expect(context->default_stream == nullptr, 0)) *error = no_context("the default stream");
+    return context->default_stream;
+  }
   Stream* stream = find(handle);
   if (__builtin_expect(stream == nullptr, 0)) {
     *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p does not exist (destroyed, or never created)", handle);
@@ -445,7 +444,7 @@ void Stream::destroy() {
     auto& streams = context->device->streams;
     streams.erase(std::remove(streams.begin(), streams.end(), this), streams.end());
   }
-  magic_.store(0, std::memory_order_release);
+  end_life();
   release_stream_status(status_);
   std::thread worker;
   {

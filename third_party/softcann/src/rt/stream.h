@@ -9,6 +9,7 @@
 
 #include "rt/device.h"
 #include "rt/exchange.h"
+#include "rt/handles.h"
 #include "rt/runtime.h"
 #include "rt/sync.h"
 
@@ -38,10 +39,8 @@ static_assert(kParked != kUnfinished && kFinished != kUnfinished);
 class Capture;
 struct StreamStatus;
 
-class Stream {
+class Stream : public Handled {
  public:
-  static constexpr uint64_t kAlive = 0x6d61657274536673;
-
   // Streams are taken from a pool and never freed, so that a stale handle is recognised.
   static Stream* create(Context* context, uint32_t priority, uint32_t flags);
   // Checks a client's handle against the calling thread's context; nullptr stands for the default stream. On failure
@@ -87,8 +86,6 @@ class Stream {
   void set_error(aclError code, const char* task, std::string text);
   void forget_error();
 
-  aclrtStream handle() { return this; }
-  bool alive() const { return magic_.load(std::memory_order_acquire) == kAlive; }
   bool runs_on_this_thread() const;
   // The stream whose task this thread is running; nullptr when it runs none.
   static const Stream* running();
@@ -128,7 +125,6 @@ class Stream {
   std::atomic<Capture*> capture_{nullptr};
   StreamStatus* status_ = nullptr;
   int64_t unfinished_since_ = 0;  // the owner's, while somebody profiles
-  std::atomic<uint64_t> magic_{0};
   std::atomic<int32_t> error_{0};
   std::atomic<bool> stop_on_failure_{false};
   std::atomic<bool> aborting_{false};

@@ -49,6 +49,11 @@ size_t bits_of(aclDataType type) {
   }
 }
 
+size_t bytes_of(const aclTensorDesc& desc) {
+  const int64_t count = elements_of(desc.dims);
+  return count <= 0 ? 0 : (static_cast<size_t>(count) * bits_of(desc.type) + 7) / 8;
+}
+
 int64_t elements_of(const std::vector<int64_t>& dims) {
   int64_t count = 1;
   for (const int64_t dim : dims) {
@@ -79,36 +84,40 @@ size_t aclDataTypeSize(aclDataType dataType) {
 
 aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
   SOFTCANN_ENTRY_VALUE(aclCreateDataBuffer, nullptr);
-  return new aclDataBuffer{data, size};
+  auto* made = Described<aclDataBuffer>::make();
+  made->data = data;
+  made->size = size;
+  return made;
 }
 
 aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer) {
   SOFTCANN_ENTRY(aclDestroyDataBuffer);
-  SOFTCANN_REQUIRE(dataBuffer, "dataBuffer");
-  delete dataBuffer;
+  SOFTCANN_DESCRIBED(dataBuffer, "dataBuffer");
+  Described<aclDataBuffer>::drop(dataBuffer);
   return ACL_SUCCESS;
 }
 
 aclError aclUpdateDataBuffer(aclDataBuffer* dataBuffer, void* data, size_t size) {
   SOFTCANN_ENTRY(aclUpdateDataBuffer);
-  SOFTCANN_REQUIRE(dataBuffer, "dataBuffer");
-  *dataBuffer = aclDataBuffer{data, size};
+  SOFTCANN_DESCRIBED(dataBuffer, "dataBuffer");
+  dataBuffer->data = data;
+  dataBuffer->size = size;
   return ACL_SUCCESS;
 }
 
 void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer) {
   SOFTCANN_ENTRY_VALUE(aclGetDataBufferAddr, nullptr);
-  return dataBuffer == nullptr ? nullptr : dataBuffer->data;
+  return !is_described(dataBuffer, "dataBuffer") ? nullptr : dataBuffer->data;
 }
 
 size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
   SOFTCANN_ENTRY_VALUE(aclGetDataBufferSizeV2, 0);
-  return dataBuffer == nullptr ? 0 : dataBuffer->size;
+  return !is_described(dataBuffer, "dataBuffer") ? 0 : dataBuffer->size;
 }
 
 uint32_t aclGetDataBufferSize(const aclDataBuffer* dataBuffer) {
   SOFTCANN_ENTRY_VALUE(aclGetDataBufferSize, 0);
-  return dataBuffer == nullptr ? 0 : static_cast<uint32_t>(dataBuffer->size);
+  return !is_described(dataBuffer, "dataBuffer") ? 0 : static_cast<uint32_t>(dataBuffer->size);
 }
 
 aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format) {
@@ -117,7 +126,7 @@ aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int6
     fail(ACL_ERROR_INVALID_PARAM, "aclCreateTensorDesc: %d dimensions, dims %p", numDims, static_cast<const void*>(dims));
     return nullptr;
   }
-  auto* desc = new aclTensorDesc;
+  auto* desc = Described<aclTensorDesc>::make();
   desc->type = dataType;
   desc->format = format;
   desc->dims.assign(dims, dims + numDims);
@@ -126,27 +135,27 @@ aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int6
 
 void aclDestroyTensorDesc(const aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclDestroyTensorDesc, );
-  delete desc;
+  if (desc != nullptr && is_described(desc, "desc")) Described<aclTensorDesc>::drop(desc);
 }
 
 aclDataType aclGetTensorDescType(const aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescType, ACL_DT_UNDEFINED);
-  return desc == nullptr ? ACL_DT_UNDEFINED : desc->type;
+  return !is_described(desc, "desc") ? ACL_DT_UNDEFINED : desc->type;
 }
 
 aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescFormat, ACL_FORMAT_UNDEFINED);
-  return desc == nullptr ? ACL_FORMAT_UNDEFINED : desc->format;
+  return !is_described(desc, "desc") ? ACL_FORMAT_UNDEFINED : desc->format;
 }
 
 size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescNumDims, 0);
-  return desc == nullptr ? 0 : desc->dims.size();
+  return !is_described(desc, "desc") ? 0 : desc->dims.size();
 }
 
 aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* dimSize) {
   SOFTCANN_ENTRY(aclGetTensorDescDimV2);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   SOFTCANN_REQUIRE(dimSize, "dimSize");
   if (index >= desc->dims.size()) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclGetTensorDescDimV2: dimension %zu of %zu", index, desc->dims.size());
@@ -163,7 +172,7 @@ int64_t aclGetTensorDescDim(const aclTensorDesc* desc, size_t index) {
 
 aclError aclGetTensorDescDimRange(const aclTensorDesc* desc, size_t index, size_t dimRangeNum, int64_t* dimRange) {
   SOFTCANN_ENTRY(aclGetTensorDescDimRange);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   SOFTCANN_REQUIRE(dimRange, "dimRange");
   if (index >= desc->dims.size() || dimRangeNum < 2) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclGetTensorDescDimRange: dimension %zu of %zu, room for %zu numbers of 2", index,
@@ -178,36 +187,35 @@ aclError aclGetTensorDescDimRange(const aclTensorDesc* desc, size_t index, size_
 
 size_t aclGetTensorDescElementCount(const aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescElementCount, 0);
-  const int64_t count = desc == nullptr ? 0 : elements_of(desc->dims);
+  const int64_t count = !is_described(desc, "desc") ? 0 : elements_of(desc->dims);
   return count < 0 ? 0 : static_cast<size_t>(count);
 }
 
 size_t aclGetTensorDescSize(const aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescSize, 0);
-  const int64_t count = desc == nullptr ? 0 : elements_of(desc->dims);
-  return count <= 0 ? 0 : (static_cast<size_t>(count) * bits_of(desc->type) + 7) / 8;
+  return is_described(desc, "desc") ? bytes_of(*desc) : 0;
 }
 
 const char* aclGetTensorDescName(aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescName, "");
-  return desc == nullptr ? "" : desc->name.c_str();
+  return !is_described(desc, "desc") ? "" : desc->name.c_str();
 }
 
 void aclSetTensorDescName(aclTensorDesc* desc, const char* name) {
   SOFTCANN_ENTRY_VALUE(aclSetTensorDescName, );
-  if (desc != nullptr) desc->name = name == nullptr ? "" : name;
+  if (is_described(desc, "desc")) desc->name = name == nullptr ? "" : name;
 }
 
 aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format) {
   SOFTCANN_ENTRY(aclSetTensorFormat);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   desc->storage_format = format;
   return ACL_SUCCESS;
 }
 
 aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
   SOFTCANN_ENTRY(aclSetTensorShape);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   if (numDims < 0 || (numDims > 0 && dims == nullptr)) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorShape: %d dimensions", numDims);
   }
@@ -227,14 +235,14 @@ aclError aclSetTensorStorageShape(aclTensorDesc* desc, int numDims, const int64_
 
 aclError aclSetTensorOriginFormat(aclTensorDesc* desc, aclFormat format) {
   SOFTCANN_ENTRY(aclSetTensorOriginFormat);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   desc->origin_format = format;
   return ACL_SUCCESS;
 }
 
 aclError aclSetTensorOriginShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
   SOFTCANN_ENTRY(aclSetTensorOriginShape);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   if (numDims < 0 || (numDims > 0 && dims == nullptr)) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorOriginShape: %d dimensions", numDims);
   }
@@ -244,19 +252,19 @@ aclError aclSetTensorOriginShape(aclTensorDesc* desc, int numDims, const int64_t
 
 aclError aclSetTensorShapeRange(aclTensorDesc* desc, size_t dimsCount, int64_t dimsRange[][2]) {
   SOFTCANN_ENTRY(aclSetTensorShapeRange);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   return set_pairs("aclSetTensorShapeRange", desc->range, dimsCount, dimsRange);
 }
 
 aclError aclSetTensorValueRange(aclTensorDesc* desc, size_t valueCount, int64_t valueRange[][2]) {
   SOFTCANN_ENTRY(aclSetTensorValueRange);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   return set_pairs("aclSetTensorValueRange", desc->values, valueCount, valueRange);
 }
 
 aclError aclSetTensorDynamicInput(aclTensorDesc* desc, const char* dynamicInputName) {
   SOFTCANN_ENTRY(aclSetTensorDynamicInput);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   SOFTCANN_REQUIRE(dynamicInputName, "dynamicInputName");
   desc->dynamic_input = dynamicInputName;
   return ACL_SUCCESS;
@@ -265,18 +273,20 @@ aclError aclSetTensorDynamicInput(aclTensorDesc* desc, const char* dynamicInputN
 // The address of a tensor that only has one when it is an operator's: here descriptions never own memory.
 void* aclGetTensorDescAddress(const aclTensorDesc* desc) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescAddress, nullptr);
-  return desc == nullptr || desc->constant.empty() ? nullptr : const_cast<char*>(desc->constant.data());
+  return !is_described(desc, "desc") || desc->constant.empty() ? nullptr : const_cast<char*>(desc->constant.data());
 }
 
-// Descriptions of an operator that failed are arrays (aclmdlCreateAndGetOpDesc).
+// Arrays of them come from aclmdlCreateAndGetOpDesc alone, which is not supported.
 aclTensorDesc* aclGetTensorDescByIndex(aclTensorDesc* desc, size_t index) {
   SOFTCANN_ENTRY_VALUE(aclGetTensorDescByIndex, nullptr);
-  return desc == nullptr ? nullptr : desc + index;
+  if (!is_described(desc, "desc") || index == 0) return Described<aclTensorDesc>::alive(desc) ? desc : nullptr;
+  fail(ACL_ERROR_INVALID_PARAM, "aclGetTensorDescByIndex: description %zu of 1", index);
+  return nullptr;
 }
 
 aclError aclTransTensorDescFormat(const aclTensorDesc* srcDesc, aclFormat dstFormat, aclTensorDesc** dstDesc) {
   SOFTCANN_ENTRY(aclTransTensorDescFormat);
-  SOFTCANN_REQUIRE(srcDesc, "srcDesc");
+  SOFTCANN_DESCRIBED(srcDesc, "srcDesc");
   SOFTCANN_REQUIRE(dstDesc, "dstDesc");
   const auto from = srcDesc->format;
   const bool turns = srcDesc->dims.size() == 4 && (from == ACL_FORMAT_NCHW || from == ACL_FORMAT_NHWC) &&
@@ -285,7 +295,8 @@ aclError aclTransTensorDescFormat(const aclTensorDesc* srcDesc, aclFormat dstFor
     return fail(ACL_ERROR_FORMAT_NOT_MATCH, "aclTransTensorDescFormat: from format %d to %d with %zu dimensions is not supported",
                 static_cast<int>(from), static_cast<int>(dstFormat), srcDesc->dims.size());
   }
-  auto* made = new aclTensorDesc(*srcDesc);
+  auto* made = Described<aclTensorDesc>::make();
+  *made = *srcDesc;
   made->format = dstFormat;
   if (from != dstFormat) {
     const auto& dims = srcDesc->dims;
@@ -301,7 +312,7 @@ aclError aclTransTensorDescFormat(const aclTensorDesc* srcDesc, aclFormat dstFor
 
 aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType) {
   SOFTCANN_ENTRY(aclSetTensorPlaceMent);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   if (memType < ACL_MEMTYPE_DEVICE || memType > ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorPlaceMent: unknown kind of memory %d", static_cast<int>(memType));
   }
@@ -311,7 +322,7 @@ aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType) {
 
 aclError aclSetTensorConst(aclTensorDesc* desc, void* dataBuffer, size_t length) {
   SOFTCANN_ENTRY(aclSetTensorConst);
-  SOFTCANN_REQUIRE(desc, "desc");
+  SOFTCANN_DESCRIBED(desc, "desc");
   SOFTCANN_REQUIRE(dataBuffer, "dataBuffer");
   const char* bytes = static_cast<const char*>(dataBuffer);
   desc->constant.assign(bytes, bytes + length);

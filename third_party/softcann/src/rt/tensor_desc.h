@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "rt/error.h"
+#include "rt/described.h"
 
-struct aclTensorDesc {
+struct aclTensorDesc : softcann::Handled {
   aclDataType type = ACL_DT_UNDEFINED;
   aclFormat format = ACL_FORMAT_UNDEFINED;
   std::vector<int64_t> dims;
@@ -24,15 +24,17 @@ struct aclTensorDesc {
   std::string dynamic_input;
 };
 
-struct aclDataBuffer {
-  void* data;
-  size_t size;
+struct aclDataBuffer : softcann::Handled {
+  void* data = nullptr;
+  size_t size = 0;
 };
 
 namespace softcann {
 
 // Bits of one element; 0 when the type has none (strings, undefined).
 SOFTCANN_API size_t bits_of(aclDataType type);
+// 0 when they are not known.
+SOFTCANN_API size_t bytes_of(const aclTensorDesc& desc);
 // -1 when a dimension is unknown, or the product beyond 63 bits.
 SOFTCANN_API int64_t elements_of(const std::vector<int64_t>& dims);
 
