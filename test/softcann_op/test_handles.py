@@ -68,6 +68,17 @@ def test_tensors_of_a_list_are_checked_too(call, memory):
     assert step.status == INVALID and "parameter tensors" in step.message()
 
 
+def test_null_where_sizes_should_be_is_refused(call, memory):
+    """Also where the pool has a tensor of that rank."""
+    for rank in (1, 2, 3):
+        sizes, count = (LONG * rank)(*[1] * rank), ctypes.c_uint64(rank)
+        for dims, storage in ((sizes, sizes), (None, sizes), (sizes, None)):
+            made = call.lib.aclCreateTensor(dims, count, 0, sizes, LONG(0), 2, storage, count, ctypes.c_void_p(memory))
+            assert bool(made) == (dims is storage)
+            assert made is None or call.lib.aclDestroyTensor(ctypes.c_void_p(made)) == 0
+            assert made is not None or b"the array of dimensions is null" in call.acl.aclGetRecentErrMsg()
+
+
 def test_host_memory_is_refused(libraries):
     done = run(libraries, """
 x = torch.ones(4)
@@ -123,6 +134,66 @@ def test_a_handle_that_was_destroyed_is_told(call, memory):
     assert call.lib.aclDestroyTensorList(tensors) == 0
     assert call.lib.aclDestroyTensorList(tensors) == INVALID
     assert call.lib.aclGetTensorListSize(tensors, ctypes.byref(size)) == INVALID
+
+
+def test_a_handle_whose_object_lives_again_is_told(call, memory):
+    stale, kind = described(call, memory, 4), ctypes.c_int()
+    assert call.lib.aclDestroyTensor(stale) == 0
+    fresh = described(call, memory, 4)
+    address = (1 << 48) - 1
+    assert fresh.value != stale.value and fresh.value & address == stale.value & address   # the same object
+    step = Call(call, "aclnnNeg", stale, fresh)
+    assert step.status == INVALID and "is no aclTensor: it was destroyed, or never created" in step.message()
+    assert call.lib.aclGetDataType(stale, ctypes.byref(kind)) == INVALID and call.lib.aclDestroyTensor(stale) == INVALID
+    assert call.lib.aclGetDataType(fresh, ctypes.byref(kind)) == 0
+
+
+def test_an_executor_that_lives_again_is_not_the_old_one(call, memory):
+    x = described(call, memory, 4)
+    first = Call(call, "aclnnNeg", x, x)
+    assert first.launch() == 0 and call.acl.aclrtSynchronizeStream(call.stream) == 0
+    second = Call(call, "aclnnNeg", x, x)
+    assert first.executor.value != second.executor.value
+    assert first.launch() == INVALID and call.lib.aclDestroyAclOpExecutor(first.executor) == INVALID
+    assert second.launch() == 0
+
+
+def test_an_executor_in_a_queue_is_not_the_clients(libraries):
+    done = run(libraries, """
+import ctypes
+x = torch.ones(1 << 20)
+lib, made = call.lib, [call.tensor(x), call.tensor(x)]
+size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+assert lib.aclnnNegGetWorkspaceSize(*made, ctypes.byref(size), ctypes.byref(executor)) == 0
+codes = [lib.aclnnNeg(None, size, executor, call.stream) for _ in range(3)]
+codes.append(lib.aclDestroyAclOpExecutor(executor))
+assert call.acl.aclrtSynchronizeStream(call.stream) == 0
+print(codes, x[0].item())
+""", SOFTCANN_INLINE_NS="0")
+    assert done.returncode == 0 and done.stdout.strip() == f"[0, {INVALID}, {INVALID}, {INVALID}] -1.0", done.stdout
+
+
+def test_a_list_knows_that_an_element_was_destroyed(call, memory):
+    x, y, out = described(call, memory, 4), described(call, memory, 4), described(call, memory, 8)
+    tensors = ctypes.c_void_p(call.lib.aclCreateTensorList((ctypes.c_void_p * 2)(x.value, y.value), ctypes.c_uint64(2)))
+    assert call.lib.aclDestroyTensor(y) == 0
+    other, kind = described(call, memory, 4), ctypes.c_int()
+    step = Call(call, "aclnnCat", tensors, LONG(0), out)
+    assert step.status == INVALID and "element 1 of parameter tensors was destroyed" in step.message()
+    assert call.lib.aclDestroyTensorList(tensors) == 0
+    assert call.lib.aclGetDataType(x, ctypes.byref(kind)) == INVALID       # a list takes its elements along,
+    assert call.lib.aclGetDataType(other, ctypes.byref(kind)) == 0   # but not what lies where one of them was
+
+
+@pytest.mark.parametrize("address", [0xdead000, 64, (1 << 64) - 4096])
+def test_addresses_that_are_no_descriptors(call, memory, address):
+    stranger, x, kind = ctypes.c_void_p(address), described(call, memory, 4), ctypes.c_int()
+    for bad in (stranger, ctypes.c_void_p(x.value + 8), ctypes.c_void_p(memory), call.stream):
+        step = Call(call, "aclnnNeg", bad, x)
+        assert step.status == INVALID and "is no aclTensor" in step.message()
+        assert call.lib.aclGetDataType(bad, ctypes.byref(kind)) == INVALID and call.lib.aclDestroyTensor(bad) == INVALID
+        assert call.lib.aclnnNeg(None, ctypes.c_uint64(0), bad, call.stream) == INVALID
+        assert call.lib.aclDestroyAclOpExecutor(bad) == INVALID
 
 
 def test_an_executor_serves_one_launch(call, memory):

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "op/executor.h"
 #include "op/pool.h"
 
 namespace softcann::op {
@@ -71,10 +72,12 @@ const char* name_of(Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-std::string what_is(const Object* object, Kind wanted) {
+std::string what_is(const void* handle, Kind wanted) {
   for (int kind = 1; kind <= static_cast<int>(Kind::executor); ++kind) {
-    if (is_live(object, static_cast<Kind>(kind))) {
-      return std::string("is an ") + name_of(static_cast<Kind>(kind)) + ", not an " + name_of(wanted);
+    const auto found = static_cast<Kind>(kind);
+    if (found == Kind::executor ? is_live(static_cast<const aclOpExecutor*>(handle), found)
+                                : is_live(static_cast<const Object*>(handle), found)) {
+      return std::string("is an ") + name_of(found) + ", not an " + name_of(wanted);
     }
   }
   return std::string("is no ") + name_of(wanted) + ": it was destroyed, or never created";
@@ -92,10 +95,11 @@ template <class List, PoolIndex P>
 void recycle_list(Object* object) {
   auto* list = static_cast<List*>(object);
   const auto elements = std::exchange(list->elements, {});
+  const auto tags = std::exchange(list->tags, {});
   list->values.clear();
   give_back(P, list);
-  for (auto* element : elements) {
-    if (element && element->tag != 0) destroy(element);  // some clients have destroyed it themselves
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (elements[i] && elements[i]->tag == tags[i]) destroy(elements[i]);  // some clients have destroyed it themselves
   }
 }
 

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "aclnn/acl_meta.h"
+#include "op/object_memory.h"
+#include "rt/handles.h"
 
 namespace softcann::op {
 
@@ -28,17 +30,21 @@ const char* name_of(Kind kind);
 // inside the phase 2 of the owner's own call, when the client cannot be destroying the descriptor at the same time.
 //
 // Note [Handles]
-// A client's handle is the object's address. `tag` says what lies there: the kind, while the client has not destroyed it.
-// Objects stay in pools, so a handle that was destroyed, or that is of another kind, is told by one comparison. Only one
-// that was destroyed and whose object has been handed out again, for the same kind, cannot be told from the new one.
+// A client's handle is the object's address, with its generation above: how often the object was made anew (see rt/handles.h).
+// Objects lie in a range of addresses of their own (object_memory.h), stay in pools, and `tag` says what lies there: the kind and
+// the generation, while the client has not destroyed it. So a handle that was never made, was destroyed, or is of another kind,
+// is told by two comparisons. Only entry points see handles; object_of() is what they begin with.
 struct Object {
   explicit Object(Kind k) : kind(k) {}
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
 
   static constexpr int32_t open_bias = 1 << 30;
-  static constexpr uint32_t tag_of(Kind kind) { return 0x51ac0000U | static_cast<uint32_t>(kind); }
+  static constexpr uint32_t tag_of(Kind kind, uint64_t generation) {
+    return 0x80000000U | static_cast<uint32_t>(kind) << 16 | static_cast<uint32_t>(generation);
+  }
   uint32_t tag = 0;
+  uint32_t lives = 0;
   const void* owner = nullptr;
   int32_t pins = 0;
   std::atomic<int32_t> shared{open_bias};
@@ -49,10 +55,26 @@ struct Object {
   bool idle() const { return pins + shared.load(std::memory_order_acquire) == open_bias; }
 };
 
+// The object at a handle, alive or not.
+template <class T>
+[[gnu::always_inline]] inline T* object_of(T* handle) {
+  return reinterpret_cast<T*>(reinterpret_cast<uint64_t>(handle) & kAddressMask);
+}
+// What the client calls an object that is alive.
+template <class T>
+[[gnu::always_inline]] inline T* handle_of(T* object) {
+  const uint64_t generation = object->tag & (kGenerations - 1);
+  return reinterpret_cast<T*>(reinterpret_cast<uint64_t>(object) | generation << kGenerationShift);
+}
 // Whether a client's handle is one of that kind, alive.
-[[gnu::always_inline]] inline bool is_live(const Object* object, Kind kind) { return object->tag == Object::tag_of(kind); }
+template <class T>
+[[gnu::always_inline]] inline bool is_live(const T* handle, Kind kind) {
+  const auto bits = reinterpret_cast<uint64_t>(handle);
+  if (__builtin_expect(!may_be_object(bits & kAddressMask), 0)) return false;
+  return object_of(handle)->tag == Object::tag_of(kind, bits >> kGenerationShift);
+}
 // What is wrong with a handle that is not: a text for people.
-std::string what_is(const Object* object, Kind wanted);
+std::string what_is(const void* handle, Kind wanted);
 
 void recycle(Object* object);  // nobody holds it any more
 // Ends the client's reference. Null is fine.
@@ -123,11 +145,13 @@ struct aclTensor final : softcann::op::Object, aclTensorHolder {
 struct aclTensorList final : softcann::op::Object {
   aclTensorList() : Object(softcann::op::Kind::tensor_list) {}
   std::vector<aclTensor*> elements;
+  std::vector<uint32_t> tags;  // of the elements when they came: the client may destroy them before the list
   std::vector<at::Tensor> values;
 };
 
 struct aclScalarList final : softcann::op::Object {
   aclScalarList() : Object(softcann::op::Kind::scalar_list) {}
   std::vector<aclScalar*> elements;
+  std::vector<uint32_t> tags;
   std::vector<at::Scalar> values;
 };

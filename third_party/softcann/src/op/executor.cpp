@@ -275,9 +275,13 @@ aclnnStatus refuse_handle(const OpInfo& info, int index, const Object* object) {
 }
 
 aclnnStatus check_list(const OpInfo& info, int index, const aclTensorList& list) {
-  for (const aclTensor* element : list.elements) {
+  for (size_t i = 0; i < list.elements.size(); ++i) {
+    const aclTensor* element = list.elements[i];
     if (element == nullptr) continue;  // which ones may be left out only the kernel knows
-    if (!is_live(element, Kind::tensor)) return refuse_handle(info, index, element);
+    if (element->tag != list.tags[i]) {
+      return fail(ACLNN_ERR_PARAM_INVALID, "%s: element %zu of parameter %s was destroyed", info.name, i,
+                  parameter_name(info, index).c_str());
+    }
     if (const aclnnStatus status = check_tensor(info, index, *current(element))) return status;
   }
   return ACLNN_SUCCESS;
@@ -295,11 +299,14 @@ aclnnStatus take_objects(const OpInfo& info, aclOpExecutor* made) {
     } else if (__builtin_expect(!is_live(slot.object, info.kinds[i]), 0)) {
       status = refuse_handle(info, i, slot.object);
     } else if (info.tensors >> i & 1) {
-      auto* tensor = current(static_cast<aclTensor*>(slot.object));
+      auto* tensor = current(static_cast<aclTensor*>(object_of(slot.object)));
       slot.object = tensor;
       status = check_tensor(info, i, *tensor);
-    } else if (__builtin_expect(info.tensor_lists >> i & 1, 0)) {
-      status = check_list(info, i, *static_cast<const aclTensorList*>(slot.object));
+    } else {
+      slot.object = object_of(slot.object);
+      if (__builtin_expect(info.tensor_lists >> i & 1, 0)) {
+        status = check_list(info, i, *static_cast<const aclTensorList*>(slot.object));
+      }
     }
     if (__builtin_expect(status != ACLNN_SUCCESS, 0)) {
       for_each_bit(info.objects & ((uint64_t{1} << i) - 1), [&](int earlier) {
@@ -314,9 +321,8 @@ aclnnStatus take_objects(const OpInfo& info, aclOpExecutor* made) {
 
 }  // namespace
 
-aclnnStatus require_live(const char* function, const Object* object, Kind kind) {
-  if (is_live(object, kind)) return ACLNN_SUCCESS;
-  return fail(ACLNN_ERR_PARAM_INVALID, "%s: %p %s", function, static_cast<const void*>(object), what_is(object, kind).c_str());
+aclnnStatus refuse_handle(const char* function, const void* handle, Kind kind) {
+  return fail(ACLNN_ERR_PARAM_INVALID, "%s: %p %s", function, handle, what_is(handle, kind).c_str());
 }
 
 bool look_up_memory(uintptr_t first, size_t bytes) {
@@ -392,24 +398,33 @@ aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* wo
   made->cost_ns = static_cast<uint32_t>(std::min(cost, 4e9));
   made->repeatable = false;
   made->name = info.name;
-  made->tag = Object::tag_of(Kind::executor);
+  made->tag = Object::tag_of(Kind::executor, ++made->lives % kGenerations);
   *workspace = made->plan ? made->plan->workspace() : 0;
-  *executor = made;
+  *executor = handle_of(made);
   return ACLNN_SUCCESS;
 }
 
 namespace {
 
-aclnnStatus check_executor(const OpInfo& info, const aclOpExecutor* executor) {
+// The handle becomes the object.
+aclnnStatus check_executor(const OpInfo& info, aclOpExecutor*& executor) {
   if (__builtin_expect(!executor, 0)) return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is null", info.name);
   if (__builtin_expect(!is_live(executor, Kind::executor), 0)) {
     return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor, %p, %s", info.name, static_cast<const void*>(executor),
                 what_is(executor, Kind::executor).c_str());
   }
+  executor = object_of(executor);
   if (__builtin_expect(executor->op != &info, 0)) {
     return fail(ACLNN_ERR_PARAM_INVALID, "%s: the executor belongs to %s", info.name, executor->op->name);
   }
   return ACLNN_SUCCESS;
+}
+
+// What is launched: the client's executor, which is the client's no more, also while it waits in a queue; or a copy of it.
+[[gnu::always_inline]] inline aclOpExecutor* take_from_client(aclOpExecutor* executor) {
+  if (executor->repeatable) return snapshot(*executor);
+  executor->tag = 0;
+  return executor;
 }
 
 // The executor is used up, whatever happens.
@@ -430,14 +445,14 @@ aclnnStatus submit_executor(aclOpExecutor* executor, aclrtStream stream) {
 
 aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stream) {
   if (const aclnnStatus wrong = check_executor(info, executor)) return wrong;
-  if (executor->repeatable) executor = snapshot(*executor);
+  executor = take_from_client(executor);
   if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0)) trace_launch(*executor, stream);
   return submit_executor(executor, stream);
 }
 
 aclnnStatus launch_in_stages(const OpInfo& info, aclOpExecutor* executor, void* workspace, uint64_t bytes, aclrtStream stream) {
   if (const aclnnStatus wrong = check_executor(info, executor)) return wrong;
-  if (executor->repeatable) executor = snapshot(*executor);
+  executor = take_from_client(executor);
   const std::shared_ptr<const Plan> plan = executor->plan;
   aclnnStatus status = check_workspace(info, *plan, workspace, bytes);
   HcclComm comm = status == ACLNN_SUCCESS ? communicator_of(info, *plan, &status) : nullptr;

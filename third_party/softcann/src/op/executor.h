@@ -195,8 +195,15 @@ struct aclOpExecutor final : softcann::Task, softcann::op::Object {
 
 namespace softcann::op {
 
-// ACLNN_SUCCESS, or 161002 and why: the handle of `function`'s argument is not one of that kind.
-aclnnStatus require_live(const char* function, const Object* object, Kind kind);
+// 161002, and why: the handle of `function`'s argument is not one of that kind.
+aclnnStatus refuse_handle(const char* function, const void* handle, Kind kind);
+// ACLNN_SUCCESS, and the handle becomes the object; else as above.
+template <class T>
+inline aclnnStatus require_live(const char* function, T*& handle, Kind kind) {
+  if (__builtin_expect(!is_live(handle, kind), 0)) return refuse_handle(function, handle, kind);
+  handle = object_of(handle);
+  return ACLNN_SUCCESS;
+}
 
 aclOpExecutor* take_executor();
 aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* workspace, aclOpExecutor** executor);

@@ -36,7 +36,7 @@ aclnnStatus set_address(const char* function, aclOpExecutor* executor, bool inpu
     return fail(ACLNN_ERR_PARAM_INVALID, "%s: %s has no tensor with index %zu", function, info.name, index);
   }
   replace(executor->slots[i], clone_tensor(static_cast<aclTensor*>(executor->slots[i].object), address));
-  return aclSetRawTensorAddr(tensor, address);
+  return set_address_of(tensor, address);
 }
 
 aclnnStatus set_list_address(const char* function, aclOpExecutor* executor, bool inputs, bool outputs, size_t index,
@@ -56,9 +56,10 @@ aclnnStatus set_list_address(const char* function, aclOpExecutor* executor, bool
   aclTensor*& place = fresh->elements[element];
   aclTensor* changed = clone_tensor(place, address);
   fresh->values[element] = changed->tensor;
+  fresh->tags[element] = changed->tag;
   destroy(std::exchange(place, changed));
   replace(executor->slots[i], fresh);
-  return aclSetRawTensorAddr(tensors->elements[element], address);
+  return set_address_of(tensors->elements[element], address);
 }
 
 }  // namespace

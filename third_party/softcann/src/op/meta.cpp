@@ -25,7 +25,7 @@ A* make_array(const E* value, uint64_t size) {
   made->size = size;
   if (size > std::size(made->few)) made->many = std::make_unique<E[]>(size);
   std::copy_n(value, size, const_cast<E*>(made->data()));
-  return open(made);
+  return handle_of(open(made));
 }
 
 template <class T>
@@ -92,24 +92,35 @@ aclnnStatus null_argument(const char* function) {
 }
 
 // Refuses an argument that is not there, or not what the function takes.
-aclnnStatus check_handle(const char* function, const Object* object, Kind kind, bool others_given = true) {
-  if (!object || !others_given) return null_argument(function);
-  return require_live(function, object, kind);
+template <class T>
+aclnnStatus check_handle(const char* function, T*& handle, Kind kind, bool others_given = true) {
+  if (!handle || !others_given) return null_argument(function);
+  return require_live(function, handle, kind);
 }
 
 template <class T>
 bool all_live(const char* function, const T* const* handles, uint64_t count, Kind kind) {
   for (uint64_t i = 0; i < count; ++i) {
-    if (handles[i] && require_live(function, handles[i], kind) != ACLNN_SUCCESS) return false;
+    const T* handle = handles[i];
+    if (handle && require_live(function, handle, kind) != ACLNN_SUCCESS) return false;
   }
   return true;
 }
 
-aclnnStatus destroy_handle(const char* function, const Object* object, Kind kind) {
-  if (!object) return ACLNN_SUCCESS;
-  if (const aclnnStatus status = require_live(function, object, kind)) return status;
-  destroy(object);
+template <class T>
+aclnnStatus destroy_handle(const char* function, const T* handle, Kind kind) {
+  if (!handle) return ACLNN_SUCCESS;
+  if (const aclnnStatus status = require_live(function, handle, kind)) return status;
+  destroy(handle);
   return ACLNN_SUCCESS;
+}
+
+// Null stays null.
+template <class List, class T>
+void add_element(List* list, const T* handle) {
+  T* element = const_cast<T*>(object_of(handle));
+  list->elements.push_back(element);
+  list->tags.push_back(element ? element->tag : 0);
 }
 
 // The caller frees with delete[].
@@ -134,7 +145,9 @@ SOFTCANN_API aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDi
                                         const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
                                         uint64_t storageDimsNum, void* tensorData) {
   SOFTCANN_ENTRY_VALUE(aclCreateTensor, nullptr);
-  return make_tensor({viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData});
+  aclTensor* made =
+      make_tensor({viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData});
+  return made ? handle_of(made) : nullptr;
 }
 
 SOFTCANN_API aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
@@ -164,7 +177,7 @@ SOFTCANN_API aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
     fail(ACLNN_ERR_PARAM_INVALID, "aclCreateScalar: data type %d is not supported", static_cast<int>(dataType));
     return nullptr;
   }
-  return open(made);
+  return handle_of(open(made));
 }
 
 SOFTCANN_API aclnnStatus aclDestroyScalar(const aclScalar* scalar) {
@@ -208,10 +221,10 @@ SOFTCANN_API aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_
   made->elements.reserve(size);
   made->values.reserve(size);
   for (uint64_t i = 0; i < size; ++i) {
-    made->elements.push_back(const_cast<aclTensor*>(value[i]));
-    made->values.push_back(value[i] ? current(value[i])->tensor : at::Tensor());
+    add_element(made, value[i]);
+    made->values.push_back(value[i] ? current(made->elements.back())->tensor : at::Tensor());
   }
-  return open(made);
+  return handle_of(open(made));
 }
 SOFTCANN_API aclnnStatus aclDestroyTensorList(const aclTensorList* array) {
   SOFTCANN_ENTRY(aclDestroyTensorList);
@@ -227,10 +240,10 @@ SOFTCANN_API aclScalarList* aclCreateScalarList(const aclScalar** value, uint64_
   if (!all_live("aclCreateScalarList", value, size, Kind::scalar)) return nullptr;
   auto* made = take<aclScalarList>(scalar_list_pool);
   for (uint64_t i = 0; i < size; ++i) {
-    made->elements.push_back(const_cast<aclScalar*>(value[i]));
-    made->values.push_back(value[i] ? value[i]->value : at::Scalar());
+    add_element(made, value[i]);
+    made->values.push_back(value[i] ? made->elements.back()->value : at::Scalar());
   }
-  return open(made);
+  return handle_of(open(made));
 }
 SOFTCANN_API aclnnStatus aclDestroyScalarList(const aclScalarList* array) {
   SOFTCANN_ENTRY(aclDestroyScalarList);
@@ -303,9 +316,7 @@ SOFTCANN_API aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** s
 SOFTCANN_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
   SOFTCANN_ENTRY(aclSetRawTensorAddr);
   if (const aclnnStatus status = check_handle("aclSetRawTensorAddr", tensor, Kind::tensor)) return status;
-  TensorSpec spec = spec_of(current(tensor));
-  spec.address = addr;
-  return change_tensor(tensor, spec);
+  return set_address_of(tensor, addr);
 }
 
 }  // extern "C"

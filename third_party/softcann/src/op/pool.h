@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <new>
 
 #include "op/descriptor.h"
 #include "rt/check.h"
@@ -87,7 +88,7 @@ T* take(PoolIndex pool) {
   FreeList& list = list_of(pool);
   if (__builtin_expect(!list.head, 0)) {
     refill(pool, list);
-    if (!list.head) return new T();
+    if (!list.head) return new (object_memory(sizeof(T))) T();
   }
   Object* object = list.head;
   list.head = object->next_free;
@@ -118,10 +119,10 @@ inline void release(Object* object, bool in_own_phase2) {
   }
 }
 
-// A taken object becomes the client's.
+// A taken object becomes the client's, who calls it by handle_of().
 template <class T>
 T* open(T* object) {
-  object->tag = Object::tag_of(object->kind);
+  object->tag = Object::tag_of(object->kind, ++object->lives % kGenerations);
   object->owner = thread_token();
   object->pins = 0;
   object->shared.store(Object::open_bias, std::memory_order_relaxed);

@@ -27,7 +27,9 @@ class AliasImpl final : public c10::TensorImpl {
   }
 
   bool has_shape(const TensorSpec& spec) const {
-    if (sizes_and_strides_.size() != spec.rank || !spec.strides || has_symbolic_sizes_strides_) return false;
+    if (sizes_and_strides_.size() != spec.rank || !spec.strides || has_symbolic_sizes_strides_ || (!spec.dims && spec.rank)) {
+      return false;
+    }
     const int64_t *sizes = sizes_and_strides_.sizes_data(), *strides = sizes_and_strides_.strides_data();
     for (uint64_t i = 0; i < spec.rank; ++i) {
       if (sizes[i] != spec.dims[i] || strides[i] != spec.strides[i]) return false;
@@ -123,6 +125,7 @@ static_assert(tensor_shelves == 1 << (32 - 28));
 // Everything but the place and the memory is as the pooled object has it already: the usual case.
 [[gnu::always_inline]] inline bool same_description(const aclTensor& made, const TensorSpec& spec) {
   if (made.type != spec.type || made.storage_rank != spec.storage_rank || made.many_storage_dims) return false;
+  if (!spec.storage_dims && spec.storage_rank) return false;
   for (uint64_t i = 0; i < spec.storage_rank; ++i) {
     if (made.few_storage_dims[i] != spec.storage_dims[i]) return false;
   }
@@ -312,6 +315,7 @@ aclTensorList* clone_list(const aclTensorList* list) {
   auto* made = open(take<aclTensorList>(tensor_list_pool));
   for (const aclTensor* element : list->elements) {
     made->elements.push_back(element ? clone_tensor(current(element), current(element)->address) : nullptr);
+    made->tags.push_back(element ? made->elements.back()->tag : 0);
     made->values.push_back(element ? made->elements.back()->tensor : at::Tensor());
   }
   return made;
@@ -345,6 +349,12 @@ aclnnStatus change_tensor(aclTensor* tensor, const TensorSpec& spec) {
   if (tensor->replacement) destroy(tensor->replacement);
   tensor->replacement = made;
   return ACLNN_SUCCESS;
+}
+
+aclnnStatus set_address_of(aclTensor* tensor, void* address) {
+  TensorSpec spec = spec_of(current(tensor));
+  spec.address = address;
+  return change_tensor(tensor, spec);
 }
 
 }  // namespace softcann::op

@@ -44,6 +44,7 @@ inline aclTensor* current(aclTensor* tensor) {
 }
 inline const aclTensor* current(const aclTensor* tensor) { return current(const_cast<aclTensor*>(tensor)); }
 aclnnStatus change_tensor(aclTensor* tensor, const TensorSpec& spec);
+aclnnStatus set_address_of(aclTensor* tensor, void* address);
 TensorSpec spec_of(const aclTensor* tensor);
 // Whether the strides are still of the kind that the client gave them: a kernel may have changed them.
 bool same_order(const aclTensor& tensor);
