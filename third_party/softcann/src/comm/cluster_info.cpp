@@ -49,9 +49,11 @@ bool same_user(const Socket& socket) {
 HcclResult read_table(const char* entry, const char* path, std::string* table, uint32_t* ranks) {
   if (path == nullptr) return hccl_fail(HCCL_E_PTR, "%s: clusterInfo is a null pointer", entry);
   std::ifstream file(path);
-  table->resize(kMostText + 1);
-  file.read(table->data(), static_cast<std::streamsize>(table->size()));
-  table->resize(static_cast<size_t>(file.gcount()));
+  char piece[65536];
+  do {
+    file.read(piece, sizeof piece);
+    table->append(piece, static_cast<size_t>(file.gcount()));
+  } while (file.gcount() > 0 && table->size() <= kMostText);
   if (table->empty()) return hccl_fail(HCCL_E_OPEN_FILE_FAILURE, "%s: cannot read %s", entry, path);
   if (table->size() > kMostText) return hccl_fail(HCCL_E_PARA, "%s: %s is no rank table: longer than 16 MiB", entry, path);
   std::set<unsigned long> found;
