@@ -125,6 +125,46 @@ assert acl.aclrtFree(x) == 0 and acl.aclrtFree(y) == 0
     assert len(lines) == 2 and "memory: aclrtFree(" in lines[0]
 
 
+def test_memory_that_another_stream_uses_cannot_be_freed():
+    lines, _ = run("""
+x, gate, other, third = allocate(256), allocate(256), ctypes.c_void_p(), ctypes.c_void_p()
+assert acl.aclrtMemset(gate, SIZE(256), 0, SIZE(256)) == 0
+assert acl.aclrtCreateStream(ctypes.byref(other)) == 0 and acl.aclrtCreateStream(ctypes.byref(third)) == 0
+assert launch("aclnnInplaceZero", described(x, 64)) == 0 and synchronize() == 0     # its own stream is done with it
+assert acl.aclrtValueWait(gate, ctypes.c_uint64(1), ctypes.c_uint32(1), other) == 0
+assert acl.aclrtMemsetAsync(x, SIZE(256), 0, SIZE(256), other) == 0
+assert acl.aclrtFree(x) == 107000 and "in use by aclrtMemsetAsync" in message()
+assert acl.aclrtValueWrite(gate, ctypes.c_uint64(1), ctypes.c_uint32(0), third) == 0
+assert acl.aclrtSynchronizeStream(other) == 0 and acl.aclrtFree(x) == 0
+""", "memory")
+    assert len(lines) == 1 and "aclrtMemsetAsync that uses it" in lines[0]
+
+
+def test_memory_that_was_freed_is_not_handed_out_at_once():
+    """A use after the free, on whichever stream, meets no other allocation in its place."""
+    lines, _ = run("""
+other = ctypes.c_void_p()
+assert acl.aclrtCreateStream(ctypes.byref(other)) == 0
+x = allocate(1 << 20)
+stale, places = described(x, 64), {x.value}
+assert acl.aclrtFree(x) == 0 and acl.aclrtFree(x) == 107000
+for _ in range(20):
+    y = allocate(1 << 20)
+    assert y.value not in places
+    places.add(y.value)
+    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    assert lib.aclnnInplaceZeroGetWorkspaceSize(stale, ctypes.byref(size), ctypes.byref(executor)) == 161002
+    assert "is not allocated" in message()
+    assert acl.aclrtMemsetAsync(x, SIZE(256), 0, SIZE(256), other) == 107000
+    assert acl.aclrtFree(y) == 0
+kept = [allocate(55 << 20) for _ in range(4)]      # nearly all of the 256 MiB: what rests makes room
+for y in kept:
+    assert acl.aclrtFree(y) == 0
+allocate(200 << 20)
+""", "memory")
+    assert lines == []
+
+
 def test_what_is_alive_at_exit_is_told_with_its_maker():
     lines, text = run("""
 allocate(1000)
@@ -138,9 +178,41 @@ assert acl.aclrtDestroyStream(call.stream) == 0
 """, "leak")
     assert lines[-1] == "softcann check: leak: 5 objects are alive at exit"
     told = "\n".join(lines)
-    assert "3 x device memory, 2024 bytes" in told
+    assert "2 x device memory, 1024 bytes" in told and "1 x device memory, 1000 bytes" in told
     assert "1 x event" in told and "1 x aclTensor" in told and "stream" not in told
     assert "    aclrtMalloc (libascendcl.so)" in text and "    aclCreateTensor (libopapi.so)" in text
+
+
+def test_a_leak_is_told_with_its_place_in_python():
+    lines, text = run("""
+def twice():
+    return [allocate(512) for _ in range(2)]
+import threading
+kept = twice()
+thread = threading.Thread(target=lambda: (acl.aclrtSetDevice(0), kept.append(allocate(64))))
+thread.start(), thread.join()
+assert acl.aclrtDestroyStream(call.stream) == 0
+""", "leak")
+    assert lines == ["softcann check: leak: 2 x device memory, 1024 bytes, made by", "softcann check: leak: 1 x device memory, 64 bytes, "
+                     "made by", "softcann check: leak: 3 objects are alive at exit"]
+    _, first, second = text.split("called from Python at\n")
+    assert 'File "<string>"' in first and " in allocate" in first and " in twice" in first and " in <module>" in first, text
+    assert " in allocate" in second and " in run" in second and "twice" not in second and "<module>" not in second, text
+
+
+def test_a_leak_of_the_adapter_is_told_with_its_place_in_python():
+    code = """
+import torch, torch_npu
+def keep():
+    return torch.ones(1 << 22, device="npu")
+kept = keep()
+torch.npu.synchronize()
+"""
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "SOFTCANN_CHECK": "leak"})
+    assert done.returncode == 0, done.stderr
+    memory = done.stderr.split("x device memory, ")[1].split("softcann check")[0]
+    assert 'File "<string>", line 4 in keep' in memory and 'File "<string>", line 5 in <module>' in memory, done.stderr
 
 
 def test_nothing_alive_is_nothing_told():

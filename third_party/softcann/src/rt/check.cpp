@@ -12,11 +12,14 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "rt/log.h"
+#include "rt/python_stack.h"
 
 namespace softcann::check {
 
@@ -31,6 +34,7 @@ struct Thing {
   const char* what;
   size_t bytes;
   Stack stack;
+  const std::string* python;  // one of State::stacks
 };
 
 struct Access {
@@ -43,6 +47,7 @@ struct Access {
 struct State {
   std::mutex mutex;
   std::unordered_map<const void*, Thing> alive;
+  std::set<std::string> stacks;
   std::unordered_multimap<const void*, Access> accesses;
 };
 
@@ -76,6 +81,13 @@ std::string name_of(void* frame) {
   return text;
 }
 
+// Without the last line's end.
+std::string first_lines(const std::string& text, int count) {
+  size_t end = 0;
+  for (size_t next = 0; count > 0 && (next = text.find('\n', end)) != std::string::npos; --count) end = next + 1;
+  return text.substr(0, end == 0 ? 0 : end - 1);
+}
+
 struct Group {
   const Thing* example;
   size_t count, bytes;
@@ -83,9 +95,9 @@ struct Group {
 
 // The same thing made at the same place, together; what holds most memory first.
 std::vector<Group> group(const std::unordered_map<const void*, Thing>& alive) {
-  std::map<std::pair<const char*, Stack>, Group> groups;
+  std::map<std::tuple<const char*, Stack, const std::string*>, Group> groups;
   for (const auto& [handle, thing] : alive) {
-    Group& found = groups.try_emplace({thing.what, thing.stack}, Group{&thing, 0, 0}).first->second;
+    Group& found = groups.try_emplace({thing.what, thing.stack, thing.python}, Group{&thing, 0, 0}).first->second;
     ++found.count;
     found.bytes += thing.bytes;
   }
@@ -157,6 +169,7 @@ __attribute__((constructor)) void switch_on() {
   const uint32_t wanted = parse(options().check);
   if (wanted == UINT32_MAX) return;  // opening a device says so
   active.store(wanted);
+  if ((wanted & kLeak) != 0) prepare_python_stacks();
 }
 
 }  // namespace
@@ -181,7 +194,7 @@ uint32_t parse(const std::string& text) {
 }
 
 void say(const char* format, ...) {
-  char text[2048];
+  char text[8192];
   va_list args;
   va_start(args, format);
   std::vsnprintf(text, sizeof text, format, args);
@@ -191,8 +204,11 @@ void say(const char* format, ...) {
 }
 
 void note_made(const char* what, const void* handle, size_t bytes) {
-  const Thing thing{what, bytes, callers()};
+  Thing thing{what, bytes, callers(), nullptr};
+  std::string python = python_stack();
+  if (python.empty()) prepare_python_stacks();
   std::lock_guard<std::mutex> lock(state().mutex);
+  thing.python = &*state().stacks.insert(std::move(python)).first;
   state().alive.insert_or_assign(handle, thing);
 }
 
@@ -211,6 +227,7 @@ size_t report_leaks() {
     for (void* frame : found.example->stack) {
       if (frame != nullptr) text += "\n    " + name_of(frame);
     }
+    if (!found.example->python->empty()) text += "\n  called from Python at\n" + first_lines(*found.example->python, kFrames);
     say("leak: %zu x %s, %zu bytes, made by%s", found.count, found.example->what, found.bytes, text.c_str());
   }
   if (groups.size() > kShown) say("leak: and %zu other places", groups.size() - kShown);

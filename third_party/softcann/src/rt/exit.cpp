@@ -83,8 +83,12 @@ void finish_work() {
   end_work();
   if (recorder::is_recording() && recorder::stop() != ACL_SUCCESS)
     std::fprintf(stderr, "softcann: %s\n", take_recent_error().c_str());
-  if (check::on(check::kLeak)) check::report_leaks();
   remove_own_status();
+}
+
+// After all of the above: what clients give back as they end is no leak.
+void report_once() {
+  if (check::on(check::kLeak) && !fault::in_forked_child()) check::report_leaks();
 }
 
 struct LastMoment {
@@ -92,6 +96,7 @@ struct LastMoment {
 };
 
 __attribute__((constructor)) void watch_at_load() {
+  std::atexit(report_once);
   std::atexit(finish_work);
   watch_exit();
 }

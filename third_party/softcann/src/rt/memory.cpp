@@ -3,7 +3,9 @@
 #include <map>
 #include <shared_mutex>
 
+#include "rt/check.h"
 #include "rt/exchange.h"
+#include "rt/quarantine.h"
 
 namespace softcann {
 namespace {
@@ -35,7 +37,7 @@ bool find_memory(const Region& region, uintptr_t address, uintptr_t* begin, uint
     *size = region.size;
   }
   *begin = region.begin + start;
-  return found;
+  return found && !(check::on(check::kMemory) && check::rests(*begin));
 }
 
 aclError wrong_kind(const char* entry, const char* which, const void* p, bool device) {

@@ -5,6 +5,7 @@
 #include "rt/check.h"
 #include "rt/memory.h"
 #include "rt/physical.h"
+#include "rt/quarantine.h"
 #include "rt/recorder.h"
 
 using namespace softcann;
@@ -16,7 +17,10 @@ aclError malloc_on_current(const char* entry, void** out, size_t size, size_t al
   SOFTCANN_CONTEXT(context, entry);
   if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: the size is 0", entry);
   Device* device = context->device;
-  const uint64_t offset = device->arena.allocate(size, alignment);
+  uint64_t offset = device->arena.allocate(size, alignment);
+  while (offset == Arena::kNone && check::on(check::kMemory) && check::end_oldest_rest(device)) {
+    offset = device->arena.allocate(size, alignment);
+  }
   if (offset == Arena::kNone) {
     const uint64_t used = device->arena.used(), capacity = device->arena.capacity();
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -40,6 +44,10 @@ aclError refuse_used(void* begin) {
   return fail(ACL_ERROR_RT_PARAM_INVALID,
               "aclrtFree: %p, %zu bytes, is in use by %s, which is queued, running, or in a graph; synchronize first", begin,
               size, user);
+}
+
+bool release(Device* device, uint64_t offset) {
+  return check::on(check::kMemory) ? check::let_rest(device, offset) : device->arena.release(offset) != 0;
 }
 
 }  // namespace
@@ -69,7 +77,7 @@ aclError aclrtFree(void* devPtr) {
     retire_exports(static_cast<Device*>(region->owner), reinterpret_cast<uintptr_t>(devPtr) - region->begin);
   }
   if (region == nullptr || region->kind != Region::Kind::kArena ||
-      static_cast<Device*>(region->owner)->arena.release(reinterpret_cast<uintptr_t>(devPtr) - region->begin) == 0) {
+      !release(static_cast<Device*>(region->owner), reinterpret_cast<uintptr_t>(devPtr) - region->begin)) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not the start of device memory that is allocated", devPtr);
   }
   memory_epoch.fetch_add(1, std::memory_order_acq_rel);
