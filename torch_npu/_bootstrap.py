@@ -73,7 +73,7 @@ def start() -> None:
         _compile,
         _custom,
         _exit,
-        _libraries,
+        _library_hooks,
         _onnx,
         _options,
         _patches,
@@ -88,7 +88,7 @@ def start() -> None:
     _quiet.apply()
     _patches.apply()
     _compile.register_when_imported()
-    _libraries.register_when_imported()
+    _library_hooks.register_when_imported()
     _onnx.register()
     reductions.register()
     _custom.register()

@@ -38,7 +38,7 @@ void restore_if(const at::Tensor& skip, at::TensorList tensors, const std::vecto
 }
 
 // In the dtype it is computed in; those that have it already stay themselves.
-std::vector<at::Tensor> widened(at::TensorList tensors) {
+std::vector<at::Tensor> widened_all(at::TensorList tensors) {
   std::vector<at::Tensor> result;
   result.reserve(tensors.size());
   for (const auto& tensor : tensors) result.push_back(native::widened(tensor));
@@ -89,8 +89,8 @@ void _fused_adagrad_(at::TensorList self, at::TensorList grads, at::TensorList s
     sums_before = copies(state_sums);
   }
   if (grad_scale && grad_scale->defined()) at::_foreach_div_(grads, grad_scale->reshape({}));
-  const auto params = widened(self), sums = widened(state_sums);
-  auto directions = widened(grads);
+  const auto params = widened_all(self), sums = widened_all(state_sums);
+  auto directions = widened_all(grads);
   if (maximize) directions = at::_foreach_neg(directions);
   if (weight_decay != 0) directions = at::_foreach_add(directions, params, weight_decay);
   at::_foreach_addcmul_(sums, directions, directions, 1);

@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "memory/allocator_config.h"
+#include "memory/block_split.h"
 #include "memory/device_api.h"
 #include "memory/lock.h"
 #include "memory/private_pool.h"

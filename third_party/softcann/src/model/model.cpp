@@ -8,7 +8,7 @@
 #include <new>
 
 #include "model/aipp.h"
-#include "model/machine.h"
+#include "model/interpreter.h"
 #include "model/observer.h"
 #include "model/prepack.h"
 #include "model/wire.h"

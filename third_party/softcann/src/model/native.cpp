@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include "model/machine.h"
+#include "model/interpreter.h"
 
 namespace softcann::model {
 namespace {

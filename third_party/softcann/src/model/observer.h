@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "model/machine.h"
+#include "model/interpreter.h"
 #include "rt/dump.h"
 #include "rt/model.h"
 

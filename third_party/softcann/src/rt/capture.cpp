@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "rt/condition.h"
-#include "rt/execution.h"
+#include "rt/graph_execution.h"
 
 namespace softcann {
 namespace {

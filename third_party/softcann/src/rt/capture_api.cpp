@@ -4,7 +4,7 @@
 #include <set>
 
 #include "rt/capture.h"
-#include "rt/execution.h"
+#include "rt/graph_execution.h"
 
 using namespace softcann;
 

@@ -1,4 +1,4 @@
-#include "rt/execution.h"
+#include "rt/graph_execution.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "model/machine.h"
+#include "model/interpreter.h"
 
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
