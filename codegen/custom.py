@@ -11,7 +11,7 @@ from .wrappers import cpp_name
 
 
 class Grad(NamedTuple):
-    """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.h."""
+    """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.cpp."""
     backward: str
     # (kind, index): g gradient, a argument, r result, t dtype, s sizes of an argument, n none, d default, i number; (c, 0, text)
     arguments: List[Tuple[Any, ...]]

@@ -79,13 +79,13 @@ def start() -> None:
         _patches,
         _published_c,
         _published_names,
-        _quiet,
+        _verbosity,
         _runtime,
     )
     from torch_npu._debug import start
     from torch_npu.multiprocessing import reductions
 
-    _quiet.apply()
+    _verbosity.apply()
     _patches.apply()
     _compile.register_when_imported()
     _library_hooks.register_when_imported()
@@ -123,7 +123,7 @@ def public_names() -> Dict[str, Any]:
     """The names of the package torch_npu."""
     from torch_npu import _custom, npu, utils, version
     from torch_npu._health import run_check
-    from torch_npu._ledger import fallbacks, reset_fallbacks
+    from torch_npu._fallbacks import fallbacks, reset_fallbacks
     from torch_npu._runtime import runtime_info
 
     return {

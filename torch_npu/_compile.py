@@ -92,12 +92,12 @@ def _register_substitutes(_: Any) -> None:
     """What Dynamo traces in place of functions in C++."""
     import torch
 
-    from torch_npu import _C, _substitutes
+    from torch_npu import _C, _dynamo_substitutes
 
     if not hasattr(torch.accelerator, "current_device_index"):  # torch 2.7 and older
         return
     for name in ("_in_bad_fork", "_current_device"):
-        torch.compiler.substitute_in_graph(getattr(_C, name), skip_signature_check=True)(getattr(_substitutes, name))
+        torch.compiler.substitute_in_graph(getattr(_C, name), skip_signature_check=True)(getattr(_dynamo_substitutes, name))
 
 
 def _accept_npu(flex: Any) -> None:

@@ -4,8 +4,6 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/TensorFactories.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/fill.h>
 #include <ATen/ops/kaiser_window.h>
 #include <ATen/ops/tril_indices.h>
 #include <ATen/ops/triu_indices.h>

@@ -63,7 +63,7 @@ const char* status_text(int code) noexcept {
 void throw_cann_error(int code, const char* call, const char* file, int line) {
   const c10::SourceLocation where{"", file, static_cast<uint32_t>(line)};
   auto message = describe_cann_error(code, call);
-  if (code == 207001) throw c10::OutOfMemoryError(where, std::move(message));
+  if (code == ACL_ERROR_RT_MEMORY_ALLOCATION) throw c10::OutOfMemoryError(where, std::move(message));
   throw c10::AcceleratorError(where, code, std::move(message));
 }
 

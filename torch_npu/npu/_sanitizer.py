@@ -22,7 +22,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from torch_npu import _C
 from torch_npu._debug import observe, races, sanitized_work
-from torch_npu.npu import _trace
+from torch_npu.npu import _sync_listener
 
 # They read no more of their tensor argument than its shape and dtype.
 _FACTORY = re.compile(r"new_\w+|\w+_like")
@@ -169,7 +169,7 @@ class StreamSanitizer(observe.Observer):
         self.groups: Dict[str, int] = {}  # name: the number of its stream
         self.raw_events: Dict[int, races.Clock] = {}  # by the address of an event that C++ recorded
 
-    # What streams and events tell (torch_npu.npu._trace).
+    # What streams and events tell (torch_npu.npu._sync_listener).
     def event_recorded(self, event: Any, stream: Any) -> None:
         with self.lock:
             event._clock = dict(self.clocks.of((stream.device_index, stream.stream_id)))
@@ -360,7 +360,7 @@ class NPUSanitizer:
         if self.enabled:
             return
         self._running = StreamSanitizer()
-        _trace.listener = self._running
+        _sync_listener.listener = self._running
         _C._listen_to_sync(self._running)
         self._running.works.start()
         observe.add(self._running)
@@ -372,7 +372,7 @@ class NPUSanitizer:
             observe.remove(self._running)
             self._running.works.stop()
             _C._listen_to_sync(None)
-            _trace.listener = self._running = None
+            _sync_listener.listener = self._running = None
         self.enabled = False
 
 

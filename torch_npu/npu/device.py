@@ -7,7 +7,7 @@ from typing import Any, List, NoReturn, Optional, Tuple
 from torch.types import Device
 
 from torch_npu import _C, _options, _runtime
-from torch_npu.npu import _state, _trace, _utils
+from torch_npu.npu import _state, _sync_listener, _utils
 from torch_npu.npu._utils import _get_device_index, current_device, fixed  # noqa: F401 - torch.npu.device.current_device
 
 
@@ -77,8 +77,8 @@ def synchronize(device: Device = None) -> None:
     _state.lazy_init()
     index = _get_device_index(device, optional=True)
     _C._synchronize_device(index)
-    if _trace.listener is not None:
-        _trace.listener.host_waits_device(_C._current_device() if index < 0 else index)
+    if _sync_listener.listener is not None:
+        _sync_listener.listener.host_waits_device(_C._current_device() if index < 0 else index)
 
 
 def get_device_properties(device_name: Device = None, *, device: Device = None) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch.types import Device
 
 from torch_npu import _C
-from torch_npu.npu import _state, _trace, _utils
+from torch_npu.npu import _state, _sync_listener, _utils
 from torch_npu.npu._utils import _get_device_index
 
 
@@ -76,14 +76,14 @@ class Stream(torch.Stream):
     def synchronize(self) -> None:
         """Waits until the stream has done what it has; raises the error of a task that failed."""
         super().synchronize()
-        if _trace.listener is not None:
-            _trace.listener.host_waits_stream(self)
+        if _sync_listener.listener is not None:
+            _sync_listener.listener.host_waits_stream(self)
 
     def query(self) -> bool:
         """True if the stream has done what it was given."""
         done = super().query()
-        if done and _trace.listener is not None:
-            _trace.listener.host_waits_stream(self)
+        if done and _sync_listener.listener is not None:
+            _sync_listener.listener.host_waits_stream(self)
         return done
 
     def __eq__(self, other: Any) -> bool:
@@ -178,27 +178,27 @@ class Event(torch.Event):
             _C._event_record_ipc(self, stream.stream_id, stream.device_index)
         else:
             super().record(stream)
-        if _trace.listener is not None:
-            _trace.listener.event_recorded(self, stream)
+        if _sync_listener.listener is not None:
+            _sync_listener.listener.event_recorded(self, stream)
 
     def wait(self, stream: Any = None) -> None:
         """Makes later work of ``stream``, by default the current one, wait for the event."""
         stream = current_stream() if stream is None else stream
         super().wait(stream)
-        if _trace.listener is not None:
-            _trace.listener.stream_waits(stream, self)
+        if _sync_listener.listener is not None:
+            _sync_listener.listener.stream_waits(stream, self)
 
     def synchronize(self) -> None:
         """The host waits until the event has been reached."""
         super().synchronize()
-        if _trace.listener is not None:
-            _trace.listener.host_waits_event(self)
+        if _sync_listener.listener is not None:
+            _sync_listener.listener.host_waits_event(self)
 
     def query(self) -> bool:
         """True if the event has been reached, or was never recorded."""
         done = super().query()
-        if done and _trace.listener is not None:
-            _trace.listener.host_waits_event(self)
+        if done and _sync_listener.listener is not None:
+            _sync_listener.listener.host_waits_event(self)
         return done
 
     def elapsed_time(self, end_event: Any) -> float:

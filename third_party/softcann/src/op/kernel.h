@@ -101,7 +101,7 @@ void set_view_shape(const at::Tensor& out, at::IntArrayRef sizes);
 // A T (const) parameter which the operator writes all the same.
 inline at::Tensor& writable(const at::Tensor& tensor) { return const_cast<at::Tensor&>(tensor); }
 
-// For kernels of ATen that do not say themselves that a dtype has none; see Note [Dtypes without a kernel].
+// For kernels of ATen that do not say themselves that a dtype has none.
 inline void require(bool has_kernel, const at::Tensor& tensor, const char* name) {
   TORCH_CHECK_NOT_IMPLEMENTED(has_kernel, '"', name, "\" not implemented for '", tensor.scalar_type(), "'");
 }

@@ -30,7 +30,7 @@ struct TaskGroup {
 };
 
 struct Condition;  // condition.h
-struct Steps;      // execution.h
+struct Steps;      // graph_execution.h
 
 // What aclmdlRI points to. Executions in flight keep it alive.
 class Graph {

@@ -24,7 +24,7 @@ struct Physical {
   void release();
 };
 
-// Ends the sharing of a handle with other processes, if it was shared (ipc_memory.cpp).
+// Ends the sharing of a handle with other processes, if it was shared (ipc.cpp).
 void retire_export(const Physical* physical);
 // The same for whatever lies in the allocation at `offset` of a device, which is about to be freed.
 void retire_exports(Device* device, uint64_t offset);

@@ -2,14 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/bitwise_and.h>
-#include <ATen/ops/bitwise_right_shift.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logaddexp.h>
-#include <ATen/ops/logical_and.h>
-#include <ATen/ops/logical_or.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/tensor.h>
 

@@ -1,11 +1,7 @@
 // Products of groups of rows with a weight each, and what is fused with them.
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/chunk.h>
-#include <ATen/ops/cumsum.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>

@@ -4,7 +4,6 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"

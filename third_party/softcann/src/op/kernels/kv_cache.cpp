@@ -5,7 +5,6 @@
 // s is row s % rows of page s / rows; negative slots are left out. "Norm" is [batch, 1, rows, size], a row for each token.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>

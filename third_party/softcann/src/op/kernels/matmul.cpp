@@ -8,7 +8,6 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/relu_cpu_dispatch.h>
-#include <ATen/ops/trace.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"

@@ -1,8 +1,5 @@
 // Experts on several ranks: tokens to the ranks of their experts, and their results back.
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/zeros.h>
 

@@ -1,7 +1,6 @@
 // Operators that clients name. Inputs, outputs and attributes are those of CANN's operators of these names.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/min.h>
 #include <ATen/ops/mish.h>

@@ -1,6 +1,5 @@
 // Native sparse attention: keys compressed in windows, the blocks of keys that matter most, attention to those blocks.
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/maximum.h>

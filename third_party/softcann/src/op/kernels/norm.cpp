@@ -1,9 +1,7 @@
 // Layer and root-mean-square normalization.
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/norm.h>
-#include <ATen/ops/renorm_cpu_dispatch.h>
 
 #include <ATen/native/layer_norm.h>
 

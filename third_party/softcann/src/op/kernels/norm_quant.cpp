@@ -4,7 +4,6 @@
 #include <ATen/ops/fake_quantize_per_channel_affine_cachemask.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
 #include "op/kernel.h"

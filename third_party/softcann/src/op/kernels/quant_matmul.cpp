@@ -1,6 +1,4 @@
 // Products of matrices of few bits, and of weights in FRACTAL_NZ.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/gelu.h>
@@ -8,7 +6,6 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/round.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"

@@ -1,14 +1,8 @@
-// Order: sort, top k, medians, search, histograms.
+// Order: sort, top k, search.
 #include <ATen/ops/argsort.h>
-#include <ATen/ops/bincount.h>
 #include <ATen/ops/bucketize_cpu_dispatch.h>
 #include <ATen/ops/empty_cpu_dispatch.h>
-#include <ATen/ops/histc.h>
 #include <ATen/ops/kthvalue_cpu_dispatch.h>
-#include <ATen/ops/median.h>
-#include <ATen/ops/median_cpu_dispatch.h>
-#include <ATen/ops/nanmedian.h>
-#include <ATen/ops/nanmedian_cpu_dispatch.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/searchsorted_cpu_dispatch.h>
 #include <ATen/ops/sort.h>
