@@ -79,8 +79,8 @@ def start() -> None:
         _patches,
         _published_c,
         _published_names,
-        _verbosity,
         _runtime,
+        _verbosity,
     )
     from torch_npu._debug import start
     from torch_npu.multiprocessing import reductions
@@ -122,8 +122,8 @@ def _lookup(name: str) -> Any:
 def public_names() -> Dict[str, Any]:
     """The names of the package torch_npu."""
     from torch_npu import _custom, npu, utils, version
-    from torch_npu._health import run_check
     from torch_npu._fallbacks import fallbacks, reset_fallbacks
+    from torch_npu._health import run_check
     from torch_npu._runtime import runtime_info
 
     return {
