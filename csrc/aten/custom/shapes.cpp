@@ -136,7 +136,7 @@ int64_t float8_code(int64_t type) {
 at::ScalarType block_type(const char* op, int64_t type) {
   return type == static_cast<int64_t>(at::kChar) ? at::kChar : float8_type(op, type);
 }
-int64_t block_code(int64_t type) { return type == static_cast<int64_t>(at::kChar) ? ACL_INT8 : float8_code(type); }
+int64_t block_code(int64_t type) { return type == static_cast<int64_t>(at::kChar) ? int64_t{ACL_INT8} : float8_code(type); }
 
 at::DimVector block_scale_sizes(const at::Tensor& x, int64_t rows, int64_t columns, int64_t groups) {
   TORCH_CHECK_VALUE(x.dim() >= 2 && rows > 0 && columns > 0, "blocks of ", rows, " by ", columns, " of a tensor of ", x.dim(),
