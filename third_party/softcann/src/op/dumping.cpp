@@ -138,6 +138,21 @@ DumpedCall* begin_dump(const aclOpExecutor& executor) {
   return made.release();
 }
 
+void dump_failure(const aclOpExecutor& executor) {
+  // Of an operator that communicates each stage reads what the client gave.
+  auto made = std::make_unique<DumpedCall>();
+  made->call.name = executor.op->name;
+  made->call.device = call_record::device();
+  made->call.stream = call_record::stream();
+  if (!dump::begin(&made->call)) return;
+  try {
+    take_all(executor, false, &made->tensors);
+  } catch (const std::exception& error) {
+    return dump::give_up(made->call, error.what());
+  }
+  dump::end(made->call, made->tensors, true);
+}
+
 void end_dump(DumpedCall* call, const aclOpExecutor& executor, bool failed) {
   const std::unique_ptr<DumpedCall> owner(call);
   try {

@@ -164,6 +164,7 @@ aclError run_again(Task* task, bool skip) {
   DumpedCall* dumped = dump::is_active() ? begin_dump(*executor) : nullptr;
   const aclError result = compute(*executor, in_own_phase2);
   if (__builtin_expect(dumped != nullptr, 0)) end_dump(dumped, *executor, result != ACL_SUCCESS || this_thread.refused);
+  if (__builtin_expect(result != ACL_SUCCESS || this_thread.refused, 0) && dump::watches_failures.load()) dump_failure(*executor);
   if (check::on(check::kInit) && result == ACL_SUCCESS && !this_thread.refused) note_results(*executor);
   if (__builtin_expect(call_record::on, 0) && result == ACL_SUCCESS && !this_thread.refused) record_operator(*executor);
   return result;

@@ -22,7 +22,7 @@
 
 namespace softcann::dump {
 
-std::atomic<bool> active{false};
+std::atomic<bool> active{false}, watches_failures{false};
 
 namespace {
 
@@ -155,6 +155,9 @@ void end(const Call& call, const std::vector<Tensor>& tensors, bool failed) {
     }
   }
   if (!wanted) return;
+  if (s.folder.empty() && !client_takes_files() && make_folder("dump_scene", config.path, &s.folder) != ACL_SUCCESS) {
+    set_failure(&s, config.path + ": no folder could be made there");
+  }
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].written ? config.writes : config.reads) put_tensor(&s, call, tensors[i], found[i]);
   }
@@ -183,8 +186,11 @@ aclError start(const char* entry, const Json& part) {
   if (const aclError code = read_config(entry, part, &config)) return code;
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  std::string folder = config.path + "/" + stamp();
-  if (!client_takes_files()) {
+  const bool of_failures = config.only == Config::Only::failed;
+  std::string folder;
+  if (client_takes_files()) {
+    folder = config.path + "/" + stamp();
+  } else if (!of_failures) {
     if (const aclError code = make_folder(entry, config.path, &folder)) return code;
   }
   s.config = std::move(config);
@@ -194,11 +200,12 @@ aclError start(const char* entry, const Json& part) {
   s.next_serial = 0;
   s.numbers.clear();
   s.runs.clear();
-  put(&s, "index.jsonl", "", true);
+  if (!of_failures) put(&s, "index.jsonl", "", true);
   if (!s.failure.empty()) return fail(ACL_ERROR_WRITE_FILE, "%s: %s", entry, s.failure.c_str());
   s.started = true;
-  set_paths(s.config.path, s.config.only == Config::Only::overflow, s.config.only == Config::Only::failed);
-  active.store(true);
+  set_paths(s.config.path, s.config.only == Config::Only::overflow, of_failures);
+  active.store(!of_failures);
+  watches_failures.store(of_failures);
   return ACL_SUCCESS;
 }
 
@@ -206,6 +213,7 @@ aclError stop() {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
   active.store(false);
+  watches_failures.store(false);
   s.started = false;
   clear_paths();
   if (s.failure.empty()) return ACL_SUCCESS;
@@ -217,5 +225,7 @@ bool is_started() {
   std::lock_guard<std::mutex> lock(s.mutex);
   return s.started;
 }
+
+bool is_of_failures() { return watches_failures.load(); }
 
 }  // namespace softcann::dump

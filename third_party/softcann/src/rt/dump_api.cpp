@@ -96,7 +96,8 @@ extern "C" {
 
 aclError aclmdlInitDump() {
   SOFTCANN_ENTRY(aclmdlInitDump);
-  if (dump::is_started()) return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclmdlInitDump: a dump runs, which aclInit's file asked for");
+  if (dump::is_started() && !dump::is_of_failures())
+    return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclmdlInitDump: a dump runs, which aclInit's file asked for");
   Client& c = client();
   std::lock_guard<std::mutex> lock(c.mutex);
   if (c.initialized)
@@ -166,7 +167,8 @@ aclError aclopStartDumpArgs(uint32_t dumpType, const char* path) {
   if (dumpType != ACL_OP_DUMP_OP_AICORE_ARGS) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclopStartDumpArgs: unknown kind %u; ACL_OP_DUMP_OP_AICORE_ARGS is expected", dumpType);
   }
-  if (dump::is_started()) return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclopStartDumpArgs: a dump runs already");
+  if (dump::is_started() && !dump::is_of_failures())
+    return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclopStartDumpArgs: a dump runs already");
   return dump::start("aclopStartDumpArgs", arguments_only(path));
 }
 
