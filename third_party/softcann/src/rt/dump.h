@@ -24,8 +24,8 @@ namespace softcann::dump {
 
 SOFTCANN_API extern std::atomic<bool> active;
 inline bool is_active() { return __builtin_expect(active.load(std::memory_order_relaxed), 0); }
-// Only operators that fail are dumped (dump_scene), with what they read as it is then. Nothing is written before one does, so that
-// clients which ask for it in aclInit's file, as the published torch_npu does, pay nothing.
+// Only operators that fail are dumped (dump_scene), with what they read as it is then. Nothing is written before one does, so
+// that clients which ask for it in aclInit's file, as the published torch_npu does, pay nothing.
 SOFTCANN_API extern std::atomic<bool> watches_failures;
 
 // The values of a tensor at one moment.
