@@ -15,14 +15,14 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "add_an_operator.md").read_text()
-STEP = re.compile(r"(Append to|Put first in) `([^`]+)`:\n\n```\w+\n(.*?)```", re.S)
+STEP = re.compile(r"(Append to) `([^`]+)`:\n\n```\w+\n(.*?)```", re.S)
 REMOVAL = re.compile(r"Remove from `([^`]+)`[^`]*`([^`]+)`")
 COMMANDS = re.compile(r"```sh\n(.*?)```", re.S)
 
 
 def test_the_page_has_steps():
     verbs = [verb for verb, _, _ in STEP.findall(PAGE)]
-    assert verbs == ["Append to", "Put first in", "Append to", "Append to"]
+    assert verbs == ["Append to", "Append to"]
     assert len(REMOVAL.findall(PAGE)) == 1 and len(COMMANDS.findall(PAGE)) == 1
     lines = sum(text.count("\n") for _, _, text in STEP.findall(PAGE)) + 1
     assert lines < 20, "adding an operator has become too much work"
@@ -30,10 +30,10 @@ def test_the_page_has_steps():
 
 def apply_steps(root):
     """Writes what the page says into the tree at `root`."""
-    for verb, name, text in STEP.findall(PAGE):
+    for _, name, text in STEP.findall(PAGE):
         path = root / name
         before = path.read_text() if path.exists() else ""
-        path.write_text(before + text if verb == "Append to" else text + before)
+        path.write_text(before + text)
     for name, word in REMOVAL.findall(PAGE):
         before = (root / name).read_text()
         assert before.count(word) == 1, f"{name} has {word} {before.count(word)} times: choose another example"

@@ -14,7 +14,7 @@ namespace softcann::check {
 // Asks for it, if the process has an interpreter: at once when this thread holds the lock, else soon. Does nothing when called
 // again.
 void prepare_python_stacks();
-// The calling thread's stack, the innermost call first, a line of `  File "a.py", line 1 in f` each; empty where it is not in
+// The calling thread's stack, the innermost call first, a line of `  File "FILE", line 1 in f` each; empty where it is not in
 // Python, or faulthandler was not told yet.
 std::string python_stack();
 
