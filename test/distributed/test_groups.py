@@ -244,8 +244,10 @@ def published_methods(rank, world):
     assert total() == 3 and group.get_hccl_comm(rank) != 0
     ids = group.get_coll_stream_id(torch.device("npu", rank)), group._get_stream_id(), group.get_p2p_stream_id("npu", 1 - rank, 1)
     assert len(set(ids)) == 1 and ids[0] > 0
+    fresh = dist.new_group([0, 1])
     with pytest.raises(ValueError, match="has no connection for messages with rank"):
-        group._get_stream_id(True, 1 - rank)
+        fresh._get_backend(torch.device("npu"))._get_stream_id(True, 1 - rank)
+    dist.destroy_process_group(fresh)
     sent, received = torch.full((2,), float(rank), device="npu"), torch.empty(2, device="npu")
     group.batch_isend_irecv(["isend", "irecv"], [sent, received], [1 - rank] * 2).wait()
     assert received.tolist() == [1 - rank] * 2

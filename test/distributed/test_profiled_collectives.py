@@ -171,6 +171,6 @@ def test_timeline_has_tracks_of_groups(two, tmp_path):
     spans = [event for event in events if event["pid"] == processes["Overlap Analysis"] and event["ph"] == "X"]
     time = {name: sum(span["dur"] for span in spans if span["name"] == name) for name in
             ("Computing", "Communication(Not Overlapped)", "Free")}
-    first, last = min(span["ts"] for span in spans), max(span["ts"] + span["dur"] for span in spans)
+    first, last = min(float(span["ts"]) for span in spans), max(float(span["ts"]) + span["dur"] for span in spans)
     assert all(value > 0 for value in time.values())
     assert sum(time.values()) == pytest.approx(last - first, abs=0.1)

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <fstream>
+#include <utility>
 
 #include "rt/error.h"
 
@@ -76,7 +77,7 @@ class Parser {
       if (next() != '"') refuse("a key in quotes is expected");
       std::string key = read_text();
       if (!take(':')) refuse("':' is expected behind a key");
-      made->object.emplace_back(std::move(key), value(depth + 1));
+      made->object.push_back({std::move(key), value(depth + 1)});
     } while (take(','));
     if (!take('}')) refuse("',' or '}' is expected");
   }

@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace softcann {
+
+struct JsonMember;
 
 struct Json {
   enum class Kind : uint8_t { null, boolean, number, text, list, object };
@@ -16,11 +17,16 @@ struct Json {
   double number = 0;
   std::string text;
   std::vector<Json> list;
-  std::vector<std::pair<std::string, Json>> object;
+  std::vector<JsonMember> object;
 
   bool is(Kind wanted) const { return kind == wanted; }
   // Of an object: the value of a key, null where it has none.
   const Json* find(std::string_view key) const;
+};
+
+struct JsonMember {
+  std::string key;
+  Json value;
 };
 
 // Throws Error(corrupt) that names the line. A text may nest 64 deep.
