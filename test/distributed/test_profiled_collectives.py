@@ -1,4 +1,5 @@
 """What a profile tells of collectives: their group, bytes and links, in PyTorch's own records and in Ascend's files."""
+import decimal
 import json
 import os
 import sqlite3
@@ -171,6 +172,8 @@ def test_timeline_has_tracks_of_groups(two, tmp_path):
     spans = [event for event in events if event["pid"] == processes["Overlap Analysis"] and event["ph"] == "X"]
     time = {name: sum(span["dur"] for span in spans if span["name"] == name) for name in
             ("Computing", "Communication(Not Overlapped)", "Free")}
-    first, last = min(float(span["ts"]) for span in spans), max(float(span["ts"]) + span["dur"] for span in spans)
+    begin = decimal.Decimal(spans[0]["ts"])   # a float has no room for Unix time with so many digits
+    offsets = [(float(decimal.Decimal(span["ts"]) - begin), span["dur"]) for span in spans]
+    first, last = min(offset for offset, _ in offsets), max(offset + duration for offset, duration in offsets)
     assert all(value > 0 for value in time.values())
     assert sum(time.values()) == pytest.approx(last - first, abs=0.1)
