@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <set>
 
 #include "comm/setup.h"
 #include "rt/hash.h"
 #include "rt/sync.h"
+#include "rt/text_file.h"
 
 using namespace softcann;
 
@@ -48,12 +48,7 @@ bool same_user(const Socket& socket) {
 // The ranks that a table lists: the values of all "rank_id", as text or number.
 HcclResult read_table(const char* entry, const char* path, std::string* table, uint32_t* ranks) {
   if (path == nullptr) return hccl_fail(HCCL_E_PTR, "%s: clusterInfo is a null pointer", entry);
-  std::ifstream file(path);
-  char piece[65536];
-  do {
-    file.read(piece, sizeof piece);
-    table->append(piece, static_cast<size_t>(file.gcount()));
-  } while (file.gcount() > 0 && table->size() <= kMostText);
+  *table = read_text_file(path, kMostText).value_or("");
   if (table->empty()) return hccl_fail(HCCL_E_OPEN_FILE_FAILURE, "%s: cannot read %s", entry, path);
   if (table->size() > kMostText) return hccl_fail(HCCL_E_PARA, "%s: %s is no rank table: longer than 16 MiB", entry, path);
   std::set<unsigned long> found;

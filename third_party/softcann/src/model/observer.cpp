@@ -30,8 +30,7 @@ void guarded(const dump::Call& call, const Work& work) {
 
 }  // namespace
 
-Observer::Observer(const ModelCall& call, const ModelInfo& info)
-    : call_(call), info_(info), dumps_(dump::is_active() || dump::watches_failures.load()) {
+Observer::Observer(const ModelCall& call, const ModelInfo& info) : call_(call), info_(info), dumps_(dump::is_active()) {
   if (dumps_) run_ = dump::next_run(call.id);
 }
 
@@ -71,8 +70,7 @@ void Observer::end(const Machine& machine, const Instruction& instruction, bool 
 }
 
 std::unique_ptr<Observer> observe(const ModelCall& call, const ModelInfo& info) {
-  const bool wanted =
-      dump::is_active() || dump::watches_failures.load() || recorder::is_active() || operator_profile::is_subscribed(call.id);
+  const bool wanted = dump::is_active() || recorder::is_active() || operator_profile::is_subscribed(call.id);
   return wanted ? std::make_unique<Observer>(call, info) : nullptr;
 }
 

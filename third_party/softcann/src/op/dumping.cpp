@@ -2,7 +2,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <cstring>
 #include <utility>
 
 #include "op/collective.h"
@@ -18,12 +17,6 @@ struct DumpedCall {
 };
 
 namespace {
-
-std::string parameter_name(const OpInfo& info, int index) {
-  const char* begin = info.params;
-  for (; index > 0; --index) begin = std::strchr(begin, ',') + 1;
-  return {begin, std::strcspn(begin, ",")};
-}
 
 void take(const aclTensor& made, bool written, const std::string& name, std::vector<dump::Tensor>* to) {
   if (!made.tensor.defined()) return;
@@ -49,6 +42,15 @@ void take_all(const aclOpExecutor& executor, bool written, std::vector<dump::Ten
       ++place;
     }
   }
+}
+
+// Null where the call is not dumped.
+std::unique_ptr<DumpedCall> dumped_call(const aclOpExecutor& executor) {
+  auto made = std::make_unique<DumpedCall>();
+  made->call.name = executor.op->name;
+  made->call.device = call_record::device();
+  made->call.stream = call_record::stream();
+  return dump::begin(&made->call) ? std::move(made) : nullptr;
 }
 
 // Of an operator that communicates the first stage reads, and the last one has the results.
@@ -124,11 +126,8 @@ dump::Tensor dumped_tensor(const at::Tensor& tensor, bool written, std::string n
 
 DumpedCall* begin_dump(const aclOpExecutor& executor) {
   if (!is_first(executor) && !is_last(executor)) return nullptr;
-  auto made = std::make_unique<DumpedCall>();
-  made->call.name = executor.op->name;
-  made->call.device = call_record::device();
-  made->call.stream = call_record::stream();
-  if (!dump::begin(&made->call)) return nullptr;
+  auto made = dumped_call(executor);
+  if (made == nullptr) return nullptr;
   try {
     if (made->call.wants_read && is_first(executor)) take_all(executor, false, &made->tensors);
   } catch (const std::exception& error) {
@@ -140,11 +139,8 @@ DumpedCall* begin_dump(const aclOpExecutor& executor) {
 
 void dump_failure(const aclOpExecutor& executor) {
   // Of an operator that communicates each stage reads what the client gave.
-  auto made = std::make_unique<DumpedCall>();
-  made->call.name = executor.op->name;
-  made->call.device = call_record::device();
-  made->call.stream = call_record::stream();
-  if (!dump::begin(&made->call)) return;
+  const auto made = dumped_call(executor);
+  if (made == nullptr) return;
   try {
     take_all(executor, false, &made->tensors);
   } catch (const std::exception& error) {

@@ -18,6 +18,7 @@
 #include "op/recording.h"
 #include "op/saturate.h"
 #include "op/scope.h"
+#include "op/names.h"
 #include "op/simd/thresholds.h"
 #include "op/tensor.h"
 #include "op/threads.h"
@@ -31,13 +32,6 @@ namespace {
 template <class F>
 inline void for_each_bit(uint64_t mask, F&& function) {
   for (; mask; mask &= mask - 1) function(std::countr_zero(mask));
-}
-
-std::string parameter_name(const OpInfo& info, int index) {
-  const char* start = info.params;
-  for (int i = 0; i < index; ++i) start = std::strchr(start, ',') + 1;
-  const char* end = std::strchr(start, ',');
-  return end ? std::string(start, end) : std::string(start);
 }
 
 std::string describe(const at::Tensor& tensor) {

@@ -1,5 +1,9 @@
 #include "op/names.h"
 
+#include <cstring>
+
+#include "op/executor.h"
+
 namespace softcann::op {
 namespace {
 
@@ -62,6 +66,12 @@ const char* format_name(aclFormat format) {
     if (known.format == format) return known.name;
   }
   return "UNDEFINED";
+}
+
+std::string parameter_name(const OpInfo& info, int index) {
+  const char* begin = info.params;
+  for (; index > 0; --index) begin = std::strchr(begin, ',') + 1;
+  return {begin, std::strcspn(begin, ",")};
 }
 
 }  // namespace softcann::op

@@ -8,25 +8,10 @@
 #include "fault/fault.h"
 #include "op/tensor.h"
 #include "rt/call_record.h"
+#include "rt/json.h"
 
 namespace softcann::op {
 namespace {
-
-std::string quoted(const char* text) {
-  std::string result = "\"";
-  for (; *text; ++text) {
-    const auto c = static_cast<unsigned char>(*text);
-    if (c == '"' || c == '\\') result += '\\';
-    if (c >= ' ') {
-      result += *text;
-    } else {
-      char escaped[8];
-      std::snprintf(escaped, sizeof(escaped), "\\u%04x", c);
-      result += escaped;
-    }
-  }
-  return result + '"';
-}
 
 std::string number(double value) {
   if (!std::isfinite(value)) return std::isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"";
@@ -110,9 +95,9 @@ std::string told(const OpInfo& info, int index, const Slot& slot) {
     case Plain::real:
       return number(slot.real);
     case Plain::dtype:
-      return quoted(c10::toString(static_cast<at::ScalarType>(slot.integer)));
+      return json_text(c10::toString(static_cast<at::ScalarType>(slot.integer)));
     case Plain::text:
-      return quoted(slot.text);
+      return json_text(slot.text);
     default:
       return told(slot.object);
   }
@@ -223,7 +208,7 @@ void trace_launch(const aclOpExecutor& executor, aclrtStream stream) {
   char place[32];
   std::snprintf(place, sizeof(place), "%" PRIxPTR, reinterpret_cast<uintptr_t>(stream));
   const std::string args = arguments(executor, [](const OpInfo& of, int i, const Slot& slot) { return told(of, i, slot); });
-  fault::trace("launch", "{\"op\":" + quoted(info.name) + ",\"stream\":\"" + place + "\",\"args\":" + args + '}');
+  fault::trace("launch", "{\"op\":" + json_text(info.name) + ",\"stream\":\"" + place + "\",\"args\":" + args + '}');
 }
 
 }  // namespace softcann::op

@@ -226,6 +226,4 @@ bool is_started() {
   return s.started;
 }
 
-bool is_of_failures() { return watches_failures.load(); }
-
 }  // namespace softcann::dump

@@ -25,7 +25,8 @@ namespace softcann::dump {
 SOFTCANN_API extern std::atomic<bool> active;
 inline bool is_active() { return __builtin_expect(active.load(std::memory_order_relaxed), 0); }
 // Only operators that fail are dumped (dump_scene), with what they read as it is then. Nothing is written before one does, so
-// that clients which ask for it in aclInit's file, as the published torch_npu does, pay nothing.
+// that clients which ask for it in aclInit's file, as the published torch_npu does, pay nothing; and another dump may take its
+// place.
 SOFTCANN_API extern std::atomic<bool> watches_failures;
 
 // The values of a tensor at one moment.
@@ -69,7 +70,5 @@ aclError start(const char* entry, const Json& part);
 // ACL_ERROR_WRITE_FILE where the dump is not whole.
 aclError stop();
 bool is_started();
-// Whether what runs waits for failures: other dumps may take its place.
-bool is_of_failures();
 
 }  // namespace softcann::dump

@@ -96,7 +96,7 @@ extern "C" {
 
 aclError aclmdlInitDump() {
   SOFTCANN_ENTRY(aclmdlInitDump);
-  if (dump::is_started() && !dump::is_of_failures())
+  if (dump::is_started() && !dump::watches_failures.load())
     return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclmdlInitDump: a dump runs, which aclInit's file asked for");
   Client& c = client();
   std::lock_guard<std::mutex> lock(c.mutex);
@@ -167,7 +167,7 @@ aclError aclopStartDumpArgs(uint32_t dumpType, const char* path) {
   if (dumpType != ACL_OP_DUMP_OP_AICORE_ARGS) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclopStartDumpArgs: unknown kind %u; ACL_OP_DUMP_OP_AICORE_ARGS is expected", dumpType);
   }
-  if (dump::is_started() && !dump::is_of_failures())
+  if (dump::is_started() && !dump::watches_failures.load())
     return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclopStartDumpArgs: a dump runs already");
   return dump::start("aclopStartDumpArgs", arguments_only(path));
 }

@@ -2,10 +2,10 @@
 
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <utility>
 
 #include "rt/error.h"
+#include "rt/text_file.h"
 
 namespace softcann {
 namespace {
@@ -186,15 +186,11 @@ std::string json_text(std::string_view text) {
 }
 
 int read_json_file(const char* entry, const char* path, Json* content) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ACL_ERROR_INVALID_FILE, "%s: cannot read %s", entry, path);
-  std::string text(kLargestFile + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return fail(ACL_ERROR_INVALID_FILE, "%s: cannot read %s", entry, path);
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kLargestFile) return fail(ACL_ERROR_INVALID_FILE, "%s: %s is larger than 10 MiB", entry, path);
+  const auto text = read_text_file(path, kLargestFile);
+  if (!text) return fail(ACL_ERROR_INVALID_FILE, "%s: cannot read %s", entry, path);
+  if (text->size() > kLargestFile) return fail(ACL_ERROR_INVALID_FILE, "%s: %s is larger than 10 MiB", entry, path);
   try {
-    *content = parse_json(text);
+    *content = parse_json(*text);
   } catch (const Error& error) {
     return fail(ACL_ERROR_PARSE_FILE, "%s: %s is no JSON: %s", entry, path, error.what());
   }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rt/runtime.h"
+
 namespace softcann {
 
 struct JsonMember;
@@ -32,7 +34,7 @@ struct JsonMember {
 // Throws Error(corrupt) that names the line. A text may nest 64 deep.
 Json parse_json(std::string_view text);
 // The text in quotes, for a JSON text.
-std::string json_text(std::string_view text);
+SOFTCANN_API std::string json_text(std::string_view text);
 
 // What a client's configuration file holds, which is an object. ACL_ERROR_INVALID_FILE where it cannot be read, or is larger than
 // 10 MiB, ACL_ERROR_PARSE_FILE where it is no JSON, each with a text that names `entry`.
