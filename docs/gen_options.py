@@ -51,7 +51,7 @@ def python_rows():
 
 
 def softcann_rows():
-    found = SOFTCANN.findall(entries("third_party/softcann/src/rt/options.def"))
+    found = SOFTCANN.findall(entries("third_party/softcann/src/rt/base/options.def"))
     return [(name, default, join_strings(meaning)) for _, name, _, default, meaning, _ in found]
 
 
@@ -59,7 +59,7 @@ def render(text):
     """The text of docs/environment.md with both tables replaced."""
     for name, rows, more, path, macro in (
             ("adapter", adapter_rows(), python_rows(), "csrc/core/options.def", "NPU_OPTION("),
-            ("softcann", softcann_rows(), [], "third_party/softcann/src/rt/options.def", "SOFTCANN_OPTION(")):
+            ("softcann", softcann_rows(), [], "third_party/softcann/src/rt/base/options.def", "SOFTCANN_OPTION(")):
         written = entries(path).count(macro)
         if len(rows) != written:
             raise SystemExit(f"{path}: {written} entries, but only {len(rows)} could be read")

@@ -26,7 +26,7 @@ def operators():
     ours = {}
     for name, how, _ in gen_custom_operators.entries():
         ours.setdefault(name.partition(".")[0], how.partition(":")[0])
-    refused = runpy.run_path(str(ROOT / "torch_npu" / "_composed.py"))["REFUSED"]
+    refused = runpy.run_path(str(ROOT / "torch_npu" / "_ops" / "composed.py"))["REFUSED"]
     lines = (ROOT / "test" / "npu_ops" / "published_schemas.txt").read_text().splitlines()
     names = {line.partition("(")[0].partition("::")[2].partition(".")[0] for line in lines if line.startswith("npu::")}
     return [(name, ours.get(name) or f"refused: {refused[name]}") for name in sorted(names)]

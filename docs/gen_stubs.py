@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the custom operators' part of torch_npu/__init__.pyi, for editors and type checkers, from codegen/custom_ops.yaml and
-torch_npu/_composed.py.
+torch_npu/_ops/composed.py.
 
     python docs/gen_stubs.py [--check]     --check only says whether the file is up to date
 """

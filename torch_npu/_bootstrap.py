@@ -69,31 +69,23 @@ def start() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
 
-    from torch_npu import (
-        _compile,
-        _custom,
-        _exit,
-        _library_hooks,
-        _onnx,
-        _options,
-        _patches,
-        _published_c,
-        _published_names,
-        _runtime,
-        _verbosity,
-    )
+    from torch_npu import _compile, _exit, _options, _runtime, _verbosity
     from torch_npu._debug import start
+    from torch_npu._hooks import libraries, patches
+    from torch_npu._ops import custom
+    from torch_npu._published import c_extension, names
     from torch_npu.multiprocessing import reductions
+    from torch_npu.onnx import _cells
 
     _verbosity.apply()
-    _patches.apply()
+    patches.apply()
     _compile.register_when_imported()
-    _library_hooks.register_when_imported()
-    _onnx.register()
+    libraries.register_when_imported()
+    _cells.register()
     reductions.register()
-    _custom.register()
-    _published_names.register_aliases()
-    vars(torch_npu._C)["__getattr__"] = _published_c.lookup
+    custom.register()
+    names.register_aliases()
+    vars(torch_npu._C)["__getattr__"] = c_extension.lookup
     _runtime.prepare()
     _exit.register()
     torch_npu._C._apply_fallback_ops()
@@ -108,26 +100,27 @@ def start() -> None:
 
 def _lookup(name: str) -> Any:
     """A name of torch_npu that is not there yet: a part that few programs need, or a custom operator."""
-    from torch_npu import _custom, _published_names
+    from torch_npu._ops import custom
+    from torch_npu._published import names
 
-    names = _published_names
     if name in names.MODULES or name in names.TORCH_NPU:
         value = names.find("torch_npu", name, names.TORCH_NPU, names.MODULES)
         setattr(sys.modules["torch_npu"], name, value)
         return value
 
-    return _custom.lookup(name)
+    return custom.lookup(name)
 
 
 def public_names() -> Dict[str, Any]:
     """The names of the package torch_npu."""
-    from torch_npu import _custom, npu, utils, version
-    from torch_npu._fallbacks import fallbacks, reset_fallbacks
+    from torch_npu import npu, utils, version
     from torch_npu._health import run_check
+    from torch_npu._ops import custom
+    from torch_npu._ops.fallbacks import fallbacks, reset_fallbacks
     from torch_npu._runtime import runtime_info
 
     return {
-        "__dir__": lambda: sorted([*vars(sys.modules["torch_npu"]), *_custom.operators()]),
+        "__dir__": lambda: sorted([*vars(sys.modules["torch_npu"]), *custom.operators()]),
         "__getattr__": _lookup,
         "__version__": version.__version__,
         "fallbacks": fallbacks,

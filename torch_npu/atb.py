@@ -2,14 +2,14 @@
 
 from typing import Callable, List
 
-from torch_npu import _atb
+from torch_npu._ops import atb
 
 
 def __getattr__(name: str) -> Callable:
-    if name not in _atb.NAMES:
-        raise AttributeError(f"module 'torch_npu.atb' has no attribute {name!r}; it has {', '.join(sorted(_atb.NAMES))}")
-    return _atb.function(name)
+    if name not in atb.NAMES:
+        raise AttributeError(f"module 'torch_npu.atb' has no attribute {name!r}; it has {', '.join(sorted(atb.NAMES))}")
+    return atb.function(name)
 
 
 def __dir__() -> List[str]:
-    return sorted(_atb.NAMES)
+    return sorted(atb.NAMES)

@@ -3,8 +3,8 @@
 #include <sys/socket.h>
 
 #include "comm/tcp_transport.h"
-#include "rt/error.h"
-#include "rt/sync.h"
+#include "rt/base/error.h"
+#include "rt/base/sync.h"
 
 using namespace softcann;
 

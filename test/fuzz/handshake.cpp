@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "comm/handshake.h"
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 using namespace softcann;
 

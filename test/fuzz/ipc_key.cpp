@@ -1,5 +1,5 @@
 // Keys of shared memory and events: text of any process.
-#include "rt/ipc.h"
+#include "rt/memory/ipc.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

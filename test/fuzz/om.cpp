@@ -4,7 +4,7 @@
 
 #include "model/container.h"
 #include "model/definition.h"
-#include "rt/model.h"
+#include "rt/models/model.h"
 
 using namespace softcann;
 

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "rt/options.cpp"  // read_environment() is its own
+#include "rt/base/options.cpp"  // read_environment() is its own
 
 // Not setenv(): the C library keeps every text that a variable ever had, and a long run is out of memory.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

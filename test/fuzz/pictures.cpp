@@ -3,7 +3,7 @@
 
 #include "media/jpeg.h"
 #include "media/png.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 using namespace softcann;
 

@@ -7,7 +7,7 @@
 
 #include "comm/tcp_engine.h"
 #include "comm/tcp_mesh.h"
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 using namespace softcann;
 

@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-from torch_npu import _compile_backends as backends
+from torch_npu._compile import backends
 
 
 @pytest.fixture(autouse=True)

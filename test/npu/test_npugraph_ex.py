@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import torch_npu
-from torch_npu import _compile_backends as backends
+from torch_npu._compile import backends
 from torch_npu.npu import npugraph_ex
 
 

@@ -7,7 +7,7 @@ import torch
 
 import torch_npu
 import torch_npu.onnx
-from torch_npu import _onnx_operators
+from torch_npu.onnx import _operators
 
 onnx = pytest.importorskip("onnx")
 NPU = "npu"
@@ -93,7 +93,7 @@ def test_routing_is_completed():
 
 def test_what_cannot_be_exported():
     with pytest.raises(TypeError, match="is exported with dtype torch.float32, torch.float16, not torch.float64"):
-        _onnx_operators._number_of("npu_sign_bits_unpack", "dtype", 7)
+        _operators._number_of("npu_sign_bits_unpack", "dtype", 7)
 
 
 COMPOSED = {

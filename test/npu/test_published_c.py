@@ -3,13 +3,13 @@ import pytest
 import torch
 
 import torch_npu
-from torch_npu import _published_c
+from torch_npu._published import c_extension
 
 _C = torch_npu._C
 
 
 def test_the_table_resolves_and_hides_nothing():
-    for name in _published_c._table():
+    for name in c_extension._table():
         assert callable(getattr(_C, name)) and name not in vars(_C)
     with pytest.raises(AttributeError, match="module 'torch_npu._C' has no attribute '_npu_nothing'"):
         _C._npu_nothing

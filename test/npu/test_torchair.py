@@ -87,7 +87,7 @@ def test_converters_are_kept_and_never_called():
     from torchair.ge_concrete_graph.fx2ge_converter import declare_supported  # noqa: F401
     from torchair.ge_concrete_graph.ge_graph import get_default_ge_graph
 
-    from torch_npu._torchair import converters
+    from torch_npu._compile.torchair import converters
 
     @register_fx_node_ge_converter(torch.ops.aten.add.Tensor)
     def converter(x: Tensor, y: Tensor, meta_outputs: TensorSpec = None):

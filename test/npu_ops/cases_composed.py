@@ -1,4 +1,4 @@
-"""Inputs of the operators of torch_npu/_composed.py: CASES, as in cases.py."""
+"""Inputs of the operators of torch_npu/_ops/composed.py: CASES, as in cases.py."""
 
 import torch
 

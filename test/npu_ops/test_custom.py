@@ -9,7 +9,8 @@ from signatures import misfits
 from torch.utils._pytree import tree_flatten, tree_map
 
 import torch_npu
-from torch_npu import _cpu_ops, _custom
+from torch_npu import _cpu_ops
+from torch_npu._ops import custom
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # The NPU rounds once at the end, the reference too; float32 sums in another order.
@@ -76,7 +77,7 @@ def test_equals_reference(name, index, dtype):
     expected = defined(name, run(name, *to("cpu", (args, kwargs))))
     found = defined(name, run(name, *to("npu", (args, kwargs))))
     rtol, atol = TOLERANCE[dtype]
-    if any(overload[2] == "composed" for overload in _custom.operators()[name]):
+    if any(overload[2] == "composed" for overload in custom.operators()[name]):
         rtol, atol = COARSE * rtol, COARSE * atol
     assert len(expected) == len(found)
     for ours, reference in zip(found, expected):
@@ -158,7 +159,7 @@ def test_no_gradient_says_so():
 
 def test_every_operator_has_a_reference_a_docstring_and_a_test():
     untested = set()
-    for name, overloads in _custom.operators().items():
+    for name, overloads in custom.operators().items():
         for overload, schema, _ in overloads:
             named = [vars(family).get(overload.replace(".", "_")) for family in _cpu_ops._FAMILIES]
             assert len({id(function) for function in named if function is not None}) == 1, overload

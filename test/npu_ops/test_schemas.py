@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_npu
-from torch_npu import _composed, _custom
+from torch_npu._ops import composed, custom
 
 OWN = {"_npu_format_cast_backward"}  # gradients that the published release keeps in its autograd
 FILE = pathlib.Path(__file__).with_name("published_schemas.txt")
@@ -14,7 +14,7 @@ PUBLISHED = {line.partition("(")[0].partition("::")[2]: line for line in FILE.re
 
 
 def served():
-    for name in (overload[0] for overloads in _custom.operators().values() for overload in overloads):
+    for name in (overload[0] for overloads in custom.operators().values() for overload in overloads):
         packet, _, overload = name.partition(".")
         yield name, getattr(getattr(torch.ops.npu, packet), overload or "default")._schema
 
@@ -30,7 +30,7 @@ def test_schema_is_the_published_one(name, schema):
 
 def test_every_name_is_served_or_refused_with_a_reason():
     missing = PUBLISHED.keys() - {name for name, _ in served()}
-    assert missing == _composed.REFUSED.keys() and len(missing) <= 10
-    for name, why in _composed.REFUSED.items():
+    assert missing == composed.REFUSED.keys() and len(missing) <= 10
+    for name, why in composed.REFUSED.items():
         with pytest.raises(AttributeError, match=re.escape(why)):
             getattr(torch_npu, name)

@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from signatures import misfits
 
 import torch_npu
-from torch_npu import _atb, _cpu_ops
+from torch_npu import _cpu_ops
+from torch_npu._ops import atb
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "npu"])
 CAUSAL = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
@@ -282,6 +283,6 @@ def test_scales_of_int8_caches(device):
 
 
 def test_functions_of_the_transformer_library_have_the_schemas_arguments():
-    for text in _atb.SCHEMAS:
+    for text in atb.SCHEMAS:
         name = text.partition("(")[0]
         assert misfits(_cpu_ops.find(name), "atb::" + text) == [], name

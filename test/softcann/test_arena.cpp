@@ -3,7 +3,7 @@
 #include <random>
 
 #include "harness.h"
-#include "rt/arena.h"
+#include "rt/memory/arena.h"
 
 using softcann::Arena;
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "harness.h"
-#include "rt/bulk.h"
+#include "rt/base/bulk.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "rt/half.h"
+#include "rt/base/half.h"
 #include "acl_checks.h"
 #include "hccl/hccl.h"
 

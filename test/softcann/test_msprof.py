@@ -571,3 +571,19 @@ assert acl.aclrtSynchronizeStream(stream) == 0
         msprof("--export=on", f"--output={tmp_path}", "--msproftx=on", option)
         assert {row["message"] for row in tables(tmp_path)[0]["msprof_tx"]} == expected
     assert "not together" in msprof("--export=on", "--mstx-domain-include=a", "--mstx-domain-exclude=b", check=False).stdout
+
+
+def test_who_polls_sees_a_table_before_the_export_ends(tmp_path):
+    """As the published profiler does, every 0.1 s; it reads the timeline at its first sight of a table."""
+    msprof(f"--output={tmp_path}", sys.executable, "-c", CLIENT + "work()")
+    profile, = tmp_path.glob("PROF_*")
+    output = profile / "mindstudio_profiler_output"
+    for file in output.iterdir():
+        file.unlink()
+    export = subprocess.Popen([sys.executable, str(ROOT / "bin" / "msprof"), "--export=on", f"--output={tmp_path}"])
+    while export.poll() is None and not list(output.glob("*.csv")):
+        time.sleep(0.1)
+    seen = {path.suffix for path in output.iterdir()}
+    assert export.poll() is None, "ended within a look of the first table"
+    assert ".json" in seen
+    assert export.wait(60) == 0

@@ -68,7 +68,7 @@ def test_missing_libraries_are_a_clear_error(installed):
 
 
 def test_options_are_the_table_of_the_library(installed):
-    table = (ROOT / "third_party" / "softcann" / "src" / "rt" / "options.def").read_text()
+    table = (ROOT / "third_party" / "softcann" / "src" / "rt" / "base" / "options.def").read_text()
     result = run(installed, "options")
     assert result.returncode == 0, result.stderr
     for name in ("SOFTCANN_DEVICE_COUNT (default: 1)", "SOFTCANN_SOC (default: Ascend910B3)", "SOFTCANN_FAULT (default: empty)"):

@@ -10,7 +10,7 @@ SOFTCANN = ROOT / "third_party" / "softcann"
 
 def test_all_lists_are_one():
     tables = runpy.run_path(str(SOFTCANN / "python" / "softcann" / "_msprof_tables.py"))
-    text = (SOFTCANN / "src" / "rt" / "kernel_type.h").read_text()
+    text = (SOFTCANN / "src" / "rt" / "stream" / "kernel_type.h").read_text()
     names = re.findall(r'"(\w+)"', re.search(r"kCube\[\] = \{(.*?)\};", text, re.S).group(1))
     assert names and sorted(names) == sorted(tables["CUBE"])
     tree = ast.parse((ROOT / "torch_npu" / "profiler" / "_trace.py").read_text())

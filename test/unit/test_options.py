@@ -17,7 +17,7 @@ ADAPTER_CODE = "\n".join(text_of(ROOT / "csrc", ROOT / "torch_npu", skip=("optio
 SOFTCANN_CODE = "\n".join(text_of(SOFTCANN, skip=("options.cpp", "options.h")).values())
 TESTS = "\n".join(text_of(ROOT / "test", skip=("test_options.py",)).values())
 ADAPTER = re.findall(r'^NPU_OPTION\([^,]+, (\w+), .*?"([A-Z0-9_,]+)",', (ROOT / "csrc" / "core" / "options.def").read_text(), re.M | re.S)
-SOFT = re.findall(r'^SOFTCANN_OPTION\((\w+), "(\w+)"', (SOFTCANN / "rt" / "options.def").read_text(), re.M)
+SOFT = re.findall(r'^SOFTCANN_OPTION\((\w+), "(\w+)"', (SOFTCANN / "rt" / "base" / "options.def").read_text(), re.M)
 # What nothing but reading shows to work. This list only gets shorter.
 UNTESTED = {
     "sync_timeout_s", "hccl_trace_pickle", "matmul_allow_hf32", "conv_allow_hf32", "hccl_blocking_wait", "hccl_async_error_handling",
@@ -29,7 +29,7 @@ UNTESTED = {
 
 def test_the_tables_were_found():
     for found, file, macro in ((ADAPTER, ROOT / "csrc" / "core" / "options.def", "NPU_OPTION("),
-                               (SOFT, SOFTCANN / "rt" / "options.def", "SOFTCANN_OPTION(")):
+                               (SOFT, SOFTCANN / "rt" / "base" / "options.def", "SOFTCANN_OPTION(")):
         assert len(found) == len(re.findall(rf"^{re.escape(macro)}", file.read_text(), re.M)) > 10
 
 

@@ -22,6 +22,7 @@ VERSION = os.environ.get("WITNESS_VERSION", DEFAULT_VERSION)
 TORCH = re.match(r"\d+\.\d+\.\d+", VERSION).group()   # of 2.12.0.post3, 2.12.0
 FOLDER = ROOT / "build" / "witness" / "py{}.{}{}".format(*sys.version_info[:2], "" if VERSION == DEFAULT_VERSION else f"-{VERSION}")
 PYTHON = FOLDER / "venv" / "bin" / "python"
+LIBRARIES = ROOT / "torch_npu" / "softcann" / "lib"
 CLIENT = pathlib.Path(__file__).with_name("client.py")
 OPERATORS = CLIENT.with_name("operators.py")
 SUBJECTS = [
@@ -63,9 +64,11 @@ def client_environment():
     for old in dist.glob("*.whl"):
         old.unlink()
     site = run(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", env=clean_environment()).strip()
+    # Where the client's torch is the one that this tree was built with, its libraries are what would be compiled again.
+    same_torch = {"SOFTCANN_LIBRARIES": str(LIBRARIES)} if torch.__version__.split("+")[0] == TORCH else {}
     run(sys.executable, "setup.py", "-q", "build", "--build-base", FOLDER / "build", "egg_info", "--egg-base", FOLDER,
         "bdist_wheel", "--bdist-dir", FOLDER / "bdist", "--dist-dir", dist, cwd=ROOT / "third_party" / "softcann",
-        env={**os.environ, "PYTHONPATH": site})   # setup.py compiles for the torch that it finds: the client's
+        env={**os.environ, **same_torch, "PYTHONPATH": site})   # setup.py compiles for the torch that it finds: the client's
     wheel, = dist.glob("softcann-*.whl")
     run(PYTHON, "-m", "pip", "install", "-q", "--no-deps", "--force-reinstall", wheel, env=clean_environment())
 

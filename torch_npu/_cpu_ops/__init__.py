@@ -1,7 +1,7 @@
 """The custom operators in PyTorch: one function each, with the operator's name.
 
 They are the operators' documentation, their kernels for CPU tensors, their shapes for meta tensors, and what the NPU's
-kernels are tested against. Those that CANN has no operator for (torch_npu/_composed.py) run so
+kernels are tested against. Those that CANN has no operator for (torch_npu/_ops/composed.py) run so
 on the NPU, too. Arithmetic of float16 and bfloat16 is done in float32. The arguments are the schema's; a function names
 those that it uses, and refuses or ignores the others through ``unsupported`` (_common.py).
 """

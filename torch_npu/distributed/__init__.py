@@ -10,7 +10,8 @@ import atexit
 import logging
 from typing import TYPE_CHECKING, Any
 
-from torch_npu import _C, _import_hook, _lazy, _options
+from torch_npu import _C, _lazy, _options
+from torch_npu._hooks import imports
 from torch_npu.distributed import _published
 from torch_npu.distributed._published import (
     ParallelStore,
@@ -37,7 +38,7 @@ __all__ = [
     "reinit_process_group",
 ]
 
-__getattr__ = _lazy.lazy(__name__, {})   # nn, tensor and others, which are PyTorch's: _published_names
+__getattr__ = _lazy.lazy(__name__, {})   # nn, tensor and others, which are PyTorch's: _published/names.py
 _log = logging.getLogger("torch_npu.hccl")
 ProcessGroupHCCL = _C._distributed_c10d.ProcessGroupHCCL
 _variables = _options.Variables("hccl_")  # programs set TORCH_HCCL_* between the import and init_process_group
@@ -121,8 +122,8 @@ def _register() -> None:
     from torch_npu.distributed import rendezvous
 
     rendezvous.register()
-    _import_hook.when_imported("torch.distributed.tensor", _register_sharding)
-    _import_hook.when_imported("torch.distributed.tensor.experimental._context_parallel._attention", _register_context_parallel)
+    imports.when_imported("torch.distributed.tensor", _register_sharding)
+    imports.when_imported("torch.distributed.tensor.experimental._context_parallel._attention", _register_context_parallel)
     atexit.register(_C._distributed_c10d._stop_watchdog)
 
 

@@ -156,7 +156,7 @@ def __getattr__(name: str) -> Any:
         return _state.is_initialized()
     if name == "default_generators":
         return _state.default_generators
-    from torch_npu import _published_names as names
+    from torch_npu._published import names
 
     if name in names.NPU_MODULES or name in names.TORCH_NPU_NPU:
         value = globals()[name] = names.find("torch_npu.npu", name, names.TORCH_NPU_NPU, names.NPU_MODULES)

@@ -12,7 +12,7 @@ import unittest
 import warnings
 from typing import Any, Callable, Dict, List, Tuple
 
-from torch_npu import _import_hook
+from torch_npu._hooks import imports
 
 _TESTING = "torch.testing._internal."
 
@@ -21,10 +21,10 @@ def prepare() -> None:
     """Waits for PyTorch's modules of tests: they take seconds to import."""
     os.environ.setdefault("PYTORCH_TESTING_DEVICE_FOR_CUSTOM", "privateuse1")
     os.environ.setdefault("PYTORCH_TESTING_DEVICE_EXCEPT_FOR", "cuda,cpu")
-    _import_hook.when_imported(_TESTING + "common_utils", _adapt_utils)
-    _import_hook.when_imported(_TESTING + "common_device_type", _adapt_device_type)
-    _import_hook.when_imported(_TESTING + "opinfo.utils", _keep_cuda_out)
-    _import_hook.when_imported(_TESTING + "distributed.fake_pg", _let_fake_group_take_npu)
+    imports.when_imported(_TESTING + "common_utils", _adapt_utils)
+    imports.when_imported(_TESTING + "common_device_type", _adapt_device_type)
+    imports.when_imported(_TESTING + "opinfo.utils", _keep_cuda_out)
+    imports.when_imported(_TESTING + "distributed.fake_pg", _let_fake_group_take_npu)
 
 
 def _adapt_device_type(module: Any) -> None:

@@ -13,7 +13,7 @@ __all__ = ["clear_npu_overflow_flag", "get_npu_overflow_flag", "is_support_inf_n
 
 
 def __getattr__(name: str) -> Any:
-    from torch_npu import _published_names as names
+    from torch_npu._published import names
 
     if name not in names.UTILS_MODULES and name not in names.UTILS:
         raise AttributeError(f"module 'torch_npu.utils' has no attribute {name!r}")

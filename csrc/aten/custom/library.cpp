@@ -1,5 +1,5 @@
 // Schemas of the custom operators, torch.ops.npu. Their kernels are registered by the generated files, by autograd.cpp
-// and, for CPU and meta tensors, by torch_npu/_custom.py.
+// and, for CPU and meta tensors, by torch_npu/_ops/custom.py.
 #include <torch/library.h>
 
 #include "generated/custom_table.h"

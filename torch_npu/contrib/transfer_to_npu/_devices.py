@@ -4,7 +4,7 @@ from typing import Any, Dict, List
 
 import torch
 
-from torch_npu import _import_hook
+from torch_npu._hooks import imports
 from torch_npu.contrib.transfer_to_npu._replace import TRANSFERRED, Device, device, devices, put, replace, tensor_type
 
 # They take the device by keyword only.
@@ -22,7 +22,7 @@ def apply() -> None:
     _classes()
     _methods()
     _default_type()
-    _import_hook.when_imported("torch._dynamo.variables.tensor", _traced_is_cuda)
+    imports.when_imported("torch._dynamo.variables.tensor", _traced_is_cuda)
 
 
 def _functions() -> None:

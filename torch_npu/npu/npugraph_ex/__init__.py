@@ -14,9 +14,9 @@ __all__ = ["compile_fx", "inference", "register_replacement", "scope"]
 def compile_fx(gm: Any, example_inputs: Optional[Sequence[Any]] = None, options: Any = None) -> Callable[..., Any]:
     """The graph ``gm`` (torch.fx) of the inputs, compiled as ``torch.compile(backend="npugraph_ex")`` does; for backends of one's
     own. ``options`` are accepted."""
-    from torch_npu import _compile_backends
+    from torch_npu._compile import backends
 
-    return _compile_backends.npugraphs(gm, list(example_inputs or ()))
+    return backends.npugraphs(gm, list(example_inputs or ()))
 
 
 def register_replacement(search_fn: Callable[..., Any], replace_fn: Callable[..., Any], example_inputs: Sequence[Any],
@@ -30,9 +30,9 @@ def register_replacement(search_fn: Callable[..., Any], replace_fn: Callable[...
     """
     from torch._inductor import pattern_matcher
 
-    from torch_npu import _compile_backends
+    from torch_npu._compile import backends
 
     return pattern_matcher.register_replacement(
-        search_fn, replace_fn, list(example_inputs), trace_fn or pattern_matcher.fwd_only, _compile_backends.replacements(),
+        search_fn, replace_fn, list(example_inputs), trace_fn or pattern_matcher.fwd_only, backends.replacements(),
         extra_check=extra_check, search_fn_pattern=search_fn_pattern, scalar_workaround=scalar_workaround,
         skip_duplicates=skip_duplicates)

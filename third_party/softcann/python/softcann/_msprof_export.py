@@ -104,11 +104,12 @@ def export(folder: str, tables: Iterable[str], form: str = "csv", include: Seque
     output = os.path.join(folder, "mindstudio_profiler_output")
     os.makedirs(output, exist_ok=True)
     suffix = time.strftime("%Y%m%d%H%M%S")
+    with open(os.path.join(output, f"msprof_{suffix}.json"), "w", encoding="utf-8") as file:
+        json.dump(timeline(profile), file)
+    # Who polls for the first of the tables reads the timeline then.
     for name in tables:
         rows = list(MAKERS[name](profile))
         if rows:
             _write(os.path.join(output, f"{name}_{suffix}"), TABLES[name], rows, form)
-    with open(os.path.join(output, f"msprof_{suffix}.json"), "w", encoding="utf-8") as file:
-        json.dump(timeline(profile), file)
     write_device_info(folder, profile)
     return output

@@ -12,6 +12,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from typing import Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from . import environment
@@ -35,6 +36,10 @@ WITHOUT_EFFECT = (
     "instr-profiling-freq", "host-sys", "host-sys-pid", "host-sys-usage", "host-sys-usage-freq", "ge-api", "storage-limit",
     "python-path", "model-execution", "task-trace", "task-tsfw", "aicore-shape", "sys-lp", "sys-lp-freq", "iteration-id",
     "model-id", "reports", "optype", "npu-events", "task-block", "sys-mem-serviceflow")
+
+# Seconds. The published profiler looks for a table every 0.1 s while this program runs, and takes the export for failed where it
+# ends before that look. CANN's own takes seconds.
+_POLLED = 0.3
 
 
 def _fail(text: str) -> NoReturn:
@@ -180,6 +185,7 @@ def make_tables(folders: Sequence[str], options: argparse.Namespace) -> None:
         if options.clear == "on":
             _clear(folder)
         print(f"[INFO] Export all data in {os.path.basename(folder)} done.")
+    time.sleep(_POLLED)
 
 
 def make_analysis(folders: Sequence[str], options: argparse.Namespace) -> None:

@@ -11,9 +11,9 @@
 #include <set>
 
 #include "comm/setup.h"
-#include "rt/hash.h"
-#include "rt/sync.h"
-#include "rt/text_file.h"
+#include "rt/base/hash.h"
+#include "rt/base/sync.h"
+#include "rt/base/text_file.h"
 
 using namespace softcann;
 

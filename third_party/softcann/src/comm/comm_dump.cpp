@@ -4,8 +4,8 @@
 #include <exception>
 #include <utility>
 
-#include "rt/call_record.h"
-#include "rt/half.h"
+#include "rt/profile/call_record.h"
+#include "rt/base/half.h"
 
 namespace softcann {
 namespace {

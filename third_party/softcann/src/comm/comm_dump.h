@@ -1,10 +1,10 @@
-// What a dump (rt/dump.h) wants of collectives and messages.
+// What a dump (rt/dump/dump.h) wants of collectives and messages.
 #pragma once
 
 #include <memory>
 
 #include "comm/operation.h"
-#include "rt/dump.h"
+#include "rt/dump/dump.h"
 
 namespace softcann {
 

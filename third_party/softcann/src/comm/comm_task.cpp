@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "comm/communicator.h"
-#include "rt/call_record.h"
-#include "rt/exit.h"
+#include "rt/profile/call_record.h"
+#include "rt/process/exit.h"
 
 namespace softcann {
 

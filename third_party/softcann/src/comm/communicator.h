@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "rt/handles.h"
-#include "rt/sha256.h"
+#include "rt/base/handles.h"
+#include "rt/base/sha256.h"
 #include "comm/transport.h"
 
 namespace softcann {

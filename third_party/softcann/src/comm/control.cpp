@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 namespace softcann {
 namespace {

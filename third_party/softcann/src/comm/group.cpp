@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "comm/communicator.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::group {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "comm/operation.h"
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 namespace softcann {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "comm/control.h"
-#include "rt/sha256.h"
+#include "rt/base/sha256.h"
 #include "comm/socket.h"
 
 namespace softcann {

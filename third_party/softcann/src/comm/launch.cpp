@@ -2,8 +2,8 @@
 
 #include "comm/group.h"
 #include "comm/reduce.h"
-#include "rt/check.h"
-#include "rt/recorder.h"
+#include "rt/memory/check.h"
+#include "rt/profile/recorder.h"
 
 namespace softcann {
 

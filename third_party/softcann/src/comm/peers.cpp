@@ -14,7 +14,7 @@
 #include <mutex>
 #include <string>
 
-#include "rt/hash.h"
+#include "rt/base/hash.h"
 
 namespace softcann {
 namespace {

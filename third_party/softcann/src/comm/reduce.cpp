@@ -9,8 +9,8 @@
 #endif
 
 #include "comm/control.h"
-#include "rt/half.h"
-#include "rt/bulk.h"
+#include "rt/base/half.h"
+#include "rt/base/bulk.h"
 
 namespace softcann {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "comm/tcp_mesh.h"
 #include "comm/tcp_transport.h"
-#include "rt/log.h"
+#include "rt/base/log.h"
 
 namespace softcann {
 namespace {

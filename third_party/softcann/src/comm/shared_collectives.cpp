@@ -4,7 +4,7 @@
 
 #include "comm/reduce.h"
 #include "comm/shared_transport.h"
-#include "rt/bulk.h"
+#include "rt/base/bulk.h"
 
 namespace softcann {
 namespace {

@@ -14,7 +14,7 @@
 #include "comm/numbering.h"
 #include "comm/peers.h"
 #include "comm/transport.h"
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 namespace softcann {
 

@@ -14,8 +14,8 @@
 #include <cstring>
 #include <utility>
 
-#include "rt/options.h"
-#include "rt/sync.h"
+#include "rt/base/options.h"
+#include "rt/base/sync.h"
 
 namespace softcann {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/setup.h"
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 using namespace softcann;
 

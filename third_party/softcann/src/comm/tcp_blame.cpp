@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "comm/tcp_engine.h"
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 namespace softcann {
 namespace {

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <new>
 
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 namespace softcann {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "comm/tcp_engine.h"
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 namespace softcann {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "comm/reduce.h"
-#include "rt/sync.h"
+#include "rt/base/sync.h"
 
 namespace softcann {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/group.h"
-#include "rt/exit.h"
+#include "rt/process/exit.h"
 
 namespace softcann {
 namespace {

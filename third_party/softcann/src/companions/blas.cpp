@@ -2,9 +2,9 @@
 // of it for these types and sizes must have been loaded: see Note [Models of single operators].
 #include <array>
 
-#include "rt/error.h"
-#include "rt/op_models.h"
-#include "rt/tensor_desc.h"
+#include "rt/base/error.h"
+#include "rt/single_op/op_models.h"
+#include "rt/models/tensor_desc.h"
 
 #pragma GCC visibility push(default)
 #include "acl/ops/acl_cblas.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "rt/recorder.h"
+#include "rt/profile/recorder.h"
 
 namespace softcann::mspti_callbacks {
 namespace {

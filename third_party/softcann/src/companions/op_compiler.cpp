@@ -4,9 +4,9 @@
 #include <mutex>
 #include <string>
 
-#include "rt/op_call.h"
-#include "rt/op_models.h"
-#include "rt/tensor_desc.h"
+#include "rt/single_op/op_call.h"
+#include "rt/single_op/op_models.h"
+#include "rt/models/tensor_desc.h"
 
 using namespace softcann;
 

@@ -1,6 +1,6 @@
 // acltdt*: queues and channels of data between the host and models, in CANN's libraries libacl_tdt_channel and libacl_tdt_queue.
 // softcann refuses them: each says what to do instead. No caller needs the arguments, so they are not declared.
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 using namespace softcann;
 

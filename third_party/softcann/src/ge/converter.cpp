@@ -13,8 +13,8 @@
 #include <iterator>
 #include <vector>
 
-#include "rt/error.h"
-#include "rt/options.h"
+#include "rt/base/error.h"
+#include "rt/base/options.h"
 
 extern char** environ;
 

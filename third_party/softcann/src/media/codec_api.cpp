@@ -1,8 +1,8 @@
 // acldvppJpeg* and acldvppPng*: pictures from and to files.
 #include "media/decoded.h"
 #include "media/work.h"
-#include "rt/check.h"
-#include "rt/error.h"
+#include "rt/memory/check.h"
+#include "rt/base/error.h"
 
 using namespace softcann;
 using namespace softcann::media;

@@ -2,7 +2,7 @@
 
 #include "media/color.h"
 #include "media/transform.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::media {
 

@@ -3,7 +3,7 @@
 
 #include <new>
 
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::media {
 

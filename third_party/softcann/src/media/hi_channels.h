@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "media/pixel_format.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 #pragma GCC visibility push(default)
 #include "acl/dvpp/hi_dvpp.h"

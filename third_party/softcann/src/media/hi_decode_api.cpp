@@ -4,7 +4,7 @@
 
 #include "media/decoded.h"
 #include "media/hi_channels.h"
-#include "rt/check.h"
+#include "rt/memory/check.h"
 
 using namespace softcann;
 using namespace softcann::media;

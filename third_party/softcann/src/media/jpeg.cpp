@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::media {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "rt/check.h"
-#include "rt/error.h"
+#include "rt/memory/check.h"
+#include "rt/base/error.h"
 
 namespace softcann::media {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::media {
 namespace {

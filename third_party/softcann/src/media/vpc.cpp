@@ -1,7 +1,7 @@
 #include "media/vpc.h"
 
 #include "media/color.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::media {
 namespace {

@@ -4,7 +4,7 @@
 #include "media/color.h"
 #include "media/vpc.h"
 #include "media/work.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 using namespace softcann;
 using namespace softcann::media;

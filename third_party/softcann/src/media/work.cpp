@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::media {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::model {
 namespace {

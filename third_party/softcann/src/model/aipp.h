@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "rt/aipp.h"
+#include "rt/models/aipp.h"
 
 namespace softcann::model {
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <new>
 
-#include "rt/sha256.h"
+#include "rt/base/sha256.h"
 
 namespace softcann::model {
 namespace {

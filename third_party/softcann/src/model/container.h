@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rt/error.h"
-#include "rt/model.h"
+#include "rt/base/error.h"
+#include "rt/models/model.h"
 
 namespace softcann::model {
 

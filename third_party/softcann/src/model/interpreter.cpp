@@ -4,7 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include "model/observer.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::model {
 namespace {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "op/dumping.h"
-#include "rt/call_record.h"
-#include "rt/operator_profile.h"
-#include "rt/recorder.h"
-#include "rt/sync.h"
+#include "rt/profile/call_record.h"
+#include "rt/profile/operator_profile.h"
+#include "rt/profile/recorder.h"
+#include "rt/base/sync.h"
 
 namespace softcann::model {
 namespace {

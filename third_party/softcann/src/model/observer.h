@@ -1,11 +1,11 @@
-// Tells others of the operators that a model runs: a dump (rt/dump.h), a profile, and who subscribed to the model's profile.
+// Tells others of the operators that a model runs: a dump (rt/dump/dump.h), a profile, and who subscribed to the model's profile.
 #pragma once
 
 #include <memory>
 
 #include "model/interpreter.h"
-#include "rt/dump.h"
-#include "rt/model.h"
+#include "rt/dump/dump.h"
+#include "rt/models/model.h"
 
 namespace softcann::model {
 

@@ -13,7 +13,7 @@
 #include "model/container.h"
 #include "model/definition.h"
 #include "model/product.h"
-#include "rt/model.h"
+#include "rt/models/model.h"
 
 namespace softcann::model {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::model {
 

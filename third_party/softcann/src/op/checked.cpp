@@ -10,7 +10,7 @@
 #include "op/formats.h"
 #include "op/indices.h"
 #include "op/tensor.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::op {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "op/executor.h"
-#include "rt/check.h"
+#include "rt/memory/check.h"
 
 namespace softcann::op {
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "op/tensor.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::op {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "aclnn/acl_meta.h"
 #include "op/object_memory.h"
-#include "rt/handles.h"
+#include "rt/base/handles.h"
 
 namespace softcann::op {
 
@@ -30,10 +30,10 @@ const char* name_of(Kind kind);
 // inside the phase 2 of the owner's own call, when the client cannot be destroying the descriptor at the same time.
 //
 // Note [Handles]
-// A client's handle is the object's address, with its generation above: how often the object was made anew (see rt/handles.h).
-// Objects lie in a range of addresses of their own (object_memory.h), stay in pools, and `tag` says what lies there: the kind and
-// the generation, while the client has not destroyed it. So a handle that was never made, was destroyed, or is of another kind,
-// is told by two comparisons. Only entry points see handles; object_of() is what they begin with.
+// A client's handle is the object's address, with its generation above: how often the object was made anew (see
+// rt/base/handles.h). Objects lie in a range of addresses of their own (object_memory.h), stay in pools, and `tag` says what lies
+// there: the kind and the generation, while the client has not destroyed it. So a handle that was never made, was destroyed, or
+// is of another kind, is told by two comparisons. Only entry points see handles; object_of() is what they begin with.
 struct Object {
   explicit Object(Kind k) : kind(k) {}
   Object(const Object&) = delete;

@@ -7,7 +7,7 @@
 #include "op/collective.h"
 #include "op/executor.h"
 #include "op/names.h"
-#include "rt/call_record.h"
+#include "rt/profile/call_record.h"
 
 namespace softcann::op {
 

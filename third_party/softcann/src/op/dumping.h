@@ -1,9 +1,9 @@
-// What a dump (rt/dump.h) wants of operators.
+// What a dump (rt/dump/dump.h) wants of operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include "rt/dump.h"
+#include "rt/dump/dump.h"
 
 struct aclOpExecutor;
 

@@ -23,8 +23,8 @@
 #include "op/tensor.h"
 #include "op/threads.h"
 #include "op/trace.h"
-#include "rt/call_record.h"
-#include "rt/error.h"
+#include "rt/profile/call_record.h"
+#include "rt/base/error.h"
 
 namespace softcann::op {
 namespace {

@@ -7,7 +7,7 @@
 #include "op/kernel.h"
 #include "op/pool.h"
 #include "op/tensor.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 namespace softcann::op {
 namespace {

@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <optional>
 
-#include "rt/named.h"
+#include "rt/single_op/named.h"
 
 namespace softcann::op {
 

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "op/descriptor.h"
-#include "rt/check.h"
+#include "rt/memory/check.h"
 
 namespace softcann::op {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rt/overflow.h"
+#include "rt/device/overflow.h"
 
 namespace softcann::op {
 namespace {

@@ -1,4 +1,4 @@
-// Arithmetic of devices without inf and nan; see Note [Saturation] in rt/overflow.h.
+// Arithmetic of devices without inf and nan; see Note [Saturation] in rt/device/overflow.h.
 #pragma once
 
 #include "op/executor.h"

@@ -11,7 +11,7 @@
 
 #include "op/model_memory.h"
 #include "op/pool.h"
-#include "rt/arena.h"
+#include "rt/memory/arena.h"
 
 namespace softcann::op {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "op/pool.h"
 #include "op/scope.h"
-#include "rt/consistency.h"
-#include "rt/options.h"
+#include "rt/device/consistency.h"
+#include "rt/base/options.h"
 
 namespace softcann::op {
 

@@ -7,8 +7,8 @@
 
 #include "fault/fault.h"
 #include "op/tensor.h"
-#include "rt/call_record.h"
-#include "rt/json.h"
+#include "rt/profile/call_record.h"
+#include "rt/base/json.h"
 
 namespace softcann::op {
 namespace {

@@ -12,7 +12,7 @@
 #pragma GCC visibility pop
 
 #include "fault/fault.h"
-#include "rt/options.h"
+#include "rt/base/options.h"
 
 #define SOFTCANN_API __attribute__((visibility("default")))
 

@@ -2,9 +2,9 @@
 // profiler's report calls are here too, as there is nothing that would collect the reports.
 #include <cstring>
 
-#include "rt/error.h"
-#include "rt/hash.h"
-#include "rt/sync.h"
+#include "rt/base/error.h"
+#include "rt/base/hash.h"
+#include "rt/base/sync.h"
 
 using namespace softcann;
 

@@ -159,7 +159,7 @@ def tensor_text(desc):
 
 
 def attribute_text(kind, value, name):
-    """As src/rt/op_models.cpp writes what a client sets."""
+    """As src/rt/single_op/op_models.cpp writes what a client sets."""
     single = {
         "bool": lambda one: str(int(bool(one))),
         "int": lambda one: str(int(one)),

@@ -8,7 +8,7 @@
 
 #include "op/elementwise.h"
 #include "op/fast_path.h"
-#include "rt/bulk.h"
+#include "rt/base/bulk.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;

@@ -18,8 +18,8 @@
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 #include "op/tensor.h"
-#include "rt/error.h"
-#include "rt/tensor_desc.h"
+#include "rt/base/error.h"
+#include "rt/models/tensor_desc.h"
 
 using namespace softcann::op;
 

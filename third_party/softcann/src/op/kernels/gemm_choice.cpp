@@ -4,7 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "op/simd/processor.h"
-#include "rt/options.h"
+#include "rt/base/options.h"
 
 // Note [Choosing a GEMM]
 // libtorch_cpu carries two libraries, a BLAS (MKL as a rule) and oneDNN, and which one is fast depends on processor and

@@ -6,7 +6,7 @@
 #include "op/kernels/common.h"
 #include "op/kernels/random.h"
 #include "op/named.h"
-#include "rt/overflow.h"
+#include "rt/device/overflow.h"
 
 using namespace softcann::op;
 
@@ -179,8 +179,8 @@ NAMED(DropoutWithMulsAndSoftmaxGrad) {
   put(call.out(0), (by - softmax * by.sum(axes[0], true)) * call.attribute("alpha", 1.0F));
 }
 
-// The overflow flag of devices that saturate (rt/overflow.h): the first of eight words. Those of the first version keep it in a
-// tensor of the client's, which they change.
+// The overflow flag of devices that saturate (rt/device/overflow.h): the first of eight words. Those of the first version keep it
+// in a tensor of the client's, which they change.
 namespace {
 
 void put_status(const at::Tensor& out) {

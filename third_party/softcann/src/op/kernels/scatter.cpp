@@ -7,7 +7,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
-#include "rt/error.h"
+#include "rt/base/error.h"
 
 using namespace softcann::op;
 

@@ -1,0 +1,182 @@
+// aclmdl*Dump and acldump*: dumps as clients ask for them. What is written is in rt/dump/dump.h.
+#pragma GCC visibility push(default)
+#include "acl/acl_dump.h"
+#pragma GCC visibility pop
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "rt/dump/dump.h"
+#include "rt/dump/dump_client.h"
+#include "rt/base/error.h"
+#include "rt/base/json.h"
+
+using namespace softcann;
+
+namespace {
+
+using Callback = int32_t (*)(const acldumpChunk*, int32_t);
+constexpr size_t kChunk = 1 << 20;
+constexpr int kKinds = OVERFLOW_DUMP + 1;
+
+struct Client {
+  std::mutex mutex;
+  bool initialized = false;
+  Callback callback = nullptr;
+  std::string paths[kKinds];  // by acldumpType; empty: none
+};
+
+Client& client() {
+  static auto* instance = new Client;
+  return *instance;
+}
+
+Json arguments_only(const char* path) {
+  return parse_json("{\"dump_path\":" + json_text(path) +
+                    ",\"dump_mode\":\"all\",\"dump_op_switch\":\"on\",\"dump_data\":\"stats\"}");
+}
+
+}  // namespace
+
+namespace softcann::dump {
+
+bool client_takes_files() {
+  Client& c = client();
+  std::lock_guard<std::mutex> lock(c.mutex);
+  return c.callback != nullptr;
+}
+
+bool hand_to_client(const std::string& name, const std::string& content) {
+  Client& c = client();
+  Callback callback = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(c.mutex);
+    callback = c.callback;
+  }
+  if (callback == nullptr) return false;
+  std::vector<char> space(offsetof(acldumpChunk, dataBuf) + kChunk);
+  for (size_t at = 0; at == 0 || at < content.size(); at += kChunk) {
+    auto* chunk = reinterpret_cast<acldumpChunk*>(space.data());
+    const size_t bytes = std::min(kChunk, content.size() - at);
+    std::memset(chunk, 0, offsetof(acldumpChunk, dataBuf));
+    std::strncpy(chunk->fileName, name.c_str(), sizeof chunk->fileName - 1);
+    chunk->bufLen = static_cast<uint32_t>(bytes);
+    chunk->isLastChunk = at + bytes >= content.size();
+    chunk->offset = static_cast<int64_t>(at);
+    std::memcpy(chunk->dataBuf, content.data() + at, bytes);
+    callback(chunk, static_cast<int32_t>(offsetof(acldumpChunk, dataBuf) + bytes));
+  }
+  return true;
+}
+
+void set_paths(const std::string& path, bool is_of_overflows, bool is_of_failures) {
+  Client& c = client();
+  std::lock_guard<std::mutex> lock(c.mutex);
+  for (int kind = AIC_ERR_BRIEF_DUMP; kind < kKinds; ++kind) {
+    const bool wanted = kind == DATA_DUMP       ? !is_of_overflows && !is_of_failures
+                        : kind == OVERFLOW_DUMP ? is_of_overflows
+                                                : is_of_failures;
+    c.paths[kind] = wanted ? path : "";
+  }
+}
+
+void clear_paths() {
+  Client& c = client();
+  std::lock_guard<std::mutex> lock(c.mutex);
+  for (std::string& path : c.paths) path.clear();
+}
+
+}  // namespace softcann::dump
+
+extern "C" {
+
+aclError aclmdlInitDump() {
+  SOFTCANN_ENTRY(aclmdlInitDump);
+  if (dump::is_started() && !dump::watches_failures.load())
+    return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclmdlInitDump: a dump runs, which aclInit's file asked for");
+  Client& c = client();
+  std::lock_guard<std::mutex> lock(c.mutex);
+  if (c.initialized)
+    return fail(ACL_ERROR_REPEAT_INITIALIZE, "aclmdlInitDump: it was called already; aclmdlFinalizeDump comes first");
+  c.initialized = true;
+  return ACL_SUCCESS;
+}
+
+aclError aclmdlSetDump(const char* dumpCfgPath) {
+  SOFTCANN_ENTRY(aclmdlSetDump);
+  SOFTCANN_REQUIRE(dumpCfgPath, "dumpCfgPath");
+  {
+    std::lock_guard<std::mutex> lock(client().mutex);
+    if (!client().initialized) return fail(ACL_ERROR_DUMP_NOT_RUN, "aclmdlSetDump: call aclmdlInitDump first");
+  }
+  Json content;
+  if (const aclError code = read_json_file("aclmdlSetDump", dumpCfgPath, &content)) return code;
+  const Json* part = content.find("dump");
+  if (part == nullptr) return fail(ACL_ERROR_INVALID_DUMP_CONFIG, "aclmdlSetDump: %s has no \"dump\"", dumpCfgPath);
+  if (dump::is_started()) {
+    if (const aclError code = dump::stop()) return code;
+  }
+  return dump::start("aclmdlSetDump", *part);
+}
+
+aclError aclmdlFinalizeDump() {
+  SOFTCANN_ENTRY(aclmdlFinalizeDump);
+  {
+    std::lock_guard<std::mutex> lock(client().mutex);
+    if (!std::exchange(client().initialized, false)) {
+      return fail(ACL_ERROR_DUMP_NOT_RUN, "aclmdlFinalizeDump: aclmdlInitDump was not called, or this was before");
+    }
+  }
+  return dump::is_started() ? dump::stop() : ACL_SUCCESS;
+}
+
+aclError acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk*, int32_t), int32_t flag) {
+  SOFTCANN_ENTRY(acldumpRegCallback);
+  SOFTCANN_REQUIRE(messageCallback, "messageCallback");
+  if (flag != 0) return fail(ACL_ERROR_INVALID_PARAM, "acldumpRegCallback: unknown flag %d; 0 is expected", flag);
+  Client& c = client();
+  std::lock_guard<std::mutex> lock(c.mutex);
+  c.callback = messageCallback;
+  return ACL_SUCCESS;
+}
+
+void acldumpUnregCallback() {
+  SOFTCANN_ENTRY_VALUE(acldumpUnregCallback, );
+  Client& c = client();
+  std::lock_guard<std::mutex> lock(c.mutex);
+  c.callback = nullptr;
+}
+
+const char* acldumpGetPath(acldumpType dumpType) {
+  SOFTCANN_ENTRY_VALUE(acldumpGetPath, nullptr);
+  if (dumpType < AIC_ERR_BRIEF_DUMP || dumpType >= kKinds) return nullptr;
+  thread_local std::string path;
+  Client& c = client();
+  std::lock_guard<std::mutex> lock(c.mutex);
+  path = c.paths[dumpType];
+  return path.empty() ? nullptr : path.c_str();
+}
+
+aclError aclopStartDumpArgs(uint32_t dumpType, const char* path) {
+  SOFTCANN_ENTRY(aclopStartDumpArgs);
+  SOFTCANN_REQUIRE(path, "path");
+  if (dumpType != ACL_OP_DUMP_OP_AICORE_ARGS) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclopStartDumpArgs: unknown kind %u; ACL_OP_DUMP_OP_AICORE_ARGS is expected", dumpType);
+  }
+  if (dump::is_started() && !dump::watches_failures.load())
+    return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclopStartDumpArgs: a dump runs already");
+  return dump::start("aclopStartDumpArgs", arguments_only(path));
+}
+
+aclError aclopStopDumpArgs(uint32_t dumpType) {
+  SOFTCANN_ENTRY(aclopStopDumpArgs);
+  if (dumpType != ACL_OP_DUMP_OP_AICORE_ARGS)
+    return fail(ACL_ERROR_INVALID_PARAM, "aclopStopDumpArgs: unknown kind %u", dumpType);
+  if (!dump::is_started()) return fail(ACL_ERROR_DUMP_NOT_RUN, "aclopStopDumpArgs: no dump runs");
+  return dump::stop();
+}
+}

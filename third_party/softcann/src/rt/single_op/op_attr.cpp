@@ -1,0 +1,109 @@
+// Attributes of operators that clients name (aclopAttr).
+#include "rt/base/described.h"
+#include "rt/base/error.h"
+#include "rt/single_op/named.h"
+
+using namespace softcann;
+
+namespace {
+
+template <class T>
+aclError set_attribute(const char* entry, aclopAttr* attr, const char* name, T value) {
+  SOFTCANN_DESCRIBED(attr, "attr");
+  SOFTCANN_REQUIRE(name, "attrName");
+  if (*name == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: the name is empty", entry);
+  attr->values[name] = std::move(value);
+  return ACL_SUCCESS;
+}
+
+// A list of `count` values, as C gives it.
+template <class To, class From>
+aclError set_list(const char* entry, aclopAttr* attr, const char* name, int count, const From* values) {
+  if (count < 0 || (count > 0 && values == nullptr)) return fail(ACL_ERROR_INVALID_PARAM, "%s: %d values", entry, count);
+  return set_attribute(entry, attr, name, std::vector<To>(values, values + count));
+}
+
+}  // namespace
+
+extern "C" {
+
+aclopAttr* aclopCreateAttr() {
+  SOFTCANN_ENTRY_VALUE(aclopCreateAttr, nullptr);
+  return Described<aclopAttr>::make();
+}
+
+void aclopDestroyAttr(const aclopAttr* attr) {
+  SOFTCANN_ENTRY_VALUE(aclopDestroyAttr, );
+  if (attr != nullptr && is_described(attr, "attr")) Described<aclopAttr>::drop(attr);
+}
+
+aclError aclopSetAttrBool(aclopAttr* attr, const char* attrName, uint8_t attrValue) {
+  SOFTCANN_ENTRY(aclopSetAttrBool);
+  return set_attribute("aclopSetAttrBool", attr, attrName, attrValue != 0);
+}
+
+aclError aclopSetAttrInt(aclopAttr* attr, const char* attrName, int64_t attrValue) {
+  SOFTCANN_ENTRY(aclopSetAttrInt);
+  return set_attribute("aclopSetAttrInt", attr, attrName, attrValue);
+}
+
+aclError aclopSetAttrFloat(aclopAttr* attr, const char* attrName, float attrValue) {
+  SOFTCANN_ENTRY(aclopSetAttrFloat);
+  return set_attribute("aclopSetAttrFloat", attr, attrName, attrValue);
+}
+
+aclError aclopSetAttrString(aclopAttr* attr, const char* attrName, const char* attrValue) {
+  SOFTCANN_ENTRY(aclopSetAttrString);
+  SOFTCANN_REQUIRE(attrValue, "attrValue");
+  return set_attribute("aclopSetAttrString", attr, attrName, std::string(attrValue));
+}
+
+aclError aclopSetAttrDataType(aclopAttr* attr, const char* attrName, aclDataType attrValue) {
+  SOFTCANN_ENTRY(aclopSetAttrDataType);
+  return set_attribute("aclopSetAttrDataType", attr, attrName, attrValue);
+}
+
+aclError aclopSetAttrListBool(aclopAttr* attr, const char* attrName, int numValues, const uint8_t* values) {
+  SOFTCANN_ENTRY(aclopSetAttrListBool);
+  return set_list<uint8_t>("aclopSetAttrListBool", attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListInt(aclopAttr* attr, const char* attrName, int numValues, const int64_t* values) {
+  SOFTCANN_ENTRY(aclopSetAttrListInt);
+  return set_list<int64_t>("aclopSetAttrListInt", attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListFloat(aclopAttr* attr, const char* attrName, int numValues, const float* values) {
+  SOFTCANN_ENTRY(aclopSetAttrListFloat);
+  return set_list<float>("aclopSetAttrListFloat", attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListDataType(aclopAttr* attr, const char* attrName, int numValues, aclDataType values[]) {
+  SOFTCANN_ENTRY(aclopSetAttrListDataType);
+  return set_list<aclDataType>("aclopSetAttrListDataType", attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListString(aclopAttr* attr, const char* attrName, int numValues, const char** values) {
+  SOFTCANN_ENTRY(aclopSetAttrListString);
+  for (int i = 0; values != nullptr && i < numValues; ++i) {
+    if (values[i] == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListString: text %d is a null pointer", i);
+  }
+  return set_list<std::string>("aclopSetAttrListString", attr, attrName, numValues, values);
+}
+
+aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numLists, const int* numValues,
+                                 const int64_t* values[]) {
+  SOFTCANN_ENTRY(aclopSetAttrListListInt);
+  if (numLists < 0 || (numLists > 0 && (numValues == nullptr || values == nullptr))) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListListInt: %d lists", numLists);
+  }
+  std::vector<std::vector<int64_t>> lists;
+  for (int i = 0; i < numLists; ++i) {
+    if (numValues[i] < 0 || (numValues[i] > 0 && values[i] == nullptr)) {
+      return fail(ACL_ERROR_INVALID_PARAM, "aclopSetAttrListListInt: list %d has %d values", i, numValues[i]);
+    }
+    lists.emplace_back(values[i], values[i] + numValues[i]);
+  }
+  return set_attribute("aclopSetAttrListListInt", attr, attrName, std::move(lists));
+}
+}

@@ -1,0 +1,259 @@
+"""Changes to PyTorch that no hook allows. Each says why, and which torch no longer needs it."""
+
+import functools
+import operator
+from typing import Any, Dict, Sequence
+
+import torch
+from torch import Tensor
+
+
+def _dlpack_device() -> None:
+    """Tensor.__dlpack_device__ compares the device type with the literal "privateuse1", so it raises for a backend
+    that renamed itself. Needed through torch 2.13; remove it when the oldest supported torch asks for the
+    registered name. (The C++ half of DLPack knows renamed backends.)
+    """
+    original = torch.Tensor.__dlpack_device__
+
+    def __dlpack_device__(self: Any) -> Any:
+        if type(self) is torch.Tensor and self.device.type == "npu":
+            from torch.utils.dlpack import DLDeviceType
+
+            return DLDeviceType.kDLExtDev, self.device.index
+        return original(self)
+
+    __dlpack_device__.__doc__ = original.__doc__
+    torch.Tensor.__dlpack_device__ = __dlpack_device__
+
+
+def _dlpack_layout() -> None:
+    """Tensor.__dlpack__ hands out memory as it stands, and DLPack knows no internal storage formats. Needed as long as a
+    backend has no say in it.
+    """
+    original = torch.Tensor.__dlpack__
+
+    @functools.wraps(original)
+    def __dlpack__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.device.type == "npu":
+            from torch_npu import _C
+
+            _C._to_base_format(self)
+        return original(self, *args, **kwargs)
+
+    torch.Tensor.__dlpack__ = __dlpack__
+
+
+def _lazy_parameters() -> None:
+    """A parameter without a shape yet (nn.LazyLinear and its kin) lets cuda() move it, by name, and no other device's method.
+    Needed through torch 2.13; remove it when the oldest supported torch knows renamed backends there.
+    """
+    allowed = torch.nn.parameter.UninitializedTensorMixin._allowed_methods
+    if torch.Tensor.npu not in allowed:
+        allowed.append(torch.Tensor.npu)
+
+
+def _monitored_barrier() -> None:
+    """torch.distributed.monitored_barrier refuses every backend but gloo by name. Needed through torch 2.13; remove it
+    when the oldest supported torch asks the backend.
+    """
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    c10d = dist.distributed_c10d
+    original = c10d.monitored_barrier
+
+    @functools.wraps(original)
+    def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        if not dist._rank_not_in_group(group) and "hccl" in dist.get_backend(group):
+            from datetime import timedelta
+
+            chosen: Any = group or dist.group.WORLD
+            backend: Any = chosen._get_backend(torch.device("npu"))
+            backend.monitored_barrier(timeout or timedelta(0), wait_all_ranks)
+            return
+        original(group, timeout, wait_all_ranks)
+
+    c10d.monitored_barrier = dist.monitored_barrier = monitored_barrier
+
+
+def _group_timeout() -> None:
+    """_set_pg_timeout, by which trainers give a group less time once training runs, sets NCCL's and Gloo's, by name. Needed
+    through torch 2.13; remove it when the oldest supported torch asks the backend.
+    """
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    c10d = dist.distributed_c10d
+    original = c10d._set_pg_timeout
+
+    @functools.wraps(original)
+    def _set_pg_timeout(timeout: Any, group: Any = None) -> None:
+        if not dist._rank_not_in_group(group) and "hccl" in dist.get_backend_config(group):
+            chosen: Any = group or dist.group.WORLD
+            chosen._get_backend(torch.device("npu"))._set_default_timeout(timeout)
+            if torch.device("cpu") not in chosen._device_types:
+                return  # the original would warn that it set none
+        original(timeout, group)
+
+    c10d._set_pg_timeout = _set_pg_timeout
+
+
+def _bf16_hooks() -> None:
+    """DistributedDataParallel lets its bf16 communication hooks pass on CUDA and XPU only, by name. Needed through
+    torch 2.13; remove it when the oldest supported torch asks the backend.
+    """
+    import functools
+
+    from torch.nn.parallel import DistributedDataParallel
+
+    original = DistributedDataParallel._check_comm_hook
+
+    @functools.wraps(original)
+    def _check_comm_hook(self: Any, hook: Any) -> None:
+        if self.device_type == "npu" and getattr(hook, "__name__", None) in ("bf16_compress_hook", "bf16_compress_wrapper_hook"):
+            inner = hook
+
+            @functools.wraps(inner)
+            def hook(*arguments: Any) -> Any:  # for the check alone: the same signature under another name
+                return inner(*arguments)
+
+            hook.__name__ = "compress_hook"
+        original(self, hook)
+
+    DistributedDataParallel._check_comm_hook = _check_comm_hook
+
+
+def _scaler_shares_overflow() -> None:
+    """torch.amp.GradScaler("npu") has no hook where ranks could agree that one of them overflowed, nor one where the flags of
+    all devices of a step are cleared (_amp_update_scale_ knows the scale's), which only matters on chips without inf: see
+    torch_npu.npu.amp.grad_scaler. It also refuses optimizers of torch_npu.contrib.apex, for which it would find no
+    gradients. Needed as long as PyTorch has no such hooks.
+    """
+    unscale_grads, update_scale = torch.amp.GradScaler._unscale_grads_, torch.amp.GradScaler.update
+
+    @functools.wraps(unscale_grads)
+    def _unscale_grads_(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Dict[torch.device, Tensor]:
+        if self._device != "npu":
+            return unscale_grads(self, optimizer, *args, **kwargs)
+        from torch_npu.npu.amp import grad_scaler
+
+        grad_scaler.refuse_apex(optimizer)
+        found_inf_per_device = unscale_grads(self, optimizer, *args, **kwargs)
+        grad_scaler.share_overflow(found_inf_per_device)
+        return found_inf_per_device
+
+    @functools.wraps(update_scale)
+    def update(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._device != "npu" or not self._enabled:
+            return update_scale(self, *args, **kwargs)
+        from torch_npu.npu import overflow
+        from torch_npu.npu.amp import grad_scaler
+
+        devices = grad_scaler.devices_of_step(self)
+        update_scale(self, *args, **kwargs)
+        overflow.clear_overflow_flags(devices)
+
+    torch.amp.GradScaler._unscale_grads_ = _unscale_grads_
+    torch.amp.GradScaler.update = update
+
+
+def _deterministic_algorithms() -> None:
+    """torch.use_deterministic_algorithms tells no device of the change, and CANN has a switch of its own. Needed as long as
+    PyTorch has no such hook. A change from C++ reaches CANN when Python next makes one.
+    """
+    original = torch._C._set_deterministic_algorithms
+
+    def _set_deterministic_algorithms(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        import torch_npu
+
+        torch_npu._C._follow_determinism()
+
+    torch._C._set_deterministic_algorithms = _set_deterministic_algorithms
+
+
+def _data_parallel() -> None:
+    """torch.nn.parallel.comm calls C++ functions that torch has only when it is built for CUDA. Without them, and so without
+    any chance that they are CUDA's to answer, they are ours. Needed as long as they ask for CUDA by name.
+    """
+    from torch_npu._hooks import data_parallel
+
+    missing = [function for function in data_parallel.FUNCTIONS if not hasattr(torch._C, f"_{function.__name__}")]
+    for function in missing:
+        setattr(torch._C, f"_{function.__name__}", function)
+    if missing:
+        _no_nccl_for_npu()
+
+
+def _no_nccl_for_npu() -> None:
+    """reduce_add asks for NCCL first, and warns that a torch without CUDA has none: nobody missed it for NPUs."""
+    from torch.cuda import nccl
+
+    original = nccl.is_available
+
+    @functools.wraps(original)
+    def is_available(tensors: Sequence[Tensor]) -> Any:
+        return all(tensor.device.type != "npu" for tensor in tensors) and original(tensors)
+
+    nccl.is_available = is_available
+
+
+def _cann_version() -> None:
+    """torch.version.cann, which accelerate and others print beside torch.version.cuda. It is found when it is asked for: an
+    import opens no CANN. Needed as long as torch.version knows its own builds only.
+    """
+    if hasattr(torch.version, "cann"):
+        return
+
+    def __getattr__(name: str) -> Any:
+        if name != "cann":
+            raise AttributeError(f"module 'torch.version' has no attribute {name!r}")
+        import torch_npu
+
+        return torch_npu.runtime_info()["cann_version"]
+
+    torch.version.__getattr__ = __getattr__
+
+
+def _profiler_arguments() -> None:
+    """torch.autograd.profiler.profile names devices in its old arguments: use_cuda. Programs for NPUs say use_npu=True,
+    and sort by npu_time_total. Needed as long as the old arguments live.
+    """
+    from torch.autograd import profiler, profiler_util
+
+    original = profiler.profile.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, use_npu: Any = None, **kwargs: Any) -> None:
+        if use_npu:
+            if kwargs.get("use_device") not in (None, "npu") or kwargs.get("use_cuda"):
+                raise ValueError("use_npu=True and another device: a profile has one")
+            kwargs["use_device"] = "npu"
+        original(self, *args, **kwargs)
+
+    profiler.profile.__init__ = __init__
+    for name in ("{}_time", "{}_time_total", "self_{}_time_total", "{}_memory_usage", "self_{}_memory_usage"):
+        for events in (profiler_util.FunctionEvent, profiler_util.FunctionEventAvg):
+            setattr(events, name.format("npu"), property(operator.attrgetter(name.format("device"))))
+
+
+PATCHES = (
+    _cann_version,
+    _dlpack_device,
+    _dlpack_layout,
+    _lazy_parameters,
+    _monitored_barrier,
+    _bf16_hooks,
+    _scaler_shares_overflow,
+    _deterministic_algorithms,
+    _group_timeout,
+    _data_parallel,
+    _profiler_arguments,
+)
+
+
+def apply() -> None:
+    for patch in PATCHES:
+        patch()

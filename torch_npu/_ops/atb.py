@@ -1,0 +1,90 @@
+"""torch.ops.atb.*: the schemas of torch_npu/_cpu_ops/transformer_boost.py, which is their kernel on every device.
+
+Apart from it, so that ``import torch_npu`` registers names and imports no kernels. Schemas: those of Ascend's adapter, 2.13.0.
+"""
+
+from typing import Any, Callable, List
+
+import torch
+
+from torch_npu._ops.signature import signature
+
+SCHEMAS = (
+    "_npu_paged_attention(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int num_heads, float "
+    "scale_value, Tensor block_table, Tensor context_lens, Tensor(a!) out, *, Tensor? workspace=None) -> ()",
+    "_npu_paged_attention_get_workspace(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int "
+    "num_heads, float scale_value, Tensor block_table, Tensor context_lens, Tensor(a!) out) -> Tensor",
+    "_npu_paged_attention_mla(Tensor query, Tensor key_cache, int num_kv_heads, int num_heads, float scale_value, Tensor "
+    "block_table, Tensor context_lens, int mla_vheadsize, Tensor(a!) out) -> ()",
+    "_npu_paged_attention_splitfuse(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor "
+    "context_lens, Tensor mask, Tensor seq_len, int num_kv_heads, int num_heads, float scale_value, Tensor(a!) out) -> ()",
+    "_npu_paged_attention_splitfuse_v2(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor "
+    "context_lens, Tensor mask, Tensor seq_len, int num_kv_heads, int num_heads, float scale_value, *, int? mask_type=5, "
+    "Tensor(a!) out) -> ()",
+    "_npu_flash_attention(Tensor query, Tensor key, Tensor value, Tensor mask, Tensor seq_len, float scale_value, int "
+    "num_heads, int num_kv_heads, Tensor(a!) out) -> ()",
+    "_npu_flash_attention_v3(Tensor query, Tensor key, Tensor value, Tensor mask, Tensor seq_len, float scale_value, int "
+    "num_heads, int num_kv_heads, *, int? mask_type=3, Tensor(a!) out) -> ()",
+    "_npu_flash_attention_unpad(Tensor query, Tensor key, Tensor value, Tensor seq_len, float scale_value, int num_heads, "
+    "int num_kv_heads, Tensor(a!) out) -> ()",
+    "_npu_flash_attention_unpad_v2(Tensor query, Tensor key, Tensor value, Tensor seq_len, float scale_value, int "
+    "num_heads, int num_kv_heads, *, int? kernel_type=0, Tensor(a!) out) -> ()",
+    "_npu_flash_attention_qlens(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor mask, Tensor "
+    "seq_len, Tensor context_lens, int num_kv_heads, int num_heads, float scale_value, Tensor(a!) out) -> ()",
+    "_npu_reshape_and_cache(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_indices) -> "
+    "()",
+    "_npu_reshape_and_cache_siso(Tensor key, Tensor(a!) key_cache, Tensor slot_indices) -> ()",
+    "_npu_rotary_embedding(Tensor positions, Tensor(a!) query, Tensor(b!) key, int head_size, Tensor cos_sin_cache, bool "
+    "is_neox_style) -> ()",
+    "_npu_group_topk(Tensor(a!) self, int k=0, int group_num=1, int n=1) -> ()",
+    "_npu_matmul_add_fp32(Tensor x, Tensor weight, Tensor(a!) C) -> ()",
+    "_npu_quantize_per_tensor(Tensor x, Tensor scale, Tensor zero_point, Tensor(a!) y) -> ()",
+    "npu_multi_head_latent_attention(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor k_rope, Tensor block_tables, "
+    "SymInt[] context_lens, int q_headnum, float qk_scale, int kv_headnum, *, Tensor? mask=None, SymInt[]? qseqlen=None, "
+    "Tensor? qk_descale=None, Tensor? pv_descale=None, str? mask_type=None, str? calc_type=None, str? cache_mode=None) -> "
+    "Tensor",
+    "npu_multi_head_latent_attention.out(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor k_rope, Tensor block_tables, "
+    "SymInt[] context_lens, int q_headnum, float qk_scale, int kv_headnum, *, Tensor? mask=None, SymInt[]? qseqlen=None, "
+    "Tensor? qk_descale=None, Tensor? pv_descale=None, str? mask_type=None, str? calc_type=None, str? cache_mode=None, "
+    "Tensor(a!) output) -> Tensor(a!)",
+    "npu_ring_mla(Tensor q_nope, Tensor q_rope, Tensor k_nope, Tensor k_rope, Tensor value, Tensor mask, Tensor seqlen, int "
+    "head_num, int kv_head_num, *, Tensor? pre_out=None, Tensor? prev_lse=None, float qk_scale=1, str? kernel_type=None, "
+    "str? mask_type=None, str? input_layout=None, str? calc_type=None) -> (Tensor, Tensor)",
+    "npu_ring_mla.out(Tensor q_nope, Tensor q_rope, Tensor k_nope, Tensor k_rope, Tensor value, Tensor mask, Tensor seqlen, "
+    "int head_num, int kv_head_num, *, Tensor? pre_out=None, Tensor? prev_lse=None, float qk_scale=1, str? "
+    "kernel_type=None, str? mask_type=None, str? input_layout=None, str? calc_type=None, Tensor(a!) output, Tensor(b!) "
+    "softmax_lse) -> (Tensor(a!), Tensor(b!))",
+    "npu_paged_cache_load(Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor context_lens, *, Tensor? "
+    "seq_starts=None, bool cumsum=False) -> (Tensor, Tensor)",
+    "npu_paged_cache_load.out(Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor context_lens, *, Tensor? "
+    "seq_starts=None, bool cumsum=False, Tensor(a!) key, Tensor(b!) value) -> (Tensor(a!), Tensor(b!))",
+)
+
+NAMES = {schema.partition("(")[0].partition(".")[0] for schema in SCHEMAS}
+_libraries: List[torch.library.Library] = []  # a registration ends with its library
+
+
+def register(kernel: Callable[[str], Callable]) -> None:
+    """Defines the operators; ``kernel`` gives the function of an operator's name."""
+    library = torch.library.Library("atb", "DEF")
+    _libraries.append(library)
+    for schema in SCHEMAS:
+        library.define(schema)
+        name = schema.partition("(")[0]
+        library.impl(name, kernel(name), "CompositeImplicitAutograd")
+
+
+def function(name: str) -> Callable:
+    """``torch_npu.<name>`` and ``torch_npu.atb.<name>``."""
+    from torch_npu import _cpu_ops
+
+    packet = getattr(torch.ops.atb, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return packet(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__module__ = "torch_npu"
+    call.__doc__ = _cpu_ops.find(name).__doc__
+    call.__signature__ = signature(next(schema for schema in SCHEMAS if schema.startswith(f"{name}(")))
+    return call

@@ -1,0 +1,103 @@
+"""The custom operators: ``torch_npu.npu_*`` and ``torch.ops.npu.*``.
+
+codegen/custom_ops.yaml has those with kernels in C++; torch_npu/_ops/composed.py has those that are composed of others, in Python
+alone. Here the functions of the CPU (torch_npu/_cpu_ops) become their kernels for CPU and meta tensors, and those of the composed
+ones their kernels on every device.
+"""
+
+import difflib
+import importlib
+from typing import Any, Dict, List, Tuple
+
+import torch
+
+from torch_npu import _C
+from torch_npu._ops import atb, composed
+from torch_npu._ops.signature import signature
+
+_libraries: List[Any] = []  # a registration ends with its library
+
+
+def _cpu_kernel(name: str) -> Any:
+    """The function of torch_npu._cpu_ops as a kernel; its module is imported when it is first called."""
+    function: Any = None
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        nonlocal function
+        if function is None:
+            from torch_npu import _cpu_ops
+
+            function = _cpu_ops.find(name)
+        return function(*args, **kwargs)
+
+    return kernel
+
+
+def _table() -> List[Tuple[str, str, str]]:
+    """[(name with overload, schema, native, hand or composed)] of all."""
+    return [*_C._custom_ops(), *composed.operators()]
+
+
+def register() -> None:
+    library = torch.library.Library("npu", "FRAGMENT")
+    _libraries.append(library)
+    for _, schema, _ in composed.operators():
+        library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    for name, _, path in _table():
+        keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
+        for key in keys:
+            library.impl(name, _cpu_kernel(name), key)
+    atb.register(_cpu_kernel)
+
+
+def operators() -> Dict[Any, Any]:
+    """{name of a function of torch_npu: [(overload, schema, path), ...]}, sorted."""
+    found: Dict[str, List[Any]] = {}
+    for name, schema, path in sorted(_table()):
+        found.setdefault(name.partition(".")[0], []).append((name, schema, path))
+    return found
+
+
+def _make(name: str) -> Any:
+    """The operator as a Python function, with its CPU function's docstring and its schema's signature."""
+    from torch_npu import _cpu_ops
+
+    packet = getattr(torch.ops.npu, name)
+    # torch tries the overloads in turn and writes the values of arguments that do not fit into its message, in a capture too.
+    of_list = getattr(packet, "tensor_list", None)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if "self" in kwargs and "input" not in kwargs:  # its name in other releases
+            kwargs["input"] = kwargs.pop("self")
+        if of_list is not None and isinstance(args[0] if args else kwargs.get("input"), (list, tuple)):
+            return of_list(*args, **kwargs)
+        return packet(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "torch_npu"
+    overload, schema, _ = operators()[name][0]
+    function.__doc__ = _cpu_ops.find(overload).__doc__
+    function.__signature__ = signature(schema)
+    for overload in packet.overloads():
+        setattr(function, overload, getattr(packet, overload))
+    return function
+
+
+def lookup(name: str) -> Any:
+    """``torch_npu.<name>`` for names that the package does not have otherwise."""
+    if name in operators():
+        function = _make(name)
+        import torch_npu
+
+        setattr(torch_npu, name, function)  # the next access does not come here
+        return function
+    if name in atb.NAMES:
+        return atb.function(name)
+    if name == "atb":
+        return importlib.import_module("torch_npu.atb")
+    hint = f": not supported, for {composed.REFUSED[name]}" if name in composed.REFUSED else ""
+    if not hint and name.startswith(("npu_", "_npu_")):
+        close = difflib.get_close_matches(name, operators(), 3, 0.6)
+        hint = (f": torch_npu does not have this operator; docs/custom_operators.md lists the {len(operators())} it has"
+                + (f", such as {', '.join(close)}" if close else ""))
+    raise AttributeError(f"module 'torch_npu' has no attribute {name!r}{hint}")

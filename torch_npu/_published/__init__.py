@@ -1,0 +1,1 @@
+"""Names of the published torch_npu, and where each is found here."""
