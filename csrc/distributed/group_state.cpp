@@ -222,10 +222,11 @@ std::string GroupState::explain() const {
   if (holds_a_group) return {};
   const core::MutexLock lock(mutex_);
   if (failed_.load()) return failure_kind() == c10d::ErrorType::SUCCESS ? std::string() : failure_;
-  const auto& ticket = tickets_.empty() ? last_ : tickets_.front();
+  const bool ended = tickets_.empty();
+  const auto& ticket = ended ? last_ : tickets_.front();
   if (!ticket) return {};
-  return c10::str(title(), "in flight: ", ticket->describe(), ", sequence number ", ticket->sequence, ", for ",
-                  ticket->seconds(Clock::now()), " s");
+  return c10::str(title(), ended ? "no collective in flight; the last: " : "in flight: ", ticket->describe(), ", sequence number ",
+                  ticket->sequence, ended ? ", enqueued " : ", for ", ticket->seconds(Clock::now()), ended ? " s ago" : " s");
 }
 
 void GroupState::throw_failure() const { throw_backend_error(failure()); }

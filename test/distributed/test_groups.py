@@ -239,6 +239,24 @@ def test_a_kernel_that_failed_does_not_keep_the_group(python):
     assert done.returncode == 0 and done.stdout.split() == ["told", "6.0"], done.stdout + done.stderr
 
 
+def test_a_device_error_does_not_call_an_ended_collective_one_in_flight(python):
+    done = python("""if True:
+        import time, torch, torch.distributed as dist
+        dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+        dist.all_reduce(torch.ones(4, device="npu"))
+        torch.npu.synchronize()
+        until = time.monotonic() + 60
+        while time.monotonic() < until:   # until the watchdog has seen its end
+            time.sleep(0.2)
+            try:
+                torch.arange(4.0, device="npu").sum().item()
+            except RuntimeError as error:
+                print(str(error).splitlines()[-1])
+                break
+        """, SOFTCANN_FAULT="task.aclnnArange:nth=5:code=507015")
+    assert "no collective in flight; the last: all_reduce(4 elements" in done.stdout, done.stdout + done.stderr
+
+
 def published_methods(rank, world):
     group = dist.group.WORLD._get_backend(torch.device("npu"))
     assert total() == 3 and group.get_hccl_comm(rank) != 0
