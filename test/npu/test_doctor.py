@@ -1,5 +1,7 @@
 """run_check() and the doctor: what they say when all is well, and when it is not."""
 
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -99,16 +101,28 @@ def test_an_unknown_code_is_said_to_be_so(capsys):
     assert "999999: neither a code that torch_npu knows nor a file" in capsys.readouterr().out
 
 
-def test_every_result_of_hccl_has_advice():
-    import pathlib
-    import re
+def contract():
+    """The text of the contract's headers."""
+    folder = pathlib.Path(__file__).parents[2] / "third_party" / "cann" / "include"
+    return "".join(path.read_text() for path in folder.rglob("*.h"))
 
+
+def test_every_result_of_hccl_has_advice():
     from torch_npu._errors import advice
 
-    folder = pathlib.Path(__file__).parents[2] / "third_party" / "cann" / "include"
-    names = dict(re.findall(r"(HCCL_E_\w+)\s*=\s*(\d+)", "".join(path.read_text() for path in folder.rglob("*.h"))))
+    names = dict(re.findall(r"(HCCL_E_\w+)\s*=\s*(\d+)", contract()))
     names.pop("HCCL_E_RESERVED", None)
     assert names and {name: str(row[0]) for name, row in advice.HCCL.items()} == names
+
+
+def test_every_code_of_the_contract_is_explained():
+    """By `torch_npu.doctor explain`: what it means, what may lie behind it, what to do."""
+    from torch_npu._errors.explain import explain
+
+    codes = dict(re.findall(r"#define (ACL_ERROR_\w+|ACLNN_ERR_\w+)\s+(\d{6})\b", contract()))
+    assert len(codes) > 250 and codes["ACL_ERROR_RT_SUSPECT_REMOTE_ERROR"] == "507057"
+    short = {name: code for name, code in codes.items() if len((explain(code) or "").splitlines()) != 3}
+    assert short == {}
 
 
 def test_a_log_is_explained_with_the_first_line_of_each_code(capsys, tmp_path):

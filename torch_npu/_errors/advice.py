@@ -93,6 +93,11 @@ COMMON: Tuple[Advice, ...] = (
         "run `npu-smi info`: if it lists none, install the driver; then check `ASCEND_RT_VISIBLE_DEVICES`",
     ),
     Advice((207018,), "too many streams, events or processes on one device", "fewer; `npu-smi info` lists the processes"),
+    Advice(
+        (200002, 200005),
+        "as 107001 and 107017: no such device; a handle whose object has ended",
+        "check the index against `torch.npu.device_count()`; keep the object as long as it is used",
+    ),
     Advice((361001,), "the runtime failed inside an operator", "the code of the runtime is in the text: look that one up"),
     Advice(
         (507000,),
@@ -224,6 +229,57 @@ OTHERS: Tuple[Advice, ...] = (
         (*range(507905, 507910), 507912, 507913),
         "a snapshot of the device's state is taken or restored",
         "the text names the step",
+    ),
+    Advice(
+        (*range(145000, 145004), *range(145006, 145010), *range(545001, 545010), 148053),
+        "a model (.om) that is damaged, of another CANN, loaded twice or unloaded already; the adapter calls none",
+        "the text names the model: convert it again with this CANN's `atc`",
+    ),
+    Advice(
+        (*range(145011, 145023), 345104),
+        "what the model is called with is not what it was converted for",
+        "compare shapes, data types, formats and preprocessing with those of the conversion",
+    ),
+    Advice(
+        (148046, 148047, 200007, 500005),
+        "two profilers at once, or one that this CANN lacks",
+        "one at a time: `torch_npu.profiler`, msprof, or aclprof's own calls",
+    ),
+    Advice((148048,), "the configuration that `aclInit` was given", "correct it; the text names the entry"),
+    Advice(
+        (148049, 561107, 561108, 561109, 561110, 561111, 561112, 561113, 561116, 561117, 561118, 561119),
+        "CANN's kernels are missing, damaged, or of another chip or release",
+        "install the kernels' package of this CANN for this chip; check `ASCEND_OPP_PATH`",
+    ),
+    Advice(
+        (148050, 200001, 200006),
+        "this CANN, or this chip, lacks it",
+        "the text says what: do without it, or update CANN",
+    ),
+    Advice(
+        (148051, 200004),
+        "what is destroyed is still in use, or belongs to something else",
+        "end in the opposite order of the beginning; a stream, an event and memory are of one device",
+    ),
+    Advice((148052,), "progressive or lossless JPEG, or one with unusual sampling", "decode it on the host"),
+    Advice((200003,), "memory that the program laid out itself", "align it to 64 bytes"),
+    Advice(
+        (245000, 245001, 245002, 300000),
+        "memory or storage ran out below a model",
+        "as 207001: free device memory; `npu-smi info` shows who holds it",
+    ),
+    Advice((345102, 545602), "the device is failing, and its work is moved", "`npu-smi info -t health`"),
+    Advice((345103,), "a Python or C++ function that a graph calls", "its own error stands before this one in the log"),
+    Advice(
+        (*range(500000, 500005), 545000, 561000),
+        "a fault below the call; on softcann, with 561000, a collective inside an operator",
+        "the text has the cause; else the driver's log (`dmesg`, `~/ascend/log`)",
+    ),
+    Advice((545601,), "as 507046", "what does it wait for?"),
+    Advice(
+        (561001, 561002, *range(561101, 561107), 561114, 561115),
+        "shapes or attributes that this operator of CANN cannot work with, or a fault in it",
+        "smaller or simpler shapes show which; send the operator to the CPU with `TORCH_NPU_FALLBACK_OPS`, and report it",
     ),
     Advice((507910, 507911), "the same host memory is registered twice, or was not registered", "look at who pins it"),
 )
