@@ -46,7 +46,10 @@ void in_child_after_fork() {
 int query_count() {
   uint32_t count = 0;
   NPU_CHECK(acl::aclrtGetDeviceCount(&count));
-  return static_cast<int>(std::min<uint32_t>(count, kMaxDevices));
+  // Some of them would be missing in silence; which ones a process uses is the user's choice.
+  TORCH_CHECK(count <= kMaxDevices, "this process sees ", count, " NPUs, and can use ", kMaxDevices,
+              " at most: choose them with ASCEND_RT_VISIBLE_DEVICES");
+  return static_cast<int>(count);
 }
 
 }  // namespace

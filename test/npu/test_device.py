@@ -162,6 +162,22 @@ def test_visible_devices(python):
     assert run.stdout.strip() == "2", run.stderr
 
 
+def test_more_devices_than_a_process_can_use(python):
+    code = """
+import torch, torch_npu
+try:
+    torch.ones(1, device="npu")
+except RuntimeError as error:
+    print(error)
+print(torch.npu.device_count())
+"""
+    run = python(code, TORCH_NPU_RUNTIME="softcann", SOFTCANN_DEVICE_COUNT=17)
+    assert "sees 17 NPUs, and can use 16 at most: choose them with ASCEND_RT_VISIBLE_DEVICES" in run.stdout, run.stdout
+    assert run.stdout.endswith("\n0\n") and "no NPU can be used: " in run.stderr, run.stderr
+    run = python(code, TORCH_NPU_RUNTIME="softcann", SOFTCANN_DEVICE_COUNT=17, ASCEND_RT_VISIBLE_DEVICES="1,16")
+    assert run.stdout == "2\n", run.stdout + run.stderr
+
+
 def test_each_thread_has_its_own_current_device():
     import threading
 
