@@ -197,8 +197,8 @@ def check(given, log, words):
     report = []
     local = {(function.domain, function.name) for function in model.functions}
     for node in model.graph.node:
-        served = lower.find(node.op_type) if node.domain in ("", "ai.onnx") else (node.domain, node.op_type) in local
-        cause = [] if served or has_body(node, model) else [{"code": 1, "message": f"operator type {node.op_type} is not served"}]
+        served = lower.of(node) or (node.domain, node.op_type) in local or has_body(node, model)
+        cause = [] if served else [{"code": 1, "message": f"operator type {node.op_type} is not served"}]
         report.append({"name": node.name, "type": node.op_type, "result": "failed" if cause else "success", "cause": cause})
     failed = [entry for entry in report if entry["result"] == "failed"]
     content = {

@@ -127,7 +127,7 @@ class Importer:
                 scope.names[name] = self.complete(builder, name, value)
 
     def dispatch(self, node, proto, builder, inputs, opsets):
-        function = lower.find(proto.op_type) if proto.domain in ("", "ai.onnx", "ai.onnx.ml") else None
+        function = lower.of(proto)
         if function is not None:
             return function(node)
         local = self.functions.get((proto.domain, proto.op_type))

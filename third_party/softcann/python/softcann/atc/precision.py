@@ -5,7 +5,20 @@ import torch
 from .program import Value
 
 # Matrix and convolution operators: the "cube" unit's.
-CUBE = {"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Attention", "Einsum", "FusedMatMul"}
+CUBE = {
+    "Conv",
+    "ConvTranspose",
+    "Gemm",
+    "MatMul",
+    "LSTM",
+    "GRU",
+    "RNN",
+    "Attention",
+    "Einsum",
+    "FusedMatMul",
+    "NPUFusedAttentionScore",
+    "NPUWeightQuantBatchMatmulV2",
+}
 # Their numbers are not the model's activations: quantised arithmetic, positions, sizes, conversions that the model asks for.
 EXACT = {
     "Cast",
@@ -36,6 +49,9 @@ EXACT = {
     "Bernoulli",
     "Multinomial",
     "QLinearAdd",
+    "NPUQuantize",
+    "NPUDynamicQuant",
+    "NPUAntiQuant",
 }
 # Operators that torch does not compute in half precision on the CPU.
 NO_HALF = {"aten::avg_pool3d", "aten::linalg_det", "aten::multinomial", "aten::fft_fft", "aten::_fft_r2c"}

@@ -21,11 +21,12 @@ FAMILIES = (
     "control",
     "sequence",
     "creation",
+    "ascend",
 )
 
 
 def lowers(*types):
-    """Registers the function below it for these ONNX types."""
+    """Registers the function below it for these ONNX types, other domains before them: npu::NPUMish."""
 
     def register(function):
         for type in types:
@@ -43,3 +44,8 @@ def find(type):
         for family in FAMILIES:
             importlib.import_module(f".{family}", __name__)
     return REGISTRY.get(type)
+
+
+def of(proto):
+    """The lowering of a node (NodeProto), None if there is none."""
+    return find(proto.op_type if proto.domain in ("", "ai.onnx", "ai.onnx.ml") else f"{proto.domain}::{proto.op_type}")
