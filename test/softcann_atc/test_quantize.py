@@ -4,8 +4,10 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx import TensorProto, helper, numpy_helper
 from softcann import quantize
 from softcann.atc import container, convert
+from softcann.atc.errors import AtcError
 from softcann.atc.interpret import Interpreter
 from test_whole_models import cosine, exported, made
 
@@ -57,3 +59,37 @@ def test_without_scales_by_channel_it_says_what_to_do(tmp_path, capsys):
     numpy.savez(tmp_path / "0.npz", x=inputs[0].numpy())
     assert quantize.main([f"--model={path}", f"--output={tmp_path}/q.onnx", "--data", f"{tmp_path}/0.npz"]) == 1
     assert "export with 13 or newer" in capsys.readouterr().err
+
+
+def four_bits(path, kind, *nodes):
+    """x [3, 16] times a weight w [16, 8] of 4 bits in blocks of 8 rows, scales s, zero points z; `nodes` before the product."""
+    low, high = (-8, 8) if kind == TensorProto.INT4 else (0, 16)
+    random = numpy.random.default_rng(0)
+    weight, zero = (helper.make_tensor(name, kind, sizes, random.integers(low, high, sizes).flatten().tolist()) for name, sizes in
+                    (("w", (16, 8)), ("z", (2, 8))))
+    scale = numpy_helper.from_array(random.random((2, 8), numpy.float32), "s")
+    nodes = nodes or [helper.make_node("DequantizeLinear", ["w", "s", "z"], ["f"], axis=0, block_size=8)]
+    sides = (helper.make_tensor_value_info("x", TensorProto.FLOAT, (3, 16)), helper.make_tensor_value_info("y", TensorProto.FLOAT, (3, 8)))
+    graph = helper.make_graph([*nodes, helper.make_node("MatMul", ["x", "f"], ["y"])], "g", [sides[0]], [sides[1]], [weight, zero, scale])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    return path
+
+
+QUANTIZED_TWICE = (helper.make_node("Identity", ["z"], ["same"]), helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=0, block_size=8),
+                   helper.make_node("QuantizeLinear", ["d", "s", "same"], ["q"], axis=0, block_size=8),
+                   helper.make_node("Transpose", ["q"], ["t"]), helper.make_node("Transpose", ["t"], ["q2"]), helper.make_node("Cast", ["q2"], ["f"], to=1))
+
+
+@pytest.mark.parametrize("nodes", [(), QUANTIZED_TWICE], ids=["weights", "rearranged"])
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4])
+def test_weights_of_4_bits(kind, nodes, tmp_path):
+    path, x = four_bits(tmp_path / "m.onnx", kind, *nodes), numpy.random.default_rng(1).random((3, 16), numpy.float32)
+    got = Interpreter(container.read(convert(path, tmp_path / "m", precision_mode_v2="origin"))).run([torch.from_numpy(x)])[0]
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    numpy.testing.assert_allclose(got, session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
+
+
+def test_other_operators_on_4_bits_are_refused(tmp_path):
+    nodes = (helper.make_node("Shape", ["w"], ["shape"]), helper.make_node("Cast", ["w"], ["f"], to=1))
+    with pytest.raises(AtcError, match="Shape: integers of 4 bits are served as constants that DequantizeLinear or Cast takes"):
+        convert(four_bits(tmp_path / "m.onnx", TensorProto.INT4, *nodes), tmp_path / "m")

@@ -8,11 +8,14 @@ from .builder import Builder
 from .errors import AtcError, Unsupported
 from .lower.node import Node
 from .program import Graph, Port, Program, Value
-from .tensors import ONNX_DTYPES, to_torch, torch_dtype
+from .tensors import ONNX_DTYPES, limits_of, to_torch, torch_dtype
 
 # Sizes that free dimensions are tried with: all different, so that they are not mistaken for one another or for fixed ones.
 TRIED = ((19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67), (71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127))
 DEPTH = 32  # of graphs in graphs
+# Operators that may have integers of 4 bits as inputs: those that rearrange them, and those that make others of them.
+REARRANGE = {"Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Split", "Concat", "Gather"}
+FROM_NARROW = {*REARRANGE, "Cast", "QuantizeLinear", "DequantizeLinear"}
 
 
 class FreeDimension(Exception):
@@ -80,7 +83,9 @@ class Importer:
     def body(self, graph, builder, scope):
         """Lowers initialisers and nodes of a graph."""
         for tensor in graph.initializer:
-            scope.names[tensor.name] = self.constant(builder, to_torch(tensor, self.folder), tensor.name)
+            value = self.constant(builder, to_torch(tensor, self.folder), tensor.name)
+            value.limits = limits_of(tensor)
+            scope.names[tensor.name] = value
         for sparse in graph.sparse_initializer:
             scope.names[sparse.values.name] = self.constant(builder, dense(sparse), sparse.values.name)
         for index, node in enumerate(graph.node):
@@ -107,6 +112,9 @@ class Importer:
         opset = opsets.get(proto.domain or "ai.onnx", 0)
         node = Node(self, builder, proto, inputs, opset)
         node.scope = scope
+        limits = next((value.limits for value in inputs if value is not None and value.limits), None)
+        if limits and proto.op_type not in FROM_NARROW:
+            raise node.refuse("integers of 4 bits are served as constants that DequantizeLinear or Cast takes")
         outer = builder.origin
         builder.origin = (outer[0] or node.type, outer[1] or node.name)
         try:
@@ -124,6 +132,8 @@ class Importer:
         outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         for name, value in zip(proto.output, outputs):
             if name and value is not None:
+                if limits and proto.op_type in REARRANGE:
+                    value.limits = limits
                 scope.names[name] = self.complete(builder, name, value)
 
     def dispatch(self, node, proto, builder, inputs, opsets):

@@ -30,16 +30,18 @@ class Value:
 
     `samples` says what is known of it: for each set of sizes that the free dimensions were given, a tensor on the meta
     device, or a real one where the numbers follow from shapes alone; None where nothing is known. A dimension is fixed if it
-    is the same in all samples. For a sequence (`is_list`) a sample is None.
+    is the same in all samples. For a sequence (`is_list`) a sample is None. `limits` are the least and the greatest number where
+    the model has a type of fewer bits than the one here.
     """
 
-    __slots__ = ("name", "samples", "const", "op", "is_list", "casts", "source", "exact")
+    __slots__ = ("name", "samples", "const", "op", "is_list", "casts", "source", "exact", "limits")
 
     def __init__(self, name, samples, const=None, op=None, is_list=False):
         self.name, self.samples, self.const, self.op, self.is_list = name, samples, const, op, is_list
         self.casts = {}  # dtype -> this value converted
         self.source = name  # for people
         self.exact = const  # a constant before it was rounded to half precision
+        self.limits = None
 
     @property
     def known(self):

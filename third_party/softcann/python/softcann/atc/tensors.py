@@ -24,6 +24,8 @@ TORCH_DTYPES = {
     _P.UINT64: torch.uint64,
     _P.BOOL: torch.bool,
 }
+# Integers of 4 bits, of which constants may be (quantised weights): what holds them here, the least and the greatest.
+NARROW = {_P.INT4: (torch.int8, -8, 7), _P.UINT4: (torch.uint8, 0, 15)}
 ONNX_DTYPES = {dtype: number for number, dtype in TORCH_DTYPES.items()}
 # Types that NumPy has from ml_dtypes and torch does not read: as integers of their width.
 BITS = {
@@ -46,9 +48,17 @@ def torch_dtype(number):
 
 
 def to_torch(proto, folder=""):
-    """The tensor of a TensorProto, external data read from `folder`."""
+    """The tensor of a TensorProto, external data read from `folder`; of NARROW types one of the type that holds them."""
+    if proto.data_type in NARROW:
+        array = onnx.numpy_helper.to_array(proto, base_dir=folder)
+        return torch.from_numpy(array.astype(numpy.int8)).to(NARROW[proto.data_type][0])
     torch_dtype(proto.data_type)
     return from_numpy(onnx.numpy_helper.to_array(proto, base_dir=folder))
+
+
+def limits_of(proto):
+    """(least, greatest) of a TensorProto of NARROW type, None of another."""
+    return NARROW[proto.data_type][1:] if proto.data_type in NARROW else None
 
 
 def from_numpy(array):

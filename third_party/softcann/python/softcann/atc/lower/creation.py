@@ -2,7 +2,7 @@
 
 import torch
 
-from ..tensors import to_torch, torch_dtype
+from ..tensors import limits_of, to_torch, torch_dtype
 from . import lowers
 from .elementwise import NARROW
 
@@ -23,12 +23,16 @@ def constant(node):
         return node.constant(dense(node.attr("sparse_value")))
     if "value" not in node.attributes:
         raise node.refuse("text constants are not served")
-    return node.constant(to_torch(node.attr("value"), node.importer.folder))
+    value = node.constant(to_torch(node.attr("value"), node.importer.folder))
+    value.limits = limits_of(node.attr("value"))
+    return value
 
 
 @lowers("ConstantOfShape")
 def constant_of_shape(node):
     value = node.attr("value")
+    if value is not None and limits_of(value):
+        raise node.refuse("it fills with integers of 4 bits")
     value = torch.zeros(1) if value is None else to_torch(value)
     return node.emit("aten::full", node.elements(node.x(0)), value.item(), dtype=value.dtype)
 

@@ -33,15 +33,16 @@ def along(node, value, x, axis):
     return value
 
 
-def quantize(node, x, scale, zero, dtype):
-    """round(x / scale) + zero, halves to even, saturated. Both broadcast already. Of float8 the zero is 0."""
+def quantize(node, x, scale, zero, dtype, limits=None):
+    """round(x / scale) + zero, halves to even, saturated: to the type's range, or to `limits`. Both broadcast already. Of float8
+    the zero is 0."""
     scaled = node.emit("aten::div.Tensor", x, scale)
     if dtype in FLOAT8:
         return convert(node, scaled, dtype, bool(node.attr("saturate", 1)))
     scaled = node.emit("aten::round", scaled)
     if zero is not None:
         scaled = node.emit("aten::add.Tensor", scaled, node.cast(zero, x.dtype))
-    low, high = RANGES[dtype]
+    low, high = limits or RANGES[dtype]
     limited = node.emit("aten::clamp", scaled, low, high)
     return node.cast(node.cast(limited, torch.int32) if dtype == torch.uint16 else limited, dtype)
 
@@ -57,12 +58,15 @@ def dequantize(node, x, scale, zero):
 def quantize_linear(node):
     x, axis = node.x(0), node.attr("axis", 1)
     dtype = node.x(2).dtype if node.x(2) is not None else torch_dtype(node.attr("output_dtype") or 2)
+    limits = node.x(2).limits if node.x(2) is not None else None
     scale, zero = (along(node, node.x(index), x, axis) for index in (1, 2))
     if dtype not in (*RANGES, *FLOAT8):
         raise node.refuse(f"it quantises to {dtype}; int8, uint8, int16, uint16 and float8 (E4M3FN, E5M2) are served")
     if not x.dtype.is_floating_point or x.dtype != scale.dtype:
         x = node.cast(x, scale.dtype)
-    return quantize(node, x, scale, zero, dtype)
+    y = quantize(node, x, scale, zero, dtype, limits)
+    y.limits = limits
+    return y
 
 
 @lowers("DequantizeLinear")
