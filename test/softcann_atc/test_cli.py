@@ -148,6 +148,29 @@ def test_lists_of_operators_for_mixed_precision(linear, tmp_path):
     assert {value.const.dtype for value in kept.constants()} == {torch.float32}
 
 
+@pytest.mark.parametrize("mode, line, weight, bias", [
+    ("fp16", "sum::InputDtype:float32,float32,OutputDtype:float32", "float16", "float32"),
+    ("fp16", "OpType::MatMul:InputDtype:float32,float32,OutputDtype:float32", "float32", "float16"),
+    ("origin", "# the product\nproduct::InputDtype:float16,float16,OutputDtype:float16\n", "float16", "float32"),
+])
+def test_operators_of_other_types_than_the_mode_says(mode, line, weight, bias, linear, tmp_path):
+    (tmp_path / "custom.cfg").write_text(line)
+    found = program(linear, f"--customize_dtypes={tmp_path}/custom.cfg", f"--precision_mode_v2={mode}", "--oo_level=O1")
+    assert {value.const.dim(): str(value.const.dtype) for value in found.constants()} == {2: f"torch.{weight}", 1: f"torch.{bias}"}
+
+
+@pytest.mark.parametrize("line", ["sum:float16", "sum::InputDtype:float32,OutputDtype:float16", "sum::InputDtype:hifloat8,OutputDtype:float32"])
+def test_customized_types_that_cannot_be_are_refused(line, linear, tmp_path, capsys):
+    (tmp_path / "custom.cfg").write_text(line)
+    assert atc(linear, f"--customize_dtypes={tmp_path}/custom.cfg") == 1
+    assert "E10032" in (out := capsys.readouterr().out) and line in out
+
+
+@pytest.mark.parametrize("words", [("--input_shape=x:[1~8,4]",), ("--input_shape_range=x:[1~8,4]",), ("--input_shape=x:1~8,4",)])
+def test_ranges_stand_in_brackets_or_not(words, linear):
+    assert program(linear, *words).graphs[0].attrs["shape_range"][0].endswith(" 1~8,4~4")
+
+
 def test_single_operators(tmp_path, capsys):
     desc = {"format": "ND", "shape": [2, 3], "type": "float16"}
     (tmp_path / "ops.json").write_text(json.dumps([{"op": "Add", "input_desc": [desc, desc], "output_desc": [desc]}]))
@@ -203,7 +226,7 @@ OF_CANN = """
 EXAMPLES = {"model": None, "output": None, "framework": None, "soc_version": None, "mode": None, "help": None, "log": "warning", "json": "x.json",
             "om": "x.om", "input_shape": "x:2,4", "input_shape_range": "x:[1~8,4]", "dynamic_batch_size": None, "dynamic_image_size": None,
             "dynamic_dims": None, "input_format": "ND", "out_nodes": "sum:0", "output_type": "FP16", "input_fp16_nodes": "x", "insert_op_conf": None,
-            "precision_mode_v2": "origin", "modify_mixlist": None, "keep_dtype": None, "fusion_switch_file": None, "check_report": "report.json", "singleop": None}
+            "precision_mode_v2": "origin", "modify_mixlist": None, "keep_dtype": None, "customize_dtypes": None, "fusion_switch_file": None, "check_report": "report.json", "singleop": None}
 
 
 def test_every_option_of_cann_is_known():
@@ -220,7 +243,8 @@ def test_each_option_is_served_or_tells_that_it_is_not(linear, capsys, name):
     code = atc(linear, f"--{name}={given}", *([] if name == "log" else ["--log=warning"]))
     out, err = capsys.readouterr()
     if option.treatment == options.REFUSED:
-        assert code == 1 and "E10055" in out and f"--{name}" in out and "Solution: " in out
+        wanted = "E10001" if name == "auto_tune_mode" else "E10055"   # CANN refuses it, too
+        assert code == 1 and wanted in out and f"--{name}" in out and "Solution: " in out
         return
     assert code == 0, out + err
     if option.treatment == options.NO_OP:

@@ -2,8 +2,13 @@
 
 import json
 import os
+import re
 
 from .errors import AtcError
+
+_F16, _F32 = frozenset({"float16"}), frozenset({"float32"})
+CUSTOMIZED = re.compile(r"(?:OpType::(?P<type>[^:]+)|(?P<name>.+?):):InputDtype:(?P<inputs>.*?),?OutputDtype:(?P<outputs>.*)")
+CUSTOM = {(_F16, _F16): "half", (_F32, _F32): "float", (_F16, _F32): "cube"}  # by the types of inputs and outputs
 
 
 def read_text(path, option):
@@ -44,6 +49,26 @@ def kept_operators(path):
     """Names and, after "OpType::", types of the operators that keep the model's precision."""
     lines = (line.strip() for line in read_text(path, "--keep_dtype").splitlines())
     return [line.partition("OpType::")[2] or line for line in lines if line and not line.startswith("#")]
+
+
+def customized(path):
+    """{name or type: policy} of --customize_dtypes: lines "node::InputDtype:float16,OutputDtype:float16", or of a type
+    "OpType::MatMul:InputDtype:...". The policies are half, float, and cube, which is half in, float out."""
+    option, policies = "--customize_dtypes", {}
+    for line in filter(None, (line.strip() for line in read_text(path, option).splitlines())):
+        if line.startswith("#"):
+            continue
+        match = CUSTOMIZED.fullmatch(line)
+        sides = tuple(frozenset(re.findall(r"[a-z]*float\d*", match[side])) for side in ("inputs", "outputs")) if match else ()
+        policy = CUSTOM.get(sides)
+        if policy is None:
+            raise AtcError(
+                "E10032",
+                f'{path}, given by {option}: "{line}" is not float16, float32, or float16 with float32 outputs',
+                solution="Write node::InputDtype:float16,float16,OutputDtype:float16, or OpType::MatMul:InputDtype:...",
+            )
+        policies[match["type"] or match["name"]] = policy
+    return policies
 
 
 def fusion_switches(path):

@@ -59,7 +59,8 @@ def check_options(given, log):
                 code, f'"{text}" given for --{name} is not one of {", ".join(option.values)}', solution="Use one of them."
             )
         if option.treatment == REFUSED and text != option.default:
-            raise AtcError("E10055", f"--{name} is not served: {option.text}", solution="Leave it out, or do as it says.")
+            code = "E10001" if name == "auto_tune_mode" else "E10055"   # which CANN has no more either
+            raise AtcError(code, f"--{name} is not served: {option.text}", solution="Leave it out, or do as it says.")
         if option.treatment == NO_OP:
             log.warning(f"--{name} changes nothing: {option.text}")
     for names in EXCLUSIVE:
@@ -105,7 +106,8 @@ def precision_of(given):
         )
     white, black, gray = configs.mix_lists(given["modify_mixlist"]) if given.get("modify_mixlist") else ((), (), ())
     kept = configs.kept_operators(given["keep_dtype"]) if given.get("keep_dtype") else ()
-    return Precision(mode, white, black, gray, kept, value(given, "is_weight_clip") == "1")
+    custom = configs.customized(given["customize_dtypes"]) if given.get("customize_dtypes") else {}
+    return Precision(mode, white, black, gray, kept, value(given, "is_weight_clip") == "1", custom)
 
 
 def tried_sizes(found):

@@ -78,6 +78,7 @@ OPTIONS = (
         "modify_mixlist", "string", "", SERVED, "json of operators to add to or remove from the lists of a mixed precision mode"
     ),
     Option("keep_dtype", "string", "", SERVED, "file of operators, one a line, that keep the model's precision"),
+    Option("customize_dtypes", "string", "", SERVED, "file of operators, one a line, with the types that they compute in"),
     Option("is_weight_clip", "string", "1", SERVED, "keep large weights finite in half precision", ("0", "1")),
     Option("fusion_switch_file", "string", "", SERVED, "json or lines that switch fusions on and off"),
     Option("disable_reuse_memory", "int32", "0", SERVED, "1 plans a place of its own for each activation", ("0", "1")),
@@ -151,7 +152,6 @@ OPTIONS = (
     ),
     Option("compress_weight_conf", "string", "", REFUSED, "weights are mapped from the file as they are; leave it out"),
     Option("sparsity", "int32", "0", REFUSED, "there are no sparse kernels; leave it out", ("0", "1")),
-    Option("customize_dtypes", "string", "", REFUSED, "use --keep_dtype, --modify_mixlist or --precision_mode"),
     Option("op_name_map", "string", "", REFUSED, "operators of your own are given as functions in the ONNX model"),
     Option("external_weight", "string", "0", REFUSED, "weights are mapped from the .om; leave it out", ("0", "1", "2")),
     Option("cluster_config", "string", "", REFUSED, "a model runs on one device; split it and run the parts with collectives"),

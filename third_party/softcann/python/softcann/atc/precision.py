@@ -76,16 +76,18 @@ MODES = {
 
 class Precision:
     """`white`, `black`: operators that a mixed mode computes in half precision or never does. `kept`: node names and types that
-    stay as the model has them (--keep_dtype)."""
+    stay as the model has them (--keep_dtype). `custom`: policies by node name or type, stronger (--customize_dtypes)."""
 
-    def __init__(self, mode="force_fp16", white=(), black=(), gray=(), kept=(), clip=True):
+    def __init__(self, mode="force_fp16", white=(), black=(), gray=(), kept=(), clip=True, custom=None):
         self.mode, self.half = MODES[mode]
         self.clip = clip
         self.white = (CUBE | set(white)) - set(black) - set(gray)
-        self.black, self.gray, self.kept = set(black), set(gray), set(kept)
+        self.black, self.gray, self.kept, self.custom = set(black), set(gray), set(kept), custom or {}
 
     def policy(self, type, name):
         """half, float, cube (half in, float out) or keep."""
+        if name in self.custom or type in self.custom:
+            return self.custom.get(name) or self.custom[type]
         if type in EXACT or self.mode == "keep":
             return "keep"
         if name in self.kept or type in self.kept:

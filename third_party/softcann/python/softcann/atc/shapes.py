@@ -40,14 +40,15 @@ class InputShapes:
 
 
 def split_inputs(text, option):
-    """(name, rest) pairs of "name:rest;name:rest"; a name may hold colons."""
+    """(name, sizes) pairs of "name:1,3;name:[1~8,3]"; a name may hold colons."""
     for part in filter(None, (item.strip() for item in text.split(";"))):
         name, colon, rest = part.rpartition(":")
         if not colon or not name:
             raise AtcError(
                 "E10002", f'"{part}" in {option} is not of the form name:sizes', solution='Write "name:1,3,224,224;other:1,16".'
             )
-        yield name.strip(), rest.strip()
+        rest = rest.strip()
+        yield name.strip(), rest[1:-1] if rest.startswith("[") and rest.endswith("]") else rest
 
 
 def dimension(text, option):
@@ -77,7 +78,7 @@ def parse_shapes(given):
     entries = list(split_inputs(given.get("input_shape", ""), option))
     if given.get("input_shape_range"):
         option = "--input_shape_range"
-        entries += [(name, rest.strip("[]")) for name, rest in split_inputs(given["input_shape_range"], option)]
+        entries += split_inputs(given["input_shape_range"], option)
     for name, rest in entries:
         if name in shapes.dims and option == "--input_shape":
             raise AtcError("E10002", f"{option} names {name} twice", solution="Give each input once.")
