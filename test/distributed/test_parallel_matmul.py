@@ -7,8 +7,8 @@ import torch.distributed as dist
 import torch_npu
 
 
-def name_of(rank):
-    return dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
+def name_of(rank, group=None):
+    return (group or dist.group.WORLD)._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
 
 
 def tensors(rank, *shapes):
@@ -68,6 +68,18 @@ def int8(rank, world):
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
 
 
+def groups_that_come_and_go(rank, world):
+    """A later communicator takes the place of one that was destroyed."""
+    x, w = tensors(rank, (4, 6), (6, 8))
+    for _ in range(3):
+        group = dist.new_group(list(range(world)))
+        expected = x @ w
+        dist.all_reduce(expected, group=group)
+        torch.testing.assert_close(torch_npu.npu_mm_all_reduce_base(x, w, name_of(rank, group)), expected)
+        torch.npu.synchronize()
+        dist.destroy_process_group(group)
+
+
 def experts(rank, world):
     hcom, count = name_of(rank), 2
     table = [[[1 + (r + s + e) % 3 for e in range(count)] for s in range(world)] for r in range(world)]  # [from][to][expert]
@@ -94,6 +106,6 @@ def experts(rank, world):
     assert torch.equal(back, x) and nothing is None
 
 
-@pytest.mark.parametrize("check", [dense, int8, experts], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [dense, int8, experts, groups_that_come_and_go], ids=lambda check: check.__name__)
 def test_products_beside_collectives(two, check):
     two.run(check)

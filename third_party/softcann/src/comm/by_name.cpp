@@ -18,7 +18,7 @@ HcclComm find(const char* entry, const char* name, uint32_t* ranks, uint32_t* ra
   }
   *ranks = found->ranks;
   *rank = found->rank;
-  return found;
+  return found->handle();
 }
 
 constexpr Collectives table{&find, &HcclAllReduce, &HcclAllGather, &HcclReduceScatter, &HcclAlltoAllV};
