@@ -7,6 +7,14 @@ import torch.nn.functional as F
 from nn_client import ACL_TYPES, close
 
 ND, HOST = 2, 1
+NC1HWC0, FRACTAL_NZ = 3, 29
+
+
+class Blocked:
+    """Memory in an internal format, of a tensor with these sizes."""
+
+    def __init__(self, memory, sizes, format):
+        self.memory, self.sizes, self.format = memory, sizes, format
 
 
 class NamedClient:
@@ -27,9 +35,13 @@ class NamedClient:
         """Arrays of descriptors and buffers. A list of numbers is an input in host memory; None is left out."""
         descriptors, buffers = (ctypes.c_void_p * len(tensors))(), (ctypes.c_void_p * len(tensors))()
         for i, given in enumerate(tensors):
+            blocked, given = (given, given.memory) if isinstance(given, Blocked) else (None, given)
             tensor = torch.tensor(given) if isinstance(given, list) else given
-            shape, kind = ((), -1) if tensor is None else (tensor.shape, ACL_TYPES[tensor.dtype])
+            shape, kind = ((), -1) if tensor is None else (blocked.sizes if blocked else tensor.shape, ACL_TYPES[tensor.dtype])
             descriptor = ctypes.c_void_p(self.acl.aclCreateTensorDesc(kind, len(shape), (ctypes.c_int64 * max(len(shape), 1))(*shape), ND))
+            if blocked:
+                self.acl.aclSetTensorFormat(descriptor, blocked.format)
+                self.acl.aclSetTensorShape(descriptor, tensor.dim(), (ctypes.c_int64 * tensor.dim())(*tensor.shape))
             address = None if tensor is None else ctypes.c_void_p(tensor.data_ptr()) if isinstance(given, list) else self.device(tensor)
             if isinstance(given, list):
                 self.check(self.acl.aclSetTensorPlaceMent(descriptor, HOST), "aclSetTensorPlaceMent")
@@ -89,6 +101,38 @@ def test_small_operators(named):
         assert index.long().equal(expected.indices)
 
 
+def in_columns_of_blocks(x):
+    """A matrix as FRACTAL_NZ has it: blocks of 16 x 16, a column of blocks after the other."""
+    rows, columns = -(-x.size(0) // 16), -(-x.size(1) // 16)
+    padded = F.pad(x, (0, columns * 16 - x.size(1), 0, rows * 16 - x.size(0)))
+    return padded.view(rows, 16, columns, 16).permute(2, 0, 1, 3).contiguous()
+
+
+def test_internal_formats(named):
+    x, half = torch.randn(5, 40), torch.randn(5, 40).half()
+    room = torch.full((3, 1, 16, 16), 7.0)
+    named("Identity", [x], [Blocked(room, (5, 40), FRACTAL_NZ)])
+    assert room.equal(in_columns_of_blocks(x))
+    blocks = Blocked(room, (5, 40), FRACTAL_NZ)
+    assert named("TransData", [blocks], [torch.empty(5, 40)])[0].equal(x)
+    copy = torch.zeros(3, 1, 16, 16)   # all of the memory, of which the tensor is a part
+    named("Identity", [blocks], [Blocked(copy, (5, 40), FRACTAL_NZ)])
+    assert copy.equal(room)
+    close(named("Mish", [blocks], [torch.empty(5, 40)])[0], F.mish(x))
+    named("Cast", [half], [Blocked(room, (5, 40), FRACTAL_NZ)])
+    assert room.equal(in_columns_of_blocks(half.float()))
+    channels = torch.full((1, 2, 1, 1, 16), 7.0)
+    named("Identity", [torch.arange(20.0)], [Blocked(channels, (20,), NC1HWC0)])
+    assert channels.flatten().equal(F.pad(torch.arange(20.0), (0, 12)))
+
+
+def test_internal_formats_that_do_not_fit_are_refused(named):
+    with pytest.raises(RuntimeError, match="takes 768 elements, but the storage has 512"):
+        named("Identity", [torch.ones(5, 40)], [Blocked(torch.empty(2, 1, 16, 16), (5, 40), FRACTAL_NZ)])
+    with pytest.raises(RuntimeError, match="from format 2 to 1 is not supported"):
+        named("Identity", [torch.ones(1, 2, 3, 4)], [Blocked(torch.empty(1, 3, 4, 2), (1, 2, 3, 4), 1)])
+
+
 @pytest.mark.parametrize("function,name", [(F.mish, "Mish"), (F.silu, "Swish")])
 def test_gradients_of_activations(named, function, name):
     x, grad = torch.randn(4, 6).requires_grad_(), torch.randn(4, 6)
@@ -122,9 +166,9 @@ def test_gradient_of_distances(named, p):
     close(named("CdistGrad", pairs, [torch.empty(2, 5, 3)], p=-1.0 if p == float("inf") else p)[0], expected, 1e-4)
 
 
-def columns_of(weight, order):
-    """torch's weight or bias, whose gates are input, forget, cell, output, as columns in this order."""
-    gates = dict(zip("ifjo", weight.chunk(4, 0)))
+def columns_of(weight, order, in_torch="ifjo"):
+    """torch's weight or bias, whose gates are input, forget, cell, output (of a GRU reset, update, new), as columns in this order."""
+    gates = dict(zip(in_torch, weight.chunk(len(in_torch), 0)))
     return torch.cat([gates[letter] for letter in order]).t().contiguous()
 
 
@@ -162,9 +206,38 @@ def test_recurrent_network(named, direction, order):
         close(actual, wanted)
 
 
+@pytest.mark.parametrize("state", [True, False])
+@pytest.mark.parametrize("order", ["rzh", "zrh"])
+def test_gated_recurrent_unit(named, order, state):
+    module = torch.nn.GRU(6, 5)
+    x, h = torch.randn(4, 3, 6).requires_grad_(), torch.zeros(1, 3, 5)
+    if state:
+        h = torch.randn(1, 3, 5)
+    h.requires_grad_()
+    expected, last = module(x, h)
+    parameters = [columns_of(p.detach(), order, "rzh") for p in (module.weight_ih_l0, module.weight_hh_l0, module.bias_ih_l0, module.bias_hh_l0)]
+    attributes = {"direction": "UNIDIRECTIONAL", "gate_order": order, "reset_after": True, "time_major": True}
+    first = h.detach() if state else None
+    kept = named("DynamicGRUV2", [x.detach(), *parameters, None, first], [torch.empty(4, 3, 5) for _ in range(6)], activation="tanh", **attributes)
+    close(kept[0], expected)
+    close(kept[1][-1], last[0])
+
+    grads = [torch.randn_like(t) for t in (expected, last)]
+    torch.autograd.backward([expected, last], grads)
+    y, hs, update, reset, new, hidden_new = kept
+    numbers = [torch.zeros(()), torch.zeros((), dtype=torch.uint8)]
+    made = named("DynamicGRUV2Grad", [x.detach(), *parameters[:2], y, h.detach()[0], hs, grads[0], grads[1][0], update, reset, new, hidden_new, *numbers],
+                 [torch.empty_like(t) for t in parameters] + [torch.empty(4, 3, 6), torch.empty(3, 5)], **attributes)
+    wanted = [columns_of(p.grad, order, "rzh") for p in module.parameters()] + [x.grad, h.grad[0]]
+    for actual, one in zip(made, wanted):
+        close(actual, one)
+
+
 def test_what_is_not_served_is_refused(named):
     with pytest.raises(RuntimeError, match="softcann has no operator Nothing of this interface"):
         named("Nothing", [torch.ones(1, 1, 2, 2)], [torch.ones(1, 1, 2, 2)])
+    with pytest.raises(RuntimeError, match="reset_after 0 is not supported"):
+        named("DynamicGRUV2", [torch.ones(2, 1, 3), torch.ones(3, 6), torch.ones(2, 6)], [torch.empty(2, 1, 2) for _ in range(6)], reset_after=False)
     with pytest.raises(RuntimeError, match="smaller than its description"):
         named.kept = []
         counted, descriptors, buffers = named.described([torch.ones(4)])

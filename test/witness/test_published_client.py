@@ -116,6 +116,12 @@ def test_overflow_of_a_device_that_saturates(client_environment, soc, tmp_path):
     assert "passed" in output.splitlines()
 
 
+@pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910A"])   # the older one's client has networks in internal formats, and names GRU
+def test_internal_formats(client_environment, soc, tmp_path):
+    output = run(PYTHON, CLIENT.with_name("internal_formats.py"), env={**client_environment, "SOFTCANN_SOC": soc}, cwd=tmp_path, timeout=600)
+    assert "passed" in output.splitlines()
+
+
 # DDP of this client pads the results of an all_gather before the collective writes them: a read of what nobody wrote.
 @pytest.mark.parametrize("subject", [subject for subject in SUBJECTS if subject != "data_parallel"])
 def test_check_of_memory_finds_no_fault(client_environment, subject, tmp_path):

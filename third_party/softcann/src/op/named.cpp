@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "op/descriptor.h"
+#include "op/kernels/storage_format.h"
 #include "op/saturate.h"
 #include "op/scope.h"
 
@@ -18,6 +19,11 @@ std::map<std::string_view, void (*)(const Named&)>& operators() {
   return *instance;
 }
 
+// Whose elements lie in blocks: kernels get a copy in the base format, and what they write goes back at the end.
+Stored stored(const NamedTensor& one, at::ScalarType type) {
+  return {at::from_blob(one.data, {one.capacity}, at::TensorOptions().dtype(type)), one.blocks, one.type, one.capacity};
+}
+
 std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& given) {
   std::vector<at::Tensor> made;
   for (const NamedTensor& one : given) {
@@ -27,6 +33,10 @@ std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& given) {
     }
     const at::ScalarType type = to_scalar_type(one.type);
     TORCH_CHECK(type != at::ScalarType::Undefined, "data type ", static_cast<int>(one.type), " is not supported");
+    if (one.blocks != ACL_FORMAT_UNDEFINED) {
+      made.push_back(base_of(stored(one, type), one.dims));
+      continue;
+    }
     made.push_back(at::from_blob(one.data, one.dims, at::TensorOptions().dtype(type)));
   }
   return made;
@@ -64,6 +74,13 @@ void Named::give(size_t i, const at::Tensor& value) const {
   call_.outputs[i].dims = value.sizes().vec();
 }
 
+void Named::store_results() const {
+  for (size_t i = 0; i < out_.size(); ++i) {
+    const NamedTensor& one = call_.outputs[i];
+    if (out_[i].defined() && one.blocks != ACL_FORMAT_UNDEFINED) store(stored(one, out_[i].scalar_type()), out_[i]);
+  }
+}
+
 bool Named::is_channels_first(size_t i) const {
   const aclFormat format = call_.inputs.at(i).format;
   return format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCDHW || format == ACL_FORMAT_ND;
@@ -97,6 +114,7 @@ SOFTCANN_API aclError softcann_run_named(softcann::NamedCall& call) {
     const bool saturates = saturating() && !op::reads_nonfinite(named.all_inputs());
     op::operators().at(call.name)(named);
     if (saturates) op::saturate_results(named.all_outputs());
+    named.store_results();
     return ACL_SUCCESS;
   } catch (const c10::Error& error) {
     task_error("%s: %s", call.name.c_str(), error.what_without_backtrace());

@@ -25,6 +25,7 @@ class Named {
   size_t inputs() const { return in_.size(); }
   at::TensorList all_inputs() const { return in_; }
   at::TensorList all_outputs() const { return out_; }
+  void store_results() const;  // those whose memory is in an internal format
   // An attribute, or what it is when the client says nothing.
   template <class T>
   T attribute(const char* name, T otherwise) const {

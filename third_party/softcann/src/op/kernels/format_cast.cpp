@@ -5,7 +5,8 @@
 //   NC1HWC0      N C H W   -> N C1 H W C0            NDC1HWC0    N C D H W -> N D C1 H W C0
 //   FRACTAL_Z    N C H W   -> C1*H*W N1 16 C0        FRACTAL_Z_3D  N C D H W -> D*C1*H*W N1 16 C0
 //   FRACTAL_NZ   ... R C   -> ... C1 R1 16 C0        (rows and columns in blocks, a column of blocks after the other)
-// What is beyond the tensor in its last blocks is zero. A tensor [N, C] counts as [N, C, 1, 1].
+// What is beyond the tensor in its last blocks is zero. A tensor [N, C] counts as [N, C, 1, 1], and one of channels [C] as [1, C,
+// 1, 1].
 #include <ATen/ops/constant_pad_nd.h>
 
 #include <algorithm>
@@ -30,19 +31,21 @@ constexpr int64_t block_rows = 16;
 struct Layout {
   std::vector<int64_t> blocked;  // sizes with each blocked dimension as (blocks, block)
   std::vector<int64_t> order;    // of these, as they lie in memory
-  std::vector<int64_t> padded;   // base sizes rounded up
+  std::vector<int64_t> counted;  // base sizes with the dimensions that the format has
+  std::vector<int64_t> padded;   // these rounded up
 };
 
 int64_t up(int64_t size, int64_t block) { return (size + block - 1) / block * block; }
 
 // `channels` and, unless 0, `batches` are blocks of dimensions 1 and 0 of an image, [N, C, H, W] or [N, C, D, H, W].
 Layout image_layout(at::IntArrayRef sizes, int64_t channels, int64_t batches) {
-  TORCH_CHECK(sizes.size() == 2 || sizes.size() == 4 || sizes.size() == 5, "this storage format is not for ", sizes.size(),
+  TORCH_CHECK(sizes.size() != 3 && !sizes.empty() && sizes.size() <= 5, "this storage format is not for ", sizes.size(),
               " dimensions");
   std::vector<int64_t> image = sizes.vec();
+  if (image.size() == 1) image.insert(image.begin(), 1);
   if (image.size() == 2) image.resize(4, 1);
   Layout layout;
-  layout.padded = image;
+  layout.counted = layout.padded = image;
   layout.padded[1] = up(image[1], channels);
   if (batches) layout.padded[0] = up(image[0], batches);
   const bool volume = image.size() == 5;
@@ -61,7 +64,7 @@ Layout matrix_layout(at::IntArrayRef sizes, int64_t columns) {
   TORCH_CHECK(sizes.size() >= 2, "FRACTAL_NZ is not for ", sizes.size(), " dimensions");
   Layout layout;
   const size_t rank = sizes.size();
-  layout.padded = sizes.vec();
+  layout.counted = layout.padded = sizes.vec();
   layout.padded[rank - 2] = up(sizes[rank - 2], block_rows);
   layout.padded[rank - 1] = up(sizes[rank - 1], columns);
   layout.blocked.assign(sizes.begin(), sizes.end() - 2);
@@ -74,10 +77,11 @@ Layout matrix_layout(at::IntArrayRef sizes, int64_t columns) {
   return layout;
 }
 
-Layout layout_of(const aclTensor& made, at::IntArrayRef sizes) {
-  const at::Tensor& view = made.tensor;
-  const int64_t c0 = view.itemsize() == 1 ? 32 : 16;
-  switch (made.format) {
+Stored stored_of(const aclTensor& made) { return {made.tensor, made.format, made.type, made.capacity}; }
+
+Layout layout_of(const Stored& stored, at::IntArrayRef sizes) {
+  const int64_t c0 = stored.memory.itemsize() == 1 ? 32 : 16;
+  switch (stored.format) {
     case ACL_FORMAT_NC1HWC0:
     case ACL_FORMAT_NDC1HWC0:
       return image_layout(sizes, c0, 0);
@@ -90,66 +94,60 @@ Layout layout_of(const aclTensor& made, at::IntArrayRef sizes) {
       return matrix_layout(sizes, c0);
     case ACL_FORMAT_FRACTAL_NZ_C0_16:
     case ACL_FORMAT_FRACTAL_NZ_C0_32: {
-      const int64_t columns = made.format == ACL_FORMAT_FRACTAL_NZ_C0_32 ? 32 : 16;
-      return matrix_layout(sizes, has_four_bits(made.type) ? columns / 2 : columns);  // two share a byte
+      const int64_t columns = stored.format == ACL_FORMAT_FRACTAL_NZ_C0_32 ? 32 : 16;
+      return matrix_layout(sizes, has_four_bits(stored.type) ? columns / 2 : columns);  // two share a byte
     }
     default:
-      TORCH_CHECK(false, "storage format ", static_cast<int>(made.format), " is not supported");
+      TORCH_CHECK(false, "storage format ", static_cast<int>(stored.format), " is not supported");
   }
 }
 
 // ATen copies no numbers of four bits, but the bytes that two of them share.
 at::Tensor in_bytes(const at::Tensor& tensor) { return halved(tensor) ? tensor.view(at::kByte) : tensor; }
 
-// The memory of `made` as the padded base tensor: a view with its dimensions in the base's order, blocks apart.
-at::Tensor blocks_of(const aclTensor& made, const Layout& layout) {
+// The memory as the padded base tensor: a view with its dimensions in the base's order, blocks apart.
+at::Tensor blocks_of(const Stored& stored, const Layout& layout) {
   std::vector<int64_t> physical;
   for (const int64_t dim : layout.order) physical.push_back(layout.blocked[static_cast<size_t>(dim)]);
   const int64_t count = c10::multiply_integers(physical);
-  TORCH_CHECK(count == made.capacity, "storage format ", static_cast<int>(made.format), " of ", made.tensor.sizes(), " takes ",
-              count, " elements, but the storage has ", made.capacity);
+  TORCH_CHECK(count == stored.capacity, "storage format ", static_cast<int>(stored.format), " of ", layout.padded, " takes ",
+              count, " elements, but the storage has ", stored.capacity);
   std::vector<int64_t> back(layout.order.size());
   for (size_t i = 0; i < back.size(); ++i) back[static_cast<size_t>(layout.order[i])] = static_cast<int64_t>(i);
   std::vector<int64_t> strides(physical.size(), 1);
   for (size_t i = physical.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * physical[i + 1];
-  return in_bytes(made.tensor).as_strided(physical, strides, 0).permute(back);
-}
-
-at::Tensor image_of(const at::Tensor& tensor, size_t rank) {
-  return tensor.dim() == 2 && rank == 4 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor;
-}
-
-// The elements of `made` as a tensor of `sizes` in the base format.
-at::Tensor base_of(const aclTensor& made, at::IntArrayRef sizes) {
-  const Layout layout = layout_of(made, sizes);
-  at::Tensor base = blocks_of(made, layout).reshape(layout.padded);
-  for (size_t dim = 0; dim < sizes.size(); ++dim) base = base.narrow(static_cast<int64_t>(dim), 0, sizes[dim]);
-  return base.reshape(sizes);
+  return in_bytes(stored.memory).as_strided(physical, strides, 0).permute(back);
 }
 
 // A matrix seen transposed.
 bool is_turned(const at::Tensor& tensor) { return tensor.dim() > 1 && tensor.stride(-1) != 1 && tensor.stride(-2) == 1; }
 
-void from_base_of(const aclTensor& made, const at::Tensor& base) {
-  const Layout layout = layout_of(made, base.sizes());
-  const at::Tensor image = image_of(in_bytes(base), layout.padded.size());
-  std::vector<int64_t> pad;
-  for (int64_t dim = image.dim(); dim-- > 0;) {
-    pad.insert(pad.end(), {0, layout.padded[static_cast<size_t>(dim)] - image.size(dim)});
-  }
-  blocks_of(made, layout).copy_(at::constant_pad_nd(image, pad, 0).view(layout.blocked));
-}
-
 void from_base(const at::Tensor& base, const at::Tensor& target) {
   const aclTensor& made = *descriptor_of(target);
   if (is_base_format(made.format)) return put(in_bytes(target), in_bytes(base));
-  if (is_turned(target) && is_turned(base)) return from_base_of(made, base.mT());
-  from_base_of(made, base);
+  store(stored_of(made), is_turned(target) && is_turned(base) ? base.mT() : base);
 }
 
 }  // namespace
 
 namespace softcann::op {
+
+at::Tensor base_of(const Stored& stored, at::IntArrayRef sizes) {
+  const Layout layout = layout_of(stored, sizes);
+  at::Tensor base = blocks_of(stored, layout).reshape(layout.padded);
+  for (size_t dim = 0; dim < layout.counted.size(); ++dim) base = base.narrow(static_cast<int64_t>(dim), 0, layout.counted[dim]);
+  return base.reshape(sizes);
+}
+
+void store(const Stored& stored, const at::Tensor& base) {
+  const Layout layout = layout_of(stored, base.sizes());
+  const at::Tensor image = in_bytes(base).reshape(layout.counted);
+  std::vector<int64_t> pad;
+  for (int64_t dim = image.dim(); dim-- > 0;) {
+    pad.insert(pad.end(), {0, layout.padded[static_cast<size_t>(dim)] - image.size(dim)});
+  }
+  blocks_of(stored, layout).copy_(at::constant_pad_nd(image, pad, 0).view(layout.blocked));
+}
 
 at::Tensor in_base_format(const at::Tensor& argument) {
   const aclTensor* described = argument.defined() ? descriptor_of_element(argument) : nullptr;
@@ -157,7 +155,7 @@ at::Tensor in_base_format(const at::Tensor& argument) {
   const aclTensor& made = *described;
   if (is_base_format(made.format)) return argument;
   const bool turned = is_turned(argument);
-  at::Tensor base = base_of(made, turned ? argument.mT().sizes() : argument.sizes());
+  at::Tensor base = base_of(stored_of(made), turned ? argument.mT().sizes() : argument.sizes());
   if (halved(argument)) base = base.view(argument.scalar_type());
   return turned ? base.mT() : base;
 }

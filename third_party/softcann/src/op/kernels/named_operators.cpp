@@ -22,6 +22,10 @@ namespace {
 at::Tensor swish(const at::Tensor& x, double scale) { return x * at::sigmoid(x * scale); }
 }  // namespace
 
+// To and from internal formats, and within them; those between base formats are libascendcl's.
+NAMED(Identity) { put(call.out(0), call.in(0)); }
+NAMED(TransData) { put(call.out(0), call.in(0)); }
+NAMED(Cast) { put(call.out(0), call.in(0)); }
 NAMED(Mish) { put(call.out(0), at::mish(call.in(0))); }
 NAMED(Swish) { put(call.out(0), swish(widened(call.in(0)), call.attribute("scale", 1.0F))); }
 NAMED(SwishGrad) {
@@ -121,36 +125,49 @@ NAMED(CdistGrad) {
 
 namespace {
 
-// Columns of weights by gate, in the order that the attribute gate_order spells: i, f, o, and j (or c) for the cell's.
+// Columns of weights by gate, in the order that the attribute gate_order spells; `in_torch` spells torch's.
 class GateOrder {
  public:
-  explicit GateOrder(std::string letters) {
+  GateOrder(std::string letters, const std::string& in_torch) : place_(in_torch.size()) {
     for (char& letter : letters) letter = letter == 'c' ? 'j' : letter;
-    const std::string in_torch = "ifjo";
-    for (size_t k = 0; k < in_torch.size(); ++k) {
-      const size_t place = letters.find(in_torch[k]);
-      TORCH_CHECK(letters.size() == in_torch.size() && place != std::string::npos, "gate_order ", letters, " is not known");
-      place_[k] = place;
+    for (size_t k = 0; k < place_.size(); ++k) {
+      place_[k] = letters.find(in_torch[k]);
+      TORCH_CHECK(letters.size() == place_.size() && place_[k] != std::string::npos, "gate_order ", letters, " is not known");
     }
   }
   at::Tensor to_torch(const at::Tensor& columns) const {
-    const std::vector<at::Tensor> part = columns.chunk(4, -1);
-    return at::cat({part[place_[0]], part[place_[1]], part[place_[2]], part[place_[3]]}, -1);
+    const std::vector<at::Tensor> part = parts(columns);
+    std::vector<at::Tensor> placed(part.size());
+    for (size_t k = 0; k < part.size(); ++k) placed[k] = part[place_[k]];
+    return at::cat(placed, -1);
   }
   at::Tensor from_torch(const at::Tensor& columns) const {
-    const std::vector<at::Tensor> part = columns.chunk(4, -1);
-    std::vector<at::Tensor> placed(4);
-    for (size_t k = 0; k < 4; ++k) placed[place_[k]] = part[k];
+    const std::vector<at::Tensor> part = parts(columns);
+    std::vector<at::Tensor> placed(part.size());
+    for (size_t k = 0; k < part.size(); ++k) placed[place_[k]] = part[k];
     return at::cat(placed, -1);
   }
 
  private:
-  size_t place_[4];
+  std::vector<at::Tensor> parts(const at::Tensor& columns) const {
+    const auto gates = static_cast<int64_t>(place_.size());
+    TORCH_CHECK(columns.size(-1) % gates == 0, columns.size(-1), " columns are not those of ", gates, " gates");
+    return columns.chunk(gates, -1);
+  }
+  std::vector<size_t> place_;
 };
 
+struct GateLetters {
+  const char *in_torch, *otherwise;  // otherwise: the order of a call that says nothing
+};
+constexpr GateLetters kLstm{"ifjo", "ijfo"}, kGru{"rzh", "zrh"};
+
 struct Rnn {
-  explicit Rnn(const Named& call, const at::Tensor& x, const at::Tensor& h)
-      : order(call.attribute<std::string>("gate_order", "ijfo")), reverse(direction(call)), size(h.size(-1)), batch(x.size(1)) {
+  Rnn(const Named& call, const at::Tensor& x, const at::Tensor& h, const GateLetters& letters = kLstm)
+      : order(call.attribute<std::string>("gate_order", letters.otherwise), letters.in_torch),
+        reverse(direction(call)),
+        size(h.size(-1)),
+        batch(x.size(1)) {
     TORCH_CHECK(!call.attribute("use_peephole", false), "peepholes are not supported");
     TORCH_CHECK(call.attribute("cell_clip", -1.0F) <= 0 && call.attribute<int64_t>("num_proj", 0) == 0,
                 "clipping and projection are not supported");
@@ -170,6 +187,20 @@ struct Rnn {
     return layout_of(x.size(0), batch, mask.select(2, 0).to(at::kLong).sum({1}).contiguous());
   }
   at::Tensor rows(const at::Tensor& tensor) const { return widened(tensor).reshape({-1, tensor.size(-1)}); }
+  // A state to begin with, [batch, size], that may be changed.
+  at::Tensor state(const at::Tensor& given, const at::Tensor& like) const {
+    return given.defined() ? rows(given).clone() : at::zeros({batch, size}, like.options());
+  }
+  // A sequence that has ended keeps its state: clients take the last step's as that of all.
+  void carry(const Layout& layout, const at::Tensor& all, at::Tensor before) const {
+    for (size_t k = 0; k < layout.steps.size(); ++k) {
+      const Step step = layout.at(reverse, k);
+      const int64_t ended = batch - step.count;
+      const at::Tensor now = all.narrow(0, step.begin, batch);
+      now.narrow(0, step.count, ended).copy_(before.narrow(0, step.count, ended));
+      before = now;
+    }
+  }
 
   GateOrder order;
   bool reverse;
@@ -183,26 +214,12 @@ void rnn_forward(const Named& call, const at::Tensor& input_weight, const at::Te
   const Rnn rnn(call, x, h0.defined() ? h0 : call.out(1));
   const Weights weights{rnn.order.to_torch(widened(input_weight)).t(), rnn.order.to_torch(widened(hidden_weight)).t(),
                         bias.defined() ? rnn.order.to_torch(widened(bias)) : at::Tensor(), at::Tensor()};
-  const auto state = [&](const at::Tensor& given) {
-    return given.defined() ? rnn.rows(given).clone() : at::zeros({rnn.batch, rnn.size}, weights.input.options());
-  };
-  const at::Tensor h = state(h0), c = state(c0);
+  const at::Tensor h = rnn.state(h0, weights.input), c = rnn.state(c0, weights.input);
   const Layout layout = rnn.layout(x, mask);
   const LstmKept kept = lstm_forward(layout, rnn.reverse, rnn.rows(x), weights, h, c);
   put(call.out(0), kept.h);
-  // A sequence that has ended keeps its state: clients take the last step's as that of all.
-  at::Tensor h_before = state(h0), c_before = state(c0);
-  for (size_t k = 0; k < layout.steps.size(); ++k) {
-    const Step step = layout.at(rnn.reverse, k);
-    const int64_t ended = rnn.batch - step.count;
-    const auto carry = [&](const at::Tensor& all, at::Tensor& before) {
-      const at::Tensor now = all.narrow(0, step.begin, rnn.batch);
-      now.narrow(0, step.count, ended).copy_(before.narrow(0, step.count, ended));
-      before = now;
-    };
-    carry(kept.h, h_before);
-    carry(kept.c, c_before);
-  }
+  rnn.carry(layout, kept.h, rnn.state(h0, weights.input));
+  rnn.carry(layout, kept.c, rnn.state(c0, weights.input));
   put(call.out(1), kept.h);
   put(call.out(2), kept.c);
   put(call.out(3), kept.i);
@@ -274,4 +291,52 @@ NAMED(DynamicRNNV2Grad) {
   put(call.out(3), at::mm(by.by_gates, input_weight.t()));
   put(call.out(4), by.by_h);
   put(call.out(5), by.by_c);
+}
+
+namespace {
+
+Rnn gru_of(const Named& call, const at::Tensor& h) {
+  TORCH_CHECK(call.attribute("reset_after", true), "reset_after 0 is not supported: the reset gate multiplies after the product");
+  return {call, call.in(0), h, kGru};
+}
+
+}  // namespace
+
+// x, weights of the input and of the state, their biases, seq_length, init_h; y, output_h, update, reset, new, hidden_new.
+NAMED(DynamicGRUV2) {
+  const at::Tensor& h0 = call.in(6);
+  const Rnn rnn = gru_of(call, h0.defined() ? h0 : call.out(1));
+  const auto bias = [&](size_t i) { return call.in(i).defined() ? rnn.order.to_torch(widened(call.in(i))) : at::Tensor(); };
+  const Weights weights{rnn.order.to_torch(widened(call.in(1))).t(), rnn.order.to_torch(widened(call.in(2))).t(), bias(3),
+                        bias(4)};
+  const Layout layout = rnn.layout(call.in(0), call.in(5));
+  const GruKept kept = gru_forward(layout, rnn.reverse, rnn.rows(call.in(0)), weights, rnn.state(h0, weights.input));
+  put(call.out(0), kept.h);
+  rnn.carry(layout, kept.h, rnn.state(h0, weights.input));
+  put(call.out(1), kept.h);
+  put(call.out(2), kept.update);
+  put(call.out(3), kept.reset);
+  put(call.out(4), kept.fresh);
+  put(call.out(5), kept.hidden_new);
+}
+// x, the two weights, y, init_h, h, dy, dh, update, reset, new, hidden_new, seq_length, mask; the gradients of the weights, of
+// the biases, of x and of init_h. A mask, or lengths, that are one number say nothing.
+NAMED(DynamicGRUV2Grad) {
+  for (const size_t i : {12U, 13U}) {
+    TORCH_CHECK(!call.in(i).defined() || call.in(i).numel() <= 1, "sequences of several lengths are not supported");
+  }
+  const at::Tensor& h0 = call.in(4);
+  const Rnn rnn = gru_of(call, h0);
+  const auto rows = [&](size_t i) { return rnn.rows(call.in(i)); };
+  const at::Tensor x = rows(0), by_h = rows(7).clone();
+  const GruKept kept{rows(9), rows(8), rows(10), rows(11), rows(5)};
+  const GruGradient made = gru_backward(rnn.layout(call.in(0), {}), rnn.reverse, kept, rnn.rows(h0),
+                                        rnn.order.to_torch(widened(call.in(2))).t(), rows(6), by_h);
+  const at::Tensor by_input = rnn.order.from_torch(made.by_input), by_hidden = rnn.order.from_torch(made.by_hidden);
+  put(call.out(0), at::mm(x.t(), by_input));
+  put(call.out(1), at::mm(made.h_before.t(), by_hidden));
+  put(call.out(2), by_input.sum(0));
+  put(call.out(3), by_hidden.sum(0));
+  put(call.out(4), at::mm(by_input, widened(call.in(1)).t()));
+  put(call.out(5), by_h);
 }

@@ -138,6 +138,45 @@ LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmKept& k
   return made;
 }
 
+GruKept gru_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h) {
+  const at::Tensor gates = product(x, weights.input, weights.input_bias);
+  const std::vector<at::Tensor> all = gates.chunk(3, 1);
+  GruKept kept{all[0], all[1], all[2], at::zeros({layout.rows, h.size(1)}, gates.options()), {}};
+  kept.h = at::zeros_like(kept.hidden_new);
+  for (size_t k = 0; k < layout.steps.size(); ++k) {
+    const Step step = layout.at(reverse, k);
+    const auto now = [&](const at::Tensor& rows) { return rows.narrow(0, step.begin, step.count); };
+    const at::Tensor h_now = h.narrow(0, 0, step.count), update = now(kept.update), fresh = now(kept.fresh);
+    const std::vector<at::Tensor> hidden = product(h_now, weights.hidden, weights.hidden_bias).chunk(3, 1);
+    now(kept.hidden_new).copy_(hidden[2]);
+    update.add_(hidden[1]).sigmoid_();
+    fresh.addcmul_(now(kept.reset).add_(hidden[0]).sigmoid_(), hidden[2]).tanh_();
+    h_now.sub_(fresh).mul_(update).add_(fresh);
+    now(kept.h).copy_(h_now);
+  }
+  return kept;
+}
+
+GruGradient gru_backward(const Layout& layout, bool reverse, const GruKept& kept, const at::Tensor& h,
+                         const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h) {
+  GruGradient made{at::zeros({layout.rows, 3 * h.size(1)}, kept.h.options()), {}, previous(layout, reverse, kept.h, h)};
+  made.by_hidden = at::zeros_like(made.by_input);
+  for (size_t k = layout.steps.size(); k-- > 0;) {
+    const Step step = layout.at(reverse, k);
+    const auto now = [&](const at::Tensor& rows) { return rows.narrow(0, step.begin, step.count); };
+    const at::Tensor reset = now(kept.reset), update = now(kept.update), fresh = now(kept.fresh);
+    const at::Tensor h_now = by_h.narrow(0, 0, step.count);
+    const at::Tensor total = now(by_output) + h_now;
+    const at::Tensor by_new = total * (1 - update) * (1 - fresh.square());
+    const at::Tensor by_update = total * (now(made.h_before) - fresh) * update * (1 - update);
+    const at::Tensor by_reset = by_new * now(kept.hidden_new) * reset * (1 - reset);
+    now(made.by_input).copy_(at::cat({by_reset, by_update, by_new}, 1));
+    now(made.by_hidden).copy_(at::cat({by_reset, by_update, by_new * reset}, 1));
+    h_now.copy_((total * update).addmm_(now(made.by_hidden), hidden_weight));
+  }
+  return made;
+}
+
 }  // namespace softcann::op
 
 namespace {
@@ -263,32 +302,17 @@ OP_COST(aclnnGRU, forward_cost(input, params, dropout, train, numLayers)) {
     for (int64_t direction = 0; direction < shape.directions; ++direction) {
       const size_t cell = static_cast<size_t>(layer * shape.directions + direction);
       const Weights weights = weights_of(params, shape, cell);
-      const int64_t size = weights.hidden.size(1);
       const at::Tensor h = widened(hx.select(0, cell)).clone();
-      const at::Tensor gates = product(x, weights.input, weights.input_bias);  // in torch's order: reset, update, new
-      const at::Tensor hs = at::zeros({layout.rows, size}, gates.options()), hns = at::zeros_like(hs);
-      for (size_t i = 0; i < layout.steps.size(); ++i) {
-        const Step step = layout.at(direction == 1, i);
-        const at::Tensor h_now = h.narrow(0, 0, step.count), hn = hns.narrow(0, step.begin, step.count);
-        const std::vector<at::Tensor> part = gates.narrow(0, step.begin, step.count).chunk(3, 1);
-        const std::vector<at::Tensor> hidden = product(h_now, weights.hidden, weights.hidden_bias).chunk(3, 1);
-        part[0].add_(hidden[0]).sigmoid_();
-        part[1].add_(hidden[1]).sigmoid_();
-        hn.copy_(hidden[2]);
-        part[2].addcmul_(part[0], hn).tanh_();
-        h_now.sub_(part[2]).mul_(part[1]).add_(part[2]);
-        hs.narrow(0, step.begin, step.count).copy_(h_now);
-      }
+      const GruKept kept = gru_forward(layout, direction == 1, x, weights, h);
       put(hy.select(0, cell), h);
       if (train) {
-        const std::vector<at::Tensor> part = gates.chunk(3, 1);
-        put(rOut[cell], part[0]);
-        put(zOut[cell], part[1]);
-        put(nOut[cell], part[2]);
-        put(hnOut[cell], hns);
-        put(hOut[cell], hs);
+        put(rOut[cell], kept.reset);
+        put(zOut[cell], kept.update);
+        put(nOut[cell], kept.fresh);
+        put(hnOut[cell], kept.hidden_new);
+        put(hOut[cell], kept.h);
       }
-      outputs.push_back(hs);
+      outputs.push_back(kept.h);
     }
     x = outputs.size() == 1 ? outputs[0] : at::cat(outputs, 1);
   }
@@ -314,23 +338,11 @@ OP_COST(aclnnGRUBackward, 3 * cost(input, params)) {
       const size_t cell = static_cast<size_t>(layer * shape.directions + direction);
       const bool reverse = direction == 1;
       const Weights weights = weights_of(params, shape, cell);
-      const at::Tensor reset = rows(r, cell), update = rows(z, cell), fresh = rows(n, cell), hidden_new = rows(hn, cell);
-      const at::Tensor before = previous(layout, reverse, rows(h, cell), widened(hx.select(0, cell)));
-      const at::Tensor grad = by_output.narrow(1, direction * size, size);
-      const at::Tensor by_input = at::zeros({layout.rows, 3 * size}, x.options()), by_hidden = at::zeros_like(by_input);
-      for (size_t k = layout.steps.size(); k-- > 0;) {
-        const Step step = layout.at(reverse, k);
-        const auto now = [&](const at::Tensor& all) { return all.narrow(0, step.begin, step.count); };
-        const at::Tensor h_now = by_h.select(0, cell).narrow(0, 0, step.count);
-        const at::Tensor total = now(grad) + h_now;
-        const at::Tensor by_new = total * (1 - now(update)) * (1 - now(fresh).square());
-        const at::Tensor by_update = total * (now(before) - now(fresh)) * now(update) * (1 - now(update));
-        const at::Tensor by_reset = by_new * now(hidden_new) * now(reset) * (1 - now(reset));
-        now(by_input).copy_(at::cat({by_reset, by_update, by_new}, 1));
-        now(by_hidden).copy_(at::cat({by_reset, by_update, by_new * now(reset)}, 1));
-        h_now.copy_((total * now(update)).addmm_(now(by_hidden), weights.hidden));
-      }
-      put_weight_gradients(dparamsOut, shape, cell, x, before, by_input, by_hidden);
+      const GruKept kept{rows(r, cell), rows(z, cell), rows(n, cell), rows(hn, cell), rows(h, cell)};
+      const auto [by_input, by_hidden, h_before] =
+          gru_backward(layout, reverse, kept, widened(hx.select(0, cell)), weights.hidden,
+                       by_output.narrow(1, direction * size, size), by_h.select(0, cell));
+      put_weight_gradients(dparamsOut, shape, cell, x, h_before, by_input, by_hidden);
       by_x.addmm_(by_input, weights.input);
     }
     by_output = by_x;

@@ -1,4 +1,4 @@
-// One layer and direction of an LSTM, for the operators that have several of them and for those by name.
+// One layer and direction of an LSTM or a GRU, for the operators that have several of them and for those by name.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@ namespace softcann::op {
 // Note [Recurrent layers]
 // All sequences lie in one matrix, a row for each step of each sequence, the rows of one step together. Shorter sequences
 // come last in the batch and leave the end of a step's rows unused: `counts` says how many are used at each step.
-// Gates are in torch's order everywhere: input, forget, cell, output.
+// Gates are in torch's order everywhere: input, forget, cell, output; of a GRU reset, update, new.
 struct Step {
   int64_t begin, count;
 };
@@ -43,5 +43,19 @@ struct LstmGradient {
 LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmKept& kept, const at::Tensor& h, const at::Tensor& c,
                            const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h,
                            const at::Tensor& by_c);
+
+// Rows each. hidden_new is the state's part of the new gate's sum, which the reset gate multiplies.
+struct GruKept {
+  at::Tensor reset, update, fresh, hidden_new, h;
+};
+// h is the state, [batch, size], and becomes the last one.
+GruKept gru_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h);
+
+struct GruGradient {
+  at::Tensor by_input, by_hidden, h_before;  // rows: the gradients of the two parts of the gates' sums, and the state before
+};
+// by_h is the gradient of the last state, and becomes that of the first.
+GruGradient gru_backward(const Layout& layout, bool reverse, const GruKept& kept, const at::Tensor& h,
+                         const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h);
 
 }  // namespace softcann::op

@@ -33,6 +33,8 @@ struct NamedTensor {
   void* data;              // where kernels may touch it; null when the client left the tensor out
   size_t bytes;            // of the client's buffer, which may reach further than the sizes: views are described so
   std::vector<char> host;  // a copy of what was in host memory, which `data` points to then
+  aclFormat blocks = ACL_FORMAT_UNDEFINED;  // the internal format in which the elements lie, where it is one
+  int64_t capacity = 0;                     // elements of the memory then
 };
 struct NamedCall {
   std::string name;

@@ -1,4 +1,4 @@
-// Casts between base formats (Identity) are made here; the other operators that clients name are libopapi's: see
+// Copies and casts between base formats (Identity) are made here; the other operators that clients name are libopapi's: see
 // Note [Operators by name].
 #include "rt/single_op/op_call.h"
 
@@ -54,15 +54,32 @@ aclError check_unary(const OpCall& call) {
   return check_device_range(to[0]->data, to[0]->size);
 }
 
-bool same_layout(const aclTensorDesc& a, const aclTensorDesc& b) {
+aclFormat layout_of(const aclTensorDesc& desc) {
+  return desc.storage_format != ACL_FORMAT_UNDEFINED ? desc.storage_format : desc.format;
+}
+
+// Internal formats, whose elements lie in blocks: libopapi knows them.
+bool in_blocks(const aclTensorDesc& desc) {
+  switch (layout_of(desc)) {
+    case ACL_FORMAT_NC1HWC0:
+    case ACL_FORMAT_NC1HWC0_C04:
+    case ACL_FORMAT_NDC1HWC0:
+    case ACL_FORMAT_FRACTAL_Z:
+    case ACL_FRACTAL_Z_3D:
+    case ACL_FORMAT_FRACTAL_NZ:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool related_layouts(const aclTensorDesc& a, const aclTensorDesc& b) {
   const auto base = [](aclFormat format) {
     return format == ACL_FORMAT_UNDEFINED || format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCL ||
            format == ACL_FORMAT_NCDHW;
   };
-  const auto layout = [](const aclTensorDesc& d) {
-    return d.storage_format != ACL_FORMAT_UNDEFINED ? d.storage_format : d.format;
-  };
-  return layout(a) == layout(b) || (base(layout(a)) && base(layout(b)));
+  const aclFormat first = layout_of(a), second = layout_of(b);
+  return first == second || ((base(first) || in_blocks(a)) && (base(second) || in_blocks(b)));
 }
 
 struct NamedOperators {
@@ -104,7 +121,12 @@ aclError take_tensors(const char* op, int count, const aclTensorDesc* const* des
     tensor.type = descs[i]->type;
     tensor.format = descs[i]->format;
     tensor.dims = descs[i]->dims;
-    const size_t bytes = bytes_of(*descs[i]);
+    size_t bytes = bytes_of(*descs[i]);
+    if (in_blocks(*descs[i])) {
+      tensor.blocks = layout_of(*descs[i]);
+      tensor.capacity = elements_of(descs[i]->storage_dims);
+      bytes = static_cast<size_t>(std::max<int64_t>(tensor.capacity, 0)) * bits_of(tensor.type) / 8;
+    }
     const bool on_host = !descs[i]->constant.empty() || descs[i]->placement != ACL_MEMTYPE_DEVICE;
     const char* source = descs[i]->constant.data();
     if (descs[i]->constant.empty()) {
@@ -153,10 +175,15 @@ bool converts(const char* type) {
   return std::strcmp(type, "Identity") == 0 || std::strcmp(type, "TransData") == 0 || std::strcmp(type, "Cast") == 0;
 }
 
-aclError convert(const OpCall& op, aclrtStream stream) {
+aclError convert(const OpCall& op, aclrtStream stream, std::shared_ptr<const NamedCall>* made) {
   if (const aclError code = check_unary(op)) return code;
   const aclTensorDesc &in = *op.in[0], &out = *op.out[0];
   const bool cast = std::strcmp(op.type, "Cast") == 0;
+  if (!related_layouts(in, out)) {
+    return fail(ACL_ERROR_FORMAT_NOT_MATCH, "%s: from format %d to %d is not supported, only between base and internal formats",
+                op.type, static_cast<int>(layout_of(in)), static_cast<int>(layout_of(out)));
+  }
+  if ((in.type == out.type || cast) && (in_blocks(in) || in_blocks(out))) return execute_named(op, stream, made);
   auto task = std::make_unique<ConvertTask>();
   task->repeat = run_conversion;
   task->discard = [](Task* self) { delete static_cast<ConvertTask*>(self); };
@@ -166,10 +193,6 @@ aclError convert(const OpCall& op, aclrtStream stream) {
   task->src = device_view(op.from[0]->data);
   task->count = elements_of(out.dims);
   task->convert = nullptr;
-  if (!same_layout(in, out)) {
-    return fail(ACL_ERROR_FORMAT_NOT_MATCH, "%s: from format %d to %d is not supported, only between base formats", op.type,
-                static_cast<int>(in.format), static_cast<int>(out.format));
-  }
   if (in.type == out.type) {
     task->count = static_cast<int64_t>(bytes_of(out));
   } else if (!cast || (task->convert = find_conversion(out.type, in.type)) == nullptr) {
@@ -205,7 +228,7 @@ bool has_op(const char* type) { return converts(type) || (named_operators().has 
 
 aclError execute_op(const char* entry, const OpCall& call, aclrtStream stream, std::shared_ptr<const NamedCall>* made) {
   if (call.type == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "%s: opType is a null pointer", entry);
-  if (converts(call.type)) return convert(call, stream);
+  if (converts(call.type)) return convert(call, stream, made);
   if (has_op(call.type)) return execute_named(call, stream, made);
   return fail(ACL_ERROR_OP_NOT_FOUND, "%s: softcann has no operator %s of this interface; use the aclnn interface", entry,
               call.type);
