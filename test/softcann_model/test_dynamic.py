@@ -26,6 +26,7 @@ def test_dynamic_batch(acl, known):
     assert acl.aclmdlGetNumInputs(model.desc) == 2 and acl.aclmdlGetInputNameByIndex(model.desc, 1) == GEAR_INPUT
     assert model.dims("aclmdlGetInputDims", 0) == [-1, 3] and model.dims("aclmdlGetInputDims", 1) == [1]
     assert acl.aclmdlGetInputSizeByIndex(model.desc, 0) == acl.aclmdlGetOutputSizeByIndex(model.desc, 0) == 48
+    assert model.dims("aclmdlGetOutputDims", 0) == model.dims("aclmdlGetCurOutputDims", 0) == [4, 3]   # the largest until one is set
     batches = (ctypes.c_uint64 * 129)()
     acl.aclmdlGetDynamicBatch(model.desc, ctypes.byref(batches))
     assert batches[:3] == [2, 1, 4]
@@ -35,7 +36,7 @@ def test_dynamic_batch(acl, known):
         x = torch.randn(size, 3)
         inputs = model.input_set([x], gear=True)
         acl.aclmdlSetDynamicBatchSize(model.id, inputs, index.value, size)
-        assert model.dims("aclmdlGetCurOutputDims", 0) == [size, 3]
+        assert model.dims("aclmdlGetCurOutputDims", 0) == [size, 3] and model.dims("aclmdlGetOutputDims", 0) == [4, 3]
         run(acl, model, x, inputs)
     with pytest.raises(Error, match="was not made for 2, but for 1; 4") as failed:
         acl.aclmdlSetDynamicBatchSize(model.id, inputs, index.value, 2)

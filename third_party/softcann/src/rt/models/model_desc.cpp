@@ -81,6 +81,26 @@ int64_t elements_in(const ModelInfo& info, const std::vector<int64_t>& gear) {
   return count;
 }
 
+// The place of the largest gear; the number of gears where there are none.
+size_t largest_gear(const ModelInfo& info) {
+  const auto found = std::max_element(info.gears.begin(), info.gears.end(),
+                                      [&](const auto& a, const auto& b) { return elements_in(info, a) < elements_in(info, b); });
+  return static_cast<size_t>(found - info.gears.begin());
+}
+
+// In the gear that is given; of another, in the largest one.
+aclError get_output_dims(const char* entry, const aclmdlDesc* desc, size_t index, const std::vector<int64_t>& gear,
+                         aclmdlIODims* dims) {
+  if (const aclError code = get_dims(entry, desc, false, index, dims)) return code;
+  const ModelInfo& info = desc->model->info();
+  if (info.gears.empty()) return ACL_SUCCESS;
+  const auto found = std::find(info.gears.begin(), info.gears.end(), gear);
+  const size_t place = found == info.gears.end() ? largest_gear(info) : static_cast<size_t>(found - info.gears.begin());
+  const auto outputs = desc->model->gear_outputs(place);
+  if (index < outputs.size()) fill_dims(std::string(dims->name), outputs[index], dims);
+  return ACL_SUCCESS;
+}
+
 // With gears: of the largest one. 0 when only the run tells.
 size_t get_size(const char* entry, const aclmdlDesc* desc, bool input, size_t index) {
   ModelTensor tensor;
@@ -88,11 +108,8 @@ size_t get_size(const char* entry, const aclmdlDesc* desc, bool input, size_t in
   const ModelInfo& info = desc->model->info();
   const size_t size = bytes_of(tensor.type, tensor.dims);
   if (info.gears.empty() || size != 0 || (input && index >= info.inputs.size())) return size;
-  const auto largest = std::max_element(info.gears.begin(), info.gears.end(), [&](const auto& a, const auto& b) {
-    return elements_in(info, a) < elements_in(info, b);
-  });
   if (!input) {
-    const auto outputs = desc->model->gear_outputs(static_cast<size_t>(largest - info.gears.begin()));
+    const auto outputs = desc->model->gear_outputs(largest_gear(info));
     return index < outputs.size() ? bytes_of(tensor.type, outputs[index]) : 0;
   }
   size_t most = 0;
@@ -190,19 +207,13 @@ aclError aclmdlGetInputDimsV2(const aclmdlDesc* modelDesc, size_t index, aclmdlI
 
 aclError aclmdlGetOutputDims(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   SOFTCANN_ENTRY(aclmdlGetOutputDims);
-  return get_dims("aclmdlGetOutputDims", modelDesc, false, index, dims);
+  return get_output_dims("aclmdlGetOutputDims", modelDesc, index, {}, dims);
 }
 
 aclError aclmdlGetCurOutputDims(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   SOFTCANN_ENTRY(aclmdlGetCurOutputDims);
-  if (const aclError code = get_dims("aclmdlGetCurOutputDims", modelDesc, false, index, dims)) return code;
-  const ModelInfo& info = modelDesc->model->info();
-  const std::vector<int64_t> gear = current_gear(*modelDesc);
-  const auto found = std::find(info.gears.begin(), info.gears.end(), gear);
-  if (found == info.gears.end()) return ACL_SUCCESS;
-  const auto outputs = modelDesc->model->gear_outputs(static_cast<size_t>(found - info.gears.begin()));
-  if (index < outputs.size()) fill_dims(std::string(dims->name), outputs[index], dims);
-  return ACL_SUCCESS;
+  if (!is_described(modelDesc, "the model's description")) return ACL_ERROR_INVALID_PARAM;
+  return get_output_dims("aclmdlGetCurOutputDims", modelDesc, index, current_gear(*modelDesc), dims);
 }
 
 aclError aclmdlGetInputDimsRange(const aclmdlDesc* modelDesc, size_t index, aclmdlIODimsRange* dimsRange) {
