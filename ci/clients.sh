@@ -44,6 +44,11 @@ clone_examples() {
     [[ -d $EXAMPLES/${tree#*/} ]] || git clone -q --depth 1 "https://github.com/$tree" "$EXAMPLES/${tree#*/}" || die "no $tree"
   done
 }
+# clone_part TREE FOLDER: one folder of a large tree.
+clone_part() {
+  local to=$EXAMPLES/${1#*/}
+  [[ -d $to/$2 ]] || { git clone -q --depth 1 --filter=blob:none --sparse "https://github.com/$1" "$to" && git -C "$to" sparse-checkout set "$2"; } || die "no $1"
+}
 
 names=("$@")
 ((${#names[@]})) || mapfile -t names < <(clients | awk '{print $1}')
@@ -54,7 +59,7 @@ for name in "${names[@]}"; do
   read -r -a wanted <<< "$requirements"
   case $name in
     examples) clone_examples karpathy/nanoGPT pytorch/examples ;;
-    ascend_samples) clone_examples Ascend/tools Ascend/samples ;;
+    ascend_samples) clone_examples Ascend/tools Ascend/samples; clone_part Ascend/ModelZoo-PyTorch ACL_PyTorch ;;
   esac
   prepare "build/clients/$venv" "$name" "${wanted[@]}"
   HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} CLIENTS_RESULT="ci/clients/seen/$name.json" \

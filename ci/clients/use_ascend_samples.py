@@ -1,6 +1,6 @@
-"""Programs for AscendCL that Ascend publishes, built and run as they are: msame, ais_bench, samples in C++ and Python.
+"""Programs for AscendCL that Ascend publishes, built and run as they are: msame, ais_bench, samples in C++ and Python, ModelZoo's.
 
-They stand in $EXAMPLES/tools and $EXAMPLES/samples (Ascend/tools and Ascend/samples of GitHub, which ci/clients.sh clones).
+They stand in $EXAMPLES/tools, samples and ModelZoo-PyTorch (of Ascend on GitHub, which ci/clients.sh clones).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def converted() -> None:
     sdk.make(WORK / "cann")
     torch.manual_seed(0)
     layers = (torch.nn.Conv2d(3, 8, 3, 2, 1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(8, 1000))
-    torch.onnx.export(torch.nn.Sequential(*layers).eval(), (torch.zeros(1, 3, 224, 224),), str(WORK / "n.onnx"), input_names=["x"],
+    network = torch.nn.Sequential(*layers).eval()
+    torch.onnx.export(network, (torch.zeros(1, 3, 224, 224),), str(WORK / "n.onnx"), input_names=["x"],
                       output_names=["y"], dynamic_axes={"x": {0: "n"}, "y": {0: "n"}}, dynamo=False)
     for name, options in {"one": {"input_shape": "x:1,3,224,224"}, "four": {"input_shape": "x:4,3,224,224"},
                           "batch": {"input_shape": "x:-1,3,224,224", "dynamic_batch_size": "1,2,4,8"},
@@ -56,6 +57,17 @@ def converted() -> None:
     (WORK / "in").mkdir()
     for index in range(6):
         numpy.random.default_rng(index).random((1, 3, 224, 224)).astype("float32").tofile(WORK / f"in/{index}.bin")
+    with torch.no_grad():
+        numpy.save(WORK / "y.npy", network(torch.from_numpy(picture(0))).numpy())
+
+
+def picture(index: int) -> numpy.ndarray:
+    return numpy.fromfile(WORK / f"in/{index}.bin", numpy.float32).reshape(1, 3, 224, 224)
+
+
+def check(found: numpy.ndarray) -> None:
+    """Against the network's own result for the first picture; the .om files compute in half precision."""
+    numpy.testing.assert_allclose(found.reshape(1, 1000), numpy.load(WORK / "y.npy"), atol=5e-3)
 
 
 def built(source: Path) -> Path:
@@ -120,6 +132,61 @@ def resize() -> None:
     numpy.arange(1920 * 1080 * 3 // 2, dtype=numpy.uint8).tofile(WORK / "data/dvpp_vpc_1920x1080_nv12.yuv")
     sh(str(program), WORK / "out_resize")
     assert (WORK / "out_resize/resize_out.yuv").stat().st_size == 960 * 540 * 3 // 2
+
+
+# Starts one class of ModelZoo's acl_net.py: argv is its file, its name and the .om; its arguments have the same names everywhere.
+NETWORK = """
+import importlib.util, inspect, sys, acl, numpy
+where, name, om = sys.argv[1:]
+module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location("acl_net", where))
+spec.loader.exec_module(module)
+if "acl.init(" not in open(where).read():
+    acl.init()
+    acl.rt.set_device(0)
+given = {"context": acl.rt.create_context(0)[0], "model_path": om, "device_id": 0}
+class_ = getattr(module, name)
+net = class_(**{key: value for key, value in given.items() if key in inspect.signature(class_).parameters})
+x = numpy.fromfile("in/0.bin", numpy.float32).reshape(1, 3, 224, 224)
+dims = {"dimCount": 4, "name": "", "dims": list(x.shape)}
+more = {"dim": dims, "dims": dims, "out_size": [4000]}
+rest = [more[key] for key in inspect.signature(class_.__call__).parameters if key in more]
+numpy.save("found.npy", net([x], *rest)[0])
+"""
+
+
+def network(folder: str, om: str, name: str = "Net", file: str = "acl_net.py") -> None:
+    (WORK / "network.py").write_text(NETWORK)
+    (WORK / "found.npy").unlink(missing_ok=True)
+    sh(f"{sys.executable} network.py {EXAMPLES}/ModelZoo-PyTorch/ACL_PyTorch/{folder}/{file} {name} {om}")
+    check(numpy.load(WORK / "found.npy"))
+
+
+@case("ModelZoo: the class `Net` of seven networks, on pyACL; three more for open sizes and for sets of sizes")
+def modelzoo_networks() -> None:
+    converted()
+    for folder in ("built-in/audio/Tacotron2_for_Pytorch", "built-in/cv/3DUnet_for_PyTorch", "built-in/cv/Pelee_for_Pytorch",
+                   "contrib/audio/Speech-Transformer", "contrib/cv/tracking/SiamRPN", "contrib/cv/video_understanding/I3D",
+                   "contrib/cv/video_understanding/I3D_Nonlocal"):
+        network(folder, "one.om")
+    network("contrib/cv/face/FaceNet/models", "open.om")
+    (WORK / "onnx").mkdir(exist_ok=True)   # where WeNet's looks for it
+    for om in ("one.om", "dims.om"):
+        (WORK / "onnx" / om).symlink_to(WORK / om)
+        network("contrib/audio/WeNet", om)
+    network("contrib/cv/tracking/Deepsort_for_Pytorch", "dims.om", "NetDynamic", "acl_net_dynamic.py")
+
+
+@case("ModelZoo: pyacl_infer.py of three networks, sets of sizes, synchronous and asynchronous")
+def modelzoo_pyacl() -> None:
+    converted()
+    (WORK / "info").write_text("".join(f"{index} in/{index}.bin (1,3,224,224)\n" for index in range(3)))
+    for script in ("contrib/audio/tdnn/Tdnn_pyacl_infer.py", "built-in/audio/LSTM/pyacl_infer.py", "built-in/nlp/CNN_Transformer_for_Pytorch/pyacl_infer.py"):
+        for synchronous in (True, False):
+            out = sh(f"{sys.executable} {EXAMPLES}/ModelZoo-PyTorch/ACL_PyTorch/{script} --model_path=dims.om --device_id=0 --cpu_run=True "
+                     f"--sync_infer={synchronous} --workspace=1 --input_info_file_path=info --input_dtypes=float32 --infer_res_save_path=res "
+                     "--res_save_type=npy")
+            assert re.search(r"total infer num: 3\n", out)
+            check(numpy.load(WORK / "res/0.0.npy"))
 
 
 if __name__ == "__main__":
