@@ -56,3 +56,20 @@ def test_the_analyser_reads_it(two, tmp_path):
     names = [collective.collective_name for collective in data.collectives]
     assert names[:2] == ["hccl:all_reduce", "hccl:_all_gather_base"], output
     assert all(collective.pass_check for collective in data.collectives), output
+
+
+def test_without_a_place_of_its_own_a_dump_lies_in_a_private_folder(python):
+    done = python("""if True:
+        import datetime, os, stat, time, torch, torch.distributed as dist
+        folder = f"/tmp/torch_npu-{os.geteuid()}"
+        dump, began = f"{folder}/hccl_trace_rank_0.json", time.time()
+        dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1, timeout=datetime.timedelta(milliseconds=200))
+        dist.all_reduce(torch.ones(4, device="npu"))   # waits for the ones, which are late
+        while not os.path.exists(dump) or os.stat(dump).st_mtime < began - 1:
+            assert time.time() - began < 60
+            time.sleep(0.1)
+        print(*(oct(stat.S_IMODE(os.lstat(path).st_mode)) for path in (folder, dump)), flush=True)
+        os._exit(0)
+        """, SOFTCANN_FAULT="task.aclnnInplaceFillScalar:delay_us=3000000", SOFTCANN_INLINE_NS=0,
+        TORCH_HCCL_DEBUG_INFO_TEMP_FILE=None, TORCH_FR_DUMP_TEMP_FILE=None)
+    assert done.stdout.split() == ["0o700", "0o600"], done.stdout + done.stderr

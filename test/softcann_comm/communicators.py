@@ -158,6 +158,7 @@ def rank_table(place):
     table = json.dumps({"version": "1.0", "server_list": [{"server_id": "here", "device": devices}]}, indent=1).encode()
     if place.rank == 0:
         place.put("table", table)
+        place.put("endless", table + b" " * (16 << 20))
         place.put("gap", table.replace(b'"rank_id": "0"', b'"rank_id": "7"'))
     place.get("gap")
 
@@ -171,7 +172,7 @@ def rank_table(place):
         comm = connect("table")
         assert comm.name() == "by table" and total(comm, 1 << place.rank) == (1 << place.size) - 1
         comm.destroy()
-    for name, text in (("gap", "are not 0, 1, 2"), ("nowhere", "cannot read")):
+    for name, text in (("gap", "are not 0, 1, 2"), ("nowhere", "cannot read"), ("endless", "longer than 16 MiB")):
         try:
             connect(name)
         except hccl.HcclError as error:

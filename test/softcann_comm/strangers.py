@@ -207,3 +207,30 @@ def not_an_address(place):
         assert error.code == hccl.E_PARA and "HCCL_IF_IP=localhost is not an IPv4 or IPv6 address" in str(error), error
     else:
         raise AssertionError("taken")
+
+
+def other_users_memory(place):
+    """What ranks share are memory files without a name: another user's process can open none of them by way of /proc."""
+    comm = place.connect()
+    assert total(comm, 1) == place.size
+    folder = f"/proc/{os.getpid()}/fd"
+    paths = [f"{folder}/{file}" for file in os.listdir(folder)]   # and the folder itself, which is closed again
+    files = [path for path in paths if os.path.lexists(path) and os.readlink(path).startswith("/memfd:")]
+    assert files, "no device memory"   # as this user sees it
+    for file in files:
+        os.close(os.open(file, os.O_RDWR))
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        opened = []
+        for file in files:
+            try:
+                os.open(file, os.O_RDONLY)
+                opened.append(file)
+            except PermissionError:
+                pass
+        os._exit(len(opened))
+    assert os.waitpid(child, 0)[1] == 0, "another user has opened a rank's memory"
+    comm.destroy()

@@ -56,9 +56,17 @@ def test_listens_on_loopback_unless_a_rank_is_remote(environment, local):
     ranks.run(1, ["strangers", "listening", expected], **{**unset, **environment})
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+@needs_root
 def test_another_user_learns_nothing_from_a_rank_table():
     ranks.run(2, ["strangers", "other_user"])
+
+
+@needs_root
+def test_another_user_cannot_open_a_ranks_memory():
+    ranks.run(2, ["strangers", "other_users_memory"])
 
 
 def test_a_name_is_no_address():

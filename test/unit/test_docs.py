@@ -36,6 +36,22 @@ def test_every_code_that_the_adapter_knows_has_a_remedy():
     assert len(documented) == len(set(documented)) and set(documented) == known
 
 
+def test_every_promise_has_a_test_that_exists():
+    rows = re.findall(r"^\| (?!Promise).*\| (.*) \|$", (ROOT / "SECURITY.md").read_text(), re.M)
+    assert len(rows) >= 14
+    wrong = []
+    for row in rows:
+        tests = re.findall(r"`(\w+/\w+\.py)::(\w+)(?:\[(\w+)\])?`", row)
+        if not tests:
+            wrong.append(f"no test: {row}")
+        for file, name, parameter in tests:
+            script = ROOT / "test" / file
+            text = script.read_text() if script.exists() else ""
+            if f"\ndef {name}(" not in text or (parameter and f'"{parameter}"' not in text):
+                wrong.append(f"{file}::{name}[{parameter}]")
+    assert wrong == []
+
+
 def test_links_and_scripts_exist():
     missing = []
     for page in PAGES:
