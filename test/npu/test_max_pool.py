@@ -44,7 +44,7 @@ def test_bad_windows_are_refused(window):
         F.max_pool2d(x, *window)
     with pytest.raises(RuntimeError) as on_npu:
         F.max_pool2d(x.npu(), *window)
-    assert str(on_npu.value)[:30] == str(on_cpu.value)[:30]
+    assert type(on_npu.value) is type(on_cpu.value) is RuntimeError   # not the AcceleratorError of a kernel that failed
 
 
 def test_more_results_than_the_cache_holds():

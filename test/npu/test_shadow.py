@@ -90,12 +90,13 @@ def test_training_a_network_is_silent(tmp_path, dtype):
 def test_cancellation_and_ties_are_no_differences(tmp_path):
     x = torch.randn(64, 1000, device="npu") * 100
     ties = torch.randint(3, (200,), device="npu").float()
-    with shadow.Shadow(str(tmp_path)):
+    with shadow.Shadow(str(tmp_path)) as mode:
         (x - x.mean()).sum()
         x[:, :500] @ x[:, :500].t() - (x @ x.t())
         ties.sort()
         ties.topk(5)
         (x > 0).sum()
+    assert mode.compared >= 9 and set(mode.skipped.values()) == {"nothing is computed"}
 
 
 def test_what_the_cpu_cannot_do_is_told(tmp_path):

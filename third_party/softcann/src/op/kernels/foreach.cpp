@@ -31,7 +31,7 @@ at::Tensor& place(at::TensorList list, size_t i) { return const_cast<at::Tensor&
 at::Scalar number(const at::Tensor& one) { return at::cpu::_local_scalar_dense(one); }
 
 // loop(out, in..., count) over few float32 without gaps; false for other tensors. Setting up an iterator for each of a model's
-// many small tensors takes longer than the arithmetic; of large ones, ATen's loops are the faster (docs/softcann_kernels.md).
+// many small tensors takes longer than the arithmetic; of large ones, ATen's loops are the faster (docs/vectorization.md).
 template <class Loop, class... In>
 bool floats(const at::Tensor& out, Loop&& loop, const In&... in) {
   if (!fast::plain_floats_to(threshold::foreach_elements, out, in...)) return false;
