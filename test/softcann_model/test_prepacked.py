@@ -75,6 +75,55 @@ def test_what_follows_a_product(acl, kernel, more, expected, added):
     assert torch.allclose(Loaded(acl, data)(x), expected(2 * second if added else second), rtol=1e-4, atol=1e-4)
 
 
+# Input channels, output channels, groups, picture, kernel, stride, padding, dilation: of all channels, then of each alone.
+LOOPS = [(17, 24, 1, (13, 9), (1, 1), (1, 1), (0, 0), (1, 1)), (64, 33, 1, (7, 7), (1, 1), (1, 1), (0, 0), (1, 1)),
+         (130, 160, 1, (3, 50), (1, 1), (1, 1), (0, 0), (1, 1)), (5, 16, 1, (1, 1), (1, 1), (1, 1), (0, 0), (1, 1)),
+         (7, 20, 1, (8, 8), (1, 1), (2, 2), (0, 0), (1, 1)), (3, 32, 1, (17, 20), (3, 3), (2, 2), (1, 1), (1, 1)),
+         (40, 72, 1, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1)), (4, 18, 1, (9, 30), (5, 2), (1, 3), (2, 0), (2, 1)),
+         (6, 100, 1, (4, 4), (7, 7), (1, 1), (3, 3), (1, 1)), (8, 16, 1, (9, 9), (3, 3), (2, 1), (0, 2), (1, 1)),
+         (24, 24, 24, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1)), (96, 96, 96, (20, 31), (3, 3), (2, 2), (1, 1), (1, 1)),
+         (33, 33, 33, (15, 15), (5, 5), (2, 2), (2, 2), (1, 1)), (32, 32, 32, (14, 14), (3, 3), (1, 1), (2, 2), (2, 2)),
+         (40, 40, 40, (11, 12), (3, 1), (1, 2), (0, 1), (1, 1)), (64, 64, 64, (3, 3), (7, 7), (1, 1), (3, 3), (1, 1)),
+         (17, 17, 17, (6, 2), (5, 5), (1, 1), (2, 2), (1, 1))]
+
+
+@pytest.mark.parametrize("case", LOOPS, ids=lambda case: "-".join(map(str, case[:3])) + f"-{case[3][1]}")
+@pytest.mark.parametrize("added, clipped", [(False, False), (False, True), (True, True)], ids=["alone", "clipped", "added"])
+def test_convolutions_by_loops(acl, case, added, clipped):
+    """With an infinity and a NaN in the picture, which go where they belong."""
+    channels, made, groups, picture, kernel, stride, padding, dilation = case
+    x, w, b = torch.randn(2, channels, *picture), torch.randn(made, channels // groups, *kernel), torch.randn(made)
+    x[1, 0, 0, 0], x[1, 1, -1, -1] = torch.inf, torch.nan
+    expected = F.conv2d(x, w, b, stride, padding, dilation, groups)
+    shape = ",".join(map(str, expected.shape))
+    numbers = [f"I:{a},{b}" for a, b in (stride, padding, dilation)]
+    ops, last = [operator("aten::convolution", ["t:v0", "t:w", "t:b", *numbers, "b:0", "I:0,0", f"i:{groups}"], ["v2"])], "v2"
+    if added:
+        ops.append(operator("aten::add.Tensor", [f"t:{last}", "t:v1"], ["v3"]))
+        last = "v3"
+    if clipped:
+        ops.append(operator("aten::relu", [f"t:{last}"], ["v4"]) if added else operator("aten::clamp", [f"t:{last}", "f:-1", "f:2"], ["v4"]))
+        last = "v4"
+    data = om([dict(inputs=[f"v0 x float32 NCHW {','.join(map(str, x.shape))}", f"v1 o float32 NCHW {shape}"],
+                    outputs=[f"{last} y float32 NCHW {shape}"], ops=ops)], {"w": w, "b": b})
+    other = torch.randn_like(expected)
+    expected = F.relu(expected + other) if added else expected.clamp(-1, 2) if clipped else expected
+    assert torch.allclose(Loaded(acl, data)(x, other), expected, rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+@pytest.mark.parametrize("rows, columns, made", [(1, 64, 24), (3, 5, 17), (130, 96, 160), (9, 1, 48)])
+def test_linear_layers_by_loops(acl, rows, columns, made):
+    x, w, b, other = torch.randn(2, rows, columns), torch.randn(made, columns) / 4, torch.randn(made), torch.randn(2, rows, made)
+    ops = [operator("aten::linear", ["t:v0", "t:w", "t:b"], ["v2"]), operator("aten::add.Tensor", ["t:v2", "t:v1"], ["v3"]),
+           operator("aten::linear", ["t:v0", "t:w", "n"], ["v4"]), operator("aten::relu", ["t:v4"], ["v5"])]
+    shape = f"2,{rows},{made}"
+    data = om([dict(inputs=[f"v0 x float32 ND 2,{rows},{columns}", f"v1 o float32 ND {shape}"],
+                    outputs=[f"v3 y float32 ND {shape}", f"v5 z float32 ND {shape}"], ops=ops)], {"w": w, "b": b})
+    y, z = Loaded(acl, data)(x, other)
+    assert torch.allclose(y, F.linear(x, w, b) + other, rtol=1e-4, atol=1e-4)
+    assert torch.allclose(z, F.relu(F.linear(x, w)), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dims", ["2,4,5,5", "1,4,1,1", "5", "1"], ids=["whole", "channels", "rows", "one"])
 @pytest.mark.parametrize("alpha", [1, 3])
 def test_sums_of_any_shape(acl, dims, alpha):

@@ -2,11 +2,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <mutex>
 
+#include "op/kernels/channels_last_conv.h"
 #include "op/model_memory.h"
 
 namespace softcann::model {
@@ -60,6 +62,17 @@ void give_back(const at::Tensor& constant) {
   if (last > first) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
+op::Finish finish_of(const Activation& activation, const at::Tensor& other) {
+  op::Finish finish;
+  if (other.defined()) finish.other = other.const_data_ptr<float>();
+  if (activation.name == "relu") finish.low = 0;
+  if (activation.name == "hardtanh") {
+    finish.low = static_cast<float>(activation.numbers[0]);
+    finish.high = static_cast<float>(activation.numbers[1]);
+  }
+  return finish;
+}
+
 class Packed : public Product {
  public:
   explicit Packed(ProductOf of) : of_(std::move(of)), numbers_(numbers_of(of_.activation)) {
@@ -71,9 +84,8 @@ class Packed : public Product {
     const at::ScalarType type = of_.weight.scalar_type();
     if (input.scalar_type() != type || input.numel() == 0 || !fits(input)) return std::nullopt;
     if (of_.adds && (other.scalar_type() != type || other.sizes() != output_size(input))) return std::nullopt;
-    const at::Tensor weight = packed_for(input);
-    if (!weight.defined()) return std::nullopt;
-    at::Tensor made = compute(ordered(input), of_.adds ? ordered(other) : at::Tensor(), weight);
+    at::Tensor made = compute(ordered(input), of_.adds ? ordered(other) : at::Tensor());
+    if (!made.defined()) return std::nullopt;
     return type == at::kFloat ? made : made.to(type);
   }
 
@@ -82,16 +94,30 @@ class Packed : public Product {
   virtual std::vector<int64_t> output_size(const at::Tensor& input) const = 0;
   // In float32, and in the order of memory in which oneDNN computes without copies of its own.
   virtual at::Tensor ordered(const at::Tensor& tensor) const = 0;
-  virtual at::Tensor packed_for(const at::Tensor& input) const = 0;
-  virtual at::Tensor compute(const at::Tensor& input, const at::Tensor& other, const at::Tensor& weight) const = 0;
+  // Undefined where it is left to ATen.
+  virtual at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const = 0;
 
-  // The weight in float32, of which the plain bytes are not needed any more once it is packed.
-  at::Tensor pack(const c10::OperatorHandle& packer, Stack how) const {
-    how.insert(how.begin(), of_.weight.to(at::kFloat));
+  // What `packer` makes of the weight in float32, whose plain bytes are not needed any more then.
+  template <class Packer>
+  auto pack(const Packer& packer) const {
+    const at::Tensor plain = of_.weight.to(at::kFloat);
     const op::MemoryScope kept(op::MemorySource::torch);
-    at::Tensor made = call(packer, std::move(how));
+    auto made = packer(plain);
     if (of_.is_mapped) give_back(of_.weight);
     return made;
+  }
+
+  // The loops with the weight of [output channel][channels][taps]; made at the first run.
+  template <class Loops>
+  const Loops& packed_loops(std::unique_ptr<Loops>& loops, int64_t channels, int64_t taps) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!loops) {
+      loops = pack([&](const at::Tensor& plain) {
+        return std::make_unique<Loops>(plain.size(0), channels, taps, plain.const_data_ptr<float>(),
+                                       of_.bias.defined() ? of_.bias.const_data_ptr<float>() : nullptr);
+      });
+    }
+    return *loops;
   }
 
   ProductOf of_;
@@ -99,22 +125,11 @@ class Packed : public Product {
   mutable std::mutex mutex_;  // of the packed weights
 };
 
-class Convolution final : public Packed {
+class Convolution : public Packed {
  public:
-  Convolution(ProductOf of, ConvolutionSizes sizes)
-      : Packed(std::move(of)),
-        sizes_(std::move(sizes)),
-        padding_(sizes_.padding),
-        stride_(sizes_.stride),
-        dilation_(sizes_.dilation) {}
+  Convolution(ProductOf of, ConvolutionSizes sizes) : Packed(std::move(of)), sizes_(std::move(sizes)) {}
 
- private:
-  static constexpr size_t most_sizes = 2;
-  struct Entry {
-    std::vector<int64_t> size;
-    at::Tensor weight;
-  };
-
+ protected:
   bool fits(const at::Tensor& input) const override {
     if (input.dim() != 4 || input.size(1) != of_.weight.size(1) * sizes_.groups) return false;
     for (const int64_t size : output_size(input)) {
@@ -137,18 +152,41 @@ class Convolution final : public Packed {
     return tensor.to(at::kFloat).contiguous(at::MemoryFormat::ChannelsLast);
   }
 
-  at::Tensor packed_for(const at::Tensor& input) const override {
+  ConvolutionSizes sizes_;
+};
+
+// By oneDNN.
+class LibraryConvolution final : public Convolution {
+ public:
+  LibraryConvolution(ProductOf of, ConvolutionSizes sizes)
+      : Convolution(std::move(of), std::move(sizes)),
+        padding_(sizes_.padding),
+        stride_(sizes_.stride),
+        dilation_(sizes_.dilation) {}
+
+ private:
+  static constexpr size_t most_sizes = 2;
+  struct Entry {
+    std::vector<int64_t> size;
+    at::Tensor weight;
+  };
+
+  at::Tensor packed_for(const at::Tensor& input) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const Entry& entry : entries_) {
       if (input.sizes() == entry.size) return entry.weight;
     }
     if (entries_.size() == most_sizes) return {};
-    entries_.push_back({input.sizes().vec(),
-                        pack(*mkldnn().pack_convolution, {padding_, stride_, dilation_, sizes_.groups, input.sizes().vec()})});
+    at::Tensor weight = pack([&](const at::Tensor& plain) {
+      return call(*mkldnn().pack_convolution, {plain, padding_, stride_, dilation_, sizes_.groups, input.sizes().vec()});
+    });
+    entries_.push_back({input.sizes().vec(), std::move(weight)});
     return entries_.back().weight;
   }
 
-  at::Tensor compute(const at::Tensor& input, const at::Tensor& other, const at::Tensor& weight) const override {
+  at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const override {
+    const at::Tensor weight = packed_for(input);
+    if (!weight.defined()) return {};
     Stack stack{input, weight, optional(of_.bias), padding_, stride_, dilation_, sizes_.groups};
     if (!other.defined()) {
       stack.insert(stack.end(), {of_.activation.name, numbers_, algorithm_});
@@ -161,16 +199,53 @@ class Convolution final : public Packed {
     return call(*mkldnn().convolution_add, std::move(stack));
   }
 
-  ConvolutionSizes sizes_;
-  at::IValue padding_, stride_, dilation_;  // the same, as operators take them
+  at::IValue padding_, stride_, dilation_;  // as operators take them
   mutable std::vector<Entry> entries_;
 };
 
-class Linear final : public Packed {
+// By loops of our own, see op/kernels/channels_last_conv.cpp.
+template <class Loops>
+class LoopConvolution final : public Convolution {
+ public:
+  using Convolution::Convolution;
+
+ private:
+  at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const override {
+    at::Tensor made = at::empty(output_size(input), input.options(), at::MemoryFormat::ChannelsLast);
+    const auto& s = sizes_;
+    const int64_t height = of_.weight.size(2), width = of_.weight.size(3);
+    const op::ConvShape shape{input.size(0),
+                              input.size(1),
+                              input.size(2),
+                              input.size(3),
+                              made.size(2),
+                              made.size(3),
+                              {height, width},
+                              {s.stride[0], s.stride[1]},
+                              {s.padding[0], s.padding[1]},
+                              {s.dilation[0], s.dilation[1]}};
+    packed_loops(loops_, of_.weight.size(1), height * width)
+        .run(shape, input.const_data_ptr<float>(), finish_of(of_.activation, other), made.mutable_data_ptr<float>());
+    return made;
+  }
+
+  mutable std::unique_ptr<Loops> loops_;
+};
+
+bool has_loops(const ProductOf& of) {
+  const std::string& name = of.activation.name;
+  return (name == "none" || name == "relu" || name == "hardtanh") && op::has_lanes(of.weight.size(0));
+}
+
+bool is_depthwise(const at::Tensor& weight, const ConvolutionSizes& sizes) {
+  return weight.size(1) == 1 && weight.size(0) == sizes.groups;
+}
+
+class Linear : public Packed {
  public:
   using Packed::Packed;
 
- private:
+ protected:
   bool fits(const at::Tensor& input) const override { return input.dim() >= 2 && input.size(-1) == of_.weight.size(1); }
 
   std::vector<int64_t> output_size(const at::Tensor& input) const override {
@@ -180,14 +255,24 @@ class Linear final : public Packed {
   }
 
   at::Tensor ordered(const at::Tensor& tensor) const override { return tensor.to(at::kFloat).contiguous(); }
+};
 
-  at::Tensor packed_for(const at::Tensor&) const override {
+// By oneDNN.
+class LibraryLinear final : public Linear {
+ public:
+  using Linear::Linear;
+
+ private:
+  at::Tensor packed() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!weight_.defined()) weight_ = pack(*mkldnn().pack_linear, {at::IValue()});
+    if (!weight_.defined()) {
+      weight_ = pack([](const at::Tensor& plain) { return call(*mkldnn().pack_linear, {plain, at::IValue()}); });
+    }
     return weight_;
   }
 
-  at::Tensor compute(const at::Tensor& input, const at::Tensor& other, const at::Tensor& weight) const override {
+  at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const override {
+    const at::Tensor weight = packed();
     if (other.defined()) return call(*mkldnn().linear_add, {input, other, weight, optional(of_.bias), "add"});
     return call(*mkldnn().linear, {input, weight, optional(of_.bias), of_.activation.name, numbers_, algorithm_});
   }
@@ -195,16 +280,41 @@ class Linear final : public Packed {
   mutable at::Tensor weight_;
 };
 
+// By the loops of a convolution of one pixel.
+class LoopLinear final : public Linear {
+ public:
+  using Linear::Linear;
+
+ private:
+  at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const override {
+    at::Tensor made = at::empty(output_size(input), input.options());
+    const int64_t channels = input.size(-1), rows = input.numel() / channels;
+    const op::ConvShape shape{1, channels, 1, rows, 1, rows, {1, 1}, {1, 1}, {0, 0}, {1, 1}};
+    packed_loops(loops_, channels, 1)
+        .run(shape, input.const_data_ptr<float>(), finish_of(of_.activation, other), made.mutable_data_ptr<float>());
+    return made;
+  }
+
+  mutable std::unique_ptr<op::DenseConv> loops_;
+};
+
 }  // namespace
 
 std::shared_ptr<const Product> make_convolution(ProductOf of, ConvolutionSizes sizes) {
+  if (has_loops(of) && sizes.groups > 1 && is_depthwise(of.weight, sizes)) {
+    return std::make_shared<LoopConvolution<op::DepthwiseConv>>(std::move(of), std::move(sizes));
+  }
+  if (has_loops(of) && sizes.groups == 1 && sizes.dilation[1] == 1) {
+    return std::make_shared<LoopConvolution<op::DenseConv>>(std::move(of), std::move(sizes));
+  }
   if (!mkldnn().is_there()) return nullptr;
-  return std::make_shared<Convolution>(std::move(of), std::move(sizes));
+  return std::make_shared<LibraryConvolution>(std::move(of), std::move(sizes));
 }
 
 std::shared_ptr<const Product> make_linear(ProductOf of) {
+  if (has_loops(of)) return std::make_shared<LoopLinear>(std::move(of));
   if (!mkldnn().is_there()) return nullptr;
-  return std::make_shared<Linear>(std::move(of));
+  return std::make_shared<LibraryLinear>(std::move(of));
 }
 
 }  // namespace softcann::model

@@ -14,8 +14,9 @@ namespace softcann::model {
 // oneDNN keeps weights in an order of its own, and ATen's operators bring them into it at each call. A Product does so once, at
 // its first run: for a convolution the best order depends on the size of the image, which only a run knows, and loading a model
 // stays a matter of mapping its file. The plain weights are not touched after that, so that their mapped pages are given back.
-// A convolution that meets more sizes than it keeps weights for is left to ATen.
-// Of float16, products are computed in float32, as libopapi does it (SOFTCANN_GEMM), and rounded once.
+// Where nothing but a sum and a clamp follows, loops of our own compute (src/op/kernels/channels_last_conv.h), by packed weights
+// too. A convolution that meets more sizes than it keeps weights for is left to ATen. Of float16, products are computed in
+// float32, as libopapi does it (SOFTCANN_GEMM), and rounded once.
 
 // What oneDNN computes behind a product, in the terms of torch's mkldnn:: operators.
 struct Activation {

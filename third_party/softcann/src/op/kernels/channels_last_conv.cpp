@@ -1,0 +1,179 @@
+#include "op/kernels/channels_last_conv.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <algorithm>
+#include <utility>
+
+#include "op/simd/processor.h"
+
+// Note [Channels beside each other]
+// A call of oneDNN through torch costs 35 us besides its loop: descriptions, attributes and a look into its cache are made anew,
+// and the first one brings 12 MB of code along and compiles more. Networks for small devices are made of convolutions that take
+// as long. Here they are loops that need nothing but addresses. A vector holds output channels, a tile as many sums as there are
+// registers. The weights of a dense convolution lie in panels of up to three vectors in the order in which a tile reads them; a
+// panel passes over a block of pixels, which stays in the second cache. What a pixel reads of a row lies side by side, so that a
+// kernel of 3x3 is three runs; zeros around the picture are copied into place before.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define SOFTCANN_CHANNELS_LAST 1
+#endif
+
+namespace softcann::op {
+
+Taps ConvShape::taps(int axis, int64_t place) const {
+  const int64_t before = padding[axis] - place * stride[axis], step = dilation[axis], size = axis == 0 ? in_h : in_w;
+  const int64_t first = before > 0 ? (before + step - 1) / step : 0;
+  return {first, std::max(first, std::min(kernel[axis], (size + before + step - 1) / step))};
+}
+
+int64_t ConvShape::last_whole_column() const {
+  const int64_t room = in_w + padding[1] - dilation[1] * (kernel[1] - 1) - 1;
+  return room < 0 ? 0 : std::min(out_w, room / stride[1] + 1);
+}
+
+#ifdef SOFTCANN_CHANNELS_LAST
+
+namespace {
+
+constexpr int panel_vectors = 3;
+constexpr int64_t block_floats = 1 << 16;
+constexpr int64_t least_work = 1 << 17;  // multiplications of a thread
+constexpr int64_t least_copy = 1 << 15;  // floats of one
+
+// Vectors of output channels, in panels of nearly the same width. The last vector overlaps the one before it, which is in its
+// panel: a panel of one vector is the only one, or whole.
+struct Panels {
+  int64_t channels, lanes, vectors, count;
+  Panels(int64_t all, int64_t width)
+      : channels(all), lanes(width), vectors((all + width - 1) / width), count((vectors + panel_vectors - 1) / panel_vectors) {}
+  int64_t start(int64_t panel) const { return vectors * panel / count; }
+  int64_t column(int64_t vector) const { return std::min(vector * lanes, channels - lanes); }
+};
+
+// [panel][tap][in channel][vector of the panel][lane]
+std::vector<float> packed(const Panels& panels, int64_t in_channels, int64_t taps, const float* weight) {
+  std::vector<float> made;
+  const int64_t weights = in_channels * taps;
+  made.reserve(static_cast<size_t>(panels.vectors * panels.lanes * weights));
+  for (int64_t panel = 0; panel < panels.count; ++panel) {
+    for (int64_t k = 0; k < weights; ++k) {
+      for (int64_t v = panels.start(panel); v < panels.start(panel + 1); ++v) {
+        const float* from = weight + panels.column(v) * weights + k % in_channels * taps + k / in_channels;
+        for (int64_t i = 0; i < panels.lanes; ++i) made.push_back(from[i * weights]);
+      }
+    }
+  }
+  return made;
+}
+
+struct DenseCall {
+  const float *x, *weight, *bias;
+  float* y;
+  int64_t out_channels;
+  Finish finish;
+};
+
+// The pictures with zeros around them.
+at::Tensor padded(const ConvShape& s, const float* x) {
+  const int64_t height = s.in_h + 2 * s.padding[0], row = s.in_w * s.channels, margin = s.padding[1] * s.channels;
+  const int64_t wide = row + 2 * margin;
+  at::Tensor made = at::empty({s.images * height, wide}, at::TensorOptions().dtype(at::kFloat));
+  float* const to = made.mutable_data_ptr<float>();
+  at::parallel_for(0, s.images * height, std::max<int64_t>(1, least_copy / wide), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float* const line = to + i * wide;
+      const int64_t y = i % height - s.padding[0];
+      if (y < 0 || y >= s.in_h) {
+        std::fill_n(line, wide, 0.0F);
+        continue;
+      }
+      std::fill_n(line, margin, 0.0F);
+      std::copy_n(x + (i / height * s.in_h + y) * row, row, line + margin);
+      std::fill_n(line + margin + row, margin, 0.0F);
+    }
+  });
+  return made;
+}
+
+struct DepthwiseRow {
+  const ConvShape* shape;
+  const float *x, *weight, *bias;  // x: of the first tap, in the row's image, without the padding of columns
+  float* y;
+  Taps rows;
+  Finish finish;
+};
+
+}  // namespace
+
+// Everything the kernels use is declared above: what a header defines must not be compiled for one instruction set.
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4")
+namespace avx512 {
+constexpr int lanes = 16, tile_rows = 8;
+#include "op/kernels/channels_last_lanes.inl"
+}  // namespace avx512
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+namespace avx2 {
+constexpr int lanes = 8, tile_rows = 4;
+#include "op/kernels/channels_last_lanes.inl"
+}  // namespace avx2
+#pragma GCC pop_options
+
+namespace {
+
+int64_t lanes() { return processor().avx512 ? avx512::lanes : avx2::lanes; }
+
+std::vector<float> biases(int64_t channels, const float* bias) {
+  return bias != nullptr ? std::vector<float>(bias, bias + channels) : std::vector<float>(static_cast<size_t>(channels));
+}
+
+}  // namespace
+
+bool has_lanes(int64_t channels) { return processor().avx2 && channels >= lanes(); }
+
+DenseConv::DenseConv(int64_t out_channels, int64_t in_channels, int64_t taps, const float* weight, const float* bias)
+    : out_channels_(out_channels),
+      weight_(packed(Panels(out_channels, lanes()), in_channels, taps, weight)),
+      bias_(biases(out_channels, bias)) {}
+
+void DenseConv::run(const ConvShape& shape, const float* x, const Finish& finish, float* y) const {
+  ConvShape s = shape;
+  at::Tensor wide;
+  if (s.padding[0] != 0 || s.padding[1] != 0) {
+    wide = padded(s, x);
+    x = wide.const_data_ptr<float>();
+    s.in_h += 2 * std::exchange(s.padding[0], 0);
+    s.in_w += 2 * std::exchange(s.padding[1], 0);
+  }
+  if (s.kernel[0] * s.kernel[1] * s.stride[0] * s.stride[1] == 1) {
+    s.in_w = s.out_w = s.images * s.in_h * s.in_w;  // all pixels are one line
+    s.images = s.in_h = s.out_h = 1;
+  }
+  (processor().avx512 ? avx512::dense : avx2::dense)(s, {x, weight_.data(), bias_.data(), y, out_channels_, finish});
+}
+
+DepthwiseConv::DepthwiseConv(int64_t channels, int64_t, int64_t taps, const float* weight, const float* bias)
+    : weight_(static_cast<size_t>(channels * taps)), bias_(biases(channels, bias)) {
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t t = 0; t < taps; ++t) weight_[static_cast<size_t>(t * channels + c)] = weight[c * taps + t];
+  }
+}
+
+void DepthwiseConv::run(const ConvShape& shape, const float* x, const Finish& finish, float* y) const {
+  (processor().avx512 ? avx512::depthwise : avx2::depthwise)(shape, x, weight_.data(), bias_.data(), finish, y);
+}
+
+#else
+
+bool has_lanes(int64_t) { return false; }
+DenseConv::DenseConv(int64_t out_channels, int64_t, int64_t, const float*, const float*) : out_channels_(out_channels) {}
+void DenseConv::run(const ConvShape&, const float*, const Finish&, float*) const {}
+DepthwiseConv::DepthwiseConv(int64_t, int64_t, int64_t, const float*, const float*) {}
+void DepthwiseConv::run(const ConvShape&, const float*, const Finish&, float*) const {}
+
+#endif
+
+}  // namespace softcann::op
