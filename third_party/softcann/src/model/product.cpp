@@ -97,26 +97,20 @@ class Packed : public Product {
   // Undefined where it is left to ATen.
   virtual at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const = 0;
 
-  // What `packer` makes of the weight in float32, whose plain bytes are not needed any more then.
+  // What `packer` makes of the weight, whose plain bytes are not needed any more then.
   template <class Packer>
   auto pack(const Packer& packer) const {
-    const at::Tensor plain = of_.weight.to(at::kFloat);
     const op::MemoryScope kept(op::MemorySource::torch);
-    auto made = packer(plain);
+    auto made = packer(of_.weight);
     if (of_.is_mapped) give_back(of_.weight);
     return made;
   }
 
-  // The loops with the weight of [output channel][channels][taps]; made at the first run.
+  // Made at the first run.
   template <class Loops>
-  const Loops& packed_loops(std::unique_ptr<Loops>& loops, int64_t channels, int64_t taps) const {
+  const Loops& packed_loops(std::unique_ptr<Loops>& loops) const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!loops) {
-      loops = pack([&](const at::Tensor& plain) {
-        return std::make_unique<Loops>(plain.size(0), channels, taps, plain.const_data_ptr<float>(),
-                                       of_.bias.defined() ? of_.bias.const_data_ptr<float>() : nullptr);
-      });
-    }
+    if (!loops) loops = pack([&](const at::Tensor& plain) { return std::make_unique<Loops>(plain, of_.bias); });
     return *loops;
   }
 
@@ -178,7 +172,8 @@ class LibraryConvolution final : public Convolution {
     }
     if (entries_.size() == most_sizes) return {};
     at::Tensor weight = pack([&](const at::Tensor& plain) {
-      return call(*mkldnn().pack_convolution, {plain, padding_, stride_, dilation_, sizes_.groups, input.sizes().vec()});
+      return call(*mkldnn().pack_convolution,
+                  {plain.to(at::kFloat), padding_, stride_, dilation_, sizes_.groups, input.sizes().vec()});
     });
     entries_.push_back({input.sizes().vec(), std::move(weight)});
     return entries_.back().weight;
@@ -224,8 +219,8 @@ class LoopConvolution final : public Convolution {
                               {s.stride[0], s.stride[1]},
                               {s.padding[0], s.padding[1]},
                               {s.dilation[0], s.dilation[1]}};
-    packed_loops(loops_, of_.weight.size(1), height * width)
-        .run(shape, input.const_data_ptr<float>(), finish_of(of_.activation, other), made.mutable_data_ptr<float>());
+    packed_loops(loops_).run(shape, input.const_data_ptr<float>(), finish_of(of_.activation, other),
+                             made.mutable_data_ptr<float>());
     return made;
   }
 
@@ -266,7 +261,7 @@ class LibraryLinear final : public Linear {
   at::Tensor packed() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!weight_.defined()) {
-      weight_ = pack([](const at::Tensor& plain) { return call(*mkldnn().pack_linear, {plain, at::IValue()}); });
+      weight_ = pack([](const at::Tensor& plain) { return call(*mkldnn().pack_linear, {plain.to(at::kFloat), at::IValue()}); });
     }
     return weight_;
   }
@@ -290,8 +285,8 @@ class LoopLinear final : public Linear {
     at::Tensor made = at::empty(output_size(input), input.options());
     const int64_t channels = input.size(-1), rows = input.numel() / channels;
     const op::ConvShape shape{1, channels, 1, rows, 1, rows, {1, 1}, {1, 1}, {0, 0}, {1, 1}};
-    packed_loops(loops_, channels, 1)
-        .run(shape, input.const_data_ptr<float>(), finish_of(of_.activation, other), made.mutable_data_ptr<float>());
+    packed_loops(loops_).run(shape, input.const_data_ptr<float>(), finish_of(of_.activation, other),
+                             made.mutable_data_ptr<float>());
     return made;
   }
 

@@ -16,6 +16,7 @@
 // kernel of 3x3 is three runs; zeros around the picture are copied into place before.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define SOFTCANN_CHANNELS_LAST 1
+#include <immintrin.h>
 #endif
 
 namespace softcann::op {
@@ -51,14 +52,16 @@ struct Panels {
 };
 
 // [panel][tap][in channel][vector of the panel][lane]
-std::vector<float> packed(const Panels& panels, int64_t in_channels, int64_t taps, const float* weight) {
-  std::vector<float> made;
-  const int64_t weights = in_channels * taps;
+template <class Weight>
+std::vector<Weight> packed(const Panels& panels, const at::Tensor& plain) {
+  std::vector<Weight> made;
+  const int64_t in_channels = plain.size(1), weights = plain.numel() / plain.size(0), taps = weights / in_channels;
+  const Weight* const weight = plain.const_data_ptr<Weight>();
   made.reserve(static_cast<size_t>(panels.vectors * panels.lanes * weights));
   for (int64_t panel = 0; panel < panels.count; ++panel) {
     for (int64_t k = 0; k < weights; ++k) {
       for (int64_t v = panels.start(panel); v < panels.start(panel + 1); ++v) {
-        const float* from = weight + panels.column(v) * weights + k % in_channels * taps + k / in_channels;
+        const Weight* from = weight + panels.column(v) * weights + k % in_channels * taps + k / in_channels;
         for (int64_t i = 0; i < panels.lanes; ++i) made.push_back(from[i * weights]);
       }
     }
@@ -66,8 +69,10 @@ std::vector<float> packed(const Panels& panels, int64_t in_channels, int64_t tap
   return made;
 }
 
+template <class Weight>
 struct DenseCall {
-  const float *x, *weight, *bias;
+  const float *x, *bias;
+  const Weight* weight;
   float* y;
   int64_t out_channels;
   Finish finish;
@@ -110,6 +115,9 @@ struct DepthwiseRow {
 #pragma GCC target("arch=x86-64-v4")
 namespace avx512 {
 constexpr int lanes = 16, tile_rows = 8;
+[[gnu::always_inline]] inline __m512 widened(const c10::Half* from) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
 #include "op/kernels/channels_last_lanes.inl"
 }  // namespace avx512
 #pragma GCC pop_options
@@ -118,6 +126,9 @@ constexpr int lanes = 16, tile_rows = 8;
 #pragma GCC target("arch=x86-64-v3")
 namespace avx2 {
 constexpr int lanes = 8, tile_rows = 4;
+[[gnu::always_inline]] inline __m256 widened(const c10::Half* from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
 #include "op/kernels/channels_last_lanes.inl"
 }  // namespace avx2
 #pragma GCC pop_options
@@ -126,18 +137,32 @@ namespace {
 
 int64_t lanes() { return processor().avx512 ? avx512::lanes : avx2::lanes; }
 
-std::vector<float> biases(int64_t channels, const float* bias) {
-  return bias != nullptr ? std::vector<float>(bias, bias + channels) : std::vector<float>(static_cast<size_t>(channels));
+std::vector<float> biases(int64_t channels, const at::Tensor& bias) {
+  if (!bias.defined()) return std::vector<float>(static_cast<size_t>(channels));
+  const float* from = bias.const_data_ptr<float>();
+  return std::vector<float>(from, from + channels);
 }
 
 }  // namespace
 
 bool has_lanes(int64_t channels) { return processor().avx2 && channels >= lanes(); }
 
-DenseConv::DenseConv(int64_t out_channels, int64_t in_channels, int64_t taps, const float* weight, const float* bias)
-    : out_channels_(out_channels),
-      weight_(packed(Panels(out_channels, lanes()), in_channels, taps, weight)),
-      bias_(biases(out_channels, bias)) {}
+DenseConv::DenseConv(const at::Tensor& weight, const at::Tensor& bias)
+    : out_channels_(weight.size(0)), bias_(biases(weight.size(0), bias)) {
+  const Panels panels(out_channels_, lanes());
+  if (weight.scalar_type() == at::kHalf) {
+    half_ = packed<c10::Half>(panels, weight);
+  } else {
+    weight_ = packed<float>(panels, weight);
+  }
+}
+
+template <class Weight>
+void DenseConv::compute(const ConvShape& shape, const float* x, const std::vector<Weight>& weight, const Finish& finish,
+                        float* y) const {
+  const auto run = processor().avx512 ? avx512::dense<Weight> : avx2::dense<Weight>;
+  run(shape, {x, bias_.data(), weight.data(), y, out_channels_, finish});
+}
 
 void DenseConv::run(const ConvShape& shape, const float* x, const Finish& finish, float* y) const {
   ConvShape s = shape;
@@ -152,13 +177,17 @@ void DenseConv::run(const ConvShape& shape, const float* x, const Finish& finish
     s.in_w = s.out_w = s.images * s.in_h * s.in_w;  // all pixels are one line
     s.images = s.in_h = s.out_h = 1;
   }
-  (processor().avx512 ? avx512::dense : avx2::dense)(s, {x, weight_.data(), bias_.data(), y, out_channels_, finish});
+  if (half_.empty()) return compute(s, x, weight_, finish, y);
+  compute(s, x, half_, finish, y);
 }
 
-DepthwiseConv::DepthwiseConv(int64_t channels, int64_t, int64_t taps, const float* weight, const float* bias)
-    : weight_(static_cast<size_t>(channels * taps)), bias_(biases(channels, bias)) {
+DepthwiseConv::DepthwiseConv(const at::Tensor& weight, const at::Tensor& bias)
+    : weight_(static_cast<size_t>(weight.numel())), bias_(biases(weight.size(0), bias)) {
+  const at::Tensor wide = weight.to(at::kFloat);
+  const float* from = wide.const_data_ptr<float>();
+  const int64_t channels = weight.size(0), taps = weight.numel() / channels;
   for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t t = 0; t < taps; ++t) weight_[static_cast<size_t>(t * channels + c)] = weight[c * taps + t];
+    for (int64_t t = 0; t < taps; ++t) weight_[static_cast<size_t>(t * channels + c)] = from[c * taps + t];
   }
 }
 
@@ -169,9 +198,9 @@ void DepthwiseConv::run(const ConvShape& shape, const float* x, const Finish& fi
 #else
 
 bool has_lanes(int64_t) { return false; }
-DenseConv::DenseConv(int64_t out_channels, int64_t, int64_t, const float*, const float*) : out_channels_(out_channels) {}
+DenseConv::DenseConv(const at::Tensor& weight, const at::Tensor&) : out_channels_(weight.size(0)) {}
 void DenseConv::run(const ConvShape&, const float*, const Finish&, float*) const {}
-DepthwiseConv::DepthwiseConv(int64_t, int64_t, int64_t, const float*, const float*) {}
+DepthwiseConv::DepthwiseConv(const at::Tensor&, const at::Tensor&) {}
 void DepthwiseConv::run(const ConvShape&, const float*, const Finish&, float*) const {}
 
 #endif

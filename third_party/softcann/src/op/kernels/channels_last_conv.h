@@ -1,6 +1,8 @@
 // Convolutions of tensors whose channels lie beside each other: of all channels together, or of each alone.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -38,21 +40,26 @@ struct ConvShape {
 // y[pixel][out] = bias[out] + sum of weight[out][in][tap] * x[pixel at the tap][in]; of one pixel, a linear layer.
 class SOFTCANN_API DenseConv {
  public:
-  // `weight` is torch's, [out][in][tap]; `bias` may be null. Both are copied.
-  DenseConv(int64_t out_channels, int64_t in_channels, int64_t taps, const float* weight, const float* bias);
+  // `weight` is torch's, [out, in, taps...], dense, in float32 or float16, and is kept in this type; `bias` in float32, or
+  // undefined.
+  DenseConv(const at::Tensor& weight, const at::Tensor& bias);
   // Columns beside each other only: dilation[1] is 1.
   void run(const ConvShape& shape, const float* x, const Finish& finish, float* y) const;
 
  private:
+  template <class Weight>
+  void compute(const ConvShape& shape, const float* x, const std::vector<Weight>& weight, const Finish& finish, float* y) const;
+
   int64_t out_channels_;
   std::vector<float> weight_, bias_;
+  std::vector<c10::Half> half_;  // instead of weight_
 };
 
 // A channel of the result from the same channel of the input.
 class SOFTCANN_API DepthwiseConv {
  public:
   // As DenseConv's, with one input channel.
-  DepthwiseConv(int64_t channels, int64_t in_channels, int64_t taps, const float* weight, const float* bias);
+  DepthwiseConv(const at::Tensor& weight, const at::Tensor& bias);
   void run(const ConvShape& shape, const float* x, const Finish& finish, float* y) const;
 
  private:

@@ -1,10 +1,11 @@
-// The kernels of channels_last_conv.cpp for one instruction set: it gives `lanes` and `tile_rows`.
+// The kernels of channels_last_conv.cpp for one instruction set: it gives `lanes`, `tile_rows` and `widened`.
 
 namespace {
 
 typedef float Lanes __attribute__((vector_size(4 * lanes), aligned(4), may_alias));
 
 [[gnu::always_inline]] inline Lanes load(const float* p) { return *reinterpret_cast<const Lanes*>(p); }
+[[gnu::always_inline]] inline Lanes load(const c10::Half* p) { return widened(p); }
 [[gnu::always_inline]] inline void store(float* p, Lanes v) { *reinterpret_cast<Lanes*>(p) = v; }
 [[gnu::always_inline]] inline Lanes all(float v) { return v - Lanes{}; }
 [[gnu::always_inline]] inline void finish_to(float* to, Lanes sum, const float* other, Lanes low, Lanes high) {
@@ -15,8 +16,10 @@ typedef float Lanes __attribute__((vector_size(4 * lanes), aligned(4), may_alias
 
 // ---- of all channels --------------------------------------------------------------------------------------------
 
+template <class Weight>
 struct Tile {
-  const float *x, *weight, *bias;
+  const float *x, *bias;
+  const Weight* weight;
   float* y;
   int64_t step;              // from the input of a pixel to that of the next
   int64_t runs, run, apart;  // what a pixel reads: `runs` times `run` numbers, `apart` from each other
@@ -25,8 +28,8 @@ struct Tile {
   Finish finish;                   // `other` as far as y
 };
 
-template <int rows, int vectors>
-void multiply(const Tile& t) {
+template <class Weight, int rows, int vectors>
+void multiply(const Tile<Weight>& t) {
   Lanes sums[rows][vectors];
 #pragma GCC unroll 8
   for (int v = 0; v < vectors; ++v) {
@@ -34,7 +37,7 @@ void multiply(const Tile& t) {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) sums[r][v] = bias;
   }
-  const float* weight = t.weight;
+  const Weight* weight = t.weight;
   for (int64_t i = 0; i < t.runs; ++i) {
     const float* from[rows];
 #pragma GCC unroll 8
@@ -62,19 +65,22 @@ void multiply(const Tile& t) {
   }
 }
 
-using Multiply = void (*)(const Tile&);
-template <int vectors, int... n>
-Multiply multiply_of(int64_t rows, std::integer_sequence<int, n...>) {
-  static constexpr Multiply table[] = {&multiply<n + 1, vectors>...};
+template <class Weight>
+using Multiply = void (*)(const Tile<Weight>&);
+template <class Weight, int vectors, int... n>
+Multiply<Weight> multiply_of(int64_t rows, std::integer_sequence<int, n...>) {
+  static constexpr Multiply<Weight> table[] = {&multiply<Weight, n + 1, vectors>...};
   return table[rows - 1];
 }
-Multiply multiply_of(int64_t rows, int64_t vectors) {
+template <class Weight>
+Multiply<Weight> multiply_of(int64_t rows, int64_t vectors) {
   constexpr std::make_integer_sequence<int, tile_rows> all_rows;
-  if (vectors == 1) return multiply_of<1>(rows, all_rows);
-  return vectors == 2 ? multiply_of<2>(rows, all_rows) : multiply_of<panel_vectors>(rows, all_rows);
+  if (vectors == 1) return multiply_of<Weight, 1>(rows, all_rows);
+  return vectors == 2 ? multiply_of<Weight, 2>(rows, all_rows) : multiply_of<Weight, panel_vectors>(rows, all_rows);
 }
 
-void dense(const ConvShape& s, const DenseCall& c) {
+template <class Weight>
+void dense(const ConvShape& s, const DenseCall<Weight>& c) {
   const Panels panels(c.out_channels, lanes);
   const int64_t step = s.stride[1] * s.channels, row = s.in_w * s.channels, run = s.kernel[1] * s.channels;
   const int64_t in_line = (s.out_w + tile_rows - 1) / tile_rows, tiles = s.images * s.out_h * in_line;
@@ -88,9 +94,9 @@ void dense(const ConvShape& s, const DenseCall& c) {
       const int64_t column = s.out_w * part / in_line, rows = s.out_w * (part + 1) / in_line - column;
       const int64_t vector = panels.start(panel), width = panels.start(panel + 1) - vector;
       const int64_t to = (line * s.out_w + column) * c.out_channels;
-      Tile t{c.x + (image * s.in_h + line % s.out_h * s.stride[0]) * row + column * step,
-             c.weight + vector * lanes * run * s.kernel[0],
+      Tile<Weight> t{c.x + (image * s.in_h + line % s.out_h * s.stride[0]) * row + column * step,
              c.bias,
+             c.weight + vector * lanes * run * s.kernel[0],
              c.y + to,
              step,
              s.kernel[0],
@@ -101,7 +107,7 @@ void dense(const ConvShape& s, const DenseCall& c) {
              c.finish};
       if (t.finish.other != nullptr) t.finish.other += to;
       for (int64_t v = 0; v < width; ++v) t.columns[v] = panels.column(vector + v);
-      multiply_of(rows, width)(t);
+      multiply_of<Weight>(rows, width)(t);
     }
   });
 }
