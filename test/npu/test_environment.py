@@ -1,6 +1,11 @@
 """Environment variables with wrong values: an error that names the variable, whatever the value, and never a crash."""
 
+import pathlib
+import re
+
 import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 USE = "import torch, torch_npu; print(torch.ones(2, device='npu').tolist())"
 
@@ -43,3 +48,53 @@ def test_text_beyond_ascii():
         assert torch_npu._options.get("oom_snapshot_path") == "/tmp/日本 é 😀"
     finally:
         torch_npu._C._set_option("oom_snapshot_path", before)
+
+
+# Each child of a process that has imported torch is the first to read the environment.
+EACH_VARIABLE = """
+import ctypes, os, sys, torch
+for variable, value in {values}:
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        os.environb[variable.encode()] = value
+        try:
+            {use}
+        except ValueError as error:
+            told = str(error)
+        else:
+            told = "nothing"
+        print(variable, "is named" if variable in told else told)
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def wrong_values(variables):
+    """Numbers and switches that are none; text that is no text."""
+    return [(name, b"perhaps" if kind in ("bool", "int64_t", "Count", "Bytes", "Flag") else b"\xff") for name, kind in variables]
+
+
+def test_each_variable_of_the_adapters_table_is_named(python):
+    table = (ROOT / "csrc" / "core" / "options.def").read_text()
+    options = re.findall(r'^NPU_OPTION\(([\w:]+), \w+, [^"]*(?:"[^"]*")?[^"]*"([A-Z_,0-9]+)"', table, re.M)
+    values = wrong_values([(name, kind) for kind, names in options for name in names.split(",")])
+    assert len(values) >= 30
+    done = python(EACH_VARIABLE.format(values=values, use="import torch_npu"), TORCH_DEVICE_BACKEND_AUTOLOAD=0)
+    assert done.stdout.splitlines() == [f"{name} is named" for name, _ in values], done.stdout + done.stderr
+
+
+def test_each_variable_of_softcanns_table_is_named(python):
+    table = (ROOT / "third_party" / "softcann" / "src" / "rt" / "base" / "options.def").read_text()
+    options = re.findall(r'^SOFTCANN_OPTION\(\w+, "(\w+)", (\w+),', table, re.M)
+    values = wrong_values([(name, kind) for name, kind in options if kind != "Text"])
+    texts = ("SOFTCANN_GEMM", "SOFTCANN_CHECK", "SOFTCANN_TRANSPORT", "SOFTCANN_FAULT", "SOFTCANN_SOC")
+    values += [(name, b"perhaps") for name in texts]
+    library = ROOT / "torch_npu" / "softcann" / "lib" / "libascendcl.so"
+    use = f"""acl = ctypes.CDLL({str(library)!r})
+            acl.aclGetRecentErrMsg.restype = ctypes.c_char_p
+            if acl.aclInit(None) or acl.aclrtSetDevice(0):
+                raise ValueError(acl.aclGetRecentErrMsg().decode())"""
+    done = python(EACH_VARIABLE.format(values=values, use=use), TORCH_DEVICE_BACKEND_AUTOLOAD=0, SOFTCANN_HOST_TENSORS=None)
+    assert done.stdout.splitlines() == [f"{name} is named" for name, _ in values], done.stdout + done.stderr
