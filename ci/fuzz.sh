@@ -26,7 +26,7 @@ export folder
 mkdir -p "$folder/objects"
 
 # What needs no torch, and the allocator's settings: an archive, out of which each target takes what it does not have itself.
-sources=("$softcann"/{fault,rt,comm}/*.cpp "$softcann"/model/{container,wire,definition}.cpp
+sources=("$softcann"/{fault,rt,rt/*,comm}/*.cpp "$softcann"/model/{container,wire,definition}.cpp
   "$softcann"/media/{color,jpeg,picture,pixel_format,png}.cpp csrc/memory/allocator_config.cpp)
 say "compiling ${#sources[@]} files"
 compile() {
