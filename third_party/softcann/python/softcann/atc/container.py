@@ -19,6 +19,7 @@ HEADER, MAGIC, VERSION, FORMAT = 256, 0x444F4D49, 0x20000000, 1
 LAYOUT = struct.Struct("<III64sIBBBB32sI32sII20sB3sQBB62s")
 MODEL_DEF, WEIGHTS_DATA = 0, 1
 TABLE_HEAD, TABLE_ENTRY = struct.Struct("<I4x"), struct.Struct("<I4xQQ")
+OLD_TABLE_HEAD, OLD_TABLE_ENTRY = struct.Struct("<I"), struct.Struct("<III")  # of files whose header has no model_length
 ALIGN = 64
 BODIES = {"softcann::if": (1, 2), "softcann::loop": (2,), "softcann::scan": (0,)}  # arguments that are numbers of graphs
 CONVERT = "Convert the ONNX model with softcann's own atc: python -m softcann atc --help."
@@ -204,6 +205,25 @@ def write(program, path, soc):
     return {"modeldef_size": len(head), "weight_data_size": weight_size, "file_size": HEADER + length}
 
 
+def partitions(path, body, head, entry):
+    """The partitions of a file by type, by the table of them that `head` and `entry` describe."""
+    (count,) = head.unpack_from(body)
+    base = head.size + count * entry.size
+    if count > 64 or base > len(body):
+        raise AtcError(
+            "E13005", f"{path} is damaged: its partition table does not fit into it", solution="Convert the model again."
+        )
+    parts = {}
+    for index in range(count):
+        kind, offset, size = entry.unpack_from(body, head.size + index * entry.size)
+        if base + offset + size > len(body):
+            raise AtcError(
+                "E13005", f"{path} is truncated: partition {kind} ends behind its end", solution="Convert or copy it again."
+            )
+        parts[kind] = body[base + offset : base + offset + size]
+    return parts
+
+
 def read_parts(path):
     """(header fields, ModelDef, weights) of an .om, checked."""
     if not os.path.isfile(path):
@@ -214,20 +234,9 @@ def read_parts(path):
         raise AtcError("E13005", f"{path} is not an .om file", solution="Give a file that atc wrote.")
     fields = LAYOUT.unpack_from(data)
     body = memoryview(data)[HEADER:]
-    (count,) = TABLE_HEAD.unpack_from(body)
-    base = TABLE_HEAD.size + count * TABLE_ENTRY.size
-    if count > 64 or base > len(body):
-        raise AtcError(
-            "E13005", f"{path} is damaged: its partition table does not fit into it", solution="Convert the model again."
-        )
-    parts = {}
-    for index in range(count):
-        kind, offset, size = TABLE_ENTRY.unpack_from(body, TABLE_HEAD.size + index * TABLE_ENTRY.size)
-        if base + offset + size > len(body):
-            raise AtcError(
-                "E13005", f"{path} is truncated: partition {kind} ends behind its end", solution="Convert or copy it again."
-            )
-        parts[kind] = body[base + offset : base + offset + size]
+    if fields[5]:
+        raise AtcError("E10055", f"{path} is encrypted, which softcann does not read: ATC of CANN made it", solution=CONVERT)
+    parts = partitions(path, body, *((TABLE_HEAD, TABLE_ENTRY) if fields[17] else (OLD_TABLE_HEAD, OLD_TABLE_ENTRY)))
     model = messages()["ModelDef"]()
     try:
         model.ParseFromString(bytes(parts.get(MODEL_DEF, b"")))
