@@ -72,6 +72,20 @@ def test_the_benchmark_prints_what_scripts_parse(package, environment, file):
     assert all(abs(float(rate) * float(mean) / 1000 - int(batch)) < 0.01 * int(batch) for batch, mean, rate in found)
 
 
+@pytest.mark.parametrize("dims, gears, batch, told", [
+    ("-1,3", {"dynamic_batch": [2, 8]}, 2, "try get model batchsize:2"),
+    ("3,2,-1,-1", {"dynamic_image": ["4,6", "8,8"]}, 3, "height and width 8,8"),
+    ("-1,3,-1", {"dynamic_dims": ["1,4", "5,6"]}, 5, "dims of all inputs 5,3,6"),
+])
+def test_the_benchmark_chooses_among_several_sizes(package, environment, tmp_path, dims, gears, batch, told):
+    path = tmp_path / "add.om"
+    path.write_bytes(om([dict(inputs=[f"v0 x float32 ND {dims}"], outputs=[f"v1 y float32 ND {dims}"],
+                              ops=[operator("aten::add.Scalar", ["t:v0", "i:1"], ["v1"])], **gears)]))
+    result = bench(package, environment, "--model", path, "--loop", 2)
+    assert result.returncode == 0 and f"[INFO] {told}" in result.stdout, result.stdout + result.stderr
+    assert f"throughput 1000*batchsize.mean({batch})/" in result.stdout
+
+
 def test_the_benchmark_says_what_is_wrong(package, environment, file):
     result = bench(package, environment, "--model", file, "--batch", 3)
     assert result.returncode == 1 and "[ERROR]" in result.stdout and "was not made for 3" in result.stdout

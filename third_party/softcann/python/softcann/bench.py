@@ -63,10 +63,27 @@ class Session:
             if not of_gear:
                 sizes.append(dims[0] if dims else 1)
                 self.host_inputs.append((address, made(kind, size, values)))
-        if dynamic:
-            call(acl.mdl.set_dynamic_batch_size, self.id, self.inputs, gear, batch or 1)
-        first = sizes[0] if sizes else 1
-        return (batch or 1) if first == -1 else first
+        first = self._choose(gear, batch) if dynamic else batch
+        return (first or 1) if not sizes or sizes[0] == -1 else sizes[0]
+
+    def _choose(self, gear, batch):
+        """The sizes of a model that has several: the batch, or its least one; of pictures and sets of sizes the largest. Returns
+        the first size that it sets."""
+        if batches := call(acl.mdl.get_dynamic_batch, self.desc)["batch"]:
+            call(acl.mdl.set_dynamic_batch_size, self.id, self.inputs, gear, batch or min(batches))
+            return batch or min(batches)
+        if batch is not None:
+            raise AclError("--batch is for a model of several batch sizes; of others the largest are run")
+        if pictures := call(acl.mdl.get_dynamic_hw, self.desc, -1)["hw"]:
+            largest = max(pictures, key=math.prod)
+            call(acl.mdl.set_dynamic_hw_size, self.id, self.inputs, gear, *largest)
+            say(f"height and width {largest[0]},{largest[1]}")
+            return None
+        count = call(acl.mdl.get_input_dynamic_gear_count, self.desc, -1)
+        largest = max(call(acl.mdl.get_input_dynamic_dims, self.desc, -1, count), key=lambda one: math.prod(one["dims"]))
+        call(acl.mdl.set_input_dynamic_dims, self.id, self.inputs, gear, largest)
+        say(f"dims of all inputs {','.join(map(str, largest['dims']))}")
+        return largest["dims"][0]
 
     def _describe(self, index, kind, dims, batch):
         """The free first dimension becomes the batch; bytes of the input."""
@@ -182,7 +199,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m softcann bench", description="Runs an .om and says how long it takes.")
     parser.add_argument("--model", "-m", required=True, help="the .om file")
     parser.add_argument("--batch", type=lambda text: [positive(one) for one in text.split(",")],
-                        help="batch sizes, comma-separated, of a model that is dynamic in it")
+                        help="batch sizes, comma-separated, of a model that is dynamic in it (of others: largest sizes)")
     parser.add_argument("--loop", "-l", type=positive, default=1, help="how many runs are measured (default 1)")
     parser.add_argument("--warmup_count", type=int, default=1, help="runs before that (default 1)")
     parser.add_argument("--pure_data_type", choices=("zero", "random"), default="zero", help="what the inputs hold")
