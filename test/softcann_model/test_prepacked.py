@@ -1,4 +1,4 @@
-"""Convolutions and linear layers whose weights are packed, what is computed with them, and products of float16 in float32."""
+"""Convolutions and linear layers whose weights are packed, what is computed with them, attention, and products of float16 in float32."""
 import pathlib
 import re
 import threading
@@ -179,3 +179,28 @@ def test_threads_pack_once(acl, tmp_path):
     assert wrong == []
     mapped = pathlib.Path("/proc/self/smaps").read_text().partition(file.name)[2]
     assert int(re.search(r"Rss: +(\d+) kB", mapped)[1]) < w.nbytes / 1024 / 2
+
+
+# Batch, heads, rows, keys, size of a key, size of a value, shape of the mask.
+ATTENTION = [(1, 12, 128, 128, 64, 64, "1,1,1,128"), (2, 3, 5, 33, 20, 17, None), (2, 3, 9, 40, 8, 24, "2,1,9,40"), (1, 2, 1, 16, 16, 16, "16"),
+             (2, 2, 7, 19, 32, 32, "7,19"), (1, 1, 3, 4, 16, 16, None), (1, 1, 600, 600, 16, 16, None)]
+
+
+@pytest.mark.parametrize("batch, heads, rows, keys, size, out, mask", ATTENTION)
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.float16, 5e-3)], ids=["float32", "float16"])
+def test_attention(acl, batch, heads, rows, keys, size, out, mask, dtype, tolerance):
+    """Heads that lie beside each other, as projections leave them; with a mask, some keys are hidden, and all of the last row."""
+    name = DTYPES[dtype]
+    q, k, v = (torch.randn(batch, length, heads, width).to(dtype) for length, width in ((rows, size), (keys, size), (keys, out)))
+    inputs = [f"v{i} x{i} {name} ND {','.join(map(str, one.shape))}" for i, one in enumerate((q, k, v))]
+    added = torch.randn([int(dim) for dim in (mask or "1").split(",")]).to(dtype)
+    if mask:
+        added[..., ::3] = -torch.inf
+        if added.dim() > 1 and added.size(-2) > 1:
+            added[..., -1, :] = -torch.inf
+    ops = [operator("aten::permute", [f"t:v{i}", "I:0,2,1,3"], [f"p{i}"]) for i in range(3)]
+    ops.append(operator("aten::scaled_dot_product_attention", ["t:p0", "t:p1", "t:p2", "t:m" if mask else "n", "f:0", "b:0", "f:0.3"], ["v3"]))
+    data = om([dict(inputs=inputs, outputs=[f"v3 y {name} ND {batch},{heads},{rows},{out}"], ops=ops)], {"m": added} if mask else {})
+    scores = torch.einsum("blhd,bnhd->bhln", q.double(), k.double()) * 0.3 + (added.double() if mask else 0)
+    expected = torch.einsum("bhln,bnhd->bhld", scores.softmax(-1).nan_to_num(0), v.double())
+    assert torch.allclose(Loaded(acl, data)(q, k, v).double(), expected, atol=tolerance)

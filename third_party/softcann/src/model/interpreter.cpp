@@ -179,12 +179,12 @@ void Machine::call(const Instruction& instruction, std::vector<at::IValue>& stac
   stack.clear();
   for (const Argument& argument : instruction.arguments) stack.push_back(make(argument));
   const bool wide = instruction.widens && widen(stack);
-  if (instruction.aten) {
-    instruction.aten->callBoxed(stack);
-    if (wide) stack[0] = stack[0].toTensor().to(at::kHalf);
-  } else {
+  if (instruction.native) {
     instruction.native(*this, stack);
+  } else {
+    instruction.aten->callBoxed(stack);
   }
+  if (wide) stack[0] = stack[0].toTensor().to(at::kHalf);
   store(instruction, stack);
 }
 

@@ -12,6 +12,9 @@ void suppress(Machine& machine, Stack& stack);
 // Regions pooled to one size, by the mean or the largest of bilinear samples.
 void roi_align(Machine& machine, Stack& stack);
 
+// aten::scaled_dot_product_attention, in loops of our own where they take it.
+void attend(Machine& machine, Stack& stack);
+
 struct NativeOperator {
   const c10::FunctionSchema* schema;
   Native run;

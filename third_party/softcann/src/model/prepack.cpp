@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "model/native.h"
 #include "model/product.h"
 
 namespace softcann::model {
@@ -267,7 +268,10 @@ void prepack(Program& program) {
   const std::vector<int> uses = count_uses(program);
   for (Graph& graph : program.graphs) {
     Fusion(program, graph, uses).run();
-    for (Instruction& instruction : graph.instructions) widen(program, instruction);
+    for (Instruction& instruction : graph.instructions) {
+      widen(program, instruction);
+      if (instruction.kernel == "aten::scaled_dot_product_attention") instruction.native = attend;
+    }
   }
 }
 

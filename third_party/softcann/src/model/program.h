@@ -59,7 +59,7 @@ using Native = void (*)(Machine& machine, std::vector<at::IValue>& stack);
 struct Instruction {
   std::string name, type, kernel;
   std::optional<c10::OperatorHandle> aten;
-  Native native = nullptr;
+  Native native = nullptr;   // instead of `aten`
   bool keeps_lists = false;  // a list is one result, and not several
   bool widens = false;       // float16 is computed in float32
   std::vector<Argument> arguments;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "op/kernels/panel_attention.h"
+#include "op/kernels/softmax.h"
 #include "op/simd/processor.h"
 
 // Note [Channels beside each other]
@@ -100,6 +102,51 @@ at::Tensor padded(const ConvShape& s, const float* x) {
   return made;
 }
 
+// One head's rows of `size` numbers, and what it needs to compute them.
+struct HeadCall {
+  const float *query, *key, *value, *mask;  // mask: null where there is none
+  float* out;
+  int64_t rows, keys, size, value_size;
+  int64_t query_row, key_row, value_row, mask_row, out_row;  // from a row to the next; of the mask 0 where all rows have the same
+  float scale;
+};
+struct HeadMemory {
+  std::vector<float> keys, values, scores, zeros;
+};
+
+// [panel][k][vector of the panel][lane] of number (k, column) at from + k * deep + column * across.
+void pack(const Panels& panels, int64_t depth, const float* from, int64_t deep, int64_t across, float factor,
+          std::vector<float>& made) {
+  made.resize(static_cast<size_t>(panels.vectors * panels.lanes * depth));
+  for (int64_t panel = 0; panel < panels.count; ++panel) {
+    const int64_t vector = panels.start(panel), width = (panels.start(panel + 1) - vector) * panels.lanes;
+    for (int64_t v = 0; v * panels.lanes < width; ++v) {
+      const float* at = from + panels.column(vector + v) * across;
+      float* const to = made.data() + vector * panels.lanes * depth + v * panels.lanes;
+      // Numbers that lie side by side are read one after the other.
+      if (across == 1) {
+        for (int64_t k = 0; k < depth; ++k) {
+          for (int64_t i = 0; i < panels.lanes; ++i) to[k * width + i] = at[k * deep + i] * factor;
+        }
+      } else {
+        for (int64_t i = 0; i < panels.lanes; ++i) {
+          for (int64_t k = 0; k < depth; ++k) to[k * width + i] = at[k * deep + i * across] * factor;
+        }
+      }
+    }
+  }
+}
+
+// Softmax in place; of a row that sees nothing, 0.
+void normalize(float* row, int64_t columns) {
+  constexpr float nothing = -std::numeric_limits<float>::infinity();
+  if (std::all_of(row, row + columns, [](float score) { return score == nothing; })) {
+    std::fill_n(row, columns, 0.0F);
+  } else {
+    softmax_rows(row, row, 1, columns);
+  }
+}
+
 struct DepthwiseRow {
   const ConvShape* shape;
   const float *x, *weight, *bias;  // x: of the first tap, in the row's image, without the padding of columns
@@ -181,6 +228,49 @@ void DenseConv::run(const ConvShape& shape, const float* x, const Finish& finish
   compute(s, x, half_, finish, y);
 }
 
+std::optional<at::Tensor> attend_in_panels(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                           const at::Tensor& mask, double scale) {
+  constexpr int64_t most_numbers = 1 << 17;  // of a head's scores, and of its keys
+  for (const at::Tensor* one : {&query, &key, &value}) {
+    if (one->dim() != 4 || one->scalar_type() != at::kFloat || one->numel() == 0 || one->stride(-1) != 1) return std::nullopt;
+    if (one->sizes().slice(0, 2) != query.sizes().slice(0, 2)) return std::nullopt;
+  }
+  const int64_t batch = query.size(0), heads = query.size(1), rows = query.size(2), keys = key.size(2), size = query.size(3);
+  const int64_t value_size = value.size(3);
+  if (key.size(3) != size || value.size(2) != keys || !has_lanes(std::min(keys, value_size))) return std::nullopt;
+  if (keys * std::max({rows, size, value_size}) > most_numbers) return std::nullopt;
+  at::Tensor added;
+  if (mask.defined()) {
+    if (mask.scalar_type() != at::kFloat || mask.stride(-1) != 1 || mask.size(-1) != keys) return std::nullopt;
+    added = mask.expand({batch, heads, rows, keys});
+    if (added.stride(2) != 0 && added.stride(2) != keys) return std::nullopt;
+  }
+  at::Tensor made = at::empty({batch, rows, heads, value_size}, query.options()).transpose(1, 2);
+  at::parallel_for(0, batch * heads, 1, [&](int64_t begin, int64_t end) {
+    HeadMemory memory;
+    for (int64_t i = begin; i < end; ++i) {
+      const auto part = [&](const at::Tensor& of) { return i / heads * of.stride(0) + i % heads * of.stride(1); };
+      const HeadCall call{query.const_data_ptr<float>() + part(query),
+                          key.const_data_ptr<float>() + part(key),
+                          value.const_data_ptr<float>() + part(value),
+                          added.defined() ? added.const_data_ptr<float>() + part(added) : nullptr,
+                          made.mutable_data_ptr<float>() + part(made),
+                          rows,
+                          keys,
+                          size,
+                          value_size,
+                          query.stride(2),
+                          key.stride(2),
+                          value.stride(2),
+                          added.defined() ? added.stride(2) : 0,
+                          made.stride(2),
+                          static_cast<float>(scale)};
+      (processor().avx512 ? avx512::attend : avx2::attend)(call, memory);
+    }
+  });
+  return made;
+}
+
 DepthwiseConv::DepthwiseConv(const at::Tensor& weight, const at::Tensor& bias)
     : weight_(static_cast<size_t>(weight.numel())), bias_(biases(weight.size(0), bias)) {
   const at::Tensor wide = weight.to(at::kFloat);
@@ -202,6 +292,9 @@ DenseConv::DenseConv(const at::Tensor& weight, const at::Tensor&) : out_channels
 void DenseConv::run(const ConvShape&, const float*, const Finish&, float*) const {}
 DepthwiseConv::DepthwiseConv(const at::Tensor&, const at::Tensor&) {}
 void DepthwiseConv::run(const ConvShape&, const float*, const Finish&, float*) const {}
+std::optional<at::Tensor> attend_in_panels(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, double) {
+  return std::nullopt;
+}
 
 #endif
 

@@ -112,6 +112,41 @@ void dense(const ConvShape& s, const DenseCall<Weight>& c) {
   });
 }
 
+// ---- attention --------------------------------------------------------------------------------------------------
+
+// y[row][column] = start[column] + finish.other[row][column] + sum of x[row][k] * weight[k][column].
+void product(const Panels& panels, const Tile<float>& whole, int64_t rows) {
+  const int64_t tiles = (rows + tile_rows - 1) / tile_rows;
+  for (int64_t panel = 0; panel < panels.count; ++panel) {
+    const int64_t vector = panels.start(panel), width = panels.start(panel + 1) - vector;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t row = rows * tile / tiles, to = row * whole.out_channels;
+      Tile<float> t = whole;
+      t.x += row * t.step;
+      t.weight += vector * lanes * t.run;
+      t.y += to;
+      if (t.finish.other != nullptr) t.finish.other += to;
+      for (int64_t v = 0; v < width; ++v) t.columns[v] = panels.column(vector + v);
+      multiply_of<float>(rows * (tile + 1) / tiles - row, width)(t);
+    }
+  }
+}
+
+void attend(const HeadCall& h, HeadMemory& memory) {
+  const Panels keys(h.keys, lanes), values(h.value_size, lanes);
+  pack(keys, h.size, h.key, 1, h.key_row, h.scale, memory.keys);
+  pack(values, h.keys, h.value, h.value_row, 1, 1, memory.values);
+  memory.scores.resize(static_cast<size_t>(h.rows * h.keys));
+  memory.zeros.resize(static_cast<size_t>(std::max(h.keys, h.value_size)));
+  float* const scores = memory.scores.data();
+  Finish finish;
+  if (h.mask_row != 0) finish.other = h.mask;
+  const float* start = h.mask != nullptr && h.mask_row == 0 ? h.mask : memory.zeros.data();
+  product(keys, {h.query, start, memory.keys.data(), scores, h.query_row, 1, h.size, 0, h.keys, {}, finish}, h.rows);
+  for (int64_t row = 0; row < h.rows; ++row) normalize(scores + row * h.keys, h.keys);
+  product(values, {scores, memory.zeros.data(), memory.values.data(), h.out, h.keys, 1, h.keys, 0, h.out_row, {}, {}}, h.rows);
+}
+
 // ---- of one channel ---------------------------------------------------------------------------------------------
 
 // `pixels` results beside each other; more than one only where all taps lie within the image.

@@ -17,6 +17,7 @@
 #include "op/fast_path.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/softmax.h"
 #include "op/simd/lanes.h"
 #include "op/simd/thresholds.h"
 
@@ -96,9 +97,14 @@ template <Form form>
     }
   }
 }
-SOFTCANN_CLONES void softmax_rows(const float* from, float* to, int64_t rows, int64_t columns) {
+}  // namespace
+
+SOFTCANN_CLONES void softcann::op::softmax_rows(const float* from, float* to, int64_t rows, int64_t columns) {
   row_by_row<Form::plain>(from, to, rows, columns);
 }
+
+namespace {
+
 SOFTCANN_CLONES void log_softmax_rows(const float* from, float* to, int64_t rows, int64_t columns) {
   row_by_row<Form::logarithm>(from, to, rows, columns);
 }
