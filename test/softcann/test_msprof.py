@@ -248,6 +248,24 @@ def test_calls_out_of_order_are_refused(code, expected):
     assert client(f"print({code})") == f"{expected}\n"
 
 
+@pytest.mark.parametrize("setting,name,remedy", [
+    (1, "ACL_PROF_STORAGE_LIMIT", "--duration"), (6, "ACL_PROF_SYS_INTERCONNECTION_FREQ", "leave the setting out"), (8, "ACL_PROF_HOST_SYS", "pidstat"),
+    (16, "ACL_PROF_PATH", "aclprofInit"), (2, "unknown setting 2", ""), (17, "unknown setting 17", "")])
+def test_settings_are_refused_by_name_with_a_remedy(setting, name, remedy):
+    said = client(f"acl.aclGetRecentErrMsg.restype = ctypes.c_char_p\nassert prof.aclprofSetConfig({setting}, b'50', ctypes.c_size_t(2)) != 0\n"
+                  "print(acl.aclGetRecentErrMsg().decode())")
+    assert said.startswith(f"aclprofSetConfig: {name}") and remedy in said
+
+
+def test_no_feature_needs_a_client_that_knows_it():
+    assert client("""
+for name in ("aclprofGetSupportedFeatures", "aclprofGetSupportedFeaturesV2"):
+    size, data = ctypes.c_size_t(7), ctypes.c_void_p()
+    print(getattr(prof, name)(ctypes.byref(size), ctypes.byref(data)), size.value, data.value, getattr(prof, name)(None, None) != 0)
+print(prof.aclprofRegisterDeviceCallback())
+""") == "0 0 None True\n0 0 None True\n0\n"
+
+
 def test_a_killed_program_leaves_what_it_had(tmp_path):
     code = CLIENT + "work()\nfor _ in range(3000): work()\nimport os; os.kill(os.getpid(), 9)"
     result = msprof(f"--output={tmp_path}", sys.executable, "-c", code, check=False)

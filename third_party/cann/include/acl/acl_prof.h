@@ -103,6 +103,9 @@ aclprofConfig* aclprofCreateConfig(uint32_t* deviceIdList, uint32_t deviceNums, 
                                    const aclprofAicoreEvents* aicoreEvents, uint64_t dataTypeConfig);
 aclError aclprofDestroyConfig(const aclprofConfig* profilerConfig);
 aclError aclprofSetConfig(aclprofConfigType configType, const char* config, size_t configLength);
+aclError aclprofGetSupportedFeatures(size_t* featuresSize, void** featuresData);
+aclError aclprofGetSupportedFeaturesV2(size_t* featuresSize, void** featuresData);
+aclError aclprofRegisterDeviceCallback();
 aclError aclprofWarmup(const aclprofConfig* profilerConfig);
 aclError aclprofStart(const aclprofConfig* profilerConfig);
 aclError aclprofStop(const aclprofConfig* profilerConfig);

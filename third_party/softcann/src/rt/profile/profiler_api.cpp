@@ -70,6 +70,32 @@ std::vector<Stamp>& open_ranges() {
   return ranges;
 }
 
+struct Setting {
+  aclprofConfigType type;
+  const char* name;
+  const char* why;
+};
+constexpr const char* kNoCounters = "a software device has no such counters; leave the setting out";
+constexpr const char* kHost = "statistics of the host are not recorded; pidstat, or torch.profiler's own, have them";
+constexpr Setting kSettings[] = {
+    {ACL_PROF_STORAGE_LIMIT, "ACL_PROF_STORAGE_LIMIT",
+     "nothing that was recorded is dropped; record for a shorter time (msprof --delay, --duration)"},
+    {ACL_PROF_SYS_HARDWARE_MEM_FREQ, "ACL_PROF_SYS_HARDWARE_MEM_FREQ", kNoCounters},
+    {ACL_PROF_LLC_MODE, "ACL_PROF_LLC_MODE", kNoCounters},
+    {ACL_PROF_SYS_IO_FREQ, "ACL_PROF_SYS_IO_FREQ", kNoCounters},
+    {ACL_PROF_SYS_INTERCONNECTION_FREQ, "ACL_PROF_SYS_INTERCONNECTION_FREQ", kNoCounters},
+    {ACL_PROF_DVPP_FREQ, "ACL_PROF_DVPP_FREQ", kNoCounters},
+    {ACL_PROF_HOST_SYS, "ACL_PROF_HOST_SYS", kHost},
+    {ACL_PROF_HOST_SYS_USAGE, "ACL_PROF_HOST_SYS_USAGE", kHost},
+    {ACL_PROF_HOST_SYS_USAGE_FREQ, "ACL_PROF_HOST_SYS_USAGE_FREQ", kHost},
+    {ACL_PROF_LOW_POWER_FREQ, "ACL_PROF_LOW_POWER_FREQ", kNoCounters},
+    {ACL_PROF_SYS_MEM_SERVICEFLOW, "ACL_PROF_SYS_MEM_SERVICEFLOW", kNoCounters},
+    {ACL_PROF_SYS_CPU_FREQ, "ACL_PROF_SYS_CPU_FREQ", kHost},
+    {ACL_PROF_OPTYPE, "ACL_PROF_OPTYPE", "all operators are recorded; choose among them in the tables"},
+    {ACL_PROF_NTS_METRICS, "ACL_PROF_NTS_METRICS", kNoCounters},
+    {ACL_PROF_PATH, "ACL_PROF_PATH", "the folder is that of aclprofInit"},
+};
+
 aclError not_initialized(const char* entry) { return fail(ACL_ERROR_PROF_NOT_RUN, "%s: call aclprofInit first", entry); }
 
 // A mark that the stream comes to, with the time at which it does.
@@ -138,15 +164,36 @@ aclError aclprofDestroyConfig(const aclprofConfig* profilerConfig) {
   return ACL_SUCCESS;
 }
 
-// All of these choose hardware counters and host statistics, of which none is recorded, but for the limit of the storage.
+// All of these choose hardware counters and host statistics, of which none is recorded, and where and how much is written.
 aclError aclprofSetConfig(aclprofConfigType configType, const char* config, size_t) {
   SOFTCANN_ENTRY(aclprofSetConfig);
   SOFTCANN_REQUIRE(config, "config");
-  if (configType <= ACL_PROF_ARGS_MIN || configType >= ACL_PROF_ARGS_MAX) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclprofSetConfig: unknown setting %d", static_cast<int>(configType));
+  for (const Setting& known : kSettings) {
+    if (known.type != configType) continue;
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclprofSetConfig: %s: %s", known.name, known.why);
   }
-  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclprofSetConfig: a software device has nothing that setting %d would choose",
-              static_cast<int>(configType));
+  return fail(ACL_ERROR_INVALID_PARAM, "aclprofSetConfig: unknown setting %d", static_cast<int>(configType));
+}
+
+// What of its features a client has to adapt to; softcann's collector has none of these: it takes every configuration that
+// aclprofCreateConfig() makes.
+aclError aclprofGetSupportedFeatures(size_t* featuresSize, void** featuresData) {
+  SOFTCANN_ENTRY(aclprofGetSupportedFeatures);
+  SOFTCANN_REQUIRE(featuresSize, "featuresSize");
+  SOFTCANN_REQUIRE(featuresData, "featuresData");
+  *featuresSize = 0;
+  *featuresData = nullptr;
+  return ACL_SUCCESS;
+}
+
+aclError aclprofGetSupportedFeaturesV2(size_t* featuresSize, void** featuresData) {
+  return aclprofGetSupportedFeatures(featuresSize, featuresData);
+}
+
+// That devices which are opened later are recorded, too: here they always are.
+aclError aclprofRegisterDeviceCallback() {
+  SOFTCANN_ENTRY(aclprofRegisterDeviceCallback);
+  return ACL_SUCCESS;
 }
 
 // Hardware is prepared by it; here is nothing to prepare.
