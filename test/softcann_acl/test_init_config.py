@@ -39,6 +39,31 @@ stream, ret = acl.rt.create_stream()
 assert acl.rt.memset_async(place, 64, 0, 64, stream) == 0 and acl.rt.synchronize_stream(stream) == 0
 print(acl.finalize())
 """
+SCENE_AGAIN = """
+import glob, json, sys
+import acl
+assert acl.init(sys.argv[1]) == 0, acl.get_recent_err_msg()
+acl.rt.set_device(0)
+lib, room = __import__("ctypes"), None
+lib, room = lib.CDLL("libascendcl.so"), lib.create_string_buffer(4096)
+size = __import__("ctypes").c_size_t(4096)
+def watches():
+    return lib.acldumpGetExceptionInfoPath(room, size)
+seen = [watches()]
+assert acl.mdl.init_dump() == 0, acl.get_recent_err_msg()
+json.dump({"dump": {"dump_path": "asked", "dump_mode": "all", "dump_op_switch": "on"}}, open("dump.json", "w"))
+for _ in range(2):
+    assert acl.mdl.set_dump("dump.json") == 0, acl.get_recent_err_msg()
+    seen.append(watches())
+json.dump({"dump": {"dump_path": "/proc/nowhere", "dump_mode": "all"}}, open("dump.json", "w"))
+assert acl.mdl.set_dump("dump.json") != 0
+seen.append(watches())
+assert acl.mdl.finalize_dump() == 0
+seen.append(watches())
+assert acl.finalize() == 0
+seen.append(watches())
+print(seen)
+"""
 SCENE = """
 import json, os, sys
 import acl
@@ -111,3 +136,7 @@ def test_a_profile(acl, tmp_path):
 def test_a_dump_of_failures_costs_nothing_and_makes_place_for_another(tmp_path):
     """The published torch_npu asks for it in each process."""
     assert run(tmp_path, SCENE, {"dump": {"dump_scene": "lite_exception"}}) == "['acl.json']\n['acl.json', 'asked', 'dump.json'] 0\n"
+
+
+def test_a_dump_of_failures_goes_on_after_another(tmp_path):
+    assert run(tmp_path, SCENE_AGAIN, {"dump": {"dump_scene": "lite_exception"}}) == "[0, 500001, 500001, 0, 0, 500001]\n"

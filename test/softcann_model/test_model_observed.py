@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from model_client import ROOT, Error, Loaded
+from om_writer import om, operator
 from test_runtime_models import linear_model
 
 REPEATED, INVALID_PARAM, LOST = 148046, 100000, 500005
@@ -62,6 +63,49 @@ def test_models_layers_and_runs_are_chosen(acl, model, tmp_path):
     (tmp_path / "other").mkdir()
     index, _ = dumped(acl, tmp_path / "other", work, dump_list=[{"model_name": "of another name"}])
     assert index == []
+
+
+def test_ranges_and_blacklists_of_a_models_operators(acl, model, tmp_path):
+    def kept(**listed):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        index, _ = dumped(acl, folder, lambda: [model(torch.randn(4, 3)) for _ in range(2)], dump_list=[listed], dump_data="stats")
+        return [(line["operator"], line["name"]) for line in index if line["step"] == 1]
+    every = kept(model_name="*")
+    first, last = every[0][0], every[-1][0]
+    whole = [one for one in every if one[0] == first]
+    assert first != last and len(whole) == 4                                                  # input, weight, bias, 0
+    assert kept(model_name="*", opname_range=[{"begin": first, "end": first}]) == whole
+    assert kept(model_name="*", opname_range=[{"begin": first, "end": last}]) == every
+    assert kept(model_name="*", opname_range=[{"begin": last, "end": first}]) == [one for one in every if one[0] == last]
+    assert kept(model_name="*", opname_range=[{"begin": last, "end": last}], layer=[first]) == every
+    left = [{"name": first, "pos": ["input1", "output0"]}, {"name": last, "pos": []}, {"name": "", "pos": ["input0"]}]
+    without = [one for one in every if one not in (whole[1], whole[3])]
+    assert kept(model_name="*", opname_blacklist=left) == kept(opname_blacklist=left) == without
+    assert kept(model_name="another", opname_blacklist=left) == []
+    assert kept(layer=[first]) == whole                                                        # of every model
+
+
+def test_an_operator_of_a_model_that_fails_is_dumped_with_what_it_read(acl, tmp_path):
+    gather = Loaded(acl, gather_model())
+    try:
+        def work():
+            gather(torch.ones(3, 2), torch.tensor([1, 2]))
+            with pytest.raises(Error):
+                gather(torch.ones(3, 2), torch.tensor([1, 7]))
+        index, folder = dumped(acl, tmp_path, work, dump_scene="lite_exception")
+        assert {line["kind"] for line in index} == {"input"} and {line["model"] for line in index} == {index[0]["model"]} != {None}
+        assert [1, 7] in [np.load(folder / line["file"]).tolist() for line in index]
+        (tmp_path / "whole").mkdir()                       # a dump of everything has what the one that failed read, too
+        index, folder = dumped(acl, tmp_path / "whole", work, dump_mode="input")
+        assert [np.load(folder / line["file"]).tolist() for line in index if line["dtype"].startswith("int")][-1] == [1, 7]
+    finally:
+        acl.aclmdlUnload(gather.id)
+
+
+def gather_model():
+    return om([dict(inputs=["v0 x float32 ND 3,2", "v1 places int64 ND 2"], outputs=["v2 y float32 ND 2,2"],
+                    ops=[operator("aten::index_select", ["t:v0", "i:0", "t:v1"], ["v2"], ["v0", "v1"])], workspace_bytes=4096)])
 
 
 class Subscription:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 REPEATED, BAD_CONFIG, INVALID_FILE, PARSE_FILE, RUNNING, NOT_RUNNING, WRITE_FILE = 100002, 100009, 100003, 100006, 100044, 100045, 100004
+PARAM, FAILURE = 100000, 500001
 
 
 @pytest.fixture
@@ -124,6 +125,51 @@ def test_operators_that_fail_are_dumped_with_what_they_read(dump, call):
     assert np.load(folder / found[1]["file"]).tolist() == [[5]]
 
 
+def test_the_line_of_python_is_told(dump, call):
+    """Also of an operator that another thread computes."""
+    x = torch.ones(1 << 20)   # long enough for the stream's worker
+    index, _ = dump(lambda: (call("aclnnSin", torch.ones(2), torch.empty(2)), call("aclnnSin", x, torch.empty(1 << 20))), dump_mode="output")
+    lines = [line["line"] for line in index]
+    assert len(lines) == 2 and all(line.startswith(str(pathlib.Path(__file__).parent)) for line in lines), lines
+
+
+class Saved(ctypes.Structure):
+    """acldumpTensorInfo."""
+
+    _fields_ = [("type", ctypes.c_int), ("bytes", ctypes.c_size_t), ("format", ctypes.c_int32), ("dtype", ctypes.c_int32), ("address", ctypes.c_void_p),
+                ("address_type", ctypes.c_int), ("placement", ctypes.c_int), ("offset", ctypes.c_uint32), ("dims", ctypes.c_uint32),
+                ("origin_dims", ctypes.c_uint32), ("shape", ctypes.c_uint64 * 25), ("origin_shape", ctypes.c_uint64 * 25)]
+
+
+def test_a_client_saves_tensors_beside_its_failures(call, tmp_path):
+    acl, place, room = call.acl, ctypes.c_void_p(), ctypes.create_string_buffer(4096)
+    values = np.array([0x3f80, 0x4000, 0x4040, 0x4080], np.uint16)   # 1 to 4 in bfloat16
+    assert acl.aclrtMalloc(ctypes.byref(place), ctypes.c_size_t(8), 0) == 0
+    assert acl.aclrtMemcpy(place, ctypes.c_size_t(8), values.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(8), 1) == 0
+    tensor = Saved(1, 8, 2, 27, place, 2, 0, 0, 2, 0, (2, 2))
+    size = ctypes.c_size_t(1)
+
+    def save(name, *of):
+        return acl.acldumpSaveExceptionInfo(name, b"mine", (Saved * len(of))(*of), ctypes.c_size_t(len(of)))
+    assert save(b"kernel", tensor) == FAILURE and "dump_scene" in acl.aclGetRecentErrMsg().decode()
+    assert acl.acldumpGetExceptionInfoPath(room, ctypes.c_size_t(4096)) == FAILURE
+    start(call, tmp_path, dump_scene="aic_err_brief_dump", dump_mode=None, dump_op_switch=None)
+    try:
+        assert acl.acldumpGetExceptionInfoPath(room, size) == PARAM and acl.acldumpGetExceptionInfoPath(room, ctypes.c_size_t(4096)) == 0
+        assert save(b"kernels/kernel", tensor, Saved(0, 8, 2, 27, place, 2, 0, 0, 1, 0, (3,))) == 0
+        for name, wrong in ((b"", tensor), (b"/etc/kernel", tensor), (b"a/../../b", tensor), (b"a", Saved(0, 0, 2, 27, place, 2)),
+                            (b"a", Saved(0, 8, 2, 27, place, 0)), (b"a", Saved(0, 8, 2, 27, None, 2))):
+            assert save(name, wrong) == PARAM, name
+        assert save(b"a", Saved(0, 1 << 40, 2, 27, place, 2)) != 0    # beyond its memory
+    finally:
+        assert acl.aclmdlFinalizeDump() == 0 and acl.aclrtFree(place) == 0
+    index, folder = read(tmp_path / "dump")
+    assert str(folder) == room.value.decode()
+    assert [(line["operator"], line["kind"], line["shape"], line["dtype"], line["tag"]) for line in index] == [
+        ("kernels/kernel", "output", [2, 2], "bfloat16", "mine"), ("kernels/kernel", "input", [4], "bfloat16", "mine")]
+    assert np.load(folder / index[0]["file"]).tolist() == [[1, 2], [3, 4]]
+
+
 def test_no_single_operators_unless_asked_for(dump, call):
     index, _ = dump(lambda: call("aclnnSin", torch.ones(2), torch.empty(2)), dump_op_switch=None)
     assert index == []
@@ -133,7 +179,11 @@ def test_no_single_operators_unless_asked_for(dump, call):
     ({"dump_mode": "some"}, "dump_mode=some: expected is one of input, output, all"), ({"dump_step": "3-1"}, "ends before it begins"),
     ({"dump_step": "x"}, "0|3-5|10"), ({"dumb": 1}, "'dumb' is not served; the keys are dump_path"), ({"dump_path": None}, "dump_path is missing"),
     ({"dump_stats": ["Max"]}, "only with dump_data=stats"), ({"dump_scene": "watcher"}, "SOFTCANN_CHECK=memory"),
-    ({"dump_list": [{"opname_range": []}]}, "'opname_range' is not served"), ({"dump_path": "/proc/nowhere"}, "/proc/nowhere cannot be written"),
+    ({"dump_list": [{"opname_range": [{"begin": "a", "end": "b"}]}]}, "model_name has to say"),
+    ({"dump_list": [{"model_name": "m", "opname_range": [{"begin": "a"}]}]}, "opname_range is a list of"),
+    ({"dump_list": [{"opname_blacklist": [{"name": "a", "pos": ["3"]}]}]}, "a blacklist is a list of"),
+    ({"dump_list": [{"watcher_nodes": ["a"]}]}, "watcher_nodes: memory is not watched here; SOFTCANN_CHECK=memory"),
+    ({"dump_list": [{"dumb": []}]}, "'dumb' is not served so"), ({"dump_path": "/proc/nowhere"}, "/proc/nowhere cannot be written"),
     ({"dump_data": 3}, "a text is expected")])
 def test_a_wrong_configuration_is_refused(call, tmp_path, config, text):
     with pytest.raises(RuntimeError) as error:

@@ -1,11 +1,10 @@
 #include "comm/comm_dump.h"
 
-#include <cstring>
 #include <exception>
 #include <utility>
 
+#include "rt/dump/dump_values.h"
 #include "rt/profile/call_record.h"
-#include "rt/base/half.h"
 
 namespace softcann {
 namespace {
@@ -38,57 +37,36 @@ aclDataType acl_type_of(uint8_t type) {
   return ACL_DT_UNDEFINED;
 }
 
-template <class E>
-std::shared_ptr<E[]> room_for(uint64_t elements) {
-  return std::shared_ptr<E[]>(new E[elements]);
-}
-
-dump::Tensor tensor_of(const char* name, bool written, const Buffer& buffer, uint8_t type) {
-  dump::Tensor made;
-  made.written = written;
-  made.name = name;
-  made.type = made.stored = acl_type_of(type);
-  const size_t item = bytes_of(static_cast<HcclDataType>(type));
-  const uint64_t elements = item != 0 ? buffer.bytes / item : 0;
-  made.dims = {static_cast<int64_t>(elements)};
-  made.strides = {1};
-  if (made.type == ACL_BF16) {
-    const auto wide = room_for<float>(elements);
-    for (uint64_t i = 0; i < elements; ++i) {
-      uint16_t one = 0;
-      std::memcpy(&one, buffer.data + 2 * i, sizeof one);
-      wide[i] = bfloat_to_float(one);
-    }
-    made.stored = ACL_FLOAT;
-    made.bytes = elements * sizeof(float);
-    made.data = std::shared_ptr<const void>(wide, wide.get());
-    return made;
-  }
-  const auto copy = room_for<char>(buffer.bytes);
-  std::memcpy(copy.get(), buffer.data, buffer.bytes);
-  made.bytes = buffer.bytes;
-  made.data = std::shared_ptr<const void>(copy, copy.get());
-  return made;
+// After a failure, as of a rank that waited for another until it gave up, the client may have freed its buffers.
+bool is_gone(const Buffer& buffer) {
+  if (!dump::watches_failures.load()) return false;
+  uintptr_t begin = 0;
+  size_t size = 0;
+  const void* address = client_address(buffer.data);
+  return is_device_pointer(address) && !live_memory(address, buffer.bytes, &begin, &size);
 }
 
 }  // namespace
 
 void CommDump::take(const Operation& operation, bool written) {
-  const Buffer& whole = written ? operation.receive : operation.send;
-  if (whole.bytes != 0) tensors_.push_back(tensor_of(written ? "recvBuf" : "sendBuf", written, whole, operation.call.type));
+  const auto add = [&](std::string name, const Buffer& buffer, uint8_t type) {
+    const size_t item = bytes_of(static_cast<HcclDataType>(type));
+    if (buffer.bytes == 0 || item == 0 || is_gone(buffer)) return;
+    tensors_.push_back(dump::copy_of(std::move(name), written, acl_type_of(type), {static_cast<int64_t>(buffer.bytes / item)},
+                                     buffer.data, buffer.bytes));
+  };
+  add(written ? "recvBuf" : "sendBuf", written ? operation.receive : operation.send, operation.call.type);
   for (const Message& message : operation.messages) {
-    if (message.send == written || message.buffer.bytes == 0) continue;
-    const std::string name = (written ? "from" : "to") + std::to_string(message.peer);
-    tensors_.push_back(tensor_of(name.c_str(), written, message.buffer, message.call.type));
+    if (message.send != written) add((written ? "from" : "to") + std::to_string(message.peer), message.buffer, message.call.type);
   }
 }
 
-std::shared_ptr<CommDump> CommDump::begin(const char* name, const Operation& operation) {
+std::shared_ptr<CommDump> CommDump::begin(const char* name, const Operation& operation, const Task* task) {
   auto made = std::make_shared<CommDump>();
   made->call_.name = name;
   made->call_.device = call_record::device();
   made->call_.stream = call_record::stream();
-  if (!dump::begin(&made->call_)) return nullptr;
+  if (!dump::begin(&made->call_, task)) return nullptr;
   try {
     if (made->call_.wants_read) made->take(operation, false);
   } catch (const std::exception& error) {

@@ -11,8 +11,8 @@ namespace softcann {
 // One call, from before its first attempt to its end.
 class CommDump {
  public:
-  // Null where it is not dumped.
-  static std::shared_ptr<CommDump> begin(const char* name, const Operation& operation);
+  // Null where it is not dumped. `task`: the one that carries it out.
+  static std::shared_ptr<CommDump> begin(const char* name, const Operation& operation, const Task* task);
   void end(const Operation& operation, bool failed);
 
  private:

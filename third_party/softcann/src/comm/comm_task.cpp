@@ -30,12 +30,15 @@ aclError CommTask::execute(Task* self, bool skip) {
 aclError CommTask::advance() {
   const WaitOutside outside;
   if (!tried) copy_staged(true);
-  if (dump::is_active() && !tried) dumped = CommDump::begin(name, operation);
+  if (dump::is_active() && !tried) dumped = CommDump::begin(name, operation, this);
   const aclError code = transport->run(operation, !tried);
   tried = true;
   if (code == ACL_SUCCESS) copy_staged(false);
   if (__builtin_expect(dumped != nullptr, 0) && code != kUnfinished)
     std::exchange(dumped, nullptr)->end(operation, code != ACL_SUCCESS);
+  if (code != ACL_SUCCESS && code != kUnfinished && dump::watches_failures.load()) {
+    if (const auto failed = CommDump::begin(name, operation, this)) failed->end(operation, true);
+  }
   if (call_record::on && code == ACL_SUCCESS) record_received();
   return code;
 }
@@ -83,6 +86,7 @@ HcclResult capture(std::unique_ptr<CommTask> task, aclrtStream stream) {
 HcclResult submit(std::unique_ptr<CommTask> task, aclrtStream stream) {
   if (is_captured(stream)) return capture(std::move(task), stream);
   task->transport->number(task->operation);
+  if (dump::is_active()) dump::note_line(task.get());
   const uint32_t cost = task->staged.empty() ? task->transport->cost(task->operation) : kNeverInline;
   const aclError code = softcann::submit(stream, task.get(), cost);
   if (code != ACL_SUCCESS) {

@@ -10,7 +10,8 @@ namespace softcann::model {
 namespace {
 
 // The error of an operator, with the operator's name before it and the same kind.
-[[noreturn]] void rethrow_located(const Instruction& at, ErrorKind kind, const char* cause) {
+[[noreturn]] void rethrow_located(const Instruction& at, const Instruction** failed, ErrorKind kind, const char* cause) {
+  if (*failed == nullptr) *failed = &at;
   throw Error(kind, "operator '" + at.name + "' (" + at.type + ", " + at.kernel + "): " + cause);
 }
 
@@ -195,11 +196,11 @@ bool Machine::compute(const Instruction& instruction, std::vector<at::IValue>& s
     call(instruction, stack);
     return true;
   } catch (const Error& error) {
-    rethrow_located(instruction, error.kind(), error.what());
+    rethrow_located(instruction, &failed_, error.kind(), error.what());
   } catch (const c10::Error& error) {
-    rethrow_located(instruction, kind_of(error), error.what_without_backtrace());
+    rethrow_located(instruction, &failed_, kind_of(error), error.what_without_backtrace());
   } catch (const std::exception& error) {
-    rethrow_located(instruction, kind_of(error), error.what());
+    rethrow_located(instruction, &failed_, kind_of(error), error.what());
   }
 }
 

@@ -25,6 +25,8 @@ class Machine {
   // The tensors that an operator is about to read, and those that it has just made.
   std::vector<NamedTensor> operands(const Instruction& instruction) const;
   std::vector<NamedTensor> results(const Instruction& instruction) const;
+  // The operator that failed, once run() has thrown; null: none did.
+  const Instruction* failed() const { return failed_; }
 
  private:
   const at::IValue& read(Slot slot) const;
@@ -42,6 +44,7 @@ class Machine {
   Observer* observer_;
   std::vector<at::IValue> frame_;
   int depth_ = 0;
+  const Instruction* failed_ = nullptr;
 };
 
 // A value as a tensor: numbers become tensors without dimensions.

@@ -210,7 +210,7 @@ class LoadedModel final : public Model {
       Machine machine(program_, observer.get());
       std::vector<at::IValue> inputs;
       for (size_t i = 0; i < program_.graphs[0].inputs.size(); ++i) inputs.emplace_back(input_of(call, i));
-      const std::vector<at::IValue> outputs = machine.run(0, std::move(inputs));
+      const std::vector<at::IValue> outputs = run(machine, observer.get(), call, std::move(inputs));
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (const aclError code = write(call, i, tensor_of(outputs[i]))) return code;
       }
@@ -233,6 +233,16 @@ class LoadedModel final : public Model {
   }
 
  private:
+  std::vector<at::IValue> run(Machine& machine, Observer* observer, const ModelCall& call, std::vector<at::IValue> inputs) const {
+    try {
+      return machine.run(0, std::move(inputs));
+    } catch (...) {
+      if (observer != nullptr) observer->fail();
+      dump_failure(machine, call, info_);
+      throw;
+    }
+  }
+
   aclError report(const char* cause, aclError code) const {
     task_error("model '%s': %s", readable(info_.name).c_str(), readable(cause).c_str());
     return code;

@@ -28,6 +28,16 @@ void guarded(const dump::Call& call, const Work& work) {
   }
 }
 
+dump::Call dumped_call(const Instruction& instruction, const ModelCall& call, const ModelInfo& info) {
+  dump::Call made;
+  made.name = instruction.name;
+  made.model = info.name;
+  made.type = instruction.type;
+  made.device = call.device;
+  made.stream = call_record::stream();
+  return made;
+}
+
 }  // namespace
 
 Observer::Observer(const ModelCall& call, const ModelInfo& info) : call_(call), info_(info), dumps_(dump::is_active()) {
@@ -36,12 +46,9 @@ Observer::Observer(const ModelCall& call, const ModelInfo& info) : call_(call), 
 
 void Observer::begin(const Machine& machine, const Instruction& instruction) {
   if (dumps_) {
-    dumped_ = std::make_unique<dump::Call>();
-    dumped_->name = instruction.name;
-    dumped_->model = info_.name;
+    dumped_ = std::make_unique<dump::Call>(dumped_call(instruction, call_, info_));
     dumped_->run = run_;
-    dumped_->device = call_.device;
-    dumped_->stream = call_record::stream();
+    dumped_->ranges = &ranges_;
     if (!dump::begin(dumped_.get())) dumped_.reset();
     tensors_.clear();
     if (dumped_ != nullptr && dumped_->wants_read) {
@@ -66,6 +73,22 @@ void Observer::end(const Machine& machine, const Instruction& instruction, bool 
   guarded(*dumped, [&] {
     if (dumped->wants_written) take(machine.results(instruction), true, &tensors_);
     dump::end(*dumped, tensors_, false);
+  });
+}
+
+void Observer::fail() {
+  if (const std::unique_ptr<dump::Call> dumped = std::move(dumped_)) dump::end(*dumped, tensors_, true);
+}
+
+void dump_failure(const Machine& machine, const ModelCall& call, const ModelInfo& info) {
+  if (!dump::watches_failures.load() || machine.failed() == nullptr) return;
+  const Instruction& failed = *machine.failed();
+  dump::Call dumped = dumped_call(failed, call, info);
+  if (!dump::begin(&dumped)) return;
+  guarded(dumped, [&] {
+    std::vector<dump::Tensor> tensors;
+    take(machine.operands(failed), false, &tensors);
+    dump::end(dumped, tensors, true);
   });
 }
 

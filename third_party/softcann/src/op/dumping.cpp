@@ -7,6 +7,7 @@
 #include "op/collective.h"
 #include "op/executor.h"
 #include "op/names.h"
+#include "rt/dump/dump_values.h"
 #include "rt/profile/call_record.h"
 
 namespace softcann::op {
@@ -20,7 +21,7 @@ namespace {
 
 void take(const aclTensor& made, bool written, const std::string& name, std::vector<dump::Tensor>* to) {
   if (!made.tensor.defined()) return;
-  to->push_back(dumped_tensor(made.tensor, written, name, made.type, format_name(made.format)));
+  to->push_back(dumped_tensor(made.tensor, written, name, made.type, dump::format_name(made.format)));
 }
 
 // The tensors that the operator reads, or those that it writes.
@@ -50,7 +51,7 @@ std::unique_ptr<DumpedCall> dumped_call(const aclOpExecutor& executor) {
   made->call.name = executor.op->name;
   made->call.device = call_record::device();
   made->call.stream = call_record::stream();
-  return dump::begin(&made->call) ? std::move(made) : nullptr;
+  return dump::begin(&made->call, &executor) ? std::move(made) : nullptr;
 }
 
 // Of an operator that communicates the first stage reads, and the last one has the results.

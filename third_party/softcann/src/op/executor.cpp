@@ -441,7 +441,10 @@ aclnnStatus submit_executor(aclOpExecutor* executor, aclrtStream stream) {
 aclnnStatus launch(const OpInfo& info, aclOpExecutor* executor, aclrtStream stream) {
   if (const aclnnStatus wrong = check_executor(info, executor)) return wrong;
   executor = take_from_client(executor);
-  if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0)) trace_launch(*executor, stream);
+  if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0)) {
+    trace_launch(*executor, stream);
+    if (dump::is_active()) dump::note_line(executor);
+  }
   return submit_executor(executor, stream);
 }
 
@@ -457,6 +460,7 @@ aclnnStatus launch_in_stages(const OpInfo& info, aclOpExecutor* executor, void* 
     aclOpExecutor* part = last ? executor : snapshot(*executor);
     part->stage = stage;
     part->workspace = static_cast<char*>(device_view(workspace));
+    if (dump::is_active()) dump::note_line(part);
     status = submit_executor(part, stream);
     if (last) return status;
     if (status == ACLNN_SUCCESS) status = exchange(info, *plan, stage, static_cast<char*>(workspace), comm, stream);

@@ -34,36 +34,11 @@ constexpr TypeName kTypes[] = {
     {ACL_FLOAT8_E8M0, "FLOAT8_E8M0"},
 };
 
-struct FormatName {
-  aclFormat format;
-  const char* name;
-};
-constexpr FormatName kFormats[] = {
-    {ACL_FORMAT_ND, "ND"},
-    {ACL_FORMAT_NCHW, "NCHW"},
-    {ACL_FORMAT_NHWC, "NHWC"},
-    {ACL_FORMAT_NC, "NC"},
-    {ACL_FORMAT_NCL, "NCL"},
-    {ACL_FORMAT_NCDHW, "NCDHW"},
-    {ACL_FORMAT_NDHWC, "NDHWC"},
-    {ACL_FORMAT_NC1HWC0, "NC1HWC0"},
-    {ACL_FORMAT_NDC1HWC0, "NDC1HWC0"},
-    {ACL_FORMAT_FRACTAL_Z, "FRACTAL_Z"},
-    {ACL_FORMAT_FRACTAL_NZ, "FRACTAL_NZ"},
-};
-
 }  // namespace
 
 const char* type_name(aclDataType type) {
   for (const TypeName& known : kTypes) {
     if (known.type == type) return known.name;
-  }
-  return "UNDEFINED";
-}
-
-const char* format_name(aclFormat format) {
-  for (const FormatName& known : kFormats) {
-    if (known.format == format) return known.name;
   }
   return "UNDEFINED";
 }

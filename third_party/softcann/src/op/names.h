@@ -10,7 +10,6 @@ namespace softcann::op {
 struct OpInfo;
 
 const char* type_name(aclDataType type);
-const char* format_name(aclFormat format);
 std::string parameter_name(const OpInfo& info, int index);
 
 }  // namespace softcann::op

@@ -4,6 +4,7 @@
 
 #include "op/executor.h"
 #include "op/names.h"
+#include "rt/dump/dump_values.h"
 
 namespace softcann::op {
 namespace {
@@ -20,7 +21,7 @@ struct Fields {
     }
     for (int64_t i = 0; i < tensor.tensor.dim(); ++i) shapes += (i ? "," : "") + std::to_string(tensor.tensor.size(i));
     types += type_name(tensor.type);
-    formats += format_name(tensor.format);
+    formats += dump::format_name(tensor.format);
   }
   std::string text() const { return empty ? "N/A\tN/A\tN/A" : shapes + '\t' + types + '\t' + formats; }
 };

@@ -82,4 +82,22 @@ std::string python_stack() {
   return title == std::string::npos ? std::string() : text.substr(title + 1);
 }
 
+std::string python_line() {
+  constexpr char kBefore[] = "  File \"", kBehind[] = "\", line ";
+  const std::string stack = python_stack();
+  std::string innermost;
+  for (size_t begin = 0; begin < stack.size();) {
+    const std::string one = stack.substr(begin, stack.find('\n', begin) - begin);
+    begin += one.size() + 1;
+    const size_t end = one.find(kBehind);
+    if (!one.starts_with(kBefore) || end == std::string::npos) continue;
+    const std::string file = one.substr(sizeof kBefore - 1, end - (sizeof kBefore - 1));
+    const std::string line = one.substr(end + sizeof kBehind - 1);
+    const std::string found = file + ':' + line.substr(0, line.find(' '));
+    if (file.find("/site-packages/") == std::string::npos && file.find("/dist-packages/") == std::string::npos) return found;
+    if (innermost.empty()) innermost = found;
+  }
+  return innermost;
+}
+
 }  // namespace softcann::check

@@ -17,5 +17,7 @@ void prepare_python_stacks();
 // The calling thread's stack, the innermost call first, a line of `  File "FILE", line 1 in f` each; empty where it is not in
 // Python, or faulthandler was not told yet.
 std::string python_stack();
+// "FILE:LINE" of the innermost call outside of installed packages, else of the innermost; empty as above.
+std::string python_line();
 
 }  // namespace softcann::check

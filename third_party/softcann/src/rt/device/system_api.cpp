@@ -68,7 +68,7 @@ aclError follow_config(const char* path) {
   if (const aclError code = read_json_file("aclInit", path, &content)) return code;
   if (const aclError code = follow_init_config(content)) return code;
   const Json* dumped = content.find("dump");
-  const aclError code = dumped != nullptr ? dump::start("aclInit", *dumped) : ACL_SUCCESS;
+  const aclError code = dumped != nullptr ? dump::start("aclInit", *dumped, /*lasts=*/true) : ACL_SUCCESS;
   if (code != ACL_SUCCESS) (void)end_init_config();  // the code that is told is the dump's
   return code;
 }
@@ -122,7 +122,7 @@ aclError aclFinalize() {
     for (Stream* stream : streams_of(device)) stream->synchronize(-1);
   }
   const aclError recorded = end_init_config();
-  const aclError dumped = dump::is_started() ? dump::stop() : ACL_SUCCESS;
+  const aclError dumped = dump::stop_all();
   return recorded != ACL_SUCCESS ? recorded : dumped;
 }
 

@@ -12,6 +12,9 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
 
 #include "fault/lifecycle.h"
 #include "rt/dump/dump_client.h"
@@ -19,6 +22,7 @@
 #include "rt/dump/dump_values.h"
 #include "rt/base/error.h"
 #include "rt/base/json.h"
+#include "rt/base/python_stack.h"
 
 namespace softcann::dump {
 
@@ -28,13 +32,15 @@ namespace {
 
 struct State {
   std::mutex mutex;
-  bool started = false;
+  bool started = false, lasts = false;  // what runs
   Config config;
+  std::optional<Config> lasting;
   std::string folder, failure;
   int64_t step = 0;
   uint64_t next_serial = 0;
   std::map<std::string, uint64_t> numbers;  // of calls, by operator
   std::map<uint32_t, int64_t> runs;         // by model
+  std::unordered_map<const Task*, std::string> lines;
 };
 
 State& state() {
@@ -115,9 +121,27 @@ void put_tensor(State* s, const Call& call, const Tensor& tensor, const Statisti
                      ",\"dtype\":" + json_text(dtype_name(tensor.type)) + ",\"shape\":" + numbers(tensor.dims) +
                      ",\"strides\":" + numbers(tensor.strides) + ",\"format\":" + json_text(tensor.format) +
                      ",\"device\":\"npu:" + std::to_string(call.device) + "\",\"stream\":" + std::to_string(call.stream);
-  line += ",\"model\":" + (call.model.empty() ? "null" : json_text(call.model)) + ",\"line\":\"unknown\",\"file\":" + file +
-          ",\"stats\":" + text_of(found, s->config.statistics) + "}\n";
+  line += ",\"model\":" + (call.model.empty() ? "null" : json_text(call.model)) +
+          ",\"line\":" + json_text(call.line.empty() ? "unknown" : call.line) + ",\"file\":" + file +
+          ",\"stats\":" + text_of(found, s->config.statistics) + (call.tag.empty() ? "" : ",\"tag\":" + json_text(call.tag)) +
+          "}\n";
   put(s, "index.jsonl", line, true);
+}
+
+// A dump of failures makes its folder when it is first needed.
+aclError make_late_folder(State* s, const char* entry) {
+  if (!s->folder.empty()) return ACL_SUCCESS;
+  if (!client_takes_files()) return make_folder(entry, s->config.path, &s->folder);
+  s->folder = s->config.path + "/" + stamp();
+  return ACL_SUCCESS;
+}
+
+aclError expect_failures(const State& s, const char* entry) {
+  if (s.started && s.config.only == Config::Only::failed) return ACL_SUCCESS;
+  return fail(ACL_ERROR_FAILURE,
+              "%s: failures are not dumped now; \"dump_scene\": \"aic_err_brief_dump\" in the \"dump\" part of aclInit's or "
+              "aclmdlSetDump's file asks for it",
+              entry);
 }
 
 bool is_bad(const Config& config, const Tensor& tensor, const Statistics& found) {
@@ -127,15 +151,24 @@ bool is_bad(const Config& config, const Tensor& tensor, const Statistics& found)
 
 }  // namespace
 
-bool begin(Call* call) {
+void note_line(const Task* task) {
+  std::string line = check::python_line();
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  s.lines[task] = std::move(line);
+}
+
+bool begin(Call* call, const Task* task) {
   if (fault::in_forked_child()) return false;
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
   if (!s.started) return false;
+  const auto noted = s.lines.extract(task);
   call->serial = s.next_serial++;
   call->number = s.numbers[call->name]++;
   call->step = call->model.empty() ? s.step : call->run;
-  if (!s.failure.empty() || !s.config.wants_step(call->step) || !s.config.wants_name(call->model, call->name)) return false;
+  if (!s.failure.empty() || !s.config.wants_step(call->step) || !s.config.wants(*call)) return false;
+  call->line = noted ? noted.mapped() : check::python_line();
   call->wants_read = s.config.reads;
   call->wants_written = s.config.writes || s.config.only != Config::Only::all;
   return true;
@@ -155,12 +188,35 @@ void end(const Call& call, const std::vector<Tensor>& tensors, bool failed) {
     }
   }
   if (!wanted) return;
-  if (s.folder.empty() && !client_takes_files() && make_folder("dump_scene", config.path, &s.folder) != ACL_SUCCESS) {
-    set_failure(&s, config.path + ": no folder could be made there");
-  }
+  if (make_late_folder(&s, "dump_scene") != ACL_SUCCESS) set_failure(&s, config.path + ": no folder could be made there");
+  size_t places[] = {0, 0};  // among what is read, and among what is written
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].written ? config.writes : config.reads) put_tensor(&s, call, tensors[i], found[i]);
+    const Tensor& tensor = tensors[i];
+    const size_t place = places[tensor.written]++;
+    if (tensor.written ? !config.writes : !config.reads) continue;
+    if (!config.leaves_out(call, tensor.written, place)) put_tensor(&s, call, tensor, found[i]);
   }
+}
+
+aclError save(const char* entry, Call call, const std::vector<Tensor>& tensors) {
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  if (const aclError code = expect_failures(s, entry)) return code;
+  if (const aclError code = make_late_folder(&s, entry)) return code;
+  call.serial = s.next_serial++;
+  call.number = s.numbers[call.name]++;
+  call.step = s.step;
+  for (const Tensor& tensor : tensors) put_tensor(&s, call, tensor, statistics_of(tensor));
+  return s.failure.empty() ? ACL_SUCCESS : fail(ACL_ERROR_WRITE_FILE, "%s: %s", entry, s.failure.c_str());
+}
+
+aclError failure_folder(const char* entry, std::string* folder) {
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  if (const aclError code = expect_failures(s, entry)) return code;
+  if (const aclError code = make_late_folder(&s, entry)) return code;
+  *folder = s.folder;
+  return ACL_SUCCESS;
 }
 
 void give_up(const Call& call, const char* why) {
@@ -181,49 +237,88 @@ void end_step() {
   ++s.step;
 }
 
-aclError start(const char* entry, const Json& part) {
-  Config config;
-  if (const aclError code = read_config(entry, part, &config)) return code;
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
+namespace {
+
+// With the lock held.
+aclError run(State* s, const char* entry, Config config) {
   const bool of_failures = config.only == Config::Only::failed;
   std::string folder;
-  if (client_takes_files()) {
-    folder = config.path + "/" + stamp();
-  } else if (!of_failures) {
-    if (const aclError code = make_folder(entry, config.path, &folder)) return code;
+  if (!of_failures) {
+    if (client_takes_files()) {
+      folder = config.path + "/" + stamp();
+    } else if (const aclError code = make_folder(entry, config.path, &folder)) {
+      return code;
+    }
   }
-  s.config = std::move(config);
-  s.folder = std::move(folder);
-  s.failure.clear();
-  s.step = 0;
-  s.next_serial = 0;
-  s.numbers.clear();
-  s.runs.clear();
-  if (!of_failures) put(&s, "index.jsonl", "", true);
-  if (!s.failure.empty()) return fail(ACL_ERROR_WRITE_FILE, "%s: %s", entry, s.failure.c_str());
-  s.started = true;
-  set_paths(s.config.path, s.config.only == Config::Only::overflow, of_failures);
+  s->config = std::move(config);
+  s->folder = std::move(folder);
+  s->failure.clear();
+  s->step = 0;
+  s->next_serial = 0;
+  s->numbers.clear();
+  s->runs.clear();
+  s->lines.clear();
+  if (!of_failures) put(s, "index.jsonl", "", true);
+  if (!s->failure.empty()) return fail(ACL_ERROR_WRITE_FILE, "%s: %s", entry, s->failure.c_str());
+  s->started = true;
+  s->lasts = false;
+  set_paths(s->config.path, s->config.only == Config::Only::overflow, of_failures);
+  if (!of_failures) fault::arm();  // launches tell note_line() where they come from
   active.store(!of_failures);
   watches_failures.store(of_failures);
   return ACL_SUCCESS;
 }
 
+// With the lock held. Needs no folder yet, so it cannot fail.
+void resume(State* s) {
+  (void)run(s, "dump_scene", *s->lasting);
+  s->lasts = true;
+}
+
+// With the lock held. The dump of failures that lasts goes on.
+aclError end_one(State* s) {
+  active.store(false);
+  watches_failures.store(false);
+  s->started = false;
+  s->lines.clear();
+  clear_paths();
+  const std::string failure = std::exchange(s->failure, "");
+  if (s->lasting) resume(s);
+  return failure.empty() ? ACL_SUCCESS : fail(ACL_ERROR_WRITE_FILE, "the dump is not whole: %s", failure.c_str());
+}
+
+}  // namespace
+
+aclError start(const char* entry, const Json& part, bool lasts) {
+  Config config;
+  if (const aclError code = read_config(entry, part, &config)) return code;
+  if (!lasts) check::prepare_python_stacks();  // what lasts waits for failures, mostly for ever
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  if (lasts && config.only == Config::Only::failed) s.lasting = config;
+  const aclError code = run(&s, entry, std::move(config));
+  s.lasts = code == ACL_SUCCESS && lasts && s.lasting.has_value();
+  if (code != ACL_SUCCESS && s.lasting) resume(&s);
+  return code;
+}
+
 aclError stop() {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  active.store(false);
-  watches_failures.store(false);
-  s.started = false;
-  clear_paths();
-  if (s.failure.empty()) return ACL_SUCCESS;
-  return fail(ACL_ERROR_WRITE_FILE, "the dump is not whole: %s", s.failure.c_str());
+  return end_one(&s);
+}
+
+aclError stop_all() {
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  s.lasting.reset();
+  return s.started ? end_one(&s) : ACL_SUCCESS;
 }
 
 bool is_started() {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  return s.started;
+  return s.started && !s.lasts;
 }
 
 }  // namespace softcann::dump

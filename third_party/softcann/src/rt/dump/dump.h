@@ -11,7 +11,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rt/runtime.h"
@@ -41,20 +43,29 @@ struct Tensor {
   size_t bytes = 0;
 };
 
+// The ranges of dump_list (opname_range) that a run of a model is in.
+using Ranges = std::set<std::pair<size_t, size_t>>;
+
 // A call of an operator. The first part is the caller's, begin() fills in the second.
 struct Call {
   std::string name;
-  std::string model;  // empty: an operator by itself
-  int64_t run = 0;    // of the model
+  std::string model, type;   // empty: an operator by itself
+  int64_t run = 0;           // of the model
+  Ranges* ranges = nullptr;  // of the run
   int device = -1, stream = -1;
+  std::string tag;  // what the client calls tensors that it saves itself
+
+  std::string line;  // "FILE:LINE" of the client's Python; empty: unknown
 
   int64_t step = 0;
   uint64_t serial = 0, number = 0;
   bool wants_read = false, wants_written = false;  // which tensors end() is to get
 };
 
-// Whether the call is dumped.
-SOFTCANN_API bool begin(Call* call);
+// The Python line that `task` is submitted by, for begin(), which another thread may call.
+SOFTCANN_API void note_line(const Task* task);
+// Whether the call is dumped. `task`: the one that makes it; null: this thread's own call.
+SOFTCANN_API bool begin(Call* call, const Task* task = nullptr);
 SOFTCANN_API void end(const Call& call, const std::vector<Tensor>& tensors, bool failed);
 // The values cannot be had: the dump ends here, and stop() says why.
 SOFTCANN_API void give_up(const Call& call, const char* why);
@@ -64,11 +75,19 @@ SOFTCANN_API int64_t next_run(uint32_t model);
 // The step of operators that are called one by one ends.
 void end_step();
 
+// What the client saves beside its failures; ACL_ERROR_FAILURE where these are not dumped.
+aclError save(const char* entry, Call call, const std::vector<Tensor>& tensors);
+// Where they go; the folder is made.
+aclError failure_folder(const char* entry, std::string* folder);
+
 // What `part`, the value of "dump", asks for begins. A code with its text where it makes no sense, or the folder cannot be
-// written.
-aclError start(const char* entry, const Json& part);
+// written. `lasts`: a dump of failures gives way to others, and goes on when they have ended.
+aclError start(const char* entry, const Json& part, bool lasts = false);
 // ACL_ERROR_WRITE_FILE where the dump is not whole.
 aclError stop();
+// With one that lasts.
+aclError stop_all();
+// Another than one that lasts.
 bool is_started();
 
 }  // namespace softcann::dump

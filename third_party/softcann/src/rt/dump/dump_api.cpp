@@ -7,11 +7,14 @@
 #include <cstddef>
 #include <cstring>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "rt/dump/dump.h"
 #include "rt/dump/dump_client.h"
+#include "rt/dump/dump_values.h"
 #include "rt/base/error.h"
 #include "rt/base/json.h"
 
@@ -33,6 +36,40 @@ struct Client {
 Client& client() {
   static auto* instance = new Client;
   return *instance;
+}
+
+// A file name of the client's, without a way out of the folder.
+bool is_inside(std::string_view name) {
+  if (name.empty() || name.front() == '/') return false;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    if (name.substr(begin, end - begin) == "..") return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+aclError take(const acldumpTensorInfo& given, size_t number, std::vector<dump::Tensor>* to) {
+  constexpr const char* kEntry = "acldumpSaveExceptionInfo";
+  if (given.tensorAddr == nullptr || given.tensorSize == 0 || given.shapeNum > ACL_DUMP_MAX_SHAPE_NUM ||
+      given.originShapeNum > ACL_DUMP_MAX_SHAPE_NUM) {
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: tensor %zu has no address, no bytes, or more than %d dims", kEntry, number,
+                ACL_DUMP_MAX_SHAPE_NUM);
+  }
+  if (given.addrType != ACL_DUMP_ADDR_RAW || given.placement != ACL_DUMP_PLACEMENT_DEVICE) {
+    return fail(ACL_ERROR_INVALID_PARAM,
+                "%s: tensor %zu: addrType has to be ACL_DUMP_ADDR_RAW and placement ACL_DUMP_PLACEMENT_DEVICE: tensorAddr is "
+                "the device address of the data",
+                kEntry, number);
+  }
+  if (const aclError code = check_device_range(given.tensorAddr, given.tensorSize)) return code;
+  const char* kind = given.type == ACL_DUMP_TENSOR_WORKSPACE ? "workspace" : "tensor";
+  std::vector<int64_t> dims(given.shape, given.shape + given.shapeNum);
+  to->push_back(dump::copy_of(kind + std::to_string(number), given.type == ACL_DUMP_TENSOR_OUTPUT,
+                              static_cast<aclDataType>(given.dataType), std::move(dims), device_view(given.tensorAddr),
+                              given.tensorSize));
+  to->back().format = dump::format_name(static_cast<aclFormat>(given.format));
+  return ACL_SUCCESS;
 }
 
 Json arguments_only(const char* path) {
@@ -96,8 +133,7 @@ extern "C" {
 
 aclError aclmdlInitDump() {
   SOFTCANN_ENTRY(aclmdlInitDump);
-  if (dump::is_started() && !dump::watches_failures.load())
-    return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclmdlInitDump: a dump runs, which aclInit's file asked for");
+  if (dump::is_started()) return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclmdlInitDump: a dump runs, which aclInit's file asked for");
   Client& c = client();
   std::lock_guard<std::mutex> lock(c.mutex);
   if (c.initialized)
@@ -161,14 +197,46 @@ const char* acldumpGetPath(acldumpType dumpType) {
   return path.empty() ? nullptr : path.c_str();
 }
 
+aclError acldumpGetExceptionInfoPath(char* path, size_t maxLen) {
+  SOFTCANN_ENTRY(acldumpGetExceptionInfoPath);
+  SOFTCANN_REQUIRE(path, "path");
+  std::string folder;
+  if (const aclError code = dump::failure_folder("acldumpGetExceptionInfoPath", &folder)) return code;
+  if (maxLen <= folder.size()) {
+    return fail(ACL_ERROR_INVALID_PARAM, "acldumpGetExceptionInfoPath: %s has %zu bytes, maxLen is %zu", folder.c_str(),
+                folder.size() + 1, maxLen);
+  }
+  std::memcpy(path, folder.c_str(), folder.size() + 1);
+  return ACL_SUCCESS;
+}
+
+aclError acldumpSaveExceptionInfo(const char* fileName, const char* userTag, const acldumpTensorInfo* tensors,
+                                  size_t tensorCount) {
+  constexpr const char* kEntry = "acldumpSaveExceptionInfo";
+  SOFTCANN_ENTRY(acldumpSaveExceptionInfo);
+  SOFTCANN_REQUIRE(fileName, "fileName");
+  SOFTCANN_REQUIRE(tensors, "tensors");
+  if (!is_inside(fileName))
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: fileName=%s: a relative name without .. is expected", kEntry, fileName);
+  if (tensorCount == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: tensorCount is 0", kEntry);
+  std::vector<dump::Tensor> taken;
+  for (size_t i = 0; i < tensorCount; ++i) {
+    if (const aclError code = take(tensors[i], i, &taken)) return code;
+  }
+  dump::Call call;
+  call.name = fileName;
+  call.device = current_device();
+  if (userTag != nullptr) call.tag = userTag;
+  return dump::save(kEntry, std::move(call), taken);
+}
+
 aclError aclopStartDumpArgs(uint32_t dumpType, const char* path) {
   SOFTCANN_ENTRY(aclopStartDumpArgs);
   SOFTCANN_REQUIRE(path, "path");
   if (dumpType != ACL_OP_DUMP_OP_AICORE_ARGS) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclopStartDumpArgs: unknown kind %u; ACL_OP_DUMP_OP_AICORE_ARGS is expected", dumpType);
   }
-  if (dump::is_started() && !dump::watches_failures.load())
-    return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclopStartDumpArgs: a dump runs already");
+  if (dump::is_started()) return fail(ACL_ERROR_DUMP_ALREADY_RUN, "aclopStartDumpArgs: a dump runs already");
   return dump::start("aclopStartDumpArgs", arguments_only(path));
 }
 

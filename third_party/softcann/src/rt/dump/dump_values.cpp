@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "rt/base/half.h"
 
@@ -12,26 +13,45 @@ struct Type {
   aclDataType type;
   const char* name;
   const char* numpy;  // null: NumPy has none
+  size_t bytes;
 };
 constexpr Type kTypes[] = {
-    {ACL_FLOAT, "float32", "<f4"},
-    {ACL_FLOAT16, "float16", "<f2"},
-    {ACL_DOUBLE, "float64", "<f8"},
-    {ACL_BF16, "bfloat16", nullptr},
-    {ACL_INT8, "int8", "|i1"},
-    {ACL_INT16, "int16", "<i2"},
-    {ACL_INT32, "int32", "<i4"},
-    {ACL_INT64, "int64", "<i8"},
-    {ACL_UINT8, "uint8", "|u1"},
-    {ACL_UINT16, "uint16", "<u2"},
-    {ACL_UINT32, "uint32", "<u4"},
-    {ACL_UINT64, "uint64", "<u8"},
-    {ACL_BOOL, "bool", "|b1"},
-    {ACL_COMPLEX64, "complex64", "<c8"},
-    {ACL_COMPLEX128, "complex128", "<c16"},
-    {ACL_COMPLEX32, "complex32", nullptr},
-    {ACL_FLOAT8_E4M3FN, "float8_e4m3fn", nullptr},
-    {ACL_FLOAT8_E5M2, "float8_e5m2", nullptr},
+    {ACL_FLOAT, "float32", "<f4", 4},
+    {ACL_FLOAT16, "float16", "<f2", 2},
+    {ACL_DOUBLE, "float64", "<f8", 8},
+    {ACL_BF16, "bfloat16", nullptr, 2},
+    {ACL_INT8, "int8", "|i1", 1},
+    {ACL_INT16, "int16", "<i2", 2},
+    {ACL_INT32, "int32", "<i4", 4},
+    {ACL_INT64, "int64", "<i8", 8},
+    {ACL_UINT8, "uint8", "|u1", 1},
+    {ACL_UINT16, "uint16", "<u2", 2},
+    {ACL_UINT32, "uint32", "<u4", 4},
+    {ACL_UINT64, "uint64", "<u8", 8},
+    {ACL_BOOL, "bool", "|b1", 1},
+    {ACL_COMPLEX64, "complex64", "<c8", 8},
+    {ACL_COMPLEX128, "complex128", "<c16", 16},
+    {ACL_COMPLEX32, "complex32", nullptr, 4},
+    {ACL_FLOAT8_E4M3FN, "float8_e4m3fn", nullptr, 1},
+    {ACL_FLOAT8_E5M2, "float8_e5m2", nullptr, 1},
+};
+
+struct FormatName {
+  aclFormat format;
+  const char* name;
+};
+constexpr FormatName kFormats[] = {
+    {ACL_FORMAT_ND, "ND"},
+    {ACL_FORMAT_NCHW, "NCHW"},
+    {ACL_FORMAT_NHWC, "NHWC"},
+    {ACL_FORMAT_NC, "NC"},
+    {ACL_FORMAT_NCL, "NCL"},
+    {ACL_FORMAT_NCDHW, "NCDHW"},
+    {ACL_FORMAT_NDHWC, "NDHWC"},
+    {ACL_FORMAT_NC1HWC0, "NC1HWC0"},
+    {ACL_FORMAT_NDC1HWC0, "NDC1HWC0"},
+    {ACL_FORMAT_FRACTAL_Z, "FRACTAL_Z"},
+    {ACL_FORMAT_FRACTAL_NZ, "FRACTAL_NZ"},
 };
 
 const Type* find(aclDataType type) {
@@ -172,6 +192,42 @@ std::string npy_of(const Tensor& tensor) {
 std::string dtype_name(aclDataType type) {
   const Type* known = find(type);
   return known != nullptr ? known->name : "acl_" + std::to_string(static_cast<int>(type));
+}
+
+const char* format_name(aclFormat format) {
+  for (const FormatName& known : kFormats) {
+    if (known.format == format) return known.name;
+  }
+  return "UNDEFINED";
+}
+
+Tensor copy_of(std::string name, bool written, aclDataType type, std::vector<int64_t> dims, const void* data, size_t bytes) {
+  const Type* known = find(type);
+  const size_t item = known != nullptr ? known->bytes : 1;
+  size_t promised = item;
+  for (const int64_t dim : dims) promised *= static_cast<size_t>(dim);
+  if (promised != bytes) dims = {static_cast<int64_t>(bytes / item)};
+  Tensor made;
+  made.written = written;
+  made.name = std::move(name);
+  made.type = made.stored = type;
+  made.strides.assign(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;) made.strides[i - 1] = made.strides[i] * dims[i];
+  made.dims = std::move(dims);
+  const bool widens = type == ACL_BF16;
+  const size_t elements = bytes / item;
+  made.bytes = widens ? elements * sizeof(float) : bytes;
+  const std::shared_ptr<char[]> copy(new char[made.bytes]);
+  if (!widens) std::memcpy(copy.get(), data, bytes);
+  for (size_t i = 0; widens && i < elements; ++i) {
+    uint16_t one = 0;
+    std::memcpy(&one, static_cast<const char*>(data) + i * sizeof one, sizeof one);
+    const float wide = bfloat_to_float(one);
+    std::memcpy(copy.get() + i * sizeof wide, &wide, sizeof wide);
+  }
+  if (widens) made.stored = ACL_FLOAT;
+  made.data = std::shared_ptr<const void>(copy, copy.get());
+  return made;
 }
 
 }  // namespace softcann::dump

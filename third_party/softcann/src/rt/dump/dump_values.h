@@ -22,5 +22,12 @@ std::string text_of(const Statistics& statistics, const std::set<std::string>& c
 std::string npy_of(const Tensor& tensor);
 // As PyTorch names it; of a type that it has not CANN's number.
 std::string dtype_name(aclDataType type);
+// As Ascend's tools print it.
+SOFTCANN_API const char* format_name(aclFormat format);
+
+// A copy of the `bytes` at `data`, which the caller may read (device_view()); elements without gaps, bfloat16 as float. Where
+// they are not as many as `dims` says, a list of them.
+SOFTCANN_API Tensor copy_of(std::string name, bool written, aclDataType type, std::vector<int64_t> dims, const void* data,
+                            size_t bytes);
 
 }  // namespace softcann::dump
