@@ -151,6 +151,22 @@ def test_kernels_are_dumped_by_cann(tmp_path, level, operators):
     assert found == operators
 
 
+def test_the_level_follows_the_form_of_the_configuration(tmp_path):
+    """CANN's form names CANN's operators, and asks for its dump as well; on every runtime."""
+    for name, config in (("own", {"dump_data": "stats"}), ("canns", {"dump": {"dump_data": "stats", "dump_list": [{"layer": ["Sin"]}]}})):
+        keys = config.get("dump", config)
+        keys["dump_path"] = str(tmp_path / name)
+        x = torch.ones(2, device="npu")
+        torch.npu.init_dump()
+        torch.npu.set_dump(config)
+        x.sin(), x.cos()
+        torch.npu.finalize_dump()
+    assert not (tmp_path / "own" / "kernels").exists() and (tmp_path / "own" / "index.jsonl").read_text().count("aten.sin") == 2
+    index, = (tmp_path / "canns" / "kernels").glob("*/index.jsonl")
+    lines = [json.loads(line) for line in index.read_text().splitlines()]
+    assert {line["operator"] for line in lines} == {"aclnnSin"} and len(lines) == 2
+
+
 def test_a_dump_of_kernels_has_the_operators_that_were_asked_for(tmp_path):
     x = torch.ones(2, device="npu")
     torch.npu.init_dump()
@@ -158,8 +174,10 @@ def test_a_dump_of_kernels_has_the_operators_that_were_asked_for(tmp_path):
     x.sin(), x.cos(), x.sin()
     torch.npu.finalize_dump()
     index, = (tmp_path / "kernels").glob("*/index.jsonl")
-    assert [(line["operator"], line["kind"], line["file"]) for line in map(json.loads, index.read_text().splitlines())] == [
+    lines = [json.loads(line) for line in index.read_text().splitlines()]
+    assert [(line["operator"], line["kind"], line["file"]) for line in lines] == [
         ("aclnnSin", "input", None), ("aclnnSin", "output", None)] * 2
+    assert all(line["line"].startswith(__file__) for line in lines), lines
 
 
 def test_the_order_of_calls_and_old_dumps(dump, tmp_path):

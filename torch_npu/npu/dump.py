@@ -43,6 +43,7 @@ class Config:
     only: str = ""
     device: str = "npu"
     level: str = "op"
+    is_canns: bool = False  # the configuration is in CANN's form, and names CANN's operators
 
 
 def _one_of(key: str, value: Any, allowed: Tuple[str, ...]) -> str:
@@ -82,13 +83,14 @@ def read_config(config: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> Confi
             config = json.load(file)
     if not isinstance(config, dict):
         raise ValueError("a dump's configuration is a dict, or a JSON file with one")
-    keys = config.get("dump", config)
+    is_canns = "dump" in config
+    keys = config["dump"] if is_canns else config
     for key in keys:
         if key in _OF_CANN:
             raise NotImplementedError(f"{key}: {_OF_CANN[key]}")
         if key not in _KEYS:
             raise ValueError(f"a dump's configuration has no key {key!r}; the keys are {', '.join(_KEYS)}")
-    level = _one_of("dump_level", keys.get("dump_level", _default_level()), ("op", "kernel", "all"))
+    level = _one_of("dump_level", keys.get("dump_level", "all" if is_canns else "op"), ("op", "kernel", "all"))
     if _one_of("dump_op_switch", keys.get("dump_op_switch", "on"), ("on", "off")) == "off":
         raise ValueError("dump_op_switch=off: nothing would be dumped, for PyTorch calls operators one by one")
     only = _one_of("dump_only", keys.get("dump_only", ""), _ONLY)
@@ -105,14 +107,8 @@ def read_config(config: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> Confi
         only=only,
         device=torch.device(keys.get("dump_device", "npu")).type,
         level=level,
+        is_canns=is_canns,
     )
-
-
-def _default_level() -> str:
-    """Programs for CANN expect its own files from it."""
-    from torch_npu._runtime import use_chosen
-
-    return "op" if use_chosen().runtime == "softcann" else "all"
 
 
 def host_array(tensor: torch.Tensor) -> Any:
@@ -279,7 +275,7 @@ def _begin_kernels(config: Config, folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     keys: Dict[str, Any] = {"dump_path": os.path.abspath(folder), "dump_mode": config.mode, "dump_data": config.data,
                             "dump_op_switch": "on", "dump_list": []}
-    if config.operators and config.level == "kernel":  # else they are PyTorch's
+    if config.operators and (config.level == "kernel" or config.is_canns):  # else they are PyTorch's
         keys["dump_list"] = [{"layer": list(config.operators)}]
     if config.only == "overflow":
         keys["dump_debug"] = "on"
@@ -321,8 +317,8 @@ def set_dump(cfg_file: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> None:
       CANN's word for overflow.
     - ``dump_device``: ``npu`` (default), or ``cpu`` for a run to compare with.
     - ``dump_level``: ``op``, PyTorch's operators; ``kernel``, the operators of CANN below them, dumped by CANN itself to
-      ``dump_path/kernels`` (with softcann in the same form as PyTorch's, else in CANN's); ``all``, both. ``op`` by default with
-      softcann, ``all`` with CANN.
+      ``dump_path/kernels`` (with softcann in the same form as PyTorch's, else in CANN's); ``all``, both. ``op`` by default; with
+      CANN's outer key, ``all``, as CANN has it: programs for CANN expect its files.
 
     Waits for the device at each operator. RuntimeError without :func:`init_dump`; ValueError, NotImplementedError for a
     configuration that cannot be served; FileNotFoundError, FileExistsError.
