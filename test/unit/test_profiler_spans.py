@@ -1,10 +1,11 @@
-"""Arithmetic of torch_npu.profiler with spans of time and steps, against counting."""
+"""Arithmetic of torch_npu.profiler, and of softcann's msprof, with spans of time and steps, against counting."""
 import random
 
 import pytest
 
 from torch_npu.profiler import _communication, _files, _spans
 from torch_npu.profiler._trace import Kernel, Operator, Trace
+from torch_npu.softcann import _msprof_spans
 
 
 def points(spans):
@@ -12,12 +13,13 @@ def points(spans):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_union_and_without(seed):
+@pytest.mark.parametrize("module", [_spans, _msprof_spans], ids=["adapter", "softcann"])
+def test_union_and_without(module, seed):
     draw = random.Random(seed)
     one, two = ([(at, at + draw.randrange(1, 6)) for at in (draw.randrange(40) for _ in range(draw.randrange(8)))] for _ in range(2))
-    a, b = _spans.union(one), _spans.union(two)
+    a, b = module.union(one), module.union(two)
     assert points(a) == points(one) and _spans.length(a) == len(points(one))
-    left = _spans.without(a, b)
+    left = module.without(a, b)
     assert points(left) == points(a) - points(b) and _spans.length(left) == len(points(left))
 
 

@@ -2,9 +2,11 @@
 
 import collections
 import json
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from torch.autograd import DeviceType
+
+from torch_npu.profiler import _spans
 
 __all__ = ["PerfRow", "PerfTable", "perf_table"]
 
@@ -88,15 +90,6 @@ class PerfTable:
             json.dump(self.to_dict(), file, indent=1)
 
 
-def _union(spans: Iterable[Tuple[float, float]]) -> float:
-    """The length of the time that spans cover."""
-    total, reached = 0.0, float("-inf")
-    for begin, end in sorted(spans):
-        total += max(0.0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total
-
-
 def _is_launch(event: Any) -> bool:
     """A call of CANN beneath an operator, not an operator."""
     kind = getattr(event, "activity_type", None)
@@ -154,4 +147,4 @@ def perf_table(prof: Any) -> PerfTable:
     end_to_end = max(end for _, end in every_span) - min(begin for begin, _ in every_span) if every_span else 0.0
     if not device_spans:  # without activities of the device, as in torch before 2.12: the sum of what events measured
         return PerfTable(rows, end_to_end, sum(row.device_self for row in rows), steps)
-    return PerfTable(rows, end_to_end, _union(device_spans), steps)
+    return PerfTable(rows, end_to_end, _spans.length(_spans.union(device_spans)), steps)

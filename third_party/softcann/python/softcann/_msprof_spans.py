@@ -21,17 +21,16 @@ def union(spans: List[Span]) -> List[Span]:
 
 def without(spans: List[Span], taken: List[Span]) -> List[Span]:
     """What of ``spans`` is not in ``taken``; both are unions."""
-    left = []
-    index = 0
+    left, index = [], 0
     for begin, end in spans:
         while index < len(taken) and taken[index][1] <= begin:
             index += 1
-        for other_begin, other_end in taken[index:]:
-            if other_begin >= end:
-                break
-            if other_begin > begin:
-                left.append((begin, other_begin))
-            begin = max(begin, other_end)
+        at = index
+        while at < len(taken) and taken[at][0] < end:
+            if taken[at][0] > begin:
+                left.append((begin, taken[at][0]))
+            begin = max(begin, taken[at][1])
+            at += 1
         if begin < end:
             left.append((begin, end))
     return left
