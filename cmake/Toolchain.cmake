@@ -8,7 +8,9 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 # GCC takes torch's SmallVector and std::optional for uninitialized where it inlines them; it has never been right.
 add_compile_options(-Wall -Wextra -Wno-maybe-uninitialized)
 option(TORCH_NPU_WERROR "Warnings are errors, as .ci/run has it" OFF)
-if(TORCH_NPU_WERROR)
+if(TORCH_NPU_WERROR AND TORCH_NPU_SANITIZE)
+  add_compile_options($<$<BOOL:$<TARGET_PROPERTY:UNSANITIZED>>:-Werror>)  # what sanitizers add makes GCC warn for no reason
+elseif(TORCH_NPU_WERROR)
   add_compile_options(-Werror)
 endif()
 find_package(Threads REQUIRED)
@@ -51,7 +53,10 @@ endif()
 # torch's own dependencies (accelerator libraries, libpython) need not be here to link against torch.
 add_link_options(LINKER:--as-needed LINKER:--allow-shlib-undefined)
 if(SANITIZER)
-  add_compile_options(${SANITIZER} -g1 -fno-omit-frame-pointer)
+  # Targets with the property UNSANITIZED are compiled as in the ordinary build, of which ccache has them.
+  foreach(flag ${SANITIZER} -O1 -g1 -fno-omit-frame-pointer)
+    add_compile_options($<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNSANITIZED>>>:${flag}>)
+  endforeach()
   add_link_options(${SANITIZER})
 else()
   # A shared library of ours names all it needs. (Sanitizer runtimes are resolved at load; a Python module, which is a

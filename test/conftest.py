@@ -10,6 +10,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))   # the models the demo, the tests and the benchmarks share
 sys.path.insert(0, str(ROOT))                # codegen, benchmarks
+if "TEST_PACKAGE" in os.environ:
+    sys.path.insert(0, os.environ["TEST_PACKAGE"])   # where torch_npu is built otherwise than in place (ci/sanitize.sh)
 
 # The tests of softcann's kernels give them host memory; read once, when a process loads softcann, whichever test comes first.
 os.environ.setdefault("SOFTCANN_HOST_TENSORS", "1")

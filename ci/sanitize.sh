@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Tests of the adapter and of softcann from Python, both built with a sanitizer, in a folder of their own.
+#   bash ci/sanitize.sh address|thread [--whole] [-k NAME] [test/npu/test_stream.py ...]
+# address: ASan and UBSan; thread: TSan. Without tests it takes those of TESTS. --whole builds the dispatch stubs and softcann's
+# kernels with the sanitizer, too: twice the time. What a sanitizer tells stands in build/sanitize-<kind>-python/reports.
+# ci/sanitizers has what is suppressed, with the reason of each line. (ci/test.sh --sanitize runs the C++ tests.)
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+kind=${1:-}
+case $kind in address | thread) shift ;; *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
+operators=OFF
+if [[ ${1:-} == --whole ]]; then operators=ON; shift; fi
+
+# What has pointers, threads, streams, processes or failures in it; no sweeps over operators.
+TESTS=(test/npu/test_{device,stream,event,memory,graphs,recovery,runtime,failed_descriptors,stream_programs,programs,exit,fork,dlpack}.py
+  test/softcann_op/test_mutated_calls.py test/softcann_comm
+  test/distributed/test_{collectives,groups,point_to_point,work,flight_recorder,failures,leaks}.py)
+
+setup_venv test ci/requirements-test.txt
+folder=$PWD/build/sanitize-$kind-python
+package=$folder/package
+reports=$folder/reports
+say "building with the $kind sanitizer"
+TORCH_NPU_BUILD_DIR=$folder TORCH_NPU_CMAKE_ARGS="${TORCH_NPU_CMAKE_ARGS:-} -DTORCH_NPU_SANITIZE=$kind -DTORCH_NPU_SANITIZE_OPERATORS=$operators" \
+  .venv/bin/python setup.py -q build --build-base "$folder/setup" --build-lib "$package"
+
+rm -rf "$reports"
+mkdir -p "$reports"
+# libstdc++ beside them, for they look for its functions before Python has loaded it.
+if [[ $kind == address ]]; then libraries=(asan ubsan stdc++); else libraries=(tsan stdc++); fi
+preload=
+for library in "${libraries[@]}"; do preload+=$("${CXX:-c++}" -print-file-name="lib$library.so")' '; done
+if ((!$#)) || [[ $1 == -* ]]; then set -- "$@" "${TESTS[@]}"; fi
+say "testing with the $kind sanitizer"
+# pytest by its script and PYTHONSAFEPATH: the package of this folder is not to be the one in place.
+# Leaks are another matter: Python and torch keep much until the end; SOFTCANN_CHECK=leak finds those of the device.
+# OMP_NUM_THREADS: TSan does not see OpenMP's joins. setarch -R, before anything is loaded: GCC 12's TSan does not know addresses of
+# more random bits.
+status=0
+setarch -R env LD_PRELOAD="$preload" PYTHONPATH="$package" TEST_PACKAGE="$package" \
+  PYTHONSAFEPATH=1 TEST_LIBRARIES="$package/torch_npu/softcann/lib" OMP_NUM_THREADS=1 \
+  ASAN_OPTIONS="detect_leaks=0:log_path=$reports/address:suppressions=$PWD/ci/sanitizers/address.supp" \
+  UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports/undefined" \
+  TSAN_OPTIONS="suppressions=$PWD/ci/sanitizers/thread.supp:log_path=$reports/thread:history_size=4:die_after_fork=0:exitcode=0" \
+  .venv/bin/python .venv/bin/pytest -q -p no:cacheprovider "$@" || status=$?
+told=$(find "$reports" -type f | wc -l)
+say "$told reports, in $reports"
+if ((told)); then
+  head -n 60 "$(find "$reports" -type f | head -1)" >&2
+  exit 1
+fi
+exit "$status"
