@@ -13,7 +13,7 @@
 
 #include "core/thread_annotations.h"
 #include "distributed/communicator.h"
-#include "distributed/recorder.h"
+#include "distributed/flight_recorder.h"
 #include "distributed/ticket.h"
 
 namespace torch_npu::distributed {

@@ -12,7 +12,7 @@
 #include "distributed/batch.h"
 #include "distributed/enqueue.h"
 #include "distributed/error.h"
-#include "distributed/parameters.h"
+#include "distributed/param_comms.h"
 #include "distributed/types.h"
 #include "op/formats.h"
 

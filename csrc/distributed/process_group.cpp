@@ -14,7 +14,7 @@
 #include "core/options.h"
 #include "distributed/batch.h"
 #include "distributed/error.h"
-#include "distributed/parameters.h"
+#include "distributed/param_comms.h"
 #include "distributed/types.h"
 #include "distributed/watchdog.h"
 #include "op/formats.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "harness.h"
-#include "rt/base/bulk.h"
+#include "rt/base/streaming_copy.h"
 
 namespace {
 

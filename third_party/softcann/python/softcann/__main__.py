@@ -27,7 +27,7 @@ PLAIN = {
 }
 # Commands with a command line of their own: the module whose main(arguments) serves them, imported when they are called.
 MODULES = {
-    "aipp": ("softcann.atc.aipp", "prints an AIPP config from a mean and a standard deviation"),
+    "aipp": ("softcann.atc.aipp_config", "prints an AIPP config from a mean and a standard deviation"),
     "atc": ("softcann.atc.cli", "converts an ONNX model to an .om"),
     "bench": ("softcann.bench", "runs an .om and says how long it takes"),
     "bundle": ("softcann.atc.bundle", "several .om files in one, for aclmdlBundle*"),

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "comm/communicator.h"
-#include "rt/profile/call_record.h"
+#include "rt/replay/call_record.h"
 #include "rt/process/exit.h"
 
 namespace softcann {

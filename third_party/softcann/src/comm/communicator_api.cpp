@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "comm/communicator.h"
-#include "comm/windows.h"
+#include "comm/registered_memory.h"
 
 using namespace softcann;
 

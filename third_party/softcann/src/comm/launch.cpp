@@ -3,7 +3,7 @@
 #include "comm/group.h"
 #include "comm/reduce.h"
 #include "rt/memory/check.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 namespace softcann {
 

@@ -10,7 +10,7 @@
 
 #include "comm/control.h"
 #include "rt/base/half.h"
-#include "rt/base/bulk.h"
+#include "rt/base/streaming_copy.h"
 
 namespace softcann {
 namespace {

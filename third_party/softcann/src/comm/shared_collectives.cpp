@@ -4,7 +4,7 @@
 
 #include "comm/reduce.h"
 #include "comm/shared_transport.h"
-#include "rt/base/bulk.h"
+#include "rt/base/streaming_copy.h"
 
 namespace softcann {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "comm/control.h"
 #include "comm/handshake.h"
-#include "comm/numbering.h"
+#include "comm/sequence_numbers.h"
 #include "comm/peers.h"
 #include "comm/transport.h"
 #include "rt/base/sync.h"

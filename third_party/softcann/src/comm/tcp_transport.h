@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/numbering.h"
+#include "comm/sequence_numbers.h"
 #include "comm/tcp_engine.h"
 #include "comm/transport.h"
 

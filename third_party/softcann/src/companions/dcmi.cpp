@@ -1,5 +1,5 @@
 // libdcmi: the driver's management interface, which monitors call. A card is a device of softcann, with one chip; what all
-// processes of the machine tell of it (rt/base/status.h) is the answer. What only hardware has is refused as unsupported.
+// processes of the machine tell of it (rt/base/process_usage.h) is the answer. What only hardware has is refused as unsupported.
 #pragma GCC visibility push(default)
 #include "dcmi/dcmi_interface_api.h"
 #pragma GCC visibility pop
@@ -11,8 +11,8 @@
 #include <cstring>
 #include <string>
 
-#include "rt/base/persona.h"
-#include "rt/base/status.h"
+#include "rt/base/soc_spec.h"
+#include "rt/base/process_usage.h"
 
 using namespace softcann;
 

@@ -1,5 +1,5 @@
 // libmspti: tools inside a program are told of its calls, kernels, collectives and marks while it runs. The collector
-// (rt/profile/recorder.h) tells this library; what is told waits here until a buffer of the client's takes it.
+// (rt/profile/collector.h) tells this library; what is told waits here until a buffer of the client's takes it.
 #pragma GCC visibility push(default)
 #include "mspti/mspti.h"
 #pragma GCC visibility pop
@@ -24,7 +24,7 @@
 
 #include "companions/mspti_callbacks.h"
 #include "rt/stream/kernel_type.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 struct msptiSubscriber_st {
   msptiCallbackFunc callback;

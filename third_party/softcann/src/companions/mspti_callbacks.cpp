@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 namespace softcann::mspti_callbacks {
 namespace {

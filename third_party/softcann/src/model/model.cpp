@@ -7,7 +7,7 @@
 #include <mutex>
 #include <new>
 
-#include "model/aipp.h"
+#include "model/dynamic_aipp.h"
 #include "model/interpreter.h"
 #include "model/observer.h"
 #include "model/prepack.h"

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "op/dumping.h"
-#include "rt/profile/call_record.h"
+#include "rt/replay/call_record.h"
 #include "rt/profile/operator_profile.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 #include "rt/base/sync.h"
 
 namespace softcann::model {

@@ -15,7 +15,7 @@
 #include "op/indices.h"
 #include "op/kernel.h"
 #include "op/pool.h"
-#include "op/recording.h"
+#include "op/profile_operands.h"
 #include "op/saturate.h"
 #include "op/scope.h"
 #include "op/names.h"
@@ -23,7 +23,7 @@
 #include "op/tensor.h"
 #include "op/threads.h"
 #include "op/trace.h"
-#include "rt/profile/call_record.h"
+#include "rt/replay/call_record.h"
 #include "rt/base/error.h"
 
 namespace softcann::op {

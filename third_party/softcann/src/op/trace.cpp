@@ -7,7 +7,7 @@
 
 #include "fault/fault.h"
 #include "op/tensor.h"
-#include "rt/profile/call_record.h"
+#include "rt/replay/call_record.h"
 #include "rt/base/json.h"
 
 namespace softcann::op {

@@ -2,7 +2,7 @@
 
 import torch
 
-from .aipp import CHANNELS
+from .aipp_config import CHANNELS
 
 WIDEST = 4096  # of what AIPP makes
 INPUT_CHANNELS = {"YUV420SP_U8": 1, "YUV400_U8": 1, "RGB888_U8": 3, "XRGB8888_U8": 4}  # of the raw input

@@ -10,7 +10,7 @@ import warnings
 import onnx
 import torch
 
-from .aipp import Aipp
+from .aipp_config import Aipp
 from .aipp_lower import Picture
 from .builder import Builder
 from .errors import AtcError

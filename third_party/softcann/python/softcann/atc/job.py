@@ -2,7 +2,7 @@
 
 import re
 
-from . import aipp, configs, frontend, shapes
+from . import aipp_config, configs, frontend, shapes
 from .errors import AtcError
 from .options import BY_NAME, EXCLUSIVE, NO_OP, REFUSED
 from .passes import fuse, memory
@@ -193,7 +193,7 @@ class Job:
         halves = self.half_inputs(model)
         switches = configs.fusion_switches(given["fusion_switch_file"]) if given.get("fusion_switch_file") else {}
         names = [info.name for info in frontend.graph_inputs(model)]
-        blocks = aipp.parse(given["insert_op_conf"], names) if given.get("insert_op_conf") else {}
+        blocks = aipp_config.parse(given["insert_op_conf"], names) if given.get("insert_op_conf") else {}
         options = frontend.Options(
             shapes=found.dims,
             tried=tried_sizes(found),

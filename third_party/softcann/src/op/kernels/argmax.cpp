@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "op/simd/clones.h"
-#include "op/kernels/ordered.h"
+#include "op/kernels/sort_keys.h"
 #include "op/kernels/rows.h"
 #include "op/simd/thresholds.h"
 

@@ -8,7 +8,7 @@
 
 #include "op/elementwise.h"
 #include "op/fast_path.h"
-#include "rt/base/bulk.h"
+#include "rt/base/streaming_copy.h"
 
 using namespace softcann::op;
 namespace fast = softcann::op::fast;

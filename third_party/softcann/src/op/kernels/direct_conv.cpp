@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "op/simd/processor.h"
-#include "rt/base/bulk.h"
+#include "rt/base/streaming_copy.h"
 
 // Note [Direct convolution]
 // Libraries arrange channels in blocks of eight or sixteen before they compute. With one or six input channels, as in the

@@ -9,7 +9,7 @@
 #include "op/simd/clones.h"
 #include "op/simd/processor.h"
 #include "op/simd/thresholds.h"
-#include "rt/base/bulk.h"
+#include "rt/base/streaming_copy.h"
 
 // Note [Pooling by taps]
 // A window's elements one after the other, as ATen takes them, leaves a vector's lanes empty. Here a lane is an output

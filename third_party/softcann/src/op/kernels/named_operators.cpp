@@ -13,7 +13,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "op/kernels/common.h"
-#include "op/kernels/recurrent.h"
+#include "op/kernels/rnn.h"
 #include "op/named.h"
 
 using namespace softcann::op;

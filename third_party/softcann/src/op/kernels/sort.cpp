@@ -12,7 +12,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
-#include "op/kernels/row_sort.h"
+#include "op/kernels/sort_dim.h"
 
 using namespace softcann::op;
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "rt/memory/check.h"
-#include "rt/base/persona.h"
+#include "rt/base/soc_spec.h"
 
 extern char** environ;
 

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "rt/device/device.h"
-#include "rt/base/persona.h"
+#include "rt/base/soc_spec.h"
 #include "rt/stream/stream.h"
 
 using namespace softcann;

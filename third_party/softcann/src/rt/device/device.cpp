@@ -11,7 +11,7 @@
 #include "fault/lifecycle.h"
 #include "rt/base/log.h"
 #include "rt/profile/profile_control.h"
-#include "rt/base/status.h"
+#include "rt/base/process_usage.h"
 #include "rt/stream/stream.h"
 
 namespace softcann {

@@ -9,7 +9,7 @@
 #include "rt/stream/event.h"
 #include "rt/process/exit.h"
 #include "rt/base/handles.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 #include "rt/stream/stream.h"
 #include "rt/base/sync.h"
 

@@ -9,8 +9,8 @@
 #include "rt/dump/dump.h"
 #include "rt/process/init_config.h"
 #include "rt/base/json.h"
-#include "rt/base/persona.h"
-#include "rt/base/status.h"
+#include "rt/base/soc_spec.h"
+#include "rt/base/process_usage.h"
 #include "rt/stream/stream.h"
 
 using namespace softcann;

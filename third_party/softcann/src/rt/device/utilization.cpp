@@ -4,7 +4,7 @@
 #include <mutex>
 #include <thread>
 
-#include "rt/base/status.h"
+#include "rt/base/process_usage.h"
 #include "rt/base/sync.h"
 
 namespace softcann {

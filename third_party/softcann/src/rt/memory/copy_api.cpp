@@ -3,12 +3,12 @@
 #include <cstring>
 #include <string>
 
-#include "rt/base/bulk.h"
-#include "rt/profile/call_record.h"
+#include "rt/base/streaming_copy.h"
+#include "rt/replay/call_record.h"
 #include "rt/graph/capture.h"
 #include "rt/memory/check.h"
 #include "rt/memory/memory.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 #include "rt/stream/stream.h"
 
 using namespace softcann;

@@ -4,7 +4,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/memory/memory.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 using namespace softcann;
 

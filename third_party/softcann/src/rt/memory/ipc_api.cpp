@@ -12,7 +12,7 @@
 #include "rt/memory/ipc.h"
 #include "rt/memory/memory.h"
 #include "rt/memory/physical.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 using namespace softcann;
 

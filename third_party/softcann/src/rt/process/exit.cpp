@@ -11,8 +11,8 @@
 #include "rt/memory/check.h"
 #include "rt/device/device.h"
 #include "rt/base/error.h"
-#include "rt/profile/recorder.h"
-#include "rt/base/status.h"
+#include "rt/profile/collector.h"
+#include "rt/base/process_usage.h"
 #include "rt/stream/stream.h"
 #include "rt/base/sync.h"
 

@@ -5,7 +5,7 @@
 
 #include "fault/lifecycle.h"
 #include "rt/base/log.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 #include "rt/runtime.h"
 
 namespace softcann {

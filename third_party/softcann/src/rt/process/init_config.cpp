@@ -12,7 +12,7 @@
 #include "rt/base/error_mode.h"
 #include "rt/base/json.h"
 #include "rt/base/log.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 namespace softcann {
 namespace {

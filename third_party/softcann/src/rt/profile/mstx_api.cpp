@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 #include "rt/stream/stream.h"
 #include "rt/base/sync.h"
 

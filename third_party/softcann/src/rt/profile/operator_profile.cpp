@@ -18,7 +18,7 @@
 
 #include "rt/base/error.h"
 #include "rt/models/models.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 using namespace softcann;
 
@@ -54,7 +54,7 @@ struct Subscription {
 };
 
 struct State {
-  std::mutex mutex;  // the collector's (rt/profile/recorder.h) comes before it
+  std::mutex mutex;  // the collector's (rt/profile/collector.h) comes before it
   std::map<uint32_t, Subscription> all;
 };
 

@@ -16,7 +16,7 @@
 
 #include "rt/base/error.h"
 #include "rt/base/log.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 namespace softcann {
 namespace {

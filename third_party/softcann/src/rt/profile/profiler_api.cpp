@@ -1,5 +1,5 @@
-// aclprof*: recording by a program of itself. What is recorded is the collector's (rt/profile/recorder.h); hardware counters, and
-// the metrics that would be made of them, there are none.
+// aclprof*: recording by a program of itself. What is recorded is the collector's (rt/profile/collector.h); hardware counters,
+// and the metrics that would be made of them, there are none.
 #pragma GCC visibility push(default)
 #include "acl/acl_prof.h"
 #pragma GCC visibility pop
@@ -14,7 +14,7 @@
 #include "rt/dump/dump.h"
 #include "rt/base/error.h"
 #include "rt/base/hash.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 #include "rt/base/sync.h"
 
 using namespace softcann;

@@ -2,7 +2,7 @@
 #include "rt/graph/capture.h"
 #include "rt/memory/check.h"
 #include "rt/stream/event.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 using namespace softcann;
 

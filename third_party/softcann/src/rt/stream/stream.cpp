@@ -12,9 +12,9 @@
 #include "rt/graph/capture.h"
 #include "rt/device/exceptions.h"
 #include "rt/base/log.h"
-#include "rt/profile/call_record.h"
-#include "rt/profile/recorder.h"
-#include "rt/base/status.h"
+#include "rt/replay/call_record.h"
+#include "rt/profile/collector.h"
+#include "rt/base/process_usage.h"
 
 namespace softcann {
 namespace {

@@ -1,7 +1,7 @@
 // Streams, as clients call them.
 #include "rt/graph/capture.h"
 #include "rt/memory/check.h"
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 #include "rt/device/core_limits.h"
 
 #include <algorithm>

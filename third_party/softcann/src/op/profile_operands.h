@@ -1,7 +1,7 @@
 // What the profiler wants to know of an operator before it is launched.
 #pragma once
 
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 struct aclOpExecutor;
 

@@ -1,4 +1,4 @@
-#include "model/aipp.h"
+#include "model/dynamic_aipp.h"
 
 #include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>

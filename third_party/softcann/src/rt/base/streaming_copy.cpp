@@ -1,4 +1,4 @@
-#include "rt/base/bulk.h"
+#include "rt/base/streaming_copy.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Dynamic AIPP, as clients set it.
 #include <new>
 
-#include "rt/models/aipp.h"
+#include "rt/models/aipp_parameters.h"
 #include "rt/memory/check.h"
 #include "rt/models/dataset.h"
 #include "rt/base/error.h"

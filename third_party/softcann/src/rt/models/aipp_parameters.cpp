@@ -1,4 +1,4 @@
-#include "rt/models/aipp.h"
+#include "rt/models/aipp_parameters.h"
 
 #include <cstring>
 

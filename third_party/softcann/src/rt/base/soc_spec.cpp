@@ -1,4 +1,4 @@
-#include "rt/base/persona.h"
+#include "rt/base/soc_spec.h"
 
 #include <cstring>
 

@@ -2,7 +2,7 @@
 // Hardware has to map what other ranks are to reach; here they reach all of a device's memory, registered or not, and no
 // operation becomes faster or another one by it. What a registration promises is checked all the same: that the memory is there,
 // that the peers have registered theirs, that a symmetric window is of one size on all ranks and within the limit.
-#include "comm/windows.h"
+#include "comm/registered_memory.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "op/kernels/row_sort.h"
+#include "op/kernels/sort_dim.h"
 
 #include <ATen/DimVector.h>
 #include <ATen/Parallel.h>
@@ -7,8 +7,8 @@
 #include <bit>
 
 #include "op/simd/clones.h"
-#include "op/kernels/order_row.h"
-#include "op/kernels/ordered.h"
+#include "op/kernels/sort_row.h"
+#include "op/kernels/sort_keys.h"
 #include "op/kernels/rows.h"
 
 namespace softcann::op {

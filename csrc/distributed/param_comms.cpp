@@ -1,4 +1,4 @@
-#include "distributed/parameters.h"
+#include "distributed/param_comms.h"
 
 #include <memory>
 #include <tuple>

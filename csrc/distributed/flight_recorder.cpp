@@ -1,4 +1,4 @@
-#include "distributed/recorder.h"
+#include "distributed/flight_recorder.h"
 
 #include <pthread.h>
 

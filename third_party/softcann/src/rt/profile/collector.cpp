@@ -1,4 +1,4 @@
-#include "rt/profile/recorder.h"
+#include "rt/profile/collector.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include "fault/lifecycle.h"
 #include "rt/base/error.h"
 #include "rt/profile/operator_profile.h"
-#include "rt/base/persona.h"
+#include "rt/base/soc_spec.h"
 #include "rt/stream/stream.h"
 #include "rt/base/sync.h"
 

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "rt/models/aipp.h"
+#include "rt/models/aipp_parameters.h"
 
 namespace softcann::model {
 

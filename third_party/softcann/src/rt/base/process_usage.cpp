@@ -1,4 +1,4 @@
-#include "rt/base/status.h"
+#include "rt/base/process_usage.h"
 
 #include <dirent.h>
 #include <fcntl.h>

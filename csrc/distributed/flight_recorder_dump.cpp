@@ -6,7 +6,7 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
-#include "distributed/recorder.h"
+#include "distributed/flight_recorder.h"
 
 namespace torch_npu::distributed {
 namespace {

@@ -1,4 +1,4 @@
-#include "rt/profile/call_record.h"
+#include "rt/replay/call_record.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -8,7 +8,7 @@
 #include <ATen/record_function.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
-#include "distributed/recorder.h"
+#include "distributed/flight_recorder.h"
 
 namespace torch_npu::distributed {
 

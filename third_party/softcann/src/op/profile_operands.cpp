@@ -1,4 +1,4 @@
-#include "op/recording.h"
+#include "op/profile_operands.h"
 
 #include <string>
 
