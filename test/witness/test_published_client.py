@@ -55,6 +55,8 @@ def clean_environment():
 def client_environment():
     """Environment variables that point a process to softcann, in the venv with the client and the softcann wheel."""
     packages = [f"torch=={TORCH}", f"torch_npu=={VERSION}", "numpy", "pyyaml"]
+    if VERSION != DEFAULT_VERSION:
+        packages.append("setuptools>=70.1")   # packages softcann below; the venv's own may be older, and this torch asks for none
     stamp = FOLDER / "packages"
     if not stamp.exists() or stamp.read_text() != " ".join(packages):
         venv.create(PYTHON.parents[1], with_pip=True, clear=True)
