@@ -46,11 +46,15 @@ def use_chosen() -> Choice:
 
 def _tell_home(choice: Choice) -> None:
     """Libraries such as DeepSpeed ask this variable where CANN is, and stop where it is not set. What is set stays, unless it is
-    the home of another softcann, from an earlier choice or a parent process."""
+    the home of another softcann, from an earlier choice or a parent process. Builds that link with -lascendcl look below it in
+    lib64, which softcann has not: the linker finds softcann's libraries by LIBRARY_PATH."""
     home = choice.home if choice.runtime == "cann" else os.path.dirname(choice.folders[0])
     have = os.environ.get("ASCEND_HOME_PATH")
     if home and (not have or is_softcann(have)):
         os.environ["ASCEND_HOME_PATH"] = home
+    folders = [folder for folder in os.environ.get("LIBRARY_PATH", "").split(os.pathsep) if folder]
+    if choice.runtime == "softcann" and choice.folders[0] not in folders:
+        os.environ["LIBRARY_PATH"] = os.pathsep.join([choice.folders[0], *folders])
 
 
 def runtime_info() -> Dict[str, Any]:

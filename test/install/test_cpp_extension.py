@@ -76,11 +76,11 @@ import torch, torch_npu
 from torch.utils.cpp_extension import load
 
 package = os.path.dirname(torch_npu.__file__)
+x = torch.randn(3, 4, device="npu")   # the libraries of CANN are open then, and the extension needs no path to them
 load("published_extension", [sys.argv[1]], is_python_module=False, build_directory=os.getcwd(), extra_cflags=["-O1"],
      extra_include_paths=[f"{package}/include", f"{package}/include/third_party/acl/inc"],
      extra_ldflags=[f"-L{package}/lib", "-ltorch_npu", "-lascendcl"])
 ops = torch.ops.published_extension
-x = torch.randn(3, 4, device="npu")
 copy = ops.copy_of(x)
 assert torch.equal(copy.cpu(), x.cpu()) and copy.data_ptr() != x.data_ptr()
 assert ops.streams_agree()
@@ -99,11 +99,9 @@ print("the published names work")
 
 
 def test_extension_for_the_published_torch_npu(tmp_path, monkeypatch):
-    """As its own build would: by the published headers' paths and names, linked to CANN."""
-    import torch_npu
-    package = pathlib.Path(torch_npu.__file__).parent
-    for name in ("LIBRARY_PATH", "LD_LIBRARY_PATH"):
-        monkeypatch.setenv(name, os.pathsep.join([str(package / "softcann" / "lib"), str(package / "lib")]))
+    """As its own build would: by the published headers' paths and names, linked to CANN, which is found without any setting."""
+    for name in ("LIBRARY_PATH", "LD_LIBRARY_PATH", "ASCEND_HOME_PATH"):
+        monkeypatch.delenv(name, raising=False)
     source = pathlib.Path(__file__).with_name("published_extension.cpp")
     assert "the published names work" in run(sys.executable, "-c", PUBLISHED, source, cwd=tmp_path)
 
