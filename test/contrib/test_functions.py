@@ -103,3 +103,18 @@ def test_fused_attention():
     expected = functional.layer_norm(x, (hidden,), gamma, beta)
     same(norm, expected, rtol=1e-3, atol=1e-3)
     same(out, attention(expected), rtol=1e-3, atol=1e-3)
+
+
+def test_responsible_flags_of_boxes_beyond_the_map():
+    boxes = torch.tensor([[0.0, 0, 20, 20], [300, 300, 500, 500], [90, 10, 130, 20]])  # cells (0, 0), beyond, (0, 3) of 4 columns
+    found = function.npu_single_level_responsible_flags((3, 4), boxes.npu(), (32, 32), 2)
+    assert found.view(3, 4, 2)[..., 0].cpu().nonzero().tolist() == [[0, 0], [0, 3]] and found.sum() == 4
+
+
+def test_dropout_at_its_published_places():
+    x = torch.ones(64, 64, device="npu")
+    torch.npu.manual_seed(1)
+    kept = torch.nn.DropoutWithByteMask(0.5)(x)
+    assert set(kept.unique().tolist()) == {0.0, 2.0}
+    assert set(functional.dropout_with_byte_mask(x, 0.5).unique().tolist()) == {0.0, 2.0}
+    assert torch.equal(torch.nn.DropoutWithByteMask(0.5).eval()(x), x)

@@ -1,5 +1,7 @@
 """Options by their own and their published names, and autocast's state."""
 
+import re
+
 import pytest
 import torch
 
@@ -13,6 +15,31 @@ def _restore():
     yield
     for name, value in before.items():
         _options.set(name, value)
+
+
+def test_cube_math_type(python, tmp_path):
+    """What each product says, in softcann's trace; a process of its own, for there is no way back to None."""
+    trace = tmp_path / "trace"
+    done = python("""
+import torch, torch_npu
+from torch_npu.npu import CubeMathType, matmul
+x = torch.ones(2, 2, device="npu")
+assert matmul.cube_math_type is None
+x @ x
+for wrong in (3, "USE_HF32", None):
+    try:
+        matmul.cube_math_type = wrong
+        raise SystemExit(f"{wrong!r} is taken")
+    except TypeError as error:
+        assert "CubeMathType" in str(error)
+for kind in (CubeMathType.USE_HF32, CubeMathType.KEEP_DTYPE, CubeMathType.USE_FP16):
+    matmul.cube_math_type = kind
+    assert matmul.cube_math_type is kind and not matmul.allow_hf32
+    x @ x
+print("passed")
+""", SOFTCANN_TRACE=trace)
+    assert done.stdout.split() == ["passed"], done.stdout + done.stderr
+    assert re.findall(r"aclnnM.*cubeMathType=(\d)", trace.read_text()) == ["0", "3", "0", "2"]
 
 
 def test_hf32_flags():
@@ -82,7 +109,10 @@ def test_option_from_the_environment(python):
 
 
 def test_autocast_state():
-    assert torch.npu.get_amp_supported_dtype() == [torch.float16, torch.bfloat16]
+    assert torch.npu.get_amp_supported_dtype() == [torch.float16, torch.bfloat16, torch.float32]
+    with torch.autocast("npu", dtype=torch.float32):
+        x = torch.ones(2, 2, device="npu", dtype=torch.float16)
+        assert torch.npu.is_autocast_enabled() and (x @ x).dtype == torch.float32
     assert torch.npu.is_bf16_supported()
     assert not torch.npu.is_autocast_enabled()
     with torch.npu.amp.autocast(dtype=torch.bfloat16):

@@ -60,8 +60,6 @@ def every(names):
 
 def defined(name, results):
     """What is defined of the results: of attention's statistics only the logarithm of the sum of exponentials."""
-    if name == "npu_cross_entropy_loss":  # no z-loss is asked for
-        return results[:2]
     if name not in ("npu_fusion_attention", "npu_fusion_attention_v2", "npu_fusion_attention_v3"):
         return results
     out, top, total, *rest = results

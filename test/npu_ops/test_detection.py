@@ -89,3 +89,20 @@ def test_deformable_convolution_moves_its_samples():
     offset[:, 0], offset[:, 1] = 0.5, 1.0  # half a pixel to the right, one down
     out = torch_npu.npu_deformable_conv2d(x, torch.ones(1, 1, 1, 1).npu(), offset.npu(), None, [1, 1], [1] * 4, [0] * 4, modulated=False)[0]
     assert out[0, 0, 0].tolist() == [5.5, 6.5, 7.5, 8.5, 4.5] and not out[0, 0, 4].any()
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_complete_overlaps_of_all_pairs_have_the_truth_first(device):
+    a, b = torch.rand(4, 5).cumsum(0).to(device), torch.rand(4, 3).cumsum(0).to(device)
+    found = torch_npu.npu_ciou(a, b)
+    assert found.shape == (3, 5)
+    single = torch_npu.npu_ciou(a[:, 1:2].contiguous(), b[:, 2:].contiguous(), is_cross=False)
+    assert single.shape == (1, 1)
+    torch.testing.assert_close(found[2, 1], single[0, 0])
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_masks_of_boxes_with_more_columns(device):
+    boxes = torch.tensor([[0.0, 1, 2, 3, 0.6, 9, 9, 9], [6.0, 7, 8, 9, 0.4, 9, 9, 9]], device=device)
+    kept, places, mask = torch_npu.npu_nms_with_mask(boxes, 0.5)
+    assert torch.equal(kept, boxes[:, :5]) and places.tolist() == [0, 1] and mask.tolist() == [1, 1]

@@ -138,16 +138,38 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
     return out, top, total
 
 
+def _check_fusion(query: Tensor, key: Tensor, value: Tensor, settings: Any, keep_prob: float) -> None:
+    head_num, layout, query_ends, key_ends = settings[0], settings[1], settings[6], settings[7]
+    ranks = (query.dim(), key.dim(), value.dim())
+    if ranks not in ((3, 3, 3), (4, 4, 4)):
+        raise RuntimeError(f"query, key and value need 3 or 4 dimensions each, as many as the others, but got {ranks}")
+    if head_num <= 0 or not 0 <= keep_prob <= 1:
+        raise RuntimeError(f"head_num must be positive and keep_prob between 0 and 1, but got {head_num} and {keep_prob}")
+    if layout == "TND" and (not query_ends or len(query_ends) != len(key_ends or ())):
+        raise RuntimeError("layout TND needs actual_seq_qlen and actual_seq_kvlen, one end of a sequence each")
+
+
+def _score_count(query: Tensor, key: Tensor, settings: Any) -> int:
+    """How many scores there are, each with a bit of a dropout's mask."""
+    head_num, layout, query_ends, key_ends = settings[0], settings[1], settings[6], settings[7]
+    if layout == "TND":
+        rows, columns = ([end - start for start, end in zip((0, *ends), ends)] for ends in (query_ends, key_ends))
+        return int(head_num * sum(r * c for r, c in zip(rows, columns)))
+    batch, length = {"BNSD": (0, 2), "SBH": (1, 0)}.get(layout, (0, 1))
+    return int(query.shape[batch] * head_num * query.shape[length] * key.shape[length])
+
+
 def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Tensor], settings: Any, keep_prob: float, seed: int,
                      offset: int, pse_type: int, sink: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """All that the operators return."""
-    size = 0
-    if keep_prob < 1:
+    _check_fusion(query, key, value, settings, keep_prob)
+    dropped = keep_prob < 1
+    if dropped:
         seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
-        size = query.numel() // query.shape[-1]
+    size = _score_count(query, key, settings)
     out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink)
     top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
-    return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if size else 0, offset if size else 0, size
+    return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if dropped else 0, offset if dropped else 0, size
 
 
 def _fusion_gradients(grad: Tensor, query: Tensor, others: Sequence[Optional[Tensor]], settings: Any, keep_prob: float,
@@ -182,7 +204,7 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     ``sync`` tune hardware.
 
     Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty
-    tensor, and the dropout's seed, offset and size). Only ``max + log(sum)`` of the two statistics is defined. Has gradients
+    tensor, the dropout's seed and offset, 0 without one, and the number of scores). Only ``max + log(sum)`` of the two statistics is defined. Has gradients
     for query, key, value, pse and sink. Raises NotImplementedError for padding_mask and dropout_mask, and for pse, prefix and
     dropout with TND.
     """

@@ -93,13 +93,15 @@ def npu_diou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool 
 
 def npu_ciou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = True, mode: int = 0,
              atan_sub_flag: bool = False) -> Tensor:
-    """Complete IoU; arguments and shapes as in :func:`npu_diou`. ``atan_sub_flag`` tunes the hardware's gradient."""
+    """Complete IoU; arguments and shapes as in :func:`npu_diou`, but [m, n] with ``is_cross``. ``atan_sub_flag`` tunes the
+    hardware's gradient."""
     a, b = _pairs(self, gtboxes, trans, is_cross)
     (aw, ah), (bw, bh) = _sides(a), _sides(b)
     aspect = 4 / math.pi**2 * (torch.atan(bw / bh) - torch.atan(aw / ah)).square()
     ratio = _ratio(a, b, mode)
     alpha = (aspect / (1 - ratio + aspect).clamp(min=1e-7)).detach()
-    return _shaped(ratio - _distance(a, b) - alpha * aspect, is_cross)
+    value = ratio - _distance(a, b) - alpha * aspect
+    return value.t() if is_cross else value.unsqueeze(0)
 
 
 def _centres(boxes: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -145,12 +147,13 @@ def _suppress(boxes: Tensor, threshold: Any) -> List[bool]:
 
 
 def npu_nms_with_mask(self: Tensor, iou_threshold: float) -> Tuple[Tensor, Tensor, Tensor]:
-    """Drops each box that overlaps a better one by more than ``iou_threshold``. ``self``: [n, 5], boxes and scores, best first.
+    """Drops each box that overlaps a better one by more than ``iou_threshold``. ``self``: [n, 5], boxes and scores, best first;
+    further columns count for nothing.
 
-    Returns (the boxes, int32 indices 0 to n - 1, uint8 mask of the boxes that stay).
+    Returns (the boxes and scores [n, 5], int32 indices 0 to n - 1, uint8 mask of the boxes that stay).
     """
     kept = torch.tensor(_suppress(self[:, :4].float().cpu(), float(iou_threshold)), dtype=torch.uint8, device=self.device)
-    return self.clone(), torch.arange(self.shape[0], dtype=torch.int32, device=self.device), kept
+    return self[:, :5].clone(), torch.arange(self.shape[0], dtype=torch.int32, device=self.device), kept
 
 
 def npu_nms_v4(self: Tensor, scores: Tensor, max_output_size: float, iou_threshold: Tensor, scores_threshold: Tensor,

@@ -12,14 +12,14 @@ def npu_alloc_float_status(input: Tensor) -> Tensor:
 
 
 def npu_get_float_status(input: Tensor, mode: int = 0) -> Tensor:
-    """``input`` [8], set to 1 in its first element if an operator overflowed on an NPU that saturates, else to 0.
+    """int32 [8] on the device of ``input``: 1 first if an operator overflowed on an NPU that saturates, else 0.
 
     Always 0 on an NPU with inf and nan.
     """
     flag = input.device.type == "npu" and torch.npu.get_npu_overflow_flag()
-    status = torch.zeros_like(input)
-    status[0] = float(flag)
-    return input.copy_(status) if not input.requires_grad else status
+    status = torch.zeros(8, dtype=torch.int32, device=input.device)
+    status[0] = int(flag)
+    return status
 
 
 def npu_clear_float_status(input: Tensor, mode: int = 0) -> Tensor:

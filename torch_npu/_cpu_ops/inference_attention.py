@@ -164,7 +164,7 @@ def _npu_fused_infer_attention_score_infer_output(
         shape = [size[letter] for letter in target[:-1]] + [width]
     else:
         raise NotImplementedError(f"attention: results in the layout {target} are not supported")
-    sums = [1]
+    sums = [0]
     if softmax_lse_flag:
         sums = [size["T"], size["N"], 1] if source in _PACKED else [size["B"], size["N"], size["S"], 1]
     dtype = query.dtype if quant_scale2 is None else torch.int8
@@ -319,7 +319,7 @@ def npu_fused_infer_attention_score(query: Tensor, key: Tensor, value: Tensor, *
     is int8, ``round(y * quant_scale2 + quant_offset2)``.
 
     Returns (attention, logsumexp of the scores as float32, [batch, heads, rows, 1] or [tokens, heads, 1], with
-    ``softmax_lse_flag``, else a 0 of shape [1]). Raises NotImplementedError for quantised queries, left padding and quantised
+    ``softmax_lse_flag``, else empty). Raises NotImplementedError for quantised queries, left padding and quantised
     ropes. ``inner_precise`` tunes hardware.
     """
     return _fused(query, key, value, **options)
@@ -374,7 +374,8 @@ def _into(out: Sequence[Tensor], results: Tuple[Tensor, Tensor]) -> Tuple[Tensor
     if len(out) != 2:
         raise ValueError(f"attention: out is (attention, logsumexp), but got {len(out)} tensors")
     for target, result in zip(out, results):
-        target.copy_(result.view(target.shape))
+        if result.numel():  # else not wanted
+            target.copy_(result.view(target.shape))
     return out[0], out[1]
 
 

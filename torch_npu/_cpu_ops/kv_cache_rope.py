@@ -47,7 +47,7 @@ def npu_kv_rmsnorm_rope_cache(
     ``k_cache``. With ``k_rope_scale`` and ``c_kv_scale`` the caches are int8, ``round(x * scale + offset)``. ``index``,
     ``cache_mode``: "Norm": caches [batch, 1, rows, size], a row for each token; "PA", "PA_BNSD": pages [pages, rows, 1,
     size], a slot for each token; "PA_NZ": with the elements in tiles; "PA_BLK_BNSD", "PA_BLK_NZ": the first slot of each
-    page. Returns (k_cache, ckv_cache, turned, normalised), the last two with ``is_output_kv``, else empty. ``v`` is not
+    page. Returns (k_cache, ckv_cache, turned, normalised), the last two with content only where ``is_output_kv``. ``v`` is not
     supported.
     """
     unsupported("npu_kv_rmsnorm_rope_cache", **given)
@@ -58,7 +58,7 @@ def npu_kv_rmsnorm_rope_cache(
     write_cache(ckv_cache, index, _quantized(y, c_kv_scale, c_kv_offset).squeeze(1), cache_mode)
     if is_output_kv:
         return k_cache, ckv_cache, k, y
-    return k_cache, ckv_cache, kv.new_empty(0), kv.new_empty(0)
+    return k_cache, ckv_cache, torch.zeros_like(k), torch.zeros_like(y)
 
 
 def npu_kv_rmsnorm_rope_cache_v2(

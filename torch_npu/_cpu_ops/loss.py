@@ -22,8 +22,8 @@ def npu_cross_entropy_loss(self: Tensor, target: Tensor, weight: Optional[Tensor
     """Cross entropy of scores [N, C] and classes [N], with label smoothing, plus a z-loss where its factor is not 0:
     ``lse_square_scale_for_zloss * logsumexp(scores)**2``.
 
-    Returns (loss, [1] unless ``reduction`` is "none"; log-probabilities [N, C]; z-loss like the loss, and logsumexp [N],
-    with content only where ``return_zloss``).
+    Returns (loss, [1] unless ``reduction`` is "none"; log-probabilities [N, C]; z-loss like the loss with ``return_zloss``,
+    else empty; logsumexp [N] where the factor is not 0, else empty).
     """
     scores = wide(self)
     loss = F.cross_entropy(scores, target.long(), wide(weight), ignore_index=ignore_index, reduction=reduction,
@@ -31,10 +31,10 @@ def npu_cross_entropy_loss(self: Tensor, target: Tensor, weight: Optional[Tensor
     z = _z_loss(scores, target, reduction, ignore_index, lse_square_scale_for_zloss)
     loss = loss + z if lse_square_scale_for_zloss else loss
     shape = target.shape if reduction == "none" else (1,)
-    empty = torch.zeros(shape, dtype=self.dtype, device=self.device)
+    empty = self.new_empty(0)
     return (loss.reshape(shape).to(self.dtype), torch.log_softmax(scores, 1).to(self.dtype),
             z.reshape(shape).to(self.dtype) if return_zloss else empty,
-            torch.logsumexp(scores, 1).to(self.dtype) if return_zloss else torch.zeros_like(scores[:, 0], dtype=self.dtype))
+            torch.logsumexp(scores, 1).to(self.dtype) if lse_square_scale_for_zloss else empty)
 
 
 def npu_cross_entropy_loss_backward(grad_loss: Tensor, log_prob: Tensor, target: Tensor, weight: Optional[Tensor] = None,

@@ -1,6 +1,7 @@
 """Changes to PyTorch that no hook allows. Each says why, and which torch no longer needs it."""
 
 import functools
+import importlib
 import operator
 from typing import Any, Dict, Sequence
 
@@ -239,6 +240,23 @@ def _profiler_arguments() -> None:
             setattr(events, name.format("npu"), property(operator.attrgetter(name.format("device"))))
 
 
+def _published_places() -> None:
+    """What the published torch_npu puts into torch.nn. Each is imported when it is called. Needed as long as programs call it
+    there.
+    """
+    setattr(torch.nn, "DropoutWithByteMask", _called_from("torch_npu.contrib.module", "DropoutWithByteMask"))  # noqa: B010
+    setattr(torch.nn.functional, "dropout_with_byte_mask", _called_from("torch_npu.contrib.function", "dropout_with_byte_mask"))  # noqa: B010
+
+
+def _called_from(source: str, name: str) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module(source), name)(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{source}.{name}."
+    return function
+
+
 PATCHES = (
     _cann_version,
     _dlpack_device,
@@ -251,6 +269,7 @@ PATCHES = (
     _group_timeout,
     _data_parallel,
     _profiler_arguments,
+    _published_places,
 )
 
 

@@ -13,6 +13,7 @@ import torch
 
 from torch_npu import _C
 from torch_npu._ops import atb, composed
+from torch_npu._ops.errors import also_runtime_error
 from torch_npu._ops.signature import signature
 
 _libraries: List[Any] = []  # a registration ends with its library
@@ -28,7 +29,10 @@ def _cpu_kernel(name: str) -> Any:
             from torch_npu import _cpu_ops
 
             function = _cpu_ops.find(name)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise also_runtime_error(error) from None
 
     return kernel
 
@@ -69,9 +73,12 @@ def _make(name: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
         if "self" in kwargs and "input" not in kwargs:  # its name in other releases
             kwargs["input"] = kwargs.pop("self")
-        if of_list is not None and isinstance(args[0] if args else kwargs.get("input"), (list, tuple)):
-            return of_list(*args, **kwargs)
-        return packet(*args, **kwargs)
+        try:
+            if of_list is not None and isinstance(args[0] if args else kwargs.get("input"), (list, tuple)):
+                return of_list(*args, **kwargs)
+            return packet(*args, **kwargs)
+        except Exception as error:
+            raise also_runtime_error(error) from None
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "torch_npu"

@@ -118,6 +118,7 @@ def _register() -> None:
     # Where programs look for a backend's class and for whether it is there.
     dist.ProcessGroupHCCL = dist.distributed_c10d.ProcessGroupHCCL = ProcessGroupHCCL
     dist.is_hccl_available = dist.distributed_c10d.is_hccl_available = is_hccl_available
+    dist.reinit_process_group = dist.distributed_c10d.reinit_process_group = reinit_process_group
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
     from torch_npu.distributed import rendezvous
 

@@ -10,8 +10,8 @@ from torch_npu.npu.device import is_available, is_bf16_supported
 def get_amp_supported_dtype() -> List[torch.dtype]:
     """dtypes that torch.autocast("npu") accepts."""
     if is_available() and not is_bf16_supported():
-        return [torch.float16]
-    return [torch.float16, torch.bfloat16]
+        return [torch.float16, torch.float32]
+    return [torch.float16, torch.bfloat16, torch.float32]
 
 
 def is_autocast_enabled() -> bool:

@@ -23,9 +23,22 @@ class CubeMathType(enum.IntEnum):
 
 
 class _MatmulSettings:
-    """``torch.npu.matmul``: ``allow_hf32`` lets float32 matrix products use HF32."""
+    """``torch.npu.matmul``: ``allow_hf32`` lets float32 matrix products use HF32; ``cube_math_type``, None until it is set to a
+    :class:`CubeMathType`, says it of all dtypes instead. TypeError for anything else."""
 
     allow_hf32 = _options.flag_property("matmul_allow_hf32")
+
+    @property
+    def cube_math_type(self) -> Optional[CubeMathType]:
+        chosen = _C._matmul_math_type()
+        return None if chosen is None else CubeMathType(chosen)
+
+    @cube_math_type.setter
+    def cube_math_type(self, value: CubeMathType) -> None:
+        if not isinstance(value, CubeMathType):
+            raise TypeError(f"cube_math_type is a torch.npu.CubeMathType, not {type(value).__name__}"
+                            + _error_code.pta_error(_error_code.ErrCode.TYPE))
+        _C._set_matmul_math_type(value)
 
 
 class _ConvSettings:

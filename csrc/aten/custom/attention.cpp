@@ -42,7 +42,7 @@ void refuse(const char* op, const char* argument, bool refused) {
 }
 
 at::Tensor drop_mask(const at::Tensor& query, int64_t numel, double keep_prob, int64_t seed, int64_t offset) {
-  return numel == 0 ? at::Tensor() : dropout_mask(query, numel, 1 - keep_prob, seed, offset);
+  return numel == 0 || keep_prob >= 1 ? at::Tensor() : dropout_mask(query, numel, 1 - keep_prob, seed, offset);
 }
 
 // The arguments that both versions have, in CANN's names.
@@ -60,6 +60,30 @@ struct Options {
   bool packed() const { return layout == "TND"; }
 };
 
+// How many scores there are, each with a bit of a dropout's mask.
+int64_t score_count(const Options& o, const Extent& extent) {
+  if (!o.packed()) return extent.batch * o.head_num * extent.rows * extent.columns;
+  int64_t count = 0, query_start = 0, key_start = 0;
+  for (size_t i = 0; i < o.query_ends->size(); ++i) {
+    count += ((*o.query_ends)[i] - query_start) * ((*o.key_ends)[i] - key_start);
+    query_start = (*o.query_ends)[i];
+    key_start = (*o.key_ends)[i];
+  }
+  return count * o.head_num;
+}
+
+void check(const Options& o, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+  TORCH_CHECK((query.dim() == 3 || query.dim() == 4) && key.dim() == query.dim() && value.dim() == query.dim(), o.op,
+              ": query, key and value need 3 or 4 dimensions each, as many as the others, but got ", query.dim(), ", ", key.dim(),
+              " and ", value.dim());
+  TORCH_CHECK(o.head_num > 0, o.op, ": head_num must be positive, but got ", o.head_num);
+  TORCH_CHECK(o.keep_prob >= 0 && o.keep_prob <= 1, o.op, ": keep_prob must lie between 0 and 1, but got ", o.keep_prob);
+  const auto lengths = [](at::OptionalIntArrayRef ends) { return ends ? ends->size() : 0; };
+  TORCH_CHECK(!o.packed() || (lengths(o.query_ends) > 0 && lengths(o.query_ends) == lengths(o.key_ends)), o.op,
+              ": layout TND needs actual_seq_qlen and actual_seq_kvlen, one end of a sequence each, but got ",
+              lengths(o.query_ends), " and ", lengths(o.key_ends));
+}
+
 using Scores = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t>;
 
 Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t seed,
@@ -68,15 +92,14 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
   refuse(o.op, "prefix with layout TND", o.packed() && o.prefix && !o.prefix->empty());
   refuse(o.op, "a pse_type other than 0 and 1", o.pse_type != 0 && o.pse_type != 1);
   refuse(o.op, "dropout with layout TND", o.packed() && o.keep_prob < 1);
+  check(o, query, key, value);
   const auto extent = extent_of(query, key, o.layout);
-  int64_t numel = 0;
-  if (o.keep_prob < 1) {
-    numel = extent.batch * o.head_num * extent.rows * extent.columns;
-    if (seed == 0) {
-      const auto state = core::philox_state(std::nullopt, numel);
-      seed = static_cast<int64_t>(state.first);
-      offset = static_cast<int64_t>(state.second);
-    }
+  const int64_t numel = score_count(o, extent);
+  const bool drops = o.keep_prob < 1;
+  if (drops && seed == 0) {
+    const auto state = core::philox_state(std::nullopt, numel);
+    seed = static_cast<int64_t>(state.first);
+    offset = static_cast<int64_t>(state.second);
   }
   const auto drop = drop_mask(query, numel, o.keep_prob, seed, offset);
   const at::DimVector stats = o.packed() ? at::DimVector{extent.rows, o.head_num, kSoftmaxLanes}
@@ -105,7 +128,7 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
             at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
             o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
   }
-  return {out, maximum, sum, softmax, numel ? seed : 0, numel ? offset : 0, numel};
+  return {out, maximum, sum, softmax, drops ? seed : 0, drops ? offset : 0, numel};
 }
 
 // What the forward left for the gradient.

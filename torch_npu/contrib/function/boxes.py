@@ -89,7 +89,8 @@ def npu_bbox_coder_encode_yolo(bboxes: torch.Tensor, gt_bboxes: torch.Tensor, st
 
 def npu_single_level_responsible_flags(featmap_size: Tuple[int, int], gt_bboxes: torch.Tensor, stride: Tuple[int, int],
                                        num_base_anchors: int) -> torch.Tensor:
-    """uint8 [height * width * num_base_anchors]: 1 for the anchors of cells that hold the centre of a ground truth box [n, 4].
+    """uint8 [height * width * num_base_anchors]: 1 for the anchors of cells that hold the centre of a ground truth box [n, 4];
+    centres beyond the map count for nothing.
 
     ``featmap_size``: (height, width) of the feature map; ``stride``: (x, y) pixels of a cell.
     """
@@ -97,9 +98,10 @@ def npu_single_level_responsible_flags(featmap_size: Tuple[int, int], gt_bboxes:
     centres = (gt_bboxes[:, :2] + gt_bboxes[:, 2:4]) / 2
     column = torch.floor(centres[:, 0] / stride[0]).long()
     row = torch.floor(centres[:, 1] / stride[1]).long()
-    flags = torch.zeros(height * width, dtype=torch.uint8, device=gt_bboxes.device)
-    flags[row * width + column] = 1
-    return flags.unsqueeze(1).expand(-1, num_base_anchors).reshape(-1)
+    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+    flags = torch.zeros(height * width + 1, dtype=torch.uint8, device=gt_bboxes.device)
+    flags[torch.where(inside, row * width + column, height * width)] = 1
+    return flags[:-1].unsqueeze(1).expand(-1, num_base_anchors).reshape(-1)
 
 
 def npu_batched_multiclass_nms(multi_bboxes: torch.Tensor, multi_scores: torch.Tensor, score_thr: float = 0.05,

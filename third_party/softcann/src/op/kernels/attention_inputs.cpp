@@ -71,6 +71,7 @@ void apply_bias(Attention& a, const at::Tensor& bias, int64_t type) {
 at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t size) {
   if (layout == "BNSD") return tensor;
   if (layout == "BSND") return tensor.transpose(1, 2);
+  TORCH_CHECK(size > 0, "attention: heads of size ", size);
   if (layout == "BSH") return tensor.unflatten(-1, at::IntArrayRef{tensor.size(-1) / size, size}).transpose(1, 2);
   if (layout == "SBH") return tensor.unflatten(-1, at::IntArrayRef{tensor.size(-1) / size, size}).permute({1, 2, 0, 3});
   TORCH_CHECK(false, "attention: input layout '", layout, "' is not one of BNSD, BSND, BSH, SBH, TND");
@@ -91,6 +92,10 @@ Attention make_attention(const at::Tensor& query, const at::Tensor& key, const a
   TORCH_CHECK(a.key.size(1) > 0, "attention: keys of ", key.sizes(), " have no head of size ", size);
   a.value = to_heads(value, settings.layout,
                      settings.layout == "BSH" || settings.layout == "SBH" ? value.size(-1) / a.key.size(1) : size);
+  TORCH_CHECK(a.key.size(0) == a.query.size(0) && a.value.size(0) == a.query.size(0) && a.value.size(1) == a.key.size(1) &&
+                  a.value.size(2) == a.key.size(2) && a.key.size(3) == a.query.size(3) && a.query.size(1) % a.key.size(1) == 0,
+              "attention: [batch, heads, rows, size] of queries ", a.query.sizes(), ", keys ", a.key.sizes(), " and values ",
+              a.value.sizes(), " do not go together");
   a.scale = settings.scale;
   a.keep_prob = settings.keep_prob;
   if (settings.keep_prob < 1) {

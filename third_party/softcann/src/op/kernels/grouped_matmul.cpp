@@ -203,6 +203,7 @@ struct QuantGroups {
 
 void swiglu_rows(const at::Tensor& y, const at::Tensor& smooth, const std::vector<int64_t>& ends, const at::Tensor& out,
                  const at::Tensor& scales) {
+  TORCH_CHECK(!ends.empty(), "grouped matmul: no groups");
   const int64_t half = y.size(-1) / 2;
   at::Tensor value = at::silu(y.narrow(-1, 0, half)) * y.narrow(-1, half, half);
   if (given(smooth)) {

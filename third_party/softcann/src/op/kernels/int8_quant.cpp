@@ -12,6 +12,7 @@ namespace {
 // One number for each element of dimension `axis`, or for all.
 at::Tensor along(const at::Tensor& numbers, const at::Tensor& x, int64_t axis) {
   if (!numbers.defined() || numbers.numel() == 1) return widened(numbers);
+  TORCH_CHECK(axis >= -x.dim() && axis < x.dim(), "quantize: axis ", axis, " of a tensor of ", x.sizes());
   std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
   sizes[static_cast<size_t>(axis < 0 ? axis + x.dim() : axis)] = -1;
   return widened(numbers).view(sizes);

@@ -114,7 +114,7 @@ OP(aclnnCrossEntropyLoss) {
     loss = (1 - labelSmoothing) * picked + labelSmoothing / static_cast<double>(log_prob.size(1)) * smooth;
   }
   const at::Tensor lse = at::logsumexp(widened(input), {1});
-  if (returnZloss) put(lseForZlossOut, lse);
+  if (lseForZlossOut.numel() != 0) put(lseForZlossOut, lse);
   at::Tensor z = lseSquareScaleForZloss * lse.square() * rows.counted;
   if (reduction == at::Reduction::Mean) {
     loss = loss.sum() / rows.weights.sum();

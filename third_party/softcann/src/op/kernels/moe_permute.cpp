@@ -131,6 +131,10 @@ namespace {
 
 void no_padding(bool padded) { TORCH_CHECK(!padded, "permutation of tokens: the padded mode is not supported"); }
 int64_t copies_of_each(const at::Tensor& indices) { return indices.dim() == 2 ? indices.size(1) : 1; }
+int64_t copies_of_each(const at::Tensor& indices, int64_t tokens) {
+  TORCH_CHECK(tokens > 0 && indices.numel() % tokens == 0, "token unpermute: ", indices.numel(), " indices for ", tokens, " tokens");
+  return indices.numel() / tokens;
+}
 
 // Rows of `source` at `places`, zeros for places that it does not have.
 at::Tensor gathered(const at::Tensor& source, const at::Tensor& places) {
@@ -155,7 +159,7 @@ OP(aclnnMoeTokenPermuteGrad) {
 }
 OP(aclnnMoeTokenUnpermute) {
   no_padding(paddedMode);
-  const int64_t k = probsOptional.defined() ? copies_of_each(probsOptional) : sortedIndices.numel() / out.size(0);
+  const int64_t k = probsOptional.defined() ? copies_of_each(probsOptional) : copies_of_each(sortedIndices, out.size(0));
   at::Tensor rows = gathered(widened(permutedTokens), sortedIndices.to(at::kLong)).view({-1, k, permutedTokens.size(-1)});
   if (probsOptional.defined()) rows = rows * widened(probsOptional).reshape({-1, k, 1});
   put(out, rows.sum({1}));
@@ -163,7 +167,7 @@ OP(aclnnMoeTokenUnpermute) {
 OP(aclnnMoeTokenUnpermuteGrad) {
   no_padding(paddedMode);
   const at::Tensor grad = widened(unpermutedTokensGrad), places = sortedIndices.to(at::kLong);
-  const int64_t k = sortedIndices.numel() / grad.size(0);
+  const int64_t k = copies_of_each(sortedIndices, grad.size(0));
   at::Tensor rows = grad.unsqueeze(1).expand({-1, k, -1});
   if (probsOptional.defined()) {
     const at::Tensor tokens = gathered(widened(permuteTokensOptional), places).view({-1, k, grad.size(-1)});

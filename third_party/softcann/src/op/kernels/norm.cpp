@@ -18,9 +18,22 @@ int64_t elements(at::IntArrayRef sizes) {
   return product;
 }
 
+void require_rows(const at::Tensor& input, at::IntArrayRef normalized) {
+  const auto count = static_cast<int64_t>(normalized.size());
+  TORCH_CHECK(input.dim() >= count && input.sizes().slice(input.dim() - count) == normalized, "normalization: ", input.sizes(),
+              " does not end with ", normalized);
+}
+
 void layer_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const at::Tensor& input, at::IntArrayRef normalized,
                      const at::Tensor& weight, const at::Tensor& bias, double eps) {
   const int64_t columns = elements(normalized), rows = columns ? input.numel() / columns : 0;
+  require_rows(input, normalized);
+  for (const at::Tensor* scale : {&weight, &bias}) {
+    TORCH_CHECK(!given(*scale) || scale->numel() == columns, "normalization: ", scale->sizes(), " for rows of ", columns);
+  }
+  for (const at::Tensor* number : {&mean, &rstd}) {
+    TORCH_CHECK(!given(*number) || number->numel() == rows, "normalization: statistics of ", number->sizes(), " for ", rows, " rows");
+  }
   if (!rows) return;
   PlainResult result(out), mean_result(mean), rstd_result(rstd);
   at::native::LayerNormKernel(at::kCPU, plain(input), plain(weight), plain(bias), rows, columns, eps, &result.value(),
