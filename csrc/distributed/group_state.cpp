@@ -225,8 +225,9 @@ std::string GroupState::explain() const {
   const bool ended = tickets_.empty();
   const auto& ticket = ended ? last_ : tickets_.front();
   if (!ticket) return {};
-  return c10::str(title(), ended ? "no collective in flight; the last: " : "in flight: ", ticket->describe(), ", sequence number ",
-                  ticket->sequence, ended ? ", enqueued " : ", for ", ticket->seconds(Clock::now()), ended ? " s ago" : " s");
+  return c10::str(title(), ended ? "no collective in flight; the last: " : "in flight: ", ticket->describe(),
+                  ", sequence number ", ticket->sequence, ended ? ", enqueued " : ", for ", ticket->seconds(Clock::now()),
+                  ended ? " s ago" : " s");
 }
 
 void GroupState::throw_failure() const { throw_backend_error(failure()); }

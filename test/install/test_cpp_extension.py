@@ -1,5 +1,4 @@
 """C++ outside of this project, as its authors would build it: the two examples."""
-import os
 import pathlib
 import shutil
 import subprocess

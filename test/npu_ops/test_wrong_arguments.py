@@ -24,7 +24,7 @@ DEVICES = pytest.mark.parametrize("device", ["cpu", "npu"])
 @pytest.mark.parametrize("changed", [
     {"query": torch.randn(8)}, {"key": torch.randn(6, 8)}, {"head_num": 0}, {"head_num": -4}, {"keep_prob": 2.0}, {"keep_prob": -0.5},
     {"keep_prob": float("nan")}, {"input_layout": "TND"}, {"input_layout": "TND", "actual_seq_qlen": [2], "actual_seq_kvlen": [1, 2]},
-    {"input_layout": "XYZ"}], ids=str)
+    {"input_layout": "XYZ"}], ids=",".join)
 def test_attention_refuses(device, changed):
     changed = {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in changed.items()}
     with pytest.raises(RuntimeError):

@@ -169,7 +169,8 @@ def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Te
     size = _score_count(query, key, settings)
     out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink)
     top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
-    return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed if dropped else 0, offset if dropped else 0, size
+    seed, offset = (seed, offset) if dropped else (0, 0)
+    return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed, offset, size
 
 
 def _fusion_gradients(grad: Tensor, query: Tensor, others: Sequence[Optional[Tensor]], settings: Any, keep_prob: float,
@@ -204,9 +205,9 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     ``sync`` tune hardware.
 
     Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty
-    tensor, the dropout's seed and offset, 0 without one, and the number of scores). Only ``max + log(sum)`` of the two statistics is defined. Has gradients
-    for query, key, value, pse and sink. Raises NotImplementedError for padding_mask and dropout_mask, and for pse, prefix and
-    dropout with TND.
+    tensor, the dropout's seed and offset, 0 without one, and the number of scores). Only ``max + log(sum)`` of the two
+    statistics is defined. Has gradients for query, key, value, pse and sink. Raises NotImplementedError for padding_mask and
+    dropout_mask, and for pse, prefix and dropout with TND.
     """
     unsupported("npu_fusion_attention", padding_mask=padding_mask, dropout_mask=dropout_mask,
                 softmax_layout=softmax_layout or None)

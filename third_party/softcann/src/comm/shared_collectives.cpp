@@ -100,7 +100,8 @@ void SharedTransport::post(Operation& operation) {
       uint64_t packed = 0;
       for (uint32_t rank = 0; rank < ranks_; ++rank) {
         const Part& part = operation.send_parts[rank];
-        if (part.bytes != 0) std::memcpy(at + packed, operation.send.data + part.offset, part.bytes);  // else there may be no data
+        if (part.bytes != 0)
+          std::memcpy(at + packed, operation.send.data + part.offset, part.bytes);  // else there may be no data
         table(own)[rank] = Part{packed, part.bytes};
         packed += part.bytes;
       }

@@ -132,7 +132,8 @@ namespace {
 void no_padding(bool padded) { TORCH_CHECK(!padded, "permutation of tokens: the padded mode is not supported"); }
 int64_t copies_of_each(const at::Tensor& indices) { return indices.dim() == 2 ? indices.size(1) : 1; }
 int64_t copies_of_each(const at::Tensor& indices, int64_t tokens) {
-  TORCH_CHECK(tokens > 0 && indices.numel() % tokens == 0, "token unpermute: ", indices.numel(), " indices for ", tokens, " tokens");
+  TORCH_CHECK(tokens > 0 && indices.numel() % tokens == 0, "token unpermute: ", indices.numel(), " indices for ", tokens,
+              " tokens");
   return indices.numel() / tokens;
 }
 

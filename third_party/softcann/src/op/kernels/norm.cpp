@@ -32,7 +32,8 @@ void layer_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const 
     TORCH_CHECK(!given(*scale) || scale->numel() == columns, "normalization: ", scale->sizes(), " for rows of ", columns);
   }
   for (const at::Tensor* number : {&mean, &rstd}) {
-    TORCH_CHECK(!given(*number) || number->numel() == rows, "normalization: statistics of ", number->sizes(), " for ", rows, " rows");
+    TORCH_CHECK(!given(*number) || number->numel() == rows, "normalization: statistics of ", number->sizes(), " for ", rows,
+                " rows");
   }
   if (!rows) return;
   PlainResult result(out), mean_result(mean), rstd_result(rstd);
