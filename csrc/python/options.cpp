@@ -1,5 +1,8 @@
 // The options table.
 #include "core/options.h"
+
+#include <pybind11/stl.h>
+
 #include "aten/cube_math_setting.h"
 #include "op/check_numbers.h"
 #include "op/launch_hooks.h"

@@ -193,7 +193,7 @@ def test_state_functions():
 
 def test_default_dtype_must_be_one_of_autocasts():
     for dtype in (torch.float64, torch.int8):
-        with pytest.raises(ValueError, match="torch.float16, torch.bfloat16, not in torch"):
+        with pytest.raises(ValueError, match="torch.float16, torch.bfloat16, torch.float32, not in torch"):
             torch.npu.set_autocast_dtype(dtype)
     with pytest.raises(TypeError, match="must be torch.dtype"):
         torch.npu.set_autocast_dtype("half")

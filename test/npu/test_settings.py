@@ -39,7 +39,7 @@ for kind in (CubeMathType.USE_HF32, CubeMathType.KEEP_DTYPE, CubeMathType.USE_FP
 print("passed")
 """, SOFTCANN_TRACE=trace)
     assert done.stdout.split() == ["passed"], done.stdout + done.stderr
-    assert re.findall(r"aclnnM.*cubeMathType=(\d)", trace.read_text()) == ["0", "3", "0", "2"]
+    assert re.findall(r'aclnnM.*"cubeMathType":(\d)', trace.read_text()) == ["0", "3", "0", "2"]
 
 
 def test_hf32_flags():
