@@ -348,3 +348,23 @@ def npu_attention_update(lse: Sequence[Tensor], local_out: Sequence[Tensor], upd
     out = (wide(torch.stack(list(local_out))) * (weights / total).unsqueeze(-1)).sum(0)
     joined = (top + total.log()).to(lse[0].dtype)
     return out.to(local_out[0].dtype), joined if update_type == 1 else torch.zeros_like(joined)
+
+
+def npu_ring_attention_update(prev_attn_out: Tensor, prev_softmax_max: Tensor, prev_softmax_sum: Tensor, cur_attn_out: Tensor,
+                              cur_softmax_max: Tensor, cur_softmax_sum: Tensor, *, actual_seq_qlen: Optional[Tensor] = None,
+                              input_layout: str = "SBH", input_softmax_layout: str = "") -> Tuple[Tensor, Tensor, Tensor]:
+    """Joins the attention over two parts of the keys: results [S, B, N * D], statistics [B, N, S, 8] as
+    :func:`npu_fusion_attention` returns them. Returns (attention, maximum, sum) over both. Raises NotImplementedError for
+    other layouts."""
+    if input_layout != "SBH":
+        raise NotImplementedError(f"npu_ring_attention_update: layout {input_layout!r} is not supported, only 'SBH'")
+    top = torch.maximum(prev_softmax_max, cur_softmax_max)
+    previous, current = prev_softmax_sum * (prev_softmax_max - top).exp(), cur_softmax_sum * (cur_softmax_max - top).exp()
+    total = previous + current
+
+    def part(attention: Any, weight: Tensor) -> Any:
+        heads = wide(attention).unflatten(-1, (top.shape[1], -1))
+        return heads * (weight / total)[..., 0].permute(2, 0, 1).unsqueeze(-1)
+
+    out = (part(prev_attn_out, previous) + part(cur_attn_out, current)).flatten(-2)
+    return out.to(prev_attn_out.dtype), top, total

@@ -1,8 +1,10 @@
-"""Steps of optimizers that take the moments of their tensors and the powers of beta from the caller."""
+"""Steps of optimizers that take the moments of their tensors and the powers of beta from the caller; signs of gradients,
+packed."""
 
 from typing import Any, Callable, NoReturn, Optional, Sequence, Tuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -95,3 +97,23 @@ def npu_bert_apply_adam_out(lr: float, beta1: float, beta2: float, epsilon: floa
         var.sub_(step_size * direction)
         var.mul_(1 - lr * weight_decay)
     return var, m, v
+
+
+def npu_sign_bits_pack(self: Tensor, size: int) -> Tensor:
+    """The signs of self, [n], as uint8 [size, bytes]: a bit for each element, the lowest first, 1 where it is not negative. The
+    last byte is filled with zeros. Raises ValueError unless the bytes make ``size`` rows."""
+    if self.dim() != 1:
+        raise ValueError(f"npu_sign_bits_pack: the input has one dimension, not {self.dim()}")
+    count = (self.numel() + 7) // 8
+    if size <= 0 or count % size:
+        raise ValueError(f"npu_sign_bits_pack: {count} bytes do not make {size} rows")
+    bits = F.pad((self >= 0).to(torch.uint8), (0, 8 * count - self.numel())).view(size, -1, 8)
+    return (bits << torch.arange(8, dtype=torch.uint8, device=self.device)).sum(-1).to(torch.uint8)
+
+
+def npu_sign_bits_unpack(input: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    """The way back from :func:`npu_sign_bits_pack`: uint8 [n] as [size, 8 n / size] of 1 and -1 in ``dtype``."""
+    if input.dim() != 1 or size <= 0 or 8 * input.numel() % size:
+        raise ValueError(f"npu_sign_bits_unpack: {list(input.shape)} do not make {size} rows")
+    bits = input.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8, device=input.device) & 1
+    return (2 * bits.to(torch.int32) - 1).to(dtype).reshape(size, -1)

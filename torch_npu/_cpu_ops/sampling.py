@@ -55,3 +55,24 @@ def npu_top_k_top_p_sample(
     else:
         found = (probabilities if q is None else probabilities / (wide(q).abs() + (eps or 0.0))).argmax(-1)
     return found, kept if is_need_logits else kept.new_empty(0)
+
+
+def npu_top_k_top_p(logits: Tensor, p: Optional[Tensor] = None, k: Optional[Tensor] = None) -> Tensor:
+    """``logits`` [batch, vocabulary] with minus infinity for all but the ``k`` [batch] largest, and of these all but the
+    largest whose probabilities first add up to ``p`` [batch]. At least one stays."""
+    values, order = wide(logits).sort(-1)
+    hidden = torch.zeros_like(values, dtype=torch.bool)
+    size = values.shape[-1]
+    if k is not None:
+        hidden = values < values.gather(-1, (size - k.long()).clamp(0, size - 1).unsqueeze(-1))
+    if p is not None:
+        weights = torch.softmax(values.masked_fill(hidden, float("-inf")), -1)
+        small = weights.cumsum(-1) <= 1 - wide(p).unsqueeze(-1)
+        hidden = hidden | torch.cat([small[..., :-1], torch.zeros_like(small[..., -1:])], -1)
+    kept = values.masked_fill(hidden, float("-inf"))
+    return torch.empty_like(kept).scatter(-1, order, kept).to(logits.dtype)
+
+
+def npu_sim_exponential_(self: Tensor, lambd: float = 1, *, generator: Optional[torch.Generator] = None) -> Tensor:
+    """Fills self with numbers of the exponential distribution of rate ``lambd``, as ``exponential_``."""
+    return self.exponential_(lambd, generator=generator)

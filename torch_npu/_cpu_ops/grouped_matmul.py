@@ -1,0 +1,129 @@
+"""Products of groups of rows with a weight each, and the feed-forward layers made of them."""
+
+import itertools
+from typing import Any, List, Optional, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from torch_npu._cpu_ops._common import as_dtype, ends_of, out_of_place, unsupported, wide
+from torch_npu._cpu_ops._int8 import bias_parts
+
+_ACTIVATIONS = {0: lambda y: y, 1: F.relu, 2: lambda y: F.gelu(y, approximate="tanh"),
+                4: lambda y: y * torch.sigmoid(1.702 * y), 5: F.silu}
+
+
+def _part(tensors: Any, i: Any, dims: Any) -> Optional[Tensor]:
+    """Of group i: the list's tensor i, or slice i of its only one where that has a dimension more."""
+    if not tensors:
+        return None
+    return tensors[0][i] if len(tensors) == 1 and tensors[0].dim() > dims else tensors[0 if len(tensors) == 1 else i]
+
+
+def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: Optional[Sequence[Tensor]] = None,
+                       scale: Optional[Sequence[Tensor]] = None, antiquant_scale: Optional[Sequence[Tensor]] = None,
+                       antiquant_offset: Optional[Sequence[Tensor]] = None, per_token_scale: Optional[Sequence[Tensor]] = None,
+                       group_list: Optional[Tensor] = None, group_type: Optional[int] = None,
+                       group_list_type: Optional[int] = 0, act_type: Optional[int] = 0, output_dtype: Optional[int] = None,
+                       **_: Any) -> List[Tensor]:
+    """Matrix products of groups, ``x_i @ weight_i + bias_i``, as a list.
+
+    Without ``group_list`` (``group_type`` -1): one for each x and weight. ``group_type`` 0: the rows of the one x in groups,
+    each with its weight; the result is one tensor, zero behind the last group. ``group_type`` 2: the columns of x and the
+    rows of the weight in groups; the result is [groups, rows, columns]. ``group_list``: where the groups end
+    (``group_list_type`` 0) or how long they are (1). Groups of weight, bias and scales are a list, or the first dimension of
+    its one tensor. ``split_item``: 0 or 1 without, 2 or 3 with a ``group_list``. ``scale`` and ``per_token_scale`` multiply
+    the product, ``antiquant_*`` the weight. ``act_type``: 0 none, 1 relu, 2 gelu (tanh), 4 fast gelu, 5 silu. ``output_dtype``:
+    x's dtype by default.
+    """
+    name = "npu_grouped_matmul"
+    kind = group_type if group_type is not None else (-1 if group_list is None else 0)
+    if (group_list is None) != (kind == -1):
+        raise ValueError(f"{name}: group_type={kind} does not suit group_list={group_list!r}")
+    dtype = as_dtype(x[0].dtype if output_dtype is None else output_dtype)
+    activation = _ACTIVATIONS[act_type or 0]
+
+    def product(rows: Any, i: Any, tokens: Any) -> Any:
+        w = wide(_part(weight, i, 2))
+        if antiquant_scale:
+            w = (w if not antiquant_offset else w + wide(_part(antiquant_offset, i, 1))) * wide(_part(antiquant_scale, i, 1))
+        y, (before, behind), s = torch.matmul(wide(rows), w), bias_parts(_part(bias, i, 1)), _part(scale, i, 1)
+        y = y if before is None else y + wide(before)
+        y = y if s is None else y * wide(s)
+        y = y if tokens is None else y * wide(tokens).unsqueeze(-1)
+        return activation(y if behind is None else y + wide(behind)).to(dtype)
+
+    if group_list is None:
+        return [product(part, i, per_token_scale[i] if per_token_scale else None) for i, part in enumerate(x)]
+    if x[0].device.type == "meta":
+        columns = weight[0].shape[-1]
+        shape = (*x[0].shape[:-1], columns) if kind == 0 else (group_list.numel(), x[0].shape[0], columns)
+        return [x[0].new_empty(shape, dtype=dtype)]
+    ends = ends_of(group_list, group_list_type)
+    starts = [0, *ends[:-1]]
+    if kind == 2:
+        return [torch.stack([torch.matmul(wide(x[0][:, a:b]), wide(weight[0][a:b])).to(dtype) for a, b in zip(starts, ends)])]
+    out = torch.zeros(*x[0].shape[:-1], weight[0].shape[-1], dtype=dtype, device=x[0].device)
+    for i, (a, b) in enumerate(zip(starts, ends)):
+        out[a:b] = product(x[0][a:b], i, per_token_scale[0][a:b] if per_token_scale else None)
+    return [out]
+
+
+def npu_grouped_matmul_add_(self: Tensor, x: Tensor, weight: Tensor, group_list: Tensor, *, transpose_x: bool = True,
+                            transpose_weight: bool = False, group_type: int = 2, group_list_type: Optional[int] = 0) -> Tensor:
+    """Adds ``x_i.T @ weight_i`` to ``self[i]``, where x [rows, m] and weight [rows, n] are cut into groups of rows: the gradients
+    of the weights of :func:`npu_grouped_matmul`, added up.
+
+    ``self``: float32 [groups, m, n], or [groups * m, n]; ``group_list``: where the groups end (``group_list_type`` 0) or how long
+    they are (1). Raises NotImplementedError for other transpositions and group types.
+    """
+    unsupported("npu_grouped_matmul_add", transpose_x=None if transpose_x else transpose_x,
+                transpose_weight=transpose_weight or None, group_type=None if group_type == 2 else group_type)
+    if self.device.type == "meta":
+        return self
+    ends = ends_of(group_list, group_list_type)
+    sums = self.view(len(ends), x.shape[1], weight.shape[1])
+    for y, start, end in zip(sums, [0, *ends[:-1]], ends):
+        y.copy_(wide(y) + wide(x[start:end]).t() @ wide(weight[start:end]))
+    return self
+
+
+npu_grouped_matmul_add = out_of_place(npu_grouped_matmul_add_)
+
+_BETWEEN = {"relu": 1, "gelu": 2, "fastgelu": 4, "silu": 5}
+
+
+def npu_ffn(x: Tensor, weight1: Tensor, weight2: Tensor, activation: str, *, expert_tokens: Optional[Sequence[int]] = None,
+            expert_tokens_index: Optional[Sequence[int]] = None, bias1: Optional[Tensor] = None, bias2: Optional[Tensor] = None,
+            output_dtype: Optional[torch.dtype] = None, **given: Any) -> Tensor:
+    """``activation(x @ weight1 + bias1) @ weight2 + bias2``.
+
+    ``expert_tokens``: how many rows each expert has, or ``expert_tokens_index``: where its rows end; then weights and biases have
+    the experts as first dimension, and rows behind the last are zero. ``activation``: "gelu" (tanh), "fastgelu", "relu" or
+    "silu". Raises NotImplementedError for "geglu", "swiglu" and "reglu", for quantization and another output_dtype.
+    """
+    unsupported("npu_ffn", "inner_precise", **given, output_dtype=None if output_dtype == x.dtype else output_dtype)
+    if activation in ("geglu", "swiglu", "reglu"):
+        raise NotImplementedError(f"npu_ffn: activation {activation!r} is not supported")
+    if activation not in _BETWEEN:
+        raise ValueError(f"npu_ffn: activation {activation!r} is not one of gelu, fastgelu, relu, silu")
+    if expert_tokens is not None and expert_tokens_index is not None:
+        raise ValueError("npu_ffn: give expert_tokens or expert_tokens_index, not both")
+
+    def layers(rows: Tensor, group: int) -> Tensor:
+        for weight, bias in ((weight1, bias1), (weight2, bias2)):
+            part = weight[group] if weight.dim() > 2 else weight
+            product = rows @ wide(part)
+            product = product if bias is None else product + wide(bias[group] if bias.dim() > 1 else bias)
+            rows = _ACTIVATIONS[_BETWEEN[activation]](product) if weight is weight1 else product
+        return rows
+
+    rows = wide(x).reshape(-1, x.shape[-1])
+    shape = (*x.shape[:-1], weight2.shape[-1])
+    ends = expert_tokens_index if expert_tokens is None else list(itertools.accumulate(expert_tokens))
+    if ends is None:
+        return layers(rows, 0).to(x.dtype).reshape(shape)
+    parts = [layers(rows[start:end], i) for i, (start, end) in enumerate(zip([0, *ends[:-1]], ends))]
+    parts.append(rows.new_zeros(rows.shape[0] - ends[-1], weight2.shape[-1]))
+    return torch.cat(parts).to(x.dtype).reshape(shape)
