@@ -33,6 +33,20 @@ def test_convolutions_with_relu_and_a_shortcut(acl, dtype, tolerance):
     assert torch.allclose(y.float(), F.relu(F.conv2d(F.relu(second), wide[4], None, 1, 1) + first), atol=2 * tolerance)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_large_pictures(acl, stride):
+    """They are padded strip by strip; the shortcut that is added goes along."""
+    height, width = -(-150 // stride), -(-40 // stride)
+    x, w, b, v = torch.randn(2, 32, 150, 40), torch.randn(32, 32, 3, 3) / 17, torch.randn(32), torch.randn(32, 32, 1, 1) / 6
+    shortcut = operator("aten::convolution", ["t:v0", "t:v", "n", f"I:{stride},{stride}", "I:0,0", "I:1,1", "b:0", "I:0,0", "i:1"], ["s"])
+    ops = [shortcut, convolution("v0", "w", "t:b", "v1", stride), operator("aten::add.Tensor", ["t:v1", "t:s"], ["v2"]),
+           operator("aten::relu", ["t:v2"], ["v3"], ["v2"])]
+    data = om([dict(inputs=["v0 x float32 NCHW 2,32,150,40"], outputs=[f"v3 y float32 NCHW 2,32,{height},{width}"], ops=ops)],
+              {"w": w, "b": b, "v": v})
+    expected = F.relu(F.conv2d(x, w, b, stride, 1) + F.conv2d(x, v, None, stride))
+    assert torch.allclose(Loaded(acl, data)(x), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_weights_that_are_given_at_run_time(acl):
     x, w = torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3)
     data = om([dict(inputs=["v0 x float32 NCHW 1,2,5,5", "v1 w float32 NCHW 3,2,3,3"], outputs=["v2 y float32 NCHW 1,3,5,5"],

@@ -80,15 +80,15 @@ struct DenseCall {
   Finish finish;
 };
 
-// The pictures with zeros around them.
-at::Tensor padded(const ConvShape& s, const float* x) {
+// Rows [first, first + rows) of the pictures with zeros around them, one picture below the other.
+at::Tensor padded(const ConvShape& s, const float* x, int64_t first, int64_t rows) {
   const int64_t height = s.in_h + 2 * s.padding[0], row = s.in_w * s.channels, margin = s.padding[1] * s.channels;
   const int64_t wide = row + 2 * margin;
-  at::Tensor made = at::empty({s.images * height, wide}, at::TensorOptions().dtype(at::kFloat));
+  at::Tensor made = at::empty({rows, wide}, at::TensorOptions().dtype(at::kFloat));
   float* const to = made.mutable_data_ptr<float>();
-  at::parallel_for(0, s.images * height, std::max<int64_t>(1, least_copy / wide), [&](int64_t begin, int64_t end) {
+  at::parallel_for(first, first + rows, std::max<int64_t>(1, least_copy / wide), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      float* const line = to + i * wide;
+      float* const line = to + (i - first) * wide;
       const int64_t y = i % height - s.padding[0];
       if (y < 0 || y >= s.in_h) {
         std::fill_n(line, wide, 0.0F);
@@ -212,20 +212,41 @@ void DenseConv::compute(const ConvShape& shape, const float* x, const std::vecto
 }
 
 void DenseConv::run(const ConvShape& shape, const float* x, const Finish& finish, float* y) const {
+  if (shape.padding[0] != 0 || shape.padding[1] != 0) return run_padded(shape, x, finish, y);
   ConvShape s = shape;
-  at::Tensor wide;
-  if (s.padding[0] != 0 || s.padding[1] != 0) {
-    wide = padded(s, x);
-    x = wide.const_data_ptr<float>();
-    s.in_h += 2 * std::exchange(s.padding[0], 0);
-    s.in_w += 2 * std::exchange(s.padding[1], 0);
-  }
   if (s.kernel[0] * s.kernel[1] * s.stride[0] * s.stride[1] == 1) {
     s.in_w = s.out_w = s.images * s.in_h * s.in_w;  // all pixels are one line
     s.images = s.in_h = s.out_h = 1;
   }
   if (half_.empty()) return compute(s, x, weight_, finish, y);
   compute(s, x, half_, finish, y);
+}
+
+// Large pictures are padded strip by strip, so that no second picture is in memory beside what was planned.
+void DenseConv::run_padded(const ConvShape& shape, const float* x, const Finish& finish, float* y) const {
+  constexpr int64_t most_numbers = 1 << 18;
+  ConvShape s = shape;
+  s.in_h += 2 * std::exchange(s.padding[0], 0);
+  s.in_w += 2 * std::exchange(s.padding[1], 0);
+  const int64_t line = s.in_w * s.channels, height = s.in_h, most_rows = most_numbers / line;
+  if (s.images * height <= most_rows) {
+    const at::Tensor whole = padded(shape, x, 0, s.images * height);
+    return run(s, whole.const_data_ptr<float>(), finish, y);
+  }
+  const int64_t reach = (s.kernel[0] - 1) * s.dilation[0] + 1;
+  const int64_t step = std::max<int64_t>(1, (most_rows - reach) / s.stride[0] + 1);
+  s.images = 1;
+  for (int64_t image = 0; image < shape.images; ++image) {
+    for (int64_t row = 0; row < shape.out_h; row += step) {
+      s.out_h = std::min(step, shape.out_h - row);
+      s.in_h = (s.out_h - 1) * s.stride[0] + reach;
+      const at::Tensor strip = padded(shape, x, image * height + row * s.stride[0], s.in_h);
+      const int64_t place = (image * shape.out_h + row) * s.out_w * out_channels_;
+      Finish part = finish;
+      if (part.other != nullptr) part.other += place;
+      run(s, strip.const_data_ptr<float>(), part, y + place);
+    }
+  }
 }
 
 std::optional<at::Tensor> attend_in_panels(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

@@ -49,6 +49,7 @@ class SOFTCANN_API DenseConv {
  private:
   template <class Weight>
   void compute(const ConvShape& shape, const float* x, const std::vector<Weight>& weight, const Finish& finish, float* y) const;
+  void run_padded(const ConvShape& shape, const float* x, const Finish& finish, float* y) const;
 
   int64_t out_channels_;
   std::vector<float> weight_, bias_;
