@@ -26,7 +26,7 @@ constexpr StatusText kStatusTexts[] = {
 #undef NPU_STATUS
 };
 
-constexpr int kFirstDeviceError = 507000;
+constexpr int kFirstDeviceError = 507000, kFirstOperatorError = 561000;  // the latter are refusals of arguments
 std::atomic<std::string (*)()> explanation{nullptr};
 
 std::string recent_message() noexcept {
@@ -47,7 +47,7 @@ std::string describe_cann_error(int code, const char* call) {
   // The code by which programs for the published torch_npu know an error of CANN.
   text += " [ERR00100 PTA call acl api failed]";
   const auto explain = explanation.load(std::memory_order_acquire);
-  if (code >= kFirstDeviceError && explain) text += explain();
+  if (code >= kFirstDeviceError && code < kFirstOperatorError && explain) text += explain();
   return text;
 }
 

@@ -58,7 +58,8 @@ def test_parallel_scheme():
 
 def test_run(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text("import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])")
+    # In one write: the ranks share the output.
+    script.write_text("import os; os.write(1, 'rank {RANK} of {WORLD_SIZE}\\n'.format(**os.environ).encode())")
     command = [sys.executable, "-m", "torch_npu.distributed.run", "--rdzv-backend=parallel", "--nproc-per-node=2",
                f"--master-port={free_port()}", str(script)]
     run = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
