@@ -26,7 +26,8 @@ constexpr StatusText kStatusTexts[] = {
 #undef NPU_STATUS
 };
 
-constexpr int kFirstDeviceError = 507000, kFirstOperatorError = 561000;  // the latter are refusals of arguments
+// From the second on they are libopapi's, which no device has met.
+constexpr int kFirstDeviceError = 507000, kFirstOperatorError = 561000;
 std::atomic<std::string (*)()> explanation{nullptr};
 
 std::string recent_message() noexcept {

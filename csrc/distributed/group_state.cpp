@@ -222,12 +222,12 @@ std::string GroupState::explain() const {
   if (holds_a_group) return {};
   const core::MutexLock lock(mutex_);
   if (failed_.load()) return failure_kind() == c10d::ErrorType::SUCCESS ? std::string() : failure_;
-  const bool ended = tickets_.empty();
-  const auto& ticket = ended ? last_ : tickets_.front();
-  if (!ticket) return {};
-  return c10::str(title(), ended ? "no collective in flight; the last: " : "in flight: ", ticket->describe(),
-                  ", sequence number ", ticket->sequence, ended ? ", enqueued " : ", for ", ticket->seconds(Clock::now()),
-                  ended ? " s ago" : " s");
+  const auto text = [this](const char* state, const Ticket& ticket, const char* before, const char* after) {
+    return c10::str(title(), state, ticket.describe(), ", sequence number ", ticket.sequence, before,
+                    ticket.seconds(Clock::now()), after);
+  };
+  if (!tickets_.empty()) return text("in flight: ", *tickets_.front(), ", for ", " s");
+  return last_ ? text("no collective in flight; the last: ", *last_, ", enqueued ", " s ago") : std::string();
 }
 
 void GroupState::throw_failure() const { throw_backend_error(failure()); }

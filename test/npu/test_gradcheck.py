@@ -47,17 +47,15 @@ def differentiable(op, sample):
 
 def first_derivatives(op, device):
     torch.manual_seed(3)
-    samples = op.sample_inputs(device, torch.float64, requires_grad=True)
-    cases = [(k, *differentiable(op, sample)) for k, sample in enumerate(itertools.islice(samples, max(CHECKED) + 1))]
-    cases = [case for case in cases if case[2]]
-    if not any(case[0] in CHECKED for case in cases):   # none of the first is for derivatives
-        cases += itertools.islice(((CHECKED[0], *case) for sample in samples if (case := differentiable(op, sample))[1]), 1)
-        cases = [(CHECKED[0], *case[1:]) for case in cases[:1]]
-    assert cases, "no sample has an input to differentiate by"
-    for k, call, inputs in cases:
-        if k in CHECKED:
-            torch.autograd.gradcheck(call, inputs, fast_mode=op.gradcheck_fast_mode is not False, check_forward_ad=op.supports_forward_ad,
-                                     check_undefined_grad=False, nondet_tol=op.gradcheck_nondet_tol)
+    cases = (differentiable(op, sample) for sample in op.sample_inputs(device, torch.float64, requires_grad=True))
+    first = list(itertools.islice(cases, max(CHECKED) + 1))
+    checked = [first[k] for k in CHECKED if k < len(first) and first[k][1]]
+    if not checked:   # the first that is for derivatives
+        checked = list(itertools.islice((case for case in itertools.chain(first, cases) if case[1]), 1))
+    assert checked, "no sample has an input to differentiate by"
+    for call, inputs in checked:
+        torch.autograd.gradcheck(call, inputs, fast_mode=op.gradcheck_fast_mode is not False, check_forward_ad=op.supports_forward_ad,
+                                 check_undefined_grad=False, nondet_tol=op.gradcheck_nondet_tol)
 
 
 @pytest.mark.parametrize("op", [op for op in ENTRIES if op.full_name not in UNSUITED], ids=lambda op: op.full_name)

@@ -10,8 +10,9 @@ from model_client import Loaded
 from om_writer import DTYPES, om, operator
 
 
-def convolution(x, w, b, out, stride=1, groups=1):
-    return operator("aten::convolution", [f"t:{x}", f"t:{w}", b, f"I:{stride},{stride}", "I:1,1", "I:1,1", "b:0", "I:0,0", f"i:{groups}"], [out])
+def convolution(x, w, b, out, stride=1, groups=1, padding=1):
+    return operator("aten::convolution", [f"t:{x}", f"t:{w}", b, f"I:{stride},{stride}", f"I:{padding},{padding}", "I:1,1", "b:0", "I:0,0",
+                                         f"i:{groups}"], [out])
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-4), (torch.float16, 1e-2)], ids=["float32", "float16"])
@@ -38,8 +39,7 @@ def test_large_pictures(acl, stride):
     """They are padded strip by strip; the shortcut that is added goes along."""
     height, width = -(-150 // stride), -(-40 // stride)
     x, w, b, v = torch.randn(2, 32, 150, 40), torch.randn(32, 32, 3, 3) / 17, torch.randn(32), torch.randn(32, 32, 1, 1) / 6
-    shortcut = operator("aten::convolution", ["t:v0", "t:v", "n", f"I:{stride},{stride}", "I:0,0", "I:1,1", "b:0", "I:0,0", "i:1"], ["s"])
-    ops = [shortcut, convolution("v0", "w", "t:b", "v1", stride), operator("aten::add.Tensor", ["t:v1", "t:s"], ["v2"]),
+    ops = [convolution("v0", "v", "n", "s", stride, padding=0), convolution("v0", "w", "t:b", "v1", stride), operator("aten::add.Tensor", ["t:v1", "t:s"], ["v2"]),
            operator("aten::relu", ["t:v2"], ["v3"], ["v2"])]
     data = om([dict(inputs=["v0 x float32 NCHW 2,32,150,40"], outputs=[f"v3 y float32 NCHW 2,32,{height},{width}"], ops=ops)],
               {"w": w, "b": b, "v": v})

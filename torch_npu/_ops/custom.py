@@ -13,7 +13,7 @@ import torch
 
 from torch_npu import _C
 from torch_npu._ops import atb, composed
-from torch_npu._ops.errors import also_runtime_error
+from torch_npu._ops.errors import KINDS, also_runtime_error
 from torch_npu._ops.signature import signature
 
 _libraries: List[Any] = []  # a registration ends with its library
@@ -31,7 +31,7 @@ def _cpu_kernel(name: str) -> Any:
             function = _cpu_ops.find(name)
         try:
             return function(*args, **kwargs)
-        except Exception as error:
+        except KINDS as error:
             raise also_runtime_error(error) from None
 
     return kernel
@@ -77,7 +77,7 @@ def _make(name: str) -> Any:
             if of_list is not None and isinstance(args[0] if args else kwargs.get("input"), (list, tuple)):
                 return of_list(*args, **kwargs)
             return packet(*args, **kwargs)
-        except Exception as error:
+        except KINDS as error:
             raise also_runtime_error(error) from None
 
     function.__name__ = function.__qualname__ = name

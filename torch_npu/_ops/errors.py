@@ -7,7 +7,7 @@ operators raise here is both, so that code written for either catches it.
 import functools
 from typing import Type
 
-_KINDS = (ValueError, TypeError, IndexError, KeyError, AttributeError, ZeroDivisionError)
+KINDS = (ValueError, TypeError, IndexError, KeyError, AttributeError, ZeroDivisionError)
 
 
 @functools.lru_cache(maxsize=None)
@@ -18,4 +18,4 @@ def _both(kind: Type[Exception]) -> Type[Exception]:
 def also_runtime_error(error: Exception) -> Exception:
     """``error`` as one that is a RuntimeError, too, with its text and traceback; itself where it is not one of Python's own."""
     kind = type(error)
-    return _both(kind)(*error.args).with_traceback(error.__traceback__) if kind in _KINDS else error
+    return _both(kind)(*error.args).with_traceback(error.__traceback__) if kind in KINDS else error
