@@ -274,6 +274,7 @@ def published_methods(rank, world):
         group.batch_isend_irecv(["send"], [sent], [1])
     (dist.send if rank == 0 else dist.recv)(sent, 1 - rank)
     assert group.get_p2p_stream_id("npu", 1 - rank, 0) != ids[0]
+    torch.npu.synchronize()   # a message in flight would fail with its communicator, as it should
     group._delete_tcpstore_key()
     group.abort_hccl_comm("reinit")
     assert total() == 3
