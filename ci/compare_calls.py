@@ -44,15 +44,25 @@ MOVES = {f"aclnn{name}" for name in ("InplaceCopy", "InplaceZero", "InplaceOne",
 IN_PLACE = re.compile("^aclnnInplace")
 
 
-def run(python, environment, file, names):
-    """What the program said of cases that failed."""
-    file.unlink(missing_ok=True)
-    environment = {**environment, "SOFTCANN_TRACE": str(file), "OMP_NUM_THREADS": "1"}
-    command = [str(python), str(PROGRAM), *names]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=file.parent)
-    if done.returncode:
-        print(f"{python} ended with {done.returncode}", file=sys.stderr)
-    return dict(line.split(" ", 1)[1].split(": ", 1) for line in done.stdout.splitlines() if line.startswith("failed "))
+def run(python, environment, folder, names):
+    """The traced cases, and what the program said of those that failed; a case that ends the process is one of them."""
+    cases, failed, after = {}, {}, []
+    while True:
+        file = folder / f"{len(failed)}.trace"
+        file.unlink(missing_ok=True)
+        environment = {**environment, "SOFTCANN_TRACE": str(file), "OMP_NUM_THREADS": "1"}
+        done = subprocess.run([str(python), str(PROGRAM), *after, *names], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, cwd=folder)
+        lines = done.stdout.splitlines()
+        failed.update(line.split(" ", 1)[1].split(": ", 1) for line in lines if line.startswith("failed "))
+        cases.update(trace.cases(file))
+        begun = [line.split(" ", 1)[1] for line in lines if line.startswith("case ")]
+        if not done.returncode:
+            return cases, failed
+        if not begun:
+            sys.exit(f"{python} ended with {done.returncode}:\n{done.stderr}")
+        failed.setdefault(begun[-1], f"the process ended with {done.returncode}")
+        after = ["--after", begun[-1]]
 
 
 def published():
@@ -199,13 +209,13 @@ def main():
     options.add_argument("--facts", type=pathlib.Path, help="JSON: operator -> platforms, parameters with dtypes and ranks")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = (given.keep or pathlib.Path(scratch)).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        ours, theirs = folder / "ours.trace", folder / "published.trace"
-        failed_ours = run(sys.executable, dict(os.environ), ours, given.names)
-        failed_theirs = run(*published(), theirs, given.names)
+        folders = [(given.keep or pathlib.Path(scratch)).resolve() / side for side in ("ours", "published")]
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        ours, failed_ours = run(sys.executable, dict(os.environ), folders[0], given.names)
+        theirs, failed_theirs = run(*published(), folders[1], given.names)
         facts = json.loads(given.facts.read_text())["ops"] if given.facts else {}
-        text = page(trace.cases(ours), trace.cases(theirs), failed_ours, failed_theirs, facts)
+        text = page(ours, theirs, failed_ours, failed_theirs, facts)
     if given.page:
         given.page.write_text(text)
     else:

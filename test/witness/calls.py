@@ -1,9 +1,13 @@
 """Runs operators and networks one by one and marks in the trace where each begins. Run by ci/compare_calls.py, once with the
 published client and once with our adapter: the trace then tells what each of them asked of CANN.
 
-    SOFTCANN_TRACE=FILE python calls.py [NAME...]
+    SOFTCANN_TRACE=FILE python calls.py [--after NAME] [NAME...]
+
+A device that fails ends the process: --after goes on behind the case that did it.
 """
+import argparse
 import os
+import pathlib
 import sys
 import warnings
 
@@ -13,6 +17,7 @@ from torch import nn
 
 import torch_npu  # noqa: F401
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "npu_ops"))
 warnings.simplefilter("ignore")
 SAMPLES = 2   # of each of OpInfo's operators
 
@@ -88,43 +93,77 @@ def run_sample(op, sample):
         torch.autograd.backward(tensors, [torch.ones_like(x) for x in tensors])
 
 
+def of_ascend():
+    """Name and steps of the cases of Ascend's own operators that test/npu_ops has, in float16: without gradients, then with."""
+    from cases import CASES as ASCEND
+    for operator, makers in ASCEND.items():
+        for number, make in enumerate(makers):
+            yield f"ascend.{operator}.{number}", run_ascend(operator, make, False)
+            yield f"ascend.{operator}.{number}.gradient", run_ascend(operator, make, True)
+
+
+def run_ascend(operator, make, gradient):
+    def moved(x):
+        return x.npu().requires_grad_(gradient and x.is_floating_point()) if isinstance(x, torch.Tensor) else x
+
+    torch.manual_seed(0)
+    args, kwargs = torch.utils._pytree.tree_map(moved, make(torch.float16))
+    yield
+    result = getattr(torch_npu, operator)(*args, **kwargs)
+    if gradient:
+        tensors = [x for x in torch.utils._pytree.tree_leaves(result) if isinstance(x, torch.Tensor) and x.requires_grad]
+        torch.autograd.backward(tensors, [torch.ones_like(x) for x in tensors])
+
+
 class Trace:
     def __init__(self):
         self.file = open(os.environ["SOFTCANN_TRACE"], "a", encoding="utf-8")
 
     def mark(self, name):
-        torch.npu.synchronize()
         self.file.write(f"case {name}\n")
         self.file.flush()
 
 
-def main(wanted):
+def main(after, wanted):
     trace = Trace()
+    skipping = after
 
     def run(name, prepare, function):
-        if wanted and name not in wanted:
+        nonlocal skipping
+        if skipping or (wanted and name not in wanted):
+            skipping = None if name == skipping else skipping
             return
+        print(f"case {name}", flush=True)
         try:
             prepared = prepare()
+            torch.npu.synchronize()
             trace.mark(name)
             function(prepared)
             torch.npu.synchronize()
-            trace.mark("")
         except Exception as error:   # the trace of a case that failed is of no use; the other client may serve it
-            trace.mark("")
             print(f"failed {name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}", flush=True)
+        trace.mark("")
+        torch.npu.synchronize()
 
     for name, function in CASES.items():
         run(name, lambda: operands("npu"), function)
     for name, network in NETWORKS.items():
         run(f"network.{name}", lambda: network_step(network), lambda step: step())
-    for name, op, sample in of_opinfo():
+    def run_steps(name, steps):
         def prepare():
-            steps = run_sample(op, sample)
             next(steps)
             return steps
         run(name, prepare, lambda steps: next(steps, None))
 
+    for name, steps in of_ascend():
+        run_steps(name, steps)
+    for name, op, sample in of_opinfo():
+        run_steps(name, run_sample(op, sample))
+
 
 if __name__ == "__main__":
-    main(set(sys.argv[1:]))
+    given = argparse.ArgumentParser()
+    given.add_argument("--after")
+    given.add_argument("names", nargs="*")
+    options = given.parse_args()
+    main(options.after, set(options.names))
