@@ -508,3 +508,13 @@ def test_fake_and_compiled():
     expected, x.grad, gamma.grad = (x.grad, gamma.grad), None, None
     torch.compile(model, backend="aot_eager", fullgraph=True)(x, gamma).backward()
     torch.testing.assert_close((x.grad, gamma.grad), expected)
+
+
+def test_kernels_do_not_warn(capfd):
+    """What they compute with is not the caller's doing."""
+    for name in sorted(BLOCKS):
+        for index in range(len(CASES[name])):
+            args, kwargs = to("npu", arguments(name, index, torch.float16))
+            getattr(torch_npu, name)(*args, **kwargs)
+    torch.npu.synchronize()
+    assert "Warning" not in capfd.readouterr().err

@@ -73,14 +73,13 @@ def npu_rms_norm_quant_v2(
 ) -> Tuple[Tensor, Tensor]:
     """``round(y / scale + offset)`` as int8 with ``y = x / rms(x) * gamma + beta``, or ``y * scale`` unless ``div_mode``.
 
-    Returns (int8, 1 / rms as float32 [..., 1])."""
+    Returns (int8, an empty float32 tensor in the place of 1 / rms)."""
     if dst_dtype not in (None, 1):
         raise NotImplementedError(f"npu_rms_norm_quant_v2: dst_dtype {dst_dtype} is not supported, only int8")
-    rstd = torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + epsilon)
-    y = wide(x) * rstd * wide(gamma)
+    y = wide(x) * torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + epsilon) * wide(gamma)
     y = y if beta is None else y + wide(beta)
     y = y / wide(scale) if div_mode else y * wide(scale)
-    return as_int8(y if offset is None else y + wide(offset)), rstd
+    return as_int8(y if offset is None else y + wide(offset)), x.new_empty(0, dtype=torch.float32)
 
 
 def npu_add_rms_norm_v2_functional(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Tuple[Tensor, Tensor, Tensor]:

@@ -9,8 +9,6 @@ from typing import List, Tuple
 # Their gradients are those of what they are made of.
 DIFFERENTIABLE = (
     # Normalization
-    "npu_group_norm_swish(Tensor input, int num_groups, Tensor weight, Tensor bias, float? eps=1e-5, float? "
-    "swish_scale=1.0) -> (Tensor, Tensor, Tensor)",
     # Activations
     'npu_gelu(Tensor input, *, str approximate="none") -> Tensor',
     "npu_silu(Tensor input) -> Tensor",
@@ -71,8 +69,6 @@ DIFFERENTIABLE = (
     "npu_rotated_iou(Tensor input, Tensor query_boxes, bool trans=False, int mode=0, bool is_cross=True, float "
     "v_threshold=0.0, float e_threshold=0.0) -> Tensor",
     "npu_rotated_overlaps(Tensor input, Tensor query_boxes, bool trans=False) -> Tensor",
-    "npu_roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, int pooled_width, int sample_num, "
-    "int roi_end_mode) -> Tensor",
     "npu_anchor_response_flags(Tensor input, int[2] featmap_size, int[2] stride, int num_base_anchors) -> Tensor",
     "npu_deformable_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor? bias, int[2] kernel_size, int[] stride, "
     "int[] padding, int[4] dilation=1, int groups=1, int deformable_groups=1, bool modulated=True) -> (Tensor, Tensor)",
@@ -86,8 +82,6 @@ DIFFERENTIABLE = (
     "npu_ps_roi_pooling_backward(Tensor output_grad, Tensor rois, float spatial_scale, int group_size, int output_dim, "
     "SymInt[] input_size) -> Tensor",
     "npu_random_choice_with_mask(Tensor x, int count=256, int seed=0, int seed2=0) -> (Tensor, Tensor)",
-    "npu_roi_alignbk(Tensor input, Tensor rois, int[] xdiff_shape, int pooled_width, int pooled_height, float "
-    "spatial_scale, int sample_num, int? roi_end_mode=None) -> Tensor",
     "npu_rotated_box_decode(Tensor input, Tensor deltas, Tensor weight) -> Tensor",
     "npu_rotated_box_encode(Tensor input, Tensor gt_bboxes, Tensor weight) -> Tensor",
     "npu_sub_sample(Tensor input, int per_images, float positive_fraction) -> Tensor",
@@ -115,11 +109,6 @@ DIFFERENTIABLE = (
     "npu_fused_cross_entropy_loss_with_max_sum(Tensor logits_max, Tensor sum_exp_logits, Tensor predicted_logits, *, "
     "float? label_smoothing=0.0, Tensor? input=None, Tensor? weight=None, Tensor? vocab_parallel_logits=None) -> (Tensor, "
     "Tensor)",
-    "npu_fused_linear_cross_entropy_loss_with_max_sum_backward(Tensor grad, Tensor input, Tensor weight, Tensor "
-    "target_mask, Tensor masked_target, float label_smoothing=0.0, Tensor? logits_max=None, Tensor? sum_exp_logits=None, "
-    "Tensor? softmax=None) -> (Tensor, Tensor)",
-    "npu_fused_linear_online_max_sum(Tensor input, Tensor weight, Tensor target, int vocab_start_index, int "
-    "vocab_end_index, bool return_logits=False) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     # Hyper-connections
     "npu_mhc_post(Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> Tensor",
     "npu_mhc_post_backward(Tensor grad_y, Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> (Tensor, Tensor, "
@@ -132,17 +121,8 @@ DIFFERENTIABLE = (
     "npu_mhc_sinkhorn(Tensor x, *, float eps=1e-06, SymInt num_iters=20, int out_flag=0) -> (Tensor, Tensor, Tensor)",
     "npu_mhc_sinkhorn_backward(Tensor grad_y, Tensor norm, Tensor sum) -> Tensor",
     # Tokens by a map of experts
-    "_npu_moe_token_unpermute_with_routing_map(Tensor permuted_tokens, Tensor sorted_indices, int[] restore_shape, *, "
-    "Tensor? probs=None, Tensor? routing_map=None, bool drop_and_pad=False) -> (Tensor, Tensor, Tensor, Tensor)",
-    "npu_moe_token_permute_with_routing_map(Tensor tokens, Tensor routing_map, *, Tensor? probs=None, int? "
-    "num_out_tokens=None, bool drop_and_pad=False) -> (Tensor, Tensor, Tensor)",
-    "npu_moe_token_permute_with_routing_map_grad(Tensor permuted_token_out_grad, Tensor? probs_grad, Tensor "
-    "sorted_indices, Tensor routing_map, SymInt experts_num, SymInt tokens_num, bool drop_and_pad) -> (Tensor, Tensor)",
     "npu_moe_token_unpermute_with_routing_map(Tensor permuted_tokens, Tensor sorted_indices, int[] restore_shape, *, "
     "Tensor? probs=None, Tensor? routing_map=None, bool drop_and_pad=False) -> Tensor",
-    "npu_moe_token_unpermute_with_routing_map_grad(Tensor unpermuted_tokens_grad, Tensor out_index, Tensor "
-    "permuted_token_id, Tensor? routing_map, Tensor? permuted_tokens, Tensor? probs, bool drop_and_pad, int[] "
-    "restore_shape) -> (Tensor, Tensor)",
     # Convolution along a sequence
     "npu_masked_causal_conv1d(Tensor input, Tensor weight, *, Tensor? mask=None) -> Tensor",
     "npu_masked_causal_conv1d_backward(Tensor grad_output, Tensor input, Tensor weight, *, Tensor? mask=None) -> (Tensor, "
@@ -150,7 +130,6 @@ DIFFERENTIABLE = (
     # Normalization in parts
     "batch_norm_gather_stats_update(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean, Tensor? running_var, "
     "float momentum, float eps, Tensor counts) -> (Tensor, Tensor)",
-    "batch_norm_reduce(Tensor input, float eps) -> (Tensor, Tensor)",
     "npu_normalize_batch(Tensor input, Tensor seq_len, int normalize_type=0) -> Tensor",
     # Dropout with a byte an element
     "_dropout_with_byte_mask(Tensor input, float p) -> (Tensor, Tensor)",
@@ -221,8 +200,6 @@ DIFFERENTIABLE = (
     'npu_gelu_backward(Tensor grad_output, Tensor input, *, str approximate="none") -> Tensor',
     "npu_giou_backward(Tensor grad, Tensor bboxes, Tensor gtboxes, bool trans=False, bool is_cross=False, int mode=0) -> "
     "(Tensor, Tensor)",
-    "npu_group_norm_swish_grad(Tensor grad, Tensor input, int num_groups, Tensor weight, Tensor bias, Tensor mean, Tensor "
-    "rstd, bool[3] grad_input_mask, float? swish_scale=1.0) -> (Tensor, Tensor, Tensor)",
     "npu_layernorm_grad(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, "
     "Tensor? bias) -> (Tensor, Tensor, Tensor)",
     "npu_linear_backward(Tensor grad, Tensor input, Tensor weight) -> (Tensor, Tensor)",
@@ -233,7 +210,6 @@ DIFFERENTIABLE = (
     "npu_silu_backward(Tensor grad_output, Tensor x0, Tensor x1) -> Tensor",
     "npu_softmax_cross_entropy_with_logits_backward(Tensor grad, Tensor input, Tensor labels) -> Tensor",
     "repeat_interleave_backward_int(Tensor grad, Tensor input, SymInt repeats, int? dim=None) -> Tensor",
-    "repeat_interleave_backward_tensor(Tensor grad, Tensor input, Tensor repeats, int? dim=None) -> Tensor",
     "slow_conv_dilated2d_backward(Tensor grad_output, Tensor input, Tensor weight, int[2] kernel_size, int[2] stride, "
     "int[2] padding, int[2] dilation, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
     "slow_conv_transpose2d_backward(Tensor grad_output, Tensor input, Tensor weight, int[2] kernel_size, int[2] stride, "
@@ -256,9 +232,6 @@ DIFFERENTIABLE = (
     "Tensor seq_length, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     # Caches of keys and values
-    "npu_advance_step_flashattn(Tensor(a!) input_tokens, Tensor sampled_token_ids, Tensor(b!) input_positions, Tensor(c!) "
-    "seq_lens, Tensor(d!) slot_mapping, Tensor block_tables, int num_seqs, int num_queries, int block_size, *, Tensor? "
-    "spec_token=None, Tensor? accepted_num=None) -> ()",
     # Quantised products
     "npu_add_rms_norm_v2_functional(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor, Tensor)",
     "npu_convert_weight_to_int4pack(Tensor weight, int inner_k_tiles=0) -> Tensor",
@@ -281,8 +254,6 @@ DIFFERENTIABLE = (
     "npu_moe_token_unpermute_grad_v2(Tensor grad_unpermuted_tokens, Tensor sorted_indices, SymInt permuted_tokens_size_0, "
     "ScalarType permuted_tokens_dtype, Tensor? probs=None, bool padded_mode=False, int[]? restore_shape=None, Tensor? "
     "permuted_tokens=None) -> (Tensor, Tensor)",
-    "npu_moe_token_permute_grad_v2(Tensor grad_permuted_tokens, Tensor sorted_indices, SymInt tokens_size_0, ScalarType "
-    "tokens_dtype, SymInt num_topK, bool padded_mode=False) -> Tensor",
     "npu_fusion_attention_v3(Tensor query, Tensor key, Tensor value, int head_num, str input_layout, Tensor? pse=None, "
     "Tensor? padding_mask=None, Tensor? atten_mask=None, float scale=1., float keep_prob=1., int pre_tockens=2147483647, "
     "int next_tockens=2147483647, int inner_precise=0, SymInt[]? prefix=None, Tensor? actual_seq_qlen=None, Tensor? "
@@ -389,11 +360,6 @@ OTHERS = (
     "key, Tensor value, *, Tensor? seq_offset=None, bool is_seq_lens_cumsum=False) -> (Tensor, Tensor)",
     'npu_scatter_list(Tensor[] input, Tensor indices, Tensor updates, Tensor? mask=None, str reduce="update", int '
     "axis=-2) -> Tensor[]",
-    "npu_quant_scatter(Tensor input, Tensor indices, Tensor updates, Tensor quant_scales, Tensor? quant_zero_points=None, "
-    'int axis=-2, int quant_axis=-1, str reduce="update", int? dst_type=None, str? round_mode="rint") -> Tensor',
-    "npu_quant_scatter_(Tensor(a!) input, Tensor indices, Tensor updates, Tensor quant_scales, Tensor? "
-    'quant_zero_points=None, int axis=-2, int quant_axis=-1, str reduce="update", int? dst_type=None, str? '
-    'round_mode="rint") -> Tensor(a!)',
     "npu_kv_rmsnorm_rope_cache(Tensor kv, Tensor gamma, Tensor cos, Tensor sin, Tensor index, Tensor k_cache, Tensor "
     "ckv_cache, *, Tensor? k_rope_scale=None, Tensor? c_kv_scale=None, Tensor? k_rope_offset=None, Tensor? "
     'c_kv_offset=None, Tensor? v=None, float epsilon=1e-05, str cache_mode="Norm", bool is_output_kv=False) -> (Tensor, '
@@ -422,27 +388,7 @@ OTHERS = (
     'weight_scale=None, Tensor? activation_scale=None, Tensor? bias=None, int quant_mode=0, str input_layout="BSND", bool '
     'kv_output=False, str cache_mode="contiguous") -> (Tensor, Tensor, Tensor, Tensor, Tensor)',
     # Quantization in blocks
-    'npu_dynamic_mx_quant(Tensor input, *, int axis=-1, str round_mode="rint", int dst_type=296, int block_size=32, int? '
-    "scale_alg=0, float dst_type_max=0., float max_low_bound=0.) -> (Tensor, Tensor)",
-    'npu_dynamic_mx_quant_with_dual_axis(Tensor input, *, str round_mode="rint", int dst_type=296, int scale_alg=0, '
-    "float? dst_type_max=0.) -> (Tensor, Tensor, Tensor, Tensor)",
-    'npu_dynamic_block_mx_quant(Tensor input, *, str round_mode="rint", int dst_type=296, int scale_alg=0, float '
-    "dst_type_max=0.) -> (Tensor, Tensor, Tensor)",
-    'npu_dynamic_dual_level_mx_quant(Tensor input, *, Tensor? smooth_scale=None, str round_mode="rint") -> (Tensor, '
-    "Tensor, Tensor)",
-    'npu_grouped_dynamic_mx_quant(Tensor x, Tensor group_index, *, str round_mode="rint", int dst_type=23, int '
-    "blocksize=32, int? scale_alg=0, float? dst_type_max=0.) -> (Tensor, Tensor)",
-    "npu_anti_mx_quant(Tensor x, Tensor mxscale, *, int? axis=-1, int? dst_type=15, int? src_type=292) -> Tensor",
-    "npu_swiglu_mx_quant(Tensor x, *, Tensor? group_index=None, int activate_dim=-1, bool activate_left=False, int "
-    "swiglu_mode=0, float clamp_limit=7., float glu_alpha=1.702, float glu_bias=1., int group_mode=0, int axis=-1, int "
-    'dst_type=296, str round_mode="rint", int scale_alg=0, float max_dtype_value=0.) -> (Tensor, Tensor)',
-    "npu_rms_norm_dynamic_mx_quant(Tensor x, Tensor gamma, *, Tensor? beta=None, float epsilon=1e-06, int scale_alg=0, "
-    'str round_mode="rint", int dst_type=296) -> (Tensor, Tensor, Tensor)',
-    "npu_add_rms_norm_dynamic_mx_quant(Tensor x1, Tensor x2, Tensor gamma, *, Tensor? beta=None, float epsilon=1e-06, int "
-    'scale_alg=0, str round_mode="rint", int dst_type=296) -> (Tensor, Tensor, Tensor, Tensor)',
     # Quantised products
-    "npu_rms_norm_quant_v2(Tensor x, Tensor gamma, Tensor scale, *, Tensor? offset=None, Tensor? beta=None, float "
-    "epsilon=1e-06, bool div_mode=True, int? dst_dtype=None) -> (Tensor, Tensor)",
     "npu_quant_matmul_gelu(Tensor x1, Tensor x2, Tensor x1_scale, Tensor x2_scale, *, Tensor? bias=None, str? "
     'approximate="gelu_erf") -> Tensor',
     "npu_quant_matmul_reduce_sum(Tensor x1, Tensor x2, *, Tensor? x1_scale=None, Tensor? x2_scale=None) -> Tensor",
@@ -543,8 +489,6 @@ OTHERS = (
     "result) -> Tensor(a!)",
     "_quantize_per_channel_impl.out(Tensor inputs, Tensor scales, Tensor zero_points, int axis, ScalarType dtype, *, "
     "Tensor(a!) result) -> Tensor(a!)",
-    "npu_swiglu_mx_quant_with_dual_axis(Tensor x, *, Tensor? group_index=None, bool activate_left=True, str "
-    'round_mode="rint", int scale_alg=1, int dst_type=24, float dst_type_max=0.) -> (Tensor, Tensor, Tensor, Tensor)',
     "npu_dual_level_quant_matmul(Tensor x1, Tensor x2, Tensor x1_level0_scale, Tensor x2_level0_scale, Tensor "
     "x1_level1_scale, Tensor x2_level1_scale, *, Tensor? bias=None, int output_dtype=15) -> Tensor",
     "npu_quant_conv2d(Tensor input, Tensor weight, Tensor scale, int[2] strides=1, int[2] pads=0, int[2] dilations=1, int "
@@ -605,8 +549,6 @@ OTHERS = (
     "_npu_silent_check(Tensor(a!) input_grad, Tensor val, Tensor(b!) pre_val, Tensor(c!) min_val, Tensor(d!) max_val, "
     "Tensor val_counter, int c_min_steps, float c_thresh_l1, float c_coeff_l1, float c_thresh_l2, float c_coeff_l2) -> "
     "Tensor",
-    "_npu_silent_check_v2(Tensor val, Tensor(a!) input_grad, Tensor(b!) sfda, Tensor(c!) step, int c_min_steps, float "
-    "c_thresh_l1, float c_coeff_l1, float c_thresh_l2, float c_coeff_l2, int npu_asd_detect) -> Tensor",
     "_npu_silent_check_v3(Tensor val, Tensor(a!) input_grad, Tensor(b!) step, Tensor(c!) max, Tensor(d!) avg, float "
     "c_thresh_l1, float c_thresh_l2, float betal, int npu_asd_detect) -> Tensor",
     # Older layers and gates
@@ -627,9 +569,6 @@ OTHERS = (
     "sync=None) -> Tensor",
     "set_op_timeout_ms(int timeout) -> NoneType",
     # Quantization and compression
-    "_npu_swiglu_backward_mx_quant_with_dual_axis(Tensor x, Tensor y_grad, *, Tensor? group_index=None, bool "
-    'activate_left=True, str round_mode="rint", int scale_alg=1, int dst_type=24, float dst_type_max=0.) -> (Tensor, '
-    "Tensor, Tensor, Tensor)",
     "npu_ifmr(Tensor data, Tensor data_min, Tensor data_max, Tensor cumsum, float min_percentile, float max_percentile, "
     "float search_start, float search_end, float search_step, bool with_offset) -> (Tensor, Tensor)",
     # An engine that is not here
