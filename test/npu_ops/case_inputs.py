@@ -3,7 +3,7 @@ import torch
 
 
 def randn(*shape, dtype=torch.float32):
-    return torch.randn(*shape).to(dtype)
+    return torch.randn(shape).to(dtype)
 
 
 def boxes(count, dtype):

@@ -113,10 +113,6 @@ def _attention(d, count=3):
     return [randn(2, 4, 6, 8, dtype=d) for _ in range(count)]
 
 
-def _checked(d, *more):
-    return randn(3, 4, dtype=d), *more
-
-
 def _step(*numbers, **more):
     return lambda d: _call(*numbers[:4], randn(3, 5, dtype=d), *numbers[4:], out=[randn(3, 5, dtype=d), randn(3, 5, dtype=d), torch.rand(3, 5).to(d)], **more)
 
