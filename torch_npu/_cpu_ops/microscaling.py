@@ -65,7 +65,8 @@ def npu_dynamic_block_mx_quant(
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """MX quantization of squares of 32 by 32 elements of the last two axes, with one scale each.
 
-    Returns (elements, scales for blocks along the last axis, scales for blocks along the one before): both repeat the squares'.
+    Returns (elements, scales for blocks along the last axis, scales for blocks along the one before): both repeat the
+    squares'. ``x``: [..., rows, columns], float16 or bfloat16.
     """
     name = "npu_dynamic_block_mx_quant"
     kind = format_of(name, dst_type)
@@ -213,7 +214,10 @@ def npu_grouped_dynamic_block_quant(
 def npu_anti_mx_quant(
     x: Tensor, mxscale: Tensor, *, axis: Optional[int] = -1, dst_type: Optional[int] = 15, src_type: Optional[int] = 292
 ) -> Tensor:
-    """Elements of the format ``src_type`` times their MX scales, in ``dst_type``: 15 bfloat16, 5 float16, 6 float32."""
+    """Elements of the format ``src_type`` times their MX scales, in ``dst_type``: 15 bfloat16, 5 float16, 6 float32.
+
+    Elements and scales are those of :func:`npu_dynamic_mx_quant`; the result has the elements' shape.
+    """
     return unscaled(x, mxscale, -1 if axis is None else axis, format_of("npu_anti_mx_quant", src_type)).to(as_dtype(dst_type))
 
 

@@ -217,7 +217,8 @@ def npu_batch_gather_matmul_(
     ``x[i] @ weight_a[g]^T @ weight_b[g]^T * scale`` with g = ``indices[i]``; rows with a negative index get nothing.
 
     ``weight_a`` [adapters, layers, rank, size] (without it x is [rows, rank]), ``weight_b`` [adapters, layers, y_slice_size,
-    rank]; ``layer_idx`` chooses the layer. ``y_slice_size`` -1: all columns. Returns input.
+    rank]; ``layer_idx`` chooses the layer. ``y_slice_size`` -1: all columns. Returns input. All are floating point but
+    ``indices``, int32 [rows].
     """
     chosen = indices.long().clamp(min=0)
     y = wide(x).unsqueeze(1)

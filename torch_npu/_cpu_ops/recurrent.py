@@ -75,7 +75,8 @@ def npu_lstm_cell(input: Tensor, w_ih: Tensor, w_hh: Tensor, h: Tensor, c: Tenso
 
     ``input``: [batch, size]; ``w_ih``: [size, 4 * hidden] and ``w_hh``: [hidden, 4 * hidden], those of torch.nn.LSTMCell
     transposed, with columns for the gates i, f, j, o, j being the new content; ``h`` and ``c``: [batch, hidden], the states
-    before; biases: [4 * hidden]. Returns (h', h', c', i, j, f, o, tanh(c')), [1, batch, hidden] each. Has a gradient.
+    before; biases: [4 * hidden]. Returns (h', h', c', i, j, f, o, tanh(c')), [1, batch, hidden] each. Has a gradient. All
+    are floating point.
     """
     gates = torch.matmul(input, w_ih) + torch.matmul(h, w_hh)
     gates = gates if b_ih is None else gates + b_ih
