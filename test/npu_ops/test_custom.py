@@ -367,20 +367,13 @@ def test_batch_nms_goes_class_by_class(device):
         torch_npu.npu_batch_nms(boxes.view(1, 4, 1, 4).to(device), scores.unsqueeze(0).to(device), 0.1, 0.5, 1, 2, transpose_box=True)
 
 
-def gates(weight, bias, order):
-    """torch's rows of gates as columns in another order."""
-    parts = weight.chunk(len(order), 0), bias.chunk(len(order), 0)
-    return tuple(torch.cat([part[i] for i in order], 0) for part in parts)
-
-
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_lstm_is_torchs(device):
     torch.manual_seed(2)
     layer = torch.nn.LSTM(5, 4)
     x, h, c = torch.randn(3, 2, 5, requires_grad=True), torch.randn(1, 2, 4), torch.randn(1, 2, 4)
-    order = (0, 2, 1, 3)  # torch: i, f, j, o
-    (w_ih, b_ih), (w_hh, b_hh) = gates(layer.weight_ih_l0, layer.bias_ih_l0, order), gates(layer.weight_hh_l0, layer.bias_hh_l0, order)
-    weight, bias = torch.cat([w_ih, w_hh], 1).t(), b_ih + b_hh
+    weight = torch.cat([layer.weight_ih_l0, layer.weight_hh_l0], 1).t()   # the gates in torch's order, as the published torch_npu asks
+    bias = layer.bias_ih_l0 + layer.bias_hh_l0
     own = x.detach().to(device).requires_grad_()
     out = torch_npu.npu_lstm(own, weight.detach().to(device), bias.detach().to(device), torch.empty(0).to(device), h.to(device),
                              c.to(device), True, 1, 0.0, False, False, False, False, False)

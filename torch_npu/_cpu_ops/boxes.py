@@ -172,15 +172,15 @@ def npu_nms_v4(self: Tensor, scores: Tensor, max_output_size: float, iou_thresho
     """Greedy choice of at most ``max_output_size`` boxes [n, 4] by ``scores`` [n], none of which overlaps a chosen one by
     more than ``iou_threshold``, with scores above ``scores_threshold`` (tensors of one number).
 
-    Returns (int32 indices, filled up with 0 with ``pad_to_max_output_size``; their number, int32).
+    Returns (int32 indices [max_output_size], filled up with 0 whatever ``pad_to_max_output_size`` says, for CANN's operator has
+    room for all of them; their number, int32).
     """
     values = scores.float().cpu()
     order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > float(scores_threshold)]
     kept = _suppress(self.float().cpu()[order], float(iou_threshold))
     chosen = [i for i, stays in zip(order, kept) if stays][:int(max_output_size)]
     count = len(chosen)
-    if pad_to_max_output_size:
-        chosen += [0] * (int(max_output_size) - count)
+    chosen += [0] * (int(max_output_size) - count)
     return (torch.tensor(chosen, dtype=torch.int32, device=self.device),
             torch.tensor(count, dtype=torch.int32, device=self.device))
 

@@ -12,7 +12,8 @@ from torch_npu._cpu_ops._gradient import gradients
 Gradients = Tuple[Optional[Tensor], ...]
 _REDUCTIONS = ("none", "mean", "sum")
 
-# Convolutions: (of the input, of the weight, of the bias), each None unless its place in the mask is true --------------------
+# Convolutions: (of the input, of the weight, of the bias), each None unless its place in the mask is true. Those that name
+# their dimensions give float32 for the weight, whatever its dtype: a sum over all pixels is kept as it was added up. ----------
 
 
 def _convolution(
@@ -33,20 +34,30 @@ def _convolution(
     )
 
 
-def npu_conv2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of ``npu_conv2d`` for its input [N, C, H, W], weight and bias, where ``output_mask`` asks for them.
+def _with_wide_weight(grad: Tensor, input: Tensor, weight: Tensor, *how: Any) -> Gradients:
+    """:func:`_convolution` with the weight's gradient in float32."""
+    for_input, for_weight, for_bias = _convolution(wide(grad), wide(input), wide(weight), *how)
+    return (
+        None if for_input is None else for_input.to(input.dtype),
+        for_weight,
+        None if for_bias is None else for_bias.to(grad.dtype),
+    )
 
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
+
+def npu_conv2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
+    """Gradients of ``npu_conv2d`` for its input [N, C, H, W], weight (float32) and bias, where ``output_mask`` asks for them.
+
+    Each has the shape of what it is the gradient of; floating point, the weight's float32.
     """
-    return _convolution(grad_output, input, weight, *how)
+    return _with_wide_weight(grad_output, input, weight, *how)
 
 
 def npu_conv3d_backward(input: Tensor, grad: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of ``npu_conv3d`` for its input [N, C, D, H, W], weight and bias, where ``output_mask`` asks for them.
+    """Gradients of ``npu_conv3d`` for its input [N, C, D, H, W], weight (float32) and bias, where ``output_mask`` asks for them.
 
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
+    Each has the shape of what it is the gradient of; floating point, the weight's float32.
     """
-    return _convolution(grad, input, weight, *how)
+    return _with_wide_weight(grad, input, weight, *how)
 
 
 def npu_convolution_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
@@ -62,20 +73,26 @@ def _transposed(grad: Tensor, input: Tensor, weight: Tensor, padding: Sequence[i
     return _convolution(grad, input, weight, stride, padding, dilation, groups, mask, True, output_padding)
 
 
-def npu_conv_transpose2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of ``npu_conv_transpose2d`` for its input, weight and bias, where ``output_mask`` asks for them.
+def _transposed_with_wide_weight(grad: Tensor, input: Tensor, weight: Tensor, padding: Sequence[int],
+                                 output_padding: Sequence[int], stride: Sequence[int], dilation: Sequence[int], groups: int,
+                                 mask: Sequence[bool]) -> Gradients:
+    return _with_wide_weight(grad, input, weight, stride, padding, dilation, groups, mask, True, output_padding)
 
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
+
+def npu_conv_transpose2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
+    """Gradients of ``npu_conv_transpose2d`` for its input, weight (float32) and bias, where ``output_mask`` asks for them.
+
+    Each has the shape of what it is the gradient of; floating point, the weight's float32.
     """
-    return _transposed(grad_output, input, weight, *how)
+    return _transposed_with_wide_weight(grad_output, input, weight, *how)
 
 
 def npu_conv_transpose3d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of a 3-D transposed convolution for input, weight and bias, where ``output_mask`` asks for them.
+    """Gradients of a 3-D transposed convolution for input, weight (float32) and bias, where ``output_mask`` asks for them.
 
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
+    Each has the shape of what it is the gradient of; floating point, the weight's float32.
     """
-    return _transposed(grad_output, input, weight, *how)
+    return _transposed_with_wide_weight(grad_output, input, weight, *how)
 
 
 def npu_convolution_transpose_backward(input: Tensor, grad: Tensor, weight: Tensor, *how: Any) -> Gradients:

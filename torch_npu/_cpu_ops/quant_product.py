@@ -165,6 +165,8 @@ def npu_transpose_quant_batchmatmul(
 
 def npu_convert_weight_to_int4pack(weight: Tensor, inner_k_tiles: int = 0) -> Tensor:
     """int32 numbers from -8 to 7, [rows, columns], as int4, eight in an int32, the first lowest: [rows, columns / 8]."""
+    if weight.dtype != torch.int32:
+        raise TypeError(f"npu_convert_weight_to_int4pack: expected an int32 weight, but got {weight.dtype}")
     if weight.shape[-1] % 8:
         raise ValueError(f"npu_convert_weight_to_int4pack: the last dimension, {weight.shape[-1]}, is no multiple of 8")
     return packed(weight)
