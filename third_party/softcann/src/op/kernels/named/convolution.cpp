@@ -99,3 +99,26 @@ NAMED(Conv2DBackpropInput) { convolution_input(call, 2); }
 NAMED(Conv3DBackpropInput) { convolution_input(call, 3); }
 NAMED(Conv2DBackpropFilter) { convolution_filter(call, 2); }
 NAMED(Conv3DBackpropFilter) { convolution_filter(call, 3); }
+
+namespace {
+
+// Filters of which each belongs to one channel: [1, channels, ...] as CANN has them, or [channels, 1, ...].
+bool by_channel(const Integers& filter, int64_t channels) { return filter[0] == 1 && filter[1] == channels && channels != 1; }
+
+}  // namespace
+
+// The sizes of x, filter, the gradient.
+NAMED(DepthwiseConv2DBackpropInput) {
+  const Integers sizes = call.integers(0);
+  at::Tensor filter = widened(call.in(1));
+  if (by_channel(filter.sizes().vec(), sizes[1])) filter = filter.transpose(0, 1);
+  put(call.out(0), Convolution(call, 2, {1, 2}).for_input(sizes, filter, widened(call.in(2))));
+}
+// x, the sizes of the filter, the gradient.
+NAMED(DepthwiseConv2DBackpropFilter) {
+  Integers sizes = call.integers(1);
+  const bool turned = by_channel(sizes, call.in(0).size(1));
+  if (turned) std::swap(sizes[0], sizes[1]);
+  const at::Tensor made = Convolution(call, 2, {0, 2}).for_filter(widened(call.in(0)), sizes, widened(call.in(2)));
+  put(call.out(0), turned ? made.transpose(0, 1) : made);
+}

@@ -27,6 +27,11 @@ NAMED(DropOutGenMaskV3) {
                key_of(call.attribute<int64_t>("seed", 0), call.attribute<int64_t>("seed2", 0) + 4 * drawn.numel() * masks++));
   put(call.out(0), drawn.lt(call.number(1)));
 }
+// The same of a mask of bits, the lowest first.
+NAMED(DropOutDoMask) {
+  const at::Tensor bits = at::bitwise_right_shift(call.in(1).flatten().unsqueeze(-1), at::arange(8, at::kByte)).bitwise_and(1);
+  put(call.out(0), kept(widened(call.in(0)), bits.flatten(), call.number(2)));
+}
 NAMED(DropOutDoMaskV3) { put(call.out(0), kept(widened(call.in(0)), call.in(1), call.number(2))); }
 // softmax(x1 + alpha x2), and a dropout of it by a mask.
 NAMED(AxpyWithSoftmaxAndDropOutDoMask) {

@@ -22,6 +22,12 @@ c10::List<std::optional<at::Tensor>> indices_of(const Named& call, const Integer
 
 }  // namespace
 
+// indices, the values on and off; the new dimension has `depth` places.
+NAMED(OneHotD) {
+  const auto depth = call.attribute<int64_t>("depth", 0), axis = call.attribute<int64_t>("axis", -1);
+  const at::Tensor index = call.in(0).to(at::kLong), on = at::arange(depth).eq(index.unsqueeze(-1));
+  put(call.out(0), at::where(on, call.number(1), call.number(2)).movedim(-1, axis));
+}
 // x, indices, the axis.
 NAMED(GatherV2) {
   TORCH_CHECK(call.attribute<int64_t>("batch_dims", 0) == 0, "batch_dims is not supported");

@@ -64,11 +64,14 @@ struct Rnn {
     TORCH_CHECK(text == "UNIDIRECTIONAL" || text == "REDIRECTIONAL", "direction ", text, " is not supported");
     return text == "REDIRECTIONAL";
   }
-  // The mask is 1 where a sequence goes on: [steps, batch, size].
-  Layout layout(const at::Tensor& x, const at::Tensor& mask) const {
-    if (!mask.defined()) return layout_of(x.size(0), batch, {});
-    TORCH_CHECK(mask.dim() == 3, "seq_length as a list of lengths is not supported, only as a mask");
-    return layout_of(x.size(0), batch, mask.select(2, 0).to(at::kLong).sum({1}).contiguous());
+  // seq_length: the lengths [batch], the longest first, or a mask that is 1 where a sequence goes on, [steps, batch, size].
+  Layout layout(const at::Tensor& x, const at::Tensor& seq_length) const {
+    if (!seq_length.defined()) return layout_of(x.size(0), batch, {});
+    if (seq_length.dim() == 3) return layout_of(x.size(0), batch, seq_length.select(2, 0).to(at::kLong).sum({1}).contiguous());
+    const at::Tensor lengths = seq_length.flatten().to(at::kLong);
+    TORCH_CHECK(lengths.numel() == batch && lengths.slice(0, 1).le(lengths.slice(0, 0, -1)).all().item<bool>(),
+                "seq_length ", seq_length.sizes(), " of ", batch, " sequences: one length for each, the longest first");
+    return layout_of(x.size(0), batch, at::arange(x.size(0)).unsqueeze(1).lt(lengths).sum({1}).contiguous());
   }
   at::Tensor rows(const at::Tensor& tensor) const { return widened(tensor).reshape({-1, tensor.size(-1)}); }
   // A state to begin with, [batch, size], that may be changed.

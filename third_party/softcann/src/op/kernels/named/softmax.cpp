@@ -28,17 +28,27 @@ NAMED(LogSoftmaxGrad) {
   put(call.out(0), by - widened(call.in(1)).exp() * by.sum(one_axis(call, "axis"), true));
 }
 
+namespace {
+
+// What is hidden: above the diagonal with fixed_triu_mask, else where the mask says so; undefined without.
+at::Tensor hidden_scores(const Named& call, const at::Tensor& scores, const at::Tensor& mask) {
+  if (!call.attribute("fixed_triu_mask", false)) return mask.defined() ? mask.to(at::kBool) : at::Tensor();
+  return at::ones({scores.size(-2), scores.size(-1)}, at::kBool).triu(1);
+}
+
+}  // namespace
+
 NAMED(ScaledMaskedSoftmax) {
-  TORCH_CHECK(!call.attribute("fixed_triu_mask", false), "fixed_triu_mask is not supported");
-  constexpr double hidden = -10000;
+  constexpr double instead = -10000;
   at::Tensor value = widened(call.in(0)) * call.attribute("scale", 1.0F);
-  if (call.in(1).defined()) value = value.masked_fill(call.in(1).to(at::kBool), hidden);
+  const at::Tensor hidden = hidden_scores(call, value, call.in(1));
+  if (hidden.defined()) value = value.masked_fill(hidden, instead);
   put(call.out(0), at::softmax(value, -1));
 }
 NAMED(ScaledMaskedSoftmaxGrad) {
-  TORCH_CHECK(!call.attribute("fixed_triu_mask", false), "fixed_triu_mask is not supported");
   const at::Tensor by = widened(call.in(0)), y = widened(call.in(1));
   at::Tensor value = (by - (by * y).sum({-1}, true)) * y * call.attribute("scale", 1.0F);
-  if (call.in(2).defined()) value = value.masked_fill(call.in(2).to(at::kBool), 0);
+  const at::Tensor hidden = hidden_scores(call, value, call.in(2));
+  if (hidden.defined()) value = value.masked_fill(hidden, 0);
   put(call.out(0), value);
 }
