@@ -30,6 +30,8 @@ QUANTIZING = {"npu_mla_prolog_v2", "npu_add_rms_norm_dynamic_quant", "npu_rms_no
               "npu_quant_scatter", "npu_quant_scatter_", "npu_kv_rmsnorm_rope_cache", "npu_rope_quant_kvcache",
               "npu_dequant_rope_quant_kvcache", "npu_fused_infer_attention_score_v2", "npu_dynamic_quant", "npu_quantize", "npu_quant_matmul", "npu_dynamic_quant_asymmetric", "npu_swiglu_quant",
               "npu_dequant_swiglu_quant", "npu_add_rms_norm_quant", "npu_moe_init_routing_v2"}
+# Results that are on the CPU whatever the operands are on: a dropout's seed and offset.
+ON_THE_HOST = {("npu_fusion_attention_v3", 4), ("npu_fusion_attention_v3", 5)}
 BLOCKS = {name for name in CASES if "_mx_quant" in name or "block_quant" in name or name == "npu_quant_max"}
 
 
@@ -78,8 +80,9 @@ def test_equals_reference(name, index, dtype):
     if any(overload[2] == "composed" for overload in custom.operators()[name]):
         rtol, atol = COARSE * rtol, COARSE * atol
     assert len(expected) == len(found)
-    for ours, reference in zip(found, expected):
-        assert ours.device.type == "npu" and ours.dtype == reference.dtype and ours.shape == reference.shape
+    for place, (ours, reference) in enumerate(zip(found, expected)):
+        device = "cpu" if (name, place) in ON_THE_HOST else "npu"
+        assert ours.device.type == device and ours.dtype == reference.dtype and ours.shape == reference.shape
         if name in BLOCKS and ours.element_size() == 1:
             # An element on the edge between two numbers, or a block on that between two scales, may fall to either side.
             same = ours.cpu().view(torch.uint8) == reference.view(torch.uint8)

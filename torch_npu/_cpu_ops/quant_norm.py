@@ -74,7 +74,8 @@ def npu_rms_norm_quant_v2(
 ) -> Tuple[Tensor, Tensor]:
     """``round(y / scale + offset)`` as int8 with ``y = x / rms(x) * gamma + beta``, or ``y * scale`` unless ``div_mode``.
 
-    Returns (int8, an empty float32 tensor in the place of 1 / rms)."""
+    ``x``: floating point [..., size]; ``gamma``, ``beta``: [size]; ``scale``, ``offset``: [1] or [size]. Returns (int8 like x,
+    an empty float32 tensor in the place of 1 / rms)."""
     if dst_dtype not in (None, 1):
         raise NotImplementedError(f"npu_rms_norm_quant_v2: dst_dtype {dst_dtype} is not supported, only int8")
     y = wide(x) * torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + epsilon) * wide(gamma)
