@@ -209,6 +209,28 @@ def indices_and_masks():
     same(torch_npu.npu_dropout_do_mask(*npu(x, mask), 0.5)[0], torch.where(stays, 2 * x, 0.0))
 
 
+def steps_and_checks():
+    grad, var, m, v = torch.randn(6), torch.randn(6), torch.randn(6), torch.rand(6)
+    made = torch_npu.npu_apply_adam(0.9, 0.99, 0.1, 0.9, 0.99, 1e-6, grad.to(DEVICE), False, True, out=tuple(npu(var, m, v)))
+    first, second = 0.9 * m + 0.1 * grad, 0.99 * v + 0.01 * grad.square()
+    ahead = 0.9 * first + 0.1 * grad
+    for one, other in zip(made, (var - 0.1 * 0.01 ** 0.5 / 0.1 * ahead / (second.sqrt() + 1e-6), first, second)):
+        same(one, other)
+    made = torch_npu.npu_apply_adam_w(0.9, 0.99, 0.1, 0.01, 0.9, 0.99, 1e-6, grad.to(DEVICE), None, False, False, out=tuple(npu(var, m, v)))
+    for one, other in zip(made, (var * (1 - 0.001) - 0.1 * (first / 0.1) / ((second / 0.01).sqrt() + 1e-6), first, second)):
+        same(one, other)
+    state = npu(torch.ones(3), torch.tensor([50.0]), torch.tensor([1.0]), torch.tensor([0.5]), torch.tensor([2.0]), torch.tensor([9]).int())
+    level = torch_npu._npu_silent_check(*state, 7, 1e4, 100.0, 1e2, 10.0)
+    assert level.item() == 2 and state[0].tolist() == [1] * 3 and [x.item() for x in state[2:5]] == [50.0, 0.5, 50.0]
+
+
+def older_attention():
+    q, k, v, mask = (torch.randn(1, 2, 16, 16).half() for _ in range(4))
+    softmax = ((q.float() @ k.float().mT) * 0.3 + mask.float()).softmax(-1)
+    found = torch_npu.npu_fused_attention_score(*npu(q, k, v, mask), 0.3, 1.0)
+    same(found, (softmax @ v.float()).transpose(1, 2).reshape(16, 32), 1e-2)
+
+
 def lengths():
     """Of sequences, the longest first: one that has ended keeps its state."""
     x, weight, bias, h, c = torch.randn(3, 2, 5), torch.randn(9, 16), torch.randn(16), torch.randn(1, 2, 4), torch.randn(1, 2, 4)
@@ -251,8 +273,8 @@ if __name__ == "__main__":
         overflow()
         print("passed")
         sys.exit()
-    for subject in (boxes, suppression, turned_boxes, samples, training, convolutions, indices_and_masks, lengths,
-                    filters_of_one_channel):
+    for subject in (boxes, suppression, turned_boxes, samples, training, convolutions, indices_and_masks, steps_and_checks,
+                    older_attention, lengths, filters_of_one_channel):
         subject()
     torch.npu.synchronize()
     print("passed")

@@ -12,6 +12,7 @@ OP(aclnnAttentionUpdate) {
   TORCH_CHECK(updateType == 0 || updateType == 1, "aclnnAttentionUpdate: updateType ", updateType, " is not supported");
   const at::Tensor sums = widened(at::stack(lse)), top = sums.amax({0}), weights = (sums - top).exp(), total = weights.sum({0});
   put(out, (widened(at::stack(localOut)) * (weights / total).unsqueeze(-1)).sum({0}));
+  if (!given(lseOut)) return;
   if (updateType == 1) {
     put(lseOut, top + at::log(total));
   } else {

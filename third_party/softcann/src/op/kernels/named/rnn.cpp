@@ -64,9 +64,10 @@ struct Rnn {
     TORCH_CHECK(text == "UNIDIRECTIONAL" || text == "REDIRECTIONAL", "direction ", text, " is not supported");
     return text == "REDIRECTIONAL";
   }
-  // seq_length: the lengths [batch], the longest first, or a mask that is 1 where a sequence goes on, [steps, batch, size].
+  // seq_length: the lengths [batch], the longest first, or a mask that is 1 where a sequence goes on, [steps, batch, size]. One
+  // number for several sequences says nothing.
   Layout layout(const at::Tensor& x, const at::Tensor& seq_length) const {
-    if (!seq_length.defined()) return layout_of(x.size(0), batch, {});
+    if (!seq_length.defined() || seq_length.numel() < batch) return layout_of(x.size(0), batch, {});
     if (seq_length.dim() == 3) return layout_of(x.size(0), batch, seq_length.select(2, 0).to(at::kLong).sum({1}).contiguous());
     const at::Tensor lengths = seq_length.flatten().to(at::kLong);
     TORCH_CHECK(lengths.numel() == batch && lengths.slice(0, 1).le(lengths.slice(0, 0, -1)).all().item<bool>(),
