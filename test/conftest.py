@@ -35,6 +35,16 @@ def run_python(code, timeout=1200, **environment):
     )
 
 
+@pytest.fixture
+def no_fallback():
+    """Fails the test when an operator ran on the CPU."""
+    import torch_npu
+
+    torch_npu.reset_fallbacks()
+    yield
+    assert torch_npu.fallbacks() == {}
+
+
 def pytest_addoption(parser):
     parser.addoption("--alone", choices=["yes", "no", "only"], default="yes",
                      help="whether to run the tests marked alone, which need the machine for themselves (ci/test.sh runs them last)")

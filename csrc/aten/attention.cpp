@@ -17,7 +17,7 @@
 #include "aten/custom/dropout.h"
 #include "aten/factory.h"
 #include "aten/fused_attention.h"
-#include "aten/kept.h"
+#include "aten/device_constant.h"
 #include "core/error.h"
 #include "core/generator.h"
 #include "generated/torch_npu_native_functions.h"
@@ -37,7 +37,7 @@ constexpr int64_t kAddAfterScale = 0;  // as PyTorch does; the first version of 
 
 // The mask that stands for any causal one.
 const at::Tensor& compressed_causal_mask(const at::Tensor& query) {
-  static KeptTensor mask;
+  static DeviceConstant mask;
   return mask.of(query.device().index(),
                  [&] { return at::ones({kCompressedMask, kCompressedMask}, query.options().dtype(at::kBool)).triu_(1); });
 }

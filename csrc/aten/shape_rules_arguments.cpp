@@ -10,7 +10,7 @@
 #include <ATen/ops/as_strided_native.h>
 
 #include "aten/factory.h"
-#include "aten/kept.h"
+#include "aten/device_constant.h"
 #include "op/launch.h"
 
 namespace torch_npu::native {
@@ -83,7 +83,7 @@ at::Tensor class_weights(const std::optional<at::Tensor>& weight, const at::Tens
     return made;
   };
   if (classes > most_kept || scores.scalar_type() != at::kFloat) return ones(classes);
-  static KeptTensor kept;
+  static DeviceConstant kept;
   return at::native::as_strided_tensorimpl(kept.of(scores.device().index(), [&] { return ones(most_kept); }), {classes}, {1});
 }
 

@@ -7,9 +7,8 @@
 #include <c10/util/Exception.h>
 
 #include "acl/runtime.h"
-#include "core/error_text.h"
 #include "core/error_context.h"
-#include "core/recovery.h"
+#include "core/error_text.h"
 
 namespace torch_npu::core {
 namespace {

@@ -1,4 +1,4 @@
-// What a failed call is called in an error's text.
+// What an error's text says of a failed call.
 #pragma once
 
 #include <string>
@@ -12,5 +12,8 @@ inline std::string call_name(const char* call) {
   const auto colon = text.rfind(':');
   return colon == std::string::npos ? text : text.substr(colon + 1);
 }
+
+// The call, the code and its meaning, and CANN's own report of this thread.
+std::string describe_cann_error(int code, const char* call);
 
 }  // namespace torch_npu::core

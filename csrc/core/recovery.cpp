@@ -12,6 +12,7 @@
 #include "acl/recovery.h"
 #include "core/device.h"
 #include "core/error.h"
+#include "core/error_text.h"
 
 namespace torch_npu::core {
 namespace {

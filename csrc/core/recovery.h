@@ -42,7 +42,4 @@ C10_EXPORT void finish_work(int32_t timeout_ms) noexcept;
 // Whether that was called: what is still alive goes with the process, and nobody waits for its work any more.
 C10_EXPORT bool process_ends();
 
-// The call, the code and its meaning, and CANN's own report of this thread.
-std::string describe_cann_error(int code, const char* call);
-
 }  // namespace torch_npu::core

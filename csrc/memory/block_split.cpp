@@ -4,7 +4,7 @@
 
 namespace torch_npu::memory {
 
-Block* BlockArithmetic::cover(Segment* segment) {
+Block* BlockSplitter::cover(Segment* segment) {
   Block* block = slab_.make();
   block->ptr = segment->base;
   block->size = segment->size;
@@ -15,14 +15,14 @@ Block* BlockArithmetic::cover(Segment* segment) {
   return block;
 }
 
-bool BlockArithmetic::should_split(const Block* block, size_t size, const FitRule& rule) {
+bool BlockSplitter::should_split(const Block* block, size_t size, const FitRule& rule) {
   const size_t rest = block->size - size;
   if (rule.no_split) return false;
   if (block->type == kSmall || block->segment->expandable) return rest >= kMinBlock;
   return size < rule.max_split && rest > kSmallLimit;
 }
 
-Block* BlockArithmetic::split(Block* block, size_t size) {
+Block* BlockSplitter::split(Block* block, size_t size) {
   Block* rest = slab_.make();
   rest->ptr = block->ptr + size;
   rest->size = block->size - size;
@@ -38,7 +38,7 @@ Block* BlockArithmetic::split(Block* block, size_t size) {
 }
 
 // `neighbour` is detached and adjacent; its range joins `block`.
-void BlockArithmetic::absorb(Block* block, Block* neighbour) {
+void BlockSplitter::absorb(Block* block, Block* neighbour) {
   if (neighbour == block->prev) {
     block->ptr = neighbour->ptr;
     block->prev = neighbour->prev;
@@ -52,7 +52,7 @@ void BlockArithmetic::absorb(Block* block, Block* neighbour) {
   slab_.recycle(neighbour);
 }
 
-Block* BlockArithmetic::release(Block* block, uint64_t now) {
+Block* BlockSplitter::release(Block* block, uint64_t now) {
   for (Block* neighbour : {block->prev, block->next}) {
     if (!neighbour || neighbour->state != BlockState::free) continue;
     detach(neighbour);
@@ -65,7 +65,7 @@ Block* BlockArithmetic::release(Block* block, uint64_t now) {
   return block;
 }
 
-Block* BlockArithmetic::release_unmapped(Block* block) {
+Block* BlockSplitter::release_unmapped(Block* block) {
   for (Block* neighbour : {block->prev, block->next}) {
     if (!neighbour || neighbour->state != BlockState::unmapped) continue;
     detach(neighbour);
@@ -76,14 +76,14 @@ Block* BlockArithmetic::release_unmapped(Block* block) {
   return block;
 }
 
-bool BlockArithmetic::cache(Block* block) {
+bool BlockSplitter::cache(Block* block) {
   if (!block->pool->classes.push(block)) return false;
   block->state = BlockState::cached;
   count_inactive(block);
   return true;
 }
 
-void BlockArithmetic::detach(Block* block) {
+void BlockSplitter::detach(Block* block) {
   auto& list = block->pool->list(block);
   switch (block->state) {
     case BlockState::free:
@@ -102,7 +102,7 @@ void BlockArithmetic::detach(Block* block) {
   block->state = BlockState::detached;
 }
 
-void BlockArithmetic::release_chain(Block* cached, uint64_t now) {
+void BlockSplitter::release_chain(Block* cached, uint64_t now) {
   while (cached) {
     Block* block = cached;
     cached = block->next_cached;
@@ -111,7 +111,7 @@ void BlockArithmetic::release_chain(Block* cached, uint64_t now) {
   }
 }
 
-bool BlockArithmetic::drain(StreamPool& pool, PoolType type, uint64_t now) {
+bool BlockSplitter::drain(StreamPool& pool, PoolType type, uint64_t now) {
   Block* list = pool.classes.drain(type);
   release_chain(list, now);
   return list != nullptr;

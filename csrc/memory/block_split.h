@@ -6,9 +6,9 @@
 namespace torch_npu::memory {
 
 // Splits and merges; keeps the inactive-split counters true.
-class BlockArithmetic {
+class BlockSplitter {
  public:
-  explicit BlockArithmetic(HeapStats& stats) : stats_(stats) {}
+  explicit BlockSplitter(HeapStats& stats) : stats_(stats) {}
 
   // The whole of a new segment, detached.
   Block* cover(Segment* segment);

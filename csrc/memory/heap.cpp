@@ -104,7 +104,7 @@ Block* Heap::find(const Request& request) {
 
 // Hands a detached block out, cut to size.
 Block* Heap::commit(Block* block, const Request& request, const Context& context) {
-  if (BlockArithmetic::should_split(block, request.size, request.rule)) {
+  if (BlockSplitter::should_split(block, request.size, request.rule)) {
     blocks_.release(blocks_.split(block, request.size), searches_);
   }
   block->state = BlockState::allocated;

@@ -197,7 +197,7 @@ class C10_EXPORT Heap {
   };
   std::array<Known, 128> known_ NPU_GUARDED_BY(lock_){};  // the default pool's streams, by a hash of their id
   HeapStats stats_ NPU_GUARDED_BY(lock_);
-  BlockArithmetic blocks_ NPU_GUARDED_BY(lock_){stats_};
+  BlockSplitter blocks_ NPU_GUARDED_BY(lock_){stats_};
 
   AllocatorConfig config_ NPU_GUARDED_BY(lock_);
   double fraction_ NPU_GUARDED_BY(lock_) = 1;

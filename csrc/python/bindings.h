@@ -21,6 +21,8 @@ void init_ipc(py::module_& module);
 void init_limits(py::module_& module);
 void init_distributed(py::module_& module);
 void init_overflow(py::module_& module);
+void init_determinism(py::module_& module);
+void init_dumps(py::module_& module);
 void init_graph(py::module_& module);
 void init_profiler(py::module_& module);
 void init_sync_listener(py::module_& module);

@@ -27,6 +27,8 @@ PYBIND11_MODULE(_C, module) {
   python::init_ops(module);
   python::init_ipc(module);
   python::init_limits(module);
+  python::init_determinism(module);
+  python::init_dumps(module);
   python::init_overflow(module);
   python::init_profiler(module);
   python::init_sync_listener(module);

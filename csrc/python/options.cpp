@@ -3,7 +3,6 @@
 
 #include <pybind11/stl.h>
 
-#include "aten/cube_math_setting.h"
 #include "op/check_numbers.h"
 #include "op/launch_hooks.h"
 #include "python/bindings.h"
@@ -38,8 +37,6 @@ void set(const std::string& name, const std::string& value) {
 void init_options(py::module_& module) {
   module.def("_describe_options", &describe);
   module.def("_set_option", &set);
-  module.def("_set_matmul_math_type", &native::set_matmul_math_type);
-  module.def("_matmul_math_type", &native::chosen_matmul_math_type);
 }
 
 }  // namespace torch_npu::python

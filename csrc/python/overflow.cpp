@@ -1,8 +1,7 @@
-// The overflow flag of chips that saturate, and determinism.
+// The overflow flag of chips that saturate.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include "core/determinism.h"
 #include "core/overflow.h"
 #include "core/stream.h"
 #include "python/bindings.h"
@@ -22,9 +21,6 @@ bool overflow_flag() {
 
 void init_overflow(py::module_& module) {
   module.def("_chip_has_inf_nan", &core::chip_has_inf_nan, Unlocked());
-  module.def("_follow_determinism", &core::follow_determinism, Unlocked());
-  module.def("_set_deterministic_level", &core::set_deterministic_level);
-  module.def("_deterministic_level", &core::deterministic_level);
   module.def("_saturates", &core::saturates, Unlocked());
   module.def("_overflow_flag", &overflow_flag, Unlocked());
   module.def("_reset_overflow_flag", [] { core::reset_overflow(core::current_raw_stream()); }, Unlocked());

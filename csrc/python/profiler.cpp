@@ -1,4 +1,4 @@
-// Profiles: threads that join the one another thread has begun, marks, operands; and CANN's dumps.
+// Profiles: threads that join the one another thread has begun, marks, operands.
 //
 // Note [Joining a profile]
 // PyTorch keeps a profile in two variables of the thread that begins it: the callbacks of record functions, and what they write
@@ -11,8 +11,6 @@
 #include <mutex>
 #include <optional>
 
-#include "acl/runtime.h"
-#include "core/error.h"
 #include "op/operands.h"
 #include "profiler/launch_trace.h"
 #include "python/bindings.h"
@@ -64,19 +62,11 @@ bool leave_profile() {
   return true;
 }
 
-// Dumps of what CANN's operators read and write, which CANN makes.
-const acl::Symbol<decltype(::aclmdlInitDump)> init_dump(acl::Library::ascendcl, "aclmdlInitDump");
-const acl::Symbol<decltype(::aclmdlSetDump)> set_dump(acl::Library::ascendcl, "aclmdlSetDump");
-const acl::Symbol<decltype(::aclmdlFinalizeDump)> finalize_dump(acl::Library::ascendcl, "aclmdlFinalizeDump");
-
 }  // namespace
 
 void init_profiler(py::module_& module) {
   module.def("_profile_begun", &profile_begun);
   module.def("_profile_operands", &op::set_note_operands);
-  module.def("_init_dump", [] { NPU_CHECK(init_dump()); });
-  module.def("_set_dump", [](const std::string& path) { NPU_CHECK(set_dump(path.c_str())); });
-  module.def("_finalize_dump", [] { NPU_CHECK(finalize_dump()); });
   module.def(
       "_profile_begin_mark",
       [](const std::string& name, c10::StreamId id, c10::DeviceIndex device) {

@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+from moved_arguments import on_npu
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -297,11 +298,6 @@ TAKES_ANY_OUTPUT = {"lu", "sparse.sampled_addmm", "fft.ihfft2", "fft.ihfftn"}
 
 def test_outputs_have_to_be_on_the_npu():
     """Whether the operator runs on the NPU, is made of others, or runs on the CPU for want of a kernel."""
-    def moved(value):
-        if isinstance(value, torch.Tensor):
-            return value.npu()
-        return torch.device("npu") if value in ("cpu", torch.device("cpu")) else value
-
     taken, cases = {}, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -319,7 +315,7 @@ def test_outputs_have_to_be_on_the_npu():
                 except Exception:
                     continue
                 cases += 1
-                input, args, kwargs = tree_map(moved, given)
+                input, args, kwargs = on_npu(given)
                 try:
                     op(input, *args, out=out, **kwargs)
                     taken[op.full_name] = "taken"

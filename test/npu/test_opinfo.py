@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 from chosen_indices import CHOSEN, has_ties, picked, promised
+from moved_arguments import in_double
 from torch.testing._internal.common_methods_invocations import op_db
 
 import torch_npu
@@ -114,11 +115,7 @@ SAMPLES = 12
 
 
 def as_double(sample):
-    def widen(t):
-        if not isinstance(t, torch.Tensor) or not (t.is_floating_point() or t.is_complex()):
-            return t
-        return t.detach().to(torch.complex128 if t.is_complex() else torch.float64).requires_grad_(t.requires_grad)
-    return sample.transform(lambda v: widen(v) if isinstance(v, torch.Tensor) else v)
+    return sample.transform(lambda v: in_double(v) if isinstance(v, torch.Tensor) else v)
 
 
 def close(actual, expected, exact):

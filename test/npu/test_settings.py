@@ -18,7 +18,7 @@ def _restore():
 
 
 def test_cube_math_type(python, tmp_path):
-    """What each product says, in softcann's trace; a process of its own, for there is no way back to None."""
+    """What each product says, in softcann's trace."""
     trace = tmp_path / "trace"
     done = python("""
 import torch, torch_npu
@@ -40,6 +40,12 @@ print("passed")
 """, SOFTCANN_TRACE=trace)
     assert done.stdout.split() == ["passed"], done.stdout + done.stderr
     assert re.findall(r'aclnnM.*"cubeMathType":(\d)', trace.read_text()) == ["0", "3", "0", "2"]
+
+
+def test_cube_math_type_from_the_environment(python):
+    code = "import torch, torch_npu; print(torch.npu.matmul.cube_math_type.name, torch_npu._options.get('matmul_cube_math_type'))"
+    done = python(code, TORCH_NPU_MATMUL_CUBE_MATH_TYPE="3")
+    assert done.stdout.split() == ["USE_HF32", "3"], done.stderr
 
 
 def test_hf32_flags():

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import torch
+from moved_arguments import on_npu
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import noncontiguous_like
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -120,13 +121,6 @@ OUT_BROKEN = {"matmul", "nn.functional.linear", "fft.ihfft2", "fft.ihfftn"}
 
 def writes(op, sample):
     """(what was written on the CPU, the same on the NPU, the NPU's buffers), for each way the operator has to write."""
-    def to_npu(value):
-        def moved(leaf):
-            if isinstance(leaf, torch.Tensor):
-                return leaf.npu()
-            return torch.device("npu") if leaf in ("cpu", torch.device("cpu")) else leaf
-        return tree_map(moved, value)
-
     if op.inplace_variant and isinstance(sample.input, torch.Tensor) and sample.input.dim() >= 2:
         expected = sample.input.clone()
         try:
@@ -136,7 +130,7 @@ def writes(op, sample):
         if expected is not None and expected.shape == sample.input.shape:
             target, buffer = in_margins(expected.shape, expected.dtype)
             target.copy_(sample.input)
-            op.inplace_variant(target, *to_npu(sample.args), **to_npu(sample.kwargs))
+            op.inplace_variant(target, *on_npu(sample.args), **on_npu(sample.kwargs))
             yield expected, target, [buffer]
     if op.supports_out and op.full_name not in OUT_BROKEN:
         result = op(sample.input, *sample.args, **sample.kwargs)
@@ -148,7 +142,7 @@ def writes(op, sample):
                 op(sample.input, *sample.args, out=tree_map(torch.empty_like, result), **sample.kwargs)
             except (RuntimeError, TypeError):
                 return
-            op(to_npu(sample.input), *to_npu(sample.args), out=out, **to_npu(sample.kwargs))
+            op(on_npu(sample.input), *on_npu(sample.args), out=out, **on_npu(sample.kwargs))
             yield outputs, list(targets), buffers
 
 

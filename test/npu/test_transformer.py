@@ -5,14 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-import torch_npu
+import torch_npu  # noqa: F401
 
-
-@pytest.fixture(autouse=True)
-def no_fallback():
-    torch_npu.reset_fallbacks()
-    yield
-    assert torch_npu.fallbacks() == {}
+pytestmark = pytest.mark.usefixtures("no_fallback")
 
 
 def compare(module, call):

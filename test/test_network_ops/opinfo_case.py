@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import torch
 from chosen_indices import CHOSEN, picked, promised
+from moved_arguments import in_double
 from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.common_methods_invocations import op_db
 
@@ -26,12 +27,6 @@ SAMPLES = 4
 
 def to_npu(value):
     return value.detach().to("npu").requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
-
-
-def in_double(value):
-    if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
-        return value
-    return value.detach().to(torch.complex128 if value.is_complex() else torch.float64).requires_grad_(value.requires_grad)
 
 
 def samples_of(op, dtype, grad, limit=SAMPLES):

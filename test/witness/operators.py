@@ -114,6 +114,14 @@ def judge(case):
         torch.testing.assert_close(a.cpu(), e, rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
+def works():
+    """Whether the device still computes: after some errors nothing else can be judged in this process."""
+    try:
+        return (torch.ones(2, device="npu") + 1).cpu().tolist() == [2, 2]
+    except RuntimeError:
+        return False
+
+
 def main(first, last):
     wrong = {}
     print("cases", len(CASES))
@@ -124,7 +132,7 @@ def main(first, last):
             torch.npu.synchronize()
         except Exception as error:
             wrong[name] = f"{type(error).__name__}: {str(error)[:300]}"
-            if "50703" in str(error) or "queue" in str(error).lower() or "561" in str(error):
+            if not works():
                 break
     print("wrong", json.dumps(wrong))
 

@@ -30,15 +30,15 @@ class _MatmulSettings:
 
     @property
     def cube_math_type(self) -> Optional[CubeMathType]:
-        chosen = _C._matmul_math_type()
-        return None if chosen is None else CubeMathType(chosen)
+        chosen = _options.get("matmul_cube_math_type")
+        return None if chosen < 0 else CubeMathType(chosen)
 
     @cube_math_type.setter
     def cube_math_type(self, value: CubeMathType) -> None:
         if not isinstance(value, CubeMathType):
             raise TypeError(f"cube_math_type is a torch.npu.CubeMathType, not {type(value).__name__}"
                             + _error_code.pta_error(_error_code.ErrCode.TYPE))
-        _C._set_matmul_math_type(value)
+        _options.set("matmul_cube_math_type", int(value))
 
 
 class _ConvSettings:

@@ -92,11 +92,11 @@ Layout layout_of(int64_t steps, int64_t batch, const at::Tensor& counts) {
   return layout;
 }
 
-LstmKept lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h,
-                      const at::Tensor& c) {
+LstmSaved lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h,
+                       const at::Tensor& c) {
   const at::Tensor gates = product(x, weights.input, weights.input_bias);
   const std::vector<at::Tensor> all = gates.chunk(4, 1);
-  LstmKept kept{all[0], all[1], all[2], all[3], at::zeros({layout.rows, h.size(1)}, gates.options()), {}, {}};
+  LstmSaved kept{all[0], all[1], all[2], all[3], at::zeros({layout.rows, h.size(1)}, gates.options()), {}, {}};
   kept.c = at::zeros_like(kept.h);
   kept.tanh_c = at::zeros_like(kept.h);
   for (size_t k = 0; k < layout.steps.size(); ++k) {
@@ -116,7 +116,7 @@ LstmKept lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, c
   return kept;
 }
 
-LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmKept& kept, const at::Tensor& h, const at::Tensor& c,
+LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmSaved& kept, const at::Tensor& h, const at::Tensor& c,
                            const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h,
                            const at::Tensor& by_c) {
   const LstmGradient made{at::zeros({layout.rows, 4 * h.size(1)}, kept.h.options()), previous(layout, reverse, kept.h, h)};
@@ -138,10 +138,10 @@ LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmKept& k
   return made;
 }
 
-GruKept gru_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h) {
+GruSaved gru_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h) {
   const at::Tensor gates = product(x, weights.input, weights.input_bias);
   const std::vector<at::Tensor> all = gates.chunk(3, 1);
-  GruKept kept{all[0], all[1], all[2], at::zeros({layout.rows, h.size(1)}, gates.options()), {}};
+  GruSaved kept{all[0], all[1], all[2], at::zeros({layout.rows, h.size(1)}, gates.options()), {}};
   kept.h = at::zeros_like(kept.hidden_new);
   for (size_t k = 0; k < layout.steps.size(); ++k) {
     const Step step = layout.at(reverse, k);
@@ -157,7 +157,7 @@ GruKept gru_forward(const Layout& layout, bool reverse, const at::Tensor& x, con
   return kept;
 }
 
-GruGradient gru_backward(const Layout& layout, bool reverse, const GruKept& kept, const at::Tensor& h,
+GruGradient gru_backward(const Layout& layout, bool reverse, const GruSaved& kept, const at::Tensor& h,
                          const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h) {
   GruGradient made{at::zeros({layout.rows, 3 * h.size(1)}, kept.h.options()), {}, previous(layout, reverse, kept.h, h)};
   made.by_hidden = at::zeros_like(made.by_input);
@@ -237,7 +237,7 @@ OP_COST(aclnnLSTM, forward_cost(input, params, dropout, train, numLayers)) {
       const size_t cell = static_cast<size_t>(layer * shape.directions + direction);
       const Weights weights = weights_of(params, shape, cell);
       const at::Tensor h = widened(hx[0].select(0, cell)).clone(), c = widened(hx[1].select(0, cell)).clone();
-      const LstmKept kept = lstm_forward(layout, direction == 1, x, weights, h, c);
+      const LstmSaved kept = lstm_forward(layout, direction == 1, x, weights, h, c);
       put(hy.select(0, cell), h);
       put(cy.select(0, cell), c);
       if (train) {
@@ -276,8 +276,8 @@ OP_COST(aclnnLstmBackward, 3 * cost(input, params)) {
       const size_t cell = static_cast<size_t>(layer * shape.directions + direction);
       const bool reverse = direction == 1;
       const Weights weights = weights_of(params, shape, cell);
-      const LstmKept kept{rows(i, cell), rows(f, cell), rows(g, cell),    rows(o, cell),
-                          rows(h, cell), rows(c, cell), rows(tanhc, cell)};
+      const LstmSaved kept{rows(i, cell), rows(f, cell), rows(g, cell),    rows(o, cell),
+                           rows(h, cell), rows(c, cell), rows(tanhc, cell)};
       const auto [by_sums, h_before] =
           lstm_backward(layout, reverse, kept, widened(hx[0].select(0, cell)), widened(hx[1].select(0, cell)), weights.hidden,
                         by_output.narrow(1, direction * size, size), by_h.select(0, cell), by_c.select(0, cell));
@@ -303,7 +303,7 @@ OP_COST(aclnnGRU, forward_cost(input, params, dropout, train, numLayers)) {
       const size_t cell = static_cast<size_t>(layer * shape.directions + direction);
       const Weights weights = weights_of(params, shape, cell);
       const at::Tensor h = widened(hx.select(0, cell)).clone();
-      const GruKept kept = gru_forward(layout, direction == 1, x, weights, h);
+      const GruSaved kept = gru_forward(layout, direction == 1, x, weights, h);
       put(hy.select(0, cell), h);
       if (train) {
         put(rOut[cell], kept.reset);
@@ -338,7 +338,7 @@ OP_COST(aclnnGRUBackward, 3 * cost(input, params)) {
       const size_t cell = static_cast<size_t>(layer * shape.directions + direction);
       const bool reverse = direction == 1;
       const Weights weights = weights_of(params, shape, cell);
-      const GruKept kept{rows(r, cell), rows(z, cell), rows(n, cell), rows(hn, cell), rows(h, cell)};
+      const GruSaved kept{rows(r, cell), rows(z, cell), rows(n, cell), rows(hn, cell), rows(h, cell)};
       const auto [by_input, by_hidden, h_before] =
           gru_backward(layout, reverse, kept, widened(hx.select(0, cell)), weights.hidden,
                        by_output.narrow(1, direction * size, size), by_h.select(0, cell));

@@ -28,34 +28,34 @@ struct Weights {
   at::Tensor input, hidden, input_bias, hidden_bias;  // [gates * size, features]; biases may be undefined
 };
 // What the gradient needs, rows each.
-struct LstmKept {
+struct LstmSaved {
   at::Tensor i, f, j, o, h, c, tanh_c;
 };
 
 // x are rows; h and c are the state, [batch, size], and become the last one.
-LstmKept lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h,
-                      const at::Tensor& c);
+LstmSaved lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h,
+                       const at::Tensor& c);
 
 struct LstmGradient {
   at::Tensor by_sums, h_before;  // rows: the gradient of the gates' sums, and the state before each step
 };
 // by_h and by_c are the gradients of the last state, and become those of the first.
-LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmKept& kept, const at::Tensor& h, const at::Tensor& c,
+LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmSaved& kept, const at::Tensor& h, const at::Tensor& c,
                            const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h,
                            const at::Tensor& by_c);
 
 // Rows each. hidden_new is the state's part of the new gate's sum, which the reset gate multiplies.
-struct GruKept {
+struct GruSaved {
   at::Tensor reset, update, fresh, hidden_new, h;
 };
 // h is the state, [batch, size], and becomes the last one.
-GruKept gru_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h);
+GruSaved gru_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h);
 
 struct GruGradient {
   at::Tensor by_input, by_hidden, h_before;  // rows: the gradients of the two parts of the gates' sums, and the state before
 };
 // by_h is the gradient of the last state, and becomes that of the first.
-GruGradient gru_backward(const Layout& layout, bool reverse, const GruKept& kept, const at::Tensor& h,
+GruGradient gru_backward(const Layout& layout, bool reverse, const GruSaved& kept, const at::Tensor& h,
                          const at::Tensor& hidden_weight, const at::Tensor& by_output, const at::Tensor& by_h);
 
 }  // namespace softcann::op

@@ -250,8 +250,6 @@ void note_launch(const Task* task) {
   if (r.listener != nullptr || r.running) r.noted[task].correlation = call_number;
 }
 
-uint64_t current_correlation() { return call_name == nullptr ? 0 : call_number; }
-
 void add_task(const Stream* stream, const Task* task, const char* name, int64_t begin_ns, int64_t end_ns) {
   Recording& r = recording();
   const int device = stream->context->device->id;

@@ -107,8 +107,6 @@ SOFTCANN_API void set_call_hook(CallHook hook);
 
 // The task belongs to the call that runs on this thread.
 void note_launch(const Task* task);
-// The correlation of that call, for those who want to name it; 0 outside.
-SOFTCANN_API uint64_t current_correlation();
 
 }  // namespace recorder
 }  // namespace softcann

@@ -9,15 +9,15 @@
 namespace softcann {
 namespace {
 
-struct Pool {
+struct EventPool {
   std::mutex mutex;
   HandleBlocks<Event> events;
   std::vector<Event*> unused;
   uint32_t next_id = 0;
 };
 
-Pool& pool() {
-  static auto* instance = new Pool;
+EventPool& event_pool() {
+  static auto* instance = new EventPool;
   return *instance;
 }
 
@@ -125,15 +125,15 @@ void WaitTask::finish() {
 
 Event* Event::create(uint32_t flags) {
   Event* event = nullptr;
-  std::lock_guard<std::mutex> lock(pool().mutex);
-  if (pool().unused.empty()) {
-    event = pool().events.add();
+  std::lock_guard<std::mutex> lock(event_pool().mutex);
+  if (event_pool().unused.empty()) {
+    event = event_pool().events.add();
   } else {
-    event = pool().unused.back();
-    pool().unused.pop_back();
+    event = event_pool().unused.back();
+    event_pool().unused.pop_back();
   }
   event->flags = flags;
-  event->id = pool().next_id++;
+  event->id = event_pool().next_id++;
   event->references.store(1, std::memory_order_relaxed);
   event->begin_life();
   return event;
@@ -144,7 +144,7 @@ Event* Event::from_handle(aclrtEvent handle, aclError* error) {
     *error = fail(ACL_ERROR_INVALID_PARAM, "the event is a null pointer");
     return nullptr;
   }
-  Event* event = pool().events.find(handle);
+  Event* event = event_pool().events.find(handle);
   if (event == nullptr) {
     *error = fail(ACL_ERROR_RT_INVALID_HANDLE, "event %p does not exist (destroyed, or never created)", handle);
     return nullptr;
@@ -160,8 +160,8 @@ void Event::release() {
   in_capture.store(false, std::memory_order_relaxed);
   captured.reset();
   signal.store(kLowered, std::memory_order_relaxed);
-  std::lock_guard<std::mutex> lock(pool().mutex);
-  pool().unused.push_back(this);
+  std::lock_guard<std::mutex> lock(event_pool().mutex);
+  event_pool().unused.push_back(this);
 }
 
 Record* Event::take_latest() {

@@ -19,15 +19,15 @@
 namespace softcann {
 namespace {
 
-struct Pool {
+struct StreamPool {
   std::mutex mutex;
   HandleBlocks<Stream> streams;
   std::vector<Stream*> unused;
   int next_id = 0;
 };
 
-Pool& pool() {
-  static auto* instance = new Pool;
+StreamPool& stream_pool() {
+  static auto* instance = new StreamPool;
   return *instance;
 }
 
@@ -77,16 +77,16 @@ struct Stream::Marker : Task {
 Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   Stream* stream = nullptr;
   {
-    std::lock_guard<std::mutex> lock(pool().mutex);
-    if (pool().unused.empty()) {
-      stream = pool().streams.add();
+    std::lock_guard<std::mutex> lock(stream_pool().mutex);
+    if (stream_pool().unused.empty()) {
+      stream = stream_pool().streams.add();
       stream->head_ = &stream->stub_;
       stream->tail_.store(&stream->stub_, std::memory_order_relaxed);
     } else {
-      stream = pool().unused.back();
-      pool().unused.pop_back();
+      stream = stream_pool().unused.back();
+      stream_pool().unused.pop_back();
     }
-    stream->id = pool().next_id++;
+    stream->id = stream_pool().next_id++;
   }
   stream->context = context;
   stream->priority = priority;
@@ -108,7 +108,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   return stream;
 }
 
-Stream* Stream::find(aclrtStream handle) { return pool().streams.find(handle); }
+Stream* Stream::find(aclrtStream handle) { return stream_pool().streams.find(handle); }
 
 Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
   Context* context = current_context();
@@ -455,8 +455,8 @@ void Stream::destroy() {
   }
   if (worker.joinable()) worker.join();
   signal_.store(kAbsent, std::memory_order_release);
-  std::lock_guard<std::mutex> lock(pool().mutex);
-  pool().unused.push_back(this);
+  std::lock_guard<std::mutex> lock(stream_pool().mutex);
+  stream_pool().unused.push_back(this);
 }
 
 aclError submit(aclrtStream handle, Task* task, uint32_t cost_ns) {

@@ -104,7 +104,7 @@ void rnn_forward(const Named& call, const at::Tensor& input_weight, const at::Te
                         bias.defined() ? rnn.order.to_torch(widened(bias)) : at::Tensor(), at::Tensor()};
   const at::Tensor h = rnn.state(h0, weights.input), c = rnn.state(c0, weights.input);
   const Layout layout = rnn.layout(x, mask);
-  const LstmKept kept = lstm_forward(layout, rnn.reverse, rnn.rows(x), weights, h, c);
+  const LstmSaved kept = lstm_forward(layout, rnn.reverse, rnn.rows(x), weights, h, c);
   put(call.out(0), kept.h);
   rnn.carry(layout, kept.h, rnn.state(h0, weights.input));
   rnn.carry(layout, kept.c, rnn.state(c0, weights.input));
@@ -142,7 +142,7 @@ RnnGradient rnn_backward(const Named& call, const at::Tensor& x, const at::Tenso
   const at::Tensor &h0 = call.in(first), &c0 = call.in(first + 1), &mask = call.in(first + 12);
   const Rnn rnn(call, x, h0);
   const auto rows = [&](size_t i) { return rnn.rows(call.in(first + i)); };
-  const LstmKept kept{rows(7), rows(9), rows(8), rows(10), rows(2), rows(3), rows(11)};
+  const LstmSaved kept{rows(7), rows(9), rows(8), rows(10), rows(2), rows(3), rows(11)};
   const Layout layout = rnn.layout(x, mask.defined() && mask.dim() == 3 ? mask : at::Tensor());
   RnnGradient made;
   made.by_h = rows(5).clone();
@@ -198,7 +198,7 @@ NAMED(DynamicGRUV2) {
   const Weights weights{rnn.order.to_torch(widened(call.in(1))).t(), rnn.order.to_torch(widened(call.in(2))).t(), bias(3),
                         bias(4)};
   const Layout layout = rnn.layout(call.in(0), call.in(5));
-  const GruKept kept = gru_forward(layout, rnn.reverse, rnn.rows(call.in(0)), weights, rnn.state(h0, weights.input));
+  const GruSaved kept = gru_forward(layout, rnn.reverse, rnn.rows(call.in(0)), weights, rnn.state(h0, weights.input));
   put(call.out(0), kept.h);
   rnn.carry(layout, kept.h, rnn.state(h0, weights.input));
   put(call.out(1), kept.h);
@@ -217,7 +217,7 @@ NAMED(DynamicGRUV2Grad) {
   const Rnn rnn = gru_of(call, h0);
   const auto rows = [&](size_t i) { return rnn.rows(call.in(i)); };
   const at::Tensor x = rows(0), by_h = rows(7).clone();
-  const GruKept kept{rows(9), rows(8), rows(10), rows(11), rows(5)};
+  const GruSaved kept{rows(9), rows(8), rows(10), rows(11), rows(5)};
   const GruGradient made = gru_backward(rnn.layout(call.in(0), {}), rnn.reverse, kept, rnn.rows(h0),
                                         rnn.order.to_torch(widened(call.in(2))).t(), rows(6), by_h);
   const at::Tensor by_input = rnn.order.from_torch(made.by_input), by_hidden = rnn.order.from_torch(made.by_hidden);

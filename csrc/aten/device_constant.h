@@ -14,7 +14,7 @@ namespace torch_npu::native {
 
 // Used on any stream from then on, so the stream that makes the constant is awaited. Kept until the process ends, when the
 // device may go first.
-class KeptTensor {
+class DeviceConstant {
  public:
   template <class Make>
   const at::Tensor& of(c10::DeviceIndex device, Make&& make) {
