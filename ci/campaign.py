@@ -148,19 +148,27 @@ def close_up():
     return torch.npu.memory_allocated()
 
 
-def attempt(workload, wanted):
-    """(outcome, text): "right", "told" or a broken rule."""
+def kinds_of(fault):
+    """The exceptions that tell of a failure: PyTorch has one each for a device, its memory and collectives. Calls that make a
+    description (aclCreateTensor and its like) return no code, only nothing, so that there is no kind to choose by."""
+    import torch
+
+    kinds = torch.AcceleratorError, torch.OutOfMemoryError, torch.distributed.DistBackendError
+    return kinds + (RuntimeError,) * (fault or "").startswith("aclCreate")
+
+
+def attempt(workload, wanted, kinds):
+    """(outcome, text): "right", "told" by an exception of one of the kinds, or a broken rule."""
     try:
         got = workload("npu")
-    except RuntimeError as error:   # AcceleratorError and OutOfMemoryError are such
-        text = str(error)
-        return ("told", text) if any(word in text for word in ("SOFTCANN_FAULT", "code", "memory", "failed")) else ("vague", text)
+    except kinds as error:
+        return "told", str(error)
     except Exception as error:
         return "wrong exception", f"{type(error).__name__}: {error}"
     return ("wrong result", f"{got} instead of {wanted}") if differs(got, wanted) else ("right", "")
 
 
-def run_here(name, wanted, kept, trace):
+def run_here(name, wanted, kept, trace, fault):
     """What happened, as a dict: ``outcome`` of the run with the fault, ``broken``, the rules that were broken, ``calls`` of each
     entry point until then, and ``left`` bytes, which are to be ``kept`` (None: as many as after one run)."""
     import warnings
@@ -168,20 +176,20 @@ def run_here(name, wanted, kept, trace):
     import torch
 
     warnings.simplefilter("ignore")
-    workload, broken = WORKLOADS[name], []
-    outcome, text = attempt(workload, wanted)
+    workload, kinds, broken = WORKLOADS[name], kinds_of(fault), []
+    outcome, text = attempt(workload, wanted, kinds)
     if outcome not in ("told", "right"):
         broken.append(f"{outcome}: {text}")
     try:
         torch.npu.synchronize()   # what it left
-    except RuntimeError as error:
+    except kinds as error:
         if outcome == "right":
             outcome, text = "told", str(error)
     calls, injected = calls_of(trace)
     if kept is not None and not injected and outcome == "right":
         return {"outcome": "not reached", "text": "", "broken": [], "calls": calls, "left": kept}
     kept = close_up() if kept is None else kept
-    again, why = attempt(workload, wanted)
+    again, why = attempt(workload, wanted, kinds)
     if again != "right":
         broken.append(f"afterwards {again}: {why}")
     left = close_up()
@@ -195,7 +203,7 @@ def in_child(name, wanted, kept, fault, trace, answer):
     pid = os.fork()
     if pid == 0:
         os.environ.update(SOFTCANN_TRACE=trace, **({"SOFTCANN_FAULT": fault} if fault else {}))
-        result = run_here(name, wanted, kept, trace)
+        result = run_here(name, wanted, kept, trace, fault)
         pathlib.Path(answer).write_text(json.dumps(result))
         sys.exit(0)   # by all exit handlers
     until = time.monotonic() + PATIENCE
@@ -325,14 +333,15 @@ class Campaign:
 
 
 def report(state):
-    total = sum(state.rows.values(), collections.Counter())
-    places = len({entry for _, entry in state.rows})
-    lines = [f"{total['faults']} faults at {places} places: {total['told']} told, {total['right']} without effect on the "
-             f"result, {total['broken']} broke a rule.", "",
-             "| Workload | Where | Calls | Faults | Told | Right all the same | Broke a rule |", "|" + "---|" * 7]
-    for (name, entry), row in sorted(state.rows.items()):
+    total, places = sum(state.rows.values(), collections.Counter()), collections.defaultdict(collections.Counter)
+    for (_, entry), row in state.rows.items():
+        places[entry] += row
+    lines = [f"{total['faults']} faults at {len(places)} places in {len({name for name, _ in state.rows})} workloads: {total['told']} "
+             f"told, {total['right']} without effect on the result, {total['broken']} broke a rule.", "",
+             "| Where | Calls | Faults | Told | Right all the same | Broke a rule |", "|" + "---|" * 6]
+    for entry, row in sorted(places.items()):
         figures = " | ".join(str(row[column]) for column in ("faults", "told", "right", "broken"))
-        lines.append(f"| {name} | `{entry}` | {row['calls'] or ''} | {figures} |")
+        lines.append(f"| `{entry}` | {row['calls'] or ''} | {figures} |")
     return "\n".join(lines + [""] * bool(state.broken) + [f"- {rule}" for rule in state.broken]) + "\n"
 
 

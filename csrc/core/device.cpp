@@ -61,7 +61,7 @@ void ensure_initialized() {
   std::lock_guard<std::mutex> lock(init_mutex);
   if (state.load() == State::initialized) return;
   const int status = acl::aclInit(nullptr);
-  if (status != kAlreadyInitialized) NPU_CHECK(status);
+  if (status != ACL_SUCCESS && status != kAlreadyInitialized) throw_cann_error(status, "aclInit", __FILE__, __LINE__);
   pthread_atfork(nullptr, nullptr, in_child_after_fork);
   state.store(State::initialized, std::memory_order_release);
 }

@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Socket stranger(ends[1]);
   std::vector<Socket> sockets(2);
   sockets[1] = Socket(ends[0]);
-  TcpTransport transport(0, std::move(sockets), 1);
+  TcpTransport transport(0, {std::move(sockets), {}}, 1);
   const Call call = make_call(input);
   const bool as_message = input.ConsumeBool(), send = input.ConsumeBool();
   std::string sent;

@@ -21,6 +21,17 @@ def test_the_variable_is_named(python, name, value):
     assert "UnicodeDecodeError" not in done.stderr and "SystemError" not in done.stderr
 
 
+def test_an_initialisation_that_fails_has_its_kind_and_code(python):
+    done = python("""
+import torch, torch_npu
+try:
+    torch.ones(2, device="npu")
+except torch.AcceleratorError as error:
+    print(error.error_code, str(error).splitlines()[0].split(" (")[0], "runtime was chosen because" in str(error))
+""", SOFTCANN_FAULT="aclInit:nth=1:code=507015", TORCH_NPU_RUNTIME="softcann")
+    assert done.stdout == "507015 aclInit failed with code 507015 True\n", done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("variable, value", [
     ("PYTORCH_NPU_ALLOC_CONF", "max_split_size_mb:1"), ("PYTORCH_NPU_ALLOC_CONF", "no_such_key:1"), ("PYTORCH_NPU_ALLOC_CONF", "x"),
     ("PYTORCH_NPU_ALLOC_CONF", "pinned_use_background_threads:maybe"), ("PYTORCH_NPU_ALLOC_CONF", "\udcff:1"),

@@ -87,9 +87,9 @@ def _start(choice: Any) -> None:
     try:
         _C._init()
     except RuntimeError as error:
-        if choice is None:
-            raise
-        raise RuntimeError(f"{error}\nThe {choice.runtime} runtime was chosen because {choice.reason}.") from error
+        if choice is not None:   # the same exception: callers tell its kind and code
+            error.args = (f"{error}\nThe {choice.runtime} runtime was chosen because {choice.reason}.", *error.args[1:])
+        raise
 
 
 def lazy_call(function: Callable[..., Any], kind: str = "other") -> None:
