@@ -8,6 +8,7 @@ float8: such tensors are kept as float32, which holds them exactly, and ``dtype`
 """
 
 import fnmatch
+import io
 import json
 import os
 import re
@@ -230,15 +231,13 @@ class Dump(observe.Observer):
                 raise OSError(error.errno, text) from error
 
     def write_one(self, call: observe.Call, record: _Record) -> None:
-        import numpy
-
         entry = {"step": self.step, "serial": call.serial, "operator": call.operator, "call": call.number, **record.entry,
                  "line": call.line(), "file": None, "stats": statistics(record.array)}
         if self.config.data == "tensor":
             name = re.sub(r"[^\w.\[\]-]", "_", f"{call.serial:06d}_{call.operator}.{record.kind}.{record.name}")
             entry["file"] = os.path.join(f"step_{self.step}", f"{name}.npy")
             os.makedirs(os.path.join(self.folder, f"step_{self.step}"), exist_ok=True)
-            numpy.save(os.path.join(self.folder, entry["file"]), record.array)
+            _save(os.path.join(self.folder, entry["file"]), record.array)
         assert self.index is not None
         self.index.write(json.dumps(entry) + "\n")
 
@@ -247,6 +246,16 @@ class Dump(observe.Observer):
             if self.index is not None:
                 self.index.close()
                 self.index = None
+
+
+def _save(path: str, array: Any) -> None:
+    """numpy.save; but NumPy, which writes to files by itself, does not tell why a write failed."""
+    import numpy
+
+    content = io.BytesIO()
+    numpy.save(content, array)
+    with open(path, "wb") as file:
+        file.write(content.getbuffer())
 
 
 def _is_bad(record: _Record, only: str) -> bool:

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct Rule {
   uint64_t every = 0;  // fail each call whose number is a multiple of this
   int code = 0;
   uint64_t delay_us = 0;
+  std::optional<double> value;  // what an operator computes wrongly, in place of failing
   std::atomic<uint64_t> calls{0};
 };
 
@@ -44,6 +46,12 @@ State& state() {
   return *instance;
 }
 
+bool makes_sense(const Rule& rule) {
+  if (rule.entry.empty()) return false;
+  if (rule.value) return rule.code == 0 && rule.delay_us == 0;
+  return rule.code != 0 || rule.delay_us != 0;
+}
+
 Rule* parse_rule(const std::string& text, std::string* error) {
   auto* rule = new Rule;
   std::stringstream parts(text);
@@ -54,9 +62,13 @@ Rule* parse_rule(const std::string& text, std::string* error) {
     const std::string key = part.substr(0, equals);
     char* end = nullptr;
     const std::string number = equals == std::string::npos ? "" : part.substr(equals + 1);
-    const uint64_t value = std::strtoull(number.c_str(), &end, 10);
+    const bool is_value = key == "value";
+    if (is_value) rule->value = std::strtod(number.c_str(), &end);
+    const uint64_t value = is_value ? 0 : std::strtoull(number.c_str(), &end, 10);
     if (number.empty() || *end != 0) {
       *error = "SOFTCANN_FAULT: '" + part + "' in '" + text + "' needs a number";
+    } else if (is_value) {
+      continue;
     } else if (key == "nth") {
       rule->nth = value;
     } else if (key == "every") {
@@ -66,11 +78,11 @@ Rule* parse_rule(const std::string& text, std::string* error) {
     } else if (key == "delay_us") {
       rule->delay_us = value;
     } else {
-      *error = "SOFTCANN_FAULT: unknown key '" + key + "' in '" + text + "'; known are nth, every, code, delay_us";
+      *error = "SOFTCANN_FAULT: unknown key '" + key + "' in '" + text + "'; known are nth, every, code, delay_us, value";
     }
   }
-  if (error->empty() && (rule->entry.empty() || (rule->code == 0 && rule->delay_us == 0))) {
-    *error = "SOFTCANN_FAULT: '" + text + "' names no entry point, or neither code nor delay_us";
+  if (error->empty() && !makes_sense(*rule)) {
+    *error = "SOFTCANN_FAULT: '" + text + "' names no entry point, or neither code nor delay_us; value, of an operator, stands alone";
   }
   return rule;
 }
@@ -88,14 +100,16 @@ void write_trace(const char* name, int code) {
   write_line(name, code != 0 ? (" -> " + std::to_string(code) + " injected").c_str() : "");
 }
 
+bool is_due(Rule* rule) {
+  const uint64_t call = rule->calls.fetch_add(1, std::memory_order_relaxed) + 1;
+  return (rule->nth == 0 || rule->nth == call) && (rule->every == 0 || call % rule->every == 0);
+}
+
 // `any`: what stands for every name of this kind.
 int apply_rules(const char* name, const char* any = "*") {
   int code = 0;
   for (Rule* rule : state().rules) {
-    if (rule->entry != any && rule->entry != name) continue;
-    const uint64_t call = rule->calls.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (rule->nth != 0 && rule->nth != call) continue;
-    if (rule->every != 0 && call % rule->every != 0) continue;
+    if (rule->value || (rule->entry != any && rule->entry != name) || !is_due(rule)) continue;
     if (rule->delay_us != 0) {
       const timespec pause{static_cast<time_t>(rule->delay_us / 1000000), static_cast<long>(rule->delay_us % 1000000 * 1000)};
       nanosleep(&pause, nullptr);
@@ -162,6 +176,17 @@ int enter_task(const char* name) {
   const int code = apply_rules(place.c_str(), "task.*");
   if (state().trace != nullptr && code != 0) write_trace(place.c_str(), code);
   return code;
+}
+
+bool wrong_value(const char* name, double* value) {
+  bool found = false;
+  for (Rule* rule : state().rules) {
+    if (!rule->value || rule->entry != name || !is_due(rule)) continue;
+    *value = *rule->value;
+    found = true;
+  }
+  if (found && state().trace != nullptr) write_line(name, (" computes " + std::to_string(*value) + " injected").c_str());
+  return found;
 }
 
 const std::string& configuration_error() { return state().error; }

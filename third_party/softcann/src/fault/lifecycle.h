@@ -24,6 +24,9 @@ bool in_forked_child();
 // The code with which the task `name`, which is about to run, is to fail instead; 0: none. Rules call it task.<name>.
 int enter_task(const char* name);
 
+// Whether the operator `name`, which has just computed, is to have computed `*value` (Note [Wrong values] in op/wrong_value.h).
+SOFTCANN_API bool wrong_value(const char* name, double* value);
+
 // True when a rule says that what is called `name` here, a part of the system that may refuse (a thread, a mapping), does so now.
 bool strikes(const char* name);
 

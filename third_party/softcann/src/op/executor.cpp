@@ -23,6 +23,7 @@
 #include "op/tensor.h"
 #include "op/threads.h"
 #include "op/trace.h"
+#include "op/wrong_value.h"
 #include "rt/replay/call_record.h"
 #include "rt/base/error.h"
 
@@ -157,6 +158,9 @@ aclError run_again(Task* task, bool skip) {
   follow_settings(executor->threads, !in_own_phase2 && executor->cost_ns > threshold::threads_from_ns);
   DumpedCall* dumped = dump::is_active() ? begin_dump(*executor) : nullptr;
   const aclError result = compute(*executor, in_own_phase2);
+  if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0) && result == ACL_SUCCESS && !this_thread.refused) {
+    inject_wrong_value(*executor);
+  }
   if (__builtin_expect(dumped != nullptr, 0)) end_dump(dumped, *executor, result != ACL_SUCCESS || this_thread.refused);
   if (__builtin_expect(result != ACL_SUCCESS || this_thread.refused, 0) && dump::watches_failures.load()) dump_failure(*executor);
   if (check::on(check::kInit) && result == ACL_SUCCESS && !this_thread.refused) note_results(*executor);
