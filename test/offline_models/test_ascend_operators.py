@@ -24,6 +24,15 @@ def routed(mode):
     return lambda *values: torch_npu.npu_rotary_mul(*values, mode)
 
 
+def boxes(count, size=1.0):
+    """[count, 4]: corners."""
+    low = torch.rand(count, 2) * size
+    return torch.cat([low, low + torch.rand(count, 2) * size + 0.1], 1)
+
+
+REGIONS = torch.cat([torch.tensor([[0.0], [1], [1]]), boxes(3, 8.0)], 1)
+CODER = [0.1, 0.0, 0.2, -0.1, 0.5, 0.6, 0.7, 0.8]   # means, deviations
+
 CASES = {
     "fast_gelu": (torch_npu.fast_gelu, (torch.randn(3, 5),)),
     "gelu": (lambda x: torch_npu.npu_gelu(x, approximate="tanh"), (torch.randn(3, 5),)),
@@ -57,6 +66,25 @@ CASES = {
     "indexing_axes": (lambda x: torch_npu.npu_indexing(x, [0, 1, 0], [0, 0, 3], [1, 1, 2], 0, 4, 0, 1, 2), (torch.randn(4, 6),)),
     "format_cast": (lambda x: torch_npu.npu_format_cast(x, 2) + 1, (torch.randn(3, 4),)),
     "scatter_nd": (torch_npu.npu_scatter_nd_update, (torch.randn(3, 3), PLACES, torch.randn(3))),
+    "iou": (torch_npu.npu_iou, (boxes(5), boxes(3))),
+    "ptiou_of_second": (lambda a, b: torch_npu.npu_ptiou(a, b, 1), (boxes(5), boxes(3))),
+    "giou": (torch_npu.npu_giou, (boxes(5), boxes(5))),
+    "giou_crossed": (lambda a, b: torch_npu.npu_giou(a, b, True, True), (boxes(5).t().contiguous(), boxes(3))),
+    "diou": (lambda a, b: torch_npu.npu_diou(a, b, True), (boxes(6), boxes(6))),
+    "diou_crossed": (lambda a, b: torch_npu.npu_diou(a, b, False, True, 1), (boxes(5), boxes(3))),
+    "ciou": (lambda a, b: torch_npu.npu_ciou(a, b, False, False), (boxes(5), boxes(5))),
+    "ciou_crossed": (torch_npu.npu_ciou, (boxes(5), boxes(3))),
+    "box_encode": (lambda a, b: torch_npu.npu_bounding_box_encode(a, b, *CODER), (boxes(5, 9.0), boxes(5, 9.0))),
+    "box_decode": (lambda a, d: torch_npu.npu_bounding_box_decode(a, d, *CODER, [20, 30], 0.016), (boxes(5, 9.0), torch.randn(5, 4))),
+    **{f"roi_align_{mode}": (lambda x, r, mode=mode: torch_npu.npu_roi_align(x, r, 0.5, 3, 2, 2, mode),
+                             (torch.randn(2, 3, 12, 12), REGIONS)) for mode in range(4)},
+    "nms_with_mask": (lambda x: torch_npu.npu_nms_with_mask(x, 0.2)[2].int(), (torch.cat([boxes(12), torch.rand(12, 1)], 1),)),
+    **{f"deformable_conv_{groups}": (
+        lambda x, w, o, b, groups=groups: torch_npu.npu_deformable_conv2d(
+            x, w, o, b, kernel_size=[3, 2], stride=[1, 1, 2, 1], padding=[1, 1, 0, 1], deformable_groups=groups, modulated=groups == 2),
+        (torch.randn(2, 4, 7, 6), torch.randn(5, 4, 3, 2) / 4, torch.randn(2, 18 * groups if groups == 2 else 12, 4, 6), torch.randn(5)))
+       for groups in (1, 2)},
+    "expert_tokens": (lambda x: torch_npu.npu_moe_compute_expert_tokens(x, 5), (torch.tensor([0, 0, 1, 3, 3, 3], dtype=torch.int32),)),
     "quantize": (lambda x, s, z: torch_npu.npu_quantize(x, s, z, torch.quint8, 1),
                  (torch.randn(3, 4), torch.rand(4) + 0.05, torch.full((4,), 128, dtype=torch.int32))),
     "quantize_multiplied": (lambda x, s: torch_npu.npu_quantize(x, s, None, torch.qint8, -1, False),
@@ -100,9 +128,8 @@ def test_an_operator_is_what_eager_computes(name, acl, tmp_path):
 
 
 def test_what_is_not_served_is_named(tmp_path):
-    boxes = torch.rand(4, 4).npu()
-    path = exported(Model(lambda a, b: torch_npu.npu_iou(a, b)), (boxes, boxes), tmp_path / "m.onnx", "script")
-    with pytest.raises(AtcError, match="npu::1::NPUIou") as refused:
+    path = exported(Model(lambda a: torch_npu.npu_sign_bits_pack(a, 1)), (torch.randn(16).npu(),), tmp_path / "m.onnx", "script")
+    with pytest.raises(AtcError, match="npu::1::NPUSignBitsPack") as refused:
         convert(path, tmp_path / "x")
     assert refused.value.code == "E19010"
     words = [f"--model={path}", "--framework=5", "--soc_version=Ascend910B3", "--mode=3", f"--check_report={tmp_path}/report.json"]

@@ -22,6 +22,7 @@ FAMILIES = (
     "sequence",
     "creation",
     "ascend",
+    "ascend_boxes",
 )
 
 

@@ -195,13 +195,26 @@ def grid_sample(node):
 
 @lowers("NonMaxSuppression")
 def nms(node):
-    boxes, scores = node.x(0), node.x(1)
-    most, threshold = node.number(2, 0), node.number(3, 0.0)
-    score = node.number(4)
-    value = node.emit("softcann::nms", boxes, scores, most, threshold, score, bool(node.attr("center_point_box", 0)))
+    most, threshold, score = node.number(2, 0), node.number(3, 0.0), node.number(4)
+    return suppressed(node, node.x(0), node.x(1), most, threshold, score, bool(node.attr("center_point_box", 0)))
+
+
+def suppressed(node, boxes, scores, most, threshold, score=None, centre=False):
+    """[kept, 3]: batch, class and number of each box that stays."""
+    value = node.emit("softcann::nms", boxes, scores, most, threshold, score, centre)
     if value.const is None:
         tried = [node.importer.tried(None, f"{node.name}/kept", 0, index) for index in range(node.builder.samples)]
         value.samples = [torch.empty((size, 3), dtype=torch.int64, device="meta") for size in tried]
+    return value
+
+
+def pooled_regions(node, x, regions, sizes, scale, ratio, aligned, largest=False):
+    """[regions, channels, *sizes]: means, or the largest, of samples. `regions` are their corners and their images."""
+    rois, images = regions
+    value = node.emit("softcann::roi_align", x, rois, images, *sizes, scale, ratio, aligned, largest)
+    if value.const is None and x.known and rois.known:
+        shapes = [(boxes.shape[0], sample.shape[1], *sizes) for sample, boxes in zip(x.samples, rois.samples)]
+        value.samples = [torch.empty(shape, dtype=x.dtype, device="meta") for shape in shapes]
     return value
 
 
@@ -211,8 +224,4 @@ def roi_align(node):
     height, width = node.attr("output_height", 1), node.attr("output_width", 1)
     half = node.attr("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "output_half_pixel") == "half_pixel"
     scale, ratio, largest = node.attr("spatial_scale", 1.0), node.attr("sampling_ratio", 0), node.attr("mode", "avg") == "max"
-    value = node.emit("softcann::roi_align", x, rois, batch, height, width, scale, ratio, half, largest)
-    if value.const is None and x.known and rois.known:
-        sizes = [(boxes.shape[0], sample.shape[1], height, width) for sample, boxes in zip(x.samples, rois.samples)]
-        value.samples = [torch.empty(size, dtype=x.dtype, device="meta") for size in sizes]
-    return value
+    return pooled_regions(node, x, (rois, batch), (height, width), scale, ratio, half, largest)
