@@ -11,7 +11,7 @@ from .wrappers import cpp_name
 
 
 class Grad(NamedTuple):
-    """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.cpp."""
+    """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.cpp. `composed` has no backward operator."""
     backward: str
     # (kind, index): g gradient, a argument, r result, t dtype, s sizes of an argument, m so many times true, n none, d default,
     # i number; (c, 0, text); (z, argument, None, dimension) a size
@@ -90,12 +90,15 @@ def _grad(entry: registry.CustomEntry, functions) -> Optional[Grad]:
     if not entry.grad or entry.op not in functions:
         return None
 
+    if entry.grad == "composed":
+        return Grad("", [], [])
+
     def fail(message: str) -> RegistryError:
         return entry.fail(f"'grad': {message}")
 
     call, arrow, targets = entry.grad.rpartition("->")
     if not arrow:
-        raise fail("is 'backward(arguments) -> arguments that get the results'")
+        raise fail("is 'composed' or 'backward(arguments) -> arguments that get the results'")
     backward, sources = split_call(call, fail)
     if backward not in functions:
         raise fail(f"there is no custom operator {backward}")
@@ -165,7 +168,9 @@ def table(customs: List[Custom]) -> str:
     """custom_table.h: schemas, paths, gradients, autocast."""
     lines = ["#pragma once", "", '#include "aten/custom/table.h"', "", "namespace torch_npu::native {", ""]
     for custom in customs:
-        if custom.grad:
+        if custom.grad and not custom.grad.backward:
+            lines.append(f"inline constexpr GradRule kGrad_{cpp_name(custom.name)}{{nullptr, {{}}, {{}}}};")
+        elif custom.grad:
             symbol = cpp_name(custom.name)
             arguments = ", ".join(f"{{'{kind}', {', '.join(map(_cpp, rest))}}}" for kind, *rest in custom.grad.arguments)
             lines.append(f"inline constexpr GradSource kSources_{symbol}[] = {{{arguments}}};")

@@ -33,6 +33,14 @@ py::list custom_operators_with_gradient() {
   return names;
 }
 
+py::list custom_operators_with_composed_gradient() {
+  py::list names;
+  for (const auto& op : native::custom_ops()) {
+    if (native::is_composed(op.grad)) names.append(op.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void init_ops(py::module_& module) {
@@ -42,6 +50,7 @@ void init_ops(py::module_& module) {
     if (tensor.has_storage()) op::normalize_storage(tensor.storage());
   });
   module.def("_custom_ops_with_gradient", &custom_operators_with_gradient);
+  module.def("_custom_ops_with_composed_gradient", &custom_operators_with_composed_gradient);
   module.def("_fallback_ledger", &ledger);
   module.def("_reset_fallback_ledger", &native::reset_fallback_ledger);
   module.def("_apply_fallback_ops", &native::apply_fallback_ops);

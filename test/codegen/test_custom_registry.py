@@ -54,6 +54,12 @@ def test_gradient_with_constants(tmp_path):
     assert "{'m', 3}" in custom.table(load(tmp_path, swiglu.replace("7)", "all[3])"))[0])
 
 
+def test_composed_gradient(tmp_path):
+    customs, _ = load(tmp_path, SWIGLU.replace("npu_swiglu_backward(grad[0], self, dim) -> self", "composed"))
+    text = custom.table(customs)
+    assert "kGrad_npu_swiglu{nullptr, {}, {}}" in text and '"native", &kGrad_npu_swiglu, nullptr}' in text
+
+
 def test_autocast(tmp_path, torch_schemas):
     customs, _ = load(tmp_path, SWIGLU.replace("  grad:", "  autocast: promote(self)\n  grad:"))
     assert customs[0].autocast == custom.Autocast("promote", [0]) and customs[1].autocast is None

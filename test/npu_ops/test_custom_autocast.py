@@ -14,7 +14,7 @@ RULES = {entry["op"].partition("(")[0]: entry["autocast"].partition("(")[0]
          for entry in yaml.safe_load(REGISTRY.read_text()) if "autocast" in entry}
 HALF = (torch.float16, torch.bfloat16)
 # Composed of torch's operators, whose lists decide.
-LOWERED_PARTS = {"npu_linear", "npu_bmmV2", "npu_conv2d", "npu_transpose_batchmatmul"}
+LOWERED_PARTS = {"npu_linear", "npu_bmmV2", "npu_conv2d"}
 RAISED_PARTS = {"npu_layer_norm_eval"}
 # The result whose dtype follows the arguments', where that is not the first.
 RESULT = {"npu_add_rms_norm_cast": 1, "npu_deep_norm": 2, "npu_fused_floyd_attention": 2}

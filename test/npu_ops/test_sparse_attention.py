@@ -191,9 +191,10 @@ def test_dense_loss(device):
 def test_sparse_loss(device):
     (query, key, q, k, w, places, *_), options, own, moved = arguments("npu_sparse_lightning_indexer_grad_kl_loss", 0, device)
     ropes = {name: moved[name] for name in ("query_rope", "key_rope")}
+    ends = {"actual_seq_lengths_query": torch.tensor([3, 7]), "actual_seq_lengths_kv": torch.tensor([6, 15])}
     _, top, total = torch_npu.npu_sparse_flash_attention(
         own[0], own[1], None, own[5], 0.4, layout_query="TND", layout_kv="TND", return_softmax_lse=True,
-        actual_seq_lengths_query=torch.tensor([3, 7]), actual_seq_lengths_kv=torch.tensor([6, 15]), **ropes)
+        **{name: tensor.to(device) for name, tensor in ends.items()}, **ropes)
     *found, loss = torch_npu.npu_sparse_lightning_indexer_grad_kl_loss(*own[:6], top, total, 0.4, **moved)
     leaves = [t.clone().requires_grad_() for t in (q, k, w)]
     query, key = torch.cat([query, options["query_rope"]], -1), torch.cat([key, options["key_rope"]], -1)

@@ -136,10 +136,27 @@ def test_masked_convolution(call, dtype, masked):
     close(by_weight, weight.grad, HALVES[dtype])
 
 
+@pytest.mark.parametrize("activation", [0, 1, 2])
+def test_bias_activation_and_initial_states(call, activation):
+    """A sequence begins with zeros (0), with the cache (1), or with the cache and hidden outputs (2)."""
+    x, weight, bias, states = torch.randn(3, 4, SIZE), torch.randn(TAPS, SIZE), torch.randn(SIZE), torch.randn(3, TAPS - 1, SIZE)
+    kept, out = states.clone(), torch.empty_like(x)
+    call.named("aclnnFusedCausalConv1d", x=x, weight=weight, convStates=kept, initialStateMode=torch.tensor([0, 1, 2], **INT), bias=bias,
+               activationMode=activation, residualConnection=1, y=out)
+    for b in range(3):
+        padded = torch.cat([torch.zeros_like(states[b]) if b == 0 else states[b], x[b]])
+        wanted = torch.stack([(padded[i : i + TAPS] * weight).sum(0) for i in range(4)])
+        if b == 2:
+            wanted[: TAPS - 1] = 0
+        wanted = wanted + bias
+        close(out[b], (F.silu(wanted) if activation else wanted) + x[b], 1e-5)
+        assert torch.equal(kept[b], x[b, -(TAPS - 1) :])
+
+
 def test_what_is_refused(call):
     given = {"x": torch.ones(1, 4, SIZE), "weight": torch.ones(TAPS, SIZE), "convStates": torch.ones(1, 2, SIZE),
              "y": torch.empty(1, 4, SIZE)}
-    for more, text in (({"bias": torch.ones(SIZE)}, "bias"), ({"activationMode": 1}, "activationMode"), ({"convMode": 2}, "convMode 2"),
+    for more, text in (({"activationMode": 3}, "activationMode"), ({"convMode": 2}, "convMode 2"),
                        ({"initialStateIdx": torch.zeros(1, **INT)}, "belong together")):
         with pytest.raises(RuntimeError, match="161002.*" + text):
             call.named("aclnnFusedCausalConv1d", **given, **more)

@@ -96,8 +96,9 @@ def npu_fused_causal_conv1d(
     ``x`` [tokens, size] with ``query_start_loc`` int32 [sequences + 1], or [sequences, length, size]; ``weight`` [k, size];
     ``conv_states`` [slots, rows, size], rows >= k - 1, gets each sequence's last inputs; ``cache_indices`` its slot
     (``pad_slot_id``: the sequence is left out). ``initial_state_mode`` 0, or ``num_computed_tokens`` 0: a sequence begins with
-    zeros. ``num_accepted_tokens``: the cache counts from there. ``bias`` [size]; ``activation`` "None", "silu" or "swish";
-    ``residual_connection`` 1 adds x. ``conv_mode`` "pangu": outputs that the sequence's own tokens do not fill are 0.
+    zeros; ``initial_state_mode`` 2: with the cache, and its first k - 1 outputs are 0. ``num_accepted_tokens``: the cache counts
+    from there. ``bias`` [size]; ``activation`` "None", "silu" or "swish"; ``residual_connection`` 1 adds x. ``conv_mode``
+    "pangu": outputs that the sequence's own tokens do not fill are 0.
 
     With ``cache_indices`` [sequences, blocks] a sequence has a slot for each ``block_size`` tokens: it goes on from block
     ``initial_state_idx``, ends in ``block_idx_last_scheduled_token``, and leaves its inputs in those from
@@ -128,7 +129,8 @@ def npu_fused_causal_conv1d(
         before = conv_states[slot, : offset + taps - 1].clone()
         if computed == 0:
             offset, before = 0, part.new_zeros(taps - 1, part.shape[1])
-        if initial_state_mode is not None and int(initial_state_mode[b]) == 0:
+        initial = 1 if initial_state_mode is None else int(initial_state_mode[b])
+        if initial == 0:
             before.zero_()
         padded = torch.cat([before, part])
         kept = min(rows, padded.shape[0])
@@ -139,6 +141,8 @@ def npu_fused_causal_conv1d(
         y = (wide(inputs).unfold(0, taps, 1) * wide(weight).t()).sum(-1)  # over windows [length, size, taps]
         if conv_mode == "pangu" and computed is not None:
             y[: min(max(taps - 1 - computed, 0), length)] = 0
+        if initial == 2:
+            y[: taps - 1] = 0
         y = y if bias is None else y + wide(bias)
         y = F.silu(y) if activation in ("silu", "swish") else y
         target.copy_((y + wide(part) if residual_connection else y).to(out.dtype))

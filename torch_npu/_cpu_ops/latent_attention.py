@@ -124,7 +124,7 @@ def npu_mla_prolog_v3(
     c is quantised by rows after ``smooth_scales_cq``. int8 caches hold ``round(x * quant_scale_ckv)`` and ``round(x *
     quant_scale_ckr)``. ``query_quant_mode`` 1: queries are int8 with a scale for each head.
 
-    Returns (queries [..., heads, hckv], turned [..., heads, dr], scales of int8 queries [tokens, heads, 1] or [1], c and its
+    Returns (queries [..., heads, hckv], turned [..., heads, dr], scales of int8 queries [tokens, heads, 1], c and its
     scales with ``query_norm_flag``, else empty). Raises NotImplementedError for caches quantised in tiles, merged caches and
     MX weights.
     """
@@ -151,7 +151,7 @@ def npu_mla_prolog_v3(
     k, t = prolog.keys(weight_dkv_kr, rmsnorm_gamma_ckv, rmsnorm_epsilon_ckv, dequant_scale_x, dequant_scale_w_dkv_kr, kc_scale)
     _store(kv_cache, k, quant_scale_ckv, cache_index, cache_mode)
     _store(kr_cache, t, quant_scale_ckr, cache_index, cache_mode)
-    query_scale = latent.new_zeros(1, dtype=torch.float32)
+    query_scale = latent.new_empty(0, dtype=torch.float32)
     if query_quant_mode == 1:
         latent, query_scale = by_token(wide(latent))
         query_scale = query_scale.unsqueeze(-1)
@@ -171,9 +171,9 @@ def npu_mla_prolog_v2(token_x: Tensor, *args: Tensor, **options: Any) -> Tuple[T
     quantized = token_x.dtype == torch.int8 and kv_cache.dtype == torch.int8
     options.update(cache_index=cache_index, query_quant_mode=int(quantized))
     latent, turned, scale, *_ = npu_mla_prolog_v3(*[token_x, *weights, kv_cache, kr_cache], **options)
-    return latent, turned, kv_cache, kr_cache, scale
+    return latent, turned, kv_cache, kr_cache, scale if quantized else scale.new_zeros(1)
 
 
 def npu_mla_prolog(*args: Tensor, **options: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """:func:`npu_mla_prolog_v2` without the scales: returns (queries, turned, kv_cache, kr_cache)."""
-    return npu_mla_prolog_v2(*args, **options)[:4]
+    return torch.ops.npu.npu_mla_prolog_v2(*args, **options)[:4]

@@ -131,6 +131,7 @@ def npu_grouped_matmul_finalize_routing(
     shared_input: Optional[Tensor] = None,
     logit: Optional[Tensor] = None,
     row_index: Optional[Tensor] = None,
+    dtype: Optional[torch.dtype] = None,
     shared_input_weight: float = 1.0,
     shared_input_offset: Optional[int] = 0,
     output_bs: Optional[int] = 0,
@@ -145,7 +146,8 @@ def npu_grouped_matmul_finalize_routing(
     ``shared_input_offset`` on. Raises NotImplementedError for bias and offset (int4).
     """
     name = "npu_grouped_matmul_finalize_routing"
-    unsupported(name, "dtype", "tuning_config", "scale_dtype", "pertoken_scale_dtype", **given)
+    other = None if dtype in (None, torch.float32) else dtype
+    unsupported(name, "tuning_config", "scale_dtype", "pertoken_scale_dtype", **given, dtype=other)
     count = output_bs or x.shape[0]
     out = torch.zeros(count, w.shape[-1], device=x.device)
     if shared_input is not None:

@@ -1,6 +1,6 @@
 """Attention to some of the keys: those that an index names for each token, or blocks that a mask names."""
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -86,6 +86,31 @@ def _with_rope(tensor: Tensor, rope: Optional[Tensor]) -> Tensor:
     return tensor if rope is None else torch.cat([tensor, rope], -1)
 
 
+class _SparseFlashAttention(torch.autograd.Function):
+    """The operator with the gradient that CANN has: of one layout for queries and keys, without sinks."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Optional[Tensor], query_rope: Optional[Tensor],
+                key_rope: Optional[Tensor], places: Tensor, scale: float, options: Dict[str, Any]) -> Tuple[Tensor, ...]:
+        operator = torch.ops.npu.npu_sparse_flash_attention
+        with_statistics = {**options, "return_softmax_lse": True}
+        results = operator(query, key, value, places, scale, query_rope=query_rope, key_rope=key_rope, **with_statistics)
+        ctx.save_for_backward(query, key, value, query_rope, key_rope, places, *results)
+        ctx.scale, ctx.options = scale, options
+        ctx.mark_non_differentiable(*results[1:])
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        query, key, value, query_rope, key_rope, places, *results = ctx.saved_tensors
+        o = ctx.options
+        found = torch.ops.npu.npu_sparse_flash_attention_grad(
+            query, key, value, places, grads[0], *results, ctx.scale, o["sparse_block_size"], query_rope, key_rope,
+            o["actual_seq_lengths_query"], o["actual_seq_lengths_kv"], o["layout_query"], o["sparse_mode"])  # fmt: skip
+        given = (query, key, value, query_rope, key_rope)
+        return (*(None if t is None else g for t, g in zip(given, found)), None, None, None)
+
+
 def npu_sparse_flash_attention(
     query: Tensor,
     key: Tensor,
@@ -122,6 +147,12 @@ def npu_sparse_flash_attention(
         raise NotImplementedError(
             f"{name}: sparse_mode {sparse_mode} (0 and 3 are supported), {key.shape[-2]} heads of key (1 is)"
         )
+    if query.device.type == "npu" and sinks is None and layout_kv == layout_query:
+        options = {"actual_seq_lengths_query": actual_seq_lengths_query, "actual_seq_lengths_kv": actual_seq_lengths_kv,
+                   "sparse_block_size": sparse_block_size, "layout_query": layout_query, "layout_kv": layout_kv,
+                   "sparse_mode": sparse_mode}
+        results = _SparseFlashAttention.apply(query, key, value, query_rope, key_rope, sparse_indices, scale_value, options)
+        return results if return_softmax_lse else (results[0], *(r.new_empty(0) for r in results[1:]))
     values = key if value is None else value
     out = query.new_zeros(*query.shape[:-1], values.shape[-1], dtype=wide(query).dtype)
     top, total = (query.new_zeros(query.shape[:-1], dtype=torch.float32) for _ in range(2))

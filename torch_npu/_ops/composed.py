@@ -11,8 +11,6 @@ DIFFERENTIABLE = (
     "npu_silu(Tensor input) -> Tensor",
     "npu_silu_(Tensor(a!) input) -> Tensor(a!)",
     "npu_mish(Tensor input) -> Tensor",
-    "npu_clipped_swiglu(Tensor x, *, Tensor? group_index=None, int dim=-1, float alpha=1.702, float limit=7.0, float "
-    "bias=1.0, bool interleaved=True) -> Tensor",
     "npu_softmax_cross_entropy_with_logits(Tensor input, Tensor labels) -> Tensor",
     # Shapes and types
     "npu_confusion_transpose(Tensor input, int[] perm, int[] shape, bool transpose_first) -> Tensor",
@@ -49,9 +47,6 @@ DIFFERENTIABLE = (
     "int[] dilation, int groups) -> Tensor",
     "npu_convolution_transpose(Tensor input, Tensor weight, Tensor? bias, int[] padding, int[] output_padding, int[] "
     "stride, int[] dilation, int groups) -> Tensor",
-    "npu_transpose_batchmatmul(Tensor input, Tensor weight, *, Tensor? bias=None, Tensor? scale=None, int[]? "
-    "perm_x1=None, int[]? perm_x2=None, int[]? perm_y=None, int? batch_split_factor=1) -> Tensor",
-    'npu_fused_matmul(Tensor x1, Tensor x2, *, Tensor? bias=None, Tensor? x3=None, str fused_op_type="") -> Tensor',
     # Boxes
     "npu_iou(Tensor bboxes, Tensor gtboxes, int mode=0) -> Tensor",
     "npu_ptiou(Tensor bboxes, Tensor gtboxes, int mode=0) -> Tensor",
@@ -101,10 +96,6 @@ DIFFERENTIABLE = (
     "value_weight, Tensor attn_mask, Tensor out_proj_weight, Tensor? query_bias, Tensor? key_bias, Tensor? value_bias, "
     "Tensor? out_proj_bias, Tensor? dropout_mask, int attn_head_num, int attn_dim_per_head, int src_len, int tgt_len, "
     "float dropout_prob, bool softmax_use_float) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-    # Cross entropy of a split vocabulary
-    "npu_fused_cross_entropy_loss_with_max_sum(Tensor logits_max, Tensor sum_exp_logits, Tensor predicted_logits, *, "
-    "float? label_smoothing=0.0, Tensor? input=None, Tensor? weight=None, Tensor? vocab_parallel_logits=None) -> (Tensor, "
-    "Tensor)",
     # Hyper-connections
     "npu_mhc_post(Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> Tensor",
     "npu_mhc_post_backward(Tensor grad_y, Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> (Tensor, Tensor, "
@@ -119,10 +110,6 @@ DIFFERENTIABLE = (
     # Tokens by a map of experts
     "npu_moe_token_unpermute_with_routing_map(Tensor permuted_tokens, Tensor sorted_indices, int[] restore_shape, *, "
     "Tensor? probs=None, Tensor? routing_map=None, bool drop_and_pad=False) -> Tensor",
-    # Convolution along a sequence
-    "npu_masked_causal_conv1d(Tensor input, Tensor weight, *, Tensor? mask=None) -> Tensor",
-    "npu_masked_causal_conv1d_backward(Tensor grad_output, Tensor input, Tensor weight, *, Tensor? mask=None) -> (Tensor, "
-    "Tensor)",
     # Normalization in parts
     "batch_norm_gather_stats_update(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean, Tensor? running_var, "
     "float momentum, float eps, Tensor counts) -> (Tensor, Tensor)",
@@ -230,11 +217,6 @@ DIFFERENTIABLE = (
     # Quantised products
     "npu_add_rms_norm_v2_functional(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor, Tensor)",
     "npu_convert_weight_to_int4pack(Tensor weight, int inner_k_tiles=0) -> Tensor",
-    "npu_grouped_matmul_finalize_routing(Tensor x, Tensor w, Tensor group_list, *, Tensor? scale=None, Tensor? bias=None, "
-    "Tensor? offset=None, Tensor? pertoken_scale=None, Tensor? shared_input=None, Tensor? logit=None, Tensor? "
-    "row_index=None, ScalarType? dtype=None, float? shared_input_weight=1., int? shared_input_offset=0, int? output_bs=0, "
-    "int? group_list_type=1, int[]? tuning_config=None, int? x_dtype=None, int? w_dtype=None, int? scale_dtype=None, int? "
-    "pertoken_scale_dtype=None) -> Tensor",
     "npu_grouped_matmul.List(Tensor[] x, Tensor[] weight, *, Tensor[]? bias=None, Tensor[]? scale=None, Tensor[]? "
     "offset=None, Tensor[]? antiquant_scale=None, Tensor[]? antiquant_offset=None, Tensor[]? per_token_scale=None, int[]? "
     "group_list=None, Tensor[]? activation_input=None, Tensor[]? activation_quant_scale=None, Tensor[]? "
@@ -261,28 +243,12 @@ DIFFERENTIABLE = (
     'sync=False, str softmax_layout="", Tensor? sink=None) -> Tensor',
     "_npu_fusion_attention_v3_infer_output(Tensor query, Tensor key, Tensor value, int head_num, str input_layout) -> "
     "(Tensor, Tensor, Tensor)",
-    "npu_batch_gather_matmul(Tensor input, Tensor x, Tensor weight_b, Tensor indices, Tensor? weight_a=None, int "
-    "layer_idx=0, float scale=0.001, int y_offset=0, int y_slice_size=-1) -> Tensor",
-    "npu_batch_gather_matmul_(Tensor(a!) input, Tensor x, Tensor weight_b, Tensor indices, Tensor? weight_a=None, int "
-    "layer_idx=0, float scale=0.001, int y_offset=0, int y_slice_size=-1) -> Tensor(a!)",
-    # Attention to some of the keys
-    "npu_sparse_flash_attention(Tensor query, Tensor key, Tensor? value, Tensor sparse_indices, float scale_value, *, "
-    "Tensor? block_table=None, Tensor? actual_seq_lengths_query=None, Tensor? actual_seq_lengths_kv=None, Tensor? "
-    'query_rope=None, Tensor? key_rope=None, int sparse_block_size=1, str layout_query="BSND", str layout_kv="BSND", int '
-    "sparse_mode=3, int pre_tokens=9223372036854775807, int next_tokens=9223372036854775807, int attention_mode=0, bool "
-    "return_softmax_lse=False, Tensor? sinks=None) -> (Tensor, Tensor, Tensor)",
     # Recurrent networks
     "npu_lstm_cell(Tensor input, Tensor w_ih, Tensor w_hh, Tensor h, Tensor c, Tensor? b_ih=None, Tensor? b_hh=None) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     "npu_lstm_data(Tensor input, Tensor batch_sizes, Tensor weight, Tensor bias, Tensor seq_mask, Tensor h, Tensor c, "
     "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first, bool flag_seq, "
     "bool direction) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-    "_lstm_npu(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
-    "bool bidirectional, *, bool? batch_first=False, Tensor? batch_sizes=None) -> (Tensor, Tensor, Tensor, Tensor, "
-    "Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-    "_gru_npu(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
-    "bidirectional, *, bool? batch_first=False, Tensor? batch_sizes=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor, "
-    "Tensor, Tensor)",
     # Fused attention
     "npu_fusion_attention_v3.out(Tensor query, Tensor key, Tensor value, int head_num, str input_layout, Tensor? "
     "pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, float scale=1., float keep_prob=1., int "

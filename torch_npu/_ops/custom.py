@@ -2,7 +2,7 @@
 
 codegen/custom_ops.yaml has those with kernels in C++; torch_npu/_ops/composed.py has those that are composed of others, in Python
 alone. Here the functions of the CPU (torch_npu/_cpu_ops) become their kernels for CPU and meta tensors, and those of the composed
-ones their kernels on every device.
+ones their kernels on every device. `grad: composed` in the registry makes them the gradient of an operator, too.
 """
 
 import difflib
@@ -10,6 +10,7 @@ import importlib
 from typing import Any, Dict, List, Tuple
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from torch_npu import _C
 from torch_npu._ops import atb, composed, composed_without_gradient
@@ -43,6 +44,24 @@ def _composed() -> List[Tuple[str, str, str]]:
     return [(schema.partition("(")[0], schema, "composed") for schema in schemas]
 
 
+def _composed_gradient(name: str) -> Any:
+    """The autograd kernel of an operator without a backward operator: a call that needs a gradient is composed by the operator's
+    function; every other goes on to the operator's own kernel."""
+    function, operator = _cpu_kernel(name), None
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        nonlocal operator
+        if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in tree_leaves((args, kwargs))):
+            return function(*args, **kwargs)
+        if operator is None:
+            packet, _, overload = name.partition(".")
+            operator = getattr(getattr(torch.ops.npu, packet), overload or "default")
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator(*args, **kwargs)
+
+    return kernel
+
+
 def _table() -> List[Tuple[str, str, str]]:
     """[(name with overload, schema, native, hand or composed)] of all."""
     return [*_C._custom_ops(), *_composed()]
@@ -57,6 +76,8 @@ def register() -> None:
         keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
         for key in keys:
             library.impl(name, _cpu_kernel(name), key)
+    for name in _C._custom_ops_with_composed_gradient():
+        library.impl(name, _composed_gradient(name), "Autograd")
     atb.register(_cpu_kernel)
 
 

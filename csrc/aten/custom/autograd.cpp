@@ -4,7 +4,8 @@
 // One boxed kernel serves all operators. Where no input requires a gradient it only passes the call on. Otherwise it
 // saves what the rule names and leaves a node that calls the backward operator, itself a custom operator, so that
 // CPU tensors, FakeTensor and torch.compile see nothing but operators. An operator without a rule leaves a node that
-// throws: no gradient goes missing without a word.
+// throws: no gradient goes missing without a word. Where CANN has no backward operator but the operator can be composed of others
+// (`grad: composed`), a call that needs a gradient is composed, by the function of torch_npu/_cpu_ops.
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -55,9 +56,9 @@ c10::IValue attribute(const c10::IValue& argument, const GradSource& source) {
   return tensor.sym_sizes();
 }
 
-// Where `argument` stands among the tensors of all arguments; -1: nowhere.
+// Where `argument`, or the first tensor of it where it is a list, stands among the tensors of all arguments; -1: nowhere.
 int64_t position(at::ArrayRef<c10::IValue> arguments, int argument) {
-  if (argument < 0 || !tensor_or_none(arguments[argument]).defined()) return -1;
+  if (argument < 0 || (!arguments[argument].isTensorList() && !tensor_or_none(arguments[argument]).defined())) return -1;
   return static_cast<int64_t>(tensors_of(arguments.slice(0, argument)).size());
 }
 
@@ -102,16 +103,21 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
     variable_list results(ctx->saved_data["inputs"].toInt() + 1);  // one for the Call
     const auto receivers = ctx->saved_data["receivers"].toIntVector();
     for (size_t i = 0; i < receivers.size(); ++i) {
-      if (receivers[i] >= 0) results[receivers[i]] = tensor_or_none(stack[i]);
+      if (receivers[i] < 0) continue;
+      const auto found = stack[i].isTensorList() ? stack[i].toTensorVector() : variable_list{tensor_or_none(stack[i])};
+      std::copy(found.begin(), found.end(), results.begin() + receivers[i]);
     }
     return results;
   }
 
  private:
-  // Keeps what the backward operator takes: tensors apart from all else.
+  static constexpr int64_t kNoList = -1;
+
+  // Keeps what the backward operator takes: tensors apart from all else, those of lists behind the others.
   static void save(AutogradContext* ctx, const GradRule& rule, const std::vector<c10::IValue>& arguments,
                    at::ArrayRef<c10::IValue> results) {
-    variable_list tensors;
+    variable_list tensors, listed;
+    c10::List<int64_t> counts;
     c10::List<c10::IValue> others(c10::AnyType::get());
     for (const auto& source : rule.arguments) {
       c10::IValue value;
@@ -122,20 +128,27 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
       if (source.kind == 'g') value = place_of_gradient(results, source.index);
       if (source.kind == 'm') value = std::vector<bool>(static_cast<size_t>(source.index), true);
       if (source.kind == 't' || source.kind == 's' || source.kind == 'z') value = attribute(arguments[source.index], source);
+      const variable_list list = value.isTensorList() ? value.toTensorVector() : variable_list();
+      listed.insert(listed.end(), list.begin(), list.end());
+      counts.push_back(value.isTensorList() ? static_cast<int64_t>(list.size()) : kNoList);
       tensors.push_back(tensor_or_none(value));
-      others.push_back(value.isTensor() ? c10::IValue() : value);
+      others.push_back(value.isTensor() || value.isTensorList() ? c10::IValue() : value);
     }
+    tensors.insert(tensors.end(), listed.begin(), listed.end());
     c10::List<int64_t> receivers;
     for (const int receiver : rule.receivers) receivers.push_back(position(arguments, receiver));
     ctx->save_for_backward(tensors);
     ctx->saved_data["others"] = others;
+    ctx->saved_data["counts"] = counts;
     ctx->saved_data["receivers"] = receivers;
   }
 
   static void restore(AutogradContext* ctx, const GradRule& rule, const c10::FunctionSchema& schema,
                       const variable_list& gradients, Stack& stack) {
     const auto others = ctx->saved_data["others"].toList();
+    const auto counts = ctx->saved_data["counts"].toIntVector();
     const auto tensors = ctx->get_saved_variables();
+    auto listed = tensors.begin() + static_cast<std::ptrdiff_t>(rule.arguments.size());
     for (size_t i = 0; i < schema.arguments().size(); ++i) {
       if (i >= rule.arguments.size() || rule.arguments[i].kind == 'd') {
         const auto& value = schema.arguments()[i].default_value();
@@ -144,6 +157,9 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
       } else if (rule.arguments[i].kind == 'g') {
         const int64_t place = others.get(i).toInt();
         stack.emplace_back(place < 0 ? at::Tensor() : gradients[place]);
+      } else if (counts[i] != kNoList) {
+        stack.emplace_back(variable_list(listed, listed + counts[i]));
+        listed += counts[i];
       } else if (tensors[i].defined()) {
         stack.emplace_back(tensors[i]);
       } else {
@@ -192,6 +208,7 @@ class AutogradKernel final : public c10::OperatorKernel {
 
 TORCH_LIBRARY_IMPL(npu, Autograd, m) {
   for (const CustomOp& op : custom_ops()) {
+    if (is_composed(op.grad)) continue;  // torch_npu/_ops/custom.py has its kernel
     m.impl(op.name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<AutogradKernel>(op)));
   }
 }

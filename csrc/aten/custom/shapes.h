@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "aten/custom/serving_shapes.h"
 #include "aten/shape_rules.h"
 #include "op/descriptor.h"
 

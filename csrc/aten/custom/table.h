@@ -17,9 +17,9 @@ struct GradSource {
 };
 
 struct GradRule {
-  const char* backward;                 // with overload, in namespace npu
+  const char* backward;  // with overload, in namespace npu; null: the gradient of the function that composes the operator
   c10::ArrayRef<GradSource> arguments;  // the backward operator's; its own defaults follow
-  c10::ArrayRef<int> receivers;         // for each of its results the argument it is the gradient of, or -1
+  c10::ArrayRef<int> receivers;         // for each of its results the argument, or list, it is the gradient of, or -1
 };
 
 // What happens to an operator's arguments under autocast: to the region's type, to float32, or to the widest among them.
@@ -29,6 +29,8 @@ struct CastRule {
   CastPolicy policy;
   c10::ArrayRef<int> arguments;
 };
+
+inline bool is_composed(const GradRule* rule) { return rule != nullptr && rule->backward == nullptr; }
 
 struct CustomOp {
   const char* name;  // with overload

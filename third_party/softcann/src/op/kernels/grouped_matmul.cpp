@@ -185,13 +185,13 @@ struct QuantGroups {
   std::vector<int64_t> ends;
 
   at::Tensor run(const at::Tensor& x, const at::Tensor& x_scale) const {
-    const int64_t columns = Group::part(weights, 0, 2).size(-1);
     const bool packed = weights[0].scalar_type() == at::kInt;
-    at::Tensor out = at::zeros({x.size(0), packed ? columns * 8 : columns}, at::kFloat);
+    const at::Tensor first = Group::part(weights, 0, 2);
+    at::Tensor out = at::zeros({x.size(0), packed ? unpacked(first).size(-1) : first.size(-1)}, at::kFloat);
     int64_t start = 0;
     for (size_t i = 0; i < ends.size(); ++i) {
       const at::Tensor w = Group::part(weights, i, 2), rows = x.slice(0, start, ends[i]);
-      at::Tensor y = packed ? at::matmul(widened(rows), unpacked(w)) : quantized_matmul(rows, w);
+      at::Tensor y = packed ? at::matmul(unpacked(rows), unpacked(w)) : quantized_matmul(rows, w);
       if (!scales.empty()) y = y * scale_of(Group::part(scales, i, 1)).reshape({1, -1});
       if (given(x_scale)) y = y * widened(x_scale).reshape({-1, 1}).slice(0, start, ends[i]);
       out.slice(0, start, ends[i]).copy_(y);

@@ -88,6 +88,13 @@ at::Tensor stored(const at::Tensor& x, const at::Tensor& scale, const at::Tensor
   return rounded(given(offset) ? value + widened(offset) : value, "").clamp_(-128, 127);
 }
 at::Tensor rounded_to(const at::Tensor& value, const at::Tensor& like) { return value.to(like.scalar_type()); }
+// A result that is there although nobody wants its numbers.
+void put_or_zero(const at::Tensor& out, const at::Tensor& value, bool wanted) {
+  if (wanted)
+    put(out, value);
+  else if (given(out))
+    writable(out).zero_();
+}
 
 }  // namespace
 
@@ -116,8 +123,8 @@ OP(aclnnGatherPaKvCache) {
   const at::Tensor k = rounded_to(rope(kv.slice(-1, latent), cos, sin, true), kv);                                 \
   write_cache(kCacheRef, index, stored(k, kRopeScaleOptional, kRopeOffsetOptional).squeeze(1), cacheModeOptional); \
   write_cache(ckvCacheRef, index, stored(y, cKvScaleOptional, cKvOffsetOptional).squeeze(1), cacheModeOptional);   \
-  put(kRopeOut, k, isOutputKv);                                                                                    \
-  put(cKvOut, y, isOutputKv);
+  put_or_zero(kRopeOut, k, isOutputKv);                                                                            \
+  put_or_zero(cKvOut, y, isOutputKv);
 OP(aclnnKvRmsNormRopeCache){KV_RMS_NORM_ROPE_CACHE} OP(aclnnKvRmsNormRopeCacheV2) {
   TORCH_CHECK(!given(vOptional), "aclnnKvRmsNormRopeCacheV2: v is not supported");
   KV_RMS_NORM_ROPE_CACHE
@@ -289,6 +296,7 @@ at::Tensor by_rows(const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); }
     quantize_rows(widened(q.latent), queryOut.view(q.latent.sizes()), dequantScaleQNopeOutOptional);                           \
   } else {                                                                                                                     \
     put(queryOut, q.latent);                                                                                                   \
+    put_or_zero(dequantScaleQNopeOutOptional, {}, false);                                                                      \
   }                                                                                                                            \
   put(queryRopeOut, q.turned);
 

@@ -1,6 +1,7 @@
 // Linear attention with a state: the gated delta rule, and the short causal convolution in front of it.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -83,9 +84,12 @@ namespace {
 // A slot of the states [slots, rows, size] has the last inputs of a sequence, at its end. With speculative decoding the sequence
 // goes on `accepted - 1` rows behind the slot's first. With prefix caching (APC) a sequence has a slot for each block of
 // tokens: it begins with one, and leaves the inputs before each block's end in those it fills.
+// initialStateMode of a sequence: zeros, the cache, or the cache with no output where the sequence's own tokens do not fill it.
+constexpr int64_t from_zeros = 0, from_cache = 1, first_hidden = 2;
+
 struct CachedConvolution {
-  at::Tensor weight, states, starts, slots, accepted, computed, first_block, last_block, initial_block;
-  int64_t skipped_slot, block, mode;
+  at::Tensor weight, states, starts, slots, initial, bias, accepted, computed, first_block, last_block, initial_block;
+  int64_t activation, skipped_slot, block, mode;
   bool residual;
 
   bool in_blocks() const { return initial_block.defined(); }
@@ -118,7 +122,9 @@ void CachedConvolution::sequence(const at::Tensor& x, const at::Tensor& y, int64
   if (length == 0 || (slots.defined() && from == skipped_slot)) return;
   const bool begins = computed.defined() && number(computed, b) == 0;
   const int64_t offset = begins ? 0 : accepted.defined() ? number(accepted, b) - 1 : rows - (taps - 1);
-  const at::Tensor before = begins ? at::zeros({taps - 1, x.size(1)}, x.options()) : states[from].narrow(0, 0, offset + taps - 1);
+  const int64_t start = initial.defined() ? number(initial, b) : from_cache;
+  at::Tensor before = begins ? at::zeros({taps - 1, x.size(1)}, x.options()) : states[from].narrow(0, 0, offset + taps - 1);
+  if (start == from_zeros) before = at::zeros_like(before);
   const at::Tensor padded = at::cat({before, x});
   const int64_t kept = std::min(rows, padded.size(0));
   put(states[slot(b, last_block)].narrow(0, rows - kept, kept), padded.narrow(0, padded.size(0) - kept, kept));
@@ -129,6 +135,9 @@ void CachedConvolution::sequence(const at::Tensor& x, const at::Tensor& y, int64
   if (mode == 1 && computed.defined()) {
     sum.narrow(0, 0, std::clamp<int64_t>(taps - 1 - number(computed, b), 0, length)).zero_();
   }
+  if (start == first_hidden) sum.narrow(0, 0, std::min(taps - 1, length)).zero_();
+  if (given(bias)) sum = sum + widened(bias);
+  if (activation != 0) sum = at::silu(sum);
   put(y, residual ? sum + widened(x) : sum);
 }
 
@@ -144,12 +153,10 @@ void CachedConvolution::run(const at::Tensor& x, const at::Tensor& y) const {
   }
 }
 
-double convolution_cost(const char* name, const at::Tensor& x, const at::Tensor& bias, const at::Tensor& initial,
-                        int64_t activation, int64_t mode, const at::Tensor& first, const at::Tensor& last,
-                        const at::Tensor& place) {
-  if (given(bias) || given(initial) || activation != 0) {
-    invalid("%s: bias, initialStateMode and activationMode are not supported; add a bias and apply an activation to the result",
-            name);
+double convolution_cost(const char* name, const at::Tensor& x, int64_t activation, int64_t mode, const at::Tensor& first,
+                        const at::Tensor& last, const at::Tensor& place) {
+  if (activation < 0 || activation > 2) {
+    invalid("%s: activationMode %d is not supported; 0 (none), 1 (silu) and 2 (swish) are", name, int(activation));
   }
   if (mode != 0 && mode != 1) invalid("%s: convMode %d is not supported; 0 and 1 are", name, int(mode));
   if (given(first) != given(last) || given(first) != given(place)) {
@@ -161,19 +168,21 @@ double convolution_cost(const char* name, const at::Tensor& x, const at::Tensor&
 
 }  // namespace
 
-#define CAUSAL_CONVOLUTION_COST(NAME)                                                                      \
-  convolution_cost(NAME, x, bias, initialStateMode, activationMode, convMode, blockIdxFirstScheduledToken, \
-                   blockIdxLastScheduledToken, initialStateIdx)
+#define CAUSAL_CONVOLUTION_COST(NAME) \
+  convolution_cost(NAME, x, activationMode, convMode, blockIdxFirstScheduledToken, blockIdxLastScheduledToken, initialStateIdx)
 #define CAUSAL_CONVOLUTION                       \
   CachedConvolution{weight,                      \
                     convStates,                  \
                     queryStartLoc,               \
                     cacheIndices,                \
+                    initialStateMode,            \
+                    bias,                        \
                     numAcceptedTokens,           \
                     numComputedTokens,           \
                     blockIdxFirstScheduledToken, \
                     blockIdxLastScheduledToken,  \
                     initialStateIdx,             \
+                    activationMode,              \
                     padSlotId,                   \
                     blockSize,                   \
                     convMode,                    \

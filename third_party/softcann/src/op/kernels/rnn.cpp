@@ -76,6 +76,14 @@ at::Tensor previous(const Layout& layout, bool reverse, const at::Tensor& rows, 
   return result;
 }
 
+// Rows of sequences that have ended are zeros in what is kept.
+void clear_unused(const Layout& layout, const at::Tensor& rows) {
+  const int64_t batch = layout.rows / std::max<int64_t>(static_cast<int64_t>(layout.steps.size()), 1);
+  for (const Step& step : layout.steps) {
+    if (step.count < batch) rows.narrow(0, step.begin + step.count, batch - step.count).zero_();
+  }
+}
+
 }  // namespace
 
 namespace softcann::op {
@@ -113,6 +121,7 @@ LstmSaved lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, 
     kept.c.narrow(0, step.begin, step.count).copy_(c_now);
     kept.tanh_c.narrow(0, step.begin, step.count).copy_(tanh_c);
   }
+  clear_unused(layout, gates);
   return kept;
 }
 
@@ -154,6 +163,7 @@ GruSaved gru_forward(const Layout& layout, bool reverse, const at::Tensor& x, co
     h_now.sub_(fresh).mul_(update).add_(fresh);
     now(kept.h).copy_(h_now);
   }
+  clear_unused(layout, gates);
   return kept;
 }
 

@@ -1,0 +1,39 @@
+// Choosing the next token out of the likeliest, or drawing it.
+#include <ATen/ops/multinomial.h>
+#include <ATen/ops/softmax.h>
+
+#include "aten/custom/shapes.h"
+#include "aten/factory.h"
+#include "generated/torch_npu_custom_functions.h"
+#include "op/launch.h"
+
+namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnTopKTopPSampleV2);
+
+std::tuple<at::Tensor, at::Tensor> npu_top_k_top_p_sample(
+    const at::Tensor& logits, const at::Tensor& top_k, const at::Tensor& top_p, const std::optional<at::Tensor>& q,
+    std::optional<double> eps, std::optional<bool> is_need_logits, std::optional<int64_t> top_k_guess,
+    const std::optional<at::Tensor>& min_ps, std::optional<int64_t> ks_max, std::optional<bool> input_is_logits,
+    std::optional<std::string_view> post_sample, std::optional<at::Generator> generator) {
+  const auto sample = post_sample.value_or("None");
+  TORCH_CHECK_VALUE(sample == "None" || sample == "qSample" || sample == "multiNomial", "npu_top_k_top_p_sample: post_sample '",
+                    sample, "' is not one of None, qSample, multiNomial");
+  const bool draws = sample == "multiNomial", are_logits = input_is_logits.value_or(true);
+  const bool wanted = is_need_logits.value_or(false), kept_needed = wanted || draws;
+  constexpr double kEpsilon = 1e-8;
+  constexpr int64_t kGuess = 32, kMost = 1024;
+  auto tokens = empty_like_with(logits, logits.sizes().slice(0, logits.dim() - 1), at::kLong);
+  auto kept = empty_like_with(logits, kept_needed ? logits.sizes() : at::IntArrayRef{0}, at::kFloat);
+  // Sorted logits, for clients that sample themselves; CANN wants room for them.
+  auto order = empty_like_with(logits, logits.sizes(), at::kLong), sorted = empty_like_with(logits, logits.sizes(), at::kFloat);
+  op::run(aclnnTopKTopPSampleV2, logits, top_k, top_p, q, min_ps, eps.value_or(kEpsilon), kept_needed,
+          top_k_guess.value_or(kGuess), ks_max.value_or(kMost), are_logits, false, tokens, kept, order, sorted);
+  if (draws) {
+    const at::Tensor probabilities = are_logits ? at::softmax(kept, -1) : kept;
+    tokens = at::multinomial(probabilities, 1, /*replacement=*/false, std::move(generator)).squeeze(-1);
+  }
+  return {tokens, wanted ? kept : empty_like_with(logits, {0}, at::kFloat)};
+}
+
+}  // namespace torch_npu::native
