@@ -21,7 +21,7 @@ def python_functions(text: str) -> Iterator[Tuple[int, str, int]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-            yield node.lineno, node.name, node.end_lineno - body[0].lineno + 1 if body else 0  # type: ignore[operator]
+            yield node.lineno, node.name, (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
 def cpp_functions(text: str) -> Iterator[Tuple[int, str, int]]:
@@ -31,8 +31,8 @@ def cpp_functions(text: str) -> Iterator[Tuple[int, str, int]]:
         head = HEAD.match(line)
         if head is None:
             continue
-        end = next((i for i in range(start + 1, len(lines)) if re.match(r" *\}", lines[i]) and _indent(lines[i]) <= _indent(line)),
-                   len(lines))
+        ends = (i for i in range(start + 1, len(lines)) if re.match(r" *\}", lines[i]) and _indent(lines[i]) <= _indent(line))
+        end = next(ends, len(lines))
         yield start + 1, line.strip(), end - start - 1
 
 
@@ -50,10 +50,12 @@ def too_long(name: str, text: str) -> List[str]:
 
 
 def main() -> int:
-    listed = subprocess.run(["git", "ls-files", "*.py", "*.cpp", "*.h", "*.inl"], cwd=ROOT, text=True, capture_output=True, check=True)
+    command = ["git", "ls-files", "*.py", "*.cpp", "*.h", "*.inl"]
+    listed = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
     names = [name for name in listed.stdout.split() if not name.startswith("third_party/cann/include/")]
     paths = [(name, ROOT / name) for name in names]
-    found = [line for name, path in paths if path.is_file() and not path.is_symlink() for line in too_long(name, path.read_text())]
+    found = [line for name, path in paths if path.is_file() and not path.is_symlink()
+             for line in too_long(name, path.read_text())]
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 

@@ -13,7 +13,8 @@ def custom_operators():
     entries = yaml.safe_load((ROOT / "codegen" / "custom_ops.yaml").read_text())
     folder = ROOT / "torch_npu" / "_ops"
     for name, variable in (("composed.py", "DIFFERENTIABLE"), ("composed_without_gradient.py", "OTHERS")):
-        entries += [{"op": schema, "composed": variable == "DIFFERENTIABLE"} for schema in runpy.run_path(str(folder / name))[variable]]
+        schemas = runpy.run_path(str(folder / name))[variable]
+        entries += [{"op": schema, "composed": variable == "DIFFERENTIABLE"} for schema in schemas]
     return entries
 
 
