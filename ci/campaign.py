@@ -336,8 +336,9 @@ def report(state):
     total, places = sum(state.rows.values(), collections.Counter()), collections.defaultdict(collections.Counter)
     for (_, entry), row in state.rows.items():
         places[entry] += row
-    lines = [f"{total['faults']} faults at {len(places)} places in {len({name for name, _ in state.rows})} workloads: {total['told']} "
-             f"told, {total['right']} without effect on the result, {total['broken']} broke a rule.", "",
+    lines = [f"{time.strftime('%Y-%m-%d')}: {total['faults']} faults at {len(places)} places in "
+             f"{len({name for name, _ in state.rows})} workloads: {total['told']} told, {total['right']} without effect on the result, "
+             f"{total['broken']} broke a rule.", "",
              "| Where | Calls | Faults | Told | Right all the same | Broke a rule |", "|" + "---|" * 6]
     for entry, row in sorted(places.items()):
         figures = " | ".join(str(row[column]) for column in ("faults", "told", "right", "broken"))
