@@ -39,6 +39,7 @@ def make_profile(kind):
 
 def launcher():
     import torch
+
     import torch_npu  # noqa: F401
 
     a, b, out = (torch.ones(1, device="npu") for _ in range(3))

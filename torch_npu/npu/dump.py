@@ -276,8 +276,8 @@ def _make_folder(config: Config) -> str:
 
 
 class _Kernels:
-    """CANN's own dump of the operators below PyTorch's, to ``folder``; of each step that was chosen to ``folder/step_<n>``, for CANN
-    does not know PyTorch's steps."""
+    """CANN's own dump of the operators below PyTorch's, to ``folder``, of chosen steps to ``folder/step_<n>``: CANN does not
+    know PyTorch's steps."""
 
     def __init__(self, config: Config, folder: str) -> None:
         self.config, self.folder, self.runs = config, folder, False

@@ -82,7 +82,8 @@ Rule* parse_rule(const std::string& text, std::string* error) {
     }
   }
   if (error->empty() && !makes_sense(*rule)) {
-    *error = "SOFTCANN_FAULT: '" + text + "' names no entry point, or neither code nor delay_us; value, of an operator, stands alone";
+    *error =
+        "SOFTCANN_FAULT: '" + text + "' names no entry point, or neither code nor delay_us; value, of an operator, stands alone";
   }
   return rule;
 }
