@@ -223,7 +223,7 @@ void for_strips(const ConvShape& shape, const Number* x, int64_t out_channels, i
   }
   const int64_t reach = (s.kernel[0] - 1) * s.dilation[0] + 1;
   const int64_t most = std::clamp<int64_t>((most_rows - reach) / s.stride[0] + 1, 1, most_made);
-  const int64_t step = (shape.out_h + (shape.out_h + most - 1) / most - 1) / ((shape.out_h + most - 1) / most);
+  const int64_t strips = (shape.out_h + most - 1) / most, step = (shape.out_h + strips - 1) / strips;  // of nearly one size
   s.images = 1;
   for (int64_t image = 0; image < shape.images; ++image) {
     for (int64_t row = 0; row < shape.out_h; row += step) {
