@@ -56,16 +56,11 @@ c10::IValue attribute(const c10::IValue& argument, const GradSource& source) {
   return tensor.sym_sizes();
 }
 
-// Where `argument`, or the first tensor of it where it is a list, stands among the tensors of all arguments; -1: nowhere.
+// Where `argument`, or the first tensor of it where it is a list, stands among the tensors of all arguments, or of all results, for
+// which gradients come; -1: nowhere.
 int64_t position(at::ArrayRef<c10::IValue> arguments, int argument) {
   if (argument < 0 || (!arguments[argument].isTensorList() && !tensor_or_none(arguments[argument]).defined())) return -1;
   return static_cast<int64_t>(tensors_of(arguments.slice(0, argument)).size());
-}
-
-// Gradients come for the results that there are; -1: this one is None.
-int64_t place_of_gradient(at::ArrayRef<c10::IValue> results, int index) {
-  if (results[index].isTensorList()) return static_cast<int64_t>(tensors_of(results.slice(0, index)).size());
-  return position(results, index);
 }
 
 c10::OperatorHandle find(const std::string& name) {
@@ -125,7 +120,7 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
       if (source.kind == 'r') value = results[source.index];
       if (source.kind == 'i') value = static_cast<int64_t>(source.index);
       if (source.kind == 'c') value = std::string(source.text);
-      if (source.kind == 'g') value = place_of_gradient(results, source.index);
+      if (source.kind == 'g') value = position(results, source.index);
       if (source.kind == 'm') value = std::vector<bool>(static_cast<size_t>(source.index), true);
       if (source.kind == 't' || source.kind == 's' || source.kind == 'z') value = attribute(arguments[source.index], source);
       const variable_list list = value.isTensorList() ? value.toTensorVector() : variable_list();
