@@ -4,9 +4,9 @@
     python benchmarks/offline.py [--models resnet50,mobilenet,bert] [--threads 2] [--rounds 8] [--json FILE]
 
 Each model has random weights and a batch of one. The sides are processes of their own, which run in turn; the ratios are of
-their best rounds. Memory is what the process grows by, of the weights and the planned activations: of the model, when it is loaded
-again after it was unloaded; and with what its first run brings along besides, the pages of libraries and oneDNN's kernels, which are
-compiled once in a process. onnxruntime, onnx and numpy are needed (ci/requirements-test.txt).
+their best rounds. Memory is what the process grows by, of the weights and the planned activations: when the model is loaded again
+after it was unloaded; and at the first load, which brings along oneDNN's kernels, compiled once in a process. Pages of libraries'
+files, which all processes share, are counted apart. onnxruntime, onnx and numpy are needed (ci/requirements-test.txt).
 """
 import ctypes
 import os
@@ -45,8 +45,17 @@ def built(name):
 
 
 def resident():
-    """Bytes of this process in memory."""
-    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    """Bytes of this process in memory: of libraries' files, and of everything else."""
+    libraries = rest = 0
+    for line in pathlib.Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0]:
+            of_library = len(words) > 5 and ".so" in pathlib.Path(words[5]).name
+        elif words[0] == "Rss:" and of_library:
+            libraries += int(words[1]) * 1024
+        elif words[0] == "Rss:":
+            rest += int(words[1]) * 1024
+    return libraries, rest
 
 
 def om_worker(path):
@@ -57,20 +66,21 @@ def om_worker(path):
     call(acl.init)
     call(acl.rt.set_device, 0)
     call(acl.rt.malloc, 1, 0)
-    before, start = resident(), time.perf_counter()
+    before = resident()
+    start = time.perf_counter()
     session = Session(path, values="random")
     loaded = time.perf_counter() - start
     session.run()
-    first = resident() - before
+    libraries, first = (now - then for now, then in zip(resident(), before))
     session.unload()
     ctypes.CDLL(None).malloc_trim(0)
     before = resident()
     session = Session(path, values="random")
     session.run()
-    again = resident() - before
+    again = resident()[1] - before[1]
     work, weights, _ = acl.mdl.query_size(path)
     serve_runs(lambda: call(acl.mdl.execute, session.id, session.inputs, session.outputs), load=loaded,
-               memory=again / (work + weights), first=first / (work + weights))
+               memory=again / (work + weights), first=first / (work + weights), libraries=libraries)
 
 
 def onnxruntime_worker(path):
@@ -134,7 +144,8 @@ def measure(name, folder, options):
     return {"ms": times["om"] * 1e3, "of onnxruntime": times["om"] / times["onnxruntime"],
             "of eager npu": times["om"] / times["npu"], "fp16 of onnxruntime": times["om fp16"] / times["onnxruntime"],
             "load, ms": first["om"]["load"] * 1e3, "of onnxruntime's load": first["om"]["load"] / first["onnxruntime"]["load"],
-            "memory": first["om"]["memory"], "fp16 memory": first["om fp16"]["memory"], "memory at first": first["om"]["first"],
+            "memory": first["om"]["memory"], "memory at first": first["om"]["first"], "fp16 memory": first["om fp16"]["memory"],
+            "fp16 memory at first": first["om fp16"]["first"], "libraries, MB": first["om"]["libraries"] / 1e6,
             "weights, MB": weights / 1e6, "compile, s": took}
 
 

@@ -20,11 +20,13 @@ MULTIPLES = (0.25, 0.5, 1, 2, 4)
 
 def cases(torch):
     """Name: (where the path is taken, threads, size -> operator to be run)."""
-    from torch.nn import functional
-
     def numbers(*shape, dtype=torch.float32):
         return torch.rand(*shape, dtype=dtype, device="npu") + 0.5
 
+    return {**elementwise_cases(torch, numbers), **row_cases(torch, numbers), **convolution_cases(torch, numbers)}
+
+
+def elementwise_cases(torch, numbers):
     def binary(size, dtype=torch.float32):
         a, b, out = (numbers(size, dtype=dtype) for _ in range(3))
         return lambda: torch.add(a, b, out=out)
@@ -37,6 +39,19 @@ def cases(torch):
         a, b = ([numbers(size) for _ in range(20)] for _ in range(2))
         return lambda: torch._foreach_add_(a, b)
 
+    def transposed(size):
+        n = int(size ** 0.5)
+        a, out = numbers(n, n).t(), numbers(n, n)
+        return lambda: out.copy_(a)
+
+    return {
+        "small_loop": ("below", 1, binary), "small_loop_half": ("below", 1, lambda size: binary(size, torch.bfloat16)),
+        "small_copy_bytes": ("below", 1, copied), "foreach_elements": ("below", 1, listed),
+        "transpose_elements": ("above", 1, transposed),
+    }
+
+
+def row_cases(torch, numbers):
     def column_sums(size):
         a, out = numbers(32, size // 32), numbers(size // 32)
         return lambda: torch.sum(a, 0, out=out)
@@ -55,14 +70,22 @@ def cases(torch):
         a = numbers(256, size)
         return lambda: torch.softmax(a, -1)
 
+    def rows(size):
+        a = numbers(size // 64, 64)
+        return lambda: torch.softmax(a, -1)
+
+    return {
+        "column_sum_elements": ("below", 1, column_sums), "repeated_row_bytes": ("below", 1, biased),
+        "gemm_products": ("above", 1, product), "lane_columns": ("above", 1, columns), "grain": ("above", 2, rows),
+    }
+
+
+def convolution_cases(torch, numbers):
+    from torch.nn import functional
+
     def pooled(size):
         a = numbers(16, 8, 16, 2 * size)
         return lambda: functional.max_pool2d(a, 2)
-
-    def transposed(size):
-        n = int(size ** 0.5)
-        a, out = numbers(n, n).t(), numbers(n, n)
-        return lambda: out.copy_(a)
 
     def weights_gradient(pixels, channels=512, kernel=1, stride=1):
         images = max(1, pixels // 16)
@@ -81,19 +104,10 @@ def cases(torch):
         x, w = numbers(max(1, size // 16), 256, 4, 4), numbers(256, 256, 3, 3)
         return lambda: functional.conv2d(x, w, padding=1)
 
-    def rows(size):
-        a = numbers(size // 64, 64)
-        return lambda: torch.softmax(a, -1)
-
     return {
-        "small_loop": ("below", 1, binary),
-        "small_loop_half": ("below", 1, lambda size: binary(size, torch.bfloat16)), "small_copy_bytes": ("below", 1, copied),
-        "foreach_elements": ("below", 1, listed), "column_sum_elements": ("below", 1, column_sums),
-        "repeated_row_bytes": ("below", 1, biased), "gemm_products": ("above", 1, product),
-        "lane_columns": ("above", 1, columns), "pool_columns": ("above", 1, pooled), "transpose_elements": ("above", 1, transposed),
-        "unfold_weights": ("above", 1, many_weights), "unfold_pixels": ("below", 1, weights_gradient),
-        "unfold_strided_pixels": ("below", 1, strided), "unfold_result_pixels": ("below", 1, convolved),
-        "grain": ("above", 2, rows),
+        "pool_columns": ("above", 1, pooled), "unfold_weights": ("above", 1, many_weights),
+        "unfold_pixels": ("below", 1, weights_gradient), "unfold_strided_pixels": ("below", 1, strided),
+        "unfold_result_pixels": ("below", 1, convolved),
     }
 
 

@@ -42,6 +42,7 @@ SPELLINGS = [
 MOVES = {f"aclnn{name}" for name in ("InplaceCopy", "InplaceZero", "InplaceOne", "InplaceFillScalar", "InplaceFillTensor", "Cast",
                                      "Complex", "Repeat")}
 IN_PLACE = re.compile("^aclnnInplace")
+VERSION = re.compile(r"V\d\b")
 
 
 def run(python, environment, folder, names):
@@ -105,8 +106,12 @@ def compositions(left, right, names, reasons):
                 why = "no elements: nothing to compute"
             elif not there and right[name].copies > left[name].copies:
                 why = "the published client computes it on the CPU"
+            elif not there and right[name].by_name > left[name].by_name:
+                why = "the published client calls an operator by its name (aclopCompileAndExecute)"
             else:
                 why = reason_for(name, here, there, reasons)
+            if not why and VERSION.sub("", here) == VERSION.sub("", there):
+                why = "another version of the same operator"
             found[here, there, why].append(name)
     return found
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every check that runs no test: ruff, clang-format, mypy, clang-tidy with clang's analysis of locks. False if one found something.
+# Every check that runs no test: sizes of functions and files, ruff, clang-format, mypy, clang-tidy with clang's analysis of locks. False if one found something.
 #   bash ci/lint.sh [--changed | --all | --no-tidy] [--fix]
 #     clang-tidy reads the layers whose locks are annotated (csrc/memory, csrc/core, csrc/distributed); with --changed the sources
 #     that differ from origin/main as well, with --all every source
@@ -46,6 +46,7 @@ tidy() {
     xargs -r -P "$(nproc)" -n 3 "$tools/clang-tidy" -p . --quiet 2> >(grep -v 'warnings\? generated' >&2)
 }
 
+check sizes "$tools/python" ci/sizes.py
 if ((fix)); then
   check ruff "$tools/ruff" check --quiet --fix .
   check clang-format "$tools/clang-format" -i "${cpp[@]}"

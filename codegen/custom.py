@@ -13,7 +13,8 @@ from .wrappers import cpp_name
 class Grad(NamedTuple):
     """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.cpp. `composed` has no backward operator."""
     backward: str
-    # (kind, index): g gradient, a argument, r result, t dtype, s sizes of an argument, n none, d default, i number; (c, 0, text)
+    # (kind, index): g gradient, a argument, r result, t dtype, s sizes of an argument, m so many times true, n none, d default,
+    # i number; (c, 0, text); (z, argument, None, dimension) a size
     arguments: List[Tuple[Any, ...]]
     receivers: List[int]              # arguments that the backward's results are gradients of
 
@@ -80,8 +81,9 @@ def _function(entry: registry.CustomEntry):
         raise entry.fail(f"no schema: {error}") from None
 
 
-_SOURCE = re.compile(r"(?:(?P<list>grad|result)\[(?P<index>\d+)\])|(?P<number>\d+)|\"(?P<text>\w*)\""
-                     r"|(?:(?P<name>\w+)(?:\.(?P<part>dtype|sizes))?)")
+_SOURCE = re.compile(r"(?:(?P<list>grad|result|all)\[(?P<index>\d+)\])|(?P<number>\d+)|\"(?P<text>\w*)\""
+                     r"|(?:(?P<name>\w+)(?:\.(?P<part>dtype|sizes)(?:\[(?P<dim>\d+)\])?)?)")
+_LISTS = {"grad": "g", "result": "r", "all": "m"}
 
 
 def _grad(entry: registry.CustomEntry, functions) -> Optional[Grad]:
@@ -108,15 +110,20 @@ def _grad(entry: registry.CustomEntry, functions) -> Optional[Grad]:
     for source in sources:
         match = _SOURCE.fullmatch(source)
         if not match:
-            raise fail(f"{source!r} is no argument, grad[i], result[i], x.dtype, x.sizes, number, \"text\", default or none")
+            raise fail(f"{source!r} is no argument, grad[i], result[i], all[n], x.dtype, x.sizes, x.sizes[i], number, "
+                       "\"text\", default or none")
         if match["list"]:
-            encoded.append(("g" if match["list"] == "grad" else "r", int(match["index"])))
+            encoded.append((_LISTS[match["list"]], int(match["index"])))
         elif match["number"]:
             encoded.append(("i", int(match["number"])))
         elif match["text"] is not None:
             encoded.append(("c", 0, match["text"]))
         elif match["name"] in ("none", "default"):
             encoded.append((match["name"][0], 0))
+        elif match["name"] in names and match["dim"]:
+            if match["part"] != "sizes":
+                raise fail(f"{source!r}: only sizes have an index")
+            encoded.append(("z", names.index(match["name"]), None, int(match["dim"])))
         elif match["name"] in names:
             encoded.append(({"dtype": "t", "sizes": "s", None: "a"}[match["part"]], names.index(match["name"])))
         else:
@@ -153,6 +160,10 @@ def build(customs: List[Custom], functions, schemas: Schemas, contract) -> List[
     return kernels.build([c.entry for c in customs], own, contract)
 
 
+def _cpp(value: Any) -> str:
+    return "nullptr" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
+
+
 def table(customs: List[Custom]) -> str:
     """custom_table.h: schemas, paths, gradients, autocast."""
     lines = ["#pragma once", "", '#include "aten/custom/table.h"', "", "namespace torch_npu::native {", ""]
@@ -161,8 +172,7 @@ def table(customs: List[Custom]) -> str:
             lines.append(f"inline constexpr GradRule kGrad_{cpp_name(custom.name)}{{nullptr, {{}}, {{}}}};")
         elif custom.grad:
             symbol = cpp_name(custom.name)
-            arguments = ", ".join(f"{{'{kind}', {index}{''.join(f', {chr(34)}{t}{chr(34)}' for t in text)}}}"
-                                  for kind, index, *text in custom.grad.arguments)
+            arguments = ", ".join(f"{{'{kind}', {', '.join(map(_cpp, rest))}}}" for kind, *rest in custom.grad.arguments)
             lines.append(f"inline constexpr GradSource kSources_{symbol}[] = {{{arguments}}};")
             lines.append(f"inline constexpr int kReceivers_{symbol}[] = {{{', '.join(map(str, custom.grad.receivers))}}};")
             lines.append(f'inline constexpr GradRule kGrad_{symbol}'

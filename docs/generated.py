@@ -11,9 +11,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 def custom_operators():
     """The entries of codegen/custom_ops.yaml; then, of the others, {"op": schema, "composed": whether it has a gradient}."""
     entries = yaml.safe_load((ROOT / "codegen" / "custom_ops.yaml").read_text())
-    composed = runpy.run_path(str(ROOT / "torch_npu" / "_ops" / "composed.py"))
-    for gradient, schemas in ((True, composed["DIFFERENTIABLE"]), (False, composed["OTHERS"])):
-        entries += [{"op": schema, "composed": gradient} for schema in schemas]
+    folder = ROOT / "torch_npu" / "_ops"
+    for name, variable in (("composed.py", "DIFFERENTIABLE"), ("composed_without_gradient.py", "OTHERS")):
+        entries += [{"op": schema, "composed": variable == "DIFFERENTIABLE"} for schema in runpy.run_path(str(folder / name))[variable]]
     return entries
 
 

@@ -35,6 +35,6 @@ class Format(enum.IntEnum):
 
 
 def get_npu_format(tensor: torch.Tensor) -> Union[Format, int]:
-    """The :class:`Format` of a tensor's memory; the plain number where it has no name here."""
+    """The :class:`Format` of the memory of a tensor of any shape and dtype; the plain number where it has no name here."""
     number = torch.ops.npu.get_npu_format(tensor)
     return Format(number) if number in set(Format) else number

@@ -7,7 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "acl/runtime.h"
-#include "core/call_name.h"
+#include "core/error_text.h"
 #include "core/error_context.h"
 #include "core/recovery.h"
 

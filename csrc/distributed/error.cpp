@@ -4,7 +4,7 @@
 
 #include "acl/hccl.h"
 #include "acl/runtime.h"
-#include "core/call_name.h"
+#include "core/error_text.h"
 
 namespace torch_npu::distributed {
 namespace {

@@ -46,6 +46,8 @@ NumberSource number_source(const A& argument) {
     for (const auto& tensor : at::TensorList(argument)) source.tensors.push_back(tensor);
   } else if constexpr (std::is_same_v<A, at::ITensorListRef>) {
     for (const auto& tensor : argument) source.tensors.push_back(tensor);
+  } else if constexpr (requires { source.tensors.push_back(argument.tensor); }) {
+    source.tensors.push_back(argument.tensor);  // AsType, of op/descriptor.h
   } else if constexpr (std::is_same_v<A, at::Scalar>) {
     source.finite = !argument.isFloatingPoint() || std::isfinite(argument.toDouble());
   } else if constexpr (std::is_floating_point_v<A>) {

@@ -69,6 +69,23 @@ aclTensor* describe_foreign(const at::Tensor& tensor, at::Tensor& owned, bool wr
   return describe_local(*tensor.unsafeGetTensorImpl());
 }
 
+aclTensor* describe(const AsType& argument) {
+  const at::Tensor& tensor = argument.tensor;
+  const c10::Device here(c10::DeviceType::PrivateUse1, core::thread_state.device);
+  TORCH_CHECK(tensor.device() == here, "Expected all tensors to be on the same device, but found at least two devices, ", here,
+              " and ", tensor.device(), "!");
+  TORCH_CHECK(tensor.is_contiguous(), "numbers of CANN's type ", argument.type, " in a tensor that is not contiguous");
+  const int64_t in_each = argument.type == ACL_FLOAT4_E2M1 || argument.type == ACL_FLOAT4_E1M2 ? 2 : 1;
+  at::DimVector sizes(tensor.sizes()), strides(tensor.strides());
+  if (!sizes.empty()) sizes.back() *= in_each;
+  for (size_t i = 0; i + 1 < strides.size(); ++i) strides[i] *= in_each;
+  const int64_t numbers = static_cast<int64_t>(tensor.storage().nbytes()) / tensor.element_size() * in_each;
+  auto* made = acl::aclCreateTensor(sizes.data(), sizes.size(), argument.type, strides.data(), tensor.storage_offset() * in_each,
+                                    ACL_FORMAT_ND, &numbers, 1, tensor.storage().mutable_data());
+  if (C10_UNLIKELY(!made)) detail::throw_no_descriptor(*tensor.unsafeGetTensorImpl());
+  return made;
+}
+
 namespace {
 
 template <class T>

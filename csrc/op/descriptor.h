@@ -67,6 +67,14 @@ inline bool has_math_bits(const c10::TensorImpl& impl) {
   return impl.key_set().has_any(kBits);
 }
 
+// A contiguous tensor that holds numbers of a type which PyTorch has no dtype for. Of four-bit numbers each byte has two, so that
+// CANN sees twice as many along the last dimension.
+struct AsType {
+  at::Tensor tensor;
+  aclDataType type;
+};
+C10_EXPORT aclTensor* describe(const AsType& argument);
+
 // The operator whose arguments this thread describes; null outside the op-runner.
 C10_EXPORT extern thread_local constinit const char* described_operator __attribute__((tls_model("initial-exec")));
 // A tensor in an internal format: a copy in the base format is described, or, where the operator writes to it, its
@@ -141,6 +149,7 @@ class TensorDescriptor {
   explicit TensorDescriptor(const at::OptionalTensorRef& tensor) {
     if (tensor.has_value() && tensor->defined()) raw_ = describe(*tensor, owned_, kWritten);
   }
+  explicit TensorDescriptor(const AsType& argument) : raw_(describe(argument)) {}
   explicit TensorDescriptor(std::nullptr_t) {}
   ~TensorDescriptor() {
     if (raw_) acl::aclDestroyTensor(raw_);

@@ -78,6 +78,24 @@ void bind_options(py::handle scope, const py::object& base) {
           py::arg("memo"));
 }
 
+void bind_flight_recorder(py::module_& part) {
+  part.def(
+      "_dump_hccl_trace",
+      [](bool collectives, bool stacks, bool only_active) {
+        distributed::sweep_groups();
+        return py::bytes(FlightRecorder::instance().pickle(DumpChoice{collectives, stacks, only_active}));
+      },
+      py::arg("includeCollectives") = true, py::arg("includeStackTraces") = true, py::arg("onlyActive") = false);
+  part.def(
+      "_dump_hccl_trace_json",
+      [](bool collectives, bool only_active) {
+        distributed::sweep_groups();
+        return py::bytes(FlightRecorder::instance().json(DumpChoice{collectives, false, only_active}));
+      },
+      py::arg("includeCollectives") = true, py::arg("onlyActive") = false);
+  part.def("_reset_hccl_trace", [] { FlightRecorder::instance().reset(); });
+}
+
 }  // namespace
 
 void init_distributed(py::module_& module) {
@@ -127,21 +145,7 @@ void init_distributed(py::module_& module) {
         return c10::static_intrusive_pointer_cast<Options>(self.getBackendOptions());
       });
 
-  part.def(
-      "_dump_hccl_trace",
-      [](bool collectives, bool stacks, bool only_active) {
-        distributed::sweep_groups();
-        return py::bytes(FlightRecorder::instance().pickle(DumpChoice{collectives, stacks, only_active}));
-      },
-      py::arg("includeCollectives") = true, py::arg("includeStackTraces") = true, py::arg("onlyActive") = false);
-  part.def(
-      "_dump_hccl_trace_json",
-      [](bool collectives, bool only_active) {
-        distributed::sweep_groups();
-        return py::bytes(FlightRecorder::instance().json(DumpChoice{collectives, false, only_active}));
-      },
-      py::arg("includeCollectives") = true, py::arg("onlyActive") = false);
-  part.def("_reset_hccl_trace", [] { FlightRecorder::instance().reset(); });
+  bind_flight_recorder(part);
   part.def("_stop_watchdog", &distributed::stop_watchdog, Unlocked());
 }
 

@@ -28,6 +28,8 @@ class Reference(torch.optim.Optimizer):
             for grad in grads:
                 grad.div_(max(1.0, norm.item()))
         for group in self.param_groups:
+            if group.get("max_grad_norm", -1) > 0:
+                torch.nn.utils.clip_grad_norm_(group["params"], group["max_grad_norm"])
             for param in group["params"]:
                 if param.grad is None:
                     continue
@@ -51,8 +53,6 @@ def lamb(param, grad, state, group):
 
 
 def bert_adam(param, grad, state, group):
-    if group["max_grad_norm"] > 0:
-        grad = grad * min(1.0, group["max_grad_norm"] / (grad.norm().item() + 1e-6))
     m, v = moments(grad, state, group["b1"], group["b2"])
     done, warmup, rate = (state["step"] - 1) / group["t_total"], group["warmup"], group["lr"]
     rate *= done / warmup if done < warmup else max((done - 1) / (warmup - 1), 0)
@@ -61,7 +61,7 @@ def bert_adam(param, grad, state, group):
 
 def rmsprop_tf(param, grad, state, group):
     decay = group["weight_decay"] * param
-    lost = group["lr"] * decay if group.get("decoupled_decay") else 0
+    lost = decay if group.get("decoupled_decay") else 0
     grad = grad if group.get("decoupled_decay") else grad + decay
     rest = 1 - group["alpha"]
     square = state.get("square", torch.ones_like(grad))
@@ -379,6 +379,22 @@ def test_added_group_and_scaler():
         torch.testing.assert_close(a, b)
 
 
+def test_flat_tensors_and_zeroed_gradients():
+    params = parameters()
+    optimizer = optim.NpuFusedSGD(params, lr=0.1)
+    assert optimizer.get_combined_params() == optimizer.get_combined_grads() == [None, None]
+    give_gradients(params, 0)
+    optimizer.step()
+    (flat, half), (grads, _) = optimizer.get_combined_params(), optimizer.get_combined_grads()
+    assert half is None and flat.numel() == grads.numel() == sum(param.numel() for param in params)
+    flat.zero_()
+    assert all(not param.any() for param in params)
+    optimizer.zero_grad()
+    assert all(param.grad is not None and not param.grad.any() for param in params)
+    optimizer.zero_grad(set_to_none=True)
+    assert all(param.grad is None for param in params)
+
+
 def test_closure_and_errors():
     params = parameters()
     optimizer = optim.NpuFusedSGD(params, lr=0.1)
@@ -391,7 +407,7 @@ def test_closure_and_errors():
     first = optimizer.step(closure)
     assert optimizer.step(closure) < first
     for kind, options in ((optim.NpuFusedSGD, {"lr": -1}), (optim.NpuFusedAdam, {"betas": (1.0, 0.9)}),
-                          (optim.NpuFusedSGD, {"nesterov": True}), (optim.NpuFusedBertAdam, {"schedule": "cubic"}),
+                          (optim.NpuFusedSGD, {"lr": 0.1, "nesterov": True}), (optim.NpuFusedSGD, {}), (optim.NpuFusedBertAdam, {"schedule": "cubic"}),
                           (optim.NpuFusedAdadelta, {"rho": 2}), (optim.NpuFusedLamb, {"eps": -1}),
                           (optim.NpuFusedRMSprop, {"alpha": -1}), (optim.NpuFusedRMSpropTF, {"momentum": -1}),
                           (optim.NpuFusedAdamP, {"weight_decay": -1}), (optim.NpuFusedAdamW, {"eps": math.nan})):
@@ -400,7 +416,7 @@ def test_closure_and_errors():
     weight = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
     weight.grad = torch.ones(3, dtype=torch.complex64)
     with pytest.raises(TypeError, match="complex64"):
-        optim.NpuFusedSGD([weight]).step()
+        optim.NpuFusedSGD([weight], lr=0.1).step()
 
 
 @each

@@ -50,6 +50,8 @@ def test_gradient_with_constants(tmp_path):
     text = custom.table(load(tmp_path, swiglu.replace("7)", '"TND")'))[0])
     assert "{{'g', 0}, {'a', 0}, {'c', 0, \"TND\"}}" in text
     assert load(tmp_path, swiglu.replace("7)", "default)"))[0][0].grad.arguments[2] == ("d", 0)
+    assert "{'z', 0, nullptr, 1}" in custom.table(load(tmp_path, swiglu.replace("7)", "self.sizes[1])"))[0])
+    assert "{'m', 3}" in custom.table(load(tmp_path, swiglu.replace("7)", "all[3])"))[0])
 
 
 def test_composed_gradient(tmp_path):
@@ -73,6 +75,7 @@ def test_autocast(tmp_path, torch_schemas):
     (("grad: npu_swiglu_backward", "grad: npu_other"), "there is no custom operator npu_other"),
     (("self, dim) -> self", "other, dim) -> self"), "there is no argument 'other'"),
     (("self, dim) -> self", "self, dim) -> self, dim"), "returns 1 values"),
+    (("self, dim) -> self", "self, self.dtype[0]) -> self"), "only sizes have an index"),
     (("  aclnn: aclnnSwiGlu(self, dim, out)\n", ""), "needs one of 'aclnn' and 'impl'"),
     (("  out: shaped(self, self.sizes())", "  out: shaped(self, self.sizes())\n  composed: why"), "unknown key 'composed'"),
     (("  grad:", "  kernel: swiglu\n  grad:"), "4: unknown key 'kernel'"),

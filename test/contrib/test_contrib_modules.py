@@ -134,7 +134,7 @@ def test_deformable_convolution_moves_by_its_offsets():
 def test_roi_align():
     x, rois = torch.randn(2, 3, 8, 8), torch.tensor([[0, 1.0, 1.0, 6.0, 7.0], [1, 0.0, 2.0, 5.0, 5.0]])
     layer = module.ROIAlign((2, 3), 0.5, 2)
-    same(layer(x.npu(), rois.npu()), torch_npu.npu_roi_align(x, rois, 0.5, 2, 3, 2, 2), rtol=1e-4, atol=1e-4)
+    same(layer(x.npu(), rois.npu()), torch_npu.npu_roi_align(x, rois, 0.5, 2, 3, 2, 3), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("padded", [False, True])

@@ -31,6 +31,10 @@ def test_pairs_of_boxes():
     b = torch.tensor([[10.0, 5, 10, 10]])         # 5 0 15 10
     iou, hull, distance = 50 / 150, 150, 25 / (15**2 + 10**2)
     same(function.npu_giou(a.npu(), b.npu()), torch.tensor([[iou - (hull - 150) / hull]]))
+    assert function.npu_giou(*(torch.rand(8, 4).npu() for _ in range(2))).shape == (8, 1)
+    assert function.npu_giou(*(torch.rand(4, 8).npu() for _ in range(2)), is_permuted=False).shape == (8, 1)
+    with pytest.raises(ValueError, match="pairs"):
+        function.npu_giou(a.npu(), torch.rand(2, 4).npu())
     assert torch_npu.npu_giou(torch.rand(4, 5).npu(), torch.rand(4, 5).npu(), trans=True).shape == (5, 1)   # a column
     same(function.npu_diou(a.npu().t(), b.npu().t()), torch.tensor([[iou - distance]]))
     same(function.npu_ciou(a.npu().t(), b.npu().t()), torch.tensor([[iou - distance]]))  # same aspect ratio

@@ -363,3 +363,67 @@ def test_stacks_are_exported(tmp_path):
     output = os.path.join(only(tmp_path / "files"), "ASCEND_PROFILER_OUTPUT")
     stacks = {row["Name"]: row["Call Stack"] for row in rows(output, "operator_details.csv")}
     assert "test_ascend_profiler.py" in stacks["aten::mm"] and "work" in stacks["aten::mm"]
+
+
+def test_backward_operators_have_the_stack_of_the_forward_call(tmp_path):
+    """Also where autograd runs them on a thread of its own, which has no Python frames."""
+    weight = torch.ones(8, 8, device="npu", requires_grad=True)
+
+    def forward_call(x):
+        return (x @ weight).tanh()
+
+    with profiler.profile(with_stack=True, on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path))):
+        forward_call(torch.ones(4, 8, device="npu")).sum().backward()
+    found = rows(os.path.join(only(tmp_path), "ASCEND_PROFILER_OUTPUT"), "operator_details.csv")
+    forward = {row["Name"]: row["Call Stack"] for row in found}["aten::tanh"]
+    assert "forward_call" in forward and "(backward)" not in forward
+    for name in ("aten::tanh_backward", "TanhBackward0", "MmBackward0"):
+        stack = next(row["Call Stack"] for row in found if row["Name"] == name)
+        assert "forward_call" in stack[:stack.index("(backward)")], (name, stack)
+    assert any(row["Name"] == "aten::mm" and "(backward)" in row["Call Stack"] for row in found)
+
+
+def test_the_trace_obeys_the_rules_of_its_format(tmp_path):
+    """Chrome's trace event format, as Perfetto reads it: on a track events lie within each other, an arrow begins and ends in an
+    event and goes forward in time, tracks have one name. With stacks and annotations, whose borders PyTorch lets cross."""
+    weight = torch.ones(8, 8, device="npu", requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with profiler.profile(schedule=profiler.schedule(0, 2, 1, repeat=1), with_stack=True, record_shapes=True, profile_memory=True,
+                          on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path))) as profiled:
+        for _ in range(3):
+            with profiler.record_function("a part"):
+                (torch.ones(4, 8).npu() @ weight).sum().backward()
+            optimizer.step()
+            profiled.step()
+    with open(os.path.join(only(tmp_path), "ASCEND_PROFILER_OUTPUT", "trace_view.json")) as file:
+        view = json.load(file)
+    tracks, names, flows = {}, {}, {}
+    for event in view:
+        if event["ph"] == "X":
+            begin = nanoseconds(event["ts"])
+            tracks.setdefault((event["pid"], event["tid"]), []).append((begin, -(begin + nanoseconds(event["dur"])), event["name"]))
+        elif event["ph"] == "M":
+            key = event["name"], event["pid"], event["tid"] if event["name"].startswith("thread") else None
+            assert names.setdefault(key, event["args"]) == event["args"], key
+        elif event["ph"] in "sf":
+            flows.setdefault((event["cat"], event["id"]), {})[event["ph"]] = (event["pid"], event["tid"]), nanoseconds(event["ts"])
+    for track, found in tracks.items():
+        around = []
+        for begin, end, name in sorted(found):
+            while around and begin >= around[-1][0]:
+                around.pop()
+            assert not around or -end <= around[-1][0] + 1, (track, name, around[-1])
+            around.append((-end, name))
+    assert {name for found in tracks.values() for _, _, name in found} >= {"a part", "ProfilerStep#1", "ProfilerStep#2", "aclnnMm"}
+    assert {kind for kind, _ in flows} >= {"async_npu", "fwdbwd"}
+    for key, ends in flows.items():
+        assert sorted(ends) == ["f", "s"] and ends["s"][1] <= ends["f"][1], key
+        for track, time_ns in ends.values():
+            assert any(begin <= time_ns <= -end for begin, end, _ in tracks[track]), key
+    assert {process for kind, process, _ in names if kind == "process_name"} >= {process for process, _ in tracks if process != "Spans"}
+
+
+def nanoseconds(microseconds):
+    """Of a number or text, without what a float loses of Unix time."""
+    whole, _, rest = str(microseconds).partition(".")
+    return int(whole) * 1000 + int(rest.ljust(3, "0")[:3])

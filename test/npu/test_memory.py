@@ -221,7 +221,7 @@ def test_summary_prints_every_statistic():
     text = torch.npu.memory_summary()
     lines = text.splitlines()
     assert len({len(line) for line in lines}) == 1
-    assert "npu:0" in lines[1] and "from small pool" in text
+    assert "device ID 0" in lines[1] and "from small pool" in text
     row = next(line for line in lines if "Allocated memory" in line)
     assert "KiB" in row or "MiB" in row
     short = torch.npu.memory_summary(abbreviated=True)

@@ -71,12 +71,14 @@ with profiler.profile(schedule=profiler.schedule(0, 1, 0, repeat=0), on_trace_re
         profiled.step()
 """
     program = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while len(os.listdir(tmp_path)) < 4:
-        assert time.monotonic() < deadline and program.poll() is None
-        time.sleep(0.02)
-    program.send_signal(signal.SIGKILL)
-    program.wait()
+    try:
+        deadline = time.monotonic() + 300
+        while len(os.listdir(tmp_path)) < 4:
+            assert time.monotonic() < deadline and program.poll() is None
+            time.sleep(0.02)
+    finally:
+        program.send_signal(signal.SIGKILL)
+        program.wait()
     page = report.write(str(tmp_path), str(tmp_path / "page.html"))
     text = open(page).read()
     data = json.loads(text[text.index('id="data">') + len('id="data">'):text.index("</script>")])

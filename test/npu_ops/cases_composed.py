@@ -1,14 +1,6 @@
 """Inputs of the operators of torch_npu/_ops/composed.py: CASES, as in cases.py."""
-
 import torch
-
-
-def randn(*shape, dtype=torch.float32):
-    return torch.randn(shape).to(dtype)
-
-
-def _call(*args, **kwargs):
-    return args, kwargs
+from case_inputs import call as _call, randn
 
 
 # Native sparse attention: windows of 4 tokens every 2, blocks of 4; sequences of 9 and 12 tokens have 3 and 5 windows.
@@ -124,10 +116,6 @@ def _many(d, count, *shape):
 
 def _attention(d, count=3):
     return [randn(2, 4, 6, 8, dtype=d) for _ in range(count)]
-
-
-def _checked(d, *more):
-    return randn(3, 4, dtype=d), *more
 
 
 def _step(*numbers, **more):

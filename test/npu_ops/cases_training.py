@@ -1,19 +1,6 @@
 """Inputs of the operators of detection and of the gradients that are operators: CASES, as in cases.py."""
-
 import torch
-
-
-def randn(*shape, dtype=torch.float32):
-    return torch.randn(shape).to(dtype)
-
-
-def _call(*args, **kwargs):
-    return args, kwargs
-
-
-def _boxes(count, dtype):
-    corner = torch.rand(count, 2) * 20
-    return torch.cat([corner, corner + 1 + torch.rand(count, 2) * 15], 1).to(dtype)
+from case_inputs import boxes as _boxes, call as _call, randn
 
 
 def _rotated(count, dtype):

@@ -21,6 +21,24 @@ def test_rotated_boxes_known_values():
     torch.testing.assert_close(back.cpu(), boxes.cpu(), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("pad", [False, True])
+def test_the_choice_has_room_for_all_that_were_asked_for(device, pad):
+    boxes = torch.tensor([[0.0, 0, 4, 4], [10, 10, 14, 14], [20, 20, 24, 24]]).to(device)
+    scores, overlap, least = (torch.tensor(x).to(device) for x in ([0.2, 0.9, 0.05], 0.5, 0.1))
+    chosen, count = torch_npu.npu_nms_v4(boxes, scores, 5, overlap, least, pad_to_max_output_size=pad)
+    assert chosen.tolist() == [1, 0, 0, 0, 0] and count.item() == 2
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_overlaps_of_pairs_stand_in_each_row(device):
+    torch.manual_seed(0)
+    a, b = (torch.rand(2, 4, 5).mul(10).to(device) for _ in range(2))
+    each, pairs = torch_npu.npu_rotated_iou(a, b), torch_npu.npu_rotated_iou(a, b, is_cross=False)
+    assert pairs.shape == (2, 4, 4)
+    torch.testing.assert_close(pairs, each.diagonal(dim1=1, dim2=2).unsqueeze(1).expand(-1, 4, -1))
+
+
 def test_anchor_response_flags_mark_the_cell_of_a_centre():
     boxes = npu([0, 0, 8, 4], [100, 100, 200, 200])  # centres (4, 2) and beyond the map
     flags = torch_npu.npu_anchor_response_flags(boxes, [3, 4], [2, 2], 2)

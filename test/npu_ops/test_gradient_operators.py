@@ -44,6 +44,18 @@ def test_equals_autograd(name, index):
         torch.testing.assert_close(ours, reference)
 
 
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("name", ["npu_conv2d_backward", "npu_conv3d_backward", "npu_conv_transpose2d_backward", "npu_conv_transpose3d_backward"])
+def test_half_convolutions_keep_the_weights_gradient_wide(name, device):
+    torch.manual_seed(0)
+    args, kwargs = CASES[name][0](torch.float16)
+    expected = getattr(torch_npu, name)(*(a.float() if isinstance(a, torch.Tensor) else a for a in args), **kwargs)
+    found = getattr(torch_npu, name)(*(a.to(device) if isinstance(a, torch.Tensor) else a for a in args), **kwargs)
+    assert [t.dtype for t in found] == [torch.float16, torch.float32, torch.float16]
+    torch.testing.assert_close(found[1].cpu(), expected[1], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found[0].cpu(), expected[0].half(), rtol=1e-3, atol=1e-3)
+
+
 def test_fourier_gradients():
     torch.manual_seed(0)
     for size in (6, 7):

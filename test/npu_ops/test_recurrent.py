@@ -70,11 +70,11 @@ def test_cell():
     state, content = cell(x, (h, c))
     weights = [cell.weight_ih.t(), cell.weight_hh.t()]
     results = torch_npu.npu_lstm_cell(x, *weights, h, c, cell.bias_ih, cell.bias_hh)
-    assert len(results) == 8 and all(r.shape == (1, BATCH, HIDDEN) for r in results)
+    assert [r.dim() for r in results] == [3, 2, 2, 3, 3, 3, 3, 3] and all(r.shape[-2:] == (BATCH, HIDDEN) for r in results)
     torch.testing.assert_close(results[0][0], state)
-    torch.testing.assert_close(results[2][0], content)
-    grad_y, grad_h, grad_c = (randn(1, BATCH, HIDDEN) for _ in range(3))
-    expected = torch.autograd.grad([state, content], leaves, [(grad_y + grad_h)[0], grad_c[0]])
+    torch.testing.assert_close(results[2], content)
+    grad_y, grad_h, grad_c = (randn(*r.shape) for r in results[:3])
+    expected = torch.autograd.grad([state, content], leaves, [grad_y[0] + grad_h, grad_c])
     with_autograd = torch.autograd.grad(results[:3], leaves, [grad_y, grad_h, grad_c])
     plain = [t.detach() for t in (x, *weights, h, c)]
     found = torch_npu.npu_lstm_cell_backward(grad_y, grad_h, grad_c, *plain, *(r.detach() for r in results))

@@ -184,6 +184,14 @@ def test_the_list_and_the_map(machine):
     assert re.search(r"NPU1 +NA +X +\d", smi("info", "-t", "topo"))
 
 
+def test_numbers_and_counts_that_hardware_has(machine):
+    assert smi("info", "-t", "phyid-remap", "-p", 1).splitlines() == [
+        "\tChip Physical ID               : 1", "\tChip Logic ID                  : 1", "\tNPU ID                         : 1",
+        "\tChip ID                        : 0"]
+    counts = smi("info", "-t", "ecc", "-i", 0).splitlines()
+    assert counts[0].split() == ["NPU", "ID", ":", "0"] and "\tHBM Single Bit Error Count               : NA" in counts
+
+
 def test_watch_writes_a_line_for_each_chip_until_it_is_interrupted(machine):
     process = subprocess.Popen([sys.executable, str(ROOT / "bin" / "npu-smi"), "info", "watch", "-i", "1", "-d", "0.01", "-s", "am"],
                                stdout=subprocess.PIPE, universal_newlines=True,
@@ -197,6 +205,8 @@ def test_watch_writes_a_line_for_each_chip_until_it_is_interrupted(machine):
 @pytest.mark.parametrize("arguments,text", [
     (["info", "-t", "usages", "-i", "5"], "there is no NPU 5; there are 0, 1"),
     (["info", "-t", "usages"], "-t usages needs -i"),
+    (["info", "-t", "phyid-remap"], "needs -p"),
+    (["info", "-t", "phyid-remap", "-p", "7"], "no chip has the physical number 7; they have 0, 1"),
     (["info", "-t", "voltage"], "invalid choice: 'voltage'"),
     (["set", "-t", "ecc"], "invalid choice: 'set'"),
     ([], "a command is expected")])

@@ -1,6 +1,10 @@
 """Dynamic AIPP: parameters that come with the run give what the same parameters give in a static configuration."""
+import ctypes
+import re
+
 import numpy as np
 import pytest
+from acl_tools import LIBRARIES, ROOT
 
 H2D, D2H = 1, 2
 FORMATS = {"YUV420SP_U8": 1, "XRGB8888_U8": 2, "RGB888_U8": 3, "YUV400_U8": 4}
@@ -163,3 +167,30 @@ def test_refusals_say_what_is_wrong(acl, tmp_path):
     assert mdl.set_aipp_input_format(made, 7) == 200006 and mdl.set_aipp_scf_params(made, 1, 1, 1, 2, 2, 0) == 200006
     assert mdl.set_aipp_crop_params(made, 1, 0, 0, 2, 2, 1) == 100000 and mdl.set_aipp_rbuv_swap_switch(made, 2) == 100000
     assert mdl.create_aipp(0) == 0
+
+
+def told_of(model):
+    """aclAippInfo of the first input, by the names of its fields up to what it has for each channel; or the code."""
+    text = (ROOT / "third_party/cann/include/acl/acl_mdl.h").read_text().partition("typedef struct aclAippInfo {")[2]
+    kinds = {"aclAippInputFormat": ctypes.c_int32, "int32_t": ctypes.c_int32, "int8_t": ctypes.c_int8, "float": ctypes.c_float}
+    fields = [(name, kinds[kind]) for kind, name in re.findall(r"^  (\w+) (\w+);", text.partition("aclFormat")[0], re.M)]
+
+    class Info(ctypes.Structure):
+        _fields_ = [*fields, ("others", ctypes.c_char * 1_000_000)]
+
+    info = Info()
+    ret = ctypes.CDLL(str(LIBRARIES / "libascendcl.so")).aclmdlGetFirstAippInfo(model.id, ctypes.c_size_t(0), ctypes.byref(info))
+    return ret or {name: getattr(info, name) for name, _ in fields if getattr(info, name)}
+
+
+def test_a_static_configuration_is_told(acl, tmp_path):
+    config = ("aipp_mode : static\ninput_format : RGB888_U8\nsrc_image_size_w : 6\nsrc_image_size_h : 4\nrbuv_swap_switch : true\n"
+              "mean_chn_1 : 100\nmin_chn_0 : 3.5\nvar_reci_chn_2 : 0.25")
+    assert told_of(Model(acl, tmp_path, config, (1, 3, 4, 6))) == {
+        "inputFormat": FORMATS["RGB888_U8"], "srcImageSizeW": 6, "srcImageSizeH": 4, "rbuvSwapSwitch": 1, "meanChn1": 100,
+        "minChn0": 3.5, "varReciChn2": 0.25}
+
+
+def test_a_model_without_a_static_configuration_is_told(acl, tmp_path):
+    not_static = 100038
+    assert told_of(Model(acl, tmp_path, "aipp_mode : dynamic\nmax_src_image_size : 1000", (1, 3, 4, 6))) == not_static

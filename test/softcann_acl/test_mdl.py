@@ -108,6 +108,21 @@ def test_other_ways_to_load(acl, model):
         acl.mdl.load_from_file(3)
 
 
+def test_a_description_outlives_its_model(acl, model):
+    """It answers on, and the unloaded model is not in memory any more."""
+    def is_mapped():
+        with open("/proc/self/maps") as maps:
+            return any(str(model[0]) in line for line in maps)
+
+    number, ret = acl.mdl.load_from_file(model[0])
+    desc = acl.mdl.create_desc()
+    assert ret == 0 and acl.mdl.get_desc(desc, number) == 0 and is_mapped()
+    before = [acl.mdl.get_cur_output_dims(desc, 0), acl.mdl.get_output_size_by_index(desc, 0), acl.mdl.get_input_name_by_index(desc, 0)]
+    assert acl.mdl.unload(number) == 0 and not is_mapped()
+    assert [acl.mdl.get_cur_output_dims(desc, 0), acl.mdl.get_output_size_by_index(desc, 0), acl.mdl.get_input_name_by_index(desc, 0)] == before
+    assert acl.mdl.destroy_desc(desc) == 0
+
+
 def test_threads_share_a_model(acl, loaded, model):
     context, _ = acl.rt.get_context()
     results = {}

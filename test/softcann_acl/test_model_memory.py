@@ -48,12 +48,14 @@ def network(tmp_path_factory):
         nodes, "network", [onnx.helper.make_tensor_value_info("x0", 1, [1, channels[0], size, size])],
         [onnx.helper.make_tensor_value_info("pooled", 1, [1, channels[-1], 1, 1])], weights)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
-    return atc.convert(folder / "m.onnx", folder / "m", precision_mode_v2="origin")
+    return {mode: atc.convert(folder / "m.onnx", folder / mode, precision_mode_v2=mode) for mode in ("origin", "fp16")}
 
 
-def test_activations_take_what_was_planned(network, tmp_path):
+@pytest.mark.parametrize("precision", ["origin", "fp16"])
+def test_activations_take_what_was_planned(network, precision, tmp_path):
+    """In half precision too, whose sums are made in float32."""
     (tmp_path / "measure.py").write_text(MEASURE)
-    done = run_program(tmp_path, "measure.py", network)
+    done = run_program(tmp_path, "measure.py", network[precision])
     assert done.returncode == 0, done.stderr
     took, work, weights = map(int, done.stdout.split())
     allowance = 2 << 20   # the program, Python's buffers

@@ -144,7 +144,7 @@ def test_named_operators_are_libopapis():
     from softcann.atc.named_ops import NAMES
 
     kernels = PACKAGES.parent / "src" / "op" / "kernels"
-    written = {name for path in kernels.glob("*.cpp") for name in re.findall(r"^NAMED\((\w+)\)", path.read_text(), re.MULTILINE)}
+    written = {name for path in kernels.rglob("*.cpp") for name in re.findall(r"^NAMED\((\w+)\)", path.read_text(), re.MULTILINE)}
     assert written | {"Cast", "Identity", "TransData"} == set(NAMES)
 
 

@@ -144,7 +144,8 @@ def held_up(place, how):
         os.kill(other, signal.SIGSTOP)
     value = Buffer(np.zeros(4, np.float32))
     try:
-        broken(comm, hccl.E_TIMEOUT, lambda: comm.receive(value, 4, "float32", place.rank + 1), "rank(s) 2")
+        broken(comm, hccl.E_TIMEOUT, lambda: comm.receive(value, 4, "float32", place.rank + 1),
+               f"rank 2 (process {other}) is stopped" if how == "stopped" else "rank(s) 2")
     finally:
         os.kill(other, signal.SIGCONT)
     place.put("also-over" if place.rank else "over")
@@ -168,6 +169,62 @@ def stopped(place):
         os.kill(other, signal.SIGCONT)
     place.put("over")
     comm.destroy()
+
+
+def beside_a_slow_one(place, how):
+    """Rank 1 dies or stands still after it has done its part, rank 2 is slow: rank 0, whose time is over, tells of rank 1."""
+    comm = place.connect()
+    comm.barrier(), hccl.synchronize()
+    if place.rank == 1:
+        comm.barrier()
+        time.sleep(0.3)   # until what it has to say has been said
+        place.put("pid", str(os.getpid()).encode())
+        os.kill(os.getpid(), signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+        place.get("told")   # another thread may take the signal: this one stops a little later
+        os._exit(0)
+    if place.rank == 2:
+        place.get("told")
+        return
+    other = int(place.get("pid"))
+    try:
+        broken(comm, hccl.E_TIMEOUT, comm.barrier, f"rank 1 (process {other}) {'has ended' if how == 'killed' else 'is stopped'}",
+               "rank(s) 2 did not come to rank 0 within 1 s")
+    finally:
+        if how == "stopped":
+            os.kill(other, signal.SIGCONT)
+        place.put("told")
+    comm.destroy()
+
+
+def joined_beside_a_slow_one(place):
+    """Rank 1 stands still while it waits for the others to join, rank 2 is slow: both are named, rank 1 with its reason."""
+    if place.rank == 1:
+        place.put("pid", str(os.getpid()).encode())
+        root = place.get("root")
+
+        def join():
+            hccl.open_device()
+            hccl.Comm.connect(place.size, root, 1)
+
+        threading.Thread(target=join, daemon=True).start()
+        time.sleep(1)   # until it has joined, which takes milliseconds
+        os.kill(os.getpid(), signal.SIGSTOP)
+        place.get("told")   # another thread may take the signal: this one stops a little later
+        os._exit(0)
+    if place.rank == 2:
+        place.get("told")
+        return
+    other = int(place.get("pid"))
+    place.put("root", hccl.root_info())
+    try:
+        hccl.Comm.connect(place.size, place.get("root"), 0)
+    except hccl.HcclError as error:
+        assert error.code == hccl.E_TIMEOUT and f"rank 1 (process {other}) is stopped; rank(s) 2 of 3 did not join" in str(error), error
+    else:
+        raise AssertionError("joined without rank 2")
+    finally:
+        os.kill(other, signal.SIGCONT)
+        place.put("told")
 
 
 def asynchronous(place):

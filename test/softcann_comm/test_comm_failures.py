@@ -44,5 +44,23 @@ def test_leaving_and_being_late():
     ranks.run(2, ["failures", "left"], ["failures", "destroyed_in_flight"], ["failures", "asynchronous"])
 
 
+def run_beside_a_slow_one(*call, **environment):
+    with tempfile.TemporaryDirectory() as folder:
+        processes = ranks.start(3, ["failures", *call], folder=folder, HCCL_EXEC_TIMEOUT="1", HCCL_CONNECT_TIMEOUT="3", **environment)
+        outputs = ranks.finish(processes)
+    ended = -signal.SIGKILL if "killed" in call else 0
+    assert [process.returncode for process in processes] == [0, ended, 0], outputs
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_slow_rank_is_not_blamed_alone(how):
+    run_beside_a_slow_one("beside_a_slow_one", how)
+
+
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_a_rank_that_stops_while_a_slow_one_joins(transport):
+    run_beside_a_slow_one("joined_beside_a_slow_one", SOFTCANN_TRANSPORT=transport, HCCL_IF_IP="127.0.0.1")
+
+
 def test_rank_that_stands_still():
     ranks.run(2, ["failures", "stopped"], HCCL_EXEC_TIMEOUT="1")

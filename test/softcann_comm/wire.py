@@ -8,8 +8,7 @@ import socket
 import struct
 
 ROOT = struct.Struct("=16sQQii20s32s")   # RootInfo
-HELLO = struct.Struct("=32sIII20s32s")
-CHALLENGE_BYTES, ANSWER_BYTES = 48, 4 + 192 + 64 * 20 + 32
+CHALLENGE_BYTES, ANSWER_BYTES = 48, 4 + 192 + 64 * 20 + 4 + 64 * 16 + 32
 FRAME = struct.Struct("=IIQ16sQ")
 COLLECTIVE, MESSAGE, INVITE, WITHDRAW, FAILURE, LEAVE, READY, ASK, WAITING = range(9)
 
@@ -47,8 +46,8 @@ def read(connection, count):
 def introduce(connection, secret, rank, ranks, address=bytes(20)):
     """The caller's side of the handshake. Returns (code, text, addresses)."""
     challenge, own = read(connection, CHALLENGE_BYTES), os.urandom(32)
-    assert challenge.startswith(b"softcann-mesh-2\0")
-    said = own + struct.pack("=III", rank, ranks, 60000) + address
+    assert challenge.startswith(b"softcann-mesh-3\0")
+    said = own + struct.pack("=III", rank, ranks, 60000) + address + bytes(16)   # a process that is not here
     connection.sendall(said + hmac.digest(secret, b"caller" + challenge[16:] + own + said, hashlib.sha256))
     answer = read(connection, ANSWER_BYTES)
     proof = hmac.digest(secret, b"accepter" + challenge[16:] + own + answer[:-32], hashlib.sha256)

@@ -74,19 +74,31 @@ ACTIVATIONS = [("aten::relu", [], F.relu), ("aten::sigmoid", [], torch.sigmoid),
 
 @pytest.mark.parametrize("kernel, more, expected", ACTIVATIONS, ids=[f"{kernel[6:]}{''.join(more)}" for kernel, more, _ in ACTIVATIONS])
 @pytest.mark.parametrize("added", [False, True], ids=["alone", "added"])
-def test_what_follows_a_product(acl, kernel, more, expected, added):
-    x, w, b, v = torch.randn(2, 3, 6, 7), torch.randn(4, 3, 3, 3), torch.randn(4), torch.randn(5, 7)
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-4), (torch.float16, 2e-2)], ids=["float32", "float16"])
+@pytest.mark.parametrize("made", [4, 20])
+def test_what_follows_a_product(acl, kernel, more, expected, added, dtype, tolerance, made):
+    """Of few channels and of many; in two groups, too. Where the picture is NaN, the results are."""
+    name = DTYPES[dtype]
+    x, w, b = torch.randn(2, 4, 6, 7), torch.randn(made, 4, 3, 3) / 6, torch.randn(made)
+    g, v = torch.randn(made, 2, 3, 3) / 4, torch.randn(made + 1, 7) / 3
+    x[1, 1, 0, 0] = torch.nan
 
     def behind(product, other, last):
         total = [operator("aten::add.Tensor", [f"t:{other}", f"t:{product}"], [f"{product}s"])] if added else []
         return [*total, operator(kernel, [f"t:{product}{'s' if added else ''}", *more], [last])]
     ops = [convolution("v0", "w", "t:b", "v1"), convolution("v0", "w", "n", "o1"), *behind("v1", "o1", "v2"),
+           convolution("v0", "g", "t:b", "v5", groups=2), *behind("v5", "o1", "v6"),
            operator("aten::linear", ["t:v2", "t:v"], ["v3"]), operator("aten::linear", ["t:v2", "t:v", "n"], ["o3"]), *behind("v3", "o3", "v4")]
-    data = om([dict(inputs=["v0 x float32 NCHW 2,3,6,7"], outputs=["v4 y float32 ND 2,4,6,5"], ops=ops)], {"w": w, "b": b, "v": v})
-    first = F.conv2d(x, w, b, padding=1)
-    first = expected(first + F.conv2d(x, w, padding=1) if added else first)
-    second = F.linear(first, v)
-    assert torch.allclose(Loaded(acl, data)(x), expected(2 * second if added else second), rtol=1e-4, atol=1e-4)
+    x, w, b, g, v = (one.to(dtype) for one in (x, w, b, g, v))
+    data = om([dict(inputs=[f"v0 x {name} NCHW 2,4,6,7"], outputs=[f"v4 y {name} ND 2,{made},6,{made + 1}", f"v6 z {name} NCHW 2,{made},6,7"],
+                    ops=ops)], {"w": w, "b": b, "g": g, "v": v})
+    y, z = Loaded(acl, data)(x)
+    x, w, b, g, v = (one.float() for one in (x, w, b, g, v))
+    other = F.conv2d(x, w, padding=1)
+    first, grouped = other + b.view(-1, 1, 1), F.conv2d(x, g, b, padding=1, groups=2)
+    second = F.linear(expected(first + other if added else first), v)
+    assert torch.allclose(y.float(), expected(2 * second if added else second), rtol=tolerance, atol=tolerance, equal_nan=True)
+    assert torch.allclose(z.float(), expected(grouped + other if added else grouped), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 # Input channels, output channels, groups, picture, kernel, stride, padding, dilation: of all channels, then of each alone.

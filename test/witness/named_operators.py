@@ -195,6 +195,43 @@ def convolutions():
     same(made[0], torch.autograd.grad(expected, x, grad)[0])
 
 
+def indices_and_masks():
+    index, labels = torch.tensor([[0, 2], [1, 0]]), torch.tensor([1, 0, 3], dtype=torch.int32)
+    compare(lambda x: torch_npu.npu_gather_sparse_index(x, index.to(DEVICE)), lambda x: x[index], torch.randn(3, 4))
+    same(torch_npu.npu_one_hot(labels.to(DEVICE), -1, 5), F.one_hot(labels.long(), 5))
+    target = torch.tensor([1, 0, 6, 2, 2])
+    compare(lambda x: torch_npu.npu_cross_entropy_loss(x, target.to(DEVICE))[0], lambda x: F.cross_entropy(x, target).reshape(1), torch.randn(5, 7))
+    scores, nothing = torch.randn(2, 2, 32, 32).half(), torch.zeros(2, 1, 32, 32, dtype=torch.bool)
+    same(torch_npu.npu_scaled_masked_softmax(*npu(scores, nothing), 0.5, True),
+         (scores.float() * 0.5).masked_fill(torch.ones(32, 32, dtype=torch.bool).triu(1), -1e4).softmax(-1), 1e-2)
+    x, mask = torch.randn(16, 8), torch.randint(0, 256, (16,), dtype=torch.uint8)
+    stays = ((mask.unsqueeze(1) >> torch.arange(8)) & 1).bool().reshape(16, 8)
+    same(torch_npu.npu_dropout_do_mask(*npu(x, mask), 0.5)[0], torch.where(stays, 2 * x, 0.0))
+
+
+def lengths():
+    """Of sequences, the longest first: one that has ended keeps its state."""
+    x, weight, bias, h, c = torch.randn(3, 2, 5), torch.randn(9, 16), torch.randn(16), torch.randn(1, 2, 4), torch.randn(1, 2, 4)
+
+    def run(lengths, flag):
+        return torch_npu.npu_lstm(*npu(x, weight, bias, lengths, h, c), True, 1, 0.0, False, False, False, flag, False)
+
+    whole = run(torch.zeros(0, dtype=torch.int32), False)
+    same(run(torch.tensor([3, 3], dtype=torch.int32), True)[0], whole[0].cpu())
+    cut = run(torch.tensor([3, 1], dtype=torch.int32), True)
+    same(cut[0][:, 0], whole[0][:, 0].cpu())
+    same(cut[0][0, 1], whole[0][0, 1].cpu())
+
+
+def filters_of_one_channel():
+    x, weight, grad = torch.randn(2, 3, 6, 6), torch.randn(3, 1, 3, 3), torch.randn(2, 3, 4, 4)
+    wanted = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+    expected = torch.autograd.grad(F.conv2d(*wanted, groups=3), wanted, grad)
+    found = torch_npu._conv_depthwise2d_backward(*npu(grad, x, weight), [3, 3], [1, 1], [0, 0], [1, 1], [True, True])
+    for one, other in zip(found, expected):
+        same(one, other)
+
+
 def overflow():
     """Of a device that saturates: the program is run with INF_NAN_MODE_FORCE_DISABLE=1."""
     status = torch_npu.npu_alloc_float_status(torch.zeros(8).to(DEVICE))
@@ -214,7 +251,8 @@ if __name__ == "__main__":
         overflow()
         print("passed")
         sys.exit()
-    for subject in (boxes, suppression, turned_boxes, samples, training, convolutions):
+    for subject in (boxes, suppression, turned_boxes, samples, training, convolutions, indices_and_masks, lengths,
+                    filters_of_one_channel):
         subject()
     torch.npu.synchronize()
     print("passed")

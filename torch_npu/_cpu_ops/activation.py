@@ -14,13 +14,19 @@ _SLOPE = 1.702
 
 
 def npu_swiglu(self: Tensor, dim: int = -1) -> Tensor:
-    """``silu(a) * b`` for the two halves a, b of dimension ``dim``, whose size must be even."""
+    """``silu(a) * b`` for the two halves a, b of dimension ``dim``, whose size must be even.
+
+    ``input`` has a floating point dtype, and so has the result, of half the size in that dimension.
+    """
     a, b = even_halves("npu_swiglu", wide(self), dim)
     return (F.silu(a) * b).to(self.dtype).contiguous()
 
 
 def npu_swiglu_backward(grad_output: Tensor, self: Tensor, dim: int = -1) -> Tensor:
-    """Gradient of :func:`npu_swiglu` for self."""
+    """Gradient of :func:`npu_swiglu` for self.
+
+    It has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
     return wide_gradients(lambda x: npu_swiglu(x, dim), (self,), grad_output)[0]
 
 
@@ -34,7 +40,8 @@ def _geglu(x: Tensor, dim: int, approximate: Any, activate_left: Any) -> Tuple[A
 def npu_geglu(self: Tensor, dim: int = -1, approximate: int = 1, activate_left: bool = False) -> Tuple[Tensor, Tensor]:
     """``a * gelu(b)`` for the two halves a, b of dimension ``dim``; ``b * gelu(a)`` with ``activate_left``.
 
-    ``approximate``: 0 the exact gelu, 1 by tanh. Returns (result, gelu).
+    ``approximate``: 0 the exact gelu, 1 by tanh. Returns (result, gelu). Both have ``input``'s floating point dtype and
+    half its size in that dimension.
     """
     out, gelu = _geglu(wide(self), dim, approximate, activate_left)
     return out.to(self.dtype).contiguous(), gelu.to(self.dtype).contiguous()
@@ -42,49 +49,64 @@ def npu_geglu(self: Tensor, dim: int = -1, approximate: int = 1, activate_left: 
 
 def npu_geglu_grad(grad_output: Tensor, self: Tensor, gelu: Tensor, dim: int = -1, approximate: int = 1,
                    activate_left: bool = False) -> Tensor:
-    """Gradient of :func:`npu_geglu` for self."""
+    """Gradient of :func:`npu_geglu` for self.
+
+    It has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
     return wide_gradients(lambda x: _geglu(x, dim, approximate, activate_left)[0], (self,), grad_output)[0]
 
 
 def npu_fast_gelu(self: Tensor) -> Tensor:
-    """``x * sigmoid(1.702 x)``."""
+    """``x * sigmoid(1.702 x)``. ``input`` has any shape and a floating point dtype, and so has the result."""
     x = wide(self)
     return (x * torch.sigmoid(_SLOPE * x)).to(self.dtype).contiguous()
 
 
 def npu_fast_gelu_backward(grad: Tensor, self: Tensor) -> Tensor:
-    """Gradient of :func:`npu_fast_gelu`."""
+    """Gradient of :func:`npu_fast_gelu`.
+
+    It has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
     return wide_gradients(npu_fast_gelu, (self,), grad)[0]
 
 
 def fast_gelu(self: Tensor) -> Tensor:
-    """``x * sigmoid(1.702 x)``, as :func:`npu_fast_gelu`."""
+    """``x * sigmoid(1.702 x)``, as :func:`npu_fast_gelu`.
+
+    ``input`` has any shape and a floating point dtype, and so has the result.
+    """
     return npu_fast_gelu(self)
 
 
 def npu_gelu(self: Tensor, *, approximate: str = "none") -> Tensor:
-    """gelu; ``approximate`` "none" or "tanh"."""
+    """gelu; ``approximate`` "none" or "tanh".
+
+    ``input`` has any shape and a floating point dtype, and so has the result.
+    """
     return F.gelu(self, approximate=approximate)
 
 
 def npu_gelu_mul(self: Tensor, *, approximate: str = "none") -> Tensor:
-    """``gelu(a) * b`` for the two halves a, b of the last dimension."""
+    """``gelu(a) * b`` for the two halves a, b of the last dimension.
+
+    ``input`` has a floating point dtype, and so has the result, of half the size in that dimension.
+    """
     a, b = even_halves("npu_gelu_mul", wide(self), -1)
     return (F.gelu(a, approximate=approximate) * b).to(self.dtype).contiguous()
 
 
 def npu_silu(self: Tensor) -> Tensor:
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``. ``input`` has any shape and a floating point dtype, and so has the result."""
     return F.silu(self)
 
 
 def npu_silu_(self: Tensor) -> Tensor:
-    """``x * sigmoid(x)`` in place."""
+    """``x * sigmoid(x)`` in place. ``input`` has any shape and a floating point dtype."""
     return F.silu(self, inplace=True)
 
 
 def npu_mish(self: Tensor) -> Tensor:
-    """``x * tanh(softplus(x))``."""
+    """``x * tanh(softplus(x))``. ``input`` has any shape and a floating point dtype, and so has the result."""
     return F.mish(self)
 
 
@@ -118,7 +140,8 @@ def npu_masked_softmax_with_rel_pos_bias(x: Tensor, atten_mask: Optional[Tensor]
                                          scale_value: float = 1.0, inner_precision_mode: int = 0) -> Tensor:
     """Softmax of ``x * scale_value + atten_mask + relative_pos_bias`` over the last dimension.
 
-    ``x``: [B, W, N, S1, S2]; ``atten_mask``: [W, S1, S2], added for each window; ``relative_pos_bias``: [N, S1, S2].
+    ``x``: [B, W, N, S1, S2]; ``atten_mask``: [W, S1, S2], added for each window; ``relative_pos_bias``: [N, S1, S2]. All
+    are floating point, as the result of x's shape.
     """
     scores = wide(x) * scale_value
     if atten_mask is not None:
@@ -132,6 +155,7 @@ def npu_clipped_swiglu(x: Tensor, *, group_index: Optional[Tensor] = None, dim: 
 
     a and b are the even and the odd elements of dimension ``dim``, its halves unless ``interleaved``. ``group_index``: how many
     of the rows, which the dimensions before ``dim`` count, each group has; the result of rows behind the last is zero.
+    ``input`` has a floating point dtype, and so has the result, of half the size in that dimension.
     """
     if interleaved:
         a, b = wide(x).unflatten(dim, (-1, 2)).unbind(dim if dim < 0 else dim + 1)
@@ -147,5 +171,5 @@ def npu_clipped_swiglu(x: Tensor, *, group_index: Optional[Tensor] = None, dim: 
 
 
 def npu_softmax_cross_entropy_with_logits(self: Tensor, labels: Tensor) -> Tensor:
-    """``-(labels * log_softmax(self)).sum(1)``: scores and probabilities [N, C], loss [N]."""
+    """``-(labels * log_softmax(self)).sum(1)``: scores and probabilities [N, C], loss [N]. All are floating point."""
     return -(wide(labels) * torch.log_softmax(wide(self), 1)).sum(1).to(self.dtype)

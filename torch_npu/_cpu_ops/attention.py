@@ -325,7 +325,8 @@ def npu_incre_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, atte
 
     ``input_layout``: "BSH", "BSND" or "BNSD". ``actual_seq_lengths``: how many keys of each sequence count. With
     ``block_table`` [batch, pages of a sequence] key and value are caches in pages, [pages, rows, heads * size] or [pages,
-    heads, rows, size]. Raises NotImplementedError for quantization and left padding.
+    heads, rows, size]. Raises NotImplementedError for quantization and left padding. Floating point, as the result of the
+    query's shape.
     """
     name = "npu_incre_flash_attention"
     unsupported(name, "block_size", "inner_precise", **given)
@@ -337,7 +338,8 @@ def npu_incre_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, atte
 def npu_attention_update(lse: Sequence[Tensor], local_out: Sequence[Tensor], update_type: int) -> Tuple[Tensor, Tensor]:
     """Joins the attention over parts of the keys: results [rows, size] and the logsumexp of their scores [rows], of each part.
 
-    Returns (attention, logsumexp) over all parts; the latter has content only with ``update_type`` 1.
+    Returns (attention, logsumexp) over all parts; the latter has content only with ``update_type`` 1. All are floating
+    point.
     """
     if not lse or not local_out:
         raise ValueError("npu_attention_update: an empty list")

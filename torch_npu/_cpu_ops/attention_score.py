@@ -55,7 +55,8 @@ def npu_fused_attention_score(*args: Any) -> Tensor:
 
     ``query_layer``, ``key_layer``, ``value_layer``: [batch, heads, tokens, size], with the last dimensions swapped where the
     argument ``..._transpose`` says so; ``attention_mask``: is added to the scores [batch, heads, queries, keys]; ``keep_prob``:
-    1 - the dropout's probability. ``dx_transpose`` has no meaning here. Has a gradient.
+    1 - the dropout's probability. ``dx_transpose`` has no meaning here. Has a gradient. All are floating point, as the
+    result.
     """
     return npu_fused_attention_score_fwd(*args)[0]
 
@@ -214,7 +215,7 @@ def npu_fused_attention_layernorm_qkv_fwd(
 
     ``x``: [batch * seq_len, hidden]; kernels: [hidden, hidden], multiplied from the right; biases, ``gamma``, ``beta``: [hidden].
     Returns [the normalised x, queries, keys, values [batch, num_heads, seq_len, hidden / num_heads], mean and variance [batch *
-    seq_len]]. Has a gradient.
+    seq_len]]. Has a gradient. All are floating point.
     """
     variance, mean = torch.var_mean(wide(x), -1, correction=0)
     normal = F.layer_norm(x, x.shape[-1:], gamma, beta, eps)
@@ -241,7 +242,8 @@ def npu_fused_attention_qkv_grad(
     """Gradients of the projections of :func:`npu_fused_attention_layernorm_qkv_fwd`.
 
     The projections' gradients: [batch * seq_len, hidden] each; ``hidden_states``: what was projected; ``grad_output_ln``: another
-    gradient of that, which is added. Returns [gradient of hidden_states, of the three kernels, of the three biases].
+    gradient of that, which is added. Returns [gradient of hidden_states, of the three kernels, of the three biases]. All
+    are floating point.
     """
     grads = (grad_output_query, grad_output_key, grad_output_value)
     total = wide(grad_output_ln)

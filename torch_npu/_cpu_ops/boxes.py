@@ -30,7 +30,7 @@ def _ratio(a: Tensor, b: Tensor, mode: int) -> Any:
 def npu_iou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
     """[gtboxes, bboxes]: intersection over union (``mode`` 0) or over the area of the ground truth box (1).
 
-    ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4].
+    ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4]. Boxes and result are floating point.
     """
     return _ratio(bboxes.unsqueeze(0), gtboxes.unsqueeze(1), mode)
 
@@ -69,6 +69,7 @@ def npu_giou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool 
     pairs, [n, 1].
 
     ``trans``: boxes are (centre x, centre y, width, height). ``mode``: 0 over the union, 1 over the ground truth's area.
+    Boxes and result are floating point.
     """
     a, b = _pairs(self, gtboxes, trans, is_cross)
     both, first, second = _overlap(a, b)
@@ -86,7 +87,10 @@ def _distance(a: Tensor, b: Tensor) -> Any:
 
 
 def npu_diou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Tensor:
-    """Distance IoU; arguments and shapes as in :func:`npu_giou`, but [1, n] for pairs."""
+    """Distance IoU; arguments and shapes as in :func:`npu_giou`, but [1, n] for pairs.
+
+    Boxes and result are floating point.
+    """
     a, b = _pairs(self, gtboxes, trans, is_cross)
     return _shaped(_ratio(a, b, mode) - _distance(a, b), is_cross)
 
@@ -94,7 +98,10 @@ def npu_diou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool 
 def npu_ciou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = True, mode: int = 0,
              atan_sub_flag: bool = False) -> Tensor:
     """Complete IoU; arguments and shapes as in :func:`npu_diou`, but [m, n] with ``is_cross``. ``atan_sub_flag`` tunes the
-    hardware's gradient."""
+    hardware's gradient.
+
+    Boxes and result are floating point.
+    """
     a, b = _pairs(self, gtboxes, trans, is_cross)
     (aw, ah), (bw, bh) = _sides(a), _sides(b)
     aspect = 4 / math.pi**2 * (torch.atan(bw / bh) - torch.atan(aw / ah)).square()
@@ -111,7 +118,10 @@ def _centres(boxes: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def npu_bounding_box_encode(anchor_box: Tensor, ground_truth_box: Tensor, means0: float, means1: float, means2: float,
                             means3: float, stds0: float, stds1: float, stds2: float, stds3: float) -> Tensor:
-    """[n, 4] (dx, dy, dw, dh) of ground truth boxes against anchors, normalized by means and deviations."""
+    """[n, 4] (dx, dy, dw, dh) of ground truth boxes against anchors, normalized by means and deviations.
+
+    All are floating point.
+    """
     px, py, pw, ph = _centres(anchor_box)
     gx, gy, gw, gh = _centres(ground_truth_box)
     deltas = ((gx - px) / pw, (gy - py) / ph, torch.log(gw / pw), torch.log(gh / ph))
@@ -124,7 +134,8 @@ def npu_bounding_box_decode(rois: Tensor, deltas: Tensor, means0: float, means1:
                             wh_ratio_clip: float) -> Tensor:
     """Boxes [n, 4] out of rois and (dx, dy, dw, dh), the way back from :func:`npu_bounding_box_encode`.
 
-    ``max_shape``: (height, width) the boxes are clipped to; ``wh_ratio_clip``: dw and dh are clipped to +-|log| of it.
+    ``max_shape``: (height, width) the boxes are clipped to; ``wh_ratio_clip``: dw and dh are clipped to +-|log| of it. All
+    are floating point.
     """
     norms = ((means0, stds0), (means1, stds1), (means2, stds2), (means3, stds3))
     dx, dy, dw, dh = (deltas[..., i] * std + mean for i, (mean, std) in enumerate(norms))
@@ -161,15 +172,15 @@ def npu_nms_v4(self: Tensor, scores: Tensor, max_output_size: float, iou_thresho
     """Greedy choice of at most ``max_output_size`` boxes [n, 4] by ``scores`` [n], none of which overlaps a chosen one by
     more than ``iou_threshold``, with scores above ``scores_threshold`` (tensors of one number).
 
-    Returns (int32 indices, filled up with 0 with ``pad_to_max_output_size``; their number, int32).
+    Returns (int32 indices [max_output_size], filled up with 0 whatever ``pad_to_max_output_size`` says, for CANN's operator has
+    room for all of them; their number, int32).
     """
     values = scores.float().cpu()
     order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > float(scores_threshold)]
     kept = _suppress(self.float().cpu()[order], float(iou_threshold))
     chosen = [i for i, stays in zip(order, kept) if stays][:int(max_output_size)]
     count = len(chosen)
-    if pad_to_max_output_size:
-        chosen += [0] * (int(max_output_size) - count)
+    chosen += [0] * (int(max_output_size) - count)
     return (torch.tensor(chosen, dtype=torch.int32, device=self.device),
             torch.tensor(count, dtype=torch.int32, device=self.device))
 

@@ -36,10 +36,13 @@ def obfuscation_initialize(
 
 
 def obfuscation_calculate(fd: Tensor, x: Tensor, param: Tensor, *, obf_coefficient: Optional[float] = 1.0) -> Tensor:
-    """Obfuscates ``x`` [..., hidden_size] by the engine of ``fd``. Raises RuntimeError with the code 507018 without an engine."""
+    """Obfuscates ``x`` [..., hidden_size] by the engine of ``fd``. Raises RuntimeError with the code 507018 without an engine.
+
+    ``x`` is floating point, as the result.
+    """
     _without_engine("obfuscation_calculate")
 
 
 def obfuscation_finalize(fd_to_close: Tensor) -> Tensor:
-    """Ends the connection ``fd_to_close``. Raises RuntimeError with the code 507018 without an engine."""
+    """Ends the connection ``fd_to_close``, int32 [1]. Raises RuntimeError with the code 507018 without an engine."""
     _without_engine("obfuscation_finalize")

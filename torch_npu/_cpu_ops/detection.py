@@ -56,7 +56,8 @@ def npu_grid_assign_positive(input: Tensor, overlaps: Tensor, box_responsible_fl
     ``overlaps`` [k, n] of k boxes and n anchors; ``max_overlaps``, ``argmax_overlaps`` [n] over the boxes, ``gt_max_overlaps``,
     ``gt_argmax_overlaps`` [k] over the anchors. An anchor that is responsible (``box_responsible_flags`` [n]) is positive if its
     largest overlap exceeds ``pos_iou_thr``, or if it has the largest overlap of a box, above ``min_pos_iou``: all such anchors
-    with ``gt_max_assign_all``, else the one of ``gt_argmax_overlaps``. Later boxes win.
+    with ``gt_max_assign_all``, else the one of ``gt_argmax_overlaps``. Later boxes win. All are floating point but flags
+    (uint8) and numbers of boxes.
     """
     responsible = box_responsible_flags.bool()
     assigned = torch.where(responsible & (max_overlaps > pos_iou_thr), (argmax_overlaps + 1).to(input.dtype), input)
@@ -79,6 +80,7 @@ def npu_rotated_box_encode(input: Tensor, gt_bboxes: Tensor, weight: Tensor) -> 
 
     A box is (x1, y1, x2, y2, angle in degrees). Results, times ``weight`` [5]: the distances of the centres over the anchor's
     width and height, the logarithms of the ratios of widths and heights, and the difference of the tangents of the angles.
+    All are floating point.
     """
     x, y, width, height, tangent = _rotated(input)
     gt_x, gt_y, gt_width, gt_height, gt_tangent = _rotated(gt_bboxes)
@@ -93,7 +95,10 @@ def npu_rotated_box_encode(input: Tensor, gt_bboxes: Tensor, weight: Tensor) -> 
 
 
 def npu_rotated_box_decode(input: Tensor, deltas: Tensor, weight: Tensor) -> Tensor:
-    """The boxes [batch, 5, n] that :func:`npu_rotated_box_encode` made ``deltas`` of, for anchors ``input``."""
+    """The boxes [batch, 5, n] that :func:`npu_rotated_box_encode` made ``deltas`` of, for anchors ``input``.
+
+    All are floating point.
+    """
     x, y, width, height, tangent = _rotated(input)
     across, down, wider, higher, turn = (wide(deltas) / wide(weight).reshape(1, 5, 1)).unbind(1)
     x, y, half_width, half_height = x + across * width, y + down * height, width * wider.exp() / 2, height * higher.exp() / 2
@@ -124,6 +129,7 @@ def npu_sub_sample(input: Tensor, per_images: int, positive_fraction: float) -> 
     """Labels (1 positive, 0 negative, -1 ignored) [n] of which at most ``per_images`` stay, the others become -1.
 
     At most ``per_images * positive_fraction`` positive ones stay, drawn at random, and negative ones up to the number.
+    Labels and result are int32.
     """
     positive = (input == 1).nonzero().squeeze(1)
     negative = (input == 0).nonzero().squeeze(1)
@@ -151,7 +157,8 @@ def npu_ps_roi_pooling(input: Tensor, rois: Tensor, spatial_scale: float, group_
     channel ``(c * group_size + i) * group_size + j``.
 
     ``input``: [N, output_dim * group_size**2, H, W]; ``rois``: [batch, 5, n] of (image, x1, y1, x2, y2), regions = batch * n;
-    ``spatial_scale``: cells of the feature map over pixels of the image. A region of no image, and an empty bin, are 0.
+    ``spatial_scale``: cells of the feature map over pixels of the image. A region of no image, and an empty bin, are 0. All
+    are floating point.
     """
     images, _, height, width = input.shape
     image, x1, y1, x2, y2 = wide(rois).transpose(1, 2).reshape(-1, 5).unbind(1)
@@ -169,7 +176,10 @@ def npu_ps_roi_pooling(input: Tensor, rois: Tensor, spatial_scale: float, group_
 
 def npu_ps_roi_pooling_backward(output_grad: Tensor, rois: Tensor, spatial_scale: float, group_size: int, output_dim: int,
                                 input_size: Sequence[int]) -> Tensor:
-    """Gradient of :func:`npu_ps_roi_pooling` for its input, whose height and width are the last two of ``input_size``."""
+    """Gradient of :func:`npu_ps_roi_pooling` for its input, whose height and width are the last two of ``input_size``.
+
+    It has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
     shape = (rois.shape[0], output_dim * group_size**2, *input_size[-2:])
     zeros = torch.zeros(shape, dtype=torch.float32, device=output_grad.device)
 
@@ -181,7 +191,10 @@ def npu_ps_roi_pooling_backward(output_grad: Tensor, rois: Tensor, spatial_scale
 
 def npu_roi_alignbk(input: Tensor, rois: Tensor, xdiff_shape: Sequence[int], pooled_width: int, pooled_height: int,
                     spatial_scale: float, sample_num: int, roi_end_mode: Optional[int] = None) -> Tensor:
-    """Gradient of ``npu_roi_align`` for its feature maps of shape ``xdiff_shape``; ``input`` is the gradient of its result."""
+    """Gradient of ``npu_roi_align`` for its feature maps of shape ``xdiff_shape``; ``input`` is the gradient of its result.
+
+    It has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
     from torch_npu._cpu_ops.boxes import npu_roi_align
 
     mode = 1 if roi_end_mode is None else roi_end_mode

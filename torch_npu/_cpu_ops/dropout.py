@@ -16,12 +16,18 @@ def _dropout_with_byte_mask(input: Tensor, p: float) -> Tuple[Tensor, Tensor]:
 
 
 def _dropout_with_byte_mask_backward(grad_output: Tensor, mask: Tensor, p: float) -> Tensor:
-    """``grad_output`` where ``mask`` is 1, divided by 1 - p, else 0."""
+    """``grad_output`` where ``mask`` is 1, divided by 1 - p, else 0.
+
+    ``grad_output`` has any shape and a floating point dtype, and so has the result; ``mask`` is uint8 of its shape.
+    """
     return torch.where(mask.bool(), grad_output / (1 - p) if p < 1 else grad_output, torch.zeros_like(grad_output))
 
 
 def dropout_with_byte_mask(input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropout with probability ``p`` if ``train``. Has a gradient. ValueError unless 0 <= p <= 1."""
+    """Dropout with probability ``p`` if ``train``. Has a gradient. ValueError unless 0 <= p <= 1.
+
+    ``input`` has any shape and a floating point dtype, and so has the result.
+    """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout_with_byte_mask: the probability is {p}, but must be between 0 and 1")
     return _dropout_with_byte_mask(input, p)[0] if train and p else input

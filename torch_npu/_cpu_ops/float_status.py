@@ -23,14 +23,20 @@ def npu_get_float_status(input: Tensor, mode: int = 0) -> Tensor:
 
 
 def npu_clear_float_status(input: Tensor, mode: int = 0) -> Tensor:
-    """Clears the NPU's overflow flag. Returns zeros like ``input``."""
+    """Clears the NPU's overflow flag. Returns zeros like ``input``.
+
+    ``input`` has any shape and dtype.
+    """
     if input.device.type == "npu":
         torch.npu.clear_npu_overflow_flag()
     return torch.zeros_like(input)
 
 
 def _amp_foreach_non_finite_check(scaled_grads: Sequence[Tensor]) -> bool:
-    """True if there is inf or nan in one of the tensors, or the NPU's overflow flag is set, which then is cleared."""
+    """True if there is inf or nan in one of the tensors, or the NPU's overflow flag is set, which then is cleared.
+
+    Tensors of any shape, floating point.
+    """
     from torch_npu.npu.overflow import npu_check_overflow
 
     return npu_check_overflow(list(scaled_grads))

@@ -27,7 +27,7 @@ def npu_format_cast_Tensor(self: Tensor, dst: Tensor, **_: int) -> Tensor:
 
 
 def npu_format_cast_(self: Tensor, src: Tensor, **_: int) -> Tensor:
-    """Changes self's storage to the format of ``src``."""
+    """Changes self's storage to the format of ``src``. Of any shape and dtype; ``src`` only says which format."""
     return self
 
 
@@ -64,5 +64,5 @@ def _npu_format_cast_input_dtype(input: Tensor, acl_format: int, customize_dtype
 
 
 def get_npu_format(self: Tensor) -> int:
-    """The number of self's storage format; see :func:`npu_format_cast`."""
+    """The number of self's storage format; see :func:`npu_format_cast`. Of any shape and dtype."""
     return {4: 0, 5: 30}.get(self.dim(), 2)

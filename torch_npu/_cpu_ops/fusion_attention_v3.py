@@ -20,13 +20,13 @@ def npu_fusion_attention_v3(
     query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *args: Any
 ) -> Tuple[Tensor, ...]:
     """:func:`npu_fusion_attention` whose lengths are int64 tensors, and which returns the dropout's seed and offset as int64
-    tensors of one element, without the size. The host waits for the lengths."""
+    tensors of one element on the CPU, without the size. The host waits for the lengths."""
     if query.device.type == "meta" and len(args) > _LENGTHS[0] and args[_LENGTHS[0]] is not None:  # lengths without content
         out, top, total = _npu_fusion_attention_v3_infer_output(query, key, value, head_num, input_layout)
-        return out, top, total, query.new_empty(0), *(query.new_empty(1, dtype=torch.int64) for _ in range(2))
+        return out, top, total, query.new_empty(0), *(torch.empty(1, dtype=torch.int64) for _ in range(2))
     given = [_numbers(argument) if place in _LENGTHS else argument for place, argument in enumerate(args)]
     *results, seed, offset, _ = torch.ops.npu.npu_fusion_attention(query, key, value, head_num, input_layout, *given)
-    return (*results, torch.tensor([seed], device=query.device), torch.tensor([offset], device=query.device))
+    return (*results, torch.tensor([seed]), torch.tensor([offset]))
 
 
 def _into_all(out: Sequence[Tensor], results: Tuple[Tensor, ...]) -> Tuple[Tensor, ...]:

@@ -41,7 +41,7 @@ def _path(save_path: Optional[str], device: int, overwrite: bool) -> str:
 def save_npugraph_tensor(
     input: Union[Tensor, Sequence[Tensor]], *, save_path: Optional[str] = None, overwrite: bool = False
 ) -> None:
-    """Saves a tensor, or a list of them, as CPU tensors with torch.save. In a graph, at each replay.
+    """Saves a tensor of any shape and dtype, or a list of them, as CPU tensors with torch.save. In a graph, at each replay.
 
     The file of ``save_path`` x.pt, whose folder must be there, is x_device_D_N.pt: D the device, N the first number that makes a
     new file; or x_device_D.pt, which is replaced, with ``overwrite``. By default tensor_TIME_device_D_N.pt in the current folder.

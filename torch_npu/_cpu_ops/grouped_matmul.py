@@ -101,7 +101,9 @@ def npu_ffn(x: Tensor, weight1: Tensor, weight2: Tensor, activation: str, *, exp
 
     ``expert_tokens``: how many rows each expert has, or ``expert_tokens_index``: where its rows end; then weights and biases have
     the experts as first dimension, and rows behind the last are zero. ``activation``: "gelu" (tanh), "fastgelu", "relu" or
-    "silu". Raises NotImplementedError for "geglu", "swiglu" and "reglu", for quantization and another output_dtype.
+    "silu". Raises NotImplementedError for "geglu", "swiglu" and "reglu", for quantization and another output_dtype. ``x``:
+    [..., K], weights: [K, N] and [N, M], or [experts, K, N] and [experts, N, M]; biases: [N] and [M], or of each expert;
+    the result: [..., M] in x's dtype, a floating point one.
     """
     unsupported("npu_ffn", "inner_precise", **given, output_dtype=None if output_dtype == x.dtype else output_dtype)
     if activation in ("geglu", "swiglu", "reglu"):

@@ -40,7 +40,7 @@ def npu_mhc_pre(
     sigmoid``. ``inner_precise`` chooses a format of the cube unit and has no meaning here.
 
     Returns (input [..., D], post [..., n], residual [..., n, n] (0 without that part), and, None unless ``out_flag``, 1 / RMS
-    [...], the product of x * gamma and phi before the RMS, pre [..., n]).
+    [...], the product of x * gamma and phi before the RMS, pre [..., n]). All are floating point.
     """
     streams = x.shape[-2]
     flat = wide(x).flatten(-2)
@@ -75,7 +75,8 @@ def npu_mhc_pre_backward(
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Optional[Tensor]]:
     """Gradients of :func:`npu_mhc_pre` for x, phi, alpha, bias and gamma (None without gamma), from its results.
 
-    ``grad_x_post``: another gradient that arrives at x, which is added.
+    ``grad_x_post``: another gradient that arrives at x, which is added. Each has the shape and the dtype, a floating point
+    one, of what it is the gradient of.
     """
     streams = x.shape[-2]
     value, grad_in = wide(x), wide(grad_h_in)
@@ -114,7 +115,7 @@ def npu_mhc_sinkhorn(
     turn by their sums plus ``eps``, ``num_iters`` times, columns last.
 
     Returns (the matrices, and with ``out_flag``, else None: the matrices after each division [2 * num_iters, n, n, ...], first
-    the softmax; the divisors [2 * num_iters, n, ...], first 0).
+    the softmax; the divisors [2 * num_iters, n, ...], first 0). All are floating point.
     """
     value = torch.softmax(wide(x), -1) + eps
     values, sums = [value], [torch.zeros_like(value[..., 0])]
@@ -132,7 +133,10 @@ def npu_mhc_sinkhorn(
 
 
 def npu_mhc_sinkhorn_backward(grad_y: Tensor, norm: Tensor, sum: Tensor) -> Tensor:
-    """Gradient of :func:`npu_mhc_sinkhorn` for x, from its second and third result."""
+    """Gradient of :func:`npu_mhc_sinkhorn` for x, from its second and third result.
+
+    It has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
     size, leading = norm.shape[1], norm.dim() - 3
     back = (*range(2, 2 + leading), 0, 1)
     grad = wide(grad_y)
@@ -153,7 +157,7 @@ def npu_mhc_post(x: Tensor, h_res: Optional[Tensor], h_out: Tensor, h_post: Tens
     """The streams [..., n, D] after a layer: ``h_res @ x + h_post`` times ``h_out``.
 
     ``x``: the streams before [..., n, D]; ``h_res`` [..., n, n], None: x is kept; ``h_out``: the layer's result [..., D];
-    ``h_post`` [..., n].
+    ``h_post`` [..., n]. All are floating point.
     """
     kept = wide(x) if h_res is None else torch.matmul(wide(h_res), wide(x))
     return (kept + wide(h_post).unsqueeze(-1) * wide(h_out).unsqueeze(-2)).to(x.dtype)
@@ -162,5 +166,8 @@ def npu_mhc_post(x: Tensor, h_res: Optional[Tensor], h_out: Tensor, h_post: Tens
 def npu_mhc_post_backward(
     grad_y: Tensor, x: Tensor, h_res: Optional[Tensor], h_out: Tensor, h_post: Tensor
 ) -> Tuple[Optional[Tensor], ...]:
-    """Gradients of :func:`npu_mhc_post` for x, h_res (None without it), h_out and h_post."""
+    """Gradients of :func:`npu_mhc_post` for x, h_res (None without it), h_out and h_post.
+
+    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
     return gradients(npu_mhc_post, (x, h_res, h_out, h_post), grad_y)

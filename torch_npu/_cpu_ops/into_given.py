@@ -49,18 +49,18 @@ def _npu_ciou(
 ) -> Tuple[Tensor, Tensor]:
     """:func:`npu_ciou`, and the difference of the arc tangents of width / height of the two boxes.
 
-    Boxes are [4, n]: corners, or centers and sizes with ``trans``. The second result is [1, n]; it has content with
+    Boxes are [4, n]: corners, or centers and sizes with ``trans``. The second result is float32 [1, n]; it has content with
     ``atan_sub_flag``, which goes with pairs of boxes (``is_cross`` False).
     """
     found = torch.ops.npu.npu_ciou(self, gtboxes, trans, is_cross, mode, atan_sub_flag)
     if not atan_sub_flag:
-        return found, torch.zeros_like(found)
+        return found, torch.zeros_like(found, dtype=torch.float32)
 
     def angle(boxes: Tensor) -> Tensor:
         width, height = (boxes[2], boxes[3]) if trans else (boxes[2] - boxes[0], boxes[3] - boxes[1])
         return torch.atan(width / height)
 
-    return found, (angle(gtboxes) - angle(self)).view(1, -1)
+    return found, (angle(gtboxes) - angle(self)).view(1, -1).float()
 
 
 def _npu_moe_token_unpermute(
@@ -70,9 +70,9 @@ def _npu_moe_token_unpermute(
     padded_mode: bool = False,
     restore_shape: Optional[Sequence[int]] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """:func:`npu_moe_token_unpermute`, and what its gradient needs: ``permuted_tokens`` where there are ``probs``, else empty."""
+    """:func:`npu_moe_token_unpermute`, and what its gradient needs: ``permuted_tokens``."""
     out = torch.ops.npu.npu_moe_token_unpermute(permuted_tokens, sorted_indices, probs, padded_mode, restore_shape)
-    return out, permuted_tokens.clone() if probs is not None else permuted_tokens.new_empty(0)
+    return out, permuted_tokens.clone()
 
 
 def npu_moe_token_unpermute_grad_v2(

@@ -164,7 +164,8 @@ def npu_advance_step_flashattn(
 
     With ``spec_token`` [sequences, s] each sequence has 1 + s tokens, and ``sampled_token_ids`` is [sequences, 1 + s], negative
     behind the last valid one: that is the first of the next tokens, ``spec_token`` the others. Positions grow by one and
-    ``accepted_num`` [sequences] (0 without it), lengths are one more than positions.
+    ``accepted_num`` [sequences] (0 without it), lengths are one more than positions. All are int32 or
+    int64.
     """
     if spec_token is not None:
         speculated = (sampled_token_ids, input_positions, seq_lens, slot_mapping, block_tables, block_size)

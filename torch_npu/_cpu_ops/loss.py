@@ -23,7 +23,7 @@ def npu_cross_entropy_loss(self: Tensor, target: Tensor, weight: Optional[Tensor
     ``lse_square_scale_for_zloss * logsumexp(scores)**2``.
 
     Returns (loss, [1] unless ``reduction`` is "none"; log-probabilities [N, C]; z-loss like the loss with ``return_zloss``,
-    else empty; logsumexp [N] where the factor is not 0, else empty).
+    else empty; logsumexp [N] where the factor is not 0, else empty). Scores are floating point, classes int64.
     """
     scores = wide(self)
     loss = F.cross_entropy(scores, target.long(), wide(weight), ignore_index=ignore_index, reduction=reduction,
@@ -41,7 +41,10 @@ def npu_cross_entropy_loss_backward(grad_loss: Tensor, log_prob: Tensor, target:
                                     grad_zloss: Optional[Tensor] = None, lse_for_zloss: Optional[Tensor] = None,
                                     reduction: str = "mean", ignore_index: int = -100, label_smoothing: float = 0.0,
                                     lse_square_scale_for_zloss: float = 0.0) -> Tensor:
-    """Gradient of the loss of :func:`npu_cross_entropy_loss` for the scores; a z-loss needs ``lse_for_zloss``."""
+    """Gradient of the loss of :func:`npu_cross_entropy_loss` for the scores; a z-loss needs ``lse_for_zloss``.
+
+    It has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
     if lse_square_scale_for_zloss:
         raise NotImplementedError("npu_cross_entropy_loss: the z-loss has no gradient yet")
 

@@ -65,7 +65,8 @@ def npu_dynamic_block_mx_quant(
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """MX quantization of squares of 32 by 32 elements of the last two axes, with one scale each.
 
-    Returns (elements, scales for blocks along the last axis, scales for blocks along the one before): both repeat the squares'.
+    Returns (elements, scales for blocks along the last axis, scales for blocks along the one before): both repeat the
+    squares'. ``x``: [..., rows, columns], float16 or bfloat16.
     """
     name = "npu_dynamic_block_mx_quant"
     kind = format_of(name, dst_type)
@@ -213,7 +214,10 @@ def npu_grouped_dynamic_block_quant(
 def npu_anti_mx_quant(
     x: Tensor, mxscale: Tensor, *, axis: Optional[int] = -1, dst_type: Optional[int] = 15, src_type: Optional[int] = 292
 ) -> Tensor:
-    """Elements of the format ``src_type`` times their MX scales, in ``dst_type``: 15 bfloat16, 5 float16, 6 float32."""
+    """Elements of the format ``src_type`` times their MX scales, in ``dst_type``: 15 bfloat16, 5 float16, 6 float32.
+
+    Elements and scales are those of :func:`npu_dynamic_mx_quant`; the result has the elements' shape.
+    """
     return unscaled(x, mxscale, -1 if axis is None else axis, format_of("npu_anti_mx_quant", src_type)).to(as_dtype(dst_type))
 
 
@@ -265,12 +269,12 @@ def npu_rms_norm_dynamic_mx_quant(
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """``x / rms(x) * gamma + beta``, then :func:`npu_dynamic_mx_quant` along the last axis.
 
-    Returns (elements, scales, 1 / rms as float32 [..., 1])."""
+    Returns (elements, scales, an empty float32 tensor in the place of 1 / rms)."""
     name = "npu_rms_norm_dynamic_mx_quant"
-    rstd = torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + epsilon)
-    value = wide(x) * rstd * wide(gamma)
-    value = value if beta is None else value + wide(beta)
-    return (*quantize_blocks(name, value.to(x.dtype), -1, format_of(name, dst_type), round_mode, scale_alg), rstd)
+    value = wide(x) * torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + epsilon) * wide(gamma)
+    value = (value if beta is None else value + wide(beta)).to(x.dtype)
+    elements, scales = quantize_blocks(name, value, -1, format_of(name, dst_type), round_mode, scale_alg)
+    return elements, scales, x.new_empty(0, dtype=torch.float32)
 
 
 def npu_add_rms_norm_dynamic_mx_quant(
@@ -284,7 +288,7 @@ def npu_add_rms_norm_dynamic_mx_quant(
     round_mode: str = "rint",
     dst_type: int = 296,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """:func:`npu_rms_norm_dynamic_mx_quant` of x1 + x2: returns (elements, x1 + x2, scales, 1 / rms)."""
+    """:func:`npu_rms_norm_dynamic_mx_quant` of x1 + x2: returns (elements, x1 + x2, scales, an empty tensor)."""
     total = (wide(x1) + wide(x2)).to(x1.dtype)
     y, scales, rstd = npu_rms_norm_dynamic_mx_quant(
         total, gamma, beta=beta, epsilon=epsilon, scale_alg=scale_alg, round_mode=round_mode, dst_type=dst_type

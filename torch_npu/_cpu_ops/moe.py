@@ -197,7 +197,10 @@ def npu_moe_re_routing(tokens: Tensor, expert_token_num_per_rank: Tensor, *, per
 
 
 def npu_moe_compute_expert_tokens(sorted_expert_for_source_row: Tensor, num_expert: int) -> Tensor:
-    """How many copies go to experts 0 to e, for each e, out of the sorted experts of the copies."""
+    """How many copies go to experts 0 to e, for each e, out of the sorted experts of the copies.
+
+    ``sorted_expert_for_source_row``: int32 [copies]; the result: int32 [num_expert].
+    """
     bounds = torch.arange(num_expert, device=sorted_expert_for_source_row.device, dtype=sorted_expert_for_source_row.dtype)
     found = torch.searchsorted(sorted_expert_for_source_row.contiguous(), bounds, right=True)
     return found.to(sorted_expert_for_source_row.dtype)
@@ -211,6 +214,7 @@ def npu_moe_finalize_routing(expanded_permuted_rows: Tensor, skip1: Optional[Ten
 
     ``expanded_permuted_rows``: [tokens * k, size]; skips: [tokens, size]; ``bias``: [experts, size]; ``scales``: [tokens, k];
     ``expanded_src_to_dst_row``: the place of each copy, column by column; ``export_for_source_row``: experts [tokens, k].
+    All are floating point but ``expanded_src_to_dst_row``, int32.
     """
     unsupported("npu_moe_finalize_routing", drop_pad_mode=drop_pad_mode or None)
     tokens = expanded_src_to_dst_row.numel() if scales is None else scales.shape[0]

@@ -48,7 +48,7 @@ def npu_nsa_compress(
 
     ``input``: [tokens, heads, size]; ``weight``: [compress_block_size, heads]; ``actual_seq_len``: running sums of the lengths. A
     sequence of s tokens has ``(s - compress_block_size) // compress_stride + 1`` windows, none if it is shorter than one. Returns
-    [windows of all sequences, heads, size]. Has gradients for input and weight.
+    [windows of all sequences, heads, size]. Has gradients for input and weight. All are floating point.
     """
     parts = [
         _compressed(wide(input[start:end]), wide(weight), compress_block_size, compress_stride)
@@ -66,7 +66,10 @@ def npu_nsa_compress_grad(
     *,
     actual_seq_len: Optional[Sequence[int]] = None,
 ) -> Tuple[Tensor, ...]:
-    """Gradients of :func:`npu_nsa_compress` for input and weight."""
+    """Gradients of :func:`npu_nsa_compress` for input and weight.
+
+    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
 
     def forward(x: Tensor, w: Tensor) -> Tensor:
         return npu_nsa_compress(x, w, compress_block_size, compress_stride, actual_seq_len=actual_seq_len)

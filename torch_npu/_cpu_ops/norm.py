@@ -100,14 +100,20 @@ def npu_add_rms_norm_quant(x1: Tensor, x2: Tensor, gamma: Tensor, scales1: Tenso
 
 def npu_deep_norm(x: Tensor, gx: Tensor, beta: Tensor, gamma: Tensor, alpha: float = 0.3,
                   epsilon: float = 1e-06) -> Tuple[Tensor, Tensor, Tensor]:
-    """Layer norm of ``alpha * x + gx``. Returns (mean and reciprocal deviation as float32, result in x's dtype)."""
+    """Layer norm of ``alpha * x + gx``. Returns (mean and reciprocal deviation as float32, result in x's dtype).
+
+    ``x`` and ``gx``: [..., *normalized]; ``beta`` and ``gamma``: [*normalized]; the statistics: [..., 1, ...].
+    """
     normal, mean, rstd = _moments(wide(x) * alpha + wide(gx), gamma, epsilon)
     return mean, rstd, (normal * wide(gamma) + wide(beta)).to(x.dtype).contiguous()
 
 
 def npu_deep_norm_backward(dy: Tensor, x: Tensor, gx: Tensor, gamma: Tensor, mean: Tensor, rstd: Tensor,
                            alpha: float = 0.3) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of :func:`npu_deep_norm` for x, gx (in their dtypes), beta and gamma (float32)."""
+    """Gradients of :func:`npu_deep_norm` for x, gx (in their dtypes), beta and gamma (float32).
+
+    The shapes are those of what they are for.
+    """
     total = wide(x) * alpha + wide(gx)
     normal = (total - mean) * rstd
     grad, dims = wide(dy), trailing(gamma)
@@ -124,7 +130,8 @@ def npu_add_layer_norm(x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsi
                        additional_output: bool = False) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Layer norm of ``x1 + x2``. Returns (result, mean, reciprocal deviation, the sum).
 
-    The sum has content only with ``additional_output``.
+    The sum has content only with ``additional_output``. ``gamma`` and ``beta`` have the trailing dimensions of ``x1`` [...,
+    *normalized]; mean and deviation are float32 [..., 1, ...], the others as x1.
     """
     total = wide(x1) + wide(x2)
     normal, mean, rstd = _moments(total, gamma, epsilon)
@@ -135,7 +142,10 @@ def npu_add_layer_norm(x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsi
 def npu_add_layer_norm_backward(dy_opt: Optional[Tensor], x1: Tensor, x2: Tensor, rstd: Tensor, mean: Tensor, gamma: Tensor,
                                 dsum_opt: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of :func:`npu_add_layer_norm` for x1, x2 (in their dtypes), gamma and beta (float32), out of the gradients of
-    the result and of the sum."""
+    the result and of the sum.
+
+    The shapes are those of what they are for.
+    """
     normal = (wide(x1) + wide(x2) - mean) * rstd
     grad = torch.zeros_like(normal) if dy_opt is None else wide(dy_opt)
     scaled, dims = grad * wide(gamma), trailing(gamma)
@@ -158,7 +168,10 @@ def npu_group_norm_silu(self: Tensor, weight: Optional[Tensor], bias: Optional[T
 
 def npu_group_norm_swish(self: Tensor, num_groups: int, weight: Tensor, bias: Tensor, eps: Optional[float] = 1e-05,
                          swish_scale: Optional[float] = 1.0) -> Tuple[Tensor, Tensor, Tensor]:
-    """``y * sigmoid(swish_scale * y)`` of a group norm y. Returns (result, mean and reciprocal deviation [batch, groups])."""
+    """``y * sigmoid(swish_scale * y)`` of a group norm y. Returns (result, mean and reciprocal deviation [batch, groups]).
+
+    The result and the statistics have a floating point dtype, ``input``'s.
+    """
     epsilon, scale = 1e-5 if eps is None else eps, 1.0 if swish_scale is None else swish_scale
     _, mean, rstd = npu_group_norm_silu(self, weight, bias, num_groups, epsilon)
     y = F.group_norm(wide(self), num_groups, wide(weight), wide(bias), epsilon)
@@ -167,5 +180,8 @@ def npu_group_norm_swish(self: Tensor, num_groups: int, weight: Tensor, bias: Te
 
 def npu_layer_norm_eval(self: Tensor, normalized_shape: Sequence[int], weight: Optional[Tensor] = None,
                         bias: Optional[Tensor] = None, eps: float = 1e-05) -> Tensor:
-    """Layer norm, without statistics."""
+    """Layer norm, without statistics.
+
+    ``input``: [..., *normalized_shape], floating point, as the result; weight and bias: [*normalized_shape].
+    """
     return F.layer_norm(self, normalized_shape, weight, bias, eps)

@@ -43,7 +43,8 @@ def npu_normalize_batch(input: Tensor, seq_len: Tensor, normalize_type: int = 0)
     """``input`` [batch, features, steps] less the mean, over the standard deviation plus 1e-5, of the first ``seq_len`` [batch]
     steps.
 
-    ``normalize_type``: 0 for each feature, 1 for all features of a sequence together.
+    ``normalize_type``: 0 for each feature, 1 for all features of a sequence together. ``input`` is floating point, as the
+    result; ``seq_len`` int32.
     """
     if normalize_type not in (0, 1):
         raise ValueError(f"npu_normalize_batch: normalize_type is 0 or 1, not {normalize_type}")

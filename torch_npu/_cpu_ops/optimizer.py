@@ -20,7 +20,10 @@ def _written(name: str, out: Any) -> Any:
 
 def _without_out(name: str) -> Callable[..., NoReturn]:
     def overload(*_: Any) -> NoReturn:
-        """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given."""
+        """Raises TypeError: a step changes tensors, so ``out=(var, m, v)`` must be given.
+
+        They have the shape and the floating point dtype of ``grad``.
+        """
         raise TypeError(f"{name}: give out=(var, m, v), the parameter and its moments, which the step changes")
 
     return overload

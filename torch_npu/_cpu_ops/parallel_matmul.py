@@ -218,7 +218,7 @@ def npu_all_to_all_matmul(
     """``x1`` [rows, H] of all ranks, exchanged to [rows / world_size, world_size * H], times ``x2`` [world_size * H, n], plus
     ``bias``.
 
-    Returns (the product, what was exchanged, empty unless ``all2all_out_flag``).
+    Returns (the product, what was exchanged, empty unless ``all2all_out_flag``). All are float16 or bfloat16.
     """
     _without_gradient("npu_all_to_all_matmul", x1, x2, bias)
     exchanged = _columns_from_rows(x1, hcom, world_size)
@@ -235,7 +235,10 @@ def npu_matmul_all_to_all(
     all2all_axes: Optional[Sequence[int]] = None,
     comm_mode: Optional[str] = None,
 ) -> Tensor:
-    """``x1 @ x2 + bias`` [rows, n] with its columns exchanged for rows: [world_size * rows, n / world_size]."""
+    """``x1 @ x2 + bias`` [rows, n] with its columns exchanged for rows: [world_size * rows, n / world_size].
+
+    All are float16 or bfloat16.
+    """
     _without_gradient("npu_matmul_all_to_all", x1, x2, bias)
     out = _product(x1, x2, None if bias is None else bias.to(x1.dtype))
     return _rows_from_columns(out, hcom, world_size)
@@ -299,7 +302,8 @@ def npu_alltoallv_gmm(
     ``gmm_x``: [tokens, H] by (rank, expert), ``send_counts[rank * experts + expert]`` each; ``recv_counts``: what arrives,
     likewise; ``gmm_weight``: [experts, H, n], with its last dimensions swapped if ``trans_gmm_weight``; ``mm_x`` and
     ``mm_weight``: another product, of the shared expert. Returns (products by (expert, rank) [arrived, n], ``mm_x @ mm_weight``
-    or None, what was multiplied or None unless ``permute_out_flag``). Raises NotImplementedError for counts in tensors.
+    or None, what was multiplied or None unless ``permute_out_flag``). Raises NotImplementedError for counts in tensors. All
+    are float16 or bfloat16.
     """
     name = "npu_alltoallv_gmm"
     unsupported(name, "comm_mode", **given)
@@ -328,7 +332,7 @@ def npu_gmm_alltoallv(
     ranks.
 
     ``send_counts[rank * experts + expert]`` and ``recv_counts``: rows that go and come. Returns (products by (rank, expert),
-    ``mm_x @ mm_weight`` or None). Raises NotImplementedError for counts in tensors.
+    ``mm_x @ mm_weight`` or None). Raises NotImplementedError for counts in tensors. All are float16 or bfloat16.
     """
     name = "npu_gmm_alltoallv"
     unsupported(name, "comm_mode", **given)

@@ -58,7 +58,8 @@ def npu_dynamic_quant(input: Tensor, *, smooth_scales: Optional[Tensor] = None, 
     torch.quint4x2 makes int4 with 7 in the place of 127, eight in each int32.
 
     Returns (round(x * smooth_scales / scale), scales as float32 without the last dimension). Raises ValueError for fewer than two
-    dimensions, NotImplementedError for other dtypes and other modes than "pertoken".
+    dimensions, NotImplementedError for other dtypes and other modes than "pertoken". ``x``: [..., size], float16, bfloat16
+    or float32; scales: float32 [...].
     """
     values, limit = _to_quantize("npu_dynamic_quant", input, smooth_scales, group_index, dst_type, quant_mode)
     if limit == _INT8:
@@ -74,7 +75,7 @@ def npu_dynamic_quant_asymmetric(input: Tensor, *, smooth_scales: Optional[Tenso
     the last dimension of ``x * smooth_scales``. The arguments are those of :func:`npu_dynamic_quant`; int4 has 15 and 7.
 
     Returns (round(x * smooth_scales / scale + offset), scales and offsets as float32 without the last dimension). Raises as
-    :func:`npu_dynamic_quant`.
+    :func:`npu_dynamic_quant`. Shapes as there; scales and offsets are float32.
     """
     values, limit = _to_quantize("npu_dynamic_quant_asymmetric", input, smooth_scales, group_index, dst_type, quant_mode)
     top = values.amax(-1, keepdim=True)
@@ -128,7 +129,8 @@ def npu_swiglu_quant(x: Tensor, *, smooth_scales: Optional[Tensor] = None, offse
     rounded, one row or, with ``group_index``, one for each group of rows. ``group_index``: where the groups end
     (``group_list_type`` 0) or how long they are (1); rows behind the last become zero. ``quant_mode`` 0, static, rounds
     ``smooth_scales * value + offsets`` and gives zeros for scales; 1, dynamic, takes no offsets. Returns (int8, float32
-    scales). Raises NotImplementedError for other dtypes than int8.
+    scales). Raises NotImplementedError for other dtypes than int8. ``x``: [..., 2 * size], floating point; the int8: [...,
+    size], scales: float32 [...].
     """
     if dst_type not in (None, torch.int8):
         raise NotImplementedError("npu_swiglu_quant: only int8 is supported")
@@ -193,7 +195,11 @@ def npu_quantize(self: Tensor, scales: Tensor, zero_points: Optional[Tensor], dt
 
 def npu_anti_quant(x: Tensor, scale: Tensor, *, offset: Optional[Tensor] = None, dst_dtype: Optional[int] = None,
                    src_dtype: Optional[int] = None) -> Tensor:
-    """``(x + offset) * scale`` in ``dst_dtype``, float16 by default."""
+    """``(x + offset) * scale`` in ``dst_dtype``, float16 by default.
+
+    ``x`` has any shape, int8, or int4 eight in an int32 of the last dimension; scale and offset: [1], or [size] of the last
+    dimension.
+    """
     value = wide(x) if offset is None else wide(x) + wide(offset)
     return (value * wide(scale)).to(torch.float16 if dst_dtype is None else _stored(dst_dtype))
 
@@ -238,7 +244,8 @@ def npu_weight_quant_batchmatmul(x: Tensor, weight: Tensor, antiquant_scale: Ten
     """``x @ ((weight + antiquant_offset) * antiquant_scale) + bias`` with a weight of int8, or of int4 packed in int32.
 
     Scale and offset: one, one for each column, or one for each column and ``antiquant_group_size`` rows. Raises
-    NotImplementedError for quantized results (quant_scale, quant_offset).
+    NotImplementedError for quantized results (quant_scale, quant_offset). ``x``: [M, K], float16 or bfloat16, as the result
+    [M, N]; weight: [K, N].
     """
     unsupported("npu_weight_quant_batchmatmul", quant_scale=quant_scale, quant_offset=quant_offset)
     scale, offset, weight = wide(antiquant_scale), wide(antiquant_offset), unpacked(weight)

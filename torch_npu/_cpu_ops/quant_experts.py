@@ -265,7 +265,10 @@ def npu_add_quant_gmm_(
 ) -> Tensor:
     """Adds, for each group of columns of x1 [m, k] and of rows of x2 [k, n], their product times ``x2_scale`` [groups] and
     ``x1_scale`` [groups] to input [groups, m, n]. ``group_list``: where the groups end along k (0), or how long they are (1).
-    Raises NotImplementedError for MX scales."""
+    Raises NotImplementedError for MX scales.
+
+    x1 and x2 are float8 or int8, input and scales float32.
+    """
     if x2_scale.dim() >= 3:
         raise NotImplementedError("npu_add_quant_gmm: MX scales are not supported; npu_add_quant_matmul takes them for one group")
     if self.device.type == "meta":

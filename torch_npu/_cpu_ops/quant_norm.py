@@ -27,7 +27,8 @@ def npu_add_rms_norm_dynamic_quant(
 
     Quantised are ``y * smooth_scale1`` and ``y * smooth_scale2`` (y without them), as :func:`npu_dynamic_quant`.
     ``output_mask``: which of the two are wanted; without it the first, and the second where both smooth scales are given.
-    Returns (first, second, x, scales of the first, of the second), empty where not wanted. Only int8.
+    Returns (first, second, x, scales of the first, of the second), empty where not wanted. Only int8. ``x1`` and ``x2``:
+    [..., size], float16 or bfloat16; the factors: [size]; scales: float32 [...].
     """
     if y_dtype not in (None, 1):
         raise NotImplementedError(f"npu_add_rms_norm_dynamic_quant: y_dtype {y_dtype} is not supported, only int8")
@@ -73,14 +74,14 @@ def npu_rms_norm_quant_v2(
 ) -> Tuple[Tensor, Tensor]:
     """``round(y / scale + offset)`` as int8 with ``y = x / rms(x) * gamma + beta``, or ``y * scale`` unless ``div_mode``.
 
-    Returns (int8, 1 / rms as float32 [..., 1])."""
+    ``x``: floating point [..., size]; ``gamma``, ``beta``: [size]; ``scale``, ``offset``: [1] or [size]. Returns (int8 like x,
+    an empty float32 tensor in the place of 1 / rms)."""
     if dst_dtype not in (None, 1):
         raise NotImplementedError(f"npu_rms_norm_quant_v2: dst_dtype {dst_dtype} is not supported, only int8")
-    rstd = torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + epsilon)
-    y = wide(x) * rstd * wide(gamma)
+    y = wide(x) * torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + epsilon) * wide(gamma)
     y = y if beta is None else y + wide(beta)
     y = y / wide(scale) if div_mode else y * wide(scale)
-    return as_int8(y if offset is None else y + wide(offset)), rstd
+    return as_int8(y if offset is None else y + wide(offset)), x.new_empty(0, dtype=torch.float32)
 
 
 def npu_add_rms_norm_v2_functional(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> Tuple[Tensor, Tensor, Tensor]:
@@ -100,7 +101,10 @@ def npu_gelu_quant(
     round_mode: str = "rint",
 ) -> Tuple[Tensor, Tensor]:
     """gelu(x) as int8: "dynamic", a scale for each row of ``gelu(x) * input_scale``; "static", ``round(gelu(x) * input_scale +
-    input_offset)``. Returns (int8, float32 scales, empty in static mode)."""
+    input_offset)``. Returns (int8, float32 scales, empty in static mode).
+
+    ``self``: [..., size], floating point; the int8 has its shape, scales are [...].
+    """
     if dst_type not in (None, 1) or round_mode != "rint" or quant_mode not in ("dynamic", "static"):
         raise NotImplementedError(
             f"npu_gelu_quant: dst_type={dst_type} (int8 is supported), round_mode={round_mode!r} (rint), "

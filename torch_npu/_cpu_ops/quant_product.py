@@ -165,6 +165,8 @@ def npu_transpose_quant_batchmatmul(
 
 def npu_convert_weight_to_int4pack(weight: Tensor, inner_k_tiles: int = 0) -> Tensor:
     """int32 numbers from -8 to 7, [rows, columns], as int4, eight in an int32, the first lowest: [rows, columns / 8]."""
+    if weight.dtype != torch.int32:
+        raise TypeError(f"npu_convert_weight_to_int4pack: expected an int32 weight, but got {weight.dtype}")
     if weight.shape[-1] % 8:
         raise ValueError(f"npu_convert_weight_to_int4pack: the last dimension, {weight.shape[-1]}, is no multiple of 8")
     return packed(weight)
@@ -217,7 +219,8 @@ def npu_batch_gather_matmul_(
     ``x[i] @ weight_a[g]^T @ weight_b[g]^T * scale`` with g = ``indices[i]``; rows with a negative index get nothing.
 
     ``weight_a`` [adapters, layers, rank, size] (without it x is [rows, rank]), ``weight_b`` [adapters, layers, y_slice_size,
-    rank]; ``layer_idx`` chooses the layer. ``y_slice_size`` -1: all columns. Returns input.
+    rank]; ``layer_idx`` chooses the layer. ``y_slice_size`` -1: all columns. Returns input. All are floating point but
+    ``indices``, int32 [rows].
     """
     chosen = indices.long().clamp(min=0)
     y = wide(x).unsqueeze(1)

@@ -27,12 +27,13 @@ def npu_ifmr(
 ) -> Tuple[Tensor, Tensor]:
     """The scale and offset with which int8 represents ``data`` best, ``x = (round(x / scale) + offset - offset) * scale``.
 
-    ``data_min``, ``data_max``: its least and greatest value, one element each; ``cumsum``: int32 [bins], running sums of its
+    ``data_min``, ``data_max``: its least and greatest value, [] or [1]; ``cumsum``: int32 [bins], running sums of its
     histogram between them. The search begins with the range that holds ``min_percentile`` of the elements above its lower end
     and ``max_percentile`` below its upper end, and tries that times ``search_start``, ``search_start + search_step``, ... up to
     ``search_end``; the range with the least sum of squared errors counts. ``with_offset``: the range may lie anywhere, with an
-    offset from -128 on; else it lies symmetrically around 0. Returns float32 (scale [1], offset [1], 0 without one).
+    offset from -128 on; else it lies symmetrically around 0. Returns float32 (scale, offset, 0 without one) of ``data_min``'s shape.
     """
+    shape = data_min.shape
     data, low, high = wide(data).reshape(-1), wide(data_min).reshape(()), wide(data_max).reshape(())
     counts, bins = wide(cumsum).reshape(-1), cumsum.numel()
     width = (high - low) / bins
@@ -52,4 +53,4 @@ def npu_ifmr(
         stored = (torch.round(data / scale) + offset).clamp(-128, 127)
         errors.append(((stored - offset) * scale - data).square().sum())
     best = torch.stack(errors).argmin().reshape(1)
-    return scales[best], offsets[best]
+    return scales.gather(0, best).reshape(shape), offsets.gather(0, best).reshape(shape)

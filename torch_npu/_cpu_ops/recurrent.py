@@ -32,8 +32,8 @@ def npu_lstm(input: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: T
              direction: bool) -> Tuple[Tensor, ...]:
     """A layer of LSTM over ``input`` [time, batch, size], [batch, time, size] with ``batch_first``.
 
-    ``weight``: [size + hidden, 4 * hidden], for the input and the state, with columns for the gates i, j, f, o, j being the
-    new content; ``bias``: [4 * hidden], not used unless ``has_biases``; ``h`` and ``c``: [1, batch, hidden], the states before.
+    ``weight``: [size + hidden, 4 * hidden], for the input and the state, with columns for the gates i, f, j, o as
+    torch.nn.LSTM has them, j being the new content; ``bias``: [4 * hidden], not used unless ``has_biases``; ``h`` and ``c``: [1, batch, hidden], the states before.
     ``seq_mask``: int32 [batch], the lengths of the sequences, used with ``flag_seq``; a sequence that has ended keeps its state
     and has the result 0. ``direction``: from the last step to the first. Returns (results, states h, states c, i, j, f, o,
     tanh(c)), [time, batch, hidden] each; the results have the batch first with ``batch_first``. Raises NotImplementedError
@@ -46,7 +46,7 @@ def npu_lstm(input: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: T
     given = given + bias if has_biases else given
     steps = range(x.shape[0])
     for step in reversed(steps) if direction else steps:
-        i, j, f, o = (given[step] + torch.matmul(state, weight[size:])).chunk(4, -1)
+        i, f, j, o = (given[step] + torch.matmul(state, weight[size:])).chunk(4, -1)
         i, j, f, o = torch.sigmoid(i), torch.tanh(j), torch.sigmoid(f), torch.sigmoid(o)
         running = _running(step, seq_mask if flag_seq else None, x)
         cell = _kept(f * cell + i * j, cell, running)
@@ -75,7 +75,9 @@ def npu_lstm_cell(input: Tensor, w_ih: Tensor, w_hh: Tensor, h: Tensor, c: Tenso
 
     ``input``: [batch, size]; ``w_ih``: [size, 4 * hidden] and ``w_hh``: [hidden, 4 * hidden], those of torch.nn.LSTMCell
     transposed, with columns for the gates i, f, j, o, j being the new content; ``h`` and ``c``: [batch, hidden], the states
-    before; biases: [4 * hidden]. Returns (h', h', c', i, j, f, o, tanh(c')), [1, batch, hidden] each. Has a gradient.
+    before; biases: [4 * hidden]. Returns (h', h', c', i, j, f, o, tanh(c')): the second and third [batch, hidden], the next
+    step's states, the others [1, batch, hidden]. Has a gradient. All are
+    floating point.
     """
     gates = torch.matmul(input, w_ih) + torch.matmul(h, w_hh)
     gates = gates if b_ih is None else gates + b_ih
@@ -85,7 +87,7 @@ def npu_lstm_cell(input: Tensor, w_ih: Tensor, w_hh: Tensor, h: Tensor, c: Tenso
     cell = f * c + i * j
     tanh = torch.tanh(cell)
     state = o * tanh
-    return state, state.clone(), cell, i, j, f, o, tanh
+    return state, state[0].clone(), cell[0], i, j, f, o, tanh
 
 
 def npu_gru(input: Tensor, hx: Tensor, weight_input: Tensor, weight_hidden: Tensor, bias_input: Tensor, bias_hidden: Tensor,

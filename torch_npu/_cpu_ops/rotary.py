@@ -31,7 +31,8 @@ def npu_rotary_mul(self: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "hal
 
     ``rotary_mode`` says what is turned in the last dimension: "half" (-second half, first half), "interleave"
     (neighbours as pairs), "quarter" ("half" in each half), "interleave-half" (neighbours, taken apart into halves
-    first). Raises ValueError for another, NotImplementedError when a matrix ``rotate`` is given.
+    first). Raises ValueError for another, NotImplementedError when a matrix ``rotate`` is given. The result has ``self``'s
+    shape and dtype, a floating point one.
     """
     unsupported("npu_rotary_mul", rotate=rotate)
     return _embedded(self, r1, r2, rotary_mode).to(self.dtype).contiguous()
@@ -39,13 +40,19 @@ def npu_rotary_mul(self: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "hal
 
 def npu_rotary_mul_backward(grad: Tensor, self: Tensor, r1: Tensor, r2: Tensor,
                             rotary_mode: str = "half") -> Tuple[Tensor, ...]:
-    """Gradients of :func:`npu_rotary_mul` for self, r1 and r2."""
+    """Gradients of :func:`npu_rotary_mul` for self, r1 and r2.
+
+    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
     return wide_gradients(lambda x, cos, sin: _embedded(x, cos, sin, rotary_mode), (self, r1, r2), grad)
 
 
 def npu_apply_rotary_pos_emb(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, layout: str = "BSND",
                              rotary_mode: str = "half") -> Tuple[Tensor, Tensor]:
-    """:func:`npu_rotary_mul` of query and key. ``layout``: "BSND", "SBND", "BNSD" or "TND"; cos and sin broadcast."""
+    """:func:`npu_rotary_mul` of query and key. ``layout``: "BSND", "SBND", "BNSD" or "TND"; cos and sin broadcast.
+
+    Query and key have four dimensions, three in "TND", and the results have their shapes and dtypes.
+    """
     return (_embedded(query, cos, sin, rotary_mode).to(query.dtype).contiguous(),
             _embedded(key, cos, sin, rotary_mode).to(key.dtype).contiguous())
 

@@ -88,8 +88,8 @@ def npu_rotated_iou(self: Tensor, query_boxes: Tensor, trans: bool = False, mode
     """Intersection over union of boxes with an angle.
 
     ``self`` [B, N, 5] and ``query_boxes`` [B, K, 5]: centre x, centre y, width, height, angle in degrees; with ``trans`` x1,
-    y1, x2, y2, angle. ``mode`` 1 divides by the area of ``self`` instead of the union. Returns [B, N, K], or [B, N] of the
-    pairs with ``is_cross`` False (N = K). ``v_threshold`` and ``e_threshold`` say what CANN takes for equal vertices and edges;
+    y1, x2, y2, angle. ``mode`` 1 divides by the area of ``self`` instead of the union. Returns [B, N, K]; with
+    ``is_cross`` False (N = K) each row has the values of the pairs. ``v_threshold`` and ``e_threshold`` say what CANN takes for equal vertices and edges;
     here rounding is allowed for in any case. float16 and bfloat16 are computed in float32.
     """
     if mode not in (0, 1):
@@ -102,7 +102,8 @@ def npu_rotated_iou(self: Tensor, query_boxes: Tensor, trans: bool = False, mode
     first, second, both = a[..., 2] * a[..., 3], b[..., 2] * b[..., 3], _intersection(a, b)
     whole = first + second - both if mode == 0 else first
     some = whole > 0
-    return torch.where(some, both / torch.where(some, whole, torch.ones_like(whole)), torch.zeros_like(both)).to(self.dtype)
+    ratio = torch.where(some, both / torch.where(some, whole, torch.ones_like(whole)), torch.zeros_like(both)).to(self.dtype)
+    return ratio if is_cross else ratio.unsqueeze(-2).repeat(1, a.shape[-2], 1)
 
 
 def npu_nms_rotated(self: Tensor, scores: Tensor, iou_threshold: float, scores_threshold: float = 0, max_output_size: int = -1,

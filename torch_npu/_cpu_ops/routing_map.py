@@ -117,7 +117,7 @@ def npu_moe_token_unpermute_with_routing_map(*args: Any, **options: Any) -> Tens
     ``sorted_indices``: of :func:`npu_moe_token_permute_with_routing_map`; ``routing_map``: needed with probs, unless
     ``drop_and_pad``.
     """
-    return _npu_moe_token_unpermute_with_routing_map(*args, **options)[0]
+    return torch.ops.npu._npu_moe_token_unpermute_with_routing_map(*args, **options)[0]
 
 
 def npu_moe_token_unpermute_with_routing_map_grad(

@@ -59,7 +59,10 @@ def npu_top_k_top_p_sample(
 
 def npu_top_k_top_p(logits: Tensor, p: Optional[Tensor] = None, k: Optional[Tensor] = None) -> Tensor:
     """``logits`` [batch, vocabulary] with minus infinity for all but the ``k`` [batch] largest, and of these all but the
-    largest whose probabilities first add up to ``p`` [batch]. At least one stays."""
+    largest whose probabilities first add up to ``p`` [batch]. At least one stays.
+
+    ``logits`` and ``p`` are floating point, ``k`` int32.
+    """
     values, order = wide(logits).sort(-1)
     hidden = torch.zeros_like(values, dtype=torch.bool)
     size = values.shape[-1]
@@ -74,5 +77,8 @@ def npu_top_k_top_p(logits: Tensor, p: Optional[Tensor] = None, k: Optional[Tens
 
 
 def npu_sim_exponential_(self: Tensor, lambd: float = 1, *, generator: Optional[torch.Generator] = None) -> Tensor:
-    """Fills self with numbers of the exponential distribution of rate ``lambd``, as ``exponential_``."""
+    """Fills self with numbers of the exponential distribution of rate ``lambd``, as ``exponential_``.
+
+    ``input`` has any shape and a floating point dtype.
+    """
     return self.exponential_(lambd, generator=generator)

@@ -9,7 +9,10 @@ from torch import Tensor
 
 
 def get_storage_size(input: Tensor) -> int:
-    """Elements of ``input``'s dtype that its storage holds, which is more than it has where an internal format pads."""
+    """Elements of ``input``'s dtype that its storage holds, which is more than it has where an internal format pads.
+
+    Of any shape and dtype.
+    """
     return input.untyped_storage().nbytes() // input.element_size()
 
 
@@ -26,7 +29,7 @@ def unsafe_empty_with_format(
     """An uninitialized tensor of shape ``size`` in the storage format ``acl_format``, on the current NPU unless ``device`` says
     otherwise.
 
-    ``keep_format`` has no meaning here. Raises RuntimeError for ``pin_memory``.
+    ``keep_format`` has no meaning here. Raises RuntimeError for ``pin_memory``. The dtype is torch's default unless given.
     """
     return empty_with_format(size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, acl_format=acl_format)
 
@@ -44,7 +47,8 @@ def empty_with_format(
     """An uninitialized tensor of shape ``size`` in the storage format ``acl_format``, on the current NPU unless ``device`` says
     otherwise.
 
-    Raises RuntimeError for ``pin_memory`` and NotImplementedError for ``base_addr_aligned_kb``.
+    Raises RuntimeError for ``pin_memory`` and NotImplementedError for ``base_addr_aligned_kb``. The dtype is torch's
+    default unless given.
     """
     if pin_memory:
         raise RuntimeError("empty_with_format: only tensors of the CPU can be pinned")
@@ -106,7 +110,8 @@ def npu_stride_add(input: Tensor, other: Tensor, offset1: float, offset2: float,
     """Sums of parts of the channels: ``16 * c1_len`` of ``input`` from ``16 * offset1`` on, and of ``other`` from ``16 *
     offset2`` on.
 
-    ``input`` and ``other``: [N, C, ...]; channels beyond C are 0.
+    ``input`` and ``other``: [N, C, ...]; channels beyond C are 0. Both are floating point, as the result [N, 16 * c1_len,
+    ...].
     """
 
     def part(tensor: Tensor, offset: float) -> Tensor:
@@ -119,7 +124,7 @@ def npu_stride_add(input: Tensor, other: Tensor, offset1: float, offset2: float,
 
 
 def npu_attn_softmax_(input: Tensor) -> Tensor:
-    """The softmax of the last dimension, in place."""
+    """The softmax of the last dimension, in place. ``input`` has any shape and a floating point dtype."""
     return input.copy_(torch.softmax(input, -1))
 
 
@@ -127,7 +132,8 @@ def npu_attn_softmax_backward_(input: Tensor, grad_output: Tensor, values: Tenso
     """Gradient of a softmax in place: ``input`` is its result and becomes the gradient of scores whose product with ``values``
     was taken.
 
-    ``grad_output``: the product's gradient [..., rows, n]; ``values``: [..., keys, n]; ``input``: [..., rows, keys].
+    ``grad_output``: the product's gradient [..., rows, n]; ``values``: [..., keys, n]; ``input``: [..., rows, keys]. Scores
+    and gradient are floating point; the result is in place, of their dtype.
     """
     grad = torch.matmul(grad_output, values.transpose(-2, -1))
     return input.copy_(input * (grad - (grad * input).sum(-1, keepdim=True)))
@@ -139,7 +145,7 @@ def npu_attn_softmax_backward_(input: Tensor, grad_output: Tensor, values: Tenso
 def npu_prefetch(input: Tensor, dependency: Optional[Tensor], max_size: int, offset: int = 0) -> None:
     """Asks for ``max_size`` bytes of ``input`` from byte ``offset`` on in the NPU's cache. Changes no value, and no time here.
 
-    Raises ValueError unless ``max_size`` is positive and ``offset`` lies in the tensor.
+    Raises ValueError unless ``max_size`` is positive and ``offset`` lies in the tensor. Of any shape and dtype.
     """
     size = input.numel() * input.element_size()
     if max_size <= 0 or not 0 <= offset < max(size, 1):

@@ -23,7 +23,7 @@ def _from_bits(bits: Tensor, count: int) -> Tensor:
 
 def npu_fused_linear_online_max_sum(
     input: Tensor, weight: Tensor, target: Tensor, vocab_start_index: int, vocab_end_index: int, return_logits: bool = False
-) -> Tuple[Tensor, ...]:
+) -> Tuple[Optional[Tensor], ...]:
     """Statistics of the logits ``input @ weight.T`` of this rank's words, ``vocab_start_index`` to ``vocab_end_index`` inclusive.
 
     ``input``: [tokens, H]; ``weight``: [words, H]; ``target``: int32 or int64 [tokens].
@@ -31,7 +31,7 @@ def npu_fused_linear_online_max_sum(
     Returns (maxima, float32 [tokens]; sums of exp(logit - maximum), float32 [tokens]; logit - maximum of the target, 0 where it
     is another rank's, float32 [tokens]; uint8 [ceil(tokens / 8)], a bit for each token, 1 where its target is another rank's,
     first in the highest bit; target less ``vocab_start_index``, 0 where it is another rank's; the logits [tokens, words] with
-    ``return_logits``, else an empty tensor).
+    ``return_logits``, else None).
     """
     logits = wide(input) @ wide(weight).t()
     highest = logits.amax(1)
@@ -39,8 +39,8 @@ def npu_fused_linear_online_max_sum(
     other = (target < vocab_start_index) | (target > vocab_end_index)
     place = torch.where(other, torch.zeros_like(target), target - vocab_start_index)
     predicted = shifted.gather(1, place.long().unsqueeze(1)).squeeze(1).masked_fill(other, 0)
-    kept = logits.to(input.dtype) if return_logits else input.new_empty(0)
-    return highest, shifted.exp().sum(1), predicted, _bits(other), place, kept
+    returned = logits.to(input.dtype) if return_logits else None
+    return highest, shifted.exp().sum(1), predicted, _bits(other), place, returned
 
 
 def npu_fused_cross_entropy_loss_with_max_sum(

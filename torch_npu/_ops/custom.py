@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from torch_npu import _C
-from torch_npu._ops import atb, composed
+from torch_npu._ops import atb, composed, composed_without_gradient
 from torch_npu._ops.errors import KINDS, also_runtime_error
 from torch_npu._ops.signature import signature
 
@@ -56,15 +56,21 @@ def _composed_gradient(name: str) -> Any:
     return kernel
 
 
+def _composed() -> List[Tuple[str, str, str]]:
+    """Those that are composed of others, in the form of _C._custom_ops()."""
+    schemas = (*composed.DIFFERENTIABLE, *composed_without_gradient.OTHERS)
+    return [(schema.partition("(")[0], schema, "composed") for schema in schemas]
+
+
 def _table() -> List[Tuple[str, str, str]]:
     """[(name with overload, schema, native, hand or composed)] of all."""
-    return [*_C._custom_ops(), *composed.operators()]
+    return [*_C._custom_ops(), *_composed()]
 
 
 def register() -> None:
     library = torch.library.Library("npu", "FRAGMENT")
     _libraries.append(library)
-    for _, schema, _ in composed.operators():
+    for _, schema, _ in _composed():
         library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     for name, _, path in _table():
         keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")

@@ -25,12 +25,15 @@ def lookup(name: str) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def _table() -> Dict[str, Any]:
-    from torch_npu import _C, npu
-    from torch_npu.npu import _recovery, memory, settings, streams, utils
+    return {**_devices_and_streams(), **_memory(), **_settings_and_tensors()}
+
+
+def _devices_and_streams() -> Dict[str, Any]:
+    from torch_npu import npu
+    from torch_npu.npu import _recovery, streams, utils
     from torch_npu.utils import affinity
 
     return {
-        # devices
         "_npu_init": npu.init, "_npu_synchronize": npu.synchronize, "_npu_setDevice": npu.set_device,
         "_npu_getDevice": npu.current_device, "_npu_getDeviceWithoutSet": npu.current_device,
         "_npu_getLocalDevice": npu.current_device, "_npu_getDeviceCount": npu.device_count,
@@ -47,7 +50,6 @@ def _table() -> Dict[str, Any]:
         "_set_npu_data_unsafe_flag": _recovery.set_npu_tensor_unsafe_check_flag,
         "_npu_set_thread_affinity": affinity.set_thread_affinity, "_npu_reset_thread_affinity": affinity.reset_thread_affinity,
         "_npu_set_op_timeout_ms": npu.set_op_timeout_ms,
-        # streams
         "_npu_getCurrentStream": lambda device: _three(npu.current_stream(device)),
         "_npu_getDefaultStream": lambda device: _three(npu.default_stream(device)),
         "_npu_setStream": _set_stream, "_npu_getCurrentRawStream": streams._get_current_raw_stream,
@@ -55,7 +57,14 @@ def _table() -> Dict[str, Any]:
         "_npu_isCurrentStreamCapturing": npu.is_current_stream_capturing, "_npu_eraseStream": streams.erase_stream,
         "_subscribe_report": npu._subscribe_report,
         "_unsubscribe_report": npu._unsubscribe_report,
-        # memory
+    }
+
+
+def _memory() -> Dict[str, Any]:
+    from torch_npu import _C, npu
+    from torch_npu.npu import memory
+
+    return {
         "_npu_emptyCache": npu.empty_cache, "_npu_emptyVirtAddrCache": npu.empty_virt_addr_cache,
         "_npu_memoryStats": memory.memory_stats_as_nested_dict, "_npu_memorySnapshot": _snapshot,
         "_npu_resetAccumulatedMemoryStats": npu.reset_accumulated_memory_stats,
@@ -71,7 +80,14 @@ def _table() -> Dict[str, Any]:
         "_npu_hostEmptyCache": npu.empty_host_cache, "_npu_hostMemoryStats": memory.host_memory_stats_as_nested_dict,
         "_npu_resetAccumulatedHostMemoryStats": npu.reset_accumulated_host_memory_stats,
         "_npu_resetPeakHostMemoryStats": npu.reset_peak_host_memory_stats,
-        # settings
+    }
+
+
+def _settings_and_tensors() -> Dict[str, Any]:
+    from torch_npu import npu
+    from torch_npu.npu import settings, utils
+
+    return {
         "_npu_getOption": settings.published_option, "_npu_setOption": npu.set_option,
         "_npu_get_sync_debug_mode": npu.get_sync_debug_mode, "_npu_set_sync_debug_mode": npu.set_sync_debug_mode,
         "_npu_get_deterministic_level": npu._get_deterministic_level,
@@ -83,7 +99,6 @@ def _table() -> Dict[str, Any]:
         "_npu_get_fill_uninitialized_memory": lambda: bool(torch.utils.deterministic.fill_uninitialized_memory),
         "_npu_set_fill_uninitialized_memory": _fill_uninitialized,
         "_check_overflow_npu": npu.get_npu_overflow_flag, "_clear_overflow_npu": npu.clear_npu_overflow_flag,
-        # tensors
         "_empty_strided_npu": _empty_strided, "_npu_to_dlpack": torch.utils.dlpack.to_dlpack,
         "_npu_from_dlpack": torch.utils.dlpack.from_dlpack,
     }

@@ -29,14 +29,14 @@ _BY_POOL = (
     ("allocated_bytes", "Allocated memory", True),
     ("active_bytes", "Active memory", True),
     ("requested_bytes", "Requested memory", True),
-    ("reserved_bytes", "Reserved memory", True),
+    ("reserved_bytes", "NPU reserved memory", True),
     ("inactive_split_bytes", "Non-releasable memory", True),
     ("allocation", "Allocations", False),
     ("active", "Active allocs", False),
-    ("segment", "Reserved segments", False),
+    ("segment", "NPU reserved segments", False),
     ("inactive_split", "Non-releasable allocs", False),
 )
-_OVERSIZE = (("oversize_allocations", "Oversize allocations"), ("oversize_segments", "Oversize segments"))
+_OVERSIZE = (("oversize_allocations", "Oversize allocations"), ("oversize_segments", "Oversize NPU segments"))
 _WIDTH = 75
 
 
@@ -62,9 +62,9 @@ def summary(device: Device, stats: Dict[str, Any], abbreviated: Any) -> str:
     double, single = "=" * _WIDTH, "-" * _WIDTH
     lines = [
         double,
-        f"PyTorch NPU memory summary, npu:{device}".center(_WIDTH),
+        f"PyTorch NPU memory summary, device ID {device}".center(_WIDTH),
         single,
-        f"out-of-memory errors: {stats['num_ooms']}  |  retries: {stats['num_alloc_retries']}".center(_WIDTH),
+        f"NPU OOMs: {stats['num_ooms']}  |  npuMalloc retries: {stats['num_alloc_retries']}".center(_WIDTH),
         double,
         "        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  ",
     ]

@@ -1,6 +1,7 @@
 """Choices that torch.backends has for CUDA: they are remembered, and answered by what runs here."""
 
 import contextlib
+import warnings
 from typing import Any, Iterator, Optional
 
 import torch
@@ -52,10 +53,14 @@ def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_e
 
 
 def preferred_linalg_library(backend: Optional[Any] = None) -> Any:
-    """The choice among CUDA's libraries of linear algebra, which the NPU does not have: always the default."""
+    """The choice among CUDA's libraries of linear algebra, which the NPU does not have: always the default, with a warning where
+    another is preferred. RuntimeError for a library that torch does not know."""
     kind = torch._C._LinalgBackend
-    if backend not in (None, "default", kind.Default):
-        raise RuntimeError(f"linear algebra on the NPU is CANN's operators: the library {backend!r} is not there")
+    names = {"default": kind.Default, "cusolver": kind.Cusolver, "magma": kind.Magma}
+    if isinstance(backend, str) and backend not in names:
+        raise RuntimeError(f"unknown library of linear algebra {backend!r}: torch knows {', '.join(names)}")
+    if names.get(backend, backend) not in (None, kind.Default):
+        warnings.warn("torch.npu.preferred_linalg_library isn't implemented: linear algebra on the NPU is CANN's operators", stacklevel=2)
     return kind.Default
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from typing import Any, List, NoReturn, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 from torch.types import Device
 
@@ -82,8 +82,9 @@ def synchronize(device: Device = None) -> None:
 
 
 def get_device_properties(device_name: Device = None, *, device: Device = None) -> Any:
-    """Properties of a device: ``name``, ``total_memory`` (bytes), ``multi_processor_count`` (cube cores),
-    ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture), ``uuid``.
+    """Properties of a device: ``name``, ``total_memory`` (bytes), ``multi_processor_count`` (vector cores,
+    as the published torch_npu counts), ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture), ``uuid``; what
+    CUDA's have besides (``warp_size``, ``regs_per_multiprocessor``, ...) is None.
     ``device`` is what torch.cuda calls ``device_name``."""
     _state.lazy_init()
     return _properties_of(_utils.existing_device(device if device_name is None else device_name))
@@ -171,6 +172,6 @@ def is_bf16_supported(including_emulation: bool = False) -> bool:
     return name != "Ascend910" and not name.startswith(without)
 
 
-def current_blas_handle() -> NoReturn:
-    """Not there: CANN computes matrix products through operators, without a handle."""
-    raise NotImplementedError("CANN has no BLAS handle: matrix products are operators (torch.matmul, torch.mm, ...)")
+def current_blas_handle() -> None:
+    """None, with a warning: CANN computes matrix products through operators, without a handle."""
+    warnings.warn("NPU does not use blas handle: CANN's matrix products are operators (torch.matmul, torch.mm, ...)", stacklevel=2)

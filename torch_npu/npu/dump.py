@@ -96,8 +96,8 @@ def read_config(config: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> Confi
     only = _one_of("dump_only", keys.get("dump_only", ""), _ONLY)
     if _one_of("dump_debug", keys.get("dump_debug", "off"), ("on", "off")) == "on":
         only = only or "overflow"
-    if level == "kernel" and (keys.get("dump_step") or only == "nan"):
-        raise NotImplementedError("dump_level=kernel: CANN knows neither PyTorch's steps nor dump_only=nan; dump_level=op does")
+    if level == "kernel" and only == "nan":
+        raise NotImplementedError("dump_level=kernel: CANN has no dump_only=nan; dump_level=op does")
     return Config(
         path=str(keys.get("dump_path") or "npu_dump"),
         operators=_operators(keys.get("dump_list")),
@@ -266,8 +266,39 @@ def _make_folder(config: Config) -> str:
     return folder
 
 
+class _Kernels:
+    """CANN's own dump of the operators below PyTorch's, to ``folder``; of each step that was chosen to ``folder/step_<n>``, for CANN
+    does not know PyTorch's steps."""
+
+    def __init__(self, config: Config, folder: str) -> None:
+        self.config, self.folder, self.runs = config, folder, False
+        os.makedirs(folder, exist_ok=True)
+        torch.npu.init()
+
+    def enter_step(self, step: int) -> None:
+        steps = self.config.steps
+        if steps is None:
+            if not self.runs:
+                self.begin(self.folder)
+            return
+        self.end()
+        if step in steps:
+            self.begin(os.path.join(self.folder, f"step_{step}"))
+
+    def begin(self, folder: str) -> None:
+        _begin_kernels(self.config, folder)
+        self.runs = True
+
+    def end(self) -> None:
+        if self.runs:
+            from torch_npu import _C
+
+            self.runs = False
+            torch.npu.synchronize()
+            _C._finalize_dump()
+
+
 def _begin_kernels(config: Config, folder: str) -> None:
-    """CANN's own dump, to ``folder``."""
     import tempfile
 
     from torch_npu import _C
@@ -279,9 +310,7 @@ def _begin_kernels(config: Config, folder: str) -> None:
         keys["dump_list"] = [{"layer": list(config.operators)}]
     if config.only == "overflow":
         keys["dump_debug"] = "on"
-    torch.npu.init()
     _C._init_dump()
-    _State.kernels = True
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"dump": keys}, file)
         file.flush()
@@ -290,7 +319,8 @@ def _begin_kernels(config: Config, folder: str) -> None:
 
 class _State:
     ready = False
-    kernels = False  # CANN dumps
+    step = 0
+    kernels: Optional[_Kernels] = None
     dump: Optional[Dump] = None
     steps_hook: Any = None
     counted: Any = None  # the optimizer whose steps are counted
@@ -318,7 +348,8 @@ def set_dump(cfg_file: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> None:
     - ``dump_device``: ``npu`` (default), or ``cpu`` for a run to compare with.
     - ``dump_level``: ``op``, PyTorch's operators; ``kernel``, the operators of CANN below them, dumped by CANN itself to
       ``dump_path/kernels`` (with softcann in the same form as PyTorch's, else in CANN's); ``all``, both. ``op`` by default; with
-      CANN's outer key, ``all``, as CANN has it: programs for CANN expect its files.
+      CANN's outer key, ``all``, as CANN has it: programs for CANN expect its files. With ``dump_step`` those of a step are in
+      ``kernels/step_<n>``.
 
     Waits for the device at each operator. RuntimeError without :func:`init_dump`; ValueError, NotImplementedError for a
     configuration that cannot be served; FileNotFoundError, FileExistsError.
@@ -332,12 +363,12 @@ def set_dump(cfg_file: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> None:
     observe.restart_numbers()
     folder = _make_folder(config)
     if config.level != "op":
-        _begin_kernels(config, os.path.join(folder, "kernels"))
-    if config.level == "kernel":
-        return
-    _State.dump = Dump(config, folder)
+        _State.kernels = _Kernels(config, os.path.join(folder, "kernels"))
+        _State.kernels.enter_step(0)
     _State.steps_hook = register_optimizer_step_post_hook(_after_optimizer_step)
-    observe.add(_State.dump)
+    if config.level != "kernel":
+        _State.dump = Dump(config, folder)
+        observe.add(_State.dump)
 
 
 def finalize_dump() -> None:
@@ -346,31 +377,39 @@ def finalize_dump() -> None:
     _State.ready = False
 
 
+def _enter_next_step() -> None:
+    _State.step += 1
+    if _State.dump is not None:
+        _State.dump.step = _State.step
+    if _State.kernels is not None:
+        _State.kernels.enter_step(_State.step)
+
+
 def step() -> None:
     """The next step begins, for programs without an optimizer: from then on its steps are not counted."""
-    if _State.dump is not None:
+    if _State.steps_hook is not None:
         _State.counted = _State
-        _State.dump.step += 1
+        _enter_next_step()
 
 
 def _after_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    if _State.dump is not None and _State.counted in (None, id(optimizer)):
+    if _State.counted in (None, id(optimizer)):
         _State.counted = id(optimizer)
-        _State.dump.step += 1
+        _enter_next_step()
 
 
 def _end() -> None:
-    if _State.kernels:
-        from torch_npu import _C
-
-        _State.kernels = False
-        torch.npu.synchronize()
-        _C._finalize_dump()
+    if _State.kernels is not None:
+        _State.kernels.end()
+        _State.kernels = None
     if _State.dump is not None:
         observe.remove(_State.dump)
         _State.dump.close()
+        _State.dump = None
+    if _State.steps_hook is not None:
         _State.steps_hook.remove()
-        _State.dump = _State.counted = None
+        _State.steps_hook = _State.counted = None
+    _State.step = 0
 
 
 def start_from_environment() -> None:

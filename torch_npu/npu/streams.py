@@ -96,7 +96,7 @@ class Stream(torch.Stream):
         return hash((self.stream_id, self.device_index))
 
     def __repr__(self) -> str:
-        return f"<torch.npu.Stream device={self.device} npu_stream={self.npu_stream:#x}>"
+        return f"<torch_npu.npu.Stream device={self.device} npu_stream={self.npu_stream:#x}>"
 
 
 class ExternalStream(Stream):
@@ -226,7 +226,7 @@ class Event(torch.Event):
 
     def __repr__(self) -> str:
         handle = self.npu_event
-        return f"<torch.npu.Event {handle:#x}>" if handle else "<torch.npu.Event uninitialized>"
+        return f"<torch_npu.npu.Event {handle:#x}>" if handle else "<torch_npu.npu.Event uninitialized>"
 
 
 class ExternalEvent:

@@ -107,6 +107,26 @@ class NpuFusedOptimizerBase(Optimizer):
             bucket.scatter()
         return total
 
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Gradients become 0, or None with ``set_to_none``, which is torch.optim's default."""
+        super().zero_grad(set_to_none)
+
+    def _combined(self, name: str) -> List[Optional[torch.Tensor]]:
+        found: List[Optional[torch.Tensor]] = []
+        for dtype in (torch.float32, torch.float16):
+            flats = [getattr(bucket, name) for _, bucket in self._buckets or () if bucket.param.dtype == dtype]
+            found.append((flats[0] if len(flats) == 1 else torch.cat(flats)) if flats else None)
+        return found
+
+    def get_combined_params(self) -> List[Optional[torch.Tensor]]:
+        """[flat parameters of float32, of float16], each None where there are none and before the first step: the memory that the
+        parameters lie in, or a copy where several groups have that dtype."""
+        return self._combined("param")
+
+    def get_combined_grads(self) -> List[Optional[torch.Tensor]]:
+        """The same of the gradients, as the last step or clipping saw them."""
+        return self._combined("grad")
+
     def add_param_group(self, param_group: Any) -> None:
         super().add_param_group(param_group)
         self._buckets = None

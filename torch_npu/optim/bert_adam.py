@@ -28,8 +28,8 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
     """Adam with decoupled weight decay, without bias correction, with a learning rate that follows ``schedule``.
 
     ``warmup``: share of ``t_total`` steps in which lr rises to its value; -1 for either means none of that.
-    ``schedule``: warmup_linear, warmup_cosine, warmup_constant or none. ``max_grad_norm``: each parameter's gradient is
-    clipped to it by itself; -1 does not clip. ``lr`` has no default.
+    ``schedule``: warmup_linear, warmup_cosine, warmup_constant or none. ``max_grad_norm``: the gradients of a group that
+    share dtype and device are clipped to it together; -1 does not clip. ``lr`` has no default.
     """
 
     def __init__(self, params: Any, lr: Optional[float] = None, warmup: float = -1, t_total: int = -1,
@@ -64,18 +64,23 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         return group["lr"] * _SCHEDULES[group["schedule"]](steps / group["t_total"], group["warmup"])
 
     def _state_names(self, group: Any) -> Dict[str, float]:
-        return {"next_m": 0.0, "next_v": 0.0}
+        return {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+
+    def _prepare(self, runs: Any) -> None:
+        together: Dict[Any, Any] = {}
+        for group, run in runs:
+            if group["max_grad_norm"] > 0:
+                key = id(group), run.grad.dtype, run.grad.device
+                together.setdefault(key, (group["max_grad_norm"], []))[1].append(run.grad)
+        for most, grads in together.values():
+            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(grad) for grad in grads]))
+            torch._foreach_mul_(grads, (most / (norm + 1e-6)).clamp_(max=1.0))
 
     def _update(self, group: Any, run: Any) -> None:
         grad = run.grad
-        if group["max_grad_norm"] > 0:
-            for block in run.blocks():
-                rows = block.rows(grad)
-                norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-                rows.mul_((group["max_grad_norm"] / (norm + 1e-6)).clamp_(max=1.0))
-        next_m = run.state["next_m"].mul_(group["b1"]).add_(grad, alpha=1 - group["b1"])
-        next_v = run.state["next_v"].mul_(group["b2"]).addcmul_(grad, grad, value=1 - group["b2"])
-        update = next_m / next_v.sqrt().add_(group["e"])
+        exp_avg = run.state["exp_avg"].mul_(group["b1"]).add_(grad, alpha=1 - group["b1"])
+        exp_avg_sq = run.state["exp_avg_sq"].mul_(group["b2"]).addcmul_(grad, grad, value=1 - group["b2"])
+        update = exp_avg / exp_avg_sq.sqrt().add_(group["e"])
         if group["weight_decay"] > 0:
             update.add_(run.param, alpha=group["weight_decay"])
         run.param.add_(update, alpha=-self._rate(group, run.step - 1))

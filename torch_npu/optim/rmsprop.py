@@ -56,7 +56,7 @@ class NpuFusedRMSpropTF(_RMSprop):
     """RMSprop with TensorFlow's details: eps stands under the root, the mean square begins with 1.
 
     ``lr_in_momentum``: the momentum buffer holds steps that were multiplied by lr already. ``decoupled_decay``: weight
-    decay shrinks the parameters instead of being added to the gradient.
+    decay shrinks the parameters, whatever lr is, instead of being added to the gradient.
     """
 
     _square_avg_begins = 1.0
@@ -70,7 +70,7 @@ class NpuFusedRMSpropTF(_RMSprop):
     def _update(self, group: Any, run: Any) -> None:
         grad, rest, lr, square_avg = run.grad, 1 - group["alpha"], group["lr"], run.state["square_avg"]
         if group["weight_decay"] and group["decoupled_decay"]:
-            run.param.mul_(1 - lr * group["weight_decay"])
+            run.param.mul_(1 - group["weight_decay"])
         elif group["weight_decay"]:
             grad = grad.add(run.param, alpha=group["weight_decay"])
         square_avg.add_(grad.square().sub_(square_avg), alpha=rest)

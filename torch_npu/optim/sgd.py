@@ -1,6 +1,6 @@
 """Stochastic gradient descent."""
 
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import torch
 
@@ -8,10 +8,12 @@ from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
 
 class NpuFusedSGD(NpuFusedOptimizerBase):
-    """``torch.optim.SGD`` on flat tensors: momentum, dampening, weight decay, Nesterov's momentum."""
+    """``torch.optim.SGD`` on flat tensors: momentum, dampening, weight decay, Nesterov's momentum. ``lr`` has no default."""
 
-    def __init__(self, params: Any, lr: float = 1e-3, momentum: float = 0, dampening: int = 0, weight_decay: float = 0,
+    def __init__(self, params: Any, lr: Optional[float] = None, momentum: float = 0, dampening: int = 0, weight_decay: float = 0,
                  nesterov: bool = False) -> None:
+        if lr is None:
+            raise ValueError("NpuFusedSGD has no learning rate by default: give lr")
         check(lr >= 0, "lr", lr)
         check(momentum >= 0, "momentum", momentum)
         check(weight_decay >= 0, "weight_decay", weight_decay)

@@ -1,6 +1,8 @@
 """The events of trace_view.json: those of the trace, and the tracks that Ascend's tools look for beside them."""
 
-from typing import Any, Dict, List, Set
+import bisect
+import collections
+from typing import Any, Dict, List, Set, Tuple
 
 from torch_npu.profiler import _spans
 from torch_npu.profiler._communication import Collective
@@ -75,13 +77,45 @@ def _is_placeholder(event: Dict[str, Any], devices: Set[int], busy: Set[Any]) ->
     return pid not in busy or (pid in devices and told is not None and not str(told).startswith("NPU"))
 
 
+def _is_annotation(event: Dict[str, Any]) -> bool:
+    return event.get("ph") == "X" and (event.get("cat") == "user_annotation" or event["name"].startswith("ProfilerStep#"))
+
+
+def _nested(events: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """The events with the frames of Python cut at the annotations whose borders they cross.
+
+    An annotation begins within the frame of the function that begins it, and ends after it; its end is the same with another
+    function. On one track events must lie within each other: viewers leave out those that do not, and that would be the steps.
+    """
+    borders: Dict[Any, List[Tuple[float, float]]] = collections.defaultdict(list)  # by track: (border, the other border)
+    for event in filter(_is_annotation, events):
+        begin, end = float(event["ts"]), float(event["ts"]) + float(event["dur"])
+        borders[event["pid"], event["tid"]] += [(begin, end), (end, begin)]
+    for found in borders.values():
+        found.sort()
+    made = []
+    for event in events:
+        crossed = borders.get((event.get("pid"), event.get("tid"))) if event.get("cat") == "python_function" else None
+        if crossed:
+            begin, end = float(event["ts"]), float(event["ts"]) + float(event["dur"])
+            first, last = bisect.bisect_right(crossed, (begin, float("inf"))), bisect.bisect_left(crossed, (end, 0.0))
+            within = crossed[first:last]
+            ends = [border for border, other in within if other < begin]
+            begins = [border for border, other in within if other > end]
+            if ends or begins:
+                begin, end = max([begin, *ends]), min([end, *begins])
+                event = {**event, "ts": begin, "dur": max(end - begin, 0.0)}
+        made.append(event)
+    return made
+
+
 def events(trace: Trace, found: List[Collective]) -> List[Dict[str, Any]]:
     """All events, with "Communication" (a track a group) and "Overlap Analysis" for each device. Times are Unix microseconds, as
     in the tables."""
     cores = {kernel.correlation: "SDMA_SQE" if kernel.is_copy else kernel.core for kernel in trace.kernels}
     devices = {kernel.device for kernel in trace.kernels}
     busy = {event.get("pid") for event in trace.events if event.get("ph") != "M"}
-    made = [_hardware(event, cores) for event in trace.events if not _is_placeholder(event, devices, busy)]
+    made = [_hardware(event, cores) for event in _nested(trace.events) if not _is_placeholder(event, devices, busy)]
     for device in sorted({kernel.device for kernel in trace.kernels}):
         process = _FIRST_PROCESS + 2 * device
         made += _communication(found, device, process) + _overlap(trace, device, process + 1)

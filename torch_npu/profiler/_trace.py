@@ -165,6 +165,7 @@ def read(path: str) -> Trace:
         kernel.launched = launches.get(kernel.correlation) if kernel.correlation is not None else None
     for operators in by_thread.values():
         _nest(operators)
+    _trace_backward_to_forward(trace)
     trace.operators.sort(key=lambda operator: operator.begin)
     trace.kernels.sort(key=lambda kernel: kernel.begin)
     trace.steps.sort(key=lambda step: step[1])
@@ -218,6 +219,28 @@ def _nest(operators: List[Operator]) -> None:
             open_ones[-1].self_duration -= operator.duration
             open_ones[-1].children.append(operator)
         open_ones.append(operator)
+
+
+def _trace_backward_to_forward(trace: Trace) -> None:
+    """Gives the operators of backward passes the stack of the forward call whose gradient they compute, before their own, which
+    ends at ``backward()``."""
+    places = {(operator.thread, operator.begin): operator for operator in trace.operators}
+    forward: Dict[Any, Operator] = {}
+    backward: Dict[Any, Operator] = {}
+    for event in trace.events:
+        if event.get("cat") == "fwdbwd":
+            operator = places.get((_thread(event), float(event["ts"])))
+            if operator is not None:
+                (forward if event["ph"] == "s" else backward)[event["id"]] = operator
+    for link in forward.keys() & backward.keys():
+        if forward[link].stack:
+            _prepend_stack(backward[link], f"{forward[link].stack};(backward)")
+
+
+def _prepend_stack(operator: Operator, stack: str) -> None:
+    operator.stack = f"{stack};{operator.stack}" if operator.stack else stack
+    for child in operator.children:
+        _prepend_stack(child, stack)
 
 
 def _measure_waits(kernels: List[Kernel]) -> None:

@@ -1,17 +1,18 @@
 """Several tensors in one stretch of memory."""
 
-from typing import List
+from typing import List, Optional
 
 import torch
 
 
-def npu_combine_tensors(list_of_tensor: List[torch.Tensor], require_copy_value: bool = True) -> torch.Tensor:
+def npu_combine_tensors(list_of_tensor: List[torch.Tensor], require_copy_value: bool = True) -> Optional[torch.Tensor]:
     """A flat tensor that holds all elements, and of which the tensors of the list become parts, in order.
 
-    They have one dtype and one device and are dense. ``require_copy_value`` False: their values are lost.
+    They have one dtype and one device and are dense. ``require_copy_value`` False: their values are lost. None for
+    an empty list.
     """
     if not list_of_tensor:
-        raise ValueError("npu_combine_tensors: the list is empty")
+        return None
     first = list_of_tensor[0]
     for tensor in list_of_tensor:
         if tensor.dtype != first.dtype or tensor.device != first.device:

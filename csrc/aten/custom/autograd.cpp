@@ -47,11 +47,12 @@ variable_list tensors_of(at::ArrayRef<c10::IValue> values) {
 }
 at::Tensor tensor_or_none(const c10::IValue& value) { return value.isTensor() ? value.toTensor() : at::Tensor(); }
 
-// The dtype or the sizes of an argument.
-c10::IValue attribute(const c10::IValue& argument, char kind) {
+// The dtype, the sizes or one size of an argument.
+c10::IValue attribute(const c10::IValue& argument, const GradSource& source) {
   const auto tensor = tensor_or_none(argument);
   if (!tensor.defined()) return {};
-  if (kind == 't') return static_cast<int64_t>(tensor.scalar_type());
+  if (source.kind == 't') return static_cast<int64_t>(tensor.scalar_type());
+  if (source.kind == 'z') return tensor.sym_size(source.dim);
   return tensor.sym_sizes();
 }
 
@@ -59,6 +60,12 @@ c10::IValue attribute(const c10::IValue& argument, char kind) {
 int64_t position(at::ArrayRef<c10::IValue> arguments, int argument) {
   if (argument < 0 || (!arguments[argument].isTensorList() && !tensor_or_none(arguments[argument]).defined())) return -1;
   return static_cast<int64_t>(tensors_of(arguments.slice(0, argument)).size());
+}
+
+// Gradients come for the results that there are; -1: this one is None.
+int64_t place_of_gradient(at::ArrayRef<c10::IValue> results, int index) {
+  if (results[index].isTensorList()) return static_cast<int64_t>(tensors_of(results.slice(0, index)).size());
+  return position(results, index);
 }
 
 c10::OperatorHandle find(const std::string& name) {
@@ -118,7 +125,9 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
       if (source.kind == 'r') value = results[source.index];
       if (source.kind == 'i') value = static_cast<int64_t>(source.index);
       if (source.kind == 'c') value = std::string(source.text);
-      if (source.kind == 't' || source.kind == 's') value = attribute(arguments[source.index], source.kind);
+      if (source.kind == 'g') value = place_of_gradient(results, source.index);
+      if (source.kind == 'm') value = std::vector<bool>(static_cast<size_t>(source.index), true);
+      if (source.kind == 't' || source.kind == 's' || source.kind == 'z') value = attribute(arguments[source.index], source);
       const variable_list list = value.isTensorList() ? value.toTensorVector() : variable_list();
       listed.insert(listed.end(), list.begin(), list.end());
       counts.push_back(value.isTensorList() ? static_cast<int64_t>(list.size()) : kNoList);
@@ -146,7 +155,8 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
         TORCH_CHECK(value.has_value(), "npu::", rule.backward, " is not given its argument ", schema.arguments()[i].name());
         stack.push_back(*value);
       } else if (rule.arguments[i].kind == 'g') {
-        stack.emplace_back(gradients[rule.arguments[i].index]);
+        const int64_t place = others.get(i).toInt();
+        stack.emplace_back(place < 0 ? at::Tensor() : gradients[place]);
       } else if (counts[i] != kNoList) {
         stack.emplace_back(variable_list(listed, listed + counts[i]));
         listed += counts[i];

@@ -120,8 +120,52 @@ at::DimVector mx_scale_sizes(at::IntArrayRef sizes) {
   return scales;
 }
 
+at::DimVector mx_scale_sizes(at::IntArrayRef sizes, int64_t dim, int64_t block) {
+  at::DimVector scales(sizes);
+  int64_t& along = scales[at::maybe_wrap_dim(dim, static_cast<int64_t>(sizes.size()))];
+  along = (along + 2 * block - 1) / (2 * block);
+  scales.push_back(2);
+  return scales;
+}
+
+namespace {
+
+constexpr int64_t kByCann = 256;  // numbers of CANN's begin there
+
+// CANN's float4, or 0.
+int64_t float4_code(int64_t type) {
+  const int64_t code = type > kByCann ? type - kByCann : type;
+  return code == ACL_FLOAT4_E2M1 || code == ACL_FLOAT4_E1M2 ? code : 0;
+}
+
+}  // namespace
+
+OutSpec mx_like(const char* op, const at::Tensor& input, at::IntArrayRef sizes, int64_t type) {
+  if (float4_code(type) == 0) return shaped(input, sizes, float8_type(op, type));
+  TORCH_CHECK_VALUE(!sizes.empty() && sizes.back() % 2 == 0, op, ": two numbers of float4 share a byte, and the last dimension is ",
+                    sizes.empty() ? 1 : sizes.back());
+  at::DimVector bytes(sizes);
+  bytes.back() /= 2;
+  return shaped(input, bytes, at::kByte);
+}
+
+int64_t mx_code(int64_t type) { return float4_code(type) != 0 ? float4_code(type) : float8_code(type); }
+
+at::DimVector mx_numbers(const char* op, const at::Tensor& elements, int64_t type) {
+  at::DimVector sizes(elements.sizes());
+  if (float4_code(type) == 0) {
+    float8_type(op, type);
+  } else if (!sizes.empty()) {
+    sizes.back() *= 2;
+  }
+  return sizes;
+}
+
+op::AsType mx_elements(const at::Tensor& elements, int64_t type) {
+  return {elements, static_cast<aclDataType>(mx_code(type))};
+}
+
 at::ScalarType float8_type(const char* op, int64_t type) {
-  constexpr int64_t kByCann = 256;  // numbers of CANN's begin there
   if (type == static_cast<int64_t>(at::kFloat8_e5m2) || type == kByCann + ACL_FLOAT8_E5M2) return at::kFloat8_e5m2;
   TORCH_CHECK_NOT_IMPLEMENTED(type == static_cast<int64_t>(at::kFloat8_e4m3fn) || type == kByCann + ACL_FLOAT8_E4M3FN, op,
                               ": dtype number ", type,
@@ -264,6 +308,22 @@ std::optional<at::Tensor> mx_scale(const std::optional<at::Tensor>& scale) {
   constexpr int64_t kPairs = 3;
   if (!given(scale) || scale->scalar_type() != at::kByte || scale->dim() < kPairs) return scale;
   return scale->view(at::kFloat8_e8m0fnu);
+}
+at::Tensor mx_scale(const at::Tensor& scale) { return *mx_scale(std::optional<at::Tensor>(scale)); }
+
+const at::Tensor& quant_scattered(const at::Tensor& target, const at::Tensor& updates, std::string_view reduce, int64_t quant_axis,
+                                  std::optional<int64_t> type, const std::optional<std::string_view>& round_mode) {
+  const bool last = quant_axis == -1 || quant_axis == updates.dim() - 1;
+  return only_if(reduce == "update" && last && type_or(type, at::kChar) == at::kChar && round_mode.value_or("rint") == "rint",
+                 "npu_quant_scatter: another reduce than 'update', dtype than int8, round_mode than 'rint' and quant_axis than the "
+                 "last are",
+                 target);
+}
+
+int64_t slots_of(const at::Tensor& routing_map, std::optional<int64_t> wanted, bool drop_and_pad) {
+  TORCH_CHECK_VALUE(routing_map.dim() == 2, "routing_map is [tokens, experts], but has ", routing_map.dim(), " dimensions");
+  const int64_t among = std::max<int64_t>(1, routing_map.size(drop_and_pad ? 1 : 0));
+  return wanted.value_or(routing_map.size(0)) / among * among;
 }
 
 int64_t group_code(at::OptionalIntArrayRef sizes) {

@@ -10,6 +10,7 @@
 
 #include "aten/custom/serving_shapes.h"
 #include "aten/shape_rules.h"
+#include "op/descriptor.h"
 
 namespace torch_npu::native {
 
@@ -38,6 +39,8 @@ at::DimVector chosen_sizes(const at::Tensor& query, std::string_view layout, int
 at::DimVector index_statistic_sizes(const at::Tensor& query);
 // MX scales of blocks along the last of `sizes`: in pairs.
 at::DimVector mx_scale_sizes(at::IntArrayRef sizes);
+// The same of blocks of `block` numbers along `dim`.
+at::DimVector mx_scale_sizes(at::IntArrayRef sizes, int64_t dim, int64_t block = 32);
 // Scales of blocks of `rows` by `columns` of the last two dimensions; of `groups` of rows (0: none) one after the other, where as
 // many rows are left over.
 at::DimVector block_scale_sizes(const at::Tensor& x, int64_t rows, int64_t columns, int64_t groups);
@@ -61,6 +64,10 @@ at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b);
 at::ScalarType dequantized_type(const at::Tensor& x, const std::optional<at::Tensor>& scale,
                                 const std::optional<at::Tensor>& row_scale);
 
+// Rows that tokens get by a map [tokens, experts]: `wanted` (by default one for each token) down to a multiple of the tokens, or of
+// the experts where each has its capacity.
+int64_t slots_of(const at::Tensor& routing_map, std::optional<int64_t> wanted, bool drop_and_pad);
+
 // Results --------------------------------------------------------------------------------------------
 
 // Number `index` of the `count` tensors given for the results, in the rule's sizes. Memory and dtype are the caller's: a graph
@@ -82,6 +89,12 @@ int64_t float8_code(int64_t type);
 // int8 (1) or float8 (see float8_type); throws NotImplementedError for others. And CANN's number.
 at::ScalarType block_type(const char* op, int64_t type);
 int64_t block_code(int64_t type);
+// `sizes` numbers of an MX format: float8 (see float8_type), or float4_e2m1 (40, 296) and float4_e1m2 (41, 297), two in a byte, for
+// which the last size is halved. Throws NotImplementedError for other formats.
+OutSpec mx_like(const char* op, const at::Tensor& input, at::IntArrayRef sizes, int64_t type);
+int64_t mx_code(int64_t type);
+// The sizes in numbers of what mx_like describes.
+at::DimVector mx_numbers(const char* op, const at::Tensor& elements, int64_t type);
 // int8 of the input's shape, or for quint4x2 eight int4 in each int32; and CANN's number of the one or the other.
 OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type, bool usual);
 int64_t quantized_code(std::optional<int64_t> type);
@@ -96,6 +109,12 @@ int64_t rotary_layout_number(std::string_view layout);
 const at::Tensor& first_of(at::TensorList list, const char* what);
 // MX scales, which come as bytes, as CANN takes them: a tensor of three dimensions or more; others as they are.
 std::optional<at::Tensor> mx_scale(const std::optional<at::Tensor>& scale);
+at::Tensor mx_scale(const at::Tensor& scale);
+// And their elements.
+op::AsType mx_elements(const at::Tensor& elements, int64_t type);
+// `target`; throws NotImplementedError for what the operator does not do.
+const at::Tensor& quant_scattered(const at::Tensor& target, const at::Tensor& updates, std::string_view reduce, int64_t quant_axis,
+                                  std::optional<int64_t> type, const std::optional<std::string_view>& round_mode);
 // CANN's number of the sizes of groups: m, n and k in 16 bits each, the last lowest; 0 without them.
 int64_t group_code(at::OptionalIntArrayRef sizes);
 // Whether what is exchanged before a product can be quantised as asked: of int8 and float8 with one scale or MX scales, else rows

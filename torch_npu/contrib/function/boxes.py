@@ -7,7 +7,7 @@ import torch
 
 def npu_iou(boxes1: torch.Tensor, boxes2: torch.Tensor, mode: str = "ptiou", is_normalized: bool = False,
             normalized_scale: float = 100.0) -> torch.Tensor:
-    """[n, m]: intersection over union of boxes [n, 4] and [m, 4] (x1, y1, x2, y2).
+    """[n, m], float32: intersection over union of boxes [n, 4] and [m, 4] (x1, y1, x2, y2).
 
     ``mode``: "iou" or "ptiou". ``is_normalized``: coordinates are parts of the picture, which ``normalized_scale`` makes pixels.
     """
@@ -15,6 +15,7 @@ def npu_iou(boxes1: torch.Tensor, boxes2: torch.Tensor, mode: str = "ptiou", is_
 
     if mode not in ("iou", "ptiou"):
         raise ValueError(f"mode {mode!r}: expected iou or ptiou")
+    boxes1, boxes2 = boxes1.float(), boxes2.float()
     if is_normalized:
         boxes1, boxes2 = boxes1 * normalized_scale, boxes2 * normalized_scale
     function = torch_npu.npu_iou if mode == "iou" else torch_npu.npu_ptiou
@@ -32,9 +33,11 @@ def npu_giou(boxes1: torch.Tensor, boxes2: torch.Tensor, is_permuted: bool = Tru
     False. Has a gradient."""
     import torch_npu
 
+    if boxes1.shape != boxes2.shape:
+        raise ValueError(f"expected pairs of boxes, got {tuple(boxes1.shape)} and {tuple(boxes2.shape)}")
     if is_permuted:
         boxes1, boxes2 = boxes1.t(), boxes2.t()
-    return torch_npu.npu_giou(boxes1, boxes2, True, False, 0).t()
+    return torch_npu.npu_giou(boxes1, boxes2, True, False, 0)
 
 
 def npu_diou(boxes1: torch.Tensor, boxes2: torch.Tensor, trans: bool = True, is_cross: bool = False,
@@ -53,6 +56,11 @@ def npu_ciou(boxes1: torch.Tensor, boxes2: torch.Tensor, trans: bool = True, is_
     return torch_npu.npu_ciou(boxes1, boxes2, trans, is_cross, mode, True)
 
 
+def _check_coder(boxes: torch.Tensor, others: torch.Tensor) -> None:
+    if boxes.shape != others.shape or boxes.shape[-1] != 4:
+        raise ValueError(f"expected boxes [n, 4] twice, got {tuple(boxes.shape)} and {tuple(others.shape)}")
+
+
 def npu_bbox_coder_encode_xyxy2xywh(bboxes: torch.Tensor, gt_bboxes: torch.Tensor, means: Optional[Sequence[float]] = None,
                                     stds: Optional[Sequence[float]] = None, is_normalized: bool = False,
                                     normalized_scale: float = 10000.0) -> torch.Tensor:
@@ -62,6 +70,7 @@ def npu_bbox_coder_encode_xyxy2xywh(bboxes: torch.Tensor, gt_bboxes: torch.Tenso
     """
     import torch_npu
 
+    _check_coder(bboxes, gt_bboxes)
     if is_normalized:
         bboxes, gt_bboxes = bboxes * normalized_scale, gt_bboxes * normalized_scale
     return torch_npu.npu_bounding_box_encode(bboxes, gt_bboxes, *(means or (0.0,) * 4), *(stds or (1.0,) * 4))
@@ -73,6 +82,7 @@ def npu_bbox_coder_decode_xywh2xyxy(bboxes: torch.Tensor, pred_bboxes: torch.Ten
     """[n, 4]: boxes out of anchors and (dx, dy, dw, dh), clipped to ``max_shape`` (height, width) where it is given."""
     import torch_npu
 
+    _check_coder(bboxes, pred_bboxes)
     mean, std, shape = list(means or (0.0,) * 4), list(stds or (1.0,) * 4), list(max_shape or (9999, 9999))[:2]
     return torch_npu.npu_bounding_box_decode(bboxes, pred_bboxes, mean[0], mean[1], mean[2], mean[3], std[0], std[1], std[2],
                                              std[3], shape, wh_ratio_clip)
@@ -82,8 +92,7 @@ def npu_bbox_coder_encode_yolo(bboxes: torch.Tensor, gt_bboxes: torch.Tensor, st
     """[n, 4]: YOLO's code of ground truth boxes against anchors; ``torch_npu.npu_yolo_boxes_encode``."""
     import torch_npu
 
-    if bboxes.shape != gt_bboxes.shape or bboxes.shape[-1] != 4:
-        raise ValueError(f"expected boxes [n, 4] twice, got {tuple(bboxes.shape)} and {tuple(gt_bboxes.shape)}")
+    _check_coder(bboxes, gt_bboxes)
     return torch_npu.npu_yolo_boxes_encode(bboxes, gt_bboxes, stride.to(torch.int32))
 
 
@@ -108,7 +117,7 @@ def npu_batched_multiclass_nms(multi_bboxes: torch.Tensor, multi_scores: torch.T
                                nms_thr: float = 0.45, max_num: int = 50,
                                score_factors: Optional[torch.Tensor] = None) -> Tuple[torch.Tensor, torch.Tensor]:
     """The best boxes of each image, class by class: (boxes with their score [images, max_num, 5], classes [images, max_num]),
-    zero behind the last.
+    zero behind the last, all float16, in which it is computed.
 
     multi_bboxes: [images, n, 4] or [images, n, classes * 4]; multi_scores: [images, n, classes + 1], the last is background;
     score_factors: [images, n], multiplied into the scores.
@@ -121,7 +130,7 @@ def npu_batched_multiclass_nms(multi_bboxes: torch.Tensor, multi_scores: torch.T
     scores = multi_scores[..., :classes]
     if score_factors is not None:
         scores = scores * score_factors.unsqueeze(-1)
-    boxes, scores, labels, _ = torch_npu.npu_batch_nms(boxes.contiguous(), scores.contiguous(), score_thr, nms_thr, max_num,
+    boxes, scores, labels, _ = torch_npu.npu_batch_nms(boxes.contiguous().half(), scores.contiguous().half(), score_thr, nms_thr, max_num,
                                                        max_num)
     return torch.cat([boxes, scores.unsqueeze(-1)], -1), labels
 

@@ -18,7 +18,12 @@ def npu_fast_condition_index_put(x: torch.Tensor, condition: torch.Tensor, value
 
 
 def roll(x: torch.Tensor, shifts: Union[int, List[int]], dims: Union[int, List[int]]) -> torch.Tensor:
-    """``torch.roll``."""
+    """``torch.roll`` of [N, H, W, C] along two dimensions; ValueError for other numbers of them."""
+    if x.dim() != 4:
+        raise ValueError(f"expected a tensor of 4 dimensions, but got {x.dim()}")
+    for what, values in (("shifts", shifts), ("dims", dims)):
+        if isinstance(values, int) or len(values) != 2:
+            raise ValueError(f"expected two {what}, but got {values}")
     return torch.roll(x, shifts, dims)
 
 

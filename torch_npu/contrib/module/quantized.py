@@ -52,7 +52,8 @@ class LinearQuant(nn.Module):
             bias=self.bias, output_dtype=self.output_dtype)
 
 
-LinearA8W8Quant = LinearQuant
+class LinearA8W8Quant(LinearQuant):
+    """:class:`LinearQuant` by its first name."""
 
 
 class LinearWeightQuant(nn.Module):

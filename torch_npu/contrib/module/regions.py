@@ -10,7 +10,7 @@ class ROIAlign(nn.Module):
     """Regions [K, 5] (image, x1, y1, x2, y2) of [N, C, H, W] as [K, C, *output_size], by ``torch_npu.npu_roi_align``.
 
     ``sampling_ratio``: samples of a bin in each direction, 0 as many as it has pixels. ``aligned``: pixels' centres, not corners,
-    are at whole numbers.
+    are at whole numbers. Computed in float32. ValueError for regions of another shape.
     """
 
     def __init__(self, output_size: Union[int, Tuple[int, int]], spatial_scale: float, sampling_ratio: int,
@@ -24,9 +24,11 @@ class ROIAlign(nn.Module):
     def forward(self, input_tensor: torch.Tensor, rois: torch.Tensor) -> torch.Tensor:
         import torch_npu
 
+        if rois.dim() != 2 or rois.shape[1] != 5:
+            raise ValueError(f"expected regions [K, 5], but got {tuple(rois.shape)}")
         height, width = self.output_size
-        return torch_npu.npu_roi_align(input_tensor, rois, self.spatial_scale, height, width, self.sampling_ratio,
-                                       2 if self.aligned else 0)
+        return torch_npu.npu_roi_align(input_tensor.float(), rois, self.spatial_scale, height, width, self.sampling_ratio,
+                                       3 if self.aligned else 0)
 
     def extra_repr(self) -> str:
         return (f"output_size={self.output_size}, spatial_scale={self.spatial_scale}, sampling_ratio={self.sampling_ratio}, "

@@ -41,6 +41,10 @@ def refuse_apex(optimizer: Any) -> None:
         )
 
 
+class HalfGradientError(ValueError, TypeError):
+    """Gradients of float16 cannot be unscaled. (torch.amp raises ValueError, the published torch_npu TypeError.)"""
+
+
 class GradScaler(torch.amp.GradScaler):
     """``torch.amp.GradScaler("npu", ...)``, with ``dynamic``.
 
@@ -87,6 +91,12 @@ class GradScaler(torch.amp.GradScaler):
             if state["stage"] is OptState.UNSCALED and state["found_inf_per_device"]:
                 self._share_overflows(state)
         return super().step(optimizer, *args, **kwargs)
+
+    def _unscale_grads_(self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool) -> Any:
+        grads = (param.grad for group in optimizer.param_groups for param in group["params"])
+        if not allow_fp16 and any(grad is not None and grad.dtype == torch.float16 for grad in grads):
+            raise HalfGradientError("Attempting to unscale FP16 gradients.")
+        return super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
 
     def _maybe_opt_step(self, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
         self._share_overflows(optimizer_state)

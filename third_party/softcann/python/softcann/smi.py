@@ -182,9 +182,9 @@ def print_table(driver: dcmi.Dcmi, devices: List[Device]) -> None:
     print("\n".join(lines))
 
 
-def print_pairs(pairs: Sequence[Tuple[str, Any]]) -> None:
+def print_pairs(pairs: Sequence[Tuple[str, Any]], width: int = 30) -> None:
     for key, value in pairs:
-        print(f"\t{key:<30} : {shown(value)}")
+        print(f"\t{key:<{width}} : {shown(value)}")
 
 
 def print_list(driver: dcmi.Dcmi) -> None:
@@ -291,6 +291,24 @@ def print_power(device: Device) -> None:
     print_pairs([*_counts(device), ("NPU Real-time Power(W)", device.figure("power")), *_chip(device)])
 
 
+def print_errors_of_memory(device: Device) -> None:
+    """NA: software memory has no error correction that counts."""
+    counts = [f"HBM {bits} Bit {what}" for what in ("Error Count", "Aggregate Total Err Cnt", "Isolated Pages Count",
+                                                    "Next-Isolated Pages Count") for bits in ("Single", "Double")]
+    print_pairs([("NPU ID", device.card), *_chip(device), *((key, None) for key in counts)], width=40)
+
+
+def print_numbers(devices: List[Device], physical: Optional[int]) -> None:
+    """Which NPU and chip a physical number is (phyid-remap)."""
+    for device in devices:
+        logic = device.driver.logic_id(device.card, device.chip)
+        if physical == device.driver.physical_id(logic):
+            return print_pairs([("Chip Physical ID", physical), ("Chip Logic ID", logic), ("NPU ID", device.card),
+                                ("Chip ID", device.chip)])
+    _fail(f"no chip has the physical number {physical}; they have "
+          + ", ".join(str(device.driver.physical_id(device.driver.logic_id(device.card, device.chip))) for device in devices))
+
+
 def print_topology(devices: List[Device]) -> None:
     """All pairs are NA: software devices have no links, they share the host's memory."""
     names = [f"NPU{device.driver.logic_id(device.card, device.chip)}" for device in devices]
@@ -304,8 +322,11 @@ def print_topology(devices: List[Device]) -> None:
 
 TYPES: Dict[str, Callable[[Device], None]] = {
     "usages": print_usages, "common": print_common, "memory": print_memory, "health": print_health,
-    "proc-mem": print_process_memory, "temp": print_temperature, "power": print_power,
+    "proc-mem": print_process_memory, "temp": print_temperature, "power": print_power, "ecc": print_errors_of_memory,
     "board": lambda device: print_board(device, of_chip=False)}
+
+
+WHOLE = ("topo", "phyid-remap")  # these are not of one NPU
 
 
 def watch(devices: List[Device], letters: str, delay: float) -> None:
@@ -328,17 +349,20 @@ def parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
     info.add_argument("watch", nargs="?", choices=["watch"], help="a line of figures a second, until interrupted")
     info.add_argument("-l", dest="list", action="store_true", help="the NPUs")
     info.add_argument("-m", dest="map", action="store_true", help="NPUs, chips and their numbers")
-    info.add_argument("-t", dest="type", choices=[*TYPES, "topo"], help="figures of one kind, of one NPU (-i)")
+    info.add_argument("-t", dest="type", choices=[*TYPES, *WHOLE], help="figures of one kind, of one NPU (-i)")
     info.add_argument("-i", dest="npu", type=int, help="the NPU")
     info.add_argument("-c", dest="chip", type=int, help="the chip")
+    info.add_argument("-p", dest="physical", type=int, help="the chip's physical number, for phyid-remap")
     info.add_argument("-d", dest="delay", type=float, default=1, help="seconds between two lines of watch; 1")
     info.add_argument("-s", dest="letters", default="ptaicmb", help="what watch shows: p power, t temperature, a AI core, "
                       "i AI CPU, c control CPU, m memory, b its bandwidth, n NPU; ptaicmb")
     result = parser.parse_args(arguments)
     if result.command is None and not result.version:
         parser.error("a command is expected: info, or -v")
-    if result.command == "info" and result.type not in (None, "topo") and result.npu is None:
+    if result.command == "info" and result.type not in (None, *WHOLE) and result.npu is None:
         info.error(f"-t {result.type} needs -i, the NPU")
+    if result.command == "info" and result.type == "phyid-remap" and result.physical is None:
+        info.error("-t phyid-remap needs -p, the chip's physical number")
     return result
 
 
@@ -362,7 +386,7 @@ def run(options: argparse.Namespace) -> None:
         _fail(f"dcmi model initialized failed: {error}; `python -m softcann options` lists what may be set")
     if options.version:
         return print(f"npu-smi version: {driver.driver_version()}")
-    whole = options.type == "topo" or options.map
+    whole = options.type in WHOLE or options.map
     devices = _find_devices(driver, None if whole else options.npu, None if whole else options.chip)
     if options.watch:
         watch(devices, options.letters, options.delay)
@@ -372,6 +396,8 @@ def run(options: argparse.Namespace) -> None:
         print_map(devices)
     elif options.type == "topo":
         print_topology(devices)
+    elif options.type == "phyid-remap":
+        print_numbers(devices, options.physical)
     elif options.type == "board":
         print_board(devices[0], of_chip=options.chip is not None)
     elif options.type:

@@ -28,6 +28,7 @@ class Case:
     name: str
     launches: List[Launch]
     copies: int = 0   # calls of aclrtMemcpy and its like
+    by_name: int = 0   # operators by name: aclopCompileAndExecute and its like
 
 
 @dataclasses.dataclass
@@ -74,6 +75,8 @@ def cases(path: Path) -> Dict[str, Case]:
             current.launches.append(Launch(told["op"], stream, told["args"]))
         elif name.startswith("aclrtMemcpy"):
             current.copies += 1
+        elif name.startswith(("aclopCompileAndExecute", "aclopExecute")):
+            current.by_name += 1
     return found
 
 

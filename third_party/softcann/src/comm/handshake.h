@@ -13,6 +13,7 @@
 #include <string>
 
 #include "comm/control.h"
+#include "comm/peers.h"
 #include "rt/base/sha256.h"
 #include "comm/socket.h"
 
@@ -24,7 +25,7 @@ using Nonce = std::array<uint8_t, 32>;
 bool fill_randomly(void* data, size_t bytes);
 
 struct Challenge {
-  static constexpr char kMagic[16] = "softcann-mesh-2";
+  static constexpr char kMagic[16] = "softcann-mesh-3";
   char magic[16];
   Nonce nonce;
 };
@@ -35,14 +36,17 @@ struct Hello {
   uint32_t rank, ranks;
   uint32_t patience_ms;  // how long it waits for an answer
   Address address;       // where it accepts the ranks above it
+  ProcessId process;
   Digest proof;
 };
 
-// What it is told. Nothing is wrong if `code` is 0; then, from the root, the addresses of all ranks are there.
+// What it is told. Nothing is wrong if `code` is 0; then, from the root, the addresses and processes of all ranks are there.
 struct Answer {
   int32_t code;  // HcclResult
   char text[192];
   Address addresses[kMaxRanks];
+  uint32_t reserved;
+  ProcessId processes[kMaxRanks];
   Digest proof;
 };
 

@@ -54,14 +54,16 @@ std::string read_text(const char* path) {
   return std::string(text, length > 0 ? static_cast<size_t>(length) : 0);
 }
 
-// A process that nobody has waited for yet has ended all the same.
-bool ended_by_state(int pid) {
+// The letter by which the kernel says what a process does; 'X' where there is no such process.
+char state_of(int pid) {
   const std::string state = read_text(("/proc/" + std::to_string(pid) + "/stat").c_str());
   const size_t at = state.rfind(')');
-  return at == std::string::npos || at + 2 >= state.size() || state[at + 2] == 'Z' || state[at + 2] == 'X';
+  return at == std::string::npos || at + 2 >= state.size() ? 'X' : state[at + 2];
 }
 
 }  // namespace
+
+ProcessId ProcessId::own() { return {host_identity(), getpid(), 0}; }
 
 Process::Process(int pid) : pid_(pid), descriptor_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
 
@@ -75,11 +77,37 @@ std::shared_ptr<Process> Process::find(int pid) {
       pid, [pid] { return std::shared_ptr<Process>(new Process(pid)); }, [](const Process& found) { return !found.ended(); });
 }
 
+std::shared_ptr<Process> Process::find(const ProcessId& id) {
+  return id.pid > 0 && id.host == host_identity() ? find(id.pid) : nullptr;
+}
+
+bool Process::stopped() const {
+  if (pid_ == getpid()) return false;
+  const char state = state_of(pid_);
+  return (state == 'T' || state == 't') && !ended();  // ended: the number may be another process's by now
+}
+
 bool Process::ended() const {
   if (pid_ == getpid()) return false;
-  if (descriptor_ < 0) return ended_by_state(pid_);  // an old kernel, or gone before we looked
+  if (descriptor_ < 0) {  // an old kernel, or gone before we looked
+    const char state = state_of(pid_);
+    return state == 'Z' || state == 'X';  // one that nobody has waited for yet has ended all the same
+  }
   pollfd watched{descriptor_, POLLIN, 0};
   return poll(&watched, 1, 0) == 1;
+}
+
+std::string standing_still(const std::vector<std::shared_ptr<Process>>& processes) {
+  std::string text;
+  for (size_t rank = 0; rank < processes.size(); ++rank) {
+    const Process* process = processes[rank].get();
+    const char* what = nullptr;
+    if (process != nullptr && process->ended()) what = "has ended";
+    if (process != nullptr && process->stopped()) what = "is stopped";
+    if (what == nullptr) continue;
+    text += "rank " + std::to_string(rank) + " (process " + std::to_string(process->pid()) + ") " + what + "; ";
+  }
+  return text;
 }
 
 int open_descriptor(int pid, int fd) {

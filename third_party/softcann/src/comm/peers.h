@@ -4,22 +4,42 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace softcann {
+
+// Which process, for those that run beside it: what ranks tell each other over a network.
+struct ProcessId {
+  uint64_t host;  // host_identity()
+  int32_t pid;
+  uint32_t reserved;
+
+  static ProcessId own();
+};
 
 // Watches one process through a descriptor, so that another process that gets the same number is not mistaken for it.
 class Process {
  public:
   // The same object for all that ask while one of them holds it. Never null.
   static std::shared_ptr<Process> find(int pid);
+  // The same for one that may run elsewhere, of which nothing can be known from here: null.
+  static std::shared_ptr<Process> find(const ProcessId& id);
   ~Process();
   bool ended() const;
+  // By a signal or a debugger.
+  bool stopped() const;
+  int pid() const { return pid_; }
 
  private:
   explicit Process(int pid);
   int pid_;
   int descriptor_;
 };
+
+// Of processes by rank (null: not known), those that certainly do not go on, as the kernel says: "rank 3 (process 12) is stopped; ",
+// ready for the head of a sentence about those that are merely late. Empty when there are none.
+std::string standing_still(const std::vector<std::shared_ptr<Process>>& processes);
 
 // A memory file mapped here, once for all communicators of this process that need it.
 class Mapping {

@@ -92,9 +92,9 @@ HcclResult connect_tcp(const char* entry, const RootInfo& info, const Member& me
   HcclResult code = HCCL_SUCCESS;
   const int64_t limit_s = member.limits.connect_s == 0 ? int64_t{1} << 30 : member.limits.connect_s;
   const int64_t deadline_ns = now_ns() + limit_s * 1000000000;
-  std::vector<Socket> sockets = connect_all(entry, info, member, acceptor, deadline_ns, &code);
-  if (sockets.empty()) return code;
-  auto transport = std::make_shared<TcpTransport>(member.rank, std::move(sockets), member.limits.execute_s);
+  Mesh mesh = connect_all(entry, info, member, acceptor, deadline_ns, &code);
+  if (mesh.sockets.empty()) return code;
+  auto transport = std::make_shared<TcpTransport>(member.rank, std::move(mesh), member.limits.execute_s);
   code = transport->meet(entry, deadline_ns);
   if (code == HCCL_SUCCESS) *made = std::move(transport);
   return code;

@@ -21,6 +21,21 @@ struct Trouble {
   std::string text;
 };
 
+// What a rank knows of the others.
+struct Others {
+  explicit Others(uint32_t ranks) : addresses(ranks), ids(ranks), processes(ranks) {}
+
+  void learn(uint32_t rank, const Address& address, const ProcessId& id) {
+    addresses[rank] = address;
+    ids[rank] = id;
+    processes[rank] = Process::find(id);
+  }
+
+  std::vector<Address> addresses;
+  std::vector<ProcessId> ids;
+  std::vector<std::shared_ptr<Process>> processes;
+};
+
 struct Meeting {
   const RootInfo& info;
   const Member& member;
@@ -31,7 +46,7 @@ struct Meeting {
   }
   Hello hello(const Address& address) const {
     const auto left_ms = std::clamp<int64_t>((deadline - now_ns()) / 1000000, 0, UINT32_MAX);
-    return Hello{{}, member.rank, member.ranks, static_cast<uint32_t>(left_ms), address, {}};
+    return Hello{{}, member.rank, member.ranks, static_cast<uint32_t>(left_ms), address, ProcessId::own(), {}};
   }
 };
 
@@ -70,15 +85,15 @@ int64_t answer_by(const Hello& hello) {
 }
 
 // The root's side: hears from everybody, then tells everybody where the others are.
-Trouble gather_addresses(const Meeting& meeting, Acceptor& root, std::vector<Address>* addresses) {
+Trouble gather_addresses(const Meeting& meeting, Acceptor& root, Others* others) {
   const uint32_t ranks = meeting.member.ranks;
   std::vector<Acceptor::Caller> called(ranks);
   int64_t deadline = meeting.deadline;
   for (uint32_t heard = 1; heard < ranks;) {
     std::optional<Acceptor::Caller> caller = root.next(deadline);
     if (!caller) {
-      const Trouble late{HCCL_E_TIMEOUT, "rank(s) " + absent(meeting, called) + " of " + std::to_string(ranks) + " did not join" +
-                                             meeting.within()};
+      const Trouble late{HCCL_E_TIMEOUT, standing_still(others->processes) + "rank(s) " + absent(meeting, called) + " of " +
+                                             std::to_string(ranks) + " did not join" + meeting.within()};
       for (const Acceptor::Caller& here : called) refuse(meeting, here, late);
       return late;
     }
@@ -88,13 +103,14 @@ Trouble gather_addresses(const Meeting& meeting, Acceptor& root, std::vector<Add
       refuse(meeting, *caller, {HCCL_E_PARA, wrong});
       continue;
     }
-    (*addresses)[hello.rank] = hello.address;
+    others->learn(hello.rank, hello.address, hello.process);
     deadline = std::min(deadline, answer_by(hello));
     called[hello.rank] = std::move(*caller);
     ++heard;
   }
   Answer welcome{};
-  std::copy(addresses->begin(), addresses->end(), welcome.addresses);
+  std::copy(others->addresses.begin(), others->addresses.end(), welcome.addresses);
+  std::copy(others->ids.begin(), others->ids.end(), welcome.processes);
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     if (called[rank].socket.valid() && !called[rank].answer(meeting.info.secret, welcome, meeting.deadline)) {
       return {HCCL_E_REMOTE, "rank " + std::to_string(rank) + " went away while the communicator was set up"};
@@ -105,7 +121,7 @@ Trouble gather_addresses(const Meeting& meeting, Acceptor& root, std::vector<Add
 
 // Everybody else's. Opens the socket at which this rank accepts the ranks above it: at the address from which it reaches
 // the root, which is the one at which the others reach it.
-Trouble ask_root(const Meeting& meeting, Address* own, Socket* accepting, std::vector<Address>* addresses) {
+Trouble ask_root(const Meeting& meeting, Address* own, Socket* accepting, Others* others) {
   const Address& place = meeting.info.address;
   for (;;) {
     const Socket root = Socket::connect(place, meeting.deadline);
@@ -116,7 +132,9 @@ Trouble ask_root(const Meeting& meeting, Address* own, Socket* accepting, std::v
     }
     Answer answer{};
     if (root.valid() && introduce(root, meeting.info.secret, meeting.hello(*own), meeting.deadline, &answer)) {
-      std::copy(answer.addresses, answer.addresses + meeting.member.ranks, addresses->begin());
+      for (uint32_t rank = 0; rank < meeting.member.ranks; ++rank) {
+        others->learn(rank, answer.addresses[rank], answer.processes[rank]);
+      }
       return {};
     }
     const bool again = !root.valid() || answer.code == HCCL_E_AGAIN;
@@ -139,15 +157,15 @@ void give_reason(const Socket& socket, const Trouble& why) {
   socket.write(data.data(), data.size(), now_ns() + kSecond / 10);
 }
 
-Trouble call_lower_ranks(const Meeting& meeting, const std::vector<Address>& addresses, std::vector<Socket>* sockets) {
+Trouble call_lower_ranks(const Meeting& meeting, const Others& others, std::vector<Socket>* sockets) {
   for (uint32_t peer = 0; peer < meeting.member.rank; ++peer) {
     Socket& socket = (*sockets)[peer];
-    socket = Socket::connect(addresses[peer], meeting.deadline);
+    socket = Socket::connect(others.addresses[peer], meeting.deadline);
     Answer answer{};
     const bool met = socket.valid() && introduce(socket, meeting.info.secret, meeting.hello({}), meeting.deadline, &answer);
     if (!met) {
-      return {HCCL_E_TCP_CONNECT, "cannot connect to rank " + std::to_string(peer) + " at " + addresses[peer].text() +
-                                      (socket.valid() ? std::string(": ") + answer.text : "")};
+      return {HCCL_E_TCP_CONNECT, standing_still(others.processes) + "cannot connect to rank " + std::to_string(peer) + " at " +
+                                      others.addresses[peer].text() + (socket.valid() ? std::string(": ") + answer.text : "")};
     }
   }
   return {};
@@ -173,7 +191,7 @@ Trouble news_of(uint32_t rank, const Socket& socket) {
   return {HCCL_E_REMOTE, "rank " + std::to_string(rank) + " has ended while the communicator was set up"};
 }
 
-Trouble hear_upper_ranks(const Meeting& meeting, Acceptor& door, std::vector<Socket>* sockets) {
+Trouble hear_upper_ranks(const Meeting& meeting, const Others& others, Acceptor& door, std::vector<Socket>* sockets) {
   const Member& member = meeting.member;
   for (uint32_t missing = member.ranks - 1 - member.rank; missing != 0;) {
     std::optional<Acceptor::Caller> caller = door.next(std::min(meeting.deadline, now_ns() + kSecond / 20));
@@ -187,7 +205,7 @@ Trouble hear_upper_ranks(const Meeting& meeting, Acceptor& door, std::vector<Soc
       for (uint32_t rank = member.rank + 1; rank < member.ranks; ++rank) {
         if (!(*sockets)[rank].valid()) text += (text.empty() ? "" : ", ") + std::to_string(rank);
       }
-      return {HCCL_E_TIMEOUT, "rank(s) " + text + " did not connect to rank " + std::to_string(member.rank) + meeting.within()};
+      return {HCCL_E_TIMEOUT, standing_still(others.processes) + "rank(s) " + text + " did not connect to rank " + std::to_string(member.rank) + meeting.within()};
     }
     const uint32_t rank = caller->hello.rank;
     if (rank <= member.rank || rank >= member.ranks || (*sockets)[rank].valid()) continue;
@@ -200,10 +218,10 @@ Trouble hear_upper_ranks(const Meeting& meeting, Acceptor& door, std::vector<Soc
 
 }  // namespace
 
-std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root,
+Mesh connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root,
                                 int64_t deadline_ns, HcclResult* code) {
   const Meeting meeting{info, member, deadline_ns};
-  std::vector<Address> addresses(member.ranks);
+  Others others(member.ranks);
   std::vector<Socket> sockets(member.ranks);
   Address own = root != nullptr ? info.address : listening_address();
   Socket accepting;
@@ -213,17 +231,17 @@ std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const M
   } else if (own.family == 0) {
     trouble = {HCCL_E_PARA, "HCCL_IF_IP=" + options().hccl_if_ip + " is not an IPv4 or IPv6 address"};
   } else if (root == nullptr) {
-    trouble = ask_root(meeting, &own, &accepting, &addresses);
+    trouble = ask_root(meeting, &own, &accepting, &others);
   } else if (accepting = Socket::listen(&own); accepting.valid()) {
-    addresses[member.rank] = own;
-    trouble = gather_addresses(meeting, *root, &addresses);
+    others.learn(member.rank, own, ProcessId::own());
+    trouble = gather_addresses(meeting, *root, &others);
   } else {
     trouble = {HCCL_E_NETWORK, "cannot listen at " + own.text()};
   }
   if (trouble.code == HCCL_SUCCESS) {
     Acceptor door(std::move(accepting), info.secret);
-    trouble = call_lower_ranks(meeting, addresses, &sockets);
-    if (trouble.code == HCCL_SUCCESS) trouble = hear_upper_ranks(meeting, door, &sockets);
+    trouble = call_lower_ranks(meeting, others, &sockets);
+    if (trouble.code == HCCL_SUCCESS) trouble = hear_upper_ranks(meeting, others, door, &sockets);
     // Who calls now, or has called in vain, might take this rank for the cause.
     while (trouble.code != HCCL_SUCCESS) {
       const std::optional<Acceptor::Caller> caller = door.next(now_ns() + kSecond / 10);
@@ -231,7 +249,7 @@ std::vector<Socket> connect_all(const char* entry, const RootInfo& info, const M
       refuse(meeting, *caller, trouble);
     }
   }
-  if (trouble.code == HCCL_SUCCESS) return sockets;
+  if (trouble.code == HCCL_SUCCESS) return {std::move(sockets), std::move(others.processes)};
   for (const Socket& socket : sockets) {
     if (socket.valid()) give_reason(socket, trouble);
   }

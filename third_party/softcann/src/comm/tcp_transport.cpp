@@ -22,13 +22,14 @@ Part share_of(uint64_t count, uint64_t item, uint32_t index, uint32_t shares) {
 
 }  // namespace
 
-TcpTransport::TcpTransport(uint32_t rank, std::vector<Socket> sockets, int64_t execute_limit_s)
+TcpTransport::TcpTransport(uint32_t rank, Mesh mesh, int64_t execute_limit_s)
     : rank_(rank),
-      ranks_(static_cast<uint32_t>(sockets.size())),
+      ranks_(static_cast<uint32_t>(mesh.sockets.size())),
       others_((ranks_ == 64 ? UINT64_MAX : (uint64_t{1} << ranks_) - 1) & ~(uint64_t{1} << rank)),
       limit_s_(execute_limit_s),
+      processes_(std::move(mesh.processes)),
       numbering_(ranks_),
-      engine_(rank, std::move(sockets)) {}
+      engine_(rank, std::move(mesh.sockets)) {}
 
 int64_t TcpTransport::deadline(const Operation& operation) const {
   return limit_s_ == 0 ? INT64_MAX : operation.started_ns + limit_s_ * 1000000000;
@@ -63,8 +64,9 @@ void TcpTransport::late(const Operation& operation, uint64_t missing) {
   const std::string who = list_of(missing);
   // A peer that left is noticed at once, so it cannot be the time limit unless that is over.
   if (operation.started_ns != 0 && limit_s_ != 0 && now_ns() - operation.started_ns >= limit_s_ * 1000000000) {
-    const std::string why = engine_.why(missing);
-    fail(HCCL_E_TIMEOUT, what + ": rank(s) " + who + " did not come to rank " + std::to_string(rank_) + " within " +
+    // Who is missing, or does not answer, may merely be slow: what the kernel says of others comes first.
+    const std::string certain = standing_still(processes_), why = certain.empty() ? engine_.why(missing) : "";
+    fail(HCCL_E_TIMEOUT, what + ": " + certain + "rank(s) " + who + " did not come to rank " + std::to_string(rank_) + " within " +
                              std::to_string(limit_s_) + " s (HCCL_EXEC_TIMEOUT)" + (why.empty() ? "" : ": " + why));
   } else {
     fail(HCCL_E_REMOTE, "rank " + who + " has destroyed the communicator while " + what + " was waiting for it in rank " +
@@ -84,7 +86,7 @@ HcclResult TcpTransport::meet(const char* entry, int64_t deadline_ns) {
   if (engine_.wait(transfers, deadline_ns, &missing)) return HCCL_SUCCESS;
   std::string text;
   if (engine_.failure(&text) == HCCL_SUCCESS) {
-    fail(HCCL_E_TIMEOUT, "rank(s) " + list_of(missing) + " of " + std::to_string(ranks_) +
+    fail(HCCL_E_TIMEOUT, standing_still(processes_) + "rank(s) " + list_of(missing) + " of " + std::to_string(ranks_) +
                              " did not get connected to all others within HCCL_CONNECT_TIMEOUT");
   }
   const HcclResult code = engine_.failure(&text);

@@ -7,13 +7,14 @@
 
 #include "comm/sequence_numbers.h"
 #include "comm/tcp_engine.h"
+#include "comm/tcp_mesh.h"
 #include "comm/transport.h"
 
 namespace softcann {
 
 class TcpTransport : public Transport {
  public:
-  TcpTransport(uint32_t rank, std::vector<Socket> sockets, int64_t execute_limit_s);
+  TcpTransport(uint32_t rank, Mesh mesh, int64_t execute_limit_s);
   // Waits until all ranks are connected to all. HCCL_SUCCESS, or the reason is recorded.
   HcclResult meet(const char* entry, int64_t deadline_ns);
 
@@ -47,6 +48,7 @@ class TcpTransport : public Transport {
   const uint32_t rank_, ranks_;
   const uint64_t others_;
   const int64_t limit_s_;
+  const std::vector<std::shared_ptr<Process>> processes_;
   Numbering numbering_;
   TcpEngine engine_;
 };

@@ -117,17 +117,16 @@ void read_gears(const Attributes& attributes, ModelInfo& info) {
   }
 }
 
-std::vector<std::vector<std::vector<int64_t>>> read_gear_outputs(const Attributes& attributes, const ModelInfo& info) {
-  std::vector<std::vector<std::vector<int64_t>>> made;
+void read_gear_outputs(const Attributes& attributes, ModelInfo& info) {
+  info.gear_outputs->dims.resize(info.gears.size());
   const std::vector<std::string>& lines = texts_of(attributes, "gear_outputs");
-  if (lines.empty()) return made;
+  if (lines.empty()) return;
   if (lines.size() != info.gears.size()) damaged("%zu gears, outputs of %zu", info.gears.size(), lines.size());
-  for (const std::string& line : lines) {
-    auto& outputs = made.emplace_back();
-    for (const std::string_view dims : split(line, ';')) outputs.push_back(read_dims(dims));
-    if (outputs.size() != info.outputs.size()) damaged("the outputs '%s' of a gear", line.substr(0, 80).c_str());
+  for (size_t gear = 0; gear < lines.size(); ++gear) {
+    auto& outputs = info.gear_outputs->dims[gear];
+    for (const std::string_view dims : split(lines[gear], ';')) outputs.push_back(read_dims(dims));
+    if (outputs.size() != info.outputs.size()) damaged("the outputs '%s' of a gear", lines[gear].substr(0, 80).c_str());
   }
-  return made;
 }
 
 void read_attributes(const GraphDefinition& graph, ModelInfo& info) {
@@ -153,6 +152,7 @@ ModelInfo read_info(const Definition& definition, const Container& container, co
   read_ranges(graph.attributes, texts_of(graph.attributes, "inputs"), info.inputs);
   read_aipp_lines(graph.attributes, info.inputs);
   read_gears(graph.attributes, info);
+  read_gear_outputs(graph.attributes, info);
   const int64_t work = integer_of(graph.attributes, "workspace_bytes", 0);
   if (work < 0) damaged("a workspace of %lld bytes", static_cast<long long>(work));
   info.work_bytes = static_cast<size_t>(work);
@@ -192,21 +192,16 @@ at::Tensor wrap(const ModelArgument& argument, const std::vector<int64_t>& dims,
 
 class LoadedModel final : public Model {
  public:
-  LoadedModel(ModelInfo info, Program program, std::vector<std::vector<std::vector<int64_t>>> gear_outputs)
-      : info_(std::move(info)), program_(std::move(program)), gear_outputs_(std::move(gear_outputs)) {
-    gear_outputs_.resize(info_.gears.size());
-  }
+  LoadedModel(ModelInfo info, Program program) : Model(std::move(info)), program_(std::move(program)) {}
 
   // What other models have is in use while they run only.
   ~LoadedModel() override { op::trim_model_memory(); }
-
-  const ModelInfo& info() const override { return info_; }
 
   aclError run(ModelCall& call) const override {
     try {
       const op::ComputeScope scope(call.threads);
       const op::MemoryScope memory(op::MemorySource::model);
-      const std::unique_ptr<Observer> observer = observe(call, info_);
+      const std::unique_ptr<Observer> observer = observe(call, info());
       Machine machine(program_, observer.get());
       std::vector<at::IValue> inputs;
       for (size_t i = 0; i < program_.graphs[0].inputs.size(); ++i) inputs.emplace_back(input_of(call, i));
@@ -227,9 +222,10 @@ class LoadedModel final : public Model {
   }
 
   std::vector<std::vector<int64_t>> gear_outputs(size_t gear) const override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (gear_outputs_.at(gear).empty()) gear_outputs_[gear] = find_outputs(info_.gears[gear]);
-    return gear_outputs_[gear];
+    GearOutputs& known = *info().gear_outputs;
+    const std::lock_guard<std::mutex> lock(known.mutex);
+    if (known.dims.at(gear).empty()) known.dims[gear] = find_outputs(info().gears[gear]);
+    return known.dims[gear];
   }
 
  private:
@@ -238,26 +234,26 @@ class LoadedModel final : public Model {
       return machine.run(0, std::move(inputs));
     } catch (...) {
       if (observer != nullptr) observer->fail();
-      dump_failure(machine, call, info_);
+      dump_failure(machine, call, info());
       throw;
     }
   }
 
   aclError report(const char* cause, aclError code) const {
-    task_error("model '%s': %s", readable(info_.name).c_str(), readable(cause).c_str());
+    task_error("model '%s': %s", readable(info().name).c_str(), readable(cause).c_str());
     return code;
   }
 
   at::Tensor input_of(const ModelCall& call, size_t index) const {
     const at::ScalarType type = program_.graphs[0].inputs[index].type;
-    const ModelTensor& tensor = info_.inputs[index];
+    const ModelTensor& tensor = info().inputs[index];
     if (!tensor.network) return wrap(call.inputs[index], call.inputs[index].dims, type);
     return processed(tensor, call.inputs[index], call.inputs[tensor.network->parameters], type);
   }
 
   aclError write(ModelCall& call, size_t index, const at::Tensor& made) const {
     ModelArgument& to = call.outputs[index];
-    const ModelTensor& promised = info_.outputs[index];
+    const ModelTensor& promised = info().outputs[index];
     const at::ScalarType type = program_.graphs[0].outputs[index].type;
     TORCH_CHECK(made.scalar_type() == type, "output '", promised.name, "' is ", made.scalar_type(), ", the model promises ",
                 type);
@@ -281,21 +277,18 @@ class LoadedModel final : public Model {
       Machine machine(program_);
       std::vector<at::IValue> inputs;
       for (size_t i = 0; i < program_.graphs[0].inputs.size(); ++i) {
-        inputs.emplace_back(at::zeros(info_.input_dims(i, gear), at::TensorOptions().dtype(program_.graphs[0].inputs[i].type)));
+        inputs.emplace_back(at::zeros(info().input_dims(i, gear), at::TensorOptions().dtype(program_.graphs[0].inputs[i].type)));
       }
       for (const at::IValue& output : machine.run(0, std::move(inputs))) dims.push_back(tensor_of(output).sizes().vec());
     } catch (const std::exception& error) {
       fail(ACL_ERROR_GE_GET_TENSOR_INFO, "model '%s': what its outputs are like only a run tells: %s",
-           readable(info_.name).c_str(), readable(error.what()).c_str());
+           readable(info().name).c_str(), readable(error.what()).c_str());
       dims.clear();
     }
     return dims;
   }
 
-  ModelInfo info_;
   Program program_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::vector<std::vector<int64_t>>> gear_outputs_;  // by gear; empty: not known yet
 };
 
 std::shared_ptr<Model> open(const ModelSource& source, bool describe) {
@@ -306,17 +299,18 @@ std::shared_ptr<Model> open(const ModelSource& source, bool describe) {
     check_origin(definition, container.intact);
     const Graph ports = read_ports(definition);
     ModelInfo info = read_info(definition, container, ports);
-    auto outputs = read_gear_outputs(definition.graphs.front().attributes, info);
     Program program;
     // What the file does not say, a run tells; for that the model's bytes must stay.
-    if (describe && info.gears.size() != outputs.size()) return open(source, false);
+    const auto is_unknown = [](const auto& outputs) { return outputs.empty(); };
+    const auto& known = info.gear_outputs->dims;
+    if (describe && std::any_of(known.begin(), known.end(), is_unknown)) return open(source, false);
     if (!describe) {
       program = make_program(definition, container);
       const op::ComputeScope scope(op::threads_of_launch());
       const op::MemoryScope memory(op::MemorySource::torch);
       prepack(program);
     }
-    return std::make_shared<LoadedModel>(std::move(info), std::move(program), std::move(outputs));
+    return std::make_shared<LoadedModel>(std::move(info), std::move(program));
   } catch (const ReadError&) {
     throw;
   } catch (const Error& error) {

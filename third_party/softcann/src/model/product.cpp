@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <limits>
 #include <mutex>
 
 #include "op/kernels/channels_last_conv.h"
@@ -62,21 +63,34 @@ void give_back(const at::Tensor& constant) {
   if (last > first) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
-op::Finish finish_of(const Activation& activation, const at::Tensor& other) {
-  op::Finish finish;
-  if (other.defined()) finish.other = other.const_data_ptr<float>();
-  if (activation.name == "relu") finish.low = 0;
-  if (activation.name == "hardtanh") {
-    finish.low = static_cast<float>(activation.numbers[0]);
-    finish.high = static_cast<float>(activation.numbers[1]);
+struct Limits {
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+};
+
+Limits limits_of(const Activation& activation) {
+  if (activation.name == "relu") return {0};
+  if (activation.name != "hardtanh") return {};
+  return {static_cast<float>(activation.numbers[0]), static_cast<float>(activation.numbers[1])};
+}
+
+// Computes `made` by loops of our own.
+template <class Loops>
+void run_loops(const Loops& loops, const op::ConvShape& shape, const Activation& activation, const at::Tensor& input,
+               const at::Tensor& other, at::Tensor& made) {
+  const auto [low, high] = limits_of(activation);
+  if (input.scalar_type() == at::kFloat) {
+    const float* added = other.defined() ? other.const_data_ptr<float>() : nullptr;
+    return loops.run(shape, input.const_data_ptr<float>(), {added, low, high}, made.mutable_data_ptr<float>());
   }
-  return finish;
+  op::HalfCall call{input.const_data_ptr<c10::Half>(), nullptr, low, high, {}, made.mutable_data_ptr<c10::Half>()};
+  if (other.defined()) call.other = other.const_data_ptr<c10::Half>();
+  if (!activation.is_clip()) call.activate = [&](at::Tensor& strip) { apply(activation, strip); };
+  loops.run(shape, call);
 }
 
 class Packed : public Product {
  public:
-  explicit Packed(ProductOf of) : of_(std::move(of)), numbers_(numbers_of(of_.activation)) {
-    algorithm_ = of_.activation.algorithm ? at::IValue(*of_.activation.algorithm) : at::IValue();
+  explicit Packed(ProductOf of) : of_(std::move(of)) {
     if (of_.bias.defined()) of_.bias = of_.bias.to(at::kFloat);
   }
 
@@ -86,15 +100,15 @@ class Packed : public Product {
     if (of_.adds && (other.scalar_type() != type || other.sizes() != output_size(input))) return std::nullopt;
     at::Tensor made = compute(ordered(input), of_.adds ? ordered(other) : at::Tensor());
     if (!made.defined()) return std::nullopt;
-    return type == at::kFloat ? made : made.to(type);
+    return made.to(type);
   }
 
  protected:
   virtual bool fits(const at::Tensor& input) const = 0;
   virtual std::vector<int64_t> output_size(const at::Tensor& input) const = 0;
-  // In float32, and in the order of memory in which oneDNN computes without copies of its own.
+  // In the type and the order of memory in which `compute` takes it.
   virtual at::Tensor ordered(const at::Tensor& tensor) const = 0;
-  // Undefined where it is left to ATen.
+  // In any type; undefined where it is left to ATen.
   virtual at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const = 0;
 
   // What `packer` makes of the weight, whose plain bytes are not needed any more then.
@@ -115,7 +129,6 @@ class Packed : public Product {
   }
 
   ProductOf of_;
-  at::IValue numbers_, algorithm_;
   mutable std::mutex mutex_;  // of the packed weights
 };
 
@@ -142,11 +155,29 @@ class Convolution : public Packed {
     return made;
   }
 
-  at::Tensor ordered(const at::Tensor& tensor) const override {
-    return tensor.to(at::kFloat).contiguous(at::MemoryFormat::ChannelsLast);
-  }
+  at::Tensor ordered(const at::Tensor& tensor) const override { return tensor.contiguous(at::MemoryFormat::ChannelsLast); }
 
   ConvolutionSizes sizes_;
+};
+
+// What oneDNN is told to compute behind a product, as torch's operators take it; and the rest, which it does not do right.
+class LibraryActivation {
+ public:
+  explicit LibraryActivation(const Activation& whole) : behind_(whole.loses_nan_in_library() ? whole : Activation()) {
+    const Activation fused = whole.loses_nan_in_library() ? Activation() : whole;
+    name = fused.name;
+    numbers = numbers_of(fused);
+    if (fused.algorithm) algorithm = *fused.algorithm;
+  }
+  at::Tensor finish(at::Tensor made) const {
+    apply(behind_, made);
+    return made;
+  }
+
+  at::IValue name, numbers, algorithm;
+
+ private:
+  Activation behind_;
 };
 
 // By oneDNN.
@@ -154,6 +185,7 @@ class LibraryConvolution final : public Convolution {
  public:
   LibraryConvolution(ProductOf of, ConvolutionSizes sizes)
       : Convolution(std::move(of), std::move(sizes)),
+        activation_(of_.activation),
         padding_(sizes_.padding),
         stride_(sizes_.stride),
         dilation_(sizes_.dilation) {}
@@ -182,18 +214,19 @@ class LibraryConvolution final : public Convolution {
   at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const override {
     const at::Tensor weight = packed_for(input);
     if (!weight.defined()) return {};
-    Stack stack{input, weight, optional(of_.bias), padding_, stride_, dilation_, sizes_.groups};
+    Stack stack{input.to(at::kFloat), weight, optional(of_.bias), padding_, stride_, dilation_, sizes_.groups};
+    const LibraryActivation& a = activation_;
     if (!other.defined()) {
-      stack.insert(stack.end(), {of_.activation.name, numbers_, algorithm_});
-      return call(*mkldnn().convolution, std::move(stack));
+      stack.insert(stack.end(), {a.name, a.numbers, a.algorithm});
+      return a.finish(call(*mkldnn().convolution, std::move(stack)));
     }
-    stack.insert(stack.begin() + 1, other);
-    const bool activates = of_.activation.name != "none";
-    stack.insert(stack.end(),
-                 {"add", at::Scalar(1.0), activates ? at::IValue(of_.activation.name) : at::IValue(), numbers_, algorithm_});
-    return call(*mkldnn().convolution_add, std::move(stack));
+    // Behind a sum torch has no other activation than the one that is done here.
+    stack.insert(stack.begin() + 1, other.to(at::kFloat));
+    stack.insert(stack.end(), {"add", at::Scalar(1.0), at::IValue(), a.numbers, a.algorithm});
+    return a.finish(call(*mkldnn().convolution_add, std::move(stack)));
   }
 
+  LibraryActivation activation_;
   at::IValue padding_, stride_, dilation_;  // as operators take them
   mutable std::vector<Entry> entries_;
 };
@@ -219,8 +252,7 @@ class LoopConvolution final : public Convolution {
                               {s.stride[0], s.stride[1]},
                               {s.padding[0], s.padding[1]},
                               {s.dilation[0], s.dilation[1]}};
-    packed_loops(loops_).run(shape, input.const_data_ptr<float>(), finish_of(of_.activation, other),
-                             made.mutable_data_ptr<float>());
+    run_loops(packed_loops(loops_), shape, of_.activation, input, other, made);
     return made;
   }
 
@@ -228,8 +260,7 @@ class LoopConvolution final : public Convolution {
 };
 
 bool has_loops(const ProductOf& of) {
-  const std::string& name = of.activation.name;
-  return (name == "none" || name == "relu" || name == "hardtanh") && op::has_lanes(of.weight.size(0));
+  return (of.activation.is_clip() || of.weight.scalar_type() == at::kHalf) && op::has_lanes(of.weight.size(0));
 }
 
 bool is_depthwise(const at::Tensor& weight, const ConvolutionSizes& sizes) {
@@ -249,13 +280,13 @@ class Linear : public Packed {
     return made;
   }
 
-  at::Tensor ordered(const at::Tensor& tensor) const override { return tensor.to(at::kFloat).contiguous(); }
+  at::Tensor ordered(const at::Tensor& tensor) const override { return tensor.contiguous(); }
 };
 
 // By oneDNN.
 class LibraryLinear final : public Linear {
  public:
-  using Linear::Linear;
+  explicit LibraryLinear(ProductOf of) : Linear(std::move(of)), activation_(of_.activation) {}
 
  private:
   at::Tensor packed() const {
@@ -267,11 +298,13 @@ class LibraryLinear final : public Linear {
   }
 
   at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const override {
-    const at::Tensor weight = packed();
-    if (other.defined()) return call(*mkldnn().linear_add, {input, other, weight, optional(of_.bias), "add"});
-    return call(*mkldnn().linear, {input, weight, optional(of_.bias), of_.activation.name, numbers_, algorithm_});
+    const at::Tensor weight = packed(), wide = input.to(at::kFloat);
+    const LibraryActivation& a = activation_;
+    if (other.defined()) return call(*mkldnn().linear_add, {wide, other.to(at::kFloat), weight, optional(of_.bias), "add"});
+    return a.finish(call(*mkldnn().linear, {wide, weight, optional(of_.bias), a.name, a.numbers, a.algorithm}));
   }
 
+  LibraryActivation activation_;
   mutable at::Tensor weight_;
 };
 
@@ -284,9 +317,8 @@ class LoopLinear final : public Linear {
   at::Tensor compute(const at::Tensor& input, const at::Tensor& other) const override {
     at::Tensor made = at::empty(output_size(input), input.options());
     const int64_t channels = input.size(-1), rows = input.numel() / channels;
-    const op::ConvShape shape{1, channels, 1, rows, 1, rows, {1, 1}, {1, 1}, {0, 0}, {1, 1}};
-    packed_loops(loops_).run(shape, input.const_data_ptr<float>(), finish_of(of_.activation, other),
-                             made.mutable_data_ptr<float>());
+    const op::ConvShape shape{1, channels, rows, 1, rows, 1, {1, 1}, {1, 1}, {0, 0}, {1, 1}};
+    run_loops(packed_loops(loops_), shape, of_.activation, input, other, made);
     return made;
   }
 

@@ -5,8 +5,9 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
+
+#include "model/activation.h"
 
 namespace softcann::model {
 
@@ -16,14 +17,8 @@ namespace softcann::model {
 // stays a matter of mapping its file. The plain weights are not touched after that, so that their mapped pages are given back.
 // Where nothing but a sum and a clamp follows, loops of our own compute (src/op/kernels/channels_last_conv.h), by packed weights
 // too. A convolution that meets more sizes than it keeps weights for is left to ATen. Of float16, products are computed in
-// float32, as libopapi does it (SOFTCANN_GEMM), and rounded once.
-
-// What oneDNN computes behind a product, in the terms of torch's mkldnn:: operators.
-struct Activation {
-  std::string name = "none";
-  std::vector<double> numbers;
-  std::optional<std::string> algorithm;
-};
+// float32, as libopapi does it (SOFTCANN_GEMM), and rounded once; the loops do so strip by strip, with whatever activation, and
+// keep the weights in float16, so that the model takes half of the memory as it should.
 
 struct ProductOf {
   at::Tensor weight, bias;  // bias may be undefined

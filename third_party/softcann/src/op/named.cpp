@@ -81,12 +81,14 @@ void Named::store_results() const {
   }
 }
 
-bool Named::is_channels_first(size_t i) const {
+void Named::check_channels_first(size_t i, int64_t dims) const {
+  TORCH_CHECK(in(i).dim() == dims, "input ", i, " has ", in(i).dim(), " dimensions, not ", dims);
   const aclFormat format = call_.inputs.at(i).format;
-  return format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCDHW || format == ACL_FORMAT_ND;
+  TORCH_CHECK(format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCDHW || format == ACL_FORMAT_ND, "input ", i,
+              " has a format with the channels last");
 }
 
-std::vector<int64_t> Named::integers(size_t i) const {
+Integers Named::integers(size_t i) const {
   TORCH_CHECK(in(i).defined(), "there is no input ", i);
   const at::Tensor numbers = in(i).to(at::kLong).contiguous();
   const auto* first = numbers.const_data_ptr<int64_t>();

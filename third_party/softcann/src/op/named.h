@@ -1,4 +1,5 @@
 // How an operator that clients name is written: NAMED(Mish) { put(call.out(0), at::mish(call.in(0))); }
+// Inputs, outputs and attributes are those of CANN's operators of these names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,6 +9,9 @@
 
 namespace softcann::op {
 
+using Integers = std::vector<int64_t>;  // as attributes have them
+using Numbers = std::vector<float>;
+
 class Named {
  public:
   explicit Named(NamedCall& call);
@@ -16,12 +20,14 @@ class Named {
   // Stores a result of fewer elements than the output has room for, and tells the client its sizes: see Note [Sizes of results].
   void give(size_t i, const at::Tensor& value) const;
   size_t outputs() const { return out_.size(); }
-  bool is_channels_first(size_t i) const;  // by its description: NCHW, NCDHW, or ND, which says nothing else
+  // Input i has `dims` dimensions, and by its description (NCHW, NCDHW, or ND, which says nothing else) the second is the
+  // channels'.
+  void check_channels_first(size_t i, int64_t dims) const;
   // All of the client's memory of an input or output, [elements]: what strided views are of.
   at::Tensor memory_in(size_t i) const;
   at::Tensor memory_out(size_t i) const;
-  std::vector<int64_t> integers(size_t i) const;  // an input as numbers
-  double number(size_t i) const;                  // an input of one element
+  Integers integers(size_t i) const;  // an input as numbers
+  double number(size_t i) const;      // an input of one element
   size_t inputs() const { return in_.size(); }
   at::TensorList all_inputs() const { return in_; }
   at::TensorList all_outputs() const { return out_; }

@@ -227,10 +227,13 @@ class Aipp:
 
     def text(self):
         """What was given, as the attribute `aipp` has it."""
-        return f"{self.mode} " + " ".join(
-            f"{name}={self.input_format if name == 'input_format' else getattr(self, name)}"
-            for name in sorted(self.given - {"aipp_mode", "related_input_name", "input_edge_idx"})  # which the index says
-        )
+        def value_of(name):
+            value = self.input_format if name == "input_format" else getattr(self, name)
+            return str(value).lower() if isinstance(value, bool) else value  # as the configuration spells it
+
+        # Which input it is says the index.
+        names = sorted(self.given - {"aipp_mode", "related_input_name", "input_edge_idx"})
+        return f"{self.mode} " + " ".join(f"{name}={value_of(name)}" for name in names)
 
 
 def parse(path, names):

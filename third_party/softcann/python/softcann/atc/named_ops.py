@@ -1,4 +1,4 @@
-"""Operators that libopapi runs by CANN's name and attributes (NAMED in src/op/kernels/named_*.cpp): what --singleop may name."""
+"""Operators that libopapi runs by CANN's name and attributes (NAMED in src/op/kernels/named/): what --singleop may name."""
 
 NAMES = frozenset(
     """

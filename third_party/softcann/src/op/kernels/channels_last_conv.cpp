@@ -80,28 +80,6 @@ struct DenseCall {
   Finish finish;
 };
 
-// Rows [first, first + rows) of the pictures with zeros around them, one picture below the other.
-at::Tensor padded(const ConvShape& s, const float* x, int64_t first, int64_t rows) {
-  const int64_t height = s.in_h + 2 * s.padding[0], row = s.in_w * s.channels, margin = s.padding[1] * s.channels;
-  const int64_t wide = row + 2 * margin;
-  at::Tensor made = at::empty({rows, wide}, at::TensorOptions().dtype(at::kFloat));
-  float* const to = made.mutable_data_ptr<float>();
-  at::parallel_for(first, first + rows, std::max<int64_t>(1, least_copy / wide), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      float* const line = to + (i - first) * wide;
-      const int64_t y = i % height - s.padding[0];
-      if (y < 0 || y >= s.in_h) {
-        std::fill_n(line, wide, 0.0F);
-        continue;
-      }
-      std::fill_n(line, margin, 0.0F);
-      std::copy_n(x + (i / height * s.in_h + y) * row, row, line + margin);
-      std::fill_n(line + margin + row, margin, 0.0F);
-    }
-  });
-  return made;
-}
-
 // One head's rows of `size` numbers, and what it needs to compute them.
 struct HeadCall {
   const float *query, *key, *value, *mask;  // mask: null where there is none
@@ -165,6 +143,9 @@ constexpr int lanes = 16, tile_rows = 8;
 [[gnu::always_inline]] inline __m512 widened(const c10::Half* from) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
+[[gnu::always_inline]] inline void store_narrowed(c10::Half* to, __m512 v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
 #include "op/kernels/channels_last_lanes.inl"
 }  // namespace avx512
 #pragma GCC pop_options
@@ -176,6 +157,9 @@ constexpr int lanes = 8, tile_rows = 4;
 [[gnu::always_inline]] inline __m256 widened(const c10::Half* from) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
+[[gnu::always_inline]] inline void store_narrowed(c10::Half* to, __m256 v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
 #include "op/kernels/channels_last_lanes.inl"
 }  // namespace avx2
 #pragma GCC pop_options
@@ -183,6 +167,90 @@ constexpr int lanes = 8, tile_rows = 4;
 namespace {
 
 int64_t lanes() { return processor().avx512 ? avx512::lanes : avx2::lanes; }
+
+void copy(const float* from, float* to, int64_t count) { std::copy_n(from, count, to); }
+void copy(const c10::Half* from, float* to, int64_t count) {
+  (processor().avx512 ? avx512::widen : avx2::widen)(from, to, count);
+}
+void copy(const float* from, c10::Half* to, int64_t count) {
+  (processor().avx512 ? avx512::narrow : avx2::narrow)(from, to, count);
+}
+
+template <class From, class To>
+void copy_in_parallel(const From* from, To* to, int64_t count) {
+  at::parallel_for(0, count, least_copy, [&](int64_t begin, int64_t end) { copy(from + begin, to + begin, end - begin); });
+}
+
+at::Tensor numbers(int64_t count) { return at::empty({count}, at::TensorOptions().dtype(at::kFloat)); }
+
+// Rows [first, first + rows) of the pictures with zeros around them, one picture below the other, in float32.
+template <class Number>
+at::Tensor padded(const ConvShape& s, const Number* x, int64_t first, int64_t rows) {
+  const int64_t height = s.in_h + 2 * s.padding[0], row = s.in_w * s.channels, margin = s.padding[1] * s.channels;
+  const int64_t wide = row + 2 * margin;
+  at::Tensor made = numbers(rows * wide);
+  float* const to = made.mutable_data_ptr<float>();
+  at::parallel_for(first, first + rows, std::max<int64_t>(1, least_copy / wide), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float* const line = to + (i - first) * wide;
+      const int64_t y = i % height - s.padding[0];
+      if (y < 0 || y >= s.in_h) {
+        std::fill_n(line, wide, 0.0F);
+        continue;
+      }
+      std::fill_n(line, margin, 0.0F);
+      copy(x + (i / height * s.in_h + y) * row, line + margin, row);
+      std::fill_n(line + margin + row, margin, 0.0F);
+    }
+  });
+  return made;
+}
+
+// Large pictures are padded and widened strip by strip, so that no second picture is in memory beside what was planned.
+// each(shape of the strip, which has no padding, its picture, where its result starts). `result`: channels of a result that is
+// held beside the strip; 0, none is.
+template <class Number, class Each>
+void for_strips(const ConvShape& shape, const Number* x, int64_t out_channels, int64_t result, const Each& each) {
+  constexpr int64_t most_numbers = 1 << 18;
+  ConvShape s = shape;
+  s.in_h += 2 * std::exchange(s.padding[0], 0);
+  s.in_w += 2 * std::exchange(s.padding[1], 0);
+  const int64_t height = s.in_h, most_rows = most_numbers / (s.in_w * s.channels);
+  const int64_t most_made = result == 0 ? INT64_MAX : std::max<int64_t>(1, most_numbers / (s.out_w * result));
+  if (s.images * height <= most_rows && s.images * s.out_h <= most_made) {
+    const at::Tensor whole = padded(shape, x, 0, s.images * height);
+    return each(s, whole.const_data_ptr<float>(), 0);
+  }
+  const int64_t reach = (s.kernel[0] - 1) * s.dilation[0] + 1;
+  const int64_t most = std::clamp<int64_t>((most_rows - reach) / s.stride[0] + 1, 1, most_made);
+  const int64_t step = (shape.out_h + (shape.out_h + most - 1) / most - 1) / ((shape.out_h + most - 1) / most);
+  s.images = 1;
+  for (int64_t image = 0; image < shape.images; ++image) {
+    for (int64_t row = 0; row < shape.out_h; row += step) {
+      s.out_h = std::min(step, shape.out_h - row);
+      s.in_h = (s.out_h - 1) * s.stride[0] + reach;
+      const at::Tensor strip = padded(shape, x, image * height + row * s.stride[0], s.in_h);
+      each(s, strip.const_data_ptr<float>(), (image * shape.out_h + row) * s.out_w * out_channels);
+    }
+  }
+}
+
+template <class Conv>
+void run_half(const Conv& conv, const ConvShape& shape, int64_t out_channels, const HalfCall& call) {
+  for_strips(shape, call.x, out_channels, out_channels, [&](const ConvShape& s, const float* x, int64_t place) {
+    const int64_t count = s.images * s.out_h * s.out_w * out_channels;
+    Finish finish{nullptr, call.low, call.high};
+    at::Tensor made = numbers(count), other;
+    if (call.other != nullptr) {
+      other = numbers(count);
+      copy_in_parallel(call.other + place, other.mutable_data_ptr<float>(), count);
+      finish.other = other.const_data_ptr<float>();
+    }
+    conv.run(s, x, finish, made.mutable_data_ptr<float>());
+    if (call.activate) call.activate(made);
+    copy_in_parallel(made.const_data_ptr<float>(), call.y + place, count);
+  });
+}
 
 std::vector<float> biases(int64_t channels, const at::Tensor& bias) {
   if (!bias.defined()) return std::vector<float>(static_cast<size_t>(channels));
@@ -212,7 +280,13 @@ void DenseConv::compute(const ConvShape& shape, const float* x, const std::vecto
 }
 
 void DenseConv::run(const ConvShape& shape, const float* x, const Finish& finish, float* y) const {
-  if (shape.padding[0] != 0 || shape.padding[1] != 0) return run_padded(shape, x, finish, y);
+  if (shape.padding[0] != 0 || shape.padding[1] != 0) {
+    return for_strips(shape, x, out_channels_, 0, [&](const ConvShape& s, const float* strip, int64_t place) {
+      Finish part = finish;
+      if (part.other != nullptr) part.other += place;
+      run(s, strip, part, y + place);
+    });
+  }
   ConvShape s = shape;
   if (s.kernel[0] * s.kernel[1] * s.stride[0] * s.stride[1] == 1) {
     s.in_w = s.out_w = s.images * s.in_h * s.in_w;  // all pixels are one line
@@ -222,32 +296,7 @@ void DenseConv::run(const ConvShape& shape, const float* x, const Finish& finish
   compute(s, x, half_, finish, y);
 }
 
-// Large pictures are padded strip by strip, so that no second picture is in memory beside what was planned.
-void DenseConv::run_padded(const ConvShape& shape, const float* x, const Finish& finish, float* y) const {
-  constexpr int64_t most_numbers = 1 << 18;
-  ConvShape s = shape;
-  s.in_h += 2 * std::exchange(s.padding[0], 0);
-  s.in_w += 2 * std::exchange(s.padding[1], 0);
-  const int64_t line = s.in_w * s.channels, height = s.in_h, most_rows = most_numbers / line;
-  if (s.images * height <= most_rows) {
-    const at::Tensor whole = padded(shape, x, 0, s.images * height);
-    return run(s, whole.const_data_ptr<float>(), finish, y);
-  }
-  const int64_t reach = (s.kernel[0] - 1) * s.dilation[0] + 1;
-  const int64_t step = std::max<int64_t>(1, (most_rows - reach) / s.stride[0] + 1);
-  s.images = 1;
-  for (int64_t image = 0; image < shape.images; ++image) {
-    for (int64_t row = 0; row < shape.out_h; row += step) {
-      s.out_h = std::min(step, shape.out_h - row);
-      s.in_h = (s.out_h - 1) * s.stride[0] + reach;
-      const at::Tensor strip = padded(shape, x, image * height + row * s.stride[0], s.in_h);
-      const int64_t place = (image * shape.out_h + row) * s.out_w * out_channels_;
-      Finish part = finish;
-      if (part.other != nullptr) part.other += place;
-      run(s, strip.const_data_ptr<float>(), part, y + place);
-    }
-  }
-}
+void DenseConv::run(const ConvShape& shape, const HalfCall& call) const { run_half(*this, shape, out_channels_, call); }
 
 std::optional<at::Tensor> attend_in_panels(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                            const at::Tensor& mask, double scale) {
@@ -306,13 +355,17 @@ void DepthwiseConv::run(const ConvShape& shape, const float* x, const Finish& fi
   (processor().avx512 ? avx512::depthwise : avx2::depthwise)(shape, x, weight_.data(), bias_.data(), finish, y);
 }
 
+void DepthwiseConv::run(const ConvShape& shape, const HalfCall& call) const { run_half(*this, shape, shape.channels, call); }
+
 #else
 
 bool has_lanes(int64_t) { return false; }
 DenseConv::DenseConv(const at::Tensor& weight, const at::Tensor&) : out_channels_(weight.size(0)) {}
 void DenseConv::run(const ConvShape&, const float*, const Finish&, float*) const {}
+void DenseConv::run(const ConvShape&, const HalfCall&) const {}
 DepthwiseConv::DepthwiseConv(const at::Tensor&, const at::Tensor&) {}
 void DepthwiseConv::run(const ConvShape&, const float*, const Finish&, float*) const {}
+void DepthwiseConv::run(const ConvShape&, const HalfCall&) const {}
 std::optional<at::Tensor> attend_in_panels(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, double) {
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -26,6 +27,15 @@ struct Taps {
   int64_t first, last;
 };
 
+// Of float16: what Finish says, and `activate`, if there is one, are done in float32 with each strip of the result, which is then
+// rounded.
+struct HalfCall {
+  const c10::Half *x, *other;  // other: null where nothing is added
+  float low, high;
+  std::function<void(at::Tensor&)> activate;
+  c10::Half* y;
+};
+
 struct ConvShape {
   int64_t images, channels, in_h, in_w, out_h, out_w;
   int64_t kernel[2], stride[2], padding[2], dilation[2];
@@ -45,11 +55,11 @@ class SOFTCANN_API DenseConv {
   DenseConv(const at::Tensor& weight, const at::Tensor& bias);
   // Columns beside each other only: dilation[1] is 1.
   void run(const ConvShape& shape, const float* x, const Finish& finish, float* y) const;
+  void run(const ConvShape& shape, const HalfCall& call) const;
 
  private:
   template <class Weight>
   void compute(const ConvShape& shape, const float* x, const std::vector<Weight>& weight, const Finish& finish, float* y) const;
-  void run_padded(const ConvShape& shape, const float* x, const Finish& finish, float* y) const;
 
   int64_t out_channels_;
   std::vector<float> weight_, bias_;
@@ -62,6 +72,7 @@ class SOFTCANN_API DepthwiseConv {
   // As DenseConv's, with one input channel.
   DepthwiseConv(const at::Tensor& weight, const at::Tensor& bias);
   void run(const ConvShape& shape, const float* x, const Finish& finish, float* y) const;
+  void run(const ConvShape& shape, const HalfCall& call) const;
 
  private:
   std::vector<float> weight_, bias_;

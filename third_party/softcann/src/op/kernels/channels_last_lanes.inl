@@ -1,4 +1,4 @@
-// The kernels of channels_last_conv.cpp for one instruction set: it gives `lanes`, `tile_rows` and `widened`.
+// The kernels of channels_last_conv.cpp for one instruction set: it gives `lanes`, `tile_rows`, `widened` and `store_narrowed`.
 
 namespace {
 
@@ -12,6 +12,19 @@ typedef float Lanes __attribute__((vector_size(4 * lanes), aligned(4), may_alias
   if (other != nullptr) sum += load(other);
   sum = sum < low ? low : sum;
   store(to, sum > high ? high : sum);
+}
+
+// Numbers that lie side by side, from float16 and, rounded to the nearest, to it.
+void widen(const c10::Half* from, float* to, int64_t count) {
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) store(to + i, load(from + i));
+  for (; i < count; ++i) to[i] = _cvtsh_ss(from[i].x);
+}
+
+void narrow(const float* from, c10::Half* to, int64_t count) {
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) store_narrowed(to + i, load(from + i));
+  for (; i < count; ++i) to[i].x = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
 }
 
 // ---- of all channels --------------------------------------------------------------------------------------------

@@ -328,7 +328,7 @@ at::Tensor in_full(const at::Tensor& x, const at::Tensor& scale, bool left) {
   if (scale.dim() == 3) {
     const at::Tensor bytes = scale.scalar_type() == at::kByte ? scale : scale.view(at::kByte);
     const at::Tensor pairs = left ? bytes.flatten(1) : bytes.transpose(1, 2).flatten(0, 1);
-    const at::Tensor powers = at::ldexp(at::ones({}, at::kFloat), pairs.to(at::kInt) - bias);
+    const at::Tensor powers = at::ldexp(at::ones(pairs.sizes(), at::kFloat), pairs.to(at::kInt) - bias);
     const int64_t along = left ? 1 : 0;
     return wide * powers.repeat_interleave(mx_block, along).narrow(along, 0, x.size(along));
   }

@@ -1,4 +1,5 @@
 // Reading and writing by index tensors.
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_index_put_impl.h>
 #include <ATen/ops/_unique2.h>
 #include <ATen/ops/as_strided.h>
@@ -76,7 +77,11 @@ namespace {
 void index_add_into(at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                     const at::Scalar& alpha) {
   put(out, self);
-  out.index_add_(dim, index, source.scalar_type() == out.scalar_type() ? source : source.to(out.scalar_type()), alpha);
+  const at::Tensor given = source.scalar_type() == out.scalar_type() ? source : source.to(out.scalar_type());
+  const int64_t axis = at::maybe_wrap_dim(dim, out.dim());
+  // An index of several dimensions takes the place of one dimension of the source.
+  const bool flat = index.dim() <= 1;
+  out.index_add_(axis, flat ? index : index.flatten(), flat ? given : given.flatten(axis, axis + index.dim() - 1), alpha);
 }
 
 }  // namespace

@@ -130,7 +130,9 @@ OP(aclnnCrossEntropyLossGrad) {
   const int64_t reduction = reduction_of(reductionOptional);
   const at::Tensor log_prob = widened(logProb);
   const ClassLoss rows = class_weights(log_prob, target, weightOptional, ignoreIndex);
-  at::Tensor scale = widened(gradLoss), z_scale = gradZlossOptional.defined() ? widened(gradZlossOptional) : at::Tensor();
+  // An empty tensor says what one that is left out says.
+  const auto there = [](const at::Tensor& t) { return t.defined() && t.numel() > 0; };
+  at::Tensor scale = widened(gradLoss), z_scale = there(gradZlossOptional) ? widened(gradZlossOptional) : at::Tensor();
   if (lseSquareScaleForZloss != 0) z_scale = z_scale.defined() ? z_scale + scale : scale;
   if (reduction == at::Reduction::Mean) {
     scale = scale / rows.weights.sum();
@@ -146,7 +148,7 @@ OP(aclnnCrossEntropyLossGrad) {
     by_log_prob -= labelSmoothing / classes * weights.unsqueeze(0) * (rows.counted * scale.expand_as(rows.weights)).unsqueeze(1);
   }
   at::Tensor grad = by_log_prob - prob * by_log_prob.sum(1, true);
-  if (z_scale.defined() && lseForZlossOptional.defined()) {
+  if (z_scale.defined() && there(lseForZlossOptional)) {
     grad +=
         prob * (2 * lseSquareScaleForZloss * lseForZlossOptional * rows.counted * z_scale.expand_as(rows.weights)).unsqueeze(1);
   }

@@ -71,7 +71,8 @@ struct Scaling {
   }
 };
 
-at::Tensor power_of_two(const at::Tensor& exponent) { return at::ldexp(at::ones({}, at::kFloat), exponent); }
+// Of ones in the same shape: ldexp warns where it has to broadcast.
+at::Tensor power_of_two(const at::Tensor& exponent) { return at::ldexp(at::ones(exponent.sizes(), at::kFloat), exponent); }
 void put_codes(const at::Tensor& out, const at::Tensor& codes) {
   const at::Tensor bytes = out.scalar_type() == at::kByte ? out : out.view(at::kByte);
   put(bytes, codes);

@@ -78,6 +78,7 @@ uint64_t capacity_option() {
 Device::Device(int id, int physical, uint64_t capacity) : id(id), physical(physical), arena(capacity) {}
 
 int physical_device(int id) { return visible_devices()[static_cast<size_t>(id)]; }
+const std::string& configuration_error() { return !options().error.empty() ? options().error : fault::configuration_error(); }
 int device_count() { return static_cast<int>(visible_devices().size()); }
 
 Device* find_device(int id) {
@@ -87,8 +88,7 @@ Device* find_device(int id) {
 
 Device* open_device(int id, aclError* error) {
   if (Device* device = find_device(id)) return device;
-  const std::string& wrong = !options().error.empty() ? options().error : fault::configuration_error();
-  if (!wrong.empty()) {
+  if (const std::string& wrong = configuration_error(); !wrong.empty()) {
     *error = fail(ACL_ERROR_INVALID_PARAM, "%s", wrong.c_str());
     return nullptr;
   }

@@ -47,6 +47,8 @@ struct Device {
 };
 
 int device_count();
+// What is wrong with the variables that softcann reads; empty when nothing is.
+const std::string& configuration_error();
 // Physical index of a client index that exists.
 int physical_device(int id);
 

@@ -104,7 +104,7 @@ aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* 
 
 aclError aclInit(const char* configPath) {
   SOFTCANN_ENTRY(aclInit);
-  if (!options().error.empty()) return fail(ACL_ERROR_INVALID_PARAM, "%s", options().error.c_str());
+  if (const std::string& wrong = configuration_error(); !wrong.empty()) return fail(ACL_ERROR_INVALID_PARAM, "%s", wrong.c_str());
   if (settings().initialized.exchange(true)) return fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before");
   const aclError code = configPath != nullptr && *configPath != 0 ? follow_config(configPath) : ACL_SUCCESS;
   if (code != ACL_SUCCESS) settings().initialized.store(false);

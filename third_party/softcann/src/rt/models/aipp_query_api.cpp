@@ -2,6 +2,8 @@
 // is told apart).
 #include <cstdlib>
 #include <map>
+#include <string_view>
+#include <type_traits>
 
 #include "rt/base/error.h"
 #include "rt/models/models.h"
@@ -24,6 +26,81 @@ double format_number(const std::string& name) {
   const auto found = formats.find(name);
   return found != formats.end() ? static_cast<double>(found->second) : std::strtod(name.c_str(), nullptr);
 }
+
+// The fields of a configuration of AIPP as CANN's structure has them; those that it does not name are 0.
+class AippFields {
+ public:
+  explicit AippFields(const std::map<std::string, std::string>& values) : values_(values) {}
+  void put_geometry(aclAippInfo& info) const {
+    put(info.inputFormat, "input_format");
+    put(info.srcImageSizeW, "src_image_size_w");
+    put(info.srcImageSizeH, "src_image_size_h");
+    put(info.cropSwitch, "crop");
+    put(info.loadStartPosW, "load_start_pos_w");
+    put(info.loadStartPosH, "load_start_pos_h");
+    put(info.cropSizeW, "crop_size_w");
+    put(info.cropSizeH, "crop_size_h");
+    put(info.resizeSwitch, "resize");
+    put(info.resizeOutputW, "resize_output_w");
+    put(info.resizeOutputH, "resize_output_h");
+    put(info.paddingSwitch, "padding");
+    put(info.leftPaddingSize, "left_padding_size");
+    put(info.rightPaddingSize, "right_padding_size");
+    put(info.topPaddingSize, "top_padding_size");
+    put(info.bottomPaddingSize, "bottom_padding_size");
+  }
+  void put_arithmetic(aclAippInfo& info) const {
+    put(info.cscSwitch, "csc_switch");
+    put(info.rbuvSwapSwitch, "rbuv_swap_switch");
+    put(info.axSwapSwitch, "ax_swap_switch");
+    put(info.singleLineMode, "single_line_mode");
+    put(info.matrixR0C0, "matrix_r0c0");
+    put(info.matrixR0C1, "matrix_r0c1");
+    put(info.matrixR0C2, "matrix_r0c2");
+    put(info.matrixR1C0, "matrix_r1c0");
+    put(info.matrixR1C1, "matrix_r1c1");
+    put(info.matrixR1C2, "matrix_r1c2");
+    put(info.matrixR2C0, "matrix_r2c0");
+    put(info.matrixR2C1, "matrix_r2c1");
+    put(info.matrixR2C2, "matrix_r2c2");
+    put(info.outputBias0, "output_bias_0");
+    put(info.outputBias1, "output_bias_1");
+    put(info.outputBias2, "output_bias_2");
+    put(info.inputBias0, "input_bias_0");
+    put(info.inputBias1, "input_bias_1");
+    put(info.inputBias2, "input_bias_2");
+    put(info.meanChn0, "mean_chn_0");
+    put(info.meanChn1, "mean_chn_1");
+    put(info.meanChn2, "mean_chn_2");
+    put(info.meanChn3, "mean_chn_3");
+    put(info.minChn0, "min_chn_0");
+    put(info.minChn1, "min_chn_1");
+    put(info.minChn2, "min_chn_2");
+    put(info.minChn3, "min_chn_3");
+    put(info.varReciChn0, "var_reci_chn_0");
+    put(info.varReciChn1, "var_reci_chn_1");
+    put(info.varReciChn2, "var_reci_chn_2");
+    put(info.varReciChn3, "var_reci_chn_3");
+  }
+
+ private:
+  double number(const char* name) const {
+    const auto found = values_.find(name);
+    if (found == values_.end()) return 0.0;
+    if (found->second == "true") return 1.0;
+    if (std::string_view(name) == "input_format") return format_number(found->second);
+    return std::strtod(found->second.c_str(), nullptr);
+  }
+  template <class T>
+  void put(T& field, const char* name) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      field = static_cast<T>(number(name));
+    } else {
+      field = static_cast<T>(static_cast<int32_t>(number(name)));
+    }
+  }
+  const std::map<std::string, std::string>& values_;
+};
 
 }  // namespace
 
@@ -58,64 +135,8 @@ aclError aclmdlGetFirstAippInfo(uint32_t modelId, size_t index, aclAippInfo* aip
                 info.inputs[index].name.c_str());
   }
   *aippInfo = {};
-  const auto number = [&](const char* name) {
-    const auto found = fields.find(name);
-    if (found == fields.end()) return 0.0;
-    if (found->second == "true") return 1.0;
-    if (std::string(name) == "input_format") return format_number(found->second);
-    return std::strtod(found->second.c_str(), nullptr);
-  };
-#define INTEGER(FIELD, NAME) aippInfo->FIELD = static_cast<decltype(aippInfo->FIELD)>(static_cast<int32_t>(number(NAME)))
-#define REAL(FIELD, NAME) aippInfo->FIELD = static_cast<float>(number(NAME))
-  INTEGER(inputFormat, "input_format");
-  INTEGER(srcImageSizeW, "src_image_size_w");
-  INTEGER(srcImageSizeH, "src_image_size_h");
-  INTEGER(cropSwitch, "crop");
-  INTEGER(loadStartPosW, "load_start_pos_w");
-  INTEGER(loadStartPosH, "load_start_pos_h");
-  INTEGER(cropSizeW, "crop_size_w");
-  INTEGER(cropSizeH, "crop_size_h");
-  INTEGER(resizeSwitch, "resize");
-  INTEGER(resizeOutputW, "resize_output_w");
-  INTEGER(resizeOutputH, "resize_output_h");
-  INTEGER(paddingSwitch, "padding");
-  INTEGER(leftPaddingSize, "left_padding_size");
-  INTEGER(rightPaddingSize, "right_padding_size");
-  INTEGER(topPaddingSize, "top_padding_size");
-  INTEGER(bottomPaddingSize, "bottom_padding_size");
-  INTEGER(cscSwitch, "csc_switch");
-  INTEGER(rbuvSwapSwitch, "rbuv_swap_switch");
-  INTEGER(axSwapSwitch, "ax_swap_switch");
-  INTEGER(singleLineMode, "single_line_mode");
-  INTEGER(matrixR0C0, "matrix_r0c0");
-  INTEGER(matrixR0C1, "matrix_r0c1");
-  INTEGER(matrixR0C2, "matrix_r0c2");
-  INTEGER(matrixR1C0, "matrix_r1c0");
-  INTEGER(matrixR1C1, "matrix_r1c1");
-  INTEGER(matrixR1C2, "matrix_r1c2");
-  INTEGER(matrixR2C0, "matrix_r2c0");
-  INTEGER(matrixR2C1, "matrix_r2c1");
-  INTEGER(matrixR2C2, "matrix_r2c2");
-  INTEGER(outputBias0, "output_bias_0");
-  INTEGER(outputBias1, "output_bias_1");
-  INTEGER(outputBias2, "output_bias_2");
-  INTEGER(inputBias0, "input_bias_0");
-  INTEGER(inputBias1, "input_bias_1");
-  INTEGER(inputBias2, "input_bias_2");
-  INTEGER(meanChn0, "mean_chn_0");
-  INTEGER(meanChn1, "mean_chn_1");
-  INTEGER(meanChn2, "mean_chn_2");
-  INTEGER(meanChn3, "mean_chn_3");
-  REAL(minChn0, "min_chn_0");
-  REAL(minChn1, "min_chn_1");
-  REAL(minChn2, "min_chn_2");
-  REAL(minChn3, "min_chn_3");
-  REAL(varReciChn0, "var_reci_chn_0");
-  REAL(varReciChn1, "var_reci_chn_1");
-  REAL(varReciChn2, "var_reci_chn_2");
-  REAL(varReciChn3, "var_reci_chn_3");
-#undef INTEGER
-#undef REAL
+  AippFields(fields).put_geometry(*aippInfo);
+  AippFields(fields).put_arithmetic(*aippInfo);
   aippInfo->srcFormat = info.inputs[index].format;
   aippInfo->srcDatatype = info.inputs[index].type;
   aippInfo->srcDimNum = info.inputs[index].dims.size();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,6 +42,12 @@ struct ModelTensor {
   std::optional<size_t> parameters_of;             // of AIPP's parameters: the input with the pictures
 };
 
+// The dims of all outputs by gear, what the file says and what runs have told; empty: not known yet.
+struct GearOutputs {
+  std::mutex mutex;
+  std::vector<std::vector<std::vector<int64_t>>> dims;
+};
+
 enum class Gears : uint8_t { none, batch, image, dims };
 
 // A gear is one of the sizes that a dynamic model was made for: a batch, a height and a width, or every open dimension of
@@ -51,6 +58,7 @@ struct SOFTCANN_API ModelInfo {
   Gears gears_of = Gears::none;
   std::vector<std::vector<int64_t>> gears;
   size_t work_bytes = 0, weight_bytes = 0, definition_bytes = 0;
+  std::shared_ptr<GearOutputs> gear_outputs = std::make_shared<GearOutputs>();
   std::map<std::string, std::map<std::string, std::string>> attributes;  // texts by operator, for aclmdlGetOpAttr
 
   bool open() const;  // whether a dimension is left to the call, without gears
@@ -80,13 +88,19 @@ struct ModelCall {
 // Can be run by several threads at once.
 class Model {
  public:
+  explicit Model(ModelInfo info) : info_(std::make_shared<const ModelInfo>(std::move(info))) {}
   virtual ~Model() = default;
-  virtual const ModelInfo& info() const = 0;
+  const ModelInfo& info() const { return *info_; }
+  // For those who ask about a model that may be unloaded meanwhile.
+  const std::shared_ptr<const ModelInfo>& shared_info() const { return info_; }
   // The dims of all outputs in a gear, by its place among info().gears. Where the file does not say them, the model is run once
   // on zeros.
   virtual std::vector<std::vector<int64_t>> gear_outputs(size_t gear) const = 0;
   // ACL_SUCCESS, or the code with which a stream's task ends, its text given to task_error().
   virtual aclError run(ModelCall& call) const = 0;
+
+ private:
+  std::shared_ptr<const ModelInfo> info_;
 };
 
 // Where a model comes from: a file, or memory of the client's.

@@ -13,15 +13,16 @@ namespace {
 aclError describe(const ModelSource& source, aclmdlDesc* to) {
   std::shared_ptr<Model> model;
   if (const aclError code = open_model(source, true, &model)) return code;
-  to->model = std::move(model);
-  to->loaded = nullptr;
+  to->info = model->shared_info();
+  to->described = std::move(model);
+  to->loaded.reset();
   return ACL_SUCCESS;
 }
 
 // The description's content; null, the reason recorded, when there is none.
 const ModelInfo* info_of(const char* entry, const aclmdlDesc* desc) {
   if (!is_described(desc, "the model's description")) return nullptr;
-  if (desc->model != nullptr) return &desc->model->info();
+  if (desc->info != nullptr) return desc->info.get();
   fail(ACL_ERROR_INVALID_PARAM, "%s: the description is empty: call aclmdlGetDesc first", entry);
   return nullptr;
 }
@@ -88,15 +89,23 @@ size_t largest_gear(const ModelInfo& info) {
   return static_cast<size_t>(found - info.gears.begin());
 }
 
+// The dims of all outputs in a gear. None where neither the file nor a run told them before the model was unloaded.
+std::vector<std::vector<int64_t>> gear_outputs(const aclmdlDesc& desc, size_t gear) {
+  if (desc.described != nullptr) return desc.described->gear_outputs(gear);
+  if (const std::shared_ptr<LoadedEntry> entry = desc.loaded.lock()) return entry->model->gear_outputs(gear);
+  const std::lock_guard<std::mutex> lock(desc.info->gear_outputs->mutex);
+  return desc.info->gear_outputs->dims.at(gear);
+}
+
 // In the gear that is given; of another, in the largest one.
 aclError get_output_dims(const char* entry, const aclmdlDesc* desc, size_t index, const std::vector<int64_t>& gear,
                          aclmdlIODims* dims) {
   if (const aclError code = get_dims(entry, desc, false, index, dims)) return code;
-  const ModelInfo& info = desc->model->info();
+  const ModelInfo& info = *desc->info;
   if (info.gears.empty()) return ACL_SUCCESS;
   const auto found = std::find(info.gears.begin(), info.gears.end(), gear);
   const size_t place = found == info.gears.end() ? largest_gear(info) : static_cast<size_t>(found - info.gears.begin());
-  const auto outputs = desc->model->gear_outputs(place);
+  const auto outputs = gear_outputs(*desc, place);
   if (index < outputs.size()) fill_dims(std::string(dims->name), outputs[index], dims);
   return ACL_SUCCESS;
 }
@@ -105,11 +114,11 @@ aclError get_output_dims(const char* entry, const aclmdlDesc* desc, size_t index
 size_t get_size(const char* entry, const aclmdlDesc* desc, bool input, size_t index) {
   ModelTensor tensor;
   if (!find_tensor(entry, desc, input, index, &tensor)) return 0;
-  const ModelInfo& info = desc->model->info();
+  const ModelInfo& info = *desc->info;
   const size_t size = bytes_of(tensor.type, tensor.dims);
   if (info.gears.empty() || size != 0 || (input && index >= info.inputs.size())) return size;
   if (!input) {
-    const auto outputs = desc->model->gear_outputs(largest_gear(info));
+    const auto outputs = gear_outputs(*desc, largest_gear(info));
     return index < outputs.size() ? bytes_of(tensor.type, outputs[index]) : 0;
   }
   size_t most = 0;
@@ -120,7 +129,7 @@ size_t get_size(const char* entry, const aclmdlDesc* desc, bool input, size_t in
 const char* get_name(const char* entry, const aclmdlDesc* desc, bool input, size_t index) {
   ModelTensor tensor;
   if (!find_tensor(entry, desc, input, index, &tensor)) return "";
-  const ModelInfo& info = desc->model->info();
+  const ModelInfo& info = *desc->info;
   if (!input) return info.outputs[index].name.c_str();
   return index < info.inputs.size() ? info.inputs[index].name.c_str() : ACL_DYNAMIC_TENSOR_NAME;
 }
@@ -139,9 +148,10 @@ aclError get_index(const char* entry, const aclmdlDesc* desc, bool input, const 
 }
 
 std::vector<int64_t> current_gear(const aclmdlDesc& desc) {
-  if (desc.loaded == nullptr) return {};
-  const std::lock_guard<std::mutex> lock(desc.loaded->mutex);
-  return desc.loaded->gear;
+  const std::shared_ptr<LoadedEntry> entry = desc.loaded.lock();
+  if (entry == nullptr) return {};
+  const std::lock_guard<std::mutex> lock(entry->mutex);
+  return entry->gear;
 }
 
 }  // namespace
@@ -164,7 +174,8 @@ aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
   SOFTCANN_ENTRY(aclmdlGetDesc);
   SOFTCANN_DESCRIBED(modelDesc, "modelDesc");
   MODEL_OR_RETURN(entry, "aclmdlGetDesc", modelId);
-  modelDesc->model = entry->model;
+  modelDesc->info = entry->model->shared_info();
+  modelDesc->described = nullptr;
   modelDesc->loaded = entry;
   return ACL_SUCCESS;
 }

@@ -63,11 +63,11 @@ aclError set_gear(const char* entry, uint32_t id, aclmdlDataset* dataset, size_t
 }
 
 const ModelInfo* dynamic_info(const char* entry, const aclmdlDesc* desc, size_t index) {
-  if (desc == nullptr || desc->model == nullptr) {
+  if (desc == nullptr || desc->info == nullptr) {
     fail(ACL_ERROR_INVALID_PARAM, "%s: there is no description", entry);
     return nullptr;
   }
-  const ModelInfo& info = desc->model->info();
+  const ModelInfo& info = *desc->info;
   // CANN takes -1 for "all inputs", and the input that tells the size.
   if (index == SIZE_MAX || index <= info.inputs.size()) return &info;
   fail(ACL_ERROR_INVALID_PARAM, "%s: input %zu of %zu", entry, index, info.inputs.size());

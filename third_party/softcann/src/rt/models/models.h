@@ -41,8 +41,9 @@ std::shared_ptr<LoadedEntry> find_model(const char* entry, uint32_t id);
 
 }  // namespace softcann
 
-// What clients ask a model about. Of a model that was loaded it has its number too.
+// What clients ask a model about. It does not keep a loaded model in memory: that is aclmdlUnload's to end.
 struct aclmdlDesc : softcann::Handled {
-  std::shared_ptr<const softcann::Model> model;
-  std::shared_ptr<softcann::LoadedEntry> loaded;  // null: described from a file
+  std::shared_ptr<const softcann::ModelInfo> info;
+  std::shared_ptr<const softcann::Model> described;  // from a file
+  std::weak_ptr<softcann::LoadedEntry> loaded;       // of a loaded model
 };

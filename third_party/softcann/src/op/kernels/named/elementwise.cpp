@@ -1,5 +1,4 @@
-// Operators that clients name: one element at a time. Inputs, outputs and attributes are
-// those of CANN's operators of these names.
+// Operators that clients name: one element at a time.
 #include <ATen/ATen.h>
 #include <cmath>
 
@@ -11,7 +10,6 @@ using namespace softcann::op;
 // Of any type of numbers.
 NAMED(Abs) { put(call.out(0), at::abs(call.in(0))); }
 NAMED(Neg) { put(call.out(0), at::neg(call.in(0))); }
-NAMED(Relu) { put(call.out(0), at::relu(call.in(0))); }
 NAMED(Add) { put(call.out(0), at::add(call.in(0), call.in(1))); }
 NAMED(Sub) { put(call.out(0), at::sub(call.in(0), call.in(1))); }
 NAMED(Mul) { put(call.out(0), at::mul(call.in(0), call.in(1))); }
@@ -108,27 +106,7 @@ NAMED(Lerp) {
   const at::Tensor from = widened(call.in(0));
   put(call.out(0), from + widened(call.in(2)) * (widened(call.in(1)) - from));
 }
-
-// Activations.
-NAMED(Elu) {
-  put(call.out(0), at::elu(widened(call.in(0)), call.attribute("alpha", 1.0F), call.attribute("scale", 1.0F),
-                           call.attribute("input_scale", 1.0F)));
-}
-NAMED(CeluV2) { put(call.out(0), at::celu(widened(call.in(0)), call.attribute("alpha", 1.0F))); }
-NAMED(Selu) { put(call.out(0), at::selu(widened(call.in(0)))); }
-NAMED(Gelu) { put(call.out(0), at::gelu(widened(call.in(0)), "tanh")); }
-NAMED(HardSwish) { put(call.out(0), at::hardswish(widened(call.in(0)))); }
-NAMED(HardSigmoid) {
-  put(call.out(0), (widened(call.in(0)) * call.attribute("alpha", 1.0F / 6) + call.attribute("beta", 0.5F)).clamp(0, 1));
-}
-NAMED(SoftplusV2) {
-  put(call.out(0), at::softplus(widened(call.in(0)), call.attribute("beta", 1.0F), call.attribute("threshold", 20.0F)));
-}
-NAMED(LeakyRelu) { put(call.out(0), at::leaky_relu(widened(call.in(0)), call.attribute("negative_slope", 0.0F))); }
-NAMED(LogSigmoid) { put(call.out(0), at::log_sigmoid(widened(call.in(0)))); }
-NAMED(SoftShrink) { put(call.out(0), at::softshrink(widened(call.in(0)), call.attribute("lambd", 0.5F))); }
-NAMED(HardShrink) { put(call.out(0), at::hardshrink(widened(call.in(0)), call.attribute("lambd", 0.5F))); }
-NAMED(ThresholdV2D) {
-  put(call.out(0), at::threshold(call.in(0), call.attribute("threshold", 0.0F), call.attribute("value", 0.0F)));
-}
-NAMED(GLU) { put(call.out(0), at::glu(widened(call.in(0)), call.attribute<int64_t>("dim", -1))); }
+// Between types, and to and from internal formats and within them; formats of one layout are libascendcl's.
+NAMED(Identity) { put(call.out(0), call.in(0)); }
+NAMED(TransData) { put(call.out(0), call.in(0)); }
+NAMED(Cast) { put(call.out(0), call.in(0)); }

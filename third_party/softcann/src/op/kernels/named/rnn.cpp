@@ -1,127 +1,11 @@
-// Operators that clients name. Inputs, outputs and attributes are those of CANN's operators of these names.
-#include <ATen/ops/cat.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/max.h>
-#include <ATen/ops/min.h>
-#include <ATen/ops/mish.h>
-#include <ATen/ops/mish_backward.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
+// Operators that clients name: recurrent layers.
+#include <ATen/ATen.h>
 
 #include "op/kernels/common.h"
 #include "op/kernels/rnn.h"
 #include "op/named.h"
 
 using namespace softcann::op;
-
-namespace {
-at::Tensor swish(const at::Tensor& x, double scale) { return x * at::sigmoid(x * scale); }
-}  // namespace
-
-// To and from internal formats, and within them; those between base formats are libascendcl's.
-NAMED(Identity) { put(call.out(0), call.in(0)); }
-NAMED(TransData) { put(call.out(0), call.in(0)); }
-NAMED(Cast) { put(call.out(0), call.in(0)); }
-NAMED(Mish) { put(call.out(0), at::mish(call.in(0))); }
-NAMED(Swish) { put(call.out(0), swish(widened(call.in(0)), call.attribute("scale", 1.0F))); }
-NAMED(SwishGrad) {
-  const at::Tensor x = widened(call.in(1));
-  const double scale = call.attribute("scale", 1.0F);
-  const at::Tensor gate = at::sigmoid(x * scale);
-  put(call.out(0), widened(call.in(0)) * gate * (1 + x * scale * (1 - gate)));
-}
-NAMED(MishGrad) { put(call.out(0), at::mish_backward(call.in(0), call.in(1))); }
-NAMED(Transpose) { put(call.out(0), call.in(0).permute(call.integers(1))); }
-NAMED(BroadcastTo) { put(call.out(0), call.in(0).expand(call.integers(1))); }
-NAMED(Slice) {
-  const std::vector<int64_t> begin = call.integers(1), size = call.integers(2);
-  at::Tensor part = call.in(0);
-  for (int64_t d = 0; d < part.dim(); ++d) part = part.narrow(d, begin[d], size[d] < 0 ? part.size(d) - begin[d] : size[d]);
-  put(call.out(0), part);
-}
-NAMED(Pad) {  // before and after each dimension, from the first one on; torch begins with the last
-  const std::vector<int64_t> given = call.integers(1);
-  std::vector<int64_t> pads;
-  for (size_t d = given.size() / 2; d-- > 0;) pads.insert(pads.end(), {given[2 * d], given[2 * d + 1]});
-  put(call.out(0), at::constant_pad_nd(call.in(0), pads, 0));
-}
-NAMED(ConfusionTransposeD) {
-  const auto perm = call.attribute<std::vector<int64_t>>("perm", {}), shape = call.attribute<std::vector<int64_t>>("shape", {});
-  const bool first = call.attribute("transpose_first", false);
-  put(call.out(0), first ? call.in(0).permute(perm).reshape(shape) : call.in(0).reshape(shape).permute(perm));
-}
-NAMED(ArgMaxWithValue) {
-  const auto [value, index] = at::max(call.in(0), call.attribute<int64_t>("dimension", 0), call.attribute("keep_dims", false));
-  put(call.out(0), index);
-  put(call.out(1), value);
-}
-NAMED(ArgMinWithValue) {
-  const auto [value, index] = at::min(call.in(0), call.attribute<int64_t>("dimension", 0), call.attribute("keep_dims", false));
-  put(call.out(0), index);
-  put(call.out(1), value);
-}
-NAMED(ScaledMaskedSoftmax) {
-  TORCH_CHECK(!call.attribute("fixed_triu_mask", false), "fixed_triu_mask is not supported");
-  constexpr double hidden = -10000;
-  at::Tensor value = widened(call.in(0)) * call.attribute("scale", 1.0F);
-  if (call.in(1).defined()) value = value.masked_fill(call.in(1).to(at::kBool), hidden);
-  put(call.out(0), at::softmax(value, -1));
-}
-NAMED(ScaledMaskedSoftmaxGrad) {
-  TORCH_CHECK(!call.attribute("fixed_triu_mask", false), "fixed_triu_mask is not supported");
-  const at::Tensor by = widened(call.in(0)), y = widened(call.in(1));
-  at::Tensor value = (by - (by * y).sum({-1}, true)) * y * call.attribute("scale", 1.0F);
-  if (call.in(2).defined()) value = value.masked_fill(call.in(2).to(at::kBool), 0);
-  put(call.out(0), value);
-}
-
-// The sum of powers, and then its root: of the p that clients do not give to aclnnNorm.
-NAMED(LpNormReduceV2) {
-  const double p = call.attribute("p", 2.0F);
-  const auto axes = call.attribute<std::vector<int64_t>>("axes", {});
-  const at::Tensor sizes = widened(call.in(0)).abs();
-  const at::Tensor sum = axes.empty() ? sizes.pow(p).sum() : sizes.pow(p).sum(axes, call.attribute("keepdim", false));
-  put(call.out(0), sum);
-}
-NAMED(LpNormUpdateV2) { put(call.out(0), widened(call.in(0)).pow(1.0 / call.attribute("p", 2.0F))); }
-
-// Boxes [n, 4] by their corners: 1 for each anchor of the cells of a feature map that hold a centre.
-NAMED(AnchorResponseFlags) {
-  const auto map = call.attribute<std::vector<int64_t>>("featmap_size", {}),
-             stride = call.attribute<std::vector<int64_t>>("strides", {});
-  const auto anchors = call.attribute<int64_t>("num_base_anchors", 0);
-  TORCH_CHECK(map.size() == 2 && stride.size() == 2 && anchors > 0,
-              "featmap_size and strides are pairs, num_base_anchors is positive");
-  const at::Tensor corners = widened(call.in(0));
-  const auto cell = [&](int64_t axis) {
-    const at::Tensor centre = (corners.select(1, axis) + corners.select(1, axis + 2)) * 0.5;
-    return (centre / stride[axis]).floor().to(at::kLong).clamp(0, map[1 - axis] - 1);
-  };
-  const at::Tensor flags = at::zeros({map[0] * map[1]}, at::kByte).index_fill_(0, cell(1) * map[1] + cell(0), 1);
-  put(call.out(0), flags.repeat_interleave(anchors));
-}
-
-// Gradient, x1, x2 and distances, all expanded to [..., P, R, M]: the gradient of x1 is summed over R. A p below 0
-// stands for infinity.
-NAMED(CdistGrad) {
-  const double p = call.attribute("p", 2.0F);
-  const at::Tensor by = widened(call.in(0)), difference = widened(call.in(1)) - widened(call.in(2)),
-                   distance = widened(call.in(3));
-  at::Tensor slope;
-  if (p == 0) {
-    slope = at::zeros_like(difference);
-  } else if (p < 0) {
-    slope = difference.sign() * (difference.abs() == distance);
-  } else {
-    slope = difference.sign() * difference.abs().pow(p - 1) * at::where(distance > 0, distance.pow(1 - p), 0.0);
-    if (p < 1) slope = at::where(difference == 0, 0.0, slope);
-  }
-  put(call.out(0), (by * slope).sum({-2}));
-}
 
 namespace {
 
@@ -180,11 +64,14 @@ struct Rnn {
     TORCH_CHECK(text == "UNIDIRECTIONAL" || text == "REDIRECTIONAL", "direction ", text, " is not supported");
     return text == "REDIRECTIONAL";
   }
-  // The mask is 1 where a sequence goes on: [steps, batch, size].
-  Layout layout(const at::Tensor& x, const at::Tensor& mask) const {
-    if (!mask.defined()) return layout_of(x.size(0), batch, {});
-    TORCH_CHECK(mask.dim() == 3, "seq_length as a list of lengths is not supported, only as a mask");
-    return layout_of(x.size(0), batch, mask.select(2, 0).to(at::kLong).sum({1}).contiguous());
+  // seq_length: the lengths [batch], the longest first, or a mask that is 1 where a sequence goes on, [steps, batch, size].
+  Layout layout(const at::Tensor& x, const at::Tensor& seq_length) const {
+    if (!seq_length.defined()) return layout_of(x.size(0), batch, {});
+    if (seq_length.dim() == 3) return layout_of(x.size(0), batch, seq_length.select(2, 0).to(at::kLong).sum({1}).contiguous());
+    const at::Tensor lengths = seq_length.flatten().to(at::kLong);
+    TORCH_CHECK(lengths.numel() == batch && lengths.slice(0, 1).le(lengths.slice(0, 0, -1)).all().item<bool>(),
+                "seq_length ", seq_length.sizes(), " of ", batch, " sequences: one length for each, the longest first");
+    return layout_of(x.size(0), batch, at::arange(x.size(0)).unsqueeze(1).lt(lengths).sum({1}).contiguous());
   }
   at::Tensor rows(const at::Tensor& tensor) const { return widened(tensor).reshape({-1, tensor.size(-1)}); }
   // A state to begin with, [batch, size], that may be changed.

@@ -1,23 +1,10 @@
-// Operators that clients name: reductions, sums along a dimension, orders and losses. Inputs, outputs and attributes are those of
-// CANN's operators of these names.
+// Operators that clients name: reductions, sums along a dimension and orders.
 #include <ATen/ATen.h>
 
 #include "op/kernels/common.h"
 #include "op/named.h"
 
 using namespace softcann::op;
-
-namespace {
-
-using Integers = std::vector<int64_t>;
-
-at::Tensor reduced(const Named& call, const at::Tensor& value) {
-  const auto how = call.attribute<std::string>("reduction", "mean");
-  TORCH_CHECK(how == "none" || how == "sum" || how == "mean", "reduction ", how, " is not known");
-  return how == "none" ? value : how == "sum" ? value.sum() : value.mean();
-}
-
-}  // namespace
 
 // x and the axes, of which none means all.
 NAMED(ReduceSum) { put(call.out(0), widened(call.in(0)).sum(call.integers(1), call.attribute("keep_dims", false))); }
@@ -43,24 +30,28 @@ NAMED(ReduceMeanD) {
 NAMED(ReduceLogSumExp) {
   put(call.out(0), at::logsumexp(widened(call.in(0)), call.integers(1), call.attribute("keep_dims", false)));
 }
-// x and its mean: the deviation, or with `invert` one over it.
-NAMED(ReduceStdWithMean) {
+namespace {
+
+// x and its mean.
+at::Tensor variance_about_mean(const Named& call) {
   const at::Tensor x = widened(call.in(0)), square = (x - widened(call.in(1))).square();
   const auto dims = call.attribute<Integers>("dim", {});
   int64_t count = dims.empty() ? x.numel() : 1;
   for (const int64_t dim : dims) count *= x.size(dim);
   const auto less = call.attribute<int64_t>("correction", call.attribute("unbiased", true) ? 1 : 0);
-  const at::Tensor variance = square.sum(dims, call.attribute("keepdim", false)) / (count - less);
+  return square.sum(dims, call.attribute("keepdim", false)) / (count - less);
+}
+
+}  // namespace
+
+// x and its mean: the deviation, or with `invert` one over it.
+NAMED(ReduceStdWithMean) {
+  const at::Tensor variance = variance_about_mean(call);
   put(call.out(0), call.attribute("invert", false) ? (variance + call.attribute("epsilon", 0.001F)).rsqrt() : variance.sqrt());
 }
 // x and its mean, expanded: the variance, or with if_std the deviation.
 NAMED(ReduceStdV2Update) {
-  const at::Tensor x = widened(call.in(0)), square = (x - widened(call.in(1))).square();
-  const auto dims = call.attribute<Integers>("dim", {});
-  int64_t count = dims.empty() ? x.numel() : 1;
-  for (const int64_t dim : dims) count *= x.size(dim);
-  const auto less = call.attribute<int64_t>("correction", call.attribute("unbiased", true) ? 1 : 0);
-  const at::Tensor variance = square.sum(dims, call.attribute("keepdim", false)) / (count - less);
+  const at::Tensor variance = variance_about_mean(call);
   put(call.out(0), call.attribute("if_std", false) ? variance.sqrt() : variance);
 }
 NAMED(ArgMaxV2) { put(call.out(0), at::argmax(call.in(0), call.integers(1)[0])); }
@@ -105,42 +96,24 @@ NAMED(UniqueWithCountsAndSorting) {
   if (call.attribute("return_inverse", false)) put(call.out(1), places);
   if (call.attribute("return_counts", false)) call.give(2, counts);
 }
-NAMED(Dot) { put(call.out(0), (widened(call.in(0)) * widened(call.in(1))).sum()); }
-NAMED(Trace) { put(call.out(0), call.in(0).trace()); }
 
-// Losses: a value and its target; the sum, the mean or all of them.
-NAMED(MseLoss) { put(call.out(0), reduced(call, (widened(call.in(0)) - widened(call.in(1))).square())); }
-NAMED(LpLoss) {
-  TORCH_CHECK(call.attribute<int64_t>("p", 1) == 1, "p other than 1 is not supported");
-  put(call.out(0), reduced(call, (widened(call.in(0)) - widened(call.in(1))).abs()));
+NAMED(ArgMaxWithValue) {
+  const auto [value, index] = at::max(call.in(0), call.attribute<int64_t>("dimension", 0), call.attribute("keep_dims", false));
+  put(call.out(0), index);
+  put(call.out(1), value);
 }
-NAMED(SmoothL1LossV2) {
-  put(call.out(0), reduced(call, at::smooth_l1_loss(widened(call.in(0)), widened(call.in(1)), at::Reduction::None,
-                                                    call.attribute("sigma", 1.0F))));
+NAMED(ArgMinWithValue) {
+  const auto [value, index] = at::min(call.in(0), call.attribute<int64_t>("dimension", 0), call.attribute("keep_dims", false));
+  put(call.out(0), index);
+  put(call.out(1), value);
 }
-// By logarithms of probabilities; batchmean divides by the first size.
-NAMED(KLDiv) {
-  const at::Tensor x = widened(call.in(0)),
-                   each = at::kl_div(x, widened(call.in(1)), at::Reduction::None, call.attribute("log_target", false));
-  put(call.out(0),
-      call.attribute<std::string>("reduction", "mean") == "batchmean" ? each.sum() / x.size(0) : reduced(call, each));
+
+// The sum of powers, and then its root: of the p that clients do not give to aclnnNorm.
+NAMED(LpNormReduceV2) {
+  const double p = call.attribute("p", 2.0F);
+  const auto axes = call.attribute<Integers>("axes", {});
+  const at::Tensor sizes = widened(call.in(0)).abs();
+  const at::Tensor sum = axes.empty() ? sizes.pow(p).sum() : sizes.pow(p).sum(axes, call.attribute("keepdim", false));
+  put(call.out(0), sum);
 }
-NAMED(BinaryCrossEntropy) {
-  const std::optional<at::Tensor> weight = call.in(2).defined() ? std::optional(widened(call.in(2))) : std::nullopt;
-  put(call.out(0),
-      reduced(call, at::binary_cross_entropy(widened(call.in(0)), widened(call.in(1)), weight, at::Reduction::None)));
-}
-NAMED(SigmoidCrossEntropyWithLogitsV2) {
-  const auto maybe = [&](size_t i) { return call.in(i).defined() ? std::optional(widened(call.in(i))) : std::nullopt; };
-  put(call.out(0), reduced(call, at::binary_cross_entropy_with_logits(widened(call.in(0)), widened(call.in(1)), maybe(2),
-                                                                      maybe(3), at::Reduction::None)));
-}
-// Logarithms of probabilities [N, C], classes [N], weights [C]: the loss, and the sum of the weights that counted.
-NAMED(NLLLoss) {
-  const auto how = call.attribute<std::string>("reduction", "mean");
-  const int64_t kind = how == "none" ? at::Reduction::None : how == "sum" ? at::Reduction::Sum : at::Reduction::Mean;
-  const auto [loss, total] = at::nll_loss_forward(widened(call.in(0)), call.in(1).to(at::kLong), widened(call.in(2)), kind,
-                                                  call.attribute<int64_t>("ignore_index", -100));
-  put(call.out(0), loss);
-  put(call.out(1), total);
-}
+NAMED(LpNormUpdateV2) { put(call.out(0), widened(call.in(0)).pow(1.0 / call.attribute("p", 2.0F))); }

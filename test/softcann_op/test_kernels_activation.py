@@ -1,0 +1,94 @@
+"""softcann's kernels of activations and their gradients against torch."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from nn_client import close
+
+
+def activations():
+    scalar = {
+        "aclnnRelu": (torch.relu, ()), "aclnnSigmoid": (torch.sigmoid, ()), "aclnnTanh": (torch.tanh, ()),
+        "aclnnGelu": (F.gelu, ()), "aclnnGeluV2": (lambda x: F.gelu(x, approximate="tanh"), (1,)),
+        "aclnnSilu": (F.silu, ()), "aclnnMish": (F.mish, ()), "aclnnHardswish": (F.hardswish, ()),
+        "aclnnHardsigmoid": (F.hardsigmoid, ()), "aclnnElu": (lambda x: F.elu(x, 0.7), (0.7, 1.0, 1.0)),
+        "aclnnCelu": (lambda x: F.celu(x, 0.7), (0.7,)), "aclnnSelu": (F.selu, ()),
+        "aclnnLeakyRelu": (lambda x: F.leaky_relu(x, 0.2), (0.2,)), "aclnnLogSigmoid": (F.logsigmoid, ()),
+        "aclnnSoftplus": (F.softplus, (1.0, 20.0)), "aclnnHardtanh": (F.hardtanh, (-1.0, 1.0)),
+        "aclnnHardshrink": (F.hardshrink, (0.5,)), "aclnnSoftshrink": (F.softshrink, (0.5,)),
+        "aclnnThreshold": (lambda x: F.threshold(x, 0.1, 2.0), (0.1, 2.0)),
+        "aclnnFastGelu": (lambda x: x * torch.sigmoid(1.702 * x), ()),
+        "aclnnSwish": (lambda x: x * torch.sigmoid(0.5 * x), (0.5,)),
+    }
+    return sorted(scalar.items())
+
+
+@pytest.mark.parametrize("name,case", activations())
+def test_activation(call, name, case):
+    function, extra = case
+    x, out = torch.randn(40), torch.empty(40)
+    call(name, x, *extra, out)
+    close(out, function(x))
+
+
+@pytest.mark.parametrize("name,function,arguments", [
+    ("aclnnSigmoidBackward", torch.sigmoid, lambda g, x, y: (g, y)),
+    ("aclnnTanhBackward", torch.tanh, lambda g, x, y: (g, y)),
+    ("aclnnGeluBackward", F.gelu, lambda g, x, y: (g, x)),
+    ("aclnnGeluBackwardV2", lambda x: F.gelu(x, approximate="tanh"), lambda g, x, y: (g, x, "tanh")),
+    ("aclnnSiluBackward", F.silu, lambda g, x, y: (g, x)),
+    ("aclnnThresholdBackward", torch.relu, lambda g, x, y: (g, x, 0.0)),
+    ("aclnnLeakyReluBackward", lambda x: F.leaky_relu(x, 0.2), lambda g, x, y: (g, x, 0.2, False)),
+    ("aclnnEluBackward", F.elu, lambda g, x, y: (g, 1.0, 1.0, 1.0, False, x)),
+    ("aclnnHardtanhBackward", F.hardtanh, lambda g, x, y: (g, x, -1.0, 1.0)),
+    ("aclnnHardswishBackward", F.hardswish, lambda g, x, y: (g, x)),
+    ("aclnnSoftplusBackward", F.softplus, lambda g, x, y: (g, x, 1.0, 20.0)),
+    ("aclnnMishBackward", F.mish, lambda g, x, y: (g, x)),
+    ("aclnnLogSigmoidBackward", F.logsigmoid, lambda g, x, y: (g, x, torch.empty(0))),
+    ("aclnnFastGeluBackward", lambda x: x * torch.sigmoid(1.702 * x), lambda g, x, y: (g, x)),
+    ("aclnnSwishBackward", lambda x: x * torch.sigmoid(0.5 * x), lambda g, x, y: (g, x, 0.5)),
+    ("aclnnGluBackward", F.glu, lambda g, x, y: (g, x, -1)),
+    ("aclnnSwiGluGrad", lambda x: F.silu(x[..., :20]) * x[..., 20:], lambda g, x, y: (g, x, -1)),
+])
+def test_activation_gradient(call, name, function, arguments):
+    x = torch.randn(3, 40).requires_grad_()
+    y = function(x)
+    grad, dx = torch.randn(y.shape), torch.empty(3, 40)
+    y.backward(grad)
+    call(name, *arguments(grad, x.detach(), y.detach()), dx)
+    close(dx, x.grad)
+
+
+# More than the caches hold: 16 MiB.
+@pytest.mark.parametrize("order", ["plain", "unaligned", "channels_last", "mixed", "transposed", "in place"])
+def test_large_relu_and_its_gradient(call, order):
+    shape = (7, 5, 331, 365)
+    strange = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0])
+    x, grad = torch.randn(shape), torch.randn(shape)
+    x.view(-1)[:5], grad.view(-1)[2:7] = strange, strange
+    out = torch.full(shape, 9.0)
+    if order == "unaligned":
+        out = torch.full((out.numel() + 3,), 9.0)[3:].view(shape)
+    elif order == "transposed":
+        x, grad, out = (t.transpose(2, 3) for t in (x, grad, out))
+    elif order in ("channels_last", "mixed"):
+        x, grad = (t.contiguous(memory_format=torch.channels_last) for t in (x, grad))
+        out = out.contiguous(memory_format=torch.channels_last) if order == "channels_last" else out
+    relu, gradient = torch.relu(x), torch.where(x <= 0.25, 0, grad)
+    call("aclnnThresholdBackward", grad, x, 0.25, out)
+    torch.testing.assert_close(out, gradient, rtol=0, atol=0, equal_nan=True)
+    out = x if order == "in place" else out
+    call("aclnnRelu", x, out)
+    torch.testing.assert_close(out, relu, rtol=0, atol=0, equal_nan=True)
+
+
+def test_prelu(call):
+    x, weight = torch.randn(2, 3, 4).requires_grad_(), torch.rand(3).requires_grad_()
+    expected, out, grad = F.prelu(x, weight), torch.empty(2, 3, 4), torch.randn(2, 3, 4)
+    call("aclnnPrelu", x.detach(), weight.detach(), out)
+    close(out, expected)
+    expected.backward(grad)
+    dx, dw = torch.empty(2, 3, 4), torch.empty(3)
+    call("aclnnPreluBackward", grad, x.detach(), weight.detach(), dx, dw)
+    close(dx, x.grad)
+    close(dw, weight.grad)

@@ -1,0 +1,125 @@
+"""softcann's kernels of normalization against torch: one case an operator, in float32 and where it matters in halves."""
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from nn_client import close
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_batch_norm(call, dtype):
+    x = torch.randn(5, 3, 4, 4).to(dtype)
+    weight, bias = torch.rand(3) + 0.5, torch.randn(3)
+    mean, var = torch.zeros(3), torch.ones(3)
+    reference_mean, reference_var = mean.clone(), var.clone()
+    leaf, w, b = x.float().requires_grad_(), weight.clone().requires_grad_(), bias.clone().requires_grad_()
+    expected = F.batch_norm(leaf, reference_mean, reference_var, w, b, True, 0.1, 1e-5)
+    out, save_mean, saved = torch.empty_like(x), torch.empty(3), torch.empty(3)
+    call("aclnnBatchNorm", x, weight, bias, mean, var, True, 0.1, 1e-5, out, save_mean, saved)
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    close(out, expected, tolerance)
+    close(mean, reference_mean)
+    close(var, reference_var)
+    close(saved, x.float().var((0, 2, 3), unbiased=False))  # Ascend910B saves the variance under this name
+    grad = torch.randn(x.shape).to(dtype)
+    expected.backward(grad.float())
+    dx, dw, db = torch.empty_like(x), torch.empty(3), torch.empty(3)
+    call("aclnnBatchNormBackward", grad, x, weight, mean, var, save_mean, saved, True, 1e-5, [True, True, True], dx, dw,
+         db)
+    close(dx, leaf.grad, 10 * tolerance)
+    close(dw, w.grad, 10 * tolerance)
+    close(db, b.grad, 10 * tolerance)
+    call("aclnnBatchNorm", x, weight, bias, mean, var, False, 0.1, 1e-5, out, torch.empty(3), torch.empty(3))
+    close(out, F.batch_norm(x.float(), mean, var, weight, bias), tolerance)
+
+
+@pytest.mark.parametrize("shape", [(32, 3, 20, 20), (40, 513, 2, 2), (5000, 7), (2, 3, 4, 5, 6), (1, 2, 33)])
+@pytest.mark.parametrize("mean,spread", [(0, 1), (1000, 1), (-5e4, 10), (1e-3, 1e-5)])
+def test_batch_statistics_are_exact(call, shape, mean, spread):
+    """Far from zero too, where a sum in float32 would lose the variance."""
+    x, channels = torch.randn(shape) * spread + mean, shape[1]
+    weight, bias = torch.rand(channels) + 0.5, torch.randn(channels)
+    running = [torch.zeros(channels), torch.zeros(channels)]
+    out, saved = torch.empty(shape), [torch.empty(channels), torch.empty(channels)]
+    call("aclnnBatchNorm", x, weight, bias, *running, True, 1.0, 1e-5, out, *saved)
+    wide, dims = x.double(), [d for d in range(x.dim()) if d != 1]
+    var, average = torch.var_mean(wide, dims, correction=0)
+    for got, expected in ((saved[0], average), (saved[1], var), (running[0], average), (running[1], wide.var(dims))):
+        torch.testing.assert_close(got, expected.float(), rtol=1e-6, atol=0 if got is not saved[0] else 1e-6)
+    close(out, F.batch_norm(wide, None, None, weight.double(), bias.double(), True), 2e-5)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [0, 7])
+def test_batch_norm_keeps_what_is_not_a_number(call, bad, place):
+    x = torch.randn(2, 3, 6, 6)
+    x[0, 1].view(-1)[place] = bad
+    out, mean, saved, running = torch.empty(x.shape), torch.empty(3), torch.empty(3), [torch.zeros(3), torch.ones(3)]
+    call("aclnnBatchNorm", x, None, None, *running, True, 0.1, 1e-5, out, mean, saved)
+    wanted = [torch.zeros(3), torch.ones(3)]
+    torch.testing.assert_close(out, F.batch_norm(x, *wanted, training=True), equal_nan=True)
+    torch.testing.assert_close(running, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_layer_norm(call, dtype):
+    x, weight, bias = torch.randn(6, 7, 10).to(dtype), torch.randn(10).to(dtype), torch.randn(10).to(dtype)
+    leaves = [t.float().requires_grad_() for t in (x, weight, bias)]
+    expected = F.layer_norm(leaves[0], [10], leaves[1], leaves[2])
+    out, mean, rstd = torch.empty_like(x), torch.empty(6, 7, 1), torch.empty(6, 7, 1)
+    call("aclnnLayerNorm", x, [10], weight, bias, 1e-5, out, mean, rstd)
+    tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+    close(out, expected, tolerance)
+    close(mean, x.float().mean(-1, keepdim=True), tolerance)
+    grad = torch.randn(x.shape).to(dtype)
+    expected.backward(grad.float())
+    dx, dw, db = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
+    call("aclnnLayerNormBackward", grad, x, [10], mean, rstd, weight, bias, [True, True, True], dx, dw, db)
+    for got, leaf in zip((dx, dw, db), leaves):
+        close(got, leaf.grad, 10 * tolerance)
+    call("aclnnLayerNorm", x, [10], None, None, 1e-5, out, None, None)
+    close(out, F.layer_norm(x.float(), [10]), tolerance)
+
+
+def test_group_norm(call):
+    x, weight, bias = torch.randn(2, 6, 5), torch.randn(6), torch.randn(6)
+    leaves = [t.clone().requires_grad_() for t in (x, weight, bias)]
+    expected = F.group_norm(leaves[0], 3, leaves[1], leaves[2])
+    out, mean, rstd = torch.empty_like(x), torch.empty(2, 3), torch.empty(2, 3)
+    call("aclnnGroupNorm", x, weight, bias, 2, 6, 5, 3, 1e-5, out, mean, rstd)
+    close(out, expected)
+    grad = torch.randn(x.shape)
+    expected.backward(grad)
+    dx, dw, db = torch.empty_like(x), torch.empty(6), torch.empty(6)
+    call("aclnnGroupNormBackward", grad, x, mean, rstd, weight, 2, 6, 5, 3, [True, True, True], dx, dw, db)
+    for got, leaf in zip((dx, dw, db), leaves):
+        close(got, leaf.grad, 1e-4)
+
+def test_gradient_of_group_norm_and_swish(call):
+    x, gamma, beta = torch.randn(3, 8, 5, requires_grad=True), torch.randn(8, requires_grad=True), torch.randn(8, requires_grad=True)
+    dy = torch.randn(3, 8, 5)
+    y = torch.nn.functional.group_norm(x, 4, gamma, beta)
+    (y * torch.sigmoid(1.5 * y)).backward(dy)
+    groups = x.detach().view(3, 4, -1)
+    mean, rstd = groups.mean(-1), torch.rsqrt(groups.var(-1, correction=0) + 1e-5)
+    dx, dgamma, dbeta = torch.empty(3, 8, 5), torch.empty(8), torch.empty(8)
+    call.named("aclnnGroupNormSwishGrad", dy=dy, mean=mean, rstd=rstd, x=x.detach(), gamma=gamma.detach(), beta=beta.detach(), numGroups=4,
+               dataFormatOptional="NCHW", swishScale=1.5, dgammaIsRequire=True, dbetaIsRequire=True, dxOut=dx, dgammaOut=dgamma, dbetaOut=dbeta)
+    for found, wanted in ((dx, x), (dgamma, gamma), (dbeta, beta)):
+        close(found, wanted.grad, 1e-4)
+
+
+def test_rms_norm(call):
+    x, gamma = torch.randn(4, 6, 8), torch.randn(8)
+    leaf, g = x.clone().requires_grad_(), gamma.clone().requires_grad_()
+    expected = F.rms_norm(leaf, [8], g, 1e-6)
+    out, rstd = torch.empty_like(x), torch.empty(4, 6, 1)
+    call("aclnnRmsNorm", x, gamma, 1e-6, out, rstd)
+    close(out, expected)
+    grad = torch.randn(x.shape)
+    expected.backward(grad)
+    dx, dg = torch.empty_like(x), torch.empty(8)
+    call("aclnnRmsNormGrad", grad, x, rstd, gamma, dx, dg)
+    close(dx, leaf.grad, 1e-4)
+    close(dg, g.grad, 1e-4)

@@ -1,0 +1,101 @@
+// Operators that clients name: where elements come from and go to.
+#include <ATen/ATen.h>
+
+#include "op/kernels/common.h"
+#include "op/named.h"
+
+using namespace softcann::op;
+
+namespace {
+
+// One index for each dimension that the mask marks, from input `first` on.
+c10::List<std::optional<at::Tensor>> indices_of(const Named& call, const Integers& mask, size_t first) {
+  c10::List<std::optional<at::Tensor>> found;
+  for (const int64_t marked : mask) {
+    found.push_back(marked != 0
+                        ? std::optional(call.in(first).scalar_type() == at::kBool ? call.in(first) : call.in(first).to(at::kLong))
+                        : std::nullopt);
+    first += marked != 0 ? 1 : 0;
+  }
+  return found;
+}
+
+}  // namespace
+
+// indices, the values on and off; the new dimension has `depth` places.
+NAMED(OneHotD) {
+  const auto depth = call.attribute<int64_t>("depth", 0), axis = call.attribute<int64_t>("axis", -1);
+  const at::Tensor index = call.in(0).to(at::kLong), on = at::arange(depth).eq(index.unsqueeze(-1));
+  put(call.out(0), at::where(on, call.number(1), call.number(2)).movedim(-1, axis));
+}
+// x, indices, the axis.
+NAMED(GatherV2) {
+  TORCH_CHECK(call.attribute<int64_t>("batch_dims", 0) == 0, "batch_dims is not supported");
+  const at::Tensor index = call.in(1).to(at::kLong);
+  put(call.out(0), call.in(0).index_select(call.integers(2)[0], index.flatten()));  // the shape is the output's
+}
+NAMED(GatherV2D) {
+  put(call.out(0), call.in(0).index_select(call.attribute<int64_t>("axis", 0), call.in(1).to(at::kLong).flatten()));
+}
+NAMED(GatherElements) { put(call.out(0), call.in(0).gather(call.attribute<int64_t>("dim", 0), call.in(1).to(at::kLong))); }
+// x, which dimensions have an index, (strides,) the indices.
+NAMED(Index) { put(call.out(0), at::index(call.in(0), indices_of(call, call.integers(1), 3))); }
+NAMED(IndexPutV2) {
+  at::Tensor made = call.in(0).clone();
+  put(call.out(0), made.index_put_(indices_of(call, call.integers(2), 4), call.in(1), call.attribute("accumulate", false)));
+}
+NAMED(InplaceIndexAdd) {
+  put(call.out(0), call.in(0).index_add(call.attribute<int64_t>("axis", 0), call.in(1).to(at::kLong),
+                                        call.in(3).defined() ? call.in(2) * call.in(3) : call.in(2)));
+}
+NAMED(MaskedScatter) { put(call.out(0), call.in(0).masked_scatter(call.in(1), call.in(2))); }
+// How many there are depends on the values.
+NAMED(MaskedSelect) { call.give(0, call.in(0).masked_select(call.in(1))); }
+NAMED(NonZero) {
+  const at::Tensor found = call.in(0).nonzero();
+  call.give(0, call.attribute("transpose", false) ? found.t().contiguous() : found);
+}
+// x, indices and updates of as many dimensions: x with updates at the indices along an axis.
+NAMED(ScatterElements) {
+  const auto how = call.attribute<std::string>("reduction", "none");
+  TORCH_CHECK(how == "none" || how == "add", "reduction ", how, " is not supported");
+  const at::Tensor index = call.in(1).to(at::kLong);
+  const auto axis = call.attribute<int64_t>("axis", 0);
+  put(call.out(0), how == "add" ? call.in(0).scatter_add(axis, index, call.in(2)) : call.in(0).scatter(axis, index, call.in(2)));
+}
+// The same, of indices that lack the dimension.
+NAMED(ArgMaxGrad) {
+  const auto axis = call.attribute<int64_t>("dimension", 0);
+  at::Tensor index = call.in(1).to(at::kLong), update = call.in(2);
+  if (index.dim() < call.in(0).dim()) {
+    index = index.unsqueeze(axis);
+    update = update.unsqueeze(axis);
+  }
+  put(call.out(0), call.in(0).scatter(axis, index, update));
+}
+NAMED(OneHot) {
+  TORCH_CHECK(call.attribute<int64_t>("axis", -1) == -1, "axis other than -1 is not supported");
+  const at::Tensor hit = call.in(0).unsqueeze(-1).eq(at::arange(call.integers(1)[0]));
+  put(call.out(0), at::where(hit, call.in(2).reshape({}), call.in(3).reshape({})));
+}
+NAMED(EmbeddingDenseGrad) {
+  put(call.out(0),
+      at::embedding_dense_backward(widened(call.in(0)), call.in(1).to(at::kLong), call.attribute<int64_t>("num_weights", 0),
+                                   call.attribute<int64_t>("padding_idx", -1), call.attribute("scale_grad_by_freq", false)));
+}
+// Rows of x get value[i] from start[i, row] to end[i, row] along an axis; later ranges win.
+NAMED(MaskedFillRange) {
+  at::Tensor result = call.in(0).clone();
+  auto axis = call.attribute<int64_t>("axis", -1);
+  if (axis < 0) axis += result.dim();
+  TORCH_CHECK(axis >= 0 && axis < result.dim(), "axis ", axis, " of ", result.dim(), " dimensions");
+  const at::Tensor place = at::arange(result.size(axis));
+  for (int64_t i = 0; i < call.in(1).size(0); ++i) {
+    const at::Tensor hit = place.ge(call.in(1)[i].unsqueeze(1)).logical_and(place.lt(call.in(2)[i].unsqueeze(1)));
+    Integers shape(static_cast<size_t>(result.dim()), 1);
+    shape[axis] = result.size(axis);
+    if (result.dim() > 1) shape[0] = hit.size(0);
+    result.masked_fill_(hit.reshape(shape), call.in(3)[i].to(result.scalar_type()));
+  }
+  put(call.out(0), result);
+}

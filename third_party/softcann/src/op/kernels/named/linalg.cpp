@@ -1,0 +1,54 @@
+// Operators that clients name: products of matrices and distances.
+#include <ATen/ATen.h>
+
+#include "op/kernels/common.h"
+#include "op/named.h"
+
+using namespace softcann::op;
+
+namespace {
+
+at::Tensor turned(const at::Tensor& matrix, bool turn) { return turn ? matrix.transpose(-2, -1) : matrix; }
+
+// a, b, bias.
+void multiply(const Named& call) {
+  const at::Tensor product = at::matmul(turned(widened(call.in(0)), call.attribute("transpose_x1", false)),
+                                        turned(widened(call.in(1)), call.attribute("transpose_x2", false)));
+  put(call.out(0), call.in(2).defined() ? product + widened(call.in(2)) : product);
+}
+
+}  // namespace
+
+NAMED(MatMul) { multiply(call); }
+NAMED(MatMulV2) { multiply(call); }
+NAMED(BatchMatMul) {
+  put(call.out(0), at::matmul(turned(widened(call.in(0)), call.attribute("adj_x1", false)),
+                              turned(widened(call.in(1)), call.attribute("adj_x2", false))));
+}
+// alpha a b + beta c
+NAMED(GEMM) {
+  TORCH_CHECK(call.in(4).defined() && call.in(3).numel() == 1 && call.in(4).numel() == 1, "alpha and beta are one number each");
+  put(call.out(0), at::addmm(widened(call.in(2)), turned(widened(call.in(0)), call.attribute("transpose_a", false)),
+                             turned(widened(call.in(1)), call.attribute("transpose_b", false)), widened(call.in(4)).item(),
+                             widened(call.in(3)).item()));
+}
+NAMED(Dot) { put(call.out(0), (widened(call.in(0)) * widened(call.in(1))).sum()); }
+NAMED(Trace) { put(call.out(0), call.in(0).trace()); }
+
+// Gradient, x1, x2 and distances, all expanded to [..., P, R, M]: the gradient of x1 is summed over R. A p below 0
+// stands for infinity.
+NAMED(CdistGrad) {
+  const double p = call.attribute("p", 2.0F);
+  const at::Tensor by = widened(call.in(0)), difference = widened(call.in(1)) - widened(call.in(2)),
+                   distance = widened(call.in(3));
+  at::Tensor slope;
+  if (p == 0) {
+    slope = at::zeros_like(difference);
+  } else if (p < 0) {
+    slope = difference.sign() * (difference.abs() == distance);
+  } else {
+    slope = difference.sign() * difference.abs().pow(p - 1) * at::where(distance > 0, distance.pow(1 - p), 0.0);
+    if (p < 1) slope = at::where(difference == 0, 0.0, slope);
+  }
+  put(call.out(0), (by * slope).sum({-2}));
+}
