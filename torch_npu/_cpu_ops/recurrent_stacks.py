@@ -280,7 +280,7 @@ def _lstm_npu_backward(
 def _gru_npu_backward(
     grad_y: Tensor, grad_h: Tensor, input: Tensor, hx: Tensor, params: Sequence[Tensor], *kept_and_network: Any, **more: Any
 ) -> Tuple[Tensor, Tensor, List[Tensor]]:
-    """Gradients of :func:`_gru_npu` for input, hx and params, by what it kept: r, z, the new content, the state's part of it, h."""
+    """Gradients of :func:`_gru_npu` for input, hx and params, by what it kept: r, z, new content, the state's part of it, h."""
     network = Network(*kept_and_network[5:], **more)
     for_input, states, for_params = _network_backward(
         _GRU, (grad_y, grad_h), input, (hx,), params, kept_and_network[:5], network
