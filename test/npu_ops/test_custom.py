@@ -40,8 +40,8 @@ BLOCKS = {name for name in CASES if "_mx_quant" in name or "block_quant" in name
 DIFFERENTIATED = {"npu_deep_norm": 2, "npu_fused_floyd_attention": 2}
 # Whose result is rounded to float8: the gradient is that of what it was before, and differences of the result say nothing of it.
 STRAIGHT_THROUGH = {"npu_swiglu_group_quant"}
-# Of int8 and of float32 beside them.
-NOT_IN_FLOAT64 = {"npu_grouped_matmul_finalize_routing"}
+# Of int8 and of float32 beside them, or of float32 alone; their gradients are PyTorch's own, of the composition.
+NOT_IN_FLOAT64 = {"npu_grouped_matmul_finalize_routing", "npu_fused_cross_entropy_loss_with_max_sum"}
 
 
 def arguments(name, index, dtype):
