@@ -56,8 +56,8 @@ c10::IValue attribute(const c10::IValue& argument, const GradSource& source) {
   return tensor.sym_sizes();
 }
 
-// Where `argument`, or the first tensor of it where it is a list, stands among the tensors of all arguments, or of all results, for
-// which gradients come; -1: nowhere.
+// Where `argument`, or the first tensor of it where it is a list, stands among the tensors of all arguments, or of all results,
+// for which gradients come; -1: nowhere.
 int64_t position(at::ArrayRef<c10::IValue> arguments, int argument) {
   if (argument < 0 || (!arguments[argument].isTensorList() && !tensor_or_none(arguments[argument]).defined())) return -1;
   return static_cast<int64_t>(tensors_of(arguments.slice(0, argument)).size());

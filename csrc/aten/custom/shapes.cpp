@@ -142,8 +142,8 @@ int64_t float4_code(int64_t type) {
 
 OutSpec mx_like(const char* op, const at::Tensor& input, at::IntArrayRef sizes, int64_t type) {
   if (float4_code(type) == 0) return shaped(input, sizes, float8_type(op, type));
-  TORCH_CHECK_VALUE(!sizes.empty() && sizes.back() % 2 == 0, op, ": two numbers of float4 share a byte, and the last dimension is ",
-                    sizes.empty() ? 1 : sizes.back());
+  TORCH_CHECK_VALUE(!sizes.empty() && sizes.back() % 2 == 0, op,
+                    ": two numbers of float4 share a byte, and the last dimension is ", sizes.empty() ? 1 : sizes.back());
   at::DimVector bytes(sizes);
   bytes.back() /= 2;
   return shaped(input, bytes, at::kByte);
@@ -161,9 +161,7 @@ at::DimVector mx_numbers(const char* op, const at::Tensor& elements, int64_t typ
   return sizes;
 }
 
-op::AsType mx_elements(const at::Tensor& elements, int64_t type) {
-  return {elements, static_cast<aclDataType>(mx_code(type))};
-}
+op::AsType mx_elements(const at::Tensor& elements, int64_t type) { return {elements, static_cast<aclDataType>(mx_code(type))}; }
 
 at::ScalarType float8_type(const char* op, int64_t type) {
   if (type == static_cast<int64_t>(at::kFloat8_e5m2) || type == kByCann + ACL_FLOAT8_E5M2) return at::kFloat8_e5m2;
@@ -311,13 +309,15 @@ std::optional<at::Tensor> mx_scale(const std::optional<at::Tensor>& scale) {
 }
 at::Tensor mx_scale(const at::Tensor& scale) { return *mx_scale(std::optional<at::Tensor>(scale)); }
 
-const at::Tensor& quant_scattered(const at::Tensor& target, const at::Tensor& updates, std::string_view reduce, int64_t quant_axis,
-                                  std::optional<int64_t> type, const std::optional<std::string_view>& round_mode) {
+const at::Tensor& quant_scattered(const at::Tensor& target, const at::Tensor& updates, std::string_view reduce,
+                                  int64_t quant_axis, std::optional<int64_t> type,
+                                  const std::optional<std::string_view>& round_mode) {
   const bool last = quant_axis == -1 || quant_axis == updates.dim() - 1;
-  return only_if(reduce == "update" && last && type_or(type, at::kChar) == at::kChar && round_mode.value_or("rint") == "rint",
-                 "npu_quant_scatter: another reduce than 'update', dtype than int8, round_mode than 'rint' and quant_axis than the "
-                 "last are",
-                 target);
+  return only_if(
+      reduce == "update" && last && type_or(type, at::kChar) == at::kChar && round_mode.value_or("rint") == "rint",
+      "npu_quant_scatter: another reduce than 'update', dtype than int8, round_mode than 'rint' and quant_axis than the "
+      "last are",
+      target);
 }
 
 int64_t slots_of(const at::Tensor& routing_map, std::optional<int64_t> wanted, bool drop_and_pad) {

@@ -64,8 +64,8 @@ at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b);
 at::ScalarType dequantized_type(const at::Tensor& x, const std::optional<at::Tensor>& scale,
                                 const std::optional<at::Tensor>& row_scale);
 
-// Rows that tokens get by a map [tokens, experts]: `wanted` (by default one for each token) down to a multiple of the tokens, or of
-// the experts where each has its capacity.
+// Rows that tokens get by a map [tokens, experts]: `wanted` (by default one for each token) down to a multiple of the tokens, or
+// of the experts where each has its capacity.
 int64_t slots_of(const at::Tensor& routing_map, std::optional<int64_t> wanted, bool drop_and_pad);
 
 // Results --------------------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ int64_t float8_code(int64_t type);
 // int8 (1) or float8 (see float8_type); throws NotImplementedError for others. And CANN's number.
 at::ScalarType block_type(const char* op, int64_t type);
 int64_t block_code(int64_t type);
-// `sizes` numbers of an MX format: float8 (see float8_type), or float4_e2m1 (40, 296) and float4_e1m2 (41, 297), two in a byte, for
-// which the last size is halved. Throws NotImplementedError for other formats.
+// `sizes` numbers of an MX format: float8 (see float8_type), or float4_e2m1 (40, 296) and float4_e1m2 (41, 297), two in a byte,
+// for which the last size is halved. Throws NotImplementedError for other formats.
 OutSpec mx_like(const char* op, const at::Tensor& input, at::IntArrayRef sizes, int64_t type);
 int64_t mx_code(int64_t type);
 // The sizes in numbers of what mx_like describes.
@@ -113,8 +113,9 @@ at::Tensor mx_scale(const at::Tensor& scale);
 // And their elements.
 op::AsType mx_elements(const at::Tensor& elements, int64_t type);
 // `target`; throws NotImplementedError for what the operator does not do.
-const at::Tensor& quant_scattered(const at::Tensor& target, const at::Tensor& updates, std::string_view reduce, int64_t quant_axis,
-                                  std::optional<int64_t> type, const std::optional<std::string_view>& round_mode);
+const at::Tensor& quant_scattered(const at::Tensor& target, const at::Tensor& updates, std::string_view reduce,
+                                  int64_t quant_axis, std::optional<int64_t> type,
+                                  const std::optional<std::string_view>& round_mode);
 // CANN's number of the sizes of groups: m, n and k in 16 bits each, the last lowest; 0 without them.
 int64_t group_code(at::OptionalIntArrayRef sizes);
 // Whether what is exchanged before a product can be quantised as asked: of int8 and float8 with one scale or MX scales, else rows

@@ -7,8 +7,8 @@
 namespace torch_npu::native {
 
 // Where an argument of a backward operator comes from: 'g' the gradient of result `index`, 'a' argument `index` of the
-// forward operator, 'r' its result, 't' the dtype and 's' the sizes of an argument, 'z' its size in the dimension `dim`, 'm' a list of
-// `index` times true, 'n' None, 'd' the backward operator's own default, 'i' the number `index`, 'c' the string `text`.
+// forward operator, 'r' its result, 't' the dtype and 's' the sizes of an argument, 'z' its size in the dimension `dim`, 'm' a
+// list of `index` times true, 'n' None, 'd' the backward operator's own default, 'i' the number `index`, 'c' the string `text`.
 struct GradSource {
   char kind;
   int index;

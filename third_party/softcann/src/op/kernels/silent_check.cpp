@@ -81,10 +81,11 @@ OP(aclnnMatmulAbftVerify) {
   }
 }
 
-// By name, with a state in single numbers: the value, the gradient, the value before, the least, the greatest, the steps so far; the
-// gradient, the value before, the least, the greatest and the level.
+// By name, with a state in single numbers: the value, the gradient, the value before, the least, the greatest, the steps so far;
+// the gradient, the value before, the least, the greatest and the level.
 NAMED(SilentCheck) {
-  const float value = first_of(call.in(0)), before = first_of(call.in(2)), low = first_of(call.in(3)), high = first_of(call.in(4));
+  const float value = first_of(call.in(0)), before = first_of(call.in(2)), low = first_of(call.in(3)),
+              high = first_of(call.in(4));
   const auto steps = static_cast<int64_t>(call.number(5));
   const float jump =
       steps >= call.attribute<int64_t>("c_min_steps", 0) && high > low ? std::abs(value - before) / (high - low) : 0;
@@ -93,8 +94,13 @@ NAMED(SilentCheck) {
   };
   const bool certain = faulty("c_thresh_l1", "c_coeff_l1"), likely = faulty("c_thresh_l2", "c_coeff_l2");
   put(call.out(0), certain ? at::zeros_like(call.in(1)) : call.in(1));
-  const float now[] = {certain ? before : value, certain ? low : steps == 0 ? value : std::min(low, value),
-                       certain ? high : steps == 0 ? value : std::max(high, value)};
+  const float now[] = {certain ? before : value,
+                       certain      ? low
+                       : steps == 0 ? value
+                                    : std::min(low, value),
+                       certain      ? high
+                       : steps == 0 ? value
+                                    : std::max(high, value)};
   for (size_t i = 0; i < 3; ++i) put(call.out(i + 1), at::full(call.out(i + 1).sizes(), now[i]));
   put(call.out(4), at::full(call.out(4).sizes(), level_of(certain, likely), at::kInt));
 }

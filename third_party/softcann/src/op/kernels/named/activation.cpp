@@ -46,23 +46,31 @@ NAMED(HardSwishGrad) { put(call.out(0), at::hardswish_backward(widened(call.in(0
 NAMED(HardSigmoidGrad) { put(call.out(0), at::hardsigmoid_backward(widened(call.in(0)), widened(call.in(1)))); }
 NAMED(LogSigmoidGrad) { put(call.out(0), widened(call.in(0)) * at::sigmoid(-widened(call.in(1)))); }
 NAMED(SoftplusV2Grad) {
-  put(call.out(0), at::softplus_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("beta", 1.0F), call.attribute("threshold", 20.0F)));
+  put(call.out(0), at::softplus_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("beta", 1.0F),
+                                         call.attribute("threshold", 20.0F)));
 }
 NAMED(LeakyReluGrad) {
-  put(call.out(0), at::leaky_relu_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("negative_slope", 0.0F), false));
+  put(call.out(0),
+      at::leaky_relu_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("negative_slope", 0.0F), false));
 }
 NAMED(EluGradV2) {
   put(call.out(0), at::elu_backward(widened(call.in(0)), call.attribute("alpha", 1.0F), call.attribute("scale", 1.0F),
                                     call.attribute("input_scale", 1.0F), call.attribute("is_result", true), widened(call.in(1))));
 }
 NAMED(HardtanhGrad) {
-  put(call.out(0),
-      at::hardtanh_backward(widened(call.in(1)), widened(call.in(0)), call.attribute("min_val", -1.0F), call.attribute("max_val", 1.0F)));
+  put(call.out(0), at::hardtanh_backward(widened(call.in(1)), widened(call.in(0)), call.attribute("min_val", -1.0F),
+                                         call.attribute("max_val", 1.0F)));
 }
-NAMED(SoftShrinkGrad) { put(call.out(0), at::softshrink_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("lambd", 0.5F))); }
-NAMED(HardShrinkGrad) { put(call.out(0), at::hardshrink_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("lambd", 0.5F))); }
+NAMED(SoftShrinkGrad) {
+  put(call.out(0), at::softshrink_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("lambd", 0.5F)));
+}
+NAMED(HardShrinkGrad) {
+  put(call.out(0), at::hardshrink_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("lambd", 0.5F)));
+}
 NAMED(ThresholdGradV2D) { put(call.out(0), widened(call.in(0)) * call.in(1).gt(call.attribute("threshold", 0.0F))); }
-NAMED(GLUGrad) { put(call.out(0), at::glu_backward(widened(call.in(0)), widened(call.in(1)), call.attribute<int64_t>("dim", -1))); }
+NAMED(GLUGrad) {
+  put(call.out(0), at::glu_backward(widened(call.in(0)), widened(call.in(1)), call.attribute<int64_t>("dim", -1)));
+}
 NAMED(MishGrad) { put(call.out(0), at::mish_backward(call.in(0), call.in(1))); }
 NAMED(SiluGrad) { put(call.out(0), at::silu_backward(widened(call.in(0)), widened(call.in(1)))); }
 NAMED(SwishGrad) {

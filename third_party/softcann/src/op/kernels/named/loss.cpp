@@ -59,8 +59,8 @@ NAMED(SigmoidCrossEntropyWithLogitsV2) {
 }
 // Logarithms of probabilities [N, C], classes [N], weights [C]: the loss, and the sum of the weights that counted.
 NAMED(NLLLoss) {
-  const auto [loss, total] = at::nll_loss_forward(widened(call.in(0)), call.in(1).to(at::kLong), widened(call.in(2)), reduction_of(call),
-                                                  call.attribute<int64_t>("ignore_index", -100));
+  const auto [loss, total] = at::nll_loss_forward(widened(call.in(0)), call.in(1).to(at::kLong), widened(call.in(2)),
+                                                  reduction_of(call), call.attribute<int64_t>("ignore_index", -100));
   put(call.out(0), loss);
   put(call.out(1), total);
 }
@@ -102,6 +102,6 @@ NAMED(SigmoidCrossEntropyWithLogitsGradV2) {
 }
 // x, the gradient, classes, weights, the sum of the weights that counted.
 NAMED(NLLLossGrad) {
-  put(call.out(0), at::nll_loss_backward(widened(call.in(1)), widened(call.in(0)), call.in(2).to(at::kLong), widened(call.in(3)), reduction_of(call),
-                                         call.attribute<int64_t>("ignore_index", -100), widened(call.in(4))));
+  put(call.out(0), at::nll_loss_backward(widened(call.in(1)), widened(call.in(0)), call.in(2).to(at::kLong), widened(call.in(3)),
+                                         reduction_of(call), call.attribute<int64_t>("ignore_index", -100), widened(call.in(4))));
 }

@@ -70,8 +70,8 @@ struct Rnn {
     if (!seq_length.defined() || seq_length.numel() < batch) return layout_of(x.size(0), batch, {});
     if (seq_length.dim() == 3) return layout_of(x.size(0), batch, seq_length.select(2, 0).to(at::kLong).sum({1}).contiguous());
     const at::Tensor lengths = seq_length.flatten().to(at::kLong);
-    TORCH_CHECK(lengths.numel() == batch && lengths.slice(0, 1).le(lengths.slice(0, 0, -1)).all().item<bool>(),
-                "seq_length ", seq_length.sizes(), " of ", batch, " sequences: one length for each, the longest first");
+    TORCH_CHECK(lengths.numel() == batch && lengths.slice(0, 1).le(lengths.slice(0, 0, -1)).all().item<bool>(), "seq_length ",
+                seq_length.sizes(), " of ", batch, " sequences: one length for each, the longest first");
     return layout_of(x.size(0), batch, at::arange(x.size(0)).unsqueeze(1).lt(lengths).sum({1}).contiguous());
   }
   at::Tensor rows(const at::Tensor& tensor) const { return widened(tensor).reshape({-1, tensor.size(-1)}); }
