@@ -16,6 +16,7 @@ namespace softcann {
 
 // Bytes of one element; 0 for an unknown type.
 size_t bytes_of(HcclDataType type);
+inline uint64_t block_bytes(const Call& call) { return call.count * bytes_of(static_cast<HcclDataType>(call.type)); }
 const char* name_of(HcclDataType type);
 const char* name_of(HcclReduceOp op);
 // "1, 3" of a set of ranks.

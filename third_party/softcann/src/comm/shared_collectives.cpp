@@ -30,8 +30,6 @@ Details& details(Post& post) { return *reinterpret_cast<Details*>(post.body); }
 Part* table(Post& post) { return reinterpret_cast<Part*>(post.body + sizeof(Details)); }
 size_t data_offset(const Call& call, uint32_t ranks) { return sizeof(Details) + (has_table(call) ? ranks * sizeof(Part) : 0); }
 
-uint64_t block_bytes(const Call& call) { return call.count * bytes_of(static_cast<HcclDataType>(call.type)); }
-
 bool sends_whole_table(uint8_t kind) {
   return kind == HCCL_CMD_ALLTOALL || kind == HCCL_CMD_REDUCE_SCATTER || kind == HCCL_CMD_SCATTER;
 }

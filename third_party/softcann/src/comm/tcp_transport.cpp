@@ -11,7 +11,6 @@ namespace {
 
 using Transfers = TcpEngine::Transfers;
 
-uint64_t block_bytes(const Call& call) { return call.count * bytes_of(static_cast<HcclDataType>(call.type)); }
 bool among(uint64_t set, uint32_t rank) { return (set >> rank & 1) != 0; }
 
 // Share `index` of `shares` of a buffer of `count` elements.

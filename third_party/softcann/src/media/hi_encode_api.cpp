@@ -47,7 +47,7 @@ ChannelTable<EncodeChannel>& encode_channels() {
   return *table;
 }
 
-int32_t no_video(const char* entry) {
+int32_t no_video_encoding(const char* entry) {
   return fail(venc_code(kUnsupported),
               "%s: softcann encodes no video, only JPEG (HI_PT_JPEG): encode on the host (FFmpeg, PyAV, OpenCV)", entry);
 }
@@ -131,7 +131,7 @@ extern "C" {
 hi_s32 hi_mpi_venc_create_chn(hi_venc_chn chn, const hi_venc_chn_attr* attr) {
   SOFTCANN_ENTRY(hi_mpi_venc_create_chn);
   HI_REQUIRE(HI_ID_VENC, attr);
-  if (attr->venc_attr.type != HI_PT_JPEG && attr->venc_attr.type != HI_PT_MJPEG) return no_video(__func__);
+  if (attr->venc_attr.type != HI_PT_JPEG && attr->venc_attr.type != HI_PT_MJPEG) return no_video_encoding(__func__);
   if (attr->venc_attr.jpeg_attr.dcf_en == HI_TRUE || attr->venc_attr.jpeg_attr.mpf_cfg.large_thumbnail_num != 0)
     return fail(venc_code(kUnsupported), "%s: JPEGs with thumbnails (DCF, MPF) are not served", __func__);
   auto channel = std::make_shared<EncodeChannel>();
@@ -283,26 +283,26 @@ hi_s32 hi_mpi_venc_close_fd(hi_venc_chn chn) {
 
 hi_s32 hi_mpi_venc_set_rc_param(hi_venc_chn, const hi_venc_rc_param*) {
   SOFTCANN_ENTRY(hi_mpi_venc_set_rc_param);
-  return no_video(__func__);
+  return no_video_encoding(__func__);
 }
 
 hi_s32 hi_mpi_venc_get_rc_param(hi_venc_chn, hi_venc_rc_param*) {
   SOFTCANN_ENTRY(hi_mpi_venc_get_rc_param);
-  return no_video(__func__);
+  return no_video_encoding(__func__);
 }
 
 hi_s32 hi_mpi_venc_set_chn_param(hi_venc_chn, const hi_venc_chn_param*) {
   SOFTCANN_ENTRY(hi_mpi_venc_set_chn_param);
-  return no_video(__func__);
+  return no_video_encoding(__func__);
 }
 
 hi_s32 hi_mpi_venc_set_scene_mode(hi_venc_chn, const hi_venc_scene_mode) {
   SOFTCANN_ENTRY(hi_mpi_venc_set_scene_mode);
-  return no_video(__func__);
+  return no_video_encoding(__func__);
 }
 
 hi_s32 hi_mpi_venc_request_idr(hi_venc_chn, hi_bool) {
   SOFTCANN_ENTRY(hi_mpi_venc_request_idr);
-  return no_video(__func__);
+  return no_video_encoding(__func__);
 }
 }

@@ -94,7 +94,7 @@ OP(aclnnSwiGluQuantV2) {
 namespace {
 
 // What an int8 product becomes in floating point, through swiglu.
-struct Dequantized {
+struct DequantizedSwiglu {
   const at::Tensor &weight_scale, &activation_scale, &bias;
 
   void run(const at::Tensor& x, const Swiglu& swiglu, const at::Tensor& out, const at::Tensor& scales) const {
@@ -114,7 +114,7 @@ struct Dequantized {
 OP(aclnnDequantSwigluQuant) {
   const Swiglu swiglu{quantScaleOptional, quantOffsetOptional,  groupIndexOptional,
                       activateLeft,       /*cumulative=*/false, quantModeOptional};
-  Dequantized{weightScaleOptional, activationScaleOptional, biasOptional}.run(x, swiglu, yOut, scaleOut);
+  DequantizedSwiglu{weightScaleOptional, activationScaleOptional, biasOptional}.run(x, swiglu, yOut, scaleOut);
 }
 OP(aclnnDequantSwigluQuantV2) {
   TORCH_CHECK(dstType == 2, "aclnnDequantSwigluQuantV2: dstType ", dstType, " is not supported, only 2, int8");
@@ -123,5 +123,5 @@ OP(aclnnDequantSwigluQuantV2) {
   const Swiglu swiglu{quantScaleOptional,   quantOffsetOptional, groupIndexOptional,
                       activateLeft,
                       /*cumulative=*/false, quantModeOptional,   {swigluMode, clampLimit, gluAlpha, gluBias}};
-  Dequantized{weightScaleOptional, activationScaleOptional, biasOptional}.run(x, swiglu, yOut, scaleOut);
+  DequantizedSwiglu{weightScaleOptional, activationScaleOptional, biasOptional}.run(x, swiglu, yOut, scaleOut);
 }

@@ -13,9 +13,9 @@ namespace {
 constexpr int kDeepest = 64;
 constexpr size_t kLargestFile = 10 << 20;
 
-class Parser {
+class JsonParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit JsonParser(std::string_view text) : text_(text) {}
 
   Json whole() {
     Json made = value(0);
@@ -168,7 +168,7 @@ const Json* Json::find(std::string_view key) const {
   return nullptr;
 }
 
-Json parse_json(std::string_view text) { return Parser(text).whole(); }
+Json parse_json(std::string_view text) { return JsonParser(text).whole(); }
 
 std::string json_text(std::string_view text) {
   std::string made = "\"";

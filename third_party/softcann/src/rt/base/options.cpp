@@ -14,7 +14,7 @@ extern char** environ;
 namespace softcann {
 namespace {
 
-struct Parser {
+struct OptionParser {
   std::string* error;
 
   void wrong(const char* name, const char* text, const char* wanted) {
@@ -110,7 +110,7 @@ uint64_t default_memory() {
 
 Options* read_environment() {
   auto* values = new Options;  // never freed: workers may look at it while the process exits
-  Parser parser{&values->error};
+  OptionParser parser{&values->error};
 #define SOFTCANN_OPTION(field, name, kind, fallback, doc) \
   if (const char* text = std::getenv(name); text != nullptr && *text != 0) parser.kind(name, text, &values->field);
 #include "rt/base/options.def"
