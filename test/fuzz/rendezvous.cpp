@@ -76,7 +76,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   HcclResult code = HCCL_SUCCESS;
   bool connected = false;
   const Member member{root ? 0U : 1U, kRanks, 0, "fuzz", {}};
-  std::thread tried([&] { connected = !connect_all("fuzz", info, member, root ? &door : nullptr, deadline, &code).sockets.empty(); });
+  std::thread tried(
+      [&] { connected = !connect_all("fuzz", info, member, root ? &door : nullptr, deadline, &code).sockets.empty(); });
   std::vector<Socket> kept;
   for (int calls = input.ConsumeIntegralInRange<int>(1, 4); root && calls > 0; --calls) call(input, info, deadline, &kept);
   if (!root) answer(input, door, info.secret, deadline);

@@ -40,8 +40,8 @@ HcclResult SharedTransport::attach(Acceptor* acceptor) {
   processes_.resize(ranks_);
   const auto too_late = [&](const char* what) {
     if (now_ns() <= deadline) return false;
-    fail(HCCL_E_TIMEOUT, standing_still(processes_) + "rank(s) " + list_of(absent) + " of " + std::to_string(ranks_) + " did not " +
-                             what + " within " + std::to_string(limits_.connect_s) + " s (HCCL_CONNECT_TIMEOUT)");
+    fail(HCCL_E_TIMEOUT, standing_still(processes_) + "rank(s) " + list_of(absent) + " of " + std::to_string(ranks_) +
+                             " did not " + what + " within " + std::to_string(limits_.connect_s) + " s (HCCL_CONNECT_TIMEOUT)");
     return true;
   };
   // Everybody has joined before anybody is opened, and all are open before anybody goes on.
@@ -207,10 +207,9 @@ std::string SharedTransport::trouble(uint64_t missing, const Operation& operatio
   if (now_ns() - operation.started_ns < limits_.execute_s * kSecond) return {};
   *code = HCCL_E_TIMEOUT;
   // Who is missing may merely be slow, or wait for another one itself.
-  return describe(operation.call) + " (call " + std::to_string(operation.number) + "): " + standing_still(processes_) + "rank(s) " +
-         list_of(missing) +
-         " did not come to rank " + std::to_string(rank_) + " within " + std::to_string(limits_.execute_s) +
-         " s (HCCL_EXEC_TIMEOUT)";
+  return describe(operation.call) + " (call " + std::to_string(operation.number) + "): " + standing_still(processes_) +
+         "rank(s) " + list_of(missing) + " did not come to rank " + std::to_string(rank_) + " within " +
+         std::to_string(limits_.execute_s) + " s (HCCL_EXEC_TIMEOUT)";
 }
 
 uint32_t SharedTransport::cost(const Operation& operation) const {

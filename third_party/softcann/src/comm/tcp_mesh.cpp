@@ -205,7 +205,8 @@ Trouble hear_upper_ranks(const Meeting& meeting, const Others& others, Acceptor&
       for (uint32_t rank = member.rank + 1; rank < member.ranks; ++rank) {
         if (!(*sockets)[rank].valid()) text += (text.empty() ? "" : ", ") + std::to_string(rank);
       }
-      return {HCCL_E_TIMEOUT, standing_still(others.processes) + "rank(s) " + text + " did not connect to rank " + std::to_string(member.rank) + meeting.within()};
+      return {HCCL_E_TIMEOUT, standing_still(others.processes) + "rank(s) " + text + " did not connect to rank " +
+                                  std::to_string(member.rank) + meeting.within()};
     }
     const uint32_t rank = caller->hello.rank;
     if (rank <= member.rank || rank >= member.ranks || (*sockets)[rank].valid()) continue;
@@ -218,8 +219,8 @@ Trouble hear_upper_ranks(const Meeting& meeting, const Others& others, Acceptor&
 
 }  // namespace
 
-Mesh connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root,
-                                int64_t deadline_ns, HcclResult* code) {
+Mesh connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root, int64_t deadline_ns,
+                 HcclResult* code) {
   const Meeting meeting{info, member, deadline_ns};
   Others others(member.ranks);
   std::vector<Socket> sockets(member.ranks);

@@ -18,7 +18,7 @@ struct Mesh {
 
 // Without sockets when it fails, with the reason recorded and its code in *code.
 // `root`: null unless this rank has the root's; the others call there.
-Mesh connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root,
-                                int64_t deadline_ns, HcclResult* code);
+Mesh connect_all(const char* entry, const RootInfo& info, const Member& member, Acceptor* root, int64_t deadline_ns,
+                 HcclResult* code);
 
 }  // namespace softcann

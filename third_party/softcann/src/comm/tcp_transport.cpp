@@ -66,8 +66,8 @@ void TcpTransport::late(const Operation& operation, uint64_t missing) {
   if (operation.started_ns != 0 && limit_s_ != 0 && now_ns() - operation.started_ns >= limit_s_ * 1000000000) {
     // Who is missing, or does not answer, may merely be slow: what the kernel says of others comes first.
     const std::string certain = standing_still(processes_), why = certain.empty() ? engine_.why(missing) : "";
-    fail(HCCL_E_TIMEOUT, what + ": " + certain + "rank(s) " + who + " did not come to rank " + std::to_string(rank_) + " within " +
-                             std::to_string(limit_s_) + " s (HCCL_EXEC_TIMEOUT)" + (why.empty() ? "" : ": " + why));
+    fail(HCCL_E_TIMEOUT, what + ": " + certain + "rank(s) " + who + " did not come to rank " + std::to_string(rank_) +
+                             " within " + std::to_string(limit_s_) + " s (HCCL_EXEC_TIMEOUT)" + (why.empty() ? "" : ": " + why));
   } else {
     fail(HCCL_E_REMOTE, "rank " + who + " has destroyed the communicator while " + what + " was waiting for it in rank " +
                             std::to_string(rank_));
