@@ -337,8 +337,8 @@ def report(state):
     for (_, entry), row in state.rows.items():
         places[entry] += row
     lines = [f"{time.strftime('%Y-%m-%d')}: {total['faults']} faults at {len(places)} places in "
-             f"{len({name for name, _ in state.rows})} workloads: {total['told']} told, {total['right']} without effect on the result, "
-             f"{total['broken']} broke a rule.", "",
+             f"{len({name for name, _ in state.rows})} workloads: {total['told']} told, {total['right']} without effect on "
+             f"the result, {total['broken']} broke a rule.", "",
              "| Where | Calls | Faults | Told | Right all the same | Broke a rule |", "|" + "---|" * 6]
     for entry, row in sorted(places.items()):
         figures = " | ".join(str(row[column]) for column in ("faults", "told", "right", "broken"))

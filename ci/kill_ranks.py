@@ -7,8 +7,8 @@ time, and nothing may be left behind.
 
 A trial forks 2 to 4 ranks that connect and then call collectives of random kinds and sizes. Half of the victims are killed,
 half are stopped (SIGSTOP), a quarter of them while the ranks connect. A rank has the limit of its call from the death on, or from
-the call where that is later. Where the machine is so slow that a rank's time is over before anybody dies, the trial is done again, and
-counted. Prints a table and what went wrong; exits with 1 if anything did.
+the call where that is later. Where the machine is so slow that a rank's time is over before anybody dies, the trial is done
+again, and counted. Prints a table and what went wrong; exits with 1 if anything did.
 """
 import argparse
 import collections
@@ -133,7 +133,7 @@ def over_before(dead, data):
 
 
 def trial(planned):
-    """One death. Returns (what was done, seconds until the last rank knew, problems); None where ranks were too slow to come to it."""
+    """One death. Returns (what was done, seconds until the last rank knew, problems); None where ranks were too slow for it."""
     size, how, victim, connecting, seed, moment = planned
     roots, reports, processes = [os.pipe() for _ in range(size)], [os.pipe() for _ in range(size)], []
     for rank in range(size):
@@ -215,7 +215,7 @@ def main():
             repeated += result is None
             result = result or trial(plans[number])
         if result is None:
-            sys.exit(f"trial {number}: ranks are too slow to come to the death, {MOST_REPEATED + 1} times; is the machine overloaded?")
+            sys.exit(f"trial {number}: ranks were too slow to come to the death, {MOST_REPEATED + 1} times: too much load")
         what, seconds, problems = result
         times[what].append(seconds)
         limit = CONNECT if what[2] == "connecting" else EXECUTE
@@ -234,7 +234,8 @@ def main():
     for (size, how, when), seconds in sorted(times.items()):
         seconds.sort()
         print(f"| {size} | {how} | {when} | {len(seconds)} | {seconds[len(seconds) // 2]:.2f} | {seconds[-1]:.2f} |")
-    print(json.dumps({"trials": len(numbers), "transport": options.transport, "seed": options.seed, "repeated": repeated, "problems": len(wrong)}))
+    print(json.dumps({"trials": len(numbers), "transport": options.transport, "seed": options.seed, "repeated": repeated,
+                      "problems": len(wrong)}))
     return 1 if wrong else 0
 
 

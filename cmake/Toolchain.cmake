@@ -58,8 +58,6 @@ if(SANITIZER)
     add_compile_options($<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNSANITIZED>>>:${flag}>)
   endforeach()
   add_link_options(${SANITIZER})
-  # Else std::mutex::lock and its like are those of torch's libraries, in which ci/sanitizers lets TSan see no locks.
-  add_link_options(LINKER:-Bsymbolic-functions)
 else()
   # A shared library of ours names all it needs. (Sanitizer runtimes are resolved at load; a Python module, which is a
   # MODULE library, takes Python's symbols from the process.)

@@ -67,8 +67,10 @@ struct PinnedImpl final : at::CachingHostAllocatorImpl<c10::Stream, PinnedEvent>
     const auto start = Clock::now();
     const int status = acl::aclrtMallocHost(ptr, size);
     note(stats_.host_alloc_time, start);
-    TORCH_CHECK(status == 0, "no pinned host memory for ", size, " bytes: aclrtMallocHost returned ", status, " (",
-                core::status_text(status), ")");
+    if (status == ACL_SUCCESS) return;
+    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, status,
+                                c10::str("no pinned host memory for ", size, " bytes: aclrtMallocHost returned ", status, " (",
+                                         core::status_text(status), ")"));
   }
   void free_block(at::HostBlock<c10::Stream>* block) override {
     core::ensure_bound();

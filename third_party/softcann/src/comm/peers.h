@@ -38,7 +38,7 @@ class Process {
 };
 
 // Of processes by rank (null: not known), those that certainly do not go on, as the kernel says: "rank 3 (process 12) is stopped;
-// ", ready for the head of a sentence about those that are merely late. Empty when there are none.
+// " and so on, which stands before what is said of those that are merely late. Empty when there are none.
 std::string standing_still(const std::vector<std::shared_ptr<Process>>& processes);
 
 // A memory file mapped here, once for all communicators of this process that need it.

@@ -37,7 +37,8 @@ struct Frame {
 // Note [Who is to blame]
 // The first rank that finds something wrong tells all others, and these tell all others, before their clients hear of it: who
 // then ends its process is not taken for the cause. And a rank whose time is over asks the others what they wait for. Each one's
-// thread answers as long as its process runs, so whoever does not answer, or waits for nobody, holds up all the rest.
+// thread answers as long as its process runs, so whoever does not answer, or waits for nobody, holds up all the rest. Of ranks on
+// this machine the kernel knows more: those that have ended or are stopped are told of first, for who is late may merely be slow.
 class TcpEngine {
  public:
   // Something that is sent or expected; done when its buffer is free to use.
