@@ -52,5 +52,5 @@ def npu_ifmr(
     for scale, offset in zip(scales.unbind(), offsets.unbind()):
         stored = (torch.round(data / scale) + offset).clamp(-128, 127)
         errors.append(((stored - offset) * scale - data).square().sum())
-    best = torch.stack(errors).argmin()
+    best = torch.stack(errors).argmin().reshape(1)
     return scales[best].reshape(shape), offsets[best].reshape(shape)
