@@ -17,11 +17,11 @@ class C10_EXPORT InvalidType : public c10::TypeError {
 
 }  // namespace torch_npu::distributed
 
-#define NPU_CHECK_ARGUMENT_AS(kind, condition, ...)                                                                     \
-  do {                                                                                                                  \
-    if (C10_UNLIKELY(!(condition))) {                                                                                   \
+#define NPU_CHECK_ARGUMENT_AS(kind, condition, ...)                                                                       \
+  do {                                                                                                                    \
+    if (C10_UNLIKELY(!(condition))) {                                                                                     \
       throw ::torch_npu::distributed::kind({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, c10::str(__VA_ARGS__)); \
-    }                                                                                                                   \
+    }                                                                                                                     \
   } while (false)
 #define NPU_CHECK_ARGUMENT(condition, ...) NPU_CHECK_ARGUMENT_AS(InvalidArgument, condition, __VA_ARGS__)
 #define NPU_CHECK_ARGUMENT_TYPE(condition, ...) NPU_CHECK_ARGUMENT_AS(InvalidType, condition, __VA_ARGS__)

@@ -65,8 +65,9 @@ void launch_reduce_scatter(const at::Tensor& output, const at::Tensor& input, co
 
 // Each rank's part becomes part of the whole.
 void check_gathered(const at::Tensor& output, const at::Tensor& input, int ranks, const char* name) {
-  NPU_CHECK_ARGUMENT_TYPE(output.scalar_type() == input.scalar_type(), "output tensor must have the same type as input tensor: ",
-                          name, " got ", output.scalar_type(), " and ", input.scalar_type());
+  NPU_CHECK_ARGUMENT_TYPE(output.scalar_type() == input.scalar_type(),
+                          "output tensor must have the same type as input tensor: ", name, " got ", output.scalar_type(), " and ",
+                          input.scalar_type());
   NPU_CHECK_ARGUMENT(output.numel() == input.numel() * ranks,
                      "output tensor size must be equal to world_size times input tensor size: ", name, " got ", output.numel(),
                      " elements on one side, which are not ", ranks, " times the ", input.numel(), " on the other");
@@ -74,8 +75,9 @@ void check_gathered(const at::Tensor& output, const at::Tensor& input, int ranks
 
 // The whole is cut into each rank's part.
 void check_scattered(const at::Tensor& output, const at::Tensor& input, int ranks, const char* name) {
-  NPU_CHECK_ARGUMENT_TYPE(output.scalar_type() == input.scalar_type(), "input tensor must be the same type as the output tensor: ",
-                          name, " got ", input.scalar_type(), " and ", output.scalar_type());
+  NPU_CHECK_ARGUMENT_TYPE(output.scalar_type() == input.scalar_type(),
+                          "input tensor must be the same type as the output tensor: ", name, " got ", input.scalar_type(),
+                          " and ", output.scalar_type());
   NPU_CHECK_ARGUMENT(input.numel() == output.numel() * ranks,
                      "input tensor must be the same size as output size times world size: ", name, " got ", input.numel(),
                      " elements on one side, which are not ", ranks, " times the ", output.numel(), " on the other");
@@ -148,7 +150,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather_into_tensor_coalesced
                                                                                  std::vector<at::Tensor>& inputs,
                                                                                  const c10d::AllgatherOptions& options) {
   NPU_CHECK_ARGUMENT(outputs.size() == inputs.size(), "all_gather_into_tensor_coalesced: ", outputs.size(), " outputs for ",
-                    inputs.size(), " inputs");
+                     inputs.size(), " inputs");
   for (size_t i = 0; i < inputs.size(); ++i) check_gathered(outputs[i], inputs[i], size_, "all_gather_into_tensor_coalesced");
   return run({OpType::COALESCED, "all_gather_into_tensor_coalesced", options.timeout, options.asyncOp}, inputs, outputs,
              [&](HcclComm comm, aclrtStream stream) {
@@ -168,7 +170,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce_scatter_tensor_coalesced
                                                                                  std::vector<at::Tensor>& inputs,
                                                                                  const c10d::ReduceScatterOptions& options) {
   NPU_CHECK_ARGUMENT(outputs.size() == inputs.size(), "reduce_scatter_tensor_coalesced: ", outputs.size(), " outputs for ",
-                    inputs.size(), " inputs");
+                     inputs.size(), " inputs");
   for (size_t i = 0; i < inputs.size(); ++i) check_scattered(outputs[i], inputs[i], size_, "reduce_scatter_tensor_coalesced");
   return run({OpType::NPU_REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced", options.timeout, options.asyncOp},
              inputs, outputs, [&](HcclComm comm, aclrtStream stream) {

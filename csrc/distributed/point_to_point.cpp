@@ -47,12 +47,12 @@ void ProcessGroupHCCL::Batch::flush(HcclComm comm) {
 
 void ProcessGroupHCCL::Batch::copy_to_self() {
   NPU_CHECK_ARGUMENT(to_self.size() == from_self.size(), "this rank sends itself ", to_self.size(),
-                    " tensors in a batch and receives ", from_self.size(), " from itself");
+                     " tensors in a batch and receives ", from_self.size(), " from itself");
   c10::StreamGuard guard(communicator->stream().unwrap());
   for (size_t i = 0; i < to_self.size(); ++i) {
     const auto &from = to_self[i], &to = from_self[i];
     NPU_CHECK_ARGUMENT(from.numel() == to.numel() && from.scalar_type() == to.scalar_type(), "this rank sends itself ",
-                      from.numel(), " elements of ", from.scalar_type(), " and receives ", to.numel(), " of ", to.scalar_type());
+                       from.numel(), " elements of ", from.scalar_type(), " and receives ", to.numel(), " of ", to.scalar_type());
     to.copy_(from.reshape(to.sizes()));
   }
 }
@@ -77,7 +77,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
   check_peer(peer, name);
   state_->check();
   NPU_CHECK_ARGUMENT(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ",
-                    tensor.device());
+                     tensor.device());
   const auto device = tensor.device().index();
   core::DeviceGuard guard(device);
   at::AutoDispatchBelowADInplaceOrView no_autograd;

@@ -53,11 +53,11 @@ c10::DeviceIndex common_device(const char* name, at::TensorList inputs, at::Tens
   for (const auto tensors : {inputs, outputs}) {
     for (const auto& tensor : tensors) {
       NPU_CHECK_ARGUMENT(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ",
-                        tensor.device(), "; move it with .npu(), or use init_process_group(\"cpu:gloo,npu:hccl\")");
+                         tensor.device(), "; move it with .npu(), or use init_process_group(\"cpu:gloo,npu:hccl\")");
       NPU_CHECK_ARGUMENT(tensor.layout() == at::kStrided, name, ": the backend hccl works on dense tensors, got ",
-                        tensor.layout());
+                         tensor.layout());
       NPU_CHECK_ARGUMENT(device < 0 || device == tensor.device().index(), name, ": tensors on npu:", static_cast<int>(device),
-                        " and ", tensor.device(), " in one call");
+                         " and ", tensor.device(), " in one call");
       device = tensor.device().index();
       op::normalize_storage(tensor.storage());  // HCCL reads and writes memory as it stands
     }

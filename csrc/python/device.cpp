@@ -157,8 +157,7 @@ void init_device(py::module_& module) {
   module.def("_physical_device", &physical_device);
 
   py::class_<DeviceProperties> properties(module, "_NPUDeviceProperties");
-  properties
-      .def_readonly("name", &DeviceProperties::name)
+  properties.def_readonly("name", &DeviceProperties::name)
       .def_readonly("total_memory", &DeviceProperties::total_memory)
       .def_readonly("multi_processor_count", &DeviceProperties::vector_core_num)
       .def_readonly("cube_core_num", &DeviceProperties::cube_core_num)
