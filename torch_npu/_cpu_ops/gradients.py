@@ -50,7 +50,8 @@ def npu_conv2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how
 
 
 def npu_conv3d_backward(input: Tensor, grad: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of ``npu_conv3d`` for its input [N, C, D, H, W], weight (float32) and bias, where ``output_mask`` asks for them."""
+    """Gradients of ``npu_conv3d`` for its input [N, C, D, H, W], weight (float32) and bias, where
+    ``output_mask`` asks for them."""
     return _with_wide_weight(grad, input, weight, *how)
 
 

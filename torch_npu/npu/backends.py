@@ -60,7 +60,7 @@ def preferred_linalg_library(backend: Optional[Any] = None) -> Any:
     if isinstance(backend, str) and backend not in names:
         raise RuntimeError(f"unknown library of linear algebra {backend!r}: torch knows {', '.join(names)}")
     if names.get(backend, backend) not in (None, kind.Default):
-        warnings.warn("torch.npu.preferred_linalg_library isn't implemented: linear algebra on the NPU is CANN's operators", stacklevel=2)
+        warnings.warn("torch.npu.preferred_linalg_library isn't implemented: CANN's operators compute", stacklevel=2)
     return kind.Default
 
 
