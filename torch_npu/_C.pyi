@@ -16,6 +16,12 @@ class _NPUDeviceProperties:
     major: int
     minor: int
     uuid: str
+    gcnArchName: None
+    is_integrated: None
+    is_multi_gpu_board: None
+    max_threads_per_multi_processor: None
+    regs_per_multiprocessor: None
+    warp_size: None
 
 # device
 def _set_library_path(folders: list[bytes]) -> None: ...

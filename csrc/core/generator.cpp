@@ -56,7 +56,7 @@ GeneratorImpl::GeneratorImpl(c10::DeviceIndex device)
 void GeneratorImpl::set_current_seed(uint64_t seed) { *state_ = {seed, 0}; }
 
 void GeneratorImpl::set_offset(uint64_t offset) {
-  TORCH_CHECK_VALUE(offset % 4 == 0, "the offset of an NPU generator must be a multiple of 4, got ", offset);
+  TORCH_CHECK(offset % 4 == 0, "the offset of an NPU generator must be a multiple of 4, got ", offset);
   state_->offset = offset;
 }
 

@@ -63,16 +63,24 @@ void launch_reduce_scatter(const at::Tensor& output, const at::Tensor& input, co
   target.write_back();
 }
 
-void check_same_dtype(const at::Tensor& output, const at::Tensor& input, const char* name) {
-  TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(), name, ": the output is ", output.scalar_type(), " and the input ",
-                   input.scalar_type());
+// Each rank's part becomes part of the whole.
+void check_gathered(const at::Tensor& output, const at::Tensor& input, int ranks, const char* name) {
+  NPU_CHECK_ARGUMENT_TYPE(output.scalar_type() == input.scalar_type(),
+                          "output tensor must have the same type as input tensor: ", name, " got ", output.scalar_type(), " and ",
+                          input.scalar_type());
+  NPU_CHECK_ARGUMENT(output.numel() == input.numel() * ranks,
+                     "output tensor size must be equal to world_size times input tensor size: ", name, " got ", output.numel(),
+                     " elements on one side, which are not ", ranks, " times the ", input.numel(), " on the other");
 }
 
-// What one of them has in every rank's part.
-void check_parts(const at::Tensor& whole, const at::Tensor& part, int ranks, const char* name) {
-  check_same_dtype(whole, part, name);
-  TORCH_CHECK_VALUE(whole.numel() == part.numel() * ranks, name, ": ", whole.numel(), " elements on one side are not ", ranks,
-                    " times the ", part.numel(), " on the other");
+// The whole is cut into each rank's part.
+void check_scattered(const at::Tensor& output, const at::Tensor& input, int ranks, const char* name) {
+  NPU_CHECK_ARGUMENT_TYPE(output.scalar_type() == input.scalar_type(),
+                          "input tensor must be the same type as the output tensor: ", name, " got ", input.scalar_type(),
+                          " and ", output.scalar_type());
+  NPU_CHECK_ARGUMENT(input.numel() == output.numel() * ranks,
+                     "input tensor must be the same size as output size times world size: ", name, " got ", input.numel(),
+                     " elements on one side, which are not ", ranks, " times the ", output.numel(), " on the other");
 }
 
 }  // namespace
@@ -100,7 +108,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::broadcast(std::vector<at::Tenso
                                                            const c10d::BroadcastOptions& options) {
   const auto& tensor = only(tensors, "broadcast");
   const auto root = options.rootRank;
-  TORCH_CHECK_VALUE(root >= 0 && root < size_, "broadcast: root ", root, " in a group of ", size_);
+  NPU_CHECK_ARGUMENT(root >= 0 && root < size_, "broadcast: root ", root, " in a group of ", size_);
   return run({OpType::BROADCAST, "broadcast", options.timeout, options.asyncOp, static_cast<int>(root)}, tensors, tensors,
              [&](HcclComm comm, aclrtStream stream) {
                if (tensor.numel() == 0) return;
@@ -114,7 +122,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::broadcast(std::vector<at::Tenso
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce(std::vector<at::Tensor>& tensors, const c10d::ReduceOptions& options) {
   const auto& tensor = only(tensors, "reduce");
   const auto root = options.rootRank;
-  TORCH_CHECK_VALUE(root >= 0 && root < size_, "reduce: root ", root, " in a group of ", size_);
+  NPU_CHECK_ARGUMENT(root >= 0 && root < size_, "reduce: root ", root, " in a group of ", size_);
   const Reduction reduction(options.reduceOp, tensor.scalar_type(), size_, "reduce");
   return run({OpType::REDUCE, "reduce", options.timeout, options.asyncOp, static_cast<int>(root)}, tensors, tensors,
              [&](HcclComm comm, aclrtStream stream) {
@@ -133,7 +141,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce(std::vector<at::Tensor>&
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                                  const c10d::AllgatherOptions& options) {
-  check_parts(output, input, size_, "all_gather_into_tensor");
+  check_gathered(output, input, size_, "all_gather_into_tensor");
   return run({OpType::_ALLGATHER_BASE, "_all_gather_base", options.timeout, options.asyncOp}, input, output,
              [&](HcclComm comm, aclrtStream stream) { launch_all_gather(output, input, comm, stream); });
 }
@@ -141,9 +149,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::_allgather_base(at::Tensor& out
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather_into_tensor_coalesced(std::vector<at::Tensor>& outputs,
                                                                                  std::vector<at::Tensor>& inputs,
                                                                                  const c10d::AllgatherOptions& options) {
-  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "all_gather_into_tensor_coalesced: ", outputs.size(), " outputs for ",
-                    inputs.size(), " inputs");
-  for (size_t i = 0; i < inputs.size(); ++i) check_parts(outputs[i], inputs[i], size_, "all_gather_into_tensor_coalesced");
+  NPU_CHECK_ARGUMENT(outputs.size() == inputs.size(), "all_gather_into_tensor_coalesced: ", outputs.size(), " outputs for ",
+                     inputs.size(), " inputs");
+  for (size_t i = 0; i < inputs.size(); ++i) check_gathered(outputs[i], inputs[i], size_, "all_gather_into_tensor_coalesced");
   return run({OpType::COALESCED, "all_gather_into_tensor_coalesced", options.timeout, options.asyncOp}, inputs, outputs,
              [&](HcclComm comm, aclrtStream stream) {
                for (size_t i = 0; i < inputs.size(); ++i) launch_all_gather(outputs[i], inputs[i], comm, stream);
@@ -152,7 +160,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather_into_tensor_coalesced
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                                       const c10d::ReduceScatterOptions& options) {
-  check_parts(input, output, size_, "reduce_scatter_tensor");
+  check_scattered(output, input, size_, "reduce_scatter_tensor");
   const Reduction reduction(options.reduceOp, output.scalar_type(), size_, "reduce_scatter_tensor");
   return run({OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", options.timeout, options.asyncOp}, input, output,
              [&](HcclComm comm, aclrtStream stream) { launch_reduce_scatter(output, input, reduction, comm, stream); });
@@ -161,9 +169,9 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::_reduce_scatter_base(at::Tensor
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce_scatter_tensor_coalesced(std::vector<at::Tensor>& outputs,
                                                                                  std::vector<at::Tensor>& inputs,
                                                                                  const c10d::ReduceScatterOptions& options) {
-  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "reduce_scatter_tensor_coalesced: ", outputs.size(), " outputs for ",
-                    inputs.size(), " inputs");
-  for (size_t i = 0; i < inputs.size(); ++i) check_parts(inputs[i], outputs[i], size_, "reduce_scatter_tensor_coalesced");
+  NPU_CHECK_ARGUMENT(outputs.size() == inputs.size(), "reduce_scatter_tensor_coalesced: ", outputs.size(), " outputs for ",
+                     inputs.size(), " inputs");
+  for (size_t i = 0; i < inputs.size(); ++i) check_scattered(outputs[i], inputs[i], size_, "reduce_scatter_tensor_coalesced");
   return run({OpType::NPU_REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced", options.timeout, options.asyncOp},
              inputs, outputs, [&](HcclComm comm, aclrtStream stream) {
                for (size_t i = 0; i < inputs.size(); ++i) {

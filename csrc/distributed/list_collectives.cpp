@@ -86,20 +86,22 @@ Layout layout_of(const Tensors& tensors, uint64_t factor) {
 Layout layout_of(const at::Tensor& tensor, const std::vector<int64_t>& splits, int ranks, uint64_t factor, const char* side) {
   Layout layout;
   if (splits.empty()) {
-    TORCH_CHECK_VALUE(tensor.dim() > 0 && tensor.size(0) % ranks == 0, "all_to_all_single: the first dimension of the ", side,
-                      " (", tensor.dim() ? tensor.size(0) : 0, ") does not divide into ", ranks,
-                      " equal parts; give split sizes");
+    NPU_CHECK_ARGUMENT(tensor.dim() > 0 && tensor.size(0) % ranks == 0,
+                       "Tensor's dim 0 does not divide equally across group size: all_to_all_single's ", side, " has ",
+                       tensor.dim() ? tensor.size(0) : 0, " for ", ranks, " ranks; give split sizes");
     for (int rank = 0; rank < ranks; ++rank) layout.append(tensor.numel() / ranks, factor);
     return layout;
   }
-  TORCH_CHECK_VALUE(static_cast<int>(splits.size()) == ranks, "all_to_all_single: ", splits.size(), " split sizes of the ", side,
-                    " for ", ranks, " ranks");
+  NPU_CHECK_ARGUMENT(static_cast<int>(splits.size()) == ranks,
+                     "Number of tensor splits not equal to group size: all_to_all_single got ", splits.size(),
+                     " split sizes of the ", side, " for ", ranks, " ranks");
   const auto rows = std::accumulate(splits.begin(), splits.end(), int64_t{0});
-  TORCH_CHECK_VALUE(tensor.dim() > 0 && rows == tensor.size(0), "all_to_all_single: the split sizes of the ", side, " add up to ",
-                    rows, ", its first dimension is ", tensor.dim() ? tensor.size(0) : 0);
+  NPU_CHECK_ARGUMENT(tensor.dim() > 0 && rows == tensor.size(0),
+                     "Split sizes doesn't match total dim 0 size: all_to_all_single's split sizes of the ", side, " add up to ",
+                     rows, ", its first dimension is ", tensor.dim() ? tensor.size(0) : 0);
   const auto row = rows ? tensor.numel() / rows : 0;
   for (const auto split : splits) {
-    TORCH_CHECK_VALUE(split >= 0, "all_to_all_single: a split size of the ", side, " is ", split);
+    NPU_CHECK_ARGUMENT(split >= 0, "all_to_all_single: a split size of the ", side, " is ", split);
     layout.append(split * row, factor);
   }
   return layout;
@@ -107,14 +109,15 @@ Layout layout_of(const at::Tensor& tensor, const std::vector<int64_t>& splits, i
 
 void check_dtypes(const Tensors& tensors, const at::Tensor& like, const char* name) {
   for (const auto& tensor : tensors) {
-    TORCH_CHECK_TYPE(tensor.scalar_type() == like.scalar_type(), name, ": tensors of ", tensor.scalar_type(), " and ",
-                     like.scalar_type());
+    NPU_CHECK_ARGUMENT_TYPE(tensor.scalar_type() == like.scalar_type(), name, ": tensors of ", tensor.scalar_type(), " and ",
+                            like.scalar_type());
   }
 }
 
 const Tensors& list_for(const std::vector<Tensors>& lists, int ranks, const at::Tensor& like, const char* name) {
-  TORCH_CHECK_VALUE(lists.size() == 1 && static_cast<int>(lists[0].size()) == ranks, name, ": a list of ", ranks,
-                    " tensors, got ", lists.empty() ? 0 : lists[0].size());
+  NPU_CHECK_ARGUMENT(lists.size() == 1 && static_cast<int>(lists[0].size()) == ranks,
+                     "Tensor list input to scatter/gather must match number of collective participants: ", name,
+                     " takes a list of ", ranks, " tensors, got ", lists.empty() ? 0 : lists[0].size());
   check_dtypes(lists[0], like, name);
   return lists[0];
 }
@@ -122,8 +125,8 @@ const Tensors& list_for(const std::vector<Tensors>& lists, int ranks, const at::
 // Where the ranks' parts are gathered: HCCL writes as much as comes.
 void check_outputs(const Tensors& outputs, const at::Tensor& input, int rank, const char* name) {
   check_dtypes(outputs, input, name);
-  TORCH_CHECK_VALUE(outputs[rank].numel() == input.numel(), name, ": ", input.numel(), " elements go in, there is room for ",
-                    outputs[rank].numel(), " in this rank's output");
+  NPU_CHECK_ARGUMENT(outputs[rank].numel() == input.numel(), name, ": ", input.numel(), " elements go in, there is room for ",
+                     outputs[rank].numel(), " in this rank's output");
 }
 
 void all_gather_list(const Tensors& outputs, const at::Tensor& input, HcclComm comm, aclrtStream stream) {
@@ -155,13 +158,13 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather(std::vector<Tensors>&
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                                                                      const c10d::AllgatherOptions& options) {
   // outputs[rank][i] is rank's part of inputs[i].
-  TORCH_CHECK_VALUE(static_cast<int>(outputs.size()) == size_, "all_gather_coalesced: ", outputs.size(), " lists for ", size_,
-                    " ranks");
+  NPU_CHECK_ARGUMENT(static_cast<int>(outputs.size()) == size_, "all_gather_coalesced: ", outputs.size(), " lists for ", size_,
+                     " ranks");
   std::vector<Tensors> by_input(inputs.size());
   Tensors flat;
   for (const auto& list : outputs) {
-    TORCH_CHECK_VALUE(list.size() == inputs.size(), "all_gather_coalesced: ", list.size(), " outputs for ", inputs.size(),
-                      " inputs");
+    NPU_CHECK_ARGUMENT(list.size() == inputs.size(), "all_gather_coalesced: ", list.size(), " outputs for ", inputs.size(),
+                       " inputs");
     for (size_t i = 0; i < list.size(); ++i) by_input[i].push_back(list[i]);
     flat.insert(flat.end(), list.begin(), list.end());
   }
@@ -176,8 +179,8 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::reduce_scatter(Tensors& outputs
                                                                 const c10d::ReduceScatterOptions& options) {
   const auto& output = only(outputs, "reduce_scatter");
   const auto& list = list_for(inputs, size_, output, "reduce_scatter");
-  TORCH_CHECK_VALUE(list[rank_].numel() == output.numel(), "reduce_scatter: this rank's input has ", list[rank_].numel(),
-                    " elements, the output ", output.numel());
+  NPU_CHECK_ARGUMENT(list[rank_].numel() == output.numel(), "reduce_scatter: this rank's input has ", list[rank_].numel(),
+                     " elements, the output ", output.numel());
   const Reduction reduction(options.reduceOp, output.scalar_type(), size_, "reduce_scatter");
   return run({OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout, options.asyncOp}, list, outputs,
              [&](HcclComm comm, aclrtStream stream) {
@@ -202,14 +205,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall_base(at::Tensor& outpu
                                                                std::vector<int64_t>& output_splits,
                                                                std::vector<int64_t>& input_splits,
                                                                const c10d::AllToAllOptions& options) {
-  TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(), "all_to_all_single: the output is ", output.scalar_type(),
-                   " and the input ", input.scalar_type());
+  NPU_CHECK_ARGUMENT_TYPE(output.scalar_type() == input.scalar_type(), "all_to_all_single: the output is ", output.scalar_type(),
+                          " and the input ", input.scalar_type());
   const auto factor = moved_factor(input.scalar_type());
   const auto sends = layout_of(input, input_splits, size_, factor, "input");
   const auto receives = layout_of(output, output_splits, size_, factor, "output");
   const bool even = input_splits.empty() && output_splits.empty();
-  TORCH_CHECK_VALUE(!even || input.numel() == output.numel(), "all_to_all_single: ", input.numel(),
-                    " elements go in, there is room for ", output.numel());
+  NPU_CHECK_ARGUMENT(!even || input.numel() == output.numel(), "all_to_all_single: ", input.numel(),
+                     " elements go in, there is room for ", output.numel());
   return run({OpType::ALLTOALL_BASE, "all_to_all", options.timeout, options.asyncOp}, input, output,
              [&](HcclComm comm, aclrtStream stream) {
                const auto source = input.contiguous();
@@ -224,10 +227,11 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall_base(at::Tensor& outpu
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::alltoall(Tensors& outputs, Tensors& inputs,
                                                           const c10d::AllToAllOptions& options) {
-  TORCH_CHECK_VALUE(static_cast<int>(outputs.size()) == size_ && static_cast<int>(inputs.size()) == size_,
-                    "all_to_all: lists of ", size_, " tensors, got ", inputs.size(), " inputs and ", outputs.size(), " outputs");
-  TORCH_CHECK_VALUE(inputs[rank_].numel() == outputs[rank_].numel(), "all_to_all: this rank sends itself ", inputs[rank_].numel(),
-                    " elements and expects ", outputs[rank_].numel());
+  NPU_CHECK_ARGUMENT(static_cast<int>(outputs.size()) == size_ && static_cast<int>(inputs.size()) == size_,
+                     "the size of output_tensors and worldsize must equal: all_to_all takes lists of ", size_, " tensors, got ",
+                     inputs.size(), " inputs and ", outputs.size(), " outputs");
+  NPU_CHECK_ARGUMENT(inputs[rank_].numel() == outputs[rank_].numel(), "all_to_all: this rank sends itself ",
+                     inputs[rank_].numel(), " elements and expects ", outputs[rank_].numel());
   return run({OpType::ALLTOALL, "all_to_all", options.timeout, options.asyncOp}, inputs, outputs,
              [&](HcclComm comm, aclrtStream stream) { exchange(comm, stream, outputs, inputs); });
 }
@@ -236,10 +240,10 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::gather(std::vector<Tensors>& ou
                                                         const c10d::GatherOptions& options) {
   const auto& input = only(inputs, "gather");
   const auto root = static_cast<int>(options.rootRank);
-  TORCH_CHECK_VALUE(root >= 0 && root < size_, "gather: root ", root, " in a group of ", size_);
+  NPU_CHECK_ARGUMENT(root >= 0 && root < size_, "gather: invalid root rank: ", root, " in a group of ", size_);
   static const Tensors none;
-  TORCH_CHECK_VALUE(root == rank_ || outputs.empty() || outputs[0].empty(), "gather: outputs on rank ", rank_,
-                    ", which is not the root");
+  NPU_CHECK_ARGUMENT(root == rank_ || outputs.empty() || outputs[0].empty(),
+                     "gather: requires empty output on non-root, but rank ", rank_, " has one");
   const auto& list = root == rank_ ? list_for(outputs, size_, input, "gather") : none;
   return run({OpType::GATHER, "gather", options.timeout, options.asyncOp, root}, inputs, list,
              [&](HcclComm comm, aclrtStream stream) {
@@ -253,10 +257,10 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::scatter(Tensors& outputs, std::
                                                          const c10d::ScatterOptions& options) {
   const auto& output = only(outputs, "scatter");
   const auto root = static_cast<int>(options.rootRank);
-  TORCH_CHECK_VALUE(root >= 0 && root < size_, "scatter: root ", root, " in a group of ", size_);
+  NPU_CHECK_ARGUMENT(root >= 0 && root < size_, "scatter: invalid root rank: ", root, " in a group of ", size_);
   static const Tensors none;
-  TORCH_CHECK_VALUE(root == rank_ || inputs.empty() || inputs[0].empty(), "scatter: inputs on rank ", rank_,
-                    ", which is not the root");
+  NPU_CHECK_ARGUMENT(root == rank_ || inputs.empty() || inputs[0].empty(), "scatter: requires empty input on non-root, but rank ",
+                     rank_, " has one");
   const auto& list = root == rank_ ? list_for(inputs, size_, output, "scatter") : none;
   return run({OpType::SCATTER, "scatter", options.timeout, options.asyncOp, root}, list, outputs,
              [&](HcclComm comm, aclrtStream stream) {

@@ -19,7 +19,7 @@
 namespace torch_npu::distributed {
 
 void ProcessGroupHCCL::Batch::begin(const std::shared_ptr<Communicator>& chosen, const core::Stream& current) {
-  TORCH_CHECK_VALUE(!communicator || communicator == chosen, "operations on different devices in one coalescing block");
+  NPU_CHECK_ARGUMENT(!communicator || communicator == chosen, "operations on different devices in one coalescing block");
   if (!communicator) {
     communicator = chosen;
     communicator->come_after_last(communicator->stream(), core::capture_number(current));
@@ -46,20 +46,20 @@ void ProcessGroupHCCL::Batch::flush(HcclComm comm) {
 }
 
 void ProcessGroupHCCL::Batch::copy_to_self() {
-  TORCH_CHECK_VALUE(to_self.size() == from_self.size(), "this rank sends itself ", to_self.size(),
-                    " tensors in a batch and receives ", from_self.size(), " from itself");
+  NPU_CHECK_ARGUMENT(to_self.size() == from_self.size(), "this rank sends itself ", to_self.size(),
+                     " tensors in a batch and receives ", from_self.size(), " from itself");
   c10::StreamGuard guard(communicator->stream().unwrap());
   for (size_t i = 0; i < to_self.size(); ++i) {
     const auto &from = to_self[i], &to = from_self[i];
-    TORCH_CHECK_VALUE(from.numel() == to.numel() && from.scalar_type() == to.scalar_type(), "this rank sends itself ",
-                      from.numel(), " elements of ", from.scalar_type(), " and receives ", to.numel(), " of ", to.scalar_type());
+    NPU_CHECK_ARGUMENT(from.numel() == to.numel() && from.scalar_type() == to.scalar_type(), "this rank sends itself ",
+                       from.numel(), " elements of ", from.scalar_type(), " and receives ", to.numel(), " of ", to.scalar_type());
     to.copy_(from.reshape(to.sizes()));
   }
 }
 
 void ProcessGroupHCCL::check_peer(int peer, const char* what) const {
-  TORCH_CHECK_VALUE(peer >= 0 && peer < size_, what, ": rank ", peer, " in a group of ", size_);
-  TORCH_CHECK_VALUE(peer != rank_ || batch_, what, ": rank ", peer, " is this rank itself, which works only in a batch of both");
+  NPU_CHECK_ARGUMENT(peer >= 0 && peer < size_, what, ": rank ", peer, " in a group of ", size_);
+  NPU_CHECK_ARGUMENT(peer != rank_ || batch_, what, ": rank ", peer, " is this rank itself, which works only in a batch of both");
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::send(std::vector<at::Tensor>& tensors, int peer, int) {
@@ -72,12 +72,12 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::recv(std::vector<at::Tensor>& t
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::Tensor>& tensors, int peer, bool sends) {
   const char* name = sends ? "send" : "recv";
-  TORCH_CHECK_VALUE(tensors.size() == 1, name, ": one tensor, got ", tensors.size());
+  NPU_CHECK_ARGUMENT(tensors.size() == 1, name, ": one tensor, got ", tensors.size());
   const auto& tensor = tensors[0];
   check_peer(peer, name);
   state_->check();
-  TORCH_CHECK_VALUE(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ",
-                    tensor.device());
+  NPU_CHECK_ARGUMENT(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ",
+                     tensor.device());
   const auto device = tensor.device().index();
   core::DeviceGuard guard(device);
   at::AutoDispatchBelowADInplaceOrView no_autograd;

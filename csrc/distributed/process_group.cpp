@@ -52,17 +52,17 @@ c10::DeviceIndex common_device(const char* name, at::TensorList inputs, at::Tens
   c10::DeviceIndex device = -1;
   for (const auto tensors : {inputs, outputs}) {
     for (const auto& tensor : tensors) {
-      TORCH_CHECK_VALUE(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ",
-                        tensor.device(), "; move it with .npu(), or use init_process_group(\"cpu:gloo,npu:hccl\")");
-      TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, name, ": the backend hccl works on dense tensors, got ",
-                        tensor.layout());
-      TORCH_CHECK_VALUE(device < 0 || device == tensor.device().index(), name, ": tensors on npu:", static_cast<int>(device),
-                        " and ", tensor.device(), " in one call");
+      NPU_CHECK_ARGUMENT(tensor.device().is_privateuseone(), name, ": the backend hccl works on NPU tensors, got one on ",
+                         tensor.device(), "; move it with .npu(), or use init_process_group(\"cpu:gloo,npu:hccl\")");
+      NPU_CHECK_ARGUMENT(tensor.layout() == at::kStrided, name, ": the backend hccl works on dense tensors, got ",
+                         tensor.layout());
+      NPU_CHECK_ARGUMENT(device < 0 || device == tensor.device().index(), name, ": tensors on npu:", static_cast<int>(device),
+                         " and ", tensor.device(), " in one call");
       device = tensor.device().index();
       op::normalize_storage(tensor.storage());  // HCCL reads and writes memory as it stands
     }
   }
-  TORCH_CHECK_VALUE(device >= 0, name, ": no tensors");
+  NPU_CHECK_ARGUMENT(device >= 0, name, ": no tensors");
   return device;
 }
 

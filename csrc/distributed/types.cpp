@@ -69,10 +69,10 @@ Reduction::Reduction(const c10d::ReduceOp& op, at::ScalarType dtype, int ranks, 
     : type_(data_type(dtype)), complex_(at::isComplexType(dtype)), ranks_(ranks) {
   using Op = c10d::ReduceOp;
   const auto kind = static_cast<Op::RedOpType>(op);
-  TORCH_CHECK_TYPE(type_ != HCCL_DATA_TYPE_RESERVED, where, ": HCCL cannot reduce tensors of ", dtype,
-                   "; convert to another dtype first");
-  TORCH_CHECK_VALUE(!complex_ || kind == Op::SUM || kind == Op::AVG || kind == Op::PREMUL_SUM, where, ": ", name_of(kind),
-                    " has no meaning for complex tensors");
+  NPU_CHECK_ARGUMENT_TYPE(type_ != HCCL_DATA_TYPE_RESERVED, where, ": HCCL cannot reduce tensors of ", dtype,
+                          "; convert to another dtype first");
+  NPU_CHECK_ARGUMENT(!complex_ || kind == Op::SUM || kind == Op::AVG || kind == Op::PREMUL_SUM, where, ": ", name_of(kind),
+                     " has no meaning for complex tensors");
   const bool logical = dtype == at::kBool;
   switch (kind) {
     case Op::SUM:
@@ -88,9 +88,9 @@ Reduction::Reduction(const c10d::ReduceOp& op, at::ScalarType dtype, int ranks, 
       op_ = HCCL_REDUCE_MAX;
       return;
     case Op::AVG:
-      TORCH_CHECK_TYPE(!logical, where, ": AVG has no meaning for bool tensors");
-      TORCH_CHECK_TYPE(!at::isBarebonesUnsignedType(dtype), where, ": nothing divides tensors of ", dtype,
-                       "; reduce them with SUM, or convert to another dtype first");
+      NPU_CHECK_ARGUMENT_TYPE(!logical, where, ": AVG has no meaning for bool tensors");
+      NPU_CHECK_ARGUMENT_TYPE(!at::isBarebonesUnsignedType(dtype), where, ": nothing divides tensors of ", dtype,
+                              "; reduce them with SUM, or convert to another dtype first");
       if (type_ == HCCL_DATA_TYPE_FP16) {
         scale_ = true;  // the sum may be beyond 65504 where the average is not
         factor_ = 1.0 / ranks;
@@ -99,17 +99,19 @@ Reduction::Reduction(const c10d::ReduceOp& op, at::ScalarType dtype, int ranks, 
       }
       return;
     case Op::PREMUL_SUM: {
-      TORCH_CHECK_TYPE(at::isFloatingType(dtype) || complex_, where, ": PREMUL_SUM needs floating-point tensors, got ", dtype);
+      NPU_CHECK_ARGUMENT_TYPE(at::isFloatingType(dtype) || complex_, where, ": PREMUL_SUM needs floating-point tensors, got ",
+                              dtype);
       const auto* supplement = dynamic_cast<const c10d::NPU_PREMUL_SUPPLEMENT*>(op.supplement_.get());
-      TORCH_CHECK_VALUE(supplement, where,
-                        ": PREMUL_SUM without its factor; make it with torch.distributed._make_nccl_premul_sum");
+      NPU_CHECK_ARGUMENT(supplement, where,
+                         ": PREMUL_SUM without its factor; make it with torch.distributed._make_nccl_premul_sum");
       scale_ = true;
       tensor_factor_ = supplement->tensor_factor;
       factor_ = supplement->double_factor;
       return;
     }
     default:
-      TORCH_CHECK_VALUE(false, where, ": HCCL has no ", name_of(kind), "; use SUM, AVG, PRODUCT, MIN, MAX or PREMUL_SUM");
+      NPU_CHECK_ARGUMENT(false, "Cannot use ReduceOp.", name_of(kind), " with HCCL: ", where,
+                         " takes SUM, AVG, PRODUCT, MIN, MAX or PREMUL_SUM");
   }
 }
 

@@ -4,13 +4,15 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include "distributed/arguments.h"
 #include "hccl/hccl.h"
 
 namespace torch_npu::distributed {
 
-// The tensor of a list that must have one. Throws c10::ValueError that names the collective.
+// The tensor of a list that must have one. Throws InvalidArgument that names the collective.
 inline const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* name) {
-  TORCH_CHECK_VALUE(tensors.size() == 1, name, ": one tensor, got ", tensors.size());
+  NPU_CHECK_ARGUMENT(!tensors.empty(), "Tensor list must be nonempty: ", name, " takes one tensor");
+  NPU_CHECK_ARGUMENT(tensors.size() == 1, name, ": one tensor, got ", tensors.size());
   return tensors[0];
 }
 
@@ -38,7 +40,7 @@ uint64_t moved_factor(at::ScalarType dtype);
 //   by parts.
 class Reduction {
  public:
-  // Throws c10::ValueError or c10::TypeError for what has no meaning or no HCCL counterpart; `where` names the
+  // Throws InvalidArgument or InvalidType for what has no meaning or no HCCL counterpart; `where` names the
   // collective in the message.
   Reduction(const c10d::ReduceOp& op, at::ScalarType dtype, int ranks, const char* where);
 

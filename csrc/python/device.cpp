@@ -22,7 +22,7 @@ struct DeviceProperties {
   int64_t major() const { return architecture / 1000; }
   int64_t minor() const { return architecture / 100 % 10; }
   std::string repr() const {
-    return "NPUDeviceProperties(name='" + name + "', total_memory=" + std::to_string(total_memory >> 20) +
+    return "_NPUDeviceProperties(name='" + name + "', total_memory=" + std::to_string(total_memory >> 20) +
            "MB, cube_core_num=" + std::to_string(cube_core_num) + ", vector_core_num=" + std::to_string(vector_core_num) +
            (uuid.empty() ? "" : ", uuid=" + uuid) + ", L2_cache_size=" + std::to_string(l2_cache_size >> 20) + "MB)";
   }
@@ -156,10 +156,10 @@ void init_device(py::module_& module) {
   module.def("_utilization", &utilization);
   module.def("_physical_device", &physical_device);
 
-  py::class_<DeviceProperties>(module, "_NPUDeviceProperties")
-      .def_readonly("name", &DeviceProperties::name)
+  py::class_<DeviceProperties> properties(module, "_NPUDeviceProperties");
+  properties.def_readonly("name", &DeviceProperties::name)
       .def_readonly("total_memory", &DeviceProperties::total_memory)
-      .def_readonly("multi_processor_count", &DeviceProperties::cube_core_num)
+      .def_readonly("multi_processor_count", &DeviceProperties::vector_core_num)
       .def_readonly("cube_core_num", &DeviceProperties::cube_core_num)
       .def_readonly("vector_core_num", &DeviceProperties::vector_core_num)
       .def_readonly("L2_cache_size", &DeviceProperties::l2_cache_size)
@@ -167,6 +167,11 @@ void init_device(py::module_& module) {
       .def_property_readonly("major", &DeviceProperties::major)
       .def_property_readonly("minor", &DeviceProperties::minor)
       .def("__repr__", &DeviceProperties::repr);
+  // What the properties of torch.cuda's devices have and an NPU has not.
+  for (const char* name : {"gcnArchName", "is_integrated", "is_multi_gpu_board", "max_threads_per_multi_processor",
+                           "regs_per_multiprocessor", "warp_size"}) {
+    properties.def_property_readonly(name, [](const DeviceProperties&) { return py::none(); });
+  }
   module.def("_device_properties", &device_properties);
 }
 

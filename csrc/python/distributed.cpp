@@ -4,6 +4,7 @@
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
 
+#include "distributed/arguments.h"
 #include "distributed/process_group.h"
 #include "distributed/watchdog.h"
 #include "python/bindings.h"
@@ -96,9 +97,26 @@ void bind_flight_recorder(py::module_& part) {
   part.def("_reset_hccl_trace", [] { FlightRecorder::instance().reset(); });
 }
 
+void set_both(PyObject* kind, const c10::Error& error) {
+  const auto both = py::module_::import("torch_npu._ops.errors").attr("both")(py::handle(kind));
+  PyErr_SetString(both.ptr(), error.what_without_backtrace());
+}
+
+// Note in distributed/arguments.h.
+void translate_argument_errors(std::exception_ptr thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const distributed::InvalidArgument& error) {
+    set_both(PyExc_ValueError, error);
+  } catch (const distributed::InvalidType& error) {
+    set_both(PyExc_TypeError, error);
+  }
+}
+
 }  // namespace
 
 void init_distributed(py::module_& module) {
+  py::register_exception_translator(&translate_argument_errors);
   const auto c10d = py::module_::import("torch._C._distributed_c10d");
   auto part = module.def_submodule("_distributed_c10d", "torch.distributed on NPUs");
 

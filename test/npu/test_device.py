@@ -90,7 +90,9 @@ def test_properties():
     assert properties.name == torch.npu.get_device_name()
     assert properties.total_memory == torch.npu.mem_get_info(0)[1] > 0
     assert (properties.major, properties.minor) == torch.npu._architecture()
-    assert properties.name in repr(properties)
+    assert properties.name in repr(properties) and repr(properties).startswith("_NPUDeviceProperties(")
+    assert properties.multi_processor_count == properties.vector_core_num
+    assert properties.warp_size is None and properties.is_integrated is None
     assert properties == torch.npu.get_device_properties("npu:0") == torch.npu.get_device_properties(torch.device("npu", 0))
     with pytest.raises(RuntimeError):
         torch.npu.get_device_properties(99)

@@ -18,9 +18,14 @@ from torch_npu._cpu_ops._int8 import by_token
 def npu_moe_gating_top_k_softmax(x: Tensor, finished: Optional[Tensor] = None, k: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
     """The ``k`` largest of softmax(x) for each token.
 
-    ``x``: [..., experts]; ``finished``: bool [...], tokens that go nowhere: their expert is the number of experts.
-    Returns (weights in x's dtype, experts as int32, both [..., k]; numbers of the copies as int32, counted column by column).
+    ``x``: [tokens, experts] or [batch, tokens, experts] of float32, float16 or bfloat16; ``finished``: bool, without experts,
+    tokens that go nowhere: their expert is the number of experts. Returns (weights in x's dtype, experts as int32, both
+    [..., k]; numbers of the copies as int32, counted column by column).
     """
+    if x.dim() not in (2, 3):
+        raise ValueError(f"npu_moe_gating_top_k_softmax: the scores have 2 or 3 dimensions, but got {x.dim()}")
+    if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        raise TypeError(f"npu_moe_gating_top_k_softmax: the scores are float32, float16 or bfloat16, but got {x.dtype}")
     weights, experts = torch.softmax(wide(x), -1).topk(k, -1)
     if finished is not None:
         experts = experts.masked_fill(finished.bool().unsqueeze(-1), x.shape[-1])

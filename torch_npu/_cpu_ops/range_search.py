@@ -31,7 +31,8 @@ def npu_ifmr(
     histogram between them. The search begins with the range that holds ``min_percentile`` of the elements above its lower end
     and ``max_percentile`` below its upper end, and tries that times ``search_start``, ``search_start + search_step``, ... up to
     ``search_end``; the range with the least sum of squared errors counts. ``with_offset``: the range may lie anywhere, with an
-    offset from -128 on; else it lies symmetrically around 0. Returns float32 (scale, offset, 0 without one) of ``data_min``'s shape.
+    offset from -128 on; else it lies symmetrically around 0. Returns float32 (scale, offset, 0 without one)
+    of ``data_min``'s shape.
     """
     shape = data_min.shape
     data, low, high = wide(data).reshape(-1), wide(data_min).reshape(()), wide(data_max).reshape(())

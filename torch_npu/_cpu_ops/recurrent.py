@@ -33,7 +33,8 @@ def npu_lstm(input: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: T
     """A layer of LSTM over ``input`` [time, batch, size], [batch, time, size] with ``batch_first``.
 
     ``weight``: [size + hidden, 4 * hidden], for the input and the state, with columns for the gates i, f, j, o as
-    torch.nn.LSTM has them, j being the new content; ``bias``: [4 * hidden], not used unless ``has_biases``; ``h`` and ``c``: [1, batch, hidden], the states before.
+    torch.nn.LSTM has them, j being the new content; ``bias``: [4 * hidden], not used unless ``has_biases``;
+    ``h`` and ``c``: [1, batch, hidden], the states before.
     ``seq_mask``: int32 [batch], the lengths of the sequences, used with ``flag_seq``; a sequence that has ended keeps its state
     and has the result 0. ``direction``: from the last step to the first. Returns (results, states h, states c, i, j, f, o,
     tanh(c)), [time, batch, hidden] each; the results have the batch first with ``batch_first``. Raises NotImplementedError

@@ -89,7 +89,8 @@ def npu_rotated_iou(self: Tensor, query_boxes: Tensor, trans: bool = False, mode
 
     ``self`` [B, N, 5] and ``query_boxes`` [B, K, 5]: centre x, centre y, width, height, angle in degrees; with ``trans`` x1,
     y1, x2, y2, angle. ``mode`` 1 divides by the area of ``self`` instead of the union. Returns [B, N, K]; with
-    ``is_cross`` False (N = K) each row has the values of the pairs. ``v_threshold`` and ``e_threshold`` say what CANN takes for equal vertices and edges;
+    ``is_cross`` False (N = K) each row has the values of the pairs. ``v_threshold`` and ``e_threshold``
+    say what CANN takes for equal vertices and edges;
     here rounding is allowed for in any case. float16 and bfloat16 are computed in float32.
     """
     if mode not in (0, 1):

@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from typing import Any, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional
 
 import torch
 
@@ -56,11 +56,11 @@ def preferred_linalg_library(backend: Optional[Any] = None) -> Any:
     """The choice among CUDA's libraries of linear algebra, which the NPU does not have: always the default, with a warning where
     another is preferred. RuntimeError for a library that torch does not know."""
     kind = torch._C._LinalgBackend
-    names = {"default": kind.Default, "cusolver": kind.Cusolver, "magma": kind.Magma}
+    names: Dict[Any, Any] = {"default": kind.Default, "cusolver": kind.Cusolver, "magma": kind.Magma}
     if isinstance(backend, str) and backend not in names:
         raise RuntimeError(f"unknown library of linear algebra {backend!r}: torch knows {', '.join(names)}")
     if names.get(backend, backend) not in (None, kind.Default):
-        warnings.warn("torch.npu.preferred_linalg_library isn't implemented: linear algebra on the NPU is CANN's operators", stacklevel=2)
+        warnings.warn("torch.npu.preferred_linalg_library isn't implemented: CANN's operators compute", stacklevel=2)
     return kind.Default
 
 

@@ -83,7 +83,8 @@ def synchronize(device: Device = None) -> None:
 
 def get_device_properties(device_name: Device = None, *, device: Device = None) -> Any:
     """Properties of a device: ``name``, ``total_memory`` (bytes), ``multi_processor_count`` (vector cores,
-    as the published torch_npu counts), ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes), ``major``, ``minor`` (core architecture), ``uuid``; what
+    as the published torch_npu counts), ``cube_core_num``, ``vector_core_num``, ``L2_cache_size`` (bytes),
+    ``major``, ``minor`` (core architecture), ``uuid``; what
     CUDA's have besides (``warp_size``, ``regs_per_multiprocessor``, ...) is None.
     ``device`` is what torch.cuda calls ``device_name``."""
     _state.lazy_init()
@@ -174,4 +175,4 @@ def is_bf16_supported(including_emulation: bool = False) -> bool:
 
 def current_blas_handle() -> None:
     """None, with a warning: CANN computes matrix products through operators, without a handle."""
-    warnings.warn("NPU does not use blas handle: CANN's matrix products are operators (torch.matmul, torch.mm, ...)", stacklevel=2)
+    warnings.warn("NPU does not use blas handle: CANN's matrix products are operators (torch.matmul, ...)", stacklevel=2)

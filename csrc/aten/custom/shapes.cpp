@@ -340,6 +340,14 @@ bool exchange_of_few_bits_is_served(const at::Tensor& x, const std::optional<at:
   return mode.value_or(kDynamic) == kDynamic && weight.scalar_type() == at::kChar;
 }
 
+const at::Tensor& expert_scores(const at::Tensor& scores, const char* op) {
+  TORCH_CHECK(scores.dim() == 2 || scores.dim() == 3, op, ": the scores have 2 or 3 dimensions, but got ", scores.dim());
+  const auto dtype = scores.scalar_type();
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16, op,
+              ": the scores are float32, float16 or bfloat16, but got ", dtype);
+  return scores;
+}
+
 const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(supported, what, " not supported");
   return value;

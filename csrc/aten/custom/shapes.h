@@ -137,6 +137,8 @@ bool is_neox(const std::optional<std::string_view>& rotary_mode, const std::opti
 // CANN's name of a mode of quantization: 0 static, 1 dynamic.
 std::string_view quant_mode_name(int64_t mode);
 
+// The scores of tokens for experts; throws unless they are [..., tokens, experts] of two or three dimensions and floating.
+const at::Tensor& expert_scores(const at::Tensor& scores, const char* op);
 // `value`; throws NotImplementedError, "`what` not supported", unless `supported`.
 const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& value);
 // `value`; throws NotImplementedError, naming `what`, when one of `refused` is given.

@@ -130,8 +130,8 @@ def npu_batched_multiclass_nms(multi_bboxes: torch.Tensor, multi_scores: torch.T
     scores = multi_scores[..., :classes]
     if score_factors is not None:
         scores = scores * score_factors.unsqueeze(-1)
-    boxes, scores, labels, _ = torch_npu.npu_batch_nms(boxes.contiguous().half(), scores.contiguous().half(), score_thr, nms_thr, max_num,
-                                                       max_num)
+    boxes, scores = boxes.contiguous().half(), scores.contiguous().half()
+    boxes, scores, labels, _ = torch_npu.npu_batch_nms(boxes, scores, score_thr, nms_thr, max_num, max_num)
     return torch.cat([boxes, scores.unsqueeze(-1)], -1), labels
 
 
