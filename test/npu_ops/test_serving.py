@@ -286,3 +286,14 @@ def test_functions_of_the_transformer_library_have_the_schemas_arguments():
     for text in atb.SCHEMAS:
         name = text.partition("(")[0]
         assert misfits(_cpu_ops.find(name), "atb::" + text) == [], name
+
+
+@DEVICES
+@pytest.mark.parametrize("kind,axis", [(24, -1), (296, -1), (23, 0)])
+def test_rotation_to_blocks(device, kind, axis):
+    """By a permutation, of which nothing is rounded, it is the quantization of what it permutes."""
+    x, turn = torch.randn(64, 64).bfloat16(), torch.eye(8).flip(0).bfloat16()
+    found = torch_npu.npu_rotate_quant(x.to(device), turn.to(device), dst_dtype=kind, axis=axis)
+    expected = torch_npu.npu_dynamic_mx_quant(x.unflatten(1, (8, 8)).flip(2).flatten(1), dst_type=kind, axis=axis)
+    for ours, reference in zip(found, expected):
+        assert ours.dtype == reference.dtype and torch.equal(ours.cpu().view(torch.uint8), reference.view(torch.uint8))
