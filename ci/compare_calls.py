@@ -52,8 +52,8 @@ def run(python, environment, folder, names):
         file = folder / f"{len(failed)}.trace"
         file.unlink(missing_ok=True)
         environment = {**environment, "SOFTCANN_TRACE": str(file), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run([str(python), str(PROGRAM), *after, *names], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, cwd=folder)
+        command = [str(python), str(PROGRAM), *after, *names]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
         lines = done.stdout.splitlines()
         failed.update(line.split(" ", 1)[1].split(": ", 1) for line in lines if line.startswith("failed "))
         cases.update(trace.cases(file))

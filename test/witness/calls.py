@@ -15,7 +15,7 @@ import torch
 from operators import CASES, operands
 from torch import nn
 
-import torch_npu  # noqa: F401
+import torch_npu
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "npu_ops"))
 warnings.simplefilter("ignore")

@@ -83,8 +83,8 @@ def npu_lstm_cell_backward(
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of :func:`npu_lstm_cell` for input, w_ih, w_hh, b_ih, b_hh, h and c, out of its gates.
 
-    ``grady``, ``gradh``, ``gradc``: of its first three results, of their shapes, or None. Each has the shape and the dtype, a floating
-    point one, of what it is the gradient of.
+    ``grady``, ``gradh``, ``gradc``: of its first three results, of their shapes, or None. Each has the shape and the dtype, a
+    floating point one, of what it is the gradient of.
     """
     shape = c.shape
     i, j, f, o, tanhc, cell = (wide(t).reshape(shape) for t in (i, j, f, o, tanhc, c))
