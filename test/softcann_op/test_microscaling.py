@@ -53,7 +53,7 @@ def test_norms(call):
     wanted = twin.npu_rms_norm_dynamic_mx_quant(x1, gamma, beta=beta, dst_type=24)
     same(found, wanted[1])
     close(out, wanted[0], 0.13)
-    close(rstd, wanted[2])
+    close(rstd, torch.rsqrt(x1.float().square().mean(-1, keepdim=True) + 1e-6))
     call.named("aclnnAddRmsNormDynamicMxQuant", x1=x1, x2=x2, xOut=total, **given)
     wanted = twin.npu_add_rms_norm_dynamic_mx_quant(x1, x2, gamma, beta=beta, dst_type=24)
     same(found, wanted[2])
