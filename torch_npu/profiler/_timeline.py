@@ -81,15 +81,21 @@ def _is_annotation(event: Dict[str, Any]) -> bool:
     return event.get("ph") == "X" and (event.get("cat") == "user_annotation" or event["name"].startswith("ProfilerStep#"))
 
 
+def _lasts(event: Dict[str, Any]) -> Tuple[int, int]:
+    """Begin and end in nanoseconds: sums of fractions of microseconds would differ in the last digit."""
+    begin = round(float(event["ts"]) * 1000)
+    return begin, begin + round(float(event["dur"]) * 1000)
+
+
 def _nested(events: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     """The events with the frames of Python cut at the annotations whose borders they cross.
 
     An annotation begins within the frame of the function that begins it, and ends after it; its end is the same with another
     function. On one track events must lie within each other: viewers leave out those that do not, and that would be the steps.
     """
-    borders: Dict[Any, List[Tuple[float, float]]] = collections.defaultdict(list)  # by track: (border, the other border)
+    borders: Dict[Any, List[Tuple[int, int]]] = collections.defaultdict(list)  # by track: (border, the other border), nanoseconds
     for event in filter(_is_annotation, events):
-        begin, end = float(event["ts"]), float(event["ts"]) + float(event["dur"])
+        begin, end = _lasts(event)
         borders[event["pid"], event["tid"]] += [(begin, end), (end, begin)]
     for found in borders.values():
         found.sort()
@@ -97,14 +103,33 @@ def _nested(events: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     for event in events:
         crossed = borders.get((event.get("pid"), event.get("tid"))) if event.get("cat") == "python_function" else None
         if crossed:
-            begin, end = float(event["ts"]), float(event["ts"]) + float(event["dur"])
-            first, last = bisect.bisect_right(crossed, (begin, float("inf"))), bisect.bisect_left(crossed, (end, 0.0))
+            begin, end = _lasts(event)
+            first, last = bisect.bisect_left(crossed, (begin + 1, 0)), bisect.bisect_left(crossed, (end, 0))
             within = crossed[first:last]
             ends = [border for border, other in within if other < begin]
             begins = [border for border, other in within if other > end]
             if ends or begins:
                 begin, end = max([begin, *ends]), min([end, *begins])
-                event = {**event, "ts": begin, "dur": max(end - begin, 0.0)}
+                event = {**event, "ts": begin / 1000, "dur": max(end - begin, 0) / 1000}
+        made.append(event)
+    return made
+
+
+def _forward(events: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """The events with no arrow from a launch to its kernel that goes back in time.
+
+    The host's clock and the device's are converted to one with an error of some 100 ns, so that a kernel which starts at once can
+    seem to begin before its launch: the arrow then ends within the kernel, not at its begin.
+    """
+    launched = {event["id"]: float(event["ts"]) for event in events if event.get("ph") == "s" and event.get("cat") == "ac2g"}
+    ends = {(event["pid"], event["tid"], event["ts"]): float(event["ts"]) + float(event["dur"])
+            for event in events if event.get("ph") == "X" and "stream" in event.get("args", {})}
+    made = []
+    for event in events:
+        if event.get("ph") == "f" and event.get("cat") == "ac2g":
+            begin = float(event["ts"])
+            end = ends.get((event["pid"], event["tid"], event["ts"]), begin)
+            event = {**event, "ts": max(begin, min(launched.get(event["id"], begin), end))}
         made.append(event)
     return made
 
@@ -115,7 +140,7 @@ def events(trace: Trace, found: List[Collective]) -> List[Dict[str, Any]]:
     cores = {kernel.correlation: "SDMA_SQE" if kernel.is_copy else kernel.core for kernel in trace.kernels}
     devices = {kernel.device for kernel in trace.kernels}
     busy = {event.get("pid") for event in trace.events if event.get("ph") != "M"}
-    made = [_hardware(event, cores) for event in _nested(trace.events) if not _is_placeholder(event, devices, busy)]
+    made = [_hardware(event, cores) for event in _forward(_nested(trace.events)) if not _is_placeholder(event, devices, busy)]
     for device in sorted({kernel.device for kernel in trace.kernels}):
         process = _FIRST_PROCESS + 2 * device
         made += _communication(found, device, process) + _overlap(trace, device, process + 1)
