@@ -171,6 +171,13 @@ def stopped(place):
     comm.destroy()
 
 
+def go_no_further(place, how):
+    """Sends this process a signal that ends or stops it."""
+    os.kill(os.getpid(), how)
+    place.get("told")   # another thread may take the signal: this one stops a little later
+    os._exit(0)
+
+
 def beside_a_slow_one(place, how):
     """Rank 1 dies or stands still after it has done its part, rank 2 is slow: rank 0, whose time is over, tells of rank 1."""
     comm = place.connect()
@@ -179,9 +186,7 @@ def beside_a_slow_one(place, how):
         comm.barrier()
         time.sleep(0.3)   # until what it has to say has been said
         place.put("pid", str(os.getpid()).encode())
-        os.kill(os.getpid(), signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-        place.get("told")   # another thread may take the signal: this one stops a little later
-        os._exit(0)
+        go_no_further(place, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
     if place.rank == 2:
         place.get("told")
         return
@@ -208,9 +213,7 @@ def joined_beside_a_slow_one(place):
 
         threading.Thread(target=join, daemon=True).start()
         time.sleep(1)   # until it has joined, which takes milliseconds
-        os.kill(os.getpid(), signal.SIGSTOP)
-        place.get("told")   # another thread may take the signal: this one stops a little later
-        os._exit(0)
+        go_no_further(place, signal.SIGSTOP)
     if place.rank == 2:
         place.get("told")
         return

@@ -56,8 +56,20 @@ struct Network {
     sizes.back() = directions * hidden;
     return empty_like_with(input, sizes);
   }
-  // What is kept of all cells in one tensor, and each cell's part.
-  at::Tensor kept(const at::Tensor& input) const { return empty_like_with(input, {cells, time, batch, hidden}); }
+};
+
+// What the gradient needs: N tensors of all cells, and each cell's part of them.
+template <size_t N>
+struct Saved {
+  std::array<at::Tensor, N> whole;
+  std::array<std::vector<at::Tensor>, N> parts;
+
+  Saved(const Network& network, const at::Tensor& x) {
+    for (size_t k = 0; k < N; ++k) {
+      whole[k] = empty_like_with(x, {network.cells, network.time, network.batch, network.hidden});
+      parts[k] = whole[k].unbind(0);
+    }
+  }
 };
 
 std::vector<at::Tensor> empty_like_each(at::TensorList tensors) {
@@ -76,15 +88,13 @@ lstm_network(const at::Tensor& input, at::TensorList hx, at::TensorList params, 
   const Network network("_lstm_npu", input, hx[0], params, num_layers, dropout, train, bidirectional, batch_first, batch_sizes);
   const at::Tensor x = network.spread(input);
   auto out = network.results(x), h = empty_like_with(hx[0], hx[0].sizes()), c = empty_like_with(hx[1], hx[1].sizes());
-  std::array<at::Tensor, 7> kept;
-  std::array<std::vector<at::Tensor>, 7> parts;
-  for (size_t k = 0; k < kept.size(); ++k) {
-    kept[k] = network.kept(x);
-    parts[k] = kept[k].unbind(0);
-  }
+  const Saved<7> saved(network, x);
   op::run(aclnnLSTM, x, params, hx, network.counts, has_biases, num_layers, kNoDropout, kKeepForGradient, bidirectional,
-          network.batch_first, out, h, c, parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], parts[6]);
-  return {network.gathered(out), h, c, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6]};
+          network.batch_first, out, h, c, saved.parts[0], saved.parts[1], saved.parts[2], saved.parts[3], saved.parts[4],
+          saved.parts[5], saved.parts[6]);
+  return {
+      network.gathered(out), h, c, saved.whole[0], saved.whole[1], saved.whole[2], saved.whole[3], saved.whole[4], saved.whole[5],
+      saved.whole[6]};
 }
 
 std::tuple<at::Tensor, std::vector<at::Tensor>, std::vector<at::Tensor>> lstm_network_backward(
@@ -110,15 +120,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
   const Network network("_gru_npu", input, hx, params, num_layers, dropout, train, bidirectional, batch_first, batch_sizes);
   const at::Tensor x = network.spread(input);
   auto out = network.results(x), h = empty_like_with(hx, hx.sizes());
-  std::array<at::Tensor, 5> kept;
-  std::array<std::vector<at::Tensor>, 5> parts;
-  for (size_t k = 0; k < kept.size(); ++k) {
-    kept[k] = network.kept(x);
-    parts[k] = kept[k].unbind(0);
-  }
+  const Saved<5> saved(network, x);
   op::run(aclnnGRU, x, params, hx, network.counts, has_biases, num_layers, kNoDropout, kKeepForGradient, bidirectional,
-          network.batch_first, out, h, parts[0], parts[1], parts[2], parts[3], parts[4]);
-  return {network.gathered(out), h, kept[0], kept[1], kept[2], kept[3], kept[4]};
+          network.batch_first, out, h, saved.parts[0], saved.parts[1], saved.parts[2], saved.parts[3], saved.parts[4]);
+  return {network.gathered(out), h, saved.whole[0], saved.whole[1], saved.whole[2], saved.whole[3], saved.whole[4]};
 }
 
 std::tuple<at::Tensor, at::Tensor, std::vector<at::Tensor>> gru_network_backward(

@@ -112,14 +112,6 @@ at::DimVector index_statistic_sizes(const at::Tensor& query) {
   return query.dim() == 3 ? at::DimVector{1, query.size(0)} : at::DimVector{query.size(0), 1, query.size(1)};
 }
 
-at::DimVector mx_scale_sizes(at::IntArrayRef sizes) {
-  constexpr int64_t kPairOfBlocks = 64;
-  at::DimVector scales(sizes);
-  scales.back() = (scales.back() + kPairOfBlocks - 1) / kPairOfBlocks;
-  scales.push_back(2);
-  return scales;
-}
-
 at::DimVector mx_scale_sizes(at::IntArrayRef sizes, int64_t dim, int64_t block) {
   at::DimVector scales(sizes);
   int64_t& along = scales[at::maybe_wrap_dim(dim, static_cast<int64_t>(sizes.size()))];

@@ -37,10 +37,8 @@ at::DimVector paged_attention_sizes(const at::Tensor& query, const at::Tensor& v
 at::DimVector chosen_sizes(const at::Tensor& query, std::string_view layout, int64_t kv_heads, int64_t count);
 // Statistics of an indexer's softmax: [batch, 1, tokens], of packed queries [1, tokens].
 at::DimVector index_statistic_sizes(const at::Tensor& query);
-// MX scales of blocks along the last of `sizes`: in pairs.
-at::DimVector mx_scale_sizes(at::IntArrayRef sizes);
-// The same of blocks of `block` numbers along `dim`.
-at::DimVector mx_scale_sizes(at::IntArrayRef sizes, int64_t dim, int64_t block = 32);
+// MX scales of blocks of `block` numbers along `dim` of `sizes`: in pairs.
+at::DimVector mx_scale_sizes(at::IntArrayRef sizes, int64_t dim = -1, int64_t block = 32);
 // Scales of blocks of `rows` by `columns` of the last two dimensions; of `groups` of rows (0: none) one after the other, where as
 // many rows are left over.
 at::DimVector block_scale_sizes(const at::Tensor& x, int64_t rows, int64_t columns, int64_t groups);
