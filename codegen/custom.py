@@ -13,7 +13,7 @@ from .wrappers import cpp_name
 class Grad(NamedTuple):
     """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.cpp. `composed` has no backward operator."""
     backward: str
-    arguments: List[Tuple[Any, ...]]  # (kind of csrc/aten/custom/table.h, index, text, dimension), the last two where there are any
+    arguments: List[Tuple[Any, ...]]  # (kind in csrc/aten/custom/table.h, index, text, dimension), as far as needed
     receivers: List[int]              # arguments that the backward's results are gradients of
 
 
