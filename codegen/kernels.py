@@ -4,7 +4,7 @@ from typing import Dict, Iterable, List, NamedTuple, Tuple
 
 from .calls import Resolver, Value, normalize, used_names
 from .errors import RegistryError, RegistryErrors
-from .registry import Entry
+from .registry import VARIANTS, Entry
 from .schemas import Schemas
 from .wrappers import cpp_name, device_check, device_scope, forward, output_check, signature_of, structured_wrapper
 
@@ -197,16 +197,19 @@ class _Builder:
 
     def _members(self, function) -> List:
         """The overloads this entry serves."""
-        if not self.entry.variants:
-            return [function]
         group = self.schemas.groups.get(self.entry.op)
-        if group is None:
+        if self.entry.variants and group is None:
             raise self.fail("'variants': torch has no variants of it")
-        members = [getattr(group, variant) for variant in self.entry.variants]
-        for member, variant in zip(members, self.entry.variants):
-            if member is None or "generated" in member.tags:
+        if not self.entry.variants and (group is None or function is not group.functional or not self.entry.out):
+            return [function]
+        members = [(variant, getattr(group, variant)) for variant in self.entry.variants or VARIANTS]
+        there = [member for _, member in members if member is not None and "generated" not in member.tags]
+        if not self.entry.variants:
+            return [member for member in there if member is function or str(member.func.name) not in self.explicit]
+        for variant, member in members:
+            if member not in there:
                 raise self.fail(f"'variants': torch has no {variant} variant of it")
-        return members
+        return there
 
     def _functional(self, function) -> List[str]:
         """Makes the outputs by their shape rules, runs, returns them."""
@@ -246,7 +249,7 @@ class _Builder:
                     return self._cast_into(function, values, outputs[0], rules[0][1], inputs)
                 for (_, rule), output in zip(rules, outputs):
                     body.append(f"  resize_output({', '.join([output, rule.strip('`')] + inputs)});")
-            elif not self.entry.variants:
+            elif str(function.func.name) == self.entry.op:
                 raise self.fail("writes into its arguments: 'out' has no meaning")
             # The calls name the outputs as the rules do.
             for (alias, _), target in zip(rules, outputs or written):
