@@ -31,7 +31,9 @@ def _cpu_kernel(name: str) -> Any:
 
             function = _cpu_ops.find(name)
         try:
-            return function(*args, **kwargs)
+            # Autocast chooses the dtypes of the operator that was called, not of those that it is composed of.
+            with torch._C._DisableAutocast():
+                return function(*args, **kwargs)
         except KINDS as error:
             raise also_runtime_error(error) from None
 
