@@ -1,6 +1,6 @@
 """From registry entries to C++ kernels: which overloads an entry serves, and their text."""
 import re
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Tuple
 
 from .calls import Resolver, Value, normalize, used_names
 from .errors import RegistryError, RegistryErrors
@@ -127,7 +127,7 @@ class _Builder:
             text = [f"// {self.entry.op}"]
             declarations = [f"void {self.entry.kernel}({', '.join(f'{parameters[n]} {n}' for n in used)});"]
         else:
-            body, used = self._calls(values)
+            body, used = self._calls(values, out, outputs)
             used = [name for name in parameters if name in used]
             kernel = f"run_{cpp_name(self.entry.op)}"
             text = [f"// {self.entry.op}",
@@ -226,7 +226,7 @@ class _Builder:
         for name, returned, rule in zip(names, returns, rules.values()):
             plural = normalize(str(returned.type)) == "Tensor[]"
             body.append(f"  {'std::vector<at::Tensor>' if plural else 'at::Tensor'} {name} = make({rule.strip('`')});")
-        body += self._calls(values)[0]
+        body += self._calls(values, function, names)[0]
         body.append(f"  return {names[0]};" if len(names) == 1 else
                     f"  return {{{', '.join(f'std::move({n})' for n in names)}}};")
         return self._wrapper(function, body)
@@ -251,7 +251,7 @@ class _Builder:
             # The calls name the outputs as the rules do.
             for (alias, _), target in zip(rules, outputs or written):
                 values.setdefault(alias or "out", Value(target, values[target].type, written=True))
-        body += self._calls(values)[0]
+        body += self._calls(values, function, [alias or "out" for alias in self.entry.out or ()] or outputs)[0]
         returns = function.func.returns
         targets = outputs or written
         if len(returns) == 1:
@@ -265,7 +265,7 @@ class _Builder:
         values[output] = Value("result.value()", values[output].type, written=True)
         values.setdefault("out", values[output])
         body = [f"  CastOutput result({', '.join([output, rule.strip('`')] + inputs)});"]
-        body += self._calls(values)[0]
+        body += self._calls(values, function, [output])[0]
         return self._wrapper(function, body + ["  return result.give();"])
 
     def _arguments(self, function) -> Dict[str, Value]:
@@ -299,16 +299,18 @@ class _Builder:
 
     # Calls ----------------------------------------------------------------------------------------------------------
 
-    def _calls(self, values: Dict[str, Value]) -> Tuple[List[str], List[str]]:
-        """The statements that run the operator, and the names they use."""
+    def _calls(self, values: Dict[str, Value], function, outputs: Iterable[str]) -> Tuple[List[str], List[str]]:
+        """The statements that run the operator, and the names they use. A call without arguments takes the schema's, then the
+        outputs."""
         entry = self.entry
+        whole = ", ".join([*(a.name for a in function.func.arguments.flat_non_out), *outputs])
         resolver = Resolver(self.contract, values, self.fail)
         lines, used = [], []
         alternatives = [(self._host_scalar(values, name), resolver.call(text, name), [name])
                         for name, text in entry.scalar.items()]
         alternatives += [(condition.strip("`"), resolver.call(text), used_names(condition, values))
                          for condition, text in entry.when]
-        last = resolver.call(entry.aclnn)
+        last = resolver.call(entry.aclnn if "(" in entry.aclnn else f"{entry.aclnn}({whole})")
         self.aclnn += [last.aclnn] + [call.aclnn for _, call, _ in alternatives]
         lead = "  "
         for condition, call, names in alternatives:

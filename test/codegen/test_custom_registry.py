@@ -76,7 +76,6 @@ def test_autocast(tmp_path, torch_schemas):
     (("self, dim) -> self", "other, dim) -> self"), "there is no argument 'other'"),
     (("self, dim) -> self", "self, dim) -> self, dim"), "returns 1 values"),
     (("self, dim) -> self", "self, self.dtype[0]) -> self"), "only sizes have an index"),
-    (("  aclnn: aclnnSwiGlu(self, dim, out)\n", ""), "needs one of 'aclnn' and 'impl'"),
     (("  out: shaped(self, self.sizes())", "  out: shaped(self, self.sizes())\n  composed: why"), "unknown key 'composed'"),
     (("  grad:", "  kernel: swiglu\n  grad:"), "4: unknown key 'kernel'"),
     (("  grad:", "  autocast: &a [*a]\n  grad:"), "4: npu_swiglu(Tensor self, int dim=-1) -> Tensor: 'autocast' must be"),
@@ -89,6 +88,9 @@ def test_mistakes(tmp_path, torch_schemas, change, message):
 def test_unknown_aclnn(tmp_path, torch_schemas):
     customs, functions = load(tmp_path, SWIGLU.replace("aclnnSwiGlu(", "aclnnNoSuch("))
     with pytest.raises(RegistryErrors, match="aclnnNoSuch is not in the contract"):
+        custom.build(customs, functions, torch_schemas, contract.load(CONTRACT))
+    customs, functions = load(tmp_path, SWIGLU.replace("  aclnn: aclnnSwiGlu(self, dim, out)\n", ""))
+    with pytest.raises(RegistryErrors, match="1: npu_swiglu: aclnnNpuSwiglu is not in the contract"):
         custom.build(customs, functions, torch_schemas, contract.load(CONTRACT))
 
 
