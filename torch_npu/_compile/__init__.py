@@ -151,7 +151,14 @@ def _take_default(compile_fx: Any) -> None:
     backends.take_default(compile_fx)
 
 
+def _register_tracing(dynamo: Any) -> None:
+    from torch_npu._compile import tracing
+
+    tracing.register(dynamo)
+
+
 _TABLES = {
+    "torch._dynamo": _register_tracing,
     "torch._dynamo.backends.registry": _register_backends,
     "torch._inductor.compile_fx": _take_default,
     "torch._dynamo.device_interface": _register_device,

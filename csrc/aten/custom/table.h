@@ -2,6 +2,9 @@
 // library.cpp read.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <c10/util/ArrayRef.h>
 
 namespace torch_npu::native {
@@ -53,5 +56,9 @@ struct CustomOp {
 };
 
 C10_EXPORT c10::ArrayRef<CustomOp> custom_ops();
+
+// Defines operators that have no kernels in C++, in the namespace `npu`, for as long as the process lives. (torch.library does so
+// too, but looks for each name in torch.ops first, at four times the cost.)
+C10_EXPORT void define_operators(const std::vector<std::string>& schemas);
 
 }  // namespace torch_npu::native
