@@ -20,8 +20,7 @@ def register(dynamo: Any) -> None:
         return
     import torch
     from torch._dynamo import trace_rules, utils
-    from torch._dynamo.variables import torch as functions
-    from torch._dynamo.variables import user_defined
+    from torch._dynamo.variables import torch as functions, user_defined
 
     from torch_npu import _C
 
