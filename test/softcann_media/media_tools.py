@@ -1,12 +1,13 @@
 """Pictures in device memory for the tests of libacl_dvpp, and what they hold as NumPy arrays."""
 import contextlib
 import ctypes
+import os
 import pathlib
 
 import numpy as np
 
 ROOT = pathlib.Path(__file__).parents[2]
-LIBRARIES = ROOT / "torch_npu/softcann/lib"
+LIBRARIES = pathlib.Path(os.environ.get("TEST_LIBRARIES") or ROOT / "torch_npu/softcann/lib")
 YUV400, NV12, NV21, YUV422SP, YVU422SP, YUV444SP, YVU444SP, YUYV, UYVY, YVYU, VYUY, YUV444, RGB, BGR, ARGB, ABGR, RGBA, BGRA = range(18)
 YUV440SP = 1000
 SEMI_PLANAR = {NV12: (1, 1), NV21: (1, 1), YUV422SP: (1, 0), YVU422SP: (1, 0), YUV444SP: (0, 0), YVU444SP: (0, 0),

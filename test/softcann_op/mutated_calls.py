@@ -6,6 +6,7 @@ Prints how many calls ended how.
 """
 import collections
 import ctypes
+import os
 import pathlib
 import random
 import sys
@@ -27,7 +28,7 @@ def number(r):
 
 class Calls:
     def __init__(self, seed):
-        self.r, self.call = random.Random(seed), Client(ROOT / "torch_npu" / "softcann" / "lib")
+        self.r, self.call = random.Random(seed), Client(os.environ.get("TEST_LIBRARIES") or ROOT / "torch_npu" / "softcann" / "lib")
         self.lib, self.acl, self.counts = self.call.lib, self.call.acl, collections.Counter()
         self.memory = ctypes.c_void_p()
         assert self.acl.aclrtMalloc(ctypes.byref(self.memory), ctypes.c_size_t(BYTES), 0) == 0
