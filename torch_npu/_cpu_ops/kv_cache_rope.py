@@ -102,7 +102,7 @@ def npu_qkv_rms_norm_rope_cache(
     epsilon: float = 1e-6,
     cache_mode: str = "PA_NZ",
     is_output_qkv: bool = False,
-) -> Tuple[Tensor, ...]:
+) -> Tuple[Optional[Tensor], ...]:
     """Queries, keys and values of new tokens: normalises and turns queries and keys, writes keys and values into the caches.
 
     ``qkv``: [batch * length, heads * size], ``qkv_size`` [batch, length, heads, size], ``head_nums`` the heads of (q, k, v).

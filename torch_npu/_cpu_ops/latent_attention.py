@@ -146,7 +146,20 @@ def _mla_prolog(
     return prolog.shaped(latent), prolog.shaped(turned.bfloat16()), query_scale, norm, norm_scale
 
 
-def npu_mla_prolog_v3(*args: Tensor, **options: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def npu_mla_prolog_v3(
+    token_x: Tensor,
+    weight_dq: Tensor,
+    weight_uq_qr: Tensor,
+    weight_uk: Tensor,
+    weight_dkv_kr: Tensor,
+    rmsnorm_gamma_cq: Tensor,
+    rmsnorm_gamma_ckv: Tensor,
+    rope_sin: Tensor,
+    rope_cos: Tensor,
+    kv_cache: Tensor,
+    kr_cache: Tensor,
+    **options: Any,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """What comes before multi-head latent attention: queries, and keys into the caches.
 
     ``c = rms_norm(x @ weight_dq) * qc_qr_scale``; ``(q, r) = c @ weight_uq_qr`` for each head; queries are ``q @ weight_uk``
@@ -163,8 +176,9 @@ def npu_mla_prolog_v3(*args: Tensor, **options: Any) -> Tuple[Tensor, Tensor, Te
     and its scales with ``query_norm_flag``, else empty). Raises NotImplementedError for caches quantised in tiles, merged
     caches and MX weights.
     """
-    latent, *others = _mla_prolog(*args, **options)
-    return (latent if latent.dtype == torch.int8 else latent.bfloat16(), *others)
+    weights = (token_x, weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, rmsnorm_gamma_cq, rmsnorm_gamma_ckv)
+    latent, turned, scale, norm, norm_scale = _mla_prolog(*weights, rope_sin, rope_cos, kv_cache, kr_cache, **options)
+    return latent if latent.dtype == torch.int8 else latent.bfloat16(), turned, scale, norm, norm_scale
 
 
 npu_mla_prolog_v3_functional = functional(npu_mla_prolog_v3, "kv_cache", "kr_cache")
