@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/result_type.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "aten/shape_rules.h"
 
@@ -13,6 +15,11 @@ namespace torch_npu::native {
 
 // A structured kernel's output is const by torchgen's convention; its elements are not.
 inline at::Tensor& result(const at::Tensor& out) { return const_cast<at::Tensor&>(out); }
+
+// Autocast chooses the dtype of the operator that was called, not of the products that it is made of here.
+struct NoAutocast {
+  c10::impl::ExcludeDispatchKeyGuard guard{c10::autocast_dispatch_keyset};
+};
 
 // The dtype an elementwise operator computes in: half precision is widened, integers become the default floating dtype.
 inline at::ScalarType compute_type(at::ScalarType type) {

@@ -19,6 +19,7 @@
 #include "core/storage_hooks.h"
 #include "core/sync_debug.h"
 #include "generated/torch_npu_native_functions.h"
+#include "op/formats.h"
 #include "op/launch.h"
 
 namespace torch_npu::native {
@@ -182,6 +183,17 @@ std::optional<at::IntArrayRef> strides_of_copy(const at::Tensor& self, std::opti
   if (format == at::MemoryFormat::Preserve && self.is_non_overlapping_and_dense()) return self.strides();
   return std::nullopt;
 }
+// Whether a tensor is all of a memory in an internal format, which a copy of it keeps.
+bool fills_internal_format(const at::Tensor& self) {
+  const auto* memory = op::internal_format(*self.unsafeGetTensorImpl());
+  return memory && memory->dtype == self.scalar_type() && self.sizes() == at::IntArrayRef(memory->sizes) &&
+         self.is_contiguous() && self.storage_offset() == 0 && !self.is_conj() && !self.is_neg();
+}
+at::Tensor formatted_clone(const at::Tensor& self) {
+  auto copy = c10::make_intrusive<c10::TensorImpl>(op::formatted_copy(self.storage()), self.key_set(), self.dtype());
+  copy->set_sizes_contiguous(self.sizes());
+  return at::Tensor(std::move(copy));
+}
 at::Tensor copy_of(const at::Tensor& self, at::ScalarType dtype, at::IntArrayRef strides) {
   core::DeviceGuard guard(self.device().index());
   at::Tensor out = create_out(self.sizes(), strides, self.options().dtype(dtype));
@@ -193,8 +205,9 @@ at::Tensor copy_of(const at::Tensor& self, at::ScalarType dtype, at::IntArrayRef
 
 at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_format) {
   const auto strides = strides_of_copy(self, memory_format);
-  if (!strides || !has_plain_memory(self)) return at::compositeexplicitautograd::clone(self, memory_format);
-  return copy_of(self, self.scalar_type(), *strides);
+  if (strides && has_plain_memory(self)) return copy_of(self, self.scalar_type(), *strides);
+  return strides && fills_internal_format(self) ? formatted_clone(self)
+                                                : at::compositeexplicitautograd::clone(self, memory_format);
 }
 
 at::Tensor _to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,

@@ -181,6 +181,7 @@ int64_t count(const at::Tensor& x, at::IntArrayRef dims) {
 }  // namespace
 
 at::Tensor _fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool forward) {
+  const NoAutocast as_called;
   TORCH_CHECK(self.is_complex(), "_fft_c2c: expected a complex input, got ", self.scalar_type());
   if (dim.empty() || self.numel() == 0) return self.clone();
   auto x = self;
@@ -189,6 +190,7 @@ at::Tensor _fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normali
 }
 
 at::Tensor _fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided) {
+  const NoAutocast as_called;
   TORCH_CHECK(self.is_floating_point(), "_fft_r2c: expected a floating input, got ", self.scalar_type());
   const auto last = dim.back();
   auto x = along(at::complex(self, at::zeros_like(self)), last, -1);
@@ -200,6 +202,7 @@ at::Tensor _fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normali
 }
 
 at::Tensor _fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_dim_size) {
+  const NoAutocast as_called;
   TORCH_CHECK(self.is_complex(), "_fft_c2r: expected a complex input, got ", self.scalar_type());
   const auto last = dim.back();
   auto x = self;

@@ -150,6 +150,7 @@ at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
 }
 
 at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
+  const NoAutocast as_called;
   check_square(self, "cholesky_inverse");
   const auto identity = at::eye(self.size(-1), self.options()).expand(self.sizes());
   const auto half = at::linalg_solve_triangular(self, identity, upper);

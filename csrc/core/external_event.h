@@ -18,6 +18,10 @@ class C10_EXPORT ExternalEvent {
   void wait(const Stream& stream);
   void reset(const Stream& stream);
 
+  // Null and -1 before the first use.
+  aclrtEvent raw() const { return raw_; }
+  c10::DeviceIndex device_index() const { return device_; }
+
  private:
   aclrtEvent on(const Stream& stream);
 

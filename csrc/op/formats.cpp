@@ -208,14 +208,35 @@ at::Tensor normalized(const at::Tensor& tensor) {
   return at::Tensor(std::move(view));
 }
 
+c10::Storage formatted_copy(const c10::Storage& storage) {
+  const auto* memory = memory::internal_format(storage.data_ptr());
+  if (!memory) return {};
+  const core::DeviceGuard guard(storage.device().index());
+  const auto bytes = static_cast<int64_t>(storage.nbytes());
+  at::Tensor copy = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
+  auto& fresh = const_cast<c10::Storage&>(copy.storage());
+  memory::FormattedMemory result{fresh.set_data_ptr(c10::DataPtr(nullptr, storage.device())), memory->format, memory->dtype,
+                                 memory->sizes, memory->physical};
+  if (bytes) {
+    const auto stream = core::current_raw_stream();
+    NPU_CHECK(
+        acl::aclrtMemcpyAsync(result.memory.get(), bytes, memory->memory.get(), bytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+  }
+  fresh.set_data_ptr_noswap(memory::wrap_formatted(std::move(result)));
+  return fresh;
+}
+
+void take_memory(const c10::Storage& to, const c10::Storage& from) {
+  auto& source = const_cast<c10::Storage&>(from);
+  to.unsafeGetStorageImpl()->set_nbytes(source.nbytes());
+  to.unsafeGetStorageImpl()->set_data_ptr_noswap(source.set_data_ptr(c10::DataPtr(nullptr, to.device())));
+}
+
 void normalize_storage(const c10::Storage& storage) {
   const auto* memory = memory::internal_format(storage.data_ptr());
   if (!memory) return;
   const core::DeviceGuard guard(storage.device().index());
-  at::Tensor base = base_copy(*memory, storage.nbytes(), storage.device());
-  auto& fresh = const_cast<c10::Storage&>(base.storage());
-  storage.unsafeGetStorageImpl()->set_nbytes(fresh.nbytes());
-  storage.unsafeGetStorageImpl()->set_data_ptr_noswap(fresh.set_data_ptr(c10::DataPtr(nullptr, base.device())));
+  take_memory(storage, base_copy(*memory, storage.nbytes(), storage.device()).storage());
 }
 
 }  // namespace torch_npu::op

@@ -29,6 +29,10 @@ inline const memory::FormattedMemory* internal_format(const c10::TensorImpl& imp
 C10_EXPORT at::Tensor raw_memory(const at::Tensor& tensor);
 // The same view of a copy in the base format.
 C10_EXPORT at::Tensor normalized(const at::Tensor& tensor);
+// A storage of the same bytes in the same internal format; null for one in a base format.
+C10_EXPORT c10::Storage formatted_copy(const c10::Storage& storage);
+// Leaves `to` with the memory of `from`, which is empty after it.
+C10_EXPORT void take_memory(const c10::Storage& to, const c10::Storage& from);
 // Gives the storage itself the base format, for whoever writes to it.
 C10_EXPORT void normalize_storage(const c10::Storage& storage);
 

@@ -83,7 +83,9 @@ void init_graph(py::module_& module) {
       .def(py::init<>())
       .def("record", &record, Unlocked())
       .def("wait", &wait, Unlocked())
-      .def("reset", &reset, Unlocked());
+      .def("reset", &reset, Unlocked())
+      .def("handle", [](const ExternalEvent& event) { return reinterpret_cast<uintptr_t>(event.raw()); })
+      .def("device_index", &ExternalEvent::device_index);
   module.attr("_NPUTaskGroupHandle") = py::type::of(py::int_());  // clients annotate with it
   module.def("_graph_task_group_begin", &begin_group);
   module.def("_graph_task_group_end", &end_group);
@@ -109,6 +111,7 @@ void init_graph(py::module_& module) {
       .def("pool", &Graph::pool)
       .def("debug_dump", &Graph::debug_dump, py::arg("path"), Unlocked());
   module.def("_graph_pool_handle", [] { return memory::new_pool_id(false); });
+  module.def("_capture_number", [] { return core::capture_number(core::current_stream()); });
   module.def("_is_current_stream_capturing", [] { return core::is_capturing(core::current_stream()); });
 }
 

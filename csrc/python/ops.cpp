@@ -2,6 +2,8 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <ATen/ops/empty.h>
+
 #include "aten/custom/table.h"
 #include "aten/fallback.h"
 #include "op/formats.h"
@@ -45,10 +47,17 @@ py::list custom_operators_with_composed_gradient() {
 
 void init_ops(py::module_& module) {
   module.def("_custom_ops", &custom_operators);
+  module.def("_define_operators", &native::define_operators);
   module.def("_raw_memory", &op::raw_memory);
   module.def("_to_base_format", [](const at::Tensor& tensor) {
     if (tensor.has_storage()) op::normalize_storage(tensor.storage());
   });
+  module.def("_formatted_copy", [](const at::Tensor& tensor) -> std::optional<at::Tensor> {
+    auto storage = op::formatted_copy(tensor.storage());
+    if (!storage) return std::nullopt;
+    return at::empty({0}, tensor.options()).set_(std::move(storage));
+  });
+  module.def("_base_copy", &op::normalized);
   module.def("_custom_ops_with_gradient", &custom_operators_with_gradient);
   module.def("_custom_ops_with_composed_gradient", &custom_operators_with_composed_gradient);
   module.def("_fallback_ledger", &ledger);

@@ -421,3 +421,15 @@ def test_checkpointing_repeats_the_region():
         result = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)
     result.sum().backward()
     assert seen == [torch.float16, torch.float16]
+
+
+@pytest.mark.parametrize("function", [torch.fft.fft, torch.fft.rfft2, torch.fft.irfft, torch.cholesky_inverse], ids=lambda f: f.__name__)
+def test_what_is_made_of_products_keeps_its_type(function):
+    """Autocast lists products, not operators that the NPU computes by products."""
+    x = torch.eye(8, device="npu") + torch.ones(8, 8, device="npu")
+    expected = function(x)
+    with torch.autocast("npu", dtype=torch.bfloat16):
+        result = function(x)
+    assert result.dtype == expected.dtype
+    assert torch.equal(torch.view_as_real(result) if result.is_complex() else result,
+                       torch.view_as_real(expected) if expected.is_complex() else expected)

@@ -3,10 +3,6 @@
 # What is not there: the beginning of the names, and why.
 _INTERNAL = "an internal module of the published package; nothing public is in it"
 ABSENT = {
-    **{f"torch.npu.ExternalEvent.{name}": "a signal that streams meet at: the host, clocks and other processes use torch.npu.Event"
-       for name in ("device", "elapsed_time", "event_id", "from_ipc_handle", "ipc_handle", "npu_event", "query", "recorded_time",
-                    "synchronize")},
-    "torch.npu.NPUGraph.get_currently_capturing_graph": "torch.npu.is_current_stream_capturing tells whether there is one",
     "torch.npu.NPUGraph.super_kernel_optimize": "an instruction to a compiler that is not there",
     "torch.npu.super_kernel_scope_": "an instruction to a compiler that is not there",
     "torch.npu.npurt": _INTERNAL,
@@ -15,7 +11,6 @@ ABSENT = {
     "torch_npu.distributed.rpc": "torch.distributed.rpc on CPU tensors: no transport carries memory of NPUs",
     "torch_npu.onnx.": _INTERNAL,
     "torch_npu.op_plugin.meta": _INTERNAL,
-    "torch.npu.memory.is_initialized": "torch.npu.is_initialized",
     "torch_npu.optim.distributed_muon": "not there: the optimizers are those of torch_npu.optim",
     "torch_npu.profiler.analysis": _INTERNAL,
 

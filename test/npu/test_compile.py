@@ -1,5 +1,6 @@
 """torch.compile with a backend that runs PyTorch's own operators."""
 
+import importlib.util
 import warnings
 
 import pytest
@@ -57,3 +58,32 @@ def test_code_for_the_cpu_is_still_generated():
     common.init_backend_registration()
     assert common.get_scheduling_for_device("cpu") is not None
     assert common.get_device_op_overrides("cpu") is not None
+
+
+def _on_a_stream(x):
+    stream, event = torch.npu.Stream(), torch.npu.Event()
+    stream.wait_stream(torch.npu.current_stream())
+    with torch.npu.stream(stream):
+        y = x * 2
+        event.record()
+    event.wait()
+    torch.npu.current_stream().wait_stream(stream)
+    stream.synchronize()
+    return y + 1
+
+
+def _after_all_work(x):
+    torch.npu.synchronize()
+    return x + torch.npu.get_device_properties(x.device).vector_core_num + len(torch.npu.get_device_name(0))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch._dynamo.variables.streams") is None,
+                    reason="this torch has no streams in graphs")
+@pytest.mark.parametrize("function", [_on_a_stream, _after_all_work])
+def test_streams_and_devices_do_not_end_the_graph(function):
+    torch._dynamo.reset()
+    x = torch.arange(4.0, device="npu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = torch.compile(function, backend="aot_eager", fullgraph=True)(x)
+    assert torch.equal(result.cpu(), function(x).cpu())

@@ -156,3 +156,18 @@ def test_reset_takes_a_record_back():
     event.record()
     event.synchronize()
     assert event.query()
+
+
+def test_external_event_is_for_streams_alone():
+    event = torch.npu.ExternalEvent()
+    assert isinstance(event, torch.Event) and event.event_id == 0
+    assert event.npu_event == 0 and event.device == torch.device("npu", torch.npu.current_device())
+    event.record()
+    assert event.npu_event != 0 and hex(event.npu_event) in repr(event)
+    for ask in (event.query, event.synchronize, event.recorded_time, event.ipc_handle, lambda: event.elapsed_time(event),
+                lambda: torch.npu.ExternalEvent.from_ipc_handle(0, b"")):
+        with pytest.raises(RuntimeError, match="for streams alone"):
+            ask()
+    event.wait()
+    event.reset()
+    torch.npu.synchronize()

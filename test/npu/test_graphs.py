@@ -368,3 +368,17 @@ print(y.tolist(), torch.cuda.is_current_stream_capturing())
 """)
     result = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=1200)
     assert result.stdout == "[2.0, 2.0, 2.0, 2.0] False\n", result.stderr
+
+
+def test_the_graph_that_is_captured_into():
+    graph, other = torch.npu.NPUGraph(), torch.npu.Stream()
+    with pytest.raises(RuntimeError, match="not currently capturing"):
+        torch.npu.NPUGraph.get_currently_capturing_graph()
+    with torch.npu.graph(graph):
+        assert torch.npu.NPUGraph.get_currently_capturing_graph() is graph
+        other.wait_stream(torch.npu.current_stream())
+        with torch.npu.stream(other):
+            assert graph.get_currently_capturing_graph() is graph
+        torch.npu.current_stream().wait_stream(other)
+    with pytest.raises(RuntimeError, match="not currently capturing"):
+        torch.npu.NPUGraph.get_currently_capturing_graph()

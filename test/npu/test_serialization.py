@@ -114,6 +114,7 @@ def test_legacy_types():
     assert storage.dtype == torch.float32 and storage._untyped_storage.is_npu
     assert storage._pickle_storage_type() == "FloatStorage"
     assert storage._get_legacy_storage_class() is torch.npu.FloatStorage
+    assert storage.type() == "torch_npu.npu.FloatStorage"  # as the published one
 
 
 def test_printing():

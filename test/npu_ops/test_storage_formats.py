@@ -2,6 +2,7 @@
 import copy
 import io
 import math
+import pickle
 
 import pytest
 import torch
@@ -149,6 +150,73 @@ def test_save_load_and_copies():
     target.copy_(x)
     assert torch.equal(target.cpu(), x)
     assert torch.equal(cast.to(torch.float64).cpu(), x.double())
+
+
+def again(tensor, **options):
+    file = io.BytesIO()
+    torch.save(tensor, file, **options)
+    file.seek(0)
+    return torch.load(file)
+
+
+@pytest.mark.parametrize("copied", [torch.clone, copy.deepcopy, again, lambda t: pickle.loads(pickle.dumps(t))],
+                         ids=["clone", "deepcopy", "save", "pickle"])
+@pytest.mark.parametrize(("format", "shape"), [(FRACTAL_NZ, (20, 18)), (NC1HWC0, (1, 20, 4, 4)), (FRACTAL_Z_3D, (20, 17, 2, 3, 3))])
+def test_a_copy_keeps_the_format(format, shape, copied):
+    x = make(shape)
+    cast = torch_npu.npu_format_cast(x.npu(), format)
+    before = raw(cast)
+    result = copied(cast)
+    assert torch_npu.get_npu_format(result) == torch_npu.get_npu_format(cast) == format
+    assert torch.equal(raw(result), before)
+    result.add_(1)
+    assert torch.equal(result.cpu(), x + 1) and torch.equal(cast.cpu(), x)
+
+
+def test_the_old_file_format():
+    """It fills memory after the tensors are made, so the base format stays."""
+    x = make((20, 18))
+    cast = torch_npu.npu_format_cast(x.npu(), FRACTAL_NZ)
+    loaded = again([cast, cast[2]], _use_new_zipfile_serialization=False)
+    assert torch.equal(loaded[0].cpu(), x) and torch.equal(loaded[1].cpu(), x[2])
+    assert torch_npu.get_npu_format(loaded[0]) == ND and torch_npu.get_npu_format(cast) == FRACTAL_NZ
+
+
+def test_views_of_one_memory_are_saved_together():
+    x = make((20, 18))
+    cast = torch_npu.npu_format_cast(x.npu(), FRACTAL_NZ)
+    row, whole = again([cast[3], cast])
+    assert torch_npu.get_npu_format(whole) == torch_npu.get_npu_format(row) == FRACTAL_NZ
+    assert torch.equal(row.cpu(), x[3]) and row.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
+
+
+def test_saved_formats_are_not_trusted(monkeypatch):
+    """Unlikely sizes, and formats where none are allowed, leave the base format."""
+    from torch._utils import _rebuild_tensor_v2
+
+    x = make((20, 18))
+    storage = x.npu()._typed_storage()
+    name = {"npu_format_/FRACTAL_NZ": True}
+    for metadata in ({"base_sizes_/20/1000000/": True}, {"base_sizes_//": True}, {"base_sizes_/-1/": True}, {"base_sizes_/0/4/": True},
+                     {"base_sizes_/9999999999999999999999/": True}, {}):
+        loaded = _rebuild_tensor_v2(storage, 0, (20, 18), (18, 1), False, {}, {**name, **metadata})
+        assert torch_npu.get_npu_format(loaded) == ND and torch.equal(loaded.cpu(), x)
+    with pytest.raises(ValueError, match="at least 2 dimensions"):
+        _rebuild_tensor_v2(storage, 0, (20, 18), (18, 1), False, {}, {**name, "base_sizes_/360/": True})
+    saved = io.BytesIO()
+    torch.save(torch_npu.npu_format_cast(x.npu(), FRACTAL_NZ), saved)
+    saved.seek(0)
+    monkeypatch.setattr(torch.npu.config, "allow_internal_format", False)
+    loaded = torch.load(saved)
+    assert torch_npu.get_npu_format(loaded) == ND and torch.equal(loaded.cpu(), x)
+
+
+def test_metadata_is_the_published_one():
+    cast = torch_npu.npu_format_cast(make((1, 20, 4, 4)).npu(), NC1HWC0)
+    assert torch._utils.get_tensor_metadata(cast) == dict.fromkeys(
+        ["npu_format_/NC1HWC0", "origin_format_/NCHW", "base_sizes_/1/20/4/4/", "storage_sizes_/1/20/4/4/",
+         "base_strides_/320/16/4/1/"], True)
+    assert torch._utils.get_tensor_metadata(cast.cpu().npu()) == {}
 
 
 def test_training_with_formatted_weights():

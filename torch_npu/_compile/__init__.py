@@ -95,8 +95,6 @@ def _register_substitutes(_: Any) -> None:
     from torch_npu import _C
     from torch_npu._compile import substitutes
 
-    if not hasattr(torch.accelerator, "current_device_index"):  # torch 2.7 and older
-        return
     for name in ("_in_bad_fork", "_current_device"):
         torch.compiler.substitute_in_graph(getattr(_C, name), skip_signature_check=True)(getattr(substitutes, name))
 
@@ -153,7 +151,14 @@ def _take_default(compile_fx: Any) -> None:
     backends.take_default(compile_fx)
 
 
+def _register_tracing(dynamo: Any) -> None:
+    from torch_npu._compile import tracing
+
+    tracing.register(dynamo)
+
+
 _TABLES = {
+    "torch._dynamo": _register_tracing,
     "torch._dynamo.backends.registry": _register_backends,
     "torch._inductor.compile_fx": _take_default,
     "torch._dynamo.device_interface": _register_device,

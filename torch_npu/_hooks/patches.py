@@ -44,6 +44,48 @@ def _dlpack_layout() -> None:
     torch.Tensor.__dlpack__ = __dlpack__
 
 
+def _storage_formats() -> None:
+    """UntypedStorage.clone() and the old file format, which pickle uses, take memory as it stands; the first, of which
+    copy.deepcopy() is made, has to keep an internal storage format, the second to write the base format and to read it, which
+    it does after the tensors are made. Needed as long as a backend has no say in it.
+    """
+    storage = torch.UntypedStorage
+    original_clone, original_write, original_read = storage.clone, storage._write_file, storage._set_from_file
+
+    def whole(self: Any) -> torch.Tensor:
+        return torch.empty(0, dtype=torch.uint8, device=self.device).set_(self)
+
+    @functools.wraps(original_clone)
+    def clone(self: Any) -> Any:
+        if self.device.type == "npu":
+            from torch_npu import _C
+
+            copy = _C._formatted_copy(whole(self))
+            if copy is not None:
+                return copy.untyped_storage()
+        return original_clone(self)
+
+    @functools.wraps(original_write)
+    def _write_file(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.device.type == "npu":
+            from torch_npu import _C
+
+            self = _C._base_copy(whole(self)).untyped_storage()
+        return original_write(self, *args, **kwargs)
+
+    @functools.wraps(original_read)
+    def _set_from_file(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.device.type == "npu":
+            from torch_npu import _C
+
+            _C._to_base_format(whole(self))
+        return original_read(self, *args, **kwargs)
+
+    setattr(storage, "clone", clone)  # noqa: B010
+    setattr(storage, "_set_from_file", _set_from_file)  # noqa: B010
+    setattr(storage, "_write_file", _write_file)  # noqa: B010
+
+
 def _lazy_parameters() -> None:
     """A parameter without a shape yet (nn.LazyLinear and its kin) lets cuda() move it, by name, and no other device's method.
     Needed through torch 2.13; remove it when the oldest supported torch knows renamed backends there.
@@ -126,7 +168,7 @@ def _bf16_hooks() -> None:
     DistributedDataParallel._check_comm_hook = _check_comm_hook
 
 
-def _scaler_shares_overflow() -> None:
+def _scaler_all_reduces_found_inf() -> None:
     """torch.amp.GradScaler("npu") has no hook where ranks could agree that one of them overflowed, nor one where the flags of
     all devices of a step are cleared (_amp_update_scale_ knows the scale's), which only matters on chips without inf: see
     torch_npu.npu.amp.grad_scaler. It also refuses optimizers of torch_npu.contrib.apex, for which it would find no
@@ -142,7 +184,7 @@ def _scaler_shares_overflow() -> None:
 
         grad_scaler.refuse_apex(optimizer)
         found_inf_per_device = unscale_grads(self, optimizer, *args, **kwargs)
-        grad_scaler.share_overflow(found_inf_per_device)
+        grad_scaler.all_reduce_found_inf(found_inf_per_device)
         return found_inf_per_device
 
     @functools.wraps(update_scale)
@@ -261,10 +303,11 @@ PATCHES = (
     _cann_version,
     _dlpack_device,
     _dlpack_layout,
+    _storage_formats,
     _lazy_parameters,
     _monitored_barrier,
     _bf16_hooks,
-    _scaler_shares_overflow,
+    _scaler_all_reduces_found_inf,
     _deterministic_algorithms,
     _group_timeout,
     _data_parallel,

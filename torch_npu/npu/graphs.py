@@ -12,6 +12,7 @@ pageable memory are errors there. Random numbers are drawn anew by each replay, 
 """
 import gc
 import logging
+import weakref
 from typing import Any, Callable, Dict, Sequence, Tuple
 
 import torch
@@ -61,6 +62,10 @@ def graph_task_update_end(stream: Any) -> None:
     _C._graph_task_update_end(stream.stream_id, stream.device_index)
 
 
+# Graphs by the number of their capture, which no stream has any more once it has ended.
+_captures: "weakref.WeakValueDictionary[int, NPUGraph]" = weakref.WeakValueDictionary()
+
+
 class NPUGraph(_C._NPUGraph):
     """Work of the NPU, captured between ``capture_begin`` and ``capture_end``; ``torch.npu.graph`` calls both.
 
@@ -82,7 +87,16 @@ class NPUGraph(_C._NPUGraph):
         "relaxed" nobody.
         """
         super().capture_begin(pool=pool, capture_error_mode=capture_error_mode)
+        _captures[_C._capture_number()] = self
         _log.info("capture begins on stream %d, %s", _streams.current_stream().stream_id, capture_error_mode)
+
+    @staticmethod
+    def get_currently_capturing_graph() -> "NPUGraph":
+        """The graph that the current stream is being captured into; RuntimeError where it is not being captured."""
+        graph = _captures.get(_C._capture_number())
+        if graph is None:
+            raise RuntimeError("The current NPU stream is not currently capturing.")
+        return graph
 
     def capture_end(self) -> None:
         """Ends the capture, on the stream on which it began. What made it fail is raised here: RuntimeError."""
@@ -104,6 +118,7 @@ class NPUGraph(_C._NPUGraph):
         if predicate.numel() != 1 or predicate.device.type != "npu":
             raise ValueError(f"the condition is one element on the NPU, not {tuple(predicate.shape)} on {predicate.device}")
         super()._begin_branch((predicate != 0).to(torch.int64))
+        _captures[_C._capture_number()] = self
 
     def end_capture_to_conditional_node(self) -> None:
         """Ends what ``begin_capture_to_if_node`` has begun."""

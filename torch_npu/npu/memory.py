@@ -25,6 +25,7 @@ from torch_npu.npu._memory_history import (
     _snapshot as _snapshot,
     memory_snapshot,
 )
+from torch_npu.npu._state import is_initialized  # noqa: F401  # the published module has it too
 from torch_npu.npu._utils import _get_device_index
 
 _log = logging.getLogger("torch_npu.memory")

@@ -229,15 +229,35 @@ class Event(torch.Event):
         return f"<torch_npu.npu.Event {handle:#x}>" if handle else "<torch_npu.npu.Event uninitialized>"
 
 
-class ExternalEvent:
+class ExternalEvent(torch.Event):
     """A signal by which work of a graph waits for work outside it, or the other way round.
 
     A record raises it, a reset lowers it, and a stream that waits goes on once it is raised, also where nobody has recorded it
-    yet. In a capture each of the three becomes part of the graph and happens at each replay. It keeps no time.
+    yet. In a capture each of the three becomes part of the graph and happens at each replay. It is for streams alone: the host
+    cannot wait for it, nor ask, it keeps no time and has no handle for other processes, and each of these is a RuntimeError.
     """
+
+    def __new__(cls) -> Any:
+        return super().__new__(cls, device="npu")
 
     def __init__(self) -> None:
         self._signal = _C._ExternalEvent()
+
+    @property
+    def device(self) -> Any:  # type: ignore[override]
+        """The device (torch.device) that it belongs to: that of its first use, and before it the current one."""
+        index = self._signal.device_index()
+        return torch.device("npu", _C._current_device() if index < 0 else index)
+
+    @property
+    def npu_event(self) -> int:
+        """Address of CANN's event (aclrtEvent), an int; 0 before the first use."""
+        return self._signal.handle()
+
+    @property
+    def event_id(self) -> int:  # type: ignore[override]
+        """0: there is nothing to tell events of this kind apart by but :attr:`npu_event`."""
+        return 0
 
     def record(self, stream: Any = None) -> None:
         """Raises the signal when ``stream``, by default the current one, comes to this point."""
@@ -253,6 +273,38 @@ class ExternalEvent:
         """Lowers the signal when ``stream``, by default the current one, comes to this point."""
         stream = current_stream() if stream is None else stream
         self._signal.reset(stream.stream_id, stream.device_index)
+
+    def query(self) -> bool:
+        """RuntimeError."""
+        raise _for_streams("query")
+
+    def synchronize(self) -> None:
+        """RuntimeError."""
+        raise _for_streams("synchronize")
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """RuntimeError."""
+        raise _for_streams("elapsed_time")
+
+    def recorded_time(self) -> int:
+        """RuntimeError."""
+        raise _for_streams("recorded_time")
+
+    def ipc_handle(self) -> bytes:
+        """RuntimeError."""
+        raise _for_streams("ipc_handle")
+
+    @classmethod
+    def from_ipc_handle(cls, device: Device, handle: Any) -> Any:
+        """RuntimeError."""
+        raise _for_streams("from_ipc_handle")
+
+    def __repr__(self) -> str:
+        return f"<torch_npu.npu.ExternalEvent {self.npu_event:#x}>"
+
+
+def _for_streams(what: str) -> RuntimeError:
+    return RuntimeError(f"ExternalEvent.{what}: a signal is for streams alone; use torch.npu.Event")
 
 
 def _subscribe_report(stream: Any) -> None:

@@ -71,7 +71,7 @@ def make_types() -> Any:
             name = f"{prefix}Tensor"
             fields = {"dtype": dtype, "is_npu": True, "__module__": "torch.npu", "__qualname__": name}
             made[name] = _TensorType(f"torch.npu.{name}", (), fields)
-        fields = {"dtype": _StorageDtype(dtype), "_dtype": _StorageDtype(dtype), "__module__": "torch.npu"}
+        fields = {"dtype": _StorageDtype(dtype), "_dtype": _StorageDtype(dtype), "__module__": "torch_npu.npu"}
         metaclass: Any = type(_LegacyStorage)
         storage = metaclass(f"{prefix}Storage", (_LegacyStorage,), fields)
         made[f"{prefix}Storage"] = storage

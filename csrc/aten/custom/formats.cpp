@@ -39,10 +39,7 @@ at::Tensor npu_format_cast_like(const at::Tensor& self, const at::Tensor& dst, s
 at::Tensor& npu_format_cast_(at::Tensor& self, int64_t acl_format, std::optional<int64_t> customize_dtype,
                              std::optional<int64_t> /*input_dtype*/) {
   check_whole(self);
-  const at::Tensor cast = op::cast_to_format(self, allowed(self, acl_format, customize_dtype));
-  auto &mine = const_cast<c10::Storage&>(self.storage()), &its = const_cast<c10::Storage&>(cast.storage());
-  mine.unsafeGetStorageImpl()->set_nbytes(its.nbytes());
-  mine.set_data_ptr_noswap(its.set_data_ptr(c10::DataPtr(nullptr, self.device())));
+  op::take_memory(self.storage(), op::cast_to_format(self, allowed(self, acl_format, customize_dtype)).storage());
   return self;
 }
 
