@@ -138,7 +138,7 @@ CASES = {
     "npu_masked_causal_conv1d": [lambda d: _call(randn(7, 2, 4, dtype=d), randn(3, 4, dtype=d), mask=torch.arange(14).view(2, 7) % 5 > 0)],
     "npu_masked_causal_conv1d_backward": [lambda d: _call(randn(7, 2, 4, dtype=d), randn(7, 2, 4, dtype=d), randn(3, 4, dtype=d))],
     "npu_mhc_pre": [lambda d: _call(*_streams(d), gamma=randn(4, 6), out_flag=1), lambda d: _call(*_streams(d))],
-    "npu_mhc_sinkhorn": [lambda d: _call(randn(2, 3, 4, 4), num_iters=5, out_flag=1)],
+    "npu_mhc_sinkhorn": [lambda d: _call(randn(2, 3, 4, 4), num_iters=5, out_flag=1), lambda d: _call(randn(3, 6, 6), num_iters=2, out_flag=1)],
     "npu_mhc_post": [lambda d: _call(randn(2, 3, 4, 6, dtype=d), torch.rand(2, 3, 4, 4), randn(2, 3, 6, dtype=d), torch.rand(2, 3, 4))],
     "npu_fused_linear_online_max_sum": [lambda d: _call(*_vocabulary(d), 4, 13, True), lambda d: _call(*_vocabulary(d), 0, 9)],
     "npu_fused_cross_entropy_loss_with_max_sum": [lambda d: _call(randn(5), torch.rand(5) + 1, randn(5), vocab_parallel_logits=randn(5, 8, dtype=d))],

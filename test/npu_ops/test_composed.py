@@ -52,7 +52,7 @@ def test_silent_check_by_the_average(device):
         mean = 0.5 * mean + 0.5 * value
         assert found.tolist() == [levels[-1]]
         assert avg.item() == pytest.approx(mean) and steps.item() == k + 1 and grad.cpu().eq(1).all()
-    assert 2 in levels and 0 in levels and top.item() == 1e5
+    assert 2 in levels and 0 in levels and top.item() == 0.0
     assert torch_npu._npu_silent_check_v3(torch.tensor([math.nan]).to(device), grad, steps, top, avg, 1e4, 10.0, 0.5, 2).tolist() == [1]
     assert grad.cpu().eq(0).all() and steps.item() == 5
 
@@ -68,6 +68,46 @@ def test_products_are_verified_by_checksums(device):
     assert torch_npu._npu_matmul_abft_verify(*move(device, a, b, c, r)).tolist() == [255, 255, 255, 255 - 2]
     c[0, 0] = math.nan
     assert torch_npu._npu_matmul_abft_verify(*move(device, a, b, c, r)).tolist() == [254, 255, 255, 253]
+
+
+# As the published client's, where its schema says otherwise or nothing at all --------------------------------------------------
+
+
+@DEVICES
+def test_operands_that_are_written(device):
+    torch.manual_seed(0)
+    query, key, cos, sin = move(device, torch.randn(2, 5, 3, 8), torch.randn(2, 5, 1, 8), torch.rand(1, 5, 1, 8), torch.rand(1, 5, 1, 8))
+    expected = torch_npu.npu_rotary_mul(query, cos, sin), torch_npu.npu_rotary_mul(key, cos, sin)
+    found = torch_npu.npu_apply_rotary_pos_emb(query, key, cos, sin)
+    for result, operand, value in zip(found, (query, key), expected):
+        assert result.data_ptr() == operand.data_ptr()
+        torch.testing.assert_close(operand, value)
+    sums, x, weight, ends = move(device, torch.zeros(2, 4, 6), torch.randn(7, 4), torch.randn(7, 6), torch.tensor([3, 7]))
+    result = torch_npu.npu_grouped_matmul_add(sums, x, weight, ends)
+    assert result.data_ptr() != sums.data_ptr() and torch.equal(result, sums)
+    torch.testing.assert_close(sums[1], x[3:].t() @ weight[3:])
+
+
+@DEVICES
+def test_results_that_nobody_asked_for(device):
+    experts, table = move(device, torch.tensor([[0, 1], [1, 0]], dtype=torch.int32), torch.tensor([[1, 4], [1, 5]], dtype=torch.int32))
+    found, mask = torch_npu.npu_moe_update_expert(experts, table, local_rank_id=0, world_size=2)
+    assert found.tolist() == [[4, 5], [5, 4]] and mask.dtype == torch.bool and mask.tolist() == [[True, True]] * 2
+    q, allowed = move(device, torch.randn(4, 2, 8), torch.ones(1, 2, 1, 1, dtype=torch.int8))
+    _, sums = torch_npu.npu_block_sparse_attention(q, q, q, allowed, [4, 4], num_key_value_heads=2, scale_value=1.0, actual_seq_lengths=[4],
+                                                   actual_seq_lengths_kv=[4])
+    torch.testing.assert_close(sums[..., 0], torch.einsum("tnd,snd->tns", q, q).logsumexp(-1), rtol=1e-4, atol=1e-4)
+
+
+@DEVICES
+def test_grouped_products_in_int8_are_shifted(device):
+    x, weight = torch.randint(-5, 5, (4, 8), dtype=torch.int8), torch.randint(-5, 5, (2, 8, 6), dtype=torch.int8)
+    scale, offset = torch.full((2, 6), 0.25), torch.arange(12.0).view(2, 6)
+    given = move(device, x, weight, scale, offset, torch.tensor([1, 4]))
+    found, = torch_npu.npu_grouped_matmul([given[0]], [given[1]], scale=[given[2]], offset=[given[3]], group_list=given[4], split_item=3,
+                                          group_type=0, output_dtype=torch.int8)
+    exact = torch.cat([x[:1].double() @ weight[0].double() * 0.25 + offset[0], x[1:].double() @ weight[1].double() * 0.25 + offset[1]])
+    assert found.dtype == torch.int8 and torch.equal(found.cpu(), exact.round().clamp(-128, 127).to(torch.int8))
 
 
 # Steps, masks, formats --------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ DIFFERENTIATED = {"npu_deep_norm": 2, "npu_fused_floyd_attention": 2}
 # Whose result is rounded to float8: the gradient is that of what it was before, and differences of the result say nothing of it.
 STRAIGHT_THROUGH = {"npu_swiglu_group_quant"}
 # Of int8 and of float32 beside them, or of float32 alone; their gradients are PyTorch's own, of the composition.
-NOT_IN_FLOAT64 = {"npu_grouped_matmul_finalize_routing", "npu_fused_cross_entropy_loss_with_max_sum"}
+NOT_IN_FLOAT64 = {"npu_mhc_sinkhorn", "npu_grouped_matmul_finalize_routing", "npu_fused_cross_entropy_loss_with_max_sum"}
 
 
 def arguments(name, index, dtype):

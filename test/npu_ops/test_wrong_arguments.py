@@ -71,12 +71,37 @@ def _without(tensor):
     ("npu_quantize", 4, lambda axis: 7), ("npu_grouped_matmul_swiglu_quant", 2, _without),
     ("npu_moe_token_unpermute_grad_v2", 0, _without)])
 def test_no_crash(name, place, change):
+    args, kwargs = _on_the_device(name)
+    getattr(torch_npu, name)(*args, **kwargs)
+    args[place] = change(args[place])
+    _refused(name, args, kwargs)
+
+
+# So did each of these: sizes and numbers that were divided by, dtypes by a number that none has, indices out of memory.
+@pytest.mark.parametrize("name, changed", [
+    ("npu_anti_quant", {"dst_dtype": -1}), ("npu_anti_mx_quant", {"dst_type": -1}), ("npu_quant_matmul", {"output_dtype": -1}),
+    ("npu_dynamic_mx_quant", {"block_size": 0}), ("npu_grouped_dynamic_mx_quant", {"blocksize": 0}), ("npu_dynamic_block_quant", {"row_block_size": 0}),
+    ("npu_rotate_quant", {1: _without}), ("npu_grouped_matmul_finalize_routing", {2: _without}), ("npu_add_quant_matmul_", {"x1_scale": _without}),
+    ("npu_moe_token_permute_with_routing_map", {1: _without}), ("npu_layernorm_grad", {0: _without}), ("npu_layernorm_grad", {3: _without}),
+    ("npu_roi_alignbk", {0: _without}), ("npu_nsa_compress_attention", {"select_block_size": 0}), ("npu_nsa_select_attention_infer", {"select_block_size": 0}),
+    ("npu_nsa_compress_attention_infer", {"select_block_size": 0})])
+def test_no_crash_by_numbers(name, changed):
+    args, kwargs = _on_the_device(name)
+    getattr(torch_npu, name)(*args, **kwargs)
+    for place, value in changed.items():
+        given = args if isinstance(place, int) else kwargs
+        given[place] = value(given[place]) if callable(value) else value
+    _refused(name, args, kwargs)
+
+
+def _on_the_device(name):
     torch.manual_seed(0)
     args, kwargs = CASES[name][0](torch.float16)
     args = [arg.npu() if isinstance(arg, torch.Tensor) else arg for arg in args]
-    kwargs = {key: value.npu() if isinstance(value, torch.Tensor) else value for key, value in kwargs.items()}
-    getattr(torch_npu, name)(*args, **kwargs)
-    args[place] = change(args[place])
+    return args, {key: value.npu() if isinstance(value, torch.Tensor) else value for key, value in kwargs.items()}
+
+
+def _refused(name, args, kwargs):
     with pytest.raises(RuntimeError):
         getattr(torch_npu, name)(*args, **kwargs)
         torch.npu.synchronize()

@@ -231,6 +231,29 @@ def older_attention():
     same(found, (softmax @ v.float()).transpose(1, 2).reshape(16, 32), 1e-2)
 
 
+def projections():
+    """Of a layer norm: queries, keys and values of 2 heads."""
+    x, gamma, beta, *kernels = (torch.randn(shape).half() for shape in ((32, 32), (32,), (32,), (32, 32), (32, 32), (32, 32), (32,), (32,), (32,)))
+    found = torch_npu.npu_fused_attention_layernorm_qkv_fwd(*npu(x, *kernels[:3], gamma, beta, *kernels[3:]), 16, 2, 1e-5)
+    normal = F.layer_norm(x.float(), (32,), gamma.float(), beta.float(), 1e-5)
+    same(found[0], normal, 2e-2)
+    for one, kernel, bias in zip(found[1:4], kernels[:3], kernels[3:]):
+        same(one, (normal @ kernel.float() + bias.float()).view(2, 16, 2, 16).transpose(1, 2), 0.1)
+    same(found[4].flatten(), x.float().mean(-1), 1e-2)
+
+
+def latent_attention():
+    """What is written into the caches, and no queries of another dtype, by the operator's name."""
+    x, down, up, to_latent, keys = (torch.randn(shape).bfloat16() * 0.3 for shape in ((5, 16), (16, 12), (12, 48), (2, 8, 32), (16, 48)))
+    gammas, turns = (torch.ones(12).bfloat16(), torch.ones(32).bfloat16()), (torch.zeros(5, 16).bfloat16(), torch.ones(5, 16).bfloat16())
+    caches = npu(torch.zeros(3, 4, 1, 32).bfloat16(), torch.zeros(3, 4, 1, 16).bfloat16())
+    found = torch_npu.npu_mla_prolog(*npu(x, down, up, to_latent, keys, *gammas, *turns, torch.tensor([0, 7, 2, 5, 11])), *caches)
+    both = x.float() @ keys.float()
+    normal = both[:, :32] * (both[:, :32].square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+    same(caches[0].flatten(0, 2)[[0, 7, 2, 5, 11]], normal, 0.05)
+    assert found[0].shape == (5, 2, 32) and found[0].dtype == torch.bfloat16
+
+
 def lengths():
     """Of sequences, the longest first: one that has ended keeps its state."""
     x, weight, bias, h, c = torch.randn(3, 2, 5), torch.randn(9, 16), torch.randn(16), torch.randn(1, 2, 4), torch.randn(1, 2, 4)
@@ -274,7 +297,7 @@ if __name__ == "__main__":
         print("passed")
         sys.exit()
     for subject in (boxes, suppression, turned_boxes, samples, training, convolutions, indices_and_masks, steps_and_checks,
-                    older_attention, lengths, filters_of_one_channel):
+                    older_attention, projections, latent_attention, lengths, filters_of_one_channel):
         subject()
     torch.npu.synchronize()
     print("passed")

@@ -335,10 +335,11 @@ def npu_incre_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, atte
     return _inference(name, query, key, value, pse_shift, atten_mask, actual_seq_lengths, options)[0]
 
 
-def npu_attention_update(lse: Sequence[Tensor], local_out: Sequence[Tensor], update_type: int) -> Tuple[Tensor, Tensor]:
+def npu_attention_update(lse: Sequence[Tensor], local_out: Sequence[Tensor],
+                         update_type: int) -> Tuple[Tensor, Optional[Tensor]]:
     """Joins the attention over parts of the keys: results [rows, size] and the logsumexp of their scores [rows], of each part.
 
-    Returns (attention, logsumexp) over all parts; the latter has content only with ``update_type`` 1. All are floating
+    Returns (attention, logsumexp) over all parts; the latter is None unless ``update_type`` is 1. All are floating
     point.
     """
     if not lse or not local_out:
@@ -349,7 +350,7 @@ def npu_attention_update(lse: Sequence[Tensor], local_out: Sequence[Tensor], upd
     total = weights.sum(0)
     out = (wide(torch.stack(list(local_out))) * (weights / total).unsqueeze(-1)).sum(0)
     joined = (top + total.log()).to(lse[0].dtype)
-    return out.to(local_out[0].dtype), joined if update_type == 1 else torch.zeros_like(joined)
+    return out.to(local_out[0].dtype), joined if update_type == 1 else None
 
 
 def npu_ring_attention_update(prev_attn_out: Tensor, prev_softmax_max: Tensor, prev_softmax_sum: Tensor, cur_attn_out: Tensor,

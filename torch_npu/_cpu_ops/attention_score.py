@@ -35,7 +35,8 @@ def npu_fused_attention_score_fwd(
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """:func:`npu_fused_attention_score`, with what its gradient needs.
 
-    Returns (the result, the softmax [batch, heads, queries, keys], uint8 dropout mask like the softmax, 1 where it stays).
+    Returns (the result, the softmax [batch, heads, queries, keys], uint8 dropout mask, 1 where an element
+    of the softmax stays, in one dimension).
     """
     query, key = _turned(query_layer, query_transpose), _turned(key_layer, key_transpose)
     softmax = _scores(query, key, attention_mask, scale)
@@ -46,7 +47,7 @@ def npu_fused_attention_score_fwd(
     out = torch.matmul(_turned(kept, bmm_score_transpose_a), wide(_turned(value_layer, value_transpose ^ bmm_score_transpose_b)))
     batch, heads, rows, size = out.shape
     out = out.transpose(1, 2).reshape(batch * rows, heads * size).to(query_layer.dtype)
-    return out, softmax.to(query_layer.dtype), mask
+    return out, softmax.to(query_layer.dtype), mask.flatten()
 
 
 def npu_fused_attention_score(*args: Any) -> Tensor:
@@ -80,6 +81,7 @@ def npu_fused_attention_score_backward(
     value, softmax = wide(_turned(value_layer, value_transpose)), wide(softmax_output)
     batch, heads, rows, _ = query.shape
     grad = wide(grad_output).reshape(batch, rows, heads, -1).transpose(1, 2)
+    mask = mask.reshape(softmax.shape)
     kept = softmax * mask / keep_prob
     grad_value = torch.matmul(kept.transpose(-2, -1), grad)
     grad_softmax = torch.matmul(grad, value.transpose(-2, -1)) * mask / keep_prob

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import as_dtype, ends_of, out_of_place, unsupported, wide
-from torch_npu._cpu_ops._int8 import bias_parts
+from torch_npu._cpu_ops._common import as_dtype, ends_of, unsupported, wide
+from torch_npu._cpu_ops._int8 import as_int8, bias_parts
 
 _ACTIVATIONS = {0: lambda y: y, 1: F.relu, 2: lambda y: F.gelu(y, approximate="tanh"),
                 4: lambda y: y * torch.sigmoid(1.702 * y), 5: F.silu}
@@ -22,9 +22,10 @@ def _part(tensors: Any, i: Any, dims: Any) -> Optional[Tensor]:
 
 
 def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: Optional[Sequence[Tensor]] = None,
-                       scale: Optional[Sequence[Tensor]] = None, antiquant_scale: Optional[Sequence[Tensor]] = None,
-                       antiquant_offset: Optional[Sequence[Tensor]] = None, per_token_scale: Optional[Sequence[Tensor]] = None,
-                       group_list: Optional[Tensor] = None, group_type: Optional[int] = None,
+                       scale: Optional[Sequence[Tensor]] = None, offset: Optional[Sequence[Tensor]] = None,
+                       antiquant_scale: Optional[Sequence[Tensor]] = None, antiquant_offset: Optional[Sequence[Tensor]] = None,
+                       per_token_scale: Optional[Sequence[Tensor]] = None, group_list: Optional[Tensor] = None,
+                       group_type: Optional[int] = None,
                        group_list_type: Optional[int] = 0, act_type: Optional[int] = 0, output_dtype: Optional[int] = None,
                        **_: Any) -> List[Tensor]:
     """Matrix products of groups, ``x_i @ weight_i + bias_i``, as a list.
@@ -34,8 +35,8 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
     rows of the weight in groups; the result is [groups, rows, columns]. ``group_list``: where the groups end
     (``group_list_type`` 0) or how long they are (1). Groups of weight, bias and scales are a list, or the first dimension of
     its one tensor. ``split_item``: 0 or 1 without, 2 or 3 with a ``group_list``. ``scale`` and ``per_token_scale`` multiply
-    the product, ``antiquant_*`` the weight. ``act_type``: 0 none, 1 relu, 2 gelu (tanh), 4 fast gelu, 5 silu. ``output_dtype``:
-    x's dtype by default.
+    the product, ``antiquant_*`` the weight; ``offset`` shifts results in int8, which are rounded. ``act_type``: 0 none, 1
+    relu, 2 gelu (tanh), 4 fast gelu, 5 silu. ``output_dtype``: x's dtype by default.
     """
     name = "npu_grouped_matmul"
     kind = group_type if group_type is not None else (-1 if group_list is None else 0)
@@ -52,7 +53,8 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
         y = y if before is None else y + wide(before)
         y = y if s is None else y * wide(s)
         y = y if tokens is None else y * wide(tokens).unsqueeze(-1)
-        return activation(y if behind is None else y + wide(behind)).to(dtype)
+        y, shift = activation(y if behind is None else y + wide(behind)), _part(offset, i, 1)
+        return as_int8(y if shift is None else y + wide(shift)) if dtype == torch.int8 else y.to(dtype)
 
     if group_list is None:
         return [product(part, i, per_token_scale[i] if per_token_scale else None) for i, part in enumerate(x)]
@@ -89,7 +91,11 @@ def npu_grouped_matmul_add_(self: Tensor, x: Tensor, weight: Tensor, group_list:
     return self
 
 
-npu_grouped_matmul_add = out_of_place(npu_grouped_matmul_add_)
+
+def npu_grouped_matmul_add(self: Tensor, x: Tensor, weight: Tensor, group_list: Tensor, **options: Any) -> Tensor:
+    """:func:`npu_grouped_matmul_add_`, which writes ``self`` too, and then a copy of it as the result: float32 in its shape."""
+    return npu_grouped_matmul_add_(self, x, weight, group_list, **options).clone()
+
 
 _BETWEEN = {"relu": 1, "gelu": 2, "fastgelu": 4, "silu": 5}
 

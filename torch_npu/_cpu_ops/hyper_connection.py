@@ -114,8 +114,10 @@ def npu_mhc_sinkhorn(
     """Matrices ``x`` [..., n, n] made doubly stochastic: a softmax of the rows plus ``eps``, then columns and rows divided in
     turn by their sums plus ``eps``, ``num_iters`` times, columns last.
 
-    Returns (the matrices, and with ``out_flag``, else None: the matrices after each division [2 * num_iters, n, n, ...], first
-    the softmax; the divisors [2 * num_iters, n, ...], first 0). All are floating point.
+    ``x`` is float32 with 3 or 4 dimensions, n 4, 6 or 8. Returns (the matrices, and with ``out_flag``, else None: the matrices
+    after each division, first the softmax; the divisors, first 0). Those two are float32 in one dimension: 2 * num_iters steps,
+    each with the elements [n, n, matrices] and [n, matrices], the last n filled up with 0 to a multiple of 8. The gradient for x
+    needs them.
     """
     value = torch.softmax(wide(x), -1) + eps
     values, sums = [value], [torch.zeros_like(value[..., 0])]
@@ -127,27 +129,27 @@ def npu_mhc_sinkhorn(
         sums.append(total.squeeze(dim))
     if not out_flag:
         return value.to(x.dtype), None, None
-    leading = range(x.dim() - 2)
-    norm = torch.stack([v.permute(-2, -1, *leading) for v in values])
-    return value.to(x.dtype), norm, torch.stack([s.permute(-1, *leading) for s in sums])
+    fill = (0, 0, 0, -x.shape[-1] % 8)
+    norm = torch.nn.functional.pad(torch.stack([v.flatten(0, -3).permute(1, 2, 0) for v in values]), fill)
+    total = torch.nn.functional.pad(torch.stack([s.flatten(0, -2).t() for s in sums]), fill)
+    return value.to(x.dtype), norm.flatten(), total.flatten()
 
 
 def npu_mhc_sinkhorn_backward(grad_y: Tensor, norm: Tensor, sum: Tensor) -> Tensor:
     """Gradient of :func:`npu_mhc_sinkhorn` for x, from its second and third result.
 
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
+    It has the shape and the dtype of ``grad_y``, what it is the gradient of.
     """
-    size, leading = norm.shape[1], norm.dim() - 3
-    back = (*range(2, 2 + leading), 0, 1)
-    grad = wide(grad_y)
-    for step in range(norm.shape[0] - 1, 0, -1):
+    size = grad_y.shape[-1]
+    grad = wide(grad_y).reshape(-1, size, size)
+    kept = -(-size // 8) * 8
+    values = norm.reshape(-1, size, kept, grad.shape[0])[:, :, :size].permute(0, 3, 1, 2)
+    totals = sum.reshape(-1, kept, grad.shape[0])[:, :size].transpose(1, 2)
+    for step in range(len(values) - 1, 0, -1):
         dim = -2 if step % 2 else -1
-        value = norm[step].permute(back)
-        total = sum[step].permute(*range(1, 1 + leading), 0).unsqueeze(dim)
-        grad = (grad - (grad * value).sum(dim, keepdim=True)) / total
-    first = norm[0].permute(back)
-    softmax = first - (first.sum(-1, keepdim=True) - 1) / size  # without eps, as a row of it adds up to 1
-    return (softmax * (grad - (grad * softmax).sum(-1, keepdim=True))).to(grad_y.dtype)
+        grad = (grad - (grad * values[step]).sum(dim, keepdim=True)) / totals[step].unsqueeze(dim)
+    softmax = values[0] - (values[0].sum(-1, keepdim=True) - 1) / size  # without eps, as a row of it adds up to 1
+    return (softmax * (grad - (grad * softmax).sum(-1, keepdim=True))).to(grad_y.dtype).view(grad_y.shape)
 
 
 # After a layer --------------------------------------------------------------------------------------------------------------

@@ -102,14 +102,14 @@ def npu_qkv_rms_norm_rope_cache(
     epsilon: float = 1e-6,
     cache_mode: str = "PA_NZ",
     is_output_qkv: bool = False,
-) -> Tuple[Tensor, ...]:
+) -> Tuple[Optional[Tensor], ...]:
     """Queries, keys and values of new tokens: normalises and turns queries and keys, writes keys and values into the caches.
 
     ``qkv``: [batch * length, heads * size], ``qkv_size`` [batch, length, heads, size], ``head_nums`` the heads of (q, k, v).
     Queries and keys are RMS-normalised over a head and turned by ``cos`` and ``sin`` [batch * length, size], in halves. ``q_out``
     [batch * length, q heads * size] gets the queries, the caches the rest at the slots ``index`` [batch * length]; ``cache_mode``
     "PA_NZ": [pages, heads * size / 16, rows, 16] (32 for int8), others: [pages, rows, heads, size]. ``k_scale``, ``v_scale``: the
-    caches are int8, ``round(x / scale + offset)``. Returns (queries, keys, values) with ``is_output_qkv``, else empty tensors.
+    caches are int8, ``round(x / scale + offset)``. Returns (queries, keys, values) with ``is_output_qkv``, else None three times.
     """
     batch, length, heads, size = qkv_size
     q_heads, k_heads, v_heads = head_nums
@@ -124,7 +124,7 @@ def npu_qkv_rms_norm_rope_cache(
             rows = as_int8(value if offset is None else value + wide(offset).reshape(-1, size))
         write_slots(cache, index, rows, cache_mode.endswith("NZ"))
     if not is_output_qkv:
-        return tuple(qkv.new_empty(0) for _ in range(3))
+        return None, None, None
     return tuple(t.reshape(batch * length, -1) for t in (q, k, v))
 
 

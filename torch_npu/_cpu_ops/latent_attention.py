@@ -80,7 +80,7 @@ def _store(cache: Tensor, rows: Tensor, scale: Optional[Tensor], index: Optional
         write_cache(cache, index, rows.unsqueeze(0), mode)
 
 
-def npu_mla_prolog_v3(
+def _mla_prolog(
     token_x: Tensor,
     weight_dq: Tensor,
     weight_uq_qr: Tensor,
@@ -112,22 +112,7 @@ def npu_mla_prolog_v3(
     kc_scale: float = 1.0,
     **given: Any,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """What comes before multi-head latent attention: queries, and keys into the caches.
-
-    ``c = rms_norm(x @ weight_dq) * qc_qr_scale``; ``(q, r) = c @ weight_uq_qr`` for each head; queries are ``q @ weight_uk``
-    and ``rope(r)``. ``(k, t) = x @ weight_dkv_kr``: ``rms_norm(k) * kc_scale`` goes to ``kv_cache`` and ``rope(t)`` to
-    ``kr_cache``. The rope takes elements 2i and 2i + 1 together. Shapes: token_x [tokens, he] or [batch, length, he],
-    weight_dq [he, hcq], weight_uq_qr [hcq, heads * (d + dr)], weight_uk [heads, d, hckv], weight_dkv_kr [he, hckv + dr],
-    rope_sin and rope_cos [..., dr], caches [pages, rows, 1, hckv] and [..., dr]. ``cache_index``: the slot of each token
-    ("PA_BSND", "PA_NZ"), or the first of each page ("PA_BLK_BSND", "PA_BLK_NZ"); "BSND", "TND": the caches are as long as
-    token_x. int8 weights come with ``dequant_scale_w_*`` (and token_x with ``dequant_scale_x``); before weight_uq_qr in int8,
-    c is quantised by rows after ``smooth_scales_cq``. int8 caches hold ``round(x * quant_scale_ckv)`` and ``round(x *
-    quant_scale_ckr)``. ``query_quant_mode`` 1: queries are int8 with a scale for each head.
-
-    Returns (queries [..., heads, hckv], turned [..., heads, dr], scales of int8 queries [tokens, heads, 1], c and its
-    scales with ``query_norm_flag``, else empty). Raises NotImplementedError for caches quantised in tiles, merged caches and
-    MX weights.
-    """
+    """:func:`npu_mla_prolog_v3`, with floating point queries in the dtype of rope_cos."""
     name = "npu_mla_prolog"
     unsupported(name, "tile_size", **given)
     if kv_cache_quant_mode == 3 or weight_quant_mode > 2:
@@ -158,7 +143,42 @@ def npu_mla_prolog_v3(
     none = latent.new_empty(0, dtype=torch.float32)
     norm = prolog.shaped(c) if query_norm_flag else latent.new_empty(0, dtype=c.dtype)
     norm_scale = c_scale.unsqueeze(-1) if query_norm_flag and c_scale is not None else none
-    return prolog.shaped(latent), prolog.shaped(turned), query_scale, norm, norm_scale
+    return prolog.shaped(latent), prolog.shaped(turned.bfloat16()), query_scale, norm, norm_scale
+
+
+def npu_mla_prolog_v3(
+    token_x: Tensor,
+    weight_dq: Tensor,
+    weight_uq_qr: Tensor,
+    weight_uk: Tensor,
+    weight_dkv_kr: Tensor,
+    rmsnorm_gamma_cq: Tensor,
+    rmsnorm_gamma_ckv: Tensor,
+    rope_sin: Tensor,
+    rope_cos: Tensor,
+    kv_cache: Tensor,
+    kr_cache: Tensor,
+    **options: Any,
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """What comes before multi-head latent attention: queries, and keys into the caches.
+
+    ``c = rms_norm(x @ weight_dq) * qc_qr_scale``; ``(q, r) = c @ weight_uq_qr`` for each head; queries are ``q @ weight_uk``
+    and ``rope(r)``. ``(k, t) = x @ weight_dkv_kr``: ``rms_norm(k) * kc_scale`` goes to ``kv_cache`` and ``rope(t)`` to
+    ``kr_cache``. The rope takes elements 2i and 2i + 1 together. Shapes: token_x [tokens, he] or [batch, length, he],
+    weight_dq [he, hcq], weight_uq_qr [hcq, heads * (d + dr)], weight_uk [heads, d, hckv], weight_dkv_kr [he, hckv + dr],
+    rope_sin and rope_cos [..., dr], caches [pages, rows, 1, hckv] and [..., dr]. ``cache_index``: the slot of each token
+    ("PA_BSND", "PA_NZ"), or the first of each page ("PA_BLK_BSND", "PA_BLK_NZ"); "BSND", "TND": the caches are as long as
+    token_x. int8 weights come with ``dequant_scale_w_*`` (and token_x with ``dequant_scale_x``); before weight_uq_qr in int8,
+    c is quantised by rows after ``smooth_scales_cq``. int8 caches hold ``round(x * quant_scale_ckv)`` and ``round(x *
+    quant_scale_ckr)``. ``query_quant_mode`` 1: queries are int8 with a scale for each head.
+
+    Returns (queries bfloat16 [..., heads, hckv], turned bfloat16 [..., heads, dr], scales of int8 queries [tokens, heads, 1], c
+    and its scales with ``query_norm_flag``, else empty). Raises NotImplementedError for caches quantised in tiles, merged
+    caches and MX weights.
+    """
+    weights = (token_x, weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, rmsnorm_gamma_cq, rmsnorm_gamma_ckv)
+    latent, turned, scale, norm, norm_scale = _mla_prolog(*weights, rope_sin, rope_cos, kv_cache, kr_cache, **options)
+    return latent if latent.dtype == torch.int8 else latent.bfloat16(), turned, scale, norm, norm_scale
 
 
 npu_mla_prolog_v3_functional = functional(npu_mla_prolog_v3, "kv_cache", "kr_cache")
@@ -166,11 +186,11 @@ npu_mla_prolog_v3_functional = functional(npu_mla_prolog_v3, "kv_cache", "kr_cac
 
 def npu_mla_prolog_v2(token_x: Tensor, *args: Tensor, **options: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """:func:`npu_mla_prolog_v3`, with ``cache_index`` in front of the caches, that returns (queries, turned, kv_cache, kr_cache,
-    scales of int8 queries or [1]). Queries are int8 where token_x and kv_cache are."""
+    scales of int8 queries or [1]). Queries are int8 where token_x and kv_cache are, else of the dtype of rope_cos."""
     *weights, cache_index, kv_cache, kr_cache = args
     quantized = token_x.dtype == torch.int8 and kv_cache.dtype == torch.int8
     options.update(cache_index=cache_index, query_quant_mode=int(quantized))
-    latent, turned, scale, *_ = npu_mla_prolog_v3(*[token_x, *weights, kv_cache, kr_cache], **options)
+    latent, turned, scale, *_ = _mla_prolog(*[token_x, *weights, kv_cache, kr_cache], **options)
     return latent, turned, kv_cache, kr_cache, scale if quantized else scale.new_zeros(1)
 
 

@@ -61,9 +61,9 @@ def npu_recurrent_gated_delta_rule(
     [tokens, key heads, dk], ``value`` [tokens, value heads, dv], ``state`` [slots, value heads, dv, dk], ``beta`` and ``g``
     [tokens, value heads], ``gk`` [tokens, value heads, dk]. ``actual_seq_lengths``: int32 [sequences]; ``ssm_state_indices``:
     int32 [tokens], the slot that the state after each token goes to; a sequence starts from the slot of its token
-    ``num_accepted_tokens - 1`` (its first by default). Returns [tokens, value heads, dv] in value's dtype; writes ``state``.
+    ``num_accepted_tokens - 1`` (its first by default). Returns bfloat16 [tokens, value heads, dv]; writes ``state``.
     """
-    out = torch.zeros_like(value)
+    out = torch.zeros_like(value, dtype=torch.bfloat16)
     if value.device.type == "meta":
         return out
     count = value.shape[0]
@@ -99,13 +99,13 @@ def npu_chunk_gated_delta_rule(
     """The gated delta rule over whole sequences: see :func:`npu_recurrent_gated_delta_rule` for the formula and the shapes.
 
     ``initial_state`` [sequences, value heads, dv, dk], 0 without it; ``actual_seq_lengths`` int32 [sequences], all tokens one
-    sequence without it. Returns (outputs [tokens, value heads, dv], the states after the last tokens, in initial_state's
+    sequence without it. Returns (outputs bfloat16 [tokens, value heads, dv], the states after the last tokens, in initial_state's
     dtype).
     """
     batches = 1 if actual_seq_lengths is None else actual_seq_lengths.numel()
     shape = (batches, value.shape[1], value.shape[2], key.shape[2])
     states = torch.zeros(shape, dtype=value.dtype, device=value.device) if initial_state is None else initial_state.clone()
-    out = torch.zeros_like(value)
+    out = torch.zeros_like(value, dtype=torch.bfloat16)
     if value.device.type == "meta":
         return out, states
     lengths = [value.shape[0]] if actual_seq_lengths is None else actual_seq_lengths.tolist()

@@ -62,11 +62,11 @@ def npu_grouped_matmul_swiglu_quant(
     """Products of groups of int8 rows with a weight each, swiglu of their halves, and quantization by rows.
 
     ``x``: [m, k]; ``weight``: int8 [groups, k, n]; ``group_list``: where the groups end; ``weight_scale`` [groups, n],
-    ``x_scale`` [m]. Returns (int8 [m, n / 2], float32 scales [m], an empty tensor). Raises NotImplementedError for bias and
+    ``x_scale`` [m]. Returns (int8 [m, n / 2], float32 scales [m], a zero-dim 0). Raises NotImplementedError for bias and
     offset.
     """
     unsupported("npu_grouped_matmul_swiglu_quant", bias=bias, offset=offset)
-    none = x.new_empty(0, dtype=torch.float32)
+    none = x.new_zeros((), dtype=torch.float32)
     if x.device.type == "meta":
         return (
             x.new_empty(x.shape[0], weight.shape[-1] // 2, dtype=torch.int8),
@@ -185,13 +185,13 @@ def npu_moe_init_routing_quant(
     expert_tokens_num_mode: int = 0,
     expert_tokens_before_capacity_flag: bool = False,
     quant_mode: int = 1,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> Tuple[Tensor, Tensor, Optional[Tensor], None, Optional[Tensor]]:
     """Copies of the tokens sorted by expert, as int8.
 
     ``x`` [tokens, size], ``expert_idx`` int32 [tokens, k]. ``quant_mode`` 0: ``round(x * scale + offset)``, one number each;
     1: a scale for each row of ``x * scale[expert]`` (``scale`` [1 or experts, size]). ``expert_tokens_num_mode`` 1: where the
     experts' copies end, 2: how many each has, both int32 [experts]. Returns (int8 [min(active_num, tokens * k), size], place
-    of each copy int32 [tokens * k], the counts or empty, an empty tensor, float32 scales or empty). Raises
+    of each copy int32 [tokens * k], the counts or None, None, float32 scales or None). Raises
     NotImplementedError for dropping.
     """
     name = "npu_moe_init_routing_quant"
@@ -204,19 +204,18 @@ def npu_moe_init_routing_quant(
     rows = min(active_num, order.numel()) if active_num > 0 else order.numel()
     chosen = order[:rows]
     value = wide(x)[chosen // k]
-    none, no_counts = x.new_empty(0, dtype=torch.float32), x.new_empty(0, dtype=torch.int32)
     if quant_mode == 0:
         value = value * wide(scale)
-        q, scales = as_int8(value if offset is None else value + wide(offset)), none
+        q, scales = as_int8(value if offset is None else value + wide(offset)), None
     else:
         if scale is not None:
             value = value * wide(scale)[experts[chosen] if scale.shape[0] > 1 else torch.zeros_like(chosen)]
         q, scales = by_token(value)
-    counts = no_counts
+    counts = None
     if expert_tokens_num_mode:
         counts = (experts.unsqueeze(0) == torch.arange(expert_num, device=x.device).unsqueeze(1)).sum(1)
         counts = (counts.cumsum(0) if expert_tokens_num_mode == 1 else counts).int()
-    return q, places, counts, no_counts, scales
+    return q, places, counts, None, scales
 
 
 def npu_moe_update_expert(
@@ -235,7 +234,7 @@ def npu_moe_update_expert(
     ``eplb_table`` [experts, 1 + copies]: how many copies an expert has, then which. ``balance_mode`` 0: the copy that belongs
     to ``local_rank_id`` of ``world_size``; 1: the tokens take turns. Stays what is in ``active_mask`` [tokens] and, with
     ``expert_scales`` [tokens, k] and ``pruning_threshold`` [k], is above the token's sum of scales times the threshold.
-    Returns (experts, bool mask [tokens, k], empty without scales).
+    Returns (experts, bool mask [tokens, k]).
     """
     ids = expert_ids.long()
     count = eplb_table[:, 0].long()[ids]
@@ -246,9 +245,9 @@ def npu_moe_update_expert(
         turn = torch.arange(ids.shape[0], device=ids.device).unsqueeze(1) % count
     turn = torch.where(count == 1, 0, turn)
     found = eplb_table.long()[ids, 1 + turn].to(expert_ids.dtype)
-    if expert_scales is None:
-        return found, expert_ids.new_empty(0, dtype=torch.bool)
-    mask = wide(expert_scales).sum(-1, keepdim=True) * wide(pruning_threshold).reshape(1, -1) < wide(expert_scales)
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    if expert_scales is not None:
+        mask = wide(expert_scales).sum(-1, keepdim=True) * wide(pruning_threshold).reshape(1, -1) < wide(expert_scales)
     return found, mask if active_mask is None else mask & active_mask.reshape(-1, 1).bool()
 
 

@@ -27,7 +27,7 @@ def npu_add_rms_norm_dynamic_quant(
 
     Quantised are ``y * smooth_scale1`` and ``y * smooth_scale2`` (y without them), as :func:`npu_dynamic_quant`.
     ``output_mask``: which of the two are wanted; without it the first, and the second where both smooth scales are given.
-    Returns (first, second, x, scales of the first, of the second), empty where not wanted. Only int8. ``x1`` and ``x2``:
+    Returns (first, second, x, scales of the first, of the second), zero-dim where not wanted. Only int8. ``x1`` and ``x2``:
     [..., size], float16 or bfloat16; the factors: [size]; scales: float32 [...].
     """
     if y_dtype not in (None, 1):
@@ -40,7 +40,7 @@ def npu_add_rms_norm_dynamic_quant(
     results = []
     for flag, smooth in zip(wanted, (smooth_scale1, smooth_scale2)):
         found = by_token(y if smooth is None else y * wide(smooth)) if flag else None
-        results.append(found or (x1.new_empty(0, dtype=torch.int8), x1.new_empty(0, dtype=torch.float32)))
+        results.append(found or (x1.new_zeros((), dtype=torch.int8), x1.new_zeros((), dtype=torch.float32)))
     return results[0][0], results[1][0], x, results[0][1], results[1][1]
 
 
@@ -99,9 +99,9 @@ def npu_gelu_quant(
     quant_mode: str = "dynamic",
     dst_type: Optional[int] = None,
     round_mode: str = "rint",
-) -> Tuple[Tensor, Tensor]:
+) -> Tuple[Tensor, Optional[Tensor]]:
     """gelu(x) as int8: "dynamic", a scale for each row of ``gelu(x) * input_scale``; "static", ``round(gelu(x) * input_scale +
-    input_offset)``. Returns (int8, float32 scales, empty in static mode).
+    input_offset)``. Returns (int8, float32 scales, None in static mode).
 
     ``self``: [..., size], floating point; the int8 has its shape, scales are [...].
     """
@@ -114,7 +114,7 @@ def npu_gelu_quant(
     y = y if input_scale is None else y * wide(input_scale)
     if quant_mode == "dynamic":
         return by_token(y)
-    return as_int8(y if input_offset is None else y + wide(input_offset)), self.new_empty(0, dtype=torch.float32)
+    return as_int8(y if input_offset is None else y + wide(input_offset)), None
 
 
 def npu_group_quant(

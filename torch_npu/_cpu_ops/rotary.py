@@ -45,10 +45,9 @@ def npu_apply_rotary_pos_emb(query: Tensor, key: Tensor, cos: Tensor, sin: Tenso
                              rotary_mode: str = "half") -> Tuple[Tensor, Tensor]:
     """:func:`npu_rotary_mul` of query and key. ``layout``: "BSND", "SBND", "BNSD" or "TND"; cos and sin broadcast.
 
-    Query and key have four dimensions, three in "TND", and the results have their shapes and dtypes.
+    Query and key have four dimensions, three in "TND". Both are written in place, as CANN's operator does, and are the results.
     """
-    return (_embedded(query, cos, sin, rotary_mode).to(query.dtype).contiguous(),
-            _embedded(key, cos, sin, rotary_mode).to(key.dtype).contiguous())
+    return query.copy_(_embedded(query, cos, sin, rotary_mode)), key.copy_(_embedded(key, cos, sin, rotary_mode))
 
 
 def npu_interleave_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

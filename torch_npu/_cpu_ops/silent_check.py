@@ -51,8 +51,8 @@ def _npu_silent_check(
     A fault of the first level: ``val`` is not finite, above ``c_thresh_l1``, or its jump ``|val - pre_val| / (max_val -
     min_val)`` is above ``c_coeff_l1``; of the second with the other pair. Jumps count from step ``c_min_steps`` on;
     ``val_counter``: the number of steps so far. ``pre_val``, ``min_val`` and ``max_val``, one element each, are brought up to
-    date unless there is a fault of the first level, which sets ``input_grad`` to 0. Returns int32 [1]: 0 nothing, 1 or 2 the
-    level.
+    date unless there is a fault of the first level, which sets ``input_grad`` to 0. Returns [1] in val_counter's dtype: 0
+    nothing, 1 or 2 the level.
     """
     value, counter = wide(val).reshape(()), val_counter.reshape(())
     before, low, high = (wide(t).reshape(()) for t in (pre_val, min_val, max_val))
@@ -62,7 +62,7 @@ def _npu_silent_check(
     low, high = _range(value, low, high, counter == 0)
     for tensor, new in ((pre_val, value), (min_val, low), (max_val, high)):
         tensor.copy_(torch.where(first, wide(tensor), new))
-    return _level(first, second)
+    return _level(first, second).to(val_counter.dtype)
 
 
 def _npu_silent_check_v2(
@@ -108,9 +108,10 @@ def _npu_silent_check_v3(
     above.
 
     A fault of the first level: ``val`` is not finite or above ``c_thresh_l1`` times the average, ``avg / (1 - betal ** step)``,
-    or ``avg`` itself while ``step`` is 0; of the second with ``c_thresh_l2``. ``avg = betal * avg + (1 - betal) * val``,
-    ``max`` and ``step`` (int64) are brought up to date, one element each. ``npu_asd_detect``: 1 only reports a fault; otherwise
-    one of the first level sets ``input_grad`` to 0 and leaves the state alone. Returns int32 [1]: 0 nothing, 1 or 2 the level.
+    or ``avg`` itself while ``step`` is 0; of the second with ``c_thresh_l2``. ``avg = betal * avg + (1 - betal) * val`` and
+    ``step`` (int64) are brought up to date, one element each; ``max`` stays as it is. ``npu_asd_detect``: 1 only reports a
+    fault; otherwise one of the first level sets ``input_grad`` to 0 and leaves the state alone. Returns int32 [1]: 0 nothing,
+    1 or 2 the level.
     """
     value, mean, count = wide(val).reshape(()), wide(avg).reshape(()), step.reshape(())
     debiased = torch.where(count > 0, mean / (1 - torch.pow(torch.full_like(mean, betal), count)).clamp(min=1e-30), mean)
@@ -118,8 +119,7 @@ def _npu_silent_check_v3(
     second = value > debiased * c_thresh_l2
     stop = first if npu_asd_detect != 1 else torch.zeros_like(first)
     _stop(input_grad, stop)
-    for tensor, new in ((avg, betal * mean + (1 - betal) * value), (max, torch.maximum(wide(max).reshape(()), value))):
-        tensor.copy_(torch.where(stop, wide(tensor), new))
+    avg.copy_(torch.where(stop, wide(avg), betal * mean + (1 - betal) * value))
     step.copy_(torch.where(stop, step, step + 1))
     return _level(first, second)
 

@@ -358,14 +358,12 @@ def npu_block_sparse_attention(
     ``num_key_value_heads`` heads likewise; ``block_sparse_mask``: int8 [batch, heads, ceil(longest / block_shape[0]),
     ceil(longest of keys / block_shape[1])]. The lengths of the sequences must be given for "TND"; those of "BNSD" may be
     shorter than the tensors. ``inner_precise`` tunes hardware. Returns (attention like query, logarithm of the sum of
-    exponentials as float32 like query with a last dimension of 1, empty unless ``softmax_lse_flag``). Tokens that see nothing,
+    exponentials as float32 like query with a last dimension of 1, whatever ``softmax_lse_flag`` says). Tokens that see nothing,
     or lie behind a length, are 0. Has gradients for query, key and value.
     """
     layouts, lengths = (q_input_layout, kv_input_layout), (actual_seq_lengths, actual_seq_lengths_kv)
     out, sums = _block_sparse(query, key, value, block_sparse_mask, block_shape, layouts, lengths, scale_value)
-    return out.contiguous().to(query.dtype), sums.detach().float().contiguous() if softmax_lse_flag else query.new_empty(
-        0, dtype=torch.float32
-    )
+    return out.contiguous().to(query.dtype), sums.detach().float().contiguous()
 
 
 def npu_block_sparse_attention_backward(

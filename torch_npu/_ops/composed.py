@@ -105,8 +105,6 @@ DIFFERENTIABLE = (
     "npu_mhc_pre_backward(Tensor x, Tensor phi, Tensor alpha, Tensor grad_h_in, Tensor grad_h_post, Tensor grad_h_res, "
     "Tensor inv_rms, Tensor h_mix, Tensor h_pre, Tensor h_post, Tensor? gamma=None, float hc_eps=1e-06, Tensor? "
     "grad_x_post=None, int inner_precise=0) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    "npu_mhc_sinkhorn(Tensor x, *, float eps=1e-06, SymInt num_iters=20, int out_flag=0) -> (Tensor, Tensor, Tensor)",
-    "npu_mhc_sinkhorn_backward(Tensor grad_y, Tensor norm, Tensor sum) -> Tensor",
     # Tokens by a map of experts
     "npu_moe_token_unpermute_with_routing_map(Tensor permuted_tokens, Tensor sorted_indices, int[] restore_shape, *, "
     "Tensor? probs=None, Tensor? routing_map=None, bool drop_and_pad=False) -> Tensor",

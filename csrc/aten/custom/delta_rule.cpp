@@ -33,7 +33,7 @@ at::Tensor npu_recurrent_gated_delta_rule(const at::Tensor& query, const at::Ten
   // Without them each token is a sequence with a slot of its own.
   const at::Tensor lengths = given(actual_seq_lengths) ? *actual_seq_lengths : at::ones({value.size(0)}, integers);
   const at::Tensor slots = given(ssm_state_indices) ? *ssm_state_indices : at::arange(value.size(0), integers);
-  auto out = at::zeros(value.sizes(), value.options());  // of tokens that no sequence has
+  auto out = at::zeros(value.sizes(), value.options().dtype(at::kBFloat16));  // of tokens that no sequence has
   op::run(aclnnRecurrentGatedDeltaRule, query, key, value, beta_or_ones(beta, value), state, lengths, slots, g, gk,
           num_accepted_tokens, scale.value_or(1), out);
   return out;
@@ -50,7 +50,7 @@ std::tuple<at::Tensor, at::Tensor> npu_chunk_gated_delta_rule(const at::Tensor& 
   const at::Tensor initial = given(initial_state)
                                  ? *initial_state
                                  : at::zeros({lengths.numel(), value.size(1), value.size(2), key.size(2)}, value.options());
-  auto out = at::zeros(value.sizes(), value.options()), last = empty_like_with(initial, initial.sizes());
+  auto out = at::zeros(value.sizes(), value.options().dtype(at::kBFloat16)), last = empty_like_with(initial, initial.sizes());
   op::run(aclnnChunkGatedDeltaRule, query, key, value, beta_or_ones(beta, value), initial, lengths, g, scale.value_or(1), out,
           last);
   return {out, last};

@@ -9,6 +9,7 @@
 namespace torch_npu::native {
 
 NPU_OPERATOR(aclnnFFNV3);
+NPU_OPERATOR(aclnnGroupedMatmulAddV2);
 NPU_OPERATOR(aclnnGroupedMatmulV4);
 NPU_OPERATOR(aclnnGroupedMatmulSwigluQuantV2);
 
@@ -120,6 +121,17 @@ std::tuple<at::Tensor, at::Tensor> npu_grouped_matmul_swiglu_quant_v2(
           dequant_mode.value_or(0), static_cast<int64_t>(op::acl_type(type_or(dequant_dtype, at::kFloat))),
           quant_mode.value_or(0), group_list_type.value_or(0), tuning_config, out, scales);
   return {out, scales};
+}
+
+at::Tensor npu_grouped_matmul_add(const at::Tensor& self, const at::Tensor& x, const at::Tensor& weight,
+                                  const at::Tensor& group_list, bool transpose_x, bool transpose_weight, int64_t group_type,
+                                  std::optional<int64_t> group_list_type) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      transpose_x && !transpose_weight && group_type == kColumns,
+      "npu_grouped_matmul_add: transpose_x, transpose_weight and group_type other than the defaults are not supported");
+  op::run(aclnnGroupedMatmulAddV2, x, weight, group_list, self, transpose_x, transpose_weight, group_type,
+          group_list_type.value_or(0));
+  return self.clone();
 }
 
 }  // namespace torch_npu::native

@@ -94,6 +94,11 @@ const std::optional<at::Tensor>& fused_operand(std::string_view operation, const
 
 bool is_int8(const at::Tensor& a, const at::Tensor& b) { return a.scalar_type() == at::kChar && b.scalar_type() == at::kChar; }
 
+int64_t grouped_scale_rows(const at::Tensor& x, const at::Tensor& groups, int64_t block) {
+  TORCH_CHECK_VALUE(block > 0, "MX quantization in blocks of ", block);
+  return x.size(0) / (2 * block) + groups.numel();
+}
+
 at::Tensor filled(const at::Tensor& result) { return result.numel() != 0 ? result : at::Tensor(); }
 
 at::Tensor as_float8(const at::Tensor& x, std::optional<int64_t> dtype) {

@@ -39,6 +39,8 @@ at::DimVector permutation_or(at::OptionalIntArrayRef order, std::initializer_lis
 const std::optional<at::Tensor>& fused_operand(std::string_view operation, const std::optional<at::Tensor>& x3);
 // Whether both are int8.
 bool is_int8(const at::Tensor& a, const at::Tensor& b);
+// Pairs of scales along the rows of groups that are quantized in blocks, with room for a part of a pair in each.
+int64_t grouped_scale_rows(const at::Tensor& x, const at::Tensor& groups, int64_t block);
 // A result that is wanted; undefined, which CANN does not compute, for one without elements.
 at::Tensor filled(const at::Tensor& result);
 // Bytes that `dtype`, a number, says are float8, as such; others as they are.

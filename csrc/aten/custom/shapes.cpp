@@ -106,6 +106,12 @@ at::DimVector chosen_sizes(const at::Tensor& query, std::string_view layout, int
   return sizes;
 }
 
+int64_t sinkhorn_steps(const at::Tensor& x, int64_t iterations) {
+  TORCH_CHECK_VALUE(x.dim() >= 2, "npu_mhc_sinkhorn: x of ", x.dim(), " dimensions");
+  const int64_t n = x.size(-1);
+  return n == 0 ? 0 : 2 * iterations * ((n + 7) / 8 * 8) * (x.numel() / (n * n));
+}
+
 at::DimVector index_statistic_sizes(const at::Tensor& query) {
   TORCH_CHECK_VALUE(query.dim() == 3 || query.dim() == 4, "indexer: a query of ", query.dim(),
                     " dimensions; 3 or 4 are expected");
@@ -113,6 +119,7 @@ at::DimVector index_statistic_sizes(const at::Tensor& query) {
 }
 
 at::DimVector mx_scale_sizes(at::IntArrayRef sizes, int64_t dim, int64_t block) {
+  TORCH_CHECK_VALUE(block > 0, "MX quantization in blocks of ", block);
   at::DimVector scales(sizes);
   int64_t& along = scales[at::maybe_wrap_dim(dim, static_cast<int64_t>(sizes.size()))];
   along = (along + 2 * block - 1) / (2 * block);
@@ -261,11 +268,13 @@ at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b) {
 }
 
 at::ScalarType type_or(std::optional<int64_t> type, at::ScalarType otherwise) {
-  return type ? static_cast<at::ScalarType>(*type) : otherwise;
+  if (!type) return otherwise;
+  TORCH_CHECK_VALUE(*type >= 0 && *type < static_cast<int64_t>(at::ScalarType::Undefined), "no dtype has the number ", *type);
+  return static_cast<at::ScalarType>(*type);
 }
 
 at::ScalarType stored_type(int64_t type) {
-  const auto dtype = static_cast<at::ScalarType>(type);
+  const at::ScalarType dtype = type_or(type, at::ScalarType::Undefined);
   return at::isQIntType(dtype) ? at::toUnderlying(dtype) : dtype;
 }
 

@@ -36,6 +36,8 @@ at::DimVector paged_attention_sizes(const at::Tensor& query, const at::Tensor& v
                                     int64_t kv_heads);
 at::DimVector chosen_sizes(const at::Tensor& query, std::string_view layout, int64_t kv_heads, int64_t count);
 // Statistics of an indexer's softmax: [batch, 1, tokens], of packed queries [1, tokens].
+// Elements in a column of all steps of Sinkhorn's iteration: rows of matrices are filled up to a multiple of 8.
+int64_t sinkhorn_steps(const at::Tensor& x, int64_t iterations);
 at::DimVector index_statistic_sizes(const at::Tensor& query);
 // MX scales of blocks of `block` numbers along `dim` of `sizes`: in pairs.
 at::DimVector mx_scale_sizes(at::IntArrayRef sizes, int64_t dim = -1, int64_t block = 32);

@@ -4,23 +4,24 @@ NAMES = frozenset(
     """
     Abs Acos Acosh AdaptiveAvgPool2d AdaptiveAvgPool2dGrad Add Addcdiv Addcmul AnchorResponseFlags ApplyAdamD
     ApplyAdamV2 ApplyAdamW ArgMaxGrad ArgMaxV2 ArgMaxWithValue ArgMin ArgMinWithValue AsStrided Asin Asinh Atan Atan2
-    Atanh AttentionScore AvgPoolV2 AvgPoolV2Grad AxpyV2 AxpyWithSoftmaxAndDropOutDoMask BN3DTrainingReduce
-    BN3DTrainingReduceGrad BN3DTrainingUpdate BN3DTrainingUpdateGrad BNInfer BNInferGrad BNTrainingReduce
-    BNTrainingReduceGrad BNTrainingUpdate BNTrainingUpdateGrad BatchMatMul BatchMultiClassNonMaxSuppression BatchNorm
-    BinaryCrossEntropy BinaryCrossEntropyGrad Bincount BitwiseAnd BitwiseOr BitwiseXor BoundingBoxDecode
-    BoundingBoxEncode BroadcastTo BroadcastToD CIoU CIoUGrad Cast CdistGrad Ceil CeluV2 ClipByValue ClipByValueV2
-    ConcatD ConfusionTransposeD Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv2DTranspose Conv3D
-    Conv3DBackpropFilter Conv3DBackpropInput Conv3DTranspose Cos Cosh Cummax Cummin Cumprod Cumsum DIoU DIoUGrad
-    DeformableOffsets DeformableOffsetsGrad DepthwiseConv2DBackpropFilter DepthwiseConv2DBackpropInput Diag DiagPart Div
-    Dot DropOutDoMask DropOutDoMaskV3 DropOutGenMaskV3 DropoutWithMulsAndSoftmaxGrad DynamicGRUV2 DynamicGRUV2Grad
-    DynamicRNN DynamicRNNGrad DynamicRNNV2 DynamicRNNV2Grad Elu EluGradV2 EmbeddingDenseGrad Equal Erf Erfc Erfinv Exp
-    Expm1 Eye Fill Flatten Floor FloorDiv FloorMod GEMM GIoU GIoUGrad GLU GLUGrad GatherElements GatherV2 GatherV2D Gelu
-    GeluGrad Greater GreaterEqual GridAssignPositive GroupNorm GroupNormSwish HardShrink HardShrinkGrad HardSigmoid
-    HardSigmoidGrad HardSwish HardSwishGrad HardtanhGrad IFMR Identity Index IndexPutV2 InplaceIndexAdd Invert Iou
-    IsFinite KLDiv KlDivLossGrad L1LossGrad LayerNorm LayerNormGrad LayerNormV3 LeakyRelu LeakyReluGrad Lerp Less
-    LessEqual LinSpace Log Log1p LogAddExp LogSigmoid LogSigmoidGrad LogSoftmaxGrad LogSoftmaxV2 LogicalAnd LogicalNot
-    LogicalOr LpLoss LpNormReduceV2 LpNormUpdateV2 MaskedFill MaskedFillRange MaskedScatter MaskedSelect MatMul MatMulV2
-    MaxPoolGradWithArgmaxV1 MaxPoolV3 MaxPoolWithArgmaxV1 Maximum Minimum MirrorPad Mish MishGrad Mod MseLoss
+    Atanh AttentionLnQKV AttentionScore AvgPoolV2 AvgPoolV2Grad
+    AxpyV2 AxpyWithSoftmaxAndDropOutDoMask BN3DTrainingReduce BN3DTrainingReduceGrad BN3DTrainingUpdate
+    BN3DTrainingUpdateGrad BNInfer BNInferGrad BNTrainingReduce BNTrainingReduceGrad BNTrainingUpdate
+    BNTrainingUpdateGrad BatchMatMul BatchMultiClassNonMaxSuppression BatchNorm BinaryCrossEntropy
+    BinaryCrossEntropyGrad Bincount BitwiseAnd BitwiseOr BitwiseXor BoundingBoxDecode BoundingBoxEncode BroadcastTo
+    BroadcastToD CIoU CIoUGrad Cast CdistGrad Ceil CeluV2 ClipByValue ClipByValueV2 ConcatD ConfusionTransposeD Conv2D
+    Conv2DBackpropFilter Conv2DBackpropInput Conv2DTranspose Conv3D Conv3DBackpropFilter Conv3DBackpropInput
+    Conv3DTranspose Cos Cosh Cummax Cummin Cumprod Cumsum DIoU DIoUGrad DeformableOffsets DeformableOffsetsGrad
+    DepthwiseConv2DBackpropFilter DepthwiseConv2DBackpropInput Diag DiagPart Div Dot DropOutDoMask DropOutDoMaskV3
+    DropOutGenMaskV3 DropoutWithMulsAndSoftmaxGrad DynamicGRUV2 DynamicGRUV2Grad DynamicRNN DynamicRNNGrad DynamicRNNV2
+    DynamicRNNV2Grad Elu EluGradV2 EmbeddingDenseGrad Equal Erf Erfc Erfinv Exp Expm1 Eye Fill Flatten Floor FloorDiv
+    FloorMod GEMM GIoU GIoUGrad GLU GLUGrad GatherElements GatherV2 GatherV2D Gelu GeluGrad Greater GreaterEqual
+    GridAssignPositive GroupNorm GroupNormSwish HardShrink HardShrinkGrad HardSigmoid HardSigmoidGrad HardSwish
+    HardSwishGrad HardtanhGrad IFMR Identity Index IndexPutV2 InplaceIndexAdd Invert Iou IsFinite KLDiv KlDivLossGrad
+    L1LossGrad LayerNorm LayerNormGrad LayerNormV3 LeakyRelu LeakyReluGrad Lerp Less LessEqual LinSpace Log Log1p
+    LogAddExp LogSigmoid LogSigmoidGrad LogSoftmaxGrad LogSoftmaxV2 LogicalAnd LogicalNot LogicalOr LpLoss
+    LpNormReduceV2 LpNormUpdateV2 MaskedFill MaskedFillRange MaskedScatter MaskedSelect MatMul MatMulV2
+    MaxPoolGradWithArgmaxV1 MaxPoolV3 MaxPoolWithArgmaxV1 Maximum Minimum MirrorPad Mish MishGrad MlaProlog Mod MseLoss
     MseLossGrad Mul NLLLoss NLLLossGrad NMSWithMask NPUAllocFloatStatus NPUClearFloatDebugStatus NPUClearFloatStatus
     NPUClearFloatStatusV2 NPUGetFloatDebugStatus NPUGetFloatStatus NPUGetFloatStatusV2 Neg NonMaxSuppressionV4 NonZero
     NormalizeBatch NotEqual OneHot OneHotD OnesLike PSROIPoolingGradV2D PSROIPoolingV2 Pack Pad PadV3 PadV3Grad Pow

@@ -80,6 +80,11 @@ struct Regions {
   }
 };
 
+// What the loops below index: maps [images, C, H, W], regions [count, 5] with their image first.
+void check_regions(const char* op, const at::Tensor& maps, const at::Tensor& regions) {
+  TORCH_CHECK(maps.dim() == 4 && regions.dim() == 2 && regions.size(1) == 5, op, ": maps ", maps.sizes(), " and regions ",
+              regions.sizes(), "; [images, C, H, W] and [count, 5] are expected");
+}
 int64_t image_of(const float* region, int64_t images) {
   const auto image = static_cast<int64_t>(region[0]);
   TORCH_CHECK(image >= 0 && image < images, "regions: image ", image, " of ", images);
@@ -89,6 +94,7 @@ int64_t image_of(const float* region, int64_t images) {
 }  // namespace
 
 OP(aclnnROIAlign) {
+  check_regions("aclnnROIAlign", self, rois);
   const at::Tensor maps = plain(self), regions = plain(rois);
   const int64_t channels = maps.size(1), pixels = maps.size(2) * maps.size(3), bins = pooledHeight * pooledWidth;
   const Regions pooling{maps.size(2), maps.size(3), pooledHeight, pooledWidth, sampleNum, roiEndMode, spatialScale};
@@ -104,6 +110,11 @@ OP(aclnnROIAlign) {
   put(out, result);
 }
 OP(aclnnROIAlignBackward) {
+  check_regions("aclnnROIAlignBackward", xdiff, rois);
+  const at::IntArrayRef sizes = ydiff.sizes();
+  TORCH_CHECK(sizes == at::IntArrayRef({rois.size(0), xdiff.size(1), pooledHeight, pooledWidth}), "aclnnROIAlignBackward: ydiff ",
+              sizes, " of ", rois.size(0), " regions, ", xdiff.size(1), " channels and ", pooledHeight, " x ", pooledWidth,
+              " bins");
   const at::Tensor grad = plain(ydiff), regions = plain(rois);
   const int64_t channels = xdiff.size(1), pixels = xdiff.size(2) * xdiff.size(3), bins = pooledHeight * pooledWidth;
   const Regions pooling{xdiff.size(2), xdiff.size(3), pooledHeight, pooledWidth, sampleNum, roiEndMode, spatialScale};

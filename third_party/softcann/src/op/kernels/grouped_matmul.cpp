@@ -185,6 +185,7 @@ struct QuantGroups {
   std::vector<int64_t> ends;
 
   at::Tensor run(const at::Tensor& x, const at::Tensor& x_scale) const {
+    TORCH_CHECK(!ends.empty(), "grouped matmul: no groups");
     const bool packed = weights[0].scalar_type() == at::kInt;
     const at::Tensor first = Group::part(weights, 0, 2);
     at::Tensor out = at::zeros({x.size(0), packed ? unpacked(first).size(-1) : first.size(-1)}, at::kFloat);
@@ -203,7 +204,6 @@ struct QuantGroups {
 
 void swiglu_rows(const at::Tensor& y, const at::Tensor& smooth, const std::vector<int64_t>& ends, const at::Tensor& out,
                  const at::Tensor& scales) {
-  TORCH_CHECK(!ends.empty(), "grouped matmul: no groups");
   const int64_t half = y.size(-1) / 2;
   at::Tensor value = at::silu(y.narrow(-1, 0, half)) * y.narrow(-1, half, half);
   if (given(smooth)) {
@@ -267,6 +267,7 @@ struct FinalizedGroups {
     const at::Tensor stored = in_base_format(x2), base = transposeX2 ? stored.mT() : stored;                               \
     const at::TensorList scales = given(SCALE) ? at::TensorList(SCALE) : at::TensorList();                                 \
     const QuantGroups groups{base, scales, group_ends(LIST, groupListType)};                                               \
+    TORCH_CHECK(!groups.ends.empty(), #NAME ": no groups");                                                                \
     FinalizedGroups{SHARED, LOGIT, INDEX, sharedInputWeight, sharedInputOffset}.run(groups.run(x1, pertokenScaleOptional), \
                                                                                     groups.ends.back(), out);              \
   }

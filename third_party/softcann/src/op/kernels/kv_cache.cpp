@@ -13,6 +13,7 @@
 #include "op/kernels/common.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
+#include "op/named.h"
 
 using namespace softcann::op;
 
@@ -309,4 +310,43 @@ OP(aclnnMlaPrologV2WeightNz){MLA_PROLOG(tokenX.scalar_type() == at::kChar && kvC
   MLA_PROLOG(queryQuantMode == 1, qcQrScale, kcScale, cacheIndexOptional)
   if (given(queryNormOutOptional) && queryNormOutOptional.numel() == q.norm.numel()) put(queryNormOutOptional, q.norm);
   if (given(dequantScaleQNormOutOptional) && q.norm_scale.defined()) put(dequantScaleQNormOutOptional, q.norm_scale);
+}
+// By name: the inputs of the first interface up to the scales, those left out absent; queries, turned queries and the two caches.
+NAMED(MlaProlog) {
+  enum : size_t {
+    x,
+    dq,
+    uq,
+    uk,
+    dkv,
+    gamma_q,
+    gamma_kv,
+    sine,
+    cosine,
+    index,
+    kv,
+    kr,
+    scale_x,
+    scale_dq,
+    scale_uq,
+    scale_dkv,
+    by_kv,
+    by_kr,
+    smooth
+  };
+  const at::Tensor &cos = call.in(cosine), &caches = call.in(kv), &keys = call.in(kr);
+  const Prolog prolog{by_rows(call.in(x)), by_rows(cos), by_rows(call.in(sine)), call.in(scale_x), cos.scalar_type()};
+  const auto q =
+      prolog.queries(call.in(dq), call.in(uq), call.in(uk), call.in(gamma_q), call.attribute("rmsnorm_epsilon_cq", 1e-5F),
+                     call.in(scale_dq), call.in(scale_uq), call.in(smooth), 1);
+  const auto k =
+      prolog.keys(call.in(dkv), call.in(gamma_kv), call.attribute("rmsnorm_epsilon_ckv", 1e-5F), call.in(scale_dkv), 1);
+  const auto mode = call.attribute<std::string>("cache_mode", "PA_BSND");
+  store(caches, k.latent, call.in(by_kv), call.in(index), mode);
+  store(keys, k.turned, call.in(by_kr), call.in(index), mode);
+  put(call.out(0), q.latent.reshape(call.out(0).sizes()));
+  put(call.out(1), q.turned.reshape(call.out(1).sizes()));
+  // The client may have given the same memory twice: the cache is its own result then.
+  if (!call.out(2).is_alias_of(caches)) put(call.out(2), caches);
+  if (!call.out(3).is_alias_of(keys)) put(call.out(3), keys);
 }

@@ -194,9 +194,12 @@ OP(aclnnMoeUpdateExpert) {
   }
   turn = at::where(count == 1, 0, turn);
   put(balancedExpertIds, table.index_select(0, ids.reshape({-1})).gather(1, turn.reshape({-1, 1}) + 1));
-  if (!given(expertScalesOptional) || !given(balancedActiveMask)) return;
-  const at::Tensor scales = widened(expertScalesOptional);
-  at::Tensor kept = scales.sum({-1}, true) * widened(pruningThresholdOptional).reshape({1, -1}) < scales;
+  if (!given(balancedActiveMask)) return;
+  at::Tensor kept = at::ones(ids.sizes(), at::kBool);
+  if (given(expertScalesOptional)) {
+    const at::Tensor scales = widened(expertScalesOptional);
+    kept = scales.sum({-1}, true) * widened(pruningThresholdOptional).reshape({1, -1}) < scales;
+  }
   if (given(activeMaskOptional)) kept = kept.logical_and(activeMaskOptional.to(at::kBool).reshape({-1, 1}));
   put(balancedActiveMask, kept);
 }
@@ -245,6 +248,8 @@ at::Tensor table_of(const at::Tensor& numbers, const Slots& slots, int64_t token
 }  // namespace
 
 OP(aclnnMoeTokenPermuteWithRoutingMap) {
+  TORCH_CHECK(routingMap.dim() == 2 && routingMap.size(0) == tokens.size(0) && routingMap.size(1) > 0,
+              "aclnnMoeTokenPermuteWithRoutingMap: a map ", routingMap.sizes(), " of tokens ", tokens.sizes());
   const at::Tensor chosen = routingMap.to(at::kBool).t().contiguous();
   const int64_t count = routingMap.size(0), experts = routingMap.size(1);
   Slots slots;
@@ -254,7 +259,7 @@ OP(aclnnMoeTokenPermuteWithRoutingMap) {
     slots.expert = at::arange(experts, at::kLong).repeat_interleave(capacity);
     put(sortedIndicesOut, slots.token);
   } else {
-    const at::Tensor places = chosen.nonzero().slice(0, 0, numOutTokens / count * count);
+    const at::Tensor places = chosen.nonzero().slice(0, 0, count == 0 ? 0 : numOutTokens / count * count);
     slots = {places.select(1, 1).contiguous(), places.select(1, 0).contiguous()};
     put(sortedIndicesOut, at::argsort(slots.token, /*stable=*/true, 0, false));
   }

@@ -28,7 +28,10 @@ namespace {
 
 constexpr int64_t block_size = 32, bias = 127;
 
-int64_t pieces(int64_t size, int64_t block) { return (size + block - 1) / block; }
+int64_t pieces(int64_t size, int64_t block) {
+  TORCH_CHECK(block > 0, "quantization in blocks of ", block);
+  return (size + block - 1) / block;
+}
 // The exponent of the greatest number of float8 or float4.
 int64_t greatest_exponent(const at::Tensor& out) {
   switch (out.scalar_type()) {
@@ -251,7 +254,7 @@ OP(aclnnDynamicBlockMxQuant) {
 OP(aclnnRotateQuant) {
   TORCH_CHECK(!given(alpha) && !trans, "aclnnRotateQuant: alpha and trans are not supported");
   const int64_t size = rotation.size(0), last = x.size(-1);
-  TORCH_CHECK(last % size == 0, "aclnnRotateQuant: rows of ", last, " are not parts of ", size);
+  TORCH_CHECK(size > 0 && last % size == 0, "aclnnRotateQuant: rows of ", last, " are not parts of ", size);
   const at::Tensor turned =
       at::matmul(widened(x).unflatten(-1, at::IntArrayRef{last / size, size}), widened(rotation)).flatten(-2);
   if (yOut.scalar_type() == at::kChar || yOut.scalar_type() == at::kInt) return quantize_rows(turned, yOut, scaleOut);

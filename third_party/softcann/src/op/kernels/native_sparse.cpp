@@ -152,7 +152,7 @@ struct Importance {
   int64_t compress_block, stride, select_block, heads;
 
   double checked(double cost) const {
-    if (stride <= 0 || select_block % stride != 0 || compress_block % stride != 0) {
+    if (stride <= 0 || select_block <= 0 || select_block % stride != 0 || compress_block % stride != 0) {
       invalid("compressBlockSize and selectBlockSize must be multiples of compressStride");
     }
     return cost;
@@ -223,6 +223,7 @@ namespace {
 
 // Which of `keys` do not lie in the blocks that `places` [rows, heads, count] names, -1 none: [heads of queries, rows, keys].
 at::Tensor outside(const at::Tensor& places, int64_t block, int64_t keys, int64_t groups) {
+  TORCH_CHECK(block > 0, "selected attention: selectBlockSize ", block);
   const int64_t count = (keys + block - 1) / block;
   const at::Tensor wide = places.to(at::kLong), index = at::where((wide < 0).logical_or(wide >= count), count, wide);
   at::Tensor chosen = at::zeros({places.size(0), places.size(1), count + 1}, at::kBool).scatter_(-1, index, true);

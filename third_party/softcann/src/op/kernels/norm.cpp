@@ -62,6 +62,9 @@ void layer_norm_backward_into(at::Tensor& grad_input, at::Tensor& grad_weight, a
                               const at::Tensor& input, at::IntArrayRef normalized, const at::Tensor& mean, const at::Tensor& rstd,
                               const at::Tensor& weight, bool want_input, bool want_weight, bool want_bias) {
   const int64_t columns = elements(normalized), rows = columns ? input.numel() / columns : 0;
+  TORCH_CHECK(grad.sizes() == input.sizes() && mean.numel() == rows && rstd.numel() == rows,
+              "gradient of layer norm: the gradient ", grad.sizes(), ", mean ", mean.sizes(), " and rstd ", rstd.sizes(),
+              " of an input ", input.sizes());
   PlainResult dx(grad_input, want_input), dgamma(grad_weight, want_weight), dbeta(grad_bias, want_bias);
   if (rows) {
     at::native::LayerNormBackwardKernel(at::kCPU, plain(grad), plain(input), plain(mean), plain(rstd), plain(weight), rows,

@@ -44,6 +44,7 @@ namespace {
 // x times the scale of each of its blocks. MX scales come in pairs along `axis`: [.., size / 64, .., 2].
 at::Tensor unscaled(const at::Tensor& stored, const at::Tensor& scale, int64_t axis) {
   const at::Tensor x = unpacked(stored);
+  TORCH_CHECK(scale.numel() > 0, "product of quantized matrices: scales ", scale.sizes());
   at::Tensor spread = widened(scale);
   if (scale.dim() == x.dim() + 1 && scale.size(-1) == 2) {
     const int64_t from = axis < 0 ? axis + x.dim() : axis;
@@ -151,8 +152,15 @@ FUSED_QUANT_MATMUL(aclnnFusedQuantMatmul)
 FUSED_QUANT_MATMUL(aclnnFusedQuantMatmulWeightNz)
 
 OP(aclnnQuantBatchMatmulInplaceAdd) {
-  const bool blocks = x2Scale.scalar_type() == at::kFloat8_e8m0fnu;
-  const auto scales = [&](const at::Tensor& t, bool turn) { return blocks && turn && t.defined() ? t.transpose(0, 1) : t; };
+  // Clients whose PyTorch has no dtype for exponents give their bytes.
+  const auto exponents = [](const at::Tensor& t) {
+    return t.defined() && t.scalar_type() == at::kByte ? t.view(at::kFloat8_e8m0fnu) : t;
+  };
+  const bool blocks = exponents(x2Scale).scalar_type() == at::kFloat8_e8m0fnu;
+  const auto scales = [&](const at::Tensor& t, bool turn) {
+    const at::Tensor scale = exponents(t);
+    return blocks && turn && scale.defined() ? scale.transpose(0, 1) : scale;
+  };
   const QuantProduct in{turned(x1, transposeX1),
                         turned(x2, transposeX2),
                         scales(x2Scale, transposeX2),

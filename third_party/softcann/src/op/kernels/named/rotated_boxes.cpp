@@ -46,6 +46,8 @@ NAMED(RotatedBoxEncode) {
 }
 NAMED(RotatedBoxDecode) {
   const Turned anchor(call.in(0));
+  TORCH_CHECK(call.in(1).dim() == 3 && call.in(1).size(1) == 5, "RotatedBoxDecode: deltas ", call.in(1).sizes(),
+              ", not [B, 5, N]");
   const std::vector<at::Tensor> delta = (widened(call.in(1)) / weight_of(call)).unbind(1);
   const at::Tensor x = anchor.x + delta[0] * anchor.width, y = anchor.y + delta[1] * anchor.height,
                    across = anchor.width * delta[2].exp() / 2, down = anchor.height * delta[3].exp() / 2;
