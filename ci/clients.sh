@@ -50,6 +50,15 @@ clone_part() {
   [[ -d $to/$2 ]] || { git clone -q --depth 1 --filter=blob:none --sparse "https://github.com/$1" "$to" && git -C "$to" sparse-checkout set "$2"; } || die "no $1"
 }
 
+# cuda_libraries VENV: what to put before LD_LIBRARY_PATH so that torchvision's wheel can be loaded; nothing where torch has CUDA.
+cuda_libraries() {
+  local python=$PWD/$1/bin/python stubs=$PWD/$1/without_cuda
+  "$python" -c 'import sys, torch; sys.exit(torch.version.cuda is not None)' || return 0
+  "$python" ci/clients/without_cuda.py "$stubs" "$1"/lib/python3.*/site-packages/torchvision/_C*.so
+  "$python" -c 'import nvidia, os; print(*(os.path.join(path, "cu13", "lib") for path in nvidia.__path__), sep=":", end=":")'
+  printf '%s:' "$stubs"
+}
+
 names=("$@")
 ((${#names[@]})) || mapfile -t names < <(clients | awk '{print $1}')
 failed=()
@@ -59,10 +68,13 @@ for name in "${names[@]}"; do
   read -r -a wanted <<< "$requirements"
   case $name in
     examples) clone_examples karpathy/nanoGPT pytorch/examples ;;
+    torchvision) clone_examples pytorch/examples ;;
     ascend_samples) clone_examples Ascend/tools Ascend/samples; clone_part Ascend/ModelZoo-PyTorch ACL_PyTorch ;;
   esac
   prepare "build/clients/$venv" "$name" "${wanted[@]}"
-  HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} CLIENTS_RESULT="ci/clients/seen/$name.json" \
+  libraries=''
+  case $name in torchvision | timm) libraries=$(cuda_libraries "build/clients/$venv") ;; esac
+  LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:-} HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} CLIENTS_RESULT="ci/clients/seen/$name.json" \
     "build/clients/$venv/bin/python" "ci/clients/use_$name.py" > "build/clients/$name.log" 2>&1 || failed+=("$name")
   grep -E '^(ok|theirs|FAILED) ' "build/clients/$name.log" || tail -5 "build/clients/$name.log"
 done

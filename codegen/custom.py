@@ -13,9 +13,7 @@ from .wrappers import cpp_name
 class Grad(NamedTuple):
     """`backward(arguments) -> receivers`, encoded for csrc/aten/custom/autograd.cpp. `composed` has no backward operator."""
     backward: str
-    # (kind, index): g gradient, a argument, r result, t dtype, s sizes of an argument, m so many times true, n none, d default,
-    # i number; (c, 0, text); (z, argument, None, dimension) a size
-    arguments: List[Tuple[Any, ...]]
+    arguments: List[Tuple[Any, ...]]  # (kind in csrc/aten/custom/table.h, index, text, dimension), as far as needed
     receivers: List[int]              # arguments that the backward's results are gradients of
 
 
@@ -83,7 +81,7 @@ def _function(entry: registry.CustomEntry):
 
 _SOURCE = re.compile(r"(?:(?P<list>grad|result|all)\[(?P<index>\d+)\])|(?P<number>\d+)|\"(?P<text>\w*)\""
                      r"|(?:(?P<name>\w+)(?:\.(?P<part>dtype|sizes)(?:\[(?P<dim>\d+)\])?)?)")
-_LISTS = {"grad": "g", "result": "r", "all": "m"}
+_LISTS = {"grad": "kGradient", "result": "kResult", "all": "kTrue"}
 
 
 def _grad(entry: registry.CustomEntry, functions) -> Optional[Grad]:
@@ -115,17 +113,17 @@ def _grad(entry: registry.CustomEntry, functions) -> Optional[Grad]:
         if match["list"]:
             encoded.append((_LISTS[match["list"]], int(match["index"])))
         elif match["number"]:
-            encoded.append(("i", int(match["number"])))
+            encoded.append(("kNumber", int(match["number"])))
         elif match["text"] is not None:
-            encoded.append(("c", 0, match["text"]))
+            encoded.append(("kText", 0, match["text"]))
         elif match["name"] in ("none", "default"):
-            encoded.append((match["name"][0], 0))
+            encoded.append(({"none": "kNone", "default": "kDefault"}[match["name"]], 0))
         elif match["name"] in names and match["dim"]:
             if match["part"] != "sizes":
                 raise fail(f"{source!r}: only sizes have an index")
-            encoded.append(("z", names.index(match["name"]), None, int(match["dim"])))
+            encoded.append(("kSize", names.index(match["name"]), None, int(match["dim"])))
         elif match["name"] in names:
-            encoded.append(({"dtype": "t", "sizes": "s", None: "a"}[match["part"]], names.index(match["name"])))
+            encoded.append(({"dtype": "kDtype", "sizes": "kSizes", None: "kArgument"}[match["part"]], names.index(match["name"])))
         else:
             raise fail(f"there is no argument {match['name']!r}")
     receivers = [name.strip() for name in targets.split(",")]
@@ -172,7 +170,7 @@ def table(customs: List[Custom]) -> str:
             lines.append(f"inline constexpr GradRule kGrad_{cpp_name(custom.name)}{{nullptr, {{}}, {{}}}};")
         elif custom.grad:
             symbol = cpp_name(custom.name)
-            arguments = ", ".join(f"{{'{kind}', {', '.join(map(_cpp, rest))}}}" for kind, *rest in custom.grad.arguments)
+            arguments = ", ".join(f"{{GradKind::{kind}, {', '.join(map(_cpp, rest))}}}" for kind, *rest in custom.grad.arguments)
             lines.append(f"inline constexpr GradSource kSources_{symbol}[] = {{{arguments}}};")
             lines.append(f"inline constexpr int kReceivers_{symbol}[] = {{{', '.join(map(str, custom.grad.receivers))}}};")
             lines.append(f'inline constexpr GradRule kGrad_{symbol}'

@@ -1,10 +1,10 @@
 """From registry entries to C++ kernels: which overloads an entry serves, and their text."""
 import re
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Tuple
 
 from .calls import Resolver, Value, normalize, used_names
 from .errors import RegistryError, RegistryErrors
-from .registry import Entry
+from .registry import VARIANTS, Entry
 from .schemas import Schemas
 from .wrappers import cpp_name, device_check, device_scope, forward, output_check, signature_of, structured_wrapper
 
@@ -127,7 +127,7 @@ class _Builder:
             text = [f"// {self.entry.op}"]
             declarations = [f"void {self.entry.kernel}({', '.join(f'{parameters[n]} {n}' for n in used)});"]
         else:
-            body, used = self._calls(values)
+            body, used = self._calls(values, out, outputs)
             used = [name for name in parameters if name in used]
             kernel = f"run_{cpp_name(self.entry.op)}"
             text = [f"// {self.entry.op}",
@@ -197,16 +197,19 @@ class _Builder:
 
     def _members(self, function) -> List:
         """The overloads this entry serves."""
-        if not self.entry.variants:
-            return [function]
         group = self.schemas.groups.get(self.entry.op)
-        if group is None:
+        if self.entry.variants and group is None:
             raise self.fail("'variants': torch has no variants of it")
-        members = [getattr(group, variant) for variant in self.entry.variants]
-        for member, variant in zip(members, self.entry.variants):
-            if member is None or "generated" in member.tags:
+        if not self.entry.variants and (group is None or function is not group.functional or not self.entry.out):
+            return [function]
+        members = [(variant, getattr(group, variant)) for variant in self.entry.variants or VARIANTS]
+        there = [member for _, member in members if member is not None and "generated" not in member.tags]
+        if not self.entry.variants:
+            return [member for member in there if member is function or str(member.func.name) not in self.explicit]
+        for variant, member in members:
+            if member not in there:
                 raise self.fail(f"'variants': torch has no {variant} variant of it")
-        return members
+        return there
 
     def _functional(self, function) -> List[str]:
         """Makes the outputs by their shape rules, runs, returns them."""
@@ -226,7 +229,7 @@ class _Builder:
         for name, returned, rule in zip(names, returns, rules.values()):
             plural = normalize(str(returned.type)) == "Tensor[]"
             body.append(f"  {'std::vector<at::Tensor>' if plural else 'at::Tensor'} {name} = make({rule.strip('`')});")
-        body += self._calls(values)[0]
+        body += self._calls(values, function, names)[0]
         body.append(f"  return {names[0]};" if len(names) == 1 else
                     f"  return {{{', '.join(f'std::move({n})' for n in names)}}};")
         return self._wrapper(function, body)
@@ -246,12 +249,12 @@ class _Builder:
                     return self._cast_into(function, values, outputs[0], rules[0][1], inputs)
                 for (_, rule), output in zip(rules, outputs):
                     body.append(f"  resize_output({', '.join([output, rule.strip('`')] + inputs)});")
-            elif not self.entry.variants:
+            elif str(function.func.name) == self.entry.op:
                 raise self.fail("writes into its arguments: 'out' has no meaning")
             # The calls name the outputs as the rules do.
             for (alias, _), target in zip(rules, outputs or written):
                 values.setdefault(alias or "out", Value(target, values[target].type, written=True))
-        body += self._calls(values)[0]
+        body += self._calls(values, function, [alias or "out" for alias in self.entry.out or ()] or outputs)[0]
         returns = function.func.returns
         targets = outputs or written
         if len(returns) == 1:
@@ -265,7 +268,7 @@ class _Builder:
         values[output] = Value("result.value()", values[output].type, written=True)
         values.setdefault("out", values[output])
         body = [f"  CastOutput result({', '.join([output, rule.strip('`')] + inputs)});"]
-        body += self._calls(values)[0]
+        body += self._calls(values, function, [output])[0]
         return self._wrapper(function, body + ["  return result.give();"])
 
     def _arguments(self, function) -> Dict[str, Value]:
@@ -299,16 +302,18 @@ class _Builder:
 
     # Calls ----------------------------------------------------------------------------------------------------------
 
-    def _calls(self, values: Dict[str, Value]) -> Tuple[List[str], List[str]]:
-        """The statements that run the operator, and the names they use."""
+    def _calls(self, values: Dict[str, Value], function, outputs: Iterable[str]) -> Tuple[List[str], List[str]]:
+        """The statements that run the operator, and the names they use. A call without arguments takes the schema's, then the
+        outputs."""
         entry = self.entry
+        whole = ", ".join([*(a.name for a in function.func.arguments.flat_non_out), *outputs])
         resolver = Resolver(self.contract, values, self.fail)
         lines, used = [], []
         alternatives = [(self._host_scalar(values, name), resolver.call(text, name), [name])
                         for name, text in entry.scalar.items()]
         alternatives += [(condition.strip("`"), resolver.call(text), used_names(condition, values))
                          for condition, text in entry.when]
-        last = resolver.call(entry.aclnn)
+        last = resolver.call(entry.aclnn if "(" in entry.aclnn else f"{entry.aclnn}({whole})")
         self.aclnn += [last.aclnn] + [call.aclnn for _, call, _ in alternatives]
         lead = "  "
         for condition, call, names in alternatives:

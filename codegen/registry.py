@@ -33,11 +33,11 @@ class Entry:
     since: Optional[Tuple[int, int]] = None
     until: Optional[Tuple[int, int]] = None
 
-    KERNELS = ("aclnn", "impl", "kernel")        # an entry has one of these
+    KERNELS = ("aclnn", "impl", "kernel")        # an entry has one of these; README.md says which where the file names none
 
     def __post_init__(self):
         if sum(getattr(self, key) is not None for key in self.KERNELS) != 1:
-            raise self.fail(f"needs one of {', '.join(map(repr, self.KERNELS[:-1]))} and {self.KERNELS[-1]!r}")
+            raise self.fail(f"has more than one of {', '.join(map(repr, self.KERNELS[:-1]))} and {self.KERNELS[-1]!r}")
         by_hand = next((key for key in ("impl", "kernel") if getattr(self, key)), None)
         if by_hand and not self.reason:
             raise self.fail(f"{by_hand!r} needs a 'reason': why the registry's own means do not suffice")
@@ -206,6 +206,11 @@ def _entry(path: str, node: yaml.Node, kind: Type[SomeEntry]) -> SomeEntry:
         if not match:
             raise RegistryError(where, f"'op' is a schema such as 'npu_x(Tensor self) -> Tensor', not {fields['op']!r}")
         fields.update(op=match[1], schema=fields["op"])
+    if not fields.keys() & set(kind.KERNELS):
+        name = str(fields["op"]).partition(".")[0]
+        # What most are called: by hand after the operator, else CANN's operator of that name.
+        fields.update({"impl": name} if "reason" in fields else
+                      {"aclnn": "aclnn" + "".join(word[:1].upper() + word[1:] for word in name.split("_"))})
     return kind(where, **fields)
 
 

@@ -70,7 +70,7 @@ def start() -> None:
     )
 
     from torch_npu import _compile, _exit, _options, _runtime, _verbosity
-    from torch_npu._debug import start
+    from torch_npu._debug import start as debugging
     from torch_npu._hooks import libraries, patches
     from torch_npu._ops import custom
     from torch_npu._published import c_extension, names
@@ -95,7 +95,7 @@ def start() -> None:
         distributed._register()
     if _options.get("transfer_to_npu"):
         from torch_npu.contrib import transfer_to_npu  # noqa: F401
-    start.from_environment()
+    debugging.from_environment()
 
 
 def _lookup(name: str) -> Any:

@@ -1,7 +1,7 @@
 """Programs for CUDA, unmodified, by TORCH_TRANSFER_TO_NPU=1: karpathy/nanoGPT and those of pytorch/examples that need no torchvision.
 
-EXAMPLES names the folder with both, called nanoGPT and examples; ci/clients.sh clones them. Losses must be on the NPU, no operator on the
-CPU; the examples of distributed training assert nothing but that they end well.
+EXAMPLES names the folder with both, called nanoGPT and examples; ci/clients.sh clones them. The examples of distributed training assert
+nothing but that they end well. Those that import torchvision are in use_torchvision.py.
 """
 
 from __future__ import annotations
@@ -16,42 +16,7 @@ from pathlib import Path
 
 import numpy
 from harness import case, main, run
-
-TREES = Path(os.environ.get("EXAMPLES", "."))
-# Runs the program in its folder, then tells where its losses were.
-WATCH = """
-import runpy, sys, torch
-seen = set()
-backward = torch.Tensor.backward
-def watch(self, *arguments, **options):
-    seen.add(self.device.type)
-    return backward(self, *arguments, **options)
-torch.Tensor.backward = watch
-sys.argv = sys.argv[1:]
-sys.path.insert(0, ".")
-runpy.run_path(sys.argv[0], run_name="__main__")
-import torch_npu
-print("trained on", *sorted(seen), "fell back:", *sorted(torch_npu.fallbacks()))
-"""
-
-
-def program(tree: str, folder: str, *command: str, **files: bytes) -> str:
-    """Runs a program in a copy of its folder; what it printed."""
-    with tempfile.TemporaryDirectory() as place:
-        here = Path(place) / "copy"
-        shutil.copytree(TREES / tree / folder, here)
-        for name, data in files.items():
-            path = here / name.replace("__", "/").replace("_DOT_", ".")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        before = os.getcwd()
-        os.chdir(here)
-        try:
-            said = run(sys.executable, "-c", WATCH, *command, TORCH_TRANSFER_TO_NPU="1")
-        finally:
-            os.chdir(before)
-    assert "trained on npu fell back:\n" in said + "\n", said[-3000:]
-    return said
+from programs import TREES, program
 
 
 def shakespeare() -> dict[str, bytes]:

@@ -55,8 +55,13 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
+// How the host waits: it spins, yields, and sleeps the longer the longer it waits.
+constexpr uint64_t kSpins = 2000;
+constexpr auto kYields = std::chrono::milliseconds(1), kShortSleeps = std::chrono::milliseconds(20);
+constexpr auto kShortSleep = std::chrono::microseconds(50), kLongSleep = std::chrono::microseconds(500);
+constexpr auto kPatienceForReport = std::chrono::seconds(6);
+
 void Work::wait_on_host(std::chrono::milliseconds timeout) {
-  using namespace std::chrono_literals;
   if (timeout == kNoTimeout || timeout.count() < 0) {
     timeout = ticket_->operation.timeout.count() >= 0 ? ticket_->operation.timeout
                                                       : std::chrono::milliseconds(group_->timeout_ms.load());
@@ -65,18 +70,21 @@ void Work::wait_on_host(std::chrono::milliseconds timeout) {
   for (uint64_t turn = 0;; ++turn) {
     ticket_->rethrow();
     if (ticket_->query()) return;
-    if (turn < 2000) continue;
+    if (turn < kSpins) continue;
     const auto waited = Clock::now() - begin;
-    // The watchdog's report is the better one: it gets a few seconds to begin, and all that it needs.
-    if ((waited > timeout + 6s && !group_->reported) || (waited > timeout && timeout.count() < group_->timeout_ms.load())) {
+    // The watchdog's report is the better one: it gets a few seconds to begin, and all that it needs. But it knows nothing of a
+    // limit of this call alone.
+    const bool watchdog_is_silent = waited > timeout + kPatienceForReport && !group_->reported;
+    const bool own_limit_is_over = waited > timeout && timeout.count() < group_->timeout_ms.load();
+    if (watchdog_is_silent || own_limit_is_over) {
       throw_backend_error(c10::str("waited ", std::chrono::duration_cast<std::chrono::milliseconds>(waited).count(), " ms for ",
                                    ticket_->describe(), ", sequence number ", ticket_->sequence, ", longer than the timeout of ",
                                    timeout.count(), " ms"));
     }
-    if (waited < 1ms) {
+    if (waited < kYields) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(waited < 20ms ? 50us : 500us);
+      std::this_thread::sleep_for(waited < kShortSleeps ? kShortSleep : kLongSleep);
     }
   }
 }

@@ -47,6 +47,7 @@ py::list custom_operators_with_composed_gradient() {
 
 void init_ops(py::module_& module) {
   module.def("_custom_ops", &custom_operators);
+  module.def("_define_operators", &native::define_operators);
   module.def("_raw_memory", &op::raw_memory);
   module.def("_to_base_format", [](const at::Tensor& tensor) {
     if (tensor.has_storage()) op::normalize_storage(tensor.storage());

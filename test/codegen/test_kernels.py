@@ -86,7 +86,7 @@ def test_symint_on_demand(build):
 
 
 def test_functional_makes_its_output_by_the_rule(build):
-    unit, = build(RELU)
+    unit, = build(RELU + "  variants: [functional]\n")
     assert overloads(unit) == ["relu"]
     assert body(unit, "npu_relu") == (
         "at::Tensor npu_relu(const at::Tensor & self) {\n  const DeviceScope scope(self);\n"
@@ -94,13 +94,18 @@ def test_functional_makes_its_output_by_the_rule(build):
 
 
 def test_variants_share_one_entry(build):
-    unit, = build("- op: hardtanh\n  aclnn: aclnnHardtanh(self, min_val, max_val, out)\n  out: like(self)\n"
-                  "  variants: [functional, inplace, out]\n")
+    unit, = build("- op: hardtanh\n  aclnn: aclnnHardtanh(self, min_val, max_val, out)\n  out: like(self)\n")
     assert overloads(unit) == ["hardtanh", "hardtanh_", "hardtanh.out"]
     inplace = body(unit, "npu_hardtanh_inplace")
     assert "op::run(aclnnHardtanh, self, min_val, max_val, self);" in inplace and "return self;" in inplace
     out = body(unit, "npu_hardtanh_out")
     assert "resize_output(out, like(self), self);" in out and "return out;" in out
+
+
+def test_a_variant_with_an_entry_of_its_own_is_that_entrys(build):
+    text = "- op: hardtanh\n  aclnn: aclnnHardtanh(self, min_val, max_val, out)\n  out: like(self)\n"
+    units = build(text + "- op: hardtanh_\n  impl: hardtanh_\n  reason: faster\n")
+    assert [overloads(unit) for unit in units] == [["hardtanh", "hardtanh.out"], ["hardtanh_"]]
 
 
 def test_out_variant_whose_output_has_another_name(build):

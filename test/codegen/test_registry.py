@@ -8,8 +8,7 @@ ADD = "- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n"
     (ADD + "  alcnn: aclnnAdd()\n", "ops.yaml:3: unknown key 'alcnn'"),
     (ADD + "  aclnn: aclnnAdd()\n", "ops.yaml:3: 'aclnn' stands twice in this entry"),
     ("\n# twice\n" + ADD + ADD, "ops.yaml:5: add.out: stands twice, first at line 3"),
-    ("- op: add.out\n", "ops.yaml:1: add.out: needs one of 'aclnn', 'impl' and 'kernel'"),
-    (ADD + "  impl: add\n  reason: none\n", "ops.yaml:1: add.out: needs one of 'aclnn', 'impl' and 'kernel'"),
+    (ADD + "  impl: add\n  reason: none\n", "ops.yaml:1: add.out: has more than one of 'aclnn', 'impl' and 'kernel'"),
     ("- aclnn: aclnnAdd()\n", "ops.yaml:1: entry: 'op' is missing"),
     ("- op: view\n  impl: view\n", "ops.yaml:1: view: 'impl' needs a 'reason'"),
     (ADD + "  reason: because\n", "ops.yaml:1: add.out: 'reason' belongs to 'impl' or 'kernel'"),
@@ -52,8 +51,18 @@ def test_mistake_is_named_with_its_line(mistake, text, message):
 
 
 def test_all_mistakes_are_reported_at_once(mistake):
-    found = mistake("- op: one\n- op: two\n  aclnn: f()\n  key: 1\n")
-    assert [error.partition(": ")[0] for error in found] == ["ops.yaml:1", "ops.yaml:4"]
+    found = mistake("- op: one\n  symint: x\n- op: two\n  aclnn: f()\n  key: 1\n")
+    assert [error.partition(": ")[0] for error in found] == ["ops.yaml:2", "ops.yaml:5"]
+
+
+def test_what_an_entry_does_not_name(build, mistake):
+    """CANN's operator of the same name with the schema's arguments and outputs; with a reason the function of that name."""
+    assert build("- op: acos.out\n") == build("- op: acos.out\n  aclnn: aclnnAcos(self, out)\n")
+    assert build("- op: view\n  reason: why\n") == build("- op: view\n  impl: view\n  reason: why\n")
+    [found] = mistake("- op: add_.Tensor\n")
+    assert found.startswith("ops.yaml:1: add_.Tensor: is derived")
+    [found] = mistake("- op: argmax.out\n")
+    assert found.startswith("ops.yaml:1: argmax.out: aclnnArgmax is not in the contract")
 
 
 def test_versions_are_not_read_as_numbers(build):

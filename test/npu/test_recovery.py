@@ -207,6 +207,18 @@ def test_pinned_memory_without_events(python, fault):
     assert done.returncode == 0 and done.stdout.strip() == str(4.0 * (1 << 18)), done.stderr
 
 
+def test_missing_pinned_memory_is_told_by_its_kind(python):
+    """As torch.cuda tells it, with the code of CANN; what was asked for can be had afterwards."""
+    done = python("""if True:
+        import torch
+        try:
+            torch.ones(1 << 18).pin_memory()
+        except torch.AcceleratorError as error:
+            print(error.error_code)
+        print(torch.ones(1 << 18).pin_memory().is_pinned())""", SOFTCANN_FAULT="aclrtMallocHost:nth=1:code=207001")
+    assert done.returncode == 0 and done.stdout.split() == ["207001", "True"], done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("fault", ["worker:code=1", "task.aclnnMuls:nth=1:code=507015"])
 def test_faults_below_the_interface(python, fault):
     done = python("""if True:

@@ -13,7 +13,7 @@ import torch
 
 import torch_npu  # noqa: F401
 
-PROGRAMS, BATCH = 600, 200
+PROGRAMS, BATCH = 2500, 500
 STEPS, TENSORS, STREAMS = 24, 5, 4
 SIZES = (1, 100, 5000, 70_000)
 PRIME = 10_007

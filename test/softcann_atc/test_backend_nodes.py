@@ -1,4 +1,5 @@
 """The ONNX project's own test cases, one operator each, through the compiler and the interpreter of its programs."""
+import ast
 import pathlib
 import re
 import warnings
@@ -14,6 +15,7 @@ from softcann.atc.kernels import CONTROL, FUNCTIONS
 from softcann.atc.precision import Precision
 from softcann.atc.tensors import from_numpy, to_torch
 
+MODELS = pathlib.Path(__file__).resolve().parents[1] / "softcann_model"
 ALLOWED = pathlib.Path(__file__).resolve().parents[2] / "third_party" / "softcann" / "src" / "model" / "allowed_ops.txt"
 # What is not served, by name; every other case must pass.
 NOT_SERVED = {
@@ -128,6 +130,22 @@ def test_the_cases_of_onnx():
     served = {line.strip() for line in ALLOWED.read_text().splitlines() if not line.startswith("#")}
     assert {kernel for kernel in kernels if kernel.startswith("aten::")} <= served, "the model runtime refuses what the compiler emits"
     assert {kernel for kernel in kernels if not kernel.startswith("aten::")} <= {*FUNCTIONS, *CONTROL}
+
+
+def test_no_operator_may_be_called_that_nothing_calls():
+    """The list is what stands between a file and ATen: each name is one that the compiler emits, or a model of these tests."""
+    names = set(re.findall(r"aten::(\w+)", "".join(path.read_text() for path in MODELS.glob("*.py"))))
+    for path in (ALLOWED.parents[2] / "python" / "softcann" / "atc").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.JoinedStr, ast.Constant)):   # f"max_pool{dimensions}d"
+                parts = getattr(node, "values", [node])
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "ANY" for part in parts)
+                names |= {re.compile(word.replace("ANY", r"[a-z0-9]+")) if "_" in word and "ANY" in word else word
+                          for word in re.findall(r"\w+", text)}
+    patterns = [name for name in names if isinstance(name, re.Pattern)]
+    unused = {name[6:].partition(".")[0] for name in ALLOWED.read_text().split()} - names
+    unused = {name for name in unused if not any(pattern.fullmatch(name) for pattern in patterns)}
+    assert not unused
 
 
 def test_the_cases_of_onnx_in_half_precision():

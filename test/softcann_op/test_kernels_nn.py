@@ -69,6 +69,14 @@ def test_softmax(call, name, function, dim):
     close(wide, function(x, dim), 5e-3)
 
 
+@pytest.mark.parametrize("axes,dims", [([1], 1), ([0, 2], (0, 2)), ([], -1), (None, -1)], ids=str)
+def test_softmax_grad_sums_over_axes(call, axes, dims):
+    """Without axes over the last one."""
+    y, grad, out = torch.rand(4, 5, 6), torch.randn(4, 5, 6), torch.empty(4, 5, 6)
+    call("aclnnSoftmaxGrad", y, grad, axes, out)
+    close(out, y * (grad - (y * grad).sum(dims, keepdim=True)))
+
+
 @pytest.mark.parametrize("reduction,number", [("none", 0), ("mean", 1), ("sum", 2)])
 def test_nll_loss(call, reduction, number):
     for shape, suffix in (((6, 4), ""), ((2, 4, 3, 3), "2d")):

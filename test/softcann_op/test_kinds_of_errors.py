@@ -23,6 +23,8 @@ REFUSED = {  # wrong otherwise, whatever the words
     "aclnnIndexSelect, dimension": f"{F}, 5, {L}([0]), torch.empty(1, 4)",
     "aclnnIndexSelect, type": f"{F}, 0, {L}([0.5]), torch.empty(1, 4)",
     "aclnnGather, rank": f"{F}, 1, {L}([0]), torch.empty(1)",
+    "aclnnRepeat, too many": f"{F}, [1 << 20, 1 << 18], torch.empty(3, 4)",
+    "aclnnRepeat, past 64 bits": f"{F}, [1 << 40, 1 << 40], torch.empty(3, 4)",
     "aclnnFloorDivide": f"{L}([1, 2]), {L}([1, 0]), {L}([0, 0])",
 }
 

@@ -95,8 +95,6 @@ def _register_substitutes(_: Any) -> None:
     from torch_npu import _C
     from torch_npu._compile import substitutes
 
-    if not hasattr(torch.accelerator, "current_device_index"):  # torch 2.7 and older
-        return
     for name in ("_in_bad_fork", "_current_device"):
         torch.compiler.substitute_in_graph(getattr(_C, name), skip_signature_check=True)(getattr(substitutes, name))
 

@@ -50,3 +50,30 @@ def wide_gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], gr
     """Gradients of ``function(*inputs)`` in the dtypes of the inputs, computed in float32."""
     found = gradients(function, [wide(t) for t in inputs], wide(grad))
     return tuple(g.to(t.dtype).contiguous() for g, t in zip(found, inputs))
+
+
+def gradient_of(operator: str, forward: Callable[..., Any], wanted: str = "its input", of: Sequence[int] = (0,),
+                in_float32: bool = False) -> Callable[..., Any]:
+    """The backward operator ``(grad, *arguments)`` of ``forward(*arguments)`` for those of its arguments at the places ``of``.
+
+    ``operator`` and ``wanted``: what its docstring calls the forward operator and those arguments.
+    """
+
+    def backward(*grad_and_arguments: Any, **more: Any) -> Any:
+        grad, *given = grad_and_arguments
+
+        def function(*leaves: Tensor) -> Any:
+            arguments = list(given)
+            for place, leaf in zip(of, leaves):
+                arguments[place] = leaf
+            return forward(*arguments, **more)
+
+        found = (wide_gradients if in_float32 else gradients)(function, [given[place] for place in of], grad)
+        return found[0] if len(of) == 1 else found
+
+    what, each = ("Gradient", "It") if len(of) == 1 else ("Gradients", "Each")
+    backward.__doc__ = f"""{what} of ``{operator}`` for {wanted}.
+
+    {each} has the shape and the dtype, a floating point one, of what it is the gradient of.
+    """
+    return backward

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import even_halves, wide
-from torch_npu._cpu_ops._gradient import wide_gradients
+from torch_npu._cpu_ops._gradient import gradient_of
 
 _SLOPE = 1.702
 
@@ -22,15 +22,10 @@ def npu_swiglu(self: Tensor, dim: int = -1) -> Tensor:
     return (F.silu(a) * b).to(self.dtype).contiguous()
 
 
-def npu_swiglu_backward(grad_output: Tensor, self: Tensor, dim: int = -1) -> Tensor:
-    """Gradient of :func:`npu_swiglu` for self.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return wide_gradients(lambda x: npu_swiglu(x, dim), (self,), grad_output)[0]
+npu_swiglu_backward = gradient_of("npu_swiglu", npu_swiglu, in_float32=True)
 
 
-def _geglu(x: Tensor, dim: int, approximate: Any, activate_left: Any) -> Tuple[Any, Tensor]:
+def _geglu(x: Tensor, dim: int = -1, approximate: int = 1, activate_left: bool = False) -> Tuple[Any, Tensor]:
     left, right = even_halves("npu_geglu", x, dim)
     activated, linear = (left, right) if activate_left else (right, left)
     gelu = F.gelu(activated, approximate="tanh" if approximate else "none")
@@ -47,13 +42,8 @@ def npu_geglu(self: Tensor, dim: int = -1, approximate: int = 1, activate_left: 
     return out.to(self.dtype).contiguous(), gelu.to(self.dtype).contiguous()
 
 
-def npu_geglu_grad(grad_output: Tensor, self: Tensor, gelu: Tensor, dim: int = -1, approximate: int = 1,
-                   activate_left: bool = False) -> Tensor:
-    """Gradient of :func:`npu_geglu` for self.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return wide_gradients(lambda x: _geglu(x, dim, approximate, activate_left)[0], (self,), grad_output)[0]
+# Its result gelu is not needed.
+npu_geglu_grad = gradient_of("npu_geglu", lambda x, gelu, *how: _geglu(x, *how)[0], in_float32=True)
 
 
 def npu_fast_gelu(self: Tensor) -> Tensor:
@@ -62,12 +52,7 @@ def npu_fast_gelu(self: Tensor) -> Tensor:
     return (x * torch.sigmoid(_SLOPE * x)).to(self.dtype).contiguous()
 
 
-def npu_fast_gelu_backward(grad: Tensor, self: Tensor) -> Tensor:
-    """Gradient of :func:`npu_fast_gelu`.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return wide_gradients(npu_fast_gelu, (self,), grad)[0]
+npu_fast_gelu_backward = gradient_of("npu_fast_gelu", npu_fast_gelu, in_float32=True)
 
 
 def fast_gelu(self: Tensor) -> Tensor:

@@ -1,13 +1,14 @@
 """Gradients of torch's own operators, under the names that Ascend gives them. Each is the gradient of what its name says."""
 
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_npu._cpu_ops import boxes
 from torch_npu._cpu_ops._common import wide
-from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops._gradient import gradient_of, gradients
 
 Gradients = Tuple[Optional[Tensor], ...]
 _REDUCTIONS = ("none", "mean", "sum")
@@ -44,63 +45,30 @@ def _with_wide_weight(grad: Tensor, input: Tensor, weight: Tensor, *how: Any) ->
     )
 
 
-def npu_conv2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of ``npu_conv2d`` for its input [N, C, H, W], weight (float32) and bias, where ``output_mask`` asks for them.
+def _backward_of(operator: str, transposed: bool = False, wide_weight: bool = False) -> Callable[..., Gradients]:
+    compute = _with_wide_weight if wide_weight else _convolution
 
-    Each has the shape of what it is the gradient of; floating point, the weight's float32.
+    def backward(*arguments: Any) -> Gradients:
+        input, grad, weight, *how = arguments
+        if transposed:
+            padding, output_padding, stride, dilation, groups, mask = how
+            how = [stride, padding, dilation, groups, mask, True, output_padding]
+        return compute(grad, input, weight, *how)
+
+    backward.__doc__ = f"""Gradients of ``{operator}`` for its input [N, C, ...], weight and bias, where the mask asks for them.
+
+    Each has the shape and the dtype, a floating point one, of what it is the gradient of{
+        "; the weight's is float32" if wide_weight else ""}.
     """
-    return _with_wide_weight(grad_output, input, weight, *how)
+    return backward
 
 
-def npu_conv3d_backward(input: Tensor, grad: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of ``npu_conv3d`` for its input [N, C, D, H, W], weight (float32) and bias, where ``output_mask`` asks for them.
-
-    Each has the shape of what it is the gradient of; floating point, the weight's float32.
-    """
-    return _with_wide_weight(grad, input, weight, *how)
-
-
-def npu_convolution_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of ``npu_convolution`` for its input, weight and bias, where ``output_mask`` asks for them.
-
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return _convolution(grad_output, input, weight, *how)
-
-
-def _transposed(grad: Tensor, input: Tensor, weight: Tensor, padding: Sequence[int], output_padding: Sequence[int],
-                stride: Sequence[int], dilation: Sequence[int], groups: int, mask: Sequence[bool]) -> Gradients:
-    return _convolution(grad, input, weight, stride, padding, dilation, groups, mask, True, output_padding)
-
-
-def _transposed_with_wide_weight(grad: Tensor, input: Tensor, weight: Tensor, padding: Sequence[int],
-                                 output_padding: Sequence[int], stride: Sequence[int], dilation: Sequence[int], groups: int,
-                                 mask: Sequence[bool]) -> Gradients:
-    return _with_wide_weight(grad, input, weight, stride, padding, dilation, groups, mask, True, output_padding)
-
-
-def npu_conv_transpose2d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of ``npu_conv_transpose2d`` for its input, weight (float32) and bias, where ``output_mask`` asks for them.
-
-    Each has the shape of what it is the gradient of; floating point, the weight's float32.
-    """
-    return _transposed_with_wide_weight(grad_output, input, weight, *how)
-
-
-def npu_conv_transpose3d_backward(input: Tensor, grad_output: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of a 3-D transposed convolution for input, weight (float32) and bias, where ``output_mask`` asks for them.
-
-    Each has the shape of what it is the gradient of; floating point, the weight's float32.
-    """
-    return _transposed_with_wide_weight(grad_output, input, weight, *how)
-
-
-def npu_convolution_transpose_backward(input: Tensor, grad: Tensor, weight: Tensor, *how: Any) -> Gradients:
-    """Gradients of ``npu_convolution_transpose`` for input, weight and bias, where ``grad_input_mask`` asks for them.
-
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return _transposed(grad, input, weight, *how)
+npu_conv2d_backward = _backward_of("npu_conv2d", wide_weight=True)
+npu_conv3d_backward = _backward_of("npu_conv3d", wide_weight=True)
+npu_convolution_backward = _backward_of("npu_convolution")
+npu_conv_transpose2d_backward = _backward_of("npu_conv_transpose2d", transposed=True, wide_weight=True)
+npu_conv_transpose3d_backward = _backward_of("npu_conv_transpose3d", transposed=True, wide_weight=True)
+npu_convolution_transpose_backward = _backward_of("npu_convolution_transpose", transposed=True)
 
 
 def slow_conv_dilated2d_backward(grad_output: Tensor, input: Tensor, weight: Tensor, kernel_size: Sequence[int],
@@ -136,48 +104,27 @@ def _conv_depthwise2d_backward(grad_output: Tensor, input: Tensor, weight: Tenso
 # Losses ---------------------------------------------------------------------------------------------------------------------
 
 
-def kl_div_backward(grad_output: Tensor, input: Tensor, target: Tensor, reduction: int = 1, *,
-                    log_target: bool = False) -> Tensor:
-    """Gradient of ``F.kl_div`` for its input. ``reduction``: 0 none, 1 mean, 2 sum.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    forward = lambda x: F.kl_div(x, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
-    return gradients(forward, (input,), grad_output)[0]
+def _kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
+    return F.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
 
 
-def kl_div_target_backward(grad_output: Tensor, input: Tensor, target: Tensor, reduction: int = 1, *,
-                           log_target: bool = False) -> Tensor:
-    """Gradient of ``F.kl_div`` for its target. ``reduction``: 0 none, 1 mean, 2 sum.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    forward = lambda t: F.kl_div(input, t, reduction=_REDUCTIONS[reduction], log_target=log_target)
-    return gradients(forward, (target,), grad_output)[0]
+def _l1_loss(input: Tensor, target: Tensor, reduction: int) -> Tensor:
+    return F.l1_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
-def l1_loss_backward(grad_output: Tensor, input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """Gradient of ``F.l1_loss`` for its input. ``reduction``: 0 none, 1 mean, 2 sum.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return gradients(lambda x: F.l1_loss(x, target, reduction=_REDUCTIONS[reduction]), (input,), grad_output)[0]
+def _cross_entropy_of_logits(input: Tensor, target: Tensor, weight: Optional[Tensor], pos_weight: Optional[Tensor],
+                             reduction: int) -> Tensor:
+    reduced = _REDUCTIONS[reduction]
+    return F.binary_cross_entropy_with_logits(input, target, weight, reduction=reduced, pos_weight=pos_weight)
 
 
-def npu_binary_cross_entropy_with_logits_backward(grad_output: Tensor, input: Tensor, target: Tensor,
-                                                  weight_opt: Optional[Tensor], pos_weight_opt: Optional[Tensor],
-                                                  reduction: int) -> Tensor:
-    """Gradient of ``F.binary_cross_entropy_with_logits`` for its input. ``reduction``: 0 none, 1 mean, 2 sum.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-
-    def forward(x: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(
-            x, target, weight_opt, reduction=_REDUCTIONS[reduction], pos_weight=pos_weight_opt
-        )
-
-    return gradients(forward, (input,), grad_output)[0]
+_REDUCED = "; ``reduction``: 0 none, 1 mean, 2 sum"
+kl_div_backward = gradient_of("F.kl_div", _kl_div, f"its input{_REDUCED}")
+kl_div_target_backward = gradient_of("F.kl_div", _kl_div, f"its target{_REDUCED}", of=(1,))
+l1_loss_backward = gradient_of("F.l1_loss", _l1_loss, f"its input{_REDUCED}")
+npu_binary_cross_entropy_with_logits_backward = gradient_of(
+    "F.binary_cross_entropy_with_logits", _cross_entropy_of_logits, f"its input{_REDUCED}"
+)
 
 
 def npu_softmax_cross_entropy_with_logits_backward(grad: Tensor, input: Tensor, labels: Tensor) -> Tensor:
@@ -242,9 +189,8 @@ def npu_gelu_backward(grad_output: Tensor, input: Tensor, *, approximate: str = 
     return torch.ops.aten.gelu_backward(grad_output, input, approximate=approximate)
 
 
-def npu_mish_backward(grad: Tensor, input: Tensor) -> Tensor:
-    """Gradient of ``npu_mish``. It has the shape and the dtype, a floating point one, of what it is the gradient of."""
-    return gradients(F.mish, (input,), grad)[0]
+npu_mish_backward = gradient_of("npu_mish", F.mish)
+npu_renorm_backward = gradient_of("torch.renorm", torch.renorm)
 
 
 def npu_silu_backward(grad_output: Tensor, x0: Tensor, x1: Tensor) -> Tensor:
@@ -284,14 +230,6 @@ def npu_group_norm_swish_grad(grad: Tensor, input: Tensor, num_groups: int, weig
         grad, input.contiguous(), mean.to(input.dtype), rstd.to(input.dtype), weight, batch, channels, inner, num_groups,
         grad_input_mask,
     )  # fmt: skip
-
-
-def npu_renorm_backward(grad: Tensor, input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Gradient of ``torch.renorm``.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return gradients(lambda x: torch.renorm(x, p, dim, maxnorm), (input,), grad)[0]
 
 
 def npu_dropout_with_add_softmax_backward(grad: Tensor, mask: Tensor, softmax_out: Tensor, alpha: float, prob: float,
@@ -351,20 +289,8 @@ def npu_gather_sparse_index_backward(grad: Tensor, self_sizes: Sequence[int], in
     return torch.zeros(self_sizes, dtype=grad.dtype, device=grad.device).index_add(0, index.reshape(-1), rows)
 
 
-def repeat_interleave_backward_int(grad: Tensor, input: Tensor, repeats: int, dim: Optional[int] = None) -> Tensor:
-    """Gradient of ``torch.repeat_interleave`` with one number of repeats.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return gradients(lambda x: torch.repeat_interleave(x, repeats, dim), (input,), grad)[0]
-
-
-def repeat_interleave_backward_tensor(grad: Tensor, input: Tensor, repeats: Tensor, dim: Optional[int] = None) -> Tensor:
-    """Gradient of ``torch.repeat_interleave`` with a number of repeats for each index.
-
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return gradients(lambda x: torch.repeat_interleave(x, repeats, dim), (input,), grad)[0]
+repeat_interleave_backward_int = gradient_of("torch.repeat_interleave", torch.repeat_interleave)
+repeat_interleave_backward_tensor = gradient_of("torch.repeat_interleave", torch.repeat_interleave)
 
 
 def npu_dtype_cast_backward(grad: Tensor, dtype: torch.dtype, grad_dtype: Optional[int] = None,
@@ -399,38 +325,11 @@ def npu_confusion_transpose_backward(grad: Tensor, perm: Sequence[int], shape: S
 # Boxes ----------------------------------------------------------------------------------------------------------------------
 
 
-def _of_boxes(name: str, grad: Tensor, bboxes: Tensor, gtboxes: Tensor, **options: Any) -> Tuple[Tensor, ...]:
-    from torch_npu._cpu_ops import boxes
-
-    forward = getattr(boxes, name)
-    return gradients(lambda a, b: forward(a, b, **options), (bboxes, gtboxes), grad)
-
-
-def npu_giou_backward(grad: Tensor, bboxes: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False,
-                      mode: int = 0) -> Tuple[Tensor, ...]:
-    """Gradients of ``npu_giou`` for both sets of boxes, [4, n] each.
-
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return _of_boxes("npu_giou", grad, bboxes, gtboxes, trans=trans, is_cross=is_cross, mode=mode)
-
-
-def npu_diou_backward(grad: Tensor, bboxes: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool = False,
-                      mode: int = 0) -> Tuple[Tensor, ...]:
-    """Gradients of ``npu_diou`` for both sets of boxes, [4, n] each.
-
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return _of_boxes("npu_diou", grad, bboxes, gtboxes, trans=trans, is_cross=is_cross, mode=mode)
-
-
-def npu_ciou_backward(grad: Tensor, bboxes: Tensor, gtboxes: Tensor, atan_sub: Optional[Tensor], trans: bool = False,
-                      is_cross: bool = True, mode: int = 0) -> Tuple[Tensor, ...]:
-    """Gradients of ``npu_ciou`` for both sets of boxes, [4, n] each. ``atan_sub``, an intermediate result, is not needed.
-
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return _of_boxes("npu_ciou", grad, bboxes, gtboxes, trans=trans, is_cross=is_cross, mode=mode)
+_BOXES = "both sets of boxes, [4, n] each"
+npu_giou_backward = gradient_of("npu_giou", boxes.npu_giou, _BOXES, of=(0, 1))
+npu_diou_backward = gradient_of("npu_diou", boxes.npu_diou, _BOXES, of=(0, 1))
+# The third, an intermediate result, is not needed.
+npu_ciou_backward = gradient_of("npu_ciou", lambda a, b, _, *how: boxes.npu_ciou(a, b, *how), _BOXES, of=(0, 1))
 
 
 # Fourier transforms ---------------------------------------------------------------------------------------------------------
@@ -465,16 +364,11 @@ def fft_c2r_backward(grad: Tensor, dim: Sequence[int], normalization: int) -> Te
     return half
 
 
-def stft_backward(grad_output: Tensor, input: Tensor, n_fft: int, hop_length: Optional[int] = None,
-                  win_length: Optional[int] = None, window: Optional[Tensor] = None, normalized: bool = False,
-                  onesided: Optional[bool] = None, return_complex: Optional[bool] = None) -> Tensor:
-    """Gradient of ``torch.stft`` without centring for its input.
+def _stft(input: Tensor, n_fft: int, hop_length: Optional[int] = None, win_length: Optional[int] = None,
+          window: Optional[Tensor] = None, normalized: bool = False, onesided: Optional[bool] = None,
+          return_complex: Optional[bool] = None) -> Tensor:
+    spectrum = torch.stft(input, n_fft, hop_length, win_length, window, False, "reflect", normalized, onesided, True)
+    return spectrum if return_complex or return_complex is None else torch.view_as_real(spectrum)
 
-    It has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
 
-    def forward(x: Tensor) -> Tensor:
-        spectrum = torch.stft(x, n_fft, hop_length, win_length, window, False, "reflect", normalized, onesided, True)
-        return spectrum if return_complex or return_complex is None else torch.view_as_real(spectrum)
-
-    return gradients(forward, (input,), grad_output)[0]
+stft_backward = gradient_of("torch.stft", _stft, "its input, without centring")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
-from torch_npu._cpu_ops._gradient import wide_gradients
+from torch_npu._cpu_ops._gradient import gradient_of
 
 
 def _rotated(x: Any, mode: Any) -> Tensor:
@@ -20,7 +20,7 @@ def _rotated(x: Any, mode: Any) -> Tensor:
     raise ValueError(f"rotary_mode {mode!r} is not one of 'half', 'interleave', 'quarter', 'interleave-half'")
 
 
-def _embedded(x: Any, cos: Any, sin: Any, mode: Any) -> Any:
+def _embedded(x: Any, cos: Any, sin: Any, mode: str = "half") -> Any:
     if mode == "interleave-half":
         x, mode = torch.cat([x[..., 0::2], x[..., 1::2]], -1), "half"
     return wide(x) * wide(cos) + _rotated(wide(x), mode) * wide(sin)
@@ -38,13 +38,7 @@ def npu_rotary_mul(self: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "hal
     return _embedded(self, r1, r2, rotary_mode).to(self.dtype).contiguous()
 
 
-def npu_rotary_mul_backward(grad: Tensor, self: Tensor, r1: Tensor, r2: Tensor,
-                            rotary_mode: str = "half") -> Tuple[Tensor, ...]:
-    """Gradients of :func:`npu_rotary_mul` for self, r1 and r2.
-
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
-    """
-    return wide_gradients(lambda x, cos, sin: _embedded(x, cos, sin, rotary_mode), (self, r1, r2), grad)
+npu_rotary_mul_backward = gradient_of("npu_rotary_mul", _embedded, "self, r1 and r2", of=(0, 1, 2), in_float32=True)
 
 
 def npu_apply_rotary_pos_emb(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, layout: str = "BSND",

@@ -25,9 +25,14 @@ _LIGHTNING = {
 def register_when_imported() -> None:
     for name in _LIGHTNING:
         imports.when_imported(name, _tell_lightning)
+    imports.when_imported("torchvision.extension", _tell_torchvision)
     imports.stand_in("torchair", "torch_npu._compile.torchair")
     imports.stand_in("npugraph_ex", "torch_npu._compile.npugraph_ex")
 
 
 def _tell_lightning(module: Any) -> None:
     getattr(importlib.import_module("torch_npu.contrib.lightning"), _LIGHTNING[module.__name__])(module)
+
+
+def _tell_torchvision(extension: Any) -> None:
+    importlib.import_module("torch_npu.contrib.torchvision").register(extension)

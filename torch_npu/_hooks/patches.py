@@ -168,7 +168,7 @@ def _bf16_hooks() -> None:
     DistributedDataParallel._check_comm_hook = _check_comm_hook
 
 
-def _scaler_shares_overflow() -> None:
+def _scaler_all_reduces_found_inf() -> None:
     """torch.amp.GradScaler("npu") has no hook where ranks could agree that one of them overflowed, nor one where the flags of
     all devices of a step are cleared (_amp_update_scale_ knows the scale's), which only matters on chips without inf: see
     torch_npu.npu.amp.grad_scaler. It also refuses optimizers of torch_npu.contrib.apex, for which it would find no
@@ -184,7 +184,7 @@ def _scaler_shares_overflow() -> None:
 
         grad_scaler.refuse_apex(optimizer)
         found_inf_per_device = unscale_grads(self, optimizer, *args, **kwargs)
-        grad_scaler.share_overflow(found_inf_per_device)
+        grad_scaler.all_reduce_found_inf(found_inf_per_device)
         return found_inf_per_device
 
     @functools.wraps(update_scale)
@@ -307,7 +307,7 @@ PATCHES = (
     _lazy_parameters,
     _monitored_barrier,
     _bf16_hooks,
-    _scaler_shares_overflow,
+    _scaler_all_reduces_found_inf,
     _deterministic_algorithms,
     _group_timeout,
     _data_parallel,

@@ -72,8 +72,7 @@ def _table() -> List[Tuple[str, str, str]]:
 def register() -> None:
     library = torch.library.Library("npu", "FRAGMENT")
     _libraries.append(library)
-    for _, schema, _ in _composed():
-        library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    _C._define_operators([schema for _, schema, _ in _composed()])
     for name, _, path in _table():
         keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
         for key in keys:

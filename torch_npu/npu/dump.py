@@ -332,7 +332,8 @@ class _State:
     kernels: Optional[_Kernels] = None
     dump: Optional[Dump] = None
     steps_hook: Any = None
-    counted: Any = None  # the optimizer whose steps are counted
+    counted: Optional[int] = None  # id() of the optimizer whose steps are counted
+    counted_by_hand = False  # by step()
 
 
 def init_dump() -> None:
@@ -397,12 +398,12 @@ def _enter_next_step() -> None:
 def step() -> None:
     """The next step begins, for programs without an optimizer: from then on its steps are not counted."""
     if _State.steps_hook is not None:
-        _State.counted = _State
+        _State.counted_by_hand = True
         _enter_next_step()
 
 
 def _after_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    if _State.counted in (None, id(optimizer)):
+    if not _State.counted_by_hand and _State.counted in (None, id(optimizer)):
         _State.counted = id(optimizer)
         _enter_next_step()
 
@@ -418,6 +419,7 @@ def _end() -> None:
     if _State.steps_hook is not None:
         _State.steps_hook.remove()
         _State.steps_hook = _State.counted = None
+        _State.counted_by_hand = False
     _State.step = 0
 
 

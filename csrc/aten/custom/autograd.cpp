@@ -47,15 +47,6 @@ variable_list tensors_of(at::ArrayRef<c10::IValue> values) {
 }
 at::Tensor tensor_or_none(const c10::IValue& value) { return value.isTensor() ? value.toTensor() : at::Tensor(); }
 
-// The dtype, the sizes or one size of an argument.
-c10::IValue attribute(const c10::IValue& argument, const GradSource& source) {
-  const auto tensor = tensor_or_none(argument);
-  if (!tensor.defined()) return {};
-  if (source.kind == 't') return static_cast<int64_t>(tensor.scalar_type());
-  if (source.kind == 'z') return tensor.sym_size(source.dim);
-  return tensor.sym_sizes();
-}
-
 // Where `argument`, or the first tensor of it where it is a list, stands among the tensors of all arguments, or of all results,
 // for which gradients come; -1: nowhere.
 int64_t position(at::ArrayRef<c10::IValue> arguments, int argument) {
@@ -67,6 +58,38 @@ c10::OperatorHandle find(const std::string& name) {
   const auto dot = std::min(name.find('.'), name.size());
   return c10::Dispatcher::singleton().findSchemaOrThrow(("npu::" + name.substr(0, dot)).c_str(),
                                                         dot < name.size() ? name.substr(dot + 1).c_str() : "");
+}
+
+// What the backward operator is given, as far as the forward operator knows it; of a gradient its position among the results.
+c10::IValue value_of(const GradSource& source, at::ArrayRef<c10::IValue> arguments, at::ArrayRef<c10::IValue> results) {
+  const auto described = [&](auto describe) {
+    const auto tensor = tensor_or_none(arguments[source.index]);
+    return tensor.defined() ? c10::IValue(describe(tensor)) : c10::IValue();
+  };
+  switch (source.kind) {
+    case GradKind::kGradient:
+      return position(results, source.index);
+    case GradKind::kArgument:
+      return arguments[source.index];
+    case GradKind::kResult:
+      return results[source.index];
+    case GradKind::kDtype:
+      return described([](const at::Tensor& x) { return static_cast<int64_t>(x.scalar_type()); });
+    case GradKind::kSizes:
+      return described([](const at::Tensor& x) { return x.sym_sizes(); });
+    case GradKind::kSize:
+      return described([&](const at::Tensor& x) { return x.sym_size(source.dim); });
+    case GradKind::kTrue:
+      return std::vector<bool>(static_cast<size_t>(source.index), true);
+    case GradKind::kNumber:
+      return static_cast<int64_t>(source.index);
+    case GradKind::kText:
+      return std::string(source.text);
+    case GradKind::kNone:
+    case GradKind::kDefault:
+      return {};
+  }
+  return {};
 }
 
 struct CustomFunction : torch::autograd::Function<CustomFunction> {
@@ -115,14 +138,7 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
     c10::List<int64_t> counts;
     c10::List<c10::IValue> others(c10::AnyType::get());
     for (const auto& source : rule.arguments) {
-      c10::IValue value;
-      if (source.kind == 'a') value = arguments[source.index];
-      if (source.kind == 'r') value = results[source.index];
-      if (source.kind == 'i') value = static_cast<int64_t>(source.index);
-      if (source.kind == 'c') value = std::string(source.text);
-      if (source.kind == 'g') value = position(results, source.index);
-      if (source.kind == 'm') value = std::vector<bool>(static_cast<size_t>(source.index), true);
-      if (source.kind == 't' || source.kind == 's' || source.kind == 'z') value = attribute(arguments[source.index], source);
+      const auto value = value_of(source, arguments, results);
       const variable_list list = value.isTensorList() ? value.toTensorVector() : variable_list();
       listed.insert(listed.end(), list.begin(), list.end());
       counts.push_back(value.isTensorList() ? static_cast<int64_t>(list.size()) : kNoList);
@@ -145,11 +161,11 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
     const auto tensors = ctx->get_saved_variables();
     auto listed = tensors.begin() + static_cast<std::ptrdiff_t>(rule.arguments.size());
     for (size_t i = 0; i < schema.arguments().size(); ++i) {
-      if (i >= rule.arguments.size() || rule.arguments[i].kind == 'd') {
+      if (i >= rule.arguments.size() || rule.arguments[i].kind == GradKind::kDefault) {
         const auto& value = schema.arguments()[i].default_value();
         TORCH_CHECK(value.has_value(), "npu::", rule.backward, " is not given its argument ", schema.arguments()[i].name());
         stack.push_back(*value);
-      } else if (rule.arguments[i].kind == 'g') {
+      } else if (rule.arguments[i].kind == GradKind::kGradient) {
         const int64_t place = others.get(i).toInt();
         stack.emplace_back(place < 0 ? at::Tensor() : gradients[place]);
       } else if (counts[i] != kNoList) {

@@ -8,6 +8,11 @@ namespace torch_npu::native {
 
 c10::ArrayRef<CustomOp> custom_ops() { return kCustomOps; }
 
+void define_operators(const std::vector<std::string>& schemas) {
+  static auto* library = new torch::Library(torch::Library::FRAGMENT, "npu", std::nullopt, __FILE__, __LINE__);
+  for (const auto& schema : schemas) library->def(schema.c_str(), {at::Tag::pt2_compliant_tag});
+}
+
 namespace {
 
 TORCH_LIBRARY_FRAGMENT(npu, m) {

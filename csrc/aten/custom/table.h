@@ -2,15 +2,30 @@
 // library.cpp read.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <c10/util/ArrayRef.h>
 
 namespace torch_npu::native {
 
-// Where an argument of a backward operator comes from: 'g' the gradient of result `index`, 'a' argument `index` of the
-// forward operator, 'r' its result, 't' the dtype and 's' the sizes of an argument, 'z' its size in the dimension `dim`, 'm' a
-// list of `index` times true, 'n' None, 'd' the backward operator's own default, 'i' the number `index`, 'c' the string `text`.
+// Where an argument of a backward operator comes from.
+enum class GradKind {
+  kGradient,  // of result `index` of the forward operator
+  kArgument,  // argument `index` of the forward operator
+  kResult,    // its result `index`
+  kDtype,     // of argument `index`
+  kSizes,     // of argument `index`
+  kSize,      // of argument `index` in the dimension `dim`
+  kTrue,      // a list of `index` times true
+  kNone,
+  kDefault,  // the backward operator's own
+  kNumber,   // `index`
+  kText,     // `text`
+};
+
 struct GradSource {
-  char kind;
+  GradKind kind;
   int index;
   const char* text = nullptr;
   int dim = 0;
@@ -41,5 +56,9 @@ struct CustomOp {
 };
 
 C10_EXPORT c10::ArrayRef<CustomOp> custom_ops();
+
+// Defines operators that have no kernels in C++, in the namespace `npu`, for as long as the process lives. (torch.library does so
+// too, but looks for each name in torch.ops first, at four times the cost.)
+C10_EXPORT void define_operators(const std::vector<std::string>& schemas);
 
 }  // namespace torch_npu::native

@@ -1,4 +1,7 @@
-"""torch.npu.amp.GradScaler: PyTorch's, with a fixed scale if wanted and errors for what PyTorch lets pass."""
+"""torch.npu.amp.GradScaler: PyTorch's, with a fixed scale if wanted and errors for what PyTorch lets pass.
+
+torch.amp.GradScaler("npu"), its base, is patched by ``_scaler_all_reduces_found_inf`` of torch_npu/_hooks/patches.py.
+"""
 
 import weakref
 from typing import Any, Dict, Optional, Set
@@ -12,7 +15,7 @@ from torch_npu.npu import overflow
 _owners: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
 
 
-def share_overflow(found_inf_per_device: Any) -> None:
+def all_reduce_found_inf(found_inf_per_device: Any) -> None:
     """Lets all ranks skip the step in which one of them overflowed.
 
     Where inf exists, the all-reduce of the gradients spreads it. Where arithmetic saturates, only the flag of the
@@ -89,7 +92,7 @@ class GradScaler(torch.amp.GradScaler):
             self._check_owner(optimizer)
             state = self._per_optimizer_states[id(optimizer)]
             if state["stage"] is OptState.UNSCALED and state["found_inf_per_device"]:
-                self._share_overflows(state)
+                self._merge_found_inf_of_optimizers(state)
         return super().step(optimizer, *args, **kwargs)
 
     def _unscale_grads_(self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool) -> Any:
@@ -99,17 +102,17 @@ class GradScaler(torch.amp.GradScaler):
         return super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
 
     def _maybe_opt_step(self, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
-        self._share_overflows(optimizer_state)
+        self._merge_found_inf_of_optimizers(optimizer_state)
         return super()._maybe_opt_step(optimizer, optimizer_state, *args, **kwargs)
 
     def _check_inf_per_device(self, optimizer: Any) -> Dict[str, Any]:
         """Before the step of an optimizer that takes the scale itself (``fused=True``) and skips where it finds an overflow."""
         super()._check_inf_per_device(optimizer)
         state = self._per_optimizer_states[id(optimizer)]
-        self._share_overflows(state)
+        self._merge_found_inf_of_optimizers(state)
         return state["found_inf_per_device"]
 
-    def _share_overflows(self, state: Any) -> None:
+    def _merge_found_inf_of_optimizers(self, state: Any) -> None:
         """An overflow in the gradients of one optimizer lets the others skip their steps, too, as far as they were not made."""
         found = state["found_inf_per_device"]
         for other in self._per_optimizer_states.values():

@@ -7,49 +7,18 @@ from . import _owners
 from ._binding import Table
 
 TABLE = Table("acl", ("libascendcl.so", "libacl_op_compiler.so"), """
+finalize get_recent_err_msg get_cann_attribute get_device_capability data_type_size float16_to_float float_to_float16
+create_data_buffer update_data_buffer destroy_data_buffer get_data_buffer_addr get_data_buffer_size
+get_data_buffer_size_v2 create_tensor_desc destroy_tensor_desc get_tensor_desc_type get_tensor_desc_format
+get_tensor_desc_size get_tensor_desc_element_count get_tensor_desc_num_dims get_tensor_desc_dim get_tensor_desc_dim_v2
+get_tensor_desc_name get_tensor_desc_address get_tensor_desc_by_index set_tensor_desc_name set_tensor_format
+set_tensor_shape set_tensor_place_ment set_tensor_const app_log set_tensor_origin_format set_tensor_origin_shape
+set_tensor_storage_format set_tensor_storage_shape set_tensor_dynamic_input trans_tensor_desc_format
+get_compileopt_size set_compileopt
+get_soc_name aclrtGetSocName
+get_version aclrtGetVersion
 init aclInit ptr
-finalize aclFinalize
-get_soc_name aclrtGetSocName =str
-get_version aclrtGetVersion >i32 >i32 >i32
-get_recent_err_msg aclGetRecentErrMsg =str
-get_cann_attribute aclGetCannAttribute i32 >i32
-get_device_capability aclGetDeviceCapability u32 i32 >i64
-data_type_size aclDataTypeSize i32 =size
-float16_to_float aclFloat16ToFloat u16 =float
-float_to_float16 aclFloatToFloat16 float =u16
-create_data_buffer aclCreateDataBuffer ptr size =ptr
-update_data_buffer aclUpdateDataBuffer ptr ptr size
-destroy_data_buffer aclDestroyDataBuffer ptr
-get_data_buffer_addr aclGetDataBufferAddr ptr =ptr
-get_data_buffer_size aclGetDataBufferSize ptr =u32
-get_data_buffer_size_v2 aclGetDataBufferSizeV2 ptr =size
-create_tensor_desc aclCreateTensorDesc i32 i32 ptr i32 =ptr
-destroy_tensor_desc aclDestroyTensorDesc ptr =void
-get_tensor_desc_type aclGetTensorDescType ptr =i32
-get_tensor_desc_format aclGetTensorDescFormat ptr =i32
-get_tensor_desc_size aclGetTensorDescSize ptr =size
-get_tensor_desc_element_count aclGetTensorDescElementCount ptr =size
-get_tensor_desc_num_dims aclGetTensorDescNumDims ptr =size
-get_tensor_desc_dim aclGetTensorDescDim ptr size =i64
-get_tensor_desc_dim_v2 aclGetTensorDescDimV2 ptr size >i64
-get_tensor_desc_name aclGetTensorDescName ptr =str
-get_tensor_desc_address aclGetTensorDescAddress ptr =ptr
-get_tensor_desc_by_index aclGetTensorDescByIndex ptr size =ptr
-set_tensor_desc_name aclSetTensorDescName ptr str =void
-set_tensor_format aclSetTensorFormat ptr i32
-set_tensor_shape aclSetTensorShape ptr i32 ptr
-set_tensor_place_ment aclSetTensorPlaceMent ptr i32
-set_tensor_const aclSetTensorConst ptr ptr size
-app_log aclAppLog
 get_tensor_desc_dim_range aclGetTensorDescDimRange ptr size size ptr
-set_tensor_origin_format aclSetTensorOriginFormat ptr i32
-set_tensor_origin_shape aclSetTensorOriginShape ptr i32 ptr
-set_tensor_storage_format aclSetTensorStorageFormat ptr i32
-set_tensor_storage_shape aclSetTensorStorageShape ptr i32 ptr
-set_tensor_dynamic_input aclSetTensorDynamicInput ptr str
-trans_tensor_desc_format aclTransTensorDescFormat ptr i32 >ptr
-get_compileopt_size aclGetCompileoptSize i32 =size
-set_compileopt aclSetCompileopt i32 str
 """)
 
 

@@ -1,13 +1,15 @@
-"""Functions of C as functions of Python: a line of text says how.
+"""Functions of C as functions of Python: a text names them, and CANN's headers say what they take (_headers.py).
 
-A line is `name CName kind...`, with the kinds of the arguments in C's order (`KINDS`). A kind after `>` is written by C through a
-pointer, and becomes a result. The last word `=kind` says what C returns; without it that is the error code, which comes last.
+A line of the text has names whose functions in C are those of pyACL's rule (`c_name`); or it is `name CName`, or `name CName
+kind...` where the headers do not tell all: the kinds of the arguments in C's order (`KINDS`). A kind after `>` is written by C
+through a pointer, and becomes a result. The last word `=kind` says what C returns; without it that is the error code, which
+comes last.
 """
 import ctypes
 import operator
 import sys
 
-from . import _library
+from . import _headers, _library
 
 
 class Pointer(int):
@@ -113,8 +115,10 @@ class Table:
     """The functions of one module: those of its text, and those that `function` adds."""
 
     def __init__(self, module, libraries, lines):
-        self.module, self.libraries, self.written, self._calls = module, libraries, {}, {}
-        self.lines = {words[0]: words[1:] for words in map(str.split, lines.strip().splitlines())}
+        self.module, self.libraries, self.written, self._calls, self.lines = module, libraries, {}, {}, {}
+        for words in map(str.split, lines.strip().splitlines()):
+            one = len(words) > 1 and words[1].startswith("acl")
+            self.lines.update({words[0]: words[1:]} if one else {name: [c_name(module, name)] for name in words})
 
     def function(self, *symbols):
         """Decorator: `_name` is the module's `name` where the library has `symbols`."""
@@ -171,9 +175,14 @@ class Table:
             return f"by CANN's names it is {symbol}, which {where} do not have"
         return f"{symbol} is not bound; ctypes can call it in {' or '.join(self.libraries)}"
 
+    def kinds(self, name):
+        """Of the arguments and the result of a line's function."""
+        symbol, *kinds = self.lines[name]
+        return kinds or _headers.kinds(symbol)
+
     def _bound(self, name):
         if name not in self._calls:
-            symbol, *kinds = self.lines[name]
+            symbol, kinds = self.lines[name][0], self.kinds(name)
             result = kinds.pop()[1:] if kinds and kinds[-1].startswith("=") else "error"
             self._calls[name] = Call(f"{self.module}.{name}", self._found(name, symbol), kinds, result)
         return self._calls[name]

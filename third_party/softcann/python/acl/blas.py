@@ -2,18 +2,12 @@
 from ._binding import Table
 
 _TABLE = Table("acl.blas", ("libacl_cblas.so",), """
-gemm_ex aclblasGemmEx i32 i32 i32 i32 i32 i32 ptr ptr i32 i32 ptr i32 i32 ptr ptr i32 i32 i32 ptr
+gemm_ex create_handle_for_gemm_ex create_handle_for_gemv_ex create_handle_for_hgemm create_handle_for_hgemv
+create_handle_for_s8gemm create_handle_for_s8gemv gemv_ex
 s8gemm aclblasS8gemm i32 i32 i32 i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
 s8gemv aclblasS8gemv i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
 hgemm aclblasHgemm i32 i32 i32 i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
 hgemv aclblasHgemv i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
-create_handle_for_gemm_ex aclblasCreateHandleForGemmEx i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 >ptr
-create_handle_for_gemv_ex aclblasCreateHandleForGemvEx i32 i32 i32 i32 i32 i32 i32 >ptr
-create_handle_for_hgemm aclblasCreateHandleForHgemm i32 i32 i32 i32 i32 i32 i32 >ptr
-create_handle_for_hgemv aclblasCreateHandleForHgemv i32 i32 i32 i32 >ptr
-create_handle_for_s8gemm aclblasCreateHandleForS8gemm i32 i32 i32 i32 i32 i32 i32 >ptr
-create_handle_for_s8gemv aclblasCreateHandleForS8gemv i32 i32 i32 i32 >ptr
-gemv_ex aclblasGemvEx i32 i32 i32 ptr ptr i32 i32 ptr i32 i32 ptr ptr i32 i32 i32 ptr
 """)
 
 

@@ -10,114 +10,40 @@ from ._base import TABLE as _BASE
 from ._binding import Table
 
 _TABLE = Table("acl.mdl", ("libascendcl.so",), """
-load_from_file aclmdlLoadFromFile str >u32
-load_from_file_with_mem aclmdlLoadFromFileWithMem str >u32 ptr size ptr size
-load_from_mem aclmdlLoadFromMem ptr size >u32
-load_from_mem_with_mem aclmdlLoadFromMemWithMem ptr size >u32 ptr size ptr size
-load_with_config aclmdlLoadWithConfig ptr >u32
-unload aclmdlUnload u32
-query_size aclmdlQuerySize str >size >size
-query_size_from_mem aclmdlQuerySizeFromMem ptr size >size >size
-create_config_handle aclmdlCreateConfigHandle =ptr
-destroy_config_handle aclmdlDestroyConfigHandle ptr
-set_config_opt aclmdlSetConfigOpt ptr i32 ptr size
-set_external_weight_address aclmdlSetExternalWeightAddress ptr str ptr size
-create_desc aclmdlCreateDesc =ptr
-destroy_desc aclmdlDestroyDesc ptr
-get_desc aclmdlGetDesc ptr u32
-get_desc_from_file aclmdlGetDescFromFile ptr str
-get_desc_from_mem aclmdlGetDescFromMem ptr ptr size
-get_num_inputs aclmdlGetNumInputs ptr =size
-get_num_outputs aclmdlGetNumOutputs ptr =size
-get_input_size_by_index aclmdlGetInputSizeByIndex ptr size =size
-get_output_size_by_index aclmdlGetOutputSizeByIndex ptr size =size
-get_input_data_type aclmdlGetInputDataType ptr size =i32
-get_output_data_type aclmdlGetOutputDataType ptr size =i32
-get_input_format aclmdlGetInputFormat ptr size =i32
-get_output_format aclmdlGetOutputFormat ptr size =i32
-get_input_name_by_index aclmdlGetInputNameByIndex ptr size =str
-get_output_name_by_index aclmdlGetOutputNameByIndex ptr size =str
-get_input_index_by_name aclmdlGetInputIndexByName ptr str >size
-get_output_index_by_name aclmdlGetOutputIndexByName ptr str >size
-get_tensor_real_name aclmdlGetTensorRealName ptr str =str
-get_op_attr aclmdlGetOpAttr ptr str str =str
-get_input_dims aclmdlGetInputDims ptr size ptr
-get_input_dims_v2 aclmdlGetInputDimsV2 ptr size ptr
-get_input_dims_range aclmdlGetInputDimsRange ptr size ptr
-get_output_dims aclmdlGetOutputDims ptr size ptr
-get_cur_output_dims aclmdlGetCurOutputDims ptr size ptr
-get_dynamic_batch aclmdlGetDynamicBatch ptr ptr
-get_dynamic_hw aclmdlGetDynamicHW ptr size ptr
-get_input_dynamic_gear_count aclmdlGetInputDynamicGearCount ptr size >size
-get_input_dynamic_dims aclmdlGetInputDynamicDims ptr size ptr size
-set_dynamic_batch_size aclmdlSetDynamicBatchSize u32 ptr size u64
-set_dynamic_hw_size aclmdlSetDynamicHWSize u32 ptr size u64 u64
-set_input_dynamic_dims aclmdlSetInputDynamicDims u32 ptr size ptr
-create_dataset aclmdlCreateDataset =ptr
-destroy_dataset aclmdlDestroyDataset ptr
-add_dataset_buffer aclmdlAddDatasetBuffer ptr ptr
-get_dataset_num_buffers aclmdlGetDatasetNumBuffers ptr =size
-get_dataset_buffer aclmdlGetDatasetBuffer ptr size =ptr
-set_dataset_tensor_desc aclmdlSetDatasetTensorDesc ptr ptr size
-get_dataset_tensor_desc aclmdlGetDatasetTensorDesc ptr size =ptr
-execute aclmdlExecute u32 ptr ptr
-execute_async aclmdlExecuteAsync u32 ptr ptr ptr
-execute_v2 aclmdlExecuteV2 u32 ptr ptr ptr ptr
-execute_async_v2 aclmdlExecuteAsyncV2 u32 ptr ptr ptr ptr
-create_exec_config_handle aclmdlCreateExecConfigHandle =ptr
-destroy_exec_config_handle aclmdlDestroyExecConfigHandle ptr
-init_dump aclmdlInitDump
-set_dump aclmdlSetDump str
-finalize_dump aclmdlFinalizeDump
-bundle_load_from_file aclmdlBundleLoadFromFile str >u32
-bundle_load_from_mem aclmdlBundleLoadFromMem ptr size >u32
-bundle_get_model_num aclmdlBundleGetModelNum u32 >size
-bundle_get_model_id aclmdlBundleGetModelId u32 size >u32
-bundle_unload aclmdlBundleUnload u32
-bundle_create_query_info aclmdlBundleCreateQueryInfo =ptr
-bundle_destroy_query_info aclmdlBundleDestroyQueryInfo ptr
-bundle_query_info_from_file aclmdlBundleQueryInfoFromFile str ptr
-bundle_query_info_from_mem aclmdlBundleQueryInfoFromMem ptr size ptr
-bundle_get_query_model_num aclmdlBundleGetQueryModelNum ptr >size
-bundle_get_size aclmdlBundleGetSize ptr size >size >size
-bundle_get_var_weight_size aclmdlBundleGetVarWeightSize ptr >size
-bundle_init_from_file aclmdlBundleInitFromFile str ptr size >u32
-bundle_init_from_mem aclmdlBundleInitFromMem ptr size ptr size >u32
-bundle_load_model aclmdlBundleLoadModel u32 size >u32
-bundle_load_model_with_config aclmdlBundleLoadModelWithConfig u32 size ptr >u32
-bundle_load_model_with_mem aclmdlBundleLoadModelWithMem u32 size ptr size ptr size >u32
-bundle_unload_model aclmdlBundleUnloadModel u32 u32
-ri_capture_begin aclmdlRICaptureBegin ptr i32
-ri_capture_end aclmdlRICaptureEnd ptr >ptr
-ri_capture_get_info aclmdlRICaptureGetInfo ptr >i32 >ptr
-ri_capture_task_grp_begin aclmdlRICaptureTaskGrpBegin ptr
-ri_capture_task_grp_end aclmdlRICaptureTaskGrpEnd ptr >ptr
-ri_capture_task_update_begin aclmdlRICaptureTaskUpdateBegin ptr ptr
-ri_capture_task_update_end aclmdlRICaptureTaskUpdateEnd ptr
-ri_debug_json_print aclmdlRIDebugJsonPrint ptr str u32
-ri_debug_print aclmdlRIDebugPrint ptr
-ri_destroy aclmdlRIDestroy ptr
-ri_execute aclmdlRIExecute ptr i32
-ri_execute_async aclmdlRIExecuteAsync ptr ptr
-ri_get_id aclmdlRIGetId ptr >u32
-ri_set_name aclmdlRISetName ptr str
-create_aipp aclmdlCreateAIPP u64 =ptr
-destroy_aipp aclmdlDestroyAIPP ptr
-get_aipp_data_size aclmdlGetAippDataSize u64 >size
-get_aipp_type aclmdlGetAippType u32 size >i32 >size
-set_aipp_input_format aclmdlSetAIPPInputFormat ptr i32
-set_aipp_src_image_size aclmdlSetAIPPSrcImageSize ptr i32 i32
-set_aipp_rbuv_swap_switch aclmdlSetAIPPRbuvSwapSwitch ptr i8
-set_aipp_ax_swap_switch aclmdlSetAIPPAxSwapSwitch ptr i8
-set_aipp_csc_params aclmdlSetAIPPCscParams ptr i8 i16 i16 i16 i16 i16 i16 i16 i16 i16 u8 u8 u8 u8 u8 u8
-set_aipp_dtc_pixel_mean aclmdlSetAIPPDtcPixelMean ptr i16 i16 i16 i16 u64
-set_aipp_dtc_pixel_min aclmdlSetAIPPDtcPixelMin ptr float float float float u64
-set_aipp_pixel_var_reci aclmdlSetAIPPPixelVarReci ptr float float float float u64
-set_aipp_crop_params aclmdlSetAIPPCropParams ptr i8 i32 i32 i32 i32 u64
-set_aipp_padding_params aclmdlSetAIPPPaddingParams ptr i8 i32 i32 i32 i32 u64
-set_aipp_scf_params aclmdlSetAIPPScfParams ptr i8 i32 i32 i32 i32 u64
-set_aipp_by_input_index aclmdlSetAIPPByInputIndex u32 ptr size ptr
-set_input_aipp aclmdlSetInputAIPP u32 ptr size ptr
+load_from_file load_from_file_with_mem load_from_mem load_from_mem_with_mem load_with_config unload query_size
+query_size_from_mem create_config_handle destroy_config_handle set_config_opt set_external_weight_address create_desc
+destroy_desc get_desc get_desc_from_file get_desc_from_mem get_num_inputs get_num_outputs get_input_size_by_index
+get_output_size_by_index get_input_data_type get_output_data_type get_input_format get_output_format
+get_input_name_by_index get_output_name_by_index get_input_index_by_name get_output_index_by_name get_tensor_real_name
+get_op_attr get_input_dims get_input_dims_v2 get_input_dims_range get_output_dims get_cur_output_dims
+get_dynamic_batch get_input_dynamic_gear_count get_input_dynamic_dims set_dynamic_batch_size set_input_dynamic_dims
+create_dataset destroy_dataset add_dataset_buffer get_dataset_num_buffers get_dataset_buffer set_dataset_tensor_desc
+get_dataset_tensor_desc execute execute_async execute_v2 execute_async_v2 create_exec_config_handle
+destroy_exec_config_handle init_dump set_dump finalize_dump bundle_load_from_file bundle_load_from_mem
+bundle_get_model_num bundle_get_model_id bundle_unload bundle_create_query_info bundle_destroy_query_info
+bundle_query_info_from_file bundle_query_info_from_mem bundle_get_query_model_num bundle_get_size
+bundle_get_var_weight_size bundle_init_from_file bundle_init_from_mem bundle_load_model bundle_load_model_with_config
+bundle_load_model_with_mem bundle_unload_model ri_capture_begin ri_capture_end ri_capture_get_info
+ri_capture_task_grp_begin ri_capture_task_grp_end ri_capture_task_update_begin ri_capture_task_update_end
+ri_debug_json_print ri_debug_print ri_destroy ri_execute ri_execute_async ri_get_id ri_set_name get_aipp_data_size
+get_aipp_type
+get_dynamic_hw aclmdlGetDynamicHW
+set_dynamic_hw_size aclmdlSetDynamicHWSize
+create_aipp aclmdlCreateAIPP
+destroy_aipp aclmdlDestroyAIPP
+set_aipp_input_format aclmdlSetAIPPInputFormat
+set_aipp_src_image_size aclmdlSetAIPPSrcImageSize
+set_aipp_rbuv_swap_switch aclmdlSetAIPPRbuvSwapSwitch
+set_aipp_ax_swap_switch aclmdlSetAIPPAxSwapSwitch
+set_aipp_csc_params aclmdlSetAIPPCscParams
+set_aipp_dtc_pixel_mean aclmdlSetAIPPDtcPixelMean
+set_aipp_dtc_pixel_min aclmdlSetAIPPDtcPixelMin
+set_aipp_pixel_var_reci aclmdlSetAIPPPixelVarReci
+set_aipp_crop_params aclmdlSetAIPPCropParams
+set_aipp_padding_params aclmdlSetAIPPPaddingParams
+set_aipp_scf_params aclmdlSetAIPPScfParams
+set_aipp_by_input_index aclmdlSetAIPPByInputIndex
+set_input_aipp aclmdlSetInputAIPP
 """)
 _ANY = 2 ** 64 - 1   # the index that pyACL writes as -1
 _OF_INT32 = (0, 28)  # the options of aclmdlConfigAttr that are int32; the others have 8 bytes

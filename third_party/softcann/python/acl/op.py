@@ -5,34 +5,11 @@ from ._base import numbers
 from ._binding import Table
 
 _TABLE = Table("acl.op", ("libascendcl.so", "libacl_op_compiler.so"), """
-set_model_dir aclopSetModelDir str
-load aclopLoad ptr size
-create_attr aclopCreateAttr =ptr
-destroy_attr aclopDestroyAttr ptr =void
-set_attr_bool aclopSetAttrBool ptr str u8
-set_attr_int aclopSetAttrInt ptr str i64
-set_attr_float aclopSetAttrFloat ptr str float
-set_attr_string aclopSetAttrString ptr str str
-set_attr_data_type aclopSetAttrDataType ptr str i32
-set_attr_list_bool aclopSetAttrListBool ptr str i32 ptr
-set_attr_list_int aclopSetAttrListInt ptr str i32 ptr
-set_attr_list_float aclopSetAttrListFloat ptr str i32 ptr
-set_attr_list_data_type aclopSetAttrListDataType ptr str i32 ptr
-set_attr_list_string aclopSetAttrListString ptr str i32 ptr
-set_attr_list_list_int aclopSetAttrListListInt ptr str i32 ptr ptr
-set_compile_flag aclopSetCompileFlag i32
-set_max_op_queue_num aclopSetMaxOpQueueNum u64
-compile aclopCompile str i32 ptr i32 ptr ptr i32 i32 str
-execute aclopExecute str i32 ptr ptr i32 ptr ptr ptr ptr
-execute_v2 aclopExecuteV2 str i32 ptr ptr i32 ptr ptr ptr ptr
-compile_and_execute aclopCompileAndExecute str i32 ptr ptr i32 ptr ptr ptr i32 i32 str ptr
-compile_and_execute_v2 aclopCompileAndExecuteV2 str i32 ptr ptr i32 ptr ptr ptr i32 i32 str ptr
-create_handle aclopCreateHandle str i32 ptr i32 ptr ptr >ptr
-execute_with_handle aclopExecWithHandle ptr i32 ptr i32 ptr ptr
-destroy_handle aclopDestroyHandle ptr =void
-start_dump_args aclopStartDumpArgs u32 str
-stop_dump_args aclopStopDumpArgs u32
-cast aclopCast ptr ptr ptr ptr u8 ptr
+set_model_dir load create_attr destroy_attr set_attr_bool set_attr_int set_attr_float set_attr_string
+set_attr_data_type set_attr_list_bool set_attr_list_int set_attr_list_float set_attr_list_data_type
+set_attr_list_string set_attr_list_list_int set_compile_flag set_max_op_queue_num compile execute execute_v2
+compile_and_execute compile_and_execute_v2 create_handle destroy_handle start_dump_args stop_dump_args cast
+execute_with_handle aclopExecWithHandle
 """)
 
 

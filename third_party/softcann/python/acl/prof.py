@@ -6,41 +6,15 @@ from ._base import numbers
 from ._binding import Pointer, Table
 
 _TABLE = Table("acl.prof", ("libascendcl.so", "libmsprofiler.so"), """
+finalize destroy_config start stop create_stamp destroy_stamp mark push pop range_start range_stop create_step_info
+destroy_step_info get_step_timestamp create_subscribe_config get_op_type_len get_op_name_len get_op_type get_op_name
+get_op_start get_op_end get_op_duration get_model_id get_op_flag get_op_attri_value destroy_subscribe_config
+model_subscribe model_un_subscribe get_op_desc_size get_op_num
 init aclprofInit ptr size
-finalize aclprofFinalize
 create_config aclprofCreateConfig ptr u32 i32 ptr u64 =ptr
-destroy_config aclprofDestroyConfig ptr
 set_config aclprofSetConfig i32 ptr size
-start aclprofStart ptr
-stop aclprofStop ptr
-create_stamp aclprofCreateStamp =ptr
-destroy_stamp aclprofDestroyStamp ptr =void
 set_stamp_trace_message aclprofSetStampTraceMessage ptr ptr u32
-mark aclprofMark ptr
 mark_ex aclprofMarkEx ptr size ptr
-push aclprofPush ptr
-pop aclprofPop
-range_start aclprofRangeStart ptr >u32
-range_stop aclprofRangeStop u32
-create_step_info aclprofCreateStepInfo =ptr
-destroy_step_info aclprofDestroyStepInfo ptr =void
-get_step_timestamp aclprofGetStepTimestamp ptr i32 ptr
-create_subscribe_config aclprofCreateSubscribeConfig i8 i32 ptr =ptr
-get_op_type_len aclprofGetOpTypeLen ptr size u32 >size
-get_op_name_len aclprofGetOpNameLen ptr size u32 >size
-get_op_type aclprofGetOpType ptr size u32 ptr size
-get_op_name aclprofGetOpName ptr size u32 ptr size
-get_op_start aclprofGetOpStart ptr size u32 =u64
-get_op_end aclprofGetOpEnd ptr size u32 =u64
-get_op_duration aclprofGetOpDuration ptr size u32 =u64
-get_model_id aclprofGetModelId ptr size u32 =size
-get_op_flag aclprofGetOpFlag ptr size u32 =i32
-get_op_attri_value aclprofGetOpAttriValue ptr size u32 i32 =str
-destroy_subscribe_config aclprofDestroySubscribeConfig ptr
-model_subscribe aclprofModelSubscribe u32 ptr
-model_un_subscribe aclprofModelUnSubscribe u32
-get_op_desc_size aclprofGetOpDescSize >size
-get_op_num aclprofGetOpNum ptr size >u32
 """)
 
 

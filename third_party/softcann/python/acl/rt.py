@@ -7,119 +7,29 @@ from ._base import numbers
 from ._binding import Table
 
 _TABLE = Table("acl.rt", ("libascendcl.so",), """
-set_device aclrtSetDevice i32
-reset_device aclrtResetDevice i32
-reset_device_force aclrtResetDeviceForce i32
-get_device aclrtGetDevice >i32
-get_device_count aclrtGetDeviceCount >u32
-get_device_info aclrtGetDeviceInfo u32 i32 >i64
-get_run_mode aclrtGetRunMode >i32
-get_soc_name aclrtGetSocName =str
-get_logic_dev_id_by_user_dev_id aclrtGetLogicDevIdByUserDevId i32 >i32
-get_primary_ctx_state aclrtGetPrimaryCtxState i32 >u32 >i32
-device_can_access_peer aclrtDeviceCanAccessPeer >i32 i32 i32
-device_enable_peer_access aclrtDeviceEnablePeerAccess i32 u32
-device_disable_peer_access aclrtDeviceDisablePeerAccess i32
-device_get_bare_tgid aclrtDeviceGetBareTgid >i32
-device_get_stream_priority_range aclrtDeviceGetStreamPriorityRange >i32 >i32
-device_task_abort aclrtDeviceTaskAbort i32 u32
-synchronize_device aclrtSynchronizeDevice
-synchronize_device_with_timeout aclrtSynchronizeDeviceWithTimeout i32
-create_context aclrtCreateContext >ptr i32
-destroy_context aclrtDestroyContext ptr
-set_context aclrtSetCurrentContext ptr
-get_context aclrtGetCurrentContext >ptr
-ctx_get_current_default_stream aclrtCtxGetCurrentDefaultStream >ptr
-ctx_get_sys_param_opt aclrtCtxGetSysParamOpt i32 >i64
-ctx_set_sys_param_opt aclrtCtxSetSysParamOpt i32 i64
-get_sys_param_opt aclrtGetSysParamOpt i32 >i64
-set_sys_param_opt aclrtSetSysParamOpt i32 i64
-create_stream aclrtCreateStream >ptr
-create_stream_with_config aclrtCreateStreamWithConfig >ptr u32 u32
-destroy_stream aclrtDestroyStream ptr
-destroy_stream_force aclrtDestroyStreamForce ptr
-synchronize_stream aclrtSynchronizeStream ptr
-synchronize_stream_with_timeout aclrtSynchronizeStreamWithTimeout ptr i32
-stream_query aclrtStreamQuery ptr >i32
-stream_abort aclrtStreamAbort ptr
-stream_get_id aclrtStreamGetId ptr >i32
-stream_get_flags aclrtStreamGetFlags ptr >u32
-stream_get_priority aclrtStreamGetPriority ptr >u32
-stream_wait_event aclrtStreamWaitEvent ptr ptr
-set_stream_failure_mode aclrtSetStreamFailureMode ptr u64
-create_event aclrtCreateEvent >ptr
-create_event_with_flag aclrtCreateEventWithFlag >ptr u32
-create_event_ex_with_flag aclrtCreateEventExWithFlag >ptr u32
-destroy_event aclrtDestroyEvent ptr
-record_event aclrtRecordEvent ptr ptr
-reset_event aclrtResetEvent ptr ptr
-query_event aclrtQueryEvent ptr >i32
-query_event_status aclrtQueryEventStatus ptr >i32
-query_event_wait_status aclrtQueryEventWaitStatus ptr >i32
-synchronize_event aclrtSynchronizeEvent ptr
-synchronize_event_with_timeout aclrtSynchronizeEventWithTimeout ptr i32
-event_elapsed_time aclrtEventElapsedTime >float ptr ptr
-event_get_timestamp aclrtEventGetTimestamp ptr >u64
-get_event_id aclrtGetEventId ptr >u32
-malloc aclrtMalloc >ptr size i32
-malloc_align32 aclrtMallocAlign32 >ptr size i32
-malloc_cached aclrtMallocCached >ptr size i32
-malloc_host aclrtMallocHost >ptr size
-mem_flush aclrtMemFlush ptr size
-mem_invalidate aclrtMemInvalidate ptr size
-free aclrtFree ptr
-free_host aclrtFreeHost ptr
-get_mem_info aclrtGetMemInfo i32 >size >size
-mem_get_address_range aclrtMemGetAddressRange ptr >ptr >size
-memcpy aclrtMemcpy ptr size ptr size i32
-memcpy_async aclrtMemcpyAsync ptr size ptr size i32 ptr
-memcpy_async_with_condition aclrtMemcpyAsyncWithCondition ptr size ptr size i32 ptr
-memcpy_2d aclrtMemcpy2d ptr size ptr size size size i32
-memcpy_2d_async aclrtMemcpy2dAsync ptr size ptr size size size i32 ptr
-memset aclrtMemset ptr size i32 size
-memset_async aclrtMemsetAsync ptr size i32 size ptr
-host_register aclrtHostRegister ptr u64 i32 >ptr
-host_register_v2 aclrtHostRegisterV2 ptr u64 u32
-host_get_device_pointer aclrtHostGetDevicePointer ptr >ptr u32
-host_unregister aclrtHostUnregister ptr
-reserve_mem_address aclrtReserveMemAddress >ptr size size ptr u64
-release_mem_address aclrtReleaseMemAddress ptr
-map_mem aclrtMapMem ptr size size ptr u64
-unmap_mem aclrtUnmapMem ptr
-free_physical aclrtFreePhysical ptr
-ipc_mem_get_export_key aclrtIpcMemGetExportKey ptr size ptr size u64
-ipc_mem_import_by_key aclrtIpcMemImportByKey >ptr str u64
+set_device reset_device reset_device_force get_device get_device_count get_device_info get_run_mode get_soc_name
+get_logic_dev_id_by_user_dev_id get_primary_ctx_state device_can_access_peer device_enable_peer_access
+device_disable_peer_access device_get_bare_tgid device_get_stream_priority_range device_task_abort synchronize_device
+synchronize_device_with_timeout create_context destroy_context ctx_get_current_default_stream ctx_get_sys_param_opt
+ctx_set_sys_param_opt get_sys_param_opt set_sys_param_opt create_stream create_stream_with_config destroy_stream
+destroy_stream_force synchronize_stream synchronize_stream_with_timeout stream_query stream_abort stream_get_id
+stream_get_flags stream_get_priority stream_wait_event set_stream_failure_mode create_event create_event_with_flag
+create_event_ex_with_flag destroy_event record_event reset_event query_event query_event_status
+query_event_wait_status synchronize_event synchronize_event_with_timeout event_elapsed_time event_get_timestamp
+get_event_id malloc malloc_align32 malloc_cached malloc_host mem_flush mem_invalidate free free_host get_mem_info
+mem_get_address_range memcpy memcpy_async memcpy_async_with_condition memcpy_2d memcpy_2d_async memset memset_async
+host_register host_register_v2 host_get_device_pointer host_unregister reserve_mem_address release_mem_address map_mem
+unmap_mem free_physical ipc_mem_get_export_key ipc_mem_import_by_key ipc_mem_close reduce_async get_overflow_status
+reset_overflow_status set_stream_overflow_switch get_stream_overflow_switch get_device_sat_mode set_device_sat_mode
+set_op_wait_timeout set_op_execute_time_out get_op_execute_timeout get_last_error peek_at_last_error subscribe_report
+process_report launch_callback launch_host_func value_wait value_write get_device_res_limit set_device_res_limit
+reset_device_res_limit get_stream_res_limit set_stream_res_limit reset_stream_res_limit
+use_stream_res_in_current_thread unuse_stream_res_in_current_thread get_res_in_current_thread
+set_op_execute_time_out_v2
+set_context aclrtSetCurrentContext
+get_context aclrtGetCurrentContext
+unsubscribe_report aclrtUnSubscribeReport
 ipc_mem_set_import_pid aclrtIpcMemSetImportPid str ptr size
-ipc_mem_close aclrtIpcMemClose str
-reduce_async aclrtReduceAsync ptr ptr u64 i32 i32 ptr ptr
-get_overflow_status aclrtGetOverflowStatus ptr size ptr
-reset_overflow_status aclrtResetOverflowStatus ptr
-set_stream_overflow_switch aclrtSetStreamOverflowSwitch ptr u32
-get_stream_overflow_switch aclrtGetStreamOverflowSwitch ptr >u32
-get_device_sat_mode aclrtGetDeviceSatMode >i32
-set_device_sat_mode aclrtSetDeviceSatMode i32
-set_op_wait_timeout aclrtSetOpWaitTimeout u32
-set_op_execute_time_out aclrtSetOpExecuteTimeOut u32
-get_op_execute_timeout aclrtGetOpExecuteTimeout >u32
-get_last_error aclrtGetLastError i32
-peek_at_last_error aclrtPeekAtLastError i32
-subscribe_report aclrtSubscribeReport u64 ptr
-unsubscribe_report aclrtUnSubscribeReport u64 ptr
-process_report aclrtProcessReport i32
-launch_callback aclrtLaunchCallback ptr ptr i32 ptr
-launch_host_func aclrtLaunchHostFunc ptr ptr ptr
-value_wait aclrtValueWait ptr u64 u32 ptr
-value_write aclrtValueWrite ptr u64 u32 ptr
-get_device_res_limit aclrtGetDeviceResLimit i32 i32 >u32
-set_device_res_limit aclrtSetDeviceResLimit i32 i32 u32
-reset_device_res_limit aclrtResetDeviceResLimit i32
-get_stream_res_limit aclrtGetStreamResLimit ptr i32 >u32
-set_stream_res_limit aclrtSetStreamResLimit ptr i32 u32
-reset_stream_res_limit aclrtResetStreamResLimit ptr
-use_stream_res_in_current_thread aclrtUseStreamResInCurrentThread ptr
-unuse_stream_res_in_current_thread aclrtUnuseStreamResInCurrentThread ptr
-get_res_in_current_thread aclrtGetResInCurrentThread i32 >u32
-set_op_execute_time_out_v2 aclrtSetOpExecuteTimeOutV2 u64 >u64
 """)
 _MANY_COPIES = 64   # of one stream, before it is asked whether they have run
 _COMPLETE = 0       # ACL_STREAM_STATUS_COMPLETE

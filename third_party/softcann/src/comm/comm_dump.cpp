@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "rt/dump/dump_values.h"
-#include "rt/replay/call_record.h"
+#include "rt/recording/call_record.h"
 
 namespace softcann {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "comm/communicator.h"
-#include "rt/replay/call_record.h"
+#include "rt/recording/call_record.h"
 #include "rt/process/exit.h"
 
 namespace softcann {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "op/dumping.h"
-#include "rt/replay/call_record.h"
+#include "rt/recording/call_record.h"
 #include "rt/profile/operator_profile.h"
 #include "rt/profile/collector.h"
 #include "rt/base/sync.h"

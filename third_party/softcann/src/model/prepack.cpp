@@ -106,20 +106,8 @@ std::optional<Activation> activation_of(const Instruction& made) {
 }
 
 bool is_product(const Instruction& made) {
-  static const std::set<std::string_view> names = {"aten::addmm",
-                                                   "aten::baddbmm",
-                                                   "aten::bmm",
-                                                   "aten::conv1d",
-                                                   "aten::conv2d",
-                                                   "aten::conv3d",
-                                                   "aten::convolution",
-                                                   "aten::conv_transpose1d",
-                                                   "aten::conv_transpose2d.input",
-                                                   "aten::conv_transpose3d.input",
-                                                   "aten::linear",
-                                                   "aten::matmul",
-                                                   "aten::mm",
-                                                   "aten::scaled_dot_product_attention"};
+  static const std::set<std::string_view> names = {"aten::addmm",  "aten::convolution", "aten::linear",
+                                                   "aten::matmul", "aten::mm",          "aten::scaled_dot_product_attention"};
   return names.count(made.kernel) != 0;
 }
 

@@ -8,7 +8,7 @@
 #include "op/executor.h"
 #include "op/names.h"
 #include "rt/dump/dump_values.h"
-#include "rt/replay/call_record.h"
+#include "rt/recording/call_record.h"
 
 namespace softcann::op {
 

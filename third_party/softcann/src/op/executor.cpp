@@ -24,7 +24,7 @@
 #include "op/threads.h"
 #include "op/trace.h"
 #include "op/wrong_value.h"
-#include "rt/replay/call_record.h"
+#include "rt/recording/call_record.h"
 #include "rt/base/error.h"
 
 namespace softcann::op {

@@ -141,8 +141,21 @@ template <auto Run, auto Cost, auto Fast, class... A>
 constexpr OpInfo info_of(void (*)(A...), const char* name, const char* params, uint64_t nullable, uint64_t read,
                          uint64_t written) {
   constexpr const Kind* kinds = kinds_of<A...>;
-  OpInfo info{name,    params,  nullable,     read,  written,        0, 0, 0, 0, &call<Run>,
-              nullptr, nullptr, sizeof...(A), kinds, plains_of<A...>};
+  OpInfo info{.name = name,
+              .params = params,
+              .nullable = nullable,
+              .read = read,
+              .written = written,
+              .objects = 0,
+              .tensors = 0,
+              .tensor_lists = 0,
+              .scalars = 0,
+              .run = &call<Run>,
+              .cost = nullptr,
+              .fast = nullptr,
+              .count = sizeof...(A),
+              .kinds = kinds,
+              .plains = plains_of<A...>};
   static_assert(sizeof...(A) <= aclOpExecutor_max_slots);
   for (size_t i = 0; i < sizeof...(A); ++i) {
     const uint64_t bit = uint64_t{1} << i;

@@ -41,7 +41,7 @@ struct ThreadLists;
 struct ThreadState {
   ThreadLists* lists = nullptr;     // once there is need
   const void* launching = nullptr;  // executor whose phase 2 this thread is in
-  bool refused = false;             // the operator being launched has no kernel for its dtypes
+  bool refused = false;             // by the kernel of the operator being launched: Note [Refused by the kernel]
   bool in_kernel = false;           // temporaries come from the scratch cache
   int threads = 0;                  // number of ATen threads applied last, on a worker
   PlacedBlock placement;

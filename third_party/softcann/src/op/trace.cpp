@@ -7,7 +7,7 @@
 
 #include "fault/fault.h"
 #include "op/tensor.h"
-#include "rt/replay/call_record.h"
+#include "rt/recording/call_record.h"
 #include "rt/base/json.h"
 
 namespace softcann::op {

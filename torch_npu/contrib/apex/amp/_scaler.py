@@ -5,7 +5,7 @@ from typing import Any, Dict
 import torch
 
 from torch_npu.npu import overflow
-from torch_npu.npu.amp.grad_scaler import share_overflow
+from torch_npu.npu.amp.grad_scaler import all_reduce_found_inf
 
 _FIRST_SCALE = 2.0**16
 _FACTOR = 2.0
@@ -40,7 +40,7 @@ class LossScaler:
 
     def update(self) -> bool:
         """Adjusts the scale to what was found since the last call; True if the step is to be skipped. Waits."""
-        share_overflow(self._found_inf)
+        all_reduce_found_inf(self._found_inf)
         overflowed = any([bool(found.item()) for found in self._found_inf.values()])
         overflow.clear_overflow_flags(self._found_inf)
         self._found_inf = {}

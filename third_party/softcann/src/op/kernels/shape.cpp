@@ -19,6 +19,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "op/fast_path.h"
+#include <algorithm>
 #include <cmath>
 
 #include "op/kernel.h"
@@ -60,6 +61,11 @@ OP(aclnnFlatten) { put(out, self); }
 OP(aclnnExpand) { out.copy_(self.expand(size)); }
 OP(aclnnExpandv) { out.copy_(self.expand(shape)); }
 OP(aclnnRepeat) {
+  // Before they are computed: repeats that do not go with the result may ask for more than the machine has.
+  int64_t count = self.numel();
+  const bool fits =
+      std::none_of(repeats.begin(), repeats.end(), [&](int64_t n) { return __builtin_mul_overflow(count, n, &count); });
+  TORCH_CHECK(fits && count == out.numel(), "the result has ", out.numel(), " elements, not ", self.numel(), " times ", repeats);
   into(out, [&] { return self.repeat(repeats); });
 }
 OP(aclnnRepeatInterleave) { put(out, at::repeat_interleave(self.reshape({-1}), repeats, 0, outputSize)); }

@@ -162,7 +162,8 @@ OP(aclnnLogSoftmaxBackward) {
   }
 }
 OP(aclnnSoftmaxGrad) {
-  const at::IntArrayRef axes = axesOptional.empty() ? at::IntArrayRef(-1) : axesOptional;
+  const int64_t last = -1;
+  const at::IntArrayRef axes = axesOptional.empty() ? at::IntArrayRef(last) : axesOptional;
   const at::Tensor product = softmax * gradSoftmax;
   put(gradXOut, product - softmax * product.sum(axes, true));
 }

@@ -25,7 +25,7 @@ Captures& captures() {
 
 thread_local aclmdlRICaptureMode thread_mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
 
-void come_after(Clock* clock, const Clock& point) {
+void come_after(VectorClock* clock, const VectorClock& point) {
   for (const auto& [stream, steps] : point) {
     auto& known = (*clock)[stream];
     known = std::max(known, steps);
@@ -33,30 +33,6 @@ void come_after(Clock* clock, const Clock& point) {
 }
 
 }  // namespace
-
-uint32_t next_graph_id() {
-  static std::atomic<uint32_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
-
-Graph::~Graph() {
-  for (const Node& node : nodes) node.task->discard(node.task);
-}
-
-aclError Graph::run(bool skip) const {
-  for (const auto& condition : conditions) condition->assign_default();
-  for (const Node& node : nodes) {
-    std::unique_lock<std::mutex> lock;
-    if (__builtin_expect(node.group != nullptr, 0)) lock = std::unique_lock(node.group->mutex);
-    if (const aclError code = node.task->repeat(node.task, skip)) return code;
-  }
-  return ACL_SUCCESS;
-}
-
-void Graph::exchange(TaskGroup* group, std::vector<Task*>* tasks) {
-  const std::lock_guard<std::mutex> lock(group->mutex);
-  for (size_t i = 0; i < tasks->size(); ++i) std::swap(nodes[group->nodes[i]].task, (*tasks)[i]);
-}
 
 aclError Capture::begin(const char* entry, Stream* stream, aclmdlRICaptureMode mode, std::shared_ptr<Graph> branch) {
   if (stream == stream->context->default_stream) {
@@ -136,7 +112,7 @@ aclError Capture::check_end(Stream* stream) const {
     return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
                 "aclmdlRICaptureEnd: branch %u of a conditional task has not been captured", branch->id);
   }
-  const Clock& last = streams_.at(stream);
+  const VectorClock& last = streams_.at(stream);
   for (const auto& [other, clock] : streams_) {
     const auto own = clock.find(other), seen = last.find(other);
     if (own == clock.end() || (seen != last.end() && seen->second >= own->second)) continue;
@@ -278,7 +254,7 @@ void Capture::add(Stream* stream, Task* task, uint32_t cost_ns) {
   const bool grouped = group != capture->open_groups_.end();
   if (grouped) group->second->nodes.push_back(capture->graph_->nodes.size());
   Graph::Node node{task, stream->id, grouped ? group->second : nullptr, {}};
-  Clock &clock = capture->streams_[stream], &seen = capture->seen_[stream];
+  VectorClock &clock = capture->streams_[stream], &seen = capture->seen_[stream];
   for (const auto& [other, steps] : clock) {
     if (other != stream && steps > seen[other]) node.after.push_back(capture->steps_of_[other][steps - 1]);
   }
@@ -293,13 +269,13 @@ void Capture::add(Stream* stream, Task* task, uint32_t cost_ns) {
   ++clock[stream];
 }
 
-Clock Capture::now(const Stream* stream) {
+VectorClock Capture::now(const Stream* stream) {
   const std::lock_guard<std::mutex> lock(captures().mutex);
   const Capture* capture = stream->capture();
-  return capture == nullptr ? Clock() : capture->streams_.at(const_cast<Stream*>(stream));
+  return capture == nullptr ? VectorClock() : capture->streams_.at(const_cast<Stream*>(stream));
 }
 
-aclError Capture::join(Stream* stream, const Clock& point) {
+aclError Capture::join(Stream* stream, const VectorClock& point) {
   const std::lock_guard<std::mutex> lock(captures().mutex);
   if (stream->capture() != nullptr && stream->capture() != this) {
     return fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, "stream %d is being captured into another graph", stream->id);

@@ -66,7 +66,7 @@ class Graph {
 };
 
 // How many steps of each stream a point of the capture comes after.
-using Clock = std::map<const Stream*, uint64_t>;
+using VectorClock = std::map<const Stream*, uint64_t>;
 
 class Capture : public std::enable_shared_from_this<Capture> {
  public:
@@ -84,9 +84,9 @@ class Capture : public std::enable_shared_from_this<Capture> {
 
   static void add(Stream* stream, Task* task, uint32_t cost_ns);
   // The point that `stream` has come to.
-  static Clock now(const Stream* stream);
+  static VectorClock now(const Stream* stream);
   // Makes `stream` come after the point; it joins the capture if it is not in it.
-  aclError join(Stream* stream, const Clock& point);
+  aclError join(Stream* stream, const VectorClock& point);
   // Nothing can become of it any more. The first reason counts.
   void invalidate(const std::string& reason);
 
@@ -98,8 +98,8 @@ class Capture : public std::enable_shared_from_this<Capture> {
   aclmdlRICaptureMode mode_ = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
   std::thread::id thread_;
   std::shared_ptr<Graph> graph_;
-  std::map<Stream*, Clock> streams_;
-  std::map<Stream*, Clock> seen_;                          // the same when a stream took its latest task
+  std::map<Stream*, VectorClock> streams_;
+  std::map<Stream*, VectorClock> seen_;                    // the same when a stream took its latest task
   std::map<const Stream*, std::vector<size_t>> steps_of_;  // nodes of each stream
   std::map<Stream*, TaskGroup*> open_groups_;
   // Of an update, whose tasks come into graph_ first.
@@ -120,7 +120,7 @@ std::shared_ptr<Graph> find_graph(const char* entry, aclmdlRI handle, aclError* 
 // A point of a capture, as an event keeps it.
 struct CapturedPoint {
   std::weak_ptr<Capture> capture;
-  Clock clock;
+  VectorClock clock;
 };
 
 // For calls that a captured stream cannot serve: records the error, and the capture comes to nothing.

@@ -1,12 +1,38 @@
 #include "rt/graph/graph_execution.h"
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
 #include <utility>
 
 #include "rt/graph/condition.h"
 #include "rt/stream/event.h"
 
 namespace softcann {
+
+uint32_t next_graph_id() {
+  static std::atomic<uint32_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+Graph::~Graph() {
+  for (const Node& node : nodes) node.task->discard(node.task);
+}
+
+aclError Graph::run(bool skip) const {
+  for (const auto& condition : conditions) condition->assign_default();
+  for (const Node& node : nodes) {
+    std::unique_lock<std::mutex> lock;
+    if (__builtin_expect(node.group != nullptr, 0)) lock = std::unique_lock(node.group->mutex);
+    if (const aclError code = node.task->repeat(node.task, skip)) return code;
+  }
+  return ACL_SUCCESS;
+}
+
+void Graph::exchange(TaskGroup* group, std::vector<Task*>* tasks) {
+  const std::lock_guard<std::mutex> lock(group->mutex);
+  for (size_t i = 0; i < tasks->size(); ++i) std::swap(nodes[group->nodes[i]].task, (*tasks)[i]);
+}
 
 // Tasks of one stream that follow each other without waiting for another stream.
 struct Step {

@@ -1,4 +1,4 @@
-// Executions of graphs that communicate.
+// How graphs run: Graph::run, and those that communicate.
 #pragma once
 
 #include <memory>

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "rt/base/streaming_copy.h"
-#include "rt/replay/call_record.h"
+#include "rt/recording/call_record.h"
 #include "rt/graph/capture.h"
 #include "rt/memory/check.h"
 #include "rt/memory/memory.h"

@@ -12,7 +12,7 @@
 #include "rt/graph/capture.h"
 #include "rt/device/exceptions.h"
 #include "rt/base/log.h"
-#include "rt/replay/call_record.h"
+#include "rt/recording/call_record.h"
 #include "rt/profile/collector.h"
 #include "rt/base/process_usage.h"
 

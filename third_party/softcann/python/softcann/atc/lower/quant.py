@@ -75,17 +75,6 @@ def dequantize_linear(node):
     return dequantize(node, x, *(along(node, node.x(index), x, axis) for index in (1, 2)))
 
 
-@lowers("DynamicQuantizeLinear")
-def dynamic_quantize(node):
-    x = node.x(0)
-    low = node.emit("aten::clamp_max", node.emit("aten::amin", x, [], False), 0.0)
-    high = node.emit("aten::clamp_min", node.emit("aten::amax", x, [], False), 0.0)
-    scale = node.emit("aten::div.Scalar", node.emit("aten::sub.Tensor", high, low), 255.0)
-    zero = node.emit("aten::div.Tensor", node.emit("aten::neg", low), scale)
-    zero = node.cast(node.emit("aten::clamp", node.emit("aten::round", zero), 0.0, 255.0), torch.uint8)
-    return quantize(node, x, scale, zero, torch.uint8), scale, zero
-
-
 @lowers("QLinearMatMul")
 def qlinear_matmul(node):
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.inputs

@@ -1,4 +1,4 @@
-#include "rt/replay/call_record.h"
+#include "rt/recording/call_record.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
