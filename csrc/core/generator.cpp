@@ -20,6 +20,9 @@ namespace {
 // Philox makes four numbers at a time.
 uint64_t whole_draws(uint64_t draws) { return (draws + 3) / 4 * 4; }
 
+// What an operator that draws at all takes of the offset, see Note [Random numbers of a program].
+uint64_t draws_of_operator(uint64_t draws) { return draws == 0 ? 0 : 12; }
+
 constexpr size_t kStateBytes = sizeof(uint64_t) + sizeof(int64_t);
 
 struct DefaultGenerators {
@@ -122,7 +125,7 @@ std::pair<uint64_t, uint64_t> philox_state(const std::optional<at::Generator>& g
   refuse_in_capture("random numbers of this operator");  // a replay would draw the same ones
   auto* impl = at::get_generator_or_default<GeneratorImpl>(generator, default_generator());
   std::lock_guard<std::mutex> lock(impl->mutex_);
-  return impl->advance(draws);
+  return impl->advance(draws_of_operator(draws));
 }
 
 Draws draw(const std::optional<at::Generator>& generator, uint64_t draws) {
@@ -136,7 +139,7 @@ Draws draw(const std::optional<at::Generator>& generator, uint64_t draws) {
     }
   }
   std::lock_guard<std::mutex> lock(impl->mutex_);
-  const auto [seed, offset] = impl->advance(draws);
+  const auto [seed, offset] = impl->advance(draws_of_operator(draws));
   return {seed, offset, {}, {}};
 }
 
@@ -168,7 +171,7 @@ Draws GraphDraws::take(const at::Generator& generator, uint64_t draws) {
     found = sources_.end() - 1;
   }
   const auto offset = found->drawn;
-  found->drawn += whole_draws(draws);
+  found->drawn += draws_of_operator(draws);
   return {0, offset, found->seed, found->offset};
 }
 

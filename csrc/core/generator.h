@@ -1,8 +1,10 @@
 // The NPU's random generator: a seed and an offset, 16 bytes of state (uint64 seed, int64 offset) as
 // DTensor expects of a philox generator.
 //
-// An operator that draws n numbers takes the state's (seed, offset) and advances the offset by at
-// least the draws of each of its lanes, so the same seed repeats the same results.
+// Note [Random numbers of a program]
+// An operator that draws takes the state's (seed, offset) and advances the offset by 12, however many numbers it makes: elements
+// are told apart by CANN, by another part of the counter. It is what the published torch_npu advances by, so a program draws the
+// same numbers from the same seed under both, operator after operator.
 #pragma once
 
 #include <memory>

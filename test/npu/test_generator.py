@@ -164,3 +164,19 @@ print(torch.npu.initial_seed(), len(_state._waiting))
 """
     run = python(code)
     assert run.stdout.split() == ["1234", "0"], run.stderr
+
+
+def test_each_operator_advances_alike():
+    """By 12, as the published torch_npu: a network is initialised to the same weights there."""
+    torch.npu.manual_seed(3)
+    for count, draw in enumerate((lambda: torch.rand(4, device="npu"), lambda: torch.randn(5000, device="npu"),
+                                  lambda: torch.empty(3, 70, device="npu").bernoulli_(0.5), lambda: torch.randperm(100, device="npu"),
+                                  lambda: torch.nn.functional.dropout(torch.ones(9, device="npu"))), 1):
+        draw()
+        assert torch.npu._get_rng_state_offset() == 12 * count
+
+
+def test_large_draws_do_not_repeat_each_other():
+    torch.npu.manual_seed(3)
+    first, second = (torch.rand(4096, device="npu").cpu() for _ in range(2))
+    assert not set(first.tolist()) & set(second.tolist()[:64])

@@ -63,7 +63,7 @@ def graph_task_update_end(stream: Any) -> None:
 
 
 # Graphs by the number of their capture, which no stream has any more once it has ended.
-_captures: "weakref.WeakValueDictionary[int, NPUGraph]" = weakref.WeakValueDictionary()
+_captures: Any = weakref.WeakValueDictionary()
 
 
 class NPUGraph(_C._NPUGraph):
@@ -91,7 +91,7 @@ class NPUGraph(_C._NPUGraph):
         _log.info("capture begins on stream %d, %s", _streams.current_stream().stream_id, capture_error_mode)
 
     @staticmethod
-    def get_currently_capturing_graph() -> "NPUGraph":
+    def get_currently_capturing_graph() -> Any:
         """The graph that the current stream is being captured into; RuntimeError where it is not being captured."""
         graph = _captures.get(_C._capture_number())
         if graph is None:
