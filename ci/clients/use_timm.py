@@ -12,7 +12,7 @@ import torch
 from harness import case, close, main, on_npu
 
 CONVOLUTIONAL = ("resnet18", "resnetv2_50", "efficientnet_b0", "mobilenetv3_small_050", "regnetx_002", "convnext_atto", "ghostnet_050", "nf_resnet26")
-ATTENTIVE = {"vit_tiny_patch16_224": 64, "deit_tiny_patch16_224": 64, "mixer_s32_224": 224, "mobilevit_xxs": 64, "coat_lite_tiny": 64}
+ATTENTIVE = {"vit_tiny_patch16_224": 64, "deit_tiny_patch16_224": 64, "mixer_s32_224": 224, "mobilevit_xxs": 64, "coat_lite_tiny": 224}
 
 
 def compare(name: str, size: int, **options: object) -> None:
