@@ -36,6 +36,7 @@ say "testing with the $kind sanitizer"
 # Leaks are another matter: Python and torch keep much until the end; SOFTCANN_CHECK=leak finds those of the device.
 # report_mutex_bugs: torch ends some functions by a jump to pthread_mutex_unlock. TSan, which ignores the lock within torch, takes the unlock
 # for one of the caller's. The C++ tests run with it.
+# report_thread_leaks: a rank that ends without destroying its communicators leaves their threads to the end of the process.
 # OMP_NUM_THREADS: TSan does not see OpenMP's joins. setarch -R, before anything is loaded: GCC 12's TSan does not know addresses of
 # more random bits.
 # The sanitizers' own allocator is not made for a fork while other threads allocate (GCC 12: no handler of pthread_atfork): the child
@@ -49,7 +50,7 @@ setarch -R env LD_PRELOAD="$preload" PYTHONPATH="$package" TEST_PACKAGE="$packag
   PYTHONSAFEPATH=1 TEST_LIBRARIES="$package/torch_npu/softcann/lib" OMP_NUM_THREADS=1 \
   ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096:log_path=$reports/address:suppressions=$PWD/ci/sanitizers/address.supp" \
   UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports/undefined" \
-  TSAN_OPTIONS="allocator_may_return_null=1:suppressions=$PWD/ci/sanitizers/thread.supp:log_path=$reports/thread:history_size=4:report_mutex_bugs=0:die_after_fork=0:exitcode=0" \
+  TSAN_OPTIONS="allocator_may_return_null=1:suppressions=$PWD/ci/sanitizers/thread.supp:log_path=$reports/thread:history_size=4:report_mutex_bugs=0:report_thread_leaks=0:die_after_fork=0:exitcode=0" \
   .venv/bin/python .venv/bin/pytest -q -p no:cacheprovider "${without[@]}" "$@" || status=$?
 mapfile -t told < <(grep -rlE 'ERROR: AddressSanitizer|runtime error:|WARNING: ThreadSanitizer' "$reports")
 say "${#told[@]} reports, in $reports"
