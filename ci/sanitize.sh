@@ -43,8 +43,12 @@ say "testing with the $kind sanitizer"
 # may wait for ever for a lock of theirs. So one test that forks so is left out, and one that measures resident memory, for they keep
 # what is freed. Sizes that no memory has are among what the tests ask for: allocator_may_return_null.
 without=(--deselect test/npu/test_fork.py::test_children_of_a_busy_process_end --deselect test/distributed/test_leaks.py::test_many_operations)
-# Random calls of aclnn do not wait for each other: what they write races, in the client and by intent.
-if [[ $kind == thread ]]; then without+=(--ignore test/softcann_op/test_mutated_calls.py); fi
+# Random calls of aclnn do not wait for each other: what they write races, in the client and by intent. And a rank that reads what it wrote
+# into another rank's memory comes after it by way of that rank, whose process TSan does not see.
+if [[ $kind == thread ]]; then
+  without+=(--ignore test/softcann_op/test_mutated_calls.py)
+  without+=(--deselect "test/softcann_comm/test_comm_graphs.py::test_streams_of_a_graph_run_beside_each_other[shared]")
+fi
 status=0
 setarch -R env LD_PRELOAD="$preload" PYTHONPATH="$package" TEST_PACKAGE="$package" \
   PYTHONSAFEPATH=1 TEST_LIBRARIES="$package/torch_npu/softcann/lib" OMP_NUM_THREADS=1 \
