@@ -124,12 +124,13 @@ def test_block_sparse_attention_is_torchs_with_a_mask(device):
 def test_packed_block_sparse_attention_is_that_of_each_sequence(device):
     (q, k, v, mask, _), options, own, moved = arguments("npu_block_sparse_attention", 1, device)
     out, sums = torch_npu.npu_block_sparse_attention(*own, **moved)
-    assert sums.numel() == 0
+    assert sums.shape == (8, 4, 1)
     for b, (rows, keys) in enumerate(((slice(0, 5), slice(0, 7)), (slice(5, 8), slice(7, 13)))):
-        one = torch_npu.npu_block_sparse_attention(
+        one, of_one = torch_npu.npu_block_sparse_attention(
             *(t[r].transpose(0, 1).unsqueeze(0) for t, r in ((q, rows), (k, keys), (v, keys))), mask[b : b + 1], [2, 3], q_input_layout="BNSD",
-            kv_input_layout="BNSD", num_key_value_heads=2, scale_value=0.4)[0]
+            kv_input_layout="BNSD", num_key_value_heads=2, scale_value=0.4)
         torch.testing.assert_close(out[rows].cpu(), one[0].transpose(0, 1), **CLOSE)
+        torch.testing.assert_close(sums[rows].cpu(), of_one[0].transpose(0, 1), **CLOSE)
 
 
 def index_scores(query, key, weights):

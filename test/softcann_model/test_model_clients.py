@@ -46,12 +46,13 @@ def test_the_example_in_cpp(environment, tmp_path):
 
 @pytest.fixture
 def package(tmp_path):
-    """The packages as they are when they are installed: with the libraries in softcann."""
+    """The packages as they are when they are installed: with the libraries and the headers in softcann."""
     installed = tmp_path / "site" / "softcann"
     for name in ("acl", "softcann"):
         shutil.copytree(ROOT / "third_party/softcann/python" / name, installed.parent / name,
                         ignore=shutil.ignore_patterns("__pycache__"))
     (installed / "lib").symlink_to(LIBRARIES)
+    (installed / "include").symlink_to(ROOT / "third_party/cann/include")
     return installed.parent
 
 

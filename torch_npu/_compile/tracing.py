@@ -26,7 +26,10 @@ def register(dynamo: Any) -> None:
 
     npu = torch.npu
     rule = functions.TorchInGraphFunctionVariable
-    trace_rules.get_torch_obj_rule_map().update(dict.fromkeys((getattr(npu, name) for name in _IN_GRAPH), rule))
+    # Of the table of names Dynamo makes that of functions, again after each init_process_group.
+    functions_by_name = ((getattr(npu, name).__module__, getattr(npu, name).__qualname__) for name in _IN_GRAPH)
+    trace_rules.torch_name_rule_map.append({".".join(name): rule for name in functions_by_name})
+    trace_rules.get_torch_obj_rule_map.cache_clear()
     functions.constant_fold_functions.update(dict.fromkeys(getattr(npu, name) for name in _CONSTANTS))
     utils.common_constant_types.add(_C._NPUDeviceProperties)
     user_defined.UserDefinedClassVariable._in_graph_classes().update({npu.Stream, npu.Event})
