@@ -282,7 +282,8 @@ class Campaign:
             queue += self._faults_of(name, result["calls"])
         index, parts = self.part
         # By what a fault is, not by its place in the list: how often some calls come differs between runs.
-        queue = [item for item in sorted(queue) if zlib.crc32(repr(item).encode()) % parts == index - 1 and item not in self.state.done]
+        queue = [item for item in sorted(queue)
+                 if zlib.crc32(repr(item).encode()) % parts == index - 1 and item not in self.state.done]
         over, self.left = set(), 0
         for nth, name, entry in queue:
             if time.monotonic() > self.until:
