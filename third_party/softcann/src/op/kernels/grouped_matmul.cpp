@@ -260,16 +260,15 @@ struct FinalizedGroups {
 
 }  // namespace
 
-#define GROUPED_FINALIZE(NAME, SCALE, BIAS, OFFSET, LIST, SHARED, LOGIT, INDEX)                                            \
-  OP(NAME) {                                                                                                               \
-    TORCH_CHECK(!given(BIAS) && !given(OFFSET), #NAME ": bias and offset are not supported");                              \
-    TORCH_CHECK(!transposeX1, #NAME ": transposeX1 is not supported");                                                     \
-    const at::Tensor stored = in_base_format(x2), base = transposeX2 ? stored.mT() : stored;                               \
-    const at::TensorList scales = given(SCALE) ? at::TensorList(SCALE) : at::TensorList();                                 \
-    const QuantGroups groups{base, scales, group_ends(LIST, groupListType)};                                               \
-    TORCH_CHECK(!groups.ends.empty(), #NAME ": no groups");                                                                \
-    FinalizedGroups{SHARED, LOGIT, INDEX, sharedInputWeight, sharedInputOffset}.run(groups.run(x1, pertokenScaleOptional), \
-                                                                                    groups.ends.back(), out);              \
+#define GROUPED_FINALIZE(NAME, SCALE, BIAS, OFFSET, LIST, SHARED, LOGIT, INDEX)                                         \
+  OP(NAME) {                                                                                                            \
+    TORCH_CHECK(!given(BIAS) && !given(OFFSET), #NAME ": bias and offset are not supported");                           \
+    TORCH_CHECK(!transposeX1, #NAME ": transposeX1 is not supported");                                                  \
+    const at::Tensor stored = in_base_format(x2), base = transposeX2 ? stored.mT() : stored;                            \
+    const at::TensorList scales = given(SCALE) ? at::TensorList(SCALE) : at::TensorList();                              \
+    const QuantGroups groups{base, scales, group_ends(LIST, groupListType)};                                            \
+    const at::Tensor products = groups.run(x1, pertokenScaleOptional);                                                  \
+    FinalizedGroups{SHARED, LOGIT, INDEX, sharedInputWeight, sharedInputOffset}.run(products, groups.ends.back(), out); \
   }
 #define GROUPED_FINALIZE_OPTIONAL(NAME)                                                                                      \
   GROUPED_FINALIZE(NAME, scaleOptional, biasOptional, offsetOptional, groupListOptional, sharedInputOptional, logitOptional, \
