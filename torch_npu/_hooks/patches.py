@@ -49,6 +49,8 @@ def _storage_formats() -> None:
     copy.deepcopy() is made, has to keep an internal storage format, the second to write the base format and to read it, which
     it does after the tensors are made. Needed as long as a backend has no say in it.
     """
+    from torch_npu import _C
+
     storage = torch.UntypedStorage
     original_clone, original_write, original_read = storage.clone, storage._write_file, storage._set_from_file
 
@@ -58,8 +60,6 @@ def _storage_formats() -> None:
     @functools.wraps(original_clone)
     def clone(self: Any) -> Any:
         if self.device.type == "npu":
-            from torch_npu import _C
-
             copy = _C._formatted_copy(whole(self))
             if copy is not None:
                 return copy.untyped_storage()
@@ -68,16 +68,12 @@ def _storage_formats() -> None:
     @functools.wraps(original_write)
     def _write_file(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self.device.type == "npu":
-            from torch_npu import _C
-
             self = _C._base_copy(whole(self)).untyped_storage()
         return original_write(self, *args, **kwargs)
 
     @functools.wraps(original_read)
     def _set_from_file(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self.device.type == "npu":
-            from torch_npu import _C
-
             _C._to_base_format(whole(self))
         return original_read(self, *args, **kwargs)
 
