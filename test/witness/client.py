@@ -167,6 +167,24 @@ def out_of_memory():
     assert (kept + 1).sum().item() == 2000.0   # work goes on
 
 
+def expandable_segments():
+    """Set before the program starts: PYTORCH_NPU_ALLOC_CONF=expandable_segments:True."""
+    assert torch.npu.get_device_properties(0).total_memory == torch.npu.mem_get_info()[1]   # no context yet
+    pieces = [torch.full((size, 1 << 18), float(size), device=DEVICE) for size in (2, 40, 3, 64)]
+    segments = torch.npu.memory_snapshot()
+    grown = [segment for segment in segments if segment["is_expandable"]]
+    assert grown and sum(segment["total_size"] for segment in grown) >= 109 << 20, segments
+    for piece in pieces:
+        assert piece.mean().item() == piece.shape[0]
+    reserved = torch.npu.memory_reserved()
+    del pieces[1:3], piece
+    torch.npu.empty_cache()
+    assert torch.npu.memory_reserved() < reserved
+    assert pieces[0].mean().item() == 2 and pieces[1].mean().item() == 64   # what is in use stays where it was
+    assert torch.ones(60, 1 << 18, device=DEVICE).sum().item() == 60 << 18
+    conv_adam()
+
+
 def one_of_two(rank, path):
     """A rank of data_parallel: the gradients of DDP are those of one process with the whole batch."""
     import torch.distributed as dist

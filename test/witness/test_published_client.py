@@ -90,6 +90,11 @@ def test_client(client_environment, subject, tmp_path):
     assert "passed" in output.splitlines()
 
 
+def test_expandable_segments(client_environment, tmp_path):
+    environment = {**client_environment, "PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
+    assert "passed" in run(PYTHON, CLIENT, "expandable_segments", env=environment, cwd=tmp_path, timeout=600).splitlines()
+
+
 @pytest.mark.parametrize("program", ["networks.py", "ascend_operators.py", "named_operators.py", "jit_compile.py", "ranks.py",
                                      "ranks_fused.py", "ranks_graphs.py", "ranks_groups.py"])
 def test_program(client_environment, program, tmp_path):
