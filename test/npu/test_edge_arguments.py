@@ -158,6 +158,16 @@ def test_lists_without_numbers(operator, lists, suffix):
             *([torch.ones(2, device=device) for _ in range(3)] for _ in range(lists)), [1.0] * count)) is RuntimeError
 
 
+@pytest.mark.parametrize("operator", ["add", "sub", "mul", "div", "pow"])
+@pytest.mark.parametrize("number", [True, [True, True], [True, 2.0]], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_lists_with_a_bool(operator, number, dtype):
+    def call(device):
+        return tuple(getattr(torch, f"_foreach_{operator}")([torch.full((2,), value, dtype=dtype, device=device) for value in (3, 5)], number))
+    expected = same(call)
+    assert expected is RuntimeError if operator == "sub" else len(expected) == 2
+
+
 @pytest.mark.parametrize("matrix", [[[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]], [[-1.0, 0.0], [0.0, -1.0]]], ids=str)
 @pytest.mark.parametrize("function", [torch.linalg.inv_ex, torch.linalg.cholesky_ex], ids=["inv_ex", "cholesky_ex"])
 @pytest.mark.parametrize("batches", [(), (3,)], ids=str)
