@@ -51,6 +51,15 @@ def clean_environment():
     return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
 
 
+def leave_cuda_out(site):
+    """What without_cuda.py tells of, into the client's site-packages."""
+    torch_folder, source = site / "torch", CLIENT.with_name("without_cuda.cpp")
+    run(os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-shared", "-fPIC", "-isystem", torch_folder / "include", source,
+        torch_folder / "lib" / "libc10.so", "-o", site / "libwithout_cuda.so")
+    (site / "without_cuda.py").write_text(source.with_suffix(".py").read_text())
+    (site / "without_cuda.pth").write_text("import without_cuda\n")
+
+
 @pytest.fixture(scope="module")
 def client_environment():
     """Environment variables that point a process to softcann, in the venv with the client and the softcann wheel."""
@@ -66,6 +75,8 @@ def client_environment():
     for old in dist.glob("*.whl"):
         old.unlink()
     site = run(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", env=clean_environment()).strip()
+    if TORCH >= "2.12" and next(pathlib.Path(site).glob("torch/lib/libc10_cuda.so"), None):
+        leave_cuda_out(pathlib.Path(site))
     # Where the client's torch is the one that this tree was built with, its libraries are what would be compiled again.
     same_torch = {"SOFTCANN_LIBRARIES": str(LIBRARIES)} if torch.__version__.split("+")[0] == TORCH else {}
     run(sys.executable, "setup.py", "-q", "build", "--build-base", FOLDER / "build", "egg_info", "--egg-base", FOLDER,
