@@ -1,8 +1,7 @@
 """What lies behind the codes of CANN's errors: likely causes, and what to do next. The one table of both.
 
 docs/troubleshooting.md's tables and ``python -m torch_npu.doctor explain`` are made of it, and run_check() takes its remedies
-here. What a code means is in meanings.py, which docs/gen_errors.py writes from csrc/core/status_texts.def. Nothing else is
-imported, so that the generator can read this file.
+here. What a code means is in csrc/core/status_texts.def. Nothing else is imported, so that the generator can read this file.
 """
 
 from typing import Dict, NamedTuple, Optional, Tuple
