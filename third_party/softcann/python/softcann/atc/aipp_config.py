@@ -68,7 +68,8 @@ FIELDS = [
 ]
 FIELDS += [Field(f"mean_chn_{index}", number, "int32", (0, 255)) for index, number in enumerate((10, 11, 12, 19))]
 FIELDS += [Field(f"min_chn_{index}", number, "float", (0, 255)) for index, number in enumerate((13, 14, 15, 20))]
-FIELDS += [Field(f"var_reci_chn_{index}", number, "float", (-65504, 65504), True) for index, number in enumerate((16, 17, 18, 21))]
+FIELDS += [Field(f"var_reci_chn_{index}", number, "float", (-65504, 65504), True)
+           for index, number in enumerate((16, 17, 18, 21))]
 FIELDS += [Field(f"matrix_r{row}c{column}", 30 + 3 * row + column, "int32", (-32768, 32767), True)
            for row in range(3) for column in range(3)]
 FIELDS += [Field(f"output_bias_{index}", 39 + index, "int32", (0, 255), True) for index in range(3)]
