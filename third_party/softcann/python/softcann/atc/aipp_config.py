@@ -9,12 +9,12 @@ import sys
 import typing
 
 import torch
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf import text_format
 
+from . import ge_ir
 from .configs import read_text
 from .errors import AtcError
 
-_F = descriptor_pb2.FieldDescriptorProto
 MODES = {"undefined": 0, "static": 1, "dynamic": 2}
 # CANN's names by their numbers; SERVED are those of pictures, which CANN's documents name.
 FORMATS = {
@@ -82,24 +82,10 @@ DEFAULT_BIAS = (16, 128, 128)
 @functools.lru_cache(maxsize=None)
 def config_class():
     """The message that holds the `aipp_op` blocks of a file."""
-    file = descriptor_pb2.FileDescriptorProto(name="softcann/aipp.proto", package="softcann.aipp", syntax="proto2")
-    for name, values in (("Mode", MODES), ("Format", FORMATS)):
-        added = file.enum_type.add(name=name)
-        for key, number in values.items():
-            added.value.add(name=key, number=number)
-    message = file.message_type.add(name="Op")
-    for name, number, kind in (("aipp_mode", 1, "Mode"), ("input_format", 51, "Format")):
-        message.field.add(
-            name=name, number=number, label=_F.LABEL_OPTIONAL, type=_F.TYPE_ENUM, type_name=f".softcann.aipp.{kind}"
-        )
-    for field in FIELDS:
-        label = _F.LABEL_REPEATED if field.repeated else _F.LABEL_OPTIONAL
-        message.field.add(name=field.name, number=field.number, type=getattr(_F, f"TYPE_{field.kind.upper()}"), label=label)
-    config = file.message_type.add(name="Config")
-    config.field.add(name="aipp_op", number=1, label=_F.LABEL_REPEATED, type=_F.TYPE_MESSAGE, type_name=".softcann.aipp.Op")
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("softcann.aipp.Config"))
+    fields = [(field.name, field.number, field.kind, field.repeated) for field in FIELDS]
+    messages = {"Op": [("aipp_mode", 1, "Mode", False), ("input_format", 51, "Format", False), *fields],
+                "Config": [("aipp_op", 1, "Op", True)]}
+    return ge_ir.classes("softcann.aipp", "proto2", {"Mode": MODES, "Format": FORMATS}, messages)["Config"]
 
 
 class Aipp:
