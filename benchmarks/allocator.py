@@ -40,10 +40,6 @@ def compile_loops():
     return {name: bind(name) for name in names}
 
 
-def label(size):
-    return f"{size // MIB} MiB" if size >= MIB else f"{size // 1024} KiB"
-
-
 def warm(loops, rounds):
     """The bar is malloc(1 MiB): what a program pays for memory it has warm."""
     rows, results = [], {}
@@ -54,8 +50,8 @@ def warm(loops, rounds):
         times = common.interleave(ways, rounds)
         cpu = common.median(times[2]) if len(times) > 2 else "-"
         ratio = common.ratio(times[0], times[1])
-        rows.append([label(size), common.median(times[0]), common.median(times[1]), cpu, ratio])
-        results[label(size)] = {"npu_ns": common.median(times[0]), "malloc_ns": common.median(times[1]), "ratio": ratio}
+        rows.append([common.label(size), common.median(times[0]), common.median(times[1]), cpu, ratio])
+        results[common.label(size)] = {"npu_ns": common.median(times[0]), "malloc_ns": common.median(times[1]), "ratio": ratio}
     header = ["warm allocate + free", "npu ns", "malloc(1 MiB) ns", "CPU tensor's ns", "npu / malloc"]
     common.print_table("warm allocation and free of a DataPtr (bar: 1.0 of malloc)", header, rows)
     return results

@@ -29,13 +29,6 @@ BUS = {
 }
 
 
-def label(size):
-    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size // factor} {unit}"
-    return f"{size} B"
-
-
 def make_call(name, size, device, group, rank, world):
     import torch
     import torch.distributed as dist
@@ -208,8 +201,8 @@ def collectives(world, options, results):
                "times_gloo": 1 / common.ratio(ours, theirs)}
         if floor:
             row["floor_us"] = common.median(floor[0]) * 1e6
-        results[f"{world} ranks, {name}, {label(size)}"] = row
-        rows.append([name, label(size), *row.values(), *([] if floor else [""])])
+        results[f"{world} ranks, {name}, {common.label(size)}"] = row
+        rows.append([name, common.label(size), *row.values(), *([] if floor else [""])])
     for process in processes:
         process.join()
     common.print_table(f"{world} ranks: microseconds a call, bus bandwidth, how many times gloo's, and the floor",

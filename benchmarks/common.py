@@ -51,6 +51,14 @@ def geomean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
+def label(size):
+    """A number of bytes, such as 64 KiB."""
+    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
+
+
 def print_table(title, header, rows):
     """Rows of text and numbers; numbers with three significant digits."""
     def text(value):

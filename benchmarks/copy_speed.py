@@ -12,13 +12,6 @@ import torch_npu  # noqa: F401
 SIZES = [4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20]
 
 
-def label(size):
-    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size // factor} {unit}"
-    return f"{size} B"
-
-
 def row(size, rounds):
     """Microseconds of each way to copy, and memcpy's speed relative to it."""
     host, other = (torch.ones(size, dtype=torch.uint8) for _ in range(2))
@@ -43,8 +36,8 @@ def main():
     rows, results = [], {}
     for size in SIZES:
         times, ratios = row(size, options.rounds)
-        rows.append([label(size), times[0], *ratios])
-        results[label(size)] = {"memcpy_us": times[0], **dict(zip(header[2:], ratios))}
+        rows.append([common.label(size), times[0], *ratios])
+        results[common.label(size)] = {"memcpy_us": times[0], **dict(zip(header[2:], ratios))}
     common.print_table("speed of a copy relative to memcpy (1 is as fast)", header, rows)
     common.write_json(options.json, results)
 

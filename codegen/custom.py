@@ -44,7 +44,7 @@ class Custom(NamedTuple):
 
     @property
     def path(self) -> str:
-        return "hand" if self.entry.impl else "native"
+        return "hand" if self.entry.by_hand else "native"
 
 
 def load(path: pathlib.Path) -> Tuple[List[Custom], Dict[str, "NativeFunction"]]:  # noqa: F821 - torchgen.model

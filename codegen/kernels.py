@@ -3,6 +3,7 @@ import re
 from typing import Dict, Iterable, List, NamedTuple, Tuple
 
 from .calls import Resolver, Value, normalize, used_names
+from .defaults import complete
 from .errors import RegistryError, RegistryErrors
 from .registry import VARIANTS, Entry
 from .schemas import Schemas
@@ -58,6 +59,7 @@ class _Builder:
         if function is None:
             version = ".".join(map(str, self.schemas.torch_version))
             raise self.fail(f"torch {version} has no such schema (exclude versions by 'since' and 'until')")
+        self.entry = complete(self.entry, function, self.contract)
         from torchgen import local
         # Two settings per function that torchgen's type translation reads.
         with local.parametrize(use_const_ref_for_mutable_tensors=function.use_const_ref_for_mutable_tensors,

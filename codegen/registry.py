@@ -1,6 +1,7 @@
 """Reads the registries, ops.yaml and custom_ops.yaml. Knows their keys and where each entry stands, nothing of torch or aclnn."""
 import collections
 import dataclasses
+import itertools
 import pathlib
 import re
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar
@@ -33,18 +34,22 @@ class Entry:
     since: Optional[Tuple[int, int]] = None
     until: Optional[Tuple[int, int]] = None
 
-    KERNELS = ("aclnn", "impl", "kernel")        # an entry has one of these; README.md says which where the file names none
+    KERNELS = ("aclnn", "impl", "kernel")        # an entry has one of these at most; defaults.py says which where it has none
 
     def __post_init__(self):
-        if sum(getattr(self, key) is not None for key in self.KERNELS) != 1:
+        given = [key for key in self.KERNELS if getattr(self, key) is not None]
+        if len(given) > 1:
             raise self.fail(f"has more than one of {', '.join(map(repr, self.KERNELS[:-1]))} and {self.KERNELS[-1]!r}")
-        by_hand = next((key for key in ("impl", "kernel") if getattr(self, key)), None)
-        if by_hand and not self.reason:
-            raise self.fail(f"{by_hand!r} needs a 'reason': why the registry's own means do not suffice")
-        if self.reason and not by_hand:
+        if self.aclnn and self.reason:
             raise self.fail("'reason' belongs to 'impl' or 'kernel'")
-        if by_hand and any((self.scalar, self.when, self.only_if, self.pointwise, self.out, self.variants, self.casts)):
-            raise self.fail(f"{by_hand!r} stands alone: the C++ function decides everything")
+        if given and not self.aclnn and not self.reason:
+            raise self.fail(f"{given[0]!r} needs a 'reason': why the registry's own means do not suffice")
+        if self.by_hand and any((self.scalar, self.when, self.only_if, self.pointwise, self.out, self.variants, self.casts)):
+            raise self.fail(f"{(given or ['reason'])[0]!r} stands alone: the C++ function decides everything")
+
+    @property
+    def by_hand(self) -> bool:
+        return self.reason is not None
 
     def fail(self, message: str) -> RegistryError:
         return RegistryError(self.where, f"{self.op}: {message}")
@@ -143,7 +148,7 @@ def load_custom(path: pathlib.Path) -> List[CustomEntry]:
 
 def _read(path: pathlib.Path, kind: Type[SomeEntry]) -> List[SomeEntry]:
     entries, errors, before = [], [], collections.defaultdict(list)
-    for node in _nodes(path):
+    for node in itertools.chain.from_iterable(map(_members, _nodes(path))):
         try:
             entry = _entry(str(path), node, kind)
             same = [other for other in before[entry.op] if entry.overlaps(other)]
@@ -182,6 +187,18 @@ def _nodes(path: pathlib.Path) -> List[yaml.Node]:
     return root.value
 
 
+def _members(node: yaml.Node) -> List[yaml.Node]:
+    """The entries of a group, `ops: [one, another]` and keys that each of them has; of an entry itself."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    group = next((pair for pair in pairs if _text(pair[0]) == "ops" and isinstance(pair[1], yaml.SequenceNode)), None)
+    if group is None:
+        return [node]
+    key, names = group
+    op = yaml.ScalarNode(key.tag, "op", key.start_mark, key.end_mark)
+    rest = [pair for pair in pairs if pair is not group]
+    return [yaml.MappingNode(node.tag, [(op, name), *rest], name.start_mark, name.end_mark) for name in names.value]
+
+
 def _entry(path: str, node: yaml.Node, kind: Type[SomeEntry]) -> SomeEntry:
     where = Location(path, node.start_mark.line + 1)
     if not isinstance(node, yaml.MappingNode):
@@ -206,11 +223,6 @@ def _entry(path: str, node: yaml.Node, kind: Type[SomeEntry]) -> SomeEntry:
         if not match:
             raise RegistryError(where, f"'op' is a schema such as 'npu_x(Tensor self) -> Tensor', not {fields['op']!r}")
         fields.update(op=match[1], schema=fields["op"])
-    if not fields.keys() & set(kind.KERNELS):
-        name = str(fields["op"]).partition(".")[0]
-        # What most are called: by hand after the operator, else CANN's operator of that name.
-        fields.update({"impl": name} if "reason" in fields else
-                      {"aclnn": "aclnn" + "".join(word[:1].upper() + word[1:] for word in name.split("_"))})
     return kind(where, **fields)
 
 

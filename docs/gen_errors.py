@@ -1,4 +1,4 @@
-"""Writes torch_npu/_errors/meanings.py from csrc/core/status_texts.def, and the tables of codes in docs/troubleshooting.md.
+"""Writes the tables of codes in docs/troubleshooting.md from csrc/core/status_texts.def and torch_npu/_errors/advice.py.
 
     python docs/gen_errors.py [--check]     --check only says whether they are up to date
 """
@@ -9,19 +9,13 @@ import runpy
 import generated
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-MEANINGS, PAGE = ROOT / "torch_npu" / "_errors" / "meanings.py", ROOT / "docs" / "troubleshooting.md"
+PAGE = ROOT / "docs" / "troubleshooting.md"
 STATUS = re.compile(r'NPU_STATUS\((\d+), "([^"]*)"\)')
 
 
 def meanings():
     text = (ROOT / "csrc" / "core" / "status_texts.def").read_text()
     return {int(code): meaning for code, meaning in STATUS.findall(text)}
-
-
-def module():
-    lines = [f'    {code}: "{meaning}",' for code, meaning in meanings().items()]
-    return "\n".join(['"""What codes of CANN mean. Written by docs/gen_errors.py from csrc/core/status_texts.def."""', "",
-                      "from typing import Dict", "", "MEANINGS: Dict[int, str] = {", *lines, "}", ""])
 
 
 def table(rows):
@@ -48,5 +42,4 @@ def page(text):
 
 
 if __name__ == "__main__":
-    generated.write(MEANINGS, module())
     generated.write(PAGE, page(PAGE.read_text()))

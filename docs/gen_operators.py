@@ -28,15 +28,16 @@ together in csrc/aten; by a composite of torch's own, of which nothing is said h
 
 
 def registry_part():
-    from codegen import registry
+    from codegen import contract, defaults, registry
 
+    operators = contract.load(ROOT / "third_party" / "cann" / "aclnn_ops.txt")
     # Entries for different versions of torch are one operator.
     entries = list({entry.op: entry for entry in registry.load(ROOT / "codegen" / "ops.yaml")}.values())
-    native = [e for e in entries if e.aclnn]
-    by_hand = [e for e in entries if not e.aclnn]
+    native = [e for e in entries if not e.by_hand]
+    by_hand = [e for e in entries if e.by_hand]
     lines = [HEADER, f"## Native: {len(native)} entries", "", "| ATen | CANN |", "|---|---|"]
     for e in sorted(native, key=lambda e: e.op):
-        calls = [e.aclnn, *e.scalar.values(), *(call for _, call in e.when)]
+        calls = [e.aclnn or defaults.namesake(e.op, operators), *e.scalar.values(), *(call for _, call in e.when)]
         names = dict.fromkeys(call.partition("(")[0] for call in calls)
         lines.append(f"| `{e.op}` | {', '.join(names)} |")
     lines += ["", f"## By hand or composed: {len(by_hand)} entries", "", "| ATen | why |", "|---|---|"]

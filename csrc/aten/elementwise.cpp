@@ -56,7 +56,7 @@ Layout layout_of(at::ScalarType type) {
 }  // namespace
 
 // The value is a number wherever it is, and may fill a tensor of the CPU.
-at::Tensor& fill_(at::Tensor& self, const at::Tensor& value) {
+at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   (void)one_number(value, "fill_");
   if (is_host_scalar(value)) {
     op::run(aclnnInplaceFillScalar, self, host_scalar(value));
@@ -82,10 +82,10 @@ void shift(const Shift& shift, const char* name, const at::Tensor& self, const a
 
 }  // namespace
 
-void left_shift_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+void bitwise_left_shift_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   shift(aclnnLeftShift, "bitwise_left_shift", self, other, out);
 }
-void right_shift_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+void bitwise_right_shift_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   shift(aclnnRightShift, "bitwise_right_shift", self, other, out);
 }
 
@@ -147,7 +147,7 @@ void nextafter_kernel(const at::Tensor& self, const at::Tensor& other, const at:
   result(out).copy_(next);
 }
 
-std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tensor& mantissa, at::Tensor& exponent) {
+std::tuple<at::Tensor&, at::Tensor&> frexp_tensor_out(const at::Tensor& self, at::Tensor& mantissa, at::Tensor& exponent) {
   TORCH_CHECK(at::isFloatingType(self.scalar_type()), "torch.frexp() only supports floating-point dtypes");
   TORCH_CHECK(mantissa.dtype() == self.dtype(), "torch.frexp() expects mantissa to have dtype ", self.dtype(), " but got ",
               mantissa.dtype());

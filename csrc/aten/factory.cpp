@@ -69,9 +69,9 @@ at::Tensor empty_dense_like(const at::Tensor& self) {
   return create_out(self.sizes(), at::infer_dense_strides(self.sizes(), self.strides()), self.options());
 }
 
-at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                 std::optional<at::Device> device, std::optional<bool> pin_memory,
-                 std::optional<at::MemoryFormat> memory_format) {
+at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                               std::optional<at::Device> device, std::optional<bool> pin_memory,
+                               std::optional<at::MemoryFormat> memory_format) {
   return empty_on(check(device, layout, pin_memory), size, c10::dtype_or_default(dtype), memory_format);
 }
 
@@ -102,17 +102,17 @@ at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<
                         std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
   return at::triu_indices(row, col, offset, dtype, layout, at::kCPU, false).to(*device);
 }
-at::Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<at::ScalarType> dtype,
-                         std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
+at::Tensor kaiser_window_beta(int64_t length, bool periodic, double beta, std::optional<at::ScalarType> dtype,
+                              std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
   return at::kaiser_window(length, periodic, beta, dtype, layout, at::kCPU, false).to(*device);
 }
-at::Tensor kaiser_window(int64_t length, bool periodic, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                         std::optional<at::Device> device, std::optional<bool> pin) {
-  return native::kaiser_window(length, periodic, 12.0, dtype, layout, device, pin);
+at::Tensor kaiser_window_periodic(int64_t length, bool periodic, std::optional<at::ScalarType> dtype,
+                                  std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin) {
+  return native::kaiser_window_beta(length, periodic, 12.0, dtype, layout, device, pin);
 }
 at::Tensor kaiser_window(int64_t length, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                          std::optional<at::Device> device, std::optional<bool> pin) {
-  return native::kaiser_window(length, true, 12.0, dtype, layout, device, pin);
+  return native::kaiser_window_beta(length, true, 12.0, dtype, layout, device, pin);
 }
 
 }  // namespace torch_npu::native

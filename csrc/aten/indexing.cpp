@@ -109,7 +109,7 @@ at::Tensor& index_out(const at::Tensor& self, const Indices& given, at::Tensor& 
   return out;
 }
 
-at::Tensor index(const at::Tensor& self, const Indices& given) {
+at::Tensor index_tensor(const at::Tensor& self, const Indices& given) {
   const auto indices = resolve_indices(self, given);
   const auto [sizes, steps] = result_of(self, indices);
   // What is left of self keeps the order of its memory.
@@ -153,7 +153,7 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
   return self;
 }
 
-at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
+at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
   (void)number_for(self, value, "masked_fill_");
   if (is_number_for_host(self, value)) return self.masked_fill_(mask, value.item());
   const auto& chosen = fill_mask(self, mask);
@@ -165,7 +165,7 @@ at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const at::Ten
   return self;
 }
 
-at::Tensor& index_fill_(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {
+at::Tensor& index_fill_int_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {
   (void)one_number(value, "index_fill_");
   return self.index_fill_(dim, index, value.item());
 }

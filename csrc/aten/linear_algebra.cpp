@@ -121,7 +121,7 @@ void linalg_svd_kernel(const at::Tensor& A, bool full_matrices, bool compute_uv,
 }
 
 // An operator that fails leaves no number: what is not finite, of a finite matrix, has no inverse.
-void linalg_inv_kernel(const at::Tensor& A, bool check_errors, const at::Tensor& inverse, const at::Tensor& info) {
+void linalg_inv_ex_kernel(const at::Tensor& A, bool check_errors, const at::Tensor& inverse, const at::Tensor& info) {
   op::run(aclnnInverse, A, inverse);
   if (A.numel() == 0) {
     result(info).zero_();
@@ -133,7 +133,8 @@ void linalg_inv_kernel(const at::Tensor& A, bool check_errors, const at::Tensor&
 }
 
 // The order of the leading minor that is not positive definite: from there on the factor's diagonal is NaN.
-void linalg_cholesky_kernel(const at::Tensor& self, bool upper, bool check_errors, const at::Tensor& L, const at::Tensor& info) {
+void linalg_cholesky_ex_kernel(const at::Tensor& self, bool upper, bool check_errors, const at::Tensor& L,
+                               const at::Tensor& info) {
   if (self.numel() == 0) {
     result(info).zero_();
     return;

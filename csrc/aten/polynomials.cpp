@@ -55,30 +55,38 @@ constexpr auto w_first = [](const Tensor& x) { return x.mul(2).add_(1); };
 
 }  // namespace
 
-void chebyshev_t_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { chebyshev(x, n, out, t_first); }
-void chebyshev_u_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { chebyshev(x, n, out, u_first); }
-void chebyshev_v_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { chebyshev(x, n, out, v_first); }
-void chebyshev_w_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { chebyshev(x, n, out, w_first); }
-void shifted_chebyshev_t_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { shifted_chebyshev(x, n, out, t_first); }
-void shifted_chebyshev_u_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { shifted_chebyshev(x, n, out, u_first); }
-void shifted_chebyshev_v_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { shifted_chebyshev(x, n, out, v_first); }
-void shifted_chebyshev_w_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { shifted_chebyshev(x, n, out, w_first); }
+void chebyshev_polynomial_t_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { chebyshev(x, n, out, t_first); }
+void chebyshev_polynomial_u_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { chebyshev(x, n, out, u_first); }
+void chebyshev_polynomial_v_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { chebyshev(x, n, out, v_first); }
+void chebyshev_polynomial_w_kernel(const Tensor& x, const Tensor& n, const Tensor& out) { chebyshev(x, n, out, w_first); }
+void shifted_chebyshev_polynomial_t_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
+  shifted_chebyshev(x, n, out, t_first);
+}
+void shifted_chebyshev_polynomial_u_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
+  shifted_chebyshev(x, n, out, u_first);
+}
+void shifted_chebyshev_polynomial_v_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
+  shifted_chebyshev(x, n, out, v_first);
+}
+void shifted_chebyshev_polynomial_w_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
+  shifted_chebyshev(x, n, out, w_first);
+}
 
-void hermite_h_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
+void hermite_polynomial_h_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
   recur(x, n, out, u_first,
         [](const Tensor& x, double k, const Tensor& p, const Tensor& q) { return x.mul(2).mul_(p).sub_(q, 2 * (k - 1)); });
 }
-void hermite_he_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
+void hermite_polynomial_he_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
   recur(x, n, out, t_first, [](const Tensor& x, double k, const Tensor& p, const Tensor& q) { return x.mul(p).sub_(q, k - 1); });
 }
-void laguerre_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
+void laguerre_polynomial_l_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
   recur(
       x, n, out, [](const Tensor& x) { return x.neg().add_(1); },
       [](const Tensor& x, double k, const Tensor& p, const Tensor& q) {
         return x.neg().add_(2 * k - 1).mul_(p).sub_(q, k - 1).div_(k);
       });
 }
-void legendre_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
+void legendre_polynomial_p_kernel(const Tensor& x, const Tensor& n, const Tensor& out) {
   recur(x, n, out, t_first, [](const Tensor& x, double k, const Tensor& p, const Tensor& q) {
     return x.mul(2 * k - 1).mul_(p).sub_(q, k - 1).div_(k);
   });

@@ -238,7 +238,7 @@ at::Tensor& geometric_(at::Tensor& self, double p, std::optional<at::Generator> 
   return self.copy_(uniform_like(self, generator).neg_().log1p_().div_(std::log1p(-p)).ceil_().clamp_min_(1));
 }
 
-at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::Tensor& result) {
+at::Tensor& randperm_generator_out(int64_t n, std::optional<at::Generator> generator, at::Tensor& result) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
   at::native::check_supported_max_int_with_precision(n, result);
   result.resize_({n});

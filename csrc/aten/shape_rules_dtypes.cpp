@@ -1,4 +1,5 @@
-// aten/shape_rules.h: dtypes of results.
+// aten/shape_rules.h: dtypes of results where the registry gives a rule. Structured operators promote theirs in torch's meta
+// functions.
 #include "aten/shape_rules.h"
 
 namespace torch_npu::native {

@@ -42,10 +42,11 @@ at::Tensor& _slow_conv2d_forward_out(const at::Tensor& self, const at::Tensor& w
                                      const Optional& bias, at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& output) {
   return give(output, native::_slow_conv2d_forward(self, weight, kernel, bias, stride, padding));
 }
-std::tuple<at::Tensor, at::Tensor, at::Tensor> _slow_conv2d_backward(const at::Tensor& grad_output, const at::Tensor& self,
-                                                                     const at::Tensor& weight, at::IntArrayRef,
-                                                                     at::IntArrayRef stride, at::IntArrayRef padding,
-                                                                     std::array<bool, 3> output_mask) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> _slow_conv2d_backward_output_mask(const at::Tensor& grad_output,
+                                                                                 const at::Tensor& self, const at::Tensor& weight,
+                                                                                 at::IntArrayRef, at::IntArrayRef stride,
+                                                                                 at::IntArrayRef padding,
+                                                                                 std::array<bool, 3> output_mask) {
   const auto channels = weight.size(0);
   check_same_device("convolution_backward", {"input", "weight", "grad_output"}, self, weight, grad_output);
   return at::convolution_backward(grad_output, self, weight, at::OptionalIntArrayRef(channels), stride, padding,
@@ -57,7 +58,7 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> _slow_conv2d_backward_out(cons
                                                                             at::Tensor& grad_input, at::Tensor& grad_weight,
                                                                             at::Tensor& grad_bias) {
   const auto [by_input, by_weight, by_bias] =
-      native::_slow_conv2d_backward(grad_output, self, weight, kernel, stride, padding, {true, true, true});
+      native::_slow_conv2d_backward_output_mask(grad_output, self, weight, kernel, stride, padding, {true, true, true});
   give(grad_input, by_input);
   give(grad_weight, by_weight);
   give(grad_bias, by_bias);

@@ -70,8 +70,8 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
   return self;
 }
 
-at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int64_t storage_offset, at::IntArrayRef size,
-                                      at::IntArrayRef stride) {
+at::Tensor& set_source_storage_storage_offset(at::Tensor& self, at::Storage source, int64_t storage_offset, at::IntArrayRef size,
+                                              at::IntArrayRef stride) {
   at::native::checkSetStorage(self, std::move(source), storage_offset, size, stride);
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_offset(storage_offset);
@@ -81,17 +81,17 @@ at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int6
 
 at::Tensor& set_source_storage(at::Tensor& self, at::Storage source) {
   const auto length = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
-  return set_source_storage_offset(self, std::move(source), 0, {length}, {});
+  return set_source_storage_storage_offset(self, std::move(source), 0, {length}, {});
 }
 
 at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
   if (self.unsafeGetTensorImpl() == source.unsafeGetTensorImpl()) return self;
-  return set_source_storage_offset(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+  return set_source_storage_storage_offset(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
 }
 
-at::Tensor& set_empty(at::Tensor& self) {
+at::Tensor& set_(at::Tensor& self) {
   c10::Storage storage(c10::Storage::use_byte_size_t(), 0, c10::GetAllocator(c10::DeviceType::PrivateUse1), true);
-  return set_source_storage_offset(self, std::move(storage), 0, {0}, {});
+  return set_source_storage_storage_offset(self, std::move(storage), 0, {0}, {});
 }
 
 // module.to("npu") replaces what a parameter holds, not the parameter, where its old and its new tensor are of one class. Ours

@@ -128,9 +128,9 @@ void DesyncDebugger::ask() {
   Asker::instance().wake();
 }
 
-bool DesyncDebugger::other_in_trouble() {
+bool DesyncDebugger::peer_timed_out() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return std::exchange(other_in_trouble_, false);
+  return std::exchange(peer_timed_out_, false);
 }
 
 void DesyncDebugger::publish(GroupState& group) {
@@ -166,11 +166,11 @@ bool DesyncDebugger::serve() {
 bool DesyncDebugger::talk(GroupState& group) {
   if (!store_) store_ = group.store->clone();
   uint64_t wanted = 0;
-  bool in_trouble = false;
+  bool timed_out = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     wanted = wanted_;
-    in_trouble = in_trouble_ && !std::exchange(told_, in_trouble_);
+    timed_out = timed_out_ && !std::exchange(told_, timed_out_);
   }
   bool heard = false;
   while (store_->check({key_of_round(round_ + 1)})) {
@@ -185,13 +185,13 @@ bool DesyncDebugger::talk(GroupState& group) {
     heard = true;
   }
   if (heard) publish(group);
-  if (in_trouble) {
+  if (timed_out) {
     store_->set(kTrouble, std::vector<uint8_t>{1});
     other_seen_ = true;
   }
   if (round_ != 0 && !other_seen_ && store_->check({kTrouble})) {
     std::lock_guard<std::mutex> lock(mutex_);
-    other_in_trouble_ = other_seen_ = true;
+    peer_timed_out_ = other_seen_ = true;
   }
   if (own_round_ == 0) return false;
   bool missing = false;
@@ -208,7 +208,7 @@ bool DesyncDebugger::talk(GroupState& group) {
 
 std::string DesyncDebugger::report(const GroupState& group, const Ticket& ticket, Clock::time_point until) {
   std::unique_lock<std::mutex> lock(mutex_);
-  in_trouble_ = true;
+  timed_out_ = true;
   if (wanted_ == 0) ++wanted_;
   Asker::instance().wake();
   const auto answered = [&] {

@@ -26,7 +26,7 @@ class DesyncDebugger {
   // What the other ranks say about the operation that hangs. Waits for their answers, until then.
   std::string report(const GroupState& group, const Ticket& ticket, Clock::time_point until);
   // True once, when another rank has run into a timeout.
-  bool other_in_trouble();
+  bool peer_timed_out();
 
   // Used by the thread. True while answers are missing.
   bool serve();
@@ -52,8 +52,8 @@ class DesyncDebugger {
   std::condition_variable changed_;
   uint64_t wanted_ = 0, asked_ = 0;  // questions of this rank
   uint64_t own_round_ = 0;           // the last one of them
-  bool in_trouble_ = false, told_ = false;
-  bool other_in_trouble_ = false, other_seen_ = false;
+  bool timed_out_ = false, told_ = false;
+  bool peer_timed_out_ = false, other_seen_ = false;
   std::vector<std::optional<Progress>> answers_;
   std::string broken_;                              // why the store cannot be used any more
   std::optional<Clock::time_point> calling_since_;  // the store

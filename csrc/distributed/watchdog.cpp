@@ -182,7 +182,7 @@ class Watchdog {
     auto* desync = debugger(watched);
     if (!desync) return;
     ask_in_time(watched, now);
-    if (desync->other_in_trouble()) write_dump(group.global_rank(), "another rank is in trouble");
+    if (desync->peer_timed_out()) write_dump(group.global_rank(), "another rank is in trouble");
   }
 
   DesyncDebugger* debugger(Watched& watched) {

@@ -243,42 +243,4 @@ void Heap::empty_cache(MempoolId pool) {
   release_unused(lock, pool);
 }
 
-void Heap::throw_out_of_memory(HeapLock& lock, const Request& request, const Context& context) {
-  ++stats_.ooms;
-  const auto reserved = static_cast<size_t>(stats_.reserved_bytes.current());
-  const auto allocated = static_cast<size_t>(stats_.allocated_bytes.current());
-  size_t in_private_pools = 0;
-  for (auto& [base, segment] : segments_) {
-    if (segment->pool->owner) in_private_pools += segment->mapped;
-  }
-  const auto observers = observers_;
-  const size_t limit = limit_;
-  const bool expandable = config_.expandable_segments;
-  give_up(lock);
-
-  const auto [device_free, device_total] = api_.memory_info(device_);
-  take_again(lock);
-  trace(TraceAction::oom, reinterpret_cast<void*>(device_free), request.size, request.pool->stream, pool_id(request.pool),
-        context);
-  give_up(lock);
-  const c10::Device device(c10::DeviceType::PrivateUse1, device_);
-  c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(request.size), allocated, reserved, device);
-  for (const auto& observer : observers) observer(device_, request.bytes, device_total, device_free);
-
-  using c10::CachingAllocator::format_size;
-  std::string text =
-      c10::str("NPU out of memory. Tried to allocate ", format_size(request.bytes), " on npu:", static_cast<int>(device_),
-               ", which has ", format_size(device_total), " in total and ", format_size(device_free), " free. ",
-               "This process has ", format_size(allocated), " allocated by PyTorch and ", format_size(reserved - allocated),
-               " reserved by PyTorch but unallocated.");
-  if (in_private_pools) text += c10::str(" Private pools (graphs, MemPool) hold ", format_size(in_private_pools), ".");
-  if (limit != SIZE_MAX) {
-    text += c10::str(" The process may use at most ", format_size(limit), " (set_per_process_memory_fraction).");
-  }
-  if (!expandable && reserved - allocated >= request.size) {
-    text += " Enough is reserved but in pieces: PYTORCH_NPU_ALLOC_CONF=expandable_segments:True keeps it together.";
-  }
-  TORCH_CHECK_WITH(OutOfMemoryError, false, text);
-}
-
 }  // namespace torch_npu::memory

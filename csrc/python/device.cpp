@@ -134,6 +134,7 @@ void init_device(py::module_& module) {
   module.def("_require_symbol", [](const char* name) { acl::require_symbol(acl::Library::ascendcl, name); });
   module.def("_cann_version", &cann_version);
   module.def("_soc_name", &core::soc_name);
+  module.def("_status_text", &core::status_text);
 
   module.def("_init", &init, Unlocked());
   module.def("_abort_device", &core::abort_device, Unlocked());

@@ -89,9 +89,14 @@ def test_unknown_aclnn(tmp_path, torch_schemas):
     customs, functions = load(tmp_path, SWIGLU.replace("aclnnSwiGlu(", "aclnnNoSuch("))
     with pytest.raises(RegistryErrors, match="aclnnNoSuch is not in the contract"):
         custom.build(customs, functions, torch_schemas, contract.load(CONTRACT))
-    customs, functions = load(tmp_path, SWIGLU.replace("  aclnn: aclnnSwiGlu(self, dim, out)\n", ""))
-    with pytest.raises(RegistryErrors, match="1: npu_swiglu: aclnnNpuSwiglu is not in the contract"):
+    customs, functions = load(tmp_path, SWIGLU.replace("  aclnn: aclnnSwiGluGrad(grad_output, self, dim, out)\n", ""))
+    with pytest.raises(RegistryErrors, match="5: npu_swiglu_backward: CANN has no operator of its name"):
         custom.build(customs, functions, torch_schemas, contract.load(CONTRACT))
+
+
+def test_what_an_entry_does_not_name(tmp_path, torch_schemas):
+    customs, functions = load(tmp_path, SWIGLU.replace("  aclnn: aclnnSwiGlu(self, dim, out)\n", ""))
+    assert "op::run(aclnnSwiGlu, self, dim, out);" in custom.build(customs, functions, torch_schemas, contract.load(CONTRACT))[0].text
 
 
 def test_the_registry_has_no_name_twice(torch_schemas):

@@ -57,12 +57,37 @@ def test_all_mistakes_are_reported_at_once(mistake):
 
 def test_what_an_entry_does_not_name(build, mistake):
     """CANN's operator of the same name with the schema's arguments and outputs; with a reason the function of that name."""
-    assert build("- op: acos.out\n") == build("- op: acos.out\n  aclnn: aclnnAcos(self, out)\n")
-    assert build("- op: view\n  reason: why\n") == build("- op: view\n  impl: view\n  reason: why\n")
-    [found] = mistake("- op: add_.Tensor\n")
+    for op, call in (("acos.out", "aclnnAcos(self, out)"), ("eq.Tensor_out", "aclnnEqTensor(self, other, out)"),
+                     ("isposinf.out", "aclnnIsPosInf(self, out)"), ("hardshrink.out", "aclnnHardshrink(self, lambd, out)")):
+        assert build(f"- op: {op}\n") == build(f"- op: {op}\n  aclnn: {call}\n")
+    for op, function in (("view", "view"), ("nonzero.out", "nonzero_out"), ("random_.from", "random_from"),
+                         ("normal.Tensor_float_out", "normal_tensor_float_out"), ("mode.values", "mode_out")):
+        assert build(f"- op: {op}\n  reason: why\n") == build(f"- op: {op}\n  impl: {function}\n  reason: why\n")
+    for op, function in (("fmax.out", "fmax_kernel"), ("special_entr.out", "entr_kernel"), ("_linalg_svd.U", "linalg_svd_kernel")):
+        assert build(f"- op: {op}\n  reason: why\n") == build(f"- op: {op}\n  kernel: {function}\n  reason: why\n")
+    [found] = mistake("- op: add_.Tensor\n  aclnn: aclnnAdd(self, other, alpha, self)\n")
     assert found.startswith("ops.yaml:1: add_.Tensor: is derived")
-    [found] = mistake("- op: argmax.out\n")
-    assert found.startswith("ops.yaml:1: argmax.out: aclnnArgmax is not in the contract")
+    [found] = mistake("- op: special_zeta.out\n")
+    assert found.startswith("ops.yaml:1: special_zeta.out: CANN has no operator of its name")
+
+
+def test_lists_of_tensors_share_their_condition_and_result(build):
+    """`only_if` and `out` follow from the schema."""
+    of_lists = "- op: _foreach_{}\n  only_if: uniform_lists({})\n  out: like_list({})\n"
+    for op, uniform, first in (("abs", "{self}", "self"), ("add.List", "{self, other}, alpha", "self"),
+                               ("lerp.Scalar", "{self, tensors1}, weight", "self"), ("pow.ScalarAndTensor", "{exponent}, self", "exponent")):
+        call = "  aclnn: aclnnForeachAddListV2(self, other, alpha, out)\n" if op == "add.List" else ""
+        assert build(f"- op: _foreach_{op}\n{call}") == build(of_lists.format(op, uniform, first) + call)
+    unit, = build("- op: _foreach_copy_\n  aclnn: aclnnForeachCopy(src, self)\n")
+    assert "if (!(uniform_lists({self, src}))) return at::native::" in unit.text and "like_list" not in unit.text
+
+
+def test_a_group_is_an_entry_for_each_of_its_operators(build, mistake):
+    assert build("- ops: [view, unfold]\n  reason: a view\n") == build("- op: view\n  reason: a view\n- op: unfold\n  reason: a view\n")
+    assert mistake("- ops: [view,\n    viev]\n  reason: a view\n")[0].startswith("ops.yaml:2: viev: torch")
+    assert mistake("- ops: [view]\n  op: view\n  reason: a view\n")[0].startswith("ops.yaml:2: 'op' stands twice")
+    assert mistake("- ops: [[view]]\n  reason: a view\n")[0].startswith("ops.yaml:1: entry: 'op' must be")
+    assert mistake("- ops: view\n  reason: a view\n")[0].startswith("ops.yaml:1: unknown key 'ops'")
 
 
 def test_versions_are_not_read_as_numbers(build):

@@ -278,21 +278,11 @@ def npu_rms_norm_dynamic_mx_quant(
 
 
 def npu_add_rms_norm_dynamic_mx_quant(
-    x1: Tensor,
-    x2: Tensor,
-    gamma: Tensor,
-    *,
-    beta: Optional[Tensor] = None,
-    epsilon: float = 1e-6,
-    scale_alg: int = 0,
-    round_mode: str = "rint",
-    dst_type: int = 296,
+    x1: Tensor, x2: Tensor, gamma: Tensor, **options: Any
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """:func:`npu_rms_norm_dynamic_mx_quant` of x1 + x2: returns (elements, x1 + x2, scales, an empty tensor)."""
     total = (wide(x1) + wide(x2)).to(x1.dtype)
-    y, scales, rstd = npu_rms_norm_dynamic_mx_quant(
-        total, gamma, beta=beta, epsilon=epsilon, scale_alg=scale_alg, round_mode=round_mode, dst_type=dst_type
-    )
+    y, scales, rstd = npu_rms_norm_dynamic_mx_quant(total, gamma, **options)
     return y, total, scales, rstd
 
 

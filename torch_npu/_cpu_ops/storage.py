@@ -1,6 +1,6 @@
 """Storages, elements by index, and marks that change no value."""
 
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -16,22 +16,13 @@ def get_storage_size(input: Tensor) -> int:
     return input.untyped_storage().nbytes() // input.element_size()
 
 
-def unsafe_empty_with_format(
-    size: Sequence[int],
-    *,
-    dtype: Optional[torch.dtype] = None,
-    layout: Optional[torch.layout] = None,
-    device: Optional[torch.device] = None,
-    pin_memory: Optional[bool] = None,
-    acl_format: int = 2,
-    keep_format: bool = False,
-) -> Tensor:
+def unsafe_empty_with_format(size: Sequence[int], *, keep_format: bool = False, **options: Any) -> Tensor:
     """An uninitialized tensor of shape ``size`` in the storage format ``acl_format``, on the current NPU unless ``device`` says
     otherwise.
 
     ``keep_format`` has no meaning here. Raises RuntimeError for ``pin_memory``. The dtype is torch's default unless given.
     """
-    return empty_with_format(size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, acl_format=acl_format)
+    return empty_with_format(size, **options)
 
 
 def empty_with_format(

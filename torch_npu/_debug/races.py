@@ -11,6 +11,7 @@ Memory goes back to the stream it was allocated for. What another stream did wit
 races with whoever gets the memory next, unless record_stream() told the allocator.
 """
 
+import math
 import traceback
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Protocol, Set, Tuple
@@ -33,10 +34,7 @@ class Region:
     @property
     def dense(self) -> bool:
         """No byte between start and end is left out."""
-        count = self.item
-        for size in self.sizes:
-            count *= size
-        return count == self.end - self.start
+        return self.item * math.prod(self.sizes) == self.end - self.start
 
     def covers(self, other: "Region") -> bool:
         """True if each byte of ``other`` is one of these."""

@@ -1,8 +1,7 @@
 """What lies behind the codes of CANN's errors: likely causes, and what to do next. The one table of both.
 
 docs/troubleshooting.md's tables and ``python -m torch_npu.doctor explain`` are made of it, and run_check() takes its remedies
-here. What a code means is in meanings.py, which docs/gen_errors.py writes from csrc/core/status_texts.def. Nothing else is
-imported, so that the generator can read this file.
+here. What a code means is in csrc/core/status_texts.def. Nothing else is imported, so that the generator can read this file.
 """
 
 from typing import Dict, NamedTuple, Optional, Tuple
@@ -148,31 +147,8 @@ OTHERS: Tuple[Advice, ...] = (
         "these begin and end in pairs: look for who ends what it has not begun",
     ),
     Advice(
-        (
-            107004,
-            107005,
-            107006,
-            107007,
-            107008,
-            107009,
-            107010,
-            107016,
-            107018,
-            107021,
-            107033,
-            107034,
-            107039,
-            107042,
-            107043,
-            107044,
-            107045,
-            207002,
-            207013,
-            207014,
-            207015,
-            207019,
-            207021,
-        ),
+        (*range(107004, 107011), 107016, 107018, 107021, 107033, 107034, 107039, *range(107042, 107046),
+         207002, *range(207013, 207016), 207019, 207021),
         "a call that the adapter does not make",
         "report it, with the text",
     ),
@@ -213,15 +189,8 @@ OTHERS: Tuple[Advice, ...] = (
         "`npu-smi info -t health`, then restart the process",
     ),
     Advice(
-        (
-            *range(507004, 507010),
-            *range(507019, 507023),
-            *range(507024, 507032),
-            *range(507038, 507042),
-            507051,
-            507052,
-            *range(507899, 507903),
-        ),
+        (*range(507004, 507010), *range(507019, 507023), *range(507024, 507032), *range(507038, 507042), 507051, 507052,
+         *range(507899, 507903)),
         "driver, firmware and CANN of different releases, or a fault in one of them",
         "the driver's log has the cause (`dmesg`, `~/ascend/log`)",
     ),
@@ -247,7 +216,7 @@ OTHERS: Tuple[Advice, ...] = (
     ),
     Advice((148048,), "the configuration that `aclInit` was given", "correct it; the text names the entry"),
     Advice(
-        (148049, 561107, 561108, 561109, 561110, 561111, 561112, 561113, 561116, 561117, 561118, 561119),
+        (148049, *range(561107, 561114), *range(561116, 561120)),
         "CANN's kernels are missing, damaged, or of another chip or release",
         "install the kernels' package of this CANN for this chip; check `ASCEND_OPP_PATH`",
     ),

@@ -4,7 +4,8 @@ import os
 import re
 from typing import Dict, Iterable, List, Optional, Tuple
 
-from torch_npu._errors import advice, meanings
+from torch_npu import _C
+from torch_npu._errors import advice
 
 # A number that is part of a longer one, of a date or of an address is no code.
 _CODE = re.compile(r"(?<![\w.:/-])(\d{6})(?![\w:/-]|\.\d)")
@@ -15,13 +16,10 @@ _SPEAKER = re.compile(r"\b(E[EHIJKLZ])([0-9A-F]\d{3})\b")
 
 
 def _explain_number(code: int) -> Optional[List[str]]:
-    if code not in meanings.MEANINGS:
-        return None
-    lines = [f"{code}: {meanings.MEANINGS[code]}"]
     told = advice.of(code)
-    if told is not None:
-        lines += [f"  likely causes: {_plain(told.causes)}", f"  what to do: {_plain(told.next)}"]
-    return lines
+    if told is None:
+        return None
+    return [f"{code}: {_C._status_text(code)}", f"  likely causes: {_plain(told.causes)}", f"  what to do: {_plain(told.next)}"]
 
 
 def _explain_hccl(name: str) -> Optional[List[str]]:

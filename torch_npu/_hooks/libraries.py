@@ -5,21 +5,11 @@ from typing import Any
 
 from torch_npu._hooks import imports
 
+_PACKAGES = {"lightning.pytorch": "trainer.connectors.accelerator_connector", "lightning.fabric": "connector",
+             "pytorch_lightning": "trainer.connectors.accelerator_connector", "lightning_fabric": "connector"}
 # Module, and the function of torch_npu.contrib.lightning that is called with it.
-_LIGHTNING = {
-    "lightning.pytorch.accelerators": "register_accelerator",
-    "lightning.pytorch.strategies": "register_strategy",
-    "lightning.pytorch.trainer.connectors.accelerator_connector": "teach_connector",
-    "lightning.fabric.accelerators": "register_accelerator",
-    "lightning.fabric.strategies": "register_strategy",
-    "lightning.fabric.connector": "teach_connector",
-    "pytorch_lightning.accelerators": "register_accelerator",
-    "pytorch_lightning.strategies": "register_strategy",
-    "pytorch_lightning.trainer.connectors.accelerator_connector": "teach_connector",
-    "lightning_fabric.accelerators": "register_accelerator",
-    "lightning_fabric.strategies": "register_strategy",
-    "lightning_fabric.connector": "teach_connector",
-}
+_LIGHTNING = {f"{package}.{module}": function for package, connector in _PACKAGES.items() for module, function in (
+    ("accelerators", "register_accelerator"), ("strategies", "register_strategy"), (connector, "teach_connector"))}
 
 
 def register_when_imported() -> None:

@@ -131,8 +131,6 @@ def statistics(array: Any) -> Dict[str, Any]:
     """min, max, mean and norm (Euclidean) of the finite elements, numbers of nan and inf. Complex numbers count by magnitude."""
     import numpy
 
-    if array.size == 0:
-        return {"min": None, "max": None, "mean": None, "norm": 0.0, "nan": 0, "inf": 0}
     values = numpy.abs(array) if array.dtype.kind == "c" else array
     nan, inf = 0, 0
     if values.dtype.kind == "f":

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from torch_npu._debug import observe, tolerance
 from torch_npu.npu.dump import host_array
@@ -68,25 +69,13 @@ class Difference:
         return text
 
 
-def _map(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_map(item, change) for item in value)
-    return value
-
-
 def _on_host(args: Any, kwargs: Any) -> Tuple[Any, Any]:
-    """Copies of the arguments on the CPU; one tensor given twice is one copy."""
-    copies: Dict[int, torch.Tensor] = {}
+    """Copies of the arguments on the CPU."""
 
     def copy(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in copies:
-            host = tensor.detach()
-            copies[id(tensor)] = host.cpu() if host.device.type != "cpu" else host.clone()
-        return copies[id(tensor)]
+        return tensor.detach().clone() if tensor.device.type == "cpu" else tensor.detach().cpu()
 
-    args, kwargs = _map(args, copy), {name: _map(value, copy) for name, value in kwargs.items()}
+    args, kwargs = _copied(args, kwargs, copy)
     for name, value in (("device", "cpu"), ("pin_memory", False)):
         if kwargs.get(name) is not None:
             kwargs[name] = value
@@ -94,6 +83,7 @@ def _on_host(args: Any, kwargs: Any) -> Tuple[Any, Any]:
 
 
 def _copied(args: Any, kwargs: Any, change: Callable[[torch.Tensor], Any]) -> Tuple[Any, Any]:
+    """The arguments with changed tensors; one tensor given twice is one tensor again."""
     done: Dict[int, Any] = {}
 
     def once(tensor: torch.Tensor) -> Any:
@@ -101,7 +91,7 @@ def _copied(args: Any, kwargs: Any, change: Callable[[torch.Tensor], Any]) -> Tu
             done[id(tensor)] = change(tensor)
         return done[id(tensor)]
 
-    return _map(args, once), {name: _map(value, once) for name, value in kwargs.items()}
+    return tree_map_only(torch.Tensor, once, args), tree_map_only(torch.Tensor, once, kwargs)
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ A parameter may have no gradient in some step, and then nothing of it changes. T
 of the flat tensor whose parameters have all had the same number of steps; ordinarily there is one, the whole.
 """
 
+import math
 from typing import Any, Iterator, List, Tuple
 
 import torch
@@ -26,9 +27,7 @@ class Block:
 
     def __init__(self, begin: Any, count: int, shape: Any) -> None:
         self.begin, self.count, self.shape = begin, count, shape
-        self.numel = 1
-        for size in shape:
-            self.numel *= size
+        self.numel = math.prod(shape)
 
     def rows(self, flat: Any) -> Any:
         """The block's part of a run's flat tensor, [parameters, elements of each]."""

@@ -11,31 +11,23 @@ def _count_in_int32(module: nn.modules.batchnorm._BatchNorm) -> None:
         module.num_batches_tracked = module.num_batches_tracked.to(torch.int32)
 
 
-class FastBatchNorm1d(nn.BatchNorm1d):
+class _Fast(nn.modules.batchnorm._BatchNorm):
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
+                 track_running_stats: bool = True) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        _count_in_int32(self)
+
+
+class FastBatchNorm1d(_Fast, nn.BatchNorm1d):
     """``nn.BatchNorm1d`` with an int32 ``num_batches_tracked``."""
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
-                 track_running_stats: bool = True) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        _count_in_int32(self)
 
-
-class FastBatchNorm2d(nn.BatchNorm2d):
+class FastBatchNorm2d(_Fast, nn.BatchNorm2d):
     """``nn.BatchNorm2d`` with an int32 ``num_batches_tracked``."""
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
-                 track_running_stats: bool = True) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        _count_in_int32(self)
 
-
-class FastBatchNorm3d(nn.BatchNorm3d):
+class FastBatchNorm3d(_Fast, nn.BatchNorm3d):
     """``nn.BatchNorm3d`` with an int32 ``num_batches_tracked``."""
-
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
-                 track_running_stats: bool = True) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        _count_in_int32(self)
 
 
 class FastSyncBatchNorm(nn.SyncBatchNorm):

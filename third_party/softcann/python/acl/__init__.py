@@ -21,10 +21,7 @@ from . import blas, mdl, media, op, prof, rt, tdt, util
 from ._base import TABLE as _TABLE
 
 __all__ = ["blas", "mdl", "media", "op", "prof", "rt", "tdt", "util"]
-
-
-def __getattr__(name):
-    return _TABLE.attribute(name)
+__getattr__ = _TABLE.attribute
 
 
 def __dir__():

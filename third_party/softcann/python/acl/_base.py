@@ -65,21 +65,11 @@ def _create_tensor_desc(data_type, dims, data_format):
     return TABLE.c("create_tensor_desc", data_type, count, ctypes.addressof(array), data_format)
 
 
-@TABLE.function("aclSetTensorShape")
-def _set_tensor_shape(desc, dims):
+@TABLE.family("set_tensor_shape", "set_tensor_origin_shape", "set_tensor_storage_shape")
+def _set_shape(name, desc, dims):
     array, count = numbers(dims)
-    return TABLE.c("set_tensor_shape", desc, count, ctypes.addressof(array))
+    return TABLE.c(name, desc, count, ctypes.addressof(array))
 
-
-def _shapes_of(names):
-    for name in names:
-        def call(desc, dims, name=name):
-            array, count = numbers(dims)
-            return TABLE.c(name, desc, count, ctypes.addressof(array))
-        TABLE.written[name] = ((TABLE.lines[name][0],), call)
-
-
-_shapes_of(("set_tensor_origin_shape", "set_tensor_storage_shape"))
 
 
 @TABLE.function("aclGetTensorDescDimRange")

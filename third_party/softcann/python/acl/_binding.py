@@ -6,6 +6,7 @@ through a pointer, and becomes a result. The last word `=kind` says what C retur
 comes last.
 """
 import ctypes
+import functools
 import operator
 import sys
 
@@ -124,6 +125,13 @@ class Table:
         """Decorator: `_name` is the module's `name` where the library has `symbols`."""
         def add(function):
             self.written[function.__name__[1:]] = (symbols, function)
+            return function
+        return add
+
+    def family(self, *names):
+        """Decorator: the function, with the name of a line before its arguments, is what the module has by each of `names`."""
+        def add(function):
+            self.written.update({name: (self.lines[name][:1], functools.partial(function, name)) for name in names})
             return function
         return add
 

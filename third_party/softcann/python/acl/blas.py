@@ -9,11 +9,4 @@ s8gemv aclblasS8gemv i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
 hgemm aclblasHgemm i32 i32 i32 i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
 hgemv aclblasHgemv i32 i32 i32 ptr ptr i32 ptr i32 ptr ptr i32 i32 ptr
 """)
-
-
-def __getattr__(name):
-    return _TABLE.attribute(name)
-
-
-def __dir__():
-    return _TABLE.names()
+__getattr__, __dir__ = _TABLE.attribute, _TABLE.names

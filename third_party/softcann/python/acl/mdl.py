@@ -49,14 +49,7 @@ _ANY = 2 ** 64 - 1   # the index that pyACL writes as -1
 _OF_INT32 = (0, 28)  # the options of aclmdlConfigAttr that are int32; the others have 8 bytes
 _PATHS = (2, 14)     # ACL_MDL_PATH_PTR, ACL_MDL_WEIGHT_PATH_PTR
 _paths = {}          # config handle: the paths that were set, which C reads when it loads
-
-
-def __getattr__(name):
-    return _TABLE.attribute(name)
-
-
-def __dir__():
-    return _TABLE.names()
+__getattr__, __dir__ = _TABLE.attribute, _TABLE.names
 
 
 class _Dims(ctypes.Structure):
@@ -77,30 +70,18 @@ class _Pairs(ctypes.Structure):   # aclmdlHW and aclmdlIODimsRange
         return [list(self.pairs[index]) for index in range(self.count)]
 
 
-def _paths_of(names):
+@_TABLE.family("load_from_file", "load_from_file_with_mem", "query_size", "bundle_load_from_file")
+def _of_path(name, path, *more):
     """Models are named by str or path-like objects."""
-    for name in names:
-        symbol = _TABLE.lines[name][0]
-
-        def call(path, *more, name=name):
-            return _TABLE.c(name, os.fspath(path), *more)
-        _TABLE.written[name] = ((symbol,), call)
+    return _TABLE.c(name, os.fspath(path), *more)
 
 
-_paths_of(("load_from_file", "load_from_file_with_mem", "query_size", "bundle_load_from_file"))
-
-
-def _dims_of(names):
-    """Functions `(desc, index)` that give (dims, ret)."""
-    for name in names:
-        def call(desc, index, name=name):
-            dims = _Dims()
-            ret = _TABLE.c(name, desc, index, ctypes.addressof(dims))
-            return dims.plain(), ret
-        _TABLE.written[name] = ((_TABLE.lines[name][0],), call)
-
-
-_dims_of(("get_input_dims", "get_input_dims_v2", "get_output_dims", "get_cur_output_dims"))
+@_TABLE.family("get_input_dims", "get_input_dims_v2", "get_output_dims", "get_cur_output_dims")
+def _dims_of(name, desc, index):
+    """(dims, ret)."""
+    dims = _Dims()
+    ret = _TABLE.c(name, desc, index, ctypes.addressof(dims))
+    return dims.plain(), ret
 
 
 @_TABLE.function("aclmdlGetInputDimsRange")

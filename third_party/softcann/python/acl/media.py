@@ -62,14 +62,7 @@ dvpp_vpc_batch_crop_resize_paste_async acldvppVpcBatchCropResizePasteAsync ptr p
 dvpp_vpc_batch_crop_resize_make_border_async acldvppVpcBatchCropResizeMakeBorderAsync ptr ptr ptr u32 ptr ptr ptr ptr ptr
 dvpp_jpeg_encode_async acldvppJpegEncodeAsync ptr ptr ptr ptr ptr ptr
 """)
-
-
-def __getattr__(name):
-    return _TABLE.attribute(name)
-
-
-def __dir__():
-    return _TABLE.names()
+__getattr__, __dir__ = _TABLE.attribute, _TABLE.names
 
 
 def _callbacks_of(names):
@@ -90,19 +83,14 @@ _callbacks_of((("vdec_set_channel_desc_callback", "aclvdecSetChannelDescCallback
                ("venc_set_channel_desc_callback", "aclvencSetChannelDescCallback")))
 
 
-def _batches_of(names):
-    """Functions `(channel, pictures, [areas of each], results, [areas], ..., stream)`; lists become arrays of C."""
-    for name in names:
-        def call(channel, pictures, counts, results, *more, name=name):
-            arrays = [numbers(counts, ctypes.c_uint32)]
-            values = [channel, pictures, ctypes.addressof(arrays[0][0]), arrays[0][1], results]
-            for one in more:
-                if isinstance(one, (list, tuple)):
-                    arrays.append(numbers(one, ctypes.c_void_p))
-                    one = ctypes.addressof(arrays[-1][0])
-                values.append(one)
-            return results, _TABLE.c(name, *values)
-        _TABLE.written[name] = (tuple(_TABLE.lines[name][:1]), call)
-
-
-_batches_of([name for name in _TABLE.lines if "_batch_crop" in name])
+@_TABLE.family(*(name for name in _TABLE.lines if "_batch_crop" in name))
+def _crop_batch(name, channel, pictures, counts, results, *more):
+    """`(channel, pictures, [areas of each], results, [areas], ..., stream)`; lists become arrays of C."""
+    arrays = [numbers(counts, ctypes.c_uint32)]
+    values = [channel, pictures, ctypes.addressof(arrays[0][0]), arrays[0][1], results]
+    for one in more:
+        if isinstance(one, (list, tuple)):
+            arrays.append(numbers(one, ctypes.c_void_p))
+            one = ctypes.addressof(arrays[-1][0])
+        values.append(one)
+    return results, _TABLE.c(name, *values)

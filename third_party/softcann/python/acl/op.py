@@ -11,14 +11,7 @@ set_attr_list_string set_attr_list_list_int set_compile_flag set_max_op_queue_nu
 compile_and_execute compile_and_execute_v2 create_handle destroy_handle start_dump_args stop_dump_args cast
 execute_with_handle aclopExecWithHandle
 """)
-
-
-def __getattr__(name):
-    return _TABLE.attribute(name)
-
-
-def __dir__():
-    return _TABLE.names()
+__getattr__, __dir__ = _TABLE.attribute, _TABLE.names
 
 
 def _handles(values, like):
@@ -28,22 +21,19 @@ def _handles(values, like):
     return (ctypes.c_void_p * max(len(values), 1))(*values)
 
 
-def _lists_of(names, kind):
-    for name in names:
-        def call(attr, key, values, name=name):
-            array, count = _floats(values) if kind is ctypes.c_float else numbers(values, kind)
-            return _TABLE.c(name, attr, key, count, ctypes.addressof(array))
-        _TABLE.written[name] = ((_TABLE.lines[name][0],), call)
+_ELEMENTS = {"set_attr_list_int": ctypes.c_int64, "set_attr_list_data_type": ctypes.c_int32,
+             "set_attr_list_bool": ctypes.c_uint8, "set_attr_list_float": ctypes.c_float}
+
+
+@_TABLE.family(*_ELEMENTS)
+def _set_list(name, attr, key, values):
+    kind = _ELEMENTS[name]
+    array, count = _floats(values) if kind is ctypes.c_float else numbers(values, kind)
+    return _TABLE.c(name, attr, key, count, ctypes.addressof(array))
 
 
 def _floats(values):
     return (ctypes.c_float * max(len(values), 1))(*map(float, values)), len(values)
-
-
-_lists_of(("set_attr_list_int",), ctypes.c_int64)
-_lists_of(("set_attr_list_data_type",), ctypes.c_int32)
-_lists_of(("set_attr_list_bool",), ctypes.c_uint8)
-_lists_of(("set_attr_list_float",), ctypes.c_float)
 
 
 @_TABLE.function("aclopSetAttrListListInt")
@@ -54,18 +44,13 @@ def _set_attr_list_list_int(attr, key, lists):
     return _TABLE.c("set_attr_list_list_int", attr, key, count, ctypes.addressof(counts), ctypes.addressof(places))
 
 
-def _runs():
-    """Functions that run an operator: (type, descs in, buffers in, descs out, buffers out, attributes, ...)."""
-    for name in ("execute", "execute_v2", "compile_and_execute", "compile_and_execute_v2"):
-        def call(kind, in_descs, inputs, out_descs, outputs, attr, *more, name=name):
-            vectors = [_handles(one, like) for one, like in ((in_descs, in_descs), (inputs, in_descs), (out_descs, out_descs),
-                                                              (outputs, out_descs))]
-            places = [ctypes.addressof(one) for one in vectors]
-            return _TABLE.c(name, kind, len(in_descs), *places[:2], len(out_descs), *places[2:], attr, *more)
-        _TABLE.written[name] = ((_TABLE.lines[name][0],), call)
-
-
-_runs()
+@_TABLE.family("execute", "execute_v2", "compile_and_execute", "compile_and_execute_v2")
+def _run(name, kind, in_descs, inputs, out_descs, outputs, attr, *more):
+    """Runs an operator: type, descriptions and buffers of what it reads and of what it writes, attributes, ..."""
+    vectors = [_handles(one, like) for one, like in ((in_descs, in_descs), (inputs, in_descs), (out_descs, out_descs),
+                                                      (outputs, out_descs))]
+    places = [ctypes.addressof(one) for one in vectors]
+    return _TABLE.c(name, kind, len(in_descs), *places[:2], len(out_descs), *places[2:], attr, *more)
 
 
 @_TABLE.function("aclopSetAttrListString")

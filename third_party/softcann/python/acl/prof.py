@@ -16,14 +16,7 @@ set_config aclprofSetConfig i32 ptr size
 set_stamp_trace_message aclprofSetStampTraceMessage ptr ptr u32
 mark_ex aclprofMarkEx ptr size ptr
 """)
-
-
-def __getattr__(name):
-    return _TABLE.attribute(name)
-
-
-def __dir__():
-    return _TABLE.names()
+__getattr__, __dir__ = _TABLE.attribute, _TABLE.names
 
 
 @_TABLE.function("aclprofInit")
@@ -70,19 +63,9 @@ def _create_subscribe_config(times, metrics, descriptor):
     return Pointer(config, number) if config else 0
 
 
+@_TABLE.family("get_op_type", "get_op_name")
 def _text_of(name, info, size, index, room):
+    """(text, ret); `room`: bytes that it may take, with the zero behind it."""
     text = ctypes.create_string_buffer(room)
     ret = _TABLE.c(name, info, size, index, ctypes.addressof(text), room)
     return text.value.decode("utf-8", "replace"), ret
-
-
-@_TABLE.function("aclprofGetOpType")
-def _get_op_type(info, size, index, room):
-    """(text, ret); `room`: bytes that it may take, with the zero behind it."""
-    return _text_of("get_op_type", info, size, index, room)
-
-
-@_TABLE.function("aclprofGetOpName")
-def _get_op_name(info, size, index, room):
-    """(text, ret); `room`: bytes that it may take, with the zero behind it."""
-    return _text_of("get_op_name", info, size, index, room)

@@ -33,14 +33,7 @@ ipc_mem_set_import_pid aclrtIpcMemSetImportPid str ptr size
 """)
 _MANY_COPIES = 64   # of one stream, before it is asked whether they have run
 _COMPLETE = 0       # ACL_STREAM_STATUS_COMPLETE
-
-
-def __getattr__(name):
-    return _TABLE.attribute(name)
-
-
-def __dir__():
-    return _TABLE.names()
+__getattr__, __dir__ = _TABLE.attribute, _TABLE.names
 
 
 def _queued(ret, stream, *addresses):
@@ -52,7 +45,9 @@ def _queued(ret, stream, *addresses):
     return ret
 
 
+@_TABLE.family("synchronize_stream", "synchronize_stream_with_timeout", "destroy_stream", "destroy_stream_force")
 def _waited(name, stream, *more):
+    """A timeout is in milliseconds, -1 without end."""
     before = _owners.waiting(stream)
     ret = _TABLE.c(name, stream, *more)
     if ret == 0:
@@ -60,40 +55,10 @@ def _waited(name, stream, *more):
     return ret
 
 
-@_TABLE.function("aclrtMemcpyAsync")
-def _memcpy_async(to, room, source, count, kind, stream):
-    return _queued(_TABLE.c("memcpy_async", to, room, source, count, kind, stream), stream, to, source)
-
-
-@_TABLE.function("aclrtMemcpyAsyncWithCondition")
-def _memcpy_async_with_condition(to, room, source, count, kind, stream):
-    return _queued(_TABLE.c("memcpy_async_with_condition", to, room, source, count, kind, stream), stream, to, source)
-
-
-@_TABLE.function("aclrtMemcpy2dAsync")
-def _memcpy_2d_async(to, to_pitch, source, pitch, width, height, kind, stream):
-    return _queued(_TABLE.c("memcpy_2d_async", to, to_pitch, source, pitch, width, height, kind, stream), stream, to, source)
-
-
-@_TABLE.function("aclrtSynchronizeStream")
-def _synchronize_stream(stream):
-    return _waited("synchronize_stream", stream)
-
-
-@_TABLE.function("aclrtSynchronizeStreamWithTimeout")
-def _synchronize_stream_with_timeout(stream, timeout):
-    """Waits at most `timeout` milliseconds, -1 without end."""
-    return _waited("synchronize_stream_with_timeout", stream, timeout)
-
-
-@_TABLE.function("aclrtDestroyStream")
-def _destroy_stream(stream):
-    return _waited("destroy_stream", stream)
-
-
-@_TABLE.function("aclrtDestroyStreamForce")
-def _destroy_stream_force(stream):
-    return _waited("destroy_stream_force", stream)
+@_TABLE.family("memcpy_async", "memcpy_async_with_condition", "memcpy_2d_async")
+def _copied(name, to, room, source, *more):
+    """The stream comes last; `room` of a copy of two dimensions is a pitch."""
+    return _queued(_TABLE.c(name, to, room, source, *more), more[-1], to, source)
 
 
 @_TABLE.function("aclrtIpcMemGetExportKey")

@@ -2,11 +2,4 @@
 from ._binding import Table
 
 _TABLE = Table("acl.tdt", ("libascendcl.so", "libacl_tdt_channel.so", "libacl_tdt_queue.so"), "")
-
-
-def __getattr__(name):
-    return _TABLE.attribute(name)
-
-
-def __dir__():
-    return _TABLE.names()
+__getattr__, __dir__ = _TABLE.attribute, _TABLE.names

@@ -38,47 +38,44 @@ def _text(value: Any) -> str:
     return value.decode(errors="replace") if value else ""
 
 
-class KernelData:
+class _Task:
+    """What ran on a device, and when."""
+
+    def __init__(self, record: Any) -> None:
+        self.kind = MsptiActivityKind(record.kind)
+        self.start: int = record.start
+        self.end: int = record.end
+        self.device_id: int = record.deviceId
+        self.stream_id: int = record.streamId
+        self.name = _text(record.name)
+
+
+class KernelData(_Task):
     """A kernel that ran."""
 
     def __init__(self, record: Any) -> None:
-        self.kind = MsptiActivityKind(record.kind)
-        self.start: int = record.start
-        self.end: int = record.end
-        self.device_id: int = record.deviceId
-        self.stream_id: int = record.streamId
+        super().__init__(record)
         self.correlation_id: int = record.correlationId
         self.type = _text(record.type)
-        self.name = _text(record.name)
 
 
-class HcclData:
+class HcclData(_Task):
     """A collective that ran; ``bandwidth`` is GB/s of its own message."""
 
     def __init__(self, record: Any) -> None:
-        self.kind = MsptiActivityKind(record.kind)
-        self.start: int = record.start
-        self.end: int = record.end
-        self.device_id: int = record.deviceId
-        self.stream_id: int = record.streamId
+        super().__init__(record)
         self.bandwidth: float = record.bandWidth
-        self.name = _text(record.name)
         self.comm_name = _text(record.commName)
 
 
-class CommunicationData:
+class CommunicationData(_Task):
     """A collective that ran, with its elements."""
 
     def __init__(self, record: Any) -> None:
-        self.kind = MsptiActivityKind(record.kind)
+        super().__init__(record)
         self.data_type = MsptiCommunicationDataType(record.dataType)
         self.count: int = record.count
-        self.device_id: int = record.deviceId
-        self.stream_id: int = record.streamId
-        self.start: int = record.start
-        self.end: int = record.end
         self.alg_type = _text(record.algType)
-        self.name = _text(record.name)
         self.comm_name = _text(record.commName)
         self.correlation_id: int = record.correlationId
 

@@ -11,6 +11,7 @@ ranks, models and pictures are not done again; they are counted, and what depend
 import argparse
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -76,9 +77,7 @@ def _tensors(value: Any) -> Iterator[Dict[str, Any]]:
 
 def _extent(tensor: Dict[str, Any]) -> Tuple[int, int]:
     """Where its storage is, from the first byte to behind the last."""
-    elements = 1
-    for size in tensor["storage"]:
-        elements *= size
+    elements = math.prod(tensor["storage"])
     reached = tensor["offset"] + sum((size - 1) * stride for size, stride in zip(tensor["shape"], tensor["strides"])) + 1
     return tensor["at"], tensor["at"] + max(elements, reached) * tensor["item"]
 

@@ -16,18 +16,18 @@ namespace {
 
 struct Gemm {
   const char* entry;
-  aclTransType a_turned, b_turned, c_turned;
+  aclTransType a_transpose, b_transpose, c_transpose;
   int m, n, k;
   aclDataType a_type, b_type, c_type;
 };
 
-bool is_plain(aclTransType turned) { return turned == ACL_TRANS_N || turned == ACL_TRANS_T; }
+bool is_plain(aclTransType transpose) { return transpose == ACL_TRANS_N || transpose == ACL_TRANS_T; }
 
 aclError check(const Gemm& gemm) {
   if (gemm.m <= 0 || gemm.n <= 0 || gemm.k <= 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: sizes m %d, n %d, k %d must be positive", gemm.entry, gemm.m, gemm.n, gemm.k);
   }
-  if (is_plain(gemm.a_turned) && is_plain(gemm.b_turned) && gemm.c_turned == ACL_TRANS_N) return ACL_SUCCESS;
+  if (is_plain(gemm.a_transpose) && is_plain(gemm.b_transpose) && gemm.c_transpose == ACL_TRANS_N) return ACL_SUCCESS;
   return fail(
       ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
       "%s: A and B can be ACL_TRANS_N or ACL_TRANS_T, C ACL_TRANS_N; matrices in FRACTAL_NZ go through torch_npu or aclnnMm",
@@ -37,22 +37,22 @@ aclError check(const Gemm& gemm) {
 // The operator's descriptions: A, B, C, alpha, beta.
 struct Descriptions {
   explicit Descriptions(const Gemm& gemm) {
-    const auto matrix = [](aclDataType type, int rows, int columns, aclTransType turned) {
+    const auto matrix = [](aclDataType type, int rows, int columns, aclTransType transpose) {
       aclTensorDesc made;
       made.type = type;
       made.format = ACL_FORMAT_ND;
-      if (turned == ACL_TRANS_T) std::swap(rows, columns);
+      if (transpose == ACL_TRANS_T) std::swap(rows, columns);
       made.dims = {rows, columns};
       return made;
     };
-    inputs[0] = matrix(gemm.a_type, gemm.m, gemm.k, gemm.a_turned);
-    inputs[1] = matrix(gemm.b_type, gemm.k, gemm.n, gemm.b_turned);
+    inputs[0] = matrix(gemm.a_type, gemm.m, gemm.k, gemm.a_transpose);
+    inputs[1] = matrix(gemm.b_type, gemm.k, gemm.n, gemm.b_transpose);
     inputs[2] = output = matrix(gemm.c_type, gemm.m, gemm.n, ACL_TRANS_N);
     inputs[3].type = inputs[4].type = gemm.c_type;
     inputs[3].format = inputs[4].format = ACL_FORMAT_ND;
     for (size_t i = 0; i < inputs.size(); ++i) in[i] = &inputs[i];
-    attributes.values["transpose_a"] = gemm.a_turned == ACL_TRANS_T;
-    attributes.values["transpose_b"] = gemm.b_turned == ACL_TRANS_T;
+    attributes.values["transpose_a"] = gemm.a_transpose == ACL_TRANS_T;
+    attributes.values["transpose_b"] = gemm.b_transpose == ACL_TRANS_T;
   }
 
   std::array<aclTensorDesc, 5> inputs;
@@ -93,8 +93,8 @@ aclError prepare(const Gemm& gemm, aclopHandle** handle) {
 }
 
 // A matrix times a vector: n is 1.
-Gemm gemv(const char* entry, aclTransType turned, int m, int n, aclDataType a, aclDataType x, aclDataType y) {
-  return {entry, turned, ACL_TRANS_N, ACL_TRANS_N, m, 1, n, a, x, y};
+Gemm gemv(const char* entry, aclTransType transpose, int m, int n, aclDataType a, aclDataType x, aclDataType y) {
+  return {entry, transpose, ACL_TRANS_N, ACL_TRANS_N, m, 1, n, a, x, y};
 }
 
 }  // namespace

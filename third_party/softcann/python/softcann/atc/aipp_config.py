@@ -6,14 +6,15 @@ python -m softcann aipp --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --size 
 import argparse
 import functools
 import sys
+import typing
 
 import torch
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf import text_format
 
+from . import ge_ir
 from .configs import read_text
 from .errors import AtcError
 
-_F = descriptor_pb2.FieldDescriptorProto
 MODES = {"undefined": 0, "static": 1, "dynamic": 2}
 # CANN's names by their numbers; SERVED are those of pictures, which CANN's documents name.
 FORMATS = {
@@ -26,102 +27,65 @@ FORMATS = {
 CHANNELS = {"YUV420SP_U8": 3, "XRGB8888_U8": 4, "RGB888_U8": 3, "YUV400_U8": 1}  # of the picture
 SERVED = tuple(CHANNELS)
 
-# name, number, kind, repeated
+
+class Field(typing.NamedTuple):
+    name: str
+    number: int
+    kind: str
+    range: typing.Optional[typing.Tuple[int, int]] = None  # lowest, highest
+    repeated: bool = False
+    reserved: bool = False  # by CANN, or of formats that are not served
+
+
 FIELDS = [
-    ("related_input_rank", 2, "uint32", False),
-    ("input_edge_idx", 3, "uint32", True),
-    ("max_src_image_size", 4, "uint32", False),
-    ("support_rotation", 5, "bool", False),
-    ("related_input_name", 6, "string", False),
-    ("csc_switch", 52, "bool", False),
-    ("cpadding_value", 53, "float", False),
-    ("rbuv_swap_switch", 54, "bool", False),
-    ("ax_swap_switch", 55, "bool", False),
-    ("single_line_mode", 56, "bool", False),
-    ("src_image_size_w", 57, "int32", False),
-    ("src_image_size_h", 58, "int32", False),
-    ("crop", 59, "bool", False),
-    ("load_start_pos_w", 60, "int32", False),
-    ("load_start_pos_h", 61, "int32", False),
-    ("crop_size_w", 62, "int32", False),
-    ("crop_size_h", 63, "int32", False),
-    ("resize", 64, "bool", False),
-    ("resize_output_w", 65, "int32", False),
-    ("resize_output_h", 66, "int32", False),
-    ("padding", 67, "bool", False),
-    ("left_padding_size", 68, "int32", False),
-    ("right_padding_size", 69, "int32", False),
-    ("top_padding_size", 70, "int32", False),
-    ("bottom_padding_size", 71, "int32", False),
-    ("padding_value", 72, "float", False),
-    ("raw_rgbir_to_f16_n", 45, "uint32", False),
+    Field("related_input_rank", 2, "uint32"),
+    Field("input_edge_idx", 3, "uint32", repeated=True),
+    Field("max_src_image_size", 4, "uint32"),
+    Field("support_rotation", 5, "bool", reserved=True),
+    Field("related_input_name", 6, "string"),
+    Field("csc_switch", 52, "bool"),
+    Field("cpadding_value", 53, "float", reserved=True),
+    Field("rbuv_swap_switch", 54, "bool"),
+    Field("ax_swap_switch", 55, "bool"),
+    Field("single_line_mode", 56, "bool", reserved=True),
+    Field("src_image_size_w", 57, "int32", (0, 4096)),
+    Field("src_image_size_h", 58, "int32", (0, 4096)),
+    Field("crop", 59, "bool"),
+    Field("load_start_pos_w", 60, "int32", (0, 4095)),
+    Field("load_start_pos_h", 61, "int32", (0, 4095)),
+    Field("crop_size_w", 62, "int32", (0, 4096)),
+    Field("crop_size_h", 63, "int32", (0, 4096)),
+    Field("resize", 64, "bool", reserved=True),
+    Field("resize_output_w", 65, "int32", reserved=True),
+    Field("resize_output_h", 66, "int32", reserved=True),
+    Field("padding", 67, "bool"),
+    Field("left_padding_size", 68, "int32", (0, 32)),
+    Field("right_padding_size", 69, "int32", (0, 32)),
+    Field("top_padding_size", 70, "int32", (0, 32)),
+    Field("bottom_padding_size", 71, "int32", (0, 32)),
+    Field("padding_value", 72, "float", (-65504, 65504)),
+    Field("raw_rgbir_to_f16_n", 45, "uint32", reserved=True),
 ]
-FIELDS += [(f"mean_chn_{index}", number, "int32", False) for index, number in enumerate((10, 11, 12, 19))]
-FIELDS += [(f"min_chn_{index}", number, "float", False) for index, number in enumerate((13, 14, 15, 20))]
-FIELDS += [(f"var_reci_chn_{index}", number, "float", True) for index, number in enumerate((16, 17, 18, 21))]
-FIELDS += [(f"matrix_r{row}c{column}", 30 + 3 * row + column, "int32", True) for row in range(3) for column in range(3)]
-FIELDS += [(f"output_bias_{index}", 39 + index, "int32", True) for index in range(3)]
-FIELDS += [(f"input_bias_{index}", 42 + index, "int32", True) for index in range(3)]
+FIELDS += [Field(f"mean_chn_{index}", number, "int32", (0, 255)) for index, number in enumerate((10, 11, 12, 19))]
+FIELDS += [Field(f"min_chn_{index}", number, "float", (0, 255)) for index, number in enumerate((13, 14, 15, 20))]
+FIELDS += [Field(f"var_reci_chn_{index}", number, "float", (-65504, 65504), True)
+           for index, number in enumerate((16, 17, 18, 21))]
+FIELDS += [Field(f"matrix_r{row}c{column}", 30 + 3 * row + column, "int32", (-32768, 32767), True)
+           for row in range(3) for column in range(3)]
+FIELDS += [Field(f"output_bias_{index}", 39 + index, "int32", (0, 255), True) for index in range(3)]
+FIELDS += [Field(f"input_bias_{index}", 42 + index, "int32", (0, 255), True) for index in range(3)]
 
 DEFAULT_MATRIX = ((298, 516, 0), (298, -100, -208), (298, 0, 409))
 DEFAULT_BIAS = (16, 128, 128)
-# field -> lowest, highest
-RANGES = {
-    "src_image_size_w": (0, 4096),
-    "src_image_size_h": (0, 4096),
-    "load_start_pos_w": (0, 4095),
-    "load_start_pos_h": (0, 4095),
-    "crop_size_w": (0, 4096),
-    "crop_size_h": (0, 4096),
-    "left_padding_size": (0, 32),
-    "right_padding_size": (0, 32),
-    "top_padding_size": (0, 32),
-    "bottom_padding_size": (0, 32),
-    "padding_value": (-65504, 65504),
-    **{f"mean_chn_{index}": (0, 255) for index in range(4)},
-    **{f"min_chn_{index}": (0, 255) for index in range(4)},
-    **{f"var_reci_chn_{index}": (-65504, 65504) for index in range(4)},
-    **{f"input_bias_{index}": (0, 255) for index in range(3)},
-    **{f"output_bias_{index}": (0, 255) for index in range(3)},
-    **{f"matrix_r{row}c{column}": (-32768, 32767) for row in range(3) for column in range(3)},
-}
-# Reserved by CANN, or of formats that are not served.
-RESERVED = (
-    "resize",
-    "resize_output_w",
-    "resize_output_h",
-    "support_rotation",
-    "single_line_mode",
-    "cpadding_value",
-    "raw_rgbir_to_f16_n",
-)
 
 
 @functools.lru_cache(maxsize=None)
 def config_class():
     """The message that holds the `aipp_op` blocks of a file."""
-    file = descriptor_pb2.FileDescriptorProto(name="softcann/aipp.proto", package="softcann.aipp", syntax="proto2")
-    for name, values in (("Mode", MODES), ("Format", FORMATS)):
-        added = file.enum_type.add(name=name)
-        for key, number in values.items():
-            added.value.add(name=key, number=number)
-    message = file.message_type.add(name="Op")
-    for name, number, kind in (("aipp_mode", 1, "Mode"), ("input_format", 51, "Format")):
-        message.field.add(
-            name=name, number=number, label=_F.LABEL_OPTIONAL, type=_F.TYPE_ENUM, type_name=f".softcann.aipp.{kind}"
-        )
-    for name, number, kind, repeated in FIELDS:
-        message.field.add(
-            name=name,
-            number=number,
-            type=getattr(_F, f"TYPE_{kind.upper()}"),
-            label=_F.LABEL_REPEATED if repeated else _F.LABEL_OPTIONAL,
-        )
-    config = file.message_type.add(name="Config")
-    config.field.add(name="aipp_op", number=1, label=_F.LABEL_REPEATED, type=_F.TYPE_MESSAGE, type_name=".softcann.aipp.Op")
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("softcann.aipp.Config"))
+    fields = [(field.name, field.number, field.kind, field.repeated) for field in FIELDS]
+    messages = {"Op": [("aipp_mode", 1, "Mode", False), ("input_format", 51, "Format", False), *fields],
+                "Config": [("aipp_op", 1, "Op", True)]}
+    return ge_ir.classes("softcann.aipp", "proto2", {"Mode": MODES, "Format": FORMATS}, messages)["Config"]
 
 
 class Aipp:
@@ -131,15 +95,15 @@ class Aipp:
         self.path, self.given = path, {field.name for field, _ in message.ListFields()}
         self.input_format = {number: name for name, number in FORMATS.items()}[message.input_format]
         self.mode = {number: name for name, number in MODES.items()}[message.aipp_mode]
-        for name, _, _, repeated in FIELDS:
-            value = getattr(message, name)
-            if name == "input_edge_idx":
+        for field in FIELDS:
+            value = getattr(message, field.name)
+            if field.name == "input_edge_idx":
                 value = list(value)
-            elif repeated:
+            elif field.repeated:
                 if len(value) > 1:
-                    raise self.wrong(f"{name} is given {len(value)} times")
+                    raise self.wrong(f"{field.name} is given {len(value)} times")
                 value = value[0] if value else None
-            setattr(self, name, value)
+            setattr(self, field.name, value)
         self.check()
 
     def wrong(self, reason, solution="Correct the file."):
@@ -158,10 +122,10 @@ class Aipp:
             raise self.wrong("aipp_mode is missing", "Write aipp_mode : static, or dynamic.")
         if self.input_format not in SERVED:
             raise self.wrong(f"input_format must be one of {', '.join(SERVED)}")
-        for name in RESERVED:
+        for name in (field.name for field in FIELDS if field.reserved):
             if getattr(self, name) and name in self.given:
                 raise AtcError("E10055", f"{self.path}: {name} is reserved, and not served", solution="Leave it out.")
-        for name, (low, high) in RANGES.items():
+        for name, (low, high) in ((field.name, field.range) for field in FIELDS if field.range):
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
                 raise self.wrong(f"{name} is {value}, outside of {low} to {high}")

@@ -5,73 +5,65 @@ import functools
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _F = descriptor_pb2.FieldDescriptorProto
-STRING, BYTES, INT64, UINT32, FLOAT, BOOL = (
-    _F.TYPE_STRING,
-    _F.TYPE_BYTES,
-    _F.TYPE_INT64,
-    _F.TYPE_UINT32,
-    _F.TYPE_FLOAT,
-    _F.TYPE_BOOL,
-)
 
-# message -> (field, number, type or message name, repeated)
+# message -> (field, number, name of a type, a message or an enum, repeated)
 MESSAGES = {
-    "ShapeDef": [("dim", 1, INT64, True)],
+    "ShapeDef": [("dim", 1, "int64", True)],
     "TensorDescriptor": [
-        ("name", 1, STRING, False),
+        ("name", 1, "string", False),
         ("dtype", 2, "DataType", False),
         ("shape", 3, "ShapeDef", False),
-        ("layout", 4, STRING, False),
+        ("layout", 4, "string", False),
         ("attr", 5, "map", False),
-        ("size", 10, INT64, False),
-        ("weight_size", 11, INT64, False),
+        ("size", 10, "int64", False),
+        ("weight_size", 11, "int64", False),
     ],
     "ListValue": [
-        ("s", 2, BYTES, True),
-        ("i", 3, INT64, True),
-        ("f", 4, FLOAT, True),
-        ("b", 5, BOOL, True),
+        ("s", 2, "bytes", True),
+        ("i", 3, "int64", True),
+        ("f", 4, "float", True),
+        ("b", 5, "bool", True),
         ("val_type", 20, "ListValueType", False),
     ],
     "AttrDef": [
         ("list", 1, "ListValue", False),
-        ("s", 2, BYTES, False),
-        ("i", 3, INT64, False),
-        ("f", 4, FLOAT, False),
-        ("b", 5, BOOL, False),
+        ("s", 2, "bytes", False),
+        ("i", 3, "int64", False),
+        ("f", 4, "float", False),
+        ("b", 5, "bool", False),
     ],
     "OpDef": [
-        ("name", 1, STRING, False),
-        ("type", 2, STRING, False),
-        ("input", 5, STRING, True),
+        ("name", 1, "string", False),
+        ("type", 2, "string", False),
+        ("input", 5, "string", True),
         ("attr", 10, "map", False),
-        ("id", 21, INT64, False),
-        ("stream_id", 22, INT64, False),
-        ("input_name", 23, STRING, True),
-        ("src_name", 24, STRING, True),
-        ("src_index", 25, INT64, True),
-        ("dst_name", 26, STRING, True),
-        ("dst_index", 27, INT64, True),
-        ("input_i", 28, INT64, True),
-        ("output_i", 29, INT64, True),
-        ("workspace", 30, INT64, True),
-        ("workspace_bytes", 31, INT64, True),
-        ("is_input_const", 32, BOOL, True),
+        ("id", 21, "int64", False),
+        ("stream_id", 22, "int64", False),
+        ("input_name", 23, "string", True),
+        ("src_name", 24, "string", True),
+        ("src_index", 25, "int64", True),
+        ("dst_name", 26, "string", True),
+        ("dst_index", 27, "int64", True),
+        ("input_i", 28, "int64", True),
+        ("output_i", 29, "int64", True),
+        ("workspace", 30, "int64", True),
+        ("workspace_bytes", 31, "int64", True),
+        ("is_input_const", 32, "bool", True),
         ("input_desc", 33, "TensorDescriptor", True),
         ("output_desc", 34, "TensorDescriptor", True),
-        ("subgraph_name", 35, STRING, True),
+        ("subgraph_name", 35, "string", True),
     ],
     "GraphDef": [
-        ("name", 1, STRING, False),
-        ("input", 4, STRING, True),
-        ("output", 5, STRING, True),
+        ("name", 1, "string", False),
+        ("input", 4, "string", True),
+        ("output", 5, "string", True),
         ("op", 6, "OpDef", True),
         ("attr", 11, "map", False),
     ],
     "ModelDef": [
-        ("name", 1, STRING, False),
-        ("version", 2, UINT32, False),
-        ("custom_version", 3, STRING, False),
+        ("name", 1, "string", False),
+        ("version", 2, "uint32", False),
+        ("custom_version", 3, "string", False),
         ("graph", 7, "GraphDef", True),
         ("attr", 11, "map", False),
     ],
@@ -105,43 +97,46 @@ def data_type_name(dtype):
 @functools.lru_cache(maxsize=None)
 def messages():
     """The classes by name."""
-    file = descriptor_pb2.FileDescriptorProto(name="softcann/ge_ir.proto", package=PACKAGE, syntax="proto3")
-    enum(file, "DataType", {f"DT_{name}": index for index, name in enumerate(DATA_TYPES)})
-    for name, number in (("DT_BF16", 27), ("DT_FLOAT8_E5M2", 35), ("DT_FLOAT8_E4M3FN", 36)):
-        file.enum_type[0].value.add(name=name, number=number)
-    enum(file, "ListValueType", {f"VT_LIST_{name}": number for name, number in LIST_TYPES.items()})
-    for name, fields in MESSAGES.items():
+    types = {f"DT_{name}": index for index, name in enumerate(DATA_TYPES)}
+    enums = {
+        "DataType": {**types, "DT_BF16": 27, "DT_FLOAT8_E5M2": 35, "DT_FLOAT8_E4M3FN": 36},
+        "ListValueType": {f"VT_LIST_{name}": number for name, number in LIST_TYPES.items()},
+    }
+    return classes(PACKAGE, "proto3", enums, MESSAGES)
+
+
+def classes(package, syntax, enums, messages):
+    """Protobuf classes of a table such as MESSAGES, by name; `enums`: name -> {value: number}. In an AttrDef one field is set."""
+    file = descriptor_pb2.FileDescriptorProto(name=f"softcann/{package}.proto", package=package, syntax=syntax)
+    for name, values in enums.items():
+        added = file.enum_type.add(name=name)
+        for key, number in values.items():
+            added.value.add(name=key, number=number)
+    for name, fields in messages.items():
         message = file.message_type.add(name=name)
         for field, number, kind, repeated in fields:
-            add_field(message, name, field, number, kind, repeated)
+            add_field(message, f".{package}.", field, number, kind, repeated, enums)
         if name == "AttrDef":
             message.oneof_decl.add(name="value")
             for field in message.field:
                 field.oneof_index = 0
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in MESSAGES}
+    pool.AddSerializedFile(file.SerializeToString())
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in messages}
 
 
-def enum(file, name, values):
-    added = file.enum_type.add(name=name)
-    for key, number in values.items():
-        added.value.add(name=key, number=number)
-
-
-def add_field(message, owner, field, number, kind, repeated):
+def add_field(message, scope, field, number, kind, repeated, enums):
     added = message.field.add(name=field, number=number, label=_F.LABEL_REPEATED if repeated else _F.LABEL_OPTIONAL)
     if kind == "map":
         entry = message.nested_type.add(name="AttrEntry")
         entry.options.map_entry = True
-        entry.field.add(name="key", number=1, type=STRING, label=_F.LABEL_OPTIONAL)
-        entry.field.add(name="value", number=2, type=_F.TYPE_MESSAGE, type_name=f".{PACKAGE}.AttrDef", label=_F.LABEL_OPTIONAL)
-        added.label, added.type, added.type_name = _F.LABEL_REPEATED, _F.TYPE_MESSAGE, f".{PACKAGE}.{owner}.AttrEntry"
-    elif isinstance(kind, str):
-        added.type = _F.TYPE_ENUM if kind in ("DataType", "ListValueType") else _F.TYPE_MESSAGE
-        added.type_name = f".{PACKAGE}.{kind}"
+        add_field(entry, scope, "key", 1, "string", False, enums)
+        add_field(entry, scope, "value", 2, "AttrDef", False, enums)
+        added.label, added.type, added.type_name = _F.LABEL_REPEATED, _F.TYPE_MESSAGE, f"{scope}{message.name}.AttrEntry"
+    elif kind[0].isupper():
+        added.type, added.type_name = _F.TYPE_ENUM if kind in enums else _F.TYPE_MESSAGE, scope + kind
     else:
-        added.type = kind
+        added.type = getattr(_F, f"TYPE_{kind.upper()}")
 
 
 def set_attr(attributes, name, value):

@@ -23,7 +23,7 @@ void require_sum(const char* op) {
   if (*op != 0 && std::strcmp(op, "sum") != 0) invalid("reduceOp '%s': only sum is supported", op);
 }
 
-at::Tensor turned(const at::Tensor& x, bool transpose) { return transpose ? x.transpose(-1, -2) : x; }
+at::Tensor transposed_if(const at::Tensor& x, bool transpose) { return transpose ? x.transpose(-1, -2) : x; }
 
 // What is multiplied; the scales of int8 where they are given.
 struct Factors {
@@ -209,13 +209,13 @@ void products_by_expert(const at::Tensor& rows, at::IntArrayRef counts, int64_t 
     int64_t end = start;
     for (int64_t rank = 0; rank < ranks; ++rank) end += counts[static_cast<size_t>(rank * experts + expert)];
     at::Tensor part = out.slice(0, start, end);
-    if (end != start) matmul_into(part, rows.slice(0, start, end), turned(weight[expert], transposed));
+    if (end != start) matmul_into(part, rows.slice(0, start, end), transposed_if(weight[expert], transposed));
     start = end;
   }
 }
 
 void shared_product(const at::Tensor& x, const at::Tensor& weight, bool transposed, const at::Tensor& out) {
-  if (given(x) && given(weight) && given(out)) put(out, at::matmul(x, turned(weight, transposed)));
+  if (given(x) && given(weight) && given(out)) put(out, at::matmul(x, transposed_if(weight, transposed)));
 }
 
 }  // namespace
@@ -267,16 +267,19 @@ OP_COLLECTIVE(aclnnQuantMatmulAllReduceV5, (WITHOUT_QUANTISED_SUMS, sum_plan(gro
 WEIGHT_QUANT_ALL_REDUCE(aclnnWeightQuantMatmulAllReduce)
 WEIGHT_QUANT_ALL_REDUCE(aclnnWeightQuantMatmulAllReduceV2)
 
-#define EXCHANGE_MATMUL(NAME)                                                                                                 \
-  OP_COLLECTIVE(NAME, exchange_plan(group, turned(x1, transposeX1).size(0), bytes_of_row(turned(x1, transposeX1)), "rows")) { \
-    exchange_matmul(turned(x1, transposeX1), {turned(x2, transposeX2), biasOptional, {}, {}}, output, alltoAllOutOptional);   \
+#define EXCHANGE_MATMUL(NAME)                                                                                                    \
+  OP_COLLECTIVE(NAME, exchange_plan(group, transposed_if(x1, transposeX1).size(0), bytes_of_row(transposed_if(x1, transposeX1)), \
+                                    "rows")) {                                                                                   \
+    exchange_matmul(transposed_if(x1, transposeX1), {transposed_if(x2, transposeX2), biasOptional, {}, {}}, output,              \
+                    alltoAllOutOptional);                                                                                        \
   }
 EXCHANGE_MATMUL(aclnnAlltoAllMatmul)
 EXCHANGE_MATMUL(aclnnAlltoAllMatmulV2)
-#define MATMUL_EXCHANGE(NAME)                                                                                                \
-  OP_COLLECTIVE(NAME, exchange_plan(group, turned(x2, transposeX2).size(1),                                                  \
-                                    turned(x1, transposeX1).size(0) * static_cast<int64_t>(output.itemsize()), "columns")) { \
-    matmul_exchange(turned(x1, transposeX1), {turned(x2, transposeX2), biasOptional, {}, {}}, output);                       \
+#define MATMUL_EXCHANGE(NAME)                                                                                                 \
+  OP_COLLECTIVE(NAME,                                                                                                         \
+                exchange_plan(group, transposed_if(x2, transposeX2).size(1),                                                  \
+                              transposed_if(x1, transposeX1).size(0) * static_cast<int64_t>(output.itemsize()), "columns")) { \
+    matmul_exchange(transposed_if(x1, transposeX1), {transposed_if(x2, transposeX2), biasOptional, {}, {}}, output);          \
   }
 MATMUL_EXCHANGE(aclnnMatmulAlltoAll)
 MATMUL_EXCHANGE(aclnnMatmulAlltoAllV2)
@@ -408,7 +411,7 @@ struct ExpertProducts {
         at::Tensor of = weight_scale.dim() == 4 ? weight_scale[expert] : weight_scale;
         if (transposed && of.dim() == 3) of = of.transpose(0, 1);
         quantized_product(rows.slice(0, start, end), moves(scale) ? scale.slice(0, start, end) : scale,
-                          turned(weight[expert], transposed), of, {}, out.slice(0, start, end));
+                          transposed_if(weight[expert], transposed), of, {}, out.slice(0, start, end));
       }
       start = end;
     }
@@ -419,7 +422,7 @@ void quantized_shared(const at::Tensor& x, const at::Tensor& weight, const at::T
                       bool transposed, const at::Tensor& out) {
   if (!given(x) || !given(weight) || !given(out) || out.numel() == 0) return;
   const at::Tensor of = transposed && weight_scale.dim() == 3 ? weight_scale.transpose(0, 1) : weight_scale;
-  quantized_product(x, scale, turned(weight, transposed), of, {}, out);
+  quantized_product(x, scale, transposed_if(weight, transposed), of, {}, out);
 }
 
 Plan quantized_tokens_plan(const Tokens& tokens, const at::Tensor& x, const at::Tensor& scale, const at::Tensor& weight,
@@ -437,26 +440,27 @@ Plan quantized_tokens_plan(const Tokens& tokens, const at::Tensor& x, const at::
 #define WITHOUT_OFFSETS                                                                                          \
   (require_absent(commScaleOptional, "communication of few bits"), require_absent(x1OffsetOptional, "x1Offset"), \
    require_absent(x2OffsetOptional, "x2Offset"))
-#define QUANTIZED_EXCHANGE(NAME)                                                                                            \
-  OP_COLLECTIVE(NAME,                                                                                                       \
-                (WITHOUT_OFFSETS, quantized_exchange_plan(group, turned(x1, transposeX1), x1ScaleOptional, x1QuantMode))) { \
-    quantized_exchange(turned(x1, transposeX1), x1ScaleOptional, turned(x2, transposeX2), x2Scale, biasOptional, output,    \
-                       alltoAllOutOptional);                                                                                \
+#define QUANTIZED_EXCHANGE(NAME)                                                                                               \
+  OP_COLLECTIVE(                                                                                                               \
+      NAME, (WITHOUT_OFFSETS, quantized_exchange_plan(group, transposed_if(x1, transposeX1), x1ScaleOptional, x1QuantMode))) { \
+    quantized_exchange(transposed_if(x1, transposeX1), x1ScaleOptional, transposed_if(x2, transposeX2), x2Scale, biasOptional, \
+                       output, alltoAllOutOptional);                                                                           \
   }
 QUANTIZED_EXCHANGE(aclnnAlltoAllQuantMatmul)
 QUANTIZED_EXCHANGE(aclnnAlltoAllQuantMatmulV2)
 
-#define EXCHANGED_QUANTIZED(NAME)                                                                                              \
-  OP_COLLECTIVE(NAME, (WITHOUT_OFFSETS,                                                                                        \
-                       exchange_plan(group, turned(x2, transposeX2).size(1),                                                   \
-                                     turned(x1, transposeX1).size(0) * static_cast<int64_t>(output.itemsize()), "columns"))) { \
-    const Stage& now = stage();                                                                                                \
-    if (now.number == 1) return put(output, now.received(0, output.sizes(), output.scalar_type()));                            \
-    const at::Tensor left = turned(x1, transposeX1), right = turned(x2, transposeX2);                                          \
-    const int64_t ranks = now.plan.ranks, rows = left.size(0), columns = right.size(1) / ranks;                                \
-    const at::Tensor product = at::empty({rows, columns * ranks}, output.options());                                           \
-    quantized_product(left, x1Scale, right, x2Scale, biasOptional, product);                                                   \
-    put(now.sent({ranks, rows, columns}, output.scalar_type()), product.view({rows, ranks, columns}).transpose(0, 1));         \
+#define EXCHANGED_QUANTIZED(NAME)                                                                                               \
+  OP_COLLECTIVE(NAME,                                                                                                           \
+                (WITHOUT_OFFSETS,                                                                                               \
+                 exchange_plan(group, transposed_if(x2, transposeX2).size(1),                                                   \
+                               transposed_if(x1, transposeX1).size(0) * static_cast<int64_t>(output.itemsize()), "columns"))) { \
+    const Stage& now = stage();                                                                                                 \
+    if (now.number == 1) return put(output, now.received(0, output.sizes(), output.scalar_type()));                             \
+    const at::Tensor left = transposed_if(x1, transposeX1), right = transposed_if(x2, transposeX2);                             \
+    const int64_t ranks = now.plan.ranks, rows = left.size(0), columns = right.size(1) / ranks;                                 \
+    const at::Tensor product = at::empty({rows, columns * ranks}, output.options());                                            \
+    quantized_product(left, x1Scale, right, x2Scale, biasOptional, product);                                                    \
+    put(now.sent({ranks, rows, columns}, output.scalar_type()), product.view({rows, ranks, columns}).transpose(0, 1));          \
   }
 EXCHANGED_QUANTIZED(aclnnQuantMatmulAlltoAll)
 EXCHANGED_QUANTIZED(aclnnQuantMatmulAlltoAllV2)

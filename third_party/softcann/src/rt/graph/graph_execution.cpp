@@ -216,16 +216,16 @@ void submit_step(const char* entry, const std::shared_ptr<Execution>& execution,
 }
 
 // An event of the execution alone: its waits and its record keep it.
-class Marker {
+class OwnedEvent {
  public:
-  Marker() = default;
-  explicit Marker(Stream* stream) : event_(Event::create(0)) { event_->record(stream); }
-  Marker(Marker&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-  Marker& operator=(Marker&& other) noexcept {
+  OwnedEvent() = default;
+  explicit OwnedEvent(Stream* stream) : event_(Event::create(0)) { event_->record(stream); }
+  OwnedEvent(OwnedEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  OwnedEvent& operator=(OwnedEvent&& other) noexcept {
     std::swap(event_, other.event_);
     return *this;
   }
-  ~Marker() {
+  ~OwnedEvent() {
     if (event_ == nullptr) return;
     event_->end_life();
     event_->release();
@@ -261,18 +261,18 @@ aclError execute_with_peers(const char* entry, const std::shared_ptr<Graph>& gra
     return ACL_SUCCESS;
   }
   submit_step(entry, execution, stream, nothing, false);  // branches skip what they have where the stream had failed before
-  const Marker begin(stream);
+  const OwnedEvent begin(stream);
   for (size_t lane = 1; lane < steps.last.size(); ++lane) {
     lanes.push_back(branches().take(stream->context));
     lanes.back()->overflow_switch.store(stream->overflow_switch.load(std::memory_order_relaxed), std::memory_order_relaxed);
     begin.precede(lanes.back());
   }
-  std::vector<Marker> ends(steps.all.size());
+  std::vector<OwnedEvent> ends(steps.all.size());
   for (size_t i = 0; i < steps.all.size(); ++i) {
     const Step& step = steps.all[i];
     for (const size_t before : step.waits) ends[before].precede(lanes[step.lane]);
     submit_step(entry, execution, lanes[step.lane], step.nodes, false);
-    if (step.awaited) ends[i] = Marker(lanes[step.lane]);
+    if (step.awaited) ends[i] = OwnedEvent(lanes[step.lane]);
   }
   for (size_t lane = 1; lane < lanes.size(); ++lane) ends[steps.last[lane]].precede(stream);
   submit_step(entry, execution, stream, nothing, true);

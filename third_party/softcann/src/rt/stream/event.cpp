@@ -23,10 +23,10 @@ EventPool& event_pool() {
 
 }  // namespace
 
-Record* Record::create() {
-  auto* record = new Record;
+EventRecord* EventRecord::create() {
+  auto* record = new EventRecord;
   record->run = [](Task* self, bool) {
-    auto* me = static_cast<Record*>(self);
+    auto* me = static_cast<EventRecord*>(self);
     Stream* stream = me->stream;
     if (__builtin_expect(stream->stops_on_failure() && stream->error() != ACL_SUCCESS, 0)) me->failure = stream->failure();
     const uint64_t announced = stream->announce();
@@ -38,11 +38,11 @@ Record* Record::create() {
   return record;
 }
 
-void Record::release() {
+void EventRecord::release() {
   if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-void Record::complete() {
+void EventRecord::complete() {
   if (timed || shared != nullptr) time_ns = now_ns();
   WaitTask* first = nullptr;
   uint32_t before = kPending;
@@ -66,7 +66,7 @@ void Record::complete() {
   }
 }
 
-bool Record::park(WaitTask* waiter) {
+bool EventRecord::park(WaitTask* waiter) {
   std::lock_guard<std::mutex> lock(mutex);
   if (done()) return false;
   waiter->next_waiter = waiters;
@@ -74,7 +74,7 @@ bool Record::park(WaitTask* waiter) {
   return true;
 }
 
-bool Record::wait(int64_t timeout_ns) {
+bool EventRecord::wait(int64_t timeout_ns) {
   const int64_t deadline = timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
   for (;;) {
     const int64_t spin = static_cast<int64_t>(options().spin_us) * 1000;
@@ -89,7 +89,7 @@ bool Record::wait(int64_t timeout_ns) {
   }
 }
 
-WaitTask* WaitTask::create(Event* event, Stream* stream, Record* record) {
+WaitTask* WaitTask::create(Event* event, Stream* stream, EventRecord* record) {
   auto* task = new WaitTask;
   task->record = record;
   task->stream = stream;
@@ -101,7 +101,7 @@ WaitTask* WaitTask::create(Event* event, Stream* stream, Record* record) {
       const WaitOutside outside;
       me->event->shared->wait(me->version, -1);
     } else if (me->record->park(me)) {
-      return kParked;  // Record::complete() finishes this task; it may be gone already
+      return kParked;  // EventRecord::complete() finishes this task; it may be gone already
     }
     aclError code = ACL_SUCCESS;
     if (me->record != nullptr && __builtin_expect(me->record->failure != nullptr, 0)) {
@@ -154,7 +154,7 @@ Event* Event::from_handle(aclrtEvent handle, aclError* error) {
 
 void Event::release() {
   if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (Record* last = std::exchange(latest, nullptr)) last->release();
+  if (EventRecord* last = std::exchange(latest, nullptr)) last->release();
   if (IpcEvent* state = std::exchange(shared, nullptr)) release_ipc_event(state);
   imported = false;
   in_capture.store(false, std::memory_order_relaxed);
@@ -164,7 +164,7 @@ void Event::release() {
   event_pool().unused.push_back(this);
 }
 
-Record* Event::take_latest() {
+EventRecord* Event::take_latest() {
   std::lock_guard<std::mutex> lock(mutex);
   if (latest != nullptr) latest->retain();
   return latest;
@@ -239,11 +239,11 @@ aclError Event::record(Stream* stream) {
     in_capture.store(true, std::memory_order_release);
     return ACL_SUCCESS;
   }
-  Record* record = Record::create();
+  EventRecord* record = EventRecord::create();
   record->timed = timed();
   record->stream = stream;
   record->references.store(2, std::memory_order_relaxed);  // the task and `latest`
-  Record* before = nullptr;
+  EventRecord* before = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (__builtin_expect(in_capture.exchange(false, std::memory_order_relaxed), 0)) captured.reset();
@@ -281,7 +281,7 @@ aclError Event::wait_on(Stream* stream) {
     stream->submit(task, kNeverInline);
     return ACL_SUCCESS;
   }
-  Record* record = take_latest();
+  EventRecord* record = take_latest();
   if (record == nullptr) return ACL_SUCCESS;  // never recorded: nothing to wait for
   // A stream is in order with itself.
   if (record->stream == stream || (record->done() && record->failure == nullptr)) {
@@ -321,7 +321,7 @@ bool Event::wait_here(int64_t timeout_ns) {
     return true;
   }
   if (shared != nullptr) return shared->wait(shared->recorded.load(std::memory_order_acquire), timeout_ns);
-  Record* record = take_latest();
+  EventRecord* record = take_latest();
   if (record == nullptr) return true;
   const bool done = record->wait(timeout_ns);
   record->release();
@@ -333,7 +333,7 @@ aclError Event::failure() {
     if (signal.load(std::memory_order_acquire) != kFailed) return ACL_SUCCESS;
     return fail(ACL_ERROR_RT_MODEL_ABORT_NORMAL, "the external event was recorded behind work that had failed");
   }
-  Record* record = take_latest();
+  EventRecord* record = take_latest();
   if (record == nullptr) return ACL_SUCCESS;
   aclError code = ACL_SUCCESS;
   if (record->done() && record->failure != nullptr) code = fail(record->failure->first, "%s", record->failure->second.c_str());

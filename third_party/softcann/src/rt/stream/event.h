@@ -14,10 +14,10 @@ struct CapturedPoint;
 struct WaitTask;
 
 // Note [Event versions]
-// Each aclrtRecordEvent makes a new Record, and the event points to its latest one. A wait takes a reference to the
-// Record it found, not to the event: recording again, resetting or destroying the event does not change what earlier
+// Each aclrtRecordEvent makes a new EventRecord, and the event points to its latest one. A wait takes a reference to the
+// EventRecord it found, not to the event: recording again, resetting or destroying the event does not change what earlier
 // waits wait for. Clients destroy an event right after they have queued a wait on it.
-struct Record : Task {
+struct EventRecord : Task {
   std::atomic<int> references{0};
   std::atomic<uint32_t> state{kPending};
   int64_t time_ns = 0;  // when it completed; valid once state is kDone
@@ -33,7 +33,7 @@ struct Record : Task {
 
   enum State : uint32_t { kPending, kDone, kPendingWithSleepers };
 
-  static Record* create();
+  static EventRecord* create();
   void retain() { references.fetch_add(1, std::memory_order_relaxed); }
   void release();
   bool done() const { return state.load(std::memory_order_acquire) == kDone; }
@@ -55,14 +55,14 @@ struct Record : Task {
 // waits for such an event, or asks for its state, gets the same code: the event was reached, but not what it stands for. A
 // stream's wait for a record, or, with an event of another process, for a version.
 struct WaitTask : Task {
-  Record* record = nullptr;
+  EventRecord* record = nullptr;
   Stream* stream = nullptr;
   struct Event* event = nullptr;  // counts its unfinished waits
   WaitTask* next_waiter = nullptr;
   uint64_t version = 0;
 
   // Takes over the caller's reference to `record`.
-  static WaitTask* create(Event* event, Stream* stream, Record* record);
+  static WaitTask* create(Event* event, Stream* stream, EventRecord* record);
   void finish();  // and deletes itself
 };
 
@@ -73,7 +73,7 @@ struct Event : Handled {
   uint32_t id = 0;
   std::atomic<int> waits{0};  // queued and not yet passed
   std::mutex mutex;           // guards the rest
-  Record* latest = nullptr;
+  EventRecord* latest = nullptr;
   std::atomic<bool> in_capture{false};      // the latest record was on a captured stream,
   std::shared_ptr<CapturedPoint> captured;  // at this point
   IpcEvent* shared = nullptr;
@@ -87,7 +87,7 @@ struct Event : Handled {
   void retain() { references.fetch_add(1, std::memory_order_relaxed); }
   void release();
   // The latest record with a reference for the caller, or nullptr when there is none.
-  Record* take_latest();
+  EventRecord* take_latest();
   enum class Status { kNeverRecorded, kPending, kDone };
   Status status();
   aclError record(Stream* stream);

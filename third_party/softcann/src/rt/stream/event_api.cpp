@@ -36,7 +36,7 @@ aclError create(const char* entry, aclrtEvent* out, uint32_t flags) {
 // Takes back what aclrtRecordEvent did, in stream order, unless the event was recorded again since.
 struct ResetTask : Task {
   Event* event;
-  Record* record;
+  EventRecord* record;
 };
 
 // Work of a captured stream has no time at which it was done.
@@ -112,7 +112,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
     return ACL_SUCCESS;
   }
   SOFTCANN_NOT_CAPTURED(s, "aclrtResetEvent");
-  Record* record = e->take_latest();
+  EventRecord* record = e->take_latest();
   if (record == nullptr) return ACL_SUCCESS;
   auto* task = new ResetTask;
   task->name = "aclrtResetEvent";

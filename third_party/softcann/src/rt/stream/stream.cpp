@@ -19,15 +19,15 @@
 namespace softcann {
 namespace {
 
-struct StreamPool {
+struct StreamRegistry {
   std::mutex mutex;
   HandleBlocks<Stream> streams;
   std::vector<Stream*> unused;
   int next_id = 0;
 };
 
-StreamPool& stream_pool() {
-  static auto* instance = new StreamPool;
+StreamRegistry& stream_registry() {
+  static auto* instance = new StreamRegistry;
   return *instance;
 }
 
@@ -77,16 +77,16 @@ struct Stream::Marker : Task {
 Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   Stream* stream = nullptr;
   {
-    std::lock_guard<std::mutex> lock(stream_pool().mutex);
-    if (stream_pool().unused.empty()) {
-      stream = stream_pool().streams.add();
+    std::lock_guard<std::mutex> lock(stream_registry().mutex);
+    if (stream_registry().unused.empty()) {
+      stream = stream_registry().streams.add();
       stream->head_ = &stream->stub_;
       stream->tail_.store(&stream->stub_, std::memory_order_relaxed);
     } else {
-      stream = stream_pool().unused.back();
-      stream_pool().unused.pop_back();
+      stream = stream_registry().unused.back();
+      stream_registry().unused.pop_back();
     }
-    stream->id = stream_pool().next_id++;
+    stream->id = stream_registry().next_id++;
   }
   stream->context = context;
   stream->priority = priority;
@@ -108,7 +108,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   return stream;
 }
 
-Stream* Stream::find(aclrtStream handle) { return stream_pool().streams.find(handle); }
+Stream* Stream::find(aclrtStream handle) { return stream_registry().streams.find(handle); }
 
 Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
   Context* context = current_context();
@@ -455,8 +455,8 @@ void Stream::destroy() {
   }
   if (worker.joinable()) worker.join();
   signal_.store(kAbsent, std::memory_order_release);
-  std::lock_guard<std::mutex> lock(stream_pool().mutex);
-  stream_pool().unused.push_back(this);
+  std::lock_guard<std::mutex> lock(stream_registry().mutex);
+  stream_registry().unused.push_back(this);
 }
 
 aclError submit(aclrtStream handle, Task* task, uint32_t cost_ns) {

@@ -2,26 +2,20 @@
 
 from . import lowers
 
-
-@lowers("Elu")
-def elu(node):
-    return node.emit("aten::elu", node.x(0), node.attr("alpha", 1.0))
+# ONNX type: ATen's operator and the default of the one attribute, alpha.
+ALPHA = {"Celu": ("celu", 1.0), "Elu": ("elu", 1.0), "LeakyRelu": ("leaky_relu", 0.01)}
 
 
-@lowers("Celu")
-def celu(node):
-    return node.emit("aten::celu", node.x(0), node.attr("alpha", 1.0))
+@lowers(*ALPHA)
+def with_alpha(node):
+    kernel, default = ALPHA[node.type]
+    return node.emit(f"aten::{kernel}", node.x(0), node.attr("alpha", default))
 
 
 @lowers("Selu")
 def selu(node):
     gamma, alpha = node.attr("gamma", 1.0507009873554805), node.attr("alpha", 1.6732632423543772)
     return node.emit("aten::elu", node.x(0), alpha, gamma)
-
-
-@lowers("LeakyRelu")
-def leaky_relu(node):
-    return node.emit("aten::leaky_relu", node.x(0), node.attr("alpha", 0.01))
 
 
 @lowers("ThresholdedRelu")
@@ -50,28 +44,18 @@ def hard_sigmoid(node):
     return node.emit("aten::clamp", scaled, 0.0, 1.0)
 
 
-@lowers("HardSwish")
-def hard_swish(node):
-    return node.emit("aten::hardswish", node.x(0))
-
-
-@lowers("Softplus")
-def softplus(node):
-    return node.emit("aten::softplus", node.x(0))
-
-
 @lowers("Softsign")
 def softsign(node):
     x = node.x(0)
     return node.emit("aten::div.Tensor", x, node.emit("aten::add.Scalar", node.emit("aten::abs", x), 1))
 
 
-@lowers("Mish")
+@lowers("Mish", "npu::NPUMish")
 def mish(node):
     return node.emit("aten::mish", node.x(0))
 
 
-@lowers("Gelu")
+@lowers("Gelu", "npu::NPUGeluV2")
 def gelu(node):
     return node.emit("aten::gelu", node.x(0), approximate=node.attr("approximate", "none"))
 
@@ -115,21 +99,16 @@ def over_axis(node, compute):
     return node.reshape(compute(flat, first), node.sizes(x))
 
 
-@lowers("Softmax")
+@lowers("Softmax", "LogSoftmax")
 def softmax(node):
-    return over_axis(node, lambda x, axis: node.emit("aten::softmax.int", x, axis))
-
-
-@lowers("LogSoftmax")
-def log_softmax(node):
-    return over_axis(node, lambda x, axis: node.emit("aten::log_softmax.int", x, axis))
+    kernel = "aten::softmax.int" if node.type == "Softmax" else "aten::log_softmax.int"
+    return over_axis(node, lambda x, axis: node.emit(kernel, x, axis))
 
 
 @lowers("Hardmax")
 def hardmax(node):
     def compute(x, axis):
         index = node.emit("aten::argmax", x, axis, True)
-        one = node.emit("aten::scatter.value", node.emit("aten::zeros_like", x), axis, index, 1.0)
-        return one
+        return node.emit("aten::scatter.value", node.emit("aten::zeros_like", x), axis, index, 1.0)
 
     return over_axis(node, compute)

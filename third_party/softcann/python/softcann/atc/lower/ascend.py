@@ -37,16 +37,6 @@ def fast_gelu(node):
     return node.emit("aten::mul.Tensor", x, node.emit("aten::sigmoid", node.emit("aten::mul.Scalar", x, 1.702)))
 
 
-@lowers("npu::NPUGeluV2")
-def gelu(node):
-    return node.emit("aten::gelu", node.x(0), approximate=node.attr("approximate", "none"))
-
-
-@lowers("npu::NPUMish")
-def mish(node):
-    return node.emit("aten::mish", node.x(0))
-
-
 @lowers("npu::NPUGeGlu")
 def geglu(node):
     linear, active = halves(node, node.x(0), node.attr("dim", -1))

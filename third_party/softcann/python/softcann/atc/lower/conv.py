@@ -249,26 +249,23 @@ def max_unpool(node):
     kernel = node.attr("kernel_shape")
     count = len(kernel)
     strides, pads = node.attr("strides") or [1] * count, node.attr("pads") or [0] * (2 * count)
+
+    def unpooled(lengths):
+        return [
+            (length - 1) * stride + size - pads[axis] - pads[axis + count]
+            for axis, (length, stride, size) in enumerate(zip(lengths, strides, kernel))
+        ]
+
     if node.x(2) is not None:
         sizes = node.elements(node.x(2))
     else:
-        lengths = fixed_sizes(node, x, "unpooling")
-        sizes = [
-            *x.dims[:2],
-            *[
-                (length - 1) * stride + size - pads[axis] - pads[axis + count]
-                for axis, (length, stride, size) in enumerate(zip(lengths, strides, kernel))
-            ],
-        ]
+        sizes = [*x.dims[:2], *unpooled(fixed_sizes(node, x, "unpooling"))]
     total = 1
     for size in sizes:
         if isinstance(size, Of):
             raise node.refuse("its output_shape must be a constant")
         total *= size
-    inner = [
-        (length - 1) * stride + size - pads[axis] - pads[axis + count]
-        for axis, (length, stride, size) in enumerate(zip(x.dims[2:], strides, kernel))
-    ]
+    inner = unpooled(x.dims[2:])
     if list(sizes[2:]) != inner:  # the indices count in the pooled tensor's own size
         index = renumbered(node, index, x.dims[:2], inner, list(sizes))
     flat = node.emit("aten::full", [total], 0.0, dtype=x.dtype)

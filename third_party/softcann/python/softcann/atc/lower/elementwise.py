@@ -13,36 +13,10 @@ FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 PAST_E4M3FN = 464.0   # halfway from its largest number, 448, to the next that its exponent would allow; rounded to even
 NARROW = (torch.uint16, torch.uint32, torch.uint64)
 
-UNARY = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "IsNaN": "isnan",
-    "Log": "log",
-    "Neg": "neg",
-    "Not": "logical_not",
-    "Reciprocal": "reciprocal",
-    "Round": "round",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-    "Tanh": "tanh",
-    "BitwiseNot": "bitwise_not",
-    "Sigmoid": "sigmoid",
-    "Relu": "relu",
-}
+# ONNX type: ATen's operator, which mostly has the same name.
+UNARY = {"BitwiseNot": "bitwise_not", "Not": "logical_not", **{name: name.lower() for name in (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "HardSwish",
+    "IsNaN", "Log", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Tan", "Tanh")}}
 COMPARISONS = {"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"}
 LOGIC = {"And": "logical_and", "Or": "logical_or", "Xor": "logical_xor"}
 BITWISE = {"BitwiseAnd": "bitwise_and.Tensor", "BitwiseOr": "bitwise_or.Tensor", "BitwiseXor": "bitwise_xor.Tensor"}

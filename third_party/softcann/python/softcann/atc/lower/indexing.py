@@ -1,5 +1,7 @@
 """Gathering, scattering and selecting by index."""
 
+import math
+
 import torch
 
 from . import lowers
@@ -92,9 +94,7 @@ def scatter_nd_reduce(node, x, index, updates, mode):
     for axis, part in enumerate(parts):
         part = positive(node, part, x, axis)
         row = part if row is None else node.emit("aten::add.Tensor", node.emit("aten::mul.Scalar", row, sizes[axis]), part)
-    width = 1
-    for size in sizes[len(parts) :]:
-        width *= size
+    width = math.prod(sizes[len(parts) :])
     table = node.reshape(x, [-1, width])
     rows = node.reshape(updates, [-1, width])
     where = node.emit("aten::expand_as", node.reshape(row, [-1, 1]), rows)

@@ -117,8 +117,8 @@ NAMED(DepthwiseConv2DBackpropInput) {
 // x, the sizes of the filter, the gradient.
 NAMED(DepthwiseConv2DBackpropFilter) {
   Integers sizes = call.integers(1);
-  const bool turned = by_channel(sizes, call.in(0).size(1));
-  if (turned) std::swap(sizes[0], sizes[1]);
+  const bool swapped = by_channel(sizes, call.in(0).size(1));
+  if (swapped) std::swap(sizes[0], sizes[1]);
   const at::Tensor made = Convolution(call, 2, {0, 2}).for_filter(widened(call.in(0)), sizes, widened(call.in(2)));
-  put(call.out(0), turned ? made.transpose(0, 1) : made);
+  put(call.out(0), swapped ? made.transpose(0, 1) : made);
 }

@@ -151,13 +151,13 @@ NAMED(CIoUGrad) {
   const at::Tensor by = gradient_of(call, pairs),
                    by_turn = -by * complete.alpha * complete.turn * (8 / (std::numbers::pi * std::numbers::pi));
   auto [first, second] = distance_slopes(pairs, by);
-  const auto turned = [](Slopes& slopes, const Boxes& boxes, const at::Tensor& by_angle) {
+  const auto rotate = [](Slopes& slopes, const Boxes& boxes, const at::Tensor& by_angle) {
     const at::Tensor square = boxes.width().square() + boxes.height().square();
     slopes.own_width = by_angle * boxes.height() / square;
     slopes.own_height = -by_angle * boxes.width() / square;
   };
-  turned(first, pairs.a, -by_turn);
-  turned(second, pairs.b, by_turn);
+  rotate(first, pairs.a, -by_turn);
+  rotate(second, pairs.b, by_turn);
   put(call.out(0), of_first(pairs, collected(pairs, pairs.a, pairs.b, first)));
   put(call.out(1), of_second(pairs, collected(pairs, pairs.b, pairs.a, second)));
 }

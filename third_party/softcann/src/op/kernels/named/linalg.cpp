@@ -8,12 +8,12 @@ using namespace softcann::op;
 
 namespace {
 
-at::Tensor turned(const at::Tensor& matrix, bool turn) { return turn ? matrix.transpose(-2, -1) : matrix; }
+at::Tensor transposed_if(const at::Tensor& matrix, bool transpose) { return transpose ? matrix.transpose(-2, -1) : matrix; }
 
 // a, b, bias.
 void multiply(const Named& call) {
-  const at::Tensor product = at::matmul(turned(widened(call.in(0)), call.attribute("transpose_x1", false)),
-                                        turned(widened(call.in(1)), call.attribute("transpose_x2", false)));
+  const at::Tensor product = at::matmul(transposed_if(widened(call.in(0)), call.attribute("transpose_x1", false)),
+                                        transposed_if(widened(call.in(1)), call.attribute("transpose_x2", false)));
   put(call.out(0), call.in(2).defined() ? product + widened(call.in(2)) : product);
 }
 
@@ -22,14 +22,14 @@ void multiply(const Named& call) {
 NAMED(MatMul) { multiply(call); }
 NAMED(MatMulV2) { multiply(call); }
 NAMED(BatchMatMul) {
-  put(call.out(0), at::matmul(turned(widened(call.in(0)), call.attribute("adj_x1", false)),
-                              turned(widened(call.in(1)), call.attribute("adj_x2", false))));
+  put(call.out(0), at::matmul(transposed_if(widened(call.in(0)), call.attribute("adj_x1", false)),
+                              transposed_if(widened(call.in(1)), call.attribute("adj_x2", false))));
 }
 // alpha a b + beta c
 NAMED(GEMM) {
   TORCH_CHECK(call.in(4).defined() && call.in(3).numel() == 1 && call.in(4).numel() == 1, "alpha and beta are one number each");
-  put(call.out(0), at::addmm(widened(call.in(2)), turned(widened(call.in(0)), call.attribute("transpose_a", false)),
-                             turned(widened(call.in(1)), call.attribute("transpose_b", false)), widened(call.in(4)).item(),
+  put(call.out(0), at::addmm(widened(call.in(2)), transposed_if(widened(call.in(0)), call.attribute("transpose_a", false)),
+                             transposed_if(widened(call.in(1)), call.attribute("transpose_b", false)), widened(call.in(4)).item(),
                              widened(call.in(3)).item()));
 }
 NAMED(Dot) { put(call.out(0), (widened(call.in(0)) * widened(call.in(1))).sum()); }
