@@ -1,7 +1,5 @@
 #include "comm/operation.h"
 
-#include <cstdio>
-
 namespace softcann {
 
 size_t bytes_of(HcclDataType type) {
