@@ -1,6 +1,5 @@
 #include "op/trace.h"
 
-#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstring>

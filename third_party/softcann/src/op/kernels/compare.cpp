@@ -1,7 +1,4 @@
 // Comparisons and tests of single elements.
-#include <ATen/CPUFunctions.h>
-#include <ATen/ops/scalar_tensor.h>
-
 #include <limits>
 
 #include "op/simd/clones.h"

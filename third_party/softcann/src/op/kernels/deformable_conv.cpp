@@ -4,9 +4,6 @@
 // offset [N, parts, groups, taps, rows, columns]: all distances across, then all down, then, if modulated, factors. The samples
 // are laid out as an image of rows * kernel_h by columns * kernel_w pixels, which a convolution with that kernel and stride sums
 // up.
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
-#include <ATen/ops/zeros.h>
 #include <cmath>
 
 #include "op/kernel.h"

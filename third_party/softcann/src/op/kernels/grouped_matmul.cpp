@@ -1,13 +1,4 @@
 // Products of groups of rows with a weight each, and what is fused with them.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-
 #include <numeric>
 
 #include "op/kernel.h"

@@ -1,19 +1,5 @@
 // Reading and writing by index tensors.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/_index_put_impl.h>
-#include <ATen/ops/_unique2.h>
-#include <ATen/ops/as_strided.h>
-#include <ATen/ops/gather_cpu_dispatch.h>
-#include <ATen/ops/index_cpu_dispatch.h>
-#include <ATen/ops/index_select_cpu_dispatch.h>
-#include <ATen/ops/masked_select.h>
-#include <ATen/ops/nonzero.h>
-#include <ATen/ops/put_cpu_dispatch.h>
-#include <ATen/ops/take_cpu_dispatch.h>
-#include <ATen/ops/unique_consecutive.h>
-#include <ATen/ops/unique_dim.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/List.h>

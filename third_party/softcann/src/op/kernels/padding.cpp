@@ -1,19 +1,5 @@
 // Padding.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/_pad_circular.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/reflection_pad1d.h>
-#include <ATen/ops/reflection_pad1d_backward.h>
-#include <ATen/ops/reflection_pad2d.h>
-#include <ATen/ops/reflection_pad2d_backward.h>
-#include <ATen/ops/reflection_pad3d.h>
-#include <ATen/ops/reflection_pad3d_backward.h>
-#include <ATen/ops/replication_pad1d.h>
-#include <ATen/ops/replication_pad1d_backward.h>
-#include <ATen/ops/replication_pad2d.h>
-#include <ATen/ops/replication_pad2d_backward.h>
-#include <ATen/ops/replication_pad3d.h>
-#include <ATen/ops/replication_pad3d_backward.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"

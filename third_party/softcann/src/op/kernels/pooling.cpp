@@ -1,25 +1,4 @@
 // Pooling.
-#include <ATen/ops/_adaptive_avg_pool2d.h>
-#include <ATen/ops/_adaptive_avg_pool2d_backward.h>
-#include <ATen/ops/_adaptive_avg_pool3d.h>
-#include <ATen/ops/_adaptive_avg_pool3d_backward.h>
-#include <ATen/ops/adaptive_max_pool2d_backward_cpu_dispatch.h>
-#include <ATen/ops/adaptive_max_pool2d_cpu_dispatch.h>
-#include <ATen/ops/adaptive_max_pool3d_backward_cpu_dispatch.h>
-#include <ATen/ops/adaptive_max_pool3d_cpu_dispatch.h>
-#include <ATen/ops/amax.h>
-#include <ATen/ops/avg_pool2d_backward_cpu_dispatch.h>
-#include <ATen/ops/avg_pool2d_cpu_dispatch.h>
-#include <ATen/ops/avg_pool3d_backward_cpu_dispatch.h>
-#include <ATen/ops/avg_pool3d_cpu_dispatch.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/max_pool2d_with_indices_backward_cpu_dispatch.h>
-#include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
-#include <ATen/ops/max_pool3d_with_indices.h>
-#include <ATen/ops/max_pool3d_with_indices_backward.h>
-#include <ATen/ops/max_unpool2d.h>
-#include <ATen/ops/max_unpool3d.h>
-
 #include <ATen/Dispatch.h>
 #include <ATen/native/Pool.h>
 #include <ATen/Parallel.h>

@@ -1,7 +1,5 @@
 // Rotary position embedding in CANN's layouts.
 #include <ATen/ExpandUtils.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/stack.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"

@@ -1,9 +1,5 @@
 // Scattering.
 #include <c10/util/string_view.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/scatter_add_cpu_dispatch.h>
-#include <ATen/ops/scatter_cpu_dispatch.h>
-#include <ATen/ops/scatter_reduce_cpu_dispatch.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"

@@ -1,5 +1,4 @@
 // Functions of one operand.
-#include <ATen/CPUFunctions.h>
 #include <cmath>
 #include <cstdlib>
 

@@ -1,33 +1,5 @@
 // Resampling: interpolation and sampling on grids.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/_upsample_bicubic2d_aa_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_bicubic2d_aa_cpu_dispatch.h>
-#include <ATen/ops/_upsample_bilinear2d_aa_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_bilinear2d_aa_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact1d_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact1d_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact2d_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact2d_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact3d_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact3d_cpu_dispatch.h>
-#include <ATen/ops/grid_sampler_2d.h>
-#include <ATen/ops/grid_sampler_2d_backward.h>
-#include <ATen/ops/grid_sampler_3d.h>
-#include <ATen/ops/grid_sampler_3d_backward.h>
-#include <ATen/ops/upsample_bicubic2d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_bicubic2d_cpu_dispatch.h>
-#include <ATen/ops/upsample_bilinear2d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_bilinear2d_cpu_dispatch.h>
-#include <ATen/ops/upsample_linear1d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_linear1d_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest1d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest1d_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest2d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest2d_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest3d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest3d_cpu_dispatch.h>
-#include <ATen/ops/upsample_trilinear3d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_trilinear3d_cpu_dispatch.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"

@@ -1,5 +1,4 @@
 // Choosing by a mask.
-#include <ATen/CPUFunctions.h>
 #include <ATen/MemoryOverlap.h>
 
 #include <cstring>
