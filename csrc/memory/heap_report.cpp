@@ -1,6 +1,4 @@
 // Settings, statistics and snapshots of a heap.
-#include <algorithm>
-
 #include <c10/util/Exception.h>
 
 #include "memory/heap.h"
