@@ -113,10 +113,6 @@ void samples_gradient(const Deformation& d, const at::Tensor& image, const at::T
   });
 }
 
-}  // namespace
-
-namespace {
-
 // Attributes of the operator by name, whose tensors are NHWC.
 struct NamedDeformation {
   explicit NamedDeformation(const Named& call)

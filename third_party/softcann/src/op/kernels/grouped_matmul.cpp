@@ -106,10 +106,6 @@ struct GroupedMatmul {
   at::Tensor token_scale(size_t i) const { return per_token.empty() ? at::Tensor() : per_token[i]; }
 };
 
-}  // namespace
-
-namespace {
-
 std::vector<at::Tensor> in_base_formats(at::TensorList list) {
   std::vector<at::Tensor> result;
   for (const at::Tensor& tensor : list) result.push_back(in_base_format(tensor));
@@ -279,10 +275,6 @@ at::Tensor between_layers(const at::Tensor& x, std::string_view name) {
   if (name == "silu") return activated(x, 5);
   TORCH_CHECK(false, "feed-forward layers: activation '", name, "' is not supported");
 }
-
-}  // namespace
-
-namespace {
 
 // Two layers, with weights for each group of rows where `ends` are given. Rows behind the last group become zero.
 struct Layers {

@@ -95,10 +95,6 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
   return at::cat({head, heads.narrow(-1, turned, head_size - turned)}, -1).view(x.sizes());
 }
 
-}  // namespace
-
-namespace {
-
 struct Cached {
   at::Tensor cos, sin;
 };
