@@ -11,6 +11,7 @@
 #include "aclnn/acl_meta.h"
 #include "op/object_memory.h"
 #include "rt/base/handles.h"
+#include "rt/runtime.h"
 
 namespace softcann::op {
 
