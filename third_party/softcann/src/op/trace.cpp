@@ -1,5 +1,6 @@
 #include "op/trace.h"
 
+#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
