@@ -1,7 +1,5 @@
 // Activations: PReLU, and glu's forward derivatives.
-#include <ATen/ops/cat.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/where.h>
+#include <ATen/Functions.h>
 
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"

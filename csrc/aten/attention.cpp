@@ -10,9 +10,7 @@
 #include <array>
 
 #include <ATen/ops/as_strided_native.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
+#include <ATen/Functions.h>
 
 #include "aten/custom/dropout.h"
 #include "aten/factory.h"

@@ -5,9 +5,7 @@
 // on the Ascend950. PyTorch's operators hand out 1/std on every device, so on the former it is converted on the way out and
 // back. In double: a step of AdamW makes much of a gradient's last bits, and it is one number per channel.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/batch_norm_gather_stats_with_counts.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/var_mean.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"

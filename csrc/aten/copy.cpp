@@ -7,9 +7,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_to_copy_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/clone_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/empty_strided.h>
-#include <ATen/ops/from_blob.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"

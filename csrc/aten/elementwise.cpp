@@ -1,17 +1,9 @@
 // Elementwise functions that CANN lacks, exactly as compositions of those it has, or that it has for some dtypes.
 #include <limits>
 
-#include <ATen/ops/bitwise_left_shift.h>
-#include <ATen/ops/bitwise_right_shift.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/full_like.h>
+#include <ATen/Functions.h>
 #include <ATen/ops/isclose_compositeimplicitautograd_dispatch.h>
 #include <ATen/ops/isfinite_compositeimplicitautograd_dispatch.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/minimum.h>
-#include <ATen/ops/view_as_real.h>
-#include <ATen/ops/where.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"

@@ -1,9 +1,5 @@
 // Sums, means and maxima over bags of embeddings, and their gradients.
-#include <ATen/ops/_embedding_bag_sparse_backward.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/embedding_dense_backward.h>
-#include <ATen/ops/searchsorted.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"

@@ -4,9 +4,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/TensorFactories.h>
-#include <ATen/ops/kaiser_window.h>
-#include <ATen/ops/tril_indices.h>
-#include <ATen/ops/triu_indices.h>
+#include <ATen/Functions.h>
 #include <c10/core/Allocator.h>
 
 #include "core/device.h"

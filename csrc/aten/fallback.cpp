@@ -3,7 +3,6 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <set>
 #include <sstream>
 
 #include <ATen/CPUGeneratorImpl.h>

@@ -12,13 +12,7 @@
 #include <numbers>
 
 #include <ATen/Context.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/complex.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/real.h>
-#include <ATen/ops/view_as_complex.h>
-#include <ATen/ops/view_as_real.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "generated/torch_npu_native_functions.h"

@@ -1,6 +1,5 @@
 // Fractional max pooling: windows that begin at random, gathered and reduced.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "generated/torch_npu_native_functions.h"

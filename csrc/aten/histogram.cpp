@@ -1,10 +1,7 @@
 // Histograms: searching the edges and adding up where each element fell.
 #include <cmath>
 
-#include <ATen/ops/linspace.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/searchsorted.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"

@@ -2,15 +2,7 @@
 #include <cmath>
 
 #include <ATen/ExpandUtils.h>
-#include <ATen/ops/_linalg_check_errors.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/eye.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/linalg_cholesky.h>
-#include <ATen/ops/linalg_lu_factor_ex.h>
-#include <ATen/ops/linalg_solve_triangular.h>
-#include <ATen/ops/where.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"

@@ -1,7 +1,6 @@
 // Logarithms of sums of exponentials, along a dimension or running.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/logaddexp.h>
+#include <ATen/Functions.h>
 #include <ATen/ops/logsumexp_compositeexplicitautograd_dispatch.h>
 
 #include "aten/argument_checks.h"

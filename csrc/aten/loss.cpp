@@ -1,9 +1,6 @@
 // Losses: those with an operator whose arguments are not ATen's, and those composed of others.
 #include <ATen/core/Reduction.h>
-#include <ATen/ops/_cdist_backward.h>
-#include <ATen/ops/triu_indices.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"

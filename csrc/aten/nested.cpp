@@ -2,16 +2,7 @@
 // padded and packed again by two operators. Everything is made of operators on the one buffer that holds all sequences.
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_nested_from_padded.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/native_layer_norm.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/searchsorted.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/Functions.h>
 #include <cmath>
 #include <torch/library.h>
 

@@ -1,16 +1,6 @@
 // Optimizer steps that CANN lacks in PyTorch's form.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/_foreach_add.h>
-#include <ATen/ops/_foreach_addcdiv.h>
-#include <ATen/ops/_foreach_addcmul.h>
-#include <ATen/ops/_foreach_copy.h>
-#include <ATen/ops/_foreach_div.h>
-#include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_neg.h>
-#include <ATen/ops/_foreach_sqrt.h>
-#include <ATen/ops/_foreach_sub.h>
-#include <ATen/ops/_foreach_zero.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"

@@ -1,10 +1,7 @@
 // Orthogonal polynomials by their three-term recurrences. The degree is a tensor: the host asks for the largest one.
 #include <cmath>
-#include <limits>
 
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "generated/torch_npu_native_functions.h"

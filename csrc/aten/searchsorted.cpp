@@ -1,13 +1,7 @@
 // What is found in sorted order: modes, members, places in a sorted sequence.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/bucketize.h>
-#include <ATen/ops/cummax.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/searchsorted.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/Functions.h>
 
 #include "aten/argument_checks.h"
 #include "aten/compose.h"

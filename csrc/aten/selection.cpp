@@ -4,9 +4,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Utils.h>
-#include <ATen/ops/_unique2.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/unique_consecutive.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"

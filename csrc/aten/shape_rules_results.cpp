@@ -1,8 +1,6 @@
 // aten/shape_rules.h: results.
 #include "aten/shape_rules.h"
 
-#include <algorithm>
-
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>

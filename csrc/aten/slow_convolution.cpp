@@ -1,7 +1,6 @@
 // Convolutions that torch names by how the CPU or CUDA does them. Here they are the one convolution. torch chooses them for
 // CPU images too, and comes here for a weight on the NPU: at::convolution would choose the same again.
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/kernel.h"

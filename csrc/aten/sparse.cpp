@@ -2,9 +2,7 @@
 // on its table are made of. Through the CPU they would take the whole table there and back.
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/native/DispatchStub.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/result_type.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/Functions.h>
 #include <torch/library.h>
 
 #include "aten/compose.h"

@@ -7,9 +7,7 @@
 #include <limits>
 #include <numbers>
 
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "generated/torch_npu_native_functions.h"

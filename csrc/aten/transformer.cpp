@@ -2,10 +2,7 @@
 // has to be differentiated. Composed here; what it consists of is dispatched anew, so autocast sees it.
 #include <cmath>
 
-#include <ATen/ops/linear.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/softmax.h>
+#include <ATen/Functions.h>
 
 #include "generated/torch_npu_native_functions.h"
 

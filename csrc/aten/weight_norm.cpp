@@ -1,6 +1,5 @@
 // A weight as a direction and its length.
-#include <ATen/ops/_weight_norm_differentiable_backward.h>
-#include <ATen/ops/norm_except_dim.h>
+#include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "generated/torch_npu_native_functions.h"

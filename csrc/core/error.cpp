@@ -1,7 +1,6 @@
 #include "core/error.h"
 
 #include <atomic>
-#include <cstring>
 #include <string>
 
 #include <c10/util/Exception.h>

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <sstream>
 
 #include <c10/util/Exception.h>

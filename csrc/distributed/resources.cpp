@@ -1,7 +1,6 @@
 #include "distributed/resources.h"
 
 #include <array>
-#include <mutex>
 #include <vector>
 
 #include "core/error.h"

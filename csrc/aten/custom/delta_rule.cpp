@@ -1,8 +1,5 @@
 // The gated delta rule: what CANN's operators need and PyTorch's callers may leave out.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/Functions.h>
 
 #include "aten/custom/shapes.h"
 #include "aten/factory.h"

@@ -1,5 +1,4 @@
 // npu_format_cast and its kin; op/formats.h does the work.
-#include "core/options.h"
 #include "generated/torch_npu_custom_functions.h"
 #include "op/formats.h"
 

@@ -3,8 +3,7 @@
 // Note [Packed sequences]
 // With the numbers of sequences at each step CANN wants a row for every sequence at every step. The data of a PackedSequence,
 // which has none for sequences that ended, is spread for it and gathered again; data that has all rows goes as it is.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/Functions.h>
 
 #include "aten/custom/shapes.h"
 #include "aten/factory.h"

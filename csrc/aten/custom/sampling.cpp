@@ -1,6 +1,5 @@
 // Choosing the next token out of the likeliest, or drawing it.
-#include <ATen/ops/multinomial.h>
-#include <ATen/ops/softmax.h>
+#include <ATen/Functions.h>
 
 #include "aten/custom/shapes.h"
 #include "aten/factory.h"

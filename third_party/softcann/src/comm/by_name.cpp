@@ -1,6 +1,4 @@
 // Communicators by their names, for operators that communicate themselves.
-#include <algorithm>
-
 #include "comm/communicator.h"
 #include "rt/collectives.h"
 

@@ -9,34 +9,6 @@
 namespace softcann {
 namespace {
 
-struct Type {
-  HcclDataType type;
-  aclDataType acl;
-};
-constexpr Type kTypes[] = {
-    {HCCL_DATA_TYPE_INT8, ACL_INT8},
-    {HCCL_DATA_TYPE_INT16, ACL_INT16},
-    {HCCL_DATA_TYPE_INT32, ACL_INT32},
-    {HCCL_DATA_TYPE_FP16, ACL_FLOAT16},
-    {HCCL_DATA_TYPE_FP32, ACL_FLOAT},
-    {HCCL_DATA_TYPE_INT64, ACL_INT64},
-    {HCCL_DATA_TYPE_UINT64, ACL_UINT64},
-    {HCCL_DATA_TYPE_UINT8, ACL_UINT8},
-    {HCCL_DATA_TYPE_UINT16, ACL_UINT16},
-    {HCCL_DATA_TYPE_UINT32, ACL_UINT32},
-    {HCCL_DATA_TYPE_FP64, ACL_DOUBLE},
-    {HCCL_DATA_TYPE_BFP16, ACL_BF16},
-    {HCCL_DATA_TYPE_FP8E4M3, ACL_FLOAT8_E4M3FN},
-    {HCCL_DATA_TYPE_FP8E5M2, ACL_FLOAT8_E5M2},
-};
-
-aclDataType acl_type_of(uint8_t type) {
-  for (const Type& known : kTypes) {
-    if (known.type == type) return known.acl;
-  }
-  return ACL_DT_UNDEFINED;
-}
-
 // After a failure, as of a rank that waited for another until it gave up, the client may have freed its buffers.
 bool is_gone(const Buffer& buffer) {
   if (!dump::watches_failures.load()) return false;
@@ -49,8 +21,9 @@ bool is_gone(const Buffer& buffer) {
 }  // namespace
 
 void CommDump::take(const Operation& operation, bool written) {
-  const auto add = [&](std::string name, const Buffer& buffer, uint8_t type) {
-    const size_t item = bytes_of(static_cast<HcclDataType>(type));
+  const auto add = [&](std::string name, const Buffer& buffer, uint8_t number) {
+    const auto type = static_cast<HcclDataType>(number);
+    const size_t item = bytes_of(type);
     if (buffer.bytes == 0 || item == 0 || is_gone(buffer)) return;
     tensors_.push_back(dump::copy_of(std::move(name), written, acl_type_of(type), {static_cast<int64_t>(buffer.bytes / item)},
                                      buffer.data, buffer.bytes));

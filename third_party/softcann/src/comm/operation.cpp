@@ -1,131 +1,77 @@
 #include "comm/operation.h"
 
-#include <cstdio>
-
 namespace softcann {
-
-size_t bytes_of(HcclDataType type) {
-  switch (type) {
-    case HCCL_DATA_TYPE_INT8:
-    case HCCL_DATA_TYPE_UINT8:
-    case HCCL_DATA_TYPE_HIF8:
-    case HCCL_DATA_TYPE_FP8E4M3:
-    case HCCL_DATA_TYPE_FP8E5M2:
-    case HCCL_DATA_TYPE_FP8E8M0:
-      return 1;
-    case HCCL_DATA_TYPE_INT16:
-    case HCCL_DATA_TYPE_UINT16:
-    case HCCL_DATA_TYPE_FP16:
-    case HCCL_DATA_TYPE_BFP16:
-      return 2;
-    case HCCL_DATA_TYPE_INT32:
-    case HCCL_DATA_TYPE_UINT32:
-    case HCCL_DATA_TYPE_FP32:
-      return 4;
-    case HCCL_DATA_TYPE_INT64:
-    case HCCL_DATA_TYPE_UINT64:
-    case HCCL_DATA_TYPE_FP64:
-      return 8;
-    case HCCL_DATA_TYPE_INT128:
-      return 16;
-    default:
-      return 0;
-  }
-}
-
-const char* name_of(HcclDataType type) {
-  switch (type) {
-    case HCCL_DATA_TYPE_INT8:
-      return "int8";
-    case HCCL_DATA_TYPE_UINT8:
-      return "uint8";
-    case HCCL_DATA_TYPE_HIF8:
-      return "hif8";
-    case HCCL_DATA_TYPE_FP8E4M3:
-      return "float8_e4m3";
-    case HCCL_DATA_TYPE_FP8E5M2:
-      return "float8_e5m2";
-    case HCCL_DATA_TYPE_FP8E8M0:
-      return "float8_e8m0";
-    case HCCL_DATA_TYPE_INT16:
-      return "int16";
-    case HCCL_DATA_TYPE_UINT16:
-      return "uint16";
-    case HCCL_DATA_TYPE_FP16:
-      return "float16";
-    case HCCL_DATA_TYPE_BFP16:
-      return "bfloat16";
-    case HCCL_DATA_TYPE_INT32:
-      return "int32";
-    case HCCL_DATA_TYPE_UINT32:
-      return "uint32";
-    case HCCL_DATA_TYPE_FP32:
-      return "float32";
-    case HCCL_DATA_TYPE_INT64:
-      return "int64";
-    case HCCL_DATA_TYPE_UINT64:
-      return "uint64";
-    case HCCL_DATA_TYPE_FP64:
-      return "float64";
-    case HCCL_DATA_TYPE_INT128:
-      return "int128";
-    default:
-      return "of an unknown type";
-  }
-}
-
-const char* name_of(HcclReduceOp op) {
-  switch (op) {
-    case HCCL_REDUCE_SUM:
-      return "sum";
-    case HCCL_REDUCE_PROD:
-      return "prod";
-    case HCCL_REDUCE_MAX:
-      return "max";
-    case HCCL_REDUCE_MIN:
-      return "min";
-    default:
-      return "an unknown reduction";
-  }
-}
 
 namespace {
 
-const char* name_of_kind(uint8_t kind) {
-  switch (kind) {
-    case HCCL_CMD_BROADCAST:
-      return "HcclBroadcast";
-    case HCCL_CMD_ALLREDUCE:
-      return "HcclAllReduce";
-    case HCCL_CMD_REDUCE:
-      return "HcclReduce";
-    case HCCL_CMD_SEND:
-      return "HcclSend";
-    case HCCL_CMD_RECEIVE:
-      return "HcclRecv";
-    case HCCL_CMD_ALLGATHER:
-      return "HcclAllGather";
-    case HCCL_CMD_REDUCE_SCATTER:
-      return "HcclReduceScatter";
-    case HCCL_CMD_ALLTOALLV:
-      return "HcclAlltoAllV";
-    case HCCL_CMD_ALLTOALLVC:
-      return "HcclAlltoAllVC";
-    case HCCL_CMD_ALLTOALL:
-      return "HcclAlltoAll";
-    case HCCL_CMD_SCATTER:
-      return "HcclScatter";
-    case HCCL_CMD_BATCH_SEND_RECV:
-      return "HcclBatchSendRecv";
-    case HCCL_CMD_ALLGATHER_V:
-      return "HcclAllGatherV";
-    case HCCL_CMD_REDUCE_SCATTER_V:
-      return "HcclReduceScatterV";
-    case HCCL_CMD_BARRIER:
-      return "HcclBarrier";
-    default:
-      return "an unknown call";
+struct Type {
+  HcclDataType type;
+  size_t bytes;
+  const char* name;
+  aclDataType acl;
+};
+constexpr Type kTypes[] = {
+    {HCCL_DATA_TYPE_INT8, 1, "int8", ACL_INT8},
+    {HCCL_DATA_TYPE_INT16, 2, "int16", ACL_INT16},
+    {HCCL_DATA_TYPE_INT32, 4, "int32", ACL_INT32},
+    {HCCL_DATA_TYPE_FP16, 2, "float16", ACL_FLOAT16},
+    {HCCL_DATA_TYPE_FP32, 4, "float32", ACL_FLOAT},
+    {HCCL_DATA_TYPE_INT64, 8, "int64", ACL_INT64},
+    {HCCL_DATA_TYPE_UINT64, 8, "uint64", ACL_UINT64},
+    {HCCL_DATA_TYPE_UINT8, 1, "uint8", ACL_UINT8},
+    {HCCL_DATA_TYPE_UINT16, 2, "uint16", ACL_UINT16},
+    {HCCL_DATA_TYPE_UINT32, 4, "uint32", ACL_UINT32},
+    {HCCL_DATA_TYPE_FP64, 8, "float64", ACL_DOUBLE},
+    {HCCL_DATA_TYPE_BFP16, 2, "bfloat16", ACL_BF16},
+    {HCCL_DATA_TYPE_INT128, 16, "int128", ACL_DT_UNDEFINED},
+    {HCCL_DATA_TYPE_HIF8, 1, "hif8", ACL_DT_UNDEFINED},
+    {HCCL_DATA_TYPE_FP8E4M3, 1, "float8_e4m3", ACL_FLOAT8_E4M3FN},
+    {HCCL_DATA_TYPE_FP8E5M2, 1, "float8_e5m2", ACL_FLOAT8_E5M2},
+    {HCCL_DATA_TYPE_FP8E8M0, 1, "float8_e8m0", ACL_DT_UNDEFINED},
+};
+
+const Type& find(HcclDataType type) {
+  static constexpr Type unknown{HCCL_DATA_TYPE_RESERVED, 0, "of an unknown type", ACL_DT_UNDEFINED};
+  for (const Type& known : kTypes) {
+    if (known.type == type) return known;
   }
+  return unknown;
+}
+
+struct Name {
+  int number;
+  const char* name;
+};
+constexpr Name kReductions[] = {
+    {HCCL_REDUCE_SUM, "sum"},
+    {HCCL_REDUCE_PROD, "prod"},
+    {HCCL_REDUCE_MAX, "max"},
+    {HCCL_REDUCE_MIN, "min"},
+};
+constexpr Name kCalls[] = {
+    {HCCL_CMD_BROADCAST, "HcclBroadcast"},
+    {HCCL_CMD_ALLREDUCE, "HcclAllReduce"},
+    {HCCL_CMD_REDUCE, "HcclReduce"},
+    {HCCL_CMD_SEND, "HcclSend"},
+    {HCCL_CMD_RECEIVE, "HcclRecv"},
+    {HCCL_CMD_ALLGATHER, "HcclAllGather"},
+    {HCCL_CMD_REDUCE_SCATTER, "HcclReduceScatter"},
+    {HCCL_CMD_ALLTOALLV, "HcclAlltoAllV"},
+    {HCCL_CMD_ALLTOALLVC, "HcclAlltoAllVC"},
+    {HCCL_CMD_ALLTOALL, "HcclAlltoAll"},
+    {HCCL_CMD_SCATTER, "HcclScatter"},
+    {HCCL_CMD_BATCH_SEND_RECV, "HcclBatchSendRecv"},
+    {HCCL_CMD_ALLGATHER_V, "HcclAllGatherV"},
+    {HCCL_CMD_REDUCE_SCATTER_V, "HcclReduceScatterV"},
+    {HCCL_CMD_BARRIER, "HcclBarrier"},
+};
+
+template <size_t count>
+const char* find(const Name (&names)[count], int number, const char* otherwise) {
+  for (const Name& known : names) {
+    if (known.number == number) return known.name;
+  }
+  return otherwise;
 }
 
 bool has_root(uint8_t kind) { return kind == HCCL_CMD_BROADCAST || kind == HCCL_CMD_REDUCE || kind == HCCL_CMD_SCATTER; }
@@ -137,6 +83,11 @@ bool reduces(uint8_t kind) {
 
 }  // namespace
 
+size_t bytes_of(HcclDataType type) { return find(type).bytes; }
+const char* name_of(HcclDataType type) { return find(type).name; }
+aclDataType acl_type_of(HcclDataType type) { return find(type).acl; }
+const char* name_of(HcclReduceOp op) { return find(kReductions, op, "an unknown reduction"); }
+
 std::string list_of(uint64_t ranks) {
   std::string text;
   for (uint32_t rank = 0; rank < kMaxRanks; ++rank) {
@@ -146,7 +97,7 @@ std::string list_of(uint64_t ranks) {
 }
 
 std::string describe(const Call& call) {
-  std::string text = name_of_kind(call.kind);
+  std::string text = find(kCalls, call.kind, "an unknown call");
   if (call.kind == HCCL_CMD_BARRIER || call.kind == HCCL_CMD_BATCH_SEND_RECV) return text;
   text += " of ";
   // The V variants have a count for each rank; all that is common is the type.

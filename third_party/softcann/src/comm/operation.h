@@ -18,6 +18,7 @@ namespace softcann {
 size_t bytes_of(HcclDataType type);
 inline uint64_t block_bytes(const Call& call) { return call.count * bytes_of(static_cast<HcclDataType>(call.type)); }
 const char* name_of(HcclDataType type);
+aclDataType acl_type_of(HcclDataType type);  // ACL_DT_UNDEFINED where there is none
 const char* name_of(HcclReduceOp op);
 // "1, 3" of a set of ranks.
 std::string list_of(uint64_t ranks);

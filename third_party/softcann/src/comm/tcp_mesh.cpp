@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 
 #include "comm/tcp_engine.h"
 #include "rt/base/sync.h"

@@ -1,5 +1,4 @@
 // Who holds up a communicator. See Note [Who is to blame].
-#include <algorithm>
 #include <chrono>
 
 #include "comm/tcp_engine.h"

@@ -1,6 +1,5 @@
 #include "comm/tcp_transport.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "comm/reduce.h"

@@ -178,6 +178,44 @@ class ChannelTable {
   int32_t variable##_error = HI_SUCCESS;                                   \
   const auto variable = (table).find(__func__, number, &variable##_error); \
   if (variable == nullptr) return variable##_error
+#define HI_LOCK_CHANNEL_OR_RETURN(variable, table, number) \
+  HI_CHANNEL_OR_RETURN(variable, table, number);           \
+  const std::lock_guard<std::mutex> lock(variable->mutex)
+
+// Entry points of a module's channels that do no more than their names say: DESTROY(channel), GET_FD(channel), CLOSE_FD(channel),
+// NAME(channel) that sets whether it is started, NAME(channel, where) that tells `FIELD`.
+#define HI_DESTROY(DESTROY, NUMBER, table) \
+  hi_s32 DESTROY(NUMBER chn) {             \
+    SOFTCANN_ENTRY(DESTROY);               \
+    return (table).destroy(__func__, chn); \
+  }
+#define HI_DESCRIPTOR(GET_FD, CLOSE_FD, NUMBER, table) \
+  hi_s32 GET_FD(NUMBER chn) {                          \
+    SOFTCANN_ENTRY(GET_FD);                            \
+    HI_CHANNEL_OR_RETURN(channel, table, chn);         \
+    return channel->results.fd();                      \
+  }                                                    \
+  hi_s32 CLOSE_FD(NUMBER chn) {                        \
+    SOFTCANN_ENTRY(CLOSE_FD);                          \
+    HI_CHANNEL_OR_RETURN(channel, table, chn);         \
+    channel->results.close_fd();                       \
+    return HI_SUCCESS;                                 \
+  }
+#define HI_START(NAME, NUMBER, table, value)        \
+  hi_s32 NAME(NUMBER chn) {                         \
+    SOFTCANN_ENTRY(NAME);                           \
+    HI_LOCK_CHANNEL_OR_RETURN(channel, table, chn); \
+    channel->started = value;                       \
+    return HI_SUCCESS;                              \
+  }
+#define HI_TELL(NAME, module, NUMBER, table, VALUE, argument, FIELD) \
+  hi_s32 NAME(NUMBER chn, VALUE* argument) {                         \
+    SOFTCANN_ENTRY(NAME);                                            \
+    HI_REQUIRE(module, argument);                                    \
+    HI_LOCK_CHANNEL_OR_RETURN(channel, table, chn);                  \
+    *argument = channel->FIELD;                                      \
+    return HI_SUCCESS;                                               \
+  }
 
 // A file's bytes, in device memory or the host's, where they can be read; null, the text recorded.
 const void* hi_bytes(const char* entry, const void* data, uint32_t size);

@@ -153,62 +153,28 @@ hi_s32 hi_mpi_vdec_create_chn(hi_vdec_chn chn, const hi_vdec_chn_attr* attr) {
   return jpeg_channels().create(__func__, chn, channel);
 }
 
-hi_s32 hi_mpi_vdec_destroy_chn(hi_vdec_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_vdec_destroy_chn);
-  return jpeg_channels().destroy(__func__, chn);
-}
+HI_DESTROY(hi_mpi_vdec_destroy_chn, hi_vdec_chn, jpeg_channels())
 
 hi_s32 hi_mpi_vdec_set_chn_attr(hi_vdec_chn chn, const hi_vdec_chn_attr* attr) {
   SOFTCANN_ENTRY(hi_mpi_vdec_set_chn_attr);
   HI_REQUIRE(HI_ID_VDEC, attr);
-  HI_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
+  HI_LOCK_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
   if (attr->type != channel->attributes.type)
     return fail(vdec_code(kNotPermitted), "%s: a channel keeps its type; create another", __func__);
   channel->attributes = *attr;
   return HI_SUCCESS;
 }
 
-hi_s32 hi_mpi_vdec_get_chn_attr(hi_vdec_chn chn, hi_vdec_chn_attr* attr) {
-  SOFTCANN_ENTRY(hi_mpi_vdec_get_chn_attr);
-  HI_REQUIRE(HI_ID_VDEC, attr);
-  HI_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
-  *attr = channel->attributes;
-  return HI_SUCCESS;
-}
-
-hi_s32 hi_mpi_vdec_set_protocol_param(hi_vdec_chn, const hi_vdec_protocol_param*) {
-  SOFTCANN_ENTRY(hi_mpi_vdec_set_protocol_param);
-  return no_video(__func__);
-}
-
-hi_s32 hi_mpi_vdec_get_protocol_param(hi_vdec_chn, hi_vdec_protocol_param*) {
-  SOFTCANN_ENTRY(hi_mpi_vdec_get_protocol_param);
-  return no_video(__func__);
-}
-
-hi_s32 hi_mpi_vdec_start_recv_stream(hi_vdec_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_vdec_start_recv_stream);
-  HI_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
-  channel->started = true;
-  return HI_SUCCESS;
-}
-
-hi_s32 hi_mpi_vdec_stop_recv_stream(hi_vdec_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_vdec_stop_recv_stream);
-  HI_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
-  channel->started = false;
-  return HI_SUCCESS;
-}
+HI_TELL(hi_mpi_vdec_get_chn_attr, HI_ID_VDEC, hi_vdec_chn, jpeg_channels(), hi_vdec_chn_attr, attr, attributes)
+SOFTCANN_REFUSED(hi_mpi_vdec_set_protocol_param, no_video, hi_vdec_chn, const hi_vdec_protocol_param*)
+SOFTCANN_REFUSED(hi_mpi_vdec_get_protocol_param, no_video, hi_vdec_chn, hi_vdec_protocol_param*)
+HI_START(hi_mpi_vdec_start_recv_stream, hi_vdec_chn, jpeg_channels(), true)
+HI_START(hi_mpi_vdec_stop_recv_stream, hi_vdec_chn, jpeg_channels(), false)
 
 hi_s32 hi_mpi_vdec_query_status(hi_vdec_chn chn, hi_vdec_chn_status* status) {
   SOFTCANN_ENTRY(hi_mpi_vdec_query_status);
   HI_REQUIRE(HI_ID_VDEC, status);
-  HI_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
+  HI_LOCK_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
   *status = {};
   status->type = channel->attributes.type;
   status->left_decoded_frames = static_cast<hi_u32>(channel->results.size());
@@ -220,8 +186,7 @@ hi_s32 hi_mpi_vdec_query_status(hi_vdec_chn chn, hi_vdec_chn_status* status) {
 
 hi_s32 hi_mpi_vdec_reset_chn(hi_vdec_chn chn) {
   SOFTCANN_ENTRY(hi_mpi_vdec_reset_chn);
-  HI_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
+  HI_LOCK_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
   if (channel->started) return fail(vdec_code(kNotPermitted), "%s: call hi_mpi_vdec_stop_recv_stream before", __func__);
   channel->received = channel->decoded = 0;
   channel->results.clear();
@@ -240,14 +205,7 @@ hi_s32 hi_mpi_vdec_set_chn_param(hi_vdec_chn chn, const hi_vdec_chn_param* chn_p
   return HI_SUCCESS;
 }
 
-hi_s32 hi_mpi_vdec_get_chn_param(hi_vdec_chn chn, hi_vdec_chn_param* chn_param) {
-  SOFTCANN_ENTRY(hi_mpi_vdec_get_chn_param);
-  HI_REQUIRE(HI_ID_VDEC, chn_param);
-  HI_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
-  *chn_param = channel->parameters;
-  return HI_SUCCESS;
-}
+HI_TELL(hi_mpi_vdec_get_chn_param, HI_ID_VDEC, hi_vdec_chn, jpeg_channels(), hi_vdec_chn_param, chn_param, parameters)
 
 hi_s32 hi_mpi_vdec_send_stream(hi_vdec_chn chn, const hi_vdec_stream* stream, hi_vdec_pic_info* vdec_pic_info, hi_s32) {
   SOFTCANN_ENTRY(hi_mpi_vdec_send_stream);
@@ -310,18 +268,7 @@ hi_s32 hi_mpi_vdec_release_frame(hi_vdec_chn chn, const hi_video_frame_info* fra
   return HI_SUCCESS;  // the memory is the client's
 }
 
-hi_s32 hi_mpi_vdec_get_fd(hi_vdec_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_vdec_get_fd);
-  HI_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
-  return channel->results.fd();
-}
-
-hi_s32 hi_mpi_vdec_close_fd(hi_vdec_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_vdec_close_fd);
-  HI_CHANNEL_OR_RETURN(channel, jpeg_channels(), chn);
-  channel->results.close_fd();
-  return HI_SUCCESS;
-}
+HI_DESCRIPTOR(hi_mpi_vdec_get_fd, hi_mpi_vdec_close_fd, hi_vdec_chn, jpeg_channels())
 
 hi_s32 hi_mpi_vdec_get_jpegd_output_info(const hi_vdec_stream* stream, hi_pixel_format output_format, hi_img_info* img_info) {
   SOFTCANN_ENTRY(hi_mpi_vdec_get_jpegd_output_info);
@@ -351,10 +298,7 @@ hi_s32 hi_mpi_pngd_create_chn(hi_pngd_chn chn, const hi_pngd_chn_attr* attr) {
   return png_channels().create(__func__, chn, std::make_shared<PngChannel>());
 }
 
-hi_s32 hi_mpi_pngd_destroy_chn(hi_pngd_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_pngd_destroy_chn);
-  return png_channels().destroy(__func__, chn);
-}
+HI_DESTROY(hi_mpi_pngd_destroy_chn, hi_pngd_chn, png_channels())
 
 hi_s32 hi_mpi_pngd_send_stream(hi_pngd_chn chn, const hi_img_stream* stream, hi_pic_info* png_pic_info, hi_s32) {
   SOFTCANN_ENTRY(hi_mpi_pngd_send_stream);

@@ -140,10 +140,7 @@ hi_s32 hi_mpi_venc_create_chn(hi_venc_chn chn, const hi_venc_chn_attr* attr) {
   return encode_channels().create(__func__, chn, channel);
 }
 
-hi_s32 hi_mpi_venc_destroy_chn(hi_venc_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_venc_destroy_chn);
-  return encode_channels().destroy(__func__, chn);
-}
+HI_DESTROY(hi_mpi_venc_destroy_chn, hi_venc_chn, encode_channels())
 
 hi_s32 hi_mpi_venc_start_chn(hi_venc_chn chn, const hi_venc_start_param* recv_param) {
   SOFTCANN_ENTRY(hi_mpi_venc_start_chn);
@@ -157,19 +154,12 @@ hi_s32 hi_mpi_venc_start_chn(hi_venc_chn chn, const hi_venc_start_param* recv_pa
   return HI_SUCCESS;
 }
 
-hi_s32 hi_mpi_venc_stop_chn(hi_venc_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_venc_stop_chn);
-  HI_CHANNEL_OR_RETURN(channel, encode_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
-  channel->started = false;
-  return HI_SUCCESS;
-}
+HI_START(hi_mpi_venc_stop_chn, hi_venc_chn, encode_channels(), false)
 
 hi_s32 hi_mpi_venc_query_status(hi_venc_chn chn, hi_venc_chn_status* status) {
   SOFTCANN_ENTRY(hi_mpi_venc_query_status);
   HI_REQUIRE(HI_ID_VENC, status);
-  HI_CHANNEL_OR_RETURN(channel, encode_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
+  HI_LOCK_CHANNEL_OR_RETURN(channel, encode_channels(), chn);
   *status = {};
   status->left_stream_frames = static_cast<hi_u32>(channel->results.size());
   status->cur_packs = status->left_stream_frames == 0 ? 0 : 1;
@@ -259,50 +249,11 @@ hi_s32 hi_mpi_venc_set_jpeg_param(hi_venc_chn chn, const hi_venc_jpeg_param* jpe
   return HI_SUCCESS;
 }
 
-hi_s32 hi_mpi_venc_get_jpeg_param(hi_venc_chn chn, hi_venc_jpeg_param* jpeg_param) {
-  SOFTCANN_ENTRY(hi_mpi_venc_get_jpeg_param);
-  HI_REQUIRE(HI_ID_VENC, jpeg_param);
-  HI_CHANNEL_OR_RETURN(channel, encode_channels(), chn);
-  const std::lock_guard<std::mutex> lock(channel->mutex);
-  *jpeg_param = channel->parameters;
-  return HI_SUCCESS;
-}
-
-hi_s32 hi_mpi_venc_get_fd(hi_venc_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_venc_get_fd);
-  HI_CHANNEL_OR_RETURN(channel, encode_channels(), chn);
-  return channel->results.fd();
-}
-
-hi_s32 hi_mpi_venc_close_fd(hi_venc_chn chn) {
-  SOFTCANN_ENTRY(hi_mpi_venc_close_fd);
-  HI_CHANNEL_OR_RETURN(channel, encode_channels(), chn);
-  channel->results.close_fd();
-  return HI_SUCCESS;
-}
-
-hi_s32 hi_mpi_venc_set_rc_param(hi_venc_chn, const hi_venc_rc_param*) {
-  SOFTCANN_ENTRY(hi_mpi_venc_set_rc_param);
-  return no_video_encoding(__func__);
-}
-
-hi_s32 hi_mpi_venc_get_rc_param(hi_venc_chn, hi_venc_rc_param*) {
-  SOFTCANN_ENTRY(hi_mpi_venc_get_rc_param);
-  return no_video_encoding(__func__);
-}
-
-hi_s32 hi_mpi_venc_set_chn_param(hi_venc_chn, const hi_venc_chn_param*) {
-  SOFTCANN_ENTRY(hi_mpi_venc_set_chn_param);
-  return no_video_encoding(__func__);
-}
-
-hi_s32 hi_mpi_venc_set_scene_mode(hi_venc_chn, const hi_venc_scene_mode) {
-  SOFTCANN_ENTRY(hi_mpi_venc_set_scene_mode);
-  return no_video_encoding(__func__);
-}
-
-hi_s32 hi_mpi_venc_request_idr(hi_venc_chn, hi_bool) {
-  SOFTCANN_ENTRY(hi_mpi_venc_request_idr);
-  return no_video_encoding(__func__);
-}
+HI_TELL(hi_mpi_venc_get_jpeg_param, HI_ID_VENC, hi_venc_chn, encode_channels(), hi_venc_jpeg_param, jpeg_param, parameters)
+HI_DESCRIPTOR(hi_mpi_venc_get_fd, hi_mpi_venc_close_fd, hi_venc_chn, encode_channels())
+SOFTCANN_REFUSED(hi_mpi_venc_set_rc_param, no_video_encoding, hi_venc_chn, const hi_venc_rc_param*)
+SOFTCANN_REFUSED(hi_mpi_venc_get_rc_param, no_video_encoding, hi_venc_chn, hi_venc_rc_param*)
+SOFTCANN_REFUSED(hi_mpi_venc_set_chn_param, no_video_encoding, hi_venc_chn, const hi_venc_chn_param*)
+SOFTCANN_REFUSED(hi_mpi_venc_set_scene_mode, no_video_encoding, hi_venc_chn, const hi_venc_scene_mode)
+SOFTCANN_REFUSED(hi_mpi_venc_request_idr, no_video_encoding, hi_venc_chn, hi_bool)
 }

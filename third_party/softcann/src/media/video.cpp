@@ -7,11 +7,17 @@ using namespace softcann;
 
 namespace {
 
-constexpr char kDecode[] =
-    "softcann decodes no video: decode on the host (FFmpeg, PyAV, OpenCV) and copy the frames to memory of acldvppMalloc";
-constexpr char kEncode[] = "softcann encodes no video: copy the frames to the host and encode there (FFmpeg, PyAV, OpenCV)";
-
 aclError refuse(const char* entry, const char* why) { return fail(ACL_ERROR_FEATURE_UNSUPPORTED, "%s: %s", entry, why); }
+
+aclError no_decoding(const char* entry) {
+  return refuse(
+      entry,
+      "softcann decodes no video: decode on the host (FFmpeg, PyAV, OpenCV) and copy the frames to memory of acldvppMalloc");
+}
+
+aclError no_encoding(const char* entry) {
+  return refuse(entry, "softcann encodes no video: copy the frames to the host and encode there (FFmpeg, PyAV, OpenCV)");
+}
 
 aclError refuse_parameter(const char* entry) {
   return refuse(entry, "parameters by number are not served: use the function of the field");
@@ -83,35 +89,15 @@ VDEC_FIELD(BitDepth, bit_depth, uint32_t)
 VDEC_FIELD(OutMode, out_mode, uint32_t)
 MEDIA_HANDLE(aclvdecFrameConfig, aclvdecCreateFrameConfig, aclvdecDestroyFrameConfig)
 
-aclError aclvdecSetChannelDescParam(aclvdecChannelDesc*, aclvdecChannelDescParamType, size_t, const void*) {
-  SOFTCANN_ENTRY(aclvdecSetChannelDescParam);
-  return refuse_parameter("aclvdecSetChannelDescParam");
-}
-
-aclError aclvdecGetChannelDescParam(const aclvdecChannelDesc*, aclvdecChannelDescParamType, size_t, size_t*, void*) {
-  SOFTCANN_ENTRY(aclvdecGetChannelDescParam);
-  return refuse_parameter("aclvdecGetChannelDescParam");
-}
-
-aclError aclvdecCreateChannel(aclvdecChannelDesc*) {
-  SOFTCANN_ENTRY(aclvdecCreateChannel);
-  return refuse("aclvdecCreateChannel", kDecode);
-}
-
-aclError aclvdecDestroyChannel(aclvdecChannelDesc*) {
-  SOFTCANN_ENTRY(aclvdecDestroyChannel);
-  return refuse("aclvdecDestroyChannel", kDecode);
-}
-
-aclError aclvdecSendFrame(aclvdecChannelDesc*, acldvppStreamDesc*, acldvppPicDesc*, aclvdecFrameConfig*, void*) {
-  SOFTCANN_ENTRY(aclvdecSendFrame);
-  return refuse("aclvdecSendFrame", kDecode);
-}
-
-aclError aclvdecSendSkippedFrame(aclvdecChannelDesc*, acldvppStreamDesc*, aclvdecFrameConfig*, void*) {
-  SOFTCANN_ENTRY(aclvdecSendSkippedFrame);
-  return refuse("aclvdecSendSkippedFrame", kDecode);
-}
+SOFTCANN_REFUSED(aclvdecSetChannelDescParam, refuse_parameter, aclvdecChannelDesc*, aclvdecChannelDescParamType, size_t,
+                 const void*)
+SOFTCANN_REFUSED(aclvdecGetChannelDescParam, refuse_parameter, const aclvdecChannelDesc*, aclvdecChannelDescParamType, size_t,
+                 size_t*, void*)
+SOFTCANN_REFUSED(aclvdecCreateChannel, no_decoding, aclvdecChannelDesc*)
+SOFTCANN_REFUSED(aclvdecDestroyChannel, no_decoding, aclvdecChannelDesc*)
+SOFTCANN_REFUSED(aclvdecSendFrame, no_decoding, aclvdecChannelDesc*, acldvppStreamDesc*, acldvppPicDesc*, aclvdecFrameConfig*,
+                 void*)
+SOFTCANN_REFUSED(aclvdecSendSkippedFrame, no_decoding, aclvdecChannelDesc*, acldvppStreamDesc*, aclvdecFrameConfig*, void*)
 
 MEDIA_HANDLE(aclvencChannelDesc, aclvencCreateChannelDesc, aclvencDestroyChannelDesc)
 MEDIA_GETTER(aclvencGetChannelDescChannelId, aclvencChannelDesc, channel, uint32_t)
@@ -131,28 +117,11 @@ MEDIA_HANDLE(aclvencFrameConfig, aclvencCreateFrameConfig, aclvencDestroyFrameCo
 VENC_FRAME_FIELD(ForceIFrame, key_frame)
 VENC_FRAME_FIELD(Eos, end)
 
-aclError aclvencSetChannelDescParam(aclvencChannelDesc*, aclvencChannelDescParamType, size_t, const void*) {
-  SOFTCANN_ENTRY(aclvencSetChannelDescParam);
-  return refuse_parameter("aclvencSetChannelDescParam");
-}
-
-aclError aclvencGetChannelDescParam(const aclvencChannelDesc*, aclvencChannelDescParamType, size_t, size_t*, void*) {
-  SOFTCANN_ENTRY(aclvencGetChannelDescParam);
-  return refuse_parameter("aclvencGetChannelDescParam");
-}
-
-aclError aclvencCreateChannel(aclvencChannelDesc*) {
-  SOFTCANN_ENTRY(aclvencCreateChannel);
-  return refuse("aclvencCreateChannel", kEncode);
-}
-
-aclError aclvencDestroyChannel(aclvencChannelDesc*) {
-  SOFTCANN_ENTRY(aclvencDestroyChannel);
-  return refuse("aclvencDestroyChannel", kEncode);
-}
-
-aclError aclvencSendFrame(aclvencChannelDesc*, acldvppPicDesc*, void*, aclvencFrameConfig*, void*) {
-  SOFTCANN_ENTRY(aclvencSendFrame);
-  return refuse("aclvencSendFrame", kEncode);
-}
+SOFTCANN_REFUSED(aclvencSetChannelDescParam, refuse_parameter, aclvencChannelDesc*, aclvencChannelDescParamType, size_t,
+                 const void*)
+SOFTCANN_REFUSED(aclvencGetChannelDescParam, refuse_parameter, const aclvencChannelDesc*, aclvencChannelDescParamType, size_t,
+                 size_t*, void*)
+SOFTCANN_REFUSED(aclvencCreateChannel, no_encoding, aclvencChannelDesc*)
+SOFTCANN_REFUSED(aclvencDestroyChannel, no_encoding, aclvencChannelDesc*)
+SOFTCANN_REFUSED(aclvencSendFrame, no_encoding, aclvencChannelDesc*, acldvppPicDesc*, void*, aclvencFrameConfig*, void*)
 }

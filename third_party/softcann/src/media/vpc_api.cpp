@@ -1,6 +1,4 @@
 // acldvppVpc*: pictures cut, resized, pasted, converted.
-#include <cmath>
-
 #include "media/color.h"
 #include "media/vpc.h"
 #include "media/work.h"

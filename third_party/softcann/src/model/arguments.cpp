@@ -3,7 +3,6 @@
 #include <ATen/core/jit_type.h>
 
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 
 #include "model/program.h"

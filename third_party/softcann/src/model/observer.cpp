@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "op/descriptor.h"
 #include "op/dumping.h"
 #include "rt/recording/call_record.h"
 #include "rt/profile/operator_profile.h"

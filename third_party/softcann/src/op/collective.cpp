@@ -1,8 +1,5 @@
 #include "op/collective.h"
 
-#include <ATen/ops/from_blob.h>
-
-#include <algorithm>
 #include <new>
 #include <numeric>
 

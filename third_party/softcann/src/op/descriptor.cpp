@@ -1,5 +1,6 @@
 #include "op/descriptor.h"
 
+#include <array>
 #include <utility>
 
 #include "op/executor.h"
@@ -14,56 +15,55 @@ const at::Tensor& absent_tensor() {
   return absent;
 }
 
-at::ScalarType to_scalar_type(int acl_type) {
-  switch (acl_type) {
-    case ACL_FLOAT:
-      return at::kFloat;
-    case ACL_FLOAT16:
-      return at::kHalf;
-    case ACL_INT8:
-      return at::kChar;
-    case ACL_INT32:
-      return at::kInt;
-    case ACL_UINT8:
-      return at::kByte;
-    case ACL_INT16:
-      return at::kShort;
-    case ACL_UINT16:
-      return at::kUInt16;
-    case ACL_UINT32:
-      return at::kUInt32;
-    case ACL_INT64:
-      return at::kLong;
-    case ACL_UINT64:
-      return at::kUInt64;
-    case ACL_DOUBLE:
-      return at::kDouble;
-    case ACL_BOOL:
-      return at::kBool;
-    case ACL_COMPLEX64:
-      return at::kComplexFloat;
-    case ACL_COMPLEX128:
-      return at::kComplexDouble;
-    case ACL_COMPLEX32:
-      return at::kComplexHalf;
-    case ACL_BF16:
-      return at::kBFloat16;
-    case ACL_FLOAT8_E5M2:
-      return at::kFloat8_e5m2;
-    case ACL_FLOAT8_E4M3FN:
-      return at::kFloat8_e4m3fn;
-    case ACL_FLOAT8_E8M0:
-      return at::kFloat8_e8m0fnu;
+namespace {
+
+struct TypePair {
+  aclDataType acl;
+  at::ScalarType at;
+};
+constexpr TypePair kTypes[] = {
+    {ACL_FLOAT, at::kFloat},
+    {ACL_FLOAT16, at::kHalf},
+    {ACL_BF16, at::kBFloat16},
+    {ACL_DOUBLE, at::kDouble},
+    {ACL_INT8, at::kChar},
+    {ACL_INT16, at::kShort},
+    {ACL_INT32, at::kInt},
+    {ACL_INT64, at::kLong},
+    {ACL_UINT8, at::kByte},
+    {ACL_UINT16, at::kUInt16},
+    {ACL_UINT32, at::kUInt32},
+    {ACL_UINT64, at::kUInt64},
+    {ACL_BOOL, at::kBool},
+    {ACL_COMPLEX32, at::kComplexHalf},
+    {ACL_COMPLEX64, at::kComplexFloat},
+    {ACL_COMPLEX128, at::kComplexDouble},
+    {ACL_FLOAT8_E5M2, at::kFloat8_e5m2},
+    {ACL_FLOAT8_E4M3FN, at::kFloat8_e4m3fn},
+    {ACL_FLOAT8_E8M0, at::kFloat8_e8m0fnu},
     // Two in a byte, see Note [Four bits]. ATen has no kernels of these types, and no name for the second of them.
-    case ACL_FLOAT4_E2M1:
-      return at::ScalarType::Float4_e2m1fn_x2;
-    case ACL_FLOAT4_E1M2:
-      return at::ScalarType::Bits8;
-    case ACL_INT4:
-      return at::ScalarType::Bits4x2;
-    default:
-      return at::ScalarType::Undefined;
+    {ACL_FLOAT4_E2M1, at::ScalarType::Float4_e2m1fn_x2},
+    {ACL_FLOAT4_E1M2, at::ScalarType::Bits8},
+    {ACL_INT4, at::ScalarType::Bits4x2},
+};
+
+}  // namespace
+
+at::ScalarType to_scalar_type(int acl_type) {
+  static constexpr auto by_number = [] {
+    std::array<at::ScalarType, 64> all{};
+    all.fill(at::ScalarType::Undefined);
+    for (const TypePair& pair : kTypes) all[pair.acl] = pair.at;
+    return all;
+  }();
+  return acl_type >= 0 && acl_type < static_cast<int>(by_number.size()) ? by_number[acl_type] : at::ScalarType::Undefined;
+}
+
+aclDataType acl_type_of(at::ScalarType type) {
+  for (const TypePair& pair : kTypes) {
+    if (pair.at == type) return pair.acl;
   }
+  return ACL_DT_UNDEFINED;
 }
 
 const char* name_of(Kind kind) {

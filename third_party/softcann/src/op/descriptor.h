@@ -11,6 +11,7 @@
 #include "aclnn/acl_meta.h"
 #include "op/object_memory.h"
 #include "rt/base/handles.h"
+#include "rt/runtime.h"
 
 namespace softcann::op {
 
@@ -94,7 +95,8 @@ struct Array : Object {
   c10::ArrayRef<E> ref() const { return c10::ArrayRef<E>(data(), static_cast<size_t>(size)); }
 };
 
-at::ScalarType to_scalar_type(int acl_type);  // Undefined when ATen has no such type
+at::ScalarType to_scalar_type(int acl_type);                // Undefined when ATen has no such type
+SOFTCANN_API aclDataType acl_type_of(at::ScalarType type);  // ACL_DT_UNDEFINED where CANN has no such type
 extern const at::Scalar absent_scalar;
 const at::Tensor& absent_tensor();
 

@@ -62,45 +62,6 @@ bool is_last(const aclOpExecutor& executor) {
 
 }  // namespace
 
-aclDataType acl_type_of(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return ACL_FLOAT;
-    case at::kHalf:
-      return ACL_FLOAT16;
-    case at::kBFloat16:
-      return ACL_BF16;
-    case at::kDouble:
-      return ACL_DOUBLE;
-    case at::kChar:
-      return ACL_INT8;
-    case at::kShort:
-      return ACL_INT16;
-    case at::kInt:
-      return ACL_INT32;
-    case at::kLong:
-      return ACL_INT64;
-    case at::kByte:
-      return ACL_UINT8;
-    case at::kUInt16:
-      return ACL_UINT16;
-    case at::kUInt32:
-      return ACL_UINT32;
-    case at::kUInt64:
-      return ACL_UINT64;
-    case at::kBool:
-      return ACL_BOOL;
-    case at::kComplexHalf:
-      return ACL_COMPLEX32;
-    case at::kComplexFloat:
-      return ACL_COMPLEX64;
-    case at::kComplexDouble:
-      return ACL_COMPLEX128;
-    default:
-      return ACL_DT_UNDEFINED;
-  }
-}
-
 dump::Tensor dumped_tensor(const at::Tensor& tensor, bool written, std::string name, aclDataType type, const char* format) {
   dump::Tensor made;
   made.written = written;

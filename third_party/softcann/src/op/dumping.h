@@ -19,6 +19,5 @@ void dump_failure(const aclOpExecutor& executor);
 // The values of a tensor now; `type` and `format` are the client's.
 SOFTCANN_API dump::Tensor dumped_tensor(const at::Tensor& tensor, bool written, std::string name, aclDataType type,
                                         const char* format);
-SOFTCANN_API aclDataType acl_type_of(at::ScalarType type);
 
 }  // namespace softcann::op

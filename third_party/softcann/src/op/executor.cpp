@@ -2,7 +2,6 @@
 
 #include <c10/util/Exception.h>
 #include <cstdarg>
-#include <cstring>
 #include <stdexcept>
 #include <set>
 #include <shared_mutex>

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "op/for_types.h"
 #include "op/simd/thresholds.h"
 
 namespace softcann::op::fast {
@@ -63,34 +64,9 @@ struct Compute<at::BFloat16> {
 // Calls body(T()) for the dtype; false when it is none of these.
 template <bool Integers, class Body>
 bool for_type(at::ScalarType type, Body&& body) {
-  switch (type) {
-    case at::kFloat:
-      body(float());
-      return true;
-    case at::kDouble:
-      body(double());
-      return true;
-    case at::kHalf:
-      body(at::Half());
-      return true;
-    case at::kBFloat16:
-      body(at::BFloat16());
-      return true;
-    case at::kLong:
-      if constexpr (Integers) {
-        body(int64_t());
-        return true;
-      }
-      return false;
-    case at::kInt:
-      if constexpr (Integers) {
-        body(int32_t());
-        return true;
-      }
-      return false;
-    default:
-      return false;
-  }
+  if (for_types<float, double, at::Half, at::BFloat16>(type, body)) return true;
+  if constexpr (Integers) return for_types<int64_t, int32_t>(type, body);
+  return false;
 }
 
 template <bool Integers, class F>

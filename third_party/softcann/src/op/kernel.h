@@ -1,7 +1,8 @@
 // How an operator is written: one OP() with its arithmetic. See Note [Operator].
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
+#include <ATen/CPUFunctions.h>
 #include <c10/core/Scalar.h>
 #include <c10/util/ArrayRef.h>
 #include <optional>

@@ -6,6 +6,7 @@
 
 #include "fault/fault.h"
 #include "op/executor.h"
+#include "op/for_types.h"
 #include "op/pool.h"
 #include "op/tensor.h"
 #include "rt/runtime.h"
@@ -28,63 +29,12 @@ A* make_array(const E* value, uint64_t size) {
   return handle_of(open(made));
 }
 
-template <class T>
-at::Scalar read(const void* value) {
-  T typed;
-  std::memcpy(&typed, value, sizeof(T));
-  return typed;
-}
-
 bool read_scalar(const void* value, aclDataType type, at::Scalar& out) {
-  switch (type) {
-    case ACL_FLOAT:
-      out = read<float>(value);
-      return true;
-    case ACL_DOUBLE:
-      out = read<double>(value);
-      return true;
-    case ACL_FLOAT16:
-      out = read<at::Half>(value);
-      return true;
-    case ACL_BF16:
-      out = read<at::BFloat16>(value);
-      return true;
-    case ACL_INT8:
-      out = read<int8_t>(value);
-      return true;
-    case ACL_INT16:
-      out = read<int16_t>(value);
-      return true;
-    case ACL_INT32:
-      out = read<int32_t>(value);
-      return true;
-    case ACL_INT64:
-      out = read<int64_t>(value);
-      return true;
-    case ACL_UINT8:
-      out = read<uint8_t>(value);
-      return true;
-    case ACL_UINT16:
-      out = read<uint16_t>(value);
-      return true;
-    case ACL_UINT32:
-      out = read<uint32_t>(value);
-      return true;
-    case ACL_UINT64:
-      out = read<uint64_t>(value);
-      return true;
-    case ACL_BOOL:
-      out = read<bool>(value);
-      return true;
-    case ACL_COMPLEX64:
-      out = read<c10::complex<float>>(value);
-      return true;
-    case ACL_COMPLEX128:
-      out = read<c10::complex<double>>(value);
-      return true;
-    default:
-      return false;
-  }
+  return for_types<float, double, at::Half, at::BFloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
+                   uint64_t, bool, c10::complex<float>, c10::complex<double>>(to_scalar_type(type), [&](auto typed) {
+    std::memcpy(&typed, value, sizeof(typed));
+    out = typed;
+  });
 }
 
 aclnnStatus null_argument(const char* function) {

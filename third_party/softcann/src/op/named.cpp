@@ -1,8 +1,6 @@
 #include "op/named.h"
 
-#include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
-#include <cstring>
 #include <map>
 #include <string_view>
 

@@ -2,7 +2,7 @@
 // Inputs, outputs and attributes are those of CANN's operators of these names.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
 #include <optional>
 
 #include "rt/single_op/named.h"

@@ -1,8 +1,7 @@
 #include "op/saturate.h"
 
 #include <ATen/CPUFunctions.h>
-#include <ATen/ops/isfinite.h>
-#include <ATen/ops/view_as_real.h>
+#include <ATen/Functions.h>
 #include <algorithm>
 #include <cmath>
 

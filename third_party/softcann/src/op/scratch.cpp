@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>

@@ -1,7 +1,6 @@
 #include "op/wrong_value.h"
 
-#include <ATen/ops/fill.h>
-#include <ATen/ops/select.h>
+#include <ATen/Functions.h>
 
 #include "fault/lifecycle.h"
 #include "op/executor.h"

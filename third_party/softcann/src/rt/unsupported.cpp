@@ -1,7 +1,5 @@
 // Names that clients link and that cannot work on a software device: device binaries. They say so. The
 // profiler's report calls are here too, as there is nothing that would collect the reports.
-#include <cstring>
-
 #include "rt/base/error.h"
 #include "rt/base/hash.h"
 #include "rt/base/sync.h"
@@ -14,7 +12,15 @@ aclError unsupported(const char* entry, const char* what) {
   return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: %s is not supported by softcann", entry, what);
 }
 
-constexpr char kBinary[] = "running compiled device binaries";
+aclError no_binaries(const char* entry) { return unsupported(entry, "running compiled device binaries"); }
+aclError no_operators(const char* entry) {
+  return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+              "%s: softcann's tasks are whole models, and have no descriptions of single operators; the error's text "
+              "(aclGetRecentErrMsg) names the operator",
+              entry);
+}
+aclError no_core_synchronization(const char* entry) { return unsupported(entry, "synchronization between device cores"); }
+
 constexpr int32_t kProfilerOff = -1;
 
 }  // namespace
@@ -42,40 +48,15 @@ uint64_t MsprofSysCycleTime();
 
 extern "C" {
 
-int32_t rtDevBinaryRegister(const rtDevBinary_t*, void**) {
-  SOFTCANN_ENTRY(rtDevBinaryRegister);
-  return unsupported("rtDevBinaryRegister", kBinary);
-}
-
-int32_t rtFunctionRegister(void*, const void*, const char*, const void*, uint32_t) {
-  SOFTCANN_ENTRY(rtFunctionRegister);
-  return unsupported("rtFunctionRegister", kBinary);
-}
-
-int32_t rtGetC2cCtrlAddr(uint64_t*, uint32_t*) {
-  SOFTCANN_ENTRY(rtGetC2cCtrlAddr);
-  return unsupported("rtGetC2cCtrlAddr", "synchronization between device cores");
-}
-
-int32_t rtKernelLaunch(const void*, uint32_t, void*, uint32_t, rtSmDesc_t*, void*) {
-  SOFTCANN_ENTRY(rtKernelLaunch);
-  return unsupported("rtKernelLaunch", kBinary);
-}
-
-aclError aclrtBinaryLoadFromData(const void*, size_t, const aclrtBinaryLoadOptions*, aclrtBinHandle*) {
-  SOFTCANN_ENTRY(aclrtBinaryLoadFromData);
-  return unsupported("aclrtBinaryLoadFromData", kBinary);
-}
-
-aclError aclrtBinaryGetFunction(const aclrtBinHandle, const char*, aclrtFuncHandle*) {
-  SOFTCANN_ENTRY(aclrtBinaryGetFunction);
-  return unsupported("aclrtBinaryGetFunction", kBinary);
-}
-
-aclError aclrtGetFunctionAddr(aclrtFuncHandle, void**, void**) {
-  SOFTCANN_ENTRY(aclrtGetFunctionAddr);
-  return unsupported("aclrtGetFunctionAddr", kBinary);
-}
+SOFTCANN_REFUSED(rtDevBinaryRegister, no_binaries, const rtDevBinary_t*, void**)
+SOFTCANN_REFUSED(rtFunctionRegister, no_binaries, void*, const void*, const char*, const void*, uint32_t)
+SOFTCANN_REFUSED(rtGetC2cCtrlAddr, no_core_synchronization, uint64_t*, uint32_t*)
+SOFTCANN_REFUSED(rtKernelLaunch, no_binaries, const void*, uint32_t, void*, uint32_t, rtSmDesc_t*, void*)
+SOFTCANN_REFUSED(aclrtBinaryLoadFromData, no_binaries, const void*, size_t, const aclrtBinaryLoadOptions*, aclrtBinHandle*)
+SOFTCANN_REFUSED(aclrtBinaryGetFunction, no_binaries, const aclrtBinHandle, const char*, aclrtFuncHandle*)
+SOFTCANN_REFUSED(aclrtGetFunctionAddr, no_binaries, aclrtFuncHandle, void**, void**)
+SOFTCANN_REFUSED(aclmdlCreateAndGetOpDesc, no_operators, uint32_t, uint32_t, uint32_t, char*, size_t, aclTensorDesc**, size_t*,
+                 aclTensorDesc**, size_t*)
 
 uint64_t MsprofGetHashId(const char* hashInfo, size_t length) {
   SOFTCANN_ENTRY_VALUE(MsprofGetHashId, 0);

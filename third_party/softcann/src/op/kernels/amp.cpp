@@ -1,8 +1,6 @@
 // Loss scaling.
 #include <cmath>
 
-#include <ATen/ops/isfinite.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 

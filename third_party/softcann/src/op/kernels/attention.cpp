@@ -2,12 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/logaddexp.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/tensor.h>
-
 #include "op/kernel.h"
 #include "op/kernels/attention_core.h"
 #include "op/kernels/attention_inputs.h"

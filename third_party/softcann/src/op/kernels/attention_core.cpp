@@ -1,14 +1,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/transformers/attention.h>
-#include <algorithm>
 #include <cstring>
 #include <limits>
-
-#include <ATen/ops/empty.h>
-#include <ATen/ops/logsumexp.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 
 #include "op/kernels/attention_core.h"
 #include "op/kernels/attention_few.h"

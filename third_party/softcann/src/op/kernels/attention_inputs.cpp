@@ -1,12 +1,5 @@
 #include "op/kernels/attention_inputs.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/bitwise_and.h>
-#include <ATen/ops/bitwise_right_shift.h>
-#include <ATen/ops/logical_and.h>
-#include <ATen/ops/logical_or.h>
-#include <ATen/ops/tensor.h>
-
 #include <algorithm>
 
 #include "op/kernel.h"

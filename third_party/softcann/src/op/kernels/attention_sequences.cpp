@@ -3,17 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/clamp.h>
-#include <ATen/ops/logaddexp.h>
-#include <ATen/ops/logical_and.h>
-#include <ATen/ops/logical_or.h>
-#include <ATen/ops/round.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-
 #include "op/kernel.h"
 #include "op/kernels/attention_core.h"
 #include "op/kernels/attention_sequences.h"

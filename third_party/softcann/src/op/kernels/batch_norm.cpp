@@ -1,11 +1,5 @@
 // Batch normalization, alone and synchronized.
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/native_batch_norm.h>
-#include <ATen/ops/native_batch_norm_backward.h>
-#include <ATen/ops/native_batch_norm_cpu_dispatch.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/var_mean.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,4 @@
 // Arithmetic of two operands, or of an operand and a number.
-#include <ATen/CPUFunctions.h>
-
 #include "op/elementwise.h"
 #include "op/fast_path.h"
 #include "op/simd/float_loops.h"

@@ -1,8 +1,4 @@
 // Attention to the blocks of keys that a mask names, and attention from pairs over all third elements (Floyd attention).
-#include <ATen/ops/arange.h>
-#include <ATen/ops/einsum.h>
-#include <ATen/ops/softmax.h>
-
 #include <algorithm>
 
 #include "op/kernel.h"

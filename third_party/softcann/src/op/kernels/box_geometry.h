@@ -1,7 +1,6 @@
 // Boxes of pictures: their sides, and how far two overlap.
 #pragma once
 
-#include <ATen/ATen.h>
 #include <numbers>
 #include <string_view>
 

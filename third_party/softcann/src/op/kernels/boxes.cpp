@@ -1,5 +1,4 @@
 // Boxes: how far they overlap, and regions of feature maps.
-#include <ATen/ops/zeros.h>
 #include <algorithm>
 #include <cmath>
 

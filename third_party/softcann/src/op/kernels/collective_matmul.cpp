@@ -1,10 +1,4 @@
 // Matrix products before, behind or between collectives.
-#include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/ldexp.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
-
 #include <cstring>
 #include <numeric>
 

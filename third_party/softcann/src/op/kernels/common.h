@@ -1,9 +1,8 @@
 // Helpers shared by the kernels of networks: results into out tensors, precision, shapes.
 #pragma once
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_cpu_dispatch.h>
+#include <ATen/ATen.h>
+#include <ATen/CPUFunctions.h>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,4 @@
 // Comparisons and tests of single elements.
-#include <ATen/CPUFunctions.h>
-#include <ATen/ops/scalar_tensor.h>
-
 #include <limits>
 
 #include "op/simd/clones.h"
@@ -33,42 +30,12 @@ LOOPS(uint8_t)
 #undef LOOPS
 #undef LOOP
 
-// Calls body(T()) with the type of loops above; bool is a byte of 0 or 1.
-template <class Body>
-bool for_compared(at::ScalarType type, Body&& body) {
-  switch (type) {
-    case at::kFloat:
-      body(float());
-      return true;
-    case at::kDouble:
-      body(double());
-      return true;
-    case at::kLong:
-      body(int64_t());
-      return true;
-    case at::kInt:
-      body(int32_t());
-      return true;
-    case at::kShort:
-      body(int16_t());
-      return true;
-    case at::kChar:
-      body(int8_t());
-      return true;
-    case at::kByte:
-    case at::kBool:
-      body(uint8_t());
-      return true;
-    default:
-      return false;
-  }
-}
-
 // out = loop(a, b), where a loop takes plain arrays. False: not for these dtypes.
 template <class Loop>
 bool compare(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out, Loop&& loop) {
   if (a.scalar_type() != b.scalar_type() || out.scalar_type() != at::kBool) return false;
-  return for_compared(a.scalar_type(), [&](auto tag) {
+  const at::ScalarType type = a.scalar_type() == at::kBool ? at::kByte : a.scalar_type();  // bool is a byte of 0 or 1
+  return for_types<float, double, int64_t, int32_t, int16_t, int8_t, uint8_t>(type, [&](auto tag) {
     using T = decltype(tag);
     at::TensorIterator iterator = strips_of(out, a, b);
     by_strips<uint8_t, T, T>(iterator, [&](uint8_t* to, const T* x, const T* y, int64_t count) { loop(to, x, y, count); });

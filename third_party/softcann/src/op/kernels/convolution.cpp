@@ -1,10 +1,4 @@
 // Convolutions.
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/conv_tbc.h>
-#include <ATen/ops/conv_tbc_backward.h>
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
-
 #include <array>
 
 #include "op/kernel.h"

@@ -1,8 +1,6 @@
 // Copies and conversions.
-#include <ATen/CPUFunctions.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/copy_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/real.h>
 #include <algorithm>
 #include <cstring>
 

@@ -1,8 +1,5 @@
 // Tensors out of nothing: filling, ranges.
-#include <ATen/CPUFunctions.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/fill_diagonal.h>
-#include <ATen/ops/from_blob.h>
 #include <chrono>
 #include <thread>
 

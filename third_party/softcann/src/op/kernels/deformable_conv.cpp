@@ -4,9 +4,6 @@
 // offset [N, parts, groups, taps, rows, columns]: all distances across, then all down, then, if modulated, factors. The samples
 // are laid out as an image of rows * kernel_h by columns * kernel_w pixels, which a convolution with that kernel and stride sums
 // up.
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/convolution_backward.h>
-#include <ATen/ops/zeros.h>
 #include <cmath>
 
 #include "op/kernel.h"
@@ -115,10 +112,6 @@ void samples_gradient(const Deformation& d, const at::Tensor& image, const at::T
     if (d.modulated) places[sample.factor_place] = by_factor;
   });
 }
-
-}  // namespace
-
-namespace {
 
 // Attributes of the operator by name, whose tensors are NHWC.
 struct NamedDeformation {

@@ -1,11 +1,5 @@
 #include "op/kernels/dense_attention.h"
 
-#include <ATen/ops/bmm.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
-
 #include <limits>
 
 #include "op/kernels/common.h"

@@ -1,9 +1,4 @@
 // Embedding tables.
-#include <ATen/ops/_embedding_bag.h>
-#include <ATen/ops/embedding_dense_backward.h>
-#include <ATen/ops/embedding_renorm.h>
-#include <ATen/ops/index_select_cpu_dispatch.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 

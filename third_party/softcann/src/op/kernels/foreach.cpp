@@ -1,5 +1,4 @@
 // One operator over lists of tensors. One task for the list; each tensor takes the fast path of the single operator.
-#include <ATen/CPUFunctions.h>
 #include <ATen/ops/copy_compositeexplicitautograd_dispatch.h>
 
 #include <algorithm>

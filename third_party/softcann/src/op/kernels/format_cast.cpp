@@ -7,8 +7,6 @@
 //   FRACTAL_NZ   ... R C   -> ... C1 R1 16 C0        (rows and columns in blocks, a column of blocks after the other)
 // What is beyond the tensor in its last blocks is zero. A tensor [N, C] counts as [N, C, 1, 1], and one of channels [C] as [1, C,
 // 1, 1].
-#include <ATen/ops/constant_pad_nd.h>
-
 #include <algorithm>
 #include <optional>
 

@@ -1,11 +1,5 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/addmm_cpu_dispatch.h>
-#include <ATen/ops/addmv_cpu_dispatch.h>
-#include <ATen/ops/baddbmm_cpu_dispatch.h>
-#include <ATen/ops/bmm_cpu_dispatch.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/mm_cpu_dispatch.h>
 
 #include "op/kernels/gemm.h"
 

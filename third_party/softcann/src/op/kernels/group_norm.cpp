@@ -1,7 +1,4 @@
 // Group normalization.
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu_cpu_dispatch.h>
-
 #include <ATen/native/group_norm.h>
 
 #include "op/kernel.h"

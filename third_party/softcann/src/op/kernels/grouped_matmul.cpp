@@ -1,13 +1,4 @@
 // Products of groups of rows with a weight each, and what is fused with them.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
-
 #include <numeric>
 
 #include "op/kernel.h"
@@ -114,10 +105,6 @@ struct GroupedMatmul {
   }
   at::Tensor token_scale(size_t i) const { return per_token.empty() ? at::Tensor() : per_token[i]; }
 };
-
-}  // namespace
-
-namespace {
 
 std::vector<at::Tensor> in_base_formats(at::TensorList list) {
   std::vector<at::Tensor> result;
@@ -288,10 +275,6 @@ at::Tensor between_layers(const at::Tensor& x, std::string_view name) {
   if (name == "silu") return activated(x, 5);
   TORCH_CHECK(false, "feed-forward layers: activation '", name, "' is not supported");
 }
-
-}  // namespace
-
-namespace {
 
 // Two layers, with weights for each group of rows where `ends` are given. Rows behind the last group become zero.
 struct Layers {

@@ -1,10 +1,4 @@
 // Manifold-constrained hyper-connections (mHC): n parallel residual streams, mixed before and after each layer.
-#include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/stack.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 

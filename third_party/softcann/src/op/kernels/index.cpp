@@ -1,19 +1,5 @@
 // Reading and writing by index tensors.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/_index_put_impl.h>
-#include <ATen/ops/_unique2.h>
-#include <ATen/ops/as_strided.h>
-#include <ATen/ops/gather_cpu_dispatch.h>
-#include <ATen/ops/index_cpu_dispatch.h>
-#include <ATen/ops/index_select_cpu_dispatch.h>
-#include <ATen/ops/masked_select.h>
-#include <ATen/ops/nonzero.h>
-#include <ATen/ops/put_cpu_dispatch.h>
-#include <ATen/ops/take_cpu_dispatch.h>
-#include <ATen/ops/unique_consecutive.h>
-#include <ATen/ops/unique_dim.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/List.h>
@@ -65,7 +51,7 @@ OP(aclnnIndex) {
 }
 OP(aclnnIndexPutImpl) {
   if (selects_nothing(indices) || selfRef.numel() == 0) return;
-  const at::Tensor same = values.scalar_type() == selfRef.scalar_type() ? values : values.to(selfRef.scalar_type());
+  const at::Tensor same = values.to(selfRef.scalar_type());
   // The CPU kernel checks every index as it goes, so the parameter `unsafe` changes nothing.
   const InOrder in_order(same, accumulate);
   at::_index_put_impl_(selfRef, optional_list(indices), same, accumulate, false);
@@ -77,7 +63,7 @@ namespace {
 void index_add_into(at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                     const at::Scalar& alpha) {
   put(out, self);
-  const at::Tensor given = source.scalar_type() == out.scalar_type() ? source : source.to(out.scalar_type());
+  const at::Tensor given = source.to(out.scalar_type());
   const int64_t axis = at::maybe_wrap_dim(dim, out.dim());
   // An index of several dimensions takes the place of one dimension of the source.
   const bool flat = index.dim() <= 1;
@@ -161,7 +147,6 @@ OP(aclnnInplacePut) {
 
 namespace {
 
-at::Tensor as_mask(const at::Tensor& mask) { return mask.scalar_type() == at::kBool ? mask : mask.to(at::kBool); }
 // Fills the front of an output that has room for the largest result, and tells the client how much it is.
 void put_front(const at::Tensor& out, const at::Tensor& value) {
   TORCH_CHECK(value.numel() <= out.numel(), "the output holds ", out.numel(), " elements, the result has ", value.numel());
@@ -174,10 +159,10 @@ void put_front(const at::Tensor& out, const at::Tensor& value) {
 
 }  // namespace
 
-OP(aclnnMaskedSelect) { put_front(out, at::masked_select(self, as_mask(mask))); }
+OP(aclnnMaskedSelect) { put_front(out, at::masked_select(self, mask.to(at::kBool))); }
 OP(aclnnNonzero) { put_front(out, at::nonzero(self)); }
 OP(aclnnNonzeroV2) { put_front(out, at::nonzero(self).t()); }
-OP(aclnnInplaceMaskedScatter) { selfRef.masked_scatter_(as_mask(mask), source); }
+OP(aclnnInplaceMaskedScatter) { selfRef.masked_scatter_(mask.to(at::kBool), source); }
 
 OP(aclnnUnique) {
   const auto [value, inverse, counts] = at::_unique2(self, sorted, returnInverse, false);

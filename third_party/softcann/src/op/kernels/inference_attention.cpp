@@ -1,8 +1,4 @@
 // CANN's attention operators for inference: caches, pages and lengths around attention_core.h.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/logical_or.h>
-#include <ATen/ops/tensor.h>
-
 #include <algorithm>
 #include <limits>
 

@@ -1,6 +1,4 @@
 // Quantization to numbers of few bits by given scales or by those of each row, and back.
-#include <ATen/ops/round.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/quantize.h"

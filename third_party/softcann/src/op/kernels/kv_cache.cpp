@@ -3,12 +3,6 @@
 // Note [Cache layouts]
 // A cache in pages is [pages, rows, heads, size], or in tiles ("NZ") [pages, heads * size / 16, rows, 16], 32 for one byte. Slot
 // s is row s % rows of page s / rows; negative slots are left out. "Norm" is [batch, 1, rows, size], a row for each token.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/quantize.h"

@@ -1,22 +1,4 @@
 // Linear algebra and Fourier transforms.
-#include <ATen/ops/_cdist_backward.h>
-#include <ATen/ops/cdist.h>
-#include <ATen/ops/fft_rfft.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/linalg_cholesky_ex.h>
-#include <ATen/ops/linalg_cross_cpu_dispatch.h>
-#include <ATen/ops/linalg_inv_ex.h>
-#include <ATen/ops/linalg_qr.h>
-#include <ATen/ops/linalg_svd.h>
-#include <ATen/ops/linalg_svdvals.h>
-#include <ATen/ops/logdet.h>
-#include <ATen/ops/pdist.h>
-#include <ATen/ops/slogdet.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/stft.h>
-#include <ATen/ops/triangular_solve.h>
-#include <ATen/ops/view_as_real.h>
-
 #include <algorithm>
 #include <limits>
 #include <tuple>

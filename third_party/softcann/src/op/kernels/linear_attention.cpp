@@ -1,10 +1,4 @@
 // Linear attention with a state: the gated delta rule, and the short causal convolution in front of it.
-#include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
-
 #include <algorithm>
 
 #include "op/kernel.h"

@@ -1,6 +1,4 @@
 // Logic on truth values and on bits.
-#include <ATen/CPUFunctions.h>
-
 #include "op/elementwise.h"
 #include "op/fast_path.h"
 #include "op/scalar.h"

@@ -1,36 +1,5 @@
 // Losses and their gradients. CANN's reduction numbers are torch's: 0 none, 1 mean, 2 sum.
 #include <ATen/core/Reduction.h>
-#include <ATen/ops/_ctc_loss.h>
-#include <ATen/ops/_ctc_loss_backward.h>
-#include <ATen/ops/binary_cross_entropy_backward_cpu_dispatch.h>
-#include <ATen/ops/binary_cross_entropy_cpu_dispatch.h>
-#include <ATen/ops/binary_cross_entropy_with_logits.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/exp.h>
-#include <ATen/ops/hinge_embedding_loss.h>
-#include <ATen/ops/huber_loss.h>
-#include <ATen/ops/kl_div.h>
-#include <ATen/ops/l1_loss.h>
-#include <ATen/ops/log_softmax.h>
-#include <ATen/ops/logsumexp.h>
-#include <ATen/ops/mse_loss_backward_cpu_dispatch.h>
-#include <ATen/ops/mse_loss_cpu_dispatch.h>
-#include <ATen/ops/multilabel_margin_loss_forward.h>
-#include <ATen/ops/nll_loss2d_backward_cpu_dispatch.h>
-#include <ATen/ops/nll_loss2d_forward_cpu_dispatch.h>
-#include <ATen/ops/nll_loss_backward_cpu_dispatch.h>
-#include <ATen/ops/nll_loss_forward_cpu_dispatch.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/sign.h>
-#include <ATen/ops/smooth_l1_loss_backward_cpu_dispatch.h>
-#include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
-#include <ATen/ops/soft_margin_loss.h>
-#include <ATen/ops/soft_margin_loss_backward.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"

@@ -5,8 +5,6 @@
 // `var` hold one stream: a header of 512 bytes (bytes of the planes and number of chunks, 64 bits each), a byte for each chunk
 // with the number of its planes, then the planes. A chunk is 64 numbers; an exponent's byte is numbered by how frequent it is in
 // `pdf`, and plane p is 8 bytes with bit p of each number. `mantissa` has all other bytes as they are.
-#include <ATen/ops/from_blob.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -1,12 +1,6 @@
 // Recurrent networks.
-#include <ATen/ops/cat.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/tanh.h>
-#include <ATen/ops/zeros_like.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
-#include "op/kernels/gemm.h"
 
 using namespace softcann::op;
 

@@ -1,14 +1,5 @@
 // Matrix products.
 
-#include <ATen/ops/addr_cpu_dispatch.h>
-#include <ATen/ops/dot.h>
-#include <ATen/ops/einsum.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/relu_cpu_dispatch.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/gemm.h"

@@ -1,10 +1,5 @@
 // Experts on several ranks: tokens to the ranks of their experts, and their results back.
-#include <ATen/ops/empty.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "op/collective.h"
 #include "op/kernels/common.h"

@@ -1,11 +1,4 @@
 // Mixtures of experts: gating.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/topk.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-
 #include <limits>
 
 #include "op/kernel.h"

@@ -4,18 +4,6 @@
 // A token goes to k experts, so there are tokens * k copies. Sorting the copies by expert (stably) gives their places:
 // copy i, of token i / k, goes to place[i]. MoeInitRouting numbers copies the other way round, column by column
 // (row_idx), the token of copy i being i % tokens.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/argsort.h>
-#include <ATen/ops/bincount.h>
-#include <ATen/ops/cumsum.h>
-#include <ATen/ops/repeat_interleave.h>
-#include <ATen/ops/round.h>
-#include <ATen/ops/searchsorted.h>
-#include <ATen/ops/sort.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-
 #include <limits>
 
 #include "op/kernel.h"

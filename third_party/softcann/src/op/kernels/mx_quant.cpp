@@ -3,18 +3,6 @@
 // Note [MX]
 // A block is 32 numbers along an axis with one scale, a power of two, stored as its exponent plus 127 in eight bits. Scales come
 // in pairs: the axis has half as many, rounded up, and a last dimension of 2 is added; what fills up the last pair is 0.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/frexp.h>
-#include <ATen/ops/ldexp.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-
 #include <limits>
 
 #include "op/kernel.h"

@@ -1,15 +1,4 @@
 // Native sparse attention: keys compressed in windows, the blocks of keys that matter most, attention to those blocks.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/minimum.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/sort.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
-
 #include <limits>
 
 #include "op/kernel.h"

@@ -1,8 +1,5 @@
 // Layer and root-mean-square normalization.
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/norm.h>
-
 #include <ATen/native/layer_norm.h>
 
 #include "op/kernel.h"

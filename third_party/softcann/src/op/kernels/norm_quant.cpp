@@ -1,11 +1,4 @@
 // Norms, activations and copies whose results are numbers of few bits.
-#include <ATen/ops/_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.h>
-#include <ATen/ops/amax.h>
-#include <ATen/ops/fake_quantize_per_channel_affine_cachemask.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/zeros.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/quantize.h"

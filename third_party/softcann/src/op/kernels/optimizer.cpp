@@ -1,7 +1,4 @@
 // Optimizer steps in one operator.
-#include <ATen/CPUFunctions.h>
-#include <ATen/TensorOperators.h>
-
 #include "op/kernel.h"
 
 using namespace softcann::op;

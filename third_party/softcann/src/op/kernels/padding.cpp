@@ -1,20 +1,4 @@
 // Padding.
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/_pad_circular.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/reflection_pad1d.h>
-#include <ATen/ops/reflection_pad1d_backward.h>
-#include <ATen/ops/reflection_pad2d.h>
-#include <ATen/ops/reflection_pad2d_backward.h>
-#include <ATen/ops/reflection_pad3d.h>
-#include <ATen/ops/reflection_pad3d_backward.h>
-#include <ATen/ops/replication_pad1d.h>
-#include <ATen/ops/replication_pad1d_backward.h>
-#include <ATen/ops/replication_pad2d.h>
-#include <ATen/ops/replication_pad2d_backward.h>
-#include <ATen/ops/replication_pad3d.h>
-#include <ATen/ops/replication_pad3d_backward.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 
@@ -25,43 +9,19 @@ OP(aclnnConstantPadNd) {
 }
 
 // See Note [Outputs that ATen lays out].
-OP(aclnnReflectionPad1d) {
-  into(out, [&] { return at::reflection_pad1d(self, padding); });
-}
-OP(aclnnReflectionPad2d) {
-  into(out, [&] { return at::reflection_pad2d(self, padding); });
-}
-OP(aclnnReflectionPad3d) {
-  into(out, [&] { return at::reflection_pad3d(self, padding); });
-}
-OP(aclnnReplicationPad1d) {
-  into(out, [&] { return at::replication_pad1d(self, padding); });
-}
-OP(aclnnReplicationPad2d) {
-  into(out, [&] { return at::replication_pad2d(self, padding); });
-}
-OP(aclnnReplicationPad3d) {
-  into(out, [&] { return at::replication_pad3d(self, padding); });
-}
-
-OP(aclnnReflectionPad1dBackward) {
-  into(gradInput, [&] { return at::reflection_pad1d_backward(gradOutput, self, padding); });
-}
-OP(aclnnReflectionPad2dBackward) {
-  into(gradInput, [&] { return at::reflection_pad2d_backward(gradOutput, self, padding); });
-}
-OP(aclnnReflectionPad3dBackward) {
-  into(gradInput, [&] { return at::reflection_pad3d_backward(gradOutput, self, padding); });
-}
-OP(aclnnReplicationPad1dBackward) {
-  into(gradInput, [&] { return at::replication_pad1d_backward(gradOutput, self, padding); });
-}
-OP(aclnnReplicationPad2dBackward) {
-  into(gradInput, [&] { return at::replication_pad2d_backward(gradOutput, self, padding); });
-}
-OP(aclnnReplicationPad3dBackward) {
-  into(gradInput, [&] { return at::replication_pad3d_backward(gradOutput, self, padding); });
-}
+#define PAD(NAME, FUNCTION)                                                              \
+  OP(aclnn##NAME) {                                                                      \
+    into(out, [&] { return at::FUNCTION(self, padding); });                              \
+  }                                                                                      \
+  OP(aclnn##NAME##Backward) {                                                            \
+    into(gradInput, [&] { return at::FUNCTION##_backward(gradOutput, self, padding); }); \
+  }
+PAD(ReflectionPad1d, reflection_pad1d)
+PAD(ReflectionPad2d, reflection_pad2d)
+PAD(ReflectionPad3d, reflection_pad3d)
+PAD(ReplicationPad1d, replication_pad1d)
+PAD(ReplicationPad2d, replication_pad2d)
+PAD(ReplicationPad3d, replication_pad3d)
 
 OP(aclnnCircularPad2d) { put(out, at::_pad_circular(self, padding)); }
 OP(aclnnCircularPad3d) { put(out, at::_pad_circular(self, padding)); }

@@ -1,25 +1,4 @@
 // Pooling.
-#include <ATen/ops/_adaptive_avg_pool2d.h>
-#include <ATen/ops/_adaptive_avg_pool2d_backward.h>
-#include <ATen/ops/_adaptive_avg_pool3d.h>
-#include <ATen/ops/_adaptive_avg_pool3d_backward.h>
-#include <ATen/ops/adaptive_max_pool2d_backward_cpu_dispatch.h>
-#include <ATen/ops/adaptive_max_pool2d_cpu_dispatch.h>
-#include <ATen/ops/adaptive_max_pool3d_backward_cpu_dispatch.h>
-#include <ATen/ops/adaptive_max_pool3d_cpu_dispatch.h>
-#include <ATen/ops/amax.h>
-#include <ATen/ops/avg_pool2d_backward_cpu_dispatch.h>
-#include <ATen/ops/avg_pool2d_cpu_dispatch.h>
-#include <ATen/ops/avg_pool3d_backward_cpu_dispatch.h>
-#include <ATen/ops/avg_pool3d_cpu_dispatch.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/max_pool2d_with_indices_backward_cpu_dispatch.h>
-#include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
-#include <ATen/ops/max_pool3d_with_indices.h>
-#include <ATen/ops/max_pool3d_with_indices_backward.h>
-#include <ATen/ops/max_unpool2d.h>
-#include <ATen/ops/max_unpool3d.h>
-
 #include <ATen/Dispatch.h>
 #include <ATen/native/Pool.h>
 #include <ATen/Parallel.h>
@@ -33,7 +12,6 @@ using namespace softcann::op;
 namespace {
 
 std::optional<int64_t> divisor(int64_t override) { return override ? std::optional(override) : std::nullopt; }
-at::Tensor long_index(const at::Tensor& index) { return index.scalar_type() == at::kLong ? index : index.to(at::kLong); }
 at::IntArrayRef or_kernel(at::IntArrayRef stride, at::IntArrayRef kernel) { return stride.empty() ? kernel : stride; }
 
 }  // namespace
@@ -87,13 +65,13 @@ OP(aclnnAdaptiveMaxPool2d) {
   with_long(indicesOut, [&](at::Tensor& index) { at::cpu::adaptive_max_pool2d_outf(self, outputSize, outputOut, index); });
 }
 OP(aclnnAdaptiveMaxPool2dBackward) {
-  at::cpu::adaptive_max_pool2d_backward_outf(gradOutput, self, long_index(indices), gradInput);
+  at::cpu::adaptive_max_pool2d_backward_outf(gradOutput, self, indices.to(at::kLong), gradInput);
 }
 OP(aclnnAdaptiveMaxPool3d) {
   with_long(indicesOut, [&](at::Tensor& index) { at::cpu::adaptive_max_pool3d_outf(self, outputSize, outputOut, index); });
 }
 OP(aclnnAdaptiveMaxPool3dBackward) {
-  at::cpu::adaptive_max_pool3d_backward_outf(gradOutput, self, long_index(indices), gradInput);
+  at::cpu::adaptive_max_pool3d_backward_outf(gradOutput, self, indices.to(at::kLong), gradInput);
 }
 namespace {
 
@@ -137,7 +115,7 @@ OP(aclnnMaxPool2dWithIndices) {
 OP(aclnnMaxPool2dWithIndicesBackward) {
   if (max_pool_gradient(gradOutput, indices, gradInput)) return;
   at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
-                                                 ceilMode, long_index(indices), gradInput);
+                                                 ceilMode, indices.to(at::kLong), gradInput);
 }
 OP(aclnnMaxPool3dWithArgmax) {
   const auto [value, index] =
@@ -148,7 +126,7 @@ OP(aclnnMaxPool3dWithArgmax) {
 OP(aclnnMaxPool3dWithArgmaxBackward) {
   into(gradInput, [&] {
     return at::max_pool3d_with_indices_backward(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
-                                                ceilMode, long_index(indices));
+                                                ceilMode, indices.to(at::kLong));
   });
 }
 
@@ -226,10 +204,10 @@ OP(aclnnMaxPool2dWithMaskBackward) {
 }
 
 OP(aclnnMaxUnpool2d) {
-  into(out, [&] { return at::max_unpool2d(self, long_index(indices), outputSize); });
+  into(out, [&] { return at::max_unpool2d(self, indices.to(at::kLong), outputSize); });
 }
 OP(aclnnMaxUnpool3d) {
-  into(outRef, [&] { return at::max_unpool3d(self, long_index(indices), outputSize, stride, padding); });
+  into(outRef, [&] { return at::max_unpool3d(self, indices.to(at::kLong), outputSize, stride, padding); });
 }
-OP(aclnnMaxUnpool2dBackward) { put(out, gradOutput.flatten(-2).gather(-1, long_index(indices).flatten(-2)).view(out.sizes())); }
-OP(aclnnMaxUnpool3dBackward) { put(out, gradOutput.flatten(-3).gather(-1, long_index(indices).flatten(-3)).view(out.sizes())); }
+OP(aclnnMaxUnpool2dBackward) { put(out, gradOutput.flatten(-2).gather(-1, indices.to(at::kLong).flatten(-2)).view(out.sizes())); }
+OP(aclnnMaxUnpool3dBackward) { put(out, gradOutput.flatten(-3).gather(-1, indices.to(at::kLong).flatten(-3)).view(out.sizes())); }

@@ -1,7 +1,4 @@
 // Attention of float8 tensors with a scale for each block of tokens.
-#include <ATen/ops/bmm.h>
-#include <ATen/ops/zeros_like.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/dense_attention.h"

@@ -1,12 +1,4 @@
 // Products of matrices of few bits, and of weights in FRACTAL_NZ.
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/convolution.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/round.h>
-#include <ATen/ops/where.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/quant_product.h"

@@ -1,15 +1,5 @@
 #include "op/kernels/quantize.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/bitwise_and.h>
-#include <ATen/ops/clamp.h>
-#include <ATen/ops/cumsum.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/round.h>
-#include <ATen/ops/searchsorted.h>
-#include <ATen/ops/where.h>
-
 #include <array>
 #include <cmath>
 

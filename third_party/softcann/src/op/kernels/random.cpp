@@ -1,7 +1,6 @@
 // Random numbers.
 #include "op/kernels/random.h"
 
-#include <ATen/ops/aminmax.h>
 #include <cmath>
 #include <limits>
 #include <numbers>

@@ -1,8 +1,6 @@
 // Filling tensors with random numbers that are functions of (seed, offset, position).
 #pragma once
 
-#include <ATen/ATen.h>
-#include <ATen/CPUFunctions.h>
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/CPUGeneratorImpl.h>

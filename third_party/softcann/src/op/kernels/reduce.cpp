@@ -1,8 +1,5 @@
 // Reductions.
-#include <ATen/CPUFunctions.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/ops/logsumexp.h>
-#include <ATen/ops/prod.h>
 
 #include "op/fast_path.h"
 #include "op/simd/float_loops.h"

@@ -1,7 +1,4 @@
 // Attention over parts of the keys, into one: what ranks of a ring hand on, and splits of long caches.
-#include <ATen/ops/log.h>
-#include <ATen/ops/stack.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 

@@ -1,12 +1,4 @@
 // Recurrent networks of several layers and two directions, in one operator: LSTM and GRU with their gradients.
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/tanh.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/gemm.h"

@@ -1,7 +1,5 @@
 // Rotary position embedding in CANN's layouts.
 #include <ATen/ExpandUtils.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/stack.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
@@ -96,10 +94,6 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
   const at::Tensor head = embedded(heads.narrow(-1, 0, turned), twice(cos), twice(sin), neox ? half : interleave);
   return at::cat({head, heads.narrow(-1, turned, head_size - turned)}, -1).view(x.sizes());
 }
-
-}  // namespace
-
-namespace {
 
 struct Cached {
   at::Tensor cos, sin;

@@ -1,13 +1,4 @@
 // Choosing a token for each row of logits, out of the likeliest.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/argmax.h>
-#include <ATen/ops/cumsum.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/sort.h>
-#include <ATen/ops/where.h>
-
 #include <limits>
 
 #include "op/kernel.h"

@@ -1,8 +1,4 @@
 // Running sums, products, maxima.
-#include <ATen/CPUFunctions.h>
-#include <ATen/ops/cummax.h>
-#include <ATen/ops/cummin.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/row_scan.h"

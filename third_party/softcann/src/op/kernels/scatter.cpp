@@ -1,9 +1,5 @@
 // Scattering.
 #include <c10/util/string_view.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/scatter_add_cpu_dispatch.h>
-#include <ATen/ops/scatter_cpu_dispatch.h>
-#include <ATen/ops/scatter_reduce_cpu_dispatch.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
@@ -19,23 +15,20 @@ std::string_view reduction_name(int64_t reduce) {
   TORCH_CHECK(reduce >= 0 && reduce < 6, "scatter: reduction ", reduce, " is not one of 0 to 5");
   return names[reduce];
 }
-at::Tensor index_of(const at::Tensor& index) { return index.scalar_type() == at::kLong ? index : index.to(at::kLong); }
-at::Tensor as(const at::Tensor& source, const at::Tensor& target) {
-  return source.scalar_type() == target.scalar_type() ? source : source.to(target.scalar_type());
-}
 void scatter_in_place(at::Tensor& target, int64_t dim, const at::Tensor& index, const at::Tensor& source, int64_t reduce,
                       bool include_self = true) {
   if (reduce == 0) {
-    at::cpu::scatter_(target, dim, index_of(index), as(source, target));
+    at::cpu::scatter_(target, dim, index.to(at::kLong), source.to(target.scalar_type()));
   } else {
-    at::cpu::scatter_reduce_(target, dim, index_of(index), as(source, target), reduction_name(reduce), include_self);
+    at::cpu::scatter_reduce_(target, dim, index.to(at::kLong), source.to(target.scalar_type()), reduction_name(reduce),
+                             include_self);
   }
 }
 void scatter_value_in_place(at::Tensor& target, int64_t dim, const at::Tensor& index, const at::Scalar& value, int64_t reduce) {
   if (reduce == 0) {
-    at::cpu::scatter_(target, dim, index_of(index), value);
+    at::cpu::scatter_(target, dim, index.to(at::kLong), value);
   } else {
-    at::cpu::scatter_(target, dim, index_of(index), value, reduce == 1 ? "add" : "multiply");
+    at::cpu::scatter_(target, dim, index.to(at::kLong), value, reduce == 1 ? "add" : "multiply");
   }
 }
 
@@ -53,7 +46,7 @@ OP(aclnnScatterValue) {
 OP(aclnnInplaceScatterValue) { scatter_value_in_place(selfRef, dim, index, value, reduce); }
 OP(aclnnScatterAdd) {
   put(out, self);
-  at::cpu::scatter_add_(out, dim, index_of(index), as(src, out));
+  at::cpu::scatter_add_(out, dim, index.to(at::kLong), src.to(out.scalar_type()));
 }
 OP(aclnnScatterReduce) {
   put(out, self);

@@ -1,23 +1,4 @@
 // Moving elements without changing them: joining, splitting, permuting, repeating, slicing.
-#include <ATen/ops/_chunk_cat.h>
-#include <ATen/ops/_stack_cpu_dispatch.h>
-#include <ATen/ops/affine_grid_generator.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/as_strided.h>
-#include <ATen/ops/cat_cpu_dispatch.h>
-#include <ATen/ops/channel_shuffle.h>
-#include <ATen/ops/col2im_cpu_dispatch.h>
-#include <ATen/ops/diag.h>
-#include <ATen/ops/diagflat.h>
-#include <ATen/ops/diagonal.h>
-#include <ATen/ops/flip.h>
-#include <ATen/ops/im2col_cpu_dispatch.h>
-#include <ATen/ops/repeat_interleave.h>
-#include <ATen/ops/roll.h>
-#include <ATen/ops/unfold_backward.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
-
 #include "op/fast_path.h"
 #include <algorithm>
 #include <cmath>

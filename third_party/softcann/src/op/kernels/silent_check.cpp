@@ -1,11 +1,4 @@
 // Checks for faults that nothing else notices: of a value against those of the steps before.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros_like.h>
-
 #include <algorithm>
 #include <cmath>
 

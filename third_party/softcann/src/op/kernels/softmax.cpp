@@ -1,13 +1,5 @@
 // Softmax, its logarithm, its masked and scaled forms.
 #include <ATen/Parallel.h>
-#include <ATen/ops/_log_softmax_backward_data.h>
-#include <ATen/ops/_log_softmax_backward_data_cpu_dispatch.h>
-#include <ATen/ops/_log_softmax_cpu_dispatch.h>
-#include <ATen/ops/_softmax_backward_data.h>
-#include <ATen/ops/_softmax_backward_data_cpu_dispatch.h>
-#include <ATen/ops/_softmax_cpu_dispatch.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/softmax.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,15 +1,4 @@
 // Order: sort, top k, search.
-#include <ATen/ops/argsort.h>
-#include <ATen/ops/bucketize_cpu_dispatch.h>
-#include <ATen/ops/empty_cpu_dispatch.h>
-#include <ATen/ops/kthvalue_cpu_dispatch.h>
-#include <ATen/ops/searchsorted.h>
-#include <ATen/ops/searchsorted_cpu_dispatch.h>
-#include <ATen/ops/sort.h>
-#include <ATen/ops/sort_cpu_dispatch.h>
-#include <ATen/ops/topk.h>
-#include <ATen/ops/topk_cpu_dispatch.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/sort_dim.h"

@@ -1,14 +1,6 @@
 // Attention of each token to the keys that an index names.
 #include "op/kernels/sparse_attention.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/bmm.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/exp.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
-
-#include <algorithm>
 #include <limits>
 
 #include "op/kernel.h"

@@ -1,10 +1,4 @@
 // swiglu, quantised: SwiGluQuantV2, DequantSwigluQuant.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/repeat_interleave.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/where.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/quantize.h"

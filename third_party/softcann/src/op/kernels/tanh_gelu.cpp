@@ -1,7 +1,6 @@
 #include "op/kernels/tanh_gelu.h"
 
 #include <ATen/Parallel.h>
-#include <algorithm>
 #include <limits>
 
 #include "op/simd/clones.h"

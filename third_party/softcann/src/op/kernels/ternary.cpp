@@ -1,6 +1,4 @@
 // Arithmetic of three operands, and clamping.
-#include <ATen/CPUFunctions.h>
-
 #include "op/elementwise.h"
 #include "op/fast_path.h"
 #include "op/simd/float_loops.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "op/for_types.h"
 #include "op/simd/clones.h"
 #include "op/simd/thresholds.h"
 
@@ -134,22 +135,7 @@ bool copy_transposed(const at::Tensor& target, const at::Tensor& source) {
       batch.add(size, from, to);
     }
   }
-  switch (target.itemsize()) {
-    case 1:
-      run<uint8_t>(target, source, matrix, batch);
-      return true;
-    case 2:
-      run<uint16_t>(target, source, matrix, batch);
-      return true;
-    case 4:
-      run<uint32_t>(target, source, matrix, batch);
-      return true;
-    case 8:
-      run<uint64_t>(target, source, matrix, batch);
-      return true;
-    default:
-      return false;
-  }
+  return for_size(target.itemsize(), [&](auto bits) { run<decltype(bits)>(target, source, matrix, batch); });
 }
 
 }  // namespace softcann::op

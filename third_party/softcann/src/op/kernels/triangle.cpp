@@ -1,8 +1,6 @@
 // The triangles of matrices.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/tril.h>
-#include <ATen/ops/triu.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,4 @@
 // Functions of one operand.
-#include <ATen/CPUFunctions.h>
 #include <cmath>
 #include <cstdlib>
 
@@ -33,85 +32,57 @@ std::optional<double> clamp_of(double eps) { return eps < 0 ? std::nullopt : std
   OP_FULL(NAME, elementwise(REF), small_unary(at::native::FUNCTION##_stub, REF, REF)) { \
     at::cpu::FUNCTION##_outf(REF, writable(REF));                                       \
   }
+#define BOTH(NAME, FUNCTION, IN)        \
+  UNARY(aclnn##NAME, FUNCTION, IN, out) \
+  INPLACE(aclnnInplace##NAME, FUNCTION, IN##Ref)
 
 OP_FULL(aclnnNeg, elementwise(out, self), fast::unary<true>(self, out, negated)) { at::cpu::neg_outf(self, out); }
 OP_FULL(aclnnAbs, elementwise(out, self), fast::unary<true>(self, out, magnitude)) { at::cpu::abs_outf(self, out); }
 // Not a loop of ours: ATen takes MKL's square root, which is not always the nearest number.
 UNARY(aclnnSqrt, sqrt, self, out)
-UNARY(aclnnRsqrt, rsqrt, self, out)
-UNARY(aclnnReciprocal, reciprocal, self, out)
+BOTH(Rsqrt, rsqrt, self)
+BOTH(Reciprocal, reciprocal, self)
 OP_FULL(aclnnInplaceNeg, elementwise(selfRef), fast::unary<true>(selfRef, selfRef, negated)) {
   at::cpu::neg_outf(selfRef, selfRef);
 }
 INPLACE(aclnnInplaceSqrt, sqrt, self)
-INPLACE(aclnnInplaceRsqrt, rsqrt, selfRef)
-INPLACE(aclnnInplaceReciprocal, reciprocal, selfRef)
 
-UNARY(aclnnAcos, acos, input, out)
-UNARY(aclnnAcosh, acosh, self, out)
-UNARY(aclnnAsin, asin, self, out)
-UNARY(aclnnAsinh, asinh, input, out)
-UNARY(aclnnAtan, atan, input, out)
-UNARY(aclnnAtanh, atanh, input, out)
-UNARY(aclnnCeil, ceil, self, out)
-UNARY(aclnnCos, cos, input, out)
-UNARY(aclnnCosh, cosh, self, out)
+BOTH(Acos, acos, input)
+BOTH(Acosh, acosh, self)
+BOTH(Asin, asin, self)
+BOTH(Asinh, asinh, input)
+BOTH(Atan, atan, input)
+BOTH(Atanh, atanh, input)
+BOTH(Ceil, ceil, self)
+BOTH(Cos, cos, input)
+BOTH(Cosh, cosh, self)
 UNARY(aclnnDigamma, digamma, self, out)
-UNARY(aclnnErf, erf, self, out)
-UNARY(aclnnErfc, erfc, self, out)
-UNARY(aclnnErfinv, erfinv, self, out)
+BOTH(Erf, erf, self)
+BOTH(Erfc, erfc, self)
+BOTH(Erfinv, erfinv, self)
 OP_COST(aclnnNdtri, elementwise(yOut, x)) { at::cpu::special_ndtri_outf(x, writable(yOut)); }
-UNARY(aclnnExp, exp, self, out)
-UNARY(aclnnExp2, exp2, self, out)
-UNARY(aclnnExpm1, expm1, self, out)
-UNARY(aclnnFloor, floor, self, out)
-UNARY(aclnnFrac, frac, input, out)
+BOTH(Exp, exp, self)
+BOTH(Exp2, exp2, self)
+BOTH(Expm1, expm1, self)
+BOTH(Floor, floor, self)
+BOTH(Frac, frac, input)
 UNARY(aclnnLgamma, lgamma, self, out)
-UNARY(aclnnLog, log, self, out)
-UNARY(aclnnLog10, log10, self, out)
-UNARY(aclnnLog1p, log1p, self, out)
-UNARY(aclnnLog2, log2, self, out)
-UNARY(aclnnRound, round, self, out)
+BOTH(Log, log, self)
+BOTH(Log10, log10, self)
+BOTH(Log1p, log1p, self)
+BOTH(Log2, log2, self)
+BOTH(Round, round, self)
 OP_COST(aclnnSign, elementwise(result, self)) {
   at::cpu::sgn_outf(self, result);
 }  // ATen's loop of this name is for complex numbers
 UNARY(aclnnSignbit, signbit, self, out)
-UNARY(aclnnSin, sin, self, out)
-UNARY(aclnnSinc, sinc, self, out)
-UNARY(aclnnSinh, sinh, self, out)
-UNARY(aclnnTan, tan, self, out)
-UNARY(aclnnTanh, tanh, self, out)
-UNARY(aclnnTrunc, trunc, self, out)
+BOTH(Sin, sin, self)
+BOTH(Sinc, sinc, self)
+BOTH(Sinh, sinh, self)
+BOTH(Tan, tan, self)
+BOTH(Tanh, tanh, self)
+BOTH(Trunc, trunc, self)
 UNARY(aclnnAngleV2, angle, x, out)
-
-INPLACE(aclnnInplaceAcos, acos, inputRef)
-INPLACE(aclnnInplaceAcosh, acosh, selfRef)
-INPLACE(aclnnInplaceAsin, asin, selfRef)
-INPLACE(aclnnInplaceAsinh, asinh, inputRef)
-INPLACE(aclnnInplaceAtan, atan, inputRef)
-INPLACE(aclnnInplaceAtanh, atanh, inputRef)
-INPLACE(aclnnInplaceCeil, ceil, selfRef)
-INPLACE(aclnnInplaceCos, cos, inputRef)
-INPLACE(aclnnInplaceCosh, cosh, selfRef)
-INPLACE(aclnnInplaceErf, erf, selfRef)
-INPLACE(aclnnInplaceErfc, erfc, selfRef)
-INPLACE(aclnnInplaceErfinv, erfinv, selfRef)
-INPLACE(aclnnInplaceExp, exp, selfRef)
-INPLACE(aclnnInplaceExp2, exp2, selfRef)
-INPLACE(aclnnInplaceExpm1, expm1, selfRef)
-INPLACE(aclnnInplaceFloor, floor, selfRef)
-INPLACE(aclnnInplaceFrac, frac, inputRef)
-INPLACE(aclnnInplaceLog, log, selfRef)
-INPLACE(aclnnInplaceLog10, log10, selfRef)
-INPLACE(aclnnInplaceLog1p, log1p, selfRef)
-INPLACE(aclnnInplaceLog2, log2, selfRef)
-INPLACE(aclnnInplaceRound, round, selfRef)
-INPLACE(aclnnInplaceSin, sin, selfRef)
-INPLACE(aclnnInplaceSinc, sinc, selfRef)
-INPLACE(aclnnInplaceSinh, sinh, selfRef)
-INPLACE(aclnnInplaceTan, tan, selfRef)
-INPLACE(aclnnInplaceTanh, tanh, selfRef)
-INPLACE(aclnnInplaceTrunc, trunc, selfRef)
 
 OP_COST(aclnnSquare, elementwise(out, self)) { at::cpu::mul_outf(self, self, out); }
 OP_COST(aclnnRoundDecimals, elementwise(out, self)) { at::cpu::round_outf(self, decimals, out); }

@@ -1,34 +1,4 @@
 // Resampling: interpolation and sampling on grids.
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/_upsample_bicubic2d_aa_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_bicubic2d_aa_cpu_dispatch.h>
-#include <ATen/ops/_upsample_bilinear2d_aa_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_bilinear2d_aa_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact1d_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact1d_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact2d_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact2d_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact3d_backward_cpu_dispatch.h>
-#include <ATen/ops/_upsample_nearest_exact3d_cpu_dispatch.h>
-#include <ATen/ops/grid_sampler_2d.h>
-#include <ATen/ops/grid_sampler_2d_backward.h>
-#include <ATen/ops/grid_sampler_3d.h>
-#include <ATen/ops/grid_sampler_3d_backward.h>
-#include <ATen/ops/upsample_bicubic2d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_bicubic2d_cpu_dispatch.h>
-#include <ATen/ops/upsample_bilinear2d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_bilinear2d_cpu_dispatch.h>
-#include <ATen/ops/upsample_linear1d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_linear1d_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest1d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest1d_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest2d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest2d_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest3d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest3d_cpu_dispatch.h>
-#include <ATen/ops/upsample_trilinear3d_backward_cpu_dispatch.h>
-#include <ATen/ops/upsample_trilinear3d_cpu_dispatch.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 
@@ -41,92 +11,75 @@ std::optional<double> scale_of(double scale) { return scale > 0 ? std::optional(
 
 }  // namespace
 
+#define SCALES_2D scale_of(scalesH), scale_of(scalesW)
+#define SCALES_3D scale_of(scalesD), SCALES_2D
+
 OP(aclnnUpsampleNearest1d) { at::cpu::upsample_nearest1d_outf(self, outputSize, std::nullopt, out); }
 OP(aclnnUpsampleNearest1dV2) { at::cpu::upsample_nearest1d_outf(self, outputSize, scale_of(scaleL), out); }
 OP(aclnnUpsampleNearest2d) { at::cpu::upsample_nearest2d_outf(self, outputSize, std::nullopt, std::nullopt, out); }
-OP(aclnnUpsampleNearest2dV2) { at::cpu::upsample_nearest2d_outf(self, outputSize, scale_of(scalesH), scale_of(scalesW), out); }
-OP(aclnnUpsampleNearest3d) {
-  at::cpu::upsample_nearest3d_outf(self, outputSize, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW), out);
-}
+OP(aclnnUpsampleNearest2dV2) { at::cpu::upsample_nearest2d_outf(self, outputSize, SCALES_2D, out); }
+OP(aclnnUpsampleNearest3d) { at::cpu::upsample_nearest3d_outf(self, outputSize, SCALES_3D, out); }
 OP(aclnnUpsampleNearest1dBackward) {
   at::cpu::upsample_nearest1d_backward_outf(gradOut, outputSize, inputSize, scale_of(scales), out);
 }
 OP(aclnnUpsampleNearest2dBackward) {
-  at::cpu::upsample_nearest2d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesH), scale_of(scalesW), gradInput);
+  at::cpu::upsample_nearest2d_backward_outf(gradOut, outputSize, inputSize, SCALES_2D, gradInput);
 }
 OP(aclnnUpsampleNearest3dBackward) {
-  at::cpu::upsample_nearest3d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesD), scale_of(scalesH),
-                                            scale_of(scalesW), gradInput);
+  at::cpu::upsample_nearest3d_backward_outf(gradOut, outputSize, inputSize, SCALES_3D, gradInput);
 }
 OP(aclnnUpsampleNearestExact1d) { at::cpu::_upsample_nearest_exact1d_outf(self, outputSize, scale_of(scales), out); }
-OP(aclnnUpsampleNearestExact2d) {
-  at::cpu::_upsample_nearest_exact2d_outf(self, outputSize, scale_of(scalesH), scale_of(scalesW), out);
-}
-OP(aclnnUpsampleNearestExact3d) {
-  at::cpu::_upsample_nearest_exact3d_outf(self, outputSize, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW), out);
-}
+OP(aclnnUpsampleNearestExact2d) { at::cpu::_upsample_nearest_exact2d_outf(self, outputSize, SCALES_2D, out); }
+OP(aclnnUpsampleNearestExact3d) { at::cpu::_upsample_nearest_exact3d_outf(self, outputSize, SCALES_3D, out); }
 OP(aclnnUpsampleNearestExact1dBackward) {
   at::cpu::_upsample_nearest_exact1d_backward_outf(gradOutput, outputSize, inputSize, scale_of(scales), out);
 }
 OP(aclnnUpsampleNearestExact2dBackward) {
-  at::cpu::_upsample_nearest_exact2d_backward_outf(gradOutput, outputSize, inputSize, scale_of(scalesH), scale_of(scalesW), out);
+  at::cpu::_upsample_nearest_exact2d_backward_outf(gradOutput, outputSize, inputSize, SCALES_2D, out);
 }
 OP(aclnnUpsampleNearestExact3dBackward) {
-  at::cpu::_upsample_nearest_exact3d_backward_outf(gradOut, outputSize, inputSize, scale_of(scalesD), scale_of(scalesH),
-                                                   scale_of(scalesW), gradInput);
+  at::cpu::_upsample_nearest_exact3d_backward_outf(gradOut, outputSize, inputSize, SCALES_3D, gradInput);
 }
 OP(aclnnUpsampleLinear1d) { at::cpu::upsample_linear1d_outf(self, outputSize, alignCorners, scale_of(scale), out); }
 OP(aclnnUpsampleLinear1dBackward) {
   at::cpu::upsample_linear1d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scales), out);
 }
-OP(aclnnUpsampleBilinear2d) {
-  at::cpu::upsample_bilinear2d_outf(self, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
-}
+OP(aclnnUpsampleBilinear2d) { at::cpu::upsample_bilinear2d_outf(self, outputSize, alignCorners, SCALES_2D, out); }
 OP(aclnnUpsampleBilinear2dBackward) {
-  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH), scale_of(scalesW),
-                                             out);
+  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, SCALES_2D, out);
 }
 OP(aclnnUpsampleBilinear2dBackwardV2) {
-  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH), scale_of(scalesW),
-                                             out);
+  at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, SCALES_2D, out);
 }
 OP(aclnnUpsampleBilinear2dAA) {
   PlainResult result(out);
-  at::cpu::_upsample_bilinear2d_aa_outf(plain(input), outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW),
-                                        result.value());
+  at::cpu::_upsample_bilinear2d_aa_outf(plain(input), outputSize, alignCorners, SCALES_2D, result.value());
   result.finish();
 }
 OP(aclnnUpsampleBilinear2dAABackward) {
   PlainResult result(out);
-  at::cpu::_upsample_bilinear2d_aa_backward_outf(plain(gradOutput), outputSize, inputSize, alignCorners, scale_of(scalesH),
-                                                 scale_of(scalesW), result.value());
+  at::cpu::_upsample_bilinear2d_aa_backward_outf(plain(gradOutput), outputSize, inputSize, alignCorners, SCALES_2D,
+                                                 result.value());
   result.finish();
 }
-OP(aclnnUpsampleBicubic2d) {
-  at::cpu::upsample_bicubic2d_outf(self, outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), out);
-}
+OP(aclnnUpsampleBicubic2d) { at::cpu::upsample_bicubic2d_outf(self, outputSize, alignCorners, SCALES_2D, out); }
 OP(aclnnUpsampleBicubic2dBackward) {
-  at::cpu::upsample_bicubic2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesH), scale_of(scalesW),
-                                            gradInput);
+  at::cpu::upsample_bicubic2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, SCALES_2D, gradInput);
 }
 OP(aclnnUpsampleBicubic2dAA) {
   PlainResult result(out);
-  at::cpu::_upsample_bicubic2d_aa_outf(plain(x), outputSize, alignCorners, scale_of(scalesH), scale_of(scalesW), result.value());
+  at::cpu::_upsample_bicubic2d_aa_outf(plain(x), outputSize, alignCorners, SCALES_2D, result.value());
   result.finish();
 }
 OP(aclnnUpsampleBicubic2dAAGrad) {
   PlainResult result(out);
-  at::cpu::_upsample_bicubic2d_aa_backward_outf(plain(gradOutput), outputSize, inputSize, alignCorners, scale_of(scalesH),
-                                                scale_of(scalesW), result.value());
+  at::cpu::_upsample_bicubic2d_aa_backward_outf(plain(gradOutput), outputSize, inputSize, alignCorners, SCALES_2D,
+                                                result.value());
   result.finish();
 }
-OP(aclnnUpsampleTrilinear3d) {
-  at::cpu::upsample_trilinear3d_outf(self, outputSize, alignCorners, scale_of(scalesD), scale_of(scalesH), scale_of(scalesW),
-                                     out);
-}
+OP(aclnnUpsampleTrilinear3d) { at::cpu::upsample_trilinear3d_outf(self, outputSize, alignCorners, SCALES_3D, out); }
 OP(aclnnUpsampleTrilinear3dBackward) {
-  at::cpu::upsample_trilinear3d_backward_outf(gradOut, outputSize, inputSize, alignCorners, scale_of(scalesD), scale_of(scalesH),
-                                              scale_of(scalesW), gradInput);
+  at::cpu::upsample_trilinear3d_backward_outf(gradOut, outputSize, inputSize, alignCorners, SCALES_3D, gradInput);
 }
 
 OP(aclnnGridSampler2D) {

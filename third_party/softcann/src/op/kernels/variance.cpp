@@ -1,9 +1,6 @@
 // Variance, standard deviation, and the mean beside them.
-#include <ATen/CPUFunctions.h>
 #include <ATen/Parallel.h>
 #include <ATen/WrapDimUtilsMulti.h>
-#include <ATen/ops/std_mean.h>
-#include <ATen/ops/var_mean.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,5 @@
 // Cross entropy over a vocabulary that is split among ranks: the logits' statistics of this rank, then (after the ranks have
 // agreed on maxima and sums) the loss, then the gradients.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 

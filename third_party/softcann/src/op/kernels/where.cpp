@@ -1,5 +1,4 @@
 // Choosing by a mask.
-#include <ATen/CPUFunctions.h>
 #include <ATen/MemoryOverlap.h>
 
 #include <cstring>
@@ -7,6 +6,7 @@
 
 #include "op/simd/clones.h"
 #include "op/elementwise.h"
+#include "op/for_types.h"
 #include "op/simd/strips.h"
 
 using namespace softcann::op;
@@ -34,34 +34,12 @@ CHOOSE(uint32_t)
 CHOOSE(uint64_t)
 #undef CHOOSE
 
-// Calls body(Bits()) with the whole number that has an element's size; false when there is none.
-template <class Body>
-bool for_size(size_t size, Body&& body) {
-  switch (size) {
-    case 1:
-      body(uint8_t());
-      return true;
-    case 2:
-      body(uint16_t());
-      return true;
-    case 4:
-      body(uint32_t());
-      return true;
-    case 8:
-      body(uint64_t());
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Masks may come as bytes.
 bool is_mask(const at::Tensor& mask) { return mask.scalar_type() == at::kBool || mask.scalar_type() == at::kByte; }
 // Filling an expanded tensor is allowed still, with a warning of ATen's.
 bool fillable(const at::Tensor& self, const at::Tensor& mask) {
   return is_mask(mask) && at::has_internal_overlap(self) != at::MemOverlap::Yes;
 }
-at::Tensor truth(const at::Tensor& mask) { return mask.scalar_type() == at::kBool ? mask : mask.to(at::kBool); }
 
 bool choose_by(const at::Tensor& mask, const at::Tensor& yes, const at::Tensor& no, const at::Tensor& out) {
   const auto type = out.scalar_type();
@@ -111,12 +89,12 @@ OP_COST(aclnnSWhere, elementwise(out, condition, self, other)) {
 }
 OP_COST(aclnnInplaceMaskedFillScalar, elementwise(selfRef, mask)) {
   const auto element = fillable(selfRef, mask) ? element_of(value, selfRef.scalar_type()) : std::nullopt;
-  if (!element || !fill_by(selfRef, mask, *element)) at::cpu::masked_fill_(selfRef, truth(mask), value);
+  if (!element || !fill_by(selfRef, mask, *element)) at::cpu::masked_fill_(selfRef, mask.to(at::kBool), value);
 }
 OP_COST(aclnnInplaceMaskedFillTensor, elementwise(selfRef, mask)) {
   const at::Tensor element = value.dim() == 0 ? value : value.reshape({});
   if (!fillable(selfRef, mask) || !choose_by(mask, element, selfRef, selfRef))
-    at::cpu::masked_fill_(selfRef, truth(mask), element);
+    at::cpu::masked_fill_(selfRef, mask.to(at::kBool), element);
 }
 // A tensor times a mask times a number: dropout's arithmetic.
 OP_COST(aclnnMaskedScale, elementwise(out, self, mask)) {

@@ -46,29 +46,30 @@ void convert_all(void* dst, const void* src, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = convert_one<To>(from[i]);
 }
 
-template <class From>
-Conversion conversion_from(aclDataType to) {
-  switch (to) {
+// What f(T()) makes of the C++ type of `type`; null where there is none.
+template <class F>
+Conversion for_type(aclDataType type, F&& f) {
+  switch (type) {
     case ACL_FLOAT:
-      return convert_all<float, From>;
+      return f(float());
     case ACL_DOUBLE:
-      return convert_all<double, From>;
+      return f(double());
     case ACL_FLOAT16:
-      return convert_all<Half, From>;
+      return f(Half());
     case ACL_BF16:
-      return convert_all<BFloat, From>;
+      return f(BFloat());
     case ACL_INT8:
-      return convert_all<int8_t, From>;
+      return f(int8_t());
     case ACL_UINT8:
-      return convert_all<uint8_t, From>;
+      return f(uint8_t());
     case ACL_INT16:
-      return convert_all<int16_t, From>;
+      return f(int16_t());
     case ACL_INT32:
-      return convert_all<int32_t, From>;
+      return f(int32_t());
     case ACL_INT64:
-      return convert_all<int64_t, From>;
+      return f(int64_t());
     case ACL_BOOL:
-      return convert_all<bool, From>;
+      return f(bool());
     default:
       return nullptr;
   }
@@ -77,30 +78,9 @@ Conversion conversion_from(aclDataType to) {
 }  // namespace
 
 Conversion find_conversion(aclDataType to, aclDataType from) {
-  switch (from) {
-    case ACL_FLOAT:
-      return conversion_from<float>(to);
-    case ACL_DOUBLE:
-      return conversion_from<double>(to);
-    case ACL_FLOAT16:
-      return conversion_from<Half>(to);
-    case ACL_BF16:
-      return conversion_from<BFloat>(to);
-    case ACL_INT8:
-      return conversion_from<int8_t>(to);
-    case ACL_UINT8:
-      return conversion_from<uint8_t>(to);
-    case ACL_INT16:
-      return conversion_from<int16_t>(to);
-    case ACL_INT32:
-      return conversion_from<int32_t>(to);
-    case ACL_INT64:
-      return conversion_from<int64_t>(to);
-    case ACL_BOOL:
-      return conversion_from<bool>(to);
-    default:
-      return nullptr;
-  }
+  return for_type(from, [to](auto source) {
+    return for_type(to, [](auto target) -> Conversion { return convert_all<decltype(target), decltype(source)>; });
+  });
 }
 
 }  // namespace softcann

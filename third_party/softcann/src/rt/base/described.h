@@ -77,4 +77,24 @@ bool is_described(const T* handle, const char* name) {
 #define SOFTCANN_DESCRIBED(handle, name) \
   if (!::softcann::is_described(handle, name)) return ACL_ERROR_INVALID_PARAM
 
+// Entry points that do no more than make, drop or read such an object, for the files that define them. `HANDLE` is the
+// parameter's type as CANN's header has it, `text` what errors call it; `value` and `none` are what the function tells of
+// `handle`, and without one.
+#define SOFTCANN_DESCRIPTION(TYPE, CREATE, DESTROY, HANDLE, text) \
+  TYPE* CREATE() {                                                \
+    SOFTCANN_ENTRY_VALUE(CREATE, nullptr);                        \
+    return ::softcann::Described<TYPE>::make();                   \
+  }                                                               \
+  aclError DESTROY(HANDLE handle) {                               \
+    SOFTCANN_ENTRY(DESTROY);                                      \
+    SOFTCANN_DESCRIBED(handle, text);                             \
+    ::softcann::Described<TYPE>::drop(handle);                    \
+    return ACL_SUCCESS;                                           \
+  }
+#define SOFTCANN_DESCRIBED_VALUE(RESULT, NAME, HANDLE, text, value, none) \
+  RESULT NAME(HANDLE handle) {                                            \
+    SOFTCANN_ENTRY_VALUE(NAME, none);                                     \
+    return ::softcann::is_described(handle, text) ? value : none;         \
+  }
+
 }  // namespace softcann

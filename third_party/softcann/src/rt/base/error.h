@@ -67,6 +67,14 @@ int vfail(int code, const char* format, va_list args);
 // The code of this thread's last failing call, kept until `reset`.
 aclError last_error(bool reset);
 
+// An entry point that is refused: SOFTCANN_REFUSED(aclmdlRIUpdate, no_tasks, aclmdlRI). `why`, given the name, records the text
+// and returns the code.
+#define SOFTCANN_REFUSED(NAME, why, ...) \
+  int32_t NAME(__VA_ARGS__) {            \
+    SOFTCANN_ENTRY(NAME);                \
+    return why(#NAME);                   \
+  }
+
 #define SOFTCANN_REQUIRE(pointer, name)                                                                       \
   do {                                                                                                        \
     if ((pointer) == nullptr) return ::softcann::fail(ACL_ERROR_INVALID_PARAM, "%s is a null pointer", name); \

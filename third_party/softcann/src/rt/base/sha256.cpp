@@ -1,7 +1,6 @@
 #include "rt/base/sha256.h"
 
 #include <bit>
-#include <cstring>
 
 #if defined(__x86_64__)
 #include <cpuid.h>

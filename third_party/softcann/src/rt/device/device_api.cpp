@@ -1,5 +1,4 @@
 // Devices and contexts, as clients call them.
-#include <cstring>
 #include <string>
 #include <thread>
 

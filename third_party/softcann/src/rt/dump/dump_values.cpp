@@ -4,37 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "rt/base/data_types.h"
 #include "rt/base/half.h"
 
 namespace softcann::dump {
 namespace {
-
-struct Type {
-  aclDataType type;
-  const char* name;
-  const char* numpy;  // null: NumPy has none
-  size_t bytes;
-};
-constexpr Type kTypes[] = {
-    {ACL_FLOAT, "float32", "<f4", 4},
-    {ACL_FLOAT16, "float16", "<f2", 2},
-    {ACL_DOUBLE, "float64", "<f8", 8},
-    {ACL_BF16, "bfloat16", nullptr, 2},
-    {ACL_INT8, "int8", "|i1", 1},
-    {ACL_INT16, "int16", "<i2", 2},
-    {ACL_INT32, "int32", "<i4", 4},
-    {ACL_INT64, "int64", "<i8", 8},
-    {ACL_UINT8, "uint8", "|u1", 1},
-    {ACL_UINT16, "uint16", "<u2", 2},
-    {ACL_UINT32, "uint32", "<u4", 4},
-    {ACL_UINT64, "uint64", "<u8", 8},
-    {ACL_BOOL, "bool", "|b1", 1},
-    {ACL_COMPLEX64, "complex64", "<c8", 8},
-    {ACL_COMPLEX128, "complex128", "<c16", 16},
-    {ACL_COMPLEX32, "complex32", nullptr, 4},
-    {ACL_FLOAT8_E4M3FN, "float8_e4m3fn", nullptr, 1},
-    {ACL_FLOAT8_E5M2, "float8_e5m2", nullptr, 1},
-};
 
 struct FormatName {
   aclFormat format;
@@ -54,11 +28,10 @@ constexpr FormatName kFormats[] = {
     {ACL_FORMAT_FRACTAL_NZ, "FRACTAL_NZ"},
 };
 
-const Type* find(aclDataType type) {
-  for (const Type& known : kTypes) {
-    if (known.type == type) return &known;
-  }
-  return nullptr;
+// Null where dumps hold bytes.
+const DataType* find(aclDataType type) {
+  const DataType* known = find_data_type(type);
+  return known != nullptr && known->name != nullptr ? known : nullptr;
 }
 
 struct Sums {
@@ -168,7 +141,7 @@ std::string text_of(const Statistics& statistics, const std::set<std::string>& c
 }
 
 std::string npy_of(const Tensor& tensor) {
-  const Type* type = find(tensor.stored);
+  const DataType* type = find(tensor.stored);
   const bool is_known = type != nullptr && type->numpy != nullptr;  // else bytes
   std::string shape;
   for (const int64_t dim : is_known ? tensor.dims : std::vector<int64_t>{static_cast<int64_t>(tensor.bytes)}) {
@@ -190,7 +163,7 @@ std::string npy_of(const Tensor& tensor) {
 }
 
 std::string dtype_name(aclDataType type) {
-  const Type* known = find(type);
+  const DataType* known = find(type);
   return known != nullptr ? known->name : "acl_" + std::to_string(static_cast<int>(type));
 }
 
@@ -202,8 +175,8 @@ const char* format_name(aclFormat format) {
 }
 
 Tensor copy_of(std::string name, bool written, aclDataType type, std::vector<int64_t> dims, const void* data, size_t bytes) {
-  const Type* known = find(type);
-  const size_t item = known != nullptr ? known->bytes : 1;
+  const DataType* known = find(type);
+  const size_t item = known != nullptr ? known->bits / 8 : 1;
   size_t promised = item;
   for (const int64_t dim : dims) promised *= static_cast<size_t>(dim);
   if (promised != bytes) dims = {static_cast<int64_t>(bytes / item)};

@@ -1,7 +1,6 @@
 // Graphs, as clients call them.
 #include <algorithm>
 #include <cstdio>
-#include <set>
 
 #include "rt/graph/capture.h"
 #include "rt/graph/graph_execution.h"

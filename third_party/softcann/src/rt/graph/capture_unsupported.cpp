@@ -42,73 +42,18 @@ aclError aclmdlRIAbort(aclmdlRI) {
       "device");
 }
 
-aclError aclmdlRIBuildBegin(aclmdlRI*, uint32_t) {
-  SOFTCANN_ENTRY(aclmdlRIBuildBegin);
-  return not_built("aclmdlRIBuildBegin");
-}
-
-aclError aclmdlRIBindStream(aclmdlRI, aclrtStream, uint32_t) {
-  SOFTCANN_ENTRY(aclmdlRIBindStream);
-  return not_built("aclmdlRIBindStream");
-}
-
-aclError aclmdlRIUnbindStream(aclmdlRI, aclrtStream) {
-  SOFTCANN_ENTRY(aclmdlRIUnbindStream);
-  return not_built("aclmdlRIUnbindStream");
-}
-
-aclError aclmdlRIEndTask(aclmdlRI, aclrtStream) {
-  SOFTCANN_ENTRY(aclmdlRIEndTask);
-  return not_built("aclmdlRIEndTask");
-}
-
-aclError aclmdlRIBuildEnd(aclmdlRI, void*) {
-  SOFTCANN_ENTRY(aclmdlRIBuildEnd);
-  return not_built("aclmdlRIBuildEnd");
-}
-
-aclError aclmdlRIGetStreams(aclmdlRI, aclrtStream*, uint32_t*) {
-  SOFTCANN_ENTRY(aclmdlRIGetStreams);
-  return no_tasks("aclmdlRIGetStreams");
-}
-
-aclError aclmdlRIGetTasksByStream(aclrtStream, aclmdlRITask*, uint32_t*) {
-  SOFTCANN_ENTRY(aclmdlRIGetTasksByStream);
-  return no_tasks("aclmdlRIGetTasksByStream");
-}
-
-aclError aclmdlRITaskGetType(aclmdlRITask, aclmdlRITaskType*) {
-  SOFTCANN_ENTRY(aclmdlRITaskGetType);
-  return no_tasks("aclmdlRITaskGetType");
-}
-
-aclError aclmdlRITaskGetSeqId(aclmdlRITask, uint32_t*) {
-  SOFTCANN_ENTRY(aclmdlRITaskGetSeqId);
-  return no_tasks("aclmdlRITaskGetSeqId");
-}
-
-aclError aclmdlRITaskGetParams(aclmdlRITask, aclmdlRITaskParams*) {
-  SOFTCANN_ENTRY(aclmdlRITaskGetParams);
-  return no_tasks("aclmdlRITaskGetParams");
-}
-
-aclError aclmdlRITaskSetParams(aclmdlRITask, aclmdlRITaskParams*) {
-  SOFTCANN_ENTRY(aclmdlRITaskSetParams);
-  return no_tasks("aclmdlRITaskSetParams");
-}
-
-aclError aclmdlRITaskDisable(aclmdlRITask) {
-  SOFTCANN_ENTRY(aclmdlRITaskDisable);
-  return no_tasks("aclmdlRITaskDisable");
-}
-
-aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask, aclrtLaunchKernelAttrId, aclrtLaunchKernelAttrValue*) {
-  SOFTCANN_ENTRY(aclmdlRIKernelTaskGetAttribute);
-  return no_tasks("aclmdlRIKernelTaskGetAttribute");
-}
-
-aclError aclmdlRIUpdate(aclmdlRI) {
-  SOFTCANN_ENTRY(aclmdlRIUpdate);
-  return no_tasks("aclmdlRIUpdate");
-}
+SOFTCANN_REFUSED(aclmdlRIBuildBegin, not_built, aclmdlRI*, uint32_t)
+SOFTCANN_REFUSED(aclmdlRIBindStream, not_built, aclmdlRI, aclrtStream, uint32_t)
+SOFTCANN_REFUSED(aclmdlRIUnbindStream, not_built, aclmdlRI, aclrtStream)
+SOFTCANN_REFUSED(aclmdlRIEndTask, not_built, aclmdlRI, aclrtStream)
+SOFTCANN_REFUSED(aclmdlRIBuildEnd, not_built, aclmdlRI, void*)
+SOFTCANN_REFUSED(aclmdlRIGetStreams, no_tasks, aclmdlRI, aclrtStream*, uint32_t*)
+SOFTCANN_REFUSED(aclmdlRIGetTasksByStream, no_tasks, aclrtStream, aclmdlRITask*, uint32_t*)
+SOFTCANN_REFUSED(aclmdlRITaskGetType, no_tasks, aclmdlRITask, aclmdlRITaskType*)
+SOFTCANN_REFUSED(aclmdlRITaskGetSeqId, no_tasks, aclmdlRITask, uint32_t*)
+SOFTCANN_REFUSED(aclmdlRITaskGetParams, no_tasks, aclmdlRITask, aclmdlRITaskParams*)
+SOFTCANN_REFUSED(aclmdlRITaskSetParams, no_tasks, aclmdlRITask, aclmdlRITaskParams*)
+SOFTCANN_REFUSED(aclmdlRITaskDisable, no_tasks, aclmdlRITask)
+SOFTCANN_REFUSED(aclmdlRIKernelTaskGetAttribute, no_tasks, aclmdlRITask, aclrtLaunchKernelAttrId, aclrtLaunchKernelAttrValue*)
+SOFTCANN_REFUSED(aclmdlRIUpdate, no_tasks, aclmdlRI)
 }

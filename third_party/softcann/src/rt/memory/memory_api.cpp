@@ -1,5 +1,4 @@
 // Device memory: allocation, figures, attributes.
-#include <algorithm>
 #include <cstring>
 
 #include "rt/memory/check.h"

@@ -1,6 +1,4 @@
 // Dynamic AIPP, as clients set it.
-#include <new>
-
 #include "rt/models/aipp_parameters.h"
 #include "rt/memory/check.h"
 #include "rt/models/dataset.h"

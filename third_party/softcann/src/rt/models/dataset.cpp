@@ -4,19 +4,20 @@
 
 using namespace softcann;
 
+namespace {
+
+bool has_item(const char* entry, const aclmdlDataset* dataset, size_t index) {
+  if (!is_described(dataset, "dataset")) return false;
+  if (index < dataset->items.size()) return true;
+  fail(ACL_ERROR_INVALID_PARAM, "%s: buffer %zu of %zu", entry, index, dataset->items.size());
+  return false;
+}
+
+}  // namespace
+
 extern "C" {
 
-aclmdlDataset* aclmdlCreateDataset() {
-  SOFTCANN_ENTRY_VALUE(aclmdlCreateDataset, nullptr);
-  return Described<aclmdlDataset>::make();
-}
-
-aclError aclmdlDestroyDataset(const aclmdlDataset* dataset) {
-  SOFTCANN_ENTRY(aclmdlDestroyDataset);
-  SOFTCANN_DESCRIBED(dataset, "dataset");
-  Described<aclmdlDataset>::drop(dataset);
-  return ACL_SUCCESS;
-}
+SOFTCANN_DESCRIPTION(aclmdlDataset, aclmdlCreateDataset, aclmdlDestroyDataset, const aclmdlDataset*, "dataset")
 
 aclError aclmdlAddDatasetBuffer(aclmdlDataset* dataset, aclDataBuffer* dataBuffer) {
   SOFTCANN_ENTRY(aclmdlAddDatasetBuffer);
@@ -26,27 +27,16 @@ aclError aclmdlAddDatasetBuffer(aclmdlDataset* dataset, aclDataBuffer* dataBuffe
   return ACL_SUCCESS;
 }
 
-size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset* dataset) {
-  SOFTCANN_ENTRY_VALUE(aclmdlGetDatasetNumBuffers, 0);
-  return !is_described(dataset, "dataset") ? 0 : dataset->items.size();
-}
+SOFTCANN_DESCRIBED_VALUE(size_t, aclmdlGetDatasetNumBuffers, const aclmdlDataset*, "dataset", handle->items.size(), 0)
 
 aclDataBuffer* aclmdlGetDatasetBuffer(const aclmdlDataset* dataset, size_t index) {
   SOFTCANN_ENTRY_VALUE(aclmdlGetDatasetBuffer, nullptr);
-  if (!is_described(dataset, "dataset")) return nullptr;
-  if (index >= dataset->items.size()) {
-    fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetDatasetBuffer: buffer %zu of %zu", index, dataset->items.size());
-    return nullptr;
-  }
-  return dataset->items[index].buffer;
+  return has_item("aclmdlGetDatasetBuffer", dataset, index) ? dataset->items[index].buffer : nullptr;
 }
 
 aclError aclmdlSetDatasetTensorDesc(aclmdlDataset* dataset, aclTensorDesc* tensorDesc, size_t index) {
   SOFTCANN_ENTRY(aclmdlSetDatasetTensorDesc);
-  SOFTCANN_DESCRIBED(dataset, "dataset");
-  if (index >= dataset->items.size()) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlSetDatasetTensorDesc: buffer %zu of %zu", index, dataset->items.size());
-  }
+  if (!has_item("aclmdlSetDatasetTensorDesc", dataset, index)) return ACL_ERROR_INVALID_PARAM;
   if (tensorDesc != nullptr) SOFTCANN_DESCRIBED(tensorDesc, "tensorDesc");
   dataset->items[index].description = tensorDesc ? owned(*tensorDesc) : nullptr;
   return ACL_SUCCESS;
@@ -54,11 +44,6 @@ aclError aclmdlSetDatasetTensorDesc(aclmdlDataset* dataset, aclTensorDesc* tenso
 
 aclTensorDesc* aclmdlGetDatasetTensorDesc(const aclmdlDataset* dataset, size_t index) {
   SOFTCANN_ENTRY_VALUE(aclmdlGetDatasetTensorDesc, nullptr);
-  if (!is_described(dataset, "dataset")) return nullptr;
-  if (index >= dataset->items.size()) {
-    fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetDatasetTensorDesc: buffer %zu of %zu", index, dataset->items.size());
-    return nullptr;
-  }
-  return dataset->items[index].description.get();
+  return has_item("aclmdlGetDatasetTensorDesc", dataset, index) ? dataset->items[index].description.get() : nullptr;
 }
 }

@@ -273,15 +273,9 @@ aclError aclmdlLoadFromMemWithMem(const void* model, size_t modelSize, uint32_t*
                          weightSize);
 }
 
-aclError aclmdlLoadFromFileWithQ(const char*, uint32_t*, const uint32_t*, size_t, const uint32_t*, size_t) {
-  SOFTCANN_ENTRY(aclmdlLoadFromFileWithQ);
-  return no_queues("aclmdlLoadFromFileWithQ");
-}
-
-aclError aclmdlLoadFromMemWithQ(const void*, size_t, uint32_t*, const uint32_t*, size_t, const uint32_t*, size_t) {
-  SOFTCANN_ENTRY(aclmdlLoadFromMemWithQ);
-  return no_queues("aclmdlLoadFromMemWithQ");
-}
+SOFTCANN_REFUSED(aclmdlLoadFromFileWithQ, no_queues, const char*, uint32_t*, const uint32_t*, size_t, const uint32_t*, size_t)
+SOFTCANN_REFUSED(aclmdlLoadFromMemWithQ, no_queues, const void*, size_t, uint32_t*, const uint32_t*, size_t, const uint32_t*,
+                 size_t)
 
 aclError aclmdlUnload(uint32_t modelId) {
   SOFTCANN_ENTRY(aclmdlUnload);

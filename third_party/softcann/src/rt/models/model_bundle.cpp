@@ -1,6 +1,5 @@
 // Bundles: several models in one file (python -m softcann bundle makes one). A bundle that was loaded has all its models loaded;
 // one that was initialised loads them one by one.
-#include <algorithm>
 #include <set>
 
 #include "rt/base/described.h"
@@ -244,17 +243,8 @@ aclError aclmdlBundleGetModelId(uint32_t bundleId, size_t index, uint32_t* model
   return ACL_SUCCESS;
 }
 
-aclmdlBundleQueryInfo* aclmdlBundleCreateQueryInfo() {
-  SOFTCANN_ENTRY_VALUE(aclmdlBundleCreateQueryInfo, nullptr);
-  return Described<aclmdlBundleQueryInfo>::make();
-}
-
-aclError aclmdlBundleDestroyQueryInfo(aclmdlBundleQueryInfo* queryInfo) {
-  SOFTCANN_ENTRY(aclmdlBundleDestroyQueryInfo);
-  SOFTCANN_DESCRIBED(queryInfo, "queryInfo");
-  Described<aclmdlBundleQueryInfo>::drop(queryInfo);
-  return ACL_SUCCESS;
-}
+SOFTCANN_DESCRIPTION(aclmdlBundleQueryInfo, aclmdlBundleCreateQueryInfo, aclmdlBundleDestroyQueryInfo, aclmdlBundleQueryInfo*,
+                     "queryInfo")
 
 aclError aclmdlBundleQueryInfoFromFile(const char* fileName, aclmdlBundleQueryInfo* queryInfo) {
   SOFTCANN_ENTRY(aclmdlBundleQueryInfoFromFile);

@@ -137,17 +137,7 @@ struct aclmdlExecConfigHandle : softcann::Handled {
 
 extern "C" {
 
-aclmdlConfigHandle* aclmdlCreateConfigHandle() {
-  SOFTCANN_ENTRY_VALUE(aclmdlCreateConfigHandle, nullptr);
-  return Described<aclmdlConfigHandle>::make();
-}
-
-aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle* handle) {
-  SOFTCANN_ENTRY(aclmdlDestroyConfigHandle);
-  SOFTCANN_DESCRIBED(handle, "handle");
-  Described<aclmdlConfigHandle>::drop(handle);
-  return ACL_SUCCESS;
-}
+SOFTCANN_DESCRIPTION(aclmdlConfigHandle, aclmdlCreateConfigHandle, aclmdlDestroyConfigHandle, aclmdlConfigHandle*, "handle")
 
 aclError aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, const void* attrValue, size_t valueSize) {
   SOFTCANN_ENTRY(aclmdlSetConfigOpt);
@@ -194,17 +184,8 @@ aclError aclmdlLoadWithConfig(const aclmdlConfigHandle* handle, uint32_t* modelI
                          given ? handle->weights : nullptr, handle->weight_size);
 }
 
-aclmdlExecConfigHandle* aclmdlCreateExecConfigHandle() {
-  SOFTCANN_ENTRY_VALUE(aclmdlCreateExecConfigHandle, nullptr);
-  return Described<aclmdlExecConfigHandle>::make();
-}
-
-aclError aclmdlDestroyExecConfigHandle(const aclmdlExecConfigHandle* handle) {
-  SOFTCANN_ENTRY(aclmdlDestroyExecConfigHandle);
-  SOFTCANN_DESCRIBED(handle, "handle");
-  Described<aclmdlExecConfigHandle>::drop(handle);
-  return ACL_SUCCESS;
-}
+SOFTCANN_DESCRIPTION(aclmdlExecConfigHandle, aclmdlCreateExecConfigHandle, aclmdlDestroyExecConfigHandle,
+                     const aclmdlExecConfigHandle*, "handle")
 
 aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle* handle, aclmdlExecConfigAttr attr, const void* attrValue,
                                 size_t valueSize) {

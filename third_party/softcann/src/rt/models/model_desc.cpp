@@ -158,17 +158,7 @@ std::vector<int64_t> current_gear(const aclmdlDesc& desc) {
 
 extern "C" {
 
-aclmdlDesc* aclmdlCreateDesc() {
-  SOFTCANN_ENTRY_VALUE(aclmdlCreateDesc, nullptr);
-  return Described<aclmdlDesc>::make();
-}
-
-aclError aclmdlDestroyDesc(aclmdlDesc* modelDesc) {
-  SOFTCANN_ENTRY(aclmdlDestroyDesc);
-  SOFTCANN_DESCRIBED(modelDesc, "modelDesc");
-  Described<aclmdlDesc>::drop(modelDesc);
-  return ACL_SUCCESS;
-}
+SOFTCANN_DESCRIPTION(aclmdlDesc, aclmdlCreateDesc, aclmdlDestroyDesc, aclmdlDesc*, "modelDesc")
 
 aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
   SOFTCANN_ENTRY(aclmdlGetDesc);

@@ -1,7 +1,6 @@
 #include "rt/models/tensor_desc.h"
 
-#include <cstring>
-
+#include "rt/base/data_types.h"
 #include "rt/base/half.h"
 
 using namespace softcann;
@@ -9,44 +8,8 @@ using namespace softcann;
 namespace softcann {
 
 size_t bits_of(aclDataType type) {
-  switch (type) {
-    case ACL_UINT1:
-      return 1;
-    case ACL_INT4:
-    case ACL_FLOAT4_E2M1:
-    case ACL_FLOAT4_E1M2:
-      return 4;
-    case ACL_FLOAT6_E3M2:
-    case ACL_FLOAT6_E2M3:
-      return 6;
-    case ACL_INT8:
-    case ACL_UINT8:
-    case ACL_BOOL:
-    case ACL_HIFLOAT8:
-    case ACL_FLOAT8_E5M2:
-    case ACL_FLOAT8_E4M3FN:
-    case ACL_FLOAT8_E8M0:
-      return 8;
-    case ACL_FLOAT16:
-    case ACL_BF16:
-    case ACL_INT16:
-    case ACL_UINT16:
-      return 16;
-    case ACL_FLOAT:
-    case ACL_INT32:
-    case ACL_UINT32:
-    case ACL_COMPLEX32:
-      return 32;
-    case ACL_DOUBLE:
-    case ACL_INT64:
-    case ACL_UINT64:
-    case ACL_COMPLEX64:
-      return 64;
-    case ACL_COMPLEX128:
-      return 128;
-    default:
-      return 0;
-  }
+  const DataType* known = find_data_type(type);
+  return known != nullptr ? known->bits : 0;
 }
 
 size_t bytes_of(const aclTensorDesc& desc) {
@@ -70,6 +33,12 @@ aclError set_pairs(const char* entry, std::vector<std::pair<int64_t, int64_t>>& 
   if (count > 0 && pairs == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "%s: %zu ranges at a null pointer", entry, count);
   to.clear();
   for (size_t i = 0; i < count; ++i) to.emplace_back(pairs[i][0], pairs[i][1]);
+  return ACL_SUCCESS;
+}
+
+aclError set_dims(const char* entry, std::vector<int64_t>& to, int count, const int64_t* dims) {
+  if (count < 0 || (count > 0 && dims == nullptr)) return fail(ACL_ERROR_INVALID_PARAM, "%s: %d dimensions", entry, count);
+  to.assign(dims, dims + count);
   return ACL_SUCCESS;
 }
 
@@ -105,20 +74,10 @@ aclError aclUpdateDataBuffer(aclDataBuffer* dataBuffer, void* data, size_t size)
   return ACL_SUCCESS;
 }
 
-void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer) {
-  SOFTCANN_ENTRY_VALUE(aclGetDataBufferAddr, nullptr);
-  return !is_described(dataBuffer, "dataBuffer") ? nullptr : dataBuffer->data;
-}
-
-size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
-  SOFTCANN_ENTRY_VALUE(aclGetDataBufferSizeV2, 0);
-  return !is_described(dataBuffer, "dataBuffer") ? 0 : dataBuffer->size;
-}
-
-uint32_t aclGetDataBufferSize(const aclDataBuffer* dataBuffer) {
-  SOFTCANN_ENTRY_VALUE(aclGetDataBufferSize, 0);
-  return !is_described(dataBuffer, "dataBuffer") ? 0 : static_cast<uint32_t>(dataBuffer->size);
-}
+SOFTCANN_DESCRIBED_VALUE(void*, aclGetDataBufferAddr, const aclDataBuffer*, "dataBuffer", handle->data, nullptr)
+SOFTCANN_DESCRIBED_VALUE(size_t, aclGetDataBufferSizeV2, const aclDataBuffer*, "dataBuffer", handle->size, 0)
+SOFTCANN_DESCRIBED_VALUE(uint32_t, aclGetDataBufferSize, const aclDataBuffer*, "dataBuffer", static_cast<uint32_t>(handle->size),
+                         0)
 
 aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format) {
   SOFTCANN_ENTRY_VALUE(aclCreateTensorDesc, nullptr);
@@ -138,20 +97,9 @@ void aclDestroyTensorDesc(const aclTensorDesc* desc) {
   if (desc != nullptr && is_described(desc, "desc")) Described<aclTensorDesc>::drop(desc);
 }
 
-aclDataType aclGetTensorDescType(const aclTensorDesc* desc) {
-  SOFTCANN_ENTRY_VALUE(aclGetTensorDescType, ACL_DT_UNDEFINED);
-  return !is_described(desc, "desc") ? ACL_DT_UNDEFINED : desc->type;
-}
-
-aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
-  SOFTCANN_ENTRY_VALUE(aclGetTensorDescFormat, ACL_FORMAT_UNDEFINED);
-  return !is_described(desc, "desc") ? ACL_FORMAT_UNDEFINED : desc->format;
-}
-
-size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {
-  SOFTCANN_ENTRY_VALUE(aclGetTensorDescNumDims, 0);
-  return !is_described(desc, "desc") ? 0 : desc->dims.size();
-}
+SOFTCANN_DESCRIBED_VALUE(aclDataType, aclGetTensorDescType, const aclTensorDesc*, "desc", handle->type, ACL_DT_UNDEFINED)
+SOFTCANN_DESCRIBED_VALUE(aclFormat, aclGetTensorDescFormat, const aclTensorDesc*, "desc", handle->format, ACL_FORMAT_UNDEFINED)
+SOFTCANN_DESCRIBED_VALUE(size_t, aclGetTensorDescNumDims, const aclTensorDesc*, "desc", handle->dims.size(), 0)
 
 aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* dimSize) {
   SOFTCANN_ENTRY(aclGetTensorDescDimV2);
@@ -196,10 +144,7 @@ size_t aclGetTensorDescSize(const aclTensorDesc* desc) {
   return is_described(desc, "desc") ? bytes_of(*desc) : 0;
 }
 
-const char* aclGetTensorDescName(aclTensorDesc* desc) {
-  SOFTCANN_ENTRY_VALUE(aclGetTensorDescName, "");
-  return !is_described(desc, "desc") ? "" : desc->name.c_str();
-}
+SOFTCANN_DESCRIBED_VALUE(const char*, aclGetTensorDescName, aclTensorDesc*, "desc", handle->name.c_str(), "")
 
 void aclSetTensorDescName(aclTensorDesc* desc, const char* name) {
   SOFTCANN_ENTRY_VALUE(aclSetTensorDescName, );
@@ -216,11 +161,7 @@ aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format) {
 aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
   SOFTCANN_ENTRY(aclSetTensorShape);
   SOFTCANN_DESCRIBED(desc, "desc");
-  if (numDims < 0 || (numDims > 0 && dims == nullptr)) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorShape: %d dimensions", numDims);
-  }
-  desc->storage_dims.assign(dims, dims + numDims);
-  return ACL_SUCCESS;
+  return set_dims("aclSetTensorShape", desc->storage_dims, numDims, dims);
 }
 
 aclError aclSetTensorStorageFormat(aclTensorDesc* desc, aclFormat format) {
@@ -243,11 +184,7 @@ aclError aclSetTensorOriginFormat(aclTensorDesc* desc, aclFormat format) {
 aclError aclSetTensorOriginShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
   SOFTCANN_ENTRY(aclSetTensorOriginShape);
   SOFTCANN_DESCRIBED(desc, "desc");
-  if (numDims < 0 || (numDims > 0 && dims == nullptr)) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorOriginShape: %d dimensions", numDims);
-  }
-  desc->origin_dims.assign(dims, dims + numDims);
-  return ACL_SUCCESS;
+  return set_dims("aclSetTensorOriginShape", desc->origin_dims, numDims, dims);
 }
 
 aclError aclSetTensorShapeRange(aclTensorDesc* desc, size_t dimsCount, int64_t dimsRange[][2]) {

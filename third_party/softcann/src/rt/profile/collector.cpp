@@ -16,7 +16,6 @@
 #include "fault/lifecycle.h"
 #include "rt/base/error.h"
 #include "rt/profile/operator_profile.h"
-#include "rt/base/soc_spec.h"
 #include "rt/stream/stream.h"
 #include "rt/base/sync.h"
 

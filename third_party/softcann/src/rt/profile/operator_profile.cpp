@@ -174,6 +174,28 @@ void tell(uint32_t model, const char* name, const char* type, int64_t begin, int
 
 using namespace softcann::operator_profile;
 
+// What a record tells: a text by the size that it needs and by its copy, a number.
+#define RECORDED_TEXT(LENGTH, TEXT, FIELD, length_name)                                          \
+  aclError LENGTH(const void* opInfo, size_t opInfoLen, uint32_t index, size_t* length) {        \
+    SOFTCANN_ENTRY(LENGTH);                                                                      \
+    SOFTCANN_REQUIRE(length, length_name);                                                       \
+    const Record* record = record_of(opInfo, opInfoLen, index);                                  \
+    if (record == nullptr) return ACL_ERROR_INVALID_PARAM;                                       \
+    *length = std::strlen(record->FIELD) + 1;                                                    \
+    return ACL_SUCCESS;                                                                          \
+  }                                                                                              \
+  aclError TEXT(const void* opInfo, size_t opInfoLen, uint32_t index, char* text, size_t room) { \
+    SOFTCANN_ENTRY(TEXT);                                                                        \
+    const Record* record = record_of(opInfo, opInfoLen, index);                                  \
+    return record == nullptr ? ACL_ERROR_INVALID_PARAM : copy_text(record->FIELD, text, room);   \
+  }
+#define RECORDED_NUMBER(NAME, value)                                    \
+  uint64_t NAME(const void* opInfo, size_t opInfoLen, uint32_t index) { \
+    SOFTCANN_ENTRY_VALUE(NAME, 0);                                      \
+    const Record* record = record_of(opInfo, opInfoLen, index);         \
+    return record == nullptr ? 0 : value;                               \
+  }
+
 extern "C" {
 
 aclprofSubscribeConfig* aclprofCreateSubscribeConfig(int8_t timeInfoSwitch, aclprofAicoreMetrics, void* fd) {
@@ -223,59 +245,13 @@ aclError aclprofGetOpNum(const void* opInfo, size_t opInfoLen, uint32_t* opNumbe
   return ACL_SUCCESS;
 }
 
-aclError aclprofGetOpTypeLen(const void* opInfo, size_t opInfoLen, uint32_t index, size_t* opTypeLen) {
-  SOFTCANN_ENTRY(aclprofGetOpTypeLen);
-  SOFTCANN_REQUIRE(opTypeLen, "opTypeLen");
-  const Record* record = record_of(opInfo, opInfoLen, index);
-  if (record == nullptr) return ACL_ERROR_INVALID_PARAM;
-  *opTypeLen = std::strlen(record->type) + 1;
-  return ACL_SUCCESS;
-}
+RECORDED_TEXT(aclprofGetOpTypeLen, aclprofGetOpType, type, "opTypeLen")
+RECORDED_TEXT(aclprofGetOpNameLen, aclprofGetOpName, name, "opNameLen")
 
-aclError aclprofGetOpType(const void* opInfo, size_t opInfoLen, uint32_t index, char* opType, size_t opTypeLen) {
-  SOFTCANN_ENTRY(aclprofGetOpType);
-  const Record* record = record_of(opInfo, opInfoLen, index);
-  return record == nullptr ? ACL_ERROR_INVALID_PARAM : copy_text(record->type, opType, opTypeLen);
-}
-
-aclError aclprofGetOpNameLen(const void* opInfo, size_t opInfoLen, uint32_t index, size_t* opNameLen) {
-  SOFTCANN_ENTRY(aclprofGetOpNameLen);
-  SOFTCANN_REQUIRE(opNameLen, "opNameLen");
-  const Record* record = record_of(opInfo, opInfoLen, index);
-  if (record == nullptr) return ACL_ERROR_INVALID_PARAM;
-  *opNameLen = std::strlen(record->name) + 1;
-  return ACL_SUCCESS;
-}
-
-aclError aclprofGetOpName(const void* opInfo, size_t opInfoLen, uint32_t index, char* opName, size_t opNameLen) {
-  SOFTCANN_ENTRY(aclprofGetOpName);
-  const Record* record = record_of(opInfo, opInfoLen, index);
-  return record == nullptr ? ACL_ERROR_INVALID_PARAM : copy_text(record->name, opName, opNameLen);
-}
-
-uint64_t aclprofGetOpStart(const void* opInfo, size_t opInfoLen, uint32_t index) {
-  SOFTCANN_ENTRY_VALUE(aclprofGetOpStart, 0);
-  const Record* record = record_of(opInfo, opInfoLen, index);
-  return record == nullptr ? 0 : record->begin;
-}
-
-uint64_t aclprofGetOpEnd(const void* opInfo, size_t opInfoLen, uint32_t index) {
-  SOFTCANN_ENTRY_VALUE(aclprofGetOpEnd, 0);
-  const Record* record = record_of(opInfo, opInfoLen, index);
-  return record == nullptr ? 0 : record->end;
-}
-
-uint64_t aclprofGetOpDuration(const void* opInfo, size_t opInfoLen, uint32_t index) {
-  SOFTCANN_ENTRY_VALUE(aclprofGetOpDuration, 0);
-  const Record* record = record_of(opInfo, opInfoLen, index);
-  return record == nullptr ? 0 : record->end - record->begin;
-}
-
-size_t aclprofGetModelId(const void* opInfo, size_t opInfoLen, uint32_t index) {
-  SOFTCANN_ENTRY_VALUE(aclprofGetModelId, 0);
-  const Record* record = record_of(opInfo, opInfoLen, index);
-  return record == nullptr ? 0 : record->model;
-}
+RECORDED_NUMBER(aclprofGetOpStart, record->begin)
+RECORDED_NUMBER(aclprofGetOpEnd, record->end)
+RECORDED_NUMBER(aclprofGetOpDuration, record->end - record->begin)
+RECORDED_NUMBER(aclprofGetModelId, record->model)
 
 aclprofSubscribeOpFlag aclprofGetOpFlag(const void* opInfo, size_t opInfoLen, uint32_t index) {
   SOFTCANN_ENTRY_VALUE(aclprofGetOpFlag, ACL_SUBSCRIBE_NONE);

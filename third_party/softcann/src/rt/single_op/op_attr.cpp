@@ -25,6 +25,17 @@ aclError set_list(const char* entry, aclopAttr* attr, const char* name, int coun
 
 }  // namespace
 
+#define ATTRIBUTE(NAME, VALUE)                                            \
+  aclError NAME(aclopAttr* attr, const char* attrName, VALUE attrValue) { \
+    SOFTCANN_ENTRY(NAME);                                                 \
+    return set_attribute(#NAME, attr, attrName, attrValue);               \
+  }
+#define LIST_ATTRIBUTE(NAME, VALUE, VALUES)                                            \
+  aclError NAME(aclopAttr* attr, const char* attrName, int numValues, VALUES values) { \
+    SOFTCANN_ENTRY(NAME);                                                              \
+    return set_list<VALUE>(#NAME, attr, attrName, numValues, values);                  \
+  }
+
 extern "C" {
 
 aclopAttr* aclopCreateAttr() {
@@ -42,15 +53,8 @@ aclError aclopSetAttrBool(aclopAttr* attr, const char* attrName, uint8_t attrVal
   return set_attribute("aclopSetAttrBool", attr, attrName, attrValue != 0);
 }
 
-aclError aclopSetAttrInt(aclopAttr* attr, const char* attrName, int64_t attrValue) {
-  SOFTCANN_ENTRY(aclopSetAttrInt);
-  return set_attribute("aclopSetAttrInt", attr, attrName, attrValue);
-}
-
-aclError aclopSetAttrFloat(aclopAttr* attr, const char* attrName, float attrValue) {
-  SOFTCANN_ENTRY(aclopSetAttrFloat);
-  return set_attribute("aclopSetAttrFloat", attr, attrName, attrValue);
-}
+ATTRIBUTE(aclopSetAttrInt, int64_t)
+ATTRIBUTE(aclopSetAttrFloat, float)
 
 aclError aclopSetAttrString(aclopAttr* attr, const char* attrName, const char* attrValue) {
   SOFTCANN_ENTRY(aclopSetAttrString);
@@ -58,30 +62,11 @@ aclError aclopSetAttrString(aclopAttr* attr, const char* attrName, const char* a
   return set_attribute("aclopSetAttrString", attr, attrName, std::string(attrValue));
 }
 
-aclError aclopSetAttrDataType(aclopAttr* attr, const char* attrName, aclDataType attrValue) {
-  SOFTCANN_ENTRY(aclopSetAttrDataType);
-  return set_attribute("aclopSetAttrDataType", attr, attrName, attrValue);
-}
-
-aclError aclopSetAttrListBool(aclopAttr* attr, const char* attrName, int numValues, const uint8_t* values) {
-  SOFTCANN_ENTRY(aclopSetAttrListBool);
-  return set_list<uint8_t>("aclopSetAttrListBool", attr, attrName, numValues, values);
-}
-
-aclError aclopSetAttrListInt(aclopAttr* attr, const char* attrName, int numValues, const int64_t* values) {
-  SOFTCANN_ENTRY(aclopSetAttrListInt);
-  return set_list<int64_t>("aclopSetAttrListInt", attr, attrName, numValues, values);
-}
-
-aclError aclopSetAttrListFloat(aclopAttr* attr, const char* attrName, int numValues, const float* values) {
-  SOFTCANN_ENTRY(aclopSetAttrListFloat);
-  return set_list<float>("aclopSetAttrListFloat", attr, attrName, numValues, values);
-}
-
-aclError aclopSetAttrListDataType(aclopAttr* attr, const char* attrName, int numValues, aclDataType values[]) {
-  SOFTCANN_ENTRY(aclopSetAttrListDataType);
-  return set_list<aclDataType>("aclopSetAttrListDataType", attr, attrName, numValues, values);
-}
+ATTRIBUTE(aclopSetAttrDataType, aclDataType)
+LIST_ATTRIBUTE(aclopSetAttrListBool, uint8_t, const uint8_t*)
+LIST_ATTRIBUTE(aclopSetAttrListInt, int64_t, const int64_t*)
+LIST_ATTRIBUTE(aclopSetAttrListFloat, float, const float*)
+LIST_ATTRIBUTE(aclopSetAttrListDataType, aclDataType, aclDataType*)
 
 aclError aclopSetAttrListString(aclopAttr* attr, const char* attrName, int numValues, const char** values) {
   SOFTCANN_ENTRY(aclopSetAttrListString);

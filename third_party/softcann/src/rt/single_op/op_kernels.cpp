@@ -18,36 +18,16 @@ aclError no_kernels(const char* entry) {
 
 extern "C" {
 
-aclError aclopCreateKernel(const char*, const char*, const char*, void*, int, aclopEngineType, aclDataDeallocator) {
-  SOFTCANN_ENTRY(aclopCreateKernel);
-  return no_kernels("aclopCreateKernel");
-}
-
-aclError aclopRegisterCompileFunc(const char*, aclopCompileFunc) {
-  SOFTCANN_ENTRY(aclopRegisterCompileFunc);
-  return no_kernels("aclopRegisterCompileFunc");
-}
-
-aclError aclopUnregisterCompileFunc(const char*) {
-  SOFTCANN_ENTRY(aclopUnregisterCompileFunc);
-  return no_kernels("aclopUnregisterCompileFunc");
-}
-
-aclError aclopSetKernelArgs(aclopKernelDesc*, const char*, uint32_t, const void*, uint32_t) {
-  SOFTCANN_ENTRY(aclopSetKernelArgs);
-  return no_kernels("aclopSetKernelArgs");
-}
-
-aclError aclopSetKernelWorkspaceSizes(aclopKernelDesc*, int, size_t*) {
-  SOFTCANN_ENTRY(aclopSetKernelWorkspaceSizes);
-  return no_kernels("aclopSetKernelWorkspaceSizes");
-}
+SOFTCANN_REFUSED(aclopCreateKernel, no_kernels, const char*, const char*, const char*, void*, int, aclopEngineType,
+                 aclDataDeallocator)
+SOFTCANN_REFUSED(aclopRegisterCompileFunc, no_kernels, const char*, aclopCompileFunc)
+SOFTCANN_REFUSED(aclopUnregisterCompileFunc, no_kernels, const char*)
+SOFTCANN_REFUSED(aclopSetKernelArgs, no_kernels, aclopKernelDesc*, const char*, uint32_t, const void*, uint32_t)
+SOFTCANN_REFUSED(aclopSetKernelWorkspaceSizes, no_kernels, aclopKernelDesc*, int, size_t*)
 
 // Asks the function of aclopRegisterCompileFunc again for a kernel's arguments.
-aclError aclopUpdateParams(const char*, int, const aclTensorDesc*[], int, const aclTensorDesc*[], const aclopAttr*) {
-  SOFTCANN_ENTRY(aclopUpdateParams);
-  return no_kernels("aclopUpdateParams");
-}
+SOFTCANN_REFUSED(aclopUpdateParams, no_kernels, const char*, int, const aclTensorDesc*[], int, const aclTensorDesc*[],
+                 const aclopAttr*)
 
 // What a model of the operator says of its results. Where it leaves their sizes open, or none was loaded, only a run tells.
 aclError aclopInferShape(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[], int numOutputs,

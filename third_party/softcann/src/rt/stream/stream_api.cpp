@@ -4,8 +4,6 @@
 #include "rt/profile/collector.h"
 #include "rt/device/core_limits.h"
 
-#include <algorithm>
-
 using namespace softcann;
 
 namespace {

@@ -4,7 +4,6 @@
 #include <atomic>
 
 #include "rt/memory/check.h"
-#include "rt/device/device.h"
 #include "rt/exchange.h"
 #include "rt/stream/stream.h"
 

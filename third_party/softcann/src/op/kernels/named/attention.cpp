@@ -1,6 +1,4 @@
 // Operators that clients name: attention of older networks.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 

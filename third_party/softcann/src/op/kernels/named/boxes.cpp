@@ -1,7 +1,5 @@
 // Operators that clients name: what detectors learn of boxes, and which of them stay.
 // A box is (x1, y1, x2, y2) unless said otherwise.
-#include <ATen/ATen.h>
-
 #include "op/kernels/box_geometry.h"
 #include "op/kernels/common.h"
 #include "op/named.h"

@@ -1,5 +1,4 @@
 // Operators that clients name: dropout by masks.
-#include <ATen/ATen.h>
 #include <atomic>
 
 #include "op/kernels/common.h"

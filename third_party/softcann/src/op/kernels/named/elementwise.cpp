@@ -1,5 +1,4 @@
 // Operators that clients name: one element at a time.
-#include <ATen/ATen.h>
 #include <cmath>
 
 #include "op/kernels/common.h"

@@ -1,6 +1,4 @@
 // Operators that clients name: the overflow flag.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 #include "rt/device/overflow.h"

@@ -1,6 +1,4 @@
 // Operators that clients name: where elements come from and go to.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 

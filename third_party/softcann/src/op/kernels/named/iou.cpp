@@ -1,5 +1,4 @@
 // Operators that clients name: overlaps of boxes and their gradients.
-#include <ATen/ATen.h>
 #include <numbers>
 
 #include "op/kernels/box_geometry.h"

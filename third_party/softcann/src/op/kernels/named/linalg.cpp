@@ -1,6 +1,4 @@
 // Operators that clients name: products of matrices and distances.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 

@@ -1,6 +1,4 @@
 // Operators that clients name: non-maximum suppression.
-#include <ATen/ATen.h>
-
 #include "op/kernels/box_geometry.h"
 #include "op/kernels/common.h"
 #include "op/kernels/named/suppression.h"

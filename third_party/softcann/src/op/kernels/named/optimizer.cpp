@@ -1,5 +1,4 @@
 // Operators that clients name: optimizers.
-#include <ATen/ATen.h>
 #include <cmath>
 
 #include "op/kernels/common.h"

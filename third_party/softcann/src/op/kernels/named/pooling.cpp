@@ -1,7 +1,5 @@
 // Operators that clients name: pooling and its gradients.
 // Pictures are NCHW, pads are top, bottom, left, right.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 

@@ -1,6 +1,4 @@
 // Operators that clients name: numbers for quantization, and signs as bits.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 

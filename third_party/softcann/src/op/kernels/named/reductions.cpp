@@ -1,6 +1,4 @@
 // Operators that clients name: reductions, sums along a dimension and orders.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 

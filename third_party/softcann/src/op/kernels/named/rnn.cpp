@@ -1,6 +1,4 @@
 // Operators that clients name: recurrent layers.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/kernels/rnn.h"
 #include "op/named.h"

@@ -1,6 +1,4 @@
 // Operators that clients name: position-sensitive pooling of regions.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 

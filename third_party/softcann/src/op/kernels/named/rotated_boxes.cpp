@@ -1,5 +1,4 @@
 // Operators that clients name: rotated boxes.
-#include <ATen/ATen.h>
 #include <array>
 #include <cmath>
 #include <numbers>

@@ -1,6 +1,4 @@
 // Operators that clients name: shapes of tensors, parts of them and new ones.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 

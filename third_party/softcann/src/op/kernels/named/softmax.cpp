@@ -1,6 +1,4 @@
 // Operators that clients name: softmax and its gradient.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/named.h"
 

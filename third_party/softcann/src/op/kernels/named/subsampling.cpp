@@ -1,6 +1,4 @@
 // Operators that clients name: samples drawn by masks and labels.
-#include <ATen/ATen.h>
-
 #include "op/kernels/common.h"
 #include "op/kernels/random.h"
 #include "op/named.h"
