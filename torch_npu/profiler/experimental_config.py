@@ -124,7 +124,7 @@ class _ExperimentalConfig:
             self._aic_metrics = AiCMetrics.AiCoreNone
         kinds = export_type if isinstance(export_type, list) else [export_type]
         known = bool(kinds) and all(kind in supported_export_type() for kind in kinds)
-        self._export_type = list(kinds) if known else [reset("export_type", export_type, ExportType.Text)]
+        self._export_type: List[Any] = list(kinds) if known else [reset("export_type", export_type, ExportType.Text)]
         self._l2_cache = _flag("l2_cache", l2_cache)
         self._msprof_tx = _flag("msprof_tx", msprof_tx)
         self._mstx = _flag("mstx", mstx)
