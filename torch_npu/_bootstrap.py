@@ -107,6 +107,8 @@ def _lookup(name: str) -> Any:
         value = names.find("torch_npu", name, names.TORCH_NPU, names.MODULES)
         setattr(sys.modules["torch_npu"], name, value)
         return value
+    if name in names.OTHER_NAMES:
+        return names.find_other(name)
 
     return custom.lookup(name)
 

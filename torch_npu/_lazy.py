@@ -29,16 +29,17 @@ def alias(package: str, modules: Dict[str, str]) -> None:
 
 
 class _Alias(types.ModuleType):
-    """Stands for another module and imports it at the first use."""
+    """Stands for another module, or for several, whose names are separated by spaces, and imports them at the first use."""
 
     def __init__(self, name: str, target: str) -> None:
         super().__init__(name, f"The names of {target}.")
-        self.__dict__["_target"] = target
+        self.__dict__["_targets"] = target.split()
 
     def __getattr__(self, name: str) -> Any:
         if name == "__path__" or name == "__file__":
             raise AttributeError(name)
-        return getattr(importlib.import_module(self._target), name)
+        *others, last = map(importlib.import_module, self._targets)
+        return getattr(next((module for module in others if hasattr(module, name)), last), name)
 
     def __dir__(self) -> Any:
-        return dir(importlib.import_module(self._target))
+        return sorted({name for target in self._targets for name in dir(importlib.import_module(target))})

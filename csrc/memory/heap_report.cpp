@@ -1,6 +1,4 @@
 // Settings, statistics and snapshots of a heap, and what it says when memory is out.
-#include <algorithm>
-
 #include <c10/util/Exception.h>
 
 #include "memory/heap.h"

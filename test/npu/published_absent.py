@@ -5,20 +5,16 @@ _INTERNAL = "an internal module of the published package; nothing public is in i
 ABSENT = {
     "torch.npu.NPUGraph.super_kernel_optimize": "an instruction to a compiler that is not there",
     "torch.npu.super_kernel_scope_": "an instruction to a compiler that is not there",
-    "torch.npu.npurt": _INTERNAL,
-    "torch_npu.HiFloat8Tensor": "torch has no such dtype",
+    "torch.npu.npurt": "a few calls of CANN's runtime, which ctypes reaches",
     "torch_npu._inductor": "torch.compile generates no kernels for the NPU yet",
     "torch_npu.distributed.rpc": "torch.distributed.rpc on CPU tensors: no transport carries memory of NPUs",
     "torch_npu.onnx.": _INTERNAL,
     "torch_npu.op_plugin.meta": _INTERNAL,
-    "torch_npu.optim.distributed_muon": "not there: the optimizers are those of torch_npu.optim",
     "torch_npu.profiler.analysis": _INTERNAL,
 
     "torch_npu.utils.custom_ops": _INTERNAL,
     "torch_npu.utils.exposed_api": _INTERNAL,
-    "torch_npu.utils.hif8_tensor": "torch has no such dtype",
     "torch_npu.utils.patch_flexattention": _INTERNAL,
     "torch_npu.utils.syncbatchnorm": _INTERNAL,
     "torch_npu.utils.utils": _INTERNAL,
-    "torch_npu.jit.fusion_pass": _INTERNAL,
 }

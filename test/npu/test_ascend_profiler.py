@@ -196,10 +196,33 @@ def test_analyse_later(tmp_path):
     assert not os.path.exists(os.path.join(folder, "ASCEND_PROFILER_OUTPUT"))
     profiler.profiler.analyse(str(tmp_path))
     assert "Step Id" not in rows(os.path.join(folder, "ASCEND_PROFILER_OUTPUT"), "kernel_details.csv")[0]
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with pytest.warns(RuntimeWarning, match="nowhere"):
         profiler.profiler.analyse(str(tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match="excel"):
+    with pytest.warns(RuntimeWarning, match="excel"):
         profiler.profiler.analyse(str(tmp_path), export_type="excel")
+
+
+def test_a_program_goes_on_where_its_profile_cannot(tmp_path, caplog):
+    """As with the published profiler, which tells what is wrong and returns."""
+    idle = profiler.profile()
+    calls = {
+        "stop": idle.stop, "export_chrome_trace": lambda: idle.export_chrome_trace(str(tmp_path / "x.json")),
+        "export_stacks": lambda: idle.export_stacks(str(tmp_path / "x"), "self_cpu_time_total"), "add_metadata": lambda: idle.add_metadata(3, 4),
+        "analyse": lambda: profiler.analyse(3), "init": lambda: profiler.dynamic_profile.init(3),
+        "start": lambda: profiler.dynamic_profile.start(str(tmp_path / "no.json")),
+    }
+    for name, call in calls.items():
+        with pytest.warns(RuntimeWarning, match=f"{name} did nothing"):
+            assert call() is None
+    assert profiler.profile(activities=[]).activities == profiler.profile().activities
+    assert callable(profiler.tensorboard_trace_handler(3)) and callable(profiler.tensorboard_trace_handler(str(tmp_path), worker_name=3))
+    assert "dir_name=3" in caplog.text and "worker_name=3" in caplog.text
+
+
+def test_settings_are_read(tmp_path):
+    config = profiler._ExperimentalConfig(export_type=["text", "db"], gc_detect_threshold=1.5, mstx=True)
+    assert config.export_type == ["text", "db"] and config.gc_detect_threshold == 1.5 and config.with_gc and config.tx_enabled
+    assert not profiler._ExperimentalConfig().with_gc and not profiler._ExperimentalConfig().tx_enabled
 
 
 def test_a_file_starts_a_profile(tmp_path):
@@ -358,7 +381,7 @@ def test_stacks_are_exported(tmp_path):
         profiled.export_stacks(str(tmp_path / "stacks.txt"), metric)
         lines = (tmp_path / "stacks.txt").read_text().splitlines()
         assert any("test_ascend_profiler.py" in line and "_work" in line and line.rsplit(" ", 1)[1].isdigit() for line in lines), metric
-    with pytest.raises(ValueError, match="metric"):
+    with pytest.warns(RuntimeWarning, match="metric"):
         profiled.export_stacks(str(tmp_path / "stacks.txt"), "self_gpu_time")
     output = os.path.join(only(tmp_path / "files"), "ASCEND_PROFILER_OUTPUT")
     stacks = {row["Name"]: row["Call Stack"] for row in rows(output, "operator_details.csv")}

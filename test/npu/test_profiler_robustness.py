@@ -94,7 +94,7 @@ def test_one_damaged_profile_does_not_keep_the_others(tmp_path):
     first, second = sorted(tmp_path.iterdir())
     trace = first / "FRAMEWORK" / "trace.json"
     trace.write_text(trace.read_text()[:1000])
-    with pytest.raises(ValueError, match="1 of 2 profiles cannot be analysed:\n.*first_.* is no whole trace"):
+    with pytest.warns(RuntimeWarning, match="1 of 2 profiles cannot be analysed:\n.*first_.* is no whole trace"):
         profiler.analyse(str(tmp_path))
     assert (second / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").exists() and trace.exists()
 

@@ -80,3 +80,18 @@ def test_settings():
     _C._npu_set_fill_uninitialized_memory(not before)
     assert _C._npu_get_fill_uninitialized_memory() is not before
     _C._npu_set_fill_uninitialized_memory(before)
+
+
+def test_limits_and_addresses():
+    stream, limits = torch.npu.Stream(), torch.npu.get_device_limit(0)
+    three = stream.stream_id, stream.device_index, 20
+    assert [_C._npu_get_device_res_limit(0, kind) for kind in (0, 1)] == [limits["cube_core_num"], limits["vector_core_num"]]
+    _C._npu_set_stream_res_limit(*three, 1, 4)
+    assert _C._npu_get_stream_res_limit(*three, 1) == 4 == torch.npu.get_stream_limit(stream)["vector_core_num"]
+    _C._npu_reset_stream_res_limit(*three)
+    assert _C._npu_get_stream_res_limit(*three, 1) == limits["vector_core_num"]
+    assert isinstance(stream, _C._NPUStreamBase) and isinstance(torch.npu.Event(), _C._NPUEventBase)
+    x, y = torch.ones(2, device="npu"), torch.ones(2, device="npu")
+    assert _C._tensors_data_ptrs_at_indices_equal([x, y], [x.data_ptr(), 0], [0])
+    assert not _C._tensors_data_ptrs_at_indices_equal([x, y], [x.data_ptr(), 0], [0, 1])
+    assert torch_npu.npu.npu_config.get_device_limit(0) == limits and torch_npu.npu.npu_config.config is torch.npu.config

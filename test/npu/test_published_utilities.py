@@ -6,6 +6,7 @@ import torch
 
 import torch_npu
 from torch_npu import utils
+from torch_npu.jit.fusion_pass import fast_gelu
 
 
 def test_versions():
@@ -102,6 +103,25 @@ def test_fast_gelu_in_torchscript():
         torch_npu.jit.optimize(Gelu())
 
 
+def test_fast_gelu_for_gelu_in_torchscript():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch._C._nn.gelu(x) + torch._C._nn.gelu(x, approximate="tanh")
+
+    x = torch.randn(8).npu()
+    scripted = torch.jit.script(function)
+    fast_gelu.fast_gelu_pass(scripted)
+    text = str(scripted.graph)
+    assert text.count("npu::fast_gelu") == 1 and text.count("aten::gelu") == 1
+    torch.testing.assert_close(scripted(x), torch_npu.fast_gelu(x) + torch.nn.functional.gelu(x, approximate="tanh"))
+
+
+def test_flops_of_a_block():
+    x = torch.ones(4, 8, device="npu")
+    with torch_npu.utils.FlopsCounter() as counter:
+        x @ x.t()
+    assert counter.get_flops() == [2 * 4 * 8 * 4] * 2
+
+
 def test_sdp_switches():
     assert torch.npu.flash_sdp_enabled()
     with torch.npu.sdp_kernel(enable_flash=False):
@@ -150,3 +170,20 @@ def test_modules_under_their_published_names():
     assert roll is function and torch_npu.contrib.fuse_add_softmax_dropout is fuse_add_softmax_dropout
     assert mstx is torch.npu.mstx and Format is torch_npu.Format and NpuGraphOpHandler is torch.npu.NpuGraphOpHandler
     assert torch_npu.npu.utils.set_dump is torch.npu.set_dump and torch.npu._get_device_index("npu:1") == 1
+
+
+def test_cast_weight():
+    modules = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.MultiheadAttention(16, 2, kdim=8, vdim=8))
+    assert modules.cast_weight("npu") is None and modules[0].weight.device.type == "cpu"   # as published: products read base formats
+    before = torch.npu.config.allow_internal_format
+    torch.npu.config.allow_internal_format = True
+    torch.npu.set_mm_bmm_format_nd(False)
+    try:
+        expected = modules[0].weight.detach().clone()
+        modules.cast_weight("npu")
+        for weight in (modules[0].weight, modules[1].k_proj_weight):
+            assert torch_npu.get_npu_format(weight) == torch_npu.Format.FRACTAL_NZ
+        assert modules[0].weight.cpu().equal(expected) and modules[0].bias.device.type == "cpu"
+    finally:
+        torch.npu.set_mm_bmm_format_nd(True)
+        torch.npu.config.allow_internal_format = before

@@ -91,3 +91,21 @@ def test_boxes(name):
     found = getattr(torch_npu, name + "_backward")(grad, a.detach(), b.detach(), *extra, False, False)
     for ours, reference in zip(found, expected):
         torch.testing.assert_close(ours, reference)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_layernorm_grad_takes_the_variance(device):
+    """As the published torch_npu, which hands the argument ``rstd`` to CANN's LayerNormGrad."""
+    x, grad, weight, bias = (torch.randn(shape).to(device) for shape in ((3, 4), (3, 4), (4,), (4,)))
+    leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
+    torch.nn.functional.layer_norm(leaves[0], (4,), leaves[1], leaves[2], eps=0.0).backward(grad)
+    statistics = x.mean(1, keepdim=True), x.var(1, unbiased=False, keepdim=True)
+    for found, leaf in zip(torch_npu.npu_layernorm_grad(grad, x, [4], *statistics, weight, bias), leaves):
+        torch.testing.assert_close(found, leaf.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_the_weight_of_a_deformable_convolution_gets_its_gradient_from_the_given_samples():
+    (x, grad, samples, weight, offset, *rest), _ = CASES["npu_deformable_conv2dbk"][0](torch.float32)
+    found = torch_npu.npu_deformable_conv2dbk(*(tensor.npu() for tensor in (x, grad, samples, weight, offset)), *rest)
+    expected = torch.nn.grad.conv2d_weight(samples, weight.shape, grad, stride=rest[0])
+    torch.testing.assert_close(found[1].cpu(), expected, rtol=1e-4, atol=1e-4)

@@ -273,12 +273,15 @@ def npu_deformable_conv2dbk(input: Tensor, grad_output: Tensor, offset_out: Tens
                             kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
                             dilation: Sequence[int] = [1, 1, 1, 1], groups: int = 1, deformable_groups: int = 1,
                             modulated: bool = True) -> Tuple[Tensor, ...]:
-    """Gradients of :func:`npu_deformable_conv2d` for input, weight, offset and bias. ``offset_out``: its second result."""
+    """Gradients of :func:`npu_deformable_conv2d` for input, weight, offset and bias. ``offset_out``: its second result, of which
+    the gradient of the weight is made."""
 
     def forward(x: Tensor, w: Tensor, o: Tensor) -> Tensor:
         return npu_deformable_conv2d(
             x, w, o, None, kernel_size, stride, padding, dilation, groups, deformable_groups, modulated
         )[0]
 
-    found = gradients(forward, (input.float(), weight.float(), offset.float()), grad_output.float())
-    return (*found, grad_output.float().sum((0, 2, 3)))
+    by_input, _, by_offset = gradients(forward, (input.float(), weight.float(), offset.float()), grad_output.float())
+    samples, by_out = offset_out.float(), grad_output.float()
+    by_weight = torch.nn.grad.conv2d_weight(samples, list(weight.shape), by_out, (kernel_size[0], kernel_size[1]), groups=groups)
+    return by_input, by_weight, by_offset, by_out.sum((0, 2, 3))

@@ -203,12 +203,14 @@ def npu_silu_backward(grad_output: Tensor, x0: Tensor, x1: Tensor) -> Tensor:
 
 def npu_layernorm_grad(grad_out: Tensor, input: Tensor, normalized_shape: Sequence[int], mean: Tensor, rstd: Tensor,
                        weight: Optional[Tensor], bias: Optional[Tensor]) -> Gradients:
-    """Gradients of layer normalization for input, weight and bias, from its statistics ``mean`` and ``rstd``.
+    """Gradients of layer normalization for input, weight and bias, from its statistics.
 
-    Each has the shape and the dtype, a floating point one, of what it is the gradient of.
+    ``mean``, and in ``rstd`` the variance, not the reciprocal deviation: it is for CANN's LayerNormGrad, which takes that (and
+    adds 1e-12). Each gradient has the shape and the dtype, a floating point one, of what it is the gradient of.
     """
     mask = [True, weight is not None, bias is not None]
-    return torch.ops.aten.native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, mask)
+    reciprocal = wide(rstd).add(1e-12).rsqrt().to(rstd.dtype)
+    return torch.ops.aten.native_layer_norm_backward(grad_out, input, normalized_shape, mean, reciprocal, weight, bias, mask)
 
 
 def npu_group_norm_swish_grad(grad: Tensor, input: Tensor, num_groups: int, weight: Tensor, bias: Tensor, mean: Tensor,

@@ -283,6 +283,7 @@ def _published_places() -> None:
     there.
     """
     setattr(torch.nn, "DropoutWithByteMask", _called_from("torch_npu.contrib.module", "DropoutWithByteMask"))  # noqa: B010
+    setattr(torch.nn.Module, "cast_weight", _called_from("torch_npu.npu._weights", "cast_weight"))  # noqa: B010
     setattr(torch.nn.functional, "dropout_with_byte_mask", _called_from("torch_npu.contrib.function", "dropout_with_byte_mask"))  # noqa: B010
 
 

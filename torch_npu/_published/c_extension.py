@@ -10,6 +10,9 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import torch
 
 _PRIVATE_USE = 20  # c10's number of the device type
+# Kinds of cores by the published numbers: keys of limits that are read, arguments that set them.
+_CORES = ("cube_core_num", "vector_core_num")
+_LIMITS = ("cube_num", "vector_num")
 
 
 def lookup(name: str) -> Any:
@@ -55,6 +58,12 @@ def _devices_and_streams() -> Dict[str, Any]:
         "_npu_setStream": _set_stream, "_npu_getCurrentRawStream": streams._get_current_raw_stream,
         "_npu_getCurrentRawStreamNoWait": streams._get_current_raw_stream, "_npu_sleep": npu._sleep,
         "_npu_isCurrentStreamCapturing": npu.is_current_stream_capturing, "_npu_eraseStream": streams.erase_stream,
+        "_NPUStreamBase": npu.Stream, "_NPUEventBase": npu.Event,
+        "_npu_get_device_res_limit": lambda device, kind: npu.get_device_limit(device)[_CORES[kind]],
+        "_npu_set_device_res_limit": lambda device, kind, value: npu.set_device_limit(device, **{_LIMITS[kind]: value}),
+        "_npu_get_stream_res_limit": _stream_limit, "_npu_set_stream_res_limit": _set_stream_limit,
+        "_npu_reset_stream_res_limit": lambda stream_id, device_index, device_type: npu.reset_stream_limit(
+            npu.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)),
         "_subscribe_report": npu._subscribe_report,
         "_unsubscribe_report": npu._unsubscribe_report,
     }
@@ -85,9 +94,11 @@ def _memory() -> Dict[str, Any]:
 
 def _settings_and_tensors() -> Dict[str, Any]:
     from torch_npu import npu
-    from torch_npu.npu import settings, utils
+    from torch_npu.npu import dump, settings, utils
 
     return {
+        "_npu_initDump": dump.init_dump, "_npu_setDump": dump.set_dump, "_npu_finalizeDump": dump.finalize_dump,
+        "_tensors_data_ptrs_at_indices_equal": _have_addresses,
         "_npu_getOption": settings.published_option, "_npu_setOption": npu.set_option,
         "_npu_get_sync_debug_mode": npu.get_sync_debug_mode, "_npu_set_sync_debug_mode": npu.set_sync_debug_mode,
         "_npu_get_deterministic_level": npu._get_deterministic_level,
@@ -102,6 +113,23 @@ def _settings_and_tensors() -> Dict[str, Any]:
         "_empty_strided_npu": _empty_strided, "_npu_to_dlpack": torch.utils.dlpack.to_dlpack,
         "_npu_from_dlpack": torch.utils.dlpack.from_dlpack,
     }
+
+
+def _stream_limit(stream_id: int, device_index: int, device_type: int, type: int) -> int:
+    from torch_npu import npu
+
+    return npu.get_stream_limit(npu.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))[_CORES[type]]
+
+
+def _set_stream_limit(stream_id: int, device_index: int, device_type: int, type: int, value: int) -> None:
+    from torch_npu import npu
+
+    stream = npu.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)
+    npu.set_stream_limit(stream, **{_LIMITS[type]: value})
+
+
+def _have_addresses(tensors: Sequence[torch.Tensor], data_ptrs: Sequence[int], indices: Sequence[int]) -> bool:
+    return all(tensors[index].data_ptr() == data_ptrs[index] for index in indices)
 
 
 class _Memories:

@@ -11,8 +11,13 @@ _BACKENDS = "torch_npu.npu.backends"
 TORCH_NPU: Dict[str, str] = {
     "Format": "torch_npu._format", "get_npu_format": "torch_npu._format", "erase_stream": "torch_npu.npu.streams",
     "unsupported_dtype": "torch_npu._dtypes", **dict.fromkeys(_dtypes.NUMBERS, "torch_npu._dtypes"),
-    "matmul_checksum": "torch_npu.asd", "set_op_timeout_ms": "torch_npu.npu.limits",
+    "ParallelStore": "torch_npu.distributed", "matmul_checksum": "torch_npu.asd", "set_op_timeout_ms": "torch_npu.npu.limits",
     **dict.fromkeys(("native_device", "new_device", "npu_device"), "torch_npu.npu._device_names"),
+}
+# Names that stand for one of another name: torch_npu.<name> -> (module, its name there).
+OTHER_NAMES = {
+    "HiFloat8Tensor": ("torch_npu.utils.hif8_tensor", "_HiFloat8Tensor"),
+    "_ShardedGradScaler": ("torch_npu.npu.amp.sharded_grad_scaler", "ShardedGradScaler"),
 }
 MODULES = ("asd", "contrib", "dynamo", "jit", "onnx", "op_plugin", "optim", "profiler", "testing")
 # torch.npu.<name>
@@ -40,13 +45,13 @@ UTILS: Dict[str, str] = {
     "perf_table": "torch_npu.utils.perf",
 }
 UTILS_MODULES = ("affinity", "asd_detector", "collect_env", "combine_tensors", "cpp_extension", "flops_count", "patch_getenv",
-                 "perf", "profiler", "serialization")
+                 "hif8_tensor", "perf", "profiler", "serialization")
 
 # Modules of the published torch_npu whose names live in one of ours: (theirs, ours).
 _ALIASES = (
     ("torch_npu.asd.asd", "torch_npu.asd"), ("torch_npu.asd.checksum", "torch_npu.asd"),
     ("torch_npu.asd.silent_fault_data", "torch_npu.asd"), ("torch_npu.npu.autocast_utils", "torch_npu.npu.autocast"),
-    ("torch_npu.npu.npu_config", "torch_npu.npu.settings"),
+    ("torch_npu.npu.npu_config", "torch_npu.npu.settings torch_npu.npu"),
     *((f"torch_npu.distributed.{name}", f"torch.distributed.{name}")
       for name in ("fsdp", "nn", "nn.functional", "pipelining", "tensor", "tensor.experimental")),
     ("torch_npu.distributed.distributed_c10d", "torch_npu.distributed"),
@@ -75,3 +80,9 @@ def find(package: str, name: str, names: Dict[str, str], modules: Any) -> Any:
     if name in modules:
         return importlib.import_module(f"{package}.{name}")
     return getattr(importlib.import_module(names[name]), name)
+
+
+def find_other(name: str) -> Any:
+    """The value of ``torch_npu.name`` of the table OTHER_NAMES."""
+    module, its_name = OTHER_NAMES[name]
+    return getattr(importlib.import_module(module), its_name)

@@ -56,6 +56,12 @@ def is_available() -> bool:
     return dist.is_available()
 
 
+class NoGroupError(ValueError, KeyError):
+    """There is no such process group. (The published torch_npu raises KeyError.)"""
+
+    __str__ = ValueError.__str__  # KeyError's shows the repr
+
+
 def reinit_process_group(group: ProcessGroup | None = None, rebuild_link: bool = True) -> None:
     """Makes a group that has failed usable again, in the same processes: its ranks connect anew at their next collective.
 
@@ -75,7 +81,7 @@ def reinit_process_group(group: ProcessGroup | None = None, rebuild_link: bool =
 
     group = dist.group.WORLD if group is None else group
     if group is None:
-        raise ValueError("reinit_process_group: there is no default group; call init_process_group first")
+        raise NoGroupError("reinit_process_group: there is no default group; call init_process_group first")
     try:
         backend = group._get_backend(torch.device("npu"))
     except RuntimeError as error:

@@ -4,9 +4,11 @@ from typing import Any, List
 
 import torch
 
+from torch_npu.jit.fusion_pass.fast_gelu import fast_gelu_pass
+
 
 def optimize(jit_mod: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
-    """The module with ``x * sigmoid(1.702 * x)`` computed by ``torch_npu.fast_gelu``, in place.
+    """The module with ``x * sigmoid(1.702 * x)``, and GELU, which it approximates, done by ``torch_npu.fast_gelu``, in place.
 
     TypeError for what torch.jit.script or torch.jit.trace did not make.
     """
@@ -14,6 +16,7 @@ def optimize(jit_mod: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
         raise TypeError(f"expected a ScriptModule, got {type(jit_mod).__name__}: torch.jit.script or torch.jit.trace makes one")
     for node in jit_mod.graph.findAllNodes("aten::mul"):
         _replace_one(jit_mod.graph, node)
+    fast_gelu_pass(jit_mod)
     torch._C._jit_pass_dce(jit_mod.graph)
     return jit_mod
 

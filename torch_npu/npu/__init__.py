@@ -1,5 +1,6 @@
 """torch.npu: NPUs in PyTorch, with the names and meaning of torch.cuda."""
 
+import sys
 from typing import Any
 
 from torch import AcceleratorError, OutOfMemoryError
@@ -161,4 +162,6 @@ def __getattr__(name: str) -> Any:
     if name in names.NPU_MODULES or name in names.TORCH_NPU_NPU:
         value = globals()[name] = names.find("torch_npu.npu", name, names.TORCH_NPU_NPU, names.NPU_MODULES)
         return value
+    if f"torch_npu.npu.{name}" in sys.modules:   # a module of the published package that another one stands for
+        return sys.modules[f"torch_npu.npu.{name}"]
     raise _not_there.error(name)

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
+import torch
 from torch.types import Device
 
 from torch_npu import _C, _options
@@ -13,11 +14,21 @@ from torch_npu.npu import _state
 from torch_npu.npu._utils import InvalidValueError
 
 
-def _snapshot(device: Device = None, include_traces: bool = True, mempool_id: Any = None) -> Dict[str, Any]:
+def _snapshot(device: Device = None, augment_with_fx_traces: bool = False, *, include_traces: bool = True,
+              mempool_id: Any = None) -> Dict[str, Any]:
     """The allocator's state on all devices: ``segments`` with their ``blocks``, and ``device_traces``, in the schema
-    of torch.cuda.memory._snapshot; PyTorch's tools (torch.cuda._memory_viz, pytorch.org/memory_viz) open it."""
+    of torch.cuda.memory._snapshot; PyTorch's tools (torch.cuda._memory_viz, pytorch.org/memory_viz) open it.
+
+    ``augment_with_fx_traces``: frames in the code of a torch.fx graph also tell which node of it they are of. NotImplementedError
+    where torch cannot tell (2.10 can)."""
     count = _C._device_count() if _state.is_initialized() else 0
-    return _C._memory_snapshot(count, mempool_id, include_traces)
+    snapshot = _C._memory_snapshot(count, mempool_id, include_traces)
+    if not augment_with_fx_traces:
+        return snapshot
+    augment = getattr(torch._utils, "_augment_memory_snapshot_stack_traces", None)
+    if augment is None:
+        raise NotImplementedError(f"torch {torch.__version__} does not tell nodes by frames: augment_with_fx_traces=False")
+    return augment(snapshot)
 
 
 def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> Any:
@@ -25,10 +36,11 @@ def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> Any:
     return _snapshot(include_traces=include_traces, mempool_id=mempool_id)["segments"]
 
 
-def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
+def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_traces: bool = False) -> None:
     """Saves _snapshot as a pickle."""
+    snapshot = _snapshot(augment_with_fx_traces=augment_with_fx_traces)
     with open(filename, "wb") as file:
-        pickle.dump(_snapshot(), file)
+        pickle.dump(snapshot, file)
 
 
 _STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}

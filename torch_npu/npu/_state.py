@@ -92,8 +92,8 @@ def _start(choice: Any) -> None:
         raise
 
 
-def lazy_call(function: Callable[..., Any], kind: str = "other") -> None:
-    """Runs ``function`` now, or at initialisation if that has not happened.
+def lazy_call(cb: Callable[..., Any], kind: str = "other") -> None:
+    """Runs ``cb`` now, or at initialisation if that has not happened.
 
     ``kind`` "seed_all" replaces waiting "seed" and "seed_all" calls, "seed" replaces waiting "seed" calls: only
     the last one counts.
@@ -103,6 +103,6 @@ def lazy_call(function: Callable[..., Any], kind: str = "other") -> None:
             if not is_initialized():  # else another thread did it while we waited for the lock, and ran what waited
                 superseded = {"seed_all": ("seed", "seed_all"), "seed": ("seed",)}.get(kind, ())
                 _waiting[:] = [call for call in _waiting if call[0] not in superseded]
-                _waiting.append((kind, function, traceback.format_stack()))
+                _waiting.append((kind, cb, traceback.format_stack()))
                 return
-    function()
+    cb()

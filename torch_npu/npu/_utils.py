@@ -17,6 +17,14 @@ class InvalidValueError(ValueError, RuntimeError):
     """A value that an argument does not take. (The published torch_npu raises RuntimeError.)"""
 
 
+class InvalidTypeError(TypeError, RuntimeError):
+    """A value of a type that an argument does not take. (Torch's operators, and the published torch_npu, raise RuntimeError.)"""
+
+
+class RefusedError(AssertionError, ValueError):
+    """Arguments that do not go together. (The published torch_npu asserts.)"""
+
+
 def existing_device(device: Device) -> int:
     """Index of a device. InvalidDeviceError where there is none of it."""
     index = _get_device_index(device, optional=True)

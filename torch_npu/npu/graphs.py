@@ -20,6 +20,7 @@ import torch
 from torch_npu import _C, _options
 from torch_npu._debug import logs
 from torch_npu.npu import _graph_updates, device as _device, memory as _memory, streams as _streams
+from torch_npu.npu._utils import InvalidTypeError, InvalidValueError
 
 _log = logging.getLogger("torch_npu.graph")
 
@@ -37,13 +38,21 @@ def graph_pool_handle() -> Tuple[int, int]:
     return _C._graph_pool_handle()
 
 
+def _checked(stream: Any) -> Any:
+    if not isinstance(stream, _streams.Stream):
+        raise InvalidTypeError(f"a group of tasks is of a torch.npu.Stream, not of {type(stream).__name__}")
+    return stream
+
+
 def graph_task_group_begin(stream: Any) -> None:
     """What ``stream``, which is being captured, is given from here on is a group of tasks that can be replaced later."""
+    _checked(stream)
     _C._graph_task_group_begin(stream.stream_id, stream.device_index)
 
 
 def graph_task_group_end(stream: Any) -> int:
     """Ends the group; its handle, an int, holds as long as the graph."""
+    _checked(stream)
     return _C._graph_task_group_end(stream.stream_id, stream.device_index)
 
 
@@ -54,15 +63,18 @@ def graph_task_update_begin(stream: Any, handle: int) -> None:
     way may come to the group before or after them, unless it waits for a :class:`torch.npu.ExternalEvent` that ``stream`` records
     behind the update.
     """
+    _checked(stream)
     _C._graph_task_update_begin(stream.stream_id, stream.device_index, handle)
 
 
 def graph_task_update_end(stream: Any) -> None:
     """Ends the update, which takes place in the order of ``stream``. RuntimeError where the operators are not the group's."""
+    _checked(stream)
     _C._graph_task_update_end(stream.stream_id, stream.device_index)
 
 
 # Graphs by the number of their capture, which no stream has any more once it has ended.
+_ERROR_MODES = ("global", "thread_local", "relaxed")
 _captures: Any = weakref.WeakValueDictionary()
 
 
@@ -86,6 +98,8 @@ class NPUGraph(_C._NPUGraph):
         capture_error_mode: whom calls that wait for the device are forbidden to: "global" everybody, "thread_local" this thread,
         "relaxed" nobody.
         """
+        if capture_error_mode not in _ERROR_MODES:
+            raise InvalidValueError(f"capture_error_mode is 'global', 'thread_local' or 'relaxed', got {capture_error_mode!r}")
         super().capture_begin(pool=pool, capture_error_mode=capture_error_mode)
         _captures[_C._capture_number()] = self
         _log.info("capture begins on stream %d, %s", _streams.current_stream().stream_id, capture_error_mode)
@@ -241,7 +255,7 @@ def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: i
         raise RuntimeError("make_graphed_callables under autocast needs autocast(..., cache_enabled=False)")
     for function, args in zip(callables, sample_args):
         if not all(isinstance(arg, torch.Tensor) and arg.device.type == "npu" for arg in args):
-            raise ValueError("sample_args are NPU tensors")
+            raise InvalidValueError("sample_args are NPU tensors")
         if isinstance(function, torch.nn.Module):
             if function._backward_hooks or function._forward_hooks or function._forward_pre_hooks:
                 raise RuntimeError("modules with hooks cannot be graphed: add the hooks to what make_graphed_callables returns")

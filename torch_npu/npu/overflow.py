@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_npu import _C
 from torch_npu.npu import _state
-from torch_npu.npu._utils import fixed
+from torch_npu.npu._utils import InvalidTypeError, fixed
 from torch_npu.npu.device import device as _device
 
 
@@ -66,4 +66,4 @@ def _holds_nonfinite(value: Any) -> bool:
         return not bool(torch.isfinite(value).all())
     if isinstance(value, (int, float)):
         return not math.isfinite(value)
-    raise TypeError(f"expected a tensor, a number, or a list of them, got {type(value).__name__}")
+    raise InvalidTypeError(f"expected a tensor, a number, or a list of them, got {type(value).__name__}")

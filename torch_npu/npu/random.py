@@ -10,10 +10,14 @@ from torch_npu.npu import _state
 from torch_npu.npu._utils import _get_device_index
 
 
+class _NoSuchDeviceError(IndexError, RuntimeError):
+    """A generator of a device that is not there. (torch.cuda and the published torch_npu raise IndexError.)"""
+
+
 def _generator(index: int) -> Any:
     count = len(_state.default_generators)
     if not 0 <= index < count:
-        raise RuntimeError(f"npu:{index} does not exist: this process sees {count} NPU(s)")
+        raise _NoSuchDeviceError(f"npu:{index} does not exist: this process sees {count} NPU(s)")
     return _state.default_generators[index]
 
 

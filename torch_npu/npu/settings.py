@@ -9,6 +9,7 @@ import torch
 
 from torch_npu import _C, _options
 from torch_npu.npu import _state
+from torch_npu.npu._utils import InvalidTypeError, InvalidValueError
 from torch_npu.utils import _error_code
 
 
@@ -104,7 +105,8 @@ def set_task_queue_enable(mode: int) -> None:
     to CANN's stream at every level. RuntimeError for another level."""
     global _task_queue
     if mode not in (0, 1, 2):
-        raise RuntimeError(f"task queue level {mode!r}: expected 0, 1 or 2" + _error_code.pta_error(_error_code.ErrCode.VALUE))
+        raise InvalidValueError(f"task queue level {mode!r}: expected 0, 1 or 2"
+                                + _error_code.pta_error(_error_code.ErrCode.VALUE))
     _task_queue = mode
     if mode:
         _without_effect(f"set_task_queue_enable({mode})", "operators go straight to the stream")
@@ -143,6 +145,9 @@ def set_deterministic_level(level: int) -> None:
     """0 and 1 are torch.use_deterministic_algorithms(False) and (True). 2 asks CANN also for matrix products whose elements do
     not depend on where they stand; 3 for results that do not depend on the size of the batch. RuntimeError for other levels,
     and where the installed CANN does not know the option (2 from 8.5 on, 3 from 9.2 on)."""
+    if not isinstance(level, int):
+        raise InvalidTypeError(f"set_deterministic_level({level!r}): expected 0, 1, 2 or 3"
+                               + _error_code.pta_error(_error_code.ErrCode.TYPE))
     if level not in (0, 1, 2, 3):
         raise RuntimeError(f"set_deterministic_level({level!r}): expected 0, 1, 2 or 3"
                            + _error_code.pta_error(_error_code.ErrCode.VALUE))
@@ -218,6 +223,8 @@ def set_option(option: Dict[str, Any]) -> None:
                         + _error_code.pta_error(_error_code.ErrCode.PARAM))
     own = {entry["name"] for entry in _options.describe()}
     for name, value in option.items():
+        if not isinstance(name, str):
+            raise InvalidTypeError(f"an option has a name, not {name!r}" + _error_code.pta_error(_error_code.ErrCode.TYPE))
         if name in _LEGACY:
             values = _LEGACY[name][0]
             if values is not None and str(value) not in values:

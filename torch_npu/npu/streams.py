@@ -307,20 +307,20 @@ def _for_streams(what: str) -> RuntimeError:
     return RuntimeError(f"ExternalEvent.{what}: a signal is for streams alone; use torch.npu.Event")
 
 
-def _subscribe_report(stream: Any) -> None:
+def _subscribe_report(op_stream: Any) -> None:
     """For programs that name the stream of :func:`_launch_host_func` first: CANN needs no thread of the program."""
 
 
-def _unsubscribe_report(stream: Any) -> None:
+def _unsubscribe_report(op_stream: Any) -> None:
     """See :func:`_subscribe_report`."""
 
 
-def _launch_host_func(stream: Any, function: Any, user_data: Any = None) -> None:
-    """Calls ``function(user_data)`` on the host when ``stream`` comes to this point; in a capture, at each replay.
+def _launch_host_func(op_stream: Any, fn: Any, user_data: Any = None) -> None:
+    """Calls ``fn(user_data)`` on the host when ``op_stream`` comes to this point; in a capture, at each replay.
 
     What it raises is printed as an exception that nobody could take. It must not wait for the device.
     """
-    _C._launch_host_func(stream.stream_id, stream.device_index, functools.partial(function, user_data))
+    _C._launch_host_func(op_stream.stream_id, op_stream.device_index, functools.partial(fn, user_data))
 
 
 def _sleep(cycles: int) -> None:

@@ -6,7 +6,7 @@ from torch.types import Device
 
 from torch_npu import _C
 from torch_npu.npu import _state
-from torch_npu.npu._utils import _get_device_index
+from torch_npu.npu._utils import _get_device_index, existing_device
 
 
 class _NotAvailable(float):
@@ -26,7 +26,7 @@ NA = _NotAvailable()
 
 def _rate(device: Device, field: Any) -> Any:
     _state.lazy_init()
-    value = _C._utilization(_get_device_index(device, optional=True))[field]
+    value = _C._utilization(existing_device(device))[field]
     return NA if value < 0 else value
 
 

@@ -9,6 +9,7 @@ from torch_npu.optim.adadelta import NpuFusedAdadelta
 from torch_npu.optim.adam import NpuFusedAdam, NpuFusedAdamW
 from torch_npu.optim.adamp import NpuFusedAdamP
 from torch_npu.optim.bert_adam import NpuFusedBertAdam
+from torch_npu.optim.distributed_muon import _DistributedMuon
 from torch_npu.optim.lamb import NpuFusedLamb
 from torch_npu.optim.rmsprop import NpuFusedRMSprop, NpuFusedRMSpropTF
 from torch_npu.optim.sgd import NpuFusedSGD

@@ -16,6 +16,7 @@ from typing import Any, Dict, Optional
 
 from torch_npu import _options
 from torch_npu.profiler import experimental_config, profiler, scheduler
+from torch_npu.profiler._lenient import goes_on
 
 __all__ = ["init", "set_state", "start", "step"]
 
@@ -110,6 +111,7 @@ def _read(path: str) -> Dict[str, Any]:
     return config
 
 
+@goes_on
 def init(path: Optional[str] = None) -> None:
     """Watches ``path/profiler_config.json`` (PROF_CONFIG_PATH by default) from now on. What it says already is not recorded:
     it must change first."""
@@ -124,14 +126,15 @@ def init(path: Optional[str] = None) -> None:
     _watch.path, _watch.seen, _watch.steps, _watch.waiting = file, os.stat(file).st_mtime_ns, _watch.first_step, None
 
 
-def set_state(state: Dict[str, Any]) -> None:
+def set_state(state_step: Dict[str, Any]) -> None:
     """Before :func:`init`, for a training that goes on: ``{"cur_step": 10}`` is the number of steps that were made before."""
-    step_made = state.get("cur_step") if isinstance(state, dict) else None
+    step_made = state_step.get("cur_step") if isinstance(state_step, dict) else None
     if not isinstance(step_made, int) or step_made < 0:
-        raise ValueError(f"dynamic_profile.set_state takes a dict with a number of steps in cur_step, not {state!r}")
+        raise ValueError(f"dynamic_profile.set_state takes a dict with a number of steps in cur_step, not {state_step!r}")
     _watch.first_step = step_made
 
 
+@goes_on
 def start(config_path: Optional[str] = None) -> None:
     """Records from the next :func:`step` on, as a file says (by default the one that is watched)."""
     path = config_path or _watch.path

@@ -92,6 +92,26 @@ class _ExperimentalConfig:
     What has no figures here (counters, ``l2_cache``, ``sys_io``, ``host_sys``, ...) is told once in the log.
     """
 
+    @property
+    def export_type(self) -> List[str]:
+        """The kinds of files, as a list."""
+        return self._export_type
+
+    @property
+    def gc_detect_threshold(self) -> Optional[float]:
+        """Milliseconds from which on a garbage collection is recorded; None: none is."""
+        return self._gc_detect_threshold
+
+    @property
+    def with_gc(self) -> bool:
+        """Whether garbage collections are recorded."""
+        return self._gc_detect_threshold is not None
+
+    @property
+    def tx_enabled(self) -> bool:
+        """Whether marks of the program are recorded."""
+        return self._msprof_tx or self._mstx
+
     def __init__(self, profiler_level: str = ProfilerLevel.Level0, aic_metrics: str = AiCMetrics.PipeUtilization,
                  l2_cache: bool = False, msprof_tx: bool = False, mstx: bool = False, data_simplification: bool = True,
                  record_op_args: bool = False, op_attr: bool = False, gc_detect_threshold: Optional[float] = None,
@@ -104,7 +124,7 @@ class _ExperimentalConfig:
             self._aic_metrics = AiCMetrics.AiCoreNone
         kinds = export_type if isinstance(export_type, list) else [export_type]
         known = bool(kinds) and all(kind in supported_export_type() for kind in kinds)
-        self._export_type = list(kinds) if known else [reset("export_type", export_type, ExportType.Text)]
+        self._export_type: List[Any] = list(kinds) if known else [reset("export_type", export_type, ExportType.Text)]
         self._l2_cache = _flag("l2_cache", l2_cache)
         self._msprof_tx = _flag("msprof_tx", msprof_tx)
         self._mstx = _flag("mstx", mstx)

@@ -12,9 +12,10 @@ import weakref
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
 import torch
-from torch.profiler import ProfilerActivity, profile as _torch_profile, supported_activities
+from torch.profiler import ProfilerActivity, _KinetoProfile, profile as _torch_profile, supported_activities
 
 from torch_npu import _C
+from torch_npu.profiler._lenient import goes_on
 from torch_npu.profiler.experimental_config import (
     AiCMetrics,
     ExportType,
@@ -24,7 +25,7 @@ from torch_npu.profiler.experimental_config import (
     supported_export_type,
 )
 
-__all__ = ["ProfilerActivity", "analyse", "profile", "supported_activities", "tensorboard_trace_handler"]
+__all__ = ["ProfilerActivity", "_KinetoProfile", "analyse", "profile", "supported_activities", "tensorboard_trace_handler"]
 
 _SUFFIX = "_ascend_pt"
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -60,7 +61,9 @@ class profile(_torch_profile):
             schedule = reset("schedule", schedule, None)
         if on_trace_ready is not None and not callable(on_trace_ready):
             on_trace_ready = reset("on_trace_ready", on_trace_ready, None)
-        if activities is not None and not set(activities := list(activities)) <= supported_activities():
+        if activities is not None and not (activities := list(activities)):
+            activities = reset("activities", activities, None)
+        if activities is not None and not set(activities) <= supported_activities():
             activities = reset("activities", activities, None)
         known = (_ExperimentalConfig, torch._C._profiler._ExperimentalConfig, type(None))
         if not isinstance(experimental_config, known):
@@ -126,15 +129,28 @@ class profile(_torch_profile):
         if not _C._leave_profile_in_this_thread():
             warnings.warn("disable_profiler_in_child_thread: this thread is in no profile", stacklevel=2)
 
+    def stop(self) -> None:
+        """``torch.profiler.profile.stop``; a RuntimeWarning where it was not started. What ``on_trace_ready`` raises goes on."""
+        if self.profiler is None:
+            warnings.warn("torch_npu.profiler: profile.stop did nothing: it was not started", RuntimeWarning, stacklevel=2)
+            return
+        super().stop()
+
+    add_metadata = goes_on(_torch_profile.add_metadata)
+    add_metadata_json = goes_on(_torch_profile.add_metadata_json)
+
     # The published names of arguments, which are not torch's.
+    @goes_on
     def export_chrome_trace(self, output_path: str, **options: Any) -> Any:  # type: ignore[override]
         """``torch.profiler.profile.export_chrome_trace``."""
         return super().export_chrome_trace(output_path, **options)
 
+    @goes_on
     def export_memory_timeline(self, output_path: str, device: Optional[str] = None) -> Any:
         """``torch.profiler.profile.export_memory_timeline``."""
         return super().export_memory_timeline(output_path, device)
 
+    @goes_on
     def export_stacks(self, output_path: str, metric: str = "self_cpu_time_total") -> Any:
         """``torch.profiler.profile.export_stacks``: needs ``with_stack=True``. ``self_npu_time_total`` is a metric, too."""
         return super().export_stacks(output_path, metric.replace("npu", "privateuse1"))
@@ -173,10 +189,13 @@ def tensorboard_trace_handler(dir_name: Optional[str] = None, worker_name: Optio
                               async_mode: bool = False) -> Callable[[Any], None]:
     """For ``on_trace_ready``: writes each trace to ``dir_name/<worker>_<time>_ascend_pt`` (the current folder by default).
 
-    analyse_flag: the files of Ascend's tools at once; else :func:`analyse` makes them later. async_mode: on a thread.
+    A name that cannot be one becomes the default, with a warning in the log. analyse_flag: the files of Ascend's tools at once;
+    else :func:`analyse` makes them later. async_mode: on a thread.
     """
-    if worker_name is not None and (not worker_name or os.sep in worker_name):
-        raise ValueError(f"worker_name {worker_name!r}: expected a name for a part of a folder's name")
+    if worker_name is not None and (not isinstance(worker_name, str) or not worker_name or os.sep in worker_name):
+        worker_name = reset("worker_name", worker_name, None)
+    if dir_name is not None and not isinstance(dir_name, (str, os.PathLike)):
+        dir_name = reset("dir_name", dir_name, None)
     folder = os.path.abspath(dir_name or os.curdir)
 
     def handler(profiled: Any) -> None:
@@ -230,11 +249,12 @@ def _analyse_one(path: str, export_type: Optional[List[str]] = None) -> None:
         shutil.rmtree(os.path.dirname(raw))
 
 
+@goes_on
 def analyse(profiler_path: str, max_process_number: int = 1, export_type: Union[str, List[str], None] = None) -> None:
     """Makes Ascend's files of all traces (``*_ascend_pt``) in a folder, or of one. ``max_process_number`` is accepted.
 
-    FileNotFoundError where there are none; ValueError for a bad argument, and, once all others are done, for profiles that are
-    not whole.
+    A RuntimeWarning where there are none, for a bad argument, and, once all others are done, for profiles that are not whole: as
+    published, a program does not end for them.
     """
     if not isinstance(max_process_number, int) or max_process_number < 1:
         raise ValueError(f"max_process_number {max_process_number!r}: expected a positive number")

@@ -9,6 +9,10 @@ from torch_npu.profiler.experimental_config import reset
 __all__ = ["ProfilerAction", "Schedule", "schedule"]
 
 
+class StepError(ValueError, AssertionError):
+    """A step before the first. (torch.profiler raises AssertionError, the published torch_npu ValueError.)"""
+
+
 class Schedule:
     """``skip_first`` steps, then rounds of ``wait``, ``warmup`` and ``active`` steps, ``repeat`` of them (0: to the end). The
     first round waits ``skip_first_wait`` steps less, if that is given, and so begins at once with 1. A number that is none, or
@@ -28,6 +32,8 @@ class Schedule:
         self._early = self.wait if skip_first_wait else 0
 
     def __call__(self, step: int) -> ProfilerAction:
+        if step < 0:
+            raise StepError(f"steps count from 0, but this is step {step}")
         return self._action(step + self._early if step >= self.skip_first else step)
 
 

@@ -4,6 +4,8 @@ from typing import List, Optional
 
 import torch
 
+from torch_npu.npu._utils import InvalidValueError
+
 
 def npu_combine_tensors(list_of_tensor: List[torch.Tensor], require_copy_value: bool = True) -> Optional[torch.Tensor]:
     """A flat tensor that holds all elements, and of which the tensors of the list become parts, in order.
@@ -16,10 +18,10 @@ def npu_combine_tensors(list_of_tensor: List[torch.Tensor], require_copy_value: 
     first = list_of_tensor[0]
     for tensor in list_of_tensor:
         if tensor.dtype != first.dtype or tensor.device != first.device:
-            raise ValueError(f"npu_combine_tensors: all tensors are {first.dtype} on {first.device}, "
-                             f"but one is {tensor.dtype} on {tensor.device}")
+            raise InvalidValueError(f"npu_combine_tensors: all tensors are {first.dtype} on {first.device}, "
+                                    f"but one is {tensor.dtype} on {tensor.device}")
         if not torch.ops.aten.is_non_overlapping_and_dense(tensor):
-            raise ValueError("npu_combine_tensors: a tensor has gaps or overlaps: make it contiguous")
+            raise InvalidValueError("npu_combine_tensors: a tensor has gaps or overlaps: make it contiguous")
     combined = torch.zeros(sum(tensor.numel() for tensor in list_of_tensor), dtype=first.dtype, device=first.device)
     begin = 0
     with torch.no_grad():
@@ -42,8 +44,10 @@ def is_combined_tensor_valid(combined_tensor: torch.Tensor, list_of_tensor: List
     return bool(list_of_tensor)
 
 
-def get_part_combined_tensor(combined_tensor: torch.Tensor, index: int, size: int) -> torch.Tensor:
-    """``size`` elements of the combined tensor from ``index`` on, a flat view."""
+def get_part_combined_tensor(combined_tensor: Optional[torch.Tensor], index: int, size: int) -> Optional[torch.Tensor]:
+    """``size`` elements of the combined tensor from ``index`` on, a flat view; None of None, which stands for no tensors."""
+    if combined_tensor is None:
+        return None
     if not 0 <= index <= index + size <= combined_tensor.numel():
-        raise ValueError(f"elements {index} to {index + size} of a combined tensor of {combined_tensor.numel()}")
+        raise InvalidValueError(f"elements {index} to {index + size} of a combined tensor of {combined_tensor.numel()}")
     return combined_tensor[index:index + size]

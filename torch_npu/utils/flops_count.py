@@ -26,11 +26,18 @@ class _Counter(TorchDispatchMode):
 
 class FlopsCounter:
     """Counts the multiplications and additions of matrix products, convolutions and attention from :meth:`start` on, in the
-    forward and the backward pass of this thread, with PyTorch's formulas."""
+    forward and the backward pass of this thread, with PyTorch's formulas; as a context manager, of a ``with`` block."""
 
     def __init__(self) -> None:
         self._mode: Optional[_Counter] = None
         self._last = [0, 0]
+
+    def __enter__(self) -> "FlopsCounter":
+        self.start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Begins at zero."""

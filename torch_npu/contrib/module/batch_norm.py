@@ -17,6 +17,9 @@ class _Fast(nn.modules.batchnorm._BatchNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         _count_in_int32(self)
 
+    def forward(self, input1: torch.Tensor) -> torch.Tensor:
+        return super().forward(input1)
+
 
 class FastBatchNorm1d(_Fast, nn.BatchNorm1d):
     """``nn.BatchNorm1d`` with an int32 ``num_batches_tracked``."""
@@ -38,6 +41,9 @@ class FastSyncBatchNorm(nn.SyncBatchNorm):
                  dtype: Optional[torch.dtype] = None) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, process_group, device, dtype)
         _count_in_int32(self)
+
+    def forward(self, input1: torch.Tensor) -> torch.Tensor:
+        return super().forward(input1)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: nn.Module, process_group: Optional[Any] = None) -> nn.Module:

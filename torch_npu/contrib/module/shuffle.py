@@ -5,6 +5,8 @@ from typing import Optional, Tuple, Union
 import torch
 from torch import nn
 
+from torch_npu.npu._utils import InvalidValueError
+
 
 class ChannelShuffle(nn.Module):
     """``forward(x1, x2)``: two halves of ``in_channels`` channels, joined and interleaved by ``groups``.
@@ -14,6 +16,8 @@ class ChannelShuffle(nn.Module):
 
     def __init__(self, in_channels: int, groups: int = 2, split_shuffle: bool = True) -> None:
         super().__init__()
+        if in_channels % groups:
+            raise InvalidValueError(f"{in_channels} channels do not make {groups} groups")
         self.split_shuffle = split_shuffle
         self.groups = groups
         self.group_len = in_channels // groups

@@ -4,6 +4,7 @@ torch.amp.GradScaler("npu"), its base, is patched by ``_scaler_all_reduces_found
 """
 
 import weakref
+from collections import abc
 from typing import Any, Dict, Optional, Set
 
 import torch
@@ -48,6 +49,14 @@ class HalfGradientError(ValueError, TypeError):
     """Gradients of float16 cannot be unscaled. (torch.amp raises ValueError, the published torch_npu TypeError.)"""
 
 
+class FactorError(ValueError, AssertionError):
+    """A factor that does not let the scale grow, or shrink. (torch.amp asserts, the published torch_npu raises ValueError.)"""
+
+
+class OutputsError(TypeError, ValueError):
+    """Something to scale that holds no tensors. (torch.amp raises ValueError, the published torch_npu TypeError.)"""
+
+
 class GradScaler(torch.amp.GradScaler):
     """``torch.amp.GradScaler("npu", ...)``, with ``dynamic``.
 
@@ -62,6 +71,10 @@ class GradScaler(torch.amp.GradScaler):
                  growth_interval: int = 2000, dynamic: bool = True, enabled: bool = True) -> None:
         if isinstance(init_scale, (str, torch.device)):
             raise TypeError(f"init_scale is a number, not {init_scale!r}: this GradScaler is for the NPU and takes no device")
+        if enabled and not growth_factor > 1:
+            raise FactorError(f"the growth factor is more than 1, not {growth_factor}")
+        if enabled and not backoff_factor < 1:
+            raise FactorError(f"the backoff factor is less than 1, not {backoff_factor}")
         super().__init__("npu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self._dynamic = dynamic
 
@@ -80,6 +93,8 @@ class GradScaler(torch.amp.GradScaler):
             for output in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
                 if isinstance(output, torch.Tensor) and output.device.type != "npu":
                     raise ValueError(f"this GradScaler scales losses on the NPU, but the loss is on {output.device}")
+            if not isinstance(outputs, (torch.Tensor, abc.Iterable)):
+                raise OutputsError(f"scale takes a tensor or an iterable of tensors, not {type(outputs).__name__}")
         return super().scale(outputs)
 
     def unscale_(self, optimizer: Any) -> None:
@@ -120,6 +135,7 @@ class GradScaler(torch.amp.GradScaler):
                 found[device] = torch.maximum(found[device], value) if device in found else value
 
     def _check_owner(self, optimizer: Any) -> None:
+        self._check_scale_growth_tracker("step")
         refuse_apex(optimizer)
         owner = _owners.get(optimizer)
         owner = owner() if owner is not None else None
