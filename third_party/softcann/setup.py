@@ -41,12 +41,12 @@ TORCH = torch_folder()
 MINOR = re.search(r"__version__ = ['\"](\d+\.\d+)\.", (TORCH / "version.py").read_text())[1]
 
 
-def run(name: str, *arguments: str) -> None:
+def tool(name: str) -> str:
     beside = pathlib.Path(sysconfig.get_path("scripts")) / name
-    tool = str(beside) if beside.exists() else shutil.which(name)
-    if tool is None:
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
         raise SystemExit(f"{name} is needed to build softcann: pip install {name}")
-    subprocess.check_call([tool, *arguments])
+    return found
 
 
 class NativeBuild(build_ext):
@@ -58,12 +58,15 @@ class NativeBuild(build_ext):
             shutil.copytree(built, libraries, symlinks=True, dirs_exist_ok=True)
             return
         folder = str(pathlib.Path(self.build_temp).resolve())
-        run("cmake", "-S", str(HERE), "-B", folder, "-G", "Ninja",
+        ninja = tool("ninja")
+        # CMake calls ninja too; one of another version rewrites the log, after which everything is compiled again.
+        subprocess.check_call([
+            tool("cmake"), "-S", str(HERE), "-B", folder, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}",
             "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG",
             f"-DPython_EXECUTABLE={sys.executable}", f"-DPython3_EXECUTABLE={sys.executable}", f"-DTORCH_DIR={TORCH}",
-            f"-DSOFTCANN_LIBRARY_DIR={libraries}", *shlex.split(os.environ.get("CMAKE_ARGS", "")))
+            f"-DSOFTCANN_LIBRARY_DIR={libraries}", *shlex.split(os.environ.get("CMAKE_ARGS", ""))])
         jobs = os.environ.get("MAX_JOBS")
-        run("ninja", "-C", folder, *(["-j", jobs] if jobs else []))
+        subprocess.check_call([ninja, "-C", folder, *(["-j", jobs] if jobs else [])])
 
     def get_outputs(self):
         return []
