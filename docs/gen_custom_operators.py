@@ -39,9 +39,15 @@ def transformer_library():
 
 
 def entries():
+    sys.path.insert(0, str(ROOT))
+    from codegen import contract, defaults
+
+    operators_of_cann = contract.load(ROOT / "third_party" / "cann" / "aclnn_ops.txt")
     for entry in generated.custom_operators():
         name, _, rest = entry["op"].partition("(")
         calls = [entry.get("aclnn", ""), *(case["aclnn"] for case in entry.get("when", []))]
+        if not entry.keys() & {"aclnn", "reason", "composed"}:
+            calls.append(defaults.namesake(name, operators_of_cann))
         operators = sorted({re.match(r"\w+", call)[0] for call in calls if call})
         if "composed" in entry:
             how, gradient = "composed", entry["composed"]

@@ -14,9 +14,10 @@ PAST_E4M3FN = 464.0   # halfway from its largest number, 448, to the next that i
 NARROW = (torch.uint16, torch.uint32, torch.uint64)
 
 # ONNX type: ATen's operator, which mostly has the same name.
-UNARY = {"BitwiseNot": "bitwise_not", "Not": "logical_not", **{name: name.lower() for name in (
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "HardSwish",
-    "IsNaN", "Log", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Tan", "Tanh")}}
+UNARY = {"BitwiseNot": "bitwise_not", "HardSwish": "hardswish", "IsNaN": "isnan", "Not": "logical_not"}
+UNARY.update((name.capitalize(), name) for name in (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "floor", "log", "neg",
+    "reciprocal", "relu", "round", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "tan", "tanh"))
 COMPARISONS = {"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"}
 LOGIC = {"And": "logical_and", "Or": "logical_or", "Xor": "logical_xor"}
 BITWISE = {"BitwiseAnd": "bitwise_and.Tensor", "BitwiseOr": "bitwise_or.Tensor", "BitwiseXor": "bitwise_xor.Tensor"}
