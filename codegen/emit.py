@@ -56,7 +56,7 @@ def _shard(scope: str, units: List[Unit], namespace: str) -> str:
     operators = sorted({name for u in units for name in u.aclnn})
     # Declared here and not through the header: a new hand-written function must not recompile every shard.
     declarations = [d for u in units for d in u.declarations]
-    own = ['#include "aten/custom/shapes.h"'] if namespace != "aten" else []
+    own = [f'#include "aten/{"mixed_dtypes.h" if namespace == "aten" else "custom/shapes.h"}"']
     lines = [BANNER, '#include "aclnn/aclnn_ops.h"', *own, '#include "aten/kernel.h"', '#include "aten/registration.h"',
              '#include "op/launch.h"', ""]
     lines += [f"#include <ATen/ops/{header}>" for header in includes]

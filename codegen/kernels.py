@@ -5,6 +5,7 @@ from typing import Dict, Iterable, List, NamedTuple, Tuple
 from .calls import Resolver, Value, normalize, used_names
 from .defaults import complete
 from .errors import RegistryError, RegistryErrors
+from .mixed import casts
 from .registry import VARIANTS, Entry
 from .schemas import Schemas
 from .wrappers import cpp_name, device_check, device_scope, forward, output_check, signature_of, structured_wrapper
@@ -142,7 +143,8 @@ class _Builder:
             arguments = [f"computed.{n}" if n in computed else f"op.output({outputs.index(n)})" if n in outputs else n
                          for n in used]
             text += structured_wrapper(function, group, kernel, arguments, bool(computed),
-                                        self._pointwise(function, kernel, used, outputs), bool(self.entry.aclnn))
+                                        self._pointwise(function, kernel, used, outputs), bool(self.entry.aclnn),
+                                        casts(self.entry, function, group))
             registered.append((name, f"npu_{cpp_name(name)}"))
         header = f"{group.functional.root_name}_meta.h"
         return self._unit(out, "\n".join(text), registered, declarations, includes=[header])
@@ -281,6 +283,7 @@ class _Builder:
         name = cpp_name(str(function.func.name))
         lines = [signature.decl(name=f"npu_{name}") + " {"]
         lines += device_check(function)
+        lines += casts(self.entry, function, self.schemas.groups.get(self.entry.op))
         lines += self._composite_otherwise(function)
         lines += device_scope(function)
         lines += body + ["}", ""]

@@ -31,6 +31,8 @@ class Entry:
     reason: Optional[str] = None
     symint: bool = False
     casts: bool = False                          # a given output may have another dtype that the result can be cast to
+    alike: Dict[str, str] = dataclasses.field(default_factory=dict)   # argument -> one whose dtype it gets, or C++ for a dtype
+    mixed: Tuple[str, ...] = ()                  # arguments of several dtypes; the result has the first one's
     since: Optional[Tuple[int, int]] = None
     until: Optional[Tuple[int, int]] = None
 
@@ -44,7 +46,8 @@ class Entry:
             raise self.fail("'reason' belongs to 'impl' or 'kernel'")
         if given and not self.aclnn and not self.reason:
             raise self.fail(f"{given[0]!r} needs a 'reason': why the registry's own means do not suffice")
-        if self.by_hand and any((self.scalar, self.when, self.only_if, self.pointwise, self.out, self.variants, self.casts)):
+        if self.by_hand and any((self.scalar, self.when, self.only_if, self.pointwise, self.out, self.variants, self.casts,
+                                self.alike, self.mixed)):
             raise self.fail(f"{(given or ['reason'])[0]!r} stands alone: the C++ function decides everything")
 
     @property
@@ -104,6 +107,11 @@ def _variants(node: yaml.Node) -> Optional[Tuple[str, ...]]:
     return variants if set(variants) <= set(VARIANTS) else None
 
 
+def _names(node: yaml.Node) -> Optional[Tuple[str, ...]]:
+    names = tuple(_text(one) for one in node.value) if isinstance(node, yaml.SequenceNode) else ()
+    return names if len(names) > 1 and all(names) else None
+
+
 def _flag(node: yaml.Node) -> Optional[bool]:
     return {"true": True, "false": False}.get(_text(node) or "")
 
@@ -129,6 +137,8 @@ KEYS = {
     "pointwise": Key(lambda node: _text(node) if _text(node) in POINTWISE else None, f"is one of {', '.join(POINTWISE)}", False),
     "out": Key(_rules, "is one shape rule, or maps output names to rules"),
     "variants": Key(_variants, f"are of {', '.join(VARIANTS)}"),
+    "alike": Key(_texts, "maps an argument to one whose dtype it gets", False),
+    "mixed": Key(_names, "is a list of two arguments at least", False),
     "symint": Key(_flag, "is true or false"), "casts": Key(_flag, "is true or false"),
     "since": Key(_version, 'is a torch version such as "2.10"'), "until": Key(_version, 'is a torch version such as "2.10"'),
 }

@@ -22,7 +22,7 @@ def forward(binding) -> str:
 
 
 def structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool, fast: List[str],
-                        direct: bool) -> List[str]:
+                        direct: bool, casts: List[str]) -> List[str]:
     """What the dispatcher calls: meta() makes or checks the outputs, then the shared kernel runs. `direct`: CANN's operator
     writes to the outputs while it reads."""
     from torchgen.api import meta, structured
@@ -46,6 +46,7 @@ def structured_wrapper(function, group, kernel: str, arguments: List[str], compu
     return [signature.decl(name=f"npu_{cpp_name(str(function.func.name))}") + " {",
             *fast,
             *device_check(function),
+            *casts,
             f"  {op}",
             f"  {'[[maybe_unused]] const auto computed = ' if computed else ''}op.meta({meta_arguments});",
             *(_overlap_check(function, group) if direct and kind is SchemaKind.out else []),

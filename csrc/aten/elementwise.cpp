@@ -8,6 +8,7 @@
 #include "aten/compose.h"
 #include "aten/factory.h"
 #include "aten/kernel.h"
+#include "aten/mixed_dtypes.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
 
@@ -183,6 +184,10 @@ at::Tensor isfinite(const at::Tensor& self) {
 }
 
 at::Tensor isclose(const at::Tensor& self, const at::Tensor& other, double rtol, double atol, bool equal_nan) {
+  if (mixed(self, other)) {
+    const auto common = at::result_type(self, other);
+    return native::isclose(cast(self, common), cast(other, common), rtol, atol, equal_nan);
+  }
   const auto type = self.scalar_type();
   // Arguments that are refused, and whole numbers, which PyTorch compares exactly, are the composition's.
   if (!is_real_number(type) || other.scalar_type() != type || !self.sizes().equals(other.sizes()) ||

@@ -8,6 +8,7 @@
 #include "aten/compose.h"
 #include "aten/factory.h"
 #include "aten/kernel.h"
+#include "aten/mixed_dtypes.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
 
@@ -122,8 +123,11 @@ at::Tensor index_tensor(const at::Tensor& self, const Indices& given) {
 at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::Tensor& values, bool accumulate, bool unsafe) {
   TORCH_CHECK_INDEX(given.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(),
                     " (got ", given.size(), ")");
-  TORCH_CHECK(self.scalar_type() == values.scalar_type(), "Index put requires the source and destination dtypes match, got ",
-              self.scalar_type(), " for the destination and ", values.scalar_type(), " for the source.");
+  if (const auto type = type_for(values, self); values.scalar_type() != type) {
+    return native::_index_put_impl_(self, given, cast(values, type), accumulate, unsafe);
+  }
+  TORCH_CHECK(self.scalar_type() == values.scalar_type(), "Index put: values of ", values.scalar_type(),
+              " would lose their imaginary part in a tensor of ", self.scalar_type());
   if (is_number_for_host(self, values)) return at::_index_put_impl_(self, given, values.cpu(), accumulate, unsafe);
   if (values.dim() != 0) check_same_device("_index_put_impl_", {"self", "values"}, self, values);
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {

@@ -1,9 +1,11 @@
 // Losses: those with an operator whose arguments are not ATen's, and those composed of others.
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/Functions.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"
+#include "aten/mixed_dtypes.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
 
@@ -51,6 +53,17 @@ Margins margins(const at::Tensor& self, const at::Tensor& target, const at::Scal
 }
 
 }  // namespace
+
+OutSpec own_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
+  (void)at::infer_size_dimvector(self.sizes(), target.sizes());
+  return reduction == at::Reduction::None ? binary(self, target, self.scalar_type()) : shaped(self, {});
+}
+
+OutSpec logits_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
+  const auto type = target.is_floating_point() ? target.scalar_type() : self.scalar_type();
+  (void)at::infer_size_dimvector(self.sizes(), target.sizes());
+  return reduction == at::Reduction::None ? binary(self, target, type) : shaped(self, {}, type);
+}
 
 at::Tensor multi_margin_loss(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
                              const Optional& weight, int64_t reduction) {
@@ -191,21 +204,23 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
 // Half the square near the target, linear beyond delta.
 at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta, at::Tensor& out) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  const auto distance = self.sub(target).abs_();
+  const auto type = at::result_type(self, target);
+  const auto distance = self.to(type).sub(target.to(type)).abs_();
   const auto near = distance.clamp_max(delta);
   const auto single = near.mul(distance.sub(near, 0.5));
   return give(out, reduced_loss(single, reduction));
 }
 
 at::Tensor huber_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta) {
-  auto out = make(loss(self, target, reduction));
+  auto out = make(own_loss(self, target, reduction));
   return huber_loss_out(self, target, reduction, delta, out);
 }
 
 at::Tensor& huber_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
                                     int64_t reduction, double delta, at::Tensor& grad_input) {
   const double scale = reduction == at::Reduction::Mean ? 1.0 / static_cast<double>(self.numel()) : 1.0;
-  const auto gradient = self.sub(target).clamp_(-delta, delta).mul_(grad_output).mul_(scale);
+  const auto type = at::result_type(self, target);
+  const auto gradient = self.to(type).sub(target.to(type)).clamp_(-delta, delta).mul_(grad_output).mul_(scale);
   return give(grad_input, gradient);
 }
 

@@ -226,3 +226,26 @@ def test_schema_of_another_torch_is_excluded(build, mistake):
     future = "- op: op_of_the_future\n  impl: f\n  reason: r\n"
     assert "has no such schema" in mistake(future, torch=(2, 13))[0]
     assert build(future + "  since: \"2.99\"\n", torch=(2, 13)) == []
+
+
+def test_operands_of_several_dtypes(build):
+    unit, = build("- op: scatter_add.out\n  alike: {src: self, index: '`place_type(index)`'}\n  aclnn: aclnnScatterAdd(self, dim, index, src, out)\n")
+    functional, out = body(unit, "npu_scatter_add"), body(unit, "npu_scatter_add_out")
+    assert ("if (const auto type = type_for(src, self); C10_UNLIKELY(src.scalar_type() != type)) "
+            "return npu_scatter_add(self, dim, index, cast(src, type));") in functional
+    assert "if (const auto type = place_type(index); C10_UNLIKELY(index.scalar_type() != type))" in functional
+    assert "return npu_scatter_add_out(self, dim, index, cast(src, type), out);" in out
+    unit, = build("- op: mm.out\n  mixed: [self, mat2]\n  aclnn: aclnnMm(self, mat2, out, 0)\n")
+    assert "return cast(npu_mm(cast(self, type), cast(mat2, type)), self.scalar_type());" in body(unit, "npu_mm")
+    assert "return into(out, npu_mm(cast(self, type), cast(mat2, type)));" in body(unit, "npu_mm_out")
+    unit, = build("- op: addmv.out\n  mixed: [common, self, mat, vec]\n  aclnn: aclnnAddmv(self, mat, vec, alpha, beta, out, 0)\n")
+    call = "npu_addmv(cast(self, type), cast(mat, type), cast(vec, type), beta, alpha)"
+    assert f"return {call};" in body(unit, "npu_addmv") and f"return into(self, {call});" in body(unit, "npu_addmv_inplace")
+
+
+@pytest.mark.parametrize("text, message", [
+    ("  alike: {nothing: self}\n", "'nothing' is no tensor"), ("  mixed: [self, beta]\n", "'beta' is no tensor"),
+    ("  mixed: [self]\n", "two arguments at least")])
+def test_operands_that_are_not_there(build, text, message):
+    with pytest.raises(Exception, match=message):
+        build(f"- op: addmm.out\n{text}  aclnn: aclnnAddmm(self, mat1, mat2, beta, alpha, out, 0)\n")

@@ -140,12 +140,12 @@ def test_matrix_times_vector(dtype):
     room = torch.zeros(10, dtype=dtype, device="npu")
     torch.mv(a.npu(), v.npu(), out=room[::2])
     torch.testing.assert_close(room[::2].cpu(), torch.mv(a, v), rtol=tolerance, atol=tolerance)
-    for wrong in ((a, v[:3]), (a, a), (v, v), (a, v.to(torch.bool))):
+    for wrong in ((a, v[:3]), (a, a), (v, v)):
         with pytest.raises(RuntimeError) as on_cpu:
             torch.mv(*wrong)
-        with pytest.raises(RuntimeError, match="size mismatch|@ vector expected|same dtype") as on_npu:
+        with pytest.raises(RuntimeError, match="size mismatch|@ vector expected") as on_npu:
             torch.mv(*[t.npu() for t in wrong])
-        assert str(on_npu.value).split(",")[0][:20] == str(on_cpu.value).split(",")[0][:20] or "same dtype" in str(on_cpu.value)
+        assert str(on_npu.value).split(",")[0][:20] == str(on_cpu.value).split(",")[0][:20]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64], ids=str)
