@@ -98,8 +98,14 @@ VIEWS = {
     "bits": lambda r, x: (lambda x: x.view(torch.int32)) if x.dtype == torch.float32 else None,
 }
 
+def isclose(x, y):
+    """Of one dtype: of two, the CPU refuses and the NPU compares (test_mixed_dtypes.py)."""
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    return torch.isclose(x.to(dtype), y.to(dtype))
+
+
 BINARY = [torch.add, torch.sub, torch.mul, torch.true_divide, torch.maximum, torch.fmax, torch.minimum, torch.eq, torch.ne, torch.lt,
-          torch.ge, torch.isclose, torch.logical_and, torch.bitwise_and, torch.bitwise_or, torch.atan2, torch.copysign, torch.heaviside]
+          torch.ge, isclose, torch.logical_and, torch.bitwise_and, torch.bitwise_or, torch.atan2, torch.copysign, torch.heaviside]
 UNARY = [torch.abs, torch.neg, torch.exp, torch.sin, torch.sqrt, torch.sign, torch.floor, torch.trunc, torch.sigmoid, torch.tanh,
          torch.isnan, torch.logical_not, torch.bitwise_not, torch.square, torch.reciprocal, torch.relu, torch.erf, torch.rsqrt,
          torch.sgn, torch.angle, torch.nan_to_num, torch.clone, torch.zeros_like, torch.ravel, torch.count_nonzero]
