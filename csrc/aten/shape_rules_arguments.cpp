@@ -128,7 +128,8 @@ bool uniform_lists(std::initializer_list<at::TensorList> lists, at::ArrayRef<at:
   }
   if (!numbers.empty() && numbers.size() != 1 && numbers.size() != first.size()) return false;
   // A bool is refused by some of ATen's operators (sub) and not by others: its own loop decides.
-  return std::none_of(numbers.begin(), numbers.end(), [](const at::Scalar& number) { return number.isComplex() || number.isBoolean(); });
+  return std::none_of(numbers.begin(), numbers.end(),
+                      [](const at::Scalar& number) { return number.isComplex() || number.isBoolean(); });
 }
 
 bool uniform_lists(std::initializer_list<at::TensorList> lists, const at::Tensor& number) {

@@ -63,7 +63,7 @@ class _DistributedMuon(Optimizer):
                 self._update(parameter, group, turn)
         return loss
 
-    def _update(self, parameter: Tensor, group: Any, turn: int) -> None:
+    def _update(self, parameter: Any, group: Any, turn: int) -> None:
         if parameter.is_complex():
             raise RuntimeError("_DistributedMuon has no update of complex parameters")
         if parameter.grad.is_sparse:
@@ -131,7 +131,8 @@ def _orthogonalized_shards(update: Tensor, parameter: Any, dimension: int, setti
                                   stride=parameter.stride())
 
     if group is not None and dimension == 1:
-        return spread(_orthogonalized(update, *settings, lambda tensor: dist.all_reduce(tensor, group=group)))
+        coefficients, steps, eps = settings
+        return spread(_orthogonalized(update, coefficients, steps, eps, lambda tensor: dist.all_reduce(tensor, group=group)))
     whole = spread(update).full_tensor()
     rank, size = (0, 1) if group is None else (dist.get_rank(group), dist.get_world_size(group))
     if rank == turn % size:

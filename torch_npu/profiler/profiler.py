@@ -141,7 +141,7 @@ class profile(_torch_profile):
 
     # The published names of arguments, which are not torch's.
     @goes_on
-    def export_chrome_trace(self, output_path: str, **options: Any) -> Any:  # type: ignore[override]
+    def export_chrome_trace(self, output_path: str, **options: Any) -> Any:
         """``torch.profiler.profile.export_chrome_trace``."""
         return super().export_chrome_trace(output_path, **options)
 

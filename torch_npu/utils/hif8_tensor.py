@@ -69,7 +69,7 @@ class _Encode(torch.autograd.Function):
         return _HiFloat8Tensor(data=_encoded(tensor), dtype=dtype)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
         return grad
 
 
@@ -79,7 +79,7 @@ class _Decode(torch.autograd.Function):
         return _decoded(tensor._data, dtype)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
         return grad, None
 
 
@@ -94,7 +94,7 @@ class _HiFloat8Tensor(torch.Tensor):
     """
 
     _data: torch.Tensor
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls: Any, *, data: torch.Tensor, dtype: torch.dtype = torch.float32) -> Any:
@@ -126,13 +126,13 @@ class _HiFloat8Tensor(torch.Tensor):
         """The same bytes, shown as another dtype."""
         return self.make_like(self, data=self._data, dtype=dtype)
 
-    def float(self) -> torch.Tensor:  # type: ignore[override]
+    def float(self) -> torch.Tensor:
         return self.from_hifloat8(torch.float32)
 
-    def half(self) -> torch.Tensor:  # type: ignore[override]
+    def half(self) -> torch.Tensor:
         return self.from_hifloat8(torch.float16)
 
-    def bfloat16(self) -> torch.Tensor:  # type: ignore[override]
+    def bfloat16(self) -> torch.Tensor:
         return self.from_hifloat8(torch.bfloat16)
 
     def cpu(self) -> torch.Tensor:  # type: ignore[override]
@@ -145,16 +145,16 @@ class _HiFloat8Tensor(torch.Tensor):
         return _rebuilt, (self._data, self.dtype)
 
     def _get_data(self) -> Any:
-        return torch.Tensor.data.__get__(self)  # type: ignore[attr-defined]
+        return torch.Tensor.data.__get__(self)
 
     def _set_data(self, tensor: torch.Tensor) -> None:
         with torch.no_grad():
             self.copy_(tensor)
 
-    data = property(_get_data, _set_data)  # type: ignore[assignment]
+    data = property(_get_data, _set_data)
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         kwargs = kwargs or {}
         if func in _MOVES:
             return cls.make_like(args[0], data=func(args[0]._data, *args[1:], **kwargs))
