@@ -52,17 +52,25 @@ Margins margins(const at::Tensor& self, const at::Tensor& target, const at::Scal
   return m;
 }
 
+// Also of a target of bools, which sub refuses.
+at::Tensor difference(const at::Tensor& self, const at::Tensor& target) {
+  const auto type = at::result_type(self, target);
+  return self.to(type).sub(target.to(type));
+}
+
+OutSpec loss_of(const at::Tensor& self, const at::Tensor& target, int64_t reduction, at::ScalarType type) {
+  (void)at::infer_size_dimvector(self.sizes(), target.sizes());
+  return reduction == at::Reduction::None ? binary(self, target, type) : shaped(self, {}, type);
+}
+
 }  // namespace
 
 OutSpec own_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
-  (void)at::infer_size_dimvector(self.sizes(), target.sizes());
-  return reduction == at::Reduction::None ? binary(self, target, self.scalar_type()) : shaped(self, {});
+  return loss_of(self, target, reduction, self.scalar_type());
 }
 
 OutSpec logits_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
-  const auto type = target.is_floating_point() ? target.scalar_type() : self.scalar_type();
-  (void)at::infer_size_dimvector(self.sizes(), target.sizes());
-  return reduction == at::Reduction::None ? binary(self, target, type) : shaped(self, {}, type);
+  return loss_of(self, target, reduction, target.is_floating_point() ? target.scalar_type() : self.scalar_type());
 }
 
 at::Tensor multi_margin_loss(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
@@ -204,8 +212,7 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
 // Half the square near the target, linear beyond delta.
 at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta, at::Tensor& out) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  const auto type = at::result_type(self, target);
-  const auto distance = self.to(type).sub(target.to(type)).abs_();
+  const auto distance = difference(self, target).abs_();
   const auto near = distance.clamp_max(delta);
   const auto single = near.mul(distance.sub(near, 0.5));
   return give(out, reduced_loss(single, reduction));
@@ -219,8 +226,7 @@ at::Tensor huber_loss(const at::Tensor& self, const at::Tensor& target, int64_t 
 at::Tensor& huber_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
                                     int64_t reduction, double delta, at::Tensor& grad_input) {
   const double scale = reduction == at::Reduction::Mean ? 1.0 / static_cast<double>(self.numel()) : 1.0;
-  const auto type = at::result_type(self, target);
-  const auto gradient = self.to(type).sub(target.to(type)).clamp_(-delta, delta).mul_(grad_output).mul_(scale);
+  const auto gradient = difference(self, target).clamp_(-delta, delta).mul_(grad_output).mul_(scale);
   return give(grad_input, gradient);
 }
 
