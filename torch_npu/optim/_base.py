@@ -15,6 +15,14 @@ def check(condition: Any, name: str, value: Any) -> None:
         raise ValueError(f"invalid {name}: {value}")
 
 
+def evaluate(closure: Optional[Callable[[], Any]]) -> Any:
+    """The loss that ``step(closure)`` returns: the closure runs with gradients. None without a closure."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
 def _can_be_trained(param: Tensor) -> bool:
     return param.requires_grad or param.grad is not None
 
@@ -75,10 +83,7 @@ class NpuFusedOptimizerBase(Optimizer):
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """One step; the loss of ``closure`` if it is given."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = evaluate(closure)
         runs = []
         for group, bucket in self._ensure_buckets():
             runs += [(group, run) for run in bucket.runs(bucket.gather())]

@@ -8,6 +8,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
+from torch_npu.optim._base import check, evaluate
+
 _ADJUSTMENTS = (None, "original", "match_rms_adamw")
 _Coefficients = Tuple[float, float, float]
 
@@ -37,10 +39,8 @@ class _DistributedMuon(Optimizer):
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError(f"lr is one number, not a tensor of {lr.numel()}")
         for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
-            if not value >= 0:
-                raise ValueError(f"{name} is 0 or more, not {value}")
-        if adjust_lr_fn not in _ADJUSTMENTS:
-            raise ValueError(f"adjust_lr_fn is one of {_ADJUSTMENTS}, not {adjust_lr_fn!r}")
+            check(value >= 0, name, value)
+        check(adjust_lr_fn in _ADJUSTMENTS, "adjust_lr_fn", adjust_lr_fn)
         super().__init__(params, {
             "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
             "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
@@ -53,10 +53,7 @@ class _DistributedMuon(Optimizer):
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """One update of all parameters that have gradients. Returns what ``closure``, called first, returned."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = evaluate(closure)
         for group in self.param_groups:
             parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
             for turn, parameter in enumerate(parameters):
