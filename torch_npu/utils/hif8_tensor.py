@@ -25,7 +25,6 @@ _MOVES = {_aten.alias.default, _aten.as_strided.default, _aten.clone.default, _a
           _aten._unsafe_view.default, _aten._reshape_alias.default}
 
 
-@functools.lru_cache(maxsize=None)
 def _positive() -> List[Tuple[float, int]]:
     """The numbers from 0 on with their codes, and what would follow the greatest with that of infinity, in order."""
     numbers = [(0.0, 0)] + [(2.0 ** (mantissa - 23), mantissa) for mantissa in range(1, 8)]
@@ -40,19 +39,30 @@ def _positive() -> List[Tuple[float, int]]:
     return sorted(numbers)
 
 
-def _decoded(codes: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+@functools.lru_cache(maxsize=None)
+def _numbers() -> List[float]:
+    """What each of the 256 codes stands for."""
     table = [math.nan] * 256
     for number, code in _positive():
         table[code], table[code | 0x80] = number, -number
     table[_NAN], table[_INFINITY], table[_INFINITY | 0x80] = math.nan, math.inf, -math.inf
-    return torch.tensor(table, device=codes.device)[codes.long()].to(dtype)
+    return table
+
+
+@functools.lru_cache(maxsize=None)
+def _steps() -> Tuple[List[float], List[int]]:
+    """The numbers half way between two neighbours from 0 on, and the codes of those neighbours."""
+    numbers, codes = zip(*_positive())
+    return [(low + high) / 2 for low, high in zip(numbers, numbers[1:])], list(codes)
+
+
+def _decoded(codes: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return torch.tensor(_numbers(), device=codes.device)[codes.long()].to(dtype)
 
 
 def _encoded(tensor: torch.Tensor) -> torch.Tensor:
     """Rounded to the nearest; half way, away from zero."""
-    numbers = [number for number, _ in _positive()]
-    between = torch.tensor([(low + high) / 2 for low, high in zip(numbers, numbers[1:])], device=tensor.device)
-    codes = torch.tensor([code for _, code in _positive()], device=tensor.device)
+    between, codes = (torch.tensor(values, device=tensor.device) for values in _steps())
     value = tensor.float()
     code = codes[torch.bucketize(value.abs(), between, right=True)]
     code = torch.where((value < 0) & (code != 0), code + 0x80, code)
