@@ -6,6 +6,7 @@
 // operator either: the tensors are taken apart, their parts copied to the CPU and put together there, and the results go the
 // same way back. It is counted and warned of like every other operator that runs on the CPU.
 #include <unordered_map>
+#include <vector>
 
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
@@ -18,6 +19,7 @@
 #include <torch/library.h>
 
 #include "aten/fallback.h"
+#include "core/device.h"
 
 namespace torch_npu::native {
 namespace {
@@ -203,10 +205,18 @@ at::Tensor copy_quantized(const at::Tensor& self, const at::Tensor& dst, bool no
 
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { m.impl("_copy_from", copy_quantized); }
 
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>()); }
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>()); }
-TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>()); }
-TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>()); }
+// A fallback goes into the table of every operator that PyTorch has, some milliseconds for each key, and no tensor of these
+// layouts is made before the device is used: the functions that make one have kernels of their own.
+void register_fallbacks() {
+  static auto* libraries = new std::vector<torch::Library>;
+  for (const auto key : {c10::DispatchKey::SparsePrivateUse1, c10::DispatchKey::SparseCsrPrivateUse1,
+                         c10::DispatchKey::NestedTensorPrivateUse1, c10::DispatchKey::QuantizedPrivateUse1}) {
+    libraries->emplace_back(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
+    libraries->back().fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
+  }
+}
+
+const bool waits = (core::at_first_use(register_fallbacks), true);
 
 }  // namespace
 }  // namespace torch_npu::native

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <vector>
 
 #include <ATen/Context.h>
 #include <c10/core/AutogradState.h>
@@ -43,6 +44,11 @@ void in_child_after_fork() {
               "or fork before the first use of the NPU.");
 }
 
+std::vector<void (*)()>& first_use_functions() {
+  static std::vector<void (*)()> functions;
+  return functions;
+}
+
 int query_count() {
   uint32_t count = 0;
   NPU_CHECK(acl::aclrtGetDeviceCount(&count));
@@ -63,8 +69,11 @@ void ensure_initialized() {
   const int status = acl::aclInit(nullptr);
   if (status != ACL_SUCCESS && status != kAlreadyInitialized) throw_cann_error(status, "aclInit", __FILE__, __LINE__);
   pthread_atfork(nullptr, nullptr, in_child_after_fork);
+  for (auto* function : first_use_functions()) function();
   state.store(State::initialized, std::memory_order_release);
 }
+
+void at_first_use(void (*function)()) { first_use_functions().push_back(function); }
 
 bool is_initialized() noexcept { return state.load() == State::initialized; }
 bool in_bad_fork() noexcept { return state.load() == State::forked; }

@@ -11,6 +11,8 @@ namespace torch_npu::core {
 // or broken, and in a process forked after initialisation.
 C10_EXPORT void ensure_initialized();
 C10_EXPORT bool is_initialized() noexcept;
+// Has ensure_initialized() call `function` when CANN is open: what a layer above prepares when the device is used, not at import.
+C10_EXPORT void at_first_use(void (*function)());
 // True in a child forked after the parent had initialised: no NPU call can work there.
 C10_EXPORT bool in_bad_fork() noexcept;
 

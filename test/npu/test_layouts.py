@@ -249,3 +249,18 @@ def test_layouts_on_a_device_that_is_not_current():
     target = torch.zeros(2, 3, layout=torch.sparse_coo, device="npu:1").copy_(coo("npu:0"))
     assert target.device == torch.device("npu:1") and torch.equal(plain(target), plain(coo("cpu")))
     assert torch.npu.current_device() == 0
+
+
+FIRST = {
+    "empty, coo": "torch.ops.aten.empty.memory_format([2], layout=torch.sparse_coo, device='npu')",
+    "empty, csr": "torch.ops.aten.empty.memory_format([2, 2], layout=torch.sparse_csr, device='npu')",
+    "quantized": "torch.ops.aten._empty_affine_quantized([2], dtype=torch.qint8, device='npu', scale=1.0, zero_point=0)",
+    "coo": "torch.ops.aten._to_copy(torch.eye(2).to_sparse(), device='npu')",
+    "nested": "torch.ops.aten._to_copy(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), device='npu')",
+}
+
+
+@pytest.mark.parametrize("made", FIRST.values(), ids=FIRST)
+def test_one_can_be_the_first_tensor_of_a_process(python, made):
+    run = python(f"import torch, torch_npu; print({made}.clone().device)")
+    assert run.stdout.split() == ["npu:0"], run.stderr

@@ -7,6 +7,7 @@ from typing import Any, Callable, List
 
 import torch
 
+from torch_npu import _C
 from torch_npu._ops.signature import signature
 
 SCHEMAS = (
@@ -66,10 +67,10 @@ _libraries: List[torch.library.Library] = []  # a registration ends with its lib
 
 def register(kernel: Callable[[str], Callable]) -> None:
     """Defines the operators; ``kernel`` gives the function of an operator's name."""
-    library = torch.library.Library("atb", "DEF")
+    _C._define_operators("atb", SCHEMAS)
+    library = torch.library.Library("atb", "FRAGMENT")
     _libraries.append(library)
     for schema in SCHEMAS:
-        library.define(schema)
         name = schema.partition("(")[0]
         library.impl(name, kernel(name), "CompositeImplicitAutograd")
 

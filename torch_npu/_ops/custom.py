@@ -72,7 +72,7 @@ def _table() -> List[Tuple[str, str, str]]:
 def register() -> None:
     library = torch.library.Library("npu", "FRAGMENT")
     _libraries.append(library)
-    _C._define_operators([schema for _, schema, _ in _composed()])
+    _C._define_operators("npu", [schema for _, schema, _ in _composed()])
     for name, _, path in _table():
         keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
         for key in keys:

@@ -8,9 +8,10 @@ namespace torch_npu::native {
 
 c10::ArrayRef<CustomOp> custom_ops() { return kCustomOps; }
 
-void define_operators(const std::vector<std::string>& schemas) {
-  static auto* library = new torch::Library(torch::Library::FRAGMENT, "npu", std::nullopt, __FILE__, __LINE__);
-  for (const auto& schema : schemas) library->def(schema.c_str(), {at::Tag::pt2_compliant_tag});
+void define_operators(const std::string& name_space, const std::vector<std::string>& schemas) {
+  static auto* libraries = new std::vector<torch::Library>;
+  auto& library = libraries->emplace_back(torch::Library::FRAGMENT, name_space, std::nullopt, __FILE__, __LINE__);
+  for (const auto& schema : schemas) library.def(schema.c_str(), {at::Tag::pt2_compliant_tag});
 }
 
 namespace {

@@ -57,8 +57,8 @@ struct CustomOp {
 
 C10_EXPORT c10::ArrayRef<CustomOp> custom_ops();
 
-// Defines operators that have no kernels in C++, in the namespace `npu`, for as long as the process lives. (torch.library does so
-// too, but looks for each name in torch.ops first, at four times the cost.)
-C10_EXPORT void define_operators(const std::vector<std::string>& schemas);
+// Defines operators that have no kernels in C++ for as long as the process lives. (torch.library does so too, but looks for each
+// name in torch.ops first, at four times the cost.)
+C10_EXPORT void define_operators(const std::string& name_space, const std::vector<std::string>& schemas);
 
 }  // namespace torch_npu::native
