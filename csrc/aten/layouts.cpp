@@ -203,7 +203,11 @@ at::Tensor copy_quantized(const at::Tensor& self, const at::Tensor& dst, bool no
   return dst;
 }
 
-TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { m.impl("_copy_from", copy_quantized); }
+TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
+  m.impl("_copy_from", copy_quantized);
+  // A fallback comes after torch's composite kernel, which asks for an empty quantized tensor of given strides.
+  m.impl("clone", torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
+}
 
 // A fallback goes into the table of every operator that PyTorch has, some milliseconds for each key, and no tensor of these
 // layouts is made before the device is used: the functions that make one have kernels of their own.
