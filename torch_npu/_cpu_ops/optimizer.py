@@ -111,12 +111,12 @@ def npu_sign_bits_pack(self: Tensor, size: int) -> Tensor:
     if size <= 0 or count % size:
         raise ValueError(f"npu_sign_bits_pack: {count} bytes do not make {size} rows")
     bits = F.pad((self >= 0).to(torch.uint8), (0, 8 * count - self.numel())).view(size, -1, 8)
-    return (bits << torch.arange(8, dtype=torch.uint8, device=self.device)).sum(-1).to(torch.uint8)
+    return (bits.int() << torch.arange(8, dtype=torch.int32, device=self.device)).sum(-1).to(torch.uint8)
 
 
 def npu_sign_bits_unpack(input: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """The way back from :func:`npu_sign_bits_pack`: uint8 [n] as [size, 8 n / size] of 1 and -1 in ``dtype``."""
     if input.dim() != 1 or size <= 0 or 8 * input.numel() % size:
         raise ValueError(f"npu_sign_bits_unpack: {list(input.shape)} do not make {size} rows")
-    bits = input.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8, device=input.device) & 1
-    return (2 * bits.to(torch.int32) - 1).to(dtype).reshape(size, -1)
+    bits = input.int().unsqueeze(-1) >> torch.arange(8, dtype=torch.int32, device=input.device) & 1
+    return (2 * bits - 1).to(dtype).reshape(size, -1)
