@@ -69,6 +69,28 @@ assert acl.aclrtValueWrite(None, u64(1), u32(0), waiter) == 100000
 """)
 
 
+def test_streams_wait_for_numbers_in_a_graph():
+    run("""
+memory, (writer, waiter) = device()
+second = p(memory.value + 8)
+graph = p()
+ok(acl.aclmdlRICaptureBegin(waiter, u32(2)))
+ok(acl.aclrtValueWait(memory, u64(5), u32(1), waiter))
+ok(acl.aclrtValueWrite(memory, u64(0), u32(0), waiter))      # lowers it for the next execution
+ok(acl.aclrtValueWrite(second, u64(77), u32(0), waiter))
+ok(acl.aclmdlRICaptureEnd(waiter, ctypes.byref(graph)))
+for _ in range(3):
+    ok(acl.aclrtValueWrite(second, u64(1), u32(0), writer))
+    ok(acl.aclrtSynchronizeStream(writer))
+    ok(acl.aclmdlRIExecuteAsync(graph, waiter))
+    assert number(second) == 1
+    ok(acl.aclrtValueWrite(memory, u64(5), u32(0), writer))
+    ok(acl.aclrtSynchronizeStream(waiter))
+    assert (number(memory), number(second)) == (0, 77)
+ok(acl.aclmdlRIDestroy(graph))
+""")
+
+
 def test_limits_of_cores():
     run("""
 memory, (first, second) = device()

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "rt/memory/check.h"
+#include "rt/process/exit.h"
 #include "rt/exchange.h"
 #include "rt/stream/stream.h"
 
@@ -43,14 +44,23 @@ aclError write(Task* self, bool skip) {
   if (!skip) task->memory.store(task->value, std::memory_order_release);
   return ACL_SUCCESS;
 }
+bool waits_still(const ValueTask* task) {
+  if (met(task->condition, task->memory.load(std::memory_order_acquire), task->value)) return false;
+  constexpr timespec pause{0, 50'000};
+  nanosleep(&pause, nullptr);
+  return true;
+}
 aclError wait(Task* self, bool skip) {
   auto* task = static_cast<ValueTask*>(self);
-  if (!skip && !met(task->condition, task->memory.load(std::memory_order_acquire), task->value)) {
-    constexpr timespec pause{0, 50'000};
-    nanosleep(&pause, nullptr);
-    return kUnfinished;
-  }
+  if (!skip && waits_still(task)) return kUnfinished;
   delete task;
+  return ACL_SUCCESS;
+}
+// As a node of a graph, whose execution is one task of the stream.
+aclError wait_in_graph(Task* self, bool skip) {
+  const WaitOutside outside;
+  while (!skip && waits_still(static_cast<ValueTask*>(self))) {
+  }
   return ACL_SUCCESS;
 }
 
@@ -93,6 +103,7 @@ aclError aclrtValueWait(void* devAddr, uint64_t value, uint32_t flag, aclrtStrea
   auto* task = new ValueTask(devAddr, value, flag);
   task->name = "aclrtValueWait";
   task->run = wait;
+  task->repeat = wait_in_graph;
   return launch(stream, task, kNeverInline);
 }
 }
