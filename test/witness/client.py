@@ -139,6 +139,32 @@ def conditional_graphs():
         assert out.tolist() == [2 * value + 1 if value else 8] * 4
 
 
+def graph_tasks():
+    """A graph's operator gets another length before each replay; the graph waits until it has it."""
+    query, key, value = (torch.randn(2, 4, steps, 16).half().npu() for steps in (1, 12, 12))
+    options = dict(num_heads=4, input_layout="BNSD", scale=0.25)
+    attention = torch_npu.npu_fused_infer_attention_score
+    out, lse = torch.zeros(2, 4, 1, 16, dtype=torch.half, device=DEVICE), torch.zeros(1, device=DEVICE)
+    ready, side, graph = torch.npu.ExternalEvent(), torch.npu.Stream(), torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        stream = torch.npu.current_stream()
+        room = torch_npu._npu_fused_infer_attention_score_get_max_workspace(query, key, value, actual_seq_lengths_kv=[12, 12], **options)
+        ready.wait(stream)
+        ready.reset(stream)
+        torch.npu.graph_task_group_begin(stream)
+        attention.out(query, key, value, actual_seq_lengths_kv=[12, 12], workspace=room, out=[out, lse], **options)
+        handle = torch.npu.graph_task_group_end(stream)
+    for lengths in ([3, 5], [12, 1], [7, 7]):
+        with torch.npu.stream(side):
+            torch.npu.graph_task_update_begin(side, handle)
+            attention.out(query, key, value, actual_seq_lengths_kv=lengths, workspace=room, out=[out, lse], **options)
+            torch.npu.graph_task_update_end(side)
+            ready.record(side)
+        graph.replay()
+        torch.npu.synchronize()
+        same(out, attention(query, key, value, actual_seq_lengths_kv=lengths, **options)[0].cpu())
+
+
 def linear_sgd():
     train(linear_network(), sgd, torch.randn(16, 20), torch.randint(5, (16,)))
 
