@@ -6,6 +6,8 @@ from typing import Any, Optional
 
 import torch
 
+__all__ = ["SilentFaultDetector", "matmul_checksum", "register_asd_hook", "set_asd_loss_scale"]
+
 _log = logging.getLogger("torch_npu.asd")
 _scale = 1.0
 

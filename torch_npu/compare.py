@@ -15,6 +15,8 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from torch_npu._debug import tolerance
 
+__all__ = ["Call", "Comparison", "DumpError", "INDEX", "Row", "align", "compare", "main", "read", "text_report"]
+
 INDEX = "index.jsonl"
 
 

@@ -11,6 +11,8 @@ import platform
 import sys
 from typing import Any, Optional, Sequence
 
+__all__ = ["main"]
+
 
 def _heading(text: str) -> None:
     print(f"\n{text}")

@@ -3,6 +3,8 @@
 import sys
 import types
 
+__all__ = ["describe"]
+
 try:
     from torch_npu._build_info import git_version, torch_version, version as __version__
 except ImportError:  # a source tree that was not built by setup.py

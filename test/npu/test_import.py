@@ -99,6 +99,26 @@ def test_import_opens_no_cann_and_starts_nothing(python):
     assert run.stdout.splitlines() == ["False False False", "{}"], run.stderr
 
 
+def test_every_module_can_be_imported_and_says_what_is_public(python):
+    """In whatever order; a module that can be imported from ("*") has the names that it promises, and no others."""
+    code = textwrap.dedent(
+        """
+        import importlib, pkgutil, torch_npu
+        for _, name, package in pkgutil.walk_packages(torch_npu.__path__, "torch_npu."):
+            if name.rpartition(".")[2] == "__main__":
+                continue
+            module = importlib.import_module(name)
+            public = not any(part.startswith("_") for part in name.split("."))
+            missing = [each for each in getattr(module, "__all__", ()) if not hasattr(module, each)]
+            made = [each for each, value in vars(module).items() if getattr(value, "__module__", "") == name and each[:1] != "_"]
+            if missing or public and not package and made and not hasattr(module, "__all__"):
+                print(name, missing)
+        """
+    )
+    run = python(code)
+    assert (run.returncode, run.stdout) == (0, ""), run.stderr
+
+
 def test_versions(python):
     run = python("import torch_npu; torch_npu.version(); print(torch_npu.version.git_version)")
     assert "torch_npu: " in run.stdout and "CANN: " in run.stdout and "commit: " in run.stdout, run.stderr

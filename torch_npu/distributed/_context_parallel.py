@@ -2,13 +2,14 @@
 
 The ring and its bookkeeping are PyTorch's. It knows the attentions of CUDA by name; here are the two handlers that lead the
 NPU's into it.
+
+What it needs of torch.distributed.tensor is imported in functions, for the import of that imports this module.
 """
 
 from typing import Any, Tuple
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, Replicate
 
 _SEQUENCE = 2  # of [batch, heads, sequence, head size]
 _FORWARD = torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default
@@ -28,6 +29,8 @@ def _arguments(op: Any, args: Any, kwargs: Any) -> Any:
         raise NotImplementedError("context parallelism takes is_causal, but no attn_mask")
     if given.get("dropout_p"):
         raise NotImplementedError("context parallelism takes no dropout on the NPU: the ranks would draw the same numbers")
+    from torch.distributed.tensor import DTensor
+
     local = {name: value.to_local() if isinstance(value, DTensor) else value for name, value in given.items()}
     return local, given["query"]
 
@@ -36,8 +39,10 @@ def _contiguous(*tensors: Tensor) -> Tuple[Tensor, ...]:
     return tuple(tensor.contiguous() for tensor in tensors)
 
 
-def _wrapped(local: Any, like: DTensor) -> Any:
+def _wrapped(local: Any, like: Any) -> Any:
     """The results as parts of sequences; the state of the random numbers has no dimensions."""
+    from torch.distributed.tensor import DTensor, Replicate
+
     found = []
     for value in local:
         if isinstance(value, Tensor):

@@ -2,14 +2,14 @@
 
 The operators that are composed of others need none: DTensor sees the others. An operator without a rule is an error of
 DTensor's that names it.
+
+What they need of torch.distributed.tensor is imported in functions, for the import of that imports this module.
 """
 
 from typing import Any, List, Optional
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import Partial, Replicate, Shard
-from torch.distributed.tensor.experimental import register_sharding
 
 # One letter for each tensor among the arguments, and one for each result:
 #   s  sharded along the dimension      r  whole on each rank
@@ -85,8 +85,8 @@ class _Rule:
         letters = dict(zip(self._tensors, self._inputs))
         tensors = {name: arguments[name] for name in given if hasattr(arguments[name], "placements")}
         first = arguments[self._tensors[0]]
-        whole = [Replicate() if letter != "-" else None for letter in self._outputs]
-        found = [(whole, [Replicate() if name in tensors else None for name in given])]
+        whole = [_placement("r", 0) if letter != "-" else None for letter in self._outputs]
+        found = [(whole, [_placement("r", 0) if name in tensors else None for name in given])]
         for dim in self._dims(arguments, first):
             sources = [_input(letters.get(name, "r"), tensors.get(name), dim) for name in given]
             broadcast = iter(name for name, letter in letters.items() if letter == "b")
@@ -115,10 +115,14 @@ def _output(letter: Any, dim: Any, broadcast: Any, arguments: Any) -> Any:
 
 
 def _placement(letter: Any, dim: Any) -> Any:
+    from torch.distributed.tensor import Partial, Replicate, Shard
+
     return {"r": Replicate(), "p": Partial(), "s": Shard(dim), "0": Shard(0)}[letter]
 
 
 def register() -> None:
+    from torch.distributed.tensor.experimental import register_sharding
+
     for name, (dims, inputs, outputs) in RULES.items():
         op = getattr(torch.ops.npu, name).default
         register_sharding(op)(_Rule(op._schema, dims, inputs, outputs))

@@ -15,6 +15,8 @@ import pathlib
 import pickle
 from typing import Any
 
+__all__ = ["export", "load", "main"]
+
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The dump in a JSON file, with the types that PyTorch's recorder has.

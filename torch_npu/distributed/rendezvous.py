@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
+__all__ = ["SCHEME", "meet", "register"]
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

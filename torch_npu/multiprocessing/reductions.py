@@ -14,6 +14,8 @@ from torch.types import Device
 
 from torch_npu import _C
 
+__all__ = ["collect", "rebuild_npu_tensor", "reduce_tensor", "register"]
+
 _torch_reduce_tensor = torch_reductions.reduce_tensor
 _COUNTER = struct.Struct("=qqQ")  # the process that lends, its file of counters, that file's token
 

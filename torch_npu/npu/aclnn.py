@@ -2,6 +2,8 @@
 
 from typing import Optional
 
+__all__ = ["version"]
+
 
 def version() -> Optional[str]:
     """Version of CANN, whose operators they are."""

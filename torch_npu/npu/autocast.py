@@ -6,6 +6,8 @@ import torch
 
 from torch_npu.npu.device import is_available, is_bf16_supported
 
+__all__ = ["get_amp_supported_dtype", "get_autocast_dtype", "is_autocast_enabled", "set_autocast_dtype", "set_autocast_enabled"]
+
 
 def get_amp_supported_dtype() -> List[torch.dtype]:
     """dtypes that torch.autocast("npu") accepts."""

@@ -6,6 +6,11 @@ from typing import Any, Dict, Iterator, Optional
 
 import torch
 
+__all__ = [
+    "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp", "fft_plan_cache", "flash_sdp_enabled",
+    "math_sdp_enabled", "mem_efficient_sdp_enabled", "preferred_linalg_library", "sdp_kernel",
+]
+
 
 def flash_sdp_enabled() -> bool:
     """Whether scaled_dot_product_attention may use the fused operator; PyTorch's own switch of the same meaning."""

@@ -4,6 +4,8 @@ from typing import Any, Tuple
 
 import torch
 
+__all__ = ["disable_deterministic_with_backward", "enable_deterministic_with_backward"]
+
 
 class _Switch(torch.autograd.Function):
     """The identity, which sets determinism in the forward pass and, the other way, in the backward pass."""

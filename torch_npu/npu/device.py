@@ -10,6 +10,12 @@ from torch_npu import _C, _options, _runtime
 from torch_npu.npu import _state, _sync_listener, _utils
 from torch_npu.npu._utils import _get_device_index, current_device, fixed  # noqa: F401 - torch.npu.device.current_device
 
+__all__ = [
+    "can_device_access_peer", "current_blas_handle", "device", "device_count", "device_of", "get_arch_list",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_soc_version", "ipc_collect", "is_available",
+    "is_bf16_supported", "set_device", "synchronize",
+]
+
 
 @fixed
 def device_count() -> int:

@@ -12,6 +12,10 @@ from torch_npu import _C
 from torch_npu.npu import _state
 from torch_npu.npu._utils import InvalidTypeError, RefusedError, existing_device
 
+__all__ = [
+    "get_device_limit", "get_stream_limit", "reset_stream_limit", "set_device_limit", "set_op_timeout_ms", "set_stream_limit",
+]
+
 _CORES = ("cube", "vector")
 
 

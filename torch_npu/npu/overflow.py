@@ -11,6 +11,8 @@ from torch_npu.npu import _state
 from torch_npu.npu._utils import InvalidTypeError, fixed
 from torch_npu.npu.device import device as _device
 
+__all__ = ["clear_npu_overflow_flag", "clear_overflow_flags", "get_npu_overflow_flag", "is_support_inf_nan", "npu_check_overflow"]
+
 
 @fixed
 def is_support_inf_nan() -> bool:

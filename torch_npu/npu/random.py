@@ -9,6 +9,11 @@ from torch_npu import _C
 from torch_npu.npu import _state
 from torch_npu.npu._utils import _get_device_index
 
+__all__ = [
+    "get_default_generator", "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed",
+    "seed_all", "set_rng_state", "set_rng_state_all",
+]
+
 
 class _NoSuchDeviceError(IndexError, RuntimeError):
     """A generator of a device that is not there. (torch.cuda and the published torch_npu raise IndexError.)"""

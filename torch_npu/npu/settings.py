@@ -12,6 +12,13 @@ from torch_npu.npu import _state
 from torch_npu.npu._utils import InvalidTypeError, InvalidValueError
 from torch_npu.utils import _error_code
 
+__all__ = [
+    "CubeMathType", "UnknownOptionError", "are_compatible_impl_enabled", "config", "conv", "get_mm_bmm_format_nd",
+    "get_option", "get_sync_debug_mode", "get_task_queue_enable", "is_jit_compile_false", "matmul", "published_option",
+    "set_aoe", "set_compile_mode", "set_deterministic_level", "set_mm_bmm_format_nd", "set_option", "set_sync_debug_mode",
+    "set_task_queue_enable", "use_compatible_impl",
+]
+
 
 class CubeMathType(enum.IntEnum):
     """Arithmetic of matrix products and convolutions, with CANN's numbers."""

@@ -21,6 +21,8 @@ from torch.utils._pytree import tree_map_only
 from torch_npu._debug import observe, tolerance
 from torch_npu.npu.dump import host_array
 
+__all__ = ["Difference", "Shadow", "ShadowError", "run", "start_from_environment"]
+
 _NAMESPACES = ("c10d", "_c10d_functional", "c10d_functional", "profiler", "inductor")
 _RANDOM = re.compile("dropout|drop_path|rand|bernoulli|multinomial|normal_|uniform_")
 _SCRIPT = '''"""Runs {operator} on the NPU and on the CPU with the inputs in inputs.pt; status 1 where the results differ."""

@@ -12,6 +12,11 @@ from torch_npu import _C
 from torch_npu.npu import _state, _sync_listener, _utils
 from torch_npu.npu._utils import _get_device_index
 
+__all__ = [
+    "Event", "ExternalEvent", "ExternalStream", "Stream", "StreamContext", "SyncLaunchStream", "current_stream",
+    "default_stream", "erase_stream", "get_stream_from_external", "set_stream", "stream",
+]
+
 
 class Stream(torch.Stream):
     """A queue of work on one device; independent streams run side by side.

@@ -8,6 +8,10 @@ from torch_npu import _C
 from torch_npu.npu import _state
 from torch_npu.npu._utils import _get_device_index, existing_device
 
+__all__ = [
+    "NA", "clock_rate", "device_memory_used", "list_npu_processes", "memory_usage", "power_draw", "temperature", "utilization",
+]
+
 
 class _NotAvailable(float):
     """NaN that prints as NA: a figure CANN's interface does not give."""

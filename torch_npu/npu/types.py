@@ -9,6 +9,8 @@ from torch.types import Device
 
 from torch_npu.npu._utils import _get_device_index
 
+__all__ = ["make_types"]
+
 _DTYPES = {
     "Double": torch.double,
     "Float": torch.float,

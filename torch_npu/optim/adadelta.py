@@ -4,6 +4,8 @@ from typing import Any, Dict
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
+__all__ = ["NpuFusedAdadelta"]
+
 
 class NpuFusedAdadelta(NpuFusedOptimizerBase):
     """``torch.optim.Adadelta`` on flat tensors."""

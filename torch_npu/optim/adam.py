@@ -6,6 +6,8 @@ import torch
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
+__all__ = ["NpuFusedAdam", "NpuFusedAdamW"]
+
 
 class _Adam(NpuFusedOptimizerBase):
     _operator: Any = None

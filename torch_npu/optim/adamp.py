@@ -8,6 +8,8 @@ from torch import Tensor
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
+__all__ = ["NpuFusedAdamP"]
+
 
 def _tangent(param: Tensor, step: int, eps: float) -> Any:
     """``step`` without its part along ``param``; over the last dimension."""

@@ -7,6 +7,8 @@ import torch
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
+__all__ = ["NpuFusedBertAdam"]
+
 
 def _cosine(done: Any, warmup: Any) -> Any:
     return done / warmup if done < warmup else 0.5 * (1 + math.cos(math.pi * done))

@@ -10,6 +10,8 @@ from torch.optim.optimizer import Optimizer
 
 from torch_npu.optim._base import check, evaluate
 
+__all__: Tuple[str, ...] = ()
+
 _ADJUSTMENTS = (None, "original", "match_rms_adamw")
 _Coefficients = Tuple[float, float, float]
 

@@ -6,6 +6,8 @@ import torch
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
+__all__ = ["NpuFusedLamb"]
+
 _LARGEST_WEIGHT_NORM = 10.0
 
 

@@ -4,6 +4,8 @@ from typing import Any, Dict
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
+__all__ = ["NpuFusedRMSprop", "NpuFusedRMSpropTF"]
+
 
 class _RMSprop(NpuFusedOptimizerBase):
     _square_avg_begins = 0.0

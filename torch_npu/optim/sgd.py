@@ -6,6 +6,8 @@ import torch
 
 from torch_npu.optim._base import NpuFusedOptimizerBase, check
 
+__all__ = ["NpuFusedSGD"]
+
 
 class NpuFusedSGD(NpuFusedOptimizerBase):
     """``torch.optim.SGD`` on flat tensors: momentum, dampening, weight decay, Nesterov's momentum. ``lr`` has no default."""

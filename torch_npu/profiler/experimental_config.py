@@ -3,6 +3,11 @@
 import logging
 from typing import Any, List, Optional, Set, Union
 
+__all__ = [
+    "AiCMetrics", "ExportType", "HostSystem", "ProfilerLevel", "reset", "supported_ai_core_metrics", "supported_export_type",
+    "supported_profiler_level",
+]
+
 _log = logging.getLogger("torch_npu.profiler")
 
 

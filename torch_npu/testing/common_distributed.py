@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple
 import torch
 import torch.distributed as dist
 
+__all__ = ["TEST_SKIPS", "TestSkip", "init_pg", "skipIfUnsupportMultiNPU", "with_comms"]
+
 
 class TestSkip(NamedTuple):
     """How a process of a test says that it skips it."""

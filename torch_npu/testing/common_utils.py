@@ -14,6 +14,12 @@ from torch.types import Device
 
 from torch_npu._cann import version_key
 
+__all__ = [
+    "SkipIfNoLapack", "SkipIfNotGteCANNVersion", "SkipIfNotRegistered", "SupportedDevices", "check_operators_in_prof",
+    "create_common_tensor", "create_dtype_tensor", "freeze_rng_state", "get_cycles_per_ms", "get_npu_device", "is_iterable",
+    "iter_indices", "set_npu_device", "test_2args_broadcast",
+]
+
 
 def get_npu_device() -> str:
     """The device tests run on: ``npu:$SET_NPU_DEVICE``, ``npu:0`` by default."""

@@ -7,6 +7,8 @@ from typing import Any, Callable, Dict, Sequence
 
 import torch
 
+__all__ = ["Dtypes", "Formats", "feed_data", "gen_op_input", "gen_ops_testcase", "instantiate_ops_tests", "instantiate_tests"]
+
 
 class Dtypes:
     """``@Dtypes(torch.float32, torch.float16)``: dtypes that :func:`instantiate_tests` makes a test of."""

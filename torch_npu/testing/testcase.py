@@ -16,6 +16,8 @@ from torch_npu.testing import _compare
 from torch_npu.testing._sparse import SparseCase
 from torch_npu.testing.common_utils import is_iterable, set_npu_device
 
+__all__ = ["SEED", "TestCase", "run_tests"]
+
 if TYPE_CHECKING:
     from unittest import TestCase as _Base
 else:

@@ -5,6 +5,8 @@ import re
 import warnings
 from typing import Any, List, Optional, Set, Union
 
+__all__ = ["apply_configuration", "reset_thread_affinity", "set_thread_affinity"]
+
 _original: Optional[Set[int]] = None
 
 

@@ -4,6 +4,10 @@ import os
 
 from torch.utils import collect_env as _torch
 
+__all__ = [
+    "get_cann_version", "get_env_info", "get_pretty_env_info", "get_torch_npu_install_path", "get_torch_npu_version", "main",
+]
+
 
 def get_cann_version() -> str:
     """Version of CANN, or why there is none."""

@@ -6,6 +6,8 @@ import torch
 
 from torch_npu.npu._utils import InvalidValueError
 
+__all__ = ["get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"]
+
 
 def npu_combine_tensors(list_of_tensor: List[torch.Tensor], require_copy_value: bool = True) -> Optional[torch.Tensor]:
     """A flat tensor that holds all elements, and of which the tensors of the list become parts, in order.

@@ -11,6 +11,8 @@ The sources include ``<torch_npu/torch_npu.h>``. An extension belongs to one min
 import pathlib
 from typing import Any, List
 
+__all__ = ["NpuExtension", "include_paths", "library_paths", "load"]
+
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 _COMPILE_ARGUMENTS = ["-std=c++20"]
 

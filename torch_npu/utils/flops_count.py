@@ -4,6 +4,8 @@ from typing import Any, List, Optional
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+__all__ = ["FlopsCounter"]
+
 
 class _Counter(TorchDispatchMode):
     def __init__(self) -> None:

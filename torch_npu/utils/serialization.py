@@ -6,6 +6,8 @@ from typing import Any, Optional
 
 import torch
 
+__all__ = ["save_async"]
+
 
 def save_async(obj: object, f: Any, pickle_module: Any = pickle, pickle_protocol: int = 2,
                _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,

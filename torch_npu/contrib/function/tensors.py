@@ -6,6 +6,11 @@ from typing import List, Optional, Union
 import torch
 from torch import nn
 
+__all__ = [
+    "dropout_with_byte_mask", "fuse_add_softmax_dropout", "matmul_transpose", "npu_fast_condition_index_put",
+    "npu_fused_attention", "npu_fused_attention_with_layernorm", "roll",
+]
+
 
 def npu_fast_condition_index_put(x: torch.Tensor, condition: torch.Tensor, value: Union[float, torch.Tensor]) -> torch.Tensor:
     """``x`` with ``value`` where ``condition`` (bool, of x's shape or of its first dimensions) holds, in place."""

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+__all__ = ["Mish", "SiLU", "Swish"]
+
 
 class Mish(nn.Module):
     """``x * tanh(softplus(x))``."""

@@ -8,6 +8,8 @@ from torch import nn
 
 from torch_npu.contrib.module.dropout import NpuCachedDropout
 
+__all__ = ["MultiheadAttention"]
+
 
 class MultiheadAttention(nn.Module):
     """Attention of ``num_heads`` heads over ``[bsz * tgt_len, embed_dim]`` (the rows of one sequence stand together).

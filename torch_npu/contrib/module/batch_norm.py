@@ -5,6 +5,8 @@ from typing import Any, Optional
 import torch
 from torch import nn
 
+__all__ = ["FastBatchNorm1d", "FastBatchNorm2d", "FastBatchNorm3d", "FastSyncBatchNorm"]
+
 
 def _count_in_int32(module: nn.modules.batchnorm._BatchNorm) -> None:
     if module.num_batches_tracked is not None:

@@ -5,6 +5,8 @@ from typing import Any, List, Tuple, Union
 
 from torch import nn
 
+__all__ = ["FusedColorJitter"]
+
 _Range = Union[float, Tuple[float, float]]
 _GREY = (0.299, 0.587, 0.114)
 

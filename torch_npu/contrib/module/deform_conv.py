@@ -8,6 +8,8 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.modules.utils import _pair
 
+__all__ = ["DCNv2", "ModulatedDeformConv", "modulated_deform_conv"]
+
 _Pair = Union[int, Tuple[int, int]]
 
 

@@ -9,6 +9,8 @@ from typing import Any, Dict, Optional
 import torch
 from torch import nn
 
+__all__ = ["DropoutWithByteMask", "NpuCachedDropout", "NpuDropPath", "NpuFairseqDropout", "NpuPreGenDropout"]
+
 
 def _check_model(model: nn.Module) -> None:
     if not isinstance(model, nn.Module):

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+__all__ = ["LabelSmoothingCrossEntropy"]
+
 
 class LabelSmoothingCrossEntropy(nn.Module):
     """Mean cross entropy of [N, num_classes] against labels [N] that have ``1 - smooth_factor`` at their class and the rest

@@ -5,6 +5,8 @@ from typing import Any, Iterable, Optional, Tuple
 
 import torch
 
+__all__ = ["Prefetcher"]
+
 
 class Prefetcher:
     """Copies the next (input, target) of a loader to the NPU on a stream of its own while the program works on the last.

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from torch.nn.modules.utils import _pair
 
+__all__ = ["LinearA8W8Quant", "LinearQuant", "LinearWeightQuant", "QuantConv2d"]
+
 _Pair = Union[int, Tuple[int, int]]
 
 

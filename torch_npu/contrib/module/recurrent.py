@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+__all__ = ["BiLSTM"]
+
 
 class BiLSTM(nn.Module):
     """Two LSTMs of one layer, one over the sequence, one over its reverse: [T, B, input_size] gives [T, B, 2 * hidden_size]."""

@@ -5,6 +5,8 @@ from typing import Tuple, Union
 import torch
 from torch import nn
 
+__all__ = ["PSROIPool", "ROIAlign"]
+
 
 class ROIAlign(nn.Module):
     """Regions [K, 5] (image, x1, y1, x2, y2) of [N, C, H, W] as [K, C, *output_size], by ``torch_npu.npu_roi_align``.

@@ -7,6 +7,8 @@ from torch import nn
 
 from torch_npu.npu._utils import InvalidValueError
 
+__all__ = ["ChannelShuffle", "Focus"]
+
 
 class ChannelShuffle(nn.Module):
     """``forward(x1, x2)``: two halves of ``in_channels`` channels, joined and interleaved by ``groups``.

@@ -2,6 +2,8 @@
 
 import torch
 
+__all__ = ["fast_gelu_pass"]
+
 
 def fast_gelu_pass(jit_mod: torch.jit.ScriptModule) -> None:
     """Lets ``torch_npu.fast_gelu`` compute each ``gelu`` without an approximation in the graph of a scripted module or function.

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+__all__ = ["autocast", "custom_bwd", "custom_fwd"]
+
 
 class _AutocastOfNpu(type):
     def __instancecheck__(cls, instance: Any) -> bool:

@@ -12,6 +12,10 @@ from torch.amp.grad_scaler import OptState
 
 from torch_npu.npu import overflow
 
+__all__ = [
+    "FactorError", "GradScaler", "HalfGradientError", "OutputsError", "all_reduce_found_inf", "devices_of_step", "refuse_apex",
+]
+
 # The scaler that unscaled an optimizer's gradients last.
 _owners: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
 

@@ -5,6 +5,8 @@ from typing import Any, Dict
 import torch.distributed as dist
 from torch.distributed.fsdp import sharded_grad_scaler
 
+__all__ = ["ShardedGradScaler"]
+
 
 class ShardedGradScaler(sharded_grad_scaler.ShardedGradScaler):
     """``torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler(device="npu", ...)``.

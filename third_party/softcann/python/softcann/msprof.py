@@ -23,6 +23,11 @@ from ._msprof_export import export
 from ._msprof_tables import TABLES, NoProfile
 from ._real import hand_over
 
+__all__ = [
+    "SWITCHES", "WITHOUT_EFFECT", "command", "main", "make_analysis", "make_tables", "parse", "profiles_below", "record",
+    "run", "wanted_tables",
+]
+
 # Options of Ascend's that choose among what is recorded; all take on or off.
 SWITCHES = {
     "ascendcl": "on", "ai-core": "on", "runtime-api": "off", "task-time": "on", "aicpu": "off", "hccl": "off",

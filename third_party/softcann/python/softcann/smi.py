@@ -13,6 +13,13 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Op
 from . import dcmi, library_path
 from ._real import hand_over
 
+__all__ = [
+    "Device", "HEALTH", "Layout", "TYPES", "WATCHED", "WHOLE", "columns", "command", "device_rows", "layout_of", "main",
+    "parse", "print_board", "print_common", "print_errors_of_memory", "print_health", "print_list", "print_map",
+    "print_memory", "print_numbers", "print_pairs", "print_power", "print_process_memory", "print_table", "print_temperature",
+    "print_topology", "print_usages", "process_name", "process_rows", "row", "rule", "run", "shown", "usage", "watch",
+]
+
 HEALTH = ("OK", "Warning", "Alarm", "Critical")
 # Letters of `info watch -s`, their column, and what fills it.
 WATCHED = (("p", "Pwr(W)", "power"), ("t", "Temp(C)", "temperature"), ("a", "AI Core(%)", "aicore"), ("i", "AI Cpu(%)", "aicpu"),
