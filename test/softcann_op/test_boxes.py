@@ -94,6 +94,11 @@ def test_tokens_are_chosen(call, dtype):
                inputIsLogits=True, logitsSelectIdx=tokens, logitsTopKPSelect=kept)
     expected = sampling.npu_top_k_top_p_sample(logits, k, p, q, 1e-8, True, min_ps=least)
     assert torch.equal(tokens, expected[0]) and torch.equal(kept, expected[1])
+    order, likely = torch.empty(5, 40, dtype=torch.int64), torch.empty(5, 40)  # for a client that draws: what multinomial takes
+    call.named("aclnnTopKTopPSampleV2", logits=logits, topK=k, topP=p, minPs=least, eps=1e-8, ksMax=1024, inputIsLogits=True,
+               isNeedSampleResult=True, logitsIdx=order, logitsSortMasked=likely)
+    assert torch.equal(likely, likely.sort(-1, descending=True)[0]) and (likely.sum(-1) <= 1 + 1e-6).all()
+    close(likely / likely.sum(-1, keepdim=True), torch.softmax(kept.gather(-1, order), -1), 1e-5)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

@@ -17,7 +17,7 @@ struct Likeliest {
   at::Tensor probabilities(const at::Tensor& x) const { return logits ? at::softmax(x, -1) : x; }
 
   struct Result {
-    at::Tensor tokens, kept, order, sorted;  // sorted: kept, the likeliest first, order: where they were
+    at::Tensor tokens, kept, order, sorted;  // sorted: probabilities of those kept, the likeliest first; order: where they were
   };
   Result run(const at::Tensor& input) const {
     const double gone = logits ? -std::numeric_limits<double>::infinity() : 0.0;
@@ -33,7 +33,7 @@ struct Likeliest {
       const at::Tensor now = probabilities(x);
       x = at::where(now < widened(min_p).unsqueeze(-1) * now.narrow(-1, 0, 1), gone, x);
     }
-    Result result{{}, at::empty_like(x), order, x};
+    Result result{{}, at::empty_like(x), order, at::where(x == gone, 0.0, likely)};
     result.kept.scatter_(-1, order, x);
     at::Tensor weight = probabilities(result.kept);
     if (given(q) && q.numel()) weight = weight / (widened(q).abs() + eps);
