@@ -79,11 +79,11 @@ def start() -> None:
 
     _verbosity.apply()
     patches.apply()
-    _compile.register_when_imported()
+    custom.register()
+    _compile.register_when_imported()  # which names custom operators
     libraries.register_when_imported()
     _cells.register()
     reductions.register()
-    custom.register()
     names.register_aliases()
     vars(torch_npu._C)["__getattr__"] = c_extension.lookup
     _runtime.prepare()

@@ -152,9 +152,14 @@ def _take_default(compile_fx: Any) -> None:
 
 
 def _register_tracing(dynamo: Any) -> None:
+    import torch
+
     from torch_npu._compile import tracing
+    from torch_npu._ops import custom
 
     tracing.register(dynamo)
+    for operator in custom.without_results():
+        torch.fx.node.has_side_effect(operator)  # nobody uses its result, and it is no dead code
 
 
 _TABLES = {

@@ -13,10 +13,11 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from torch_npu import _C
-from torch_npu._ops import atb, composed, composed_without_gradient
+from torch_npu._ops import atb, composed, composed_without_gradient, functional
 from torch_npu._ops.errors import KINDS, also_runtime_error
 from torch_npu._ops.signature import signature
 
+NO_RESULT = "-> ()"
 _libraries: List[Any] = []  # a registration ends with its library
 
 
@@ -73,13 +74,23 @@ def register() -> None:
     library = torch.library.Library("npu", "FRAGMENT")
     _libraries.append(library)
     _C._define_operators("npu", [schema for _, schema, _ in _composed()])
-    for name, _, path in _table():
-        keys = ("CompositeImplicitAutograd",) if path == "composed" else ("CPU", "Meta")
+    for name, schema, path in _table():
+        keys = ("CPU", "Meta") if path != "composed" else ("CompositeImplicitAutograd",)
+        if path == "composed" and schema.endswith(NO_RESULT):  # stays a call in graphs, which would have nothing of what it does
+            keys = ("CompositeExplicitAutograd",)
         for key in keys:
             library.impl(name, _cpu_kernel(name), key)
     for name in _C._custom_ops_with_composed_gradient():
         library.impl(name, _composed_gradient(name), "Autograd")
     atb.register(_cpu_kernel)
+    functional.register("npu", [schema for _, schema, _ in _table()])
+    functional.register("atb", list(atb.SCHEMAS))
+
+
+def without_results() -> List[Any]:
+    """The operators, with overload, that are called for what they do."""
+    names = [name.partition(".") for name, schema, _ in _composed() if schema.endswith(NO_RESULT)]
+    return [getattr(getattr(torch.ops.npu, name), overload or "default") for name, _, overload in names]
 
 
 def operators() -> Dict[Any, Any]:
