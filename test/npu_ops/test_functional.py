@@ -82,3 +82,10 @@ def test_what_has_no_results_is_no_dead_code(tmp_path, capfd):
         compiled(torch.full((2,), value).npu())
     assert [torch.load(path).tolist() for path in sorted(tmp_path.glob("*.pt"))] == [[2.0, 2.0], [10.0, 10.0]]
     assert capfd.readouterr().out.count("y=tensor") == 2
+
+
+@pytest.mark.parametrize("name", ["npu_batch_nms", "npu_nms_v4", "npu_roi_align", "npu_cross_entropy_loss"])
+def test_what_looks_at_values_is_one_call(name):
+    args, kwargs = call(name)
+    program = torch.compile(lambda args, kwargs: getattr(torch_npu, name)(*args, **kwargs), backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(program(args, kwargs), getattr(torch_npu, name)(*args, **kwargs))

@@ -48,6 +48,8 @@ def gradients(function: Callable[..., Any], inputs: Sequence[Optional[Tensor]], 
 
 def wide_gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], grad: Tensor) -> Tuple[Tensor, ...]:
     """Gradients of ``function(*inputs)`` in the dtypes of the inputs, computed in float32."""
+    if grad.is_meta:
+        return tuple(torch.empty_like(t, memory_format=torch.contiguous_format) for t in inputs)
     found = gradients(function, [wide(t) for t in inputs], wide(grad))
     return tuple(g.to(t.dtype).contiguous() for g, t in zip(found, inputs))
 

@@ -163,6 +163,9 @@ def npu_nms_with_mask(self: Tensor, iou_threshold: float) -> Tuple[Tensor, Tenso
 
     Returns (the boxes and scores [n, 5], int32 indices 0 to n - 1, uint8 mask of the boxes that stay).
     """
+    if self.is_meta:
+        count = self.shape[0]
+        return self[:, :5].clone(), self.new_empty(count, dtype=torch.int32), self.new_empty(count, dtype=torch.uint8)
     kept = torch.tensor(_suppress(self[:, :4].float().cpu(), float(iou_threshold)), dtype=torch.uint8, device=self.device)
     return self[:, :5].clone(), torch.arange(self.shape[0], dtype=torch.int32, device=self.device), kept
 
@@ -175,6 +178,8 @@ def npu_nms_v4(self: Tensor, scores: Tensor, max_output_size: float, iou_thresho
     Returns (int32 indices [max_output_size], filled up with 0 whatever ``pad_to_max_output_size`` says, for CANN's operator has
     room for all of them; their number, int32).
     """
+    if self.is_meta:
+        return self.new_empty(int(max_output_size), dtype=torch.int32), self.new_empty((), dtype=torch.int32)
     values = scores.float().cpu()
     order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > float(scores_threshold)]
     kept = _suppress(self.float().cpu()[order], float(iou_threshold))
@@ -249,6 +254,8 @@ def npu_roi_align(self: Tensor, rois: Tensor, spatial_scale: float, pooled_heigh
 
     ``roi_end_mode``: 0 the region ends at x2, y2; 1 one pixel later; 2 and 3 the same, half a pixel shifted.
     """
+    if self.is_meta:
+        return self.new_empty(rois.shape[0], self.shape[1], pooled_height, pooled_width)
     results = []
     shift = 0.5 if roi_end_mode >= 2 else 0.0
     for image, x1, y1, x2, y2 in rois.tolist():

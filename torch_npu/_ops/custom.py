@@ -33,7 +33,8 @@ def _cpu_kernel(name: str) -> Any:
             function = _cpu_ops.find(name)
         try:
             # Autocast chooses the dtypes of the operator that was called, not of those that it is composed of.
-            with torch._C._DisableAutocast():
+            # Nor would a compiler's Python kernels have an end: theirs of arange for the CPU calls itself when it runs in a kernel.
+            with torch._C._DisableAutocast(), torch._C._DisablePythonDispatcher():
                 return function(*args, **kwargs)
         except KINDS as error:
             raise also_runtime_error(error) from None
@@ -74,10 +75,13 @@ def register() -> None:
     library = torch.library.Library("npu", "FRAGMENT")
     _libraries.append(library)
     _C._define_operators("npu", [schema for _, schema, _ in _composed()])
+    # Without a gradient, or a result, to be had from what it is made of, an operator stays one call in compiled programs. Many of
+    # these look at values, which a compiler does not have.
+    taken_apart = {schema for schema in composed.DIFFERENTIABLE if not schema.endswith(NO_RESULT)}
     for name, schema, path in _table():
-        keys = ("CPU", "Meta") if path != "composed" else ("CompositeImplicitAutograd",)
-        if path == "composed" and schema.endswith(NO_RESULT):  # stays a call in graphs, which would have nothing of what it does
-            keys = ("CompositeExplicitAutograd",)
+        keys = ("CPU", "Meta")
+        if path == "composed":
+            keys = ("CompositeImplicitAutograd",) if schema in taken_apart else ("CompositeExplicitAutograd",)
         for key in keys:
             library.impl(name, _cpu_kernel(name), key)
     for name in _C._custom_ops_with_composed_gradient():
