@@ -148,6 +148,7 @@ def _register_context_parallel(module: Any) -> None:
 
 
 def _register_sharding(module: Any) -> None:
-    from torch_npu.distributed import _sharding
+    from torch_npu.distributed import _sharded_attention, _sharding
 
     _sharding.register()
+    _sharded_attention.register()
