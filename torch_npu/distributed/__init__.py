@@ -137,6 +137,7 @@ def _register() -> None:
 
     rendezvous.register()
     imports.when_imported("torch.distributed.tensor", _register_sharding)
+    imports.when_imported("torch.distributed.rpc", _register_rpc)
     imports.when_imported("torch.distributed.tensor.experimental._context_parallel._attention", _register_context_parallel)
     atexit.register(_C._distributed_c10d._stop_watchdog)
 
@@ -145,6 +146,12 @@ def _register_context_parallel(module: Any) -> None:
     from torch_npu.distributed import _context_parallel
 
     _context_parallel.register(module)
+
+
+def _register_rpc(module: Any) -> None:
+    from torch_npu.distributed.rpc import backend_registry
+
+    backend_registry.register(module)
 
 
 def _register_sharding(module: Any) -> None:
