@@ -1,7 +1,7 @@
 """scaled_dot_product_attention on distributed tensors: samples and heads may be sharded.
 
-DTensor's own rules are for the attentions of CUDA. A rule of register_sharding cannot serve the NPU's: DTensor takes the shapes of
-results from PyTorch's meta function, which has no tensors where the NPU returns the greatest element and the sum of each row.
+DTensor's own rules are for the attentions of CUDA. A rule of register_sharding cannot serve the NPU's: DTensor takes the shapes
+of results from PyTorch's meta function, which has no tensors where the NPU returns the greatest element and the sum of each row.
 """
 
 from typing import Any, List
@@ -18,7 +18,8 @@ _ROWS = 3  # dimensions from which a result has rows; the others are the state o
 
 def register() -> None:
     """Tells DTensor. context_parallel() has handlers of its own, which it puts before these for a while."""
-    DTensor._op_dispatcher._custom_op_handlers.update({_FORWARD: _run, _BACKWARD: _run})
+    handlers: Any = DTensor._op_dispatcher._custom_op_handlers
+    handlers.update({_FORWARD: _run, _BACKWARD: _run})
 
 
 def _placements(given: Any) -> List[Any]:

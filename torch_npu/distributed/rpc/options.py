@@ -50,9 +50,9 @@ class NPUTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
 
     def set_device_map(self, to: str, device_map: dict[Device, Device]) -> None:
         """Adds to the map of this worker's devices to those of ``to``."""
-        both_maps: dict[Device, Device] = dict(self.device_maps.get(to, {}))
-        both_maps.update(device_map)
-        self._set_device_map(to, _pairs(both_maps))
+        merged: dict[Device, Device] = {ours: theirs for ours, theirs in self.device_maps.get(to, {}).items()}
+        merged.update(_pairs(device_map).items())
+        self._set_device_map(to, _pairs(merged))
 
     def set_devices(self, devices: Sequence[Device]) -> None:
         """The devices of this worker."""
