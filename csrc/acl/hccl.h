@@ -16,6 +16,7 @@ NPU_SYMBOL(HcclCommDestroy);
 NPU_SYMBOL(HcclGetCommName);
 NPU_SYMBOL(HcclGetCommAsyncError);
 NPU_SYMBOL(HcclCommResume);
+NPU_SYMBOL(HcclCommWorkingDevNicSet);
 NPU_SYMBOL(HcclGetErrorString);
 NPU_SYMBOL(HcclAllReduce);
 NPU_SYMBOL(HcclReduce);

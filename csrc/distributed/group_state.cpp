@@ -121,7 +121,10 @@ void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
     last_ = ticket;
     tickets_.push_back(std::move(ticket));
   }
-  for (size_t i = 0; i < count; ++i) finished[i]->settle(c10d::WorkResult::SUCCESS);
+  for (size_t i = 0; i < count; ++i) {
+    end_extension(*finished[i]);
+    finished[i]->settle(c10d::WorkResult::SUCCESS);
+  }
 }
 
 void GroupState::sweep(bool all) {
@@ -140,7 +143,38 @@ void GroupState::sweep(bool all) {
       }
     }
   }
-  for (const auto& ticket : finished) ticket->settle(c10d::WorkResult::SUCCESS);
+  for (const auto& ticket : finished) {
+    end_extension(*ticket);
+    ticket->settle(c10d::WorkResult::SUCCESS);
+  }
+}
+
+void GroupState::forget_operations() {
+  std::deque<std::shared_ptr<Ticket>> tickets;
+  {
+    const core::MutexLock lock(mutex_);
+    tickets.swap(tickets_);
+  }
+  for (const auto& ticket : tickets) {
+    end_extension(*ticket);
+    FlightRecorder::instance().retire(ticket->record);
+  }
+}
+
+void GroupState::extend_timeout(std::chrono::milliseconds by) { extension_ms_ += by.count(); }
+
+std::chrono::milliseconds GroupState::take_timeout(Ticket& ticket) {
+  const auto extension = extension_ms_.load();
+  if (C10_LIKELY(extension == 0)) return timeout_of(ticket);
+  ticket.operation.timeout = timeout_of(ticket) + std::chrono::milliseconds(extension);
+  ticket.ends_extension_ms = extension - owned_ms_.exchange(extension);
+  return ticket.operation.timeout;
+}
+
+void GroupState::end_extension(const Ticket& ticket) {
+  if (C10_LIKELY(ticket.ends_extension_ms == 0)) return;
+  extension_ms_ -= ticket.ends_extension_ms;
+  owned_ms_ -= ticket.ends_extension_ms;
 }
 
 std::shared_ptr<Ticket> GroupState::oldest() {

@@ -30,6 +30,7 @@ class GroupState {
   std::atomic<int64_t> timeout_ms{0};
   std::atomic<uint64_t> collectives{0}, point_to_points{0}, operations{0};
   std::atomic<uint64_t> completed{0};  // highest sequence number of a collective known to have run
+  std::atomic<bool> watched{true};     // false: the watchdog leaves the group alone, as while its device is stopped
   std::atomic<bool> reported{false};   // the watchdog is at its report of an operation that ran into its timeout
 
   // Puts an operation under the watchdog's eyes, and lets go of those that have run.
@@ -40,6 +41,12 @@ class GroupState {
   bool idle();
   // The first one that is past its time, or null.
   std::shared_ptr<Ticket> overdue(Clock::time_point now);
+  // Drops what is in flight from the watchdog's sight.
+  C10_EXPORT void forget_operations();
+  // More time for what is enqueued until the first operation after this call has run.
+  C10_EXPORT void extend_timeout(std::chrono::milliseconds by);
+  // The timeout of an operation that is enqueued now, with what it has of extensions.
+  std::chrono::milliseconds take_timeout(Ticket& ticket);
   std::shared_ptr<Ticket> last_operation();  // the one enqueued last, or null
 
   void add(std::shared_ptr<Communicator> communicator);
@@ -66,9 +73,12 @@ class GroupState {
 
  private:
   [[noreturn]] void throw_failure() const;
+  void end_extension(const Ticket& ticket);
 
   mutable core::Mutex mutex_;
   std::deque<std::shared_ptr<Ticket>> tickets_ NPU_GUARDED_BY(mutex_);
+  // Milliseconds: all of them, and those that an operation in flight will give back.
+  std::atomic<int64_t> extension_ms_{0}, owned_ms_{0};
   std::vector<std::shared_ptr<Communicator>> communicators_ NPU_GUARDED_BY(mutex_);
   std::shared_ptr<Ticket> last_ NPU_GUARDED_BY(mutex_);
   std::atomic<bool> failed_{false};

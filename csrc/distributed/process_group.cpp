@@ -24,29 +24,6 @@ namespace {
 
 std::atomic<size_t> next_group_id{0};
 
-void copy_text(char* target, size_t size, const std::string& text) {
-  TORCH_CHECK_VALUE(text.size() < size, "hccl_config: '", text, "' is longer than ", size - 1, " characters");
-  std::memcpy(target, text.c_str(), text.size() + 1);
-}
-
-HcclCommConfig make_config(const Options& options) {
-  auto config = default_config();
-  if (options.buffer_size_mb) config.hcclBufferSize = *options.buffer_size_mb;
-  if (options.deterministic) config.hcclDeterministic = *options.deterministic;
-  if (options.rdma_service_level) config.hcclRdmaServiceLevel = *options.rdma_service_level;
-  if (options.rdma_traffic_class) config.hcclRdmaTrafficClass = *options.rdma_traffic_class;
-  if (options.op_expansion_mode) config.hcclOpExpansionMode = *options.op_expansion_mode;
-  if (options.exec_timeout_s) config.hcclExecTimeOut = *options.exec_timeout_s;
-  copy_text(config.hcclAlgo, sizeof config.hcclAlgo, options.algorithm);
-  copy_text(config.hcclCommName, sizeof config.hcclCommName, options.communicator_name);
-  return config;
-}
-
-bool is_configured(const Options& options) {
-  return options.buffer_size_mb || options.deterministic || options.rdma_service_level || options.rdma_traffic_class ||
-         options.op_expansion_mode || options.exec_timeout_s || !options.algorithm.empty() || !options.communicator_name.empty();
-}
-
 // All tensors of a call are on one NPU.
 c10::DeviceIndex common_device(const char* name, at::TensorList inputs, at::TensorList outputs) {
   c10::DeviceIndex device = -1;
@@ -179,7 +156,7 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
     std::memcpy(root.internal, bytes.data(), bytes.size());
     return root;
   };
-  auto made = connect(rendezvous, make_config(*options_), is_configured(*options_),
+  auto made = connect(rendezvous, make_config(options_->settings), !options_->settings.empty(),
                       take_stream(device, options_->is_high_priority_stream), options_->is_high_priority_stream);
   if (rank == 0) {
     try {
@@ -205,7 +182,7 @@ const std::shared_ptr<Communicator>& ProcessGroupHCCL::communicator(c10::DeviceI
 void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) { communicator(device.index()); }
 
 std::string ProcessGroupHCCL::communicator_name(int rank, bool create) {
-  TORCH_CHECK_VALUE(rank >= 0, "get_hccl_comm_name: the rank is ", rank, ", but must not be negative");
+  NPU_CHECK_ARGUMENT(rank >= 0, "get_hccl_comm_name: the rank is ", rank, ", but must not be negative");
   const auto device = static_cast<c10::DeviceIndex>(rank % core::device_count_or_throw());
   if (!create && !communicators_[device]) return {};
   char name[COMM_NAME_MAX_LENGTH] = {};
@@ -214,18 +191,22 @@ std::string ProcessGroupHCCL::communicator_name(int rank, bool create) {
   return name;
 }
 
+void ProcessGroupHCCL::name_communicators(const std::string& name) {
+  check_setting("group_name", name);
+  options_->settings["group_name"] = name;
+}
+
 HcclComm ProcessGroupHCCL::communicator_handle(int rank) {
-  TORCH_CHECK_VALUE(rank >= 0, "get_hccl_comm: the rank is ", rank, ", but must not be negative");
+  NPU_CHECK_ARGUMENT(rank >= 0, "get_hccl_comm: the rank is ", rank, ", but must not be negative");
   const Communicator::Use use(*communicator(static_cast<c10::DeviceIndex>(rank % core::device_count_or_throw())));
   return raw(use);
 }
 
-core::Stream ProcessGroupHCCL::stream_of(c10::DeviceIndex device, std::optional<int> peer) {
-  if (!peer) return communicator(device)->stream();
-  const auto pair = pairs_.find({device, *peer, true});
-  TORCH_CHECK_VALUE(pair != pairs_.end() && pair->second, "rank ", rank_, " of group ", state_->recorded->name,
-                    " has no connection for messages with rank ", *peer, " on npu:", static_cast<int>(device),
-                    " yet; the first send or receive makes it");
+core::Stream ProcessGroupHCCL::collective_stream(c10::DeviceIndex device) { return communicator(device)->stream(); }
+
+std::optional<core::Stream> ProcessGroupHCCL::message_stream(c10::DeviceIndex device, int peer) const {
+  const auto pair = pairs_.find({device, peer, true});
+  if (pair == pairs_.end() || !pair->second) return std::nullopt;
   return pair->second->stream();
 }
 
@@ -236,6 +217,24 @@ void ProcessGroupHCCL::resume(c10::DeviceIndex device) {
     if (each->device() != device) continue;
     const Communicator::Use use(*each);
     HCCL_CHECK(acl::HcclCommResume(raw(use)));
+  }
+}
+
+void ProcessGroupHCCL::set_watchdog_status(int status) {
+  NPU_CHECK_ARGUMENT(status == 1 || status == 2, "set_watchdog_status: 1 (run) or 2 (stop), got ", status);
+  state_->watched = status == 1;
+}
+
+void ProcessGroupHCCL::switch_network_cards(const std::vector<uint32_t>& ranks, const std::vector<bool>& use_backup) {
+  NPU_CHECK_ARGUMENT(ranks.size() == use_backup.size(), "_set_switch_nic_comm: ", ranks.size(), " ranks, but ", use_backup.size(),
+                     " choices");
+  auto places = ranks;
+  const auto choices = std::make_unique<bool[]>(use_backup.size());
+  std::copy(use_backup.begin(), use_backup.end(), choices.get());
+  for (const auto& each : state_->communicators()) {
+    core::DeviceGuard guard(each->device());
+    const Communicator::Use use(*each);
+    HCCL_CHECK(acl::HcclCommWorkingDevNicSet(raw(use), places.data(), choices.get(), static_cast<uint32_t>(places.size())));
   }
 }
 
@@ -332,8 +331,7 @@ void ProcessGroupHCCL::watch_over(const std::shared_ptr<Ticket>& ticket, PooledE
   const auto id = state_->operations.fetch_add(1, std::memory_order_relaxed) + 1;
   ticket->enqueued = Clock::now();
   ticket->start = std::move(start);
-  const auto& operation = ticket->operation;
-  const auto timeout = operation.timeout.count() >= 0 ? operation.timeout : std::chrono::milliseconds(state_->timeout_ms.load());
+  const auto timeout = state_->take_timeout(*ticket);
   ticket->record = FlightRecorder::instance().record(state_->recorded, *ticket, state_->collectives.load(),
                                                      state_->point_to_points.load(), id, timeout, inputs, outputs);
   state_->enqueue(ticket);

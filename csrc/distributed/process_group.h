@@ -21,6 +21,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "core/compat.h"
+#include "distributed/communicator_settings.h"
 #include "distributed/work.h"
 
 namespace torch_npu::distributed {
@@ -29,14 +30,9 @@ struct C10_EXPORT Options final : c10d::Backend::Options {
   explicit Options(bool is_high_priority_stream = false);
 
   bool is_high_priority_stream;
-  // Settings of HCCL's communicator; what is not set is left to HCCL.
-  std::optional<uint32_t> buffer_size_mb;
-  std::optional<uint32_t> deterministic;
-  std::optional<uint32_t> rdma_service_level, rdma_traffic_class;
-  std::optional<uint32_t> op_expansion_mode;
-  std::optional<int32_t> exec_timeout_s;
-  std::string algorithm;
-  std::string communicator_name;
+  CommunicatorSettings settings;  // each has been checked
+  // A name of the published torch_npu: kept and shown. What limits operations is `timeout`, there and here.
+  std::chrono::milliseconds op_timeout{10'000};
   NPU_GROUP_OPTIONS
 };
 
@@ -112,14 +108,21 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   // Connects if need be; empty if there is none yet and `create` is false.
   std::string communicator_name(int rank, bool create);
   // The name that communicators of the group get from now on.
-  void name_communicators(const std::string& name) { options_->communicator_name = name; }
+  void name_communicators(const std::string& name);
   // HCCL's handle of that communicator; connects if need be. It is the group's, which may end it.
   HcclComm communicator_handle(int rank);
-  // The stream of asynchronous collectives on a device, or of messages to `peer`; connects for collectives, and throws for a peer
-  // that there is no connection with.
-  core::Stream stream_of(c10::DeviceIndex device, std::optional<int> peer);
+  // The stream of asynchronous collectives on a device; connects if need be.
+  core::Stream collective_stream(c10::DeviceIndex device);
+  // The stream of messages to `peer`; none where there is no connection with it yet.
+  std::optional<core::Stream> message_stream(c10::DeviceIndex device, int peer) const;
   // Lets the communicators on a device go on after their device was stopped.
   void resume(c10::DeviceIndex device);
+  // 1: the watchdog looks after the group, as at first; 2: it does not.
+  void set_watchdog_status(int status);
+  void forget_operations() { state_->forget_operations(); }
+  void extend_timeout(std::chrono::milliseconds by) { state_->extend_timeout(by); }
+  // For each rank given, whether its traffic takes the backup card from now on.
+  void switch_network_cards(const std::vector<uint32_t>& ranks, const std::vector<bool>& use_backup);
   int64_t splits() const { return splits_; }
 
  private:

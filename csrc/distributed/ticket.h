@@ -44,8 +44,9 @@ class Ticket {
   int64_t output_elements = 0;
   at::ScalarType dtype = at::ScalarType::Undefined;
   Clock::time_point enqueued;
-  uint64_t record = 0;  // in the flight recorder
-  PooledEvent start;    // only where timing was asked for
+  int64_t ends_extension_ms = 0;  // of the group's timeout: given back once this has run
+  uint64_t record = 0;            // in the flight recorder
+  PooledEvent start;              // only where timing was asked for
   PooledEvent end;
 
   // True once it has run. Throws if the device reports an error, and for what was captured.

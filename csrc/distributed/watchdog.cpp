@@ -160,7 +160,7 @@ class Watchdog {
 
   void look_at(Watched& watched) {
     auto& group = *watched.group;
-    if (group.failed()) return;
+    if (group.failed() || !group.watched) return;
     // First: a collective that failed has ended, too, and is not to be taken for one that has run.
     for (const auto& communicator : group.communicators()) {
       if (const auto error = communicator->async_error()) {

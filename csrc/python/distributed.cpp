@@ -20,49 +20,27 @@ using distributed::ProcessGroupHCCL;
 // hccl_config as users know it: a dict of HCCL's settings.
 py::dict get_config(const Options& options) {
   py::dict config;
-  if (options.buffer_size_mb) config["hccl_buffer_size"] = *options.buffer_size_mb;
-  if (options.deterministic) config["hccl_deterministic"] = *options.deterministic;
-  if (options.rdma_service_level) config["qos_service_level"] = *options.rdma_service_level;
-  if (options.rdma_traffic_class) config["qos_traffic_class"] = *options.rdma_traffic_class;
-  if (options.op_expansion_mode) config["hccl_op_expansion_mode"] = *options.op_expansion_mode;
-  if (options.exec_timeout_s) config["hccl_exec_timeout"] = *options.exec_timeout_s;
-  if (!options.algorithm.empty()) config["hccl_algo"] = options.algorithm;
-  if (!options.communicator_name.empty()) config["group_name"] = options.communicator_name;
+  for (const auto& [name, value] : options.settings) config[py::str(name)] = py::cast(value);
   return config;
 }
 
-uint32_t number_up_to(const std::string& name, py::handle value, uint32_t greatest) {
-  const auto number = value.cast<int64_t>();
-  TORCH_CHECK_VALUE(number >= 0 && number <= greatest, "hccl_config: ", name, " is ", number, ", but must be 0 to ", greatest);
-  return static_cast<uint32_t>(number);
+distributed::SettingValue setting(const std::string& name, py::handle value) {
+  if (py::isinstance<py::str>(value)) return value.cast<std::string>();
+  NPU_CHECK_ARGUMENT_TYPE(PyIndex_Check(value.ptr()), "hccl_config: ", name, " must be a number or text, got ",
+                          Py_TYPE(value.ptr())->tp_name);
+  return py::cast<int64_t>(py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr())));
 }
 
+// All of them or, when one is wrong, none.
 void set_config(Options& options, const py::dict& config) {
+  distributed::CommunicatorSettings settings;
   for (const auto& [key, value] : config) {
     const auto name = key.cast<std::string>();
-    if (name == "hccl_buffer_size") {
-      options.buffer_size_mb = value.cast<uint32_t>();
-    } else if (name == "hccl_deterministic") {
-      options.deterministic = value.cast<uint32_t>();
-    } else if (name == "qos_service_level") {
-      options.rdma_service_level = number_up_to(name, value, 7);
-    } else if (name == "qos_traffic_class") {
-      options.rdma_traffic_class = number_up_to(name, value, 255);
-    } else if (name == "hccl_op_expansion_mode") {
-      options.op_expansion_mode = value.cast<uint32_t>();
-    } else if (name == "hccl_exec_timeout") {
-      options.exec_timeout_s = value.cast<int32_t>();
-    } else if (name == "hccl_algo") {
-      options.algorithm = value.cast<std::string>();
-    } else if (name == "group_name") {
-      options.communicator_name = value.cast<std::string>();
-    } else {
-      TORCH_CHECK_VALUE(
-          false, "hccl_config: unknown setting ", name,
-          "; known are hccl_buffer_size, hccl_deterministic, hccl_op_expansion_mode, hccl_exec_timeout, hccl_algo, group_name, "
-          "qos_service_level, qos_traffic_class");
-    }
+    const auto given = setting(name, value);
+    distributed::check_setting(name, given);
+    settings[name] = given;
   }
+  options.settings = std::move(settings);
 }
 
 void bind_options(py::handle scope, const py::object& base) {
@@ -70,7 +48,9 @@ void bind_options(py::handle scope, const py::object& base) {
       .def(py::init<bool>(), py::arg("is_high_priority_stream") = false)
       .def_readwrite("is_high_priority_stream", &Options::is_high_priority_stream)
       .def_property("hccl_config", &get_config, &set_config)
+      .def_readwrite("op_timeout", &Options::op_timeout)
       .def_readwrite("group_name", &Options::group_name)
+      .def_readwrite("group_id", &Options::group_name)  // in the published torch_npu
       .def_readwrite("group_desc", &Options::group_desc)
       .def_readwrite("global_ranks_in_group", &Options::global_ranks_in_group)
       .def("__copy__", [](const Options& self) { return c10::make_intrusive<Options>(self); })
@@ -82,18 +62,21 @@ void bind_options(py::handle scope, const py::object& base) {
 void bind_flight_recorder(py::module_& part) {
   part.def(
       "_dump_hccl_trace",
-      [](bool collectives, bool stacks, bool only_active) {
+      [](std::optional<bool> collectives, std::optional<bool> stacks, std::optional<bool> only_active) {
         distributed::sweep_groups();
-        return py::bytes(FlightRecorder::instance().pickle(DumpChoice{collectives, stacks, only_active}));
+        const DumpChoice choice{collectives.value_or(true), stacks.value_or(true), only_active.value_or(false)};
+        return py::bytes(FlightRecorder::instance().pickle(choice));
       },
-      py::arg("includeCollectives") = true, py::arg("includeStackTraces") = true, py::arg("onlyActive") = false);
+      py::arg("includeCollectives") = py::none(), py::arg("includeStackTraces") = py::none(), py::arg("onlyActive") = py::none(),
+      "None: with collectives and stacks, and those that have ended.");
   part.def(
       "_dump_hccl_trace_json",
-      [](bool collectives, bool only_active) {
+      [](std::optional<bool> collectives, std::optional<bool> only_active) {
         distributed::sweep_groups();
-        return py::bytes(FlightRecorder::instance().json(DumpChoice{collectives, false, only_active}));
+        return py::bytes(
+            FlightRecorder::instance().json(DumpChoice{collectives.value_or(true), false, only_active.value_or(false)}));
       },
-      py::arg("includeCollectives") = true, py::arg("onlyActive") = false);
+      py::arg("includeCollectives") = py::none(), py::arg("onlyActive") = py::none());
   part.def("_reset_hccl_trace", [] { FlightRecorder::instance().reset(); });
 }
 
@@ -147,17 +130,28 @@ void init_distributed(py::module_& module) {
       .def("_set_hccl_comm_name", &ProcessGroupHCCL::name_communicators, py::arg("name"),
            "Of communicators that are made from now on.")
       .def(
-          "_stream_id",
-          [](ProcessGroupHCCL& self, c10::DeviceIndex device, std::optional<int> peer) {
-            return self.stream_of(device, peer).id();
+          "_stream_id", [](ProcessGroupHCCL& self, c10::DeviceIndex device) { return self.collective_stream(device).id(); },
+          py::arg("device"), Unlocked(), "Of collectives on a device.")
+      .def(
+          "_message_stream_id",
+          [](ProcessGroupHCCL& self, c10::DeviceIndex device, int peer) {
+            const auto stream = self.message_stream(device, peer);
+            return stream ? stream->id() : -1;
           },
-          py::arg("device"), py::arg("peer"), Unlocked(), "Of collectives on a device, or of messages to a rank.")
+          py::arg("device"), py::arg("peer"), Unlocked(), "Of messages to a rank; -1 where none has been sent yet.")
       .def("_begin_batch", &ProcessGroupHCCL::startCoalescing, "Collects what follows, for _end_batch.")
       .def("_end_batch", &ProcessGroupHCCL::endCoalescing, Unlocked(), "Runs what _begin_batch has collected; the work of it.")
       .def("resume_hccl_comm", &ProcessGroupHCCL::resume, py::arg("device"), Unlocked(),
            "Lets the communicators on a device go on after torch.npu.stop_device() and restart_device().")
       .def("_set_default_timeout", &ProcessGroupHCCL::setTimeout, py::arg("timeout"),
            "Of operations that come, and of those in flight.")
+      .def("_add_ephemeral_timeout", &ProcessGroupHCCL::extend_timeout, py::arg("timeout"),
+           "More time for operations that come, until the first of them has run.")
+      .def("set_watchdog_status", &ProcessGroupHCCL::set_watchdog_status, py::arg("status"),
+           "1: the watchdog looks after the group, as at first; 2: it does not.")
+      .def("clear_workmeta_list", &ProcessGroupHCCL::forget_operations, Unlocked(),
+           "Drops what is in flight from the watchdog's sight.")
+      .def("_switch_network_cards", &ProcessGroupHCCL::switch_network_cards, Unlocked())
       .def("_enable_collectives_timing", &ProcessGroupHCCL::enableCollectivesTiming)
       .def_property_readonly("options", [](ProcessGroupHCCL& self) {
         return c10::static_intrusive_pointer_cast<Options>(self.getBackendOptions());

@@ -30,6 +30,29 @@ CASES = {
     "npu_fusion_attention": (lambda: [normal(3, 6, 2, 8), normal(3, 6, 2, 8), normal(3, 6, 2, 8), 2, "BSND", None, None,
                                       torch.ones(6, 6, dtype=torch.bool).triu(1), 0.35], [True, True, True, False], [0]),
 }
+def attention(rank, world, dim):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.nn.functional import scaled_dot_product_attention
+
+    mesh = init_device_mesh("npu", (world,))
+    torch.manual_seed(0)
+    plain = [torch.randn(2, 4, 6, 8).npu().requires_grad_() for _ in range(3)]
+    placed = [distribute_tensor(x.detach(), mesh, [Shard(dim)]).requires_grad_() for x in plain]
+    for causal in (False, True):
+        expected, found = (scaled_dot_product_attention(*given, is_causal=causal) for given in (plain, placed))
+        assert found.placements == ((Shard(dim),) if dim < 2 else (Replicate(),))
+        # The same kernel on a part of the batch or of the heads.
+        torch.testing.assert_close(found.full_tensor(), expected, rtol=1e-6, atol=1e-6)
+        for one, other in zip(torch.autograd.grad(expected.square().sum(), plain), torch.autograd.grad(found.square().sum(), placed)):
+            torch.testing.assert_close(other.full_tensor(), one, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_scaled_dot_product_attention(two, dim):
+    two.run(attention, dim)
+
+
 WITHOUT_GRADIENT = {"npu_gelu_mul", "npu_gemma_rms_norm", "npu_add_rms_norm", "npu_add_rms_norm_cast"}
 
 

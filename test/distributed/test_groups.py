@@ -1,8 +1,10 @@
 """Groups: sub-groups, splitting, options, default backends, ending and starting again."""
+import contextlib
 import os
 import socket
 import subprocess
 import sys
+import time
 import warnings
 from datetime import timedelta
 
@@ -100,6 +102,10 @@ def options(rank, world):
     for wrong in ({"qos_service_level": 8}, {"qos_traffic_class": 256}, {"qos_traffic_class": -1}):
         with pytest.raises(ValueError, match="hccl_config: qos_.* but must be 0 to"):
             chosen.hccl_config = wrong
+    for wrong in ({"hccl_buffer_size": "64"}, {"hccl_buffer_size": 1.5}, {"hccl_job_id": [1]}, {"group_name": 3}):
+        with pytest.raises(TypeError, match="hccl_config: .* must be"):
+            chosen.hccl_config = wrong
+    assert chosen.hccl_config["hccl_buffer_size"] == 64   # as it was
     with pytest.raises(TypeError, match="pg_options"):
         dist.new_group(list(range(world)), pg_options="fast")
 
@@ -258,14 +264,143 @@ def test_a_device_error_does_not_call_an_ended_collective_one_in_flight(python):
     assert "no collective in flight; the last: all_reduce(4 elements" in done.stdout, done.stdout + done.stderr
 
 
+def test_every_setting_of_a_communicator_is_kept():
+    from torch_npu.distributed import ProcessGroupHCCL
+
+    settings = {"hccl_buffer_size": 64, "hccl_world_rank_id": 3, "hccl_job_id": 2**40, "hccl_sdma_qos": 2, "hccl_buffer_name": "shared",
+                "hccl_retry_enable": "L0:0, L1:0, L2:0", "hccl_retry_params": "MaxCnt:3", "hccl_sym_win_max_mem_size_per_rank": 4}
+    options = ProcessGroupHCCL.Options()
+    options.hccl_config = settings
+    assert options.hccl_config == settings
+
+
+def test_the_published_options():
+    from torch_npu.distributed import ProcessGroupHCCL
+
+    options = ProcessGroupHCCL.Options()
+    assert options.op_timeout == timedelta(seconds=10) and options.group_id == ""
+    options.op_timeout, options.group_id = timedelta(seconds=3), "seven"
+    assert options.op_timeout == timedelta(seconds=3) and options.group_id == options.group_name == "seven"
+
+
+def configured(rank, world):
+    from torch_npu.distributed import ProcessGroupHCCL
+
+    options = ProcessGroupHCCL.Options()
+    options.hccl_config = {"hccl_world_rank_id": rank, "hccl_job_id": 5, "hccl_retry_enable": "L0:0, L1:0, L2:0",
+                           "hccl_buffer_name": "shared", "hccl_sym_win_max_mem_size_per_rank": 4}
+    group = dist.new_group(list(range(world)), pg_options=options)
+    assert total(group) == 3 and group._get_backend(torch.device("npu")).options.group_id == group.group_name
+
+
+def test_a_group_with_every_kind_of_setting(two):
+    two.run(configured)
+
+
+def sequence_numbers(rank, world):
+    group = dist.new_group([0, 1])
+    assert group._get_sequence_number_for_group() == 0
+    total(group)
+    total(group)
+    assert group._get_sequence_number_for_group() == 2
+
+
+def test_sequence_numbers(two):
+    two.run(sequence_numbers)
+
+
+def more_time(rank, world):
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=1))
+    total(group)   # connects
+    dist.distributed_c10d._add_ephemeral_timeout_for_all_pgs(timedelta(seconds=60))
+    if rank == 1:
+        time.sleep(2.5)
+    assert total(group) == 3
+    sys.modules["torch_npu._C._distributed_c10d"]._dump_hccl_trace_json()   # looks at what has run, as the watchdog does in time
+    # That was the first since, so the next has the group's own timeout again.
+    if rank == 1:
+        time.sleep(2.5)
+    if rank == 0:
+        with pytest.raises(RuntimeError, match="ran into its timeout of 1000 ms"):
+            total(group)
+    else:
+        with contextlib.suppress(RuntimeError):   # rank 0 may have left what this rank needed, or not
+            total(group)
+
+
+def test_more_time_until_the_next_collective():
+    with Ranks(2) as ranks:
+        ranks.run(more_time)
+
+
+def unwatched(rank, world):
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=1))
+    backend = group._get_backend(torch.device("npu"))
+    total(group)
+    backend.set_watchdog_status(2)
+    if rank == 1:
+        time.sleep(2.5)
+    assert total(group) == 3
+    backend.clear_workmeta_list()
+    backend.set_watchdog_status(1)
+    assert total(group) == 3
+    with pytest.raises(ValueError, match="set_watchdog_status: 1"):
+        backend.set_watchdog_status(5)
+
+
+def test_a_group_that_the_watchdog_leaves_alone(two):
+    two.run(unwatched)
+
+
+def uneven_methods(rank, world):
+    backend = dist.group.WORLD._get_backend(torch.device("npu"))
+    whole, own = torch.empty(3, device="npu"), torch.full((1 + rank,), float(rank), device="npu")
+    backend.all_gather_into_tensor_uneven(whole, own, [1, 2]).wait()
+    assert whole.tolist() == [0, 1, 1]
+    backend.reduce_scatter_tensor_uneven(own, torch.arange(3.0, device="npu"), [1, 2]).wait()
+    assert own.tolist() == ([0], [2, 4])[rank]
+    received = torch.empty(3, device="npu")
+    backend.alltoallvc(received, torch.arange(3.0, device="npu") + 10 * rank, [1, 2, 2, 1]).wait()
+    assert received.tolist() == ([0, 10, 11], [1, 2, 12])[rank]
+    with pytest.raises(RuntimeError, match="split sizes"):   # a ValueError, too
+        backend.all_gather_into_tensor_uneven(whole, own, [1, 1])
+    ones, twos = torch.ones(2, device="npu"), torch.full((2,), 2.0, device="npu")
+    backend._group_start()
+    dist.all_reduce(ones)
+    dist.all_reduce(twos)
+    backend._group_end()
+    assert ones.tolist() == [2, 2] and twos.tolist() == [4, 4]
+    with pytest.raises(ValueError, match="1 ranks, but 0 choices"):
+        backend._set_switch_nic_comm(rank, 1, [0], [])
+
+
+def test_more_published_methods(two):
+    two.run(uneven_methods)
+
+
+def reinitialized(rank, world):
+    import torch_npu
+
+    assert torch_npu.distributed.reinit_process_group() is dist.group.WORLD
+    assert torch_npu.distributed.reinit_process_group(rebuild_link=False) is None
+    with pytest.raises(KeyError, match="there is no group 5"):
+        torch_npu.distributed.reinit_process_group(5)
+    assert total() == 3
+
+
+def test_reinit_returns_the_group(two):
+    two.run(reinitialized)
+
+
 def published_methods(rank, world):
     group = dist.group.WORLD._get_backend(torch.device("npu"))
     assert total() == 3 and group.get_hccl_comm(rank) != 0
     ids = group.get_coll_stream_id(torch.device("npu", rank)), group._get_stream_id(), group.get_p2p_stream_id("npu", 1 - rank, 1)
     assert len(set(ids)) == 1 and ids[0] > 0
     fresh = dist.new_group([0, 1])
-    with pytest.raises(ValueError, match="has no connection for messages with rank"):
-        fresh._get_backend(torch.device("npu"))._get_stream_id(True, 1 - rank)
+    assert fresh._get_backend(torch.device("npu"))._get_stream_id(True, 1 - rank) == -1   # no message has been sent
+    with pytest.raises(RuntimeError, match="rank -1"):
+        group._get_stream_id(True)
     dist.destroy_process_group(fresh)
     sent, received = torch.full((2,), float(rank), device="npu"), torch.empty(2, device="npu")
     group.batch_isend_irecv(["isend", "irecv"], [sent, received], [1 - rank] * 2).wait()

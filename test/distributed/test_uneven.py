@@ -31,6 +31,8 @@ def uneven(rank, world):
             npu_dist.reduce_scatter_tensor_uneven(even[:1], even[: world + 1])
     with pytest.raises(ValueError, match="by the matrix"):
         npu_dist.all_to_all_vc(taken, taken.new_empty(99), counts)
+    with pytest.raises(RuntimeError, match="matrix is not"):   # each is a ValueError, too
+        npu_dist.all_to_all_vc(taken, given, torch.tensor(counts).flatten())
 
 
 def test_uneven(ranks):

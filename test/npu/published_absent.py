@@ -7,7 +7,6 @@ ABSENT = {
     "torch.npu.super_kernel_scope_": "an instruction to a compiler that is not there",
     "torch.npu.npurt": "a few calls of CANN's runtime, which ctypes reaches",
     "torch_npu._inductor": "torch.compile generates no kernels for the NPU yet",
-    "torch_npu.distributed.rpc": "torch.distributed.rpc on CPU tensors: no transport carries memory of NPUs",
     "torch_npu.onnx.": _INTERNAL,
     "torch_npu.op_plugin.meta": _INTERNAL,
     "torch_npu.profiler.analysis": _INTERNAL,

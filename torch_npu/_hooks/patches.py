@@ -139,6 +139,53 @@ def _group_timeout() -> None:
     c10d._set_pg_timeout = _set_pg_timeout
 
 
+def _sequence_numbers() -> None:
+    """ProcessGroup._get_sequence_number_for_group asks PyTorch's own backends only, by their type. Needed through torch 2.13;
+    remove it when the oldest supported torch asks every backend.
+    """
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    original = dist.ProcessGroup._get_sequence_number_for_group
+
+    @functools.wraps(original)
+    def _get_sequence_number_for_group(self: Any) -> int:
+        npu = torch.device("npu")
+        if npu in self._device_types:
+            backend = self._get_backend(npu)
+            if backend.name() == "hccl":
+                return int(backend._get_sequence_number_for_group())
+        return int(original(self))
+
+    setattr(dist.ProcessGroup, "_get_sequence_number_for_group", _get_sequence_number_for_group)  # noqa: B010
+
+
+def _ephemeral_timeout() -> None:
+    """_add_ephemeral_timeout_for_all_pgs gives more time to NCCL's groups only, by name. Needed through torch 2.13; remove it
+    when the oldest supported torch asks the backend.
+    """
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    c10d: Any = dist.distributed_c10d
+    original = getattr(c10d, "_add_ephemeral_timeout_for_all_pgs", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _add_ephemeral_timeout_for_all_pgs(timeout: Any) -> None:
+        for group in c10d._world.pg_map:
+            if torch.device("npu") in group._device_types:
+                backend = group._get_backend(torch.device("npu"))
+                if backend.name() == "hccl":
+                    backend._add_ephemeral_timeout(timeout)
+        original(timeout)
+
+    c10d._add_ephemeral_timeout_for_all_pgs = _add_ephemeral_timeout_for_all_pgs
+
+
 def _bf16_hooks() -> None:
     """DistributedDataParallel lets its bf16 communication hooks pass on CUDA and XPU only, by name. Needed through
     torch 2.13; remove it when the oldest supported torch asks the backend.
@@ -303,6 +350,8 @@ PATCHES = (
     _storage_formats,
     _lazy_parameters,
     _monitored_barrier,
+    _sequence_numbers,
+    _ephemeral_timeout,
     _bf16_hooks,
     _scaler_all_reduces_found_inf,
     _deterministic_algorithms,

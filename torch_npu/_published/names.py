@@ -54,7 +54,7 @@ _ALIASES = (
     ("torch_npu.npu.npu_config", "torch_npu.npu.settings torch_npu.npu"),
     *((f"torch_npu.distributed.{name}", f"torch.distributed.{name}")
       for name in ("fsdp", "nn", "nn.functional", "pipelining", "tensor", "tensor.experimental")),
-    ("torch_npu.distributed.distributed_c10d", "torch_npu.distributed"),
+    ("torch_npu.distributed.distributed_c10d", "torch_npu.distributed torch.distributed.distributed_c10d"),
     ("torch_npu.jit.register_fusion_pattern", "torch_npu.jit"), ("torch_npu.npu.aclnn.backends", "torch_npu.npu.aclnn"),
     ("torch_npu.npu._backends", "torch_npu.npu.backends"), ("torch_npu.npu._format", "torch_npu._format"),
     ("torch_npu.npu.mstx", "torch_npu.npu._mstx"), ("torch_npu.npu._npugraph_handlers", "torch_npu.npu._graph_updates"),

@@ -62,7 +62,7 @@ class NoGroupError(ValueError, KeyError):
     __str__ = ValueError.__str__  # KeyError's shows the repr
 
 
-def reinit_process_group(group: ProcessGroup | None = None, rebuild_link: bool = True) -> None:
+def reinit_process_group(group: ProcessGroup | None = None, rebuild_link: bool = True) -> ProcessGroup | None:
     """Makes a group that has failed usable again, in the same processes: its ranks connect anew at their next collective.
 
     All ranks of the group call it, each after it has met the error; a rank that is gone cannot be replaced this way (then
@@ -72,7 +72,11 @@ def reinit_process_group(group: ProcessGroup | None = None, rebuild_link: bool =
         group: the group; the default one if None.
         rebuild_link: False keeps the connections, for a group that has not failed.
 
+    Returns:
+        The group; None without ``rebuild_link``.
+
     Raises:
+        KeyError: it is not a process group. (It is a ValueError, too.)
         ValueError: the group has no backend for NPUs, or it is not ``"hccl"``.
         torch.distributed.DistBackendError: ``rebuild_link`` is False and the group has failed.
     """
@@ -82,6 +86,8 @@ def reinit_process_group(group: ProcessGroup | None = None, rebuild_link: bool =
     group = dist.group.WORLD if group is None else group
     if group is None:
         raise NoGroupError("reinit_process_group: there is no default group; call init_process_group first")
+    if not isinstance(group, dist.ProcessGroup):
+        raise NoGroupError(f"reinit_process_group: there is no group {group!r}")
     try:
         backend = group._get_backend(torch.device("npu"))
     except RuntimeError as error:
@@ -89,6 +95,7 @@ def reinit_process_group(group: ProcessGroup | None = None, rebuild_link: bool =
     if not isinstance(backend, ProcessGroupHCCL):
         raise ValueError(f"reinit_process_group: the group's backend is {type(backend).__name__}, not ProcessGroupHCCL")
     backend._reinit(rebuild_link)
+    return group if rebuild_link else None
 
 
 def _create(options: Any, backend_options: Any) -> Any:
@@ -130,6 +137,7 @@ def _register() -> None:
 
     rendezvous.register()
     imports.when_imported("torch.distributed.tensor", _register_sharding)
+    imports.when_imported("torch.distributed.rpc", _register_rpc)
     imports.when_imported("torch.distributed.tensor.experimental._context_parallel._attention", _register_context_parallel)
     atexit.register(_C._distributed_c10d._stop_watchdog)
 
@@ -140,7 +148,14 @@ def _register_context_parallel(module: Any) -> None:
     _context_parallel.register(module)
 
 
+def _register_rpc(module: Any) -> None:
+    from torch_npu.distributed.rpc import backend_registry
+
+    backend_registry.register(module)
+
+
 def _register_sharding(module: Any) -> None:
-    from torch_npu.distributed import _sharding
+    from torch_npu.distributed import _sharded_attention, _sharding
 
     _sharding.register()
+    _sharded_attention.register()

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+
+from torch_npu._ops.errors import both
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def _parts(name: str, tensor: torch.Tensor, sizes: Sequence[int] | None, group: dist.ProcessGroup | None) -> list[torch.Tensor]:
+def parts_of(name: str, tensor: torch.Tensor, sizes: Sequence[int] | None, ranks: int) -> list[torch.Tensor]:
     """Views of a tensor, one for each rank; equal ones where no sizes are given."""
-    ranks = dist.get_world_size(group)
     rows = tensor.size(0) if tensor.dim() else 0
     if sizes is None:
         if rows % ranks:
-            raise ValueError(f"{name}: {rows} rows cannot be split into {ranks} equal parts; give the sizes of the parts")
+            raise both(ValueError)(f"{name}: {rows} rows cannot be split into {ranks} equal parts; give the sizes of the parts")
         sizes = [rows // ranks] * ranks
     if len(sizes) != ranks or sum(sizes) != rows or min(sizes) < 0:
-        raise ValueError(f"{name}: split sizes {list(sizes)} for {ranks} ranks and {rows} rows")
+        raise both(ValueError)(f"{name}: split sizes {list(sizes)} for {ranks} ranks and {rows} rows")
     if not tensor.is_contiguous():
-        raise ValueError(f"{name}: the tensor to split must be contiguous")
+        raise both(ValueError)(f"{name}: the tensor to split must be contiguous")
     return list(tensor.split(list(sizes)))
 
 
@@ -45,10 +46,12 @@ def all_gather_into_tensor_uneven(
     Raises:
         ValueError: the sizes do not fit the ranks or the tensors.
     """
-    parts = _parts("all_gather_into_tensor_uneven", output, output_split_sizes, group)
+    parts = parts_of("all_gather_into_tensor_uneven", output, output_split_sizes, dist.get_world_size(group))
     own = parts[dist.get_rank(group)]
     if own.shape != input.shape:
-        raise ValueError(f"all_gather_into_tensor_uneven: this rank's part is {list(own.shape)}, its input {list(input.shape)}")
+        raise both(ValueError)(
+            f"all_gather_into_tensor_uneven: this rank's part is {list(own.shape)}, its input {list(input.shape)}"
+        )
     return dist.all_gather(parts, input, group, async_op)
 
 
@@ -73,11 +76,31 @@ def reduce_scatter_tensor_uneven(
     Raises:
         ValueError: the sizes do not fit the ranks or the tensors.
     """
-    parts = _parts("reduce_scatter_tensor_uneven", input, input_split_sizes, group)
+    parts = parts_of("reduce_scatter_tensor_uneven", input, input_split_sizes, dist.get_world_size(group))
     own = parts[dist.get_rank(group)]
     if own.shape != output.shape:
-        raise ValueError(f"reduce_scatter_tensor_uneven: this rank's part is {list(own.shape)}, its output {list(output.shape)}")
+        raise both(ValueError)(
+            f"reduce_scatter_tensor_uneven: this rank's part is {list(own.shape)}, its output {list(output.shape)}"
+        )
     return dist.reduce_scatter(output, parts, op, group, async_op)
+
+
+def counts_of(send_count_matrix: Any, input: torch.Tensor, output: torch.Tensor, rank: int,
+              ranks: int) -> tuple[list[int], list[int]]:
+    """What this rank sends to each, and receives of each, checked against its tensors: see all_to_all_vc."""
+    rows = send_count_matrix.tolist() if isinstance(send_count_matrix, torch.Tensor) else send_count_matrix
+    counts = [[int(count) for count in row] if isinstance(row, (list, tuple, torch.Tensor)) else [] for row in rows]
+    if len(counts) != ranks or any(len(row) != ranks for row in counts):
+        raise both(ValueError)(f"all_to_all_vc: the matrix is not {ranks} by {ranks}")
+    sends, receives = counts[rank], [row[rank] for row in counts]
+    if not (input.is_contiguous() and output.is_contiguous()):
+        raise both(ValueError)("all_to_all_vc: the tensors must be contiguous")
+    if sum(sends) != input.numel() or sum(receives) != output.numel():
+        raise both(ValueError)(
+            f"all_to_all_vc: rank {rank} sends {sum(sends)} and receives {sum(receives)} elements by the matrix, "
+            f"its input has {input.numel()} and its output {output.numel()}"
+        )
+    return sends, receives
 
 
 def all_to_all_vc(
@@ -99,16 +122,6 @@ def all_to_all_vc(
     Raises:
         ValueError: the matrix is not of the group's size, or the tensors do not fit it.
     """
-    counts = [list(map(int, row)) for row in send_count_matrix]
     ranks, rank = dist.get_world_size(group), dist.get_rank(group)
-    if len(counts) != ranks or any(len(row) != ranks for row in counts):
-        raise ValueError(f"all_to_all_vc: the matrix is not {ranks} by {ranks}")
-    sends, receives = counts[rank], [row[rank] for row in counts]
-    if not (input.is_contiguous() and output.is_contiguous()):
-        raise ValueError("all_to_all_vc: the tensors must be contiguous")
-    if sum(sends) != input.numel() or sum(receives) != output.numel():
-        raise ValueError(
-            f"all_to_all_vc: rank {rank} sends {sum(sends)} and receives {sum(receives)} elements by the matrix, "
-            f"its input has {input.numel()} and its output {output.numel()}"
-        )
+    sends, receives = counts_of(send_count_matrix, input, output, rank, ranks)
     return dist.all_to_all_single(output.view(-1), input.view(-1), receives, sends, group, async_op)
