@@ -35,6 +35,9 @@ def _get_npugraph_ex_backend() -> Callable[..., Any]:
     return backends.npugraphs
 
 
+__dir__ = _lazy.listing("torch_npu.dynamo", ("torchair", "npugraph_ex"))
+
+
 def __getattr__(name: str) -> Any:
     if name == "torchair":
         return importlib.import_module("torchair")
