@@ -28,7 +28,8 @@ def npugraphs(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..
     return aot_autograd(fw_compiler=capture_later, bw_compiler=capture_later)(module, inputs)
 
 
-def npugraph_ex(module: Any, inputs: Sequence[Any], options: Optional[Dict[str, Any]] = None, **others: Any) -> Callable[..., Any]:
+def npugraph_ex(module: Any, inputs: Sequence[Any], options: Optional[Dict[str, Any]] = None,
+                **others: Any) -> Callable[..., Any]:
     """The backend ``npugraph_ex``: as ``npugraphs``, and with the option ``force_eager`` operator by operator. The other options
     tune what CANN's captures need and are accepted; ValueError for one that there is not, or a value that it does not take."""
     from torch_npu._compile import npugraph_ex_options

@@ -8,8 +8,8 @@ from typing import Any, Dict, Optional
 from torch_npu._compile.torchair_options import NpuBaseConfig
 
 _FLAGS = {
-    **dict.fromkeys(("clone_input", "inplace_pass", "input_inplace_pass", "pattern_fusion_pass", "remove_cat_ops", "remove_noop_ops",
-                     "reuse_graph_pool_in_same_fx"), True),
+    **dict.fromkeys(("clone_input", "inplace_pass", "input_inplace_pass", "pattern_fusion_pass", "remove_cat_ops",
+                     "remove_noop_ops", "reuse_graph_pool_in_same_fx"), True),
     **dict.fromkeys(("clone_output", "deadlock_check", "disable_static_kernel_compile_cache", "dump_tensor_data", "force_eager",
                      "force_recapture", "frozen_parameter", "record_statistics_debug_info", "static_kernel_compile",
                      "super_kernel_optimize", "unsafe_skip_npugraph_capture_validation"), False),
@@ -27,7 +27,7 @@ _OPTIONS: Dict[str, Any] = {
 
 
 def read(options: Optional[Dict[str, Any]]) -> NpuBaseConfig:
-    """The options with the values that were given. ValueError for a name that is none of them, or a value that one does not take."""
+    """The options with the values that were given. ValueError for an unknown name, or a value that an option does not take."""
     config = NpuBaseConfig(_OPTIONS)
     for name, value in (options or {}).items():
         if name not in _OPTIONS:
