@@ -85,7 +85,7 @@ def start() -> None:
     _cells.register()
     reductions.register()
     names.register_aliases()
-    vars(torch_npu._C)["__getattr__"] = c_extension.lookup
+    vars(torch_npu._C).update(__getattr__=c_extension.lookup, __dir__=c_extension.listed)
     _runtime.prepare()
     _exit.register()
     torch_npu._C._apply_fallback_ops()
@@ -115,14 +115,16 @@ def _lookup(name: str) -> Any:
 
 def public_names() -> Dict[str, Any]:
     """The names of the package torch_npu."""
-    from torch_npu import npu, utils, version
+    from torch_npu import _lazy, npu, utils, version
     from torch_npu._health import run_check
     from torch_npu._ops import custom
     from torch_npu._ops.fallbacks import fallbacks, reset_fallbacks
+    from torch_npu._published import names
     from torch_npu._runtime import runtime_info
 
     return {
-        "__dir__": lambda: sorted([*vars(sys.modules["torch_npu"]), *custom.operators()]),
+        "__dir__": lambda: _lazy.listing(
+            "torch_npu", custom.operators(), names.TORCH_NPU, names.OTHER_NAMES, names.MODULES)(),
         "__getattr__": _lookup,
         "__version__": version.__version__,
         "fallbacks": fallbacks,

@@ -3,7 +3,7 @@
 import importlib
 import sys
 import types
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Iterable, List
 
 
 def lazy(package: str, table: Dict[str, str]) -> Callable[[str], Any]:
@@ -20,6 +20,18 @@ def lazy(package: str, table: Dict[str, str]) -> Callable[[str], Any]:
         return value
 
     return __getattr__
+
+
+def listing(package: str, *names: Iterable[str]) -> Callable[[], List[str]]:
+    """``__dir__`` for ``package``: what it has, these names, which are not imported for it, and modules that ``import`` finds."""
+
+    def __dir__() -> List[str]:
+        before = f"{package}."
+        below = {name[len(before):] for name in list(sys.modules) if name.startswith(before)}
+        own = {name for name in below if "." not in name and not name.startswith("__")}
+        return sorted(own.union(vars(sys.modules[package]), *names))
+
+    return __dir__
 
 
 def alias(package: str, modules: Dict[str, str]) -> None:

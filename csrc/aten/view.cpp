@@ -110,6 +110,8 @@ bool _has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor&
 }
 
 void record_stream(at::Tensor& self, c10::Stream stream) {
+  TORCH_CHECK(stream.device_type() == c10::DeviceType::PrivateUse1, "memory on ", self.device(),
+              " can be used on a stream of an NPU, not on one of ", stream.device());
   core::storage_hooks().record_stream(self.storage().data_ptr(), core::Stream(stream));
 }
 

@@ -149,8 +149,11 @@ void synchronize_device(c10::DeviceIndex index) {
 }
 
 std::string soc_name() {
-  ensure_bound();
   const char* name = acl::aclrtGetSocName();
+  if (!name) {  // CANN may want a device to be open; where it does not, none is opened
+    ensure_bound();
+    name = acl::aclrtGetSocName();
+  }
   return name ? name : "";
 }
 

@@ -157,7 +157,8 @@ c10::CachingDeviceAllocator::DeviceStats DeviceAllocator::getDeviceStats(c10::De
   fill(result.oversize_segments, report.oversize[1].figures[0]);
   int64_t* scalars[] = {&result.num_alloc_retries, &result.num_ooms,        &result.num_sync_all_streams,
                         &result.num_device_alloc,  &result.num_device_free, &result.max_split_size};
-  for (size_t i = 0; i < report.scalars.size(); ++i) *scalars[i] = report.scalars[i].value;
+  // num_oom_rejections, the last, is 0 in both, and older torches lack it.
+  for (size_t i = 0; i < std::size(scalars); ++i) *scalars[i] = report.scalars[i].value;
   return result;
 }
 #endif

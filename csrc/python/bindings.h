@@ -19,6 +19,7 @@ void init_options(py::module_& module);
 void init_ops(py::module_& module);
 void init_ipc(py::module_& module);
 void init_limits(py::module_& module);
+void init_npurt(py::module_& module);
 void init_distributed(py::module_& module);
 void init_overflow(py::module_& module);
 void init_determinism(py::module_& module);

@@ -27,6 +27,7 @@ PYBIND11_MODULE(_C, module) {
   python::init_ops(module);
   python::init_ipc(module);
   python::init_limits(module);
+  python::init_npurt(module);
   python::init_determinism(module);
   python::init_dumps(module);
   python::init_overflow(module);

@@ -94,3 +94,25 @@ def test_dynamos_names():
         assert torch.compile(lambda t: t * 2, backend=backend)(torch.ones(2, device="npu")).tolist() == [2, 2]
     with pytest.raises(ValueError, match="no default backend 'gpu'"):
         torch_npu.dynamo._get_default_backend("gpu")
+
+
+def test_options_are_known_ones():
+    x = torch.ones(3, device="npu")
+    captures = []
+
+    def compiled(**options):
+        torch._dynamo.reset()
+        return torch.compile(lambda t: t * 3 + 1, backend="npugraph_ex", options=options)(x).tolist()
+
+    original = torch.npu.NPUGraph.capture_begin
+    torch.npu.NPUGraph.capture_begin = lambda self, *args, **kwargs: captures.append(1) or original(self, *args, **kwargs)
+    try:
+        with torch.no_grad():
+            assert compiled(clone_input=False, capture_limit=8, frozen_parameter=True) == [4.0] * 3 and len(captures) == 1
+            assert compiled(force_eager=True) == [4.0] * 3 and len(captures) == 1
+    finally:
+        torch.npu.NPUGraph.capture_begin = original
+    for options, text in (({"bogus": 1}, "no option 'bogus'"), ({"clone_input": "x"}, "clone_input: the option takes False, True"),
+                          ({"mode": "reduce-overhead"}, "mode: ")):
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=text):
+            compiled(**options)

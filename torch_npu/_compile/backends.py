@@ -7,7 +7,7 @@ whole (:mod:`torch_npu.npu.graphs`); one that cannot be captured runs operator b
 
 import functools
 import warnings
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 
@@ -22,10 +22,20 @@ def npu(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any
 
 
 def npugraphs(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-    """The backends ``npugraphs`` and ``npugraph_ex``; ``options`` are accepted."""
+    """The backend ``npugraphs``; ``options`` are accepted."""
     from torch._dynamo.backends.common import aot_autograd
 
     return aot_autograd(fw_compiler=capture_later, bw_compiler=capture_later)(module, inputs)
+
+
+def npugraph_ex(module: Any, inputs: Sequence[Any], options: Optional[Dict[str, Any]] = None,
+                **others: Any) -> Callable[..., Any]:
+    """The backend ``npugraph_ex``: as ``npugraphs``, and with the option ``force_eager`` operator by operator. The other options
+    tune what CANN's captures need and are accepted; ValueError for one that there is not, or a value that it does not take."""
+    from torch_npu._compile import npugraph_ex_options
+
+    chosen: Any = npugraph_ex_options.read(options)
+    return npu(module, inputs) if chosen.force_eager else npugraphs(module, inputs)
 
 
 @functools.lru_cache(maxsize=None)
@@ -134,8 +144,8 @@ class _Captured:
 def register(registry: Any) -> None:
     """For torch._dynamo.backends.registry."""
     registry.register_backend(npu, name="npu")
-    for name in ("npugraphs", "npugraph_ex"):
-        registry.register_backend(npugraphs, name=name)
+    registry.register_backend(npugraphs, name="npugraphs")
+    registry.register_backend(npugraph_ex, name="npugraph_ex")
 
 
 def _touches_npu(module: Any, inputs: Sequence[Any]) -> bool:

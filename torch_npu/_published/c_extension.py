@@ -5,7 +5,7 @@ counterpart here is missing, as any other attribute.
 """
 
 import functools
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -24,6 +24,13 @@ def lookup(name: str) -> Any:
     if name.startswith("_") and not name.startswith("__") and name in _table():
         return _table()[name]
     raise AttributeError(f"module 'torch_npu._C' has no attribute {name!r}")
+
+
+def listed() -> List[str]:
+    """``dir(torch_npu._C)``."""
+    from torch_npu import _C
+
+    return sorted({*vars(_C), *_table()})
 
 
 @functools.lru_cache(maxsize=None)

@@ -1,6 +1,7 @@
 """Names of the published torch_npu that live in modules which few programs need: where each is found."""
 
 import importlib
+import sys
 from typing import Any, Dict
 
 from torch_npu import _dtypes, _lazy
@@ -69,10 +70,14 @@ _ALIASES = (
 
 
 def register_aliases() -> None:
-    """Lets ``import`` find the published modules."""
+    """Lets ``import`` find the published modules, and those of ``torch.npu`` that are there by that name too: without it,
+    ``import torch.npu.amp`` would run the files a second time and make other classes of the same names."""
     for theirs, ours in _ALIASES:
         package, _, name = theirs.rpartition(".")
         _lazy.alias(package, {name: ours})
+    for name in list(sys.modules):
+        if name.startswith("torch_npu.npu."):
+            sys.modules.setdefault(f"torch.npu.{name[len('torch_npu.npu.'):]}", sys.modules[name])
 
 
 def find(package: str, name: str, names: Dict[str, str], modules: Any) -> Any:

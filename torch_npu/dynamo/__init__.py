@@ -32,7 +32,10 @@ def _get_npugraph_ex_backend() -> Callable[..., Any]:
     """The backend ``npugraph_ex``."""
     from torch_npu._compile import backends
 
-    return backends.npugraphs
+    return backends.npugraph_ex
+
+
+__dir__ = _lazy.listing("torch_npu.dynamo", ("torchair", "npugraph_ex"))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,10 +1,11 @@
 """torch.npu: NPUs in PyTorch, with the names and meaning of torch.cuda."""
 
 import sys
-from typing import Any
+from typing import Any, List
 
 from torch import AcceleratorError, OutOfMemoryError
 
+from torch_npu import _lazy
 from torch_npu.npu import (
     _not_there,
     _state,
@@ -54,6 +55,7 @@ from torch_npu.npu.device import (
     ipc_collect,
     is_available,
     is_bf16_supported,
+    npurt,
     set_device,
     synchronize,
 )
@@ -149,6 +151,12 @@ from torch_npu.npu.telemetry import (
 )
 
 globals().update(types.make_types())
+
+
+def __dir__() -> List[str]:
+    from torch_npu._published import names
+
+    return _lazy.listing("torch_npu.npu", ("_initialized", "default_generators"), names.TORCH_NPU_NPU, names.NPU_MODULES)()
 
 
 def __getattr__(name: str) -> Any:

@@ -43,14 +43,15 @@ def enable_mem_efficient_sdp(enabled: bool) -> None:
 
 
 @contextlib.contextmanager
-def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True) -> Iterator[None]:
-    """The three switches within a block."""
+def sdp_kernel(enable_flash: bool = True, enable_math: bool = True,
+               enable_mem_efficient: bool = True) -> Iterator[Dict[str, Any]]:
+    """The three switches within a block; what ``as`` names is empty, as with torch.backends.cuda's."""
     before = flash_sdp_enabled(), math_sdp_enabled(), mem_efficient_sdp_enabled()
     enable_flash_sdp(enable_flash)
     enable_math_sdp(enable_math)
     enable_mem_efficient_sdp(enable_mem_efficient)
     try:
-        yield
+        yield {}
     finally:
         enable_flash_sdp(before[0])
         enable_math_sdp(before[1])

@@ -67,8 +67,9 @@ class device:
     def __enter__(self) -> None:
         self.prev_idx = _exchange_device(self.idx)
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: Any) -> Any:
         _maybe_exchange_device(self.prev_idx)
+        return False
 
 
 class device_of(device):
@@ -79,12 +80,15 @@ class device_of(device):
 
 
 def synchronize(device: Device = None) -> None:
-    """Waits for everything on all streams of a device; raises the error of a task that failed."""
+    """Waits for everything on all streams of a device, with a negative index of the current one; raises the error of a task
+    that failed."""
     _state.lazy_init()
     index = _get_device_index(device, optional=True)
+    if index < 0:
+        index = _C._current_device()
     _C._synchronize_device(index)
     if _sync_listener.listener is not None:
-        _sync_listener.listener.host_waits_device(_C._current_device() if index < 0 else index)
+        _sync_listener.listener.host_waits_device(index)
 
 
 def get_device_properties(device_name: Device = None, *, device: Device = None) -> Any:
@@ -103,8 +107,15 @@ def _properties_of(index: int) -> Any:
 
 
 def get_device_name(device_name: Device = None, *, device: Device = None) -> Any:
-    """Name of the chip, such as Ascend910B3. ``device`` is what torch.cuda calls ``device_name``."""
-    return get_device_properties(device_name, device=device).name
+    """Name of the chip, such as Ascend910B3. ``device`` is what torch.cuda calls ``device_name``.
+
+    No NPU is opened for it, so that a program may ask and then fork.
+    """
+    device = device if device_name is None else device_name
+    _runtime.use_chosen()
+    if device is not None:
+        _utils.existing_device(device)
+    return _C._soc_name()
 
 
 def _architecture(device: Device = None) -> Tuple[int, int]:
@@ -158,6 +169,15 @@ def can_device_access_peer(device_id: Device, peer_device_id: Any) -> bool:
     return _C._can_access_peer(index, peer)
 
 
+def npurt() -> Any:
+    """Calls of CANN's runtime by address: ``npuHostRegister``, ``npuHostUnregister``, ``npuStreamCreate``, ``npuStreamDestroy``,
+    which return CANN's codes."""
+    from torch_npu.npu import _npurt
+
+    _state.lazy_init()
+    return _npurt
+
+
 def get_arch_list() -> List[Any]:
     """Empty: the kernels are CANN's, and torch_npu brings none that were built for certain chips."""
     return []
@@ -174,7 +194,7 @@ def ipc_collect() -> None:
 @fixed
 def is_bf16_supported(including_emulation: bool = False) -> bool:
     """True if the chip computes in bfloat16: all do except the first Ascend910 and the 310 family."""
-    name = _C._soc_name() if _state.is_initialized() else get_device_name()
+    name = get_device_name()
     without = ("Ascend910A", "Ascend910Pro", "Ascend910Premium", "Ascend310")
     return name != "Ascend910" and not name.startswith(without)
 

@@ -95,8 +95,11 @@ def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None
 
 
 def caching_allocator_delete(mem_ptr: Any) -> None:
-    """Frees what caching_allocator_alloc gave. ValueError for any other address."""
-    _C._memory_free(mem_ptr)
+    """Frees what caching_allocator_alloc gave. InvalidValueError for any other address."""
+    try:
+        _C._memory_free(mem_ptr)
+    except ValueError as error:
+        raise _utils.InvalidValueError(str(error)) from error
 
 
 def caching_allocator_enable(value: Any = True) -> None:
@@ -188,7 +191,8 @@ def memory_stats(device: Device = None) -> Any:
     ``allocated_bytes``, ``reserved_bytes`` and ``requested_bytes`` are bytes. Pool: ``all``, ``small_pool`` (requests
     up to 1 MiB), ``large_pool``. Figure: ``current``, ``peak``, ``allocated`` and ``freed`` (totals). And
     ``num_alloc_retries``, ``num_ooms``, ``num_sync_all_streams``, ``num_device_alloc``, ``num_device_free``,
-    ``max_split_size`` (-1: no limit), ``oversize_allocations.<figure>``, ``oversize_segments.<figure>``.
+    ``max_split_size`` (-1: no limit), ``num_oom_rejections`` (0: nothing is refused before cached memory was given back),
+    ``oversize_allocations.<figure>``, ``oversize_segments.<figure>``.
     """
     return _memory_report.flatten(memory_stats_as_nested_dict(device))
 

@@ -26,8 +26,16 @@ class Stream(torch.Stream):
         priority (int): negative for a stream of high priority.
     """
 
+    _name = "Stream"
+
     def __new__(cls, device: Device = None, priority: int = 0, **kwargs: Any) -> Any:
+        unknown = kwargs.keys() - {"stream_id", "device_index", "device_type", "stream_ptr"}
+        if unknown:
+            raise TypeError(f"{min(unknown)!r} is an invalid keyword argument for a stream")
         _state.lazy_init()
+        if kwargs.get("stream_ptr"):   # a stream that other code made, as torch.cuda's argument of this name
+            index = _existing_index(device)
+            kwargs = {"stream_id": _C._external_stream(kwargs["stream_ptr"], index), "device_index": index}
         if "stream_id" in kwargs:
             return super().__new__(
                 cls,
@@ -35,10 +43,7 @@ class Stream(torch.Stream):
                 device_index=kwargs["device_index"],
                 device_type=kwargs.get("device_type", _C._device_type),
             )
-        index = _get_device_index(device, optional=True)
-        if index < 0:
-            index = _C._current_device()
-        return super().__new__(cls, device=torch.device("npu", index), priority=priority)
+        return super().__new__(cls, device=torch.device("npu", _existing_index(device)), priority=priority)
 
     @property
     def npu_stream(self) -> int:
@@ -101,7 +106,7 @@ class Stream(torch.Stream):
         return hash((self.stream_id, self.device_index))
 
     def __repr__(self) -> str:
-        return f"<torch_npu.npu.Stream device={self.device} npu_stream={self.npu_stream:#x}>"
+        return f"<torch_npu.npu.{self._name} device={self.device} npu_stream={self.npu_stream:#x}>"
 
 
 class ExternalStream(Stream):
@@ -127,6 +132,8 @@ class SyncLaunchStream(Stream):
         priority (int): negative for a stream of high priority.
     """
 
+    _name = "SyncLaunchStream"
+
 
 class Event(torch.Event):
     """A mark in a stream that other streams and the host can wait for; made at the first record.
@@ -142,7 +149,8 @@ class Event(torch.Event):
         if external:
             raise NotImplementedError("where a graph meets work outside it stands a torch.npu.ExternalEvent")
         if interprocess and enable_timing:
-            raise ValueError("an interprocess event cannot measure time: CANN has no such event")
+            raise _utils.InvalidValueError("an interprocess event cannot measure time: CANN has no such event")
+        enable_timing, blocking = (bool(flag) if isinstance(flag, int) else flag for flag in (enable_timing, blocking))
         self = super().__new__(cls, device="npu", enable_timing=enable_timing, blocking=blocking)
         self._interprocess = interprocess
         if interprocess:
@@ -151,11 +159,14 @@ class Event(torch.Event):
 
     @classmethod
     def from_ipc_handle(cls, device: Device, handle: Any) -> Any:
-        """The event another process exported with :meth:`ipc_handle`."""
+        """The event another process exported with :meth:`ipc_handle`. InvalidValueError for a device or a handle that is none."""
         _state.lazy_init()
         self = torch.Event.__new__(cls, device="npu")
         self._interprocess = True
-        _C._event_open_ipc(self, _get_device_index(device, optional=True), handle)
+        try:
+            _C._event_open_ipc(self, _get_device_index(device, optional=True), handle)
+        except ValueError as error:
+            raise _utils.InvalidValueError(str(error)) from error
         return self
 
     def ipc_handle(self) -> bytes:
@@ -340,17 +351,23 @@ def _wrap(stream_id: int, device_index: int) -> Any:
     return Stream(stream_id=stream_id, device_index=device_index)
 
 
-def current_stream(device: Device = None) -> Any:
-    """The stream this thread submits to on a device."""
-    _state.lazy_init()
+def _existing_index(device: Device) -> int:
+    """Index of a device; a negative one is the current device."""
     index = _get_device_index(device, optional=True)
+    return _C._current_device() if index < 0 else index
+
+
+def current_stream(device: Device = None) -> Any:
+    """The stream this thread submits to on a device; a negative index is the current device."""
+    _state.lazy_init()
+    index = _existing_index(device)
     return _wrap(_C._current_stream_id(index), index)
 
 
 def default_stream(device: Device = None) -> Any:
-    """The stream that is current on a device until another is set."""
+    """The stream that is current on a device until another is set; a negative index is the current device."""
     _state.lazy_init()
-    index = _get_device_index(device, optional=True)
+    index = _existing_index(device)
     return _wrap(_C._default_stream_id(index), index)
 
 

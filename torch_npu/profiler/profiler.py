@@ -142,8 +142,10 @@ class profile(_torch_profile):
     # The published names of arguments, which are not torch's.
     @goes_on
     def export_chrome_trace(self, output_path: str, **options: Any) -> Any:
-        """``torch.profiler.profile.export_chrome_trace``."""
-        return super().export_chrome_trace(output_path, **options)
+        """``torch.profiler.profile.export_chrome_trace``. A number is no path: it would name an open file of the process."""
+        if isinstance(output_path, int):
+            raise TypeError(f"the path of a trace is text, not {output_path}")
+        super().export_chrome_trace(output_path, **options)
 
     @goes_on
     def export_memory_timeline(self, output_path: str, device: Optional[str] = None) -> Any:

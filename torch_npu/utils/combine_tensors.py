@@ -17,6 +17,8 @@ def npu_combine_tensors(list_of_tensor: List[torch.Tensor], require_copy_value: 
     """
     if not list_of_tensor:
         return None
+    if any(tensor is None for tensor in list_of_tensor):
+        raise InvalidValueError("npu_combine_tensors: one of the tensors is None")
     first = list_of_tensor[0]
     for tensor in list_of_tensor:
         if tensor.dtype != first.dtype or tensor.device != first.device:
@@ -47,8 +49,9 @@ def is_combined_tensor_valid(combined_tensor: torch.Tensor, list_of_tensor: List
 
 
 def get_part_combined_tensor(combined_tensor: Optional[torch.Tensor], index: int, size: int) -> Optional[torch.Tensor]:
-    """``size`` elements of the combined tensor from ``index`` on, a flat view; None of None, which stands for no tensors."""
-    if combined_tensor is None:
+    """``size`` elements of the combined tensor from ``index`` on, a flat view; None of None, which stands for no tensors,
+    and where no elements are asked for."""
+    if combined_tensor is None or size == 0:
         return None
     if not 0 <= index <= index + size <= combined_tensor.numel():
         raise InvalidValueError(f"elements {index} to {index + size} of a combined tensor of {combined_tensor.numel()}")

@@ -17,3 +17,4 @@ _lazy.alias(__name__, {name: _HERE + target for name, target in {
 
 __all__ = sorted(NAMES)
 __getattr__ = _lazy.lazy(__name__, NAMES)
+__dir__ = _lazy.listing(__name__, NAMES)

@@ -8,7 +8,7 @@ from collections import abc
 from typing import Any, Dict, Optional, Set
 
 import torch
-from torch.amp.grad_scaler import OptState
+from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state  # noqa: F401 - the published module has it too
 
 from torch_npu.npu import overflow
 
@@ -155,6 +155,10 @@ class GradScaler(torch.amp.GradScaler):
     def update(self, new_scale: Any = None) -> None:
         if not self._enabled:
             return
+        if isinstance(new_scale, torch.Tensor) and new_scale.numel() == 1:
+            new_scale = new_scale.reshape(())   # the scale's own shape
+        elif isinstance(new_scale, int):
+            new_scale = float(new_scale)
         if self._dynamic or new_scale is not None:
             super().update(new_scale)
         else:

@@ -12,11 +12,11 @@ __all__ = ["compile_fx", "inference", "register_replacement", "scope"]
 
 
 def compile_fx(gm: Any, example_inputs: Optional[Sequence[Any]] = None, options: Any = None) -> Callable[..., Any]:
-    """The graph ``gm`` (torch.fx) of the inputs, compiled as ``torch.compile(backend="npugraph_ex")`` does; for backends of one's
-    own. ``options`` are accepted."""
+    """The graph ``gm`` (torch.fx) of the inputs, compiled as ``torch.compile(backend="npugraph_ex")`` does with ``options``; for
+    backends of one's own."""
     from torch_npu._compile import backends
 
-    return backends.npugraphs(gm, list(example_inputs or ()))
+    return backends.npugraph_ex(gm, list(example_inputs or ()), options)
 
 
 def register_replacement(search_fn: Callable[..., Any], replace_fn: Callable[..., Any], example_inputs: Sequence[Any],
