@@ -102,6 +102,8 @@ class _Builder:
         out = group.out
         if self.entry.out or self.entry.variants:
             raise self.fail("is structured: torch's meta function gives the outputs, drop 'out' and 'variants'")
+        if self.entry.casts is True:
+            raise self.fail("is structured: 'casts' says which dtype the result has")
         if self.entry.pointwise and not self._elementwise(out):
             raise self.fail("'pointwise' is for elementwise operators, those whose meta function torch builds on TensorIterator")
         if self.entry.only_if:
@@ -187,6 +189,8 @@ class _Builder:
         from torchgen.model import SchemaKind
         if self.entry.pointwise:
             raise self.fail("'pointwise' is for structured operators")
+        if isinstance(self.entry.casts, str):
+            raise self.fail("'casts' of a dtype is for structured operators: here 'out' gives the dtype")
         text, registered = [f"// {self.entry.op}"], []
         for member in self._members(function):
             makes_new = member.func.returns and all(r.annotation is None for r in member.func.returns)

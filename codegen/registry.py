@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import pathlib
 import re
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
 
 import yaml
 
@@ -30,9 +30,10 @@ class Entry:
     kernel: Optional[str] = None                 # C++ function that fills the outputs of a structured operator
     reason: Optional[str] = None
     symint: bool = False
-    casts: bool = False                          # a given output may have another dtype that the result can be cast to
+    casts: Union[bool, str] = False              # a given output may have another dtype (structured: than this one)
     alike: Dict[str, str] = dataclasses.field(default_factory=dict)   # argument -> one whose dtype it gets, or C++ for a dtype
     mixed: Tuple[str, ...] = ()                  # arguments of several dtypes; the result has the first one's
+    in_float: Tuple[str, ...] = ()               # arguments whose integers are computed in float32, the result cut
     since: Optional[Tuple[int, int]] = None
     until: Optional[Tuple[int, int]] = None
 
@@ -47,7 +48,7 @@ class Entry:
         if given and not self.aclnn and not self.reason:
             raise self.fail(f"{given[0]!r} needs a 'reason': why the registry's own means do not suffice")
         if self.by_hand and any((self.scalar, self.when, self.only_if, self.pointwise, self.out, self.variants, self.casts,
-                                self.alike, self.mixed)):
+                                self.alike, self.mixed, self.in_float)):
             raise self.fail(f"{(given or ['reason'])[0]!r} stands alone: the C++ function decides everything")
 
     @property
@@ -109,11 +110,21 @@ def _variants(node: yaml.Node) -> Optional[Tuple[str, ...]]:
 
 def _names(node: yaml.Node) -> Optional[Tuple[str, ...]]:
     names = tuple(_text(one) for one in node.value) if isinstance(node, yaml.SequenceNode) else ()
-    return names if len(names) > 1 and all(names) else None
+    return names if names and all(names) else None
+
+
+def _several(node: yaml.Node) -> Optional[Tuple[str, ...]]:
+    names = _names(node)
+    return names if names and len(names) > 1 else None
 
 
 def _flag(node: yaml.Node) -> Optional[bool]:
     return {"true": True, "false": False}.get(_text(node) or "")
+
+
+def _flag_or_text(node: yaml.Node) -> Union[bool, str, None]:
+    flag = _flag(node)
+    return _text(node) if flag is None else flag
 
 
 def _version(node: yaml.Node) -> Optional[Tuple[int, int]]:
@@ -138,8 +149,9 @@ KEYS = {
     "out": Key(_rules, "is one shape rule, or maps output names to rules"),
     "variants": Key(_variants, f"are of {', '.join(VARIANTS)}"),
     "alike": Key(_texts, "maps an argument to one whose dtype it gets", False),
-    "mixed": Key(_names, "is a list of two arguments at least", False),
-    "symint": Key(_flag, "is true or false"), "casts": Key(_flag, "is true or false"),
+    "mixed": Key(_several, "is a list of two arguments at least", False),
+    "in_float": Key(_names, "is a list of arguments", False),
+    "symint": Key(_flag, "is true or false"), "casts": Key(_flag_or_text, "is true, false, or what gives a dtype"),
     "since": Key(_version, 'is a torch version such as "2.10"'), "until": Key(_version, 'is a torch version such as "2.10"'),
 }
 

@@ -46,7 +46,27 @@ void forward(const at::Tensor& input, const Optional& weight, const Optional& bi
 }
 
 Three normalize(const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+                const Optional& running_var, bool training, double momentum, double eps);
+
+// PyTorch refuses integers, the published torch_npu takes them: in float32, cut to the input's integers.
+Three normalize_integers(const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+                         const Optional& running_var, bool training, double momentum, double eps) {
+  const auto in_float = [](const Optional& tensor) {
+    return tensor && tensor->defined() ? Optional(tensor->to(at::kFloat)) : std::nullopt;  // float32 is the tensor itself
+  };
+  const auto mean_before = in_float(running_mean), var_before = in_float(running_var);
+  const auto [out, mean, invstd] =
+      normalize(input.to(at::kFloat), in_float(weight), in_float(bias), mean_before, var_before, training, momentum, eps);
+  if (training && mean_before && !mean_before->is_same(*running_mean)) running_mean->copy_(*mean_before);
+  if (training && var_before && !var_before->is_same(*running_var)) running_var->copy_(*var_before);
+  return {out.to(input.scalar_type()), mean, invstd};
+}
+
+Three normalize(const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
                 const Optional& running_var, bool training, double momentum, double eps) {
+  if (at::isIntegralType(input.scalar_type(), /*includeBool=*/true)) {
+    return normalize_integers(input, weight, bias, running_mean, running_var, training, momentum, eps);
+  }
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '",
                               input.scalar_type(), "'");
   TORCH_CHECK(input.dim() >= 2, "Expected at least 2 input dimensions, but got ", input.dim());

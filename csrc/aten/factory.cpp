@@ -91,14 +91,14 @@ at::Tensor _efficientzerotensor(at::IntArrayRef size, std::optional<at::ScalarTy
   return at::detail::empty_generic(size, &allocator, keys, c10::dtype_or_default(dtype), std::nullopt);
 }
 
-// Made once on the host: CANN has no operator for them.
+// Made once on the host: CANN has no operator for them. In int64, for the CPU makes no other numbers than int32 and int64.
 at::Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
                         std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
-  return at::tril_indices(row, col, offset, dtype, layout, at::kCPU, false).to(*device);
+  return at::tril_indices(row, col, offset, at::kLong, layout, at::kCPU, false).to(*device, dtype.value_or(at::kLong));
 }
 at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
                         std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
-  return at::triu_indices(row, col, offset, dtype, layout, at::kCPU, false).to(*device);
+  return at::triu_indices(row, col, offset, at::kLong, layout, at::kCPU, false).to(*device, dtype.value_or(at::kLong));
 }
 at::Tensor kaiser_window_beta(int64_t length, bool periodic, double beta, std::optional<at::ScalarType> dtype,
                               std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {

@@ -3,6 +3,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/native/TensorAdvancedIndexingUtils.h>
+#include <ATen/ops/one_hot_native.h>
 
 #include "aten/argument_checks.h"
 #include "aten/compose.h"
@@ -159,6 +160,7 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const Indices& given, const at::T
 
 at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
   (void)number_for(self, value, "masked_fill_");
+  if (mask.scalar_type() != at::kBool) return masked_fill_tensor(self, mask.to(at::kBool), value);
   if (is_number_for_host(self, value)) return self.masked_fill_(mask, value.item());
   const auto& chosen = fill_mask(self, mask);
   if (is_host_scalar(value)) {
@@ -167,6 +169,12 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
     op::run(aclnnInplaceMaskedFillTensor, self, chosen, cast(value, self.scalar_type()));
   }
   return self;
+}
+
+// PyTorch takes int64 only; the published torch_npu gives the rows the index's dtype.
+at::Tensor one_hot(const at::Tensor& self, int64_t num_classes) {
+  if (self.is_complex()) return at::native::one_hot(self, num_classes);  // refused
+  return cast(at::native::one_hot(cast(self, at::kLong), num_classes), self.scalar_type());
 }
 
 at::Tensor& index_fill_int_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {

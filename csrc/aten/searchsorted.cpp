@@ -57,7 +57,8 @@ at::Tensor isin_tensor_tensor(const at::Tensor& elements, const at::Tensor& test
     auto nothing = empty_like_with(elements, elements.sizes(), at::kBool);
     return nothing.fill_(invert);
   }
-  const auto dtype = c10::promoteTypes(elements.scalar_type(), test_elements.scalar_type());
+  auto dtype = c10::promoteTypes(elements.scalar_type(), test_elements.scalar_type());
+  if (dtype == at::kBool) dtype = at::kByte;  // nothing is searched among bools
   const auto sorted = std::get<0>(cast(test_elements, dtype).flatten().sort());
   const auto wanted = cast(elements, dtype);
   // A search among NaNs, which come last and equal nothing, would go astray.

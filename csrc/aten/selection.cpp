@@ -61,8 +61,9 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   return out.copy_(found);
 }
 
-at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
+// A mask of numbers, which PyTorch refuses, takes what is not zero, as the published torch_npu's does.
+at::Tensor masked_select(const at::Tensor& self, const at::Tensor& given) {
+  const auto mask = cast(given, at::kBool);
   const auto sizes = at::infer_size_dimvector(self.sizes(), mask.sizes());
   const auto numel = c10::multiply_integers(sizes);
   auto largest = empty_like_with(self, {numel});

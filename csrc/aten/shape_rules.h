@@ -116,7 +116,7 @@ at::ScalarType float_type(const at::Tensor& self);
 at::ScalarType real_type(const at::Tensor& self);
 // The dtype a sum or product is kept in: int64 for integers and bool.
 at::ScalarType sum_type(const at::Tensor& self, std::optional<at::ScalarType> dtype = std::nullopt);
-// Statistics of a normalization: float32 for half precision.
+// Statistics of a normalization: float32 for half precision and integers.
 at::ScalarType stats_type(const at::Tensor& self);
 // real_type(), but throws torch's error unless floating or complex.
 at::ScalarType variance_type(const at::Tensor& self);

@@ -16,7 +16,7 @@ at::ScalarType sum_type(const at::Tensor& self, std::optional<at::ScalarType> dt
 }
 
 at::ScalarType stats_type(const at::Tensor& self) {
-  return self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16 ? at::kFloat : self.scalar_type();
+  return self.scalar_type() == at::kDouble || self.is_complex() ? self.scalar_type() : at::kFloat;
 }
 
 at::ScalarType variance_type(const at::Tensor& self) {

@@ -243,8 +243,38 @@ def test_operands_of_several_dtypes(build):
     assert f"return {call};" in body(unit, "npu_addmv") and f"return into(self, {call});" in body(unit, "npu_addmv_inplace")
 
 
+def test_a_number_is_cast_where_it_is_not_written(build):
+    unit, = build("- op: sub.out\n  alike: {other: '`f(other)`', self: '`f(self)`'}\n")
+    assert "return npu_sub_Tensor(cast(self, type), other, alpha);" in body(unit, "npu_sub_Tensor")
+    assert "cast(self" not in body(unit, "npu_sub_inplace_Tensor") and "cast(other, type)" in body(unit, "npu_sub_inplace_Tensor")
+
+
+def test_integers_in_float(build):
+    unit, = build("- op: _cdist_forward\n  in_float: [x1, x2]\n  aclnn: aclnnCdist(x1, x2, p, compute_mode ?? 0, out)\n  out: like(x1)\n")
+    text = body(unit, "npu_private_cdist_forward")
+    assert "if (C10_UNLIKELY(whole(x1))) {" in text
+    assert "return cast(npu_private_cdist_forward(cast(x1, type), cast(x2, type), p, compute_mode), x1.scalar_type());" in text
+
+
+def test_results_of_another_dtype(build):
+    unit, = build("- op: argmax.out\n  casts: '`at::kLong`'\n  aclnn: aclnnArgMax(self, dim ?? 0, keepdim, out)\n")
+    line = "if (C10_UNLIKELY(other_type(out, at::kLong))) return into(out, npu_argmax(self, dim, keepdim));"
+    assert line in body(unit, "npu_argmax_out") and "other_type" not in body(unit, "npu_argmax")
+    unit, = build("- op: mm.out\n  casts: self\n  aclnn: aclnnMm(self, mat2, out, 0)\n")
+    assert "other_type(out, self.scalar_type())" in body(unit, "npu_mm_out")
+
+
 @pytest.mark.parametrize("text, message", [
-    ("  alike: {nothing: self}\n", "'nothing' is no tensor"), ("  mixed: [self, beta]\n", "'beta' is no tensor"),
+    ("- op: mm.out\n  casts: true\n  aclnn: aclnnMm(self, mat2, out, 0)\n", "says which dtype"),
+    ("- op: relu\n  casts: self\n  out: like(self)\n", "for structured operators"),
+    ("- op: sort.values_stable\n  casts: self\n  aclnn: aclnnSort(self, stable ?? false, dim, descending, values, indices)\n", "one result")])
+def test_results_that_have_no_dtype(build, text, message):
+    with pytest.raises(Exception, match=message):
+        build(text)
+
+
+@pytest.mark.parametrize("text, message", [
+    ("  in_float: [beta]\n", "'beta' is no tensor"), ("  alike: {nothing: self}\n", "'nothing' is no tensor"), ("  mixed: [self, beta]\n", "'beta' is no tensor"),
     ("  mixed: [self]\n", "two arguments at least")])
 def test_operands_that_are_not_there(build, text, message):
     with pytest.raises(Exception, match=message):

@@ -146,3 +146,144 @@ def test_distances():
     actual = torch.cdist(x.npu(), y.npu())
     assert actual.dtype == H
     torch.testing.assert_close(actual.cpu().float(), torch.cdist(x.float(), y), rtol=2e-3, atol=2e-3)
+
+
+WHOLE = [torch.int8, torch.uint8, torch.int16, I32, L]
+BOOL = torch.bool
+
+
+def cut(x, dtype):
+    return x.to(dtype)   # towards zero
+
+
+@pytest.mark.parametrize("dtype", WHOLE, ids=str)
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, float("inf")])
+def test_distances_of_integers(dtype, p):
+    """In float32, cut to integers: as the published torch_npu."""
+    x, y = numbers(F32, 3, 4).abs().to(dtype), numbers(F32, 5, 4, seed=1).abs().to(dtype)
+    same(torch.cdist(x.npu(), y.npu(), p), cut(torch.cdist(x.float(), y.float(), p), dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", [*WHOLE, BOOL], ids=str)
+@pytest.mark.parametrize("training", [False, True])
+def test_batch_norm_of_integers(dtype, training):
+    """In float32, cut to integers; the statistics stay float32."""
+    x = numbers(F32, 4, 3, 5).abs().to(dtype)
+    weight, bias = torch.full((3,), 2.0), torch.full((3,), 9.5)
+    mean, var = torch.ones(3), torch.full((3,), 4.0)
+    mean_there, var_there = mean.npu(), var.npu()
+    expected = F.batch_norm(x.float(), mean, var, weight, bias, training)
+    assert not training or not expected.sub(expected.round()).abs().lt(1e-4).any()   # no result is at the edge of two integers
+    same(F.batch_norm(x.npu(), mean_there, var_there, weight.npu(), bias.npu(), training), cut(expected, dtype), dtype)
+    torch.testing.assert_close(mean_there.cpu(), mean)
+    torch.testing.assert_close(var_there.cpu(), var)
+
+
+def test_batch_norm_of_integers_updates_integer_statistics():
+    mean, var = torch.zeros(3, dtype=L, device="npu"), torch.ones(3, dtype=L, device="npu")
+    x = torch.full((2, 3, 4), 50)
+    same(F.batch_norm(x.npu(), mean, var, training=True), torch.zeros(2, 3, 4), L)
+    assert mean.tolist() == [5, 5, 5] and var.tolist() == [0, 0, 0]   # 0.1 of 50; 0.9 of 1, cut
+
+
+def test_statistics_of_integers_are_float32():
+    x = numbers(L, 2, 6)
+    _, mean, rstd = torch.native_layer_norm(x.npu(), (6,), None, None, 1e-5)
+    _, expected_mean, expected_rstd = torch.native_layer_norm(x.float(), (6,), None, None, 1e-5)
+    assert mean.dtype == rstd.dtype == F32
+    torch.testing.assert_close((mean.cpu(), rstd.cpu()), (expected_mean, expected_rstd))
+
+
+@pytest.mark.parametrize("dtype", [*WHOLE, F32, H, B, torch.complex64], ids=str)
+def test_numbers_less_a_bool(dtype):
+    """`x - True` counts it as 1; of bool tensors it stays refused."""
+    x = numbers(F32, 3, 4).abs().add(1).to(dtype)
+    one = torch.ones((), dtype=dtype)
+    same(x.npu() - True, x - one, dtype)
+    same(x.npu() - torch.tensor(True), x - one, dtype)
+    same(torch.tensor(True) - x.npu(), one - x, dtype)
+    same(x[0, 0].npu() - True, x[0, 0] - one, dtype)
+    same(x.npu().sub_(True), x - one, dtype)
+    same(torch.sub(x.npu(), False, out=torch.empty(0, dtype=dtype, device="npu")), x, dtype)
+    for refused in (lambda: x.npu() - x.npu().bool(), lambda: x.npu().bool() - True):
+        with pytest.raises(RuntimeError):
+            refused()
+
+
+RESULTS = {
+    "argmax": (lambda x, **out: torch.argmax(x, 1, **out), L), "argmin": (lambda x, **out: torch.argmin(x, **out), L),
+    "addmm": (lambda x, **out: torch.addmm(x, x, x, **out), None), "addmv": (lambda x, **out: torch.addmv(x[0], x, x[1], **out), None),
+    "mv": (lambda x, **out: torch.mv(x, x[1], **out), None), "dot": (lambda x, **out: torch.dot(x[0], x[1], **out), None),
+    "vdot": (lambda x, **out: torch.vdot(x[0], x[1], **out), None),
+    "index_add": (lambda x, **out: torch.index_add(x, 0, torch.arange(3, device=x.device), x, **out), None),
+    "scatter_reduce": (lambda x, **out: torch.scatter_reduce(x, 0, torch.zeros(3, 3, dtype=L, device=x.device), x, "sum", **out), None),
+    "softmax": (lambda x, **out: torch.softmax(x * 0, 1, **out), None),
+}
+
+
+@pytest.mark.parametrize("first, second", [(F32, torch.float64), (F32, H), (H, F32), (I32, L), (L, I32), (I32, F32), (F32, torch.complex64)], ids=str)
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_of_another_dtype(name, first, second):
+    """out= of another dtype that holds the result gets it cast, as the published torch_npu does it."""
+    function, own = RESULTS[name]
+    x = numbers(first, 3, 3)
+    if name == "softmax" and not first.is_floating_point:
+        with pytest.raises(RuntimeError):
+            function(x.npu())
+        return
+    wide = x.double()
+    expected = function(wide).to(own or first).to(second)
+    out = torch.empty(0, dtype=second, device="npu")
+    assert function(x.npu(), out=out) is out
+    same(out, expected, second)
+
+
+@pytest.mark.parametrize("name", [name for name in RESULTS if name not in ("argmax", "argmin")])
+def test_results_that_do_not_fit(name):
+    with pytest.raises(RuntimeError):
+        RESULTS[name][0](numbers(F32, 3, 3).npu(), out=torch.empty(0, dtype=L, device="npu"))
+    with pytest.raises(RuntimeError):
+        RESULTS[name][0](numbers(F32, 3, 3).npu().to(torch.complex64), out=torch.empty(0, device="npu"))
+
+
+@pytest.mark.parametrize("first, second", PAIRS, ids=str)
+def test_dot(first, second):
+    a, b = numbers(first, 6), numbers(second, 6, seed=1)
+    same(torch.dot(a.npu(), b.npu()), a.double() @ b.double(), first)
+    same(torch.matmul(a.npu(), b.npu()), a.double() @ b.double(), first)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, I32, L, F32, H], ids=str)
+def test_masks(dtype):
+    x, mask = numbers(F32, 3, 4), numbers(F32, 3, 4, seed=1).abs().to(dtype)
+    for value in (7.0, torch.tensor(7.0), torch.tensor(7.0).npu()):
+        on_host = value.cpu() if isinstance(value, torch.Tensor) else value
+        same(x.npu().masked_fill(mask.npu(), value), x.masked_fill(mask.bool(), on_host), F32)
+    same(x.npu().masked_select(mask.npu()), x.masked_select(mask.bool()), F32)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, I32, F32, H], ids=str)
+def test_classes(dtype):
+    labels = torch.tensor([2, 0, 1])
+    same(F.one_hot(labels.to(dtype).npu()), F.one_hot(labels), dtype)
+    same(F.one_hot(labels.to(dtype).npu(), 5), F.one_hot(labels, 5), dtype)
+
+
+@pytest.mark.parametrize("dtype", [I32, torch.uint8, F32], ids=str)
+def test_places_of_maxima(dtype):
+    pooled, places = F.max_pool2d(numbers(F32, 1, 2, 4, 4), 2, return_indices=True)
+    same(F.max_unpool2d(pooled.npu(), places.to(dtype).npu(), 2), F.max_unpool2d(pooled, places, 2), F32)
+    pooled, places = F.max_pool3d(numbers(F32, 1, 2, 4, 4, 4), 2, return_indices=True)
+    same(F.max_unpool3d(pooled.npu(), places.to(dtype).npu(), 2), F.max_unpool3d(pooled, places, 2), F32)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.uint8, F32, H, BOOL], ids=str)
+def test_places_of_a_triangle(dtype):
+    for function in (torch.tril_indices, torch.triu_indices):
+        same(function(3, 4, 1, dtype=dtype, device="npu"), function(3, 4, 1), dtype)
+
+
+def test_members_among_bools():
+    x, y = torch.tensor([True, False, True]), torch.tensor([True])
+    same(torch.isin(x.npu(), y.npu()), x, BOOL)
+    same(torch.isin(x.npu(), y.npu(), invert=True), ~x, BOOL)

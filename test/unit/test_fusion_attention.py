@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-import torch_npu  # noqa: F401
+import torch_npu
 from torch_npu._cpu_ops.attention import npu_fusion_attention
 
 B, N, S, D = 2, 4, 6, 8
@@ -76,8 +76,51 @@ def test_what_is_not_supported_is_refused():
         npu_fusion_attention(q, k, v, N, "BNSD", sparse_mode=5)
     with pytest.raises(NotImplementedError, match="prefix"):
         npu_fusion_attention(q[0], k[0], v[0], S, "TND", actual_seq_qlen=[4], actual_seq_kvlen=[4], prefix=[1], sparse_mode=6)
-    with pytest.raises(NotImplementedError, match="dropout_mask"):
-        npu_fusion_attention(q, k, v, N, "BNSD", dropout_mask=q)
+    with pytest.raises(NotImplementedError, match="padding_mask"):
+        npu_fusion_attention(q, k, v, N, "BNSD", padding_mask=q)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("version", ["npu_fusion_attention", "npu_fusion_attention_v2"])
+def test_the_callers_dropout_mask(device, version):
+    """The documented call: a mask of _npu_dropout_gen_mask, with the seed and offset that made it, forward and backward."""
+    attention = getattr(torch_npu, version)
+    q, k, v = (t.detach().to(device).requires_grad_() for t in inputs())
+    mask = torch_npu._npu_dropout_gen_mask(q.detach(), [B, N, S, S], p=0.25, seed=42, offset=3)
+    options = dict(keep_prob=0.75, scale=0.3)
+    out, *_, seed, offset, count = attention(q, k, v, N, "BNSD", dropout_mask=mask, seed=42, offset=3, **options)
+    assert (seed, offset, count) == (42, 3, B * N * S * S)
+    kept = (mask.cpu().unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8) & 1).flatten()[:count].view(B, N, S, S)
+    assert 0 < kept.sum() < count
+    x, y, z = (t.detach().cpu().requires_grad_() for t in (q, k, v))
+    expected = ((x @ y.transpose(2, 3) * 0.3).softmax(-1) * kept / 0.75) @ z
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-4)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    for there, here in ((q, x), (k, y), (v, z)):
+        torch.testing.assert_close(there.grad.cpu(), here.grad, rtol=1e-3, atol=1e-3)
+    other = attention(q, k, v, N, "BNSD", dropout_mask=torch.full_like(mask, 255), seed=42, offset=3, **options)[0]
+    whole = attention(q, k, v, N, "BNSD", scale=0.3)[0]
+    torch.testing.assert_close(other.cpu(), whole.cpu() / 0.75, rtol=1e-4, atol=1e-4)   # the mask counts, not the seed's
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("version", ["npu_fusion_attention", "npu_fusion_attention_v2"])
+def test_seed_and_offset_come_back_without_dropout(device, version):
+    q, k, v = (t.detach().to(device) for t in inputs())
+    assert getattr(torch_npu, version)(q, k, v, N, "BNSD", seed=5, offset=7)[4:6] == (5, 7)
+    assert getattr(torch_npu, version)(q, k, v, N, "BNSD")[4:6] == (0, 0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_dropout_masks_that_do_not_fit(device):
+    q, k, v = (t.to(device) for t in inputs())
+    mask = torch_npu._npu_dropout_gen_mask(q, [B, N, S, S], p=0.25, seed=42, offset=0)
+    with pytest.raises(RuntimeError, match="seed and the offset"):
+        torch_npu.npu_fusion_attention(q, k, v, N, "BNSD", keep_prob=0.75, dropout_mask=mask)
+    for wrong in (mask[:-1], mask.int()):
+        with pytest.raises(RuntimeError, match="a bit for each"):
+            torch_npu.npu_fusion_attention(q, k, v, N, "BNSD", keep_prob=0.75, dropout_mask=wrong, seed=42)
 
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])

@@ -1,5 +1,6 @@
 """Attention. The scores are materialised: memory grows with the product of the sequence lengths."""
 
+import math
 from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
+from torch_npu._cpu_ops.dropout import _bits, _npu_dropout_gen_mask_Tensor
 
 _UNLIMITED = 2147483647
 _LAST = 8  # the statistics of the softmax are repeated along a last dimension of this size
@@ -107,21 +109,25 @@ def _sequences(query_ends: Any, key_ends: Any) -> List[Tuple[Any, Any, Any, Any]
 
 
 def _dropped(shape: Sequence[int], keep_prob: float, seed: int, offset: int, device: Any) -> Tensor:
-    """Which weights stay, by a generator of their own."""
+    """Which weights stay: the mask that _npu_dropout_gen_mask makes of the seed and the offset."""
     if device.type == "meta":
         return torch.empty(shape, dtype=torch.bool, device=device)
-    generator = torch.Generator(device=device).manual_seed(seed + offset)
-    return torch.rand(shape, generator=generator, device=device) < keep_prob
+    like = torch.empty(0, device=device)
+    return _bits(_npu_dropout_gen_mask_Tensor(like, shape, 1 - keep_prob, seed, offset), math.prod(shape)).view(tuple(shape))
 
 
 def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob: Any, seed: Any, offset: Any,
-            pse_type: Any = 1, sink: Any = None) -> Any:
+            pse_type: Any = 1, sink: Any = None, dropout_mask: Any = None) -> Any:
     """(result, maximum, sum), differentiable in query, key, value, pse and sink."""
     heads, layout, mask, scale, before, after, query_ends, key_ends, sparse_mode, prefix = settings
     bias = None if pse is None else wide(pse) * (scale if pse_type == 1 else 1)  # type 1 is added before the scores are scaled
 
     def keep(weights: Any) -> Any:
-        return weights * _dropped(weights.shape, keep_prob, seed, offset, weights.device) / keep_prob
+        if dropout_mask is None:
+            stay = _dropped(weights.shape, keep_prob, seed, offset, weights.device)
+        else:
+            stay = _bits(dropout_mask, weights.numel()).view(weights.shape)
+        return weights * stay / keep_prob
 
     kept = keep if keep_prob < 1 else None
     if layout != "TND":
@@ -159,17 +165,28 @@ def _score_count(query: Tensor, key: Tensor, settings: Any) -> int:
     return int(query.shape[batch] * head_num * query.shape[length] * key.shape[length])
 
 
+def _check_dropout_mask(mask: Tensor, count: int, seed: int) -> None:
+    wanted = (count + 127) // 128 * 16
+    if mask.dtype != torch.uint8 or mask.numel() != wanted:
+        raise RuntimeError(f"dropout_mask must have a bit for each of the {count} scores, as _npu_dropout_gen_mask makes it: "
+                           f"{wanted} elements of uint8, but it has {mask.numel()} of {mask.dtype}")
+    if seed == 0:
+        raise RuntimeError("dropout_mask needs the seed and the offset that made it, for the gradient makes it again")
+
+
 def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Tensor], settings: Any, keep_prob: float, seed: int,
-                     offset: int, pse_type: int, sink: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
+                     offset: int, pse_type: int, sink: Optional[Tensor], dropout_mask: Optional[Tensor],
+                     ) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """All that the operators return."""
     _check_fusion(query, key, value, settings, keep_prob)
     dropped = keep_prob < 1
+    if dropped and dropout_mask is not None:
+        _check_dropout_mask(dropout_mask, _score_count(query, key, settings), seed)
     if dropped:
         seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
     size = _score_count(query, key, settings)
-    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink)
+    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink, dropout_mask)
     top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
-    seed, offset = (seed, offset) if dropped else (0, 0)
     return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed, offset, size
 
 
@@ -201,19 +218,19 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right, 5 and 6 as 3
     with the first ``prefix[i]`` keys of sequence i seen by all of its rows. ``sink``: [head_num], float32, a score that takes its
     share of each row and has no value. ``keep_prob`` is 1 minus the dropout probability; ``seed`` and ``offset`` repeat the
-    dropout of the call that returned them, a seed of 0 draws new ones. ``inner_precise``, ``gen_mask_parallel`` and
-    ``sync`` tune hardware.
+    dropout of the call that returned them, a seed of 0 draws new ones. ``dropout_mask``: uint8 with a bit for each score
+    [B, N, S, S], as _npu_dropout_gen_mask makes it of ``seed`` and ``offset``, which have to be given with it.
+    ``inner_precise``, ``gen_mask_parallel`` and ``sync`` tune hardware.
 
     Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty
-    tensor, the dropout's seed and offset, 0 without one, and the number of scores). Only ``max + log(sum)`` of the two
-    statistics is defined. Has gradients for query, key, value, pse and sink. Raises NotImplementedError for padding_mask and
-    dropout_mask, and for pse, prefix and dropout with TND.
+    tensor, the dropout's seed and offset, as given without one, and the number of scores). Only ``max + log(sum)`` of the two
+    statistics is defined. Has gradients for query, key, value, pse and sink. Raises NotImplementedError for padding_mask, and
+    for pse, prefix and dropout with TND; RuntimeError for a dropout_mask of another size or without its seed.
     """
-    unsupported("npu_fusion_attention", padding_mask=padding_mask, dropout_mask=dropout_mask,
-                softmax_layout=softmax_layout or None)
+    unsupported("npu_fusion_attention", padding_mask=padding_mask, softmax_layout=softmax_layout or None)
     settings = (head_num, input_layout, atten_mask, scale, pre_tockens, next_tockens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, 1, sink)
+    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, 1, sink, dropout_mask)
 
 
 def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Tensor, head_num: int, input_layout: str, *,
@@ -238,8 +255,8 @@ def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num:
                             keep_prob: float = 1.0, pre_tokens: int = _UNLIMITED, next_tokens: int = _UNLIMITED,
                             prefix: Optional[Sequence[int]] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
                             actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0, pse_type: int = 1,
-                            sink: Optional[Tensor] = None, seed: int = 0, offset: int = 0,
-                            **given: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
+                            sink: Optional[Tensor] = None, dropout_mask: Optional[Tensor] = None, seed: int = 0,
+                            offset: int = 0, **given: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """:func:`npu_fusion_attention` with a choice of how ``pse`` counts: ``pse_type`` 1 adds it before the scores are scaled,
     0 after. Raises NotImplementedError for other types, query_rope, key_rope, q_start_idx and kv_start_idx too.
     """
@@ -247,7 +264,7 @@ def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num:
                 pse_type=None if pse_type in (0, 1) else pse_type)
     settings = (head_num, input_layout, atten_mask, scale, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink)
+    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink, dropout_mask)
 
 
 def npu_fusion_attention_grad_v2(query: Tensor, key: Tensor, value: Tensor, dy: Tensor, head_num: int, input_layout: str, *,

@@ -31,16 +31,18 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
     """Matrix products of groups, ``x_i @ weight_i + bias_i``, as a list.
 
     Without ``group_list`` (``group_type`` -1): one for each x and weight. ``group_type`` 0: the rows of the one x in groups,
-    each with its weight; the result is one tensor, zero behind the last group. ``group_type`` 2: the columns of x and the
+    each with its weight; the result is one tensor, zero behind the last group; or a group in each of several x, which need no
+    ``group_list``, with the results below one another. ``group_type`` 2: the columns of x and the
     rows of the weight in groups; the result is [groups, rows, columns]. ``group_list``: where the groups end
     (``group_list_type`` 0) or how long they are (1). Groups of weight, bias and scales are a list, or the first dimension of
-    its one tensor. ``split_item``: 0 or 1 without, 2 or 3 with a ``group_list``. ``scale`` and ``per_token_scale`` multiply
+    its one tensor. ``split_item``: 0 or 1 for several results, 2 or 3 for one. ``scale`` and ``per_token_scale`` multiply
     the product, ``antiquant_*`` the weight; ``offset`` shifts results in int8, which are rounded. ``act_type``: 0 none, 1
     relu, 2 gelu (tanh), 4 fast gelu, 5 silu. ``output_dtype``: x's dtype by default.
     """
     name = "npu_grouped_matmul"
     kind = group_type if group_type is not None else (-1 if group_list is None else 0)
-    if (group_list is None) != (kind == -1):
+    several = kind == 0 and len(x) > 1
+    if (group_list is None) != (kind == -1) and not several:
         raise ValueError(f"{name}: group_type={kind} does not suit group_list={group_list!r}")
     dtype = as_dtype(x[0].dtype if output_dtype is None else output_dtype)
     activation = _ACTIVATIONS[act_type or 0]
@@ -56,8 +58,13 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
         y, shift = activation(y if behind is None else y + wide(behind)), _part(offset, i, 1)
         return as_int8(y if shift is None else y + wide(shift)) if dtype == torch.int8 else y.to(dtype)
 
-    if group_list is None:
-        return [product(part, i, per_token_scale[i] if per_token_scale else None) for i, part in enumerate(x)]
+    if group_list is None or several:
+        ends = [sum(len(part) for part in x[:i + 1]) for i in range(len(x))]
+        given = ends if group_list is None or group_list.device.type == "meta" else ends_of(group_list, group_list_type)
+        if several and given != ends:
+            raise ValueError(f"{name}: group_list is not that of inputs which end at {ends}")
+        found = [product(part, i, per_token_scale[i] if per_token_scale else None) for i, part in enumerate(x)]
+        return [torch.cat(found)] if several else found
     if x[0].device.type == "meta":
         columns = weight[0].shape[-1]
         shape = (*x[0].shape[:-1], columns) if kind == 0 else (group_list.numel(), x[0].shape[0], columns)

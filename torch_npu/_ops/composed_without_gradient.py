@@ -143,8 +143,6 @@ OTHERS = (
     "npu_bert_apply_adam.out(Scalar lr, Scalar beta1, Scalar beta2, Scalar epsilon, Tensor grad, Scalar max_grad_norm, "
     "Scalar global_grad_norm, Scalar weight_decay, Scalar? step_size=None, int adam_mode=0, *, Tensor[] out) -> (Tensor, "
     "Tensor, Tensor)",
-    "_npu_dropout_gen_mask.Tensor(Tensor input, int[] size, float p, int seed, int offset, *, bool? parallel=True, bool? "
-    "sync=None) -> Tensor",
     "set_op_timeout_ms(int timeout) -> NoneType",
     # Quantization and compression
     "npu_ifmr(Tensor data, Tensor data_min, Tensor data_max, Tensor cumsum, float min_percentile, float max_percentile, "

@@ -2,7 +2,8 @@
 //
 // Note [Dropout of attention]
 // The mask has a bit for each score and is not kept: seed and offset, which the forward returns, make the same one
-// again for the backward.
+// again for the backward. A mask of the caller, which npu_fusion_attention's dropout_mask gives, comes with the seed and offset
+// that made it.
 #include "aten/custom/dropout.h"
 #include "aten/custom/shapes.h"
 #include "aten/factory.h"
@@ -57,6 +58,7 @@ struct Options {
   int64_t sparse_mode;
   const std::optional<at::Tensor>& sink;
   int64_t pse_type = 1;  // the first version's: pse is added before the scores are scaled
+  at::Tensor dropout_mask = {};
   bool packed() const { return layout == "TND"; }
 };
 
@@ -84,6 +86,14 @@ void check(const Options& o, const at::Tensor& query, const at::Tensor& key, con
               lengths(o.query_ends), " and ", lengths(o.key_ends));
 }
 
+void check_dropout_mask(const Options& o, int64_t numel, int64_t seed) {
+  TORCH_CHECK(o.dropout_mask.scalar_type() == at::kByte && o.dropout_mask.numel() == dropout_mask_size(numel), o.op,
+              ": dropout_mask must have a bit for each of the ", numel,
+              " scores, as _npu_dropout_gen_mask makes it: ", dropout_mask_size(numel), " elements of uint8, but it has ",
+              o.dropout_mask.numel(), " of ", o.dropout_mask.scalar_type());
+  TORCH_CHECK(seed != 0, o.op, ": dropout_mask needs the seed and the offset that made it, for the gradient makes it again");
+}
+
 using Scores = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t>;
 
 Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t seed,
@@ -96,12 +106,13 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
   const auto extent = extent_of(query, key, o.layout);
   const int64_t numel = score_count(o, extent);
   const bool drops = o.keep_prob < 1;
+  if (drops && o.dropout_mask.defined()) check_dropout_mask(o, numel, seed);
   if (drops && seed == 0) {
     const auto state = core::philox_state(std::nullopt, numel);
     seed = static_cast<int64_t>(state.first);
     offset = static_cast<int64_t>(state.second);
   }
-  const auto drop = drop_mask(query, numel, o.keep_prob, seed, offset);
+  const auto drop = drops && o.dropout_mask.defined() ? o.dropout_mask : drop_mask(query, numel, o.keep_prob, seed, offset);
   const at::DimVector stats = o.packed() ? at::DimVector{extent.rows, o.head_num, kSoftmaxLanes}
                                          : at::DimVector{extent.batch, o.head_num, extent.rows, kSoftmaxLanes};
   auto maximum = empty_like_with(query, stats, at::kFloat), sum = empty_like_with(query, stats, at::kFloat);
@@ -128,7 +139,7 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
             at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
             o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
   }
-  return {out, maximum, sum, softmax, drops ? seed : 0, drops ? offset : 0, numel};
+  return {out, maximum, sum, softmax, seed, offset, numel};
 }
 
 // What the forward left for the gradient.
@@ -185,11 +196,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
     std::string_view softmax_layout, const std::optional<at::Tensor>& sink, const std::optional<at::Tensor>& dropout_mask,
     int64_t seed, int64_t offset) {
   const char* op = "npu_fusion_attention";
-  refuse(op, "dropout_mask", given(dropout_mask));
   refuse(op, "softmax_layout", !softmax_layout.empty());
-  return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tockens, next_tockens,
-                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink},
-                query, key, value, seed, offset);
+  return attend(
+      {op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tockens, next_tockens, inner_precise,
+       prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, 1, dropout_mask.value_or(at::Tensor())},
+      query, key, value, seed, offset);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t> npu_fusion_attention_v2(
@@ -206,11 +217,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
   refuse(op, "key_rope", given(key_rope));
   refuse(op, "q_start_idx", q_start_idx && !q_start_idx->empty());
   refuse(op, "kv_start_idx", kv_start_idx && !kv_start_idx->empty());
-  refuse(op, "dropout_mask", given(dropout_mask));
   refuse(op, "softmax_layout", !softmax_layout.empty());
-  return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tokens, next_tokens,
-                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, pse_type},
-                query, key, value, seed, offset);
+  return attend(
+      {op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tokens, next_tokens, inner_precise,
+       prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, pse_type, dropout_mask.value_or(at::Tensor())},
+      query, key, value, seed, offset);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusion_attention_grad(

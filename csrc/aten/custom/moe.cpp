@@ -36,11 +36,17 @@ std::vector<at::Tensor> results(at::TensorList x, at::TensorList weight, const s
     for (size_t i = 0; i < x.size(); ++i) out.push_back(empty_like_with(x[i], with_columns(x[i], weight[i].size(-1)), dtype));
     return out;
   }
-  TORCH_CHECK(x.size() == 1, "npu_grouped_matmul: a group_list takes one input, not ", x.size());
+  TORCH_CHECK(x.size() == 1 || group_type == kRows, "npu_grouped_matmul: group_type=", group_type, " takes one input, not ",
+              x.size());
   TORCH_CHECK_NOT_IMPLEMENTED(split_item == 2 || split_item == 3,
                               "npu_grouped_matmul: a group_list with separate results (split_item=", split_item,
                               ") is not supported");
-  if (group_type == kRows) {
+  if (x.size() > 1) {  // the rows of each are a group
+    TORCH_CHECK(x.size() == weight.size(), "npu_grouped_matmul: ", x.size(), " inputs and ", weight.size(), " weights");
+    int64_t rows = 0;
+    for (const auto& each : x) rows += each.size(0);
+    out.push_back(empty_like_with(x[0], {rows, weight[0].size(-1)}, dtype));
+  } else if (group_type == kRows) {
     out.push_back(empty_like_with(x[0], with_columns(x[0], weight[0].size(-1)), dtype));
   } else {
     TORCH_CHECK_NOT_IMPLEMENTED(group_type == kColumns, "npu_grouped_matmul: group_type=", group_type, " is not supported");
@@ -63,8 +69,8 @@ std::vector<at::Tensor> npu_grouped_matmul(at::TensorList x, at::TensorList weig
   TORCH_CHECK(!x.empty() && !weight.empty(), "npu_grouped_matmul: there must be an input and a weight");
   const bool grouped = group_list && group_list->defined();
   const int64_t type = group_type.value_or(grouped ? kRows : kSeparate);
-  TORCH_CHECK(grouped == (type != kSeparate), "npu_grouped_matmul: group_type=", type, grouped ? " with" : " without",
-              " a group_list");
+  TORCH_CHECK(grouped == (type != kSeparate) || (type == kRows && x.size() > 1), "npu_grouped_matmul: group_type=", type,
+              grouped ? " with" : " without", " a group_list");
   auto out = results(x, weight, group_list, type, split_item.value_or(0), type_or(output_dtype, x[0].scalar_type()));
   op::run(aclnnGroupedMatmulV4, x, weight, list(bias), list(scale), list(offset), list(antiquant_scale), list(antiquant_offset),
           list(per_token_scale), group_list, list(activation_input), list(activation_quant_scale), list(activation_quant_offset),

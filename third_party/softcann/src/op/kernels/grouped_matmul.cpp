@@ -72,6 +72,7 @@ struct GroupedMatmul {
 
   // group_type: -1 a product for each x; 0 the rows of one x in groups; 2 its columns.
   void run(at::TensorList out) const {
+    if (x.size() > 1 && out.size() == 1) return one_below_another(out[0]);
     if (!list.defined() || group_type == -1) {
       for (size_t i = 0; i < x.size(); ++i)
         store(at_or_only(out, i), activated(group.product(x[i], i, token_scale(i)), activation), i);
@@ -91,6 +92,19 @@ struct GroupedMatmul {
       start = ends[i];
     }
     if (group_type == 0 && out.size() == 1 && start < out[0].size(0)) out[0].slice(0, start).zero_();
+  }
+  // Of several x, the rows of each are a group.
+  void one_below_another(const at::Tensor& out) const {
+    TORCH_CHECK(group_type != 2, "grouped matmul: ", x.size(), " inputs have no columns in groups");
+    const auto ends = list.defined() ? group_ends(list, list_type) : std::vector<int64_t>();
+    TORCH_CHECK(!list.defined() || ends.size() == x.size(), "grouped matmul: ", ends.size(), " groups of ", x.size(), " inputs");
+    int64_t start = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const int64_t end = start + x[i].size(0);
+      TORCH_CHECK(!list.defined() || ends[i] == end, "grouped matmul: group ", i, " ends at ", ends[i], ", its input at ", end);
+      store(out.slice(0, start, end), activated(group.product(x[i], i, token_scale(i)), activation), i);
+      start = end;
+    }
   }
   void rows(at::TensorList out, size_t i, int64_t start, int64_t end) const {
     const at::Tensor scale = per_token.empty() ? at::Tensor() : per_token[0].slice(0, start, end);
