@@ -150,7 +150,8 @@ def sharded_worker() -> None:
     from lightning.pytorch.strategies import ModelParallelStrategy
 
     with tempfile.TemporaryDirectory() as folder:
-        model, run = Sharded(), trainer(folder, devices=2, strategy=ModelParallelStrategy(data_parallel_size=2, tensor_parallel_size=1), enable_checkpointing=False)
+        strategy = ModelParallelStrategy(data_parallel_size=2, tensor_parallel_size=1)
+        model, run = Sharded(), trainer(folder, devices=2, strategy=strategy, enable_checkpointing=False)
         run.fit(model, loader())
         assert model.losses[-1] < model.losses[0], model.losses
         assert type(model.net[0].weight).__name__ == "DTensor", type(model.net[0].weight)

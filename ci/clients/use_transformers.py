@@ -61,7 +61,7 @@ def trainer_options() -> None:
             train(llama(), folder, save_strategy="no", **option)
 
 
-@case("`Trainer` with bf16 and torch_compile, fp16 and gradient checkpointing, NEFTune, label smoothing, Adafactor and other optimizers, full bf16 evaluation")
+@case("`Trainer` with bf16 and torch_compile, fp16 and gradient checkpointing, NEFTune, label smoothing, Adafactor and others, bf16 evaluation")
 def trainer_more_options() -> None:
     options = [
         {"bf16": True, "torch_compile": True},

@@ -69,10 +69,10 @@ def llamafactory_training() -> None:
             Path(place, "numbers.json").write_text(json.dumps(rows))
             Path(place, "dataset_info.json").write_text(json.dumps({"numbers": {"file_name": "numbers.json"}}))
             options = {
-                "model_name_or_path": f"{place}/model", "stage": "sft", "do_train": True, "finetuning_type": kind, "dataset": "numbers", "dataset_dir": place,
-                "template": "empty", "cutoff_len": 64, "output_dir": f"{place}/out", "per_device_train_batch_size": 4, "max_steps": 6, "logging_steps": 1,
-                "learning_rate": 0.01, "bf16": True, "report_to": "none", "save_strategy": "no", "preprocessing_num_workers": 1,
-                **({"lora_target": "q_proj,v_proj"} if kind == "lora" else {}),
+                "model_name_or_path": f"{place}/model", "stage": "sft", "do_train": True, "finetuning_type": kind, "template": "empty",
+                "dataset": "numbers", "dataset_dir": place, "preprocessing_num_workers": 1, "cutoff_len": 64, "per_device_train_batch_size": 4,
+                "output_dir": f"{place}/out", "max_steps": 6, "logging_steps": 1, "learning_rate": 0.01, "bf16": True, "report_to": "none",
+                "save_strategy": "no", **({"lora_target": "q_proj,v_proj"} if kind == "lora" else {}),
             }  # fmt: skip
             Path(place, "train.json").write_text(json.dumps(options))
             said = run("llamafactory-cli", "train", f"{place}/train.json")
