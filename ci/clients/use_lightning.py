@@ -129,7 +129,7 @@ def sharded() -> None:
 @case(
     "`devices=2`, `strategy=\"fsdp\"`",
     theirs="`fsdp` (FSDP1) is for its CUDA accelerator alone; `ModelParallelStrategy` works",
-    error="You selected strategy to be `fsdp`, but GPU accelerator is not used",
+    error="The strategy `fsdp` requires a GPU accelerator",
 )
 def fsdp1() -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -82,8 +82,53 @@ def trainer_two() -> None:
         assert ranks("use_transformers.py", "worker", kind).count(f"{kind} on npu") == 2
 
 
-def worker(kind: str) -> None:
+@case("`from_pretrained(tp_plan=\"auto\")` under torchrun: tensor parallel over 2 NPUs, forward, backward and `generate`")
+def tensor_parallel() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        llama().save_pretrained(folder)
+        assert ranks("use_transformers.py", "worker", "tensor", folder).count("tensor on npu") == 2
+
+
+@case("`from_pretrained(device_map=...)` over 2 NPUs of one process, layer by layer")
+def two_devices() -> None:
+    assert "layers on npu" in run(sys.executable, __file__, "worker", "layers", devices=2)
+
+
+def tensor_worker(folder: str) -> None:
+    torch.distributed.init_process_group("hccl")
+    torch.npu.set_device(torch.distributed.get_rank())
+    model = AutoModelForCausalLM.from_pretrained(folder, tp_plan="auto").eval()
+    tokens = torch.arange(16).view(2, 8)
+    whole = llama()
+    found, wanted = model(tokens.npu(), labels=tokens.npu()), whole(tokens, labels=tokens)
+    close(found.logits, wanted.logits)
+    found.loss.backward()
+    wanted.loss.backward()
+    close(model.model.norm.weight.grad, whole.model.norm.weight.grad)
+    generated = model.generate(tokens.npu(), max_new_tokens=3, do_sample=False)
+    assert torch.equal(generated.cpu(), whole.generate(tokens, max_new_tokens=3, do_sample=False))
+    part = model.model.layers[0].self_attn.q_proj.weight
+    assert getattr(part, "to_local", lambda: part)().shape == (32, 64), part.shape
+    print("tensor on npu", flush=True)
+
+
+def layers_worker() -> None:
+    where = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers.0": 0, "model.layers.1": 1, "model.norm": 1, "lm_head": 1}
+    tokens = torch.arange(16).view(2, 8)
+    with tempfile.TemporaryDirectory() as folder:
+        llama().save_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(folder, device_map=where).eval()
+    assert model.lm_head.weight.device == torch.device("npu", 1) and model.model.embed_tokens.weight.device == torch.device("npu", 0)
+    close(model(tokens.to("npu:0")).logits, llama()(tokens).logits)
+    generated = model.generate(tokens.to("npu:0"), max_new_tokens=3, do_sample=False)
+    assert torch.equal(generated.cpu(), llama().generate(tokens, max_new_tokens=3, do_sample=False))
+    print("layers on npu", flush=True)
+
+
+def worker(kind: str, *arguments: str) -> None:
     """What each process does under torchrun, or one with torch.cuda for torch.npu."""
+    if kind in ("tensor", "layers"):
+        return tensor_worker(*arguments) if kind == "tensor" else layers_worker()
     if kind == "offloaded":
         same_tokens({"cache_implementation": "offloaded"}, {"cache_implementation": "offloaded_static"})
         print("tokens on npu", flush=True)
