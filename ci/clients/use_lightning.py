@@ -121,6 +121,45 @@ def ddp() -> None:
     assert ranks("use_lightning.py", "worker").count("worker on npu") == 2
 
 
+@case("`ModelParallelStrategy`: FSDP2 over 2 processes on hccl under torchrun")
+def sharded() -> None:
+    assert ranks("use_lightning.py", "worker", "sharded").count("sharded on npu") == 2
+
+
+@case(
+    "`devices=2`, `strategy=\"fsdp\"`",
+    theirs="`fsdp` (FSDP1) is for its CUDA accelerator alone; `ModelParallelStrategy` works",
+    error="The strategy `fsdp` requires a GPU accelerator",
+)
+def fsdp1() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        trainer(folder, devices=1, strategy="fsdp")
+
+
+class Sharded(Classifier):
+    """Splits itself over the processes, as Lightning's manual has it."""
+
+    def configure_model(self) -> None:
+        from torch.distributed.fsdp import fully_shard
+
+        fully_shard(self.net[0], mesh=self.device_mesh["data_parallel"])
+        fully_shard(self.net, mesh=self.device_mesh["data_parallel"])
+
+
+def sharded_worker() -> None:
+    from lightning.pytorch.strategies import ModelParallelStrategy
+
+    with tempfile.TemporaryDirectory() as folder:
+        strategy = ModelParallelStrategy(data_parallel_size=2, tensor_parallel_size=1)
+        model, run = Sharded(), trainer(folder, devices=2, strategy=strategy, enable_checkpointing=False)
+        run.fit(model, loader())
+        assert model.losses[-1] < model.losses[0], model.losses
+        assert type(model.net[0].weight).__name__ == "DTensor", type(model.net[0].weight)
+        on_npu(model.net[0].weight.to_local())
+    assert torch.distributed.get_backend().endswith("hccl")
+    print("sharded on npu", flush=True)
+
+
 def worker() -> None:
     fit(devices=2)
     fit(devices=2, strategy="ddp")
@@ -129,7 +168,7 @@ def worker() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["worker"]:
-        worker()
+    if sys.argv[1:2] == ["worker"]:
+        (sharded_worker if sys.argv[2:] == ["sharded"] else worker)()
     else:
         main("lightning")

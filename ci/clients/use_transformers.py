@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import sys
 import tempfile
 
 import torch
-from harness import case, close, main, on_npu
+from harness import case, close, main, on_npu, ranks, run
 from small_llama import SMALL, llama, tokenizer
 from transformers import (
     AutoModel,
@@ -60,6 +61,86 @@ def trainer_options() -> None:
             train(llama(), folder, save_strategy="no", **option)
 
 
+@case("`Trainer` with bf16 and torch_compile, fp16 and gradient checkpointing, NEFTune, label smoothing, Adafactor and others, bf16 evaluation")
+def trainer_more_options() -> None:
+    options = [
+        {"bf16": True, "torch_compile": True},
+        {"fp16": True, "gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}},
+        {"bf16": True, "gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}, "torch_empty_cache_steps": 2},
+        {"neftune_noise_alpha": 1.0, "label_smoothing_factor": 0.1, "bf16": True, "bf16_full_eval": True, "eval_strategy": "steps", "eval_steps": 4},
+        *({"optim": name} for name in ("adamw_torch", "adafactor", "sgd", "adagrad", "rmsprop")),
+    ]  # fmt: skip
+    for option in options:
+        with tempfile.TemporaryDirectory() as folder:
+            train(llama(), folder, save_strategy="no", **option)
+        print(*option.items(), flush=True)
+
+
+@case("`Trainer` under torchrun with 2 processes: data parallel, `fsdp=\"full_shard\"`")
+def trainer_two() -> None:
+    for kind in ("ddp", "fsdp"):
+        assert ranks("use_transformers.py", "worker", kind).count(f"{kind} on npu") == 2
+
+
+@case("`from_pretrained(tp_plan=\"auto\")` under torchrun: tensor parallel over 2 NPUs, forward, backward and `generate`")
+def tensor_parallel() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        llama().save_pretrained(folder)
+        assert ranks("use_transformers.py", "worker", "tensor", folder).count("tensor on npu") == 2
+
+
+@case("`from_pretrained(device_map=...)` over 2 NPUs of one process, layer by layer")
+def two_devices() -> None:
+    assert "layers on npu" in run(sys.executable, __file__, "worker", "layers", devices=2)
+
+
+def tensor_worker(folder: str) -> None:
+    torch.distributed.init_process_group("hccl")
+    torch.npu.set_device(torch.distributed.get_rank())
+    model = AutoModelForCausalLM.from_pretrained(folder, tp_plan="auto").eval()
+    tokens = torch.arange(16).view(2, 8)
+    whole = llama()
+    found, wanted = model(tokens.npu(), labels=tokens.npu()), whole(tokens, labels=tokens)
+    close(found.logits, wanted.logits)
+    found.loss.backward()
+    wanted.loss.backward()
+    close(model.model.norm.weight.grad, whole.model.norm.weight.grad)
+    generated = model.generate(tokens.npu(), max_new_tokens=3, do_sample=False)
+    assert torch.equal(generated.cpu(), whole.generate(tokens, max_new_tokens=3, do_sample=False))
+    part = model.model.layers[0].self_attn.q_proj.weight
+    assert getattr(part, "to_local", lambda: part)().shape == (32, 64), part.shape
+    print("tensor on npu", flush=True)
+
+
+def layers_worker() -> None:
+    where = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.layers.0": 0, "model.layers.1": 1, "model.norm": 1, "lm_head": 1}
+    tokens = torch.arange(16).view(2, 8)
+    with tempfile.TemporaryDirectory() as folder:
+        llama().save_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(folder, device_map=where).eval()
+    assert model.lm_head.weight.device == torch.device("npu", 1) and model.model.embed_tokens.weight.device == torch.device("npu", 0)
+    close(model(tokens.to("npu:0")).logits, llama()(tokens).logits)
+    generated = model.generate(tokens.to("npu:0"), max_new_tokens=3, do_sample=False)
+    assert torch.equal(generated.cpu(), llama().generate(tokens, max_new_tokens=3, do_sample=False))
+    print("layers on npu", flush=True)
+
+
+def worker(kind: str, *arguments: str) -> None:
+    """What each process does under torchrun, or one with torch.cuda for torch.npu."""
+    if kind in ("tensor", "layers"):
+        return tensor_worker(*arguments) if kind == "tensor" else layers_worker()
+    if kind == "offloaded":
+        same_tokens({"cache_implementation": "offloaded"}, {"cache_implementation": "offloaded_static"})
+        print("tokens on npu", flush=True)
+        return
+    options = {"fsdp": "full_shard auto_wrap", "fsdp_config": {"transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]}} if kind == "fsdp" else {}
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = train(llama(), folder, save_strategy="no", bf16=True, **options)
+        assert trainer.args.parallel_mode.value == "distributed" and torch.distributed.get_backend().endswith("hccl")
+        assert trainer.evaluate()["eval_loss"] > 0
+    print(f"{kind} on npu", flush=True)
+
+
 @case("`optim=adamw_torch_npu_fused`")
 def trainer_npu_optimizer() -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -82,6 +163,63 @@ def generate() -> None:
     sampled = npu.generate(prompt.npu(), attention_mask=mask.npu(), max_new_tokens=8, do_sample=True, top_k=20, top_p=0.9, temperature=0.8)
     on_npu(sampled)
     assert sampled.shape[1] > 4
+
+
+def same_tokens(*options: dict[str, object]) -> None:
+    """Greedy tokens of the NPU with each of the options against the CPU's without any."""
+    cpu = llama()
+    npu = copy.deepcopy(cpu).to("npu")
+    prompt = torch.tensor([[5, 8, 11, 14, 5, 8, 11]])
+    common = {"max_new_tokens": 12, "do_sample": False}
+    wanted = cpu.generate(prompt, attention_mask=torch.ones_like(prompt), **common)
+    for option in options:
+        found = npu.generate(prompt.npu(), attention_mask=torch.ones_like(prompt).npu(), **common, **option)
+        on_npu(found)
+        assert torch.equal(found.cpu(), wanted), (list(option), found, wanted)
+        print(*option, flush=True)
+
+
+@case("`generate` assisted by another model, by the prompt's n-grams, by its own first layer; the CPU's tokens without")
+def assisted() -> None:
+    helper = llama().to("npu")  # of other weights, so that some of what it proposes is refused
+    with torch.no_grad():
+        for weight in helper.parameters():
+            weight += 0.01 * torch.randn_like(weight)
+    same_tokens({"assistant_model": helper}, {"prompt_lookup_num_tokens": 3}, {"assistant_early_exit": 1})
+
+
+@case(
+    "`cache_implementation`: offloaded",
+    theirs="asks torch.cuda for its streams, on every device; with `TORCH_TRANSFER_TO_NPU=1` it works",
+    error="AssertionError: Torch not compiled with CUDA enabled",
+)
+def offloaded() -> None:
+    same_tokens({"cache_implementation": "offloaded"})
+
+
+@case("`cache_implementation`: offloaded, offloaded_static, with `TORCH_TRANSFER_TO_NPU=1`")
+def offloaded_transferred() -> None:
+    assert "tokens on npu" in run(sys.executable, __file__, "worker", "offloaded", TORCH_TRANSFER_TO_NPU="1")
+
+
+@case("continuous batching: `generate_batch`, the tokens of `generate`")
+def continuous_batching() -> None:
+    from transformers import GenerationConfig
+    from transformers.generation import ContinuousBatchingConfig
+
+    model = llama(attn_implementation="sdpa").to("npu")
+    prompts = [[5, 8, 11, 14], [3, 6, 9], [20, 23, 26, 29, 32]]
+    config = GenerationConfig(max_new_tokens=6, do_sample=False, eos_token_id=-1, pad_token_id=0)
+    small = ContinuousBatchingConfig(num_blocks=16, max_batch_tokens=64)
+    found = model.generate_batch(prompts, generation_config=config, continuous_batching_config=small, progress_bar=False)
+    assert len(found) == 3
+    tokens = [output.generated_tokens for output in found.values()]
+    on_npu(model)
+    model = llama().to("npu")
+    for prompt, one in zip(prompts, tokens):
+        given = torch.tensor([prompt], device="npu")
+        wanted = model.generate(given, attention_mask=torch.ones_like(given), max_new_tokens=6, do_sample=False, eos_token_id=-1)
+        assert wanted[0, len(prompt) :].tolist() == one, (prompt, wanted, one)
 
 
 def attention(name: str, dtype: torch.dtype = torch.float32, tolerance: float = 1e-4) -> None:
@@ -204,4 +342,7 @@ def loading() -> None:
 
 
 if __name__ == "__main__":
-    main("transformers")
+    if sys.argv[1:2] == ["worker"]:
+        worker(*sys.argv[2:])
+    else:
+        main("transformers")
