@@ -25,13 +25,17 @@ def npu_cross_entropy_loss(self: Tensor, target: Tensor, weight: Optional[Tensor
     Returns (loss, [1] unless ``reduction`` is "none"; log-probabilities [N, C]; z-loss like the loss with ``return_zloss``,
     else empty; logsumexp [N] where the factor is not 0, else empty). Scores are floating point, classes int64.
     """
+    shape = target.shape if reduction == "none" else (1,)
+    empty = self.new_empty(0)
+    if self.is_meta:
+        z, lse = self.new_empty(shape), self.new_empty(target.shape)
+        return (self.new_empty(shape), torch.empty_like(self, memory_format=torch.contiguous_format),
+                z if return_zloss else empty, lse if lse_square_scale_for_zloss else empty)
     scores = wide(self)
     loss = F.cross_entropy(scores, target.long(), wide(weight), ignore_index=ignore_index, reduction=reduction,
                            label_smoothing=label_smoothing)
     z = _z_loss(scores, target, reduction, ignore_index, lse_square_scale_for_zloss)
     loss = loss + z if lse_square_scale_for_zloss else loss
-    shape = target.shape if reduction == "none" else (1,)
-    empty = self.new_empty(0)
     return (loss.reshape(shape).to(self.dtype), torch.log_softmax(scores, 1).to(self.dtype),
             z.reshape(shape).to(self.dtype) if return_zloss else empty,
             torch.logsumexp(scores, 1).to(self.dtype) if lse_square_scale_for_zloss else empty)

@@ -33,8 +33,7 @@ def _cpu_kernel(name: str) -> Any:
             function = _cpu_ops.find(name)
         try:
             # Autocast chooses the dtypes of the operator that was called, not of those that it is composed of.
-            # Nor would a compiler's Python kernels have an end: theirs of arange for the CPU calls itself when it runs in a kernel.
-            with torch._C._DisableAutocast(), torch._C._DisablePythonDispatcher():
+            with torch._C._DisableAutocast():
                 return function(*args, **kwargs)
         except KINDS as error:
             raise also_runtime_error(error) from None
@@ -79,10 +78,8 @@ def register() -> None:
     # these look at values, which a compiler does not have.
     taken_apart = {schema for schema in composed.DIFFERENTIABLE if not schema.endswith(NO_RESULT)}
     for name, schema, path in _table():
-        keys = ("CPU", "Meta")
-        if path == "composed":
-            keys = ("CompositeImplicitAutograd",) if schema in taken_apart else ("CompositeExplicitAutograd",)
-        for key in keys:
+        composite = "CompositeImplicitAutograd" if schema in taken_apart else "CompositeExplicitAutograd"
+        for key in (composite,) if path == "composed" else ("CPU", "Meta"):
             library.impl(name, _cpu_kernel(name), key)
     for name in _C._custom_ops_with_composed_gradient():
         library.impl(name, _composed_gradient(name), "Autograd")

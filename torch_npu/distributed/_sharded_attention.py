@@ -2,13 +2,14 @@
 
 DTensor's own rules are for the attentions of CUDA. A rule of register_sharding cannot serve the NPU's: DTensor takes the shapes
 of results from PyTorch's meta function, which has no tensors where the NPU returns the greatest element and the sum of each row.
+
+What it needs of torch.distributed.tensor is imported in functions, for the import of that imports this module.
 """
 
 from typing import Any, List
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, Replicate, Shard
 
 _SAMPLES, _HEADS = 0, 1  # of [batch, heads, sequence, head size]
 _FORWARD = torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default
@@ -18,12 +19,16 @@ _ROWS = 3  # dimensions from which a result has rows; the others are the state o
 
 def register() -> None:
     """Tells DTensor. context_parallel() has handlers of its own, which it puts before these for a while."""
+    from torch.distributed.tensor import DTensor
+
     handlers: Any = DTensor._op_dispatcher._custom_op_handlers
     handlers.update({_FORWARD: _run, _BACKWARD: _run})
 
 
 def _placements(given: Any) -> List[Any]:
     """One for each dimension of the mesh: the query's, where each rank can work on its own."""
+    from torch.distributed.tensor import Replicate, Shard
+
     plain = given.get("attn_bias") is None and not given.get("dropout_p")
     query, others = given["query"], [given["key"], given["value"]]
     found: List[Any] = []
@@ -35,12 +40,16 @@ def _placements(given: Any) -> List[Any]:
 
 
 def _local(value: Any, mesh: Any, placements: List[Any]) -> Any:
+    from torch.distributed.tensor import DTensor, Replicate
+
     if not isinstance(value, DTensor):
         return value
     return value.redistribute(mesh, placements if value.ndim >= _ROWS else [Replicate()] * mesh.ndim).to_local()
 
 
 def _run(op: Any, args: Any, kwargs: Any) -> Any:
+    from torch.distributed.tensor import DTensor
+
     given = {**dict(zip((argument.name for argument in op._schema.arguments), args)), **kwargs}
     mesh, placements = given["query"].device_mesh, _placements(given)
     bias = given.get("attn_bias")
@@ -51,6 +60,8 @@ def _run(op: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _distributed(value: Any, mesh: Any, placements: List[Any]) -> Any:
+    from torch.distributed.tensor import DTensor, Replicate
+
     if not isinstance(value, Tensor):
         return value
     return DTensor.from_local(value, mesh, placements if value.ndim >= _ROWS else [Replicate()] * mesh.ndim, run_check=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = ["NAME", "register"]
+
 NAME = "NPU_TENSORPIPE"
 
 
