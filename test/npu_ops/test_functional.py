@@ -84,6 +84,12 @@ def test_what_has_no_results_is_no_dead_code(tmp_path, capfd):
     assert capfd.readouterr().out.count("y=tensor") == 2
 
 
+def test_what_a_compiler_cannot_know_runs_without_it():
+    args, kwargs = call("npu_nms_rotated")
+    program = torch.compile(lambda args, kwargs: torch_npu.npu_nms_rotated(*args, **kwargs)[1] + 1, backend="aot_eager")
+    assert program(args, kwargs).cpu().equal(torch_npu.npu_nms_rotated(*args, **kwargs)[1].cpu() + 1)
+
+
 @pytest.mark.parametrize("name", ["npu_batch_nms", "npu_nms_v4", "npu_roi_align", "npu_cross_entropy_loss"])
 def test_what_looks_at_values_is_one_call(name):
     args, kwargs = call(name)

@@ -36,6 +36,8 @@ def gradients(function: Callable[..., Any], inputs: Sequence[Optional[Tensor]], 
 
     ``grad``: the gradient of its result, or of each of several, None for those that do not count.
     """
+    if any(t is not None and t.is_meta for t in inputs):  # without values nothing is to be computed, and not every function can
+        return tuple(None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in inputs)
     with _Recording():
         leaves = [None if t is None else t.detach().requires_grad_() for t in inputs]
         result = function(*leaves)
@@ -48,8 +50,6 @@ def gradients(function: Callable[..., Any], inputs: Sequence[Optional[Tensor]], 
 
 def wide_gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], grad: Tensor) -> Tuple[Tensor, ...]:
     """Gradients of ``function(*inputs)`` in the dtypes of the inputs, computed in float32."""
-    if grad.is_meta:
-        return tuple(torch.empty_like(t, memory_format=torch.contiguous_format) for t in inputs)
     found = gradients(function, [wide(t) for t in inputs], wide(grad))
     return tuple(g.to(t.dtype).contiguous() for g, t in zip(found, inputs))
 

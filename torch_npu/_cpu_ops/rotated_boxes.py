@@ -113,8 +113,11 @@ def npu_nms_rotated(self: Tensor, scores: Tensor, iou_threshold: float, scores_t
 
     ``self`` [n, 5]: centre x, centre y, width, height, angle in degrees (``mode`` 0) or x1, y1, x2, y2, angle (1); ``scores``
     [n], of which those above ``scores_threshold`` count. At most ``max_output_size`` boxes; -1: without limit.
-    Returns (int32 indices of the boxes; their number, int32 [1]).
+    Returns (int32 indices of the boxes; their number, int32 [1]). How many there are depends on the values, so that meta tensors
+    raise NotImplementedError, at which torch.compile leaves the call out of its graph.
     """
+    if self.is_meta:
+        raise NotImplementedError("npu_nms_rotated: how many boxes it returns depends on their values")
     values = scores.float().cpu()
     order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > scores_threshold]
     boxes = self.detach().float().cpu()[order].unsqueeze(0)
