@@ -115,7 +115,9 @@ ALONG = [torch.sum, torch.amax, torch.amin, torch.any, torch.all, torch.argmax, 
          lambda x, d: torch.flip(x, [d]), lambda x, d: torch.roll(x, 2, d), lambda x, d: torch.diff(x, dim=d)]
 WRITES = {
     "add_": lambda x, y, s: x.add_(y), "mul_": lambda x, y, s: x.mul_(y), "copy_": lambda x, y, s: x.copy_(y),
-    "fill_": lambda x, y, s: x.fill_(s), "sub_": lambda x, y, s: x.sub_(s), "neg_": lambda x, y, s: x.neg_(),
+    "fill_": lambda x, y, s: x.fill_(s),
+    "sub_": lambda x, y, s: x.sub_(+s),   # a number: the CPU refuses a bool, which the NPU takes
+    "neg_": lambda x, y, s: x.neg_(),
     "clamp_": lambda x, y, s: x.clamp_(-1, 3), "zero_": lambda x, y, s: x.zero_(), "addcmul_": lambda x, y, s: x.addcmul_(y, y),
     "masked_fill_": lambda x, y, s: x.masked_fill_(torch.real(x) > 0, s),
     "x[::2] = s": lambda x, y, s: x.__setitem__(slice(None, None, 2), s),
