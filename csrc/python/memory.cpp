@@ -1,10 +1,12 @@
 // Memory: statistics, snapshots, pools and settings of the caching allocator.
+#include <ATen/ops/empty.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 
 #include "memory/device_allocator.h"
 #include "memory/host_allocator.h"
+#include "memory/swapped.h"
 #include "python/bindings.h"
 #include "python/streams.h"
 
@@ -288,6 +290,14 @@ void init_memory(py::module_& module) {
       "_memory_alloc",
       [](size_t bytes, c10::DeviceIndex device, c10::StreamId id) {
         return reinterpret_cast<uintptr_t>(memory::raw_alloc(bytes, stream_of(id, device)));
+      },
+      Unlocked());
+  module.def(
+      "_swapped_memory",
+      [](size_t bytes, c10::DeviceIndex device) {
+        const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, memory::swapped_memory(bytes, device));
+        const auto options = at::TensorOptions(at::kByte).device(c10::DeviceType::PrivateUse1, device);
+        return at::empty({0}, options).set_(storage, 0, {static_cast<int64_t>(bytes)}, {1});
       },
       Unlocked());
   module.def("_memory_free", [](uintptr_t address) { memory::raw_free(reinterpret_cast<void*>(address)); }, Unlocked());

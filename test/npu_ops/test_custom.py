@@ -23,7 +23,7 @@ SEEDED = {"_npu_dropout_gen_mask", "dropout_with_byte_mask", "_dropout_with_byte
 # Ranks, files, memory, services: test_composed.py, test_training_operators.py, test/distributed/test_parallel_matmul.py and test_quant_parallel.py.
 OWN_TESTS = {"npu_all_gather_quant_mm", "npu_all_to_all_quant_matmul", "npu_alltoallv_quant_gmm", "npu_quant_gmm_alltoallv",
              "npu_quant_matmul_all_to_all", "npu_quant_mm_reduce_scatter", "npu_hans_decode", "obfuscation_calculate", "obfuscation_finalize", "obfuscation_initialize", "set_op_timeout_ms",
-             "_amp_foreach_non_finite_check", "empty_with_format", "unsafe_empty_with_format", "npu_change_data_ptr", "npu_all_gather_base_mm",
+             "_amp_foreach_non_finite_check", "empty_with_format", "unsafe_empty_with_format", "empty_with_swapped_memory", "npu_change_data_ptr", "npu_all_gather_base_mm",
              "npu_all_to_all_matmul", "npu_alltoallv_gmm", "npu_gmm_alltoallv", "npu_matmul_all_to_all", "npu_mm_all_reduce_base",
              "npu_mm_reduce_scatter_base", "print_npugraph_tensor", "save_npugraph_tensor"}
 QUANTIZING = {"npu_mla_prolog_v2", "npu_add_rms_norm_dynamic_quant", "npu_rms_norm_quant", "npu_rms_norm_quant_v2", "npu_gelu_quant", "npu_group_quant",

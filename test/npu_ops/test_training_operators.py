@@ -193,6 +193,23 @@ def test_change_data_ptr_shares_memory():
             torch_npu.npu_change_data_ptr(dst, src, index)
 
 
+def test_memory_of_the_host_that_the_npu_uses():
+    before = torch.npu.memory_allocated()
+    x = torch_npu.empty_with_swapped_memory([3, 4], dtype=torch.float16, device="npu:0")
+    assert (x.shape, x.dtype, x.device) == ((3, 4), torch.float16, torch.device("npu:0")) and torch.npu.memory_allocated() == before
+    values = torch.randn(3, 4).half()
+    x.copy_(values)
+    x[1] += 2
+    values[1] += 2
+    assert x.cpu().equal(values) and (x @ x.t()).cpu().allclose((values.float() @ values.float().t()).half(), 2e-3, 2e-3)
+    y = x * 2
+    del x   # its memory goes when the device is through with it
+    assert y.cpu().equal(values * 2)
+    assert torch_npu.empty_with_swapped_memory([0, 2]).shape == (0, 2) and torch_npu.empty_with_swapped_memory([2]).dtype == torch.float32
+    with pytest.raises(ValueError, match="is an NPU, not cpu"):
+        torch_npu.empty_with_swapped_memory([2], device="cpu")
+
+
 def test_empty_with_format():
     for make in (torch_npu.empty_with_format, torch_npu.unsafe_empty_with_format):
         tensor = make([2, 3, 4, 5], dtype=torch.float16, device="npu", acl_format=2)

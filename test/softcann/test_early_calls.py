@@ -91,6 +91,27 @@ ok(acl.aclmdlRIDestroy(graph))
 """)
 
 
+def test_host_memory_that_is_registered_is_the_devices_too():
+    run("""
+memory, (stream, _) = device()
+host, mapped, size = p(), p(), ctypes.c_size_t(4096)
+ok(acl.aclrtMallocHost(ctypes.byref(host), size))
+copy = lambda to, source, kind: acl.aclrtMemcpy(to, ctypes.c_size_t(8), source, ctypes.c_size_t(8), ctypes.c_int(kind))
+assert copy(memory, host, 3) == 107000                        # from the device, which that is not
+assert acl.aclrtValueWrite(host, u64(1), u32(0), stream) == 107000
+ok(acl.aclrtHostRegister(host, u64(4096), ctypes.c_int(0), ctypes.byref(mapped)))
+assert acl.aclrtHostRegister(host, u64(4096), ctypes.c_int(0), ctypes.byref(mapped)) == 507910
+ok(acl.aclrtValueWrite(mapped, u64(9), u32(0), stream))
+ok(acl.aclrtSynchronizeStream(stream))
+ok(copy(memory, mapped, 3))
+assert number(memory) == 9
+ok(acl.aclrtHostUnregister(host))
+assert acl.aclrtHostUnregister(host) != 0
+assert copy(memory, host, 3) == 107000
+ok(acl.aclrtFreeHost(host))
+""")
+
+
 def test_limits_of_cores():
     run("""
 memory, (first, second) = device()

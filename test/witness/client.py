@@ -139,6 +139,14 @@ def conditional_graphs():
         assert out.tolist() == [2 * value + 1 if value else 8] * 4
 
 
+def swapped_memory():
+    """A tensor of the NPU in memory of the host."""
+    x, values = torch_npu.empty_with_swapped_memory([3, 4], dtype=torch.float32, device=DEVICE), torch.randn(3, 4)
+    x.copy_(values)
+    same(x @ x.t() + 1, values @ values.t() + 1)
+    same(x, values)
+
+
 def graph_tasks():
     """A graph's operator gets another length before each replay; the graph waits until it has it."""
     query, key, value = (torch.randn(2, 4, steps, 16).half().npu() for steps in (1, 12, 12))

@@ -1,9 +1,12 @@
 """Storages, elements by index, and marks that change no value."""
 
+import math
 from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor
+
+import torch_npu
 
 # Storages -------------------------------------------------------------------------------------------------------------------
 
@@ -47,6 +50,26 @@ def empty_with_format(
         raise NotImplementedError("empty_with_format: base_addr_aligned_kb is not supported; memory is aligned to 512 bytes")
     tensor = torch.empty(size, dtype=dtype, layout=layout, device="npu" if device is None else device)
     return tensor if tensor.device.type != "npu" else torch.ops.npu.npu_format_cast(tensor, acl_format)
+
+
+def empty_with_swapped_memory(size: Sequence[int], *, dtype: Optional[torch.dtype] = None,
+                              device: Optional[torch.device] = None) -> Tensor:
+    """An uninitialized tensor of shape ``size`` for the NPU, whose memory is on the host: it takes no room on the device, and
+    every operator that uses it moves its bytes between the two. On the current NPU unless ``device`` says otherwise.
+
+    The dtype is torch's default unless given. Freeing it waits for the device. Raises ValueError for a device that is no NPU,
+    and CANN's error where the host has not so much memory.
+    """
+    where = torch.device("npu" if device is None else device)
+    if where.type != "npu":
+        raise ValueError(f"empty_with_swapped_memory: the device is an NPU, not {where}")
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    count = math.prod(size)
+    if not count:
+        return torch.empty(size, dtype=dtype, device=where)
+    torch.npu.init()
+    index = torch.npu.current_device() if where.index is None else where.index
+    return torch_npu._C._swapped_memory(count * dtype.itemsize, index).view(dtype).view(size)
 
 
 def npu_change_data_ptr(dst: Tensor, src: Tensor, index: int) -> int:

@@ -327,8 +327,7 @@ bool look_up_memory(uintptr_t first, size_t bytes) {
   KnownMemory found;
   found.epoch = memory_epoch.load(std::memory_order_acquire);
   const auto* p = reinterpret_cast<const void*>(first);
-  if (!is_device_pointer(p)) return options().host_tensors;
-  if (!live_memory(p, bytes, &found.begin, &found.size)) return false;
+  if (!live_memory(p, bytes, &found.begin, &found.size)) return !is_device_pointer(p) && options().host_tensors;
   lists_of_thread().known[(first >> known_shift) % known_places] = found;
   return true;
 }

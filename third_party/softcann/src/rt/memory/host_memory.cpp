@@ -37,7 +37,9 @@ aclError register_host(const char* entry, void* ptr, uint64_t size) {
                 static_cast<unsigned long long>(size));
   }
   if (find_pinned(ptr, &begin, &length)) {
-    return fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%s: %p is pinned already", entry, ptr);
+    if (map_pinned(ptr, size)) return ACL_SUCCESS;
+    return fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%s: %p is registered already, or %llu bytes reach beyond its memory",
+                entry, ptr, static_cast<unsigned long long>(size));
   }
   add_pinned(ptr, size, true);
   return ACL_SUCCESS;
@@ -114,7 +116,7 @@ aclError aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag) {
 aclError aclrtHostUnregister(void* ptr) {
   SOFTCANN_ENTRY(aclrtHostUnregister);
   SOFTCANN_REQUIRE(ptr, "ptr");
-  if (remove_pinned(ptr, true) == 0) {
+  if (remove_pinned(ptr, true) == 0 && !unmap_pinned(ptr)) {
     return fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "aclrtHostUnregister: %p is not the start of registered memory", ptr);
   }
   return ACL_SUCCESS;

@@ -8,11 +8,15 @@
 #include "rt/memory/quarantine.h"
 
 namespace softcann {
+
+std::atomic<uint64_t> memory_epoch{0};
+
 namespace {
 
 struct PinnedRange {
   size_t size;
-  bool registered;
+  bool registered;  // by aclrtHostRegister, not allocated by aclrtMallocHost
+  bool mapped;      // for the device
 };
 
 struct Pinned {
@@ -47,14 +51,24 @@ aclError wrong_kind(const char* entry, const char* which, const void* p, bool de
 
 }  // namespace
 
+namespace {
+
+// The piece around `p`, with the lock held.
+std::map<uintptr_t, PinnedRange>::iterator around(Pinned& all, const void* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  auto it = all.ranges.upper_bound(address);
+  if (it == all.ranges.begin()) return all.ranges.end();
+  --it;
+  return address - it->first < it->second.size ? it : all.ranges.end();
+}
+
+}  // namespace
+
 bool find_pinned(const void* p, uintptr_t* begin, size_t* size) {
   Pinned& all = pinned();
-  const auto address = reinterpret_cast<uintptr_t>(p);
   std::shared_lock<std::shared_mutex> lock(all.mutex);
-  auto it = all.ranges.upper_bound(address);
-  if (it == all.ranges.begin()) return false;
-  --it;
-  if (address - it->first >= it->second.size) return false;
+  const auto it = around(all, p);
+  if (it == all.ranges.end()) return false;
   *begin = it->first;
   *size = it->second.size;
   return true;
@@ -62,7 +76,7 @@ bool find_pinned(const void* p, uintptr_t* begin, size_t* size) {
 
 void add_pinned(const void* p, size_t size, bool registered) {
   std::unique_lock<std::shared_mutex> lock(pinned().mutex);
-  pinned().ranges[reinterpret_cast<uintptr_t>(p)] = PinnedRange{size, registered};
+  pinned().ranges[reinterpret_cast<uintptr_t>(p)] = PinnedRange{size, registered, registered};
 }
 
 size_t remove_pinned(const void* p, bool registered) {
@@ -70,8 +84,39 @@ size_t remove_pinned(const void* p, bool registered) {
   auto it = pinned().ranges.find(reinterpret_cast<uintptr_t>(p));
   if (it == pinned().ranges.end() || it->second.registered != registered) return 0;
   const size_t size = it->second.size;
+  if (it->second.mapped) memory_epoch.fetch_add(1, std::memory_order_acq_rel);
   pinned().ranges.erase(it);
   return size;
+}
+
+bool map_pinned(const void* p, size_t bytes) {
+  Pinned& all = pinned();
+  std::unique_lock<std::shared_mutex> lock(all.mutex);
+  const auto it = around(all, p);
+  if (it == all.ranges.end() || it->second.mapped || bytes > it->second.size - (reinterpret_cast<uintptr_t>(p) - it->first)) {
+    return false;
+  }
+  return it->second.mapped = true;
+}
+
+bool unmap_pinned(const void* p) {
+  Pinned& all = pinned();
+  std::unique_lock<std::shared_mutex> lock(all.mutex);
+  const auto it = around(all, p);
+  if (it == all.ranges.end() || !it->second.mapped || it->second.registered) return false;
+  it->second.mapped = false;
+  memory_epoch.fetch_add(1, std::memory_order_acq_rel);
+  return true;
+}
+
+bool is_mapped(const void* p, size_t bytes, uintptr_t* begin, size_t* size) {
+  Pinned& all = pinned();
+  std::shared_lock<std::shared_mutex> lock(all.mutex);
+  const auto it = around(all, p);
+  if (it == all.ranges.end() || !it->second.mapped) return false;
+  *begin = it->first;
+  *size = it->second.size;
+  return bytes <= *size - (reinterpret_cast<uintptr_t>(p) - *begin);
 }
 
 int device_of(const void* p) {
@@ -82,12 +127,11 @@ int device_of(const void* p) {
   return region->device;
 }
 
-std::atomic<uint64_t> memory_epoch{0};
-
 bool live_memory(const void* p, size_t bytes, uintptr_t* begin, size_t* size) {
   const Region* region = find_region(p);
   const auto address = reinterpret_cast<uintptr_t>(p);
-  if (region == nullptr || !find_memory(*region, address, begin, size)) return false;
+  if (region == nullptr) return is_mapped(p, bytes, begin, size);
+  if (!find_memory(*region, address, begin, size)) return false;
   if (bytes <= *size && address - *begin <= *size - bytes) return true;
   // Mapped pieces of one reservation may follow each other without a gap; together they are one range.
   if (region->kind != Region::Kind::kReserved || !reservation_is_mapped(region->owner, address - region->begin, bytes))
@@ -102,6 +146,7 @@ aclError check_device_range(const void* p, size_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(p);
   uintptr_t begin = 0;
   uint64_t size = 0;
+  if (size_t length = 0; region == nullptr && is_mapped(p, bytes, &begin, &length)) return ACL_SUCCESS;
   if (region == nullptr || !find_memory(*region, address, &begin, &size)) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "device address %p is not allocated (freed, or never allocated)", p);
   }
@@ -156,8 +201,14 @@ aclError check_copy(const char* entry, void** dst, size_t dest_max, const void**
     if (kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_INTER_DEVICE_TO_DEVICE) {
       return fail(ACL_ERROR_INVALID_PARAM, "%s: unknown kind of copy %d", entry, static_cast<int>(kind));
     }
-    if (wants_to != to_device) return wrong_kind(entry, "destination", *dst, to_device);
-    if (wants_from != from_device) return wrong_kind(entry, "source", *src, from_device);
+    uintptr_t begin = 0;
+    size_t size = 0;
+    if (wants_to != to_device && !(wants_to && is_mapped(*dst, count, &begin, &size))) {
+      return wrong_kind(entry, "destination", *dst, to_device);
+    }
+    if (wants_from != from_device && !(wants_from && is_mapped(*src, count, &begin, &size))) {
+      return wrong_kind(entry, "source", *src, from_device);
+    }
   }
   if (to_device) {
     if (const aclError code = check_device_range(*dst, count)) return code;

@@ -10,6 +10,12 @@ bool find_pinned(const void* p, uintptr_t* begin, size_t* size);
 void add_pinned(const void* p, size_t size, bool registered);
 // The size, or 0 when there was none of that kind that starts at `p`.
 size_t remove_pinned(const void* p, bool registered);
+// Lets the device use memory of aclrtMallocHost; false when [p, p + bytes) lies in none, or the device does already.
+bool map_pinned(const void* p, size_t bytes);
+// The reverse; false when it did not.
+bool unmap_pinned(const void* p);
+// Whether [p, p + bytes) lies in host memory that the device may use, and where that is.
+bool is_mapped(const void* p, size_t bytes, uintptr_t* begin, size_t* size);
 
 // Device of a device address; -1 when no memory is there.
 int device_of(const void* p);
