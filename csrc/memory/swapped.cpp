@@ -17,6 +17,7 @@ struct Swapped {
 // The device may be at work with it, and CANN frees it all the same.
 void release(void* context) {
   const std::unique_ptr<Swapped> memory(static_cast<Swapped*>(context));
+  if (core::in_bad_fork()) return;  // it is the parent's, and no call of CANN works here
   core::DeviceGuard guard(memory->device);
   core::ensure_bound();
   NPU_CHECK_WARN(acl::aclrtSynchronizeDevice());
