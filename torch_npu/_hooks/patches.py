@@ -139,6 +139,13 @@ def _group_timeout() -> None:
     c10d._set_pg_timeout = _set_pg_timeout
 
 
+def _hccl_of(group: Any) -> Any:
+    """The backend of a process group for NPUs, if that is ours."""
+    npu = torch.device("npu")
+    backend = group._get_backend(npu) if npu in group._device_types else None
+    return backend if backend is not None and backend.name() == "hccl" else None
+
+
 def _sequence_numbers() -> None:
     """ProcessGroup._get_sequence_number_for_group asks PyTorch's own backends only, by their type. Needed through torch 2.13;
     remove it when the oldest supported torch asks every backend.
@@ -151,12 +158,8 @@ def _sequence_numbers() -> None:
 
     @functools.wraps(original)
     def _get_sequence_number_for_group(self: Any) -> int:
-        npu = torch.device("npu")
-        if npu in self._device_types:
-            backend = self._get_backend(npu)
-            if backend.name() == "hccl":
-                return int(backend._get_sequence_number_for_group())
-        return int(original(self))
+        backend = _hccl_of(self)
+        return int(original(self) if backend is None else backend._get_sequence_number_for_group())
 
     setattr(dist.ProcessGroup, "_get_sequence_number_for_group", _get_sequence_number_for_group)  # noqa: B010
 
@@ -177,10 +180,9 @@ def _ephemeral_timeout() -> None:
     @functools.wraps(original)
     def _add_ephemeral_timeout_for_all_pgs(timeout: Any) -> None:
         for group in c10d._world.pg_map:
-            if torch.device("npu") in group._device_types:
-                backend = group._get_backend(torch.device("npu"))
-                if backend.name() == "hccl":
-                    backend._add_ephemeral_timeout(timeout)
+            backend = _hccl_of(group)
+            if backend is not None:
+                backend._add_ephemeral_timeout(timeout)
         original(timeout)
 
     c10d._add_ephemeral_timeout_for_all_pgs = _add_ephemeral_timeout_for_all_pgs

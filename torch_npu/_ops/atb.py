@@ -67,7 +67,7 @@ _libraries: List[torch.library.Library] = []  # a registration ends with its lib
 
 def register(kernel: Callable[[str], Callable]) -> None:
     """Defines the operators; ``kernel`` gives the function of an operator's name."""
-    _C._define_operators("atb", list(SCHEMAS))
+    _C._define_operators("atb", SCHEMAS)
     library = torch.library.Library("atb", "FRAGMENT")
     _libraries.append(library)
     for schema in SCHEMAS:

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from torch_npu import _C
 from torch_npu._ops import atb, composed, composed_without_gradient, functional
 from torch_npu._ops.errors import KINDS, also_runtime_error
-from torch_npu._ops.signature import signature
+from torch_npu._ops.signature import overload, signature
 
 NO_RESULT = "-> ()"
 _libraries: List[Any] = []  # a registration ends with its library
@@ -57,8 +57,7 @@ def _composed_gradient(name: str) -> Any:
         if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in tree_leaves((args, kwargs))):
             return function(*args, **kwargs)
         if operator is None:
-            packet, _, overload = name.partition(".")
-            operator = getattr(getattr(torch.ops.npu, packet), overload or "default")
+            operator = overload("npu", name)
         with torch._C._AutoDispatchBelowAutograd():
             return operator(*args, **kwargs)
 
@@ -73,25 +72,25 @@ def _table() -> List[Tuple[str, str, str]]:
 def register() -> None:
     library = torch.library.Library("npu", "FRAGMENT")
     _libraries.append(library)
-    _C._define_operators("npu", [schema for _, schema, _ in _composed()])
+    table = _table()
+    _C._define_operators("npu", [schema for _, schema, path in table if path == "composed"])
     # Without a gradient, or a result, to be had from what it is made of, an operator stays one call in compiled programs. Many of
     # these look at values, which a compiler does not have.
     taken_apart = {schema for schema in composed.DIFFERENTIABLE if not schema.endswith(NO_RESULT)}
-    for name, schema, path in _table():
+    for name, schema, path in table:
         composite = "CompositeImplicitAutograd" if schema in taken_apart else "CompositeExplicitAutograd"
         for key in (composite,) if path == "composed" else ("CPU", "Meta"):
             library.impl(name, _cpu_kernel(name), key)
     for name in _C._custom_ops_with_composed_gradient():
         library.impl(name, _composed_gradient(name), "Autograd")
     atb.register(_cpu_kernel)
-    functional.register("npu", [schema for _, schema, _ in _table()])
-    functional.register("atb", list(atb.SCHEMAS))
+    functional.register("npu", [schema for _, schema, _ in table])
+    functional.register("atb", atb.SCHEMAS)
 
 
 def without_results() -> List[Any]:
     """The operators, with overload, that are called for what they do."""
-    names = [name.partition(".") for name, schema, _ in _composed() if schema.endswith(NO_RESULT)]
-    return [getattr(getattr(torch.ops.npu, name), overload or "default") for name, _, overload in names]
+    return [overload("npu", name) for name, schema, _ in _composed() if schema.endswith(NO_RESULT)]
 
 
 def operators() -> Dict[Any, Any]:

@@ -6,36 +6,27 @@ functionalization takes these for what the arguments hold afterwards.
 """
 
 import re
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Sequence
 
 import torch
 from torch.utils._pytree import tree_map_only
 
 from torch_npu import _C
+from torch_npu._ops.signature import by_name, overload
 
 NAMESPACE = "npu_functional"
 _WRITTEN = re.compile(r"\([a-z]!\)")
 _libraries: List[Any] = []  # a registration ends with its library
 
 
-def _operator(namespace: str, name: str) -> Any:
-    packet, _, overload = name.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
-
-
 def _written(schema: Any) -> List[str]:
     return [argument.name for argument in schema.arguments if argument.alias_info is not None and argument.alias_info.is_write]
 
 
-def _given(operator: Any, args: Any, kwargs: Any) -> Any:
-    """The arguments by name."""
-    return {**dict(zip((argument.name for argument in operator._schema.arguments), args)), **kwargs}
-
-
 def _on_copies(namespace: str, name: str) -> Callable:
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        operator = _operator(namespace, name)
-        given = _given(operator, args, kwargs)
+        operator = overload(namespace, name)
+        given = by_name(operator, args, kwargs)
         for argument in _written(operator._schema):
             given[argument] = given[argument].clone()
         return operator(**given)
@@ -47,15 +38,15 @@ def _functionalized(namespace: str, name: str) -> Callable:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         from torch._subclasses.functional_tensor import CppFunctionalizeAPI
 
-        api, operator = CppFunctionalizeAPI(), _operator(namespace, name)
-        given = _given(operator, args, kwargs)
+        api, operator = CppFunctionalizeAPI(), overload(namespace, name)
+        given = by_name(operator, args, kwargs)
         written = [given[argument] for argument in _written(operator._schema)]
         plain = tree_map_only(torch.Tensor, api.unwrap_tensors, given)
         if not any(map(torch._is_functional_tensor, written)):
             with api.redispatch_to_next():
                 return operator(**plain)
         with api.redispatch_to_next():
-            results = _operator(NAMESPACE, name)(**plain)
+            results = overload(NAMESPACE, name)(**plain)
         for tensor, value in zip(written, (results,) if isinstance(results, torch.Tensor) else results):
             api.replace(tensor, value)
             api.commit_update(tensor)
@@ -65,7 +56,7 @@ def _functionalized(namespace: str, name: str) -> Callable:
     return kernel
 
 
-def register(namespace: str, schemas: List[str]) -> None:
+def register(namespace: str, schemas: Sequence[str]) -> None:
     """Of ``schemas``, those of operators that return what they write get their functional form."""
     returning = [schema for schema in schemas if _WRITTEN.search(schema.rpartition("->")[2])]
     _C._define_operators(NAMESPACE, [_WRITTEN.sub("", schema) for schema in returning])

@@ -17,6 +17,17 @@ def _type(of: Any) -> Any:
     return eval(of.annotation_str, dict(_TYPES))
 
 
+def overload(namespace: str, name: str) -> Any:
+    """The operator ``name`` or ``name.overload`` of ``torch.ops.<namespace>``."""
+    packet, _, which = name.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), which or "default")
+
+
+def by_name(operator: Any, args: Sequence[Any], kwargs: Dict[str, Any]) -> Dict[str, Any]:
+    """The arguments of a call of ``operator``, by name."""
+    return {**dict(zip((argument.name for argument in operator._schema.arguments), args)), **kwargs}
+
+
 def signature(schema: str) -> inspect.Signature:
     """Of ``name(Tensor input, *, float eps=1e-5) -> Tensor``."""
     parsed = torch._C.parse_schema(f"npu::{schema}")

@@ -11,6 +11,8 @@ from typing import Any, Tuple
 import torch
 from torch import Tensor
 
+from torch_npu._ops.signature import by_name
+
 _SEQUENCE = 2  # of [batch, heads, sequence, head size]
 _FORWARD = torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default
 _BACKWARD = torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward.default
@@ -24,7 +26,7 @@ def register(module: Any) -> None:
 
 def _arguments(op: Any, args: Any, kwargs: Any) -> Any:
     """The arguments by name, DTensors as this rank's part of them; and the first DTensor."""
-    given = {**dict(zip((argument.name for argument in op._schema.arguments), args)), **kwargs}
+    given = by_name(op, args, kwargs)
     if given.get("attn_bias") is not None:
         raise NotImplementedError("context parallelism takes is_causal, but no attn_mask")
     if given.get("dropout_p"):

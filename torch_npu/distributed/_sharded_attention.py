@@ -11,6 +11,8 @@ from typing import Any, List
 import torch
 from torch import Tensor
 
+from torch_npu._ops.signature import by_name
+
 _SAMPLES, _HEADS = 0, 1  # of [batch, heads, sequence, head size]
 _FORWARD = torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default
 _BACKWARD = torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward.default
@@ -50,7 +52,7 @@ def _local(value: Any, mesh: Any, placements: List[Any]) -> Any:
 def _run(op: Any, args: Any, kwargs: Any) -> Any:
     from torch.distributed.tensor import DTensor
 
-    given = {**dict(zip((argument.name for argument in op._schema.arguments), args)), **kwargs}
+    given = by_name(op, args, kwargs)
     mesh, placements = given["query"].device_mesh, _placements(given)
     bias = given.get("attn_bias")
     if isinstance(bias, DTensor):
