@@ -210,6 +210,17 @@ def test_memory_of_the_host_that_the_npu_uses():
         torch_npu.empty_with_swapped_memory([2], device="cpu")
 
 
+@pytest.mark.parametrize("device", [None, "npu:0"])
+def test_memory_of_the_host_in_a_compiled_program(device):
+    def program(x):
+        kept = torch_npu.empty_with_swapped_memory([3, 4], device=None if device is None else torch.device(device))
+        return kept.copy_(x) * 2
+
+    x = torch.randn(3, 4).npu()
+    y = torch.compile(program, backend="npu", fullgraph=True)(x)
+    assert y.device == x.device and y.equal(x * 2)
+
+
 def test_empty_with_format():
     for make in (torch_npu.empty_with_format, torch_npu.unsafe_empty_with_format):
         tensor = make([2, 3, 4, 5], dtype=torch.float16, device="npu", acl_format=2)

@@ -158,6 +158,7 @@ def _register_tracing(dynamo: Any) -> None:
     from torch_npu._ops import custom
 
     tracing.register(dynamo)
+    custom.register_fakes()
     for operator in custom.without_results():
         torch.fx.node.has_side_effect(operator)  # nobody uses its result, and it is no dead code
 

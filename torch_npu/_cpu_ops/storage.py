@@ -57,10 +57,12 @@ def empty_with_swapped_memory(size: Sequence[int], *, dtype: Optional[torch.dtyp
     """An uninitialized tensor of shape ``size`` for the NPU, whose memory is on the host: it takes no room on the device, and
     every operator that uses it moves its bytes between the two. On the current NPU unless ``device`` says otherwise.
 
-    The dtype is torch's default unless given. Freeing it waits for the device. Raises ValueError for a device that is no NPU,
-    and CANN's error where the host has not so much memory.
+    The dtype is torch's default unless given. Freeing it waits for the device. Raises ValueError for a device that is neither an NPU
+    nor meta, and CANN's error where the host has not so much memory.
     """
     where = torch.device("npu" if device is None else device)
+    if where.type == "meta":
+        return torch.empty(size, dtype=dtype, device=where)
     if where.type != "npu":
         raise ValueError(f"empty_with_swapped_memory: the device is an NPU, not {where}")
     dtype = torch.get_default_dtype() if dtype is None else dtype

@@ -124,7 +124,6 @@ DIFFERENTIABLE = (
     # Storages, elements, marks
     "_npu_index_add(Tensor input, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
     "_npu_index_add_(Tensor(a!) input, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
-    "empty_with_swapped_memory(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
     "empty_with_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
     "pin_memory=None, int acl_format=2, int? base_addr_aligned_kb=None) -> Tensor",
     "get_storage_size(Tensor input) -> int",

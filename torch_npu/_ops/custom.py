@@ -64,6 +64,11 @@ def _composed_gradient(name: str) -> Any:
     return kernel
 
 
+def _fake_swapped_memory(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """No argument is a tensor that a compiler would take the device from, and it would take the CPU."""
+    return torch.empty(size, dtype=dtype, device="npu" if device is None else device)
+
+
 def _table() -> List[Tuple[str, str, str]]:
     """[(name with overload, schema, native, hand or composed)] of all."""
     return [*_C._custom_ops(), *_composed()]
@@ -86,6 +91,11 @@ def register() -> None:
     atb.register(_cpu_kernel)
     functional.register("npu", [schema for _, schema, _ in table])
     functional.register("atb", atb.SCHEMAS)
+
+
+def register_fakes() -> None:
+    """What compilers make of operators whose arguments do not tell all of the result. Costs milliseconds: they ask for it."""
+    torch.library.register_fake("npu::empty_with_swapped_memory", _fake_swapped_memory, lib=_libraries[0])
 
 
 def without_results() -> List[Any]:
