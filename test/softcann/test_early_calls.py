@@ -108,6 +108,12 @@ assert number(memory) == 9
 ok(acl.aclrtHostUnregister(host))
 assert acl.aclrtHostUnregister(host) != 0
 assert copy(memory, host, 3) == 107000
+middle, end = p(host.value + 1024), p(host.value + 2048)      # a part of the memory
+ok(acl.aclrtHostRegister(middle, u64(1024), ctypes.c_int(0), ctypes.byref(mapped)))
+ok(copy(memory, middle, 3))
+assert copy(memory, host, 3) == copy(memory, end, 3) == 107000
+assert acl.aclrtHostUnregister(host) != 0
+ok(acl.aclrtHostUnregister(middle))
 ok(acl.aclrtFreeHost(host))
 """)
 

@@ -33,6 +33,12 @@ def existing_device(device: Device) -> int:
     return int(index)
 
 
+def index_or_current(device: Device) -> int:
+    """Index of a device; a negative one is the current device."""
+    index = _get_device_index(device, optional=True)
+    return _C._current_device() if index < 0 else int(index)
+
+
 def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = False) -> Any:
     """Index of a device given as None, an int, a string such as "npu:1", a torch.device, or a torch.npu.device.
 

@@ -83,9 +83,7 @@ def synchronize(device: Device = None) -> None:
     """Waits for everything on all streams of a device, with a negative index of the current one; raises the error of a task
     that failed."""
     _state.lazy_init()
-    index = _get_device_index(device, optional=True)
-    if index < 0:
-        index = _C._current_device()
+    index = _utils.index_or_current(device)
     _C._synchronize_device(index)
     if _sync_listener.listener is not None:
         _sync_listener.listener.host_waits_device(index)

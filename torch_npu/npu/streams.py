@@ -34,7 +34,7 @@ class Stream(torch.Stream):
             raise TypeError(f"{min(unknown)!r} is an invalid keyword argument for a stream")
         _state.lazy_init()
         if kwargs.get("stream_ptr"):   # a stream that other code made, as torch.cuda's argument of this name
-            index = _existing_index(device)
+            index = _utils.index_or_current(device)
             kwargs = {"stream_id": _C._external_stream(kwargs["stream_ptr"], index), "device_index": index}
         if "stream_id" in kwargs:
             return super().__new__(
@@ -43,7 +43,7 @@ class Stream(torch.Stream):
                 device_index=kwargs["device_index"],
                 device_type=kwargs.get("device_type", _C._device_type),
             )
-        return super().__new__(cls, device=torch.device("npu", _existing_index(device)), priority=priority)
+        return super().__new__(cls, device=torch.device("npu", _utils.index_or_current(device)), priority=priority)
 
     @property
     def npu_stream(self) -> int:
@@ -351,23 +351,17 @@ def _wrap(stream_id: int, device_index: int) -> Any:
     return Stream(stream_id=stream_id, device_index=device_index)
 
 
-def _existing_index(device: Device) -> int:
-    """Index of a device; a negative one is the current device."""
-    index = _get_device_index(device, optional=True)
-    return _C._current_device() if index < 0 else index
-
-
 def current_stream(device: Device = None) -> Any:
     """The stream this thread submits to on a device; a negative index is the current device."""
     _state.lazy_init()
-    index = _existing_index(device)
+    index = _utils.index_or_current(device)
     return _wrap(_C._current_stream_id(index), index)
 
 
 def default_stream(device: Device = None) -> Any:
     """The stream that is current on a device until another is set; a negative index is the current device."""
     _state.lazy_init()
-    index = _existing_index(device)
+    index = _utils.index_or_current(device)
     return _wrap(_C._default_stream_id(index), index)
 
 

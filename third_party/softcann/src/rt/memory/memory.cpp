@@ -16,7 +16,8 @@ namespace {
 struct PinnedRange {
   size_t size;
   bool registered;  // by aclrtHostRegister, not allocated by aclrtMallocHost
-  bool mapped;      // for the device
+  uintptr_t mapped;  // the part that the device sees: where it starts,
+  size_t mapped_size;  // and its bytes, none where it sees nothing
 };
 
 struct Pinned {
@@ -76,7 +77,8 @@ bool find_pinned(const void* p, uintptr_t* begin, size_t* size) {
 
 void add_pinned(const void* p, size_t size, bool registered) {
   std::unique_lock<std::shared_mutex> lock(pinned().mutex);
-  pinned().ranges[reinterpret_cast<uintptr_t>(p)] = PinnedRange{size, registered, registered};
+  const auto begin = reinterpret_cast<uintptr_t>(p);
+  pinned().ranges[begin] = PinnedRange{size, registered, begin, registered ? size : 0};
 }
 
 size_t remove_pinned(const void* p, bool registered) {
@@ -84,7 +86,7 @@ size_t remove_pinned(const void* p, bool registered) {
   auto it = pinned().ranges.find(reinterpret_cast<uintptr_t>(p));
   if (it == pinned().ranges.end() || it->second.registered != registered) return 0;
   const size_t size = it->second.size;
-  if (it->second.mapped) memory_epoch.fetch_add(1, std::memory_order_acq_rel);
+  if (it->second.mapped_size != 0) memory_epoch.fetch_add(1, std::memory_order_acq_rel);
   pinned().ranges.erase(it);
   return size;
 }
@@ -93,18 +95,22 @@ bool map_pinned(const void* p, size_t bytes) {
   Pinned& all = pinned();
   std::unique_lock<std::shared_mutex> lock(all.mutex);
   const auto it = around(all, p);
-  if (it == all.ranges.end() || it->second.mapped || bytes > it->second.size - (reinterpret_cast<uintptr_t>(p) - it->first)) {
-    return false;
-  }
-  return it->second.mapped = true;
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  if (it == all.ranges.end() || it->second.mapped_size != 0 || bytes > it->second.size - (address - it->first)) return false;
+  it->second.mapped = address;
+  it->second.mapped_size = bytes;
+  return true;
 }
 
 bool unmap_pinned(const void* p) {
   Pinned& all = pinned();
   std::unique_lock<std::shared_mutex> lock(all.mutex);
   const auto it = around(all, p);
-  if (it == all.ranges.end() || !it->second.mapped || it->second.registered) return false;
-  it->second.mapped = false;
+  if (it == all.ranges.end() || it->second.mapped_size == 0 || it->second.registered ||
+      it->second.mapped != reinterpret_cast<uintptr_t>(p)) {
+    return false;
+  }
+  it->second.mapped_size = 0;
   memory_epoch.fetch_add(1, std::memory_order_acq_rel);
   return true;
 }
@@ -113,10 +119,11 @@ bool is_mapped(const void* p, size_t bytes, uintptr_t* begin, size_t* size) {
   Pinned& all = pinned();
   std::shared_lock<std::shared_mutex> lock(all.mutex);
   const auto it = around(all, p);
-  if (it == all.ranges.end() || !it->second.mapped) return false;
-  *begin = it->first;
-  *size = it->second.size;
-  return bytes <= *size - (reinterpret_cast<uintptr_t>(p) - *begin);
+  if (it == all.ranges.end()) return false;
+  *begin = it->second.mapped;
+  *size = it->second.mapped_size;
+  const size_t offset = reinterpret_cast<uintptr_t>(p) - *begin;  // huge before its start
+  return offset < *size && bytes <= *size - offset;
 }
 
 int device_of(const void* p) {
