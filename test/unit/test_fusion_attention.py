@@ -38,11 +38,11 @@ def test_layouts_and_gradients(layout, kv_heads):
 @pytest.mark.parametrize("mode,options,seen", [
     (0, {"atten_mask": True}, lambda row, column: column <= row),
     (1, {"atten_mask": True}, lambda row, column: column <= row),
-    (2, {}, lambda row, column: column <= row),
-    (3, {}, lambda row, column: column <= row + 3),
+    (2, {"atten_mask": True}, lambda row, column: column <= row),
+    (3, {"atten_mask": True}, lambda row, column: column <= row + 3),
     (0, {"atten_mask": False, "pre_tockens": 2, "next_tockens": 1}, lambda row, column: (column <= row + 1) & (column >= row - 2)),
     (0, {"pre_tockens": 2, "next_tockens": 1}, lambda row, column: column >= 0),  # without a mask the band does not count
-    (4, {"pre_tockens": 2, "next_tockens": 1}, lambda row, column: (column <= row + 4) & (column >= row + 1)),
+    (4, {"atten_mask": True, "pre_tockens": 2, "next_tockens": 1}, lambda row, column: (column <= row + 4) & (column >= row + 1)),
 ])
 def test_masks(mode, options, seen):
     q, k, v = inputs(kv_length=S + 3)
@@ -51,6 +51,29 @@ def test_masks(mode, options, seen):
         options = {**options, "atten_mask": ~allowed if options["atten_mask"] else torch.zeros_like(allowed)}
     out = npu_fusion_attention(q, k, v, N, "BNSD", scale=0.3, sparse_mode=mode, **options)[0]
     torch.testing.assert_close(out, F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=0.3))
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("layout", ["BNSD", "TND"])
+@pytest.mark.parametrize("mode", [2, 3, 4])
+def test_without_a_mask_every_score_counts(device, layout, mode):
+    # As ring attention calls it, for keys of earlier ranks.
+    tensors = [t.detach().to(device).requires_grad_() for t in inputs()]
+    grad = torch.randn(B, N, S, D)
+    if layout == "BNSD":
+        options, arranged = {}, lambda t: t
+    else:
+        ends = [S * (i + 1) for i in range(B)]
+        options, arranged = {"actual_seq_qlen": ends, "actual_seq_kvlen": ends}, lambda t: t.transpose(1, 2).flatten(0, 1)
+    out = torch.ops.npu.npu_fusion_attention(*map(arranged, tensors), N, layout, scale=0.3, sparse_mode=mode, pre_tockens=S,
+                                             next_tockens=0, **options)[0]
+    out.backward(arranged(grad.to(device)))
+    references = [t.detach().cpu().requires_grad_() for t in tensors]
+    expected = F.scaled_dot_product_attention(*references, scale=0.3)
+    expected.backward(grad)
+    torch.testing.assert_close(out.cpu(), arranged(expected), rtol=1e-4, atol=1e-5)
+    for tensor, reference in zip(tensors, references):
+        torch.testing.assert_close(tensor.grad.cpu(), reference.grad, rtol=1e-4, atol=1e-5)
 
 
 def test_bias_is_added_before_scaling():

@@ -39,14 +39,13 @@ def _merge_heads(tensor: Tensor, layout: str) -> Tensor:
 
 def _hidden(rows: int, columns: int, atten_mask: Any, sparse_mode: Any, pre_tockens: Any, next_tockens: Any, device: Any,
             prefix: Any = None) -> Any:
-    """Bool mask of scores that do not count, or None. sparse_mode: 0 the mask and the band, 1 the mask alone,
-    2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right, 5 and 6 as 3 behind
-    the first ``prefix[i]`` columns of sequence i, which all rows see."""
-    if sparse_mode in (0, 1) and atten_mask is None:
+    """Bool mask of scores that do not count, or None, as without a mask in every sparse_mode: 0 the mask and the band, 1 the mask
+    alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right, 5 and 6 as 3
+    behind the first ``prefix[i]`` columns of sequence i, which all rows see."""
+    if atten_mask is None:
         return None
-    if atten_mask is not None:
-        atten_mask = atten_mask.bool()[..., :rows, :columns]
-        atten_mask = atten_mask.unsqueeze(1) if atten_mask.dim() == 3 else atten_mask
+    atten_mask = atten_mask.bool()[..., :rows, :columns]
+    atten_mask = atten_mask.unsqueeze(1) if atten_mask.dim() == 3 else atten_mask
     if sparse_mode == 1 or (sparse_mode == 0 and pre_tockens >= rows and next_tockens >= columns):
         return atten_mask
     row = torch.arange(rows, device=device).unsqueeze(1)
@@ -214,12 +213,12 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
 
     ``input_layout``: "BSH", "SBH", "BSND", "BNSD", or "TND" with ``actual_seq_qlen`` and ``actual_seq_kvlen``, the running
     sums of the lengths. ``key`` and ``value`` may have fewer heads, a divisor of ``head_num``. ``atten_mask`` is true where
-    a score does not count. ``sparse_mode``: 0 the mask within the band of ``pre_tockens`` and ``next_tockens``, 1 the mask
-    alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from the lower right, 5 and 6 as 3
-    with the first ``prefix[i]`` keys of sequence i seen by all of its rows. ``sink``: [head_num], float32, a score that takes its
-    share of each row and has no value. ``keep_prob`` is 1 minus the dropout probability; ``seed`` and ``offset`` repeat the
-    dropout of the call that returned them, a seed of 0 draws new ones. ``dropout_mask``: uint8 with a bit for each score
-    [B, N, S, S], as _npu_dropout_gen_mask makes it of ``seed`` and ``offset``, which have to be given with it.
+    a score does not count; without it all of them do. ``sparse_mode``: 0 the mask within the band of ``pre_tockens`` and
+    ``next_tockens``, 1 the mask alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from
+    the lower right, 5 and 6 as 3 with the first ``prefix[i]`` keys of sequence i seen by all of its rows. ``sink``: [head_num],
+    float32, a score that takes its share of each row and has no value. ``keep_prob`` is 1 minus the dropout probability; ``seed``
+    and ``offset`` repeat the dropout of the call that returned them, a seed of 0 draws new ones. ``dropout_mask``: uint8 with a
+    bit for each score [B, N, S, S], as _npu_dropout_gen_mask makes it of ``seed`` and ``offset``, which have to be given with it.
     ``inner_precise``, ``gen_mask_parallel`` and ``sync`` tune hardware.
 
     Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty

@@ -66,9 +66,16 @@ at::Tensor logsumexp_of(const at::Tensor& query, const at::Tensor& maximum, cons
   return numbers;
 }
 
+// Training's operators: without a mask neither sparseMode nor the window counts, and nothing is hidden. See Note [Sparse modes].
+Attention make_trained(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionExtras& extras,
+                       AttentionSettings settings) {
+  if (!given(extras.mask) || !extras.mask.numel()) settings.sparse.mode = 0;
+  return make_attention(query, key, value, extras, settings);
+}
+
 void score(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionExtras& extras,
            const AttentionSettings& settings, const at::Tensor& maximum, const at::Tensor& sum, const at::Tensor& out) {
-  const Attention a = make_attention(query, key, value, extras, settings);
+  const Attention a = make_trained(query, key, value, extras, settings);
   const bool statistics = maximum.defined() && maximum.numel();
   TORCH_CHECK(statistics == (sum.defined() && sum.numel()), "attention: softmaxMaxOut and softmaxSumOut go together");
   const bool sink = given(extras.sink) && extras.sink.numel();
@@ -90,7 +97,7 @@ struct ScoreGradients {
 void score_gradient(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& grad,
                     const AttentionExtras& extras, const AttentionSettings& settings, const at::Tensor& maximum,
                     const at::Tensor& sum, const at::Tensor& out, const ScoreGradients& results) {
-  const Attention a = make_attention(query, key, value, extras, settings);
+  const Attention a = make_trained(query, key, value, extras, settings);
   const int64_t size = a.query.size(-1), value_size = a.value.size(-1);
   const bool want_bias = a.bias.defined() && results.bias.defined() && results.bias.numel();
   AttentionGradients gradients{to_heads(results.query, settings.layout, size), to_heads(results.key, settings.layout, size),

@@ -18,7 +18,8 @@ at::Tensor kept_of(const at::Tensor& bits, at::IntArrayRef sizes) {
 }
 
 // Note [Sparse modes]
-// 0: the mask, within `before` tokens back and `after` ahead of the diagonal; without a mask nothing is hidden.
+// 0: the mask, within `before` tokens back and `after` ahead of the diagonal; without a mask nothing is hidden, which for
+// training's operators holds in every mode.
 // 1: the mask alone. 2: causal, from the first row and column on. 3: causal, to the last row and column.
 // 4: the band around the diagonal that ends in the last row and column. In 2 to 4 the client hands a small standard
 // mask whose content is known. 5 and 6: as 3, but the first keys of each sequence, as many as `prefix` says, are seen by all
