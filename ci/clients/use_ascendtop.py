@@ -1,4 +1,4 @@
-"""ascendtop, a monitor for the terminal, beside a process that holds memory of two devices."""
+"""ascendtop and nputop, monitors for the terminal, beside a process that holds memory of two devices."""
 
 from __future__ import annotations
 
@@ -62,5 +62,11 @@ def npu_smi() -> None:
         assert HELD >> 20 <= int(memory) <= (HELD >> 20) + 64, row
 
 
+@case("`nputop --once` of ascend-nputop: both devices and the process on them")
+def nputop() -> None:
+    pid, told = monitored("nputop", "--once")
+    assert told.count("910B3") >= 2 and len(rows_of(pid, told)) == 2, told
+
+
 if __name__ == "__main__":
-    main("ascendtop")
+    main("ascendtop", "ascend-nputop")
