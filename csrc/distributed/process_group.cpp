@@ -86,6 +86,8 @@ ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int ra
       state_(std::make_shared<GroupState>(store_, rank, size)),
       timing_(core::options().hccl_enable_timing) {
   TORCH_CHECK_VALUE(rank >= 0 && rank < size, "rank ", rank, " of a group of ", size);
+  const auto handling = core::options().hccl_async_error_handling;
+  TORCH_CHECK_VALUE(handling >= 0 && handling <= 3, "TORCH_HCCL_ASYNC_ERROR_HANDLING=", handling, ": expected 0, 1, 2 or 3");
   auto& recorded = *state_->recorded;
   recorded.id = next_group_id++;
   recorded.rank = rank;

@@ -17,7 +17,7 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-from rank_pool import PATIENCE, Ranks
+from rank_pool import PATIENCE, RankError, Ranks
 from shared_memory import left_over, new_left_over
 
 LONG = 3 * PATIENCE   # an error within PATIENCE did not come from this timeout
@@ -324,6 +324,48 @@ def blocking(rank, world):
 
 def test_wait_with_a_timeout(pool):
     pool(2).run(blocking)
+
+
+def wait_for_the_late(rank, world):
+    if rank == 1:
+        time.sleep(4)
+    x = torch.ones(5, device="npu")
+    try:
+        dist.all_reduce(x, async_op=True).wait()
+        waited = "wait() returned"
+    except RuntimeError as error:
+        waited = str(error)
+    try:
+        return waited, str(x[0].item())
+    except RuntimeError as error:
+        return waited, str(error)
+
+
+@pytest.mark.parametrize("older", [False, True])   # the published torch_npu reads the older names, too
+def test_variables_choose_what_follows_a_timeout(pool, older):
+    def first_rank(**chosen):
+        ranks = pool(2, seconds=2, **{name.replace("TORCH_", "") if older else name: value for name, value in chosen.items()})
+        ranks.start(wait_for_the_late)
+        (kind, answer), *_ = ranks.collect()
+        assert kind == "ok"
+        return answer
+
+    assert first_rank(TORCH_HCCL_ASYNC_ERROR_HANDLING="0") == ("wait() returned", "2.0")   # a report only
+    waited, text = first_rank(TORCH_HCCL_BLOCKING_WAIT="1")
+    assert "ran into its timeout of 2000 ms" in waited
+    waited, text = first_rank(TORCH_HCCL_DESYNC_DEBUG="0")
+    assert waited == "wait() returned" and "ran into its timeout" in text and "did not arrive" not in text
+
+
+def test_a_variable_out_of_range(pool):
+    ranks = pool(1, join=False, HCCL_ASYNC_ERROR_HANDLING="7")
+    with pytest.raises(RankError, match="ValueError: TORCH_HCCL_ASYNC_ERROR_HANDLING=7: expected 0, 1, 2 or 3"):
+        ranks.run(join_alone)
+
+
+def join_alone(rank, world):
+    torch.npu.set_device(0)
+    dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
 
 
 ELASTIC = """

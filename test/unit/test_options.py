@@ -20,8 +20,7 @@ ADAPTER = re.findall(r'^NPU_OPTION\([^,]+, (\w+), .*?"([A-Z0-9_,]+)",', (ROOT / 
 SOFT = re.findall(r'^SOFTCANN_OPTION\((\w+), "(\w+)"', (SOFTCANN / "rt" / "base" / "options.def").read_text(), re.M)
 # What nothing but reading shows to work. This list only gets shorter.
 UNTESTED = {
-    "sync_timeout_s", "hccl_trace_pickle", "matmul_allow_hf32", "conv_allow_hf32", "hccl_blocking_wait", "hccl_async_error_handling",
-    "hccl_desync_debug", "hccl_enable_monitoring", "hccl_heartbeat_timeout_sec",
+    "sync_timeout_s", "hccl_trace_pickle", "matmul_allow_hf32", "conv_allow_hf32", "hccl_enable_monitoring", "hccl_heartbeat_timeout_sec",
     "hccl_trace_buffer_size", "hccl_trace_stacks", "hccl_dump_on_timeout", "SOFTCANN_THREADS",
     "SOFTCANN_SPIN_US",
 }
