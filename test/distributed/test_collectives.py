@@ -317,6 +317,17 @@ def objects(rank, world):
     dist.barrier()
 
 
+def gathered_base_gradient(rank, world):
+    """_all_gather_base of torch.distributed.nn: each rank's rows get the sum of everybody's gradients for them."""
+    from torch.distributed.nn.functional import _all_gather_base
+
+    x = torch.full((2, 3), float(rank), device="npu", requires_grad=True)
+    y = _all_gather_base(torch.empty(2 * world, 3, device="npu"), x)
+    assert y[:, 0].tolist() == [r for r in range(world) for _ in "ab"]
+    (y * torch.arange(6.0 * world, device="npu").view(-1, 3) * (rank + 1)).sum().backward()
+    same(x.grad, torch.arange(6.0 * rank, 6.0 * rank + 6).view(2, 3) * sum(range(1, world + 1)))
+
+
 def functional(rank, world):
     import torch.distributed._functional_collectives as functions
 
@@ -335,7 +346,7 @@ def functional(rank, world):
 @pytest.mark.parametrize("check", [all_reduce, all_reduce_large_and_rounded, premultiplied, factor_goes_early,
                                    average_without_overflow, broadcast_and_reduce, all_gather, reduce_scatter, all_to_all,
                                    gather_and_scatter, not_contiguous, coalesced, coalesced_with_work_between,
-                                   block_left_by_an_error, objects, functional], ids=lambda check: check.__name__)
+                                   block_left_by_an_error, objects, functional, gathered_base_gradient], ids=lambda check: check.__name__)
 def test_equals_the_reference(ranks, check):
     ranks.run(check)
 

@@ -188,6 +188,33 @@ def _ephemeral_timeout() -> None:
     c10d._add_ephemeral_timeout_for_all_pgs = _add_ephemeral_timeout_for_all_pgs
 
 
+def _all_gather_base_gradient() -> None:
+    """The gradient of torch.distributed.nn.functional._all_gather_base knows NCCL and XCCL, by name. Needed through torch 2.13;
+    remove it when the oldest supported torch asks the backend.
+    """
+    from torch_npu._hooks import imports
+
+    def register(module: Any) -> None:
+        function = module._AllGatherBase
+        original = function.backward
+
+        def backward(ctx: Any, grad_output: Tensor) -> Any:
+            import torch.distributed as dist
+
+            if grad_output.device.type != "npu":
+                return original(ctx, grad_output)
+            ranks, rows = dist.get_world_size(ctx.group), grad_output.size(0)
+            if rows % ranks:
+                raise RuntimeError(f"_all_gather_base: {rows} rows are not as many for each of {ranks} ranks")
+            gradient = grad_output.new_empty([rows // ranks, *grad_output.shape[1:]])
+            dist.reduce_scatter_tensor(gradient, grad_output.contiguous(), group=ctx.group)
+            return None, gradient, None
+
+        function.backward = staticmethod(backward)
+
+    imports.when_imported("torch.distributed.nn.functional", register)
+
+
 def _bf16_hooks() -> None:
     """DistributedDataParallel lets its bf16 communication hooks pass on CUDA and XPU only, by name. Needed through
     torch 2.13; remove it when the oldest supported torch asks the backend.
@@ -354,6 +381,7 @@ PATCHES = (
     _monitored_barrier,
     _sequence_numbers,
     _ephemeral_timeout,
+    _all_gather_base_gradient,
     _bf16_hooks,
     _scaler_all_reduces_found_inf,
     _deterministic_algorithms,
