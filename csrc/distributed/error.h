@@ -1,6 +1,7 @@
 // One way to turn an HCCL status into an exception.
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include <c10/macros/Export.h>
@@ -18,6 +19,9 @@ c10d::ErrorType kind_of(int code);
 // Throws c10::DistBackendError with that text.
 [[noreturn]] void throw_hccl_error(int code, const char* call);
 [[noreturn]] void throw_backend_error(const std::string& message);
+
+// "<who>: the store does not answer: ..." with the first line of what its client met.
+[[noreturn]] void throw_lost_store(const std::string& who, const std::exception& error);
 
 }  // namespace torch_npu::distributed
 

@@ -106,7 +106,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
     return nullptr;
   }
   auto& channel = pairs_[{device, peer, sends}];
-  if (!channel) meet(device, peer);
+  if (!channel) {
+    try {
+      meet(device, peer);
+    } catch (const c10::DistNetworkError& error) {
+      throw_lost_store(c10::str("rank ", rank_, " of group ", state_->recorded->name, ", which connects with rank ", peer),
+                       error);
+    }
+  }
   const uint32_t other = rank_ < peer ? 1 : 0;
   const Operation operation{
       sends ? c10d::OpType::SEND : c10d::OpType::RECV, name, std::chrono::milliseconds(-1), true, peer, false};
@@ -190,7 +197,7 @@ void ProcessGroupHCCL::meet(c10::DeviceIndex device, int wanted) {
     if (met(wanted) && expecting.empty()) return;
     state_->check();
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
-    if (waited > state_->timeout_ms.load()) {
+    if (waited > connect_limit().count()) {
       throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", waited,
                                    " ms to connect with rank ", met(wanted) ? *expecting.begin() : wanted,
                                    ", which did not come"));

@@ -46,12 +46,8 @@ c10::DeviceIndex common_device(const char* name, at::TensorList inputs, at::Tens
 // Those that have not arrived, of the ranks 1, 2... of a connection; rank 0, if all of them have.
 std::string missing(c10d::Store& store, const std::vector<std::string>& arrivals) {
   std::string text;
-  try {
-    for (size_t i = 0; i < arrivals.size(); ++i) {
-      if (!store.check({arrivals[i]})) text += (text.empty() ? "" : ", ") + std::to_string(i + 1);
-    }
-  } catch (const std::exception&) {
-    return "the other side";  // the store is gone
+  for (size_t i = 0; i < arrivals.size(); ++i) {
+    if (!store.check({arrivals[i]})) text += (text.empty() ? "" : ", ") + std::to_string(i + 1);
   }
   return "rank " + (text.empty() ? "0" : text) + " of the connection";
 }
@@ -124,6 +120,11 @@ void ProcessGroupHCCL::follow_description() {
 
 // Connecting
 
+std::chrono::milliseconds ProcessGroupHCCL::connect_limit() const {
+  return std::max(std::chrono::milliseconds(state_->timeout_ms.load()),
+                  std::chrono::milliseconds(std::chrono::seconds(core::options().hccl_connect_timeout_sec)));
+}
+
 std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceIndex device, const std::string& key, uint32_t ranks,
                                                                   uint32_t rank) {
   core::DeviceGuard guard(device);
@@ -137,13 +138,23 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
   std::vector<std::string> arrivals;
   for (uint32_t other = 1; other < ranks; ++other) arrivals.push_back(store_key + "/" + std::to_string(other));
   const auto wait_for = [&](const std::vector<std::string>& keys) {
+    const auto who = c10::str("rank ", rank_, " of group ", state_->recorded->name, ", which connects (", key, ")");
+    const auto limit = connect_limit();
+    std::string absent;
     try {
-      store->wait(keys, std::chrono::milliseconds(state_->timeout_ms.load()));
+      try {
+        store->wait(keys, limit);
+        // One that has come may have given up since.
+        if (store->check(keys)) return;
+      } catch (const std::exception&) {
+        // Late, or the store is gone: it is asked once more.
+      }
+      absent = missing(*store, arrivals);
+      if (rank > 0) store->deleteKey(arrivals[rank - 1]);  // nobody is to go on and wait for this rank in HCCL
     } catch (const std::exception& error) {
-      throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", state_->timeout_ms.load(),
-                                   " ms to connect (", key, ") and ", missing(*store, arrivals),
-                                   " did not come: ", error.what()));
+      throw_lost_store(who, error);
     }
+    throw_backend_error(c10::str(who, ", waited up to ", limit.count(), " ms and ", absent, " did not come"));
   };
   rendezvous.publish = [&](const HcclRootInfo& root) {
     if (!arrivals.empty()) wait_for(arrivals);

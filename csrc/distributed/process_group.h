@@ -148,6 +148,8 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   void meet(c10::DeviceIndex device, int wanted);
   void connect_pair(c10::DeviceIndex device, int peer);
 
+  // How long to wait for ranks that connect.
+  std::chrono::milliseconds connect_limit() const;
   const std::shared_ptr<Communicator>& communicator(c10::DeviceIndex device);
   std::shared_ptr<Communicator> make_communicator(c10::DeviceIndex device, const std::string& key, uint32_t ranks, uint32_t rank);
   c10::DeviceIndex barrier_device(const c10d::BarrierOptions& options) const;

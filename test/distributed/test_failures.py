@@ -368,6 +368,71 @@ def join_alone(rank, world):
     dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
 
 
+def look_after_a_late_one(rank, world, path):
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl", store=dist.FileStore(path, world), rank=rank, world_size=world, timeout=timedelta(seconds=1))
+    if rank == 1:
+        time.sleep(4)
+    return reduce_and_look(rank, world)
+
+
+def test_the_time_to_connect_in(pool, tmp_path):
+    """HCCL_CONNECT_TIMEOUT holds where the group's timeout is shorter."""
+    for variables, met in (({"HCCL_CONNECT_TIMEOUT": str(PATIENCE)}, True), ({}, False)):
+        ranks = pool(2, join=False, **variables)
+        ranks.start(look_after_a_late_one, str(tmp_path / f"connect{met}"))
+        (kind, (name, text)), *_ = ranks.collect()
+        assert kind == "ok"
+        assert (name, text) == ("none", 2.0) if met else "waited up to 1000 ms and rank 1 of the connection did not come" in text, text
+
+
+def connect_without_the_store(rank, world, port, pair):
+    torch.npu.set_device(rank)
+    store = dist.TCPStore("127.0.0.1", port, world, rank == 0)
+    dist.init_process_group("hccl", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=LONG))
+    try:
+        dist.send(torch.ones(1, device="npu"), 0) if pair else dist.all_reduce(torch.ones(1, device="npu"))
+        return "no error"
+    except RuntimeError as error:
+        return str(error)
+
+
+def join_and_stay(rank, world, port):
+    store = dist.TCPStore("127.0.0.1", port, world, True)
+    time.sleep(LONG)
+    del store
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_who_kept_the_store_ends_before_all_have_connected(pool, pair):
+    """The others say so at once: nobody has waited, and it need not be that rank that was to come."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    ranks = pool(2, join=False)
+    ranks.start(join_and_stay, port, ranks=[0])
+    ranks.start(connect_without_the_store, port, pair, ranks=[1])
+    time.sleep(2)
+    os.kill(ranks.processes[0].pid, signal.SIGKILL)
+    (kind, text), = ranks.collect(ranks=[1])
+    assert kind == "ok" and "which connects" in text and "the store does not answer: its host, usually rank 0" in text, text
+    assert "frame #" not in text
+
+
+def connect_at(rank, world, path, seconds):
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl", store=dist.FileStore(path, world), rank=rank, world_size=world, timeout=timedelta(seconds=4))
+    time.sleep(seconds[rank])
+    return reduce_and_measure(rank, world)
+
+
+def test_a_rank_that_has_given_up_is_not_waited_for(pool, tmp_path):
+    """Rank 1 does not wait as long as rank 2 needs; the others know, and do not wait for it in HCCL."""
+    ranks = pool(3, join=False)
+    ranks.start(connect_at, str(tmp_path / "store"), (2, 0, 5.5))
+    for kind, (name, text, seconds) in ranks.collect():
+        assert kind == "ok" and name == "DistBackendError" and "did not come" in text and seconds < 20, text
+
+
 ELASTIC = """
 import os, sys, torch, torch_npu
 import torch.distributed as dist
