@@ -5,8 +5,11 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/multinomial_native.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "aten/argument_checks.h"
+#include "aten/custom/dropout.h"
 #include "aten/factory.h"
 #include "core/capture.h"
 #include "core/generator.h"
@@ -32,6 +35,8 @@ namespace {
 
 using Generator = std::optional<at::Generator>;
 namespace templates = at::native::templates;
+
+bool is_dropped_by_cann(at::ScalarType type) { return type == at::kFloat || type == at::kHalf || type == at::kBFloat16; }
 
 // One dimension where the memory allows it: torch allows more of them than a descriptor holds.
 at::Tensor fewer_dims(const at::Tensor& self) { return self.dim() > 8 && self.is_contiguous() ? self.view(-1) : self; }
@@ -285,14 +290,18 @@ at::Tensor multinomial(const at::Tensor& self, int64_t num_samples, bool replace
   return multinomial_out(self, num_samples, replacement, std::move(generator), result);
 }
 
-// The mask is an ordinary bool tensor, as PyTorch's double backward and users of native_dropout expect; the chip's
-// packed bit masks are kept for fused attention, where nobody sees them.
+// The bits are CANN's, so that a seed drops what it drops in the published torch_npu; the mask is an ordinary bool tensor,
+// as PyTorch's double backward, its meta functions and users of native_dropout expect.
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
-  if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
-  auto mask = at::empty_like(input, input.options().dtype(at::kBool));
-  mask.bernoulli_(1 - p);
-  return {input.mul(mask).mul_(p == 1 ? 0.0 : 1.0 / (1 - p)), mask};
+  const auto as_mask = input.options().dtype(at::kBool);
+  if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, as_mask)};
+  if (p == 1 || input.numel() == 0) return {at::zeros_like(input), at::zeros_like(input, as_mask)};
+  const auto like = empty_like_with(input, {0}, is_dropped_by_cann(input.scalar_type()) ? input.scalar_type() : at::kFloat);
+  const auto bits = dropout_mask(like, input.numel(), p, core::draw(std::nullopt, input.numel()));
+  const auto mask = dropout_by_mask(at::ones(input.sizes(), input.options().dtype(at::kHalf)), bits, p).to(at::kBool);
+  if (is_dropped_by_cann(input.scalar_type())) return {dropout_by_mask(input, bits, p), mask};
+  return {input.mul(mask).mul_(1.0 / (1 - p)), mask};
 }
 
 at::Tensor native_dropout_backward(const at::Tensor& grad_output, const at::Tensor& mask, double scale) {

@@ -180,3 +180,27 @@ def test_large_draws_do_not_repeat_each_other():
     torch.npu.manual_seed(3)
     first, second = (torch.rand(4096, device="npu").cpu() for _ in range(2))
     assert not set(first.tolist()) & set(second.tolist()[:64])
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_dropout_drops_by_canns_mask(dtype, p):
+    """A seed drops what it drops in the published torch_npu: what DropoutGenMask says, of which _npu_dropout is made."""
+    x = torch.randn(33, 7, device="npu").to(dtype).t()
+    for numel in (x.numel(), 1, 129):   # one call after the other: each begins where the last one ended
+        given = x.flatten()[:numel].view(x.shape if numel == x.numel() else (numel,))
+        state = torch.npu.get_rng_state()
+        ours = torch.nn.functional.dropout(given, p)
+        end = torch.npu.get_rng_state()
+        torch.npu.set_rng_state(state)
+        kept = torch.ops.npu._npu_dropout(torch.ones(given.shape, device="npu"), p)[0] != 0
+        assert torch.equal(torch.npu.get_rng_state(), end)
+        torch.npu.set_rng_state(state)
+        again, mask = torch.native_dropout(given, p, True)
+        assert mask.dtype == torch.bool and torch.equal(mask, kept)
+        assert torch.equal(again, ours) and torch.equal(ours, torch.where(kept, given * (1 / (1 - p)), 0))
+
+
+def test_dropout_drops_nans_too():
+    dropped = torch.nn.functional.dropout(torch.full((1000,), float("nan"), device="npu"), 0.5)
+    assert 0 < (dropped == 0).sum() < 1000 and (dropped.isnan() | (dropped == 0)).all()

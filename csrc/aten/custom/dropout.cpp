@@ -20,15 +20,11 @@ NPU_OPERATOR(aclnnDropoutGenMaskV2Tensor);
 NPU_OPERATOR(aclnnDropoutDoMask);
 NPU_OPERATOR(aclnnSimThreadExponential);
 
-namespace {
-
-at::Tensor masked(const at::Tensor& self, const at::Tensor& mask, double p) {
+at::Tensor dropout_by_mask(const at::Tensor& self, const at::Tensor& mask, double p) {
   auto out = empty_like_with(self, self.sizes());
   op::run(aclnnDropoutDoMask, self, mask, p, out);
   return out;
 }
-
-}  // namespace
 
 int64_t dropout_mask_size(int64_t numel) {
   constexpr int64_t kBlock = 128;
@@ -53,7 +49,7 @@ std::tuple<at::Tensor, at::Tensor> npu_dropout(const at::Tensor& self, double p)
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
   const int64_t numel = self.numel();
   const auto mask = dropout_mask(self, numel, p, core::draw(std::nullopt, numel));
-  return {masked(self, mask, p), mask};
+  return {dropout_by_mask(self, mask, p), mask};
 }
 
 at::Tensor npu_dropout_gen_mask(at::IntArrayRef size, double p, std::optional<at::ScalarType> /*dtype*/,
@@ -85,7 +81,7 @@ at::Tensor& npu_sim_exponential_(at::Tensor& self, double lambd, std::optional<a
 }
 
 std::tuple<at::Tensor, at::Tensor> npu_dropout_do_mask(const at::Tensor& self, const at::Tensor& mask, double p) {
-  return {masked(self, mask, p), mask.clone()};
+  return {dropout_by_mask(self, mask, p), mask.clone()};
 }
 
 namespace {

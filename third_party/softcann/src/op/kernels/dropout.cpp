@@ -1,4 +1,7 @@
 // Dropout. A mask has one bit for each element, lowest bit first, 1 = keep; its length is rounded up to 128 bits.
+#include <array>
+#include <type_traits>
+
 #include "op/kernels/random.h"
 
 using namespace softcann::op;
@@ -30,6 +33,28 @@ void make_mask(at::Tensor& mask, int64_t numel, double drop, PhiloxKey key) {
   });
 }
 
+// For each byte eight words, all ones where the byte has a bit: a bit at a time, a mask would cost more than the product.
+template <class Word>
+constexpr auto spread_bits() {
+  std::array<std::array<Word, 8>, 256> rows{};
+  for (size_t byte = 0; byte < rows.size(); ++byte) {
+    for (size_t bit = 0; bit < 8; ++bit) rows[byte][bit] = static_cast<Word>(byte >> bit & 1 ? -1 : 0);
+  }
+  return rows;
+}
+
+// Elements without a bit become 0, a NaN too.
+template <class Word>
+void keep_where_set(Word* elements, const uint8_t* bits, int64_t numel) {
+  static constexpr auto rows = spread_bits<Word>();
+  at::parallel_for(0, numel / 8, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t byte = begin; byte < end; ++byte) {
+      for (int64_t i = 0; i < 8; ++i) elements[byte * 8 + i] &= rows[bits[byte]][static_cast<size_t>(i)];
+    }
+  });
+  for (int64_t i = numel / 8 * 8; i < numel; ++i) elements[i] &= rows[bits[i / 8]][static_cast<size_t>(i % 8)];
+}
+
 void apply_mask(const at::Tensor& self, const at::Tensor& mask, double scale, at::Tensor& out) {
   if (mask.scalar_type() == at::kBool) {  // one truth value for each element
     at::mul_out(out, self, mask).mul_(scale);
@@ -38,22 +63,12 @@ void apply_mask(const at::Tensor& self, const at::Tensor& mask, double scale, at
   TORCH_CHECK(mask.is_contiguous() && static_cast<int64_t>(mask.nbytes()) * 8 >= self.numel(), "the mask has ", mask.nbytes() * 8,
               " bits for ", self.numel(), " elements");
   const auto* bits = static_cast<const uint8_t*>(mask.const_data_ptr());
-  const at::Tensor source = self.contiguous();
   through_contiguous(out, [&](at::Tensor& dense) {
+    at::mul_out(dense, self, at::scalar_tensor(scale, at::kDouble));
     AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dense.scalar_type(), "dropout", [&] {
-      using C = at::opmath_type<scalar_t>;
-      const auto* from = source.const_data_ptr<scalar_t>();
-      auto* to = dense.mutable_data_ptr<scalar_t>();
-      const C factor = static_cast<C>(scale);
-      at::parallel_for(0, (source.numel() + 7) / 8, 4096, [&](int64_t begin, int64_t end) {
-        for (int64_t byte = begin; byte < end; ++byte) {
-          const int64_t first = byte * 8, count = std::min<int64_t>(8, source.numel() - first);
-          for (int64_t i = 0; i < count; ++i) {
-            const C value = static_cast<C>(from[first + i]) * factor;
-            to[first + i] = static_cast<scalar_t>(bits[byte] >> i & 1 ? value : C(0));
-          }
-        }
-      });
+      using Word =
+          std::conditional_t<sizeof(scalar_t) == 8, uint64_t, std::conditional_t<sizeof(scalar_t) == 4, uint32_t, uint16_t>>;
+      keep_where_set(static_cast<Word*>(dense.mutable_data_ptr()), bits, dense.numel());
     });
   });
 }
