@@ -4,7 +4,6 @@
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/multinomial_native.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -264,18 +263,33 @@ at::Tensor& randperm_generator_out(int64_t n, std::optional<at::Generator> gener
   return result;
 }
 
+namespace {
+
+// As torch checks them, which has to wait for the NPU: in a capture they are not.
+void check_probabilities(const at::Tensor& self) {
+  TORCH_CHECK(self.max().lt(INFINITY).logical_and_(self.min().ge(0)).item<bool>(),
+              "probability tensor contains either `inf`, `nan` or element < 0");
+  TORCH_CHECK(!self.sum(-1).eq(0).any().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
+}
+
+}  // namespace
+
 at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool replacement, std::optional<at::Generator> generator,
                             at::Tensor& result) {
-  // Without replacement PyTorch's own way (exponential races) is made of ordinary operators.
-  if (!replacement || num_samples == 1) return at::native::multinomial_out(self, num_samples, replacement, generator, result);
+  constexpr int64_t kMostCategories = int64_t{1} << 24;
+  TORCH_CHECK(result.device() == self.device(), "multinomial arguments must have the same device");
   TORCH_CHECK(result.scalar_type() == at::kLong, "multinomial expects Long tensor out, got: ", result.scalar_type());
   TORCH_CHECK(num_samples > 0, "cannot sample n_sample <= 0 samples");
   TORCH_CHECK(at::isFloatingType(self.scalar_type()),
               "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
   TORCH_CHECK(self.dim() == 1 || self.dim() == 2, "prob_dist must be 1 or 2 dim");
+  TORCH_CHECK(replacement || num_samples <= self.size(-1),
+              "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  TORCH_CHECK(self.size(-1) <= kMostCategories, "number of categories cannot exceed 2^24");
   const auto sizes = self.dim() == 1 ? at::DimVector{num_samples} : at::DimVector{self.size(0), num_samples};
   result.resize_(sizes);
   if (result.numel() == 0) return result;
+  if ((!replacement || num_samples == 1) && !in_capture()) check_probabilities(self);
   const auto d = core::draw(generator, result.numel());
   if (d.captured()) {
     op::run(aclnnMultinomialTensor, self, num_samples, replacement, d.seed_tensor, d.offset_tensor, d.offset, result);

@@ -204,3 +204,23 @@ def test_dropout_drops_by_canns_mask(dtype, p):
 def test_dropout_drops_nans_too():
     dropped = torch.nn.functional.dropout(torch.full((1000,), float("nan"), device="npu"), 0.5)
     assert 0 < (dropped == 0).sum() < 1000 and (dropped.isnan() | (dropped == 0)).all()
+
+
+def test_multinomial_draws_what_the_published_torch_npu_draws():
+    """A seed samples the same tokens: with and without replacement by CANN's operator. The numbers are the published torch_npu's."""
+    weights = torch.tensor([0.1, 0.2, 0.3, 0.4] * 3, device="npu")
+
+    def drawn(weights, *arguments):
+        torch.npu.manual_seed(3)
+        return torch.multinomial(weights, *arguments).tolist()
+
+    assert drawn(weights, 1) == drawn(weights, 1, True) == [11]
+    assert drawn(weights, 3) == drawn(weights.half(), 3) == [11, 2, 10]
+    assert drawn(weights, 12) == [11, 2, 10, 3, 5, 6, 9, 8, 7, 0, 1, 4]
+    assert drawn(weights.view(3, 4), 1) == [[2], [1], [3]] and drawn(weights.view(3, 4), 2) == [[2, 3], [1, 2], [3, 2]]
+    assert torch.multinomial(weights.view(3, 4)[:0], 2).shape == (0, 2)
+    for refused in (-weights, weights * 0, weights * float("nan"), weights / 0):
+        with pytest.raises(RuntimeError, match="probabilit"):
+            torch.multinomial(refused, 2)
+    with pytest.raises(RuntimeError, match="without replacement"):
+        torch.multinomial(weights, 13)

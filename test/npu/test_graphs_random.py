@@ -11,6 +11,7 @@ DRAWS = {
     "rand": lambda x: torch.rand_like(x), "randn": lambda x: torch.randn_like(x), "normal": lambda x: torch.normal(x, 2.0),
     "randint": lambda x: torch.randint(0, 100, x.shape, device=NPU), "dropout": lambda x: F.dropout(x, 0.3),
     "bernoulli": lambda x: torch.bernoulli(x * 0.3), "multinomial": lambda x: torch.multinomial(x, 20, replacement=True),
+    "multinomial, each once": lambda x: torch.multinomial(x, 20), "multinomial of one": lambda x: torch.multinomial(x, 1),
     "exponential": lambda x: torch.empty_like(x).exponential_(), "npu_dropout": lambda x: torch_npu._npu_dropout(x, 0.5)[0],
     "two": lambda x: torch.rand_like(x) - torch.rand_like(x),
 }
