@@ -106,12 +106,15 @@ void fmin_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tens
 }
 
 void copysign_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!out.is_complex(), "\"copysign\" not implemented for '", out.scalar_type(), "'");
   const auto magnitude = operand(self, out, out.scalar_type()).abs();
   result(out).copy_(at::where(operand(other, out, other.scalar_type()).signbit(), magnitude.neg(), magnitude));
 }
 
 // The larger operand is taken out of the root, so that nothing overflows.
 void hypot_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  const auto type = at::result_type(self, other);
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(type), "\"hypot\" not implemented for '", type, "'");
   const auto [x, y] = widened(self, other, out);
   const auto a = x.abs(), b = y.abs();
   const auto larger = at::maximum(a, b), smaller = at::minimum(a, b);

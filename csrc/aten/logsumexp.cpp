@@ -24,6 +24,8 @@ at::Tensor logsumexp(const at::Tensor& self, at::IntArrayRef dim, bool keepdim) 
 
 // Doubling steps: after step k each element holds the sum of 2^k before it.
 at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!at::isIntegralType(self.scalar_type(), true), "\"logcumsumexp\" not implemented for '",
+                              self.scalar_type(), "'");
   dim = at::maybe_wrap_dim(dim, self.dim());
   auto sum = widened(self).clone();
   if (self.dim() == 0 || self.numel() == 0) return cast(sum, self.scalar_type());

@@ -74,6 +74,7 @@ double far_bessel_i(double t) {
 // exp(-|x|) I_order(x)
 template <int order>
 at::Tensor scaled_bessel_i(const at::Tensor& x) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!x.is_complex(), "\"i", order, "\" not implemented for '", x.scalar_type(), "'");
   static const Coefficients near = chebyshev(near_bessel_i<order>), far = chebyshev(far_bessel_i<order>);
   const auto magnitude = x.abs();
   auto small = evaluate(near, magnitude.clamp_max(8).div_(4).sub_(1));

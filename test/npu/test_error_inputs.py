@@ -356,3 +356,13 @@ def test_outputs_whose_elements_share_memory():
                  lambda: torch.normal(x, x, out=spread), lambda: torch.special.bessel_j0(x, out=spread)):
         with pytest.raises(RuntimeError, match="unsupported operation: more than one element"):
             call()
+
+
+def test_dtypes_that_would_lose_the_result():
+    """Integers have no room for these, and of a complex number only the magnitude would count."""
+    whole, turned = torch.ones(3, dtype=torch.long, device="npu"), torch.ones(3, dtype=torch.complex64, device="npu")
+    calls = [lambda: torch.hypot(whole, whole), lambda: torch.hypot(turned, turned), lambda: torch.logcumsumexp(whole, 0),
+             lambda: torch.copysign(turned, 1.0), lambda: torch.i0(turned), lambda: torch.special.i0e(turned)]
+    for call in calls:
+        with pytest.raises(NotImplementedError, match="not implemented for '(Long|ComplexFloat)'"):
+            call()
