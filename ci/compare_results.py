@@ -1,10 +1,11 @@
 """Compares what the published torch_npu and this tree's adapter answer to the same seeded calls (test/witness/results.py).
 
-    python ci/compare_results.py [--operator TEXT] [--part I --parts N] [--all]
+    python ci/compare_results.py [--custom] [--operator TEXT] [--part I --parts N] [--all]
 
 Both run on this tree's softcann: the published wheel in the environment of test/witness (made by its tests), ours in this one.
 What the published one serves and ours refuses is listed, and where dtype, shape, strides or values of results differ or one's
-exception is not of the other's kind. --all: also what only ours serves.
+exception is not of the other's kind. --custom: Ascend's own operators (test/witness/custom_results.py) instead of torch's.
+--all: also what only ours serves.
 """
 import argparse
 import collections
@@ -86,10 +87,12 @@ def main():
     options.add_argument("--operator", help="only operators that have this in their name")
     options.add_argument("--part", type=int, default=0)
     options.add_argument("--parts", type=int, default=1)
+    options.add_argument("--custom", action="store_true", help="Ascend's own operators")
     options.add_argument("--all", action="store_true", help="also what only ours serves")
     given = options.parse_args()
     arguments = ["--part", str(given.part), "--parts", str(given.parts)]
     arguments += ["--operator", given.operator] if given.operator else []
+    arguments += ["--custom"] if given.custom else []
     with tempfile.TemporaryDirectory() as folder:
         ours = run(sys.executable, dict(os.environ), pathlib.Path(folder) / "ours", arguments)
         theirs = run(*published(), pathlib.Path(folder) / "published", arguments)

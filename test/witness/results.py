@@ -1,7 +1,8 @@
-"""Runs the samples of torch's OpInfo in many forms and writes what came of each: the dtype, shape, strides and values of the results,
-or the exception. Run by ci/compare_results.py, once with the published client and once with our adapter.
+"""Runs the samples of torch's OpInfo in many forms, or Ascend's own operators (custom_results.py), and writes what came of each:
+the dtype, shape, strides and values of the results, or the exception. Run by ci/compare_results.py, once with the published client
+and once with our adapter.
 
-    python results.py FILE [--after CASE] [--part I --parts N] [--operator TEXT]
+    python results.py FILE [--custom] [--after CASE] [--part I --parts N] [--operator TEXT]
 
 FILE gets a pickled record for each step; a device that fails ends the process, and --after goes on behind the case that did it.
 """
@@ -12,6 +13,7 @@ import pickle
 import types
 import warnings
 
+import custom_results
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -205,6 +207,7 @@ def main():
     options.add_argument("--part", type=int, default=0)
     options.add_argument("--parts", type=int, default=1)
     options.add_argument("--operator", help="only operators that have this in their name")
+    options.add_argument("--custom", action="store_true", help="Ascend's own operators")
     given = options.parse_args()
     with open(given.file, "ab") as file:
         def write(*record):
@@ -212,7 +215,9 @@ def main():
             file.flush()
 
         waiting = given.after
-        for name, function in cases(given.part, given.parts, given.operator):
+        chosen = (itertools.islice(custom_results.cases(given.operator), given.part, None, given.parts) if given.custom
+                  else cases(given.part, given.parts, given.operator))
+        for name, function in chosen:
             if waiting is None:
                 run(name, function, write)
             elif name == waiting:
