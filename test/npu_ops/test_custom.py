@@ -517,3 +517,79 @@ def test_kernels_do_not_warn(capfd):
             getattr(torch_npu, name)(*args, **kwargs)
     torch.npu.synchronize()
     assert "Warning" not in capfd.readouterr().err
+
+
+def grouped(device):
+    torch.manual_seed(3)
+    x, weight = torch.randn(7, 4).to(device), [torch.randn(4, 6).to(device) for _ in range(3)]
+    parts = list(x.split([2, 3, 2]))
+    return x, weight, parts, [part @ w for part, w in zip(parts, weight)]
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("split_item", [0, 1])
+def test_grouped_matmul_of_one_input_has_a_result_for_each_group(device, split_item):
+    x, weight, parts, wanted = grouped(device)
+    for groups, kind, weights in ([2, 5, 7], None, weight), (torch.tensor([2, 5, 7]), 0, weight), \
+            (torch.tensor([2, 3, 2]), 1, [torch.stack(weight)]):
+        options = {} if kind is None else {"group_type": 0, "group_list_type": kind}
+        groups = groups if kind is None else groups.to(device)
+        found = torch_npu.npu_grouped_matmul([x], weights, group_list=groups, split_item=split_item, **options)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    found = torch_npu.npu_grouped_matmul(parts, weight, split_item=split_item, group_type=0)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_grouped_matmul_puts_results_of_separate_inputs_below_one_another(device):
+    _, weight, parts, wanted = grouped(device)
+    found, = torch_npu.npu_grouped_matmul(parts, weight, split_item=2, group_type=-1)
+    torch.testing.assert_close(found, torch.cat(wanted), rtol=1e-4, atol=1e-5)
+
+
+def test_grouped_matmul_refuses_groups_of_negative_size():
+    x, weight, _, _ = grouped("npu")
+    with pytest.raises(RuntimeError, match="group_list has a group of -3 rows"):
+        torch_npu.npu_grouped_matmul([x], weight, group_list=torch.tensor([5, 2, 7]).npu(), split_item=0, group_type=0)
+
+
+def test_statistics_of_packed_attention_are_asked_for_in_the_queries_layout():
+    q = torch.randn(7, 2, 8, device="npu", requires_grad=True)
+    options = dict(scale=0.4, actual_seq_qlen=[2, 7], actual_seq_kvlen=[2, 7])
+    for attention in (torch_npu.npu_fusion_attention, torch_npu.npu_fusion_attention_v2):
+        found, wanted = (attention(q, q, q, 2, "TND", softmax_layout=layout, **options) for layout in ("TND", ""))
+        torch.testing.assert_close(found[:3], wanted[:3])
+        grads = [torch.autograd.grad(result[0].sum(), q)[0] for result in (found, wanted)]
+        torch.testing.assert_close(*grads)
+        with pytest.raises(ValueError, match="softmax_layout may be TND with the layout TND, but got BSND with TND"):
+            attention(q, q, q, 2, "TND", softmax_layout="BSND", **options)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_quantized_product_cuts_scales_as_the_matrix_unit_does(device):
+    x, weight = torch.full((1, 1), 100, dtype=torch.int8, device=device), torch.full((1, 1), 100, dtype=torch.int8, device=device)
+    scale = torch.tensor([1 + 1.9 * 2 ** -10], device=device)   # the unit has 10 bits behind the point
+    product = lambda **options: torch_npu.npu_quant_matmul(x, weight, scale, **options).item()
+    assert product(output_dtype=torch.float16) == 10008   # of 10009.765625
+    assert product(output_dtype=torch.float16, pertoken_scale=torch.ones(1, device=device)) == 10016
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("operator", ["npu_silu", "npu_gelu", "npu_mish", "npu_dtype_cast"])
+def test_result_is_contiguous(device, operator):
+    x = torch.randn(4, 3, device=device).t()
+    result = getattr(torch_npu, operator)(x, *([torch.float16] if operator == "npu_dtype_cast" else []))
+    assert result.is_contiguous() and result.shape == (3, 4)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_linear_keeps_the_dtype_of_its_input(device):
+    x, weight, bias = torch.randn(3, 4).to(device), torch.randn(5, 4).to(device), torch.randn(5).to(device)
+    assert torch_npu.npu_linear(x, weight.half(), bias).dtype == torch.float32
+    result = torch_npu.npu_linear(x.half(), weight.half(), bias)
+    torch.testing.assert_close(result, (x.half().float() @ weight.half().float().t() + bias).half(), rtol=2e-3, atol=4e-3)
+
+
+def test_latents_have_the_dtype_of_the_tokens():
+    args, kwargs = to("npu", arguments("npu_mla_prolog", 0, torch.float16))
+    assert [x.dtype for x in torch_npu.npu_mla_prolog(*args, **kwargs)] == [torch.float16] * 4

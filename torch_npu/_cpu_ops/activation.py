@@ -68,7 +68,7 @@ def npu_gelu(self: Tensor, *, approximate: str = "none") -> Tensor:
 
     ``input`` has any shape and a floating point dtype, and so has the result.
     """
-    return F.gelu(self, approximate=approximate)
+    return F.gelu(self.contiguous(), approximate=approximate)
 
 
 def npu_gelu_mul(self: Tensor, *, approximate: str = "none") -> Tensor:
@@ -82,7 +82,7 @@ def npu_gelu_mul(self: Tensor, *, approximate: str = "none") -> Tensor:
 
 def npu_silu(self: Tensor) -> Tensor:
     """``x * sigmoid(x)``. ``input`` has any shape and a floating point dtype, and so has the result."""
-    return F.silu(self)
+    return F.silu(self.contiguous())
 
 
 def npu_silu_(self: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ def npu_silu_(self: Tensor) -> Tensor:
 
 def npu_mish(self: Tensor) -> Tensor:
     """``x * tanh(softplus(x))``. ``input`` has any shape and a floating point dtype, and so has the result."""
-    return F.mish(self)
+    return F.mish(self.contiguous())
 
 
 def _hidden(x: Tensor, mask: Tensor, fixed_triu_mask: Any) -> Tensor:

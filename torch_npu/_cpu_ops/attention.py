@@ -201,6 +201,11 @@ def _fusion_gradients(grad: Tensor, query: Tensor, others: Sequence[Optional[Ten
     return results if others[3] is not None else [*results[:4], results[4].float()]
 
 
+def _check_softmax_layout(name: str, input_layout: str, softmax_layout: str) -> None:
+    if softmax_layout and (input_layout, softmax_layout) != ("TND", "TND"):
+        raise ValueError(f"{name}: softmax_layout may be TND with the layout TND, but got {softmax_layout} with {input_layout}")
+
+
 def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str,
                          pse: Optional[Tensor] = None, padding_mask: Optional[Tensor] = None, atten_mask: Optional[Tensor] = None,
                          scale: float = 1.0, keep_prob: float = 1.0, pre_tockens: int = _UNLIMITED,
@@ -219,6 +224,7 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     float32, a score that takes its share of each row and has no value. ``keep_prob`` is 1 minus the dropout probability; ``seed``
     and ``offset`` repeat the dropout of the call that returned them, a seed of 0 draws new ones. ``dropout_mask``: uint8 with a
     bit for each score [B, N, S, S], as _npu_dropout_gen_mask makes it of ``seed`` and ``offset``, which have to be given with it.
+    ``softmax_layout``: "TND", with that ``input_layout``, asks for the statistics in the queries' order.
     ``inner_precise``, ``gen_mask_parallel`` and ``sync`` tune hardware.
 
     Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty
@@ -226,7 +232,8 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     statistics is defined. Has gradients for query, key, value, pse and sink. Raises NotImplementedError for padding_mask, and
     for pse, prefix and dropout with TND; RuntimeError for a dropout_mask of another size or without its seed.
     """
-    unsupported("npu_fusion_attention", padding_mask=padding_mask, softmax_layout=softmax_layout or None)
+    unsupported("npu_fusion_attention", padding_mask=padding_mask)
+    _check_softmax_layout("npu_fusion_attention", input_layout, softmax_layout)
     settings = (head_num, input_layout, atten_mask, scale, pre_tockens, next_tockens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
     return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, 1, sink, dropout_mask)
@@ -259,6 +266,7 @@ def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num:
     """:func:`npu_fusion_attention` with a choice of how ``pse`` counts: ``pse_type`` 1 adds it before the scores are scaled,
     0 after. Raises NotImplementedError for other types, query_rope, key_rope, q_start_idx and kv_start_idx too.
     """
+    _check_softmax_layout("npu_fusion_attention_v2", input_layout, given.pop("softmax_layout", ""))
     unsupported("npu_fusion_attention_v2", "inner_precise", "gen_mask_parallel", "sync", **given,
                 pse_type=None if pse_type in (0, 1) else pse_type)
     settings = (head_num, input_layout, atten_mask, scale, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,

@@ -227,11 +227,13 @@ def npu_group_norm_swish_grad(grad: Tensor, input: Tensor, num_groups: int, weig
     shape = (1, channels) + (1,) * (input.dim() - 2)
     value = normal * wide(weight).reshape(shape) + wide(bias).reshape(shape)
     gate = torch.sigmoid(scale * value)
-    grad = (wide(grad) * gate * (1 + scale * value * (1 - gate))).to(input.dtype).contiguous()
-    return torch.ops.aten.native_group_norm_backward(
-        grad, input.contiguous(), mean.to(input.dtype), rstd.to(input.dtype), weight, batch, channels, inner, num_groups,
+    dtype = torch.promote_types(input.dtype, weight.dtype)
+    grad = (wide(grad) * gate * (1 + scale * value * (1 - gate))).to(dtype).contiguous()
+    found = torch.ops.aten.native_group_norm_backward(
+        grad, input.to(dtype).contiguous(), mean.to(dtype), rstd.to(dtype), weight.to(dtype), batch, channels, inner, num_groups,
         grad_input_mask,
     )  # fmt: skip
+    return tuple(None if g is None else g.to(like.dtype) for g, like in zip(found, (input, weight, bias)))
 
 
 def npu_dropout_with_add_softmax_backward(grad: Tensor, mask: Tensor, softmax_out: Tensor, alpha: float, prob: float,

@@ -25,17 +25,16 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
                        scale: Optional[Sequence[Tensor]] = None, offset: Optional[Sequence[Tensor]] = None,
                        antiquant_scale: Optional[Sequence[Tensor]] = None, antiquant_offset: Optional[Sequence[Tensor]] = None,
                        per_token_scale: Optional[Sequence[Tensor]] = None, group_list: Optional[Tensor] = None,
-                       group_type: Optional[int] = None,
-                       group_list_type: Optional[int] = 0, act_type: Optional[int] = 0, output_dtype: Optional[int] = None,
-                       **_: Any) -> List[Tensor]:
+                       split_item: Optional[int] = 0, group_type: Optional[int] = None, group_list_type: Optional[int] = 0,
+                       act_type: Optional[int] = 0, output_dtype: Optional[int] = None, **_: Any) -> List[Tensor]:
     """Matrix products of groups, ``x_i @ weight_i + bias_i``, as a list.
 
     Without ``group_list`` (``group_type`` -1): one for each x and weight. ``group_type`` 0: the rows of the one x in groups,
-    each with its weight; the result is one tensor, zero behind the last group; or a group in each of several x, which need no
-    ``group_list``, with the results below one another. ``group_type`` 2: the columns of x and the
+    each with its weight; or a group in each of several x, which need no ``group_list``. ``split_item``: 0 or 1 for a result of
+    each group, 2 or 3 for one with the groups below one another, zero behind the last. ``group_type`` 2: the columns of x and the
     rows of the weight in groups; the result is [groups, rows, columns]. ``group_list``: where the groups end
     (``group_list_type`` 0) or how long they are (1). Groups of weight, bias and scales are a list, or the first dimension of
-    its one tensor. ``split_item``: 0 or 1 for several results, 2 or 3 for one. ``scale`` and ``per_token_scale`` multiply
+    its one tensor. ``scale`` and ``per_token_scale`` multiply
     the product, ``antiquant_*`` the weight; ``offset`` shifts results in int8, which are rounded. ``act_type``: 0 none, 1
     relu, 2 gelu (tanh), 4 fast gelu, 5 silu. ``output_dtype``: x's dtype by default.
     """
@@ -64,7 +63,10 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
         if several and given != ends:
             raise ValueError(f"{name}: group_list is not that of inputs which end at {ends}")
         found = [product(part, i, per_token_scale[i] if per_token_scale else None) for i, part in enumerate(x)]
-        return [torch.cat(found)] if several else found
+        return [torch.cat(found)] if split_item in (2, 3) else found
+    separate = kind == 0 and split_item in (0, 1)
+    if x[0].device.type == "meta" and separate:
+        raise NotImplementedError(f"{name}: how many rows each result has is known only when group_list is")
     if x[0].device.type == "meta":
         columns = weight[0].shape[-1]
         shape = (*x[0].shape[:-1], columns) if kind == 0 else (group_list.numel(), x[0].shape[0], columns)
@@ -73,6 +75,9 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
     starts = [0, *ends[:-1]]
     if kind == 2:
         return [torch.stack([torch.matmul(wide(x[0][:, a:b]), wide(weight[0][a:b])).to(dtype) for a, b in zip(starts, ends)])]
+    if separate:
+        return [product(x[0][a:b], i, per_token_scale[0][a:b] if per_token_scale else None)
+                for i, (a, b) in enumerate(zip(starts, ends))]
     out = torch.zeros(*x[0].shape[:-1], weight[0].shape[-1], dtype=dtype, device=x[0].device)
     for i, (a, b) in enumerate(zip(starts, ends)):
         out[a:b] = product(x[0][a:b], i, per_token_scale[0][a:b] if per_token_scale else None)

@@ -195,5 +195,10 @@ def npu_mla_prolog_v2(token_x: Tensor, *args: Tensor, **options: Any) -> Tuple[T
 
 
 def npu_mla_prolog(*args: Tensor, **options: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """:func:`npu_mla_prolog_v2` without the scales: returns (queries, turned, kv_cache, kr_cache)."""
-    return torch.ops.npu.npu_mla_prolog_v2(*args, **options)[:4]
+    """:func:`npu_mla_prolog_v2` without the scales: returns (queries, turned, kv_cache, kr_cache). Queries that are not
+    quantised, and turned ones, have the dtype of ``token_x``."""
+    queries, turned, *caches = torch.ops.npu.npu_mla_prolog_v2(*args, **options)[:4]
+    dtype = args[0].dtype
+    if dtype.is_floating_point:
+        queries, turned = queries.to(dtype), turned.to(dtype)
+    return queries, turned, *caches

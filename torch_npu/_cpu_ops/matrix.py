@@ -12,9 +12,11 @@ from torch_npu._cpu_ops._common import unsupported
 def npu_linear(self: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     """``self @ weight.T + bias``.
 
-    ``self``: [..., K], ``weight``: [M, K], ``bias``: [M]; floating point, as the result [..., M].
+    ``self``: [..., K], ``weight``: [M, K], ``bias``: [M]; floating point. The result [..., M] has ``self``'s dtype, whatever the
+    others have.
     """
-    return F.linear(self, weight, bias)
+    dtype = torch.promote_types(self.dtype, weight.dtype)
+    return F.linear(self.to(dtype), weight.to(dtype), bias if bias is None else bias.to(dtype)).to(self.dtype)
 
 
 def npu_bmmV2(self: Tensor, mat2: Tensor, output_sizes: Sequence[int]) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
-from torch_npu._cpu_ops._int8 import by_token
+from torch_npu._cpu_ops._int8 import as_int8, by_token
 
 
 def npu_moe_gating_top_k_softmax(x: Tensor, finished: Optional[Tensor] = None, k: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
@@ -132,8 +132,10 @@ def _numbers_of_tokens(wanted: Any, first: Any, end: Any, expert_num: Any, kind:
     return F.pad(pairs, (0, 0, 0, expert_num - pairs.shape[0]))
 
 
-def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Tensor] = None, active_num: int = -1,
-                            expert_num: int = -1, expert_tokens_num_type: int = 0, expert_tokens_num_flag: bool = False,
+def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Tensor] = None,
+                            offset: Optional[Tensor] = None, active_num: int = -1, expert_capacity: int = -1,
+                            expert_num: int = -1, drop_pad_mode: int = 0, expert_tokens_num_type: int = 0,
+                            expert_tokens_num_flag: bool = False,
                             quant_mode: int = -1, active_expert_range: Sequence[int] = [], row_idx_type: int = 0,
                             **given: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Copies tokens into the order of their experts, of those in ``active_expert_range`` [first, end), all by default.
@@ -143,11 +145,16 @@ def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Te
     it has none, or the copy at each place with 1, those for other experts last; with ``expert_tokens_num_flag`` int64 numbers
     of copies: up to each expert (``expert_tokens_num_type`` 0), for each (1), or pairs [expert_num, 2] of the experts that get
     some and the numbers (2); float32 scales of the rows). ``quant_mode`` 1: rows become int8 as by :func:`npu_dynamic_quant`,
-    smoothed by ``scale``, a row or one for each expert; -1: ``scale`` [tokens] goes with the rows. Raises NotImplementedError
-    for drop_pad_mode, offset, x_dtype and other quantizations.
+    smoothed by ``scale``, a row or one for each expert; 0: ``x * scale + offset``, one number each; -1: ``scale`` [tokens] goes
+    with the rows. ``drop_pad_mode`` 1: rows are [expert_num, expert_capacity, size], scales [expert_num * expert_capacity]; what
+    an expert gets beyond its capacity is dropped, its place is -1. Raises NotImplementedError for x_dtype and other
+    quantizations.
     """
     name = "npu_moe_init_routing_v2"
-    unsupported(name, "expert_capacity", **given, quant_mode=None if quant_mode in (-1, 1) else quant_mode)
+    unsupported(name, **given, quant_mode=None if quant_mode in (-1, 0, 1) else quant_mode,
+                drop_pad_mode=None if drop_pad_mode in (0, 1) else drop_pad_mode)
+    if (offset is None) == (quant_mode == 0) or (quant_mode == 0 and scale is None):
+        raise ValueError(f"{name}: scale and offset go with quant_mode 0, an offset with no other")
     if expert_num <= 0:
         raise ValueError(f"{name}: expert_num is {expert_num}")
     first, end = active_expert_range or (0, expert_num)
@@ -161,6 +168,17 @@ def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Te
     else:
         places = torch.empty_like(order).index_copy(0, order, torch.where(used, numbers, -1))
     count = min(active_num, wanted.numel()) if active_num > 0 else wanted.numel()
+    if drop_pad_mode == 1:
+        if (first, end) != (0, expert_num) or row_idx_type != 0 or expert_capacity <= 0:
+            raise ValueError(f"{name}: drop_pad_mode 1 is for all experts, row_idx_type 0 and an expert_capacity")
+        count = expert_num * expert_capacity
+        experts = wanted[order].clamp(0, expert_num - 1)
+        within = (F.one_hot(experts, expert_num) * used.unsqueeze(1)).cumsum(0).gather(1, experts[:, None])[:, 0] - 1
+        kept = used & (within < expert_capacity)
+        slots = torch.where(kept, experts * expert_capacity + within, count)   # the last is for what is dropped
+        places = torch.empty_like(order).index_copy(0, order, torch.where(kept, slots, -1))
+        filled = torch.zeros(count + 1, dtype=torch.bool, device=x.device).index_fill(0, slots, True)
+        order, used = torch.zeros(count + 1, dtype=order.dtype, device=x.device).index_copy(0, slots, order), filled
     order, used = order[:count], used[:count].unsqueeze(1)
     tokens = order // expert_idx.shape[-1]
     rows, scales = x[tokens], torch.zeros(count, dtype=torch.float32, device=x.device)
@@ -170,10 +188,13 @@ def npu_moe_init_routing_v2(x: Tensor, expert_idx: Tensor, *, scale: Optional[Te
             rows = rows * (wide(scale) if scale.shape[0] == 1 else wide(scale)[(wanted[order] - first).clamp(0, end - first - 1)])
         rows, top = by_token(rows)
         scales = top * used.squeeze(1)
+    elif quant_mode == 0:
+        rows = as_int8(wide(rows) * wide(scale) + wide(offset))
     elif scale is not None:
         scales = (wide(scale).reshape(-1)[tokens] * used.squeeze(1)).float()
     counts = _numbers_of_tokens(wanted, first, end, expert_num, expert_tokens_num_type)
-    return (torch.where(used, rows, 0).to(rows.dtype), places.int(),
+    rows = torch.where(used, rows, 0).to(rows.dtype)
+    return (rows.view(expert_num, expert_capacity, -1) if drop_pad_mode == 1 else rows, places.int(),
             counts if expert_tokens_num_flag else torch.zeros_like(counts), scales)
 
 

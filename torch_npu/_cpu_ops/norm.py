@@ -131,12 +131,13 @@ def npu_add_layer_norm(x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsi
     """Layer norm of ``x1 + x2``. Returns (result, mean, reciprocal deviation, the sum).
 
     The sum has content only with ``additional_output``. ``gamma`` and ``beta`` have the trailing dimensions of ``x1`` [...,
-    *normalized]; mean and deviation are float32 [..., 1, ...], the others as x1.
+    *normalized]; mean and deviation are float32 [..., 1, ...], the others as x1 and x2, or float32 where
+    these differ.
     """
-    total = wide(x1) + wide(x2)
+    total, dtype = wide(x1) + wide(x2), x1.dtype if x1.dtype == x2.dtype else torch.float32
     normal, mean, rstd = _moments(total, gamma, epsilon)
-    out = (normal * wide(gamma) + wide(beta)).to(x1.dtype).contiguous()
-    return out, mean, rstd, total.to(x1.dtype).contiguous() if additional_output else torch.empty_like(out)
+    out = (normal * wide(gamma) + wide(beta)).to(dtype).contiguous()
+    return out, mean, rstd, total.to(dtype).contiguous() if additional_output else torch.empty_like(out)
 
 
 def npu_add_layer_norm_backward(dy_opt: Optional[Tensor], x1: Tensor, x2: Tensor, rstd: Tensor, mean: Tensor, gamma: Tensor,
@@ -170,12 +171,12 @@ def npu_group_norm_swish(self: Tensor, num_groups: int, weight: Tensor, bias: Te
                          swish_scale: Optional[float] = 1.0) -> Tuple[Tensor, Tensor, Tensor]:
     """``y * sigmoid(swish_scale * y)`` of a group norm y. Returns (result, mean and reciprocal deviation [batch, groups]).
 
-    The result and the statistics have a floating point dtype, ``input``'s.
+    The result has ``input``'s dtype, the statistics have ``weight``'s; both are floating point.
     """
     epsilon, scale = 1e-5 if eps is None else eps, 1.0 if swish_scale is None else swish_scale
-    _, mean, rstd = npu_group_norm_silu(self, weight, bias, num_groups, epsilon)
+    _, mean, rstd = npu_group_norm_silu(wide(self), weight, bias, num_groups, epsilon)
     y = F.group_norm(wide(self), num_groups, wide(weight), wide(bias), epsilon)
-    return (y * torch.sigmoid(scale * y)).to(self.dtype), mean, rstd
+    return (y * torch.sigmoid(scale * y)).to(self.dtype), mean.to(weight.dtype), rstd.to(weight.dtype)
 
 
 def npu_layer_norm_eval(self: Tensor, normalized_shape: Sequence[int], weight: Optional[Tensor] = None,

@@ -206,9 +206,11 @@ def npu_anti_quant(x: Tensor, scale: Tensor, *, offset: Optional[Tensor] = None,
 
 def npu_trans_quant_param(scale: Tensor, offset: Optional[Tensor] = None, round_mode: Optional[int] = 0) -> Tensor:
     """A float32 scale as the matrix unit takes it, int64, in the sizes of ``scale`` and ``offset`` broadcast: the bits of
-    the float without its last 13, bit 46, and from bit 37 on the offset, rounded, in 9 bits."""
-    bits = scale.float().contiguous().view(torch.int32).long() & 0xFFFFE000 | 1 << 46
-    return bits if offset is None else bits | (offset.float().round().long() & 0x1FF) << 37
+    the float without its last 13, bit 46, and from bit 37 on the offset, rounded, in 9 bits. ``round_mode``: 0
+    cuts the 13 bits off, 1 rounds them."""
+    bits = scale.float().contiguous().view(torch.int32).long() & 0xFFFFFFFF
+    bits = bits + (0x1000 if round_mode else 0) & 0xFFFFE000 | 1 << 46
+    return bits if offset is None else bits | (offset.float().round().clamp(-256, 255).long() & 0x1FF) << 37
 
 
 def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[Tensor] = None,
@@ -218,9 +220,10 @@ def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[
                      y_scale: Optional[Tensor] = None) -> Tensor:
     """``(x1 @ x2 + bias) * scale * pertoken_scale`` of int8 matrices.
 
-    ``scale``: one or one for each column, float32, bfloat16 or from :func:`npu_trans_quant_param`; ``pertoken_scale``: one for
-    each row. An int32 ``bias`` is added before scaling, a floating one after. ``output_dtype``: int8 by default, then
-    ``offset`` is added and the result rounded; float16, bfloat16, or int32, the unscaled product.
+    ``scale``: one or one for each column, float32, bfloat16 or from :func:`npu_trans_quant_param`, which is applied to float32
+    where the result is int8 or float16 and has no ``pertoken_scale``, one for each row. An int32 ``bias`` is added before
+    scaling, a floating one after. ``output_dtype``: int8 by default, then ``offset`` is added and the result rounded; float16,
+    bfloat16, or int32, the unscaled product.
     """
     unsupported("npu_quant_matmul", y_scale=y_scale)
     dtype = torch.int8 if output_dtype is None else _stored(output_dtype)
@@ -229,6 +232,8 @@ def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[
     total = total if before is None else total + before.double()
     if dtype == torch.int32:
         return total.to(dtype)
+    if scale.dtype == torch.float32 and pertoken_scale is None and dtype in (torch.int8, torch.float16):
+        scale = npu_trans_quant_param(scale)
     value = total.float() * numbers_of_scale(scale)
     value = value if pertoken_scale is None else value * wide(pertoken_scale).unsqueeze(-1)
     value = value if behind is None else value + wide(behind)

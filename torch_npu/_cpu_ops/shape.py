@@ -87,10 +87,10 @@ def npu_one_hot(self: Tensor, num_classes: int = -1, depth: int = 1, on_value: f
 def npu_dtype_cast(self: Tensor, dtype: int, input_dtype: Optional[int] = None) -> Tensor:
     """self in another dtype, a copy. Raises NotImplementedError for ``input_dtype``, another reading of self's bytes.
 
-    The copy has the shape of ``input``.
+    The copy has the shape of ``input`` and is contiguous.
     """
     unsupported("npu_dtype_cast", input_dtype=input_dtype)
-    return self.to(as_dtype(dtype), copy=True)
+    return self.to(as_dtype(dtype), copy=True, memory_format=torch.contiguous_format)
 
 
 def npu_dtype_cast_(self: Tensor, src: Tensor) -> Tensor:

@@ -18,8 +18,10 @@ NPU_OPERATOR(aclnnFlashAttentionScoreGrad);
 NPU_OPERATOR(aclnnFlashAttentionScoreV3);
 NPU_OPERATOR(aclnnFlashAttentionScoreGradV3);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScore);
+NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV4);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV5);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGrad);
+NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV4);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV5);
 
 namespace {
@@ -59,7 +61,10 @@ struct Options {
   const std::optional<at::Tensor>& sink;
   int64_t pse_type = 1;  // the first version's: pse is added before the scores are scaled
   at::Tensor dropout_mask = {};
+  std::string_view softmax_layout = "";  // "TND": the statistics of packed rows lie as the queries do
   bool packed() const { return layout == "TND"; }
+  // CANN's word for the layout of the statistics.
+  std::string_view statistics() const { return softmax_layout.empty() ? "" : "same_as_input"; }
 };
 
 // How many scores there are, each with a bit of a dropout's mask.
@@ -81,6 +86,8 @@ void check(const Options& o, const at::Tensor& query, const at::Tensor& key, con
   TORCH_CHECK(o.head_num > 0, o.op, ": head_num must be positive, but got ", o.head_num);
   TORCH_CHECK(o.keep_prob >= 0 && o.keep_prob <= 1, o.op, ": keep_prob must lie between 0 and 1, but got ", o.keep_prob);
   const auto lengths = [](at::OptionalIntArrayRef ends) { return ends ? ends->size() : 0; };
+  TORCH_CHECK_VALUE(o.softmax_layout.empty() || (o.packed() && o.softmax_layout == "TND"), o.op,
+                    ": softmax_layout may be TND with the layout TND, but got ", o.softmax_layout, " with ", o.layout);
   TORCH_CHECK(!o.packed() || (lengths(o.query_ends) > 0 && lengths(o.query_ends) == lengths(o.key_ends)), o.op,
               ": layout TND needs actual_seq_qlen and actual_seq_kvlen, one end of a sequence each, but got ",
               lengths(o.query_ends), " and ", lengths(o.key_ends));
@@ -121,11 +128,16 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
   if (o.packed() && given(o.sink)) {
     op::run(aclnnFlashAttentionVarLenScoreV5, query, none, key, none, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink,
             o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens,
-            o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, "", maximum, sum, softmax, out);
+            o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, o.statistics(), maximum, sum,
+            softmax, out);
   } else if (given(o.sink)) {
     op::run(aclnnFlashAttentionScoreV3, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink, o.prefix,
             at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout,
             o.inner_precise, o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
+  } else if (!o.softmax_layout.empty()) {
+    op::run(aclnnFlashAttentionVarLenScoreV4, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix,
+            o.query_ends, o.key_ends, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
+            o.sparse_mode, o.statistics(), maximum, sum, softmax, out);
   } else if (o.packed()) {
     op::run(aclnnFlashAttentionVarLenScore, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix, o.query_ends,
             o.key_ends, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode,
@@ -163,12 +175,16 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
     op::run(aclnnFlashAttentionUnpaddingScoreGradV5, query, none, key, none, value, dy, o.pse, drop, o.padding_mask, o.atten_mask,
             left.maximum, left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(),
             at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
-            o.sparse_mode, o.pse_type, "", dq, none, dk, none, dv, dpse, dsink);
+            o.sparse_mode, o.pse_type, o.statistics(), dq, none, dk, none, dv, dpse, dsink);
   } else if (given(o.sink)) {
     op::run(aclnnFlashAttentionScoreGradV3, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
             left.sum, left.softmax, left.attention, o.sink, o.prefix, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob,
             o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, dq, dk, dv, dpse,
             dsink);
+  } else if (!o.softmax_layout.empty()) {
+    op::run(aclnnFlashAttentionUnpaddingScoreGradV4, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask,
+            left.maximum, left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.scale, o.keep_prob,
+            o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, dq, dk, dv, dpse, o.statistics());
   } else if (o.packed()) {
     op::run(aclnnFlashAttentionUnpaddingScoreGrad, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
             left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.scale, o.keep_prob, o.pre_tokens,
@@ -196,10 +212,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
     std::string_view softmax_layout, const std::optional<at::Tensor>& sink, const std::optional<at::Tensor>& dropout_mask,
     int64_t seed, int64_t offset) {
   const char* op = "npu_fusion_attention";
-  refuse(op, "softmax_layout", !softmax_layout.empty());
   return attend(
       {op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tockens, next_tockens, inner_precise,
-       prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, 1, dropout_mask.value_or(at::Tensor())},
+       prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, 1, dropout_mask.value_or(at::Tensor()), softmax_layout},
       query, key, value, seed, offset);
 }
 
@@ -217,11 +232,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
   refuse(op, "key_rope", given(key_rope));
   refuse(op, "q_start_idx", q_start_idx && !q_start_idx->empty());
   refuse(op, "kv_start_idx", kv_start_idx && !kv_start_idx->empty());
-  refuse(op, "softmax_layout", !softmax_layout.empty());
-  return attend(
-      {op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tokens, next_tokens, inner_precise,
-       prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, pse_type, dropout_mask.value_or(at::Tensor())},
-      query, key, value, seed, offset);
+  return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tokens, next_tokens,
+                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, pse_type,
+                 dropout_mask.value_or(at::Tensor()), softmax_layout},
+                query, key, value, seed, offset);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusion_attention_grad(
@@ -232,9 +246,26 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusio
     const std::optional<at::Tensor>& attention_in, double scale_value, double keep_prob, int64_t pre_tockens,
     int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
     at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
-    bool /*gen_mask_parallel*/, bool /*sync*/, std::string_view /*softmax_layout*/, const std::optional<at::Tensor>& sink) {
-  return attend_back({"npu_fusion_attention", head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob,
-                      pre_tockens, next_tockens, inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink},
+    bool /*gen_mask_parallel*/, bool /*sync*/, std::string_view softmax_layout, const std::optional<at::Tensor>& sink) {
+  return attend_back({"npu_fusion_attention",
+                      head_num,
+                      input_layout,
+                      pse,
+                      padding_mask,
+                      atten_mask,
+                      scale_value,
+                      keep_prob,
+                      pre_tockens,
+                      next_tockens,
+                      inner_precise,
+                      prefix,
+                      actual_seq_qlen,
+                      actual_seq_kvlen,
+                      sparse_mode,
+                      sink,
+                      1,
+                      {},
+                      softmax_layout},
                      query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
 }
 
@@ -248,13 +279,30 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
     int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
     at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
     bool /*gen_mask_parallel*/, bool /*sync*/, int64_t pse_type, at::OptionalIntArrayRef /*q_start_idx*/,
-    at::OptionalIntArrayRef /*kv_start_idx*/, std::string_view /*softmax_layout*/, const std::optional<at::Tensor>& sink) {
+    at::OptionalIntArrayRef /*kv_start_idx*/, std::string_view softmax_layout, const std::optional<at::Tensor>& sink) {
   const char* op = "npu_fusion_attention_grad_v2";
   refuse(op, "query_rope", given(query_rope));
   refuse(op, "key_rope", given(key_rope));
   const auto [dq, dk, dv, dpse, dsink] =
-      attend_back({op, head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tokens, next_tokens,
-                   inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, pse_type},
+      attend_back({op,
+                   head_num,
+                   input_layout,
+                   pse,
+                   padding_mask,
+                   atten_mask,
+                   scale_value,
+                   keep_prob,
+                   pre_tokens,
+                   next_tokens,
+                   inner_precise,
+                   prefix,
+                   actual_seq_qlen,
+                   actual_seq_kvlen,
+                   sparse_mode,
+                   sink,
+                   pse_type,
+                   {},
+                   softmax_layout},
                   query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
   const auto none = [&] { return empty_like_with(query, {0}); };
   return {dq, dk, dv, dpse, none(), none(), dsink};

@@ -26,26 +26,39 @@ at::DimVector with_columns(const at::Tensor& x, int64_t columns) {
   return sizes;
 }
 
+// The rows of each group of the one input, which has a result for each: their number is data, so this waits for the device.
+at::DimVector rows_of_groups(const at::Tensor& group_list, int64_t group_list_type, size_t weights) {
+  TORCH_CHECK_NOT_IMPLEMENTED(group_list_type == 0 || group_list_type == 1,
+                              "npu_grouped_matmul: group_list_type=", group_list_type, " with a result for each group");
+  TORCH_CHECK(weights == 1 || static_cast<int64_t>(weights) == group_list.numel(), "npu_grouped_matmul: ", weights,
+              " weights and ", group_list.numel(), " groups");
+  const auto given = group_list.cpu().to(at::kLong).contiguous();
+  at::DimVector rows(at::IntArrayRef(given.const_data_ptr<int64_t>(), given.numel()));
+  for (size_t i = rows.size(); group_list_type == 0 && i-- > 1;) rows[i] -= rows[i - 1];
+  for (const auto count : rows) TORCH_CHECK(count >= 0, "npu_grouped_matmul: group_list has a group of ", count, " rows");
+  return rows;
+}
+
 std::vector<at::Tensor> results(at::TensorList x, at::TensorList weight, const std::optional<at::Tensor>& group_list,
-                                int64_t group_type, int64_t split_item, at::ScalarType dtype) {
+                                int64_t group_type, int64_t group_list_type, int64_t split_item, at::ScalarType dtype) {
   std::vector<at::Tensor> out;
-  if (group_type == kSeparate) {
-    TORCH_CHECK(x.size() == weight.size(), "npu_grouped_matmul: ", x.size(), " inputs and ", weight.size(), " weights");
-    TORCH_CHECK_NOT_IMPLEMENTED(split_item == 0 || split_item == 1, "npu_grouped_matmul: split_item=", split_item,
-                                " without a grouping is not supported");
-    for (size_t i = 0; i < x.size(); ++i) out.push_back(empty_like_with(x[i], with_columns(x[i], weight[i].size(-1)), dtype));
-    return out;
-  }
-  TORCH_CHECK(x.size() == 1 || group_type == kRows, "npu_grouped_matmul: group_type=", group_type, " takes one input, not ",
+  const bool separate = split_item == 0 || split_item == 1;
+  TORCH_CHECK(x.size() == 1 || group_type != kColumns, "npu_grouped_matmul: group_type=", group_type, " takes one input, not ",
               x.size());
-  TORCH_CHECK_NOT_IMPLEMENTED(split_item == 2 || split_item == 3,
-                              "npu_grouped_matmul: a group_list with separate results (split_item=", split_item,
-                              ") is not supported");
-  if (x.size() > 1) {  // the rows of each are a group
+  if (group_type == kSeparate || x.size() > 1) {  // the rows of each are a group
     TORCH_CHECK(x.size() == weight.size(), "npu_grouped_matmul: ", x.size(), " inputs and ", weight.size(), " weights");
     int64_t rows = 0;
-    for (const auto& each : x) rows += each.size(0);
-    out.push_back(empty_like_with(x[0], {rows, weight[0].size(-1)}, dtype));
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (separate) out.push_back(empty_like_with(x[i], with_columns(x[i], weight[i].size(-1)), dtype));
+      rows += x[i].size(0);
+    }
+    if (!separate) out.push_back(empty_like_with(x[0], {rows, weight[0].size(-1)}, dtype));
+  } else if (separate) {
+    TORCH_CHECK_NOT_IMPLEMENTED(group_type == kRows, "npu_grouped_matmul: group_type=", group_type,
+                                " with separate results (split_item=", split_item, ") is not supported");
+    const auto rows = rows_of_groups(*group_list, group_list_type, weight.size());
+    for (size_t i = 0; i < rows.size(); ++i)
+      out.push_back(empty_like_with(x[0], {rows[i], weight[weight.size() == 1 ? 0 : i].size(-1)}, dtype));
   } else if (group_type == kRows) {
     out.push_back(empty_like_with(x[0], with_columns(x[0], weight[0].size(-1)), dtype));
   } else {
@@ -71,7 +84,8 @@ std::vector<at::Tensor> npu_grouped_matmul(at::TensorList x, at::TensorList weig
   const int64_t type = group_type.value_or(grouped ? kRows : kSeparate);
   TORCH_CHECK(grouped == (type != kSeparate) || (type == kRows && x.size() > 1), "npu_grouped_matmul: group_type=", type,
               grouped ? " with" : " without", " a group_list");
-  auto out = results(x, weight, group_list, type, split_item.value_or(0), type_or(output_dtype, x[0].scalar_type()));
+  auto out = results(x, weight, group_list, type, group_list_type.value_or(0), split_item.value_or(0),
+                     type_or(output_dtype, x[0].scalar_type()));
   op::run(aclnnGroupedMatmulV4, x, weight, list(bias), list(scale), list(offset), list(antiquant_scale), list(antiquant_offset),
           list(per_token_scale), group_list, list(activation_input), list(activation_quant_scale), list(activation_quant_offset),
           split_item.value_or(0), type, group_list_type.value_or(0), act_type.value_or(0), out, at::TensorList(),

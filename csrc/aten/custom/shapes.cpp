@@ -5,7 +5,12 @@
 #include <ATen/ops/full.h>
 #include <c10/util/accumulate.h>
 
+#include "aten/factory.h"
+#include "op/launch.h"
+
 namespace torch_npu::native {
+
+NPU_OPERATOR(aclnnTransQuantParamV2);
 
 at::DimVector row_sizes(const at::Tensor& x, const at::Tensor& gamma) {
   TORCH_CHECK(gamma.dim() <= x.dim(), "normalization: gamma has ", gamma.dim(), " dimensions, the input ", x.dim());
@@ -273,6 +278,10 @@ at::ScalarType type_or(std::optional<int64_t> type, at::ScalarType otherwise) {
   return static_cast<at::ScalarType>(*type);
 }
 
+at::ScalarType same_or_float(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() ? a.scalar_type() : at::kFloat;
+}
+
 at::ScalarType stored_type(int64_t type) {
   const at::ScalarType dtype = type_or(type, at::ScalarType::Undefined);
   return at::isQIntType(dtype) ? at::toUnderlying(dtype) : dtype;
@@ -395,6 +404,15 @@ const at::Tensor& first_of(at::TensorList list, const char* what) {
 }
 
 std::vector<at::Tensor> one_tensor(const at::Tensor& tensor) { return {tensor}; }
+
+at::Tensor matrix_unit_scale(const at::Tensor& scale, const std::optional<at::Tensor>& offset,
+                             const std::optional<at::Tensor>& row_scale, std::optional<int64_t> result) {
+  const auto type = type_or(result, at::kChar);
+  if (scale.scalar_type() != at::kFloat || given(row_scale) || (type != at::kChar && type != at::kHalf)) return scale;
+  auto out = empty_like_with(scale, broadcast_sizes(scale, offset), at::kLong);
+  op::run(aclnnTransQuantParamV2, scale, offset, out);
+  return out;
+}
 
 at::Tensor number_on(const at::Tensor& self, const at::Scalar& number) {
   return at::full({1}, number, self.options().dtype(at::kFloat));

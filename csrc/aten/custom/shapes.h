@@ -79,6 +79,8 @@ at::Tensor given_out(at::TensorList out, size_t count, size_t index, const OutSp
 
 // A dtype given as a number, as the published operators take it.
 at::ScalarType type_or(std::optional<int64_t> type, at::ScalarType otherwise);
+// Of two inputs that are added: theirs, float32 where they differ.
+at::ScalarType same_or_float(const at::Tensor& a, const at::Tensor& b);
 // The integers that a quantized dtype (torch.quint8) is stored in; others as they are.
 at::ScalarType stored_type(int64_t type);
 // int8; throws NotImplementedError where another dtype or a mode that is not `usual` is asked for.
@@ -127,6 +129,10 @@ std::array<bool, 2> wanted_rows(const std::optional<std::array<bool, 2>>& mask, 
                                 const std::optional<at::Tensor>& smooth2);
 // Whether an optional argument is there.
 inline bool given(const std::optional<at::Tensor>& tensor) { return tensor && tensor->defined(); }
+// Scales of columns as the matrix unit takes them where it makes int8 (the default) or float16 of int32 by itself, without scales
+// of rows: float32 numbers become int64, see aclnnTransQuantParam, with the offset; others stay as they are.
+at::Tensor matrix_unit_scale(const at::Tensor& scale, const std::optional<at::Tensor>& offset,
+                             const std::optional<at::Tensor>& row_scale, std::optional<int64_t> result);
 // A list of one.
 std::vector<at::Tensor> one_tensor(const at::Tensor& tensor);
 // The number as a tensor of one element, float32, on `self`'s device.

@@ -40,7 +40,8 @@ OP(aclnnMoeInitRouting) {
 
 namespace {
 
-enum CountOfTokens : int64_t { up_to_each = 0, of_each = 1, pairs = 2 };  // expertTokensNumType
+enum CountOfTokens : int64_t { up_to_each = 0, of_each = 1, pairs = 2 };     // expertTokensNumType
+enum Quantization : int64_t { unchanged = -1, by_numbers = 0, by_row = 1 };  // quantMode
 
 // How many copies each of the experts [start, end) gets; `experts` are theirs, sorted.
 at::Tensor token_counts(const at::Tensor& experts, int64_t start, int64_t end, int64_t type) {
@@ -52,13 +53,24 @@ at::Tensor token_counts(const at::Tensor& experts, int64_t start, int64_t end, i
   return at::stack({used + start, counts.index_select(0, used)}, 1);
 }
 
+// Of copies sorted by expert, `owners`: those that experts with `capacity` rows each keep, and the rows that these take.
+std::pair<at::Tensor, at::Tensor> kept_copies(const at::Tensor& owners, int64_t experts, int64_t capacity) {
+  const at::Tensor counts = at::bincount(owners, {}, experts), starts = at::cumsum(counts, 0) - counts;
+  const at::Tensor within = at::arange(owners.size(0), at::kLong) - starts.index_select(0, owners);
+  const at::Tensor kept = (within < capacity).nonzero().view({-1});
+  return {kept, owners.index_select(0, kept) * capacity + within.index_select(0, kept)};
+}
+
 }  // namespace
 
-// Rows that no copy of a token fills are zero, their places -1.
+// Rows that no copy of a token fills are zero, their places -1. With dropPadMode 1 each expert has expertCapacity rows, and what
+// comes after them is dropped.
 OP(aclnnMoeInitRoutingV3) {
-  TORCH_CHECK(dropPadMode == 0, "aclnnMoeInitRoutingV3: dropPadMode ", dropPadMode, " is not supported");
-  TORCH_CHECK(quantMode == -1 || quantMode == 1, "aclnnMoeInitRoutingV3: quantMode ", quantMode, " is not supported");
-  TORCH_CHECK(!offsetOptional.defined(), "aclnnMoeInitRoutingV3: offset is not supported");
+  TORCH_CHECK(dropPadMode == 0 || dropPadMode == 1, "aclnnMoeInitRoutingV3: dropPadMode ", dropPadMode, " is not supported");
+  TORCH_CHECK(quantMode == unchanged || quantMode == by_numbers || quantMode == by_row, "aclnnMoeInitRoutingV3: quantMode ",
+              quantMode, " is not supported");
+  TORCH_CHECK(offsetOptional.defined() == (quantMode == by_numbers) && (quantMode != by_numbers || scaleOptional.defined()),
+              "aclnnMoeInitRoutingV3: scale and offset go with quantMode 0, an offset with no other");
   const bool all = activeExpertRangeOptional.empty();
   const int64_t first = all ? 0 : activeExpertRangeOptional[0], end = all ? expertNum : activeExpertRangeOptional[1];
   const int64_t k = expertIdx.size(-1);
@@ -67,29 +79,48 @@ OP(aclnnMoeInitRoutingV3) {
   const auto [sorted, order] =
       at::sort(at::where(wanted >= first, wanted, std::numeric_limits<int64_t>::max()), /*stable=*/true, 0, false);
   const int64_t copies = here.sum().item<int64_t>(), rows = std::min(copies, expandedXOut.size(0));
-  const at::Tensor active = order.slice(0, 0, copies), filled = order.slice(0, 0, rows), tokens = filled.floor_divide(k);
+  const at::Tensor active = order.slice(0, 0, copies);
+  at::Tensor filled = order.slice(0, 0, rows), experts = sorted.slice(0, 0, rows), slots;
   at::Tensor places = at::empty_like(order).fill_(-1);
-  if (rowIdxType == 1) {
+  if (dropPadMode == 1) {
+    TORCH_CHECK(first == 0 && end == expertNum && rowIdxType == 0 && expertCapacity > 0,
+                "aclnnMoeInitRoutingV3: dropPadMode 1 is ", "for all experts, rowIdxType 0 and an expertCapacity, not ",
+                expertCapacity);
+    const auto [kept, taken] = kept_copies(sorted.slice(0, 0, copies), expertNum, expertCapacity);
+    filled = active.index_select(0, kept);
+    experts = sorted.index_select(0, kept);
+    slots = taken;
+    places.index_copy_(0, filled, slots);
+  } else if (rowIdxType == 1) {
     places.copy_(order);  // what belongs to other ranks comes last
   } else {
     places.index_copy_(0, active, at::arange(copies, at::kLong));
   }
   put(expandedRowIdxOut, places);
-  writable(expandedXOut).zero_();
-  writable(expandedScaleOut).zero_();
-  const at::Tensor out = expandedXOut.slice(0, 0, rows);
-  if (quantMode == -1) {
-    put(out, x.index_select(0, tokens));
-    if (scaleOptional.defined()) put(expandedScaleOut.slice(0, 0, rows), scaleOptional.reshape({-1}).index_select(0, tokens));
+  const auto store = [&](const at::Tensor& out, const at::Tensor& values) {
+    writable(out).zero_();
+    if (!slots.defined()) return put(out.slice(0, 0, rows), values);
+    at::DimVector sizes(values.sizes());
+    sizes[0] = expertNum * expertCapacity;
+    put(out, at::zeros(sizes, values.options()).index_copy_(0, slots, values).view(out.sizes()));
+  };
+  const at::Tensor tokens = filled.floor_divide(k);
+  if (quantMode != by_row) writable(expandedScaleOut).zero_();
+  if (quantMode == unchanged) {
+    store(expandedXOut, x.index_select(0, tokens));
+    if (scaleOptional.defined()) store(expandedScaleOut, scaleOptional.reshape({-1}).index_select(0, tokens));
+  } else if (quantMode == by_numbers) {
+    const at::Tensor values = widened(x).index_select(0, tokens) * widened(scaleOptional) + widened(offsetOptional);
+    store(expandedXOut, at::round(values).clamp(-128, 127));
   } else {
     at::Tensor values = widened(x).index_select(0, tokens);
     if (scaleOptional.defined()) {  // one row for each expert here, or one for all
       const at::Tensor smooth = widened(scaleOptional);
-      values = values * (smooth.size(0) == 1 ? smooth : smooth.index_select(0, sorted.slice(0, 0, rows) - first));
+      values = values * (smooth.size(0) == 1 ? smooth : smooth.index_select(0, experts - first));
     }
     const at::Tensor scale = values.abs().amax({-1}, true) / 127;
-    put(out, at::round(at::where(scale > 0, values / scale, 0.0)));
-    put(expandedScaleOut.slice(0, 0, rows), scale.squeeze(-1));
+    store(expandedXOut, at::round(at::where(scale > 0, values / scale, 0.0)));
+    store(expandedScaleOut, scale.squeeze(-1));
   }
   writable(expertTokensCountOrCumsumOut).zero_();
   if (!expertTokensNumFlag) return;

@@ -20,7 +20,7 @@ void put_deq_scale(const at::Tensor& scale, const at::Tensor& offset, const at::
   if (nearest) bits = bits + 0x1000;  // half of what is cut off
   at::Tensor result = bits.bitwise_and(mantissa_kept).bitwise_or(marked);
   if (offset.defined()) {
-    const at::Tensor whole = at::round(widened(offset)).to(at::kLong).bitwise_and(offset_bits);
+    const at::Tensor whole = at::round(widened(offset)).clamp(-256, 255).to(at::kLong).bitwise_and(offset_bits);
     result = result.bitwise_or(whole.bitwise_left_shift(at::Scalar(offset_place)));
   }
   put(writable(out).view(at::kLong), result);
