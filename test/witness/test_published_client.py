@@ -140,6 +140,18 @@ def test_internal_formats(client_environment, soc, tmp_path):
     assert "passed" in output.splitlines()
 
 
+def test_extension_built_for_the_published_client(client_environment, tmp_path):
+    """A wheel of somebody else's brings such a library: it loads beside our package as it does beside the one it was built for."""
+    packages = next(PYTHON.parents[1].glob("lib/python3.*/site-packages"))
+    headers, torch_headers = packages / "torch_npu" / "include", packages / "torch" / "include"
+    extension, program = tmp_path / "libprebuilt.so", CLIENT.with_name("prebuilt.py")
+    run(os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-w", "-shared", "-fPIC", f"-I{headers}",
+        f"-I{headers / 'third_party' / 'acl' / 'inc'}", "-isystem", torch_headers, "-isystem", torch_headers / "torch" / "csrc" / "api" / "include",
+        CLIENT.with_name("prebuilt.cpp"), f"-L{packages / 'torch_npu' / 'lib'}", "-ltorch_npu", f"-L{LIBRARIES}", "-lascendcl", "-o", extension)
+    for python, environment in ((PYTHON, client_environment), (sys.executable, None)):
+        assert "works" in run(python, program, extension, env=environment, cwd=tmp_path, timeout=600).splitlines()
+
+
 # DDP of this client pads the results of an all_gather before the collective writes them: a read of what nobody wrote.
 @pytest.mark.parametrize("subject", [subject for subject in SUBJECTS if subject != "data_parallel"])
 def test_check_of_memory_finds_no_fault(client_environment, subject, tmp_path):

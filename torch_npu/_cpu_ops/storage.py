@@ -57,8 +57,8 @@ def empty_with_swapped_memory(size: Sequence[int], *, dtype: Optional[torch.dtyp
     """An uninitialized tensor of shape ``size`` for the NPU, whose memory is on the host: it takes no room on the device, and
     every operator that uses it moves its bytes between the two. On the current NPU unless ``device`` says otherwise.
 
-    The dtype is torch's default unless given. Freeing it waits for the device. Raises ValueError for a device that is neither an NPU
-    nor meta, and CANN's error where the host has not so much memory.
+    The dtype is torch's default unless given. Freeing it waits for the device. Raises ValueError for a device that is neither
+    an NPU nor meta, and CANN's error where the host has not so much memory.
     """
     where = torch.device("npu" if device is None else device)
     if where.type == "meta":

@@ -15,8 +15,8 @@ namespace {
 
 struct PinnedRange {
   size_t size;
-  bool registered;  // by aclrtHostRegister, not allocated by aclrtMallocHost
-  uintptr_t mapped;  // the part that the device sees: where it starts,
+  bool registered;     // by aclrtHostRegister, not allocated by aclrtMallocHost
+  uintptr_t mapped;    // the part that the device sees: where it starts,
   size_t mapped_size;  // and its bytes, none where it sees nothing
 };
 

@@ -14,9 +14,12 @@
 namespace c10_npu {
 
 // A stream of the NPU. Work reaches it when an operator is called, so `stream(false)` and `stream()` are the same.
-class NPUStream {
+class C10_EXPORT NPUStream {
  public:
-  explicit NPUStream(c10::Stream stream) : stream_(stream) {}
+  explicit NPUStream(c10::Stream stream);
+  ~NPUStream() {}  // the compiler's own would have streams returned in registers: Note [Prebuilt extensions]
+  NPUStream(const NPUStream&) = default;
+  NPUStream& operator=(const NPUStream&) = default;
 
   bool operator==(const NPUStream& other) const noexcept { return stream_ == other.stream_; }
   bool operator!=(const NPUStream& other) const noexcept { return stream_ != other.stream_; }
@@ -33,43 +36,20 @@ class NPUStream {
     return NPUStream(c10::Stream::unpack3(id, device, type));
   }
 
-  bool query() const { return stream_.query(); }
-  void synchronize() const { stream_.synchronize(); }
-
-  aclrtStream stream() const {
-    const auto impl = guard_impl();
-    const c10::Device device = impl.exchangeDevice(stream_.device());
-    const c10::Stream previous = impl.exchangeStream(stream_);
-    torch_npu::core::bind_thread();
-    const aclrtStream raw = torch_npu::core::first_use_of_current_stream();
-    impl.exchangeStream(previous);
-    impl.exchangeDevice(device);
-    return raw;
-  }
-  aclrtStream stream(bool need_empty) const { return stream(); }
+  bool query() const;
+  void synchronize() const;
+  aclrtStream stream() const;
+  aclrtStream stream(bool need_empty) const;
 
  private:
   c10::Stream stream_;
 };
 
-namespace detail {
-
-inline c10::Device device_or_current(c10::DeviceIndex index) {
-  return index < 0 ? guard_impl().getDevice() : c10::Device(c10::DeviceType::PrivateUse1, index);
-}
-
-}  // namespace detail
-
-inline NPUStream getCurrentNPUStream(c10::DeviceIndex device = -1) {
-  return NPUStream(guard_impl().getStream(detail::device_or_current(device)));
-}
-inline NPUStream getDefaultNPUStream(c10::DeviceIndex device = -1) {
-  return NPUStream(guard_impl().getDefaultStream(detail::device_or_current(device)));
-}
-inline NPUStream getNPUStreamFromPool(c10::DeviceIndex device = -1) {
-  return NPUStream(guard_impl().getStreamFromGlobalPool(detail::device_or_current(device), false));
-}
-inline void setCurrentNPUStream(NPUStream stream) { guard_impl().exchangeStream(stream.unwrap()); }
+// A negative index is the current device.
+C10_EXPORT NPUStream getCurrentNPUStream(c10::DeviceIndex device = -1);
+C10_EXPORT NPUStream getDefaultNPUStream(c10::DeviceIndex device = -1);
+C10_EXPORT NPUStream getNPUStreamFromPool(c10::DeviceIndex device = -1);
+C10_EXPORT void setCurrentNPUStream(NPUStream stream);
 
 }  // namespace c10_npu
 
