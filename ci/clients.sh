@@ -73,7 +73,10 @@ for name in "${names[@]}"; do
   esac
   prepare "build/clients/$venv" "$name" "${wanted[@]}"
   libraries=''
-  case $name in torchvision | timm) libraries=$(cuda_libraries "build/clients/$venv") ;; esac
+  case $name in
+    torchvision | timm) libraries=$(cuda_libraries "build/clients/$venv") ;;
+    mindie_sd) [[ -n ${ASCEND_HOME_PATH:-} ]] || libraries=$PWD/torch_npu/softcann/lib: ;;   # its extension names CANN's libraries
+  esac
   LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:-} HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} CLIENTS_RESULT="ci/clients/seen/$name.json" \
     "build/clients/$venv/bin/python" "ci/clients/use_$name.py" > "build/clients/$name.log" 2>&1 || failed+=("$name")
   grep -E '^(ok|theirs|FAILED) ' "build/clients/$name.log" || tail -5 "build/clients/$name.log"
