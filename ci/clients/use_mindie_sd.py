@@ -47,7 +47,7 @@ def norms() -> None:
     close(mindiesd.fast_layernorm(layer, x.npu()), F.layer_norm(x.float(), (SIZE,)), tolerance=5e-3)
     angles = torch.randn(LENGTH, SIZE // 2).repeat(1, 2)
     cos, sin = angles.cos(), angles.sin()
-    turned: Callable[[torch.Tensor], torch.Tensor] = lambda t: torch.cat([-t[..., SIZE // 2:], t[..., :SIZE // 2]], -1)  # noqa: E731
+    turned: Callable[[torch.Tensor], torch.Tensor] = lambda t: torch.cat([-t[..., SIZE // 2:], t[..., :SIZE // 2]], -1)
     expected = x.float() * cos[:, None] + turned(x.float()) * sin[:, None]
     for fused in (True, False):
         out = mindiesd.rotary_position_embedding(x.npu(), cos.npu().half(), sin.npu().half(), rotated_mode="rotated_half",
