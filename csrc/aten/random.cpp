@@ -4,7 +4,7 @@
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "aten/argument_checks.h"
@@ -313,8 +313,9 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   if (p == 1 || input.numel() == 0) return {at::zeros_like(input), at::zeros_like(input, as_mask)};
   const auto like = empty_like_with(input, {0}, is_dropped_by_cann(input.scalar_type()) ? input.scalar_type() : at::kFloat);
   const auto bits = dropout_mask(like, input.numel(), p, core::draw(std::nullopt, input.numel()));
-  const auto mask = dropout_by_mask(at::ones(input.sizes(), input.options().dtype(at::kHalf)), bits, p).to(at::kBool);
-  if (is_dropped_by_cann(input.scalar_type())) return {dropout_by_mask(input, bits, p), mask};
+  const auto ones = at::ones_like(input, input.options().dtype(at::kHalf));
+  const auto mask = dropout_by_mask(ones, bits, p, at::empty_like(ones)).to(at::kBool);
+  if (is_dropped_by_cann(input.scalar_type())) return {dropout_by_mask(input, bits, p, at::empty_like(input)), mask};
   return {input.mul(mask).mul_(1.0 / (1 - p)), mask};
 }
 

@@ -32,7 +32,7 @@ def lenet():
 
 def resnet18():
     batch = torch.randn(8, 3, 64, 64), torch.randint(10, (8,))
-    return Case(ResNet18(classes=10), batch, lambda model, b: F.cross_entropy(model(b[0]), b[1]), pace=0.002)
+    return Case(ResNet18(classes=10), batch, lambda model, b: F.cross_entropy(model(b[0]), b[1]), pace=0.001)
 
 
 def gpt():

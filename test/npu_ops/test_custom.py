@@ -484,6 +484,8 @@ def test_refusals():
         with pytest.raises(ValueError, match="quant_mode"):
             torch_npu.npu_swiglu_quant(t, quant_mode=2)
         with pytest.raises(NotImplementedError, match="drop_pad_mode"):
+            torch_npu.npu_moe_init_routing_v2(t[0, 0], t[0, 0].int(), expert_num=4, drop_pad_mode=2)
+        with pytest.raises(ValueError, match="expert_capacity"):
             torch_npu.npu_moe_init_routing_v2(t[0, 0], t[0, 0].int(), expert_num=4, drop_pad_mode=1)
         with pytest.raises(NotImplementedError, match="transpose_weight"):
             torch_npu.npu_grouped_matmul_add(t[0], t[0, 0], t[0, 0], t[0, 0].long(), transpose_weight=True)

@@ -20,8 +20,7 @@ NPU_OPERATOR(aclnnDropoutGenMaskV2Tensor);
 NPU_OPERATOR(aclnnDropoutDoMask);
 NPU_OPERATOR(aclnnSimThreadExponential);
 
-at::Tensor dropout_by_mask(const at::Tensor& self, const at::Tensor& mask, double p) {
-  auto out = empty_like_with(self, self.sizes());
+const at::Tensor& dropout_by_mask(const at::Tensor& self, const at::Tensor& mask, double p, const at::Tensor& out) {
   op::run(aclnnDropoutDoMask, self, mask, p, out);
   return out;
 }
@@ -49,7 +48,7 @@ std::tuple<at::Tensor, at::Tensor> npu_dropout(const at::Tensor& self, double p)
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
   const int64_t numel = self.numel();
   const auto mask = dropout_mask(self, numel, p, core::draw(std::nullopt, numel));
-  return {dropout_by_mask(self, mask, p), mask};
+  return {dropout_by_mask(self, mask, p, empty_like_with(self, self.sizes())), mask};
 }
 
 at::Tensor npu_dropout_gen_mask(at::IntArrayRef size, double p, std::optional<at::ScalarType> /*dtype*/,
@@ -81,7 +80,7 @@ at::Tensor& npu_sim_exponential_(at::Tensor& self, double lambd, std::optional<a
 }
 
 std::tuple<at::Tensor, at::Tensor> npu_dropout_do_mask(const at::Tensor& self, const at::Tensor& mask, double p) {
-  return {dropout_by_mask(self, mask, p), mask.clone()};
+  return {dropout_by_mask(self, mask, p, empty_like_with(self, self.sizes())), mask.clone()};
 }
 
 namespace {

@@ -13,7 +13,7 @@ int64_t dropout_mask_size(int64_t numel);
 at::Tensor dropout_mask(const at::Tensor& like, int64_t numel, double p, int64_t seed, int64_t offset);
 at::Tensor dropout_mask(const at::Tensor& like, int64_t numel, double p, const core::Draws& draws);
 
-// `self` / (1 - p) where the mask has a 1, else 0.
-at::Tensor dropout_by_mask(const at::Tensor& self, const at::Tensor& mask, double p);
+// Writes to `out`, and returns it, `self` / (1 - p) where the mask has a 1, else 0.
+const at::Tensor& dropout_by_mask(const at::Tensor& self, const at::Tensor& mask, double p, const at::Tensor& out);
 
 }  // namespace torch_npu::native

@@ -228,6 +228,13 @@ int64_t routed_rows(const at::Tensor& expert_idx, int64_t wanted) {
   return wanted > 0 ? std::min(wanted, expert_idx.numel()) : expert_idx.numel();
 }
 
+at::DimVector rows_of_experts(const at::Tensor& x, int64_t experts, int64_t capacity) {
+  TORCH_CHECK_VALUE(experts > 0 && capacity > 0,
+                    "npu_moe_init_routing_v2: drop_pad_mode 1 is for all experts, row_idx_type 0 and an ",
+                    "expert_capacity, but got ", capacity, " rows for each of ", experts, " experts");
+  return {experts, capacity, x.size(1)};
+}
+
 int64_t dispatched_rows(const at::Tensor& expert_ids, int64_t ranks, int64_t experts, int64_t global_tokens) {
   TORCH_CHECK_VALUE(ranks > 0 && experts >= ranks, experts, " experts on ", ranks, " ranks");
   const int64_t tokens = global_tokens != 0 ? global_tokens : expert_ids.size(0) * ranks;

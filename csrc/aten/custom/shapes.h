@@ -52,6 +52,8 @@ at::DimVector loss_sizes(const at::Tensor& target, std::string_view reduction);
 int64_t permuted_rows(const at::Tensor& indices, std::optional<int64_t> wanted);
 // Rows that npu_moe_init_routing_v2 makes of the copies of all tokens: `wanted` of them, all unless that is positive.
 int64_t routed_rows(const at::Tensor& expert_idx, int64_t wanted);
+// Its rows where each of all experts has `capacity` of them.
+at::DimVector rows_of_experts(const at::Tensor& x, int64_t experts, int64_t capacity);
 // Its numbers of tokens: one for each expert of `range` (all where it is empty), or pairs of an expert and its number.
 at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type);
 // Rows that npu_moe_distribute_dispatch makes room for: as many as can come from all ranks.
