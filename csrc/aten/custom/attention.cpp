@@ -59,9 +59,9 @@ struct Options {
   at::OptionalIntArrayRef prefix, query_ends, key_ends;
   int64_t sparse_mode;
   const std::optional<at::Tensor>& sink;
-  int64_t pse_type = 1;  // the first version's: pse is added before the scores are scaled
-  at::Tensor dropout_mask = {};
   std::string_view softmax_layout = "";  // "TND": the statistics of packed rows lie as the queries do
+  int64_t pse_type = 1;                  // the first version's: pse is added before the scores are scaled
+  at::Tensor dropout_mask = {};
   bool packed() const { return layout == "TND"; }
   // CANN's word for the layout of the statistics.
   std::string_view statistics() const { return softmax_layout.empty() ? "" : "same_as_input"; }
@@ -214,7 +214,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
   const char* op = "npu_fusion_attention";
   return attend(
       {op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tockens, next_tockens, inner_precise,
-       prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, 1, dropout_mask.value_or(at::Tensor()), softmax_layout},
+       prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, softmax_layout, 1, dropout_mask.value_or(at::Tensor())},
       query, key, value, seed, offset);
 }
 
@@ -233,8 +233,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
   refuse(op, "q_start_idx", q_start_idx && !q_start_idx->empty());
   refuse(op, "kv_start_idx", kv_start_idx && !kv_start_idx->empty());
   return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tokens, next_tokens,
-                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, pse_type,
-                 dropout_mask.value_or(at::Tensor()), softmax_layout},
+                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, softmax_layout, pse_type,
+                 dropout_mask.value_or(at::Tensor())},
                 query, key, value, seed, offset);
 }
 
@@ -247,26 +247,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusio
     int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
     at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
     bool /*gen_mask_parallel*/, bool /*sync*/, std::string_view softmax_layout, const std::optional<at::Tensor>& sink) {
-  return attend_back({"npu_fusion_attention",
-                      head_num,
-                      input_layout,
-                      pse,
-                      padding_mask,
-                      atten_mask,
-                      scale_value,
-                      keep_prob,
-                      pre_tockens,
-                      next_tockens,
-                      inner_precise,
-                      prefix,
-                      actual_seq_qlen,
-                      actual_seq_kvlen,
-                      sparse_mode,
-                      sink,
-                      1,
-                      {},
-                      softmax_layout},
-                     query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
+  return attend_back(
+      {"npu_fusion_attention", head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tockens,
+       next_tockens, inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, softmax_layout},
+      query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusion_attention_grad_v2(
@@ -284,25 +268,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
   refuse(op, "query_rope", given(query_rope));
   refuse(op, "key_rope", given(key_rope));
   const auto [dq, dk, dv, dpse, dsink] =
-      attend_back({op,
-                   head_num,
-                   input_layout,
-                   pse,
-                   padding_mask,
-                   atten_mask,
-                   scale_value,
-                   keep_prob,
-                   pre_tokens,
-                   next_tokens,
-                   inner_precise,
-                   prefix,
-                   actual_seq_qlen,
-                   actual_seq_kvlen,
-                   sparse_mode,
-                   sink,
-                   pse_type,
-                   {},
-                   softmax_layout},
+      attend_back({op, head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tokens, next_tokens,
+                   inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, softmax_layout, pse_type},
                   query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
   const auto none = [&] { return empty_like_with(query, {0}); };
   return {dq, dk, dv, dpse, none(), none(), dsink};
