@@ -48,6 +48,7 @@ def no_fallback():
 def pytest_addoption(parser):
     parser.addoption("--alone", choices=["yes", "no", "only"], default="yes",
                      help="whether to run the tests marked alone, which need the machine for themselves (ci/test.sh runs them last)")
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow as well, which compile or search for minutes")
 
 
 # Several processes a test, each of them busy: beside other tests they would miss their time limits, and gain nothing.
@@ -79,11 +80,16 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.path.parent in ALONE:
             item.add_marker("alone")
-    wanted = config.getoption("--alone")
-    if wanted != "yes":
-        dropped = [item for item in items if (item.get_closest_marker("alone") is not None) != (wanted == "only")]
-        config.hook.pytest_deselected(items=dropped)
-        items[:] = [item for item in items if item not in set(dropped)]
+    wanted, slow = config.getoption("--alone"), config.getoption("--slow")
+
+    def runs(item):
+        alone = item.get_closest_marker("alone") is not None
+        return (wanted == "yes" or alone == (wanted == "only")) and (slow or item.get_closest_marker("slow") is None)
+
+    dropped = {item for item in items if not runs(item)}
+    if dropped:
+        config.hook.pytest_deselected(items=list(dropped))
+        items[:] = [item for item in items if item not in dropped]
     rank = {ROOT / "test" / name: number for number, name in enumerate(FIRST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
 

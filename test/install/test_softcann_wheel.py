@@ -44,6 +44,7 @@ def test_a_wheel_of_libraries_that_are_built(folder, tmp_path):
     assert "NPU ID" in run(tmp_path / "site" / "bin" / "npu-smi", "info", "-m", env=environment, cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_the_runtime_compiles_from_its_own_folder(folder, tmp_path):
     """What the operators need besides is torch's folder, and half an hour; the runtime is quick."""
     run("cmake", "-S", folder, "-B", tmp_path, "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}",
