@@ -16,6 +16,7 @@ void init_event(py::module_& module);
 void init_memory(py::module_& module);
 void init_random(py::module_& module);
 void init_options(py::module_& module);
+void init_kernels(py::module_& module);
 void init_ops(py::module_& module);
 void init_ipc(py::module_& module);
 void init_limits(py::module_& module);

@@ -24,6 +24,7 @@ PYBIND11_MODULE(_C, module) {
   python::init_memory(module);
   python::init_random(module);
   python::init_options(module);
+  python::init_kernels(module);
   python::init_ops(module);
   python::init_ipc(module);
   python::init_limits(module);

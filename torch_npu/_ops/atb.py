@@ -3,7 +3,7 @@
 Apart from it, so that ``import torch_npu`` registers names and imports no kernels. Schemas: those of Ascend's adapter, 2.13.0.
 """
 
-from typing import Any, Callable, List
+from typing import Any, Callable
 
 import torch
 
@@ -62,17 +62,12 @@ SCHEMAS = (
 )
 
 NAMES = {schema.partition("(")[0].partition(".")[0] for schema in SCHEMAS}
-_libraries: List[torch.library.Library] = []  # a registration ends with its library
 
 
 def register(kernel: Callable[[str], Callable]) -> None:
     """Defines the operators; ``kernel`` gives the function of an operator's name."""
     _C._define_operators("atb", SCHEMAS)
-    library = torch.library.Library("atb", "FRAGMENT")
-    _libraries.append(library)
-    for schema in SCHEMAS:
-        name = schema.partition("(")[0]
-        library.impl(name, kernel(name), "CompositeImplicitAutograd")
+    _C._implement("atb", "CompositeImplicitAutograd", [schema.partition("(")[0] for schema in SCHEMAS], kernel)
 
 
 def function(name: str) -> Callable:

@@ -18,7 +18,7 @@ from torch_npu._ops.errors import KINDS, also_runtime_error
 from torch_npu._ops.signature import overload, signature
 
 NO_RESULT = "-> ()"
-_libraries: List[Any] = []  # a registration ends with its library
+_fakes: List[Any] = []  # a registration ends with its library
 
 
 def _cpu_kernel(name: str) -> Any:
@@ -75,19 +75,19 @@ def _table() -> List[Tuple[str, str, str]]:
 
 
 def register() -> None:
-    library = torch.library.Library("npu", "FRAGMENT")
-    _libraries.append(library)
     table = _table()
     _C._define_operators("npu", [schema for _, schema, path in table if path == "composed"])
     # Without a gradient, or a result, to be had from what it is made of, an operator stays one call in compiled programs. Many of
     # these look at values, which a compiler does not have.
     taken_apart = {schema for schema in composed.DIFFERENTIABLE if not schema.endswith(NO_RESULT)}
+    names: Dict[str, List[str]] = {}
     for name, schema, path in table:
         composite = "CompositeImplicitAutograd" if schema in taken_apart else "CompositeExplicitAutograd"
         for key in (composite,) if path == "composed" else ("CPU", "Meta"):
-            library.impl(name, _cpu_kernel(name), key)
-    for name in _C._custom_ops_with_composed_gradient():
-        library.impl(name, _composed_gradient(name), "Autograd")
+            names.setdefault(key, []).append(name)
+    for key, of_key in names.items():
+        _C._implement("npu", key, of_key, _cpu_kernel)
+    _C._implement("npu", "Autograd", _C._custom_ops_with_composed_gradient(), _composed_gradient)
     atb.register(_cpu_kernel)
     functional.register("npu", [schema for _, schema, _ in table])
     functional.register("atb", atb.SCHEMAS)
@@ -95,7 +95,8 @@ def register() -> None:
 
 def register_fakes() -> None:
     """What compilers make of operators whose arguments do not tell all of the result. Costs milliseconds: they ask for it."""
-    torch.library.register_fake("npu::empty_with_swapped_memory", _fake_swapped_memory, lib=_libraries[0])
+    _fakes.append(torch.library.Library("npu", "FRAGMENT"))
+    torch.library.register_fake("npu::empty_with_swapped_memory", _fake_swapped_memory, lib=_fakes[0])
 
 
 def without_results() -> List[Any]:

@@ -6,6 +6,7 @@ functionalization takes these for what the arguments hold afterwards.
 """
 
 import re
+from functools import partial
 from typing import Any, Callable, List, Sequence
 
 import torch
@@ -16,7 +17,6 @@ from torch_npu._ops.signature import by_name, overload
 
 NAMESPACE = "npu_functional"
 _WRITTEN = re.compile(r"\([a-z]!\)")
-_libraries: List[Any] = []  # a registration ends with its library
 
 
 def _written(schema: Any) -> List[str]:
@@ -60,9 +60,6 @@ def register(namespace: str, schemas: Sequence[str]) -> None:
     """Of ``schemas``, those of operators that return what they write get their functional form."""
     returning = [schema for schema in schemas if _WRITTEN.search(schema.rpartition("->")[2])]
     _C._define_operators(NAMESPACE, [_WRITTEN.sub("", schema) for schema in returning])
-    forms, functionalize = torch.library.Library(NAMESPACE, "FRAGMENT"), torch.library.Library(namespace, "FRAGMENT")
-    _libraries.extend((forms, functionalize))
-    for schema in returning:
-        name = schema.partition("(")[0]
-        forms.impl(name, _on_copies(namespace, name), "CompositeExplicitAutograd")
-        functionalize.impl(name, _functionalized(namespace, name), "Functionalize")
+    names = [schema.partition("(")[0] for schema in returning]
+    _C._implement(NAMESPACE, "CompositeExplicitAutograd", names, partial(_on_copies, namespace))
+    _C._implement(namespace, "Functionalize", names, partial(_functionalized, namespace))
