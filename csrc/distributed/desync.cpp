@@ -97,8 +97,8 @@ void say(std::string& text, const std::vector<int>& ranks, const std::string& wh
 
 std::vector<uint8_t> DesyncDebugger::encode(const Progress& progress) {
   std::ostringstream text;
-  text << progress.round << " " << progress.enqueued << " " << progress.completed << " " << progress.at << " " << progress.operation
-       << "\n"
+  text << progress.round << " " << progress.enqueued << " " << progress.completed << " " << progress.at << " "
+       << progress.operation << "\n"
        << progress.agreement;
   const auto bytes = text.str();
   return {bytes.begin(), bytes.end()};
