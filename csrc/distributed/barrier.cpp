@@ -29,33 +29,44 @@ void ProcessGroupHCCL::monitoredBarrier(const c10d::BarrierOptions& options, boo
   const auto until = Clock::now() + timeout;
   const auto prefix = "hccl/monitored_barrier/" + std::to_string(monitored_barriers_++) + "/";
   const auto& store = state_->store;
+  const auto who = state_->title() + "monitored_barrier";
   auto wait_for = [&](const std::string& key) {
-    while (!store->check({key})) {
-      if (Clock::now() > until) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    try {
+      while (!store->check({key})) {
+        if (Clock::now() > until) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    } catch (const c10::DistNetworkError& error) {
+      throw_lost_store(who, error);
     }
     return true;
   };
-  const std::vector<uint8_t> here{1};
+  auto tell = [&](const std::string& key) {
+    try {
+      store->set(key, std::vector<uint8_t>{1});
+    } catch (const c10::DistNetworkError& error) {
+      throw_lost_store(who, error);
+    }
+  };
   if (rank_ != 0) {
-    store->set(prefix + std::to_string(rank_), here);
+    tell(prefix + std::to_string(rank_));
     if (!wait_for(prefix + "go")) {
-      throw_backend_error(c10::str("monitored_barrier: rank ", rank_, " waited ", timeout.count(),
-                                   " ms and rank 0 did not let it go; its error says which rank is missing"));
+      throw_backend_error(c10::str(who, ": waited ", timeout.count(), " ms and rank ", state_->global_rank(0),
+                                   " did not let it go; its error says which rank is missing"));
     }
     return;
   }
-  std::string missing;
+  std::vector<int> missing;
   for (int rank = 1; rank < size_; ++rank) {
     if (wait_for(prefix + std::to_string(rank))) continue;
-    missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    missing.push_back(state_->global_rank(rank));
     if (!wait_all_ranks) break;
   }
   if (!missing.empty()) {
-    throw_backend_error(c10::str("monitored_barrier: rank", wait_all_ranks ? "s " : " ", missing, " did not arrive within ",
-                                 timeout.count(), " ms"));
+    throw_backend_error(c10::str(who, ": ", missing.size() > 1 ? "ranks " : "rank ", c10::Join(", ", missing),
+                                 " did not arrive within ", timeout.count(), " ms"));
   }
-  store->set(prefix + "go", here);
+  tell(prefix + "go");
 }
 
 }  // namespace torch_npu::distributed

@@ -45,7 +45,7 @@ std::optional<Communicator::AsyncError> Communicator::async_error() noexcept {
     if (error == HCCL_SUCCESS) return std::nullopt;
     return AsyncError{kind_of(error), describe_hccl_error(error, "the communicator")};
   } catch (const std::exception& error) {
-    return AsyncError{c10d::ErrorType::COMM_ERROR, error.what()};
+    return AsyncError{c10d::ErrorType::COMM_ERROR, text_of(error)};
   }
 }
 

@@ -6,6 +6,8 @@
 #include <c10/util/Logging.h>
 #include <c10/util/thread_name.h>
 
+#include "distributed/error.h"
+
 namespace torch_npu::distributed {
 namespace {
 
@@ -95,7 +97,8 @@ void say(std::string& text, const std::vector<int>& ranks, const std::string& wh
 
 std::vector<uint8_t> DesyncDebugger::encode(const Progress& progress) {
   std::ostringstream text;
-  text << progress.round << " " << progress.enqueued << " " << progress.completed << " " << progress.operation << "\n"
+  text << progress.round << " " << progress.enqueued << " " << progress.completed << " " << progress.at << " "
+       << progress.operation << "\n"
        << progress.agreement;
   const auto bytes = text.str();
   return {bytes.begin(), bytes.end()};
@@ -104,7 +107,7 @@ std::vector<uint8_t> DesyncDebugger::encode(const Progress& progress) {
 DesyncDebugger::Progress DesyncDebugger::decode(const std::vector<uint8_t>& bytes) {
   Progress progress;
   std::istringstream text(std::string(bytes.begin(), bytes.end()));
-  text >> progress.round >> progress.enqueued >> progress.completed;
+  text >> progress.round >> progress.enqueued >> progress.completed >> progress.at;
   std::getline(text >> std::ws, progress.operation);
   std::getline(text, progress.agreement);
   return progress;
@@ -134,9 +137,10 @@ bool DesyncDebugger::peer_timed_out() {
 }
 
 void DesyncDebugger::publish(GroupState& group) {
-  const auto last = group.last_operation();
-  store_->set(key_of(group.rank), encode({round_, group.collectives.load(), group.completed.load(),
-                                          last ? last->describe() : "none", last ? last->agreement() : ""}));
+  auto at = group.oldest_collective();
+  if (!at) at = group.last_operation();
+  store_->set(key_of(group.rank), encode({round_, group.collectives.load(), group.completed.load(), at ? at->sequence : 0,
+                                          at ? at->describe() : "none", at ? at->agreement() : ""}));
 }
 
 bool DesyncDebugger::serve() {
@@ -152,7 +156,7 @@ bool DesyncDebugger::serve() {
   try {
     asking = talk(*group);
   } catch (const std::exception& error) {
-    broken = error.what();  // the rank that kept it has ended, or it gives no second connection
+    broken = text_of(error);  // the rank that kept it has ended, or it gives no second connection
   }
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -224,18 +228,19 @@ std::string DesyncDebugger::report(const GroupState& group, const Ticket& ticket
   if (ticket.point_to_point()) return {};
   std::vector<int> silent, late, other, same, ahead;
   std::string others;
-  for (int rank = 0; rank < group.size; ++rank) {
-    if (rank == group.rank) continue;
-    if (!answers_[rank]) {
+  for (int member = 0; member < group.size; ++member) {
+    if (member == group.rank) continue;
+    const int rank = group.global_rank(member);
+    if (!answers_[member]) {
       silent.push_back(rank);
       continue;
     }
-    const auto& progress = *answers_[rank];
+    const auto& progress = *answers_[member];
     if (progress.enqueued < ticket.sequence) {
       late.push_back(rank);
       others += " Rank " + std::to_string(rank) + " stopped after collective " + std::to_string(progress.enqueued) + ", " +
                 progress.operation + ".";
-    } else if (progress.enqueued == ticket.sequence && progress.agreement != ticket.agreement()) {
+    } else if (progress.at == ticket.sequence && progress.agreement != ticket.agreement()) {
       other.push_back(rank);
       others += " Rank " + std::to_string(rank) + " called " + progress.operation + " instead.";
     } else if (progress.completed >= ticket.sequence) {

@@ -34,7 +34,8 @@ class DesyncDebugger {
  private:
   struct Progress {
     uint64_t round = 0, enqueued = 0, completed = 0;
-    std::string operation, agreement;  // Ticket::describe() and agreement()
+    uint64_t at = 0;                   // the sequence number of the oldest collective in flight, or of the last one
+    std::string operation, agreement;  // its Ticket::describe() and agreement()
   };
 
   explicit DesyncDebugger(const std::shared_ptr<GroupState>& group);

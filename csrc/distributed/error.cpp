@@ -38,10 +38,14 @@ c10d::ErrorType kind_of(int code) {
 
 void throw_backend_error(const std::string& message) { C10_THROW_ERROR(DistBackendError, message); }
 
+std::string text_of(const std::exception& error) {
+  const auto* known = dynamic_cast<const c10::Error*>(&error);
+  return known ? known->what_without_backtrace() : error.what();
+}
+
 void throw_lost_store(const std::string& who, const std::exception& error) {
-  const std::string text = error.what();
   throw_backend_error(who + ": the store does not answer: its host, usually rank 0, has ended or cannot be reached (" +
-                      text.substr(0, text.find('\n')) + ")");
+                      text_of(error) + ")");
 }
 
 void throw_hccl_error(int code, const char* call) { throw_backend_error(describe_hccl_error(code, call)); }

@@ -20,7 +20,10 @@ c10d::ErrorType kind_of(int code);
 [[noreturn]] void throw_hccl_error(int code, const char* call);
 [[noreturn]] void throw_backend_error(const std::string& message);
 
-// "<who>: the store does not answer: ..." with the first line of what its client met.
+// What an exception says, without the C++ frames that torch's carry.
+std::string text_of(const std::exception& error);
+
+// "<who>: the store does not answer: ..." with what its client met.
 [[noreturn]] void throw_lost_store(const std::string& who, const std::exception& error);
 
 }  // namespace torch_npu::distributed

@@ -1,5 +1,6 @@
 #include "distributed/group_state.h"
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
@@ -182,6 +183,12 @@ std::shared_ptr<Ticket> GroupState::oldest() {
   return tickets_.empty() ? nullptr : tickets_.front();
 }
 
+std::shared_ptr<Ticket> GroupState::oldest_collective() {
+  const core::MutexLock lock(mutex_);
+  const auto found = std::find_if(tickets_.begin(), tickets_.end(), [](const auto& each) { return !each->point_to_point(); });
+  return found == tickets_.end() ? nullptr : *found;
+}
+
 bool GroupState::idle() { return oldest() == nullptr; }
 
 std::shared_ptr<Ticket> GroupState::overdue(Clock::time_point now) {
@@ -245,23 +252,27 @@ std::string GroupState::failure() const {
   return failure_;
 }
 
-int GroupState::global_rank() const {
+int GroupState::global_rank(int member) const {
   const auto& ranks = recorded->ranks;
-  return static_cast<size_t>(rank) < ranks.size() ? static_cast<int>(ranks[rank]) : rank;
+  return static_cast<size_t>(member) < ranks.size() ? static_cast<int>(ranks[member]) : member;
 }
 
 std::string GroupState::title() const { return c10::str("[rank ", global_rank(), ", group ", recorded->name, "] "); }
 
-std::string GroupState::explain() const {
-  if (holds_a_group) return {};
+GroupState::Explanation GroupState::explain() {
+  if (holds_a_group || retired_) return {};
   const core::MutexLock lock(mutex_);
-  if (failed_.load()) return failure_kind() == c10d::ErrorType::SUCCESS ? std::string() : failure_;
+  if (failed_.load()) {
+    if (failure_kind() == c10d::ErrorType::SUCCESS) return {};
+    return {failure_told_.exchange(true) ? Explanation::kToldBefore : Explanation::kCurrent, failure_};
+  }
   const auto text = [this](const char* state, const Ticket& ticket, const char* before, const char* after) {
     return c10::str(title(), state, ticket.describe(), ", sequence number ", ticket.sequence, before,
                     ticket.seconds(Clock::now()), after);
   };
-  if (!tickets_.empty()) return text("in flight: ", *tickets_.front(), ", for ", " s");
-  return last_ ? text("no collective in flight; the last: ", *last_, ", enqueued ", " s ago") : std::string();
+  if (!tickets_.empty()) return {Explanation::kCurrent, text("in flight: ", *tickets_.front(), ", for ", " s")};
+  if (!last_) return {};
+  return {Explanation::kPast, text("no collective in flight; the last: ", *last_, ", enqueued ", " s ago")};
 }
 
 void GroupState::throw_failure() const { throw_backend_error(failure()); }

@@ -38,6 +38,7 @@ class GroupState {
   // Lets go of what has run. With `all`, of what has run behind something that has not, too. Throws the device's error.
   void sweep(bool all);
   std::shared_ptr<Ticket> oldest();
+  std::shared_ptr<Ticket> oldest_collective();
   bool idle();
   // The first one that is past its time, or null.
   std::shared_ptr<Ticket> overdue(Clock::time_point now);
@@ -63,12 +64,20 @@ class GroupState {
     if (C10_UNLIKELY(failed())) throw_failure();
   }
   std::string failure() const;
-  // What it has to say to a device error that this thread has met: its failure, or else what is in flight. Empty when there
-  // is nothing, or it cannot be told now.
-  std::string explain() const;
+  // What it has to say to a device error that this thread has met, and how much that has to do with it.
+  struct Explanation {
+    enum Weight { kNone, kPast, kToldBefore, kCurrent } weight = kNone;  // kCurrent: in flight, or a failure that is news
+    std::string text;
+  };
+  // Nothing where there is nothing to say, or it cannot be told now.
+  Explanation explain();
+  // It has been taken down: its past explains nothing.
+  void retire() { retired_ = true; }
   // "[rank 0, group default_pg] ", with the rank in the default group.
   std::string title() const;
-  int global_rank() const;
+  int global_rank() const { return global_rank(rank); }
+  // The rank in the default group of a rank of this one.
+  int global_rank(int member) const;
   std::chrono::milliseconds timeout_of(const Ticket& ticket) const;
 
  private:
@@ -84,6 +93,7 @@ class GroupState {
   std::atomic<bool> failed_{false};
   std::atomic<c10d::ErrorType> failure_kind_{c10d::ErrorType::SUCCESS};
   std::string failure_ NPU_GUARDED_BY(mutex_);
+  std::atomic<bool> failure_told_{false}, retired_{false};
 };
 
 }  // namespace torch_npu::distributed

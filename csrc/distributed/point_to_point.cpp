@@ -98,7 +98,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
     if (!sends && !tensor.is_contiguous()) batch_->copies_back.emplace_back(staged, tensor);
     const auto buffer = moved_buffer(staged);
     batch_->items.push_back({sends ? HCCL_SEND : HCCL_RECV, buffer.data, buffer.count, buffer.type, static_cast<uint32_t>(peer)});
-    list.push_back(staged);
+    if (!staged.is_same(tensor)) list.push_back(staged);
     (sends ? batch_->sent : batch_->received).push_back(tensor);
     batch_->peers.push_back(peer);
     (sends ? batch_->sends : batch_->receives) = true;
@@ -110,8 +110,7 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupHCCL::point_to_point(std::vector<at::
     try {
       meet(device, peer);
     } catch (const c10::DistNetworkError& error) {
-      throw_lost_store(c10::str("rank ", rank_, " of group ", state_->recorded->name, ", which connects with rank ", peer),
-                       error);
+      throw_lost_store(c10::str(state_->title(), "connecting with rank ", state_->global_rank(peer)), error);
     }
   }
   const uint32_t other = rank_ < peer ? 1 : 0;
@@ -138,7 +137,7 @@ void ProcessGroupHCCL::connect_pair(c10::DeviceIndex device, int peer) {
   const int low = std::min(rank_, peer), high = std::max(rank_, peer);
   for (const bool low_sends : {true, false}) {
     const auto key = std::to_string(low_sends ? low : high) + "->" + std::to_string(low_sends ? high : low);
-    pairs_[{device, peer, low_sends == (rank_ == low)}] = make_communicator(device, key, 2, rank_ == low ? 0 : 1);
+    pairs_[{device, peer, low_sends == (rank_ == low)}] = make_communicator(device, key, {low, high});
   }
 }
 
@@ -198,9 +197,8 @@ void ProcessGroupHCCL::meet(c10::DeviceIndex device, int wanted) {
     state_->check();
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
     if (waited > connect_limit().count()) {
-      throw_backend_error(c10::str("rank ", rank_, " of group ", state_->recorded->name, " waited ", waited,
-                                   " ms to connect with rank ", met(wanted) ? *expecting.begin() : wanted,
-                                   ", which did not come"));
+      throw_backend_error(c10::str(state_->title(), "waited ", waited, " ms to connect with rank ",
+                                   state_->global_rank(met(wanted) ? *expecting.begin() : wanted), ", which did not come"));
     }
     std::this_thread::sleep_for(pause);
   }

@@ -1,6 +1,8 @@
 #include "distributed/process_group.h"
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -43,14 +45,25 @@ c10::DeviceIndex common_device(const char* name, at::TensorList inputs, at::Tens
   return device;
 }
 
-// Those that have not arrived, of the ranks 1, 2... of a connection; rank 0, if all of them have.
-std::string missing(c10d::Store& store, const std::vector<std::string>& arrivals) {
-  std::string text;
-  for (size_t i = 0; i < arrivals.size(); ++i) {
-    if (!store.check({arrivals[i]})) text += (text.empty() ? "" : ", ") + std::to_string(i + 1);
+// The ranks of a connection, as the store knows them.
+struct Arrivals {
+  std::vector<int> ranks;           // of the default group; the first one publishes
+  std::vector<std::string> keys;    // of all but the first: there while the rank waits
+  std::vector<std::string> counts;  // how many processes have come as that rank
+
+  // "rank 3 did not come", or the first one if all others have.
+  std::string missing(c10d::Store& store) const {
+    std::string text, twice;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const auto name = std::to_string(ranks[i]);
+      if (i > 0 && !store.check({keys[i - 1]})) text += (text.empty() ? "" : ", ") + name;
+      if (store.check({counts[i]}) && store.add(counts[i], 0) > 1) twice += (twice.empty() ? "" : ", ") + name;
+    }
+    text = "rank " + (text.empty() ? std::to_string(ranks[0]) : text) + " did not come";
+    if (!twice.empty()) text += "; more than one process has come as rank " + twice + ": is RANK the same in two of them?";
+    return text;
   }
-  return "rank " + (text.empty() ? "0" : text) + " of the connection";
-}
+};
 
 // Makes a stream current for a scope, where it is not already.
 class StreamScope {
@@ -125,20 +138,25 @@ std::chrono::milliseconds ProcessGroupHCCL::connect_limit() const {
                   std::chrono::milliseconds(std::chrono::seconds(core::options().hccl_connect_timeout_sec)));
 }
 
-std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceIndex device, const std::string& key, uint32_t ranks,
-                                                                  uint32_t rank) {
+std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceIndex device, const std::string& key,
+                                                                  const std::vector<int>& members) {
   core::DeviceGuard guard(device);
   core::ensure_bound();
   // A key of its own for each connection of the same ranks.
   const auto store_key = "hccl/root/" + key + "/" + std::to_string(connections_[key]++);
   const auto& store = state_->store;
-  Rendezvous rendezvous{ranks, rank, {}, {}};
+  const auto rank = static_cast<uint32_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
+  Rendezvous rendezvous{static_cast<uint32_t>(members.size()), rank, {}, {}};
   // Rank 0 publishes once all are there, so that whoever waits does so here, where the group's timeout holds and the
   // missing have names, and not in HCCL.
-  std::vector<std::string> arrivals;
-  for (uint32_t other = 1; other < ranks; ++other) arrivals.push_back(store_key + "/" + std::to_string(other));
+  Arrivals arrivals;
+  for (size_t i = 0; i < members.size(); ++i) {
+    arrivals.ranks.push_back(state_->global_rank(members[i]));
+    if (i > 0) arrivals.keys.push_back(store_key + "/" + std::to_string(i));
+    arrivals.counts.push_back(store_key + "/count/" + std::to_string(i));
+  }
+  const auto who = c10::str(state_->title(), "connecting (", key, ")");
   const auto wait_for = [&](const std::vector<std::string>& keys) {
-    const auto who = c10::str("rank ", rank_, " of group ", state_->recorded->name, ", which connects (", key, ")");
     const auto limit = connect_limit();
     std::string absent;
     try {
@@ -149,19 +167,19 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
       } catch (const std::exception&) {
         // Late, or the store is gone: it is asked once more.
       }
-      absent = missing(*store, arrivals);
-      if (rank > 0) store->deleteKey(arrivals[rank - 1]);  // nobody is to go on and wait for this rank in HCCL
+      absent = arrivals.missing(*store);
+      if (rank > 0) store->deleteKey(arrivals.keys[rank - 1]);  // nobody is to go on and wait for this rank in HCCL
     } catch (const std::exception& error) {
       throw_lost_store(who, error);
     }
-    throw_backend_error(c10::str(who, ", waited up to ", limit.count(), " ms and ", absent, " did not come"));
+    throw_backend_error(c10::str(who, ": waited up to ", limit.count(), " ms and ", absent));
   };
   rendezvous.publish = [&](const HcclRootInfo& root) {
-    if (!arrivals.empty()) wait_for(arrivals);
+    if (members.size() > 1) wait_for(arrivals.keys);
     store->set(store_key, std::vector<uint8_t>(root.internal, root.internal + sizeof root.internal));
   };
   rendezvous.fetch = [&] {
-    store->set(arrivals.at(rank - 1), std::vector<uint8_t>{1});
+    store->set(arrivals.keys.at(rank - 1), std::vector<uint8_t>{1});
     wait_for({store_key});
     const auto bytes = store->get(store_key);
     HcclRootInfo root;
@@ -169,12 +187,19 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
     std::memcpy(root.internal, bytes.data(), bytes.size());
     return root;
   };
+  try {
+    store->add(arrivals.counts[rank], 1);
+  } catch (const std::exception& error) {
+    throw_lost_store(who, error);
+  }
   auto made = connect(rendezvous, make_config(options_->settings), !options_->settings.empty(),
                       take_stream(device, options_->is_high_priority_stream), options_->is_high_priority_stream);
   if (rank == 0) {
     try {
       store->deleteKey(store_key);  // a group that comes later with the same store and name must not find it
-      for (const auto& arrival : arrivals) store->deleteKey(arrival);
+      for (const auto& keys : {arrivals.keys, arrivals.counts}) {
+        for (const auto& each : keys) store->deleteKey(each);
+      }
     } catch (const std::exception&) {
       // This kind of store cannot; then a store is good for one group of a name, as ever.
     }
@@ -186,7 +211,9 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::make_communicator(c10::DeviceInd
 const std::shared_ptr<Communicator>& ProcessGroupHCCL::communicator(c10::DeviceIndex device) {
   auto& slot = communicators_[device];
   if (C10_UNLIKELY(!slot)) {
-    slot = make_communicator(device, "group", static_cast<uint32_t>(size_), static_cast<uint32_t>(rank_));
+    std::vector<int> all(size_);
+    std::iota(all.begin(), all.end(), 0);
+    slot = make_communicator(device, "group", all);
     last_device_ = device;
   }
   return slot;
@@ -365,7 +392,7 @@ void ProcessGroupHCCL::shutdown() {
     try {
       state_->sweep(true);
     } catch (const std::exception& error) {
-      state_->fail(std::string("the device reports an error: ") + error.what(), c10d::ErrorType::COMM_ERROR, true);
+      state_->fail("the device reports an error: " + text_of(error), c10d::ErrorType::COMM_ERROR, true);
     }
     if (!state_->idle()) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
@@ -374,6 +401,7 @@ void ProcessGroupHCCL::shutdown() {
     for (const auto& communicator : state_->communicators()) communicator->destroy();
     state_->fail("the process group was destroyed", c10d::ErrorType::SUCCESS, false);
   }
+  state_->retire();
   state_->forget_communicators();
   communicators_.fill(nullptr);
   pairs_.clear();
@@ -383,6 +411,7 @@ void ProcessGroupHCCL::reinit(bool rebuild) {
   if (!rebuild) return state_->check();
   unwatch(state_);
   state_->fail("the process group was initialized again", c10d::ErrorType::COMM_ERROR, true);
+  state_->retire();
   state_->forget_communicators();
   communicators_.fill(nullptr);
   pairs_.clear();

@@ -151,7 +151,9 @@ class C10_EXPORT ProcessGroupHCCL final : public c10d::Backend {
   // How long to wait for ranks that connect.
   std::chrono::milliseconds connect_limit() const;
   const std::shared_ptr<Communicator>& communicator(c10::DeviceIndex device);
-  std::shared_ptr<Communicator> make_communicator(c10::DeviceIndex device, const std::string& key, uint32_t ranks, uint32_t rank);
+  // `members`: their ranks in this group.
+  std::shared_ptr<Communicator> make_communicator(c10::DeviceIndex device, const std::string& key,
+                                                  const std::vector<int>& members);
   c10::DeviceIndex barrier_device(const c10d::BarrierOptions& options) const;
 
   const c10::intrusive_ptr<Options> options_;

@@ -14,6 +14,7 @@
 #include "core/options.h"
 #include "core/thread_annotations.h"
 #include "distributed/desync.h"
+#include "distributed/error.h"
 #include "distributed/private_file.h"
 
 namespace torch_npu::distributed {
@@ -74,7 +75,7 @@ class Watchdog {
     }
   }
 
-  // What the groups of this process have to say to a device error.
+  // What the groups of this process have to say to a device error: those that have most to do with it.
   std::string explain() {
     std::vector<std::weak_ptr<GroupState>> groups;
     {
@@ -82,10 +83,14 @@ class Watchdog {
       groups = known_;
     }
     std::string text;
+    auto most = GroupState::Explanation::kNone;
     for (const auto& known : groups) {
       const auto group = known.lock();
-      const auto own = group ? group->explain() : std::string();
-      if (!own.empty()) text += "\n" + own;
+      const auto own = group ? group->explain() : GroupState::Explanation();
+      if (own.text.empty() || own.weight < most) continue;
+      if (own.weight > most) text.clear();
+      most = own.weight;
+      text += "\n" + own.text;
     }
     return text;
   }
@@ -171,7 +176,7 @@ class Watchdog {
     try {
       group.sweep(true);
     } catch (const std::exception& error) {
-      fail(watched, std::string("the device reports an error: ") + error.what(), c10d::ErrorType::COMM_ERROR, group.oldest());
+      fail(watched, "the device reports an error: " + text_of(error), c10d::ErrorType::COMM_ERROR, group.oldest());
       return;
     }
     const auto now = Clock::now();

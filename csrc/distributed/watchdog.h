@@ -22,6 +22,6 @@ C10_EXPORT void stop_watchdog();
 C10_EXPORT void sweep_groups();
 
 // Writes the flight recorder to <TORCH_HCCL_DEBUG_INFO_TEMP_FILE><global rank>.json; returns the path, empty if it could not.
-std::string dump_flight_recorder(int global_rank, bool stacks);
+C10_EXPORT std::string dump_flight_recorder(int global_rank, bool stacks);
 
 }  // namespace torch_npu::distributed

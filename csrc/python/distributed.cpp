@@ -4,6 +4,7 @@
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
 
+#include "core/options.h"
 #include "distributed/arguments.h"
 #include "distributed/process_group.h"
 #include "distributed/watchdog.h"
@@ -77,6 +78,13 @@ void bind_flight_recorder(py::module_& part) {
             FlightRecorder::instance().json(DumpChoice{collectives.value_or(true), false, only_active.value_or(false)}));
       },
       py::arg("includeCollectives") = py::none(), py::arg("onlyActive") = py::none());
+  part.def(
+      "_write_hccl_trace",
+      [](int global_rank) {
+        distributed::sweep_groups();
+        return distributed::dump_flight_recorder(global_rank, core::options().hccl_trace_stacks);
+      },
+      py::arg("global_rank"), Unlocked(), "To the file that errors are followed by; its path, empty if it could not be written.");
   part.def("_reset_hccl_trace", [] { FlightRecorder::instance().reset(); });
 }
 

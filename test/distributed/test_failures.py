@@ -383,39 +383,121 @@ def test_the_time_to_connect_in(pool, tmp_path):
         ranks.start(look_after_a_late_one, str(tmp_path / f"connect{met}"))
         (kind, (name, text)), *_ = ranks.collect()
         assert kind == "ok"
-        assert (name, text) == ("none", 2.0) if met else "waited up to 1000 ms and rank 1 of the connection did not come" in text, text
+        assert (name, text) == ("none", 2.0) if met else "waited up to 1000 ms and rank 1 did not come" in text, text
 
 
-def connect_without_the_store(rank, world, port, pair):
+def connect_without_the_store(rank, world, port, call):
     torch.npu.set_device(rank)
     store = dist.TCPStore("127.0.0.1", port, world, rank == 0)
     dist.init_process_group("hccl", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=LONG))
+    store.set("here", "")
     try:
-        dist.send(torch.ones(1, device="npu"), 0) if pair else dist.all_reduce(torch.ones(1, device="npu"))
+        call(torch.ones(1, device="npu"))
         return "no error"
     except RuntimeError as error:
         return str(error)
 
 
-def join_and_stay(rank, world, port):
-    store = dist.TCPStore("127.0.0.1", port, world, True)
-    time.sleep(LONG)
-    del store
+def keep_the_store(rank, world, port):
+    """Returns when the other one is there; the store stays."""
+    global kept
+    kept = dist.TCPStore("127.0.0.1", port, world, True)
+    kept.wait(["here"], timedelta(seconds=PATIENCE))
 
 
-@pytest.mark.parametrize("pair", [False, True])
-def test_who_kept_the_store_ends_before_all_have_connected(pool, pair):
+def send(x):
+    dist.send(x, 0)
+
+
+def barrier(x):
+    dist.monitored_barrier()
+
+
+@pytest.mark.parametrize("call, named", [(dist.all_reduce, "connecting (group)"), (send, "connecting with rank 0"),
+                                         (barrier, "monitored_barrier")], ids=["group", "pair", "barrier"])
+def test_who_kept_the_store_ends_before_all_have_connected(pool, call, named):
     """The others say so at once: nobody has waited, and it need not be that rank that was to come."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     ranks = pool(2, join=False)
-    ranks.start(join_and_stay, port, ranks=[0])
-    ranks.start(connect_without_the_store, port, pair, ranks=[1])
-    time.sleep(2)
+    ranks.start(keep_the_store, port, ranks=[0])
+    ranks.start(connect_without_the_store, port, call, ranks=[1])
+    assert ranks.collect(ranks=[0]) == [("ok", None)]
+    time.sleep(1)   # it waits by now
     os.kill(ranks.processes[0].pid, signal.SIGKILL)
     (kind, text), = ranks.collect(ranks=[1])
-    assert kind == "ok" and "which connects" in text and "the store does not answer: its host, usually rank 0" in text, text
+    assert kind == "ok" and text.startswith(f"[rank 1, group 0] {named}: the store does not answer: its host, usually rank 0"), text
     assert "frame #" not in text
+
+
+def come_as(rank, world, path, chosen):
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl", store=dist.FileStore(path, world), rank=chosen[rank], world_size=world, timeout=timedelta(seconds=2))
+    return then_reduce(rank, world)
+
+
+def test_two_processes_with_one_rank(pool, tmp_path):
+    ranks = pool(3, join=False)
+    ranks.start(come_as, str(tmp_path / "store"), (0, 1, 1))
+    answers = ranks.collect()
+    assert all(kind == "ok" and "did not come" in text for kind, text in answers), answers
+    assert any("more than one process has come as rank 1: is RANK the same in two of them?" in text for _, text in answers), answers
+
+
+def fail_in_a_part(rank, world):
+    """Ranks 1 and 2, of which the second is late, or comes with something else."""
+    told = []
+    for wrong in ("late", "other"):
+        part = dist.new_group([1, 2], timeout=timedelta(seconds=LONG))
+        if rank == 0:
+            continue
+        x = torch.ones(4, device="npu")
+        dist.all_reduce(x, group=part)
+        torch.npu.synchronize()
+        backend = part._get_backend(torch.device("npu"))
+        backend._set_default_timeout(timedelta(seconds=3 if rank == 1 else 8))
+        try:
+            if rank == 1:
+                dist.gather(x, [x, x.clone()], dst=1, group=part)
+            elif wrong == "late":
+                time.sleep(5)
+            else:
+                dist.scatter(x, src=1, group=part)
+                dist.all_reduce(x, group=part)   # the one enqueued last is not the one that does not end
+            torch.npu.synchronize()
+            told.append("no error")
+        except RuntimeError as error:
+            told.append(str(error))
+    return told
+
+
+def test_a_group_of_some_ranks_names_them_as_the_default_group_does(pool):
+    """And the error of the second group does not tell of the first one's."""
+    ranks = pool(3)
+    ranks.start(fail_in_a_part)
+    (_, _), (kind, told), _ = ranks.collect()
+    assert kind == "ok"
+    late, other = told
+    assert "[rank 1, group 1] gather(4 to 8 elements of Float)" in late and "Rank 2 did not arrive" in late, late
+    assert "[rank 1, group 2] gather" in other and "Rank 2 called scatter(0 to 4 elements of Float) instead" in other, other
+    assert "group 1]" not in other, other
+
+
+def receive_another_size(rank, world):
+    x = torch.ones(1000 if rank == 0 else 2000, device="npu")
+    try:
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, x, 0) if rank else dist.P2POp(dist.isend, x, 1)]):
+            work.wait()
+        torch.npu.synchronize()
+        return ""
+    except RuntimeError as error:
+        return str(error)
+
+
+def test_a_message_of_another_size(pool):
+    _, text = pool(2).run(receive_another_size)
+    assert "rank 0 sends 1000 float32 to rank 1, which expects 2000" in text, text
+    assert "recv from rank 0(0 to 2000 elements of Float)" in text, text
 
 
 def connect_at(rank, world, path, seconds):

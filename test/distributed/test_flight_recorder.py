@@ -73,3 +73,44 @@ def test_without_a_place_of_its_own_a_dump_lies_in_a_private_folder(python):
         """, SOFTCANN_FAULT="task.aclnnInplaceFillScalar:delay_us=3000000", SOFTCANN_INLINE_NS=0,
         TORCH_HCCL_DEBUG_INFO_TEMP_FILE=None, TORCH_FR_DUMP_TEMP_FILE=None)
     assert done.stdout.split() == ["0o700", "0o600"], done.stdout + done.stderr
+
+
+def ask_by_pipe(rank, world, start):
+    import json
+    import os
+    import stat
+    import time
+
+    from torch_npu import _options
+
+    dist.all_reduce(torch.ones(4, device="npu"))
+    torch.npu.synchronize()
+    path, dump = f"{start}{rank}.pipe", f"{_options.get('hccl_debug_info_file')}{rank}.json"
+    if rank == 1:
+        with open(path, "w") as file:
+            file.write("somebody's")
+    os.environ["TORCH_HCCL_DEBUG_INFO_PIPE_FILE"] = start
+    try:
+        dist.new_group()
+        dist.new_group()   # the pipe is there already
+    finally:
+        del os.environ["TORCH_HCCL_DEBUG_INFO_PIPE_FILE"]
+    if rank == 1:
+        with open(path) as file:
+            assert file.read() == "somebody's"
+        return
+    status = os.stat(path)
+    assert stat.S_ISFIFO(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o600
+    for _ in range(2):
+        with open(path, "w") as pipe:
+            pipe.write("now\n")
+        until = time.monotonic() + 60
+        while not os.path.exists(dump) and time.monotonic() < until:
+            time.sleep(0.02)
+        with open(dump) as file:
+            assert "hccl:all_reduce" in [entry["profiling_name"] for entry in json.load(file)["entries"]]
+        os.unlink(dump)
+
+
+def test_written_when_a_pipe_asks(two, tmp_path):
+    two.run(ask_by_pipe, str(tmp_path / "pipe_"))

@@ -41,6 +41,22 @@ def test_variables_set_after_the_import(two):
     two.run(variables)
 
 
+def priorities(rank, world):
+    found = []
+    for value in ("0", "1"):
+        os.environ["TORCH_HCCL_HIGH_PRIORITY"] = value
+        try:
+            group = dist.new_group()
+        finally:
+            del os.environ["TORCH_HCCL_HIGH_PRIORITY"]
+        found.append(group._get_backend(torch.device("npu")).options.is_high_priority_stream)
+    return found
+
+
+def test_streams_of_high_priority(two):
+    assert two.run(priorities) == [[False, True]] * 2
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
