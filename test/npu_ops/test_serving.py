@@ -227,6 +227,20 @@ def test_sampling_keeps_the_likeliest():
     assert set(drawn) == {0, 4}
 
 
+def test_sampling_draws_out_of_the_sorted_probabilities():
+    torch.manual_seed(0)
+    logits, one = torch.randn(6, 50).npu(), torch.ones(6)
+    seeded = lambda: torch.Generator(device="npu").manual_seed(7)
+    token, kept = torch_npu.npu_top_k_top_p_sample(logits, (one * 9).int().npu(), one.npu(), post_sample="multiNomial", generator=seeded())
+    assert kept.shape == logits.shape and kept.dtype == torch.float32
+    likely, order = logits.softmax(-1).sort(-1, descending=True)
+    likely[:, 9:] = 0
+    place = torch.multinomial(likely, 1, replacement=True, generator=seeded())
+    assert torch.equal(token, order.gather(-1, place).squeeze(-1))
+    with pytest.raises(NotImplementedError, match="q of seeds and offsets is not supported"):
+        torch_npu.npu_top_k_top_p_sample(logits, (one * 9).int().npu(), one.npu(), torch.ones(6, 2).long().npu(), post_sample="multiNomial")
+
+
 def test_product_added_to_a_gradient():
     x, weight, total = torch.randn(7, 3).half(), torch.randn(7, 4).half(), torch.randn(3, 4)
     ours = total.npu()
