@@ -370,6 +370,11 @@ const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& va
   return value;
 }
 
+const std::optional<at::Tensor>& ends_of_packed(const char* op, std::string_view layout, const std::optional<at::Tensor>& ends) {
+  TORCH_CHECK(layout != "TND" || given(ends), op, ": layout TND needs actual_seq_qlen, the running sums of the lengths");
+  return ends;
+}
+
 bool is_neox(const std::optional<std::string_view>& rotary_mode, const std::optional<std::string_view>& cache_mode) {
   TORCH_CHECK_NOT_IMPLEMENTED(cache_mode.value_or("default") == "default", "npu_mrope: cache_mode '", *cache_mode,
                               "' is not supported");

@@ -149,6 +149,8 @@ std::string_view quant_mode_name(int64_t mode);
 const at::Tensor& expert_scores(const at::Tensor& scores, const char* op);
 // `value`; throws NotImplementedError, "`what` not supported", unless `supported`.
 const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& value);
+// `ends`, the running sums of the lengths; throws unless they are given where the layout packs sequences.
+const std::optional<at::Tensor>& ends_of_packed(const char* op, std::string_view layout, const std::optional<at::Tensor>& ends);
 // `value`; throws NotImplementedError, naming `what`, when one of `refused` is given.
 const at::Tensor& refusing(const at::Tensor& value, const char* what, at::ArrayRef<std::optional<at::Tensor>> refused);
 
