@@ -311,3 +311,11 @@ def test_rotation_to_blocks(device, kind, axis):
     expected = torch_npu.npu_dynamic_mx_quant(x.unflatten(1, (8, 8)).flip(2).flatten(1), dst_type=kind, axis=axis)
     for ours, reference in zip(found, expected):
         assert ours.dtype == reference.dtype and torch.equal(ours.cpu().view(torch.uint8), reference.view(torch.uint8))
+
+
+def test_dispatch_says_that_there_are_no_ranks_for_shared_experts():
+    x, ids = torch.randn(4, 8).half().npu(), torch.zeros(4, 2, dtype=torch.int32).npu()
+    with pytest.raises(NotImplementedError, match="shared_expert_rank_num=2 is not supported: this chip has no ranks for shared experts"):
+        torch_npu.npu_moe_distribute_dispatch(x, ids, "group", 16, 0, 14, shared_expert_rank_num=2)
+    with pytest.raises(ValueError, match="moe_expert_num=14 does not divide evenly among ep_world_size=16 ranks"):
+        torch_npu.npu_moe_distribute_dispatch(x, ids, "group", 16, 0, 14)
