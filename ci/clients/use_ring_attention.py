@@ -13,9 +13,10 @@ from harness import case, close, main, ranks
 
 BATCH, LENGTH, HEADS, SIZE = 1, 64, 4, 32   # LENGTH of each rank
 KINDS = {"ring_flash_attn_func": 1, "zigzag_ring_flash_attn_func": 2}   # how many pieces of the sequence a rank has
+LENGTHS = (8, 20, 12)   # of a rank's parts of packed sequences
 
 
-@case("`ring_flash_attn_func`, `zigzag_ring_flash_attn_func` over 2 ranks: the whole attention's results and gradients")
+@case("`ring_flash_attn_func`, `zigzag_ring_flash_attn_func` over 2 ranks, packed sequences too: the whole attention's results and gradients")
 def rings() -> None:
     assert ranks("use_ring_attention.py", "worker").count("ring on npu") == 2
 
@@ -41,13 +42,37 @@ def compare(attention: Callable[..., tuple[torch.Tensor, ...]], pieces: int) -> 
         close(tensor.grad, piece(whole.grad, pieces), tolerance=3e-2)
 
 
+def packed_piece(whole: torch.Tensor, pieces: int) -> torch.Tensor:
+    parts = whole.split([length * dist.get_world_size() for length in LENGTHS])
+    return torch.cat([piece(part[None], pieces)[0] for part in parts])
+
+
+def compare_packed(attention: Callable[..., tuple[torch.Tensor, ...]], pieces: int) -> None:
+    torch.manual_seed(0)
+    lengths = [length * dist.get_world_size() for length in LENGTHS]
+    q, k, v, grad = (torch.randn(sum(lengths), HEADS, SIZE).bfloat16() for _ in range(4))
+    wholes = [tensor.float().requires_grad_() for tensor in (q, k, v)]
+    sequences = zip(*(tensor.transpose(0, 1).split(lengths, 1) for tensor in wholes))
+    expected = torch.cat([F.scaled_dot_product_attention(*each, is_causal=True) for each in sequences], 1).transpose(0, 1)
+    expected.backward(grad.float())
+    mine = [packed_piece(tensor, pieces).npu().requires_grad_() for tensor in (q, k, v)]
+    out = attention(*mine, torch.tensor([0, *LENGTHS]).cumsum(0).int().npu())[0]
+    out.backward(packed_piece(grad, pieces).npu())
+    close(out, packed_piece(expected, pieces), tolerance=3e-2)
+    for tensor, whole in zip(mine, wholes):
+        close(tensor.grad, packed_piece(whole.grad, pieces), tolerance=3e-2)
+
+
 def worker() -> None:
     import ring_attn_ascend
+    from ring_attn_ascend import ring_flash_attn_varlen, zigzag_ring_flash_attn_varlen
 
     torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("hccl")
     for name, pieces in KINDS.items():
         compare(getattr(ring_attn_ascend, name), pieces)
+    compare_packed(ring_flash_attn_varlen.ring_flash_attn_varlen_func, 1)
+    compare_packed(zigzag_ring_flash_attn_varlen.zigzag_ring_flash_attn_varlen_func, 2)
     print("ring on npu", flush=True)
     dist.destroy_process_group()
 

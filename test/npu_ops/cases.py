@@ -509,7 +509,9 @@ CASES = {
         lambda d: _call(randn(4, 9, dtype=d), torch.tensor([3, 0, 9, 5], dtype=torch.int32), torch.tensor([0.7, 0.5, 1.0, 0.0]).to(d),
                         torch.rand(4, 9) + 0.1, is_need_logits=True),
         lambda d: _call(randn(4, 9, dtype=d), torch.tensor([3, 0, 9, 5], dtype=torch.int32), torch.tensor([0.7, 0.5, 1.0, 0.0]).to(d),
-                        min_ps=torch.tensor([0.1, 0.2, 0.3, 0.4]).to(d), is_need_logits=True, post_sample="None")],
+                        min_ps=torch.tensor([0.1, 0.2, 0.3, 0.4]).to(d), is_need_logits=True, post_sample="None"),
+        lambda d: _call(randn(4, 9, dtype=d), torch.tensor([3, 0, 9, 5], dtype=torch.int32), torch.tensor([0.7, 0.5, 1.0, 0.0]).to(d),
+                        torch.rand(4, 9) + 0.1, post_sample="None")],
     "_npu_dtype_cast": [lambda d: _call(randn(3, 4, dtype=d), torch.int32)],
     "_npu_ciou": [lambda d: _call(_boxes(5, d).t().contiguous(), _boxes(5, d).t().contiguous(), False, False, 0, True)],
     "_npu_moe_token_unpermute": [

@@ -555,18 +555,6 @@ def test_grouped_matmul_refuses_groups_of_negative_size():
         torch_npu.npu_grouped_matmul([x], weight, group_list=torch.tensor([5, 2, 7]).npu(), split_item=0, group_type=0)
 
 
-def test_statistics_of_packed_attention_are_asked_for_in_the_queries_layout():
-    q = torch.randn(7, 2, 8, device="npu", requires_grad=True)
-    options = dict(scale=0.4, actual_seq_qlen=[2, 7], actual_seq_kvlen=[2, 7])
-    for attention in (torch_npu.npu_fusion_attention, torch_npu.npu_fusion_attention_v2):
-        found, wanted = (attention(q, q, q, 2, "TND", softmax_layout=layout, **options) for layout in ("TND", ""))
-        torch.testing.assert_close(found[:3], wanted[:3])
-        grads = [torch.autograd.grad(result[0].sum(), q)[0] for result in (found, wanted)]
-        torch.testing.assert_close(*grads)
-        with pytest.raises(ValueError, match="softmax_layout may be TND with the layout TND, but got BSND with TND"):
-            attention(q, q, q, 2, "TND", softmax_layout="BSND", **options)
-
-
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_quantized_product_cuts_scales_as_the_matrix_unit_does(device):
     x, weight = torch.full((1, 1), 100, dtype=torch.int8, device=device), torch.full((1, 1), 100, dtype=torch.int8, device=device)

@@ -124,3 +124,11 @@ def test_masks_of_boxes_with_more_columns(device):
     boxes = torch.tensor([[0.0, 1, 2, 3, 0.6, 9, 9, 9], [6.0, 7, 8, 9, 0.4, 9, 9, 9]], device=device)
     kept, places, mask = torch_npu.npu_nms_with_mask(boxes, 0.5)
     assert torch.equal(kept, boxes[:, :5]) and places.tolist() == [0, 1] and mask.tolist() == [1, 1]
+
+
+def test_results_of_crossed_boxes_and_pooled_regions_are_contiguous():
+    boxes = torch.rand(4, 5).npu()
+    boxes[2:] += 2
+    assert torch_npu.npu_ciou(boxes, boxes[:, :3].contiguous()).is_contiguous()
+    regions = torch.tensor([[0.0, 1, 1, 5, 5]] * 4).t().unsqueeze(0).contiguous().npu()
+    assert torch_npu.npu_ps_roi_pooling(torch.randn(1, 8, 6, 7).npu(), regions, 0.5, 2, 2).is_contiguous()

@@ -57,9 +57,23 @@ for name in sys.argv[2:]:
 """
 
 
-def launched(folder, kind, names, environment):
+PACKED_ATTENTION = """
+import os
+import torch, torch_npu
+lines = open(os.environ["SOFTCANN_TRACE"], "a")
+for pse_type in (0, 1):
+    for layout in ("", "TND"):
+        q = torch.randn(7, 2, 16, device="npu", requires_grad=True)
+        torch.npu.synchronize()
+        print("case", f"{pse_type}{layout}", file=lines, flush=True)
+        options = dict(actual_seq_qlen=[2, 7], actual_seq_kvlen=[2, 7], pse_type=pse_type, softmax_layout=layout)
+        torch_npu.npu_fusion_attention_v2(q, q, q, 2, "TND", **options)[0].sum().backward()
+"""
+
+
+def launched(folder, kind, names, environment, program=PROGRAM):
     path = folder / "trace"
-    done = subprocess.run([sys.executable, "-c", PROGRAM, kind, *names], capture_output=True, text=True, cwd=pathlib.Path(__file__).parent,
+    done = subprocess.run([sys.executable, "-c", program, kind, *names], capture_output=True, text=True, cwd=pathlib.Path(__file__).parent,
                           env={**environment, "SOFTCANN_TRACE": str(path)})
     assert done.returncode == 0, done.stderr
     return {name: [launch.op[len("aclnn"):] for launch in case.launches if launch.op not in MOVES]
@@ -82,3 +96,10 @@ def test_one_launch_for_gradients(tmp_path, environment):
     assert {name: found[name] for name in BACKWARD} == {name: [LAUNCHED[name]] for name in BACKWARD}
     assert {name: [op for op in found[f"{name}.backward"] if op in BACKWARD.values()] for name in BACKWARD} == {
         name: [op] for name, op in BACKWARD.items()}
+
+
+def test_packed_attention_goes_to_a_version_that_knows_the_pse_type(tmp_path, environment):
+    found = launched(tmp_path, "", [], environment, PACKED_ATTENTION)
+    versions = {name: [op for op in ops if op.startswith("FlashAttention")] for name, ops in found.items()}
+    assert versions == {name: [f"FlashAttentionVarLenScore{version}", f"FlashAttentionUnpaddingScoreGrad{version}"]
+                        for name, version in {"0": "V2", "0TND": "V5", "1": "", "1TND": "V4"}.items()}

@@ -103,6 +103,31 @@ def test_layer_of_padded_sequences():
             torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_lengths_of_a_layer_are_numbers_or_a_mask_and_one_number_says_nothing(device):
+    torch.manual_seed(4)
+    tensors = [t.float().to(device) for t in (randn(TIME, BATCH, SIZE), randn(SIZE + HIDDEN, 4 * HIDDEN), randn(4 * HIDDEN),
+                                              randn(1, BATCH, HIDDEN), randn(1, BATCH, HIDDEN))]
+    lengths = torch.arange(1, BATCH + 1, dtype=torch.int32).to(device)
+    mask = (torch.arange(TIME).to(device).unsqueeze(1) < lengths).half().unsqueeze(-1).repeat(1, 1, HIDDEN)
+
+    def lstm(lengths):
+        return torch_npu.npu_lstm(*tensors[:3], lengths, *tensors[3:], True, 1, 0.0, True, False, False, True, False)
+
+    def gru(lengths):
+        x, weight, bias, h, _ = tensors
+        weights = [w[:, :3 * HIDDEN].contiguous() for w in (weight[:SIZE], weight[SIZE:])]
+        return torch_npu.npu_gru(x, h, *weights, *[bias[:3 * HIDDEN]] * 2, lengths, True, 1, 0.0, True, False, False)
+
+    for ours, theirs in zip(lstm(mask), lstm(lengths)):
+        assert torch.equal(ours, theirs)
+    for layer in (lstm, gru):
+        whole = layer(torch.full((BATCH,), TIME, dtype=torch.int32, device=device))
+        assert not torch.equal(layer(lengths)[0], whole[0])
+        for ours, theirs in zip(layer(lengths[:1]), whole):
+            assert torch.equal(ours, theirs)
+
+
 def test_gradients_of_one_layer():
     torch.manual_seed(3)
     x, weight, bias, h, c = (t.requires_grad_() for t in (

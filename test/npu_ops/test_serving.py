@@ -227,6 +227,20 @@ def test_sampling_keeps_the_likeliest():
     assert set(drawn) == {0, 4}
 
 
+def test_sampling_draws_out_of_the_sorted_probabilities():
+    torch.manual_seed(0)
+    logits, one = torch.randn(6, 50).npu(), torch.ones(6)
+    seeded = lambda: torch.Generator(device="npu").manual_seed(7)
+    token, kept = torch_npu.npu_top_k_top_p_sample(logits, (one * 9).int().npu(), one.npu(), post_sample="multiNomial", generator=seeded())
+    assert kept.shape == logits.shape and kept.dtype == torch.float32
+    likely, order = logits.softmax(-1).sort(-1, descending=True)
+    likely[:, 9:] = 0
+    place = torch.multinomial(likely, 1, replacement=True, generator=seeded())
+    assert torch.equal(token, order.gather(-1, place).squeeze(-1))
+    with pytest.raises(NotImplementedError, match="q of seeds and offsets is not supported"):
+        torch_npu.npu_top_k_top_p_sample(logits, (one * 9).int().npu(), one.npu(), torch.ones(6, 2).long().npu(), post_sample="multiNomial")
+
+
 def test_product_added_to_a_gradient():
     x, weight, total = torch.randn(7, 3).half(), torch.randn(7, 4).half(), torch.randn(3, 4)
     ours = total.npu()
@@ -297,3 +311,11 @@ def test_rotation_to_blocks(device, kind, axis):
     expected = torch_npu.npu_dynamic_mx_quant(x.unflatten(1, (8, 8)).flip(2).flatten(1), dst_type=kind, axis=axis)
     for ours, reference in zip(found, expected):
         assert ours.dtype == reference.dtype and torch.equal(ours.cpu().view(torch.uint8), reference.view(torch.uint8))
+
+
+def test_dispatch_says_that_there_are_no_ranks_for_shared_experts():
+    x, ids = torch.randn(4, 8).half().npu(), torch.zeros(4, 2, dtype=torch.int32).npu()
+    with pytest.raises(NotImplementedError, match="shared_expert_rank_num=2 is not supported: this chip has no ranks for shared experts"):
+        torch_npu.npu_moe_distribute_dispatch(x, ids, "group", 16, 0, 14, shared_expert_rank_num=2)
+    with pytest.raises(ValueError, match="moe_expert_num=14 does not divide evenly among ep_world_size=16 ranks"):
+        torch_npu.npu_moe_distribute_dispatch(x, ids, "group", 16, 0, 14)

@@ -66,6 +66,24 @@ def test_sequences_of_different_lengths(call, version):
             close(outs[name], leaf.grad, 1e-4)
 
 
+@pytest.mark.parametrize("version,layout", [("", None), ("V2", None), ("V3", None), ("V4", ""), ("V4", "same_as_input"), ("V5", ""),
+                                            ("V5", "same_as_input")])
+def test_statistics_of_sequences(call, version, layout):
+    ends, scale = [3, 10, 15], SIZE**-0.5
+    q, _, k, _, v = (t.detach() for t in tensors(15))
+    top, total = torch.empty(15, HEADS, 8), torch.empty(15, HEADS, 8)
+    call.named("aclnnFlashAttentionVarLenScore" + version, query=q, key=k, value=v, actualSeqQLenOptional=ends, actualSeqKvLenOptional=ends,
+               scaleValue=scale, keepProb=1.0, preTokens=2**31 - 1, nextTokens=2**31 - 1, headNum=HEADS, inputLayout="TND",
+               **({} if layout is None else {"softmaxOutLayout": layout}), softmaxMaxOut=top, softmaxSumOut=total,
+               attentionOutOut=torch.empty(15, HEADS, SIZE))
+    sums = (top + total.log())[..., 0]
+    for start, end in zip([0] + ends[:-1], ends):
+        keys = k[start:end].transpose(0, 1).repeat_interleave(HEADS // KV_HEADS, 0)
+        expected = (q[start:end].transpose(0, 1) @ keys.transpose(1, 2) * scale).logsumexp(-1)   # [heads, rows]
+        found = sums[start:end].t() if layout == "same_as_input" else sums[start:end].reshape(HEADS, -1)
+        close(found, expected)
+
+
 @pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH", "SBH"])
 def test_version_four(call, layout):
     length, scale = 6, SIZE**-0.5
@@ -116,7 +134,7 @@ def test_parts_of_the_keys_put_together(call, layout):
     first, second, whole = part(slice(0, 5)), part(slice(5, 12)), part(slice(0, 12))
     outs = [torch.empty_like(t) for t in whole]
     call.named("aclnnRingAttentionUpdateV2", prevAttnOut=first[0], prevSoftmaxMax=first[1], prevSoftmaxSum=first[2], curAttnOut=second[0],
-               curSoftmaxMax=second[1], curSoftmaxSum=second[2], inputLayoutOptional=layout, attnOutOut=outs[0], softmaxMaxOut=outs[1],
+               curSoftmaxMax=second[1], curSoftmaxSum=second[2], inputLayoutOptional=layout, inputSoftmaxLayoutOptional=layout, attnOutOut=outs[0], softmaxMaxOut=outs[1],
                softmaxSumOut=outs[2])
     for actual, expected in zip(outs, whole):
         close(actual, expected)

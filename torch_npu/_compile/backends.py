@@ -89,8 +89,8 @@ def capture_later(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
 
 
 class _Captured:
-    """A graph that is captured at its first call. Parameters are read where they are; other inputs are copied to where they were
-    then. Results are copies."""
+    """A graph that is captured at its first call, which runs operator by operator. Parameters are read where they are; other
+    inputs are copied to where they were then. Results are copies."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -103,20 +103,20 @@ class _Captured:
     def __call__(self, *inputs: torch.Tensor) -> Any:
         if self._failed:
             return self._module(*inputs)
-        graph = self._graph
-        if graph is None or self._moved(inputs):
+        if self._graph is None or self._moved(inputs):
+            results = self._run_first(inputs)
             try:
-                graph = self._capture(inputs)
+                self._capture()
             except RuntimeError as error:
                 self._failed = True
                 self._graph = None
                 warnings.warn(f"a compiled graph runs operator by operator, for it could not be captured: {error}",
                               RuntimeWarning, stacklevel=2)
-                return self._module(*inputs)
+            return results
         for mine, given in zip(self._inputs, inputs):
             if mine is not given:
                 mine.copy_(given)
-        graph.replay()
+        self._graph.replay()
         return [result.clone() if isinstance(result, torch.Tensor) else result for result in self._results]
 
     def _moved(self, inputs: Sequence[torch.Tensor]) -> bool:
@@ -126,19 +126,25 @@ class _Captured:
                 return True
         return False
 
-    def _capture(self, inputs: Sequence[torch.Tensor]) -> Any:
+    def _run_first(self, inputs: Sequence[torch.Tensor]) -> Any:
+        """The results of a first call. It is not part of the capture, for operators prepare themselves in it."""
         self._inputs = [given if isinstance(given, torch.nn.Parameter) else given.detach().clone() for given in inputs]
         self._addresses = [mine.data_ptr() for mine in self._inputs]
         side, current = torch.npu.Stream(), torch.npu.current_stream()
         side.wait_stream(current)
         with torch.npu.stream(side), torch.no_grad():
-            self._module(*self._inputs)  # operators prepare themselves outside of the capture
+            results = [result.clone() if isinstance(result, torch.Tensor) else result for result in self._module(*self._inputs)]
         current.wait_stream(side)
+        for result in results:
+            if isinstance(result, torch.Tensor):
+                result.record_stream(current)
+        return results
+
+    def _capture(self) -> None:
         graph = torch.npu.NPUGraph()
         with torch.npu.graph(graph), torch.no_grad():
             self._results = self._module(*self._inputs)
         self._graph = graph
-        return graph
 
 
 def register(registry: Any) -> None:

@@ -102,9 +102,24 @@ def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, options: 
 
 
 def _sequences(query_ends: Any, key_ends: Any) -> List[Tuple[Any, Any, Any, Any]]:
-    """(first and last row of the query, of the key) of each sequence, out of the running sums of the lengths."""
-    starts = zip([0, *query_ends], [0, *key_ends])
-    return [(q, q_end, k, k_end) for (q, k), q_end, k_end in zip(starts, query_ends, key_ends)]
+    """(first and last row of the query, of the key) of each sequence, out of the running sums of the lengths. Those at the end
+    whose sums are 0 do not take part."""
+    ends = [(q, k) for place, (q, k) in enumerate(zip(query_ends, key_ends)) if place == 0 or q or k]
+    return [(q, q_end, k, k_end) for (q, k), (q_end, k_end) in zip([(0, 0), *ends], ends)]
+
+
+def packed_statistics(parts: Sequence[Tensor], as_queries: bool = False) -> Tensor:
+    """Statistics of the softmax [heads, rows, ...] of each sequence as one tensor [tokens, heads, ...]. Unless they lie as the
+    queries do, they lie in it sequence after sequence, each as [heads, rows, ...]."""
+    return torch.cat([t.transpose(0, 1) if as_queries else t.reshape(t.shape[1], t.shape[0], *t.shape[2:]) for t in parts])
+
+
+def _as_queries(statistics: Tensor, ends: Sequence[int]) -> Tensor:
+    """What :func:`packed_statistics` made, lying as the queries do. The sums of the lengths may start with 0."""
+    bounds = [0, *(end for end in ends if end)]
+    parts = [statistics[start:end].reshape(statistics.shape[1], -1, *statistics.shape[2:]).transpose(0, 1)
+             for start, end in zip(bounds, bounds[1:])]
+    return torch.cat([*parts, statistics[bounds[-1]:]])
 
 
 def _dropped(shape: Sequence[int], keep_prob: float, seed: int, offset: int, device: Any) -> Tensor:
@@ -116,7 +131,7 @@ def _dropped(shape: Sequence[int], keep_prob: float, seed: int, offset: int, dev
 
 
 def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob: Any, seed: Any, offset: Any,
-            pse_type: Any = 1, sink: Any = None, dropout_mask: Any = None) -> Any:
+            pse_type: Any = 1, sink: Any = None, dropout_mask: Any = None, softmax_layout: str = "") -> Any:
     """(result, maximum, sum), differentiable in query, key, value, pse and sink."""
     heads, layout, mask, scale, before, after, query_ends, key_ends, sparse_mode, prefix = settings
     bias = None if pse is None else wide(pse) * (scale if pse_type == 1 else 1)  # type 1 is added before the scores are scaled
@@ -136,11 +151,16 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
         raise ValueError("npu_fusion_attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen")
     unsupported("npu_fusion_attention with layout TND", pse=pse, dropout=kept, prefix=prefix)
     options = _Options("npu_fusion_attention", heads, "BSND", sparse_mode, before, after, scale)
-    parts = [_attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], None, mask, options, sink=sink)
-             for q, q_end, k, k_end in _sequences(query_ends, key_ends)]
-    out, top, total = (torch.cat([part[i].squeeze(0).transpose(0, 1) if i else part[i].squeeze(0) for part in parts])
-                       for i in range(3))
-    return out, top, total
+
+    def part(q: int, q_end: int, k: int, k_end: int) -> Tuple[Any, Any, Tensor]:
+        if k == k_end:   # rows that see nothing
+            nothing = wide(query[None, q:q_end, :, :1]).transpose(1, 2).detach() * 0
+            return wide(query[None, q:q_end, :, : value.shape[-1]]) * 0, nothing, nothing
+        return _attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], None, mask, options, sink=sink)
+
+    parts = [part(*rows) for rows in _sequences(query_ends, key_ends)]
+    out, top, total = ([part.squeeze(0) for part in column] for column in zip(*parts))
+    return torch.cat(out), *(packed_statistics(t, softmax_layout == "TND") for t in (top, total))
 
 
 def _check_fusion(query: Tensor, key: Tensor, value: Tensor, settings: Any, keep_prob: float) -> None:
@@ -158,8 +178,7 @@ def _score_count(query: Tensor, key: Tensor, settings: Any) -> int:
     """How many scores there are, each with a bit of a dropout's mask."""
     head_num, layout, query_ends, key_ends = settings[0], settings[1], settings[6], settings[7]
     if layout == "TND":
-        rows, columns = ([end - start for start, end in zip((0, *ends), ends)] for ends in (query_ends, key_ends))
-        return int(head_num * sum(r * c for r, c in zip(rows, columns)))
+        return int(head_num * sum((q_end - q) * (k_end - k) for q, q_end, k, k_end in _sequences(query_ends, key_ends)))
     batch, length = {"BNSD": (0, 2), "SBH": (1, 0)}.get(layout, (0, 1))
     return int(query.shape[batch] * head_num * query.shape[length] * key.shape[length])
 
@@ -175,7 +194,7 @@ def _check_dropout_mask(mask: Tensor, count: int, seed: int) -> None:
 
 def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Tensor], settings: Any, keep_prob: float, seed: int,
                      offset: int, pse_type: int, sink: Optional[Tensor], dropout_mask: Optional[Tensor],
-                     ) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
+                     softmax_layout: str) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """All that the operators return."""
     _check_fusion(query, key, value, settings, keep_prob)
     dropped = keep_prob < 1
@@ -184,7 +203,8 @@ def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Te
     if dropped:
         seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
     size = _score_count(query, key, settings)
-    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink, dropout_mask)
+    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink, dropout_mask,
+                              softmax_layout)
     top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
     return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed, offset, size
 
@@ -224,7 +244,9 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     float32, a score that takes its share of each row and has no value. ``keep_prob`` is 1 minus the dropout probability; ``seed``
     and ``offset`` repeat the dropout of the call that returned them, a seed of 0 draws new ones. ``dropout_mask``: uint8 with a
     bit for each score [B, N, S, S], as _npu_dropout_gen_mask makes it of ``seed`` and ``offset``, which have to be given with it.
-    ``softmax_layout``: "TND", with that ``input_layout``, asks for the statistics in the queries' order.
+    ``softmax_layout``: "TND", with that ``input_layout``, asks for the statistics in the queries' order; without it those of
+    each sequence lie as [its heads, its tokens, 8], one sequence after the other. Sequences at the end whose sums in
+    ``actual_seq_qlen`` and ``actual_seq_kvlen`` are 0 do not take part.
     ``inner_precise``, ``gen_mask_parallel`` and ``sync`` tune hardware.
 
     Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty
@@ -236,7 +258,8 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     _check_softmax_layout("npu_fusion_attention", input_layout, softmax_layout)
     settings = (head_num, input_layout, atten_mask, scale, pre_tockens, next_tockens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, 1, sink, dropout_mask)
+    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, 1, sink, dropout_mask,
+                            softmax_layout)
 
 
 def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Tensor, head_num: int, input_layout: str, *,
@@ -245,12 +268,13 @@ def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Ten
                               pre_tockens: int = _UNLIMITED, next_tockens: int = _UNLIMITED, seed: int = 0, offset: int = 0,
                               prefix: Optional[Sequence[int]] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
                               actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0,
-                              sink: Optional[Tensor] = None, **_: Any) -> Tuple[Tensor, ...]:
+                              softmax_layout: str = "", sink: Optional[Tensor] = None, **_: Any) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_fusion_attention` for query, key, value, pse and sink (empty without them).
 
     Packed rows ("TND") whose ``softmax_sum`` is 0 have seen no keys, as those of npu_nsa_compress_attention may: no gradient."""
     if input_layout == "TND" and softmax_sum is not None:
-        dy = dy.masked_fill(softmax_sum[..., :1] == 0, 0)
+        totals = softmax_sum if softmax_layout == "TND" else _as_queries(softmax_sum, actual_seq_qlen or ())
+        dy = dy.masked_fill(totals[..., :1] == 0, 0)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tockens, next_tockens, actual_seq_qlen,
                 actual_seq_kvlen, sparse_mode, prefix or None)
     return tuple(_fusion_gradients(dy, query, (key, value, pse, sink), settings, keep_prob, seed, offset))
@@ -266,12 +290,14 @@ def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num:
     """:func:`npu_fusion_attention` with a choice of how ``pse`` counts: ``pse_type`` 1 adds it before the scores are scaled,
     0 after. Raises NotImplementedError for other types, query_rope, key_rope, q_start_idx and kv_start_idx too.
     """
-    _check_softmax_layout("npu_fusion_attention_v2", input_layout, given.pop("softmax_layout", ""))
+    softmax_layout = given.pop("softmax_layout", "")
+    _check_softmax_layout("npu_fusion_attention_v2", input_layout, softmax_layout)
     unsupported("npu_fusion_attention_v2", "inner_precise", "gen_mask_parallel", "sync", **given,
                 pse_type=None if pse_type in (0, 1) else pse_type)
     settings = (head_num, input_layout, atten_mask, scale, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink, dropout_mask)
+    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink, dropout_mask,
+                            softmax_layout)
 
 
 def npu_fusion_attention_grad_v2(query: Tensor, key: Tensor, value: Tensor, dy: Tensor, head_num: int, input_layout: str, *,
@@ -380,18 +406,31 @@ def npu_attention_update(lse: Sequence[Tensor], local_out: Sequence[Tensor],
 def npu_ring_attention_update(prev_attn_out: Tensor, prev_softmax_max: Tensor, prev_softmax_sum: Tensor, cur_attn_out: Tensor,
                               cur_softmax_max: Tensor, cur_softmax_sum: Tensor, *, actual_seq_qlen: Optional[Tensor] = None,
                               input_layout: str = "SBH", input_softmax_layout: str = "") -> Tuple[Tensor, Tensor, Tensor]:
-    """Joins the attention over two parts of the keys: results [S, B, N * D], statistics [B, N, S, 8] as
-    :func:`npu_fusion_attention` returns them. Returns (attention, maximum, sum) over both. Raises NotImplementedError for
+    """Joins the attention over two parts of the keys, as :func:`npu_fusion_attention` returns them.
+
+    ``input_layout``: "SBH", results [S, B, N * D] and statistics [B, N, S, 8]; or "TND", results [T, N, D] and statistics
+    [T, N, 8], with ``actual_seq_qlen``, the running sums of the lengths, which may start with 0. ``input_softmax_layout``: the
+    ``softmax_layout`` that the attention was given. Returns (attention, maximum, sum) over both. Raises NotImplementedError for
     other layouts."""
-    if input_layout != "SBH":
-        raise NotImplementedError(f"npu_ring_attention_update: layout {input_layout!r} is not supported, only 'SBH'")
+    if input_layout not in ("SBH", "TND"):
+        raise NotImplementedError(f"npu_ring_attention_update: layout {input_layout!r} is not supported, only 'SBH' and 'TND'")
+    if input_layout == "TND" and actual_seq_qlen is None:
+        raise RuntimeError("npu_ring_attention_update: layout TND needs actual_seq_qlen, the running sums of the lengths")
     top = torch.maximum(prev_softmax_max, cur_softmax_max)
     previous, current = prev_softmax_sum * (prev_softmax_max - top).exp(), cur_softmax_sum * (cur_softmax_max - top).exp()
     total = previous + current
 
-    def part(attention: Any, weight: Tensor) -> Any:
-        heads = wide(attention).unflatten(-1, (top.shape[1], -1))
-        return heads * (weight / total)[..., 0].permute(2, 0, 1).unsqueeze(-1)
+    def share(weight: Tensor) -> Tensor:
+        if input_layout == "SBH":
+            return (weight / total)[..., 0].permute(2, 0, 1).unsqueeze(-1)
+        packed = (weight / total)[..., :1]
+        if input_softmax_layout == "TND" or packed.device.type == "meta":
+            return packed
+        assert actual_seq_qlen is not None
+        return _as_queries(packed, actual_seq_qlen.tolist())
 
-    out = (part(prev_attn_out, previous) + part(cur_attn_out, current)).flatten(-2)
+    def heads(attention: Tensor) -> Tensor:
+        return wide(attention).unflatten(-1, (top.shape[1], -1)) if input_layout == "SBH" else wide(attention)
+
+    out = (heads(prev_attn_out) * share(previous) + heads(cur_attn_out) * share(current)).reshape(prev_attn_out.shape)
     return out.to(prev_attn_out.dtype), top, total

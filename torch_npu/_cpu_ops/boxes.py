@@ -108,7 +108,7 @@ def npu_ciou(self: Tensor, gtboxes: Tensor, trans: bool = False, is_cross: bool 
     ratio = _ratio(a, b, mode)
     alpha = (aspect / (1 - ratio + aspect).clamp(min=1e-7)).detach()
     value = ratio - _distance(a, b) - alpha * aspect
-    return value.t() if is_cross else value.unsqueeze(0)
+    return value.t().contiguous() if is_cross else value.unsqueeze(0)
 
 
 def _centres(boxes: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:

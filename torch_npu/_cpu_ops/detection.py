@@ -171,7 +171,7 @@ def npu_ps_roi_pooling(input: Tensor, rois: Tensor, spatial_scale: float, group_
     maps = maps[image.long().clamp(0, images - 1)]
     total = torch.einsum("rcijhw,rih,rjw->rcij", maps, rows.to(maps.dtype), columns.to(maps.dtype))
     area = rows.sum(2)[:, None, :, None] * columns.sum(2)[:, None, None, :]
-    return (total / area.clamp(min=1) * valid[:, None, None, None]).to(input.dtype)
+    return (total / area.clamp(min=1) * valid[:, None, None, None]).to(input.dtype).contiguous()
 
 
 def npu_ps_roi_pooling_backward(output_grad: Tensor, rois: Tensor, spatial_scale: float, group_size: int, output_dim: int,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from torch_npu._cpu_ops._common import wide
 from torch_npu._cpu_ops._gradient import wide_gradients
+from torch_npu._cpu_ops.attention import packed_statistics
 
 _LAST = 8  # the statistics of the softmax are repeated along a last dimension of this size
 _TRIANGLE = (2048, 2048)  # a mask of this shape stands for "no later keys", however long the sequences are
@@ -203,7 +204,8 @@ def npu_nsa_compress_attention(
     compress_stride / select_block_size) of a sequence).
 
     Returns (attention [tokens, head_num, size of value], places int32 [tokens, kv heads, select_block_count], best first, -1
-    behind the last, maximum and sum of the softmax as float32 [tokens, head_num, 8]). Has gradients for query, key and value.
+    behind the last, maximum and sum of the softmax as float32 [tokens, head_num, 8], in the order of
+    :func:`npu_fusion_attention`). Has gradients for query, key and value.
     """
     name = "npu_nsa_compress_attention"
     if select_block_size % compress_stride or compress_block_size % compress_stride:
@@ -219,16 +221,17 @@ def npu_nsa_compress_attention(
     for ((start, end), (k, k_end)), count in zip(spans, blocks):
         keys, values = (_heads_first(t[k:k_end], head_num // kv_heads) for t in (key, value))
         hidden = _hidden(name, atten_mask, end - start, k_end - k)
-        weights, top, total = _softmax(_heads_first(query[start:end]), keys, scale_value, hidden)
+        weights, own_top, own_total = _softmax(_heads_first(query[start:end]), keys, scale_value, hidden)
         shared = _shared_strides(k_end - k, count, compress_block_size, compress_stride, select_block_size, query.device)
         importance = _importance(weights, kv_heads, shared)
         if topk_mask is not None:
             importance = importance.masked_fill(topk_mask[: end - start, :count].bool(), float("inf"))
         out.append(torch.matmul(weights, values).transpose(0, 1))
         places.append(_best_blocks(importance, select_block_count))
-        tops.append(top)
-        totals.append(total)
-    return torch.cat(out).to(query.dtype), torch.cat(places), _statistics(tops), _statistics(totals)
+        tops.append(own_top)
+        totals.append(own_total)
+    top, total = (packed_statistics(t).detach().float().expand(-1, -1, _LAST).contiguous() for t in (tops, totals))
+    return torch.cat(out).to(query.dtype), torch.cat(places), top, total
 
 
 def _in_blocks(places: Tensor, block: int, columns: int) -> Tensor:

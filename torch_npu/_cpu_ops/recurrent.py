@@ -14,8 +14,11 @@ def _one_layer(name: str, num_layers: Any, dropout: Any, bidirectional: Any) -> 
 
 
 def _running(step: Any, lengths: Any, like: Any) -> Any:
-    """[batch, 1]: which sequences have this step."""
-    return None if lengths is None else (step < lengths.reshape(-1, 1)).to(like.dtype)
+    """[batch, 1]: which sequences have this step. ``lengths``: one of each, or [time, batch, hidden], 1 at the steps it has;
+    fewer numbers say nothing."""
+    if lengths is None or lengths.numel() < like.shape[1]:
+        return None
+    return (lengths[step, :, :1] != 0 if lengths.dim() == 3 else step < lengths.reshape(-1, 1)).to(like.dtype)
 
 
 def _kept(new: Any, old: Any, running: Any) -> Any:
@@ -35,10 +38,11 @@ def npu_lstm(input: Tensor, weight: Tensor, bias: Tensor, seq_mask: Tensor, h: T
     ``weight``: [size + hidden, 4 * hidden], for the input and the state, with columns for the gates i, f, j, o as
     torch.nn.LSTM has them, j being the new content; ``bias``: [4 * hidden], not used unless ``has_biases``;
     ``h`` and ``c``: [1, batch, hidden], the states before.
-    ``seq_mask``: int32 [batch], the lengths of the sequences, used with ``flag_seq``; a sequence that has ended keeps its state
-    and has the result 0. ``direction``: from the last step to the first. Returns (results, states h, states c, i, j, f, o,
-    tanh(c)), [time, batch, hidden] each; the results have the batch first with ``batch_first``. Raises NotImplementedError
-    for other than one layer, ``dropout`` and ``bidirectional``.
+    ``seq_mask``: int32 [batch], the lengths of the sequences, or floating point [time, batch, hidden], 1 at the steps that they
+    have, used with ``flag_seq``; a sequence that has ended keeps its state and has the result 0. Fewer numbers than sequences say
+    nothing. ``direction``: from the last step to the first. Returns (results, states h, states c, i, j, f, o, tanh(c)), [time,
+    batch, hidden] each; the results have the batch first with ``batch_first``. Raises NotImplementedError for other than one
+    layer, ``dropout`` and ``bidirectional``.
     """
     _one_layer("npu_lstm", num_layers, dropout, bidirectional)
     x = input.transpose(0, 1) if batch_first else input
@@ -98,9 +102,10 @@ def npu_gru(input: Tensor, hx: Tensor, weight_input: Tensor, weight_hidden: Tens
 
     ``weight_input``: [size, 3 * hidden] and ``weight_hidden``: [hidden, 3 * hidden], with columns for the gates r, z and the new
     content; biases [3 * hidden], not used unless ``has_biases``; ``hx``: [1, batch, hidden], the state before; ``seq_length``:
-    int32 [batch], the lengths of the sequences: one that has ended keeps its state and has the result 0. Returns (results,
-    states, z, r, new content, its part of the state before the gate r), [time, batch, hidden] each; the results have the
-    batch first with ``batch_first``. Raises NotImplementedError for other than one layer, ``dropout`` and ``bidirectional``.
+    int32 [batch], the lengths of the sequences: one that has ended keeps its state and has the result 0; fewer numbers say
+    nothing. Returns (results, states, z, r, new content, its part of the state before the gate r), [time, batch, hidden] each;
+    the results have the batch first with ``batch_first``. Raises NotImplementedError for other than one layer, ``dropout`` and
+    ``bidirectional``.
     """
     _one_layer("npu_gru", num_layers, dropout, bidirectional)
     x = input.transpose(0, 1) if batch_first else input
@@ -115,6 +120,6 @@ def npu_gru(input: Tensor, hx: Tensor, weight_input: Tensor, weight_hidden: Tens
         content = torch.tanh(new + reset * hidden_new)
         running = _running(step, seq_length, x)
         state = _kept((1 - update) * content + update * state, state, running)
-        rows.append((state * running, state, update, reset, content, hidden_new))
+        rows.append((state if running is None else state * running, state, update, reset, content, hidden_new))
     y, *others = _stacked(rows, False)
     return (y.transpose(0, 1).contiguous() if batch_first else y, *others)

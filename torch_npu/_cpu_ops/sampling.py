@@ -29,10 +29,12 @@ def npu_top_k_top_p_sample(
     share of the greatest go. ``post_sample`` "qSample": the greatest of ``p / (|q| + eps)`` with ``q`` [batch, vocabulary],
     exponentially distributed; the likeliest without q; "multiNomial": drawn by ``generator``. ``input_is_logits`` False:
     logits are probabilities. Returns (tokens int64 [batch], the logits with what went as -inf (0 for probabilities), float32,
-    or empty unless ``is_need_logits``).
+    or zeros unless ``is_need_logits``). Raises NotImplementedError for a ``q`` of seeds and offsets.
     """
     if post_sample not in (None, "None", "qSample", "multiNomial"):
         raise ValueError(f"npu_top_k_top_p_sample: post_sample {post_sample!r} is not one of None, qSample, multiNomial")
+    if post_sample == "multiNomial" and q is not None and not q.is_floating_point():
+        raise NotImplementedError("npu_top_k_top_p_sample: q of seeds and offsets is not supported; give a generator")
     size, gone = logits.shape[-1], float("-inf") if input_is_logits else 0.0
     x, order = wide(logits).sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(size, device=x.device)
@@ -51,10 +53,13 @@ def npu_top_k_top_p_sample(
     if post_sample == "multiNomial":
         found = torch.zeros(kept.shape[:-1], dtype=torch.int64, device=x.device)
         if x.device.type != "meta":
-            found = torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
+            sorted_probabilities = torch.softmax(x, -1) if input_is_logits else x
+            place = torch.multinomial(sorted_probabilities, 1, replacement=True, generator=generator)
+            found = order.gather(-1, place).squeeze(-1)
     else:
-        found = (probabilities if q is None else probabilities / (wide(q).abs() + (eps or 0.0))).argmax(-1)
-    return found, kept if is_need_logits else kept.new_empty(0)
+        weighted = q is not None and post_sample == "qSample"
+        found = (probabilities / (wide(q).abs() + (eps or 0.0)) if weighted else probabilities).argmax(-1)
+    return found, kept if is_need_logits else torch.zeros_like(kept)
 
 
 def npu_top_k_top_p(logits: Tensor, p: Optional[Tensor] = None, k: Optional[Tensor] = None) -> Tensor:

@@ -18,9 +18,11 @@ NPU_OPERATOR(aclnnFlashAttentionScoreGrad);
 NPU_OPERATOR(aclnnFlashAttentionScoreV3);
 NPU_OPERATOR(aclnnFlashAttentionScoreGradV3);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScore);
+NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV2);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV4);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV5);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGrad);
+NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV2);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV4);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV5);
 
@@ -65,6 +67,8 @@ struct Options {
   bool packed() const { return layout == "TND"; }
   // CANN's word for the layout of the statistics.
   std::string_view statistics() const { return softmax_layout.empty() ? "" : "same_as_input"; }
+  // Only the fifth of CANN's versions for packed rows knows all of these.
+  bool needs_v5() const { return packed() && (given(sink) || (pse_type != 1 && !softmax_layout.empty())); }
 };
 
 // How many scores there are, each with a bit of a dropout's mask.
@@ -72,6 +76,7 @@ int64_t score_count(const Options& o, const Extent& extent) {
   if (!o.packed()) return extent.batch * o.head_num * extent.rows * extent.columns;
   int64_t count = 0, query_start = 0, key_start = 0;
   for (size_t i = 0; i < o.query_ends->size(); ++i) {
+    if (i > 0 && (*o.query_ends)[i] == 0 && (*o.key_ends)[i] == 0) continue;  // a sequence that does not take part
     count += ((*o.query_ends)[i] - query_start) * ((*o.key_ends)[i] - key_start);
     query_start = (*o.query_ends)[i];
     key_start = (*o.key_ends)[i];
@@ -125,7 +130,7 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
   auto maximum = empty_like_with(query, stats, at::kFloat), sum = empty_like_with(query, stats, at::kFloat);
   auto softmax = empty_like_with(query, {0}), out = empty_like_with(query, query.sizes());
   const std::optional<at::Tensor> none;
-  if (o.packed() && given(o.sink)) {
+  if (o.needs_v5()) {
     op::run(aclnnFlashAttentionVarLenScoreV5, query, none, key, none, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink,
             o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens,
             o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, o.statistics(), maximum, sum,
@@ -138,6 +143,10 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
     op::run(aclnnFlashAttentionVarLenScoreV4, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix,
             o.query_ends, o.key_ends, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
             o.sparse_mode, o.statistics(), maximum, sum, softmax, out);
+  } else if (o.packed() && o.pse_type != 1) {
+    op::run(aclnnFlashAttentionVarLenScoreV2, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix,
+            o.query_ends, o.key_ends, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens,
+            o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
   } else if (o.packed()) {
     op::run(aclnnFlashAttentionVarLenScore, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix, o.query_ends,
             o.key_ends, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode,
@@ -171,7 +180,7 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
   auto dpse = empty_like_with(query, given(o.pse) ? o.pse->sizes() : at::IntArrayRef{0});
   auto dsink = empty_like_with(query, given(o.sink) ? o.sink->sizes() : at::IntArrayRef{0}, at::kFloat);
   const std::optional<at::Tensor> none;
-  if (o.packed() && given(o.sink)) {
+  if (o.needs_v5()) {
     op::run(aclnnFlashAttentionUnpaddingScoreGradV5, query, none, key, none, value, dy, o.pse, drop, o.padding_mask, o.atten_mask,
             left.maximum, left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(),
             at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
@@ -185,6 +194,11 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
     op::run(aclnnFlashAttentionUnpaddingScoreGradV4, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask,
             left.maximum, left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.scale, o.keep_prob,
             o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, dq, dk, dv, dpse, o.statistics());
+  } else if (o.packed() && o.pse_type != 1) {
+    op::run(aclnnFlashAttentionUnpaddingScoreGradV2, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask,
+            left.maximum, left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(),
+            at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
+            o.sparse_mode, o.pse_type, dq, dk, dv, dpse);
   } else if (o.packed()) {
     op::run(aclnnFlashAttentionUnpaddingScoreGrad, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
             left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.scale, o.keep_prob, o.pre_tokens,

@@ -18,21 +18,22 @@ std::tuple<at::Tensor, at::Tensor> npu_top_k_top_p_sample(
   const auto sample = post_sample.value_or("None");
   TORCH_CHECK_VALUE(sample == "None" || sample == "qSample" || sample == "multiNomial", "npu_top_k_top_p_sample: post_sample '",
                     sample, "' is not one of None, qSample, multiNomial");
-  const bool draws = sample == "multiNomial", are_logits = input_is_logits.value_or(true);
-  const bool wanted = is_need_logits.value_or(false), kept_needed = wanted || draws;
+  const bool draws = sample == "multiNomial", wanted = is_need_logits.value_or(false);
+  TORCH_CHECK_NOT_IMPLEMENTED(!draws || !given(q) || q->is_floating_point(),
+                              "npu_top_k_top_p_sample: q of seeds and offsets is not supported; give a generator");
   constexpr double kEpsilon = 1e-8;
   constexpr int64_t kGuess = 32, kMost = 1024;
   auto tokens = empty_like_with(logits, logits.sizes().slice(0, logits.dim() - 1), at::kLong);
-  auto kept = empty_like_with(logits, kept_needed ? logits.sizes() : at::IntArrayRef{0}, at::kFloat);
-  // Sorted logits, for clients that sample themselves; CANN wants room for them.
+  auto kept = wanted ? empty_like_with(logits, logits.sizes(), at::kFloat)
+                     : at::zeros(logits.sizes(), logits.options().dtype(at::kFloat));
+  // What is drawn from: the probabilities of those that stay, the likeliest first, and where they were.
   auto order = empty_like_with(logits, logits.sizes(), at::kLong), sorted = empty_like_with(logits, logits.sizes(), at::kFloat);
-  op::run(aclnnTopKTopPSampleV2, logits, top_k, top_p, q, min_ps, eps.value_or(kEpsilon), kept_needed,
-          top_k_guess.value_or(kGuess), ks_max.value_or(kMost), are_logits, false, tokens, kept, order, sorted);
-  if (draws) {
-    const at::Tensor probabilities = are_logits ? at::softmax(kept, -1) : kept;
-    tokens = at::multinomial(probabilities, 1, /*replacement=*/false, std::move(generator)).squeeze(-1);
-  }
-  return {tokens, wanted ? kept : empty_like_with(logits, {0}, at::kFloat)};
+  op::run(aclnnTopKTopPSampleV2, logits, top_k, top_p, sample == "qSample" ? q : std::nullopt, min_ps, eps.value_or(kEpsilon),
+          wanted, top_k_guess.value_or(kGuess), ks_max.value_or(kMost), input_is_logits.value_or(true), draws, tokens, kept,
+          order, sorted);
+  if (!draws) return {tokens, kept};
+  const at::Tensor place = at::multinomial(sorted, 1, /*replacement=*/true, std::move(generator));
+  return {order.gather(-1, place).squeeze(-1), kept};
 }
 
 }  // namespace torch_npu::native

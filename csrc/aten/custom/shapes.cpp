@@ -235,8 +235,12 @@ at::DimVector rows_of_experts(const at::Tensor& x, int64_t experts, int64_t capa
   return {experts, capacity, x.size(1)};
 }
 
-int64_t dispatched_rows(const at::Tensor& expert_ids, int64_t ranks, int64_t experts, int64_t global_tokens) {
-  TORCH_CHECK_VALUE(ranks > 0 && experts >= ranks, experts, " experts on ", ranks, " ranks");
+int64_t dispatched_rows(const at::Tensor& expert_ids, int64_t ranks, int64_t shared_ranks, int64_t experts,
+                        int64_t global_tokens) {
+  TORCH_CHECK_NOT_IMPLEMENTED(shared_ranks == 0, "npu_moe_distribute_dispatch: shared_expert_rank_num=", shared_ranks,
+                              " is not supported: this chip has no ranks for shared experts");
+  TORCH_CHECK_VALUE(ranks > 0 && experts > 0 && experts % ranks == 0, "npu_moe_distribute_dispatch: moe_expert_num=", experts,
+                    " does not divide evenly among ep_world_size=", ranks, " ranks");
   const int64_t tokens = global_tokens != 0 ? global_tokens : expert_ids.size(0) * ranks;
   return tokens * std::min(experts / ranks, expert_ids.size(1));
 }
@@ -368,6 +372,11 @@ const at::Tensor& expert_scores(const at::Tensor& scores, const char* op) {
 const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(supported, what, " not supported");
   return value;
+}
+
+const std::optional<at::Tensor>& ends_of_packed(const char* op, std::string_view layout, const std::optional<at::Tensor>& ends) {
+  TORCH_CHECK(layout != "TND" || given(ends), op, ": layout TND needs actual_seq_qlen, the running sums of the lengths");
+  return ends;
 }
 
 bool is_neox(const std::optional<std::string_view>& rotary_mode, const std::optional<std::string_view>& cache_mode) {

@@ -57,7 +57,8 @@ at::DimVector rows_of_experts(const at::Tensor& x, int64_t experts, int64_t capa
 // Its numbers of tokens: one for each expert of `range` (all where it is empty), or pairs of an expert and its number.
 at::DimVector routed_counts(at::IntArrayRef range, int64_t experts, int64_t type);
 // Rows that npu_moe_distribute_dispatch makes room for: as many as can come from all ranks.
-int64_t dispatched_rows(const at::Tensor& expert_ids, int64_t ranks, int64_t experts, int64_t global_tokens);
+int64_t dispatched_rows(const at::Tensor& expert_ids, int64_t ranks, int64_t shared_ranks, int64_t experts,
+                        int64_t global_tokens);
 // A matrix product's, batches broadcast; int32 are taken for eight int4 each.
 at::DimVector product_sizes(const at::Tensor& a, const at::Tensor& b);
 
@@ -149,6 +150,8 @@ std::string_view quant_mode_name(int64_t mode);
 const at::Tensor& expert_scores(const at::Tensor& scores, const char* op);
 // `value`; throws NotImplementedError, "`what` not supported", unless `supported`.
 const at::Tensor& only_if(bool supported, const char* what, const at::Tensor& value);
+// `ends`, the running sums of the lengths; throws unless they are given where the layout packs sequences.
+const std::optional<at::Tensor>& ends_of_packed(const char* op, std::string_view layout, const std::optional<at::Tensor>& ends);
 // `value`; throws NotImplementedError, naming `what`, when one of `refused` is given.
 const at::Tensor& refusing(const at::Tensor& value, const char* what, at::ArrayRef<std::optional<at::Tensor>> refused);
 

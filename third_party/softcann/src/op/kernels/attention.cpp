@@ -203,20 +203,32 @@ OP_COST(aclnnFlashAttentionScoreGradV4, 2.5 * attention_cost(query, keyIn)) {
 
 namespace {
 
-// Sequences of different lengths in one tensor [tokens, heads, size]; the lengths come summed up.
-template <class Each>
-void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& each) {
+// Sequences of different lengths in one tensor [tokens, heads, size]; the lengths come summed up. Those at the end whose sums
+// are 0 do not take part.
+// Calls each(rows of the queries, of the keys, of the statistics), or no_scores where a sequence has no queries or no keys.
+template <class Each, class NoScores>
+void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& each, NoScores&& no_scores) {
   TORCH_CHECK(query_ends.size() == key_ends.size(), "attention: ", query_ends.size(), " query sequences, ", key_ends.size(),
               " key sequences");
   int64_t query_start = 0, key_start = 0;
   for (size_t i = 0; i < query_ends.size(); ++i) {
-    const auto query_part = [&](const at::Tensor& t) {
-      return t.defined() && t.numel() ? t.slice(0, query_start, query_ends[i]) : t;
+    const int64_t query_end = query_ends[i], key_end = key_ends[i];
+    if (i > 0 && query_end == 0 && key_end == 0) continue;
+    TORCH_CHECK(query_end >= query_start && key_end >= key_start, "attention: ", query_ends, " and ", key_ends,
+                " are no running sums of lengths");
+    const auto query_part = [&](const at::Tensor& t) { return t.slice(0, query_start, query_end); };
+    const auto key_part = [&](const at::Tensor& t) { return t.slice(0, key_start, key_end); };
+    const auto statistics_part = [&](const at::Tensor& t, const char* layout) {
+      if (!t.defined() || t.numel() == 0) return at::Tensor();
+      return sequence_statistics(t, query_start, query_end, layout == kStatisticsAsQueries).unsqueeze(0);
     };
-    const auto key_part = [&](const at::Tensor& t) { return t.slice(0, key_start, key_ends[i]); };
-    each(query_part, key_part);
-    query_start = query_ends[i];
-    key_start = key_ends[i];
+    if (query_end > query_start && key_end > key_start) {
+      each(query_part, key_part, statistics_part);
+    } else {
+      no_scores(query_part, key_part);
+    }
+    query_start = query_end;
+    key_start = key_end;
   }
 }
 at::Tensor batch_of_one(const at::Tensor& part) { return part.unsqueeze(0); }
@@ -225,55 +237,62 @@ void require_tokens_layout(const char* layout, const at::Tensor& bias, const at:
   refuse_attention(bias, "a position bias with sequences of different lengths");
   if (keep < 1) refuse_attention(drop_mask, "dropout with sequences of different lengths");
 }
-// [tokens, heads, 8] as [1, heads, tokens, 8]
-at::Tensor statistics_part(const at::Tensor& part) {
-  return part.defined() && part.numel() ? part.transpose(0, 1).unsqueeze(0) : at::Tensor();
-}
 
 }  // namespace
 
 #define TOKEN_SETTINGS AttentionSettings{scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, 1, "BSND"}
 
-// ROPE_... and SINK are tensors, absent in the older versions.
-#define TOKEN_SCORE(NAME, ROPE_QUERY, ROPE_KEY, SINK)                                                 \
-  OP_COST(NAME, attention_cost(query, key)) {                                                         \
-    require_tokens_layout(inputLayout, realShiftOptional, dropMaskOptional, keepProb);                \
-    const at::Tensor none;                                                                            \
-    const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                            \
-    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, key);                \
-    each_sequence(actualSeqQLenOptional, actualSeqKvLenOptional, [&](const auto& q, const auto& k) {  \
-      score(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)),          \
-            {none, none, attenMaskOptional, SINK}, TOKEN_SETTINGS, statistics_part(q(softmaxMaxOut)), \
-            statistics_part(q(softmaxSumOut)), batch_of_one(q(attentionOutOut)));                     \
-    });                                                                                               \
-  }
-TOKEN_SCORE(aclnnFlashAttentionVarLenScore, none, none, none)
-TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV2, none, none, none)
-TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV3, queryRope, keyRope, none)
-TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV4, none, none, none)
-TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional)
-
-#define TOKEN_GRADIENT(NAME, ROPE_QUERY, ROPE_KEY, SINK, ROPE_QUERY_OUT, ROPE_KEY_OUT, SINK_OUT)                           \
-  OP_COST(NAME, 2.5 * attention_cost(query, keyIn)) {                                                                      \
-    require_tokens_layout(inputLayout, pseShiftOptional, dropMaskOptional, keepProb);                                      \
+// ROPE_... and SINK are tensors, absent in the older versions, as the statistics' LAYOUT.
+#define TOKEN_SCORE(NAME, ROPE_QUERY, ROPE_KEY, SINK, LAYOUT)                                                              \
+  OP_COST(NAME, attention_cost(query, key)) {                                                                              \
+    require_tokens_layout(inputLayout, realShiftOptional, dropMaskOptional, keepProb);                                     \
     const at::Tensor none;                                                                                                 \
     const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                 \
-    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, keyIn);                                   \
-    const JoinedGradient dq(all_queries, dqOut, ROPE_QUERY_OUT), dk(all_keys, dkOut, ROPE_KEY_OUT);                        \
-    if (given(SINK_OUT)) writable(SINK_OUT).zero_();                                                                       \
-    each_sequence(actualSeqQLenOptional, actualSeqKvLenOptional, [&](const auto& q, const auto& k) {                       \
-      score_gradient(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)), batch_of_one(q(dy)), \
-                     {none, none, attenMaskOptional, SINK}, TOKEN_SETTINGS, statistics_part(q(softmaxMaxOptional)),        \
-                     statistics_part(q(softmaxSumOptional)), batch_of_one(q(attentionInOptional)),                         \
-                     {batch_of_one(q(dq.whole)), batch_of_one(k(dk.whole)), batch_of_one(k(dvOut)), none, SINK_OUT});      \
-    });                                                                                                                    \
-    dq.store(rope, headNum);                                                                                               \
-    dk.store(rope, headNum);                                                                                               \
+    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, key);                                     \
+    each_sequence(                                                                                                         \
+        actualSeqQLenOptional, actualSeqKvLenOptional,                                                                     \
+        [&](const auto& q, const auto& k, const auto& s) {                                                                 \
+          score(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)),                           \
+                {none, none, attenMaskOptional, SINK}, TOKEN_SETTINGS, s(softmaxMaxOut, LAYOUT), s(softmaxSumOut, LAYOUT), \
+                batch_of_one(q(attentionOutOut)));                                                                         \
+        },                                                                                                                 \
+        [&](const auto& q, const auto&) { q(attentionOutOut).zero_(); });                                                  \
   }
-TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGrad, none, none, none, none, none, none)
-TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV2, none, none, none, none, none, none)
-TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV3, queryRope, keyInRope, none, dqRopeOut, dkRopeOut, none)
-TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV4, none, none, none, none, none, none)
-TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV5, queryRope, keyInRope, sinkInOptional, dqRopeOut, dkRopeOut, dsinkOut)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScore, none, none, none, "")
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV2, none, none, none, "")
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV3, queryRope, keyRope, none, "")
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV4, none, none, none, softmaxOutLayout)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, softmaxOutLayout)
+
+#define TOKEN_GRADIENT(NAME, ROPE_QUERY, ROPE_KEY, SINK, ROPE_QUERY_OUT, ROPE_KEY_OUT, SINK_OUT, LAYOUT)                       \
+  OP_COST(NAME, 2.5 * attention_cost(query, keyIn)) {                                                                          \
+    require_tokens_layout(inputLayout, pseShiftOptional, dropMaskOptional, keepProb);                                          \
+    const at::Tensor none;                                                                                                     \
+    const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                     \
+    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, keyIn);                                       \
+    const JoinedGradient dq(all_queries, dqOut, ROPE_QUERY_OUT), dk(all_keys, dkOut, ROPE_KEY_OUT);                            \
+    if (given(SINK_OUT)) writable(SINK_OUT).zero_();                                                                           \
+    each_sequence(                                                                                                             \
+        actualSeqQLenOptional, actualSeqKvLenOptional,                                                                         \
+        [&](const auto& q, const auto& k, const auto& s) {                                                                     \
+          score_gradient(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)), batch_of_one(q(dy)), \
+                         {none, none, attenMaskOptional, SINK}, TOKEN_SETTINGS, s(softmaxMaxOptional, LAYOUT),                 \
+                         s(softmaxSumOptional, LAYOUT), batch_of_one(q(attentionInOptional)),                                  \
+                         {batch_of_one(q(dq.whole)), batch_of_one(k(dk.whole)), batch_of_one(k(dvOut)), none, SINK_OUT});      \
+        },                                                                                                                     \
+        [&](const auto& q, const auto& k) {                                                                                    \
+          q(dq.whole).zero_();                                                                                                 \
+          k(dk.whole).zero_();                                                                                                 \
+          k(dvOut).zero_();                                                                                                    \
+        });                                                                                                                    \
+    dq.store(rope, headNum);                                                                                                   \
+    dk.store(rope, headNum);                                                                                                   \
+  }
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGrad, none, none, none, none, none, none, "")
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV2, none, none, none, none, none, none, "")
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV3, queryRope, keyInRope, none, dqRopeOut, dkRopeOut, none, "")
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV4, none, none, none, none, none, none, softmaxInLayout)
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV5, queryRope, keyInRope, sinkInOptional, dqRopeOut, dkRopeOut, dsinkOut,
+               softmaxInLayout)
 OP_MAX_WORKSPACE(aclnnFlashAttentionVarLenScoreV5)
 OP_MAX_WORKSPACE(aclnnFlashAttentionUnpaddingScoreGradV5)

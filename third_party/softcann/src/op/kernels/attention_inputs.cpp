@@ -100,6 +100,13 @@ Attention make_attention(const at::Tensor& query, const at::Tensor& key, const a
   return a;
 }
 
+at::Tensor sequence_statistics(const at::Tensor& statistics, int64_t start, int64_t end, bool as_queries) {
+  if (as_queries) return statistics.slice(0, start, end).transpose(0, 1);
+  const int64_t heads = statistics.size(1), lanes = statistics.size(2);
+  // A view: results are written through it.
+  return statistics.view({-1, lanes}).slice(0, start * heads, end * heads).view({heads, end - start, lanes});
+}
+
 double attention_cost(const at::Tensor& query, const at::Tensor& key) {
   return query.defined() && key.defined() ? 2000 + static_cast<double>(query.numel()) * static_cast<double>(key.numel()) /
                                                        static_cast<double>(std::max<int64_t>(query.size(-1), 1)) * 0.05

@@ -33,6 +33,13 @@ int64_t head_size(const at::Tensor& query, std::string_view layout, int64_t head
 Attention make_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionExtras& extras,
                          const AttentionSettings& settings);
 
+// Note [Statistics of packed sequences]
+// The softmax's maxima and sums of packed rows have the shape [tokens, heads, 8]. Unless a client asks for the queries' order
+// they lie sequence after sequence, each as [heads, its tokens, 8].
+constexpr std::string_view kStatisticsAsQueries = "same_as_input";
+// Those of the tokens from `start` to `end`, [heads, tokens, 8].
+at::Tensor sequence_statistics(const at::Tensor& statistics, int64_t start, int64_t end, bool as_queries = false);
+
 // Nanoseconds, roughly.
 double attention_cost(const at::Tensor& query, const at::Tensor& key);
 

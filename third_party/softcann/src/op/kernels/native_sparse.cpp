@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "op/kernel.h"
+#include "op/kernels/attention_inputs.h"
 #include "op/kernels/common.h"
 #include "op/kernels/dense_attention.h"
 #include "op/kernels/sparse_attention.h"
@@ -203,8 +204,14 @@ OP_COST(aclnnNsaCompressAttention, Importance{compressBlockSize, compressStride,
       put(places.slice(0, start, end), Importance::best(found, selectBlockCount));
     });
     put(rows[i].of(attentionOutOut), result.out.transpose(0, 1));
-    put_statistic(softmaxMaxOut, rows[i], result.top);
-    put_statistic(softmaxSumOut, rows[i], result.total);
+    // The gradient is that of aclnnFlashAttentionVarLenScore: so lie the statistics. See Note [Statistics of packed sequences].
+    const auto put_packed = [&](const at::Tensor& out, const at::Tensor& value) {
+      if (!given(out)) return;
+      const at::Tensor part = sequence_statistics(out, rows[i].start, rows[i].end);
+      put(part, value.expand_as(part));
+    };
+    put_packed(softmaxMaxOut, result.top);
+    put_packed(softmaxSumOut, result.total);
   }
 }
 

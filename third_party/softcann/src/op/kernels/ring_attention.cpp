@@ -1,6 +1,8 @@
 // Attention over parts of the keys, into one: what ranks of a ring hand on, and splits of long caches.
 #include "op/kernel.h"
+#include "op/kernels/attention_inputs.h"
 #include "op/kernels/common.h"
+#include "op/kernels/sparse_attention.h"
 
 using namespace softcann::op;
 
@@ -19,11 +21,28 @@ OP(aclnnAttentionUpdate) {
 namespace {
 
 // Attention over two parts of the keys into one. Statistics are [B, N, S, 8] for attention [S, B, N * D], and [T, N, 8] for
-// [T, N, D].
-struct RingUpdate {
+// [T, N, D]: see Note [Statistics of packed sequences], unless `statistics` is "TND".
+struct RingPart {
   const at::Tensor &out, &maximum, &sum;
+};
+struct RingUpdate {
+  std::string_view layout, statistics;
+  const at::Tensor& ends;
 
-  void run(const RingUpdate& previous, const RingUpdate& current, std::string_view layout) const {
+  // [T, N, 8] as the queries lie. The ends of the sequences may start with 0.
+  at::Tensor by_tokens(const at::Tensor& packed) const {
+    if (statistics == "TND") return packed;
+    at::Tensor whole = at::empty(packed.sizes(), packed.options());
+    int64_t start = 0;
+    for (const int64_t end : given(ends) ? host_numbers(ends) : std::vector<int64_t>{packed.size(0)}) {
+      TORCH_CHECK(end >= start && end <= packed.size(0), "ring attention: actualSeqQlen ", ends, " for ", packed.size(0),
+                  " tokens");
+      whole.slice(0, start, end).copy_(sequence_statistics(packed, start, end).transpose(0, 1));
+      start = end;
+    }
+    return whole;
+  }
+  void run(const RingPart& previous, const RingPart& current, const RingPart& joined) const {
     TORCH_CHECK(layout.empty() || layout == "SBH" || layout == "TND", "ring attention: layout '", layout,
                 "' is not one of SBH, TND");
     const at::Tensor top = previous.maximum.maximum(current.maximum);
@@ -31,25 +50,25 @@ struct RingUpdate {
     const at::Tensor total = before + now;
     const bool tokens = layout == "TND";
     const auto share = [&](const at::Tensor& part) {
-      const at::Tensor one = (part / total).select(-1, 0);
-      return (tokens ? one : one.permute({2, 0, 1})).unsqueeze(-1);
+      const at::Tensor all = part / total;
+      return (tokens ? by_tokens(all).select(-1, 0) : all.select(-1, 0).permute({2, 0, 1})).unsqueeze(-1);
     };
     const auto heads = [&](const at::Tensor& t) {
       return tokens ? widened(t) : widened(t).unflatten(-1, at::IntArrayRef{top.size(1), t.size(-1) / top.size(1)});
     };
-    put(out, (heads(previous.out) * share(before) + heads(current.out) * share(now)).reshape(out.sizes()));
-    put(maximum, top);
-    put(sum, total);
+    put(joined.out, (heads(previous.out) * share(before) + heads(current.out) * share(now)).reshape(joined.out.sizes()));
+    put(joined.maximum, top);
+    put(joined.sum, total);
   }
 };
 
 }  // namespace
 
-OP(aclnnRingAttentionUpdate) {
-  RingUpdate{attnOutOut, softmaxMaxOut, softmaxSumOut}.run({prevAttnOut, prevSoftmaxMax, prevSoftmaxSum},
-                                                           {curAttnOut, curSoftmaxMax, curSoftmaxSum}, inputLayoutOptional);
-}
-OP(aclnnRingAttentionUpdateV2) {
-  RingUpdate{attnOutOut, softmaxMaxOut, softmaxSumOut}.run({prevAttnOut, prevSoftmaxMax, prevSoftmaxSum},
-                                                           {curAttnOut, curSoftmaxMax, curSoftmaxSum}, inputLayoutOptional);
-}
+#define RING_UPDATE(NAME, STATISTICS)                                                                                     \
+  OP(NAME) {                                                                                                              \
+    RingUpdate{inputLayoutOptional, STATISTICS, actualSeqQlenOptional}.run({prevAttnOut, prevSoftmaxMax, prevSoftmaxSum}, \
+                                                                           {curAttnOut, curSoftmaxMax, curSoftmaxSum},    \
+                                                                           {attnOutOut, softmaxMaxOut, softmaxSumOut});   \
+  }
+RING_UPDATE(aclnnRingAttentionUpdate, "")
+RING_UPDATE(aclnnRingAttentionUpdateV2, inputSoftmaxLayoutOptional)

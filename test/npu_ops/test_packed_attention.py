@@ -1,0 +1,64 @@
+"""Fused attention over packed sequences ("TND"): where the statistics lie, parts of the keys put together, sequences that are empty."""
+
+import pytest
+import torch
+
+import torch_npu
+
+DEVICES = pytest.mark.parametrize("device", ["cpu", "npu"])
+
+
+@DEVICES
+def test_statistics_of_packed_attention_lie_by_sequence_or_as_the_queries(device):
+    q = torch.randn(7, 2, 8, device=device, requires_grad=True)
+    options = dict(scale=0.4, actual_seq_qlen=[2, 7], actual_seq_kvlen=[2, 7])
+    for attention in (torch_npu.npu_fusion_attention, torch_npu.npu_fusion_attention_v2):
+        packed, as_queries = (attention(q, q, q, 2, "TND", softmax_layout=layout, **options) for layout in ("", "TND"))
+        torch.testing.assert_close(packed[0], as_queries[0])
+        rows = [r.split([2, 5]) for r in packed[1:3]]   # of a sequence: [its heads, its rows, 8]
+        for by_sequence, statistic in zip(rows, as_queries[1:3]):
+            torch.testing.assert_close(torch.cat([r.reshape(2, -1, 8).transpose(0, 1) for r in by_sequence]), statistic)
+        torch.testing.assert_close(*[torch.autograd.grad(result[0].square().sum(), q)[0] for result in (packed, as_queries)])
+        with pytest.raises(ValueError, match="softmax_layout may be TND with the layout TND, but got BSND with TND"):
+            attention(q, q, q, 2, "TND", softmax_layout="BSND", **options)
+
+
+@DEVICES
+@pytest.mark.parametrize("layout", ["", "TND"])
+def test_ring_attention_joins_packed_parts_of_the_keys(device, layout):
+    q, k, v = (torch.randn(9, 3, 8, device=device) for _ in range(3))
+
+    def attend(k, v, ends):
+        return torch_npu.npu_fusion_attention(q, k, v, 3, "TND", scale=0.4, actual_seq_qlen=[2, 5, 9], actual_seq_kvlen=ends,
+                                              softmax_layout=layout)[:3]
+
+    first, whole = torch.tensor([0, 2, 3, 5, 6]), attend(k, v, [2, 5, 9])
+    second = torch.tensor([1, 4, 7, 8])
+    parts = [attend(k[rows].contiguous(), v[rows].contiguous(), ends) for rows, ends in ((first, [1, 3, 5]), (second, [1, 2, 4]))]
+    update = lambda ends: torch_npu.npu_ring_attention_update(*parts[0], *parts[1], actual_seq_qlen=ends, input_layout="TND",
+                                                              input_softmax_layout=layout)
+    for ends in ([0, 2, 5, 9], [2, 5, 9]):
+        out, top, total = update(torch.tensor(ends, device=device))
+        torch.testing.assert_close(out, whole[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(top + total.log(), whole[1] + whole[2].log(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(RuntimeError, match="layout TND needs actual_seq_qlen"):
+        update(None)
+
+
+@DEVICES
+def test_packed_sequences_may_be_empty_and_those_at_the_end_left_out(device):
+    def attend(*ends):
+        leaves = [torch.randn(9, 2, 8, generator=torch.Generator().manual_seed(i)).to(device).requires_grad_() for i in range(3)]
+        out, *_, count = torch_npu.npu_fusion_attention(*leaves, 2, "TND", scale=0.4, actual_seq_qlen=ends[0], actual_seq_kvlen=ends[-1])
+        return [out, *torch.autograd.grad(out.square().sum(), leaves)], count
+
+    expected, count = attend([2, 5, 9])
+    for ends in ([2, 5, 9, 0, 0], [0, 2, 5, 9], [2, 2, 5, 9]):
+        found, same = attend(ends)
+        assert same == count
+        for ours, theirs in zip(found, expected):
+            torch.testing.assert_close(ours, theirs)
+    out, dq, dk, dv = attend([4, 9, 9], [0, 7, 9])[0]   # rows without keys, keys without rows
+    for nothing in (out[:4], dq[:4], dk[7:], dv[7:]):
+        assert not nothing.any()
+    assert all(t.any() for t in (out[4:], dq[4:], dk[:7], dv[:7]))
