@@ -366,3 +366,20 @@ def test_dtypes_that_would_lose_the_result():
     for call in calls:
         with pytest.raises(NotImplementedError, match="not implemented for '(Long|ComplexFloat)'"):
             call()
+
+
+def test_refusals_are_no_failures_of_the_device():
+    """A dtype without a kernel is NotImplementedError as on the CPU, arguments that do not fit are RuntimeError. AcceleratorError is
+    for what a device has met: who restarts one after it must not be misled."""
+    x, turned, nothing = torch.ones(3, device="npu"), torch.ones(3, dtype=torch.complex64, device="npu"), torch.zeros(2, dtype=torch.long, device="npu")
+    many = torch.ones(1 << 20, device="npu")   # in the queue, whose refusal comes later
+    for call in (lambda: torch.lcm(x, x), lambda: torch.gcd(many, many), lambda: torch.lgamma(turned), lambda: torch.polygamma(1, turned),
+                 lambda: torch.special.ndtri(x.half()), lambda: torch.arange(3, device="npu", dtype=torch.bool)):
+        with pytest.raises(NotImplementedError, match="561003.*not implemented for"):
+            call()
+            torch.npu.synchronize()
+        assert (x + 1).tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="161002") as told:
+        nothing // nothing
+        torch.npu.synchronize()
+    assert type(told.value) is RuntimeError
