@@ -162,3 +162,11 @@ def test_export(dynamic):
     buffer.seek(0)
     x = torch.randn(5 if dynamic else 3, 1, 8, 8, device="npu")
     close(torch.export.load(buffer).module()(x), model(x))
+
+
+@pytest.mark.parametrize("activation", [F.hardtanh, F.hardswish, F.logsigmoid, F.mish, F.relu6, F.softplus, F.glu], ids=lambda f: f.__name__)
+def test_several_gradients_at_once(activation):
+    """jacrev: the gradients have a dimension that the activation's input has not."""
+    x = torch.randn(4, 6)
+    close(torch.func.jacrev(activation)(x.npu()), torch.func.jacrev(activation)(x))
+    close(torch.func.hessian(lambda v: activation(v).square().sum())(x.npu()), torch.func.hessian(lambda v: activation(v).square().sum())(x))
