@@ -169,6 +169,7 @@ at::Tensor linalg_matrix_exp(const at::Tensor& self) {
   TORCH_CHECK(at::isFloatingType(self.scalar_type()) || self.is_complex(),
               "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got ", self.scalar_type());
   constexpr int kTerms = 18;
+  const NoAutocast as_called;
   const auto a = widened(self);
   const bool wide = a.scalar_type() == at::kDouble || a.scalar_type() == at::kComplexDouble;
   const double limit = wide ? 1.09 : 3.01;
