@@ -3,7 +3,9 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/native/TensorAdvancedIndexingUtils.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/one_hot_native.h>
+#include <ATen/ops/stack.h>
 
 #include "aten/argument_checks.h"
 #include "aten/compose.h"
@@ -171,10 +173,19 @@ at::Tensor& masked_fill_tensor(at::Tensor& self, const at::Tensor& mask, const a
   return self;
 }
 
-// PyTorch takes int64 only; the published torch_npu gives the rows the index's dtype.
+// PyTorch takes int64 only; the published torch_npu gives the rows the index's dtype. Where the classes are to be counted the
+// host waits anyway and sees the smallest one too; else the device finds those that are out of range.
 at::Tensor one_hot(const at::Tensor& self, int64_t num_classes) {
   if (self.is_complex()) return at::native::one_hot(self, num_classes);  // refused
-  return cast(at::native::one_hot(cast(self, at::kLong), num_classes), self.scalar_type());
+  const auto classes = cast(self, at::kLong);
+  if (num_classes == -1 && classes.numel() != 0) {
+    const auto [smallest, largest] = at::aminmax(classes);
+    const auto range = at::stack({smallest, largest}).cpu();
+    const auto* ends = range.const_data_ptr<int64_t>();
+    TORCH_CHECK(ends[0] >= 0, "Class values must be non-negative.");
+    num_classes = ends[1] + 1;
+  }
+  return cast(at::native::one_hot(classes, num_classes), self.scalar_type());
 }
 
 at::Tensor& index_fill_int_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {

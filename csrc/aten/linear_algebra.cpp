@@ -6,6 +6,7 @@
 
 #include "aten/compose.h"
 #include "aten/factory.h"
+#include "aten/mixed_dtypes.h"
 #include "generated/torch_npu_native_functions.h"
 #include "op/launch.h"
 
@@ -68,6 +69,9 @@ void linalg_slogdet_kernel(const at::Tensor& A, const at::Tensor& sign, const at
 
 at::Tensor linalg_solve_triangular(const at::Tensor& self, const at::Tensor& B, bool upper, bool left, bool unitriangular) {
   check_square(self, "linalg.solve_triangular");
+  if (const auto type = type_for(B, self); B.scalar_type() != type) {
+    return native::linalg_solve_triangular(self, B.to(type), upper, left, unitriangular);
+  }
   TORCH_CHECK(B.dim() >= 2, "linalg.solve_triangular: The input tensor B must have at least 2 dimensions.");
   TORCH_CHECK(self.scalar_type() == B.scalar_type(),
               "linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type ", self.scalar_type(),
@@ -165,6 +169,7 @@ at::Tensor linalg_matrix_exp(const at::Tensor& self) {
   TORCH_CHECK(at::isFloatingType(self.scalar_type()) || self.is_complex(),
               "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got ", self.scalar_type());
   constexpr int kTerms = 18;
+  const NoAutocast as_called;
   const auto a = widened(self);
   const bool wide = a.scalar_type() == at::kDouble || a.scalar_type() == at::kComplexDouble;
   const double limit = wide ? 1.09 : 3.01;

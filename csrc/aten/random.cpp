@@ -35,8 +35,6 @@ namespace {
 using Generator = std::optional<at::Generator>;
 namespace templates = at::native::templates;
 
-bool is_dropped_by_cann(at::ScalarType type) { return type == at::kFloat || type == at::kHalf || type == at::kBFloat16; }
-
 // One dimension where the memory allows it: torch allows more of them than a descriptor holds.
 at::Tensor fewer_dims(const at::Tensor& self) { return self.dim() > 8 && self.is_contiguous() ? self.view(-1) : self; }
 

@@ -63,6 +63,9 @@ void throw_cann_error(int code, const char* call, const char* file, int line) {
   const c10::SourceLocation where{"", file, static_cast<uint32_t>(line)};
   auto message = describe_cann_error(code, call);
   if (code == ACL_ERROR_RT_MEMORY_ALLOCATION) throw c10::OutOfMemoryError(where, std::move(message));
+  // No device has met these: torch's operators tell them so too, and who restarts a device after AcceleratorError is not misled.
+  if (code == ACLNN_ERR_INNER_FIND_KERNEL_ERROR) throw c10::NotImplementedError(where, std::move(message));
+  if (code == ACLNN_ERR_PARAM_NULLPTR || code == ACLNN_ERR_PARAM_INVALID) throw c10::Error(where, std::move(message));
   throw c10::AcceleratorError(where, code, std::move(message));
 }
 

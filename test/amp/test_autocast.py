@@ -423,7 +423,7 @@ def test_checkpointing_repeats_the_region():
     assert seen == [torch.float16, torch.float16]
 
 
-@pytest.mark.parametrize("function", [torch.fft.fft, torch.fft.rfft2, torch.fft.irfft, torch.cholesky_inverse], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [torch.fft.fft, torch.fft.rfft2, torch.fft.irfft, torch.cholesky_inverse, torch.linalg.matrix_exp], ids=lambda f: f.__name__)
 def test_what_is_made_of_products_keeps_its_type(function):
     """Autocast lists products, not operators that the NPU computes by products."""
     x = torch.eye(8, device="npu") + torch.ones(8, 8, device="npu")

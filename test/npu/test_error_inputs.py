@@ -231,7 +231,6 @@ def test_places_in_a_dimension_that_has_none():
         lambda: x.scatter(1, place, 1.0), lambda: x.scatter(1, place, one), lambda: x.scatter_add(1, place, one),
         lambda: x.scatter_reduce(1, place, one, "sum"), lambda: x.scatter(1, place, 2.0, reduce="multiply"),
         lambda: x.index_copy(1, place[0], one), lambda: x.index_fill(-1, place[0], 1.0),
-        lambda: torch.nn.functional.one_hot(torch.tensor([-1, -1], device="npu")),
     ]
     for call in calls:
         with pytest.raises(RuntimeError, match="out of bounds for dimension . with size 0"):
@@ -366,3 +365,31 @@ def test_dtypes_that_would_lose_the_result():
     for call in calls:
         with pytest.raises(NotImplementedError, match="not implemented for '(Long|ComplexFloat)'"):
             call()
+
+
+def test_refusals_are_no_failures_of_the_device():
+    """A dtype without a kernel is NotImplementedError as on the CPU, arguments that do not fit are RuntimeError. AcceleratorError is
+    for what a device has met: who restarts one after it must not be misled."""
+    x, turned, nothing = torch.ones(3, device="npu"), torch.ones(3, dtype=torch.complex64, device="npu"), torch.zeros(2, dtype=torch.long, device="npu")
+    many = torch.ones(1 << 20, device="npu")   # in the queue, whose refusal comes later
+    for call in (lambda: torch.lcm(x, x), lambda: torch.gcd(many, many), lambda: torch.lgamma(turned), lambda: torch.polygamma(1, turned),
+                 lambda: torch.special.ndtri(x.half()), lambda: torch.arange(3, device="npu", dtype=torch.bool)):
+        with pytest.raises(NotImplementedError, match="561003.*not implemented for"):
+            call()
+            torch.npu.synchronize()
+        assert (x + 1).tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="161002") as told:
+        nothing // nothing
+        torch.npu.synchronize()
+    assert type(told.value) is RuntimeError
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
+def test_classes_below_zero(dtype):
+    """Where one_hot counts the classes, which the host has to wait for."""
+    for labels in ([1, -1, 3], [-1], [[0, 2], [-3, 1]]):
+        with pytest.raises(RuntimeError, match="must be non-negative"):
+            torch.nn.functional.one_hot(torch.tensor(labels, dtype=dtype, device="npu"))
+    assert torch.nn.functional.one_hot(torch.tensor([0, 2], dtype=dtype, device="npu")).tolist() == [[1, 0, 0], [0, 0, 1]]
+    with pytest.raises(RuntimeError, match="total number of classes"):
+        torch.nn.functional.one_hot(torch.zeros(0, dtype=dtype, device="npu").long())

@@ -201,6 +201,25 @@ def test_dropout_drops_by_canns_mask(dtype, p):
         assert torch.equal(again, ours) and torch.equal(ours, torch.where(kept, given * (1 / (1 - p)), 0))
 
 
+@pytest.mark.parametrize("train", [True, False])
+def test_dropout_is_two_operators_and_its_gradient_one(train):
+    """CANN's mask of bits is kept for the backward: nobody asks for bools."""
+    def launched(run):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+            value = run()
+        return value, {event.name for event in seen.events()}   # softcann's kernels are made of ATen's too
+    x = torch.randn(8, 6, device="npu").t().requires_grad_()
+    out, made = launched(lambda: torch.nn.functional.dropout(x, 0.4, train))
+    assert "aten::dropout" in made and not {"aten::native_dropout", "aten::ones_like"} & made
+    assert out.stride() == x.stride() and (train or out is x)
+    if train:
+        (gradient,), made = launched(lambda: torch.autograd.grad(out, x, torch.ones_like(out)))
+        assert torch.allclose(gradient, (out != 0) / 0.6) and "aten::native_dropout_backward" not in made
+    with torch.inference_mode():
+        inferred = torch.nn.functional.dropout(torch.ones(1000, device="npu"), 0.5)
+    assert 300 < (inferred == 2).sum() < 700 and ((inferred == 0) | (inferred == 2)).all()
+
+
 def test_dropout_drops_nans_too():
     dropped = torch.nn.functional.dropout(torch.full((1000,), float("nan"), device="npu"), 0.5)
     assert 0 < (dropped == 0).sum() < 1000 and (dropped.isnan() | (dropped == 0)).all()

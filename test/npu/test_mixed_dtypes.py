@@ -287,3 +287,12 @@ def test_members_among_bools():
     x, y = torch.tensor([True, False, True]), torch.tensor([True])
     same(torch.isin(x.npu(), y.npu()), x, BOOL)
     same(torch.isin(x.npu(), y.npu(), invert=True), ~x, BOOL)
+
+
+def test_right_hand_sides_of_another_dtype():
+    matrix, right = torch.tensor([[2.0, 1.0], [0.0, 3.0]]), torch.tensor([[1.0], [2.0]])
+    for dtype in (H, torch.float64, I32, torch.bool):
+        same(torch.linalg.solve_triangular(matrix.npu(), right.to(dtype).npu(), upper=True),
+             torch.linalg.solve_triangular(matrix, right.to(dtype), upper=True), F32)
+    with pytest.raises(RuntimeError, match="same dtype"):   # the CPU drops the imaginary part with a warning
+        torch.linalg.solve_triangular(matrix.npu(), right.to(torch.complex64).npu(), upper=True)

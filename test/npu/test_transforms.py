@@ -162,3 +162,32 @@ def test_export(dynamic):
     buffer.seek(0)
     x = torch.randn(5 if dynamic else 3, 1, 8, 8, device="npu")
     close(torch.export.load(buffer).module()(x), model(x))
+
+
+@pytest.mark.parametrize("activation", [F.hardtanh, F.hardswish, F.logsigmoid, F.mish, F.relu6, F.softplus, F.glu], ids=lambda f: f.__name__)
+def test_several_gradients_at_once(activation):
+    """jacrev: the gradients have a dimension that the activation's input has not."""
+    x = torch.randn(4, 6)
+    close(torch.func.jacrev(activation)(x.npu()), torch.func.jacrev(activation)(x))
+    close(torch.func.hessian(lambda v: activation(v).square().sum())(x.npu()), torch.func.hessian(lambda v: activation(v).square().sum())(x))
+
+
+def test_dropout_within_transforms():
+    """Its own kernel keeps bits where autograd alone looks on, and drops the same under a transform."""
+    x = torch.randn(40, 3, device="npu")
+
+    def dropped(run):
+        torch.npu.manual_seed(5)
+        return run(lambda v: (F.dropout(v, 0.5) ** 2).sum())
+    leaf = x.clone().requires_grad_()
+    plain, = torch.autograd.grad(dropped(lambda loss: loss(leaf)), leaf)
+    close(dropped(lambda loss: torch.func.grad(loss)(x)), plain)
+    close(dropped(lambda loss: torch.func.jvp(loss, (x,), (torch.ones_like(x),))[1]), plain.sum())
+    close(dropped(lambda loss: torch.func.vmap(torch.func.grad(loss), randomness="different")(x[None]))[0], plain)
+    torch.npu.manual_seed(5)
+    out = F.dropout(leaf, 0.5)
+    both, = torch.autograd.grad(out, leaf, torch.stack([torch.ones_like(x), x]), is_grads_batched=True, retain_graph=True)
+    kept = (out != 0) * 2.0
+    close(both, torch.stack([kept, kept * x]))
+    gradient, = torch.autograd.grad((out ** 3).sum(), leaf, create_graph=True)
+    close(torch.autograd.grad(gradient.sum(), leaf)[0], 6 * out.detach() * kept ** 2)

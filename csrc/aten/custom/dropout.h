@@ -6,6 +6,9 @@
 
 namespace torch_npu::native {
 
+// The dtypes that CANN's mask applies to.
+inline bool is_dropped_by_cann(at::ScalarType type) { return type == at::kFloat || type == at::kHalf || type == at::kBFloat16; }
+
 // Bytes of a mask: a bit for each of `numel` elements, in whole blocks of 128.
 int64_t dropout_mask_size(int64_t numel);
 
