@@ -273,3 +273,20 @@ def test_what_operators_ask_about_the_chip(tmp_path):
 def test_libraries_that_clients_name_are_there():
     for name in ("register", "error_manager", "ge_common_base", "ascend_dump", "op_common", "profapi"):
         library(name)
+
+
+def test_methods_of_the_classes_behind_handles(acl):
+    pytest.importorskip("torch")   # loads what libopapi is linked with
+    base, library_of = library("nnopbase"), library("opapi")
+    library_of.aclCreateScalar.restype = library_of.aclCreateIntArray.restype = ctypes.c_void_p
+    value = ctypes.c_int32(-7)
+    scalar = ctypes.c_void_p(library_of.aclCreateScalar(ctypes.byref(value), 3))
+    data, number = base["_ZNK9aclScalar7GetDataEv"], base["_ZNK9aclScalar7ToFloatEv"]
+    data.restype, number.restype = ctypes.POINTER(ctypes.c_int32), ctypes.c_float
+    assert data(scalar)[0] == -7 and number(scalar) == -7.0 and base["_ZNK9aclScalar11GetDataTypeEv"](scalar) == 3
+    assert library_of.aclDestroyScalar(scalar) == 0 and not data(scalar)
+    array = ctypes.c_void_p(library_of.aclCreateIntArray((ctypes.c_int64 * 2)(5, 6), ctypes.c_uint64(2)))
+    numbers = base["_ZNK8aclArrayIlE7GetDataEv"]
+    numbers.restype = ctypes.POINTER(ctypes.c_int64)
+    assert numbers(array)[:2] == [5, 6] and base["_ZNK9aclScalar8ToStringEv"]
+    assert library_of.aclDestroyIntArray(array) == 0
