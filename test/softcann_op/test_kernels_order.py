@@ -215,3 +215,20 @@ def test_extremes_at_each_place_and_layout(call):
         call("aclnnArgMax", torch.empty(3, 0), 1, False, torch.empty(3, dtype=torch.int64))
     with pytest.raises(RuntimeError):
         call("aclnnArgMax", torch.zeros(3, 2, dtype=torch.bool), 1, False, torch.empty(3, dtype=torch.int64))
+
+
+def test_largest_and_smallest_of_several_tensors(call):
+    tensors = [torch.randn(3, 4), torch.randn(4), torch.tensor([[1.0], [NAN], [0.0]])]
+    for name, combine in (("aclnnMaxN", torch.maximum), ("aclnnMinN", torch.minimum)):
+        out = torch.empty(3, 4)
+        call(name, tensors, out)
+        same(out, combine(combine(tensors[0], tensors[1]), tensors[2]))
+
+
+@pytest.mark.parametrize("dims, keep, noop", [([1], False, False), ([0, 2], True, False), ([], False, False), ([], False, True)])
+def test_largest_along_dimensions(call, dims, keep, noop):
+    x = torch.randn(2, 3, 4)
+    expected = x if noop else torch.amax(x, dims, keep)
+    out = torch.empty_like(expected)
+    call("aclnnMaxV2", x, dims, keep, noop, out)
+    same(out, expected)

@@ -1,5 +1,5 @@
-// Names that clients link and that cannot work on a software device: device binaries. They say so. The
-// profiler's report calls are here too, as there is nothing that would collect the reports.
+// Names that clients link and that cannot work on a software device: device binaries by the older interface (the newer:
+// rt/kernels). They say so. The profiler's report calls are here too, as there is nothing that would collect the reports.
 #include "rt/base/error.h"
 #include "rt/base/hash.h"
 #include "rt/base/sync.h"
@@ -42,6 +42,7 @@ int32_t MsprofRegisterCallback(uint32_t moduleId, ProfCommandHandle handle);
 int32_t MsprofReportAdditionalInfo(uint32_t nonPersistantFlag, void* data, uint32_t length);
 int32_t MsprofReportApi(uint32_t nonPersistantFlag, const MsprofApi* api);
 int32_t MsprofReportCompactInfo(uint32_t nonPersistantFlag, void* data, uint32_t length);
+uint64_t MsprofStr2Id(const char* hashInfo, size_t length);
 uint64_t MsprofSysCycleTime();
 }
 #pragma GCC visibility pop
@@ -52,8 +53,7 @@ SOFTCANN_REFUSED(rtDevBinaryRegister, no_binaries, const rtDevBinary_t*, void**)
 SOFTCANN_REFUSED(rtFunctionRegister, no_binaries, void*, const void*, const char*, const void*, uint32_t)
 SOFTCANN_REFUSED(rtGetC2cCtrlAddr, no_core_synchronization, uint64_t*, uint32_t*)
 SOFTCANN_REFUSED(rtKernelLaunch, no_binaries, const void*, uint32_t, void*, uint32_t, rtSmDesc_t*, void*)
-SOFTCANN_REFUSED(aclrtBinaryLoadFromData, no_binaries, const void*, size_t, const aclrtBinaryLoadOptions*, aclrtBinHandle*)
-SOFTCANN_REFUSED(aclrtBinaryGetFunction, no_binaries, const aclrtBinHandle, const char*, aclrtFuncHandle*)
+SOFTCANN_REFUSED(aclrtGetHardwareSyncAddr, no_core_synchronization, void**)
 SOFTCANN_REFUSED(aclrtGetFunctionAddr, no_binaries, aclrtFuncHandle, void**, void**)
 SOFTCANN_REFUSED(aclmdlCreateAndGetOpDesc, no_operators, uint32_t, uint32_t, uint32_t, char*, size_t, aclTensorDesc**, size_t*,
                  aclTensorDesc**, size_t*)
@@ -62,6 +62,8 @@ uint64_t MsprofGetHashId(const char* hashInfo, size_t length) {
   SOFTCANN_ENTRY_VALUE(MsprofGetHashId, 0);
   return hash_of(hashInfo != nullptr ? std::string_view(hashInfo, length) : std::string_view());
 }
+
+uint64_t MsprofStr2Id(const char* hashInfo, size_t length) { return MsprofGetHashId(hashInfo, length); }
 
 // The handle would be called when a profiling session starts. softcann has none, so there is nothing to keep.
 int32_t MsprofRegisterCallback(uint32_t, ProfCommandHandle handle) {

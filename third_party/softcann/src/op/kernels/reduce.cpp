@@ -73,6 +73,13 @@ OP_COST(aclnnMax, reduction(self)) { at::cpu::max_outf(self, out); }
 OP_COST(aclnnMin, reduction(self)) { at::cpu::min_outf(self, out); }
 OP_COST(aclnnAmax, reduction(self)) { at::cpu::amax_outf(self, dim, keepDim, out); }
 OP_COST(aclnnAmin, reduction(self)) { at::cpu::amin_outf(self, dim, keepDim, out); }
+OP_COST(aclnnMaxV2, reduction(self)) {
+  if (dims.empty() && noopWithEmptyDims) {
+    out.copy_(self);
+  } else {
+    at::cpu::amax_outf(self, dims, keepDims, out);
+  }
+}
 OP_COST(aclnnMaxDim, reduction(self, 1)) {
   if (argmax_along(self, dim, true, out, indices)) return;
   with_long(indices, [&](at::Tensor& positions) { at::cpu::max_outf(self, dim, keepdim, out, positions); });
@@ -168,4 +175,24 @@ OP(aclnnAddN) {
   }
   at::cpu::add_outf(tensors[0], tensors[1], 1, out);
   for (size_t i = 2; i < tensors.size(); ++i) at::cpu::add_outf(out, tensors[i], 1, out);
+}
+
+namespace {
+
+// Element by element over all tensors, which broadcast.
+template <class Combine>
+void over_all(at::TensorList tensors, at::Tensor& out, Combine combine) {
+  TORCH_CHECK(!tensors.empty(), "there are no tensors");
+  at::Tensor result = tensors[0];
+  for (const at::Tensor& other : tensors.slice(1)) result = combine(result, other);
+  put(out, result);
+}
+
+}  // namespace
+
+OP(aclnnMaxN) {
+  over_all(tensors, out, [](const at::Tensor& a, const at::Tensor& b) { return at::cpu::maximum(a, b); });
+}
+OP(aclnnMinN) {
+  over_all(tensors, out, [](const at::Tensor& a, const at::Tensor& b) { return at::cpu::minimum(a, b); });
 }

@@ -292,6 +292,16 @@ aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
   return open_device(peerDeviceId, &error) != nullptr ? ACL_SUCCESS : error;
 }
 
+aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
+  SOFTCANN_ENTRY(aclrtDeviceDisablePeerAccess);
+  SOFTCANN_CONTEXT(context, "aclrtDeviceDisablePeerAccess");
+  if (!device_exists(peerDeviceId)) return bad_device("aclrtDeviceDisablePeerAccess", peerDeviceId);
+  if (peerDeviceId == context->device->id) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtDeviceDisablePeerAccess: a device is no peer of itself");
+  }
+  return ACL_SUCCESS;  // the peer stays in the window, where the access was never more than allowed
+}
+
 aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t* logicDevId) {
   SOFTCANN_ENTRY(aclrtGetLogicDevIdByUserDevId);
   SOFTCANN_REQUIRE(logicDevId, "logicDevId");

@@ -18,10 +18,16 @@ namespace {
 // Nanoseconds, for the choice between running inline and queueing. A warm copy moves about 10 bytes a nanosecond.
 uint32_t copy_cost(size_t bytes) { return static_cast<uint32_t>(std::min<size_t>(bytes / 10, kNeverInline - 1)); }
 
+// Rows of `count` bytes, `..._pitch` bytes from one to the next.
+struct Rows {
+  size_t count, rows = 1, dst_pitch = 0, src_pitch = 0;
+  size_t reach(size_t pitch) const { return (rows - 1) * pitch + count; }
+};
+
 struct CopyTask : Task {
   void* dst;
   const void* src;
-  size_t count;
+  Rows what;
 };
 
 struct FillTask : Task {
@@ -58,23 +64,31 @@ bool copy_is_read_of_unwritten(const char* entry, void* dst, const void* src, si
   return true;
 }
 
-aclError submit_copy(const char* entry, Stream* stream, void* dst, const void* src, size_t count) {
+// False, with the text, where SOFTCANN_CHECK=init finds bytes that were never written.
+bool copy_rows(const char* entry, void* dst, const void* src, const Rows& what, std::string* text) {
+  for (size_t row = 0; row < what.rows; ++row) {
+    auto* to = static_cast<char*>(dst) + row * what.dst_pitch;
+    const auto* from = static_cast<const char*>(src) + row * what.src_pitch;
+    if (check::on(check::kInit) && copy_is_read_of_unwritten(entry, to, from, what.count, text)) return false;
+    copy_now(to, from, what.count);
+    if (call_record::on) call_record::copy(entry, to, from, what.count);
+  }
+  return true;
+}
+
+aclError submit_copy(const char* entry, Stream* stream, void* dst, const void* src, const Rows& what) {
   auto* task = new CopyTask;
   task->name = entry;
   task->dst = dst;
   task->src = src;
-  task->count = count;
+  task->what = what;
   task->repeat = [](Task* self, bool skip) {
     auto* copy = static_cast<CopyTask*>(self);
     if (really_skip(skip)) return ACL_SUCCESS;
-    if (std::string text;
-        check::on(check::kInit) && copy_is_read_of_unwritten(copy->name, copy->dst, copy->src, copy->count, &text)) {
-      task_error("%s", text.c_str());
-      return kRefused;
-    }
-    copy_now(copy->dst, copy->src, copy->count);
-    if (call_record::on) call_record::copy(copy->name, copy->dst, copy->src, copy->count);
-    return ACL_SUCCESS;
+    std::string text;
+    if (copy_rows(copy->name, copy->dst, copy->src, copy->what, &text)) return ACL_SUCCESS;
+    task_error("%s", text.c_str());
+    return kRefused;
   };
   task->discard = [](Task* self) {
     if (check::on(check::kMemory)) check::forget_accesses(self);
@@ -82,10 +96,10 @@ aclError submit_copy(const char* entry, Stream* stream, void* dst, const void* s
   };
   task->run = &run_once;
   if (check::on(check::kMemory)) {
-    check::note_access(static_cast<Task*>(task), entry, client_address(dst), count);
-    check::note_access(static_cast<Task*>(task), entry, client_address(src), count);
+    check::note_access(static_cast<Task*>(task), entry, client_address(dst), what.reach(what.dst_pitch));
+    check::note_access(static_cast<Task*>(task), entry, client_address(src), what.reach(what.src_pitch));
   }
-  stream->submit(task, copy_cost(count));
+  stream->submit(task, copy_cost(what.count * what.rows));
   return ACL_SUCCESS;
 }
 
@@ -95,7 +109,29 @@ aclError copy_async(const char* entry, void* dst, size_t dest_max, const void* s
   Stream* stream = Stream::from_handle(handle, &error);
   if (stream == nullptr) return error;
   if (const aclError code = check_copy(entry, &dst, dest_max, &src, count, kind)) return code;
-  return count == 0 ? ACL_SUCCESS : submit_copy(entry, stream, dst, src, count);
+  return count == 0 ? ACL_SUCCESS : submit_copy(entry, stream, dst, src, {count});
+}
+
+// The addresses become those that kernels may touch.
+aclError check_rows(const char* entry, void** dst, const void** src, const Rows& what, aclrtMemcpyKind kind) {
+  if (what.count == 0 || what.rows == 0) return fail(ACL_ERROR_INVALID_PARAM, "%s: width and height must not be 0", entry);
+  if (what.count > what.dst_pitch || what.count > what.src_pitch) {
+    return fail(ACL_ERROR_INVALID_PARAM,
+                "%s: a row of %zu bytes is longer than a pitch (%zu of the destination, %zu of the source)", entry, what.count,
+                what.dst_pitch, what.src_pitch);
+  }
+  size_t reach = 0;
+  if (__builtin_mul_overflow(what.rows, std::max(what.dst_pitch, what.src_pitch), &reach)) {
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: no memory has %zu rows of that pitch", entry, what.rows);
+  }
+  void* to = *dst;
+  const void* from = *src;
+  if (const aclError code = check_copy(entry, dst, what.count, src, what.count, kind)) return code;
+  for (const auto& [address, pitch] : {std::pair<const void*, size_t>(to, what.dst_pitch), {from, what.src_pitch}}) {
+    if (!is_device_pointer(address)) continue;
+    if (const aclError code = check_device_range(address, what.reach(pitch))) return code;
+  }
+  return ACL_SUCCESS;
 }
 
 aclError check_fill(const char* entry, void** dst, size_t max_count, size_t count) {
@@ -179,6 +215,29 @@ aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* sr
     return code;
   }
   return pageable ? aclrtSynchronizeStream(stream) : ACL_SUCCESS;
+}
+
+aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
+                       aclrtMemcpyKind kind) {
+  SOFTCANN_ENTRY(aclrtMemcpy2d);
+  const recorder::Call call;
+  SOFTCANN_CONTEXT(context, "aclrtMemcpy2d");
+  const Rows what{width, height, dpitch, spitch};
+  if (const aclError code = check_rows("aclrtMemcpy2d", &dst, &src, what, kind)) return code;
+  if (const aclError code = refuse_unsafe("aclrtMemcpy2d")) return code;
+  std::string text;
+  return copy_rows("aclrtMemcpy2d", dst, src, what, &text) ? ACL_SUCCESS : fail(ACL_ERROR_RT_PARAM_INVALID, "%s", text.c_str());
+}
+
+aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
+                            aclrtMemcpyKind kind, aclrtStream handle) {
+  SOFTCANN_ENTRY(aclrtMemcpy2dAsync);
+  aclError error = ACL_SUCCESS;
+  Stream* stream = Stream::from_handle(handle, &error);
+  if (stream == nullptr) return error;
+  const Rows what{width, height, dpitch, spitch};
+  if (const aclError code = check_rows("aclrtMemcpy2dAsync", &dst, &src, what, kind)) return code;
+  return submit_copy("aclrtMemcpy2dAsync", stream, dst, src, what);
 }
 
 aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {

@@ -3,6 +3,7 @@
 #include "rt/memory/check.h"
 #include "rt/profile/collector.h"
 #include "rt/device/core_limits.h"
+#include "rt/stream/state_callbacks.h"
 
 using namespace softcann;
 
@@ -21,6 +22,7 @@ aclError create(const char* entry, aclrtStream* out, uint32_t priority, uint32_t
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: flag %#x is not supported", entry, flags & ~kStreamFlags);
   }
   *out = Stream::create(context, priority, flags)->handle();
+  tell_stream_state(*out, ACL_RT_STREAM_STATE_CREATE_POST);
   if (check::on(check::kLeak)) check::note_made("stream", *out);
   return ACL_SUCCESS;
 }
@@ -36,6 +38,7 @@ aclError destroy(const char* entry, aclrtStream handle, bool force) {
   }
   if (stream->runs_on_this_thread()) return fail(ACL_ERROR_INVALID_PARAM, "%s: called by a task of that stream", entry);
   SOFTCANN_NOT_CAPTURED(stream, entry);
+  tell_stream_state(handle, ACL_RT_STREAM_STATE_DESTROY_PRE);
   if (force) stream->abort();
   forget_core_limits(handle);
   stream->destroy();
