@@ -125,7 +125,7 @@ def npu_qkv_rms_norm_rope_cache(
         write_slots(cache, index, rows, cache_mode.endswith("NZ"))
     if not is_output_qkv:
         return None, None, None
-    return tuple(t.reshape(batch * length, -1) for t in (q, k, v))
+    return tuple(t.reshape(batch * length, -1) for t in (q, k, v.clone()))
 
 
 npu_qkv_rms_norm_rope_cache_functional = functional(npu_qkv_rms_norm_rope_cache, "q_out", "k_cache", "v_cache")

@@ -26,19 +26,18 @@ def npu_cross_entropy_loss(self: Tensor, target: Tensor, weight: Optional[Tensor
     else empty; logsumexp [N] where the factor is not 0, else empty). Scores are floating point, classes int64.
     """
     shape = target.shape if reduction == "none" else (1,)
-    empty = self.new_empty(0)
     if self.is_meta:
         z, lse = self.new_empty(shape), self.new_empty(target.shape)
         return (self.new_empty(shape), torch.empty_like(self, memory_format=torch.contiguous_format),
-                z if return_zloss else empty, lse if lse_square_scale_for_zloss else empty)
+                z if return_zloss else self.new_empty(0), lse if lse_square_scale_for_zloss else self.new_empty(0))
     scores = wide(self)
     loss = F.cross_entropy(scores, target.long(), wide(weight), ignore_index=ignore_index, reduction=reduction,
                            label_smoothing=label_smoothing)
     z = _z_loss(scores, target, reduction, ignore_index, lse_square_scale_for_zloss)
     loss = loss + z if lse_square_scale_for_zloss else loss
     return (loss.reshape(shape).to(self.dtype), torch.log_softmax(scores, 1).to(self.dtype),
-            z.reshape(shape).to(self.dtype) if return_zloss else empty,
-            torch.logsumexp(scores, 1).to(self.dtype) if lse_square_scale_for_zloss else empty)
+            z.reshape(shape).to(self.dtype) if return_zloss else self.new_empty(0),
+            torch.logsumexp(scores, 1).to(self.dtype) if lse_square_scale_for_zloss else self.new_empty(0))
 
 
 def npu_cross_entropy_loss_backward(grad_loss: Tensor, log_prob: Tensor, target: Tensor, weight: Optional[Tensor] = None,

@@ -62,7 +62,7 @@ def npu_add_rms_norm_cast(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float 
     total = x1 + x2
     normal, rstd = _rms(total, gamma, epsilon)
     y = (normal * wide(gamma)).contiguous()
-    return y.float(), y.to(x1.dtype), rstd, total.contiguous()
+    return y.float(), y.to(x1.dtype, copy=True), rstd, total.contiguous()
 
 
 def npu_add_rms_norm_v2(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> Tensor:

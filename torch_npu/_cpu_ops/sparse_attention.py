@@ -1,5 +1,6 @@
 """Attention to some of the keys: those that an index names for each token, or blocks that a mask names."""
 
+from itertools import accumulate
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -199,9 +200,8 @@ def npu_sparse_flash_attention_grad(
     ``layout``: "BSND" or "TND" of all. Results and statistics of the attention are not needed: they are found again.
     """
     given = (query, key, value, query_rope, key_rope)
-    empty = query.new_empty(0)
     if query.device.type == "meta":
-        return tuple(empty if t is None else torch.empty_like(t) for t in given)
+        return tuple(query.new_empty(0) if t is None else torch.empty_like(t) for t in given)
 
     def forward(q: Tensor, k: Tensor, v: Optional[Tensor], q_rope: Optional[Tensor], k_rope: Optional[Tensor]) -> Tensor:
         return npu_sparse_flash_attention(
@@ -211,7 +211,7 @@ def npu_sparse_flash_attention_grad(
         )[0]  # fmt: skip
 
     found: Sequence[Optional[Tensor]] = gradients(forward, [wide(t) for t in given], wide(d_out))
-    return tuple(empty if t is None or g is None else g.to(t.dtype) for g, t in zip(found, given))
+    return tuple(query.new_empty(0) if t is None or g is None else g.to(t.dtype) for g, t in zip(found, given))
 
 
 # A quantised cache ----------------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def npu_kv_quant_sparse_flash_attention(
 def _spans(layout: str, lengths: Optional[Sequence[int]], batch: int, rows: int) -> List[Tuple[int, int, int]]:
     """(batch, first, end) of each sequence: of packed ones rows of the tensor, of others rows of the batch."""
     if layout == "TND":
-        ends = torch.tensor(lengths).cumsum(0).tolist() if lengths else []
+        ends = list(accumulate(lengths or ()))
         return [(0, first, end) for first, end in zip([0, *ends], ends)]
     return [(b, 0, rows if lengths is None else min(lengths[b], rows)) for b in range(batch)]
 
