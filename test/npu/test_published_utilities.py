@@ -187,3 +187,26 @@ def test_cast_weight():
     finally:
         torch.npu.set_mm_bmm_format_nd(True)
         torch.npu.config.allow_internal_format = before
+
+
+def test_path_manager(tmp_path):
+    from torch_npu.utils._path_manager import PathManager
+
+    folder, file, link = tmp_path / "a" / "b", tmp_path / "file", tmp_path / "link"
+    PathManager.make_dir_safety(str(folder))
+    PathManager.create_file_safety(str(file))
+    link.symlink_to(folder)
+    assert folder.is_dir() and file.read_bytes() == b"" and file.stat().st_mode & 0o137 == 0
+    PathManager.check_directory_path_readable(str(folder))
+    PathManager.check_directory_path_writeable(str(folder))
+    PathManager.check_input_directory_path(str(tmp_path / "new"))
+    PathManager.check_input_file_path(str(tmp_path / "new"))
+    for check, path in [(PathManager.check_directory_path_readable, tmp_path / "none"), (PathManager.check_input_directory_path, file),
+                        (PathManager.check_input_file_path, folder), (PathManager.remove_path_safety, link), (PathManager.make_dir_safety, link),
+                        (PathManager.check_input_file_path, tmp_path / ("x" * 256)), (PathManager.make_dir_safety, file / "below")]:
+        with pytest.raises(RuntimeError, match=str(path)[-20:]):
+            check(str(path))
+    PathManager.remove_file_safety(str(file))
+    PathManager.remove_path_safety(str(tmp_path / "a"))
+    PathManager.remove_path_safety(str(tmp_path / "a"))
+    assert not file.exists() and not (tmp_path / "a").exists()
