@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up as ci/demo.sh does and runs every test, on all cores (ci/run_tests.py); arguments go to pytest.
+# Sets up as ci/demo.sh does and runs the tests, on all cores (ci/run_tests.py); arguments go to pytest.
 #   bash ci/test.sh [-k NAME] [test/unit ...]
 #   bash ci/test.sh --quick       less than five minutes: what QUICK in ci/run_tests.py names
 #   bash ci/test.sh --slow        with the tests that compile or search for minutes as well; before a push

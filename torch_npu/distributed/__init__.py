@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_npu import _C, _lazy, _options
 from torch_npu._hooks import imports
-from torch_npu.distributed import _pipe, _published
+from torch_npu.distributed import _published
 from torch_npu.distributed._published import (
     ParallelStore,
     _is_support_hccl_comm_name,
@@ -114,7 +114,11 @@ def _create(options: Any, backend_options: Any) -> Any:
     backend_options.global_ranks_in_group = options.global_ranks_in_group
     if os.environ.get("TORCH_HCCL_HIGH_PRIORITY") == "1":
         backend_options.is_high_priority_stream = True
-    _pipe.listen((options.global_ranks_in_group or range(options.group_size))[options.group_rank])
+    pipes = os.environ.get("TORCH_HCCL_DEBUG_INFO_PIPE_FILE")
+    if pipes:
+        from torch_npu.distributed import _pipe
+
+        _pipe.listen(pipes, (options.global_ranks_in_group or range(options.group_size))[options.group_rank])
     _log.info("group %s: rank %d of %d, of global ranks %s, timeout %s", options.group_id, options.group_rank, options.group_size,
               options.global_ranks_in_group or "all", options.timeout)
     return ProcessGroupHCCL(options.store, options.group_rank, options.group_size, backend_options)

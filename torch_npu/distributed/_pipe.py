@@ -15,11 +15,10 @@ _log = logging.getLogger("torch_npu.hccl")
 _listening: set[str] = set()
 
 
-def listen(rank: int) -> None:
-    """Makes the pipe of this rank of the default group and listens to it, where the variable is set and nobody does already."""
-    start = os.environ.get("TORCH_HCCL_DEBUG_INFO_PIPE_FILE", "")
+def listen(start: str, rank: int) -> None:
+    """Makes the pipe <start><rank>.pipe, of this rank of the default group, and listens to it, where nobody does already."""
     path = f"{start}{rank}.pipe"
-    if not start or path in _listening:
+    if path in _listening:
         return
     try:
         pipe = _open(path)
