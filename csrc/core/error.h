@@ -7,8 +7,8 @@
 namespace torch_npu::core {
 
 // Throws c10::Error saying which call failed, the code and its meaning, and CANN's own report of this thread;
-// c10::OutOfMemoryError where the device's memory ran out, c10::NotImplementedError where an operator has no kernel for the
-// arguments' dtypes, a plain c10::Error where it refuses them, c10::AcceleratorError for all other codes.
+// c10::OutOfMemoryError where the device's memory ran out, c10::NotImplementedError where CANN finds no kernel for the
+// arguments, a plain c10::Error where an operator refuses them, c10::AcceleratorError for all other codes.
 [[noreturn]] C10_EXPORT void throw_cann_error(int code, const char* call, const char* file, int line);
 
 // For destructors and noexcept functions: warns instead of throwing.

@@ -116,19 +116,17 @@ ErrorKind kind_of(const aclOpExecutor& executor, const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
     return ErrorKind::out_of_memory;
   }
-  if (dynamic_cast<const c10::NotImplementedError*>(&error)) return ErrorKind::no_kernel;
+  if (dynamic_cast<const c10::NotImplementedError*>(&error)) return ErrorKind::unsupported;
   return indices_lead_outside(executor) ? ErrorKind::index_out_of_range : ErrorKind::bad_argument;
 }
-
-thread_local constinit aclError refusal = ACL_SUCCESS;  // the code, where this_thread.refused
 
 aclError fail_by_kind(const aclOpExecutor& executor, const std::exception& error, bool in_own_phase2) {
   const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
   const char* cause = of_torch ? of_torch->what_without_backtrace() : error.what();
   const aclError code = task_code(kind_of(executor, error));
-  if (!is_refusal(code) || !in_own_phase2) return report(executor, cause, code);
+  if (code != kRefused || !in_own_phase2) return report(executor, cause, code);
+  fail(ACLNN_ERR_PARAM_INVALID, "%s: %s", describe(executor).c_str(), cause);
   this_thread.refused = true;
-  refusal = fail(code, "%s: %s", describe(executor).c_str(), cause);
   return ACL_SUCCESS;
 }
 
@@ -436,7 +434,7 @@ aclnnStatus submit_executor(aclOpExecutor* executor, aclrtStream stream) {
   const aclError status = submit(stream, executor, executor->cost_ns);
   this_thread.launching = nullptr;
   if (__builtin_expect(status != ACL_SUCCESS, 0)) recycle_executor(executor, false);
-  if (__builtin_expect(std::exchange(this_thread.refused, false), 0)) return refusal;
+  if (__builtin_expect(std::exchange(this_thread.refused, false), 0)) return ACLNN_ERR_PARAM_INVALID;
   return status;
 }
 

@@ -21,7 +21,6 @@ enum class ErrorKind : uint8_t {
   timeout,    // another rank, or work that was waited for, took too long
   corrupt,    // what was received or found cannot be what was sent or stored
   internal,
-  no_kernel,  // refused: the operator does not know these dtypes
 };
 
 // An exception that knows its kind.
@@ -34,20 +33,13 @@ class SOFTCANN_API Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-// The same of an operator that does not know the dtypes: aclnn's code for that.
-inline constexpr aclError kNoKernel = 561003;
-// What a task returns that computed nothing and broke nothing; the stream tells it once and goes on.
-constexpr bool is_refusal(aclError code) { return code == kRefused || code == kNoKernel; }
-
-// The code with which a task of that kind of failure ends, and so its stream; see is_refusal for the ones that a stream
+// The code with which a task of that kind of failure ends, and so its stream; see kRefused for the ones that a stream
 // survives.
 constexpr aclError task_code(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::bad_argument:
     case ErrorKind::unsupported:
       return kRefused;
-    case ErrorKind::no_kernel:
-      return kNoKernel;
     case ErrorKind::out_of_memory:
       return ACL_ERROR_RT_MEMORY_ALLOCATION;
     case ErrorKind::timeout:

@@ -174,7 +174,7 @@ aclError execute(const char* entry, uint32_t id, const aclmdlDataset* input, acl
   if (options().noop) return ACL_SUCCESS;
   const aclError code = run_now(run);
   if (code == ACL_SUCCESS) return ACL_SUCCESS;
-  return fail(is_refusal(code) ? ACL_ERROR_RT_MODEL_EXECUTE : code, "%s: %s", entry, take_task_error().c_str());
+  return fail(code == kRefused ? ACL_ERROR_RT_MODEL_EXECUTE : code, "%s: %s", entry, take_task_error().c_str());
 }
 
 aclError repeat_run(Task* self, bool skip) { return skip ? ACL_SUCCESS : run_now(*static_cast<RunTask*>(self)); }

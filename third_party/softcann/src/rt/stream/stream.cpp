@@ -178,12 +178,12 @@ void Stream::set_error(aclError code, const char* task, std::string text) {
   {
     std::lock_guard<std::mutex> lock(error_mutex_);
     const aclError before = error_.load(std::memory_order_relaxed);
-    if (before != 0 && !is_refusal(before)) return;  // the first failure is the cause
+    if (before != 0 && before != kRefused) return;  // the first failure is the cause
     error_text_ = std::string(task) + " failed on stream " + std::to_string(id) + " of device " +
                   std::to_string(context->device->id) + ": " + (text.empty() ? "error " + std::to_string(code) : text);
     error_.store(code, std::memory_order_release);
   }
-  if (is_refusal(code)) return;
+  if (code == kRefused) return;
   int32_t none = 0;
   context->device->failure.compare_exchange_strong(none, code, std::memory_order_acq_rel);
   tell_exception(context->device->id, id, code);
@@ -192,13 +192,13 @@ void Stream::set_error(aclError code, const char* task, std::string text) {
 std::unique_ptr<std::pair<aclError, std::string>> Stream::failure() {
   std::lock_guard<std::mutex> lock(error_mutex_);
   const aclError code = error_.load(std::memory_order_relaxed);
-  if (code == ACL_SUCCESS || is_refusal(code)) return nullptr;
+  if (code == ACL_SUCCESS || code == kRefused) return nullptr;
   return std::make_unique<std::pair<aclError, std::string>>(code, error_text_);
 }
 
 aclError Stream::execute(Task* task) {
   const aclError error = error_.load(std::memory_order_relaxed);
-  const bool failed = error != 0 && !is_refusal(error) && stop_on_failure_.load(std::memory_order_relaxed);
+  const bool failed = error != 0 && error != kRefused && stop_on_failure_.load(std::memory_order_relaxed);
   const bool skip = failed || aborting_.load(std::memory_order_relaxed) || noop;
   const Stream* outer = running_stream;
   running_stream = this;
