@@ -75,14 +75,12 @@ def start() -> None:
     from torch_npu._ops import custom
     from torch_npu._published import c_extension, names
     from torch_npu.multiprocessing import reductions
-    from torch_npu.onnx import _cells
 
     _verbosity.apply()
     patches.apply()
     custom.register()
     _compile.register_when_imported()  # which names custom operators
     libraries.register_when_imported()
-    _cells.register()
     reductions.register()
     names.register_aliases()
     vars(torch_npu._C).update(__getattr__=c_extension.lookup, __dir__=c_extension.listed)
@@ -116,7 +114,6 @@ def _lookup(name: str) -> Any:
 def public_names() -> Dict[str, Any]:
     """The names of the package torch_npu."""
     from torch_npu import _lazy, npu, utils, version
-    from torch_npu._health import run_check
     from torch_npu._ops import custom
     from torch_npu._ops.fallbacks import fallbacks, reset_fallbacks
     from torch_npu._published import names
@@ -130,7 +127,6 @@ def public_names() -> Dict[str, Any]:
         "fallbacks": fallbacks,
         "npu": npu,
         "reset_fallbacks": reset_fallbacks,
-        "run_check": run_check,
         "runtime_info": runtime_info,
         "utils": utils,
         "version": version,

@@ -16,6 +16,8 @@ def register_when_imported() -> None:
     for name in _LIGHTNING:
         imports.when_imported(name, _tell_lightning)
     imports.when_imported("torchvision.extension", _tell_torchvision)
+    imports.when_imported("torch.onnx", _tell_exporter)
+    imports.when_imported("torch.onnx._internal.exporter._decomp", _tell_decompositions)
     imports.stand_in("torchair", "torch_npu._compile.torchair")
     imports.stand_in("npugraph_ex", "torch_npu._compile.npugraph_ex")
 
@@ -26,3 +28,12 @@ def _tell_lightning(module: Any) -> None:
 
 def _tell_torchvision(extension: Any) -> None:
     importlib.import_module("torch_npu.contrib.torchvision").register(extension)
+
+
+def _tell_exporter(onnx: Any) -> None:
+    importlib.import_module("torch_npu.onnx._cells").register_symbolics(onnx)
+    importlib.import_module("torch_npu.onnx._operators").register(onnx)
+
+
+def _tell_decompositions(exporter: Any) -> None:
+    importlib.import_module("torch_npu.onnx._cells").extend_table(exporter)

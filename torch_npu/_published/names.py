@@ -12,7 +12,8 @@ _BACKENDS = "torch_npu.npu.backends"
 TORCH_NPU: Dict[str, str] = {
     "Format": "torch_npu._format", "get_npu_format": "torch_npu._format", "erase_stream": "torch_npu.npu.streams",
     "unsupported_dtype": "torch_npu._dtypes", **dict.fromkeys(_dtypes.NUMBERS, "torch_npu._dtypes"),
-    "ParallelStore": "torch_npu.distributed", "matmul_checksum": "torch_npu.asd", "set_op_timeout_ms": "torch_npu.npu.limits",
+    "ParallelStore": "torch_npu.distributed",
+    "run_check": "torch_npu._health", "matmul_checksum": "torch_npu.asd", "set_op_timeout_ms": "torch_npu.npu.limits",
     **dict.fromkeys(("native_device", "new_device", "npu_device"), "torch_npu.npu._device_names"),
 }
 # Names that stand for one of another name: torch_npu.<name> -> (module, its name there).
@@ -32,10 +33,17 @@ TORCH_NPU_NPU: Dict[str, str] = {
     **dict.fromkeys(("finalize_dump", "init_dump", "set_dump"), "torch_npu.npu.dump"),
     **dict.fromkeys(("obfuscation_calculate", "obfuscation_finalize", "obfuscation_initialize"), "torch_npu"),
     **dict.fromkeys(("NpuGraphOpHandler", "register_npu_graph_handler"), "torch_npu.npu._graph_updates"),
-    "CubeMathType": "torch_npu.npu.settings", **dict.fromkeys(("_get_device_index", "classproperty"), "torch_npu.npu._utils"),
+    **dict.fromkeys(("check_uce_in_memory", "reset_device", "restart_device", "stop_device"), "torch_npu.npu._recovery"),
+    **dict.fromkeys(("get_device_limit", "get_stream_limit", "reset_stream_limit", "set_device_limit", "set_op_timeout_ms",
+                     "set_stream_limit"), "torch_npu.npu.limits"),
+    **dict.fromkeys(("NA", "clock_rate", "device_memory_used", "list_npu_processes", "memory_usage",
+                     "power_draw", "temperature", "utilization"),
+                    "torch_npu.npu.telemetry"),
+    "mstx": "torch_npu.npu._mstx", "CubeMathType": "torch_npu.npu.settings",
+    **dict.fromkeys(("_get_device_index", "classproperty"), "torch_npu.npu._utils"),
 }
-NPU_MODULES = ("_memory_viz", "_sanitizer", "aclnn", "backends", "deterministic", "dump", "npugraph_ex",
-               "shadow", "utils")
+NPU_MODULES = ("_memory_viz", "_mstx", "_recovery", "_sanitizer", "aclnn", "backends", "deterministic", "dump", "limits",
+               "npugraph_ex", "shadow", "telemetry", "utils")
 # torch_npu.utils.<name>
 UTILS: Dict[str, str] = {
     **dict.fromkeys(("get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"),

@@ -20,7 +20,6 @@ from torch_npu.distributed._published import (
     _make_hccl_premul_sum,
     _verify_params_across_processes,
 )
-from torch_npu.distributed._uneven import all_gather_into_tensor_uneven, all_to_all_vc, reduce_scatter_tensor_uneven
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -39,7 +38,9 @@ __all__ = [
     "reinit_process_group",
 ]
 
-__getattr__ = _lazy.lazy(__name__, {})   # nn, tensor and others, which are PyTorch's: _published/names.py
+# Besides these nn, tensor and others, which are PyTorch's: _published/names.py
+__getattr__ = _lazy.lazy(__name__, dict.fromkeys(
+    ("all_gather_into_tensor_uneven", "all_to_all_vc", "reduce_scatter_tensor_uneven"), "torch_npu.distributed._uneven"))
 _log = logging.getLogger("torch_npu.hccl")
 ProcessGroupHCCL = _C._distributed_c10d.ProcessGroupHCCL
 _variables = _options.Variables("hccl_")  # programs set TORCH_HCCL_* between the import and init_process_group

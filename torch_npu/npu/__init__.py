@@ -18,11 +18,8 @@ from torch_npu.npu import (
     random,
     settings,
     streams,
-    telemetry,
     types,
 )
-from torch_npu.npu._mstx import mstx
-from torch_npu.npu._recovery import check_uce_in_memory, reset_device, restart_device, stop_device
 from torch_npu.npu._state import (
     init,
     is_in_bad_fork as _is_in_bad_fork,
@@ -69,14 +66,6 @@ from torch_npu.npu.graphs import (
     graph_task_update_end,
     is_current_stream_capturing,
     make_graphed_callables,
-)
-from torch_npu.npu.limits import (
-    get_device_limit,
-    get_stream_limit,
-    reset_stream_limit,
-    set_device_limit,
-    set_op_timeout_ms,
-    set_stream_limit,
 )
 from torch_npu.npu.memory import *  # noqa: F403
 from torch_npu.npu.overflow import (
@@ -138,16 +127,6 @@ from torch_npu.npu.streams import (
     get_stream_from_external,
     set_stream,
     stream,
-)
-from torch_npu.npu.telemetry import (
-    NA,
-    clock_rate,
-    device_memory_used,
-    list_npu_processes,
-    memory_usage,
-    power_draw,
-    temperature,
-    utilization,
 )
 
 globals().update(types.make_types())

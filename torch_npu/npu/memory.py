@@ -15,7 +15,7 @@ import torch
 from torch.types import Device
 
 from torch_npu import _C
-from torch_npu.npu import _memory_report, _state, _utils
+from torch_npu.npu import _state, _utils
 from torch_npu.npu._memory_history import (
     _allocation_traceback as _allocation_traceback,
     _attach_out_of_memory_observer as _attach_out_of_memory_observer,
@@ -194,6 +194,8 @@ def memory_stats(device: Device = None) -> Any:
     ``max_split_size`` (-1: no limit), ``num_oom_rejections`` (0: nothing is refused before cached memory was given back),
     ``oversize_allocations.<figure>``, ``oversize_segments.<figure>``.
     """
+    from torch_npu.npu import _memory_report
+
     return _memory_report.flatten(memory_stats_as_nested_dict(device))
 
 
@@ -264,6 +266,8 @@ def reset_max_memory_cached(device: Device = None) -> None:
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """The statistics as a table to print; ``abbreviated`` leaves out the split by pool."""
+    from torch_npu.npu import _memory_report
+
     return _memory_report.summary(_index(device), memory_stats(device), abbreviated)
 
 
@@ -276,6 +280,8 @@ def host_memory_stats() -> Any:
     """Statistics of pinned host memory: ``allocations``, ``allocated_bytes`` (held), ``active_requests``,
     ``active_bytes`` (in use), each with ``current``, ``peak``, ``allocated``, ``freed``; ``host_alloc_time`` and
     ``host_free_time`` in microseconds; ``num_host_alloc``, ``num_host_free``."""
+    from torch_npu.npu import _memory_report
+
     return _memory_report.flatten(host_memory_stats_as_nested_dict())
 
 

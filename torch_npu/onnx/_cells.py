@@ -11,18 +11,8 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from torch_npu._hooks import imports
-from torch_npu.onnx import _operators
 
-
-def register() -> None:
-    """Both exporters get theirs once they are imported."""
-    imports.when_imported("torch.onnx", _register_symbolics)
-    imports.when_imported("torch.onnx", _operators.register)
-    imports.when_imported("torch.onnx._internal.exporter._decomp", _extend_table)
-
-
-def _extend_table(exporter: Any) -> None:
+def extend_table(exporter: Any) -> None:
     """The newer exporter's table of decompositions gets the cells', but for those that it can write as they are."""
     built = exporter.create_onnx_friendly_decomposition_table
 
@@ -62,7 +52,7 @@ def _with_bias(gates: Tensor, bias: Optional[Tensor]) -> Tensor:
     return gates if bias is None else gates + bias
 
 
-def _register_symbolics(onnx: Any) -> None:
+def register_symbolics(onnx: Any) -> None:
     for name, symbolic in (("_thnn_fused_lstm_cell", _lstm_symbolic), ("_thnn_fused_gru_cell", _gru_symbolic)):
         onnx.register_custom_op_symbolic(f"aten::{name}", symbolic, 9)
 
