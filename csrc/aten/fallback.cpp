@@ -118,6 +118,11 @@ void forced_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   run_on_cpu(op, stack, " runs on the CPU because TORCH_NPU_FALLBACK_OPS names it:", run_dense);
 }
 
+void refuse(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, c10::toString(op.operator_name()),
+                              " packs weights for products on the CPU and takes tensors of the CPU alone.");
+}
+
 bool makes_view(const c10::FunctionSchema& schema) {
   for (const auto& returned : schema.returns()) {
     if (returned.alias_info() && !returned.alias_info()->isWrite()) return true;
@@ -172,6 +177,21 @@ void apply_fallback_ops() {
       library->impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&forced_fallback>());
     }
     TORCH_CHECK_VALUE(found, "TORCH_NPU_FALLBACK_OPS: there is no operator ", wanted, ", or it is made of others");
+  }
+}
+
+// PyTorch serves every device by one function of these, which reads the tensors' memory on the host.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name : {"_rowwise_prune", "_sobol_engine_draw", "_sobol_engine_ff_", "_sobol_engine_initialize_state_",
+                           "_sobol_engine_scramble_", "choose_qparams_optimized"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+  }
+  for (const char* name :
+       {"fbgemm_linear_fp16_weight", "fbgemm_linear_fp16_weight.out", "fbgemm_linear_fp16_weight_fp32_activation",
+        "fbgemm_linear_fp16_weight_fp32_activation.out", "fbgemm_linear_int8_weight", "fbgemm_linear_int8_weight_fp32_activation",
+        "fbgemm_linear_quantize_weight", "fbgemm_pack_gemm_matrix_fp16", "fbgemm_pack_quantized_matrix",
+        "fbgemm_pack_quantized_matrix.KN"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse>());
   }
 }
 

@@ -98,6 +98,30 @@ def test_operators_on_the_cpu_are_counted():
     assert torch_npu.fallbacks()["aten::_coalesce"]["calls"] == 1
 
 
+def test_operators_that_read_memory_whatever_the_device():
+    """torch has one function of these for every device, which would read the NPU's memory on the host."""
+    x = torch.randn(100)
+    calls = [lambda d: torch.choose_qparams_optimized(x.to(d), 100, 200, 0.16, 8),
+             lambda d: torch._rowwise_prune(x[:16].view(4, 4).to(d), torch.tensor([True, False, True, True]).to(d), torch.int)]
+    for call in calls:
+        for ours, theirs in zip(call("npu"), call("cpu")):
+            assert ours.device.type == "npu" and torch.equal(ours.cpu(), theirs)
+    engine, drawn = torch.quasirandom.SobolEngine(3), []
+    for d in ("cpu", "npu"):
+        quasi, state = engine.quasi.to(d, copy=True), engine.sobolstate.to(d)
+        torch._sobol_engine_ff_(quasi, 5, state, 3, 0)
+        drawn.append([quasi, *torch._sobol_engine_draw(quasi, 4, state, 3, 5, torch.float)])
+    for theirs, ours in zip(*drawn):
+        assert ours.device.type == "npu" and torch.equal(ours.cpu(), theirs)
+    for call in (torch.fbgemm_linear_quantize_weight, torch.fbgemm_pack_gemm_matrix_fp16, torch.fbgemm_pack_quantized_matrix):
+        with pytest.raises(NotImplementedError, match="tensors of the CPU alone"):
+            call(torch.ones(4, 4).npu())
+    sizes = torch.tensor([[2, 2]])
+    for places in ((sizes.npu(), sizes, sizes[0, :1]), (sizes, sizes.npu(), sizes[0, :1]), (sizes, sizes, sizes[0, :1].npu())):
+        with pytest.raises(RuntimeError, match="have to be on the CPU"):
+            torch._nested_view_from_buffer(torch.ones(4).npu(), *places)
+
+
 def test_gradients_of_sparse_products():
     def gradients(device):
         values = torch.tensor([3.0, 4, 5], device=device, requires_grad=True)
