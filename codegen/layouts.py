@@ -8,9 +8,8 @@ from typing import Dict, List, Tuple
 
 # Dense operators, by name, for most operators of dense tensors are in the registry: those whose results are of such a
 # layout, and one that serves every layout and is made of other operators alone.
-DENSE = ("_to_sparse", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
-         "_nested_compute_contiguous_strides_offsets", "_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned",
-         "_transformer_encoder_layer_fwd")
+DENSE = ("_to_sparse", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "_nested_tensor_from_mask",
+         "_nested_tensor_from_mask_left_aligned", "_transformer_encoder_layer_fwd")
 # CUDA has a kernel of its own; the CPU's is made of other operators and serves here.
 CPU_SERVES = {"": ("_nested_from_padded",), "NestedTensor": ("to_padded_tensor",)}
 # One function for both, which asks at run time for a kernel that only the CPU and CUDA have.

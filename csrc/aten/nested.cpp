@@ -3,6 +3,7 @@
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/Functions.h>
+#include <ATen/ops/_nested_compute_contiguous_strides_offsets_native.h>
 #include <ATen/ops/_nested_view_from_buffer_native.h>
 #include <cmath>
 #include <torch/library.h>
@@ -103,15 +104,21 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> nested_layer_norm(const at::Tenso
   return {nested_of(out, impl->get_nested_sizes()), mean, rstd};
 }
 
-// torch's own function reads where the sequences lie.
-at::Tensor nested_view_from_buffer(const at::Tensor& buffer, const at::Tensor& sizes, const at::Tensor& strides,
+// The sizes of a nested tensor are read on the host. They come from the device where torch.set_default_device("npu") made them.
+at::Tensor nested_view_from_buffer(const at::Tensor& self, const at::Tensor& sizes, const at::Tensor& strides,
                                    const at::Tensor& offsets) {
-  TORCH_CHECK(sizes.is_cpu() && strides.is_cpu() && offsets.is_cpu(),
-              "_nested_view_from_buffer: sizes, strides and offsets have to be on the CPU");
-  return at::native::_nested_view_from_buffer(buffer, sizes, strides, offsets);
+  return at::native::_nested_view_from_buffer(self, sizes.cpu(), strides.cpu(), offsets.cpu());
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_nested_view_from_buffer", nested_view_from_buffer); }
+std::tuple<at::Tensor, at::Tensor> contiguous_strides_offsets(const at::Tensor& sizes) {
+  return at::native::_nested_compute_contiguous_strides_offsets(sizes.cpu());
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_nested_view_from_buffer", nested_view_from_buffer);
+  m.impl("_nested_compute_contiguous_strides_offsets", contiguous_strides_offsets);
+}
+
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   m.impl("_native_multi_head_attention", nested_attention);
   m.impl("native_layer_norm", nested_layer_norm);

@@ -116,10 +116,6 @@ def test_operators_that_read_memory_whatever_the_device():
     for call in (torch.fbgemm_linear_quantize_weight, torch.fbgemm_pack_gemm_matrix_fp16, torch.fbgemm_pack_quantized_matrix):
         with pytest.raises(NotImplementedError, match="tensors of the CPU alone"):
             call(torch.ones(4, 4).npu())
-    sizes = torch.tensor([[2, 2]])
-    for places in ((sizes.npu(), sizes, sizes[0, :1]), (sizes, sizes.npu(), sizes[0, :1]), (sizes, sizes, sizes[0, :1].npu())):
-        with pytest.raises(RuntimeError, match="have to be on the CPU"):
-            torch._nested_view_from_buffer(torch.ones(4).npu(), *places)
 
 
 def test_gradients_of_sparse_products():
@@ -242,6 +238,18 @@ def test_strided_nested_tensors():
         torch.testing.assert_close(a.cpu(), e * 2)
     torch.testing.assert_close(nested.to_padded_tensor(0.0).cpu(), torch.nn.utils.rnn.pad_sequence(parts, batch_first=True))
     torch.testing.assert_close(nested.cpu().unbind()[1], parts[1])
+
+
+def test_sizes_of_a_nested_tensor_may_come_from_the_device():
+    dense = torch.arange(12.0).view(2, 2, 3)
+    torch.set_default_device("npu")
+    try:
+        nested = torch.nested.as_nested_tensor(dense.npu())
+    finally:
+        torch.set_default_device(None)
+    assert nested.device.type == "npu"
+    for part, expected in zip(nested.unbind(), dense):
+        assert torch.equal(part.cpu(), expected)
 
 
 def test_masked_select_owns_no_more_than_it_returns():
