@@ -53,6 +53,19 @@ def mismatch(place, what):
     elif what == "root":
         call = lambda: comm.reduce(large, large, count, dtype, hccl.SUM, 1 if odd else 0)
         texts = ["root 0", "root 1"]
+    elif what in ("small broadcast", "small reduce", "small broadcasts"):
+        # Nobody waits for another rank, so what comes next tells it: here a call of them all, or when the slot is used again.
+        def call():
+            root = int(odd) if "broadcast" in what else 1 - odd
+            if what == "small reduce":
+                comm.reduce(large, large, 10, dtype, hccl.SUM, root)
+            else:
+                comm.broadcast(large, 10, dtype, root)
+            if what == "small broadcasts":
+                for _ in range(40):
+                    comm.broadcast(large, 10, dtype, place.rank)
+            comm.all_reduce(large, large, 1, dtype)
+        texts = ["root 0", "root 1", "of 10 float32", "(call 1"]
     elif what == "order":
         call = comm.barrier if odd else lambda: comm.all_reduce(large, large, count, dtype)
         texts = ["HcclBarrier", "HcclAllReduce of 40000 float32, sum"]

@@ -19,6 +19,12 @@ def test_mismatch_of_one_among_three():
     ranks.run(3, ["failures", "mismatch", "count"], ["failures", "mismatch", "order"])
 
 
+@pytest.mark.parametrize("transport", ["shared", "tcp"])
+def test_roots_that_differ_in_small_calls(transport):
+    ranks.run(2, *[["failures", "mismatch", what] for what in ("small broadcast", "small reduce", "small broadcasts")],
+              **({"SOFTCANN_TRANSPORT": "tcp", "HCCL_IF_IP": "127.0.0.1"} if transport == "tcp" else {}))
+
+
 @pytest.mark.parametrize("how", ["waiting", "in flight", "message"])
 def test_killed_rank(how):
     before = left_over()

@@ -14,6 +14,9 @@ namespace softcann {
 //    rank has a post: it describes the rank's call and carries either the data itself (when they are few) or where they
 //    lie in the rank's device memory; writing `ready` = n + 1 publishes it. When a rank needs nothing more of the
 //    others, it writes `done` = n + 1. A slot is used again when all ranks have completed the number that had it before.
+//    A call that waits for nobody (the root's of a small broadcast) completes unchecked: a later one looks at the other
+//    posts' `told`, before it writes to the rank's own. Of two ranks the first that reuses the slot finds the other's as
+//    it was; as that one may be written to by now, `ready` is 0 meanwhile and is read before and after.
 //  - Point-to-point messages are numbered for each pair of ranks and use lanes in the same way.
 //  - A rank that waits first spins, then sleeps on its own `bell`; in `wanted` it names those whose posts it waits for,
 //    and they ring.
@@ -71,10 +74,22 @@ struct Call {
   uint64_t count;
 };
 
+// A call in one word, for those who look at it later; the count's low half is all of a call whose data are in its post.
+inline uint64_t in_a_word(const Call& call) {
+  return uint64_t{call.kind} | uint64_t{call.type} << 8 | uint64_t{call.op} << 16 | uint64_t{call.root & 0xff} << 24 |
+         call.count << 32;
+}
+inline Call from_word(uint64_t word) {
+  return Call{static_cast<uint8_t>(word),       static_cast<uint8_t>(word >> 8),
+              static_cast<uint8_t>(word >> 16), 0,
+              static_cast<uint8_t>(word >> 24), word >> 32};
+}
+
 struct alignas(kCacheLine) Post {
   std::atomic<uint64_t> ready;
+  std::atomic<uint64_t> told;
   Call call;
-  char body[8192 - 24];
+  char body[8192 - 32];
 };
 static_assert(sizeof(Call) == 16 && sizeof(Post) == 8192);
 

@@ -83,6 +83,8 @@ bool SharedTransport::fits(const Operation& operation) const {
 
 void SharedTransport::post(Operation& operation) {
   Post& own = control_.post(operation.number, rank_);
+  own.ready.store(0, std::memory_order_relaxed);
+  own.told.store(in_a_word(operation.call), std::memory_order_release);  // whoever reads it sees that `ready` is 0
   own.call = operation.call;
   own.call.direct = fits(operation) ? 0 : 1;
   operation.call.direct = own.call.direct;
@@ -129,9 +131,7 @@ bool SharedTransport::check_posts(const Operation& operation, uint64_t peers, bo
     const Call& found = control_.post(operation.number, peer).call;
     if (found.kind != call.kind || found.type != call.type || found.op != call.op || found.root != call.root ||
         found.count != call.count) {
-      mismatch("the ranks call different things (call " + std::to_string(operation.number) + " of communicator " +
-               control_.state(rank_).name + "): rank " + std::to_string(peer) + " calls " + describe(found) + ", rank " +
-               std::to_string(rank_) + " calls " + describe(call));
+      differs(found, peer, call, operation.number);
       return false;
     }
     *direct = *direct || found.direct != 0;
@@ -146,6 +146,45 @@ bool SharedTransport::check_posts(const Operation& operation, uint64_t peers, bo
              std::to_string(expected / item));
     return false;
   }
+  return true;
+}
+
+aclError SharedTransport::differs(const Call& found, uint32_t peer, const Call& call, uint64_t number) {
+  return mismatch("the ranks call different things (call " + std::to_string(number) + " of communicator " +
+                  control_.state(rank_).name + "): rank " + std::to_string(peer) + " calls " + describe(found) + ", rank " +
+                  std::to_string(rank_) + " calls " + describe(call));
+}
+
+// Notes that `operation` ends without having seen the posts of `peers`.
+void SharedTransport::check_later(const Operation& operation, uint64_t peers) {
+  if (peers == 0) return;
+  std::lock_guard<std::mutex> lock(unchecked_mutex_);
+  unchecked_.push_back({operation.number, peers, operation.call});
+  has_unchecked_.store(true, std::memory_order_relaxed);
+}
+
+// Compares those calls with the posts that have come since. Whose slot call `number` takes is looked at for the last time.
+bool SharedTransport::check_earlier(uint64_t number) {
+  if (!has_unchecked_.load(std::memory_order_relaxed)) return true;
+  std::lock_guard<std::mutex> lock(unchecked_mutex_);
+  for (Unchecked& earlier : unchecked_) {
+    for (uint64_t rest = earlier.peers; rest != 0; rest &= rest - 1) {
+      const auto peer = static_cast<uint32_t>(__builtin_ctzll(rest));
+      const Post& post = control_.post(earlier.number, peer);
+      if (post.ready.load(std::memory_order_acquire) != earlier.number + 1) continue;
+      const uint64_t told = post.told.load(std::memory_order_acquire);
+      if (post.ready.load(std::memory_order_relaxed) != earlier.number + 1) continue;
+      earlier.peers &= ~(uint64_t{1} << peer);
+      if (told == in_a_word(earlier.call)) continue;
+      differs(from_word(told), peer, earlier.call, earlier.number);
+      return false;
+    }
+  }
+  unchecked_.erase(
+      std::remove_if(unchecked_.begin(), unchecked_.end(),
+                     [&](const Unchecked& earlier) { return earlier.peers == 0 || earlier.number + kSlots <= number; }),
+      unchecked_.end());
+  has_unchecked_.store(!unchecked_.empty(), std::memory_order_relaxed);
   return true;
 }
 
@@ -265,6 +304,7 @@ aclError SharedTransport::run_collective(Operation& operation, bool brief) {
   if (operation.stage == 0) {
     const Outcome outcome = wait(operation, brief, false, [&] { return slot_users(number); });
     if (outcome != Outcome::kReady) return outcome == Outcome::kLate ? kUnfinished : result();
+    if (!check_earlier(number)) return result();
     post(operation);
     operation.stage = 1;
   }
@@ -280,7 +320,8 @@ aclError SharedTransport::run_collective(Operation& operation, bool brief) {
     });
     if (outcome != Outcome::kReady) return outcome == Outcome::kLate ? kUnfinished : result();
     bool direct = operation.call.direct != 0;
-    if (!check_posts(operation, needed, &direct)) return result();
+    if (!check_posts(operation, needed, &direct) || !check_earlier(0)) return result();
+    check_later(operation, others() & ~needed);
     move_data(operation);
     if (direct) {
       control_.done(number, rank_).value.store(number + 1, std::memory_order_seq_cst);

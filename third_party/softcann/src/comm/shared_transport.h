@@ -67,6 +67,9 @@ class SharedTransport : public Transport {
   void post(Operation& operation);
   uint64_t sources(const Operation& operation) const;
   bool check_posts(const Operation& operation, uint64_t peers, bool* direct);
+  void check_later(const Operation& operation, uint64_t peers);
+  bool check_earlier(uint64_t number);
+  aclError differs(const Call& found, uint32_t peer, const Call& call, uint64_t number);
   const char* sent_to_me(const Operation& operation, uint32_t peer, uint64_t* bytes) const;
   void move_data(const Operation& operation);
   void reduce_everywhere(const Operation& operation);
@@ -104,6 +107,14 @@ class SharedTransport : public Transport {
   std::atomic_flag completing_ = ATOMIC_FLAG_INIT;
   uint64_t finished_[kSlots] = {};
   uint64_t completed_ = 0;
+  // Calls that have ended without having seen what `peers` call.
+  struct Unchecked {
+    uint64_t number, peers;
+    Call call;
+  };
+  std::mutex unchecked_mutex_;
+  std::vector<Unchecked> unchecked_;
+  std::atomic<bool> has_unchecked_{false};
 };
 
 template <class Missing>

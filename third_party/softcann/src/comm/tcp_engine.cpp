@@ -102,6 +102,18 @@ std::shared_ptr<TcpEngine::Transfer> TcpEngine::expect(uint32_t peer, const Fram
   return transfer;
 }
 
+bool TcpEngine::left_over(uint64_t number, uint32_t* peer, Call* call) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (*peer = 0; *peer < peers_.size(); ++*peer) {
+    for (const std::shared_ptr<Transfer>& early : peers_[*peer].unexpected) {
+      if (early->frame.type != Frame::kCollective || early->frame.number != number) continue;
+      *call = early->frame.call;
+      return true;
+    }
+  }
+  return false;
+}
+
 bool TcpEngine::wait(const Transfers& transfers, int64_t deadline_ns, uint64_t* missing) {
   std::unique_lock<std::mutex> lock(mutex_);
   waits_.push_back(&transfers);

@@ -36,7 +36,8 @@ int64_t TcpTransport::deadline(const Operation& operation) const {
 aclError TcpTransport::run(Operation& operation, bool) {
   if (operation.started_ns == 0) operation.started_ns = now_ns();
   std::string text;
-  if (engine_.failure(&text) == HCCL_SUCCESS && (operation.messages.empty() ? collective(operation) : messages(operation))) {
+  if (engine_.failure(&text) == HCCL_SUCCESS &&
+      (operation.messages.empty() ? collective(operation) && check_earlier(operation) : messages(operation))) {
     return ACL_SUCCESS;
   }
   const HcclResult code = engine_.failure(&text);
@@ -93,18 +94,40 @@ HcclResult TcpTransport::meet(const char* entry, int64_t deadline_ns) {
 
 bool TcpTransport::check_frame(const Operation& operation, uint32_t peer, const Frame& found, uint64_t expected) {
   const Call &own = operation.call, &other = found.call;
-  const std::string where = " (call " + std::to_string(operation.number) + ")";
   if (other.kind != own.kind || other.type != own.type || other.op != own.op || other.root != own.root ||
       other.count != own.count) {
-    fail(HCCL_E_PARA, "the ranks call different things" + where + ": rank " + std::to_string(peer) + " calls " + describe(other) +
-                          ", rank " + std::to_string(rank_) + " calls " + describe(own));
+    differs(other, peer, own, operation.number);
     return false;
   }
   if (found.bytes == expected) return true;
+  const std::string where = " (call " + std::to_string(operation.number) + ")";
   const uint64_t item = bytes_of(static_cast<HcclDataType>(own.type));
   fail(HCCL_E_PARA, describe(own) + where + ": rank " + std::to_string(peer) + " sends " + std::to_string(found.bytes / item) +
                         " elements to rank " + std::to_string(rank_) + ", which expects " + std::to_string(expected / item));
   return false;
+}
+
+void TcpTransport::differs(const Call& found, uint32_t peer, const Call& own, uint64_t number) {
+  fail(HCCL_E_PARA, "the ranks call different things (call " + std::to_string(number) + "): rank " + std::to_string(peer) +
+                        " calls " + describe(found) + ", rank " + std::to_string(rank_) + " calls " + describe(own));
+}
+
+// What has come for an earlier call from a rank that this one expected nothing of: that rank names another root.
+bool TcpTransport::check_earlier(const Operation& operation) {
+  constexpr size_t kRemembered = 16;
+  std::lock_guard<std::mutex> lock(rooted_mutex_);
+  for (const auto& [number, call] : rooted_) {
+    uint32_t peer = 0;
+    Call found{};
+    if (!engine_.left_over(number, &peer, &found)) continue;
+    differs(found, peer, call, number);
+    return false;
+  }
+  const int kind = operation.call.kind;
+  if (kind != HCCL_CMD_BROADCAST && kind != HCCL_CMD_SCATTER && kind != HCCL_CMD_REDUCE) return true;
+  rooted_.emplace_back(operation.number, operation.call);
+  if (rooted_.size() > kRemembered) rooted_.pop_front();
+  return true;
 }
 
 bool TcpTransport::exchange(const Operation& operation, uint32_t step, uint64_t to, const std::vector<Piece>& out, uint64_t from,

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "comm/sequence_numbers.h"
@@ -38,6 +41,8 @@ class TcpTransport : public Transport {
   bool exchange(const Operation& operation, uint32_t step, uint64_t to, const std::vector<Piece>& out, uint64_t from,
                 const std::vector<Part>& in, char* base);
   bool check_frame(const Operation& operation, uint32_t peer, const Frame& found, uint64_t expected);
+  void differs(const Call& found, uint32_t peer, const Call& own, uint64_t number);
+  bool check_earlier(const Operation& operation);
   bool collective(const Operation& operation);
   bool all_reduce(const Operation& operation);
   bool reduce_own(const Operation& operation, uint64_t participants);
@@ -51,6 +56,8 @@ class TcpTransport : public Transport {
   const std::vector<std::shared_ptr<Process>> processes_;
   Numbering numbering_;
   TcpEngine engine_;
+  std::mutex rooted_mutex_;
+  std::deque<std::pair<uint64_t, Call>> rooted_;  // this rank's latest calls that have a root, with their numbers
 };
 
 }  // namespace softcann
