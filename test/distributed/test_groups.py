@@ -426,6 +426,12 @@ def published_methods(rank, world):
     (dist.send if rank == 0 else dist.recv)(sent, 1 - rank)
     assert group.get_p2p_stream_id("npu", 1 - rank, 0) != ids[0]
     torch.npu.synchronize()   # a message in flight would fail with its communicator, as it should
+    for name in ("_window_register_and_exchange", "_get_window_mem"):
+        with pytest.raises(NotImplementedError, match=f"{name}: memory of other ranks is not mapped"):
+            getattr(group, name)(1024, [0, 1])
+    for name in ("register_mem_pool", "deregister_mem_pool"):
+        with pytest.raises(NotImplementedError, match="which take"):
+            getattr(group, name)(None)
     group._delete_tcpstore_key()
     group.abort_hccl_comm("reinit")
     assert total() == 3
@@ -435,6 +441,19 @@ def published_methods(rank, world):
 
 def test_published_methods(two):
     two.run(published_methods)
+
+
+def broadcast_of_the_published_module(rank, world):
+    from torch_npu._C._distributed_c10d import _broadcast_coalesced, _compute_bucket_assignment_by_size
+
+    tensors = [torch.full((3,), float(rank), device="npu"), torch.full((2, 2), rank + 5.0, device="npu")]
+    _broadcast_coalesced(dist.group.WORLD, tensors, 256, 1)
+    assert [tensor.unique().tolist() for tensor in tensors] == [[1], [6]]
+    assert _compute_bucket_assignment_by_size(tensors, [12, 1000])[0] == [[0], [1]]
+
+
+def test_functions_of_the_published_module(two):
+    two.run(broadcast_of_the_published_module)
 
 
 def test_parallel_store():

@@ -133,6 +133,7 @@ def _register() -> None:
     # The published package has the class at this address, and programs import it from there.
     module: Any = _C._distributed_c10d
     _published.add_methods(ProcessGroupHCCL)
+    _published.add_functions(module)
     module.ParallelStore = ParallelStore
     module._is_support_hccl_comm_name = _is_support_hccl_comm_name
     module._verify_params_across_processes = _verify_params_across_processes

@@ -147,6 +147,34 @@ def _set_switch_nic_comm(group: Any, rankid: int, nRanks: int, ranks: Sequence[i
     return True
 
 
+_WINDOWS = "memory of other ranks is not mapped into this one; send, or use a collective"
+_POOLS = "pools are not registered with HCCL's collectives, which take every tensor of the NPU"
+_REFUSED = {
+    "_get_window_mem": _WINDOWS,
+    "_window_register_and_exchange": _WINDOWS,
+    "deregister_mem_pool": _POOLS,
+    "register_mem_pool": _POOLS,
+}
+# What the published module has is PyTorch's own, for which its groups are groups like any other.
+_OF_PYTORCH = ("Reducer", "_broadcast_coalesced", "_compute_bucket_assignment_by_size", "_register_builtin_comm_hook",
+               "_register_comm_hook")
+
+
+def _refusing(name: str, why: str) -> Any:
+    def refused(*_: Any, **__: Any) -> None:
+        raise NotImplementedError(f"ProcessGroupHCCL.{name}: {why}")
+
+    refused.__name__ = name
+    refused.__doc__ = f"NotImplementedError: {why}."
+    return refused
+
+
+def add_functions(module: Any) -> None:
+    """Gives torch_npu._C._distributed_c10d what the published one has of PyTorch."""
+    for name in _OF_PYTORCH:
+        setattr(module, name, getattr(torch._C._distributed_c10d, name))
+
+
 def add_methods(process_group: Any) -> None:
     """Gives the class its published methods."""
     process_group.all_gather_into_tensor_uneven = _all_gather_into_tensor_uneven
@@ -154,6 +182,8 @@ def add_methods(process_group: Any) -> None:
     process_group.alltoallvc = _alltoallvc
     process_group._group_start = process_group._begin_batch
     process_group._group_end = _group_end
+    for name, why in _REFUSED.items():
+        setattr(process_group, name, _refusing(name, why))
     process_group._set_switch_nic_comm = _set_switch_nic_comm
     process_group.abort_hccl_comm = _abort_hccl_comm
     process_group._delete_tcpstore_key = _delete_tcpstore_key
