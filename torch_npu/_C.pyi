@@ -1,5 +1,6 @@
 """The C++ part. Private: torch_npu and torch.npu are the interface."""
 
+from datetime import timedelta
 from typing import Any, Callable, Sequence
 
 import torch
@@ -198,5 +199,7 @@ class _distributed_c10d:
     def _dump_hccl_trace_json(includeCollectives: bool = True, onlyActive: bool = False) -> bytes: ...
     @staticmethod
     def _reset_hccl_trace() -> None: ...
+    @staticmethod
+    def _keep_status(folder: str, name: str, interval: timedelta, master: bool) -> None: ...
     @staticmethod
     def _stop_watchdog() -> None: ...

@@ -22,7 +22,6 @@ OWN: Dict[str, Tuple[str, str]] = {
 _NO_COMPILER = "operators come prebuilt, so none is compiled"
 _NO_QUEUE = "operators go straight to the stream, without a queue"
 _NO_CODE = "torch.compile generates no kernels for the NPU yet"
-_NO_STATUS = "no status file is kept: the flight recorder has the last collectives (TORCH_HCCL_DEBUG_INFO_PIPE_FILE)"
 _NO_ASD = "no silent-fault detection runs by itself: torch_npu.asd checks what it is given"
 
 # Those that the published torch_npu documents. ``served``: it does what it is known for. ``accepted``: nothing follows, and the
@@ -57,9 +56,9 @@ PUBLISHED: Dict[str, Tuple[str, str]] = {
         "served", "start of a pipe's path, <this><rank>.pipe: who writes to it has the flight recorder written to its file"),
     "TORCH_HCCL_HIGH_PRIORITY": ("served", "1: asynchronous collectives run on streams of high priority"),
     "TORCH_HCCL_RANKS_PER_ROOT": ("accepted", "one rank of a communicator is the others' root, however many there are"),
-    "TORCH_HCCL_STATUS_SAVE_ENABLE": ("accepted", _NO_STATUS),
-    "TORCH_HCCL_STATUS_SAVE_INTERVAL": ("accepted", _NO_STATUS),
-    "TORCH_HCCL_STATUS_SAVE_PATH": ("accepted", _NO_STATUS),
+    "TORCH_HCCL_STATUS_SAVE_ENABLE": ("served", "1: each rank keeps a file, JSON, with the latest collective of each of its groups"),
+    "TORCH_HCCL_STATUS_SAVE_INTERVAL": ("served", "seconds from one writing of that file to the next; 2 by default"),
+    "TORCH_HCCL_STATUS_SAVE_PATH": ("served", "folder of those files; /tmp/torch_npu-<uid> by default, which is this user's alone"),
     "TORCH_HCCL_TRACE_CPP_STACK": ("accepted", "the flight recorder's stacks are Python's: TORCH_HCCL_TRACE_STACKS"),
     "TORCH_HCCL_WAIT_TIMEOUT_DUMP_MILSEC": ("accepted", "a group ends when the flight recorder is written, at whatever time"),
     "TORCH_HCCL_ZERO_COPY": ("accepted", "collectives read and write the tensors' own memory already"),

@@ -23,6 +23,7 @@ class RecordedGroup {
   int rank = 0;
   std::string name;
   std::vector<uint64_t> ranks;  // global
+  bool is_default = false;
 
   // What the group is for, in the user's words. c10d tells it once the group is made, when other threads may read it.
   std::string description() const {
@@ -44,6 +45,9 @@ struct DumpChoice {
   bool stacks = true;  // needs the GIL
   bool only_active = false;
 };
+
+// Of dicts with texts as keys, lists, texts, numbers and truth values.
+std::string as_json(const c10::IValue& value);
 
 class C10_EXPORT FlightRecorder {
  public:

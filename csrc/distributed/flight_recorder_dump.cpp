@@ -230,10 +230,12 @@ void write_json(std::ostream& out, const c10::IValue& value) {
 
 std::string FlightRecorder::pickle(const DumpChoice& choice) { return pickled(DumpWriter(*this, choice).write()); }
 
-std::string FlightRecorder::json(const DumpChoice& choice) {
+std::string as_json(const c10::IValue& value) {
   std::ostringstream out;
-  write_json(out, DumpWriter(*this, choice).write());
+  write_json(out, value);
   return out.str();
 }
+
+std::string FlightRecorder::json(const DumpChoice& choice) { return as_json(DumpWriter(*this, choice).write()); }
 
 }  // namespace torch_npu::distributed

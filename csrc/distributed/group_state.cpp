@@ -47,7 +47,7 @@ class Hold {
 std::string Ticket::describe() const {
   std::string text = operation.name;
   if (operation.is_message())
-    text += (operation.type == c10d::OpType::SEND ? " to rank " : " from rank ") + std::to_string(operation.peer);
+    text += (operation.type == c10d::OpType::SEND ? " to rank " : " from rank ") + std::to_string(peer_rank);
   text += "(" + std::to_string(input_elements);
   if (output_elements != input_elements) text += " to " + std::to_string(output_elements);
   return text + " elements of " + c10::toString(dtype) + ")";
@@ -61,7 +61,7 @@ std::string Ticket::seconds(Clock::time_point now) const {
 std::string Ticket::agreement() const {
   using c10d::OpType;
   std::string text = std::string(operation.name) + " of " + c10::toString(dtype);
-  if (operation.peer >= 0) text += ", root " + std::to_string(operation.peer);
+  if (peer_rank >= 0) text += ", root " + std::to_string(peer_rank);
   switch (operation.type) {
     case OpType::ALLREDUCE:
     case OpType::ALLREDUCE_COALESCED:
@@ -120,6 +120,7 @@ void GroupState::enqueue(std::shared_ptr<Ticket> ticket) {
       tickets_.pop_front();
     }
     last_ = ticket;
+    if (!ticket->point_to_point()) last_collective_ = ticket;
     tickets_.push_back(std::move(ticket));
   }
   for (size_t i = 0; i < count; ++i) {
@@ -202,6 +203,11 @@ std::shared_ptr<Ticket> GroupState::overdue(Clock::time_point now) {
 std::shared_ptr<Ticket> GroupState::last_operation() {
   const core::MutexLock lock(mutex_);
   return last_;
+}
+
+std::shared_ptr<Ticket> GroupState::last_collective() {
+  const core::MutexLock lock(mutex_);
+  return last_collective_;
 }
 
 void GroupState::add(std::shared_ptr<Communicator> communicator) {

@@ -49,6 +49,7 @@ class GroupState {
   // The timeout of an operation that is enqueued now, with what it has of extensions.
   std::chrono::milliseconds take_timeout(Ticket& ticket);
   std::shared_ptr<Ticket> last_operation();  // the one enqueued last, or null
+  std::shared_ptr<Ticket> last_collective();
 
   void add(std::shared_ptr<Communicator> communicator);
   std::vector<std::shared_ptr<Communicator>> communicators();
@@ -89,7 +90,7 @@ class GroupState {
   // Milliseconds: all of them, and those that an operation in flight will give back.
   std::atomic<int64_t> extension_ms_{0}, owned_ms_{0};
   std::vector<std::shared_ptr<Communicator>> communicators_ NPU_GUARDED_BY(mutex_);
-  std::shared_ptr<Ticket> last_ NPU_GUARDED_BY(mutex_);
+  std::shared_ptr<Ticket> last_ NPU_GUARDED_BY(mutex_), last_collective_ NPU_GUARDED_BY(mutex_);
   std::atomic<bool> failed_{false};
   std::atomic<c10d::ErrorType> failure_kind_{c10d::ErrorType::SUCCESS};
   std::string failure_ NPU_GUARDED_BY(mutex_);

@@ -41,10 +41,11 @@ bool write_all(int file, const std::string& text) {
 
 }  // namespace
 
-std::string write_private_file(const std::string& start, const std::string& name, const std::string& text) {
+std::string write_private_file(const std::string& start, const std::string& name, const std::string& text,
+                               const std::string& usual) {
   std::string why;
   const auto folder = start.empty() ? private_folder(&why) : std::string();
-  const auto path = start.empty() ? folder + "hccl_trace_rank_" + name : start + name;
+  const auto path = start.empty() ? folder + usual + name : start + name;
   if (why.empty()) {
     // Complete or not at all: it is renamed when it is written.
     const auto part = path + "." + std::to_string(getpid()) + ".part";
@@ -56,7 +57,7 @@ std::string write_private_file(const std::string& start, const std::string& name
     why = std::strerror(errno);
     unlink(part.c_str());
   }
-  LOG(ERROR) << "[hccl] the flight recorder could not be written to " << path << ": " << why;
+  LOG(ERROR) << "[hccl] could not write " << path << ": " << why;
   return {};
 }
 

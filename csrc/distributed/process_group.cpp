@@ -103,7 +103,8 @@ ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int ra
   recorded.name = options_->group_name;
   if (!options_->group_desc.empty()) recorded.describe(options_->group_desc);
   recorded.ranks = options_->global_ranks_in_group;
-  if (recorded.ranks.empty()) {
+  recorded.is_default = recorded.ranks.empty();
+  if (recorded.is_default) {
     for (int r = 0; r < size; ++r) recorded.ranks.push_back(static_cast<uint64_t>(r));
   }
   state_->timeout_ms = options_->timeout.count();
@@ -345,6 +346,7 @@ c10::intrusive_ptr<Work> ProcessGroupHCCL::finish(const Operation& operation, Co
                                                   at::TensorList outputs) {
   auto ticket = std::make_shared<Ticket>();
   ticket->operation = operation;
+  if (operation.peer >= 0) ticket->peer_rank = state_->global_rank(operation.peer);
   ticket->capture = core::capture_number(stream);
   ticket->input_elements = elements(inputs);
   ticket->output_elements = elements(outputs);

@@ -38,6 +38,7 @@ struct Operation {
 class Ticket {
  public:
   Operation operation;
+  int peer_rank = -1;  // operation.peer's rank in the default group, as messages name it
   uint64_t sequence = 0;
   uint64_t capture = 0;  // number of the capture that it is part of; see Note [Captured collectives]
   int64_t input_elements = 0;

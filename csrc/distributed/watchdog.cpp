@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include <c10/util/Logging.h>
@@ -95,6 +96,11 @@ class Watchdog {
     return text;
   }
 
+  void keep_status(StatusFile file) {
+    const core::MutexLock lock(mutex_);
+    status_ = std::move(file);
+  }
+
   void stop() {
     {
       const core::MutexLock lock(mutex_);
@@ -138,8 +144,16 @@ class Watchdog {
         look_at(watched);
       }
       beat_.fetch_add(1);
+      if (const auto now = Clock::now(); status_ && now - status_written_ >= status_->interval) save_status();
       wake_.wait_for(lock.native(), kPeriod, [this] { return !running_; });
     }
+  }
+
+  void save_status() NPU_REQUIRES(mutex_) {
+    std::vector<std::shared_ptr<GroupState>> groups;
+    for (const auto& watched : groups_) groups.push_back(watched.group);
+    write_status(*status_, groups, status_error_);
+    status_written_ = Clock::now();
   }
 
   // A watchdog that hangs (in a broken driver, say) protects nobody: end the process, as a supervisor can see that.
@@ -163,7 +177,7 @@ class Watchdog {
     }
   }
 
-  void look_at(Watched& watched) {
+  void look_at(Watched& watched) NPU_REQUIRES(mutex_) {
     auto& group = *watched.group;
     if (group.failed() || !group.watched) return;
     // First: a collective that failed has ended, too, and is not to be taken for one that has run.
@@ -215,7 +229,7 @@ class Watchdog {
     watched.desync->ask();
   }
 
-  void time_out(Watched& watched, Ticket& ticket, Clock::time_point now) {
+  void time_out(Watched& watched, Ticket& ticket, Clock::time_point now) NPU_REQUIRES(mutex_) {
     auto& group = *watched.group;
     group.reported = true;
     auto* desync = debugger(watched);
@@ -233,7 +247,7 @@ class Watchdog {
     fail(watched, message, c10d::ErrorType::TIMEOUT, nullptr);
   }
 
-  void fail(Watched& watched, std::string message, c10d::ErrorType kind, std::shared_ptr<Ticket> ticket) {
+  void fail(Watched& watched, std::string message, c10d::ErrorType kind, std::shared_ptr<Ticket> ticket) NPU_REQUIRES(mutex_) {
     auto& group = *watched.group;
     if (!ticket && kind != c10d::ErrorType::TIMEOUT) ticket = group.last_operation();
     if (ticket) {
@@ -243,6 +257,8 @@ class Watchdog {
     message = group.title() + message;
     LOG(ERROR) << "[hccl] " << message;
     write_dump(group.global_rank(), "after this error");
+    status_error_ = message;
+    if (status_) save_status();
     const auto handling = core::options().hccl_async_error_handling;
     group.fail(message, kind, true);
     if (handling == kTearDown) {
@@ -254,6 +270,9 @@ class Watchdog {
   core::Mutex mutex_;
   std::condition_variable wake_, wake_monitor_;
   std::vector<Watched> groups_ NPU_GUARDED_BY(mutex_);
+  std::optional<StatusFile> status_ NPU_GUARDED_BY(mutex_);
+  std::string status_error_ NPU_GUARDED_BY(mutex_);
+  Clock::time_point status_written_ NPU_GUARDED_BY(mutex_);
   core::Mutex known_mutex_;
   std::vector<std::weak_ptr<GroupState>> known_ NPU_GUARDED_BY(known_mutex_);
   std::atomic<bool> running_{false};
@@ -265,6 +284,7 @@ class Watchdog {
 
 void watch(std::shared_ptr<GroupState> group) { Watchdog::instance().add(std::move(group)); }
 void unwatch(const std::shared_ptr<GroupState>& group) { Watchdog::instance().remove(group); }
+void keep_status(StatusFile file) { Watchdog::instance().keep_status(std::move(file)); }
 void sweep_groups() { Watchdog::instance().sweep(); }
 void stop_watchdog() {
   Watchdog::instance().stop();

@@ -9,12 +9,15 @@
 #include <memory>
 
 #include "distributed/group_state.h"
+#include "distributed/status_file.h"
 
 namespace torch_npu::distributed {
 
 void watch(std::shared_ptr<GroupState> group);
 // When this returns the watchdog does not know the group any more.
 void unwatch(const std::shared_ptr<GroupState>& group);
+// From now on the watchdog keeps this file.
+C10_EXPORT void keep_status(StatusFile file);
 // Ends the thread; to be called before the process ends.
 C10_EXPORT void stop_watchdog();
 

@@ -500,6 +500,25 @@ def test_a_message_of_another_size(pool):
     assert "recv from rank 0(0 to 2000 elements of Float)" in text, text
 
 
+def receive_another_size_in_a_group(rank, world):
+    group = dist.new_group([1, 2])
+    if rank == 0:
+        return ""
+    x = torch.ones(1000 if rank == 2 else 2000, device="npu")
+    try:
+        for work in dist.batch_isend_irecv([dist.P2POp(*((dist.irecv, x, 2) if rank == 1 else (dist.isend, x, 1)), group=group)]):
+            work.wait()
+        torch.npu.synchronize()
+        return ""
+    except RuntimeError as error:
+        return str(error)
+
+
+def test_messages_are_told_with_ranks_of_the_default_group(pool):
+    _, text, _ = pool(3).run(receive_another_size_in_a_group)
+    assert "[rank 1, " in text and "recv from rank 2(0 to 2000 elements of Float)" in text, text
+
+
 def connect_at(rank, world, path, seconds):
     torch.npu.set_device(rank)
     dist.init_process_group("hccl", store=dist.FileStore(path, world), rank=rank, world_size=world, timeout=timedelta(seconds=4))

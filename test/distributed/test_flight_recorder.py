@@ -114,3 +114,62 @@ def ask_by_pipe(rank, world, start):
 
 def test_written_when_a_pipe_asks(two, tmp_path):
     two.run(ask_by_pipe, str(tmp_path / "pipe_"))
+
+
+def test_status_files(python, tmp_path):
+    done = python(f"""if True:
+        import glob, json, os, stat, time, torch, torch.distributed as dist
+        torch.npu.set_device(1)
+        dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+
+        def status(wanted):
+            until = time.monotonic() + 60
+            while time.monotonic() < until:
+                for path in glob.glob("{tmp_path}/*.log"):
+                    with open(path) as file:
+                        found = json.load(file)
+                    if wanted(found):
+                        return path, found
+                time.sleep(0.05)
+            raise AssertionError(found)
+
+        x = torch.ones(4, device="npu")
+        group = dist.new_group([0])
+        dist.all_reduce(x)
+        dist.broadcast(x, 0)
+        dist.all_gather_into_tensor(torch.empty_like(x), x, group=group)
+        path, found = status(lambda found: len(found["last_comm_op"]) == 2 and found["last_comm_op"][1]["status"] == "end")
+        name = os.path.basename(path).split("_")
+        assert name[:6] == ["torch", "hccl", "status-0", "somewhere", "1", "1"], name
+        assert name[6] == str(os.getpid()) and len(glob.glob("{tmp_path}/*")) == 1
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        assert abs(found.pop("global_pg_end_time") / 1000 - time.time()) < 60
+        first, second = found.pop("last_comm_op")
+        assert found == {{"exception_message": "", "is_master": True}}
+        assert first == {{"comm_ids": "all", "op_type": "BROADCAST", "pg_id": first["pg_id"], "seq": 2, "status": "end"}}
+        assert second == {{"comm_ids": "0 ", "op_type": "_ALLGATHER_BASE", "pg_id": second["pg_id"], "seq": 1, "status": "end"}}
+        assert first["pg_id"] != second["pg_id"]
+        """, TORCH_HCCL_STATUS_SAVE_ENABLE=1, TORCH_HCCL_STATUS_SAVE_INTERVAL=1, TORCH_HCCL_STATUS_SAVE_PATH=tmp_path,
+        MASTER_ADDR="somewhere", WORLD_SIZE=1, SOFTCANN_DEVICE_COUNT=2)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_status_file_tells_of_a_failure(python, tmp_path):
+    done = python(f"""if True:
+        import datetime, glob, json, os, time, torch, torch.distributed as dist
+        dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1, timeout=datetime.timedelta(milliseconds=200))
+        dist.all_reduce(torch.ones(4, device="npu"))   # waits for the ones, which are late
+        began, found = time.monotonic(), dict(exception_message="")
+        while not found["exception_message"]:
+            assert time.monotonic() - began < 60
+            time.sleep(0.1)
+            for path in glob.glob("{tmp_path}/*.log"):
+                with open(path) as file:
+                    found = json.load(file)
+        assert "all_reduce" in found["exception_message"] and "200 ms" in found["exception_message"], found
+        assert found["last_comm_op"][0]["status"] == "start"
+        print("told", flush=True)
+        os._exit(0)
+        """, SOFTCANN_FAULT="task.aclnnInplaceFillScalar:delay_us=3000000", SOFTCANN_INLINE_NS=0, TORCH_HCCL_STATUS_SAVE_ENABLE=1,
+        TORCH_HCCL_STATUS_SAVE_INTERVAL=3600, TORCH_HCCL_STATUS_SAVE_PATH=tmp_path, TORCH_HCCL_DEBUG_INFO_TEMP_FILE=tmp_path / "trace_")
+    assert "told" in done.stdout, done.stdout + done.stderr
