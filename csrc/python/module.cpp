@@ -2,6 +2,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include "python/bindings.h"
+#include "python/rpc.h"
 
 PYBIND11_MODULE(_C, module) {
   namespace python = torch_npu::python;
@@ -35,5 +36,7 @@ PYBIND11_MODULE(_C, module) {
   python::init_profiler(module);
   python::init_sync_listener(module);
   python::init_graph(module);
-  if (pybind11::hasattr(pybind11::module_::import("torch._C"), "_c10d_init")) python::init_distributed(module);
+  const auto torch = pybind11::module_::import("torch._C");
+  if (pybind11::hasattr(torch, "_c10d_init")) python::init_distributed(module);
+  if (pybind11::hasattr(torch, "_rpc_init")) module.def("_rpc_npu_init", [module]() mutable { python::init_rpc(module); });
 }

@@ -17,7 +17,7 @@ def called(rank, world, store):
     assert rpc.rpc_sync(other, torch.add, (torch.ones(2), 3)).tolist() == [4, 4]
     assert rpc.rpc_async(other, operator.add, (5, 3)).wait() == 8
     assert rpc.remote(other, torch.add, (torch.ones(1), rank)).to_here().item() == 1 + rank
-    with pytest.raises(RuntimeError, match="only supports CPU tensors"):
+    with pytest.raises(RuntimeError, match="no device map of it"):
         rpc.rpc_sync(other, torch.add, (torch.ones(2, device="npu"), 3))
     rpc.shutdown()
 
@@ -42,11 +42,62 @@ def test_options():
         options.set_devices(["cuda:0"])
 
 
-def test_device_maps_are_refused(tmp_path):
+def start(rank, world, store, maps):
     import torch.distributed.rpc as rpc
 
     from torch_npu.distributed.rpc.options import NPUTensorPipeRpcBackendOptions
 
-    options = NPUTensorPipeRpcBackendOptions(init_method=f"file://{tmp_path / 'store'}", device_maps={"me": {0: 0}})
-    with pytest.raises(NotImplementedError, match="tensors of the CPU only"):
-        rpc.init_rpc("me", rank=0, world_size=1, backend=rpc.BackendType.NPU_TENSORPIPE, rpc_backend_options=options)
+    torch.npu.set_device(rank)
+    options = NPUTensorPipeRpcBackendOptions(init_method=f"file://{store}", device_maps=maps)
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world, backend=rpc.BackendType.NPU_TENSORPIPE, rpc_backend_options=options)
+    return rpc
+
+
+def looked_at(tensors, words):
+    """Where they are at the worker that is asked, and something new of both kinds."""
+    import torch.distributed.rpc as rpc
+
+    first, second = tensors["first"], tensors["second"]
+    return [str(first.device), str(second.device), first.is_contiguous(), words, rpc.get_worker_info().name], first * 2, second + 1
+
+
+def elsewhere():
+    return torch.ones(1, device="npu:1")   # worker0's device is npu:0
+
+
+def with_maps(rank, world, store):
+    other, theirs = f"worker{1 - rank}", f"npu:{1 - rank}"
+    rpc = start(rank, world, store, {other: {rank: 1 - rank}})
+    ours = f"npu:{rank}"
+    x = torch.arange(6.0, device=ours).view(2, 3)
+    assert rpc.rpc_sync(other, torch.add, (x, 1)).tolist() == [[1, 2, 3], [4, 5, 6]]
+    told, first, second = rpc.rpc_async(other, looked_at, ({"first": x.t(), "second": torch.ones(2)}, "both")).wait()
+    assert told == [theirs, "cpu", False, "both", other]
+    assert (str(first.device), first.tolist()) == (ours, (x.t() * 2).tolist())
+    assert (str(second.device), second.tolist()) == ("cpu", [2, 2])
+    halves = rpc.rpc_sync(other, torch.add, (torch.ones(3, dtype=torch.bfloat16, device=ours), 1))
+    assert (halves.dtype, halves.device, halves.tolist()) == (torch.bfloat16, torch.device(ours), [2, 2, 2])
+    assert rpc.rpc_sync(other, torch.mul, (torch.ones(0, 4, device=ours), 2)).shape == (0, 4)
+    held = rpc.remote(other, torch.mul, (x, 3))
+    assert (str(held.to_here().device), held.to_here().tolist()) == (ours, (x * 3).tolist())
+    with pytest.raises(RuntimeError, match=f"a tensor of {theirs} is sent to worker {other}, for which there is no device map"):
+        rpc.rpc_sync(other, torch.add, (x.to(theirs), 1))
+    if rank == 1:
+        with pytest.raises(RuntimeError, match=r"npu:1 which are not among the expected device\(s\) npu:0"):
+            rpc.rpc_sync(other, elsewhere)
+    rpc.shutdown()
+
+
+def test_tensors_of_npus(tmp_path):
+    with Ranks(2, join=False) as ranks:
+        ranks.run(with_maps, str(tmp_path / "store"))
+
+
+def refused(rank, world, store):
+    with pytest.raises(ValueError, match="the device map of worker worker0 for worker1 names npu:7, which worker1 does not have: npu:0, npu:1"):
+        start(rank, world, store, {f"worker{1 - rank}": {rank: 7}})
+
+
+def test_a_map_to_a_device_that_is_not_there(tmp_path):
+    with Ranks(2, join=False) as ranks:
+        ranks.run(refused, str(tmp_path / "store"))

@@ -34,8 +34,8 @@ def _pairs(device_map: dict[Device, Device]) -> dict[torch.device, torch.device]
 class NPUTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
     """As torch.distributed.rpc.TensorPipeRpcBackendOptions, with NPUs as devices; a number names an NPU.
 
-    ``init_rpc`` refuses device maps, for messages carry tensors of the CPU only. Raises ValueError for another kind of device and
-    for a map that leads two devices to one.
+    Raises ValueError for another kind of device and for a map that leads two devices to one; ``init_rpc`` does for devices that
+    are not there.
     """
 
     def __init__(self, *, num_worker_threads: int = 16, rpc_timeout: float = 60.0, init_method: str = "env://",
