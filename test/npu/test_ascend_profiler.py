@@ -1,5 +1,6 @@
 """torch_npu.profiler: Ascend's arguments, and the files that Ascend's tools read."""
 import csv
+import gc
 import json
 import os
 import sqlite3
@@ -187,6 +188,79 @@ def test_the_parts_of_a_step_are_the_step(two_steps):
         parts = float(row["Computing"]) + float(row["Communication(Not Overlapped)"]) + float(row["Free"])
         assert parts == pytest.approx(float(row["Stage"]) + float(row["Bubble"]), abs=0.002)
         assert float(row["Stage"]) == pytest.approx(annotated[f"ProfilerStep#{row['Step']}"]["dur"], rel=0.2, abs=200)
+
+
+def test_what_the_program_and_its_environment_told_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("HCCL_ALGO", "ring")
+    text = 'a "b" \\ \n \x01 ü'
+    config = profiler._ExperimentalConfig(export_type=["text", "db"])
+    handler = profiler.tensorboard_trace_handler(str(tmp_path))
+    with profiler.profile(on_trace_ready=handler, experimental_config=config, record_shapes=True,
+                          custom_trace_id_callback=lambda: "run 7") as profiled:
+        work()
+        profiled.add_metadata("text", text)
+        profiled.add_metadata_json("table", json.dumps({"a": [1, None, text]}))
+        with pytest.warns(RuntimeWarning):
+            profiled.add_metadata_json("broken", "{")
+        with pytest.warns(RuntimeWarning):
+            profiled.add_metadata("number", 3)
+    folder = only(tmp_path)
+    with open(os.path.join(folder, "profiler_metadata.json"), encoding="utf-8") as file:
+        metadata = json.load(file)
+    assert metadata["text"] == text and metadata["table"] == {"a": [1, None, text]} and metadata["trace_id"] == "run 7"
+    assert metadata["ENV_VARIABLES"]["HCCL_ALGO"] == "ring" and metadata["ENV_VARIABLES"]["HCCL_RDMA_TC"] == ""
+    assert metadata.keys() == {"text", "table", "trace_id", "ENV_VARIABLES", "distributed_info", "parallel_group_info"}
+    output = os.path.join(folder, "ASCEND_PROFILER_OUTPUT")
+    stored = dict(query(output, "ascend_pytorch_profiler.db", "SELECT name, value FROM META_DATA"))
+    assert {name: json.loads(value) for name, value in stored.items()} == metadata
+    with open(os.path.join(folder, "profiler_info.json"), encoding="utf-8") as file:
+        told = json.load(file)["config"]
+    assert told["common_config"]["record_shapes"] is True and told["common_config"]["with_stack"] is False
+    assert "ProfilerActivity.NPU" in told["common_config"]["activities"]
+    assert told["experimental_config"]["_profiler_level"] == "Level0" and told["experimental_config"]["_export_type"] == ["text", "db"]
+
+
+def test_garbage_collections(tmp_path):
+    config = profiler._ExperimentalConfig(gc_detect_threshold=0, export_type=["text", "db"])
+    before = list(gc.callbacks)
+    with profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path)), experimental_config=config):
+        begin = time.time_ns()
+        gc.collect()
+        end = time.time_ns()
+        work()
+    assert gc.callbacks == before
+    output = os.path.join(only(tmp_path), "ASCEND_PROFILER_OUTPUT")
+    records = query(output, "ascend_pytorch_profiler.db", "SELECT startNs, endNs, globalTid FROM GC_RECORD")
+    found, = [record for record in records if begin <= record[0] <= record[1] <= end]
+    assert found[2] == os.getpid() << 32 | threading.get_native_id()
+    with open(os.path.join(output, "trace_view.json"), encoding="utf-8") as file:
+        view = json.load(file)
+    track, = {event["pid"] for event in view if event["name"] == "process_name" and event["args"]["name"] == "Python GC"}
+    shown = [event for event in view if event["name"] == "GC"]
+    assert {event["pid"] for event in shown} == {track} and len(shown) == len(records)
+    assert any(begin - 1000 <= float(event["ts"]) * 1000 <= end for event in shown)
+
+
+def test_garbage_collections_below_the_threshold_are_left_out(tmp_path):
+    config = profiler._ExperimentalConfig(gc_detect_threshold=1e6, export_type=["text", "db"])
+    with profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path)), experimental_config=config):
+        gc.collect()
+        work()
+    output = os.path.join(only(tmp_path), "ASCEND_PROFILER_OUTPUT")
+    assert not query(output, "ascend_pytorch_profiler.db", "SELECT 1 FROM sqlite_master WHERE name = 'GC_RECORD'")
+
+
+def test_database_has_the_stacks(tmp_path):
+    config = profiler._ExperimentalConfig(export_type=["db"])
+    with profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path)), with_stack=True,
+                          experimental_config=config):
+        work()
+    output = os.path.join(only(tmp_path), "ASCEND_PROFILER_OUTPUT")
+    frames = query(output, "ascend_pytorch_profiler.db", """SELECT stack.value FROM PYTORCH_API AS api
+        JOIN STRING_IDS AS name ON name.id = api.name JOIN PYTORCH_CALLCHAINS AS chain ON chain.id = api.callchainId
+        JOIN STRING_IDS AS stack ON stack.id = chain.stack WHERE name.value = 'aten::mm' ORDER BY chain.stackDepth""")
+    assert "test_ascend_profiler.py" in frames[0][0] and frames[0][0].endswith(": work")
+    assert any(frame.endswith("test_database_has_the_stacks") for frame, in frames[1:])
 
 
 def test_analyse_later(tmp_path):

@@ -47,6 +47,8 @@ _PROFILER_TABLES = {
     "PYTORCH_API": (
         "startNs INTEGER", "endNs INTEGER", "globalTid INTEGER", "connectionId INTEGER", "name INTEGER", "sequenceNumber INTEGER",
         "fwdThreadId INTEGER", "inputDtypes INTEGER", "inputShapes INTEGER", "callchainId INTEGER", "type INTEGER"),
+    "PYTORCH_CALLCHAINS": ("id INTEGER", "stack INTEGER", "stackDepth INTEGER"),
+    "GC_RECORD": ("startNs INTEGER", "endNs INTEGER", "globalTid INTEGER"),
     "CONNECTION_IDS": ("id INTEGER", "connectionId INTEGER"),
     "MEMORY_RECORD": ("component INTEGER", "timestamp INTEGER", "totalAllocated INTEGER", "totalReserved INTEGER",
                       "totalActive INTEGER", "streamPtr INTEGER", "deviceId INTEGER"),
@@ -86,12 +88,13 @@ class _Strings:
         return self.numbers.setdefault(text or "N/A", len(self.numbers))
 
 
-def write(trace: Trace, folder: str) -> None:
-    """Both files of a trace, over those that were there."""
+def write(trace: Trace, folder: str, metadata: Dict[str, Any]) -> None:
+    """Both files of a trace, over those that were there. ``metadata``: what profiler_metadata.json has."""
     suffix = f"_{trace.rank}" if trace.is_ranked else ""
     found = _communication.collectives(trace)
     strings = _Strings()
-    rows: Rows = {"META_DATA": [("parallel_group_info", json.dumps(_communication.parallel_groups(trace)))],
+    rows: Rows = {"META_DATA": [(name, json.dumps(value)) for name, value in metadata.items()],
+                  "GC_RECORD": list(trace.collections),
                   "ENUM_API_TYPE": [(number, name) for name, number in _API_TYPES.items()],
                   "ENUM_HCCL_DATA_TYPE": list(_HCCL_TYPE_NAMES.items()),
                   "HOST_INFO": [(_communication.hashed(trace.host), trace.host)]}
@@ -165,6 +168,7 @@ def _host(trace: Trace, strings: _Strings) -> Rows:
             launched[kernel.external].append(kernel.correlation)
     operators: List[Sequence[Any]] = []
     connections: List[Sequence[Any]] = []
+    chains: Dict[str, int] = {}
     for operator in trace.operators:
         own = launched.get(operator.external, []) if operator.external is not None else []
         number = len(operators) if own else None
@@ -172,7 +176,8 @@ def _host(trace: Trace, strings: _Strings) -> Rows:
         operators.append((trace.nanoseconds(operator.begin), trace.nanoseconds(operator.begin + operator.duration),
                           operator.thread, number, strings(operator.name), operator.sequence, operator.forward_thread,
                           strings(operator.dtypes) if operator.dtypes else None,
-                          strings(operator.shapes) if operator.shapes else None, None, _API_TYPES["op"]))
+                          strings(operator.shapes) if operator.shapes else None,
+                          chains.setdefault(operator.stack, len(chains)) if operator.stack else None, _API_TYPES["op"]))
     thread = trace.operators[0].thread if trace.operators else 0
     # Ascend's tools look for the operators of a step below one of its name.
     operators += [(trace.nanoseconds(begin), trace.nanoseconds(end), thread, None, strings(f"ProfilerStep#{number}"), None, None,
@@ -180,7 +185,10 @@ def _host(trace: Trace, strings: _Strings) -> Rows:
     calls: List[Sequence[Any]] = [
         (trace.nanoseconds(call.begin), trace.nanoseconds(call.begin + call.duration), _API_TYPES[call.level], call.thread,
          call.correlation, strings(call.name)) for call in trace.calls]
-    return {"PYTORCH_API": operators, "CONNECTION_IDS": connections, "CANN_API": calls}
+    frames: List[Sequence[Any]] = [
+        (number, strings(frame), depth) for stack, number in chains.items()
+        for depth, frame in enumerate(part for part in stack.split(";") if part)]
+    return {"PYTORCH_API": operators, "PYTORCH_CALLCHAINS": frames, "CONNECTION_IDS": connections, "CANN_API": calls}
 
 
 def _sums(entry: Optional[Dict[str, Any]]) -> Iterable[Optional[int]]:

@@ -15,11 +15,11 @@ _KINDS = (("Computing", "computing"), ("Communication", "communication"), ("Comm
           ("Free", "free"))
 
 
-def _named(process: int, name: str, device: int, threads: List[str]) -> List[Dict[str, Any]]:
+def _named(process: int, name: str, label: str, threads: List[str]) -> List[Dict[str, Any]]:
     def meta(kind: str, thread: int, **args: Any) -> Dict[str, Any]:
         return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": args}
 
-    events = [meta("process_name", 0, name=name), meta("process_labels", 0, labels=f"NPU {device}"),
+    events = [meta("process_name", 0, name=name), meta("process_labels", 0, labels=label),
               meta("process_sort_index", 0, sort_index=process)]
     for number, thread in enumerate(threads):
         events += [meta("thread_name", number, name=thread), meta("thread_sort_index", number, sort_index=number)]
@@ -31,7 +31,7 @@ def _communication(found: List[Collective], device: int, process: int) -> List[D
     groups = sorted({one.group for one in own})
     if not groups:
         return []
-    events = _named(process, "Communication", device, [f"Group {group} Communication" for group in groups])
+    events = _named(process, "Communication", f"NPU {device}", [f"Group {group} Communication" for group in groups])
     for one in own:
         kernel = one.kernel
         events.append({"ph": "X", "name": one.name, "pid": process, "tid": groups.index(one.group), "ts": kernel.begin,
@@ -45,11 +45,20 @@ def _overlap(trace: Trace, device: int, process: int) -> List[Dict[str, Any]]:
     if not kernels:
         return []
     activity = _spans.activity(kernels, kernels[0].begin, max(kernel.end for kernel in kernels))
-    events = _named(process, "Overlap Analysis", device, [name for name, _ in _KINDS])
+    events = _named(process, "Overlap Analysis", f"NPU {device}", [name for name, _ in _KINDS])
     for number, (name, attribute) in enumerate(_KINDS):
         events += [{"ph": "X", "name": name, "pid": process, "tid": number, "ts": begin, "dur": end - begin, "args": {}}
                    for begin, end in getattr(activity, attribute)]
     return events
+
+
+def _collections(trace: Trace) -> List[Dict[str, Any]]:
+    """Python's garbage collections, on a track of their own."""
+    if not trace.collections:
+        return []
+    return _named(_FIRST_PROCESS - 1, "Python GC", "CPU", ["Python GC"]) + [
+        {"ph": "X", "name": "GC", "pid": _FIRST_PROCESS - 1, "tid": 0, "ts": (begin - trace.origin_ns) / 1000,
+         "dur": (end - begin) / 1000, "args": {"Thread Id": thread & 0xFFFFFFFF}} for begin, end, thread in trace.collections]
 
 
 def _hardware(event: Dict[str, Any], cores: Dict[Any, str]) -> Dict[str, Any]:
@@ -144,4 +153,5 @@ def events(trace: Trace, found: List[Collective]) -> List[Dict[str, Any]]:
     for device in sorted({kernel.device for kernel in trace.kernels}):
         process = _FIRST_PROCESS + 2 * device
         made += _communication(found, device, process) + _overlap(trace, device, process + 1)
+    made += _collections(trace)
     return [{**event, "ts": trace.unix(float(event["ts"]))} if "ts" in event else event for event in made]

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
+from torch_npu.profiler._garbage import Record
+
 _DEVICE_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
 # PyTorch's names of C++ types, in a trace, and Ascend's of dtypes.
 _DTYPES = {
@@ -16,6 +18,7 @@ _DTYPES = {
 _UNKNOWN_DTYPE = "UNDEFINED"
 _OPERANDS = tuple(f"{side} {what}" for side in ("Input", "Output") for what in ("Shapes", "Data Types", "Formats"))
 _COMMUNICATION = "record_param_comms"
+COLLECTIONS = "python_gc"  # the garbage collections, among a trace's metadata
 # Operators that the cube unit computes; all others are the vector unit's.
 CUBE = ("Mm", "Matmul", "MatMul", "Addmm", "Addmv", "Mv", "BatchMatMul", "Bmm", "Baddbmm", "Addbmm", "Convolution", "Conv",
         "FlashAttention", "FusedInferAttention", "IncreFlashAttention", "PromptFlashAttention", "Grouped", "Linear", "Gemm")
@@ -106,6 +109,7 @@ class Trace:
     calls: List[Call]
     steps: List[Tuple[int, float, float]]        # number, begin, end
     memory: List[Dict[str, Any]]
+    collections: List[Record] = field(default_factory=list)
     groups: Dict[str, Group] = field(default_factory=dict)
     rank: int = 0
     is_ranked: bool = False  # of a program that had torch.distributed
@@ -155,6 +159,7 @@ def read(path: str) -> Trace:
     world = content.get("distributedInfo", {})
     trace.rank, trace.is_ranked = int(world.get("rank", 0)), "rank" in world
     trace.host, trace.origin_ns = str(content.get("host_name", "")), int(content.get("baseTimeNanoseconds", 0))
+    trace.collections = [(begin, end, thread) for begin, end, thread in content.get(COLLECTIONS, [])]
     for group in world.get("pg_config", []):
         trace.groups[str(group["pg_name"])] = Group(str(group["pg_name"]), str(group.get("pg_desc", "")), list(group["ranks"]))
     by_thread: Dict[Any, List[Operator]] = collections.defaultdict(list)

@@ -149,7 +149,7 @@ class _ExperimentalConfig:
         self._mstx_domain_exclude = _names("mstx_domain_exclude", mstx_domain_exclude)
         self._sys_io = _flag("sys_io", sys_io)
         self._sys_interconnection = _flag("sys_interconnection", sys_interconnection)
-        unserved = [name for name in ("l2_cache", "op_attr", "gc_detect_threshold", "host_sys", "sys_io", "sys_interconnection")
+        unserved = [name for name in ("l2_cache", "op_attr", "host_sys", "sys_io", "sys_interconnection")
                     if getattr(self, "_" + name)]
         if self._aic_metrics != AiCMetrics.AiCoreNone:
             unserved.append("aic_metrics")

@@ -15,6 +15,8 @@ import torch
 from torch.profiler import ProfilerActivity, _KinetoProfile, profile as _torch_profile, supported_activities
 
 from torch_npu import _C
+from torch_npu.profiler import _trace
+from torch_npu.profiler._garbage import Collections
 from torch_npu.profiler._lenient import goes_on
 from torch_npu.profiler.experimental_config import (
     AiCMetrics,
@@ -30,6 +32,10 @@ __all__ = ["ProfilerActivity", "_KinetoProfile", "analyse", "profile", "supporte
 _SUFFIX = "_ascend_pt"
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 _RAW = os.path.join("FRAMEWORK", "trace.json")
+_METADATA = "profiler_metadata.json"
+# Those that a profile keeps, because they change how long things take.
+_VARIABLES = ("ASCEND_GLOBAL_LOG_LEVEL", "HCCL_RDMA_TC", "HCCL_RDMA_SL", "ACLNN_CACHE_LIMIT", "HOST_CACHE_CAPACITY",
+              "ASCEND_ENHANCE_ENABLE", "PYTORCH_NPU_ALLOC_CONF", "ASCEND_LAUNCH_BLOCKING", "HCCL_ALGO")
 
 
 _running: "weakref.WeakSet[profile]" = weakref.WeakSet()
@@ -68,6 +74,8 @@ class profile(_torch_profile):
         known = (_ExperimentalConfig, torch._C._profiler._ExperimentalConfig, type(None))
         if not isinstance(experimental_config, known):
             experimental_config = reset("experimental_config", experimental_config, None)
+        self.metadata: Dict[str, Any] = {}
+        self._collections: Optional[Collections] = None
         is_own = isinstance(experimental_config, _ExperimentalConfig)
         self.ascend_config = experimental_config if is_own else _ExperimentalConfig()
         if not is_own and experimental_config is not None:
@@ -99,13 +107,22 @@ class profile(_torch_profile):
         """``torch.profiler.profile.start_trace``; from then on other threads can join. RuntimeError while another profile of this
         class runs."""
         self._check_alone()
+        told = dict(self.metadata)
         super().start_trace()
+        self.metadata = told  # without PyTorch's own, which profiler_info.json has
         _C._profile_begun()
         _C._profile_operands(self._records_operands())
         _running.add(self)
+        threshold = self.ascend_config.gc_detect_threshold
+        if threshold is not None and ProfilerActivity.CPU in self.activities:
+            self._collections = Collections(threshold)
+            self._collections.start()
 
     def stop_trace(self) -> None:
         """``torch.profiler.profile.stop_trace``."""
+        if self._collections is not None:
+            found, self._collections = self._collections.stop(), None
+            torch.autograd._add_metadata_json(_trace.COLLECTIONS, json.dumps(found))
         _C._profile_ends()
         _C._profile_operands(False)
         _running.discard(self)
@@ -136,8 +153,23 @@ class profile(_torch_profile):
             return
         super().stop()
 
-    add_metadata = goes_on(_torch_profile.add_metadata)
-    add_metadata_json = goes_on(_torch_profile.add_metadata_json)
+    @goes_on
+    def add_metadata(self, key: str, value: str) -> None:
+        """``torch.profiler.profile.add_metadata``; the text is in profiler_metadata.json, too, whatever characters it has."""
+        if not isinstance(value, str):
+            raise TypeError(f"the value of metadata is text, not {type(value).__name__}")
+        self._keep(key, value)
+
+    @goes_on
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """``torch.profiler.profile.add_metadata_json``; the value is in profiler_metadata.json, too."""
+        self._keep(key, json.loads(value))
+
+    def _keep(self, key: str, value: Any) -> None:
+        if not isinstance(key, str) or not key:
+            raise TypeError(f"the key of metadata is text, not {key!r}")
+        super().add_metadata_json(_for_kineto(key), json.dumps(_for_kineto(value), ensure_ascii=False))
+        self.metadata[key] = value
 
     # The published names of arguments, which are not torch's.
     @goes_on
@@ -158,6 +190,18 @@ class profile(_torch_profile):
         return super().export_stacks(output_path, metric.replace("npu", "privateuse1"))
 
 
+_PLAIN = str.maketrans({**{chr(code): " " for code in range(32)}, "\\": "/", '"': "'"})
+
+
+def _for_kineto(value: Any) -> Any:
+    """The value without characters that JSON writes with a backslash: Kineto makes a slash of it, and nothing reads the trace."""
+    if isinstance(value, str):
+        return value.translate(_PLAIN)
+    if isinstance(value, dict):
+        return {_for_kineto(key): _for_kineto(item) for key, item in value.items()}
+    return [_for_kineto(item) for item in value] if isinstance(value, list) else value
+
+
 def wants_domain(domain: str) -> bool:
     """Whether the profile that runs shows the marks of a domain (``mstx_domain_include``, ``mstx_domain_exclude``)."""
     for running in _running:
@@ -173,18 +217,42 @@ def _rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else -1
 
 
-def _info(config: _ExperimentalConfig, begun: float) -> Dict[str, Any]:
+def _common_config(profiled: Any) -> Dict[str, Any]:
+    """What the profile was told, by the names of its arguments."""
+    rounds = ("wait", "active", "warmup", "repeat", "skip_first", "skip_first_wait")
+    schedule = getattr(profiled, "schedule", None)
+    known = {"activities": [str(activity).replace("PrivateUse1", "NPU") for activity in getattr(profiled, "activities", ())],
+             "schedule": {name: getattr(schedule, name) for name in rounds if hasattr(schedule, name)}}
+    flags = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+    return {**known, **{name: bool(getattr(profiled, name, False)) for name in flags}}
+
+
+def _info(profiled: Any, config: _ExperimentalConfig, begun: float) -> Dict[str, Any]:
     import torch_npu
 
-    settings = {name.lstrip("_"): value for name, value in vars(config).items()}
-    return {"config": {"common_config": {}, "experimental_config": settings}, "start_info": {"time": begun},
-            "end_info": {"time": time.time()}, "torch_npu_version": torch_npu.__version__,
+    settings = {"common_config": _common_config(profiled), "experimental_config": vars(config)}
+    return {"config": settings, "start_info": {"time": begun}, "end_info": {"time": time.time()},
+            "torch_npu_version": torch_npu.__version__,
             "cann_version": torch_npu.runtime_info()["cann_version"], "rank_id": _rank()}
 
 
-def _write_metadata(path: str, groups: Dict[str, Any]) -> None:
-    with open(os.path.join(path, "profiler_metadata.json"), "w", encoding="utf-8") as file:
-        json.dump({"distributed_info": {}, "parallel_group_info": groups}, file)
+def _write_metadata(path: str, **entries: Any) -> Dict[str, Any]:
+    """Puts the entries beside those that profiler_metadata.json has. Returns all."""
+    name = os.path.join(path, _METADATA)
+    if os.path.exists(name):
+        with open(name, encoding="utf-8") as file:
+            entries = {**json.load(file), **entries}
+    with open(name, "w", encoding="utf-8") as file:
+        json.dump(entries, file)
+    return entries
+
+
+def _metadata(profiled: Any) -> Dict[str, Any]:
+    variables = {name: os.environ.get(name, "") for name in _VARIABLES}
+    own = {"ENV_VARIABLES": variables, "distributed_info": {}, "parallel_group_info": {}}
+    if hasattr(profiled, "get_trace_id"):
+        own["trace_id"] = profiled.get_trace_id()
+    return {**getattr(profiled, "metadata", {}), **own}
 
 
 def tensorboard_trace_handler(dir_name: Optional[str] = None, worker_name: Optional[str] = None, analyse_flag: bool = True,
@@ -210,8 +278,8 @@ def tensorboard_trace_handler(dir_name: Optional[str] = None, worker_name: Optio
         profiled.export_chrome_trace(os.path.join(path, _RAW))
         rank = _rank()
         with open(os.path.join(path, f"profiler_info{'' if rank < 0 else f'_{rank}'}.json"), "w", encoding="utf-8") as file:
-            json.dump(_info(config, now), file, indent=2)
-        _write_metadata(path, {})
+            json.dump(_info(profiled, config, now), file, indent=2)
+        _write_metadata(path, **_metadata(profiled))
         if not analyse_flag:
             return
         if async_mode:
@@ -231,7 +299,7 @@ def _settings(path: str) -> Dict[str, Any]:
 
 
 def _analyse_one(path: str, export_type: Optional[List[str]] = None) -> None:
-    from torch_npu.profiler import _communication, _database, _files, _trace
+    from torch_npu.profiler import _communication, _database, _files
 
     raw = os.path.join(path, _RAW)
     if not os.path.exists(raw):
@@ -239,15 +307,15 @@ def _analyse_one(path: str, export_type: Optional[List[str]] = None) -> None:
             return  # it was analysed, and its raw data are gone
         raise FileNotFoundError(f"{path} has no {_RAW}: it was not written by torch_npu.profiler")
     settings = _settings(path)
-    counters = settings.get("aic_metrics", AiCMetrics.AiCoreNone) != AiCMetrics.AiCoreNone
-    kinds = export_type or settings.get("export_type", [ExportType.Text])
+    counters = settings.get("_aic_metrics", AiCMetrics.AiCoreNone) != AiCMetrics.AiCoreNone
+    kinds = export_type or settings.get("_export_type", [ExportType.Text])
     trace = _trace.read(raw)
-    _write_metadata(path, _communication.parallel_groups(trace))
+    metadata = _write_metadata(path, parallel_group_info=_communication.parallel_groups(trace))
     output = os.path.join(path, _OUTPUT)
     _files.write(trace, output, counters)
     if ExportType.Db in kinds:
-        _database.write(trace, output)
-    if settings.get("data_simplification", True):
+        _database.write(trace, output, metadata)
+    if settings.get("_data_simplification", True):
         shutil.rmtree(os.path.dirname(raw))
 
 
