@@ -80,6 +80,12 @@ bool parse_bool(const Setting& setting) {
   bad_value(setting, "True or False");
 }
 
+size_t parse_mib(const Setting& setting, size_t least, size_t most, const char* allowed) {
+  const size_t mib = parse_size(setting, allowed);
+  if (mib < least || mib > most) bad_value(setting, allowed);
+  return mib > SIZE_MAX / kMiB ? SIZE_MAX : mib * kMiB;
+}
+
 size_t interval_of(size_t bytes) {
   const int power = std::bit_width(bytes) - 1, first = std::bit_width(kMiB) - 1;
   const int index = std::max(0, power - first);
@@ -118,24 +124,65 @@ void parse_roundup(const Setting& setting, AllocatorConfig& config) {
   while (next < divisions.size()) divisions[next++] = last;
 }
 
+// The published switches that change nothing here, and why.
+struct Switch {
+  const char* key;
+  const char* why;  // nullptr: what it asks for is always so
+};
+constexpr Switch kSwitches[] = {
+    {"multi_stream_lazy_reclaim", "events are asked whenever memory is taken"},
+    {"pin_memory_expandable_segments", "pinned memory is PyTorch's allocator's"},
+    {"pinned_mem_register", "pinned memory is PyTorch's allocator's"},
+    {"throw_on_npumalloc_oom", "cached memory is always freed before an OutOfMemoryError"},
+    {"release_lock_on_npumalloc", nullptr},
+};
+
+void note_without_effect(AllocatorConfig& config, const Setting& setting, const char* why) {
+  config.without_effect += (config.without_effect.empty() ? "" : "; ") + setting.key + " (" + why + ")";
+}
+
+// False: not one of the published keys that have no effect.
+bool parse_without_effect(const Setting& setting, AllocatorConfig& config) {
+  for (const auto& known : kSwitches) {
+    if (setting.key != known.key) continue;
+    if (parse_bool(setting) && known.why) note_without_effect(config, setting, known.why);
+    return true;
+  }
+  if (setting.key == "base_addr_aligned_kb") {
+    constexpr const char* kAllowed = "a whole number from 0 to 16";
+    if (parse_size(setting, kAllowed) > 16) bad_value(setting, kAllowed);
+    note_without_effect(config, setting, "blocks are aligned to 512 bytes");
+    return true;
+  }
+  if (setting.key == "page_size") {
+    if (setting.value != "1g") bad_value(setting, "1g");
+    note_without_effect(config, setting, "CANN chooses the size of pages");
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::unordered_set<std::string> AllocatorConfig::published_keys() {
+  std::unordered_set<std::string> keys{"base_addr_aligned_kb", "page_size", "segment_size_mb", "large_segment_size_mb"};
+  for (const auto& known : kSwitches) keys.insert(known.key);
+  return keys;
+}
 
 AllocatorConfig AllocatorConfig::parse(const std::string& text) {
   AllocatorConfig config;
   const std::string compact = without_spaces(text);
   if (compact.empty()) return config;
+  size_t large = 0, granule = 0;
   for (const auto& part : split_list(compact)) {
     if (part.empty()) continue;
     const Setting setting = split_setting(part);
     const auto& key = setting.key;
     if (key == "max_split_size_mb") {
-      const size_t mib = parse_size(setting, "a whole number of MiB above 20");
-      if (mib <= kLargeSegment / kMiB) bad_value(setting, "a whole number of MiB above 20");
-      config.max_split_size = mib > SIZE_MAX / kMiB ? SIZE_MAX : mib * kMiB;
+      config.max_split_size = parse_mib(setting, kLargeSegment / kMiB + 1, SIZE_MAX, "a whole number of MiB above 20");
     } else if (key == "max_non_split_rounding_mb") {
-      const size_t mib = parse_size(setting, "a whole number of MiB above 20");
-      if (mib <= kLargeSegment / kMiB) bad_value(setting, "a whole number of MiB above 20");
-      config.max_non_split_rounding = mib > SIZE_MAX / kMiB ? SIZE_MAX : mib * kMiB;
+      config.max_non_split_rounding = parse_mib(setting, kLargeSegment / kMiB + 1, SIZE_MAX, "a whole number of MiB above 20");
     } else if (key == "garbage_collection_threshold") {
       config.garbage_collection_threshold = parse_fraction(setting, "between 0 and 1, both excluded");
       if (config.garbage_collection_threshold <= 0 || config.garbage_collection_threshold >= 1)
@@ -147,15 +194,26 @@ AllocatorConfig AllocatorConfig::parse(const std::string& text) {
       if (config.per_process_memory_fraction < 0 || config.per_process_memory_fraction > 1) bad_value(setting, "from 0 to 1");
     } else if (key == "roundup_power2_divisions") {
       parse_roundup(setting, config);
+    } else if (key == "large_segment_size_mb") {
+      large = parse_mib(setting, 11, SIZE_MAX / kMiB, "a whole number of MiB above 10");
+    } else if (key == "segment_size_mb") {
+      granule = parse_mib(setting, 20, 512, "a whole number of MiB from 20 to 512");
+    } else if (parse_without_effect(setting, config)) {
+      continue;
     } else if (key.rfind("pinned_", 0) == 0) {
       config.for_torch += (config.for_torch.empty() ? "" : ",") + part;
     } else {
       TORCH_CHECK_VALUE(false, "allocator settings: unknown key '", key,
                         "'; the keys are max_split_size_mb, max_non_split_rounding_mb, garbage_collection_threshold, "
-                        "expandable_segments, per_process_memory_fraction, roundup_power2_divisions and PyTorch's "
-                        "pinned_* keys");
+                        "expandable_segments, large_segment_size_mb, segment_size_mb, per_process_memory_fraction, "
+                        "roundup_power2_divisions and PyTorch's pinned_* keys");
     }
   }
+  if (large) config.large_segment = large;
+  // What is mapped at once is a multiple of a page.
+  config.expandable_granule = round_up(large ? large : granule ? granule : kLargeSegment, kSmallSegment);
+  TORCH_CHECK_VALUE(config.max_split_size >= config.large_segment,
+                    "allocator settings: max_split_size_mb must not be less than large_segment_size_mb");
   return config;
 }
 

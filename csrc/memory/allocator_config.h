@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <unordered_set>
 
 #include "memory/block.h"
 
@@ -15,13 +16,19 @@ struct AllocatorConfig {
 
   size_t max_split_size = SIZE_MAX;
   size_t max_non_split_rounding = kLargeSegment;
-  double garbage_collection_threshold = 0;  // 0: off
+  size_t large_segment = kLargeSegment;       // what requests of 1 to 10 MiB share
+  size_t expandable_granule = kLargeSegment;  // by which an expandable segment of the large pool grows
+  double garbage_collection_threshold = 0;    // 0: off
   bool expandable_segments = false;
   double per_process_memory_fraction = 1;
   std::array<size_t, kRoundupIntervals> roundup_divisions{};
   // Keys that are PyTorch's own (pinned memory), to be handed to it as they are.
   std::string for_torch;
+  // Of the published keys that are taken, those from which nothing follows here, and why.
+  std::string without_effect;
 
+  // The published keys besides max_split_size_mb and the others of PyTorch.
+  static std::unordered_set<std::string> published_keys();
   // "key:value,key:[a:1,b:2]". Throws c10::ValueError naming the key, what was given and what is allowed.
   static AllocatorConfig parse(const std::string& text);
 

@@ -26,6 +26,10 @@ Shared& shared() {
   return *instance;
 }
 
+void warn_of(const AllocatorConfig& config) {
+  if (!config.without_effect.empty()) TORCH_WARN("allocator settings: nothing follows from ", config.without_effect);
+}
+
 // Pinned memory is PyTorch's allocator, and so are its settings.
 void pass_to_torch(const AllocatorConfig& config) {
   if (config.for_torch.empty()) return;
@@ -40,7 +44,8 @@ void pass_to_torch(const AllocatorConfig& config) {
 // PyTorch parses PYTORCH_ALLOC_CONF too and refuses keys nobody has claimed, or a second claim: its builds for CUDA have made
 // one since 2.10.
 std::unordered_set<std::string> unclaimed_keys() {
-  std::unordered_set<std::string> keys{"per_process_memory_fraction"};
+  auto keys = AllocatorConfig::published_keys();
+  keys.insert("per_process_memory_fraction");
   for (const auto& claimed : c10::CachingAllocator::AcceleratorAllocatorConfig::getKeys()) keys.erase(claimed);
   return keys;
 }
@@ -68,11 +73,13 @@ const AllocatorConfig& common_config() {
                       error.what_without_backtrace());
   }
   state.read = true;
+  warn_of(state.config);
   return state.config;
 }
 
 const AllocatorConfig& change_common_config(const std::string& text, bool tell_torch) {
   const auto config = AllocatorConfig::parse(text);
+  warn_of(config);
   if (tell_torch) pass_to_torch(config);
   auto& state = shared();
   std::lock_guard<std::mutex> lock(state.mutex);

@@ -11,9 +11,9 @@ namespace torch_npu::memory {
 
 namespace {
 
-size_t segment_size(size_t request, PoolType type) {
+size_t segment_size(size_t request, PoolType type, size_t shared) {
   if (type == kSmall) return kSmallSegment;
-  return request < kLargeSegment / 2 ? kLargeSegment : round_up(request, kRoundLarge);
+  return request < kLargeSegment / 2 ? shared : round_up(request, kRoundLarge);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ Block* Heap::grow(HeapLock& lock, const Request& request, const Context& context
 }
 
 Block* Heap::grow_segment(HeapLock& lock, const Request& request, const Context& context) {
-  const size_t bytes = caching_ || request.owner ? segment_size(request.size, request.type) : request.size;
+  const size_t bytes = caching_ || request.owner ? segment_size(request.size, request.type, config_.large_segment) : request.size;
   if (!within_limit(bytes)) return nullptr;
   growing_ += bytes;
   if (request.owner) ++request.owner->segments;
@@ -82,7 +82,7 @@ Block* Heap::unmapped_room(const Request& request, size_t& bytes) {
 }
 
 Segment* Heap::reserve_expandable(HeapLock& lock, const Request& request) {
-  const size_t granule = request.type == kSmall ? kSmallSegment : kLargeSegment;
+  const size_t granule = request.type == kSmall ? kSmallSegment : config_.expandable_granule;
   // More than the device has, so that one range is enough even when some of it is fragmented.
   const size_t capacity = round_up(std::max(total_ + total_ / 8, request.size), granule);
   if (request.owner) ++request.owner->segments;

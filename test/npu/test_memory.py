@@ -385,6 +385,20 @@ def test_environment_settings(run):
     assert failed and "unknown key 'max_split'" in errors
 
 
+@pytest.mark.parametrize("variable", ["PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
+def test_published_settings_of_segments(run, variable):
+    code = """
+        import torch, torch_npu
+        x = torch.ones(1 << 19, device="npu")
+        print(torch.npu.memory_reserved() >> 20)
+    """
+    assert run(code, **{variable: "large_segment_size_mb:50"})[1] == "50"
+    assert run(code, **{variable: "expandable_segments:True,segment_size_mb:40"})[1] == "40"
+    failed, output, errors = run(code, **{variable: "page_size:1g,pinned_mem_register:True,release_lock_on_npumalloc:True"})
+    assert not failed and output == "20"
+    assert "nothing follows from page_size" in errors and "pinned_mem_register" in errors and "release_lock" not in errors
+
+
 def test_environment_no_caching(run):
     code = """
         import torch, torch_npu

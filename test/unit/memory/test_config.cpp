@@ -23,6 +23,33 @@ TEST(all_keys) {
   EXPECT_EQ(config.for_torch, "pinned_use_background_threads:True");
 }
 
+TEST(sizes_of_segments) {
+  const size_t mib = 1 << 20;
+  EXPECT_EQ(AllocatorConfig::parse("").large_segment, 20 * mib);
+  const auto large = AllocatorConfig::parse("large_segment_size_mb:51");
+  EXPECT_EQ(large.large_segment, 51 * mib);
+  EXPECT_EQ(large.expandable_granule, 52 * mib);  // whole pages
+  const auto old = AllocatorConfig::parse("expandable_segments:True,segment_size_mb:40");
+  EXPECT_EQ(old.large_segment, 20 * mib);
+  EXPECT_EQ(old.expandable_granule, 40 * mib);
+  EXPECT_EQ(AllocatorConfig::parse("large_segment_size_mb:60,segment_size_mb:40").expandable_granule, 60 * mib);
+  EXPECT_THROWS(c10::ValueError, "above 10", AllocatorConfig::parse("large_segment_size_mb:10"));
+  EXPECT_THROWS(c10::ValueError, "from 20 to 512", AllocatorConfig::parse("segment_size_mb:513"));
+  EXPECT_THROWS(c10::ValueError, "must not be less", AllocatorConfig::parse("max_split_size_mb:30,large_segment_size_mb:50"));
+}
+
+TEST(published_keys_without_effect_are_told) {
+  EXPECT(AllocatorConfig::parse("pinned_mem_register:False,release_lock_on_npumalloc:True").without_effect.empty());
+  const auto config = AllocatorConfig::parse("page_size:1g,base_addr_aligned_kb:16,multi_stream_lazy_reclaim:True");
+  for (const char* key : {"page_size", "base_addr_aligned_kb", "multi_stream_lazy_reclaim"}) {
+    EXPECT(config.without_effect.find(key) != std::string::npos);
+  }
+  EXPECT(config.for_torch.empty());
+  EXPECT_THROWS(c10::ValueError, "must be 1g", AllocatorConfig::parse("page_size:2m"));
+  EXPECT_THROWS(c10::ValueError, "from 0 to 16", AllocatorConfig::parse("base_addr_aligned_kb:17"));
+  EXPECT_THROWS(c10::ValueError, "True or False", AllocatorConfig::parse("throw_on_npumalloc_oom:2"));
+}
+
 TEST(bad_values_name_the_key) {
   EXPECT_THROWS(c10::ValueError, "unknown key 'max_split'", AllocatorConfig::parse("max_split:3"));
   EXPECT_THROWS(c10::ValueError, "max_split_size_mb is '20'", AllocatorConfig::parse("max_split_size_mb:20"));
