@@ -17,7 +17,7 @@ using Optional = std::optional<at::Tensor>;
 using OptionalRange = std::optional<at::ArrayRef<double>>;
 
 void check_input(const at::Tensor& self, const Optional& weight, const char* op) {
-  TORCH_CHECK(self.is_floating_point(), op, ": expected a floating input, got ", self.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), '"', op, "\" not implemented for '", self.scalar_type(), "'");
   if (!weight || !weight->defined()) return;
   TORCH_CHECK(weight->scalar_type() == self.scalar_type(), op,
               "(): if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got input(",

@@ -141,10 +141,13 @@ void linalg_cholesky_ex_kernel(const at::Tensor& self, bool upper, bool check_er
   if (check_errors) at::_linalg_check_errors(info, "linalg.cholesky_ex", self.dim() == 2);
 }
 
-at::Tensor cholesky(const at::Tensor& self, bool upper) { return at::linalg_cholesky(self, upper); }
-at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
-  return give(out, at::linalg_cholesky(self, upper));
+at::Tensor cholesky(const at::Tensor& self, bool upper) {
+  if (self.numel() == 0) return at::empty_like(self, LEGACY_CONTIGUOUS_MEMORY_FORMAT);
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()) || self.is_complex(), "\"cholesky\" not implemented for '",
+                              self.scalar_type(), "'");
+  return at::linalg_cholesky(self, upper);
 }
+at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) { return give(out, native::cholesky(self, upper)); }
 
 at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
   const NoAutocast as_called;

@@ -75,6 +75,8 @@ OutSpec logits_loss(const at::Tensor& self, const at::Tensor& target, int64_t re
 
 at::Tensor multi_margin_loss(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
                              const Optional& weight, int64_t reduction) {
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()), "\"multi_margin_loss\" not implemented for '",
+                              self.scalar_type(), "'");
   auto m = margins(self, target, p, margin, weight);
   if (p.to<double>() == 2) m.violation = m.violation.square();
   if (m.weight.defined()) m.violation = m.violation.mul(m.weight);
@@ -212,6 +214,8 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
 // Half the square near the target, linear beyond delta.
 at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta, at::Tensor& out) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
+  TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex() && self.scalar_type() != at::kBool, "\"huber_loss\" not implemented for '",
+                              self.scalar_type(), "'");
   const auto distance = difference(self, target).abs_();
   const auto near = distance.clamp_max(delta);
   const auto single = near.mul(distance.sub(near, 0.5));

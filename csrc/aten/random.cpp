@@ -221,7 +221,8 @@ at::Tensor& exponential_(at::Tensor& self, double lambd, std::optional<at::Gener
 }
 
 at::Tensor& log_normal_(at::Tensor& self, double mean, double std, std::optional<at::Generator> generator) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "log_normal_ is for floating-point tensors, got ", self.dtype());
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()), "\"log_normal\" not implemented for '", self.scalar_type(),
+                              "'");
   TORCH_CHECK(std > 0.0, "log_normal_ expects std > 0.0, but found std=", std);
   return self.normal_(mean, std, std::move(generator)).exp_();
 }
@@ -237,6 +238,9 @@ at::Tensor& cauchy_(at::Tensor& self, double median, double sigma, std::optional
 
 at::Tensor& geometric_(at::Tensor& self, double p, std::optional<at::Generator> generator) {
   TORCH_CHECK(0 < p && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
+  const auto type = self.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(type) || at::isIntegralType(type, /*includeBool=*/false),
+                              "\"geometric\" not implemented for '", type, "'");
   return self.copy_(uniform_like(self, generator).neg_().log1p_().div_(std::log1p(-p)).ceil_().clamp_min_(1));
 }
 

@@ -17,6 +17,7 @@ NPU_OPERATOR(aclnnIsInScalarTensor);
 std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, bool keepdim) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   at::native::zero_numel_check_dims(self, dim, "mode()");
+  TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "\"mode\" not implemented for '", self.scalar_type(), "'");
   if (self.dim() == 0) return {self.clone(), at::zeros_like(self, self.options().dtype(at::kLong))};
   auto sizes = at::DimVector(self.sizes());
   if (keepdim)

@@ -195,6 +195,7 @@ void erfcx_kernel(const at::Tensor& self, const at::Tensor& out) { result(out).c
 // log of the normal distribution function: by the tail below -1, where 1 - erfc would lose its digits.
 void log_ndtr_kernel(const at::Tensor& self, const at::Tensor& out) {
   const auto x = widened(self);
+  TORCH_CHECK_NOT_IMPLEMENTED(!x.is_complex(), "\"log_ndtr\" not implemented for '", x.scalar_type(), "'");
   const auto t = x.mul(1 / std::numbers::sqrt2);
   const auto tail = erfcx(t.neg()).div_(2).log_().sub_(t.square());
   result(out).copy_(at::where(x.lt(-1), tail, t.erfc().mul_(-0.5).log1p_()));
@@ -212,6 +213,7 @@ void spherical_bessel_j0_kernel(const at::Tensor& self, const at::Tensor& out) {
 
 void zeta_kernel(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   const auto [x, q] = widened(self, other, out);
+  TORCH_CHECK_NOT_IMPLEMENTED(!x.is_complex(), "\"zeta\" not implemented for '", x.scalar_type(), "'");
   result(out).copy_(zeta(x.to(at::kDouble).expand(out.sizes()), q.to(at::kDouble).expand(out.sizes())));
 }
 

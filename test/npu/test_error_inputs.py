@@ -8,6 +8,7 @@ import warnings
 
 import pytest
 import torch
+import torch.nn.functional as F
 from moved_arguments import on_npu
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
@@ -399,3 +400,39 @@ def test_classes_below_zero(dtype):
     assert torch.nn.functional.one_hot(torch.tensor([0, 2], dtype=dtype, device="npu")).tolist() == [[1, 0, 0], [0, 0, 1]]
     with pytest.raises(RuntimeError, match="total number of classes"):
         torch.nn.functional.one_hot(torch.zeros(0, dtype=dtype, device="npu").long())
+
+
+X = torch.randn(2, 4, 5, 5, dtype=torch.complex64)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: F.layer_norm(x, (5,)), lambda x: F.group_norm(x, 2), lambda x: F.batch_norm(x, None, None, training=True),
+    lambda x: F.binary_cross_entropy_with_logits(x, x), lambda x: F.grid_sample(x, x[..., :2], align_corners=False),
+    lambda x: F.interpolate(x, size=(3, 3), mode="bilinear", antialias=True), lambda x: torch.histc(x),
+], ids=["layer_norm", "group_norm", "batch_norm", "bce_with_logits", "grid_sample", "antialias", "histc"])
+def test_complex_numbers_do_not_lose_their_imaginary_parts(call):
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError, match="not implemented for"):
+            call(X.to(device))
+            torch.npu.synchronize()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: torch.special.zeta(x, x), lambda x: torch.special.log_ndtr(x), lambda x: torch.mode(x), lambda x: F.huber_loss(x, x),
+    lambda x: torch.histogram(x, 4), lambda x: x.geometric_(0.5), lambda x: x.log_normal_(),
+], ids=["zeta", "log_ndtr", "mode", "huber_loss", "histogram", "geometric", "log_normal"])
+def test_composed_operators_refuse_complex_numbers_as_the_cpu(call):
+    for device in ("cpu", "npu"):
+        with pytest.raises(NotImplementedError):
+            call(X.to(device, copy=True))
+
+
+@pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")
+@pytest.mark.parametrize("call", [
+    lambda x: torch.cholesky(x), lambda x: torch.histogram(x, 4), lambda x: x.log_normal_(), lambda x: x.geometric_(0.5),
+    lambda x: F.multi_margin_loss(x, torch.zeros(3, dtype=torch.int64, device=x.device)), lambda x: F.huber_loss(x, x),
+], ids=["cholesky", "histogram", "log_normal", "geometric", "multi_margin_loss", "huber_loss"])
+def test_composed_operators_refuse_bools_as_the_cpu(call):
+    for device in ("cpu", "npu"):
+        with pytest.raises(NotImplementedError):
+            call(torch.ones(3, 3, dtype=torch.bool, device=device))

@@ -150,6 +150,7 @@ OP_COST(aclnnNanMedianDim, reduction(self, 10)) {
 }
 
 OP_COST(aclnnHistc, reduction(self, 3)) {
+  require(!self.is_complex() && self.scalar_type() != at::kBool, self, "histc");
   if (c10::isIntegralType(self.scalar_type(), false)) {  // CANN counts whole numbers too, in their own type
     out.copy_(at::cpu::histc(self.to(at::kDouble), bins, min, max));
   } else {
