@@ -1,4 +1,4 @@
-"""Fused attention over packed sequences ("TND"): where the statistics lie, parts of the keys put together, sequences that are empty."""
+"""Fused attention over packed sequences ("TND"): where the statistics lie, parts of the keys put together, sequences that are empty, dropout."""
 
 import pytest
 import torch
@@ -62,3 +62,28 @@ def test_packed_sequences_may_be_empty_and_those_at_the_end_left_out(device):
     for nothing in (out[:4], dq[:4], dk[7:], dv[7:]):
         assert not nothing.any()
     assert all(t.any() for t in (out[4:], dq[4:], dk[:7], dv[:7]))
+
+
+@pytest.mark.parametrize("attention", [torch_npu.npu_fusion_attention, torch_npu.npu_fusion_attention_v2])
+@DEVICES
+def test_attention_dropout_of_packed_sequences(attention, device):
+    torch.manual_seed(7)
+    q, k, v = (torch.randn(7, 4, 8).to(device).requires_grad_() for _ in range(3))
+    ends, heads = [3, 3, 7], 4
+    out, _, _, _, seed, offset, size = attention(q, k, v, heads, "TND", scale=0.3, keep_prob=0.5, actual_seq_qlen=ends, actual_seq_kvlen=ends)
+    assert size == heads * (9 + 16)
+    mask = torch_npu._npu_dropout_gen_mask(q, [size], 0.5, seed, offset).cpu()
+    bits = (mask[:, None].int() >> torch.arange(8) & 1).flatten()[:size]
+    leaves = [x.detach().cpu().requires_grad_() for x in (q, k, v)]
+    parts = []
+    for start, end, stays in ((0, 3, bits[:36]), (3, 7, bits[36:])):
+        a, b, c = (x[start:end].transpose(0, 1) for x in leaves)
+        weights = (a @ b.mT * 0.3).softmax(-1) * stays.view(heads, end - start, -1) / 0.5
+        parts.append((weights @ c).transpose(0, 1))
+    expected = torch.cat(parts)
+    torch.testing.assert_close(out.cpu(), expected)
+    grad = torch.randn(out.shape)
+    out.backward(grad.to(device))
+    expected.backward(grad)
+    for ours, theirs in zip((q, k, v), leaves):
+        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)

@@ -136,29 +136,29 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
     heads, layout, mask, scale, before, after, query_ends, key_ends, sparse_mode, prefix = settings
     bias = None if pse is None else wide(pse) * (scale if pse_type == 1 else 1)  # type 1 is added before the scores are scaled
 
-    def keep(weights: Any) -> Any:
-        if dropout_mask is None:
-            stay = _dropped(weights.shape, keep_prob, seed, offset, weights.device)
-        else:
-            stay = _bits(dropout_mask, weights.numel()).view(weights.shape)
-        return weights * stay / keep_prob
+    def stay(count: int) -> Any:
+        return _dropped((count,), keep_prob, seed, offset, query.device) if dropout_mask is None else _bits(dropout_mask, count)
 
-    kept = keep if keep_prob < 1 else None
     if layout != "TND":
         options = _Options("npu_fusion_attention", heads, layout, sparse_mode, before, after, scale, prefix)
-        return _attention(query, key, value, bias, mask, options, kept, sink)
+        keep = None if keep_prob == 1 else lambda weights: weights * stay(weights.numel()).view(weights.shape) / keep_prob
+        return _attention(query, key, value, bias, mask, options, keep, sink)
     if query_ends is None or key_ends is None:
         raise ValueError("npu_fusion_attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen")
-    unsupported("npu_fusion_attention with layout TND", pse=pse, dropout=kept, prefix=prefix)
+    unsupported("npu_fusion_attention with layout TND", pse=pse, prefix=prefix)
     options = _Options("npu_fusion_attention", heads, "BSND", sparse_mode, before, after, scale)
+    rows = _sequences(query_ends, key_ends)
+    scores = [heads * (q_end - q) * (k_end - k) for q, q_end, k, k_end in rows]
+    kept = [None] * len(rows) if keep_prob == 1 else stay(sum(scores)).split(scores)
 
-    def part(q: int, q_end: int, k: int, k_end: int) -> Tuple[Any, Any, Tensor]:
+    def part(q: int, q_end: int, k: int, k_end: int, kept: Any) -> Tuple[Any, Any, Tensor]:
         if k == k_end:   # rows that see nothing
             nothing = wide(query[None, q:q_end, :, :1]).transpose(1, 2).detach() * 0
             return wide(query[None, q:q_end, :, : value.shape[-1]]) * 0, nothing, nothing
-        return _attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], None, mask, options, sink=sink)
+        keep = None if kept is None else lambda weights: weights * kept.view(weights.shape) / keep_prob
+        return _attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], None, mask, options, keep, sink)
 
-    parts = [part(*rows) for rows in _sequences(query_ends, key_ends)]
+    parts = [part(*each, stays) for each, stays in zip(rows, kept)]
     out, top, total = ([part.squeeze(0) for part in column] for column in zip(*parts))
     return torch.cat(out), *(packed_statistics(t, softmax_layout == "TND") for t in (top, total))
 
@@ -252,7 +252,7 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty
     tensor, the dropout's seed and offset, as given without one, and the number of scores). Only ``max + log(sum)`` of the two
     statistics is defined. Has gradients for query, key, value, pse and sink. Raises NotImplementedError for padding_mask, and
-    for pse, prefix and dropout with TND; RuntimeError for a dropout_mask of another size or without its seed.
+    for pse and prefix with TND; RuntimeError for a dropout_mask of another size or without its seed.
     """
     unsupported("npu_fusion_attention", padding_mask=padding_mask)
     _check_softmax_layout("npu_fusion_attention", input_layout, softmax_layout)

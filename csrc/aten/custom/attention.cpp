@@ -113,7 +113,6 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
   refuse(o.op, "padding_mask", given(o.padding_mask));
   refuse(o.op, "prefix with layout TND", o.packed() && o.prefix && !o.prefix->empty());
   refuse(o.op, "a pse_type other than 0 and 1", o.pse_type != 0 && o.pse_type != 1);
-  refuse(o.op, "dropout with layout TND", o.packed() && o.keep_prob < 1);
   check(o, query, key, value);
   const auto extent = extent_of(query, key, o.layout);
   const int64_t numel = score_count(o, extent);

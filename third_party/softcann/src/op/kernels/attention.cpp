@@ -232,10 +232,9 @@ void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& 
   }
 }
 at::Tensor batch_of_one(const at::Tensor& part) { return part.unsqueeze(0); }
-void require_tokens_layout(const char* layout, const at::Tensor& bias, const at::Tensor& drop_mask, double keep) {
+void require_tokens_layout(const char* layout, const at::Tensor& bias) {
   TORCH_CHECK(std::string_view(layout) == "TND", "attention: layout ", layout, " where TND is expected");
   refuse_attention(bias, "a position bias with sequences of different lengths");
-  if (keep < 1) refuse_attention(drop_mask, "dropout with sequences of different lengths");
 }
 
 }  // namespace
@@ -243,20 +242,22 @@ void require_tokens_layout(const char* layout, const at::Tensor& bias, const at:
 #define TOKEN_SETTINGS AttentionSettings{scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, 1, "BSND"}
 
 // ROPE_... and SINK are tensors, absent in the older versions, as the statistics' LAYOUT.
-#define TOKEN_SCORE(NAME, ROPE_QUERY, ROPE_KEY, SINK, LAYOUT)                                                              \
-  OP_COST(NAME, attention_cost(query, key)) {                                                                              \
-    require_tokens_layout(inputLayout, realShiftOptional, dropMaskOptional, keepProb);                                     \
-    const at::Tensor none;                                                                                                 \
-    const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                 \
-    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, key);                                     \
-    each_sequence(                                                                                                         \
-        actualSeqQLenOptional, actualSeqKvLenOptional,                                                                     \
-        [&](const auto& q, const auto& k, const auto& s) {                                                                 \
-          score(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)),                           \
-                {none, none, attenMaskOptional, SINK}, TOKEN_SETTINGS, s(softmaxMaxOut, LAYOUT), s(softmaxSumOut, LAYOUT), \
-                batch_of_one(q(attentionOutOut)));                                                                         \
-        },                                                                                                                 \
-        [&](const auto& q, const auto&) { q(attentionOutOut).zero_(); });                                                  \
+#define TOKEN_SCORE(NAME, ROPE_QUERY, ROPE_KEY, SINK, LAYOUT)                                                            \
+  OP_COST(NAME, attention_cost(query, key)) {                                                                            \
+    require_tokens_layout(inputLayout, realShiftOptional);                                                               \
+    const at::Tensor none;                                                                                               \
+    int64_t scores = 0;                                                                                                  \
+    const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                               \
+    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, key);                                   \
+    each_sequence(                                                                                                       \
+        actualSeqQLenOptional, actualSeqKvLenOptional,                                                                   \
+        [&](const auto& q, const auto& k, const auto& s) {                                                               \
+          score(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)),                         \
+                {none, dropMaskOptional, attenMaskOptional, SINK, {}, scores}, TOKEN_SETTINGS, s(softmaxMaxOut, LAYOUT), \
+                s(softmaxSumOut, LAYOUT), batch_of_one(q(attentionOutOut)));                                             \
+          scores += headNum * q(query).size(0) * k(key).size(0);                                                         \
+        },                                                                                                               \
+        [&](const auto& q, const auto&) { q(attentionOutOut).zero_(); });                                                \
   }
 TOKEN_SCORE(aclnnFlashAttentionVarLenScore, none, none, none, "")
 TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV2, none, none, none, "")
@@ -266,8 +267,9 @@ TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, 
 
 #define TOKEN_GRADIENT(NAME, ROPE_QUERY, ROPE_KEY, SINK, ROPE_QUERY_OUT, ROPE_KEY_OUT, SINK_OUT, LAYOUT)                       \
   OP_COST(NAME, 2.5 * attention_cost(query, keyIn)) {                                                                          \
-    require_tokens_layout(inputLayout, pseShiftOptional, dropMaskOptional, keepProb);                                          \
+    require_tokens_layout(inputLayout, pseShiftOptional);                                                                      \
     const at::Tensor none;                                                                                                     \
+    int64_t scores = 0;                                                                                                        \
     const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                     \
     const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, keyIn);                                       \
     const JoinedGradient dq(all_queries, dqOut, ROPE_QUERY_OUT), dk(all_keys, dkOut, ROPE_KEY_OUT);                            \
@@ -276,9 +278,10 @@ TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, 
         actualSeqQLenOptional, actualSeqKvLenOptional,                                                                         \
         [&](const auto& q, const auto& k, const auto& s) {                                                                     \
           score_gradient(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)), batch_of_one(q(dy)), \
-                         {none, none, attenMaskOptional, SINK}, TOKEN_SETTINGS, s(softmaxMaxOptional, LAYOUT),                 \
-                         s(softmaxSumOptional, LAYOUT), batch_of_one(q(attentionInOptional)),                                  \
+                         {none, dropMaskOptional, attenMaskOptional, SINK, {}, scores}, TOKEN_SETTINGS,                        \
+                         s(softmaxMaxOptional, LAYOUT), s(softmaxSumOptional, LAYOUT), batch_of_one(q(attentionInOptional)),   \
                          {batch_of_one(q(dq.whole)), batch_of_one(k(dk.whole)), batch_of_one(k(dvOut)), none, SINK_OUT});      \
+          scores += headNum * q(query).size(0) * k(keyIn).size(0);                                                             \
         },                                                                                                                     \
         [&](const auto& q, const auto& k) {                                                                                    \
           q(dq.whole).zero_();                                                                                                 \

@@ -9,12 +9,14 @@ namespace softcann::op {
 namespace {
 
 // CANN's dropout mask: a bit for each probability, lowest bit first, 1 keeps.
-at::Tensor kept_of(const at::Tensor& bits, at::IntArrayRef sizes) {
+at::Tensor kept_of(const at::Tensor& bits, at::IntArrayRef sizes, int64_t start) {
   if (!bits.defined() || bits.numel() == 0) return {};
-  const int64_t count = c10::multiply_integers(sizes);
+  const int64_t count = c10::multiply_integers(sizes), byte = start / 8, end = (start + count + 7) / 8;
+  TORCH_CHECK(end <= bits.numel(), "attention: a dropout mask of ", bits.numel(), " bytes for ", start + count, " scores");
   const at::Tensor shifts = at::arange(8, bits.options());
-  const at::Tensor flat = at::bitwise_and(at::bitwise_right_shift(bits.view({-1, 1}), shifts), 1).view({-1});
-  return flat.narrow(0, 0, count).view(sizes).to(at::kBool);
+  const at::Tensor own = bits.view({-1, 1}).slice(0, byte, end);
+  const at::Tensor flat = at::bitwise_and(at::bitwise_right_shift(own, shifts), 1).view({-1});
+  return flat.narrow(0, start % 8, count).view(sizes).to(at::kBool);
 }
 
 // Note [Sparse modes]
@@ -93,7 +95,7 @@ Attention make_attention(const at::Tensor& query, const at::Tensor& key, const a
   a.scale = settings.scale;
   a.keep_prob = settings.keep_prob;
   if (settings.keep_prob < 1) {
-    a.kept = kept_of(extras.drop_mask, {a.query.size(0), a.query.size(1), a.query.size(2), a.key.size(2)});
+    a.kept = kept_of(extras.drop_mask, {a.query.size(0), a.query.size(1), a.query.size(2), a.key.size(2)}, extras.drop_start);
   }
   apply_mask(a, extras.mask, settings.sparse, extras.prefix);
   apply_bias(a, extras.bias, settings.bias_type);

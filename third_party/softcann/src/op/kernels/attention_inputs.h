@@ -24,6 +24,7 @@ struct AttentionExtras {
   const at::Tensor &bias, &drop_mask, &mask;
   at::Tensor sink{};  // a score of its own for each head, without a value
   at::IntArrayRef prefix{};
+  int64_t drop_start = 0;  // the first of drop_mask's bits that are these scores'
 };
 
 // The client's tensor as [batch, heads, sequence, size]. `size` is the size of a head where the layout hides it.
