@@ -493,8 +493,12 @@ def test_refusals():
             torch_npu.npu_grouped_matmul_add(t[0], t[0, 0], t[0, 0], t[0, 0].long(), transpose_weight=True)
         with pytest.raises(NotImplementedError, match="cache_mode"):
             torch_npu.npu_mrope(t[0, 0].long(), t[0, 0], t[0, 0], t[0, 0], 8, cache_mode="interleave")
-        with pytest.raises(NotImplementedError, match="pertoken"):
-            torch_npu.npu_dynamic_quant(t, quant_mode="perchannel")
+        with pytest.raises(ValueError, match="pertoken"):
+            torch_npu.npu_dynamic_quant(t, quant_mode="perblock")
+        with pytest.raises(NotImplementedError, match="perchannel"):
+            torch_npu.npu_dynamic_quant_asymmetric(t, quant_mode="perchannel")
+        with pytest.raises(NotImplementedError, match="round_mode"):
+            torch_npu.npu_dequant_swiglu_quant(t.int(), round_mode=1)
 
 
 def test_fake_and_compiled():

@@ -319,3 +319,32 @@ def test_dispatch_says_that_there_are_no_ranks_for_shared_experts():
         torch_npu.npu_moe_distribute_dispatch(x, ids, "group", 16, 0, 14, shared_expert_rank_num=2)
     with pytest.raises(ValueError, match="moe_expert_num=14 does not divide evenly among ep_world_size=16 ranks"):
         torch_npu.npu_moe_distribute_dispatch(x, ids, "group", 16, 0, 14)
+
+
+@pytest.mark.parametrize("mode, shared, shape", [("pertoken", -1, (2, 3)), ("perchannel", -2, (2, 6)), ("pertensor", (0, 1, 2), (1,))])
+@pytest.mark.parametrize("greatest", [0.0, 15.0])
+@DEVICES
+def test_dynamic_quant_modes(mode, shared, shape, greatest, device):
+    x = torch.randn(2, 3, 6)
+    values, scales = torch_npu.npu_dynamic_quant(x.to(device), quant_mode=mode, dst_type_max=greatest)
+    scale = x.abs().amax(shared, keepdim=True) / (greatest or 127)
+    assert scales.shape == shape and values.dtype == torch.int8
+    torch.testing.assert_close(scales.cpu(), scale.reshape(shape))
+    torch.testing.assert_close(values.cpu().float(), (x / scale).round(), rtol=0, atol=1)
+    assert values.abs().max() == (greatest or 127)
+
+
+@DEVICES
+def test_dynamic_quant_of_a_whole_tensor_with_an_offset(device):
+    x = torch.randn(2, 3, 6)
+    values, scales, offsets = torch_npu.npu_dynamic_quant_asymmetric(x.to(device), quant_mode="pertensor")
+    assert scales.shape == offsets.shape == (1,)
+    torch.testing.assert_close((values.cpu() - offsets.cpu()) * scales.cpu(), x, rtol=0, atol=scales.item())
+
+
+@DEVICES
+def test_dequant_swiglu_quant_takes_its_defaults_by_number(device):
+    x, given = torch.arange(-20, 20, dtype=torch.int32).view(5, 8).to(device), {"quant_mode": 1}
+    expected = torch_npu.npu_dequant_swiglu_quant(x, **given)
+    for place in (-1, 1):
+        torch.testing.assert_close(torch_npu.npu_dequant_swiglu_quant(x, round_mode=0, activate_dim=place, **given), expected)

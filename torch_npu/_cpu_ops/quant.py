@@ -27,11 +27,15 @@ def _rounded(value: Tensor, dtype: torch.dtype) -> Tensor:
     return value.round().clamp(low, high).to(dtype)
 
 
+# The dimensions that share a scale.
+_SHARED = {"pertoken": (-1,), "perchannel": (-2,), "pertensor": None}
+
+
 def _to_quantize(name: str, x: Tensor, smooth_scales: Optional[Tensor], group_index: Optional[Tensor], dst_type: Any,
                  quant_mode: str) -> Tuple[Tensor, int]:
     """The numbers that are to be quantized, in float32, and the greatest one that the result can hold."""
-    if quant_mode != "pertoken":
-        raise NotImplementedError(f"{name}: only quant_mode 'pertoken' is supported")
+    if quant_mode not in _SHARED:
+        raise ValueError(f"{name}: quant_mode '{quant_mode}' is not one of pertoken, pertensor, perchannel")
     if dst_type not in (None, 1, torch.int8, 16, torch.quint4x2):
         raise NotImplementedError(f"{name}: results of {dst_type} are not supported, only int8 and quint4x2")
     if x.dim() < 2:
@@ -49,41 +53,54 @@ def _to_quantize(name: str, x: Tensor, smooth_scales: Optional[Tensor], group_in
     return (rows * wide(smooth_scales)[group]).view(values.shape), limit
 
 
+def _extreme(values: Tensor, find: str, quant_mode: str) -> Tensor:
+    shared = _SHARED[quant_mode]
+    return getattr(values, find)(shared or tuple(range(values.dim())), keepdim=True)
+
+
+def _scales(numbers: Tensor, quant_mode: str) -> Tensor:
+    shared = _SHARED[quant_mode]
+    return (numbers.reshape(1) if shared is None else numbers.squeeze(shared)).float()
+
+
 def npu_dynamic_quant(input: Tensor, *, smooth_scales: Optional[Tensor] = None, group_index: Optional[Tensor] = None,
                       dst_type: Optional[int] = None, quant_mode: str = "pertoken",
                       dst_type_max: float = 0.0) -> Tuple[Tensor, Tensor]:
     """int8 with a scale for each token: ``scale = max(|x * smooth_scales|) / 127`` over the last dimension.
 
     ``smooth_scales`` is a row; with ``group_index``, where each group of tokens ends, a row for each group. ``dst_type``
-    torch.quint4x2 makes int4 with 7 in the place of 127, eight in each int32.
+    torch.quint4x2 makes int4 with 7 in the place of 127, eight in each int32; ``dst_type_max``, unless 0, is what takes that
+    place. ``quant_mode`` "pertensor" has one scale for all, "perchannel" one for each column over the rows.
 
-    Returns (round(x * smooth_scales / scale), scales as float32 without the last dimension). Raises ValueError for fewer than two
-    dimensions, NotImplementedError for other dtypes and other modes than "pertoken". ``x``: [..., size], float16, bfloat16
-    or float32; scales: float32 [...].
+    Returns (round(x * smooth_scales / scale), scales as float32 without the dimension that shares them). Raises ValueError for
+    fewer than two dimensions and other modes, NotImplementedError for other dtypes. ``x``: [..., size], float16, bfloat16 or
+    float32; scales: float32 [...], [1] of "pertensor".
     """
     values, limit = _to_quantize("npu_dynamic_quant", input, smooth_scales, group_index, dst_type, quant_mode)
-    if limit == _INT8:
-        return by_token(values)
-    scale = values.abs().amax(-1, keepdim=True) / limit
-    return packed(torch.where(scale > 0, values / scale, 0.0).round()), scale.squeeze(-1).float()
+    scale = _extreme(values.abs(), "amax", quant_mode) / (dst_type_max or limit)
+    whole = torch.where(scale > 0, values / scale, 0.0)
+    return as_int8(whole) if limit == _INT8 else packed(whole.round()), _scales(scale, quant_mode)
 
 
 def npu_dynamic_quant_asymmetric(input: Tensor, *, smooth_scales: Optional[Tensor] = None, group_index: Optional[Tensor] = None,
                                  dst_type: Optional[int] = None, quant_mode: str = "pertoken",
                                  dst_type_max: float = 0.0) -> Tuple[Tensor, Tensor, Tensor]:
     """int8 with a scale and an offset for each token: ``scale = (max - min) / 255`` and ``offset = 127 - max / scale`` over
-    the last dimension of ``x * smooth_scales``. The arguments are those of :func:`npu_dynamic_quant`; int4 has 15 and 7.
+    the last dimension of ``x * smooth_scales``. The arguments are those of :func:`npu_dynamic_quant`; int4 has 15 and 7, and
+    ``dst_type_max`` is without effect.
 
     Returns (round(x * smooth_scales / scale + offset), scales and offsets as float32 without the last dimension). Raises as
-    :func:`npu_dynamic_quant`. Shapes as there; scales and offsets are float32.
+    :func:`npu_dynamic_quant`, and NotImplementedError for "perchannel". Shapes as there; scales and offsets are float32.
     """
     values, limit = _to_quantize("npu_dynamic_quant_asymmetric", input, smooth_scales, group_index, dst_type, quant_mode)
-    top = values.amax(-1, keepdim=True)
-    scale = (top - values.amin(-1, keepdim=True)) / (2 * limit + 1)
+    if quant_mode == "perchannel":
+        raise NotImplementedError("npu_dynamic_quant_asymmetric: quant_mode 'perchannel' is not supported")
+    top = _extreme(values, "amax", quant_mode)
+    scale = (top - _extreme(values, "amin", quant_mode)) / (2 * limit + 1)
     offset = torch.where(scale > 0, limit - top / scale, 0.0)
     whole = torch.where(scale > 0, values / scale, 0.0) + offset
     out = as_int8(whole) if limit == _INT8 else packed(whole.round())
-    return out, scale.squeeze(-1).float(), offset.squeeze(-1).float()
+    return out, _scales(scale, quant_mode), _scales(offset, quant_mode)
 
 
 def _row_of(table: Any, group: Any) -> Tensor:
@@ -153,10 +170,12 @@ def npu_dequant_swiglu_quant(x: Tensor, *, weight_scale: Optional[Tensor] = None
     ``bias`` is added before, a floating one after. ``quant_scale``: smooths, [size / 2] or [groups, size / 2];
     ``group_index``: how many rows each group has. ``swiglu_mode`` 1 takes gates from the even columns and the others from the
     odd ones, 2 from the halves: ``g * sigmoid(glu_alpha * g) * (x + glu_bias)``, with g at most ``clamp_limit`` and x within it.
-    Returns (int8, float32 scales). Raises NotImplementedError for round_mode, activate_dim and other dtypes than int8.
+    Returns (int8, float32 scales). Raises NotImplementedError for other dtypes than int8, another ``round_mode`` than
+    0 (to nearest, ties to even) and another ``activate_dim`` than the last.
     """
     name = "npu_dequant_swiglu_quant"
-    unsupported(name, round_mode=round_mode, activate_dim=activate_dim)
+    if round_mode or activate_dim not in (None, -1, x.dim() - 1):
+        raise NotImplementedError(f"{name}: a round_mode other than 0, and an activate_dim other than the last are not supported")
     if dst_type not in (None, 1, torch.int8):
         raise NotImplementedError(f"{name}: only int8 is supported")
     rows = wide(x).reshape(-1, x.shape[-1])

@@ -307,8 +307,7 @@ at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual
 
 constexpr int64_t kInt4PerInt32 = 8;
 
-OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type, bool usual) {
-  TORCH_CHECK_NOT_IMPLEMENTED(usual, op, ": only quant_mode 'pertoken' is supported");
+OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type) {
   TORCH_CHECK_VALUE(input.dim() > 1, op, ": the input has ", input.dim(), " dimensions, but needs two or more");
   const at::ScalarType dtype = type_or(type, at::kChar);
   if (dtype == at::kChar) return shaped(input, input.sizes(), dtype);
@@ -319,6 +318,21 @@ OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<in
   at::DimVector sizes(input.sizes());
   sizes.back() /= kInt4PerInt32;
   return shaped(input, sizes, at::kInt);
+}
+
+OutSpec quant_scales(const char* op, const at::Tensor& input, std::string_view quant_mode, bool symmetric) {
+  at::DimVector sizes(input.sizes());
+  if (quant_mode == "pertoken") {
+    sizes.pop_back();
+  } else if (quant_mode == "pertensor") {
+    sizes = {1};
+  } else {
+    TORCH_CHECK_VALUE(quant_mode == "perchannel", op, ": quant_mode '", quant_mode,
+                      "' is not one of pertoken, pertensor, perchannel");
+    TORCH_CHECK_NOT_IMPLEMENTED(symmetric, op, ": quant_mode 'perchannel' is not supported");
+    sizes.erase(sizes.end() - 2);
+  }
+  return shaped(input, sizes, at::kFloat);
 }
 
 int64_t quantized_code(std::optional<int64_t> type) { return type_or(type, at::kChar) == at::kQUInt4x2 ? ACL_INT4 : ACL_INT8; }

@@ -101,7 +101,9 @@ int64_t mx_code(int64_t type);
 // The sizes in numbers of what mx_like describes.
 at::DimVector mx_numbers(const char* op, const at::Tensor& elements, int64_t type);
 // int8 of the input's shape, or for quint4x2 eight int4 in each int32; and CANN's number of the one or the other.
-OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type, bool usual);
+OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type);
+// One number for each row, for each column over the rows, or one for all.
+OutSpec quant_scales(const char* op, const at::Tensor& input, std::string_view quant_mode, bool symmetric);
 int64_t quantized_code(std::optional<int64_t> type);
 
 // Arguments ------------------------------------------------------------------------------------------
