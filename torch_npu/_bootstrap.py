@@ -75,6 +75,7 @@ def start() -> None:
     from torch_npu._ops import custom
     from torch_npu._published import c_extension, names
     from torch_npu.multiprocessing import reductions
+    from torch_npu.utils import storage
 
     _verbosity.apply()
     patches.apply()
@@ -82,6 +83,7 @@ def start() -> None:
     _compile.register_when_imported()  # which names custom operators
     libraries.register_when_imported()
     reductions.register()
+    storage._register()
     names.register_aliases()
     vars(torch_npu._C).update(__getattr__=c_extension.lookup, __dir__=c_extension.listed)
     _runtime.prepare()

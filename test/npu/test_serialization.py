@@ -7,6 +7,8 @@ import pickle
 import pytest
 import torch
 
+import torch_npu
+
 two_devices = pytest.mark.skipif(torch.npu.device_count() < 2, reason="needs two NPUs")
 
 
@@ -60,6 +62,38 @@ def test_state_dict():
     state = round_trip(model.state_dict(), map_location="cpu")
     for name, value in model.state_dict().items():
         assert torch.equal(value.cpu(), state[name])
+
+
+def old_file(x, info, zipped=True):
+    """Bytes of what torch.save made there of x, whose storage format was `info`."""
+    from torch_npu.utils.storage import _rebuild_npu_tensor
+
+    class Old(torch.Tensor):
+        def __reduce_ex__(self, protocol):
+            storage = self.as_subclass(torch.Tensor)._typed_storage()
+            return _rebuild_npu_tensor, (storage, self.storage_offset(), tuple(self.size()), self.stride(), self.requires_grad, {}, info)
+
+    file = io.BytesIO()
+    torch.save({"x": x.detach().as_subclass(Old).requires_grad_(x.requires_grad)}, file, _use_new_zipfile_serialization=zipped)
+    return file.getvalue()
+
+
+def test_files_of_the_published_one_before_torch_2_1(monkeypatch):
+    monkeypatch.setattr(torch.npu.config, "allow_internal_format", True)
+    x = torch.arange(12.0).reshape(3, 4).t().requires_grad_()
+    file = old_file(x, True)
+    y = torch.load(io.BytesIO(file))["x"]
+    assert y.is_npu and y.is_leaf and y.requires_grad and torch.equal(y.cpu(), x)
+    formatted = torch.load(io.BytesIO(old_file(torch.ones(32, 32, dtype=torch.float16), 29)))["x"]
+    assert torch_npu.get_npu_format(formatted) == 29 and formatted.sum().item() == 1024
+    for place, device in [("cpu", "cpu"), (lambda storage, _: storage, "cpu"), ("npu:1", "npu:1"), ({"npu:1": "npu:0"}, "npu:0")]:
+        y = torch.load(io.BytesIO(file), map_location=place, weights_only=not callable(place))["x"]
+        assert str(y.device) == device and torch.equal(y.cpu(), x)
+
+
+def test_older_files_of_the_published_one_without_a_zip_archive():
+    x = torch.arange(6.0).reshape(2, 3)
+    assert torch.equal(torch.load(io.BytesIO(old_file(x, True, zipped=False)))["x"].cpu(), x)
 
 
 def test_pickle():

@@ -54,7 +54,7 @@ UTILS: Dict[str, str] = {
     "perf_table": "torch_npu.utils.perf",
 }
 UTILS_MODULES = ("affinity", "asd_detector", "collect_env", "combine_tensors", "cpp_extension", "flops_count", "patch_getenv",
-                 "hif8_tensor", "perf", "profiler", "serialization")
+                 "hif8_tensor", "perf", "profiler", "serialization", "storage")
 
 # Modules of the published torch_npu whose names live in one of ours: (theirs, ours).
 _ALIASES = (
@@ -71,7 +71,6 @@ _ALIASES = (
     ("torch_npu.profiler.profiler_interface", "torch_npu.profiler"),
     ("torch_npu.utils._asd_detector", "torch_npu.utils.asd_detector"),
     ("torch_npu.npu.amp.common", "torch_npu.npu.amp"), ("torch_npu.utils.dlpack", "torch.utils.dlpack"),
-    ("torch_npu.utils.storage", "torch.storage"),
     *((f"torch_npu.optim.npu_fused_{name}", "torch_npu.optim")
       for name in ("adadelta", "adam", "adamp", "adamw", "bert_adam", "lamb", "optim_base", "rmsprop", "rmsprop_tf", "sgd")),
 )
