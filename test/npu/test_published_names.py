@@ -1,30 +1,14 @@
 """Every name of the published torch_npu resolves, or is listed here with the reason."""
-import importlib
 import pathlib
 
 import pytest
+from dotted_names import resolve
 from published_absent import ABSENT
 
 import torch_npu  # noqa: F401
 
 NAMES = [line for line in pathlib.Path(__file__).with_name("published_names.txt").read_text().splitlines()
          if line and not line.startswith("#")]
-
-
-def resolve(name):
-    """The object a dotted name stands for: the longest part that is a module, then attributes."""
-    parts = name.split(".")
-    for length in range(len(parts), 0, -1):
-        try:
-            value = importlib.import_module(".".join(parts[:length]))
-        except ImportError:
-            continue
-        break
-    else:
-        raise AttributeError(name)
-    for part in parts[length:]:
-        value = getattr(value, part)
-    return value
 
 
 def absent(name):
