@@ -109,3 +109,17 @@ def test_the_weight_of_a_deformable_convolution_gets_its_gradient_from_the_given
     found = torch_npu.npu_deformable_conv2dbk(*(tensor.npu() for tensor in (x, grad, samples, weight, offset)), *rest)
     expected = torch.nn.grad.conv2d_weight(samples, weight.shape, grad, stride=rest[0])
     torch.testing.assert_close(found[1].cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_inputs_that_want_no_gradient_get_none():
+    """As of PyTorch's own operators: msprobe's hooks on the graph see it."""
+    x, gamma, seen = torch.rand(4, 8, device="npu", requires_grad=True), torch.ones(8, device="npu"), []
+    y = torch_npu.npu_rms_norm(x, gamma)[0]
+    y.grad_fn.register_hook(lambda gradients, _: seen.append([gradient is not None for gradient in gradients]))
+    y.sum().backward()
+    gamma.requires_grad_()
+    y = torch_npu.npu_rms_norm(x, gamma)[0]
+    y.grad_fn.register_hook(lambda gradients, _: seen.append([gradient is not None for gradient in gradients]))
+    y.sum().backward()
+    assert [wanted[:2] for wanted in seen] == [[True, False], [True, True]]
+    assert x.grad is not None and gamma.grad is not None

@@ -123,7 +123,11 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
     for (size_t i = 0; i < receivers.size(); ++i) {
       if (receivers[i] < 0) continue;
       const auto found = stack[i].isTensorList() ? stack[i].toTensorVector() : variable_list{tensor_or_none(stack[i])};
-      std::copy(found.begin(), found.end(), results.begin() + receivers[i]);
+      for (size_t j = 0; j < found.size(); ++j) {
+        const size_t input = receivers[i] + j;
+        // The operator computes all gradients; hooks see those that are wanted alone, as of PyTorch's own operators.
+        if (ctx->needs_input_grad(input)) results[input] = found[j];
+      }
     }
     return results;
   }
