@@ -104,6 +104,17 @@ void translate_argument_errors(std::exception_ptr thrown) {
   }
 }
 
+void bind_watchdog(py::module_& part) {
+  part.def(
+      "_keep_status",
+      [](std::string folder, std::string name, std::chrono::milliseconds interval, bool master) {
+        distributed::keep_status({std::move(folder), std::move(name), interval, master});
+      },
+      py::arg("folder"), py::arg("name"), py::arg("interval"), py::arg("master"), Unlocked(),
+      "Has the watchdog keep a file with the latest collective of each group.");
+  part.def("_stop_watchdog", &distributed::stop_watchdog, Unlocked());
+}
+
 }  // namespace
 
 void init_distributed(py::module_& module) {
@@ -166,14 +177,7 @@ void init_distributed(py::module_& module) {
       });
 
   bind_flight_recorder(part);
-  part.def(
-      "_keep_status",
-      [](std::string folder, std::string name, std::chrono::milliseconds interval, bool master) {
-        distributed::keep_status({std::move(folder), std::move(name), interval, master});
-      },
-      py::arg("folder"), py::arg("name"), py::arg("interval"), py::arg("master"), Unlocked(),
-      "Has the watchdog keep a file with the latest collective of each group.");
-  part.def("_stop_watchdog", &distributed::stop_watchdog, Unlocked());
+  bind_watchdog(part);
 }
 
 }  // namespace torch_npu::python

@@ -13,7 +13,7 @@ from moved_arguments import on_npu
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
 
-import torch_npu  # noqa: F401
+import torch_npu
 
 # The message says neither what the CPU's says nor the operator's name, but is the one that CUDA gives too.
 OTHER_WORDS = {"gather", "narrow_copy"}
@@ -436,3 +436,12 @@ def test_composed_operators_refuse_bools_as_the_cpu(call):
     for device in ("cpu", "npu"):
         with pytest.raises(NotImplementedError):
             call(torch.ones(3, 3, dtype=torch.bool, device=device))
+
+
+def test_custom_operators_refuse_complex_numbers():
+    x, row = torch.ones(2, 4, dtype=torch.complex64, device="npu"), torch.ones(4, dtype=torch.complex64, device="npu")
+    for call in (lambda: torch_npu.npu_rms_norm(x, row), lambda: torch_npu.npu_add_rms_norm(x, x, row),
+                 lambda: torch_npu.fast_gelu(x), lambda: torch_npu.npu_dynamic_quant(x), lambda: torch_npu.npu_add_layer_norm(x, x, row, row)):
+        with pytest.raises(RuntimeError, match="161002.*not implemented for 'ComplexFloat'"):
+            call()
+            torch.npu.synchronize()

@@ -14,6 +14,7 @@ inline bool low_precision(at::ScalarType type) { return type == at::kHalf || typ
 inline bool low_precision(const at::Tensor& tensor) { return tensor.defined() && low_precision(tensor.scalar_type()); }
 // The dtype that kernels compute in: float64 stays what it is, all else is float32.
 inline at::ScalarType wide_type(const at::Tensor& tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_complex(), "not implemented for '", tensor.scalar_type(), "'");
   return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 // The same tensor where it is wide already or absent.
