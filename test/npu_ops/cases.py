@@ -324,6 +324,10 @@ CASES = {
         lambda d: _call(*_attention("BNSD", d), 4, "BNSD", pse=randn(2, 4, 6, 6, dtype=d), scale=0.4, pse_type=0),
         lambda d: _call(*_attention("BNSD", d), 4, "BNSD", pse=randn(2, 4, 6, 6, dtype=d), atten_mask=_CAUSAL, scale=0.4),
         lambda d: _call(*_attention("BSH", d), 4, "BSH", scale=0.4, atten_mask=_CAUSAL, pre_tokens=2, next_tokens=0, pse_type=0),
+        lambda d: _call(*_attention("BNSD", d), 4, "BNSD", pse=torch.rand(2, 4), scale=0.4, pse_type=3, kv_start_idx=[2]),
+        lambda d: _call(*_attention("BSH", d), 4, "BSH", pse=torch.rand(4), atten_mask=_CAUSAL, scale=0.4, pse_type=2, q_start_idx=[6]),
+        lambda d: _call(randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), 2, "TND", scale=0.4,
+                        pse=torch.rand(len(_ENDS["actual_seq_qlen"]), 2), pse_type=2, kv_start_idx=[1], **_ENDS),
         lambda d: _call(randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), randn(7, 2, 8, dtype=d), 2, "TND", scale=0.4, **_ENDS)],
     "npu_fused_infer_attention_score_v2": [
         lambda d: _call(*_attention("BSND", d, columns=9), num_query_heads=4, num_key_value_heads=2, softmax_scale=0.4,

@@ -473,7 +473,9 @@ def test_refusals():
         t = q.to(device)
         with pytest.raises(NotImplementedError, match="padding_mask"):
             torch_npu.npu_fusion_attention(t, t, t, 2, "BNSD", padding_mask=t)
-        with pytest.raises(NotImplementedError, match="pse_type"):
+        with pytest.raises(ValueError, match="pse_type"):
+            torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", pse_type=4)
+        with pytest.raises(RuntimeError, match="pse_type 2 needs pse, the slopes"):
             torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", pse_type=2)
         with pytest.raises(NotImplementedError, match="query_rope"):
             torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", query_rope=t)

@@ -87,3 +87,22 @@ def test_attention_dropout_of_packed_sequences(attention, device):
     expected.backward(grad)
     for ours, theirs in zip((q, k, v), leaves):
         torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
+
+
+@pytest.mark.parametrize("device", ["npu", "cpu"])
+@pytest.mark.parametrize("pse_type", [2, 3])
+def test_linear_biases_are_made_of_slopes(pse_type, device):
+    """What pse_type 0 gives for the whole bias; a ring of ranks hands over where its rows begin."""
+    q, k, v = (torch.randn(2, 4, rows, 8, device=device) for rows in (6, 5, 5))
+    slopes = torch.rand(2, 4, device=device)
+    distance = (torch.arange(5) + 7 - torch.arange(6).unsqueeze(1) - 4).abs().float().to(device)
+    bias = -slopes[..., None, None] * (distance if pse_type == 2 else distance.sqrt())
+    expected = torch_npu.npu_fusion_attention_v2(q, k, v, 4, "BNSD", pse=bias, pse_type=0, scale=0.3)[0]
+    starts = dict(pse_type=pse_type, scale=0.3, q_start_idx=[4], kv_start_idx=[7])
+    torch.testing.assert_close(torch_npu.npu_fusion_attention_v2(q, k, v, 4, "BNSD", pse=slopes, **starts)[0], expected)
+    packed = [t.transpose(1, 2).flatten(0, 1) for t in (q, k, v)]
+    found = torch_npu.npu_fusion_attention_v2(*packed, 4, "TND", pse=slopes, actual_seq_qlen=[6, 12], actual_seq_kvlen=[5, 10], **starts)[0]
+    torch.testing.assert_close(found.unflatten(0, (2, 6)).transpose(1, 2), expected)
+    with pytest.raises(RuntimeError, match="slopes"):
+        torch_npu.npu_fusion_attention_v2(q, k, v, 4, "BNSD", pse=slopes[:, :3], **starts)
+        torch.npu.synchronize()

@@ -1,7 +1,8 @@
 """Attention. The scores are materialised: memory grows with the product of the sequence lengths."""
 
+import functools
 import math
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -76,7 +77,8 @@ class _Options:
 
 def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, options: Any, keep: Any = None,
                sink: Any = None) -> Tuple[Any, Any, Tensor]:
-    """(attention in the layout and float32, maximum and sum of the softmax [B, N, S, 1]). ``bias`` is added to scaled scores.
+    """(attention in the layout and float32, maximum and sum of the softmax [B, N, S, 1]). ``bias`` is added to scaled scores, or
+    what it answers to the numbers of rows and columns.
     ``keep`` is a function of the weights. ``sink``: a score of its own for each head, without a value."""
     layout, heads = options.layout, options.heads
     q = _split_heads(wide(query), layout, heads)
@@ -86,7 +88,7 @@ def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, options: 
         k, v = (t.repeat_interleave(heads // t.shape[1], dim=1) for t in (k, v))
     scores = torch.matmul(q, k.transpose(2, 3)) * options.scale
     if bias is not None:
-        scores = scores + wide(bias)
+        scores = scores + wide(bias(*scores.shape[-2:]) if callable(bias) else bias)
     hidden = _hidden(q.shape[2], k.shape[2], mask, options.sparse_mode, options.pre, options.following, q.device, options.prefix)
     if hidden is not None:
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
@@ -130,11 +132,37 @@ def _dropped(shape: Sequence[int], keep_prob: float, seed: int, offset: int, dev
     return _bits(_npu_dropout_gen_mask_Tensor(like, shape, 1 - keep_prob, seed, offset), math.prod(shape)).view(tuple(shape))
 
 
+class _BiasKind(NamedTuple):
+    """What pse is: added before (1) or after (0) the scores are scaled, or slopes of linear biases (2) or of roots (3), and where
+    the rows of queries and keys begin then."""
+
+    pse_type: int = 1
+    query_start: int = 0
+    key_start: int = 0
+
+    def is_linear(self) -> bool:
+        return self.pse_type in (2, 3)
+
+
+_PLAIN = _BiasKind()
+
+
+def _linear_bias(slopes: Tensor, kind: _BiasKind, rows: int, columns: int) -> Tensor:
+    """[N, rows, columns], or [B, N, ...] of slopes [B, N]: -slope times the distance of query and key, or its root."""
+    queries = torch.arange(rows, device=slopes.device) + kind.query_start
+    distance = (torch.arange(columns, device=slopes.device) + kind.key_start - queries.unsqueeze(1)).abs().float()
+    return -slopes.detach().float()[..., None, None] * (distance.sqrt() if kind.pse_type == 3 else distance)
+
+
 def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob: Any, seed: Any, offset: Any,
-            pse_type: Any = 1, sink: Any = None, dropout_mask: Any = None, softmax_layout: str = "") -> Any:
+            kind: _BiasKind = _PLAIN, sink: Any = None, dropout_mask: Any = None, softmax_layout: str = "") -> Any:
     """(result, maximum, sum), differentiable in query, key, value, pse and sink."""
     heads, layout, mask, scale, before, after, query_ends, key_ends, sparse_mode, prefix = settings
-    bias = None if pse is None else wide(pse) * (scale if pse_type == 1 else 1)  # type 1 is added before the scores are scaled
+    bias: Any = None
+    if kind.is_linear():
+        bias = functools.partial(_linear_bias, pse, kind)
+    elif pse is not None:
+        bias = wide(pse) * (scale if kind.pse_type == 1 else 1)
 
     def stay(count: int) -> Any:
         return _dropped((count,), keep_prob, seed, offset, query.device) if dropout_mask is None else _bits(dropout_mask, count)
@@ -145,20 +173,23 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
         return _attention(query, key, value, bias, mask, options, keep, sink)
     if query_ends is None or key_ends is None:
         raise ValueError("npu_fusion_attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen")
-    unsupported("npu_fusion_attention with layout TND", pse=pse, prefix=prefix)
+    unsupported("npu_fusion_attention with layout TND", pse=None if kind.is_linear() else pse, prefix=prefix)
     options = _Options("npu_fusion_attention", heads, "BSND", sparse_mode, before, after, scale)
     rows = _sequences(query_ends, key_ends)
     scores = [heads * (q_end - q) * (k_end - k) for q, q_end, k, k_end in rows]
     kept = [None] * len(rows) if keep_prob == 1 else stay(sum(scores)).split(scores)
 
-    def part(q: int, q_end: int, k: int, k_end: int, kept: Any) -> Tuple[Any, Any, Tensor]:
+    def part(number: int, q: int, q_end: int, k: int, k_end: int, kept: Any) -> Tuple[Any, Any, Tensor]:
         if k == k_end:   # rows that see nothing
             nothing = wide(query[None, q:q_end, :, :1]).transpose(1, 2).detach() * 0
             return wide(query[None, q:q_end, :, : value.shape[-1]]) * 0, nothing, nothing
         keep = None if kept is None else lambda weights: weights * kept.view(weights.shape) / keep_prob
-        return _attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], None, mask, options, keep, sink)
+        own = bias
+        if bias is not None and pse.dim() == 2:
+            own = functools.partial(_linear_bias, pse[number], kind)
+        return _attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], own, mask, options, keep, sink)
 
-    parts = [part(*each, stays) for each, stays in zip(rows, kept)]
+    parts = [part(number, *each, stays) for number, (each, stays) in enumerate(zip(rows, kept))]
     out, top, total = ([part.squeeze(0) for part in column] for column in zip(*parts))
     return torch.cat(out), *(packed_statistics(t, softmax_layout == "TND") for t in (top, total))
 
@@ -193,7 +224,7 @@ def _check_dropout_mask(mask: Tensor, count: int, seed: int) -> None:
 
 
 def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Tensor], settings: Any, keep_prob: float, seed: int,
-                     offset: int, pse_type: int, sink: Optional[Tensor], dropout_mask: Optional[Tensor],
+                     offset: int, kind: _BiasKind, sink: Optional[Tensor], dropout_mask: Optional[Tensor],
                      softmax_layout: str) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """All that the operators return."""
     _check_fusion(query, key, value, settings, keep_prob)
@@ -203,18 +234,18 @@ def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Te
     if dropped:
         seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
     size = _score_count(query, key, settings)
-    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink, dropout_mask,
+    out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, kind, sink, dropout_mask,
                               softmax_layout)
     top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
     return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed, offset, size
 
 
 def _fusion_gradients(grad: Tensor, query: Tensor, others: Sequence[Optional[Tensor]], settings: Any, keep_prob: float,
-                      seed: int, offset: int, pse_type: int = 1) -> List[Tensor]:
+                      seed: int, offset: int, kind: _BiasKind = _PLAIN) -> List[Tensor]:
     """Of query, and of key, value, pse and sink, ``others``; empty where there is none."""
 
     def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, share: Tensor) -> Tensor:
-        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, pse_type, share)[0]
+        return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, kind, share)[0]
 
     found = gradients(forward, (query, *others), wide(grad))
     results = [query.new_empty(0) if g is None else g.contiguous() for g in found]
@@ -258,7 +289,7 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     _check_softmax_layout("npu_fusion_attention", input_layout, softmax_layout)
     settings = (head_num, input_layout, atten_mask, scale, pre_tockens, next_tockens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, 1, sink, dropout_mask,
+    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, _PLAIN, sink, dropout_mask,
                             softmax_layout)
 
 
@@ -280,23 +311,36 @@ def npu_fusion_attention_grad(query: Tensor, key: Tensor, value: Tensor, dy: Ten
     return tuple(_fusion_gradients(dy, query, (key, value, pse, sink), settings, keep_prob, seed, offset))
 
 
+def _bias_kind(name: str, heads: int, pse: Optional[Tensor], pse_type: int, query_start: Optional[Sequence[int]],
+               key_start: Optional[Sequence[int]]) -> _BiasKind:
+    if pse_type not in (0, 1, 2, 3):
+        raise ValueError(f"{name}: pse_type must be 0, 1, 2 or 3, but got {pse_type}")
+    kind = _BiasKind(pse_type, *(starts[0] if starts else 0 for starts in (query_start, key_start)))
+    if kind.is_linear() and (pse is None or pse.dtype != torch.float32 or pse.shape[-1] != heads or pse.dim() > 2):
+        raise RuntimeError(f"{name}: pse_type {pse_type} needs pse, the slopes of the heads, as float32 [N] or [B, N]")
+    return kind
+
+
 def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *,
                             pse: Optional[Tensor] = None, atten_mask: Optional[Tensor] = None, scale: float = 1.0,
                             keep_prob: float = 1.0, pre_tokens: int = _UNLIMITED, next_tokens: int = _UNLIMITED,
                             prefix: Optional[Sequence[int]] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
                             actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0, pse_type: int = 1,
+                            q_start_idx: Optional[Sequence[int]] = None, kv_start_idx: Optional[Sequence[int]] = None,
                             sink: Optional[Tensor] = None, dropout_mask: Optional[Tensor] = None, seed: int = 0,
                             offset: int = 0, **given: Any) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """:func:`npu_fusion_attention` with a choice of how ``pse`` counts: ``pse_type`` 1 adds it before the scores are scaled,
-    0 after. Raises NotImplementedError for other types, query_rope, key_rope, q_start_idx and kv_start_idx too.
+    0 after. With 2 and 3 it holds the slopes of linear biases (ALiBi), float32 [N] or [B, N], whose gradients are zero: what is
+    added after scaling is ``-slope * abs(j + kv_start_idx - i - q_start_idx)`` for query i and key j, of 3 with the root of
+    the distance, with TND too. Raises NotImplementedError for query_rope and key_rope too, ValueError for other types.
     """
+    kind = _bias_kind("npu_fusion_attention_v2", head_num, pse, pse_type, q_start_idx, kv_start_idx)
     softmax_layout = given.pop("softmax_layout", "")
     _check_softmax_layout("npu_fusion_attention_v2", input_layout, softmax_layout)
-    unsupported("npu_fusion_attention_v2", "inner_precise", "gen_mask_parallel", "sync", **given,
-                pse_type=None if pse_type in (0, 1) else pse_type)
+    unsupported("npu_fusion_attention_v2", "inner_precise", "gen_mask_parallel", "sync", **given)
     settings = (head_num, input_layout, atten_mask, scale, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, pse_type, sink, dropout_mask,
+    return _with_statistics(query, key, value, pse, settings, keep_prob, seed, offset, kind, sink, dropout_mask,
                             softmax_layout)
 
 
@@ -307,13 +351,17 @@ def npu_fusion_attention_grad_v2(query: Tensor, key: Tensor, value: Tensor, dy: 
                                  next_tokens: int = _UNLIMITED, seed: int = 0, offset: int = 0,
                                  prefix: Optional[Sequence[int]] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
                                  actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0, pse_type: int = 1,
+                                 q_start_idx: Optional[Sequence[int]] = None, kv_start_idx: Optional[Sequence[int]] = None,
                                  sink: Optional[Tensor] = None, **_: Any) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_fusion_attention_v2` for query, key, value and pse, two empty tensors, and sink (those of
-    what is not there are empty)."""
+    what is not there are empty; slopes get zeros)."""
     unsupported("npu_fusion_attention_grad_v2", query_rope=query_rope, key_rope=key_rope)
+    kind = _bias_kind("npu_fusion_attention_grad_v2", head_num, pse, pse_type, q_start_idx, kv_start_idx)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
-    found = _fusion_gradients(dy, query, (key, value, pse, sink), settings, keep_prob, seed, offset, pse_type)
+    found = _fusion_gradients(dy, query, (key, value, pse, sink), settings, keep_prob, seed, offset, kind)
+    if kind.is_linear():
+        found[3] = torch.zeros_like(pse)  # type: ignore[arg-type]
     return (*found[:4], query.new_empty(0), query.new_empty(0), found[4])
 
 

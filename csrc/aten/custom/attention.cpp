@@ -64,6 +64,8 @@ struct Options {
   std::string_view softmax_layout = "";  // "TND": the statistics of packed rows lie as the queries do
   int64_t pse_type = 1;                  // the first version's: pse is added before the scores are scaled
   at::Tensor dropout_mask = {};
+  at::OptionalIntArrayRef query_start = {}, key_start = {};  // where rows begin, for pse_type 2 and 3
+  bool linear_bias() const { return pse_type == 2 || pse_type == 3; }
   bool packed() const { return layout == "TND"; }
   // CANN's word for the layout of the statistics.
   std::string_view statistics() const { return softmax_layout.empty() ? "" : "same_as_input"; }
@@ -106,15 +108,32 @@ void check_dropout_mask(const Options& o, int64_t numel, int64_t seed) {
   TORCH_CHECK(seed != 0, o.op, ": dropout_mask needs the seed and the offset that made it, for the gradient makes it again");
 }
 
+// pse is added to the scores, but for pse_type 2 and 3, which make what is added of a slope for each head.
+void check_pse(const Options& o, int64_t batch) {
+  TORCH_CHECK_VALUE(o.pse_type >= 0 && o.pse_type <= 3, o.op, ": pse_type must be 0, 1, 2 or 3, but got ", o.pse_type);
+  for (const auto& start : {o.query_start, o.key_start}) {
+    TORCH_CHECK(!start || start->size() <= 1, o.op, ": q_start_idx and kv_start_idx are one number each, but got ",
+                start->size());
+  }
+  if (!o.linear_bias()) return;
+  TORCH_CHECK(given(o.pse), o.op, ": pse_type ", o.pse_type, " needs pse, the slopes of the heads");
+  const auto& slopes = *o.pse;
+  const int64_t batches = o.packed() ? static_cast<int64_t>(o.query_ends->size()) : batch;
+  TORCH_CHECK(slopes.scalar_type() == at::kFloat &&
+                  (slopes.sizes() == at::IntArrayRef{o.head_num} || slopes.sizes() == (at::IntArrayRef{batches, o.head_num})),
+              o.op, ": pse_type ", o.pse_type, " takes the slopes of the heads as float32 [", o.head_num, "] or [", batches, ", ",
+              o.head_num, "], but got ", slopes.scalar_type(), " ", slopes.sizes());
+}
+
 using Scores = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int64_t>;
 
 Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t seed,
               int64_t offset) {
   refuse(o.op, "padding_mask", given(o.padding_mask));
   refuse(o.op, "prefix with layout TND", o.packed() && o.prefix && !o.prefix->empty());
-  refuse(o.op, "a pse_type other than 0 and 1", o.pse_type != 0 && o.pse_type != 1);
   check(o, query, key, value);
   const auto extent = extent_of(query, key, o.layout);
+  check_pse(o, extent.batch);
   const int64_t numel = score_count(o, extent);
   const bool drops = o.keep_prob < 1;
   if (drops && o.dropout_mask.defined()) check_dropout_mask(o, numel, seed);
@@ -131,21 +150,20 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
   const std::optional<at::Tensor> none;
   if (o.needs_v5()) {
     op::run(aclnnFlashAttentionVarLenScoreV5, query, none, key, none, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink,
-            o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens,
-            o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, o.statistics(), maximum, sum,
-            softmax, out);
+            o.prefix, o.query_ends, o.key_ends, o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens,
+            o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, o.statistics(), maximum, sum, softmax, out);
   } else if (given(o.sink)) {
     op::run(aclnnFlashAttentionScoreV3, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink, o.prefix,
-            at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout,
-            o.inner_precise, o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
+            o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
+            o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
   } else if (!o.softmax_layout.empty()) {
     op::run(aclnnFlashAttentionVarLenScoreV4, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix,
             o.query_ends, o.key_ends, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
             o.sparse_mode, o.statistics(), maximum, sum, softmax, out);
   } else if (o.packed() && o.pse_type != 1) {
     op::run(aclnnFlashAttentionVarLenScoreV2, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix,
-            o.query_ends, o.key_ends, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens,
-            o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
+            o.query_ends, o.key_ends, o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num,
+            o.layout, o.inner_precise, o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
   } else if (o.packed()) {
     op::run(aclnnFlashAttentionVarLenScore, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix, o.query_ends,
             o.key_ends, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode,
@@ -155,9 +173,9 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
             o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, maximum, sum, softmax,
             out);
   } else {
-    op::run(aclnnFlashAttentionScoreV2, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix, at::IntArrayRef(),
-            at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
-            o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
+    op::run(aclnnFlashAttentionScoreV2, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.prefix, o.query_start,
+            o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode,
+            o.pse_type, maximum, sum, softmax, out);
   }
   return {out, maximum, sum, softmax, seed, offset, numel};
 }
@@ -181,12 +199,12 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
   const std::optional<at::Tensor> none;
   if (o.needs_v5()) {
     op::run(aclnnFlashAttentionUnpaddingScoreGradV5, query, none, key, none, value, dy, o.pse, drop, o.padding_mask, o.atten_mask,
-            left.maximum, left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(),
-            at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
-            o.sparse_mode, o.pse_type, o.statistics(), dq, none, dk, none, dv, dpse, dsink);
+            left.maximum, left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_ends, o.key_ends, o.query_start,
+            o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode,
+            o.pse_type, o.statistics(), dq, none, dk, none, dv, dpse, dsink);
   } else if (given(o.sink)) {
     op::run(aclnnFlashAttentionScoreGradV3, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
-            left.sum, left.softmax, left.attention, o.sink, o.prefix, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob,
+            left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_start, o.key_start, o.scale, o.keep_prob,
             o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, dq, dk, dv, dpse,
             dsink);
   } else if (!o.softmax_layout.empty()) {
@@ -195,9 +213,9 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
             o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, dq, dk, dv, dpse, o.statistics());
   } else if (o.packed() && o.pse_type != 1) {
     op::run(aclnnFlashAttentionUnpaddingScoreGradV2, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask,
-            left.maximum, left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, at::IntArrayRef(),
-            at::IntArrayRef(), o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
-            o.sparse_mode, o.pse_type, dq, dk, dv, dpse);
+            left.maximum, left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.query_start, o.key_start,
+            o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type,
+            dq, dk, dv, dpse);
   } else if (o.packed()) {
     op::run(aclnnFlashAttentionUnpaddingScoreGrad, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
             left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.scale, o.keep_prob, o.pre_tokens,
@@ -208,9 +226,10 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
             o.layout, o.inner_precise, o.sparse_mode, dq, dk, dv, dpse);
   } else {
     op::run(aclnnFlashAttentionScoreGradV2, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
-            left.sum, left.softmax, left.attention, o.prefix, at::IntArrayRef(), at::IntArrayRef(), o.scale, o.keep_prob,
-            o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, dq, dk, dv, dpse);
+            left.sum, left.softmax, left.attention, o.prefix, o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens,
+            o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, dq, dk, dv, dpse);
   }
+  if (o.linear_bias()) dpse.zero_();  // CANN writes none for slopes
   return {dq, dk, dv, dpse, dsink};
 }
 
@@ -243,11 +262,27 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
   const char* op = "npu_fusion_attention_v2";
   refuse(op, "query_rope", given(query_rope));
   refuse(op, "key_rope", given(key_rope));
-  refuse(op, "q_start_idx", q_start_idx && !q_start_idx->empty());
-  refuse(op, "kv_start_idx", kv_start_idx && !kv_start_idx->empty());
-  return attend({op, head_num, input_layout, pse, padding_mask, atten_mask, scale, keep_prob, pre_tokens, next_tokens,
-                 inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, softmax_layout, pse_type,
-                 dropout_mask.value_or(at::Tensor())},
+  return attend({op,
+                 head_num,
+                 input_layout,
+                 pse,
+                 padding_mask,
+                 atten_mask,
+                 scale,
+                 keep_prob,
+                 pre_tokens,
+                 next_tokens,
+                 inner_precise,
+                 prefix,
+                 actual_seq_qlen,
+                 actual_seq_kvlen,
+                 sparse_mode,
+                 sink,
+                 softmax_layout,
+                 pse_type,
+                 dropout_mask.value_or(at::Tensor()),
+                 q_start_idx,
+                 kv_start_idx},
                 query, key, value, seed, offset);
 }
 
@@ -275,14 +310,15 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
     const std::optional<at::Tensor>& key_rope, double scale_value, double keep_prob, int64_t pre_tokens, int64_t next_tokens,
     int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
     at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
-    bool /*gen_mask_parallel*/, bool /*sync*/, int64_t pse_type, at::OptionalIntArrayRef /*q_start_idx*/,
-    at::OptionalIntArrayRef /*kv_start_idx*/, std::string_view softmax_layout, const std::optional<at::Tensor>& sink) {
+    bool /*gen_mask_parallel*/, bool /*sync*/, int64_t pse_type, at::OptionalIntArrayRef q_start_idx,
+    at::OptionalIntArrayRef kv_start_idx, std::string_view softmax_layout, const std::optional<at::Tensor>& sink) {
   const char* op = "npu_fusion_attention_grad_v2";
   refuse(op, "query_rope", given(query_rope));
   refuse(op, "key_rope", given(key_rope));
   const auto [dq, dk, dv, dpse, dsink] =
-      attend_back({op, head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tokens, next_tokens,
-                   inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, softmax_layout, pse_type},
+      attend_back({op,          head_num,   input_layout,   pse,           padding_mask, atten_mask,      scale_value,
+                   keep_prob,   pre_tokens, next_tokens,    inner_precise, prefix,       actual_seq_qlen, actual_seq_kvlen,
+                   sparse_mode, sink,       softmax_layout, pse_type,      {},           q_start_idx,     kv_start_idx},
                   query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
   const auto none = [&] { return empty_like_with(query, {0}); };
   return {dq, dk, dv, dpse, none(), none(), dsink};

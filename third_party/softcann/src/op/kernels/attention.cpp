@@ -99,7 +99,7 @@ void score_gradient(const at::Tensor& query, const at::Tensor& key, const at::Te
                     const at::Tensor& sum, const at::Tensor& out, const ScoreGradients& results) {
   const Attention a = make_trained(query, key, value, extras, settings);
   const int64_t size = a.query.size(-1), value_size = a.value.size(-1);
-  const bool want_bias = a.bias.defined() && results.bias.defined() && results.bias.numel();
+  const bool want_bias = a.bias.defined() && settings.bias_type <= 1 && results.bias.defined() && results.bias.numel();
   AttentionGradients gradients{to_heads(results.query, settings.layout, size), to_heads(results.key, settings.layout, size),
                                to_heads(results.value, settings.layout, value_size), want_bias ? results.bias : at::Tensor()};
   const at::Tensor logsumexp = logsumexp_of(a.query, maximum, sum), result = to_heads(out, settings.layout, value_size),
@@ -159,32 +159,39 @@ OP_COST(aclnnFlashAttentionScore, attention_cost(query, key)) {
         softmaxMaxOut, softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreV2, attention_cost(query, key)) {
-  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional, {}, prefixOptional}, SCORE_SETTINGS(pseType),
-        softmaxMaxOut, softmaxSumOut, attentionOutOut);
+  score(query, key, value,
+        {realShiftOptional, dropMaskOptional, attenMaskOptional, {}, prefixOptional, 0, qStartIdxOptional, kvStartIdxOptional},
+        SCORE_SETTINGS(pseType), softmaxMaxOut, softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreV3, attention_cost(query, key)) {
-  score(query, key, value, {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional, prefixOptional},
+  score(query, key, value,
+        {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional, prefixOptional, 0, qStartIdxOptional,
+         kvStartIdxOptional},
         SCORE_SETTINGS(pseType), softmaxMaxOut, softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreV4, attention_cost(query, key)) {
   refuse_attention(dScaleQOptional, "quantization");
   const Rope rope{queryRopeOptional, keyRopeOptional, inputLayout, headNum};
   score(rope.query(query), rope.key(query, key), value,
-        {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional, prefixOptional}, SCORE_SETTINGS(pseType),
-        softmaxMaxOut, softmaxSumOut, attentionOutOut);
+        {realShiftOptional, dropMaskOptional, attenMaskOptional, sinkOptional, prefixOptional, 0, qStartIdxOptional,
+         kvStartIdxOptional},
+        SCORE_SETTINGS(pseType), softmaxMaxOut, softmaxSumOut, attentionOutOut);
 }
 OP_COST(aclnnFlashAttentionScoreGrad, 2.5 * attention_cost(query, keyIn)) {
   score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, {}, prefixOptional},
                  SCORE_SETTINGS(1), softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
 }
 OP_COST(aclnnFlashAttentionScoreGradV2, 2.5 * attention_cost(query, keyIn)) {
-  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, {}, prefixOptional},
-                 SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
-                 {dqOut, dkOut, dvOut, dpseOut});
+  score_gradient(
+      query, keyIn, value, dy,
+      {pseShiftOptional, dropMaskOptional, attenMaskOptional, {}, prefixOptional, 0, qStartIdxOptional, kvStartIdxOptional},
+      SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional, {dqOut, dkOut, dvOut, dpseOut});
 }
 OP_COST(aclnnFlashAttentionScoreGradV3, 2.5 * attention_cost(query, keyIn)) {
   if (given(dsinkOut)) dsinkOut.zero_();
-  score_gradient(query, keyIn, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional, prefixOptional},
+  score_gradient(query, keyIn, value, dy,
+                 {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional, prefixOptional, 0, qStartIdxOptional,
+                  kvStartIdxOptional},
                  SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
                  {dqOut, dkOut, dvOut, dpseOut, dsinkOut});
 }
@@ -194,7 +201,9 @@ OP_COST(aclnnFlashAttentionScoreGradV4, 2.5 * attention_cost(query, keyIn)) {
   const Rope rope{queryRopeOptional, keyRopeOptional, inputLayout, headNum};
   const at::Tensor q = rope.query(query), k = rope.key(query, keyIn);
   const JoinedGradient dq(q, dqOut, dqRopeOut), dk(k, dkOut, dkRopeOut);
-  score_gradient(q, k, value, dy, {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional, prefixOptional},
+  score_gradient(q, k, value, dy,
+                 {pseShiftOptional, dropMaskOptional, attenMaskOptional, sinkInOptional, prefixOptional, 0, qStartIdxOptional,
+                  kvStartIdxOptional},
                  SCORE_SETTINGS(pseType), softmaxMaxOptional, softmaxSumOptional, attentionInOptional,
                  {dq.whole, dk.whole, dvOut, dpseOut, dsinkOut});
   dq.store(rope, headNum);
@@ -205,7 +214,8 @@ namespace {
 
 // Sequences of different lengths in one tensor [tokens, heads, size]; the lengths come summed up. Those at the end whose sums
 // are 0 do not take part.
-// Calls each(rows of the queries, of the keys, of the statistics), or no_scores where a sequence has no queries or no keys.
+// Calls each(rows of the queries, of the keys, of the statistics, the sequence's number), or no_scores where a sequence has no
+// queries or no keys.
 template <class Each, class NoScores>
 void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& each, NoScores&& no_scores) {
   TORCH_CHECK(query_ends.size() == key_ends.size(), "attention: ", query_ends.size(), " query sequences, ", key_ends.size(),
@@ -223,7 +233,7 @@ void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& 
       return sequence_statistics(t, query_start, query_end, layout == kStatisticsAsQueries).unsqueeze(0);
     };
     if (query_end > query_start && key_end > key_start) {
-      each(query_part, key_part, statistics_part);
+      each(query_part, key_part, statistics_part, static_cast<int64_t>(i));
     } else {
       no_scores(query_part, key_part);
     }
@@ -232,42 +242,52 @@ void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& 
   }
 }
 at::Tensor batch_of_one(const at::Tensor& part) { return part.unsqueeze(0); }
-void require_tokens_layout(const char* layout, const at::Tensor& bias) {
+void require_tokens_layout(const char* layout, const at::Tensor& bias, int64_t bias_type) {
   TORCH_CHECK(std::string_view(layout) == "TND", "attention: layout ", layout, " where TND is expected");
-  refuse_attention(bias, "a position bias with sequences of different lengths");
+  if (bias_type <= 1) refuse_attention(bias, "a position bias with sequences of different lengths");
+}
+// Of a sequence: each batch may have slopes of its own.
+at::Tensor slopes_of(const at::Tensor& slopes, int64_t sequence) {
+  return given(slopes) && slopes.dim() == 2 ? slopes.select(0, sequence) : slopes;
 }
 
 }  // namespace
 
-#define TOKEN_SETTINGS AttentionSettings{scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, 1, "BSND"}
+#define TOKEN_SETTINGS(BIAS_TYPE) \
+  AttentionSettings{scaleValue, keepProb, {sparseMode, preTokens, nextTokens}, headNum, BIAS_TYPE, "BSND"}
 
-// ROPE_... and SINK are tensors, absent in the older versions, as the statistics' LAYOUT.
-#define TOKEN_SCORE(NAME, ROPE_QUERY, ROPE_KEY, SINK, LAYOUT)                                                            \
-  OP_COST(NAME, attention_cost(query, key)) {                                                                            \
-    require_tokens_layout(inputLayout, realShiftOptional);                                                               \
-    const at::Tensor none;                                                                                               \
-    int64_t scores = 0;                                                                                                  \
-    const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                               \
-    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, key);                                   \
-    each_sequence(                                                                                                       \
-        actualSeqQLenOptional, actualSeqKvLenOptional,                                                                   \
-        [&](const auto& q, const auto& k, const auto& s) {                                                               \
-          score(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)),                         \
-                {none, dropMaskOptional, attenMaskOptional, SINK, {}, scores}, TOKEN_SETTINGS, s(softmaxMaxOut, LAYOUT), \
-                s(softmaxSumOut, LAYOUT), batch_of_one(q(attentionOutOut)));                                             \
-          scores += headNum * q(query).size(0) * k(key).size(0);                                                         \
-        },                                                                                                               \
-        [&](const auto& q, const auto&) { q(attentionOutOut).zero_(); });                                                \
+// What older versions have not: ROPE_... and SINK, which are tensors, the statistics' LAYOUT, and BIAS: its type, and where
+// queries and keys begin.
+#define ADDED_BIAS 1, at::IntArrayRef(), at::IntArrayRef()
+#define TYPED_BIAS pseType, qStartIdxOptional, kvStartIdxOptional
+#define TOKEN_SCORE(NAME, ROPE_QUERY, ROPE_KEY, SINK, LAYOUT, BIAS)                                                          \
+  OP_COST(NAME, attention_cost(query, key)) {                                                                                \
+    const auto [bias_type, query_start, key_start] = std::tuple{BIAS};                                                       \
+    require_tokens_layout(inputLayout, realShiftOptional, bias_type);                                                        \
+    const at::Tensor none;                                                                                                   \
+    int64_t scores = 0;                                                                                                      \
+    const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                   \
+    const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, key);                                       \
+    each_sequence(                                                                                                           \
+        actualSeqQLenOptional, actualSeqKvLenOptional,                                                                       \
+        [&, type = bias_type, q0 = query_start, k0 = key_start](const auto& q, const auto& k, const auto& s, int64_t i) {    \
+          score(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)),                             \
+                {slopes_of(realShiftOptional, i), dropMaskOptional, attenMaskOptional, SINK, {}, scores, q0, k0},            \
+                TOKEN_SETTINGS(type), s(softmaxMaxOut, LAYOUT), s(softmaxSumOut, LAYOUT), batch_of_one(q(attentionOutOut))); \
+          scores += headNum * q(query).size(0) * k(key).size(0);                                                             \
+        },                                                                                                                   \
+        [&](const auto& q, const auto&) { q(attentionOutOut).zero_(); });                                                    \
   }
-TOKEN_SCORE(aclnnFlashAttentionVarLenScore, none, none, none, "")
-TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV2, none, none, none, "")
-TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV3, queryRope, keyRope, none, "")
-TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV4, none, none, none, softmaxOutLayout)
-TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, softmaxOutLayout)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScore, none, none, none, "", ADDED_BIAS)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV2, none, none, none, "", TYPED_BIAS)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV3, queryRope, keyRope, none, "", TYPED_BIAS)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV4, none, none, none, softmaxOutLayout, ADDED_BIAS)
+TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, softmaxOutLayout, TYPED_BIAS)
 
-#define TOKEN_GRADIENT(NAME, ROPE_QUERY, ROPE_KEY, SINK, ROPE_QUERY_OUT, ROPE_KEY_OUT, SINK_OUT, LAYOUT)                       \
+#define TOKEN_GRADIENT(NAME, ROPE_QUERY, ROPE_KEY, SINK, ROPE_QUERY_OUT, ROPE_KEY_OUT, SINK_OUT, LAYOUT, BIAS)                 \
   OP_COST(NAME, 2.5 * attention_cost(query, keyIn)) {                                                                          \
-    require_tokens_layout(inputLayout, pseShiftOptional);                                                                      \
+    const auto [bias_type, query_start, key_start] = std::tuple{BIAS};                                                         \
+    require_tokens_layout(inputLayout, pseShiftOptional, bias_type);                                                           \
     const at::Tensor none;                                                                                                     \
     int64_t scores = 0;                                                                                                        \
     const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                     \
@@ -276,10 +296,11 @@ TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, 
     if (given(SINK_OUT)) writable(SINK_OUT).zero_();                                                                           \
     each_sequence(                                                                                                             \
         actualSeqQLenOptional, actualSeqKvLenOptional,                                                                         \
-        [&](const auto& q, const auto& k, const auto& s) {                                                                     \
+        [&, type = bias_type, q0 = query_start, k0 = key_start](const auto& q, const auto& k, const auto& s, int64_t i) {      \
           score_gradient(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)), batch_of_one(q(dy)), \
-                         {none, dropMaskOptional, attenMaskOptional, SINK, {}, scores}, TOKEN_SETTINGS,                        \
-                         s(softmaxMaxOptional, LAYOUT), s(softmaxSumOptional, LAYOUT), batch_of_one(q(attentionInOptional)),   \
+                         {slopes_of(pseShiftOptional, i), dropMaskOptional, attenMaskOptional, SINK, {}, scores, q0, k0},      \
+                         TOKEN_SETTINGS(type), s(softmaxMaxOptional, LAYOUT), s(softmaxSumOptional, LAYOUT),                   \
+                         batch_of_one(q(attentionInOptional)),                                                                 \
                          {batch_of_one(q(dq.whole)), batch_of_one(k(dk.whole)), batch_of_one(k(dvOut)), none, SINK_OUT});      \
           scores += headNum * q(query).size(0) * k(keyIn).size(0);                                                             \
         },                                                                                                                     \
@@ -291,11 +312,11 @@ TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, 
     dq.store(rope, headNum);                                                                                                   \
     dk.store(rope, headNum);                                                                                                   \
   }
-TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGrad, none, none, none, none, none, none, "")
-TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV2, none, none, none, none, none, none, "")
-TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV3, queryRope, keyInRope, none, dqRopeOut, dkRopeOut, none, "")
-TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV4, none, none, none, none, none, none, softmaxInLayout)
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGrad, none, none, none, none, none, none, "", ADDED_BIAS)
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV2, none, none, none, none, none, none, "", TYPED_BIAS)
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV3, queryRope, keyInRope, none, dqRopeOut, dkRopeOut, none, "", TYPED_BIAS)
+TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV4, none, none, none, none, none, none, softmaxInLayout, ADDED_BIAS)
 TOKEN_GRADIENT(aclnnFlashAttentionUnpaddingScoreGradV5, queryRope, keyInRope, sinkInOptional, dqRopeOut, dkRopeOut, dsinkOut,
-               softmaxInLayout)
+               softmaxInLayout, TYPED_BIAS)
 OP_MAX_WORKSPACE(aclnnFlashAttentionVarLenScoreV5)
 OP_MAX_WORKSPACE(aclnnFlashAttentionUnpaddingScoreGradV5)

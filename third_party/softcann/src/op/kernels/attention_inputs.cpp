@@ -55,11 +55,27 @@ void apply_mask(Attention& a, const at::Tensor& mask, const Sparse& sparse, at::
   }
 }
 
-// pseType 1, the older operators' only one, adds before scaling; 0 after.
-void apply_bias(Attention& a, const at::Tensor& bias, int64_t type) {
+// Attention with linear biases (ALiBi): a score loses its head's slope times the distance of query and key, or the distance's
+// root.
+at::Tensor linear_bias(const Attention& a, const AttentionExtras& extras, bool of_root) {
+  const int64_t batch = a.query.size(0), heads = a.query.size(1), rows = a.query.size(2), columns = a.key.size(2);
+  const at::Tensor& slopes = extras.bias;
+  TORCH_CHECK(slopes.sizes() == at::IntArrayRef{heads} || slopes.sizes() == (at::IntArrayRef{batch, heads}),
+              "attention: slopes of ", slopes.sizes(), " for ", batch, " batches of ", heads, " heads");
+  const auto start = [](at::IntArrayRef given) { return given.empty() ? 0 : given[0]; };
+  const auto options = slopes.options().dtype(at::kFloat);
+  at::Tensor distance = at::arange(columns, options).add_(start(extras.key_start) - start(extras.query_start));
+  distance = (distance.view({1, columns}) - at::arange(rows, options).view({rows, 1})).abs_();
+  if (of_root) distance.sqrt_();
+  return slopes.to(at::kFloat).neg().view({-1, heads, 1, 1}) * distance;
+}
+
+// pseType 1, the older operators' only one, adds before scaling; 0 after. 2 and 3 make the bias of slopes, and add it after.
+void apply_bias(Attention& a, const AttentionExtras& extras, int64_t type) {
+  const at::Tensor& bias = extras.bias;
   if (!bias.defined() || bias.numel() == 0) return;
-  TORCH_CHECK(type == 0 || type == 1, "attention: pseType ", type, " is not supported");
-  a.bias = type == 1 ? bias * a.scale : bias;
+  TORCH_CHECK(type >= 0 && type <= 3, "attention: pseType ", type, " is not one of 0, 1, 2, 3");
+  a.bias = type >= 2 ? linear_bias(a, extras, type == 3) : type == 1 ? bias * a.scale : bias;
 }
 
 }  // namespace
@@ -98,7 +114,7 @@ Attention make_attention(const at::Tensor& query, const at::Tensor& key, const a
     a.kept = kept_of(extras.drop_mask, {a.query.size(0), a.query.size(1), a.query.size(2), a.key.size(2)}, extras.drop_start);
   }
   apply_mask(a, extras.mask, settings.sparse, extras.prefix);
-  apply_bias(a, extras.bias, settings.bias_type);
+  apply_bias(a, extras, settings.bias_type);
   return a;
 }
 

@@ -25,6 +25,8 @@ struct AttentionExtras {
   at::Tensor sink{};  // a score of its own for each head, without a value
   at::IntArrayRef prefix{};
   int64_t drop_start = 0;  // the first of drop_mask's bits that are these scores'
+  // Where the rows of queries and of keys begin, for biases of types 2 and 3: one number each, 0 where it is absent.
+  at::IntArrayRef query_start{}, key_start{};
 };
 
 // The client's tensor as [batch, heads, sequence, size]. `size` is the size of a head where the layout hides it.
