@@ -104,27 +104,22 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> nested_layer_norm(const at::Tenso
   return {nested_of(out, impl->get_nested_sizes()), mean, rstd};
 }
 
-// The sizes of a nested tensor are read on the host. They come from the device where torch.set_default_device("npu") made them.
-at::Tensor nested_view_from_buffer(const at::Tensor& self, const at::Tensor& sizes, const at::Tensor& strides,
-                                   const at::Tensor& offsets) {
-  return at::native::_nested_view_from_buffer(self, sizes.cpu(), strides.cpu(), offsets.cpu());
-}
-
-std::tuple<at::Tensor, at::Tensor> contiguous_strides_offsets(const at::Tensor& sizes) {
-  return at::native::_nested_compute_contiguous_strides_offsets(sizes.cpu());
-}
-
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_nested_view_from_buffer", nested_view_from_buffer);
-  m.impl("_nested_compute_contiguous_strides_offsets", contiguous_strides_offsets);
-}
-
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   m.impl("_native_multi_head_attention", nested_attention);
   m.impl("native_layer_norm", nested_layer_norm);
 }
 
 }  // namespace
+
+// The sizes of a nested tensor are read on the host. They come from the device where torch.set_default_device("npu") made them.
+at::Tensor _nested_view_from_buffer(const at::Tensor& self, const at::Tensor& nested_size, const at::Tensor& nested_strides,
+                                    const at::Tensor& offsets) {
+  return at::native::_nested_view_from_buffer(self, nested_size.cpu(), nested_strides.cpu(), offsets.cpu());
+}
+
+std::tuple<at::Tensor, at::Tensor> _nested_compute_contiguous_strides_offsets(const at::Tensor& nested_size) {
+  return at::native::_nested_compute_contiguous_strides_offsets(nested_size.cpu());
+}
 
 // Level by level from the batch inwards: where in the next level's sequence of parts each element of the dense tensor is.
 at::Tensor _jagged_to_padded_dense_forward(const at::Tensor& values, at::TensorList offsets, at::IntArrayRef max_lengths,

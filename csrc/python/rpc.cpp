@@ -140,7 +140,7 @@ class Agent : public rpc::TensorPipeAgent {
 }  // namespace
 
 void init_rpc(py::module_& module) {
-  if (py::hasattr(module, "_distributed_rpc")) return;
+  if (module.attr("__dict__").contains("_distributed_rpc")) return;
   py::module_::import("torch._C._distributed_rpc");
   auto part = module.def_submodule("_distributed_rpc");
   py::class_<Agent, rpc::TensorPipeAgent, std::shared_ptr<Agent>>(part, "TensorPipeAgent")

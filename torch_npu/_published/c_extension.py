@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
+import torch_npu._C
+
 _PRIVATE_USE = 20  # c10's number of the device type
 # Kinds of cores by the published numbers: keys of limits that are read, arguments that set them.
 _CORES = ("cube_core_num", "vector_core_num")
@@ -21,6 +23,9 @@ def lookup(name: str) -> Any:
         from torch_npu import npu
 
         return getattr(npu, name)
+    if name == "_distributed_rpc" and hasattr(torch_npu._C, "_rpc_npu_init"):
+        torch_npu._C._rpc_npu_init()
+        return vars(torch_npu._C)[name]
     if name.startswith("_") and not name.startswith("__") and name in _table():
         return _table()[name]
     raise AttributeError(f"module 'torch_npu._C' has no attribute {name!r}")

@@ -55,7 +55,6 @@ def _init_backend(store: Any, name: str, rank: int, world_size: int, rpc_backend
     reverse_maps, devices = _exchange(name, rpc_backend_options, group)
     if devices:
         torch.npu.init()   # before another worker's tensors come
-    _C._rpc_npu_init()
     agent = _C._distributed_rpc.TensorPipeAgent(store, name, rank, world_size, rpc_backend_options, reverse_maps, devices)
     api._init_rpc_states(agent)
     api._all_gather(None, timeout=rpc_backend_options.rpc_timeout)   # connects them, which can take longer than a shutdown waits
