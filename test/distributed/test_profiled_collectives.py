@@ -160,7 +160,7 @@ def test_databases_have_what_the_files_have(two, tmp_path):
         assert {row[1:] for row in found if row[1] == "hcom_allGather_"} == {("hcom_allGather_", "FP32", 2 * ELEMENTS, rank)}
         assert query(tmp_path, rank, own, "SELECT rankId, deviceId FROM RANK_DEVICE_MAP") == [(rank, rank)]
         groups = load(tmp_path, rank, ["profiler_metadata.json"])["parallel_group_info"]
-        assert json.loads(query(tmp_path, rank, own, "SELECT value FROM META_DATA")[0][0]) == groups
+        assert json.loads(query(tmp_path, rank, own, "SELECT value FROM META_DATA WHERE name = 'parallel_group_info'")[0][0]) == groups
 
 
 def test_timeline_has_tracks_of_groups(two, tmp_path):

@@ -51,19 +51,14 @@ def in_overlay(scratch, script):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
 
 
-def build_folder():
-    import torch
-
-    version = torch.__version__.split("+")[0]
-    return ROOT / "build" / "py{}.{}-torch{}".format(*sys.version_info[:2], version)
-
-
 def require_finished_build():
     """Else the test would compile everything, and pass after half an hour."""
+    from built_tree import BUILD  # not where apply.py imports this file
+
     ninja = shutil.which("ninja", path=str(pathlib.Path(sys.executable).parent)) or shutil.which("ninja")
-    if not (build_folder() / "build.ninja").exists() or not ninja:
+    if not (BUILD / "build.ninja").exists() or not ninja:
         pytest.skip("nothing is built in this tree")
-    left = subprocess.run([ninja, "-C", str(build_folder()), "-n"], stdout=subprocess.PIPE, universal_newlines=True).stdout
+    left = subprocess.run([ninja, "-C", str(BUILD), "-n"], stdout=subprocess.PIPE, universal_newlines=True).stdout
     steps = [line for line in left.splitlines() if "Building CXX" in line]
     if len(steps) > 2:
         pytest.skip(f"the build is not up to date ({len(steps)} units): python setup.py build_ext --inplace")

@@ -10,6 +10,7 @@ import sysconfig
 
 import pytest
 import torch
+from built_tree import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = "{}.{}".format(*sys.version_info[:2])
@@ -53,13 +54,12 @@ def test_an_absent_python_is_an_error_that_says_how_to_get_it(tmp_path):
 
 def test_only_the_bindings_know_the_python():
     """Other objects serve every Python: a command that names this one's folders would compile them again for the next."""
-    build = ROOT / "build" / "py{}-torch{}".format(PYTHON, torch.__version__.split("+")[0])
-    if not (build / "compile_commands.json").exists():
+    if not (BUILD / "compile_commands.json").exists():
         pytest.skip("nothing is built in this tree for this Python and torch")
     folders = {sys.prefix, sys.base_prefix, sysconfig.get_path("include")} - {"/usr"}
-    launchers = set(re.findall(r"^ *LAUNCHER = (.*)", (build / "build.ninja").read_text(), re.M))   # ccache
+    launchers = set(re.findall(r"^ *LAUNCHER = (.*)", (BUILD / "build.ninja").read_text(), re.M))   # ccache
     assert not [launcher for launcher in launchers if any(folder in launcher for folder in folders)]
-    units = json.loads((build / "compile_commands.json").read_text())
+    units = json.loads((BUILD / "compile_commands.json").read_text())
     here = str(pathlib.Path(torch.__file__).parent)
     knowing = {unit["file"] for unit in units if any(folder in unit["command"].replace(here, "") for folder in folders)}
     assert knowing == {unit["file"] for unit in units if "torch_npu_python.dir" in unit["output"]}

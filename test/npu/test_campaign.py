@@ -4,9 +4,12 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 CAMPAIGN = pathlib.Path(__file__).resolve().parents[2] / "ci" / "campaign.py"
 
 
+@pytest.mark.slow
 def test_every_fault_is_told_or_survived(tmp_path):
     done = subprocess.run([sys.executable, str(CAMPAIGN), "--slice", "7/100", "--report", str(tmp_path / "report.md")],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)

@@ -32,6 +32,7 @@ def models(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["models", "configs"])
 def test_a_thousand_mutants(kind, models):
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "third_party/softcann/python")}

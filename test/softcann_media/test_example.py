@@ -66,6 +66,7 @@ def overlap(left, right):
     return shared / (np.prod(np.subtract(left[2:], left[:2])) + np.prod(np.subtract(right[2:], right[:2])) - shared)
 
 
+@pytest.mark.slow   # trains a detector first
 def test_boxes_of_a_jpeg_in_python_and_cpp(tmp_path, monkeypatch, environment):
     photo, kept, built = tmp_path / "shapes.jpg", tmp_path / "kept", tmp_path / "built"
     lines = output_of(environment, sys.executable, EXAMPLES / "detect.py", photo, "--example", "--keep", kept)
