@@ -199,8 +199,8 @@ def test_arguments_that_a_function_does_not_name(device):
     call(inner_precise=2, sync=True)  # without a meaning on the CPU
     with pytest.raises(NotImplementedError, match="npu_fusion_attention_v2: padding_mask is not supported"):
         call(padding_mask=q)
-    with pytest.raises(NotImplementedError, match="npu_fusion_attention_v2: kv_start_idx is not supported"):
-        call(kv_start_idx=[1])
+    with pytest.raises(NotImplementedError, match="npu_fusion_attention_v2: key_rope is not supported"):
+        call(key_rope=q)
 
 
 def test_signatures_are_the_schemas():
