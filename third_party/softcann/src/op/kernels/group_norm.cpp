@@ -10,7 +10,6 @@ namespace {
 
 void group_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const at::Tensor& x, const at::Tensor& gamma,
                      const at::Tensor& beta, int64_t N, int64_t C, int64_t HxW, int64_t group, double eps) {
-  require(!x.is_complex(), x, "group_norm");
   TORCH_CHECK(group > 0 && C % group == 0, "group norm: ", C, " channels in ", group, " groups");
   for (const at::Tensor* scale : {&gamma, &beta}) {
     TORCH_CHECK(!given(*scale) || scale->numel() == C, "group norm: ", scale->sizes(), " for ", C, " channels");

@@ -200,7 +200,6 @@ OP(aclnnBinaryCrossEntropyBackward) {
   at::cpu::binary_cross_entropy_backward_outf(gradOutput, self, target, maybe(weightOptional), reduction, out);
 }
 OP(aclnnBinaryCrossEntropyWithLogits) {
-  for (const at::Tensor& each : {self, target}) require(!each.is_complex(), each, "binary_cross_entropy_with_logits");
   put(out, at::binary_cross_entropy_with_logits(widened(self), widened(target), maybe(widened(weightOptional)),
                                                 maybe(widened(posWeightOptional)), reduction));
 }

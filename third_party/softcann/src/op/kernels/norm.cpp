@@ -24,7 +24,6 @@ void require_rows(const at::Tensor& input, at::IntArrayRef normalized) {
 void layer_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const at::Tensor& input, at::IntArrayRef normalized,
                      const at::Tensor& weight, const at::Tensor& bias, double eps) {
   const int64_t columns = elements(normalized), rows = columns ? input.numel() / columns : 0;
-  require(!input.is_complex(), input, "layer_norm");
   require_rows(input, normalized);
   for (const at::Tensor* scale : {&weight, &bias}) {
     TORCH_CHECK(!given(*scale) || scale->numel() == columns, "normalization: ", scale->sizes(), " for rows of ", columns);

@@ -52,7 +52,6 @@ OP(aclnnUpsampleBilinear2dBackwardV2) {
   at::cpu::upsample_bilinear2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, SCALES_2D, out);
 }
 OP(aclnnUpsampleBilinear2dAA) {
-  require(!input.is_complex(), input, "upsample");
   PlainResult result(out);
   at::cpu::_upsample_bilinear2d_aa_outf(plain(input), outputSize, alignCorners, SCALES_2D, result.value());
   result.finish();
@@ -68,7 +67,6 @@ OP(aclnnUpsampleBicubic2dBackward) {
   at::cpu::upsample_bicubic2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, SCALES_2D, gradInput);
 }
 OP(aclnnUpsampleBicubic2dAA) {
-  require(!x.is_complex(), x, "upsample");
   PlainResult result(out);
   at::cpu::_upsample_bicubic2d_aa_outf(plain(x), outputSize, alignCorners, SCALES_2D, result.value());
   result.finish();
@@ -85,11 +83,9 @@ OP(aclnnUpsampleTrilinear3dBackward) {
 }
 
 OP(aclnnGridSampler2D) {
-  require(!input.is_complex(), input, "grid_sampler");
   into(out, [&] { return at::grid_sampler_2d(widened(input), widened(grid), interpolationMode, paddingMode, alignCorners); });
 }
 OP(aclnnGridSampler3D) {
-  require(!input.is_complex(), input, "grid_sampler");
   into(out, [&] { return at::grid_sampler_3d(widened(input), widened(grid), interpolationMode, paddingMode, alignCorners); });
 }
 OP(aclnnGridSampler2DBackward) {
