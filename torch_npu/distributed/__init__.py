@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_npu import _C, _lazy, _options
 from torch_npu._hooks import imports
-from torch_npu.distributed import _published, _status
+from torch_npu.distributed import _published
 from torch_npu.distributed._published import (
     ParallelStore,
     _is_support_hccl_comm_name,
@@ -116,6 +116,8 @@ def _create(options: Any, backend_options: Any) -> Any:
     if os.environ.get("TORCH_HCCL_HIGH_PRIORITY") == "1":
         backend_options.is_high_priority_stream = True
     if os.environ.get("TORCH_HCCL_STATUS_SAVE_ENABLE") == "1":
+        from torch_npu.distributed import _status
+
         _status.keep(options)
     pipes = os.environ.get("TORCH_HCCL_DEBUG_INFO_PIPE_FILE")
     if pipes:
