@@ -57,6 +57,8 @@ def main(arguments: List[str]) -> int:
         arguments = [*QUICK, *(argument for argument in arguments if argument != "--quick")]
     REPORTS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
+    # Once, where PYTHONDONTWRITEBYTECODE would leave it to each of a thousand processes.
+    subprocess.run([sys.executable, "-m", "compileall", "-q", "torch_npu", "third_party/softcann/python"], cwd=ROOT, check=True)
     total, times, codes = {}, [], []
     for name, options in passes(arguments):
         report = REPORTS / f"{name}.xml"

@@ -1,11 +1,11 @@
 """Shared by all tests. test/README.md says what each folder tests."""
 import os
 import pathlib
-import subprocess
 import sys
 import unittest
 
 import pytest
+from fork_server import SERVER, run_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))   # the models the demo, the tests and the benchmarks share
@@ -17,22 +17,7 @@ if "TEST_PACKAGE" in os.environ:
 os.environ.setdefault("SOFTCANN_HOST_TENSORS", "1")
 # Losses are compared with the CPU's step by step; two threads keep the runs short and the sums in one order.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
-
-
-def run_python(code, timeout=1200, **environment):
-    """Runs Python code in a process of its own; the completed process, with text output.
-
-    None as a value removes the variable. What breaks a process (a failed stream, a fork, an import) is tested so.
-    """
-    env = dict(os.environ)
-    for name, value in environment.items():
-        if value is None:
-            env.pop(name, None)
-        else:
-            env[name] = str(value)
-    return subprocess.run(
-        [sys.executable, "-c", code], env=env, timeout=timeout, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+SERVER.environment = dict(os.environ)
 
 
 @pytest.fixture
@@ -48,13 +33,20 @@ def no_fallback():
 def pytest_addoption(parser):
     parser.addoption("--alone", choices=["yes", "no", "only"], default="yes",
                      help="whether to run the tests marked alone, which need the machine for themselves (ci/test.sh runs them last)")
-    parser.addoption("--slow", action="store_true", help="run the tests marked slow as well, which compile or search for minutes")
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow as well, which take long and find little that the others do not")
 
 
 # Several processes a test, each of them busy: beside other tests they would miss their time limits, and gain nothing.
 ALONE = {ROOT / "test" / "distributed", ROOT / "test" / "softcann_comm"}
 # The longest files; started last, one of them would keep one core busy while the others have nothing left to do.
 FIRST = ["witness/test_published_client.py", "npu/test_gradcheck.py", "npu/test_opinfo.py"]
+
+
+def pytest_ignore_collect(collection_path, config):
+    """The pass for the tests marked alone: importing every other file would take it half a minute."""
+    if config.getoption("--alone") == "only" and collection_path.suffix == ".py" and collection_path.parent not in ALONE:
+        return True if "pytest.mark.alone" not in collection_path.read_text() else None
+    return None
 
 
 def running_test():

@@ -1,10 +1,8 @@
 """A descriptor that cannot be made is an error, never an argument left out: each operator raises, or is right."""
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
+from fork_server import run_python
 
 # Run in a process of its own, since faults are counted from its start.
 OPERATORS = r"""
@@ -85,9 +83,8 @@ assert not x.cpu().any(), "no operator works any more"
 
 def run(fault, times, needed=True):
     script = f"TIMES, NEEDED = {times}, {needed}\n" + OPERATORS
-    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "SOFTCANN_FAULT": fault}, timeout=900,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, done.stdout[-3000:]
+    done = run_python(script, timeout=900, SOFTCANN_FAULT=fault)
+    assert done.returncode == 0, done.stderr[-3000:]
     assert int(done.stdout.split(" operators,")[0].split()[-1]) >= 36
 
 

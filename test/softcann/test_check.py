@@ -1,10 +1,8 @@
 """SOFTCANN_CHECK: each kind of fault, planted below the adapter, is found and named; sound programs have no reports."""
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
+from fork_server import run_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIENT = """
@@ -36,10 +34,7 @@ host = (ctypes.c_float * 64)(*range(64))
 def run(code, kinds, **environment):
     libraries = str(ROOT / "torch_npu" / "softcann" / "lib")
     prologue = CLIENT.format(folder=str(ROOT / "test" / "softcann_op"), libraries=libraries)
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SOFTCANN_")}
-    done = subprocess.run([sys.executable, "-c", prologue + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=300, env={**inherited, "SOFTCANN_HOST_TENSORS": "0", "SOFTCANN_MEMORY": "256M",
-                                            "SOFTCANN_CHECK": kinds, **environment})
+    done = run_python(prologue + code, timeout=300, SOFTCANN_HOST_TENSORS=0, SOFTCANN_MEMORY="256M", SOFTCANN_CHECK=kinds, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return [line for line in done.stderr.splitlines() if line.startswith("softcann check: ")], done.stderr
 
@@ -208,8 +203,7 @@ def keep():
 kept = keep()
 torch.npu.synchronize()
 """
-    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True,
-                          env={**os.environ, "SOFTCANN_CHECK": "leak"})
+    done = run_python(code, SOFTCANN_CHECK="leak")
     assert done.returncode == 0, done.stderr
     memory = done.stderr.split("x device memory, ")[1].split("softcann check")[0]
     assert 'File "<string>", line 4 in keep' in memory and 'File "<string>", line 5 in <module>' in memory, done.stderr
@@ -222,8 +216,7 @@ def test_nothing_alive_is_nothing_told():
 
 @pytest.mark.parametrize("value", ["leaks", "memory;init", "all"])
 def test_another_word_is_refused(value):
-    done = subprocess.run([sys.executable, "-c", "import torch, torch_npu; torch.ones(1, device='npu')"], stderr=subprocess.PIPE,
-                          text=True, env={**os.environ, "SOFTCANN_CHECK": value})
+    done = run_python("import torch, torch_npu; torch.ones(1, device='npu')", SOFTCANN_CHECK=value)
     assert done.returncode != 0 and f"SOFTCANN_CHECK={value} is not valid: memory, init and leak" in done.stderr
 
 
@@ -249,8 +242,7 @@ except RuntimeError as error:
 else:
     raise AssertionError("read what nobody wrote")
 """
-    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True,
-                          env={**os.environ, "SOFTCANN_CHECK": "memory,init"})
+    done = run_python(code, SOFTCANN_CHECK="memory,init")
     assert done.returncode == 0, done.stderr
     # The planted one, and the sum of what was not computed therefore.
     lines = [line for line in done.stderr.splitlines() if "softcann check" in line]

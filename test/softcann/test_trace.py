@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from fork_server import run_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "third_party" / "softcann" / "python"))
@@ -30,7 +31,7 @@ torch.npu.synchronize()
 
 
 def run(code, path):
-    return subprocess.run([sys.executable, "-c", code], env={**os.environ, "SOFTCANN_TRACE": str(path)}, stderr=subprocess.PIPE, text=True)
+    return run_python(code, SOFTCANN_TRACE=path)
 
 
 def traced(path, last="x * 2"):
