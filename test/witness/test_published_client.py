@@ -94,16 +94,26 @@ def client_environment():
     return {**environment, "SOFTCANN_DEVICE_COUNT": "2", "SOFTCANN_MEMORY": "2G", "OMP_NUM_THREADS": "1"}
 
 
+def said_of(subjects, environment, folder):
+    """What the client wrote of them, to either stream."""
+    return subprocess.run([str(PYTHON), str(CLIENT), *subjects], env=environment, cwd=folder, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=1200).stdout
+
+
+@pytest.fixture(scope="module")
+def said(client_environment, tmp_path_factory):
+    return said_of(SUBJECTS, client_environment, tmp_path_factory.mktemp("client"))
+
+
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_client(client_environment, subject, tmp_path):
-    # A process each: after an asynchronous failure this client's queue refuses all further work.
-    output = run(PYTHON, CLIENT, subject, env=client_environment, cwd=tmp_path, timeout=1200)
-    assert "passed" in output.splitlines()
+def test_client(said, subject):
+    assert f"{subject} passed" in said.splitlines(), said
 
 
 def test_expandable_segments(client_environment, tmp_path):
     environment = {**client_environment, "PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
-    assert "passed" in run(PYTHON, CLIENT, "expandable_segments", env=environment, cwd=tmp_path, timeout=600).splitlines()
+    said = said_of(["expandable_segments"], environment, tmp_path)
+    assert "expandable_segments passed" in said.splitlines(), said
 
 
 @pytest.mark.parametrize("program", ["networks.py", "ascend_operators.py", "named_operators.py", "jit_compile.py", "ranks.py",
@@ -153,12 +163,17 @@ def test_extension_built_for_the_published_client(client_environment, tmp_path):
 
 
 # DDP of this client pads the results of an all_gather before the collective writes them: a read of what nobody wrote.
-@pytest.mark.parametrize("subject", [subject for subject in SUBJECTS if subject != "data_parallel"])
-def test_check_of_memory_finds_no_fault(client_environment, subject, tmp_path):
-    environment = {**client_environment, "SOFTCANN_CHECK": "memory,init"}
-    done = subprocess.run([str(PYTHON), str(CLIENT), subject], env=environment, cwd=tmp_path, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=1200)
-    assert done.returncode == 0 and "softcann check: " not in done.stdout, done.stdout
+CHECKED = [subject for subject in SUBJECTS if subject != "data_parallel"]
+
+
+@pytest.fixture(scope="module")
+def said_under_check(client_environment, tmp_path_factory):
+    return said_of(CHECKED, {**client_environment, "SOFTCANN_CHECK": "memory,init"}, tmp_path_factory.mktemp("checked"))
+
+
+@pytest.mark.parametrize("subject", CHECKED)
+def test_check_of_memory_finds_no_fault(said_under_check, subject):
+    assert f"{subject} passed" in said_under_check.splitlines() and "softcann check: " not in said_under_check, said_under_check
 
 
 def test_operators(client_environment, tmp_path):
