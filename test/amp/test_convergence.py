@@ -127,7 +127,7 @@ def reference(make, cache={}):   # noqa: B006 - one float32 run serves all kinds
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("make,needed", [(Digits, 0.9), (Stripes, 0.9)], ids=["lenet", "resnet18"])
+@pytest.mark.parametrize("make,needed", [(Digits, 0.9), pytest.param(Stripes, 0.9, marks=pytest.mark.slow)], ids=["lenet", "resnet18"])
 def test_accuracy(make, needed, kind):
     case, _, model = reference(make)
     expected = accuracy(case, model)

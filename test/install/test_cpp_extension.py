@@ -46,6 +46,7 @@ def test_extension_builds_and_runs(tmp_path):
     assert "the extension works" in run(sys.executable, "-c", USE, cwd=folder)
 
 
+@pytest.mark.slow
 def test_libtorch_program_builds_and_runs(tmp_path):
     import torch_npu
     packages = pathlib.Path(torch.__file__).parent

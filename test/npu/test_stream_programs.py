@@ -103,13 +103,16 @@ def run(seed):
         assert torch.equal(found, expected), f"seed {seed}, step {number}: copied to the host"
 
 
-@pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
+BATCHES = [pytest.param(first, marks=[pytest.mark.slow] if first else []) for first in range(0, PROGRAMS, BATCH)]
+
+
+@pytest.mark.parametrize("first", BATCHES)
 def test_stream_programs(first):
     for seed in range(first, first + BATCH):
         run(seed)
 
 
-@pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
+@pytest.mark.parametrize("first", BATCHES)
 def test_stream_programs_of_workers(python, first):
     done = python(f"import sys; sys.argv = ['', '{first}', '{first + BATCH}']; exec(open({__file__!r}).read())",
                   SOFTCANN_INLINE_NS="0")

@@ -21,7 +21,9 @@ MODELS = {function.__name__: function for family in (vision, language, series, d
 OPSET = {"script": 20, "dynamo": 18}
 # What torch cannot export, by its reason.
 NOT_EXPORTED = {("dynamo", "ssd_with_nms"): "an autograd.Function has a symbolic for the older exporter only"}
-CASES = [(exporter, name) for exporter in OPSET for name in MODELS if (exporter, name) not in NOT_EXPORTED]
+# Each model by one of the exporters, in turn; by the other with --slow.
+CASES = [pytest.param(exporter, name, marks=[] if (number + turn) % 2 or ("dynamo", name) in NOT_EXPORTED else [pytest.mark.slow])
+         for turn, exporter in enumerate(OPSET) for number, name in enumerate(MODELS) if (exporter, name) not in NOT_EXPORTED]
 
 
 def made(name):

@@ -6,6 +6,7 @@ import warnings
 
 import numpy
 import onnx
+import pytest
 import torch
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
@@ -148,6 +149,7 @@ def test_no_operator_may_be_called_that_nothing_calls():
     assert not unused
 
 
+@pytest.mark.slow
 def test_the_cases_of_onnx_in_half_precision():
     count, _, failures = run_all((case for case in cases() if not NOT_IN_HALF.search(case.name)), Precision(), 2e-2)
     assert count > 1500
