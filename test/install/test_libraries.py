@@ -7,6 +7,7 @@ import subprocess
 import zipfile
 
 import pytest
+import torch
 
 import torch_npu
 
@@ -21,7 +22,7 @@ NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13)}
 
 def libraries(folder):
     found = sorted(path for path in folder.rglob("*.so*") if path.is_file() and not path.is_symlink())
-    assert {"libtorch_npu.so", "libascendcl.so", "libhccl.so", "libopapi.so"} <= {path.name for path in found}
+    assert {"libtorch_npu.so", "libop_plugin_atb.so", "libascendcl.so", "libhccl.so", "libopapi.so"} <= {path.name for path in found}
     assert any(path.name.startswith("_C.") for path in found)
     return found
 
@@ -58,6 +59,11 @@ CHECKS = [check_needed, check_search_paths, check_symbol_versions]
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_libraries_built_in_place(check):
     check(pathlib.Path(torch_npu.__file__).parent)
+
+
+def test_library_of_the_atb_operators_loads_by_its_published_name():
+    torch.ops.load_library(pathlib.Path(torch_npu.__file__).parent / "lib" / "libop_plugin_atb.so")
+    assert callable(torch.ops.atb._npu_paged_attention)
 
 
 @pytest.fixture(scope="module")
