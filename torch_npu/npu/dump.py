@@ -14,7 +14,7 @@ import os
 import re
 import threading
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, List, Optional, Set, TextIO, Tuple, Union
+from typing import Any, Dict, List, Optional, TextIO, Tuple, Union
 
 import torch
 
@@ -39,12 +39,15 @@ class Config:
     path: str = "npu_dump"
     operators: Tuple[str, ...] = ()
     mode: str = "all"
-    steps: Optional[FrozenSet[int]] = None
+    steps: Optional[Tuple[range, ...]] = None
     data: str = "tensor"
     only: str = ""
     device: str = "npu"
     level: str = "op"
     is_canns: bool = False  # the configuration is in CANN's form, and names CANN's operators
+
+    def has_step(self, step: int) -> bool:
+        return self.steps is None or any(step in some for some in self.steps)
 
 
 def _one_of(key: str, value: Any, allowed: Tuple[str, ...]) -> str:
@@ -53,26 +56,29 @@ def _one_of(key: str, value: Any, allowed: Tuple[str, ...]) -> str:
     return str(value)
 
 
-def _steps(text: Any) -> Optional[FrozenSet[int]]:
+def _steps(text: Any) -> Optional[Tuple[range, ...]]:
     """CANN's notation: "0|3-5|10"; empty for all."""
     if text in (None, ""):
         return None
-    steps: Set[int] = set()
+    steps: List[range] = []
     for part in str(text).split("|"):
         first, _, last = part.strip().partition("-")
-        if not first.isdigit() or not (last or first).isdigit():
+        if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) < int(first):
             raise ValueError(f"dump_step={text!r}: expected steps and ranges such as '0|3-5|10'")
-        steps.update(range(int(first), int(last or first) + 1))
-    return frozenset(steps)
+        steps.append(range(int(first), int(last or first) + 1))
+    return tuple(steps)
 
 
 def _operators(value: Any) -> Tuple[str, ...]:
     """Names or patterns; CANN's own form, a list of {"layer": [names]}, is a list of names as well."""
     names: List[str] = []
-    for item in value or ():
-        names += item.get("layer", ()) if isinstance(item, dict) else [item]
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError(f"dump_list={value!r}: expected names of operators, such as ['aten.mm', 'npu.*']")
+    known = isinstance(value, (list, tuple, type(None)))
+    for item in (value or ()) if known else ():
+        layer = item.get("layer", []) if isinstance(item, dict) else [item]
+        known = known and isinstance(layer, list) and all(isinstance(name, str) for name in layer)
+        names += layer if known else []
+    if not known:
+        raise ValueError(f"dump_list={value!r}: expected a list of operators' names, such as ['aten.mm', 'npu.*']")
     return tuple(name.replace("::", ".") for name in names)
 
 
@@ -86,6 +92,8 @@ def read_config(config: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> Confi
         raise ValueError("a dump's configuration is a dict, or a JSON file with one")
     is_canns = "dump" in config
     keys = config["dump"] if is_canns else config
+    if not isinstance(keys, dict):
+        raise ValueError(f"dump={keys!r}: expected an object with a dump's keys")
     for key in keys:
         if key in _OF_CANN:
             raise NotImplementedError(f"{key}: {_OF_CANN[key]}")
@@ -99,14 +107,17 @@ def read_config(config: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> Confi
         only = only or "overflow"
     if level == "kernel" and only == "nan":
         raise NotImplementedError("dump_level=kernel: CANN has no dump_only=nan; dump_level=op does")
+    path = keys.get("dump_path") or "npu_dump"
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError(f"dump_path={path!r}: expected the path of a folder")
     return Config(
-        path=str(keys.get("dump_path") or "npu_dump"),
+        path=os.fspath(path),
         operators=_operators(keys.get("dump_list")),
         mode=_one_of("dump_mode", keys.get("dump_mode", "all"), _MODES),
         steps=_steps(keys.get("dump_step")),
         data=_one_of("dump_data", keys.get("dump_data", "tensor"), _DATA),
         only=only,
-        device=torch.device(keys.get("dump_device", "npu")).type,
+        device=_one_of("dump_device", str(keys.get("dump_device", "npu")).partition(":")[0], ("npu", "cpu")),
         level=level,
         is_canns=is_canns,
     )
@@ -184,7 +195,7 @@ class Dump(observe.Observer):
 
     def wants(self, call: observe.Call) -> bool:
         config = self.config
-        if config.steps is not None and self.step not in config.steps:
+        if not config.has_step(self.step):
             return False
         if config.operators:
             names = (call.operator, call.operator.rpartition(".")[0], call.base_name())
@@ -283,13 +294,12 @@ class _Kernels:
         torch.npu.init()
 
     def enter_step(self, step: int) -> None:
-        steps = self.config.steps
-        if steps is None:
+        if self.config.steps is None:
             if not self.runs:
                 self.begin(self.folder)
             return
         self.end()
-        if step in steps:
+        if self.config.has_step(step):
             self.begin(os.path.join(self.folder, f"step_{step}"))
 
     def begin(self, folder: str) -> None:
@@ -364,19 +374,27 @@ def set_dump(cfg_file: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> None:
     """
     if not _State.ready:
         raise RuntimeError("call torch.npu.init_dump() before torch.npu.set_dump()")
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
     config = read_config(cfg_file)
     _end()
     observe.restart_numbers()
+    try:
+        _begin(config)
+    except BaseException:
+        _end()
+        raise
+
+
+def _begin(config: Config) -> None:
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
     folder = _make_folder(config)
     if config.level != "op":
         _State.kernels = _Kernels(config, os.path.join(folder, "kernels"))
         _State.kernels.enter_step(0)
-    _State.steps_hook = register_optimizer_step_post_hook(_after_optimizer_step)
     if config.level != "kernel":
         _State.dump = Dump(config, folder)
         observe.add(_State.dump)
+    _State.steps_hook = register_optimizer_step_post_hook(_after_optimizer_step)
 
 
 def finalize_dump() -> None:
