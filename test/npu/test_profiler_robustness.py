@@ -124,6 +124,23 @@ def test_a_watched_file_does_not_stop_a_program_that_profiles_itself(tmp_path):
     watch.running.stop()
 
 
+@pytest.mark.parametrize("setting", [{"warmup": "3"}, {"start_step": None}, {"activities": 5}, {"activities": ["GPU", 1]}, {"prof_dir": 7},
+                                     {"active": 0}, {"active": True}, {"warmup": -1}, {"experimental_config": "x"}, {"rank_list": 0}])
+def test_a_watched_file_with_a_wrong_setting_is_not_used(setting, tmp_path, caplog):
+    path = _configuration(tmp_path)
+    watch = dynamic_profile._Watch()
+    watch.path = str(path)
+    path.write_text(json.dumps(setting))
+    watch.step()
+    assert watch.running is None and f"is not used: {next(iter(setting))} " in caplog.text
+
+
+def test_settings_of_a_watched_file_that_nobody_knows_are_left_out(tmp_path, caplog):
+    path = _configuration(tmp_path)
+    path.write_text(json.dumps({"of_tomorrow": 1, "experimental_config": {"mstx": True, "of_tomorrow": 1}}))
+    assert dynamic_profile._read(str(path))["experimental_config"]["mstx"] is True and "has no of_tomorrow" in caplog.text
+
+
 def _configuration(folder):
     dynamic_profile.init(str(folder))
     dynamic_profile._watch = dynamic_profile._Watch()

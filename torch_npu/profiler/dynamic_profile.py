@@ -102,13 +102,26 @@ def _read(path: str) -> Dict[str, Any]:
     if not isinstance(given, dict):
         raise ValueError("expected an object of settings")
     config = {**_DEFAULTS, **given}
-    config["experimental_config"] = {**_DEFAULTS["experimental_config"], **(given.get("experimental_config") or {})}
-    if not isinstance(config["active"], int) or config["active"] < 1:
-        raise ValueError(f"active is {config['active']!r}: expected a positive number of steps")
-    unknown = set(config["activities"]) - {"CPU", "NPU"}
+    config["experimental_config"] = config["experimental_config"] or {}
+    for name, default in _DEFAULTS.items():
+        value = config[name]
+        if type(value) is not type(default) or (type(value) is int and value < 0):
+            raise ValueError(f"{name} is {value!r}: expected such as {default!r}")
+    if config["active"] < 1:
+        raise ValueError("active is 0: expected a positive number of steps")
+    unknown = [name for name in config["activities"] if name not in ("CPU", "NPU")]
     if unknown:
-        raise ValueError(f"activities has {', '.join(sorted(unknown))}: expected CPU and NPU")
+        raise ValueError(f"activities has {', '.join(map(repr, unknown))}: expected CPU and NPU")
+    config["experimental_config"] = _known_settings(config["experimental_config"])
     return config
+
+
+def _known_settings(given: Dict[str, Any]) -> Dict[str, Any]:
+    defaults = _DEFAULTS["experimental_config"]
+    unknown = sorted(given.keys() - defaults.keys())
+    if unknown:
+        _log.warning("experimental_config has no %s: left out", ", ".join(unknown))
+    return {name: given.get(name, default) for name, default in defaults.items()}
 
 
 @goes_on
