@@ -36,6 +36,9 @@ def test_options_of_a_compiler_are_told_once(option, value, caplog):
 def test_bad_options():
     with pytest.raises(ValueError, match="(?s)high_precision.*ERR00003"):
         torch.npu.set_option({"ACL_OP_SELECT_IMPL_MODE": "good"})
+    for value in ("on", None, 2):
+        with pytest.raises(ValueError, match="(?s)ALLOW_CONV_HF32 is one of enable, disable.*ERR00003"):
+            torch.npu.set_option({"ALLOW_CONV_HF32": value})
     for kind in (ValueError, RuntimeError):
         with pytest.raises(kind, match="unknown option nonsense"):
             torch.npu.set_option({"nonsense": "1"})
@@ -134,7 +137,7 @@ def test_affinity():
         with pytest.raises(ValueError, match="first, last"):
             set_thread_affinity([3, 1])
         with pytest.warns(UserWarning, match="this machine has"):
-            set_thread_affinity([[core, core], [100000, 100001]])
+            set_thread_affinity([[core, core], [100000, 10**15]])
         assert os.sched_getaffinity(0) == {core}
     finally:
         os.sched_setaffinity(0, before)

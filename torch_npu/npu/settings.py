@@ -3,7 +3,7 @@
 import enum
 import logging
 import os
-from typing import Any, Dict, Optional, Set, Union
+from typing import Any, Callable, Dict, Optional, Sequence, Set, Union
 
 import torch
 
@@ -185,16 +185,13 @@ def set_aoe(dump_path: Union[str, "os.PathLike[str]"]) -> None:
     _without_effect("set_aoe()", "operators come prebuilt, so no tuner needs their graphs")
 
 
-def _on(value: Any) -> bool:
-    return str(value).lower() in ("enable", "true", "1")
-
-
-_PUBLISHED = {
-    "jitCompile": lambda value: set_compile_mode(_on(value)),
-    "ALLOW_INTERNAL_FORMAT": lambda value: setattr(config, "allow_internal_format", _on(value)),
-    "ALLOW_MATMUL_HF32": lambda value: setattr(matmul, "allow_hf32", _on(value)),
-    "ALLOW_CONV_HF32": lambda value: setattr(conv, "allow_hf32", _on(value)),
-    "MM_BMM_ND_ENABLE": lambda value: set_mm_bmm_format_nd(_on(value)),
+_SWITCH = {"enable": True, "true": True, "1": True, "disable": False, "false": False, "0": False}
+_PUBLISHED: Dict[str, Callable[[bool], None]] = {
+    "jitCompile": set_compile_mode,
+    "ALLOW_INTERNAL_FORMAT": lambda value: setattr(config, "allow_internal_format", value),
+    "ALLOW_MATMUL_HF32": lambda value: setattr(matmul, "allow_hf32", value),
+    "ALLOW_CONV_HF32": lambda value: setattr(conv, "allow_hf32", value),
+    "MM_BMM_ND_ENABLE": set_mm_bmm_format_nd,
 }
 _COMPILER = "operators come prebuilt, so none is compiled"
 _KERNELS = "kernels choose by the dtypes of their operands"
@@ -235,20 +232,27 @@ def set_option(option: Dict[str, Any]) -> None:
         if name in _LEGACY:
             values = _LEGACY[name][0]
             if values is not None and str(value) not in values:
-                raise ValueError(f"option {name} is one of {', '.join(values)}, not {value!r}"
-                                 + _error_code.pta_error(_error_code.ErrCode.VALUE))
-        elif name not in own and name not in _PUBLISHED:
+                raise _wrong_value(name, value, values)
+        elif name in _PUBLISHED:
+            if str(value).lower() not in _SWITCH:
+                raise _wrong_value(name, value, ("enable", "disable"))
+        elif name not in own:
             known = ", ".join(sorted(own | set(_PUBLISHED) | set(_LEGACY)))
             raise UnknownOptionError(f"unknown option {name}; the options are: {known}"
                                      + _error_code.pta_error(_error_code.ErrCode.PARAM))
     for name, value in option.items():
         _given[name] = str(value)
         if name in _PUBLISHED:
-            _PUBLISHED[name](value)
+            _PUBLISHED[name](_SWITCH[str(value).lower()])
         elif name in _LEGACY:
             _without_effect(f"the option {name}", _LEGACY[name][1])
         else:
             _options.set(name, value)
+
+
+def _wrong_value(name: str, value: Any, values: Sequence[str]) -> ValueError:
+    return ValueError(f"option {name} is one of {', '.join(values)}, not {value!r}"
+                      + _error_code.pta_error(_error_code.ErrCode.VALUE))
 
 
 _given: Dict[str, str] = {}   # what set_option was given last

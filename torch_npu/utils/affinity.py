@@ -11,13 +11,17 @@ _original: Optional[Set[int]] = None
 
 
 def _cores(ranges: Union[List[int], List[List[int]]]) -> Set[int]:
-    cores: Set[int] = set()
+    """Those of this machine; the others are told of."""
+    count = os.cpu_count() or 1
     pairs: List[Any] = [ranges] if ranges and isinstance(ranges[0], int) else list(ranges)
     for pair in pairs:
-        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
+        is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(isinstance(core, int) for core in pair)
+        if not is_pair or not 0 <= pair[0] <= pair[1]:
             raise ValueError(f"a range of cores is [first, last], not {pair}")
-        cores.update(range(pair[0], pair[1] + 1))
-    return cores
+    beyond = [f"{first}-{last}" for first, last in pairs if last >= count]
+    if beyond:
+        warnings.warn(f"cores {', '.join(beyond)}: this machine has {count}", stacklevel=3)
+    return {core for first, last in pairs for core in range(first, min(last + 1, count))}
 
 
 def _share(device: int) -> Set[int]:
@@ -39,14 +43,11 @@ def set_thread_affinity(core_range: Optional[Union[List[int], List[List[int]]]] 
     if core_range is None:
         import torch
 
-        wanted = _share(torch.npu.current_device())
+        cores = _share(torch.npu.current_device())
     else:
-        wanted = _cores(core_range)
-    there = wanted & set(range(os.cpu_count() or 1))
-    if there != wanted:
-        warnings.warn(f"cores {sorted(wanted - there)}: this machine has {os.cpu_count()}", stacklevel=2)
-    if there:
-        os.sched_setaffinity(0, there)
+        cores = _cores(core_range)
+    if cores:
+        os.sched_setaffinity(0, cores)
 
 
 def reset_thread_affinity() -> None:
