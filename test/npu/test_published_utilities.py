@@ -60,6 +60,23 @@ def test_save_async(tmp_path):
         utils.save_async({}, tmp_path / "no" / "folder.pt").result()
 
 
+def test_save_async_keeps_what_torch_save_keeps(tmp_path):
+    """Whole modules, as they are now; tied weights, which stay one; what autograd made."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)).npu()
+    model[1].weight = model[0].weight
+    made = model[0].weight * 2
+    expected = model[0].weight.tolist()
+    thread = utils.save_async({"model": model, "state": model.state_dict(), "made": made}, tmp_path / "state.pt")
+    with torch.no_grad():
+        model[0].weight.zero_()
+    thread.result()
+    loaded = torch.load(tmp_path / "state.pt", weights_only=False)
+    assert loaded["model"][0].weight is loaded["model"][1].weight and isinstance(loaded["model"][0].weight, torch.nn.Parameter)
+    assert loaded["model"][0].weight.tolist() == loaded["state"]["0.weight"].tolist() == expected
+    assert loaded["state"]["0.weight"].data_ptr() == loaded["state"]["1.weight"].data_ptr()
+    assert loaded["made"].tolist() == (2 * torch.tensor(expected)).tolist()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_checksum(dtype):
     a, b = torch.randn(8, 16).npu().to(dtype), torch.randn(16, 12).npu().to(dtype)
