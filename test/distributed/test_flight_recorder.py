@@ -3,8 +3,11 @@ import pickle
 import subprocess
 import sys
 
+import pytest
 import torch
 import torch.distributed as dist
+
+from torch_npu.distributed import flight_recorder
 
 
 def record(rank, world, path):
@@ -56,6 +59,13 @@ def test_the_analyser_reads_it(two, tmp_path):
     names = [collective.collective_name for collective in data.collectives]
     assert names[:2] == ["hccl:all_reduce", "hccl:_all_gather_base"], output
     assert all(collective.pass_check for collective in data.collectives), output
+
+
+@pytest.mark.parametrize("text", ["[", "[]", "{}", '{"version": 1, "entries": 5}', '{"version": 1, "entries": [{}]}'])
+def test_another_file_is_told(text, tmp_path):
+    (tmp_path / "trace_0.json").write_text(text)
+    with pytest.raises(ValueError, match="trace_0.json is not"):
+        flight_recorder.export(tmp_path, "trace_")
 
 
 def test_without_a_place_of_its_own_a_dump_lies_in_a_private_folder(python):

@@ -96,9 +96,11 @@ def test_a_code_is_explained(capsys, code, meaning, cause, after):
     assert causes.startswith("  likely causes: ") and cause in causes and todo.startswith("  what to do: ") and after in todo
 
 
-def test_an_unknown_code_is_said_to_be_so(capsys):
-    assert doctor_module.main(["explain", "999999", "507035"]) == 1
-    assert "999999: neither a code that torch_npu knows nor a file" in capsys.readouterr().out
+def test_an_unknown_code_is_said_to_be_so(capsys, tmp_path):
+    assert doctor_module.main(["explain", "999999", "507035", str(tmp_path), "9" * 5000]) == 1
+    out = capsys.readouterr().out
+    assert "999999: neither a code that torch_npu knows nor a file" in out and "99: neither a code" in out
+    assert f"{tmp_path} cannot be read: Is a directory" in out
 
 
 def contract():

@@ -57,7 +57,7 @@ def explain(what: str) -> Optional[str]:
     found: Optional[List[str]] = None
     ours, speaker = _OURS.fullmatch(what), _SPEAKER.fullmatch(what)
     if what.isdecimal():
-        found = _explain_number(int(what))
+        found = _explain_number(int(what)) if len(what) < 10 else None
     elif ours:
         found = _explain_ours(*ours.groups())
     elif speaker:
@@ -102,7 +102,10 @@ def main(arguments: List[str]) -> int:
     for what in arguments:
         text = explain(what)
         if text is None and os.path.exists(what):
-            text = explain_log(what)
+            try:
+                text = explain_log(what)
+            except OSError as error:
+                text, status = f"{what} cannot be read: {error.strerror}", 1
         if text is None:
             text, status = f"{what}: neither a code that torch_npu knows nor a file", 1
         print(text)

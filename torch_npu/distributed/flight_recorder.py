@@ -29,8 +29,11 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(dump, dict) or "version" not in dump:
         raise ValueError(f"{path} is not a dump of the flight recorder: it has no version")
-    for entry in dump.get("entries", ()):
-        entry["process_group"] = tuple(entry["process_group"])
+    try:
+        for entry in dump.get("entries", ()):
+            entry["process_group"] = tuple(entry["process_group"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a dump of the flight recorder: an entry has no process_group") from error
     return dump
 
 
