@@ -26,7 +26,14 @@ from torch_npu.npu.overflow import (
     npu_check_overflow,
 )
 from torch_npu.npu.settings import get_sync_debug_mode, get_task_queue_enable, set_sync_debug_mode, set_task_queue_enable
-from torch_npu.npu.streams import StreamContext, current_stream, default_stream, set_stream, stream
+from torch_npu.npu.streams import (
+    StreamContext,
+    current_stream,
+    default_stream,
+    erase_stream as _erase_stream,  # noqa: F401
+    set_stream,
+    stream,
+)
 
 __all__ = [
     "StreamContext", "_get_device_index", "_is_gte_cann_version", "clear_npu_overflow_flag", "current_blas_handle",
@@ -75,11 +82,6 @@ def stress_detect(detect_type: str = "aic") -> int:
     del detect_type  # whatever it is, nothing can be run
     warnings.warn("stress_detect: nothing was tested, for CANN's interface has no stress test; ascend-dmi is one", stacklevel=2)
     return 1
-
-
-def _erase_stream(tensor: torch.Tensor, stream: Any) -> None:
-    """Takes back ``tensor.record_stream(stream)`` by waiting for what the stream has."""
-    stream.synchronize()
 
 
 def __getattr__(name: str) -> Any:
