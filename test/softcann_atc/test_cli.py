@@ -127,11 +127,14 @@ def test_json_has_what_tools_read(linear, tmp_path):
     assert attributes["soc_version"] == {"s": "Ascend910B3"} and attributes["atc_cmdline"]["s"].startswith("atc --model=")
 
 
-def test_the_report_names_what_is_not_served(linear, tmp_path):
+@pytest.mark.parametrize("domain, type", [("here", "Wonder"), ("", "Wonder"), ("", "Gelu")])   # Gelu is newer than the model's opset
+def test_the_report_names_what_is_not_served(domain, type, linear, tmp_path, capsys):
     model = onnx.load(linear)
-    model.graph.node[2].op_type, model.graph.node[2].domain = "Wonder", "here"
+    model.graph.node[2].op_type, model.graph.node[2].domain = type, domain
     model.opset_import.append(helper.make_opsetid("here", 1))
     onnx.save(model, linear)
+    assert atc(linear) == 1
+    assert "no parser is registered for operator last of type" in capsys.readouterr().out
     assert atc(linear, "--mode=3", f"--check_report={tmp_path}/report.json") == 1
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["result"], report["total"], report["fail"]) == ("failed", 3, 1)

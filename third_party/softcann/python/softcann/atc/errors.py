@@ -4,6 +4,12 @@ import datetime
 import os
 
 
+def first_line(error):
+    """Of what an exception says; of one that says nothing, what it is."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
 class AtcError(Exception):
     """`code` is what scripts look for ("E10016"); `solution` completes the text."""
 

@@ -1,4 +1,4 @@
-"""Reads an ONNX model, gives its inputs their shapes, infers types, and makes a program of it."""
+"""Gives the inputs of an ONNX model their shapes, infers types, and makes a program of it."""
 
 import dataclasses
 import faulthandler
@@ -41,48 +41,6 @@ class Options:
     aipp: typing.Dict[int, Aipp] = dataclasses.field(default_factory=dict)  # by input
     layout: str = "NCHW"  # of the inputs that AIPP makes
     outputs: typing.Optional[typing.Callable] = None  # program -> None, may set the ports' types
-
-
-def load(path):
-    """The checked model of a file and its folder, external data left where it is."""
-    if not os.path.isfile(path):
-        raise AtcError("E13001", f"the model {path} cannot be opened: there is no such file", solution="Check --model.")
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf has its own classes of errors
-        raise AtcError(
-            "E13005",
-            f"{path} is not an ONNX model: {first_line(error)}",
-            solution="Export it again; for other frameworks see --framework.",
-        ) from error
-    if not model.graph.node and not model.graph.output:
-        raise AtcError("E16004", f"{path} has no graph", solution="Export the model again.")
-    check(model, path)
-    return model, os.path.dirname(os.path.abspath(path))
-
-
-def first_line(error):
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
-
-
-def check(model, path):
-    """onnx's own checker, with its text; by the path it finds external data."""
-    if not model.opset_import:
-        raise AtcError("E16005", "the model names no opset", solution="Export the model again with an opset of 7 or newer.")
-    try:
-        onnx.checker.check_model(path)
-    except onnx.checker.ValidationError as error:
-        text = first_line(error)
-        if "No Op registered" in text:
-            raise AtcError(
-                "E19010",
-                f"no parser is registered for an operator of the model: {text}",
-                solution="Export with an opset that knows the operator.",
-            ) from error
-        raise AtcError("E16001", f"the model is not valid: {text}", solution="Export the model again.") from error
-    except (ValueError, RuntimeError, UnicodeDecodeError):
-        pass  # too large for the checker
 
 
 def graph_inputs(model):

@@ -5,7 +5,7 @@ import torch
 
 from . import aipp_lower, lower
 from .builder import Builder
-from .errors import AtcError, Unsupported
+from .errors import AtcError, Unsupported, first_line
 from .lower.node import Node
 from .program import Graph, Port, Program, Value
 from .tensors import ONNX_DTYPES, limits_of, to_torch, torch_dtype
@@ -120,8 +120,7 @@ class Importer:
         try:
             outputs = self.dispatch(node, proto, builder, inputs, opsets)
         except (RuntimeError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, AssertionError) as error:
-            text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            text = f"{text} is not known" if isinstance(error, KeyError) else text
+            text = f"{first_line(error)} is not known" if isinstance(error, KeyError) else first_line(error)
             raise AtcError(
                 "E14001",
                 f"operator {node.name} of type {node.type} cannot be compiled: {text}",

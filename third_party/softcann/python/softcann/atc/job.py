@@ -2,7 +2,7 @@
 
 import re
 
-from . import aipp_config, configs, frontend, shapes
+from . import aipp_config, configs, frontend, onnx_file, shapes
 from .errors import AtcError
 from .options import BY_NAME, EXCLUSIVE, NO_OP, REFUSED
 from .passes import fuse, memory
@@ -186,7 +186,7 @@ class Job:
 
     def compile(self):
         given = self.given
-        model, folder = frontend.load(given["model"])
+        model, folder = onnx_file.load(given["model"])
         found = shapes.parse_shapes(given)
         if given.get("out_nodes"):
             choose_outputs(model, given["out_nodes"])
