@@ -241,6 +241,7 @@ def test_a_killed_program_leaves_what_it_had(tmp_path):
     (["--delay=600", "--output={folder}", sys.executable, "-c", CLIENT], "within --delay=600"),
     (["--analyze=on", "--rule=links", "--output={folder}"], "Argument --rule: invalid value 'links'"),
     (["--analyze=on", "--output={folder}"], "there is no PROF_* in"),
+    (["--application=python 'x"], "Argument --application: python 'x: No closing quotation"),
     (["--ai-core=maybe", "x"], "invalid choice: 'maybe'"),
     (["--nonsense=on", "x"], "unrecognized arguments: --nonsense=on"),
     ([], "a program, or --export=on")])

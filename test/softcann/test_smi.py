@@ -207,6 +207,8 @@ def test_watch_writes_a_line_for_each_chip_until_it_is_interrupted(machine):
     (["info", "-t", "usages"], "-t usages needs -i"),
     (["info", "-t", "phyid-remap"], "needs -p"),
     (["info", "-t", "phyid-remap", "-p", "7"], "no chip has the physical number 7; they have 0, 1"),
+    (["info", "watch", "-d", "-1"], "-1: seconds from 0 to 86400"), (["info", "watch", "-d", "nan"], "nan: seconds from 0"),
+    (["info", "watch", "-s", "pz"], "-s pz: z is none of ptaicmbn"),
     (["info", "-t", "voltage"], "invalid choice: 'voltage'"),
     (["set", "-t", "ecc"], "invalid choice: 'set'"),
     ([], "a command is expected")])

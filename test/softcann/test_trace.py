@@ -81,6 +81,10 @@ def test_command(file, tmp_path):
     assert softcann(file, "--diff", other).returncode == 1
     missing = softcann(tmp_path / "nothing")
     assert missing.returncode != 0 and "nothing" in missing.stderr and "Traceback" not in missing.stderr
+    for content in (b"1 2 launch {", b"1 2 launch {}", b"\xff\xff"):
+        (tmp_path / "damaged").write_bytes(content)
+        damaged = softcann(tmp_path / "damaged")
+        assert damaged.returncode == 2 and "damaged is not what SOFTCANN_TRACE wrote" in damaged.stderr
 
 
 def test_texts_are_quoted(tmp_path):

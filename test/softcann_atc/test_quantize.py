@@ -40,6 +40,8 @@ def test_weights_have_a_scale_for_each_channel():
 
 @pytest.mark.parametrize("arrays, text", [
     (dict(x=numpy.zeros((1, 3, 32, 32), numpy.float32)), "example 1 has x of the sizes [1, 3, 32, 32], the model takes [2, 3, 32, 32]"),
+    (dict(x=numpy.zeros((2, 3, 32, 32))), "example 1 has x of the type float64, the model takes float32"),
+    (dict(x=numpy.full((2, 3, 32, 32), numpy.nan, numpy.float32)), "has values that are not finite with example 1"),
     (dict(y=numpy.zeros(2)), "example 1 has arrays for ['y'], the model's inputs are ['x']"),
 ])
 def test_examples_that_do_not_fit_are_named(arrays, text, tmp_path, capsys):
@@ -48,6 +50,19 @@ def test_examples_that_do_not_fit_are_named(arrays, text, tmp_path, capsys):
     numpy.savez(tmp_path / "0.npz", **arrays)
     assert quantize.main([f"--model={path}", f"--output={tmp_path}/q.onnx", "--data", f"{tmp_path}/0.npz"]) == 1
     assert text in capsys.readouterr().err
+
+
+def test_files_that_are_none_are_named(tmp_path, capsys):
+    model, inputs, _ = made("resnet")
+    path = exported(model, inputs, tmp_path / "m.onnx", False, input_names=["x"])
+    numpy.save(tmp_path / "single.npy", inputs[0].numpy())
+    (tmp_path / "empty.npz").touch()
+    (tmp_path / "cut.npz").write_bytes(b"PK\3\4")
+    for name in ("single.npy", "empty.npz", "cut.npz", "missing.npz", "m.onnx"):
+        assert quantize.main([f"--model={path}", f"--output={tmp_path}/q.onnx", "--data", f"{tmp_path}/{name}"]) == 1
+        assert name in capsys.readouterr().err
+    assert quantize.main([f"--model={tmp_path}/single.npy", f"--output={tmp_path}/q.onnx", "--data", f"{tmp_path}/single.npy"]) == 1
+    assert "single.npy is not an ONNX model" in capsys.readouterr().err
 
 
 def test_without_scales_by_channel_it_says_what_to_do(tmp_path, capsys):

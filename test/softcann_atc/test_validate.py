@@ -20,6 +20,11 @@ def test_what_was_converted_is_close(bert, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "cosine 0.9999" in lines[1] and "DIVERGES" not in lines[1]
     assert len(lines) > 20
+    with pytest.raises(SystemExit, match="--input idz=x.npy: expected NAME=FILE.npy with one of the inputs ids, mask"):
+        validate.main([f"--om={om}", f"--onnx={bert}", "--input=idz=x.npy"])
+    assert validate.main([f"--om={om}", f"--onnx={bert}", "--input=ids=missing.npy"]) == 2
+    assert validate.main([f"--om={om}", f"--onnx={om}"]) == 2
+    assert "is not an ONNX model" in capsys.readouterr().err
 
 
 def test_the_first_operator_that_diverges_is_named(bert, tmp_path, capsys):

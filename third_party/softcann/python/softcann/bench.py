@@ -16,6 +16,8 @@ import acl
 
 import softcann
 
+from ._arguments import positive
+
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 GEAR_INPUT = "ascend_mbatch_shape_data"
 FLOATS = {0: "f", 1: "e", 11: "d"}   # struct's letter by aclDataType
@@ -186,13 +188,6 @@ def bench(options):
         for line in report(session.batch, [session.run() for _ in range(options.loop)]):
             say(line)
         session.unload()
-
-
-def positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value}: at least 1 is expected")
-    return value
 
 
 def main(arguments=None):

@@ -91,7 +91,10 @@ def parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
     if ignored:
         print(f"[WARNING] no effect on softcann, which has no hardware counters: {', '.join('--' + name for name in ignored)}",
               file=sys.stderr)
-    options.command = shlex.split(options.application) if options.application else options.program
+    try:
+        options.command = shlex.split(options.application) if options.application else options.program
+    except ValueError as error:
+        parser.error(f"Argument --application: {options.application}: {error}")
     if options.command and options.command[0] == "--":
         options.command = options.command[1:]
     _check(options, parser)
@@ -115,7 +118,7 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
     if options.pid is not None:
         if options.dynamic != "on" or options.command:
             parser.error("Argument --pid: it is for --dynamic=on, without a program")
-        if not all(word.isdigit() for word in options.pid.split(",")):
+        if not all(word.isdecimal() for word in options.pid.split(",")):
             parser.error(f"Argument --pid: invalid value {options.pid!r}, expected numbers of processes, by commas")
         options.pids = [int(word) for word in options.pid.split(",")]
     if not options.command and not options.pids and "on" not in (options.export, options.parse, options.query, options.analyze):

@@ -7,6 +7,7 @@ runtimes of ONNX read.
 
 import argparse
 import sys
+import zipfile
 
 KINDS = ("Conv", "Gemm", "MatMul")
 CHANNEL = {"Conv": 0}  # axis of the weight's output channels; Gemm's depends on transB, MatMul's is the last
@@ -48,12 +49,14 @@ def ranges(model, names, examples, percentile):
     from softcann.validate import reference
 
     most = dict.fromkeys(names, 0.0)
-    for example in examples:
+    for number, example in enumerate(examples, 1):
         copy = type(model)()
         copy.CopyFrom(model)
         inputs = {info.name for info in model.graph.input}
         found = {**reference(copy, example, [name for name in names if name not in inputs]), **example}
         for name in names:
+            if not numpy.isfinite(found[name]).all():
+                raise ValueError(f"{name} has values that are not finite with example {number}: no scale fits them")
             most[name] = max(most[name], float(numpy.percentile(numpy.abs(found[name]), percentile)))
     return most
 
@@ -123,17 +126,32 @@ class Writer:
 
 
 def check_examples(model, examples):
-    """ValueError where an example is not what the model takes: names, sizes."""
+    """ValueError where an example is not what the model takes: names, types, sizes."""
+    import onnx
+
     constants = {tensor.name for tensor in model.graph.initializer}
     infos = {info.name: info.type.tensor_type for info in model.graph.input if info.name not in constants}
     for number, example in enumerate(examples, 1):
         if set(example) != set(infos):
             raise ValueError(f"example {number} has arrays for {sorted(example)}, the model's inputs are {sorted(infos)}")
         for name, array in example.items():
+            kind = onnx.helper.tensor_dtype_to_np_dtype(infos[name].elem_type)
+            if array.dtype != kind:
+                raise ValueError(f"example {number} has {name} of the type {array.dtype}, the model takes {kind}")
             dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in infos[name].shape.dim]
             if len(dims) != array.ndim or any(want not in (None, have) for want, have in zip(dims, array.shape)):
                 wanted = ", ".join("any" if dim is None else str(dim) for dim in dims)
                 raise ValueError(f"example {number} has {name} of the sizes {list(array.shape)}, the model takes [{wanted}]")
+
+
+def read_example(path):
+    """The arrays of an .npz by name. ValueError for another file."""
+    import numpy
+
+    try:
+        return dict(numpy.load(path))
+    except (EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is no .npz of arrays: {error}") from error
 
 
 def quantize(model, examples, skip=(), percentile=100.0):
@@ -161,8 +179,10 @@ def quantize(model, examples, skip=(), percentile=100.0):
 
 
 def main(words=None):
-    import numpy
     import onnx
+
+    from softcann.atc import onnx_file
+    from softcann.atc.errors import AtcError
 
     parser = argparse.ArgumentParser(prog="python -m softcann.quantize", description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True, help="the float model, .onnx")
@@ -173,13 +193,14 @@ def main(words=None):
     parser.add_argument("--skip", nargs="*", default=[], help="names of operators that stay as they are")
     parser.add_argument("--percentile", type=float, default=100.0, help="of the values that must fit (default 100)")
     given = parser.parse_args(words)
-    model = onnx.load(given.model)
     try:
-        count = quantize(model, [dict(numpy.load(path)) for path in given.data], given.skip, given.percentile)
-    except (ValueError, OSError) as error:
+        onnx_file.read(given.model)  # tells what is no model
+        model = onnx.load(given.model)
+        count = quantize(model, [read_example(path) for path in given.data], given.skip, given.percentile)
+        onnx.save(model, given.output)
+    except (AtcError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    onnx.save(model, given.output)
     print(f"{given.output}: {count} operators quantised with {len(given.data)} examples")
     return 0
 

@@ -346,6 +346,13 @@ def watch(devices: List[Device], letters: str, delay: float) -> None:
         time.sleep(delay)
 
 
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text}: seconds from 0 to 86400 are expected")
+    return value
+
+
 def parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="npu-smi", usage="npu-smi <Command|-h|-v> [Options...]",
@@ -360,7 +367,7 @@ def parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
     info.add_argument("-i", dest="npu", type=int, help="the NPU")
     info.add_argument("-c", dest="chip", type=int, help="the chip")
     info.add_argument("-p", dest="physical", type=int, help="the chip's physical number, for phyid-remap")
-    info.add_argument("-d", dest="delay", type=float, default=1, help="seconds between two lines of watch; 1")
+    info.add_argument("-d", dest="delay", type=_seconds, default=1, help="seconds between two lines of watch; 1")
     info.add_argument("-s", dest="letters", default="ptaicmb", help="what watch shows: p power, t temperature, a AI core, "
                       "i AI CPU, c control CPU, m memory, b its bandwidth, n NPU; ptaicmb")
     result = parser.parse_args(arguments)
@@ -368,6 +375,9 @@ def parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
         parser.error("a command is expected: info, or -v")
     if result.command == "info" and result.type not in (None, *WHOLE) and result.npu is None:
         info.error(f"-t {result.type} needs -i, the NPU")
+    unknown = set(result.letters if result.command == "info" else "") - {letter for letter, _, _ in WATCHED}
+    if unknown:
+        info.error(f"-s {result.letters}: {', '.join(sorted(unknown))} is none of {''.join(letter for letter, _, _ in WATCHED)}")
     if result.command == "info" and result.type == "phyid-remap" and result.physical is None:
         info.error("-t phyid-remap needs -p, the chip's physical number")
     return result

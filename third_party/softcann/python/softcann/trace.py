@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import json
 import pathlib
+import sys
 from typing import Any, Dict, Iterator, List, Tuple, Union
 
 Path = Union[str, pathlib.Path]
@@ -139,14 +140,15 @@ def report(left: Path, right: Path) -> Tuple[str, int]:
 
 
 def main(arguments: List[str]) -> int:
-    """The command: 0, or 1 where the files differ."""
+    """The command: 0, 1 where the files differ, 2 where one cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m softcann trace", description="Reads what SOFTCANN_TRACE=FILE wrote.")
     parser.add_argument("file")
     parser.add_argument("--diff", metavar="OTHER", help="compare the operators' launches with those of this file, case by case")
     given = parser.parse_args(arguments)
-    if given.diff is None:
-        print(summary(given.file))
-        return 0
-    text, differing = report(given.file, given.diff)
+    try:
+        text, differing = (summary(given.file), 0) if given.diff is None else report(given.file, given.diff)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"trace: {given.file} is not what SOFTCANN_TRACE wrote: {error}", file=sys.stderr)
+        return 2
     print(text)
     return 1 if differing else 0

@@ -13,6 +13,8 @@ import sys
 
 import softcann
 
+from ._arguments import positive
+
 
 def reference(model, inputs, names):
     """{name: array} of the tensors of an ONNX model."""
@@ -37,13 +39,24 @@ def reference(model, inputs, names):
     return dict(zip(wanted, run(wanted, inputs)))
 
 
+def given_files(program, given):
+    """The files by the inputs that they are for."""
+    names, files = [port.name for port in program.graphs[0].inputs], {}
+    for item in given:
+        name, equals, path = item.partition("=")
+        if not equals or name not in names:
+            sys.exit(f"--input {item}: expected NAME=FILE.npy with one of the inputs {', '.join(names)}")
+        files[name] = path
+    return files
+
+
 def made_inputs(program, given, batch, seed):
     """Arrays by name: those given as name=file.npy, others random; free sizes become the first gear's, or the batch."""
     import numpy
 
     from softcann.atc.program import DTYPE_NAMES
 
-    chance, files = numpy.random.default_rng(seed), dict(item.split("=", 1) for item in given)
+    chance, files = numpy.random.default_rng(seed), given_files(program, given)
     arrays, attrs = {}, program.graphs[0].attrs
     gears = attrs.get("dynamic_dims") or attrs.get("dynamic_image") or []
     free = [int(one) for one in gears[0].split(",")] if gears else []
@@ -130,12 +143,13 @@ def validate(options):
     import numpy
     import onnx
 
-    from softcann.atc import container
+    from softcann.atc import container, onnx_file
 
     program = container.read(options.om)
     if "aipp" in program.graphs[0].attrs:
         sys.exit("the .om takes raw pictures (AIPP): validate one that was converted without --insert_op_conf")
     arrays = made_inputs(program, options.input, options.batch, options.seed)
+    onnx_file.read(options.onnx)  # tells what is no model
     model = onnx.load(options.onnx)
     outputs, between = interpreted(program, arrays)
     engine = "the interpreter of the compiler"
@@ -175,7 +189,7 @@ def main(words=None):
     parser.add_argument("--om", required=True, help="the converted model")
     parser.add_argument("--onnx", required=True, help="the model it came from")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input; others are random")
-    parser.add_argument("--batch", type=int, default=1, help="for sizes that are free (default 1)")
+    parser.add_argument("--batch", type=positive, default=1, help="for sizes that are free (default 1)")
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     parser.add_argument("--cosine", type=float, default=0.99, help="what is close enough (default 0.99)")
     parser.add_argument(
@@ -189,6 +203,9 @@ def main(words=None):
         return 0 if validate(options) else 1
     except AtcError as error:
         print(error.block(), file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"validate: {error}", file=sys.stderr)
         return 2
 
 
