@@ -71,6 +71,13 @@ def test_device_that_does_not_exist(index):
     assert torch.ones(2, device="npu").sum().item() == 2.0
 
 
+@pytest.mark.parametrize("index", [256, 2**70])   # of which 8 bits are 0
+def test_an_index_that_no_device_can_have(index):
+    for call in (torch.npu.Stream, torch.npu.set_device, torch.npu.synchronize, torch.npu.memory_allocated):
+        with pytest.raises(RuntimeError, match=f"npu:{index} does not exist"):
+            call(index)
+
+
 def test_wrong_kind_of_device():
     with pytest.raises(ValueError, match="Expected a npu device, but got: cpu"):
         torch.npu.set_device("cpu")

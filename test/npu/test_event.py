@@ -32,6 +32,8 @@ def test_sleep_keeps_the_stream_busy_and_not_the_host():
     assert done.query() and time.monotonic() - began < 10
     with pytest.raises(ValueError):
         torch.npu._sleep(-1)
+    with pytest.raises(ValueError, match="nan cycles"):
+        torch.npu._sleep(float("nan"))
 
 
 def test_elapsed_time_orders():

@@ -16,6 +16,7 @@ CASES = {
     "generator": (lambda: torch.npu.get_rng_state(99), (IndexError, RuntimeError), "npu:99"),
     "utilization": (lambda: torch.npu.utilization(99), (AssertionError, RuntimeError), "Invalid device id"),
     "device limit": (lambda: torch.npu.set_device_limit(99, 1, 1), (AssertionError, RuntimeError), "Invalid device id"),
+    "no limit": (lambda: torch.npu.set_device_limit(99), (AssertionError, RuntimeError), "Invalid device id"),
     "limits read": (lambda: torch.npu.get_device_limit(99), (AssertionError, RuntimeError), "Invalid device id"),
     "stream limit": (lambda: torch.npu.set_stream_limit(3, 1, 1), (AssertionError,), "for a torch.npu.Stream, not for int"),
     "timeout": (lambda: torch.npu.set_op_timeout_ms("a"), (TypeError, RuntimeError), "number of milliseconds"),

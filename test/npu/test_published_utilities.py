@@ -149,6 +149,8 @@ def test_sdp_switches():
         assert torch.npu.preferred_linalg_library("magma") == torch._C._LinalgBackend.Default
     with pytest.raises(RuntimeError, match="unknown"):
         torch.npu.preferred_linalg_library("unknown")
+    with pytest.raises(RuntimeError, match="unknown library of linear algebra 3"):
+        torch.npu.preferred_linalg_library(3)
 
 
 def test_determinism_of_a_part():

@@ -9,6 +9,9 @@ from torch_npu import _C
 from torch_npu.npu import _state
 
 
+_LARGEST_INDEX = 127
+
+
 class InvalidDeviceError(RuntimeError, AssertionError):
     """A device that is not there. (torch.cuda and the published torch_npu raise AssertionError.)"""
 
@@ -50,6 +53,8 @@ def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = 
     if isinstance(device, bool):
         raise TypeError("expected a device or an index, got a bool")
     if isinstance(device, int):
+        if device > _LARGEST_INDEX:   # torch would keep its last 8 bits
+            raise InvalidDeviceError(f"npu:{device} does not exist: this process sees {_C._device_count()} NPU(s)")
         return device
     if isinstance(device, str):
         device = torch.device(device)

@@ -63,7 +63,7 @@ def preferred_linalg_library(backend: Optional[Any] = None) -> Any:
     another is preferred. RuntimeError for a library that torch does not know."""
     kind = torch._C._LinalgBackend
     names: Dict[Any, Any] = {"default": kind.Default, "cusolver": kind.Cusolver, "magma": kind.Magma}
-    if isinstance(backend, str) and backend not in names:
+    if backend is not None and not isinstance(backend, kind) and not (isinstance(backend, str) and backend in names):
         raise RuntimeError(f"unknown library of linear algebra {backend!r}: torch knows {', '.join(names)}")
     if names.get(backend, backend) not in (None, kind.Default):
         warnings.warn("torch.npu.preferred_linalg_library isn't implemented: CANN's operators compute", stacklevel=2)

@@ -36,8 +36,9 @@ def _checked_stream(stream: Any) -> Any:
 def set_device_limit(device: Device, cube_num: int = -1, vector_num: int = -1) -> None:
     """Limits the cube and vector cores that operators on a device use; -1 leaves a kind as it is."""
     _state.lazy_init()
+    index = existing_device(device)
     for core, count in _wanted(cube_num, vector_num).items():
-        _C._set_device_limit(existing_device(device), core, count)
+        _C._set_device_limit(index, core, count)
 
 
 def get_device_limit(device: Device) -> Dict[str, int]:

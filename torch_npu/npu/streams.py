@@ -341,7 +341,7 @@ def _launch_host_func(op_stream: Any, fn: Any, user_data: Any = None) -> None:
 
 def _sleep(cycles: int) -> None:
     """Keeps the current stream busy for ``cycles`` cycles of a nominal clock of 1 GHz; the host does not wait."""
-    if cycles < 0:
+    if not 0 <= cycles < 2**63:
         raise ValueError(f"cannot sleep for {cycles} cycles")
     stream = current_stream()
     _C._launch_host_func(stream.stream_id, stream.device_index, functools.partial(time.sleep, cycles / 1e9))
