@@ -1,7 +1,6 @@
 """Attention. The scores are materialised: memory grows with the product of the sequence lengths."""
 
 import functools
-import math
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -124,12 +123,22 @@ def _as_queries(statistics: Tensor, ends: Sequence[int]) -> Tensor:
     return torch.cat([*parts, statistics[bounds[-1]:]])
 
 
-def _dropped(shape: Sequence[int], keep_prob: float, seed: int, offset: int, device: Any) -> Tensor:
-    """Which weights stay: the mask that _npu_dropout_gen_mask makes of the seed and the offset."""
+def _kept_scores(counts: Sequence[int], keep_prob: float, seed: int, offset: int, mask: Optional[Tensor],
+                 device: torch.device) -> Sequence[Optional[Tensor]]:
+    """Which scores of each sequence a dropout keeps, None where it keeps all: by the bits of the mask, or of the one that
+    _npu_dropout_gen_mask makes of the seed and the offset."""
+    if keep_prob == 1:
+        return [None] * len(counts)
+    total = sum(counts)
     if device.type == "meta":
-        return torch.empty(shape, dtype=torch.bool, device=device)
-    like = torch.empty(0, device=device)
-    return _bits(_npu_dropout_gen_mask_Tensor(like, shape, 1 - keep_prob, seed, offset), math.prod(shape)).view(tuple(shape))
+        return torch.empty(total, dtype=torch.bool, device=device).split(counts)
+    if mask is None:
+        mask = _npu_dropout_gen_mask_Tensor(torch.empty(0, device=device), [total], 1 - keep_prob, seed, offset)
+    return _bits(mask, total).split(counts)
+
+
+def _drop(kept: Tensor, keep_prob: float, weights: Tensor) -> Tensor:
+    return weights * kept.view(weights.shape) / keep_prob
 
 
 class _BiasKind(NamedTuple):
@@ -164,32 +173,26 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
     elif pse is not None:
         bias = wide(pse) * (scale if kind.pse_type == 1 else 1)
 
-    def stay(count: int) -> Any:
-        return _dropped((count,), keep_prob, seed, offset, query.device) if dropout_mask is None else _bits(dropout_mask, count)
-
+    counts = _score_counts(query, key, settings)
+    keeps = [None if kept is None else functools.partial(_drop, kept, keep_prob)
+             for kept in _kept_scores(counts, keep_prob, seed, offset, dropout_mask, query.device)]
     if layout != "TND":
         options = _Options("npu_fusion_attention", heads, layout, sparse_mode, before, after, scale, prefix)
-        keep = None if keep_prob == 1 else lambda weights: weights * stay(weights.numel()).view(weights.shape) / keep_prob
-        return _attention(query, key, value, bias, mask, options, keep, sink)
-    if query_ends is None or key_ends is None:
-        raise ValueError("npu_fusion_attention: the layout TND needs actual_seq_qlen and actual_seq_kvlen")
+        return _attention(query, key, value, bias, mask, options, keeps[0], sink)
     unsupported("npu_fusion_attention with layout TND", pse=None if kind.is_linear() else pse, prefix=prefix)
     options = _Options("npu_fusion_attention", heads, "BSND", sparse_mode, before, after, scale)
-    rows = _sequences(query_ends, key_ends)
-    scores = [heads * (q_end - q) * (k_end - k) for q, q_end, k, k_end in rows]
-    kept = [None] * len(rows) if keep_prob == 1 else stay(sum(scores)).split(scores)
 
-    def part(number: int, q: int, q_end: int, k: int, k_end: int, kept: Any) -> Tuple[Any, Any, Tensor]:
+    def part(number: int, q: int, q_end: int, k: int, k_end: int, keep: Any) -> Tuple[Any, Any, Tensor]:
         if k == k_end:   # rows that see nothing
             nothing = wide(query[None, q:q_end, :, :1]).transpose(1, 2).detach() * 0
             return wide(query[None, q:q_end, :, : value.shape[-1]]) * 0, nothing, nothing
-        keep = None if kept is None else lambda weights: weights * kept.view(weights.shape) / keep_prob
         own = bias
         if bias is not None and pse.dim() == 2:
             own = functools.partial(_linear_bias, pse[number], kind)
         return _attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], own, mask, options, keep, sink)
 
-    parts = [part(number, *each, stays) for number, (each, stays) in enumerate(zip(rows, kept))]
+    rows = _sequences(query_ends, key_ends)
+    parts = [part(number, *each, keep) for number, (each, keep) in enumerate(zip(rows, keeps))]
     out, top, total = ([part.squeeze(0) for part in column] for column in zip(*parts))
     return torch.cat(out), *(packed_statistics(t, softmax_layout == "TND") for t in (top, total))
 
@@ -205,13 +208,13 @@ def _check_fusion(query: Tensor, key: Tensor, value: Tensor, settings: Any, keep
         raise RuntimeError("layout TND needs actual_seq_qlen and actual_seq_kvlen, one end of a sequence each")
 
 
-def _score_count(query: Tensor, key: Tensor, settings: Any) -> int:
-    """How many scores there are, each with a bit of a dropout's mask."""
+def _score_counts(query: Tensor, key: Tensor, settings: Any) -> List[int]:
+    """How many scores each packed sequence has, or all of them have together; each score has a bit of a dropout's mask."""
     head_num, layout, query_ends, key_ends = settings[0], settings[1], settings[6], settings[7]
     if layout == "TND":
-        return int(head_num * sum((q_end - q) * (k_end - k) for q, q_end, k, k_end in _sequences(query_ends, key_ends)))
+        return [int(head_num * (q_end - q) * (k_end - k)) for q, q_end, k, k_end in _sequences(query_ends, key_ends)]
     batch, length = {"BNSD": (0, 2), "SBH": (1, 0)}.get(layout, (0, 1))
-    return int(query.shape[batch] * head_num * query.shape[length] * key.shape[length])
+    return [int(query.shape[batch] * head_num * query.shape[length] * key.shape[length])]
 
 
 def _check_dropout_mask(mask: Tensor, count: int, seed: int) -> None:
@@ -228,21 +231,21 @@ def _with_statistics(query: Tensor, key: Tensor, value: Tensor, pse: Optional[Te
                      softmax_layout: str) -> Tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
     """All that the operators return."""
     _check_fusion(query, key, value, settings, keep_prob)
-    dropped = keep_prob < 1
-    if dropped and dropout_mask is not None:
-        _check_dropout_mask(dropout_mask, _score_count(query, key, settings), seed)
-    if dropped:
+    size = sum(_score_counts(query, key, settings))
+    if keep_prob < 1:
+        if dropout_mask is not None:
+            _check_dropout_mask(dropout_mask, size, seed)
         seed = seed or (1 if query.device.type == "meta" else int(torch.randint(1, 2**31, ())))
-    size = _score_count(query, key, settings)
     out, top, total = _fusion(query, key, value, pse, settings, keep_prob, seed, offset, kind, sink, dropout_mask,
                               softmax_layout)
     top, total = (t.detach().float().expand(*t.shape[:-1], _LAST).contiguous() for t in (top, total))
     return out.to(query.dtype).contiguous(), top, total, query.new_empty(0), seed, offset, size
 
 
-def _fusion_gradients(grad: Tensor, query: Tensor, others: Sequence[Optional[Tensor]], settings: Any, keep_prob: float,
+def _fusion_gradients(grad: Tensor, query: Tensor, others: Sequence[Any], settings: Any, keep_prob: float,
                       seed: int, offset: int, kind: _BiasKind = _PLAIN) -> List[Tensor]:
     """Of query, and of key, value, pse and sink, ``others``; empty where there is none."""
+    _check_fusion(query, others[0], others[1], settings, keep_prob)
 
     def forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, share: Tensor) -> Tensor:
         return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, kind, share)[0]
