@@ -262,28 +262,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
   const char* op = "npu_fusion_attention_v2";
   refuse(op, "query_rope", given(query_rope));
   refuse(op, "key_rope", given(key_rope));
-  return attend({op,
-                 head_num,
-                 input_layout,
-                 pse,
-                 padding_mask,
-                 atten_mask,
-                 scale,
-                 keep_prob,
-                 pre_tokens,
-                 next_tokens,
-                 inner_precise,
-                 prefix,
-                 actual_seq_qlen,
-                 actual_seq_kvlen,
-                 sparse_mode,
-                 sink,
-                 softmax_layout,
-                 pse_type,
-                 dropout_mask.value_or(at::Tensor()),
-                 q_start_idx,
-                 kv_start_idx},
-                query, key, value, seed, offset);
+  Options o{op,          head_num,   input_layout,   pse,           padding_mask, atten_mask,      scale,
+            keep_prob,   pre_tokens, next_tokens,    inner_precise, prefix,       actual_seq_qlen, actual_seq_kvlen,
+            sparse_mode, sink,       softmax_layout, pse_type};
+  o.dropout_mask = dropout_mask.value_or(at::Tensor());
+  o.query_start = q_start_idx;
+  o.key_start = kv_start_idx;
+  return attend(o, query, key, value, seed, offset);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusion_attention_grad(
@@ -315,11 +300,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
   const char* op = "npu_fusion_attention_grad_v2";
   refuse(op, "query_rope", given(query_rope));
   refuse(op, "key_rope", given(key_rope));
+  Options o{op,          head_num,   input_layout,   pse,           padding_mask, atten_mask,      scale_value,
+            keep_prob,   pre_tokens, next_tokens,    inner_precise, prefix,       actual_seq_qlen, actual_seq_kvlen,
+            sparse_mode, sink,       softmax_layout, pse_type};
+  o.query_start = q_start_idx;
+  o.key_start = kv_start_idx;
   const auto [dq, dk, dv, dpse, dsink] =
-      attend_back({op,          head_num,   input_layout,   pse,           padding_mask, atten_mask,      scale_value,
-                   keep_prob,   pre_tokens, next_tokens,    inner_precise, prefix,       actual_seq_qlen, actual_seq_kvlen,
-                   sparse_mode, sink,       softmax_layout, pse_type,      {},           q_start_idx,     kv_start_idx},
-                  query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
+      attend_back(o, query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
   const auto none = [&] { return empty_like_with(query, {0}); };
   return {dq, dk, dv, dpse, none(), none(), dsink};
 }
