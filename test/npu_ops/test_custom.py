@@ -481,8 +481,8 @@ def test_refusals():
             torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", query_rope=t)
         with pytest.raises(ValueError, match="rotary_mode"):
             torch_npu.npu_rotary_mul(t, t, t, "thirds")
-        with pytest.raises(NotImplementedError, match="swiglu"):
-            torch_npu.npu_ffn(t[0, 0], t[0, 0], t[0, 0], "swiglu")
+        with pytest.raises(ValueError, match="'tanh' is not one of"):
+            torch_npu.npu_ffn(t[0, 0], t[0, 0], t[0, 0], "tanh")
         with pytest.raises(NotImplementedError, match="quant_scale_p"):
             torch_npu.npu_fused_infer_attention_score_v2(t, t, t, input_layout="BNSD", quant_scale_p=t)
         with pytest.raises(ValueError, match="quant_mode"):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype, ends_of, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, bias_parts
+from torch_npu._cpu_ops._int8 import as_int8, bias_parts, exact, numbers_of_scale
 
 _ACTIVATIONS = {0: lambda y: y, 1: F.relu, 2: lambda y: F.gelu(y, approximate="tanh"),
                 4: lambda y: y * torch.sigmoid(1.702 * y), 5: F.silu}
@@ -110,40 +110,79 @@ def npu_grouped_matmul_add(self: Tensor, x: Tensor, weight: Tensor, group_list: 
 
 
 _BETWEEN = {"relu": 1, "gelu": 2, "fastgelu": 4, "silu": 5}
+_GATED = {"reglu": 1, "geglu": 2, "swiglu": 5}
+
+
+def _between(x: Tensor, activation: str) -> Tensor:
+    if activation in _GATED:
+        gate, value = x.chunk(2, -1)
+        return _ACTIVATIONS[_GATED[activation]](gate) * value
+    return _ACTIVATIONS[_BETWEEN[activation]](x)
+
+
+def _real_weight(weight: Tensor, scale: Tensor, offset: Optional[Tensor]) -> Tensor:
+    """Of few bits, with numbers for each column, [N], or for groups of its rows, [groups, N]."""
+
+    def spread(t: Tensor) -> Tensor:
+        return wide(t).repeat_interleave(weight.shape[0] // t.shape[0], 0) if t.dim() > 1 else wide(t)
+
+    shifted = wide(weight) if offset is None else wide(weight) + spread(offset)
+    return (shifted * spread(scale)).to(scale.dtype)
 
 
 def npu_ffn(x: Tensor, weight1: Tensor, weight2: Tensor, activation: str, *, expert_tokens: Optional[Sequence[int]] = None,
             expert_tokens_index: Optional[Sequence[int]] = None, bias1: Optional[Tensor] = None, bias2: Optional[Tensor] = None,
-            output_dtype: Optional[torch.dtype] = None, **given: Any) -> Tensor:
+            scale: Optional[Tensor] = None, offset: Optional[Tensor] = None, deq_scale1: Optional[Tensor] = None,
+            deq_scale2: Optional[Tensor] = None, antiquant_scale1: Optional[Tensor] = None,
+            antiquant_scale2: Optional[Tensor] = None, antiquant_offset1: Optional[Tensor] = None,
+            antiquant_offset2: Optional[Tensor] = None, inner_precise: Optional[int] = None,
+            output_dtype: Optional[torch.dtype] = None) -> Tensor:
     """``activation(x @ weight1 + bias1) @ weight2 + bias2``.
 
-    ``expert_tokens``: how many rows each expert has, or ``expert_tokens_index``: where its rows end; then weights and biases have
-    the experts as first dimension, and rows behind the last are zero. ``activation``: "gelu" (tanh), "fastgelu", "relu" or
-    "silu". Raises NotImplementedError for "geglu", "swiglu" and "reglu", for quantization and another output_dtype. ``x``:
-    [..., K], weights: [K, N] and [N, M], or [experts, K, N] and [experts, N, M]; biases: [N] and [M], or of each expert;
-    the result: [..., M] in x's dtype, a floating point one.
+    ``expert_tokens``: how many rows each expert has, or ``expert_tokens_index``: where its rows end; then weights, biases and
+    scales have the experts as first dimension, and rows behind the last are zero. ``activation``: "gelu" (tanh), "fastgelu",
+    "relu" or "silu"; "geglu", "swiglu" and "reglu" are gelu, silu and relu of the first half of the columns times the other half.
+    ``x``: [..., K], weights: [K, N] and [N, M] (half as many rows after a gated activation), or [experts, K, N] and
+    [experts, N, M]; biases: [N] and [M], or of each expert; the result: [..., M] in x's dtype.
+
+    int8 x and weights: the products plus int32 biases are multiplied by ``deq_scale1`` and ``deq_scale2``, for each column,
+    float32, bfloat16, or int64 from npu_trans_quant_param; between the layers ``scale``, [1] or [N], and ``offset`` make int8;
+    the result is ``output_dtype``, float16 by default, which has no meaning for other x. int8 weights for floating point x:
+    each is ``(weight + antiquant_offset) * antiquant_scale``, of columns, [N], or groups of rows, [groups, N].
+    ``inner_precise`` has no meaning.
     """
-    unsupported("npu_ffn", "inner_precise", **given, output_dtype=None if output_dtype == x.dtype else output_dtype)
-    if activation in ("geglu", "swiglu", "reglu"):
-        raise NotImplementedError(f"npu_ffn: activation {activation!r} is not supported")
-    if activation not in _BETWEEN:
-        raise ValueError(f"npu_ffn: activation {activation!r} is not one of gelu, fastgelu, relu, silu")
+    if activation not in _BETWEEN and activation not in _GATED:
+        raise ValueError(f"npu_ffn: activation {activation!r} is not one of {', '.join([*_BETWEEN, *_GATED])}")
     if expert_tokens is not None and expert_tokens_index is not None:
         raise ValueError("npu_ffn: give expert_tokens or expert_tokens_index, not both")
+    quantized = x.dtype == torch.int8
+
+    def part(t: Optional[Tensor], group: int) -> Any:
+        return t[group] if t is not None and weight1.dim() > 2 and t.dim() > 1 else t
+
+    def layer(rows: Tensor, weight: Any, bias: Any, deq_scale: Any, antiquant_scale: Any, antiquant_offset: Any) -> Tensor:
+        weight = weight if antiquant_scale is None else _real_weight(weight, antiquant_scale, antiquant_offset)
+        product = exact(rows, weight).float() if quantized else wide(rows) @ wide(weight)
+        product = product if bias is None else product + wide(bias)
+        return product if deq_scale is None else product * numbers_of_scale(deq_scale)
 
     def layers(rows: Tensor, group: int) -> Tensor:
-        for weight, bias in ((weight1, bias1), (weight2, bias2)):
-            part = weight[group] if weight.dim() > 2 else weight
-            product = rows @ wide(part)
-            product = product if bias is None else product + wide(bias[group] if bias.dim() > 1 else bias)
-            rows = _ACTIVATIONS[_BETWEEN[activation]](product) if weight is weight1 else product
-        return rows
+        first, second = ([part(t, group) for t in tensors] for tensors in (
+            (weight1, bias1, deq_scale1, antiquant_scale1, antiquant_offset1),
+            (weight2, bias2, deq_scale2, antiquant_scale2, antiquant_offset2)))
+        between = _between(layer(rows, *first), activation)
+        if quantized:
+            factor, shift = (t if t is None or weight1.dim() == 2 else t[group] for t in (scale, offset))
+            between = as_int8(between * wide(factor) if shift is None else between * wide(factor) + wide(shift))
+        return layer(between, *second)
 
-    rows = wide(x).reshape(-1, x.shape[-1])
-    shape = (*x.shape[:-1], weight2.shape[-1])
+    if quantized and (scale is None or deq_scale1 is None or deq_scale2 is None):
+        raise ValueError("npu_ffn: int8 x needs scale, deq_scale1 and deq_scale2")
+    rows = x.reshape(-1, x.shape[-1])
+    shape, dtype = (*x.shape[:-1], weight2.shape[-1]), (output_dtype or torch.float16) if quantized else x.dtype
     ends = expert_tokens_index if expert_tokens is None else list(itertools.accumulate(expert_tokens))
     if ends is None:
-        return layers(rows, 0).to(x.dtype).reshape(shape)
+        return layers(rows, 0).to(dtype).reshape(shape)
     parts = [layers(rows[start:end], i) for i, (start, end) in enumerate(zip([0, *ends[:-1]], ends))]
-    parts.append(rows.new_zeros(rows.shape[0] - ends[-1], weight2.shape[-1]))
-    return torch.cat(parts).to(x.dtype).reshape(shape)
+    parts.append(parts[0].new_zeros(rows.shape[0] - ends[-1], weight2.shape[-1]))
+    return torch.cat(parts).to(dtype).reshape(shape)

@@ -4,7 +4,11 @@
 #include "generated/torch_npu_custom_functions.h"
 #include "op/launch.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <array>
 
 namespace torch_npu::native {
 
@@ -101,21 +105,17 @@ at::Tensor npu_ffn(const at::Tensor& x, const at::Tensor& weight1, const at::Ten
                    const std::optional<at::Tensor>& antiquant_scale1, const std::optional<at::Tensor>& antiquant_scale2,
                    const std::optional<at::Tensor>& antiquant_offset1, const std::optional<at::Tensor>& antiquant_offset2,
                    std::optional<int64_t> inner_precise, std::optional<at::ScalarType> output_dtype) {
-  refusing(x, "npu_ffn: quantization is",
-           {scale, offset, deq_scale1, deq_scale2, antiquant_scale1, antiquant_scale2, antiquant_offset1, antiquant_offset2});
-  TORCH_CHECK_NOT_IMPLEMENTED(!output_dtype || *output_dtype == x.scalar_type(), "npu_ffn: output_dtype is not supported");
-  for (const auto* refused : {"geglu", "swiglu", "reglu"}) {
-    TORCH_CHECK_NOT_IMPLEMENTED(activation != refused, "npu_ffn: activation '", activation, "' is not supported");
-  }
-  TORCH_CHECK_VALUE(activation == "gelu" || activation == "fastgelu" || activation == "relu" || activation == "silu",
-                    "npu_ffn: activation '", activation, "' is not one of gelu, fastgelu, relu, silu");
+  constexpr std::array<std::string_view, 7> kActivations{"gelu", "fastgelu", "relu", "silu", "geglu", "swiglu", "reglu"};
+  TORCH_CHECK_VALUE(std::find(kActivations.begin(), kActivations.end(), activation) != kActivations.end(),
+                    "npu_ffn: activation '", activation, "' is not one of gelu, fastgelu, relu, silu, geglu, swiglu, reglu");
   TORCH_CHECK_VALUE(!expert_tokens || !expert_tokens_index, "npu_ffn: give expert_tokens or expert_tokens_index, not both");
   std::optional<at::Tensor> tokens;
   if (const auto given = expert_tokens ? expert_tokens : expert_tokens_index)
     tokens = at::tensor(*given, at::kLong).to(x.device());
   at::DimVector sizes(x.sizes());
   sizes.back() = weight2.size(-1);
-  auto out = empty_like_with(x, sizes);
+  const bool quantized = x.scalar_type() == at::kChar;
+  auto out = at::empty(sizes, x.options().dtype(quantized ? output_dtype.value_or(at::kHalf) : x.scalar_type()));
   op::run(aclnnFFNV3, x, weight1, weight2, tokens, bias1, bias2, scale, offset, deq_scale1, deq_scale2, antiquant_scale1,
           antiquant_scale2, antiquant_offset1, antiquant_offset2, activation, inner_precise.value_or(0),
           expert_tokens_index.has_value(), out);

@@ -282,31 +282,67 @@ GROUPED_FINALIZE(aclnnGroupedMatmulFinalizeRoutingWeightNzV2, scale, bias, offse
 
 namespace {
 
+// `x` of twice the columns where the activation is gated: its first half goes through, and multiplies the other.
 at::Tensor between_layers(const at::Tensor& x, std::string_view name) {
   if (name == "relu") return activated(x, 1);
   if (name == "gelu") return activated(x, 2);
   if (name == "fastgelu") return activated(x, 4);
   if (name == "silu") return activated(x, 5);
+  const auto halves = x.chunk(2, -1);
+  if (name == "reglu") return activated(halves[0], 1) * halves[1];
+  if (name == "geglu") return activated(halves[0], 2) * halves[1];
+  if (name == "swiglu") return activated(halves[0], 5) * halves[1];
   TORCH_CHECK(false, "feed-forward layers: activation '", name, "' is not supported");
 }
 
-// Two layers, with weights for each group of rows where `ends` are given. Rows behind the last group become zero.
+// One layer; its tensors have groups as first dimension where the weight has.
+struct Layer {
+  const at::Tensor &weight, &bias, &deq_scale, &antiquant_scale, &antiquant_offset;
+
+  at::Tensor part(const at::Tensor& t, int64_t group) const { return weight.dim() > 2 && t.dim() > 1 ? t.select(0, group) : t; }
+  // A number for each column, or for as many rows as there are numbers to a column.
+  static at::Tensor spread(const at::Tensor& t, int64_t rows) {
+    return t.dim() > 1 ? t.repeat_interleave(rows / t.size(0), 0) : t;
+  }
+  at::Tensor real_weight(int64_t group) const {
+    at::Tensor w = unpacked(part(weight, group));
+    if (given(antiquant_offset)) w = w + spread(widened(part(antiquant_offset, group)), w.size(0));
+    return (w * spread(widened(part(antiquant_scale, group)), w.size(0))).to(antiquant_scale.scalar_type());
+  }
+  at::Tensor value(const at::Tensor& x, int64_t group) const {
+    at::Tensor y = quantized_matmul(x, given(antiquant_scale) ? real_weight(group) : part(weight, group));
+    if (given(bias)) y = y + widened(part(bias, group));
+    return given(deq_scale) ? y * scale_of(part(deq_scale, group)) : y;
+  }
+};
+
+// Two layers, with weights for each group of rows where `ends` are given. Rows behind the last group become zero. With a scale
+// what lies between them is int8 again.
 struct Layers {
-  const at::Tensor &weight1, &bias1, &weight2, &bias2;
+  Layer first, second;
+  const at::Tensor &scale, &offset;
   std::string_view activation;
 
-  static at::Tensor layer(const at::Tensor& in, const at::Tensor& weight, const at::Tensor& bias, int64_t group) {
-    const auto part = [&](const at::Tensor& t, int64_t dims) { return widened(t.dim() > dims ? t.select(0, group) : t); };
-    const at::Tensor product = at::matmul(in, part(weight, 2));
-    return given(bias) ? product + part(bias, 1) : product;
-  }
   at::Tensor both(const at::Tensor& in, int64_t group) const {
-    return layer(between_layers(layer(in, weight1, bias1, group), activation), weight2, bias2, group);
+    at::Tensor between = between_layers(first.value(in, group), activation);
+    if (given(scale)) {
+      const auto part = [&](const at::Tensor& t) { return widened(first.weight.dim() > 2 ? t.select(0, group) : t); };
+      const at::Tensor shifted = given(offset) ? between * part(scale) + part(offset) : between * part(scale);
+      between = at::empty(shifted.sizes(), at::kChar);
+      put_quantized(between, shifted);
+    }
+    return second.value(between, group);
   }
   void run(const at::Tensor& x, const std::vector<int64_t>& ends, const at::Tensor& y) const {
-    const at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
+    const bool quantized = x.scalar_type() == at::kChar, real = given(first.antiquant_scale);
+    TORCH_CHECK(quantized == given(scale) && quantized == given(first.deq_scale) && quantized == given(second.deq_scale),
+                "feed-forward layers: x of ", x.scalar_type(), quantized ? " without" : " with",
+                " scale, deqScale1 and deqScale2");
+    TORCH_CHECK(!(quantized && real) && real == given(second.antiquant_scale),
+                "feed-forward layers: antiquantScale1 and antiquantScale2 go together, with floating point x");
+    const at::Tensor rows = x.reshape({-1, x.size(-1)});
     if (ends.empty()) return put(y, both(rows, 0).view(y.sizes()));
-    at::Tensor out = at::zeros({rows.size(0), weight2.size(-1)}, rows.options());
+    at::Tensor out = at::zeros({rows.size(0), y.size(-1)}, at::kFloat);
     int64_t start = 0;
     for (size_t i = 0; i < ends.size(); ++i) {
       out.slice(0, start, ends[i]).copy_(both(rows.slice(0, start, ends[i]), static_cast<int64_t>(i)));
@@ -315,23 +351,26 @@ struct Layers {
     put(y, out.view(y.sizes()));
   }
 };
-void refuse_quantization(std::initializer_list<at::Tensor> tensors) {
-  for (const at::Tensor& tensor : tensors) TORCH_CHECK(!given(tensor), "feed-forward layers: quantization is not supported");
-}
 
 }  // namespace
 
 OP(aclnnFFNV3) {
-  refuse_quantization({scaleOptional, offsetOptional, deqScale1Optional, deqScale2Optional, antiquantScale1Optional,
-                       antiquantScale2Optional, antiquantOffset1Optional, antiquantOffset2Optional});
   const auto ends =
       given(expertTokensOptional) ? group_ends(expertTokensOptional, tokensIndexFlag ? 0 : 1) : std::vector<int64_t>();
-  Layers{weight1, bias1Optional, weight2, bias2Optional, activation}.run(x, ends, y);
+  Layers{{weight1, bias1Optional, deqScale1Optional, antiquantScale1Optional, antiquantOffset1Optional},
+         {weight2, bias2Optional, deqScale2Optional, antiquantScale2Optional, antiquantOffset2Optional},
+         scaleOptional,
+         offsetOptional,
+         activation}
+      .run(x, ends, y);
 }
 OP(aclnnFFNV2) {
-  refuse_quantization(
-      {scale, offset, deqScale1, deqScale2, antiquantScale1, antiquantScale2, antiquantOffset1, antiquantOffset2});
   std::vector<int64_t> ends = expertTokens.vec();
   if (!tokensIndexFlag) std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  Layers{weight1, bias1, weight2, bias2, activation}.run(x, ends, y);
+  Layers{{weight1, bias1, deqScale1, antiquantScale1, antiquantOffset1},
+         {weight2, bias2, deqScale2, antiquantScale2, antiquantOffset2},
+         scale,
+         offset,
+         activation}
+      .run(x, ends, y);
 }
