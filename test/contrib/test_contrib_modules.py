@@ -141,6 +141,7 @@ def test_roi_align():
 def test_multi_head_attention(padded):
     torch.manual_seed(0)
     batch, length = 2, 3
+    module.multihead_attention._MHAConfig.set_fussion()   # as published examples begin
     layer, x = module.MultiheadAttention(16, 4), torch.randn(batch * length, 16)
     plain = nn.MultiheadAttention(16, 4, batch_first=True)
     plain.in_proj_weight.data = torch.cat([layer.q_proj.weight, layer.k_proj.weight, layer.v_proj.weight]).data

@@ -67,11 +67,11 @@ def test_multiclass_nms():
 def test_condition_index_put():
     x = torch.randn(3, 4)
     for condition in (x > 0, torch.tensor([True, False, True])):
-        y = x.clone().npu()
+        y = x.npu()
         expected = x.clone()
         expected[condition] = 9.0
-        assert function.npu_fast_condition_index_put(y, condition.npu(), 9.0) is y
-        same(y, expected)
+        same(function.npu_fast_condition_index_put(y, condition.npu(), 9.0), expected)
+        same(y, x)
     with pytest.raises(TypeError, match="bool"):
         function.npu_fast_condition_index_put(x.npu(), torch.tensor([1, 0, 1]).npu(), 9.0)
 
@@ -87,6 +87,11 @@ def test_add_softmax_dropout(training):
     mask, scores = torch.randn(2, 2, 16, 16).half(), torch.randn(2, 2, 16, 16).half()
     out = function.fuse_add_softmax_dropout(training, torch.nn.Dropout(0.0), mask.npu(), scores.npu(), 64, p=0.0)
     same(out, torch.softmax(scores.float() / math.sqrt(64) + mask.float(), -1).half(), rtol=5e-3, atol=5e-3)
+
+
+def test_add_softmax_dropout_of_other_shapes_is_the_given_layer():
+    scores = torch.zeros(2, 2, 16, 16, device="npu")
+    assert not function.fuse_add_softmax_dropout(True, torch.nn.Dropout(1.0), scores, scores, 64, p=0.0).any()
 
 
 def test_fused_attention():

@@ -13,13 +13,13 @@ __all__ = [
 
 
 def npu_fast_condition_index_put(x: torch.Tensor, condition: torch.Tensor, value: Union[float, torch.Tensor]) -> torch.Tensor:
-    """``x`` with ``value`` where ``condition`` (bool, of x's shape or of its first dimensions) holds, in place."""
+    """``x`` with ``value`` where ``condition`` (bool, of x's shape or of its first dimensions) holds, as a new tensor."""
     if condition.dtype != torch.bool:
         raise TypeError(f"condition is bool, not {condition.dtype}")
     if condition.shape != x.shape[:condition.dim()]:
         raise ValueError(f"condition {tuple(condition.shape)} does not cover the first dimensions of {tuple(x.shape)}")
     wide = condition.reshape(condition.shape + (1,) * (x.dim() - condition.dim()))
-    return x.copy_(torch.where(wide, torch.as_tensor(value, dtype=x.dtype, device=x.device), x))
+    return torch.where(wide, torch.as_tensor(value, dtype=x.dtype, device=x.device), x)
 
 
 def roll(x: torch.Tensor, shifts: Union[int, List[int]], dims: Union[int, List[int]]) -> torch.Tensor:
@@ -44,13 +44,17 @@ def dropout_with_byte_mask(input1: torch.Tensor, p: float = 0.5, training: bool 
 
 def fuse_add_softmax_dropout(training: bool, dropout: nn.Module, attn_mask: torch.Tensor, attn_scores: torch.Tensor,
                              attn_head_size: float, p: float = 0.5, dim: int = -1) -> torch.Tensor:
-    """``dropout(softmax(attn_scores / sqrt(attn_head_size) + attn_mask, dim))``; in training one operator, with probability
-    ``p``."""
+    """``dropout(softmax(attn_scores / sqrt(attn_head_size) + attn_mask, dim))`` of scores [N, C, H, W].
+
+    One operator, whose dropout has probability ``p`` in training and else 0, where H is 128, 256, 384 or 512 and N * C a multiple
+    of 32.
+    """
     import torch_npu
 
     alpha = 1 / math.sqrt(attn_head_size)
-    if training:
-        return torch_npu.npu_dropout_with_add_softmax(attn_scores, attn_mask, alpha, p, dim)[2]
+    batches, heads, rows, _ = attn_scores.shape
+    if rows in (128, 256, 384, 512) and batches * heads % 32 == 0:
+        return torch_npu.npu_dropout_with_add_softmax(attn_scores, attn_mask, alpha, p if training else 0.0, dim)[2]
     return dropout(torch.softmax(attn_scores * alpha + attn_mask, dim))
 
 

@@ -11,6 +11,16 @@ from torch_npu.contrib.module.dropout import NpuCachedDropout
 __all__ = ["MultiheadAttention"]
 
 
+class _MHAConfig:
+    """Asks the published MultiheadAttention for its fused operator; here there is one way, and nothing follows."""
+
+    use_fussion_mha = False
+
+    @classmethod
+    def set_fussion(cls) -> None:
+        cls.use_fussion_mha = True
+
+
 class MultiheadAttention(nn.Module):
     """Attention of ``num_heads`` heads over ``[bsz * tgt_len, embed_dim]`` (the rows of one sequence stand together).
 
