@@ -106,3 +106,26 @@ def test_linear_biases_are_made_of_slopes(pse_type, device):
     with pytest.raises(RuntimeError, match="slopes"):
         torch_npu.npu_fusion_attention_v2(q, k, v, 4, "BNSD", pse=slopes[:, :3], **starts)
         torch.npu.synchronize()
+
+
+@DEVICES
+@pytest.mark.parametrize("pse_type", [0, 1])
+def test_the_last_rows_of_a_bias_say_all_of_it(pse_type, device):
+    """Of ALiBi, which depends on the distance alone; packed sequences take it only so."""
+    rows, settings = 1030, dict(scale=0.3, sparse_mode=2, atten_mask=torch.ones(2048, 2048).triu(1).bool().to(device), pse_type=pse_type)
+    leaves = [torch.randn(1, 2, rows, 4, device=device).requires_grad_() for _ in range(3)]
+    distance = (torch.arange(rows) - torch.arange(rows).unsqueeze(1)).clamp_max(0).float()
+    bias = (torch.tensor([0.5, 0.25]).view(1, 2, 1, 1) * distance).to(device)
+
+    def attend(q, k, v, layout, pse, **more):
+        out = torch_npu.npu_fusion_attention_v2(q, k, v, 2, layout, pse=pse, **settings, **more)[0]
+        return [out, *torch.autograd.grad(out.square().sum(), [x for x in (*leaves, pse) if x.requires_grad])]
+
+    expected = attend(*leaves, "BNSD", bias)
+    found = attend(*leaves, "BNSD", bias[:, :, -1024:].clone().requires_grad_())
+    assert not found.pop().any()
+    torch.testing.assert_close(found, expected)
+    packed = attend(*(torch.cat([x[0], x[0, :, :9]], 1).transpose(0, 1) for x in leaves), "TND", bias[:, :, -1024:],
+                    actual_seq_qlen=[rows, rows + 9], actual_seq_kvlen=[rows, rows + 9])[0]
+    torch.testing.assert_close(packed[:rows].transpose(0, 1), expected[0][0])
+    torch.testing.assert_close(packed[rows:].transpose(0, 1), expected[0][0, :, :9])

@@ -163,6 +163,27 @@ def _linear_bias(slopes: Tensor, kind: _BiasKind, rows: int, columns: int) -> Te
     return -slopes.detach().float()[..., None, None] * (distance.sqrt() if kind.pse_type == 3 else distance)
 
 
+_COMPRESSED_BIAS_ROWS = 1024
+
+
+def _is_compressed(bias: Tensor, rows: int, columns: int) -> bool:
+    return bias.shape[-2] == _COMPRESSED_BIAS_ROWS and tuple(bias.shape[-2:]) != (rows, columns)
+
+
+def _whole_bias(bias: Tensor, rows: int, columns: int) -> Tensor:
+    """Of a bias that depends on the distance of query and key alone, and has only its last rows, all; 0 for later keys."""
+    if not _is_compressed(bias, rows, columns):
+        return bias
+    if rows != columns or rows > bias.shape[-1]:
+        raise ValueError(f"npu_fusion_attention: pse {list(bias.shape)}, the last rows of a bias, for {rows} queries and "
+                         f"{columns} keys")
+    whole = bias.detach().new_zeros(*bias.shape[:2], rows, rows)
+    for end in range(rows, 0, -_COMPRESSED_BIAS_ROWS):
+        start = max(end - _COMPRESSED_BIAS_ROWS, 0)
+        whole[..., start:end, :end] = bias.detach()[..., start - end:, bias.shape[-1] - end:]
+    return whole
+
+
 def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob: Any, seed: Any, offset: Any,
             kind: _BiasKind = _PLAIN, sink: Any = None, dropout_mask: Any = None, softmax_layout: str = "") -> Any:
     """(result, maximum, sum), differentiable in query, key, value, pse and sink."""
@@ -171,7 +192,8 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
     if kind.is_linear():
         bias = functools.partial(_linear_bias, pse, kind)
     elif pse is not None:
-        bias = wide(pse) * (scale if kind.pse_type == 1 else 1)
+        added = wide(pse) * (scale if kind.pse_type == 1 else 1)
+        bias = functools.partial(_whole_bias, added)
 
     counts = _score_counts(query, key, settings)
     keeps = [None if kept is None else functools.partial(_drop, kept, keep_prob)
@@ -179,7 +201,10 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
     if layout != "TND":
         options = _Options("npu_fusion_attention", heads, layout, sparse_mode, before, after, scale, prefix)
         return _attention(query, key, value, bias, mask, options, keeps[0], sink)
-    unsupported("npu_fusion_attention with layout TND", pse=None if kind.is_linear() else pse, prefix=prefix)
+    unsupported("npu_fusion_attention with layout TND", prefix=prefix)
+    if pse is not None and not kind.is_linear() and (pse.dim() != 4 or pse.shape[2] != _COMPRESSED_BIAS_ROWS):
+        raise ValueError(f"npu_fusion_attention: with layout TND pse is its last {_COMPRESSED_BIAS_ROWS} rows, not "
+                         f"{list(pse.shape)}")
     options = _Options("npu_fusion_attention", heads, "BSND", sparse_mode, before, after, scale)
 
     def part(number: int, q: int, q_end: int, k: int, k_end: int, keep: Any) -> Tuple[Any, Any, Tensor]:
@@ -189,6 +214,8 @@ def _fusion(query: Any, key: Any, value: Any, pse: Any, settings: Any, keep_prob
         own = bias
         if bias is not None and pse.dim() == 2:
             own = functools.partial(_linear_bias, pse[number], kind)
+        elif bias is not None and not kind.is_linear() and pse.shape[0] > 1:
+            own = functools.partial(_whole_bias, added[number:number + 1])
         return _attention(query[None, q:q_end], key[None, k:k_end], value[None, k:k_end], own, mask, options, keep, sink)
 
     rows = _sequences(query_ends, key_ends)
@@ -251,7 +278,8 @@ def _fusion_gradients(grad: Tensor, query: Tensor, others: Sequence[Any], settin
         return _fusion(q, k, v, bias, settings, keep_prob, seed, offset, kind, share)[0]
 
     found = gradients(forward, (query, *others), wide(grad))
-    results = [query.new_empty(0) if g is None else g.contiguous() for g in found]
+    results = [g.contiguous() if g is not None else query.new_empty(0) if given is None else torch.zeros_like(given)
+               for g, given in zip(found, (query, *others))]
     return results if others[3] is not None else [*results[:4], results[4].float()]
 
 
@@ -281,12 +309,15 @@ def npu_fusion_attention(query: Tensor, key: Tensor, value: Tensor, head_num: in
     ``softmax_layout``: "TND", with that ``input_layout``, asks for the statistics in the queries' order; without it those of
     each sequence lie as [its heads, its tokens, 8], one sequence after the other. Sequences at the end whose sums in
     ``actual_seq_qlen`` and ``actual_seq_kvlen`` are 0 do not take part.
-    ``inner_precise``, ``gen_mask_parallel`` and ``sync`` tune hardware.
+    ``pse``: [B, N, S, S], or what broadcasts to it; or, of a bias that depends on the distance of query and key alone (ALiBi),
+    for as many queries as keys of which later ones are hidden, the last 1024 rows, [B or 1, N, 1024, S], whose gradient is
+    zero. With "TND" it is those, S the greatest length or more. ``inner_precise``, ``gen_mask_parallel`` and ``sync`` tune
+    hardware.
 
     Returns (attention in ``input_layout``, maximum and sum of the softmax as float32 [B, N, S, 8] or [T, N, 8], an empty
     tensor, the dropout's seed and offset, as given without one, and the number of scores). Only ``max + log(sum)`` of the two
     statistics is defined. Has gradients for query, key, value, pse and sink. Raises NotImplementedError for padding_mask, and
-    for pse and prefix with TND; RuntimeError for a dropout_mask of another size or without its seed.
+    for prefix with TND; RuntimeError for a dropout_mask of another size or without its seed.
     """
     unsupported("npu_fusion_attention", padding_mask=padding_mask)
     _check_softmax_layout("npu_fusion_attention", input_layout, softmax_layout)
@@ -357,14 +388,12 @@ def npu_fusion_attention_grad_v2(query: Tensor, key: Tensor, value: Tensor, dy: 
                                  q_start_idx: Optional[Sequence[int]] = None, kv_start_idx: Optional[Sequence[int]] = None,
                                  sink: Optional[Tensor] = None, **_: Any) -> Tuple[Tensor, ...]:
     """Gradients of :func:`npu_fusion_attention_v2` for query, key, value and pse, two empty tensors, and sink (those of
-    what is not there are empty; slopes get zeros)."""
+    what is not there are empty; slopes, and the last rows of a bias, get zeros)."""
     unsupported("npu_fusion_attention_grad_v2", query_rope=query_rope, key_rope=key_rope)
     kind = _bias_kind("npu_fusion_attention_grad_v2", head_num, pse, pse_type, q_start_idx, kv_start_idx)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
     found = _fusion_gradients(dy, query, (key, value, pse, sink), settings, keep_prob, seed, offset, kind)
-    if kind.is_linear():
-        found[3] = torch.zeros_like(pse)  # type: ignore[arg-type]
     return (*found[:4], query.new_empty(0), query.new_empty(0), found[4])
 
 

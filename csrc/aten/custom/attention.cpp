@@ -229,7 +229,12 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
             left.sum, left.softmax, left.attention, o.prefix, o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens,
             o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, dq, dk, dv, dpse);
   }
-  if (o.linear_bias()) dpse.zero_();  // CANN writes none for slopes
+  // CANN writes none for slopes, and none for the last rows of a bias.
+  if (given(o.pse)) {
+    const auto& pse = *o.pse;
+    const bool some_rows = pse.dim() == 4 && pse.size(2) != 1 && pse.size(2) != extent_of(query, key, o.layout).rows;
+    if (o.linear_bias() || o.packed() || some_rows) dpse.zero_();
+  }
   return {dq, dk, dv, dpse, dsink};
 }
 

@@ -99,7 +99,8 @@ void score_gradient(const at::Tensor& query, const at::Tensor& key, const at::Te
                     const at::Tensor& sum, const at::Tensor& out, const ScoreGradients& results) {
   const Attention a = make_trained(query, key, value, extras, settings);
   const int64_t size = a.query.size(-1), value_size = a.value.size(-1);
-  const bool want_bias = a.bias.defined() && settings.bias_type <= 1 && results.bias.defined() && results.bias.numel();
+  const bool want_bias = a.bias.defined() && settings.bias_type <= 1 && results.bias.defined() && results.bias.numel() &&
+                         !is_compressed_bias(results.bias, a.query.size(2), a.key.size(2));
   AttentionGradients gradients{to_heads(results.query, settings.layout, size), to_heads(results.key, settings.layout, size),
                                to_heads(results.value, settings.layout, value_size), want_bias ? results.bias : at::Tensor()};
   const at::Tensor logsumexp = logsumexp_of(a.query, maximum, sum), result = to_heads(out, settings.layout, value_size),
@@ -244,11 +245,14 @@ void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& 
 at::Tensor batch_of_one(const at::Tensor& part) { return part.unsqueeze(0); }
 void require_tokens_layout(const char* layout, const at::Tensor& bias, int64_t bias_type) {
   TORCH_CHECK(std::string_view(layout) == "TND", "attention: layout ", layout, " where TND is expected");
-  if (bias_type <= 1) refuse_attention(bias, "a position bias with sequences of different lengths");
+  TORCH_CHECK(bias_type > 1 || !given(bias) || bias.numel() == 0 || (bias.dim() == 4 && bias.size(2) == kCompressedBiasRows),
+              "attention: sequences of different lengths take the last ", kCompressedBiasRows, " rows of a bias, not ",
+              bias.sizes());
 }
-// Of a sequence: each batch may have slopes of its own.
-at::Tensor slopes_of(const at::Tensor& slopes, int64_t sequence) {
-  return given(slopes) && slopes.dim() == 2 ? slopes.select(0, sequence) : slopes;
+// Of a sequence: each batch may have slopes or a bias of its own.
+at::Tensor bias_of(const at::Tensor& bias, int64_t sequence) {
+  if (given(bias) && bias.dim() == 2) return bias.select(0, sequence);
+  return given(bias) && bias.dim() == 4 && bias.size(0) > 1 ? bias.narrow(0, sequence, 1) : bias;
 }
 
 }  // namespace
@@ -272,7 +276,7 @@ at::Tensor slopes_of(const at::Tensor& slopes, int64_t sequence) {
         actualSeqQLenOptional, actualSeqKvLenOptional,                                                                       \
         [&, type = bias_type, q0 = query_start, k0 = key_start](const auto& q, const auto& k, const auto& s, int64_t i) {    \
           score(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)),                             \
-                {slopes_of(realShiftOptional, i), dropMaskOptional, attenMaskOptional, SINK, {}, scores, q0, k0},            \
+                {bias_of(realShiftOptional, i), dropMaskOptional, attenMaskOptional, SINK, {}, scores, q0, k0},              \
                 TOKEN_SETTINGS(type), s(softmaxMaxOut, LAYOUT), s(softmaxSumOut, LAYOUT), batch_of_one(q(attentionOutOut))); \
           scores += headNum * q(query).size(0) * k(key).size(0);                                                             \
         },                                                                                                                   \
@@ -298,7 +302,7 @@ TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, 
         actualSeqQLenOptional, actualSeqKvLenOptional,                                                                         \
         [&, type = bias_type, q0 = query_start, k0 = key_start](const auto& q, const auto& k, const auto& s, int64_t i) {      \
           score_gradient(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)), batch_of_one(q(dy)), \
-                         {slopes_of(pseShiftOptional, i), dropMaskOptional, attenMaskOptional, SINK, {}, scores, q0, k0},      \
+                         {bias_of(pseShiftOptional, i), dropMaskOptional, attenMaskOptional, SINK, {}, scores, q0, k0},        \
                          TOKEN_SETTINGS(type), s(softmaxMaxOptional, LAYOUT), s(softmaxSumOptional, LAYOUT),                   \
                          batch_of_one(q(attentionInOptional)),                                                                 \
                          {batch_of_one(q(dq.whole)), batch_of_one(k(dk.whole)), batch_of_one(k(dvOut)), none, SINK_OUT});      \

@@ -70,15 +70,41 @@ at::Tensor linear_bias(const Attention& a, const AttentionExtras& extras, bool o
   return slopes.to(at::kFloat).neg().view({-1, heads, 1, 1}) * distance;
 }
 
+// Note [Compressed position bias]
+// Of a bias that depends on the distance alone (ALiBi) the last rows, kCompressedBiasRows, say everything where there are as many
+// queries as keys and later keys are hidden: rows before them are the same rows, moved to the left.
+at::Tensor whole_bias(const Attention& a, const at::Tensor& bias) {
+  const int64_t rows = a.query.size(2), given = kCompressedBiasRows, columns = bias.size(-1);
+  TORCH_CHECK(rows == a.key.size(2) && rows <= columns && (a.causal || a.hidden.defined()),
+              "attention: the last rows of a bias, ", bias.sizes(), ", for ", rows, " queries and ", a.key.size(2), " keys with",
+              a.causal || a.hidden.defined() ? "" : "out",
+              " a mask; they take as many queries as keys, not more than the bias has columns, and a mask that hides later keys");
+  at::Tensor whole = at::zeros({bias.size(0), bias.size(1), rows, rows}, bias.options());
+  for (int64_t end = rows; end > 0; end -= given) {
+    const int64_t start = std::max<int64_t>(end - given, 0);
+    whole.slice(2, start, end).slice(3, 0, end).copy_(bias.slice(2, given - (end - start)).slice(3, columns - end));
+  }
+  return whole;
+}
+
 // pseType 1, the older operators' only one, adds before scaling; 0 after. 2 and 3 make the bias of slopes, and add it after.
 void apply_bias(Attention& a, const AttentionExtras& extras, int64_t type) {
   const at::Tensor& bias = extras.bias;
   if (!bias.defined() || bias.numel() == 0) return;
   TORCH_CHECK(type >= 0 && type <= 3, "attention: pseType ", type, " is not one of 0, 1, 2, 3");
-  a.bias = type >= 2 ? linear_bias(a, extras, type == 3) : type == 1 ? bias * a.scale : bias;
+  if (type >= 2) {
+    a.bias = linear_bias(a, extras, type == 3);
+    return;
+  }
+  const at::Tensor added = is_compressed_bias(bias, a.query.size(2), a.key.size(2)) ? whole_bias(a, bias) : bias;
+  a.bias = type == 1 ? added * a.scale : added;
 }
 
 }  // namespace
+
+bool is_compressed_bias(const at::Tensor& bias, int64_t rows, int64_t columns) {
+  return bias.dim() == 4 && bias.size(2) == kCompressedBiasRows && (bias.size(2) != rows || bias.size(3) != columns);
+}
 
 at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t size) {
   if (layout == "BNSD") return tensor;

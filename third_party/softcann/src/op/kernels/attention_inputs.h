@@ -33,6 +33,11 @@ struct AttentionExtras {
 at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t size);
 int64_t head_size(const at::Tensor& query, std::string_view layout, int64_t heads);
 
+// Whether a bias [batches, heads, rows, keys] is the last rows of one for these queries and keys. See Note [Compressed position
+// bias].
+constexpr int64_t kCompressedBiasRows = 1024;
+bool is_compressed_bias(const at::Tensor& bias, int64_t rows, int64_t columns);
+
 Attention make_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionExtras& extras,
                          const AttentionSettings& settings);
 
