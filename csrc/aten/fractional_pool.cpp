@@ -39,8 +39,10 @@ at::Tensor window_positions(const std::vector<at::Tensor>& starts, at::IntArrayR
 // `first` is the sample that belongs to the first spatial dimension; the others follow in steps of `step`.
 void pool(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef output_size, const at::Tensor& random, int64_t first,
           int64_t step, const at::Tensor& out, const at::Tensor& indices) {
-  if (out.numel() == 0) return;
   const auto rank = static_cast<int64_t>(kernel.size());
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()), "fractional_max_pool", rank, "d is not implemented for ",
+                              self.scalar_type());
+  if (out.numel() == 0) return;
   const auto input = self.sizes().slice(self.dim() - rank);
   const auto planes = self.numel() / c10::multiply_integers(input);
   TORCH_CHECK(random.numel() >= planes * rank, "fractional_max_pool", rank, "d: Expect _random_samples to have ", rank,

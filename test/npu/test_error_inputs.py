@@ -420,7 +420,8 @@ def test_complex_numbers_do_not_lose_their_imaginary_parts(call):
 @pytest.mark.parametrize("call", [
     lambda x: torch.special.zeta(x, x), lambda x: torch.special.log_ndtr(x), lambda x: torch.mode(x), lambda x: F.huber_loss(x, x),
     lambda x: torch.histogram(x, 4), lambda x: x.geometric_(0.5), lambda x: x.log_normal_(),
-], ids=["zeta", "log_ndtr", "mode", "huber_loss", "histogram", "geometric", "log_normal"])
+    lambda x: F.fractional_max_pool2d(x, 2, output_size=(2, 2)),
+], ids=["zeta", "log_ndtr", "mode", "huber_loss", "histogram", "geometric", "log_normal", "fractional_max_pool2d"])
 def test_composed_operators_refuse_complex_numbers_as_the_cpu(call):
     for device in ("cpu", "npu"):
         with pytest.raises(NotImplementedError):

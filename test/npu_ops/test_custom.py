@@ -467,6 +467,12 @@ def test_names():
     assert not hasattr(torch_npu, "npu_rms_normm")
 
 
+def test_cleared_float_status_has_eight_numbers():
+    for device in ("npu", "cpu", "meta"):
+        status = torch_npu.npu_clear_float_status(torch.rand(2, device=device).half())
+        assert status.shape == (8,) and status.dtype == torch.float32 and status.device.type == device
+
+
 def test_refusals():
     q = torch.randn(1, 2, 4, 8)
     for device in ("npu", "cpu"):

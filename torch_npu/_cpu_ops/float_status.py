@@ -23,13 +23,10 @@ def npu_get_float_status(input: Tensor, mode: int = 0) -> Tensor:
 
 
 def npu_clear_float_status(input: Tensor, mode: int = 0) -> Tensor:
-    """Clears the NPU's overflow flag. Returns zeros like ``input``.
-
-    ``input`` has any shape and dtype.
-    """
+    """Clears the NPU's overflow flag. Returns float32 [8] of zeros on the device of ``input``, of any shape and dtype."""
     if input.device.type == "npu":
         torch.npu.clear_npu_overflow_flag()
-    return torch.zeros_like(input)
+    return npu_alloc_float_status(input)
 
 
 def _amp_foreach_non_finite_check(scaled_grads: Sequence[Tensor]) -> bool:

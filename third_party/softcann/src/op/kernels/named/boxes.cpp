@@ -57,7 +57,7 @@ NAMED(YoloBoxesEncode) {
   const Boxes anchor(widened(call.in(0))), truth(widened(call.in(1)));
   const at::Tensor stride = widened(call.in(2));
   const auto place = [&](const at::Tensor& from, const at::Tensor& to) {
-    return (to / stride - from / stride + 0.5).clamp(tiny, 1 - tiny);
+    return ((to - from) / stride + 0.5).clamp(tiny, 1 - tiny);
   };
   put(call.out(0), at::stack({place((anchor.left + anchor.right) / 2, (truth.left + truth.right) / 2),
                               place((anchor.top + anchor.bottom) / 2, (truth.top + truth.bottom) / 2),
