@@ -38,8 +38,12 @@ def test_options():
     assert options.devices == [torch.device("npu", 0), torch.device("npu", 1)]
     with pytest.raises(ValueError, match="to the same one"):
         options.set_device_map("other", {0: 0})
+    with pytest.raises(ValueError, match="npu:0 is mapped to npu:1 of other already, so not to npu:2"):
+        options.set_device_map("other", {0: 2})
     with pytest.raises(ValueError, match="are NPUs, got cuda:0"):
         options.set_devices(["cuda:0"])
+    with pytest.raises(ValueError, match="are NPUs, got cpu"):
+        options.set_devices(["cpu"])
 
 
 def start(rank, world, store, maps):
@@ -91,6 +95,102 @@ def with_maps(rank, world, store):
 def test_tensors_of_npus(tmp_path):
     with Ranks(2, join=False) as ranks:
         ranks.run(with_maps, str(tmp_path / "store"))
+
+
+def placed(x):
+    return str(x.device), torch.ones(1, device=x.device), torch.ones(1)
+
+
+def over_the_cpu(rank, world, store):
+    other = f"worker{1 - rank}"
+    rpc = start(rank, world, store, {other: {"cpu": 1 - rank} if rank == 0 else {rank: "cpu"}})
+    x = torch.ones(2, device="cpu" if rank == 0 else "npu:1")
+    there, theirs, plain = rpc.rpc_sync(other, placed, (x,))
+    assert (there, str(theirs.device)) == (("npu:1", "cpu") if rank == 0 else ("cpu", "npu:1"))
+    assert str(plain.device) == ("cpu" if rank == 0 else "npu:1")   # the map turned round, where it leads from the CPU
+    rpc.shutdown()
+
+
+def test_maps_with_the_cpu(tmp_path):
+    with Ranks(2, join=False) as ranks:
+        ranks.run(over_the_cpu, str(tmp_path / "store"))
+
+
+def product(x, y):
+    return (x * y).sin()
+
+
+def gradients(rank, world, store):
+    """Through two workers and back, both ways at once."""
+    import torch.distributed.autograd as dist_autograd
+
+    other = f"worker{1 - rank}"
+    rpc = start(rank, world, store, {other: {rank: 1 - rank}})
+    torch.manual_seed(rank)
+    x, y = (torch.randn(2, 3, device=f"npu:{rank}", requires_grad=True) for _ in range(2))
+    unused = torch.ones(1, requires_grad=True)
+    for _ in range(2):
+        with dist_autograd.context() as context:
+            once = rpc.rpc_sync(other, product, (x, y)) * 2
+            twice = rpc.remote(other, product, (once, y)).to_here()
+            dist_autograd.backward(context, [twice.sum()], retain_graph=True)
+            found = dist_autograd.get_gradients(context)
+        x.grad = y.grad = None
+        product(product(x, y) * 2, y).sum().backward()
+        torch.testing.assert_close(found[x], x.grad)
+        torch.testing.assert_close(found[y], y.grad)
+        assert found[x].device == x.device and unused not in found and len(found) == 2
+    rpc.shutdown()
+
+
+def test_distributed_autograd(tmp_path):
+    with Ranks(2, join=False) as ranks:
+        ranks.run(gradients, str(tmp_path / "store"))
+
+
+def joined(rank, world, store):
+    import torch.distributed as dist
+    import torch.distributed.rpc as rpc
+
+    from torch_npu.distributed.rpc.options import NPUTensorPipeRpcBackendOptions
+
+    dist.init_process_group("gloo", init_method=f"file://{store}0", rank=rank, world_size=world)
+    torch.npu.set_device(rank)
+    options = NPUTensorPipeRpcBackendOptions(init_method=f"file://{store}")
+    if rank == 1:
+        options.set_device_map("worker0", {1: 0})
+        dist.barrier()
+    rpc.init_rpc(f"worker{rank}", rank=rank, backend=rpc.BackendType.NPU_TENSORPIPE, rpc_backend_options=options)
+    if rank == 0:
+        dist.barrier()
+    else:
+        doubled = rpc.rpc_sync("worker0", torch.mul, (torch.ones(2, device="npu:1"), 2))
+        assert (str(doubled.device), doubled.tolist()) == ("npu:1", [2, 2])
+    dist.barrier()
+    rpc.shutdown()
+    dist.destroy_process_group()
+
+
+def test_workers_join_and_leave(tmp_path):
+    with Ranks(2, join=False) as ranks:
+        ranks.run(joined, str(tmp_path / "store"))
+
+
+def faulty(rank, world, store):
+    import torch.distributed.rpc as rpc
+
+    backend = rpc.BackendType.NPU_FAULTY_TENSORPIPE
+    options = rpc.backend_registry.construct_rpc_backend_options(
+        backend, init_method=f"file://{store}", messages_to_fail=["SCRIPT_CALL"], num_fail_sends=1)
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world, backend=backend, rpc_backend_options=options)
+    with pytest.raises(RuntimeError, match="torch.distributed.rpc.FaultyTensorPipeAgent|intentionally failed|fail"):
+        rpc.rpc_sync(f"worker{1 - rank}", torch.add, (torch.ones(2), 3))
+    rpc.shutdown(graceful=False)
+
+
+def test_messages_that_fail_on_purpose(tmp_path):
+    with Ranks(2, join=False) as ranks:
+        ranks.run(faulty, str(tmp_path / "store"))
 
 
 def refused(rank, world, store):

@@ -17,25 +17,25 @@ __all__ = ["NPUTensorPipeRpcBackendOptions"]
 Device = Union[int, str, torch.device]
 
 
-def _npu(device: Device) -> torch.device:
+def _device(device: Device, *others: str) -> torch.device:
     found = torch.device("npu", device) if isinstance(device, int) else torch.device(device)
-    if found.type != "npu":
+    if found.type not in ("npu", *others):
         raise both(ValueError)(f"the devices of NPUTensorPipeRpcBackendOptions are NPUs, got {found}")
     return found
 
 
 def _pairs(device_map: dict[Device, Device]) -> dict[torch.device, torch.device]:
-    found = {_npu(ours): _npu(theirs) for ours, theirs in device_map.items()}
+    found = {_device(ours, "cpu"): _device(theirs, "cpu") for ours, theirs in device_map.items()}
     if len(set(found.values())) != len(found):
         raise both(ValueError)(f"two devices are mapped to the same one: {found}")
     return found
 
 
 class NPUTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
-    """As torch.distributed.rpc.TensorPipeRpcBackendOptions, with NPUs as devices; a number names an NPU.
+    """As torch.distributed.rpc.TensorPipeRpcBackendOptions, with NPUs as devices; a number names an NPU. Maps may name the CPU, too.
 
-    Raises ValueError for another kind of device and for a map that leads two devices to one; ``init_rpc`` does for devices that
-    are not there.
+    Raises ValueError for another kind of device, and for a map that leads two devices to one or one to two; ``init_rpc`` does for
+    devices that are not there.
     """
 
     def __init__(self, *, num_worker_threads: int = 16, rpc_timeout: float = 60.0, init_method: str = "env://",
@@ -51,9 +51,11 @@ class NPUTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
     def set_device_map(self, to: str, device_map: dict[Device, Device]) -> None:
         """Adds to the map of this worker's devices to those of ``to``."""
         merged: dict[Device, Device] = {ours: theirs for ours, theirs in self.device_maps.get(to, {}).items()}
-        merged.update(_pairs(device_map).items())
+        for ours, theirs in _pairs(device_map).items():
+            if merged.setdefault(ours, theirs) != theirs:
+                raise both(ValueError)(f"{ours} is mapped to {merged[ours]} of {to} already, so not to {theirs}")
         self._set_device_map(to, _pairs(merged))
 
     def set_devices(self, devices: Sequence[Device]) -> None:
         """The devices of this worker."""
-        self.devices = [_npu(device) for device in devices]
+        self.devices = [_device(device) for device in devices]
