@@ -10,6 +10,7 @@
 #include "core/external_event.h"
 #include "python/bindings.h"
 #include "python/streams.h"
+#include "python/unraisable.h"
 
 namespace torch_npu::python {
 namespace {
@@ -49,7 +50,7 @@ void call_host_function(void* data) {
   try {
     host->function();
   } catch (py::error_already_set& error) {
-    error.discard_as_unraisable(host->function);
+    discard(error, host->function);
   }
   if (!host->repeated) delete host;
 }

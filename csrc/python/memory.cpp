@@ -9,6 +9,7 @@
 #include "memory/swapped.h"
 #include "python/bindings.h"
 #include "python/streams.h"
+#include "python/unraisable.h"
 
 // In libtorch_python, but its header needs one that is not in the wheel.
 namespace torch {
@@ -206,7 +207,7 @@ void attach_observer(py::function observer) {
     try {
       (*kept)(device, asked, total, free);
     } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("an out-of-memory observer");
+      discard(error, "an out-of-memory observer");
     }
   });
 }

@@ -2,6 +2,7 @@
 #include "core/sync_listener.h"
 
 #include "python/bindings.h"
+#include "python/unraisable.h"
 
 namespace torch_npu::python {
 namespace {
@@ -28,7 +29,7 @@ class Teller final : public core::SyncListener {
     try {
       target.attr(method)(arguments...);
     } catch (py::error_already_set& error) {
-      error.discard_as_unraisable(method);  // an event has been recorded whatever Python makes of it
+      discard(error, method);  // an event has been recorded whatever Python makes of it
     }
   }
 };

@@ -1,5 +1,6 @@
 """Parts of graphs: tasks that are updated, functions of the host, branches, tensors that are told at each replay."""
 import os
+import time
 
 import pytest
 import torch
@@ -120,6 +121,19 @@ def test_host_functions_in_the_order_of_the_stream():
     graph.replay()
     torch.npu.synchronize()
     assert seen == ["once", "replay", "replay"] and x.tolist() == [2] * 4
+
+
+def test_an_interrupt_in_a_host_function_reaches_the_program():
+    """As Ctrl-C does while the main thread waits and calls the function itself."""
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        torch.npu._launch_host_func(torch.npu.current_stream(), interrupt)
+        torch.npu.synchronize()
+        for _ in range(100):
+            time.sleep(0.01)
+    assert torch.ones(2, device=NPU).sum().item() == 2
 
 
 def test_weak_reference_does_not_keep_memory():

@@ -110,7 +110,7 @@ Device* open_device(int id, aclError* error) {
   auto device = std::make_unique<Device>(id, visible_devices()[static_cast<size_t>(id)], capacity_option());
   if (!open_window() || !give_memory(device.get())) {
     *error = fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                  "cannot reserve %llu bytes of address space for device %d: %s (see ulimit -v, and SOFTCANN_MEMORY)",
+                  "cannot reserve %llu bytes of address space for device %d: %s (see ulimit -v and -f, and SOFTCANN_MEMORY)",
                   static_cast<unsigned long long>(device->arena.capacity()), id, std::strerror(errno));
     return nullptr;
   }
