@@ -246,6 +246,9 @@ at::Tensor& geometric_(at::Tensor& self, double p, std::optional<at::Generator> 
 
 at::Tensor& randperm_generator_out(int64_t n, std::optional<at::Generator> generator, at::Tensor& result) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
+  const auto type = result.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(type) || at::isIntegralType(type, /*includeBool=*/false),
+                              "\"randperm\" not implemented for '", type, "'");
   at::native::check_supported_max_int_with_precision(n, result);
   result.resize_({n});
   if (n == 0) return result;
@@ -255,7 +258,7 @@ at::Tensor& randperm_generator_out(int64_t n, std::optional<at::Generator> gener
     return result.copy_(keys.argsort());
   }
   const auto [seed, offset] = core::philox_state(generator, n);
-  if (result.scalar_type() == at::kLong) {
+  if (type == at::kLong) {
     op::run(aclnnRandperm, n, seed, offset, result);
   } else {
     auto order = empty_like_with(result, {n}, at::kLong);

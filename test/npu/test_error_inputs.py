@@ -166,6 +166,7 @@ def test_operators_that_are_particular():
         ("should be the same", lambda: torch.nn.functional.conv2d(ones(1, 1, 3, 3), ones(1, 1, 2, 2), ones(1, dtype=half))),
         ("mixed dtypes", lambda: torch.nn.functional.batch_norm(ones(2, 3), ones(3, dtype=double), ones(3, dtype=double))),
         ("mixed dtypes", lambda: torch.nn.functional.batch_norm(ones(2, 3, dtype=double), None, None, ones(3), training=True)),
+        ("not implemented for 'Bool'", lambda: torch.randperm(3, dtype=torch.bool, device="npu")),
         ("not implemented for 'Char'", lambda: torch.nextafter(ones(2, dtype=torch.int8), ones(2, dtype=torch.int8))),
         ("Expected reduction dim", lambda: ones(0).max()),
         ("Expected reduction dim", lambda: ones(0, 3).min()),
