@@ -98,6 +98,13 @@ double scale_or_default(const at::Tensor& query, std::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
 }
 
+// By torch.func. Its transforms ask for rules that the fused operator has only in part: none for vmap, which calls an operator once
+// for each example only if all its results are tensors, no forward derivative, no second one.
+bool is_transformed(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet wrappers({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper});
+  return tensor.key_set().has_any(wrappers);
+}
+
 // The kernel trusts its caller with the shapes. What fits in another way, by broadcasting, or not at all is for the unfused way
 // to compute or to refuse.
 bool shapes_fit(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool grouped) {
@@ -116,6 +123,7 @@ bool fused_kernel_takes(const at::Tensor& query, const at::Tensor& key, const at
   if (key.scalar_type() != dtype || value.scalar_type() != dtype) return false;
   if (!shapes_fit(query, key, value, grouped) || query.size(-1) > 512) return false;
   if (dropout >= 1.0) return false;
+  if (is_transformed(query) || is_transformed(key) || is_transformed(value) || (mask && is_transformed(*mask))) return false;
   // The kernel gives no gradient for a mask of fewer dims than the scores.
   return !mask || !mask->defined() || !mask->requires_grad();
 }

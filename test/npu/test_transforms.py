@@ -109,6 +109,28 @@ def test_vmap_over_convolution_and_batch_norm():
     close(run("npu"), run("cpu"))
 
 
+@pytest.mark.parametrize("transform", [lambda attend: attend, lambda attend: torch.func.grad(lambda q, m: attend(q, m).square().sum())],
+                         ids=["forward", "grad"])
+def test_vmap_over_attention(transform):
+    def attend(q, mask):
+        return F.scaled_dot_product_attention(q, q, q, mask)
+
+    q, masks = torch.randn(3, 1, 2, 5, 8), torch.randn(3, 5, 5)
+    for inputs, dims in (((q, masks[0]), (0, None)), ((q[0], masks), (None, 0)), ((q, masks), 0)):
+        expected = torch.vmap(transform(attend), dims)(*inputs)
+        close(torch.vmap(transform(attend), dims)(*(x.npu() for x in inputs)), expected)
+
+
+def test_forward_derivative_of_attention():
+    q, tangent = torch.randn(2, 1, 2, 5, 8)
+
+    def derivative(attend, device):
+        return torch.func.jvp(lambda q: attend(q, q, q), (q.to(device),), (tangent.to(device),))[1]
+
+    expected = derivative(lambda q, k, v: (q @ k.mT / 8 ** 0.5).softmax(-1) @ v, "cpu")
+    close(derivative(F.scaled_dot_product_attention, "npu"), expected)
+
+
 def test_jvp_and_hessian():
     from torch.func import hessian, jacfwd, jvp
 
