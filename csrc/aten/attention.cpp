@@ -98,8 +98,8 @@ double scale_or_default(const at::Tensor& query, std::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
 }
 
-// By torch.func. Its transforms ask for rules that the fused operator has only in part: none for vmap, which calls an operator once
-// for each example only if all its results are tensors, no forward derivative, no second one.
+// By torch.func. Its transforms ask for rules that the fused operator has only in part: none for vmap, which calls an operator
+// once for each example only if all its results are tensors, no forward derivative, no second one.
 bool is_transformed(const at::Tensor& tensor) {
   constexpr c10::DispatchKeySet wrappers({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper});
   return tensor.key_set().has_any(wrappers);

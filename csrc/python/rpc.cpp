@@ -72,7 +72,8 @@ void unpack(Message& message, DeviceFor&& device_for) {
   tensors.pop_back();
   TORCH_CHECK(places.scalar_type() == at::kLong && places.numel() == static_cast<int64_t>(tensors.size()),
               "a message of another RPC backend came to NPU_TENSORPIPE");
-  for (size_t i = 0; i < tensors.size(); ++i) tensors[i] = moved(tensors[i], device_for(device_at(places.data_ptr<int64_t>()[i])));
+  for (size_t i = 0; i < tensors.size(); ++i)
+    tensors[i] = moved(tensors[i], device_for(device_at(places.data_ptr<int64_t>()[i])));
 }
 
 // Completes `to` with the message that `from` will have, after `change`, which returns the message to use.
@@ -145,18 +146,17 @@ class AgentOver : public Base {
       return found == map.end() ? device : found->second;
     });
     auto answer = new_future(getDevices());
-    pass_on(*Base::send(to, request, timeout, {}), answer,
-            [map, from = to.name_](const c10::intrusive_ptr<Message>& received) {
-              unpack(*received, [&](at::Device device) {
-                for (const auto& [ours, theirs] : map) {
-                  if (theirs == device) return ours;
-                }
-                TORCH_CHECK(device.is_cpu(), "worker ", from, " answers with a tensor of ", device,
-                            ", which no device map leads to: see set_device_map of the options, or have it move it with .cpu()");
-                return device;
-              });
-              return received;
-            });
+    pass_on(*Base::send(to, request, timeout, {}), answer, [map, from = to.name_](const c10::intrusive_ptr<Message>& received) {
+      unpack(*received, [&](at::Device device) {
+        for (const auto& [ours, theirs] : map) {
+          if (theirs == device) return ours;
+        }
+        TORCH_CHECK(device.is_cpu(), "worker ", from, " answers with a tensor of ", device,
+                    ", which no device map leads to: see set_device_map of the options, or have it move it with .cpu()");
+        return device;
+      });
+      return received;
+    });
     return answer;
   }
 
@@ -184,8 +184,10 @@ class AgentOver : public Base {
 
  private:
   static auto size_for(std::optional<int> size) {
-    if constexpr (std::is_same_v<Base, rpc::TensorPipeAgent>) return size;
-    else return size.value();
+    if constexpr (std::is_same_v<Base, rpc::TensorPipeAgent>)
+      return size;
+    else
+      return size.value();
   }
 
   static Options without_devices(Options options) {

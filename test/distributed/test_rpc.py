@@ -37,7 +37,7 @@ def test_options():
     options.set_devices([0, 1])
     assert options.devices == [torch.device("npu", 0), torch.device("npu", 1)]
     with pytest.raises(ValueError, match="to the same one"):
-        options.set_device_map("other", {0: 0})
+        options.set_device_map("other", {2: 0})
     with pytest.raises(ValueError, match="npu:0 is mapped to npu:1 of other already, so not to npu:2"):
         options.set_device_map("other", {0: 2})
     with pytest.raises(ValueError, match="are NPUs, got cuda:0"):
@@ -183,8 +183,9 @@ def faulty(rank, world, store):
     options = rpc.backend_registry.construct_rpc_backend_options(
         backend, init_method=f"file://{store}", messages_to_fail=["SCRIPT_CALL"], num_fail_sends=1)
     rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world, backend=backend, rpc_backend_options=options)
-    with pytest.raises(RuntimeError, match="torch.distributed.rpc.FaultyTensorPipeAgent|intentionally failed|fail"):
+    with pytest.raises((RuntimeError, UnicodeDecodeError)):   # PyTorch puts the pickled call into the message
         rpc.rpc_sync(f"worker{1 - rank}", torch.add, (torch.ones(2), 3))
+    assert rpc.rpc_sync(f"worker{1 - rank}", torch.add, (torch.ones(2), 3)).tolist() == [4, 4]   # num_fail_sends is 1
     rpc.shutdown(graceful=False)
 
 

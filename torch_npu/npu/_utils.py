@@ -8,7 +8,6 @@ from torch.types import Device
 from torch_npu import _C
 from torch_npu.npu import _state
 
-
 _LARGEST_INDEX = 127
 
 

@@ -1,4 +1,4 @@
-"""Registers the RPC backends ``NPU_TENSORPIPE`` and ``NPU_FAULTY_TENSORPIPE`` with torch.distributed.rpc, when that is imported."""
+"""Registers ``NPU_TENSORPIPE`` and ``NPU_FAULTY_TENSORPIPE`` with torch.distributed.rpc, when that is imported."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def _pairs(device_map: dict[Device, Device]) -> dict[torch.device, torch.device]
 
 
 class NPUTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
-    """As torch.distributed.rpc.TensorPipeRpcBackendOptions, with NPUs as devices; a number names an NPU. Maps may name the CPU, too.
+    """As torch.distributed.rpc.TensorPipeRpcBackendOptions, with NPUs as devices; a number names an NPU. Maps may name
+    the CPU, too.
 
     Raises ValueError for another kind of device, and for a map that leads two devices to one or one to two; ``init_rpc`` does for
     devices that are not there.
