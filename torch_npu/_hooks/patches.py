@@ -215,6 +215,40 @@ def _all_gather_base_gradient() -> None:
     imports.when_imported("torch.distributed.nn.functional", register)
 
 
+def _sharded_tensors() -> None:
+    """torch.distributed._shard.sharded_tensor.ShardedTensor moves to the current device of CUDA. ``npu`` is the published
+    torch_npu's; ``to`` takes an NPU without an index for the current one, as it does for CUDA. PyTorch's own is general from 2.14 on.
+    """
+    from torch_npu._hooks import imports
+
+    def current(value: Any) -> Any:
+        device = torch.device(value) if isinstance(value, (str, torch.device)) else None
+        if device is None or device.type != "npu" or device.index is not None:
+            return value if device is None else device
+        return torch.device("npu", torch.npu.current_device())
+
+    def register(module: Any) -> None:
+        kind = module.ShardedTensor
+        original = kind.to
+
+        @functools.wraps(original)
+        def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return original(self, *map(current, args), **{name: current(value) for name, value in kwargs.items()})
+
+        def npu(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = torch.preserve_format,
+                process_group: Any = None) -> Any:
+            """This object with its local shards on the current NPU of each process, itself where they are. ``device``: that NPU,
+            or None. ``process_group``: that of the result, where the present one has no backend for NPUs."""
+            here = current("npu")
+            if device is not None and current(device) not in (here, here.index):
+                raise ValueError(f"ShardedTensor.npu: the current device is {here}, got {device}")
+            return self.to(device=here, non_blocking=non_blocking, memory_format=memory_format, process_group=process_group)
+
+        kind.to, kind.npu = to, npu
+
+    imports.when_imported("torch.distributed._shard.sharded_tensor.api", register)
+
+
 def _bf16_hooks() -> None:
     """DistributedDataParallel lets its bf16 communication hooks pass on CUDA and XPU only, by name. Needed through
     torch 2.13; remove it when the oldest supported torch asks the backend.
@@ -382,6 +416,7 @@ PATCHES = (
     _sequence_numbers,
     _ephemeral_timeout,
     _all_gather_base_gradient,
+    _sharded_tensors,
     _bf16_hooks,
     _scaler_all_reduces_found_inf,
     _deterministic_algorithms,
