@@ -128,3 +128,18 @@ def unknown(rank, world):
 
 def test_an_operator_without_a_rule_is_named(two):
     two.run(unknown)
+
+
+def one_hot(rank, world, dim):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    classes = torch.arange(8).view(2, 4) % 3
+    result = torch.nn.functional.one_hot(distribute_tensor(classes.npu(), init_device_mesh("npu", (world,)), [Shard(dim)]), 5)
+    assert result.placements == (Shard(dim),)
+    assert result.full_tensor().cpu().equal(torch.nn.functional.one_hot(classes, 5))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_one_hot_stays_sharded(two, dim):
+    two.run(one_hot, dim)

@@ -1,4 +1,5 @@
-"""DTensor rules of the custom operators: along which dimensions their arguments may be sharded, and what comes out.
+"""DTensor rules of the custom operators, and of one_hot, whose decomposition DTensor cannot follow: along which dimensions their
+arguments may be sharded, and what comes out.
 
 The operators that are composed of others need none: DTensor sees the others. An operator without a rule is an error of
 DTensor's that names it.
@@ -6,6 +7,7 @@ DTensor's that names it.
 What they need of torch.distributed.tensor is imported in functions, for the import of that imports this module.
 """
 
+import operator
 from typing import Any, List, Optional
 
 import torch
@@ -65,6 +67,7 @@ RULES = {
     "npu_rotary_mul_backward": (_but_the_last(1), "ssbb", "sqq"),
     "npu_scaled_masked_softmax": (_but_the_last(2), "sb", "s"),
     "npu_scaled_masked_softmax_backward": (_but_the_last(2), "ssb", "s"),
+    "aten.one_hot": (_all, "s", "s"),
     "npu_fusion_attention": (_samples, "sssrrrrr", "s00r---"),
     "npu_fusion_attention_grad": (_samples, "ssssrrr00rsr", "sssrr"),
 }
@@ -124,5 +127,5 @@ def register() -> None:
     from torch.distributed.tensor.experimental import register_sharding
 
     for name, (dims, inputs, outputs) in RULES.items():
-        op = getattr(torch.ops.npu, name).default
+        op = operator.attrgetter(name if "." in name else f"npu.{name}")(torch.ops).default
         register_sharding(op)(_Rule(op._schema, dims, inputs, outputs))
