@@ -289,7 +289,7 @@ class Product(torch.autograd.Function):
 
 class Float32Product(torch.autograd.Function):
     @staticmethod
-    @torch.amp.custom_fwd(device_type="npu", cast_inputs=torch.float32)
+    @torch.npu.amp.custom_fwd(cast_inputs=torch.float32)
     def forward(ctx, a):
         assert not torch.npu.is_autocast_enabled()
         return a @ a

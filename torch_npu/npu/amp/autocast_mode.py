@@ -1,7 +1,6 @@
 """torch.npu.amp.autocast and the decorators for custom autograd functions."""
 
-import functools
-from typing import Any
+from typing import Any, Callable, Optional
 
 import torch
 
@@ -29,5 +28,12 @@ class autocast(torch.autocast, metaclass=_AutocastOfNpu):
         super().__init__("npu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 
-custom_fwd = functools.partial(torch.amp.custom_fwd, device_type="npu")
-custom_bwd = functools.partial(torch.amp.custom_bwd, device_type="npu")
+def custom_fwd(fwd: Optional[Callable[..., Any]] = None, *, cast_inputs: Optional[torch.dtype] = None) -> Any:
+    """``torch.amp.custom_fwd(device_type="npu")``: forward of a torch.autograd.Function, outside of autocast with its inputs in
+    ``cast_inputs`` where that is given."""
+    return torch.amp.custom_fwd(fwd, device_type="npu", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Optional[Callable[..., Any]] = None) -> Any:
+    """``torch.amp.custom_bwd(device_type="npu")``: backward with the autocast state of the forward."""
+    return torch.amp.custom_bwd(bwd, device_type="npu")
