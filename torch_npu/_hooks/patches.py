@@ -217,7 +217,7 @@ def _all_gather_base_gradient() -> None:
 
 def _sharded_tensors() -> None:
     """torch.distributed._shard.sharded_tensor.ShardedTensor moves to the current device of CUDA. ``npu`` is the published
-    torch_npu's; ``to`` takes an NPU without an index for the current one, as it does for CUDA. PyTorch's own is general from 2.14 on.
+    torch_npu's; ``to`` takes an NPU without an index for the current one, as it does for CUDA.
     """
     from torch_npu._hooks import imports
 
