@@ -27,6 +27,8 @@ CASES = {
     # The angles are the same for all heads; those of each position are sharded with it.
     "npu_rotary_mul": (lambda: [normal(2, 4, 3, 8), angles(1, 4, 1, 8), angles(1, 4, 1, 8)], [True, None, None], [0, 1, 2]),
     "npu_scaled_masked_softmax": (lambda: [normal(2, 4, 3, 8), torch.rand(2, 1, 3, 8) < 0.3, 0.5], [True, None], [0, 1]),
+    "npu_moe_token_permute": (lambda: [normal(4, 6), torch.tensor([[0, 2], [1, 0], [2, 1], [0, 1]])], [True, False], [1]),
+    "npu_moe_token_unpermute": (lambda: [normal(8, 6), torch.randperm(8).int(), normal(4, 2)], [True, False, False], [1]),
     "npu_fusion_attention": (lambda: [normal(3, 6, 2, 8), normal(3, 6, 2, 8), normal(3, 6, 2, 8), 2, "BSND", None, None,
                                       torch.ones(6, 6, dtype=torch.bool).triu(1), 0.35], [True, True, True, False], [0]),
 }

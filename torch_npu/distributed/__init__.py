@@ -169,7 +169,8 @@ def _register_rpc(module: Any) -> None:
 
 
 def _register_sharding(module: Any) -> None:
-    from torch_npu.distributed import _sharded_attention, _sharding
+    from torch_npu.distributed import _sharded_attention, _sharded_calls, _sharding
 
     _sharding.register()
     _sharded_attention.register()
+    _sharded_calls.register()

@@ -17,6 +17,7 @@ from torch import Tensor
 #   s  sharded along the dimension      r  whole on each rank
 #   b  as s, but whole where its size is 1: it is broadcast against the first argument
 #   p  a sum over the ranks             q  as p where the argument of the same letter b is broadcast, else s
+#   t  the loss: s with reduction="none"; with "sum" p as a result, r as its gradient
 #   0  sharded along dimension 0, where attention's statistics have the batch
 #   -  no tensor
 # npu_rms_norm's gamma has the sizes of the last dimensions of its input, those that are normalized.
@@ -36,6 +37,16 @@ def _but_the_named(arguments: Any, x: Any) -> List[int]:
 
 def _rows(arguments: Any, x: Any) -> Any:
     return range(x.ndim - arguments["gamma"].ndim)
+
+
+def _hidden(arguments: Any, x: Any) -> List[int]:
+    return [1]
+
+
+def _rows_of_loss(arguments: Any, x: Any) -> List[int]:
+    """Of a mean, each rank would have to know how many rows count."""
+    plain = not arguments.get("return_zloss") and arguments["lse_square_scale_for_zloss"] == 0
+    return [0] if plain and arguments["reduction"] != "mean" else []
 
 
 def _samples(arguments: Any, x: Any) -> List[int]:
@@ -67,6 +78,12 @@ RULES = {
     "npu_rotary_mul_backward": (_but_the_last(1), "ssbb", "sqq"),
     "npu_scaled_masked_softmax": (_but_the_last(2), "sb", "s"),
     "npu_scaled_masked_softmax_backward": (_but_the_last(2), "ssb", "s"),
+    "npu_moe_token_permute": (_hidden, "sr", "sr"),
+    "npu_moe_token_permute_grad": (_hidden, "ssrr", "s"),
+    "npu_moe_token_unpermute": (_hidden, "srr", "s"),
+    "npu_moe_token_unpermute_grad": (_hidden, "ssrr", "sp"),
+    "npu_cross_entropy_loss": (_rows_of_loss, "ssr", "tsrr"),
+    "npu_cross_entropy_loss_backward": (_rows_of_loss, "tssrrr", "s"),
     "aten.one_hot": (_all, "s", "s"),
     "npu_fusion_attention": (_samples, "sssrrrrr", "s00r---"),
     "npu_fusion_attention_grad": (_samples, "ssssrrr00rsr", "sssrr"),
@@ -91,7 +108,7 @@ class _Rule:
         whole = [_placement("r", 0) if letter != "-" else None for letter in self._outputs]
         found = [(whole, [_placement("r", 0) if name in tensors else None for name in given])]
         for dim in self._dims(arguments, first):
-            sources = [_input(letters.get(name, "r"), tensors.get(name), dim) for name in given]
+            sources = [_input(letters.get(name, "r"), tensors.get(name), dim, arguments) for name in given]
             broadcast = iter(name for name, letter in letters.items() if letter == "b")
             found.append(([_output(letter, dim, broadcast, arguments) for letter in self._outputs], sources))
         return found
@@ -101,9 +118,11 @@ def _plain(kind: Any) -> Any:
     return kind.getElementType() if isinstance(kind, torch.OptionalType) else kind
 
 
-def _input(letter: Any, tensor: Optional[Tensor], dim: Any) -> Any:
+def _input(letter: Any, tensor: Optional[Tensor], dim: Any, arguments: Any) -> Any:
     if tensor is None:
         return None
+    if letter == "t":
+        letter = "s" if arguments["reduction"] == "none" else "r"
     if letter == "b":
         letter = "r" if tensor.shape[dim] == 1 else "s"
     return _placement(letter, dim)
@@ -112,6 +131,8 @@ def _input(letter: Any, tensor: Optional[Tensor], dim: Any) -> Any:
 def _output(letter: Any, dim: Any, broadcast: Any, arguments: Any) -> Any:
     if letter == "-":
         return None
+    if letter == "t":
+        letter = "s" if arguments["reduction"] == "none" else "p"
     if letter == "q":
         letter = "p" if arguments[next(broadcast)].shape[dim] == 1 else "s"
     return _placement(letter, dim)
@@ -124,8 +145,14 @@ def _placement(letter: Any, dim: Any) -> Any:
 
 
 def register() -> None:
+    from torch.distributed.tensor import DTensor
     from torch.distributed.tensor.experimental import register_sharding
 
+    infos = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info
     for name, (dims, inputs, outputs) in RULES.items():
         op = operator.attrgetter(name if "." in name else f"npu.{name}")(torch.ops).default
         register_sharding(op)(_Rule(op._schema, dims, inputs, outputs))
+        # register_sharding has DTensor remember a rule's answer by the arguments from the first int on; a text counts, too.
+        for place, argument in enumerate(op._schema.arguments):
+            if isinstance(argument.type, torch.StringType):
+                infos[op].static_argnum = min(infos[op].static_argnum, place)
