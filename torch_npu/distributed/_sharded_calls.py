@@ -65,7 +65,8 @@ class _Way:
     def of(self, name: str, tensor: Any) -> Any:
         from torch.distributed.tensor import Partial, Replicate, Shard
 
-        dims = {"columns": {"weight": -1, "bias": -1, "result": -1}, "rows": {"x": -2, "result": -2}, "sums": {"x": -1, "weight": -2}}
+        dims = {"columns": {"weight": -1, "bias": -1, "result": -1}, "rows": {"x": -2, "result": -2},
+                "sums": {"x": -1, "weight": -2}}
         dim = dims.get(self.kind, {}).get(name)
         if dim is not None:
             return Shard(tensor.ndim + dim)
