@@ -5,7 +5,7 @@ import sys
 import unittest
 
 import pytest
-from fork_server import SERVER, run_python
+from fork_server import run_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))   # the models the demo, the tests and the benchmarks share
@@ -17,7 +17,6 @@ if "TEST_PACKAGE" in os.environ:
 os.environ.setdefault("SOFTCANN_HOST_TENSORS", "1")
 # Losses are compared with the CPU's step by step; two threads keep the runs short and the sums in one order.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
-SERVER.environment = dict(os.environ)
 
 
 @pytest.fixture

@@ -17,17 +17,25 @@ import threading
 
 
 class ForkServer:
-    """Client side: `run` is subprocess.run for a program's text, of one thread at a time (`idle`)."""
+    """Client side, for one thread at a time (`idle`)."""
 
     def __init__(self):
-        self.environment = dict(os.environ)   # the tests' own: conftest sets it again
-        self.process = None
+        self.environment = self.process = None
         self.idle = threading.Lock()
 
+    def start(self, environment):
+        """Anew where the environment is another one: torch may have read it at its import."""
+        if environment == self.environment:
+            return
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait()
+        self.environment = environment
+        self.process = subprocess.Popen([sys.executable, __file__], env={**environment, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
     def run(self, code, environment, timeout):
-        if self.process is None:
-            self.process = subprocess.Popen([sys.executable, __file__], env={**self.environment, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        """subprocess.run for a program's text."""
         with tempfile.TemporaryDirectory() as folder:
             out, err = (os.path.join(folder, name) for name in ("out", "err"))
             self.process.stdin.write(json.dumps([code, environment, os.getcwd(), out, err, timeout]) + "\n")
@@ -42,8 +50,8 @@ class ForkServer:
         return subprocess.CompletedProcess(code, status, *written)
 
 
-# What is read by libraries of ours, which a forked process loads after it has its environment.
-OURS = ("SOFTCANN_", "TORCH_NPU_", "ASCEND_", "HCCL_", "PYTORCH_NPU_")
+# What is read by libraries of ours, which a forked process loads after it has its environment; and what tells of the test.
+OURS = ("SOFTCANN_", "TORCH_NPU_", "ASCEND_", "HCCL_", "PYTORCH_NPU_", "PYTEST_")
 SERVER = ForkServer()
 
 
@@ -51,7 +59,7 @@ def run_python(code, timeout=1200, fresh=False, **environment):
     """Runs Python code in a process of its own; the completed process, with text output.
 
     None as a value removes the variable. What breaks a process (a failed stream, a fork, an import) is tested so. `fresh` says that
-    nothing may have been imported before; else torch has been, where no variable differs that others than we read.
+    nothing may have been imported before; else torch has been, where all variables that are given are ours.
     """
     env = dict(os.environ)
     for name, value in environment.items():
@@ -59,10 +67,10 @@ def run_python(code, timeout=1200, fresh=False, **environment):
             env.pop(name, None)
         else:
             env[name] = str(value)
-    changed = {name for name in env.keys() | SERVER.environment.keys() if env.get(name) != SERVER.environment.get(name)}
-    if not fresh and all(name.startswith((*OURS, "PYTEST_")) for name in changed) and SERVER.idle.acquire(blocking=False):
+    if not fresh and all(name.startswith(OURS) for name in environment) and SERVER.idle.acquire(blocking=False):
         with contextlib.ExitStack() as stack:
             stack.callback(SERVER.idle.release)
+            SERVER.start({name: value for name, value in os.environ.items() if not name.startswith(OURS)})
             return SERVER.run(code, env, timeout)
     return subprocess.run(
         [sys.executable, "-c", code], env=env, timeout=timeout, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -96,10 +104,12 @@ def become(environment, folder, out, err):
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(environment)
-    sys.stdin = open(0)
+    sys.stdin = open(0, closefd=False)
     sys.argv, sys.path[0] = ["-c"], ""
     if torch._is_device_backend_autoload_enabled():
+        torch.__spec__._initializing = True   # backends are loaded at the end of torch's import, and see that by this
         torch._import_device_backends()
+        torch.__spec__._initializing = False
 
 
 def main():

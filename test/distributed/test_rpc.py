@@ -186,7 +186,7 @@ def faulty(rank, world, store):
     with pytest.raises((RuntimeError, UnicodeDecodeError)):   # PyTorch puts the pickled call into the message
         rpc.rpc_sync(f"worker{1 - rank}", torch.add, (torch.ones(2), 3))
     assert rpc.rpc_sync(f"worker{1 - rank}", torch.add, (torch.ones(2), 3)).tolist() == [4, 4]   # num_fail_sends is 1
-    rpc.shutdown(graceful=False)
+    rpc.shutdown()
 
 
 def test_messages_that_fail_on_purpose(tmp_path):

@@ -9,7 +9,7 @@ def test_right_after_a_backward(python, again):
         import sys, torch, torch_npu
         sys.setswitchinterval(1)
         x = torch.ones(8, device="npu", requires_grad=True)
-        (x * 2).sum().backward()""", SOFTCANN_DEVICE_COUNT=16)
+        (x * 2).sum().backward()""", fresh=True, SOFTCANN_DEVICE_COUNT=16)
     assert done.returncode == 0, done.stderr
 
 
@@ -25,20 +25,20 @@ IN_FLIGHT = """if True:
 @pytest.mark.parametrize("inline_ns", ["20000", "0"])
 def test_with_work_in_flight(python, inline_ns, again):
     """A worker inside a kernel while exit handlers took its libraries apart: two runs of three were segmentation faults."""
-    done = python(IN_FLIGHT, SOFTCANN_INLINE_NS=inline_ns)
+    done = python(IN_FLIGHT, fresh=True, SOFTCANN_INLINE_NS=inline_ns)
     assert done.returncode == 5 and done.stderr == "", done.stderr
 
 
 @pytest.mark.parametrize("again", range(3))
 def test_a_client_without_handlers_of_its_own(python, again):
     """softcann itself waits: a client may end by exit() of the C library, past everything of Python's and the adapter's."""
-    done = python(IN_FLIGHT.replace("sys.exit(5)", "import ctypes; ctypes.CDLL(None).exit(5)"), SOFTCANN_INLINE_NS="0")
+    done = python(IN_FLIGHT.replace("sys.exit(5)", "import ctypes; ctypes.CDLL(None).exit(5)"), fresh=True, SOFTCANN_INLINE_NS="0")
     assert done.returncode == 5 and done.stderr == "", done.stderr
 
 
 def test_an_error_nobody_waited_for(python):
     done = python("""if True:
         import torch, torch_npu
-        torch.ones(3, device="npu")[torch.tensor([7], device="npu")]""", SOFTCANN_INLINE_NS="0")
+        torch.ones(3, device="npu")[torch.tensor([7], device="npu")]""", fresh=True, SOFTCANN_INLINE_NS="0")
     assert done.returncode == 0
     assert "at the end of the process" in done.stderr and "aclnnIndex" in done.stderr

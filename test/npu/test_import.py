@@ -10,21 +10,21 @@ from torch_npu._bootstrap import check_torch_version
 
 
 def test_autoload(python):
-    run = python("import torch; print(torch.npu.is_available(), torch.ones(2).npu().sum().item())")
+    run = python("import torch; print(torch.npu.is_available(), torch.ones(2).npu().sum().item())", fresh=True)
     assert run.stdout.split() == ["True", "2.0"], run.stderr
     assert run.stderr == ""
 
 
 def test_autoload_can_be_turned_off(python):
     code = "import torch; print(hasattr(torch, 'npu')); import torch_npu; print(torch.npu.device_count() > 0)"
-    run = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    run = python(code, fresh=True, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert run.stdout.split() == ["False", "True"], run.stderr
 
 
 @pytest.mark.parametrize("first", ["torch", "torch_npu"])
 def test_either_import_first(python, first):
     second = {"torch": "torch_npu", "torch_npu": "torch"}[first]
-    run = python(f"import {first}; import {second}; print(torch.ones(2, device='npu').tolist(), torch_npu.__version__)")
+    run = python(f"import {first}; import {second}; print(torch.ones(2, device='npu').tolist(), torch_npu.__version__)", fresh=True)
     assert run.stdout.startswith("[1.0, 1.0]"), run.stderr
     assert run.stderr == ""
 
@@ -53,7 +53,7 @@ def test_import_torch_survives_a_broken_torch_npu(python, options):
             print(error)
         """
     )
-    run = python(code)
+    run = python(code, fresh=True)
     lines = run.stdout.splitlines()
     assert lines[0] == "2.0 False False", run.stderr
     assert "undefined symbol: nowhere" in lines[1] and "reinstall torch_npu" in lines[1]
@@ -81,7 +81,7 @@ def test_wheel_of_another_minor_does_not_break_import_torch(python):
         print(torch.ones(1).item(), hasattr(torch, "npu"))
         """
     )
-    run = python(code)
+    run = python(code, fresh=True)
     assert run.stdout.split() == ["1.0", "False"], run.stderr
     assert "built for torch 2.1" in run.stderr
 
@@ -95,7 +95,7 @@ def test_import_opens_no_cann_and_starts_nothing(python):
         print(torch_npu._C._opened_libraries())
         """
     )
-    run = python(code)
+    run = python(code, fresh=True)
     assert run.stdout.splitlines() == ["False False False", "{}"], run.stderr
 
 
@@ -115,12 +115,12 @@ def test_every_module_can_be_imported_and_says_what_is_public(python):
                 print(name, missing)
         """
     )
-    run = python(code)
+    run = python(code, fresh=True)
     assert (run.returncode, run.stdout) == (0, ""), run.stderr
 
 
 def test_versions(python):
-    run = python("import torch_npu; torch_npu.version(); print(torch_npu.version.git_version)")
+    run = python("import torch_npu; torch_npu.version(); print(torch_npu.version.git_version)", fresh=True)
     assert "torch_npu: " in run.stdout and "CANN: " in run.stdout and "commit: " in run.stdout, run.stderr
 
 
