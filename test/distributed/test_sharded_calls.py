@@ -39,6 +39,16 @@ def test_grouped_matmul(two, group_type, x_dim, weight_dim, result):
     two.run(grouped, group_type, x_dim, weight_dim, result)
 
 
+def mixed(rank, world):
+    x, weight = torch.ones(6, 8, device="npu"), torch.ones(2, 8, 4, device="npu")
+    with pytest.raises(RuntimeError, match="not distributed is given with distributed ones"):
+        torch_npu.npu_grouped_matmul([placed(x, mesh_of(world), None)], [weight], group_list=[2, 6], group_type=0, split_item=3)
+
+
+def test_plain_tensors_among_distributed_ones_are_refused(two):
+    two.run(mixed)
+
+
 def grouped_of_two(rank, world):
     """Two products of their own, with biases."""
     mesh = mesh_of(world)
@@ -100,6 +110,7 @@ def communicating(rank, world):
     x, weight = torch.randn(4, 8).half().npu(), torch.randn(8, 6).half().npu()
     name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
     for dim, result in ((None, "R"), (1, "S(1)")):
+        # Sums of 8 products of half precision, in another order.
         out, gathered = torch_npu.npu_all_gather_base_mm(placed(x, mesh, 0), placed(weight, mesh, dim), name, world)
         assert str(out.placements[0]) == result and out.shape == (4, 6)
         torch.testing.assert_close(out.full_tensor(), x @ weight, rtol=1e-2, atol=1e-2)

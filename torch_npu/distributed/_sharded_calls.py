@@ -36,7 +36,14 @@ def _local(value: Any, mesh: Any, placements: Any) -> Any:
     """The local part of tensors, one or lists; `placements`: of one of them, a placement for each dimension of the mesh."""
     from torch.distributed.tensor import DTensor
 
-    return tree_map(lambda t: t.redistribute(mesh, placements(t)).to_local() if isinstance(t, DTensor) else t, value)
+    def local(t: Any) -> Any:
+        if isinstance(t, DTensor):
+            return t.redistribute(mesh, placements(t)).to_local()
+        if isinstance(t, torch.Tensor):   # nothing says what part of a whole it is
+            raise RuntimeError("a tensor that is not distributed is given with distributed ones")
+        return t
+
+    return tree_map(local, value)
 
 
 def _whole(mesh: Any) -> Any:
