@@ -194,8 +194,7 @@ def main(words=None):
     parser.add_argument("--percentile", type=float, default=100.0, help="of the values that must fit (default 100)")
     given = parser.parse_args(words)
     try:
-        onnx_file.read(given.model)  # tells what is no model
-        model = onnx.load(given.model)
+        model = onnx_file.read_whole(given.model)
         count = quantize(model, [read_example(path) for path in given.data], given.skip, given.percentile)
         onnx.save(model, given.output)
     except (AtcError, ValueError, OSError) as error:

@@ -141,7 +141,6 @@ def compare(got, want):
 def validate(options):
     """True if every output is close enough."""
     import numpy
-    import onnx
 
     from softcann.atc import container, onnx_file
 
@@ -149,8 +148,7 @@ def validate(options):
     if "aipp" in program.graphs[0].attrs:
         sys.exit("the .om takes raw pictures (AIPP): validate one that was converted without --insert_op_conf")
     arrays = made_inputs(program, options.input, options.batch, options.seed)
-    onnx_file.read(options.onnx)  # tells what is no model
-    model = onnx.load(options.onnx)
+    model = onnx_file.read_whole(options.onnx)
     outputs, between = interpreted(program, arrays)
     engine = "the interpreter of the compiler"
     if options.engine == "runtime":

@@ -31,6 +31,13 @@ def read(path):
     return model
 
 
+def read_whole(path):
+    """The model of a file with its external data."""
+    model = read(path)
+    onnx.load_external_data_for_model(model, os.path.dirname(os.path.abspath(path)))
+    return model
+
+
 def check(model, path):
     """onnx's own checker, with its text; by the path it finds external data."""
     if not model.opset_import:
