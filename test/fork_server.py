@@ -4,7 +4,6 @@ The import takes longer than most of these programs. A child differs from `pytho
 environment was set; run_python starts a new interpreter where that could matter.
 """
 import builtins
-import contextlib
 import gc
 import json
 import os
@@ -68,10 +67,11 @@ def run_python(code, timeout=1200, fresh=False, **environment):
         else:
             env[name] = str(value)
     if not fresh and all(name.startswith(OURS) for name in environment) and SERVER.idle.acquire(blocking=False):
-        with contextlib.ExitStack() as stack:
-            stack.callback(SERVER.idle.release)
+        try:
             SERVER.start({name: value for name, value in os.environ.items() if not name.startswith(OURS)})
             return SERVER.run(code, env, timeout)
+        finally:
+            SERVER.idle.release()
     return subprocess.run(
         [sys.executable, "-c", code], env=env, timeout=timeout, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -166,13 +166,9 @@ def _linear_bias(slopes: Tensor, kind: _BiasKind, rows: int, columns: int) -> Te
 _COMPRESSED_BIAS_ROWS = 1024
 
 
-def _is_compressed(bias: Tensor, rows: int, columns: int) -> bool:
-    return bias.shape[-2] == _COMPRESSED_BIAS_ROWS and tuple(bias.shape[-2:]) != (rows, columns)
-
-
 def _whole_bias(bias: Tensor, rows: int, columns: int) -> Tensor:
     """Of a bias that depends on the distance of query and key alone, and has only its last rows, all; 0 for later keys."""
-    if not _is_compressed(bias, rows, columns):
+    if bias.shape[-2] != _COMPRESSED_BIAS_ROWS or tuple(bias.shape[-2:]) == (rows, columns):
         return bias
     if rows != columns or rows > bias.shape[-1]:
         raise ValueError(f"npu_fusion_attention: pse {list(bias.shape)}, the last rows of a bias, for {rows} queries and "

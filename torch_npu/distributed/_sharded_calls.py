@@ -55,6 +55,10 @@ def _whole(mesh: Any) -> Any:
 class _Way:
     """How a grouped product is shared along one dimension of the mesh."""
 
+    # The dimensions that are sharded, from the end; with "sums" the result is partial; what is not here is whole.
+    SHARDED: Any = {"columns": {"weight": -1, "bias": -1, "result": -1}, "rows": {"x": -2, "result": -2},
+                    "sums": {"x": -1, "weight": -2}, "whole": {}}
+
     def __init__(self, given: Any, mesh_dim: int, ranks: int) -> None:
         def sharded(name: str, dim: int) -> bool:
             return all(t.placements[mesh_dim].is_shard(t.ndim + dim) and t.shape[dim] % ranks == 0 for t in _tensors(given[name]))
@@ -72,9 +76,7 @@ class _Way:
     def of(self, name: str, tensor: Any) -> Any:
         from torch.distributed.tensor import Partial, Replicate, Shard
 
-        dims = {"columns": {"weight": -1, "bias": -1, "result": -1}, "rows": {"x": -2, "result": -2},
-                "sums": {"x": -1, "weight": -2}}
-        dim = dims.get(self.kind, {}).get(name)
+        dim = self.SHARDED[self.kind].get(name)
         if dim is not None:
             return Shard(tensor.ndim + dim)
         return Partial() if (self.kind, name) == ("sums", "result") else Replicate()
