@@ -9,9 +9,9 @@ CSRC = ROOT / "csrc"
 SOFTCANN = ROOT / "third_party" / "softcann" / "src"
 LAYERS = ["acl", "core", "memory", "op", "graph", "aten", "distributed", "profiler", "python", "published"]
 SIDE_BY_SIDE = {"distributed", "profiler"}
-SOFTCANN_LAYERS = ["fault", "rt", "op", "model", "comm", "media", "ge", "companions"]
-SOFTCANN_SIDE_BY_SIDE = {"op", "model", "comm", "media", "ge", "companions"}  # libraries above libascendcl, or groups of them
-SOFTCANN_ON_OP = {"model"}  # one of them stands on libopapi
+SOFTCANN_LAYERS = ["fault", "rt", "op", "atb", "model", "comm", "media", "ge", "companions"]
+SOFTCANN_SIDE_BY_SIDE = {"op", "atb", "model", "comm", "media", "ge", "companions"}  # libraries above libascendcl, or groups of them
+SOFTCANN_ON_OP = {"atb", "model"}  # two of them stand on libopapi
 
 
 def sources(folder):

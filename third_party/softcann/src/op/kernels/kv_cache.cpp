@@ -5,19 +5,19 @@
 // s is row s % rows of page s / rows; negative slots are left out. "Norm" is [batch, 1, rows, size], a row for each token.
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/kv_cache.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 #include "op/named.h"
 
 using namespace softcann::op;
 
-namespace {
+namespace softcann::op {
 
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gamma, double epsilon) {
+at::Tensor row_norm(const at::Tensor& x, const at::Tensor& gamma, double epsilon) {
   const at::Tensor wide = widened(x);
   return wide * wide.square().mean({-1}, true).add_(epsilon).rsqrt_() * widened(gamma);
 }
-// Turned by pairs of the two halves; `interleaved`: neighbours belong together, and come apart into the halves.
 at::Tensor rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved) {
   at::Tensor wide = widened(x);
   if (interleaved) wide = wide.unflatten(-1, {-1, 2}).transpose(-1, -2).flatten(-2);
@@ -25,6 +25,10 @@ at::Tensor rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& si
   const at::Tensor turned = at::cat({-wide.narrow(-1, half, half), wide.narrow(-1, 0, half)}, -1);
   return wide * widened(cos) + turned * widened(sin);
 }
+
+}  // namespace softcann::op
+
+namespace {
 
 bool ends_in_tiles(std::string_view mode) { return mode.size() >= 2 && mode.substr(mode.size() - 2) == "NZ"; }
 
@@ -35,8 +39,9 @@ int64_t rows_of_page(const at::Tensor& cache, bool tiled, int64_t width) {
   return cache.size(as_tiles ? 2 : 1);
 }
 
-// rows [tokens, heads, size]
-void write_slots(const at::Tensor& cache, const at::Tensor& slots, const at::Tensor& rows, bool tiled) {
+}  // namespace
+
+void softcann::op::write_slots(const at::Tensor& cache, const at::Tensor& slots, const at::Tensor& rows, bool tiled) {
   const at::Tensor all = slots.reshape({-1}).to(at::kLong), kept = all.ge(0).nonzero().squeeze(1);
   const at::Tensor slot = all.index_select(0, kept);
   const at::Tensor value = rows.reshape({all.numel(), -1}).index_select(0, kept).to(cache.scalar_type());
@@ -49,6 +54,8 @@ void write_slots(const at::Tensor& cache, const at::Tensor& slots, const at::Ten
   at::Tensor tiles = cache.view({cache.size(0), -1, length, lanes}).transpose(1, 2);
   tiles.index_put_({slot.floor_divide(length), slot.remainder(length)}, value.view({slot.numel(), -1, lanes}));
 }
+
+namespace {
 
 // rows [batch, length, size] into a cache with one head, as `mode` says.
 void write_cache(const at::Tensor& cache, const at::Tensor& index, const at::Tensor& rows, std::string_view mode) {
@@ -114,7 +121,7 @@ OP(aclnnGatherPaKvCache) {
 
 #define KV_RMS_NORM_ROPE_CACHE                                                                                     \
   const int64_t latent = gamma.numel();                                                                            \
-  const at::Tensor y = rounded_to(rms_norm(kv.narrow(-1, 0, latent), gamma, epsilon), kv);                         \
+  const at::Tensor y = rounded_to(row_norm(kv.narrow(-1, 0, latent), gamma, epsilon), kv);                         \
   const at::Tensor k = rounded_to(rope(kv.slice(-1, latent), cos, sin, true), kv);                                 \
   write_cache(kCacheRef, index, stored(k, kRopeScaleOptional, kRopeOffsetOptional).squeeze(1), cacheModeOptional); \
   write_cache(ckvCacheRef, index, stored(y, cKvScaleOptional, cKvOffsetOptional).squeeze(1), cacheModeOptional);   \
@@ -130,8 +137,8 @@ OP(aclnnQkvRmsNormRopeCache) {
               " and headNums ", headNums.size(), " numbers, not 4 and 3");
   const int64_t tokens = qkvSize[0] * qkvSize[1], size = qkvSize[3];
   const at::Tensor all = qkv.view({tokens, qkvSize[2], size}), c = cos.reshape({tokens, 1, -1}), s = sin.reshape({tokens, 1, -1});
-  const at::Tensor q = rounded_to(rope(rms_norm(all.narrow(1, 0, headNums[0]), qGamma, epsilon), c, s, false), qkv);
-  const at::Tensor k = rounded_to(rope(rms_norm(all.narrow(1, headNums[0], headNums[1]), kGamma, epsilon), c, s, false), qkv);
+  const at::Tensor q = rounded_to(rope(row_norm(all.narrow(1, 0, headNums[0]), qGamma, epsilon), c, s, false), qkv);
+  const at::Tensor k = rounded_to(rope(row_norm(all.narrow(1, headNums[0], headNums[1]), kGamma, epsilon), c, s, false), qkv);
   const at::Tensor v = all.narrow(1, headNums[0] + headNums[1], headNums[2]);
   put(qOut, q);
   const auto heads = [&](const at::Tensor& t) { return given(t) ? widened(t).reshape({-1, size}) : t; };
@@ -232,7 +239,7 @@ at::Tensor project(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 }
 
 // Note [Latent attention's projections]
-// c = rms_norm(x @ dq) * correction; (q, r) = c @ uq for each head; queries are q @ uk and rope(r). (k, t) = x @ dkv: rms_norm(k)
+// c = row_norm(x @ dq) * correction; (q, r) = c @ uq for each head; queries are q @ uk and rope(r). (k, t) = x @ dkv: row_norm(k)
 // goes to one cache, rope(t) to the other. What is int8 carries scales.
 struct Prolog {
   at::Tensor x, cos, sin, x_scale;
@@ -244,7 +251,7 @@ struct Prolog {
   Queries queries(const at::Tensor& dq, const at::Tensor& uq, const at::Tensor& uk, const at::Tensor& gamma, double epsilon,
                   const at::Tensor& dq_scale, const at::Tensor& uq_scale, const at::Tensor& smooth, double correction) const {
     Queries result;
-    at::Tensor c = (rms_norm(project(x, dq, x_scale, dq_scale).to(type), gamma, epsilon) * correction).to(type);
+    at::Tensor c = (row_norm(project(x, dq, x_scale, dq_scale).to(type), gamma, epsilon) * correction).to(type);
     if (uq.scalar_type() == at::kChar) {
       const at::Tensor value = given(smooth) ? widened(c) * widened(smooth).reshape({-1}) : widened(c);
       c = at::zeros(value.sizes(), at::kChar);
@@ -265,7 +272,7 @@ struct Prolog {
             double correction) const {
     const at::Tensor both = project(x, weight, x_scale, weight_scale).to(type);
     const int64_t latent = gamma.numel();
-    return {(rms_norm(both.narrow(-1, 0, latent), gamma, epsilon) * correction).to(type),
+    return {(row_norm(both.narrow(-1, 0, latent), gamma, epsilon) * correction).to(type),
             rope(both.slice(-1, latent), cos, sin, true).to(type)};
   }
 };
