@@ -87,7 +87,8 @@ def out_of_place(source: Callable) -> Callable:
 def no_workspace(operator: str) -> Callable:
     """The operator that makes the workspace of another."""
 
-    def variant(query: Tensor, *args: Any, **options: Any) -> Tensor:
+    def variant(*args: Any, **options: Any) -> Tensor:
+        query = args[0] if args else next(iter(options.values()))
         return query.new_empty(0, dtype=torch.uint8)
 
     variant.__doc__ = f"The workspace for :func:`{operator}`: empty, as operators take memory from the caching allocator."

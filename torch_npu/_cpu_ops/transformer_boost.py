@@ -4,18 +4,19 @@
 Lengths are tensors on the host. A mask only says that a sequence is causal: it is not read, unless it has a row for each token.
 """
 
-from typing import Any, List, Optional, Tuple
+import itertools
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._cache import write_slots
+from torch_npu._cpu_ops._cache import rms_norm, write_slots
 from torch_npu._cpu_ops._common import no_workspace, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8
 from torch_npu._cpu_ops.inference_attention import attend, numbers, pages_of
 
 
-def _causal(rows: int, columns: int, device: torch.device) -> Tensor:
+def causal_mask(rows: int, columns: int, device: torch.device) -> Tensor:
     ahead = torch.arange(columns, device=device) - torch.arange(rows, device=device).unsqueeze(1)
     return (ahead > columns - rows).unsqueeze(0)
 
@@ -25,7 +26,55 @@ def _rows(cache: Tensor, table: Tensor, heads: int, length: int) -> Tensor:
     return pages_of(cache.flatten(2), table, heads, length)
 
 
-def _attend_paged(
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    lengths: List[int],
+    key_lengths: List[int],
+    kv_heads: int,
+    scale: float,
+    causal: bool,
+    out: Tensor,
+    table: Optional[Tensor] = None,
+) -> bool:
+    """The same as the loops over sequences below by one operator of the NPU, where its documented limits allow: float16 and
+    bfloat16, one new token each over pages, or heads of 128 elements. False if they do not, and nothing is done."""
+    one_each, size, page = max(lengths, default=0) == 1, query.shape[-1], 16 if table is None else key.shape[1]
+    takes = query.dtype in (torch.float16, torch.bfloat16) and query.dtype == key.dtype == value.dtype and page % 16 == 0
+    decoding = takes and one_each and table is not None and min(lengths) == 1 and page <= 512 and len(lengths) == len(query)
+    if query.device.type != "npu" or key.shape[-1] != value.shape[-1] or not (decoding or (takes and size == 128)):
+        return False
+    options: dict = {}
+    if table is not None:
+        key, value = key.flatten(2), value.flatten(2)
+        options.update(block_table=table[: len(lengths)], block_size=page)
+    if decoding:
+        query, layout = query.unsqueeze(1), "BSND"
+    else:
+        layout = "TND"
+        options.update(actual_seq_lengths=list(itertools.accumulate(lengths)))
+        if causal:
+            options.update(sparse_mode=3, atten_mask=torch.ones(2048, 2048, dtype=torch.bool, device=query.device).triu(1))
+        if table is None:
+            key_lengths = list(itertools.accumulate(key_lengths))
+    y = torch.ops.npu.npu_fused_infer_attention_score(
+        query,
+        key,
+        value,
+        num_heads=query.shape[-2],
+        num_key_value_heads=kv_heads,
+        scale=scale,
+        input_layout=layout,
+        actual_seq_lengths_kv=key_lengths,
+        **options,
+    )[0]
+    rows = sum(lengths)
+    out[:rows] = y.reshape(len(query), -1)[:rows].view(out[:rows].shape)
+    return True
+
+
+def attend_paged(
     query: Tensor,
     key_cache: Tensor,
     value_cache: Tensor,
@@ -36,21 +85,32 @@ def _attend_paged(
     scale: float,
     out: Tensor,
     mask: Optional[Tensor] = None,
+    alibi: Optional[Tensor] = None,
+    causal: bool = True,
+    sums: Optional[Tensor] = None,
 ) -> None:
-    """Sequences of new tokens, packed, each over its pages; causal to the last key."""
+    """Sequences of new tokens, packed, each over its pages; causal to the last key. ``alibi`` [heads, 1, keys], also for each
+    sequence, is added to the scores; ``sums`` [heads, tokens] takes their logsumexp."""
     if query.device.type == "meta":
+        return
+    plain = mask is None and alibi is None and sums is None and causal
+    if plain and _fused(query, key_cache, value_cache, lengths, contexts, kv_heads, scale, True, out, table):
         return
     start = 0
     if mask is not None and (mask.dim() != 2 or mask.shape[0] != query.shape[0] or mask.shape[1] < max(contexts)):
         mask = None  # without a row for each token
     for b, (length, context) in enumerate(zip(lengths, contexts)):
-        q = query[start : start + length].transpose(0, 1)
+        rows = slice(start, start + length)
+        q = query[rows].transpose(0, 1)
         k, v = _rows(key_cache, table[b], kv_heads, context), _rows(value_cache, table[b], kv_heads, context)
-        hidden = _causal(length, context, q.device)
+        hidden = causal_mask(length, context, q.device) if causal else None
         if mask is not None:
-            hidden = (mask[start : start + length, :context] != 0).unsqueeze(0)
-        y = attend(q, k, v, scale, hidden)[0].transpose(0, 1)
-        out[start : start + length] = y.reshape(out[start : start + length].shape).to(out.dtype)
+            hidden = (mask[rows, :context] != 0).unsqueeze(0)
+        bias = None if alibi is None else (alibi[b] if alibi.dim() == 4 else alibi)[..., :context]
+        y, lse = attend(q, k, v, scale, hidden, bias)
+        out[rows] = y.transpose(0, 1).reshape(out[rows].shape).to(out.dtype)
+        if sums is not None:
+            sums[:, rows] = lse
         start += length
 
 
@@ -72,10 +132,65 @@ def _npu_paged_attention(
     ``context_lens`` int32 [tokens]. ``workspace`` is not needed.
     """
     contexts = numbers(context_lens)
-    _attend_paged(query, key_cache, value_cache, block_table, [1] * len(contexts), contexts, num_kv_heads, scale_value, out)
+    attend_paged(query, key_cache, value_cache, block_table, [1] * len(contexts), contexts, num_kv_heads, scale_value, out)
 
 
 _npu_paged_attention_get_workspace = no_workspace("_npu_paged_attention")
+
+
+def _npu_paged_attention_v2_out(
+    query: Tensor,
+    key_cache: Tensor,
+    block_table: Tensor,
+    context_lens: List[int],
+    *,
+    value_cache: Optional[Tensor] = None,
+    mask: Optional[Tensor] = None,
+    num_kv_heads: int = 0,
+    num_heads: int = 0,
+    scale_value: float = 1.0,
+    mask_type: int = 0,
+    out: Tensor,
+    **_: Any,
+) -> Tensor:
+    """:func:`_npu_paged_attention` with the lengths as a list. ``mask_type`` 2: ``mask`` [heads, 1, keys], also for each
+    sequence, is ALiBi's bias; 0: none. Raises NotImplementedError for others."""
+    if mask_type not in (0, 2):
+        raise NotImplementedError(f"_npu_paged_attention_v2: mask_type {mask_type} is not supported, only 0 (none) and 2 (ALiBi)")
+    alibi = mask if mask_type == 2 else None
+    contexts, values = list(context_lens), key_cache if value_cache is None else value_cache
+    ones = [1] * len(contexts)
+    attend_paged(
+        query, key_cache, values, block_table, ones, contexts, num_kv_heads or num_heads, scale_value, out, alibi=alibi
+    )
+    return out
+
+
+_npu_paged_attention_v2_get_workspace = no_workspace("_npu_paged_attention_v2")
+
+
+def _npu_paged_attention_quant(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    num_kv_heads: int,
+    num_heads: int,
+    scale_value: float,
+    block_table: Tensor,
+    context_lens: Tensor,
+    quant_type: int,
+    outdata_type: int,
+    k_descale: Tensor,
+    v_descale: Tensor,
+    out: Tensor,
+) -> None:
+    """:func:`_npu_paged_attention` over int8 caches, whose numbers are times ``k_descale``, ``v_descale`` float32 [kv heads *
+    size]. Raises NotImplementedError where ``quant_type`` is not 1: int8 queries."""
+    if quant_type != 1:
+        raise NotImplementedError(f"_npu_paged_attention_quant: quant_type {quant_type} is not supported, only 1, int8 caches")
+    pairs = (key_cache, k_descale), (value_cache, v_descale)
+    k, v = (wide(cache) * wide(scale).view(cache.shape[2:]) for cache, scale in pairs)
+    _npu_paged_attention(query, k, v, num_kv_heads, num_heads, scale_value, block_table, context_lens, out)
 
 
 def _npu_paged_attention_mla(
@@ -91,7 +206,7 @@ def _npu_paged_attention_mla(
 ) -> None:
     """:func:`_npu_paged_attention` whose values are the first ``mla_vheadsize`` elements of the keys."""
     contexts = numbers(context_lens)
-    _attend_paged(
+    attend_paged(
         query,
         key_cache,
         key_cache[..., :mla_vheadsize],
@@ -119,7 +234,7 @@ def _npu_paged_attention_splitfuse(
 ) -> None:
     """:func:`_npu_paged_attention` of ``seq_len`` new tokens of each sequence, packed, causal; ``mask`` may have a row for
     each token, not 0 where a key does not count."""
-    _attend_paged(
+    attend_paged(
         query, key_cache, value_cache, block_table, numbers(seq_len), numbers(context_lens), num_kv_heads, scale_value, out, mask
     )
 
@@ -148,6 +263,28 @@ def _npu_flash_attention_qlens(
     )
 
 
+class _Mask(NamedTuple):
+    """What packed sequences see of themselves: of ``kind``, mask types of the transformer library; ``given`` is the mask of kind
+    2, the slopes of 4 and 5."""
+
+    kind: int
+    given: Any = None
+
+    def of(self, sequence: int, rows: int, device: torch.device) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+        """(hidden, bias) of one sequence, [heads or 1, rows, rows]."""
+        if self.kind == 0:
+            return None, None
+        hidden = causal_mask(rows, rows, device)
+        if self.kind in (1, 3):  # the square of a triangle is not read
+            return hidden, None
+        if self.kind == 2:
+            bias = self.given if self.given.dim() == 3 else self.given[sequence if len(self.given) > 1 else 0]
+            return hidden, bias[..., :rows, :rows]
+        at = torch.arange(rows, device=device)
+        distance = (at.unsqueeze(1) - at).clamp(min=0).float()
+        return hidden, -wide(self.given).view(-1, 1, 1) * (distance if self.kind == 4 else distance.sqrt())
+
+
 def _packed(
     query: Tensor,
     key: Tensor,
@@ -156,18 +293,21 @@ def _packed(
     heads: int,
     kv_heads: int,
     scale: float,
-    causal: bool,
+    mask: _Mask,
     out: Tensor,
 ) -> None:
     if query.device.type == "meta":
         return
+    q, k, v = (t.view(len(t), n, -1) for t, n in ((query, heads), (key, kv_heads), (value, kv_heads)))
+    if mask.kind in (0, 1, 3) and _fused(q, k, v, lengths, lengths, kv_heads, scale, mask.kind != 0, out):
+        return
     start = 0
-    for length in lengths:
+    for b, length in enumerate(lengths):
         rows = slice(start, start + length)
         q, k, v = (
             t[rows].reshape(length, n, -1).transpose(0, 1) for t, n in ((query, heads), (key, kv_heads), (value, kv_heads))
         )
-        y = attend(q, k, v, scale, _causal(length, length, q.device) if causal else None)[0].transpose(0, 1)
+        y = attend(q, k, v, scale, *mask.of(b, length, q.device))[0].transpose(0, 1)
         out[rows] = y.reshape(out[rows].shape).to(out.dtype)
         start += length
 
@@ -184,7 +324,88 @@ def _npu_flash_attention(
     out: Tensor,
 ) -> None:
     """Causal attention of packed sequences [tokens, heads, size], of ``seq_len`` tokens each, into ``out``."""
-    _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, True, out)
+    _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, _Mask(1), out)
+
+
+def _npu_flash_attention_v2_out(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seq_len: List[int],
+    *,
+    mask: Optional[Tensor] = None,
+    slopes: Optional[Tensor] = None,
+    mask_type: int = 2,
+    scale_value: float = 1,
+    num_heads: int = 0,
+    num_kv_heads: int = 0,
+    out: Tensor,
+    **_: Any,
+) -> Tensor:
+    """:func:`_npu_flash_attention` with the lengths as a list. ``mask_type``: 0 none; 1 and 3 causal; 2 causal, and ``mask``
+    [heads, rows, rows], also for each sequence, is added (ALiBi); 4 and 5 causal, less ``slopes`` [heads] times the distance,
+    or its root. Raises NotImplementedError for others."""
+    if not 0 <= mask_type <= 5:
+        raise NotImplementedError(f"_npu_flash_attention_v2: mask_type {mask_type} is not supported, only 0 to 5")
+    kinds = _Mask(mask_type, mask if mask_type == 2 else slopes)
+    _packed(query, key, value, list(seq_len), num_heads, num_kv_heads or num_heads, scale_value, kinds, out)
+    return out
+
+
+def _npu_flash_attention_prefix_v2_out(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_table: Tensor,
+    mask: Tensor,
+    seq_len: List[int],
+    context_lens: List[int],
+    *,
+    slopes: Optional[Tensor] = None,
+    mask_type: int = 3,
+    num_kv_heads: int = 0,
+    num_heads: int = 0,
+    scale_value: float = 1,
+    out: Tensor,
+    **_: Any,
+) -> Tensor:
+    """:func:`_npu_paged_attention_splitfuse` with the lengths as lists; the compressed mask is not read. Raises
+    NotImplementedError for ``mask_type`` 4 and 5, ALiBi."""
+    if mask_type != 3:
+        raise NotImplementedError(f"_npu_flash_attention_prefix_v2: mask_type {mask_type} is not supported, only 3 (causal)")
+    lengths, contexts = list(seq_len), list(context_lens)
+    attend_paged(query, key_cache, value_cache, block_table, lengths, contexts, num_kv_heads or num_heads, scale_value, out)
+    return out
+
+
+def npu_self_attention_prefix_encoder_out(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    block_tables: Tensor,
+    seqlen: List[int],
+    kv_seqlen: List[int],
+    q_headnum: int,
+    qk_scale: float,
+    kv_headnum: int,
+    *,
+    mask_type: Optional[str] = None,
+    output: Tensor,
+    **_: Any,
+) -> Tensor:
+    """:func:`npu_self_attention_prefix_encoder` into ``output``."""
+    if mask_type not in (None, "mask_type_causal_mask", "mask_type_norm_compress"):
+        raise NotImplementedError(f"npu_self_attention_prefix_encoder: mask_type {mask_type!r} is not supported, only causal")
+    lengths, contexts = list(seqlen), list(kv_seqlen)
+    heads_apart = query.view(query.shape[0], q_headnum, -1)
+    attend_paged(heads_apart, key, value, block_tables, lengths, contexts, kv_headnum, qk_scale, output)
+    return output
+
+
+def npu_self_attention_prefix_encoder(query: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Causal attention of ``seqlen`` new tokens of each sequence, packed [tokens, heads, size] or [tokens, heads * size], over
+    ``kv_seqlen`` rows of its pages [pages, rows, kv heads, size]; shaped as the query."""
+    return npu_self_attention_prefix_encoder_out(query, *args, **options, output=torch.empty_like(query))
 
 
 def _npu_flash_attention_v3(*args: Any, mask_type: Optional[int] = 3, **options: Any) -> None:
@@ -196,7 +417,7 @@ def _npu_flash_attention_unpad(
     query: Tensor, key: Tensor, value: Tensor, seq_len: Tensor, scale_value: float, num_heads: int, num_kv_heads: int, out: Tensor
 ) -> None:
     """:func:`_npu_flash_attention` without a mask: all tokens of a sequence see each other."""
-    _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, False, out)
+    _packed(query, key, value, numbers(seq_len), num_heads, num_kv_heads, scale_value, _Mask(0), out)
 
 
 def _npu_flash_attention_unpad_v2(*args: Any, kernel_type: Optional[int] = 0, **options: Any) -> None:
@@ -251,106 +472,48 @@ def _npu_quantize_per_tensor(x: Tensor, scale: Tensor, zero_point: Tensor, y: Te
     y.copy_(as_int8((wide(x) / wide(scale)).round() + wide(zero_point)))
 
 
-def npu_multi_head_latent_attention(
-    q_nope: Tensor,
-    q_rope: Tensor,
-    ctkv: Tensor,
-    k_rope: Tensor,
-    block_tables: Tensor,
-    context_lens: List[int],
-    q_headnum: int,
-    qk_scale: float,
-    kv_headnum: int,
+def _npu_quant_rms_norm(
+    self: Tensor, gamma: Tensor, beta: Tensor, scale: Tensor, offset: Tensor, output: Tensor, eps: float = 1e-05
+) -> None:
+    """Writes ``round((self / rms(self) * gamma + beta) / scale + offset)`` as int8 into ``output``."""
+    output.copy_(as_int8((rms_norm(self, gamma, eps) + wide(beta)) / wide(scale) + wide(offset)))
+
+
+def npu_fused_add_topk_div(
+    x: Tensor,
+    add_num: Tensor,
     *,
-    qseqlen: Optional[List[int]] = None,
-    cache_mode: Optional[str] = None,
-    **given: Any,
-) -> Tensor:
-    """Latent attention over caches in pages: ``q_nope`` [tokens, heads, latent] and ``q_rope`` [tokens, heads, rope];
-    ``ctkv`` [pages, rows, kv heads, latent], which are the values too, and ``k_rope`` [pages, rows, kv heads, rope].
-    ``qseqlen``: new tokens of each sequence (one without it), causal. Returns [tokens, heads, latent]. Raises
-    NotImplementedError for int8 caches."""
-    unsupported(
-        "npu_multi_head_latent_attention",
-        *("mask", "mask_type", "calc_type"),
-        **given,
-        cache_mode=None if cache_mode in (None, "krope_ctkv") else cache_mode,
-    )
-    out = torch.empty_like(q_nope)
-    lengths = list(qseqlen or [1] * len(context_lens))
-    _attend_paged(
-        torch.cat([q_nope, q_rope], -1),
-        torch.cat([ctkv, k_rope], -1),
-        ctkv,
-        block_tables,
-        lengths,
-        list(context_lens),
-        kv_headnum,
-        qk_scale,
-        out,
-    )
-    return out
-
-
-def npu_multi_head_latent_attention_out(*args: Any, output: Tensor, **options: Any) -> Tensor:
-    """:func:`npu_multi_head_latent_attention` into ``output``."""
-    return output.copy_(npu_multi_head_latent_attention(*args, **options))
-
-
-def npu_ring_mla(
-    q_nope: Tensor,
-    q_rope: Tensor,
-    k_nope: Tensor,
-    k_rope: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    seqlen: Tensor,
-    head_num: int,
-    kv_head_num: int,
-    *,
-    pre_out: Optional[Tensor] = None,
-    prev_lse: Optional[Tensor] = None,
-    qk_scale: float = 1,
-    mask_type: Optional[str] = None,
-    calc_type: Optional[str] = None,
+    activation_type: Optional[str] = None,
+    group_num: int = 1,
+    group_topk: int = 1,
+    n: int = 1,
+    k: int = 1,
+    is_norm: bool = True,
+    scale: float = 1,
+    enable_expert_mapping: bool = False,
     **_: Any,
 ) -> Tuple[Tensor, Tensor]:
-    """Attention of packed sequences over one part of the keys, joined to that over the parts before.
-
-    ``q_nope``, ``q_rope``, ``k_nope``, ``k_rope``, ``value`` [tokens, heads, size]; ``seqlen`` int32 [sequences], or [2,
-    sequences] for queries and keys. ``mask_type`` "mask_type_triu": causal; "no_mask". ``calc_type`` "calc_type_first_ring":
-    the first part; otherwise ``pre_out`` and ``prev_lse`` are the results so far. Returns (attention [tokens, heads, size],
-    logsumexp float32 [heads, tokens]).
-    """
-    out = q_nope.new_zeros(*q_nope.shape[:-1], value.shape[-1])
-    sums = torch.zeros(head_num, q_nope.shape[0], device=q_nope.device)
-    if q_nope.device.type == "meta":
-        return out, sums
-    lengths = seqlen.tolist() if seqlen.dim() == 2 else [seqlen.tolist()] * 2
-    query, key = torch.cat([q_nope, q_rope], -1), torch.cat([k_nope, k_rope], -1)
-    start = k_start = 0
-    for length, k_length in zip(*lengths):
-        rows, columns = slice(start, start + length), slice(k_start, k_start + k_length)
-        hidden = None if mask_type in (None, "no_mask", "undefined") else _causal(length, k_length, query.device)
-        y, lse = attend(
-            query[rows].transpose(0, 1), key[columns].transpose(0, 1), value[columns].transpose(0, 1), qk_scale, hidden
-        )
-        y = y.transpose(0, 1)
-        lse = torch.where(lse == float("inf"), float("-inf"), lse)
-        if pre_out is not None and calc_type != "calc_type_first_ring":
-            before = wide(prev_lse)[:, rows]
-            joined = torch.logaddexp(before, lse)
-            shares = [(part - joined).exp().nan_to_num().transpose(0, 1).unsqueeze(-1) for part in (before, lse)]
-            y, lse = wide(pre_out)[rows] * shares[0] + y * shares[1], joined
-        out[rows], sums[:, rows] = y.to(out.dtype), lse
-        start, k_start = start + length, k_start + k_length
-    return out, sums
+    """The experts of tokens: the ``k`` greatest of ``sigmoid(x) + add_num`` [tokens, experts] within the ``group_topk`` best of
+    ``group_num`` groups, which count by the sum of their ``n`` best. Returns (``sigmoid(x)`` of those, divided by its sum where
+    ``is_norm``, times ``scale``, float32 [tokens, k]; their indices, int32). Raises NotImplementedError for mapped experts."""
+    unsupported("npu_fused_add_topk_div", enable_expert_mapping=enable_expert_mapping or None)
+    if activation_type not in (None, "activation_sigmoid"):
+        raise NotImplementedError(f"npu_fused_add_topk_div: activation_type {activation_type!r} is not 'activation_sigmoid'")
+    score = wide(x).sigmoid()
+    groups = (score + wide(add_num)).unflatten(-1, (group_num, -1))
+    best = groups.topk(n, -1)[0].sum(-1).topk(group_topk, -1)[1]
+    kept = torch.zeros(groups.shape[:-1], dtype=torch.bool, device=x.device).scatter_(-1, best, True)
+    chosen = groups.masked_fill(~kept.unsqueeze(-1), float("-inf")).flatten(-2).topk(k, -1)[1]
+    weight = score.gather(-1, chosen)
+    if is_norm:
+        weight = weight / weight.sum(-1, keepdim=True)
+    return (weight * scale).float(), chosen.int()
 
 
-def npu_ring_mla_out(*args: Any, output: Tensor, softmax_lse: Tensor, **options: Any) -> Tuple[Tensor, Tensor]:
-    """:func:`npu_ring_mla` into ``output`` and ``softmax_lse``."""
-    found, sums = npu_ring_mla(*args, **options)
-    return output.copy_(found), softmax_lse.copy_(sums)
+def npu_fused_add_topk_div_out(*args: Any, y: Tensor, indices: Tensor, **options: Any) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_fused_add_topk_div` into ``y`` and ``indices``."""
+    weight, chosen = npu_fused_add_topk_div(*args, **options)
+    return y.copy_(weight), indices.copy_(chosen)
 
 
 def npu_paged_cache_load_out(
