@@ -42,6 +42,8 @@ def check(model, path):
     """onnx's own checker, with its text; by the path it finds external data."""
     if not model.opset_import:
         raise AtcError("E16005", "the model names no opset", solution="Export the model again with an opset of 7 or newer.")
+    if os.path.getsize(path) > onnx.checker.MAXIMUM_PROTOBUF:
+        return  # more than the checker reads
     try:
         onnx.checker.check_model(path)
     except onnx.checker.ValidationError as error:
@@ -52,8 +54,8 @@ def check(model, path):
                 solution="Export with an opset that knows the operator.",
             ) from error
         raise AtcError("E16001", f"the model is not valid: {first_line(error)}", solution="Export the model again.") from error
-    except (ValueError, RuntimeError, UnicodeDecodeError):
-        pass  # too large for the checker
+    except (ValueError, RuntimeError) as error:
+        raise AtcError("E16001", f"the model cannot be checked: {first_line(error)}", solution="Export the model again.") from error
 
 
 def unregistered(model):
