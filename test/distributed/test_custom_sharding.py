@@ -48,6 +48,8 @@ def attention(rank, world, dim):
         torch.testing.assert_close(found.full_tensor(), expected, rtol=1e-6, atol=1e-6)
         for one, other in zip(torch.autograd.grad(expected.square().sum(), plain), torch.autograd.grad(found.square().sum(), placed)):
             torch.testing.assert_close(other.full_tensor(), one, rtol=1e-5, atol=1e-6)
+    with pytest.raises(RuntimeError, match="not distributed is given with distributed ones"):
+        scaled_dot_product_attention(placed[0], *plain[1:])
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])

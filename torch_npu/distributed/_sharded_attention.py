@@ -45,6 +45,8 @@ def _local(value: Any, mesh: Any, placements: List[Any]) -> Any:
     from torch.distributed.tensor import DTensor, Replicate
 
     if not isinstance(value, DTensor):
+        if isinstance(value, Tensor) and value.ndim >= _ROWS:   # nothing says what part of a whole it is
+            raise RuntimeError("a tensor that is not distributed is given with distributed ones")
         return value
     return value.redistribute(mesh, placements if value.ndim >= _ROWS else [Replicate()] * mesh.ndim).to_local()
 
