@@ -6,6 +6,7 @@
 #include <shared_mutex>
 
 #include "core/capture.h"
+#include "core/device.h"
 #include "core/error.h"
 #include "core/options.h"
 
@@ -29,6 +30,15 @@ const bool blocking_from_environment = [] {
   }
   return true;
 }();
+
+// Extensions open libopapi.so by its name, which the loader knows once it is open. A CANN without it: operators say so.
+void open_operators() {
+  try {
+    acl::find_symbol(acl::Library::opapi, "");
+  } catch (const c10::Error&) {
+  }
+}
+const bool opens_operators = (core::at_first_use(open_operators), true);
 
 }  // namespace
 

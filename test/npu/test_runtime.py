@@ -36,6 +36,11 @@ def test_auto_without_an_npu_is_softcann(python):
     assert "'runtime': 'softcann'" in run.stdout and "no NPU" in run.stdout, run.stderr
 
 
+def test_extensions_find_the_operators_by_their_library_name(python):
+    run = python("import ctypes, torch; torch.ones(2).npu(); print(ctypes.CDLL('libopapi.so').aclnnAdd is not None)", **HOMES)
+    assert run.stdout.split() == ["True"], run.stderr
+
+
 def test_unknown_choice(python):
     run = python(USE, TORCH_NPU_RUNTIME="fast")
     assert run.returncode != 0 and "TORCH_NPU_RUNTIME=fast: expected one of auto, cann, softcann" in run.stderr
