@@ -169,6 +169,16 @@ def test_grouped_products(call):
         expected[row] = x[row] @ weight[g] + bias[g]
     call.named("aclnnGroupedMatmul", x=[x], weight=[weight], biasOptional=[bias], groupListOptional=ends, splitItem=3, y=[out])
     close(out, expected, 1e-4)
+    for name, of_the_host in (("aclnnGroupedMatmulV2", True), ("aclnnGroupedMatmulV3", False)):
+        out.fill_(9)
+        call.named(name, x=[x], weight=[weight], biasOptional=[bias], groupListOptional=ends if of_the_host else torch.tensor(ends),
+                   splitItem=3, groupType=0, y=[out])
+        close(out, expected, 1e-4)
+        columns = torch.full((3, 16, 8), 9.0)
+        call.named(name, x=[x.t()], weight=[expected], groupListOptional=ends if of_the_host else torch.tensor(ends), splitItem=3,
+                   groupType=2, y=[columns])
+        for i, part in enumerate((slice(0, 2), slice(2, 2), slice(2, 7))):
+            close(columns[i], x[part].t() @ expected[part], 1e-3)
     out.fill_(9)
     call.named("aclnnGroupedMatmulWeightNz", x=[x], weight=[weight], biasOptional=[bias], groupListOptional=torch.tensor([2, 0, 5]),
                splitItem=3, groupType=0, groupListType=1, actType=1, out=[out])

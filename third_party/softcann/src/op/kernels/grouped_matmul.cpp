@@ -143,12 +143,20 @@ std::vector<at::Tensor> in_base_formats(at::TensorList list) {
 GROUPED_MATMUL(aclnnGroupedMatmulV4)
 GROUPED_MATMUL(aclnnGroupedMatmulV5)
 GROUPED_MATMUL(aclnnGroupedMatmulWeightNz)
-// The groups' ends are numbers of the host here.
-OP(aclnnGroupedMatmul) {
-  const at::Tensor ends = groupListOptional.empty() ? at::Tensor() : at::tensor(groupListOptional, at::kLong);
-  const Group group{weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional};
-  GroupedMatmul{group, x, {}, ends, ends.defined() && x.size() == 1 ? 0 : -1, 0, 0}.run(y);
-}
+namespace {
+at::Tensor tensor_of(at::IntArrayRef ends) { return ends.empty() ? at::Tensor() : at::tensor(ends, at::kLong); }
+}  // namespace
+#define GROUPED_MATMUL_EARLY(NAME, ENDS, TYPE)                                                                             \
+  OP(NAME) {                                                                                                               \
+    const at::Tensor ends = ENDS;                                                                                          \
+    const std::vector<at::Tensor> base = in_base_formats(weight);                                                          \
+    const Group group{base, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional}; \
+    GroupedMatmul{group, x, {}, ends, TYPE, 0, 0}.run(y);                                                                  \
+  }
+// The groups' ends are numbers of the host in the first two, and the first takes no type.
+GROUPED_MATMUL_EARLY(aclnnGroupedMatmul, tensor_of(groupListOptional), ends.defined() && x.size() == 1 ? 0 : -1)
+GROUPED_MATMUL_EARLY(aclnnGroupedMatmulV2, tensor_of(groupListOptional), groupType)
+GROUPED_MATMUL_EARLY(aclnnGroupedMatmulV3, groupListOptional, groupType)
 namespace {
 
 // To the sums of each group goes the product of its rows of x, transposed, with its rows of the weight.
