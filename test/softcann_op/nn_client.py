@@ -140,8 +140,13 @@ class Client:
         arguments = [self.argument(p.kind, v) for p, v in zip(op.params, values)]
         size, executor = ctypes.c_uint64(), ctypes.c_void_p()
         self.check(getattr(self.lib, name + phase1)(*arguments, ctypes.byref(size), ctypes.byref(executor)), name + phase1)
-        self.check(getattr(self.lib, name)(None, ctypes.c_uint64(0), executor, self.stream), name)
+        workspace = ctypes.c_void_p()
+        if size.value:
+            self.check(self.acl.aclrtMalloc(ctypes.byref(workspace), size, 0), "aclrtMalloc")
+        self.check(getattr(self.lib, name)(workspace, size, executor, self.stream), name)
         self.check(self.acl.aclrtSynchronizeStream(self.stream), name)
+        if size.value:
+            self.check(self.acl.aclrtFree(workspace), "aclrtFree")
         return [self.view_shape(a) for p, a in zip(op.params, arguments) if p.kind == "T!" and a]
 
 

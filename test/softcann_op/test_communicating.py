@@ -1,4 +1,5 @@
-"""Operators that name a communicator, where there is none: refused in phase 1. With ranks they are in test/witness and test/distributed."""
+"""Operators that name a communicator: where there is none, refused in phase 1; and of one rank. More ranks are in test/witness and
+test/distributed."""
 import pytest
 from test_descriptors import run
 
@@ -24,5 +25,45 @@ for name, arguments in {CALLS!r}.items():
         assert "161002" in str(error) and "communicator called 'nobody'" in str(error), error
     else:
         raise AssertionError(name + " found a communicator")
+""")
+    assert done.returncode == 0, done.stdout
+
+
+ONE_RANK = """
+import ctypes
+hccl = ctypes.CDLL(FOLDER + "/libhccl.so")
+root, comm, group = ctypes.create_string_buffer(4108), ctypes.c_void_p(), ctypes.create_string_buffer(128)
+call.check(hccl.HcclGetRootInfo(root), "HcclGetRootInfo")
+call.check(hccl.HcclCommInitRootInfo(1, root, 0, ctypes.byref(comm)), "HcclCommInitRootInfo")
+call.check(hccl.HcclGetCommName(comm, group), "HcclGetCommName")
+"""
+
+
+@pytest.mark.parametrize("inplace", [False, True], ids=["", "Inplace"])
+@pytest.mark.parametrize("kind", ["", "Quant"])
+def test_a_sum_is_normalized(libraries, kind, inplace):
+    """The sum over one rank is the product itself."""
+    done = run(libraries, f"FOLDER = {str(libraries)!r}" + ONE_RANK + f"""
+quantized = {bool(kind)}
+x, w = torch.randn(2, 3, 6).bfloat16(), torch.randn(6, 8).bfloat16()
+if quantized:
+    x, w = torch.randint(-9, 9, (2, 3, 6), dtype=torch.int8), torch.randint(-9, 9, (6, 8), dtype=torch.int8)
+scale = torch.rand(8).bfloat16() / 20
+residual, gamma = torch.randn(2, 3, 8).bfloat16(), torch.rand(8).bfloat16()
+product = ((x.float() @ w.float()) * (scale.float() if quantized else 1)).bfloat16()
+total = product + residual
+wanted = torch.nn.functional.rms_norm(total.float(), [8], gamma.float(), 1e-5)
+y, normal = torch.empty_like(residual), torch.empty_like(residual)
+given = dict(x1=x, x2=w, residual=residual, gamma=gamma, epsilon=1e-5, group=group.value.decode(), reduceOp="sum", streamMode=1,
+             normOut=normal)
+if quantized:
+    given["dequantScale"] = scale
+if {inplace}:
+    y = residual
+else:
+    given["y"] = y
+call.named("aclnn{'Inplace' if inplace else ''}{kind}MatmulAllReduceAddRmsNorm", **given)
+torch.testing.assert_close(y, total)
+torch.testing.assert_close(normal, wanted.bfloat16())
 """)
     assert done.returncode == 0, done.stdout

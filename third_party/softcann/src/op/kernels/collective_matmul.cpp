@@ -102,12 +102,28 @@ void sum_over_ranks(const at::Tensor& addend, const at::Tensor& out, Value&& val
   if (given(addend)) put(mine, widened(mine) + widened(addend));
 }
 
-void matmul_sum(const at::Tensor& x1, const Factors& factors, const at::Tensor& addend, const at::Tensor& out) {
-  sum_over_ranks(addend, out, [&](const at::Tensor& mine) {
+// What sum_over_ranks() takes of this rank.
+auto product_of(const at::Tensor& x1, const Factors& factors) {
+  return [&](const at::Tensor& mine) {
     if (!factors.quantized()) return factors.product(mine, x1, factors.row_scale);
     const at::Tensor rows = mine.view({-1, mine.size(-1)});
     factors.product(rows, x1.flatten(0, -2), factors.row_scale);
-  });
+  };
+}
+
+void matmul_sum(const at::Tensor& x1, const Factors& factors, const at::Tensor& addend, const at::Tensor& out) {
+  sum_over_ranks(addend, out, product_of(x1, factors));
+}
+
+// The sum over the ranks, plus `residual`, goes to `sum`, which may be `residual` itself, and its RMS normalization to `normal`.
+void matmul_sum_norm(const at::Tensor& x1, const Factors& factors, const at::Tensor& residual, const at::Tensor& gamma,
+                     double epsilon, const at::Tensor& sum, const at::Tensor& normal) {
+  if (stage().number == 0) return product_of(x1, factors)(stage().sent(normal.sizes(), normal.scalar_type()));
+  // Rounded as it is stored, as where the operators follow each other.
+  const at::Tensor total = stage().received(0, normal.sizes(), normal.scalar_type()) + residual;
+  put(sum, total);
+  const at::Tensor wide = widened(total);
+  put(normal, wide * wide.square().mean(-1, true).add_(epsilon).rsqrt_() * widened(gamma));
 }
 
 // --- all_to_all of even parts
@@ -260,6 +276,15 @@ OP_COLLECTIVE(aclnnQuantMatmulAllReduceV5, (WITHOUT_QUANTISED_SUMS, sum_plan(gro
   }
 WEIGHT_QUANT_ALL_REDUCE(aclnnWeightQuantMatmulAllReduce)
 WEIGHT_QUANT_ALL_REDUCE(aclnnWeightQuantMatmulAllReduceV2)
+
+#define MATMUL_SUM_NORM(NAME, SCALE, SUM)                                               \
+  OP_COLLECTIVE(NAME, sum_plan(group, reduceOp, normOut)) {                             \
+    matmul_sum_norm(x1, {x2, bias, {}, SCALE}, residual, gamma, epsilon, SUM, normOut); \
+  }
+MATMUL_SUM_NORM(aclnnMatmulAllReduceAddRmsNorm, {}, y)
+MATMUL_SUM_NORM(aclnnInplaceMatmulAllReduceAddRmsNorm, {}, residual)
+MATMUL_SUM_NORM(aclnnQuantMatmulAllReduceAddRmsNorm, dequantScale, y)
+MATMUL_SUM_NORM(aclnnInplaceQuantMatmulAllReduceAddRmsNorm, dequantScale, residual)
 
 #define EXCHANGE_MATMUL(NAME)                                                                                                    \
   OP_COLLECTIVE(NAME, exchange_plan(group, transposed_if(x1, transposeX1).size(0), bytes_of_row(transposed_if(x1, transposeX1)), \
