@@ -312,6 +312,28 @@ def test_fused_adamw_is_torchs(call):
         torch.testing.assert_close(x, p.detach(), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("decay_into", ["gradient", "step"])
+def test_adam_with_an_average_of_parameters(call, decay_into):
+    kind = {"gradient": torch.optim.Adam, "step": torch.optim.AdamW}[decay_into]
+    p = torch.nn.Parameter(sample(50, torch.float32))
+    x, m, v, s = p.detach().clone(), torch.zeros(50), torch.zeros(50), torch.zeros(50)
+    average = s.clone()
+    optimizer = kind([p], lr=0.01, weight_decay=0.1)
+    for step in range(1, 4):
+        p.grad = sample(50, torch.float32, seed=step)
+        optimizer.step()
+        average = 0.9 * average + 0.1 * p.detach()
+        call("aclnnApplyFusedEmaAdam", p.grad, x, m, v, s, torch.tensor([step]), 0.01, 0.9, 0.9, 0.999, 1e-8,
+             decay_into == "step", True, 0.1)
+        torch.testing.assert_close(x, p.detach(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(s, average, rtol=1e-5, atol=1e-5)
+    start = x.clone()
+    call("aclnnApplyFusedEmaAdam", p.grad, x, m.zero_(), v.zero_(), s, torch.tensor([1]), 0.01, 0.9, 0.5, 0.75, 1e-8, 1, False, 0.0)
+    torch.testing.assert_close(x, start - 0.01 * p.grad.sign(), rtol=1e-5, atol=1e-5)  # (1 - 0.5) / sqrt(1 - 0.75): no correction
+    with pytest.raises(RuntimeError, match="mode 2"):
+        call("aclnnApplyFusedEmaAdam", p.grad, x, m, v, s, torch.tensor([1]), 0.01, 0.9, 0.5, 0.75, 1e-8, 2, False, 0.0)
+
+
 def test_is_close_of_bool(call):
     a, b, out = torch.tensor([True, False, True]), torch.tensor([True, True, False]), torch.empty(3, dtype=torch.bool)
     call("aclnnIsClose", a, b, 1e-5, 1e-8, False, out)

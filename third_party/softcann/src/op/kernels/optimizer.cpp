@@ -1,5 +1,7 @@
 // Optimizer steps in one operator.
-#include "op/kernel.h"
+#include <cmath>
+
+#include "op/kernels/common.h"
 
 using namespace softcann::op;
 
@@ -41,6 +43,24 @@ OP_COST(aclnnApplyAdamWV2, per_element(varRef)) {
   const at::Tensor gradient = like(grad, varRef), count = step_count(step) + 1;  // the operator counts from 0, torch from 1
   at::cpu::_fused_adamw_(varRef, gradient, mRef, vRef, maxima, count, lr, beta1, beta2, weightDecay, eps, amsgrad, maximize,
                          std::nullopt, std::nullopt);
+}
+
+// Beside Adam's step sRef, a moving average of the parameters. Their decay goes into the gradient in mode 0, beside it in mode 1.
+OP_COST(aclnnApplyFusedEmaAdam, per_element(varRef)) {
+  TORCH_CHECK(mode == 0 || mode == 1, "mode ", mode, " is neither 0 nor 1");
+  const double steps = number(step);
+  const auto correction = [&](double beta) { return biasCorrection ? 1 - std::pow(beta, steps) : 1.0; };
+  const at::Tensor var = widened(varRef), decay = var * weightDecay;
+  const at::Tensor gradient = mode == 0 ? widened(grad) + decay : widened(grad);
+  const at::Tensor m = widened(mRef) * beta1 + gradient * (1 - beta1);
+  const at::Tensor v = widened(vRef) * beta2 + gradient.square() * (1 - beta2);
+  at::Tensor update = (m / correction(beta1)) / ((v / correction(beta2)).sqrt() + eps);
+  if (mode == 1) update += decay;
+  const at::Tensor next = var - update * lr;
+  put(sRef, widened(sRef) * emaDecay + next * (1 - emaDecay));
+  put(varRef, next);
+  put(mRef, m);
+  put(vRef, v);
 }
 
 #define FUSED_ADAM(NAME, FUNCTION, GRADS)                                                                                     \
