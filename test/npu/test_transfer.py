@@ -272,6 +272,18 @@ def test_torch_cuda_and_its_submodules(run):
     """)
 
 
+def test_what_torch_cuda_only_imports_stays(run):
+    """It would be replaced in every module of torch, and not all modules of settings can be set: torch._dynamo.config."""
+    run("""
+        import torch._dynamo.config
+        import collections.abc
+        assert torch.cuda.graphs.Callable is torch._dynamo.config.Callable is collections.abc.Callable
+        from torch_npu.contrib import transfer_to_npu
+        assert torch.cuda.graphs.Callable is torch._dynamo.config.Callable is collections.abc.Callable
+        assert torch.cuda.memory_allocated is torch.npu.memory_allocated
+    """, prelude="import torch, torch_npu\n")
+
+
 def test_other_calls_with_a_device(run):
     run("""
     class Mine(torch.Generator):

@@ -30,6 +30,8 @@ def _take_over(theirs: Any, ours: Any) -> None:
     for name, value in list(vars(theirs).items()):
         if name.startswith("__") or inspect.ismodule(value) or name in _CHANGING:
             continue
+        if not (getattr(value, "__module__", None) or "torch.cuda").startswith("torch.cuda"):
+            continue    # imported there: a Callable of collections.abc is not to be one of typing in all modules of torch
         new = getattr(ours, _ALIASES.get(name, name), None)
         if new is not None and new is not value and not inspect.ismodule(new):
             put(theirs, name, new)
