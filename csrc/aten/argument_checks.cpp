@@ -185,6 +185,12 @@ const at::Tensor& places_in(const at::Tensor& self, const at::Tensor& index) {
   return index;
 }
 
+const at::Tensor& of_groups(const at::Tensor& self, int64_t N, int64_t C, int64_t HxW) {
+  TORCH_CHECK(self.numel() == N * C * HxW, "group_norm of N = ", N, ", C = ", C, ", HxW = ", HxW, " takes ", N * C * HxW,
+              " elements, but got a tensor of shape ", self.sizes());
+  return self;
+}
+
 const at::Tensor& one_number(const at::Tensor& value, const char* op) {
   TORCH_CHECK(value.dim() == 0, op, " only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
               " dimension(s).");

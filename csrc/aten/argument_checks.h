@@ -60,6 +60,9 @@ OutSpec traced(const at::Tensor& self);
 const at::Tensor& places_in(const at::Tensor& self, int64_t dim, const at::Tensor& index);
 const at::Tensor& places_in(const at::Tensor& self, const at::Tensor& index);
 
+// group_norm and its gradient: the tensor, of N * C * HxW elements; an empty one is not run, so the device cannot tell.
+const at::Tensor& of_groups(const at::Tensor& self, int64_t N, int64_t C, int64_t HxW);
+
 // The value of a fill: one number, and one that the dtype can hold.
 const at::Tensor& one_number(const at::Tensor& value, const char* op);
 const at::Tensor& number_for(const at::Tensor& self, const at::Tensor& value, const char* op);

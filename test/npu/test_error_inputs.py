@@ -403,6 +403,18 @@ def test_classes_below_zero(dtype):
         torch.nn.functional.one_hot(torch.zeros(0, dtype=dtype, device="npu").long())
 
 
+def test_group_norm_of_another_number_of_elements():
+    """DTensor asks for it, with a shard and the whole tensor's N: an empty shard, too, is no result."""
+    for device in ("cpu", "npu"):
+        weight, stats = torch.ones(4, device=device), torch.ones(1, 2, device=device)
+        for n in (0, 2):
+            x = torch.ones(n, 4, 3, device=device)
+            with pytest.raises(RuntimeError, match="elements|numel"):
+                torch.native_group_norm(x, weight, weight, 1, 4, 3, 2, 1e-5)
+            with pytest.raises(RuntimeError, match="elements|numel"):
+                torch.ops.aten.native_group_norm_backward(x, x, stats, stats, weight, 1, 4, 3, 2, [True] * 3)
+
+
 X = torch.randn(2, 4, 5, 5, dtype=torch.complex64)
 
 
