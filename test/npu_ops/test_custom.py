@@ -579,6 +579,21 @@ def test_quantized_product_cuts_scales_as_the_matrix_unit_does(device):
 
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_quantized_results_have_the_offset_of_their_scale(device):
+    x, weight, factors = torch.full((1, 2), 3.0, device=device).half(), torch.tensor([[1, 2], [3, -4]], device=device).char(), torch.ones(2, device=device)
+    scale, offset = factors / 2, torch.tensor([-7.0, 9.0], device=device)   # 3 * (4, -2) / 2 + (-7, 9)
+    whole = torch_npu.npu_trans_quant_param(scale, offset)
+    product = lambda *quant: torch_npu.npu_weight_quant_batchmatmul(x, weight, factors.half(), None, *quant)
+    for result in (product(whole, offset), product(whole), product(scale, offset), torch_npu.npu_quant_matmul(x.char(), weight, whole),
+                   torch_npu.npu_quant_matmul(x.char(), weight, whole, offset=offset)):
+        assert result.dtype == torch.int8 and result.tolist() == [[-1, 6]]
+    assert product(scale).tolist() == [[6, -3]]
+
+
+
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
 @pytest.mark.parametrize("operator", ["npu_silu", "npu_gelu", "npu_mish", "npu_dtype_cast"])
 def test_result_is_contiguous(device, operator):
     x = torch.randn(4, 3, device=device).t()

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from nn_client import close
 
-from torch_npu._cpu_ops import quant_product as twin
+from torch_npu._cpu_ops import quant as scales, quant_product as twin
 
 INT4 = torch.arange(0, 32, 4)
 
@@ -307,6 +307,11 @@ def test_products_with_quantised_weights(call, name):
     for stored in (weight.to(torch.int8), packed(weight)):
         call.named(name, x=x, weight=stored, antiquantScale=scale, antiquantOffsetOptional=offset, antiquantGroupSize=32, y=out)
         close(out, expected, 1e-2)
+    steps, zeros, out = torch.rand(16) + 0.5, torch.randint(-99, 99, (16,)).float(), torch.empty(4, 16, dtype=torch.int8)
+    for given in ({"quantScaleOptional": scales.npu_trans_quant_param(steps, zeros)}, {"quantScaleOptional": steps, "quantOffsetOptional": zeros}):
+        call.named(name, x=x, weight=weight.to(torch.int8), antiquantScale=scale, antiquantOffsetOptional=offset, antiquantGroupSize=32,
+                   **given, y=out)
+        assert (out - (expected * steps + zeros).clamp(-128, 127)).abs().max() < 0.55
 
 
 def test_transposing_products(call):

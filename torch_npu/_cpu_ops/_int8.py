@@ -51,3 +51,13 @@ def numbers_of_scale(scale: Tensor) -> Tensor:
     if scale.dtype not in (torch.int64, torch.uint64):
         return wide(scale)
     return (scale.view(torch.int64) & 0xFFFFE000).int().view(torch.float32)
+
+
+def result_offset(scale: Tensor, offset: Optional[Tensor]) -> Tensor:
+    """What is added to a quantized result: ``offset``, else that which npu_trans_quant_param put into ``scale``."""
+    if offset is not None:
+        return wide(offset)
+    if scale.dtype not in (torch.int64, torch.uint64):
+        return scale.new_zeros(())
+    bits = scale.view(torch.int64) >> 37 & 0x1FF
+    return torch.where(bits > 255, bits - 512, bits).float()

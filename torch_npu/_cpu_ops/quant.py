@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import even_halves, groups_of, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, bias_parts, by_token, exact, numbers_of_scale, packed, unpacked
+from torch_npu._cpu_ops._int8 import as_int8, bias_parts, by_token, exact, numbers_of_scale, packed, result_offset, unpacked
 
 _STORED = {  # by c10::ScalarType
     0: torch.uint8, 1: torch.int8, 3: torch.int32, 5: torch.float16, 6: torch.float32, 12: torch.int8, 13: torch.uint8,
@@ -241,8 +241,8 @@ def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[
 
     ``scale``: one or one for each column, float32, bfloat16 or from :func:`npu_trans_quant_param`, which is applied to float32
     where the result is int8 or float16 and has no ``pertoken_scale``, one for each row. An int32 ``bias`` is added before
-    scaling, a floating one after. ``output_dtype``: int8 by default, then ``offset`` is added and the result rounded; float16,
-    bfloat16, or int32, the unscaled product.
+    scaling, a floating one after. ``output_dtype``: int8 by default, then ``offset``, or that within ``scale``, is added and the
+    result rounded; float16, bfloat16, or int32, the unscaled product.
     """
     unsupported("npu_quant_matmul", y_scale=y_scale)
     dtype = torch.int8 if output_dtype is None else _stored(output_dtype)
@@ -258,7 +258,7 @@ def npu_quant_matmul(x1: Tensor, x2: Tensor, scale: Tensor, *, offset: Optional[
     value = value if behind is None else value + wide(behind)
     if dtype != torch.int8:
         return value.to(dtype)
-    return _rounded(value if offset is None else value + wide(offset), dtype)
+    return _rounded(value + result_offset(scale, offset), dtype)
 
 
 def npu_weight_quant_batchmatmul(x: Tensor, weight: Tensor, antiquant_scale: Tensor, antiquant_offset: Optional[Tensor] = None,
@@ -267,15 +267,17 @@ def npu_weight_quant_batchmatmul(x: Tensor, weight: Tensor, antiquant_scale: Ten
                                  weight_dtype: Optional[int] = None) -> Tensor:
     """``x @ ((weight + antiquant_offset) * antiquant_scale) + bias`` with a weight of int8, or of int4 packed in int32.
 
-    Scale and offset: one, one for each column, or one for each column and ``antiquant_group_size`` rows. Raises
-    NotImplementedError for quantized results (quant_scale, quant_offset). ``x``: [M, K], float16 or bfloat16, as the result
-    [M, N]; weight: [K, N].
+    Scale and offset: one, one for each column, or one for each column and ``antiquant_group_size`` rows. ``x``: [M, K], float16
+    or bfloat16, as the result [M, N]; weight: [K, N]. With ``quant_scale``, float32 or from :func:`npu_trans_quant_param`, the
+    result is multiplied by it and rounded to int8; ``quant_offset``, or that within the scale, is added before.
     """
-    unsupported("npu_weight_quant_batchmatmul", quant_scale=quant_scale, quant_offset=quant_offset)
     scale, offset, weight = wide(antiquant_scale), wide(antiquant_offset), unpacked(weight)
     if antiquant_group_size > 0:
         scale, offset = (t if t is None else t.repeat_interleave(antiquant_group_size, 0)[:weight.shape[0]]
                          for t in (scale, offset))
     w = (wide(weight) if offset is None else wide(weight) + offset) * scale
     out = torch.matmul(wide(x), w)
-    return (out if bias is None else out + wide(bias)).to(x.dtype)
+    out = out if bias is None else out + wide(bias)
+    if quant_scale is None:
+        return out.to(x.dtype)
+    return as_int8(out * numbers_of_scale(quant_scale) + result_offset(quant_scale, quant_offset))

@@ -80,10 +80,18 @@ at::Tensor softcann::op::quantized_value(const QuantProduct& in, bool scaled) {
 
 namespace {
 
+// What is added to a quantized result: the client's offset, else that of the scale's bits.
+at::Tensor result_offset(const at::Tensor& scale, const at::Tensor& offset) {
+  if (given(offset)) return widened(offset);
+  if (!given(scale) || (scale.scalar_type() != at::kLong && scale.scalar_type() != at::kUInt64)) return at::zeros({}, at::kFloat);
+  const at::Tensor bits = scale.view(at::kLong).bitwise_right_shift(at::Scalar(offset_place)).bitwise_and(offset_bits);
+  return at::where(bits > offset_bits / 2, bits - (offset_bits + 1), bits).to(at::kFloat);
+}
+
 void quantized_product(const QuantProduct& in, const at::Tensor& out) {
   const at::Tensor value = quantized_value(in, out.scalar_type() != at::kInt);
   if (out.scalar_type() != at::kChar) return put(out, value);
-  put_quantized(out, in.offset.defined() ? value + widened(in.offset) : value);
+  put_quantized(out, value + result_offset(in.scale, in.offset));
 }
 
 const at::Tensor& absent(const at::Tensor& tensor, const char* what) {
@@ -249,11 +257,12 @@ at::Tensor softcann::op::WeightQuantProduct::value(const at::Tensor& x, const at
   return bias.defined() ? product + widened(bias) : product;
 }
 
-#define WEIGHT_QUANT_MATMUL(NAME)                                                                                \
-  OP(NAME) {                                                                                                     \
-    absent(quantScaleOptional, "quantScale");                                                                    \
-    const WeightQuantProduct product{antiquantScale, antiquantOffsetOptional, biasOptional, antiquantGroupSize}; \
-    put(y, product.value(x, in_base_format(weight)));                                                            \
+#define WEIGHT_QUANT_MATMUL(NAME)                                                                                   \
+  OP(NAME) {                                                                                                        \
+    const WeightQuantProduct product{antiquantScale, antiquantOffsetOptional, biasOptional, antiquantGroupSize};    \
+    const at::Tensor value = product.value(x, in_base_format(weight));                                              \
+    if (!given(quantScaleOptional)) return put(y, value);                                                           \
+    put_quantized(y, value* scale_of(quantScaleOptional) + result_offset(quantScaleOptional, quantOffsetOptional)); \
   }
 WEIGHT_QUANT_MATMUL(aclnnWeightQuantBatchMatmulV2)
 WEIGHT_QUANT_MATMUL(aclnnWeightQuantBatchMatmulV3)
