@@ -590,6 +590,14 @@ def test_quantized_results_have_the_offset_of_their_scale(device):
     assert product(scale).tolist() == [[6, -3]]
 
 
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_quantize_to_four_bits(device):
+    x = torch.tensor([[1.0, -2, 3, 4, 5, 6, 30, -30]], device=device)
+    result = torch_npu.npu_quantize(x, torch.tensor([1.0], device=device), None, torch.quint4x2, -1, False)
+    assert result.dtype == torch.int32 and result.shape == (1, 1) and result.item() & 0xFFFFFFFF == 0x876543E1
+    with pytest.raises(NotImplementedError, match="div_mode=False"):
+        torch_npu.npu_quantize(x, torch.tensor([1.0], device=device), None, torch.quint4x2)
+
 
 
 

@@ -200,8 +200,14 @@ def npu_quantize(self: Tensor, scales: Tensor, zero_points: Optional[Tensor], dt
     """``round(self / scales) + zero_points``, or ``round(self * scales + zero_points)`` unless ``div_mode``.
 
     ``scales`` and ``zero_points`` are one number, or one for each element of dimension ``axis``. ``dtype``: torch.qint8, quint8
-    or qint32 (stored as int8, uint8, int32), or an integer dtype. Values beyond its range become its ends.
+    or qint32 (stored as int8, uint8, int32), or an integer dtype. Values beyond its range become its ends. torch.quint4x2, which
+    ``div_mode`` does not have, is int4, eight of the last dimension in each int32.
     """
+    int4 = dtype in (16, torch.quint4x2)
+    if int4 and div_mode:
+        raise NotImplementedError("npu_quantize: quint4x2 is for div_mode=False")
+    if int4 and (not self.dim() or self.shape[-1] % 8):
+        raise ValueError(f"npu_quantize: eight int4 are one int32, and the last dimension of {tuple(self.shape)} does not fit")
     scale, zero = _along(scales, self, axis), _along(zero_points, self, axis)
     if div_mode:
         value = (wide(self) / scale).round()
@@ -209,7 +215,7 @@ def npu_quantize(self: Tensor, scales: Tensor, zero_points: Optional[Tensor], dt
     else:
         value = wide(self) * scale
         value = value if zero is None else value + zero
-    return _rounded(value, _stored(dtype))
+    return packed(value.round()) if int4 else _rounded(value, _stored(dtype))
 
 
 def npu_anti_quant(x: Tensor, scale: Tensor, *, offset: Optional[Tensor] = None, dst_dtype: Optional[int] = None,

@@ -307,17 +307,32 @@ at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual
 
 constexpr int64_t kInt4PerInt32 = 8;
 
+namespace {
+
+OutSpec int4_elements(const char* op, const at::Tensor& input) {
+  TORCH_CHECK_VALUE(input.dim() > 0 && input.size(-1) % kInt4PerInt32 == 0, op,
+                    ": eight int4 are one int32, and the last dimension of ", input.sizes(), " does not fit");
+  at::DimVector sizes(input.sizes());
+  sizes.back() /= kInt4PerInt32;
+  return shaped(input, sizes, at::kInt);
+}
+
+}  // namespace
+
 OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type) {
   TORCH_CHECK_VALUE(input.dim() > 1, op, ": the input has ", input.dim(), " dimensions, but needs two or more");
   const at::ScalarType dtype = type_or(type, at::kChar);
   if (dtype == at::kChar) return shaped(input, input.sizes(), dtype);
   TORCH_CHECK_NOT_IMPLEMENTED(dtype == at::kQUInt4x2, op, ": results of dtype ", dtype,
                               " are not supported, only int8 and quint4x2");
-  TORCH_CHECK_VALUE(input.size(-1) % kInt4PerInt32 == 0, op, ": eight int4 are one int32, and the last dimension is ",
-                    input.size(-1));
-  at::DimVector sizes(input.sizes());
-  sizes.back() /= kInt4PerInt32;
-  return shaped(input, sizes, at::kInt);
+  return int4_elements(op, input);
+}
+
+OutSpec quantized_elements(const at::Tensor& input, int64_t type, bool div_mode) {
+  const at::ScalarType dtype = type_or(type, at::ScalarType::Undefined);
+  if (dtype != at::kQUInt4x2) return shaped(input, input.sizes(), at::isQIntType(dtype) ? at::toUnderlying(dtype) : dtype);
+  TORCH_CHECK_NOT_IMPLEMENTED(!div_mode, "npu_quantize: quint4x2 is for div_mode=False");
+  return int4_elements("npu_quantize", input);
 }
 
 OutSpec quant_scales(const char* op, const at::Tensor& input, std::string_view quant_mode, bool symmetric) {

@@ -102,6 +102,8 @@ int64_t mx_code(int64_t type);
 at::DimVector mx_numbers(const char* op, const at::Tensor& elements, int64_t type);
 // int8 of the input's shape, or for quint4x2 eight int4 in each int32; and CANN's number of the one or the other.
 OutSpec quantized_rows(const char* op, const at::Tensor& input, std::optional<int64_t> type);
+// The same of any quantized dtype, as the integers that hold it.
+OutSpec quantized_elements(const at::Tensor& input, int64_t type, bool div_mode);
 // One number for each row, for each column over the rows, or one for all.
 OutSpec quant_scales(const char* op, const at::Tensor& input, std::string_view quant_mode, bool symmetric);
 int64_t quantized_code(std::optional<int64_t> type);
