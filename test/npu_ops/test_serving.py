@@ -348,3 +348,25 @@ def test_dequant_swiglu_quant_takes_its_defaults_by_number(device):
     expected = torch_npu.npu_dequant_swiglu_quant(x, **given)
     for place in (-1, 1):
         torch.testing.assert_close(torch_npu.npu_dequant_swiglu_quant(x, round_mode=0, activate_dim=place, **given), expected)
+
+
+@DEVICES
+def test_attention_of_int8(device):
+    torch.manual_seed(4)
+    q, k, v = (torch.randint(-99, 99, (2, heads, rows, 32), dtype=torch.int8) for heads, rows in ((4, 5), (2, 9), (2, 9)))
+    steps = [torch.tensor([step]) for step in (2e-4, 127.0, 1 / 127)]
+    keys, values = (t.float().repeat_interleave(2, 1) for t in (k, v))
+    scores = q.float() @ keys.mT * 2e-4 * 3
+    weights = (scores - scores.amax(-1, keepdim=True)).exp()
+    expected = (127 * weights).round() @ values / 127 / weights.sum(-1, keepdim=True)
+    options = dict(zip(("dequant_scale1", "quant_scale1", "dequant_scale2"), (t.to(device) for t in steps)))
+    q, k, v = (t.to(device) for t in (q, k, v))
+    run = lambda **more: torch_npu.npu_fused_infer_attention_score(q, k, v, num_heads=4, num_key_value_heads=2, scale=3.0, input_layout="BNSD", **options, **more)[0].cpu()
+    found = run()
+    assert found.dtype == torch.float16 and (found - expected).abs().mean() < 0.03   # 0.15 were the weights not whole
+    whole = run(quant_scale2=torch.tensor([2.0], device=device))
+    assert whole.dtype == torch.int8 and (whole - (2 * expected).clamp(-128, 127)).abs().mean() < 0.4   # rounded: 0.25
+    prompt = torch_npu.npu_prompt_flash_attention(q, k, v, num_heads=4, num_key_value_heads=2, scale_value=3.0, input_layout="BNSD", next_tokens=99,
+                                                  deq_scale1=options["dequant_scale1"], quant_scale1=options["quant_scale1"], deq_scale2=options["dequant_scale2"],
+                                                  quant_scale2=torch.tensor([2.0], device=device))
+    assert torch.equal(prompt.cpu(), whole)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_npu._cpu_ops._common import unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 from torch_npu._cpu_ops.dropout import _bits, _npu_dropout_gen_mask_Tensor
+from torch_npu._cpu_ops.inference_attention import npu_fused_infer_attention_score
 
 _UNLIMITED = 2147483647
 _LAST = 8  # the statistics of the softmax are repeated along a last dimension of this size
@@ -432,10 +433,16 @@ def npu_prompt_flash_attention(query: Tensor, key: Tensor, value: Tensor, *, att
     """softmax(query key^T * scale_value + pse_shift, masked) value, for inference on whole prompts.
 
     ``input_layout``: "BSH", "BSND", "BNSD", or "BNSD_BSND" (the result in BSND). ``atten_mask`` and ``sparse_mode`` as in
-    :func:`npu_fusion_attention`; ``actual_seq_lengths_kv``: how many keys of each sequence count. Raises NotImplementedError
-    for quantization.
+    :func:`npu_fusion_attention`; ``actual_seq_lengths_kv``: how many keys of each sequence count. Of int8, or with
+    ``quant_scale2``: as :func:`npu_fused_infer_attention_score`, which calls ``deq_scale1`` and 2 dequant_scale1 and 2.
     """
     name = "npu_prompt_flash_attention"
+    if given.get("deq_scale1") is not None or given.get("quant_scale2") is not None:
+        renamed = {option.replace("deq_", "dequant_"): tensor for option, tensor in given.items()}
+        return npu_fused_infer_attention_score(
+            query, key, value, pse_shift=pse_shift, atten_mask=atten_mask, num_heads=num_heads, scale=scale_value,
+            pre_tokens=pre_tokens, next_tokens=next_tokens, input_layout=input_layout,
+            actual_seq_lengths_kv=actual_seq_lengths_kv, sparse_mode=sparse_mode, **renamed)[0]
     unsupported(name, "actual_seq_lengths", "num_key_value_heads", **given)
     layout = "BNSD" if input_layout == "BNSD_BSND" else input_layout
     options = _Options(name, num_heads, layout, sparse_mode, pre_tokens, next_tokens, scale_value)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import no_workspace, unsupported, wide
+from torch_npu._cpu_ops._int8 import numbers_of_scale
 
 _UNLIMITED = 2147483647
 _PACKED = ("TND", "NTD")
@@ -94,9 +95,11 @@ def attend(
     hidden: Optional[Tensor] = None,
     bias: Optional[Tensor] = None,
     sink: Optional[Tensor] = None,
+    weight_scale: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
     """(softmax(query key^T * scale + bias) value, logsumexp of the scores); [heads, rows, size] in float32. Fewer heads of
-    key and value serve several of query's. Rows that see nothing are 0, their logsumexp infinite."""
+    key and value serve several of query's. Rows that see nothing are 0, their logsumexp infinite. With ``weight_scale`` the
+    weights are int8, exponentials up to 1 times it, until the division by their sum."""
     query, key, value = wide(query), wide(key), wide(value)
     repeats = query.shape[0] // key.shape[0]
     if repeats > 1:
@@ -115,7 +118,10 @@ def attend(
     if hidden is not None:
         nothing = hidden.all(-1).expand_as(sums)
         weights, sums = weights.masked_fill(nothing.unsqueeze(-1), 0.0), sums.masked_fill(nothing, float("inf"))
-    return torch.matmul(weights, value), sums
+    if weight_scale is None:
+        return torch.matmul(weights, value), sums
+    top = weights.amax(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    return torch.matmul((weights / top * weight_scale).round().clamp(-128, 127), value) * top, sums
 
 
 def _unquantized(x: Tensor, scale: Optional[Tensor], offset: Optional[Tensor], per_token: bool, batch: int) -> Tensor:
@@ -167,7 +173,7 @@ def _npu_fused_infer_attention_score_infer_output(
     sums = [0]
     if softmax_lse_flag:
         sums = [size["T"], size["N"], 1] if source in _PACKED else [size["B"], size["N"], size["S"], 1]
-    dtype = query.dtype if quant_scale2 is None else torch.int8
+    dtype = torch.int8 if quant_scale2 is not None else torch.float16 if query.dtype == torch.int8 else query.dtype
     return query.new_zeros(shape, dtype=dtype), query.new_zeros(sums, dtype=torch.float32)
 
 
@@ -221,6 +227,9 @@ def _fused(
     atten_mask: Optional[Tensor] = None,
     actual_seq_lengths: Optional[Sequence[int]] = None,
     actual_seq_lengths_kv: Optional[Sequence[int]] = None,
+    dequant_scale1: Optional[Tensor] = None,
+    quant_scale1: Optional[Tensor] = None,
+    dequant_scale2: Optional[Tensor] = None,
     quant_scale2: Optional[Tensor] = None,
     quant_offset2: Optional[Tensor] = None,
     antiquant_scale: Optional[Tensor] = None,
@@ -275,6 +284,10 @@ def _fused(
     query_lengths, key_lengths = numbers(actual_seq_lengths), numbers(actual_seq_lengths_kv)
     if (query_rope is None) != (key_rope is None):
         raise ValueError(f"{name}: query_rope and key_rope go together")
+    of_int8 = dequant_scale1 is not None and quant_scale1 is not None and dequant_scale2 is not None
+    if of_int8 != (query.dtype == torch.int8):
+        raise ValueError(f"{name}: a query of int8 goes with dequant_scale1, quant_scale1 and dequant_scale2")
+    factors = [None if t is None else numbers_of_scale(t) for t in (dequant_scale1, quant_scale1, dequant_scale2)]
     if packed and not (query_lengths and key_lengths):
         raise ValueError(f"{name}: the layout {layout} needs actual_seq_lengths and actual_seq_lengths_kv")
     scales, offsets = [key_antiquant_scale, value_antiquant_scale], [key_antiquant_offset, value_antiquant_offset]
@@ -296,7 +309,11 @@ def _fused(
         if count > 1 or query_rope is not None or sparse_mode < 2 or packed:  # else one new token, which sees all keys
             hidden = _hidden(atten_mask, sparse_mode, pre_tokens, next_tokens, b, batches, count, columns, q.device)
         bias = None if pse_shift is None else pse_shift[0 if pse_shift.shape[0] == 1 else b][:, :count, :columns]
-        y, lse = attend(q, k, v, scale, hidden, bias, learnable_sink)
+        if factors[0] is not None:
+            y, lse = attend(wide(q) * factors[0], k, v, scale, hidden, bias, learnable_sink, factors[1])
+            y = y if factors[2] is None else y * factors[2]
+        else:
+            y, lse = attend(q, k, v, scale, hidden, bias, learnable_sink)
         y = y if quant_scale2 is None else _quantized(y, quant_scale2, quant_offset2)
         sequence_of(out, target, num_heads, b, start, end).copy_(y)
         if softmax_lse_flag:
@@ -316,11 +333,13 @@ def npu_fused_infer_attention_score(query: Tensor, key: Tensor, value: Tensor, *
     ``next_tokens``, 1 the mask alone, 2 causal from the upper left corner, 3 causal from the lower right one, 4 the band from
     the lower right. Caches of int8 become ``(x + offset) * scale`` by ``antiquant_*`` ([2, ...]: keys, values) or
     ``key_antiquant_*`` and ``value_antiquant_*``; modes: 0 for each channel, 1 for each token. With ``quant_scale2`` the result
-    is int8, ``round(y * quant_scale2 + quant_offset2)``.
+    is int8, ``round(y * quant_scale2 + quant_offset2)``. A query, key and value of int8 need ``dequant_scale1`` for the
+    scores, ``quant_scale1`` for the softmax's weights (exponentials up to 1), which become int8, and ``dequant_scale2`` for
+    their product with the value; without ``quant_scale2`` the result is float16.
 
     Returns (attention, logsumexp of the scores as float32, [batch, heads, rows, 1] or [tokens, heads, 1], with
-    ``softmax_lse_flag``, else empty). Raises NotImplementedError for quantised queries, left padding and quantised
-    ropes. ``inner_precise`` tunes hardware.
+    ``softmax_lse_flag``, else empty). Raises NotImplementedError for left padding and quantised ropes.
+    ``inner_precise`` tunes hardware.
     """
     return _fused(query, key, value, **options)
 

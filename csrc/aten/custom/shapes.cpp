@@ -293,9 +293,9 @@ at::ScalarType same_or_float(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() ? a.scalar_type() : at::kFloat;
 }
 
-at::ScalarType stored_type(int64_t type) {
-  const at::ScalarType dtype = type_or(type, at::ScalarType::Undefined);
-  return at::isQIntType(dtype) ? at::toUnderlying(dtype) : dtype;
+at::ScalarType attention_type(const at::Tensor& query, const std::optional<at::Tensor>& quant_scale) {
+  if (given(quant_scale)) return at::kChar;
+  return query.scalar_type() == at::kChar ? at::kHalf : query.scalar_type();
 }
 
 at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual) {

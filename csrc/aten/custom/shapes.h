@@ -84,8 +84,8 @@ at::Tensor given_out(at::TensorList out, size_t count, size_t index, const OutSp
 at::ScalarType type_or(std::optional<int64_t> type, at::ScalarType otherwise);
 // Of two inputs that are added: theirs, float32 where they differ.
 at::ScalarType same_or_float(const at::Tensor& a, const at::Tensor& b);
-// The integers that a quantized dtype (torch.quint8) is stored in; others as they are.
-at::ScalarType stored_type(int64_t type);
+// The result of attention: int8 with a scale for it, float16 of int8, else as the query.
+at::ScalarType attention_type(const at::Tensor& query, const std::optional<at::Tensor>& quant_scale);
 // int8; throws NotImplementedError where another dtype or a mode that is not `usual` is asked for.
 at::ScalarType only_int8(const char* op, std::optional<int64_t> type, bool usual);
 // float8_e5m2 (23, 291) or float8_e4m3fn (24, 292); throws NotImplementedError for others. And CANN's number.

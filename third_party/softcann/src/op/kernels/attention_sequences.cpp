@@ -7,6 +7,7 @@
 #include "op/kernels/attention_core.h"
 #include "op/kernels/attention_sequences.h"
 #include "op/kernels/common.h"
+#include "op/kernels/quantize.h"
 
 namespace softcann::op {
 namespace {
@@ -89,6 +90,24 @@ at::Tensor unquantized(const at::Tensor& x, const at::Tensor& scale, const at::T
   return value * numbers(scale);
 }
 
+// Note [Attention of int8]
+// Queries, keys and values of int8 have exact products. The weights become int8 as the flash algorithm has them, exponentials up
+// to 1 before the division by their sum, and the sum is that of the exponentials.
+void int8_forward(const Attention& a, const InferRequest& in, const at::Tensor& out, const at::Tensor& logsumexp) {
+  TORCH_CHECK(is_given(in.score_scale) && is_given(in.weight_scale) && is_given(in.product_scale),
+              "attention: a query of int8 needs deqScale1, quantScale1 and deqScale2");
+  TORCH_CHECK(a.query.scalar_type() == at::kChar, "attention: deqScale1 is given with a query of ", a.query.scalar_type(),
+              ", not of int8");
+  const auto spread = [&](const at::Tensor& t) { return widened(t).repeat_interleave(a.query.size(1) / t.size(1), 1); };
+  at::Tensor scores = at::matmul(widened(a.query), spread(a.key).mT()) * (scale_of(in.score_scale) * a.scale);
+  if (a.bias.defined()) scores = scores + widened(a.bias);
+  if (a.hidden.defined()) scores = scores.masked_fill(a.hidden, -infinity);
+  const at::Tensor top = scores.amax({-1}, true), weights = (scores - top).exp(), total = weights.sum({-1}, true);
+  const at::Tensor whole = at::clamp(at::round(weights * scale_of(in.weight_scale)), -128, 127);
+  put(out, at::matmul(whole, spread(a.value)) * scale_of(in.product_scale) / total);
+  put(logsumexp, (top + total.log()).squeeze(-1));
+}
+
 // The results of one sequence, out [heads, rows, size] and logsumexp [heads, rows].
 struct Result {
   at::Tensor out, logsumexp;
@@ -110,7 +129,11 @@ Result attend(const InferRequest& in, const at::Tensor& query, const at::Tensor&
     a.hidden = at::logical_and(hidden, nothing.logical_not().unsqueeze(-1)).unsqueeze(0);
   }
   const at::Tensor out = result.out.unsqueeze(0), sums = result.logsumexp.unsqueeze(0);
-  attention_forward(a, out, sums);
+  if (query.scalar_type() == at::kChar || is_given(in.score_scale)) {
+    int8_forward(a, in, out, sums);
+  } else {
+    attention_forward(a, out, sums);
+  }
   if (nothing.defined()) {
     result.out.masked_fill_(nothing.unsqueeze(-1), 0.0);
     result.logsumexp.masked_fill_(nothing, infinity);
@@ -141,7 +164,7 @@ std::string_view InferRequest::out_layout() const {
 
 bool is_plain(const InferRequest& in) {
   for (const at::Tensor* more :
-       {&in.query_rope, &in.key_rope, &in.key_scale, &in.value_scale, &in.key_prefix, &in.sink, &in.out_scale}) {
+       {&in.query_rope, &in.key_rope, &in.key_scale, &in.value_scale, &in.key_prefix, &in.sink, &in.out_scale, &in.score_scale}) {
     if (is_given(*more)) return false;
   }
   const std::string_view layout = in.layout;

@@ -25,6 +25,8 @@ struct InferRequest {
   at::Tensor key_scale{}, key_offset{}, value_scale{}, value_offset{};  // of caches in int8
   bool key_per_token = false, value_per_token = false;
   at::Tensor out_scale{}, out_offset{};  // of a result in int8
+  // int8 all through: of the scores, of the weights when they become int8, and of their product. See Note [Attention of int8].
+  at::Tensor score_scale{}, weight_scale{}, product_scale{};
 
   int64_t batch() const;
   std::string_view in_layout() const;

@@ -56,16 +56,6 @@ OP_COST(aclnnPromptFlashAttention, attention_cost(query, key)) {
   infer(query, key, value, pseShift, attenMask, {actualSeqLengths, numHeads, {0, preTokens, nextTokens}, scaleValue, inputLayout},
         attentionOut);
 }
-OP_COST(aclnnPromptFlashAttentionV2, attention_cost(query, key)) {
-  refuse_attention(deqScale1, "quantization");
-  infer(query, key, value, pseShift, attenMask,
-        {actualSeqLengthsKv, numHeads, {sparseMode, preTokens, nextTokens}, scaleValue, inputLayout}, attentionOut);
-}
-OP_COST(aclnnPromptFlashAttentionV3, attention_cost(query, key)) {
-  refuse_attention(deqScale1, "quantization");
-  infer(query, key, value, pseShift, attenMask,
-        {actualSeqLengthsKv, numHeads, {sparseMode, preTokens, nextTokens}, scaleValue, inputLayout}, attentionOut);
-}
 OP(aclnnIncreFlashAttention) {
   infer(query, only(key), only(value), pseShift, attenMask, {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout},
         attentionOut);
@@ -105,9 +95,33 @@ at::Tensor half_of(const at::Tensor& scales, int64_t which) { return given(scale
 
 }  // namespace
 
+#define PROMPT_WITH_QUANTIZATION(NAME)                                                                                      \
+  OP_COST(NAME, attention_cost(query, key)) {                                                                               \
+    const Sparse sparse{sparseMode, preTokens, nextTokens};                                                                 \
+    if (!given(deqScale1) && !given(quantScale2)) {                                                                         \
+      return infer(query, key, value, pseShift, attenMask, {actualSeqLengthsKv, numHeads, sparse, scaleValue, inputLayout}, \
+                   attentionOut);                                                                                           \
+    }                                                                                                                       \
+    InferRequest in{query,                                                                                                  \
+                    key,                                                                                                    \
+                    value,                                                                                                  \
+                    pseShift,                                                                                               \
+                    attenMask,                                                                                              \
+                    {},                                                                                                     \
+                    actualSeqLengths,                                                                                       \
+                    actualSeqLengthsKv,                                                                                     \
+                    numHeads,                                                                                               \
+                    numKeyValueHeads,                                                                                       \
+                    sparse,                                                                                                 \
+                    scaleValue,                                                                                             \
+                    inputLayout};                                                                                           \
+    in.out_scale = quantScale2, in.out_offset = quantOffset2;                                                               \
+    in.score_scale = deqScale1, in.weight_scale = quantScale1, in.product_scale = deqScale2;                                \
+    fused_infer(in, attentionOut, {});                                                                                      \
+  }
+PROMPT_WITH_QUANTIZATION(aclnnPromptFlashAttentionV2)
+PROMPT_WITH_QUANTIZATION(aclnnPromptFlashAttentionV3)
 OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query : key[0])) {
-  refuse_attention(deqScale1, "a quantised query");
-  refuse_attention(quantScale1, "a quantised query");
   refuse_attention(queryPaddingSize, "left padding");
   refuse_attention(kvPaddingSize, "left padding");
   InferRequest in{query,
@@ -127,12 +141,11 @@ OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query
   in.key_offset = half_of(antiquantOffset, 0), in.value_offset = half_of(antiquantOffset, 1);
   in.key_per_token = in.value_per_token = antiquantMode == 1;
   in.out_scale = quantScale2, in.out_offset = quantOffset2;
+  in.score_scale = deqScale1, in.weight_scale = quantScale1, in.product_scale = deqScale2;
   fused_infer(in, attentionOut, wanted(softmaxLse, softmaxLseFlag));
 }
 #define FUSED_INFER_WITH_MORE(NAME, ...)                                                                                    \
   OP_COST(NAME, attention_cost(query, key.empty() ? query : key[0])) {                                                      \
-    refuse_attention(deqScale1Optional, "a quantised query");                                                               \
-    refuse_attention(quantScale1Optional, "a quantised query");                                                             \
     refuse_attention(queryPaddingSizeOptional, "left padding");                                                             \
     refuse_attention(kvPaddingSizeOptional, "left padding");                                                                \
     TORCH_CHECK(keyAntiquantMode <= 1 && valueAntiquantMode <= 1, "attention: antiquant modes ", keyAntiquantMode, " and ", \
@@ -158,6 +171,7 @@ OP_COST(aclnnFusedInferAttentionScore, attention_cost(query, key.empty() ? query
     in.key_per_token = (apart ? keyAntiquantMode : antiquantMode) == 1;                                                     \
     in.value_per_token = (apart ? valueAntiquantMode : antiquantMode) == 1;                                                 \
     in.out_scale = quantScale2Optional, in.out_offset = quantOffset2Optional;                                               \
+    in.score_scale = deqScale1Optional, in.weight_scale = quantScale1Optional, in.product_scale = deqScale2Optional;        \
     in.key_prefix = keySharedPrefixOptional, in.value_prefix = valueSharedPrefixOptional;                                   \
     in.prefix_length = actualSharedPrefixLenOptional;                                                                       \
     __VA_ARGS__                                                                                                             \
