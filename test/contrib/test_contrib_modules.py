@@ -55,6 +55,7 @@ def test_channel_shuffle(groups):
     same(module.ChannelShuffle(8, groups, split_shuffle=False).npu()(x.npu(), y.npu()), expected)
     parts = module.ChannelShuffle(8, groups).npu()(x.npu(), y.npu())
     assert [part.shape[1] for part in parts] == [8 // groups, 8 - 8 // groups]
+    assert all(part.is_contiguous() for part in parts)
     same(torch.cat(parts, 1), expected)
 
 

@@ -31,10 +31,10 @@ class ChannelShuffle(nn.Module):
             raise ValueError(f"two tensors of {self.out_channels.numel() // 2} channels, but one has {x.shape[1]}")
 
     def forward(self, x1: torch.Tensor, x2: torch.Tensor) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
-        shuffled = torch.cat([x1, x2], 1).index_select(1, self.out_channels.to(x1.device))
+        joined, order = torch.cat([x1, x2], 1), self.out_channels.to(x1.device)
         if not self.split_shuffle:
-            return shuffled
-        return shuffled[:, :self.group_len], shuffled[:, self.group_len:]
+            return joined.index_select(1, order)
+        return joined.index_select(1, order[:self.group_len]), joined.index_select(1, order[self.group_len:])
 
 
 class _Conv(nn.Module):
