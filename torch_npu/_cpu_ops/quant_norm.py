@@ -162,15 +162,16 @@ def npu_rotate_quant(
     transpose_y: Optional[bool] = False,
 ) -> Tuple[Tensor, Tensor]:
     """x [rows, size] turned by the matrix ``rotation`` [r, r], in parts of r elements, then quantised: to int8 with a scale
-    for each row, or (``dst_dtype`` float8, float4) as :func:`npu_dynamic_mx_quant`. Raises NotImplementedError for alpha and
-    transpose_y."""
+    for each row, or (``dst_dtype`` float8, float4) as :func:`npu_dynamic_mx_quant`, with scales of torch.float8_e8m0fnu. Raises
+    NotImplementedError for alpha and transpose_y."""
     unsupported("npu_rotate_quant", alpha=alpha, transpose_y=transpose_y or None)
     y = torch.matmul(wide(x).unflatten(-1, (-1, rotation.shape[0])), wide(rotation)).flatten(-2)
     if dst_dtype in (None, 1):
         return by_token(y)
     name, along = "npu_rotate_quant", -1 if axis is None else axis
     kind, largest = format_of(name, dst_dtype), dst_type_max or 0.0
-    return quantize_blocks(name, y.to(x.dtype), along, kind, round_mode or "rint", scale_alg or 0, largest)
+    elements, scale = quantize_blocks(name, y.to(x.dtype), along, kind, round_mode or "rint", scale_alg or 0, largest)
+    return elements, scale.view(torch.float8_e8m0fnu)
 
 
 def npu_quant_max(
