@@ -599,6 +599,12 @@ def test_quantize_to_four_bits(device):
         torch_npu.npu_quantize(x, torch.tensor([1.0], device=device), None, torch.quint4x2)
 
 
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_loss_of_statistics_has_a_softmax_where_logits_are_given(device):
+    statistics = [torch.ones(3, device=device)] * 3
+    assert torch_npu.npu_fused_cross_entropy_loss_with_max_sum(*statistics)[1] is None
+    assert torch_npu.npu_fused_cross_entropy_loss_with_max_sum(*statistics, vocab_parallel_logits=torch.ones(3, 5, device=device))[1].shape == (3, 5)
+
 
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])

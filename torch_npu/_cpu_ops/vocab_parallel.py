@@ -52,16 +52,16 @@ def npu_fused_cross_entropy_loss_with_max_sum(
     input: Optional[Tensor] = None,
     weight: Optional[Tensor] = None,
     vocab_parallel_logits: Optional[Tensor] = None,
-) -> Tuple[Tensor, Tensor]:
+) -> Tuple[Tensor, Optional[Tensor]]:
     """The loss ``log(sum_exp_logits) - predicted_logits`` [tokens], float32, of statistics that all ranks have agreed on.
 
-    ``vocab_parallel_logits``: this rank's logits [tokens, words] or None. Returns (loss, their softmax in float32, empty
+    ``vocab_parallel_logits``: this rank's logits [tokens, words] or None. Returns (loss, their softmax in float32, None
     without them). Raises NotImplementedError for ``label_smoothing``, ``input`` and ``weight``.
     """
     unsupported("npu_fused_cross_entropy_loss_with_max_sum", label_smoothing=label_smoothing or None, input=input, weight=weight)
     loss = sum_exp_logits.log() - predicted_logits
     if vocab_parallel_logits is None:
-        return loss, logits_max.new_empty(0)
+        return loss, None
     softmax = (wide(vocab_parallel_logits) - logits_max.unsqueeze(1)).exp() / sum_exp_logits.unsqueeze(1)
     return loss, softmax
 
