@@ -606,6 +606,13 @@ def test_loss_of_statistics_has_a_softmax_where_logits_are_given(device):
     assert torch_npu.npu_fused_cross_entropy_loss_with_max_sum(*statistics, vocab_parallel_logits=torch.ones(3, 5, device=device))[1].shape == (3, 5)
 
 
+def test_exponents_may_be_signed_bytes():
+    y, x = torch.zeros(4, 8).npu(), torch.ones(64, 8).to(torch.float8_e4m3fn).npu()
+    scales = [torch.full((1, n, 2), 128, dtype=torch.uint8).npu() for n in (4, 8)]   # 2 each
+    results = [torch_npu.npu_add_quant_matmul(y, x[:, :4].t(), x, b.view(dtype), x1_scale=a.view(dtype).transpose(0, 1), group_sizes=[1, 1, 32])
+               for dtype in (torch.uint8, torch.int8) for a, b in [scales]]
+    assert results[0].eq(256).all() and torch.equal(*results)
+
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 @pytest.mark.parametrize("operator", ["npu_silu", "npu_gelu", "npu_mish", "npu_dtype_cast"])

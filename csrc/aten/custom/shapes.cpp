@@ -354,7 +354,8 @@ int64_t quantized_code(std::optional<int64_t> type) { return type_or(type, at::k
 
 std::optional<at::Tensor> mx_scale(const std::optional<at::Tensor>& scale) {
   constexpr int64_t kPairs = 3;
-  if (!given(scale) || scale->scalar_type() != at::kByte || scale->dim() < kPairs) return scale;
+  if (!given(scale) || (scale->scalar_type() != at::kByte && scale->scalar_type() != at::kChar) || scale->dim() < kPairs)
+    return scale;
   return scale->view(at::kFloat8_e8m0fnu);
 }
 at::Tensor mx_scale(const at::Tensor& scale) { return *mx_scale(std::optional<at::Tensor>(scale)); }
