@@ -244,3 +244,32 @@ def test_what_is_not_served_is_refused(named):
         named.acl.aclUpdateDataBuffer(ctypes.c_void_p(buffers[0]), named.kept[0][1], ctypes.c_size_t(4))
         named.check(named.lib.aclopCompileAndExecute(b"Mish", counted, descriptors, buffers, counted, descriptors, buffers,
                                                      None, 0, 0, None, named.stream), "Mish")
+
+
+@pytest.mark.parametrize("keep", [1.0, 0.5])
+def test_layer_of_attention(named, keep):
+    torch.manual_seed(5)
+    heads, size, batch, rows, keys = 2, 8, 2, 3, 5
+    width = heads * size
+    inputs = [torch.randn(batch * n, width, requires_grad=True) for n in (rows, keys, keys)]
+    weights = [(torch.randn(width, width) / 4).requires_grad_() for _ in range(4)]
+    biases = [torch.randn(width, requires_grad=True) for _ in range(4)]
+    mask, kept = torch.randn(batch, heads, rows, keys), torch.randint(0, 2, (batch, heads, rows, keys)).to(torch.uint8)
+    split = lambda x, n: x.view(batch, n, heads, size).transpose(1, 2)
+    q, k, v = (split(F.linear(x, w, b), n) for x, w, b, n in zip(inputs, weights, biases, (rows, keys, keys)))
+    softmax = (q @ k.mT / size ** 0.5 + mask).softmax(-1)
+    dropped = softmax * kept / keep if keep < 1 else softmax
+    context = (dropped @ v).transpose(1, 2).reshape(-1, width)
+    y = F.linear(context, weights[3], biases[3])
+    expected = [t.detach() for t in (y, kept, q, k, v, softmax, dropped, context)]
+    given = [t.detach() for t in (*inputs, *weights[:3], mask.flatten(0, 1).reshape(rows, -1), weights[3], *biases)]
+    options = dict(attn_head_num=heads, attn_dim_per_head=size, src_len=keys, tgt_len=rows, keep_prob=keep, softmax_use_float=True)
+    found = named("MultiHeadAttention", [*given, kept], [torch.zeros_like(t, memory_format=torch.contiguous_format) for t in expected], **options)
+    for one, other in zip(found, expected):
+        close(one, other, 1e-4)
+    by = torch.randn_like(y)
+    leaves = [*weights, *inputs, *biases]
+    gradients = torch.autograd.grad(y, leaves, by)
+    made = named("MultiHeadAttentionGrad", [t.detach() for t in (*inputs, *weights, *found[2:], by, kept)], [torch.empty_like(g) for g in gradients], **options)
+    for one, other in zip(made, gradients):
+        close(one, other, 1e-3)

@@ -1,5 +1,6 @@
 """Attention of older networks: scores with an additive mask, whole multi-head layers, and attention over pairs (Floyd)."""
 
+import math
 from typing import Any, List, Optional, Tuple
 
 import torch
@@ -123,9 +124,9 @@ def npu_multi_head_attention(
     """A whole layer of multi-head attention: projections, scores with an additive mask, dropout, output projection.
 
     ``query``: [batch * tgt_len, E]; ``key``, ``value``: [batch * src_len, E]; weights [E, E] as of a linear layer;
-    ``attn_mask``: [batch, heads, tgt_len, src_len], added to the scores; ``dropout_mask``: 1 where an element of the softmax
-    stays, used if ``dropout_prob`` is not 0, and drawn if it is None. ``softmax_use_float``: has no meaning here, the softmax
-    is always float32.
+    ``attn_mask``: [batch, heads, tgt_len, src_len] or as many elements in another shape, added to the scores;
+    ``dropout_mask``: 1 where an element of the softmax stays, used if ``dropout_prob`` is not 0, and drawn if it is None.
+    ``softmax_use_float``: has no meaning here, the softmax is always float32.
 
     Returns (result [batch * tgt_len, E], dropout mask, projected query, key and value [batch, heads, tokens, size], softmax,
     softmax after the dropout, context [batch * tgt_len, E]). Has a gradient.
@@ -137,7 +138,9 @@ def npu_multi_head_attention(
 
     q = projected(query, query_weight, query_bias, tgt_len)
     k, v = projected(key, key_weight, key_bias, src_len), projected(value, value_weight, value_bias, src_len)
-    softmax = _scores(q, k, attn_mask, size**-0.5).to(query.dtype)
+    whole = (q.shape[0], heads, tgt_len, src_len)
+    added = attn_mask.reshape(whole) if attn_mask.numel() == math.prod(whole) else attn_mask
+    softmax = _scores(q, k, added, size**-0.5).to(query.dtype)
     mask, kept = torch.ones_like(softmax, dtype=torch.uint8) if dropout_mask is None else dropout_mask, softmax
     if dropout_prob:
         if dropout_mask is None:

@@ -22,18 +22,18 @@ NAMES = frozenset(
     LogAddExp LogSigmoid LogSigmoidGrad LogSoftmaxGrad LogSoftmaxV2 LogicalAnd LogicalNot LogicalOr LpLoss
     LpNormReduceV2 LpNormUpdateV2 MaskedFill MaskedFillRange MaskedScatter MaskedSelect MatMul MatMulV2
     MaxPoolGradWithArgmaxV1 MaxPoolV3 MaxPoolWithArgmaxV1 Maximum Minimum MirrorPad Mish MishGrad MlaProlog Mod MseLoss
-    MseLossGrad Mul NLLLoss NLLLossGrad NMSWithMask NPUAllocFloatStatus NPUClearFloatDebugStatus NPUClearFloatStatus
-    NPUClearFloatStatusV2 NPUGetFloatDebugStatus NPUGetFloatStatus NPUGetFloatStatusV2 Neg NonMaxSuppressionV4 NonZero
-    NormalizeBatch NotEqual OneHot OneHotD OnesLike PSROIPoolingGradV2D PSROIPoolingV2 Pack Pad PadV3 PadV3Grad Pow
-    RandomChoiceWithMask Range RealDiv Reciprocal ReduceAll ReduceAny ReduceLogSumExp ReduceMax ReduceMean ReduceMeanD
-    ReduceMin ReduceProd ReduceStdV2Update ReduceStdWithMean ReduceSum Relu ReluGrad ResizeBilinearV2
-    ResizeBilinearV2Grad ResizeNearestNeighborV2 ResizeNearestNeighborV2Grad ReverseV2 Roll RotatedBoxDecode
-    RotatedBoxEncode RotatedIou RotatedNMS RotatedOverlaps Round Rsqrt ScaledMaskedSoftmax ScaledMaskedSoftmaxGrad
-    ScatterElements Select Selu Sigmoid SigmoidCrossEntropyWithLogitsGradV2 SigmoidCrossEntropyWithLogitsV2 SigmoidGrad
-    Sign SignBitsPack SignBitsUnpack SilentCheck SiluGrad Sin Sinh Slice SmoothL1LossGradV2 SmoothL1LossV2 SoftShrink
-    SoftShrinkGrad SoftmaxCrossEntropyWithLogits SoftmaxGrad SoftmaxV2 SoftplusV2 SoftplusV2Grad Sort SortV2 Sqrt Square
-    StrideAdd StridedSlice Sub SubSample Swish SwishGrad Tan Tanh TanhGrad ThresholdGradV2D ThresholdV2D Tile TopKV2
-    Trace TransData Transpose TransposeD Tril Triu Trunc UniqueWithCountsAndSorting ViewCopy Xlogy YoloBoxesEncode
-    ZerosLike
+    MseLossGrad Mul MultiHeadAttention MultiHeadAttentionGrad NLLLoss NLLLossGrad NMSWithMask NPUAllocFloatStatus
+    NPUClearFloatDebugStatus NPUClearFloatStatus NPUClearFloatStatusV2 NPUGetFloatDebugStatus NPUGetFloatStatus
+    NPUGetFloatStatusV2 Neg NonMaxSuppressionV4 NonZero NormalizeBatch NotEqual OneHot OneHotD OnesLike
+    PSROIPoolingGradV2D PSROIPoolingV2 Pack Pad PadV3 PadV3Grad Pow RandomChoiceWithMask Range RealDiv Reciprocal
+    ReduceAll ReduceAny ReduceLogSumExp ReduceMax ReduceMean ReduceMeanD ReduceMin ReduceProd ReduceStdV2Update
+    ReduceStdWithMean ReduceSum Relu ReluGrad ResizeBilinearV2 ResizeBilinearV2Grad ResizeNearestNeighborV2
+    ResizeNearestNeighborV2Grad ReverseV2 Roll RotatedBoxDecode RotatedBoxEncode RotatedIou RotatedNMS RotatedOverlaps
+    Round Rsqrt ScaledMaskedSoftmax ScaledMaskedSoftmaxGrad ScatterElements Select Selu Sigmoid
+    SigmoidCrossEntropyWithLogitsGradV2 SigmoidCrossEntropyWithLogitsV2 SigmoidGrad Sign SignBitsPack SignBitsUnpack
+    SilentCheck SiluGrad Sin Sinh Slice SmoothL1LossGradV2 SmoothL1LossV2 SoftShrink SoftShrinkGrad
+    SoftmaxCrossEntropyWithLogits SoftmaxGrad SoftmaxV2 SoftplusV2 SoftplusV2Grad Sort SortV2 Sqrt Square StrideAdd
+    StridedSlice Sub SubSample Swish SwishGrad Tan Tanh TanhGrad ThresholdGradV2D ThresholdV2D Tile TopKV2 Trace
+    TransData Transpose TransposeD Tril Triu Trunc UniqueWithCountsAndSorting ViewCopy Xlogy YoloBoxesEncode ZerosLike
     """.split()
 )

@@ -1,4 +1,6 @@
 // Operators that clients name: attention of older networks.
+#include <cmath>
+
 #include "op/kernels/common.h"
 #include "op/named.h"
 
@@ -50,4 +52,86 @@ NAMED(AttentionLnQKV) {
   for (size_t i = 1; i < 4; ++i) put_heads(call.out(i), widened(normal), call.in(i), call.in(i + 5));
   put(call.out(4), mean.reshape(call.out(4).sizes()));
   put(call.out(5), variance.reshape(call.out(5).sizes()));
+}
+
+namespace {
+
+// A whole layer of attention: `tokens` rows of each batch as [B, N, tokens, D], and back.
+struct Layer {
+  explicit Layer(const Named& call)
+      : heads(call.attribute<int64_t>("attn_head_num", 0)),
+        size(call.attribute<int64_t>("attn_dim_per_head", 0)),
+        source(call.attribute<int64_t>("src_len", 0)),
+        target(call.attribute<int64_t>("tgt_len", 0)),
+        share(call.attribute("keep_prob", 1.0F)) {}
+
+  at::Tensor split(const at::Tensor& rows, int64_t tokens) const {
+    return rows.reshape({-1, tokens, heads, size}).transpose(1, 2);
+  }
+  at::Tensor joined(const at::Tensor& parts) const { return parts.transpose(1, 2).reshape({-1, heads * size}); }
+  double scale() const { return 1 / std::sqrt(static_cast<double>(size)); }
+
+  int64_t heads, size, source, target;
+  double share;
+};
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  const at::Tensor rows = at::matmul(x, widened(weight).t());
+  return bias.defined() ? rows + widened(bias) : rows;
+}
+at::Tensor sized_as(const at::Tensor& mask, const at::Tensor& scores) {
+  return mask.numel() == scores.numel() ? widened(mask).reshape(scores.sizes()) : widened(mask);
+}
+
+}  // namespace
+
+// query, key, value [B * tokens, N * D], their matrices, what is added to the scores, the last matrix, biases of all four, a mask
+// of a dropout; the result, the mask, projected query, key and value, the softmax before and after the dropout, and what the last
+// matrix multiplies.
+NAMED(MultiHeadAttention) {
+  const Layer layer(call);
+  const auto projected = [&](size_t i) {
+    return layer.split(linear(widened(call.in(i)), call.in(i + 3), call.in(i + 8)), i == 0 ? layer.target : layer.source);
+  };
+  const at::Tensor query = projected(0), key = projected(1), value = projected(2);
+  at::Tensor scores = at::matmul(query, key.transpose(-2, -1)) * layer.scale();
+  if (call.in(6).defined()) scores = scores + sized_as(call.in(6), scores);
+  const at::Tensor softmax = at::softmax(scores, -1);
+  const at::Tensor kept = layer.share < 1 ? dropped(softmax, call.in(12), layer.share) : softmax;
+  const at::Tensor context = layer.joined(at::matmul(kept, value));
+  put(call.out(0), linear(context, call.in(7), call.in(11)).reshape(call.out(0).sizes()));
+  if (call.in(12).defined() && call.out(1).numel() == call.in(12).numel())
+    put(call.out(1), call.in(12).reshape(call.out(1).sizes()));
+  size_t i = 2;
+  for (const at::Tensor& part : {query, key, value, softmax, kept, context}) {
+    put(call.out(i), part.reshape(call.out(i).sizes()));
+    ++i;
+  }
+}
+// query, key, value, the four matrices, what the layer gave behind its mask, the gradient, the mask; gradients of the matrices,
+// of query, key and value, and of the biases.
+NAMED(MultiHeadAttentionGrad) {
+  const Layer layer(call);
+  const auto as_heads = [&](size_t i, int64_t tokens) {
+    return widened(call.in(i)).reshape({-1, layer.heads, tokens, layer.size});
+  };
+  const at::Tensor query = as_heads(7, layer.target), key = as_heads(8, layer.source), value = as_heads(9, layer.source);
+  const at::Tensor softmax = widened(call.in(10)).reshape({-1, layer.heads, layer.target, layer.source});
+  const at::Tensor kept = widened(call.in(11)).reshape(softmax.sizes()),
+                   by = widened(call.in(13)).reshape({-1, layer.heads * layer.size});
+  const at::Tensor rows = layer.split(at::matmul(by, widened(call.in(6))), layer.target);
+  at::Tensor weights = at::matmul(rows, value.transpose(-2, -1));
+  if (layer.share < 1) weights = dropped(weights, call.in(14), layer.share);
+  const at::Tensor scores = softmax * (weights - (weights * softmax).sum({-1}, true)) * layer.scale();
+  const at::Tensor parts[] = {layer.joined(at::matmul(scores, key)), layer.joined(at::matmul(scores.transpose(-2, -1), query)),
+                              layer.joined(at::matmul(kept.transpose(-2, -1), rows))};
+  const auto store = [&](size_t i, const at::Tensor& grad) {
+    if (i < call.outputs() && call.out(i).defined()) put(call.out(i), grad.reshape(call.out(i).sizes()));
+  };
+  for (size_t i = 0; i < 3; ++i) {
+    store(i, at::matmul(parts[i].t(), widened(call.in(i))));
+    store(i + 4, at::matmul(parts[i], widened(call.in(i + 3))));
+    store(i + 7, parts[i].sum(0));
+  }
+  store(3, at::matmul(by.t(), widened(call.in(12)).reshape(by.sizes())));
+  store(10, by.sum(0));
 }
