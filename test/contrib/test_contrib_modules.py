@@ -154,6 +154,9 @@ def test_multi_head_attention(padded):
     out, found = layer.npu()(x.npu(), x.npu(), x.npu(), batch, length, length, key_padding_mask=hidden.npu())
     same(out.view(batch, length, 16), expected, rtol=1e-4, atol=1e-4)
     same(found, weights, rtol=1e-4, atol=1e-4)
+    added = torch.zeros(batch, 4, length, length).masked_fill(hidden[:, None, None], float("-inf")).view(batch * 4, -1)   # as the fused one takes it
+    out, _ = layer(x.npu(), x.npu(), x.npu(), batch, length, length, key_padding_mask=added.npu())
+    same(out.view(batch, length, 16), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_linear_quant():

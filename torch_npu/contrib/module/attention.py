@@ -101,7 +101,8 @@ class MultiheadAttention(nn.Module):
                 need_head_weights: bool = False) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
         """([bsz * tgt_len, embed_dim], weights [bsz, tgt_len, s_len] or None; with ``need_head_weights`` [heads, bsz, ...]).
 
-        key_padding_mask: [bsz, s_len], True where a key does not count, or numbers to add, [bsz, 1, tgt_len, s_len].
+        key_padding_mask: [bsz, s_len], True where a key does not count, or numbers to add, [bsz, 1, tgt_len, s_len] or one for
+        each score in any shape.
         attn_mask: numbers to add, [tgt_len, s_len]. before_softmax: the scores and the values instead.
         Raises NotImplementedError for ``incremental_state``: keep keys and values in the program.
         """
@@ -139,6 +140,8 @@ class MultiheadAttention(nn.Module):
             scores = scores + nn.functional.pad(attn_mask, (0, extra))
         if padding is None:
             return scores
+        if padding.is_floating_point() and padding.numel() == scores.numel():
+            return scores + padding.view(scores.shape)
         if padding.dim() == 2:
             hidden = nn.functional.pad(padding.bool(), (0, extra))[:, None, None, :]
             return scores.masked_fill(hidden, float("-inf"))
